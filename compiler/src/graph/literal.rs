@@ -1,0 +1,74 @@
+//! Literals: constant arrays as host bytes.
+
+use std::sync::Arc;
+use systole_isa::DType;
+
+/// A constant array: elements in row-major logical order, little-endian, [`DType::host_bytes`] each.
+///
+/// A splat literal (`bytes` of one element for many) is kept compact: see [`Literal::splat`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Literal {
+    pub dtype: DType,
+    pub dims: Vec<u64>,
+    /// All elements, or one element when every element is the same.
+    bytes: Arc<[u8]>,
+}
+
+impl Literal {
+    /// A literal of all its elements.
+    ///
+    /// # Panics
+    /// If `bytes` is not one or all elements long.
+    pub fn new(dtype: DType, dims: &[u64], bytes: Vec<u8>) -> Literal {
+        let n = dims.iter().product::<u64>() as usize;
+        let size = dtype.host_bytes();
+        assert!(bytes.len() == n * size || bytes.len() == size, "literal size");
+        Literal { dtype, dims: dims.to_vec(), bytes: bytes.into() }
+    }
+
+    /// A literal whose elements are all the one given.
+    pub fn splat(dtype: DType, dims: &[u64], element: &[u8]) -> Literal {
+        Literal::new(dtype, dims, element.to_vec())
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.dims.iter().product::<u64>() as usize
+    }
+
+    /// The element's bytes if all elements are known to be the same.
+    pub fn as_splat(&self) -> Option<&[u8]> {
+        let size = self.dtype.host_bytes();
+        (self.bytes.len() == size && self.elements() > 0).then_some(&self.bytes[..])
+    }
+
+    /// Bytes of element `i` (row-major).
+    pub fn element(&self, i: usize) -> &[u8] {
+        let size = self.dtype.host_bytes();
+        if self.bytes.len() == size { &self.bytes } else { &self.bytes[i * size..(i + 1) * size] }
+    }
+
+    /// All elements' bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let size = self.dtype.host_bytes();
+        let n = self.elements();
+        if self.bytes.len() == n * size { self.bytes.to_vec() } else { self.bytes.repeat(n) }
+    }
+
+    /// The integer value of element `i` for `pred` and integer types.
+    pub fn integer(&self, i: usize) -> Option<i64> {
+        let b = self.element(i);
+        Some(match self.dtype {
+            DType::Pred | DType::U8 => b[0] as i64,
+            DType::U4 => (b[0] & 15) as i64,
+            DType::S4 => ((b[0] << 4) as i8 >> 4) as i64,
+            DType::S8 => b[0] as i8 as i64,
+            DType::S16 => i16::from_le_bytes([b[0], b[1]]) as i64,
+            DType::U16 => u16::from_le_bytes([b[0], b[1]]) as i64,
+            DType::S32 => i32::from_le_bytes([b[0], b[1], b[2], b[3]]) as i64,
+            DType::U32 => u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as i64,
+            DType::S64 | DType::U64 => i64::from_le_bytes(b.try_into().ok()?),
+            _ => return None,
+        })
+    }
+}

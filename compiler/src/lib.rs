@@ -1,0 +1,4 @@
+//! The compiler: from an XLA program to a [`systole_isa::Program`] for a chip.
+
+pub mod graph;
+pub mod kernel;

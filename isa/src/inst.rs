@@ -1,0 +1,41 @@
+//! Instructions and bundles in decoded form.
+
+use crate::table::{Kind, Op};
+
+/// Most operands an opcode takes.
+pub const MAX_OPERANDS: usize = 6;
+
+/// One instruction: an opcode and its operands in table order (register numbers, immediates, indices).
+///
+/// In a program, register operands are physical numbers; in the compiler before register allocation they are virtual
+/// ones. Unused operand places are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Inst {
+    pub op: Op,
+    pub operands: [i32; MAX_OPERANDS],
+}
+
+impl Inst {
+    /// An instruction from its operands in table order.
+    ///
+    /// # Panics
+    /// If the number of operands is not the opcode's.
+    pub fn new(op: Op, operands: &[i32]) -> Inst {
+        assert_eq!(operands.len(), op.info().operands.len(), "operand count of {}", op.info().mnemonic);
+        let mut o = [0; MAX_OPERANDS];
+        o[..operands.len()].copy_from_slice(operands);
+        Inst { op, operands: o }
+    }
+
+    /// Operand values with their kinds.
+    pub fn iter(&self) -> impl Iterator<Item = (Kind, i32)> + '_ {
+        self.op.info().operands.iter().zip(self.operands).map(|(i, v)| (i.kind, v))
+    }
+}
+
+/// A bundle: the instructions that issue together, at most as many per slot as the chip has. All of them read their
+/// sources before any writes; a bundle waits until every source is ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bundle {
+    pub insts: Vec<Inst>,
+}

@@ -1,0 +1,93 @@
+//! The program container's contents: what the compiler emits and the simulator loads.
+
+use crate::{dma::DmaDesc, dtype::DType, layout::Layout};
+use serde::{Deserialize, Serialize};
+
+/// A compiled program for one device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// The module's name.
+    pub name: String,
+    /// Name of the chip compiled for (information only; [`Program::fingerprint`] decides).
+    pub chip: String,
+    /// [`crate::chip::ChipConfig::fingerprint`] of the chip compiled for.
+    pub fingerprint: u64,
+    /// Encoded bundles; execution starts at the first.
+    pub code: Vec<u8>,
+    /// Number of bundles in `code`.
+    pub bundles: u32,
+    /// DMA descriptor table.
+    pub descs: Vec<DmaDesc>,
+    /// Bytes that are in HBM before the program starts.
+    pub constants: Vec<Constant>,
+    /// Arrays that the host writes and reads, in order of parameter and result number.
+    pub params: Vec<HostArray>,
+    pub results: Vec<HostArray>,
+    /// HBM bytes in use, parameters and results included (code apart).
+    pub hbm_bytes: u64,
+    /// VMEM bytes and SMEM words in use.
+    pub vmem_bytes: u64,
+    pub smem_words: u32,
+    /// Messages of `b.trap` codes.
+    pub traps: Vec<String>,
+    /// Useful floating-point operations of the whole program when every loop's trip count is static (2 per
+    /// multiply-add of the dots and convolutions left after simplification, real taps only).
+    pub flops: f64,
+    /// Element type whose one-pass matrix-unit rate is the peak that `flops` compare with.
+    pub peak_dtype: Option<DType>,
+    pub debug: DebugInfo,
+}
+
+/// Initial contents of an HBM range.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Constant {
+    /// Byte address, a multiple of 512.
+    pub address: u64,
+    pub bytes: Vec<u8>,
+}
+
+/// An array in HBM that the host writes (a parameter) or reads (a result).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostArray {
+    /// Byte address, a multiple of 512.
+    pub address: u64,
+    pub layout: Layout,
+    /// The parameter's or result's HLO name.
+    pub name: String,
+}
+
+/// Where bundles come from. Changes no result.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DebugInfo {
+    /// Source file, if known.
+    pub source: String,
+    /// The HLO instructions that bundles refer to.
+    pub ops: Vec<DebugOp>,
+    /// Runs of bundles, ascending by `start`; each lasts until the next.
+    pub ranges: Vec<DebugRange>,
+}
+
+/// An HLO instruction as the profile names it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DebugOp {
+    pub name: String,
+    pub opcode: String,
+    /// Line in the source, from 1; 0 if unknown.
+    pub line: u32,
+    /// Useful matrix-unit flops and HBM bytes of one execution.
+    pub flops: f64,
+    pub bytes: f64,
+}
+
+/// From bundle `start` on, code belongs to op `op` (index into [`DebugInfo::ops`]; `u32::MAX`: none of them, and
+/// `u32::MAX - 1`: a shared subroutine, whose time belongs to the op of its caller).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DebugRange {
+    pub start: u32,
+    pub op: u32,
+}
+
+impl DebugRange {
+    pub const NONE: u32 = u32::MAX;
+    pub const CALLER: u32 = u32::MAX - 1;
+}
