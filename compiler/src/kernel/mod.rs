@@ -13,6 +13,12 @@
 //! they are in is marked [`Loop::independent`] for that buffer (then iterations touch disjoint places, and within an
 //! iteration a load that comes before a store in program order keeps that order).
 
+pub mod build;
+pub mod build_units;
+
+pub use build::{Arg, KernelBuilder, LoopHints};
+pub use build_units::{DmaArgs, MemFormat, StoreFormat};
+
 use systole_isa::{Inst, Op};
 
 /// Virtual scalar register.

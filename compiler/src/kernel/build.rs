@@ -1,0 +1,525 @@
+//! Building kernels: [`KernelBuilder`] hands out virtual registers and appends instructions, loops and branches.
+//!
+//! - Every method that computes a value returns a fresh register. A loop-carried value is made by a `*_var` method (or
+//!   any other method) before the loop and redefined inside by a `set_*` method.
+//! - Constants ([`KernelBuilder::v_imm`], [`KernelBuilder::lane`], ..) are pooled: made once, before the first
+//!   instruction of the kernel, however deep in loops they are asked for. A pooled register must never be redefined;
+//!   use [`KernelBuilder::s_var`] or [`KernelBuilder::v_var`] for a variable's first value.
+//! - Memory, matrix-unit, cross-lane and DMA instructions are in [`super::build_units`].
+
+use super::{BufferRef, Item, Kernel, Loop, M, P, S, Trips, V, VInst};
+use rustc_hash::{FxHashMap, FxHashSet};
+use systole_isa::{ChipConfig, Inst, Kind, Op};
+
+/// An operand of any kind, as the number that goes into the instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arg(pub i32);
+
+impl From<S> for Arg {
+    fn from(r: S) -> Arg {
+        Arg(r.0 as i32)
+    }
+}
+impl From<V> for Arg {
+    fn from(r: V) -> Arg {
+        Arg(r.0 as i32)
+    }
+}
+impl From<P> for Arg {
+    fn from(r: P) -> Arg {
+        Arg(r.0 as i32)
+    }
+}
+impl From<M> for Arg {
+    fn from(r: M) -> Arg {
+        Arg(r.0 as i32)
+    }
+}
+impl From<i32> for Arg {
+    fn from(v: i32) -> Arg {
+        Arg(v)
+    }
+}
+
+/// What the scheduler may assume of a loop; see [`Loop`].
+#[derive(Clone, Debug)]
+pub struct LoopHints {
+    pub independent: Vec<BufferRef>,
+    pub max_unroll: u32,
+}
+
+impl Default for LoopHints {
+    /// Iterations may conflict on every buffer; unrolling is up to the scheduler.
+    fn default() -> LoopHints {
+        LoopHints { independent: Vec::new(), max_unroll: 64 }
+    }
+}
+
+impl LoopHints {
+    /// Iterations touch disjoint places of these buffers.
+    pub fn independent(buffers: &[BufferRef]) -> LoopHints {
+        LoopHints { independent: buffers.to_vec(), ..LoopHints::default() }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Pooled {
+    Scalar(i32),
+    Vector(i32),
+    Lane,
+    Sublane,
+    Pair(i32, i32),
+    /// Lanes / sublanes whose number is below the value.
+    LaneBelow(i32),
+    SublaneBelow(i32),
+    SublaneIs(i32),
+}
+
+/// Builds one kernel. See the module docs.
+pub struct KernelBuilder {
+    kernel: Kernel,
+    pub(super) sublanes: u32,
+    pub(super) lanes: u32,
+    prologue: Vec<Item>,
+    /// Open bodies, the innermost last; the first is the kernel's.
+    bodies: Vec<Vec<Item>>,
+    pool: FxHashMap<Pooled, u32>,
+    pooled_scalars: FxHashSet<u32>,
+    pooled_vectors: FxHashSet<u32>,
+    buffers: u32,
+}
+
+impl KernelBuilder {
+    /// A kernel without parameters yet; `name` is for listings.
+    pub fn new(name: impl Into<String>, chip: &ChipConfig) -> KernelBuilder {
+        KernelBuilder {
+            kernel: Kernel {
+                name: name.into(),
+                scalars: 1,
+                masks: 1,
+                debug_op: systole_isa::program::DebugRange::CALLER,
+                ..Kernel::default()
+            },
+            sublanes: chip.core.sublanes,
+            lanes: chip.core.lanes,
+            prologue: Vec::new(),
+            bodies: vec![Vec::new()],
+            pool: FxHashMap::default(),
+            pooled_scalars: FxHashSet::default(),
+            pooled_vectors: FxHashSet::default(),
+            buffers: 0,
+        }
+    }
+
+    /// The finished kernel: the pool of constants, then the body.
+    pub fn finish(mut self) -> Kernel {
+        assert_eq!(self.bodies.len(), 1, "unbalanced bodies");
+        let body = self.bodies.pop().expect("the kernel's own body is always open");
+        self.kernel.body = self.prologue;
+        self.kernel.body.extend(body);
+        self.kernel
+    }
+
+    /// The program's debug op that the kernel's time belongs to (default: its caller's).
+    pub fn set_debug_op(&mut self, op: u32) {
+        self.kernel.debug_op = op;
+    }
+
+    /// Elements of a vector register: sublanes, lanes.
+    pub fn shape(&self) -> (u32, u32) {
+        (self.sublanes, self.lanes)
+    }
+
+    /// The next parameter (the first is passed in s1).
+    pub fn param(&mut self) -> S {
+        let s = self.new_s();
+        self.kernel.params.push(s);
+        s
+    }
+
+    /// A new memory region for alias analysis.
+    pub fn buffer(&mut self) -> BufferRef {
+        self.buffers += 1;
+        BufferRef(self.buffers - 1)
+    }
+
+    // ---- registers ----
+
+    /// A scalar register without a value yet.
+    pub fn new_s(&mut self) -> S {
+        self.kernel.scalars += 1;
+        S(self.kernel.scalars - 1)
+    }
+
+    /// A vector register without a value yet.
+    pub fn new_v(&mut self) -> V {
+        self.kernel.vectors += 1;
+        V(self.kernel.vectors - 1)
+    }
+
+    /// A pair without a value yet.
+    pub fn new_p(&mut self) -> P {
+        self.kernel.pairs += 1;
+        P(self.kernel.pairs - 1)
+    }
+
+    /// A mask without a value yet.
+    pub fn new_m(&mut self) -> M {
+        self.kernel.masks += 1;
+        M(self.kernel.masks - 1)
+    }
+
+    // ---- appending ----
+
+    /// Appends an instruction that touches no memory, operands in table order.
+    pub fn emit(&mut self, op: Op, operands: &[i32]) {
+        self.emit_mem(op, operands, &[], &[]);
+    }
+
+    /// Appends an instruction with the buffers it reads and writes.
+    pub fn emit_mem(&mut self, op: Op, operands: &[i32], reads: &[BufferRef], writes: &[BufferRef]) {
+        let inst = VInst { inst: Inst::new(op, operands), reads: reads.to_vec(), writes: writes.to_vec() };
+        self.push(Item::Inst(inst));
+    }
+
+    fn push(&mut self, item: Item) {
+        self.bodies.last_mut().expect("the kernel's own body is always open").push(item);
+    }
+
+    fn def(&mut self, op: Op, kind: Kind, dst: u32, args: &[Arg]) {
+        let info = op.info();
+        assert_eq!(info.operands[0].kind, kind, "{} does not define a {kind:?}", info.mnemonic);
+        let mut o = [0; systole_isa::inst::MAX_OPERANDS];
+        o[0] = dst as i32;
+        for (o, a) in o[1..].iter_mut().zip(args) {
+            *o = a.0;
+        }
+        self.emit(op, &o[..args.len() + 1]);
+    }
+
+    /// A scalar operation on scalars.
+    pub fn s(&mut self, op: Op, args: &[S]) -> S {
+        let a: smallvec::SmallVec<[Arg; 4]> = args.iter().map(|&r| r.into()).collect();
+        self.def_s(op, &a)
+    }
+
+    /// A vector operation on vectors.
+    pub fn v(&mut self, op: Op, args: &[V]) -> V {
+        let a: smallvec::SmallVec<[Arg; 4]> = args.iter().map(|&r| r.into()).collect();
+        self.def_v(op, &a)
+    }
+
+    /// A pair operation on pairs.
+    pub fn p(&mut self, op: Op, args: &[P]) -> P {
+        let a: smallvec::SmallVec<[Arg; 4]> = args.iter().map(|&r| r.into()).collect();
+        self.def_p(op, &a)
+    }
+
+    /// A mask operation on masks.
+    pub fn m(&mut self, op: Op, args: &[M]) -> M {
+        let a: smallvec::SmallVec<[Arg; 4]> = args.iter().map(|&r| r.into()).collect();
+        self.def_m(op, &a)
+    }
+
+    /// An operation that defines a scalar, on operands of any kinds (the definition is left out).
+    pub fn def_s(&mut self, op: Op, args: &[Arg]) -> S {
+        let d = self.new_s();
+        self.def(op, Kind::Sd, d.0, args);
+        d
+    }
+
+    /// An operation that defines a vector, on operands of any kinds.
+    pub fn def_v(&mut self, op: Op, args: &[Arg]) -> V {
+        let d = self.new_v();
+        self.def(op, Kind::Vd, d.0, args);
+        d
+    }
+
+    /// An operation that defines a pair, on operands of any kinds.
+    pub fn def_p(&mut self, op: Op, args: &[Arg]) -> P {
+        let d = self.new_p();
+        self.def(op, Kind::Pd, d.0, args);
+        d
+    }
+
+    /// An operation that defines a mask, on operands of any kinds.
+    pub fn def_m(&mut self, op: Op, args: &[Arg]) -> M {
+        let d = self.new_m();
+        self.def(op, Kind::Md, d.0, args);
+        d
+    }
+
+    /// Redefines a scalar register.
+    pub fn set_s(&mut self, dst: S, op: Op, args: &[Arg]) {
+        assert!(dst != S::ZERO && !self.pooled_scalars.contains(&dst.0), "s{} is a constant", dst.0);
+        self.def(op, Kind::Sd, dst.0, args);
+    }
+
+    /// Redefines a vector register.
+    pub fn set_v(&mut self, dst: V, op: Op, args: &[Arg]) {
+        assert!(!self.pooled_vectors.contains(&dst.0), "v{} is a constant", dst.0);
+        self.def(op, Kind::Vd, dst.0, args);
+    }
+
+    /// Redefines a pair.
+    pub fn set_p(&mut self, dst: P, op: Op, args: &[Arg]) {
+        self.def(op, Kind::Pd, dst.0, args);
+    }
+
+    /// Redefines a mask.
+    pub fn set_m(&mut self, dst: M, op: Op, args: &[Arg]) {
+        assert!(dst != M::ALL, "m0 is a constant");
+        self.def(op, Kind::Md, dst.0, args);
+    }
+
+    /// Copies into an existing scalar register.
+    pub fn copy_s(&mut self, dst: S, src: S) {
+        self.set_s(dst, Op::SAddI, &[src.into(), Arg(0)]);
+    }
+
+    /// Copies into an existing vector register.
+    pub fn copy_v(&mut self, dst: V, src: V) {
+        self.set_v(dst, Op::VMov, &[src.into()]);
+    }
+
+    /// Copies into an existing mask.
+    pub fn copy_m(&mut self, dst: M, src: M) {
+        self.set_m(dst, Op::MAnd, &[src.into(), M::ALL.into()]);
+    }
+
+    // ---- scalars ----
+
+    /// A scalar constant, read-only. Pooled when asked for inside a loop, else made in place.
+    pub fn s_imm(&mut self, value: i32) -> S {
+        if value == 0 {
+            return S::ZERO;
+        }
+        if self.bodies.len() == 1 {
+            return self.s_var(value);
+        }
+        let r = self.pooled(Pooled::Scalar(value), |b| b.s_var(value).0);
+        self.pooled_scalars.insert(r);
+        S(r)
+    }
+
+    /// A fresh scalar variable with a constant first value, made in place.
+    pub fn s_var(&mut self, value: i32) -> S {
+        self.def_s(Op::SLi, &[Arg(value)])
+    }
+
+    /// A fresh copy of a scalar.
+    pub fn s_copy(&mut self, a: S) -> S {
+        self.s_addi(a, 0)
+    }
+
+    /// a + immediate.
+    pub fn s_addi(&mut self, a: S, imm: i32) -> S {
+        self.def_s(Op::SAddI, &[a.into(), Arg(imm)])
+    }
+
+    /// a * immediate.
+    pub fn s_muli(&mut self, a: S, imm: i32) -> S {
+        self.def_s(Op::SMulI, &[a.into(), Arg(imm)])
+    }
+
+    /// a = a + immediate (an induction step).
+    pub fn s_inc(&mut self, a: S, imm: i32) {
+        self.set_s(a, Op::SAddI, &[a.into(), Arg(imm)]);
+    }
+
+    // ---- vectors ----
+
+    fn pooled(&mut self, key: Pooled, make: impl FnOnce(&mut KernelBuilder) -> u32) -> u32 {
+        if let Some(&r) = self.pool.get(&key) {
+            return r;
+        }
+        let open = std::mem::replace(&mut self.bodies, vec![std::mem::take(&mut self.prologue)]);
+        let r = make(self);
+        let mut inner = std::mem::replace(&mut self.bodies, open);
+        self.prologue = inner.pop().expect("the prologue was opened above");
+        self.pool.insert(key, r);
+        r
+    }
+
+    fn pooled_v(&mut self, key: Pooled, make: impl FnOnce(&mut KernelBuilder) -> V) -> V {
+        let r = self.pooled(key, |b| make(b).0);
+        self.pooled_vectors.insert(r);
+        V(r)
+    }
+
+    /// A 32-bit constant in every lane, pooled.
+    pub fn v_imm(&mut self, bits: i32) -> V {
+        self.pooled_v(Pooled::Vector(bits), |b| b.v_var(bits))
+    }
+
+    /// An f32 constant in every lane, pooled.
+    pub fn v_f32(&mut self, value: f32) -> V {
+        self.v_imm(value.to_bits() as i32)
+    }
+
+    /// A fresh vector variable with a constant first value, made in place.
+    pub fn v_var(&mut self, bits: i32) -> V {
+        self.def_v(Op::VImm, &[Arg(bits)])
+    }
+
+    /// A fresh copy of a vector.
+    pub fn v_copy(&mut self, a: V) -> V {
+        self.v(Op::VMov, &[a])
+    }
+
+    /// The scalar in every lane.
+    pub fn splat(&mut self, a: S) -> V {
+        self.def_v(Op::VSplat, &[a.into()])
+    }
+
+    /// Each lane's lane number, pooled.
+    pub fn lane(&mut self) -> V {
+        self.pooled_v(Pooled::Lane, |b| b.def_v(Op::VLane, &[]))
+    }
+
+    /// Each lane's sublane number, pooled.
+    pub fn sublane(&mut self) -> V {
+        self.pooled_v(Pooled::Sublane, |b| b.def_v(Op::VSub, &[]))
+    }
+
+    /// a where the mask is set, else b.
+    pub fn select(&mut self, m: M, a: V, b: V) -> V {
+        self.def_v(Op::VSel, &[m.into(), a.into(), b.into()])
+    }
+
+    // ---- masks ----
+
+    /// A comparison of two vectors (`VEqF`, `VLtS`, ..).
+    pub fn cmp(&mut self, op: Op, a: V, b: V) -> M {
+        self.def_m(op, &[a.into(), b.into()])
+    }
+
+    /// a and b.
+    pub fn m_and(&mut self, a: M, b: M) -> M {
+        self.m(Op::MAnd, &[a, b])
+    }
+
+    /// a or b.
+    pub fn m_or(&mut self, a: M, b: M) -> M {
+        self.m(Op::MOr, &[a, b])
+    }
+
+    /// a xor b.
+    pub fn m_xor(&mut self, a: M, b: M) -> M {
+        self.m(Op::MXor, &[a, b])
+    }
+
+    /// not a.
+    pub fn m_not(&mut self, a: M) -> M {
+        self.m(Op::MXor, &[a, M::ALL])
+    }
+
+    /// Lanes below `n`, pooled; all ones for `n` at least the lanes.
+    pub fn lanes_below(&mut self, n: u32) -> M {
+        if n >= self.lanes {
+            return M::ALL;
+        }
+        let (lane, limit) = (self.lane(), self.v_imm(n as i32));
+        M(self.pooled(Pooled::LaneBelow(n as i32), |b| b.cmp(Op::VLtS, lane, limit).0))
+    }
+
+    /// Sublanes below `n`, pooled; all ones for `n` at least the sublanes.
+    pub fn sublanes_below(&mut self, n: u32) -> M {
+        if n >= self.sublanes {
+            return M::ALL;
+        }
+        let (sublane, limit) = (self.sublane(), self.v_imm(n as i32));
+        M(self.pooled(Pooled::SublaneBelow(n as i32), |b| b.cmp(Op::VLtS, sublane, limit).0))
+    }
+
+    /// The one sublane `n`, pooled.
+    pub fn sublane_is(&mut self, n: u32) -> M {
+        let (sublane, value) = (self.sublane(), self.v_imm(n as i32));
+        M(self.pooled(Pooled::SublaneIs(n as i32), |b| b.cmp(Op::VEqI, sublane, value).0))
+    }
+
+    // ---- pairs ----
+
+    /// The pair (lo, hi).
+    pub fn pair(&mut self, lo: V, hi: V) -> P {
+        self.def_p(Op::PMake, &[lo.into(), hi.into()])
+    }
+
+    /// Low and high words of a pair.
+    pub fn unpair(&mut self, a: P) -> (V, V) {
+        (self.def_v(Op::PLo, &[a.into()]), self.def_v(Op::PHi, &[a.into()]))
+    }
+
+    /// A 64-bit constant in every lane, pooled.
+    pub fn p_imm(&mut self, bits: i64) -> P {
+        let (lo, hi) = (self.v_imm(bits as i32), self.v_imm((bits >> 32) as i32));
+        P(self.pooled(Pooled::Pair(bits as i32, (bits >> 32) as i32), |b| b.pair(lo, hi).0))
+    }
+
+    /// An f64 constant in every lane, pooled.
+    pub fn p_f64(&mut self, value: f64) -> P {
+        self.p_imm(value.to_bits() as i64)
+    }
+
+    // ---- structure ----
+
+    fn body(&mut self, f: impl FnOnce(&mut KernelBuilder)) -> Vec<Item> {
+        self.bodies.push(Vec::new());
+        f(self);
+        self.bodies.pop().expect("pushed above")
+    }
+
+    /// A loop of any kind.
+    pub fn loop_with(&mut self, trips: Trips, hints: LoopHints, f: impl FnOnce(&mut KernelBuilder)) {
+        if trips == Trips::Static(0) {
+            return;
+        }
+        let body = self.body(f);
+        self.push(Item::Loop(Loop { trips, body, independent: hints.independent, max_unroll: hints.max_unroll }));
+    }
+
+    /// A loop of a known trip count (0: nothing), with the default hints.
+    pub fn loop_static(&mut self, trips: u32, f: impl FnOnce(&mut KernelBuilder)) {
+        self.loop_with(Trips::Static(trips), LoopHints::default(), f);
+    }
+
+    /// A loop that runs as often as the register says, with the default hints.
+    pub fn loop_dynamic(&mut self, trips: S, f: impl FnOnce(&mut KernelBuilder)) {
+        self.loop_with(Trips::Dynamic(trips), LoopHints::default(), f);
+    }
+
+    /// Runs `then` if `cond` is not zero.
+    pub fn if_(&mut self, cond: S, then: impl FnOnce(&mut KernelBuilder)) {
+        self.if_else(cond, then, |_| {});
+    }
+
+    /// Runs `then` if `cond` is not zero, else `otherwise`.
+    pub fn if_else(
+        &mut self,
+        cond: S,
+        then: impl FnOnce(&mut KernelBuilder),
+        otherwise: impl FnOnce(&mut KernelBuilder),
+    ) {
+        let then = self.body(then);
+        let otherwise = self.body(otherwise);
+        self.push(Item::If { cond, then, otherwise });
+    }
+
+    /// Runs `head`, leaves when the register it returns is zero, runs `body`, repeats.
+    pub fn while_(&mut self, head: impl FnOnce(&mut KernelBuilder) -> S, body: impl FnOnce(&mut KernelBuilder)) {
+        let mut cond = S::ZERO;
+        let head = self.body(|b| cond = head(b));
+        let body = self.body(body);
+        self.push(Item::While { head, cond, body });
+    }
+
+    /// Calls another kernel of the unit.
+    pub fn call(&mut self, kernel: u32, args: &[S]) {
+        self.push(Item::Call { kernel, args: args.to_vec() });
+    }
+
+    /// Stops the program with message `code`.
+    pub fn trap(&mut self, code: i32) {
+        self.emit(Op::BTrap, &[code]);
+    }
+}
