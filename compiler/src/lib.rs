@@ -1,4 +1,5 @@
 //! The compiler: from an XLA program to a [`systole_isa::Program`] for a chip.
 
+pub mod diag;
 pub mod graph;
 pub mod kernel;

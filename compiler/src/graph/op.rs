@@ -189,6 +189,12 @@ pub enum CollectiveKind {
         pairs: Vec<(u64, u64)>,
     },
     Broadcast,
+    /// operand, output, input offsets, send sizes, output offsets, receive sizes.
+    RaggedAllToAll,
+    /// The sum (or what `body` says) reaches only the first device of each group; others get their operand back.
+    Reduce {
+        body: CompId,
+    },
 }
 
 /// An operation with its attributes. Operand order is HLO's.
@@ -227,6 +233,8 @@ pub enum Op {
         dims: Vec<usize>,
     },
     Reshape,
+    /// operand, then the size of each result dimension (scalars); the result shape bounds them.
+    DynamicReshape,
     /// A copy (layouts may differ) / a reinterpretation of the same bytes by layout (from optimised dumps).
     Copy,
     Bitcast,
@@ -265,10 +273,23 @@ pub enum Op {
         rhs_group: Vec<usize>,
         precision: Precision,
     },
+    /// lhs, rhs, lhs scales, rhs scales: a dot of operands multiplied by their (block-wise repeated) scales.
+    ScaledDot {
+        dims: DotDims,
+        precision: Precision,
+    },
     Convolution(Box<Conv>),
     /// n operands, n initial values.
     Reduce {
         dims: Vec<usize>,
+        body: CompId,
+    },
+    /// n inputs, then `carries` initial carries. `body` takes one slice of each input (without `dim`) and the carries,
+    /// and gives a tuple of output slices and new carries; the result is the stacked outputs and the last carries.
+    Scan {
+        dim: usize,
+        carries: usize,
+        reverse: bool,
         body: CompId,
     },
     /// n operands, n initial values.
@@ -353,6 +374,7 @@ pub enum Op {
         body: CompId,
     },
     /// pred or s32 index, then one operand for each branch.
+    /// With a pred, `branches[0]` is taken when it is true.
     Conditional {
         branches: Vec<CompId>,
     },
