@@ -51,17 +51,58 @@ impl Slot {
     ];
 }
 
-/// The latency class: the chip file gives each class its latency (cycles from issue until the result may be read) and
-/// issue interval (cycles its unit is taken).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[rustfmt::skip]
-pub enum Class {
-    Scalar, ScalarMul, ScalarDiv, SmemLoad, SmemStore,
-    Valu, ValuMul, ValuDiv, ValuIntDiv, ValuF64, ValuF64Div,
-    Vload, Vstore, Eup,
-    XluRotate, XluPermute, XluReduce, XluTransposePush, XluTransposePop, XluExtract,
-    MxuStage, MxuLatch, MxuPush, MxuPop,
-    Dma, Sync, Branch,
+macro_rules! classes {
+    ($($class:ident $name:literal $doc:literal;)+) => {
+        /// The latency class: the chip file gives each class its latency (cycles from issue until the result may be read)
+        /// and issue interval (cycles its unit is taken).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Class { $(#[doc = $doc] $class,)+ }
+
+        impl Class {
+            /// All classes in order of their numbers.
+            pub const ALL: &[Class] = &[$(Class::$class),+];
+
+            /// The class's name in chip files.
+            pub fn name(self) -> &'static str {
+                match self { $(Class::$class => $name),+ }
+            }
+
+            /// What belongs to the class.
+            pub fn doc(self) -> &'static str {
+                match self { $(Class::$class => $doc),+ }
+            }
+        }
+    };
+}
+
+classes! {
+    Scalar "scalar" "Simple scalar arithmetic.";
+    ScalarMul "scalar-mul" "Scalar multiplication.";
+    ScalarDiv "scalar-div" "Scalar division.";
+    SmemLoad "smem-load" "Load from scalar memory.";
+    SmemStore "smem-store" "Store to scalar memory.";
+    Valu "valu" "Simple vector arithmetic.";
+    ValuMul "valu-mul" "Vector multiplication and multiply-add.";
+    ValuDiv "valu-div" "Vector f32 division.";
+    ValuIntDiv "valu-int-div" "Vector integer division.";
+    ValuF64 "valu-f64" "f64 arithmetic on register pairs.";
+    ValuF64Div "valu-f64-div" "f64 division and square root.";
+    Vload "vload" "Load from vector memory.";
+    Vstore "vstore" "Store to vector memory.";
+    Eup "eup" "Transcendental functions.";
+    XluRotate "xlu-rotate" "Rotation of lanes or sublanes.";
+    XluPermute "xlu-permute" "Permutation of lanes or sublanes.";
+    XluReduce "xlu-reduce" "Reduction over lanes.";
+    XluTransposePush "xlu-transpose-push" "Register into the transpose buffer.";
+    XluTransposePop "xlu-transpose-pop" "Register out of the transpose buffer.";
+    XluExtract "xlu-extract" "Vector element to a scalar register.";
+    MxuStage "mxu-stage" "Weight rows to a matrix unit.";
+    MxuLatch "mxu-latch" "Staged weights made active.";
+    MxuPush "mxu-push" "Rows to a matrix unit.";
+    MxuPop "mxu-pop" "Results from a matrix unit.";
+    Dma "dma" "Start of a DMA.";
+    Sync "sync" "Semaphore wait that need not wait.";
+    Branch "branch" "Branch: latency is the cycles from a taken branch to the target's issue.";
 }
 
 /// State outside the register files that an opcode touches; the scheduler and the checker order instructions by it.

@@ -1,4 +1,23 @@
 //! Chip descriptions: every number of the modeled machine.
+//!
+//! A chip is read from a TOML file ([`ChipConfig::from_toml`]) or taken from the presets ([`ChipConfig::from_preset`]),
+//! then changed by overrides ([`ChipConfig::apply_sets`]). A `ChipConfig` made that way has every parameter in range and
+//! passes the checks between parameters, so its users need not check again.
+
+mod derived;
+mod key;
+mod load;
+pub mod params;
+mod preset;
+mod reference;
+#[cfg(test)]
+mod tests;
+pub mod units;
+
+pub use load::ChipError;
+pub use preset::PRESETS;
+pub use reference::reference_page;
+pub use units::Quantity;
 
 use crate::table::{Class, Slot};
 use serde::{Deserialize, Serialize};
@@ -26,7 +45,7 @@ pub struct ChipConfig {
 }
 
 /// Issue width and register files of a core.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreConfig {
     /// Instructions of each slot kind in a bundle.
     pub scalar_slots: u32,

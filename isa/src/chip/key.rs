@@ -1,0 +1,159 @@
+//! Resolves dotted keys to parameters, checks values and stores them.
+
+use super::params::{self, OPERAND_TYPES, Param, Value};
+use super::{ChipConfig, MxuType, Quantity};
+use crate::diagnostic::closest;
+use crate::table::Class;
+
+/// What a dotted key names.
+#[derive(Clone, Copy)]
+pub(super) enum Key {
+    Param(&'static Param),
+    Latency(Class),
+    Interval(Class),
+    /// Row of [`OPERAND_TYPES`].
+    Accumulator(usize),
+    RowsPerCycle(usize),
+}
+
+/// Accumulator types.
+const ACCUMULATORS: &[&str] = &["f32", "s32"];
+
+impl Key {
+    /// The parameter of that name, else what was probably meant.
+    pub(super) fn resolve(name: &str) -> Result<Key, Option<String>> {
+        // Classes are written with dashes, everything else with underscores.
+        let snake = name.replace('-', "_");
+        if let Some(p) = params::all().find(|p| p.key == snake) {
+            return Ok(Key::Param(p));
+        }
+        match Key::families().find(|(n, _)| n.replace('-', "_") == snake) {
+            Some((_, key)) => Ok(key),
+            None => Err(Key::suggest(&snake)),
+        }
+    }
+
+    /// All keys that are declared by pattern.
+    pub(super) fn families() -> impl Iterator<Item = (String, Key)> {
+        let timing = Class::ALL.iter().flat_map(|&c| {
+            let name = format!("timing.{}", c.name());
+            [(format!("{name}.latency"), Key::Latency(c)), (format!("{name}.interval"), Key::Interval(c))]
+        });
+        let types = OPERAND_TYPES.iter().enumerate().flat_map(|(i, (t, _))| {
+            let name = format!("mxu.types.{t}");
+            [
+                (format!("{name}.accumulator"), Key::Accumulator(i)),
+                (format!("{name}.rows_per_cycle"), Key::RowsPerCycle(i)),
+            ]
+        });
+        timing.chain(types)
+    }
+
+    fn suggest(name: &str) -> Option<String> {
+        let names: Vec<String> =
+            params::all().map(|p| p.key.to_string()).chain(Key::families().map(|(n, _)| n)).collect();
+        if let Some(c) = closest(name, names.iter().map(String::as_str)) {
+            return Some(format!("did you mean `{c}`?"));
+        }
+        let last = name.rsplit('.').next().unwrap_or(name);
+        // The right name in the wrong table: `bandwidth` for `hbm.bandwidth`.
+        let same: Vec<String> =
+            (names.iter().filter(|n| n.rsplit('.').next() == Some(last)).take(4)).map(|n| format!("`{n}`")).collect();
+        if !same.is_empty() {
+            return Some(format!("did you mean {}?", same.join(" or ")));
+        }
+        let table = name.split('.').next().unwrap_or(name);
+        let inside: Vec<&str> = params::all().filter_map(|p| p.key.strip_prefix(table)?.strip_prefix('.')).collect();
+        if !inside.is_empty() {
+            return Some(format!("`{table}` has {}", inside.join(", ")));
+        }
+        None
+    }
+
+    pub(super) fn quantity(self) -> Quantity {
+        match self {
+            Key::Param(p) => p.quantity,
+            Key::Latency(_) | Key::Interval(_) => Quantity::Cycles,
+            Key::Accumulator(_) => Quantity::Choice(ACCUMULATORS),
+            Key::RowsPerCycle(_) => Quantity::Rate,
+        }
+    }
+
+    pub(super) fn range(self) -> (f64, f64) {
+        match self {
+            Key::Param(p) => (p.min, p.max),
+            Key::Latency(_) | Key::Interval(_) => (1.0, 100_000.0),
+            Key::Accumulator(_) => (0.0, 0.0),
+            Key::RowsPerCycle(_) => (0.0, 1024.0),
+        }
+    }
+
+    /// Checks a value written as a number.
+    pub(super) fn check_number(self, n: f64) -> Result<Value, String> {
+        let q = self.quantity();
+        if q.is_text() {
+            return Err(format!("takes {}", q.describe()));
+        }
+        let (min, max) = self.range();
+        if !(min..=max).contains(&n) {
+            return Err(format!("takes {} from {} to {}", q.describe(), q.print(min), q.print(max)));
+        }
+        if q.is_whole() && n.fract() != 0.0 {
+            return Err(format!("takes {}", q.describe()));
+        }
+        Ok(Value::Number(n))
+    }
+
+    /// Checks a value written as text: a word, or a number with a unit.
+    pub(super) fn check_text(self, text: &str) -> Result<Value, String> {
+        let q = self.quantity();
+        match q {
+            Quantity::Text => Ok(Value::Text(text.to_string())),
+            Quantity::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
+            Quantity::Choice(_) => Err(format!("takes {}", q.describe())),
+            Quantity::Count
+            | Quantity::Cycles
+            | Quantity::Bytes
+            | Quantity::Hertz
+            | Quantity::Bandwidth
+            | Quantity::Seconds
+            | Quantity::Rate
+            | Quantity::Share => match q.parse(text) {
+                Some(n) => self.check_number(n),
+                None => Err(format!("takes {}", q.describe())),
+            },
+        }
+    }
+
+    /// Stores a checked value.
+    pub(super) fn store(self, chip: &mut ChipConfig, value: Value) {
+        match (self, value) {
+            (Key::Param(p), value) => (p.set)(chip, value),
+            (Key::Latency(c), Value::Number(n)) => chip.timing.0[c as usize].1.latency = n as u32,
+            (Key::Interval(c), Value::Number(n)) => chip.timing.0[c as usize].1.interval = n as u32,
+            (Key::RowsPerCycle(i), Value::Number(n)) if n == 0.0 => {
+                chip.mxu.types.retain(|t| t.operand != OPERAND_TYPES[i].0);
+            }
+            (Key::RowsPerCycle(i), Value::Number(n)) => mxu_type(chip, i).rows_per_cycle = n,
+            (Key::Accumulator(i), Value::Text(t)) => mxu_type(chip, i).accumulator = t,
+            (Key::Accumulator(_), Value::Number(_)) => {}
+            (Key::Latency(_) | Key::Interval(_) | Key::RowsPerCycle(_), Value::Text(_)) => {}
+        }
+    }
+}
+
+/// The matrix unit's entry for an operand type, made if absent. Entries stay in the order of [`OPERAND_TYPES`].
+fn mxu_type(chip: &mut ChipConfig, row: usize) -> &mut MxuType {
+    let (operand, accumulator) = OPERAND_TYPES[row];
+    let order = |name: &str| OPERAND_TYPES.iter().position(|t| t.0 == name);
+    let at = match chip.mxu.types.iter().position(|t| t.operand == operand) {
+        Some(at) => at,
+        None => {
+            let at = chip.mxu.types.partition_point(|t| order(&t.operand) < Some(row));
+            let new = MxuType { operand: operand.into(), accumulator: accumulator.into(), rows_per_cycle: 1.0 };
+            chip.mxu.types.insert(at, new);
+            at
+        }
+    };
+    &mut chip.mxu.types[at]
+}

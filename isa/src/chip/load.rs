@@ -1,0 +1,241 @@
+//! Reads chip files and overrides.
+//!
+//! A chip file is TOML with the keys of [`super::params`]. With `base = "PRESET"` it states only what differs from a
+//! preset; without, every parameter and every latency class must be there. All mistakes are reported at once.
+
+use super::key::Key;
+use super::params::{self, Value};
+use super::{
+    ChipConfig, CoreConfig, Dataflow, DmaConfig, HbmConfig, HostConfig, IciConfig, ImemConfig, MxuConfig, SmemConfig,
+    Timing, TimingTable, VmemConfig,
+};
+use crate::diagnostic::{Diagnostic, Diagnostics, Place};
+use crate::table::Class;
+use std::collections::BTreeSet;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Why a chip description was refused: all mistakes, with their places.
+pub type ChipError = Diagnostics;
+
+/// A chip of zeros, to be filled by the loader.
+fn blank() -> ChipConfig {
+    ChipConfig {
+        name: String::new(),
+        clock_hz: 0.0,
+        cores: 0,
+        cores_per_device: 0,
+        core: CoreConfig::default(),
+        mxu: MxuConfig {
+            count: 0,
+            rows: 0,
+            cols: 0,
+            accumulator_rows: 0,
+            fifo_rows: 0,
+            queue_rows: 0,
+            extra_latency: 0,
+            weight_rows_per_cycle: 0,
+            dataflow: Dataflow::Weight,
+            types: Vec::new(),
+        },
+        vmem: VmemConfig { bytes: 0, read_ports: 0, write_ports: 0 },
+        smem: SmemConfig { bytes: 0 },
+        hbm: HbmConfig { bytes: 0, channels: 0, bandwidth: 0.0, efficiency: 0.0, latency_s: 0.0, burst_bytes: 0 },
+        dma: DmaConfig { engines: 0, issue_cycles: 0, chunks_per_cycle: 0.0, bytes_per_cycle: 0.0 },
+        imem: ImemConfig { bytes: 0 },
+        host: HostConfig { bandwidth: 0.0, latency_s: 0.0 },
+        ici: IciConfig {
+            topology: String::new(),
+            links: 0,
+            link_bandwidth: 0.0,
+            efficiency: 0.0,
+            hop_latency_s: 0.0,
+            flit_bytes: 0,
+            wrap_at: 0,
+        },
+        timing: TimingTable(Class::ALL.iter().map(|&c| (c, Timing { latency: 0, interval: 0 })).collect()),
+    }
+}
+
+struct Loader<'a> {
+    file: &'a str,
+    text: &'a str,
+    chip: ChipConfig,
+    seen: BTreeSet<String>,
+    errors: Vec<Diagnostic>,
+}
+
+impl Loader<'_> {
+    fn place(&self, span: std::ops::Range<usize>) -> Place {
+        Place::new(self.file, self.text, span.start, span.end)
+    }
+
+    /// Walks a table whose dotted path is `path`.
+    fn table(&mut self, path: &str, table: &DeTable<'_>) {
+        for (key, value) in table.iter() {
+            let name = if path.is_empty() { key.get_ref().to_string() } else { format!("{path}.{}", key.get_ref()) };
+            match value.get_ref() {
+                DeValue::Table(inner) => self.table(&name, inner),
+                _ if name == "base" => {}
+                other => self.leaf(&name, key.span(), other, value.span()),
+            }
+        }
+    }
+
+    fn leaf(
+        &mut self,
+        name: &str,
+        key_span: std::ops::Range<usize>,
+        value: &DeValue<'_>,
+        value_span: std::ops::Range<usize>,
+    ) {
+        let key = match Key::resolve(name) {
+            Ok(key) => key,
+            Err(hint) => {
+                let mut d = Diagnostic::new(format!("unknown parameter `{name}`")).at(self.place(key_span));
+                d.help = hint;
+                self.errors.push(d);
+                return;
+            }
+        };
+        let checked = match value {
+            DeValue::String(s) => key.check_text(s),
+            DeValue::Integer(i) => match i64::from_str_radix(i.as_str(), i.radix()) {
+                Ok(n) => key.check_number(n as f64),
+                Err(_) => Err("takes a smaller number".into()),
+            },
+            DeValue::Float(x) => match x.as_str().parse::<f64>() {
+                Ok(n) => key.check_number(n),
+                Err(_) => Err(format!("takes {}", key.quantity().describe())),
+            },
+            DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
+                Err(format!("takes {}", key.quantity().describe()))
+            }
+        };
+        match checked {
+            Ok(v) => {
+                key.store(&mut self.chip, v);
+                self.seen.insert(name.replace('-', "_"));
+            }
+            Err(accepted) => {
+                let place = self.place(value_span);
+                let d =
+                    Diagnostic::new(format!("bad value of `{name}`")).at(place).help(format!("`{name}` {accepted}"));
+                self.errors.push(d);
+            }
+        }
+    }
+
+    /// Names every parameter that the file leaves out.
+    fn require_all(&mut self) {
+        let place = self.place(0..0);
+        let timing = Key::families().map(|(n, _)| n).filter(|n| n.starts_with("timing."));
+        let names = params::all().map(|p| p.key.to_string()).chain(timing);
+        let missing: Vec<String> = names.filter(|n| !self.seen.contains(&n.replace('-', "_"))).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let shown = missing.iter().take(8).map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+        let rest = if missing.len() > 8 { format!(" and {} more", missing.len() - 8) } else { String::new() };
+        let d = Diagnostic::new(format!("the chip file does not state {shown}{rest}"))
+            .at(place)
+            .help("`base = \"tpu-v5e\"` takes what is missing from a preset");
+        self.errors.push(d);
+    }
+}
+
+/// The preset that `base` names, if the file has one.
+fn base(text: &str, file: &str, root: &DeTable<'_>) -> Result<Option<ChipConfig>, Diagnostic> {
+    let Some((_, value)) = root.iter().find(|(k, _)| k.get_ref() == "base") else { return Ok(None) };
+    let span = value.span();
+    let place = Place::new(file, text, span.start, span.end);
+    let name = value
+        .get_ref()
+        .as_str()
+        .ok_or_else(|| Diagnostic::new("`base` takes the name of a preset in quotes").at(place.clone()))?;
+    match ChipConfig::from_preset(name) {
+        Ok(chip) => Ok(Some(chip)),
+        Err(e) => Err(e.0.into_iter().next().unwrap_or_else(|| Diagnostic::new("unknown preset")).at(place)),
+    }
+}
+
+impl ChipConfig {
+    /// Reads a chip file. `file_name` is used in messages only.
+    ///
+    /// # Errors
+    /// All mistakes of the file: bad TOML, unknown or missing keys, values out of range, parameters that do not fit
+    /// together; each with its place and what would be accepted.
+    pub fn from_toml(text: &str, file_name: &str) -> Result<ChipConfig, ChipError> {
+        let root: Spanned<DeTable<'_>> = DeTable::parse(text).map_err(|e| {
+            let mut d = Diagnostic::new(e.message().to_string());
+            d.place = e.span().map(|s| Place::new(file_name, text, s.start, s.end));
+            Diagnostics(vec![d])
+        })?;
+        let base = base(text, file_name, root.get_ref()).map_err(|d| Diagnostics(vec![d]))?;
+        let complete = base.is_some();
+        let chip = base.unwrap_or_else(blank);
+        let mut loader = Loader { file: file_name, text, chip, seen: BTreeSet::new(), errors: Vec::new() };
+        loader.table("", root.get_ref());
+        if !complete {
+            loader.require_all();
+        }
+        if loader.errors.is_empty() {
+            let place = loader.place(0..0);
+            loader.errors.extend(loader.chip.conflicts().into_iter().map(|m| Diagnostic::new(m).at(place.clone())));
+        }
+        // The order of keys in a table is alphabetical; report in source order.
+        loader.errors.sort_by_key(|d| d.place.as_ref().map(|p| (p.line, p.column)));
+        if loader.errors.is_empty() { Ok(loader.chip) } else { Err(Diagnostics(loader.errors)) }
+    }
+
+    /// Applies overrides `KEY=VALUE` (`mxu.rows=256`, `clock=2.2GHz`, `timing.valu.latency=3`) in order, then checks
+    /// that the parameters still fit together.
+    ///
+    /// # Errors
+    /// All mistakes; `self` is then unchanged.
+    pub fn apply_sets<S: AsRef<str>>(&mut self, sets: &[S]) -> Result<(), ChipError> {
+        let mut chip = self.clone();
+        let mut errors = Vec::new();
+        for set in sets {
+            if let Err(d) = apply(&mut chip, set.as_ref()) {
+                errors.push(d);
+            }
+        }
+        if errors.is_empty() {
+            errors.extend(chip.conflicts().into_iter().map(Diagnostic::new));
+        }
+        if !errors.is_empty() {
+            return Err(Diagnostics(errors));
+        }
+        *self = chip;
+        Ok(())
+    }
+
+    /// Applies one override, see [`ChipConfig::apply_sets`].
+    ///
+    /// # Errors
+    /// What is wrong with it; `self` is then unchanged.
+    pub fn apply_set(&mut self, set: &str) -> Result<(), ChipError> {
+        self.apply_sets(&[set])
+    }
+}
+
+/// Applies one override without checks between parameters.
+fn apply(chip: &mut ChipConfig, set: &str) -> Result<(), Diagnostic> {
+    let place = |start: usize, end: usize| Place::new("--set", set, start, end);
+    let Some((name, value)) = set.split_once('=') else {
+        return Err(Diagnostic::new("an override is KEY=VALUE").at(place(0, set.len())).help("as in `mxu.rows=256`"));
+    };
+    let key = Key::resolve(name.trim()).map_err(|hint| {
+        let mut d = Diagnostic::new(format!("unknown parameter `{}`", name.trim())).at(place(0, name.len()));
+        d.help = hint;
+        d
+    })?;
+    let value: Value = key.check_text(value.trim()).map_err(|accepted| {
+        Diagnostic::new(format!("bad value of `{}`", name.trim()))
+            .at(place(name.len() + 1, set.len()))
+            .help(format!("`{}` {accepted}", name.trim()))
+    })?;
+    key.store(chip, value);
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Quantities as chip files and overrides write them: a number, or text with a unit (`"819 GB/s"`, `500ns`).
+
+/// What a parameter measures: decides which units it takes and whether it must be whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// Any text.
+    Text,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A whole number.
+    Count,
+    /// Whole clock cycles.
+    Cycles,
+    /// Whole bytes.
+    Bytes,
+    Hertz,
+    /// Bytes per second.
+    Bandwidth,
+    Seconds,
+    /// A plain real number.
+    Rate,
+    /// A share of one.
+    Share,
+}
+
+const BYTES: &[(&str, f64)] = &[
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+    ("KiB", 1024.0),
+    ("MiB", 1048576.0),
+    ("GiB", 1073741824.0),
+    ("TiB", 1099511627776.0),
+];
+const BANDWIDTH: &[(&str, f64)] = &[
+    ("B/s", 1.0),
+    ("kB/s", 1e3),
+    ("MB/s", 1e6),
+    ("GB/s", 1e9),
+    ("TB/s", 1e12),
+    ("KiB/s", 1024.0),
+    ("MiB/s", 1048576.0),
+    ("GiB/s", 1073741824.0),
+    ("TiB/s", 1099511627776.0),
+];
+const HERTZ: &[(&str, f64)] = &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)];
+const SECONDS: &[(&str, f64)] = &[("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("ps", 1e-12)];
+const CYCLES: &[(&str, f64)] = &[("cycles", 1.0), ("cycle", 1.0)];
+const SHARE: &[(&str, f64)] = &[("%", 1e-2)];
+
+impl Quantity {
+    /// Units that a number may carry, with what one of them is in the base unit.
+    pub fn units(self) -> &'static [(&'static str, f64)] {
+        match self {
+            Quantity::Bytes => BYTES,
+            Quantity::Bandwidth => BANDWIDTH,
+            Quantity::Hertz => HERTZ,
+            Quantity::Seconds => SECONDS,
+            Quantity::Cycles => CYCLES,
+            Quantity::Share => SHARE,
+            Quantity::Text | Quantity::Choice(_) | Quantity::Count | Quantity::Rate => &[],
+        }
+    }
+
+    /// Whether values are whole numbers of the base unit.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Quantity::Count | Quantity::Cycles | Quantity::Bytes)
+    }
+
+    /// Whether values are words rather than numbers.
+    pub fn is_text(self) -> bool {
+        matches!(self, Quantity::Text | Quantity::Choice(_))
+    }
+
+    /// What is accepted, in words.
+    pub fn describe(self) -> String {
+        match self {
+            Quantity::Text => "a text".into(),
+            Quantity::Choice(words) => format!("one of {}", words.join(", ")),
+            Quantity::Count => "a whole number".into(),
+            Quantity::Cycles => "a whole number of cycles".into(),
+            Quantity::Rate => "a number".into(),
+            Quantity::Share => "a share of one (`0.9` or `90%`)".into(),
+            Quantity::Bytes => "a size (`32 MiB`, `16 GB` or whole bytes)".into(),
+            Quantity::Bandwidth => "a bandwidth (`819 GB/s`, `1.6 TB/s` or bytes per second)".into(),
+            Quantity::Hertz => "a frequency (`1.5 GHz`, `940 MHz` or hertz)".into(),
+            Quantity::Seconds => "a time (`500 ns`, `1 us` or seconds)".into(),
+        }
+    }
+
+    /// Reads a number with an optional unit, in the base unit. `None` if it is no such thing.
+    pub fn parse(self, text: &str) -> Option<f64> {
+        let text = text.trim();
+        let split = text
+            .char_indices()
+            .find(|&(i, c)| {
+                let exponent = matches!(c, 'e' | 'E')
+                    && text[i + 1..].starts_with(|d: char| d.is_ascii_digit() || d == '-' || d == '+');
+                let sign = matches!(c, '+' | '-') && (i == 0 || text[..i].ends_with(['e', 'E']));
+                !(c.is_ascii_digit() || c == '.' || c == '_' || exponent || sign)
+            })
+            .map_or(text.len(), |(i, _)| i);
+        let number: f64 = text[..split].replace('_', "").parse().ok()?;
+        let unit = text[split..].trim();
+        let scale = if unit.is_empty() {
+            1.0
+        } else {
+            let units = self.units();
+            let exact = units.iter().find(|u| u.0 == unit);
+            exact.or_else(|| units.iter().find(|u| u.0.eq_ignore_ascii_case(unit)))?.1
+        };
+        // Decimal fractions of a power of ten are divided, so that `500 ns` is the double nearest to 5e-7.
+        Some(if scale < 1.0 { number / (1.0 / scale).round() } else { number * scale })
+    }
+
+    /// Prints a value with the unit that makes it shortest.
+    pub fn print(self, value: f64) -> String {
+        let mut best = format!("{value}");
+        for &(unit, scale) in self.units() {
+            let scaled = if scale < 1.0 { value * (1.0 / scale).round() } else { value / scale };
+            // Twelve digits hide the rounding of the division.
+            let number = format!("{:.12}", scaled).trim_end_matches('0').trim_end_matches('.').to_string();
+            let text = if self == Quantity::Share { format!("{number}{unit}") } else { format!("{number} {unit}") };
+            let in_range = (1.0..10000.0).contains(&scaled);
+            if unit != "cycle" && in_range && (text.len() < best.len() || !best.contains(' ')) {
+                best = text;
+            }
+        }
+        best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_take_the_units_of_their_quantity() {
+        let rows: &[(Quantity, &str, Option<f64>)] = &[
+            (Quantity::Hertz, "2.2GHz", Some(2.2e9)),
+            (Quantity::Hertz, "940 MHz", Some(9.4e8)),
+            (Quantity::Bandwidth, "1.6TB/s", Some(1.6e12)),
+            (Quantity::Bandwidth, "1.6 TB", None),
+            (Quantity::Bytes, "32MiB", Some(33554432.0)),
+            (Quantity::Bytes, "1_024", Some(1024.0)),
+            (Quantity::Bytes, "16 gib", Some(17179869184.0)),
+            (Quantity::Seconds, "500ns", Some(5e-7)),
+            (Quantity::Seconds, "5e-7", Some(5e-7)),
+            (Quantity::Seconds, "1 us", Some(1e-6)),
+            (Quantity::Share, "90%", Some(0.9)),
+            (Quantity::Count, "256", Some(256.0)),
+            (Quantity::Count, "256 rows", None),
+            (Quantity::Count, "", None),
+            (Quantity::Rate, "-1", Some(-1.0)),
+            (Quantity::Rate, "1-1", None),
+            (Quantity::Rate, "ä", None),
+        ];
+        for &(quantity, text, value) in rows {
+            assert_eq!(quantity.parse(text), value, "{quantity:?} {text:?}");
+        }
+    }
+
+    #[test]
+    fn printed_values_read_back() {
+        for (quantity, value, text) in [
+            (Quantity::Hertz, 1.5e9, "1.5 GHz"),
+            (Quantity::Bytes, 134217728.0, "128 MiB"),
+            (Quantity::Bandwidth, 819e9, "819 GB/s"),
+            (Quantity::Seconds, 5e-7, "500 ns"),
+            (Quantity::Count, 128.0, "128"),
+        ] {
+            assert_eq!(quantity.print(value), text);
+            assert_eq!(quantity.parse(text), Some(value));
+        }
+    }
+}
