@@ -11,7 +11,10 @@
 //!
 //! Spans and names are side data: they change no meaning.
 
+pub mod infer;
 pub mod literal;
+pub mod names;
+pub mod number;
 pub mod op;
 pub mod shape;
 
