@@ -2,5 +2,6 @@
 
 pub mod diag;
 pub mod front;
+pub mod emit;
 pub mod graph;
 pub mod kernel;
