@@ -1,7 +1,7 @@
 //! The compiler: from an XLA program to a [`systole_isa::Program`] for a chip.
 
 pub mod diag;
-pub mod front;
 pub mod emit;
+pub mod front;
 pub mod graph;
 pub mod kernel;

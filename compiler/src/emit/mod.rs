@@ -3,6 +3,7 @@
 //! - [`value`]: what registers hold an element of each type;
 //! - [`memory`]: moving values between registers and vector memory;
 //! - [`elementwise`]: every elementwise operation of every element type;
+//! - [`mxu`]: kernels for matrix products and convolutions;
 //! - [`across`]: combining the lanes or sublanes of one register.
 //!
 //! Everything here appends straight-line code to a [`crate::kernel::KernelBuilder`] and handles one register of
@@ -11,6 +12,7 @@
 pub mod across;
 pub mod elementwise;
 pub mod memory;
+pub mod mxu;
 pub mod operand;
 pub mod value;
 
