@@ -1,7 +1,9 @@
 //! The compiler: from an XLA program to a [`systole_isa::Program`] for a chip.
 
 pub mod diag;
-pub mod emit;
+pub mod error;
 pub mod front;
 pub mod graph;
 pub mod kernel;
+pub mod passes;
+pub mod pipeline;

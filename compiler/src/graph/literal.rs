@@ -31,6 +31,21 @@ impl Literal {
         Literal::new(dtype, dims, element.to_vec())
     }
 
+    /// The same elements under other sizes (as many elements).
+    pub fn reshaped(&self, dims: &[u64]) -> Literal {
+        Literal { dtype: self.dtype, dims: dims.to_vec(), bytes: self.bytes.clone() }
+    }
+
+    /// The one element that all are equal to, by their bytes.
+    pub fn uniform(&self) -> Option<&[u8]> {
+        let size = self.dtype.host_bytes();
+        if self.elements() == 0 {
+            return None;
+        }
+        let first = &self.bytes[..size];
+        self.bytes.chunks_exact(size).all(|e| e == first).then_some(first)
+    }
+
     /// Number of elements.
     pub fn elements(&self) -> usize {
         self.dims.iter().product::<u64>() as usize

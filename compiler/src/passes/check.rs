@@ -1,0 +1,83 @@
+//! What must hold between passes: order of nodes and computations, parameters, shapes of operands.
+
+use crate::graph::{Computation, Module, Op, Shape};
+
+/// The first broken invariant, as text that names it.
+pub fn check(module: &Module) -> Result<(), String> {
+    for (index, c) in module.computations.iter().enumerate() {
+        check_one(module, index, c).map_err(|m| format!("computation {}: {m}", c.name))?;
+    }
+    if module.entry.index() >= module.computations.len() {
+        return Err("the entry does not exist".into());
+    }
+    Ok(())
+}
+
+fn check_one(module: &Module, index: usize, c: &Computation) -> Result<(), String> {
+    for (i, n) in c.nodes.iter().enumerate() {
+        if n.operands.iter().any(|o| o.index() >= i) {
+            return Err(format!("{} comes before an operand", n.name));
+        }
+        if n.op.called().iter().any(|c| c.index() >= index) {
+            return Err(format!("{} calls a computation that comes later", n.name));
+        }
+        if let Op::Parameter { index } = n.op {
+            if c.params.get(index).map(|p| p.index()) != Some(i) {
+                return Err(format!("{} is not parameter {index}", n.name));
+            }
+        }
+        let operands: Vec<&Shape> = n.operands.iter().map(|&o| &c.node(o).shape).collect();
+        elementwise_shapes_agree(&n.op, &operands, &n.shape).map_err(|m| format!("{}: {m}", n.name))?;
+        flow_shapes(module, &n.op, &operands, &n.shape).map_err(|m| format!("{}: {m}", n.name))?;
+    }
+    if c.root.index() >= c.nodes.len() {
+        return Err("the root does not exist".into());
+    }
+    Ok(())
+}
+
+fn flow_shapes(module: &Module, op: &Op, operands: &[&Shape], shape: &Shape) -> Result<(), String> {
+    let param = |c: crate::graph::CompId| {
+        let c = module.computation(c);
+        c.params.first().map(|&p| c.node(p).shape.clone())
+    };
+    match op {
+        Op::While { condition, body } => {
+            let same = [param(*condition), param(*body), Some(module.computation(*body).result().clone())];
+            if same.iter().any(|s| s.as_ref().is_none_or(|s| !s.same(shape))) || !operands[0].same(shape) {
+                return Err("the loop's shapes differ".into());
+            }
+        }
+        Op::Conditional { branches } => {
+            for (b, o) in branches.iter().zip(&operands[1..]) {
+                if !module.computation(*b).result().same(shape) || param(*b).is_none_or(|p| !p.same(o)) {
+                    return Err("a branch's shapes differ".into());
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn elementwise_shapes_agree(op: &Op, operands: &[&Shape], shape: &Shape) -> Result<(), String> {
+    let dims = |s: &Shape| s.as_array().map(|a| a.dims.clone());
+    match op {
+        Op::Unary(_) | Op::Binary(_) | Op::Compare { .. } | Op::Select | Op::Convert | Op::ReducePrecision { .. } => {
+            match operands.iter().find(|o| dims(o) != dims(shape)) {
+                Some(o) => Err(format!("operand {o} of {} that gives {shape}", op.name())),
+                None => Ok(()),
+            }
+        }
+        Op::Reshape => {
+            let n = |s: &Shape| s.as_array().map(|a| a.elements());
+            if n(operands[0]) == n(shape) { Ok(()) } else { Err(format!("reshape of {} to {shape}", operands[0])) }
+        }
+        Op::Broadcast { dims: map } => {
+            let (from, to) = (dims(operands[0]).unwrap_or_default(), dims(shape).unwrap_or_default());
+            let fits = from.len() == map.len() && map.iter().zip(&from).all(|(&m, d)| to.get(m) == Some(d));
+            if fits { Ok(()) } else { Err(format!("broadcast of {} by {map:?} to {shape}", operands[0])) }
+        }
+        _ => Ok(()),
+    }
+}

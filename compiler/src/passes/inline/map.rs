@@ -1,0 +1,62 @@
+//! `map`: a scalar computation applied to every element, as elementwise operations on whole arrays.
+
+use super::Flat;
+use crate::error::CompileError;
+use crate::graph::{NodeId, Op, Shape, Span};
+use crate::passes::edit::Emit;
+
+/// Emits a scalar computation's operations over arrays of sizes `dims`; gives the result's leaves.
+pub fn vectorise(
+    b: &mut Emit,
+    flat: &Flat,
+    args: &[NodeId],
+    dims: &[u64],
+    span: Span,
+) -> Result<Vec<NodeId>, CompileError> {
+    let c = &flat.computation;
+    let mut map: Vec<NodeId> = Vec::with_capacity(c.nodes.len());
+    for (i, n) in c.nodes.iter().enumerate() {
+        let operands: Vec<NodeId> = n.operands.iter().map(|o| map[o.index()]).collect();
+        if i == c.root.index() {
+            return Ok(operands);
+        }
+        let Some(scalar) = n.shape.as_array().filter(|a| a.dims.is_empty()) else {
+            return Err(CompileError::unsupported(
+                span,
+                format!("map's computation uses an array or tuple ({})", n.name),
+            ));
+        };
+        let shape = Shape::array(scalar.dtype, dims);
+        b.on_behalf_of(n);
+        map.push(match &n.op {
+            Op::Parameter { index } => args[*index],
+            Op::Constant(l) => {
+                let l = b.constant(l.clone());
+                b.broadcast(l, &[], dims)
+            }
+            Op::Reshape | Op::Broadcast { .. } | Op::Transpose { .. } | Op::OptBarrier => operands[0],
+            op if is_elementwise(op) => b.emit(op.clone(), &operands, shape),
+            _ => {
+                let message = format!("map's computation uses {}, which is not elementwise", n.name);
+                return Err(CompileError::unsupported(span, message));
+            }
+        });
+    }
+    Ok(Vec::new())
+}
+
+/// Whether each result element depends on the operands' elements at the same place only.
+pub fn is_elementwise(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare { .. }
+            | Op::Select
+            | Op::Clamp
+            | Op::Convert
+            | Op::BitcastConvert
+            | Op::ReducePrecision { .. }
+            | Op::StochasticConvert
+    )
+}

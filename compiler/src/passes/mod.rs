@@ -1,0 +1,11 @@
+//! Passes over the graph, from a verified program to the core operations that code generation knows.
+//!
+//! A pass makes a new module from an old one through [`edit`]. The list of passes and their order is in
+//! [`crate::pipeline`].
+
+pub mod check;
+pub mod core;
+pub mod edit;
+pub mod inline;
+pub mod make;
+pub mod simplify;

@@ -1,0 +1,89 @@
+//! The passes that lower a verified program to core operations, in order.
+//!
+//! What core operations are is said, and proved, by [`crate::passes::core`].
+
+use crate::error::CompileError;
+use crate::graph::{Module, Precision};
+use crate::passes::edit::{Draft, rewrite};
+use crate::passes::{check, core, inline};
+use systole_isa::{ChipConfig, DType};
+
+/// What the passes are asked for.
+#[derive(Clone, Debug)]
+pub struct PassOptions {
+    /// Whether operations on small constants are evaluated at compile time.
+    pub fold: bool,
+    /// How many labelled rewrites may be made in all; `None`: any number. Lowerings that are needed are always made.
+    pub fuel: Option<u64>,
+    /// Raises the precision of f32 dots and convolutions to at least this.
+    pub precision: Precision,
+    /// Operand types that the matrix unit takes, as the chip lists them.
+    pub mxu_types: Vec<DType>,
+    /// Columns of the matrix unit: grouped convolutions of this many channels are worth a convolution each.
+    pub mxu_cols: u64,
+    /// Whether the module is proved after every pass.
+    pub verify: bool,
+}
+
+impl PassOptions {
+    /// Options for a chip: folding on, no limit of rewrites, the precision that the program asks for.
+    pub fn for_chip(chip: &ChipConfig) -> PassOptions {
+        PassOptions {
+            fold: true,
+            fuel: None,
+            precision: Precision::Default,
+            mxu_types: chip.mxu.types.iter().filter_map(|t| DType::from_name(&t.operand)).collect(),
+            mxu_cols: u64::from(chip.mxu.cols),
+            verify: cfg!(debug_assertions),
+        }
+    }
+}
+
+/// A pass: its name (kebab-case), what it does in a line, and the function.
+pub struct Pass {
+    pub name: &'static str,
+    pub summary: &'static str,
+    pub run: fn(Module, &mut Draft, &PassOptions) -> Result<Module, CompileError>,
+}
+
+/// All passes in order. The comment on a row says why it stands where it does.
+pub const PASSES: &[Pass] = &[
+    // First: every other pass counts on flat tuples and on bodies being bodies.
+    Pass {
+        name: "inline",
+        summary: "calls inlined, tuples flat, tokens and layouts gone",
+        run: |m, d, _| inline::run(m, d),
+    },
+    // Again, because rules see more once everything is in one tree.
+    Pass { name: "simplify", summary: "local rules once more, equal nodes shared, dead ones dropped", run: simplify },
+];
+
+/// Emits everything anew, so that the local rules see it.
+fn simplify(module: Module, draft: &mut Draft, _: &PassOptions) -> Result<Module, CompileError> {
+    rewrite(module, draft, &mut |_, _, _| Ok(None))
+}
+
+/// Lowers a verified module to core operations.
+///
+/// `dump` is called with the name of each pass and the module after it.
+///
+/// # Errors
+/// A program that has no lowering, or a broken invariant.
+pub fn lower_to_core(
+    mut module: Module,
+    options: &PassOptions,
+    dump: &mut dyn FnMut(&str, &Module),
+) -> Result<Module, CompileError> {
+    let mut fuel = options.fuel;
+    for pass in PASSES {
+        let mut draft = Draft::new(fuel, options.fold);
+        module = (pass.run)(module, &mut draft, options)?;
+        fuel = draft.fuel;
+        if options.verify {
+            check::check(&module).map_err(|message| CompileError::internal(pass.name, message))?;
+        }
+        dump(pass.name, &module);
+    }
+    core::check(&module)?;
+    Ok(module)
+}
