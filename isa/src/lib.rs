@@ -1,19 +1,32 @@
 //! The contract between compiler and simulator: element types, memory layout, instructions, programs, chips.
 
 pub mod chip;
+pub mod container;
+pub mod decode;
 pub mod diagnostic;
 pub mod dma;
 pub mod dtype;
+pub mod effects;
+pub mod encode;
+pub mod encoding;
+pub mod float;
 pub mod inst;
 pub mod layout;
 pub mod program;
 pub mod table;
+pub mod validate;
 
 pub use chip::{ChipConfig, ChipError};
+pub use container::{ContainerError, read_program, write_program};
+pub use decode::{DecodeError, decode_bundles};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use dma::{DmaDesc, DmaDim, Space};
 pub use dtype::DType;
+pub use effects::{Access, File, Reg, Resource};
+pub use encode::{EncodeError, encode_bundles};
+pub use float::F8;
 pub use inst::{Bundle, Inst};
 pub use layout::Layout;
 pub use program::Program;
 pub use table::{Class, Effect, Kind, MxuFormat, Op, Slot};
+pub use validate::ProgramError;

@@ -13,6 +13,7 @@ pub struct Program {
     /// [`crate::chip::ChipConfig::fingerprint`] of the chip compiled for.
     pub fingerprint: u64,
     /// Encoded bundles; execution starts at the first.
+    #[serde(with = "crate::container::byte_string")]
     pub code: Vec<u8>,
     /// Number of bundles in `code`.
     pub bundles: u32,
@@ -43,6 +44,7 @@ pub struct Program {
 pub struct Constant {
     /// Byte address, a multiple of 512.
     pub address: u64,
+    #[serde(with = "crate::container::byte_string")]
     pub bytes: Vec<u8>,
 }
 

@@ -49,6 +49,22 @@ impl Slot {
         Slot::Scalar, Slot::Valu, Slot::Vload, Slot::Vstore, Slot::Eup, Slot::Xlu, Slot::MxuPush, Slot::MxuPop, Slot::Dma,
         Slot::Branch,
     ];
+
+    /// The slot's name in text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Slot::Scalar => "scalar",
+            Slot::Valu => "vector ALU",
+            Slot::Vload => "vector load",
+            Slot::Vstore => "vector store",
+            Slot::Eup => "transcendental",
+            Slot::Xlu => "cross-lane",
+            Slot::MxuPush => "matrix push",
+            Slot::MxuPop => "matrix pop",
+            Slot::Dma => "DMA",
+            Slot::Branch => "branch",
+        }
+    }
 }
 
 macro_rules! classes {
@@ -143,6 +159,20 @@ impl MxuFormat {
         MxuFormat::Bf16, MxuFormat::High, MxuFormat::Mid, MxuFormat::Low, MxuFormat::HighFinite, MxuFormat::S8, MxuFormat::U8,
         MxuFormat::F8,
     ];
+
+    /// The format's name in assembly.
+    pub fn name(self) -> &'static str {
+        match self {
+            MxuFormat::Bf16 => "bf16",
+            MxuFormat::High => "high",
+            MxuFormat::Mid => "mid",
+            MxuFormat::Low => "low",
+            MxuFormat::HighFinite => "highfinite",
+            MxuFormat::S8 => "s8",
+            MxuFormat::U8 => "u8",
+            MxuFormat::F8 => "f8",
+        }
+    }
 
     /// Whether products accumulate in s32 (else f32).
     pub fn is_integer(self) -> bool {

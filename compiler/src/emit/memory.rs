@@ -1,0 +1,101 @@
+//! Loads and stores of values: which memory format each element type takes, and how many components.
+
+use super::Value;
+use super::operand::Ops;
+use crate::kernel::{BufferRef, KernelBuilder, M, MemFormat, S, StoreFormat, V};
+use systole_isa::{DType, Op, table::Kind};
+
+/// Where one register's worth of elements lies in vector memory.
+///
+/// Sublane `i` of component `c` is the element row `base + offset + c * component_rows + i * stride`; rows count elements
+/// of the type's storage width (see [`systole_isa::layout`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub base: S,
+    pub offset: i32,
+    pub stride: i32,
+    pub buf: BufferRef,
+    /// Element rows from one component's array to the next ([`systole_isa::Layout::total_rows`]); unused for types of one
+    /// component.
+    pub component_rows: i32,
+}
+
+fn load_format(dtype: DType) -> MemFormat {
+    match dtype {
+        DType::Pred | DType::U8 | DType::U4 => MemFormat::U8,
+        DType::S8 | DType::S4 => MemFormat::S8,
+        DType::S16 => MemFormat::S16,
+        DType::U16 | DType::F16 => MemFormat::U16,
+        DType::BF16 => MemFormat::Bf16,
+        t if t.is_f8() => MemFormat::U8,
+        _ => MemFormat::W32,
+    }
+}
+
+fn store_format(dtype: DType) -> StoreFormat {
+    match dtype.storage_bits() {
+        8 => StoreFormat::B8,
+        16 if dtype == DType::BF16 => StoreFormat::Bf16,
+        16 => StoreFormat::B16,
+        _ => StoreFormat::W32,
+    }
+}
+
+/// Loads one register's worth of elements of type `dtype`.
+pub fn load_value(b: &mut KernelBuilder, dtype: DType, at: Place) -> Value {
+    let words: Vec<V> = (0..dtype.components())
+        .map(|c| b.load(load_format(dtype), at.base, at.offset + c as i32 * at.component_rows, at.stride, at.buf))
+        .collect();
+    from_memory(b, dtype, &words)
+}
+
+/// The value whose loaded (widened) words these are.
+pub fn from_memory(b: &mut KernelBuilder, dtype: DType, words: &[V]) -> Value {
+    let v = words[0];
+    match dtype {
+        DType::Pred => Value::mask(b.test(Op::VNeI, v, 0)),
+        DType::F16 => Value::word(dtype, b.v1(Op::VUnpackF16, v)),
+        DType::S4 => {
+            let up = b.shl(v, 28);
+            Value::word(dtype, b.sar(up, 28))
+        }
+        DType::U4 => Value::word(dtype, b.and(v, 15)),
+        t if t.is_f8() => Value::word(dtype, unpack_f8(b, v, t)),
+        _ => Value::words(dtype, words),
+    }
+}
+
+/// Stores a value where the mask is set; `pred` becomes bytes 0 and 1.
+pub fn store_value(b: &mut KernelBuilder, value: &Value, at: Place, mask: M) {
+    for (c, v) in to_memory(b, value).into_iter().enumerate() {
+        let offset = at.offset + c as i32 * at.component_rows;
+        b.store(store_format(value.dtype), v, at.base, offset, at.stride, mask, at.buf);
+    }
+}
+
+/// The words that a store of the value narrows and writes, one for each component.
+pub fn to_memory(b: &mut KernelBuilder, value: &Value) -> Vec<V> {
+    match value.dtype {
+        DType::Pred => vec![b.sel(value.m(), 1, 0)],
+        DType::F16 => vec![b.v1(Op::VPackF16, value.v())],
+        t if t.is_f8() => vec![pack_f8(b, value.v(), t)],
+        _ => value.all().to_vec(),
+    }
+}
+
+/// The number of an 8-bit float format in instructions.
+fn f8_format(dtype: DType) -> i32 {
+    debug_assert!(dtype.is_f8());
+    dtype as i32 - DType::F8E4M3FN as i32
+}
+
+/// The bits (low byte) of f32 lanes rounded to an 8-bit float.
+pub fn pack_f8(b: &mut KernelBuilder, v: V, dtype: DType) -> V {
+    debug_assert!(matches!(Op::VPackF8.info().operands[2].kind, Kind::F8));
+    b.def_v(Op::VPackF8, &[v.into(), f8_format(dtype).into()])
+}
+
+/// The f32 value of an 8-bit float's bits (low byte).
+pub fn unpack_f8(b: &mut KernelBuilder, v: V, dtype: DType) -> V {
+    b.def_v(Op::VUnpackF8, &[v.into(), f8_format(dtype).into()])
+}

@@ -1,0 +1,19 @@
+//! Emission: HLO values as vector registers, and the instruction sequences of HLO's element operations.
+//!
+//! - [`value`]: what registers hold an element of each type;
+//! - [`memory`]: moving values between registers and vector memory;
+//! - [`elementwise`]: every elementwise operation of every element type;
+//! - [`mxu`]: kernels for matrix products and convolutions;
+//! - [`across`]: combining the lanes or sublanes of one register.
+//!
+//! Everything here appends straight-line code to a [`crate::kernel::KernelBuilder`] and handles one register of
+//! `sublanes x lanes` elements at a time; loops, addresses and tiling belong to the callers.
+
+pub mod across;
+pub mod elementwise;
+pub mod memory;
+pub mod mxu;
+pub mod operand;
+pub mod value;
+
+pub use value::Value;

@@ -1,0 +1,137 @@
+//! The program file: a header of our own, then the program.
+//!
+//! ```text
+//! bytes 0 .. 7    "SYSTOLE" and a zero byte
+//! bytes 8 .. 11   format version
+//! bytes 12 .. 15  CRC-32 of the payload
+//! bytes 16 .. 23  payload length in bytes
+//! bytes 24 ..     payload: the program, serialized
+//! ```
+//!
+//! All numbers are little-endian. The header is checked before the payload is looked at. Lengths inside the payload are
+//! checked against what is there before memory is taken, so no file makes the reader allocate more than a small
+//! multiple of its size. What a program says is not checked here: see [`Program::decode`].
+
+use crate::program::Program;
+
+/// First bytes of a program file.
+pub const MAGIC: [u8; 8] = *b"SYSTOLE\0";
+/// Version of the format that this library writes and reads. It grows with every change of [`Program`] or of the
+/// instruction table.
+pub const VERSION: u32 = 1;
+
+const HEADER_BYTES: usize = 24;
+/// More than any file that fits in memory; a second bound besides the payload's own length.
+const LIMIT: usize = 1 << 40;
+
+/// Why a file is not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContainerError {
+    #[error("this is not a compiled program (it does not start with the mark of one)")]
+    Foreign,
+    #[error("the program file is cut short: it has {have} bytes of {need}")]
+    Truncated { have: u64, need: u64 },
+    #[error("the program file is followed by {extra} bytes that do not belong to it")]
+    Trailing { extra: u64 },
+    #[error("the program file is damaged: its checksum is {found:08x}, not {stated:08x}")]
+    Checksum { stated: u32, found: u32 },
+    #[error("the program file has format version {version}, this program reads up to {VERSION}: use a newer systole")]
+    Newer { version: u32 },
+    #[error("the program file has format version {version}, this program reads {VERSION}: compile it again")]
+    Older { version: u32 },
+    #[error("the program file is damaged: {reason}")]
+    Payload { reason: String },
+}
+
+/// Whether bytes start like a program file (which may yet be damaged).
+pub fn is_program(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
+fn config() -> impl bincode::config::Config {
+    bincode::config::standard().with_limit::<LIMIT>()
+}
+
+/// The file of a program.
+pub fn write_program(program: &Program) -> Vec<u8> {
+    let mut file = vec![0; HEADER_BYTES];
+    bincode::serde::encode_into_std_write(program, &mut file, bincode::config::standard())
+        .expect("a program has only plain data and memory takes all bytes");
+    let payload = &file[HEADER_BYTES..];
+    let (crc, length) = (crc32fast::hash(payload), payload.len() as u64);
+    file[..8].copy_from_slice(&MAGIC);
+    file[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    file[12..16].copy_from_slice(&crc.to_le_bytes());
+    file[16..24].copy_from_slice(&length.to_le_bytes());
+    file
+}
+
+/// The program of a file.
+///
+/// # Errors
+/// If the bytes are no program file, cut, damaged, or of another format version.
+pub fn read_program(file: &[u8]) -> Result<Program, ContainerError> {
+    if !is_program(file) {
+        let beginning = !file.is_empty() && MAGIC.starts_with(file);
+        let cut = ContainerError::Truncated { have: file.len() as u64, need: HEADER_BYTES as u64 };
+        return Err(if beginning { cut } else { ContainerError::Foreign });
+    }
+    let Some((header, payload)) = file.split_first_chunk::<HEADER_BYTES>() else {
+        return Err(ContainerError::Truncated { have: file.len() as u64, need: HEADER_BYTES as u64 });
+    };
+    let four = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let version = four(8);
+    if version > VERSION {
+        return Err(ContainerError::Newer { version });
+    }
+    if version < VERSION {
+        return Err(ContainerError::Older { version });
+    }
+    let length = four(16) as u64 | (four(20) as u64) << 32;
+    let have = payload.len() as u64;
+    if have < length {
+        return Err(ContainerError::Truncated {
+            have: file.len() as u64,
+            need: length.saturating_add(HEADER_BYTES as u64),
+        });
+    }
+    if have > length {
+        return Err(ContainerError::Trailing { extra: have - length });
+    }
+    let (stated, found) = (four(12), crc32fast::hash(payload));
+    if stated != found {
+        return Err(ContainerError::Checksum { stated, found });
+    }
+    let (program, read) = bincode::serde::borrow_decode_from_slice::<Program, _>(payload, config())
+        .map_err(|e| ContainerError::Payload { reason: e.to_string() })?;
+    if read != payload.len() {
+        return Err(ContainerError::Payload { reason: "it goes on after the program".into() });
+    }
+    Ok(program)
+}
+
+/// Byte strings for serde: written in one piece, and read without trusting the stated length.
+pub(crate) mod byte_string {
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Vec<u8>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a byte string")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(bytes.to_vec())
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
+    }
+}

@@ -1,0 +1,190 @@
+//! Checks a program against a chip, and decodes its code.
+//!
+//! A program that passes can be run without further checks of its tables: every operand is in range, branch targets,
+//! descriptor and trap indices exist, arrays lie inside the memory the program states, and that fits the device. What
+//! depends on run time (addresses from registers, the call stack, running off the end) is the simulator's to check.
+
+use crate::chip::ChipConfig;
+use crate::decode::decode_bundles;
+use crate::dma::{HBM_GRANULE, MAX_DMA_DIMS};
+use crate::encoding::CodeError;
+use crate::inst::Bundle;
+use crate::layout::Layout;
+use crate::program::{DebugRange, HostArray, Program};
+use crate::table::{Kind, Op};
+
+/// Why a program does not run on a chip.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    #[error(
+        "the program was compiled for `{compiled}`, whose slots, registers, shapes or memory sizes differ from those of \
+         `{chip}`: compile it again"
+    )]
+    Fingerprint { compiled: String, chip: String },
+    #[error("the program's code is damaged: {0}")]
+    Code(#[from] CodeError),
+    #[error("the program states {stated} bundles and has {found}")]
+    BundleCount { stated: u32, found: usize },
+    #[error("bundle {bundle}: {what} {index} does not exist (there are {count})")]
+    Index { bundle: usize, what: &'static str, index: i32, count: usize },
+    #[error("DMA descriptor {index}: {reason}")]
+    Descriptor { index: usize, reason: String },
+    #[error("{what}: {reason}")]
+    Array { what: String, reason: String },
+    #[error("the program needs {need} bytes of {memory}, a device of the chip has {have}")]
+    Memory { memory: &'static str, need: u64, have: u64 },
+    #[error("debug data: {reason}")]
+    Debug { reason: String },
+}
+
+/// Largest number of elements of an array, each dimension and all padding included: beyond any memory, yet its bytes
+/// fit in 64 bits.
+const MAX_ELEMENTS: u128 = 1 << 50;
+
+impl Program {
+    /// Checks the program against a chip and decodes its bundles.
+    ///
+    /// # Errors
+    /// The first thing that does not fit.
+    pub fn decode(&self, chip: &ChipConfig) -> Result<Vec<Bundle>, ProgramError> {
+        if self.fingerprint != chip.fingerprint() {
+            return Err(ProgramError::Fingerprint { compiled: self.chip.clone(), chip: chip.name.clone() });
+        }
+        let bundles = decode_bundles(&self.code, chip)?;
+        if bundles.len() != self.bundles as usize {
+            return Err(ProgramError::BundleCount { stated: self.bundles, found: bundles.len() });
+        }
+        self.check_indices(&bundles)?;
+        self.check_descriptors()?;
+        self.check_memory(chip)?;
+        self.check_debug()?;
+        Ok(bundles)
+    }
+
+    /// [`Program::decode`] for its checks alone.
+    ///
+    /// # Errors
+    /// The first thing that does not fit.
+    pub fn validate(&self, chip: &ChipConfig) -> Result<(), ProgramError> {
+        self.decode(chip).map(|_| ())
+    }
+
+    fn check_indices(&self, bundles: &[Bundle]) -> Result<(), ProgramError> {
+        for (bundle, b) in bundles.iter().enumerate() {
+            for inst in &b.insts {
+                for (kind, index) in inst.iter() {
+                    let (what, count) = match kind {
+                        Kind::Target => ("bundle", bundles.len()),
+                        Kind::Desc => ("DMA descriptor", self.descs.len()),
+                        Kind::I32 if inst.op == Op::BTrap => ("trap message", self.traps.len()),
+                        _ => continue,
+                    };
+                    if usize::try_from(index).is_ok_and(|i| i < count) {
+                        continue;
+                    }
+                    return Err(ProgramError::Index { bundle, what, index, count });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_descriptors(&self) -> Result<(), ProgramError> {
+        for (index, d) in self.descs.iter().enumerate() {
+            let wrong = |reason: String| Err(ProgramError::Descriptor { index, reason });
+            if d.dims.len() > MAX_DMA_DIMS {
+                return wrong(format!("{} dimensions, at most {MAX_DMA_DIMS}", d.dims.len()));
+            }
+            let bytes = d.dims.iter().map(|x| x.count as u128).product::<u128>() * d.chunk as u128;
+            if bytes > u32::MAX as u128 {
+                return wrong(format!("copies {bytes} bytes, a semaphore counts to {}", u32::MAX));
+            }
+            // Bounds the sums of offsets below 2^63.
+            if d.dims.iter().any(|x| {
+                (x.count as i128 * (x.src_stride.unsigned_abs() as i128).max(x.dst_stride.unsigned_abs() as i128)) >> 60
+                    != 0
+            }) {
+                return wrong("a stride goes beyond any memory".into());
+            }
+        }
+        Ok(())
+    }
+
+    fn check_memory(&self, chip: &ChipConfig) -> Result<(), ProgramError> {
+        for (memory, need, have) in [
+            ("HBM", self.hbm_bytes, chip.device_hbm_bytes()),
+            ("VMEM", self.vmem_bytes, chip.vmem.bytes),
+            ("SMEM", self.smem_words as u64 * 4, chip.smem.bytes),
+        ] {
+            if need > have {
+                return Err(ProgramError::Memory { memory, need, have });
+            }
+        }
+        for (i, c) in self.constants.iter().enumerate() {
+            self.check_range(&format!("constant {i}"), c.address, c.bytes.len() as u64)?;
+        }
+        for (kind, arrays) in [("parameter", &self.params), ("result", &self.results)] {
+            for (i, array) in arrays.iter().enumerate() {
+                let what = format!("{kind} {i}");
+                check_layout(&what, &array.layout, chip)?;
+                let HostArray { address, layout, .. } = array;
+                self.check_range(&what, *address, layout.bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that HBM bytes from `address` on are aligned and inside the program's.
+    fn check_range(&self, what: &str, address: u64, bytes: u64) -> Result<(), ProgramError> {
+        let wrong = |reason: String| Err(ProgramError::Array { what: what.to_string(), reason });
+        if !address.is_multiple_of(HBM_GRANULE) {
+            return wrong(format!("address {address} is no multiple of {HBM_GRANULE}"));
+        }
+        match address.checked_add(bytes) {
+            Some(end) if end <= self.hbm_bytes => Ok(()),
+            _ => wrong(format!("{bytes} bytes at {address} are outside the program's {} HBM bytes", self.hbm_bytes)),
+        }
+    }
+
+    fn check_debug(&self) -> Result<(), ProgramError> {
+        let wrong = |reason: String| Err(ProgramError::Debug { reason });
+        let ranges = &self.debug.ranges;
+        if let Some(w) = ranges.windows(2).find(|w| w[0].start >= w[1].start) {
+            return wrong(format!("range at bundle {} follows one at {}", w[1].start, w[0].start));
+        }
+        let special = [DebugRange::NONE, DebugRange::CALLER];
+        match ranges.iter().find(|r| r.op as usize >= self.debug.ops.len() && !special.contains(&r.op)) {
+            Some(r) => wrong(format!("operation {} does not exist", r.op)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Checks that a layout is one of this chip and that its sizes can be computed with.
+fn check_layout(what: &str, layout: &Layout, chip: &ChipConfig) -> Result<(), ProgramError> {
+    let wrong = |reason: &str| Err(ProgramError::Array { what: what.to_string(), reason: reason.to_string() });
+    if (layout.sublanes, layout.lanes) != (chip.core.sublanes, chip.core.lanes) {
+        return wrong("its tiles are not the chip's");
+    }
+    let rank = layout.dims.len();
+    let mut seen = vec![false; rank];
+    for &d in &layout.minor_to_major {
+        match seen.get_mut(d as usize) {
+            Some(s) if !*s => *s = true,
+            _ => return wrong("its dimension order is no permutation"),
+        }
+    }
+    if layout.minor_to_major.len() != rank {
+        return wrong("its dimension order is no permutation");
+    }
+    // Padding adds at most a tile to each of two dimensions and to the rows of a plane.
+    let tile = 4 * layout.sublanes as u128 * layout.lanes as u128;
+    let mut elements: u128 = 1;
+    for &d in &layout.dims {
+        elements = elements.saturating_mul((d as u128).max(1));
+    }
+    if elements.saturating_mul(tile) > MAX_ELEMENTS {
+        return wrong("it is larger than any memory");
+    }
+    Ok(())
+}
