@@ -1,0 +1,225 @@
+//! Kernels that reduce over outer dimensions, rows or columns: [`ReduceSpec`] to a [`Kernel`].
+//!
+//! Loops over what is kept are outside, loops over what is reduced inside, with the accumulators in registers. Few
+//! reduced points (a pooling window) are unrolled into the loop over the rows.
+
+use super::address::{Affine, nest, step};
+use super::eval::{accumulate, emit_body, reduce_lanes, reduce_sublanes, select_mask, variable, widen_body, widened};
+use super::row::{At, Context, Memo, tiles_to_outer};
+use super::simplify::merge_reduce;
+use super::spec::{Body, LoopSpec, Output, ReduceSpec};
+use crate::emit::elementwise;
+use crate::emit::value::Value;
+use crate::kernel::build::LoopHints;
+use crate::kernel::{Kernel, KernelBuilder, M, Trips};
+use systole_isa::{ChipConfig, DType};
+
+/// Most reduced points that are unrolled into one loop body.
+const UNROLLED_POINTS: u64 = 16;
+
+/// The kernel of a spec. Parameters: one register for each input, then one for each output.
+pub fn reduce_kernel(spec: &ReduceSpec, chip: &ChipConfig) -> Kernel {
+    let lanes = chip.core.lanes;
+    let mut spec = spec.clone();
+    merge_reduce(&mut spec);
+    let mut kept = spec.kept_outer as usize;
+    let mut flat = LoopSpec {
+        outer: spec.outer.clone(),
+        rows: spec.rows,
+        columns: spec.columns,
+        inputs: spec.inputs.clone(),
+        expr: spec.expr.clone(),
+        outputs: spec
+            .outputs
+            .iter()
+            .zip(&spec.reduction.args)
+            .map(|(access, &node)| Output { node, access: access.clone() })
+            .collect(),
+    };
+    let tiles = spec.columns.div_ceil(lanes);
+    if !spec.reduce_columns && tiles > 1 {
+        tiles_to_outer(&mut flat, tiles, lanes);
+        kept += 1;
+    }
+    let mut b = KernelBuilder::new("reduce", chip);
+    let ctx = Context::new(&mut b, &flat);
+    let regs = ctx.affine.clone();
+    let wide = widened(&spec.reduction, &spec.expr.nodes);
+    let body = if wide { widen_body(&spec.reduction.body) } else { spec.reduction.body.clone() };
+    let r = Reducer { ctx, spec: &spec, body, wide, kept };
+    nest(&mut b, &flat.outer[..kept], 0, &regs, &mut |b, regs| r.kept_rows(b, regs));
+    b.finish()
+}
+
+struct Reducer<'a> {
+    ctx: Context<'a>,
+    spec: &'a ReduceSpec,
+    body: Body,
+    wide: bool,
+    kept: usize,
+}
+
+impl Reducer<'_> {
+    fn reduced_sizes(&self) -> &[u32] {
+        &self.ctx.spec.outer[self.kept..]
+    }
+
+    fn kept_rows(&self, b: &mut KernelBuilder, regs: &[Affine]) {
+        let sub = self.ctx.sublanes;
+        if self.spec.reduce_rows {
+            return self.point(b, &At::start(regs, sub));
+        }
+        let rows = self.spec.rows;
+        let exact = self.kept == 0 || self.ctx.spec.outer[..self.kept].iter().all(|&s| s == 1) || rows % sub == 0;
+        let blocks = if exact { rows.div_ceil(sub) } else { rows / sub };
+        let d = self.ctx.spec.outer.len();
+        let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();
+        if blocks > 0 {
+            b.loop_with(Trips::Static(blocks), LoopHints::independent(&self.ctx.outputs), |b| {
+                self.point(b, &At::start(&own, sub));
+                step(b, &own, |a| a.row * sub as i64);
+            });
+        }
+        if !exact {
+            self.point(b, &At::start(&own, rows % sub));
+        }
+    }
+
+    fn inits(&self, b: &mut KernelBuilder, at: &At) -> Vec<Value> {
+        let mut memo = Memo::default();
+        let inits: Vec<Value> =
+            self.spec.reduction.inits.iter().map(|&i| self.ctx.eval(b, at, i, 0, &mut memo)).collect();
+        inits.into_iter().map(|v| self.widen(v)).collect()
+    }
+
+    fn widen(&self, v: Value) -> Value {
+        if self.wide { v.retyped(DType::F32) } else { v }
+    }
+
+    /// One kept point: a register of results.
+    fn point(&self, b: &mut KernelBuilder, at: &At) {
+        let inits = self.inits(b, at);
+        let points: u64 = self.reduced_sizes().iter().map(|&s| s as u64).product();
+        let tiles = if self.spec.reduce_columns { self.ctx.tiles as u64 } else { 1 };
+        let mut acc = if !self.spec.reduce_rows && points * tiles <= UNROLLED_POINTS {
+            self.unrolled(b, at, &inits)
+        } else {
+            self.looped(b, at, &inits)
+        };
+        if self.spec.reduce_columns {
+            acc = reduce_lanes(b, &self.body, &acc);
+        }
+        if self.spec.reduce_rows {
+            acc = reduce_sublanes(b, &self.body, &acc);
+        }
+        let result = emit_body(b, &self.body, &inits, &acc);
+        for (i, v) in result.iter().enumerate() {
+            let dtype = self.ctx.spec.outputs[i].access.dtype;
+            let v = if self.wide { elementwise::convert(b, v, dtype) } else { *v };
+            self.ctx.store(b, at, i, 0, &v);
+        }
+    }
+
+    /// Arguments of the reduction at one reduced point.
+    fn values(&self, b: &mut KernelBuilder, at: &At, tile: u32, memo: &mut Memo) -> Vec<Value> {
+        let v: Vec<Value> = self.spec.reduction.args.iter().map(|&a| self.ctx.eval(b, at, a, tile, memo)).collect();
+        v.into_iter().map(|v| self.widen(v)).collect()
+    }
+
+    fn masked(&self, b: &mut KernelBuilder, x: Vec<Value>, inits: &[Value], mask: M) -> Vec<Value> {
+        x.iter().zip(inits).map(|(v, init)| select_mask(b, mask, v, init)).collect()
+    }
+
+    fn column_mask(&self, b: &mut KernelBuilder, tile: u32) -> M {
+        if !self.spec.reduce_columns {
+            return M::ALL;
+        }
+        b.lanes_below((self.spec.columns - tile * self.ctx.lanes).min(self.ctx.lanes))
+    }
+
+    fn unrolled(&self, b: &mut KernelBuilder, at: &At, inits: &[Value]) -> Vec<Value> {
+        let sizes = self.reduced_sizes().to_vec();
+        let points: u64 = sizes.iter().map(|&s| s as u64).product();
+        let tiles = if self.spec.reduce_columns { self.ctx.tiles } else { 1 };
+        let mut acc: Option<Vec<Value>> = None;
+        for p in 0..points {
+            let mut fixed = vec![0; self.ctx.spec.outer.len()];
+            let mut rest = p;
+            for (k, &s) in sizes.iter().enumerate().rev() {
+                fixed[self.kept + k] = (rest % s as u64) as i64;
+                rest /= s as u64;
+            }
+            let at = At { fixed: &fixed, ..*at };
+            let mut memo = Memo::default();
+            for t in 0..tiles {
+                let x = self.values(b, &at, t, &mut memo);
+                let mask = self.column_mask(b, t);
+                let x = self.masked(b, x, inits, mask);
+                acc = Some(match acc {
+                    None => x,
+                    Some(acc) => emit_body(b, &self.body, &acc, &x),
+                });
+            }
+        }
+        acc.unwrap_or_else(|| inits.to_vec())
+    }
+
+    fn looped(&self, b: &mut KernelBuilder, at: &At, inits: &[Value]) -> Vec<Value> {
+        let acc: Vec<Value> = inits.iter().map(|v| variable(b, v)).collect();
+        let sizes = self.ctx.spec.outer.clone();
+        nest(b, &sizes, self.kept, at.regs, &mut |b, regs| {
+            let at = At { regs, ..*at };
+            if self.spec.reduce_rows { self.rows(b, &at, inits, &acc) } else { self.columns(b, &at, inits, &acc, M::ALL) }
+        });
+        acc
+    }
+
+    fn rows(&self, b: &mut KernelBuilder, at: &At, inits: &[Value], acc: &[Value]) {
+        let sub = self.ctx.sublanes;
+        let (full, rest) = (self.spec.rows / sub, self.spec.rows % sub);
+        let d = self.ctx.spec.outer.len();
+        let own: Vec<Affine> = at.regs.iter().map(|a| a.fork(b, d)).collect();
+        if full > 0 {
+            b.loop_static(full, |b| {
+                self.columns(b, &At { regs: &own, ..*at }, inits, acc, M::ALL);
+                step(b, &own, |a| a.row * sub as i64);
+            });
+        }
+        if rest > 0 {
+            let mask = b.sublanes_below(rest);
+            self.columns(b, &At { regs: &own, ..*at }, inits, acc, mask);
+        }
+    }
+
+    fn columns(&self, b: &mut KernelBuilder, at: &At, inits: &[Value], acc: &[Value], rows: M) {
+        let one = |b: &mut KernelBuilder, at: &At, tile: u32, columns: M| {
+            let x = self.values(b, at, tile, &mut Memo::default());
+            let mask = if rows == M::ALL {
+                columns
+            } else if columns == M::ALL {
+                rows
+            } else {
+                b.m_and(rows, columns)
+            };
+            let x = self.masked(b, x, inits, mask);
+            accumulate(b, &self.body, acc, &x);
+        };
+        let tiles = if self.spec.reduce_columns { self.ctx.tiles } else { 1 };
+        if tiles as u64 <= UNROLLED_POINTS / 2 {
+            for t in 0..tiles {
+                let mask = self.column_mask(b, t);
+                one(b, at, t, mask);
+            }
+            return;
+        }
+        let partial = self.spec.columns % self.ctx.lanes;
+        let full = if partial == 0 { tiles } else { tiles - 1 };
+        let hints = LoopHints::default();
+        let regs =
+            self.ctx.tile_loop(b, at, &Memo::default(), full, hints, &mut |b, at, _| one(b, at, 0, M::ALL));
+        if partial > 0 {
+            let mask = b.lanes_below(partial);
+            one(b, &At { tile_loop: Some(&regs), ..*at }, 0, mask);
+        }
+    }
+}

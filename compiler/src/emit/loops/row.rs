@@ -1,0 +1,568 @@
+//! Kernels of elementwise operations and reductions along lanes: [`LoopSpec`] to a [`Kernel`].
+//!
+//! Without lane reductions, tiles become an outer dimension and the rows are the inner loop. With them, a body handles all
+//! tiles of a row block when they are few (one pipelined loop over the row blocks); else each stage between reductions
+//! is a loop over the tiles of its own, and what a later stage needs again is computed again from the inputs.
+
+use super::address::{Affine, nest, step};
+use super::eval::{accumulate, emit_body, emit_node, map_words, reduce_lanes, select_mask, variable, widen_body, widened};
+use super::simplify::merge;
+use super::spec::{Access, ExprId, ExprOp, Input, LaneMap, LoopSpec};
+use crate::emit::elementwise;
+use crate::emit::memory::{Place, load_value, store_value};
+use crate::emit::value::Value;
+use crate::kernel::build::LoopHints;
+use crate::kernel::{BufferRef, Kernel, KernelBuilder, M, S, Trips};
+use rustc_hash::FxHashMap;
+use systole_isa::{ChipConfig, DType, Op};
+
+/// Most tiles of a row block that one loop body handles at once.
+const UNROLLED_TILES: u32 = 16;
+/// Row loops of fewer blocks than this are unrolled into the loop around them.
+const SHORT_ROWS: u32 = 4;
+/// Most vector registers of row-invariant values kept across the row loop.
+const HOISTED: usize = 10;
+
+/// The kernel of a spec. Parameters: one register for each input (element-row base address, or the scalar's value), then
+/// one for each output.
+pub fn loop_kernel(spec: &LoopSpec, chip: &ChipConfig) -> Kernel {
+    let mut spec = spec.clone();
+    let lanes = chip.core.lanes;
+    merge(&mut spec, lanes);
+    let mut b = KernelBuilder::new("loop", chip);
+    let tiles = spec.columns.div_ceil(lanes);
+    if spec.expr.reductions.is_empty() && tiles > 1 {
+        tiles_to_outer(&mut spec, tiles, lanes);
+    }
+    let ctx = Context::new(&mut b, &spec);
+    let regs = ctx.affine.clone();
+    nest(&mut b, &spec.outer, 0, &regs, &mut |b, regs| ctx.rows(b, regs));
+    b.finish()
+}
+
+/// Makes the tiles the outermost dimension.
+pub(super) fn tiles_to_outer(spec: &mut LoopSpec, tiles: u32, lanes: u32) {
+    fn access(a: &mut Access) {
+        let step = match &mut a.lane {
+            LaneMap::Tile { tile_rows } => std::mem::take(tile_rows),
+            LaneMap::Replicated => 0,
+            LaneMap::Indexed { index, .. } => {
+                index.outer.insert(0, 0);
+                0
+            }
+        };
+        a.outer.insert(0, step);
+    }
+    spec.outer.insert(0, tiles);
+    for i in &mut spec.inputs {
+        if let Input::Array(a) = i {
+            access(a);
+        }
+    }
+    for o in &mut spec.outputs {
+        access(&mut o.access);
+    }
+    for n in &mut spec.expr.nodes {
+        if let ExprOp::Index(i) = &mut n.op {
+            i.outer.insert(0, i.column * lanes as i64);
+        }
+    }
+    spec.columns = spec.columns.min(lanes);
+}
+
+/// What stays the same through the loop nest.
+pub(super) struct Context<'a> {
+    pub(super) spec: &'a LoopSpec,
+    pub(super) lanes: u32,
+    pub(super) sublanes: u32,
+    pub(super) tiles: u32,
+    /// Affine registers: inputs' pointers, outputs' pointers, then lane-index functions and index nodes.
+    pub(super) affine: Vec<Affine>,
+    input_reg: Vec<usize>,
+    output_reg: Vec<usize>,
+    lane_reg: FxHashMap<usize, usize>,
+    index_reg: FxHashMap<ExprId, usize>,
+    scalars: FxHashMap<usize, S>,
+    buffers: Vec<BufferRef>,
+    pub(super) outputs: Vec<BufferRef>,
+    /// Whether a node's value is the same in every column / row.
+    column_free: Vec<bool>,
+    row_free: Vec<bool>,
+}
+
+/// Values that have been computed at the current place.
+pub(super) type Memo = FxHashMap<(ExprId, u32), Value>;
+
+/// The current place: registers, row block within an unrolled body, and how tiles are addressed.
+pub(super) struct At<'r> {
+    pub(super) regs: &'r [Affine],
+    pub(super) block: i64,
+    /// Rows that exist in this block.
+    pub(super) rows: u32,
+    /// Registers of a loop over tiles (tile number 0 is then relative): pointers by input and output, and the column.
+    pub(super) tile_loop: Option<&'r TileRegs>,
+    /// Indices of outer dimensions that are unrolled rather than stepped in the registers (empty: none).
+    pub(super) fixed: &'r [i64],
+}
+
+impl<'r> At<'r> {
+    /// The first block of `rows` rows at the registers.
+    pub(super) fn start(regs: &'r [Affine], rows: u32) -> At<'r> {
+        At { regs, block: 0, rows, tile_loop: None, fixed: &[] }
+    }
+
+    /// Steps of an affine function that its register does not hold.
+    fn unrolled(&self, a: &Affine, sublanes: u32) -> i64 {
+        let fixed: i64 = a.outer.iter().zip(self.fixed).map(|(c, i)| c * i).sum();
+        a.offset + fixed + self.block * sublanes as i64 * a.row
+    }
+}
+
+pub(super) struct TileRegs {
+    inputs: Vec<S>,
+    outputs: Vec<S>,
+    column: S,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(b: &mut KernelBuilder, spec: &'a LoopSpec) -> Context<'a> {
+        let (sublanes, lanes) = b.shape();
+        let mut c = Context {
+            spec,
+            lanes,
+            sublanes,
+            tiles: spec.columns.div_ceil(lanes),
+            affine: Vec::new(),
+            input_reg: Vec::new(),
+            output_reg: Vec::new(),
+            lane_reg: FxHashMap::default(),
+            index_reg: FxHashMap::default(),
+            scalars: FxHashMap::default(),
+            buffers: Vec::new(),
+            outputs: Vec::new(),
+            column_free: Vec::new(),
+            row_free: Vec::new(),
+        };
+        for (i, input) in spec.inputs.iter().enumerate() {
+            let base = b.param();
+            c.buffers.push(b.buffer());
+            c.input_reg.push(c.affine.len());
+            match input {
+                Input::Array(a) => {
+                    c.affine.push(Affine::pointer(base, &a.outer, a.row, a.offset));
+                    if let LaneMap::Indexed { index, .. } = &a.lane {
+                        c.lane_reg.insert(i, c.affine.len());
+                        c.affine.push(Affine::index(index));
+                    }
+                }
+                Input::Scalar(_) => {
+                    c.scalars.insert(i, base);
+                }
+            }
+        }
+        for o in &spec.outputs {
+            let base = b.param();
+            c.outputs.push(b.buffer());
+            c.output_reg.push(c.affine.len());
+            c.affine.push(Affine::pointer(base, &o.access.outer, o.access.row, o.access.offset));
+        }
+        for (i, n) in spec.expr.nodes.iter().enumerate() {
+            if let ExprOp::Index(index) = &n.op {
+                c.index_reg.insert(i as ExprId, c.affine.len());
+                c.affine.push(Affine::index(index));
+            }
+        }
+        c.classify();
+        c
+    }
+
+    fn classify(&mut self) {
+        for n in &self.spec.expr.nodes {
+            let all = |v: &[bool]| n.args.iter().all(|&a| v[a as usize]);
+            let (column, row) = match &n.op {
+                ExprOp::Input(i) => match &self.spec.inputs[*i as usize] {
+                    Input::Scalar(_) => (true, true),
+                    Input::Array(a) => match &a.lane {
+                        LaneMap::Tile { .. } => (false, a.row == 0),
+                        LaneMap::Replicated => (true, a.row == 0),
+                        LaneMap::Indexed { index, .. } => (true, a.row == 0 && index.row == 0),
+                    },
+                },
+                ExprOp::Index(i) => (i.column == 0, i.row == 0),
+                ExprOp::LaneReduce(r, _) => {
+                    let r = &self.spec.expr.reductions[*r as usize];
+                    (true, r.args.iter().chain(&r.inits).all(|&a| self.row_free[a as usize]))
+                }
+                _ => (all(&self.column_free), all(&self.row_free)),
+            };
+            self.column_free.push(column);
+            self.row_free.push(row);
+        }
+    }
+
+    /// The loop over row blocks.
+    fn rows(&self, b: &mut KernelBuilder, regs: &[Affine]) {
+        let d = self.spec.outer.len();
+        let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();
+        let sub = self.sublanes;
+        let full = self.spec.rows / sub;
+        // Rows that nothing follows may be written past their end (into padding); others must be masked.
+        let exact = self.spec.outer.iter().all(|&s| s == 1) || self.spec.rows % sub == 0;
+        let blocks = if exact { self.spec.rows.div_ceil(sub) } else { full };
+        let rest = if exact { 0 } else { self.spec.rows % sub };
+        let unrolled = self.spec.expr.reductions.is_empty() || self.tiles <= UNROLLED_TILES;
+        if blocks > SHORT_ROWS || !unrolled {
+            let hoisted = self.hoist(b, &own);
+            let hints = LoopHints::independent(&self.outputs);
+            b.loop_with(Trips::Static(blocks), hints, |b| {
+                self.block(b, &At::start(&own, sub), &hoisted);
+                step(b, &own, |a| a.row * sub as i64);
+            });
+            if rest > 0 {
+                self.block(b, &At::start(&own, rest), &hoisted);
+            }
+        } else {
+            let hoisted = self.hoist(b, regs);
+            for i in 0..blocks {
+                self.block(b, &At { block: i as i64, ..At::start(regs, sub) }, &hoisted);
+            }
+            if rest > 0 {
+                self.block(b, &At { block: blocks as i64, ..At::start(regs, rest) }, &hoisted);
+            }
+        }
+    }
+
+    /// Values that no row changes, computed before the row loop (as many as registers allow).
+    fn hoist(&self, b: &mut KernelBuilder, regs: &[Affine]) -> Memo {
+        let mut memo = Memo::default();
+        if !self.spec.expr.reductions.is_empty() && self.tiles > UNROLLED_TILES {
+            return memo;
+        }
+        let at = At::start(regs, self.sublanes);
+        let mut used = 0;
+        let mut wanted: Vec<ExprId> = Vec::new();
+        for (i, n) in self.spec.expr.nodes.iter().enumerate() {
+            if !self.row_free[i] {
+                wanted.extend(n.args.iter().filter(|&&a| self.row_free[a as usize]));
+                if let ExprOp::LaneReduce(r, _) = n.op {
+                    let r = &self.spec.expr.reductions[r as usize];
+                    wanted.extend(r.args.iter().chain(&r.inits).filter(|&&a| self.row_free[a as usize]));
+                }
+            }
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        for id in wanted {
+            if matches!(self.spec.expr.nodes[id as usize].op, ExprOp::Const(_)) {
+                continue;
+            }
+            let tiles = if self.column_free[id as usize] { 1 } else { self.tiles };
+            used += tiles as usize * self.spec.expr.nodes[id as usize].dtype.components();
+            if used > HOISTED {
+                break;
+            }
+            for t in 0..tiles {
+                self.eval(b, &at, id, t, &mut memo);
+            }
+        }
+        memo
+    }
+
+    /// One row block: all outputs.
+    fn block(&self, b: &mut KernelBuilder, at: &At, hoisted: &Memo) {
+        let mut memo = hoisted.clone();
+        if self.spec.expr.reductions.is_empty() || self.tiles <= UNROLLED_TILES {
+            for (i, o) in self.spec.outputs.iter().enumerate() {
+                let tiles = self.output_tiles(i);
+                for t in 0..tiles {
+                    let v = self.eval(b, at, o.node, t, &mut memo);
+                    self.store(b, at, i, t, &v);
+                }
+            }
+            return;
+        }
+        self.staged(b, at, &mut memo);
+    }
+
+    fn output_tiles(&self, i: usize) -> u32 {
+        match self.spec.outputs[i].access.lane {
+            LaneMap::Tile { .. } => self.tiles,
+            LaneMap::Replicated | LaneMap::Indexed { .. } => 1,
+        }
+    }
+
+    /// One row block of many tiles: a tile loop for every reduction, then one for the outputs.
+    fn staged(&self, b: &mut KernelBuilder, at: &At, memo: &mut Memo) {
+        for (id, n) in self.spec.expr.nodes.iter().enumerate() {
+            if let ExprOp::LaneReduce(r, 0) = n.op {
+                self.staged_reduction(b, at, id as ExprId, r, memo);
+            }
+        }
+        let tiled: Vec<usize> = (0..self.spec.outputs.len()).filter(|&i| self.output_tiles(i) > 1).collect();
+        for (i, o) in self.spec.outputs.iter().enumerate() {
+            if !tiled.contains(&i) {
+                let v = self.eval(b, at, o.node, 0, memo);
+                self.store(b, at, i, 0, &v);
+            }
+        }
+        if !tiled.is_empty() {
+            let hints = LoopHints::independent(&self.outputs);
+            self.tile_loop(b, at, memo, self.tiles, hints, &mut |b, at, memo| {
+                for &i in &tiled {
+                    let v = self.eval(b, at, self.spec.outputs[i].node, 0, memo);
+                    self.store(b, at, i, 0, &v);
+                }
+            });
+        }
+    }
+
+    /// A loop over the first `tiles` tiles; the registers after it stand at the next tile.
+    pub(super) fn tile_loop(
+        &self,
+        b: &mut KernelBuilder,
+        at: &At,
+        memo: &Memo,
+        tiles: u32,
+        hints: LoopHints,
+        f: &mut dyn FnMut(&mut KernelBuilder, &At, &mut Memo),
+    ) -> TileRegs {
+        let steps = |a: &Access| match a.lane {
+            LaneMap::Tile { tile_rows } => tile_rows,
+            LaneMap::Replicated | LaneMap::Indexed { .. } => 0,
+        };
+        let inputs: Vec<(S, i64)> = self
+            .spec
+            .inputs
+            .iter()
+            .enumerate()
+            .map(|(i, input)| match input {
+                Input::Array(a) if steps(a) != 0 => (b.s_copy(at.regs[self.input_reg[i]].reg), steps(a)),
+                Input::Array(_) => (at.regs[self.input_reg[i]].reg, 0),
+                Input::Scalar(_) => (S::ZERO, 0),
+            })
+            .collect();
+        let outputs: Vec<(S, i64)> = self
+            .spec
+            .outputs
+            .iter()
+            .enumerate()
+            .map(|(i, o)| match steps(&o.access) {
+                0 => (at.regs[self.output_reg[i]].reg, 0),
+                s => (b.s_copy(at.regs[self.output_reg[i]].reg), s),
+            })
+            .collect();
+        let has_column = self.spec.expr.nodes.iter().any(|n| matches!(&n.op, ExprOp::Index(i) if i.column != 0));
+        let column = if has_column { b.s_var(0) } else { S::ZERO };
+        let regs = TileRegs {
+            inputs: inputs.iter().map(|x| x.0).collect(),
+            outputs: outputs.iter().map(|x| x.0).collect(),
+            column,
+        };
+        b.loop_with(Trips::Static(tiles), hints, |b| {
+            let at = At { tile_loop: Some(&regs), ..*at };
+            f(b, &at, &mut memo.clone());
+            for (r, s) in inputs.iter().chain(&outputs) {
+                if *s != 0 {
+                    b.s_inc(*r, *s as i32);
+                }
+            }
+            if has_column {
+                b.s_inc(column, self.lanes as i32);
+            }
+        });
+        regs
+    }
+
+    fn staged_reduction(&self, b: &mut KernelBuilder, at: &At, id: ExprId, r: u32, memo: &mut Memo) {
+        let red = &self.spec.expr.reductions[r as usize];
+        let wide = widened(red, &self.spec.expr.nodes);
+        let body = if wide { widen_body(&red.body) } else { red.body.clone() };
+        let inits: Vec<Value> = red.inits.iter().map(|&i| self.eval(b, at, i, 0, memo)).collect();
+        let inits: Vec<Value> = inits.iter().map(|v| if wide { v.retyped(DType::F32) } else { *v }).collect();
+        let acc: Vec<Value> = inits.iter().map(|v| variable(b, v)).collect();
+        let rest = self.spec.columns % self.lanes;
+        let full = if rest == 0 { self.tiles } else { self.tiles - 1 };
+        let outer_memo = memo.clone();
+        let mut one = |b: &mut KernelBuilder, at: &At, memo: &mut Memo, mask: M| {
+            let x: Vec<Value> = red
+                .args
+                .iter()
+                .zip(&inits)
+                .map(|(&a, init)| {
+                    let v = self.eval(b, at, a, 0, memo);
+                    let v = if wide { v.retyped(DType::F32) } else { v };
+                    select_mask(b, mask, &v, init)
+                })
+                .collect();
+            accumulate(b, &body, &acc, &x);
+        };
+        let regs =
+            self.tile_loop(b, at, &outer_memo, full, LoopHints::default(), &mut |b, at, memo| one(b, at, memo, M::ALL));
+        if rest > 0 {
+            let mask = b.lanes_below(rest);
+            let at = At { tile_loop: Some(&regs), ..*at };
+            one(b, &at, &mut outer_memo.clone(), mask);
+        }
+        let result = reduce_lanes(b, &body, &acc);
+        self.remember(b, id, r, wide, result, memo);
+    }
+
+    /// Records the results of reduction `r`, whose first node is `id`.
+    fn remember(&self, b: &mut KernelBuilder, id: ExprId, r: u32, wide: bool, result: Vec<Value>, memo: &mut Memo) {
+        for (i, n) in self.spec.expr.nodes.iter().enumerate().skip(id as usize) {
+            if let ExprOp::LaneReduce(r2, k) = n.op
+                && r2 == r
+            {
+                let v = if wide { elementwise::convert(b, &result[k as usize], n.dtype) } else { result[k as usize] };
+                memo.insert((i as ExprId, 0), v);
+            }
+        }
+    }
+
+    /// The value of a node at a tile.
+    pub(super) fn eval(&self, b: &mut KernelBuilder, at: &At, id: ExprId, tile: u32, memo: &mut Memo) -> Value {
+        let tile = if self.column_free[id as usize] { 0 } else { tile };
+        if let Some(v) = memo.get(&(id, tile)) {
+            return *v;
+        }
+        let node = &self.spec.expr.nodes[id as usize];
+        let value = match &node.op {
+            ExprOp::Input(i) => self.load(b, at, *i as usize, tile),
+            ExprOp::Index(index) => {
+                let a = &at.regs[self.index_reg[&id]];
+                let column = index.column != 0;
+                let v = self.index_vector(b, at, a, index.row, if column { Some(tile) } else { None });
+                elementwise::convert(b, &Value::word(DType::S32, v), node.dtype)
+            }
+            ExprOp::LaneReduce(r, _) => {
+                self.unrolled_reduction(b, at, id, *r, memo);
+                memo[&(id, 0)]
+            }
+            _ => {
+                let args: smallvec::SmallVec<[Value; 3]> =
+                    node.args.iter().map(|&a| self.eval(b, at, a, tile, memo)).collect();
+                emit_node(b, node, &args)
+            }
+        };
+        memo.insert((id, tile), value);
+        value
+    }
+
+    /// row, column and outer indices combined: an s32 vector.
+    fn index_vector(&self, b: &mut KernelBuilder, at: &At, a: &Affine, row: i64, tile: Option<u32>) -> crate::kernel::V {
+        let constant = at.unrolled(a, self.sublanes) + tile.map_or(0, |t| (t * self.lanes) as i64);
+        let base = if constant == 0 { a.reg } else { b.s_addi(a.reg, constant as i32) };
+        let base = match (tile, at.tile_loop) {
+            (Some(_), Some(regs)) => b.s(Op::SAdd, &[base, regs.column]),
+            _ => base,
+        };
+        let mut v = if base == S::ZERO { b.v_imm(0) } else { b.splat(base) };
+        if row != 0 {
+            let mut s = b.sublane();
+            if row != 1 {
+                let k = b.v_imm(row as i32);
+                s = b.v(Op::VMulI, &[s, k]);
+            }
+            v = b.v(Op::VAddI, &[v, s]);
+        }
+        if tile.is_some() {
+            let lane = b.lane();
+            v = b.v(Op::VAddI, &[v, lane]);
+        }
+        v
+    }
+
+    /// All tiles combined, then all lanes.
+    fn unrolled_reduction(&self, b: &mut KernelBuilder, at: &At, id: ExprId, r: u32, memo: &mut Memo) {
+        let red = &self.spec.expr.reductions[r as usize];
+        let wide = widened(red, &self.spec.expr.nodes);
+        let body = if wide { widen_body(&red.body) } else { red.body.clone() };
+        let widen = |v: Value| if wide { v.retyped(DType::F32) } else { v };
+        let inits: Vec<Value> = red.inits.iter().map(|&i| widen(self.eval(b, at, i, 0, memo))).collect();
+        let mut acc: Option<Vec<Value>> = None;
+        for t in 0..self.tiles {
+            let valid = (self.spec.columns - t * self.lanes).min(self.lanes);
+            let mask = b.lanes_below(valid);
+            let mut x = Vec::new();
+            for (&a, init) in red.args.iter().zip(&inits) {
+                let v = widen(self.eval(b, at, a, t, memo));
+                x.push(select_mask(b, mask, &v, init));
+            }
+            acc = Some(match acc {
+                None => x,
+                Some(acc) => emit_body(b, &body, &acc, &x),
+            });
+        }
+        let acc = acc.unwrap_or_else(|| inits.clone());
+        let lanes = reduce_lanes(b, &body, &acc);
+        let result = emit_body(b, &body, &inits, &lanes);
+        self.remember(b, id, r, wide, result, memo);
+    }
+
+    fn place(&self, at: &At, reg: usize, buf: BufferRef, access: &Access, tile: u32, own: Option<S>) -> Place {
+        let a = &at.regs[reg];
+        let tile_rows = match access.lane {
+            LaneMap::Tile { tile_rows } => tile_rows * tile as i64,
+            LaneMap::Replicated | LaneMap::Indexed { .. } => 0,
+        };
+        Place {
+            base: own.unwrap_or(a.reg),
+            offset: (at.unrolled(a, self.sublanes) + tile_rows) as i32,
+            stride: access.row as i32,
+            buf,
+            component_rows: access.component_rows as i32,
+        }
+    }
+
+    fn load(&self, b: &mut KernelBuilder, at: &At, i: usize, tile: u32) -> Value {
+        let access = match &self.spec.inputs[i] {
+            Input::Array(a) => a,
+            Input::Scalar(dtype) => {
+                let v = b.splat(self.scalars[&i]);
+                return crate::emit::memory::from_memory(b, *dtype, &[v]);
+            }
+        };
+        let own = at.tile_loop.map(|t| t.inputs[i]);
+        let mut place = self.place(at, self.input_reg[i], self.buffers[i], access, tile, own);
+        let LaneMap::Indexed { index, plane_rows } = &access.lane else {
+            return load_value(b, access.dtype, place);
+        };
+        let a = &at.regs[self.lane_reg[&i]];
+        let constant = at.unrolled(a, self.sublanes);
+        let shift = self.lanes.trailing_zeros() as i32;
+        let (plane, lane) = if a.reg == S::ZERO {
+            place.offset += ((constant >> shift) * plane_rows) as i32;
+            (None, b.v_imm((constant & (self.lanes as i64 - 1)) as i32))
+        } else {
+            let l = b.s_addi(a.reg, constant as i32);
+            let plane = b.def_s(Op::SSarI, &[l.into(), shift.into()]);
+            let low = b.def_s(Op::SAndI, &[l.into(), (self.lanes as i32 - 1).into()]);
+            (Some(plane), b.splat(low))
+        };
+        if let Some(plane) = plane {
+            let rows = b.s_muli(plane, *plane_rows as i32);
+            place.base = b.s(Op::SAdd, &[place.base, rows]);
+        }
+        let idx = if index.row != 0 {
+            let mut s = b.sublane();
+            if index.row != 1 {
+                let k = b.v_imm(index.row as i32);
+                s = b.v(Op::VMulI, &[s, k]);
+            }
+            b.v(Op::VAddI, &[lane, s])
+        } else {
+            lane
+        };
+        let v = load_value(b, access.dtype, place);
+        map_words(b, &v, |b, w| b.def_v(Op::XPermLane, &[w.into(), idx.into()]))
+    }
+
+    pub(super) fn store(&self, b: &mut KernelBuilder, at: &At, i: usize, tile: u32, value: &Value) {
+        let access = &self.spec.outputs[i].access;
+        let own = at.tile_loop.map(|t| t.outputs[i]);
+        let place = self.place(at, self.output_reg[i], self.outputs[i], access, tile, own);
+        let rows = if access.row == 0 { 1 } else { at.rows };
+        let mask = b.sublanes_below(rows);
+        store_value(b, value, place, mask);
+    }
+}

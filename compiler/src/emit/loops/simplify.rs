@@ -1,0 +1,158 @@
+//! Merging of iteration dimensions: fewer, longer loops.
+
+use super::spec::{Access, Expr, ExprOp, Index, Input, LaneMap, LoopSpec, ReduceSpec};
+use smallvec::SmallVec;
+
+type OnAffine<'f> = dyn FnMut(&mut SmallVec<[i64; 4]>, &mut i64, Option<&mut i64>) + 'f;
+
+fn access(a: &mut Access, f: &mut OnAffine) {
+    match &mut a.lane {
+        LaneMap::Tile { tile_rows } => f(&mut a.outer, &mut a.row, Some(tile_rows)),
+        LaneMap::Replicated => f(&mut a.outer, &mut a.row, None),
+        LaneMap::Indexed { index: Index { outer, row, .. }, .. } => {
+            f(&mut a.outer, &mut a.row, None);
+            f(outer, row, None);
+        }
+    }
+}
+
+fn operands(inputs: &mut [Input], expr: &mut Expr, f: &mut OnAffine) {
+    for i in inputs {
+        if let Input::Array(a) = i {
+            access(a, f);
+        }
+    }
+    for n in &mut expr.nodes {
+        if let ExprOp::Index(i) = &mut n.op {
+            f(&mut i.outer, &mut i.row, None);
+        }
+    }
+}
+
+/// Everything of a spec that is affine in the iteration indices.
+fn for_each_affine(spec: &mut LoopSpec, f: &mut OnAffine) {
+    operands(&mut spec.inputs, &mut spec.expr, f);
+    for o in &mut spec.outputs {
+        access(&mut o.access, f);
+    }
+}
+
+fn for_each_affine_of_reduce(spec: &mut ReduceSpec, f: &mut OnAffine) {
+    operands(&mut spec.inputs, &mut spec.expr, f);
+    for o in &mut spec.outputs {
+        access(o, f);
+    }
+}
+
+/// Merges neighbouring outer dimensions of a reduction that are both kept or both reduced, and the last of the rows' kind
+/// into the rows (whole registers of rows only).
+pub fn merge_reduce(spec: &mut ReduceSpec) {
+    while let Some(i) = spec.outer.iter().position(|&s| s == 1) {
+        spec.outer.remove(i);
+        spec.kept_outer -= (i < spec.kept_outer as usize) as u32;
+        for_each_affine_of_reduce(spec, &mut |outer, _, _| {
+            outer.remove(i);
+        });
+    }
+    let mut i = spec.outer.len();
+    while i >= 2 {
+        i -= 1;
+        let size = spec.outer[i] as i64;
+        let mut ok = i != spec.kept_outer as usize;
+        for_each_affine_of_reduce(spec, &mut |outer, _, _| ok &= outer[i - 1] == outer[i] * size);
+        if ok {
+            spec.outer[i - 1] *= size as u32;
+            spec.outer.remove(i);
+            spec.kept_outer -= (i < spec.kept_outer as usize) as u32;
+            for_each_affine_of_reduce(spec, &mut |outer, _, _| {
+                outer[i - 1] = outer[i];
+                outer.remove(i);
+            });
+        }
+    }
+    let last = if spec.reduce_rows { spec.outer.len() } else { spec.kept_outer as usize };
+    if last == 0 || (spec.reduce_rows && last == spec.kept_outer as usize) {
+        return;
+    }
+    let (i, rows) = (last - 1, spec.rows as i64);
+    let mut ok = true;
+    for_each_affine_of_reduce(spec, &mut |outer, row, _| ok &= outer[i] == *row * rows);
+    if ok {
+        spec.rows *= spec.outer.remove(i);
+        spec.kept_outer -= (i < spec.kept_outer as usize) as u32;
+        for_each_affine_of_reduce(spec, &mut |outer, _, _| {
+            outer.remove(i);
+        });
+    }
+}
+
+/// Drops outer dimensions of size 1 and merges neighbours that every operand walks in one stride: outer with outer, and
+/// the innermost outer with the rows (only where `rows` needs no padding, or every array is padded alike, which the
+/// caller has made so). Columns become rows (one flat run) when all operands agree on that too.
+pub fn merge(spec: &mut LoopSpec, lanes: u32) {
+    while let Some(i) = spec.outer.iter().position(|&s| s == 1) {
+        spec.outer.remove(i);
+        for_each_affine(spec, &mut |outer, _, _| {
+            outer.remove(i);
+        });
+    }
+    // Outer pairs, innermost first.
+    let mut i = spec.outer.len();
+    while i >= 2 {
+        i -= 1;
+        let size = spec.outer[i] as i64;
+        let mut ok = true;
+        for_each_affine(spec, &mut |outer, _, _| ok &= outer[i - 1] == outer[i] * size);
+        if ok {
+            spec.outer[i - 1] *= size as u32;
+            spec.outer.remove(i);
+            for_each_affine(spec, &mut |outer, _, _| {
+                outer[i - 1] = outer[i];
+                outer.remove(i);
+            });
+        }
+    }
+    // The last outer dimension into the rows.
+    if let Some(&size) = spec.outer.last() {
+        let rows = spec.rows as i64;
+        let mut ok = true;
+        for_each_affine(spec, &mut |outer, row, _| ok &= outer.last() == Some(&(*row * rows)));
+        if ok {
+            spec.rows *= size;
+            spec.outer.pop();
+            for_each_affine(spec, &mut |outer, _, _| {
+                outer.pop();
+            });
+        }
+    }
+    flatten_columns(spec, lanes);
+}
+
+/// Planes that follow each other like further rows become rows: columns shrink to one tile.
+fn flatten_columns(spec: &mut LoopSpec, lanes: u32) {
+    let tiles = spec.columns.div_ceil(lanes);
+    if tiles <= 1 || !spec.outer.is_empty() || !spec.expr.reductions.is_empty() {
+        return;
+    }
+    let has_column_index = spec.expr.nodes.iter().any(|n| matches!(&n.op, ExprOp::Index(i) if i.column != 0 || i.row != 0));
+    if has_column_index {
+        return;
+    }
+    // Every array must step from plane to plane as far as from row to row times the rows of a plane.
+    let mut plane: Option<i64> = None;
+    let mut ok = true;
+    for_each_affine(spec, &mut |_, row, tile| match tile {
+        Some(t) if *row != 0 && *t % *row == 0 => {
+            let p = *t / *row;
+            ok &= *plane.get_or_insert(p) == p;
+        }
+        Some(_) => ok = false,
+        None => ok &= *row == 0,
+    });
+    let Some(plane) = plane.filter(|&p| ok && p >= spec.rows as i64 && p * 4 <= spec.rows as i64 * 5) else { return };
+    let rows = (tiles as i64 - 1) * plane + spec.rows as i64;
+    if let Ok(rows) = u32::try_from(rows) {
+        spec.rows = rows;
+        spec.columns = lanes;
+    }
+}

@@ -1,0 +1,250 @@
+//! From a group of fused nodes to the spec of its kernel.
+
+use super::group::{Groups, Owner, is_lane_reduce};
+use crate::emit::loops::spec::{Body, Expr, ExprId, ExprNode, ExprOp, Index, Reduction};
+use crate::graph::{Computation, Literal, Module, NodeId, Op};
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+use systole_isa::DType;
+
+/// For each dimension of a value: the iteration dimension it follows, or `None` (size 1).
+pub type DimMap = SmallVec<[Option<usize>; 6]>;
+
+/// An operand of a fused kernel: a materialised node, and how its dimensions follow the iteration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Leaf {
+    pub node: NodeId,
+    pub map: DimMap,
+}
+
+/// Why a group cannot be fused as it stands: this node must be materialised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Materialise(pub NodeId);
+
+/// Builds the expression of a group.
+pub struct Fuser<'a> {
+    pub module: &'a Module,
+    pub comp: &'a Computation,
+    pub groups: &'a Groups,
+    /// The root, whose kernel this is.
+    pub root: NodeId,
+    /// Sizes of the iteration dimensions, at least two: the last is the columns, the one before it the rows.
+    pub dims: Vec<u64>,
+    /// How many of them (the first, of size 1) were added to make two.
+    added: usize,
+    pub expr: Expr,
+    pub leaves: Vec<Leaf>,
+    memo: FxHashMap<(NodeId, DimMap), ExprId>,
+}
+
+impl<'a> Fuser<'a> {
+    pub fn new(
+        module: &'a Module,
+        comp: &'a Computation,
+        groups: &'a Groups,
+        root: NodeId,
+        dims: &[u64],
+    ) -> Fuser<'a> {
+        Fuser {
+            module,
+            comp,
+            groups,
+            root,
+            added: 2usize.saturating_sub(dims.len()),
+            dims: std::iter::repeat_n(1, 2usize.saturating_sub(dims.len())).chain(dims.iter().copied()).collect(),
+            expr: Expr::default(),
+            leaves: Vec::new(),
+            memo: FxHashMap::default(),
+        }
+    }
+
+    /// The map of a value whose dimensions are the iteration's (as given).
+    pub fn identity(&self) -> DimMap {
+        self.dims.iter().enumerate().skip(self.added).map(|(i, &s)| (s != 1).then_some(i)).collect()
+    }
+
+    /// The map of a value whose dimensions, those of size 1 apart, are the iteration's first ones in order.
+    pub fn leading(&self, dims: &[u64]) -> DimMap {
+        let mut at = 0;
+        dims.iter()
+            .map(|&s| {
+                if s == 1 {
+                    return None;
+                }
+                while self.dims.get(at) == Some(&1) {
+                    at += 1;
+                }
+                at += 1;
+                Some(at - 1)
+            })
+            .collect()
+    }
+
+    pub fn push(&mut self, op: ExprOp, args: &[ExprId], dtype: DType) -> ExprId {
+        self.expr.nodes.push(ExprNode { op, args: args.into(), dtype });
+        self.expr.nodes.len() as ExprId - 1
+    }
+
+    fn dtype(&self, id: NodeId) -> DType {
+        self.comp.node(id).shape.as_array().map_or(DType::Pred, |a| a.dtype)
+    }
+
+    fn dims_of(&self, id: NodeId) -> &'a [u64] {
+        self.comp.node(id).shape.as_array().map_or(&[], |a| &a.dims)
+    }
+
+    /// The expression of a node at the iteration's indices under `map`.
+    pub fn value(&mut self, id: NodeId, map: &DimMap) -> Result<ExprId, Materialise> {
+        if let Some(&e) = self.memo.get(&(id, map.clone())) {
+            return Ok(e);
+        }
+        let inside = match self.groups.owner[id.index()] {
+            Owner::In(r) => r == self.root,
+            Owner::Inline => true,
+            Owner::Root => id == self.root,
+            Owner::None => false,
+        };
+        let e = if inside { self.inside(id, map)? } else { self.leaf(id, map) };
+        self.memo.insert((id, map.clone()), e);
+        Ok(e)
+    }
+
+    /// A materialised node as an operand.
+    pub fn leaf(&mut self, id: NodeId, map: &DimMap) -> ExprId {
+        let leaf = Leaf { node: id, map: map.clone() };
+        let i = self.leaves.iter().position(|l| *l == leaf).unwrap_or_else(|| {
+            self.leaves.push(leaf);
+            self.leaves.len() - 1
+        });
+        self.push(ExprOp::Input(i as u32), &[], self.dtype(id))
+    }
+
+    fn inside(&mut self, id: NodeId, map: &DimMap) -> Result<ExprId, Materialise> {
+        let node = self.comp.node(id);
+        let dtype = self.dtype(id);
+        let arg_map = |f: &Fuser, o: NodeId| {
+            // Scalars combine with arrays in select and clamp.
+            if f.dims_of(o).is_empty() { DimMap::new() } else { map.clone() }
+        };
+        let op = match &node.op {
+            Op::Constant(l) => ExprOp::Const(l.element(0).into()),
+            Op::Iota { dim } => {
+                let mut index = Index { outer: smallvec![0; self.dims.len()], ..Index::default() };
+                if let Some(d) = map[*dim] {
+                    index.outer[d] = 1;
+                }
+                ExprOp::Index(index)
+            }
+            Op::Broadcast { dims } => {
+                let from = self.dims_of(node.operands[0]);
+                let m: DimMap =
+                    dims.iter().zip(from).map(|(&d, &s)| if s == 1 { None } else { map[d] }).collect();
+                return self.value(node.operands[0], &m);
+            }
+            Op::Reshape => {
+                let from = self.dims_of(node.operands[0]);
+                let mut kept = map.iter().zip(self.dims_of(id)).filter(|(_, s)| **s != 1).map(|(m, _)| *m);
+                let m: DimMap = from.iter().map(|&s| if s == 1 { None } else { kept.next().flatten() }).collect();
+                return self.value(node.operands[0], &m);
+            }
+            Op::Unary(u) => ExprOp::Unary(*u),
+            Op::Binary(b) => ExprOp::Binary(*b),
+            Op::Compare { direction, order } => ExprOp::Compare(*direction, *order),
+            Op::Select => ExprOp::Select,
+            Op::Clamp => ExprOp::Clamp,
+            Op::Convert => ExprOp::Convert,
+            Op::BitcastConvert => ExprOp::BitcastConvert,
+            Op::ReducePrecision { exponent, mantissa } => ExprOp::ReducePrecision(*exponent, *mantissa),
+            Op::Reduce { .. } => return self.lane_reduce(id, map),
+            _ => return Err(Materialise(id)),
+        };
+        let mut args: SmallVec<[ExprId; 3]> = SmallVec::new();
+        for &o in &node.operands {
+            let m = arg_map(self, o);
+            args.push(self.value(o, &m)?);
+        }
+        Ok(self.push(op, &args, dtype))
+    }
+
+    fn lane_reduce(&mut self, id: NodeId, map: &DimMap) -> Result<ExprId, Materialise> {
+        let node = self.comp.node(id);
+        let Op::Reduce { body, .. } = &node.op else { return Err(Materialise(id)) };
+        let whole = self.identity();
+        let rows: DimMap = whole[..whole.len() - 1].into();
+        if !is_lane_reduce(self.comp, id)
+            || *map != rows
+            || self.dims_of(node.operands[0]) != &self.dims[self.added..]
+        {
+            return Err(Materialise(id));
+        }
+        let reduction = self.reduction(&node.operands, *body, &whole).map_err(|_| Materialise(id))?;
+        let r = self.expr.reductions.len() as u32;
+        self.expr.reductions.push(reduction);
+        // The arguments are kept as the node's own so that the order stays topological.
+        Ok(self.push(ExprOp::LaneReduce(r, 0), &[], self.dtype(id)))
+    }
+
+    /// Arguments, initial values and body of a reduction whose operands have the map `map`.
+    pub fn reduction(
+        &mut self,
+        operands: &[NodeId],
+        body: crate::graph::CompId,
+        map: &DimMap,
+    ) -> Result<Reduction, Materialise> {
+        let n = operands.len() / 2;
+        let mut args = Vec::new();
+        let mut inits = Vec::new();
+        for &o in &operands[..n] {
+            args.push(self.value(o, map)?);
+        }
+        for &o in &operands[n..] {
+            inits.push(self.value(o, &DimMap::new())?);
+        }
+        let body = scalar_body(self.module.computation(body)).ok_or(Materialise(operands[0]))?;
+        Ok(Reduction { args, inits, body })
+    }
+}
+
+/// A scalar computation as an expression of its parameters; `None` if it holds anything but elementwise operations.
+pub fn scalar_body(comp: &Computation) -> Option<Body> {
+    let mut nodes: Vec<ExprNode> = Vec::new();
+    let mut at: Vec<ExprId> = Vec::new();
+    let mut roots = Vec::new();
+    for id in comp.ids() {
+        let n = comp.node(id);
+        let args: SmallVec<[ExprId; 3]> = n.operands.iter().map(|o| at[o.index()]).collect();
+        let dtype = n.shape.as_array().map(|a| a.dtype);
+        let op = match &n.op {
+            Op::Parameter { index } => ExprOp::Param(*index as u32),
+            Op::Constant(l) => ExprOp::Const(scalar_bytes(l)),
+            Op::Unary(u) => ExprOp::Unary(*u),
+            Op::Binary(b) => ExprOp::Binary(*b),
+            Op::Compare { direction, order } => ExprOp::Compare(*direction, *order),
+            Op::Select => ExprOp::Select,
+            Op::Clamp => ExprOp::Clamp,
+            Op::Convert => ExprOp::Convert,
+            Op::BitcastConvert => ExprOp::BitcastConvert,
+            Op::ReducePrecision { exponent, mantissa } => ExprOp::ReducePrecision(*exponent, *mantissa),
+            Op::Reshape | Op::Broadcast { .. } | Op::Copy => {
+                at.push(args[0]);
+                continue;
+            }
+            Op::Tuple if id == comp.root => {
+                roots = args.to_vec();
+                at.push(0);
+                continue;
+            }
+            _ => return None,
+        };
+        at.push(nodes.len() as ExprId);
+        nodes.push(ExprNode { op, args, dtype: dtype? });
+    }
+    if roots.is_empty() {
+        roots.push(at[comp.root.index()]);
+    }
+    Some(Body { nodes, roots })
+}
+
+fn scalar_bytes(l: &Literal) -> SmallVec<[u8; 16]> {
+    l.element(0).into()
+}

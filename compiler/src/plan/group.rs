@@ -1,0 +1,232 @@
+//! Fusion: which nodes become arrays in memory, and which are computed inside the kernel of another node.
+//!
+//! Every array node gets an *owner*: the node whose kernel computes it. A node that owns itself is a *root* and is
+//! materialised. Elementwise operations, broadcasts and degenerate reshapes are owned by their users' common owner; with
+//! several owners they are computed again in each when that is cheap, else they become roots. A reduction along the last
+//! dimension whose users all have one owner is computed inside that owner's row loop (softmax and normalisation
+//! chains); other reductions are roots that take in their producers.
+
+use crate::graph::{Binary, Computation, NodeId, Op, Shape, Unary};
+
+/// What becomes of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Not used, or no array.
+    None,
+    /// Materialised: its own kernel or a memory object.
+    Root,
+    /// Computed inside the kernel of that root.
+    In(NodeId),
+    /// Computed inside the kernel of every user.
+    Inline,
+}
+
+/// The owners of a computation's nodes.
+pub struct Groups {
+    pub owner: Vec<Owner>,
+    /// For each root of a row kernel: the node whose shape is the iteration space (the root, or the operand of a reduction
+    /// that the root's rows come from).
+    pub space: Vec<NodeId>,
+    pub users: Vec<Vec<NodeId>>,
+}
+
+impl Groups {
+    pub fn is_root(&self, id: NodeId) -> bool {
+        self.owner[id.index()] == Owner::Root
+    }
+}
+
+/// Most work (in simple vector operations per element) that is done twice rather than stored.
+const INLINE_COST: u32 = 12;
+
+/// Whether an operation may be computed at a point inside any loop kernel.
+pub fn is_pointwise(comp: &Computation, id: NodeId) -> bool {
+    let n = comp.node(id);
+    match &n.op {
+        Op::Unary(_) | Op::Binary(_) | Op::Compare { .. } | Op::Select | Op::Clamp | Op::Convert => true,
+        Op::ReducePrecision { .. } | Op::Iota { .. } | Op::Broadcast { .. } => n.shape.as_array().is_some(),
+        Op::BitcastConvert => same_width(comp, id),
+        Op::Reshape => is_degenerate_reshape(comp, id),
+        Op::Constant(l) => l.as_splat().is_some() || l.elements() == 1,
+        _ => false,
+    }
+}
+
+fn same_width(comp: &Computation, id: NodeId) -> bool {
+    let n = comp.node(id);
+    let from = comp.node(n.operands[0]).shape.as_array();
+    match (from, n.shape.as_array()) {
+        (Some(a), Some(b)) => a.dtype.bits() == b.dtype.bits(),
+        _ => false,
+    }
+}
+
+/// Sizes without those of 1.
+pub fn strip(dims: &[u64]) -> Vec<u64> {
+    dims.iter().copied().filter(|&x| x != 1).collect()
+}
+
+/// A reshape that only adds or drops dimensions of size 1.
+pub fn is_degenerate_reshape(comp: &Computation, id: NodeId) -> bool {
+    let n = comp.node(id);
+    let (Some(from), Some(to)) = (comp.node(n.operands[0]).shape.as_array(), n.shape.as_array()) else { return false };
+    strip(&from.dims) == strip(&to.dims)
+}
+
+/// Relative work of one element.
+fn cost(op: &Op) -> u32 {
+    match op {
+        Op::Unary(u) => match u {
+            Unary::Abs | Unary::Neg | Unary::Not | Unary::Floor | Unary::Ceil | Unary::RoundEven | Unary::Sign => 1,
+            Unary::Real | Unary::Imag | Unary::IsFinite | Unary::Popcnt | Unary::Clz => 1,
+            Unary::Exp | Unary::Log | Unary::Rsqrt | Unary::Sqrt | Unary::Tanh => 4,
+            _ => 16,
+        },
+        Op::Binary(b) => match b {
+            Binary::Div | Binary::Rem => 6,
+            Binary::Pow | Binary::Atan2 => 24,
+            _ => 1,
+        },
+        Op::Reduce { .. } | Op::ReduceWindow { .. } => 100,
+        _ => 1,
+    }
+}
+
+/// A reduction over exactly the last dimension of its one operand.
+pub fn is_lane_reduce(comp: &Computation, id: NodeId) -> bool {
+    let n = comp.node(id);
+    let Op::Reduce { dims, .. } = &n.op else { return false };
+    let Some(x) = comp.node(n.operands[0]).shape.as_array() else { return false };
+    matches!(n.shape, Shape::Array(_)) && dims.len() == 1 && dims[0] + 1 == x.rank()
+}
+
+/// Decides the owners. `pinned` nodes must be materialised whatever uses them.
+pub fn group(comp: &Computation, pinned: &dyn Fn(NodeId) -> bool) -> Groups {
+    let n = comp.nodes.len();
+    let mut users: Vec<Vec<NodeId>> = vec![Vec::new(); n];
+    for id in comp.ids() {
+        for &o in &comp.node(id).operands {
+            if users[o.index()].last() != Some(&id) {
+                users[o.index()].push(id);
+            }
+        }
+    }
+    let mut g = Groups { owner: vec![Owner::None; n], space: comp.ids().collect(), users };
+    let mut work = vec![0u32; n];
+    for id in comp.ids().rev() {
+        if comp.node(id).shape.as_array().is_none() {
+            continue;
+        }
+        let used = g.users[id.index()].iter().any(|u| {
+            g.owner[u.index()] != Owner::None || comp.node(*u).shape.as_array().is_none()
+        });
+        g.owner[id.index()] = if pinned(id) {
+            Owner::Root
+        } else if !used {
+            Owner::None
+        } else if is_pointwise(comp, id) {
+            pointwise_owner(comp, &g, &mut work, id)
+        } else if is_lane_reduce(comp, id) {
+            reduce_owner(comp, &mut g, id)
+        } else {
+            Owner::Root
+        };
+    }
+    g
+}
+
+/// The owner that every user of a node leads to, if there is one.
+enum Common {
+    One(NodeId),
+    Several,
+    /// Some user needs the array itself.
+    Array,
+}
+
+fn common_owner(comp: &Computation, g: &Groups, id: NodeId) -> Common {
+    let mut found: Option<NodeId> = None;
+    let mut several = false;
+    for &u in &g.users[id.index()] {
+        let reads_points =
+            is_pointwise(comp, u) || matches!(comp.node(u).op, Op::Reduce { .. } | Op::ReduceWindow { .. });
+        if !reads_points {
+            return Common::Array;
+        }
+        let owner = match g.owner[u.index()] {
+            Owner::None if comp.node(u).shape.as_array().is_some() => continue,
+            // A reduction with several results is a root of its own.
+            Owner::None | Owner::Root => u,
+            Owner::In(r) => r,
+            Owner::Inline => {
+                several = true;
+                continue;
+            }
+        };
+        match found {
+            Some(f) if f != owner => several = true,
+            _ => found = Some(owner),
+        }
+    }
+    match found {
+        Some(f) if !several => Common::One(f),
+        _ => Common::Several,
+    }
+}
+
+fn pointwise_owner(comp: &Computation, g: &Groups, work: &mut [u32], id: NodeId) -> Owner {
+    let free = matches!(comp.node(id).op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast { .. });
+    match common_owner(comp, g, id) {
+        Common::Array => Owner::Root,
+        Common::One(r) => {
+            if window_user(comp, g, id) && !free && cost(&comp.node(id).op) > 1 {
+                Owner::Root
+            } else {
+                Owner::In(r)
+            }
+        }
+        Common::Several => {
+            let own = cost(&comp.node(id).op) + work[id.index()];
+            let uses = g.users[id.index()].len() as u32;
+            if free || own * uses.saturating_sub(1) <= INLINE_COST {
+                for &o in &comp.node(id).operands {
+                    work[o.index()] = work[o.index()].max(own);
+                }
+                Owner::Inline
+            } else {
+                Owner::Root
+            }
+        }
+    }
+}
+
+/// Whether a window reduction reads the node (each element several times).
+fn window_user(comp: &Computation, g: &Groups, id: NodeId) -> bool {
+    g.users[id.index()].iter().any(|&u| matches!(comp.node(u).op, Op::ReduceWindow { .. }))
+}
+
+fn reduce_owner(comp: &Computation, g: &mut Groups, id: NodeId) -> Owner {
+    let Common::One(root) = common_owner(comp, g, id) else { return Owner::Root };
+    let row_kernel = is_pointwise(comp, root) || is_lane_reduce(comp, root);
+    if !row_kernel {
+        return Owner::Root;
+    }
+    let operand = comp.node(id).operands[0];
+    let dims = |n: NodeId| comp.node(n).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
+    let space = g.space[root.index()];
+    let space_dims = if space == root && is_lane_reduce(comp, root) {
+        dims(comp.node(root).operands[0])
+    } else {
+        dims(space)
+    };
+    let mine = dims(operand);
+    if space_dims == mine {
+        return Owner::In(root);
+    }
+    // The root's rows are this reduction's rows: the kernel iterates the reduction's operand.
+    let kept = &mine[..mine.len() - 1];
+    if space == root && is_pointwise(comp, root) && strip(&dims(root)) == strip(kept) && mine.last() != Some(&1) {
+        g.space[root.index()] = operand;
+        return Owner::In(root);
+    }
+    Owner::Root
+}

@@ -1,0 +1,299 @@
+//! Specs of loop kernels from roots and their fused producers.
+
+use super::fuse::{DimMap, Fuser, Leaf, Materialise};
+use super::group::{Groups, is_lane_reduce};
+use super::view::{Form, View, layout_of};
+use crate::emit::loops::spec::{Access, Expr, ExprOp, Index, Input, LaneMap, LoopSpec, Output, ReduceSpec};
+use crate::graph::{ArrayShape, Computation, Module, NodeId, Op, WindowDim};
+use smallvec::SmallVec;
+use systole_isa::{ChipConfig, DType};
+
+/// Where the planner has a materialised node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Resolved {
+    Array(View),
+    /// In scalar memory.
+    Scalar(DType),
+}
+
+/// What the spec builder needs to know of the planner.
+pub trait Resolve {
+    /// The node's place; `lanes`: it must be in lanes form.
+    fn resolve(&mut self, node: NodeId, lanes: bool) -> Resolved;
+}
+
+/// A kernel to be made: its spec, its operands in parameter order, and the form of its results.
+pub struct Fused<T> {
+    pub spec: T,
+    pub inputs: Vec<(NodeId, Resolved)>,
+    pub results: Vec<(Vec<u64>, DType, Form)>,
+}
+
+fn array(comp: &Computation, id: NodeId) -> &ArrayShape {
+    comp.node(id).shape.as_array().expect("roots are arrays")
+}
+
+/// Where iteration dimensions (the last is the columns, the one before it the rows) are in a spec.
+struct Order {
+    /// Iteration dimension to outer number, or `outer` for rows, `outer + 1` for columns.
+    position: Vec<usize>,
+    outer: usize,
+}
+
+impl Order {
+    fn natural(n: usize) -> Order {
+        Order { position: (0..n).collect(), outer: n - 2 }
+    }
+
+    fn map(&self, map: &DimMap) -> Vec<Option<usize>> {
+        map.iter().map(|m| m.map(|d| self.position[d])).collect()
+    }
+
+    fn index(&self, i: &Index) -> Index {
+        let mut out = Index { outer: SmallVec::from_elem(0, self.outer), offset: i.offset, ..Index::default() };
+        for (d, &c) in i.outer.iter().enumerate() {
+            match self.position[d] {
+                p if p == self.outer => out.row += c,
+                p if p == self.outer + 1 => out.column += c,
+                p => out.outer[p] += c,
+            }
+        }
+        out
+    }
+
+    fn expr(&self, mut e: Expr) -> Expr {
+        for n in &mut e.nodes {
+            if let ExprOp::Index(i) = &mut n.op {
+                *i = self.index(i);
+            }
+        }
+        e
+    }
+}
+
+fn inputs(
+    leaves: &[Leaf],
+    order: &Order,
+    resolve: &mut dyn Resolve,
+) -> (Vec<Input>, Vec<(NodeId, Resolved)>) {
+    let mut specs = Vec::new();
+    let mut places = Vec::new();
+    for leaf in leaves {
+        let map = order.map(&leaf.map);
+        let along_lanes = map.contains(&Some(order.outer + 1));
+        let place = resolve.resolve(leaf.node, along_lanes);
+        specs.push(match &place {
+            Resolved::Array(v) => Input::Array(v.access(&map, order.outer)),
+            Resolved::Scalar(t) => Input::Scalar(*t),
+        });
+        places.push((leaf.node, place));
+    }
+    (specs, places)
+}
+
+fn padded(rows: u64, chip: &ChipConfig) -> u32 {
+    let s = chip.core.sublanes as u64;
+    (if rows <= 1 { 1 } else { rows.div_ceil(s) * s }) as u32
+}
+
+fn output(dtype: DType, dims: &[u64], form: Form, map: &[Option<usize>], outer: usize, chip: &ChipConfig) -> Access {
+    let layout = layout_of(dtype, dims, form, chip);
+    let view = View { buf: super::view::BufId(0), dims: dims.to_vec(), form, layout };
+    let mut a = view.access(map, outer);
+    // A result whose last dimension has size 1 is written in every lane.
+    if let LaneMap::Indexed { .. } = a.lane {
+        a.lane = LaneMap::Replicated;
+    }
+    a
+}
+
+/// The kernel of a pointwise root or a reduction along the last dimension. `rows_form`: results of a pointwise root are
+/// wanted one element a row.
+pub fn loop_spec(
+    module: &Module,
+    comp: &Computation,
+    groups: &Groups,
+    root: NodeId,
+    rows_form: bool,
+    chip: &ChipConfig,
+    resolve: &mut dyn Resolve,
+) -> Result<Fused<LoopSpec>, Materialise> {
+    let shape = array(comp, root).clone();
+    let space = groups.space[root.index()];
+    let lane_reduce = is_lane_reduce(comp, root);
+    let (dims, form) = if lane_reduce {
+        (array(comp, comp.node(root).operands[0]).dims.clone(), Form::Rows)
+    } else if space != root {
+        (array(comp, space).dims.clone(), Form::Rows)
+    } else if rows_form {
+        (shape.dims.iter().copied().chain([1]).collect(), Form::Rows)
+    } else {
+        (shape.dims.clone(), Form::Lanes)
+    };
+    let mut f = Fuser::new(module, comp, groups, root, &dims);
+    let map = match form {
+        Form::Lanes => f.identity(),
+        Form::Rows => f.leading(&shape.dims),
+    };
+    let node = f.value(root, &map)?;
+    let n = f.dims.len();
+    let order = Order::natural(n);
+    let (specs, places) = inputs(&f.leaves, &order, resolve);
+    let access = output(shape.dtype, &shape.dims, form, &order.map(&map), order.outer, chip);
+    let spec = LoopSpec {
+        outer: f.dims[..n - 2].iter().map(|&d| d as u32).collect(),
+        rows: padded(f.dims[n - 2], chip),
+        columns: f.dims[n - 1] as u32,
+        inputs: specs,
+        expr: order.expr(f.expr),
+        outputs: vec![Output { node, access }],
+    };
+    Ok(Fused { spec, inputs: places, results: vec![(shape.dims, shape.dtype, form)] })
+}
+
+/// The kernel of any other reduction.
+pub fn reduce_spec(
+    module: &Module,
+    comp: &Computation,
+    groups: &Groups,
+    root: NodeId,
+    chip: &ChipConfig,
+    resolve: &mut dyn Resolve,
+) -> Result<Fused<ReduceSpec>, Materialise> {
+    let node = comp.node(root);
+    let Op::Reduce { dims: reduced, body } = &node.op else { return Err(Materialise(root)) };
+    let operand = array(comp, node.operands[0]);
+    let mut f = Fuser::new(module, comp, groups, root, &operand.dims);
+    let whole = f.identity();
+    let reduction = f.reduction(&node.operands, *body, &whole)?;
+    let n = f.dims.len();
+    let added = n - operand.rank();
+    let is_reduced = |d: usize| d >= added && reduced.contains(&(d - added));
+    let mut position = vec![0; n];
+    let mut outer = Vec::new();
+    for wanted in [false, true] {
+        for d in 0..n - 2 {
+            if is_reduced(d) == wanted {
+                position[d] = outer.len();
+                outer.push(f.dims[d] as u32);
+            }
+        }
+    }
+    let kept_outer = (0..n - 2).filter(|&d| !is_reduced(d)).count() as u32;
+    (position[n - 2], position[n - 1]) = (n - 2, n - 1);
+    let order = Order { position, outer: n - 2 };
+    let (specs, places) = inputs(&f.leaves, &order, resolve);
+    let (reduce_rows, reduce_columns) = (is_reduced(n - 2), is_reduced(n - 1));
+    let form = if reduce_columns { Form::Rows } else { Form::Lanes };
+    let kept: DimMap = (added..n)
+        .filter(|&d| !is_reduced(d))
+        .map(|d| (f.dims[d] != 1).then_some(d))
+        .collect();
+    let mut outputs = Vec::new();
+    let mut results = Vec::new();
+    for leaf in node.shape.leaves() {
+        outputs.push(output(leaf.dtype, &leaf.dims, form, &order.map(&kept), order.outer, chip));
+        results.push((leaf.dims.clone(), leaf.dtype, form));
+    }
+    let rows = f.dims[n - 2];
+    let spec = ReduceSpec {
+        outer,
+        kept_outer,
+        rows: if reduce_rows { rows as u32 } else { padded(rows, chip) },
+        reduce_rows,
+        columns: f.dims[n - 1] as u32,
+        reduce_columns,
+        inputs: specs,
+        expr: order.expr(f.expr),
+        reduction,
+        outputs,
+    };
+    Ok(Fused { spec, inputs: places, results })
+}
+
+/// The kernel of a window reduction without padding or base dilation, whose window leaves the last dimension alone.
+/// Its operands are arrays in lanes form.
+pub fn window_spec(
+    module: &Module,
+    comp: &Computation,
+    groups: &Groups,
+    root: NodeId,
+    chip: &ChipConfig,
+    resolve: &mut dyn Resolve,
+) -> Result<Fused<ReduceSpec>, Materialise> {
+    let node = comp.node(root);
+    let Op::ReduceWindow { window, body } = &node.op else { return Err(Materialise(root)) };
+    let out = node.shape.leaves()[0].clone();
+    let count = node.operands.len() / 2;
+    let mut f = Fuser::new(module, comp, groups, root, &out.dims);
+    let n = f.dims.len();
+    let added = n - out.rank();
+    let windowed: Vec<usize> = (0..window.len()).filter(|&d| window[d].size != 1).collect();
+    let outer_kept = n - 2;
+    let outer = outer_kept + windowed.len();
+    let mut position: Vec<usize> = (0..n - 2).collect();
+    position.extend([outer, outer + 1]);
+    let order = Order { position, outer };
+    // The operands are leaves with accesses of their own; initial values may be fused.
+    let args: Vec<_> = node.operands[..count].iter().map(|&o| f.leaf(o, &DimMap::new())).collect();
+    let mut inits = Vec::new();
+    for &o in &node.operands[count..] {
+        inits.push(f.value(o, &DimMap::new())?);
+    }
+    let body = super::fuse::scalar_body(module.computation(*body)).ok_or(Materialise(root))?;
+    let mut specs = Vec::new();
+    let mut places = Vec::new();
+    for (i, leaf) in f.leaves.iter().enumerate() {
+        let place = resolve.resolve(leaf.node, i < count);
+        specs.push(match &place {
+            Resolved::Array(v) if i < count => Input::Array(window_access(v, window, &windowed, added, &order)),
+            Resolved::Array(v) => Input::Array(v.access(&order.map(&leaf.map), outer)),
+            Resolved::Scalar(t) => Input::Scalar(*t),
+        });
+        places.push((leaf.node, place));
+    }
+    let kept: DimMap = (added..n).map(|d| (f.dims[d] != 1).then_some(d)).collect();
+    let mut outputs = Vec::new();
+    let mut results = Vec::new();
+    for leaf in node.shape.leaves() {
+        outputs.push(output(leaf.dtype, &leaf.dims, Form::Lanes, &order.map(&kept), outer, chip));
+        results.push((leaf.dims.clone(), leaf.dtype, Form::Lanes));
+    }
+    let sizes = f.dims[..n - 2].iter().map(|&d| d as u32);
+    let spec = ReduceSpec {
+        outer: sizes.chain(windowed.iter().map(|&d| window[d].size as u32)).collect(),
+        kept_outer: outer_kept as u32,
+        rows: padded(f.dims[n - 2], chip),
+        reduce_rows: false,
+        columns: f.dims[n - 1] as u32,
+        reduce_columns: false,
+        inputs: specs,
+        expr: order.expr(f.expr),
+        reduction: crate::emit::loops::spec::Reduction { args, inits, body },
+        outputs,
+    };
+    Ok(Fused { spec, inputs: places, results })
+}
+
+fn window_access(v: &View, window: &[WindowDim], windowed: &[usize], added: usize, order: &Order) -> Access {
+    let strides = v.layout.row_strides();
+    let mut a = Access {
+        dtype: v.dtype(),
+        component_rows: v.layout.total_rows() as i64,
+        outer: smallvec::smallvec![0; order.outer],
+        row: 0,
+        offset: 0,
+        lane: LaneMap::Tile { tile_rows: v.layout.plane_rows() as i64 },
+    };
+    for (d, w) in window.iter().enumerate().take(window.len() - 1) {
+        let step = strides[d] as i64 * w.stride as i64;
+        match order.position[d + added] {
+            p if p == order.outer => a.row += step,
+            p => a.outer[p] += step,
+        }
+        if let Some(k) = windowed.iter().position(|&x| x == d) {
+            a.outer[order.outer - windowed.len() + k] = strides[d] as i64 * w.window_dilation as i64;
+        }
+    }
+    a
+}
