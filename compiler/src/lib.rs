@@ -8,3 +8,4 @@ pub mod graph;
 pub mod kernel;
 pub mod passes;
 pub mod pipeline;
+pub mod plan;

@@ -12,6 +12,7 @@ pub mod encoding;
 pub mod float;
 pub mod inst;
 pub mod layout;
+pub mod pack;
 pub mod program;
 pub mod table;
 pub mod validate;

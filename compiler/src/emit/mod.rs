@@ -11,7 +11,9 @@
 
 pub mod across;
 pub mod elementwise;
+pub mod loops;
 pub mod memory;
+pub mod moves;
 pub mod mxu;
 pub mod operand;
 pub mod value;

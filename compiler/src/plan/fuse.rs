@@ -38,13 +38,7 @@ pub struct Fuser<'a> {
 }
 
 impl<'a> Fuser<'a> {
-    pub fn new(
-        module: &'a Module,
-        comp: &'a Computation,
-        groups: &'a Groups,
-        root: NodeId,
-        dims: &[u64],
-    ) -> Fuser<'a> {
+    pub fn new(module: &'a Module, comp: &'a Computation, groups: &'a Groups, root: NodeId, dims: &[u64]) -> Fuser<'a> {
         Fuser {
             module,
             comp,
@@ -137,8 +131,7 @@ impl<'a> Fuser<'a> {
             }
             Op::Broadcast { dims } => {
                 let from = self.dims_of(node.operands[0]);
-                let m: DimMap =
-                    dims.iter().zip(from).map(|(&d, &s)| if s == 1 { None } else { map[d] }).collect();
+                let m: DimMap = dims.iter().zip(from).map(|(&d, &s)| if s == 1 { None } else { map[d] }).collect();
                 return self.value(node.operands[0], &m);
             }
             Op::Reshape => {
@@ -171,9 +164,7 @@ impl<'a> Fuser<'a> {
         let Op::Reduce { body, .. } = &node.op else { return Err(Materialise(id)) };
         let whole = self.identity();
         let rows: DimMap = whole[..whole.len() - 1].into();
-        if !is_lane_reduce(self.comp, id)
-            || *map != rows
-            || self.dims_of(node.operands[0]) != &self.dims[self.added..]
+        if !is_lane_reduce(self.comp, id) || *map != rows || self.dims_of(node.operands[0]) != &self.dims[self.added..]
         {
             return Err(Materialise(id));
         }

@@ -117,9 +117,9 @@ pub fn group(comp: &Computation, pinned: &dyn Fn(NodeId) -> bool) -> Groups {
         if comp.node(id).shape.as_array().is_none() {
             continue;
         }
-        let used = g.users[id.index()].iter().any(|u| {
-            g.owner[u.index()] != Owner::None || comp.node(*u).shape.as_array().is_none()
-        });
+        let used = g.users[id.index()]
+            .iter()
+            .any(|u| g.owner[u.index()] != Owner::None || comp.node(*u).shape.as_array().is_none());
         g.owner[id.index()] = if pinned(id) {
             Owner::Root
         } else if !used {
@@ -213,11 +213,8 @@ fn reduce_owner(comp: &Computation, g: &mut Groups, id: NodeId) -> Owner {
     let operand = comp.node(id).operands[0];
     let dims = |n: NodeId| comp.node(n).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
     let space = g.space[root.index()];
-    let space_dims = if space == root && is_lane_reduce(comp, root) {
-        dims(comp.node(root).operands[0])
-    } else {
-        dims(space)
-    };
+    let space_dims =
+        if space == root && is_lane_reduce(comp, root) { dims(comp.node(root).operands[0]) } else { dims(space) };
     let mine = dims(operand);
     if space_dims == mine {
         return Owner::In(root);

@@ -71,11 +71,7 @@ impl Order {
     }
 }
 
-fn inputs(
-    leaves: &[Leaf],
-    order: &Order,
-    resolve: &mut dyn Resolve,
-) -> (Vec<Input>, Vec<(NodeId, Resolved)>) {
+fn inputs(leaves: &[Leaf], order: &Order, resolve: &mut dyn Resolve) -> (Vec<Input>, Vec<(NodeId, Resolved)>) {
     let mut specs = Vec::new();
     let mut places = Vec::new();
     for leaf in leaves {
@@ -185,10 +181,7 @@ pub fn reduce_spec(
     let (specs, places) = inputs(&f.leaves, &order, resolve);
     let (reduce_rows, reduce_columns) = (is_reduced(n - 2), is_reduced(n - 1));
     let form = if reduce_columns { Form::Rows } else { Form::Lanes };
-    let kept: DimMap = (added..n)
-        .filter(|&d| !is_reduced(d))
-        .map(|d| (f.dims[d] != 1).then_some(d))
-        .collect();
+    let kept: DimMap = (added..n).filter(|&d| !is_reduced(d)).map(|d| (f.dims[d] != 1).then_some(d)).collect();
     let mut outputs = Vec::new();
     let mut results = Vec::new();
     for leaf in node.shape.leaves() {

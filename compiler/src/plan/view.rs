@@ -96,9 +96,10 @@ impl View {
                 }
                 LaneMap::Indexed { index, plane_rows }
             }
-            None => {
-                LaneMap::Indexed { index: Index { outer: SmallVec::from_elem(0, outer), ..Index::default() }, plane_rows }
-            }
+            None => LaneMap::Indexed {
+                index: Index { outer: SmallVec::from_elem(0, outer), ..Index::default() },
+                plane_rows,
+            },
         };
         a
     }

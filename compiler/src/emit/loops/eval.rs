@@ -18,7 +18,7 @@ pub fn emit_node(b: &mut KernelBuilder, node: &ExprNode, args: &[Value]) -> Valu
         ExprOp::Select => elementwise::select(b, &args[0], &args[1], &args[2]),
         ExprOp::Clamp => elementwise::clamp(b, &args[0], &args[1], &args[2]),
         ExprOp::Convert => elementwise::convert(b, &args[0], node.dtype),
-        ExprOp::BitcastConvert => elementwise::bitcast(b, &args[0], node.dtype),
+        ExprOp::BitcastConvert => elementwise::bitcast_same_width(b, &args[0], node.dtype),
         ExprOp::ReducePrecision(e, m) => elementwise::reduce_precision(b, &args[0], *e, *m),
         ExprOp::Input(_) | ExprOp::Param(_) | ExprOp::Index(_) | ExprOp::LaneReduce(..) => {
             unreachable!("evaluated by the caller")

@@ -169,7 +169,11 @@ impl Reducer<'_> {
         let sizes = self.ctx.spec.outer.clone();
         nest(b, &sizes, self.kept, at.regs, &mut |b, regs| {
             let at = At { regs, ..*at };
-            if self.spec.reduce_rows { self.rows(b, &at, inits, &acc) } else { self.columns(b, &at, inits, &acc, M::ALL) }
+            if self.spec.reduce_rows {
+                self.rows(b, &at, inits, &acc)
+            } else {
+                self.columns(b, &at, inits, &acc, M::ALL)
+            }
         });
         acc
     }
@@ -215,8 +219,7 @@ impl Reducer<'_> {
         let partial = self.spec.columns % self.ctx.lanes;
         let full = if partial == 0 { tiles } else { tiles - 1 };
         let hints = LoopHints::default();
-        let regs =
-            self.ctx.tile_loop(b, at, &Memo::default(), full, hints, &mut |b, at, _| one(b, at, 0, M::ALL));
+        let regs = self.ctx.tile_loop(b, at, &Memo::default(), full, hints, &mut |b, at, _| one(b, at, 0, M::ALL));
         if partial > 0 {
             let mask = b.lanes_below(partial);
             one(b, &At { tile_loop: Some(&regs), ..*at }, 0, mask);

@@ -5,7 +5,9 @@
 //! is a loop over the tiles of its own, and what a later stage needs again is computed again from the inputs.
 
 use super::address::{Affine, nest, step};
-use super::eval::{accumulate, emit_body, emit_node, map_words, reduce_lanes, select_mask, variable, widen_body, widened};
+use super::eval::{
+    accumulate, emit_body, emit_node, map_words, reduce_lanes, select_mask, variable, widen_body, widened,
+};
 use super::simplify::merge;
 use super::spec::{Access, ExprId, ExprOp, Input, LaneMap, LoopSpec};
 use crate::emit::elementwise;
@@ -449,7 +451,14 @@ impl<'a> Context<'a> {
     }
 
     /// row, column and outer indices combined: an s32 vector.
-    fn index_vector(&self, b: &mut KernelBuilder, at: &At, a: &Affine, row: i64, tile: Option<u32>) -> crate::kernel::V {
+    fn index_vector(
+        &self,
+        b: &mut KernelBuilder,
+        at: &At,
+        a: &Affine,
+        row: i64,
+        tile: Option<u32>,
+    ) -> crate::kernel::V {
         let constant = at.unrolled(a, self.sublanes) + tile.map_or(0, |t| (t * self.lanes) as i64);
         let base = if constant == 0 { a.reg } else { b.s_addi(a.reg, constant as i32) };
         let base = match (tile, at.tile_loop) {

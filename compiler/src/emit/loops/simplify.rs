@@ -134,7 +134,8 @@ fn flatten_columns(spec: &mut LoopSpec, lanes: u32) {
     if tiles <= 1 || !spec.outer.is_empty() || !spec.expr.reductions.is_empty() {
         return;
     }
-    let has_column_index = spec.expr.nodes.iter().any(|n| matches!(&n.op, ExprOp::Index(i) if i.column != 0 || i.row != 0));
+    let has_column_index =
+        spec.expr.nodes.iter().any(|n| matches!(&n.op, ExprOp::Index(i) if i.column != 0 || i.row != 0));
     if has_column_index {
         return;
     }

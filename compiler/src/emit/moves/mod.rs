@@ -1,0 +1,3 @@
+//! Move kernels: transposes, slices, concatenations, pads, reversals, relayouts.
+
+pub mod spec;
