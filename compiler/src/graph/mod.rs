@@ -17,6 +17,7 @@ pub mod names;
 pub mod number;
 pub mod op;
 pub mod shape;
+pub mod verify;
 
 pub use literal::Literal;
 pub use op::*;

@@ -1,4 +1,5 @@
 use super::parse_hlo;
+use crate::graph::verify::verify;
 
 /// Files of the conformance suites beside the checkout, if they are there.
 fn conformance(sub: &str) -> Vec<std::path::PathBuf> {
@@ -11,17 +12,37 @@ fn conformance(sub: &str) -> Vec<std::path::PathBuf> {
     files
 }
 
+/// Parses and verifies; the rendered diagnostics if it is refused.
+fn load(text: &str) -> Result<crate::graph::Module, String> {
+    let show = |d: &[crate::diag::Diagnostic]| crate::diag::render(d, "m.hlo", text, false);
+    let (module, warnings) = parse_hlo(text).map_err(|d| show(&d))?;
+    assert!(warnings.iter().all(|w| w.severity == crate::diag::Severity::Warning));
+    let errors = verify(&module).map_err(|e| e.into_iter().map(Into::into).collect::<Vec<_>>());
+    errors.map_err(|e| show(&e)).map(|()| module)
+}
+
 #[test]
-fn conformance_files_parse() {
-    for sub in ["ops", "models", "dist", "large"] {
-        for f in conformance(sub) {
-            let text = std::fs::read_to_string(&f).expect("text");
-            match parse_hlo(&text) {
-                Ok((_, w)) => {
-                    let w = crate::diag::render(&w, &f.to_string_lossy(), &text, false);
-                    assert!(w.is_empty(), "{w}");
-                }
-                Err(e) => panic!("{}", crate::diag::render(&e, &f.to_string_lossy(), &text, false)),
+fn conformance_programs_are_accepted() {
+    for f in ["ops", "models", "dist", "large"].into_iter().flat_map(conformance) {
+        let text = std::fs::read_to_string(&f).expect("text");
+        if let Err(e) = load(&text) {
+            panic!("{}: {e}", f.display());
+        }
+        let (_, warnings) = parse_hlo(&text).expect("read before");
+        assert!(warnings.is_empty(), "{}: {warnings:?}", f.display());
+    }
+}
+
+#[test]
+fn invalid_programs_are_refused_with_a_place() {
+    for f in conformance("invalid") {
+        let bytes = std::fs::read(&f).expect("bytes");
+        let text = String::from_utf8_lossy(&bytes);
+        match load(&text) {
+            Ok(_) => panic!("{} is accepted", f.display()),
+            Err(e) => {
+                println!("{}: {e}", f.display());
+                assert!(e.contains("m.hlo:") && e.contains("error: "), "{}: {e}", f.display());
             }
         }
     }
