@@ -9,3 +9,4 @@ pub mod kernel;
 pub mod passes;
 pub mod pipeline;
 pub mod plan;
+pub mod schedule;

@@ -518,6 +518,11 @@ impl KernelBuilder {
         self.push(Item::Call { kernel, args: args.to_vec() });
     }
 
+    /// Code from here on belongs to a debug op of the program (until the next mark).
+    pub fn mark(&mut self, debug_op: u32) {
+        self.push(Item::Mark { debug_op });
+    }
+
     /// Stops the program with message `code`.
     pub fn trap(&mut self, code: i32) {
         self.emit(Op::BTrap, &[code]);

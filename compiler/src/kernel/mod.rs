@@ -8,6 +8,11 @@
 //! units' own queues allow, and nothing else. A register may be defined more than once (a loop-carried value is defined
 //! before the loop and again inside it).
 //!
+//! Matrix units: an output (pop, drain) comes after the inputs it needs in program order and waits for them by itself. The
+//! scheduler may let an output fall behind [`crate::schedule::pop_delay_window`] pushes that follow it, so program
+//! order keeps that much of the FIFO free. Pushes to accumulators and drains may name buffers for accumulator regions;
+//! without, they conflict with all accumulators of the unit.
+//!
 //! Memory: every vector load, store and DMA carries the buffers it may touch. Two references to different
 //! [`BufferRef`]s never overlap. References to the same buffer conflict unless both only read, or unless the loop
 //! they are in is marked [`Loop::independent`] for that buffer (then iterations touch disjoint places, and within an
@@ -98,6 +103,10 @@ pub enum Item {
     Call {
         kernel: u32,
         args: Vec<S>,
+    },
+    /// What follows in the kernel's text, up to the next mark, belongs to this debug op.
+    Mark {
+        debug_op: u32,
     },
 }
 

@@ -1,0 +1,83 @@
+//! Linking: kernels one after the other, branch and call targets as bundle indices.
+
+use super::Scheduled;
+use super::code::{Code, RegionKind, target_at};
+use crate::kernel::Unit;
+use systole_isa::program::DebugRange;
+use systole_isa::{Bundle, Op};
+
+/// Where a kernel went and how its regions were scheduled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelReport {
+    pub name: String,
+    /// First bundle, and bundles.
+    pub start: u32,
+    pub bundles: u32,
+    pub regions: Vec<RegionReport>,
+}
+
+/// A region of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegionReport {
+    pub kind: RegionKind,
+    /// Loops around it.
+    pub depth: u32,
+    pub start: u32,
+    pub bundles: u32,
+}
+
+/// Joins allocated code of all kernels, in order.
+pub(super) fn link(unit: &Unit, codes: Vec<Code>) -> Scheduled {
+    let mut out = Scheduled::default();
+    // Where each bundle of each kernel went; a bundle without instructions is where the next one is.
+    let mut places: Vec<Vec<u32>> = Vec::with_capacity(codes.len());
+    let mut at = 0;
+    for c in &codes {
+        let mut place = Vec::with_capacity(c.bundles.len() + 1);
+        for b in &c.bundles {
+            place.push(at);
+            at += !b.insts.is_empty() as u32;
+        }
+        place.push(at);
+        places.push(place);
+    }
+    for (k, c) in codes.iter().enumerate() {
+        out.kernels.push(report(&unit.kernels[k].name, c, &places[k]));
+        for b in c.bundles.iter().filter(|b| !b.insts.is_empty()) {
+            let op = b.debug.unwrap_or(unit.kernels[k].debug_op);
+            if out.ranges.last().is_none_or(|r| r.op != op) {
+                out.ranges.push(DebugRange { start: out.bundles.len() as u32, op });
+            }
+            let mut bundle = Bundle { insts: b.insts.to_vec() };
+            for i in &mut bundle.insts {
+                let Some(t) = target_at(i.op) else { continue };
+                let to = i.operands[t] as usize;
+                i.operands[t] =
+                    if i.op == Op::BCall { places[to][0] } else { places[k][c.labels[to] as usize] } as i32;
+            }
+            bundle.insts.sort_by_key(|i| i.op.info().slot);
+            out.bundles.push(bundle);
+        }
+    }
+    out
+}
+
+fn report(name: &str, c: &Code, places: &[u32]) -> KernelReport {
+    let mut regions: Vec<RegionReport> = Vec::new();
+    let mut last = u32::MAX;
+    for (i, b) in c.bundles.iter().enumerate() {
+        if b.insts.is_empty() {
+            continue;
+        }
+        if b.region != last {
+            let r = &c.regions[b.region as usize];
+            regions.push(RegionReport { kind: r.kind.clone(), depth: r.depth, start: places[i], bundles: 0 });
+            last = b.region;
+        }
+        if let Some(r) = regions.last_mut() {
+            r.bundles += 1;
+        }
+    }
+    let start = places[0];
+    KernelReport { name: name.into(), start, bundles: places[c.bundles.len()] - start, regions }
+}

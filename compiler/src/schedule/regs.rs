@@ -1,0 +1,152 @@
+//! Register operands of instructions, as the opcode table declares them.
+
+use systole_isa::{Inst, Kind, Op};
+
+/// A register file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum File {
+    Scalar,
+    Vector,
+    /// Even-aligned pairs of vector registers; a number space of its own before allocation.
+    Pair,
+    Mask,
+}
+
+impl File {
+    pub const ALL: [File; 4] = [File::Scalar, File::Vector, File::Pair, File::Mask];
+
+    /// How messages call the registers.
+    pub fn name(self) -> &'static str {
+        match self {
+            File::Scalar => "scalar",
+            File::Vector => "vector",
+            File::Pair => "vector pair",
+            File::Mask => "mask",
+        }
+    }
+}
+
+/// A register: file in the two top bits, number below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reg(u32);
+
+impl Reg {
+    pub fn new(file: File, number: u32) -> Reg {
+        debug_assert!(number < 1 << 30);
+        Reg((file as u32) << 30 | number)
+    }
+
+    pub fn file(self) -> File {
+        File::ALL[(self.0 >> 30) as usize]
+    }
+
+    pub fn number(self) -> u32 {
+        self.0 & ((1 << 30) - 1)
+    }
+
+    /// The hardware constants s0 and m0, which carry no dependence.
+    pub fn is_constant(self) -> bool {
+        self.number() == 0 && matches!(self.file(), File::Scalar | File::Mask)
+    }
+}
+
+/// A register operand's place and direction.
+#[derive(Clone, Copy, Debug)]
+pub struct RegOperand {
+    /// Index into the operands.
+    pub at: usize,
+    pub reg: Reg,
+    pub is_use: bool,
+    pub is_def: bool,
+}
+
+/// File and direction (use, def) of a register operand kind.
+pub fn register_kind(kind: Kind) -> Option<(File, bool, bool)> {
+    match kind {
+        Kind::Sd => Some((File::Scalar, false, true)),
+        Kind::Su => Some((File::Scalar, true, false)),
+        Kind::Sm => Some((File::Scalar, true, true)),
+        Kind::Vd => Some((File::Vector, false, true)),
+        Kind::Vu => Some((File::Vector, true, false)),
+        Kind::Pd => Some((File::Pair, false, true)),
+        Kind::Pu => Some((File::Pair, true, false)),
+        Kind::Md => Some((File::Mask, false, true)),
+        Kind::Mu => Some((File::Mask, true, false)),
+        Kind::I32
+        | Kind::I20
+        | Kind::I16
+        | Kind::U8
+        | Kind::U4
+        | Kind::Target
+        | Kind::Desc
+        | Kind::Sem
+        | Kind::Mxu
+        | Kind::Xlu
+        | Kind::Fmt
+        | Kind::F8 => None,
+    }
+}
+
+/// The register operands of an instruction, hardware constants left out.
+pub fn registers(inst: &Inst) -> impl Iterator<Item = RegOperand> + use<> {
+    let operands = inst.operands;
+    inst.op.info().operands.iter().enumerate().filter_map(move |(at, o)| {
+        let (file, is_use, is_def) = register_kind(o.kind)?;
+        let reg = Reg::new(file, operands[at] as u32);
+        (!reg.is_constant()).then_some(RegOperand { at, reg, is_use, is_def })
+    })
+}
+
+/// Registers that an instruction reads.
+pub fn uses(inst: &Inst) -> impl Iterator<Item = Reg> + use<> {
+    registers(inst).filter(|r| r.is_use).map(|r| r.reg)
+}
+
+/// Registers that an instruction writes.
+pub fn defs(inst: &Inst) -> impl Iterator<Item = Reg> + use<> {
+    registers(inst).filter(|r| r.is_def).map(|r| r.reg)
+}
+
+/// The first operand of a kind.
+pub fn operand_of(inst: &Inst, kind: Kind) -> Option<i32> {
+    inst.iter().find(|(k, _)| *k == kind).map(|(_, v)| v)
+}
+
+/// Operand indices (base register, immediate offset) of instructions whose value or address is the sum of the two.
+pub fn base_and_offset(op: Op) -> Option<(usize, usize)> {
+    match op {
+        Op::SAddI | Op::SLd | Op::SSt => Some((1, 2)),
+        Op::VLd | Op::VLdBf16 | Op::VLdS16 | Op::VLdU16 | Op::VLdS8 | Op::VLdU8 => Some((1, 2)),
+        Op::VSt | Op::VStBf16 | Op::VSt16 | Op::VSt8 => Some((1, 2)),
+        #[allow(clippy::wildcard_enum_match_arm, reason = "few opcodes add an immediate; a new one loses only speed")]
+        _ => None,
+    }
+}
+
+/// The bits of a vector memory access's rows (32, 16 or 8).
+pub fn row_bits(op: Op) -> Option<u32> {
+    match op {
+        Op::VLd | Op::VSt => Some(32),
+        Op::VLdBf16 | Op::VLdS16 | Op::VLdU16 | Op::VStBf16 | Op::VSt16 => Some(16),
+        Op::VLdS8 | Op::VLdU8 | Op::VSt8 => Some(8),
+        #[allow(clippy::wildcard_enum_match_arm, reason = "few opcodes access vector memory")]
+        _ => None,
+    }
+}
+
+/// Whether an immediate fits its operand field.
+pub fn fits(kind: Kind, value: i64) -> bool {
+    let bits = match kind {
+        Kind::I32 => 32,
+        Kind::I20 => 20,
+        Kind::I16 => 16,
+        Kind::U8 | Kind::Sem => return (0..256).contains(&value),
+        Kind::U4 | Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => return (0..16).contains(&value),
+        Kind::Desc => return (0..1 << 16).contains(&value),
+        Kind::Target => return (0..1 << 32).contains(&value),
+        Kind::Sd | Kind::Su | Kind::Sm | Kind::Vd | Kind::Vu | Kind::Pd | Kind::Pu | Kind::Md | Kind::Mu => {
+            return value >= 0;
+        }
+    };
+    (-(1i64 << (bits - 1))..1i64 << (bits - 1)).contains(&value)
+}
