@@ -89,7 +89,12 @@ impl Code {
     }
 
     pub fn push(&mut self, region: u32, insts: impl IntoIterator<Item = Inst>) {
-        self.bundles.push(VBundle { insts: insts.into_iter().collect(), after: SmallVec::new(), region, debug: self.debug });
+        self.bundles.push(VBundle {
+            insts: insts.into_iter().collect(),
+            after: SmallVec::new(),
+            region,
+            debug: self.debug,
+        });
     }
 }
 

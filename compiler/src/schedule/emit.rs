@@ -52,8 +52,7 @@ pub(super) fn link(unit: &Unit, codes: Vec<Code>) -> Scheduled {
             for i in &mut bundle.insts {
                 let Some(t) = target_at(i.op) else { continue };
                 let to = i.operands[t] as usize;
-                i.operands[t] =
-                    if i.op == Op::BCall { places[to][0] } else { places[k][c.labels[to] as usize] } as i32;
+                i.operands[t] = if i.op == Op::BCall { places[to][0] } else { places[k][c.labels[to] as usize] } as i32;
             }
             bundle.insts.sort_by_key(|i| i.op.info().slot);
             out.bundles.push(bundle);

@@ -148,11 +148,8 @@ pub fn unroll(body: &LoopBody, factor: u32) -> Option<LoopBody> {
             nodes.push(n);
         }
     }
-    let inductions = body
-        .inductions
-        .iter()
-        .map(|i| Induction { reg: i.reg, step: i.step.wrapping_mul(factor as i32) })
-        .collect();
+    let inductions =
+        body.inductions.iter().map(|i| Induction { reg: i.reg, step: i.step.wrapping_mul(factor as i32) }).collect();
     Some(LoopBody { nodes, inductions })
 }
 

@@ -31,14 +31,9 @@ pub fn width(chip: &ChipConfig, slot: Slot) -> u32 {
     match slot {
         Slot::Vload => n.min(chip.vmem.read_ports).max(1),
         Slot::Vstore => n.min(chip.vmem.write_ports).max(1),
-        Slot::Scalar
-        | Slot::Valu
-        | Slot::Eup
-        | Slot::Xlu
-        | Slot::MxuPush
-        | Slot::MxuPop
-        | Slot::Dma
-        | Slot::Branch => n,
+        Slot::Scalar | Slot::Valu | Slot::Eup | Slot::Xlu | Slot::MxuPush | Slot::MxuPop | Slot::Dma | Slot::Branch => {
+            n
+        }
     }
 }
 

@@ -167,7 +167,11 @@ fn check_slots(items: &[Item], chip: &ChipConfig, kernel: &str) -> Result<(), Sc
             Item::Inst(v) => {
                 let info = v.inst.op.info();
                 if list::width(chip, info.slot) == 0 {
-                    return Err(ScheduleError::NoSlot { kernel: kernel.into(), mnemonic: info.mnemonic, slot: info.slot });
+                    return Err(ScheduleError::NoSlot {
+                        kernel: kernel.into(),
+                        mnemonic: info.mnemonic,
+                        slot: info.slot,
+                    });
                 }
             }
             Item::Loop(l) => check_slots(&l.body, chip, kernel)?,

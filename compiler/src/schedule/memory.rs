@@ -56,9 +56,7 @@ impl Place {
         if b0 + shift > a1 || b1 + shift < a0 {
             return false;
         }
-        (0..self.count).any(|i| {
-            (0..o.count).any(|j| self.offset + i * self.stride == o.offset + shift + j * o.stride)
-        })
+        (0..self.count).any(|i| (0..o.count).any(|j| self.offset + i * self.stride == o.offset + shift + j * o.stride))
     }
 }
 
@@ -91,9 +89,7 @@ pub(super) fn edges(b: &mut Builder<'_>, nodes: &[Node], cyclic: Option<&Cyclic<
 
 fn collect(nodes: &[Node], sublanes: u32, cyclic: Option<&Cyclic<'_>>) -> BTreeMap<BufferRef, Vec<Access>> {
     let vector = |e| matches!(e, Effect::VmemLoad | Effect::VmemStore | Effect::DmaStart | Effect::DmaWait);
-    let blanket = nodes
-        .iter()
-        .any(|n| vector(n.inst.op.info().effect) && n.reads.is_empty() && n.writes.is_empty());
+    let blanket = nodes.iter().any(|n| vector(n.inst.op.info().effect) && n.reads.is_empty() && n.writes.is_empty());
     let mut versions: FxHashMap<Reg, u32> = FxHashMap::default();
     let mut out: BTreeMap<BufferRef, Vec<Access>> = BTreeMap::new();
     // Bases redefined in a loop body have no fixed relation between iterations.
@@ -133,12 +129,7 @@ fn collect(nodes: &[Node], sublanes: u32, cyclic: Option<&Cyclic<'_>>) -> BTreeM
     out
 }
 
-fn place(
-    n: &Node,
-    sublanes: u32,
-    versions: &FxHashMap<Reg, u32>,
-    redefined: &FxHashMap<Reg, ()>,
-) -> Option<Place> {
+fn place(n: &Node, sublanes: u32, versions: &FxHashMap<Reg, u32>, redefined: &FxHashMap<Reg, ()>) -> Option<Place> {
     let effect = n.inst.op.info().effect;
     let (base_at, offset_at) = base_and_offset(n.inst.op)?;
     let (bits, stride, count) = match effect {

@@ -202,9 +202,7 @@ fn sink(nodes: &[Node], graph: &DepGraph, table: &mut Table, res: &[(Slot, u32)]
         let late = graph
             .edges(NodeIndex::new(i))
             .filter(|e| e.target().index() != i)
-            .map(|e| {
-                time[e.target().index()] as i32 - e.weight().latency + (ii * e.weight().distance) as i32
-            })
+            .map(|e| time[e.target().index()] as i32 - e.weight().latency + (ii * e.weight().distance) as i32)
             .min()
             .unwrap_or(end as i32)
             .min(end as i32);

@@ -174,13 +174,7 @@ fn lifetimes(nodes: &[Node], m: &Modulo, temporary: &FxHashSet<Reg>) -> FxHashMa
 }
 
 /// Whether the registers live at once stay within the allowed share of every file.
-fn pressure_fits(
-    q: &Request<'_>,
-    nodes: &[Node],
-    m: &Modulo,
-    temporary: &FxHashSet<Reg>,
-    inductions: usize,
-) -> bool {
+fn pressure_fits(q: &Request<'_>, nodes: &[Node], m: &Modulo, temporary: &FxHashSet<Reg>, inductions: usize) -> bool {
     let mut live = vec![[0u32; 3]; m.ii as usize];
     let mut constant = [inductions as u32 + 2, 0, 1];
     let file = |r: Reg| match r.file() {
@@ -355,9 +349,8 @@ fn round(e: &Emitter<'_>, code: &mut Code, chip: &ChipConfig, region: u32, start
     let length = plan.copies as u64 * plan.modulo.ii as u64;
     let mut bundles: Vec<Vec<(usize, u32)>> =
         (start..start + length).map(|t| e.at(t, u32::MAX).collect::<Vec<_>>()).collect();
-    let scalar = |b: &[(usize, u32)]| {
-        b.iter().filter(|(i, _)| plan.body.nodes[*i].inst.op.info().slot == Slot::Scalar).count()
-    };
+    let scalar =
+        |b: &[(usize, u32)]| b.iter().filter(|(i, _)| plan.body.nodes[*i].inst.op.info().slot == Slot::Scalar).count();
     let mut used: Vec<usize> = bundles.iter().map(|b| scalar(b)).collect();
     let room = width(chip, Slot::Scalar) as usize;
     // The latest bundle with a free scalar slot takes each induction step.

@@ -146,17 +146,15 @@ fn assign(
 fn first_free(file: &mut [Occupied], ranges: &Ranges, from_top: bool, chaos: &mut Chaos) -> Option<u32> {
     let n = file.len();
     let shift = chaos.below(n);
-    let at = (0..n)
-        .map(|i| if from_top { n - 1 - i } else { (i + shift) % n })
-        .find(|&i| !overlaps(&file[i], ranges))?;
+    let at =
+        (0..n).map(|i| if from_top { n - 1 - i } else { (i + shift) % n }).find(|&i| !overlaps(&file[i], ranges))?;
     occupy(&mut file[at], ranges);
     Some(at as u32)
 }
 
 fn first_free_pair(file: &mut [Occupied], ranges: &Ranges) -> Option<u32> {
-    let at = (0..file.len() / 2 * 2)
-        .step_by(2)
-        .find(|&i| !overlaps(&file[i], ranges) && !overlaps(&file[i + 1], ranges))?;
+    let at =
+        (0..file.len() / 2 * 2).step_by(2).find(|&i| !overlaps(&file[i], ranges) && !overlaps(&file[i + 1], ranges))?;
     occupy(&mut file[at], ranges);
     occupy(&mut file[at + 1], ranges);
     Some(at as u32)
@@ -172,9 +170,8 @@ fn overflow(
 ) -> Overflow {
     let file = physical(numbering.reg(failed).file());
     let weight = |v: usize| if numbering.reg(v).file() == File::Pair { 2u32 } else { 1 };
-    let members: Vec<usize> = (0..numbering.count)
-        .filter(|&v| !ranges[v].is_empty() && physical(numbering.reg(v).file()) == file)
-        .collect();
+    let members: Vec<usize> =
+        (0..numbering.count).filter(|&v| !ranges[v].is_empty() && physical(numbering.reg(v).file()) == file).collect();
     let mut change = vec![0i64; 2 * code.bundles.len() + 3];
     for &v in &members {
         for &(from, to) in &ranges[v] {
@@ -240,8 +237,11 @@ fn candidates(
         }
     }
     // A register that lives for a bundle or two gains nothing in memory.
-    let mut out: Vec<(Reg, f64)> =
-        cost.into_iter().filter(|(_, (_, length))| *length > 4.0).map(|(r, (uses, length))| (r, uses / length)).collect();
+    let mut out: Vec<(Reg, f64)> = cost
+        .into_iter()
+        .filter(|(_, (_, length))| *length > 4.0)
+        .map(|(r, (uses, length))| (r, uses / length))
+        .collect();
     out.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
     out.into_iter().map(|(r, _)| r).collect()
 }
