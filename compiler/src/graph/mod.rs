@@ -11,11 +11,14 @@
 //!
 //! Spans and names are side data: they change no meaning.
 
+pub mod build;
 pub mod infer;
 pub mod literal;
 pub mod names;
 pub mod number;
 pub mod op;
+pub mod print;
+mod print_literal;
 pub mod shape;
 pub mod verify;
 

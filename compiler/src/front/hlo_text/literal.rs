@@ -55,6 +55,9 @@ fn parse_at(c: &mut Cursor<'_>, shape: &Shape, notes: &mut LiteralNotes, depth: 
 fn array(c: &mut Cursor<'_>, shape: &ArrayShape, notes: &mut LiteralNotes) -> PResult<Literal> {
     let size = shape.dtype.host_bytes();
     let room = (shape.elements() as usize).min(c.rest().len()).saturating_mul(size);
+    if let Some(element) = splat(c, shape)? {
+        return Ok(Literal::splat(shape.dtype, &shape.dims, &element));
+    }
     let mut reader = Reader { shape, bytes: Vec::with_capacity(room), elided: false };
     reader.dimension(c, 0)?;
     if reader.elided {
@@ -67,6 +70,19 @@ fn array(c: &mut Cursor<'_>, shape: &ArrayShape, notes: &mut LiteralNotes) -> PR
         return Ok(Literal::splat(shape.dtype, &shape.dims, first));
     }
     Ok(Literal::new(shape.dtype, &shape.dims, bytes))
+}
+
+/// `{...x}`: all elements are `x`, the compact form of this compiler's own printer.
+fn splat(c: &mut Cursor<'_>, shape: &ArrayShape) -> PResult<Option<Vec<u8>>> {
+    let mut ahead = *c;
+    if shape.rank() == 0 || !ahead.eat("{") || !ahead.eat("...") || ahead.peek() == Some(b'}') {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    element(&mut ahead, shape.dtype, &mut bytes)?;
+    ahead.expect("}", "after the element that all are")?;
+    *c = ahead;
+    Ok(Some(bytes))
 }
 
 struct Reader<'s> {

@@ -1,4 +1,6 @@
 use super::parse_hlo;
+use crate::graph::Span;
+use crate::graph::print::to_text;
 use crate::graph::verify::verify;
 
 /// Files of the conformance suites beside the checkout, if they are there.
@@ -45,5 +47,25 @@ fn invalid_programs_are_refused_with_a_place() {
                 assert!(e.contains("m.hlo:") && e.contains("error: "), "{}: {e}", f.display());
             }
         }
+    }
+}
+
+/// Printing and reading give the same module; only spans differ.
+fn round_trip(text: &str) -> crate::graph::Module {
+    let mut module = load(text).unwrap_or_else(|e| panic!("{e}"));
+    let printed = to_text(&module);
+    let mut again = load(&printed).unwrap_or_else(|e| panic!("{e}\n{printed}"));
+    for m in [&mut module, &mut again] {
+        m.computations.iter_mut().flat_map(|c| &mut c.nodes).for_each(|n| n.span = Span::default());
+    }
+    assert_eq!(to_text(&again), printed);
+    assert!(module == again, "{printed}");
+    module
+}
+
+#[test]
+fn printing_reads_back() {
+    for f in ["ops", "models", "dist", "large"].into_iter().flat_map(conformance) {
+        round_trip(&std::fs::read_to_string(&f).expect("text"));
     }
 }
