@@ -3,6 +3,8 @@
 pub mod diag;
 pub mod emit;
 pub mod error;
+#[cfg(feature = "evaluator")]
+pub mod eval;
 pub mod front;
 pub mod graph;
 pub mod kernel;
