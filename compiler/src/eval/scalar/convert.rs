@@ -1,8 +1,7 @@
 //! Conversions between element types, and reduced precision.
 
 use super::{Scalar, flush, integer};
-use half::f16;
-use systole_isa::{DType, dtype::DTypeClass};
+use systole_isa::{DType, dtype::DTypeClass, float};
 
 /// The value as another type holds it.
 ///
@@ -42,7 +41,7 @@ fn int_to_float(from: DType, to: DType, x: i64) -> f64 {
 fn float_to_float(from: DType, to: DType, x: f64) -> f64 {
     let x = flush(from, x);
     match (from, to) {
-        (DType::F64, DType::F16) => f16::from_f64(x).to_f64(),
+        (DType::F64, DType::F16) => float::f16_to_f32(float::f16_from_f64(x)) as f64,
         _ => flush(to, super::round(to, x)),
     }
 }

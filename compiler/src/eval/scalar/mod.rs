@@ -10,13 +10,12 @@
 
 pub mod complex;
 pub mod convert;
-pub mod f8;
 pub mod float;
 pub mod integer;
 pub mod special;
 
-use half::{bf16, f16};
-use systole_isa::{DType, dtype::DTypeClass};
+use systole_isa::dtype::DTypeClass;
+use systole_isa::{DType, F8, float as format};
 
 /// One element in wide form.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,9 +120,9 @@ pub(super) fn decode_float(dtype: DType, b: &[u8]) -> f64 {
     match dtype {
         DType::F32 => f32::from_le_bytes(array(b)) as f64,
         DType::F64 => f64::from_le_bytes(array(b)),
-        DType::BF16 => f32::from_bits((u16::from_le_bytes(array(b)) as u32) << 16) as f64,
-        DType::F16 => f16::from_le_bytes(array(b)).to_f64(),
-        t => f8::decode(t, b[0]),
+        DType::BF16 => format::bf16_to_f32(u16::from_le_bytes(array(b))) as f64,
+        DType::F16 => format::f16_to_f32(u16::from_le_bytes(array(b))) as f64,
+        t => F8::from_dtype(t).map_or(0.0, |f| f.to_f32(b[0]) as f64),
     }
 }
 
@@ -131,9 +130,9 @@ pub(super) fn encode_float(dtype: DType, v: f64, out: &mut [u8]) {
     match dtype {
         DType::F32 => out[..4].copy_from_slice(&(v as f32).to_le_bytes()),
         DType::F64 => out[..8].copy_from_slice(&v.to_le_bytes()),
-        DType::BF16 => out[..2].copy_from_slice(&bf16::from_f32(v as f32).to_le_bytes()),
-        DType::F16 => out[..2].copy_from_slice(&f16::from_f32(v as f32).to_le_bytes()),
-        t => out[0] = f8::encode(t, v as f32),
+        DType::BF16 => out[..2].copy_from_slice(&format::bf16_from_f32(v as f32).to_le_bytes()),
+        DType::F16 => out[..2].copy_from_slice(&format::f16_from_f32(v as f32).to_le_bytes()),
+        t => out[0] = F8::from_dtype(t).map_or(0, |f| f.from_f32(v as f32)),
     }
 }
 
@@ -142,9 +141,9 @@ pub fn round(dtype: DType, v: f64) -> f64 {
     match dtype {
         DType::F64 => v,
         DType::F32 => v as f32 as f64,
-        DType::BF16 => bf16::from_f32(v as f32).to_f64(),
-        DType::F16 => f16::from_f32(v as f32).to_f64(),
-        t => f8::decode(t, f8::encode(t, v as f32)),
+        DType::BF16 => format::round_to_bf16(v as f32) as f64,
+        DType::F16 => format::round_to_f16(v as f32) as f64,
+        t => F8::from_dtype(t).map_or(0.0, |f| f.to_f32(f.from_f32(v as f32)) as f64),
     }
 }
 
