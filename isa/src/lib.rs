@@ -1,5 +1,6 @@
 //! The contract between compiler and simulator: element types, memory layout, instructions, programs, chips.
 
+pub mod asm;
 pub mod chip;
 pub mod container;
 pub mod decode;
@@ -14,6 +15,7 @@ pub mod inst;
 pub mod layout;
 pub mod pack;
 pub mod program;
+pub mod reference;
 pub mod table;
 pub mod validate;
 

@@ -152,6 +152,12 @@ impl Program {
         if let Some(w) = ranges.windows(2).find(|w| w[0].start >= w[1].start) {
             return wrong(format!("range at bundle {} follows one at {}", w[1].start, w[0].start));
         }
+        if ranges.last().is_some_and(|r| r.start > self.bundles) {
+            return wrong("a range begins after the code".into());
+        }
+        if !self.flops.is_finite() || self.debug.ops.iter().any(|o| !o.flops.is_finite() || !o.bytes.is_finite()) {
+            return wrong("a count of operations or bytes is not finite".into());
+        }
         let special = [DebugRange::NONE, DebugRange::CALLER];
         match ranges.iter().find(|r| r.op as usize >= self.debug.ops.len() && !special.contains(&r.op)) {
             Some(r) => wrong(format!("operation {} does not exist", r.op)),

@@ -15,3 +15,8 @@ fn check(name: &str, page: &str) {
 fn chip_reference_is_current() {
     check("chips.md", &systole_isa::chip::reference_page());
 }
+
+#[test]
+fn isa_reference_is_current() {
+    check("isa.md", &systole_isa::reference::isa_reference_page());
+}

@@ -1,0 +1,226 @@
+//! Reads directives: everything of a program but its code and the bytes of constants.
+
+use super::lex::Cursor;
+use super::parse::Parser;
+use crate::diagnostic::{Diagnostic, closest};
+use crate::dma::{DmaDesc, DmaDim, MAX_DMA_DIMS, Space};
+use crate::dtype::DType;
+use crate::layout::Layout;
+use crate::program::{DebugOp, DebugRange, HostArray};
+
+/// Names of all directives, without the dot.
+pub(super) const NAMES: &[&str] = &[
+    "program", "chip", "hbm", "vmem", "smem", "param", "result", "const", "desc", "trap", "flops", "peak", "source",
+    "op", "loc", "hex", "zeros", "f32", "bf16", "s32", "u32", "s8", "u8",
+];
+
+/// Most dimensions of an array: layouts number them in a byte.
+const MAX_RANK: usize = 256;
+
+impl<'s> Parser<'s> {
+    /// Reads the rest of a directive's line.
+    pub(super) fn directive(
+        &mut self,
+        name: &str,
+        (start, end): (usize, usize),
+        cursor: &mut Cursor<'s, '_>,
+    ) -> Result<(), Diagnostic> {
+        const U64: i128 = u64::MAX as i128;
+        if let Some(result) = self.data_directive(name, cursor) {
+            result?;
+            return cursor.finish();
+        }
+        self.close_constant();
+        match name {
+            "program" => self.program.name = cursor.name("the program's name")?,
+            // Read before everything else.
+            "chip" => return Ok(()),
+            "hbm" => {
+                self.program.hbm_bytes = cursor.integer("bytes", 0, U64)? as u64;
+                self.stated.hbm = true;
+            }
+            "vmem" => {
+                self.program.vmem_bytes = cursor.integer("bytes", 0, U64)? as u64;
+                self.stated.vmem = true;
+            }
+            "smem" => {
+                self.program.smem_words = cursor.integer("words", 0, u32::MAX as i128)? as u32;
+                self.stated.smem = true;
+            }
+            "param" => {
+                let array = self.array(cursor)?;
+                self.program.params.push(array);
+            }
+            "result" => {
+                let array = self.array(cursor)?;
+                self.program.results.push(array);
+            }
+            "const" => self.constant(cursor)?,
+            "desc" => self.desc(cursor)?,
+            "trap" => {
+                let message = cursor.name("a message")?;
+                self.program.traps.push(message);
+            }
+            "flops" => self.program.flops = cursor.real("flops")?,
+            "peak" => self.program.peak_dtype = Some(dtype(cursor)?),
+            "source" => self.program.debug.source = cursor.name("a file name")?,
+            "op" => self.debug_op(cursor)?,
+            "loc" => self.loc(cursor)?,
+            _ => {
+                let d = self.source.error(start, end, format!("unknown directive `.{name}`"));
+                return Err(match closest(name, NAMES.iter().copied()) {
+                    Some(c) => d.help(format!("did you mean `.{c}`?")),
+                    None => d.help(format!("directives are .{}", NAMES.join(" ."))),
+                });
+            }
+        }
+        cursor.finish()
+    }
+
+    /// `name type[dims]{layout} at address`; layout and address may be left out.
+    fn array(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<HostArray, Diagnostic> {
+        let name = cursor.name("the array's name")?;
+        let dtype = dtype(cursor)?;
+        cursor.mark('[')?;
+        let dims = list(cursor, ']', "a dimension", (1i128 << 40) - 1)?;
+        if dims.len() > MAX_RANK {
+            return Err(cursor.error(format!("an array has at most {MAX_RANK} dimensions")));
+        }
+        let layout = if cursor.take_mark('{') {
+            let order = list(cursor, '}', "a dimension number", 255)?;
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            if !sorted.iter().copied().eq(0..dims.len() as u64) {
+                return Err(cursor.error("the layout must list every dimension number once, most minor first"));
+            }
+            let order: Vec<u8> = order.iter().map(|&d| d as u8).collect();
+            Layout::new(dtype, &dims, &order, self.chip.core.sublanes, self.chip.core.lanes)
+        } else {
+            Layout::row_major(dtype, &dims, self.chip.core.sublanes, self.chip.core.lanes)
+        };
+        let elements = dims.iter().fold(1u128, |n, &d| n.saturating_mul(d.max(1) as u128));
+        if elements > 1 << 40 {
+            return Err(cursor.error("the array is larger than any memory"));
+        }
+        let at = self.at(cursor)?;
+        let address = self.place(&name, at, layout.bytes()).map_err(|m| cursor.error(m))?;
+        Ok(HostArray { address, layout, name })
+    }
+
+    /// An optional `at address`.
+    pub(super) fn at(&self, cursor: &mut Cursor<'s, '_>) -> Result<Option<u64>, Diagnostic> {
+        if !cursor.take_word("at") {
+            return Ok(None);
+        }
+        Ok(Some(cursor.integer("a byte address", 0, u64::MAX as i128)? as u64))
+    }
+
+    /// `name = space -> space chunk bytes dims count:from:to, ...`.
+    fn desc(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
+        let (name, start, end) = cursor.word("the descriptor's name")?;
+        cursor.mark('=')?;
+        let src = space(cursor)?;
+        cursor.arrow()?;
+        let dst = space(cursor)?;
+        if !cursor.take_word("chunk") {
+            return Err(cursor.error("expected `chunk` and the bytes of a contiguous chunk"));
+        }
+        let chunk = cursor.integer("bytes", 0, u32::MAX as i128)? as u32;
+        let mut dims = Vec::new();
+        if cursor.take_word("dims") {
+            loop {
+                if dims.len() == MAX_DMA_DIMS {
+                    return Err(cursor.error(format!("a descriptor has at most {MAX_DMA_DIMS} dimensions")));
+                }
+                let count = cursor.integer("a count", 0, u32::MAX as i128)? as u32;
+                cursor.mark(':')?;
+                let src_stride = cursor.integer("a source stride", i64::MIN as i128, i64::MAX as i128)? as i64;
+                cursor.mark(':')?;
+                let dst_stride = cursor.integer("a destination stride", i64::MIN as i128, i64::MAX as i128)? as i64;
+                dims.push(DmaDim { count, src_stride, dst_stride });
+                if !cursor.take_mark(',') {
+                    break;
+                }
+            }
+        }
+        let index = self.program.descs.len() as i32;
+        self.program.descs.push(DmaDesc { src, dst, chunk, dims });
+        if self.descs.insert(name.to_string(), index).is_some() {
+            return Err(self.source.error(start, end, format!("descriptor `{name}` is already defined")));
+        }
+        Ok(())
+    }
+
+    /// `name opcode line n flops x bytes y`; the numbers may be left out.
+    fn debug_op(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
+        let mut op = DebugOp {
+            name: cursor.name("an operation's name")?,
+            opcode: cursor.name("the operation's opcode")?,
+            ..DebugOp::default()
+        };
+        if cursor.take_word("line") {
+            op.line = cursor.integer("a line number", 0, u32::MAX as i128)? as u32;
+        }
+        if cursor.take_word("flops") {
+            op.flops = cursor.real("flops")?;
+        }
+        if cursor.take_word("bytes") {
+            op.bytes = cursor.real("bytes")?;
+        }
+        self.program.debug.ops.push(op);
+        Ok(())
+    }
+
+    /// `index`, `none` or `caller`: which operation the code from here on belongs to.
+    fn loc(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
+        let op = if cursor.take_word("none") {
+            DebugRange::NONE
+        } else if cursor.take_word("caller") {
+            DebugRange::CALLER
+        } else {
+            let last = self.program.debug.ops.len() as i128 - 1;
+            if last < 0 {
+                return Err(cursor.error("`.loc` takes the number of an `.op` above, none or caller"));
+            }
+            cursor.integer("the number of an `.op` above", 0, last)? as u32
+        };
+        let start = self.bundles.len() as u32;
+        let ranges = &mut self.program.debug.ranges;
+        ranges.pop_if(|r| r.start == start);
+        ranges.push(DebugRange { start, op });
+        Ok(())
+    }
+}
+
+fn dtype(cursor: &mut Cursor<'_, '_>) -> Result<DType, Diagnostic> {
+    let (word, start, end) = cursor.word("an element type")?;
+    DType::from_name(word).ok_or_else(|| {
+        let names: Vec<&str> = DType::all().map(DType::name).collect();
+        cursor
+            .source
+            .error(start, end, format!("unknown element type `{word}`"))
+            .help(format!("types are {}", names.join(", ")))
+    })
+}
+
+fn space(cursor: &mut Cursor<'_, '_>) -> Result<Space, Diagnostic> {
+    let (word, start, end) = cursor.word("a memory: hbm, vmem or smem")?;
+    match word {
+        "hbm" => Ok(Space::Hbm),
+        "vmem" => Ok(Space::Vmem),
+        "smem" => Ok(Space::Smem),
+        _ => Err(cursor.source.error(start, end, "expected a memory: hbm, vmem or smem")),
+    }
+}
+
+/// Numbers separated by commas up to a closing mark.
+fn list(cursor: &mut Cursor<'_, '_>, close: char, what: &str, max: i128) -> Result<Vec<u64>, Diagnostic> {
+    let mut items = Vec::new();
+    while !cursor.take_mark(close) {
+        if !items.is_empty() {
+            cursor.mark(',')?;
+        }
+        items.push(cursor.integer(what, 0, max)? as u64);
+    }
+    Ok(items)
+}

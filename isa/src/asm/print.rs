@@ -1,0 +1,195 @@
+//! Prints programs as assembly.
+
+use super::lex::quote;
+use super::operand;
+use crate::chip::params::{self, Value};
+use crate::chip::{ChipConfig, Quantity};
+use crate::inst::{Bundle, Inst};
+use crate::layout::Layout;
+use crate::program::{DebugRange, HostArray, Program};
+use crate::table::Kind;
+use crate::validate::ProgramError;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// Bytes of a constant on a line.
+const LINE_BYTES: usize = 32;
+
+/// Appends formatted text to a string, which cannot fail.
+macro_rules! put {
+    ($out:expr, $($arg:tt)*) => { write!($out, $($arg)*).expect("a String takes all text") };
+}
+
+/// The program as assembly text that [`super::assemble`] turns into the same program again.
+///
+/// # Errors
+/// If the program does not run on the chip (see [`Program::decode`]).
+pub fn disassemble(program: &Program, chip: &ChipConfig) -> Result<String, ProgramError> {
+    let bundles = program.decode(chip)?;
+    let mut out = String::new();
+    header(program, chip, &mut out);
+    for c in &program.constants {
+        put!(out, "\n.const at {}\n", c.address);
+        bytes(&c.bytes, &mut out);
+    }
+    if !program.descs.is_empty() {
+        out.push('\n');
+    }
+    for (i, d) in program.descs.iter().enumerate() {
+        let space = |s| format!("{s:?}").to_lowercase();
+        put!(out, ".desc d{i} = {} -> {} chunk {}", space(d.src), space(d.dst), d.chunk);
+        for (i, x) in d.dims.iter().enumerate() {
+            put!(out, "{} {}:{}:{}", if i == 0 { " dims" } else { "," }, x.count, x.src_stride, x.dst_stride);
+        }
+        out.push('\n');
+    }
+    for message in &program.traps {
+        put!(out, ".trap {}\n", quote(message));
+    }
+    debug(program, &mut out);
+    out.push('\n');
+    code(program, &bundles, &mut out);
+    Ok(out)
+}
+
+fn header(program: &Program, chip: &ChipConfig, out: &mut String) {
+    put!(out, ".program {}\n", quote(&program.name));
+    put!(out, ".chip {}{}\n", quote(&program.chip), chip_sets(&program.chip, chip));
+    put!(out, ".hbm {}\n.vmem {}\n.smem {}\n", program.hbm_bytes, program.vmem_bytes, program.smem_words);
+    put!(out, ".flops {:?}\n", program.flops);
+    if let Some(t) = program.peak_dtype {
+        put!(out, ".peak {t}\n");
+    }
+    for (directive, arrays) in [("param", &program.params), ("result", &program.results)] {
+        for HostArray { address, layout, name } in arrays {
+            put!(out, ".{directive} {} {} at {address}\n", quote(name), shape(layout));
+        }
+    }
+}
+
+/// What tells the chip from a preset, as far as code depends on it: ` KEY=VALUE` for each difference.
+fn chip_sets(name: &str, chip: &ChipConfig) -> String {
+    let mut out = String::new();
+    let base = ChipConfig::from_preset(name).or_else(|_| {
+        put!(out, " base={}", super::DEFAULT_CHIP);
+        ChipConfig::from_preset(super::DEFAULT_CHIP)
+    });
+    let base = base.expect("the default chip is a preset");
+    for p in params::all().filter(|p| p.binds_code) {
+        let value = (p.get)(chip);
+        if value != (p.get)(&base) {
+            match value {
+                Value::Number(n) => put!(out, " {}={n}", p.key),
+                Value::Text(t) => put!(out, " {}={}", p.key, quote(&t)),
+            }
+        }
+    }
+    for &(t, _) in params::OPERAND_TYPES {
+        let rate = |c: &ChipConfig| c.mxu.types.iter().find(|m| m.operand == t).map(|m| m.rows_per_cycle);
+        match (rate(chip), rate(&base)) {
+            (Some(rate), None) => put!(out, " mxu.types.{t}.rows_per_cycle={}", Quantity::Rate.print(rate)),
+            (None, Some(_)) => put!(out, " mxu.types.{t}.rows_per_cycle=0"),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+    }
+    out
+}
+
+fn shape(layout: &Layout) -> String {
+    let list = |items: Vec<String>| items.join(",");
+    let dims = list(layout.dims.iter().map(u64::to_string).collect());
+    let order = list(layout.minor_to_major.iter().map(u8::to_string).collect());
+    format!("{}[{dims}]{{{order}}}", layout.dtype)
+}
+
+/// Lines of hexadecimal, with runs of zeros told by their length.
+fn bytes(mut rest: &[u8], out: &mut String) {
+    while !rest.is_empty() {
+        let zeros = rest.iter().take_while(|b| **b == 0).count();
+        if zeros > LINE_BYTES {
+            put!(out, "  .zeros {zeros}\n");
+            rest = &rest[zeros..];
+            continue;
+        }
+        let (line, tail) = rest.split_at(rest.len().min(LINE_BYTES));
+        out.push_str("  .hex ");
+        for b in line {
+            put!(out, "{b:02x}");
+        }
+        out.push('\n');
+        rest = tail;
+    }
+}
+
+fn debug(program: &Program, out: &mut String) {
+    let d = &program.debug;
+    if !d.source.is_empty() {
+        put!(out, ".source {}\n", quote(&d.source));
+    }
+    for op in &d.ops {
+        let (name, opcode) = (quote(&op.name), quote(&op.opcode));
+        put!(out, ".op {name} {opcode} line {} flops {:?} bytes {:?}\n", op.line, op.flops, op.bytes);
+    }
+}
+
+fn code(program: &Program, bundles: &[Bundle], out: &mut String) {
+    let targets: BTreeSet<i32> = (bundles.iter().flat_map(|b| &b.insts))
+        .flat_map(|i| i.iter().filter(|(k, _)| *k == Kind::Target).map(|(_, v)| v))
+        .collect();
+    let mut ranges = program.debug.ranges.iter().peekable();
+    let mut loc = |bundle: usize, out: &mut String| {
+        if let Some(r) = ranges.next_if(|r| r.start as usize == bundle) {
+            match r.op {
+                DebugRange::NONE => out.push_str("  .loc none\n"),
+                DebugRange::CALLER => out.push_str("  .loc caller\n"),
+                op => put!(out, "  .loc {op}  // {}\n", program.debug.ops[op as usize].name.escape_debug()),
+            }
+        }
+    };
+    for (i, b) in bundles.iter().enumerate() {
+        loc(i, out);
+        if targets.contains(&(i as i32)) {
+            put!(out, "L{i}:\n");
+        }
+        out.push_str("    ");
+        bundle(b, out);
+        put!(out, "  // {i}\n");
+    }
+    loc(bundles.len(), out);
+}
+
+fn bundle(b: &Bundle, out: &mut String) {
+    if b.insts.is_empty() {
+        out.push_str("nop");
+    }
+    for (i, inst) in b.insts.iter().enumerate() {
+        if i > 0 {
+            out.push_str(" | ");
+        }
+        instruction(inst, out);
+    }
+}
+
+fn instruction(inst: &Inst, out: &mut String) {
+    out.push_str(inst.op.info().mnemonic);
+    for (i, (kind, value)) in inst.iter().enumerate() {
+        out.push_str(if i == 0 { " " } else { ", " });
+        operand::print(kind, value, out);
+    }
+}
+
+impl std::fmt::Display for Inst {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = String::new();
+        instruction(self, &mut text);
+        f.write_str(&text)
+    }
+}
+
+impl std::fmt::Display for Bundle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = String::new();
+        bundle(self, &mut text);
+        f.write_str(&text)
+    }
+}
