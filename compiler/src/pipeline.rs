@@ -5,7 +5,7 @@
 use crate::error::CompileError;
 use crate::graph::{Module, Precision};
 use crate::passes::edit::{Draft, rewrite};
-use crate::passes::{check, core, inline};
+use crate::passes::{check, core, dot, inline, squeeze};
 use systole_isa::{ChipConfig, DType};
 
 /// What the passes are asked for.
@@ -54,14 +54,24 @@ pub const PASSES: &[Pass] = &[
         summary: "calls inlined, tuples flat, tokens and layouts gone",
         run: |m, d, _| inline::run(m, d),
     },
-    // Again, because rules see more once everything is in one tree.
-    Pass { name: "simplify", summary: "local rules once more, equal nodes shared, dead ones dropped", run: simplify },
+    // Before dots: they count on operands without dimensions of size 1 to see what fits.
+    Pass {
+        name: "squeeze",
+        summary: "dimensions of size 1 gone",
+        run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
+    },
+    Pass {
+        name: "dot",
+        summary: "dots as [B,M,K] x [B,K,N]; types that the matrix unit lacks expanded",
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| dot::rule(b, n, x, o)),
+    },
+    // Last: reshapes and transposes that the canonical forms needed meet their neighbours.
+    Pass {
+        name: "simplify",
+        summary: "shapes squeezed and local rules applied once more",
+        run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
+    },
 ];
-
-/// Emits everything anew, so that the local rules see it.
-fn simplify(module: Module, draft: &mut Draft, _: &PassOptions) -> Result<Module, CompileError> {
-    rewrite(module, draft, &mut |_, _, _| Ok(None))
-}
 
 /// Lowers a verified module to core operations.
 ///

@@ -5,7 +5,9 @@
 
 pub mod check;
 pub mod core;
+pub mod dot;
 pub mod edit;
 pub mod inline;
 pub mod make;
 pub mod simplify;
+pub mod squeeze;

@@ -6,7 +6,7 @@ use crate::graph::{NodeId, Op, Shape, Span};
 use crate::passes::edit::Emit;
 
 /// Emits a scalar computation's operations over arrays of sizes `dims`; gives the result's leaves.
-pub fn vectorise(
+pub(in crate::passes) fn vectorise(
     b: &mut Emit,
     flat: &Flat,
     args: &[NodeId],

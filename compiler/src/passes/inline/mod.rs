@@ -12,13 +12,14 @@
 //! `send-done` and `recv-done` take their starts, `recv-done` gives the data.
 
 mod bitcast;
-mod map;
+pub mod map;
 mod node;
 mod value;
 
 use super::edit::{self, Draft, Emit};
 use crate::error::CompileError;
 use crate::graph::{Alias, ArrayShape, CompId, Computation, Module, Node, NodeId, Op, Shape};
+pub use map::is_elementwise;
 use rustc_hash::FxHashMap;
 use value::{Value, of_shape};
 

@@ -14,7 +14,8 @@ mod slice;
 use super::edit::{Emit, has_effect};
 use crate::graph::{Literal, NodeId, Op, Shape};
 
-pub use fold::splat_number;
+pub use arith::embeds;
+pub use fold::{scalar_of, splat_number};
 pub use shape::degenerate_map;
 
 /// A simpler form of an operation that is about to be emitted.
