@@ -5,7 +5,7 @@
 use crate::error::CompileError;
 use crate::graph::{Module, Precision};
 use crate::passes::edit::{Draft, rewrite};
-use crate::passes::{check, core, dot, inline, squeeze};
+use crate::passes::{check, conv, core, dot, inline, squeeze, window};
 use systole_isa::{ChipConfig, DType};
 
 /// What the passes are asked for.
@@ -59,6 +59,22 @@ pub const PASSES: &[Pass] = &[
         name: "squeeze",
         summary: "dimensions of size 1 gone",
         run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
+    },
+    // Before dots: convolutions become some.
+    Pass {
+        name: "conv",
+        summary: "convolutions as NHWC x HWIO without padding and groups; small ones as dots",
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| conv::rule(b, n, x, o)),
+    },
+    Pass {
+        name: "reduce-window",
+        summary: "windowed reductions without padding",
+        run: |m, d, _| rewrite(m, d, &mut window::rule),
+    },
+    Pass {
+        name: "accumulate",
+        summary: "sums of narrow floats taken in f32",
+        run: |m, d, _| rewrite(m, d, &mut window::accumulate),
     },
     Pass {
         name: "dot",

@@ -450,12 +450,13 @@ fn reachable(module: &Module) -> Vec<bool> {
     wanted
 }
 
-/// Drops computations that the entry does not need and gives the others names of their own.
+/// Drops computations that the entry does not need, makes equal ones one, and gives each a name of its own.
 pub fn prune(mut module: Module) -> Module {
     let wanted = reachable(&module);
     let mut ids = vec![CompId(u32::MAX); wanted.len()];
-    let mut kept = Vec::new();
+    let mut kept: Vec<Computation> = Vec::new();
     let mut names: FxHashMap<String, u32> = FxHashMap::default();
+    let mut shared: FxHashMap<u64, Vec<CompId>> = FxHashMap::default();
     for (index, mut c) in std::mem::take(&mut module.computations).into_iter().enumerate() {
         if !wanted[index] {
             continue;
@@ -463,6 +464,12 @@ pub fn prune(mut module: Module) -> Module {
         for n in &mut c.nodes {
             n.op.for_each_called(|c| *c = ids[c.index()]);
         }
+        let same = shared.entry(structure(&c)).or_default();
+        if let Some(&id) = same.iter().find(|&&id| is_equal(&kept[id.index()], &c)) {
+            ids[index] = id;
+            continue;
+        }
+        same.push(CompId(kept.len() as u32));
         let base = base_name(&c.name).to_string();
         let count = names.entry(base.clone()).or_insert(0);
         c.name = if *count == 0 { base } else { format!("{base}-{count}") };
@@ -473,4 +480,21 @@ pub fn prune(mut module: Module) -> Module {
     module.entry = ids[module.entry.index()];
     module.computations = kept;
     module
+}
+
+/// A hash of a computation's structure, names and places left aside.
+fn structure(c: &Computation) -> u64 {
+    let mut hasher = FxHasher::default();
+    for n in &c.nodes {
+        discriminant(&n.op).hash(&mut hasher);
+        n.operands.hash(&mut hasher);
+        n.shape.hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Whether two computations compute the same, node by node.
+fn is_equal(x: &Computation, y: &Computation) -> bool {
+    let same = |(a, b): (&Node, &Node)| a.op == b.op && a.operands == b.operands && a.shape == b.shape;
+    x.root == y.root && x.params == y.params && x.nodes.len() == y.nodes.len() && x.nodes.iter().zip(&y.nodes).all(same)
 }

@@ -4,6 +4,7 @@
 //! [`crate::pipeline`].
 
 pub mod check;
+pub mod conv;
 pub mod core;
 pub mod dot;
 pub mod edit;
@@ -11,3 +12,4 @@ pub mod inline;
 pub mod make;
 pub mod simplify;
 pub mod squeeze;
+pub mod window;

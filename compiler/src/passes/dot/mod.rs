@@ -143,19 +143,20 @@ fn expanded(b: &mut Emit, p: &Parts, sum: DType, to: DType) -> NodeId {
     b.convert(r, to)
 }
 
-/// Whether a transpose by this permutation, of what may itself be a transpose, moves nothing.
-fn is_free(b: &Emit, x: NodeId, permutation: &[usize]) -> bool {
+/// What arranging an operand by a permutation costs: nothing if nothing moves, less if rows stay rows.
+fn cost(b: &Emit, x: NodeId, permutation: &[usize]) -> u64 {
     let (source, composed): (NodeId, Vec<usize>) = match b.op(x) {
         Op::Transpose { permutation: inner } => (b.operand(x, 0), permutation.iter().map(|&p| inner[p]).collect()),
         _ => (x, permutation.to_vec()),
     };
     let dims = b.dims(source);
     let moved: Vec<usize> = composed.into_iter().filter(|&d| dims[d] != 1).collect();
-    moved.windows(2).all(|w| w[0] < w[1])
-}
-
-fn cost(b: &Emit, x: NodeId, permutation: &[usize]) -> u64 {
-    if is_free(b, x, permutation) { 0 } else { b.elements(x) * u64::from(b.dtype(x).bits()) }
+    let last = (0..dims.len()).rev().find(|&d| dims[d] != 1);
+    if moved.windows(2).all(|w| w[0] < w[1]) {
+        return 0;
+    }
+    let each = if moved.last().copied() == last { 1 } else { 4 };
+    b.elements(x) * u64::from(b.dtype(x).bits()) * each
 }
 
 /// The arrangement with the least to transpose.

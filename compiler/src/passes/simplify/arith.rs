@@ -110,6 +110,8 @@ fn by_number(b: &mut Emit, op: Binary, x: NodeId, y: NodeId, v: f64, exact: bool
         Binary::Div if dtype.is_float() && has_exact_reciprocal(dtype, v) => {
             b.draft.fire("divide-power-of-two").then(|| b.with(Binary::Mul, x, 1.0 / v))
         }
+        Binary::Max if v == f64::NEG_INFINITY && dtype.is_float() => b.draft.fire("maximum-lowest").then_some(x),
+        Binary::Min if v == f64::INFINITY && dtype.is_float() => b.draft.fire("minimum-highest").then_some(x),
         Binary::Pow if dtype.is_float() => power(b, x, v),
         _ => None,
     }
@@ -157,6 +159,14 @@ pub fn select(b: &mut Emit, operands: &[NodeId], shape: &Shape) -> Option<NodeId
     }
     if let Some(known) = scalar_of(b, pred).and_then(|l| l.integer(0)) {
         return b.draft.fire("select-known").then_some(if known != 0 { on_true } else { on_false });
+    }
+    if b.dtype(on_true) == DType::Pred && b.rank(pred) == b.rank(on_true) {
+        let known = |x: NodeId| scalar_of(b, x).and_then(|l| l.integer(0));
+        match (known(on_true), known(on_false)) {
+            (Some(1), Some(0)) => return b.draft.fire("select-itself").then_some(pred),
+            (Some(0), Some(1)) => return b.draft.fire("select-itself").then(|| b.not(pred)),
+            _ => {}
+        }
     }
     if b.rank(pred) == 0 && b.rank(on_true) > 0 {
         let dims = b.dims(on_true).to_vec();

@@ -15,6 +15,7 @@ use super::edit::{Emit, has_effect};
 use crate::graph::{Literal, NodeId, Op, Shape};
 
 pub use arith::embeds;
+pub use reduce::{combiner, is_identity};
 pub use fold::{scalar_of, splat_number};
 pub use shape::degenerate_map;
 
