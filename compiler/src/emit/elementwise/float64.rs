@@ -120,7 +120,7 @@ pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value 
         Binary::Max | Binary::Min => return extreme(b, op, x, y),
         Binary::Rem => remainder(b, p, q),
         Binary::Pow => special::pow(b, p, q),
-        Binary::Atan2 => special::atan2(b, p, q),
+        Binary::Atan2 => super::trigonometric64::atan2(b, p, q),
         Binary::And
         | Binary::Or
         | Binary::Xor

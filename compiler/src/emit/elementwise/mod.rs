@@ -25,6 +25,9 @@ pub mod int64;
 pub mod pred;
 pub mod special32;
 pub mod special64;
+#[cfg(test)]
+mod tests;
+pub mod trigonometric64;
 
 pub use compare::{clamp, compare, select};
 pub use constant::{constant, constant_f64, iota_value};

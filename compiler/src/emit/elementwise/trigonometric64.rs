@@ -1,0 +1,205 @@
+//! f64 circular functions, and inverse circular and hyperbolic ones.
+
+use super::float64::{abs, neg, with_sign_of};
+use super::special64::{log, log1p, to_s32};
+use crate::emit::operand::Ops;
+use crate::kernel::{KernelBuilder, P};
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LN_2, PI};
+use systole_isa::Op;
+
+/// (-1)^i / (2 i + first)!, for i in 0..N
+const fn alternating<const N: usize>(first: usize, factorial: f64, sign: f64) -> [f64; N] {
+    let mut c = [0.0; N];
+    let (mut i, mut f, mut s, mut k) = (0, factorial, sign, first);
+    while i < N {
+        c[i] = s / f;
+        f *= ((k + 1) * (k + 2)) as f64;
+        s = -s;
+        k += 2;
+        i += 1;
+    }
+    c
+}
+
+/// Sine and cosine. Arguments are reduced with pi/2 to 160 bits: right to about 2^50.
+pub fn sin_cos(b: &mut KernelBuilder, x: P) -> (P, P) {
+    const HALF_PI: [f64; 3] = [FRAC_PI_2, 6.123_233_995_736_766e-17, -1.497_384_904_859_183_3e-33];
+    let t = b.muld(x, FRAC_2_PI);
+    let k = b.p1(Op::PRneD, t);
+    let minus_k = neg(b, k);
+    let mut r = x;
+    for part in HALF_PI {
+        r = b.fmad(minus_k, part, r);
+    }
+    // sin r = r + r^3 (-1/3! + r^2/5! - ..), cos r = 1 - r^2/2 + r^4 (1/4! - r^2/6! + ..)
+    const SIN: [f64; 8] = alternating(3, 6.0, -1.0);
+    const COS: [f64; 8] = alternating(4, 24.0, 1.0);
+    let z = b.muld(r, r);
+    let (p, q) = (b.polyd(z, &SIN), b.polyd(z, &COS));
+    let cube = b.muld(z, r);
+    let sin = b.fmad(cube, p, r);
+    let zz = b.muld(z, z);
+    let c = b.fmad(z, -0.5, 1.0);
+    let cos = b.fmad(zz, q, c);
+    let quadrant = to_s32(b, k);
+    let low = b.and(quadrant, 1);
+    let swap = b.test(Op::VNeI, low, 0);
+    let (s, c) = (b.psel(swap, cos, sin), b.psel(swap, sin, cos));
+    let turned = |b: &mut KernelBuilder, value: P, ahead: i32| {
+        let q = b.addi(quadrant, ahead);
+        let q = b.and(q, 2);
+        let flip = b.shl(q, 30);
+        let (lo, hi) = b.unpair(value);
+        let hi = b.xor(hi, flip);
+        b.pair(lo, hi)
+    };
+    let s = turned(b, s, 0);
+    // The reduction adds +0 to -0.
+    let zero = b.ptest(Op::PEqD, x, 0.0);
+    (b.psel(zero, x, s), turned(b, c, 1))
+}
+
+/// Sine over cosine.
+pub fn tan(b: &mut KernelBuilder, x: P) -> P {
+    let (s, c) = sin_cos(b, x);
+    b.divd(s, c)
+}
+
+/// The arc tangent of q in 0..=1; above tan(pi/8) it is pi/4 more than that of (q - 1) / (q + 1).
+fn atan_core(b: &mut KernelBuilder, q: P) -> P {
+    const C: [f64; 13] = [
+        1.0,
+        -0.3333333333333332419,
+        0.1999999999999700913,
+        -0.14285714285329155565,
+        0.11111111085289107637,
+        -0.090909080578725014973,
+        0.076922810742296690313,
+        -0.066662048855676765408,
+        0.058768303763903790888,
+        -0.052172894049047167846,
+        0.044994070991730337916,
+        -0.03338565506199253063,
+        0.015111569757496401362,
+    ];
+    let big = b.ptest(Op::PLtD, 0.414_213_562_373, q);
+    let (n, d) = (b.addd(q, -1.0), b.addd(q, 1.0));
+    let folded = b.divd(n, d);
+    let t = b.psel(big, folded, q);
+    let z = b.muld(t, t);
+    let p = b.polyd(z, &C);
+    let r = b.muld(p, t);
+    let up = b.addd(r, FRAC_PI_4);
+    b.psel(big, up, r)
+}
+
+/// The arc tangent.
+pub fn atan(b: &mut KernelBuilder, x: P) -> P {
+    let a = abs(b, x);
+    let steep = b.ptest(Op::PLtD, 1.0, a);
+    let rcp = b.divd(1.0, a);
+    let q = b.psel(steep, rcp, a);
+    let p = atan_core(b, q);
+    let c = b.subd(FRAC_PI_2, p);
+    let r = b.psel(steep, c, p);
+    with_sign_of(b, r, x)
+}
+
+/// The angle of the point (x, y), all quadrants and signed zeros.
+pub fn atan2(b: &mut KernelBuilder, y: P, x: P) -> P {
+    let (ax, ay) = (abs(b, x), abs(b, y));
+    let steep = b.ptest(Op::PLtD, ax, ay);
+    let (high, low) = (b.psel(steep, ay, ax), b.psel(steep, ax, ay));
+    let q = b.divd(low, high);
+    let origin = b.ptest(Op::PEqD, high, 0.0);
+    let zero = b.p_f64(0.0);
+    let q = b.psel(origin, zero, q);
+    let infinite = b.ptest(Op::PEqD, low, f64::INFINITY);
+    let q = b.psel(infinite, 1.0, q);
+    let p = atan_core(b, q);
+    let c = b.subd(FRAC_PI_2, p);
+    let p = b.psel(steep, c, p);
+    let word = b.def_v(Op::PHi, &[x.into()]);
+    let left = b.test(Op::VLtS, word, 0);
+    let c = b.subd(PI, p);
+    let p = b.psel(left, c, p);
+    let r = with_sign_of(b, p, y);
+    // Comparisons above let a NaN pass.
+    let (nx, ny) = (b.ptest(Op::PEqD, x, x), b.ptest(Op::PEqD, y, y));
+    let numbers = b.m_and(nx, ny);
+    b.psel(numbers, r, f64::NAN)
+}
+
+/// sqrt(1 - x^2) without cancellation.
+fn cofunction(b: &mut KernelBuilder, x: P) -> P {
+    let (low, high) = (b.subd(1.0, x), b.addd(x, 1.0));
+    let p = b.muld(low, high);
+    b.p1(Op::PSqrtD, p)
+}
+
+/// 2 atan(x / (1 + sqrt(1 - x^2))).
+pub fn asin(b: &mut KernelBuilder, x: P) -> P {
+    let s = cofunction(b, x);
+    let d = b.addd(s, 1.0);
+    let a = abs(b, x);
+    let q = b.divd(a, d);
+    let p = atan_core(b, q);
+    let r = b.addd(p, p);
+    with_sign_of(b, r, x)
+}
+
+/// 2 atan2(sqrt(1 - x^2), 1 + x).
+pub fn acos(b: &mut KernelBuilder, x: P) -> P {
+    let s = cofunction(b, x);
+    let d = b.addd(x, 1.0);
+    let p = atan2(b, s, d);
+    let r = b.addd(p, p);
+    let end = b.ptest(Op::PEqD, x, -1.0);
+    b.psel(end, PI, r)
+}
+
+/// log(x) + log(2) where `x` is above 1e20, else `small`.
+fn or_log_2x(b: &mut KernelBuilder, x: P, small: P) -> P {
+    let l = log(b, x);
+    let l = b.addd(l, LN_2);
+    let big = b.ptest(Op::PLtD, 1e20, x);
+    b.psel(big, l, small)
+}
+
+/// log1p(a + a^2 / (1 + sqrt(a^2 + 1))) of the magnitude.
+pub fn asinh(b: &mut KernelBuilder, x: P) -> P {
+    let a = abs(b, x);
+    let z = b.muld(a, a);
+    let u = b.addd(z, 1.0);
+    let s = b.p1(Op::PSqrtD, u);
+    let d = b.addd(s, 1.0);
+    let q = b.divd(z, d);
+    let t = b.addd(q, a);
+    let l = log1p(b, t);
+    let r = or_log_2x(b, a, l);
+    with_sign_of(b, r, x)
+}
+
+/// log1p(t + sqrt(t (t + 2))) with t = x - 1.
+pub fn acosh(b: &mut KernelBuilder, x: P) -> P {
+    let t = b.addd(x, -1.0);
+    let u = b.addd(t, 2.0);
+    let p = b.muld(t, u);
+    let s = b.p1(Op::PSqrtD, p);
+    let a = b.addd(t, s);
+    let l = log1p(b, a);
+    let r = or_log_2x(b, x, l);
+    // Below -1 the product is positive again.
+    let outside = b.ptest(Op::PLtD, x, 1.0);
+    b.psel(outside, f64::NAN, r)
+}
+
+/// log1p(2 a / (1 - a)) / 2 of the magnitude.
+pub fn atanh(b: &mut KernelBuilder, x: P) -> P {
+    let a = abs(b, x);
+    let (n, d) = (b.addd(a, a), b.subd(1.0, a));
+    let q = b.divd(n, d);
+    let l = log1p(b, q);
+    let h = b.muld(l, 0.5);
+    with_sign_of(b, h, x)
+}
