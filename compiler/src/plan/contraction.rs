@@ -1,0 +1,174 @@
+//! Dots and convolutions: kernels of the matrix unit.
+
+use super::lower::{Lower, Region, Val};
+use super::step::{Arg, KernelEntry, KernelKey, Step, Unit, Use};
+use super::view::{Form, View};
+use crate::emit::mxu::{self, Array, Contraction, Convert, Dim, Place, RhsForm};
+use crate::error::CompileError;
+use crate::graph::{NodeId, Op, Precision};
+use systole_isa::DType;
+
+/// Share of vector memory that a contraction's kernel may use for its windows.
+const WINDOW_SHARE: u64 = 3;
+
+impl<'a> Lower<'a> {
+    /// Lowers a canonical dot or convolution.
+    pub fn contraction(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let lhs = self.lanes(r, node.operands[0]);
+        let rhs = self.lanes(r, node.operands[1]);
+        let shape = node.shape.as_array().expect("a product is an array").clone();
+        let out = self.array(&node.name, shape.dtype, &shape.dims, Form::Lanes);
+        let mut c = match &node.op {
+            Op::Dot { dims, precision } => {
+                let transposed = dims.rhs_contracting[0] + 1 == rhs.dims.len();
+                let mut c = dot(&lhs, &rhs, transposed, &out);
+                c.precision = *precision;
+                c
+            }
+            Op::Convolution(conv) => {
+                let mut c = convolution(&lhs, &rhs, &out, conv);
+                c.precision = conv.precision;
+                c
+            }
+            _ => return Err(self.no_lowering(r.comp, id)),
+        };
+        c.name = node.name.clone();
+        c.precision = c.precision.max(self.precision);
+        if !matches!(c.lhs.dtype, DType::F32) {
+            c.precision = Precision::Default;
+        }
+        c.vmem_rows = (self.chip.vmem.bytes / (self.chip.core.lanes as u64 * 4) / WINDOW_SHARE) as u32;
+        let flops = c.flops();
+        self.plan.peak_dtype = self.plan.peak_dtype.max(Some(peak(c.lhs.dtype)));
+        // Operands that cannot all be in vector memory stay in HBM and are streamed.
+        let budget = self.chip.vmem.bytes / 2;
+        let streamed = |v: &View| v.layout.bytes() > budget / 3;
+        c.lhs.place = if streamed(&lhs) { Place::Hbm } else { Place::Vmem };
+        c.rhs.place = if streamed(&rhs) { Place::Hbm } else { Place::Vmem };
+        c.out.place = if streamed(&out) { Place::Hbm } else { Place::Vmem };
+        let op = self.debug_op(r.comp, id, flops);
+        let kernel = self.product_kernel(&c).map_err(|e| CompileError::Limit {
+            resource: format!("vector memory for `{}` ({e})", node.name),
+            need: 0,
+            have: self.chip.vmem.bytes,
+            detail: String::new(),
+        })?;
+        let arg = |v: &View, p: Place, usage| Arg::Array {
+            buf: v.buf,
+            usage,
+            unit: if p == Place::Hbm { Unit::Granules } else { Unit::WordRows },
+            offset: 0,
+            dynamic: Vec::new(),
+        };
+        let args = vec![
+            arg(&lhs, c.lhs.place, Use::Read),
+            arg(&rhs, c.rhs.place, Use::Read),
+            arg(&out, c.out.place, Use::Write),
+            Arg::Scratch,
+        ];
+        self.steps.push(Step::Call { kernel, args, op });
+        Ok(Val::Array(out))
+    }
+
+    fn product_kernel(&mut self, c: &Contraction) -> Result<usize, mxu::MxuError> {
+        let mut named = c.clone();
+        named.name = String::new();
+        let chip = self.chip;
+        self.plan.kernel(KernelKey::Other(format!("{named:?}")), |_| {
+            let out = mxu::contraction_kernel(c, chip, &mut Convert(c.out.dtype))?;
+            Ok(KernelEntry {
+                kernel: out.kernel,
+                scratch_rows: out.scratch_rows,
+                descs: out.descs,
+                semaphores: out.semaphores,
+                name: c.name.clone(),
+            })
+        })
+    }
+}
+
+/// The element type whose matrix-unit rate is the peak of products of `t`.
+fn peak(t: DType) -> DType {
+    match t {
+        DType::S8 | DType::U8 | DType::S4 | DType::U4 => DType::S8,
+        t if t.is_f8() => t,
+        _ => DType::BF16,
+    }
+}
+
+fn array(v: &View) -> Array {
+    Array {
+        place: Place::Vmem,
+        dtype: v.dtype(),
+        plane_rows: v.layout.plane_rows() as u32,
+        total_rows: v.layout.total_rows() as u32,
+    }
+}
+
+fn dot(lhs: &View, rhs: &View, transposed: bool, out: &View) -> Contraction {
+    let strides = |v: &View| v.layout.row_strides().iter().map(|&s| s as u32).collect::<Vec<_>>();
+    let (ls, rs, os) = (strides(lhs), strides(rhs), strides(out));
+    let (ln, rn, on) = (lhs.dims.len(), rhs.dims.len(), out.dims.len());
+    let batched = ln == 3;
+    let k = lhs.dims[ln - 1] as u32;
+    let n = rhs.dims[if transposed { rn - 2 } else { rn - 1 }] as u32;
+    let batch = if batched {
+        vec![Dim { count: lhs.dims[0] as u32, lhs: ls[0], rhs: rs[0], out: os[0] }]
+    } else {
+        Vec::new()
+    };
+    Contraction {
+        name: String::new(),
+        lhs: array(lhs),
+        rhs: array(rhs),
+        out: array(out),
+        extras: Vec::new(),
+        batch,
+        rows: vec![Dim { count: lhs.dims[ln - 2] as u32, lhs: ls[ln - 2], rhs: 0, out: os[on - 2] }],
+        taps: Vec::new(),
+        k,
+        n,
+        rhs_form: if transposed {
+            RhsForm::LanesK { n_stride: rs[rn - 2] }
+        } else {
+            RhsForm::LanesN { k_stride: rs[rn - 2] }
+        },
+        precision: Precision::Default,
+        vmem_rows: 0,
+    }
+}
+
+fn convolution(lhs: &View, rhs: &View, out: &View, conv: &crate::graph::Conv) -> Contraction {
+    let strides = |v: &View| v.layout.row_strides().iter().map(|&s| s as u32).collect::<Vec<_>>();
+    let (ls, rs, os) = (strides(lhs), strides(rhs), strides(out));
+    let n = lhs.dims.len();
+    let mut rows = vec![Dim { count: out.dims[0] as u32, lhs: ls[0], rhs: 0, out: os[0] }];
+    let mut taps = Vec::new();
+    for (i, w) in conv.window.iter().enumerate() {
+        rows.push(Dim { count: out.dims[i + 1] as u32, lhs: ls[i + 1] * w.stride as u32, rhs: 0, out: os[i + 1] });
+        if w.size > 1 {
+            taps.push(Dim {
+                count: w.size as u32,
+                lhs: ls[i + 1] * w.window_dilation as u32,
+                rhs: rs[i],
+                out: 0,
+            });
+        }
+    }
+    Contraction {
+        name: String::new(),
+        lhs: array(lhs),
+        rhs: array(rhs),
+        out: array(out),
+        extras: Vec::new(),
+        batch: Vec::new(),
+        rows,
+        taps,
+        k: lhs.dims[n - 1] as u32,
+        n: out.dims[out.dims.len() - 1] as u32,
+        rhs_form: RhsForm::LanesN { k_stride: rs[rhs.dims.len() - 2] },
+        precision: Precision::Default,
+        vmem_rows: 0,
+    }
+}

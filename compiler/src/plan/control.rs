@@ -1,0 +1,219 @@
+//! Loops and conditionals.
+
+use super::lower::{Lower, Region, Val};
+use super::scalar::is_scalar_type;
+use super::step::{BufferKind, ScalarOp, Step, Word};
+use super::view::{Form, View, layout_of};
+use crate::error::CompileError;
+use crate::graph::{CompId, NodeId, Shape};
+use systole_isa::DType;
+
+/// A place that a loop or conditional keeps one value of its state in.
+#[derive(Clone, Debug)]
+enum Slot {
+    Word(Word, DType),
+    Array(View),
+    Token,
+}
+
+impl Slot {
+    fn val(&self) -> Val {
+        match self {
+            Slot::Word(w, t) => Val::Word(*w, *t),
+            Slot::Array(v) => Val::Array(v.clone()),
+            Slot::Token => Val::Token,
+        }
+    }
+}
+
+fn flat(val: &Val) -> Vec<Val> {
+    match val {
+        Val::Tuple(t) => t.clone(),
+        Val::Array(_) | Val::Word(..) | Val::Token => vec![val.clone()],
+    }
+}
+
+fn shapes(s: &Shape) -> Vec<&Shape> {
+    match s {
+        Shape::Tuple(t) => t.iter().collect(),
+        Shape::Array(_) | Shape::Token => vec![s],
+    }
+}
+
+impl<'a> Lower<'a> {
+    /// Slots for a state: words where `words` allows it, arrays elsewhere.
+    fn slots(&mut self, shape: &Shape, words: &[bool], name: &str) -> Vec<Slot> {
+        shapes(shape)
+            .iter()
+            .enumerate()
+            .map(|(i, s)| match s {
+                Shape::Array(a) if words[i] => Slot::Word(self.plan.word(), a.dtype),
+                Shape::Array(a) => {
+                    let layout = layout_of(a.dtype, &a.dims, Form::Lanes, self.chip);
+                    let buf = self.plan.buffer(format!("{name}.{i}"), layout.clone(), BufferKind::State);
+                    Slot::Array(View { buf, dims: a.dims.clone(), form: Form::Lanes, layout })
+                }
+                Shape::Token | Shape::Tuple(_) => Slot::Token,
+            })
+            .collect()
+    }
+
+    /// Appends the copies of values into slots. All values are read before any slot is written where they could be each
+    /// other's slots.
+    fn store_slots(&mut self, slots: &[Slot], vals: &[Val], op: u32) {
+        let mut words = Vec::new();
+        let mut arrays = Vec::new();
+        for (slot, val) in slots.iter().zip(vals) {
+            match slot {
+                Slot::Word(w, t) => {
+                    let (from, _) = self.to_word(val, "state");
+                    if from != *w {
+                        words.push((*w, from, *t));
+                    }
+                }
+                Slot::Array(v) => {
+                    let from = self.to_lanes(val, "state");
+                    if from.buf != v.buf {
+                        arrays.push((from.buf, v.buf));
+                    }
+                }
+                Slot::Token => {}
+            }
+        }
+        // A slot that is another value's source must be saved first.
+        let saved: Vec<_> = words
+            .iter()
+            .map(|&(to, from, t)| {
+                let clash = words.iter().any(|w| w.0 == from);
+                (to, if clash { self.scalar(ScalarOp::Copy(from), t) } else { from }, t)
+            })
+            .collect();
+        for (to, from, t) in saved {
+            self.steps.push(Step::Scalar { dst: to, value: ScalarOp::Copy(from), dtype: t });
+        }
+        let saved: Vec<_> = arrays
+            .iter()
+            .map(|&(from, to)| {
+                if arrays.iter().any(|a| a.1 == from) {
+                    let layout = self.plan.buffers[from.index()].layout.clone();
+                    let temp = self.plan.buffer("state", layout, BufferKind::Temp);
+                    self.steps.push(Step::Copy { src: from, dst: temp, op });
+                    (temp, to)
+                } else {
+                    (from, to)
+                }
+            })
+            .collect();
+        for (src, dst) in saved {
+            self.steps.push(Step::Copy { src, dst, op });
+        }
+    }
+
+    /// Lowers a computation into steps of its own.
+    fn inner(&mut self, comp: CompId, params: &[Val]) -> Result<(Vec<Step>, Val), CompileError> {
+        let outer = std::mem::take(&mut self.steps);
+        let val = self.region(comp, params);
+        let steps = std::mem::replace(&mut self.steps, outer);
+        Ok((steps, val?))
+    }
+
+    pub fn lower_while(
+        &mut self,
+        r: &mut Region<'a>,
+        id: NodeId,
+        condition: CompId,
+        body: CompId,
+    ) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let op = self.debug_op(r.comp, id, 0.0);
+        let init = flat(&self.value(r, node.operands[0]));
+        let leaves = shapes(&node.shape);
+        let mut words: Vec<bool> = leaves
+            .iter()
+            .zip(&init)
+            .map(|(s, v)| {
+                matches!(s, Shape::Array(a) if a.dims.is_empty() && is_scalar_type(a.dtype)) && matches!(v, Val::Word(..))
+            })
+            .collect();
+        // A state element stays scalar if the body makes it a scalar, given that the others do.
+        while self.demote(body, &node.shape, &mut words) {}
+        let slots = self.slots(&node.shape, &words, &node.name);
+        self.store_slots(&slots, &init, op);
+        let whole = matches!(node.shape, Shape::Tuple(_));
+        let state: Vec<Val> = slots.iter().map(Slot::val).collect();
+        let state = if whole { Val::Tuple(state) } else { state[0].clone() };
+        let trips = crate::passes::analysis::trip_count(self.module, r.comp, id);
+        let before = self.executions;
+        self.executions *= trips.unwrap_or(1) as f64;
+        let (mut head, cond) = self.inner(condition, std::slice::from_ref(&state))?;
+        let outer = std::mem::replace(&mut self.steps, head);
+        let (cond, _) = self.to_word(&cond, "condition");
+        head = std::mem::replace(&mut self.steps, outer);
+        let (body, result) = self.inner(body, std::slice::from_ref(&state))?;
+        let outer = std::mem::replace(&mut self.steps, body);
+        self.store_slots(&slots, &flat(&result), op);
+        let body = std::mem::replace(&mut self.steps, outer);
+        self.executions = before;
+        self.steps.push(Step::While { head, cond, body, op });
+        Ok(state)
+    }
+
+    /// Clears `words` for elements that the body does not make as scalars; whether any was cleared.
+    fn demote(&self, body: CompId, shape: &Shape, words: &mut [bool]) -> bool {
+        let module: &'a crate::graph::Module = self.module;
+        let comp = module.computation(body);
+        let leaves = shapes(shape);
+        let params: Vec<Val> = leaves
+            .iter()
+            .zip(words.iter())
+            .map(|(s, w)| match s {
+                Shape::Array(a) if *w => Val::Word(Word(0), a.dtype),
+                _ => Val::Token,
+            })
+            .collect();
+        let param = if matches!(shape, Shape::Tuple(_)) { Val::Tuple(params) } else { params[0].clone() };
+        let is_word = matches!(param, Val::Word(..));
+        let scalars = super::scalar::scalar_nodes(comp, &|_| is_word, &[param]);
+        let root = comp.node(comp.root);
+        let results: Vec<NodeId> =
+            if matches!(root.op, crate::graph::Op::Tuple) { root.operands.clone() } else { vec![comp.root] };
+        let mut changed = false;
+        for (w, r) in words.iter_mut().zip(results) {
+            if *w && !scalars[r.index()] {
+                *w = false;
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    pub fn lower_conditional(
+        &mut self,
+        r: &mut Region<'a>,
+        id: NodeId,
+        branches: &[CompId],
+    ) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let op = self.debug_op(r.comp, id, 0.0);
+        let selector = self.value(r, node.operands[0]);
+        let (mut index, t) = self.to_word(&selector, &node.name);
+        if t == DType::Pred {
+            // True takes the first branch.
+            let one = self.scalar(ScalarOp::Const(1), DType::S32);
+            index = self.scalar(ScalarOp::Binary(crate::graph::Binary::Sub, one, index), DType::S32);
+        }
+        let count = shapes(&node.shape).len();
+        let slots = self.slots(&node.shape, &vec![false; count], &node.name);
+        let mut lowered = Vec::new();
+        for (i, &b) in branches.iter().enumerate() {
+            let arg = self.value(r, node.operands[i + 1]);
+            let (steps, val) = self.inner(b, &[arg])?;
+            let outer = std::mem::replace(&mut self.steps, steps);
+            self.store_slots(&slots, &flat(&val), op);
+            lowered.push(std::mem::replace(&mut self.steps, outer));
+        }
+        self.steps.push(Step::Switch { index, branches: lowered, op });
+        let vals: Vec<Val> = slots.iter().map(Slot::val).collect();
+        Ok(if matches!(node.shape, Shape::Tuple(_)) { Val::Tuple(vals) } else { vals[0].clone() })
+    }
+}

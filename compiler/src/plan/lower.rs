@@ -1,0 +1,405 @@
+//! From core computations to steps: every root node becomes a kernel call, a view, or scalar code.
+
+use super::fuse::{Fuser, Materialise};
+use super::group::{Groups, group, is_lane_reduce, is_pointwise};
+use super::loop_spec::{Resolve, Resolved, loop_spec, reduce_spec, window_spec};
+use super::scalar::scalar_nodes;
+use super::step::{Arg, BufferKind, KernelKey, Plan, ScalarOp, Step, Use, Word};
+use super::view::{BufId, Form, View, layout_of};
+use crate::emit::loops::{loop_kernel, reduce_kernel};
+use crate::error::CompileError;
+use crate::graph::{CompId, Computation, Module, NodeId, Op, Shape};
+use std::collections::BTreeSet;
+use systole_isa::program::DebugOp;
+use systole_isa::{ChipConfig, DType};
+
+/// A node's value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Val {
+    Array(View),
+    /// In scalar memory.
+    Word(Word, DType),
+    Tuple(Vec<Val>),
+    Token,
+}
+
+/// Lowers one module.
+pub struct Lower<'a> {
+    pub module: &'a Module,
+    pub chip: &'a ChipConfig,
+    pub plan: Plan,
+    /// Steps of the region being lowered.
+    pub steps: Vec<Step>,
+    /// Text for line numbers of debug ops.
+    pub lines: &'a dyn Fn(crate::graph::Span) -> u32,
+    /// How often the code being lowered runs (for flops), if known.
+    pub executions: f64,
+}
+
+/// A computation being lowered.
+pub struct Region<'a> {
+    pub comp: &'a Computation,
+    pub groups: Groups,
+    pub values: Vec<Option<Val>>,
+    /// Arrays of nodes in another form or as arrays of scalars, made on demand.
+    pub lanes: Vec<Option<View>>,
+}
+
+impl<'a> Lower<'a> {
+    /// Lowers a computation called with `params`; returns its root's value.
+    pub fn region(&mut self, id: CompId, params: &[Val]) -> Result<Val, CompileError> {
+        let module: &'a Module = self.module;
+        let comp = module.computation(id);
+        let scalars = scalar_nodes(comp, &|i| matches!(params.get(i), Some(Val::Word(..))), params);
+        let mut pinned: BTreeSet<NodeId> = comp.ids().filter(|i| scalars[i.index()]).collect();
+        pinned.insert(comp.root);
+        pinned.extend(comp.node(comp.root).operands.iter().filter(|_| matches!(comp.node(comp.root).op, Op::Tuple)));
+        let groups = loop {
+            let groups = group(comp, &|id| pinned.contains(&id));
+            match self.check_groups(comp, &groups, &scalars) {
+                Ok(()) => break groups,
+                Err(Materialise(id)) => {
+                    if !pinned.insert(id) {
+                        return Err(self.no_lowering(comp, id));
+                    }
+                }
+            }
+        };
+        let n = comp.nodes.len();
+        let mut r = Region { comp, groups, values: vec![None; n], lanes: vec![None; n] };
+        for id in comp.ids() {
+            let val = if scalars[id.index()] {
+                Some(self.scalar_node(&r, id, params)?)
+            } else if !matches!(comp.node(id).shape, Shape::Array(_)) || r.groups.is_root(id) {
+                Some(self.node(&mut r, id, params)?)
+            } else {
+                None
+            };
+            r.values[id.index()] = val;
+        }
+        Ok(r.values[comp.root.index()].clone().expect("the root is pinned"))
+    }
+
+    pub fn no_lowering(&self, comp: &Computation, id: NodeId) -> CompileError {
+        let n = comp.node(id);
+        let op = format!("{:?}", n.op);
+        let op = op.split([' ', '(', '{']).next().unwrap_or("").to_string();
+        CompileError::unsupported(n.span, format!("no lowering for {op} `{}` of shape {}", n.name, n.shape))
+    }
+
+    /// Tries to fuse every group, so that what cannot be fused is known before any step is made.
+    fn check_groups(&self, comp: &Computation, groups: &Groups, scalars: &[bool]) -> Result<(), Materialise> {
+        for id in comp.ids() {
+            if !groups.is_root(id) || scalars[id.index()] {
+                continue;
+            }
+            let node = comp.node(id);
+            let dims = |n: NodeId| comp.node(n).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
+            if is_pointwise(comp, id) || is_lane_reduce(comp, id) {
+                let space = groups.space[id.index()];
+                let lane = is_lane_reduce(comp, id);
+                let d = if lane { dims(node.operands[0]) } else { dims(space) };
+                let mut f = Fuser::new(self.module, comp, groups, id, &d);
+                let map = if lane || space != id { f.leading(&dims(id)) } else { f.identity() };
+                f.value(id, &map)?;
+            } else if let Op::Reduce { body, .. } = node.op {
+                let mut f = Fuser::new(self.module, comp, groups, id, &dims(node.operands[0]));
+                let whole = f.identity();
+                f.reduction(&node.operands, body, &whole)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A debug op for a node.
+    pub fn debug_op(&mut self, comp: &Computation, id: NodeId, flops: f64) -> u32 {
+        let n = comp.node(id);
+        let bytes = |s: &Shape| {
+            s.leaves().iter().map(|a| a.elements() as f64 * a.dtype.bits() as f64 / 8.0).sum::<f64>()
+        };
+        let moved = bytes(&n.shape) + n.operands.iter().map(|o| bytes(&comp.node(*o).shape)).sum::<f64>();
+        self.plan.ops.push(DebugOp {
+            name: n.name.clone(),
+            opcode: crate::graph::print::opcode(n),
+            line: (self.lines)(n.span),
+            flops,
+            bytes: moved,
+        });
+        self.plan.flops += flops * self.executions;
+        self.plan.ops.len() as u32 - 1
+    }
+
+    /// A new array for a result.
+    pub fn array(&mut self, name: &str, dtype: DType, dims: &[u64], form: Form) -> View {
+        let layout = layout_of(dtype, dims, form, self.chip);
+        let buf = self.plan.buffer(name, layout.clone(), BufferKind::Temp);
+        View { buf, dims: dims.to_vec(), form, layout }
+    }
+
+    fn node(&mut self, r: &mut Region<'a>, id: NodeId, params: &[Val]) -> Result<Val, CompileError> {
+        let comp = r.comp;
+        let node = comp.node(id);
+        match &node.op {
+            Op::Parameter { index } => return Ok(params[*index].clone()),
+            Op::Tuple => {
+                let all = node.operands.iter().map(|&o| self.value(r, o)).collect();
+                return Ok(Val::Tuple(all));
+            }
+            Op::GetTupleElement { index } => {
+                let Some(Val::Tuple(t)) = &r.values[node.operands[0].index()] else {
+                    return Err(CompileError::internal("plan", format!("`{}` takes from no tuple", node.name)));
+                };
+                return Ok(t[*index].clone());
+            }
+            Op::AfterAll => return Ok(Val::Token),
+            Op::Constant(l) if !is_pointwise(comp, id) => {
+                let layout = layout_of(l.dtype, &l.dims, Form::Lanes, self.chip);
+                let bytes = layout.to_device(&l.to_bytes());
+                let buf = self.plan.buffer(&node.name, layout.clone(), BufferKind::Constant(bytes));
+                return Ok(Val::Array(View { buf, dims: l.dims.clone(), form: Form::Lanes, layout }));
+            }
+            _ => {}
+        }
+        if let Shape::Array(a) = &node.shape
+            && a.elements() == 0
+        {
+            return Ok(Val::Array(self.array(&node.name, a.dtype, &a.dims, Form::Lanes)));
+        }
+        if is_pointwise(comp, id) && !matches!(node.op, Op::Reshape) || is_lane_reduce(comp, id) {
+            return self.row_kernel(r, id);
+        }
+        match &node.op {
+            Op::Reduce { .. } | Op::ReduceWindow { .. } => self.reduce(r, id),
+            Op::OptBarrier | Op::AddDependency | Op::Domain => Ok(self.value(r, node.operands[0])),
+            Op::While { condition, body } => self.lower_while(r, id, *condition, *body),
+            Op::Conditional { branches } => self.lower_conditional(r, id, branches),
+            Op::Dot { .. } | Op::Convolution(_) => self.contraction(r, id),
+            _ => self.movement(r, id),
+        }
+    }
+
+    /// A node's value; the node must have one.
+    pub fn value(&mut self, r: &Region<'a>, id: NodeId) -> Val {
+        r.values[id.index()].clone().expect("operands of unfused nodes are materialised before them")
+    }
+
+    /// A node as an array whose last dimension is along lanes.
+    pub fn lanes(&mut self, r: &mut Region<'a>, id: NodeId) -> View {
+        if let Some(v) = &r.lanes[id.index()] {
+            return v.clone();
+        }
+        let val = self.value(r, id);
+        let name = &r.comp.node(id).name;
+        let view = self.to_lanes(&val, name);
+        r.lanes[id.index()] = Some(view.clone());
+        view
+    }
+
+    /// Any array or scalar as an array whose last dimension is along lanes.
+    pub fn to_lanes(&mut self, val: &Val, name: &str) -> View {
+        match val {
+            Val::Array(v) if v.form == Form::Lanes => v.clone(),
+            Val::Array(v) => {
+                // Element by row to element by lane; same places where every row has one element anyway.
+                let layout = layout_of(v.dtype(), &v.dims, Form::Lanes, self.chip);
+                if super::view::same_places(&v.layout, &layout) && layout.columns() <= 1 {
+                    return View { form: Form::Lanes, layout, ..v.clone() };
+                }
+                let to = self.array(name, v.dtype(), &v.dims, Form::Lanes);
+                let n = v.dims.len();
+                let all = super::moving::Position::identity(n);
+                let spec = super::moving::move_spec(&v.dims, v, &all, &to, &all);
+                self.push_move(spec, v.buf, to.buf, name);
+                to
+            }
+            Val::Word(w, dtype) => self.scalar_array(*w, *dtype, name),
+            Val::Tuple(_) | Val::Token => unreachable!("tuples and tokens are no arrays"),
+        }
+    }
+
+    fn row_kernel(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let comp = r.comp;
+        let rows_form = self.wants_rows(r, id);
+        // The spec is made with a resolver that may append conversion steps.
+        let groups = std::mem::replace(
+            &mut r.groups,
+            Groups { owner: Vec::new(), space: Vec::new(), users: Vec::new() },
+        );
+        let made = {
+            let mut resolver = Resolver { lower: self, region: r };
+            loop_spec(resolver.lower.module, comp, &groups, id, rows_form, resolver.lower.chip, &mut resolver)
+        };
+        r.groups = groups;
+        let fused = made.map_err(|Materialise(n)| self.no_lowering(comp, n))?;
+        let chip = self.chip;
+        let key = KernelKey::Loop(fused.spec);
+        let kernel = self.plan.simple_kernel(key, "loop", |k| match k {
+            KernelKey::Loop(s) => loop_kernel(s, chip),
+            KernelKey::Reduce(_) | KernelKey::Move(_) | KernelKey::Other(_) => unreachable!("made above"),
+        });
+        let results = self.call_fused(r, id, kernel, &fused.inputs, &fused.results);
+        Ok(Val::Array(results.into_iter().next().expect("one result")))
+    }
+
+    /// Whether a pointwise root is better one element a row: it reads such arrays of its own size.
+    fn wants_rows(&self, r: &Region<'a>, id: NodeId) -> bool {
+        let comp = r.comp;
+        let Some(shape) = comp.node(id).shape.as_array() else { return false };
+        if shape.rank() == 0 || is_lane_reduce(comp, id) {
+            return false;
+        }
+        let elements = shape.elements();
+        let mut stack = vec![id];
+        let mut seen = BTreeSet::new();
+        let mut rows = false;
+        while let Some(n) = stack.pop() {
+            for &o in &comp.node(n).operands {
+                if !seen.insert(o) {
+                    continue;
+                }
+                if r.groups.is_root(o) {
+                    let same = comp.node(o).shape.as_array().is_some_and(|a| a.elements() == elements);
+                    rows |= same && matches!(&r.values[o.index()], Some(Val::Array(v)) if v.form == Form::Rows);
+                } else {
+                    stack.push(o);
+                }
+            }
+        }
+        rows
+    }
+
+    fn reduce(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let comp = r.comp;
+        let window = match &comp.node(id).op {
+            Op::ReduceWindow { window, .. } => Some(window),
+            _ => None,
+        };
+        let groups = std::mem::replace(
+            &mut r.groups,
+            Groups { owner: Vec::new(), space: Vec::new(), users: Vec::new() },
+        );
+        let made = {
+            let mut resolver = Resolver { lower: self, region: r };
+            let (module, chip) = (resolver.lower.module, resolver.lower.chip);
+            match window {
+                Some(_) => window_spec(module, comp, &groups, id, chip, &mut resolver),
+                None => reduce_spec(module, comp, &groups, id, chip, &mut resolver),
+            }
+        };
+        r.groups = groups;
+        let fused = made.map_err(|Materialise(n)| self.no_lowering(comp, n))?;
+        let chip = self.chip;
+        let kernel = self.plan.simple_kernel(KernelKey::Reduce(fused.spec), "reduce", |k| match k {
+            KernelKey::Reduce(s) => reduce_kernel(s, chip),
+            KernelKey::Loop(_) | KernelKey::Move(_) | KernelKey::Other(_) => unreachable!("made above"),
+        });
+        let results = self.call_fused(r, id, kernel, &fused.inputs, &fused.results);
+        Ok(match comp.node(id).shape {
+            Shape::Tuple(_) => Val::Tuple(results.into_iter().map(Val::Array).collect()),
+            Shape::Array(_) | Shape::Token => Val::Array(results.into_iter().next().expect("one result")),
+        })
+    }
+
+    fn call_fused(
+        &mut self,
+        r: &Region<'a>,
+        id: NodeId,
+        kernel: usize,
+        inputs: &[(NodeId, Resolved)],
+        results: &[(Vec<u64>, DType, Form)],
+    ) -> Vec<View> {
+        let mut args = Vec::new();
+        for (node, place) in inputs {
+            args.push(match place {
+                Resolved::Array(v) => Arg::rows(v.buf, Use::Read),
+                Resolved::Scalar(_) => match &r.values[node.index()] {
+                    Some(Val::Word(w, _)) => Arg::Scalar(*w),
+                    _ => unreachable!("resolved as a scalar"),
+                },
+            });
+        }
+        let name = &r.comp.node(id).name;
+        let views: Vec<View> = results.iter().map(|(d, t, f)| self.array(name, *t, d, *f)).collect();
+        args.extend(views.iter().map(|v| Arg::rows(v.buf, Use::Write)));
+        let op = self.debug_op(r.comp, id, 0.0);
+        self.steps.push(Step::Call { kernel, args, op });
+        views
+    }
+
+    /// A scalar as an array of rank 0.
+    pub fn scalar_array(&mut self, w: Word, dtype: DType, name: &str) -> View {
+        use crate::emit::loops::spec::{Expr, ExprNode, ExprOp, Input, LoopSpec, Output};
+        let v = self.array(name, dtype, &[], Form::Rows);
+        let access = v.access(&[], 0);
+        let expr = Expr {
+            nodes: vec![ExprNode { op: ExprOp::Input(0), args: Default::default(), dtype }],
+            reductions: Vec::new(),
+        };
+        let spec = LoopSpec {
+            outer: Vec::new(),
+            rows: 1,
+            columns: 1,
+            inputs: vec![Input::Scalar(dtype)],
+            expr,
+            outputs: vec![Output { node: 0, access }],
+        };
+        let chip = self.chip;
+        let kernel = self.plan.simple_kernel(KernelKey::Loop(spec), "splat", |k| match k {
+            KernelKey::Loop(s) => loop_kernel(s, chip),
+            KernelKey::Reduce(_) | KernelKey::Move(_) | KernelKey::Other(_) => unreachable!("made above"),
+        });
+        let op = self.named_op(name, "scalar");
+        self.steps.push(Step::Call { kernel, args: vec![Arg::Scalar(w), Arg::rows(v.buf, Use::Write)], op });
+        let layout = layout_of(dtype, &[], Form::Lanes, self.chip);
+        View { form: Form::Lanes, layout, ..v }
+    }
+
+    /// A debug op that stands for no node.
+    pub fn named_op(&mut self, name: &str, opcode: &str) -> u32 {
+        self.plan.ops.push(DebugOp { name: name.to_string(), opcode: opcode.to_string(), ..DebugOp::default() });
+        self.plan.ops.len() as u32 - 1
+    }
+
+    /// A scalar in scalar memory, whatever the value is now.
+    pub fn to_word(&mut self, val: &Val, name: &str) -> (Word, DType) {
+        match val {
+            Val::Word(w, t) => (*w, *t),
+            Val::Array(v) => {
+                let dst = self.plan.word();
+                let op = self.named_op(name, "scalar");
+                self.steps.push(Step::ReadScalar { buf: v.buf, dst, dtype: v.dtype(), op });
+                (dst, v.dtype())
+            }
+            Val::Tuple(_) | Val::Token => unreachable!("tuples and tokens are no scalars"),
+        }
+    }
+
+    pub fn scalar(&mut self, value: ScalarOp, dtype: DType) -> Word {
+        let dst = self.plan.word();
+        self.steps.push(Step::Scalar { dst, value, dtype });
+        dst
+    }
+}
+
+struct Resolver<'r, 'a> {
+    lower: &'r mut Lower<'a>,
+    region: &'r mut Region<'a>,
+}
+
+impl Resolve for Resolver<'_, '_> {
+    fn resolve(&mut self, node: NodeId, lanes: bool) -> Resolved {
+        match &self.region.values[node.index()] {
+            Some(Val::Word(_, t)) => Resolved::Scalar(*t),
+            Some(Val::Array(v)) if !lanes || v.form == Form::Lanes => Resolved::Array(v.clone()),
+            _ => Resolved::Array(self.lower.lanes(self.region, node)),
+        }
+    }
+}
+
+/// The buffer of an array value.
+pub fn buffer_of(val: &Val) -> Option<BufId> {
+    match val {
+        Val::Array(v) => Some(v.buf),
+        Val::Word(..) | Val::Tuple(_) | Val::Token => None,
+    }
+}

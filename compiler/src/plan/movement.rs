@@ -1,0 +1,319 @@
+//! Data movement: views where nothing moves, move kernels where something does.
+
+use super::lower::{Lower, Region, Val};
+use super::moving::{Position, move_spec, refine};
+use super::step::{Arg, KernelKey, ScalarOp, Step, Unit, Use, Word};
+use super::view::{BufId, Form, View};
+use crate::emit::loops::loop_kernel;
+use crate::emit::loops::spec::{Expr, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output};
+use crate::emit::moves::move_kernel;
+use crate::emit::moves::spec::MoveSpec;
+use crate::error::CompileError;
+use crate::graph::{NodeId, Op};
+
+impl<'a> Lower<'a> {
+    /// Appends a move between two buffers.
+    pub fn push_move(&mut self, spec: MoveSpec, src: BufId, dst: BufId, name: &str) {
+        let op = self.named_op(name, "copy");
+        self.push_move_dynamic(spec, (src, Vec::new()), (dst, Vec::new()), [None, None], op);
+    }
+
+    /// Appends a move whose sides start at dynamic element rows (`(word, rows)` terms) and lanes.
+    fn push_move_dynamic(
+        &mut self,
+        spec: MoveSpec,
+        src: (BufId, Vec<(Word, i64)>),
+        dst: (BufId, Vec<(Word, i64)>),
+        lanes: [Option<Word>; 2],
+        op: u32,
+    ) {
+        if spec.sizes.contains(&0) {
+            return;
+        }
+        let array = |(buf, dynamic): (BufId, Vec<(Word, i64)>), usage| Arg::Array {
+            buf,
+            usage,
+            unit: Unit::ElementRows,
+            offset: 0,
+            dynamic,
+        };
+        // The rest of the destination keeps its contents.
+        let mut args = vec![array(src, Use::Read), array(dst, Use::Update)];
+        args.extend(lanes.iter().flatten().map(|w| Arg::Scalar(*w)));
+        let chip = self.chip;
+        let kernel = self.plan.simple_kernel(KernelKey::Move(spec), "move", |k| match k {
+            KernelKey::Move(s) => move_kernel(s, chip),
+            KernelKey::Loop(_) | KernelKey::Reduce(_) | KernelKey::Other(_) => unreachable!("made above"),
+        });
+        self.steps.push(Step::Call { kernel, args, op });
+    }
+
+    /// A node's array moved into a new one: sizes of the iteration and the positions of both.
+    fn moved(
+        &mut self,
+        r: &Region<'a>,
+        id: NodeId,
+        src: &View,
+        sizes: &[u64],
+        from: &Position,
+        to: &Position,
+    ) -> Val {
+        let (dtype, dims) = self.shape(r, id);
+        let dst = self.array(&r.comp.node(id).name, dtype, &dims, Form::Lanes);
+        let spec = move_spec(sizes, src, from, &dst, to);
+        let op = self.debug_op(r.comp, id, 0.0);
+        self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], op);
+        Val::Array(dst)
+    }
+
+    fn shape(&self, r: &Region<'a>, id: NodeId) -> (systole_isa::DType, Vec<u64>) {
+        let a = r.comp.node(id).shape.as_array().expect("movement makes arrays");
+        (a.dtype, a.dims.clone())
+    }
+
+    /// Every other operation: data movement, then what has no lowering.
+    pub fn movement(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        match &node.op {
+            Op::Reshape | Op::Bitcast => self.reshape(r, id),
+            Op::Copy | Op::CopyDone => self.copy(r, id),
+            Op::Transpose { permutation } => {
+                let src = self.lanes(r, node.operands[0]);
+                let (_, dims) = self.shape(r, id);
+                let n = dims.len();
+                let mut at = vec![0; n];
+                for (i, &p) in permutation.iter().enumerate() {
+                    at[p] = i;
+                }
+                Ok(self.moved(r, id, &src, &dims, &Position::permuted(&at), &Position::identity(n)))
+            }
+            Op::Reverse { dims: reversed } => {
+                let src = self.lanes(r, node.operands[0]);
+                let (_, dims) = self.shape(r, id);
+                let mut from = Position::identity(dims.len());
+                for &d in reversed {
+                    from.dims[d] = (vec![(d, -1)], dims[d] as i64 - 1);
+                }
+                Ok(self.moved(r, id, &src, &dims, &from, &Position::identity(dims.len())))
+            }
+            Op::Slice { dims: slice } => {
+                let src = self.lanes(r, node.operands[0]);
+                let (_, dims) = self.shape(r, id);
+                let mut from = Position::identity(dims.len());
+                for (d, s) in slice.iter().enumerate() {
+                    from.dims[d] = (vec![(d, s.stride as i64)], s.start as i64);
+                }
+                Ok(self.moved(r, id, &src, &dims, &from, &Position::identity(dims.len())))
+            }
+            Op::Concatenate { dim } => self.concatenate(r, id, *dim),
+            Op::Pad { .. } => self.pad(r, id),
+            Op::DynamicSlice { .. } => self.dynamic_slice(r, id),
+            Op::DynamicUpdateSlice => self.dynamic_update_slice(r, id),
+            Op::Broadcast { .. } | Op::Iota { .. } => Err(self.no_lowering(r.comp, id)),
+            _ => self.special(r, id),
+        }
+    }
+
+    fn reshape(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let (_, dims) = self.shape(r, id);
+        let val = self.value(r, node.operands[0]);
+        if let Val::Array(v) = &val
+            && let Some(v) = v.reshaped(&dims, self.chip)
+        {
+            return Ok(Val::Array(v));
+        }
+        let src = self.lanes(r, node.operands[0]);
+        if let Some(v) = src.reshaped(&dims, self.chip) {
+            return Ok(Val::Array(v));
+        }
+        if let Some((sizes, from, to)) = refine(&src.dims, &dims) {
+            return Ok(self.moved(r, id, &src, &sizes, &from, &to));
+        }
+        // By way of one dimension.
+        let flat = [src.dims.iter().product::<u64>()];
+        let mid = self.array(&node.name, src.dtype(), &flat, Form::Lanes);
+        let (sizes, from, to) = refine(&src.dims, &flat).expect("one dimension is refined by any");
+        let spec = move_spec(&sizes, &src, &from, &mid, &to);
+        self.push_move(spec, src.buf, mid.buf, &node.name);
+        let (sizes, from, to) = refine(&flat, &dims).expect("one dimension is refined by any");
+        Ok(self.moved(r, id, &mid, &sizes, &from, &to))
+    }
+
+    fn copy(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let src = self.value(r, node.operands[0]);
+        let Val::Array(v) = &src else { return Ok(src) };
+        let row_major: Vec<u8> = (0..v.dims.len() as u8).rev().collect();
+        if v.form == Form::Rows || v.layout.minor_to_major == row_major {
+            return Ok(src);
+        }
+        // From another layout: the array's memory is that of the permuted dimensions in row-major order.
+        let order: Vec<usize> = v.layout.minor_to_major.iter().rev().map(|&d| d as usize).collect();
+        let permuted: Vec<u64> = order.iter().map(|&d| v.dims[d]).collect();
+        let layout = super::view::layout_of(v.dtype(), &permuted, Form::Lanes, self.chip);
+        let src = View { buf: v.buf, dims: permuted, form: Form::Lanes, layout };
+        let (_, dims) = self.shape(r, id);
+        Ok(self.moved(r, id, &src, &dims, &Position::permuted(&order), &Position::identity(dims.len())))
+    }
+
+    fn concatenate(&mut self, r: &mut Region<'a>, id: NodeId, dim: usize) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let (dtype, dims) = self.shape(r, id);
+        let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
+        let op = self.debug_op(r.comp, id, 0.0);
+        let n = dims.len();
+        let mut at = 0;
+        for &o in &node.operands {
+            let src = self.lanes(r, o);
+            let mut to = Position::identity(n);
+            to.dims[dim].1 = at;
+            at += src.dims[dim] as i64;
+            let spec = move_spec(&src.dims.clone(), &src, &Position::identity(n), &dst, &to);
+            self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], op);
+        }
+        Ok(Val::Array(dst))
+    }
+
+    /// Fills an array with a scalar value (an array of rank 0 or a word).
+    pub fn fill(&mut self, r: &Region<'a>, value: NodeId, dst: &View, op: u32) {
+        let n = dst.dims.len().max(2);
+        let mut dims = vec![1; n - dst.dims.len()];
+        dims.extend(&dst.dims);
+        let map: Vec<Option<usize>> =
+            (n - dst.dims.len()..n).map(|d| (dims[d] != 1).then_some(d)).collect();
+        let mut access = dst.access(&map, n - 2);
+        if let LaneMap::Indexed { .. } = access.lane {
+            access.lane = LaneMap::Replicated;
+        }
+        let rows = dst.layout.padded_rows() as u32;
+        let dtype = dst.dtype();
+        let constant = match &r.comp.node(value).op {
+            Op::Constant(l) => Some(l.element(0).into()),
+            _ => None,
+        };
+        let mut args = Vec::new();
+        let mut inputs = Vec::new();
+        let op0 = match constant {
+            Some(bytes) => ExprOp::Const(bytes),
+            None => {
+                match self.value(r, value) {
+                    Val::Word(w, t) => {
+                        inputs.push(Input::Scalar(t));
+                        args.push(Arg::Scalar(w));
+                    }
+                    Val::Array(v) => {
+                        inputs.push(Input::Array(v.access(&vec![None; v.dims.len()], n - 2)));
+                        args.push(Arg::rows(v.buf, Use::Read));
+                    }
+                    Val::Tuple(_) | Val::Token => unreachable!("a fill value is a scalar"),
+                }
+                ExprOp::Input(0)
+            }
+        };
+        let spec = LoopSpec {
+            outer: dims[..n - 2].iter().map(|&d| d as u32).collect(),
+            rows,
+            columns: dims[n - 1] as u32,
+            inputs,
+            expr: Expr { nodes: vec![ExprNode { op: op0, args: Default::default(), dtype }], reductions: Vec::new() },
+            outputs: vec![Output { node: 0, access }],
+        };
+        let chip = self.chip;
+        let kernel = self.plan.simple_kernel(KernelKey::Loop(spec), "fill", |k| match k {
+            KernelKey::Loop(s) => loop_kernel(s, chip),
+            KernelKey::Reduce(_) | KernelKey::Move(_) | KernelKey::Other(_) => unreachable!("made above"),
+        });
+        args.push(Arg::rows(dst.buf, Use::Write));
+        self.steps.push(Step::Call { kernel, args, op });
+    }
+
+    fn pad(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let Op::Pad { dims: pads } = &node.op else { return Err(self.no_lowering(r.comp, id)) };
+        let (dtype, dims) = self.shape(r, id);
+        let src = self.lanes(r, node.operands[0]);
+        let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
+        let op = self.debug_op(r.comp, id, 0.0);
+        self.fill(r, node.operands[1], &dst, op);
+        // Elements that negative edges cut are left out: those whose place lies outside.
+        let n = dims.len();
+        let mut sizes = Vec::new();
+        let (mut from, mut to) = (Position::default(), Position::default());
+        for (d, p) in pads.iter().enumerate() {
+            let step = p.interior as i64 + 1;
+            let first = (-p.low).max(0).div_euclid(step) + ((-p.low).max(0) % step != 0) as i64;
+            let room = dims[d] as i64 - 1 - p.low;
+            let last = if room < 0 { -1 } else { (room / step).min(src.dims[d] as i64 - 1) };
+            sizes.push((last - first + 1).max(0) as u64);
+            from.dims.push((vec![(d, 1)], first));
+            to.dims.push((vec![(d, step)], p.low + first * step));
+        }
+        debug_assert_eq!(sizes.len(), n);
+        let spec = move_spec(&sizes, &src, &from, &dst, &to);
+        self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], op);
+        Ok(Val::Array(dst))
+    }
+
+    /// Clamped start indices as words: one for each dimension of the array.
+    fn starts(&mut self, r: &mut Region<'a>, operands: &[NodeId], limits: &[u64], sizes: &[u64]) -> Vec<Word> {
+        let mut words = Vec::new();
+        for (d, (&limit, &size)) in limits.iter().zip(sizes).enumerate() {
+            let val = self.value(r, operands[d]);
+            let (w, t) = self.to_word(&val, &r.comp.node(operands[d]).name);
+            let unsigned = t.class() == systole_isa::dtype::DTypeClass::Unsigned;
+            let op = ScalarOp::ClampIndex { word: w, limit: (limit - size) as i32, unsigned };
+            words.push(self.scalar(op, systole_isa::DType::S32));
+        }
+        words
+    }
+
+    /// Row terms and lane start of an array's dynamic position.
+    fn dynamic(v: &View, starts: &[Word], sizes: &[u64]) -> (Vec<(Word, i64)>, Option<Word>) {
+        let strides = v.layout.row_strides();
+        let minor = v.dims.len() - 1;
+        let moves = |d: usize| v.dims[d] != sizes[d];
+        let rows = (0..minor).filter(|&d| moves(d)).map(|d| (starts[d], strides[d] as i64)).collect();
+        (rows, moves(minor).then(|| starts[minor]))
+    }
+
+    fn dynamic_slice(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let (dtype, dims) = self.shape(r, id);
+        let src = self.lanes(r, node.operands[0]);
+        if dims.is_empty() {
+            return Ok(Val::Array(src));
+        }
+        let limits = src.dims.clone();
+        let starts = self.starts(r, &node.operands[1..], &limits, &dims);
+        let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
+        let n = dims.len();
+        let (rows, lane) = Lower::dynamic(&src, &starts, &dims);
+        let mut spec = move_spec(&dims, &src, &Position::identity(n), &dst, &Position::identity(n));
+        spec.src.dynamic_lane = lane.is_some();
+        let op = self.debug_op(r.comp, id, 0.0);
+        self.push_move_dynamic(spec, (src.buf, rows), (dst.buf, Vec::new()), [lane, None], op);
+        Ok(Val::Array(dst))
+    }
+
+    fn dynamic_update_slice(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let (dtype, dims) = self.shape(r, id);
+        let update = self.lanes(r, node.operands[1]);
+        let src = self.lanes(r, node.operands[0]);
+        if dims.is_empty() {
+            return Ok(Val::Array(update));
+        }
+        let starts = self.starts(r, &node.operands[2..], &dims, &update.dims);
+        let op = self.debug_op(r.comp, id, 0.0);
+        let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
+        self.steps.push(Step::Copy { src: src.buf, dst: dst.buf, op });
+        let n = dims.len();
+        let (rows, lane) = Lower::dynamic(&dst, &starts, &update.dims);
+        let sizes = update.dims.clone();
+        let mut spec = move_spec(&sizes, &update, &Position::identity(n), &dst, &Position::identity(n));
+        spec.dst.dynamic_lane = lane.is_some();
+        self.push_move_dynamic(spec, (update.buf, Vec::new()), (dst.buf, rows), [None, lane], op);
+        Ok(Val::Array(dst))
+    }
+}

@@ -1,0 +1,101 @@
+//! Scalar code: integer and `pred` values of rank 0 that the scalar unit computes.
+
+use super::lower::{Lower, Region, Val};
+use super::step::ScalarOp;
+use crate::error::CompileError;
+use crate::graph::{Binary, Computation, NodeId, Op, Unary};
+use systole_isa::DType;
+
+/// Whether scalars of this type live in scalar memory.
+pub fn is_scalar_type(t: DType) -> bool {
+    matches!(t, DType::Pred | DType::S8 | DType::S16 | DType::S32 | DType::U8 | DType::U16 | DType::U32)
+}
+
+/// Which nodes are scalar code: rank 0 integers computed from such alone. `param` says which parameters are words;
+/// `params` gives tuple parameters' leaves.
+pub fn scalar_nodes(comp: &Computation, param: &dyn Fn(usize) -> bool, params: &[Val]) -> Vec<bool> {
+    let mut is = vec![false; comp.nodes.len()];
+    for id in comp.ids() {
+        let n = comp.node(id);
+        let fits = n.shape.as_array().is_some_and(|a| a.dims.is_empty() && is_scalar_type(a.dtype));
+        if !fits {
+            continue;
+        }
+        let all = n.operands.iter().all(|o| is[o.index()]);
+        is[id.index()] = match &n.op {
+            Op::Parameter { index } => param(*index),
+            Op::Constant(_) => true,
+            Op::Unary(u) => all && matches!(u, Unary::Neg | Unary::Not | Unary::Abs | Unary::Sign),
+            Op::Binary(b) => {
+                all && !matches!(b, Binary::Atan2 | Binary::Complex | Binary::Pow | Binary::MulHi)
+            }
+            Op::Compare { .. } | Op::Select | Op::Clamp | Op::Convert | Op::Copy => all,
+            Op::Reshape => all,
+            Op::GetTupleElement { index } => match &comp.node(n.operands[0]).op {
+                Op::Parameter { index: p } => {
+                    matches!(params.get(*p), Some(Val::Tuple(t)) if matches!(t.get(*index), Some(Val::Word(..))))
+                }
+                // Loops' results are decided when they are lowered.
+                _ => false,
+            },
+            _ => false,
+        };
+    }
+    is
+}
+
+impl<'a> Lower<'a> {
+    /// Lowers a node that [`scalar_nodes`] chose.
+    pub fn scalar_node(&mut self, r: &Region<'a>, id: NodeId, params: &[Val]) -> Result<Val, CompileError> {
+        let n = r.comp.node(id);
+        let dtype = n.shape.as_array().map_or(DType::S32, |a| a.dtype);
+        let word = |i: usize| match &r.values[n.operands[i].index()] {
+            Some(Val::Word(w, t)) => (*w, *t),
+            _ => unreachable!("operands of scalar nodes are scalar"),
+        };
+        let value = match &n.op {
+            Op::Parameter { index } => return Ok(params[*index].clone()),
+            Op::GetTupleElement { index } => {
+                return match &r.values[n.operands[0].index()] {
+                    Some(Val::Tuple(t)) => Ok(t[*index].clone()),
+                    _ => Err(CompileError::internal("plan", format!("`{}` takes from no tuple", n.name))),
+                };
+            }
+            Op::Constant(l) => ScalarOp::Const(l.integer(0).unwrap_or(0) as i32),
+            Op::Unary(u) => ScalarOp::Unary(*u, word(0).0),
+            Op::Binary(b) => ScalarOp::Binary(*b, word(0).0, word(1).0),
+            Op::Compare { direction, .. } => {
+                // Comparisons follow the operands' signedness.
+                let (a, t) = word(0);
+                let w = self.scalar_compare(*direction, a, word(1).0, t);
+                return Ok(Val::Word(w, DType::Pred));
+            }
+            Op::Select => ScalarOp::Select(word(0).0, word(1).0, word(2).0),
+            Op::Clamp => {
+                let low = self.scalar(ScalarOp::Binary(Binary::Max, word(0).0, word(1).0), dtype);
+                ScalarOp::Binary(Binary::Min, low, word(2).0)
+            }
+            Op::Convert if dtype == DType::Pred => {
+                let (a, t) = word(0);
+                let zero = self.scalar(ScalarOp::Const(0), t);
+                return Ok(Val::Word(self.scalar_compare(crate::graph::Direction::Ne, a, zero, t), DType::Pred));
+            }
+            Op::Convert => ScalarOp::Convert(word(0).0),
+            Op::Copy | Op::Reshape => return Ok(Val::Word(word(0).0, dtype)),
+            _ => return Err(self.no_lowering(r.comp, id)),
+        };
+        Ok(Val::Word(self.scalar(value, dtype), dtype))
+    }
+
+    /// A comparison of two scalars of type `t`, as 0 or 1.
+    fn scalar_compare(
+        &mut self,
+        direction: crate::graph::Direction,
+        a: super::step::Word,
+        b: super::step::Word,
+        t: DType,
+    ) -> super::step::Word {
+        // The step's type is the operands', which decides the signedness.
+        self.scalar(ScalarOp::Compare(direction, a, b), t)
+    }
+}

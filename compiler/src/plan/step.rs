@@ -1,0 +1,186 @@
+//! The plan: buffers, kernels, and steps in program order.
+
+use super::view::BufId;
+use crate::emit::loops::spec::{LoopSpec, ReduceSpec};
+use crate::emit::moves::spec::MoveSpec;
+use crate::graph::{Binary, Direction, Unary};
+use crate::kernel::Kernel;
+use rustc_hash::FxHashMap;
+use systole_isa::{DType, DmaDesc, Layout};
+
+/// A word of scalar memory that holds a scalar of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Word(pub u32);
+
+/// What a buffer is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BufferKind {
+    /// Entry parameter, written by the host before the program starts.
+    Param(usize),
+    /// Initial contents in HBM, in the chip's layout.
+    Constant(Vec<u8>),
+    Temp,
+    /// Loop state: one place for the whole loop.
+    State,
+}
+
+/// An array of the plan.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    pub name: String,
+    pub layout: Layout,
+    pub kind: BufferKind,
+}
+
+/// Identity of a kernel: equal keys share one subroutine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum KernelKey {
+    Loop(LoopSpec),
+    Reduce(ReduceSpec),
+    Move(MoveSpec),
+    /// Matrix-unit kernels and others, by a text of everything they depend on.
+    Other(String),
+}
+
+/// A subroutine with its local descriptors and semaphores.
+#[derive(Clone, Debug)]
+pub struct KernelEntry {
+    pub kernel: Kernel,
+    pub scratch_rows: u32,
+    pub descs: Vec<DmaDesc>,
+    pub semaphores: u32,
+    /// Whether the entry's DMAs reach HBM by themselves.
+    pub name: String,
+}
+
+/// How a kernel's base parameter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Element rows of the array's storage width, in VMEM.
+    ElementRows,
+    /// Rows of 32-bit words, in VMEM.
+    WordRows,
+    /// 512-byte granules in HBM.
+    Granules,
+}
+
+/// Whether an argument's array is read, written, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Read,
+    Write,
+    Update,
+}
+
+/// An argument of a kernel call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arg {
+    /// An array's base plus `offset` element rows plus, for each `(word, rows)`, the scalar times so many element rows.
+    Array { buf: BufId, usage: Use, unit: Unit, offset: i64, dynamic: Vec<(Word, i64)> },
+    /// A scalar's value.
+    Scalar(Word),
+    /// A scalar times a constant plus a constant.
+    Linear { word: Word, scale: i32, offset: i32 },
+    /// The call's scratch area in VMEM (word rows).
+    Scratch,
+}
+
+impl Arg {
+    /// An array by its element rows.
+    pub fn rows(buf: BufId, usage: Use) -> Arg {
+        Arg::Array { buf, usage, unit: Unit::ElementRows, offset: 0, dynamic: Vec::new() }
+    }
+}
+
+/// A scalar operation of the scalar unit, on 32-bit words.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ScalarOp {
+    Const(i32),
+    Copy(Word),
+    Unary(Unary, Word),
+    Binary(Binary, Word, Word),
+    Compare(Direction, Word, Word),
+    Select(Word, Word, Word),
+    /// To an integer type of at most 32 bits, or `pred`.
+    Convert(Word),
+    /// Clamped to `0..=limit` (as signed, or unsigned by the operand's type).
+    ClampIndex { word: Word, limit: i32, unsigned: bool },
+}
+
+/// A step of the program.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Call { kernel: usize, args: Vec<Arg>, op: u32 },
+    /// Copies a whole buffer (same layout).
+    Copy { src: BufId, dst: BufId, op: u32 },
+    /// Computes `dst` as a value of `dtype` (narrow integers are wrapped).
+    Scalar { dst: Word, value: ScalarOp, dtype: DType },
+    /// Loads the first element of a buffer into a word.
+    ReadScalar { buf: BufId, dst: Word, dtype: DType, op: u32 },
+    /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats.
+    While { head: Vec<Step>, cond: Word, body: Vec<Step>, op: u32 },
+    /// Runs the branch whose number is in `index` (the last for numbers beyond).
+    Switch { index: Word, branches: Vec<Vec<Step>>, op: u32 },
+}
+
+/// A planned program.
+#[derive(Default)]
+pub struct Plan {
+    pub buffers: Vec<Buffer>,
+    pub kernels: Vec<KernelEntry>,
+    pub keys: FxHashMap<KernelKey, usize>,
+    pub words: u32,
+    /// Words that hold scalar parameters: word, parameter buffer.
+    pub steps: Vec<Step>,
+    pub ops: Vec<systole_isa::program::DebugOp>,
+    pub params: Vec<BufId>,
+    pub results: Vec<BufId>,
+    pub flops: f64,
+    pub peak_dtype: Option<DType>,
+}
+
+impl Plan {
+    pub fn buffer(&mut self, name: impl Into<String>, layout: Layout, kind: BufferKind) -> BufId {
+        self.buffers.push(Buffer { name: name.into(), layout, kind });
+        BufId(self.buffers.len() as u32 - 1)
+    }
+
+    pub fn word(&mut self) -> Word {
+        self.words += 1;
+        Word(self.words - 1)
+    }
+
+    /// The kernel of a key, made on first use.
+    ///
+    /// # Errors
+    /// What `make` returns.
+    pub fn kernel<E>(
+        &mut self,
+        key: KernelKey,
+        make: impl FnOnce(&KernelKey) -> Result<KernelEntry, E>,
+    ) -> Result<usize, E> {
+        if let Some(&k) = self.keys.get(&key) {
+            return Ok(k);
+        }
+        let entry = make(&key)?;
+        self.kernels.push(entry);
+        self.keys.insert(key, self.kernels.len() - 1);
+        Ok(self.kernels.len() - 1)
+    }
+
+    /// A kernel without scratch and DMAs.
+    pub fn simple_kernel(&mut self, key: KernelKey, name: &str, make: impl FnOnce(&KernelKey) -> Kernel) -> usize {
+        let made: Result<usize, std::convert::Infallible> = self.kernel(key, |k| {
+            Ok(KernelEntry {
+                kernel: make(k),
+                scratch_rows: 0,
+                descs: Vec::new(),
+                semaphores: 0,
+                name: name.to_string(),
+            })
+        });
+        match made {
+            Ok(k) => k,
+        }
+    }
+}
