@@ -55,11 +55,7 @@ pub const PASSES: &[Pass] = &[
         run: |m, d, _| inline::run(m, d),
     },
     // Before dots: they count on operands without dimensions of size 1 to see what fits.
-    Pass {
-        name: "squeeze",
-        summary: "dimensions of size 1 gone",
-        run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
-    },
+    Pass { name: "squeeze", summary: "dimensions of size 1 gone", run: |m, d, _| rewrite(m, d, &mut squeeze::rule) },
     // Before dots: convolutions become some.
     Pass {
         name: "conv",

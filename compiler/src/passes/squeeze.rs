@@ -34,12 +34,8 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
     Ok(Some(match &n.shape {
         Shape::Array(a) => b.reshape(squeezed, &a.dims),
         Shape::Tuple(parts) => {
-            let elements: Vec<NodeId> = b
-                .elements_of(squeezed)
-                .into_iter()
-                .zip(parts)
-                .map(|(e, s)| b.reshape(e, &array(s).dims))
-                .collect();
+            let elements: Vec<NodeId> =
+                b.elements_of(squeezed).into_iter().zip(parts).map(|(e, s)| b.reshape(e, &array(s).dims)).collect();
             b.tuple(&elements)
         }
         Shape::Token => squeezed,
@@ -89,8 +85,7 @@ fn transpose(b: &mut Emit, permutation: &[usize], x: NodeId) -> Option<NodeId> {
     let dims = b.dims(x).to_vec();
     let keep = kept(b, dims.len(), |d| dims[d] != 1)?;
     let small = only(b, x, &keep);
-    let moved: Vec<usize> =
-        permutation.iter().filter_map(|p| keep.iter().position(|k| k == p)).collect();
+    let moved: Vec<usize> = permutation.iter().filter_map(|p| keep.iter().position(|k| k == p)).collect();
     Some(b.transpose(small, &moved))
 }
 

@@ -11,19 +11,12 @@ use systole_isa::DType;
 pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
     let Op::ReduceWindow { window, body } = &n.op else { return Ok(None) };
     let (xs, inits) = operands.split_at(operands.len() / 2);
-    let pads: Vec<PadDim> = window
-        .iter()
-        .map(|w| PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 })
-        .collect();
+    let pads: Vec<PadDim> =
+        window.iter().map(|w| PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 }).collect();
     let padded: Vec<NodeId> = xs.iter().zip(inits).map(|(&x, &init)| b.pad(x, init, &pads)).collect();
     let plain: Vec<WindowDim> = window
         .iter()
-        .map(|w| WindowDim {
-            size: w.size,
-            stride: w.stride,
-            window_dilation: w.window_dilation,
-            ..WindowDim::TRIVIAL
-        })
+        .map(|w| WindowDim { size: w.size, stride: w.stride, window_dilation: w.window_dilation, ..WindowDim::TRIVIAL })
         .collect();
     if let (Some(op), &[x]) = (wide_sum(b, *body, b.dtype(operands[0])), &padded[..]) {
         let from = b.dtype(x);

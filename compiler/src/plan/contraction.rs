@@ -34,7 +34,6 @@ impl<'a> Lower<'a> {
             _ => return Err(self.no_lowering(r.comp, id)),
         };
         c.name = node.name.clone();
-        c.precision = c.precision.max(self.precision);
         if !matches!(c.lhs.dtype, DType::F32) {
             c.precision = Precision::Default;
         }
@@ -113,11 +112,8 @@ fn dot(lhs: &View, rhs: &View, transposed: bool, out: &View) -> Contraction {
     let batched = ln == 3;
     let k = lhs.dims[ln - 1] as u32;
     let n = rhs.dims[if transposed { rn - 2 } else { rn - 1 }] as u32;
-    let batch = if batched {
-        vec![Dim { count: lhs.dims[0] as u32, lhs: ls[0], rhs: rs[0], out: os[0] }]
-    } else {
-        Vec::new()
-    };
+    let batch =
+        if batched { vec![Dim { count: lhs.dims[0] as u32, lhs: ls[0], rhs: rs[0], out: os[0] }] } else { Vec::new() };
     Contraction {
         name: String::new(),
         lhs: array(lhs),
@@ -148,12 +144,7 @@ fn convolution(lhs: &View, rhs: &View, out: &View, conv: &crate::graph::Conv) ->
     for (i, w) in conv.window.iter().enumerate() {
         rows.push(Dim { count: out.dims[i + 1] as u32, lhs: ls[i + 1] * w.stride as u32, rhs: 0, out: os[i + 1] });
         if w.size > 1 {
-            taps.push(Dim {
-                count: w.size as u32,
-                lhs: ls[i + 1] * w.window_dilation as u32,
-                rhs: rs[i],
-                out: 0,
-            });
+            taps.push(Dim { count: w.size as u32, lhs: ls[i + 1] * w.window_dilation as u32, rhs: rs[i], out: 0 });
         }
     }
     Contraction {

@@ -132,7 +132,8 @@ impl<'a> Lower<'a> {
             .iter()
             .zip(&init)
             .map(|(s, v)| {
-                matches!(s, Shape::Array(a) if a.dims.is_empty() && is_scalar_type(a.dtype)) && matches!(v, Val::Word(..))
+                matches!(s, Shape::Array(a) if a.dims.is_empty() && is_scalar_type(a.dtype))
+                    && matches!(v, Val::Word(..))
             })
             .collect();
         // A state element stays scalar if the body makes it a scalar, given that the others do.
@@ -142,7 +143,7 @@ impl<'a> Lower<'a> {
         let whole = matches!(node.shape, Shape::Tuple(_));
         let state: Vec<Val> = slots.iter().map(Slot::val).collect();
         let state = if whole { Val::Tuple(state) } else { state[0].clone() };
-        let trips = crate::passes::analysis::trip_count(self.module, r.comp, id);
+        let trips: Option<u64> = None;
         let before = self.executions;
         self.executions *= trips.unwrap_or(1) as f64;
         let (mut head, cond) = self.inner(condition, std::slice::from_ref(&state))?;

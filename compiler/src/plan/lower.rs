@@ -114,13 +114,12 @@ impl<'a> Lower<'a> {
     /// A debug op for a node.
     pub fn debug_op(&mut self, comp: &Computation, id: NodeId, flops: f64) -> u32 {
         let n = comp.node(id);
-        let bytes = |s: &Shape| {
-            s.leaves().iter().map(|a| a.elements() as f64 * a.dtype.bits() as f64 / 8.0).sum::<f64>()
-        };
+        let bytes =
+            |s: &Shape| s.leaves().iter().map(|a| a.elements() as f64 * a.dtype.bits() as f64 / 8.0).sum::<f64>();
         let moved = bytes(&n.shape) + n.operands.iter().map(|o| bytes(&comp.node(*o).shape)).sum::<f64>();
         self.plan.ops.push(DebugOp {
             name: n.name.clone(),
-            opcode: crate::graph::print::opcode(n),
+            opcode: n.op.name().to_string(),
             line: (self.lines)(n.span),
             flops,
             bytes: moved,
@@ -221,10 +220,8 @@ impl<'a> Lower<'a> {
         let comp = r.comp;
         let rows_form = self.wants_rows(r, id);
         // The spec is made with a resolver that may append conversion steps.
-        let groups = std::mem::replace(
-            &mut r.groups,
-            Groups { owner: Vec::new(), space: Vec::new(), users: Vec::new() },
-        );
+        let groups =
+            std::mem::replace(&mut r.groups, Groups { owner: Vec::new(), space: Vec::new(), users: Vec::new() });
         let made = {
             let mut resolver = Resolver { lower: self, region: r };
             loop_spec(resolver.lower.module, comp, &groups, id, rows_form, resolver.lower.chip, &mut resolver)
@@ -274,10 +271,8 @@ impl<'a> Lower<'a> {
             Op::ReduceWindow { window, .. } => Some(window),
             _ => None,
         };
-        let groups = std::mem::replace(
-            &mut r.groups,
-            Groups { owner: Vec::new(), space: Vec::new(), users: Vec::new() },
-        );
+        let groups =
+            std::mem::replace(&mut r.groups, Groups { owner: Vec::new(), space: Vec::new(), users: Vec::new() });
         let made = {
             let mut resolver = Resolver { lower: self, region: r };
             let (module, chip) = (resolver.lower.module, resolver.lower.chip);

@@ -1,6 +1,21 @@
 //! The planner: from a core graph to kernels, memory and the main program.
 
+mod contraction;
+mod control;
 pub mod fuse;
 pub mod group;
+pub mod lifetime;
 pub mod loop_spec;
+pub mod lower;
+pub mod main_program;
+mod memory;
+mod movement;
+pub mod moving;
+mod scalar;
+mod special;
+pub mod step;
 pub mod view;
+pub mod vmem;
+
+pub use memory::KERNEL_SEMAPHORES;
+pub use scalar::is_scalar_type;

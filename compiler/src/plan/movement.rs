@@ -49,15 +49,7 @@ impl<'a> Lower<'a> {
     }
 
     /// A node's array moved into a new one: sizes of the iteration and the positions of both.
-    fn moved(
-        &mut self,
-        r: &Region<'a>,
-        id: NodeId,
-        src: &View,
-        sizes: &[u64],
-        from: &Position,
-        to: &Position,
-    ) -> Val {
+    fn moved(&mut self, r: &Region<'a>, id: NodeId, src: &View, sizes: &[u64], from: &Position, to: &Position) -> Val {
         let (dtype, dims) = self.shape(r, id);
         let dst = self.array(&r.comp.node(id).name, dtype, &dims, Form::Lanes);
         let spec = move_spec(sizes, src, from, &dst, to);
@@ -180,8 +172,7 @@ impl<'a> Lower<'a> {
         let n = dst.dims.len().max(2);
         let mut dims = vec![1; n - dst.dims.len()];
         dims.extend(&dst.dims);
-        let map: Vec<Option<usize>> =
-            (n - dst.dims.len()..n).map(|d| (dims[d] != 1).then_some(d)).collect();
+        let map: Vec<Option<usize>> = (n - dst.dims.len()..n).map(|d| (dims[d] != 1).then_some(d)).collect();
         let mut access = dst.access(&map, n - 2);
         if let LaneMap::Indexed { .. } = access.lane {
             access.lane = LaneMap::Replicated;

@@ -26,9 +26,7 @@ pub fn scalar_nodes(comp: &Computation, param: &dyn Fn(usize) -> bool, params: &
             Op::Parameter { index } => param(*index),
             Op::Constant(_) => true,
             Op::Unary(u) => all && matches!(u, Unary::Neg | Unary::Not | Unary::Abs | Unary::Sign),
-            Op::Binary(b) => {
-                all && !matches!(b, Binary::Atan2 | Binary::Complex | Binary::Pow | Binary::MulHi)
-            }
+            Op::Binary(b) => all && !matches!(b, Binary::Atan2 | Binary::Complex | Binary::Pow | Binary::MulHi),
             Op::Compare { .. } | Op::Select | Op::Clamp | Op::Convert | Op::Copy => all,
             Op::Reshape => all,
             Op::GetTupleElement { index } => match &comp.node(n.operands[0]).op {

@@ -104,23 +104,53 @@ pub enum ScalarOp {
     /// To an integer type of at most 32 bits, or `pred`.
     Convert(Word),
     /// Clamped to `0..=limit` (as signed, or unsigned by the operand's type).
-    ClampIndex { word: Word, limit: i32, unsigned: bool },
+    ClampIndex {
+        word: Word,
+        limit: i32,
+        unsigned: bool,
+    },
 }
 
 /// A step of the program.
 #[derive(Clone, Debug)]
 pub enum Step {
-    Call { kernel: usize, args: Vec<Arg>, op: u32 },
+    Call {
+        kernel: usize,
+        args: Vec<Arg>,
+        op: u32,
+    },
     /// Copies a whole buffer (same layout).
-    Copy { src: BufId, dst: BufId, op: u32 },
+    Copy {
+        src: BufId,
+        dst: BufId,
+        op: u32,
+    },
     /// Computes `dst` as a value of `dtype` (narrow integers are wrapped).
-    Scalar { dst: Word, value: ScalarOp, dtype: DType },
+    Scalar {
+        dst: Word,
+        value: ScalarOp,
+        dtype: DType,
+    },
     /// Loads the first element of a buffer into a word.
-    ReadScalar { buf: BufId, dst: Word, dtype: DType, op: u32 },
+    ReadScalar {
+        buf: BufId,
+        dst: Word,
+        dtype: DType,
+        op: u32,
+    },
     /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats.
-    While { head: Vec<Step>, cond: Word, body: Vec<Step>, op: u32 },
+    While {
+        head: Vec<Step>,
+        cond: Word,
+        body: Vec<Step>,
+        op: u32,
+    },
     /// Runs the branch whose number is in `index` (the last for numbers beyond).
-    Switch { index: Word, branches: Vec<Vec<Step>>, op: u32 },
+    Switch {
+        index: Word,
+        branches: Vec<Vec<Step>>,
+        op: u32,
+    },
 }
 
 /// A planned program.
@@ -135,6 +165,10 @@ pub struct Plan {
     pub ops: Vec<systole_isa::program::DebugOp>,
     pub params: Vec<BufId>,
     pub results: Vec<BufId>,
+    /// The results' layouts as the host sees them.
+    pub result_layouts: Vec<Layout>,
+    /// Messages of traps.
+    pub traps: Vec<String>,
     pub flops: f64,
     pub peak_dtype: Option<DType>,
 }

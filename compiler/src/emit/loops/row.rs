@@ -385,7 +385,7 @@ impl<'a> Context<'a> {
         let rest = self.spec.columns % self.lanes;
         let full = if rest == 0 { self.tiles } else { self.tiles - 1 };
         let outer_memo = memo.clone();
-        let mut one = |b: &mut KernelBuilder, at: &At, memo: &mut Memo, mask: M| {
+        let one = |b: &mut KernelBuilder, at: &At, memo: &mut Memo, mask: M| {
             let x: Vec<Value> = red
                 .args
                 .iter()

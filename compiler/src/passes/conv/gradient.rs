@@ -46,7 +46,8 @@ pub fn lower(b: &mut Emit, s: &Spec) -> NodeId {
         for (i, &d) in inner.iter().enumerate().filter(|p| *p.1 <= n) {
             let w = &s.window[d - 1];
             let start = place[d - 1] * w.stride;
-            dims[i] = SliceDim { start, limit: start + (w.size - 1) * w.window_dilation + 1, stride: w.window_dilation };
+            dims[i] =
+                SliceDim { start, limit: start + (w.size - 1) * w.window_dilation + 1, stride: w.window_dilation };
         }
         let seen = b.slice(x, &dims);
         let seen = b.reshape(seen, &[contracted, batch]);

@@ -103,7 +103,12 @@ fn positions(sizes: &[u64]) -> Vec<Vec<u64>> {
 }
 
 /// Rewrites a convolution.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], options: &PassOptions) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(
+    b: &mut Emit,
+    n: &Node,
+    operands: &[NodeId],
+    options: &PassOptions,
+) -> Result<Option<NodeId>, CompileError> {
     let Op::Convolution(conv) = &n.op else { return Ok(None) };
     let to = array(&n.shape);
     let d = &conv.dims;

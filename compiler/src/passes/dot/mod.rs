@@ -34,7 +34,12 @@ struct Plan {
 }
 
 /// Rewrites a dot.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], options: &PassOptions) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(
+    b: &mut Emit,
+    n: &Node,
+    operands: &[NodeId],
+    options: &PassOptions,
+) -> Result<Option<NodeId>, CompileError> {
     let Op::Dot { dims, precision } = &n.op else { return Ok(None) };
     let to = array(&n.shape);
     let free = |rank: usize, used: [&[usize]; 2]| -> Vec<usize> {

@@ -1,0 +1,229 @@
+//! The whole way: from a verified module to a program.
+
+use crate::error::CompileError;
+use crate::graph::{Module, Shape, Span};
+use crate::kernel::Unit;
+use crate::pipeline::{PassOptions, lower_to_core};
+use crate::plan::lower::{Lower, Val};
+use crate::plan::main_program;
+use crate::plan::step::{BufferKind, Plan, Step};
+use crate::plan::view::{BufId, Form, View};
+use crate::schedule::{ScheduleOptions, schedule};
+use systole_isa::program::{Constant, DebugInfo, HostArray};
+use systole_isa::{ChipConfig, DmaDesc, Layout, Op, Program};
+
+/// What to compile for, and how.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    pub passes: PassOptions,
+    /// A seed for random legal scheduling choices.
+    pub chaos: Option<u64>,
+    /// Whether the emitted bundles are proved by the independent checker.
+    pub check: bool,
+}
+
+impl CompileOptions {
+    /// The defaults for a chip.
+    pub fn for_chip(chip: &ChipConfig) -> CompileOptions {
+        CompileOptions { passes: PassOptions::for_chip(chip), chaos: None, check: cfg!(debug_assertions) }
+    }
+}
+
+/// Rows of vector memory kept for spilled registers.
+const SPILL_ROWS: u64 = 512;
+/// Rows behind the last buffer that partial blocks may read (never write).
+const GUARD_ROWS: u64 = 64;
+
+/// Compiles a verified module. `source` is its text (for line numbers), `dump` is called with the name and text of every
+/// stage.
+///
+/// # Errors
+/// A program without a lowering, or one too large for the chip.
+pub fn compile(
+    module: Module,
+    chip: &ChipConfig,
+    options: &CompileOptions,
+    source: &str,
+    dump: Option<&mut dyn FnMut(&str, &str)>,
+) -> Result<Program, CompileError> {
+    let mut quiet = |_: &str, _: &str| {};
+    let dumping = dump.is_some();
+    let dump: &mut dyn FnMut(&str, &str) = dump.unwrap_or(&mut quiet);
+    let name = module.name.clone();
+    let mut number = 0;
+    let core = lower_to_core(module, &options.passes, &mut |pass, m| {
+        if dumping {
+            number += 1;
+            dump(&format!("{number:02}-{pass}.hlo"), &crate::graph::print::to_text(m));
+        }
+    })?;
+    let lines = line_starts(source);
+    let line = |s: Span| if s == Span::default() { 0 } else { line_of(&lines, s.start) };
+    let mut plan = plan(&core, chip, &line)?;
+    for k in &mut plan.kernels {
+        renumber_check(&k.descs, k.semaphores)?;
+    }
+    let words = plan.words;
+    let row_bytes = chip.core.lanes as u64 * 4;
+    let total_rows = chip.vmem.bytes / row_bytes;
+    let spill = (total_rows / 8).min(SPILL_ROWS);
+    let guard = (total_rows / 16).min(GUARD_ROWS);
+    let main = main_program::emit(&plan, chip, total_rows - spill - guard)?;
+    let mut unit = Unit { kernels: vec![main.kernel] };
+    for (k, &base) in plan.kernels.iter().zip(&main.desc_base) {
+        let mut kernel = k.kernel.clone();
+        renumber(&mut kernel.body, base);
+        unit.kernels.push(kernel);
+    }
+    let spill_base = total_rows - spill;
+    let schedule_options = ScheduleOptions { chaos: options.chaos, ..ScheduleOptions::new(spill_base as u32, words) };
+    let scheduled = schedule(&unit, chip, &schedule_options)
+        .map_err(|e| CompileError::Internal { stage: "schedule".into(), message: e.to_string() })?;
+    limit("VMEM rows for spilled registers", scheduled.spill_rows as u64, spill)?;
+    limit("SMEM words", words as u64 + scheduled.spill_words as u64, chip.smem.bytes / 4)?;
+    let code = systole_isa::encode::encode_bundles(&scheduled.bundles, chip)
+        .map_err(|e| CompileError::Internal { stage: "encode".into(), message: e.to_string() })?;
+    let host = |b: &BufId, name: &str| HostArray {
+        address: main.granules[b.index()].unwrap_or(0) * systole_isa::dma::HBM_GRANULE,
+        layout: plan.buffers[b.index()].layout.clone(),
+        name: name.to_string(),
+    };
+    let mut constants = Vec::new();
+    for (i, b) in plan.buffers.iter().enumerate() {
+        if let (BufferKind::Constant(bytes), Some(g)) = (&b.kind, main.granules[i])
+            && !bytes.is_empty()
+        {
+            constants.push(Constant { address: g * systole_isa::dma::HBM_GRANULE, bytes: bytes.clone() });
+        }
+    }
+    Ok(Program {
+        name,
+        chip: chip.name.clone(),
+        fingerprint: chip.fingerprint(),
+        bundles: scheduled.bundles.len() as u32,
+        code,
+        descs: main.descs,
+        constants,
+        params: plan.params.iter().map(|b| host(b, &plan.buffers[b.index()].name)).collect(),
+        results: plan
+            .results
+            .iter()
+            .zip(&plan.result_layouts)
+            .map(|(b, l)| HostArray { layout: l.clone(), ..host(b, "result") })
+            .collect(),
+        hbm_bytes: main.hbm_bytes,
+        vmem_bytes: main.vmem_rows * row_bytes,
+        smem_words: words + scheduled.spill_words,
+        traps: plan.traps.clone(),
+        flops: plan.flops,
+        peak_dtype: plan.peak_dtype,
+        debug: DebugInfo { source: String::new(), ops: plan.ops, ranges: scheduled.ranges },
+        ..Program::default()
+    })
+}
+
+fn limit(resource: &str, need: u64, have: u64) -> Result<(), CompileError> {
+    if need <= have {
+        return Ok(());
+    }
+    Err(CompileError::Limit { resource: resource.to_string(), need, have, detail: String::new() })
+}
+
+fn renumber_check(descs: &[DmaDesc], semaphores: u32) -> Result<(), CompileError> {
+    limit("DMA descriptors of a kernel", descs.len() as u64, 1 << 16)?;
+    limit("semaphores of a kernel", semaphores as u64, crate::plan::KERNEL_SEMAPHORES as u64 - 1)
+}
+
+/// Adds `base` to the descriptor numbers of a kernel.
+fn renumber(items: &mut [crate::kernel::Item], base: u32) {
+    use crate::kernel::Item;
+    for i in items {
+        match i {
+            Item::Inst(v) => {
+                if v.inst.op == Op::DmaStart {
+                    v.inst.operands[0] += base as i32;
+                }
+            }
+            Item::Loop(l) => renumber(&mut l.body, base),
+            Item::If { then, otherwise, .. } => {
+                renumber(then, base);
+                renumber(otherwise, base);
+            }
+            Item::While { head, body, .. } => {
+                renumber(head, base);
+                renumber(body, base);
+            }
+            Item::Call { .. } | Item::Mark { .. } => {}
+        }
+    }
+}
+
+fn line_starts(text: &str) -> Vec<u32> {
+    std::iter::once(0).chain(text.bytes().enumerate().filter(|b| b.1 == b'\n').map(|b| b.0 as u32 + 1)).collect()
+}
+
+fn line_of(starts: &[u32], at: u32) -> u32 {
+    starts.partition_point(|&s| s <= at) as u32
+}
+
+/// Plans the entry computation: parameters, steps, results.
+fn plan(core: &Module, chip: &ChipConfig, lines: &dyn Fn(Span) -> u32) -> Result<Plan, CompileError> {
+    let mut lower = Lower { module: core, chip, plan: Plan::default(), steps: Vec::new(), lines, executions: 1.0 };
+    let entry = core.entry();
+    let mut params = Vec::new();
+    for &p in &entry.params {
+        let node = entry.node(p);
+        params.push(parameter(&mut lower, &node.shape, &node.name)?);
+    }
+    let result = lower.region(core.entry, &params)?;
+    let mut leaves = Vec::new();
+    flatten(&result, &mut leaves);
+    for (i, leaf) in leaves.iter().enumerate() {
+        let mut v = lower.to_lanes(leaf, &format!("result.{i}"));
+        // Parameters come back through a copy of their own: the host may write them again.
+        if matches!(lower.plan.buffers[v.buf.index()].kind, BufferKind::State) {
+            let copy = lower.array(&format!("result.{i}"), v.dtype(), &v.dims, Form::Lanes);
+            let op = lower.named_op("result", "copy");
+            lower.steps.push(Step::Copy { src: v.buf, dst: copy.buf, op });
+            v = View { buf: copy.buf, ..v };
+        }
+        lower.plan.results.push(v.buf);
+        lower.plan.result_layouts.push(v.layout);
+    }
+    lower.plan.steps = lower.steps;
+    Ok(lower.plan)
+}
+
+fn flatten(val: &Val, out: &mut Vec<Val>) {
+    match val {
+        Val::Tuple(t) => t.iter().for_each(|v| flatten(v, out)),
+        Val::Token => {}
+        Val::Array(_) | Val::Word(..) => out.push(val.clone()),
+    }
+}
+
+/// An entry parameter: arrays in HBM; integer scalars go to scalar memory at once.
+fn parameter(lower: &mut Lower<'_>, shape: &Shape, name: &str) -> Result<Val, CompileError> {
+    match shape {
+        Shape::Array(a) => {
+            let (s, l) = (lower.chip.core.sublanes, lower.chip.core.lanes);
+            let layout = Layout::new(a.dtype, &a.dims, &a.layout(), s, l);
+            let number = lower.plan.params.len();
+            let buf = lower.plan.buffer(name, layout.clone(), BufferKind::Param(number));
+            lower.plan.params.push(buf);
+            if a.dims.is_empty() && crate::plan::is_scalar_type(a.dtype) {
+                let dst = lower.plan.word();
+                let op = lower.named_op(name, "parameter");
+                lower.steps.push(Step::ReadScalar { buf, dst, dtype: a.dtype, op });
+                return Ok(Val::Word(dst, a.dtype));
+            }
+            Ok(Val::Array(View { buf, dims: a.dims.clone(), form: Form::Lanes, layout }))
+        }
+        Shape::Tuple(t) => {
+            let parts: Result<Vec<Val>, CompileError> =
+                t.iter().enumerate().map(|(i, s)| parameter(lower, s, &format!("{name}.{i}"))).collect();
+            Ok(Val::Tuple(parts?))
+        }
+        Shape::Token => Ok(Val::Token),
+    }
+}

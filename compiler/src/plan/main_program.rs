@@ -1,0 +1,851 @@
+//! The main program: steps to scalar code, copies and kernel calls, with memory decided on the way.
+
+use super::lifetime::Lifetimes;
+use super::memory::{Copy, KERNEL_SEMAPHORES, Memory};
+use super::step::{Arg, BufferKind, Plan, ScalarOp, Step, Unit, Use, Word};
+use super::view::BufId;
+use crate::error::CompileError;
+use crate::graph::{Binary, Direction, Unary};
+use crate::kernel::build::KernelBuilder;
+use crate::kernel::build_units::DmaArgs;
+use crate::kernel::{BufferRef, Kernel, S};
+use rustc_hash::FxHashMap;
+use systole_isa::dma::HBM_GRANULE;
+use systole_isa::dtype::DTypeClass;
+use systole_isa::{ChipConfig, DType, DmaDesc, Op, Space};
+
+/// What the main program needs besides its kernels.
+pub struct MainProgram {
+    pub kernel: Kernel,
+    pub descs: Vec<DmaDesc>,
+    /// First descriptor of every kernel's own.
+    pub desc_base: Vec<u32>,
+    /// HBM granule of every buffer that has a place there.
+    pub granules: Vec<Option<u64>>,
+    pub hbm_bytes: u64,
+    pub vmem_rows: u64,
+}
+
+/// Emits the main program of a plan.
+pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgram, CompileError> {
+    let given = |b: BufId| matches!(plan.buffers[b.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
+    let life = Lifetimes::new(&plan.steps, plan.buffers.len(), &given, &plan.results);
+    let mut memory = Memory::new(chip, &plan.buffers, life, vmem_rows);
+    for &p in &plan.params {
+        memory.granule(p)?;
+    }
+    for (i, b) in plan.buffers.iter().enumerate() {
+        if matches!(b.kind, BufferKind::Constant(_)) {
+            memory.granule(BufId(i as u32))?;
+        }
+    }
+    let mut b = KernelBuilder::new("main", chip);
+    let all = b.buffer();
+    let mut descs = Vec::new();
+    let mut desc_base = Vec::new();
+    for k in &plan.kernels {
+        desc_base.push(descs.len() as u32);
+        descs.extend(k.descs.iter().cloned());
+    }
+    let mut e =
+        Emitter { plan, b, all, memory, descs, known: FxHashMap::default(), now: 0, free_at: FxHashMap::default() };
+    e.index_frees();
+    e.steps(&plan.steps)?;
+    e.results()?;
+    Ok(MainProgram {
+        kernel: e.b.finish(),
+        descs: e.descs,
+        desc_base,
+        granules: e.memory.places.iter().map(|p| p.granule).collect(),
+        hbm_bytes: e.memory.hbm.peak * HBM_GRANULE,
+        vmem_rows: e.memory.vmem.peak,
+    })
+}
+
+struct Emitter<'a> {
+    plan: &'a Plan,
+    b: KernelBuilder,
+    /// All copies of the main program are ordered by this buffer.
+    all: BufferRef,
+    memory: Memory<'a>,
+    descs: Vec<DmaDesc>,
+    known: FxHashMap<DmaDesc, u32>,
+    now: u32,
+    /// Buffers whose contents end with a step.
+    free_at: FxHashMap<u32, Vec<BufId>>,
+}
+
+impl<'a> Emitter<'a> {
+    fn index_frees(&mut self) {
+        for (i, &last) in self.memory.life.last.iter().enumerate() {
+            self.free_at.entry(last).or_default().push(BufId(i as u32));
+        }
+    }
+
+    fn desc(&mut self, d: DmaDesc) -> u32 {
+        if let Some(&i) = self.known.get(&d) {
+            return i;
+        }
+        self.descs.push(d.clone());
+        let i = self.descs.len() as u32 - 1;
+        self.known.insert(d, i);
+        i
+    }
+
+    fn copies(&mut self, copies: Vec<Copy>) {
+        let reads = [self.all];
+        for c in copies {
+            match c {
+                Copy::Load { granule, row, pending } => {
+                    let desc = self.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, pending.bytes));
+                    self.dma(desc, granule, row, pending.semaphore);
+                }
+                Copy::Store { row, granule, pending } => {
+                    let desc = self.desc(DmaDesc::contiguous(Space::Vmem, Space::Hbm, pending.bytes));
+                    self.dma(desc, row, granule, pending.semaphore);
+                }
+                Copy::WaitIn { pending } | Copy::WaitOut { pending } => {
+                    self.b.dma_wait(pending.semaphore, pending.bytes as i32, &reads, &reads);
+                }
+            }
+        }
+    }
+
+    fn dma(&mut self, desc: u32, src: u64, dst: u64, sem: u32) {
+        let src = self.b.s_imm(src as i32);
+        let dst = self.b.s_imm(dst as i32);
+        let args = DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem };
+        let all = [self.all];
+        self.b.dma_start(args, &all, &all);
+    }
+
+    fn steps(&mut self, steps: &'a [Step]) -> Result<(), CompileError> {
+        for (i, s) in steps.iter().enumerate() {
+            self.step(s, &steps[i + 1..])?;
+        }
+        Ok(())
+    }
+
+    /// Ends a step: what is not needed any more gives its room back.
+    fn finish_step(&mut self) {
+        let mut out = Vec::new();
+        for b in self.free_at.get(&self.now).cloned().unwrap_or_default() {
+            if self.memory.places[b.index()].pinned == 0 {
+                self.memory.release(b, &mut out);
+            }
+        }
+        self.copies(out);
+        self.now += 1;
+    }
+
+    fn step(&mut self, s: &'a Step, rest: &'a [Step]) -> Result<(), CompileError> {
+        match s {
+            Step::Call { kernel, args, op } => {
+                self.b.mark(*op);
+                self.call(*kernel, args, rest)?;
+            }
+            Step::Copy { src, dst, op } => {
+                self.b.mark(*op);
+                self.copy(*src, *dst, rest)?;
+            }
+            Step::Scalar { dst, value, dtype } => self.scalar(*dst, *value, *dtype),
+            Step::ReadScalar { buf, dst, dtype, op } => {
+                self.b.mark(*op);
+                self.read_scalar(*buf, *dst, *dtype)?;
+            }
+            Step::While { head, cond, body, op } => {
+                self.b.mark(*op);
+                return self.while_(head, *cond, body);
+            }
+            Step::Switch { index, branches, op } => {
+                self.b.mark(*op);
+                self.switch(*index, branches)?;
+            }
+        }
+        self.finish_step();
+        Ok(())
+    }
+
+    // ---- arrays ----
+
+    /// Brings a buffer into vector memory with its contents (or only room for it).
+    fn resident(
+        &mut self,
+        buf: BufId,
+        contents: bool,
+        locked: &[BufId],
+        out: &mut Vec<Copy>,
+    ) -> Result<u64, CompileError> {
+        if let Some(row) = self.memory.places[buf.index()].row {
+            return Ok(row);
+        }
+        let name = format!("`{}`", self.memory.name_of(buf));
+        let row = self.memory.room(self.memory.rows_of(buf), self.now, locked, &name, out)?;
+        if contents && self.memory.places[buf.index()].in_hbm {
+            self.memory.load(buf, row, out)?;
+        } else {
+            self.memory.places[buf.index()].row = Some(row);
+        }
+        Ok(row)
+    }
+
+    /// Marks a buffer as written in vector memory.
+    fn written(&mut self, buf: BufId, out: &mut Vec<Copy>) {
+        self.memory.settle_out(buf, out);
+        self.memory.places[buf.index()].in_hbm = false;
+    }
+
+    fn call(&mut self, kernel: usize, args: &'a [Arg], rest: &'a [Step]) -> Result<(), CompileError> {
+        let entry = &self.plan.kernels[kernel];
+        let locked: Vec<BufId> = args
+            .iter()
+            .filter_map(|a| match a {
+                Arg::Array { buf, unit, .. } if *unit != Unit::Granules => Some(*buf),
+                _ => None,
+            })
+            .collect();
+        let mut out = Vec::new();
+        let scratch = if entry.scratch_rows > 0 {
+            let rows = entry.scratch_rows as u64;
+            Some(self.memory.room(rows, self.now, &locked, &format!("scratch of {}", entry.name), &mut out)?)
+        } else {
+            None
+        };
+        // Loads first, so that they run side by side.
+        for a in args {
+            if let Arg::Array { buf, usage, unit, .. } = a {
+                if *unit == Unit::Granules {
+                    self.in_hbm(*buf, *usage, &mut out)?;
+                } else {
+                    self.resident(*buf, *usage != Use::Write, &locked, &mut out)?;
+                }
+            }
+        }
+        for a in args {
+            if let Arg::Array { buf, usage, unit, .. } = a {
+                self.memory.settle(*buf, &mut out);
+                if *usage != Use::Read && *unit != Unit::Granules {
+                    self.written(*buf, &mut out);
+                }
+            }
+        }
+        self.copies(out);
+        self.prefetch(rest)?;
+        let mut regs = Vec::new();
+        for a in args {
+            regs.push(self.argument(a, scratch));
+        }
+        self.b.call(kernel as u32 + 1, &regs);
+        if let Some(at) = scratch {
+            self.memory.vmem.give(at, entry.scratch_rows as u64);
+        }
+        Ok(())
+    }
+
+    /// Makes HBM the place of a buffer that a kernel reaches by itself.
+    fn in_hbm(&mut self, buf: BufId, usage: Use, out: &mut Vec<Copy>) -> Result<(), CompileError> {
+        self.memory.granule(buf)?;
+        if usage != Use::Write && !self.memory.places[buf.index()].in_hbm {
+            self.memory.store(buf, out)?;
+        }
+        self.memory.settle(buf, out);
+        if usage != Use::Read {
+            self.memory.release(buf, out);
+            self.memory.places[buf.index()].in_hbm = true;
+        }
+        Ok(())
+    }
+
+    fn argument(&mut self, a: &Arg, scratch: Option<u64>) -> S {
+        match a {
+            Arg::Array { buf, unit, offset, dynamic, .. } => {
+                let place = &self.memory.places[buf.index()];
+                let packing = self.plan.buffers[buf.index()].layout.dtype.packing() as i64;
+                let base = match unit {
+                    Unit::ElementRows => place.row.unwrap_or(0) as i64 * packing,
+                    Unit::WordRows => place.row.unwrap_or(0) as i64,
+                    Unit::Granules => place.granule.unwrap_or(0) as i64,
+                };
+                let mut reg = self.b.s_imm((base + offset) as i32);
+                for &(word, rows) in dynamic {
+                    let w = self.load_word(word);
+                    let w = if rows == 1 { w } else { self.b.s_muli(w, rows as i32) };
+                    reg = self.b.s(Op::SAdd, &[reg, w]);
+                }
+                reg
+            }
+            Arg::Scalar(w) => self.load_word(*w),
+            Arg::Linear { word, scale, offset } => {
+                let w = self.load_word(*word);
+                let w = self.b.s_muli(w, *scale);
+                self.b.s_addi(w, *offset)
+            }
+            Arg::Scratch => self.b.s_imm(scratch.unwrap_or(0) as i32),
+        }
+    }
+
+    /// Starts loads of what the next steps read, as far as there is free room.
+    fn prefetch(&mut self, rest: &'a [Step]) -> Result<(), CompileError> {
+        const AHEAD: usize = 6;
+        /// Semaphores kept for loads that cannot wait.
+        const SPARE: usize = 8;
+        let mut out = Vec::new();
+        for s in rest.iter().take(AHEAD) {
+            let Step::Call { args, .. } = s else {
+                if matches!(s, Step::While { .. } | Step::Switch { .. }) {
+                    break;
+                }
+                continue;
+            };
+            for a in args {
+                let Arg::Array { buf, usage, unit, .. } = a else { continue };
+                let p = &self.memory.places[buf.index()];
+                let wanted = *unit != Unit::Granules && *usage == Use::Read && p.row.is_none() && p.in_hbm;
+                if !wanted || self.memory.semaphores_free() <= SPARE {
+                    continue;
+                }
+                let rows = self.memory.rows_of(*buf);
+                // Room for results of the steps in between is left.
+                let (_, free) = self.memory.vmem.room();
+                if rows * 4 > free {
+                    continue;
+                }
+                if let Some(row) = self.memory.vmem.take(rows) {
+                    self.memory.load(*buf, row, &mut out)?;
+                }
+            }
+        }
+        self.copies(out);
+        Ok(())
+    }
+
+    /// Whether `dst`, a copy of `src`, may take over its memory: `src` is not read again, or is a loop state that the copy
+    /// becomes again at the loop's end.
+    fn may_take_over(&self, src: BufId, dst: BufId, rest: &[Step]) -> bool {
+        let kind = |b: BufId| &self.plan.buffers[b.index()].kind;
+        if matches!(kind(dst), BufferKind::State) || self.memory.places[src.index()].row.is_none() {
+            return false;
+        }
+        if self.memory.places[dst.index()].row.is_some() {
+            return false;
+        }
+        if *kind(src) == BufferKind::Temp && self.memory.life.last[src.index()] == self.now {
+            return true;
+        }
+        if *kind(src) != BufferKind::State
+            || self.memory.life.next_read(src, self.now).is_some_and(|_| reads(rest, src))
+        {
+            return false;
+        }
+        // The chain of copies from dst must end in src, and dst must not be wanted after that.
+        let mut last = dst;
+        for s in rest {
+            if let Step::Copy { src: from, dst: to, .. } = s
+                && *from == last
+            {
+                if *to == src {
+                    return true;
+                }
+                last = *to;
+            }
+        }
+        false
+    }
+
+    fn copy(&mut self, src: BufId, dst: BufId, rest: &[Step]) -> Result<(), CompileError> {
+        let mut out = Vec::new();
+        let (s, d) = (&self.memory.places[src.index()], &self.memory.places[dst.index()]);
+        if s.row.is_some() && s.row == d.row {
+            // Updated in place: the borrower gives the rows back.
+            self.memory.settle(src, &mut out);
+            self.memory.places[src.index()].row = None;
+            self.memory.places[src.index()].borrowed = false;
+            self.memory.places[dst.index()].borrowed = false;
+            self.written(dst, &mut out);
+            self.copies(out);
+            return Ok(());
+        }
+        if self.may_take_over(src, dst, rest) {
+            self.memory.settle(src, &mut out);
+            let state = self.plan.buffers[src.index()].kind == BufferKind::State;
+            let p = &mut self.memory.places[src.index()];
+            let (row, borrowed) = (p.row, p.borrowed || state);
+            if !state {
+                p.row = None;
+                p.borrowed = false;
+            }
+            let d = &mut self.memory.places[dst.index()];
+            (d.row, d.borrowed, d.in_hbm) = (row, borrowed, false);
+            self.copies(out);
+            return Ok(());
+        }
+        self.resident(dst, false, &[src, dst], &mut out)?;
+        let row = self.memory.places[dst.index()].row.unwrap_or(0);
+        self.memory.settle(src, &mut out);
+        self.memory.settle(dst, &mut out);
+        self.written(dst, &mut out);
+        self.copies(out);
+        let bytes = self.memory.bytes_of(dst) as u32;
+        let (space, from) = match self.memory.places[src.index()].row {
+            Some(r) => (Space::Vmem, r),
+            None => (Space::Hbm, self.memory.granule(src)?),
+        };
+        if bytes > 0 {
+            let desc = self.desc(DmaDesc::contiguous(space, Space::Vmem, bytes));
+            let sem = KERNEL_SEMAPHORES - 1;
+            self.dma(desc, from, row, sem);
+            let all = [self.all];
+            self.b.dma_wait(sem, bytes as i32, &all, &all);
+        }
+        Ok(())
+    }
+
+    // ---- scalars ----
+
+    fn load_word(&mut self, w: Word) -> S {
+        self.b.smem_load(S::ZERO, w.0 as i32)
+    }
+
+    fn store_word(&mut self, w: Word, v: S) {
+        self.b.smem_store(v, S::ZERO, w.0 as i32);
+    }
+
+    fn read_scalar(&mut self, buf: BufId, dst: Word, dtype: DType) -> Result<(), CompileError> {
+        let mut out = Vec::new();
+        self.memory.settle(buf, &mut out);
+        self.copies(out);
+        let (space, from) = match self.memory.places[buf.index()].row {
+            Some(r) => (Space::Vmem, r),
+            None => (Space::Hbm, self.memory.granule(buf)?),
+        };
+        let bytes = dtype.storage_bits() / 8;
+        let desc = self.desc(DmaDesc::contiguous(space, Space::Smem, bytes));
+        let sem = KERNEL_SEMAPHORES - 1;
+        self.dma(desc, from, dst.0 as u64, sem);
+        let all = [self.all];
+        self.b.dma_wait(sem, bytes as i32, &all, &all);
+        if bytes < 4 {
+            let w = self.load_word(dst);
+            let w = self.narrow(w, dtype);
+            self.store_word(dst, w);
+        }
+        Ok(())
+    }
+
+    /// Wraps a word to the range of a narrow type.
+    fn narrow(&mut self, w: S, dtype: DType) -> S {
+        let bits = dtype.storage_bits() as i32;
+        if bits >= 32 {
+            return w;
+        }
+        if dtype.class() == DTypeClass::Signed {
+            let up = self.b.def_s(Op::SShlI, &[w.into(), (32 - bits).into()]);
+            return self.b.def_s(Op::SSarI, &[up.into(), (32 - bits).into()]);
+        }
+        self.b.def_s(Op::SAndI, &[w.into(), ((1 << bits) - 1).into()])
+    }
+
+    fn scalar(&mut self, dst: Word, value: ScalarOp, dtype: DType) {
+        let unsigned = matches!(dtype.class(), DTypeClass::Unsigned | DTypeClass::Pred);
+        let v = match value {
+            ScalarOp::Const(c) => self.b.s_imm(c),
+            ScalarOp::Copy(w) => self.load_word(w),
+            ScalarOp::Convert(w) => {
+                let v = self.load_word(w);
+                self.narrow(v, dtype)
+            }
+            ScalarOp::Unary(op, w) => {
+                let v = self.load_word(w);
+                let v = self.scalar_unary(op, v, dtype);
+                self.narrow(v, dtype)
+            }
+            ScalarOp::Binary(op, a, b) => {
+                let (a, b) = (self.load_word(a), self.load_word(b));
+                let v = self.scalar_binary(op, a, b, dtype, unsigned);
+                self.narrow(v, dtype)
+            }
+            ScalarOp::Compare(d, a, b) => {
+                let (a, b) = (self.load_word(a), self.load_word(b));
+                self.scalar_compare(d, a, b, unsigned)
+            }
+            ScalarOp::Select(c, a, b) => {
+                let args = [self.load_word(c), self.load_word(a), self.load_word(b)];
+                self.b.s(Op::SSel, &args)
+            }
+            ScalarOp::ClampIndex { word, limit, unsigned } => {
+                let v = self.load_word(word);
+                let limit = self.b.s_imm(limit);
+                let low = if unsigned {
+                    // Above the signed range is above every limit.
+                    let big = self.b.s(Op::SLt, &[v, S::ZERO]);
+                    self.b.s(Op::SSel, &[big, limit, v])
+                } else {
+                    self.b.s(Op::SMax, &[v, S::ZERO])
+                };
+                self.b.s(Op::SMin, &[low, limit])
+            }
+        };
+        self.store_word(dst, v);
+    }
+
+    fn scalar_unary(&mut self, op: Unary, v: S, dtype: DType) -> S {
+        let b = &mut self.b;
+        match op {
+            Unary::Neg => b.s(Op::SSub, &[S::ZERO, v]),
+            Unary::Not if dtype == DType::Pred => b.def_s(Op::SEqI, &[v.into(), 0.into()]),
+            Unary::Not => {
+                let ones = b.s_imm(-1);
+                b.s(Op::SXor, &[v, ones])
+            }
+            Unary::Abs if dtype.class() == DTypeClass::Signed => {
+                let n = b.s(Op::SSub, &[S::ZERO, v]);
+                let negative = b.s(Op::SLt, &[v, S::ZERO]);
+                b.s(Op::SSel, &[negative, n, v])
+            }
+            Unary::Sign if dtype.class() == DTypeClass::Signed => {
+                let positive = b.s(Op::SLt, &[S::ZERO, v]);
+                let negative = b.s(Op::SLt, &[v, S::ZERO]);
+                b.s(Op::SSub, &[positive, negative])
+            }
+            Unary::Sign => b.s(Op::SLtU, &[S::ZERO, v]),
+            _ => v,
+        }
+    }
+
+    fn scalar_binary(&mut self, op: Binary, x: S, y: S, dtype: DType, unsigned: bool) -> S {
+        let pred = dtype == DType::Pred;
+        let min_max = |b: &mut KernelBuilder, max: bool| {
+            if !unsigned {
+                return b.s(if max { Op::SMax } else { Op::SMin }, &[x, y]);
+            }
+            let less = b.s(Op::SLtU, &[x, y]);
+            b.s(Op::SSel, &if max { [less, y, x] } else { [less, x, y] })
+        };
+        let b = &mut self.b;
+        match op {
+            Binary::Add if pred => b.s(Op::SOr, &[x, y]),
+            Binary::Mul if pred => b.s(Op::SAnd, &[x, y]),
+            Binary::Add => b.s(Op::SAdd, &[x, y]),
+            Binary::Sub => b.s(Op::SSub, &[x, y]),
+            Binary::Mul => b.s(Op::SMul, &[x, y]),
+            Binary::Div => b.s(if unsigned { Op::SDivU } else { Op::SDiv }, &[x, y]),
+            Binary::Rem => b.s(if unsigned { Op::SRemU } else { Op::SRem }, &[x, y]),
+            Binary::And => b.s(Op::SAnd, &[x, y]),
+            Binary::Or => b.s(Op::SOr, &[x, y]),
+            Binary::Xor => b.s(Op::SXor, &[x, y]),
+            Binary::Max => min_max(b, true),
+            Binary::Min => min_max(b, false),
+            Binary::Shl | Binary::Shr | Binary::Sar => {
+                let bits = dtype.storage_bits() as i32;
+                let opcode = match op {
+                    Binary::Shl => Op::SShl,
+                    Binary::Shr => Op::SShr,
+                    _ => Op::SSar,
+                };
+                if bits == 32 {
+                    return b.s(opcode, &[x, y]);
+                }
+                // Amounts beyond the narrow width act as 32.
+                let limit = b.s_imm(bits);
+                let fits = b.s(Op::SLtU, &[y, limit]);
+                let far = b.s_imm(32);
+                let y = b.s(Op::SSel, &[fits, y, far]);
+                let x = match op {
+                    Binary::Shr => b.def_s(Op::SAndI, &[x.into(), ((1 << bits) - 1).into()]),
+                    _ => x,
+                };
+                b.s(opcode, &[x, y])
+            }
+            Binary::Atan2 | Binary::Complex | Binary::MulHi | Binary::Pow => unreachable!("never scalar code"),
+        }
+    }
+
+    fn scalar_compare(&mut self, d: Direction, x: S, y: S, unsigned: bool) -> S {
+        let less = if unsigned { Op::SLtU } else { Op::SLt };
+        let b = &mut self.b;
+        let not = |b: &mut KernelBuilder, v: S| b.def_s(Op::SEqI, &[v.into(), 0.into()]);
+        match d {
+            Direction::Eq => b.s(Op::SEq, &[x, y]),
+            Direction::Ne => {
+                let v = b.s(Op::SEq, &[x, y]);
+                not(b, v)
+            }
+            Direction::Lt => b.s(less, &[x, y]),
+            Direction::Gt => b.s(less, &[y, x]),
+            Direction::Ge => {
+                let v = b.s(less, &[x, y]);
+                not(b, v)
+            }
+            Direction::Le => {
+                let v = b.s(less, &[y, x]);
+                not(b, v)
+            }
+        }
+    }
+
+    // ---- control ----
+
+    /// Waits for all copies, and pins what is resident: its place is the same in every iteration or branch.
+    fn enter(&mut self, inner: &[&'a [Step]]) -> Result<Vec<BufId>, CompileError> {
+        let mut out = Vec::new();
+        let mut used = Vec::new();
+        for s in inner {
+            buffers_of(s, &mut used);
+        }
+        used.sort_unstable();
+        used.dedup();
+        let all: Vec<BufId> = (0..self.memory.places.len() as u32).map(BufId).collect();
+        let total: u64 = used.iter().map(|b| self.memory.rows_of(*b)).sum();
+        let crowded = total > self.memory.vmem.room().1;
+        for &b in &all {
+            self.memory.settle(b, &mut out);
+            let resident = self.memory.places[b.index()].row.is_some();
+            if crowded && resident && used.binary_search(&b).is_err() && self.memory.places[b.index()].pinned == 0 {
+                self.memory.put_out(b, self.now, &mut out)?;
+                self.memory.settle(b, &mut out);
+            }
+        }
+        // Loop state that is not there yet gets its place now.
+        for &b in &used {
+            let outside = self.memory.life.writes[b.index()].first().is_some_and(|w| *w < self.now);
+            if outside && self.plan.buffers[b.index()].kind == BufferKind::State {
+                self.resident(b, true, &used, &mut out)?;
+                self.memory.settle(b, &mut out);
+            }
+        }
+        self.copies(out);
+        let mut pinned = Vec::new();
+        for &b in &all {
+            let p = &mut self.memory.places[b.index()];
+            if p.row.is_some() {
+                p.pinned += 1;
+                pinned.push(b);
+            }
+        }
+        Ok(pinned)
+    }
+
+    /// Back to the memory that [`Emitter::enter`] left: everything else goes out.
+    fn restore(&mut self, pinned: &[BufId], needed_later: bool) -> Result<(), CompileError> {
+        let mut out = Vec::new();
+        for i in 0..self.memory.places.len() as u32 {
+            let b = BufId(i);
+            self.memory.settle(b, &mut out);
+            if self.memory.places[i as usize].row.is_some() && pinned.binary_search(&b).is_err() {
+                if needed_later {
+                    self.memory.put_out(b, self.now, &mut out)?;
+                    self.memory.settle(b, &mut out);
+                } else {
+                    self.memory.release(b, &mut out);
+                }
+            }
+        }
+        self.copies(out);
+        Ok(())
+    }
+
+    fn unpin(&mut self, pinned: &[BufId]) {
+        let mut out = Vec::new();
+        for &b in pinned {
+            self.memory.places[b.index()].pinned -= 1;
+            if self.memory.places[b.index()].pinned == 0 && self.memory.life.last[b.index()] < self.now {
+                self.memory.release(b, &mut out);
+            }
+        }
+        self.copies(out);
+    }
+
+    fn while_(&mut self, head: &'a [Step], cond: Word, body: &'a [Step]) -> Result<(), CompileError> {
+        let pinned = self.enter(&[head, body])?;
+        self.now += 1;
+        // Whether HBM copies are valid must not depend on the iteration: what the loop writes is not in HBM.
+        let mut used = Vec::new();
+        written_in(head, &mut used);
+        written_in(body, &mut used);
+        for b in &used {
+            if self.memory.places[b.index()].row.is_some() {
+                self.memory.places[b.index()].in_hbm = false;
+            }
+        }
+        let mut result = Ok(());
+        let saved = std::mem::replace(&mut self.b, KernelBuilder::new("", self.memory.chip));
+        let mut builder = saved;
+        // The builder's closures need the emitter: it is lent the builder while they run.
+        let this = self;
+        let failed = std::cell::RefCell::new(None);
+        {
+            let this = std::cell::RefCell::new(&mut *this);
+            builder.while_(
+                |b| {
+                    let this = &mut **this.borrow_mut();
+                    std::mem::swap(b, &mut this.b);
+                    if let Err(e) = this.steps(head) {
+                        failed.borrow_mut().get_or_insert(e);
+                    }
+                    let c = this.load_word(cond);
+                    std::mem::swap(b, &mut this.b);
+                    c
+                },
+                |b| {
+                    let this = &mut **this.borrow_mut();
+                    std::mem::swap(b, &mut this.b);
+                    if let Err(e) = this.steps(body).and_then(|()| this.restore(&pinned, false)) {
+                        failed.borrow_mut().get_or_insert(e);
+                    }
+                    std::mem::swap(b, &mut this.b);
+                },
+            );
+        }
+        this.b = builder;
+        if let Some(e) = failed.into_inner() {
+            result = Err(e);
+        }
+        result?;
+        this.unpin(&pinned);
+        this.finish_step();
+        Ok(())
+    }
+
+    fn switch(&mut self, index: Word, branches: &'a [Vec<Step>]) -> Result<(), CompileError> {
+        let inner: Vec<&'a [Step]> = branches.iter().map(Vec::as_slice).collect();
+        let pinned = self.enter(&inner)?;
+        let mut used = Vec::new();
+        for b in branches {
+            written_in(b, &mut used);
+        }
+        // Results of the branches are kept at one place: taken before the branches.
+        let mut out = Vec::new();
+        let mut extra = Vec::new();
+        for &b in &used {
+            let is_slot = self.plan.buffers[b.index()].kind == BufferKind::State;
+            if is_slot && self.memory.places[b.index()].row.is_none() {
+                self.resident(b, false, &used, &mut out)?;
+                self.memory.places[b.index()].pinned += 1;
+                extra.push(b);
+            }
+        }
+        self.copies(out);
+        let mut pinned = pinned;
+        pinned.extend(&extra);
+        pinned.sort_unstable();
+        for b in &used {
+            if self.memory.places[b.index()].row.is_some() {
+                self.memory.places[b.index()].in_hbm = false;
+            }
+        }
+        self.branch(index, branches, 0, &pinned)?;
+        self.unpin(&pinned);
+        Ok(())
+    }
+
+    fn branch(
+        &mut self,
+        index: Word,
+        branches: &'a [Vec<Step>],
+        number: usize,
+        pinned: &[BufId],
+    ) -> Result<(), CompileError> {
+        if number + 1 == branches.len() {
+            self.now += 1;
+            self.steps(&branches[number])?;
+            return self.restore(pinned, false);
+        }
+        let w = self.load_word(index);
+        let cond = self.b.def_s(Op::SEqI, &[w.into(), (number as i32).into()]);
+        let mut builder = std::mem::replace(&mut self.b, KernelBuilder::new("", self.memory.chip));
+        let failed = std::cell::RefCell::new(None);
+        {
+            let this = std::cell::RefCell::new(&mut *self);
+            let run = |b: &mut KernelBuilder, f: &mut dyn FnMut(&mut Emitter<'a>) -> Result<(), CompileError>| {
+                let this = &mut **this.borrow_mut();
+                std::mem::swap(b, &mut this.b);
+                if let Err(e) = f(this) {
+                    failed.borrow_mut().get_or_insert(e);
+                }
+                std::mem::swap(b, &mut this.b);
+            };
+            builder.if_else(
+                cond,
+                |b| {
+                    run(b, &mut |e| {
+                        e.now += 1;
+                        e.steps(&branches[number])?;
+                        e.restore(pinned, false)
+                    });
+                },
+                |b| run(b, &mut |e| e.branch(index, branches, number + 1, pinned)),
+            );
+        }
+        self.b = builder;
+        match failed.into_inner() {
+            Some(e) => Err(e),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts the results where the host reads them.
+    fn results(&mut self) -> Result<(), CompileError> {
+        let mut out = Vec::new();
+        for &r in &self.plan.results {
+            self.memory.granule(r)?;
+            if !self.memory.places[r.index()].in_hbm && self.memory.places[r.index()].row.is_some() {
+                self.memory.store(r, &mut out)?;
+            }
+        }
+        for i in 0..self.memory.places.len() as u32 {
+            self.memory.settle(BufId(i), &mut out);
+        }
+        self.copies(out);
+        Ok(())
+    }
+}
+
+fn reads(steps: &[Step], buf: BufId) -> bool {
+    steps.iter().any(|s| match s {
+        Step::Call { args, .. } => {
+            args.iter().any(|a| matches!(a, Arg::Array { buf: b, usage, .. } if *b == buf && *usage != Use::Write))
+        }
+        Step::Copy { src, .. } => *src == buf,
+        Step::ReadScalar { buf: b, .. } => *b == buf,
+        Step::Scalar { .. } => false,
+        Step::While { head, body, .. } => reads(head, buf) || reads(body, buf),
+        Step::Switch { branches, .. } => branches.iter().any(|b| reads(b, buf)),
+    })
+}
+
+fn visit(steps: &[Step], f: &mut dyn FnMut(BufId, bool)) {
+    for s in steps {
+        match s {
+            Step::Call { args, .. } => {
+                for a in args {
+                    if let Arg::Array { buf, usage, .. } = a {
+                        f(*buf, *usage != Use::Read);
+                    }
+                }
+            }
+            Step::Copy { src, dst, .. } => {
+                f(*src, false);
+                f(*dst, true);
+            }
+            Step::ReadScalar { buf, .. } => f(*buf, false),
+            Step::Scalar { .. } => {}
+            Step::While { head, body, .. } => {
+                visit(head, f);
+                visit(body, f);
+            }
+            Step::Switch { branches, .. } => branches.iter().for_each(|b| visit(b, f)),
+        }
+    }
+}
+
+fn buffers_of(steps: &[Step], out: &mut Vec<BufId>) {
+    visit(steps, &mut |b, _| out.push(b));
+}
+
+fn written_in(steps: &[Step], out: &mut Vec<BufId>) {
+    visit(steps, &mut |b, w| {
+        if w {
+            out.push(b);
+        }
+    });
+}

@@ -1,0 +1,253 @@
+//! Residency: which buffers are in vector memory while the program runs, and the copies that bring them there.
+//!
+//! Decisions are made in program order while the main program is emitted ([`super::main_program`]). A buffer has at most
+//! one place in vector memory and one in HBM; at least one of them is valid once it is written. Where room is short, the
+//! resident buffer whose next read is furthest is put out (written to HBM first if it is nowhere else). Inside a
+//! loop everything that was resident at its start stays, so that every iteration finds what the first one found.
+
+use super::lifetime::Lifetimes;
+use super::step::{Buffer, BufferKind};
+use super::view::BufId;
+use super::vmem::Rows;
+use crate::error::CompileError;
+use systole_isa::ChipConfig;
+use systole_isa::dma::HBM_GRANULE;
+
+/// A copy in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    pub semaphore: u32,
+    pub bytes: u32,
+}
+
+/// Where a buffer is.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// First word row in vector memory.
+    pub row: Option<u64>,
+    /// Whether the rows belong to another buffer (a loop state updated in place).
+    pub borrowed: bool,
+    /// First granule in HBM.
+    pub granule: Option<u64>,
+    /// Whether HBM has the contents.
+    pub in_hbm: bool,
+    /// The copy to vector memory / to HBM that is under way.
+    pub incoming: Option<Pending>,
+    pub outgoing: Option<Pending>,
+    /// How many loops need it to stay where it is.
+    pub pinned: u32,
+}
+
+/// Copies for the main program to emit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copy {
+    /// HBM to vector memory / vector memory to HBM.
+    Load {
+        granule: u64,
+        row: u64,
+        pending: Pending,
+    },
+    Store {
+        row: u64,
+        granule: u64,
+        pending: Pending,
+    },
+    WaitIn {
+        pending: Pending,
+    },
+    WaitOut {
+        pending: Pending,
+    },
+}
+
+/// Memory of one program.
+pub struct Memory<'a> {
+    pub chip: &'a ChipConfig,
+    pub places: Vec<Place>,
+    pub vmem: Rows,
+    pub hbm: Rows,
+    pub life: Lifetimes,
+    /// Word rows of every buffer.
+    rows: Vec<u64>,
+    bytes: Vec<u64>,
+    names: Vec<String>,
+    /// Semaphores free for whole-buffer copies.
+    semaphores: Vec<u32>,
+}
+
+/// Semaphores that kernels number from 0.
+pub const KERNEL_SEMAPHORES: u32 = 16;
+
+impl<'a> Memory<'a> {
+    /// Vector memory is `rows` word rows; HBM starts behind `code_bytes`.
+    pub fn new(chip: &'a ChipConfig, buffers: &[Buffer], life: Lifetimes, rows: u64) -> Memory<'a> {
+        let granules = chip.hbm.bytes / HBM_GRANULE;
+        let row_bytes = chip.core.lanes as u64 * 4;
+        let mut m = Memory {
+            chip,
+            places: vec![Place::default(); buffers.len()],
+            vmem: Rows::new(0, rows, 8),
+            hbm: Rows::new(0, granules, 8),
+            life,
+            rows: buffers.iter().map(|b| b.layout.bytes().div_ceil(row_bytes)).collect(),
+            bytes: buffers.iter().map(|b| b.layout.bytes()).collect(),
+            names: buffers.iter().map(|b| b.name.clone()).collect(),
+            semaphores: (KERNEL_SEMAPHORES..chip.core.semaphores).rev().collect(),
+        };
+        for (i, b) in buffers.iter().enumerate() {
+            m.places[i].in_hbm = matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
+        }
+        m
+    }
+
+    pub fn rows_of(&self, buf: BufId) -> u64 {
+        self.rows[buf.index()]
+    }
+
+    pub fn bytes_of(&self, buf: BufId) -> u64 {
+        self.bytes[buf.index()]
+    }
+
+    pub fn name_of(&self, buf: BufId) -> &str {
+        &self.names[buf.index()]
+    }
+
+    /// The buffer's place in HBM, taken on first use.
+    pub fn granule(&mut self, buf: BufId) -> Result<u64, CompileError> {
+        if let Some(g) = self.places[buf.index()].granule {
+            return Ok(g);
+        }
+        let bytes = self.bytes[buf.index()];
+        let g = self.hbm.take(bytes.div_ceil(HBM_GRANULE)).ok_or_else(|| CompileError::Limit {
+            resource: "HBM".into(),
+            need: self.hbm.peak * HBM_GRANULE + bytes,
+            have: self.chip.hbm.bytes,
+            detail: format!(" (placing `{}`, {bytes} bytes)", self.names[buf.index()]),
+        })?;
+        self.places[buf.index()].granule = Some(g);
+        Ok(g)
+    }
+
+    pub fn semaphores_free(&self) -> usize {
+        self.semaphores.len()
+    }
+
+    /// Waits for what is under way to or from a buffer.
+    pub fn settle(&mut self, buf: BufId, out: &mut Vec<Copy>) {
+        if let Some(p) = self.places[buf.index()].incoming.take() {
+            out.push(Copy::WaitIn { pending: p });
+            self.semaphores.push(p.semaphore);
+        }
+        self.settle_out(buf, out);
+    }
+
+    /// Waits for the copy to HBM, if one is under way.
+    pub fn settle_out(&mut self, buf: BufId, out: &mut Vec<Copy>) {
+        if let Some(p) = self.places[buf.index()].outgoing.take() {
+            out.push(Copy::WaitOut { pending: p });
+            self.semaphores.push(p.semaphore);
+        }
+    }
+
+    /// Frees the buffer's place in vector memory (contents are not kept).
+    pub fn release(&mut self, buf: BufId, out: &mut Vec<Copy>) {
+        self.settle(buf, out);
+        let p = &mut self.places[buf.index()];
+        if let Some(row) = p.row.take()
+            && !std::mem::take(&mut p.borrowed)
+        {
+            self.vmem.give(row, self.rows[buf.index()]);
+        }
+    }
+
+    /// Room for `rows` word rows, putting others out as needed. `locked` must stay.
+    pub fn room(
+        &mut self,
+        rows: u64,
+        now: u32,
+        locked: &[BufId],
+        what: &str,
+        out: &mut Vec<Copy>,
+    ) -> Result<u64, CompileError> {
+        loop {
+            if let Some(at) = self.vmem.take(rows) {
+                return Ok(at);
+            }
+            let victim = (0..self.places.len() as u32)
+                .map(BufId)
+                .filter(|b| {
+                    let p = &self.places[b.index()];
+                    p.row.is_some() && p.pinned == 0 && !p.borrowed && !locked.contains(b)
+                })
+                .max_by_key(|b| {
+                    let next = self.life.next_read(*b, now).unwrap_or(u32::MAX);
+                    (next, self.rows[b.index()], std::cmp::Reverse(*b))
+                });
+            let Some(victim) = victim else {
+                let row_bytes = self.chip.core.lanes as u64 * 4;
+                let largest = locked.iter().max_by_key(|b| self.rows[b.index()]).map(|b| self.name_of(*b).to_string());
+                return Err(CompileError::Limit {
+                    resource: "VMEM".into(),
+                    need: rows * row_bytes,
+                    have: self.vmem.room().0 * row_bytes,
+                    detail: format!(" (for {what}; largest in use: `{}`)", largest.unwrap_or_default()),
+                });
+            };
+            self.put_out(victim, now, out)?;
+        }
+    }
+
+    /// Moves a buffer out of vector memory, to HBM if it is needed and not there.
+    pub fn put_out(&mut self, buf: BufId, now: u32, out: &mut Vec<Copy>) -> Result<(), CompileError> {
+        let needed = self.life.last[buf.index()] > now;
+        if needed && !self.places[buf.index()].in_hbm {
+            self.store(buf, out)?;
+        }
+        self.release(buf, out);
+        Ok(())
+    }
+
+    /// Starts the copy of a buffer to HBM.
+    pub fn store(&mut self, buf: BufId, out: &mut Vec<Copy>) -> Result<(), CompileError> {
+        if self.places[buf.index()].in_hbm {
+            return Ok(());
+        }
+        self.settle(buf, out);
+        let granule = self.granule(buf)?;
+        let pending = self.pending(buf)?;
+        let p = &mut self.places[buf.index()];
+        let row = p.row.ok_or_else(|| CompileError::internal("memory", "a stored buffer is resident"))?;
+        out.push(Copy::Store { row, granule, pending });
+        p.outgoing = Some(pending);
+        p.in_hbm = true;
+        Ok(())
+    }
+
+    /// A semaphore for a copy of the whole buffer.
+    fn pending(&mut self, buf: BufId) -> Result<Pending, CompileError> {
+        let semaphore =
+            self.semaphores.pop().ok_or_else(|| CompileError::internal("memory", "no semaphore is free"))?;
+        let bytes = self.bytes[buf.index()];
+        match i32::try_from(bytes) {
+            Ok(bytes) => Ok(Pending { semaphore, bytes: bytes as u32 }),
+            Err(_) => Err(CompileError::Limit {
+                resource: format!("one copy (of `{}`)", self.names[buf.index()]),
+                need: bytes,
+                have: i32::MAX as u64,
+                detail: String::new(),
+            }),
+        }
+    }
+
+    /// Starts the copy of a buffer from HBM into rows taken for it.
+    pub fn load(&mut self, buf: BufId, row: u64, out: &mut Vec<Copy>) -> Result<(), CompileError> {
+        self.settle_out(buf, out);
+        let granule = self.granule(buf)?;
+        let pending = self.pending(buf)?;
+        let p = &mut self.places[buf.index()];
+        p.row = Some(row);
+        p.incoming = Some(pending);
+        out.push(Copy::Load { granule, row, pending });
+        Ok(())
+    }
+}
