@@ -46,29 +46,42 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | '%' | '@' | '+' | '-' | '/')
 }
 
-/// Splits a text into logical lines. Lines with a lexical mistake are left out and reported.
-pub(super) fn lines<'a>(source: Source<'a>, errors: &mut Vec<Diagnostic>) -> Vec<Line<'a>> {
-    let mut lines = Vec::new();
-    let mut open: Vec<Token<'a>> = Vec::new();
-    let mut start = 0;
-    for raw in source.text.split_inclusive('\n') {
-        let end = start + raw.trim_end_matches(['\n', '\r']).len();
-        match line(source, start, end, &mut open) {
-            Ok(()) => {
-                let continues = open.last().is_some_and(|t| t.kind == TokenKind::Mark('|'));
-                let last = start + raw.len() == source.text.len();
-                if !open.is_empty() && (!continues || last) {
-                    lines.push(Line { tokens: std::mem::take(&mut open), end });
-                }
-            }
-            Err(d) => {
+/// Reads a text one logical line at a time.
+pub(super) struct Lines<'a> {
+    source: Source<'a>,
+    at: usize,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(source: Source<'a>) -> Lines<'a> {
+        Lines::starting(source, 0)
+    }
+
+    /// Reads from a byte offset on.
+    pub(super) fn starting(source: Source<'a>, at: usize) -> Lines<'a> {
+        Lines { source, at }
+    }
+
+    /// The next line that has tokens. Lines with a lexical mistake are reported and left out.
+    pub(super) fn next(&mut self, errors: &mut Vec<Diagnostic>) -> Option<Line<'a>> {
+        let text = self.source.text;
+        let mut tokens: Vec<Token<'a>> = Vec::new();
+        let mut end = self.at;
+        while self.at < text.len() {
+            let start = self.at;
+            self.at = text[start..].find('\n').map_or(text.len(), |i| start + i + 1);
+            end = start + text[start..self.at].trim_end_matches(['\n', '\r']).len();
+            if let Err(d) = line(self.source, start, end, &mut tokens) {
                 errors.push(d);
-                open.clear();
+                tokens.clear();
+            }
+            let continues = tokens.last().is_some_and(|t| t.kind == TokenKind::Mark('|'));
+            if !tokens.is_empty() && !continues {
+                break;
             }
         }
-        start += raw.len();
+        if tokens.is_empty() { None } else { Some(Line { tokens, end }) }
     }
-    lines
 }
 
 /// Appends the tokens of `source.text[at..end]`.

@@ -1,7 +1,7 @@
 //! The assembler's state and driver: lines in, program out.
 
 use super::DEFAULT_CHIP;
-use super::lex::{Cursor, Line, Source, TokenKind, lines};
+use super::lex::{Cursor, Lines, Source, TokenKind};
 use crate::chip::ChipConfig;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::dma::HBM_GRANULE;
@@ -64,15 +64,11 @@ pub(super) fn assemble(
 ) -> Result<(Program, ChipConfig), Diagnostics> {
     let source = Source { file: file_name, text };
     let mut errors = Vec::new();
-    let lines = lines(source, &mut errors);
-    let (chip_name, chip) = match (chip_line(source, &lines), chip) {
+    let (chip_name, chip) = match (chip_line(source), chip) {
         (Ok(_), Some(chip)) => (chip.name.clone(), chip.clone()),
         (Ok(Some(chip)), None) => (chip.name.clone(), chip),
         (Ok(None), None) => (DEFAULT_CHIP.to_string(), ChipConfig::from_preset(DEFAULT_CHIP)?),
-        (Err(d), _) => {
-            errors.push(d);
-            return Err(Diagnostics(errors));
-        }
+        (Err(d), _) => return Err(Diagnostics(vec![d])),
     };
     let program = Program { chip: chip_name, fingerprint: chip.fingerprint(), ..Program::default() };
     let mut parser = Parser {
@@ -91,7 +87,8 @@ pub(super) fn assemble(
         hbm_end: 0,
         open_constant: None,
     };
-    for line in &lines {
+    let mut lines = Lines::new(source);
+    while let Some(line) = lines.next(&mut errors) {
         let mut cursor = Cursor { source, tokens: &line.tokens, end: line.end };
         parser.line_span = (line.tokens[0].start, line.end);
         if let Err(d) = parser.line(&mut cursor) {
@@ -109,8 +106,24 @@ pub(super) fn assemble(
 }
 
 /// The chip that the text's first `.chip` directive names.
-fn chip_line(source: Source<'_>, lines: &[Line<'_>]) -> Result<Option<ChipConfig>, Diagnostic> {
-    let Some(line) = lines.iter().find(|l| l.tokens[0].kind == TokenKind::Word(".chip")) else { return Ok(None) };
+fn chip_line(source: Source<'_>) -> Result<Option<ChipConfig>, Diagnostic> {
+    let Source { file, text } = source;
+    let is_chip =
+        |l: &str| l.trim_start().strip_prefix(".chip").is_some_and(|r| r.starts_with([' ', '\t', '"', '\r', '\n']));
+    let mut at = 0;
+    let Some(raw) = text.split_inclusive('\n').find(|l| {
+        at += l.len();
+        is_chip(l)
+    }) else {
+        return Ok(None);
+    };
+    // Places count from the start of the text, so the line is read in the text cut after it.
+    let mut errors = Vec::new();
+    let mut lines = Lines::starting(Source { file, text: &text[..at] }, at - raw.len());
+    let Some(line) = lines.next(&mut errors) else { return Ok(None) };
+    if let Some(d) = errors.pop() {
+        return Err(d);
+    }
     let mut cursor = Cursor { source, tokens: &line.tokens[1..], end: line.end };
     let place = cursor.tokens.first().map_or((line.end, line.end), |t| (t.start, t.end));
     let name = cursor.name("the name of a chip preset")?;

@@ -131,7 +131,7 @@ impl Key {
             (Key::Param(p), value) => (p.set)(chip, value),
             (Key::Latency(c), Value::Number(n)) => chip.timing.0[c as usize].1.latency = n as u32,
             (Key::Interval(c), Value::Number(n)) => chip.timing.0[c as usize].1.interval = n as u32,
-            (Key::RowsPerCycle(i), Value::Number(n)) if n == 0.0 => {
+            (Key::RowsPerCycle(i), Value::Number(0.0)) => {
                 chip.mxu.types.retain(|t| t.operand != OPERAND_TYPES[i].0);
             }
             (Key::RowsPerCycle(i), Value::Number(n)) => mxu_type(chip, i).rows_per_cycle = n,

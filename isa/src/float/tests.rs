@@ -90,7 +90,9 @@ fn f8_is_the_nearest_code() {
 
 #[test]
 fn bf16_rounds_ties_to_even_and_keeps_subnormals() {
-    for (x, bits) in [(1.0, 0x3f80), (1.00390625, 0x3f80), (1.01171875, 0x3f82), (f32::MAX, 0x7f80), (1e-40, 0x0001)] {
+    for (x, bits) in
+        [(1.0, 0x3f80), (1.0 + 1.0 / 256.0, 0x3f80), (1.0 + 3.0 / 256.0, 0x3f82), (f32::MAX, 0x7f80), (1e-40, 0x0001)]
+    {
         assert_eq!(bf16_from_f32(x), bits, "{x}");
         assert_eq!(bf16_from_f64(x as f64), bits, "{x}");
     }
