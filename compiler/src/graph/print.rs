@@ -10,6 +10,7 @@ use super::{
     Scatter, Shape, TriangularTranspose, WindowDim,
 };
 use std::fmt::Write;
+use systole_isa::DType;
 
 /// The module as HLO text.
 pub fn to_text(module: &Module) -> String {
@@ -92,7 +93,19 @@ fn node(m: &Module, c: &Computation, n: &Node, out: &mut String) {
         }
     }
     out.push(')');
-    Attributes { m, out }.op(&n.op);
+    let by_pred = n
+        .operands
+        .first()
+        .and_then(|o| c.nodes.get(o.index())?.shape.as_array())
+        .is_some_and(|a| a.dtype == DType::Pred);
+    match &n.op {
+        Op::Conditional { branches } if by_pred && branches.len() == 2 => {
+            let mut a = Attributes { m, out };
+            a.call("true_computation", branches[0]);
+            a.call("false_computation", branches[1]);
+        }
+        op => Attributes { m, out }.op(op),
+    }
     for (key, value) in &n.attributes {
         put(out, format_args!(", {key}={value}"));
     }

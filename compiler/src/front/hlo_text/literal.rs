@@ -117,6 +117,10 @@ impl Reader<'_> {
                 if n == expected {
                     return Err(c.error_here(format!("dimension {dim} of {} has only {expected} elements", self.shape)));
                 }
+                if c.eat("...") {
+                    self.elided = true;
+                    break;
+                }
                 self.dimension(c, dim + 1)?;
                 n += 1;
                 if !c.eat(",") {

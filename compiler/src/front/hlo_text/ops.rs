@@ -214,7 +214,8 @@ fn control(opcode: &str, s: &mut Site<'_, '_>) -> PResult<Option<Op>> {
     Ok(Some(match opcode {
         "call" => Op::Call { body: s.computation("to_apply")? },
         "fusion" => {
-            let kind = s.read("kind", |c| Ok(c.word("a fusion kind")?.to_string()))?.unwrap_or("kLoop".to_string());
+            let kinds = ["kLoop", "kInput", "kOutput", "kCustom"].map(|k| (k, k));
+            let kind = s.keyword("kind", &kinds)?.unwrap_or("kLoop").to_string();
             Op::Fusion { body: s.computation("calls")?, kind }
         }
         "while" => Op::While { condition: s.computation("condition")?, body: s.computation("body")? },

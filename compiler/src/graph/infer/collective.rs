@@ -73,6 +73,9 @@ pub(super) fn rule(s: &Site<'_>, kind: &CollectiveKind, devices: &Collective) ->
 fn groups(s: &Site<'_>, devices: &Collective) -> Rule<()> {
     let mut all: Vec<u64> = devices.groups.iter().flatten().copied().collect();
     all.sort_unstable();
+    ensure(devices.channel.is_some() || !devices.use_global_ids, "global_ids_channel", || {
+        format!("{} with use_global_device_ids=true needs a channel_id", s.name())
+    })?;
     match all.windows(2).find(|w| w[0] == w[1]) {
         Some(w) => fail("replica_group_repeats", format!("device {} is in the groups of {} twice", w[0], s.name())),
         None => Ok(()),
