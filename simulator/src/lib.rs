@@ -1,1 +1,29 @@
-//! Placeholder.
+//! Cycle-approximate simulator of one device.
+//!
+//! [`load`] turns a program into predecoded code for a chip; a [`Machine`] holds the device's HBM and runs it. What
+//! happens (values) and when it happens (timing) are separate: [`Mode`] chooses either or both.
+//!
+//! The machine is an in-order VLIW core. A bundle issues when all registers it reads or defines are ready, its units
+//! and queues have room, and its DMA waits are satisfied; at most one issues per cycle. Because the core is in order and
+//! every latency is known when an instruction issues, nothing is ticked: each register and queue has a ready time, and
+//! the maximum of them is the issue time, with the cause of the wait in its low bits.
+//!
+//! Faults of the simulated program (out of range, races, deadlocks, ...) are values: [`Fault`].
+//!
+//! Not here: several devices and the interconnect, files, clocks, environment.
+
+mod fault;
+mod issue;
+mod load;
+mod machine;
+mod mem;
+mod options;
+mod stats;
+mod text;
+mod unit;
+
+pub use fault::{Fault, FaultKind};
+pub use load::{LoadError, Loaded, load, load_bundles};
+pub use machine::{HostRangeError, Machine};
+pub use options::{Assume, DmaEvent, Mode, NoObserver, Observer, RunOptions};
+pub use stats::{CAUSE_TABLE, CAUSES, Cause, OpProfile, RunResult, UNIT_TABLE, UnitCounters};

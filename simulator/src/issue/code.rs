@@ -1,0 +1,229 @@
+//! Predecoded code: a program's bundles as flat arrays that the timing and the value walk read.
+//!
+//! Invariants that loading proves, so that the walks need no checks: register, unit, descriptor, semaphore and format
+//! numbers exist, branch targets are bundles, no bundle defines a register twice, and no slot holds more instructions
+//! than the chip has.
+
+use crate::stats::Cause;
+use systole_isa::{Inst, Op, Slot};
+
+/// Ready-time resources: one flat array over registers and unit queues.
+pub(crate) const RESOURCES: usize = 1024;
+
+/// A packed time, `cycle << 4 | cause`.
+pub(crate) type Packed = u64;
+
+/// Ready time of what will never be ready without an instruction that has not issued yet.
+pub(crate) const NEVER: Packed = u64::MAX;
+
+/// Layout of the resource array.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Resources {
+    pub vectors: usize,
+    pub masks: usize,
+    pub mxus: usize,
+    pub xlus: usize,
+    pub groups: usize,
+    pub end: usize,
+}
+
+/// Queues of a matrix unit in the resource array, from [`Resources::mxu`].
+pub(crate) const MXU_PUSH: usize = 0;
+pub(crate) const MXU_STAGE: usize = 1;
+pub(crate) const MXU_POP: usize = 2;
+const PER_MXU: usize = 3;
+/// Slot groups.
+pub(crate) const GROUPS: usize = Slot::ALL.len();
+
+impl Resources {
+    pub fn new(scalars: usize, vectors: usize, masks: usize, mxus: usize, xlus: usize) -> Resources {
+        let v = scalars;
+        let m = v + vectors;
+        let u = m + masks;
+        let x = u + PER_MXU * mxus;
+        let g = x + xlus;
+        Resources { vectors: v, masks: m, mxus: u, xlus: x, groups: g, end: g + GROUPS }
+    }
+
+    /// The unit of a slot group that has one unit.
+    pub fn group(&self, slot: Slot) -> usize {
+        self.groups + slot as usize
+    }
+
+    pub fn mxu(&self, unit: usize, queue: usize) -> usize {
+        self.mxus + unit * PER_MXU + queue
+    }
+
+    pub fn xlu(&self, unit: usize) -> usize {
+        self.xlus + unit
+    }
+}
+
+/// Unit bits of [`Head::units`], in the order of the unit table; matrix unit `u` is bit `MXU_BIT + u`.
+pub(crate) const UNIT_SCALAR: u32 = 0;
+pub(crate) const UNIT_VALU: u32 = 1;
+pub(crate) const UNIT_VLOAD: u32 = 2;
+pub(crate) const UNIT_VSTORE: u32 = 3;
+pub(crate) const UNIT_EUP: u32 = 4;
+pub(crate) const UNIT_XLU: u32 = 5;
+pub(crate) const SLOT_UNITS: usize = 6;
+pub(crate) const MXU_BIT: u32 = 8;
+
+/// The bundle starts a debug range.
+pub(crate) const FLAG_OP: u8 = 1;
+/// A special operation decides when the bundle may issue.
+pub(crate) const FLAG_GATE: u8 = 2;
+/// The bundle ends in a branch.
+pub(crate) const FLAG_BRANCH: u8 = 4;
+
+/// One bundle: ranges into the flat arrays. A range's length is in the following field.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Head {
+    pub reads: u32,
+    pub writes: u32,
+    pub scalars: u32,
+    pub specials: u32,
+    pub values: u32,
+    pub nreads: u8,
+    pub nwrites: u8,
+    pub nscalars: u8,
+    pub nspecials: u8,
+    pub nvalues: u8,
+    pub flags: u8,
+    /// Issue slots that the bundle keeps beyond one cycle (memory ports).
+    pub extra: u8,
+    pub units: u32,
+}
+
+/// A register write: the resource and what to add to the issue time, `latency << 4 | cause`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write {
+    pub resource: u16,
+    pub delta: u32,
+}
+
+/// A scalar instruction in compact form; `known` is the mask of its source registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScalarOp {
+    pub op: Op,
+    pub d: u8,
+    pub a: u8,
+    pub b: u8,
+    pub c: u8,
+    pub imm: i32,
+    pub sources: u64,
+}
+
+/// Timing of an instruction that touches more than registers. Durations `d16` are sixteenths of a cycle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Special {
+    Stage {
+        unit: u8,
+        d16: u32,
+    },
+    Latch {
+        unit: u8,
+    },
+    Push {
+        unit: u8,
+        d16: u32,
+    },
+    PushAcc {
+        unit: u8,
+        d16: u32,
+        row: u8,
+    },
+    Pop {
+        unit: u8,
+        retires: bool,
+    },
+    Drain {
+        unit: u8,
+        row: u8,
+    },
+    TransposePush {
+        unit: u8,
+        latency: u32,
+    },
+    /// `count` instructions of a slot group of several units that instructions keep for more than a cycle.
+    Group {
+        group: u8,
+        count: u8,
+        interval: u32,
+    },
+    Wait {
+        sem: u8,
+        bytes: u32,
+        latency: u32,
+    },
+    WaitS {
+        sem: u8,
+        reg: u8,
+        latency: u32,
+    },
+    /// Index into [`Code::starts`].
+    DmaStart {
+        start: u32,
+    },
+}
+
+impl Special {
+    /// Whether the operation constrains issue beyond the bundle's static reads.
+    pub fn gates(&self) -> bool {
+        matches!(self, Special::Drain { .. } | Special::Group { .. } | Special::Wait { .. } | Special::WaitS { .. })
+    }
+}
+
+/// Operands of a `dma.start`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub desc: u32,
+    pub src: u8,
+    pub src_offset: u8,
+    pub dst: u8,
+    pub dst_offset: u8,
+    pub sem: u8,
+}
+
+/// A control instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Branch {
+    Jump { target: u32 },
+    NotZero { reg: u8, target: u32 },
+    Zero { reg: u8, target: u32 },
+    Loop { reg: u8, target: u32 },
+    Call { target: u32 },
+    Return,
+    Halt,
+    Trap { code: i32 },
+}
+
+/// A program's code, predecoded.
+#[derive(Debug, Default)]
+pub(crate) struct Code {
+    pub heads: Vec<Head>,
+    pub reads: Vec<u16>,
+    pub writes: Vec<Write>,
+    pub scalars: Vec<ScalarOp>,
+    pub specials: Vec<Special>,
+    pub starts: Vec<Start>,
+    /// Vector, matrix and memory instructions in an order that respects a bundle's reads before its writes to memory.
+    pub values: Vec<Inst>,
+    /// Branch of each bundle; meaningful where the head says so.
+    pub branches: Vec<Branch>,
+    /// Debug op of each bundle.
+    pub ops: Vec<u32>,
+    pub resources: Resources,
+    /// Matrix units that the program uses.
+    pub mxus_used: u32,
+    /// Slot groups in which the program has instructions that keep their unit longer than a cycle.
+    pub long: [bool; GROUPS],
+    pub any_long: bool,
+    /// Cycles that the bundle's instructions keep single units of long groups: (bundle, group, interval).
+    pub kept: Vec<(u32, u8, u32)>,
+}
+
+/// Delta of a write in a ready time.
+pub(crate) fn delta(latency: u32, cause: Cause) -> u32 {
+    latency << 4 | cause as u32
+}

@@ -1,0 +1,7 @@
+//! The in-order issue stage: predecoded code, the loop that walks bundles, and the state of registers and values.
+
+pub(crate) mod code;
+pub(crate) mod predecode;
+pub(crate) mod run;
+mod special;
+pub(crate) mod values;

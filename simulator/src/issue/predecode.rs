@@ -1,0 +1,436 @@
+//! From bundles to [`Code`], proving what the walks rely on.
+
+use super::code::*;
+use crate::load::LoadError;
+use crate::stats::Cause;
+use systole_isa::chip::ChipConfig;
+use systole_isa::program::DebugRange;
+use systole_isa::{Bundle, Effect, Inst, Kind, MxuFormat, Op, Program, Slot};
+
+/// Decodes `bundles` for `chip`.
+pub(crate) fn predecode(bundles: &[Bundle], program: &Program, chip: &ChipConfig) -> Result<Code, LoadError> {
+    let resources = resources(chip)?;
+    let long = long_groups(bundles, chip);
+    let any_long = long.contains(&true);
+    let mut p = Predecoder {
+        code: Code { resources, long, any_long, ..Code::default() },
+        chip,
+        program,
+        bundles: bundles.len(),
+        at: 0,
+    };
+    for (at, b) in bundles.iter().enumerate() {
+        p.at = at;
+        p.bundle(b)?;
+    }
+    let mut code = p.code;
+    code.ops = vec![DebugRange::NONE; bundles.len()];
+    let ranges = &program.debug.ranges;
+    for (i, r) in ranges.iter().enumerate() {
+        let end = ranges.get(i + 1).map_or(bundles.len(), |n| n.start as usize).min(bundles.len());
+        let op = if (r.op as usize) < program.debug.ops.len() || r.op == DebugRange::CALLER {
+            r.op
+        } else {
+            DebugRange::NONE
+        };
+        if (r.start as usize) < end {
+            code.ops[r.start as usize..end].fill(op);
+            code.heads[r.start as usize].flags |= FLAG_OP;
+        }
+    }
+    Ok(code)
+}
+
+fn resources(chip: &ChipConfig) -> Result<Resources, LoadError> {
+    let c = &chip.core;
+    let limit = |name: &'static str, value: u32, max: u32| {
+        if value == 0 || value > max {
+            Err(LoadError::Chip { what: name, value: value as u64, max: max as u64 })
+        } else {
+            Ok(())
+        }
+    };
+    limit("core.scalar_registers", c.scalar_registers, 64)?;
+    limit("core.vector_registers", c.vector_registers, 512)?;
+    limit("core.mask_registers", c.mask_registers, 128)?;
+    limit("core.semaphores", c.semaphores, 256)?;
+    limit("core.sublanes", c.sublanes, 256)?;
+    limit("core.lanes", c.lanes, 1024)?;
+    limit("core.valu_slots", c.valu_slots.max(1), 16)?;
+    limit("mxu.count", chip.mxu.count.max(1), 16)?;
+    limit("core.xlu_slots", c.xlu_slots.max(1), 16)?;
+    for (class, t) in &chip.timing.0 {
+        if t.latency > 1 << 20 || t.interval > 1 << 20 {
+            return Err(LoadError::Timing { class: *class });
+        }
+    }
+    let r = Resources::new(
+        c.scalar_registers as usize,
+        c.vector_registers as usize,
+        c.mask_registers as usize,
+        chip.mxu.count as usize,
+        c.xlu_slots as usize,
+    );
+    debug_assert!(r.end <= RESOURCES);
+    Ok(r)
+}
+
+/// The slot groups in which an instruction keeps its unit longer than a cycle.
+fn long_groups(bundles: &[Bundle], chip: &ChipConfig) -> [bool; GROUPS] {
+    let mut long = [false; GROUPS];
+    for i in bundles.iter().flat_map(|b| &b.insts) {
+        long[i.op.info().slot as usize] |= interval(i.op, chip) > 1;
+    }
+    long
+}
+
+/// Issue interval of an opcode as its slot group sees it; matrix units and DMA engines model their own.
+fn interval(op: Op, chip: &ChipConfig) -> u32 {
+    let info = op.info();
+    match info.slot {
+        Slot::Branch => 1,
+        Slot::Valu | Slot::Eup | Slot::Xlu | Slot::Scalar | Slot::Vload | Slot::Vstore => {
+            chip.timing.get(info.class).interval
+        }
+        Slot::MxuPush | Slot::MxuPop | Slot::Dma => chip.timing.get(info.class).interval,
+    }
+}
+
+struct Predecoder<'a> {
+    code: Code,
+    chip: &'a ChipConfig,
+    program: &'a Program,
+    bundles: usize,
+    at: usize,
+}
+
+impl Predecoder<'_> {
+    fn bundle(&mut self, b: &Bundle) -> Result<(), LoadError> {
+        let c = &self.code;
+        let mut head = Head {
+            reads: c.reads.len() as u32,
+            writes: c.writes.len() as u32,
+            scalars: c.scalars.len() as u32,
+            specials: c.specials.len() as u32,
+            values: c.values.len() as u32,
+            ..Head::default()
+        };
+        self.check_slots(b)?;
+        let mut branch = Branch::Halt;
+        for inst in &b.insts {
+            self.check_operands(inst)?;
+            self.hazards(inst)?;
+            head.units |= self.unit_bit(inst);
+            if inst.op.info().slot == Slot::Branch {
+                branch = to_branch(inst);
+                head.flags |= FLAG_BRANCH;
+            }
+        }
+        self.group_hazards(b, head.specials as usize);
+        self.dedup(&head)?;
+        for inst in &b.insts {
+            self.scalar(inst);
+            self.special(inst);
+        }
+        // Loads of scalar memory come before its stores: all results are computed before any is written.
+        let scalars = &mut self.code.scalars[head.scalars as usize..];
+        scalars.sort_by_key(|s| s.op == Op::SSt);
+        self.values(b);
+        self.finish(b, &mut head)?;
+        self.code.heads.push(head);
+        self.code.branches.push(branch);
+        Ok(())
+    }
+
+    fn finish(&mut self, b: &Bundle, head: &mut Head) -> Result<(), LoadError> {
+        let len = |n: usize, start: u32| {
+            u8::try_from(n - start as usize).map_err(|_| LoadError::BundleTooLarge { bundle: self.at as u32 })
+        };
+        head.nreads = len(self.code.reads.len(), head.reads)?;
+        head.nwrites = len(self.code.writes.len(), head.writes)?;
+        head.nscalars = len(self.code.scalars.len(), head.scalars)?;
+        head.nspecials = len(self.code.specials.len(), head.specials)?;
+        head.nvalues = len(self.code.values.len(), head.values)?;
+        if self.code.specials[head.specials as usize..].iter().any(Special::gates) {
+            head.flags |= FLAG_GATE;
+        }
+        let count = |slot| b.insts.iter().filter(|i| i.op.info().slot == slot).count() as u32;
+        let v = &self.chip.vmem;
+        let cycles = |n: u32, ports: u32| n.div_ceil(ports.max(1)).max(1);
+        let busy = cycles(count(Slot::Vload), v.read_ports).max(cycles(count(Slot::Vstore), v.write_ports));
+        head.extra = u8::try_from(busy - 1).map_err(|_| LoadError::BundleTooLarge { bundle: self.at as u32 })?;
+        Ok(())
+    }
+
+    fn check_slots(&self, b: &Bundle) -> Result<(), LoadError> {
+        for slot in Slot::ALL {
+            let have = self.chip.slots(slot);
+            let need = b.insts.iter().filter(|i| i.op.info().slot == slot).count() as u32;
+            if need > have.min(200) {
+                return Err(LoadError::Slots { bundle: self.at as u32, slot, need, have });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_operands(&self, inst: &Inst) -> Result<(), LoadError> {
+        let c = &self.chip.core;
+        for (i, (kind, v)) in inst.iter().enumerate() {
+            let range = match kind {
+                Kind::Sd | Kind::Su | Kind::Sm => 0..c.scalar_registers as i64,
+                Kind::Vd | Kind::Vu => 0..c.vector_registers as i64,
+                Kind::Pd | Kind::Pu => {
+                    if v % 2 != 0 {
+                        return Err(self.operand(inst, i));
+                    }
+                    0..c.vector_registers as i64 - 1
+                }
+                Kind::Md | Kind::Mu => 0..c.mask_registers as i64,
+                Kind::I32 => i32::MIN as i64..i32::MAX as i64 + 1,
+                Kind::I20 => -(1 << 19)..1 << 19,
+                Kind::I16 => -(1 << 15)..1 << 15,
+                Kind::U8 => 0..256,
+                Kind::U4 => 0..16,
+                Kind::Target => 0..self.bundles as i64,
+                Kind::Desc => 0..self.program.descs.len() as i64,
+                Kind::Sem => 0..c.semaphores as i64,
+                Kind::Mxu => 0..self.chip.mxu.count as i64,
+                Kind::Xlu => 0..c.xlu_slots as i64,
+                Kind::Fmt => 0..MxuFormat::ALL.len() as i64,
+                Kind::F8 => 0..systole_isa::float::F8::ALL.len() as i64,
+            };
+            if !range.contains(&(v as i64)) {
+                return Err(self.operand(inst, i));
+            }
+        }
+        self.check_chunk(inst)
+    }
+
+    fn check_chunk(&self, inst: &Inst) -> Result<(), LoadError> {
+        let m = &self.chip.mxu;
+        let lanes = self.chip.core.lanes;
+        let (place, chunk, chunks) = match inst.op {
+            Op::MStage => (2, inst.operands[2], m.cols / lanes),
+            Op::MStageT | Op::MPush | Op::MPushSet | Op::MPushAdd => (2, inst.operands[2], m.rows / lanes),
+            Op::MPop | Op::MDrain => (2, inst.operands[2], m.cols / lanes),
+            _ => return Ok(()),
+        };
+        if chunk as u32 >= chunks { Err(self.operand(inst, place)) } else { Ok(()) }
+    }
+
+    fn operand(&self, inst: &Inst, index: usize) -> LoadError {
+        LoadError::Operand { bundle: self.at as u32, inst: crate::text::inst(inst), operand: index as u32 }
+    }
+
+    /// Adds the registers and queues that `inst` waits for and defines.
+    fn hazards(&mut self, inst: &Inst) -> Result<(), LoadError> {
+        let r = self.code.resources;
+        let info = inst.op.info();
+        let write_delta = delta(self.chip.timing.get(info.class).latency.max(1), Cause::Register);
+        for (kind, v) in inst.iter() {
+            let v = v as usize;
+            match kind {
+                Kind::Su if v != 0 => self.code.reads.push(v as u16),
+                Kind::Sd if v != 0 => self.define(v, write_delta),
+                Kind::Sm if v != 0 => self.define(v, delta(1, Cause::Register)),
+                Kind::Vu => self.code.reads.push((r.vectors + v) as u16),
+                Kind::Vd => self.define(r.vectors + v, write_delta),
+                Kind::Pu => self.code.reads.extend([(r.vectors + v) as u16, (r.vectors + v + 1) as u16]),
+                Kind::Pd => {
+                    self.define(r.vectors + v, write_delta);
+                    self.define(r.vectors + v + 1, write_delta);
+                }
+                Kind::Mu if v != 0 => self.code.reads.push((r.masks + v) as u16),
+                Kind::Md if v != 0 => self.define(r.masks + v, write_delta),
+                Kind::Su | Kind::Sd | Kind::Sm | Kind::Mu | Kind::Md => {}
+                Kind::I32 | Kind::I20 | Kind::I16 | Kind::U8 | Kind::U4 | Kind::Target | Kind::Desc | Kind::Sem => {}
+                Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => {}
+            }
+        }
+        let o = &inst.operands;
+        match info.effect {
+            Effect::MxuStage => self.code.reads.push(r.mxu(o[0] as usize, MXU_STAGE) as u16),
+            Effect::MxuPush | Effect::MxuAccumulate => self.code.reads.push(r.mxu(o[0] as usize, MXU_PUSH) as u16),
+            Effect::MxuPop => self.code.reads.push(r.mxu(o[1] as usize, MXU_POP) as u16),
+            Effect::XluPop => self.code.reads.push(r.xlu(o[1] as usize) as u16),
+            Effect::None | Effect::VmemLoad | Effect::VmemStore | Effect::SmemLoad | Effect::SmemStore => {}
+            Effect::MxuLatch | Effect::MxuDrain | Effect::XluPush => {}
+            Effect::DmaStart | Effect::DmaWait | Effect::Control | Effect::Trap => {}
+        }
+        Ok(())
+    }
+
+    fn define(&mut self, resource: usize, delta: u32) {
+        self.code.reads.push(resource as u16);
+        self.code.writes.push(Write { resource: resource as u16, delta });
+    }
+
+    /// Drops repeated reads and refuses repeated writes of the bundle that began at `head`.
+    fn dedup(&mut self, head: &Head) -> Result<(), LoadError> {
+        let start = head.reads as usize;
+        let mut reads = self.code.reads.split_off(start);
+        reads.sort_unstable();
+        reads.dedup();
+        self.code.reads.extend(reads);
+        let mut writes: Vec<u16> = self.code.writes[head.writes as usize..].iter().map(|w| w.resource).collect();
+        writes.sort_unstable();
+        if writes.windows(2).any(|w| w[0] == w[1]) {
+            return Err(LoadError::DefinedTwice { bundle: self.at as u32 });
+        }
+        Ok(())
+    }
+
+    fn unit_bit(&mut self, inst: &Inst) -> u32 {
+        let unit = match inst.op.info().slot {
+            Slot::Scalar | Slot::Branch => UNIT_SCALAR,
+            Slot::Valu => UNIT_VALU,
+            Slot::Vload => UNIT_VLOAD,
+            Slot::Vstore => UNIT_VSTORE,
+            Slot::Eup => UNIT_EUP,
+            Slot::Xlu => UNIT_XLU,
+            Slot::MxuPush => MXU_BIT + inst.operands[0] as u32,
+            Slot::MxuPop => MXU_BIT + inst.operands[1] as u32,
+            Slot::Dma => return 0,
+        };
+        if unit >= MXU_BIT {
+            self.code.mxus_used |= 1 << (unit - MXU_BIT);
+        }
+        1 << unit
+    }
+
+    fn scalar(&mut self, inst: &Inst) {
+        if inst.op.info().slot != Slot::Scalar && inst.op != Op::XExtract {
+            return;
+        }
+        let mut s = ScalarOp { op: inst.op, d: 0, a: 0, b: 0, c: 0, imm: 0, sources: 0 };
+        let mut used = [0u8; 3];
+        let mut n = 0;
+        for (kind, v) in inst.iter() {
+            match kind {
+                Kind::Sd => s.d = v as u8,
+                Kind::Su => {
+                    used[n] = v as u8;
+                    n += 1;
+                    s.sources |= 1 << v;
+                }
+                Kind::Vu => s.imm = v,
+                _ => s.imm = v,
+            }
+        }
+        [s.a, s.b, s.c] = used;
+        self.code.scalars.push(s);
+    }
+
+    /// Sixteenths of a cycle that a register's rows take to enter a matrix unit.
+    fn push_d16(&self, format: i32) -> u32 {
+        let f = MxuFormat::ALL[format as usize];
+        let names: &[&str] = match f {
+            MxuFormat::S8 | MxuFormat::U8 => &["s8", "int8", "bf16"],
+            MxuFormat::F8 => &["f8", "fp8", "bf16"],
+            MxuFormat::Bf16 | MxuFormat::High | MxuFormat::Mid | MxuFormat::Low | MxuFormat::HighFinite => &["bf16"],
+        };
+        let types = &self.chip.mxu.types;
+        let rate = names.iter().find_map(|n| types.iter().find(|t| t.operand == *n)).or(types.first());
+        let rate = rate.map_or(1.0, |t| t.rows_per_cycle).max(1e-3);
+        (self.chip.core.sublanes as f64 * 16.0 / rate).round().max(1.0) as u32
+    }
+
+    /// Sixteenths of a cycle that a register of weights takes to shift in.
+    fn stage_d16(&self) -> u32 {
+        let (c, m) = (&self.chip.core, &self.chip.mxu);
+        let rows = (c.sublanes * c.lanes) as f64 / m.cols.max(1) as f64;
+        (rows * 16.0 / m.weight_rows_per_cycle.max(1) as f64).round().max(1.0) as u32
+    }
+
+    fn special(&mut self, inst: &Inst) {
+        let o = &inst.operands;
+        let m = &self.chip.mxu;
+        let lanes = self.chip.core.lanes;
+        let unit = o[0] as u8;
+        let latency = self.chip.timing.get(inst.op.info().class).latency;
+        let is_last = |chunk: i32, size: u32| chunk as i64 + 1 == (size / lanes) as i64;
+        let fires = is_last(o[2], m.rows);
+        let s = match inst.op {
+            Op::MStage | Op::MStageT => Special::Stage { unit, d16: self.stage_d16() },
+            Op::MLatch => Special::Latch { unit },
+            Op::MPush if fires => Special::Push { unit, d16: self.push_d16(o[3]) },
+            Op::MPushSet | Op::MPushAdd if fires => {
+                Special::PushAcc { unit, d16: self.push_d16(o[3]), row: o[4] as u8 }
+            }
+            Op::MPop => Special::Pop { unit: o[1] as u8, retires: is_last(o[2], m.cols) },
+            Op::MDrain => Special::Drain { unit: o[1] as u8, row: o[3] as u8 },
+            Op::XTpush => Special::TransposePush { unit, latency },
+            Op::DmaWait => Special::Wait { sem: unit, bytes: o[1] as u32, latency },
+            Op::DmaWaitS => Special::WaitS { sem: unit, reg: o[1] as u8, latency },
+            Op::DmaStart => {
+                let [desc, src, src_offset, dst, dst_offset, sem] = *o;
+                self.code.starts.push(Start {
+                    desc: desc as u32,
+                    src: src as u8,
+                    src_offset: src_offset as u8,
+                    dst: dst as u8,
+                    dst_offset: dst_offset as u8,
+                    sem: sem as u8,
+                });
+                Special::DmaStart { start: self.code.starts.len() as u32 - 1 }
+            }
+            _ => return,
+        };
+        self.code.specials.push(s);
+    }
+
+    /// Occupancy of slot groups whose units may be kept for more than a cycle. A group of one unit is a resource like
+    /// a register; one of several needs a look at all of them.
+    fn group_hazards(&mut self, b: &Bundle, first: usize) {
+        for slot in Slot::ALL {
+            if !self.code.long[slot as usize] {
+                continue;
+            }
+            for i in b.insts.iter().filter(|i| i.op.info().slot == slot) {
+                let interval = interval(i.op, self.chip).max(1);
+                if self.chip.slots(slot) == 1 {
+                    let resource = self.code.resources.group(slot);
+                    self.code.reads.push(resource as u16);
+                    self.code.writes.push(Write { resource: resource as u16, delta: delta(interval, Cause::Slot) });
+                    self.code.kept.push((self.at as u32, slot as u8, interval));
+                    continue;
+                }
+                match self.code.specials[first..].last_mut() {
+                    Some(Special::Group { group, count, interval: n }) if *group == slot as u8 && *n == interval => {
+                        *count += 1
+                    }
+                    _ => self.code.specials.push(Special::Group { group: slot as u8, count: 1, interval }),
+                }
+            }
+        }
+    }
+
+    fn values(&mut self, b: &Bundle) {
+        // What reads registers and memory, then stores. DMA and waits are special operations.
+        let phase = |i: &Inst| match i.op.info().effect {
+            Effect::VmemStore => Some(1),
+            Effect::None if i.op.info().slot == Slot::Scalar || i.op == Op::XExtract => None,
+            Effect::SmemLoad | Effect::SmemStore | Effect::Control | Effect::Trap => None,
+            Effect::DmaWait | Effect::DmaStart => None,
+            Effect::None | Effect::VmemLoad | Effect::MxuStage | Effect::MxuLatch | Effect::MxuPush => Some(0),
+            Effect::MxuAccumulate | Effect::MxuPop | Effect::MxuDrain | Effect::XluPush | Effect::XluPop => Some(0),
+        };
+        for p in 0..2 {
+            self.code.values.extend(b.insts.iter().filter(|i| phase(i) == Some(p)));
+        }
+    }
+}
+
+fn to_branch(inst: &Inst) -> Branch {
+    let o = &inst.operands;
+    match inst.op {
+        Op::BJmp => Branch::Jump { target: o[0] as u32 },
+        Op::BNz => Branch::NotZero { reg: o[0] as u8, target: o[1] as u32 },
+        Op::BZ => Branch::Zero { reg: o[0] as u8, target: o[1] as u32 },
+        Op::BLoop => Branch::Loop { reg: o[0] as u8, target: o[1] as u32 },
+        Op::BCall => Branch::Call { target: o[0] as u32 },
+        Op::BRet => Branch::Return,
+        Op::BTrap => Branch::Trap { code: o[0] },
+        _ => Branch::Halt,
+    }
+}

@@ -1,0 +1,537 @@
+//! The loop that walks bundles.
+//!
+//! For each bundle: find when it issues (the latest ready time of what it reads and defines, and of what its special
+//! operations wait for), take waits, compute values, start what it starts, compute scalars, then make all results
+//! visible and branch. Nothing is ticked: time moves from issue to issue.
+
+use super::code::*;
+use super::values::Values;
+use crate::fault::{Fault, FaultKind};
+use crate::load::Loaded;
+use crate::mem::{Hbm, Smem};
+use crate::options::{Mode, Observer, RunOptions};
+use crate::stats::{Cause, Collector, Parts, RunResult, SLOTS};
+use crate::unit::dma::{DmaTiming, RaceChecker, Semaphores};
+use crate::unit::mxu::MxuTiming;
+use crate::unit::scalar;
+use rustc_hash::FxHashMap;
+use systole_isa::program::DebugRange;
+use systole_isa::{Class, MxuFormat, Op, Space};
+
+/// Bundles between looks at limits and calls of the observer.
+const PROGRESS_INTERVAL: u64 = 1 << 22;
+
+/// Scalar registers, in an array that indices cannot leave.
+pub(crate) const SCALARS: usize = 64;
+
+/// A transfer whose effect on memory is still to come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Effect {
+    pub desc: u32,
+    pub src: i64,
+    pub dst: i64,
+    pub end: u64,
+    /// Both addresses are known.
+    pub known: bool,
+}
+
+/// One run of one core.
+pub(crate) struct Core<'a> {
+    pub(super) l: &'a Loaded,
+    pub(super) options: &'a RunOptions,
+    pub(super) observer: &'a mut dyn Observer,
+    pub(super) events: bool,
+    pub(super) hbm: &'a mut Hbm,
+    pub(super) values: Option<&'a mut Values>,
+    pub(super) smem: &'a mut Smem,
+    pub(super) scalars: [i32; SCALARS],
+    /// One bit for each scalar register whose value is known.
+    pub(super) known: u64,
+    calls: Vec<u32>,
+    /// Ready times of registers and queues.
+    pub(super) ready: Box<[Packed; RESOURCES]>,
+    /// Free times of the units of slot groups that have several.
+    pub(super) groups: Vec<Vec<u64>>,
+    /// First cycle in which the next bundle could issue, with the cause if that is later than the next cycle.
+    pub(super) floor: Packed,
+    /// The cycle after the last bundle's issue.
+    next: u64,
+    pub(super) mxus: Vec<MxuTiming>,
+    pub(super) dma: DmaTiming,
+    pub(super) semaphores: Semaphores,
+    pub(super) effects: Vec<Effect>,
+    pub(super) race: Option<RaceChecker>,
+    pub(super) stats: Collector,
+    /// Times that each branch with an assumed trip count stayed in its loop.
+    assumed: FxHashMap<u32, u64>,
+    bubble: u64,
+    sublanes: u64,
+    pub(super) pc: u32,
+    pub(super) now: u64,
+}
+
+/// What a machine gives to a run.
+pub(crate) struct State<'a> {
+    pub hbm: &'a mut Hbm,
+    pub values: Option<&'a mut Values>,
+    pub smem: &'a mut Smem,
+}
+
+type Step<T> = Result<T, FaultKind>;
+
+impl<'a> Core<'a> {
+    pub fn new(l: &'a Loaded, options: &'a RunOptions, observer: &'a mut dyn Observer, state: State<'a>) -> Core<'a> {
+        let chip = &l.chip;
+        let latch = chip.timing.get(Class::MxuLatch).latency as u64;
+        let rate = chip.mxu_type(MxuFormat::Bf16).or(chip.mxu.types.first()).map_or(1.0, |t| t.rows_per_cycle);
+        let block16 = (chip.core.sublanes as f64 * 16.0 / rate).round() as u32;
+        let mxus: Vec<MxuTiming> = (0..chip.mxu.count).map(|_| MxuTiming::new(chip, latch, block16)).collect();
+        let mut ready = Box::new([0; RESOURCES]);
+        for (u, m) in mxus.iter().enumerate() {
+            ready[l.code.resources.mxu(u, MXU_POP)] = m.gate().pop;
+        }
+        let semaphores = chip.core.semaphores as usize;
+        let checks = options.race_check && options.mode != Mode::TimingOnly;
+        let launch = if options.mode == Mode::NumericOnly { 0 } else { chip.core.launch_cycles as u64 };
+        Core {
+            l,
+            options,
+            events: observer.wants_events(),
+            observer,
+            hbm: state.hbm,
+            values: state.values,
+            smem: state.smem,
+            scalars: [0; SCALARS],
+            known: !0,
+            calls: Vec::new(),
+            ready,
+            groups: systole_isa::Slot::ALL.iter().map(|&s| vec![0; chip.slots(s) as usize]).collect(),
+            floor: launch << 4,
+            next: launch,
+            mxus,
+            dma: DmaTiming::new(chip, options.chaos),
+            semaphores: Semaphores::new(semaphores),
+            effects: Vec::new(),
+            race: checks.then(|| RaceChecker::new(semaphores)),
+            stats: Collector::new(l.bundles.len(), l.program.debug.ops.len(), chip.mxu.count as usize),
+            assumed: FxHashMap::default(),
+            bubble: (chip.timing.get(Class::Branch).latency as u64).max(1),
+            sublanes: chip.core.sublanes as u64,
+            pc: 0,
+            now: launch,
+        }
+    }
+
+    /// Runs to `b.halt`.
+    pub fn run(mut self) -> Result<RunResult, Fault> {
+        let end = match self.options.mode {
+            Mode::Full => self.walk::<true, true>(),
+            Mode::TimingOnly => self.walk::<true, false>(),
+            Mode::NumericOnly => self.walk::<false, true>(),
+        };
+        if let Err(kind) = end {
+            return Err(self.fault(kind));
+        }
+        let timed = self.options.mode != Mode::NumericOnly;
+        let cycles = self.now + 1;
+        if self.events {
+            self.close_op(cycles);
+        }
+        let slots = SLOTS.map(|s| self.l.chip.slots(s));
+        let parts = Parts { code: &self.l.code, bundles: &self.l.bundles, dma: &self.dma, mxus: &self.mxus, slots };
+        Ok(self.stats.finish(self.pc, cycles, timed, parts))
+    }
+
+    fn close_op(&mut self, cycles: u64) {
+        let (op, since) = self.stats.current();
+        self.observer.op(op, since, cycles);
+    }
+
+    fn walk<const TIMING: bool, const VALUES: bool>(&mut self) -> Step<()> {
+        let code = &self.l.code;
+        let mut budget = PROGRESS_INTERVAL;
+        loop {
+            let Some(head) = code.heads.get(self.pc as usize) else {
+                self.pc -= 1;
+                return Err(FaultKind::EndOfCode);
+            };
+            if head.flags & FLAG_OP != 0 {
+                self.enter_op(if TIMING { self.next } else { self.now });
+            }
+            if TIMING {
+                self.issue(head, code)?;
+            } else {
+                self.now += 1;
+                if head.flags & FLAG_GATE != 0 {
+                    self.gate(head, 0)?;
+                }
+            }
+            if head.flags & FLAG_GATE != 0 {
+                self.take_waits(head);
+            }
+            if VALUES {
+                self.compute(head)?;
+            }
+            if head.nspecials > 0 {
+                self.start_specials::<TIMING>(head)?;
+            }
+            if head.flags & FLAG_BRANCH == 0 {
+                self.scalar_ops::<VALUES>(head)?;
+                if VALUES {
+                    self.commit();
+                }
+                self.pc += 1;
+                continue;
+            }
+            let taken = self.decide()?;
+            self.scalar_ops::<VALUES>(head)?;
+            if VALUES {
+                self.commit();
+            }
+            if !self.branch(taken)? {
+                return self.halt();
+            }
+            let ran = self.stats.bundles;
+            if ran >= budget {
+                budget = ran + PROGRESS_INTERVAL;
+                if !self.observer.progress(self.now, ran) {
+                    return Err(FaultKind::Interrupted);
+                }
+            }
+            if self.now >= self.options.max_cycles {
+                return Err(FaultKind::MaxCycles { limit: self.options.max_cycles });
+            }
+        }
+    }
+
+    /// Finds the bundle's issue time and what it makes ready when.
+    #[inline(always)]
+    fn issue(&mut self, head: &Head, code: &Code) -> Step<()> {
+        let mut t = self.floor;
+        let reads = &code.reads[head.reads as usize..head.reads as usize + head.nreads as usize];
+        for &r in reads {
+            t = t.max(self.ready[r as usize & (RESOURCES - 1)]);
+        }
+        if head.flags & FLAG_GATE != 0 {
+            t = self.gate(head, t)?;
+        }
+        let now = t >> 4;
+        if now > self.next {
+            self.stalled(head, t)?;
+        }
+        let base = now << 4;
+        let writes = &code.writes[head.writes as usize..head.writes as usize + head.nwrites as usize];
+        for w in writes {
+            self.ready[w.resource as usize & (RESOURCES - 1)] = base + w.delta as u64;
+        }
+        self.now = now;
+        self.next = now + 1;
+        self.floor =
+            if head.extra == 0 { self.next << 4 } else { (self.next + head.extra as u64) << 4 | Cause::Slot as u64 };
+        Ok(())
+    }
+
+    /// Accounts for the cycles until `t` in which nothing issued.
+    fn stalled(&mut self, head: &Head, t: Packed) -> Step<()> {
+        if t == NEVER {
+            return Err(self.never(head));
+        }
+        let (from, to) = (self.next, t >> 4);
+        let cause = Cause::from_code(t & 15);
+        self.stats.stall(self.pc as usize, cause, to - from);
+        let mut used = self.l.code.mxus_used;
+        while used != 0 {
+            let u = used.trailing_zeros() as usize;
+            used &= used - 1;
+            let busy = self.mxus[u].overlap(from, to);
+            self.stats.mxu_stall(u, cause, to - from - busy);
+        }
+        if self.l.code.any_long {
+            for (unit, slot) in SLOTS.iter().enumerate() {
+                if self.l.code.long[*slot as usize] && head.units >> unit & 1 == 1 {
+                    let single = self.ready[self.l.code.resources.group(*slot)] >> 4;
+                    let several = self.groups[*slot as usize].iter().copied().max().unwrap_or(0);
+                    let overlap = to.min(single.max(several)).saturating_sub(from);
+                    self.stats.group_overlap(*slot as usize, cause, overlap);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The fault of a bundle that can never issue.
+    fn never(&self, head: &Head) -> FaultKind {
+        let r = self.l.code.resources;
+        for (u, m) in self.mxus.iter().enumerate() {
+            let reads = &self.l.code.reads[head.reads as usize..head.reads as usize + head.nreads as usize];
+            let waits = |q: usize| {
+                let resource = r.mxu(u, q);
+                self.ready[resource] == NEVER && reads.contains(&(resource as u16))
+            };
+            if waits(MXU_POP) {
+                return if m.empty() {
+                    FaultKind::EmptyFifo { unit: format!("mxu{u}") }
+                } else {
+                    FaultKind::Deadlock { waits_for: format!("a result of mxu{u} that is stuck behind a full queue") }
+                };
+            }
+            if waits(MXU_PUSH) || waits(MXU_STAGE) {
+                let waits_for = format!("room in mxu{u}: its FIFO and queues are full and only later instructions pop");
+                return FaultKind::Deadlock { waits_for };
+            }
+        }
+        FaultKind::Deadlock { waits_for: "matrix-unit rows that are stuck behind a full FIFO".to_string() }
+    }
+
+    /// Cycles from `now` on belong to the op of the current bundle.
+    fn enter_op(&mut self, now: u64) {
+        let op = self.l.code.ops[self.pc as usize];
+        if let Some((before, since)) = self.stats.enter(op, now)
+            && self.events
+        {
+            self.observer.op(before, since, now);
+        }
+    }
+
+    fn compute(&mut self, head: &Head) -> Step<()> {
+        let Some(values) = self.values.as_deref_mut() else { return Ok(()) };
+        let race = self.race.as_ref().map(|r| (r, self.l));
+        let insts = &self.l.code.values[head.values as usize..head.values as usize + head.nvalues as usize];
+        for i in insts {
+            values.execute(i, &self.scalars, race)?;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) {
+        if let Some(v) = self.values.as_deref_mut() {
+            v.commit();
+        }
+    }
+
+    /// Computes the bundle's scalars from the old values, then writes them.
+    #[inline(always)]
+    fn scalar_ops<const VALUES: bool>(&mut self, head: &Head) -> Step<()> {
+        match head.nscalars {
+            0 => Ok(()),
+            1 => {
+                let s = &self.l.code.scalars[head.scalars as usize];
+                let (value, known) = self.scalar::<VALUES>(s)?;
+                self.write_scalar(s.d, value, known);
+                Ok(())
+            }
+            n => {
+                let ops = &self.l.code.scalars[head.scalars as usize..head.scalars as usize + n as usize];
+                let mut results = [(0i32, true); 16];
+                if ops.len() > results.len() {
+                    let all = ops.iter().map(|s| self.scalar::<VALUES>(s)).collect::<Step<Vec<_>>>()?;
+                    ops.iter().zip(all).for_each(|(s, r)| self.write_scalar(s.d, r.0, r.1));
+                    return Ok(());
+                }
+                for (r, s) in results.iter_mut().zip(ops) {
+                    *r = self.scalar::<VALUES>(s)?;
+                }
+                for (s, r) in ops.iter().zip(results) {
+                    self.write_scalar(s.d, r.0, r.1);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn write_scalar(&mut self, d: u8, value: i32, known: bool) {
+        let d = d as usize & (SCALARS - 1);
+        if d != 0 {
+            self.scalars[d] = value;
+            self.known = self.known & !(1 << d) | (known as u64) << d;
+        }
+    }
+
+    #[inline(always)]
+    fn scalar<const VALUES: bool>(&mut self, s: &ScalarOp) -> Step<(i32, bool)> {
+        let get = |r: u8| self.scalars[r as usize & (SCALARS - 1)];
+        let (a, b, c) = (get(s.a), get(s.b), get(s.c));
+        let known = VALUES || s.sources & !self.known == 0;
+        match s.op {
+            Op::SLd => self.smem_load(b_is_address(s, a), known),
+            Op::SSt => {
+                // Operand order is value, address.
+                let value_known = VALUES || self.known >> (s.a & 63) & 1 == 1;
+                let address_known = VALUES || self.known >> (s.b & 63) & 1 == 1;
+                self.smem_store(a, value_known, b as i64 + s.imm as i64, address_known)?;
+                Ok((0, true))
+            }
+            Op::XExtract => Ok(match self.values.as_deref() {
+                Some(v) => (v.first_lane(s.imm as usize), true),
+                None => (0, false),
+            }),
+            _ => Ok((if known { scalar::execute(s, a, b, c) } else { 0 }, known)),
+        }
+    }
+
+    fn smem_load(&mut self, at: i64, known: bool) -> Step<(i32, bool)> {
+        if !known {
+            return Ok((0, false));
+        }
+        self.check_smem(at, false)?;
+        self.smem.load(at).ok_or_else(|| self.smem_range(at))
+    }
+
+    fn smem_store(&mut self, value: i32, known: bool, at: i64, address_known: bool) -> Step<()> {
+        if !address_known {
+            self.smem.forget_all();
+            return Ok(());
+        }
+        self.check_smem(at, true)?;
+        self.smem.store(at, value, known).ok_or_else(|| self.smem_range(at))
+    }
+
+    fn smem_range(&self, at: i64) -> FaultKind {
+        FaultKind::OutOfRange { memory: "SMEM", unit: "word", first: at, last: at, size: self.smem.len() as u64 }
+    }
+
+    fn check_smem(&self, at: i64, write: bool) -> Step<()> {
+        let Some(race) = self.race.as_ref().filter(|r| !r.is_empty()) else { return Ok(()) };
+        let access = crate::unit::dma::Access { space: Space::Smem, start: at * 4, end: at * 4 + 4, write };
+        match race.check(&self.l.geometry, access) {
+            None => Ok(()),
+            Some(c) => Err(c.fault(self.l, if write { "store to" } else { "load from" }, Space::Smem)),
+        }
+    }
+
+    /// Where the bundle's branch goes, from the scalars before the bundle: `None` for the next bundle.
+    #[inline(always)]
+    fn decide(&mut self) -> Step<Option<u32>> {
+        let (bits, scalars) = (self.known, self.scalars);
+        let known = |reg: u8| bits >> (reg & 63) & 1 == 1;
+        let get = |reg: u8| scalars[reg as usize & (SCALARS - 1)];
+        Ok(match self.l.code.branches[self.pc as usize] {
+            Branch::Jump { target } | Branch::Call { target } => Some(target),
+            Branch::NotZero { reg, target } if known(reg) => (get(reg) != 0).then_some(target),
+            Branch::Zero { reg, target } if known(reg) => (get(reg) == 0).then_some(target),
+            Branch::Loop { reg, target } if known(reg) => (get(reg) != 1).then_some(target),
+            Branch::Loop { target, .. } | Branch::NotZero { target, .. } => {
+                self.assume(target, true)?.then_some(target)
+            }
+            Branch::Zero { target, .. } => self.assume(target, false)?.then_some(target),
+            Branch::Return | Branch::Halt => None,
+            Branch::Trap { code } => {
+                let message = self.l.program.traps.get(code as usize).cloned().unwrap_or(format!("trap {code}"));
+                return Err(FaultKind::Trap { message });
+            }
+        })
+    }
+
+    /// Whether a branch on an unknown value is taken, from the options. `if_not_zero`: the branch's sense.
+    fn assume(&mut self, target: u32, if_not_zero: bool) -> Step<bool> {
+        let pc = self.pc;
+        let op = match self.l.code.ops[pc as usize] {
+            DebugRange::CALLER => self.stats.op(),
+            op => op,
+        };
+        let debug = self.l.program.debug.ops.get(op as usize);
+        let name = debug.map_or(String::new(), |o| o.name.trim_start_matches('%').to_string());
+        let assume = self.options.assume.iter().find(|a| a.name.trim_start_matches('%') == name);
+        let Some(assume) = assume else {
+            return Err(FaultKind::UnknownBranch { loop_name: name });
+        };
+        let stays = |core: &mut Self, ran: u64| {
+            let n = core.assumed.entry(pc).or_insert(ran);
+            *n += 1;
+            let stays = *n <= assume.trips;
+            if !stays {
+                core.assumed.remove(&pc);
+            }
+            stays
+        };
+        if target <= pc {
+            // At the end of a body: the body has run once already.
+            return Ok(stays(self, 1));
+        }
+        let closes = |b: u32| match self.l.code.branches[b as usize] {
+            Branch::Jump { target } | Branch::NotZero { target, .. } | Branch::Zero { target, .. } => target <= pc,
+            Branch::Loop { target, .. } => target <= pc,
+            Branch::Call { .. } | Branch::Return | Branch::Halt | Branch::Trap { .. } => false,
+        };
+        let has_branch = |b: &u32| self.l.code.heads[*b as usize].flags & FLAG_BRANCH != 0;
+        if (pc + 1..target).filter(has_branch).any(closes) {
+            // The test at a loop's head leaves forward.
+            return Ok(!stays(self, 0));
+        }
+        Ok((assume.trips != 0) == if_not_zero)
+    }
+
+    /// Moves on to the next bundle after a branch; `false` at the end of the program.
+    #[inline(always)]
+    fn branch(&mut self, taken: Option<u32>) -> Step<bool> {
+        let branch = self.l.code.branches[self.pc as usize];
+        if let Branch::Loop { reg, .. } = branch {
+            let known = self.known >> (reg & 63) & 1 == 1;
+            self.write_scalar(reg, self.scalars[reg as usize & (SCALARS - 1)].wrapping_sub(1), known);
+        }
+        let next = match (branch, taken) {
+            (Branch::Halt, _) => return Ok(false),
+            (Branch::Call { .. }, Some(target)) => {
+                if self.calls.len() >= self.l.chip.core.call_depth as usize {
+                    return Err(FaultKind::CallDepth { depth: self.l.chip.core.call_depth });
+                }
+                self.calls.push(self.pc + 1);
+                target
+            }
+            (Branch::Return, _) => self.calls.pop().ok_or(FaultKind::ReturnWithoutCall)?,
+            (_, Some(target)) => target,
+            (_, None) => {
+                self.pc += 1;
+                return Ok(true);
+            }
+        };
+        self.stats.jump(self.pc, next);
+        self.floor = self.floor.max((self.now + self.bubble) << 4 | Cause::Fetch as u64);
+        self.pc = next;
+        if (next as usize) < self.l.code.ops.len() {
+            self.enter_op(self.now + 1);
+        }
+        Ok(true)
+    }
+
+    /// Rows that a push streams.
+    pub(super) fn push_rows(&self) -> u64 {
+        self.sublanes
+    }
+
+    fn fault(&self, kind: FaultKind) -> Fault {
+        let bundle = self.pc.min(self.l.bundles.len() as u32 - 1);
+        let op = match self.l.code.ops[bundle as usize] {
+            DebugRange::CALLER => self.stats.op(),
+            op => op,
+        };
+        let op = self.l.program.debug.ops.get(op as usize).map_or(String::new(), |o| o.name.clone());
+        let timed = self.options.mode != Mode::NumericOnly;
+        Fault {
+            chip: self.options.chip,
+            core: self.options.core,
+            bundle,
+            cycle: if timed { self.now } else { 0 },
+            inst: self.culprit(bundle, &kind),
+            op,
+            kind,
+        }
+    }
+
+    /// The instruction of the bundle that a fault is about, as far as its kind tells; else the whole bundle.
+    fn culprit(&self, bundle: u32, kind: &FaultKind) -> String {
+        let insts = &self.l.bundles[bundle as usize].insts;
+        let fits = |i: &&systole_isa::Inst| super::special::concerns(i, kind);
+        match insts.iter().find(fits) {
+            Some(i) => crate::text::inst(i),
+            None => insts.iter().map(crate::text::inst).collect::<Vec<_>>().join("; "),
+        }
+    }
+}
+
+/// Address of an `s.ld`: register plus offset.
+#[inline(always)]
+fn b_is_address(s: &ScalarOp, a: i32) -> i64 {
+    a as i64 + s.imm as i64
+}

@@ -1,0 +1,291 @@
+//! Instructions that touch more than registers: what they wait for at issue and what they start.
+
+use super::code::*;
+use super::run::{Core, Effect, SCALARS};
+use crate::fault::FaultKind;
+use crate::options::{DmaEvent, Mode};
+use crate::stats::Cause;
+use crate::unit::dma::{self, Geometry, Memories, Transfer, memory_name};
+use systole_isa::dma::HBM_GRANULE;
+use systole_isa::{Effect as IsaEffect, Inst, Space};
+
+type Step<T> = Result<T, FaultKind>;
+
+impl Core<'_> {
+    fn specials(&self, head: &Head) -> std::ops::Range<usize> {
+        head.specials as usize..head.specials as usize + head.nspecials as usize
+    }
+
+    fn scalar_value(&self, reg: u8) -> (i32, bool) {
+        let r = reg as usize & (SCALARS - 1);
+        (self.scalars[r], self.known >> r & 1 == 1)
+    }
+
+    /// The latest of `t` and what the bundle's special operations wait for.
+    pub(super) fn gate(&mut self, head: &Head, mut t: Packed) -> Step<Packed> {
+        for i in self.specials(head) {
+            match self.l.code.specials[i] {
+                Special::Drain { unit, row } => {
+                    let row = self.scalar_value(row).0.max(0) as u32;
+                    t = t.max(self.mxus[unit as usize].rows_ready(row));
+                }
+                Special::Group { group, count, .. } => {
+                    let mut free = self.groups[group as usize].clone();
+                    free.sort_unstable();
+                    let at = free.get(count as usize - 1).copied().unwrap_or(0);
+                    t = t.max(at << 4 | Cause::Slot as u64);
+                }
+                Special::Wait { sem, bytes, .. } => t = t.max(self.wait_ready(sem, bytes as u64)?),
+                Special::WaitS { sem, reg, .. } => {
+                    let bytes = self.wait_bytes(sem, reg);
+                    t = t.max(self.wait_ready(sem, bytes)?);
+                }
+                Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::PushAcc { .. } => {}
+                Special::Pop { .. } | Special::TransposePush { .. } | Special::DmaStart { .. } => {}
+            }
+        }
+        Ok(t)
+    }
+
+    /// Bytes that a `dma.waits` takes; all there will be if its register is unknown.
+    fn wait_bytes(&self, sem: u8, reg: u8) -> u64 {
+        match self.scalar_value(reg) {
+            (bytes, true) => bytes as u32 as u64,
+            (_, false) => self.semaphores.total(sem as usize),
+        }
+    }
+
+    fn wait_ready(&self, sem: u8, bytes: u64) -> Step<Packed> {
+        match self.semaphores.ready(sem as usize, bytes) {
+            Ok((at, cause)) => Ok(at << 4 | cause as u64),
+            Err(have) => Err(FaultKind::Deadlock {
+                waits_for: format!("{bytes} bytes on semaphore {sem}, which will hold no more than {have}"),
+            }),
+        }
+    }
+
+    /// Takes the bytes of the bundle's waits; transfers that are complete by now take effect.
+    pub(super) fn take_waits(&mut self, head: &Head) {
+        for i in self.specials(head) {
+            let (sem, bytes, latency) = match self.l.code.specials[i] {
+                Special::Wait { sem, bytes, latency } => (sem, bytes as u64, latency),
+                Special::WaitS { sem, reg, latency } => (sem, self.wait_bytes(sem, reg), latency),
+                _ => continue,
+            };
+            self.semaphores.take(sem as usize, bytes, self.now);
+            if let Some(r) = &mut self.race {
+                r.wait(sem as u32, bytes);
+            }
+            self.floor = self.floor.max((self.now + latency.max(1) as u64) << 4 | Cause::Sync as u64);
+            self.apply_effects(self.now);
+        }
+    }
+
+    /// Performs the transfers that end by cycle `until`, in order of completion.
+    fn apply_effects(&mut self, until: u64) {
+        if self.effects.is_empty() {
+            return;
+        }
+        let mut due: Vec<Effect> = self.effects.iter().copied().filter(|e| e.end <= until).collect();
+        self.effects.retain(|e| e.end > until);
+        due.sort_by_key(|e| e.end);
+        for e in due {
+            let g = &self.l.geometry[e.desc as usize];
+            match self.values.as_deref_mut() {
+                Some(v) => {
+                    let mut m = Memories { hbm: self.hbm, vmem: &mut v.vmem, smem: self.smem };
+                    dma::perform(g, e.src, e.dst, &mut m);
+                }
+                None => dma::perform_known(g, e.src, e.dst, e.known, self.hbm, self.smem),
+            }
+        }
+    }
+
+    /// Starts what the bundle starts at cycle `now`.
+    pub(super) fn start_specials<const TIMING: bool>(&mut self, head: &Head) -> Step<()> {
+        for i in self.specials(head) {
+            let special = self.l.code.specials[i];
+            if let Special::DmaStart { start } = special {
+                self.start_dma(start)?;
+            } else if TIMING {
+                self.start_unit(special);
+            }
+        }
+        Ok(())
+    }
+
+    fn start_unit(&mut self, special: Special) {
+        let now = self.now;
+        let (unit, gate) = match special {
+            Special::Stage { unit, d16 } => (unit, self.mxus[unit as usize].stage(now, d16)),
+            Special::Latch { unit } => (unit, self.mxus[unit as usize].latch(now)),
+            Special::Push { unit, d16 } => {
+                self.stats.rows(self.push_rows());
+                (unit, self.mxus[unit as usize].push(now, d16))
+            }
+            Special::PushAcc { unit, d16, row } => {
+                self.stats.rows(self.push_rows());
+                let row = self.scalar_value(row).0.max(0) as u32;
+                (unit, self.mxus[unit as usize].push_rows(now, d16, row))
+            }
+            Special::Pop { unit, retires: true } => (unit, self.mxus[unit as usize].pop(now)),
+            Special::TransposePush { unit, latency } => {
+                let at = &mut self.ready[self.l.code.resources.xlu(unit as usize)];
+                *at = (*at).max((now + latency.max(1) as u64) << 4 | Cause::Register as u64);
+                return;
+            }
+            Special::Group { group, count, interval } => {
+                let units = &mut self.groups[group as usize];
+                let before = units.iter().copied().max().unwrap_or(0);
+                for _ in 0..count {
+                    if let Some(u) = units.iter_mut().min() {
+                        *u = now + interval as u64;
+                    }
+                }
+                let after = (now + interval as u64).max(before);
+                self.stats.group_busy[group as usize] += after - before.max(now);
+                return;
+            }
+            Special::Pop { retires: false, .. } | Special::Drain { .. } => return,
+            Special::Wait { .. } | Special::WaitS { .. } | Special::DmaStart { .. } => return,
+        };
+        let r = self.l.code.resources;
+        let u = unit as usize;
+        self.ready[r.mxu(u, MXU_PUSH)] = gate.push;
+        self.ready[r.mxu(u, MXU_STAGE)] = gate.stage;
+        self.ready[r.mxu(u, MXU_POP)] = gate.pop;
+    }
+
+    /// Byte address of one side from its base and offset registers, and whether it is known.
+    fn address(&self, space: Space, base: u8, offset: u8) -> (i64, bool) {
+        let ((base, base_known), (offset, offset_known)) = (self.scalar_value(base), self.scalar_value(offset));
+        let unit = match space {
+            Space::Hbm => HBM_GRANULE as i64,
+            Space::Vmem => self.l.chip.row_bytes() as i64,
+            Space::Smem => 4,
+        };
+        (base as u32 as i64 * unit + offset as i64, base_known && offset_known)
+    }
+
+    /// Checks a side's range; an unknown address moves to where the side begins at zero.
+    fn range(&self, space: Space, side: &dma::Side, at: (i64, bool)) -> Step<i64> {
+        if !at.1 {
+            return Ok(-side.lo);
+        }
+        let size = match space {
+            Space::Hbm => self.hbm.size(),
+            Space::Vmem => self.l.chip.vmem.bytes,
+            Space::Smem => self.l.chip.smem.bytes,
+        };
+        let (lo, hi) = (at.0 + side.lo, at.0 + side.hi);
+        if lo < 0 || hi > size as i64 {
+            return Err(FaultKind::OutOfRange {
+                memory: memory_name(space),
+                unit: "byte",
+                first: lo,
+                last: hi - 1,
+                size,
+            });
+        }
+        Ok(at.0)
+    }
+
+    fn start_dma(&mut self, start: u32) -> Step<()> {
+        let s = self.l.code.starts[start as usize];
+        let g: &Geometry = &self.l.geometry[s.desc as usize];
+        let from = self.address(g.src, s.src, s.src_offset);
+        let to = self.address(g.dst, s.dst, s.dst_offset);
+        let src = self.range(g.src, &g.from, from)?;
+        let dst = self.range(g.dst, &g.to, to)?;
+        if let Some(race) = &mut self.race {
+            let t = Transfer { desc: s.desc, sem: s.sem as u32, bundle: self.pc, bytes: g.bytes, src, dst };
+            if let Some(c) = race.start(&self.l.geometry, t) {
+                return Err(c.fault(self.l, "DMA over", c.memory(&self.l.geometry)));
+            }
+        }
+        let mut end = 0;
+        let mut cause = Cause::Dma;
+        if self.options.mode != Mode::NumericOnly {
+            let slot = self.dma.start(g, src, dst, self.now);
+            (end, cause) = (slot.end, slot.cause);
+            self.stats.transfer(slot.hbm_read, slot.hbm_write);
+            if self.events {
+                self.observer.dma(&DmaEvent {
+                    bundle: self.pc,
+                    desc: s.desc,
+                    semaphore: s.sem as u32,
+                    bytes: g.bytes,
+                    hbm_read: slot.hbm_read,
+                    hbm_write: slot.hbm_write,
+                    issued: self.now,
+                    start: slot.begin,
+                    end,
+                });
+            }
+        }
+        self.semaphores.add(s.sem as usize, end, g.bytes, cause);
+        let moves_known = g.dst != Space::Vmem && g.bytes > 0;
+        if self.values.is_some() || moves_known {
+            if !to.1 {
+                // It may write anywhere.
+                match g.dst {
+                    Space::Smem => self.smem.forget_all(),
+                    Space::Hbm => self.hbm.forget(0, self.hbm.size()),
+                    Space::Vmem => {}
+                }
+            }
+            self.effects.push(Effect { desc: s.desc, src, dst, end, known: from.1 && to.1 });
+        }
+        Ok(())
+    }
+
+    /// The end of the program: all semaphores must be back at zero.
+    pub(super) fn halt(&mut self) -> Step<()> {
+        let left = self.semaphores.unbalanced();
+        if !left.is_empty() {
+            return Err(FaultKind::Unbalanced { semaphores: left });
+        }
+        self.apply_effects(u64::MAX);
+        Ok(())
+    }
+}
+
+/// Whether a fault of that kind is about the instruction.
+pub(super) fn concerns(i: &Inst, kind: &FaultKind) -> bool {
+    let effect = i.op.info().effect;
+    let vector_memory = matches!(effect, IsaEffect::VmemLoad | IsaEffect::VmemStore);
+    let scalar_memory = matches!(effect, IsaEffect::SmemLoad | IsaEffect::SmemStore);
+    match kind {
+        FaultKind::OutOfRange { memory, unit, .. } => match (*memory, *unit) {
+            (_, "byte") => effect == IsaEffect::DmaStart,
+            ("VMEM", _) => vector_memory,
+            ("SMEM", _) => scalar_memory,
+            _ => matches!(effect, IsaEffect::MxuAccumulate | IsaEffect::MxuDrain),
+        },
+        FaultKind::Race { access, memory, .. } => match (*access, *memory) {
+            ("DMA over", _) => effect == IsaEffect::DmaStart,
+            ("store to", "VMEM") => effect == IsaEffect::VmemStore,
+            ("load from", "VMEM") => effect == IsaEffect::VmemLoad,
+            _ => scalar_memory,
+        },
+        FaultKind::Deadlock { waits_for } if waits_for.contains("semaphore") => effect == IsaEffect::DmaWait,
+        FaultKind::Deadlock { .. } => matches!(
+            effect,
+            IsaEffect::MxuPush
+                | IsaEffect::MxuStage
+                | IsaEffect::MxuAccumulate
+                | IsaEffect::MxuPop
+                | IsaEffect::MxuDrain
+        ),
+        FaultKind::EmptyFifo { unit } if unit.starts_with("mxu") => effect == IsaEffect::MxuPop,
+        FaultKind::EmptyFifo { .. } => effect == IsaEffect::XluPop,
+        FaultKind::Protocol { .. } => matches!(effect, IsaEffect::XluPush | IsaEffect::MxuStage),
+        FaultKind::Trap { .. } => effect == IsaEffect::Trap,
+        FaultKind::UnknownBranch { .. } | FaultKind::CallDepth { .. } | FaultKind::ReturnWithoutCall => {
+            effect == IsaEffect::Control
+        }
+        FaultKind::Unbalanced { .. } | FaultKind::EndOfCode | FaultKind::MaxCycles { .. } | FaultKind::Interrupted => {
+            false
+        }
+    }
+}

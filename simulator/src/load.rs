@@ -1,0 +1,125 @@
+//! Loading: a program becomes predecoded code that is proven well formed for a chip.
+
+use crate::issue::{code::Code, predecode};
+use crate::unit::dma::Geometry;
+use systole_isa::chip::ChipConfig;
+use systole_isa::{Bundle, Class, Program, Slot};
+
+/// Why a program cannot run on a chip.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum LoadError {
+    #[error("chip parameter {what} is {value}, the simulator takes 1..={max}")]
+    Chip { what: &'static str, value: u64, max: u64 },
+    #[error("chip parameter {0}")]
+    Shape(String),
+    #[error("timing of class {class:?} is out of range")]
+    Timing { class: Class },
+    #[error("the program has no bundles")]
+    Empty,
+    #[error("damaged code: {0}")]
+    Decode(String),
+    #[error("bundle {bundle}: operand {operand} of `{inst}` is out of range")]
+    Operand { bundle: u32, inst: String, operand: u32 },
+    #[error("bundle {bundle}: {need} instructions of slot {slot:?}, the chip has {have}")]
+    Slots { bundle: u32, slot: Slot, need: u32, have: u32 },
+    #[error("bundle {bundle} defines a register twice")]
+    DefinedTwice { bundle: u32 },
+    #[error("bundle {bundle} is too large")]
+    BundleTooLarge { bundle: u32 },
+    #[error("DMA descriptor {index} has more than {max} dimensions or moves too many bytes")]
+    Descriptor { index: u32, max: usize },
+    #[error("constant at {address} with {bytes} bytes is outside the chip's HBM of {size} bytes")]
+    Constant { address: u64, bytes: u64, size: u64 },
+}
+
+/// A program ready to run on a chip. Shared by any number of machines.
+#[derive(Debug)]
+pub struct Loaded {
+    pub(crate) program: Program,
+    pub(crate) chip: ChipConfig,
+    pub(crate) bundles: Vec<Bundle>,
+    pub(crate) code: Code,
+    pub(crate) geometry: Vec<Geometry>,
+}
+
+impl Loaded {
+    /// The program that was loaded.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The chip that it was loaded for.
+    pub fn chip(&self) -> &ChipConfig {
+        &self.chip
+    }
+
+    /// The decoded bundles.
+    pub fn bundles(&self) -> &[Bundle] {
+        &self.bundles
+    }
+}
+
+/// Loads a program for a chip.
+///
+/// # Errors
+/// If the code is damaged or not well formed for the chip.
+pub fn load(program: &Program, chip: &ChipConfig) -> Result<Loaded, LoadError> {
+    let bundles =
+        systole_isa::decode::decode_bundles(&program.code, chip).map_err(|e| LoadError::Decode(e.to_string()))?;
+    load_bundles(bundles, program, chip)
+}
+
+/// Loads already decoded bundles; `program` gives descriptors, constants and debug data.
+///
+/// # Errors
+/// If the bundles are not well formed for the chip.
+pub fn load_bundles(bundles: Vec<Bundle>, program: &Program, chip: &ChipConfig) -> Result<Loaded, LoadError> {
+    if bundles.is_empty() {
+        return Err(LoadError::Empty);
+    }
+    check_shape(chip)?;
+    let code = predecode::predecode(&bundles, program, chip)?;
+    let burst = chip.hbm.burst_bytes.max(1) as u64;
+    let geometry = program.descs.iter().enumerate().map(|(i, d)| {
+        Geometry::new(d, burst).ok_or(LoadError::Descriptor { index: i as u32, max: systole_isa::dma::MAX_DMA_DIMS })
+    });
+    let geometry = geometry.collect::<Result<Vec<_>, _>>()?;
+    for c in &program.constants {
+        let bytes = c.bytes.len() as u64;
+        if c.address.checked_add(bytes).is_none_or(|end| end > chip.hbm.bytes) {
+            return Err(LoadError::Constant { address: c.address, bytes, size: chip.hbm.bytes });
+        }
+    }
+    Ok(Loaded { program: program.clone(), chip: chip.clone(), bundles, code, geometry })
+}
+
+fn check_shape(chip: &ChipConfig) -> Result<(), LoadError> {
+    let (c, m) = (&chip.core, &chip.mxu);
+    let bad = |text: &str| Err(LoadError::Shape(text.to_string()));
+    if !c.lanes.is_power_of_two() || !c.sublanes.is_power_of_two() {
+        return bad("core.lanes and core.sublanes must be powers of two");
+    }
+    if c.sublanes > c.lanes {
+        return bad("core.sublanes must be at most core.lanes");
+    }
+    if m.count > 0 && (m.rows == 0 || m.cols == 0 || m.rows % c.lanes != 0 || m.cols % c.lanes != 0) {
+        return bad("mxu.rows and mxu.cols must be multiples of core.lanes");
+    }
+    if m.rows > 1 << 14 || m.cols > 1 << 14 || m.accumulator_rows > 1 << 24 {
+        return bad("mxu.rows, mxu.cols or mxu.accumulator_rows is too large");
+    }
+    if chip.timing.0.len() <= Class::Branch as usize {
+        return bad("timing must list every latency class");
+    }
+    if !(chip.clock_hz > 0.0 && chip.hbm.bandwidth > 0.0 && chip.hbm.efficiency > 0.0 && chip.dma.bytes_per_cycle > 0.0)
+    {
+        return bad("clock_hz, hbm.bandwidth, hbm.efficiency and dma.bytes_per_cycle must be positive");
+    }
+    if !(chip.dma.chunks_per_cycle > 0.0) || chip.dma.engines == 0 || chip.dma.engines > 4096 {
+        return bad("dma.chunks_per_cycle must be positive and dma.engines in 1..=4096");
+    }
+    if chip.vmem.bytes > 1 << 34 || chip.smem.bytes > 1 << 30 || chip.hbm.bytes > 1 << 46 {
+        return bad("vmem.bytes, smem.bytes or hbm.bytes is too large");
+    }
+    Ok(())
+}

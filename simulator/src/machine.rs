@@ -1,0 +1,81 @@
+//! A machine: one core with its HBM, ready to run a loaded program.
+
+use crate::fault::Fault;
+use crate::issue::run::{Core, State};
+use crate::issue::values::Values;
+use crate::load::Loaded;
+use crate::mem::{Hbm, Smem};
+use crate::options::{Mode, Observer, RunOptions};
+use crate::stats::RunResult;
+use std::sync::Arc;
+
+/// One device: a core and its share of HBM, with the program's constants in place.
+#[derive(Debug)]
+pub struct Machine {
+    loaded: Arc<Loaded>,
+    hbm: Hbm,
+}
+
+/// An access by the host outside the device's HBM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("host access to HBM bytes {address}..{end}, but the device has {size}")]
+pub struct HostRangeError {
+    pub address: u64,
+    pub end: u64,
+    pub size: u64,
+}
+
+impl Machine {
+    /// A machine with zeroed memories and the program's constants in HBM.
+    pub fn new(loaded: Arc<Loaded>) -> Machine {
+        let mut hbm = Hbm::new(loaded.chip.device_hbm_bytes());
+        for c in &loaded.program.constants {
+            hbm.write(c.address, &c.bytes);
+        }
+        Machine { loaded, hbm }
+    }
+
+    /// The program that it runs.
+    pub fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// Writes host bytes to HBM. In timing-only runs, what the host wrote is known to scalar code.
+    ///
+    /// # Errors
+    /// If the range is outside HBM.
+    pub fn write_hbm(&mut self, address: u64, bytes: &[u8]) -> Result<(), HostRangeError> {
+        self.check(address, bytes.len())?;
+        self.hbm.write(address, bytes);
+        Ok(())
+    }
+
+    /// Reads HBM bytes; what was never written is zero.
+    ///
+    /// # Errors
+    /// If the range is outside HBM.
+    pub fn read_hbm(&self, address: u64, out: &mut [u8]) -> Result<(), HostRangeError> {
+        self.check(address, out.len())?;
+        self.hbm.read(address, out);
+        Ok(())
+    }
+
+    fn check(&self, address: u64, len: usize) -> Result<(), HostRangeError> {
+        let size = self.hbm.size();
+        let end = address.saturating_add(len as u64);
+        if end > size { Err(HostRangeError { address, end, size }) } else { Ok(()) }
+    }
+
+    /// Runs the program from its first bundle to `b.halt`, with fresh registers and on-chip memories.
+    ///
+    /// # Errors
+    /// The fault that stopped the program.
+    pub fn run(&mut self, options: &RunOptions, observer: &mut dyn Observer) -> Result<RunResult, Fault> {
+        self.hbm.know_all();
+        let loaded = Arc::clone(&self.loaded);
+        let mut smem = Smem::new(loaded.chip.smem.bytes);
+        let mut values = (options.mode != Mode::TimingOnly).then(|| Values::new(&loaded, options.threads.max(1)));
+        let state = State { hbm: &mut self.hbm, values: values.as_mut(), smem: &mut smem };
+        Core::new(&loaded, options, observer, state).run()
+    }
+}

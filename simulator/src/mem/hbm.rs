@@ -1,0 +1,175 @@
+//! HBM: byte-addressed, in pages that exist once written. Unwritten bytes read as zero.
+//!
+//! Timing-only runs move no data to HBM. Pages then hold what the host wrote and the program's constants, and
+//! `unknown` lists the byte ranges that the program has overwritten since.
+
+use std::collections::BTreeMap;
+
+const PAGE_BITS: u32 = 20;
+const PAGE: usize = 1 << PAGE_BITS;
+
+/// How much of a range is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    Everything,
+    Parts,
+    Nothing,
+}
+
+/// The memory of one device's program. Callers check ranges against the size first.
+#[derive(Debug)]
+pub(crate) struct Hbm {
+    size: u64,
+    pages: Vec<Option<Box<[u8]>>>,
+    /// Disjoint ranges, start to end.
+    unknown: BTreeMap<u64, u64>,
+}
+
+impl Hbm {
+    /// A memory of `size` bytes; takes host memory only for pages that are written.
+    pub fn new(size: u64) -> Hbm {
+        Hbm { size, pages: vec![None; size.div_ceil(PAGE as u64) as usize], unknown: BTreeMap::new() }
+    }
+
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Writes bytes.
+    pub fn write(&mut self, mut address: u64, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (piece, at) = self.piece(address, bytes.len());
+            let page = self.pages[(address >> PAGE_BITS) as usize].get_or_insert_with(|| vec![0; PAGE].into());
+            page[at..at + piece].copy_from_slice(&bytes[..piece]);
+            bytes = &bytes[piece..];
+            address += piece as u64;
+        }
+    }
+
+    /// Reads bytes.
+    pub fn read(&self, mut address: u64, mut out: &mut [u8]) {
+        while !out.is_empty() {
+            let (piece, at) = self.piece(address, out.len());
+            let (now, rest) = out.split_at_mut(piece);
+            match &self.pages[(address >> PAGE_BITS) as usize] {
+                Some(page) => now.copy_from_slice(&page[at..at + piece]),
+                None => now.fill(0),
+            }
+            out = rest;
+            address += piece as u64;
+        }
+    }
+
+    fn piece(&self, address: u64, len: usize) -> (usize, usize) {
+        let at = address as usize & (PAGE - 1);
+        (len.min(PAGE - at), at)
+    }
+
+    /// Whether the host or a known transfer wrote into a page of the range.
+    pub fn touches_pages(&self, start: u64, end: u64) -> bool {
+        if start >= end {
+            return false;
+        }
+        let pages = (start >> PAGE_BITS) as usize..=((end - 1) >> PAGE_BITS) as usize;
+        self.pages.get(pages).is_some_and(|p| p.iter().any(Option::is_some))
+    }
+
+    /// What a timing-only run knows of the bytes of a range. `Parts` may also be all or none.
+    pub fn knows(&self, start: u64, end: u64) -> Known {
+        if start >= end {
+            return Known::Everything;
+        }
+        let pages = (start >> PAGE_BITS) as usize..=((end - 1) >> PAGE_BITS) as usize;
+        let pages = self.pages.get(pages).unwrap_or(&[]);
+        if pages.iter().all(Option::is_none) {
+            return Known::Nothing;
+        }
+        let (s, e) = self.unknown.range(..end).next_back().map_or((end, end), |(s, e)| (*s, *e));
+        if s <= start && e >= end {
+            Known::Nothing
+        } else if pages.iter().all(Option::is_some) && (s >= end || e <= start) {
+            Known::Everything
+        } else {
+            Known::Parts
+        }
+    }
+
+    /// Marks a range unknown.
+    pub fn forget(&mut self, mut start: u64, mut end: u64) {
+        while let Some((&s, &e)) = self.unknown.range(..=end).next_back() {
+            if e < start {
+                break;
+            }
+            if s <= start && e >= end {
+                return;
+            }
+            start = start.min(s);
+            end = end.max(e);
+            self.unknown.remove(&s);
+        }
+        self.unknown.insert(start, end);
+    }
+
+    /// Marks a range known again.
+    pub fn learn(&mut self, start: u64, end: u64) {
+        while let Some((&s, &e)) = self.unknown.range(..end).next_back() {
+            if e <= start {
+                return;
+            }
+            self.unknown.remove(&s);
+            if s < start {
+                self.unknown.insert(s, start);
+            }
+            if e > end {
+                self.unknown.insert(end, e);
+            }
+        }
+    }
+
+    /// Writes bytes that a timing-only run knows. The rest of a page that this creates stays unknown.
+    pub fn write_known(&mut self, address: u64, bytes: &[u8]) {
+        let end = address + bytes.len() as u64;
+        for page in address >> PAGE_BITS..end.div_ceil(PAGE as u64) {
+            if self.pages[page as usize].is_none() {
+                self.forget(page << PAGE_BITS, (page + 1) << PAGE_BITS);
+            }
+        }
+        self.write(address, bytes);
+        self.learn(address, end);
+    }
+
+    /// Forgets all of the above: what pages hold is known.
+    pub fn know_all(&mut self) {
+        self.unknown.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_hold_what_was_written() {
+        let mut h = Hbm::new(3 << 20);
+        let at = (1 << 20) - 3;
+        h.write(at, &[1, 2, 3, 4, 5]);
+        let mut out = [9; 7];
+        h.read(at - 1, &mut out);
+        assert_eq!(out, [0, 1, 2, 3, 4, 5, 0]);
+        assert!(!h.touches_pages(2 << 20, 3 << 20));
+    }
+
+    #[test]
+    fn unknown_ranges_merge_and_split() {
+        let mut h = Hbm::new(1 << 20);
+        h.write(0, &[0; 1000]);
+        h.forget(100, 200);
+        h.forget(150, 300);
+        h.forget(400, 500);
+        let known = |h: &Hbm, s, e| h.knows(s, e) == Known::Everything;
+        assert!(known(&h, 0, 100) && !known(&h, 0, 101) && known(&h, 300, 400) && !known(&h, 0, 1000));
+        assert_eq!(h.knows(250, 260), Known::Nothing);
+        h.learn(120, 450);
+        assert!(!known(&h, 100, 121) && known(&h, 120, 450) && !known(&h, 449, 451) && known(&h, 500, 600));
+    }
+}

@@ -1,0 +1,96 @@
+//! What a run does, and who watches it.
+
+/// Which halves of the simulation run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Numbers and cycles.
+    Full,
+    /// Cycles only: no tensor data is allocated or moved. Scalars that depend on tensor data are unknown.
+    TimingOnly,
+    /// Numbers only.
+    NumericOnly,
+}
+
+/// What a timing-only run takes for a branch whose condition it does not know.
+///
+/// `name` is a debug op's name. A branch of a loop of that op stays in the loop until the body has run `trips` times
+/// for each entry of the loop; any other branch of that op is decided as if its condition were `trips`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assume {
+    pub name: String,
+    pub trips: u64,
+}
+
+/// Options of a run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    pub mode: Mode,
+    /// Stop with a fault after this many cycles (bundles in numeric-only mode).
+    pub max_cycles: u64,
+    /// Stretch the latencies that the machine leaves open, pseudo-randomly from this seed.
+    pub chaos: Option<u64>,
+    /// Check every access against DMAs in progress (full and numeric-only modes).
+    pub race_check: bool,
+    /// Skip the steady state of loops (timing-only mode); changes no count.
+    pub loop_skip: bool,
+    /// Host threads for the matrix unit's arithmetic; changes no result.
+    pub threads: usize,
+    pub assume: Vec<Assume>,
+    /// Chip and core numbers for faults.
+    pub chip: u32,
+    pub core: u32,
+}
+
+impl RunOptions {
+    /// A run of that mode without limits, races checked.
+    pub fn new(mode: Mode) -> RunOptions {
+        RunOptions {
+            mode,
+            max_cycles: u64::MAX,
+            chaos: None,
+            race_check: true,
+            loop_skip: true,
+            threads: 1,
+            assume: Vec::new(),
+            chip: 0,
+            core: 0,
+        }
+    }
+}
+
+/// A DMA transfer as an observer sees it. Times are cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaEvent {
+    pub bundle: u32,
+    pub desc: u32,
+    pub semaphore: u32,
+    pub bytes: u64,
+    /// HBM bytes read and written, whole bursts.
+    pub hbm_read: u64,
+    pub hbm_write: u64,
+    /// Issued, first request, last byte in place.
+    pub issued: u64,
+    pub start: u64,
+    pub end: u64,
+}
+
+/// Watches a run. All methods have empty defaults.
+pub trait Observer {
+    /// Called now and then; `false` stops the run with [`crate::FaultKind::Interrupted`].
+    fn progress(&mut self, _cycle: u64, _bundles: u64) -> bool {
+        true
+    }
+    /// Whether [`Observer::dma`] and [`Observer::op`] are wanted.
+    fn wants_events(&self) -> bool {
+        false
+    }
+    /// A DMA was started.
+    fn dma(&mut self, _event: &DmaEvent) {}
+    /// Code of debug op `op` (`u32::MAX`: none) issued from cycle `start` until before `end`.
+    fn op(&mut self, _op: u32, _start: u64, _end: u64) {}
+}
+
+/// Watches nothing.
+pub struct NoObserver;
+
+impl Observer for NoObserver {}

@@ -1,0 +1,119 @@
+//! Counters: causes of stalls, units, and the profile by operation.
+//!
+//! For every unit `busy + stalls + idle` is the run's total of cycles, exactly. A unit is busy in a cycle in which an
+//! instruction of its slot issues or its pipeline is taken (matrix units: rows stream through the array; DMA: a
+//! transfer is in progress). A cycle in which no bundle issues is a stall, with its cause, for the units that the
+//! waiting bundle has instructions for and for the matrix units that the program uses; otherwise the unit is idle.
+
+mod collect;
+
+pub(crate) use collect::{Collector, Parts, SLOTS};
+
+/// Why a bundle could not issue. The number is the code in packed ready times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+#[rustfmt::skip]
+pub enum Cause { None, Register, Mxu, Dma, Hbm, Slot, Fetch, Sync, Host, Link }
+
+/// Number of causes, [`Cause::None`] included.
+pub const CAUSES: usize = 10;
+
+/// Every cause with its name in reports and its meaning.
+pub const CAUSE_TABLE: [(Cause, &str, &str); CAUSES] = [
+    (Cause::None, "none", "no stall"),
+    (Cause::Register, "register", "a source or destination register was not ready"),
+    (Cause::Mxu, "mxu", "a matrix unit's result was not ready, or its queue was full"),
+    (Cause::Dma, "dma", "a wait for a DMA limited by latency or its engine"),
+    (Cause::Hbm, "hbm", "a wait for a DMA limited by HBM bandwidth"),
+    (Cause::Slot, "slot", "a unit or memory port was taken by an earlier instruction"),
+    (Cause::Fetch, "fetch", "a taken branch, or code not yet in instruction memory"),
+    (Cause::Sync, "sync", "the cost of a semaphore operation, or a barrier"),
+    (Cause::Host, "host", "the host"),
+    (Cause::Link, "link", "the interconnect"),
+];
+
+impl Cause {
+    /// The cause's name in reports.
+    pub fn name(self) -> &'static str {
+        CAUSE_TABLE[self as usize].1
+    }
+
+    pub(crate) fn from_code(code: u64) -> Cause {
+        CAUSE_TABLE.get(code as usize).map_or(Cause::None, |c| c.0)
+    }
+}
+
+/// The units that have counters besides one `mxuN` for each matrix unit: name, unit of work, doc. In report order.
+pub const UNIT_TABLE: [(&str, &str, &str); 8] = [
+    ("scalar", "instructions", "scalar ALUs and branches"),
+    ("valu", "instructions", "vector ALUs"),
+    ("vload", "registers", "vector loads"),
+    ("vstore", "registers", "vector stores"),
+    ("eup", "instructions", "transcendental unit"),
+    ("xlu", "instructions", "cross-lane unit"),
+    ("dma", "bytes", "DMA engines: busy while a transfer is in progress"),
+    ("issue", "bundles", "the issue stage: busy in cycles in which a bundle issues"),
+];
+
+/// Cycles of one unit.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct UnitCounters {
+    pub unit: String,
+    /// Work over capacity, in cycles; at most `busy`. For matrix units the rows streamed (padding included).
+    pub useful: f64,
+    pub busy: u64,
+    /// Stalled cycles, indexed by [`Cause`].
+    pub stall: [u64; CAUSES],
+    pub idle: u64,
+}
+
+impl UnitCounters {
+    /// Sum of all stalls.
+    pub fn stalled(&self) -> u64 {
+        self.stall.iter().sum()
+    }
+}
+
+/// Cycles of one operation, exclusive of others.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct OpProfile {
+    /// Index into the program's debug ops; `None` for code of none of them (launch included).
+    pub op: Option<u32>,
+    /// Cycle in which its code first issued.
+    pub start: u64,
+    pub cycles: u64,
+    /// How often control entered its code.
+    pub entries: u64,
+    /// HBM bytes of DMAs that its code started, whole bursts.
+    pub hbm_read: u64,
+    pub hbm_write: u64,
+    /// Rows streamed by matrix units for its code.
+    pub mxu_rows: u64,
+    /// Stalled cycles while its code waited, indexed by [`Cause`].
+    pub stall: [u64; CAUSES],
+}
+
+/// What a run counted.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct RunResult {
+    /// Total cycles (0 in numeric-only mode).
+    pub cycles: u64,
+    /// Bundles issued.
+    pub bundles: u64,
+    /// In the order of [`UNIT_TABLE`], then the matrix units.
+    pub units: Vec<UnitCounters>,
+    /// Operations that ran, by first start.
+    pub ops: Vec<OpProfile>,
+    /// HBM bytes moved, whole bursts.
+    pub hbm_read: u64,
+    pub hbm_write: u64,
+    /// HBM busy cycles (bytes over bandwidth).
+    pub hbm_cycles: f64,
+    pub dma_transfers: u64,
+    /// Times each bundle issued.
+    pub executions: Vec<u64>,
+    /// Cycles each bundle waited, all causes.
+    pub waits: Vec<u64>,
+    /// Cycles that loop skipping did not have to simulate.
+    pub skipped_cycles: u64,
+}

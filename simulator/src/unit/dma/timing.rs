@@ -1,0 +1,150 @@
+//! When transfers complete.
+//!
+//! A transfer waits `dma.issue_cycles` after its start, then for a free engine. An engine begins `chunks_per_cycle`
+//! chunks and moves `bytes_per_cycle` bytes per cycle. HBM is a server of its bandwidth times efficiency that serves
+//! transfers in the order in which they were issued; whole bursts count. The last byte arrives one HBM latency later
+//! for each side that is in HBM. Everything is known when the transfer starts: nothing is ever ticked.
+
+use super::geometry::Geometry;
+use crate::stats::Cause;
+use systole_isa::Space;
+use systole_isa::chip::ChipConfig;
+
+/// Times of one transfer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub begin: u64,
+    pub end: u64,
+    pub cause: Cause,
+    pub hbm_read: u64,
+    pub hbm_write: u64,
+}
+
+/// Engines and HBM bandwidth. HBM times are in 1/256 cycles.
+#[derive(Debug)]
+pub(crate) struct DmaTiming {
+    issue: u64,
+    latency: u64,
+    /// 1/256 cycles per HBM byte, cycles per chunk, cycles per byte.
+    per_hbm_byte: f64,
+    per_chunk: f64,
+    per_byte: f64,
+    engines: Vec<u64>,
+    hbm_free: u64,
+    pub hbm_busy: u64,
+    /// End of the last transfer, for the cycles in which any is in progress.
+    busy_until: u64,
+    pub busy: u64,
+    rng: Option<u64>,
+}
+
+impl DmaTiming {
+    pub fn new(chip: &ChipConfig, chaos: Option<u64>) -> DmaTiming {
+        DmaTiming {
+            issue: chip.dma.issue_cycles as u64,
+            latency: chip.hbm_latency_cycles(),
+            per_hbm_byte: 256.0 / chip.hbm_bytes_per_cycle(),
+            per_chunk: 1.0 / chip.dma.chunks_per_cycle,
+            per_byte: 1.0 / chip.dma.bytes_per_cycle,
+            engines: vec![0; chip.dma.engines as usize],
+            hbm_free: 0,
+            hbm_busy: 0,
+            busy_until: 0,
+            busy: 0,
+            rng: chaos.map(|s| s ^ 0x9E37_79B9_7F4A_7C15),
+        }
+    }
+
+    /// Takes an engine and bandwidth for a transfer that issued at cycle `now`.
+    pub fn start(&mut self, g: &Geometry, src: i64, dst: i64, now: u64) -> Slot {
+        let hbm_read = if g.src == Space::Hbm { g.from.burst_bytes(src) } else { 0 };
+        let hbm_write = if g.dst == Space::Hbm { g.to.burst_bytes(dst) } else { 0 };
+        let (at, free) =
+            self.engines.iter().copied().enumerate().min_by_key(|e| (e.1, e.0)).expect("at least one engine");
+        let begin = (now + self.issue).max(free);
+        let engine = (g.chunks() as f64 * self.per_chunk).max(g.bytes as f64 * self.per_byte).ceil() as u64;
+        let sides = (g.src == Space::Hbm) as u64 + (g.dst == Space::Hbm) as u64;
+        let latency = sides * self.latency + self.chaos(engine);
+        let mut done = begin + engine;
+        let mut cause = Cause::Dma;
+        if sides > 0 {
+            let service = ((hbm_read + hbm_write) as f64 * self.per_hbm_byte).round() as u64;
+            self.hbm_free = self.hbm_free.max(begin << 8) + service;
+            self.hbm_busy += service;
+            let hbm = self.hbm_free.div_ceil(256);
+            if hbm > done && hbm - begin > latency {
+                cause = Cause::Hbm;
+            }
+            done = done.max(hbm);
+        }
+        let end = done + latency;
+        self.engines[at] = end;
+        self.busy += end.saturating_sub(begin.max(self.busy_until));
+        self.busy_until = self.busy_until.max(end);
+        Slot { begin, end, cause, hbm_read, hbm_write }
+    }
+
+    fn chaos(&mut self, engine: u64) -> u64 {
+        let Some(s) = &mut self.rng else { return 0 };
+        *s = s.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (*s >> 33) % (4 * engine + 2000)
+    }
+}
+
+/// Bytes that semaphores hold and will receive.
+#[derive(Debug)]
+pub(crate) struct Semaphores(Vec<Semaphore>);
+
+#[derive(Clone, Debug, Default)]
+struct Semaphore {
+    count: u64,
+    /// Transfers to complete, by time: (end, bytes, cause).
+    arrivals: Vec<(u64, u64, Cause)>,
+}
+
+impl Semaphores {
+    pub fn new(n: usize) -> Semaphores {
+        Semaphores(vec![Semaphore::default(); n])
+    }
+
+    /// A transfer will add `bytes` at cycle `end`.
+    pub fn add(&mut self, sem: usize, end: u64, bytes: u64, cause: Cause) {
+        let a = &mut self.0[sem].arrivals;
+        let at = a.partition_point(|x| x.0 <= end);
+        a.insert(at, (end, bytes, cause));
+    }
+
+    /// When the semaphore holds `bytes`; `Err` with what it will ever hold if that is less.
+    pub fn ready(&self, sem: usize, bytes: u64) -> Result<(u64, Cause), u64> {
+        let s = &self.0[sem];
+        let mut have = s.count;
+        let mut at = (0, Cause::None);
+        for &(end, n, cause) in &s.arrivals {
+            if have >= bytes {
+                break;
+            }
+            have += n;
+            at = (end, cause);
+        }
+        if have >= bytes { Ok(at) } else { Err(have) }
+    }
+
+    /// Subtracts `bytes` at cycle `now`.
+    pub fn take(&mut self, sem: usize, bytes: u64, now: u64) {
+        let s = &mut self.0[sem];
+        let n = s.arrivals.partition_point(|x| x.0 <= now);
+        s.count += s.arrivals.drain(..n).map(|x| x.1).sum::<u64>();
+        s.count = s.count.saturating_sub(bytes);
+    }
+
+    /// All that the semaphore holds or will receive.
+    pub fn total(&self, sem: usize) -> u64 {
+        let s = &self.0[sem];
+        s.count + s.arrivals.iter().map(|a| a.1).sum::<u64>()
+    }
+
+    /// Semaphores that are not at zero with nothing to come.
+    pub fn unbalanced(&self) -> Vec<(u32, u64)> {
+        (0..self.0.len()).map(|i| (i as u32, self.total(i))).filter(|s| s.1 > 0).collect()
+    }
+}

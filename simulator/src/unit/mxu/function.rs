@@ -1,0 +1,318 @@
+//! What a matrix unit computes.
+//!
+//! Rows are kept as f32 values of their format and multiplied lazily, as many at once as share weights: when a result
+//! is needed or the weights change. Every result is the sum over ascending k in f32 (exact products); s8 and u8 sums
+//! are s32. A weight row that was not staged takes no part. Results that are subnormal flush to zero.
+
+use super::format::convert;
+use ndarray::{ArrayView2, ArrayViewMut2, linalg::general_mat_mul};
+use systole_isa::MxuFormat;
+
+/// Sizes of a unit and of registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub rows: usize,
+    pub cols: usize,
+    pub accumulator_rows: usize,
+    pub sublanes: usize,
+    pub lanes: usize,
+}
+
+/// Where the results of a push go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    Fifo,
+    Set(usize),
+    Add(usize),
+}
+
+/// A pushed register whose product has not been formed: destination and whether sums are s32.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    to: Destination,
+    integer: bool,
+}
+
+/// Most rows that wait for their product.
+const MAX_ROWS: usize = 512;
+
+/// Largest k for which f32 sums of u8 products are exact.
+const EXACT_K: usize = 258;
+
+/// State of one matrix unit.
+#[derive(Debug)]
+pub(crate) struct MxuFunction {
+    shape: Shape,
+    threads: usize,
+    /// Active and staged weights, `rows x cols`, and how many rows of each were staged.
+    weights: Vec<f32>,
+    weight_rows: usize,
+    staged: Vec<f32>,
+    staged_rows: usize,
+    staged_any: bool,
+    /// Next row or column of each staging chunk.
+    stage_at: Vec<usize>,
+    stage_t_at: Vec<usize>,
+    /// Rows of pending blocks and of the register row being pushed chunk by chunk.
+    input: Vec<f32>,
+    current: Vec<f32>,
+    pending: Vec<Block>,
+    /// Products in FIFO order, `sublanes x cols` words each, from `fifo_head` on.
+    fifo: Vec<u32>,
+    fifo_head: usize,
+    fifo_pending: usize,
+    accumulators: Vec<u32>,
+    product: Vec<f32>,
+    scratch: Vec<f32>,
+}
+
+impl MxuFunction {
+    pub fn new(shape: Shape, threads: usize) -> MxuFunction {
+        let n = shape.rows * shape.cols;
+        MxuFunction {
+            shape,
+            threads,
+            weights: vec![0.0; n],
+            weight_rows: 0,
+            staged: vec![0.0; n],
+            staged_rows: 0,
+            staged_any: false,
+            stage_at: vec![0; shape.cols / shape.lanes],
+            stage_t_at: vec![0; shape.rows / shape.lanes],
+            input: Vec::new(),
+            current: vec![0.0; shape.sublanes * shape.rows],
+            pending: Vec::new(),
+            fifo: Vec::new(),
+            fifo_head: 0,
+            fifo_pending: 0,
+            accumulators: vec![0; shape.accumulator_rows * shape.cols],
+            product: Vec::new(),
+            scratch: vec![0.0; shape.sublanes * shape.lanes],
+        }
+    }
+
+    /// Appends a register's sublanes as weight rows; `false` if the staging area is full.
+    pub fn stage(&mut self, reg: &[u32], chunk: usize, format: MxuFormat) -> bool {
+        let s = self.shape;
+        let at = self.stage_at[chunk];
+        if at + s.sublanes > s.rows {
+            return false;
+        }
+        convert(format, reg, &mut self.scratch);
+        for (i, row) in self.scratch.chunks_exact(s.lanes).enumerate() {
+            let o = (at + i) * s.cols + chunk * s.lanes;
+            self.staged[o..o + s.lanes].copy_from_slice(row);
+        }
+        self.stage_at[chunk] = at + s.sublanes;
+        self.staged_rows = self.staged_rows.max(at + s.sublanes);
+        self.staged_any = true;
+        true
+    }
+
+    /// Appends a register's sublanes as weight columns; `false` if the staging area is full.
+    pub fn stage_t(&mut self, reg: &[u32], chunk: usize, format: MxuFormat) -> bool {
+        let s = self.shape;
+        let at = self.stage_t_at[chunk];
+        if at + s.sublanes > s.cols {
+            return false;
+        }
+        convert(format, reg, &mut self.scratch);
+        for k in 0..s.lanes {
+            let o = (chunk * s.lanes + k) * s.cols + at;
+            for i in 0..s.sublanes {
+                self.staged[o + i] = self.scratch[i * s.lanes + k];
+            }
+        }
+        self.stage_t_at[chunk] = at + s.sublanes;
+        self.staged_rows = self.staged_rows.max((chunk + 1) * s.lanes);
+        self.staged_any = true;
+        true
+    }
+
+    /// Makes the staged weights active.
+    pub fn latch(&mut self) {
+        self.flush();
+        std::mem::swap(&mut self.weights, &mut self.staged);
+        let used = self.weight_rows.max(self.staged_rows) * self.shape.cols;
+        self.weight_rows = std::mem::take(&mut self.staged_rows);
+        self.staged[..used].fill(0.0);
+        self.staged_any = false;
+        self.stage_at.fill(0);
+        self.stage_t_at.fill(0);
+    }
+
+    /// Pushes a chunk of rows; the last chunk fires.
+    pub fn push(&mut self, reg: &[u32], chunk: usize, format: MxuFormat, to: Destination) {
+        let s = self.shape;
+        if s.rows == s.lanes {
+            let at = self.input.len();
+            self.input.resize(at + reg.len(), 0.0);
+            convert(format, reg, &mut self.input[at..]);
+        } else {
+            convert(format, reg, &mut self.scratch);
+            for (i, row) in self.scratch.chunks_exact(s.lanes).enumerate() {
+                let o = i * s.rows + chunk * s.lanes;
+                self.current[o..o + s.lanes].copy_from_slice(row);
+            }
+            if (chunk + 1) * s.lanes < s.rows {
+                return;
+            }
+            self.input.extend_from_slice(&self.current);
+            self.current.fill(0.0);
+        }
+        self.pending.push(Block { to, integer: format.is_integer() });
+        self.fifo_pending += (to == Destination::Fifo) as usize;
+        if self.pending.len() * s.sublanes >= MAX_ROWS {
+            self.flush();
+        }
+    }
+
+    /// Reads a chunk of the oldest result; the last chunk retires it. `false` if there is none.
+    pub fn pop(&mut self, chunk: usize, out: &mut [u32]) -> bool {
+        let s = self.shape;
+        let block = s.sublanes * s.cols;
+        if self.fifo_head == self.fifo.len() {
+            if self.fifo_pending == 0 {
+                return false;
+            }
+            self.flush();
+        }
+        let result = &self.fifo[self.fifo_head..self.fifo_head + block];
+        copy_chunk(result, chunk, s, out);
+        if (chunk + 1) * s.lanes >= s.cols {
+            self.fifo_head += block;
+        }
+        true
+    }
+
+    /// Reads a chunk of accumulator rows. The caller has checked the range.
+    pub fn drain(&mut self, chunk: usize, row: usize, out: &mut [u32]) {
+        let s = self.shape;
+        if !self.pending.is_empty() {
+            self.flush();
+        }
+        copy_chunk(&self.accumulators[row * s.cols..(row + s.sublanes) * s.cols], chunk, s, out);
+    }
+
+    /// Forms the products of all pending blocks.
+    fn flush(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let s = self.shape;
+        let m = self.pending.len() * s.sublanes;
+        self.product.resize(m * s.cols, 0.0);
+        let k = self.weight_rows;
+        let exact = k <= EXACT_K || !self.pending.iter().any(|b| b.integer);
+        if exact {
+            multiply(&self.input, &self.weights, &mut self.product, m, k, s, self.threads);
+        } else {
+            multiply_integer(&self.input, &self.weights, &mut self.product, m, k, s);
+        }
+        if self.fifo_head == self.fifo.len() {
+            self.fifo.clear();
+            self.fifo_head = 0;
+        } else if self.fifo_head > self.fifo.len() / 2 {
+            self.fifo.drain(..self.fifo_head);
+            self.fifo_head = 0;
+        }
+        let block = s.sublanes * s.cols;
+        for (b, product) in self.pending.iter().zip(self.product.chunks_exact(block)) {
+            let bits = Bits { integer: b.integer, exact };
+            match b.to {
+                Destination::Fifo => {
+                    let at = self.fifo.len();
+                    self.fifo.resize(at + block, 0);
+                    bits.set(product, &mut self.fifo[at..]);
+                }
+                Destination::Set(row) => bits.set(product, &mut self.accumulators[row * s.cols..][..block]),
+                Destination::Add(row) => bits.add(product, &mut self.accumulators[row * s.cols..][..block]),
+            }
+        }
+        self.pending.clear();
+        self.input.clear();
+        self.fifo_pending = 0;
+    }
+}
+
+/// How products become result words.
+struct Bits {
+    integer: bool,
+    /// Integer sums are held as f32 values, not as s32 bits.
+    exact: bool,
+}
+
+fn flushed(x: f32) -> u32 {
+    let b = x.to_bits();
+    if b & 0x7f80_0000 == 0 { b & 0x8000_0000 } else { b }
+}
+
+impl Bits {
+    fn set(&self, product: &[f32], out: &mut [u32]) {
+        let pairs = out.iter_mut().zip(product);
+        match (self.integer, self.exact) {
+            (false, _) => pairs.for_each(|(o, &p)| *o = flushed(p)),
+            (true, true) => pairs.for_each(|(o, &p)| *o = p as i32 as u32),
+            (true, false) => pairs.for_each(|(o, &p)| *o = p.to_bits()),
+        }
+    }
+
+    fn add(&self, product: &[f32], out: &mut [u32]) {
+        let pairs = out.iter_mut().zip(product);
+        match (self.integer, self.exact) {
+            (false, _) => {
+                pairs.for_each(|(o, &p)| *o = flushed(f32::from_bits(*o) + f32::from_bits(flushed(p))));
+            }
+            (true, true) => pairs.for_each(|(o, &p)| *o = o.wrapping_add(p as i32 as u32)),
+            (true, false) => pairs.for_each(|(o, &p)| *o = o.wrapping_add(p.to_bits())),
+        }
+    }
+}
+
+fn copy_chunk(block: &[u32], chunk: usize, s: Shape, out: &mut [u32]) {
+    if s.cols == s.lanes {
+        out.copy_from_slice(block);
+        return;
+    }
+    for (row, o) in block.chunks_exact(s.cols).zip(out.chunks_exact_mut(s.lanes)) {
+        o.copy_from_slice(&row[chunk * s.lanes..(chunk + 1) * s.lanes]);
+    }
+}
+
+/// Rows from which a product is worth splitting over threads.
+const SPLIT_ROWS: usize = 256;
+
+/// `out[m x cols] = a[m x rows, first k columns] * w[k x cols]`. Rows are independent, so any split gives the same bits.
+fn multiply(a: &[f32], w: &[f32], out: &mut [f32], m: usize, k: usize, s: Shape, threads: usize) {
+    if k == 0 {
+        out.fill(0.0);
+        return;
+    }
+    if threads > 1 && m >= SPLIT_ROWS {
+        let half = m / 2;
+        let (a0, a1) = a.split_at(half * s.rows);
+        let (o0, o1) = out.split_at_mut(half * s.cols);
+        rayon::join(
+            || multiply(a0, w, o0, half, k, s, threads / 2),
+            || multiply(a1, w, o1, m - half, k, s, threads / 2),
+        );
+        return;
+    }
+    let a = ArrayView2::from_shape((m, s.rows), &a[..m * s.rows]).expect("pending rows are whole");
+    let w = ArrayView2::from_shape((k, s.cols), &w[..k * s.cols]).expect("weights are whole");
+    let mut out = ArrayViewMut2::from_shape((m, s.cols), out).expect("products are whole");
+    general_mat_mul(1.0, &a.slice(ndarray::s![.., ..k]), &w, 0.0, &mut out);
+}
+
+/// As [`multiply`] for s8 and u8 values whose sums f32 cannot hold; results are s32 bits.
+fn multiply_integer(a: &[f32], w: &[f32], out: &mut [f32], m: usize, k: usize, s: Shape) {
+    let w: Vec<i32> = w[..k * s.cols].iter().map(|&x| x as i32).collect();
+    let mut sums = vec![0i32; s.cols];
+    for (row, o) in a.chunks_exact(s.rows).zip(out.chunks_exact_mut(s.cols)).take(m) {
+        sums.fill(0);
+        for (&x, w) in row.iter().zip(w.chunks_exact(s.cols)) {
+            sums.iter_mut().zip(w).for_each(|(s, &w)| *s = s.wrapping_add((x as i32).wrapping_mul(w)));
+        }
+        o.iter_mut().zip(&sums).for_each(|(o, &s)| *o = f32::from_bits(s as u32));
+    }
+}

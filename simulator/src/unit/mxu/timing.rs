@@ -1,0 +1,259 @@
+//! When a matrix unit takes rows and weights and gives results.
+//!
+//! Commands (stage, latch, push) take effect in program order:
+//! - a push of one register's rows enters the array when the array is free, at the format's rows per cycle, after the
+//!   latch before it; its results can be popped `rows + cols + extra_latency` cycles after its last row entered;
+//! - stages fill the one staging set at `weight_rows_per_cycle`, from the latch before them on;
+//! - a latch happens once the rows pushed before it have entered and the staged weights are complete.
+//!
+//! Back-pressure: an instruction waits at issue while its queue (pushes and stages have one each, of `queue_rows`) is
+//! full. With the FIFO full and the array's pipeline full behind it, a push stays in the queue until a pop makes room;
+//! the time at which it enters is then unknown until that pop issues, and so is that of all later commands.
+//!
+//! Times with the suffix 16 are in sixteenths of a cycle.
+
+use crate::issue::code::{NEVER, Packed};
+use crate::stats::Cause;
+use std::collections::VecDeque;
+use systole_isa::chip::ChipConfig;
+
+/// Ready times that an instruction changed, for the issue stage's resources.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gate {
+    pub push: Packed,
+    pub stage: Packed,
+    pub pop: Packed,
+}
+
+/// The last start times of a queue with a fixed number of places.
+#[derive(Debug)]
+struct Queue {
+    /// Start times, cycle, by number modulo the places.
+    starts: Vec<u64>,
+    issued: u64,
+    started: u64,
+    at: usize,
+}
+
+impl Queue {
+    fn new(places: usize) -> Queue {
+        Queue { starts: vec![0; places.max(1)], issued: 0, started: 0, at: 0 }
+    }
+
+    fn start(&mut self, cycle: u64) {
+        self.starts[self.at] = cycle;
+        self.at = if self.at + 1 == self.starts.len() { 0 } else { self.at + 1 };
+        self.started += 1;
+    }
+
+    /// When the next entry may issue: once the entry that many places before it has started.
+    fn ready(&self) -> Packed {
+        let waits_for = (self.issued + 1).saturating_sub(self.starts.len() as u64);
+        if waits_for > self.started {
+            return NEVER;
+        }
+        if self.issued != self.started {
+            // The entry's start lies further back than the last one stored.
+            let back = (self.started - waits_for) as usize;
+            let n = self.starts.len();
+            return if waits_for == 0 { 0 } else { pack(self.starts[(self.at + n - 1 - back) % n]) };
+        }
+        if waits_for == 0 { 0 } else { pack(self.starts[self.at]) }
+    }
+}
+
+fn pack(cycle: u64) -> Packed {
+    cycle << 4 | Cause::Mxu as u64
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Command {
+    Stage { issue: u64, d16: u64 },
+    Latch { issue: u64 },
+    Push { issue: u64, d16: u64, to: To },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum To {
+    Fifo,
+    /// Accumulator rows from this one on.
+    Rows(u32),
+}
+
+/// Occupancy of one matrix unit.
+#[derive(Debug)]
+pub(crate) struct MxuTiming {
+    /// Cycles from a row's entry to its result; sublanes; extra cycles of a latch.
+    fill: u64,
+    sublanes: u32,
+    latch: u64,
+    in_free16: u64,
+    weights: u64,
+    stage_free16: u64,
+    pushes: Queue,
+    stages: Queue,
+    /// Pop times of the last results, by number modulo the places of FIFO and pipeline.
+    pops: Vec<u64>,
+    fifo_started: u64,
+    popped: u64,
+    results: VecDeque<u64>,
+    /// Ready time of each group of `sublanes` accumulator rows.
+    accumulators: Vec<Packed>,
+    pending: VecDeque<Command>,
+    /// The run of rows that streams last, for stalls that overlap it; and all streaming time.
+    run_start16: u64,
+    busy16: u64,
+    pub blocks: u64,
+}
+
+impl MxuTiming {
+    pub fn new(chip: &ChipConfig, latch_latency: u64, block16: u32) -> MxuTiming {
+        let (m, c) = (&chip.mxu, &chip.core);
+        let fill = m.rows as u64 + m.cols as u64 + m.extra_latency as u64;
+        let in_flight = (fill * 16).div_ceil(block16.max(1) as u64);
+        let places = (m.fifo_rows / c.sublanes) as u64 + in_flight;
+        let queue = (m.queue_rows / c.sublanes).max(1) as usize;
+        MxuTiming {
+            fill,
+            sublanes: c.sublanes,
+            latch: latch_latency.saturating_sub(1),
+            in_free16: 0,
+            weights: 0,
+            stage_free16: 0,
+            pushes: Queue::new(queue),
+            stages: Queue::new(queue),
+            pops: vec![0; places.max(1) as usize],
+            fifo_started: 0,
+            popped: 0,
+            results: VecDeque::new(),
+            accumulators: vec![0; m.accumulator_rows.div_ceil(c.sublanes) as usize],
+            pending: VecDeque::new(),
+            run_start16: 0,
+            busy16: 0,
+            blocks: 0,
+        }
+    }
+
+    /// The current ready times of the unit's queues.
+    pub fn gate(&self) -> Gate {
+        let pop = self.results.front().map_or(NEVER, |&t| pack(t));
+        Gate { push: self.pushes.ready(), stage: self.stages.ready(), pop }
+    }
+
+    /// Whether the FIFO is empty with nothing on its way.
+    pub fn empty(&self) -> bool {
+        self.results.is_empty() && !self.pending.iter().any(|c| matches!(c, Command::Push { to: To::Fifo, .. }))
+    }
+
+    /// Cycles in which rows streamed.
+    pub fn busy(&self) -> u64 {
+        self.busy16 / 16
+    }
+
+    /// Cycles of `from..to` in which rows stream.
+    pub fn overlap(&self, from: u64, to: u64) -> u64 {
+        let (s, e) = (self.run_start16 / 16, self.in_free16.div_ceil(16));
+        to.min(e).saturating_sub(from.max(s))
+    }
+
+    pub fn stage(&mut self, issue: u64, d16: u32) -> Gate {
+        self.stages.issued += 1;
+        self.command(Command::Stage { issue, d16: d16 as u64 })
+    }
+
+    pub fn latch(&mut self, issue: u64) -> Gate {
+        self.command(Command::Latch { issue })
+    }
+
+    pub fn push(&mut self, issue: u64, d16: u32) -> Gate {
+        self.pushes.issued += 1;
+        self.command(Command::Push { issue, d16: d16 as u64, to: To::Fifo })
+    }
+
+    pub fn push_rows(&mut self, issue: u64, d16: u32, row: u32) -> Gate {
+        self.pushes.issued += 1;
+        for g in self.groups(row) {
+            self.accumulators[g] = NEVER;
+        }
+        self.command(Command::Push { issue, d16: d16 as u64, to: To::Rows(row) })
+    }
+
+    /// Takes the oldest result at cycle `issue`.
+    pub fn pop(&mut self, issue: u64) -> Gate {
+        let n = self.pops.len() as u64;
+        self.pops[(self.popped % n) as usize] = issue;
+        self.popped += 1;
+        self.results.pop_front();
+        while let Some(&c) = self.pending.front() {
+            if !self.execute(c) {
+                break;
+            }
+            self.pending.pop_front();
+        }
+        self.gate()
+    }
+
+    /// When the accumulator rows from `row` on are complete.
+    pub fn rows_ready(&self, row: u32) -> Packed {
+        self.groups(row).map(|g| self.accumulators[g]).max().unwrap_or(0)
+    }
+
+    fn groups(&self, row: u32) -> std::ops::Range<usize> {
+        let last = self.accumulators.len();
+        let first = (row / self.sublanes) as usize;
+        first.min(last)..((row + self.sublanes).div_ceil(self.sublanes) as usize).min(last)
+    }
+
+    fn command(&mut self, c: Command) -> Gate {
+        if !self.pending.is_empty() || !self.execute(c) {
+            self.pending.push_back(c);
+        }
+        self.gate()
+    }
+
+    /// Lets a command take effect; `false` if that time is not known yet.
+    fn execute(&mut self, c: Command) -> bool {
+        match c {
+            Command::Stage { issue, d16 } => {
+                let start16 = ((issue + 1) << 4).max(self.stage_free16).max(self.weights << 4);
+                self.stage_free16 = start16 + d16;
+                self.stages.start(start16 >> 4);
+            }
+            Command::Latch { issue } => {
+                let at16 = ((issue + 1) << 4).max(self.in_free16).max(self.stage_free16);
+                self.weights = at16.div_ceil(16) + self.latch;
+            }
+            Command::Push { issue, d16, to } => {
+                let mut start16 = ((issue + 1) << 4).max(self.in_free16).max(self.weights << 4);
+                if let To::Fifo = to {
+                    let places = self.pops.len() as u64;
+                    if self.fifo_started >= places {
+                        let waits_for = self.fifo_started - places;
+                        if waits_for >= self.popped {
+                            return false;
+                        }
+                        start16 = start16.max((self.pops[(waits_for % places) as usize] + 1) << 4);
+                    }
+                    self.fifo_started += 1;
+                }
+                if start16 > self.in_free16 {
+                    self.run_start16 = start16;
+                }
+                self.in_free16 = start16 + d16;
+                self.busy16 += d16;
+                self.blocks += 1;
+                self.pushes.start(start16 >> 4);
+                let ready = self.in_free16.div_ceil(16) - 1 + self.fill;
+                match to {
+                    To::Fifo => self.results.push_back(ready),
+                    To::Rows(row) => {
+                        for g in self.groups(row) {
+                            self.accumulators[g] = pack(ready);
+                        }
+                    }
+                }
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,105 @@
+//! Builds and runs small programs.
+
+use std::sync::Arc;
+use systole_isa::program::{DebugOp, DebugRange};
+use systole_isa::{Bundle, ChipConfig, DmaDesc, Inst, Op, Program};
+use systole_simulator::{Fault, Machine, Mode, NoObserver, RunOptions, RunResult, load_bundles};
+
+/// A program in the making.
+#[derive(Default)]
+pub struct Build {
+    pub bundles: Vec<Bundle>,
+    pub program: Program,
+}
+
+pub fn i(op: Op, operands: &[i32]) -> Inst {
+    Inst::new(op, operands)
+}
+
+impl Build {
+    /// Appends a bundle; returns its index.
+    pub fn b(&mut self, insts: &[Inst]) -> i32 {
+        self.bundles.push(Bundle { insts: insts.to_vec() });
+        self.bundles.len() as i32 - 1
+    }
+
+    /// Appends one instruction as a bundle.
+    pub fn one(&mut self, op: Op, operands: &[i32]) -> i32 {
+        self.b(&[i(op, operands)])
+    }
+
+    /// Loads scalar registers with values.
+    pub fn set(&mut self, values: &[(i32, i32)]) {
+        for &(r, v) in values {
+            self.one(Op::SLi, &[r, v]);
+        }
+    }
+
+    pub fn desc(&mut self, d: DmaDesc) -> i32 {
+        self.program.descs.push(d);
+        self.program.descs.len() as i32 - 1
+    }
+
+    /// The code from here on belongs to an op of that name.
+    pub fn op(&mut self, name: &str) {
+        let debug = &mut self.program.debug;
+        let op = match debug.ops.iter().position(|o| o.name == name) {
+            Some(i) => i as u32,
+            None if name == "(caller)" => DebugRange::CALLER,
+            None if name == "(none)" => DebugRange::NONE,
+            None => {
+                debug.ops.push(DebugOp { name: name.to_string(), ..DebugOp::default() });
+                debug.ops.len() as u32 - 1
+            }
+        };
+        debug.ranges.push(DebugRange { start: self.bundles.len() as u32, op });
+    }
+
+    pub fn halt(&mut self) {
+        self.one(Op::BHalt, &[]);
+    }
+
+    pub fn machine(&self, chip: &ChipConfig) -> Machine {
+        let loaded = load_bundles(self.bundles.clone(), &self.program, chip).expect("the program is well formed");
+        Machine::new(Arc::new(loaded))
+    }
+
+    pub fn run(&self, chip: &ChipConfig, mode: Mode) -> Result<RunResult, Fault> {
+        self.machine(chip).run(&RunOptions::new(mode), &mut NoObserver)
+    }
+
+    /// Cycles from the first issue on, the same in full and timing-only mode.
+    pub fn cycles(&self, chip: &ChipConfig) -> u64 {
+        let full = self.run(chip, Mode::Full).expect("no fault");
+        let timing = self.run(chip, Mode::TimingOnly).expect("no fault");
+        assert_eq!(full.units, timing.units);
+        assert_eq!(full.ops, timing.ops);
+        check_sums(&full);
+        full.cycles - chip.core.launch_cycles as u64
+    }
+}
+
+/// Every unit's counters and the profile sum to the total.
+pub fn check_sums(r: &RunResult) {
+    for u in &r.units {
+        assert_eq!(u.busy + u.stalled() + u.idle, r.cycles, "{u:?}");
+        assert!(u.useful <= u.busy as f64 + 1e-9, "{u:?}");
+    }
+    assert_eq!(r.ops.iter().map(|o| o.cycles).sum::<u64>(), r.cycles);
+}
+
+pub fn tiny() -> ChipConfig {
+    ChipConfig::from_preset("tiny").expect("the preset exists")
+}
+
+/// Bytes of f32 values.
+pub fn floats(v: &[f32]) -> Vec<u8> {
+    v.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+/// f32 values in HBM.
+pub fn read_floats(m: &Machine, address: u64, n: usize) -> Vec<f32> {
+    let mut bytes = vec![0; n * 4];
+    m.read_hbm(address, &mut bytes).expect("in range");
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
+}

@@ -1,0 +1,175 @@
+//! Transfers, semaphores and races.
+
+use crate::build::*;
+use systole_isa::{DmaDesc, DmaDim, Op, Space};
+use systole_simulator::{Cause, FaultKind, Mode, NoObserver, RunOptions};
+
+/// Loads 512 bytes from HBM 0, adds it to itself, stores to HBM 512.
+fn double() -> Build {
+    let mut p = Build::default();
+    let load = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, 512));
+    let store = p.desc(DmaDesc::contiguous(Space::Vmem, Space::Hbm, 512));
+    p.set(&[(1, 1)]);
+    p.one(Op::DmaStart, &[load, 0, 0, 0, 0, 0]);
+    p.one(Op::DmaWait, &[0, 512]);
+    for r in 0..4 {
+        p.one(Op::VLd, &[1, 0, r * 4, 1]);
+        p.one(Op::VAddF, &[2, 1, 1]);
+        p.one(Op::VSt, &[2, 0, r * 4, 1, 0]);
+    }
+    p.one(Op::DmaStart, &[store, 0, 0, 1, 0, 1]);
+    p.one(Op::DmaWait, &[1, 512]);
+    p.halt();
+    p
+}
+
+#[test]
+fn data_goes_through() {
+    for mode in [Mode::Full, Mode::NumericOnly] {
+        for chaos in [None, Some(1), Some(2)] {
+            let mut m = double().machine(&tiny());
+            let x: Vec<f32> = (0..128).map(|i| i as f32).collect();
+            m.write_hbm(0, &floats(&x)).expect("in range");
+            let options = RunOptions { chaos, ..RunOptions::new(mode) };
+            m.run(&options, &mut NoObserver).expect("no fault");
+            let want: Vec<f32> = x.iter().map(|v| v * 2.0).collect();
+            assert_eq!(read_floats(&m, 512, 128), want);
+        }
+    }
+}
+
+#[test]
+fn a_transfer_takes_issue_bandwidth_and_latency() {
+    // li at 0; start at 1; first request at 1 + 4; 512 bytes at 16 bytes per cycle; 50 cycles of latency: 87. The wait
+    // issues then, and what follows two cycles (sync) later.
+    let mut p = Build::default();
+    let load = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, 512));
+    p.set(&[(1, 1)]);
+    p.one(Op::DmaStart, &[load, 0, 0, 0, 0, 0]);
+    p.one(Op::DmaWait, &[0, 512]);
+    p.halt();
+    assert_eq!(p.cycles(&tiny()), 5 + 32 + 50 + 2 + 1);
+    let r = p.run(&tiny(), Mode::TimingOnly).expect("no fault");
+    assert_eq!((r.hbm_read, r.hbm_write), (512, 0));
+    let issue = r.units.iter().find(|u| u.unit == "issue").expect("there is one");
+    assert_eq!(issue.stall[Cause::Dma as usize], 85);
+}
+
+#[test]
+fn transfers_share_bandwidth() {
+    // Two of 4096 bytes, started at 0 and 1: together 8192 / 16 = 512 cycles from cycle 4 on, then 50.
+    let mut p = Build::default();
+    let load = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, 4096));
+    p.one(Op::DmaStart, &[load, 0, 0, 0, 0, 0]);
+    p.b(&[i(Op::DmaStart, &[load, 0, 0, 0, 1, 1]), i(Op::SLi, &[1, 4096])]);
+    p.one(Op::DmaWait, &[0, 4096]);
+    p.one(Op::DmaWait, &[1, 4096]);
+    p.halt();
+    // The second destination begins at 4096, from s1 set the cycle before.
+    p.bundles[0].insts.push(i(Op::SLi, &[1, 4096]));
+    p.bundles[1].insts.pop();
+    assert_eq!(p.cycles(&tiny()), 4 + 512 + 50 + 2 + 1);
+    let r = p.run(&tiny(), Mode::TimingOnly).expect("no fault");
+    let issue = r.units.iter().find(|u| u.unit == "issue").expect("there is one");
+    assert!(issue.stall[Cause::Hbm as usize] > 500);
+}
+
+#[test]
+fn small_pieces_cost_whole_bursts() {
+    // 64 pieces of 8 bytes 100 bytes apart: some straddle a burst of 32.
+    let mut p = Build::default();
+    let dims = vec![DmaDim { count: 64, src_stride: 100, dst_stride: 8 }];
+    let load = p.desc(DmaDesc { src: Space::Hbm, dst: Space::Vmem, chunk: 8, dims });
+    p.one(Op::DmaStart, &[load, 0, 0, 0, 0, 0]);
+    p.one(Op::DmaWait, &[0, 512]);
+    p.halt();
+    let r = p.run(&tiny(), Mode::TimingOnly).expect("no fault");
+    let bursts: u64 = (0..64).map(|i| (i * 100 + 7) / 32 - i * 100 / 32 + 1).sum();
+    assert_eq!(r.hbm_read, bursts * 32);
+}
+
+#[test]
+fn strided_copies_move_the_right_bytes() {
+    // Transpose a 4 x 8 array of words by strides.
+    let mut p = Build::default();
+    let dims =
+        vec![DmaDim { count: 4, src_stride: 32, dst_stride: 4 }, DmaDim { count: 8, src_stride: 4, dst_stride: 16 }];
+    let d = p.desc(DmaDesc { src: Space::Hbm, dst: Space::Hbm, chunk: 4, dims });
+    p.set(&[(1, 1)]);
+    p.one(Op::DmaStart, &[d, 0, 0, 1, 0, 0]);
+    p.one(Op::DmaWait, &[0, 128]);
+    p.halt();
+    let mut m = p.machine(&tiny());
+    let x: Vec<f32> = (0..32).map(|i| i as f32).collect();
+    m.write_hbm(0, &floats(&x)).expect("in range");
+    m.run(&RunOptions::new(Mode::Full), &mut NoObserver).expect("no fault");
+    let want: Vec<f32> = (0..32).map(|i| ((i % 4) * 8 + i / 4) as f32).collect();
+    assert_eq!(read_floats(&m, 512, 32), want);
+}
+
+/// The fault of a program that starts two transfers and then does `then`.
+fn race(then: &[systole_isa::Inst]) -> Option<FaultKind> {
+    let mut p = Build::default();
+    p.op("mul.7");
+    let load = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, 512));
+    let store = p.desc(DmaDesc::contiguous(Space::Vmem, Space::Hbm, 512));
+    p.set(&[(1, 1), (2, 1024)]);
+    p.one(Op::DmaStart, &[load, 0, 0, 0, 0, 0]);
+    p.one(Op::DmaStart, &[store, 0, 2, 1, 0, 1]);
+    // Long enough for both to be over.
+    p.set(&[(3, 1000)]);
+    let at = p.bundles.len() as i32;
+    p.one(Op::BLoop, &[3, at]);
+    p.b(then);
+    p.one(Op::DmaWait, &[0, 512]);
+    p.one(Op::DmaWait, &[1, 512]);
+    p.halt();
+    let mut kinds = Vec::new();
+    for mode in [Mode::Full, Mode::NumericOnly] {
+        let fault = p.run(&tiny(), mode).err();
+        if let Some(f) = &fault {
+            assert_eq!((f.bundle, f.op.as_str()), (6, "mul.7"));
+        }
+        kinds.push(fault.map(|f| f.kind));
+    }
+    assert_eq!(kinds[0], kinds[1]);
+    kinds.remove(0)
+}
+
+#[test]
+fn touching_a_transfer_before_its_wait_is_a_race() {
+    let is_race = |k: Option<FaultKind>, side: &str| match k {
+        Some(FaultKind::Race { dma_side, .. }) => assert_eq!(dma_side, side),
+        other => panic!("{other:?}"),
+    };
+    // VMEM rows of 32 bytes: destination is rows 0..16, source rows 32..48.
+    is_race(race(&[i(Op::VLd, &[1, 0, 12, 1])]), "destination");
+    is_race(race(&[i(Op::VSt, &[1, 0, 15, 1, 0])]), "destination");
+    is_race(race(&[i(Op::VSt, &[1, 0, 47, 1, 0])]), "source");
+    is_race(race(&[i(Op::DmaStart, &[0, 0, 0, 0, 0, 5])]), "destination");
+    assert_eq!(race(&[i(Op::VLd, &[1, 0, 32, 1])]), None);
+    assert_eq!(race(&[i(Op::VLd, &[1, 0, 16, 1])]), None);
+    assert_eq!(race(&[i(Op::VLd, &[1, 0, -4 + 20, 4])]), None);
+}
+
+#[test]
+fn one_semaphore_orders_two_transfers_only_together() {
+    let program = |first_wait: i32| {
+        let mut p = Build::default();
+        let load = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, 512));
+        p.set(&[(1, 512)]);
+        p.one(Op::DmaStart, &[load, 0, 0, 0, 0, 0]);
+        p.one(Op::DmaStart, &[load, 0, 0, 0, 1, 0]);
+        p.one(Op::DmaWait, &[0, first_wait]);
+        p.one(Op::VLd, &[1, 0, 0, 1]);
+        if first_wait < 1024 {
+            p.one(Op::DmaWait, &[0, 1024 - first_wait]);
+        }
+        p.halt();
+        p.run(&tiny(), Mode::Full).err().map(|f| f.kind)
+    };
+    assert!(matches!(program(512), Some(FaultKind::Race { .. })));
+    // More than the other could have delivered.
+    assert_eq!(program(513), None);
+    assert_eq!(program(1024), None);
+}

@@ -1,0 +1,10 @@
+//! Hand-built bundle programs against cycle counts that can be derived on paper and results that can be computed by
+//! hand.
+
+mod build;
+mod dma;
+mod faults;
+mod matrix;
+mod modes;
+mod opcodes;
+mod timing;

@@ -1,0 +1,118 @@
+//! Known and unknown scalars, assumptions, determinism.
+
+use crate::build::*;
+use systole_isa::{DmaDesc, Op, Space};
+use systole_simulator::{Assume, FaultKind, Mode, NoObserver, RunOptions};
+
+/// A loop whose trip count comes from HBM through SMEM; `vector` sends it through vector memory first.
+fn counted_from_memory(vector: bool) -> Build {
+    let mut p = Build::default();
+    p.op("while.3");
+    let direct = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Smem, 64));
+    let to_vmem = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, 64));
+    let to_smem = p.desc(DmaDesc::contiguous(Space::Vmem, Space::Smem, 64));
+    if vector {
+        p.one(Op::DmaStart, &[to_vmem, 0, 0, 0, 0, 0]);
+        p.one(Op::DmaWait, &[0, 64]);
+        p.one(Op::DmaStart, &[to_smem, 0, 0, 0, 0, 0]);
+    } else {
+        p.one(Op::DmaStart, &[direct, 0, 0, 0, 0, 0]);
+    }
+    p.one(Op::DmaWait, &[0, 64]);
+    p.one(Op::SLd, &[1, 0, 3]);
+    // while (s1 != 0) { s1 -= 1; s2 += 1 }
+    let head = p.bundles.len() as i32;
+    p.one(Op::BZ, &[1, head + 4]);
+    p.one(Op::SAddI, &[1, 1, -1]);
+    p.one(Op::SAddI, &[2, 2, 1]);
+    p.one(Op::BJmp, &[head]);
+    p.halt();
+    p
+}
+
+#[test]
+fn host_integers_are_known_to_timing() {
+    let run = |p: &Build, options: &RunOptions| {
+        let mut m = p.machine(&tiny());
+        m.write_hbm(12, &7i32.to_le_bytes()).expect("in range");
+        m.run(options, &mut NoObserver)
+    };
+    for vector in [false, true] {
+        let p = counted_from_memory(vector);
+        let full = run(&p, &RunOptions::new(Mode::Full)).expect("no fault");
+        let timing = run(&p, &RunOptions::new(Mode::TimingOnly));
+        if !vector {
+            assert_eq!(timing.expect("known").cycles, full.cycles);
+            continue;
+        }
+        let fault = timing.expect_err("vector memory holds no data");
+        assert_eq!(fault.kind, FaultKind::UnknownBranch { loop_name: "while.3".to_string() });
+        for trips in [0, 1, 7] {
+            let assume = vec![Assume { name: "%while.3".to_string(), trips }];
+            let assumed = run(&p, &RunOptions { assume, ..RunOptions::new(Mode::TimingOnly) }).expect("no fault");
+            assert_eq!(assumed.executions[*p.bundles.len().checked_sub(3).as_ref().expect("long")], trips);
+            assert!(trips != 7 || assumed.cycles == full.cycles);
+        }
+    }
+}
+
+#[test]
+fn what_the_program_overwrites_with_vectors_is_unknown() {
+    let mut p = Build::default();
+    let store = p.desc(DmaDesc::contiguous(Space::Vmem, Space::Hbm, 64));
+    let load = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Smem, 512));
+    p.one(Op::DmaStart, &[store, 0, 0, 0, 0, 0]);
+    p.one(Op::DmaWait, &[0, 64]);
+    p.one(Op::DmaStart, &[load, 0, 0, 0, 0, 0]);
+    p.one(Op::DmaWait, &[0, 512]);
+    let word = p.one(Op::SLd, &[1, 0, 16]);
+    let at = p.bundles.len() as i32;
+    p.one(Op::BNz, &[1, at + 2]);
+    p.halt();
+    p.halt();
+    let run = |p: &Build| {
+        let mut m = p.machine(&tiny());
+        m.write_hbm(0, &[1; 512]).expect("in range");
+        m.run(&RunOptions::new(Mode::TimingOnly), &mut NoObserver)
+    };
+    assert!(run(&p).is_ok());
+    p.bundles[word as usize].insts[0].operands[2] = 15;
+    assert!(matches!(run(&p).expect_err("unknown").kind, FaultKind::UnknownBranch { .. }));
+}
+
+#[test]
+fn scalars_go_out_and_come_back() {
+    let mut p = Build::default();
+    let out = p.desc(DmaDesc::contiguous(Space::Smem, Space::Hbm, 64));
+    let copy = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Hbm, 64));
+    let back = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Smem, 64));
+    p.set(&[(1, 5), (2, 1), (3, 64)]);
+    p.one(Op::SSt, &[1, 0, 2]);
+    p.one(Op::DmaStart, &[out, 0, 0, 0, 0, 0]);
+    p.one(Op::DmaWait, &[0, 64]);
+    p.one(Op::DmaStart, &[copy, 0, 0, 2, 0, 0]);
+    p.one(Op::DmaWait, &[0, 64]);
+    p.one(Op::DmaStart, &[back, 2, 0, 0, 3, 0]);
+    p.one(Op::DmaWait, &[0, 64]);
+    p.one(Op::SLd, &[4, 0, 18]);
+    let at = p.bundles.len() as i32;
+    p.one(Op::BLoop, &[4, at]);
+    p.halt();
+    let full = p.run(&tiny(), Mode::Full).expect("no fault");
+    let timing = p.run(&tiny(), Mode::TimingOnly).expect("all known");
+    assert_eq!(full.executions, timing.executions);
+    assert_eq!(full.executions[at as usize], 5);
+}
+
+#[test]
+fn runs_repeat_exactly() {
+    let p = counted_from_memory(false);
+    let mut m = p.machine(&tiny());
+    m.write_hbm(12, &7i32.to_le_bytes()).expect("in range");
+    let options = RunOptions { chaos: Some(42), ..RunOptions::new(Mode::Full) };
+    let first = m.run(&options, &mut NoObserver).expect("no fault");
+    let second = m.run(&options, &mut NoObserver).expect("no fault");
+    assert_eq!(first, second);
+    let other = m.run(&RunOptions { chaos: Some(43), ..options }, &mut NoObserver).expect("no fault");
+    assert_ne!(first.cycles, other.cycles);
+}

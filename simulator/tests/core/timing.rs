@@ -1,0 +1,115 @@
+//! Issue, latencies, branches, slots and attribution.
+
+use crate::build::*;
+use systole_isa::Op;
+use systole_simulator::{Cause, Mode};
+
+#[test]
+fn independent_bundles_issue_every_cycle() {
+    let mut p = Build::default();
+    p.set(&[(1, 1), (2, 2), (3, 3)]);
+    p.halt();
+    assert_eq!(p.cycles(&tiny()), 4);
+}
+
+#[test]
+fn a_source_waits_for_its_latency() {
+    // valu latency 2: the second add issues at 2, the third at 4, halt at 5.
+    let mut p = Build::default();
+    p.one(Op::VAddF, &[1, 0, 0]);
+    p.one(Op::VAddF, &[2, 1, 1]);
+    p.one(Op::VAddF, &[3, 2, 2]);
+    p.halt();
+    assert_eq!(p.cycles(&tiny()), 6);
+    let r = p.run(&tiny(), Mode::TimingOnly).expect("no fault");
+    let valu = r.units.iter().find(|u| u.unit == "valu").expect("there is one");
+    assert_eq!((valu.busy, valu.stall[Cause::Register as usize]), (3, 2));
+    assert_eq!(r.waits[1], 1);
+}
+
+#[test]
+fn a_register_is_not_redefined_before_it_is_written() {
+    // A load (5) into v1, then a move (2) into v1: the move waits until cycle 5, halt at 6.
+    let mut p = Build::default();
+    p.one(Op::VLd, &[1, 0, 0, 1]);
+    p.one(Op::VMov, &[1, 0]);
+    p.halt();
+    assert_eq!(p.cycles(&tiny()), 7);
+}
+
+#[test]
+fn a_loop_costs_its_bundles_and_the_branch() {
+    // li; then 10 times (add, loop): taken 9 times with the target one cycle later than otherwise; halt.
+    let mut p = Build::default();
+    p.set(&[(1, 10)]);
+    let top = p.one(Op::SAddI, &[2, 2, 1]);
+    p.one(Op::BLoop, &[1, top]);
+    p.halt();
+    assert_eq!(p.cycles(&tiny()), 1 + 20 + 9 + 1);
+}
+
+#[test]
+fn a_long_operation_keeps_its_only_unit() {
+    // eup interval 2: 0, 2, 4, halt at 5.
+    let mut p = Build::default();
+    for r in 1..4 {
+        p.one(Op::EExp, &[r, 0]);
+    }
+    p.halt();
+    assert_eq!(p.cycles(&tiny()), 6);
+    let r = p.run(&tiny(), Mode::TimingOnly).expect("no fault");
+    let eup = r.units.iter().find(|u| u.unit == "eup").expect("there is one");
+    // The cycles between are busy, not stalled.
+    assert_eq!((eup.busy, eup.stall[Cause::Slot as usize]), (6, 0));
+}
+
+#[test]
+fn of_several_units_the_free_ones_take_work() {
+    // Two cross-lane units, interval 2: cycles 0, 1, 2, 3, halt at 4.
+    let mut p = Build::default();
+    for r in 1..5 {
+        p.one(Op::XRotLane, &[r, 0, 1]);
+    }
+    p.halt();
+    assert_eq!(p.cycles(&tiny()), 5);
+    // Two at once: 0, 2, halt at 3.
+    let mut p = Build::default();
+    p.b(&[i(Op::XRotLane, &[1, 0, 1]), i(Op::XRotLane, &[2, 0, 1])]);
+    p.b(&[i(Op::XRotLane, &[3, 0, 1]), i(Op::XRotLane, &[4, 0, 1])]);
+    p.halt();
+    assert_eq!(p.cycles(&tiny()), 4);
+}
+
+#[test]
+fn memory_ports_limit_loads() {
+    let mut chip = tiny();
+    chip.vmem.read_ports = 1;
+    let mut p = Build::default();
+    p.b(&[i(Op::VLd, &[1, 0, 0, 1]), i(Op::VLd, &[2, 0, 4, 1])]);
+    p.halt();
+    assert_eq!(p.cycles(&tiny()), 2);
+    assert_eq!(p.cycles(&chip), 3);
+}
+
+#[test]
+fn time_belongs_to_ops_and_shared_code_to_its_caller() {
+    let mut p = Build::default();
+    p.op("a");
+    p.one(Op::BCall, &[6]);
+    p.op("b");
+    p.one(Op::SLi, &[1, 1]);
+    p.one(Op::BCall, &[6]);
+    p.one(Op::SLi, &[1, 1]);
+    p.op("(none)");
+    p.one(Op::SLi, &[1, 1]);
+    p.halt();
+    p.op("(caller)");
+    p.one(Op::SLi, &[2, 1]);
+    p.one(Op::BRet, &[]);
+    // A taken branch costs two cycles: a: 0 call, 2, 3 ret; b: 5, 6 call, 8, 9 ret, 11; none: 12, 13. What an op waits
+    // for before its first bundle is the op's.
+    assert_eq!(p.cycles(&tiny()), 14);
+    let r = p.run(&tiny(), Mode::Full).expect("no fault");
+    let cycles = |op| r.ops.iter().find(|o| o.op == op).expect("ran").cycles;
+    assert_eq!((cycles(Some(0)), cycles(Some(1)), cycles(None)), (4, 8, 10 + 2));
+}
