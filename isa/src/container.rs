@@ -25,6 +25,7 @@ const HEADER_BYTES: usize = 24;
 const LIMIT: usize = 1 << 40;
 
 /// Why a file is not read.
+#[allow(missing_docs, reason = "the message says it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContainerError {
     #[error("this is not a compiled program (it does not start with the mark of one)")]

@@ -5,11 +5,15 @@ use std::fmt;
 /// A range of one line of a source text. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// Name of the text.
     pub file: String,
+    /// Line, from 1.
     pub line: usize,
+    /// Column in characters, from 1.
     pub column: usize,
     /// The whole line, and how many of its characters are meant (at least one is underlined).
     pub text: String,
+    /// Characters meant, at least 1.
     pub width: usize,
 }
 
@@ -34,8 +38,11 @@ impl Place {
 /// One mistake: what is wrong, where, and what would be accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
+    /// What is wrong.
     pub message: String,
+    /// Where, if it is anywhere.
     pub place: Option<Place>,
+    /// What would be accepted or was probably meant.
     pub help: Option<String>,
 }
 

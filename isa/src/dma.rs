@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A memory that DMA reaches.
+#[allow(missing_docs, reason = "the names are the documentation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Space {
     Hbm,
@@ -13,8 +14,11 @@ pub enum Space {
 /// One dimension of a strided copy: `count` steps, and the byte distance between steps on each side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DmaDim {
+    /// Number of steps.
     pub count: u32,
+    /// Bytes between steps in the source.
     pub src_stride: i64,
+    /// Bytes between steps in the destination.
     pub dst_stride: i64,
 }
 
@@ -22,10 +26,13 @@ pub struct DmaDim {
 /// come from scalar registers at the `dma.start`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DmaDesc {
+    /// Memory read.
     pub src: Space,
+    /// Memory written.
     pub dst: Space,
     /// Bytes of a contiguous chunk.
     pub chunk: u32,
+    /// Strided dimensions, outermost first.
     pub dims: Vec<DmaDim>,
 }
 

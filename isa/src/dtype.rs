@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 /// An element type of XLA.
+#[allow(missing_docs, reason = "the names are the documentation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[rustfmt::skip]
 pub enum DType {
@@ -16,6 +17,7 @@ pub enum DType {
 }
 
 /// The numeric family of an element type.
+#[allow(missing_docs, reason = "the names are the documentation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DTypeClass {
     Pred,

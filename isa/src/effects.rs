@@ -10,6 +10,7 @@ use crate::table::{Effect, Kind, Op};
 use smallvec::SmallVec;
 
 /// A register file.
+#[allow(missing_docs, reason = "the names are the documentation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum File {
     Scalar,
@@ -20,7 +21,9 @@ pub enum File {
 /// A physical register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reg {
+    /// Register file.
     pub file: File,
+    /// Number in its file.
     pub number: u16,
 }
 
@@ -54,6 +57,7 @@ impl std::fmt::Display for Reg {
 pub type Regs = SmallVec<[Reg; 8]>;
 
 /// State outside the register files. Numbers are units or semaphores.
+#[allow(missing_docs, reason = "documented in groups")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
     Vmem,
@@ -73,6 +77,7 @@ pub enum Resource {
 }
 
 /// How a resource is touched.
+#[allow(missing_docs, reason = "documented in groups")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Access {
     Read,
@@ -96,9 +101,13 @@ pub type Accesses = SmallVec<[(Resource, Access); 4]>;
 /// A load or store of vector memory: sublane i moves the element row at register `base` + `offset` + i * `stride`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmemAccess {
+    /// A store, else a load.
     pub store: bool,
+    /// Scalar register that holds the address.
     pub base: u16,
+    /// Rows added to it.
     pub offset: i32,
+    /// Rows from one sublane to the next.
     pub stride: i32,
     /// Bits of an element in memory (8, 16, 32): addresses count rows of elements of that width.
     pub element_bits: u32,

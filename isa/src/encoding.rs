@@ -20,6 +20,7 @@ use crate::table::{Kind, MxuFormat, Op, OpInfo, Slot, TABLE};
 pub const OPCODE_BITS: u32 = 10;
 /// Bits of a slot kind's count in the header, and of all counts together.
 pub const COUNT_BITS: u32 = 4;
+/// Bits of all counts together.
 pub const HEADER_BITS: u32 = COUNT_BITS * Slot::ALL.len() as u32;
 /// Bytes of an instruction or header word.
 pub const WORD_BYTES: usize = 8;
@@ -218,6 +219,7 @@ impl Fields {
 }
 
 /// Why code does not fit a chip or is no code.
+#[allow(missing_docs, reason = "the message says it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     #[error("{have} instructions in the {} slot, the chip has {max}", slot.name())]
@@ -242,6 +244,8 @@ pub enum Problem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bundle {bundle}: {problem}")]
 pub struct CodeError {
+    /// Index of the bundle.
     pub bundle: usize,
+    /// What is wrong with it.
     pub problem: Problem,
 }

@@ -11,7 +11,9 @@ pub const MAX_OPERANDS: usize = 6;
 /// ones. Unused operand places are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Inst {
+    /// The opcode.
     pub op: Op,
+    /// Values in table order.
     pub operands: [i32; MAX_OPERANDS],
 }
 
@@ -37,5 +39,6 @@ impl Inst {
 /// sources before any writes; a bundle waits until every source is ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
+    /// The instructions; those of one slot kind in order of effect.
     pub insts: Vec<Inst>,
 }

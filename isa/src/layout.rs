@@ -22,12 +22,15 @@ use serde::{Deserialize, Serialize};
 /// The physical form of an array: its element type, and its dimensions major to minor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Layout {
+    /// Element type.
     pub dtype: DType,
     /// Logical sizes.
     pub dims: Vec<u64>,
     /// Logical dimension numbers, most minor first, as HLO prints them.
     pub minor_to_major: Vec<u8>,
+    /// Lanes of the chip's vectors.
     pub lanes: u32,
+    /// Sublanes of the chip's vectors.
     pub sublanes: u32,
 }
 

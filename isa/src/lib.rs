@@ -1,5 +1,7 @@
 //! The contract between compiler and simulator: element types, memory layout, instructions, programs, chips.
 
+#![warn(missing_docs)]
+
 pub mod asm;
 pub mod chip;
 pub mod container;

@@ -23,11 +23,13 @@ pub struct Program {
     pub constants: Vec<Constant>,
     /// Arrays that the host writes and reads, in order of parameter and result number.
     pub params: Vec<HostArray>,
+    /// As `params`, for the results.
     pub results: Vec<HostArray>,
     /// HBM bytes in use, parameters and results included (code apart).
     pub hbm_bytes: u64,
     /// VMEM bytes and SMEM words in use.
     pub vmem_bytes: u64,
+    /// SMEM words in use.
     pub smem_words: u32,
     /// Messages of `b.trap` codes.
     pub traps: Vec<String>,
@@ -36,6 +38,7 @@ pub struct Program {
     pub flops: f64,
     /// Element type whose one-pass matrix-unit rate is the peak that `flops` compare with.
     pub peak_dtype: Option<DType>,
+    /// Where the code comes from.
     pub debug: DebugInfo,
 }
 
@@ -44,6 +47,7 @@ pub struct Program {
 pub struct Constant {
     /// Byte address, a multiple of 512.
     pub address: u64,
+    /// The bytes.
     #[serde(with = "crate::container::byte_string")]
     pub bytes: Vec<u8>,
 }
@@ -53,6 +57,7 @@ pub struct Constant {
 pub struct HostArray {
     /// Byte address, a multiple of 512.
     pub address: u64,
+    /// Its physical form.
     pub layout: Layout,
     /// The parameter's or result's HLO name.
     pub name: String,
@@ -72,12 +77,15 @@ pub struct DebugInfo {
 /// An HLO instruction as the profile names it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DebugOp {
+    /// HLO name and opcode.
     pub name: String,
+    /// HLO opcode.
     pub opcode: String,
     /// Line in the source, from 1; 0 if unknown.
     pub line: u32,
     /// Useful matrix-unit flops and HBM bytes of one execution.
     pub flops: f64,
+    /// HBM bytes of one execution.
     pub bytes: f64,
 }
 
@@ -85,11 +93,15 @@ pub struct DebugOp {
 /// `u32::MAX - 1`: a shared subroutine, whose time belongs to the op of its caller).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DebugRange {
+    /// First bundle.
     pub start: u32,
+    /// Index of the operation, or a special value.
     pub op: u32,
 }
 
 impl DebugRange {
+    /// The code belongs to no operation.
     pub const NONE: u32 = u32::MAX;
+    /// The code belongs to its caller's operation.
     pub const CALLER: u32 = u32::MAX - 1;
 }

@@ -10,6 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What an operand is: which register file it names and whether it is read or written, or how wide an immediate is.
+#[allow(missing_docs, reason = "documented in groups")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[rustfmt::skip]
 pub enum Kind {
@@ -38,6 +39,7 @@ pub enum Kind {
 }
 
 /// The issue slot an opcode needs.
+#[allow(missing_docs, reason = "the names are the documentation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[rustfmt::skip]
 pub enum Slot { Scalar, Valu, Vload, Vstore, Eup, Xlu, MxuPush, MxuPop, Dma, Branch }
@@ -122,6 +124,7 @@ classes! {
 }
 
 /// State outside the register files that an opcode touches; the scheduler and the checker order instructions by it.
+#[allow(missing_docs, reason = "documented in groups")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[rustfmt::skip]
 pub enum Effect {
@@ -148,6 +151,7 @@ pub enum Effect {
 /// significand by truncation (each exact in bf16, their sum is the value), for multi-pass products; `Mid` and `Low` of a
 /// non-finite value are zero. `HighFinite` is `High` with non-finite values read as zero. Integer formats take the
 /// low 8 bits and accumulate in s32.
+#[allow(missing_docs, reason = "documented above")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[rustfmt::skip]
 pub enum MxuFormat { Bf16, High, Mid, Low, HighFinite, S8, U8, F8 }
@@ -183,19 +187,28 @@ impl MxuFormat {
 /// One operand of a table row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperandInfo {
+    /// Name in the form and in messages.
     pub name: &'static str,
+    /// What it is.
     pub kind: Kind,
 }
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct OpInfo {
+    /// The opcode.
     pub op: Op,
+    /// Name in assembly.
     pub mnemonic: &'static str,
+    /// Issue slot.
     pub slot: Slot,
+    /// Latency class.
     pub class: Class,
+    /// State touched outside the register files.
     pub effect: Effect,
+    /// Operands in order.
     pub operands: &'static [OperandInfo],
+    /// Meaning.
     pub doc: &'static str,
 }
 

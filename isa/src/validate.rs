@@ -14,6 +14,7 @@ use crate::program::{DebugRange, HostArray, Program};
 use crate::table::{Kind, Op};
 
 /// Why a program does not run on a chip.
+#[allow(missing_docs, reason = "the message says it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
     #[error(

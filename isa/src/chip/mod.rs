@@ -25,20 +25,31 @@ use serde::{Deserialize, Serialize};
 /// A chip, as its TOML file describes it. Field docs give unit and meaning; the file gives each number's source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChipConfig {
+    /// Name of the chip.
     pub name: String,
     /// Core clock in Hz.
     pub clock_hz: f64,
     /// Cores of a chip, and cores that make one device (2 on megacore chips).
     pub cores: u32,
+    /// Cores that make one device (2 on megacore chips).
     pub cores_per_device: u32,
+    /// Issue width and registers.
     pub core: CoreConfig,
+    /// Matrix units.
     pub mxu: MxuConfig,
+    /// Vector memory.
     pub vmem: VmemConfig,
+    /// Scalar memory.
     pub smem: SmemConfig,
+    /// HBM.
     pub hbm: HbmConfig,
+    /// DMA engines.
     pub dma: DmaConfig,
+    /// Instruction memory.
     pub imem: ImemConfig,
+    /// The link to the host.
     pub host: HostConfig,
+    /// The interconnect.
     pub ici: IciConfig,
     /// Latency and issue interval of every latency class, in cycles.
     pub timing: TimingTable,
@@ -49,21 +60,33 @@ pub struct ChipConfig {
 pub struct CoreConfig {
     /// Instructions of each slot kind in a bundle.
     pub scalar_slots: u32,
+    /// Vector ALU instructions in a bundle.
     pub valu_slots: u32,
+    /// Vector loads in a bundle.
     pub vload_slots: u32,
+    /// Vector stores in a bundle.
     pub vstore_slots: u32,
+    /// Transcendental instructions in a bundle.
     pub eup_slots: u32,
+    /// Cross-lane instructions in a bundle, and cross-lane units.
     pub xlu_slots: u32,
+    /// Stages, latches and pushes in a bundle.
     pub mxu_push_slots: u32,
+    /// Pops and drains in a bundle.
     pub mxu_pop_slots: u32,
+    /// DMA starts and semaphore waits in a bundle.
     pub dma_slots: u32,
+    /// Branches in a bundle.
     pub branch_slots: u32,
     /// Registers (`s0` and `m0` included).
     pub scalar_registers: u32,
+    /// Vector registers.
     pub vector_registers: u32,
+    /// Mask registers (`m0` included).
     pub mask_registers: u32,
     /// Shape of a vector register: `sublanes` x `lanes` 32-bit elements.
     pub sublanes: u32,
+    /// Lanes of a vector register.
     pub lanes: u32,
     /// Depth of the call stack.
     pub call_depth: u32,
@@ -76,9 +99,11 @@ pub struct CoreConfig {
 /// Matrix units of a core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MxuConfig {
+    /// Matrix units of a core.
     pub count: u32,
     /// Array shape: `rows` (k) x `cols` (n), each a multiple of the lanes.
     pub rows: u32,
+    /// Columns of the array (n), a multiple of the lanes.
     pub cols: u32,
     /// Accumulator rows of `cols` 32-bit words; 0: results leave through the FIFO and the vector unit adds.
     pub accumulator_rows: u32,
@@ -100,41 +125,53 @@ pub struct MxuConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dataflow {
+    /// The weights stay, rows stream through.
     Weight,
+    /// The sums stay, both operands stream through.
     Output,
+    /// The rows stay, weights stream through.
     Input,
 }
 
 /// A native operand type: name (`bf16`, `s8`, `f8`), accumulator type, and operand rows taken per cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MxuType {
+    /// Operand type: `bf16`, `s8`, `u8` or `f8`.
     pub operand: String,
+    /// Type of the sums: `f32` or `s32`.
     pub accumulator: String,
+    /// Operand rows taken per cycle.
     pub rows_per_cycle: f64,
 }
 
 /// Vector memory of a core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VmemConfig {
+    /// Bytes.
     pub bytes: u64,
     /// Register-sized reads and writes per cycle (the core's own; DMA has a port of its own).
     pub read_ports: u32,
+    /// Register-sized writes per cycle.
     pub write_ports: u32,
 }
 
 /// Scalar memory of a core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SmemConfig {
+    /// Bytes.
     pub bytes: u64,
 }
 
 /// HBM of a chip.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HbmConfig {
+    /// Bytes.
     pub bytes: u64,
+    /// Channels.
     pub channels: u32,
     /// Peak bytes per second of the chip, and the share that transfers reach.
     pub bandwidth: f64,
+    /// Share of the peak that transfers reach.
     pub efficiency: f64,
     /// Seconds from request to first data.
     pub latency_s: f64,
@@ -158,13 +195,16 @@ pub struct DmaConfig {
 /// Instruction memory of a core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ImemConfig {
+    /// Bytes.
     pub bytes: u64,
 }
 
 /// The link to the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostConfig {
+    /// Bytes per second.
     pub bandwidth: f64,
+    /// Seconds.
     pub latency_s: f64,
 }
 
@@ -173,11 +213,15 @@ pub struct HostConfig {
 pub struct IciConfig {
     /// `none`, `ring`, `torus2d`, `torus3d`, `mesh2d`, `mesh3d` or `full`.
     pub topology: String,
+    /// Links of a chip.
     pub links: u32,
     /// One-way bytes per second of a link, the share reached, and seconds per hop.
     pub link_bandwidth: f64,
+    /// Share of the peak that transfers reach.
     pub efficiency: f64,
+    /// Seconds per hop.
     pub hop_latency_s: f64,
+    /// Link width in bytes.
     pub flit_bytes: u32,
     /// Axis length from which an axis wraps around (0: never).
     pub wrap_at: u32,

@@ -9,7 +9,9 @@ use super::{ChipConfig, Dataflow, Quantity};
 /// A parameter's value in its base unit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
+    /// A number in the quantity's base unit.
     Number(f64),
+    /// A word.
     Text(String),
 }
 
@@ -17,13 +19,17 @@ pub enum Value {
 pub struct Param {
     /// Dotted key, as in `--set KEY=VALUE`; in the file, the part before the dot is the table.
     pub key: &'static str,
+    /// What it measures.
     pub quantity: Quantity,
     /// Least and greatest value, for numbers.
     pub min: f64,
+    /// The greatest.
     pub max: f64,
     /// Whether compiled code depends on it (such parameters make the fingerprint).
     pub binds_code: bool,
+    /// Its meaning, for the reference page.
     pub doc: &'static str,
+    /// Reads it.
     pub get: fn(&ChipConfig) -> Value,
     /// Stores a value that was checked against the row.
     pub set: fn(&mut ChipConfig, Value),

@@ -13,9 +13,11 @@ pub enum Quantity {
     Cycles,
     /// Whole bytes.
     Bytes,
+    /// Cycles per second.
     Hertz,
     /// Bytes per second.
     Bandwidth,
+    /// A time.
     Seconds,
     /// A plain real number.
     Rate,

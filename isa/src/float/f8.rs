@@ -3,6 +3,7 @@
 use crate::dtype::DType;
 
 /// An 8-bit float format, numbered as operands of kind [`crate::table::Kind::F8`] encode it.
+#[allow(missing_docs, reason = "the names are the documentation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[rustfmt::skip]
 pub enum F8 { E4M3FN, E5M2, E4M3, E4M3B11FNUZ, E4M3FNUZ, E5M2FNUZ, E3M4 }
