@@ -3,7 +3,7 @@
 use super::Value;
 use super::operand::Ops;
 use crate::kernel::{BufferRef, KernelBuilder, M, MemFormat, S, StoreFormat, V};
-use systole_isa::{DType, Op, table::Kind};
+use systole_isa::{DType, Op, float::F8};
 
 /// Where one register's worth of elements lies in vector memory.
 ///
@@ -85,13 +85,11 @@ pub fn to_memory(b: &mut KernelBuilder, value: &Value) -> Vec<V> {
 
 /// The number of an 8-bit float format in instructions.
 fn f8_format(dtype: DType) -> i32 {
-    debug_assert!(dtype.is_f8());
-    dtype as i32 - DType::F8E4M3FN as i32
+    F8::from_dtype(dtype).expect("only 8-bit floats are packed so") as i32
 }
 
 /// The bits (low byte) of f32 lanes rounded to an 8-bit float.
 pub fn pack_f8(b: &mut KernelBuilder, v: V, dtype: DType) -> V {
-    debug_assert!(matches!(Op::VPackF8.info().operands[2].kind, Kind::F8));
     b.def_v(Op::VPackF8, &[v.into(), f8_format(dtype).into()])
 }
 

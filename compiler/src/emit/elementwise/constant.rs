@@ -1,11 +1,10 @@
 //! Constants and iota.
 
 use super::convert::convert;
-use crate::emit::memory::unpack_f8;
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, M, V};
 use half::{bf16, f16};
-use systole_isa::{DType, Op};
+use systole_isa::{DType, Op, float::F8};
 
 /// The constant whose host bytes (little-endian, [`DType::host_bytes`]) are given, in every lane.
 pub fn constant(b: &mut KernelBuilder, bytes: &[u8], dtype: DType) -> Value {
@@ -22,8 +21,8 @@ pub fn constant(b: &mut KernelBuilder, bytes: &[u8], dtype: DType) -> Value {
         DType::BF16 => bf16::from_bits(half(0)).to_f32().to_bits() as i32,
         DType::F16 => f16::from_bits(half(0)).to_f32().to_bits() as i32,
         t if t.is_f8() => {
-            let bits = b.v_imm(i32::from(bytes[0]));
-            return Value::word(t, unpack_f8(b, bits, t));
+            let format = F8::from_dtype(t).expect("every 8-bit float has a format");
+            format.to_f32(bytes[0]).to_bits() as i32
         }
         t => {
             let words: Vec<V> = (0..t.components()).map(|i| b.v_imm(word(i))).collect();
@@ -56,8 +55,8 @@ pub fn constant_f64(b: &mut KernelBuilder, value: f64, dtype: DType) -> Value {
         DType::F16 => Value::word(dtype, b.v_f32(f16::from_f64(value).to_f32())),
         DType::F32 => Value::word(dtype, b.v_f32(value as f32)),
         t => {
-            let v = b.v_f32(value as f32);
-            Value::word(t, super::float32::round_to(b, v, t))
+            let format = F8::from_dtype(t).expect("only 8-bit floats are left");
+            Value::word(t, b.v_f32(format.to_f32(format.from_f64(value))))
         }
     }
 }

@@ -23,6 +23,8 @@ pub mod float64;
 pub mod int32;
 pub mod int64;
 pub mod pred;
+pub mod random;
+pub mod reduction64;
 pub mod special32;
 pub mod special64;
 #[cfg(test)]

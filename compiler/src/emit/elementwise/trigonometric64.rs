@@ -1,9 +1,10 @@
 //! f64 circular functions, and inverse circular and hyperbolic ones.
 
 use super::float64::{abs, neg, with_sign_of};
+use super::reduction64;
 use super::special64::{log, log1p, to_s32};
 use crate::emit::operand::Ops;
-use crate::kernel::{KernelBuilder, P};
+use crate::kernel::{KernelBuilder, P, V};
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LN_2, PI};
 use systole_isa::Op;
 
@@ -21,8 +22,9 @@ const fn alternating<const N: usize>(first: usize, factorial: f64, sign: f64) ->
     c
 }
 
-/// Sine and cosine. Arguments are reduced with pi/2 to 160 bits: right to about 2^50.
-pub fn sin_cos(b: &mut KernelBuilder, x: P) -> (P, P) {
+/// (r, q) with x = r + (4 n + q) pi/2 and |r| about pi/4 at most; q in s32 lanes, its low two bits matter.
+fn reduce(b: &mut KernelBuilder, x: P) -> (P, V) {
+    // With pi/2 to 160 bits, right for numbers below 2^40; r stays NaN for what is not finite.
     const HALF_PI: [f64; 3] = [FRAC_PI_2, 6.123_233_995_736_766e-17, -1.497_384_904_859_183_3e-33];
     let t = b.muld(x, FRAC_2_PI);
     let k = b.p1(Op::PRneD, t);
@@ -31,6 +33,23 @@ pub fn sin_cos(b: &mut KernelBuilder, x: P) -> (P, P) {
     for part in HALF_PI {
         r = b.fmad(minus_k, part, r);
     }
+    let q = to_s32(b, k);
+    // Larger ones by their magnitude.
+    let (large_r, large_q) = reduction64::reduce(b, x);
+    let hi = b.def_v(Op::PHi, &[x.into()]);
+    let magnitude = b.and(hi, i32::MAX);
+    let (above, below) = (b.test(Op::VLeS, reduction64::LEAST, magnitude), b.test(Op::VLtS, magnitude, 0x7ff0_0000));
+    let large = b.m_and(above, below);
+    let negative = b.test(Op::VLtS, hi, 0);
+    let (minus_r, minus_q) = (neg(b, large_r), b.subi(0, large_q));
+    let large_r = b.psel(negative, minus_r, large_r);
+    let large_q = b.sel(negative, minus_q, large_q);
+    (b.psel(large, large_r, r), b.sel(large, large_q, q))
+}
+
+/// Sine and cosine.
+pub fn sin_cos(b: &mut KernelBuilder, x: P) -> (P, P) {
+    let (r, quadrant) = reduce(b, x);
     // sin r = r + r^3 (-1/3! + r^2/5! - ..), cos r = 1 - r^2/2 + r^4 (1/4! - r^2/6! + ..)
     const SIN: [f64; 8] = alternating(3, 6.0, -1.0);
     const COS: [f64; 8] = alternating(4, 24.0, 1.0);
@@ -41,7 +60,6 @@ pub fn sin_cos(b: &mut KernelBuilder, x: P) -> (P, P) {
     let zz = b.muld(z, z);
     let c = b.fmad(z, -0.5, 1.0);
     let cos = b.fmad(zz, q, c);
-    let quadrant = to_s32(b, k);
     let low = b.and(quadrant, 1);
     let swap = b.test(Op::VNeI, low, 0);
     let (s, c) = (b.psel(swap, cos, sin), b.psel(swap, sin, cos));

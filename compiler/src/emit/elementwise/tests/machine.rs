@@ -1,11 +1,11 @@
-//! A small interpreter of kernels over virtual registers: lane-local instructions only, any number of lanes.
+//! A small interpreter of kernels over virtual registers: one sublane of any number of lanes.
 //!
 //! It shares nothing with the simulator. The transcendental unit is exact here, or, with `noise`, off by one unit in
 //! the last place in a pattern that depends on the operand, as the table allows.
 
 use crate::kernel::{Item, Kernel, Trips};
 use std::collections::BTreeMap;
-use systole_isa::{Inst, Op, table::Kind};
+use systole_isa::{Inst, Op, float::F8, table::Kind};
 
 pub struct Machine {
     pub lanes: usize,
@@ -145,6 +145,17 @@ impl Machine {
             Op::VPackBf16 => half::bf16::from_f32(f32::from_bits(a())).to_bits() as u32,
             Op::VPackF16 => half::f16::from_f32(f32::from_bits(a())).to_bits() as u32,
             Op::VUnpackF16 => half::f16::from_bits(a() as u16).to_f32().to_bits(),
+            Op::VPackF8 => F8::from_number(o[2]).unwrap().from_f32(f32::from_bits(a())) as u32,
+            Op::VUnpackF8 => F8::from_number(o[2]).unwrap().to_f32(a() as u8).to_bits(),
+            Op::VLane => l as u32,
+            Op::XRotLane => self.vr(o[1], (l as i32 - o[2]).rem_euclid(self.lanes as i32) as usize),
+            Op::XSumLane => self.v[&o[1]].iter().map(|&x| f(x)).sum::<f32>().to_bits(),
+            Op::XMaxLane => {
+                self.v[&o[1]].iter().map(|&x| f(x)).fold(f32::NEG_INFINITY, |x, y| minmax(x, y, true)).to_bits()
+            }
+            Op::XMinLane => {
+                self.v[&o[1]].iter().map(|&x| f(x)).fold(f32::INFINITY, |x, y| minmax(x, y, false)).to_bits()
+            }
             Op::VAddI => a().wrapping_add(b()),
             Op::VSubI => a().wrapping_sub(b()),
             Op::VMulI => a().wrapping_mul(b()),

@@ -1,5 +1,6 @@
 //! Every operation and element type against plain Rust arithmetic on single elements.
 
+mod across;
 mod complexes;
 mod conversions;
 mod floats;
@@ -23,7 +24,8 @@ pub(crate) fn eval_counted(
     inputs: &[Elements],
     build: impl Fn(&mut KernelBuilder, &[Value]) -> Value,
 ) -> (Elements, usize) {
-    let chip = ChipConfig::from_preset("tiny").unwrap();
+    let mut chip = ChipConfig::from_preset("tiny").unwrap();
+    chip.core.lanes = inputs[0].bits.len() as u32;
     let mut b = KernelBuilder::new("test", &chip);
     let mut machine = Machine::new(inputs[0].bits.len());
     machine.noise = noise;
