@@ -3,9 +3,9 @@
 //! What core operations are is said, and proved, by [`crate::passes::core`].
 
 use crate::error::CompileError;
-use crate::graph::{Module, Precision};
-use crate::passes::edit::{Draft, rewrite};
-use crate::passes::{check, conv, core, dot, inline, squeeze, window};
+use crate::graph::{Module, Node, NodeId, Op, Precision};
+use crate::passes::edit::{Draft, Emit, rewrite};
+use crate::passes::{check, conv, core, dot, expand, inline, squeeze, window};
 use systole_isa::{ChipConfig, DType};
 
 /// What the passes are asked for.
@@ -21,6 +21,8 @@ pub struct PassOptions {
     pub mxu_types: Vec<DType>,
     /// Columns of the matrix unit: grouped convolutions of this many channels are worth a convolution each.
     pub mxu_cols: u64,
+    /// Seed of the program's own random numbers (`rng`).
+    pub seed: u64,
     /// Whether the module is proved after every pass.
     pub verify: bool,
 }
@@ -34,6 +36,7 @@ impl PassOptions {
             precision: Precision::Default,
             mxu_types: chip.mxu.types.iter().filter_map(|t| DType::from_name(&t.operand)).collect(),
             mxu_cols: u64::from(chip.mxu.cols),
+            seed: 0,
             verify: cfg!(debug_assertions),
         }
     }
@@ -53,6 +56,12 @@ pub const PASSES: &[Pass] = &[
         name: "inline",
         summary: "calls inlined, tuples flat, tokens and layouts gone",
         run: |m, d, _| inline::run(m, d),
+    },
+    // Before everything that canonicalises: expansions are made of any operations.
+    Pass {
+        name: "expand",
+        summary: "large operations as core ones",
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| expand::rule(b, n, x, o)),
     },
     // Before dots: they count on operands without dimensions of size 1 to see what fits.
     Pass { name: "squeeze", summary: "dimensions of size 1 gone", run: |m, d, _| rewrite(m, d, &mut squeeze::rule) },
@@ -83,7 +92,17 @@ pub const PASSES: &[Pass] = &[
         summary: "shapes squeezed and local rules applied once more",
         run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
     },
+    // After everything that could move operations across a barrier.
+    Pass {
+        name: "barriers",
+        summary: "optimisation barriers gone",
+        run: |m, d, _| rewrite(m, d, &mut barrier),
+    },
 ];
+
+fn barrier(_: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+    Ok(if n.op == Op::OptBarrier { Some(operands[0]) } else { None })
+}
 
 /// Lowers a verified module to core operations.
 ///

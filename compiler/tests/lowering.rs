@@ -13,6 +13,7 @@ fn options() -> PassOptions {
         precision: Precision::Default,
         mxu_types: vec![DType::BF16, DType::S8],
         mxu_cols: 128,
+        seed: 0,
         verify: true,
     }
 }

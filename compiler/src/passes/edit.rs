@@ -136,6 +136,11 @@ impl<'m> Emit<'m> {
         self.origin = Origin { name: node.name.clone(), span: node.span, attributes: node.attributes.clone() };
     }
 
+    /// Where in the source is what nodes are emitted for now.
+    pub fn span(&self) -> Span {
+        self.origin.span
+    }
+
     /// Number of nodes emitted so far.
     pub fn len(&self) -> usize {
         self.nodes.len()

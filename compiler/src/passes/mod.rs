@@ -8,6 +8,7 @@ pub mod conv;
 pub mod core;
 pub mod dot;
 pub mod edit;
+pub mod expand;
 pub mod inline;
 pub mod make;
 pub mod simplify;

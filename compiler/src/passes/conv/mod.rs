@@ -202,7 +202,7 @@ fn complex(b: &mut Emit, s: &Spec, part: DType) -> Result<NodeId, CompileError> 
 
 /// A convolution of one group on the matrix unit.
 fn single(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
-    if s.taps() == 1 {
+    if s.taps() == 1 && is_free_dot(b, &s) {
         return Ok(as_dot(b, &s));
     }
     if gradient::applies(b, &s) {
@@ -212,6 +212,18 @@ fn single(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
         return single(b, packed);
     }
     Ok(canonical(b, &s))
+}
+
+/// Rows that the chip stores together: a reshape that merges whole groups of them moves nothing.
+const ROW_GROUP: u64 = 8;
+
+/// Whether the input's places are rows of a matrix without moving anything.
+fn is_free_dot(b: &Emit, s: &Spec) -> bool {
+    let dims = b.dims(s.x);
+    let places = &dims[..dims.len() - 1];
+    let (last, above) = places.split_last().map_or((1, &[][..]), |(l, a)| (*l, a));
+    let dense = s.window.iter().all(|w| w.stride == 1);
+    dense && (last % ROW_GROUP == 0 || above.iter().all(|&d| d == 1))
 }
 
 /// A window of one position: a dot over the channels.

@@ -1,33 +1,31 @@
 //! `map`: a scalar computation applied to every element, as elementwise operations on whole arrays.
 
-use super::Flat;
 use crate::error::CompileError;
-use crate::graph::{NodeId, Op, Shape, Span};
+use crate::graph::{Computation, NodeId, Op, Shape, Span};
 use crate::passes::edit::Emit;
 
 /// Emits a scalar computation's operations over arrays of sizes `dims`; gives the result's leaves.
-pub(in crate::passes) fn vectorise(
+///
+/// # Errors
+/// If the computation does anything but elementwise work on scalars.
+pub fn apply(
     b: &mut Emit,
-    flat: &Flat,
+    c: &Computation,
     args: &[NodeId],
     dims: &[u64],
     span: Span,
 ) -> Result<Vec<NodeId>, CompileError> {
-    let c = &flat.computation;
     let mut map: Vec<NodeId> = Vec::with_capacity(c.nodes.len());
     for (i, n) in c.nodes.iter().enumerate() {
         let operands: Vec<NodeId> = n.operands.iter().map(|o| map[o.index()]).collect();
-        if i == c.root.index() {
+        if i == c.root.index() && n.op == Op::Tuple {
             return Ok(operands);
         }
         let Some(scalar) = n.shape.as_array().filter(|a| a.dims.is_empty()) else {
-            return Err(CompileError::unsupported(
-                span,
-                format!("map's computation uses an array or tuple ({})", n.name),
-            ));
+            let message = format!("the scalar computation {} uses an array or tuple ({})", c.name, n.name);
+            return Err(CompileError::unsupported(span, message));
         };
         let shape = Shape::array(scalar.dtype, dims);
-        b.on_behalf_of(n);
         map.push(match &n.op {
             Op::Parameter { index } => args[*index],
             Op::Constant(l) => {
@@ -37,12 +35,12 @@ pub(in crate::passes) fn vectorise(
             Op::Reshape | Op::Broadcast { .. } | Op::Transpose { .. } | Op::OptBarrier => operands[0],
             op if is_elementwise(op) => b.emit(op.clone(), &operands, shape),
             _ => {
-                let message = format!("map's computation uses {}, which is not elementwise", n.name);
+                let message = format!("{} of the scalar computation {} is not elementwise", n.name, c.name);
                 return Err(CompileError::unsupported(span, message));
             }
         });
     }
-    Ok(Vec::new())
+    Ok(vec![map[c.root.index()]])
 }
 
 /// Whether each result element depends on the operands' elements at the same place only.

@@ -19,7 +19,7 @@ mod value;
 use super::edit::{self, Draft, Emit};
 use crate::error::CompileError;
 use crate::graph::{Alias, ArrayShape, CompId, Computation, Module, Node, NodeId, Op, Shape};
-pub use map::is_elementwise;
+pub use map::{apply, is_elementwise};
 use rustc_hash::FxHashMap;
 use value::{Value, of_shape};
 

@@ -1,0 +1,200 @@
+//! Gathers.
+//!
+//! Canonical form ("rows"): operand `[R, W..]`, indices `s32[n]` within `0..R`, result `[n, W..]`: a gather with
+//! `offset_dims={1..}`, `collapsed_slice_dims={0}`, `start_index_map={0}`, `index_vector_dim=1` and whole rows. Slices of
+//! more than one element along indexed dimensions become dynamic slices, in a loop if there are many.
+
+use super::index::as_s32;
+use crate::error::CompileError;
+use crate::graph::{Binary, Direction, Gather, Node, NodeId, Op, Shape};
+use crate::passes::edit::Emit;
+use crate::passes::make::{array, inverse, whole};
+use systole_isa::DType;
+
+/// Slices that are emitted one by one; more make a loop.
+const MAX_UNROLLED: u64 = 4;
+
+/// A start index for each of `n` slices along one dimension.
+pub struct Indexed {
+    pub dim: usize,
+    /// `s32[n]`, or the original type for scatters to check.
+    pub index: NodeId,
+}
+
+/// Index arrays of all indexed dimensions, from the array of index vectors: dimensions named by `map`, and batching
+/// dimensions whose index is their own position. Gives also the sizes of the batch.
+pub fn index_arrays(
+    b: &mut Emit,
+    indices: NodeId,
+    vector_dim: usize,
+    map: &[usize],
+    batching: (&[usize], &[usize]),
+) -> (Vec<Indexed>, Vec<u64>) {
+    let dims = b.dims(indices).to_vec();
+    let batch: Vec<usize> = (0..dims.len()).filter(|&d| d != vector_dim).collect();
+    let sizes: Vec<u64> = batch.iter().map(|&d| dims[d]).collect();
+    let n: u64 = sizes.iter().product();
+    let mut out = Vec::new();
+    for (j, &dim) in map.iter().enumerate() {
+        let part = if vector_dim < dims.len() {
+            b.slice_dim(indices, vector_dim, j as u64, j as u64 + 1, 1)
+        } else {
+            indices
+        };
+        out.push(Indexed { dim, index: b.reshape(part, &[n]) });
+    }
+    for (&dim, &at) in batching.0.iter().zip(batching.1) {
+        let position = batch.iter().position(|&d| d == at).unwrap_or(0);
+        let own = b.iota(DType::S32, &sizes, position);
+        out.push(Indexed { dim, index: b.reshape(own, &[n]) });
+    }
+    (out, sizes)
+}
+
+/// Rows of `dims` merged in the order listed: the linear index of each.
+pub fn linear(b: &mut Emit, indexed: &[Indexed], dims: &[u64], n: u64) -> NodeId {
+    let mut sum: Option<NodeId> = None;
+    let mut stride = 1u64;
+    for i in indexed.iter().rev() {
+        let term = b.with(Binary::Mul, i.index, stride as f64);
+        stride *= dims[i.dim];
+        sum = Some(match sum {
+            Some(s) => b.add(term, s),
+            None => term,
+        });
+    }
+    sum.unwrap_or_else(|| b.splat(DType::S32, &[n], 0.0))
+}
+
+pub fn lower(b: &mut Emit, g: &Gather, node: &Node, operands: &[NodeId]) -> Result<NodeId, CompileError> {
+    let (x, indices) = (operands[0], operands[1]);
+    let to = array(&node.shape);
+    let dims = b.dims(x).to_vec();
+    let batching = (&g.operand_batching_dims[..], &g.start_indices_batching_dims[..]);
+    let (mut indexed, batch) = index_arrays(b, indices, g.index_vector_dim, &g.start_index_map, batching);
+    // A slice as long as its dimension starts at 0.
+    indexed.retain(|i| g.slice_sizes[i.dim] < dims[i.dim] || dims[i.dim] == 1 && g.slice_sizes[i.dim] == 0);
+    for i in &mut indexed {
+        let max = dims[i.dim] - g.slice_sizes[i.dim];
+        i.index = as_s32(b, i.index, max, true);
+    }
+    indexed.sort_by_key(|i| i.dim);
+    let slices = if let Some(found) = by_comparison(b, x, &indexed, g, &batch) {
+        found
+    } else if indexed.iter().all(|i| g.slice_sizes[i.dim] == 1) {
+        rows(b, x, &indexed, g, batch.iter().product())
+    } else {
+        dynamic(b, x, &indexed, g, batch.iter().product())?
+    };
+    // [n, slice sizes without collapsed and batching dimensions] -> the result's order of dimensions.
+    let offset: Vec<u64> = (0..dims.len())
+        .filter(|d| !g.collapsed_slice_dims.contains(d) && !g.operand_batching_dims.contains(d))
+        .map(|d| g.slice_sizes[d])
+        .collect();
+    let ordered = b.reshape(slices, &[&batch[..], &offset].concat());
+    let rest = (0..to.rank()).filter(|d| !g.offset_dims.contains(d));
+    let place: Vec<usize> = rest.chain(g.offset_dims.iter().copied()).collect();
+    Ok(b.transpose(ordered, &inverse(&place)))
+}
+
+/// Rows of the operand with indexed dimensions merged in front: `[n, W..]`.
+fn rows(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> NodeId {
+    let dims = b.dims(x).to_vec();
+    let row = linear(b, indexed, &dims, n);
+    let mut cut = whole(&dims);
+    for (d, c) in cut.iter_mut().enumerate().filter(|(d, _)| indexed.iter().all(|i| i.dim != *d)) {
+        c.limit = g.slice_sizes[d];
+    }
+    let x = b.slice(x, &cut);
+    let front: Vec<usize> = indexed.iter().map(|i| i.dim).collect();
+    let rest: Vec<usize> = (0..dims.len()).filter(|d| !front.contains(d)).collect();
+    let count: u64 = front.iter().map(|&d| dims[d]).product();
+    let width: Vec<u64> = rest.iter().map(|&d| g.slice_sizes[d]).filter(|&w| w != 1).collect();
+    let x = b.transpose(x, &[&front[..], &rest].concat());
+    let table = b.reshape(x, &[&[count][..], &width].concat());
+    if count == 1 {
+        let one = b.reshape(table, &width);
+        let map: Vec<usize> = (1..=width.len()).collect();
+        return b.broadcast(one, &map, &[&[n][..], &width].concat());
+    }
+    let canonical = Gather {
+        offset_dims: (1..=width.len()).collect(),
+        collapsed_slice_dims: vec![0],
+        start_index_map: vec![0],
+        operand_batching_dims: Vec::new(),
+        start_indices_batching_dims: Vec::new(),
+        index_vector_dim: 1,
+        slice_sizes: [&[1][..], &width].concat(),
+        indices_are_sorted: g.indices_are_sorted,
+    };
+    let shape = Shape::array(b.dtype(table), &[&[n][..], &width].concat());
+    b.emit(Op::Gather(canonical), &[table, row], shape)
+}
+
+/// One element from each row of a batch: compare positions, keep one, reduce. No data-dependent address is needed.
+fn by_comparison(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u64]) -> Option<NodeId> {
+    let dims = b.dims(x).to_vec();
+    let wanted: Vec<&Indexed> = indexed.iter().filter(|i| !g.operand_batching_dims.contains(&i.dim)).collect();
+    let &[one] = &wanted[..] else { return None };
+    let last = dims.len().checked_sub(1)?;
+    // Batching dimensions in front in the same order on both sides, the indexed dimension last, nothing else.
+    let leading: Vec<usize> = (0..last).collect();
+    let aligned = g.operand_batching_dims == leading && g.start_indices_batching_dims == leading;
+    let n: u64 = batch.iter().product();
+    let rows: u64 = dims[..last].iter().product();
+    let simple = one.dim == last && g.slice_sizes[last] == 1 && aligned && n == rows && last > 0;
+    if !simple || !(b.dtype(x).bits() <= 32 && b.dtype(x) != DType::Pred) {
+        return None;
+    }
+    let index = b.reshape(one.index, &dims[..last]);
+    let index = b.broadcast(index, &leading, &dims);
+    let position = b.iota(DType::S32, &dims, last);
+    let hit = b.compare(Direction::Eq, position, index);
+    let dtype = b.dtype(x);
+    let bits = super::bits::unsigned(dtype.bits());
+    let raw = b.bitcast(x, bits);
+    let wide = b.convert(raw, DType::U32);
+    let zero = b.scalar(DType::U32, 0.0);
+    let kept = b.select(hit, wide, zero);
+    let found = b.reduce(kept, Binary::Or, 0.0, &[last]);
+    let found = b.convert(found, bits);
+    let found = b.bitcast(found, dtype);
+    Some(b.reshape(found, &[n]))
+}
+
+/// Slices of several elements along indexed dimensions: `[n, slice sizes..]`.
+fn dynamic(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> Result<NodeId, CompileError> {
+    let dtype = b.dtype(x);
+    let sizes = &g.slice_sizes;
+    let one = |b: &mut Emit, x: NodeId, indexes: &[NodeId], at: NodeId| {
+        let zero = b.index(0);
+        let mut starts = vec![zero; sizes.len()];
+        for (i, &index) in indexed.iter().zip(indexes) {
+            let scalar = b.dynamic_slice(index, &[at], &[1]);
+            starts[i.dim] = b.reshape(scalar, &[]);
+        }
+        let part = b.dynamic_slice(x, &starts, sizes);
+        b.reshape(part, &[&[1][..], sizes].concat())
+    };
+    let indexes: Vec<NodeId> = indexed.iter().map(|i| i.index).collect();
+    if n <= MAX_UNROLLED {
+        let mut parts = Vec::new();
+        for i in 0..n {
+            let at = b.index(i as i64);
+            parts.push(one(b, x, &indexes, at));
+        }
+        return Ok(b.concatenate(&parts, 0));
+    }
+    let all = [&[n][..], sizes].concat();
+    let empty = b.splat(dtype, &all, 0.0);
+    let state = [&[empty, x][..], &indexes].concat();
+    let done = b.counted_loop("gather", n, &state, |b, counter, s| {
+        let part = one(b, s[1], &s[2..], counter);
+        let zero = b.index(0);
+        let mut starts = vec![zero; all.len()];
+        starts[0] = counter;
+        let out = b.dynamic_update_slice(s[0], part, &starts);
+        Ok([&[out][..], &s[1..]].concat())
+    })?;
+    Ok(done[0])
+}
