@@ -95,7 +95,7 @@ impl Names {
             return Some(r);
         }
         let o = self.origin[f][(r.number() - self.first[f]) as usize];
-        (o != u32::MAX).then_some(Reg::new(r.file(), o))
+        (o != u32::MAX).then(|| Reg::new(r.file(), o))
     }
 
     /// Whether a register is a new name, used by nothing but the block that it was made for.
@@ -185,8 +185,11 @@ pub fn remove_unused_sums(nodes: &mut Vec<Node>, is_own: &dyn Fn(Reg) -> bool) {
     }
     let mut keep = vec![true; nodes.len()];
     for (n, keep) in nodes.iter().zip(&mut keep).rev() {
+        if n.inst.op != Op::SAddI {
+            continue;
+        }
         let d = Reg::new(File::Scalar, n.inst.operands[0] as u32);
-        if n.inst.op != Op::SAddI || !is_own(d) || used.get(&d).is_some_and(|&u| u > 0) {
+        if !is_own(d) || used.get(&d).is_some_and(|&u| u > 0) {
             continue;
         }
         *keep = false;

@@ -15,7 +15,7 @@ use systole_isa::{ChipConfig, Slot};
 pub enum Order {
     /// Longest path to the end of the block first.
     CriticalPath,
-    /// Program order first: the least registers beyond what the program asks for.
+    /// Program order, as many side by side as fit: the registers that the program asks for and no more.
     Source,
 }
 
@@ -157,7 +157,9 @@ pub fn schedule(
             Order::Source => (0, i),
         })
         .collect();
-    chaos.perturb(&mut priority);
+    if order == Order::CriticalPath {
+        chaos.perturb(&mut priority);
+    }
     let mut waiting: Vec<u32> = vec![0; n];
     for e in graph.edge_references().filter(|e| e.weight().distance == 0) {
         waiting[e.target().index()] += 1;
@@ -167,16 +169,17 @@ pub fn schedule(
     let mut busy: [Vec<i32>; 10] = std::array::from_fn(|s| vec![0; width(chip, Slot::ALL[s]) as usize]);
     let mut pressure = Pressure::new(nodes, chip, is_local);
     let (mut out, mut cycle, mut done) = (Vec::new(), 0, 0);
+    let in_turn = |i: usize, done: usize| order == Order::CriticalPath || i == done;
     while done < n {
         let mut bundle: Vec<usize> = Vec::new();
         loop {
             let free = |s: Slot| busy[s as usize].iter().any(|&b| b <= cycle);
-            let able = |i: &usize| earliest[*i] <= cycle && free(nodes[*i].inst.op.info().slot);
+            let able = |i: &usize| in_turn(*i, done) && earliest[*i] <= cycle && free(nodes[*i].inst.op.info().slot);
             let best = ready
                 .iter()
                 .copied()
                 .filter(able)
-                .filter(|&i| !pressure.holds_back(i))
+                .filter(|&i| order == Order::Source || !pressure.holds_back(i))
                 .min_by_key(|&i| priority[i])
                 .or_else(|| {
                     let stuck = bundle.is_empty() && ready.iter().all(|&i| earliest[i] <= cycle);

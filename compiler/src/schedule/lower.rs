@@ -243,7 +243,14 @@ impl Lower<'_> {
         for (i, &a) in args.iter().enumerate() {
             let r = self.code.names.global(File::Scalar);
             self.code.fixed.push((r, i as u32 + 1));
-            self.push_inst(Inst::new(Op::SAddI, &[r.number() as i32, scalar(a), 0]));
+            let number = r.number() as i32;
+            // A constant goes straight to its place; the register that it was made in is then often unused.
+            let source = self.run.iter().rev().find(|n| defs(&n.inst).any(|d| d == Reg::new(File::Scalar, a.0)));
+            let inst = match source.map(|n| n.inst) {
+                Some(i) if i.op == Op::SLi => Inst::new(Op::SLi, &[number, i.operands[1]]),
+                _ => Inst::new(Op::SAddI, &[number, scalar(a), 0]),
+            };
+            self.push_inst(inst);
             passed.push(r);
         }
         self.flush(depth, Some(Inst::new(Op::BCall, &[kernel as i32])));
@@ -346,6 +353,7 @@ impl Lower<'_> {
         match self.code.bundles.last_mut() {
             Some(b)
                 if emitted
+                    && !matches!(end.op, Op::BHalt | Op::BTrap)
                     && !b.insts.iter().any(|i| i.op.info().slot == Slot::Branch)
                     && !b.insts.iter().flat_map(defs).any(|d| needs.contains(&d)) =>
             {
