@@ -33,7 +33,11 @@ impl Machine<'_> {
             Op::Call { body } | Op::Fusion { body, .. } => Ok(self.run(*body, args)?),
             Op::AsyncStart { body } => {
                 let result = self.run(*body, args.clone())?;
-                Ok(Value::Tuple(vec![Value::Tuple(args), result]))
+                let mut parts = vec![Value::Tuple(args), result];
+                if let Shape::Tuple(t) = &node.shape {
+                    parts.extend(t.iter().skip(2).map(Value::zeros));
+                }
+                Ok(Value::Tuple(parts))
             }
             Op::While { condition, body } => {
                 let state = args.into_iter().next().ok_or_else(|| malformed("a loop without state"))?;

@@ -7,6 +7,7 @@ pub(super) mod custom;
 pub(super) mod elementwise;
 pub(super) mod fft;
 pub(super) mod gather;
+pub(super) mod initial;
 pub(super) mod linalg;
 pub(super) mod matrix;
 pub(super) mod movement;

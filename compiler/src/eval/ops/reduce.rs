@@ -5,11 +5,11 @@ use super::super::run::{Body, Machine};
 use super::super::scalar::{self, Scalar};
 use super::super::tensor::{for_each_run, signed, strides};
 use super::super::value::Tensor;
-use super::movement;
+use super::{initial, movement};
 use crate::graph::{Binary, CompId};
 use systole_isa::DType;
 
-/// n operands, n initial values. Elements are taken in row-major order; `bf16` and `f16` accumulate in `f32`.
+/// n operands, n initial values. Elements are taken in row-major order, long dimensions by windows (see [`initial`]).
 pub(in super::super) fn reduce(
     m: &mut Machine,
     args: &[&Tensor],
@@ -22,15 +22,28 @@ pub(in super::super) fn reduce(
     if operands.iter().any(|t| t.elements() != first.elements()) {
         return Err(malformed("operands of different sizes"));
     }
-    let body = Body::new(m, body, true)?;
     let kept: Vec<usize> = (0..first.rank()).filter(|d| !dims.contains(d)).collect();
     let out_dims: Vec<usize> = kept.iter().map(|&d| first.dims[d]).collect();
+    if n == 1 && first.elements() > 0 && out_dims.iter().product::<usize>() == first.elements() {
+        return Ok(vec![(*first).clone().reshaped(&out_dims)]);
+    }
+    let computation = body;
+    let body = Body::new(m, computation, false)?;
+    let windowed = match operands {
+        [one] => Some(initial::by_windows(m, one, inits[0], dims, (computation, body.binary()))?),
+        _ => None,
+    };
+    let operands: Vec<&Tensor> = match &windowed {
+        Some(t) => vec![t],
+        None => operands.to_vec(),
+    };
+    let first = operands[0];
     // The result's offset as a function of the operand's index: nothing along reduced dimensions.
     let mut steps = vec![0isize; first.rank()];
     kept.iter().zip(signed(&strides(&out_dims))).for_each(|(&d, s)| steps[d] = s);
     match (body.binary(), first.dtype.is_float(), n) {
         (Some(op), true, 1) if is_fast(op) => Ok(vec![reduce_floats(first, inits[0], op, &steps, &out_dims)]),
-        _ => reduce_any(m, body, operands, inits, &steps, &out_dims),
+        _ => reduce_any(m, body, &operands, inits, &steps, &out_dims),
     }
 }
 
@@ -38,30 +51,22 @@ fn is_fast(op: Binary) -> bool {
     matches!(op, Binary::Add | Binary::Mul | Binary::Max | Binary::Min)
 }
 
-/// The type in which a reduction of this type accumulates.
-fn wide(t: DType) -> DType {
-    match t {
-        DType::BF16 | DType::F16 => DType::F32,
-        t => t,
-    }
-}
-
 /// A reduction of real floats by a plain operation.
 ///
-/// Sums are kept in `f64` (beyond `f32`'s range they are infinite all the same), so that the reference is at least as
-/// good as any order of summation.
+/// Sums of `f32` are kept in `f64` (beyond the range of `f32` they are infinite all the same), so that the reference is
+/// at least as good as any order of summation. Narrower types round at every step.
 fn reduce_floats(t: &Tensor, init: &Tensor, op: Binary, steps: &[isize], out_dims: &[usize]) -> Tensor {
-    let acc_type = wide(t.dtype);
     let flush = |x| scalar::flush(t.dtype, x);
     let x = scalar::floats(t.dtype, t.bytes());
     let mut acc = vec![flush(init.get(0).float()); out_dims.iter().product()];
-    let limit = if acc_type == DType::F32 { f32::MAX as f64 } else { f64::MAX };
+    let limit = if t.dtype == DType::F32 { f32::MAX as f64 } else { f64::MAX };
+    let wide_sum = op == Binary::Add && matches!(t.dtype, DType::F32 | DType::F64);
     let add = |a: f64, b: f64| {
         let s = a + b;
         if s.abs() > limit { f64::INFINITY.copysign(s) } else { s }
     };
     let other = scalar::float::binary(op).unwrap_or(|a, _| a);
-    let apply = |a: f64, b: f64| if op == Binary::Add { add(a, b) } else { scalar::finish(acc_type, other(a, b)) };
+    let apply = |a: f64, b: f64| if wide_sum { add(a, b) } else { scalar::finish(t.dtype, other(a, b)) };
     let own = signed(&strides(&t.dims));
     let step = steps.last().copied().unwrap_or(0);
     for_each_run(&t.dims, [&own, steps], [0, 0], |[from, mut to], n| {

@@ -6,6 +6,7 @@ use super::super::scalar::{self, Scalar};
 use super::super::tensor::{advance, strides};
 use super::super::value::Tensor;
 use super::conv::source;
+use super::initial;
 use crate::graph::{Binary, CompId, WindowDim};
 use systole_isa::DType;
 
@@ -67,7 +68,10 @@ pub(in super::super) fn reduce_window(
     if window.len() != first.rank() || operands.iter().any(|t| t.dims != first.dims) {
         return Err(malformed("the window does not fit the operands"));
     }
-    let mut body = Body::new(m, body, true)?;
+    let mut body = Body::new(m, body, false)?;
+    if let Some(done) = initial::by_blocks(m, args, window, &mut body)? {
+        return Ok(done);
+    }
     if let (Some(op), true, 1) = (body.binary(), first.dtype.is_float(), n)
         && let Some(f) = scalar::float::binary(op)
     {
@@ -91,7 +95,7 @@ pub(in super::super) fn reduce_window(
     Ok(operands.iter().zip(out).map(pack).collect())
 }
 
-/// A plain operation over real floats; sums are kept wide and rounded once.
+/// A plain operation over real floats; sums of `f32` are kept wide and rounded once.
 fn window_floats(
     t: &Tensor,
     init: &Tensor,
@@ -100,11 +104,8 @@ fn window_floats(
     f: scalar::float::FloatBinary,
 ) -> Result<Tensor, Fault> {
     let flush = |x| scalar::flush(t.dtype, x);
-    let acc_type = match t.dtype {
-        DType::BF16 | DType::F16 => DType::F32,
-        t => t,
-    };
-    let step = |a: f64, b: f64| if op == Binary::Add { a + b } else { scalar::finish(acc_type, f(a, b)) };
+    let wide_sum = op == Binary::Add && matches!(t.dtype, DType::F32 | DType::F64);
+    let step = |a: f64, b: f64| if wide_sum { a + b } else { scalar::finish(t.dtype, f(a, b)) };
     let x: Vec<f64> = scalar::floats(t.dtype, t.bytes()).into_iter().map(flush).collect();
     let start = flush(init.get(0).float());
     let mut out = Vec::new();
@@ -130,7 +131,7 @@ pub(in super::super) fn select_and_scatter(
         return Err(malformed("the window does not fit the operand"));
     }
     let mut select = Body::new(m, select, false)?;
-    let mut scatter = Body::new(m, scatter, true)?;
+    let mut scatter = Body::new(m, scatter, false)?;
     let x = scalar::scalars(t.dtype, t.bytes());
     let mut out = vec![init.get(0); t.elements()];
     for_each_window(&t.dims, window, |at, offsets| {
