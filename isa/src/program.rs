@@ -77,13 +77,13 @@ pub struct DebugInfo {
 /// An HLO instruction as the profile names it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DebugOp {
-    /// HLO name and opcode.
+    /// HLO name.
     pub name: String,
     /// HLO opcode.
     pub opcode: String,
     /// Line in the source, from 1; 0 if unknown.
     pub line: u32,
-    /// Useful matrix-unit flops and HBM bytes of one execution.
+    /// Useful matrix-unit flops of one execution.
     pub flops: f64,
     /// HBM bytes of one execution.
     pub bytes: f64,
