@@ -1,0 +1,152 @@
+//! Which iteration dimensions lie along lanes and sublanes.
+
+use super::spec::MoveSpec;
+
+/// One iteration dimension of a move: size and coefficients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    pub size: u32,
+    pub src_row: i64,
+    pub src_lane: i64,
+    pub dst_row: i64,
+    pub dst_lane: i64,
+}
+
+impl Axis {
+    /// A dimension of size 1.
+    pub const ONE: Axis = Axis { size: 1, src_row: 0, src_lane: 0, dst_row: 0, dst_lane: 0 };
+
+    fn moves_lanes(&self) -> bool {
+        self.src_lane != 0 || self.dst_lane != 0
+    }
+}
+
+/// A move with its dimensions sorted into roles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Roles {
+    /// Along the destination's lanes (coefficient at least 1 there).
+    pub lane: Axis,
+    /// Along sublanes: of source and destination, or (in a transpose) along the source's lanes and the destination's rows.
+    pub sub: Axis,
+    /// Loops that leave the lane positions alone, smallest first.
+    pub outer: Vec<Axis>,
+    /// Dimensions that change a lane position: unrolled.
+    pub unrolled: Vec<Axis>,
+    pub src_lane: i64,
+    pub dst_lane: i64,
+    pub src_row: i64,
+    pub dst_row: i64,
+}
+
+/// How a move is made.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// Destination lanes are source lanes (or one lane for all).
+    Lanes(Roles),
+    /// Destination lanes are source rows.
+    Transpose(Roles),
+}
+
+fn axes(spec: &MoveSpec) -> Vec<Axis> {
+    (0..spec.sizes.len())
+        .map(|d| Axis {
+            size: spec.sizes[d],
+            src_row: spec.src.rows[d],
+            src_lane: spec.src.lanes[d],
+            dst_row: spec.dst.rows[d],
+            dst_lane: spec.dst.lanes[d],
+        })
+        .collect()
+}
+
+/// Merges dimensions that both sides walk in one stride.
+pub fn merge(spec: &mut MoveSpec) {
+    let mut all = axes(spec);
+    all.retain(|a| a.size != 1);
+    let mut changed = true;
+    while changed {
+        changed = false;
+        'search: for i in 0..all.len() {
+            for j in 0..all.len() {
+                let (a, b) = (all[i], all[j]);
+                let n = b.size as i64;
+                let one = a.src_row == b.src_row * n
+                    && a.src_lane == b.src_lane * n
+                    && a.dst_row == b.dst_row * n
+                    && a.dst_lane == b.dst_lane * n;
+                if i != j && one {
+                    all[j].size *= a.size;
+                    all.remove(i);
+                    changed = true;
+                    break 'search;
+                }
+            }
+        }
+    }
+    spec.sizes = all.iter().map(|a| a.size).collect();
+    spec.src.rows = all.iter().map(|a| a.src_row).collect();
+    spec.src.lanes = all.iter().map(|a| a.src_lane).collect();
+    spec.dst.rows = all.iter().map(|a| a.dst_row).collect();
+    spec.dst.lanes = all.iter().map(|a| a.dst_lane).collect();
+}
+
+/// Turns a dimension around: index `i` becomes `size - 1 - i`.
+fn flip(a: &mut Axis, r: &mut Roles) {
+    let last = a.size as i64 - 1;
+    r.src_row += a.src_row * last;
+    r.src_lane += a.src_lane * last;
+    r.dst_row += a.dst_row * last;
+    r.dst_lane += a.dst_lane * last;
+    *a = Axis {
+        size: a.size,
+        src_row: -a.src_row,
+        src_lane: -a.src_lane,
+        dst_row: -a.dst_row,
+        dst_lane: -a.dst_lane,
+    };
+}
+
+/// Sorts the dimensions into roles.
+pub fn choose(spec: &MoveSpec) -> Plan {
+    let mut all = axes(spec);
+    let mut r = Roles {
+        lane: Axis::ONE,
+        sub: Axis::ONE,
+        outer: Vec::new(),
+        unrolled: Vec::new(),
+        src_lane: spec.src.lane_offset,
+        dst_lane: spec.dst.lane_offset,
+        src_row: spec.src.row_offset,
+        dst_row: spec.dst.row_offset,
+    };
+    let lane = (0..all.len())
+        .filter(|&d| all[d].dst_lane != 0)
+        .min_by_key(|&d| (all[d].dst_lane.abs(), std::cmp::Reverse(all[d].size)));
+    if let Some(d) = lane {
+        let mut a = all.remove(d);
+        if a.dst_lane < 0 {
+            flip(&mut a, &mut r);
+        }
+        r.lane = a;
+    }
+    let transpose = r.lane.src_row != 0 && r.lane.src_lane == 0;
+    let sub = if transpose {
+        (0..all.len()).find(|&d| all[d].src_lane.abs() == 1 && all[d].dst_row != 0 && all[d].dst_lane == 0)
+    } else {
+        (0..all.len())
+            .filter(|&d| !all[d].moves_lanes() && all[d].dst_row != 0)
+            .max_by_key(|&d| (all[d].size, d))
+    };
+    if let Some(d) = sub {
+        let mut a = all.remove(d);
+        if transpose && a.src_lane < 0 {
+            flip(&mut a, &mut r);
+        }
+        r.sub = a;
+    }
+    for a in all {
+        if a.moves_lanes() { r.unrolled.push(a) } else { r.outer.push(a) }
+    }
+    r.outer.sort_by_key(|a| a.size);
+    if transpose { Plan::Transpose(r) } else { Plan::Lanes(r) }
+}

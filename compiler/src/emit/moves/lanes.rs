@@ -1,0 +1,295 @@
+//! Moves whose destination lanes are source lanes.
+
+use super::choose::Roles;
+use super::spec::MoveSpec;
+use super::walk::{Sides, each, nest, stepping};
+use crate::kernel::{KernelBuilder, M, S, V};
+use systole_isa::Op;
+
+/// Most tiles of a run that are unrolled.
+const UNROLLED_TILES: i64 = 8;
+/// Row loops of fewer blocks are unrolled into the loop around them.
+const SHORT_ROWS: u32 = 4;
+
+/// Emits the whole move.
+pub fn emit(b: &mut KernelBuilder, spec: &MoveSpec, roles: &Roles) {
+    each(b, spec, roles, &mut |b, sides| {
+        let work = Tiles::new(b, sides, roles);
+        for part in &work {
+            part.run(b, sides, roles);
+        }
+    });
+}
+
+/// How one destination tile is put together from source tiles: registers that do not change in the loops.
+#[derive(Clone)]
+struct Recipe {
+    /// Source tile number (relative to the part's), how its lanes move, and which lanes are taken from it (`None`: all).
+    pieces: Vec<(Tile, Shuffle, Option<M>)>,
+    /// Destination tile.
+    to: Tile,
+    mask: M,
+}
+
+/// A tile by number, constant or in a register as the tile's row offset.
+#[derive(Clone, Copy)]
+enum Tile {
+    Number(i64),
+    Rows(S),
+}
+
+#[derive(Clone, Copy)]
+enum Shuffle {
+    None,
+    Rotate(i64),
+    RotateBy(S),
+    Permute(V),
+}
+
+/// Some destination tiles, repeated `count` times with both sides stepping.
+struct Tiles {
+    recipes: Vec<Recipe>,
+    count: u32,
+    /// Tiles that each side steps from one repetition to the next, and where they start.
+    steps: (i64, i64),
+    start: (i64, i64),
+}
+
+impl Tiles {
+    fn new(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles) -> Vec<Tiles> {
+        let once = |recipes| Tiles { recipes, count: 1, steps: (0, 0), start: (0, 0) };
+        if sides.src_start.is_some() || sides.dst_start.is_some() {
+            return vec![once(super::across::dynamic(b, sides, roles).into_iter().map(Recipe::from).collect())];
+        }
+        let lanes = b.shape().1 as i64;
+        let l = roles.lane;
+        let (n, k) = (l.size as i64, l.dst_lane.max(1));
+        let first = sides.dst_lane.div_euclid(lanes);
+        let last = (sides.dst_lane + (n - 1) * k).div_euclid(lanes);
+        if last - first < UNROLLED_TILES {
+            let recipes = (first..=last).filter_map(|t| Recipe::new(b, sides, roles, t)).collect();
+            return vec![once(recipes)];
+        }
+        // Interior tiles repeat every k tiles, with the source k * src_lane / k tiles further.
+        let unit = k;
+        let step = l.src_lane;
+        let units = (last - first - 1) / unit;
+        let interior: Vec<Recipe> =
+            (first + 1..first + 1 + unit).filter_map(|t| Recipe::new(b, sides, roles, t)).collect();
+        let mut parts = vec![once(Recipe::new(b, sides, roles, first).into_iter().collect())];
+        parts.push(Tiles { recipes: interior, count: units as u32, steps: (step, unit), start: (0, 0) });
+        let rest = first + 1 + units * unit..=last;
+        parts.push(once(rest.filter_map(|t| Recipe::new(b, sides, roles, t)).collect()));
+        parts
+    }
+
+    fn run(&self, b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles) {
+        let (sp, dp) = (sides.spec.src.plane_rows, sides.spec.dst.plane_rows);
+        let steps = (self.steps.0 * sp, self.steps.1 * dp);
+        debug_assert_eq!(self.start, (0, 0));
+        // The longest loop goes inside.
+        let rows = roles.sub.size / b.shape().0;
+        if self.count > rows.max(roles.outer.last().map_or(0, |a| a.size)) {
+            nest(b, sides, &roles.outer, &mut |b, s| {
+                self.rows(b, s, roles, &mut |b, s, at| {
+                    stepping(b, s, self.count, steps, &mut |b, s| self.block(b, s, roles, at));
+                });
+            });
+        } else {
+            stepping(b, sides, self.count, steps, &mut |b, s| {
+                nest(b, s, &roles.outer, &mut |b, s| {
+                    self.rows(b, s, roles, &mut |b, s, at| self.block(b, s, roles, at));
+                });
+            });
+        }
+    }
+
+    /// The blocks of rows along sublanes; `f` gets the first row of the block and the mask of its rows.
+    fn rows(
+        &self,
+        b: &mut KernelBuilder,
+        sides: &Sides<'_>,
+        roles: &Roles,
+        f: &mut dyn FnMut(&mut KernelBuilder, &Sides<'_>, &Block),
+    ) {
+        let sub = b.shape().0;
+        let a = roles.sub;
+        let whole = Block { src: 0, dst: 0, stride: (a.src_row, a.dst_row), mask: M::ALL };
+        if a.size < sub {
+            let reach = (sub - a.size) as i64 * a.src_row.abs();
+            if a.size > 1 && reach <= sub as i64 * 4 {
+                let mask = b.sublanes_below(a.size);
+                return f(b, sides, &Block { mask, ..whole });
+            }
+            let mask = b.sublanes_below(1);
+            for i in 0..a.size as i64 {
+                let at = Block { src: i * a.src_row, dst: i * a.dst_row, stride: (0, a.dst_row), mask };
+                f(b, sides, &at);
+            }
+            return;
+        }
+        let blocks = a.size / sub;
+        let step = (a.src_row * sub as i64, a.dst_row * sub as i64);
+        if blocks < SHORT_ROWS {
+            for i in 0..blocks as i64 {
+                f(b, sides, &Block { src: i * step.0, dst: i * step.1, ..whole });
+            }
+        } else {
+            stepping(b, sides, blocks, step, &mut |b, s| f(b, s, &whole));
+        }
+        if a.size % sub != 0 {
+            // The last rows, some of them again.
+            let at = (a.size - sub) as i64;
+            f(b, sides, &Block { src: at * a.src_row, dst: at * a.dst_row, ..whole });
+        }
+    }
+
+    fn block(&self, b: &mut KernelBuilder, sides: &Sides<'_>, _: &Roles, at: &Block) {
+        let mut loaded: Vec<(Option<i64>, V)> = Vec::new();
+        for r in &self.recipes {
+            let mut v: Option<V> = None;
+            for (tile, shuffle, lanes) in &r.pieces {
+                let piece = match tile {
+                    Tile::Number(t) => match loaded.iter().find(|l| l.0 == Some(*t)) {
+                        Some(l) => l.1,
+                        None => {
+                            let offset = at.src + t * sides.spec.src.plane_rows;
+                            let x = sides.load(b, sides.src, offset, at.stride.0);
+                            loaded.push((Some(*t), x));
+                            x
+                        }
+                    },
+                    Tile::Rows(s) => {
+                        let base = b.s(Op::SAdd, &[sides.src, *s]);
+                        sides.load(b, base, at.src, at.stride.0)
+                    }
+                };
+                let piece = match *shuffle {
+                    Shuffle::None => piece,
+                    Shuffle::Rotate(n) => b.rot_lane(piece, n as i32),
+                    Shuffle::RotateBy(s) => b.rot_lane_s(piece, s),
+                    Shuffle::Permute(idx) => b.def_v(Op::XPermLane, &[piece.into(), idx.into()]),
+                };
+                v = Some(match (v, lanes) {
+                    (Some(v), Some(m)) => b.select(*m, piece, v),
+                    (Some(_) | None, _) => piece,
+                });
+            }
+            let Some(v) = v else { continue };
+            let mask = match (r.mask == M::ALL, at.mask == M::ALL) {
+                (true, _) => at.mask,
+                (_, true) => r.mask,
+                _ => b.m_and(r.mask, at.mask),
+            };
+            let (base, offset) = match r.to {
+                Tile::Number(t) => (sides.dst, at.dst + t * sides.spec.dst.plane_rows),
+                Tile::Rows(s) => (b.s(Op::SAdd, &[sides.dst, s]), at.dst),
+            };
+            sides.store(b, v, base, (offset, at.stride.1), mask);
+        }
+    }
+}
+
+/// A block of rows: offsets of its first row on both sides, strides, and the rows that exist.
+struct Block {
+    src: i64,
+    dst: i64,
+    stride: (i64, i64),
+    mask: M,
+}
+
+impl From<super::across::DynamicTile> for Recipe {
+    fn from(d: super::across::DynamicTile) -> Recipe {
+        Recipe {
+            pieces: d.pieces.into_iter().map(|(t, s, m)| (Tile::Rows(t), Shuffle::RotateBy(s), m)).collect(),
+            to: Tile::Rows(d.to),
+            mask: d.mask,
+        }
+    }
+}
+
+impl Recipe {
+    /// Destination tile `t` at constant lane positions; `None` if nothing of the run is in it.
+    fn new(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, t: i64) -> Option<Recipe> {
+        let lanes = b.shape().1 as i64;
+        let l = roles.lane;
+        let (n, k, c) = (l.size as i64, l.dst_lane.max(1), l.src_lane);
+        // Elements of the run whose destination is in the tile.
+        let from = (t * lanes - sides.dst_lane).max(0);
+        let first = from.div_euclid(k) + (from.rem_euclid(k) != 0) as i64;
+        let last = (((t + 1) * lanes - 1 - sides.dst_lane).div_euclid(k)).min(n - 1);
+        if first > last {
+            return None;
+        }
+        let place = |i: i64| sides.dst_lane + i * k - t * lanes;
+        let source = |i: i64| sides.src_lane + i * c;
+        let to = Tile::Number(t);
+        let (a, z) = (place(first), place(last));
+        let dense = k == 1;
+        let mask = if dense { range_mask(b, a, z + 1) } else { stepped_mask(b, a, z, k) };
+        if sides.spec.src.replicated {
+            return Some(Recipe { pieces: vec![(Tile::Number(0), Shuffle::None, None)], to, mask });
+        }
+        if dense && (c == 1 || n == 1) {
+            let s = source(first);
+            let tile = s.div_euclid(lanes);
+            let turn = (a - s.rem_euclid(lanes)).rem_euclid(lanes);
+            let shuffle = if turn == 0 { Shuffle::None } else { Shuffle::Rotate(turn) };
+            let mut pieces = vec![(Tile::Number(tile), shuffle, None)];
+            if source(last).div_euclid(lanes) != tile {
+                let boundary = a + lanes - s.rem_euclid(lanes);
+                let m = range_mask(b, boundary, lanes);
+                pieces.push((Tile::Number(tile + 1), shuffle, Some(m)));
+            }
+            return Some(Recipe { pieces, to, mask });
+        }
+        // Any step: a permutation of each source tile in reach.
+        let lane = b.lane();
+        let from_first = b.v_imm(a as i32);
+        let mut i = b.v(Op::VSubI, &[lane, from_first]);
+        if k != 1 {
+            let k = b.v_imm(k as i32);
+            i = b.v(Op::VDivS, &[i, k]);
+        }
+        let c_v = b.v_imm(c as i32);
+        let base = b.v_imm(source(first) as i32);
+        let scaled = b.v(Op::VMulI, &[i, c_v]);
+        let position = b.v(Op::VAddI, &[scaled, base]);
+        let shift = b.v_imm(lanes.trailing_zeros() as i32);
+        let tile_of = b.v(Op::VSar, &[position, shift]);
+        let (x, y) = (source(first).div_euclid(lanes), source(last).div_euclid(lanes));
+        let mut pieces = Vec::new();
+        for tile in x.min(y)..=x.max(y) {
+            let number = b.v_imm(tile as i32);
+            let m = (x != y && !pieces.is_empty()).then(|| b.cmp(Op::VEqI, tile_of, number));
+            pieces.push((Tile::Number(tile), Shuffle::Permute(position), m));
+        }
+        Some(Recipe { pieces, to, mask })
+    }
+}
+
+/// Lanes `a..z`.
+pub fn range_mask(b: &mut KernelBuilder, a: i64, z: i64) -> M {
+    let lanes = b.shape().1;
+    let below = b.lanes_below(z.clamp(0, lanes as i64) as u32);
+    if a <= 0 {
+        return below;
+    }
+    let before = b.lanes_below(a as u32);
+    // Not before a, and before z.
+    let after = b.m_not(before);
+    if below == M::ALL { after } else { b.m_and(after, below) }
+}
+
+/// Lanes `a, a + k, .. z`.
+fn stepped_mask(b: &mut KernelBuilder, a: i64, z: i64, k: i64) -> M {
+    let lane = b.lane();
+    let first = b.v_imm(a as i32);
+    let k = b.v_imm(k as i32);
+    let zero = b.v_imm(0);
+    let d = b.v(Op::VSubI, &[lane, first]);
+    let r = b.v(Op::VRemS, &[d, k]);
+    let on = b.cmp(Op::VEqI, r, zero);
+    let range = range_mask(b, a, z + 1);
+    if range == M::ALL { on } else { b.m_and(on, range) }
+}

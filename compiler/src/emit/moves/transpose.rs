@@ -1,0 +1,127 @@
+//! Moves whose destination lanes are source rows: blocks go through the cross-lane unit's transpose buffer.
+
+use super::choose::Roles;
+use super::lanes::range_mask;
+use super::spec::MoveSpec;
+use super::walk::{Sides, each, nest, stepping};
+use crate::kernel::{KernelBuilder, M, V};
+
+/// Emits the whole move.
+pub fn emit(b: &mut KernelBuilder, spec: &MoveSpec, roles: &Roles) {
+    each(b, spec, roles, &mut |b, sides| {
+        nest(b, sides, &roles.outer, &mut |b, s| columns(b, s, roles));
+    });
+}
+
+/// A part of a run of lanes within one tile: elements `first..first + count`, lane of the first, and the tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    first: i64,
+    count: i64,
+    lane: i64,
+    tile: i64,
+}
+
+/// Cuts a run of `n` elements from lane position `at` on into parts of one tile: before, whole tiles (how many), after.
+fn cut(at: i64, n: i64, lanes: i64) -> (Option<Part>, i64, Part, Option<Part>) {
+    let tile = at.div_euclid(lanes);
+    let lane = at.rem_euclid(lanes);
+    let head = if lane == 0 { 0 } else { (lanes - lane).min(n) };
+    let before = (head > 0).then_some(Part { first: 0, count: head, lane, tile });
+    let whole = (n - head) / lanes;
+    let next = tile + (lane != 0) as i64;
+    let one = Part { first: head, count: lanes, lane: 0, tile: next };
+    let rest = n - head - whole * lanes;
+    let after =
+        (rest > 0).then_some(Part { first: head + whole * lanes, count: rest, lane: 0, tile: next + whole });
+    (before, whole, one, after)
+}
+
+/// All parts of the destination's lanes.
+fn columns(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles) {
+    let lanes = b.shape().1 as i64;
+    let l = roles.lane;
+    debug_assert_eq!(l.dst_lane, 1, "a transposed run has neighbouring lanes");
+    let (before, whole, one, after) = cut(sides.dst_lane, l.size as i64, lanes);
+    if let Some(p) = before {
+        rows(b, sides, roles, p);
+    }
+    let steps = (lanes * l.src_row, sides.spec.dst.plane_rows);
+    stepping(b, sides, whole as u32, steps, &mut |b, s| rows(b, s, roles, one));
+    if let Some(p) = after {
+        rows(b, sides, roles, p);
+    }
+}
+
+/// All parts of the source's lanes, for one part of the destination's.
+fn rows(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, to: Part) {
+    let lanes = b.shape().1 as i64;
+    let t = roles.sub;
+    let (before, whole, one, after) = cut(sides.src_lane, t.size as i64, lanes);
+    if let Some(p) = before {
+        block(b, sides, roles, p, to, 0);
+    }
+    let steps = (sides.spec.src.plane_rows, lanes * t.dst_row);
+    stepping(b, sides, whole as u32, steps, &mut |b, s| block(b, s, roles, one, to, 0));
+    if let Some(p) = after {
+        block(b, sides, roles, p, to, 0);
+    }
+}
+
+/// One block: `to.count` source rows by `from.count` source lanes.
+fn block(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, from: Part, to: Part, unit: u32) {
+    let (sub, lanes) = (b.shape().0 as i64, b.shape().1 as i64);
+    let (l, t) = (roles.lane, roles.sub);
+    let source = from.tile * sides.spec.src.plane_rows + to.first * l.src_row;
+    let mut row = 0;
+    while row < to.count {
+        let v = load_rows(b, sides, source + row * l.src_row, l.src_row, (to.count - row).min(sub));
+        b.xlu_tpush(unit, v);
+        row += sub;
+    }
+    let lane_mask = range_mask(b, to.lane, to.lane + to.count);
+    // Every register of the transposed block must be taken, also those that hold nothing of the move.
+    for p in 0..lanes / sub {
+        let v = b.xlu_tpop(unit);
+        // Sublane s is source lane p * sub + s, element `first` + that of the run.
+        let (low, high) = ((from.lane - p * sub).max(0), (from.lane + from.count - p * sub).min(sub));
+        if low >= high {
+            continue;
+        }
+        let v = if to.lane == 0 { v } else { b.rot_lane(v, to.lane as i32) };
+        let element = from.first + p * sub - from.lane;
+        let mask = sublane_range(b, low, high);
+        let mask = match (mask == M::ALL, lane_mask == M::ALL) {
+            (true, _) => lane_mask,
+            (_, true) => mask,
+            _ => b.m_and(mask, lane_mask),
+        };
+        let at = (to.tile * sides.spec.dst.plane_rows + element * t.dst_row, t.dst_row);
+        sides.store(b, v, sides.dst, at, mask);
+    }
+}
+
+/// `count` rows along sublanes; rows behind them are not read where that might leave the array.
+fn load_rows(b: &mut KernelBuilder, sides: &Sides<'_>, at: i64, stride: i64, count: i64) -> V {
+    let sub = b.shape().0 as i64;
+    if count == sub || (sub - count) * stride.abs() <= sub * 4 {
+        return sides.load(b, sides.src, at, stride);
+    }
+    let mut v = sides.load(b, sides.src, at, 0);
+    for i in 1..count {
+        let row = sides.load(b, sides.src, at + i * stride, 0);
+        let m = b.sublane_is(i as u32);
+        v = b.select(m, row, v);
+    }
+    v
+}
+
+fn sublane_range(b: &mut KernelBuilder, low: i64, high: i64) -> M {
+    let below = b.sublanes_below(high as u32);
+    if low == 0 {
+        return below;
+    }
+    let before = b.sublanes_below(low as u32);
+    let after = b.m_not(before);
+    if below == M::ALL { after } else { b.m_and(after, below) }
+}
