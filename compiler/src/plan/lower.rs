@@ -164,7 +164,9 @@ impl<'a> Lower<'a> {
         {
             return Ok(Val::Array(self.array(&node.name, a.dtype, &a.dims, Form::Lanes)));
         }
-        if is_pointwise(comp, id) && !matches!(node.op, Op::Reshape) || is_lane_reduce(comp, id) {
+        // A reshape of an array is a view of it; of a fused value, part of the kernel.
+        let is_view = matches!(node.op, Op::Reshape) && r.values[node.operands[0].index()].is_some();
+        if is_pointwise(comp, id) && !is_view || is_lane_reduce(comp, id) {
             return self.row_kernel(r, id);
         }
         match &node.op {
