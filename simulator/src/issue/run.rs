@@ -403,14 +403,13 @@ impl<'a> Core<'a> {
     /// Where the bundle's branch goes, from the scalars before the bundle: `None` for the next bundle.
     #[inline(always)]
     fn decide(&mut self) -> Step<Option<u32>> {
-        let (bits, scalars) = (self.known, self.scalars);
-        let known = |reg: u8| bits >> (reg & 63) & 1 == 1;
-        let get = |reg: u8| scalars[reg as usize & (SCALARS - 1)];
+        let known = |core: &Self, reg: u8| core.known >> (reg & 63) & 1 == 1;
+        let get = |core: &Self, reg: u8| core.scalars[reg as usize & (SCALARS - 1)];
         Ok(match self.l.code.branches[self.pc as usize] {
             Branch::Jump { target } | Branch::Call { target } => Some(target),
-            Branch::NotZero { reg, target } if known(reg) => (get(reg) != 0).then_some(target),
-            Branch::Zero { reg, target } if known(reg) => (get(reg) == 0).then_some(target),
-            Branch::Loop { reg, target } if known(reg) => (get(reg) != 1).then_some(target),
+            Branch::NotZero { reg, target } if known(self, reg) => (get(self, reg) != 0).then_some(target),
+            Branch::Zero { reg, target } if known(self, reg) => (get(self, reg) == 0).then_some(target),
+            Branch::Loop { reg, target } if known(self, reg) => (get(self, reg) != 1).then_some(target),
             Branch::Loop { target, .. } | Branch::NotZero { target, .. } => {
                 self.assume(target, true)?.then_some(target)
             }

@@ -25,40 +25,60 @@ pub(crate) struct Gate {
     pub pop: Packed,
 }
 
-/// The last start times of a queue with a fixed number of places.
+/// Times by number, for as many of the last numbers as were asked for.
+#[derive(Debug)]
+struct Ring {
+    times: Vec<u64>,
+    mask: u64,
+}
+
+impl Ring {
+    fn new(places: usize) -> Ring {
+        let n = places.max(1).next_power_of_two();
+        Ring { times: vec![0; n], mask: n as u64 - 1 }
+    }
+
+    #[inline(always)]
+    fn get(&self, number: u64) -> u64 {
+        self.times[(number & self.mask) as usize]
+    }
+
+    #[inline(always)]
+    fn set(&mut self, number: u64, time: u64) {
+        let at = (number & self.mask) as usize;
+        self.times[at] = time;
+    }
+}
+
+/// Start times of a queue with a fixed number of places.
 #[derive(Debug)]
 struct Queue {
-    /// Start times, cycle, by number modulo the places.
-    starts: Vec<u64>,
+    starts: Ring,
+    places: u64,
     issued: u64,
     started: u64,
-    at: usize,
 }
 
 impl Queue {
     fn new(places: usize) -> Queue {
-        Queue { starts: vec![0; places.max(1)], issued: 0, started: 0, at: 0 }
+        let places = places.max(1);
+        Queue { starts: Ring::new(places), places: places as u64, issued: 0, started: 0 }
     }
 
+    #[inline(always)]
     fn start(&mut self, cycle: u64) {
-        self.starts[self.at] = cycle;
-        self.at = if self.at + 1 == self.starts.len() { 0 } else { self.at + 1 };
+        self.starts.set(self.started, cycle);
         self.started += 1;
     }
 
     /// When the next entry may issue: once the entry that many places before it has started.
+    #[inline(always)]
     fn ready(&self) -> Packed {
-        let waits_for = (self.issued + 1).saturating_sub(self.starts.len() as u64);
-        if waits_for > self.started {
-            return NEVER;
+        if self.issued < self.places {
+            return 0;
         }
-        if self.issued != self.started {
-            // The entry's start lies further back than the last one stored.
-            let back = (self.started - waits_for) as usize;
-            let n = self.starts.len();
-            return if waits_for == 0 { 0 } else { pack(self.starts[(self.at + n - 1 - back) % n]) };
-        }
-        if waits_for == 0 { 0 } else { pack(self.starts[self.at]) }
+        let waits_for = self.issued - self.places;
+        if waits_for >= self.started { NEVER } else { pack(self.starts.get(waits_for)) }
     }
 }
 
@@ -92,11 +112,12 @@ pub(crate) struct MxuTiming {
     stage_free16: u64,
     pushes: Queue,
     stages: Queue,
-    /// Pop times of the last results, by number modulo the places of FIFO and pipeline.
-    pops: Vec<u64>,
+    /// Places of FIFO and pipeline, pop times by number, ready times of results by number.
+    places: u64,
+    pops: Ring,
+    results: Ring,
     fifo_started: u64,
     popped: u64,
-    results: VecDeque<u64>,
     /// Ready time of each group of `sublanes` accumulator rows.
     accumulators: Vec<Packed>,
     pending: VecDeque<Command>,
@@ -122,10 +143,11 @@ impl MxuTiming {
             stage_free16: 0,
             pushes: Queue::new(queue),
             stages: Queue::new(queue),
-            pops: vec![0; places.max(1) as usize],
+            places: places.max(1),
+            pops: Ring::new(places as usize),
+            results: Ring::new(places as usize),
             fifo_started: 0,
             popped: 0,
-            results: VecDeque::new(),
             accumulators: vec![0; m.accumulator_rows.div_ceil(c.sublanes) as usize],
             pending: VecDeque::new(),
             run_start16: 0,
@@ -135,14 +157,15 @@ impl MxuTiming {
     }
 
     /// The current ready times of the unit's queues.
+    #[inline(always)]
     pub fn gate(&self) -> Gate {
-        let pop = self.results.front().map_or(NEVER, |&t| pack(t));
+        let pop = if self.popped < self.fifo_started { pack(self.results.get(self.popped)) } else { NEVER };
         Gate { push: self.pushes.ready(), stage: self.stages.ready(), pop }
     }
 
     /// Whether the FIFO is empty with nothing on its way.
     pub fn empty(&self) -> bool {
-        self.results.is_empty() && !self.pending.iter().any(|c| matches!(c, Command::Push { to: To::Fifo, .. }))
+        self.popped >= self.fifo_started && !self.pending.iter().any(|c| matches!(c, Command::Push { to: To::Fifo, .. }))
     }
 
     /// Cycles in which rows streamed.
@@ -180,10 +203,8 @@ impl MxuTiming {
 
     /// Takes the oldest result at cycle `issue`.
     pub fn pop(&mut self, issue: u64) -> Gate {
-        let n = self.pops.len() as u64;
-        self.pops[(self.popped % n) as usize] = issue;
+        self.pops.set(self.popped, issue);
         self.popped += 1;
-        self.results.pop_front();
         while let Some(&c) = self.pending.front() {
             if !self.execute(c) {
                 break;
@@ -225,16 +246,14 @@ impl MxuTiming {
             }
             Command::Push { issue, d16, to } => {
                 let mut start16 = ((issue + 1) << 4).max(self.in_free16).max(self.weights << 4);
-                if let To::Fifo = to {
-                    let places = self.pops.len() as u64;
-                    if self.fifo_started >= places {
-                        let waits_for = self.fifo_started - places;
-                        if waits_for >= self.popped {
-                            return false;
-                        }
-                        start16 = start16.max((self.pops[(waits_for % places) as usize] + 1) << 4);
+                if let To::Fifo = to
+                    && self.fifo_started >= self.places
+                {
+                    let waits_for = self.fifo_started - self.places;
+                    if waits_for >= self.popped {
+                        return false;
                     }
-                    self.fifo_started += 1;
+                    start16 = start16.max((self.pops.get(waits_for) + 1) << 4);
                 }
                 if start16 > self.in_free16 {
                     self.run_start16 = start16;
@@ -245,7 +264,10 @@ impl MxuTiming {
                 self.pushes.start(start16 >> 4);
                 let ready = self.in_free16.div_ceil(16) - 1 + self.fill;
                 match to {
-                    To::Fifo => self.results.push_back(ready),
+                    To::Fifo => {
+                        self.results.set(self.fifo_started, ready);
+                        self.fifo_started += 1;
+                    }
                     To::Rows(row) => {
                         for g in self.groups(row) {
                             self.accumulators[g] = pack(ready);
