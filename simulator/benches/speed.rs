@@ -73,7 +73,10 @@ fn matmul(repeats: i32) -> Code {
                 // The sum of the iteration before: three registers behind.
                 b.push(i(Op::VAddF, &[30 + (m + 2) % 4, 10 + (m + 2) % 4, 20 + (m + 2) % 4]));
             } else {
-                b.push(i(Op::VSt, &[30 + (m + 2) % 4, 4, (m + 2) % 4 * 1024 + step * 8 - if m < 2 { 8 } else { 0 }, 1, 0]));
+                b.push(i(
+                    Op::VSt,
+                    &[30 + (m + 2) % 4, 4, (m + 2) % 4 * 1024 + step * 8 - if m < 2 { 8 } else { 0 }, 1, 0],
+                ));
             }
             if pushes && j % 2 == 1 {
                 b.push(push(m, 1));
@@ -163,7 +166,8 @@ fn main() {
     for (name, plain, skipping) in timing {
         for (code, skip) in [(plain, false), (skipping, true)] {
             let (r, s) = run(code, Mode::TimingOnly, skip);
-            let mxu: f64 = r.units.iter().filter(|u| u.unit.starts_with("mxu")).map(|u| u.busy as f64).sum::<f64>() / 4.0;
+            let mxu: f64 =
+                r.units.iter().filter(|u| u.unit.starts_with("mxu")).map(|u| u.busy as f64).sum::<f64>() / 4.0;
             println!(
                 "{name:15} timing-only skip={skip:5}: {:8.1} Mcycles/s {:8.1} Mbundles/s, {} cycles, array busy {:.3}",
                 r.cycles as f64 / s / 1e6,

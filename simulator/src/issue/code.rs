@@ -4,6 +4,7 @@
 //! numbers exist, branch targets are bundles, no bundle defines a register twice, and no slot holds more instructions
 //! than the chip has.
 
+use super::fetch::Blocks;
 use crate::stats::Cause;
 use systole_isa::{Inst, Op, Slot};
 
@@ -75,6 +76,8 @@ pub(crate) const FLAG_OP: u8 = 1;
 pub(crate) const FLAG_GATE: u8 = 2;
 /// The bundle ends in a branch.
 pub(crate) const FLAG_BRANCH: u8 = 4;
+/// The bundle begins a block of code (programs larger than instruction memory only).
+pub(crate) const FLAG_BLOCK: u8 = 8;
 
 /// One bundle: ranges into the flat arrays. A range's length is in the following field.
 #[derive(Clone, Copy, Debug, Default)]
@@ -214,6 +217,7 @@ pub(crate) struct Code {
     /// Debug op of each bundle.
     pub ops: Vec<u32>,
     pub resources: Resources,
+    pub blocks: Blocks,
     /// Matrix units that the program uses.
     pub mxus_used: u32,
     /// Slot groups in which the program has instructions that keep their unit longer than a cycle.

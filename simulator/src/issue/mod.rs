@@ -1,6 +1,7 @@
 //! The in-order issue stage: predecoded code, the loop that walks bundles, and the state of registers and values.
 
 pub(crate) mod code;
+mod fetch;
 pub(crate) mod predecode;
 pub(crate) mod run;
 mod special;

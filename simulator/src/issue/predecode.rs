@@ -1,6 +1,7 @@
 //! From bundles to [`Code`], proving what the walks rely on.
 
 use super::code::*;
+use super::fetch::Blocks;
 use crate::load::LoadError;
 use crate::stats::Cause;
 use systole_isa::chip::ChipConfig;
@@ -24,6 +25,7 @@ pub(crate) fn predecode(bundles: &[Bundle], program: &Program, chip: &ChipConfig
         p.bundle(b)?;
     }
     let mut code = p.code;
+    code.blocks = Blocks::new(bundles, &mut code, chip);
     code.ops = vec![DebugRange::NONE; bundles.len()];
     let ranges = &program.debug.ranges;
     for (i, r) in ranges.iter().enumerate() {

@@ -5,6 +5,7 @@
 //! visible and branch. Nothing is ticked: time moves from issue to issue.
 
 use super::code::*;
+use super::fetch::Fetch;
 use super::values::Values;
 use crate::fault::{Fault, FaultKind};
 use crate::load::Loaded;
@@ -58,6 +59,7 @@ pub(crate) struct Core<'a> {
     next: u64,
     pub(super) mxus: Vec<MxuTiming>,
     pub(super) dma: DmaTiming,
+    fetch: Fetch,
     pub(super) semaphores: Semaphores,
     pub(super) effects: Vec<Effect>,
     pub(super) race: Option<RaceChecker>,
@@ -110,6 +112,7 @@ impl<'a> Core<'a> {
             next: launch,
             mxus,
             dma: DmaTiming::new(chip, options.chaos),
+            fetch: Fetch::new(&l.code.blocks, chip),
             semaphores: Semaphores::new(semaphores),
             effects: Vec::new(),
             race: checks.then(|| RaceChecker::new(semaphores)),
@@ -159,6 +162,9 @@ impl<'a> Core<'a> {
                 self.enter_op(if TIMING { self.next } else { self.now });
             }
             if TIMING {
+                if head.flags & FLAG_BLOCK != 0 {
+                    self.enter_block();
+                }
                 self.issue(head, code)?;
             } else {
                 self.now += 1;
@@ -281,6 +287,13 @@ impl<'a> Core<'a> {
             }
         }
         FaultKind::Deadlock { waits_for: "matrix-unit rows that are stuck behind a full FIFO".to_string() }
+    }
+
+    /// Waits for the current bundle's block of code.
+    fn enter_block(&mut self) {
+        let blocks = &self.l.code.blocks;
+        let ready = self.fetch.enter(blocks, blocks.of[self.pc as usize], self.floor >> 4);
+        self.floor = self.floor.max(ready << 4 | Cause::Fetch as u64);
     }
 
     /// Cycles from `now` on belong to the op of the current bundle.
@@ -490,6 +503,9 @@ impl<'a> Core<'a> {
         self.pc = next;
         if (next as usize) < self.l.code.ops.len() {
             self.enter_op(self.now + 1);
+        }
+        if self.l.code.blocks.of.get(next as usize).is_some_and(|b| *b != self.fetch.current) {
+            self.enter_block();
         }
         Ok(true)
     }

@@ -113,3 +113,32 @@ fn time_belongs_to_ops_and_shared_code_to_its_caller() {
     let cycles = |op| r.ops.iter().find(|o| o.op == op).expect("ran").cycles;
     assert_eq!((cycles(Some(0)), cycles(Some(1)), cycles(None)), (4, 8, 10 + 2));
 }
+
+#[test]
+fn code_beyond_instruction_memory_waits_for_hbm() {
+    // A straight line of bundles of one instruction, twice as long as instruction memory.
+    let mut chip = tiny();
+    chip.imem.bytes = 64 << 10;
+    let bytes = systole_isa::encode::bundle_bytes(1) as u64;
+    let mut p = Build::default();
+    let n = 2 * chip.imem.bytes / bytes;
+    for _ in 1..n {
+        p.one(Op::SAddI, &[1, 1, 1]);
+    }
+    p.halt();
+    // The second half arrives at 16 bytes per cycle, first asked for two blocks (of 1 KiB) ahead, 50 cycles late: the
+    // bundles are `bytes` each, so issue is slower than fetch where a bundle takes less than 16 bytes.
+    let cycles = p.cycles(&chip);
+    let fetch = (bytes * n / 2).div_ceil(16);
+    let waits = fetch.saturating_sub(n / 2) + 50;
+    assert!(cycles >= n && cycles <= n + waits + 64, "{cycles} {n} {waits}");
+    assert_eq!(p.cycles(&tiny()), n);
+    let mut loops = Build::default();
+    loops.bundles.clone_from(&p.bundles);
+    loops.bundles.pop();
+    loops.one(Op::SLtI, &[2, 1, 10_000]);
+    loops.one(Op::BNz, &[2, 0]);
+    loops.halt();
+    // Every round fetches again what the other half displaced.
+    assert!(loops.cycles(&chip) > loops.cycles(&tiny()));
+}

@@ -165,7 +165,8 @@ impl MxuTiming {
 
     /// Whether the FIFO is empty with nothing on its way.
     pub fn empty(&self) -> bool {
-        self.popped >= self.fifo_started && !self.pending.iter().any(|c| matches!(c, Command::Push { to: To::Fifo, .. }))
+        self.popped >= self.fifo_started
+            && !self.pending.iter().any(|c| matches!(c, Command::Push { to: To::Fifo, .. }))
     }
 
     /// Cycles in which rows streamed.
