@@ -1,5 +1,7 @@
 //! Front ends: program texts to [`crate::graph::Module`].
 
 pub mod hlo_text;
+pub mod stablehlo;
 
 pub use hlo_text::parse_hlo;
+pub use stablehlo::parse_stablehlo;

@@ -98,6 +98,13 @@ impl ComputationBuilder {
         Ok(self.push(op, operands, shape))
     }
 
+    /// Adds a copy of a node of another computation with operands of this one.
+    pub fn copy(&mut self, node: &Node, operands: &[NodeId]) -> NodeId {
+        let id = self.push(node.op.clone(), operands, node.shape.clone());
+        self.nodes[id.index()].attributes = node.attributes.clone();
+        id
+    }
+
     /// Names the node, with a suffix if another has the name.
     pub fn rename(&mut self, id: NodeId, name: &str) {
         let name = self.unique(name);

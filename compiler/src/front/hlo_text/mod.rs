@@ -10,15 +10,15 @@
 //! Limits, so that no text can exhaust the host: [`MAX_DEPTH`] nested brackets, tuples or expressions; arrays of at
 //! most [`MAX_BYTES`]; ranks up to [`MAX_RANK`].
 
-mod attrs;
+pub(crate) mod attrs;
 mod collective;
 mod instruction;
-mod lex;
+pub(crate) mod lex;
 mod literal;
 mod module;
 mod ops;
 mod resolve;
-mod shape;
+pub(crate) mod shape;
 mod values;
 
 #[cfg(test)]

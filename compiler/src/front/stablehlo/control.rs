@@ -1,0 +1,171 @@
+//! Calls, control flow, custom calls, host queues, manual computations.
+
+use super::ast::{Attr, Operation};
+use super::data::Lowered;
+use super::lower::{Body, Frame, Lower};
+use super::sharding;
+use crate::front::hlo_text::attrs::unescape;
+use crate::front::hlo_text::lex::Cursor;
+use crate::graph::{NodeId, Op, Shape};
+
+pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str) -> Lowered {
+    let args = body.operands(o)?;
+    match name {
+        "call" | "func.call" => {
+            let Some(Attr::Symbol(callee)) = o.get(&["symbol", "callee"]) else {
+                return Err(o.error("call needs `@function`"));
+            };
+            let id = l.callee(callee, o)?;
+            body.b.span = o.span;
+            call(l, body, o, Op::Call { body: id }, &args)
+        }
+        "composite" => {
+            let Some(Attr::Symbol(callee)) = o.get(&["decomposition"]) else {
+                return Err(o.error("composite needs `decomposition`"));
+            };
+            let id = l.callee(callee, o)?;
+            call(l, body, o, Op::Call { body: id }, &args)
+        }
+        "while" => while_loop(l, body, o, &args),
+        "if" | "case" => branches(l, body, o, &args),
+        "custom_call" => custom_call(l, body, o, &args),
+        "infeed" | "outfeed" | "send" | "recv" => host(l, body, o, name, &args),
+        "sdy.manual_computation" => sharding::manual(l, body, o, &args),
+        "sdy.sharding_constraint" => sharding::constraint(l, body, o, &args),
+        _ => Ok(None),
+    }
+}
+
+/// A call whose computation returns one value or a tuple.
+fn call<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, op: Op, args: &[NodeId]) -> Lowered {
+    let result = l.infer(body, o, op, args)?;
+    if o.result_types.len() == 1 {
+        return Ok(Some(vec![result]));
+    }
+    Ok(Some(l.parts(body, o, result)?))
+}
+
+/// The state is a tuple: the loop's values, then what the regions use from outside.
+fn while_loop<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
+    let [cond, step] = &o.regions[..] else { return Err(o.error("while needs two regions")) };
+    if cond.args.len() != args.len() || step.args.len() != args.len() {
+        return Err(o.error("the regions of while take as many values as the loop has"));
+    }
+    // Both regions see the same state, so what one captures the other passes over.
+    let mut captures = l.captures(body, step);
+    captures.merge(l.captures(body, cond));
+    let condition = l.region(body, o, cond, &captures, Frame::Tuple { pass_on: false })?;
+    let step = l.region(body, o, step, &captures, Frame::Tuple { pass_on: true })?;
+    let state: Vec<NodeId> = args.iter().copied().chain(captures.values.iter().map(|c| c.2)).collect();
+    let state = l.tuple(body, &state)?;
+    let result = l.infer(body, o, Op::While { condition, body: step }, &[state])?;
+    let mut parts = l.parts(body, o, result)?;
+    parts.truncate(args.len());
+    Ok(Some(parts))
+}
+
+/// Every branch takes a tuple of what it uses from outside.
+fn branches<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
+    let [index] = args else { return Err(o.error("the operation takes one operand")) };
+    let mut operands = vec![*index];
+    let mut list = Vec::new();
+    for r in &o.regions {
+        let captures = l.captures(body, r);
+        list.push(l.region(body, o, r, &captures, Frame::Tuple { pass_on: false })?);
+        let values: Vec<NodeId> = captures.values.iter().map(|c| c.2).collect();
+        operands.push(l.tuple(body, &values)?);
+    }
+    call(l, body, o, Op::Conditional { branches: list }, &operands)
+}
+
+fn custom_call<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
+    let target = match o.get(&["symbol", "call_target_name"]) {
+        Some(Attr::Symbol(s) | Attr::Str(s)) => unescape(s),
+        _ => return Err(o.error("custom_call needs its target")),
+    };
+    let config = match o.get(&["backend_config"]) {
+        Some(Attr::Str(s)) => unescape(s),
+        Some(_) => raw(l, o, "backend_config"),
+        None => {
+            let rest = ["mhlo.backend_config", "tolerance", "min_ulp_difference", "max_ulp_difference", "k", "largest"];
+            let given = rest.iter().filter(|k| o.get(&[k]).is_some()).map(|k| raw(l, o, k)).collect::<Vec<_>>();
+            if given.is_empty() { String::new() } else { format!("{{{}}}", given.join(", ")) }
+        }
+    };
+    let mut calls = Vec::new();
+    if let Some(Attr::List(list)) = o.get(&["called_computations"]) {
+        for c in list {
+            if let Attr::Symbol(name) = c {
+                calls.push(l.callee(name, o)?);
+            }
+        }
+    }
+    let op = Op::CustomCall { target, config, has_side_effect: l.flag(o, &["has_side_effect"]), calls };
+    let annotated = match o.get(&["mhlo.sharding"]) {
+        Some(Attr::Str(s)) => Some(unescape(s)),
+        _ => None,
+    };
+    let shape = match &o.result_types[..] {
+        [one] => one.clone(),
+        many => Shape::Tuple(many.to_vec()),
+    };
+    let id = l.add(body, o, op, args, shape)?;
+    if let Some(text) = annotated {
+        body.b.attribute(id, "sharding", &text);
+    }
+    if o.result_types.len() == 1 { Ok(Some(vec![id])) } else { Ok(Some(l.parts(body, o, id)?)) }
+}
+
+/// An attribute as it is written, with its name.
+fn raw(l: &Lower<'_, '_>, o: &Operation<'_>, key: &str) -> String {
+    let span = o.attributes.iter().find(|a| a.0 == key).map(|a| a.2);
+    span.map_or(String::new(), |s| Cursor::over(l.text, s).rest().to_string())
+}
+
+fn host<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str, args: &[NodeId]) -> Lowered {
+    let Some((token, values)) = args.split_last() else { return Err(o.error("the operation takes a token")) };
+    let string = |key: &str| match o.get(&[key]) {
+        Some(Attr::Str(s)) => unescape(s),
+        _ => String::new(),
+    };
+    let channel = match o.get(&["channel_handle"]) {
+        Some(_) => Some(l.dim(&l.fields_of(o, &["channel_handle"])?, &["handle"])? as u64),
+        None => None,
+    };
+    let is_host = l.flag(o, &["is_host_transfer"]);
+    let payload = |types: &[Shape]| match types {
+        [one] => one.clone(),
+        many => Shape::Tuple(many.to_vec()),
+    };
+    match name {
+        "outfeed" => {
+            let value = l.one_or_tuple(body, values)?;
+            let shape = body.b.shape(value).clone();
+            let op = Op::Outfeed { shape, config: string("outfeed_config") };
+            Ok(Some(vec![l.infer(body, o, op, &[value, *token])?]))
+        }
+        "send" => {
+            let value = l.one_or_tuple(body, values)?;
+            let started = l.infer(body, o, Op::Send { channel, host: is_host }, &[value, *token])?;
+            Ok(Some(vec![l.infer(body, o, Op::SendDone { channel, host: is_host }, &[started])?]))
+        }
+        _ => {
+            let Some((_, types)) = o.result_types.split_last() else {
+                return Err(o.error("the operation gives a token"));
+            };
+            let data = payload(types);
+            let pair = if name == "infeed" {
+                let shape = Shape::Tuple(vec![data, Shape::Token]);
+                l.add(body, o, Op::Infeed { config: string("infeed_config") }, &[*token], shape)?
+            } else {
+                let shape = Shape::Tuple(vec![data, Shape::array(systole_isa::DType::U32, &[]), Shape::Token]);
+                let started = l.add(body, o, Op::Recv { channel, host: is_host }, &[*token], shape)?;
+                l.infer(body, o, Op::RecvDone { channel, host: is_host }, &[started])?
+            };
+            let parts = l.parts(body, o, pair)?;
+            let mut out = if types.len() == 1 { vec![parts[0]] } else { l.parts(body, o, parts[0])? };
+            out.push(parts[1]);
+            Ok(Some(out))
+        }
+    }
+}
