@@ -3,10 +3,34 @@
 //! Both are a [`Contraction`]; [`contraction_kernel`] tiles it, moves blocks between HBM and vector memory, and runs an
 //! [`Epilogue`] on every tile of results.
 
+//!
+//! - [`spec`]: the contraction, its arrays, the epilogue;
+//! - [`format`]: operand types, passes of multi-pass products;
+//! - [`geometry`]: dimensions merged and cut into row blocks;
+//! - [`tile`]: the choice of blocks, groups and chunks, with its cost model;
+//! - [`segment`]: the loops of a step, and how results lag behind pushes;
+//! - [`odometer`]: counting through nested dimensions;
+//! - [`stream`]: copies between HBM and windows;
+//! - [`setup`], [`body`], [`flow`]: emission.
+//!
+//! Invariants: whatever memory holds beyond an array's elements (even NaN) never reaches a result, and stores touch only
+//! results and padding. Rows in flight never exceed the result FIFO. Sums are in ascending `k`, for each `k` tile in the
+//! order of taps and passes.
+
+mod body;
+mod flow;
+mod format;
+mod geometry;
+mod odometer;
+mod segment;
+mod setup;
 mod spec;
+mod stream;
+mod tile;
 
 pub use spec::{Array, Contraction, Convert, Dim, Epilogue, KernelOut, MatView, MxuError, Place, RhsForm, TileAt};
 
+use crate::kernel::KernelBuilder;
 use systole_isa::ChipConfig;
 
 /// The kernel of a contraction.
@@ -18,6 +42,20 @@ pub fn contraction_kernel(
     chip: &ChipConfig,
     epilogue: &mut dyn Epilogue,
 ) -> Result<KernelOut, MxuError> {
-    let _ = (spec, chip, epilogue);
-    Err(MxuError::Unsupported("no tiling yet".into()))
+    let formats = format::Formats::choose(spec, chip)?;
+    let geometry = geometry::Geometry::new(spec, chip);
+    let staging = geometry::Staging::new(spec, chip);
+    let problem = tile::Problem { spec, chip, geometry: &geometry, formats: &formats, staging };
+    let tiling = problem.choose()?;
+    let estimated_cycles = tiling.cycles;
+    let mut b = KernelBuilder::new(spec.name.clone(), chip);
+    let prepared = setup::prepare(&mut b, problem, tiling, epilogue)?;
+    prepared.context.run(&mut b);
+    Ok(KernelOut {
+        kernel: b.finish(),
+        scratch_rows: prepared.words,
+        descs: prepared.descs,
+        semaphores: prepared.semaphores,
+        estimated_cycles,
+    })
 }

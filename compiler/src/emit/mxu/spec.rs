@@ -181,6 +181,9 @@ pub enum MxuError {
     /// Even the smallest blocks exceed the budget.
     #[error("needs {need} rows of vector memory, {have} are available")]
     Vmem { need: u64, have: u64 },
+    /// An array's blocks cannot be copied between HBM and windows; place it in vector memory.
+    #[error("cannot stay in HBM: {0}")]
+    Placement(String),
     /// The contraction must be rewritten first.
     #[error("not a matrix-unit contraction: {0}")]
     Unsupported(String),

@@ -1,0 +1,405 @@
+//! The instructions of one row block: loads and pushes, pops with sums and epilogue, and the staging of weights.
+
+use super::odometer::{Odometer, Walk};
+use super::segment::Segments;
+use super::spec::{Array, Epilogue, TileAt};
+use super::stream::{Kind, OutStream, Stream};
+use super::tile::{Problem, Tiling};
+use crate::emit::{Value, memory};
+use crate::kernel::{BufferRef, KernelBuilder, M, MemFormat, S, StoreFormat, V};
+use std::cell::RefCell;
+use systole_isa::{MxuFormat, Op};
+
+/// An operand as the inner loops see it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    pub array: Array,
+    pub buf: BufferRef,
+    /// Element rows between planes (of the array, or of its window).
+    pub plane: u32,
+}
+
+/// Registers that describe the current step; the odometer is already at the next one.
+pub(super) struct Current {
+    /// k from the step's first on (where the last tile is partial).
+    pub k_left: Option<S>,
+    /// Passes left, chunk, whether it is new, column groups left, whether the tile begins.
+    pub pass: Option<S>,
+    pub chunk: S,
+    pub new_chunk: S,
+    pub groups: S,
+    pub first: S,
+}
+
+/// Everything that the emission of a kernel shares. Registers are allocated before the loops.
+pub(super) struct Context<'a> {
+    pub p: Problem<'a>,
+    pub t: Tiling,
+    pub seg: Segments,
+    pub epilogue: RefCell<&'a mut dyn Epilogue>,
+    pub params: Vec<S>,
+    pub params_buf: BufferRef,
+    /// Steps of a tile, tiles.
+    pub steps: u32,
+    pub tiles: u32,
+    pub lhs: Operand,
+    pub rhs: Operand,
+    pub out: Operand,
+    pub extras: Vec<Operand>,
+    pub sums: BufferRef,
+    /// Element row of the sums, as a word row.
+    pub sums_base: S,
+    /// Steps: lhs, rhs, k left, n left.
+    pub next: Odometer<Kind>,
+    pub next_chunk: S,
+    pub next_new_chunk: S,
+    pub next_first: S,
+    pub next_region: S,
+    pub chunk_left: S,
+    /// Distances to the other windows of lhs and rhs, if there are two.
+    pub lhs_toggle: Option<S>,
+    pub rhs_toggle: Option<S>,
+    /// Whether chunks of rhs are still to be waited for.
+    pub rhs_waits: S,
+    pub current: Current,
+    pub push: Walk,
+    pub push_row: S,
+    /// Results: out, [row in the whole array,] extras.
+    pub pop: Walk,
+    pub pop_row: S,
+    pub pop_plane: S,
+    /// Steps left of the tile whose results are popped; steps (or drains) until there are any.
+    pub pop_left: S,
+    pub pop_wait: S,
+    pub pop_region: S,
+    /// Tiles: as `pop`, then plane, then copy addresses of out.
+    pub at: Odometer<Kind>,
+    pub out_toggle: Option<S>,
+    pub extras_toggle: Vec<Option<S>>,
+    pub lhs_stream: Option<Stream>,
+    pub rhs_stream: Option<Stream>,
+    pub out_stream: Option<OutStream>,
+    pub extra_streams: Vec<Option<Stream>>,
+}
+
+/// What a block pushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Push {
+    Fifo(MxuFormat),
+    /// To accumulators: overwriting, or adding.
+    Set(MxuFormat),
+    Add(MxuFormat),
+}
+
+/// What happens to the results that a block pops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pop {
+    /// There are none yet.
+    None,
+    /// Sums in vector memory; nothing is there yet where the mask is set.
+    Sum(M),
+    /// The tile's last: epilogue and store.
+    Finish,
+}
+
+/// Where a lane chunk of an operand lies, relative to its first.
+#[derive(Clone, Copy, Debug)]
+enum ChunkAt {
+    Fixed(i32),
+    Moving(S),
+    Missing,
+}
+
+/// Per-step state of pushes and staging.
+pub(super) struct Step {
+    lhs: Vec<(ChunkAt, M)>,
+    staging: StageStep,
+}
+
+struct StageStep {
+    /// Element row of the next group.
+    at: S,
+    /// k rows left from that group on, if they may end.
+    k_left: Option<S>,
+    /// Last group that exists, per column tile of the step (one for all if k lies along sublanes).
+    limit: Vec<Option<S>>,
+    lhs_like: Vec<(ChunkAt, M)>,
+}
+
+impl Context<'_> {
+    fn sub(&self) -> u32 {
+        self.p.geometry.sublanes
+    }
+
+    fn tile_k(&self) -> u32 {
+        self.t.kch * self.p.geometry.lanes
+    }
+
+    /// Chunks along k of a step: their place, and the lanes that exist.
+    fn k_chunks(&self, b: &mut KernelBuilder, plane: u32, k_left: Option<S>) -> Vec<(ChunkAt, M)> {
+        let g = self.p.geometry;
+        let lanes = g.lanes;
+        (0..self.t.kch)
+            .map(|c| {
+                let fixed = ChunkAt::Fixed((c * plane) as i32);
+                if self.t.kt == 1 {
+                    let rest = g.k.saturating_sub(c * lanes);
+                    return if rest == 0 { (ChunkAt::Missing, M::ALL) } else { (fixed, b.lanes_below(rest)) };
+                }
+                let Some(left) = k_left else { return (fixed, M::ALL) };
+                let rest = if c == 0 { left } else { b.s_addi(left, -((c * lanes) as i32)) };
+                let (lane, rest_v) = (b.lane(), b.splat(rest));
+                let mask = b.cmp(Op::VLtS, lane, rest_v);
+                if c == 0 || g.planes_k % self.t.kch == 0 {
+                    return (fixed, mask);
+                }
+                let offset = b.s_imm((c * plane) as i32);
+                let there = b.s(Op::SLt, &[S::ZERO, rest]);
+                (ChunkAt::Moving(b.s(Op::SSel, &[there, offset, S::ZERO])), mask)
+            })
+            .collect()
+    }
+
+    /// Sets up the pushes of the current step and the staging of the next one.
+    pub fn begin_step(&self, b: &mut KernelBuilder) -> Step {
+        let lhs = self.k_chunks(b, self.lhs.plane, self.current.k_left);
+        Step { lhs, staging: self.begin_staging(b) }
+    }
+
+    /// Sets up the staging of the first step.
+    pub fn begin_first(&self, b: &mut KernelBuilder) -> Step {
+        Step { lhs: Vec::new(), staging: self.begin_staging(b) }
+    }
+
+    fn begin_staging(&self, b: &mut KernelBuilder) -> StageStep {
+        let (g, s, sub) = (self.p.geometry, self.p.staging, self.sub());
+        let rhs = self.next.vars[1];
+        let at = b.s_copy(rhs);
+        // The last group of `left` rows, in element rows behind `from`.
+        let last = |b: &mut KernelBuilder, left: S, from: S| {
+            let groups = b.s_addi(left, sub as i32 - 1);
+            let whole = b.def_s(Op::SAndI, &[groups.into(), (-(sub as i32)).into()]);
+            let first = b.s_addi(whole, -(sub as i32));
+            let positive = b.s(Op::SMax, &[first, S::ZERO]);
+            let rows = if s.stride == 1 { positive } else { b.s_muli(positive, s.stride as i32) };
+            b.s(Op::SAdd, &[from, rows])
+        };
+        if !s.transposed {
+            let ends = g.k % self.tile_k().min(s.groups * sub) != 0;
+            if self.t.kt == 1 {
+                let k_left = ends.then(|| b.s_var(g.k as i32));
+                return StageStep { at, k_left, limit: vec![None], lhs_like: Vec::new() };
+            }
+            let left = ends.then_some(self.next.vars[2]);
+            let limit = left.map(|l| last(b, l, rhs));
+            let k_left = left.map(|l| b.s_copy(l));
+            return StageStep { at, k_left, limit: vec![limit], lhs_like: Vec::new() };
+        }
+        let cols = self.t.nch * g.lanes;
+        let clamp = self.p.spec.n > cols && self.p.spec.n.next_multiple_of(sub) % cols != 0;
+        let limit = (0..self.t.ns).map(|ni| {
+            clamp.then(|| {
+                let left = b.s_addi(self.next.vars[3], -((ni * cols) as i32));
+                let from = b.s_addi(rhs, (ni * cols * s.stride) as i32);
+                last(b, left, from)
+            })
+        });
+        let limit = limit.collect();
+        let k_left = (self.t.kt > 1).then_some(self.next.vars[2]);
+        let k_left = k_left.filter(|_| g.k % self.tile_k() != 0);
+        StageStep { at, k_left: None, limit, lhs_like: self.k_chunks(b, self.rhs.plane, k_left) }
+    }
+
+    fn load(&self, b: &mut KernelBuilder, o: &Operand, base: S, at: ChunkAt, offset: i32, stride: u32, mask: M) -> V {
+        let zero = b.v_imm(0);
+        let (base, offset) = match at {
+            ChunkAt::Missing => return zero,
+            ChunkAt::Fixed(c) => (base, offset + c),
+            ChunkAt::Moving(c) => (b.s(Op::SAdd, &[base, c]), offset),
+        };
+        let place = memory::Place { base, offset, stride: stride as i32, buf: o.buf, component_rows: 0 };
+        let v = self.p.formats.load(b, o.array.dtype, place);
+        if mask == M::ALL { v } else { b.select(mask, v, zero) }
+    }
+
+    /// Stages the next group of weight registers in every unit.
+    pub fn stage_group(&self, b: &mut KernelBuilder, step: &Step, format: MxuFormat) {
+        let (g, s, sub) = (self.p.geometry, self.p.staging, self.sub());
+        let st = &step.staging;
+        let cols = self.t.nch * g.lanes;
+        let bounded = |b: &mut KernelBuilder, at: S, ni: u32| match st.limit[ni as usize] {
+            Some(limit) => b.s(Op::SMin, &[at, limit]),
+            None => at,
+        };
+        if s.transposed {
+            for ni in 0..self.t.ns {
+                let skip = (ni * cols * s.stride) as i32;
+                let (base, offset) = match st.limit[ni as usize] {
+                    Some(_) => {
+                        let at = b.s_addi(st.at, skip);
+                        (bounded(b, at, ni), 0)
+                    }
+                    None => (st.at, skip),
+                };
+                for (c, &(at, mask)) in st.lhs_like.iter().enumerate() {
+                    let v = self.load(b, &self.rhs, base, at, offset, s.stride, mask);
+                    (0..self.t.ms).for_each(|si| b.mxu_stage_t(si * self.t.ns + ni, v, c as u32, format));
+                }
+            }
+        } else {
+            let base = bounded(b, st.at, 0);
+            let mask = st.k_left.map_or(M::ALL, |left| {
+                let (sublane, left) = (b.sublane(), b.splat(left));
+                b.cmp(Op::VLtS, sublane, left)
+            });
+            for ni in 0..self.t.ns {
+                for c in 0..self.t.nch {
+                    let plane = ni * self.t.nch + c;
+                    let at = ChunkAt::Fixed((plane * self.rhs.plane) as i32);
+                    let at = if plane < g.planes_n { at } else { ChunkAt::Missing };
+                    let v = self.load(b, &self.rhs, base, at, 0, s.stride, mask);
+                    (0..self.t.ms).for_each(|si| b.mxu_stage(si * self.t.ns + ni, v, c, format));
+                }
+            }
+            if let Some(left) = st.k_left {
+                b.s_inc(left, -(sub as i32));
+            }
+        }
+        b.s_inc(st.at, (sub * s.stride) as i32);
+    }
+
+    /// Makes the staged weights active in every unit.
+    pub fn latch(&self, b: &mut KernelBuilder) {
+        (0..self.t.ns * self.t.ms).for_each(|u| b.mxu_latch(u));
+    }
+
+    /// Loads and pushes the next row block of every slab.
+    pub fn push_block(&self, b: &mut KernelBuilder, step: &Step, push: Push) {
+        for (si, &skip) in self.t.slab_lhs.iter().enumerate() {
+            let stride = self.p.geometry.inner.lhs;
+            let chunks: Vec<V> = step
+                .lhs
+                .iter()
+                .map(|&(at, mask)| self.load(b, &self.lhs, self.push.vars[0], at, skip as i32, stride, mask))
+                .collect();
+            for ni in 0..self.t.ns {
+                let u = si as u32 * self.t.ns + ni;
+                for (c, &v) in chunks.iter().enumerate() {
+                    match push {
+                        Push::Fifo(f) => b.mxu_push(u, v, c as u32, f),
+                        Push::Set(f) => b.mxu_push_set(u, v, c as u32, f, self.push_row),
+                        Push::Add(f) => b.mxu_push_add(u, v, c as u32, f, self.push_row),
+                    }
+                }
+            }
+        }
+        if self.t.accumulators {
+            b.s_inc(self.push_row, self.sub() as i32);
+        }
+        self.push.advance(b);
+    }
+
+    /// Pops (or drains) the next row block of every slab.
+    pub fn pop_block(&self, b: &mut KernelBuilder, pop: Pop) {
+        if pop == Pop::None {
+            return;
+        }
+        let mask = if pop == Pop::Finish { self.store_mask(b) } else { M::ALL };
+        let block_rows = self.t.blocks * self.sub();
+        for si in 0..self.t.ms {
+            for ni in 0..self.t.ns {
+                for c in 0..self.t.nch {
+                    let unit = si * self.t.ns + ni;
+                    let plane = ni * self.t.nch + c;
+                    let there = plane < self.p.geometry.planes_n;
+                    if self.t.accumulators && !there {
+                        continue;
+                    }
+                    let v = if self.t.accumulators { b.mxu_drain(unit, c, self.pop_row) } else { b.mxu_pop(unit, c) };
+                    if !there {
+                        continue;
+                    }
+                    let value = self.p.formats.result(b, v);
+                    let sum = ((unit * self.t.nch + c) * block_rows) as i32;
+                    match pop {
+                        Pop::Finish => {
+                            let value = self.add_sum(b, value, sum);
+                            self.finish_tile(b, value, si as usize, plane, mask);
+                        }
+                        Pop::Sum(first) => {
+                            let total = self.add_sum(b, value, sum).v();
+                            let total = b.select(first, value.v(), total);
+                            b.store(StoreFormat::W32, total, self.pop_row, sum, 1, M::ALL, self.sums);
+                        }
+                        Pop::None => {}
+                    }
+                }
+            }
+        }
+        if self.t.accumulators || self.t.sums > 0 {
+            b.s_inc(self.pop_row, self.sub() as i32);
+        }
+        if pop == Pop::Finish {
+            self.pop.advance(b);
+        }
+    }
+
+    /// The value with the sum so far in vector memory, if sums are kept there.
+    fn add_sum(&self, b: &mut KernelBuilder, value: Value, offset: i32) -> Value {
+        if self.t.sums == 0 {
+            return value;
+        }
+        let sum = b.load(MemFormat::W32, self.pop_row, offset, 1, self.sums);
+        Value::word(value.dtype, self.p.formats.add(b, sum, value.v()))
+    }
+
+    /// Sublanes of the block that may be stored.
+    fn store_mask(&self, b: &mut KernelBuilder) -> M {
+        let g = self.p.geometry;
+        let rest = g.inner.count % g.sublanes;
+        match self.pop.line_left() {
+            _ if !g.masked => M::ALL,
+            Some(left) if g.long_lines => {
+                let last = b.def_s(Op::SEqI, &[left.into(), 1.into()]);
+                let (part, full) = (b.s_imm(rest as i32), b.s_imm(g.sublanes as i32));
+                let count = b.s(Op::SSel, &[last, part, full]);
+                let (sublane, count) = (b.sublane(), b.splat(count));
+                b.cmp(Op::VLtS, sublane, count)
+            }
+            _ => b.sublanes_below(rest),
+        }
+    }
+
+    fn finish_tile(&self, b: &mut KernelBuilder, sums: Value, si: usize, plane: u32, mask: M) {
+        let stride = self.p.geometry.inner.out;
+        let mut epilogue = self.epilogue.borrow_mut();
+        let rows = epilogue.uses_row() as usize;
+        let slab = self.t.slab_out[si];
+        let place = |o: &Operand, base: S| memory::Place {
+            base,
+            offset: (plane * o.plane + slab) as i32,
+            stride: stride as i32,
+            buf: o.buf,
+            component_rows: 0,
+        };
+        let extras: Vec<Value> = self
+            .extras
+            .iter()
+            .zip(&self.pop.vars[1 + rows..])
+            .map(|(o, &base)| memory::load_value(b, o.array.dtype, place(o, base)))
+            .collect();
+        let row = (rows > 0).then(|| b.s_addi(self.pop.vars[1], (plane * self.p.spec.out.plane_rows + slab) as i32));
+        let at = TileAt {
+            row,
+            row_stride: stride,
+            plane: self.pop_plane,
+            plane_offset: plane,
+            extras: &extras,
+            params: &self.params,
+            buffer: self.params_buf,
+            mask,
+        };
+        let value = epilogue.apply(b, sums, &at);
+        memory::store_value(b, &value, place(&self.out, self.pop.vars[0]), mask);
+    }
+}

@@ -1,0 +1,444 @@
+//! The flow of a kernel: the loop over steps, and what happens when chunks, blocks and tiles begin and end.
+
+use super::body::{Context, Pop, Push, Step};
+use super::segment::Source;
+use super::spec::Place;
+use super::stream::{Kind, switch};
+use crate::kernel::{KernelBuilder, LoopHints, M, S, Trips};
+use systole_isa::{MxuFormat, Op};
+
+impl Context<'_> {
+    fn passes(&self) -> &[(MxuFormat, MxuFormat)] {
+        &self.p.formats.passes
+    }
+
+    fn streams_inputs(&self) -> bool {
+        self.lhs_stream.is_some() || self.rhs_stream.is_some()
+    }
+
+    /// The whole kernel behind the setup.
+    pub fn run(&self, b: &mut KernelBuilder) {
+        self.start_streams(b);
+        self.rhs_event(b, true);
+        let first = self.begin_first(b);
+        let groups = self.p.staging.groups;
+        b.loop_static(groups, |b| self.stage_group(b, &first, self.passes()[0].1));
+        b.loop_with(Trips::Static(self.steps * self.tiles), LoopHints::default(), |b| self.step(b));
+        self.tail(b);
+        // Empties the staging area, into which the last step put weights that nobody uses.
+        self.latch(b);
+        if let Some(out) = &self.out_stream {
+            out.finish(b);
+        }
+    }
+
+    fn start_streams(&self, b: &mut KernelBuilder) {
+        for i in 0..self.t.kc {
+            for s in [&self.rhs_stream, &self.lhs_stream].into_iter().flatten() {
+                s.start(b, i);
+            }
+        }
+        for s in self.extra_streams.iter().flatten() {
+            s.start(b, 0);
+        }
+    }
+
+    /// Moves the odometer to the next step, keeping what describes the current one.
+    fn advance(&self, b: &mut KernelBuilder) {
+        let c = &self.current;
+        b.copy_s(self.push.vars[0], self.next.vars[0]);
+        if let Some(k) = c.k_left {
+            b.copy_s(k, self.next.vars[2]);
+        }
+        if let (Some(pass), Some(left)) = (c.pass, self.next.left(Kind::Pass)) {
+            b.copy_s(pass, left);
+        }
+        if self.t.accumulators {
+            b.copy_s(c.first, self.next_first);
+            b.copy_s(self.push_row, self.next_region);
+            b.set_s(self.next_first, Op::SLi, &[0.into()]);
+        }
+        if self.streams_inputs() {
+            b.copy_s(c.chunk, self.next_chunk);
+            b.copy_s(c.new_chunk, self.next_new_chunk);
+            if let Some(left) = self.next.left(Kind::Group) {
+                b.copy_s(c.groups, left);
+            }
+            b.set_s(self.next_new_chunk, Op::SLi, &[0.into()]);
+        }
+        self.next.advance(b, &|b, kind| self.moved(b, kind));
+    }
+
+    /// A level of the odometer has moved on.
+    fn moved(&self, b: &mut KernelBuilder, kind: Kind) {
+        match kind {
+            Kind::Pass | Kind::Tap(_) => {}
+            Kind::K if !self.streams_inputs() || self.t.kc == 1 => {}
+            Kind::K => {
+                b.s_inc(self.chunk_left, -1);
+                b.if_else(
+                    self.chunk_left,
+                    |_| {},
+                    |b| {
+                        b.set_s(self.chunk_left, Op::SLi, &[(self.t.ktc as i32).into()]);
+                        b.s_inc(self.next_chunk, 1);
+                        b.set_s(self.next_new_chunk, Op::SLi, &[1.into()]);
+                    },
+                );
+            }
+            Kind::Group | Kind::Block | Kind::Outer(_) | Kind::Batch(_) => self.new_tile(b, kind != Kind::Group),
+        }
+    }
+
+    fn new_tile(&self, b: &mut KernelBuilder, new_rows: bool) {
+        let flip = |b: &mut KernelBuilder, at: S, toggle: S| {
+            b.set_s(at, Op::SAdd, &[at.into(), toggle.into()]);
+            b.set_s(toggle, Op::SSub, &[S::ZERO.into(), toggle.into()]);
+        };
+        if let Some(toggle) = self.lhs_toggle.filter(|_| new_rows) {
+            flip(b, self.next.vars[0], toggle);
+        }
+        match self.rhs_toggle {
+            Some(toggle) => flip(b, self.next.vars[1], toggle),
+            None => b.set_s(self.rhs_waits, Op::SLi, &[0.into()]),
+        }
+        if self.streams_inputs() {
+            b.set_s(self.chunk_left, Op::SLi, &[(self.t.ktc as i32).into()]);
+            b.set_s(self.next_chunk, Op::SLi, &[0.into()]);
+            b.set_s(self.next_new_chunk, Op::SLi, &[1.into()]);
+        }
+        if self.t.accumulators {
+            b.set_s(self.next_first, Op::SLi, &[1.into()]);
+            self.next_region(b, self.next_region);
+        }
+    }
+
+    /// Turns to the next region of the accumulators.
+    fn next_region(&self, b: &mut KernelBuilder, region: S) {
+        let rows = (self.t.blocks * self.p.geometry.sublanes) as i32;
+        let regions = self.regions();
+        if regions > 1 {
+            b.s_inc(region, rows);
+            let inside = b.def_s(Op::SLtI, &[region.into(), (rows * regions as i32).into()]);
+            b.set_s(region, Op::SSel, &[inside.into(), region.into(), S::ZERO.into()]);
+        }
+    }
+
+    fn regions(&self) -> u32 {
+        1 + (self.seg.lag - 1).div_ceil(self.steps)
+    }
+
+    /// Before the current step's pushes: its chunk of lhs.
+    fn lhs_event(&self, b: &mut KernelBuilder) {
+        let Some(s) = &self.lhs_stream else { return };
+        let c = &self.current;
+        let groups = self.t.ng as i32;
+        b.if_(c.new_chunk, |b| {
+            switch(b, c.chunk, self.t.kc, &|b, i| {
+                if groups == 1 {
+                    s.wait(b, i);
+                    return b.if_(s.left(), |b| s.start(b, i));
+                }
+                let first = b.def_s(Op::SEqI, &[c.groups.into(), groups.into()]);
+                b.if_(first, |b| s.wait(b, i));
+                let last = b.def_s(Op::SEqI, &[c.groups.into(), 1.into()]);
+                let more = b.s(Op::SSel, &[last, s.left(), S::ZERO]);
+                b.if_(more, |b| s.start(b, i));
+            });
+        });
+    }
+
+    /// Before the next step's weights are staged: their chunk of rhs.
+    fn rhs_event(&self, b: &mut KernelBuilder, at_start: bool) {
+        let Some(s) = &self.rhs_stream else { return };
+        let event = |b: &mut KernelBuilder, i: u32| {
+            s.wait(b, i);
+            b.if_(s.left(), |b| s.start(b, i));
+        };
+        if at_start {
+            return event(b, 0);
+        }
+        let due = b.s(Op::SSel, &[self.rhs_waits, self.next_new_chunk, S::ZERO]);
+        b.if_(due, |b| switch(b, self.next_chunk, self.t.kc, &event));
+    }
+
+    fn step(&self, b: &mut KernelBuilder) {
+        self.advance(b);
+        self.lhs_event(b);
+        self.rhs_event(b, false);
+        self.latch(b);
+        let step = self.begin_step(b);
+        let n = self.passes().len();
+        match self.current.pass {
+            None => self.pass(b, &step, 0),
+            Some(left) => self.pass_of(b, &step, left, (0, n)),
+        }
+    }
+
+    /// Selects the code of the current pass among `range`.
+    fn pass_of(&self, b: &mut KernelBuilder, step: &Step, left: S, range: (usize, usize)) {
+        if range.1 - range.0 == 1 {
+            return self.pass(b, step, range.0);
+        }
+        let mid = (range.0 + range.1) / 2;
+        let later = b.def_s(Op::SLtI, &[left.into(), ((self.passes().len() - mid + 1) as i32).into()]);
+        b.if_else(
+            later,
+            |b| self.pass_of(b, step, left, (mid, range.1)),
+            |b| self.pass_of(b, step, left, (range.0, mid)),
+        );
+    }
+
+    fn pass(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
+        if self.t.accumulators {
+            self.accumulate(b, step, pass);
+        } else if self.seg.tail > 0 {
+            self.stream_tailed(b, step, pass);
+        } else {
+            self.stream_lagged(b, step, pass);
+        }
+    }
+
+    /// The loops of a step that pop from `source`.
+    fn loops(&self, b: &mut KernelBuilder, step: &Step, pass: usize, source: Source, push: Push, pop: Pop) {
+        let next = self.passes()[(pass + 1) % self.passes().len()].1;
+        for s in self.seg.loops.iter().filter(|s| s.source == source) {
+            b.loop_with(Trips::Static(s.iterations), self.hints(), |b| {
+                for i in 0..s.blocks {
+                    self.pop_block(b, pop);
+                    self.push_block(b, step, push);
+                    let from = s.stage * i / s.blocks;
+                    (from..s.stage * (i + 1) / s.blocks).for_each(|_| self.stage_group(b, step, next));
+                }
+            });
+        }
+    }
+
+    fn staged_after(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
+        let next = self.passes()[(pass + 1) % self.passes().len()].1;
+        (0..self.seg.staged_after).for_each(|_| self.stage_group(b, step, next));
+    }
+
+    fn hints(&self) -> LoopHints {
+        LoopHints::independent(&[self.sums, self.out.buf])
+    }
+
+    /// Steps longer than the latency: the first blocks pop the end of the step before, the others their own.
+    fn stream_tailed(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
+        let push = Push::Fifo(self.passes()[pass].0);
+        let earlier = |b: &mut KernelBuilder, pop| self.loops(b, step, pass, Source::Earlier, push, pop);
+        if pass == 0 {
+            b.if_else(
+                self.pop_wait,
+                |b| earlier(b, Pop::None),
+                |b| {
+                    if self.steps == 1 {
+                        earlier(b, Pop::Finish);
+                        return self.end_tile(b);
+                    }
+                    let last = b.def_s(Op::SEqI, &[self.pop_left.into(), 1.into()]);
+                    b.if_else(
+                        last,
+                        |b| {
+                            earlier(b, Pop::Finish);
+                            self.end_tile(b);
+                        },
+                        |b| {
+                            let first = self.sum_mask(b);
+                            earlier(b, Pop::Sum(first));
+                        },
+                    );
+                    self.pop_step(b);
+                },
+            );
+            b.set_s(self.pop_wait, Op::SLi, &[0.into()]);
+        } else {
+            let first = self.sum_mask(b);
+            earlier(b, Pop::Sum(first));
+            self.pop_step(b);
+        }
+        if self.t.sums > 0 {
+            b.copy_s(self.pop_row, self.sums_base);
+        }
+        let current = |b: &mut KernelBuilder, pop| self.loops(b, step, pass, Source::Current, push, pop);
+        if self.steps == 1 {
+            self.begin_tile(b);
+            current(b, Pop::Finish);
+        } else if pass + 1 == self.passes().len() {
+            let last = b.def_s(Op::SEqI, &[self.pop_left.into(), 1.into()]);
+            b.if_else(
+                last,
+                |b| {
+                    self.begin_tile(b);
+                    current(b, Pop::Finish);
+                },
+                |b| {
+                    let first = self.sum_mask(b);
+                    current(b, Pop::Sum(first));
+                },
+            );
+        } else {
+            let first = self.sum_mask(b);
+            current(b, Pop::Sum(first));
+        }
+        self.staged_after(b, step, pass);
+    }
+
+    /// Short steps: each pops the results of the step `lag` before it.
+    fn stream_lagged(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
+        let push = Push::Fifo(self.passes()[pass].0);
+        let earlier = |b: &mut KernelBuilder, pop| self.loops(b, step, pass, Source::Earlier, push, pop);
+        b.if_else(
+            self.pop_wait,
+            |b| {
+                earlier(b, Pop::None);
+                b.s_inc(self.pop_wait, -1);
+            },
+            |b| self.pop_whole(b, &earlier),
+        );
+        self.staged_after(b, step, pass);
+    }
+
+    /// Pops all results of a step by `loops`.
+    fn pop_whole(&self, b: &mut KernelBuilder, loops: &dyn Fn(&mut KernelBuilder, Pop)) {
+        if self.t.sums > 0 {
+            b.copy_s(self.pop_row, self.sums_base);
+        }
+        let finish = |b: &mut KernelBuilder| {
+            self.begin_tile(b);
+            loops(b, Pop::Finish);
+            self.end_tile(b);
+        };
+        if self.steps == 1 {
+            return finish(b);
+        }
+        let last = b.def_s(Op::SEqI, &[self.pop_left.into(), 1.into()]);
+        b.if_else(last, finish, |b| {
+            let first = self.sum_mask(b);
+            loops(b, Pop::Sum(first));
+        });
+        self.pop_step(b);
+    }
+
+    /// All ones in the first step of a tile: there are no sums yet.
+    fn sum_mask(&self, b: &mut KernelBuilder) -> M {
+        let first = b.def_s(Op::SEqI, &[self.pop_left.into(), (self.steps as i32).into()]);
+        let (first, zero) = (b.splat(first), b.v_imm(0));
+        b.cmp(Op::VNeI, first, zero)
+    }
+
+    /// A step's results have been popped.
+    fn pop_step(&self, b: &mut KernelBuilder) {
+        b.s_inc(self.pop_left, -1);
+        let steps = b.s_imm(self.steps as i32);
+        b.set_s(self.pop_left, Op::SSel, &[self.pop_left.into(), self.pop_left.into(), steps.into()]);
+    }
+
+    /// Sums in accumulators: the first pass of a tile overwrites, and one of its steps drains the tile before.
+    fn accumulate(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
+        let format = self.passes()[pass].0;
+        let n = self.passes().len() as u32;
+        // The step of a tile in which an earlier tile is drained.
+        let drains = (self.seg.lag - 1) % self.steps;
+        let run = |b: &mut KernelBuilder, push: Push, may_drain: bool| {
+            let none = |b: &mut KernelBuilder| self.loops(b, step, pass, Source::Earlier, push, Pop::None);
+            if !may_drain {
+                return none(b);
+            }
+            b.if_else(self.pop_wait, none, |b| {
+                self.begin_tile(b);
+                b.copy_s(self.pop_row, self.pop_region);
+                self.loops(b, step, pass, Source::Earlier, push, Pop::Finish);
+                self.end_tile(b);
+                b.set_s(self.pop_wait, Op::SLi, &[(self.steps as i32).into()]);
+            });
+        };
+        let set = |b: &mut KernelBuilder| run(b, Push::Set(format), drains == 0);
+        let add = |b: &mut KernelBuilder| run(b, Push::Add(format), drains > 0 && drains % n == pass as u32);
+        match (pass, self.steps) {
+            (0, 1) => set(b),
+            (0, _) => b.if_else(self.current.first, set, add),
+            _ => add(b),
+        }
+        b.s_inc(self.pop_wait, -1);
+        self.staged_after(b, step, pass);
+    }
+
+    /// Before a tile's first result is stored.
+    fn begin_tile(&self, b: &mut KernelBuilder) {
+        for (&to, &from) in self.pop.vars.iter().zip(&self.at.vars) {
+            b.copy_s(to, from);
+        }
+        b.copy_s(self.pop_plane, self.at.vars[self.pop.vars.len()]);
+        if let Some(out) = &self.out_stream {
+            out.claim(b);
+        }
+        for s in self.extra_streams.iter().flatten() {
+            s.wait(b, 0);
+            b.if_(s.left(), |b| s.start(b, 0));
+        }
+    }
+
+    /// After a tile's last result is stored.
+    fn end_tile(&self, b: &mut KernelBuilder) {
+        let flip = |b: &mut KernelBuilder, at: S, toggle: S| {
+            b.set_s(at, Op::SAdd, &[at.into(), toggle.into()]);
+            b.set_s(toggle, Op::SSub, &[S::ZERO.into(), toggle.into()]);
+        };
+        let windows = |b: &mut KernelBuilder| {
+            if let Some(toggle) = self.out_toggle {
+                flip(b, self.at.vars[0], toggle);
+            }
+            let rows = self.epilogue_rows();
+            for (i, toggle) in self.extras_toggle.iter().enumerate() {
+                if let Some(toggle) = toggle {
+                    flip(b, self.at.vars[1 + rows + i], *toggle);
+                }
+            }
+        };
+        if let Some(out) = &self.out_stream {
+            let address = self.at.vars[self.pop.vars.len() + 1];
+            let window = self.window_row(b, self.at.vars[0]);
+            out.start(b, window, address);
+        }
+        windows(b);
+        self.at.advance(b, &|_, _| {});
+        if self.t.accumulators {
+            self.next_region(b, self.pop_region);
+        }
+    }
+
+    pub fn epilogue_rows(&self) -> usize {
+        self.epilogue.borrow().uses_row() as usize
+    }
+
+    /// The word row of an element row of the out window.
+    fn window_row(&self, b: &mut KernelBuilder, at: S) -> S {
+        debug_assert_eq!(self.out.array.place, Place::Hbm);
+        let shift = self.out.array.dtype.packing().trailing_zeros() as i32;
+        if shift == 0 { at } else { b.def_s(Op::SShrI, &[at.into(), shift.into()]) }
+    }
+
+    /// Pops what is left behind the last step.
+    fn tail(&self, b: &mut KernelBuilder) {
+        let blocks = |b: &mut KernelBuilder, n: u32, pop: Pop| {
+            b.loop_with(Trips::Static(n), self.hints(), |b| self.pop_block(b, pop));
+        };
+        if self.t.accumulators {
+            let tiles = ((self.seg.lag - 1) / self.steps + 1).min(self.tiles);
+            b.loop_static(tiles, |b| {
+                self.begin_tile(b);
+                b.copy_s(self.pop_row, self.pop_region);
+                blocks(b, self.t.blocks, Pop::Finish);
+                self.end_tile(b);
+            });
+        } else if self.seg.tail > 0 {
+            blocks(b, self.seg.tail, Pop::Finish);
+            self.end_tile(b);
+        } else {
+            b.loop_static(self.seg.lag, |b| {
+                self.pop_whole(b, &|b, pop| blocks(b, self.t.blocks, pop));
+            });
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A contraction's dimensions in the form that the kernel walks.
+//!
+//! - Dimensions of size 1 are gone; batch dimensions that the rhs does not have count as rows.
+//! - The innermost row dimensions are merged where their rows follow each other in both arrays (rows of padding in
+//!   between count: their results land in padding).
+//! - Rows are *blocks* of `sublanes` positions along the innermost dimension; the last block of a line may reach past
+//!   its end.
+
+use super::spec::{Contraction, Dim, RhsForm};
+use systole_isa::ChipConfig;
+
+/// See the module docs. Dimensions are outermost first.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Geometry {
+    pub sublanes: u32,
+    pub lanes: u32,
+    pub batch: Vec<Dim>,
+    /// Block dimensions: strides from block to block.
+    pub blocks: Vec<Dim>,
+    /// The last of `blocks` counts blocks of one line (else a line is one block).
+    pub long_lines: bool,
+    /// The dimension across sublanes: positions of a line and strides between them.
+    pub inner: Dim,
+    pub taps: Vec<Dim>,
+    pub k: u32,
+    pub planes_k: u32,
+    pub planes_n: u32,
+    /// Stores must be masked to the positions that exist.
+    pub masked: bool,
+}
+
+fn round_up(x: u32, to: u32) -> u32 {
+    x.div_ceil(to) * to
+}
+
+/// The two dimensions as one, if neighbours follow each other in every array.
+fn merge_exact(outer: Dim, inner: Dim) -> Option<Dim> {
+    let follows = |o: u32, i: u32| o as u64 == inner.count as u64 * i as u64;
+    let all = follows(outer.lhs, inner.lhs) && follows(outer.rhs, inner.rhs) && follows(outer.out, inner.out);
+    let count = outer.count.checked_mul(inner.count)?;
+    all.then_some(Dim { count, ..inner })
+}
+
+/// As [`merge_exact`], with lines padded to whole registers.
+fn merge_padded(outer: Dim, inner: Dim, sublanes: u32) -> Option<Dim> {
+    let pitch = round_up(inner.count, sublanes);
+    let fits = inner.lhs == 1 && inner.out == 1 && outer.lhs == pitch && outer.out == pitch && inner.count > 1;
+    let count = (outer.count - 1).checked_mul(pitch)?.checked_add(inner.count)?;
+    fits.then_some(Dim { count, ..inner })
+}
+
+fn merge_all(dims: &mut Vec<Dim>) {
+    let mut i = 0;
+    while i + 1 < dims.len() {
+        match merge_exact(dims[i], dims[i + 1]) {
+            Some(d) => {
+                dims[i] = d;
+                dims.remove(i + 1);
+            }
+            None => i += 1,
+        }
+    }
+}
+
+impl Geometry {
+    /// The geometry of a contraction.
+    pub fn new(spec: &Contraction, chip: &ChipConfig) -> Geometry {
+        let (sublanes, lanes) = (chip.core.sublanes, chip.core.lanes);
+        let (rows, batch): (Vec<Dim>, Vec<Dim>) = spec.batch.iter().filter(|d| d.count > 1).partition(|d| d.rhs == 0);
+        let mut rows = rows;
+        rows.extend(spec.rows.iter().copied());
+        let mut inner = rows.pop().unwrap_or(Dim { count: 1, lhs: 1, rhs: 0, out: 1 });
+        rows.retain(|d| d.count > 1);
+        while let Some(&outer) = rows.last() {
+            let one = (inner.count == 1).then_some(outer);
+            let merged = one.or_else(|| merge_exact(outer, inner)).or_else(|| merge_padded(outer, inner, sublanes));
+            let Some(d) = merged else { break };
+            inner = d;
+            rows.pop();
+        }
+        let masked = inner.count % sublanes != 0 && !padded(spec, &batch, &rows, inner, sublanes);
+        merge_all(&mut rows);
+        let block =
+            Dim { count: inner.count.div_ceil(sublanes), lhs: sublanes * inner.lhs, rhs: 0, out: sublanes * inner.out };
+        let long_lines = block.count > 1 || rows.is_empty();
+        if long_lines {
+            rows.push(block);
+        }
+        let mut taps: Vec<Dim> = spec.taps.iter().copied().filter(|d| d.count > 1).collect();
+        merge_all(&mut taps);
+        let mut batch = batch;
+        merge_all(&mut batch);
+        Geometry {
+            sublanes,
+            lanes,
+            batch,
+            blocks: rows,
+            long_lines,
+            inner,
+            taps,
+            k: spec.k,
+            planes_k: spec.k.div_ceil(lanes),
+            planes_n: spec.n.div_ceil(lanes),
+            masked,
+        }
+    }
+
+    /// Element rows from the first to behind the last that `dims` reach, one at least.
+    pub fn extent(dims: &[Dim], stride: impl Fn(&Dim) -> u32) -> u32 {
+        dims.iter().map(|d| (d.count - 1) * stride(d)).sum::<u32>() + 1
+    }
+}
+
+/// Whether the rest of a line's last register is padding of the result.
+fn padded(spec: &Contraction, batch: &[Dim], rows: &[Dim], inner: Dim, sublanes: u32) -> bool {
+    let line = round_up(inner.count, sublanes);
+    inner.out == 1
+        && batch.iter().chain(rows).all(|d| d.out >= line)
+        && spec.out.plane_rows >= Geometry::extent(batch, |d| d.out) + Geometry::extent(rows, |d| d.out) - 2 + line
+}
+
+/// How the rhs is staged: registers along the sublanes' dimension, and lane chunks of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Staging {
+    /// Staged transposed ([`RhsForm::LanesK`]).
+    pub transposed: bool,
+    /// Element rows between sublanes.
+    pub stride: u32,
+    /// Register groups of a full tile, and lane chunks of each.
+    pub groups: u32,
+    pub chunks: u32,
+}
+
+impl Staging {
+    /// The staging of a contraction on a chip: a single tile of `k` or `n` is staged only as far as it reaches.
+    pub fn new(spec: &Contraction, chip: &ChipConfig) -> Staging {
+        let (kch, nch) = chip.mxu_chunks();
+        let sub = chip.core.sublanes;
+        let groups = |size: u32, tile: u32| size.min(tile).div_ceil(sub);
+        match spec.rhs_form {
+            RhsForm::LanesN { k_stride } => {
+                Staging { transposed: false, stride: k_stride, groups: groups(spec.k, chip.mxu.rows), chunks: nch }
+            }
+            RhsForm::LanesK { n_stride } => {
+                Staging { transposed: true, stride: n_stride, groups: groups(spec.n, chip.mxu.cols), chunks: kch }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spec::{Array, MatView, Place};
+    use super::*;
+    use systole_isa::DType;
+
+    fn view(plane_rows: u32, row_stride: u32, batch_stride: u32) -> MatView {
+        let array = Array { place: Place::Vmem, dtype: DType::BF16, plane_rows, total_rows: 8 * plane_rows };
+        MatView { array, row_stride, batch_stride }
+    }
+
+    #[test]
+    fn lines_merge_through_padding() {
+        let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+        // A 1x1 convolution over 7 x 7 positions, lines padded to 8, four images.
+        let mut spec = Contraction::dot(1, [7, 256, 256], view(224, 1, 0), (view(256, 1, 0), false), view(224, 1, 0));
+        spec.rows = vec![
+            Dim { count: 4, lhs: 56, rhs: 0, out: 56 },
+            Dim { count: 7, lhs: 8, rhs: 0, out: 8 },
+            Dim { count: 7, lhs: 1, rhs: 0, out: 1 },
+        ];
+        let g = Geometry::new(&spec, &chip);
+        assert_eq!(g.inner.count, 3 * 56 + 6 * 8 + 7);
+        assert_eq!(g.blocks, [Dim { count: 28, lhs: 8, rhs: 0, out: 8 }]);
+        assert!(!g.masked);
+    }
+
+    #[test]
+    fn shared_rhs_makes_batches_rows() {
+        let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+        let spec = Contraction::dot(3, [20, 64, 64], view(96, 1, 24), (view(64, 1, 0), false), view(96, 1, 24));
+        let g = Geometry::new(&spec, &chip);
+        assert_eq!((g.batch.len(), g.inner.count, g.masked), (0, 68, false));
+        let spec = Contraction::dot(3, [1, 64, 64], view(32, 1, 1), (view(96, 1, 64), false), view(32, 1, 1));
+        let g = Geometry::new(&spec, &chip);
+        assert_eq!((g.batch.len(), g.inner.count, g.masked), (1, 1, true));
+    }
+}

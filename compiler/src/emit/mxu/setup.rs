@@ -1,0 +1,475 @@
+//! From a tiling to the [`Context`] of an emission: parameters, windows, streams and the first values of all registers.
+
+use super::body::{Context, Current, Operand};
+use super::odometer::{Level, Odometer, Walk};
+use super::segment::Segments;
+use super::spec::{Array, Contraction, Epilogue, MxuError, RhsForm};
+use super::stream::{Chunk, HbmUnit, Kind, OutStream, Stream, desc};
+use super::tile::{Problem, Tiling, Window};
+use crate::kernel::{KernelBuilder, S};
+use std::cell::RefCell;
+use systole_isa::DmaDesc;
+
+/// Allocates what a kernel needs besides registers.
+struct Resources {
+    scratch: S,
+    words: u32,
+    descs: Vec<DmaDesc>,
+    semaphores: u32,
+}
+
+impl Resources {
+    /// The first word row of `words` new rows of scratch memory.
+    fn scratch(&mut self, b: &mut KernelBuilder, words: u64) -> S {
+        let at = b.s_addi(self.scratch, self.words as i32);
+        self.words += words as u32;
+        at
+    }
+
+    fn desc(&mut self, d: DmaDesc) -> u32 {
+        let known = self.descs.iter().position(|x| *x == d);
+        known.unwrap_or_else(|| {
+            self.descs.push(d);
+            self.descs.len() - 1
+        }) as u32
+    }
+
+    fn semaphores(&mut self, n: u32) -> u32 {
+        self.semaphores += n;
+        self.semaphores - n
+    }
+}
+
+/// An operand's base: parameter, buffer of the array, and the window if it is in HBM.
+struct Base {
+    operand: Operand,
+    /// Element row of the operand's (or its window's) begin.
+    start: S,
+    /// Word row of the window.
+    window: S,
+    hbm: Option<HbmUnit>,
+}
+
+fn base(
+    b: &mut KernelBuilder,
+    r: &mut Resources,
+    chip: &systole_isa::ChipConfig,
+    (array, param): (Array, S),
+    window: Option<&Window>,
+) -> Base {
+    let array_buf = b.buffer();
+    let packing = array.dtype.packing() as i32;
+    let elements = |b: &mut KernelBuilder, s: S| if packing == 1 { b.s_copy(s) } else { b.s_muli(s, packing) };
+    match window {
+        None => {
+            let operand = Operand { array, buf: array_buf, plane: array.plane_rows };
+            Base { operand, start: elements(b, param), window: S::ZERO, hbm: None }
+        }
+        Some(w) => {
+            let at = r.scratch(b, w.total());
+            let operand = Operand { array, buf: b.buffer(), plane: w.plane };
+            let hbm = Some(HbmUnit::new(param, array_buf, &array, chip));
+            Base { operand, start: elements(b, at), window: at, hbm }
+        }
+    }
+}
+
+/// What a variable gains at a level: to the next index, and on the last one besides.
+#[derive(Clone, Copy, Default)]
+struct Gain {
+    step: i32,
+    last: i32,
+}
+
+fn gain(step: i64, last: i64) -> Gain {
+    Gain { step: step as i32, last: last as i32 }
+}
+
+/// The step-level dimensions of a tiling, with gains in element rows of the arrays (not of windows).
+struct Levels<'a> {
+    p: &'a Problem<'a>,
+    t: &'a Tiling,
+}
+
+impl Levels<'_> {
+    fn kinds(&self) -> Vec<(Kind, u32)> {
+        let (g, t) = (self.p.geometry, self.t);
+        let mut all = vec![(Kind::Pass, self.p.formats.passes.len() as u32)];
+        all.extend(g.taps.iter().enumerate().rev().map(|(i, d)| (Kind::Tap(i), d.count)));
+        all.extend([(Kind::K, t.kt), (Kind::Group, t.ng), (Kind::Block, t.mo)]);
+        all.extend((0..t.outer).rev().map(|i| (Kind::Outer(i), g.blocks[i].count)));
+        all.extend(g.batch.iter().enumerate().rev().map(|(i, d)| (Kind::Batch(i), d.count)));
+        all
+    }
+
+    /// Planes that the last group of columns lies before its regular place (as a negative number).
+    fn group_last(&self) -> i64 {
+        let t = self.t;
+        if t.ng > 1 { self.p.geometry.planes_n as i64 - (t.ng * t.group()) as i64 } else { 0 }
+    }
+
+    fn block(&self, stride: u32) -> Gain {
+        let t = self.t;
+        let count = self.p.geometry.blocks[t.outer].count as i64;
+        gain(t.ob as i64 * stride as i64, (count - (t.mo * t.ob) as i64) * stride as i64)
+    }
+
+    fn lhs(&self, kind: Kind, plane: u32) -> Gain {
+        let (g, t) = (self.p.geometry, self.t);
+        match kind {
+            Kind::Pass | Kind::Group => Gain::default(),
+            Kind::Tap(i) => gain(g.taps[i].lhs as i64, 0),
+            Kind::K => gain((t.kch * plane) as i64, 0),
+            Kind::Block => self.block(g.blocks[t.outer].lhs),
+            Kind::Outer(i) => gain(g.blocks[i].lhs as i64, 0),
+            Kind::Batch(i) => gain(g.batch[i].lhs as i64, 0),
+        }
+    }
+
+    fn rhs(&self, kind: Kind, plane: u32) -> Gain {
+        let (g, t) = (self.p.geometry, self.t);
+        let (group, last) = (t.group() as i64, self.group_last());
+        match (kind, self.p.spec.rhs_form) {
+            (Kind::Pass | Kind::Block | Kind::Outer(_), _) => Gain::default(),
+            (Kind::Tap(i), _) => gain(g.taps[i].rhs as i64, 0),
+            (Kind::K, RhsForm::LanesN { k_stride }) => gain((t.kch * g.lanes) as i64 * k_stride as i64, 0),
+            (Kind::K, RhsForm::LanesK { .. }) => gain((t.kch * plane) as i64, 0),
+            (Kind::Group, RhsForm::LanesN { .. }) => gain(group * plane as i64, last * plane as i64),
+            (Kind::Group, RhsForm::LanesK { n_stride }) => {
+                let row = g.lanes as i64 * n_stride as i64;
+                gain(group * row, last * row)
+            }
+            (Kind::Batch(i), _) => gain(g.batch[i].rhs as i64, 0),
+        }
+    }
+
+    fn out(&self, kind: Kind, plane: u32) -> Gain {
+        let (g, t) = (self.p.geometry, self.t);
+        match kind {
+            Kind::Pass | Kind::Tap(_) | Kind::K => Gain::default(),
+            Kind::Group => gain((t.group() * plane) as i64, self.group_last() * plane as i64),
+            Kind::Block => self.block(g.blocks[t.outer].out),
+            Kind::Outer(i) => gain(g.blocks[i].out as i64, 0),
+            Kind::Batch(i) => gain(g.batch[i].out as i64, 0),
+        }
+    }
+
+    /// Whether the kind chooses another window of an operand of HBM.
+    fn is_tile(kind: Kind) -> bool {
+        !matches!(kind, Kind::Pass | Kind::Tap(_) | Kind::K)
+    }
+
+    fn level(&self, (kind, count): (Kind, u32), gains: &[Gain]) -> Level<Kind> {
+        Level {
+            kind,
+            count,
+            delta: gains.iter().map(|g| g.step).collect(),
+            last: gains.iter().map(|g| g.last).collect(),
+        }
+    }
+
+    /// Levels of one variable that follows a stream's blocks, in address units.
+    fn stream(&self, unit: &HbmUnit, of: impl Fn(Kind) -> Gain, skip: &[Kind]) -> Vec<Level<Kind>> {
+        let kinds = self.kinds().into_iter().filter(|(k, _)| Levels::is_tile(*k) && !skip.contains(k));
+        kinds
+            .map(|k| {
+                let g = of(k.0);
+                self.level(k, &[Gain { step: unit.units(g.step), last: unit.units(g.last) }])
+            })
+            .collect()
+    }
+
+    /// The gain inside a window: nothing between blocks.
+    fn inside(kind: Kind, g: Gain) -> Gain {
+        if Levels::is_tile(kind) { Gain::default() } else { g }
+    }
+}
+
+/// The steps' odometer: lhs, rhs, k left, n left.
+fn step_odometer(b: &mut KernelBuilder, l: &Levels<'_>, lhs: &Base, rhs: &Base) -> Odometer<Kind> {
+    let (g, t, spec) = (l.p.geometry, l.t, l.p.spec);
+    let tile_k = (t.kch * g.lanes) as i64;
+    let taps: Vec<i64> = dense(&g.taps.iter().map(|d| d.count).collect::<Vec<_>>(), t.rhs.map_or(0, |w| w.copied));
+    let n_padded = spec.n.next_multiple_of(g.sublanes) as i64;
+    let levels = l.kinds().into_iter().map(|k| {
+        let left = l.lhs(k.0, lhs.operand.plane);
+        let left = if lhs.hbm.is_some() { Levels::inside(k.0, left) } else { left };
+        let right = match (k.0, rhs.hbm.is_some()) {
+            (Kind::Tap(i), true) => gain(taps[i], 0),
+            // The last group's window holds the last rows that exist.
+            (Kind::Group, true) if l.p.staging.transposed && t.ng > 1 => {
+                gain(0, (g.planes_n * g.lanes) as i64 - n_padded)
+            }
+            (kind, true) => Levels::inside(kind, l.rhs(kind, rhs.operand.plane)),
+            (kind, false) => l.rhs(kind, rhs.operand.plane),
+        };
+        let k_left = if k.0 == Kind::K { gain(-tile_k, 0) } else { Gain::default() };
+        let n_left = match k.0 {
+            Kind::Group => gain(-((t.group() * g.lanes) as i64), -l.group_last() * g.lanes as i64),
+            _ => Gain::default(),
+        };
+        l.level(k, &[left, right, k_left, n_left])
+    });
+    let levels = levels.collect();
+    let vars = vec![b.s_copy(lhs.start), b.s_copy(rhs.start), b.s_var(g.k as i32), b.s_var(spec.n as i32)];
+    Odometer::new(b, levels, vars)
+}
+
+/// Strides of dimensions that lie densely around an element of `size`.
+fn dense(counts: &[u32], size: u32) -> Vec<i64> {
+    let mut at = size as i64;
+    let mut strides: Vec<i64> = counts
+        .iter()
+        .rev()
+        .map(|&n| {
+            at *= n as i64;
+            at / n as i64
+        })
+        .collect();
+    strides.reverse();
+    strides
+}
+
+fn lhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, lhs: &Base) -> Option<Stream> {
+    let (unit, w, t) = (lhs.hbm?, l.t.lhs?, l.t);
+    let a = lhs.operand.array;
+    let chunk = |r: &mut Resources, i: u32| {
+        let from = i * t.ktc * t.kch;
+        let planes = ((i + 1) * t.ktc * t.kch).min(l.p.geometry.planes_k) - from;
+        let d = desc(&unit, false, w.copied, [planes, a.plane_rows, w.plane], &[]);
+        let to = (from * w.plane / a.dtype.packing() as u32) as i32;
+        Chunk { bytes: d.bytes() as u32, desc: r.desc(d), from: unit.units((from * a.plane_rows) as i32), to }
+    };
+    let chunks = (0..t.kc).map(|i| chunk(r, i)).collect();
+    let sem = r.semaphores(t.kc);
+    let levels = l.stream(&unit, |k| l.lhs(k, 0), &[Kind::Group]);
+    Some(Stream::new(b, (unit, lhs.operand.buf), (chunks, sem), levels, (lhs.window, &w)))
+}
+
+fn rhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, rhs: &Base) -> Option<Stream> {
+    let (unit, w, t, g) = (rhs.hbm?, l.t.rhs?, l.t, l.p.geometry);
+    let a = rhs.operand.array;
+    let counts: Vec<u32> = g.taps.iter().map(|d| d.count).collect();
+    let strides = dense(&counts, w.copied);
+    let taps: Vec<[u32; 3]> = g.taps.iter().zip(strides).map(|(d, s)| [d.count, d.rhs, s as u32]).collect();
+    let tile_k = t.kch * g.lanes;
+    let transposed = l.p.staging.transposed;
+    let chunk = |r: &mut Resources, i: u32| {
+        let (d, from, to) = if transposed {
+            let from = i * t.ktc * t.kch;
+            let planes = ((i + 1) * t.ktc * t.kch).min(g.planes_k) - from;
+            let d = desc(&unit, false, w.copied, [planes, a.plane_rows, w.plane], &taps);
+            (d, from * a.plane_rows, from * w.plane)
+        } else {
+            let from = i * t.ktc * tile_k;
+            let rows = ((i + 1) * t.ktc * tile_k).min(w.copied) - from;
+            (desc(&unit, false, rows, [w.planes, a.plane_rows, w.plane], &taps), from, from)
+        };
+        let to = (to / a.dtype.packing() as u32) as i32;
+        Chunk { bytes: d.bytes() as u32, desc: r.desc(d), from: unit.units(from as i32), to }
+    };
+    let chunks = (0..t.kc).map(|i| chunk(r, i)).collect();
+    let sem = r.semaphores(t.kc);
+    let rows = |k: Kind| match k {
+        Kind::Group if transposed && t.ng > 1 => {
+            let group = (t.group() * g.lanes) as i64;
+            gain(group, l.p.spec.n.next_multiple_of(g.sublanes) as i64 - t.ng as i64 * group)
+        }
+        k => l.rhs(k, a.plane_rows),
+    };
+    let levels = l.stream(&unit, rows, &[]);
+    Some(Stream::new(b, (unit, rhs.operand.buf), (chunks, sem), levels, (rhs.window, &w)))
+}
+
+/// The descriptor of a tile of results (or of an extra).
+fn tile_desc(unit: &HbmUnit, w: &Window, a: &Array, to_hbm: bool) -> DmaDesc {
+    desc(unit, to_hbm, w.copied, [w.planes, a.plane_rows, w.plane], &[])
+}
+
+/// Refuses arrays in HBM whose blocks are not whole words.
+fn check_placement(p: &Problem<'_>, t: &Tiling, spec: &Contraction) -> Result<(), MxuError> {
+    let refuse = |what: &str, why: &str| Err(MxuError::Placement(format!("{what} {why}")));
+    let l = Levels { p, t };
+    let kinds: Vec<(Kind, u32)> = l.kinds().into_iter().filter(|k| k.1 > 1 && Levels::is_tile(k.0)).collect();
+    let whole = |a: &Array, planes: u32, of: &dyn Fn(Kind) -> Gain| {
+        let packing = a.dtype.packing() as i32;
+        let steps = kinds.iter().map(|k| of(k.0)).all(|g| g.step % packing == 0 && g.last % packing == 0);
+        steps && (planes == 1 || a.plane_rows as i32 % packing == 0)
+    };
+    if t.lhs.is_some() && !whole(&spec.lhs, p.geometry.planes_k, &|k| l.lhs(k, 0)) {
+        return refuse("lhs", "is not cut at whole words");
+    }
+    if t.rhs.is_some() {
+        let aligned = whole(&spec.rhs, 2, &|k| l.rhs(k, spec.rhs.plane_rows));
+        let taps = p.geometry.taps.iter().all(|d| d.rhs as usize % spec.rhs.dtype.packing() == 0);
+        if p.staging.stride != 1 || !aligned || !taps || spec.rhs.plane_rows < p.geometry.sublanes {
+            return refuse("rhs", "is not cut at whole words");
+        }
+        if p.geometry.taps.len() > 3 {
+            return refuse("rhs", "has too many dimensions");
+        }
+    }
+    for w in t.out.iter().chain(t.extras.iter().flatten()) {
+        let outer = kinds.iter().filter(|k| k.0 != Kind::Group).all(|k| l.out(k.0, 0).step as u32 >= w.copied);
+        let lines = p.geometry.inner.out == 1 || p.geometry.inner.count == 1;
+        if !lines
+            || !outer
+            || w.copied > spec.out.plane_rows
+            || !whole(&spec.out, p.geometry.planes_n, &|k| l.out(k, spec.out.plane_rows))
+        {
+            return refuse("result", "shares words or rows between blocks");
+        }
+    }
+    Ok(())
+}
+
+/// What a finished setup leaves besides the context.
+pub(super) struct Prepared<'a> {
+    pub context: Context<'a>,
+    pub descs: Vec<DmaDesc>,
+    pub semaphores: u32,
+    pub words: u32,
+}
+
+/// Sets up the emission of a kernel with a tiling.
+pub(super) fn prepare<'a>(
+    b: &mut KernelBuilder,
+    p: Problem<'a>,
+    t: Tiling,
+    epilogue: &'a mut dyn Epilogue,
+) -> Result<Prepared<'a>, MxuError> {
+    let (spec, chip, g) = (p.spec, p.chip, p.geometry);
+    check_placement(&p, &t, spec)?;
+    let (lhs_param, rhs_param, out_param) = (b.param(), b.param(), b.param());
+    let extra_params: Vec<S> = spec.extras.iter().map(|_| b.param()).collect();
+    let params: Vec<S> = (0..epilogue.params()).map(|_| b.param()).collect();
+    let mut r = Resources { scratch: b.param(), words: 0, descs: Vec::new(), semaphores: 0 };
+    let lhs = base(b, &mut r, chip, (spec.lhs, lhs_param), t.lhs.as_ref());
+    let rhs = base(b, &mut r, chip, (spec.rhs, rhs_param), t.rhs.as_ref());
+    let out = base(b, &mut r, chip, (spec.out, out_param), t.out.as_ref());
+    let mut extras = Vec::new();
+    for ((&(place, dtype), &param), w) in spec.extras.iter().zip(&extra_params).zip(&t.extras) {
+        let array = Array { place, dtype, ..spec.out };
+        extras.push(base(b, &mut r, chip, (array, param), w.as_ref()));
+    }
+    let sums_base = r.scratch(b, t.sums as u64);
+    let l = Levels { p: &p, t: &t };
+    let steps = t.steps(g, p.formats);
+    let tiles = t.tiles(g);
+    let seg = Segments::new(&t, p.staging.groups, (steps, tiles), p.formats.rate, chip);
+    let next = step_odometer(b, &l, &lhs, &rhs);
+    let lhs_stream = lhs_stream(b, &mut r, &l, &lhs);
+    let rhs_stream = rhs_stream(b, &mut r, &l, &rhs);
+    let serial = t.mo * t.ob != g.blocks[t.outer].count || l.group_last() != 0;
+    let out_stream = out.hbm.zip(t.out).map(|(unit, w)| {
+        let d = tile_desc(&unit, &w, &spec.out, true);
+        let bytes = d.bytes() as u32;
+        let ids = (r.desc(d), bytes, r.semaphores(w.count));
+        OutStream::new(b, (unit, out.operand.buf), ids, w.count, serial)
+    });
+    let mut extra_streams = Vec::new();
+    for (e, w) in extras.iter().zip(&t.extras) {
+        let stream = e.hbm.zip(w.as_ref()).map(|(unit, w)| {
+            let d = tile_desc(&unit, w, &e.operand.array, false);
+            let chunks = vec![Chunk { bytes: d.bytes() as u32, desc: r.desc(d), from: 0, to: 0 }];
+            let levels = l.stream(&unit, |k| l.out(k, spec.out.plane_rows), &[]);
+            let sem = r.semaphores(1);
+            Stream::new(b, (unit, e.operand.buf), (chunks, sem), levels, (e.window, w))
+        });
+        extra_streams.push(stream);
+    }
+    let uses_row = epilogue.uses_row();
+    let at = tile_odometer(b, &l, &out, uses_row, &extras);
+    let walk: Vec<(u32, i32)> = t.walk.iter().map(|d| (d.count, d.lhs as i32)).collect();
+    let push_at = b.s_var(0);
+    let push = Walk::new(b, &walk, vec![push_at], false);
+    let walk: Vec<(u32, i32)> = t.walk.iter().map(|d| (d.count, d.out as i32)).collect();
+    let pop_at = (0..1 + uses_row as usize + extras.len()).map(|_| b.s_var(0)).collect();
+    let pop = Walk::new(b, &walk, pop_at, g.masked && g.long_lines);
+    let lag = if t.accumulators { steps - 1 + seg.lag } else { seg.lag.max(1) };
+    let toggle = |b: &mut KernelBuilder, w: &Option<Window>, a: &Array| {
+        let w = w.filter(|w| w.count > 1)?;
+        Some(b.s_var((w.words as usize * a.dtype.packing()) as i32))
+    };
+    let partial = t.kt > 1 && g.k % (t.kch * g.lanes) != 0;
+    let zero = |b: &mut KernelBuilder| b.s_var(0);
+    let current = Current {
+        k_left: partial.then(|| b.s_var(0)),
+        pass: (p.formats.passes.len() > 1).then(|| b.s_var(0)),
+        chunk: zero(b),
+        new_chunk: zero(b),
+        groups: zero(b),
+        first: zero(b),
+    };
+    let context = Context {
+        params,
+        params_buf: b.buffer(),
+        steps,
+        tiles,
+        sums: b.buffer(),
+        sums_base,
+        next,
+        next_chunk: zero(b),
+        next_new_chunk: b.s_var(1),
+        next_first: b.s_var(1),
+        next_region: zero(b),
+        chunk_left: b.s_var(t.ktc as i32),
+        lhs_toggle: toggle(b, &t.lhs, &spec.lhs),
+        rhs_toggle: toggle(b, &t.rhs, &spec.rhs),
+        rhs_waits: b.s_var(1),
+        current,
+        push,
+        push_row: zero(b),
+        pop,
+        pop_row: b.s_copy(sums_base),
+        pop_plane: zero(b),
+        pop_left: b.s_var(steps as i32),
+        pop_wait: b.s_var(lag as i32),
+        pop_region: zero(b),
+        at,
+        out_toggle: toggle(b, &t.out, &spec.out),
+        extras_toggle: extras.iter().zip(&t.extras).map(|(e, w)| toggle(b, w, &e.operand.array)).collect(),
+        lhs: lhs.operand,
+        rhs: rhs.operand,
+        out: out.operand,
+        extras: extras.iter().map(|e| e.operand).collect(),
+        lhs_stream,
+        rhs_stream,
+        out_stream,
+        extra_streams,
+        epilogue: RefCell::new(epilogue),
+        seg,
+        p,
+        t,
+    };
+    Ok(Prepared { context, descs: r.descs, semaphores: r.semaphores, words: r.words })
+}
+
+/// The tiles' odometer: places of results as the walk has them, plane, copy address of the result.
+fn tile_odometer(b: &mut KernelBuilder, l: &Levels<'_>, out: &Base, row: bool, extras: &[Base]) -> Odometer<Kind> {
+    let array_plane = l.p.spec.out.plane_rows;
+    let of = |e: &Base, k: Kind| match e.hbm {
+        Some(_) => Gain::default(),
+        None => l.out(k, array_plane),
+    };
+    let kinds = l.kinds().into_iter().filter(|k| Levels::is_tile(k.0));
+    let levels = kinds.map(|k| {
+        let whole = l.out(k.0, array_plane);
+        let mut gains = vec![of(out, k.0)];
+        gains.extend(row.then_some(whole));
+        gains.extend(extras.iter().map(|e| of(e, k.0)));
+        gains.push(match k.0 {
+            Kind::Group => gain(l.t.group() as i64, l.group_last()),
+            _ => Gain::default(),
+        });
+        gains.extend(out.hbm.map(|u| Gain { step: u.units(whole.step), last: u.units(whole.last) }));
+        l.level(k, &gains)
+    });
+    let levels = levels.collect();
+    let mut vars = vec![b.s_copy(out.start)];
+    vars.extend(row.then(|| b.s_var(0)));
+    vars.extend(extras.iter().map(|e| b.s_copy(e.start)));
+    vars.push(b.s_var(0));
+    vars.extend(out.hbm.map(|_| b.s_var(0)));
+    Odometer::new(b, levels, vars)
+}

@@ -1,0 +1,236 @@
+//! Moving blocks of HBM arrays through windows in vector memory.
+//!
+//! A [`Stream`] brings the blocks of an operand one after the other, each in chunks with a semaphore of their own; the
+//! copies of a block start while the one before is in use. Results leave through [`OutStream`].
+
+use super::odometer::{Level, Odometer};
+use super::spec::Array;
+use super::tile::Window;
+use crate::kernel::build_units::DmaArgs;
+use crate::kernel::{BufferRef, KernelBuilder, S};
+use systole_isa::dma::HBM_GRANULE;
+use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
+
+/// The step-level dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Pass,
+    Tap(usize),
+    K,
+    Group,
+    Block,
+    Outer(usize),
+    Batch(usize),
+}
+
+/// How element rows of an array in HBM become copy addresses: granules where rows of words are whole granules, else
+/// byte offsets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HbmUnit {
+    pub base: S,
+    pub buf: BufferRef,
+    row_bytes: u64,
+    packing: u64,
+    granules: bool,
+}
+
+impl HbmUnit {
+    pub fn new(base: S, buf: BufferRef, array: &Array, chip: &ChipConfig) -> HbmUnit {
+        let row_bytes = chip.row_bytes();
+        let granules = row_bytes % HBM_GRANULE == 0;
+        HbmUnit { base, buf, row_bytes, packing: array.dtype.packing() as u64, granules }
+    }
+
+    /// Bytes of element rows (a whole number of word rows).
+    pub fn bytes(&self, rows: u32) -> u64 {
+        rows as u64 / self.packing * self.row_bytes
+    }
+
+    /// Address units of element rows.
+    pub fn units(&self, rows: i32) -> i32 {
+        let words = rows as i64 / self.packing as i64;
+        let scale = if self.granules { self.row_bytes / HBM_GRANULE } else { self.row_bytes };
+        (words * scale as i64) as i32
+    }
+
+    /// Base and byte offset registers of the place `at + units` behind the base.
+    fn place(&self, b: &mut KernelBuilder, at: S, units: i32) -> (S, S) {
+        let at = if units == 0 { at } else { b.s_addi(at, units) };
+        if self.granules { (b.s(Op::SAdd, &[self.base, at]), S::ZERO) } else { (self.base, at) }
+    }
+}
+
+/// Runs `f(i)` for the value `i` (below `n`) of a register.
+pub(super) fn switch(b: &mut KernelBuilder, value: S, n: u32, f: &dyn Fn(&mut KernelBuilder, u32)) {
+    fn between(b: &mut KernelBuilder, value: S, from: u32, to: u32, f: &dyn Fn(&mut KernelBuilder, u32)) {
+        if to - from == 1 {
+            return f(b, from);
+        }
+        let mid = (from + to) / 2;
+        let low = b.def_s(Op::SLtI, &[value.into(), (mid as i32).into()]);
+        b.if_else(low, |b| between(b, value, from, mid, f), |b| between(b, value, mid, to, f));
+    }
+    between(b, value, 0, n, f);
+}
+
+/// A chunk of a block: its copy, and where it begins in the array (address units) and in the window (word rows).
+pub(super) struct Chunk {
+    pub desc: u32,
+    pub bytes: u32,
+    pub from: i32,
+    pub to: i32,
+}
+
+/// Copies into a window, block by block.
+pub(super) struct Stream {
+    pub hbm: HbmUnit,
+    pub buf: BufferRef,
+    pub chunks: Vec<Chunk>,
+    /// Semaphore of the first chunk.
+    pub sem: u32,
+    /// Place of the next block to copy (one variable, in address units).
+    next: Odometer<Kind>,
+    /// Blocks still to copy; word row of the window to fill next, and the distance to the other one.
+    left: S,
+    window: S,
+    toggle: S,
+}
+
+impl Stream {
+    /// A stream whose blocks are `levels` apart (one variable, in address units; innermost first), starting at the
+    /// array's begin, into windows at word row `window`.
+    pub fn new(
+        b: &mut KernelBuilder,
+        (hbm, buf): (HbmUnit, BufferRef),
+        (chunks, sem): (Vec<Chunk>, u32),
+        levels: Vec<Level<Kind>>,
+        (base, window): (S, &Window),
+    ) -> Stream {
+        let total: u32 = levels.iter().map(|l| l.count).product();
+        let at = b.s_var(0);
+        Stream {
+            hbm,
+            buf,
+            chunks,
+            sem,
+            next: Odometer::new(b, levels, vec![at]),
+            left: b.s_var(if window.count > 1 { total as i32 } else { 1 }),
+            window: b.s_copy(base),
+            toggle: b.s_var(window.words as i32),
+        }
+    }
+
+    /// Blocks that are still to be copied.
+    pub fn left(&self) -> S {
+        self.left
+    }
+
+    /// Starts the copy of chunk `i` of the next block; the last chunk moves on to the block after.
+    pub fn start(&self, b: &mut KernelBuilder, i: u32) {
+        let c = &self.chunks[i as usize];
+        let (src, src_offset) = self.hbm.place(b, self.next.vars[0], c.from);
+        let dst = if c.to == 0 { self.window } else { b.s_addi(self.window, c.to) };
+        let args = DmaArgs { desc: c.desc, src, src_offset, dst, dst_offset: S::ZERO, sem: self.sem + i };
+        b.dma_start(args, &[self.hbm.buf], &[self.buf]);
+        if i as usize + 1 == self.chunks.len() {
+            b.s_inc(self.left, -1);
+            b.set_s(self.window, Op::SAdd, &[self.window.into(), self.toggle.into()]);
+            b.set_s(self.toggle, Op::SSub, &[S::ZERO.into(), self.toggle.into()]);
+            self.next.advance(b, &|_, _| {});
+        }
+    }
+
+    /// Waits for chunk `i` of the block that is due.
+    pub fn wait(&self, b: &mut KernelBuilder, i: u32) {
+        b.dma_wait(self.sem + i, self.chunks[i as usize].bytes as i32, &[self.hbm.buf], &[self.buf]);
+    }
+}
+
+/// Copies out of alternating windows.
+pub(super) struct OutStream {
+    pub hbm: HbmUnit,
+    pub buf: BufferRef,
+    pub desc: u32,
+    pub bytes: u32,
+    /// Semaphores of the two windows.
+    pub sem: u32,
+    pub windows: u32,
+    /// Tiles overlap: one copy at a time.
+    pub serial: bool,
+    /// Which window is in use (0, 1); whether a copy out of each is in progress.
+    parity: S,
+    pending: [S; 2],
+}
+
+impl OutStream {
+    /// See the fields.
+    pub fn new(
+        b: &mut KernelBuilder,
+        (hbm, buf): (HbmUnit, BufferRef),
+        (desc, bytes, sem): (u32, u32, u32),
+        windows: u32,
+        serial: bool,
+    ) -> OutStream {
+        let (parity, pending) = (b.s_var(0), [b.s_var(0), b.s_var(0)]);
+        OutStream { hbm, buf, desc, bytes, sem, windows, serial, parity, pending }
+    }
+
+    fn wait_for(&self, b: &mut KernelBuilder, i: u32) {
+        let pending = self.pending[i as usize];
+        b.if_(pending, |b| {
+            b.dma_wait(self.sem + i, self.bytes as i32, &[self.buf], &[self.hbm.buf]);
+            b.set_s(pending, Op::SLi, &[0.into()]);
+        });
+    }
+
+    /// Waits until the window in use may be written.
+    pub fn claim(&self, b: &mut KernelBuilder) {
+        if self.windows > 1 {
+            b.if_else(self.parity, |b| self.wait_for(b, 1), |b| self.wait_for(b, 0));
+        }
+    }
+
+    /// Starts the copy of the window in use, at word row `window`, to address `at`, and turns to the other one.
+    pub fn start(&self, b: &mut KernelBuilder, window: S, at: S) {
+        if self.serial && self.windows > 1 {
+            b.if_else(self.parity, |b| self.wait_for(b, 0), |b| self.wait_for(b, 1));
+        }
+        let (dst, dst_offset) = self.hbm.place(b, at, 0);
+        let go = |b: &mut KernelBuilder, i: u32| {
+            let args =
+                DmaArgs { desc: self.desc, src: window, src_offset: S::ZERO, dst, dst_offset, sem: self.sem + i };
+            b.dma_start(args, &[self.buf], &[self.hbm.buf]);
+            b.set_s(self.pending[i as usize], Op::SLi, &[1.into()]);
+        };
+        if self.windows > 1 {
+            b.if_else(self.parity, |b| go(b, 1), |b| go(b, 0));
+            let one = b.s_imm(1);
+            b.set_s(self.parity, Op::SXor, &[self.parity.into(), one.into()]);
+        } else {
+            go(b, 0);
+        }
+    }
+
+    /// Waits for all copies.
+    pub fn finish(&self, b: &mut KernelBuilder) {
+        for i in 0..self.windows {
+            self.wait_for(b, i);
+        }
+    }
+}
+
+/// The copy of `planes` runs of `rows` element rows, with inner dimensions `dims` (count, array and window strides in
+/// element rows), between HBM and a window.
+pub(super) fn desc(unit: &HbmUnit, to_hbm: bool, rows: u32, planes: [u32; 3], dims: &[[u32; 3]]) -> DmaDesc {
+    let bytes = |r: u32| unit.bytes(r) as i64;
+    let mut all = vec![planes];
+    all.extend(dims);
+    all.retain(|d| d[0] > 1);
+    let dim = |d: &[u32; 3]| {
+        let (hbm, vmem) = (bytes(d[1]), bytes(d[2]));
+        let (src_stride, dst_stride) = if to_hbm { (vmem, hbm) } else { (hbm, vmem) };
+        DmaDim { count: d[0], src_stride, dst_stride }
+    };
+    let (src, dst) = if to_hbm { (Space::Vmem, Space::Hbm) } else { (Space::Hbm, Space::Vmem) };
+    DmaDesc { src, dst, chunk: unit.bytes(rows) as u32, dims: all.iter().map(dim).collect() }
+}

@@ -1,0 +1,369 @@
+//! Tiling: how a contraction is cut over matrix units, blocks of rows, groups of columns and chunks of `k`.
+//!
+//! ```text
+//! for batch, for block of rows (mo), for group of columns (ng):          one output tile in vector memory
+//!     for k tile (kt), for taps, for passes:                             one step: the units' weights stay
+//!         for row blocks of a slab:                                      sublanes rows for every unit
+//! ```
+//!
+//! A step runs on `ns * ms` units: unit `si * ns + ni` multiplies slab `si` of the rows with column tile `ni` of the
+//! group. Blocks, groups and slabs all have full size: the last one begins earlier and computes some results again.
+//!
+//! Operands in HBM pass through windows: lhs `[k planes][rows of the block]` once per row block, rhs
+//! `[columns of the group][taps][k]` once per group, both in chunks of `ktc` k tiles so that work starts when the first
+//! one is there, and double-buffered where there is a next one. Results collect in two alternating windows.
+//!
+//! The choice minimises, over `ns` and the rows of a block,
+//!
+//! ```text
+//! cycles   = max(steps * step, hbm bytes / bandwidth) + first chunks / bandwidth + last tile / bandwidth + latency
+//! step     = max(blocks * (sublanes / rate), tile load, instructions / slots) + overhead
+//! ```
+//!
+//! subject to the windows fitting the budget.
+
+use super::format::Formats;
+use super::geometry::{Geometry, Staging};
+use super::spec::{Array, Contraction, Dim, MxuError, Place};
+use systole_isa::ChipConfig;
+
+/// Most chunks that an operand's window arrives in: each has a semaphore.
+const MAX_CHUNKS: u32 = 16;
+/// Cycles of scalar work around a step that its rows do not hide.
+const STEP_OVERHEAD: f64 = 12.0;
+/// Most row blocks that the row dimension is cut into.
+const MAX_CUTS: u32 = 1 << 12;
+
+/// A window of an operand in scratch memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) struct Window {
+    /// Element rows of a plane that a copy moves, and that the window has for it.
+    pub copied: u32,
+    pub plane: u32,
+    pub planes: u32,
+    /// Word rows of one window, and how many there are.
+    pub words: u32,
+    pub count: u32,
+}
+
+impl Window {
+    fn new(copied: u32, plane: u32, planes: u32, count: u32, array: &Array, g: &Geometry) -> Window {
+        let plane = plane.next_multiple_of(4 * g.sublanes);
+        let words = planes as u64 * plane as u64 / array.dtype.packing() as u64;
+        Window { copied, plane, planes, words: words.min(u32::MAX as u64 / 4) as u32, count }
+    }
+
+    /// Word rows of all of them.
+    pub fn total(&self) -> u64 {
+        self.words as u64 * self.count as u64
+    }
+}
+
+/// A tiling; see the module docs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tiling {
+    pub ns: u32,
+    pub ms: u32,
+    /// Lane chunks of a unit's rows (k) and columns (n).
+    pub kch: u32,
+    pub nch: u32,
+    /// Leading block dimensions that are walked like batch dimensions, a step (output tile) for each index.
+    pub outer: usize,
+    /// The next block dimension is cut into `mo` blocks of `ob`.
+    pub ob: u32,
+    pub mo: u32,
+    /// Dimensions of a slab, outermost first, and where each slab begins.
+    pub walk: Vec<Dim>,
+    pub slab_lhs: Vec<u32>,
+    pub slab_out: Vec<u32>,
+    /// Row blocks of a slab.
+    pub blocks: u32,
+    pub ng: u32,
+    pub kt: u32,
+    /// k tiles of a chunk, chunks.
+    pub ktc: u32,
+    pub kc: u32,
+    /// Results add up in the units' accumulators (else in vector memory).
+    pub accumulators: bool,
+    /// Windows of operands in HBM.
+    pub lhs: Option<Window>,
+    pub rhs: Option<Window>,
+    pub out: Option<Window>,
+    pub extras: Vec<Option<Window>>,
+    /// Word rows for sums in vector memory.
+    pub sums: u32,
+    pub cycles: f64,
+}
+
+impl Tiling {
+    /// Planes of a column group.
+    pub fn group(&self) -> u32 {
+        self.ns * self.nch
+    }
+
+    /// Steps of an output tile.
+    pub fn steps(&self, g: &Geometry, f: &Formats) -> u32 {
+        self.kt * g.taps.iter().map(|d| d.count).product::<u32>() * f.passes.len() as u32
+    }
+
+    /// Output tiles of the kernel.
+    pub fn tiles(&self, g: &Geometry) -> u32 {
+        let outer: u32 = g.batch.iter().chain(&g.blocks[..self.outer]).map(|d| d.count).product();
+        outer * self.mo * self.ng
+    }
+
+    /// Word rows of scratch memory.
+    pub fn words(&self) -> u64 {
+        let windows = self.lhs.iter().chain(&self.rhs).chain(&self.out).chain(self.extras.iter().flatten());
+        windows.map(Window::total).sum::<u64>() + self.sums as u64
+    }
+
+    /// Blocks of lhs and of rhs that are read in all.
+    fn reads(&self, g: &Geometry) -> (u32, u32) {
+        let batch: u32 = g.batch.iter().map(|d| d.count).product();
+        let outer: u32 = g.blocks[..self.outer].iter().map(|d| d.count).product();
+        let lhs = batch * outer * self.mo;
+        (lhs, if batch * self.ng == 1 { 1 } else { lhs * self.ng })
+    }
+}
+
+/// What the choice depends on.
+pub(super) struct Problem<'a> {
+    pub spec: &'a Contraction,
+    pub chip: &'a ChipConfig,
+    pub geometry: &'a Geometry,
+    pub formats: &'a Formats,
+    pub staging: Staging,
+}
+
+/// The dimensions of a block of rows cut over `ms` slabs: the walk of one slab, and the slabs' (lhs, out) offsets.
+fn slabs(mut dims: Vec<Dim>, ms: u32, whole_lines: bool) -> Option<(Vec<Dim>, Vec<u32>, Vec<u32>)> {
+    if dims.len() > 1 {
+        dims.retain(|d| d.count > 1);
+    }
+    if dims.is_empty() {
+        dims.push(Dim { count: 1, lhs: 0, rhs: 0, out: 0 });
+    }
+    if ms == 1 {
+        return Some((dims, vec![0], vec![0]));
+    }
+    let waste = |d: &Dim| d.count.div_ceil(ms) as f64 / d.count as f64;
+    let splittable = dims.len() - whole_lines as usize;
+    let at = (0..splittable).min_by(|&a, &b| waste(&dims[a]).total_cmp(&waste(&dims[b])))?;
+    if dims[at].count < 2 {
+        return None;
+    }
+    let mut split = dims.remove(at);
+    let whole = split.count;
+    split.count = whole.div_ceil(ms);
+    let start = |s: u32| (s * split.count).min(whole - split.count);
+    let lhs = (0..ms).map(|s| start(s) * split.lhs).collect();
+    let out = (0..ms).map(|s| start(s) * split.out).collect();
+    dims.insert(0, split);
+    if dims.len() > 1 {
+        dims.retain(|d| d.count > 1);
+    }
+    if dims.is_empty() {
+        dims.push(Dim { count: 1, ..split });
+    }
+    Some((dims, lhs, out))
+}
+
+impl Problem<'_> {
+    /// The best tiling.
+    ///
+    /// # Errors
+    /// If none fits the budget.
+    pub fn choose(&self) -> Result<Tiling, MxuError> {
+        let g = self.geometry;
+        let mut best: Option<Tiling> = None;
+        let mut least = u64::MAX;
+        for ns in 1..=self.chip.mxu.count {
+            for outer in 0..g.blocks.len() {
+                for ob in cuts(g.blocks[outer].count) {
+                    let Some(t) = self.tiling(ns, outer, ob) else { continue };
+                    least = least.min(t.words());
+                    let fits = t.words() <= self.spec.vmem_rows as u64;
+                    if fits && best.as_ref().is_none_or(|b| t.cycles < b.cycles) {
+                        best = Some(t);
+                    }
+                }
+            }
+        }
+        best.ok_or(MxuError::Vmem { need: least, have: self.spec.vmem_rows as u64 })
+    }
+
+    fn tiling(&self, ns: u32, outer: usize, ob: u32) -> Option<Tiling> {
+        let (g, chip) = (self.geometry, self.chip);
+        let (kch, nch) = chip.mxu_chunks();
+        if ns > 1 && ns * nch > g.planes_n {
+            return None;
+        }
+        let ms = chip.mxu.count / ns;
+        // Where the end of a line is masked, its position must be that of the innermost walk.
+        let whole_lines = g.masked && g.long_lines;
+        if whole_lines && outer + 1 == g.blocks.len() && ob != g.blocks[outer].count {
+            return None;
+        }
+        let block = Dim { count: ob, ..g.blocks[outer] };
+        let mut dims = vec![block];
+        dims.extend(&g.blocks[outer + 1..]);
+        let (ms, (walk, slab_lhs, slab_out)) =
+            (1..=ms).rev().find_map(|m| Some((m, slabs(dims.clone(), m, whole_lines)?)))?;
+        let blocks: u32 = walk.iter().map(|d| d.count).product();
+        let acc_rows = chip.mxu.accumulator_rows;
+        let accumulators = acc_rows >= g.sublanes && !self.formats.emulated;
+        if accumulators && blocks as u64 * g.sublanes as u64 > acc_rows as u64 {
+            return None;
+        }
+        let kt = g.planes_k.div_ceil(kch);
+        let chunks = MAX_CHUNKS.min(chip.core.semaphores / 8).max(1);
+        let streams = [self.spec.lhs.place, self.spec.rhs.place].contains(&Place::Hbm);
+        let ktc = if streams { kt.div_ceil(chunks) } else { kt };
+        let mut t = Tiling {
+            ns,
+            ms,
+            kch,
+            nch,
+            outer,
+            ob,
+            mo: g.blocks[outer].count.div_ceil(ob),
+            walk,
+            slab_lhs,
+            slab_out,
+            blocks,
+            ng: g.planes_n.div_ceil(ns * nch),
+            kt,
+            ktc,
+            kc: kt.div_ceil(ktc),
+            accumulators,
+            lhs: None,
+            rhs: None,
+            out: None,
+            extras: Vec::new(),
+            sums: 0,
+            cycles: 0.0,
+        };
+        self.windows(&mut t);
+        t.cycles = self.cycles(&t);
+        Some(t)
+    }
+
+    /// Sets the windows and the sums' size.
+    fn windows(&self, t: &mut Tiling) {
+        let (g, spec) = (self.geometry, self.spec);
+        let (lhs_reads, rhs_reads) = t.reads(g);
+        let mut block = vec![Dim { count: t.ob, ..g.blocks[t.outer] }];
+        block.extend(&g.blocks[t.outer + 1..]);
+        let cut = g.long_lines && t.outer + 1 == g.blocks.len() && t.mo > 1;
+        // Positions of a line in the block: all of it, or whole registers where it is cut.
+        let line = if cut { t.ob * g.sublanes } else { g.inner.count };
+        let lines = if g.long_lines { &block[..block.len() - 1] } else { &block[..] };
+        let moved = |d: fn(&Dim) -> u32| Geometry::extent(lines, d) + (line - 1) * d(&g.inner);
+        let reach = |d: fn(&Dim) -> u32| Geometry::extent(&block, d) + (g.sublanes - 1) * d(&g.inner);
+        if spec.lhs.place == Place::Hbm {
+            let taps = Geometry::extent(&g.taps, |d| d.lhs) - 1;
+            let copied = aligned(&spec.lhs, moved(|d| d.lhs) + taps);
+            let count = if lhs_reads > 1 { 2 } else { 1 };
+            t.lhs = Some(Window::new(copied, reach(|d| d.lhs) + taps, t.kt * t.kch, count, &spec.lhs, g));
+        }
+        if spec.rhs.place == Place::Hbm {
+            let taps: u32 = g.taps.iter().map(|d| d.count).product();
+            let count = if rhs_reads > 1 { 2 } else { 1 };
+            let (rows, planes) = if self.staging.transposed {
+                ((t.group() * g.lanes).min(spec.n.next_multiple_of(g.sublanes)), t.kt * t.kch)
+            } else {
+                (spec.k.next_multiple_of(g.sublanes), t.group().min(g.planes_n))
+            };
+            t.rhs = Some(Window::new(rows, taps * rows, planes, count, &spec.rhs, g));
+        }
+        let tile = Geometry::extent(&block, |d| d.out) + (g.sublanes - 1) * g.inner.out;
+        let (planes, count) = (t.group().min(g.planes_n), if t.tiles(g) > 1 { 2 } else { 1 });
+        let out = |array: &Array| {
+            let copied = aligned(array, moved(|d| d.out).next_multiple_of(g.sublanes));
+            (array.place == Place::Hbm).then(|| Window::new(copied, tile, planes, count, array, g))
+        };
+        t.extras = spec.extras.iter().map(|&(place, dtype)| out(&Array { place, dtype, ..spec.out })).collect();
+        t.out = out(&spec.out);
+        if !t.accumulators && t.steps(g, self.formats) > 1 {
+            t.sums = t.ns * t.ms * t.nch * t.blocks * g.sublanes;
+        }
+    }
+
+    fn cycles(&self, t: &Tiling) -> f64 {
+        let (g, chip, spec) = (self.geometry, self.chip, self.spec);
+        let c = &chip.core;
+        let (blocks, units) = (t.blocks as f64, (t.ns * t.ms) as f64);
+        let pops = units * t.nch as f64;
+        let steps = t.steps(g, self.formats) as f64;
+        let staged = (self.staging.groups * self.staging.chunks) as f64;
+        let pushes = blocks * units * t.kch as f64 + staged * units;
+        let popped = if t.accumulators { blocks * pops / steps } else { blocks * pops };
+        let summed = if t.sums > 0 { blocks * pops } else { 0.0 };
+        let loads = blocks * (t.ms * t.kch) as f64 + summed + staged * t.ns as f64;
+        let stores = if t.sums > 0 { blocks * pops } else { popped };
+        let walk = t.walk.len() as f64 * 4.0 - 2.0;
+        let tile_load = if self.staging.transposed { chip.mxu.cols } else { chip.mxu.rows };
+        let step = [
+            blocks * g.sublanes as f64 / self.formats.rate,
+            tile_load as f64 / chip.mxu.weight_rows_per_cycle.max(1) as f64,
+            pushes / c.mxu_push_slots.max(1) as f64,
+            popped / c.mxu_pop_slots.max(1) as f64,
+            loads / c.vload_slots.max(1) as f64,
+            stores / c.vstore_slots.max(1) as f64,
+            blocks * walk / c.scalar_slots.max(1) as f64,
+        ];
+        let step = step.into_iter().fold(1.0, f64::max) + STEP_OVERHEAD;
+        let tiles = t.tiles(g) as f64;
+        let bytes = |w: &Option<Window>, a: systole_isa::DType| {
+            w.as_ref().map_or(0.0, |w| w.copied as f64 * w.planes as f64 * chip.row_bytes() as f64 / a.packing() as f64)
+        };
+        let (lhs_reads, rhs_reads) = t.reads(g);
+        let taps: u32 = g.taps.iter().map(|d| d.count).product();
+        let (lhs, out) = (bytes(&t.lhs, spec.lhs.dtype), bytes(&t.out, spec.out.dtype));
+        let rhs = bytes(&t.rhs, spec.rhs.dtype) * taps as f64;
+        let extras: f64 = t.extras.iter().zip(&spec.extras).map(|(w, e)| bytes(w, e.1)).sum();
+        let moved = lhs * lhs_reads as f64 + rhs * rhs_reads as f64 + (out + extras) * tiles;
+        let bandwidth = chip.hbm_bytes_per_cycle();
+        let first = (lhs + rhs) / t.kc as f64 / bandwidth;
+        let latency = if moved > 0.0 { 2.0 * chip.hbm_latency_cycles() as f64 } else { 0.0 };
+        let drain = (chip.mxu.rows + chip.mxu.cols + chip.mxu.extra_latency) as f64;
+        (tiles * steps * step).max(moved / bandwidth) + first + out / bandwidth / 2.0 + latency + drain
+    }
+}
+
+/// Element rows rounded up to whole words.
+fn aligned(array: &Array, rows: u32) -> u32 {
+    rows.next_multiple_of(array.dtype.packing() as u32)
+}
+
+/// Sizes of equal parts of `count`, largest first.
+fn cuts(count: u32) -> impl Iterator<Item = u32> {
+    let mut last = 0;
+    (1..=count.min(MAX_CUTS)).map(move |parts| count.div_ceil(parts)).filter(move |&size| {
+        let new = size != last;
+        last = size;
+        new
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_are_distinct_and_end_at_one() {
+        assert_eq!(cuts(10).collect::<Vec<_>>(), [10, 5, 4, 3, 2, 1]);
+        assert_eq!(cuts(1).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn slabs_take_the_dimension_that_divides_best() {
+        let d = |count, lhs, out| Dim { count, lhs, rhs: 0, out };
+        let (walk, lhs, out) = slabs(vec![d(3, 100, 50), d(8, 10, 5)], 4, false).expect("splits");
+        assert_eq!((walk, lhs, out), (vec![d(2, 10, 5), d(3, 100, 50)], vec![0, 20, 40, 60], vec![0, 10, 20, 30]));
+        let (walk, lhs, _) = slabs(vec![d(7, 10, 5)], 4, false).expect("splits");
+        assert_eq!((walk, lhs), (vec![d(2, 10, 5)], vec![0, 20, 40, 50]));
+        assert_eq!(slabs(vec![d(1, 0, 0)], 2, false), None);
+    }
+}
