@@ -28,6 +28,9 @@ mod spec;
 mod stream;
 mod tile;
 
+#[cfg(test)]
+mod tests;
+
 pub use spec::{Array, Contraction, Convert, Dim, Epilogue, KernelOut, MatView, MxuError, Place, RhsForm, TileAt};
 
 use crate::kernel::KernelBuilder;
