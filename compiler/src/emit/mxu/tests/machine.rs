@@ -168,6 +168,7 @@ impl<'a> Machine<'a> {
             Op::VCvtU32F32 => each(&|i| (v(1)[i] as f32).to_bits()),
             Op::VCvtF32S32 => each(&|i| f(v(1)[i]) as i32 as u32),
             Op::VRndBf16 => each(&|i| half::bf16::from_f32(f(v(1)[i])).to_f32().to_bits()),
+            Op::VRndF16 => each(&|i| half::f16::from_f32(f(v(1)[i])).to_f32().to_bits()),
             Op::VUnpackF16 => each(&|i| half::f16::from_bits(v(1)[i] as u16).to_f32().to_bits()),
             Op::VPackF16 => each(&|i| half::f16::from_f32(f(v(1)[i])).to_bits() as u32),
             _ => panic!("{op:?}"),
