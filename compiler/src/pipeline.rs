@@ -93,11 +93,7 @@ pub const PASSES: &[Pass] = &[
         run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
     },
     // After everything that could move operations across a barrier.
-    Pass {
-        name: "barriers",
-        summary: "optimisation barriers gone",
-        run: |m, d, _| rewrite(m, d, &mut barrier),
-    },
+    Pass { name: "barriers", summary: "optimisation barriers gone", run: |m, d, _| rewrite(m, d, &mut barrier) },
 ];
 
 fn barrier(_: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {

@@ -36,11 +36,8 @@ pub fn index_arrays(
     let n: u64 = sizes.iter().product();
     let mut out = Vec::new();
     for (j, &dim) in map.iter().enumerate() {
-        let part = if vector_dim < dims.len() {
-            b.slice_dim(indices, vector_dim, j as u64, j as u64 + 1, 1)
-        } else {
-            indices
-        };
+        let part =
+            if vector_dim < dims.len() { b.slice_dim(indices, vector_dim, j as u64, j as u64 + 1, 1) } else { indices };
         out.push(Indexed { dim, index: b.reshape(part, &[n]) });
     }
     for (&dim, &at) in batching.0.iter().zip(batching.1) {

@@ -107,8 +107,7 @@ fn rows(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Vec<NodeId
             b.reshape(x, &[&[count][..], &width].concat())
         })
         .collect();
-    let updates: Vec<NodeId> =
-        w.updates.iter().map(|&u| b.reshape(u, &[&[w.n][..], &width].concat())).collect();
+    let updates: Vec<NodeId> = w.updates.iter().map(|&u| b.reshape(u, &[&[w.n][..], &width].concat())).collect();
     let canonical = Scatter {
         update_window_dims: (1..=width.len()).collect(),
         inserted_window_dims: vec![0],
@@ -133,7 +132,12 @@ fn rows(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Vec<NodeId
 }
 
 /// One update for each row of a batch: compare positions and combine where they meet.
-fn by_comparison(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Result<Option<Vec<NodeId>>, CompileError> {
+fn by_comparison(
+    b: &mut Emit,
+    s: &Scatter,
+    inputs: &[NodeId],
+    w: &Windows,
+) -> Result<Option<Vec<NodeId>>, CompileError> {
     let dims = b.dims(inputs[0]).to_vec();
     let wanted: Vec<&Indexed> = w.indexed.iter().filter(|i| !s.input_batching_dims.contains(&i.dim)).collect();
     let (&[one], Some(last)) = (&wanted[..], dims.len().checked_sub(1)) else { return Ok(None) };

@@ -37,7 +37,8 @@ pub(super) fn lower(
         Op::AsyncDone => first()?.element(1).cloned().ok_or_else(|| missing(n))?,
         Op::Call { body } | Op::Fusion { body, .. } => call(cx, b, *body, operands),
         Op::Map { body, .. } => {
-            let result = map::apply(b, &cx.flat[body.index()].computation, &leaves(operands), &array(&n.shape).dims, n.span)?;
+            let result =
+                map::apply(b, &cx.flat[body.index()].computation, &leaves(operands), &array(&n.shape).dims, n.span)?;
             rebuilt(&n.shape, &result)?
         }
         Op::Bitcast => {
