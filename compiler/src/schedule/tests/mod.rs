@@ -1,6 +1,7 @@
 //! Tests of scheduling by execution: random units as written against their bundles.
 
 mod machine;
+mod quality;
 mod random;
 
 use super::{ScheduleOptions, Scheduled, check, schedule};

@@ -1,0 +1,163 @@
+//! What schedules reach on loops whose bounds a person can count.
+
+use super::super::{PipelineReport, RegionKind, ScheduleOptions, Scheduled, check, print, schedule};
+use crate::kernel::{BufferRef, KernelBuilder, LoopHints, M, MemFormat, S, StoreFormat, Trips, Unit};
+use systole_isa::{ChipConfig, MxuFormat, Op};
+
+fn chip() -> ChipConfig {
+    ChipConfig::from_preset("tpu-v5e").expect("a preset")
+}
+
+/// A main program that is one pipelined loop.
+fn single(
+    chip: &ChipConfig,
+    f: impl FnOnce(&mut KernelBuilder, [S; 3], [BufferRef; 3]),
+) -> (Scheduled, PipelineReport) {
+    let mut b = KernelBuilder::new("loop", chip);
+    let buffers = [0; 3].map(|_| b.buffer());
+    let bases = [1000, 50_000, 100_000].map(|x| b.s_var(x));
+    f(&mut b, bases, buffers);
+    let unit = Unit { kernels: vec![b.finish()] };
+    let out = schedule(&unit, chip, &ScheduleOptions::new(200_000, 0)).expect("schedules");
+    check::check(&out.bundles, chip).expect("is legal");
+    let listing = print::listing(&out, chip, true);
+    if std::env::var("SHOW").is_ok() {
+        println!("{unit}\n{listing}");
+    }
+    let report = out.kernels[0].regions.iter().find_map(|r| match r.kind {
+        RegionKind::Pipelined(p) => Some(p),
+        RegionKind::Block => None,
+    });
+    (out, report.unwrap_or_else(|| panic!("no pipelined loop:\n{unit}\n{listing}")))
+}
+
+/// c = a + b: two loads (of two slots), one store (of one) a register: a register a cycle.
+#[test]
+fn adding_two_arrays_takes_a_cycle_a_register() {
+    let (_, p) = single(&chip(), |b, [x, y, z], bufs| {
+        b.loop_with(Trips::Static(1000), LoopHints::independent(&bufs), |b| {
+            let u = b.load(MemFormat::W32, x, 0, 1, bufs[0]);
+            let v = b.load(MemFormat::W32, y, 0, 1, bufs[1]);
+            let w = b.v(Op::VAddF, &[u, v]);
+            b.store(StoreFormat::W32, w, z, 0, 1, M::ALL, bufs[2]);
+            [x, y, z].map(|r| b.s_inc(r, 8));
+        });
+    });
+    assert_eq!((p.ii, p.unroll), (1, 1));
+    assert!(p.rounds > 10, "{p:?}");
+}
+
+/// Updating in place without a hint: addresses show that iterations are apart.
+#[test]
+fn an_update_in_place_pipelines_without_hints() {
+    let (_, p) = single(&chip(), |b, [x, ..], bufs| {
+        b.loop_static(100, |b| {
+            let u = b.load(MemFormat::W32, x, 0, 1, bufs[0]);
+            let u = b.v(Op::VMulF, &[u, u]);
+            let u = b.v(Op::VRndBf16, &[u]);
+            b.store(StoreFormat::W32, u, x, 0, 1, M::ALL, bufs[0]);
+            b.s_inc(x, 8);
+        });
+    });
+    assert_eq!(p.ii, 1);
+}
+
+/// A sum: each addition waits for the one before (valu latency 2).
+#[test]
+fn a_sum_is_bound_by_its_recurrence() {
+    let chip = chip();
+    let (_, p) = single(&chip, |b, [x, y, _], bufs| {
+        let sum = b.v_var(0);
+        b.loop_static(200, |b| {
+            let u = b.load(MemFormat::W32, x, 0, 1, bufs[0]);
+            b.set_v(sum, Op::VAddF, &[sum.into(), u.into()]);
+            b.s_inc(x, 8);
+        });
+        b.store(StoreFormat::W32, sum, y, 0, 1, M::ALL, bufs[1]);
+    });
+    let latency = chip.timing.get(Op::VAddF.info().class).latency;
+    assert_eq!((p.ii, p.recurrence_bound), (latency, latency));
+}
+
+/// Rows through a matrix unit with late pops: loads and pushes limit, not the array's latency.
+#[test]
+fn pushes_and_pops_overlap() {
+    let (_, p) = single(&chip(), |b, [x, y, _], bufs| {
+        for _ in 0..8 {
+            let v = b.load(MemFormat::Bf16, x, 0, 1, bufs[0]);
+            b.mxu_push(0, v, 0, MxuFormat::Bf16);
+            b.s_inc(x, 8);
+        }
+        b.loop_static(64, |b| {
+            let v = b.load(MemFormat::Bf16, x, 0, 1, bufs[0]);
+            b.mxu_push(0, v, 0, MxuFormat::Bf16);
+            b.s_inc(x, 8);
+            let r = b.mxu_pop(0, 0);
+            let old = b.load(MemFormat::W32, y, 0, 1, bufs[1]);
+            let r = b.v(Op::VAddF, &[r, old]);
+            b.store(StoreFormat::W32, r, y, 0, 1, M::ALL, bufs[1]);
+            b.s_inc(y, 8);
+        });
+        for _ in 0..8 {
+            let r = b.mxu_pop(0, 0);
+            b.store(StoreFormat::W32, r, y, 0, 1, M::ALL, bufs[1]);
+            b.s_inc(y, 8);
+        }
+    });
+    assert_eq!(p.ii, 1);
+}
+
+/// A long body (32 transcendental operations of interval 2 on one slot) is bound by that slot.
+#[test]
+fn a_long_body_is_bound_by_its_slot() {
+    let chip = chip();
+    let (_, p) = single(&chip, |b, [x, y, _], bufs| {
+        b.loop_static(50, |b| {
+            for k in 0..16 {
+                let u = b.load(MemFormat::W32, x, 8 * k, 1, bufs[0]);
+                let u = b.v(Op::EExp, &[u]);
+                let u = b.v(Op::VAddF, &[u, u]);
+                let u = b.v(Op::ERcp, &[u]);
+                b.store(StoreFormat::W32, u, y, 8 * k, 1, M::ALL, bufs[1]);
+            }
+            b.s_inc(x, 128);
+            b.s_inc(y, 128);
+        });
+    });
+    let interval = chip.timing.get(Op::EExp.info().class).interval;
+    assert_eq!(p.ii, 32 * interval);
+}
+
+/// Compile time: many kernels of a usual size.
+#[test]
+fn hundreds_of_kernels_take_little_time() {
+    let chip = chip();
+    let mut unit = Unit::default();
+    for k in 0..100 {
+        let mut b = KernelBuilder::new("k", &chip);
+        let bufs = [0; 2].map(|_| b.buffer());
+        let [x, y] = [0; 2].map(|_| b.param());
+        b.loop_static(8, |b| {
+            b.loop_static(64 + k, |b| {
+                for j in 0..8 {
+                    let mut u = b.load(MemFormat::W32, x, 8 * j, 1, bufs[0]);
+                    for _ in 0..1 + k % 8 {
+                        u = b.v(Op::VMulF, &[u, u]);
+                    }
+                    b.store(StoreFormat::W32, u, y, 8 * j, 1, M::ALL, bufs[1]);
+                }
+                b.s_inc(x, 64);
+                b.s_inc(y, 64);
+            });
+        });
+        unit.kernels.push(b.finish());
+    }
+    let start = std::time::Instant::now();
+    let out = schedule(&unit, &chip, &ScheduleOptions::new(200_000, 0)).expect("schedules");
+    let spent = start.elapsed();
+    if std::env::var("SHOW").is_ok() {
+        println!("{spent:?} for {} bundles", out.bundles.len());
+    }
+    let all = out.kernels.iter().all(|k| k.regions.iter().any(|r| r.kind != RegionKind::Block));
+    assert!(all && spent.as_secs() < 20);
+}
