@@ -4,5 +4,7 @@ pub(crate) mod code;
 mod fetch;
 pub(crate) mod predecode;
 pub(crate) mod run;
+mod skip;
 mod special;
+mod trace;
 pub(crate) mod values;

@@ -6,6 +6,7 @@
 
 use super::code::*;
 use super::fetch::Fetch;
+use super::skip::Skipper;
 use super::values::Values;
 use crate::fault::{Fault, FaultKind};
 use crate::load::Loaded;
@@ -68,6 +69,7 @@ pub(crate) struct Core<'a> {
     assumed: FxHashMap<u32, u64>,
     bubble: u64,
     sublanes: u64,
+    pub(super) skipper: Option<Skipper>,
     pub(super) pc: u32,
     pub(super) now: u64,
 }
@@ -95,7 +97,7 @@ impl<'a> Core<'a> {
         let semaphores = chip.core.semaphores as usize;
         let checks = options.race_check && options.mode != Mode::TimingOnly;
         let launch = if options.mode == Mode::NumericOnly { 0 } else { chip.core.launch_cycles as u64 };
-        Core {
+        let mut core = Core {
             l,
             options,
             events: observer.wants_events(),
@@ -120,9 +122,24 @@ impl<'a> Core<'a> {
             assumed: FxHashMap::default(),
             bubble: (chip.timing.get(Class::Branch).latency as u64).max(1),
             sublanes: chip.core.sublanes as u64,
+            skipper: None,
             pc: 0,
             now: launch,
-        }
+        };
+        core.skipper = core.may_skip().then(|| Skipper::new(l.bundles.len()));
+        core
+    }
+
+    /// Return addresses.
+    pub(super) fn calls(&self) -> &[u32] {
+        &self.calls
+    }
+
+    /// Moves the issue stage by `cycles`.
+    pub(super) fn shift_issue(&mut self, cycles: u64) {
+        self.now += cycles;
+        self.next += cycles;
+        self.floor += cycles << 4;
     }
 
     /// Runs to `b.halt`.
@@ -142,7 +159,8 @@ impl<'a> Core<'a> {
         }
         let slots = SLOTS.map(|s| self.l.chip.slots(s));
         let parts = Parts { code: &self.l.code, bundles: &self.l.bundles, dma: &self.dma, mxus: &self.mxus, slots };
-        Ok(self.stats.finish(self.pc, cycles, timed, parts))
+        let skipped = self.skipper.as_ref().map_or(0, |s| s.skipped);
+        Ok(self.stats.finish(self.pc, cycles, timed, skipped, parts))
     }
 
     fn close_op(&mut self, cycles: u64) {
@@ -181,6 +199,9 @@ impl<'a> Core<'a> {
             if head.nspecials > 0 {
                 self.start_specials::<TIMING>(head)?;
             }
+            if TIMING && !VALUES {
+                self.trace_bundle(head);
+            }
             if head.flags & FLAG_BRANCH == 0 {
                 self.scalar_ops::<VALUES>(head)?;
                 if VALUES {
@@ -194,8 +215,12 @@ impl<'a> Core<'a> {
             if VALUES {
                 self.commit();
             }
+            let from = self.pc;
             if !self.branch(taken)? {
                 return self.halt();
+            }
+            if TIMING && !VALUES && self.pc <= from {
+                self.back_edge(from);
             }
             let ran = self.stats.bundles;
             if ran >= budget {
@@ -207,6 +232,15 @@ impl<'a> Core<'a> {
             if self.now >= self.options.max_cycles {
                 return Err(FaultKind::MaxCycles { limit: self.options.max_cycles });
             }
+        }
+    }
+
+    #[inline(always)]
+    fn trace_bundle(&mut self, head: &Head) {
+        if let Some(s) = &mut self.skipper
+            && let Some(t) = &mut s.trace
+        {
+            t.bundle(self.pc, head, &self.l.code, &self.l.geometry, &self.scalars, self.known);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::code::*;
 use super::run::{Core, Effect, SCALARS};
+use super::trace::Moved;
 use crate::fault::FaultKind;
 use crate::options::{DmaEvent, Mode};
 use crate::stats::Cause;
@@ -197,6 +198,11 @@ impl Core<'_> {
         let to = self.address(g.dst, s.dst, s.dst_offset);
         let src = self.range(g.src, &g.from, from)?;
         let dst = self.range(g.dst, &g.to, to)?;
+        if let Some(skipper) = &mut self.skipper
+            && let Some(trace) = &mut skipper.trace
+        {
+            trace.transfers.push(Moved { desc: s.desc, src, dst });
+        }
         if let Some(race) = &mut self.race {
             let t = Transfer { desc: s.desc, sem: s.sem as u32, bundle: self.pc, bytes: g.bytes, src, dst };
             if let Some(c) = race.start(&self.l.geometry, t) {

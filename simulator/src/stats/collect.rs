@@ -26,6 +26,31 @@ pub(crate) struct Collector {
     pub hbm_read: u64,
     pub hbm_write: u64,
     pub transfers: u64,
+    journal: Option<Vec<Entry>>,
+}
+
+/// What a journal holds: what happened to the counters that are kept by bundle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Entry {
+    Run { first: u32, last: u32 },
+    Wait { bundle: u32, cause: Cause, cycles: u64 },
+}
+
+/// The counters that are not kept by bundle, at some cycle.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    bundles: u64,
+    mxu_stall: Vec<[u64; CAUSES]>,
+    group_overlap: [[u64; CAUSES]; GROUPS],
+    group_busy: [u64; GROUPS],
+    ops: Vec<OpProfile>,
+    current: usize,
+    since: u64,
+    hbm_read: u64,
+    hbm_write: u64,
+    transfers: u64,
+    /// Counters that units keep.
+    pub units: Vec<u64>,
 }
 
 /// Place of an op in the profile: `(none)` is last.
@@ -54,6 +79,7 @@ impl Collector {
             hbm_read: 0,
             hbm_write: 0,
             transfers: 0,
+            journal: None,
         }
     }
 
@@ -63,6 +89,9 @@ impl Collector {
         self.runs[self.run_start as usize] += 1;
         self.runs[last as usize + 1] -= 1;
         self.bundles += (last + 1 - self.run_start) as u64;
+        if let Some(j) = &mut self.journal {
+            j.push(Entry::Run { first: self.run_start, last });
+        }
         self.run_start = next;
     }
 
@@ -71,6 +100,80 @@ impl Collector {
     pub fn stall(&mut self, bundle: usize, cause: Cause, cycles: u64) {
         self.waits[bundle][cause as usize] += cycles;
         self.ops[self.current].stall[cause as usize] += cycles;
+        if let Some(j) = &mut self.journal {
+            j.push(Entry::Wait { bundle: bundle as u32, cause, cycles });
+        }
+    }
+
+    /// Begins to write down what happens by bundle.
+    pub fn start_journal(&mut self) {
+        self.journal = Some(Vec::new());
+    }
+
+    /// What was written down since then.
+    pub fn take_journal(&mut self) -> Vec<Entry> {
+        self.journal.take().unwrap_or_default()
+    }
+
+    /// The counters that are not kept by bundle.
+    pub fn tally(&self, units: Vec<u64>) -> Tally {
+        Tally {
+            bundles: self.bundles,
+            mxu_stall: self.mxu_stall.clone(),
+            group_overlap: self.group_overlap,
+            group_busy: self.group_busy,
+            ops: self.ops.clone(),
+            current: self.current,
+            since: self.since,
+            hbm_read: self.hbm_read,
+            hbm_write: self.hbm_write,
+            transfers: self.transfers,
+            units,
+        }
+    }
+
+    /// Whether ops change in the same places between `before` (cycle `then`) and now as they will in another round.
+    pub fn steady(&self, before: &Tally, now: u64, then: u64) -> bool {
+        self.current == before.current
+            && (self.since == before.since || now + 1 - self.since == (then + 1).wrapping_sub(before.since))
+    }
+
+    /// Counts `times` more of what happened since `before`; `cycles` pass in all.
+    pub fn repeat(&mut self, before: &Tally, journal: &[Entry], times: u64, cycles: u64) {
+        let grow = |now: &mut u64, before: u64| *now += (*now - before) * times;
+        grow(&mut self.bundles, before.bundles);
+        grow(&mut self.hbm_read, before.hbm_read);
+        grow(&mut self.hbm_write, before.hbm_write);
+        grow(&mut self.transfers, before.transfers);
+        self.group_busy.iter_mut().zip(before.group_busy).for_each(|(a, b)| grow(a, b));
+        let overlaps = self.group_overlap.iter_mut().flatten().zip(before.group_overlap.iter().flatten());
+        overlaps.for_each(|(a, b)| grow(a, *b));
+        let stalls = self.mxu_stall.iter_mut().flatten().zip(before.mxu_stall.iter().flatten());
+        stalls.for_each(|(a, b)| grow(a, *b));
+        for (a, b) in self.ops.iter_mut().zip(&before.ops) {
+            for (x, y) in [
+                (&mut a.cycles, b.cycles),
+                (&mut a.entries, b.entries),
+                (&mut a.hbm_read, b.hbm_read),
+                (&mut a.hbm_write, b.hbm_write),
+                (&mut a.mxu_rows, b.mxu_rows),
+            ] {
+                grow(x, y);
+            }
+            a.stall.iter_mut().zip(b.stall).for_each(|(x, y)| grow(x, y));
+        }
+        for e in journal {
+            match *e {
+                Entry::Run { first, last } => {
+                    self.runs[first as usize] += times as i64;
+                    self.runs[last as usize + 1] -= times as i64;
+                }
+                Entry::Wait { bundle, cause, cycles } => self.waits[bundle as usize][cause as usize] += cycles * times,
+            }
+        }
+        if self.since != before.since {
+            self.since += cycles;
+        }
     }
 
     /// A matrix unit was idle for `cycles` of a stall.
@@ -128,7 +231,7 @@ impl Collector {
     }
 
     /// Closes the run at `cycles`; `last` is the bundle that ended it.
-    pub fn finish(mut self, last: u32, cycles: u64, timed: bool, parts: Parts<'_>) -> RunResult {
+    pub fn finish(mut self, last: u32, cycles: u64, timed: bool, skipped: u64, parts: Parts<'_>) -> RunResult {
         self.jump(last, 0);
         self.ops[self.current].cycles += cycles - self.since;
         let mut executions = Vec::with_capacity(self.waits.len());
@@ -151,7 +254,7 @@ impl Collector {
             dma_transfers: self.transfers,
             executions,
             waits: self.waits.iter().map(|w| w.iter().sum()).collect(),
-            skipped_cycles: 0,
+            skipped_cycles: skipped,
         }
     }
 

@@ -7,7 +7,7 @@
 
 mod collect;
 
-pub(crate) use collect::{Collector, Parts, SLOTS};
+pub(crate) use collect::{Collector, Parts, SLOTS, Tally};
 
 /// Why a bundle could not issue. The number is the code in packed ready times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]

@@ -7,4 +7,5 @@ mod faults;
 mod matrix;
 mod modes;
 mod opcodes;
+mod skip;
 mod timing;

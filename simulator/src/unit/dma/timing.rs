@@ -84,6 +84,22 @@ impl DmaTiming {
         Slot { begin, end, cause, hbm_read, hbm_write }
     }
 
+    /// Appends the state that decides later times, relative to cycle `now`, the last issue.
+    pub fn relative(&self, now: u64, out: &mut Vec<u64>) {
+        let at = out.len();
+        out.extend(self.engines.iter().map(|e| e.saturating_sub(now)));
+        // Which engine is free does not matter.
+        out[at..].sort_unstable();
+        out.extend([self.hbm_free.saturating_sub(now << 8), self.busy_until.saturating_sub(now)]);
+    }
+
+    /// Moves all times by `cycles`.
+    pub fn shift(&mut self, cycles: u64) {
+        self.engines.iter_mut().for_each(|e| *e += cycles);
+        self.hbm_free += cycles << 8;
+        self.busy_until += cycles;
+    }
+
     fn chaos(&mut self, engine: u64) -> u64 {
         let Some(s) = &mut self.rng else { return 0 };
         *s = s.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -135,6 +151,22 @@ impl Semaphores {
         let n = s.arrivals.partition_point(|x| x.0 <= now);
         s.count += s.arrivals.drain(..n).map(|x| x.1).sum::<u64>();
         s.count = s.count.saturating_sub(bytes);
+    }
+
+    /// Appends what semaphores hold and will receive, relative to cycle `now`.
+    pub fn relative(&self, now: u64, out: &mut Vec<u64>) {
+        for (i, s) in self.0.iter().enumerate().filter(|s| s.1.count > 0 || !s.1.arrivals.is_empty()) {
+            out.extend([i as u64, s.count]);
+            for &(end, bytes, cause) in &s.arrivals {
+                out.extend([end.saturating_sub(now), bytes, cause as u64]);
+            }
+        }
+        out.push(u64::MAX - 1);
+    }
+
+    /// Moves all times by `cycles`.
+    pub fn shift(&mut self, cycles: u64) {
+        self.0.iter_mut().flat_map(|s| &mut s.arrivals).for_each(|a| a.0 += cycles);
     }
 
     /// All that the semaphore holds or will receive.

@@ -124,7 +124,6 @@ pub(crate) struct MxuTiming {
     /// The run of rows that streams last, for stalls that overlap it; and all streaming time.
     run_start16: u64,
     busy16: u64,
-    pub blocks: u64,
 }
 
 impl MxuTiming {
@@ -152,7 +151,6 @@ impl MxuTiming {
             pending: VecDeque::new(),
             run_start16: 0,
             busy16: 0,
-            blocks: 0,
         }
     }
 
@@ -167,6 +165,46 @@ impl MxuTiming {
     pub fn empty(&self) -> bool {
         self.popped >= self.fifo_started
             && !self.pending.iter().any(|c| matches!(c, Command::Push { to: To::Fifo, .. }))
+    }
+
+    /// Appends the state that decides later times, relative to cycle `now`, the last issue; `false` if commands are
+    /// stuck in the queue.
+    pub fn relative(&self, now: u64, out: &mut Vec<u64>) -> bool {
+        let after = |t: u64| t.saturating_sub(now + 1);
+        let after16 = |t: u64| t.saturating_sub((now + 1) << 4);
+        out.extend([
+            after16(self.in_free16),
+            after(self.weights),
+            after16(self.stage_free16),
+            after16(self.run_start16),
+        ]);
+        for q in [&self.pushes, &self.stages] {
+            let first = q.started.saturating_sub(q.places);
+            // Places that were never taken count as free.
+            out.extend((0..q.places - (q.started - first)).map(|_| 0));
+            out.extend((first..q.started).map(|n| after(q.starts.get(n))));
+        }
+        out.push(self.fifo_started - self.popped);
+        out.extend((self.popped..self.fifo_started).map(|n| after(self.results.get(n))));
+        out.extend(self.accumulators.iter().map(|&t| if t == NEVER { NEVER } else { after(t >> 4) }));
+        self.pending.is_empty()
+    }
+
+    /// Moves all times by `cycles`.
+    pub fn shift(&mut self, cycles: u64) {
+        self.in_free16 += cycles << 4;
+        self.weights += cycles;
+        self.stage_free16 += cycles << 4;
+        self.run_start16 += cycles << 4;
+        for ring in [&mut self.pushes.starts, &mut self.stages.starts, &mut self.pops, &mut self.results] {
+            ring.times.iter_mut().for_each(|t| *t += cycles);
+        }
+        self.accumulators.iter_mut().filter(|t| **t != NEVER).for_each(|t| *t += cycles << 4);
+    }
+
+    /// Streaming time in sixteenths, for counting repetitions.
+    pub fn busy16_mut(&mut self) -> &mut u64 {
+        &mut self.busy16
     }
 
     /// Cycles in which rows streamed.
@@ -261,7 +299,6 @@ impl MxuTiming {
                 }
                 self.in_free16 = start16 + d16;
                 self.busy16 += d16;
-                self.blocks += 1;
                 self.pushes.start(start16 >> 4);
                 let ready = self.in_free16.div_ceil(16) - 1 + self.fill;
                 match to {

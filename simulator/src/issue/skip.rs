@@ -1,0 +1,345 @@
+//! Skips the steady state of counted loops in timing-only runs.
+//!
+//! At the taken branch of a counted loop the machine's state is written down relative to the current cycle. If it is the
+//! same at three visits that are one (or two) iterations apart, and registers moved by the same amounts, the next
+//! iterations are traced (see [`super::trace`]). A clean trace proves that all further iterations take the same time and
+//! add the same to every counter; then the remaining iterations but the last few are skipped at once: times shift, and
+//! counters and registers grow by so many times what one iteration adds. The result is the same, to the cycle, as
+//! without skipping.
+//!
+//! Where nothing matches, looking backs off exponentially.
+
+use super::code::*;
+use super::run::{Core, SCALARS};
+use super::trace::Trace;
+use crate::options::Mode;
+use crate::stats::Tally;
+use systole_isa::Space;
+
+/// Iterations left below which looking is not worth it, and bundles that skipping must save.
+const MIN_ITERATIONS: u32 = 12;
+const MIN_BUNDLES: u64 = 6000;
+/// Longest period of iterations that repeats.
+const MAX_PERIOD: usize = 2;
+/// Snapshots for two periods of the longest.
+const SNAPSHOTS: usize = 2 * MAX_PERIOD + 1;
+const MAX_BACK_OFF: u32 = 1 << 14;
+
+/// The machine at a visit of a loop's branch.
+#[derive(Debug)]
+struct Snapshot {
+    state: Vec<u64>,
+    scalars: [i32; SCALARS],
+    now: u64,
+    bundles: u64,
+    /// Value of the loop's counter.
+    left: u32,
+}
+
+impl Snapshot {
+    fn deltas(&self, earlier: &Snapshot) -> [i32; SCALARS] {
+        std::array::from_fn(|i| self.scalars[i].wrapping_sub(earlier.scalars[i]))
+    }
+
+    fn repeats(&self, b: &Snapshot, c: &Snapshot) -> bool {
+        self.state == b.state
+            && b.state == c.state
+            && self.deltas(b) == b.deltas(c)
+            && self.now - b.now == b.now - c.now
+    }
+}
+
+/// What is known of the loop that is being looked at.
+#[derive(Debug)]
+struct Candidate {
+    back_edge: u32,
+    snapshots: Vec<Snapshot>,
+    /// While tracing: the period, and the counters and state when the second half of the trace began.
+    period: usize,
+    tally: Option<Tally>,
+}
+
+/// Loops that may be looked at together: nested ones.
+const MAX_CANDIDATES: usize = 8;
+/// Bundles after which a trace that never comes round is given up.
+const MAX_TRACE: u64 = 1 << 24;
+
+/// The search for steady states.
+#[derive(Debug)]
+pub(super) struct Skipper {
+    /// Visits of each bundle's branch until it is looked at again, and the back-off after a failure.
+    wait: Vec<(u32, u32)>,
+    candidates: Vec<Candidate>,
+    pub trace: Option<Box<Trace>>,
+    pub skipped: u64,
+}
+
+impl Skipper {
+    pub fn new(bundles: usize) -> Skipper {
+        Skipper { wait: vec![(2, 4); bundles], candidates: Vec::new(), trace: None, skipped: 0 }
+    }
+
+    /// The loop does not repeat so far: look again later.
+    fn fail(&mut self, back_edge: u32) {
+        let w = &mut self.wait[back_edge as usize];
+        w.0 = w.1;
+        w.1 = (w.1 * 2).min(MAX_BACK_OFF);
+        self.candidates.retain(|c| c.back_edge != back_edge);
+    }
+
+    fn candidate(&mut self, back_edge: u32) -> Option<&mut Candidate> {
+        self.candidates.iter_mut().find(|c| c.back_edge == back_edge)
+    }
+}
+
+impl Core<'_> {
+    /// Whether this run may skip loops.
+    pub(super) fn may_skip(&self) -> bool {
+        let o = self.options;
+        o.loop_skip
+            && o.mode == Mode::TimingOnly
+            && o.chaos.is_none()
+            && !self.events
+            && self.l.code.blocks.of.is_empty()
+    }
+
+    /// The branch of bundle `at` was taken, backwards.
+    #[inline(always)]
+    pub(super) fn back_edge(&mut self, at: u32) {
+        let Some(skipper) = &mut self.skipper else { return };
+        let wait = &mut skipper.wait[at as usize];
+        if wait.0 > 1 {
+            wait.0 -= 1;
+            return;
+        }
+        self.visit(at);
+    }
+
+    fn visit(&mut self, at: u32) {
+        let Branch::Loop { reg, .. } = self.l.code.branches[at as usize] else {
+            if let Some(s) = &mut self.skipper {
+                s.wait[at as usize] = (u32::MAX, u32::MAX);
+            }
+            return;
+        };
+        let left = self.scalars[reg as usize & (SCALARS - 1)] as u32;
+        let known = self.known >> (reg & 63) & 1 == 1;
+        let Some(mut skipper) = self.skipper.take() else { return };
+        match &skipper.trace {
+            Some(t) if t.back_edge == at => {
+                if !self.traced(&mut skipper, left) {
+                    skipper.trace = None;
+                    self.stats.take_journal();
+                    skipper.fail(at);
+                }
+            }
+            Some(t) if self.stats.bundles > t.started + MAX_TRACE => {
+                let traced = t.back_edge;
+                skipper.trace = None;
+                self.stats.take_journal();
+                skipper.fail(traced);
+            }
+            Some(_) => {}
+            None if known => self.watch(&mut skipper, at, left),
+            None => skipper.fail(at),
+        }
+        self.skipper = Some(skipper);
+    }
+
+    /// Takes a snapshot and looks for a repetition among the last ones.
+    fn watch(&mut self, skipper: &mut Skipper, at: u32, left: u32) {
+        if skipper.candidate(at).is_none() {
+            if left < MIN_ITERATIONS {
+                return;
+            }
+            if skipper.candidates.len() == MAX_CANDIDATES {
+                skipper.candidates.remove(0);
+            }
+            skipper.candidates.push(Candidate { back_edge: at, snapshots: Vec::new(), period: 0, tally: None });
+        }
+        let Some(c) = skipper.candidate(at) else { return };
+        if let Some(last) = c.snapshots.last() {
+            let body = self.stats.bundles - last.bundles;
+            if last.left != left.wrapping_add(1) {
+                // Another entry of the loop.
+                c.snapshots.clear();
+                if left < MIN_ITERATIONS {
+                    skipper.fail(at);
+                    return;
+                }
+            } else if body.saturating_mul(left as u64) < MIN_BUNDLES {
+                skipper.fail(at);
+                return;
+            }
+        }
+        let Some(snapshot) = self.snapshot(left) else {
+            skipper.fail(at);
+            return;
+        };
+        let Some(c) = skipper.candidate(at) else { return };
+        c.snapshots.push(snapshot);
+        let n = c.snapshots.len();
+        for period in (1..=MAX_PERIOD).filter(|p| n > 2 * p) {
+            let [a, b, d] = [n - 1, n - 1 - period, n - 1 - 2 * period].map(|i| &c.snapshots[i]);
+            if a.repeats(b, d) {
+                let trace = Trace::new(at, a.deltas(b), self.stats.bundles);
+                c.period = period;
+                c.snapshots.drain(..n - 1);
+                skipper.trace = Some(Box::new(trace));
+                return;
+            }
+        }
+        if n >= SNAPSHOTS {
+            skipper.fail(at);
+        }
+    }
+
+    /// An iteration of a trace has ended; `false` to give up.
+    fn traced(&mut self, skipper: &mut Skipper, left: u32) -> bool {
+        let Some(trace) = &mut skipper.trace else { return false };
+        trace.mark();
+        let (at, broken, done) = (trace.back_edge, trace.broken, trace.marks.len());
+        let Some(c) = skipper.candidate(at) else { return false };
+        let begin = c.snapshots.first().map_or(0, |s| s.left);
+        if broken || left.wrapping_add(done as u32) != begin {
+            return false;
+        }
+        if done == c.period {
+            let units = self.unit_counters().into_iter().map(|c| *c).collect();
+            c.tally = Some(self.stats.tally(units));
+            self.stats.start_journal();
+            let snapshot = self.snapshot(left);
+            let found = snapshot.is_some();
+            c.snapshots.extend(snapshot);
+            return found;
+        }
+        if done < 2 * c.period {
+            return true;
+        }
+        self.finish_trace(skipper, left).is_some()
+    }
+
+    /// The trace is complete: skips if it proves a steady state.
+    fn finish_trace(&mut self, skipper: &mut Skipper, left: u32) -> Option<()> {
+        let journal = self.stats.take_journal();
+        let trace = skipper.trace.take()?;
+        let at = trace.back_edge;
+        let place = skipper.candidates.iter().position(|c| c.back_edge == at)?;
+        let c = skipper.candidates.remove(place);
+        let [first, middle] = &c.snapshots[..] else { return None };
+        let (end, tally) = (self.snapshot(left)?, c.tally?);
+        let period = end.now - middle.now;
+        let times = (left.saturating_sub(2) / c.period as u32) as u64;
+        let times = times.min(self.options.max_cycles.saturating_sub(self.now) / period.max(1));
+        if times == 0 || !end.repeats(middle, first) || !self.stats.steady(&tally, end.now, middle.now) {
+            return None;
+        }
+        for (lo, hi) in self.transfer_ranges(&trace, c.period, times)? {
+            if self.hbm.touches_pages(lo, hi) {
+                self.hbm.forget(lo, hi);
+            }
+        }
+        let deltas = end.deltas(middle);
+        for (r, d) in deltas.iter().enumerate() {
+            self.scalars[r] = self.scalars[r].wrapping_add(d.wrapping_mul(times as i32));
+        }
+        self.stats.repeat(&tally, &journal, times, times * period);
+        for (counter, before) in self.unit_counters().into_iter().zip(tally.units) {
+            *counter += (*counter - before) * times;
+        }
+        self.shift(times * period);
+        skipper.skipped += times * period;
+        skipper.wait[at as usize] = (2, 4);
+        Some(())
+    }
+
+    /// HBM ranges that `times` more iterations overwrite; `None` if their transfers might differ in more than address.
+    fn transfer_ranges(&self, trace: &Trace, period: usize, times: u64) -> Option<Vec<(u64, u64)>> {
+        let middle = trace.marks[period - 1];
+        let (a, b) = trace.transfers.split_at(middle);
+        if a.len() != b.len() {
+            return None;
+        }
+        let burst = self.l.chip.hbm.burst_bytes.max(1) as i64;
+        let mut ranges = Vec::new();
+        for (a, b) in a.iter().zip(b) {
+            if a.desc != b.desc {
+                return None;
+            }
+            let g = &self.l.geometry[a.desc as usize];
+            for (space, side, from, to, writes) in
+                [(g.src, &g.from, a.src, b.src, false), (g.dst, &g.to, a.dst, b.dst, true)]
+            {
+                let step = to - from;
+                let last = to.checked_add(step.checked_mul(times as i64)?)?;
+                let size = match space {
+                    Space::Hbm => self.hbm.size(),
+                    Space::Vmem => self.l.chip.vmem.bytes,
+                    Space::Smem => self.l.chip.smem.bytes,
+                };
+                let (lo, hi) = (to.min(last) + side.lo, to.max(last) + side.hi);
+                if lo < 0 || hi > size as i64 || space == Space::Hbm && step % burst != 0 {
+                    return None;
+                }
+                if writes && space == Space::Hbm {
+                    ranges.push((lo as u64, hi as u64));
+                }
+            }
+        }
+        Some(ranges)
+    }
+
+    /// The machine's state relative to now; `None` where it cannot be compared.
+    fn snapshot(&self, left: u32) -> Option<Snapshot> {
+        let now = self.now;
+        let mut s = Vec::with_capacity(256);
+        s.push(self.floor - (now << 4));
+        s.push(self.known);
+        s.push(self.stats.op() as u64);
+        s.extend(self.calls().iter().map(|c| *c as u64));
+        s.push(u64::MAX - 1);
+        for &r in &self.ready[..self.l.code.resources.end] {
+            s.push(if r == NEVER {
+                NEVER
+            } else if r <= self.floor {
+                0
+            } else {
+                r - (now << 4)
+            });
+        }
+        for group in &self.groups {
+            let at = s.len();
+            s.extend(group.iter().map(|t| t.saturating_sub(now + 1)));
+            s[at..].sort_unstable();
+        }
+        for (u, m) in self.mxus.iter().enumerate() {
+            if self.l.code.mxus_used >> u & 1 == 1 && !m.relative(now, &mut s) {
+                return None;
+            }
+        }
+        self.dma.relative(now, &mut s);
+        self.semaphores.relative(now, &mut s);
+        s.extend(self.effects.iter().flat_map(|e| [e.desc as u64, e.end.saturating_sub(now)]));
+        Some(Snapshot { state: s, scalars: self.scalars, now, bundles: self.stats.bundles, left })
+    }
+
+    /// Counters that units keep themselves.
+    fn unit_counters(&mut self) -> Vec<&mut u64> {
+        let mut all: Vec<&mut u64> = self.mxus.iter_mut().map(|m| m.busy16_mut()).collect();
+        all.extend([&mut self.dma.busy, &mut self.dma.hbm_busy]);
+        all
+    }
+
+    /// Moves all times by `cycles`.
+    fn shift(&mut self, cycles: u64) {
+        self.shift_issue(cycles);
+        for r in self.ready.iter_mut().filter(|r| **r != NEVER) {
+            *r += cycles << 4;
+        }
+        self.groups.iter_mut().flatten().for_each(|t| *t += cycles);
+        self.mxus.iter_mut().for_each(|m| m.shift(cycles));
+        self.dma.shift(cycles);
+        self.semaphores.shift(cycles);
+        self.effects.iter_mut().for_each(|e| e.end += cycles);
+    }
+}

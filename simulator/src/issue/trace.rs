@@ -1,0 +1,180 @@
+//! Follows scalars through a few iterations of a loop, to prove that further iterations do the same.
+//!
+//! A register *steps* by the difference of its value from one period of iterations to the next. If moving values
+//! (with a step other than zero) go only through linear operations, and decide no branch, no wait and no accumulator
+//! row, then steps that were equal twice in a row stay the same for ever (modulo 2^32). A value that came out of another
+//! operation is *wild*: it may address vector memory, which takes the same time everywhere, and nothing else, and it
+//! must be computed anew in every iteration before it is used.
+
+use super::code::*;
+use super::run::SCALARS;
+use crate::unit::dma::Geometry;
+use systole_isa::{Kind, Op, Space};
+
+/// Copies within HBM up to this size carry known values (see `unit::dma`).
+const CARRIES_VALUES: u64 = 1 << 16;
+
+/// A transfer of a traced iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moved {
+    pub desc: u32,
+    pub src: i64,
+    pub dst: i64,
+}
+
+/// What a trace has seen.
+#[derive(Debug)]
+pub(super) struct Trace {
+    /// Bundle of the loop's branch.
+    pub back_edge: u32,
+    /// Bundles that had issued when it began.
+    pub started: u64,
+    step: [i32; SCALARS],
+    wild: u64,
+    /// Registers read before they were written, and registers written, since the last mark.
+    live_in: u64,
+    written: u64,
+    /// Something was seen that other iterations might do differently.
+    pub broken: bool,
+    /// Transfers, and where each iteration ended in them.
+    pub transfers: Vec<Moved>,
+    pub marks: Vec<usize>,
+}
+
+impl Trace {
+    pub fn new(back_edge: u32, step: [i32; SCALARS], started: u64) -> Trace {
+        Trace {
+            back_edge,
+            started,
+            step,
+            wild: 0,
+            live_in: 0,
+            written: 0,
+            broken: false,
+            transfers: Vec::new(),
+            marks: Vec::new(),
+        }
+    }
+
+    /// An iteration has ended.
+    pub fn mark(&mut self) {
+        // A wild value that an iteration takes from the one before does not step.
+        self.broken |= self.wild & self.live_in != 0;
+        self.marks.push(self.transfers.len());
+    }
+
+    /// A bundle is about to change the scalars `values`, of which `known` are known.
+    pub fn bundle(&mut self, pc: u32, head: &Head, code: &Code, g: &[Geometry], values: &[i32; SCALARS], known: u64) {
+        for s in &code.specials[head.specials as usize..head.specials as usize + head.nspecials as usize] {
+            self.special(s, code, g);
+        }
+        for i in &code.values[head.values as usize..head.values as usize + head.nvalues as usize] {
+            for (kind, r) in i.iter() {
+                if kind == Kind::Su {
+                    self.read(1 << r);
+                }
+            }
+        }
+        if head.flags & FLAG_BRANCH != 0 {
+            self.branch(pc, &code.branches[pc as usize], known);
+        }
+        let ops = &code.scalars[head.scalars as usize..head.scalars as usize + head.nscalars as usize];
+        ops.iter().for_each(|s| self.read(s.sources));
+        let results: Vec<(u8, i32, bool)> = ops.iter().map(|s| self.result(s, values)).collect();
+        for (d, step, wild) in results.into_iter().filter(|r| r.0 != 0) {
+            let bit = 1u64 << d;
+            self.step[d as usize] = step;
+            self.wild = self.wild & !bit | if wild { bit } else { 0 };
+            self.written |= bit;
+        }
+    }
+
+    fn read(&mut self, registers: u64) {
+        self.live_in |= registers & !self.written & !1;
+    }
+
+    fn is_wild(&self, reg: u8) -> bool {
+        self.wild >> (reg & 63) & 1 == 1
+    }
+
+    fn moves(&self, reg: u8) -> bool {
+        self.is_wild(reg) || self.step[reg as usize & (SCALARS - 1)] != 0
+    }
+
+    /// Destination, step and wildness of an operation's result.
+    fn result(&mut self, s: &ScalarOp, values: &[i32; SCALARS]) -> (u8, i32, bool) {
+        let still = (s.d, 0, false);
+        let step = |r: u8| self.step[r as usize & (SCALARS - 1)];
+        let value = |r: u8| values[r as usize & (SCALARS - 1)];
+        match s.op {
+            // A value that goes to memory could come back.
+            Op::SSt => {
+                self.broken = true;
+                return (0, 0, false);
+            }
+            Op::XExtract => return still,
+            _ => {}
+        }
+        let sources = [s.a, s.b, s.c];
+        let is_source = |r: &u8| s.sources >> (r & 63) & 1 == 1;
+        if !sources.iter().filter(|r| is_source(r)).any(|&r| self.moves(r)) {
+            return still;
+        }
+        if sources.iter().filter(|r| is_source(r)).any(|&r| self.is_wild(r)) {
+            return (s.d, 0, true);
+        }
+        let (a, b) = (step(s.a), step(s.b));
+        // Low bits do not change where the step has none.
+        let masked = |step: i32, mask: i32| mask >= 0 && (mask as u32 + 1).is_power_of_two() && step & mask == 0;
+        let linear = match s.op {
+            Op::SAdd => a.wrapping_add(b),
+            Op::SSub => a.wrapping_sub(b),
+            Op::SAddI => a,
+            Op::SMulI => a.wrapping_mul(s.imm),
+            Op::SShlI => a << (s.imm & 31),
+            Op::SMul if b == 0 => a.wrapping_mul(value(s.b)),
+            Op::SMul if a == 0 => b.wrapping_mul(value(s.a)),
+            Op::SSel if a == 0 && value(s.a) != 0 => b,
+            Op::SSel if a == 0 => step(s.c),
+            Op::SAndI if masked(a, s.imm) => 0,
+            Op::SAnd if b == 0 && masked(a, value(s.b)) => 0,
+            Op::SAnd if a == 0 && masked(b, value(s.a)) => 0,
+            _ => return (s.d, 0, true),
+        };
+        (s.d, linear, false)
+    }
+
+    fn branch(&mut self, pc: u32, b: &Branch, known: u64) {
+        match *b {
+            Branch::NotZero { reg, .. } | Branch::Zero { reg, .. } | Branch::Loop { reg, .. } => {
+                self.read(1 << (reg & 63));
+                let own = pc == self.back_edge;
+                self.broken |= known >> (reg & 63) & 1 == 0 || !own && self.moves(reg);
+            }
+            Branch::Jump { .. } | Branch::Call { .. } | Branch::Return => {}
+            Branch::Halt | Branch::Trap { .. } => self.broken = true,
+        }
+    }
+
+    fn special(&mut self, s: &Special, code: &Code, geometry: &[Geometry]) {
+        match *s {
+            Special::PushAcc { row, .. } | Special::Drain { row, .. } => self.broken |= self.moves(row),
+            Special::WaitS { reg, .. } => {
+                self.read(1 << (reg & 63));
+                self.broken |= self.moves(reg);
+            }
+            Special::DmaStart { start } => {
+                let s = code.starts[start as usize];
+                let g = &geometry[s.desc as usize];
+                let registers = [s.src, s.src_offset, s.dst, s.dst_offset];
+                registers.iter().for_each(|r| self.read(1 << (r & 63)));
+                let values = g.dst == Space::Smem
+                    || g.dst == Space::Hbm
+                        && (g.src == Space::Smem || g.src == Space::Hbm && g.bytes <= CARRIES_VALUES);
+                self.broken |= values || registers.iter().any(|&r| self.is_wild(r));
+            }
+            Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::Pop { .. } => {}
+            Special::TransposePush { .. } | Special::Group { .. } | Special::Wait { .. } => {}
+        }
+    }
+}
