@@ -97,13 +97,7 @@ fn flip(a: &mut Axis, r: &mut Roles) {
     r.src_lane += a.src_lane * last;
     r.dst_row += a.dst_row * last;
     r.dst_lane += a.dst_lane * last;
-    *a = Axis {
-        size: a.size,
-        src_row: -a.src_row,
-        src_lane: -a.src_lane,
-        dst_row: -a.dst_row,
-        dst_lane: -a.dst_lane,
-    };
+    *a = Axis { size: a.size, src_row: -a.src_row, src_lane: -a.src_lane, dst_row: -a.dst_row, dst_lane: -a.dst_lane };
 }
 
 /// Sorts the dimensions into roles.
@@ -133,9 +127,7 @@ pub fn choose(spec: &MoveSpec) -> Plan {
     let sub = if transpose {
         (0..all.len()).find(|&d| all[d].src_lane.abs() == 1 && all[d].dst_row != 0 && all[d].dst_lane == 0)
     } else {
-        (0..all.len())
-            .filter(|&d| !all[d].moves_lanes() && all[d].dst_row != 0)
-            .max_by_key(|&d| (all[d].size, d))
+        (0..all.len()).filter(|&d| !all[d].moves_lanes() && all[d].dst_row != 0).max_by_key(|&d| (all[d].size, d))
     };
     if let Some(d) = sub {
         let mut a = all.remove(d);

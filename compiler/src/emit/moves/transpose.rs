@@ -32,8 +32,7 @@ fn cut(at: i64, n: i64, lanes: i64) -> (Option<Part>, i64, Part, Option<Part>) {
     let next = tile + (lane != 0) as i64;
     let one = Part { first: head, count: lanes, lane: 0, tile: next };
     let rest = n - head - whole * lanes;
-    let after =
-        (rest > 0).then_some(Part { first: head + whole * lanes, count: rest, lane: 0, tile: next + whole });
+    let after = (rest > 0).then_some(Part { first: head + whole * lanes, count: rest, lane: 0, tile: next + whole });
     (before, whole, one, after)
 }
 

@@ -273,74 +273,131 @@ impl Context<'_> {
         (0..self.t.ns * self.t.ms).for_each(|u| b.mxu_latch(u));
     }
 
-    /// Loads and pushes the next row block of every slab.
-    pub fn push_block(&self, b: &mut KernelBuilder, step: &Step, push: Push) {
+    /// Runs `f(i, offset)` for `n` blocks of a walk: the offset is what its variables lack at block `i`.
+    fn walked(&self, b: &mut KernelBuilder, walk: &Walk, n: u32, f: &mut dyn FnMut(&mut KernelBuilder, u32, i32)) {
+        if let Some(stride) = walk.stride() {
+            (0..n).for_each(|i| f(b, i, stride * i as i32));
+            return walk.advance_by(b, n);
+        }
+        for i in 0..n {
+            f(b, i, 0);
+            walk.advance(b);
+        }
+    }
+
+    /// Loads and pushes the next `n` row blocks of every slab; `between(i)` follows block `i`.
+    pub fn push_blocks(
+        &self,
+        b: &mut KernelBuilder,
+        step: &Step,
+        (push, n): (Push, u32),
+        between: &dyn Fn(&mut KernelBuilder, u32),
+    ) {
+        self.walked(b, &self.push, n, &mut |b, i, offset| {
+            let row = match i * self.sub() {
+                0 => self.push_row,
+                ahead if self.t.accumulators => b.s_addi(self.push_row, ahead as i32),
+                _ => self.push_row,
+            };
+            self.push_block(b, step, push, (offset, row));
+            between(b, i);
+        });
+        if self.t.accumulators {
+            b.s_inc(self.push_row, (n * self.sub()) as i32);
+        }
+    }
+
+    fn push_block(&self, b: &mut KernelBuilder, step: &Step, push: Push, (offset, row): (i32, S)) {
         for (si, &skip) in self.t.slab_lhs.iter().enumerate() {
             let stride = self.p.geometry.inner.lhs;
-            let chunks: Vec<V> = step
-                .lhs
-                .iter()
-                .map(|&(at, mask)| self.load(b, &self.lhs, self.push.vars[0], at, skip as i32, stride, mask))
-                .collect();
+            let at = self.push.vars[0];
+            let load = |b: &mut KernelBuilder, chunk: &(ChunkAt, M)| {
+                self.load(b, &self.lhs, at, chunk.0, skip as i32 + offset, stride, chunk.1)
+            };
+            let chunks: Vec<V> = step.lhs.iter().map(|c| load(b, c)).collect();
             for ni in 0..self.t.ns {
                 let u = si as u32 * self.t.ns + ni;
                 for (c, &v) in chunks.iter().enumerate() {
                     match push {
                         Push::Fifo(f) => b.mxu_push(u, v, c as u32, f),
-                        Push::Set(f) => b.mxu_push_set(u, v, c as u32, f, self.push_row),
-                        Push::Add(f) => b.mxu_push_add(u, v, c as u32, f, self.push_row),
+                        Push::Set(f) => b.mxu_push_set(u, v, c as u32, f, row),
+                        Push::Add(f) => b.mxu_push_add(u, v, c as u32, f, row),
                     }
                 }
             }
         }
-        if self.t.accumulators {
-            b.s_inc(self.push_row, self.sub() as i32);
-        }
-        self.push.advance(b);
     }
 
-    /// Pops (or drains) the next row block of every slab.
-    pub fn pop_block(&self, b: &mut KernelBuilder, pop: Pop) {
-        if pop == Pop::None {
-            return;
-        }
-        let mask = if pop == Pop::Finish { self.store_mask(b) } else { M::ALL };
-        let block_rows = self.t.blocks * self.sub();
-        for si in 0..self.t.ms {
-            for ni in 0..self.t.ns {
-                for c in 0..self.t.nch {
-                    let unit = si * self.t.ns + ni;
-                    let plane = ni * self.t.nch + c;
-                    let there = plane < self.p.geometry.planes_n;
-                    if self.t.accumulators && !there {
-                        continue;
-                    }
-                    let v = if self.t.accumulators { b.mxu_drain(unit, c, self.pop_row) } else { b.mxu_pop(unit, c) };
-                    if !there {
-                        continue;
-                    }
-                    let value = self.p.formats.result(b, v);
-                    let sum = ((unit * self.t.nch + c) * block_rows) as i32;
-                    match pop {
-                        Pop::Finish => {
-                            let value = self.add_sum(b, value, sum);
-                            self.finish_tile(b, value, si as usize, plane, mask);
-                        }
-                        Pop::Sum(first) => {
-                            let total = self.add_sum(b, value, sum).v();
-                            let total = b.select(first, value.v(), total);
-                            b.store(StoreFormat::W32, total, self.pop_row, sum, 1, M::ALL, self.sums);
-                        }
-                        Pop::None => {}
-                    }
-                }
-            }
+    /// The results of a block: slab, plane of the group, unit and lane chunk of each.
+    fn results(&self) -> impl Iterator<Item = (usize, u32, u32, u32)> + '_ {
+        let (ns, nch) = (self.t.ns, self.t.nch);
+        (0..self.t.ms * ns * nch).map(move |i| {
+            let (unit, c) = (i / nch, i % nch);
+            ((unit / ns) as usize, unit % ns * nch + c, unit, c)
+        })
+    }
+
+    /// Pops (or drains) the next `n` row blocks of every slab.
+    pub fn pop_blocks(&self, b: &mut KernelBuilder, pop: Pop, n: u32) {
+        match pop {
+            Pop::None => return,
+            Pop::Sum(first) => self.sum_blocks(b, first, n),
+            Pop::Finish => self.walked(b, &self.pop, n, &mut |b, i, offset| self.finish_block(b, i, offset)),
         }
         if self.t.accumulators || self.t.sums > 0 {
-            b.s_inc(self.pop_row, self.sub() as i32);
+            b.s_inc(self.pop_row, (n * self.sub()) as i32);
         }
-        if pop == Pop::Finish {
-            self.pop.advance(b);
+    }
+
+    /// Where the sums of a result of block `i` lie, relative to the walk.
+    fn sum_offset(&self, i: u32, unit: u32, chunk: u32) -> i32 {
+        (((unit * self.t.nch + chunk) * self.t.blocks + i) * self.sub()) as i32
+    }
+
+    /// Adds results to the sums. All loads come before all stores, so that they need not be told apart.
+    fn sum_blocks(&self, b: &mut KernelBuilder, first: M, n: u32) {
+        let all: Vec<(u32, (usize, u32, u32, u32))> =
+            (0..n).flat_map(|i| self.results().map(move |r| (i, r))).collect();
+        let there = |plane: u32| plane < self.p.geometry.planes_n;
+        let load = |b: &mut KernelBuilder, &(i, (_, plane, unit, c)): &(u32, (usize, u32, u32, u32))| {
+            there(plane).then(|| b.load(MemFormat::W32, self.pop_row, self.sum_offset(i, unit, c), 1, self.sums))
+        };
+        let sums: Vec<Option<V>> = all.iter().map(|r| load(b, r)).collect();
+        let mut totals = Vec::new();
+        for (&(_, (_, _, unit, c)), &sum) in all.iter().zip(&sums) {
+            let v = b.mxu_pop(unit, c);
+            totals.push(sum.map(|sum| {
+                let value = self.p.formats.result(b, v).v();
+                let total = self.p.formats.add(b, sum, value);
+                b.select(first, value, total)
+            }));
+        }
+        for (&(i, (_, _, unit, c)), total) in all.iter().zip(totals) {
+            if let Some(total) = total {
+                let offset = self.sum_offset(i, unit, c);
+                b.store(StoreFormat::W32, total, self.pop_row, offset, 1, M::ALL, self.sums);
+            }
+        }
+    }
+
+    /// Takes the results of block `i` of the next ones through the epilogue; `offset`: see [`Context::walked`].
+    fn finish_block(&self, b: &mut KernelBuilder, i: u32, offset: i32) {
+        let mask = self.store_mask(b);
+        let row = match i * self.sub() {
+            ahead if ahead > 0 && self.t.accumulators => b.s_addi(self.pop_row, ahead as i32),
+            _ => self.pop_row,
+        };
+        for (si, plane, unit, c) in self.results() {
+            let there = plane < self.p.geometry.planes_n;
+            if self.t.accumulators && !there {
+                continue;
+            }
+            let v = if self.t.accumulators { b.mxu_drain(unit, c, row) } else { b.mxu_pop(unit, c) };
+            if there {
+                let value = self.p.formats.result(b, v);
+                let value = self.add_sum(b, value, self.sum_offset(i, unit, c));
+                self.finish_tile(b, value, (si, plane, offset), mask);
+            }
         }
     }
 
@@ -370,14 +427,14 @@ impl Context<'_> {
         }
     }
 
-    fn finish_tile(&self, b: &mut KernelBuilder, sums: Value, si: usize, plane: u32, mask: M) {
+    fn finish_tile(&self, b: &mut KernelBuilder, sums: Value, (si, plane, ahead): (usize, u32, i32), mask: M) {
         let stride = self.p.geometry.inner.out;
         let mut epilogue = self.epilogue.borrow_mut();
         let rows = epilogue.uses_row() as usize;
         let slab = self.t.slab_out[si];
         let place = |o: &Operand, base: S| memory::Place {
             base,
-            offset: (plane * o.plane + slab) as i32,
+            offset: (plane * o.plane + slab) as i32 + ahead,
             stride: stride as i32,
             buf: o.buf,
             component_rows: 0,
@@ -388,7 +445,8 @@ impl Context<'_> {
             .zip(&self.pop.vars[1 + rows..])
             .map(|(o, &base)| memory::load_value(b, o.array.dtype, place(o, base)))
             .collect();
-        let row = (rows > 0).then(|| b.s_addi(self.pop.vars[1], (plane * self.p.spec.out.plane_rows + slab) as i32));
+        let row =
+            (rows > 0).then(|| b.s_addi(self.pop.vars[1], (plane * self.p.spec.out.plane_rows + slab) as i32 + ahead));
         let at = TileAt {
             row,
             row_stride: stride,

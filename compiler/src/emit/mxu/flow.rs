@@ -204,12 +204,11 @@ impl Context<'_> {
         let next = self.passes()[(pass + 1) % self.passes().len()].1;
         for s in self.seg.loops.iter().filter(|s| s.source == source) {
             b.loop_with(Trips::Static(s.iterations), self.hints(), |b| {
-                for i in 0..s.blocks {
-                    self.pop_block(b, pop);
-                    self.push_block(b, step, push);
+                self.pop_blocks(b, pop, s.blocks);
+                self.push_blocks(b, step, (push, s.blocks), &|b, i| {
                     let from = s.stage * i / s.blocks;
                     (from..s.stage * (i + 1) / s.blocks).for_each(|_| self.stage_group(b, step, next));
-                }
+                });
             });
         }
     }
@@ -422,7 +421,7 @@ impl Context<'_> {
     /// Pops what is left behind the last step.
     fn tail(&self, b: &mut KernelBuilder) {
         let blocks = |b: &mut KernelBuilder, n: u32, pop: Pop| {
-            b.loop_with(Trips::Static(n), self.hints(), |b| self.pop_block(b, pop));
+            b.loop_with(Trips::Static(n), self.hints(), |b| self.pop_blocks(b, pop, 1));
         };
         if self.t.accumulators {
             let tiles = ((self.seg.lag - 1) / self.steps + 1).min(self.tiles);

@@ -113,13 +113,22 @@ impl Walk {
         self.counters.first().copied()
     }
 
+    /// What every variable gains from block to block, if that is always the same.
+    pub fn stride(&self) -> Option<i32> {
+        self.counters.is_empty().then(|| self.levels[0].1)
+    }
+
+    /// Moves on by `n` blocks, as [`Walk::advance`] does; for walks with a [stride](Walk::stride).
+    pub fn advance_by(&self, b: &mut KernelBuilder, n: u32) {
+        for &v in &self.vars {
+            b.s_inc(v, self.levels[0].1 * n as i32);
+        }
+    }
+
     /// Moves to the next block. After the last one the counters are as at the first; the variables are to be set again.
     pub fn advance(&self, b: &mut KernelBuilder) {
         if self.counters.is_empty() {
-            for &v in &self.vars {
-                b.s_inc(v, self.levels[0].1);
-            }
-            return;
+            return self.advance_by(b, 1);
         }
         let mut gain = None;
         let mut wrapped = None;
