@@ -10,9 +10,9 @@
 //! - `run`: computations, control flow, budgets; `process`: several devices; [`fold`]: single instructions.
 //!
 //! Where XLA leaves room, its CPU backend is followed as far as it is consistent: reductions take their initial value as
-//! often, and those of `bf16` and `f16` round as often, as its order of reduction does (see `ops::initial`); matrix
-//! products of `bf16`, `f16` and `f8` accumulate in `f32`; subnormals of `f32`, `f64` and `bf16` are flushed by
-//! arithmetic and comparisons and kept by moves. Sums of `f32` and `f64` are kept wide and rounded once.
+//! often, and round as often, as its order of reduction does (see `ops::initial`), but for long sums of `f32`, which are
+//! kept wide and rounded once; matrix products of `bf16`, `f16` and `f8` accumulate in `f32`; subnormals of `f32`, `f64`
+//! and `bf16` are flushed by arithmetic and comparisons and kept by moves.
 //!
 //! The module must be verified. Dynamic dimensions have their current size in the values.
 

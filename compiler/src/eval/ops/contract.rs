@@ -49,7 +49,8 @@ pub(in super::super) fn dot(
         Arithmetic::F32 => dot_in::<f32>(&a, &b, dims, result),
         Arithmetic::F64 => dot_in::<f64>(&a, &b, dims, result),
         Arithmetic::Integer => dot_in::<i64>(&a, &b, dims, result),
-        Arithmetic::Complex => dot_in::<scalar::complex::Complex>(&a, &b, dims, result),
+        Arithmetic::Complex64 => dot_in::<(f32, f32)>(&a, &b, dims, result),
+        Arithmetic::Complex128 => dot_in::<scalar::complex::Complex>(&a, &b, dims, result),
     }
 }
 

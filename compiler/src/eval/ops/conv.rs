@@ -25,7 +25,8 @@ pub(in super::super) fn convolution(
         Arithmetic::F32 => convolve::<f32>(&x, &k, conv, result),
         Arithmetic::F64 => convolve::<f64>(&x, &k, conv, result),
         Arithmetic::Integer => convolve::<i64>(&x, &k, conv, result),
-        Arithmetic::Complex => convolve::<Complex>(&x, &k, conv, result),
+        Arithmetic::Complex64 => convolve::<(f32, f32)>(&x, &k, conv, result),
+        Arithmetic::Complex128 => convolve::<Complex>(&x, &k, conv, result),
     }
 }
 

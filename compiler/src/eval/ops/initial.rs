@@ -10,7 +10,7 @@
 //! - a running reduction along a dimension of more than 16 elements is done by blocks of 16, whose totals are run over
 //!   in the same way.
 //!
-//! For `bf16` and `f16`, which round at every step, the order matters whatever the initial value.
+//! For floats, which round at every step, the order matters whatever the initial value.
 
 use super::super::error::Fault;
 use super::super::run::{Body, Machine};
@@ -40,6 +40,11 @@ fn is_neutral(op: Option<Binary>, init: Scalar, dtype: DType) -> bool {
     }
 }
 
+/// Whether a reduction is done at once, as a sum that is rounded at its end.
+pub(in super::super) fn is_whole_sum(t: &Tensor, op: Option<Binary>) -> bool {
+    op == Some(Binary::Add) && matches!(t.dtype, DType::F32 | DType::F64) && t.elements() >= WHOLE_SUM
+}
+
 /// The operand of a reduction after its first steps by windows, or the operand itself.
 pub(in super::super) fn by_windows(
     m: &mut Machine,
@@ -48,11 +53,10 @@ pub(in super::super) fn by_windows(
     dims: &[usize],
     (body, op): (CompId, Option<Binary>),
 ) -> Result<Tensor, Fault> {
-    let whole = op == Some(Binary::Add) && matches!(t.dtype, DType::F32 | DType::F64) && t.elements() >= WHOLE_SUM;
     let mut t = t.clone();
     let picks = matches!(op, Some(Binary::Max | Binary::Min));
-    let order_matters = matches!(t.dtype, DType::BF16 | DType::F16) && !picks;
-    if whole || (is_neutral(op, init.get(0), t.dtype) && !order_matters) {
+    let order_matters = (t.dtype.is_float() || t.dtype.is_complex()) && !picks;
+    if is_whole_sum(&t, op) || (is_neutral(op, init.get(0), t.dtype) && !order_matters) {
         return Ok(t);
     }
     while dims.iter().any(|&d| t.dims[d] > WINDOW) {

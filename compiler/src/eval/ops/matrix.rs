@@ -26,14 +26,17 @@ pub(in super::super) enum Arithmetic {
     F32,
     F64,
     Integer,
-    Complex,
+    Complex64,
+    Complex128,
 }
 
 impl Arithmetic {
     pub(in super::super) fn of(types: [DType; 3]) -> Arithmetic {
         let any = |f: fn(DType) -> bool| types.into_iter().any(f);
-        if any(DType::is_complex) {
-            Arithmetic::Complex
+        if types.contains(&DType::C128) || (any(DType::is_complex) && types.contains(&DType::F64)) {
+            Arithmetic::Complex128
+        } else if any(DType::is_complex) {
+            Arithmetic::Complex64
         } else if types.contains(&DType::F64) || (any(DType::is_float) && !types.into_iter().all(DType::is_float)) {
             Arithmetic::F64
         } else if any(DType::is_float) {
@@ -179,6 +182,32 @@ impl Number for scalar::complex::Complex {
 
     fn product(a: Self, b: Self) -> Self {
         scalar::complex::mul(a, b)
+    }
+
+    fn sum(a: Self, b: Self) -> Self {
+        (a.0 + b.0, a.1 + b.1)
+    }
+}
+
+/// Single precision: every product and sum is rounded.
+impl Number for (f32, f32) {
+    const ZERO: Self = (0.0, 0.0);
+
+    fn from_tensor(t: &Tensor) -> Vec<Self> {
+        scalar::complex::Complex::from_tensor(t).into_iter().map(|(re, im)| (re as f32, im as f32)).collect()
+    }
+
+    fn into_tensor(values: Vec<Self>, dtype: DType, dims: &[usize]) -> Tensor {
+        let wide = values.into_iter().map(|(re, im)| (re as f64, im as f64)).collect();
+        scalar::complex::Complex::into_tensor(wide, dtype, dims)
+    }
+
+    fn multiply(_: usize, k: usize, n: usize, a: &[Self], b: &[Self], c: &mut [Self]) {
+        plain(k, n, a, b, c);
+    }
+
+    fn product(a: Self, b: Self) -> Self {
+        (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0)
     }
 
     fn sum(a: Self, b: Self) -> Self {

@@ -53,14 +53,14 @@ fn is_fast(op: Binary) -> bool {
 
 /// A reduction of real floats by a plain operation.
 ///
-/// Sums of `f32` are kept in `f64` (beyond the range of `f32` they are infinite all the same), so that the reference is
-/// at least as good as any order of summation. Narrower types round at every step.
+/// Sums of many `f32` are kept in `f64` (beyond the range of `f32` they are infinite all the same), so that the reference
+/// is at least as good as any order of summation. Everything else rounds at every step.
 fn reduce_floats(t: &Tensor, init: &Tensor, op: Binary, steps: &[isize], out_dims: &[usize]) -> Tensor {
     let flush = |x| scalar::flush(t.dtype, x);
     let x = scalar::floats(t.dtype, t.bytes());
     let mut acc = vec![flush(init.get(0).float()); out_dims.iter().product()];
     let limit = if t.dtype == DType::F32 { f32::MAX as f64 } else { f64::MAX };
-    let wide_sum = op == Binary::Add && matches!(t.dtype, DType::F32 | DType::F64);
+    let wide_sum = initial::is_whole_sum(t, Some(op));
     let add = |a: f64, b: f64| {
         let s = a + b;
         if s.abs() > limit { f64::INFINITY.copysign(s) } else { s }

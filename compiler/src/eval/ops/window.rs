@@ -7,8 +7,7 @@ use super::super::tensor::{advance, strides};
 use super::super::value::Tensor;
 use super::conv::source;
 use super::initial;
-use crate::graph::{Binary, CompId, WindowDim};
-use systole_isa::DType;
+use crate::graph::{CompId, WindowDim};
 
 /// Windows along a dimension of `size` elements.
 fn windows(w: &WindowDim, size: usize) -> usize {
@@ -75,7 +74,7 @@ pub(in super::super) fn reduce_window(
     if let (Some(op), true, 1) = (body.binary(), first.dtype.is_float(), n)
         && let Some(f) = scalar::float::binary(op)
     {
-        return Ok(vec![window_floats(first, inits[0], window, op, f)?]);
+        return Ok(vec![window_floats(first, inits[0], window, f)?]);
     }
     let values: Vec<Vec<Scalar>> = operands.iter().map(|t| scalar::scalars(t.dtype, t.bytes())).collect();
     let mut out: Vec<Vec<Scalar>> = vec![Vec::new(); n];
@@ -95,17 +94,15 @@ pub(in super::super) fn reduce_window(
     Ok(operands.iter().zip(out).map(pack).collect())
 }
 
-/// A plain operation over real floats; sums of `f32` are kept wide and rounded once.
+/// A plain operation over real floats.
 fn window_floats(
     t: &Tensor,
     init: &Tensor,
     window: &[WindowDim],
-    op: Binary,
     f: scalar::float::FloatBinary,
 ) -> Result<Tensor, Fault> {
     let flush = |x| scalar::flush(t.dtype, x);
-    let wide_sum = op == Binary::Add && matches!(t.dtype, DType::F32 | DType::F64);
-    let step = |a: f64, b: f64| if wide_sum { a + b } else { scalar::finish(t.dtype, f(a, b)) };
+    let step = |a: f64, b: f64| scalar::finish(t.dtype, f(a, b));
     let x: Vec<f64> = scalar::floats(t.dtype, t.bytes()).into_iter().map(flush).collect();
     let start = flush(init.get(0).float());
     let mut out = Vec::new();
