@@ -12,10 +12,26 @@ pub struct Fault {
     /// Cycle of issue (0 in numeric-only mode).
     pub cycle: u64,
     /// The instruction in assembly text; empty where a bundle as a whole is at fault.
-    pub inst: String,
+    pub inst: Box<str>,
     /// The HLO instruction that the code belongs to; empty if none.
-    pub op: String,
+    pub op: Box<str>,
     pub kind: FaultKind,
+}
+
+/// A side of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DmaSide {
+    Source,
+    Destination,
+}
+
+impl fmt::Display for DmaSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DmaSide::Source => "source",
+            DmaSide::Destination => "destination",
+        })
+    }
 }
 
 /// The kinds of fault.
@@ -34,8 +50,8 @@ pub enum FaultKind {
         access: &'static str,
         memory: &'static str,
         dma_bundle: u32,
-        dma_inst: String,
-        dma_side: &'static str,
+        dma_inst: Box<str>,
+        dma_side: DmaSide,
     },
     /// A wait that no transfer can satisfy any more.
     Deadlock {

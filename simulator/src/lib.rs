@@ -18,11 +18,11 @@ mod load;
 mod machine;
 mod mem;
 mod options;
-mod stats;
+pub mod stats;
 mod text;
 mod unit;
 
-pub use fault::{Fault, FaultKind};
+pub use fault::{DmaSide, Fault, FaultKind};
 pub use load::{LoadError, Loaded, load, load_bundles};
 pub use machine::{HostRangeError, Machine};
 pub use options::{Assume, DmaEvent, Mode, NoObserver, Observer, RunOptions};

@@ -111,11 +111,12 @@ fn check_shape(chip: &ChipConfig) -> Result<(), LoadError> {
     if chip.timing.0.len() <= Class::Branch as usize {
         return bad("timing must list every latency class");
     }
-    if !(chip.clock_hz > 0.0 && chip.hbm.bandwidth > 0.0 && chip.hbm.efficiency > 0.0 && chip.dma.bytes_per_cycle > 0.0)
-    {
+    let rates = [chip.clock_hz, chip.hbm.bandwidth, chip.hbm.efficiency, chip.dma.bytes_per_cycle];
+    if !rates.iter().all(|r| *r > 0.0) {
         return bad("clock_hz, hbm.bandwidth, hbm.efficiency and dma.bytes_per_cycle must be positive");
     }
-    if !(chip.dma.chunks_per_cycle > 0.0) || chip.dma.engines == 0 || chip.dma.engines > 4096 {
+    let positive = |x: f64| x > 0.0;
+    if !positive(chip.dma.chunks_per_cycle) || chip.dma.engines == 0 || chip.dma.engines > 4096 {
         return bad("dma.chunks_per_cycle must be positive and dma.engines in 1..=4096");
     }
     if chip.vmem.bytes > 1 << 34 || chip.smem.bytes > 1 << 30 || chip.hbm.bytes > 1 << 46 {

@@ -33,6 +33,8 @@ pub(crate) const MXU_PUSH: usize = 0;
 pub(crate) const MXU_STAGE: usize = 1;
 pub(crate) const MXU_POP: usize = 2;
 const PER_MXU: usize = 3;
+/// Most units of a slot group that instructions may keep.
+pub(crate) const MAX_UNITS: usize = 16;
 /// Slot groups.
 pub(crate) const GROUPS: usize = Slot::ALL.len();
 
@@ -148,10 +150,12 @@ pub(crate) enum Special {
         unit: u8,
         latency: u32,
     },
-    /// `count` instructions of a slot group of several units that instructions keep for more than a cycle.
+    /// `count` instructions of a slot group of several units, which keep their units for `interval` cycles. The first of
+    /// a bundle's for the group has the bundle's instructions of the group in `total`, the others zero.
     Group {
         group: u8,
         count: u8,
+        total: u8,
         interval: u32,
     },
     Wait {

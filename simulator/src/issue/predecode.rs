@@ -58,9 +58,10 @@ fn resources(chip: &ChipConfig) -> Result<Resources, LoadError> {
     limit("core.semaphores", c.semaphores, 256)?;
     limit("core.sublanes", c.sublanes, 256)?;
     limit("core.lanes", c.lanes, 1024)?;
-    limit("core.valu_slots", c.valu_slots.max(1), 16)?;
+    for slot in Slot::ALL {
+        limit("slots of a kind", chip.slots(slot).max(1), MAX_UNITS as u32)?;
+    }
     limit("mxu.count", chip.mxu.count.max(1), 16)?;
-    limit("core.xlu_slots", c.xlu_slots.max(1), 16)?;
     for (class, t) in &chip.timing.0 {
         if t.latency > 1 << 20 || t.interval > 1 << 20 {
             return Err(LoadError::Timing { class: *class });
@@ -397,11 +398,23 @@ impl Predecoder<'_> {
                     self.code.kept.push((self.at as u32, slot as u8, interval));
                     continue;
                 }
-                match self.code.specials[first..].last_mut() {
-                    Some(Special::Group { group, count, interval: n }) if *group == slot as u8 && *n == interval => {
-                        *count += 1
+                let group = slot as u8;
+                let mut same = None;
+                let mut leads = true;
+                for special in &mut self.code.specials[first..] {
+                    if let Special::Group { group: g, count, total, interval: n } = special
+                        && *g == group
+                    {
+                        *total += (*total > 0) as u8;
+                        leads = false;
+                        if *n == interval {
+                            same = Some(count);
+                        }
                     }
-                    _ => self.code.specials.push(Special::Group { group: slot as u8, count: 1, interval }),
+                }
+                match same {
+                    Some(count) => *count += 1,
+                    None => self.code.specials.push(Special::Group { group, count: 1, total: leads as u8, interval }),
                 }
             }
         }

@@ -53,7 +53,10 @@ pub(crate) struct Core<'a> {
     /// Ready times of registers and queues.
     pub(super) ready: Box<[Packed; RESOURCES]>,
     /// Free times of the units of slot groups that have several.
-    pub(super) groups: Vec<Vec<u64>>,
+    pub(super) groups: [[u64; MAX_UNITS]; GROUPS],
+    /// Units of each slot group, and when the last of them is free.
+    pub(super) group_units: [usize; GROUPS],
+    pub(super) group_until: [u64; GROUPS],
     /// First cycle in which the next bundle could issue, with the cause if that is later than the next cycle.
     pub(super) floor: Packed,
     /// The cycle after the last bundle's issue.
@@ -109,7 +112,9 @@ impl<'a> Core<'a> {
             known: !0,
             calls: Vec::new(),
             ready,
-            groups: systole_isa::Slot::ALL.iter().map(|&s| vec![0; chip.slots(s) as usize]).collect(),
+            groups: [[0; MAX_UNITS]; GROUPS],
+            group_units: systole_isa::Slot::ALL.map(|s| chip.slots(s) as usize),
+            group_until: [0; GROUPS],
             floor: launch << 4,
             next: launch,
             mxus,
@@ -290,7 +295,7 @@ impl<'a> Core<'a> {
             for (unit, slot) in SLOTS.iter().enumerate() {
                 if self.l.code.long[*slot as usize] && head.units >> unit & 1 == 1 {
                     let single = self.ready[self.l.code.resources.group(*slot)] >> 4;
-                    let several = self.groups[*slot as usize].iter().copied().max().unwrap_or(0);
+                    let several = self.group_until[*slot as usize];
                     let overlap = to.min(single.max(several)).saturating_sub(from);
                     self.stats.group_overlap(*slot as usize, cause, overlap);
                 }
@@ -555,14 +560,14 @@ impl<'a> Core<'a> {
             DebugRange::CALLER => self.stats.op(),
             op => op,
         };
-        let op = self.l.program.debug.ops.get(op as usize).map_or(String::new(), |o| o.name.clone());
+        let op = self.l.program.debug.ops.get(op as usize).map_or_else(Box::default, |o| o.name.as_str().into());
         let timed = self.options.mode != Mode::NumericOnly;
         Fault {
             chip: self.options.chip,
             core: self.options.core,
             bundle,
             cycle: if timed { self.now } else { 0 },
-            inst: self.culprit(bundle, &kind),
+            inst: self.culprit(bundle, &kind).into(),
             op,
             kind,
         }

@@ -312,6 +312,7 @@ impl Core<'_> {
             s.extend(group.iter().map(|t| t.saturating_sub(now + 1)));
             s[at..].sort_unstable();
         }
+        s.extend(self.group_until.iter().map(|t| t.saturating_sub(now + 1)));
         for (u, m) in self.mxus.iter().enumerate() {
             if self.l.code.mxus_used >> u & 1 == 1 && !m.relative(now, &mut s) {
                 return None;
@@ -336,7 +337,7 @@ impl Core<'_> {
         for r in self.ready.iter_mut().filter(|r| **r != NEVER) {
             *r += cycles << 4;
         }
-        self.groups.iter_mut().flatten().for_each(|t| *t += cycles);
+        self.groups.iter_mut().flatten().chain(&mut self.group_until).for_each(|t| *t += cycles);
         self.mxus.iter_mut().for_each(|m| m.shift(cycles));
         self.dma.shift(cycles);
         self.semaphores.shift(cycles);

@@ -30,12 +30,7 @@ impl Core<'_> {
                     let row = self.scalar_value(row).0.max(0) as u32;
                     t = t.max(self.mxus[unit as usize].rows_ready(row));
                 }
-                Special::Group { group, count, .. } => {
-                    let mut free = self.groups[group as usize].clone();
-                    free.sort_unstable();
-                    let at = free.get(count as usize - 1).copied().unwrap_or(0);
-                    t = t.max(at << 4 | Cause::Slot as u64);
-                }
+                Special::Group { group, total, .. } => t = t.max(self.group_ready(group as usize, total as usize)),
                 Special::Wait { sem, bytes, .. } => t = t.max(self.wait_ready(sem, bytes as u64)?),
                 Special::WaitS { sem, reg, .. } => {
                     let bytes = self.wait_bytes(sem, reg);
@@ -115,6 +110,33 @@ impl Core<'_> {
         Ok(())
     }
 
+    /// When that many units of a slot group are free.
+    fn group_ready(&self, group: usize, count: usize) -> Packed {
+        if count == 0 || self.group_until[group] <= self.floor >> 4 {
+            return 0;
+        }
+        let n = self.group_units[group];
+        let mut free = self.groups[group];
+        free[..n].sort_unstable();
+        free[count.min(n) - 1] << 4 | Cause::Slot as u64
+    }
+
+    /// Takes the units of a slot group that are free first. What is kept for one cycle cannot hold up a later bundle.
+    fn keep_units(&mut self, group: usize, count: usize, interval: u64) {
+        let now = self.now;
+        if interval > 1 {
+            let units = &mut self.groups[group][..self.group_units[group]];
+            for _ in 0..count {
+                if let Some(u) = units.iter_mut().min() {
+                    *u = now + interval;
+                }
+            }
+        }
+        let until = &mut self.group_until[group];
+        self.stats.group_busy[group] += (now + interval).saturating_sub((*until).max(now));
+        *until = (*until).max(now + interval);
+    }
+
     fn start_unit(&mut self, special: Special) {
         let now = self.now;
         let (unit, gate) = match special {
@@ -135,16 +157,8 @@ impl Core<'_> {
                 *at = (*at).max((now + latency.max(1) as u64) << 4 | Cause::Register as u64);
                 return;
             }
-            Special::Group { group, count, interval } => {
-                let units = &mut self.groups[group as usize];
-                let before = units.iter().copied().max().unwrap_or(0);
-                for _ in 0..count {
-                    if let Some(u) = units.iter_mut().min() {
-                        *u = now + interval as u64;
-                    }
-                }
-                let after = (now + interval as u64).max(before);
-                self.stats.group_busy[group as usize] += after - before.max(now);
+            Special::Group { group, count, interval, .. } => {
+                self.keep_units(group as usize, count as usize, interval as u64);
                 return;
             }
             Special::Pop { retires: false, .. } | Special::Drain { .. } => return,

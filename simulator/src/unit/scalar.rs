@@ -31,20 +31,8 @@ pub(crate) fn execute(s: &ScalarOp, a: i32, b: i32, c: i32) -> i32 {
         Op::SAnd => a & b,
         Op::SOr => a | b,
         Op::SXor => a ^ b,
-        Op::SShl => {
-            if ub < 32 {
-                a << ub
-            } else {
-                0
-            }
-        }
-        Op::SShr => {
-            if ub < 32 {
-                (ua >> ub) as i32
-            } else {
-                0
-            }
-        }
+        Op::SShl => a.checked_shl(ub).unwrap_or(0),
+        Op::SShr => ua.checked_shr(ub).unwrap_or(0) as i32,
         Op::SSar => a >> ub.min(31),
         Op::SMin => a.min(b),
         Op::SMax => a.max(b),

@@ -2,7 +2,7 @@
 
 use crate::build::*;
 use systole_isa::{DmaDesc, DmaDim, Op, Space};
-use systole_simulator::{Cause, FaultKind, Mode, NoObserver, RunOptions};
+use systole_simulator::{Cause, DmaSide, FaultKind, Mode, NoObserver, RunOptions};
 
 /// Loads 512 bytes from HBM 0, adds it to itself, stores to HBM 512.
 fn double() -> Build {
@@ -128,7 +128,7 @@ fn race(then: &[systole_isa::Inst]) -> Option<FaultKind> {
     for mode in [Mode::Full, Mode::NumericOnly] {
         let fault = p.run(&tiny(), mode).err();
         if let Some(f) = &fault {
-            assert_eq!((f.bundle, f.op.as_str()), (6, "mul.7"));
+            assert_eq!((f.bundle, &*f.op), (6, "mul.7"));
         }
         kinds.push(fault.map(|f| f.kind));
     }
@@ -138,15 +138,15 @@ fn race(then: &[systole_isa::Inst]) -> Option<FaultKind> {
 
 #[test]
 fn touching_a_transfer_before_its_wait_is_a_race() {
-    let is_race = |k: Option<FaultKind>, side: &str| match k {
+    let is_race = |k: Option<FaultKind>, side: DmaSide| match k {
         Some(FaultKind::Race { dma_side, .. }) => assert_eq!(dma_side, side),
         other => panic!("{other:?}"),
     };
     // VMEM rows of 32 bytes: destination is rows 0..16, source rows 32..48.
-    is_race(race(&[i(Op::VLd, &[1, 0, 12, 1])]), "destination");
-    is_race(race(&[i(Op::VSt, &[1, 0, 15, 1, 0])]), "destination");
-    is_race(race(&[i(Op::VSt, &[1, 0, 47, 1, 0])]), "source");
-    is_race(race(&[i(Op::DmaStart, &[0, 0, 0, 0, 0, 5])]), "destination");
+    is_race(race(&[i(Op::VLd, &[1, 0, 12, 1])]), DmaSide::Destination);
+    is_race(race(&[i(Op::VSt, &[1, 0, 15, 1, 0])]), DmaSide::Destination);
+    is_race(race(&[i(Op::VSt, &[1, 0, 47, 1, 0])]), DmaSide::Source);
+    is_race(race(&[i(Op::DmaStart, &[0, 0, 0, 0, 0, 5])]), DmaSide::Destination);
     assert_eq!(race(&[i(Op::VLd, &[1, 0, 32, 1])]), None);
     assert_eq!(race(&[i(Op::VLd, &[1, 0, 16, 1])]), None);
     assert_eq!(race(&[i(Op::VLd, &[1, 0, -4 + 20, 4])]), None);

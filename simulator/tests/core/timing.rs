@@ -142,3 +142,17 @@ fn code_beyond_instruction_memory_waits_for_hbm() {
     // Every round fetches again what the other half displaced.
     assert!(loops.cycles(&chip) > loops.cycles(&tiny()));
 }
+
+#[test]
+fn a_bundle_needs_a_unit_for_each_instruction() {
+    // Four vector ALUs, division keeps one for 6 cycles: a bundle of four waits until cycle 6, one of three does not.
+    for (adds, halt) in [(3, 7), (2, 2)] {
+        let mut p = Build::default();
+        p.one(Op::VDivF, &[1, 0, 0]);
+        let mut b = vec![i(Op::VDivF, &[2, 0, 0])];
+        b.extend((0..adds).map(|n| i(Op::VAddF, &[3 + n, 0, 0])));
+        p.b(&b);
+        p.halt();
+        assert_eq!(p.cycles(&tiny()), halt + 1, "{adds}");
+    }
+}

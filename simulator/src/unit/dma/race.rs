@@ -5,7 +5,7 @@
 //! delivered. Until then, touching its destination or writing its source is a race.
 
 use super::geometry::{Geometry, Side};
-use crate::fault::FaultKind;
+use crate::fault::{DmaSide, FaultKind};
 use crate::load::Loaded;
 use systole_isa::{Inst, Op, Space};
 
@@ -33,7 +33,7 @@ pub(crate) struct Access {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conflict {
     pub transfer: Transfer,
-    pub side: &'static str,
+    pub side: DmaSide,
 }
 
 /// Transfers in progress as far as waits tell.
@@ -54,10 +54,10 @@ impl RaceChecker {
         for t in &self.open {
             let g = &geometry[t.desc as usize];
             if g.dst == a.space && g.to.touches(t.dst, a.start, a.end) {
-                return Some(Conflict { transfer: *t, side: "destination" });
+                return Some(Conflict { transfer: *t, side: DmaSide::Destination });
             }
             if a.write && g.src == a.space && g.from.touches(t.src, a.start, a.end) {
-                return Some(Conflict { transfer: *t, side: "source" });
+                return Some(Conflict { transfer: *t, side: DmaSide::Source });
             }
         }
         None
@@ -70,10 +70,10 @@ impl RaceChecker {
             let g = &geometry[t.desc as usize];
             let hit = |s1: Space, a: &Side, at: i64, s2: Space, b: &Side, bt: i64| s1 == s2 && a.overlaps(at, b, bt);
             if hit(g.dst, &g.to, t.dst, n.src, &n.from, new.src) || hit(g.dst, &g.to, t.dst, n.dst, &n.to, new.dst) {
-                return Some(Conflict { transfer: *t, side: "destination" });
+                return Some(Conflict { transfer: *t, side: DmaSide::Destination });
             }
             if hit(g.src, &g.from, t.src, n.dst, &n.to, new.dst) {
-                return Some(Conflict { transfer: *t, side: "source" });
+                return Some(Conflict { transfer: *t, side: DmaSide::Source });
             }
         }
         self.open.push(new);
@@ -109,7 +109,7 @@ impl Conflict {
     /// The memory in which the transfer's side lies.
     pub fn memory(&self, geometry: &[Geometry]) -> Space {
         let g = &geometry[self.transfer.desc as usize];
-        if self.side == "source" { g.src } else { g.dst }
+        if self.side == DmaSide::Source { g.src } else { g.dst }
     }
 
     /// The fault of an access (`store to`, ..) of a memory.
@@ -120,7 +120,7 @@ impl Conflict {
             access,
             memory: memory_name(space),
             dma_bundle: self.transfer.bundle,
-            dma_inst: bundle.insts.iter().find(start).map(crate::text::inst).unwrap_or_default(),
+            dma_inst: bundle.insts.iter().find(start).map(crate::text::inst).unwrap_or_default().into(),
             dma_side: self.side,
         }
     }

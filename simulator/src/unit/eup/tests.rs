@@ -29,7 +29,8 @@ fn inputs() -> Vec<u32> {
 #[test]
 fn functions_are_within_two_ulps() {
     let a = inputs();
-    let cases: [(Op, fn(f64) -> f64, f64); 8] = [
+    type Case = (Op, fn(f64) -> f64, f64);
+    let cases: [Case; 8] = [
         (Op::EExp, libm::exp, 1.0),
         (Op::ELog, libm::log, 1.0),
         (Op::ETanh, libm::tanh, 1.0),

@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn pieces_sum_to_the_value() {
-        for x in [1.0f32, -3.141_592_7, 1e-30, 123456.789, -7.7e37, f32::MIN_POSITIVE] {
+        for x in [1.0f32, -3.25e-3, 1e-30, 123_456.79, -7.7e37, f32::MIN_POSITIVE] {
             let (mid, low) = rest(x.to_bits());
             let sum = high(x.to_bits()) as f64 + mid as f64 + low as f64;
             assert!((sum - x as f64).abs() < 1.2e-38, "{x}: {sum}");
