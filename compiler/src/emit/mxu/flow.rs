@@ -192,10 +192,8 @@ impl Context<'_> {
     fn pass(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
         if self.t.accumulators {
             self.accumulate(b, step, pass);
-        } else if self.seg.tail > 0 {
-            self.stream_tailed(b, step, pass);
         } else {
-            self.stream_lagged(b, step, pass);
+            self.stream(b, step, pass);
         }
     }
 
@@ -222,100 +220,79 @@ impl Context<'_> {
         LoopHints::independent(&[self.sums, self.out.buf])
     }
 
-    /// Steps longer than the latency: the first blocks pop the end of the step before, the others their own.
-    fn stream_tailed(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
+    /// Results through the FIFO: the end of one earlier step, then the begin of the next one.
+    fn stream(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
         let push = Push::Fifo(self.passes()[pass].0);
-        let earlier = |b: &mut KernelBuilder, pop| self.loops(b, step, pass, Source::Earlier, push, pop);
-        if pass == 0 {
-            b.if_else(
-                self.pop_wait,
-                |b| earlier(b, Pop::None),
-                |b| {
-                    if self.steps == 1 {
-                        earlier(b, Pop::Finish);
-                        return self.end_tile(b);
-                    }
-                    let last = b.def_s(Op::SEqI, &[self.pop_left.into(), 1.into()]);
-                    b.if_else(
-                        last,
-                        |b| {
-                            earlier(b, Pop::Finish);
-                            self.end_tile(b);
-                        },
-                        |b| {
-                            let first = self.sum_mask(b);
-                            earlier(b, Pop::Sum(first));
-                        },
-                    );
-                    self.pop_step(b);
-                },
-            );
-            b.set_s(self.pop_wait, Op::SLi, &[0.into()]);
+        let loops = |source| move |b: &mut KernelBuilder, pop| self.loops(b, step, pass, source, push, pop);
+        // Without whole steps of lag, the pass says which results may be a tile's last.
+        let known = self.seg.lag == 0;
+        if self.seg.tail > 0 {
+            let earlier = loops(Source::Earlier);
+            if known && pass > 0 {
+                self.pop_end(b, &earlier, false);
+            } else {
+                b.if_else(self.pop_wait, |b| earlier(b, Pop::None), |b| self.pop_end(b, &earlier, true));
+            }
+        }
+        let waited = b.s_addi(self.pop_wait, -1);
+        b.set_s(self.pop_wait, Op::SMax, &[waited.into(), S::ZERO.into()]);
+        let current = loops(Source::Current);
+        if known {
+            self.pop_begin(b, &current, pass + 1 == self.passes().len());
         } else {
-            let first = self.sum_mask(b);
-            earlier(b, Pop::Sum(first));
+            b.if_else(self.pop_wait, |b| current(b, Pop::None), |b| self.pop_begin(b, &current, true));
+        }
+        self.staged_after(b, step, pass);
+    }
+
+    /// Runs `last` if the step whose results are popped is its tile's last, else `other`.
+    fn if_last(
+        &self,
+        b: &mut KernelBuilder,
+        may_be: bool,
+        last: impl FnOnce(&mut KernelBuilder),
+        other: impl FnOnce(&mut KernelBuilder),
+    ) {
+        match (self.steps, may_be) {
+            (1, _) => last(b),
+            (_, false) => other(b),
+            (_, true) => {
+                let is = b.def_s(Op::SEqI, &[self.pop_left.into(), 1.into()]);
+                b.if_else(is, last, other);
+            }
+        }
+    }
+
+    fn sum(&self, b: &mut KernelBuilder, loops: &dyn Fn(&mut KernelBuilder, Pop)) {
+        let first = self.sum_mask(b);
+        loops(b, Pop::Sum(first));
+    }
+
+    /// Pops the first blocks of a step (all of them, without a tail).
+    fn pop_begin(&self, b: &mut KernelBuilder, loops: &dyn Fn(&mut KernelBuilder, Pop), may_be_last: bool) {
+        if self.t.sums > 0 {
+            b.copy_s(self.pop_row, self.sums_base);
+        }
+        let last = |b: &mut KernelBuilder| {
+            self.begin_tile(b);
+            loops(b, Pop::Finish);
+            if self.seg.tail == 0 {
+                self.end_tile(b);
+            }
+        };
+        self.if_last(b, may_be_last, last, |b| self.sum(b, loops));
+        if self.seg.tail == 0 {
             self.pop_step(b);
         }
-        if self.t.sums > 0 {
-            b.copy_s(self.pop_row, self.sums_base);
-        }
-        let current = |b: &mut KernelBuilder, pop| self.loops(b, step, pass, Source::Current, push, pop);
-        if self.steps == 1 {
-            self.begin_tile(b);
-            current(b, Pop::Finish);
-        } else if pass + 1 == self.passes().len() {
-            let last = b.def_s(Op::SEqI, &[self.pop_left.into(), 1.into()]);
-            b.if_else(
-                last,
-                |b| {
-                    self.begin_tile(b);
-                    current(b, Pop::Finish);
-                },
-                |b| {
-                    let first = self.sum_mask(b);
-                    current(b, Pop::Sum(first));
-                },
-            );
-        } else {
-            let first = self.sum_mask(b);
-            current(b, Pop::Sum(first));
-        }
-        self.staged_after(b, step, pass);
     }
 
-    /// Short steps: each pops the results of the step `lag` before it.
-    fn stream_lagged(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
-        let push = Push::Fifo(self.passes()[pass].0);
-        let earlier = |b: &mut KernelBuilder, pop| self.loops(b, step, pass, Source::Earlier, push, pop);
-        b.if_else(
-            self.pop_wait,
-            |b| {
-                earlier(b, Pop::None);
-                b.s_inc(self.pop_wait, -1);
-            },
-            |b| self.pop_whole(b, &earlier),
-        );
-        self.staged_after(b, step, pass);
-    }
-
-    /// Pops all results of a step by `loops`.
-    fn pop_whole(&self, b: &mut KernelBuilder, loops: &dyn Fn(&mut KernelBuilder, Pop)) {
-        if self.t.sums > 0 {
-            b.copy_s(self.pop_row, self.sums_base);
-        }
-        let finish = |b: &mut KernelBuilder| {
-            self.begin_tile(b);
+    /// Pops the last blocks of a step.
+    fn pop_end(&self, b: &mut KernelBuilder, loops: &dyn Fn(&mut KernelBuilder, Pop), may_be_last: bool) {
+        let last = |b: &mut KernelBuilder| {
             loops(b, Pop::Finish);
             self.end_tile(b);
         };
-        if self.steps == 1 {
-            return finish(b);
-        }
-        let last = b.def_s(Op::SEqI, &[self.pop_left.into(), 1.into()]);
-        b.if_else(last, finish, |b| {
-            let first = self.sum_mask(b);
-            loops(b, Pop::Sum(first));
-        });
+        self.if_last(b, may_be_last, last, |b| self.sum(b, loops));
         self.pop_step(b);
     }
 
@@ -328,6 +305,9 @@ impl Context<'_> {
 
     /// A step's results have been popped.
     fn pop_step(&self, b: &mut KernelBuilder) {
+        if self.steps == 1 {
+            return;
+        }
         b.s_inc(self.pop_left, -1);
         let steps = b.s_imm(self.steps as i32);
         b.set_s(self.pop_left, Op::SSel, &[self.pop_left.into(), self.pop_left.into(), steps.into()]);
@@ -340,14 +320,14 @@ impl Context<'_> {
         // The step of a tile in which an earlier tile is drained.
         let drains = (self.seg.lag - 1) % self.steps;
         let run = |b: &mut KernelBuilder, push: Push, may_drain: bool| {
-            let none = |b: &mut KernelBuilder| self.loops(b, step, pass, Source::Earlier, push, Pop::None);
+            let none = |b: &mut KernelBuilder| self.loops(b, step, pass, Source::Current, push, Pop::None);
             if !may_drain {
                 return none(b);
             }
             b.if_else(self.pop_wait, none, |b| {
                 self.begin_tile(b);
                 b.copy_s(self.pop_row, self.pop_region);
-                self.loops(b, step, pass, Source::Earlier, push, Pop::Finish);
+                self.loops(b, step, pass, Source::Current, push, Pop::Finish);
                 self.end_tile(b);
                 b.set_s(self.pop_wait, Op::SLi, &[(self.steps as i32).into()]);
             });
@@ -431,12 +411,17 @@ impl Context<'_> {
                 blocks(b, self.t.blocks, Pop::Finish);
                 self.end_tile(b);
             });
-        } else if self.seg.tail > 0 {
-            blocks(b, self.seg.tail, Pop::Finish);
-            self.end_tile(b);
         } else {
+            let tail = self.seg.tail;
+            let end = |b: &mut KernelBuilder| {
+                if tail > 0 {
+                    self.pop_end(b, &|b, pop| blocks(b, tail, pop), true);
+                }
+            };
+            end(b);
             b.loop_static(self.seg.lag, |b| {
-                self.pop_whole(b, &|b, pop| blocks(b, self.t.blocks, pop));
+                self.pop_begin(b, &|b, pop| blocks(b, self.t.blocks - tail, pop), true);
+                end(b);
             });
         }
     }

@@ -9,9 +9,9 @@ use systole_isa::ChipConfig;
 /// Whose results a loop takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// An earlier step's.
+    /// The end of step `t - lag - 1`.
     Earlier,
-    /// This step's.
+    /// Step `t - lag`; all there is with accumulators.
     Current,
 }
 
@@ -27,15 +27,16 @@ pub(super) struct Segment {
 }
 
 /// The loops of a step.
+///
+/// Results lag `lag * blocks + tail` blocks behind pushes (FIFO), so that they are there when they are popped: step `t`
+/// pops the last `tail` blocks of step `t - lag - 1`, then the others of step `t - lag`. Accumulators have no tail: a
+/// part's drain begins `lag` steps after its last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Segments {
     pub loops: Vec<Segment>,
     /// Groups staged apart, after the loops (when a step has fewer blocks than groups).
     pub staged_after: u32,
-    /// Blocks at the end of a step that the next step pops (FIFO, steps longer than the latency); else 0.
     pub tail: u32,
-    /// Steps by which results lag behind: of accumulators, drains begin so many steps after a tile's last; of the FIFO,
-    /// 0 if `tail` is used.
     pub lag: u32,
 }
 
@@ -45,37 +46,62 @@ fn latency(chip: &ChipConfig, rate: f64) -> f64 {
     (m.rows + m.cols + m.extra_latency) as f64 + m.queue_rows as f64 / rate
 }
 
+/// Row blocks by which results should lag.
+fn wanted_lag(chip: &ChipConfig, rate: f64) -> u32 {
+    (latency(chip, rate) * rate / chip.core.sublanes as f64).ceil() as u32 + 1
+}
+
 /// Result rows in flight that the scheduler leaves to program order.
 fn fifo_blocks(chip: &ChipConfig) -> u32 {
     let all = chip.mxu.fifo_rows / chip.core.sublanes.max(1);
     (all - (all / 4).max(1).min(all)).max(1)
 }
 
+/// Shortest loop worth being one.
+const SHORT: u32 = 4;
+
 impl Segments {
-    /// The loops for steps of `blocks` row blocks and `groups` staged groups, with `steps` in each of `tiles` tiles.
-    pub fn new(t: &Tiling, groups: u32, (steps, tiles): (u32, u32), rate: f64, chip: &ChipConfig) -> Segments {
+    /// The loops for steps of `blocks` row blocks and `groups` staged groups, with `steps` in each of `parts` parts.
+    pub fn new(t: &Tiling, groups: u32, (steps, parts): (u32, u32), rate: f64, chip: &ChipConfig) -> Segments {
         let (blocks, sub) = (t.blocks, chip.core.sublanes);
-        let need = (latency(chip, rate) * rate / sub as f64).ceil() as u32 + 1;
+        let need = wanted_lag(chip, rate);
         if t.accumulators {
             let region = blocks * sub;
             let fits =
                 |lag: u32| (1 + (lag - 1).div_ceil(steps)) as u64 * region as u64 <= chip.mxu.accumulator_rows as u64;
             let lag = (1..=need.div_ceil(blocks).max(1)).rev().find(|&l| fits(l)).unwrap_or(1);
-            return Segments::whole(blocks, groups, lag);
+            return Segments::cut(blocks, groups, 0, lag);
         }
         let most = fifo_blocks(chip);
-        if blocks <= need && blocks <= most {
-            let lag = need.div_ceil(blocks).min(most / blocks).clamp(1, steps.saturating_mul(tiles));
-            return Segments::whole(blocks, groups, lag);
-        }
         let per_group = need.div_ceil(groups);
         let tail = groups * per_group;
-        if tail <= most && tail < blocks {
+        if tail <= most && tail + SHORT <= blocks {
             let first = Segment { iterations: groups, blocks: per_group, stage: 1, source: Source::Earlier };
             let rest = Segment { iterations: blocks - tail, blocks: 1, stage: 0, source: Source::Current };
             return Segments { loops: vec![first, rest], staged_after: 0, tail, lag: 0 };
         }
-        let tail = need.min(most).min(blocks - 1);
+        let want = need.min(most).min(blocks.saturating_mul(steps).saturating_mul(parts));
+        let (lag, tail) = (want / blocks, want % blocks);
+        match (lag, tail) {
+            (0, tail) => Segments::cut(blocks, groups, tail, 0),
+            (lag, _) if (lag + 1) * blocks <= most && tail > 0 && blocks <= 2 * SHORT => {
+                Segments::cut(blocks, groups, 0, (lag + 1).min(steps.saturating_mul(parts)))
+            }
+            (lag, tail) if tail < SHORT || blocks - tail < SHORT || lag >= steps.saturating_mul(parts) => {
+                Segments::cut(blocks, groups, 0, lag)
+            }
+            (lag, tail) => Segments::cut(blocks, groups, tail, lag),
+        }
+    }
+
+    /// Blocks between a push and the pop of its result, as a share of what hides the latency (at most 1).
+    pub fn hidden(&self, t: &Tiling, rate: f64, chip: &ChipConfig) -> f64 {
+        let fill = (chip.mxu.rows + chip.mxu.cols + chip.mxu.extra_latency) as f64 + 16.0;
+        let lag = (self.lag * t.blocks + self.tail) as f64 * chip.core.sublanes as f64 / rate;
+        if t.accumulators { 1.0 } else { (lag / fill).min(1.0) }
+    }
+
+    fn cut(blocks: u32, groups: u32, tail: u32, lag: u32) -> Segments {
         let (stage, staging) = stages(blocks, groups);
         let mut loops = Vec::new();
         let mut at = 0;
@@ -89,18 +115,7 @@ impl Segments {
                 at = to;
             }
         }
-        Segments { loops, staged_after: groups - stage * staging, tail, lag: 0 }
-    }
-
-    fn whole(blocks: u32, groups: u32, lag: u32) -> Segments {
-        let (stage, staging) = stages(blocks, groups);
-        let mut loops = Vec::new();
-        for (iterations, stage) in [(staging, stage), (blocks - staging, 0)] {
-            if iterations > 0 {
-                loops.push(Segment { iterations, blocks: 1, stage, source: Source::Earlier });
-            }
-        }
-        Segments { loops, staged_after: groups - stage * staging, tail: 0, lag }
+        Segments { loops, staged_after: groups - stage * staging, tail, lag }
     }
 }
 

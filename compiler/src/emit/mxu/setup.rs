@@ -386,7 +386,7 @@ pub(super) fn prepare<'a>(
     let walk: Vec<(u32, i32)> = t.walk.iter().map(|d| (d.count, d.out as i32)).collect();
     let pop_at = (0..1 + uses_row as usize + extras.len()).map(|_| b.s_var(0)).collect();
     let pop = Walk::new(b, &walk, pop_at, g.masked && g.long_lines);
-    let lag = if t.accumulators { steps - 1 + seg.lag } else { seg.lag.max(1) };
+    let lag = if t.accumulators { steps - 1 + seg.lag } else { seg.lag + 1 };
     let toggle = |b: &mut KernelBuilder, w: &Option<Window>, a: &Array| {
         let w = w.filter(|w| w.count > 1)?;
         Some(b.s_var((w.words as usize * a.dtype.packing()) as i32))

@@ -16,14 +16,17 @@
 //! The choice minimises, over `ns` and the rows of a block,
 //!
 //! ```text
-//! cycles   = max(steps * step, hbm bytes / bandwidth) + first chunks / bandwidth + last tile / bandwidth + latency
-//! step     = max(blocks * (sublanes / rate), tile load, instructions / slots) + overhead
+//! cycles = max(row blocks * rows, hbm bytes / bandwidth) + first chunks + last tile (/ bandwidth, + latency)
+//! rows   = groups * tile, but at least the copy of a block of lhs
+//! tile   = steps * step, but at least the copies of a block of rhs and of a tile of results
+//! step   = max(blocks * sublanes / rate / (latency hidden), tile load, instructions / slots) + overhead
 //! ```
 //!
 //! subject to the windows fitting the budget.
 
 use super::format::Formats;
 use super::geometry::{Geometry, Staging};
+use super::segment::Segments;
 use super::spec::{Array, Contraction, Dim, MxuError, Place};
 use systole_isa::ChipConfig;
 
@@ -304,8 +307,10 @@ impl Problem<'_> {
         let stores = if t.sums > 0 { blocks * pops } else { popped };
         let walk = t.walk.len() as f64 * 4.0 - 2.0;
         let tile_load = if self.staging.transposed { chip.mxu.cols } else { chip.mxu.rows };
+        let tiles = t.tiles(g) as f64;
+        let seg = Segments::new(t, self.staging.groups, (steps as u32, tiles as u32), self.formats.rate, chip);
         let step = [
-            blocks * g.sublanes as f64 / self.formats.rate,
+            blocks * g.sublanes as f64 / self.formats.rate / seg.hidden(t, self.formats.rate, chip),
             tile_load as f64 / chip.mxu.weight_rows_per_cycle.max(1) as f64,
             pushes / c.mxu_push_slots.max(1) as f64,
             popped / c.mxu_pop_slots.max(1) as f64,
@@ -314,9 +319,10 @@ impl Problem<'_> {
             blocks * walk / c.scalar_slots.max(1) as f64,
         ];
         let step = step.into_iter().fold(1.0, f64::max) + STEP_OVERHEAD;
-        let tiles = t.tiles(g) as f64;
         let bytes = |w: &Option<Window>, a: systole_isa::DType| {
-            w.as_ref().map_or(0.0, |w| w.copied as f64 * w.planes as f64 * chip.row_bytes() as f64 / a.packing() as f64)
+            w.as_ref().map_or(0.0, |w| {
+                w.copied as f64 * w.planes as f64 * chip.row_bytes() as f64 / a.packing() as f64
+            })
         };
         let (lhs_reads, rhs_reads) = t.reads(g);
         let taps: u32 = g.taps.iter().map(|d| d.count).product();
@@ -325,10 +331,28 @@ impl Problem<'_> {
         let extras: f64 = t.extras.iter().zip(&spec.extras).map(|(w, e)| bytes(w, e.1)).sum();
         let moved = lhs * lhs_reads as f64 + rhs * rhs_reads as f64 + (out + extras) * tiles;
         let bandwidth = chip.hbm_bytes_per_cycle();
-        let first = (lhs + rhs) / t.kc as f64 / bandwidth;
-        let latency = if moved > 0.0 { 2.0 * chip.hbm_latency_cycles() as f64 } else { 0.0 };
+        let latency = if moved > 0.0 { chip.hbm_latency_cycles() as f64 + chip.dma.issue_cycles as f64 } else { 0.0 };
+        // A copy that has a period to happen in stretches it if it takes longer.
+        let within = |period: f64, bytes: f64, periods: f64| {
+            if bytes > 0.0 { period.max((latency + bytes / bandwidth) / periods) } else { period }
+        };
+        let mut tile = steps * step;
+        if rhs_reads > 1 {
+            tile = within(tile, rhs, 1.0);
+        }
+        if tiles > 1.0 {
+            let overlaps = t.mo * t.ob != g.blocks[t.outer].count || t.ng * t.group() != g.planes_n;
+            tile = within(tile, out, if overlaps { 1.0 } else { 2.0 });
+        }
+        let mut rows = tile * t.ng as f64;
+        if lhs_reads > 1 {
+            rows = within(rows, lhs, 1.0);
+        }
+        let blocks_of_rows = tiles / t.ng as f64;
+        let first = (lhs + rhs) / t.kc as f64 / bandwidth + latency;
         let drain = (chip.mxu.rows + chip.mxu.cols + chip.mxu.extra_latency) as f64;
-        (tiles * steps * step).max(moved / bandwidth) + first + out / bandwidth / 2.0 + latency + drain
+        let last = if out > 0.0 { out / bandwidth + latency } else { 0.0 };
+        (rows * blocks_of_rows).max(moved / bandwidth) + first + drain + last
     }
 }
 
