@@ -1,5 +1,7 @@
 //! What a run does, and who watches it.
 
+use crate::stats::UnitCounters;
+
 /// Which halves of the simulation run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -74,6 +76,19 @@ pub struct DmaEvent {
     pub end: u64,
 }
 
+/// Counters so far, as an observer samples them. `busy + stalls + idle` of each unit is `cycle`.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    pub cycle: u64,
+    pub bundles: u64,
+    /// Debug op that runs (`u32::MAX`: none).
+    pub op: u32,
+    pub units: &'a [UnitCounters],
+    /// HBM bytes of the transfers started so far, whole bursts.
+    pub hbm_read: u64,
+    pub hbm_write: u64,
+}
+
 /// Watches a run. All methods have empty defaults.
 pub trait Observer {
     /// Called now and then; `false` stops the run with [`crate::FaultKind::Interrupted`].
@@ -84,6 +99,12 @@ pub trait Observer {
     fn wants_events(&self) -> bool {
         false
     }
+    /// Cycles between calls of [`Observer::sample`] (at least; they happen at branches), or none.
+    fn sample_interval(&self) -> Option<u64> {
+        None
+    }
+    /// Counters at a cycle, in modes with timing.
+    fn sample(&mut self, _sample: &Sample<'_>) {}
     /// A DMA was started.
     fn dma(&mut self, _event: &DmaEvent) {}
     /// Code of debug op `op` (`u32::MAX`: none) issued from cycle `start` until before `end`.

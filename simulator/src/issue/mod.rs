@@ -1,5 +1,6 @@
 //! The in-order issue stage: predecoded code, the loop that walks bundles, and the state of registers and values.
 
+mod branch;
 pub(crate) mod code;
 mod fetch;
 pub(crate) mod predecode;

@@ -11,7 +11,7 @@ use super::values::Values;
 use crate::fault::{Fault, FaultKind};
 use crate::load::Loaded;
 use crate::mem::{Hbm, Smem};
-use crate::options::{Mode, Observer, RunOptions};
+use crate::options::{Mode, Observer, RunOptions, Sample};
 use crate::stats::{Cause, Collector, Parts, RunResult, SLOTS};
 use crate::unit::dma::{DmaTiming, RaceChecker, Semaphores};
 use crate::unit::mxu::MxuTiming;
@@ -49,7 +49,7 @@ pub(crate) struct Core<'a> {
     pub(super) scalars: [i32; SCALARS],
     /// One bit for each scalar register whose value is known.
     pub(super) known: u64,
-    calls: Vec<u32>,
+    pub(super) calls: Vec<u32>,
     /// Ready times of registers and queues.
     pub(super) ready: Box<[Packed; RESOURCES]>,
     /// Free times of the units of slot groups that have several.
@@ -63,16 +63,18 @@ pub(crate) struct Core<'a> {
     next: u64,
     pub(super) mxus: Vec<MxuTiming>,
     pub(super) dma: DmaTiming,
-    fetch: Fetch,
+    pub(super) fetch: Fetch,
     pub(super) semaphores: Semaphores,
     pub(super) effects: Vec<Effect>,
     pub(super) race: Option<RaceChecker>,
     pub(super) stats: Collector,
     /// Times that each branch with an assumed trip count stayed in its loop.
-    assumed: FxHashMap<u32, u64>,
-    bubble: u64,
+    pub(super) assumed: FxHashMap<u32, u64>,
+    pub(super) bubble: u64,
     sublanes: u64,
     pub(super) skipper: Option<Skipper>,
+    sample_interval: u64,
+    next_sample: u64,
     pub(super) pc: u32,
     pub(super) now: u64,
 }
@@ -100,6 +102,7 @@ impl<'a> Core<'a> {
         let semaphores = chip.core.semaphores as usize;
         let checks = options.race_check && options.mode != Mode::TimingOnly;
         let launch = if options.mode == Mode::NumericOnly { 0 } else { chip.core.launch_cycles as u64 };
+        let interval = observer.sample_interval().map_or(u64::MAX, |n| n.max(1));
         let mut core = Core {
             l,
             options,
@@ -128,16 +131,13 @@ impl<'a> Core<'a> {
             bubble: (chip.timing.get(Class::Branch).latency as u64).max(1),
             sublanes: chip.core.sublanes as u64,
             skipper: None,
+            sample_interval: interval,
+            next_sample: interval,
             pc: 0,
             now: launch,
         };
         core.skipper = core.may_skip().then(|| Skipper::new(l.bundles.len()));
         core
-    }
-
-    /// Return addresses.
-    pub(super) fn calls(&self) -> &[u32] {
-        &self.calls
     }
 
     /// Moves the issue stage by `cycles`.
@@ -166,6 +166,19 @@ impl<'a> Core<'a> {
         let parts = Parts { code: &self.l.code, bundles: &self.l.bundles, dma: &self.dma, mxus: &self.mxus, slots };
         let skipped = self.skipper.as_ref().map_or(0, |s| s.skipped);
         Ok(self.stats.finish(self.pc, cycles, timed, skipped, parts))
+    }
+
+    /// Gives the observer the counters after the last issue.
+    fn sample(&mut self) {
+        let cycle = self.now + 1;
+        self.next_sample = self.now.saturating_add(self.sample_interval);
+        let slots = SLOTS.map(|s| self.l.chip.slots(s));
+        let parts = Parts { code: &self.l.code, bundles: &self.l.bundles, dma: &self.dma, mxus: &self.mxus, slots };
+        let units = self.stats.sample(cycle, &parts);
+        let s = &self.stats;
+        let (read, write) = (s.hbm_read, s.hbm_write);
+        let sample = Sample { cycle, bundles: s.bundles, op: s.op(), units: &units, hbm_read: read, hbm_write: write };
+        self.observer.sample(&sample);
     }
 
     fn close_op(&mut self, cycles: u64) {
@@ -226,6 +239,9 @@ impl<'a> Core<'a> {
             }
             if TIMING && !VALUES && self.pc <= from {
                 self.back_edge(from);
+            }
+            if TIMING && self.now >= self.next_sample {
+                self.sample();
             }
             let ran = self.stats.bundles;
             if ran >= budget {
@@ -329,14 +345,14 @@ impl<'a> Core<'a> {
     }
 
     /// Waits for the current bundle's block of code.
-    fn enter_block(&mut self) {
+    pub(super) fn enter_block(&mut self) {
         let blocks = &self.l.code.blocks;
         let ready = self.fetch.enter(blocks, blocks.of[self.pc as usize], self.floor >> 4);
         self.floor = self.floor.max(ready << 4 | Cause::Fetch as u64);
     }
 
     /// Cycles from `now` on belong to the op of the current bundle.
-    fn enter_op(&mut self, now: u64) {
+    pub(super) fn enter_op(&mut self, now: u64) {
         let op = self.l.code.ops[self.pc as usize];
         if let Some((before, since)) = self.stats.enter(op, now)
             && self.events
@@ -392,7 +408,7 @@ impl<'a> Core<'a> {
     }
 
     #[inline(always)]
-    fn write_scalar(&mut self, d: u8, value: i32, known: bool) {
+    pub(super) fn write_scalar(&mut self, d: u8, value: i32, known: bool) {
         let d = d as usize & (SCALARS - 1);
         if d != 0 {
             self.scalars[d] = value;
@@ -450,103 +466,6 @@ impl<'a> Core<'a> {
             None => Ok(()),
             Some(c) => Err(c.fault(self.l, if write { "store to" } else { "load from" }, Space::Smem)),
         }
-    }
-
-    /// Where the bundle's branch goes, from the scalars before the bundle: `None` for the next bundle.
-    #[inline(always)]
-    fn decide(&mut self) -> Step<Option<u32>> {
-        let known = |core: &Self, reg: u8| core.known >> (reg & 63) & 1 == 1;
-        let get = |core: &Self, reg: u8| core.scalars[reg as usize & (SCALARS - 1)];
-        Ok(match self.l.code.branches[self.pc as usize] {
-            Branch::Jump { target } | Branch::Call { target } => Some(target),
-            Branch::NotZero { reg, target } if known(self, reg) => (get(self, reg) != 0).then_some(target),
-            Branch::Zero { reg, target } if known(self, reg) => (get(self, reg) == 0).then_some(target),
-            Branch::Loop { reg, target } if known(self, reg) => (get(self, reg) != 1).then_some(target),
-            Branch::Loop { target, .. } | Branch::NotZero { target, .. } => {
-                self.assume(target, true)?.then_some(target)
-            }
-            Branch::Zero { target, .. } => self.assume(target, false)?.then_some(target),
-            Branch::Return | Branch::Halt => None,
-            Branch::Trap { code } => {
-                let message = self.l.program.traps.get(code as usize).cloned().unwrap_or(format!("trap {code}"));
-                return Err(FaultKind::Trap { message });
-            }
-        })
-    }
-
-    /// Whether a branch on an unknown value is taken, from the options. `if_not_zero`: the branch's sense.
-    fn assume(&mut self, target: u32, if_not_zero: bool) -> Step<bool> {
-        let pc = self.pc;
-        let op = match self.l.code.ops[pc as usize] {
-            DebugRange::CALLER => self.stats.op(),
-            op => op,
-        };
-        let debug = self.l.program.debug.ops.get(op as usize);
-        let name = debug.map_or(String::new(), |o| o.name.trim_start_matches('%').to_string());
-        let assume = self.options.assume.iter().find(|a| a.name.trim_start_matches('%') == name);
-        let Some(assume) = assume else {
-            return Err(FaultKind::UnknownBranch { loop_name: name });
-        };
-        let stays = |core: &mut Self, ran: u64| {
-            let n = core.assumed.entry(pc).or_insert(ran);
-            *n += 1;
-            let stays = *n <= assume.trips;
-            if !stays {
-                core.assumed.remove(&pc);
-            }
-            stays
-        };
-        if target <= pc {
-            // At the end of a body: the body has run once already.
-            return Ok(stays(self, 1));
-        }
-        let closes = |b: u32| match self.l.code.branches[b as usize] {
-            Branch::Jump { target } | Branch::NotZero { target, .. } | Branch::Zero { target, .. } => target <= pc,
-            Branch::Loop { target, .. } => target <= pc,
-            Branch::Call { .. } | Branch::Return | Branch::Halt | Branch::Trap { .. } => false,
-        };
-        let has_branch = |b: &u32| self.l.code.heads[*b as usize].flags & FLAG_BRANCH != 0;
-        if (pc + 1..target).filter(has_branch).any(closes) {
-            // The test at a loop's head leaves forward.
-            return Ok(!stays(self, 0));
-        }
-        Ok((assume.trips != 0) == if_not_zero)
-    }
-
-    /// Moves on to the next bundle after a branch; `false` at the end of the program.
-    #[inline(always)]
-    fn branch(&mut self, taken: Option<u32>) -> Step<bool> {
-        let branch = self.l.code.branches[self.pc as usize];
-        if let Branch::Loop { reg, .. } = branch {
-            let known = self.known >> (reg & 63) & 1 == 1;
-            self.write_scalar(reg, self.scalars[reg as usize & (SCALARS - 1)].wrapping_sub(1), known);
-        }
-        let next = match (branch, taken) {
-            (Branch::Halt, _) => return Ok(false),
-            (Branch::Call { .. }, Some(target)) => {
-                if self.calls.len() >= self.l.chip.core.call_depth as usize {
-                    return Err(FaultKind::CallDepth { depth: self.l.chip.core.call_depth });
-                }
-                self.calls.push(self.pc + 1);
-                target
-            }
-            (Branch::Return, _) => self.calls.pop().ok_or(FaultKind::ReturnWithoutCall)?,
-            (_, Some(target)) => target,
-            (_, None) => {
-                self.pc += 1;
-                return Ok(true);
-            }
-        };
-        self.stats.jump(self.pc, next);
-        self.floor = self.floor.max((self.now + self.bubble) << 4 | Cause::Fetch as u64);
-        self.pc = next;
-        if (next as usize) < self.l.code.ops.len() {
-            self.enter_op(self.now + 1);
-        }
-        if self.l.code.blocks.of.get(next as usize).is_some_and(|b| *b != self.fetch.current) {
-            self.enter_block();
-        }
-        Ok(true)
     }
 
     /// Rows that a push streams.

@@ -234,12 +234,7 @@ impl Collector {
     pub fn finish(mut self, last: u32, cycles: u64, timed: bool, skipped: u64, parts: Parts<'_>) -> RunResult {
         self.jump(last, 0);
         self.ops[self.current].cycles += cycles - self.since;
-        let mut executions = Vec::with_capacity(self.waits.len());
-        let mut n = 0;
-        for d in &self.runs[..self.waits.len()] {
-            n += d;
-            executions.push(n as u64);
-        }
+        let executions = self.executions();
         let units = if timed { self.units(&executions, cycles, &parts) } else { Vec::new() };
         let mut ops: Vec<OpProfile> = self.ops.into_iter().filter(|o| o.entries > 0).collect();
         ops.sort_by_key(|o| (o.start, o.op));
@@ -256,6 +251,21 @@ impl Collector {
             waits: self.waits.iter().map(|w| w.iter().sum()).collect(),
             skipped_cycles: skipped,
         }
+    }
+
+    /// Times that each bundle issued, up to the last jump.
+    fn executions(&self) -> Vec<u64> {
+        let mut n = 0;
+        let sums = self.runs[..self.waits.len()].iter().map(|d| {
+            n += d;
+            n as u64
+        });
+        sums.collect()
+    }
+
+    /// Counters after `cycles`, of which the last ended in a jump.
+    pub fn sample(&self, cycles: u64, parts: &Parts<'_>) -> Vec<UnitCounters> {
+        self.units(&self.executions(), cycles, parts)
     }
 
     fn units(&self, executions: &[u64], cycles: u64, parts: &Parts<'_>) -> Vec<UnitCounters> {

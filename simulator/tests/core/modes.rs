@@ -2,7 +2,7 @@
 
 use crate::build::*;
 use systole_isa::{DmaDesc, Op, Space};
-use systole_simulator::{Assume, FaultKind, Mode, NoObserver, RunOptions};
+use systole_simulator::{Assume, DmaEvent, FaultKind, Mode, NoObserver, Observer, RunOptions, Sample};
 
 /// A loop whose trip count comes from HBM through SMEM; `vector` sends it through vector memory first.
 fn counted_from_memory(vector: bool) -> Build {
@@ -115,4 +115,50 @@ fn runs_repeat_exactly() {
     assert_eq!(first, second);
     let other = m.run(&RunOptions { chaos: Some(43), ..options }, &mut NoObserver).expect("no fault");
     assert_ne!(first.cycles, other.cycles);
+}
+
+/// Remembers what it was told.
+#[derive(Default)]
+struct Recorder {
+    samples: Vec<(u64, Vec<u64>)>,
+    ops: Vec<(u32, u64, u64)>,
+    transfers: Vec<DmaEvent>,
+}
+
+impl Observer for Recorder {
+    fn wants_events(&self) -> bool {
+        true
+    }
+    fn sample_interval(&self) -> Option<u64> {
+        Some(20)
+    }
+    fn sample(&mut self, s: &Sample<'_>) {
+        for u in s.units {
+            assert_eq!(u.busy + u.stalled() + u.idle, s.cycle, "{u:?}");
+        }
+        self.samples.push((s.cycle, s.units.iter().map(|u| u.busy).collect()));
+    }
+    fn op(&mut self, op: u32, start: u64, end: u64) {
+        self.ops.push((op, start, end));
+    }
+    fn dma(&mut self, event: &DmaEvent) {
+        self.transfers.push(*event);
+    }
+}
+
+#[test]
+fn observers_see_ops_transfers_and_samples() {
+    let p = counted_from_memory(false);
+    let mut m = p.machine(&tiny());
+    m.write_hbm(12, &70i32.to_le_bytes()).expect("in range");
+    let mut seen = Recorder::default();
+    let r = m.run(&RunOptions::new(Mode::TimingOnly), &mut seen).expect("no fault");
+    assert_eq!(seen.transfers.len(), 1);
+    assert_eq!((seen.transfers[0].issued, seen.transfers[0].bytes), (10, 64));
+    // The spans of ops are the whole run, one after the other.
+    assert_eq!(seen.ops.first().map(|o| o.1), Some(0));
+    assert_eq!(seen.ops.last().map(|o| o.2), Some(r.cycles));
+    assert!(seen.ops.windows(2).all(|w| w[0].2 == w[1].1));
+    // One after every 20 cycles or more of a loop whose branches are 4 cycles apart.
+    assert!(seen.samples.len() > 8 && seen.samples.windows(2).all(|w| (20..25).contains(&(w[1].0 - w[0].0))));
 }
