@@ -104,6 +104,11 @@ fn zdiv(b: &mut KernelBuilder, x: Z, y: Z) -> Z {
     let (ar, ai) = (un(b, Unary::Abs, y.re), un(b, Unary::Abs, y.im));
     let flat = test(b, Direction::Ge, ar, ai);
     let (big, small) = (pick(b, flat, y.re, y.im), pick(b, flat, y.im, y.re));
+    // Of two infinite parts one is enough.
+    let (inf, unit) = (lit(b, f64::INFINITY, big), lit(b, 1.0, big));
+    let size = un(b, Unary::Abs, small);
+    let infinite = test(b, Direction::Eq, size, inf);
+    let small = pick(b, infinite, unit, small);
     let r = div(b, small, big);
     let sr = mul(b, small, r);
     let d = add(b, big, sr);
@@ -143,12 +148,9 @@ fn zexp(b: &mut KernelBuilder, x: Z) -> Z {
     let e = un(b, Unary::Exp, x.re);
     let (c, s) = (un(b, Unary::Cos, x.im), un(b, Unary::Sin, x.im));
     let r = scale(b, Z { re: c, im: s }, e);
-    // A real argument has a real power, an infinitely small one none at all.
+    // A real argument has a real power.
     let real = is_zero(b, x.im);
-    let im = pick(b, real, x.im, r.im);
-    let nothing = is_zero(b, e);
-    let zero = lit(b, 0.0, e);
-    zpick(b, nothing, Z { re: zero, im: zero }, Z { re: r.re, im })
+    Z { re: r.re, im: pick(b, real, x.im, r.im) }
 }
 
 fn zlog(b: &mut KernelBuilder, x: Z) -> Z {
@@ -197,7 +199,9 @@ fn zsqrt(b: &mut KernelBuilder, x: Z) -> Z {
     let q = div(b, him, t);
     let zero = lit(b, 0.0, x.re);
     let right = test(b, Direction::Ge, x.re, zero);
-    let t_signed = with_sign(b, t, x.im);
+    let below = test(b, Direction::Lt, x.im, zero);
+    let minus_t = un(b, Unary::Neg, t);
+    let t_signed = pick(b, below, minus_t, t);
     let aq = un(b, Unary::Abs, q);
     let r = Z { re: pick(b, right, t, aq), im: pick(b, right, q, t_signed) };
     let nothing = is_zero(b, t);
@@ -209,16 +213,7 @@ fn zsqrt(b: &mut KernelBuilder, x: Z) -> Z {
     zpick(b, steep, Z { re: inf, im: x.im }, r)
 }
 
-/// The magnitude `a` (not negative) with the sign of `s`.
-fn with_sign(b: &mut KernelBuilder, a: Value, s: Value) -> Value {
-    let zero = lit(b, 0.0, s);
-    // The total order tells -0 from +0.
-    let negative = super::compare(b, Direction::Lt, Order::Total, &s, &zero);
-    let n = un(b, Unary::Neg, a);
-    pick(b, negative, n, a)
-}
-
-/// With t = tanh(a), c = cos(b), s = sin(b): (t, c s / cosh(a)^2) / (c^2 + t^2 s^2).
+/// With t = tanh(a), c = cos(b), s = sin(b): (t, c s / cosh(a)^2) / (c^2 + t^2 s^2); t alone where a is infinite.
 fn ztanh(b: &mut KernelBuilder, x: Z) -> Z {
     let (t, h) = (un(b, Unary::Tanh, x.re), un(b, Unary::Cosh, x.re));
     let (c, s) = (un(b, Unary::Cos, x.im), un(b, Unary::Sin, x.im));
@@ -228,7 +223,10 @@ fn ztanh(b: &mut KernelBuilder, x: Z) -> Z {
     let cs = mul(b, c, s);
     let p = div(b, cs, h);
     let p = div(b, p, h);
-    Z { re: div(b, t, d), im: div(b, p, d) }
+    let r = Z { re: div(b, t, d), im: div(b, p, d) };
+    let (size, inf, zero) = (un(b, Unary::Abs, x.re), lit(b, f64::INFINITY, t), lit(b, 0.0, t));
+    let far = test(b, Direction::Eq, size, inf);
+    zpick(b, far, Z { re: t, im: zero }, r)
 }
 
 fn zsin(b: &mut KernelBuilder, x: Z) -> Z {
@@ -244,18 +242,18 @@ fn zcos(b: &mut KernelBuilder, x: Z) -> Z {
     Z { re: mul(b, c, ch), im: un(b, Unary::Neg, p) }
 }
 
-/// x to the y as e^(y log x); 0 to anything is 0, but 0 to the 0 is 1.
+/// x to the y as e^(y log x), with a plain product for real y (0 and infinite x have infinite logarithms); 0 to the 0
+/// is 1.
 fn zpow(b: &mut KernelBuilder, x: Z, y: Z) -> Z {
     let l = zlog(b, x);
-    let p = zmul(b, y, l);
+    let (p, real_p) = (zmul(b, y, l), scale(b, l, y.re));
+    let real = is_zero(b, y.im);
+    let p = zpick(b, real, real_p, p);
     let r = zexp(b, p);
-    let (xr, xi) = (is_zero(b, x.re), is_zero(b, x.im));
-    let (yr, yi) = (is_zero(b, y.re), is_zero(b, y.im));
-    let (x0, y0) = (bin(b, Binary::And, xr, xi), bin(b, Binary::And, yr, yi));
-    let zero = lit(b, 0.0, x.re);
-    let r = zpick(b, x0, Z { re: zero, im: zero }, r);
+    let nothing = is_zero(b, y.re);
+    let m = bin(b, Binary::And, real, nothing);
     let u = one(b, x);
-    zpick(b, y0, u, r)
+    zpick(b, m, u, r)
 }
 
 /// asinh z = log(z + sqrt(z^2 + 1)).

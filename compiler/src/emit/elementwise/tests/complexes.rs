@@ -206,3 +206,39 @@ fn large_parts_do_not_overflow() {
     let q = numbers(&eval(&inputs, |b, v| binary(b, Binary::Div, &v[0], &v[1])));
     assert!((q[0].0 - 1.0).abs() < 1e-6 && q[0].1.abs() < 1e-6, "{q:?}");
 }
+
+#[test]
+fn special_values() {
+    const INF: f64 = f64::INFINITY;
+    let un = |op, x: C| numbers(&eval(&[elements(DType::C64, &[x])], |b, v| unary(b, op, &v[0], DType::C64)))[0];
+    let table = [
+        (Unary::Exp, C(-INF, 0.0), C(0.0, 0.0)),
+        (Unary::Exp, C(INF, 0.0), C(INF, 0.0)),
+        (Unary::Log, C(0.0, 0.0), C(-INF, 0.0)),
+        (Unary::Sqrt, C(-INF, 0.0), C(0.0, INF)),
+        (Unary::Sqrt, C(0.0, INF), C(INF, INF)),
+        (Unary::Sqrt, C(-4.0, -0.0), C(0.0, 2.0)),
+        (Unary::Tanh, C(INF, INF), C(1.0, 0.0)),
+        (Unary::Tanh, C(-100.0, 3.0), C(-1.0, 0.0)),
+        (Unary::Logistic, C(-INF, 0.0), C(0.0, 0.0)),
+        (Unary::Sign, C(0.0, 0.0), C(0.0, 0.0)),
+    ];
+    for (op, x, want) in table {
+        assert_eq!(un(op, x), want, "{op:?} {x:?}");
+    }
+    let bin = |op, x: C, y: C| {
+        let inputs = [elements(DType::C64, &[x]), elements(DType::C64, &[y])];
+        numbers(&eval(&inputs, |b, v| binary(b, op, &v[0], &v[1])))[0]
+    };
+    let table = [
+        (Binary::Div, C(1.0, 1.0), C(0.0, 0.0), C(INF, INF)),
+        (Binary::Div, C(1.0, 1.0), C(INF, INF), C(0.0, 0.0)),
+        (Binary::Div, C(3.0, 4.0), C(INF, 0.0), C(0.0, 0.0)),
+        (Binary::Pow, C(0.0, 0.0), C(0.0, 0.0), C(1.0, 0.0)),
+        (Binary::Pow, C(0.0, 0.0), C(2.0, 0.0), C(0.0, 0.0)),
+        (Binary::Pow, C(INF, 0.0), C(-1.0, 0.0), C(0.0, 0.0)),
+    ];
+    for (op, x, y, want) in table {
+        assert_eq!(bin(op, x, y), want, "{op:?} {x:?} {y:?}");
+    }
+}
