@@ -111,13 +111,13 @@ impl KernelBuilder {
         }
     }
 
-    /// The finished kernel: the pool of constants, then the body.
+    /// The finished kernel: the pool of constants, then the body, both [tidied](super::tidy).
     pub fn finish(mut self) -> Kernel {
         assert_eq!(self.bodies.len(), 1, "unbalanced bodies");
         let body = self.bodies.pop().expect("the kernel's own body is always open");
         self.kernel.body = self.prologue;
         self.kernel.body.extend(body);
-        self.kernel
+        super::tidy::tidy(self.kernel)
     }
 
     /// The program's debug op that the kernel's time belongs to (default: its caller's).

@@ -21,6 +21,7 @@
 pub mod build;
 pub mod build_units;
 pub mod print;
+pub mod tidy;
 
 pub use build::{Arg, KernelBuilder, LoopHints};
 pub use build_units::{DmaArgs, MemFormat, StoreFormat};

@@ -24,7 +24,7 @@ mod modulo;
 mod pipeline;
 pub mod print;
 mod regalloc;
-mod regs;
+pub(crate) mod regs;
 mod spill;
 
 #[cfg(test)]

@@ -10,10 +10,12 @@ use systole_isa::{Inst, Op, float::F8, table::Kind};
 pub struct Machine {
     pub lanes: usize,
     pub noise: bool,
+    /// Rows by the offset of loads and stores.
+    memory: BTreeMap<i32, Vec<u32>>,
     v: BTreeMap<i32, Vec<u32>>,
     p: BTreeMap<i32, Vec<u64>>,
     m: BTreeMap<i32, Vec<bool>>,
-    /// Vector-unit instructions run, outside the pool of constants.
+    /// Instructions run, constants, loads and stores apart.
     pub count: usize,
 }
 
@@ -45,15 +47,25 @@ fn minmax(a: f32, b: f32, max: bool) -> f32 {
 
 impl Machine {
     pub fn new(lanes: usize) -> Machine {
-        Machine { lanes, noise: false, v: BTreeMap::new(), p: BTreeMap::new(), m: BTreeMap::new(), count: 0 }
+        Machine {
+            lanes,
+            noise: false,
+            memory: BTreeMap::new(),
+            v: BTreeMap::new(),
+            p: BTreeMap::new(),
+            m: BTreeMap::new(),
+            count: 0,
+        }
     }
 
-    pub fn set_v(&mut self, r: u32, x: Vec<u32>) {
-        self.v.insert(r as i32, x);
+    /// What a load of row `offset` gives.
+    pub fn set_memory(&mut self, offset: usize, x: Vec<u32>) {
+        self.memory.insert(offset as i32, x);
     }
 
-    pub fn v(&self, r: u32) -> &[u32] {
-        &self.v[&(r as i32)]
+    /// What was stored to row `offset`.
+    pub fn memory(&self, offset: usize) -> &[u32] {
+        &self.memory[&(offset as i32)]
     }
 
     pub fn run(&mut self, kernel: &Kernel) {
@@ -74,8 +86,19 @@ impl Machine {
     }
 
     fn step(&mut self, i: &Inst) {
-        self.count += (i.op != Op::VImm) as usize;
         let o = &i.operands;
+        match i.op {
+            Op::VImm => {}
+            Op::VLd => {
+                self.v.insert(o[0], self.memory[&o[2]].clone());
+                return;
+            }
+            Op::VSt => {
+                self.memory.insert(o[2], self.v[&o[0]].clone());
+                return;
+            }
+            _ => self.count += 1,
+        }
         match i.op.info().operands[0].kind {
             Kind::Vd => {
                 let r = (0..self.lanes).map(|l| self.vector(i, l)).collect();

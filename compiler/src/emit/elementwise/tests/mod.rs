@@ -8,7 +8,7 @@ mod integers;
 mod machine;
 
 use crate::emit::{Value, memory};
-use crate::kernel::KernelBuilder;
+use crate::kernel::{KernelBuilder, M, MemFormat, StoreFormat};
 use machine::Machine;
 use systole_isa::{ChipConfig, DType};
 
@@ -29,24 +29,29 @@ pub(crate) fn eval_counted(
     let mut b = KernelBuilder::new("test", &chip);
     let mut machine = Machine::new(inputs[0].bits.len());
     machine.noise = noise;
-    let mut values = Vec::new();
+    let (base, buf) = (b.param(), b.buffer());
+    let (mut values, mut row) = (Vec::new(), 0);
     for x in inputs {
-        let words: Vec<_> = (0..x.dtype.components()).map(|_| b.new_v()).collect();
-        for (c, w) in words.iter().enumerate() {
-            machine.set_v(w.0, x.bits.iter().map(|&e| loaded(x.dtype, (e >> (32 * c)) as u32)).collect());
+        let mut words = Vec::new();
+        for c in 0..x.dtype.components() {
+            machine.set_memory(row, x.bits.iter().map(|&e| loaded(x.dtype, (e >> (32 * c)) as u32)).collect());
+            words.push(b.load(MemFormat::W32, base, row as i32, 1, buf));
+            row += 1;
         }
         values.push(memory::from_memory(&mut b, x.dtype, &words));
     }
     let r = build(&mut b, &values);
     let words = memory::to_memory(&mut b, &r);
+    for (c, w) in words.iter().enumerate() {
+        b.store(StoreFormat::W32, *w, base, (row + c) as i32, 1, M::ALL, buf);
+    }
     machine.run(&b.finish());
     let stored = |w: u32| match r.dtype {
         DType::BF16 => w as u128 >> 16,
         t => (w & (u32::MAX >> (32 - t.bits().min(32)))) as u128,
     };
     let lanes = 0..machine.lanes;
-    let bits =
-        lanes.map(|l| words.iter().enumerate().map(|(c, w)| stored(machine.v(w.0)[l]) << (32 * c)).sum()).collect();
+    let bits = lanes.map(|l| (0..words.len()).map(|c| stored(machine.memory(row + c)[l]) << (32 * c)).sum()).collect();
     (Elements { dtype: r.dtype, bits }, machine.count)
 }
 
