@@ -5,6 +5,7 @@
 //! are s32. A weight row that was not staged takes no part. Results that are subnormal flush to zero.
 
 use super::format::convert;
+use multiversion::multiversion;
 use ndarray::{ArrayView2, ArrayViewMut2, linalg::general_mat_mul};
 use systole_isa::MxuFormat;
 
@@ -55,11 +56,14 @@ pub(crate) struct MxuFunction {
     stage_t_at: Vec<usize>,
     /// Rows of pending blocks and of the register row being pushed chunk by chunk.
     input: Vec<f32>,
+    /// Words of `input` that pending blocks fill.
+    filled: usize,
     current: Vec<f32>,
     pending: Vec<Block>,
-    /// Products in FIFO order, `sublanes x cols` words each, from `fifo_head` on.
+    /// Products in FIFO order, `sublanes x cols` words each, in `fifo_head..fifo_end`.
     fifo: Vec<u32>,
     fifo_head: usize,
+    fifo_end: usize,
     fifo_pending: usize,
     accumulators: Vec<u32>,
     product: Vec<f32>,
@@ -79,14 +83,16 @@ impl MxuFunction {
             staged_any: false,
             stage_at: vec![0; shape.cols / shape.lanes],
             stage_t_at: vec![0; shape.rows / shape.lanes],
-            input: Vec::new(),
+            input: vec![0.0; (MAX_ROWS + shape.sublanes) * shape.rows],
+            filled: 0,
             current: vec![0.0; shape.sublanes * shape.rows],
             pending: Vec::new(),
             fifo: Vec::new(),
             fifo_head: 0,
+            fifo_end: 0,
             fifo_pending: 0,
             accumulators: vec![0; shape.accumulator_rows * shape.cols],
-            product: Vec::new(),
+            product: vec![0.0; (MAX_ROWS + shape.sublanes) * shape.cols],
             scratch: vec![0.0; shape.sublanes * shape.lanes],
         }
     }
@@ -145,9 +151,7 @@ impl MxuFunction {
     pub fn push(&mut self, reg: &[u32], chunk: usize, format: MxuFormat, to: Destination) {
         let s = self.shape;
         if s.rows == s.lanes {
-            let at = self.input.len();
-            self.input.resize(at + reg.len(), 0.0);
-            convert(format, reg, &mut self.input[at..]);
+            convert(format, reg, &mut self.input[self.filled..][..reg.len()]);
         } else {
             convert(format, reg, &mut self.scratch);
             for (i, row) in self.scratch.chunks_exact(s.lanes).enumerate() {
@@ -157,9 +161,10 @@ impl MxuFunction {
             if (chunk + 1) * s.lanes < s.rows {
                 return;
             }
-            self.input.extend_from_slice(&self.current);
+            self.input[self.filled..][..self.current.len()].copy_from_slice(&self.current);
             self.current.fill(0.0);
         }
+        self.filled += s.sublanes * s.rows;
         self.pending.push(Block { to, integer: format.is_integer() });
         self.fifo_pending += (to == Destination::Fifo) as usize;
         if self.pending.len() * s.sublanes >= MAX_ROWS {
@@ -171,7 +176,7 @@ impl MxuFunction {
     pub fn pop(&mut self, chunk: usize, out: &mut [u32]) -> bool {
         let s = self.shape;
         let block = s.sublanes * s.cols;
-        if self.fifo_head == self.fifo.len() {
+        if self.fifo_head == self.fifo_end {
             if self.fifo_pending == 0 {
                 return false;
             }
@@ -201,36 +206,37 @@ impl MxuFunction {
         }
         let s = self.shape;
         let m = self.pending.len() * s.sublanes;
-        self.product.resize(m * s.cols, 0.0);
+        let (input, product) = (&self.input[..self.filled], &mut self.product[..m * s.cols]);
         let k = self.weight_rows;
         let exact = k <= EXACT_K || !self.pending.iter().any(|b| b.integer);
         if exact {
-            multiply(&self.input, &self.weights, &mut self.product, m, k, s, self.threads);
+            multiply(input, &self.weights, product, m, k, s, self.threads);
         } else {
-            multiply_integer(&self.input, &self.weights, &mut self.product, m, k, s);
+            multiply_integer(input, &self.weights, product, m, k, s);
         }
-        if self.fifo_head == self.fifo.len() {
-            self.fifo.clear();
-            self.fifo_head = 0;
-        } else if self.fifo_head > self.fifo.len() / 2 {
-            self.fifo.drain(..self.fifo_head);
+        if self.fifo_head * 2 >= self.fifo_end {
+            self.fifo.copy_within(self.fifo_head..self.fifo_end, 0);
+            self.fifo_end -= self.fifo_head;
             self.fifo_head = 0;
         }
         let block = s.sublanes * s.cols;
-        for (b, product) in self.pending.iter().zip(self.product.chunks_exact(block)) {
+        for (b, product) in self.pending.iter().zip(product.chunks_exact(block)) {
             let bits = Bits { integer: b.integer, exact };
             match b.to {
                 Destination::Fifo => {
-                    let at = self.fifo.len();
-                    self.fifo.resize(at + block, 0);
-                    bits.set(product, &mut self.fifo[at..]);
+                    let at = self.fifo_end;
+                    self.fifo_end += block;
+                    if self.fifo.len() < self.fifo_end {
+                        self.fifo.resize(self.fifo_end.next_power_of_two(), 0);
+                    }
+                    bits.set(product, &mut self.fifo[at..at + block]);
                 }
                 Destination::Set(row) => bits.set(product, &mut self.accumulators[row * s.cols..][..block]),
                 Destination::Add(row) => bits.add(product, &mut self.accumulators[row * s.cols..][..block]),
             }
         }
         self.pending.clear();
-        self.input.clear();
+        self.filled = 0;
         self.fifo_pending = 0;
     }
 }
@@ -242,16 +248,28 @@ struct Bits {
     exact: bool,
 }
 
+#[inline(always)]
 fn flushed(x: f32) -> u32 {
     let b = x.to_bits();
     if b & 0x7f80_0000 == 0 { b & 0x8000_0000 } else { b }
+}
+
+/// Results of the f32 format.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+fn set_floats(product: &[f32], out: &mut [u32]) {
+    out.iter_mut().zip(product).for_each(|(o, &p)| *o = flushed(p));
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+fn add_floats(product: &[f32], out: &mut [u32]) {
+    out.iter_mut().zip(product).for_each(|(o, &p)| *o = flushed(f32::from_bits(*o) + f32::from_bits(flushed(p))));
 }
 
 impl Bits {
     fn set(&self, product: &[f32], out: &mut [u32]) {
         let pairs = out.iter_mut().zip(product);
         match (self.integer, self.exact) {
-            (false, _) => pairs.for_each(|(o, &p)| *o = flushed(p)),
+            (false, _) => set_floats(product, out),
             (true, true) => pairs.for_each(|(o, &p)| *o = p as i32 as u32),
             (true, false) => pairs.for_each(|(o, &p)| *o = p.to_bits()),
         }
@@ -260,9 +278,7 @@ impl Bits {
     fn add(&self, product: &[f32], out: &mut [u32]) {
         let pairs = out.iter_mut().zip(product);
         match (self.integer, self.exact) {
-            (false, _) => {
-                pairs.for_each(|(o, &p)| *o = flushed(f32::from_bits(*o) + f32::from_bits(flushed(p))));
-            }
+            (false, _) => add_floats(product, out),
             (true, true) => pairs.for_each(|(o, &p)| *o = o.wrapping_add(p as i32 as u32)),
             (true, false) => pairs.for_each(|(o, &p)| *o = o.wrapping_add(p.to_bits())),
         }
