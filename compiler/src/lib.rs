@@ -1,5 +1,6 @@
 //! The compiler: from an XLA program to a [`systole_isa::Program`] for a chip.
 
+pub mod analysis;
 pub mod compile;
 pub mod diag;
 pub mod emit;

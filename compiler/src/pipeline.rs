@@ -5,7 +5,7 @@
 use crate::error::CompileError;
 use crate::graph::{Module, Node, NodeId, Op, Precision};
 use crate::passes::edit::{Draft, Emit, rewrite};
-use crate::passes::{check, conv, core, dot, expand, inline, squeeze, window};
+use crate::passes::{check, conv, core, dot, dynamic, expand, inline, squeeze, window};
 use systole_isa::{ChipConfig, DType};
 
 /// What the passes are asked for.
@@ -56,6 +56,12 @@ pub const PASSES: &[Pass] = &[
         name: "inline",
         summary: "calls inlined, tuples flat, tokens and layouts gone",
         run: |m, d, _| inline::run(m, d),
+    },
+    // Before everything that looks at sizes.
+    Pass {
+        name: "dynamic",
+        summary: "sizes that are only bounds become values",
+        run: |m, d, _| rewrite(m, d, &mut dynamic::rule),
     },
     // Before everything that canonicalises: expansions are made of any operations.
     Pass {

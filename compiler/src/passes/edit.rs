@@ -92,6 +92,8 @@ pub struct Emit<'m> {
     params: Vec<NodeId>,
     shared: FxHashMap<u64, Vec<NodeId>>,
     origin: Origin,
+    /// Sizes of dimensions that are less than their bounds, while they are known only to the pass at work.
+    sizes: FxHashMap<(NodeId, usize), NodeId>,
 }
 
 /// Whether nodes of an operation must stay even if nothing uses them, and may not be shared.
@@ -128,7 +130,14 @@ fn is_shareable(op: &Op) -> bool {
 
 impl<'m> Emit<'m> {
     pub fn new(draft: &'m mut Draft) -> Emit<'m> {
-        Emit { draft, nodes: Vec::new(), params: Vec::new(), shared: FxHashMap::default(), origin: Origin::default() }
+        Emit {
+            draft,
+            nodes: Vec::new(),
+            params: Vec::new(),
+            shared: FxHashMap::default(),
+            origin: Origin::default(),
+            sizes: FxHashMap::default(),
+        }
     }
 
     /// Sets what the nodes emitted from now on are made on behalf of.
@@ -185,6 +194,21 @@ impl<'m> Emit<'m> {
 
     pub fn elements(&self, id: NodeId) -> u64 {
         self.dims(id).iter().product()
+    }
+
+    /// The noted size of a dimension, if it is not the bound.
+    pub fn size_of(&self, id: NodeId, dim: usize) -> Option<NodeId> {
+        self.sizes.get(&(id, dim)).copied()
+    }
+
+    /// Notes the size of a dimension.
+    pub fn set_size(&mut self, id: NodeId, dim: usize, size: NodeId) {
+        self.sizes.insert((id, dim), size);
+    }
+
+    /// Whether any size is noted.
+    pub fn has_sizes(&self) -> bool {
+        !self.sizes.is_empty()
     }
 
     /// The literal of a constant node.

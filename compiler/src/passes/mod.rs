@@ -7,6 +7,7 @@ pub mod check;
 pub mod conv;
 pub mod core;
 pub mod dot;
+pub mod dynamic;
 pub mod edit;
 pub mod expand;
 pub mod inline;

@@ -1,35 +1,228 @@
-//! `reduce-window`: padding and base dilation of windowed reductions become an explicit `pad` with the initial value;
-//! sums and products of 16-bit and 8-bit floats are taken in f32.
+//! `reduce-window`: padding and base dilation of windowed reductions become an explicit `pad` with what changes nothing;
+//! sums and products of 16-bit and 8-bit floats are taken in f32; long scans are done in blocks.
 
 use super::edit::Emit;
-use super::simplify::combiner;
+use super::simplify::{combiner, identity, is_identity, scalar_of};
 use crate::error::CompileError;
-use crate::graph::{Binary, Node, NodeId, Op, PadDim, WindowDim};
+use crate::graph::{Binary, CompId, Node, NodeId, Op, PadDim, Shape, WindowDim};
 use systole_isa::DType;
 
 /// Rewrites a windowed reduction.
 pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
     let Op::ReduceWindow { window, body } = &n.op else { return Ok(None) };
     let (xs, inits) = operands.split_at(operands.len() / 2);
+    if let Some(scan) = Scan::of(b.dims(xs[0]), window) {
+        let results = scan.blocked(b, xs, inits, *body)?;
+        return Ok(Some(if results.len() == 1 { results[0] } else { b.tuple(&results) }));
+    }
     let pads: Vec<PadDim> =
         window.iter().map(|w| PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 }).collect();
-    let padded: Vec<NodeId> = xs.iter().zip(inits).map(|(&x, &init)| b.pad(x, init, &pads)).collect();
     let plain: Vec<WindowDim> = window
         .iter()
         .map(|w| WindowDim { size: w.size, stride: w.stride, window_dilation: w.window_dilation, ..WindowDim::TRIVIAL })
         .collect();
-    if let (Some(op), &[x]) = (wide_sum(b, *body, b.dtype(operands[0])), &padded[..]) {
-        let from = b.dtype(x);
-        let (x, init) = (b.convert(x, DType::F32), b.convert(inits[0], DType::F32));
-        let body = b.body(op, DType::F32);
-        let r = b.reduce_window(&[x], &[init], &plain, body);
-        return Ok(Some(b.convert(r, from)));
+    let op = combiner(b, *body).filter(|_| xs.len() == 1);
+    let has_padding = pads.iter().any(|p| p.low > 0 || p.high > 0 || p.interior > 0);
+    let neutral = op.and_then(|op| identity(op, b.dtype(xs[0])));
+    let (padding, init) = match neutral {
+        // Places outside take no part: what fills them changes nothing, and the initial value is combined once, at the end.
+        Some(value) => {
+            let identity = b.scalar(b.dtype(xs[0]), value);
+            (identity, identity)
+        }
+        None if has_padding => return masked(b, xs, inits, &pads, &plain, *body).map(Some),
+        None => (inits[0], inits[0]),
+    };
+    let &[x] = xs else {
+        // Without padding only edges may be cut.
+        let cut: Vec<NodeId> = xs.iter().zip(inits).map(|(&x, &init)| b.pad(x, init, &pads)).collect();
+        return Ok(Some(b.reduce_window(&cut, inits, &plain, *body)));
+    };
+    let from = b.dtype(x);
+    let x = b.pad(x, padding, &pads);
+    let (r, body) = match wide_sum(b, *body, from) {
+        Some(op) => {
+            let (x, init) = (b.convert(x, DType::F32), b.convert(init, DType::F32));
+            let body = b.body(op, DType::F32);
+            (b.reduce_window(&[x], &[init], &plain, body), Some(op))
+        }
+        None => (b.reduce_window(&[x], &[init], &plain, *body), op),
+    };
+    let known = scalar_of(b, inits[0]).cloned();
+    let done = match body {
+        Some(op) if neutral.is_some() && !known.is_some_and(|l| is_identity(op, &l)) => {
+            let init = b.convert(inits[0], b.dtype(r));
+            b.binary(op, init, r)
+        }
+        _ => r,
+    };
+    Ok(Some(b.convert(done, from)))
+}
+
+/// Any computation over windows that reach outside: each value carries whether it lies inside.
+fn masked(
+    b: &mut Emit,
+    xs: &[NodeId],
+    inits: &[NodeId],
+    pads: &[PadDim],
+    plain: &[WindowDim],
+    body: CompId,
+) -> Result<NodeId, CompileError> {
+    let n = xs.len();
+    let dims = b.dims(xs[0]).to_vec();
+    let (yes, no) = (b.scalar(DType::Pred, 1.0), b.scalar(DType::Pred, 0.0));
+    let inside = b.broadcast(yes, &[], &dims);
+    let inside = b.pad(inside, no, pads);
+    let mut padded: Vec<NodeId> = xs.iter().zip(inits).map(|(&x, &init)| b.pad(x, init, pads)).collect();
+    padded.push(inside);
+    let types: Vec<DType> = padded.iter().map(|&x| b.dtype(x)).collect();
+    let masked = b.computation("masked", |b| {
+        let params: Vec<NodeId> = types.iter().chain(&types).map(|&t| b.parameter(Shape::array(t, &[]))).collect();
+        let (left, right) = params.split_at(n + 1);
+        let both = b.apply(body, &[&left[..n], &right[..n]].concat(), &[])?;
+        let mut out = Vec::new();
+        for i in 0..n {
+            let first = b.select(left[n], both[i], right[i]);
+            out.push(b.select(right[n], first, left[i]));
+        }
+        out.push(b.or(left[n], right[n]));
+        Ok(b.tuple(&out))
+    })?;
+    let starts: Vec<NodeId> = inits.iter().copied().chain([yes]).collect();
+    let done = b.reduce_window(&padded, &starts, plain, masked);
+    let parts = b.elements_of(done);
+    Ok(if n == 1 { parts[0] } else { b.tuple(&parts[..n]) })
+}
+
+/// Elements of a block of a scan.
+const BLOCK: u64 = 16;
+
+/// A windowed reduction whose windows are all prefixes (or all suffixes) of one dimension.
+struct Scan {
+    dim: usize,
+    reverse: bool,
+    /// Whether a result leaves its own element out; there is one result more then.
+    exclusive: bool,
+}
+
+impl Scan {
+    fn of(dims: &[u64], window: &[WindowDim]) -> Option<Scan> {
+        let real: Vec<usize> = (0..dims.len()).filter(|&d| window[d] != WindowDim::TRIVIAL).collect();
+        let &[dim] = &real[..] else { return None };
+        let (w, n) = (&window[dim], dims[dim] as i64);
+        let plain = w.stride == 1 && w.base_dilation == 1 && w.window_dilation == 1 && !w.reversal;
+        if !plain || w.size as i64 != n || dims[dim] <= BLOCK {
+            return None;
+        }
+        let reach = |pad: i64, other: i64| other == 0 && (pad == n - 1 || pad == n);
+        let reverse = !reach(w.pad_low, w.pad_high);
+        if reverse && !reach(w.pad_high, w.pad_low) {
+            return None;
+        }
+        Some(Scan { dim, reverse, exclusive: w.pad_low.max(w.pad_high) == n })
     }
-    Ok(Some(b.reduce_window(&padded, inits, &plain, *body)))
+
+    /// Scans blocks, then the blocks' totals, and combines: XLA's own decomposition, with its repeated initial values.
+    fn blocked(
+        &self,
+        b: &mut Emit,
+        xs: &[NodeId],
+        inits: &[NodeId],
+        body: CompId,
+    ) -> Result<Vec<NodeId>, CompileError> {
+        let dims = b.dims(xs[0]).to_vec();
+        let (n, rank) = (dims[self.dim], dims.len());
+        let columns = n.div_ceil(BLOCK);
+        let fill = (columns * BLOCK - n) as i64;
+        let (low, high) = if self.reverse { (fill, 0) } else { (0, fill) };
+        let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; rank];
+        pads[self.dim] = PadDim { low, high, interior: 0 };
+        let tiled: Vec<u64> = [&dims[..self.dim], &[columns, BLOCK], &dims[self.dim + 1..]].concat();
+        let blocks: Vec<NodeId> = xs
+            .iter()
+            .zip(inits)
+            .map(|(&x, &init)| {
+                let x = b.pad(x, init, &pads);
+                b.reshape(x, &tiled)
+            })
+            .collect();
+        let prefix = |size: u64, reach: i64| {
+            let (pad_low, pad_high) = if self.reverse { (0, reach) } else { (reach, 0) };
+            WindowDim { size, pad_low, pad_high, ..WindowDim::TRIVIAL }
+        };
+        let mut window = vec![WindowDim::TRIVIAL; rank + 1];
+        window[self.dim + 1] = prefix(BLOCK, BLOCK as i64 - 1);
+        let inner = again(b, &blocks, inits, &window, body)?;
+        let edge = if self.reverse { 0 } else { BLOCK - 1 };
+        let column_dims: Vec<u64> = [&dims[..self.dim], &[columns], &dims[self.dim + 1..]].concat();
+        let totals: Vec<NodeId> = inner
+            .iter()
+            .map(|&x| {
+                let x = b.slice_dim(x, self.dim + 1, edge, edge + 1, 1);
+                b.reshape(x, &column_dims)
+            })
+            .collect();
+        let mut window = vec![WindowDim::TRIVIAL; rank];
+        window[self.dim] = prefix(columns, columns as i64);
+        let before = again(b, &totals, inits, &window, body)?;
+        let start = u64::from(self.reverse);
+        let map: Vec<usize> = (0..=rank).filter(|&d| d != self.dim + 1).collect();
+        let before: Vec<NodeId> = before
+            .iter()
+            .map(|&x| {
+                let x = b.slice_dim(x, self.dim, start, start + columns, 1);
+                b.broadcast(x, &map, &tiled)
+            })
+            .collect();
+        let all = b.apply(body, &[&before[..], &inner].concat(), &tiled)?;
+        let whole: Vec<u64> = [&dims[..self.dim], &[columns * BLOCK], &dims[self.dim + 1..]].concat();
+        let (low, high) = (low as u64, low as u64 + n);
+        let mut results = Vec::new();
+        for (&x, &init) in all.iter().zip(inits) {
+            let x = b.reshape(x, &whole);
+            let x = b.slice_dim(x, self.dim, low, high, 1);
+            results.push(if self.exclusive { self.shifted(b, x, init) } else { x });
+        }
+        Ok(results)
+    }
+
+    /// An inclusive scan with the initial value before it.
+    fn shifted(&self, b: &mut Emit, x: NodeId, init: NodeId) -> NodeId {
+        let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; b.rank(x)];
+        pads[self.dim] = if self.reverse {
+            PadDim { low: 0, high: 1, interior: 0 }
+        } else {
+            PadDim { low: 1, high: 0, interior: 0 }
+        };
+        b.pad(x, init, &pads)
+    }
+}
+
+/// A windowed reduction lowered like the one it is part of.
+fn again(
+    b: &mut Emit,
+    xs: &[NodeId],
+    inits: &[NodeId],
+    window: &[WindowDim],
+    body: CompId,
+) -> Result<Vec<NodeId>, CompileError> {
+    let op = Op::ReduceWindow { window: window.to_vec(), body };
+    let node = Node {
+        name: String::new(),
+        op,
+        operands: Vec::new(),
+        shape: Shape::Token,
+        span: b.span(),
+        attributes: Vec::new(),
+    };
+    match rule(b, &node, &[xs, inits].concat())? {
+        Some(done) => Ok(b.elements_of(done)),
+        None => Err(CompileError::internal("reduce-window", "a window was left alone")),
+    }
 }
 
 /// The operation of a body that has to be computed in f32 instead of a narrower float type.
-fn wide_sum(b: &Emit, body: crate::graph::CompId, dtype: DType) -> Option<Binary> {
+fn wide_sum(b: &Emit, body: CompId, dtype: DType) -> Option<Binary> {
     let narrow = matches!(dtype, DType::BF16 | DType::F16) || dtype.is_f8();
     combiner(b, body).filter(|op| narrow && matches!(op, Binary::Add | Binary::Mul))
 }

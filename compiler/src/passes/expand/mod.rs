@@ -2,14 +2,17 @@
 
 mod batch_norm;
 mod bits;
+mod fft;
 mod gather;
 mod index;
+mod linear;
 mod random;
 mod scatter;
 mod select_scatter;
 mod sort;
 
 use super::edit::Emit;
+use super::make::array;
 use crate::error::CompileError;
 use crate::graph::{Node, NodeId, Op};
 use crate::pipeline::PassOptions;
@@ -34,6 +37,20 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         Op::RngGetAndUpdateState { .. } => Some(random::state(b, n, options.seed)),
         Op::Sort { dim, stable, body } => Some(sort::lower(b, *dim, *stable, *body, x)),
         Op::TopK { k, largest } => Some(sort::top_k(b, x[0], *k, *largest)?),
+        Op::Fft { kind, lengths } => Some(fft::lower(b, x[0], *kind, lengths, &array(&n.shape))),
+        Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower)?),
+        Op::TriangularSolve { left, lower, unit_diagonal, transpose } => {
+            let t =
+                linear::Triangular { left: *left, lower: *lower, unit_diagonal: *unit_diagonal, transpose: *transpose };
+            Some(linear::triangular_solve(b, x[0], x[1], t)?)
+        }
         _ => None,
     })
+}
+
+/// An array with all dimensions but the last `inner` merged into one.
+fn fold_batch(b: &mut Emit, x: NodeId, inner: usize) -> NodeId {
+    let dims = b.dims(x).to_vec();
+    let (outer, last) = dims.split_at(dims.len() - inner);
+    b.reshape(x, &[&[outer.iter().product()][..], last].concat())
 }

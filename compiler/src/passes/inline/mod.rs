@@ -16,6 +16,7 @@ pub mod map;
 mod node;
 mod value;
 
+use super::dynamic::bounds;
 use super::edit::{self, Draft, Emit};
 use crate::error::CompileError;
 use crate::graph::{Alias, ArrayShape, CompId, Computation, Module, Node, NodeId, Op, Shape};
@@ -126,7 +127,7 @@ impl Inliner<'_> {
             let n = old.node(p);
             b.on_behalf_of(&origin(n));
             let leaves: Vec<NodeId> = match flat_tuple(&n.shape) {
-                Shape::Tuple(t) => t.into_iter().map(|s| b.parameter(s)).collect(),
+                Shape::Tuple(t) => t.into_iter().map(|s| b.parameter(bounds(&s))).collect(),
                 Shape::Array(_) | Shape::Token => Vec::new(),
             };
             params.push(rebuilt(&n.shape, &leaves)?);
@@ -209,6 +210,7 @@ impl Inliner<'_> {
             b.on_behalf_of(&origin(n));
             let laid = given.and_then(|g| g.0.get(number)).unwrap_or(&n.shape);
             for leaf in laid.leaves() {
+                let leaf = &ArrayShape { dynamic: Vec::new(), ..leaf.clone() };
                 let row = plain(&Shape::Array(leaf.clone()));
                 if is_row_major(leaf) {
                     args.push(b.parameter(row));

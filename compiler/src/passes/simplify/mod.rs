@@ -16,7 +16,7 @@ use crate::graph::{Literal, NodeId, Op, Shape};
 
 pub use arith::embeds;
 pub use fold::{scalar_of, splat_number};
-pub use reduce::{combiner, is_identity};
+pub use reduce::{combiner, identity, is_identity};
 pub use shape::degenerate_map;
 
 /// A simpler form of an operation that is about to be emitted.

@@ -67,3 +67,30 @@ pub fn reduce(b: &mut Emit, operands: &[NodeId], dims: &[usize], body: CompId, s
     let one = b.reshape(x, &to.dims);
     Some(if neutral { one } else { b.binary(op, init, one) })
 }
+
+/// The value that changes nothing when combined by an operation.
+pub fn identity(op: Binary, dtype: DType) -> Option<f64> {
+    use systole_isa::dtype::DTypeClass as C;
+    let (low, high) = match dtype.class() {
+        C::Pred => (0.0, 1.0),
+        C::Float if dtype.is_f8() => return None,
+        C::Float => (f64::NEG_INFINITY, f64::INFINITY),
+        C::Signed | C::Unsigned if dtype.bits() <= 32 => {
+            let (low, high) = crate::graph::number::integer_range(dtype)?;
+            (low as f64, high as f64)
+        }
+        C::Signed | C::Unsigned | C::Complex if matches!(op, Binary::Add | Binary::Mul) => (0.0, 0.0),
+        C::Signed | C::Unsigned | C::Complex => return None,
+    };
+    match op {
+        Binary::Add if dtype == DType::Pred => Some(0.0),
+        Binary::Mul if dtype == DType::Pred => Some(1.0),
+        Binary::Add => Some(0.0),
+        Binary::Mul => Some(1.0),
+        Binary::Max => Some(low),
+        Binary::Min => Some(high),
+        Binary::Or => Some(0.0),
+        Binary::And if dtype == DType::Pred => Some(1.0),
+        _ => None,
+    }
+}

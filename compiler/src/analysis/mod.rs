@@ -1,0 +1,7 @@
+//! Analyses: pure functions of a graph.
+
+pub mod counted;
+pub mod uses;
+
+pub use counted::{CountedLoop, counted_loop};
+pub use uses::uses;
