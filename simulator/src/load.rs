@@ -40,6 +40,8 @@ pub struct Loaded {
     pub(crate) bundles: Vec<Bundle>,
     pub(crate) code: Code,
     pub(crate) geometry: Vec<Geometry>,
+    /// Where arrays of the host and constants begin and end in HBM, ascending.
+    boundaries: Vec<u64>,
 }
 
 impl Loaded {
@@ -51,6 +53,13 @@ impl Loaded {
     /// The chip that it was loaded for.
     pub fn chip(&self) -> &ChipConfig {
         &self.chip
+    }
+
+    /// The host array, the constant, or the stretch of temporaries between such that holds an HBM address.
+    pub(crate) fn region(&self, address: u64) -> (u64, u64) {
+        let next = self.boundaries.partition_point(|b| *b <= address);
+        let start = next.checked_sub(1).map_or(0, |i| self.boundaries[i]);
+        (start, self.boundaries.get(next).copied().unwrap_or(self.chip.device_hbm_bytes()))
     }
 
     /// The decoded bundles.
@@ -86,11 +95,16 @@ pub fn load_bundles(bundles: Vec<Bundle>, program: &Program, chip: &ChipConfig) 
     let geometry = geometry.collect::<Result<Vec<_>, _>>()?;
     for c in &program.constants {
         let bytes = c.bytes.len() as u64;
-        if c.address.checked_add(bytes).is_none_or(|end| end > chip.hbm.bytes) {
-            return Err(LoadError::Constant { address: c.address, bytes, size: chip.hbm.bytes });
+        if c.address.checked_add(bytes).is_none_or(|end| end > chip.device_hbm_bytes()) {
+            return Err(LoadError::Constant { address: c.address, bytes, size: chip.device_hbm_bytes() });
         }
     }
-    Ok(Loaded { program: program.clone(), chip: chip.clone(), bundles, code, geometry })
+    let arrays = program.params.iter().chain(&program.results).map(|a| (a.address, a.layout.bytes()));
+    let ranges = arrays.chain(program.constants.iter().map(|c| (c.address, c.bytes.len() as u64)));
+    let mut boundaries: Vec<u64> = ranges.flat_map(|(at, n)| [at, at.saturating_add(n)]).collect();
+    boundaries.sort_unstable();
+    boundaries.dedup();
+    Ok(Loaded { program: program.clone(), chip: chip.clone(), bundles, code, geometry, boundaries })
 }
 
 fn check_shape(chip: &ChipConfig) -> Result<(), LoadError> {

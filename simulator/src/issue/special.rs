@@ -182,16 +182,17 @@ impl Core<'_> {
         (base as u32 as i64 * unit + offset as i64, base_known && offset_known)
     }
 
-    /// Checks a side's range; an unknown address moves to where the side begins at zero.
+    /// Checks a side's range. In an unknown address the registers that are not known count as zero, and it is clamped
+    /// to the memory.
     fn range(&self, space: Space, side: &dma::Side, at: (i64, bool)) -> Step<i64> {
-        if !at.1 {
-            return Ok(-side.lo);
-        }
         let size = match space {
             Space::Hbm => self.hbm.size(),
             Space::Vmem => self.l.chip.vmem.bytes,
             Space::Smem => self.l.chip.smem.bytes,
         };
+        if !at.1 {
+            return Ok(at.0.min(size as i64 - side.hi).max(-side.lo));
+        }
         let (lo, hi) = (at.0 + side.lo, at.0 + side.hi);
         if lo < 0 || hi > size as i64 {
             return Err(FaultKind::OutOfRange {
@@ -247,9 +248,13 @@ impl Core<'_> {
         let moves_known = g.dst != Space::Vmem && g.bytes > 0;
         if self.values.is_some() || moves_known {
             if !to.1 {
-                // It may write anywhere.
+                // It may write anywhere; in HBM, anywhere in the array that its base points into.
                 match g.dst {
                     Space::Smem => self.smem.forget_all(),
+                    Space::Hbm if self.scalar_value(s.dst).1 => {
+                        let (start, end) = self.l.region(dst.max(0) as u64);
+                        self.hbm.forget(start, end);
+                    }
                     Space::Hbm => self.hbm.forget(0, self.hbm.size()),
                     Space::Vmem => {}
                 }

@@ -162,3 +162,34 @@ fn observers_see_ops_transfers_and_samples() {
     // One after every 20 cycles or more of a loop whose branches are 4 cycles apart.
     assert!(seen.samples.len() > 8 && seen.samples.windows(2).all(|w| (20..25).contains(&(w[1].0 - w[0].0))));
 }
+
+#[test]
+fn an_unknown_offset_forgets_one_array() {
+    // A store at an unknown offset into the result; the parameter beside it stays known.
+    let mut p = Build::default();
+    let layout = systole_isa::Layout::row_major(systole_isa::DType::S32, &[64], 4, 8);
+    let array = |address| systole_isa::program::HostArray { address, layout: layout.clone(), name: String::new() };
+    p.program.params.push(array(0));
+    p.program.results.push(array(4096));
+    let store = p.desc(DmaDesc::contiguous(Space::Vmem, Space::Hbm, 64));
+    let load = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Smem, 64));
+    p.set(&[(1, 8)]);
+    p.one(Op::XExtract, &[2, 0]);
+    p.one(Op::DmaStart, &[store, 0, 0, 1, 2, 0]);
+    p.one(Op::DmaWait, &[0, 64]);
+    let from = p.one(Op::DmaStart, &[load, 0, 0, 0, 0, 0]);
+    p.one(Op::DmaWait, &[0, 64]);
+    p.one(Op::SLd, &[3, 0, 9]);
+    let at = p.bundles.len() as i32;
+    p.one(Op::BNz, &[3, at + 2]);
+    p.halt();
+    p.halt();
+    let run = |p: &Build| {
+        let mut m = p.machine(&tiny());
+        m.write_hbm(0, &[1; 8192]).expect("in range");
+        m.run(&RunOptions::new(Mode::TimingOnly), &mut NoObserver)
+    };
+    assert!(run(&p).is_ok());
+    p.bundles[from as usize].insts[0].operands[1] = 1;
+    assert!(matches!(run(&p).expect_err("unknown").kind, FaultKind::UnknownBranch { .. }));
+}
