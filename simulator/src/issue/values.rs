@@ -286,16 +286,17 @@ impl Values {
             lanes: self.lanes,
         };
         let packing = vmem::packing(i.op);
+        // Only what the mask selects is touched.
+        let mask = if !write || o[4] == 0 { &[][..] } else { &self.masks[o[4] as usize] };
         let (lo, hi) = rows.extent();
         let size = (self.vmem.len() / self.lanes) as i64 * packing;
-        if lo < 0 || hi >= size {
+        if (lo < 0 || hi >= size) && !touched(rows, mask).all(|(row, _, _)| (0..size).contains(&row)) {
             return Err(FaultKind::OutOfRange { memory: "VMEM", unit: "row", first: lo, last: hi, size: size as u64 });
         }
         if let Some((checker, loaded)) = race {
-            check_race(checker, loaded, rows, packing, write)?;
+            check_race(checker, loaded, rows, packing, write, mask)?;
         }
         if write {
-            let mask = if o[4] == 0 { &[][..] } else { &self.masks[o[4] as usize] };
             vmem::store(i.op, &self.regs[o[0] as usize], &mut self.vmem, rows, mask);
         } else {
             let t = self.result(Target::Vector(o[0] as usize));
@@ -305,30 +306,41 @@ impl Values {
     }
 }
 
+/// Rows that an access touches, with the first and last lane in each; an empty mask is all ones.
+fn touched(rows: Rows, mask: &[u32]) -> impl Iterator<Item = (i64, usize, usize)> + '_ {
+    (0..rows.sublanes).filter_map(move |s| {
+        let row = rows.first + s as i64 * rows.stride;
+        if mask.is_empty() {
+            return Some((row, 0, rows.lanes - 1));
+        }
+        let lanes = &mask[s * rows.lanes..(s + 1) * rows.lanes];
+        Some((row, lanes.iter().position(|m| *m != 0)?, lanes.iter().rposition(|m| *m != 0)?))
+    })
+}
+
 /// Checks a vector access against transfers that no wait has ordered.
-fn check_race(c: &RaceChecker, l: &Loaded, rows: Rows, packing: i64, write: bool) -> Result<(), FaultKind> {
+fn check_race(
+    c: &RaceChecker,
+    l: &Loaded,
+    rows: Rows,
+    packing: i64,
+    write: bool,
+    mask: &[u32],
+) -> Result<(), FaultKind> {
     if c.is_empty() {
         return Ok(());
     }
-    let bytes = rows.lanes as i64 * 4;
-    let check = |first: i64, last: i64| {
-        let access = Access {
-            space: Space::Vmem,
-            start: first.div_euclid(packing) * bytes,
-            end: (last.div_euclid(packing) + 1) * bytes,
-            write,
-        };
-        c.check(&l.geometry, access)
-    };
+    let row_bytes = rows.lanes as i64 * 4;
+    let check = |start: i64, end: i64| c.check(&l.geometry, Access { space: Space::Vmem, start, end, write });
     let (lo, hi) = rows.extent();
-    let mut conflict = check(lo, hi);
-    if conflict.is_some() && rows.stride.abs() > packing {
-        // Only the rows themselves count, not what lies between them.
-        conflict = (0..rows.sublanes as i64).find_map(|s| {
-            let row = rows.first + s * rows.stride;
-            check(row, row)
-        });
+    if check(lo.div_euclid(packing) * row_bytes, (hi.div_euclid(packing) + 1) * row_bytes).is_none() {
+        return Ok(());
     }
+    // Somewhere between the first and the last row: look at the rows themselves.
+    let conflict = touched(rows, mask).find_map(|(row, first, last)| {
+        let base = row.div_euclid(packing) * row_bytes;
+        check(base + first as i64 * 4, base + last as i64 * 4 + 4)
+    });
     match conflict {
         None => Ok(()),
         Some(found) => Err(found.fault(l, if write { "store to" } else { "load from" }, Space::Vmem)),

@@ -77,6 +77,10 @@ pub(crate) fn store(op: Op, v: &[u32], memory: &mut [u32], at: Rows, mask: &[u32
     let width = 32 / packing as u32;
     let ones = u32::MAX >> (32 - width);
     for (s, v) in v.chunks_exact(n).enumerate() {
+        // A row that the mask leaves out may lie anywhere.
+        if !mask.is_empty() && mask[s * n..(s + 1) * n].iter().all(|m| *m == 0) {
+            continue;
+        }
         let row = (at.first + at.stride * s as i64) as usize;
         let words = &mut memory[row / packing * n..][..n];
         let shift = (row % packing) as u32 * width;

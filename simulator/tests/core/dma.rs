@@ -153,6 +153,29 @@ fn touching_a_transfer_before_its_wait_is_a_race() {
 }
 
 #[test]
+fn rows_that_a_mask_leaves_out_are_not_touched() {
+    // Only sublane 1 is stored: row `first + 1`. The transfer fills rows 16..32.
+    let store = |first: i32| {
+        let mut p = Build::default();
+        let load = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, 512));
+        p.one(Op::VSub, &[1]);
+        p.one(Op::VImm, &[2, 1]);
+        p.one(Op::VEqI, &[1, 1, 2]);
+        p.set(&[(1, 512)]);
+        p.one(Op::DmaStart, &[load, 0, 0, 0, 1, 0]);
+        p.one(Op::VSt, &[2, 0, first, 1, 1]);
+        p.one(Op::DmaWait, &[0, 512]);
+        p.halt();
+        p.run(&tiny(), Mode::Full).err().map(|f| f.kind)
+    };
+    assert_eq!(store(-1), None);
+    assert_eq!(store(14), None);
+    assert_eq!(store(31), None);
+    assert!(matches!(store(15), Some(FaultKind::Race { .. })));
+    assert!(matches!(store(-2), Some(FaultKind::OutOfRange { .. })));
+}
+
+#[test]
 fn one_semaphore_orders_two_transfers_only_together() {
     let program = |first_wait: i32| {
         let mut p = Build::default();
