@@ -3,10 +3,9 @@
 //! The next step's weights are staged while the first blocks stream; the last blocks of the step before are popped while
 //! the first blocks of this one are pushed, so that the arrays never drain.
 
-use super::tile::Tiling;
 use systole_isa::ChipConfig;
 
-/// Whose results a loop takes.
+/// Whose results a loop takes at step `t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// The end of step `t - lag - 1`.
@@ -31,7 +30,7 @@ pub(super) struct Segment {
 /// Results lag `lag * blocks + tail` blocks behind pushes (FIFO), so that they are there when they are popped: step `t`
 /// pops the last `tail` blocks of step `t - lag - 1`, then the others of step `t - lag`. Accumulators have no tail: a
 /// part's drain begins `lag` steps after its last.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Segments {
     pub loops: Vec<Segment>,
     /// Groups staged apart, after the loops (when a step has fewer blocks than groups).
@@ -57,48 +56,86 @@ fn fifo_blocks(chip: &ChipConfig) -> u32 {
     (all - (all / 4).max(1).min(all)).max(1)
 }
 
-/// Shortest loop worth being one.
-const SHORT: u32 = 4;
+/// Cycles around a step, and around each of its loops, in which nothing is pushed.
+const STEP_OVERHEAD: f64 = 45.0;
+const LOOP_OVERHEAD: f64 = 20.0;
+/// Cycles between steps that nothing hides.
+const STEP_GAP: f64 = 10.0;
+
+/// What the choice of a step's loops depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StepShape {
+    pub blocks: u32,
+    /// Groups of weight registers.
+    pub groups: u32,
+    /// Steps of a part, parts.
+    pub steps: u32,
+    pub parts: u32,
+    pub accumulators: bool,
+    /// Rows per cycle of the arrays.
+    pub rate: f64,
+    /// Cycles that the instructions of a block, and of a staged group, need to issue.
+    pub block_issue: f64,
+    pub group_issue: f64,
+    /// Cycles to load a tile of weights.
+    pub tile_load: f64,
+}
 
 impl Segments {
-    /// The loops for steps of `blocks` row blocks and `groups` staged groups, with `steps` in each of `parts` parts.
-    pub fn new(t: &Tiling, groups: u32, (steps, parts): (u32, u32), rate: f64, chip: &ChipConfig) -> Segments {
-        let (blocks, sub) = (t.blocks, chip.core.sublanes);
-        let need = wanted_lag(chip, rate);
-        if t.accumulators {
-            let region = blocks * sub;
-            let fits =
-                |lag: u32| (1 + (lag - 1).div_ceil(steps)) as u64 * region as u64 <= chip.mxu.accumulator_rows as u64;
-            let lag = (1..=need.div_ceil(blocks).max(1)).rev().find(|&l| fits(l)).unwrap_or(1);
-            return Segments::cut(blocks, groups, 0, lag);
-        }
-        let most = fifo_blocks(chip);
-        let per_group = need.div_ceil(groups);
-        let tail = groups * per_group;
-        if tail <= most && tail + SHORT <= blocks {
-            let first = Segment { iterations: groups, blocks: per_group, stage: 1, source: Source::Earlier };
-            let rest = Segment { iterations: blocks - tail, blocks: 1, stage: 0, source: Source::Current };
-            return Segments { loops: vec![first, rest], staged_after: 0, tail, lag: 0 };
-        }
-        let want = need.min(most).min(blocks.saturating_mul(steps).saturating_mul(parts));
-        let (lag, tail) = (want / blocks, want % blocks);
-        match (lag, tail) {
-            (0, tail) => Segments::cut(blocks, groups, tail, 0),
-            (lag, _) if (lag + 1) * blocks <= most && tail > 0 && blocks <= 2 * SHORT => {
-                Segments::cut(blocks, groups, 0, (lag + 1).min(steps.saturating_mul(parts)))
-            }
-            (lag, tail) if tail < SHORT || blocks - tail < SHORT || lag >= steps.saturating_mul(parts) => {
-                Segments::cut(blocks, groups, 0, lag)
-            }
-            (lag, tail) => Segments::cut(blocks, groups, tail, lag),
-        }
+    /// The quickest loops for a step, and its cycles.
+    pub fn choose(s: &StepShape, chip: &ChipConfig) -> (Segments, f64) {
+        let timed = Segments::candidates(s, chip).into_iter().map(|c| {
+            let cycles = c.cycles(s, chip);
+            (c, cycles)
+        });
+        timed.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there is always a candidate")
     }
 
-    /// Blocks between a push and the pop of its result, as a share of what hides the latency (at most 1).
-    pub fn hidden(&self, t: &Tiling, rate: f64, chip: &ChipConfig) -> f64 {
-        let fill = (chip.mxu.rows + chip.mxu.cols + chip.mxu.extra_latency) as f64 + 16.0;
-        let lag = (self.lag * t.blocks + self.tail) as f64 * chip.core.sublanes as f64 / rate;
-        if t.accumulators { 1.0 } else { (lag / fill).min(1.0) }
+    fn candidates(s: &StepShape, chip: &ChipConfig) -> Vec<Segments> {
+        let (blocks, groups) = (s.blocks, s.groups);
+        let need = wanted_lag(chip, s.rate);
+        let all_steps = s.steps.saturating_mul(s.parts);
+        if s.accumulators {
+            let region = blocks as u64 * chip.core.sublanes as u64;
+            let regions = |lag: u32| 1 + (lag - 1).div_ceil(s.steps) as u64;
+            let fits = |lag: u32| regions(lag) * region <= chip.mxu.accumulator_rows as u64;
+            let lag = (1..=need.div_ceil(blocks).max(1)).rev().find(|&l| fits(l)).unwrap_or(1);
+            return vec![Segments::cut(blocks, groups, 0, lag)];
+        }
+        let most = fifo_blocks(chip);
+        let mut all = Vec::new();
+        let per_group = need.div_ceil(groups);
+        let tail = groups * per_group;
+        if tail <= most && tail < blocks {
+            let first = Segment { iterations: groups, blocks: per_group, stage: 1, source: Source::Earlier };
+            let rest = Segment { iterations: blocks - tail, blocks: 1, stage: 0, source: Source::Current };
+            all.push(Segments { loops: vec![first, rest], staged_after: 0, tail, lag: 0 });
+        }
+        let want = need.min(most);
+        let (lag, tail) = (want / blocks, want % blocks);
+        if lag < all_steps {
+            all.push(Segments::cut(blocks, groups, tail, lag));
+        }
+        for lag in [lag, lag + 1] {
+            if lag > 0 && lag as u64 * blocks as u64 <= most as u64 {
+                all.push(Segments::cut(blocks, groups, 0, lag.min(all_steps)));
+            }
+        }
+        all
+    }
+
+    /// Cycles of a step.
+    fn cycles(&self, s: &StepShape, chip: &ChipConfig) -> f64 {
+        let block = chip.core.sublanes as f64 / s.rate;
+        let fill = (chip.mxu.rows + chip.mxu.cols + chip.mxu.extra_latency) as f64 + 2.0 * block;
+        let lag = (self.lag * s.blocks + self.tail) as f64 * block;
+        let hidden = if s.accumulators { 1.0 } else { (lag / fill).min(1.0) };
+        let streamed = s.blocks as f64 * block / hidden;
+        let issued = s.blocks as f64 * s.block_issue
+            + s.groups as f64 * s.group_issue
+            + self.loops.len() as f64 * LOOP_OVERHEAD
+            + STEP_OVERHEAD;
+        streamed.max(s.tile_load).max(issued) + STEP_GAP
     }
 
     fn cut(blocks: u32, groups: u32, tail: u32, lag: u32) -> Segments {
@@ -128,6 +165,40 @@ fn stages(blocks: u32, groups: u32) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loops_cover_all_blocks_and_groups() {
+        for preset in ["tiny", "tpu-v3", "tpu-v5e", "tpu-v6e"] {
+            let chip = ChipConfig::from_preset(preset).expect("a preset");
+            for blocks in (1..40).chain([64, 100, 1000]) {
+                for (groups, steps, parts) in [(1, 1, 1), (16, 8, 2), (32, 1, 100), (2, 3, 1)] {
+                    let (block_issue, group_issue, tile_load) = (4.0, 2.0, 64.0);
+                    let accumulators = chip.mxu.accumulator_rows >= blocks * chip.core.sublanes;
+                    let s = StepShape {
+                        blocks,
+                        groups,
+                        steps,
+                        parts,
+                        accumulators,
+                        rate: 1.0,
+                        block_issue,
+                        group_issue,
+                        tile_load,
+                    };
+                    for c in Segments::candidates(&s, &chip) {
+                        let what = format!("{preset} {blocks} {groups} {c:?}");
+                        let sum = |f: &dyn Fn(&Segment) -> u32| c.loops.iter().map(f).sum::<u32>();
+                        assert_eq!(sum(&|l| l.iterations * l.blocks), blocks, "{what}");
+                        assert_eq!(sum(&|l| l.iterations * l.stage) + c.staged_after, groups, "{what}");
+                        let earlier = |l: &Segment| (l.source == Source::Earlier) as u32;
+                        assert_eq!(sum(&|l| earlier(l) * l.iterations * l.blocks), c.tail, "{what}");
+                        assert!(accumulators || c.lag * blocks + c.tail > 0, "{what}");
+                        assert!(accumulators || c.lag * blocks + c.tail <= fifo_blocks(&chip), "{what}");
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn stages_cover_all_groups() {

@@ -2,7 +2,6 @@
 
 use super::body::{Context, Current, Operand};
 use super::odometer::{Level, Odometer, Walk};
-use super::segment::Segments;
 use super::spec::{Array, Contraction, Epilogue, MxuError, RhsForm};
 use super::stream::{Chunk, HbmUnit, Kind, OutStream, Stream, desc};
 use super::tile::{Problem, Tiling, Window};
@@ -356,7 +355,7 @@ pub(super) fn prepare<'a>(
     let l = Levels { p: &p, t: &t };
     let steps = t.steps(g, p.formats);
     let tiles = t.tiles(g);
-    let seg = Segments::new(&t, p.staging.groups, (steps, tiles), p.formats.rate, chip);
+    let seg = t.segments.clone();
     let next = step_odometer(b, &l, &lhs, &rhs);
     let lhs_stream = lhs_stream(b, &mut r, &l, &lhs);
     let rhs_stream = rhs_stream(b, &mut r, &l, &rhs);

@@ -19,21 +19,19 @@
 //! cycles = max(row blocks * rows, hbm bytes / bandwidth) + first chunks + last tile (/ bandwidth, + latency)
 //! rows   = groups * tile, but at least the copy of a block of lhs
 //! tile   = steps * step, but at least the copies of a block of rhs and of a tile of results
-//! step   = max(blocks * sublanes / rate / (latency hidden), tile load, instructions / slots) + overhead
+//! step   = max(blocks * sublanes / rate / (latency hidden), tile load, instructions / slots + loop overheads)
 //! ```
 //!
 //! subject to the windows fitting the budget.
 
 use super::format::Formats;
 use super::geometry::{Geometry, Staging};
-use super::segment::Segments;
+use super::segment::{Segments, StepShape};
 use super::spec::{Array, Contraction, Dim, MxuError, Place};
 use systole_isa::ChipConfig;
 
 /// Most chunks that an operand's window arrives in: each has a semaphore.
 const MAX_CHUNKS: u32 = 16;
-/// Cycles of scalar work around a step that its rows do not hide.
-const STEP_OVERHEAD: f64 = 12.0;
 /// Most row blocks that the row dimension is cut into.
 const MAX_CUTS: u32 = 1 << 12;
 
@@ -95,6 +93,8 @@ pub(super) struct Tiling {
     pub extras: Vec<Option<Window>>,
     /// Word rows for sums in vector memory.
     pub sums: u32,
+    /// The loops of a step.
+    pub segments: Segments,
     pub cycles: f64,
 }
 
@@ -245,10 +245,11 @@ impl Problem<'_> {
             out: None,
             extras: Vec::new(),
             sums: 0,
+            segments: Segments::default(),
             cycles: 0.0,
         };
         self.windows(&mut t);
-        t.cycles = self.cycles(&t);
+        self.time(&mut t);
         Some(t)
     }
 
@@ -293,36 +294,53 @@ impl Problem<'_> {
         }
     }
 
-    fn cycles(&self, t: &Tiling) -> f64 {
-        let (g, chip, spec) = (self.geometry, self.chip, self.spec);
-        let c = &chip.core;
-        let (blocks, units) = (t.blocks as f64, (t.ns * t.ms) as f64);
-        let pops = units * t.nch as f64;
-        let steps = t.steps(g, self.formats) as f64;
-        let staged = (self.staging.groups * self.staging.chunks) as f64;
-        let pushes = blocks * units * t.kch as f64 + staged * units;
-        let popped = if t.accumulators { blocks * pops / steps } else { blocks * pops };
-        let summed = if t.sums > 0 { blocks * pops } else { 0.0 };
-        let loads = blocks * (t.ms * t.kch) as f64 + summed + staged * t.ns as f64;
-        let stores = if t.sums > 0 { blocks * pops } else { popped };
+    /// What a step looks like to the choice of its loops.
+    fn step_shape(&self, t: &Tiling) -> StepShape {
+        let (g, c) = (self.geometry, &self.chip.core);
+        let units = (t.ns * t.ms) as f64;
+        let results = units * t.nch as f64;
+        let steps = t.steps(g, self.formats);
+        let per = |n: f64, slots: u32| n / slots.max(1) as f64;
+        // Accumulators give results in one step of a tile only.
+        let popped = if t.accumulators { results / steps as f64 } else { results };
+        let summed = if t.sums > 0 { results } else { 0.0 };
         let walk = t.walk.len() as f64 * 4.0 - 2.0;
-        let tile_load = if self.staging.transposed { chip.mxu.cols } else { chip.mxu.rows };
-        let tiles = t.tiles(g) as f64;
-        let seg = Segments::new(t, self.staging.groups, (steps as u32, tiles as u32), self.formats.rate, chip);
-        let step = [
-            blocks * g.sublanes as f64 / self.formats.rate / seg.hidden(t, self.formats.rate, chip),
-            tile_load as f64 / chip.mxu.weight_rows_per_cycle.max(1) as f64,
-            pushes / c.mxu_push_slots.max(1) as f64,
-            popped / c.mxu_pop_slots.max(1) as f64,
-            loads / c.vload_slots.max(1) as f64,
-            stores / c.vstore_slots.max(1) as f64,
-            blocks * walk / c.scalar_slots.max(1) as f64,
+        let block = [
+            per(units * t.kch as f64, c.mxu_push_slots),
+            per(popped, c.mxu_pop_slots),
+            per((t.ms * t.kch) as f64 + summed, c.vload_slots),
+            per(if t.sums > 0 { results } else { popped }, c.vstore_slots),
+            per(walk, c.scalar_slots),
+            1.0,
         ];
-        let step = step.into_iter().fold(1.0, f64::max) + STEP_OVERHEAD;
+        let staged = self.staging.chunks as f64;
+        let tile_load = if self.staging.transposed { self.chip.mxu.cols } else { self.chip.mxu.rows };
+        StepShape {
+            blocks: t.blocks,
+            groups: self.staging.groups,
+            steps,
+            parts: t.tiles(g),
+            accumulators: t.accumulators,
+            rate: self.formats.rate,
+            block_issue: block.into_iter().fold(0.0, f64::max),
+            group_issue: per(staged * units, c.mxu_push_slots).max(per(staged * t.ns as f64, c.vload_slots)),
+            tile_load: tile_load as f64 / self.chip.mxu.weight_rows_per_cycle.max(1) as f64,
+        }
+    }
+
+    /// Sets the loops of a step and the estimate.
+    fn time(&self, t: &mut Tiling) {
+        let (segments, step) = Segments::choose(&self.step_shape(t), self.chip);
+        t.segments = segments;
+        t.cycles = self.cycles(t, step);
+    }
+
+    fn cycles(&self, t: &Tiling, step: f64) -> f64 {
+        let (g, chip, spec) = (self.geometry, self.chip, self.spec);
+        let steps = t.steps(g, self.formats) as f64;
+        let tiles = t.tiles(g) as f64;
         let bytes = |w: &Option<Window>, a: systole_isa::DType| {
-            w.as_ref().map_or(0.0, |w| {
-                w.copied as f64 * w.planes as f64 * chip.row_bytes() as f64 / a.packing() as f64
-            })
+            w.as_ref().map_or(0.0, |w| w.copied as f64 * w.planes as f64 * chip.row_bytes() as f64 / a.packing() as f64)
         };
         let (lhs_reads, rhs_reads) = t.reads(g);
         let taps: u32 = g.taps.iter().map(|d| d.count).product();
