@@ -39,16 +39,21 @@ pub(super) struct Context<'a> {
     pub epilogue: RefCell<&'a mut dyn Epilogue>,
     pub params: Vec<S>,
     pub params_buf: BufferRef,
-    /// Steps of a tile, tiles.
+    /// Steps of a part, parts.
     pub steps: u32,
-    pub tiles: u32,
+    pub parts: u32,
     pub lhs: Operand,
     pub rhs: Operand,
     pub out: Operand,
     pub extras: Vec<Operand>,
     pub sums: BufferRef,
-    /// Element row of the sums, as a word row.
+    /// Word row of the sums, of those of the part whose results are popped, and of the next block.
     pub sums_base: S,
+    pub sums_at: S,
+    pub sums_row: S,
+    /// Groups and splits left of that part.
+    pub pop_group: S,
+    pub pop_split: S,
     /// Steps: lhs, rhs, k left, n left.
     pub next: Odometer<Kind>,
     pub next_chunk: S,
@@ -142,7 +147,7 @@ impl Context<'_> {
         (0..self.t.kch)
             .map(|c| {
                 let fixed = ChunkAt::Fixed((c * plane) as i32);
-                if self.t.kt == 1 {
+                if self.t.k_tiles() == 1 {
                     let rest = g.k.saturating_sub(c * lanes);
                     return if rest == 0 { (ChunkAt::Missing, M::ALL) } else { (fixed, b.lanes_below(rest)) };
                 }
@@ -186,7 +191,7 @@ impl Context<'_> {
         };
         if !s.transposed {
             let ends = g.k % self.tile_k().min(s.groups * sub) != 0;
-            if self.t.kt == 1 {
+            if self.t.k_tiles() == 1 {
                 let k_left = ends.then(|| b.s_var(g.k as i32));
                 return StageStep { at, k_left, limit: vec![None], lhs_like: Vec::new() };
             }
@@ -205,7 +210,7 @@ impl Context<'_> {
             })
         });
         let limit = limit.collect();
-        let k_left = (self.t.kt > 1).then_some(self.next.vars[2]);
+        let k_left = (self.t.k_tiles() > 1).then_some(self.next.vars[2]);
         let k_left = k_left.filter(|_| g.k % self.tile_k() != 0);
         StageStep { at, k_left: None, limit, lhs_like: self.k_chunks(b, self.rhs.plane, k_left) }
     }
@@ -344,8 +349,22 @@ impl Context<'_> {
             Pop::Sum(first) => self.sum_blocks(b, first, n),
             Pop::Finish => self.walked(b, &self.pop, n, &mut |b, i, offset| self.finish_block(b, i, offset)),
         }
-        if self.t.accumulators || self.t.sums > 0 {
-            b.s_inc(self.pop_row, (n * self.sub()) as i32);
+        for (row, used) in [(self.pop_row, self.t.accumulators), (self.sums_row, self.t.sums > 0)] {
+            if used {
+                b.s_inc(row, (n * self.sub()) as i32);
+            }
+        }
+    }
+
+    /// The next result of a unit: from the FIFO, or from the accumulator rows of block `i`.
+    fn result(&self, b: &mut KernelBuilder, i: u32, unit: u32, chunk: u32) -> V {
+        match (self.t.accumulators, i * self.sub()) {
+            (false, _) => b.mxu_pop(unit, chunk),
+            (true, 0) => b.mxu_drain(unit, chunk, self.pop_row),
+            (true, ahead) => {
+                let row = b.s_addi(self.pop_row, ahead as i32);
+                b.mxu_drain(unit, chunk, row)
+            }
         }
     }
 
@@ -360,12 +379,16 @@ impl Context<'_> {
             (0..n).flat_map(|i| self.results().map(move |r| (i, r))).collect();
         let there = |plane: u32| plane < self.p.geometry.planes_n;
         let load = |b: &mut KernelBuilder, &(i, (_, plane, unit, c)): &(u32, (usize, u32, u32, u32))| {
-            there(plane).then(|| b.load(MemFormat::W32, self.pop_row, self.sum_offset(i, unit, c), 1, self.sums))
+            there(plane).then(|| b.load(MemFormat::W32, self.sums_row, self.sum_offset(i, unit, c), 1, self.sums))
         };
         let sums: Vec<Option<V>> = all.iter().map(|r| load(b, r)).collect();
         let mut totals = Vec::new();
-        for (&(_, (_, _, unit, c)), &sum) in all.iter().zip(&sums) {
-            let v = b.mxu_pop(unit, c);
+        for (&(i, (_, _, unit, c)), &sum) in all.iter().zip(&sums) {
+            if sum.is_none() && self.t.accumulators {
+                totals.push(None);
+                continue;
+            }
+            let v = self.result(b, i, unit, c);
             totals.push(sum.map(|sum| {
                 let value = self.p.formats.result(b, v).v();
                 let total = self.p.formats.add(b, sum, value);
@@ -375,7 +398,7 @@ impl Context<'_> {
         for (&(i, (_, _, unit, c)), total) in all.iter().zip(totals) {
             if let Some(total) = total {
                 let offset = self.sum_offset(i, unit, c);
-                b.store(StoreFormat::W32, total, self.pop_row, offset, 1, M::ALL, self.sums);
+                b.store(StoreFormat::W32, total, self.sums_row, offset, 1, M::ALL, self.sums);
             }
         }
     }
@@ -383,16 +406,12 @@ impl Context<'_> {
     /// Takes the results of block `i` of the next ones through the epilogue; `offset`: see [`Context::walked`].
     fn finish_block(&self, b: &mut KernelBuilder, i: u32, offset: i32) {
         let mask = self.store_mask(b);
-        let row = match i * self.sub() {
-            ahead if ahead > 0 && self.t.accumulators => b.s_addi(self.pop_row, ahead as i32),
-            _ => self.pop_row,
-        };
         for (si, plane, unit, c) in self.results() {
             let there = plane < self.p.geometry.planes_n;
             if self.t.accumulators && !there {
                 continue;
             }
-            let v = if self.t.accumulators { b.mxu_drain(unit, c, row) } else { b.mxu_pop(unit, c) };
+            let v = self.result(b, i, unit, c);
             if there {
                 let value = self.p.formats.result(b, v);
                 let value = self.add_sum(b, value, self.sum_offset(i, unit, c));
@@ -406,7 +425,7 @@ impl Context<'_> {
         if self.t.sums == 0 {
             return value;
         }
-        let sum = b.load(MemFormat::W32, self.pop_row, offset, 1, self.sums);
+        let sum = b.load(MemFormat::W32, self.sums_row, offset, 1, self.sums);
         Value::word(value.dtype, self.p.formats.add(b, sum, value.v()))
     }
 

@@ -23,7 +23,7 @@ impl Context<'_> {
         let first = self.begin_first(b);
         let groups = self.p.staging.groups;
         b.loop_static(groups, |b| self.stage_group(b, &first, self.passes()[0].1));
-        b.loop_with(Trips::Static(self.steps * self.tiles), LoopHints::default(), |b| self.step(b));
+        b.loop_with(Trips::Static(self.steps * self.parts), LoopHints::default(), |b| self.step(b));
         self.tail(b);
         // Empties the staging area, into which the last step put weights that nobody uses.
         self.latch(b);
@@ -86,11 +86,13 @@ impl Context<'_> {
                     },
                 );
             }
-            Kind::Group | Kind::Block | Kind::Outer(_) | Kind::Batch(_) => self.new_tile(b, kind != Kind::Group),
+            Kind::Group | Kind::Split | Kind::Wide | Kind::Block | Kind::Outer(_) | Kind::Batch(_) => {
+                self.new_part(b, kind != Kind::Group);
+            }
         }
     }
 
-    fn new_tile(&self, b: &mut KernelBuilder, new_rows: bool) {
+    fn new_part(&self, b: &mut KernelBuilder, new_rows: bool) {
         let flip = |b: &mut KernelBuilder, at: S, toggle: S| {
             b.set_s(at, Op::SAdd, &[at.into(), toggle.into()]);
             b.set_s(toggle, Op::SSub, &[S::ZERO.into(), toggle.into()]);
@@ -253,11 +255,17 @@ impl Context<'_> {
         last: impl FnOnce(&mut KernelBuilder),
         other: impl FnOnce(&mut KernelBuilder),
     ) {
-        match (self.steps, may_be) {
-            (1, _) => last(b),
-            (_, false) => other(b),
-            (_, true) => {
-                let is = b.def_s(Op::SEqI, &[self.pop_left.into(), 1.into()]);
+        let splits = self.t.ks > 1;
+        if !may_be {
+            return other(b);
+        }
+        let step = (self.steps > 1).then(|| b.def_s(Op::SEqI, &[self.pop_left.into(), 1.into()]));
+        let split = splits.then(|| b.def_s(Op::SEqI, &[self.pop_split.into(), 1.into()]));
+        match (step, split) {
+            (None, None) => last(b),
+            (Some(is), None) | (None, Some(is)) => b.if_else(is, last, other),
+            (Some(step), Some(split)) => {
+                let is = b.s(Op::SAnd, &[step, split]);
                 b.if_else(is, last, other);
             }
         }
@@ -270,9 +278,7 @@ impl Context<'_> {
 
     /// Pops the first blocks of a step (all of them, without a tail).
     fn pop_begin(&self, b: &mut KernelBuilder, loops: &dyn Fn(&mut KernelBuilder, Pop), may_be_last: bool) {
-        if self.t.sums > 0 {
-            b.copy_s(self.pop_row, self.sums_base);
-        }
+        self.begin_sums(b);
         let last = |b: &mut KernelBuilder| {
             self.begin_tile(b);
             loops(b, Pop::Finish);
@@ -296,9 +302,22 @@ impl Context<'_> {
         self.pop_step(b);
     }
 
+    fn begin_sums(&self, b: &mut KernelBuilder) {
+        if self.t.sums > 0 {
+            b.copy_s(self.sums_row, self.sums_at);
+        }
+    }
+
     /// All ones in the first step of a tile: there are no sums yet.
     fn sum_mask(&self, b: &mut KernelBuilder) -> M {
-        let first = b.def_s(Op::SEqI, &[self.pop_left.into(), (self.steps as i32).into()]);
+        let (steps, splits) = (self.steps as i32, self.t.ks as i32);
+        let step = (!self.t.accumulators).then(|| b.def_s(Op::SEqI, &[self.pop_left.into(), steps.into()]));
+        let split = (splits > 1).then(|| b.def_s(Op::SEqI, &[self.pop_split.into(), splits.into()]));
+        let first = match (step, split) {
+            (Some(step), Some(split)) => b.s(Op::SAnd, &[step, split]),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => return M::ALL,
+        };
         let (first, zero) = (b.splat(first), b.v_imm(0));
         b.cmp(Op::VNeI, first, zero)
     }
@@ -306,18 +325,59 @@ impl Context<'_> {
     /// A step's results have been popped.
     fn pop_step(&self, b: &mut KernelBuilder) {
         if self.steps == 1 {
-            return;
+            return self.end_part(b);
         }
         b.s_inc(self.pop_left, -1);
-        let steps = b.s_imm(self.steps as i32);
-        b.set_s(self.pop_left, Op::SSel, &[self.pop_left.into(), self.pop_left.into(), steps.into()]);
+        let again = |b: &mut KernelBuilder| {
+            b.set_s(self.pop_left, Op::SLi, &[(self.steps as i32).into()]);
+            self.end_part(b);
+        };
+        b.if_else(self.pop_left, |_| {}, again);
     }
 
-    /// Sums in accumulators: the first pass of a tile overwrites, and one of its steps drains the tile before.
+    /// A part's results have been popped: turns to the sums of the next one.
+    fn end_part(&self, b: &mut KernelBuilder) {
+        if self.t.accumulators {
+            self.next_region(b, self.pop_region);
+        }
+        if self.t.ks == 1 {
+            return;
+        }
+        b.s_inc(self.sums_at, (self.t.sums / self.t.ng) as i32);
+        b.s_inc(self.pop_group, -1);
+        let again = |b: &mut KernelBuilder| {
+            b.set_s(self.pop_group, Op::SLi, &[(self.t.ng as i32).into()]);
+            b.copy_s(self.sums_at, self.sums_base);
+            b.s_inc(self.pop_split, -1);
+            let splits = b.s_imm(self.t.ks as i32);
+            b.set_s(self.pop_split, Op::SSel, &[self.pop_split.into(), self.pop_split.into(), splits.into()]);
+        };
+        b.if_else(self.pop_group, |_| {}, again);
+    }
+
+    /// Drains a part from the accumulators by `loops`.
+    fn drain(&self, b: &mut KernelBuilder, loops: &dyn Fn(&mut KernelBuilder, Pop)) {
+        self.begin_sums(b);
+        b.copy_s(self.pop_row, self.pop_region);
+        let last = |b: &mut KernelBuilder| {
+            self.begin_tile(b);
+            loops(b, Pop::Finish);
+            self.end_tile(b);
+        };
+        if self.t.ks == 1 {
+            last(b);
+        } else {
+            let is = b.def_s(Op::SEqI, &[self.pop_split.into(), 1.into()]);
+            b.if_else(is, last, |b| self.sum(b, loops));
+        }
+        self.end_part(b);
+    }
+
+    /// Sums in accumulators: the first pass of a part overwrites, and one of its steps drains the part before.
     fn accumulate(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
         let format = self.passes()[pass].0;
         let n = self.passes().len() as u32;
-        // The step of a tile in which an earlier tile is drained.
+        // The step of a part in which an earlier part is drained.
         let drains = (self.seg.lag - 1) % self.steps;
         let run = |b: &mut KernelBuilder, push: Push, may_drain: bool| {
             let none = |b: &mut KernelBuilder| self.loops(b, step, pass, Source::Current, push, Pop::None);
@@ -325,10 +385,7 @@ impl Context<'_> {
                 return none(b);
             }
             b.if_else(self.pop_wait, none, |b| {
-                self.begin_tile(b);
-                b.copy_s(self.pop_row, self.pop_region);
-                self.loops(b, step, pass, Source::Current, push, Pop::Finish);
-                self.end_tile(b);
+                self.drain(b, &|b, pop| self.loops(b, step, pass, Source::Current, push, pop));
                 b.set_s(self.pop_wait, Op::SLi, &[(self.steps as i32).into()]);
             });
         };
@@ -382,9 +439,6 @@ impl Context<'_> {
         }
         windows(b);
         self.at.advance(b, &|_, _| {});
-        if self.t.accumulators {
-            self.next_region(b, self.pop_region);
-        }
     }
 
     pub fn epilogue_rows(&self) -> usize {
@@ -404,13 +458,8 @@ impl Context<'_> {
             b.loop_with(Trips::Static(n), self.hints(), |b| self.pop_blocks(b, pop, 1));
         };
         if self.t.accumulators {
-            let tiles = ((self.seg.lag - 1) / self.steps + 1).min(self.tiles);
-            b.loop_static(tiles, |b| {
-                self.begin_tile(b);
-                b.copy_s(self.pop_row, self.pop_region);
-                blocks(b, self.t.blocks, Pop::Finish);
-                self.end_tile(b);
-            });
+            let parts = ((self.seg.lag - 1) / self.steps + 1).min(self.parts);
+            b.loop_static(parts, |b| self.drain(b, &|b, pop| blocks(b, self.t.blocks, pop)));
         } else {
             let tail = self.seg.tail;
             let end = |b: &mut KernelBuilder| {

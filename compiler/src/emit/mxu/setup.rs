@@ -95,7 +95,13 @@ impl Levels<'_> {
         let (g, t) = (self.p.geometry, self.t);
         let mut all = vec![(Kind::Pass, self.p.formats.passes.len() as u32)];
         all.extend(g.taps.iter().enumerate().rev().map(|(i, d)| (Kind::Tap(i), d.count)));
-        all.extend([(Kind::K, t.kt), (Kind::Group, t.ng), (Kind::Block, t.mo)]);
+        all.extend([
+            (Kind::K, t.kt),
+            (Kind::Group, t.ng),
+            (Kind::Split, t.ks),
+            (Kind::Wide, t.wide),
+            (Kind::Block, t.mo),
+        ]);
         all.extend((0..t.outer).rev().map(|i| (Kind::Outer(i), g.blocks[i].count)));
         all.extend(g.batch.iter().enumerate().rev().map(|(i, d)| (Kind::Batch(i), d.count)));
         all
@@ -104,7 +110,14 @@ impl Levels<'_> {
     /// Planes that the last group of columns lies before its regular place (as a negative number).
     fn group_last(&self) -> i64 {
         let t = self.t;
-        if t.ng > 1 { self.p.geometry.planes_n as i64 - (t.ng * t.group()) as i64 } else { 0 }
+        if t.ng > 1 && t.wide == 1 { self.p.geometry.planes_n as i64 - (t.ng * t.group()) as i64 } else { 0 }
+    }
+
+    /// The gain of planes from one wide tile to the next.
+    fn wide(&self) -> Gain {
+        let t = self.t;
+        let planes = (t.ng * t.group()) as i64;
+        gain(planes, self.p.geometry.planes_n as i64 - t.wide as i64 * planes)
     }
 
     fn block(&self, stride: u32) -> Gain {
@@ -116,7 +129,8 @@ impl Levels<'_> {
     fn lhs(&self, kind: Kind, plane: u32) -> Gain {
         let (g, t) = (self.p.geometry, self.t);
         match kind {
-            Kind::Pass | Kind::Group => Gain::default(),
+            Kind::Pass | Kind::Group | Kind::Wide => Gain::default(),
+            Kind::Split => gain((t.kt * t.kch) as i64 * plane as i64, 0),
             Kind::Tap(i) => gain(g.taps[i].lhs as i64, 0),
             Kind::K => gain((t.kch * plane) as i64, 0),
             Kind::Block => self.block(g.blocks[t.outer].lhs),
@@ -133,6 +147,16 @@ impl Levels<'_> {
             (Kind::Tap(i), _) => gain(g.taps[i].rhs as i64, 0),
             (Kind::K, RhsForm::LanesN { k_stride }) => gain((t.kch * g.lanes) as i64 * k_stride as i64, 0),
             (Kind::K, RhsForm::LanesK { .. }) => gain((t.kch * plane) as i64, 0),
+            (Kind::Split, RhsForm::LanesN { k_stride }) => gain((t.kt * t.kch * g.lanes) as i64 * k_stride as i64, 0),
+            (Kind::Split, RhsForm::LanesK { .. }) => gain((t.kt * t.kch) as i64 * plane as i64, 0),
+            (Kind::Wide, form) => {
+                let size = match form {
+                    RhsForm::LanesN { .. } => plane as i64,
+                    RhsForm::LanesK { n_stride } => g.lanes as i64 * n_stride as i64,
+                };
+                let wide = self.wide();
+                gain(wide.step as i64 * size, wide.last as i64 * size)
+            }
             (Kind::Group, RhsForm::LanesN { .. }) => gain(group * plane as i64, last * plane as i64),
             (Kind::Group, RhsForm::LanesK { n_stride }) => {
                 let row = g.lanes as i64 * n_stride as i64;
@@ -145,8 +169,9 @@ impl Levels<'_> {
     fn out(&self, kind: Kind, plane: u32) -> Gain {
         let (g, t) = (self.p.geometry, self.t);
         match kind {
-            Kind::Pass | Kind::Tap(_) | Kind::K => Gain::default(),
+            Kind::Pass | Kind::Tap(_) | Kind::K | Kind::Split => Gain::default(),
             Kind::Group => gain((t.group() * plane) as i64, self.group_last() * plane as i64),
+            Kind::Wide => gain(self.wide().step as i64 * plane as i64, self.wide().last as i64 * plane as i64),
             Kind::Block => self.block(g.blocks[t.outer].out),
             Kind::Outer(i) => gain(g.blocks[i].out as i64, 0),
             Kind::Batch(i) => gain(g.batch[i].out as i64, 0),
@@ -202,9 +227,14 @@ fn step_odometer(b: &mut KernelBuilder, l: &Levels<'_>, lhs: &Base, rhs: &Base) 
             (kind, true) => Levels::inside(kind, l.rhs(kind, rhs.operand.plane)),
             (kind, false) => l.rhs(kind, rhs.operand.plane),
         };
-        let k_left = if k.0 == Kind::K { gain(-tile_k, 0) } else { Gain::default() };
+        let k_left = match k.0 {
+            Kind::K => gain(-tile_k, 0),
+            Kind::Split => gain(-tile_k * t.kt as i64, 0),
+            _ => Gain::default(),
+        };
         let n_left = match k.0 {
             Kind::Group => gain(-((t.group() * g.lanes) as i64), -l.group_last() * g.lanes as i64),
+            Kind::Wide => gain(-l.wide().step as i64 * g.lanes as i64, -l.wide().last as i64 * g.lanes as i64),
             _ => Gain::default(),
         };
         l.level(k, &[left, right, k_left, n_left])
@@ -234,14 +264,14 @@ fn lhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, lhs: &Ba
     let a = lhs.operand.array;
     let chunk = |r: &mut Resources, i: u32| {
         let from = i * t.ktc * t.kch;
-        let planes = ((i + 1) * t.ktc * t.kch).min(l.p.geometry.planes_k) - from;
+        let planes = ((i + 1) * t.ktc * t.kch).min(l.p.geometry.planes_k).min(t.kt * t.kch) - from;
         let d = desc(&unit, false, w.copied, [planes, a.plane_rows, w.plane], &[]);
         let to = (from * w.plane / a.dtype.packing() as u32) as i32;
         Chunk { bytes: d.bytes() as u32, desc: r.desc(d), from: unit.units((from * a.plane_rows) as i32), to }
     };
     let chunks = (0..t.kc).map(|i| chunk(r, i)).collect();
     let sem = r.semaphores(t.kc);
-    let levels = l.stream(&unit, |k| l.lhs(k, 0), &[Kind::Group]);
+    let levels = l.stream(&unit, |k| l.lhs(k, a.plane_rows), &[Kind::Group]);
     Some(Stream::new(b, (unit, lhs.operand.buf), (chunks, sem), levels, (lhs.window, &w)))
 }
 
@@ -256,7 +286,7 @@ fn rhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, rhs: &Ba
     let chunk = |r: &mut Resources, i: u32| {
         let (d, from, to) = if transposed {
             let from = i * t.ktc * t.kch;
-            let planes = ((i + 1) * t.ktc * t.kch).min(g.planes_k) - from;
+            let planes = ((i + 1) * t.ktc * t.kch).min(g.planes_k).min(t.kt * t.kch) - from;
             let d = desc(&unit, false, w.copied, [planes, a.plane_rows, w.plane], &taps);
             (d, from * a.plane_rows, from * w.plane)
         } else {
@@ -295,7 +325,7 @@ fn check_placement(p: &Problem<'_>, t: &Tiling, spec: &Contraction) -> Result<()
         let steps = kinds.iter().map(|k| of(k.0)).all(|g| g.step % packing == 0 && g.last % packing == 0);
         steps && (planes == 1 || a.plane_rows as i32 % packing == 0)
     };
-    if t.lhs.is_some() && !whole(&spec.lhs, p.geometry.planes_k, &|k| l.lhs(k, 0)) {
+    if t.lhs.is_some() && !whole(&spec.lhs, p.geometry.planes_k, &|k| l.lhs(k, spec.lhs.plane_rows)) {
         return refuse("lhs", "is not cut at whole words");
     }
     if t.rhs.is_some() {
@@ -309,7 +339,8 @@ fn check_placement(p: &Problem<'_>, t: &Tiling, spec: &Contraction) -> Result<()
         }
     }
     for w in t.out.iter().chain(t.extras.iter().flatten()) {
-        let outer = kinds.iter().filter(|k| k.0 != Kind::Group).all(|k| l.out(k.0, 0).step as u32 >= w.copied);
+        let rows = kinds.iter().filter(|k| !matches!(k.0, Kind::Group | Kind::Split | Kind::Wide));
+        let outer = rows.clone().all(|k| l.out(k.0, 0).step as u32 >= w.copied);
         let lines = p.geometry.inner.out == 1 || p.geometry.inner.count == 1;
         if !lines
             || !outer
@@ -354,12 +385,12 @@ pub(super) fn prepare<'a>(
     let sums_base = r.scratch(b, t.sums as u64);
     let l = Levels { p: &p, t: &t };
     let steps = t.steps(g, p.formats);
-    let tiles = t.tiles(g);
+    let parts = t.tiles(g) * t.ks;
     let seg = t.segments.clone();
     let next = step_odometer(b, &l, &lhs, &rhs);
     let lhs_stream = lhs_stream(b, &mut r, &l, &lhs);
     let rhs_stream = rhs_stream(b, &mut r, &l, &rhs);
-    let serial = t.mo * t.ob != g.blocks[t.outer].count || l.group_last() != 0;
+    let serial = t.mo * t.ob != g.blocks[t.outer].count || l.group_last() != 0 || l.wide().last != 0;
     let out_stream = out.hbm.zip(t.out).map(|(unit, w)| {
         let d = tile_desc(&unit, &w, &spec.out, true);
         let bytes = d.bytes() as u32;
@@ -371,7 +402,7 @@ pub(super) fn prepare<'a>(
         let stream = e.hbm.zip(w.as_ref()).map(|(unit, w)| {
             let d = tile_desc(&unit, w, &e.operand.array, false);
             let chunks = vec![Chunk { bytes: d.bytes() as u32, desc: r.desc(d), from: 0, to: 0 }];
-            let levels = l.stream(&unit, |k| l.out(k, spec.out.plane_rows), &[]);
+            let levels = l.stream(&unit, |k| l.out(k, spec.out.plane_rows), &[Kind::Split]);
             let sem = r.semaphores(1);
             Stream::new(b, (unit, e.operand.buf), (chunks, sem), levels, (e.window, w))
         });
@@ -390,7 +421,7 @@ pub(super) fn prepare<'a>(
         let w = w.filter(|w| w.count > 1)?;
         Some(b.s_var((w.words as usize * a.dtype.packing()) as i32))
     };
-    let partial = t.kt > 1 && g.k % (t.kch * g.lanes) != 0;
+    let partial = t.k_tiles() > 1 && g.k % (t.kch * g.lanes) != 0;
     let zero = |b: &mut KernelBuilder| b.s_var(0);
     let current = Current {
         k_left: partial.then(|| b.s_var(0)),
@@ -404,7 +435,7 @@ pub(super) fn prepare<'a>(
         params,
         params_buf: b.buffer(),
         steps,
-        tiles,
+        parts,
         sums: b.buffer(),
         sums_base,
         next,
@@ -420,7 +451,11 @@ pub(super) fn prepare<'a>(
         push,
         push_row: zero(b),
         pop,
-        pop_row: b.s_copy(sums_base),
+        pop_row: zero(b),
+        sums_at: b.s_copy(sums_base),
+        sums_row: b.s_copy(sums_base),
+        pop_group: b.s_var(t.ng as i32),
+        pop_split: b.s_var(t.ks as i32),
         pop_plane: zero(b),
         pop_left: b.s_var(steps as i32),
         pop_wait: b.s_var(lag as i32),
@@ -451,7 +486,7 @@ fn tile_odometer(b: &mut KernelBuilder, l: &Levels<'_>, out: &Base, row: bool, e
         Some(_) => Gain::default(),
         None => l.out(k, array_plane),
     };
-    let kinds = l.kinds().into_iter().filter(|k| Levels::is_tile(k.0));
+    let kinds = l.kinds().into_iter().filter(|k| Levels::is_tile(k.0) && k.0 != Kind::Split);
     let levels = kinds.map(|k| {
         let whole = l.out(k.0, array_plane);
         let mut gains = vec![of(out, k.0)];
@@ -459,6 +494,7 @@ fn tile_odometer(b: &mut KernelBuilder, l: &Levels<'_>, out: &Base, row: bool, e
         gains.extend(extras.iter().map(|e| of(e, k.0)));
         gains.push(match k.0 {
             Kind::Group => gain(l.t.group() as i64, l.group_last()),
+            Kind::Wide => l.wide(),
             _ => Gain::default(),
         });
         gains.extend(out.hbm.map(|u| Gain { step: u.units(whole.step), last: u.units(whole.last) }));

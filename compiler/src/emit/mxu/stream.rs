@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Tap(usize),
     K,
     Group,
+    Split,
+    Wide,
     Block,
     Outer(usize),
     Batch(usize),

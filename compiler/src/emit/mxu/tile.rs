@@ -1,10 +1,14 @@
 //! Tiling: how a contraction is cut over matrix units, blocks of rows, groups of columns and chunks of `k`.
 //!
 //! ```text
-//! for batch, for block of rows (mo), for group of columns (ng):          one output tile in vector memory
-//!     for k tile (kt), for taps, for passes:                             one step: the units' weights stay
-//!         for row blocks of a slab:                                      sublanes rows for every unit
+//! for batch, for block of rows (mo), for wide tile of columns (wide), for split of k (ks):
+//!     for group of columns (ng):                                         one part of an output tile
+//!         for k tile (kt), for taps, for passes:                         one step: the units' weights stay
+//!             for row blocks of a slab:                                  sublanes rows for every unit
 //! ```
+//!
+//! Usually all of `k` is one split and all columns are one wide tile. Where windows of all of `k` do not fit, the sums of a
+//! wide tile stay in vector memory while the splits of `k` pass by.
 //!
 //! A step runs on `ns * ms` units: unit `si * ns + ni` multiplies slab `si` of the rows with column tile `ni` of the
 //! group. Blocks, groups and slabs all have full size: the last one begins earlier and computes some results again.
@@ -17,8 +21,8 @@
 //!
 //! ```text
 //! cycles = max(row blocks * rows, hbm bytes / bandwidth) + first chunks + last tile (/ bandwidth, + latency)
-//! rows   = groups * tile, but at least the copy of a block of lhs
-//! tile   = steps * step, but at least the copies of a block of rhs and of a tile of results
+//! rows   = groups * part, but at least the copy of a block of lhs
+//! part   = steps * step, but at least the copies of a block of rhs and of a tile of results
 //! step   = max(blocks * sublanes / rate / (latency hidden), tile load, instructions / slots + loop overheads)
 //! ```
 //!
@@ -32,8 +36,6 @@ use systole_isa::ChipConfig;
 
 /// Most chunks that an operand's window arrives in: each has a semaphore.
 const MAX_CHUNKS: u32 = 16;
-/// Most row blocks that the row dimension is cut into.
-const MAX_CUTS: u32 = 1 << 12;
 
 /// A window of an operand in scratch memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -79,8 +81,12 @@ pub(super) struct Tiling {
     pub slab_out: Vec<u32>,
     /// Row blocks of a slab.
     pub blocks: u32,
+    /// Groups of a wide tile, wide tiles.
     pub ng: u32,
+    pub wide: u32,
+    /// k tiles of a split, splits.
     pub kt: u32,
+    pub ks: u32,
     /// k tiles of a chunk, chunks.
     pub ktc: u32,
     pub kc: u32,
@@ -104,7 +110,12 @@ impl Tiling {
         self.ns * self.nch
     }
 
-    /// Steps of an output tile.
+    /// k tiles in all.
+    pub fn k_tiles(&self) -> u32 {
+        self.kt * self.ks
+    }
+
+    /// Steps of a part.
     pub fn steps(&self, g: &Geometry, f: &Formats) -> u32 {
         self.kt * g.taps.iter().map(|d| d.count).product::<u32>() * f.passes.len() as u32
     }
@@ -112,7 +123,7 @@ impl Tiling {
     /// Output tiles of the kernel.
     pub fn tiles(&self, g: &Geometry) -> u32 {
         let outer: u32 = g.batch.iter().chain(&g.blocks[..self.outer]).map(|d| d.count).product();
-        outer * self.mo * self.ng
+        outer * self.mo * self.wide * self.ng
     }
 
     /// Word rows of scratch memory.
@@ -125,8 +136,8 @@ impl Tiling {
     fn reads(&self, g: &Geometry) -> (u32, u32) {
         let batch: u32 = g.batch.iter().map(|d| d.count).product();
         let outer: u32 = g.blocks[..self.outer].iter().map(|d| d.count).product();
-        let lhs = batch * outer * self.mo;
-        (lhs, if batch * self.ng == 1 { 1 } else { lhs * self.ng })
+        let lhs = batch * outer * self.mo * self.wide * self.ks;
+        (lhs, if batch * self.wide * self.ks * self.ng == 1 { 1 } else { lhs * self.ng })
     }
 }
 
@@ -181,14 +192,18 @@ impl Problem<'_> {
         let g = self.geometry;
         let mut best: Option<Tiling> = None;
         let mut least = u64::MAX;
+        let streams = [self.spec.lhs.place, self.spec.rhs.place].contains(&Place::Hbm);
         for ns in 1..=self.chip.mxu.count {
             for outer in 0..g.blocks.len() {
                 for ob in cuts(g.blocks[outer].count) {
-                    let Some(t) = self.tiling(ns, outer, ob) else { continue };
-                    least = least.min(t.words());
-                    let fits = t.words() <= self.spec.vmem_rows as u64;
-                    if fits && best.as_ref().is_none_or(|b| t.cycles < b.cycles) {
-                        best = Some(t);
+                    let splits = if streams { self.splits(ns) } else { vec![(1, 0)] };
+                    for (ks, ng) in splits {
+                        let Some(t) = self.tiling(ns, (outer, ob), (ks, ng)) else { continue };
+                        least = least.min(t.words());
+                        let fits = t.words() <= self.spec.vmem_rows as u64;
+                        if fits && best.as_ref().is_none_or(|b| t.cycles < b.cycles) {
+                            best = Some(t);
+                        }
                     }
                 }
             }
@@ -196,7 +211,27 @@ impl Problem<'_> {
         best.ok_or(MxuError::Vmem { need: least, have: self.spec.vmem_rows as u64 })
     }
 
-    fn tiling(&self, ns: u32, outer: usize, ob: u32) -> Option<Tiling> {
+    /// Splits of k, and groups of a wide tile for each (0: all columns).
+    fn splits(&self, ns: u32) -> Vec<(u32, u32)> {
+        let (kch, nch) = self.chip.mxu_chunks();
+        let kt = self.geometry.planes_k.div_ceil(kch);
+        let mut all = vec![(1, 0)];
+        // Splits are whole tiles, and as long as each other.
+        if self.spec.k % (kch * self.geometry.lanes) != 0 {
+            return all;
+        }
+        let groups = self.geometry.planes_n.div_ceil(ns * nch);
+        let mut last = 1;
+        for ks in (2..=kt).filter(|ks| kt % ks == 0) {
+            if ks * 2 >= last * 3 || ks == kt {
+                last = ks;
+                all.extend(cuts(groups).map(|ng| (ks, if ng == groups { 0 } else { ng })));
+            }
+        }
+        all
+    }
+
+    fn tiling(&self, ns: u32, (outer, ob): (usize, u32), (ks, ng): (u32, u32)) -> Option<Tiling> {
         let (g, chip) = (self.geometry, self.chip);
         let (kch, nch) = chip.mxu_chunks();
         if ns > 1 && ns * nch > g.planes_n {
@@ -219,10 +254,17 @@ impl Problem<'_> {
         if accumulators && blocks as u64 * g.sublanes as u64 > acc_rows as u64 {
             return None;
         }
-        let kt = g.planes_k.div_ceil(kch);
+        let kt = g.planes_k.div_ceil(kch) / ks;
         let chunks = MAX_CHUNKS.min(chip.core.semaphores / 8).max(1);
         let streams = [self.spec.lhs.place, self.spec.rhs.place].contains(&Place::Hbm);
         let ktc = if streams { kt.div_ceil(chunks) } else { kt };
+        let all_groups = g.planes_n.div_ceil(ns * nch);
+        let (groups, wide) = if ng == 0 { (all_groups, 1) } else { (ng, all_groups.div_ceil(ng)) };
+        // Wide tiles have full size, and their groups all whole columns where windows hold rows of n.
+        let ragged = self.staging.transposed && self.spec.n.next_multiple_of(g.sublanes) % g.lanes != 0;
+        if wide > 1 && (groups * ns * nch > g.planes_n || ragged) {
+            return None;
+        }
         let mut t = Tiling {
             ns,
             ms,
@@ -235,8 +277,10 @@ impl Problem<'_> {
             slab_lhs,
             slab_out,
             blocks,
-            ng: g.planes_n.div_ceil(ns * nch),
+            ng: groups,
+            wide,
             kt,
+            ks,
             ktc,
             kc: kt.div_ceil(ktc),
             accumulators,
@@ -274,10 +318,11 @@ impl Problem<'_> {
         if spec.rhs.place == Place::Hbm {
             let taps: u32 = g.taps.iter().map(|d| d.count).product();
             let count = if rhs_reads > 1 { 2 } else { 1 };
+            let k_rows = if t.ks > 1 { t.kt * t.kch * g.lanes } else { spec.k.next_multiple_of(g.sublanes) };
             let (rows, planes) = if self.staging.transposed {
                 ((t.group() * g.lanes).min(spec.n.next_multiple_of(g.sublanes)), t.kt * t.kch)
             } else {
-                (spec.k.next_multiple_of(g.sublanes), t.group().min(g.planes_n))
+                (k_rows, t.group().min(g.planes_n))
             };
             t.rhs = Some(Window::new(rows, taps * rows, planes, count, &spec.rhs, g));
         }
@@ -289,8 +334,9 @@ impl Problem<'_> {
         };
         t.extras = spec.extras.iter().map(|&(place, dtype)| out(&Array { place, dtype, ..spec.out })).collect();
         t.out = out(&spec.out);
-        if !t.accumulators && t.steps(g, self.formats) > 1 {
-            t.sums = t.ns * t.ms * t.nch * t.blocks * g.sublanes;
+        if t.ks > 1 || !t.accumulators && t.steps(g, self.formats) > 1 {
+            let kept = if t.ks > 1 { t.ng } else { 1 };
+            t.sums = kept * t.ns * t.ms * t.nch * t.blocks * g.sublanes;
         }
     }
 
@@ -303,13 +349,13 @@ impl Problem<'_> {
         let per = |n: f64, slots: u32| n / slots.max(1) as f64;
         // Accumulators give results in one step of a tile only.
         let popped = if t.accumulators { results / steps as f64 } else { results };
-        let summed = if t.sums > 0 { results } else { 0.0 };
+        let summed = if t.sums > 0 { popped } else { 0.0 };
         let walk = t.walk.len() as f64 * 4.0 - 2.0;
         let block = [
             per(units * t.kch as f64, c.mxu_push_slots),
             per(popped, c.mxu_pop_slots),
             per((t.ms * t.kch) as f64 + summed, c.vload_slots),
-            per(if t.sums > 0 { results } else { popped }, c.vstore_slots),
+            per(popped, c.vstore_slots),
             per(walk, c.scalar_slots),
             1.0,
         ];
@@ -319,7 +365,7 @@ impl Problem<'_> {
             blocks: t.blocks,
             groups: self.staging.groups,
             steps,
-            parts: t.tiles(g),
+            parts: t.tiles(g) * t.ks,
             accumulators: t.accumulators,
             rate: self.formats.rate,
             block_issue: block.into_iter().fold(0.0, f64::max),
@@ -354,19 +400,19 @@ impl Problem<'_> {
         let within = |period: f64, bytes: f64, periods: f64| {
             if bytes > 0.0 { period.max((latency + bytes / bandwidth) / periods) } else { period }
         };
-        let mut tile = steps * step;
+        let mut part = steps * step;
         if rhs_reads > 1 {
-            tile = within(tile, rhs, 1.0);
+            part = within(part, rhs, 1.0);
         }
         if tiles > 1.0 {
-            let overlaps = t.mo * t.ob != g.blocks[t.outer].count || t.ng * t.group() != g.planes_n;
-            tile = within(tile, out, if overlaps { 1.0 } else { 2.0 });
+            let overlaps = t.mo * t.ob != g.blocks[t.outer].count || t.wide * t.ng * t.group() != g.planes_n;
+            part = within(part, out, if overlaps { 1.0 } else { 2.0 });
         }
-        let mut rows = tile * t.ng as f64;
+        let mut rows = part * t.ng as f64;
         if lhs_reads > 1 {
             rows = within(rows, lhs, 1.0);
         }
-        let blocks_of_rows = tiles / t.ng as f64;
+        let blocks_of_rows = tiles * t.ks as f64 / t.ng as f64;
         let first = (lhs + rhs) / t.kc as f64 / bandwidth + latency;
         let drain = (chip.mxu.rows + chip.mxu.cols + chip.mxu.extra_latency) as f64;
         let last = if out > 0.0 { out / bandwidth + latency } else { 0.0 };
@@ -379,10 +425,16 @@ fn aligned(array: &Array, rows: u32) -> u32 {
     rows.next_multiple_of(array.dtype.packing() as u32)
 }
 
-/// Sizes of equal parts of `count`, largest first.
+/// Sizes of equal parts of `count`, largest first: all of them for the first few, then fewer and fewer.
 fn cuts(count: u32) -> impl Iterator<Item = u32> {
     let mut last = 0;
-    (1..=count.min(MAX_CUTS)).map(move |parts| count.div_ceil(parts)).filter(move |&size| {
+    let mut parts = 1;
+    let numbers = std::iter::from_fn(move || {
+        let now = parts;
+        parts += 1 + parts / 8;
+        (now < count).then_some(now)
+    });
+    numbers.chain([count]).map(move |parts| count.div_ceil(parts)).filter(move |&size| {
         let new = size != last;
         last = size;
         new

@@ -123,6 +123,7 @@ impl<'a> Machine<'a> {
             Op::SMin => s(o[1]).min(s(o[2])),
             Op::SMax => s(o[1]).max(s(o[2])),
             Op::SXor => s(o[1]) ^ s(o[2]),
+            Op::SAnd => s(o[1]) & s(o[2]),
             Op::SLt => (s(o[1]) < s(o[2])) as i32,
             Op::SAddI => s(o[1]).wrapping_add(o[2]),
             Op::SMulI => s(o[1]).wrapping_mul(o[2]),

@@ -199,6 +199,16 @@ impl Case {
         sum as f32
     }
 
+    /// Splits of k and row blocks that the tiling has.
+    fn tiling(&self, spec: &Contraction, chip: &ChipConfig) -> (u32, u32) {
+        let formats = format::Formats::choose(spec, chip).expect("formats");
+        let geometry = geometry::Geometry::new(spec, chip);
+        let staging = geometry::Staging::new(spec, chip);
+        let t =
+            tile::Problem { spec, chip, geometry: &geometry, formats: &formats, staging }.choose().expect("a tiling");
+        (t.ks, t.mo)
+    }
+
     fn check(&self) {
         let mut chip = ChipConfig::from_preset(self.chip).expect("a preset");
         for s in self.sets {
@@ -206,8 +216,12 @@ impl Case {
         }
         let x = self.tensors(&chip);
         let spec = self.spec(&x);
-        let out = contraction_kernel(&spec, &chip, &mut Convert(self.types[2]))
-            .unwrap_or_else(|e| panic!("{}: {e}", self.name));
+        let out = contraction_kernel(&spec, &chip, &mut Convert(self.types[2]));
+        let out = out.unwrap_or_else(|e| panic!("{}: {e}", self.name));
+        let (splits, blocks) = self.tiling(&spec, &chip);
+        assert!(splits > 1 || !self.name.starts_with("splits"), "{}: one split", self.name);
+        assert!(blocks > 1 || !self.name.starts_with("small"), "{}: one block", self.name);
+        assert!(out.scratch_rows <= self.vmem_rows, "{}: beyond the budget", self.name);
         if self.types[0] == DType::S8 && chip.mxu_type(systole_isa::MxuFormat::S8).is_some() {
             chip.name = "integers".into();
         }
@@ -305,6 +319,17 @@ fn dots_in_hbm() {
         Case { name: "batch, small memory", sizes: [3, 70, 19, 50], types: [DType::BF16; 3], vmem_rows: 500, ..c },
         Case { name: "highest", sizes: [0, 60, 30, 20], precision: Precision::Highest, ..c },
         Case { name: "s8", sizes: [0, 70, 20, 20], types: [DType::S8, DType::S8, DType::S32], ..c },
+        Case { name: "splits of k", sizes: [0, 40, 320, 64], vmem_rows: 900, ..c },
+        Case { name: "splits of k, long", sizes: [0, 120, 160, 90], types: BF, vmem_rows: 1500, ..c },
+        Case { name: "splits of k, batch", sizes: [2, 20, 320, 64], vmem_rows: 700, ..c },
+        Case { name: "splits of k, transposed", sizes: [0, 40, 320, 75], transposed: true, vmem_rows: 1100, ..c },
+        Case {
+            name: "splits of k, highest",
+            sizes: [0, 24, 160, 40],
+            precision: Precision::Highest,
+            vmem_rows: 700,
+            ..c
+        },
     ]);
 }
 
