@@ -160,7 +160,7 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
     l.one(body, o, op, &args)
 }
 
-fn compare<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
+pub(super) fn compare<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
     let mut words: Vec<&str> =
         o.attributes.iter().filter(|a| a.0 == "keyword").filter_map(|a| l.keyword(&a.1)).collect();
     for name in ["comparison_direction", "compare_type"] {

@@ -18,6 +18,7 @@ mod dense;
 mod lower;
 mod parse;
 mod sharding;
+mod special;
 mod types;
 
 #[cfg(test)]
