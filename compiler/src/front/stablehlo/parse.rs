@@ -13,6 +13,9 @@ pub(crate) fn module<'a>(c: &mut Cursor<'a>) -> PResult<ModuleText<'a>> {
     if !c.eat_word("module") {
         // The module around functions may be left out.
         while !c.at_end() {
+            if c.peek() == Some(b'}') {
+                return Err(c.unexpected("a module or a function"));
+            }
             item(c, &mut m)?;
         }
     } else {
