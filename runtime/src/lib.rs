@@ -1,1 +1,28 @@
-//! Placeholder.
+//! The host side: clients, devices, buffers and executables over the compiler and the simulator, and array files.
+//!
+//! ```
+//! use systole_runtime::{Array, Client, CompileOptions};
+//!
+//! let client = Client::new("tiny").unwrap();
+//! let text = "HloModule add\nENTRY e { a = f32[3] parameter(0) b = f32[3] parameter(1) ROOT c = f32[3] add(a, b) }";
+//! let exe = client.compile_hlo(text, &CompileOptions::default()).unwrap();
+//! let a = Array::from_f32(&[3], &[1.0, 2.0, 3.0]);
+//! let b = Array::from_f32(&[3], &[10.0, 20.0, 30.0]);
+//! let out = client.device(0).run(&exe, &[a, b]).unwrap();
+//! assert_eq!(out.outputs[0].to_f32(), vec![11.0, 22.0, 33.0]);
+//! assert!(out.result.cycles > 0);
+//! ```
+
+pub mod array;
+pub mod client;
+pub mod error;
+pub mod generate;
+pub mod npz;
+pub mod report;
+pub mod source;
+
+pub use array::Array;
+pub use client::{Client, CompileOptions, Device, Executable, Execution, RunOptions};
+pub use error::RuntimeError;
+pub use report::{Report, report};
+pub use systole_simulator::{Assume, Fault, Mode, NoObserver, Observer, RunResult};

@@ -1,0 +1,181 @@
+//! Array files: `.npz` with `NAME` or, for types that NumPy lacks, `NAME:TYPE` with same-width unsigned integers.
+
+use crate::{Array, RuntimeError};
+use npyz::DType as NpyType;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use systole_isa::DType;
+
+fn request(path: &str, what: impl std::fmt::Display) -> RuntimeError {
+    RuntimeError::Request(format!("{path}: {what}"))
+}
+
+/// Reads all arrays of a file.
+///
+/// # Errors
+/// A file that cannot be read, or types that no HLO type matches.
+pub fn read(path: &str) -> Result<BTreeMap<String, Array>, RuntimeError> {
+    let file = std::fs::File::open(path).map_err(|e| request(path, e))?;
+    let mut zip = zip::ZipArchive::new(file).map_err(|e| request(path, e))?;
+    let mut out = BTreeMap::new();
+    for i in 0..zip.len() {
+        let mut file = zip.by_index(i).map_err(|e| request(path, e))?;
+        let name = file.name().trim_end_matches(".npy").to_string();
+        let (base, array) = array(&name, &mut file).map_err(|e| request(path, format!("array `{name}`: {e}")))?;
+        out.insert(base, array);
+    }
+    Ok(out)
+}
+
+fn array(name: &str, mut reader: impl Read) -> Result<(String, Array), String> {
+    let header = npyz::NpyHeader::from_reader(&mut reader).map_err(|e| e.to_string())?;
+    let dims = header.shape().to_vec();
+    let fortran = header.order() == npyz::Order::Fortran && dims.len() > 1;
+    let NpyType::Plain(t) = header.dtype() else { return Err("structured types are not arrays of HLO".into()) };
+    let text = t.to_string();
+    let (base, dtype) = match name.split_once(':') {
+        Some((base, t)) => (base, DType::from_name(t).ok_or_else(|| format!("unknown element type `{t}`"))?),
+        None => (name, numpy_type(&text).ok_or_else(|| format!("element type {text} has no HLO type"))?),
+    };
+    let big = text.starts_with('>');
+    let size = dtype.host_bytes();
+    let n = dims.iter().try_fold(1u64, |a, &d| a.checked_mul(d)).ok_or("too many elements")?;
+    let bytes = n.checked_mul(size as u64).filter(|&b| b < 1 << 40).ok_or("too many elements")?;
+    let mut data = Vec::new();
+    reader.take(bytes).read_to_end(&mut data).map_err(|e| e.to_string())?;
+    if data.len() as u64 != bytes {
+        return Err(format!("{} bytes of data where {bytes} are due", data.len()));
+    }
+    if big {
+        data.chunks_exact_mut(if dtype.is_complex() { size / 2 } else { size }).for_each(<[u8]>::reverse);
+    }
+    if fortran {
+        data = from_fortran(&data, &dims, size);
+    }
+    Ok((base.to_string(), Array { dtype, dims, bytes: data }))
+}
+
+/// Column-major to row-major.
+fn from_fortran(data: &[u8], dims: &[u64], size: usize) -> Vec<u8> {
+    let n = dims.iter().product::<u64>() as usize;
+    let mut out = vec![0; n * size];
+    for i in 0..n {
+        let (mut rest, mut at, mut stride) = (i as u64, 0, 1);
+        let mut index = vec![0; dims.len()];
+        for d in (0..dims.len()).rev() {
+            index[d] = rest % dims[d];
+            rest /= dims[d];
+        }
+        for d in 0..dims.len() {
+            at += index[d] * stride;
+            stride *= dims[d];
+        }
+        out[i * size..(i + 1) * size].copy_from_slice(&data[at as usize * size..(at as usize + 1) * size]);
+    }
+    out
+}
+
+fn numpy_type(text: &str) -> Option<DType> {
+    Some(match text.trim_start_matches(['<', '>', '|', '=']) {
+        "b1" => DType::Pred,
+        "i1" => DType::S8,
+        "i2" => DType::S16,
+        "i4" => DType::S32,
+        "i8" => DType::S64,
+        "u1" => DType::U8,
+        "u2" => DType::U16,
+        "u4" => DType::U32,
+        "u8" => DType::U64,
+        "f2" => DType::F16,
+        "f4" => DType::F32,
+        "f8" => DType::F64,
+        "c8" => DType::C64,
+        "c16" => DType::C128,
+        _ => return None,
+    })
+}
+
+/// The NumPy type string of an element type, and whether the array's name must carry the HLO type.
+fn type_string(dtype: DType) -> (&'static str, bool) {
+    match dtype {
+        DType::Pred => ("|b1", false),
+        DType::S8 => ("|i1", false),
+        DType::S16 => ("<i2", false),
+        DType::S32 => ("<i4", false),
+        DType::S64 => ("<i8", false),
+        DType::U8 => ("|u1", false),
+        DType::U16 => ("<u2", false),
+        DType::U32 => ("<u4", false),
+        DType::U64 => ("<u8", false),
+        DType::F16 => ("<f2", false),
+        DType::F32 => ("<f4", false),
+        DType::F64 => ("<f8", false),
+        DType::C64 => ("<c8", false),
+        DType::C128 => ("<c16", false),
+        DType::BF16 => ("<u2", true),
+        _ => ("|u1", true),
+    }
+}
+
+/// Writes arrays to a file.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write(path: &str, arrays: &[(String, &Array)]) -> Result<(), RuntimeError> {
+    let failed = |e: &dyn std::fmt::Display| request(path, e);
+    let file = std::fs::File::create(path).map_err(|e| failed(&e))?;
+    let mut zip = zip::ZipWriter::new(std::io::BufWriter::new(file));
+    let options = zip::write::FileOptions::default()
+        .compression_method(zip::CompressionMethod::Stored)
+        .large_file(arrays.iter().any(|(_, a)| a.bytes.len() > 1 << 31));
+    for (name, a) in arrays {
+        let (t, named) = type_string(a.dtype);
+        let name = if named { format!("{name}:{}", a.dtype) } else { name.clone() };
+        zip.start_file(format!("{name}.npy"), options).map_err(|e| failed(&e))?;
+        zip.write_all(&npy_header(t, &a.dims)).map_err(|e| failed(&e))?;
+        zip.write_all(&a.bytes).map_err(|e| failed(&e))?;
+    }
+    zip.finish().map_err(|e| failed(&e))?.flush().map_err(|e| failed(&e))
+}
+
+/// The header of format version 1.0: magic, version, length, a Python dictionary padded to 64 bytes.
+fn npy_header(t: &str, dims: &[u64]) -> Vec<u8> {
+    let mut shape: String = dims.iter().map(|d| format!("{d}, ")).collect();
+    if dims.len() > 1 {
+        shape.truncate(shape.len() - 2);
+    } else {
+        shape = shape.trim_end().to_string();
+    }
+    let mut dict = format!("{{'descr': '{t}', 'fortran_order': False, 'shape': ({shape}), }}");
+    while (10 + dict.len() + 1) % 64 != 0 {
+        dict.push(' ');
+    }
+    dict.push('\n');
+    let mut out = b"\x93NUMPY\x01\x00".to_vec();
+    out.extend_from_slice(&(dict.len() as u16).to_le_bytes());
+    out.extend_from_slice(dict.as_bytes());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Array, generate};
+    use systole_isa::DType;
+
+    #[test]
+    fn arrays_come_back() {
+        let path = std::env::temp_dir().join(format!("systole-npz-{}.npz", std::process::id()));
+        let path = path.to_str().expect("temporary paths are text");
+        let types = [DType::Pred, DType::S8, DType::U64, DType::BF16, DType::F32, DType::C64, DType::F8E5M2];
+        let arrays: Vec<(String, Array)> = types
+            .iter()
+            .enumerate()
+            .map(|(i, &t)| (format!("arg{i}"), generate::input(7, i as u64, t, &[[].as_slice(), &[5], &[2, 3]][i % 3])))
+            .collect();
+        let refs: Vec<(String, &Array)> = arrays.iter().map(|(n, a)| (n.clone(), a)).collect();
+        super::write(path, &refs).unwrap();
+        let back = super::read(path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(back.into_iter().collect::<Vec<_>>(), arrays);
+    }
+}
