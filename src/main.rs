@@ -1,21 +1,69 @@
-//! The command `systole`.
+//! The command `systole`: parses the request, runs a subcommand, gives the exit code.
+//!
+//! Exit codes: 0 success, 1 the program failed (a fault, a check), 2 the request was wrong. A closed pipe is success.
+//! A panic is a bug of this program; it is reported as one in a line, without a trace.
 
+mod args;
 mod cmd;
+mod output;
+mod progress;
+mod session;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use systole_runtime::RuntimeError;
 
 /// A TPU-style accelerator in software: compiles XLA programs for a modeled chip and runs them on it.
 #[derive(Parser)]
 #[command(name = "systole", version, about)]
-enum Command {
-    /// Compiles a program (HLO text, assembly or a compiled file) and runs it on the simulated chip
-    Run(cmd::run::Args),
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
 }
 
+#[derive(Subcommand)]
+enum Command {
+    /// Compiles a program and runs it on the simulated chip
+    Run(cmd::run::Args),
+    /// Compiles a program into a file that runs without its source
+    Compile(cmd::compile::Args),
+    /// Assembles a program written by hand
+    Asm(cmd::asm::Args),
+    /// Prints a program as assembly
+    Disasm(cmd::disasm::Args),
+    /// Compares the chip's answers with the reference evaluator's
+    #[cfg(feature = "evaluator")]
+    Check(cmd::check::Args),
+    /// Lists, shows and checks chip descriptions
+    Chips(cmd::chips::Args),
+    /// Runs a program and shows where its cycles go
+    Top(cmd::top::Args),
+}
+
+fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
+    match cli.command {
+        Command::Run(a) => cmd::run::run(&a),
+        Command::Compile(a) => cmd::compile::run(&a),
+        Command::Asm(a) => cmd::asm::run(&a),
+        Command::Disasm(a) => cmd::disasm::run(&a),
+        #[cfg(feature = "evaluator")]
+        Command::Check(a) => cmd::check::run(&a),
+        Command::Chips(a) => cmd::chips::run(&a),
+        Command::Top(a) => cmd::top::run(&a),
+    }
+}
+
+/// Stack of the working thread in bytes: programs nest deeply.
+const STACK: usize = 512 << 20;
+
 fn main() -> ExitCode {
-    let result = match Command::parse() {
-        Command::Run(a) => cmd::run::run(a),
+    let cli = Cli::parse();
+    std::panic::set_hook(Box::new(|info| eprintln!("systole: internal error (a bug in systole): {info}")));
+    let work = std::thread::Builder::new().stack_size(STACK).spawn(move || dispatch(cli));
+    let result = match work.map(std::thread::JoinHandle::join) {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => return ExitCode::from(1),
+        Err(e) => Err(RuntimeError::Request(format!("cannot start: {e}"))),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

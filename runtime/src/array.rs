@@ -38,9 +38,7 @@ impl Array {
     pub fn to_f32(&self) -> Vec<f32> {
         let pairs = || self.bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
         match self.dtype {
-            DType::F32 => {
-                self.bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
-            }
+            DType::F32 => self.bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
             DType::BF16 => pairs().map(|b| half::bf16::from_bits(b).to_f32()).collect(),
             DType::F16 => pairs().map(|b| half::f16::from_bits(b).to_f32()).collect(),
             t => panic!("a {t} array has no f32 elements"),

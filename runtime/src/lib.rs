@@ -19,6 +19,7 @@ pub mod error;
 pub mod generate;
 pub mod npz;
 pub mod report;
+pub mod snapshot;
 pub mod source;
 
 pub use array::Array;

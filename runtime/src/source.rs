@@ -1,14 +1,17 @@
 //! Programs in any form: HLO text, StableHLO text, assembly, compiled files. The kind is found from the content.
 
 use crate::RuntimeError;
-use systole_compiler::{diag, front};
 use systole_compiler::graph::{self, Module};
+use systole_compiler::{diag, front};
 use systole_isa::{ChipConfig, Program};
 
 /// A program as its file holds it.
 pub enum Source {
     /// A verified module and its text.
-    Module { module: Box<Module>, text: String },
+    Module {
+        module: Box<Module>,
+        text: String,
+    },
     Program(Box<Program>),
 }
 
@@ -38,8 +41,8 @@ pub fn read(
             .map(|p| Source::Program(Box::new(p)))
             .map_err(|e| RuntimeError::Source(e.to_string()));
     }
-    let (module, notes) = front::hlo_text::parse_hlo(&text)
-        .map_err(|e| RuntimeError::Source(diag::render(&e, name, &text, color)))?;
+    let (module, notes) =
+        front::hlo_text::parse_hlo(&text).map_err(|e| RuntimeError::Source(diag::render(&e, name, &text, color)))?;
     if !notes.is_empty() {
         warnings.push(diag::render(&notes, name, &text, color));
     }

@@ -1,3 +1,10 @@
 //! The subcommands, one file each.
 
+pub mod asm;
+#[cfg(feature = "evaluator")]
+pub mod check;
+pub mod chips;
+pub mod compile;
+pub mod disasm;
 pub mod run;
+pub mod top;

@@ -1,0 +1,168 @@
+//! Flags that several subcommands share.
+
+use systole_compiler::graph::Precision;
+use systole_isa::ChipConfig;
+use systole_runtime::{Assume, CompileOptions, Mode, RunOptions, RuntimeError};
+
+fn bad(message: impl Into<String>) -> RuntimeError {
+    RuntimeError::Request(message.into())
+}
+
+/// The chip used when nothing names one.
+pub const DEFAULT_CHIP: &str = "tpu-v5e";
+
+/// Which chip.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ChipArgs {
+    /// Chip preset or chip file; default: the chip that the program names, else tpu-v5e
+    #[arg(long, value_name = "NAME|FILE")]
+    pub chip: Option<String>,
+    /// Overrides a chip parameter, e.g. `mxu.rows=256`; may be given many times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// A chip by name of a preset or path of a file.
+///
+/// # Errors
+/// If there is none, or its file is wrong.
+pub fn chip_named(name: &str) -> Result<ChipConfig, RuntimeError> {
+    let path = std::path::Path::new(name);
+    if path.extension().is_none_or(|e| e != "toml") && !name.contains('/') {
+        return ChipConfig::from_preset(name).map_err(|e| bad(e.to_string()));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| bad(format!("{name}: {e}")))?;
+    ChipConfig::from_toml(&text, name).map_err(|e| bad(e.to_string()))
+}
+
+impl ChipArgs {
+    /// The chip, with overrides; `default` where the user names none.
+    ///
+    /// # Errors
+    /// If there is no such chip, or an override does not fit.
+    pub fn chip_or(&self, default: &str) -> Result<ChipConfig, RuntimeError> {
+        self.with_sets(chip_named(self.chip.as_deref().unwrap_or(default))?)
+    }
+
+    /// A chip with the overrides.
+    ///
+    /// # Errors
+    /// If an override does not fit.
+    pub fn with_sets(&self, mut chip: ChipConfig) -> Result<ChipConfig, RuntimeError> {
+        chip.apply_sets(&self.set).map_err(|e| bad(e.to_string()))?;
+        Ok(chip)
+    }
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrecisionArg {
+    Default,
+    High,
+    Highest,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoldArg {
+    /// No constant is evaluated at compile time
+    None,
+    /// Small ones are
+    Small,
+}
+
+/// How to compile.
+#[derive(clap::Args, Clone, Debug)]
+pub struct CompileArgs {
+    /// Least precision of f32 products: one, three or six passes
+    #[arg(long, value_enum, default_value = "default")]
+    pub precision: PrecisionArg,
+    /// Which constants are evaluated at compile time
+    #[arg(long, value_enum, default_value = "small")]
+    pub fold: FoldArg,
+    /// Random legal schedules and latencies from this seed
+    #[arg(long, value_name = "SEED")]
+    pub chaos: Option<u64>,
+}
+
+impl CompileArgs {
+    pub fn options(&self) -> CompileOptions {
+        let precision = match self.precision {
+            PrecisionArg::Default => Precision::Default,
+            PrecisionArg::High => Precision::High,
+            PrecisionArg::Highest => Precision::Highest,
+        };
+        CompileOptions { precision, fold: self.fold == FoldArg::Small, chaos: self.chaos, ..CompileOptions::default() }
+    }
+}
+
+/// What to run, on what.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RunArgs {
+    /// HLO text, StableHLO text, assembly, or a compiled program
+    pub module: String,
+    #[command(flatten)]
+    pub chip: ChipArgs,
+    #[command(flatten)]
+    pub compile: CompileArgs,
+    /// Inputs: arrays arg0, arg1, .. of an .npz file (else drawn from the seed)
+    #[arg(long, value_name = "FILE.npz")]
+    pub inputs: Option<String>,
+    /// Seed of inputs that no file gives
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Devices that run the program on data of their own
+    #[arg(long, default_value_t = 1)]
+    pub replicas: u32,
+    /// Devices that share the program
+    #[arg(long, default_value_t = 1)]
+    pub partitions: u32,
+    /// Simulates every iteration of loops in timing-only runs; changes no count
+    #[arg(long)]
+    pub no_loop_skip: bool,
+    /// Trip count of a loop whose condition depends on data (timing-only), by HLO name
+    #[arg(long, value_name = "NAME=N")]
+    pub assume: Vec<String>,
+    /// Fails after this many cycles
+    #[arg(long, value_name = "N")]
+    pub max_cycles: Option<u64>,
+}
+
+impl RunArgs {
+    /// Options of a run in a mode.
+    ///
+    /// # Errors
+    /// If an assumption is not `NAME=N`.
+    pub fn options(&self, mode: Mode) -> Result<RunOptions, RuntimeError> {
+        let mut run = RunOptions::new(mode);
+        run.loop_skip = !self.no_loop_skip;
+        run.chaos = self.compile.chaos;
+        run.threads = std::thread::available_parallelism().map_or(1, usize::from);
+        run.max_cycles = self.max_cycles.unwrap_or(u64::MAX);
+        for s in &self.assume {
+            let (name, n) = s.split_once('=').ok_or_else(|| bad(format!("--assume {s}: NAME=N is expected")))?;
+            let trips = n.parse().map_err(|_| bad(format!("--assume {s}: `{n}` is no number")))?;
+            run.assume.push(Assume { name: name.to_string(), trips });
+        }
+        Ok(run)
+    }
+}
+
+/// Which half of the simulation.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ModeArgs {
+    /// Cycles only, no tensor data
+    #[arg(long, conflicts_with = "numeric_only")]
+    pub timing_only: bool,
+    /// Numbers only, no cycles
+    #[arg(long)]
+    pub numeric_only: bool,
+}
+
+impl ModeArgs {
+    pub fn mode(&self) -> Mode {
+        match (self.timing_only, self.numeric_only) {
+            (true, _) => Mode::TimingOnly,
+            (_, true) => Mode::NumericOnly,
+            _ => Mode::Full,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The way of one program through the command line: read, find its chip, compile, load, give inputs, run.
+
+use crate::args::{ChipArgs, chip_named};
+use crate::args::{CompileArgs, DEFAULT_CHIP, RunArgs};
+use crate::output;
+use std::collections::BTreeMap;
+use std::time::Instant;
+use systole_isa::{ChipConfig, Program, asm, container};
+use systole_runtime::report::HostReport;
+use systole_runtime::source::{self, Source};
+use systole_runtime::{Array, Client, Executable, Execution, Mode, Observer, RuntimeError, generate, npz};
+
+fn bad(message: impl Into<String>) -> RuntimeError {
+    RuntimeError::Request(message.into())
+}
+
+/// A program that was read, with the chip it is for.
+pub struct Opened {
+    pub client: Client,
+    pub source: Source,
+    /// What reading took, in seconds.
+    pub parse_s: f64,
+}
+
+/// Reads a program of any kind. The chip is the user's, else the one that a compiled program or assembly names.
+///
+/// # Errors
+/// Anything wrong with file, program or chip.
+pub fn open(path: &str, chip: &ChipArgs) -> Result<Opened, RuntimeError> {
+    let start = Instant::now();
+    let bytes = output::read(path)?;
+    let chip = match chip.chip {
+        Some(_) => chip.chip_or(DEFAULT_CHIP)?,
+        None => named_chip(path, &bytes, chip)?,
+    };
+    let client = Client::with_chip(chip);
+    let mut warnings = Vec::new();
+    let source = source::read(path, &bytes, client.chip(), false, &mut warnings)?;
+    for w in &warnings {
+        eprintln!("{}", w.trim_end());
+    }
+    if let Source::Program(p) = &source {
+        p.validate(client.chip()).map_err(|e| bad(format!("{path}: {e}")))?;
+    }
+    Ok(Opened { client, source, parse_s: start.elapsed().as_secs_f64() })
+}
+
+/// The chip that a file names, with the user's overrides.
+fn named_chip(path: &str, bytes: &[u8], chip: &ChipArgs) -> Result<ChipConfig, RuntimeError> {
+    if container::is_program(bytes) {
+        let program = container::read_program(bytes).map_err(|e| RuntimeError::Source(format!("{path}: {e}")))?;
+        let found = chip_named(&program.chip).map_err(|_| {
+            bad(format!("{path}: compiled for `{}`, which is no preset: name its file with --chip", program.chip))
+        })?;
+        return chip.with_sets(found);
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) if asm::is_assembly(text) => {
+            let (_, found) =
+                asm::assemble_with_chip(text, path, None).map_err(|e| RuntimeError::Source(e.to_string()))?;
+            chip.with_sets(found)
+        }
+        _ => chip.chip_or(DEFAULT_CHIP),
+    }
+}
+
+impl Opened {
+    /// The program, compiled if it is not yet.
+    ///
+    /// # Errors
+    /// If it cannot be compiled for the chip.
+    pub fn program(
+        self,
+        path: &str,
+        options: &CompileArgs,
+        dump: Option<&mut dyn FnMut(&str, &str)>,
+    ) -> Result<(Client, Program), RuntimeError> {
+        let program = self.client.compile_source(self.source, path, &options.options(), dump)?;
+        Ok((self.client, program))
+    }
+}
+
+/// A program ready to run.
+pub struct Ready {
+    pub client: Client,
+    pub exe: Executable,
+    pub host: HostReport,
+}
+
+/// Reads, compiles and loads what `args` name.
+///
+/// # Errors
+/// Anything wrong with the request or the program.
+pub fn prepare(args: &RunArgs) -> Result<Ready, RuntimeError> {
+    let opened = open(&args.module, &args.chip)?;
+    compile(opened, args)
+}
+
+/// Compiles and loads a program that was read.
+///
+/// # Errors
+/// Anything wrong with the request or the program.
+pub fn compile(opened: Opened, args: &RunArgs) -> Result<Ready, RuntimeError> {
+    if args.replicas != 1 || args.partitions != 1 {
+        return Err(bad("this version runs programs on one device: --replicas 1 --partitions 1"));
+    }
+    let mut host = HostReport { parse_s: opened.parse_s, ..HostReport::default() };
+    let start = Instant::now();
+    let (client, program) = opened.program(&args.module, &args.compile, None)?;
+    let exe = client.load(program)?;
+    host.compile_s = start.elapsed().as_secs_f64();
+    Ok(Ready { client, exe, host })
+}
+
+/// Inputs by number from a file's arrays.
+fn from_file(path: &str, count: usize) -> Result<Vec<Array>, RuntimeError> {
+    let mut all: BTreeMap<String, Array> = npz::read(path)?;
+    (0..count)
+        .map(|i| {
+            let name = format!("arg{i}");
+            let found = all.remove(&name).or_else(|| all.remove(&format!("dev0.{name}")));
+            found.ok_or_else(|| bad(format!("{path}: no array `{name}` (the program takes {count})")))
+        })
+        .collect()
+}
+
+impl Ready {
+    /// The inputs that `args` name, else of the seed. Timing-only runs get no large or floating-point data.
+    ///
+    /// # Errors
+    /// If the file does not have them.
+    pub fn inputs(&self, args: &RunArgs, mode: Mode) -> Result<Vec<Array>, RuntimeError> {
+        let params = &self.exe.program.params;
+        if let Some(path) = &args.inputs {
+            return from_file(path, params.len());
+        }
+        let drawn = params.iter().enumerate().map(|(i, p)| {
+            let (dtype, dims) = (p.layout.dtype, &p.layout.dims);
+            let elements = dims.iter().product::<u64>();
+            if mode == Mode::TimingOnly && (dtype.is_float() || elements > 1024) {
+                Array { dtype, dims: dims.clone(), bytes: Vec::new() }
+            } else {
+                generate::input(args.seed, i as u64, dtype, dims)
+            }
+        });
+        Ok(drawn.collect())
+    }
+
+    /// Runs the program and notes what the host spent.
+    ///
+    /// # Errors
+    /// Inputs that do not fit, or a fault of the program.
+    pub fn run(
+        &mut self,
+        args: &RunArgs,
+        inputs: &[Array],
+        mode: Mode,
+        observer: &mut dyn Observer,
+    ) -> Result<Execution, RuntimeError> {
+        let options = args.options(mode)?;
+        let start = Instant::now();
+        let done = self.client.device(0).run_with(&self.exe, inputs, &options, observer)?;
+        self.host.simulate_s = start.elapsed().as_secs_f64();
+        self.host.peak_rss_bytes = peak_rss();
+        self.host.cycles_per_s = done.result.cycles as f64 / self.host.simulate_s.max(1e-9);
+        Ok(done)
+    }
+}
+
+/// Peak resident memory of this process in bytes, where the system tells.
+fn peak_rss() -> u64 {
+    let Ok(text) = std::fs::read_to_string("/proc/self/status") else { return 0 };
+    let line = text.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).map_or(0, |k| k * 1024)
+}

@@ -1,0 +1,180 @@
+//! The built command: what it prints, what it writes, its exit codes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// An example of the repository.
+fn example(name: &str) -> String {
+    format!("{}/examples/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A file for this test alone.
+fn scratch(name: &str) -> String {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cli");
+    std::fs::create_dir_all(&dir).expect("the target folder is writable");
+    dir.join(name).to_string_lossy().into_owned()
+}
+
+fn systole(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_systole")).args(args).output().expect("the command starts")
+}
+
+fn stdout(o: &Output) -> String {
+    String::from_utf8_lossy(&o.stdout).into_owned()
+}
+
+fn stderr(o: &Output) -> String {
+    String::from_utf8_lossy(&o.stderr).into_owned()
+}
+
+/// Runs the command and expects success.
+fn works(args: &[&str]) -> String {
+    let o = systole(args);
+    assert_eq!(o.status.code(), Some(0), "{args:?}: {}", stderr(&o));
+    stdout(&o)
+}
+
+/// Runs the command and expects exit code 2; gives the message.
+fn refused(args: &[&str]) -> String {
+    let o = systole(args);
+    let message = stderr(&o);
+    assert_eq!(o.status.code(), Some(2), "{args:?}: {message}");
+    assert!(!message.trim().is_empty() && !message.contains("internal error"), "{args:?}: {message}");
+    message
+}
+
+#[test]
+fn report_page_has_units_and_operations() {
+    let page = works(&["run", &example("mlp.hlo"), "--chip", "tiny"]);
+    for part in ["cycles", "bound by", "mxu0", "stalled by", "operation", "--seed 0"] {
+        assert!(page.contains(part), "no `{part}` in\n{page}");
+    }
+}
+
+#[test]
+fn counters_of_every_unit_sum_to_the_cycles() {
+    for mode in [&[][..], &["--timing-only"]] {
+        let (module, mut args) = (example("mlp.hlo"), vec!["run"]);
+        args.extend([module.as_str(), "--chip", "tiny", "--report", "json"]);
+        args.extend(mode);
+        let report: serde_json::Value = serde_json::from_str(&works(&args)).expect("only JSON");
+        let cycles = report["cycles"].as_u64().expect("a number");
+        assert!(cycles > 0);
+        for u in report["units"].as_array().expect("units") {
+            let stall: u64 = u["stall"].as_object().expect("causes").values().filter_map(|v| v.as_u64()).sum();
+            let busy = u["busy"].as_u64().expect("a number");
+            assert_eq!(busy + stall + u["idle"].as_u64().expect("a number"), cycles, "{u}");
+            assert!(u["useful"].as_f64().expect("a number") <= busy as f64, "{u}");
+        }
+        let ops: u64 = report["ops"].as_array().expect("ops").iter().filter_map(|o| o["cycles"].as_u64()).sum();
+        assert_eq!(ops, cycles);
+        let share = report["peak_share"].as_f64().expect("a number");
+        assert!(share > 0.0 && share <= 1.0, "{share}");
+    }
+}
+
+#[test]
+fn compiled_program_runs_alone_with_the_same_answers() {
+    let (sys, a, b) = (scratch("mlp.sys"), scratch("a.npz"), scratch("b.npz"));
+    works(&["compile", &example("mlp.hlo"), "-o", &sys, "--chip", "tiny"]);
+    works(&["run", &example("mlp.hlo"), "--chip", "tiny", "--outputs", &a]);
+    works(&["run", &sys, "--outputs", &b]);
+    assert_eq!(std::fs::read(a).expect("written"), std::fs::read(b).expect("written"));
+    // Times may change, shapes may not.
+    works(&["run", &sys, "--set", "hbm.bandwidth=1GB/s"]);
+    assert!(refused(&["run", &sys, "--chip", "tpu-v5e"]).contains("compile it again"));
+}
+
+#[test]
+fn disassembly_assembles_to_the_same_file() {
+    let (sys, text, again) = (scratch("round.sys"), scratch("round.s"), scratch("again.sys"));
+    works(&["compile", &example("mlp.hlo"), "-o", &sys, "--chip", "tiny"]);
+    works(&["disasm", &sys, "-o", &text]);
+    works(&["asm", &text, "-o", &again]);
+    assert_eq!(std::fs::read(sys).expect("written"), std::fs::read(again).expect("written"));
+}
+
+#[test]
+fn hand_written_assembly_runs() {
+    for name in ["vector_add.s", "matmul.s"] {
+        assert!(works(&["run", &example(name)]).contains("cycles"), "{name}");
+    }
+}
+
+#[test]
+fn stages_are_written() {
+    let (sys, dir) = (scratch("dump.sys"), scratch("dump"));
+    works(&["compile", &example("mlp.hlo"), "-o", &sys, "--chip", "tiny", "--dump", &dir]);
+    let stages = std::fs::read_dir(&dir).expect("the folder").count();
+    assert!(stages > 3, "{stages} stages");
+    assert!(Path::new(&dir).join("program.s").exists());
+}
+
+#[cfg(feature = "evaluator")]
+#[test]
+fn chip_agrees_with_the_evaluator() {
+    let text = works(&["check", &example("mlp.hlo"), "--chip", "tiny"]);
+    assert!(text.contains("out0 f32[32,16]: ok"), "{text}");
+    let o = systole(&["check", &example("mlp.hlo"), "--chip", "tiny", "--precision", "highest", "--rtol", "0"]);
+    assert_eq!(o.status.code(), Some(1), "{}", stdout(&o));
+}
+
+#[test]
+fn chips_are_listed_shown_and_checked() {
+    let list = works(&["chips", "list"]);
+    assert!(list.contains("tpu-v5e") && list.contains("196.6") || list.contains("197"), "{list}");
+    assert!(works(&["chips", "show", "tiny", "--set", "clock=2GHz"]).contains("2 GHz"));
+    let file = scratch("bad.toml");
+    std::fs::write(&file, "base = \"tiny\"\n[mxu]\nrowz = 8\n").expect("writable");
+    let message = refused(&["chips", "validate", &file]);
+    assert!(message.contains("bad.toml:3:1"), "{message}");
+}
+
+#[test]
+fn wrong_requests_exit_2_and_say_what_is_wrong() {
+    let bad = scratch("bad.hlo");
+    std::fs::write(&bad, "HloModule m\nENTRY e {\n  ROOT a = f32[2] ad(b)\n}\n").expect("writable");
+    let mlp = example("mlp.hlo");
+    for (args, part) in [
+        (vec!["run", &bad], "bad.hlo:3:"),
+        (vec!["run", "/no/such/file.hlo"], "/no/such/file.hlo"),
+        (vec!["run", &mlp, "--chip", "tpu-v5"], "did you mean"),
+        (vec!["run", &mlp, "--set", "mxu.rowz=1"], "mxu.rowz"),
+        (vec!["run", &mlp, "--precision", "low"], "highest"),
+        (vec!["run", &mlp, "--no-such-flag"], "--no-such-flag"),
+        (vec!["run", &mlp, "--inputs", &bad], "bad.hlo"),
+        (vec!["run", &mlp, "--assume", "x"], "NAME=N"),
+    ] {
+        let message = refused(&args);
+        assert!(message.contains(part), "{args:?}: {message}");
+    }
+}
+
+#[test]
+fn a_fault_of_the_program_exits_1() {
+    let o = systole(&["run", &example("mlp.hlo"), "--chip", "tiny", "--max-cycles", "10"]);
+    assert_eq!(o.status.code(), Some(1));
+    assert!(stderr(&o).contains("10 cycles"), "{}", stderr(&o));
+}
+
+#[test]
+fn dashboard_prints_a_frame_without_a_terminal() {
+    let text = works(&["top", &example("mlp.hlo"), "--chip", "tiny", "--once", "--width", "90", "--height", "30"]);
+    assert_eq!(text.lines().count(), 30);
+    for part in ["units", "mxu0", "operations", "bound by"] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+}
+
+/// Programs that must be refused, in the conformance suites beside the checkout (skipped where they are absent).
+#[test]
+fn invalid_programs_are_refused() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/conformance/invalid");
+    let Ok(files) = std::fs::read_dir(dir) else { return };
+    for file in files.filter_map(Result::ok) {
+        let path = file.path();
+        if path.extension().is_some_and(|e| e == "hlo") {
+            refused(&["run", &path.to_string_lossy()]);
+        }
+    }
+}
