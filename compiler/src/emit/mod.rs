@@ -16,6 +16,7 @@ pub mod memory;
 pub mod moves;
 pub mod mxu;
 pub mod operand;
+pub mod rows;
 pub mod value;
 
 pub use value::Value;

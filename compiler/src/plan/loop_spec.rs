@@ -20,6 +20,8 @@ pub enum Resolved {
 pub trait Resolve {
     /// The node's place; `lanes`: it must be in lanes form.
     fn resolve(&mut self, node: NodeId, lanes: bool) -> Resolved;
+    /// The node's array with a last dimension of size 1 appended, in lanes form.
+    fn extended(&mut self, node: NodeId) -> View;
 }
 
 /// A kernel to be made: its spec, its operands in parameter order, and the form of its results.
@@ -216,7 +218,15 @@ pub fn window_spec(
 ) -> Result<Fused<ReduceSpec>, Materialise> {
     let node = comp.node(root);
     let Op::ReduceWindow { window, body } = &node.op else { return Err(Materialise(root)) };
-    let out = node.shape.leaves()[0].clone();
+    let mut window = window.clone();
+    let mut out = node.shape.leaves()[0].clone();
+    // A window along the last dimension: a dimension of size 1 is appended, so that the last one is left alone.
+    let extended = window.last().is_some_and(|w| w.size != 1 || w.stride != 1);
+    if extended {
+        window.push(WindowDim::TRIVIAL);
+        out.dims.push(1);
+    }
+    let window = &window;
     let count = node.operands.len() / 2;
     let mut f = Fuser::new(module, comp, groups, root, &out.dims);
     let n = f.dims.len();
@@ -237,7 +247,10 @@ pub fn window_spec(
     let mut specs = Vec::new();
     let mut places = Vec::new();
     for (i, leaf) in f.leaves.iter().enumerate() {
-        let place = resolve.resolve(leaf.node, i < count);
+        let place = match extended && i < count {
+            true => Resolved::Array(resolve.extended(leaf.node)),
+            false => resolve.resolve(leaf.node, i < count),
+        };
         specs.push(match &place {
             Resolved::Array(v) if i < count => Input::Array(window_access(v, window, &windowed, added, &order)),
             Resolved::Array(v) => Input::Array(v.access(&order.map(&leaf.map), outer)),
@@ -249,8 +262,8 @@ pub fn window_spec(
     let mut outputs = Vec::new();
     let mut results = Vec::new();
     for leaf in node.shape.leaves() {
-        outputs.push(output(leaf.dtype, &leaf.dims, Form::Lanes, &order.map(&kept), outer, chip));
-        results.push((leaf.dims.clone(), leaf.dtype, Form::Lanes));
+        outputs.push(output(leaf.dtype, &out.dims, Form::Lanes, &order.map(&kept), outer, chip));
+        results.push((out.dims.clone(), leaf.dtype, Form::Lanes));
     }
     let sizes = f.dims[..n - 2].iter().map(|&d| d as u32);
     let spec = ReduceSpec {

@@ -218,6 +218,27 @@ impl<'a> Lower<'a> {
         }
     }
 
+    /// An array under another shape, moved if it must be.
+    pub fn relaid(&mut self, src: &View, dims: &[u64], name: &str) -> View {
+        if let Some(v) = src.reshaped(dims, self.chip) {
+            return v;
+        }
+        let dst = self.array(name, src.dtype(), dims, Form::Lanes);
+        let (sizes, from, to) = super::moving::refine(&src.dims, dims).expect("shapes differ by sizes of 1");
+        let spec = super::moving::move_spec(&sizes, src, &from, &dst, &to);
+        self.push_move(spec, src.buf, dst.buf, name);
+        dst
+    }
+
+    /// An array under any shape of as many elements: by way of one dimension where the shapes have no common refinement.
+    pub fn relaid_any(&mut self, src: &View, dims: &[u64], name: &str) -> View {
+        if src.dims == dims || src.reshaped(dims, self.chip).is_some() || super::moving::refine(&src.dims, dims).is_some() {
+            return self.relaid(src, dims, name);
+        }
+        let flat = self.relaid(src, &[src.dims.iter().product::<u64>()], name);
+        self.relaid(&flat, dims, name)
+    }
+
     fn row_kernel(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let comp = r.comp;
         let rows_form = self.wants_rows(r, id);
@@ -290,7 +311,12 @@ impl<'a> Lower<'a> {
             KernelKey::Reduce(s) => reduce_kernel(s, chip),
             KernelKey::Loop(_) | KernelKey::Move(_) | KernelKey::Other(_) => unreachable!("made above"),
         });
-        let results = self.call_fused(r, id, kernel, &fused.inputs, &fused.results);
+        let mut results = self.call_fused(r, id, kernel, &fused.inputs, &fused.results);
+        for (v, leaf) in results.iter_mut().zip(comp.node(id).shape.leaves()) {
+            if v.dims != leaf.dims {
+                *v = self.relaid(&v.clone(), &leaf.dims, &comp.node(id).name);
+            }
+        }
         Ok(match comp.node(id).shape {
             Shape::Tuple(_) => Val::Tuple(results.into_iter().map(Val::Array).collect()),
             Shape::Array(_) | Shape::Token => Val::Array(results.into_iter().next().expect("one result")),
@@ -390,6 +416,12 @@ impl Resolve for Resolver<'_, '_> {
             Some(Val::Array(v)) if !lanes || v.form == Form::Lanes => Resolved::Array(v.clone()),
             _ => Resolved::Array(self.lower.lanes(self.region, node)),
         }
+    }
+
+    fn extended(&mut self, node: NodeId) -> View {
+        let src = self.lower.lanes(self.region, node);
+        let dims: Vec<u64> = src.dims.iter().copied().chain([1]).collect();
+        self.lower.relaid(&src, &dims, &self.region.comp.node(node).name)
     }
 }
 

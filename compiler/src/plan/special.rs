@@ -1,12 +1,132 @@
-//! Operations with kernels of their own.
+//! Operations with kernels of their own: gathers and scatters of rows.
 
+use super::fuse::scalar_body;
 use super::lower::{Lower, Region, Val};
+use super::step::{Arg, KernelEntry, KernelKey, Step, Unit, Use};
+use super::view::{Form, View};
+use crate::emit::rows::{CHUNK, RowsKernel, RowsSpec, gather_kernel, scatter_kernel};
 use crate::error::CompileError;
-use crate::graph::NodeId;
+use crate::graph::{NodeId, Op};
 
 impl<'a> Lower<'a> {
     /// Gathers, scatters, sorts and the like.
     pub fn special(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
-        Err(self.no_lowering(r.comp, id))
+        match &r.comp.node(id).op {
+            Op::Gather(_) => self.gather(r, id),
+            Op::Scatter(_) => self.scatter(r, id),
+            _ => Err(self.no_lowering(r.comp, id)),
+        }
+    }
+
+    /// First of [`CHUNK`] words of scalar memory that gathers and scatters share.
+    fn index_words(&mut self) -> u32 {
+        if let Some(w) = self.plan.index_words {
+            return w;
+        }
+        let w = self.plan.words;
+        self.plan.words += CHUNK;
+        self.plan.index_words = Some(w);
+        w
+    }
+
+    fn rows_spec(&mut self, table: &View, rows: &View, count: u64) -> RowsSpec {
+        RowsSpec {
+            dtype: table.dtype(),
+            count: count as u32,
+            planes: table.layout.planes() as u32,
+            table_plane: table.layout.plane_rows() as u32,
+            rows_plane: rows.layout.plane_rows() as u32,
+            table_component: table.layout.total_rows() as u32,
+            rows_component: rows.layout.total_rows() as u32,
+            smem: self.index_words(),
+        }
+    }
+
+    /// The node's array with all dimensions but the first merged.
+    fn as_rows(&mut self, r: &mut Region<'a>, id: NodeId) -> View {
+        let v = self.lanes(r, id);
+        let rows = v.dims[0];
+        let dims = [rows, v.dims[1..].iter().product::<u64>()];
+        self.relaid_any(&v, &dims, &r.comp.node(id).name.clone())
+    }
+
+    fn rows_kernel(&mut self, key: String, make: impl FnOnce() -> RowsKernel) -> usize {
+        let made: Result<usize, std::convert::Infallible> = self.plan.kernel(KernelKey::Other(key), |_| {
+            let k = make();
+            Ok(KernelEntry {
+                name: k.kernel.name.clone(),
+                kernel: k.kernel,
+                scratch_rows: k.scratch_rows,
+                descs: k.descs,
+                semaphores: 2,
+            })
+        });
+        match made {
+            Ok(k) => k,
+        }
+    }
+
+    fn gather(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let table = self.as_rows(r, node.operands[0]);
+        let indices = self.lanes(r, node.operands[1]);
+        let shape = node.shape.as_array().expect("a gather makes an array").clone();
+        let width = shape.dims[1..].iter().product::<u64>();
+        let out = self.array(&node.name, shape.dtype, &[shape.dims[0], width], Form::Lanes);
+        let spec = self.rows_spec(&table, &out, shape.dims[0]);
+        let chip = self.chip;
+        let kernel = self.rows_kernel(format!("gather {spec:?}"), || gather_kernel(&spec, chip));
+        let op = self.debug_op(r.comp, id, 0.0);
+        let array = |v: &View, usage, unit| Arg::Array { buf: v.buf, usage, unit, offset: 0, dynamic: Vec::new() };
+        let args = vec![
+            array(&table, Use::Read, Unit::Granules),
+            array(&indices, Use::Read, Unit::WordRows),
+            array(&out, Use::Write, Unit::ElementRows),
+            Arg::Scratch,
+        ];
+        self.steps.push(Step::Call { kernel, args, op });
+        Ok(Val::Array(self.relaid_any(&out, &shape.dims, &node.name)))
+    }
+
+    fn scatter(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let Op::Scatter(s) = &node.op else { return Err(self.no_lowering(r.comp, id)) };
+        let n = (node.operands.len() - 1) / 2;
+        let module: &'a crate::graph::Module = self.module;
+        let Some(body) = scalar_body(module.computation(s.body)) else {
+            return Err(self.no_lowering(r.comp, id));
+        };
+        let op = self.debug_op(r.comp, id, 0.0);
+        let indices = self.lanes(r, node.operands[n]);
+        let mut specs = Vec::new();
+        let mut tables = Vec::new();
+        let mut updates = Vec::new();
+        for i in 0..n {
+            let from = self.as_rows(r, node.operands[i]);
+            let update = self.as_rows(r, node.operands[n + 1 + i]);
+            let table = self.array(&node.name, from.dtype(), &from.dims, Form::Lanes);
+            self.steps.push(Step::Copy { src: from.buf, dst: table.buf, op });
+            specs.push(self.rows_spec(&table, &update, update.dims[0]));
+            tables.push(table);
+            updates.push(update);
+        }
+        let chip = self.chip;
+        let key = format!("scatter {specs:?} {body:?}");
+        let kernel = self.rows_kernel(key, || scatter_kernel(&specs, &body, chip));
+        let mut args = vec![Arg::Array {
+            buf: indices.buf,
+            usage: Use::Read,
+            unit: Unit::WordRows,
+            offset: 0,
+            dynamic: Vec::new(),
+        }];
+        args.extend(tables.iter().map(|t| Arg::rows(t.buf, Use::Update)));
+        args.extend(updates.iter().map(|u| Arg::rows(u.buf, Use::Read)));
+        self.steps.push(Step::Call { kernel, args, op });
+        let mut vals = Vec::new();
+        for (t, leaf) in tables.iter().zip(node.shape.leaves()) {
+            vals.push(Val::Array(self.relaid_any(t, &leaf.dims, &node.name)));
+        }
+        Ok(if vals.len() == 1 { vals.remove(0) } else { Val::Tuple(vals) })
     }
 }

@@ -160,7 +160,8 @@ pub struct Plan {
     pub kernels: Vec<KernelEntry>,
     pub keys: FxHashMap<KernelKey, usize>,
     pub words: u32,
-    /// Words that hold scalar parameters: word, parameter buffer.
+    /// First of the words that hold indices of gathers and scatters.
+    pub index_words: Option<u32>,
     pub steps: Vec<Step>,
     pub ops: Vec<systole_isa::program::DebugOp>,
     pub params: Vec<BufId>,

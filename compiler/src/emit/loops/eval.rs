@@ -157,6 +157,47 @@ pub fn reduce_sublanes(b: &mut KernelBuilder, body: &Body, x: &[Value]) -> Vec<V
     acc
 }
 
+/// Bytes of the value that leaves every other value of the type alone under a simple body.
+fn identity_bytes(op: Binary, t: DType) -> Option<Vec<u8>> {
+    use systole_isa::dtype::DTypeClass as C;
+    let n = t.host_bytes();
+    let float = |v: f64| match t {
+        DType::F32 => Some((v as f32).to_le_bytes().to_vec()),
+        DType::F64 => Some(v.to_le_bytes().to_vec()),
+        DType::BF16 => Some(half::bf16::from_f64(v).to_le_bytes().to_vec()),
+        DType::F16 => Some(half::f16::from_f64(v).to_le_bytes().to_vec()),
+        _ => None,
+    };
+    let bits = |v: u64| v.to_le_bytes()[..n].to_vec();
+    let width = 8 * n as u32;
+    Some(match (op, t.class()) {
+        (Binary::Add, C::Float) => return float(-0.0),
+        (Binary::Mul, C::Float) => return float(1.0),
+        (Binary::Max, C::Float) => return float(f64::NEG_INFINITY),
+        (Binary::Min, C::Float) => return float(f64::INFINITY),
+        (Binary::Mul | Binary::And | Binary::Min, C::Pred) => vec![1],
+        (Binary::Add | Binary::Or | Binary::Max | Binary::Xor, C::Pred) => vec![0],
+        (Binary::Add | Binary::Or | Binary::Xor, C::Signed | C::Unsigned) | (Binary::Max, C::Unsigned) => bits(0),
+        (Binary::And, C::Signed | C::Unsigned) | (Binary::Min, C::Unsigned) => bits(u64::MAX),
+        (Binary::Mul, C::Signed | C::Unsigned) => bits(1),
+        (Binary::Max, C::Signed) if width >= 8 => bits(1 << (width - 1)),
+        (Binary::Min, C::Signed) if width >= 8 => bits((1 << (width - 1)) - 1),
+        _ => return None,
+    })
+}
+
+/// Values that leave others alone under the body, if they are known; else the initial values, which XLA may apply any number
+/// of times. The flag says which: `true` for known identities, and then the initial values remain to be combined.
+pub fn neutral(b: &mut KernelBuilder, body: &Body, inits: &[Value]) -> (Vec<Value>, bool) {
+    if let (Some(op), [init]) = (simple_body(body), inits)
+        && let Some(bytes) = identity_bytes(op, init.dtype)
+        && init.dtype.bits() >= 8
+    {
+        return (vec![elementwise::constant(b, &bytes, init.dtype)], true);
+    }
+    (inits.to_vec(), false)
+}
+
 /// Whether sums of this reduction are kept in f32 though its type is narrower: additions of bf16 or f16 values, which
 /// are rounded once at the end, as XLA does.
 pub fn widened(reduction: &Reduction, nodes: &[ExprNode]) -> bool {

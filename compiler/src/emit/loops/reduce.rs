@@ -4,7 +4,7 @@
 //! reduced points (a pooling window) are unrolled into the loop over the rows.
 
 use super::address::{Affine, nest, step};
-use super::eval::{accumulate, emit_body, reduce_lanes, reduce_sublanes, select_mask, variable, widen_body, widened};
+use super::eval::{accumulate, emit_body, neutral, reduce_lanes, reduce_sublanes, select_mask, variable, widen_body, widened};
 use super::row::{At, Context, Memo, tiles_to_outer};
 use super::simplify::merge_reduce;
 use super::spec::{Body, LoopSpec, Output, ReduceSpec};
@@ -99,12 +99,14 @@ impl Reducer<'_> {
     /// One kept point: a register of results.
     fn point(&self, b: &mut KernelBuilder, at: &At) {
         let inits = self.inits(b, at);
+        let (neutral, known) = neutral(b, &self.body, &inits);
         let points: u64 = self.reduced_sizes().iter().map(|&s| s as u64).product();
         let tiles = if self.spec.reduce_columns { self.ctx.tiles as u64 } else { 1 };
-        let mut acc = if !self.spec.reduce_rows && points * tiles <= UNROLLED_POINTS {
-            self.unrolled(b, at, &inits)
+        let from_points = !self.spec.reduce_rows && points * tiles <= UNROLLED_POINTS;
+        let mut acc = if from_points {
+            self.unrolled(b, at, &neutral)
         } else {
-            self.looped(b, at, &inits)
+            self.looped(b, at, &neutral)
         };
         if self.spec.reduce_columns {
             acc = reduce_lanes(b, &self.body, &acc);
@@ -112,7 +114,8 @@ impl Reducer<'_> {
         if self.spec.reduce_rows {
             acc = reduce_sublanes(b, &self.body, &acc);
         }
-        let result = emit_body(b, &self.body, &inits, &acc);
+        // Unrolled points never took the initial values in; neither did accumulators that began at the identity.
+        let result = if known || from_points { emit_body(b, &self.body, &inits, &acc) } else { acc };
         for (i, v) in result.iter().enumerate() {
             let dtype = self.ctx.spec.outputs[i].access.dtype;
             let v = if self.wide { elementwise::convert(b, v, dtype) } else { *v };

@@ -6,7 +6,7 @@
 
 use super::address::{Affine, nest, step};
 use super::eval::{
-    accumulate, emit_body, emit_node, map_words, reduce_lanes, select_mask, variable, widen_body, widened,
+    accumulate, emit_body, emit_node, map_words, neutral, reduce_lanes, select_mask, variable, widen_body, widened,
 };
 use super::simplify::merge;
 use super::spec::{Access, ExprId, ExprOp, Input, LaneMap, LoopSpec};
@@ -381,7 +381,8 @@ impl<'a> Context<'a> {
         let body = if wide { widen_body(&red.body) } else { red.body.clone() };
         let inits: Vec<Value> = red.inits.iter().map(|&i| self.eval(b, at, i, 0, memo)).collect();
         let inits: Vec<Value> = inits.iter().map(|v| if wide { v.retyped(DType::F32) } else { *v }).collect();
-        let acc: Vec<Value> = inits.iter().map(|v| variable(b, v)).collect();
+        let (neutral, known) = neutral(b, &body, &inits);
+        let acc: Vec<Value> = neutral.iter().map(|v| variable(b, v)).collect();
         let rest = self.spec.columns % self.lanes;
         let full = if rest == 0 { self.tiles } else { self.tiles - 1 };
         let outer_memo = memo.clone();
@@ -389,7 +390,7 @@ impl<'a> Context<'a> {
             let x: Vec<Value> = red
                 .args
                 .iter()
-                .zip(&inits)
+                .zip(&neutral)
                 .map(|(&a, init)| {
                     let v = self.eval(b, at, a, 0, memo);
                     let v = if wide { v.retyped(DType::F32) } else { v };
@@ -405,7 +406,8 @@ impl<'a> Context<'a> {
             let at = At { tile_loop: Some(&regs), ..*at };
             one(b, &at, &mut outer_memo.clone(), mask);
         }
-        let result = reduce_lanes(b, &body, &acc);
+        let lanes = reduce_lanes(b, &body, &acc);
+        let result = if known { emit_body(b, &body, &inits, &lanes) } else { lanes };
         self.remember(b, id, r, wide, result, memo);
     }
 
@@ -488,12 +490,13 @@ impl<'a> Context<'a> {
         let body = if wide { widen_body(&red.body) } else { red.body.clone() };
         let widen = |v: Value| if wide { v.retyped(DType::F32) } else { v };
         let inits: Vec<Value> = red.inits.iter().map(|&i| widen(self.eval(b, at, i, 0, memo))).collect();
+        let (neutral, _) = neutral(b, &body, &inits);
         let mut acc: Option<Vec<Value>> = None;
         for t in 0..self.tiles {
             let valid = (self.spec.columns - t * self.lanes).min(self.lanes);
             let mask = b.lanes_below(valid);
             let mut x = Vec::new();
-            for (&a, init) in red.args.iter().zip(&inits) {
+            for (&a, init) in red.args.iter().zip(&neutral) {
                 let v = widen(self.eval(b, at, a, t, memo));
                 x.push(select_mask(b, mask, &v, init));
             }

@@ -117,7 +117,7 @@ impl Tiles {
         let whole = Block { src: 0, dst: 0, stride: (a.src_row, a.dst_row), mask: M::ALL };
         if a.size < sub {
             let reach = (sub - a.size) as i64 * a.src_row.abs();
-            if a.size > 1 && reach <= sub as i64 * 4 {
+            if a.size > 1 && a.src_row >= 0 && reach <= sub as i64 * 4 {
                 let mask = b.sublanes_below(a.size);
                 return f(b, sides, &Block { mask, ..whole });
             }

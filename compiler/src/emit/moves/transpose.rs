@@ -103,7 +103,7 @@ fn block(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, from: Part, to
 /// `count` rows along sublanes; rows behind them are not read where that might leave the array.
 fn load_rows(b: &mut KernelBuilder, sides: &Sides<'_>, at: i64, stride: i64, count: i64) -> V {
     let sub = b.shape().0 as i64;
-    if count == sub || (sub - count) * stride.abs() <= sub * 4 {
+    if count == sub || (stride >= 0 && (sub - count) * stride <= sub * 4) {
         return sides.load(b, sides.src, at, stride);
     }
     let mut v = sides.load(b, sides.src, at, 0);
