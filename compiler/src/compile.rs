@@ -30,7 +30,7 @@ impl CompileOptions {
 }
 
 /// Rows of vector memory kept for spilled registers.
-const SPILL_ROWS: u64 = 512;
+const SPILL_ROWS: u64 = 2048;
 /// Rows behind the last buffer that partial blocks may read (never write).
 const GUARD_ROWS: u64 = 64;
 

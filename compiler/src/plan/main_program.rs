@@ -1,7 +1,7 @@
 //! The main program: steps to scalar code, copies and kernel calls, with memory decided on the way.
 
 use super::lifetime::Lifetimes;
-use super::memory::{Copy, KERNEL_SEMAPHORES, Memory};
+use super::memory::{Copy, KERNEL_SEMAPHORES, Memory, guard_rows};
 use super::step::{Arg, BufferKind, Plan, ScalarOp, Step, Unit, Use, Word};
 use super::view::BufId;
 use crate::error::CompileError;
@@ -206,7 +206,7 @@ impl<'a> Emitter<'a> {
             .collect();
         let mut out = Vec::new();
         let scratch = if entry.scratch_rows > 0 {
-            let rows = entry.scratch_rows as u64;
+            let rows = entry.scratch_rows as u64 + guard_rows(self.memory.chip);
             Some(self.memory.room(rows, self.now, &locked, &format!("scratch of {}", entry.name), &mut out)?)
         } else {
             None
@@ -237,7 +237,7 @@ impl<'a> Emitter<'a> {
         }
         self.b.call(kernel as u32 + 1, &regs);
         if let Some(at) = scratch {
-            self.memory.vmem.give(at, entry.scratch_rows as u64);
+            self.memory.vmem.give(at, entry.scratch_rows as u64 + guard_rows(self.memory.chip));
         }
         Ok(())
     }

@@ -76,7 +76,12 @@ pub struct Memory<'a> {
 }
 
 /// Semaphores that kernels number from 0.
-pub const KERNEL_SEMAPHORES: u32 = 16;
+pub const KERNEL_SEMAPHORES: u32 = 24;
+
+/// Rows behind every buffer that belong to nobody: partial blocks read (never write) so far beyond their rows.
+pub fn guard_rows(chip: &ChipConfig) -> u64 {
+    4 * chip.core.sublanes as u64
+}
 
 impl<'a> Memory<'a> {
     /// Vector memory is `rows` word rows; HBM starts behind `code_bytes`.
@@ -89,7 +94,7 @@ impl<'a> Memory<'a> {
             vmem: Rows::new(0, rows, 8),
             hbm: Rows::new(0, granules, 8),
             life,
-            rows: buffers.iter().map(|b| b.layout.bytes().div_ceil(row_bytes)).collect(),
+            rows: buffers.iter().map(|b| b.layout.bytes().div_ceil(row_bytes) + guard_rows(chip)).collect(),
             bytes: buffers.iter().map(|b| b.layout.bytes()).collect(),
             names: buffers.iter().map(|b| b.name.clone()).collect(),
             semaphores: (KERNEL_SEMAPHORES..chip.core.semaphores).rev().collect(),
@@ -214,7 +219,7 @@ impl<'a> Memory<'a> {
         }
         self.settle(buf, out);
         let granule = self.granule(buf)?;
-        let pending = self.pending(buf)?;
+        let pending = self.pending(buf, out)?;
         let p = &mut self.places[buf.index()];
         let row = p.row.ok_or_else(|| CompileError::internal("memory", "a stored buffer is resident"))?;
         out.push(Copy::Store { row, granule, pending });
@@ -224,7 +229,13 @@ impl<'a> Memory<'a> {
     }
 
     /// A semaphore for a copy of the whole buffer.
-    fn pending(&mut self, buf: BufId) -> Result<Pending, CompileError> {
+    fn pending(&mut self, buf: BufId, out: &mut Vec<Copy>) -> Result<Pending, CompileError> {
+        if self.semaphores.is_empty() {
+            // Everything under way is waited for.
+            for i in 0..self.places.len() as u32 {
+                self.settle(BufId(i), out);
+            }
+        }
         let semaphore =
             self.semaphores.pop().ok_or_else(|| CompileError::internal("memory", "no semaphore is free"))?;
         let bytes = self.bytes[buf.index()];
@@ -243,7 +254,7 @@ impl<'a> Memory<'a> {
     pub fn load(&mut self, buf: BufId, row: u64, out: &mut Vec<Copy>) -> Result<(), CompileError> {
         self.settle_out(buf, out);
         let granule = self.granule(buf)?;
-        let pending = self.pending(buf)?;
+        let pending = self.pending(buf, out)?;
         let p = &mut self.places[buf.index()];
         p.row = Some(row);
         p.incoming = Some(pending);

@@ -89,7 +89,9 @@ pub fn check_sums(r: &RunResult) {
 }
 
 pub fn tiny() -> ChipConfig {
-    ChipConfig::from_preset("tiny").expect("the preset exists")
+    let mut chip = ChipConfig::from_preset("tiny").expect("the preset exists");
+    chip.apply_set("vmem.bytes=2MiB").expect("a size in range");
+    chip
 }
 
 /// Bytes of f32 values.
