@@ -153,7 +153,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut failed = 0;
     for s in all.series.iter().filter(|s| words.is_empty() || words.iter().any(|w| s.name.contains(w.as_str()))) {
         println!("\n{} ({}, {} {}, {})", s.name, s.chip, s.dtype, s.set.join(" "), s.source);
-        println!("{:<24} {:>11} {:>11} {:>8} {:>8}  peak  bound", "shape", "measured us", "simulated", "floor", "error");
+        println!(
+            "{:<24} {:>11} {:>11} {:>8} {:>8}  peak  bound",
+            "shape", "measured us", "simulated", "floor", "error"
+        );
         let mut own: Vec<f64> = Vec::new();
         for p in &s.points {
             let shape = format!("{:?}", p.shape);

@@ -232,7 +232,10 @@ impl<'a> Lower<'a> {
 
     /// An array under any shape of as many elements: by way of one dimension where the shapes have no common refinement.
     pub fn relaid_any(&mut self, src: &View, dims: &[u64], name: &str) -> View {
-        if src.dims == dims || src.reshaped(dims, self.chip).is_some() || super::moving::refine(&src.dims, dims).is_some() {
+        if src.dims == dims
+            || src.reshaped(dims, self.chip).is_some()
+            || super::moving::refine(&src.dims, dims).is_some()
+        {
             return self.relaid(src, dims, name);
         }
         let flat = self.relaid(src, &[src.dims.iter().product::<u64>()], name);

@@ -4,7 +4,9 @@
 //! reduced points (a pooling window) are unrolled into the loop over the rows.
 
 use super::address::{Affine, nest, step};
-use super::eval::{accumulate, emit_body, neutral, reduce_lanes, reduce_sublanes, select_mask, variable, widen_body, widened};
+use super::eval::{
+    accumulate, emit_body, neutral, reduce_lanes, reduce_sublanes, select_mask, variable, widen_body, widened,
+};
 use super::row::{At, Context, Memo, tiles_to_outer};
 use super::simplify::merge_reduce;
 use super::spec::{Body, LoopSpec, Output, ReduceSpec};
@@ -103,11 +105,7 @@ impl Reducer<'_> {
         let points: u64 = self.reduced_sizes().iter().map(|&s| s as u64).product();
         let tiles = if self.spec.reduce_columns { self.ctx.tiles as u64 } else { 1 };
         let from_points = !self.spec.reduce_rows && points * tiles <= UNROLLED_POINTS;
-        let mut acc = if from_points {
-            self.unrolled(b, at, &neutral)
-        } else {
-            self.looped(b, at, &neutral)
-        };
+        let mut acc = if from_points { self.unrolled(b, at, &neutral) } else { self.looped(b, at, &neutral) };
         if self.spec.reduce_columns {
             acc = reduce_lanes(b, &self.body, &acc);
         }

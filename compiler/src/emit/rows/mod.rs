@@ -53,7 +53,12 @@ fn fetch(b: &mut KernelBuilder, s: &RowsSpec, indices: S, first: S, desc: u32, b
 }
 
 /// Runs `f` for every chunk: number of its indices (constant), index of the first (register), descriptor of its fetch.
-fn chunks(b: &mut KernelBuilder, s: &RowsSpec, descs: &mut Vec<DmaDesc>, f: &mut dyn FnMut(&mut KernelBuilder, u32, S, u32)) {
+fn chunks(
+    b: &mut KernelBuilder,
+    s: &RowsSpec,
+    descs: &mut Vec<DmaDesc>,
+    f: &mut dyn FnMut(&mut KernelBuilder, u32, S, u32),
+) {
     let mut desc = |count: u32| {
         descs.push(DmaDesc::contiguous(Space::Vmem, Space::Smem, count * 4));
         descs.len() as u32 - 1
