@@ -37,15 +37,15 @@ enum Form {
 /// Anything wrong with the request, or a fault of the program.
 pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let mode = a.mode.mode();
+    if mode == Mode::TimingOnly && a.outputs.is_some() {
+        return Err(RuntimeError::Request("--outputs: a timing-only run has no results".into()));
+    }
     let mut progress = Progress::start("compiling");
     let mut ready = session::prepare(&a.run)?;
     let inputs = ready.inputs(&a.run, mode)?;
     let done = ready.run(&a.run, &inputs, mode, &mut progress)?;
     drop(progress);
     if let Some(path) = &a.outputs {
-        if mode == Mode::TimingOnly {
-            return Err(RuntimeError::Request("--outputs: a timing-only run has no results".into()));
-        }
         let named: Vec<(String, &Array)> =
             done.outputs.iter().enumerate().map(|(i, o)| (format!("out{i}"), o)).collect();
         npz::write(path, &named)?;
