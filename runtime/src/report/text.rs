@@ -55,7 +55,7 @@ pub fn page(r: &Report) -> String {
     if r.cycles == 0 {
         return format!("{}: numbers only, no cycles ({} simulated)\n", r.chip, time(r.host.simulate_s));
     }
-    let mut text = format!("{}: {} cycles, {} at {} Hz\n", r.chip, r.cycles, time(r.time_s), metric(r.clock_hz).trim());
+    let mut text = format!("{}: {} cycles, {} at {}Hz\n", r.chip, r.cycles, time(r.time_s), metric(r.clock_hz));
     text += &format!("  {}flop, {:.1} % of peak\n", metric(r.flops), r.peak_share * 100.0);
     text += &format!(
         "  HBM: {}B read, {}B written, {:.1} % of the bandwidth\n",
