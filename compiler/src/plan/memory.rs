@@ -76,7 +76,7 @@ pub struct Memory<'a> {
 }
 
 /// Semaphores that kernels number from 0.
-pub const KERNEL_SEMAPHORES: u32 = 24;
+pub const KERNEL_SEMAPHORES: u32 = 40;
 
 /// Rows behind every buffer that belong to nobody: partial blocks read (never write) so far beyond their rows.
 pub fn guard_rows(chip: &ChipConfig) -> u64 {

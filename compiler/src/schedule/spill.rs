@@ -9,7 +9,7 @@
 
 use super::memory::FIRST_RESERVED;
 use super::regs::{File, Reg, registers};
-use crate::kernel::{BufferRef, Item, Kernel, Loop, S, Trips, VInst};
+use crate::kernel::{BufferRef, Item, Kernel, S, Trips, VInst};
 use rustc_hash::{FxHashMap, FxHashSet};
 use systole_isa::{Inst, Op};
 

@@ -3,7 +3,7 @@
 use super::ast::Attr;
 use crate::front::hlo_text::lex::Cursor;
 use crate::front::hlo_text::{MAX_DEPTH, PResult};
-use crate::graph::{ArrayShape, Shape, Span};
+use crate::graph::{Shape, Span};
 use systole_isa::DType;
 
 impl<'a> Cursor<'a> {
