@@ -28,6 +28,7 @@ pub(crate) enum Attr<'a> {
     /// `dense<..> : type`: the place inside the angle brackets.
     Dense(Span, ArrayShape),
     /// `#dialect.name<..>`: the name and the place inside the angle brackets.
+    #[allow(dead_code, reason = "shown when attributes are printed for debugging")]
     Dialect(&'a str, Span),
     /// A keyword such as `THREE_FRY`.
     Word(&'a str),
