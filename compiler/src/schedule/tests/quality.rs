@@ -40,7 +40,9 @@ fn adding_two_arrays_takes_a_cycle_a_register() {
             let v = b.load(MemFormat::W32, y, 0, 1, bufs[1]);
             let w = b.v(Op::VAddF, &[u, v]);
             b.store(StoreFormat::W32, w, z, 0, 1, M::ALL, bufs[2]);
-            [x, y, z].map(|r| b.s_inc(r, 8));
+            for r in [x, y, z] {
+                b.s_inc(r, 8);
+            }
         });
     });
     assert_eq!((p.ii, p.unroll), (1, 1));
