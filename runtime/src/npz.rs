@@ -170,7 +170,7 @@ mod tests {
         let arrays: Vec<(String, Array)> = types
             .iter()
             .enumerate()
-            .map(|(i, &t)| (format!("arg{i}"), generate::input(7, i as u64, t, &[[].as_slice(), &[5], &[2, 3]][i % 3])))
+            .map(|(i, &t)| (format!("arg{i}"), generate::input(7, i as u64, t, [[].as_slice(), &[5], &[2, 3]][i % 3])))
             .collect();
         let refs: Vec<(String, &Array)> = arrays.iter().map(|(n, a)| (n.clone(), a)).collect();
         super::write(path, &refs).unwrap();
