@@ -29,6 +29,9 @@ pub(crate) fn module<'a>(c: &mut Cursor<'a>) -> PResult<ModuleText<'a>> {
         }
         c.expect("{", "to begin the module")?;
         while !c.eat("}") {
+            if c.at_end() {
+                return Err(c.unexpected("`}` to end the module"));
+            }
             item(c, &mut m)?;
         }
         location(c)?;
