@@ -79,6 +79,16 @@ pub fn compile(
     let schedule_options = ScheduleOptions { chaos: options.chaos, ..ScheduleOptions::new(spill_base as u32, words) };
     let scheduled = schedule(&unit, chip, &schedule_options)
         .map_err(|e| CompileError::Internal { stage: "schedule".into(), message: e.to_string() })?;
+    if dumping {
+        dump("kernels.txt", &unit.to_string());
+        dump("schedule.txt", &crate::schedule::print::listing(&scheduled, chip, true));
+    }
+    if options.check {
+        crate::schedule::check::check(&scheduled.bundles, chip).map_err(|errors| {
+            let message = errors.iter().take(8).map(|e| e.to_string()).collect::<Vec<_>>().join("; ");
+            CompileError::Internal { stage: "schedule check".into(), message }
+        })?;
+    }
     limit("VMEM rows for spilled registers", scheduled.spill_rows as u64, spill)?;
     limit("SMEM words", words as u64 + scheduled.spill_words as u64, chip.smem.bytes / 4)?;
     let code = systole_isa::encode::encode_bundles(&scheduled.bundles, chip)
@@ -112,7 +122,10 @@ pub fn compile(
             .map(|(b, l)| HostArray { layout: l.clone(), ..host(b, "result") })
             .collect(),
         hbm_bytes: main.hbm_bytes,
-        vmem_bytes: main.vmem_rows * row_bytes,
+        vmem_bytes: match scheduled.spill_rows {
+            0 => main.vmem_rows,
+            n => spill_base + n as u64,
+        } * row_bytes,
         smem_words: words + scheduled.spill_words,
         traps: plan.traps.clone(),
         flops: plan.flops,

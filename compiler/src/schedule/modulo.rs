@@ -50,7 +50,9 @@ pub fn resource_bound(nodes: &[Node], chip: &ChipConfig) -> (u32, u32) {
 fn heights(graph: &DepGraph, ii: i32) -> Option<Vec<i32>> {
     let n = graph.node_count();
     let mut h = vec![0i32; n];
-    for _ in 0..n + 2 {
+    // A sweep carries values over all edges within an iteration and at least one between iterations.
+    let between = graph.edge_references().filter(|e| e.weight().distance > 0).count();
+    for _ in 0..n.min(between) + 2 {
         let mut changed = false;
         for i in (0..n).rev() {
             for e in graph.edges(NodeIndex::new(i)) {
@@ -68,9 +70,45 @@ fn heights(graph: &DepGraph, ii: i32) -> Option<Vec<i32>> {
     None
 }
 
+/// The interval that dependence cycles with a single edge between iterations need.
+fn simple_recurrences(graph: &DepGraph) -> u32 {
+    let mut targets: Vec<usize> =
+        graph.edge_references().filter(|e| e.weight().distance > 0).map(|e| e.target().index()).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    let mut bound = 1;
+    let mut longest = vec![-1i32; graph.node_count()];
+    for to in targets {
+        // Longest paths from `to` on within an iteration; its edges go forward in number.
+        longest.fill(-1);
+        longest[to] = 0;
+        for i in to..longest.len() {
+            if longest[i] < 0 {
+                continue;
+            }
+            for e in graph.edges(NodeIndex::new(i)) {
+                let (t, w) = (e.target().index(), e.weight());
+                if w.distance == 0 {
+                    longest[t] = longest[t].max(longest[i] + w.latency);
+                } else if t == to {
+                    bound = bound.max(((longest[i] + w.latency).max(0) as u32).div_ceil(w.distance));
+                }
+            }
+        }
+    }
+    bound
+}
+
 /// The least interval from `from` to `limit` that no dependence cycle exceeds.
 pub fn recurrence_bound(graph: &DepGraph, from: u32, limit: u32) -> Option<u32> {
-    let (mut low, mut high) = (from, limit);
+    let mut low = from.max(simple_recurrences(graph));
+    if low > limit {
+        return None;
+    }
+    if heights(graph, low as i32).is_some() {
+        return Some(low);
+    }
+    let mut high = limit;
     heights(graph, limit as i32)?;
     while low < high {
         let mid = (low + high) / 2;

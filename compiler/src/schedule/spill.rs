@@ -1,17 +1,17 @@
 //! Keeping registers of a kernel in memory, as a change of its tree before scheduling.
 //!
 //! A spilled register is stored after each definition and loaded into a new register before each use. Vectors go to
-//! vector memory, scalars to scalar memory, masks as vectors of zeros and ones, pairs as two vectors. A register whose
-//! only definition is a constant is made anew instead.
+//! vector memory, scalars to scalar memory, masks as vectors of zeros and ones, pairs as two vectors. A register that few
+//! instructions make from nothing is made anew instead.
 //!
 //! Calls clobber every register, so what lives across one is spilled ([`across_calls`]); counted loops around calls
 //! first become loops over a scalar variable ([`expose_counters`]).
 
 use super::memory::FIRST_RESERVED;
-use super::regs::{File, Reg, registers};
+use super::regs::{File, Reg, defs, registers, uses};
 use crate::kernel::{BufferRef, Item, Kernel, S, Trips, VInst};
 use rustc_hash::{FxHashMap, FxHashSet};
-use systole_isa::{Inst, Op};
+use systole_isa::{Effect, Inst, Op, Slot};
 
 /// Where spilled registers go, and how much of it is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,8 @@ pub struct Area {
 #[derive(Clone, Debug)]
 enum Home {
     Memory { place: u32, buffer: BufferRef },
-    Constant(Inst),
+    /// Instructions that make the value, the last defining it.
+    Constant(Vec<Inst>),
 }
 
 /// Spills registers of one kernel, possibly in several rounds.
@@ -44,20 +45,21 @@ impl Spiller {
 
     /// Moves registers to memory.
     pub fn spill(&mut self, kernel: &mut Kernel, regs: &[Reg]) {
-        let mut definitions: FxHashMap<Reg, (u32, Option<Inst>)> = FxHashMap::default();
+        let mut definitions: FxHashMap<Reg, Option<Inst>> = FxHashMap::default();
         each_instruction(&kernel.body, &mut |v| {
             for r in registers(&v.inst).filter(|r| r.is_def) {
-                let d = definitions.entry(r.reg).or_insert((0, None));
-                *d = (d.0 + 1, constant(&v.inst).then_some(v.inst));
+                definitions.entry(r.reg).and_modify(|d| *d = None).or_insert(Some(v.inst));
             }
         });
+        for p in &kernel.params {
+            definitions.insert(Reg::new(File::Scalar, p.0), None);
+        }
         let mut homes = FxHashMap::default();
         for &r in regs {
-            let home = match definitions.get(&r) {
-                Some(&(1, Some(inst))) if !kernel.params.iter().any(|p| Reg::new(File::Scalar, p.0) == r) => {
-                    Home::Constant(inst)
-                }
-                _ => self.place(r.file()),
+            let mut recipe = Vec::new();
+            let home = match constant(r, &definitions, &mut recipe) {
+                true => Home::Constant(recipe),
+                false => self.place(r.file()),
             };
             homes.insert(r, home);
             self.pinned.insert(r);
@@ -94,9 +96,19 @@ impl Spiller {
     }
 }
 
-/// Whether an instruction makes a value from nothing.
-fn constant(inst: &Inst) -> bool {
-    matches!(inst.op, Op::SLi | Op::VImm | Op::VLane | Op::VSub)
+/// Instructions of a recipe at most.
+const RECIPE: usize = 4;
+
+/// Whether a register is a constant that few instructions make from nothing, and which.
+fn constant(r: Reg, definitions: &FxHashMap<Reg, Option<Inst>>, recipe: &mut Vec<Inst>) -> bool {
+    let Some(Some(inst)) = definitions.get(&r) else { return false };
+    let info = inst.op.info();
+    if info.effect != Effect::None || info.slot == Slot::Xlu || recipe.len() >= RECIPE {
+        return false;
+    }
+    let made = uses(inst).all(|u| recipe.iter().any(|i| defs(i).any(|d| d == u)) || constant(u, definitions, recipe));
+    recipe.push(*inst);
+    made && recipe.len() <= RECIPE
 }
 
 fn each_instruction(items: &[Item], f: &mut dyn FnMut(&VInst)) {
@@ -215,10 +227,9 @@ impl Rewriter<'_> {
     fn load(&mut self, r: Reg, out: &mut Vec<Item>) -> Reg {
         let t = self.temporary(r.file());
         let (place, buffer) = match &self.homes[&r] {
-            Home::Constant(inst) => {
-                let mut inst = *inst;
-                inst.operands[0] = t.number() as i32;
-                out.push(Item::Inst(VInst { inst, reads: Vec::new(), writes: Vec::new() }));
+            Home::Constant(recipe) => {
+                let recipe = recipe.clone();
+                self.make(&recipe, t, out);
                 return t;
             }
             Home::Memory { place, buffer } => (*place, *buffer),
@@ -241,6 +252,26 @@ impl Rewriter<'_> {
             }
         }
         t
+    }
+
+    /// Makes a constant anew in `t`.
+    fn make(&mut self, recipe: &[Inst], t: Reg, out: &mut Vec<Item>) {
+        let mut renamed: FxHashMap<Reg, Reg> = FxHashMap::default();
+        for (at, inst) in recipe.iter().enumerate() {
+            let mut inst = *inst;
+            for r in registers(&inst) {
+                let new = match renamed.get(&r.reg) {
+                    Some(&n) if r.is_use => n,
+                    _ if at + 1 == recipe.len() => t,
+                    _ => self.temporary(r.reg.file()),
+                };
+                if r.is_def {
+                    renamed.insert(r.reg, new);
+                }
+                inst.operands[r.at] = new.number() as i32;
+            }
+            out.push(Item::Inst(VInst { inst, reads: Vec::new(), writes: Vec::new() }));
+        }
     }
 
     /// Stores `t` as the new value of spilled `r`.
