@@ -82,9 +82,9 @@ pub fn binary(op: Binary) -> Option<ComplexBinary> {
     })
 }
 
-/// The absolute value.
+/// The absolute value; NaN if either part is, even beside an infinity.
 pub fn abs(z: Complex) -> f64 {
-    libm::hypot(z.0, z.1)
+    if z.0.is_nan() || z.1.is_nan() { f64::NAN } else { libm::hypot(z.0, z.1) }
 }
 
 /// Multiplication by i.
@@ -111,7 +111,17 @@ pub fn div(a: Complex, b: Complex) -> Complex {
     let scale = libm::scalbn(1.0, -libm::ilogb(size));
     let (c, d) = (b.0 * scale, b.1 * scale);
     let n = c * c + d * d;
-    ((a.0 * c + a.1 * d) / n * scale, (a.1 * c - a.0 * d) / n * scale)
+    let q = ((a.0 * c + a.1 * d) / n * scale, (a.1 * c - a.0 * d) / n * scale);
+    if q.0.is_nan() && q.1.is_nan() && (a.0.is_infinite() || a.1.is_infinite()) {
+        let (x, y) = (unit(a.0), unit(a.1));
+        return (f64::INFINITY * (x * b.0 + y * b.1), f64::INFINITY * (y * b.0 - x * b.1));
+    }
+    q
+}
+
+/// An infinity as ±1, anything else as a zero of its sign: the direction of an infinite number.
+fn unit(x: f64) -> f64 {
+    if x.is_infinite() { 1f64.copysign(x) } else { 0f64.copysign(x) }
 }
 
 /// Division by zero and by infinities.
@@ -121,7 +131,6 @@ fn div_special(a: Complex, b: Complex) -> Complex {
         return (inf * a.0, inf * a.1);
     }
     if (b.0.is_infinite() || b.1.is_infinite()) && a.0.is_finite() && a.1.is_finite() {
-        let unit = |x: f64| if x.is_infinite() { 1f64.copysign(x) } else { 0f64.copysign(x) };
         let (c, d) = (unit(b.0), unit(b.1));
         return (0.0 * (a.0 * c + a.1 * d), 0.0 * (a.1 * c - a.0 * d));
     }
@@ -139,7 +148,8 @@ fn exp((a, b): Complex) -> Complex {
 fn expm1((a, b): Complex) -> Complex {
     // e^a cos b - 1 = expm1(a) cos b - 2 sin²(b/2), exact near zero.
     let half = libm::sin(b / 2.0);
-    (libm::expm1(a) * libm::cos(b) - 2.0 * half * half, libm::exp(a) * libm::sin(b))
+    let im = if b == 0.0 { b } else { libm::exp(a) * libm::sin(b) };
+    (libm::expm1(a) * libm::cos(b) - 2.0 * half * half, im)
 }
 
 fn log((a, b): Complex) -> Complex {
@@ -157,6 +167,12 @@ fn log1p((a, b): Complex) -> Complex {
 }
 
 fn tanh((a, b): Complex) -> Complex {
+    if b == 0.0 || a.is_infinite() {
+        return (libm::tanh(a), 0f64.copysign(b));
+    }
+    if !b.is_finite() {
+        return (f64::NAN, f64::NAN);
+    }
     if a.abs() > 20.0 {
         // 4 e^{-2|a|} sin b cos b decides only the imaginary part.
         return (1f64.copysign(a), 4.0 * libm::sin(b) * libm::cos(b) * libm::exp(-2.0 * a.abs()));
@@ -171,12 +187,17 @@ fn tanh((a, b): Complex) -> Complex {
     (beta * rho * s / d, t / d)
 }
 
-/// The root in the right half plane.
+/// The root in the right half plane; on the cut the upper one, whatever the sign of the zero.
 pub fn sqrt((a, b): Complex) -> Complex {
+    root((a, if b == 0.0 && a < 0.0 { 0.0 } else { b }))
+}
+
+/// The root in the right half plane; on the cut the sign of the zero decides.
+fn root((a, b): Complex) -> Complex {
     if a == 0.0 && b == 0.0 {
         return (0.0, b);
     }
-    if b.is_infinite() {
+    if b.is_infinite() && !a.is_nan() {
         return (f64::INFINITY, b);
     }
     let m = abs((a, b));
@@ -193,11 +214,11 @@ fn rsqrt(z: Complex) -> Complex {
     if z == (0.0, 0.0) {
         return (f64::INFINITY, f64::NAN);
     }
-    let m = abs(z);
+    let m = libm::hypot(z.0, z.1);
     if m.is_infinite() {
         return (0.0, 0.0);
     }
-    div((1.0, 0.0), sqrt(z))
+    div((1.0, 0.0), root(z))
 }
 
 fn sign(z: Complex) -> Complex {
@@ -208,21 +229,24 @@ fn sign(z: Complex) -> Complex {
     if m == 0.0 { (0.0, 0.0) } else { (z.0 / m, z.1 / m) }
 }
 
-/// The principal power; zero to zero is one, zero to anything of positive real part is zero.
-fn pow(a: Complex, b: Complex) -> Complex {
-    if b == (0.0, 0.0) {
+/// The principal power; zero to zero is one, zero to a positive real is zero.
+fn pow(z: Complex, (c, d): Complex) -> Complex {
+    if (c, d) == (0.0, 0.0) || z == (1.0, 0.0) {
         return (1.0, 0.0);
     }
-    if a == (0.0, 0.0) {
-        return if b.0 > 0.0 { (0.0, 0.0) } else { (f64::NAN, f64::NAN) };
+    if z.1 == 0.0 && d == 0.0 && ((z.0 == 0.0 && c > 0.0) || z.0 == f64::INFINITY) {
+        return (libm::pow(z.0.abs(), c), 0.0);
     }
-    exp(mul(b, log(a)))
+    let (size, angle) = (abs(z), libm::atan2(z.1, z.0));
+    let scale = libm::pow(size, c) * libm::exp(-d * angle);
+    let turn = c * angle + d * libm::log(size);
+    (scale * libm::cos(turn), scale * libm::sin(turn))
 }
 
 /// −i log((x + i y) / sqrt(x² + y²)).
 fn atan2(y: Complex, x: Complex) -> Complex {
     let (xx, yy) = (mul(x, x), mul(y, y));
-    let norm = sqrt((xx.0 + yy.0, xx.1 + yy.1));
+    let norm = root((xx.0 + yy.0, xx.1 + yy.1));
     rotate_back(log(div((x.0 - y.1, x.1 + y.0), norm)))
 }
 
@@ -230,14 +254,14 @@ fn atan2(y: Complex, x: Complex) -> Complex {
 fn asinh(z: Complex) -> Complex {
     // asinh z = i asin(-i z); asin w = (atan(re / Re(s1 s2)), asinh(Im(conj(s1) s2))), s1 = sqrt(1-w), s2 = sqrt(1+w).
     let w = rotate_back(z);
-    let (s1, s2) = (sqrt((1.0 - w.0, -w.1)), sqrt((1.0 + w.0, w.1)));
+    let (s1, s2) = (root((1.0 - w.0, -w.1)), root((1.0 + w.0, w.1)));
     let re = libm::atan2(w.0, mul(s1, s2).0);
     let im = libm::asinh(mul((s1.0, -s1.1), s2).1);
     rotate((re, im))
 }
 
 fn acosh(z: Complex) -> Complex {
-    let (s1, s2) = (sqrt((z.0 - 1.0, z.1)), sqrt((z.0 + 1.0, z.1)));
+    let (s1, s2) = (root((z.0 - 1.0, z.1)), root((z.0 + 1.0, z.1)));
     (libm::asinh(mul((s1.0, -s1.1), s2).0), 2.0 * libm::atan2(s1.1, s2.0))
 }
 

@@ -29,7 +29,8 @@ pub fn unary(op: Unary) -> Option<IntUnary> {
         Unary::Neg => |_, x| x.wrapping_neg(),
         Unary::Sign => |t, x| if is_signed(t) { x.signum() } else { (x != 0) as i64 },
         Unary::Not => |t, x| if t == DType::Pred { 1 - x } else { !x },
-        Unary::Popcnt => |t, x| unsigned_bits(t, x).count_ones() as i64,
+        // XLA counts the sign-extended byte of an s4.
+        Unary::Popcnt => |t, x| unsigned_bits(if t == DType::S4 { DType::S8 } else { t }, x).count_ones() as i64,
         Unary::Clz => |t, x| (unsigned_bits(t, x).leading_zeros() - (64 - width(t))) as i64,
         Unary::Real => |_, x| x,
         Unary::Imag => |_, _| 0,
@@ -111,17 +112,20 @@ fn remainder(t: DType, a: i64, b: i64) -> i64 {
     }
 }
 
-/// By repeated squaring; negative exponents give 0 but for the bases 1 and -1.
+/// By repeated squaring over the exponent's low six bits; exponents that are negative when read as signed give 0 but
+/// for the bases 1 and -1. That is XLA's way, also for unsigned types.
 fn power(t: DType, a: i64, b: i64) -> i64 {
-    if is_signed(t) && b < 0 {
-        return match a {
+    let spare = 64 - t.bits().max(8);
+    let (signed_base, signed_exponent) = (a << spare >> spare, b << spare >> spare);
+    if signed_exponent < 0 {
+        return match signed_base {
             1 => 1,
             -1 if b & 1 == 0 => 1,
             -1 => -1,
             _ => 0,
         };
     }
-    let (mut result, mut square, mut e) = (1i64, a, b as u64);
+    let (mut result, mut square, mut e) = (1i64, a, b & 63);
     while e > 0 {
         if e & 1 == 1 {
             result = result.wrapping_mul(square);
