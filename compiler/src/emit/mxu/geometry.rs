@@ -29,6 +29,9 @@ pub(super) struct Geometry {
     pub masked: bool,
 }
 
+/// Largest sublane stride of a load or store.
+const MAX_STRIDE: u32 = (1 << 15) - 1;
+
 fn round_up(x: u32, to: u32) -> u32 {
     x.div_ceil(to) * to
 }
@@ -63,12 +66,45 @@ fn merge_all(dims: &mut Vec<Dim>) {
 }
 
 impl Geometry {
+    /// The geometries to choose from: as written, and where its lines do not fill registers, with the sublanes of a
+    /// register across another dimension of rows that fills them.
+    pub fn variants(spec: &Contraction, chip: &ChipConfig) -> Vec<Geometry> {
+        let plain = Geometry::new(spec, chip);
+        let sub = chip.core.sublanes;
+        let mut all = Vec::new();
+        if plain.inner.count % sub != 0 {
+            let rows = Geometry::rows(spec);
+            let fits = |d: &Dim| d.count % sub == 0 && d.lhs.max(d.out) <= MAX_STRIDE;
+            let across = (0..rows.len()).filter(|&i| fits(&rows[i]));
+            all.extend(across.map(|i| Geometry::across(spec, chip, i)));
+        }
+        all.insert(0, plain);
+        all
+    }
+
+    /// All dimensions of rows: the result's, and batch dimensions that the rhs does not have.
+    fn rows(spec: &Contraction) -> Vec<Dim> {
+        let shared = spec.batch.iter().filter(|d| d.count > 1 && d.rhs == 0);
+        shared.chain(&spec.rows).copied().collect()
+    }
+
+    /// The geometry with sublanes across dimension `i` of [`Geometry::rows`], whose size is a multiple of them.
+    fn across(spec: &Contraction, chip: &ChipConfig, i: usize) -> Geometry {
+        let sub = chip.core.sublanes;
+        let mut split = spec.clone();
+        split.batch.retain(|d| d.rhs != 0);
+        split.rows = Geometry::rows(spec);
+        let d = split.rows[i];
+        split.rows[i] = Dim { count: d.count / sub, lhs: d.lhs * sub, rhs: 0, out: d.out * sub };
+        split.rows.push(Dim { count: sub, ..d });
+        Geometry::new(&split, chip)
+    }
+
     /// The geometry of a contraction.
     pub fn new(spec: &Contraction, chip: &ChipConfig) -> Geometry {
         let (sublanes, lanes) = (chip.core.sublanes, chip.core.lanes);
-        let (rows, batch): (Vec<Dim>, Vec<Dim>) = spec.batch.iter().filter(|d| d.count > 1).partition(|d| d.rhs == 0);
-        let mut rows = rows;
-        rows.extend(spec.rows.iter().copied());
+        let batch: Vec<Dim> = spec.batch.iter().copied().filter(|d| d.count > 1 && d.rhs != 0).collect();
+        let mut rows = Geometry::rows(spec);
         let mut inner = rows.pop().unwrap_or(Dim { count: 1, lhs: 1, rhs: 0, out: 1 });
         rows.retain(|d| d.count > 1);
         while let Some(&outer) = rows.last() {

@@ -2,7 +2,7 @@
 
 use super::body::{Context, Current, Operand};
 use super::odometer::{Level, Odometer, Walk};
-use super::spec::{Array, Contraction, Epilogue, MxuError, RhsForm};
+use super::spec::{Array, Epilogue, MxuError, RhsForm};
 use super::stream::{Chunk, HbmUnit, Kind, OutStream, Stream, desc};
 use super::tile::{Problem, Tiling, Window};
 use crate::kernel::{KernelBuilder, S};
@@ -316,7 +316,8 @@ fn tile_desc(unit: &HbmUnit, w: &Window, a: &Array, to_hbm: bool) -> DmaDesc {
 }
 
 /// Refuses arrays in HBM whose blocks are not whole words.
-fn check_placement(p: &Problem<'_>, t: &Tiling, spec: &Contraction) -> Result<(), MxuError> {
+pub(super) fn check_placement(p: &Problem<'_>, t: &Tiling) -> Result<(), MxuError> {
+    let spec = p.spec;
     let refuse = |what: &str, why: &str| Err(MxuError::Placement(format!("{what} {why}")));
     let l = Levels { p, t };
     let kinds: Vec<(Kind, u32)> = l.kinds().into_iter().filter(|k| k.1 > 1 && Levels::is_tile(k.0)).collect();
@@ -341,9 +342,7 @@ fn check_placement(p: &Problem<'_>, t: &Tiling, spec: &Contraction) -> Result<()
     for w in t.out.iter().chain(t.extras.iter().flatten()) {
         let rows = kinds.iter().filter(|k| !matches!(k.0, Kind::Group | Kind::Split | Kind::Wide));
         let outer = rows.clone().all(|k| l.out(k.0, 0).step as u32 >= w.copied);
-        let lines = p.geometry.inner.out == 1 || p.geometry.inner.count == 1;
-        if !lines
-            || !outer
+        if !outer
             || w.copied > spec.out.plane_rows
             || !whole(&spec.out, p.geometry.planes_n, &|k| l.out(k, spec.out.plane_rows))
         {
@@ -367,9 +366,8 @@ pub(super) fn prepare<'a>(
     p: Problem<'a>,
     t: Tiling,
     epilogue: &'a mut dyn Epilogue,
-) -> Result<Prepared<'a>, MxuError> {
+) -> Prepared<'a> {
     let (spec, chip, g) = (p.spec, p.chip, p.geometry);
-    check_placement(&p, &t, spec)?;
     let (lhs_param, rhs_param, out_param) = (b.param(), b.param(), b.param());
     let extra_params: Vec<S> = spec.extras.iter().map(|_| b.param()).collect();
     let params: Vec<S> = (0..epilogue.params()).map(|_| b.param()).collect();
@@ -476,7 +474,7 @@ pub(super) fn prepare<'a>(
         p,
         t,
     };
-    Ok(Prepared { context, descs: r.descs, semaphores: r.semaphores, words: r.words })
+    Prepared { context, descs: r.descs, semaphores: r.semaphores, words: r.words }
 }
 
 /// The tiles' odometer: places of results as the walk has them, plane, copy address of the result.

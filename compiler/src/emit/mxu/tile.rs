@@ -31,6 +31,7 @@
 use super::format::Formats;
 use super::geometry::{Geometry, Staging};
 use super::segment::{Segments, StepShape};
+use super::setup::check_placement;
 use super::spec::{Array, Contraction, Dim, MxuError, Place};
 use systole_isa::ChipConfig;
 
@@ -187,11 +188,12 @@ impl Problem<'_> {
     /// The best tiling.
     ///
     /// # Errors
-    /// If none fits the budget.
+    /// If none fits the budget, or arrays in HBM cannot be cut.
     pub fn choose(&self) -> Result<Tiling, MxuError> {
         let g = self.geometry;
         let mut best: Option<Tiling> = None;
         let mut least = u64::MAX;
+        let mut refused = None;
         let streams = [self.spec.lhs.place, self.spec.rhs.place].contains(&Place::Hbm);
         for ns in 1..=self.chip.mxu.count {
             for outer in 0..g.blocks.len() {
@@ -199,16 +201,21 @@ impl Problem<'_> {
                     let splits = if streams { self.splits(ns) } else { vec![(1, 0)] };
                     for (ks, ng) in splits {
                         let Some(t) = self.tiling(ns, (outer, ob), (ks, ng)) else { continue };
-                        least = least.min(t.words());
                         let fits = t.words() <= self.spec.vmem_rows as u64;
-                        if fits && best.as_ref().is_none_or(|b| t.cycles < b.cycles) {
-                            best = Some(t);
+                        if fits && best.as_ref().is_some_and(|b| b.cycles <= t.cycles) {
+                            continue;
+                        }
+                        match check_placement(self, &t) {
+                            Err(e) => refused = Some(e),
+                            Ok(()) if fits => best = Some(t),
+                            Ok(()) => least = least.min(t.words()),
                         }
                     }
                 }
             }
         }
-        best.ok_or(MxuError::Vmem { need: least, have: self.spec.vmem_rows as u64 })
+        let too_large = MxuError::Vmem { need: least, have: self.spec.vmem_rows as u64 };
+        best.ok_or(if least == u64::MAX { refused.unwrap_or(too_large) } else { too_large })
     }
 
     /// Splits of k, and groups of a wide tile for each (0: all columns).

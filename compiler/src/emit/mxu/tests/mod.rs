@@ -341,6 +341,8 @@ fn convolutions() {
         check_all(&[
             Case { name: "3x3", sizes: [2, 0, 9, 11], spatial: &[[9, 3, 1, 1], [10, 3, 1, 1]], ..c },
             Case { name: "1x1", sizes: [2, 0, 9, 11], spatial: &[[7, 1, 1, 1], [7, 1, 1, 1]], ..c },
+            Case { name: "images across", sizes: [8, 0, 9, 11], spatial: &[[5, 3, 1, 1], [5, 3, 1, 1]], ..c },
+            Case { name: "rows across", sizes: [1, 0, 9, 11], spatial: &[[18, 3, 1, 1], [4, 2, 1, 1]], ..c },
             Case { name: "stride", sizes: [1, 0, 9, 11], spatial: &[[9, 2, 2, 1], [23, 3, 2, 1]], ..c },
             Case { name: "dilation", sizes: [1, 0, 20, 5], spatial: &[[9, 2, 1, 3], [11, 3, 1, 2]], ..c },
             Case { name: "1d", sizes: [3, 0, 17, 24], spatial: &[[40, 5, 1, 1]], ..c },
