@@ -5,7 +5,7 @@
 use crate::error::CompileError;
 use crate::graph::{Module, Node, NodeId, Op, Precision};
 use crate::passes::edit::{Draft, Emit, rewrite};
-use crate::passes::{check, conv, core, dot, dynamic, expand, inline, squeeze, window};
+use crate::passes::{check, conv, core, dot, dynamic, expand, inline, loops, squeeze, window};
 use systole_isa::{ChipConfig, DType};
 
 /// What the passes are asked for.
@@ -56,6 +56,12 @@ pub const PASSES: &[Pass] = &[
         name: "inline",
         summary: "calls inlined, tuples flat, tokens and layouts gone",
         run: |m, d, _| inline::run(m, d),
+    },
+    // Before expansions make more loops, and before anything unrolls what a known counter allows.
+    Pass {
+        name: "loops",
+        summary: "loop states without constants and what nothing needs",
+        run: |m, d, _| loops::run(m, d),
     },
     // Before everything that looks at sizes.
     Pass {

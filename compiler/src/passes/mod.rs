@@ -11,6 +11,7 @@ pub mod dynamic;
 pub mod edit;
 pub mod expand;
 pub mod inline;
+pub mod loops;
 pub mod make;
 pub mod simplify;
 pub mod squeeze;

@@ -7,7 +7,6 @@
 
 use super::body::{Fold, Names, Node, remove_unused_sums};
 use super::regs::{File, Reg, base_and_offset, fits};
-use crate::kernel::VInst;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use systole_isa::{Inst, Op};
@@ -38,13 +37,15 @@ struct Analysis<'a> {
 
 /// Finds the induction variables of a body. `is_local` says whether a register is used by no other code. Variables in
 /// `unfolded` get temporaries for addresses too (their offsets would not fit).
+///
+/// Expects inner definitions to be renamed and sums folded, so that a variable advanced in several steps has become one
+/// that is advanced once.
 pub fn analyse(
-    body: &[&VInst],
+    nodes: Vec<Node>,
     names: &mut Names,
     is_local: &dyn Fn(Reg) -> bool,
     unfolded: &FxHashSet<Reg>,
 ) -> LoopBody {
-    let nodes: Vec<Node> = body.iter().map(|v| Node::new(v)).collect();
     let mut defs: FxHashMap<Reg, u32> = FxHashMap::default();
     for n in &nodes {
         for r in n.registers().filter(|r| r.is_def) {

@@ -54,7 +54,10 @@ pub struct Plan {
 pub fn plan(q: &Request<'_>, names: &mut Names, chaos: &mut Chaos) -> Option<Plan> {
     let mut unfolded = FxHashSet::default();
     for _ in 0..8 {
-        let body = analyse(q.body, names, q.is_local, &unfolded);
+        let mut nodes: Vec<Node> = q.body.iter().map(|v| Node::new(v)).collect();
+        rename_inner(&mut nodes, names);
+        fold_sums(&mut nodes, names, q.is_local);
+        let body = analyse(nodes, names, q.is_local, &unfolded);
         if body.nodes.is_empty() {
             return None;
         }

@@ -163,3 +163,21 @@ fn hundreds_of_kernels_take_little_time() {
     let all = out.kernels.iter().all(|k| k.regions.iter().any(|r| r.kind != RegionKind::Block));
     assert!(all && spent.as_secs() < 20);
 }
+
+/// An address advanced several times in a body is one induction variable.
+#[test]
+fn steps_within_a_body_add_up() {
+    let (_, p) = single(&chip(), |b, [x, y, _], bufs| {
+        b.loop_static(40, |b| {
+            for _ in 0..4 {
+                let u = b.load(MemFormat::W32, x, 0, 1, bufs[0]);
+                let old = b.load(MemFormat::W32, y, 0, 1, bufs[1]);
+                let u = b.v(Op::VAddF, &[u, old]);
+                b.store(StoreFormat::W32, u, y, 0, 1, M::ALL, bufs[1]);
+                b.s_inc(x, 8);
+                b.s_inc(y, 8);
+            }
+        });
+    });
+    assert_eq!((p.ii, p.recurrence_bound), (4, 4));
+}
