@@ -94,7 +94,7 @@ fn operands_out_of_range_are_refused() {
         Inst::new(Op::VLd, &[0, 0, 1 << 19, 1]),
         Inst::new(Op::VLd, &[0, 0, 0, 1 << 15]),
         Inst::new(Op::SShlI, &[0, 0, 256]),
-        Inst::new(Op::DmaWait, &[32, 0]),
+        Inst::new(Op::DmaWait, &[64, 0]),
         Inst::new(Op::MLatch, &[2]),
         Inst::new(Op::MPush, &[0, 0, 1, 0]),
         Inst::new(Op::MPush, &[0, 0, 0, MxuFormat::S8 as i32]),

@@ -44,7 +44,7 @@ fn what_is_not_said_has_a_default() {
     assert_eq!((chip.mxu.count, chip.clock_hz), (1, 2e9));
     assert_eq!((p.constants[0].address, p.params[0].address, p.params[1].address), (0, 512, 4096));
     assert_eq!(p.constants[0].bytes, [0, 0, 128, 63, 0, 0, 32, 64, 255, 255, 255, 255]);
-    assert_eq!((p.hbm_bytes, p.vmem_bytes, p.traps.len()), (4096 + p.params[1].layout.bytes(), 2 << 20, 1));
+    assert_eq!((p.hbm_bytes, p.vmem_bytes, p.traps.len()), (4096 + p.params[1].layout.bytes(), chip.vmem.bytes, 1));
     let code = p.decode(&chip).expect("valid");
     assert_eq!(code[0].insts[1], Inst::new(crate::Op::SLi, &[2, 8]));
     check_round_trip(&p, &chip);
