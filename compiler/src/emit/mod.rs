@@ -17,6 +17,7 @@ pub mod moves;
 pub mod mxu;
 pub mod operand;
 pub mod rows;
+pub mod sort;
 pub mod value;
 
 pub use value::Value;

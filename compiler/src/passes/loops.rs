@@ -140,7 +140,14 @@ fn drop_elements(m: &mut Module, at: usize, id: NodeId, condition: CompId, body:
     if keep.iter().all(|&k| k) || !draft.fire("loop-element") {
         return;
     }
-    let place: Vec<usize> = keep.iter().scan(0, |n, &k| { let p = *n; *n += usize::from(k); Some(p) }).collect();
+    let place: Vec<usize> = keep
+        .iter()
+        .scan(0, |n, &k| {
+            let p = *n;
+            *n += usize::from(k);
+            Some(p)
+        })
+        .collect();
     let shape = Shape::Tuple(parts.into_iter().zip(&keep).filter(|(_, k)| **k).map(|(p, _)| p).collect());
     narrow_caller(&mut m.computations[at], id, &shape, &keep, &place);
     narrow_body(&mut m.computations[condition.index()], &shape, &keep, &place, false);
@@ -150,9 +157,8 @@ fn drop_elements(m: &mut Module, at: usize, id: NodeId, condition: CompId, body:
 /// The caller: a tuple of fewer elements goes in, elements are renumbered.
 fn narrow_caller(c: &mut Computation, id: NodeId, shape: &Shape, keep: &[bool], place: &[usize]) {
     let start = c.node(id).operands[0];
-    let inputs: Option<Vec<NodeId>> = (c.node(start).op == Op::Tuple).then(|| {
-        c.node(start).operands.iter().zip(keep).filter(|(_, k)| **k).map(|(&o, _)| o).collect()
-    });
+    let inputs: Option<Vec<NodeId>> = (c.node(start).op == Op::Tuple)
+        .then(|| c.node(start).operands.iter().zip(keep).filter(|(_, k)| **k).map(|(&o, _)| o).collect());
     let mut map: Vec<NodeId> = Vec::new();
     let mut nodes = Vec::new();
     for (i, mut n) in std::mem::take(&mut c.nodes).into_iter().enumerate() {

@@ -280,6 +280,7 @@ impl<'a> Emitter<'a> {
                 let w = self.b.s_muli(w, *scale);
                 self.b.s_addi(w, *offset)
             }
+            Arg::Const(value) => self.b.s_imm(*value),
             Arg::Scratch => self.b.s_imm(scratch.unwrap_or(0) as i32),
         }
     }

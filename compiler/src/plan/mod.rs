@@ -12,6 +12,7 @@ mod memory;
 mod movement;
 pub mod moving;
 mod scalar;
+mod sort;
 mod special;
 pub mod step;
 pub mod view;

@@ -14,6 +14,7 @@ impl<'a> Lower<'a> {
         match &r.comp.node(id).op {
             Op::Gather(_) => self.gather(r, id),
             Op::Scatter(_) => self.scatter(r, id),
+            Op::Sort { .. } => self.sort(r, id),
             _ => Err(self.no_lowering(r.comp, id)),
         }
     }

@@ -81,6 +81,8 @@ pub enum Arg {
     Scalar(Word),
     /// A scalar times a constant plus a constant.
     Linear { word: Word, scale: i32, offset: i32 },
+    /// A number.
+    Const(i32),
     /// The call's scratch area in VMEM (word rows).
     Scratch,
 }

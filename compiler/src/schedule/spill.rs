@@ -25,7 +25,10 @@ pub struct Area {
 
 #[derive(Clone, Debug)]
 enum Home {
-    Memory { place: u32, buffer: BufferRef },
+    Memory {
+        place: u32,
+        buffer: BufferRef,
+    },
     /// Instructions that make the value, the last defining it.
     Constant(Vec<Inst>),
 }

@@ -4,7 +4,7 @@ use super::spec::{Body, ExprNode, ExprOp, Reduction};
 use crate::emit::elementwise;
 use crate::emit::memory::{from_memory, to_memory};
 use crate::emit::value::Value;
-use crate::graph::Binary;
+use crate::graph::{Binary, Direction, Order};
 use crate::kernel::{KernelBuilder, M, V};
 use systole_isa::{DType, Op};
 
@@ -55,6 +55,18 @@ pub fn simple_body(body: &Body) -> Option<Binary> {
     let mut p = [param(0)?, param(1)?];
     p.sort_unstable();
     (p == [0, 1]).then_some(op)
+}
+
+/// The order of the one strict comparison that a body is, if it is one of its two parameters.
+pub fn simple_compare(body: &Body) -> Option<Order> {
+    let [root] = body.roots[..] else { return None };
+    let node = &body.nodes[root as usize];
+    let ExprOp::Compare(Direction::Lt | Direction::Gt, order) = node.op else { return None };
+    let param = |i: usize| match body.nodes[node.args[i] as usize].op {
+        ExprOp::Param(p) => Some(p),
+        _ => None,
+    };
+    (param(0)? + param(1)? == 1).then_some(order)
 }
 
 /// Applies `f` to every component register of a value (`pred` goes through 0/1 words).

@@ -59,6 +59,18 @@ fn axes(spec: &MoveSpec) -> Vec<Axis> {
         .collect()
 }
 
+/// Turns steps of whole tiles of lanes into steps of rows.
+pub fn whole_tiles(spec: &mut MoveSpec, lanes: i64) {
+    for side in [&mut spec.src, &mut spec.dst] {
+        for (row, lane) in side.rows.iter_mut().zip(&mut side.lanes) {
+            if *lane % lanes == 0 {
+                *row += *lane / lanes * side.plane_rows;
+                *lane = 0;
+            }
+        }
+    }
+}
+
 /// Merges dimensions that both sides walk in one stride.
 pub fn merge(spec: &mut MoveSpec) {
     let mut all = axes(spec);
@@ -113,8 +125,10 @@ pub fn choose(spec: &MoveSpec) -> Plan {
         src_row: spec.src.row_offset,
         dst_row: spec.dst.row_offset,
     };
+    // Rows become lanes by transposing, which makes neighbours only.
     let lane = (0..all.len())
         .filter(|&d| all[d].dst_lane != 0)
+        .filter(|&d| all[d].dst_lane.abs() == 1 || all[d].src_row == 0 || all[d].src_lane != 0)
         .min_by_key(|&d| (all[d].dst_lane.abs(), std::cmp::Reverse(all[d].size)));
     if let Some(d) = lane {
         let mut a = all.remove(d);

@@ -20,6 +20,7 @@ use systole_isa::ChipConfig;
 /// The kernel of a spec.
 pub fn move_kernel(spec: &MoveSpec, chip: &ChipConfig) -> Kernel {
     let mut spec = spec.clone();
+    choose::whole_tiles(&mut spec, chip.core.lanes as i64);
     choose::merge(&mut spec);
     let mut b = KernelBuilder::new("move", chip);
     match choose(&spec) {

@@ -85,7 +85,12 @@ fn evaluated(b: &mut Emit, op: &Op, operands: &[NodeId], shape: &Shape) -> Optio
     let to = shape.as_array()?;
     let moves = matches!(
         op,
-        Op::Reshape | Op::Transpose { .. } | Op::Slice { .. } | Op::Concatenate { .. } | Op::Pad { .. } | Op::Reverse { .. }
+        Op::Reshape
+            | Op::Transpose { .. }
+            | Op::Slice { .. }
+            | Op::Concatenate { .. }
+            | Op::Pad { .. }
+            | Op::Reverse { .. }
     );
     if !(is_elementwise(op) || moves) || matches!(op, Op::StochasticConvert) {
         return None;

@@ -1,0 +1,112 @@
+//! Elements in registers, their order, and the exchange of two.
+
+use super::{Arrays, SortSpec};
+use crate::emit::Value;
+use crate::emit::loops::eval::emit_body;
+use crate::emit::memory::from_memory;
+use crate::emit::operand::Ops;
+use crate::kernel::{KernelBuilder, M, MemFormat, S, StoreFormat, V};
+use smallvec::SmallVec;
+use systole_isa::{DType, Op};
+
+/// One register's worth of elements: every word of every operand as memory holds it, then the places.
+pub type Element = SmallVec<[V; 8]>;
+
+/// A word of an element in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Word {
+    /// Operand, and element rows from its base.
+    pub operand: usize,
+    pub offset: i32,
+    pub load: MemFormat,
+    pub store: StoreFormat,
+}
+
+/// All words of an element.
+pub fn words(spec: &SortSpec) -> Vec<Word> {
+    let mut out = Vec::new();
+    for (operand, &t) in spec.dtypes.iter().chain(spec.places.iter().map(|_| &DType::S32)).enumerate() {
+        let (load, store) = match (t.storage_bits(), t) {
+            (8, DType::S8 | DType::S4) => (MemFormat::S8, StoreFormat::B8),
+            (8, _) => (MemFormat::U8, StoreFormat::B8),
+            (16, DType::S16) => (MemFormat::S16, StoreFormat::B16),
+            (16, _) => (MemFormat::U16, StoreFormat::B16),
+            _ => (MemFormat::W32, StoreFormat::W32),
+        };
+        for c in 0..t.components() as u32 {
+            out.push(Word { operand, offset: (c * spec.component_rows) as i32, load, store });
+        }
+    }
+    out
+}
+
+/// Loads the elements at a row (a register of element rows from the arrays' bases) plus `offset`, `stride` apart.
+pub fn load(b: &mut KernelBuilder, a: &Arrays, row: S, offset: i32, stride: i32) -> Element {
+    let mut bases: Vec<Option<S>> = vec![None; a.bases.len()];
+    a.words
+        .iter()
+        .map(|w| {
+            let (base, buf) = a.bases[w.operand];
+            let at = *bases[w.operand].get_or_insert_with(|| b.s(Op::SAdd, &[base, row]));
+            b.load(w.load, at, w.offset + offset, stride, buf)
+        })
+        .collect()
+}
+
+/// Stores elements where [`load`] would find them.
+pub fn store(b: &mut KernelBuilder, a: &Arrays, e: &Element, row: S, offset: i32, stride: i32) {
+    let mut bases: Vec<Option<S>> = vec![None; a.bases.len()];
+    for (w, &v) in a.words.iter().zip(e) {
+        let (base, buf) = a.bases[w.operand];
+        let at = *bases[w.operand].get_or_insert_with(|| b.s(Op::SAdd, &[base, row]));
+        b.store(w.store, v, at, w.offset + offset, stride, M::ALL, buf);
+    }
+}
+
+/// The operands' values.
+fn values(b: &mut KernelBuilder, spec: &SortSpec, e: &Element) -> Vec<Value> {
+    let mut at = 0;
+    spec.dtypes
+        .iter()
+        .map(|&t| {
+            let n = t.components();
+            let words = &e[at..at + n];
+            at += n;
+            match t {
+                DType::BF16 => Value::word(t, b.shl(words[0], 16)),
+                _ => from_memory(b, t, words),
+            }
+        })
+        .collect()
+}
+
+fn compared(b: &mut KernelBuilder, spec: &SortSpec, x: &[Value], y: &[Value]) -> M {
+    let pairs: Vec<Value> = x.iter().zip(y).flat_map(|(x, y)| [*x, *y]).collect();
+    emit_body(b, &spec.body, &pairs, &[])[0].m()
+}
+
+/// Whether `y` comes before `x`. Never both this and the reverse, whatever the comparator says, where there are places.
+pub fn before(b: &mut KernelBuilder, spec: &SortSpec, y: &Element, x: &Element) -> M {
+    let (vy, vx) = (values(b, spec, y), values(b, spec, x));
+    let less = compared(b, spec, &vy, &vx);
+    if spec.places.is_none() {
+        return less;
+    }
+    let more = compared(b, spec, &vx, &vy);
+    let (py, px) = (y[y.len() - 1], x[x.len() - 1]);
+    let first = b.cmp(Op::VLtS, py, px);
+    // less where the comparator says different things, else the places.
+    let decided = b.m_xor(less, more);
+    let other = b.m_xor(less, first);
+    let other = b.m_and(decided, other);
+    b.m_xor(other, first)
+}
+
+/// Puts the earlier of two elements into `x`, the later into `y`, where `valid`.
+pub fn exchange(b: &mut KernelBuilder, spec: &SortSpec, x: &mut Element, y: &mut Element, valid: Option<M>) {
+    let m = before(b, spec, y, x);
+    let m = valid.map_or(m, |v| b.m_and(m, v));
+    for (x, y) in x.iter_mut().zip(y) {
+        (*x, *y) = (b.select(m, *y, *x), b.select(m, *x, *y));
+    }
+}

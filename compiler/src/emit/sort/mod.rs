@@ -1,0 +1,140 @@
+//! Sort kernels: passes of a bitonic network over columns of registers.
+//!
+//! Arrays are `[2^row_bits, columns]`, every column (or group of `2^group_bits` neighbouring columns) a sequence of its own:
+//! element `i` of a sequence is at row `i mod 2^row_bits`, in lane `i / 2^row_bits` of its group. Exchanges at small
+//! distances, which a network makes most often, are then between registers; lanes are crossed only in the last levels.
+//!
+//! All exchanges put the smaller element at the smaller place: the first step of every level compares an element with its
+//! mirror image in the block. So the elements from `count` on, which belong to no sequence, never move, and exchanges with
+//! them are masked away.
+//!
+//! A pass loads `2^bits` registers whose rows differ in `bits` neighbouring bits, makes all steps at those distances,
+//! and stores them; the sublanes of a register lie along other bits.
+
+mod exchange;
+mod lanes;
+mod rows;
+
+use crate::emit::loops::spec::Body;
+use crate::kernel::{BufferRef, Kernel, KernelBuilder, S};
+use exchange::Word;
+use systole_isa::{ChipConfig, DType};
+
+/// What is sorted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SortSpec {
+    /// Element types of the operands that are sorted together.
+    pub dtypes: Vec<DType>,
+    /// The comparator, over `2n` scalars.
+    pub body: Body,
+    /// The elements' first places go along as a last operand, and order what the comparator does not.
+    pub places: Option<Places>,
+    /// Elements of a sequence.
+    pub count: u32,
+    pub row_bits: u32,
+    pub group_bits: u32,
+    /// Sets of `lanes` columns, and the element rows from one to the next.
+    pub planes: u32,
+    pub plane_rows: u32,
+    /// Element rows of a component of an array.
+    pub component_rows: u32,
+}
+
+/// First place of the element at a row and a lane of its group: a linear function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Places {
+    pub row: u32,
+    pub lane: u32,
+}
+
+/// A part of the network: a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pass {
+    /// Sorts blocks of `2^bits` rows. Parameters: operands to read, arrays to write (and the array of places).
+    First { bits: u32 },
+    /// The steps of a level at `bits` distances down to `2^lo` rows, the first with the mirror image if `mirror`. Parameters:
+    /// arrays, `lo`.
+    Rows { mirror: bool, bits: u32 },
+    /// The steps at the last `bits` distances. Parameters: arrays.
+    Last { bits: u32 },
+    /// The steps of level `row_bits + level` that cross lanes. Parameters: arrays.
+    Lanes { level: u32 },
+}
+
+impl SortSpec {
+    /// Words of an element in registers.
+    pub fn words(&self) -> u32 {
+        self.dtypes.iter().map(|t| t.components() as u32).sum::<u32>() + self.places.is_some() as u32
+    }
+
+    /// Whether every place of the network holds an element.
+    fn full(&self) -> bool {
+        self.count as u64 == 1u64 << (self.row_bits + self.group_bits)
+    }
+}
+
+/// The largest number of bits of a pass: what the registers of a chip hold with room for exchanges.
+pub fn pass_bits(words: u32, chip: &ChipConfig) -> u32 {
+    let room = chip.core.vector_registers * 3 / 5 / words.max(1);
+    room.max(1).ilog2().clamp(chip.core.sublanes.ilog2().max(1), 4)
+}
+
+/// The passes of a whole sort, in order, with their `lo` (0 where the pass takes none).
+pub fn passes(spec: &SortSpec, chip: &ChipConfig) -> Vec<(Pass, u32)> {
+    let most = pass_bits(spec.words(), chip);
+    let first = most.min(spec.row_bits - chip.core.sublanes.ilog2());
+    let mut out = vec![(Pass::First { bits: first }, 0)];
+    // Steps at distances of `hi - 1` to `first` bits, in passes of about equal size.
+    let rows = |out: &mut Vec<(Pass, u32)>, hi: u32, mirror: bool| {
+        let mut parts = (hi - first).div_ceil(most);
+        let mut hi = hi;
+        let mut mirror = mirror;
+        while hi > first {
+            let bits = (hi - first).div_ceil(parts);
+            out.push((Pass::Rows { mirror, bits }, hi - bits));
+            hi -= bits;
+            parts -= 1;
+            mirror = false;
+        }
+        out.push((Pass::Last { bits: first }, 0));
+    };
+    for level in first + 1..=spec.row_bits {
+        rows(&mut out, level, true);
+    }
+    for level in 1..=spec.group_bits {
+        out.push((Pass::Lanes { level }, 0));
+        rows(&mut out, spec.row_bits, false);
+    }
+    out
+}
+
+/// The kernel of a pass.
+pub fn sort_kernel(spec: &SortSpec, pass: Pass, chip: &ChipConfig) -> Kernel {
+    let mut b = KernelBuilder::new("sort", chip);
+    match pass {
+        Pass::First { bits } => rows::first(&mut b, spec, bits),
+        Pass::Rows { mirror, bits } => rows::middle(&mut b, spec, mirror, bits),
+        Pass::Last { bits } => rows::last(&mut b, spec, bits),
+        Pass::Lanes { level } => lanes::level(&mut b, spec, level),
+    }
+    b.finish()
+}
+
+/// The arrays of a kernel: base of each operand, and how its words are loaded and stored.
+struct Arrays {
+    bases: Vec<(S, BufferRef)>,
+    words: Vec<Word>,
+}
+
+impl Arrays {
+    /// The operands as the next parameters, with the places where there are some.
+    fn new(b: &mut KernelBuilder, spec: &SortSpec) -> Arrays {
+        let n = spec.dtypes.len() + spec.places.is_some() as usize;
+        let bases = (0..n).map(|_| (b.param(), b.buffer())).collect();
+        Arrays { bases, words: exchange::words(spec) }
+    }
+
+    fn buffers(&self) -> Vec<BufferRef> {
+        self.bases.iter().map(|b| b.1).collect()
+    }
+}

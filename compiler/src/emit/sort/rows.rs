@@ -1,0 +1,232 @@
+//! Passes between rows: whole registers are compared with each other.
+
+use super::exchange::{Element, exchange, load, store};
+use super::{Arrays, SortSpec};
+use crate::emit::operand::Ops;
+use crate::kernel::{Arg, KernelBuilder, LoopHints, M, S, Trips, V};
+use systole_isa::Op;
+
+/// Which places a kernel's registers hold, for the mask of exchanges with places that hold nothing.
+struct Bounds {
+    /// Place in its sequence of a lane's element in row 0, plus the rows of the sublane: ascending and (in mirrored
+    /// registers) descending.
+    up: V,
+    down: Option<V>,
+    count: V,
+}
+
+/// Number of each lane in its group, times `scale`.
+pub fn group_lane(b: &mut KernelBuilder, spec: &SortSpec, scale: u32) -> V {
+    let lane = b.lane();
+    let lane = b.and(lane, (1 << spec.group_bits) - 1);
+    b.muli(lane, scale as i32)
+}
+
+impl Bounds {
+    fn new(b: &mut KernelBuilder, spec: &SortSpec, stride: i32, mirror: bool) -> Option<Bounds> {
+        if spec.full() {
+            return None;
+        }
+        let base = group_lane(b, spec, 1 << spec.row_bits);
+        let sub = b.sublane();
+        let sub = b.muli(sub, stride);
+        Some(Bounds {
+            up: b.addi(base, sub),
+            down: mirror.then(|| b.subi(base, sub)),
+            count: b.v_imm(spec.count as i32),
+        })
+    }
+
+    /// Lanes whose element of the register at `row + offset` is one.
+    fn mask(&self, b: &mut KernelBuilder, row: S, offset: i32, down: bool) -> M {
+        let row = b.s_addi(row, offset);
+        let row = b.splat(row);
+        let first = if down { self.down.unwrap_or(self.up) } else { self.up };
+        let place = b.addi(first, row);
+        b.cmp(Op::VLtS, place, self.count)
+    }
+}
+
+/// A register of a pass: its row within the sequence (register and offset), the array's row, and whether it is mirrored.
+#[derive(Clone, Copy)]
+struct At {
+    row: S,
+    array: S,
+    offset: i32,
+    stride: i32,
+}
+
+/// Makes the steps of a pass on its registers: the mirror step first (if `mirror`), then distances `2^(bits-1)`.. or
+/// `2^(bits-2)`.. to 1, in registers.
+fn steps(
+    b: &mut KernelBuilder,
+    spec: &SortSpec,
+    e: &mut [Element],
+    at: &[At],
+    bounds: Option<&Bounds>,
+    (bits, mirror): (u32, bool),
+) {
+    let mut step = |b: &mut KernelBuilder, x: usize, y: usize| {
+        let valid = bounds.map(|m| m.mask(b, at[y].row, at[y].offset, at[y].stride < 0));
+        let (low, high) = e.split_at_mut(y);
+        exchange(b, spec, &mut low[x], &mut high[0], valid);
+    };
+    let n = 1usize << bits;
+    if mirror {
+        for x in 0..n {
+            // Within blocks of all registers.
+            let y = x ^ (n - 1);
+            if x < y {
+                step(b, x, y);
+            }
+        }
+    }
+    for d in (0..bits - mirror as u32).rev() {
+        for x in 0..n {
+            let y = x | 1 << d;
+            if x != y {
+                step(b, x, y);
+            }
+        }
+    }
+}
+
+/// Runs `f` for all blocks of `2^bits` registers of all planes: row within the sequences and in the array. The sublanes
+/// lie along the bits above.
+fn blocks(
+    b: &mut KernelBuilder,
+    spec: &SortSpec,
+    a: &[&Arrays],
+    bits: u32,
+    f: &mut dyn FnMut(&mut KernelBuilder, S, S),
+) {
+    let step = b.shape().0 << bits;
+    let hints = LoopHints::independent(&a.iter().flat_map(|a| a.buffers()).collect::<Vec<_>>());
+    let plane = b.s_var(0);
+    b.loop_static(spec.planes, |b| {
+        let row = b.s_var(0);
+        let array = b.s_copy(plane);
+        b.loop_with(Trips::Static((1 << spec.row_bits) / step), hints.clone(), |b| {
+            f(b, row, array);
+            b.s_inc(row, step as i32);
+            b.s_inc(array, step as i32);
+        });
+        b.s_inc(plane, spec.plane_rows as i32);
+    });
+}
+
+/// See [`super::Pass::First`].
+pub fn first(b: &mut KernelBuilder, spec: &SortSpec, bits: u32) {
+    let stride = 1i32 << bits;
+    let unplaced = SortSpec { places: None, ..spec.clone() };
+    let from = Arrays::new(b, &unplaced);
+    let to = Arrays::new(b, spec);
+    let bounds = Bounds::new(b, spec, stride, false);
+    let places = spec.places.map(|p| {
+        let base = group_lane(b, spec, p.lane);
+        let sub = b.sublane();
+        let sub = b.muli(sub, stride * p.row as i32);
+        (b.addi(base, sub), p.row as i32)
+    });
+    blocks(b, spec, &[&from, &to], bits, &mut |b, row, array| {
+        let mut e = Vec::new();
+        let mut at = Vec::new();
+        for t in 0..1 << bits {
+            let mut x = load(b, &from, array, t, stride);
+            if let Some((base, scale)) = places {
+                let s = b.s_muli(row, scale);
+                let s = b.s_addi(s, t * scale);
+                let s = b.splat(s);
+                x.push(b.addi(base, s));
+            }
+            e.push(x);
+            at.push(At { row, array, offset: t, stride });
+        }
+        for level in 1..=bits {
+            for (e, at) in e.chunks_mut(1 << level).zip(at.chunks(1 << level)) {
+                steps(b, spec, e, at, bounds.as_ref(), (level, true));
+            }
+        }
+        for (e, at) in e.iter().zip(&at) {
+            store(b, &to, e, at.array, at.offset, at.stride);
+        }
+    });
+}
+
+/// See [`super::Pass::Last`].
+pub fn last(b: &mut KernelBuilder, spec: &SortSpec, bits: u32) {
+    let stride = 1i32 << bits;
+    let a = Arrays::new(b, spec);
+    let bounds = Bounds::new(b, spec, stride, false);
+    blocks(b, spec, &[&a], bits, &mut |b, row, array| {
+        let at: Vec<At> = (0..1 << bits).map(|offset| At { row, array, offset, stride }).collect();
+        run(b, spec, &a, &at, bounds.as_ref(), (bits, false));
+    });
+}
+
+fn run(
+    b: &mut KernelBuilder,
+    spec: &SortSpec,
+    a: &Arrays,
+    at: &[At],
+    bounds: Option<&Bounds>,
+    (bits, mirror): (u32, bool),
+) {
+    let mut e: Vec<Element> = at.iter().map(|p| load(b, a, p.array, p.offset, p.stride)).collect();
+    steps(b, spec, &mut e, at, bounds, (bits, mirror));
+    for (e, p) in e.iter().zip(at) {
+        store(b, a, e, p.array, p.offset, p.stride);
+    }
+}
+
+/// See [`super::Pass::Rows`].
+pub fn middle(b: &mut KernelBuilder, spec: &SortSpec, mirror: bool, bits: u32) {
+    let a = Arrays::new(b, spec);
+    let lo = b.param();
+    let sub = b.shape().0;
+    let sub_bits = sub.ilog2() as i32;
+    let bounds = Bounds::new(b, spec, 1, mirror);
+    // Distance of registers, rows below it less the sublanes, and the bits of the counter that are rows below.
+    let one = b.s_var(1);
+    let step = b.s(Op::SShl, &[one, lo]);
+    let high = b.s_addi(lo, bits as i32);
+    let low_bits = b.s_addi(lo, -sub_bits);
+    let low_mask = b.s(Op::SShl, &[one, low_bits]);
+    let low_mask = b.s_addi(low_mask, -1);
+    let last = b.s_addi(step, -1);
+    let hints = LoopHints::independent(&a.buffers());
+    let plane = b.s_var(0);
+    b.loop_static(spec.planes, |b| {
+        let i = b.s_var(0);
+        b.loop_with(Trips::Static((1 << spec.row_bits) / (sub << bits)), hints.clone(), |b| {
+            let low = b.s(Op::SAnd, &[i, low_mask]);
+            let low = b.def_s(Op::SShlI, &[low.into(), Arg(sub_bits)]);
+            let block = b.s(Op::SShr, &[i, low_bits]);
+            let block = b.s(Op::SShl, &[block, high]);
+            let mut row = b.s(Op::SAdd, &[block, low]);
+            let mirrored = b.s(Op::SSub, &[last, low]);
+            let mirrored = b.s(Op::SAdd, &[block, mirrored]);
+            let mut above = b.s_copy(S::ZERO);
+            let mut at = Vec::new();
+            let n = 1 << bits;
+            for t in 0..n {
+                let down = mirror && t >= n / 2;
+                let row = if down { b.s(Op::SAdd, &[mirrored, above]) } else { row_at(b, &mut row, t, step) };
+                let array = b.s(Op::SAdd, &[row, plane]);
+                at.push(At { row, array, offset: 0, stride: if down { -1 } else { 1 } });
+                above = b.s(Op::SAdd, &[above, step]);
+            }
+            run(b, spec, &a, &at, bounds.as_ref(), (bits, mirror));
+            b.s_inc(i, 1);
+        });
+        b.s_inc(plane, spec.plane_rows as i32);
+    });
+}
+
+/// The row of register `t`: the one before it plus a step.
+fn row_at(b: &mut KernelBuilder, row: &mut S, t: u32, step: S) -> S {
+    if t > 0 {
+        *row = b.s(Op::SAdd, &[*row, step]);
+    }
+    *row
+}
