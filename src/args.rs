@@ -106,6 +106,9 @@ pub struct RunArgs {
     /// Inputs: arrays arg0, arg1, .. of an .npz file (else drawn from the seed)
     #[arg(long, value_name = "FILE.npz")]
     pub inputs: Option<String>,
+    /// Queue to infeeds: arrays of an .npz file in the order of the numbers at the end of their names
+    #[arg(long, value_name = "FILE.npz")]
+    pub infeed: Option<String>,
     /// Seed of inputs that no file gives
     #[arg(long, default_value_t = 0)]
     pub seed: u64,

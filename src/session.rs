@@ -3,12 +3,12 @@
 use crate::args::{ChipArgs, chip_named};
 use crate::args::{CompileArgs, DEFAULT_CHIP, RunArgs};
 use crate::output;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 use systole_isa::{ChipConfig, Program, asm, container};
 use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
-use systole_runtime::{Array, Client, Executable, Execution, Mode, Observer, RuntimeError, generate, npz};
+use systole_runtime::{Array, Client, Executable, Execution, Mode, Observer, Queues, RuntimeError, generate, npz};
 
 fn bad(message: impl Into<String>) -> RuntimeError {
     RuntimeError::Request(message.into())
@@ -18,6 +18,8 @@ fn bad(message: impl Into<String>) -> RuntimeError {
 pub struct Opened {
     pub client: Client,
     pub source: Source,
+    /// Further modules of the file.
+    pub rest: Vec<Source>,
     /// What reading took, in seconds.
     pub parse_s: f64,
 }
@@ -35,14 +37,16 @@ pub fn open(path: &str, chip: &ChipArgs) -> Result<Opened, RuntimeError> {
     };
     let client = Client::with_chip(chip);
     let mut warnings = Vec::new();
-    let source = source::read(path, &bytes, client.chip(), false, &mut warnings)?;
+    let mut sources = source::read(path, &bytes, client.chip(), false, &mut warnings)?.into_iter();
+    let source = sources.next().ok_or_else(|| bad(format!("{path}: no program")))?;
+    let rest = sources.collect();
     for w in &warnings {
         eprintln!("{}", w.trim_end());
     }
     if let Source::Program(p) = &source {
         p.validate(client.chip()).map_err(|e| bad(format!("{path}: {e}")))?;
     }
-    Ok(Opened { client, source, parse_s: start.elapsed().as_secs_f64() })
+    Ok(Opened { client, source, rest, parse_s: start.elapsed().as_secs_f64() })
 }
 
 /// The chip that a file names, with the user's overrides.
@@ -65,6 +69,13 @@ fn named_chip(path: &str, bytes: &[u8], chip: &ChipArgs) -> Result<ChipConfig, R
 }
 
 impl Opened {
+    /// Every module by itself.
+    pub fn each(self) -> Vec<Opened> {
+        let Opened { client, source, rest, parse_s } = self;
+        let all = std::iter::once(source).chain(rest);
+        all.map(|source| Opened { client: client.clone(), source, rest: Vec::new(), parse_s }).collect()
+    }
+
     /// The program, compiled if it is not yet.
     ///
     /// # Errors
@@ -75,6 +86,10 @@ impl Opened {
         options: &CompileArgs,
         dump: Option<&mut dyn FnMut(&str, &str)>,
     ) -> Result<(Client, Program), RuntimeError> {
+        if !self.rest.is_empty() {
+            let modules = self.rest.len() + 1;
+            return Err(bad(format!("{path}: {modules} modules; only `systole run` takes several in a file")));
+        }
         let program = self.client.compile_source(self.source, path, &options.options(), dump)?;
         Ok((self.client, program))
     }
@@ -85,6 +100,8 @@ pub struct Ready {
     pub client: Client,
     pub exe: Executable,
     pub host: HostReport,
+    /// What the last run gave the host, in order.
+    pub outfeed: Vec<Array>,
 }
 
 /// Reads, compiles and loads what `args` name.
@@ -109,7 +126,24 @@ pub fn compile(opened: Opened, args: &RunArgs) -> Result<Ready, RuntimeError> {
     let (client, program) = opened.program(&args.module, &args.compile, None)?;
     let exe = client.load(program)?;
     host.compile_s = start.elapsed().as_secs_f64();
-    Ok(Ready { client, exe, host })
+    Ok(Ready { client, exe, host, outfeed: Vec::new() })
+}
+
+/// The arrays of a file in the order of the numbers that their names end with.
+fn queued(path: &str) -> Result<VecDeque<Array>, RuntimeError> {
+    let mut numbered = Vec::new();
+    for (name, array) in npz::read(path)? {
+        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let number: u64 = name[name.len() - digits..]
+            .parse()
+            .map_err(|_| bad(format!("{path}: the name of array `{name}` does not end with its place in the queue")))?;
+        numbered.push((number, name, array));
+    }
+    numbered.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    if let Some(w) = numbered.windows(2).find(|w| w[0].0 == w[1].0) {
+        return Err(bad(format!("{path}: arrays `{}` and `{}` have the same place in the queue", w[0].1, w[1].1)));
+    }
+    Ok(numbered.into_iter().map(|n| n.2).collect())
 }
 
 /// Inputs by number from a file's arrays.
@@ -159,7 +193,12 @@ impl Ready {
     ) -> Result<Execution, RuntimeError> {
         let options = args.options(mode)?;
         let start = Instant::now();
-        let done = self.client.device(0).run_with(&self.exe, inputs, &options, observer)?;
+        let mut queues = match &args.infeed {
+            Some(path) => Queues { infeed: queued(path)?, ..Queues::default() },
+            None => Queues::default(),
+        };
+        let done = self.client.device(0).run_queued(&self.exe, inputs, &options, observer, &mut queues)?;
+        self.outfeed = queues.outfeed;
         self.host.simulate_s = start.elapsed().as_secs_f64();
         self.host.peak_rss_bytes = peak_rss();
         self.host.cycles_per_s = done.result.cycles as f64 / self.host.simulate_s.max(1e-9);

@@ -128,6 +128,7 @@ pub fn compile(
         } * row_bytes,
         smem_words: words + scheduled.spill_words,
         traps: plan.traps.clone(),
+        host_calls: main.host_calls,
         flops: plan.flops,
         peak_dtype: plan.peak_dtype,
         debug: DebugInfo { source: String::new(), ops: plan.ops, ranges: scheduled.ranges },

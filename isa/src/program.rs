@@ -33,6 +33,8 @@ pub struct Program {
     pub smem_words: u32,
     /// Messages of `b.trap` codes.
     pub traps: Vec<String>,
+    /// What `b.host` asks of the host.
+    pub host_calls: Vec<HostCall>,
     /// Useful floating-point operations of the whole program when every loop's trip count is static (2 per
     /// multiply-add of the dots and convolutions left after simplification, real taps only).
     pub flops: f64,
@@ -61,6 +63,46 @@ pub struct HostArray {
     pub layout: Layout,
     /// The parameter's or result's HLO name.
     pub name: String,
+}
+
+/// What the host does for a running program: it reads the operands from HBM and writes the results there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostCall {
+    /// Which of the host's services.
+    pub kind: HostCallKind,
+    /// Name of the host function ([`HostCallKind::Custom`]); else empty.
+    pub target: String,
+    /// Text that the program gives the host with the call.
+    pub config: String,
+    /// Arrays that the host reads, in order.
+    pub operands: Vec<HostArray>,
+    /// Arrays that the host writes, in order.
+    pub results: Vec<HostArray>,
+}
+
+/// The host's services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostCallKind {
+    /// A function of the host, by name.
+    Custom,
+    /// The next arrays of the queue from the host.
+    Infeed,
+    /// Arrays to the queue to the host.
+    Outfeed,
+}
+
+impl HostCallKind {
+    /// All kinds.
+    pub const ALL: [HostCallKind; 3] = [HostCallKind::Custom, HostCallKind::Infeed, HostCallKind::Outfeed];
+
+    /// The kind's name in assembly.
+    pub fn name(self) -> &'static str {
+        match self {
+            HostCallKind::Custom => "custom",
+            HostCallKind::Infeed => "infeed",
+            HostCallKind::Outfeed => "outfeed",
+        }
+    }
 }
 
 /// Where bundles come from. Changes no result.

@@ -565,6 +565,9 @@ opcodes! {
     BHalt "b.halt" Branch Branch Control [];
     /// Stops the program with a failed check, entry `code` of the program's message table.
     BTrap "b.trap" Branch Branch Trap [code:I32];
+    /// Has the host perform entry `call` of the program's table of host calls, and waits until it is done. The host
+    /// reads and writes HBM; every DMA that touches the call's arrays must have been waited for.
+    BHost "b.host" Branch Branch Control [call:I32];
 }
 
 impl Op {

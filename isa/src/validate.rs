@@ -78,6 +78,7 @@ impl Program {
                         Kind::Target => ("bundle", bundles.len()),
                         Kind::Desc => ("DMA descriptor", self.descs.len()),
                         Kind::I32 if inst.op == Op::BTrap => ("trap message", self.traps.len()),
+                        Kind::I32 if inst.op == Op::BHost => ("host call", self.host_calls.len()),
                         _ => continue,
                     };
                     if usize::try_from(index).is_ok_and(|i| i < count) {
@@ -130,6 +131,13 @@ impl Program {
                 check_layout(&what, &array.layout, chip)?;
                 let HostArray { address, layout, .. } = array;
                 self.check_range(&what, *address, layout.bytes())?;
+            }
+        }
+        for (i, call) in self.host_calls.iter().enumerate() {
+            for array in call.operands.iter().chain(&call.results) {
+                let what = format!("`{}` of host call {i}", array.name);
+                check_layout(&what, &array.layout, chip)?;
+                self.check_range(&what, array.address, array.layout.bytes())?;
             }
         }
         Ok(())

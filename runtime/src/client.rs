@@ -1,10 +1,13 @@
 //! Clients, devices, executables: compile a program, give it inputs, run it.
 
+use crate::host::{Answering, CustomCall, Queues, Registry};
 use crate::source::{self, Source};
 use crate::{Array, RuntimeError};
 use std::sync::Arc;
 use systole_compiler::compile::{self, compile};
-use systole_compiler::graph::Precision;
+use systole_compiler::diag::Diagnostic;
+use systole_compiler::graph::{Module, Op, Precision};
+use systole_compiler::passes::custom;
 use systole_isa::{ChipConfig, Program};
 use systole_simulator::{Machine, Mode, NoObserver, Observer, RunResult, load};
 
@@ -34,6 +37,7 @@ pub type RunOptions = systole_simulator::RunOptions;
 #[derive(Clone, Debug)]
 pub struct Client {
     chip: Arc<ChipConfig>,
+    registry: Arc<Registry>,
 }
 
 /// A compiled program, decoded and ready to run.
@@ -46,7 +50,7 @@ pub struct Executable {
 /// A device of a client.
 #[derive(Clone, Debug)]
 pub struct Device {
-    chip: Arc<ChipConfig>,
+    registry: Arc<Registry>,
     /// Its number.
     pub id: u32,
 }
@@ -69,7 +73,7 @@ impl Client {
 
     /// A client for any chip.
     pub fn with_chip(chip: ChipConfig) -> Client {
-        Client { chip: Arc::new(chip) }
+        Client { chip: Arc::new(chip), registry: Arc::default() }
     }
 
     pub fn chip(&self) -> &ChipConfig {
@@ -78,17 +82,39 @@ impl Client {
 
     /// Device `id`. All devices of a client are alike.
     pub fn device(&self, id: u32) -> Device {
-        Device { chip: Arc::clone(&self.chip), id }
+        Device { registry: Arc::clone(&self.registry), id }
     }
 
-    /// Compiles HLO text.
+    /// Gives a host function the name by which custom calls reach it, on devices made from now on.
+    pub fn register(
+        &mut self,
+        target: &str,
+        function: impl Fn(&CustomCall<'_>, &[Array]) -> Result<Vec<Array>, String> + Send + Sync + 'static,
+    ) {
+        Arc::make_mut(&mut self.registry).register(target, function);
+    }
+
+    /// The host functions that programs may call.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Compiles a program of one module: HLO or StableHLO text.
     ///
     /// # Errors
     /// Wrong text, or a program that cannot be compiled for the chip.
-    pub fn compile_hlo(&self, text: &str, options: &CompileOptions) -> Result<Executable, RuntimeError> {
-        let source = source::read("<text>", text.as_bytes(), &self.chip, false, &mut Vec::new())?;
+    pub fn compile_text(&self, text: &str, options: &CompileOptions) -> Result<Executable, RuntimeError> {
+        let source = source::read_one("<text>", text.as_bytes(), &self.chip, false, &mut Vec::new())?;
         let program = self.compile_source(source, "<text>", options, None)?;
         self.load(program)
+    }
+
+    /// [`Client::compile_text`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compile_hlo(&self, text: &str, options: &CompileOptions) -> Result<Executable, RuntimeError> {
+        self.compile_text(text, options)
     }
 
     /// The program of any source: compiled, or as it is. `dump` gets every stage's name and text.
@@ -106,6 +132,7 @@ impl Client {
             Source::Program(p) => return Ok(*p),
             Source::Module { module, text } => (*module, text),
         };
+        self.check_targets(&module, name, &text)?;
         let mut o = compile::CompileOptions::for_chip(&self.chip);
         o.passes.precision = options.precision;
         o.passes.fold = options.fold;
@@ -120,6 +147,21 @@ impl Client {
         })?;
         program.debug.source = name.to_string();
         Ok(program)
+    }
+
+    /// Refuses custom calls that nothing would answer.
+    fn check_targets(&self, module: &Module, name: &str, text: &str) -> Result<(), RuntimeError> {
+        let nodes = module.computations.iter().flat_map(|c| &c.nodes);
+        let unknown = nodes.filter_map(|n| match &n.op {
+            Op::CustomCall { target, .. } if !custom::is_known(target) && !self.registry.knows(target) => {
+                Some(Diagnostic::error(n.span, self.registry.unknown(target)))
+            }
+            _ => None,
+        });
+        match unknown.collect::<Vec<_>>() {
+            d if d.is_empty() => Ok(()),
+            d => Err(RuntimeError::Compile(systole_compiler::diag::render(&d, name, text, false))),
+        }
     }
 
     /// Prepares a program for running.
@@ -152,7 +194,23 @@ impl Device {
         options: &RunOptions,
         observer: &mut dyn Observer,
     ) -> Result<Execution, RuntimeError> {
+        self.run_queued(exe, inputs, options, observer, &mut Queues::default())
+    }
+
+    /// [`Device::run_with`] with queues between host and device: infeeds take from one, outfeeds add to the other.
+    ///
+    /// # Errors
+    /// Inputs that do not fit, calls of unknown host functions, or a fault of the program.
+    pub fn run_queued(
+        &self,
+        exe: &Executable,
+        inputs: &[Array],
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+        queues: &mut Queues,
+    ) -> Result<Execution, RuntimeError> {
         let params = &exe.program.params;
+        self.registry.check(&exe.program)?;
         if inputs.len() != params.len() {
             let message = format!("the program takes {} inputs, {} are given", params.len(), inputs.len());
             return Err(RuntimeError::Request(message));
@@ -170,7 +228,8 @@ impl Device {
                 machine.write_hbm(p.address, &bytes).map_err(|e| RuntimeError::Request(e.to_string()))?;
             }
         }
-        let result = machine.run(options, observer).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
+        let mut observer = Answering { inner: observer, registry: &self.registry, queues };
+        let result = machine.run(options, &mut observer).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
         let mut outputs = Vec::new();
         if options.mode != Mode::TimingOnly {
             for r in &exe.program.results {
@@ -179,7 +238,6 @@ impl Device {
                 outputs.push(Array::new(r.layout.dtype, &r.layout.dims, r.layout.to_host(&bytes)));
             }
         }
-        let _ = &self.chip;
         Ok(Execution { outputs, result })
     }
 }

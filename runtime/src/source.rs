@@ -6,6 +6,7 @@ use systole_compiler::{diag, front};
 use systole_isa::{ChipConfig, Program};
 
 /// A program as its file holds it.
+#[derive(Clone)]
 pub enum Source {
     /// A verified module and its text.
     Module {
@@ -15,7 +16,26 @@ pub enum Source {
     Program(Box<Program>),
 }
 
-/// Reads a program. `color`: diagnostics with terminal colours. Warnings are appended to `warnings`, rendered.
+/// Reads a file of exactly one program; else as [`read`].
+///
+/// # Errors
+/// As [`read`], and a file of several modules.
+pub fn read_one(
+    name: &str,
+    bytes: &[u8],
+    chip: &ChipConfig,
+    color: bool,
+    warnings: &mut Vec<String>,
+) -> Result<Source, RuntimeError> {
+    let mut all = read(name, bytes, chip, color, warnings)?;
+    match (all.pop(), all.len()) {
+        (Some(one), 0) => Ok(one),
+        (_, n) => Err(RuntimeError::Source(format!("{name}: {} modules where one program is due", n + 1))),
+    }
+}
+
+/// Reads the programs of a file: one, or several StableHLO modules. `color`: diagnostics with terminal colours.
+/// Warnings are appended to `warnings`, rendered.
 ///
 /// # Errors
 /// Anything wrong with the text or file, rendered with place and cause.
@@ -25,11 +45,11 @@ pub fn read(
     chip: &ChipConfig,
     color: bool,
     warnings: &mut Vec<String>,
-) -> Result<Source, RuntimeError> {
+) -> Result<Vec<Source>, RuntimeError> {
+    let program = |p| vec![Source::Program(Box::new(p))];
     if systole_isa::container::is_program(bytes) {
-        return systole_isa::container::read_program(bytes)
-            .map(|p| Source::Program(Box::new(p)))
-            .map_err(|e| RuntimeError::Source(format!("{name}: {e}")));
+        let read = systole_isa::container::read_program(bytes);
+        return read.map(program).map_err(|e| RuntimeError::Source(format!("{name}: {e}")));
     }
     if bytes.starts_with(b"ML\xefR") {
         let hint = "MLIR bytecode is not read; write text, e.g. jax.jit(f).lower(x).as_text()";
@@ -37,18 +57,57 @@ pub fn read(
     }
     let text = String::from_utf8_lossy(bytes).into_owned();
     if systole_isa::asm::is_assembly(&text) {
-        return systole_isa::asm::assemble(&text, name, Some(chip))
-            .map(|p| Source::Program(Box::new(p)))
-            .map_err(|e| RuntimeError::Source(e.to_string()));
+        let read = systole_isa::asm::assemble(&text, name, Some(chip));
+        return read.map(program).map_err(|e| RuntimeError::Source(e.to_string()));
     }
-    let (module, notes) =
-        front::hlo_text::parse_hlo(&text).map_err(|e| RuntimeError::Source(diag::render(&e, name, &text, color)))?;
-    if !notes.is_empty() {
-        warnings.push(diag::render(&notes, name, &text, color));
+    let wrong = |d: &[diag::Diagnostic]| RuntimeError::Source(diag::render(d, name, &text, color));
+    let modules = if is_stablehlo(&text) {
+        front::parse_stablehlo(&text).map_err(|e| wrong(&e))?
+    } else {
+        let (module, notes) = front::parse_hlo(&text).map_err(|e| wrong(&e))?;
+        if !notes.is_empty() {
+            warnings.push(diag::render(&notes, name, &text, color));
+        }
+        vec![module]
+    };
+    for module in &modules {
+        graph::verify::verify(module).map_err(|errors| {
+            let all: Vec<diag::Diagnostic> = errors.into_iter().map(diag::Diagnostic::from).collect();
+            wrong(&all)
+        })?;
     }
-    graph::verify::verify(&module).map_err(|errors| {
-        let all: Vec<diag::Diagnostic> = errors.into_iter().map(diag::Diagnostic::from).collect();
-        RuntimeError::Source(diag::render(&all, name, &text, color))
-    })?;
-    Ok(Source::Module { module: Box::new(module), text })
+    Ok(modules.into_iter().map(|m| Source::Module { module: Box::new(m), text: text.clone() }).collect())
+}
+
+/// Whether a text is StableHLO rather than HLO: by its first word that is no comment.
+fn is_stablehlo(text: &str) -> bool {
+    let mut rest = text.trim_start_matches('\u{feff}').trim_start();
+    while rest.starts_with("//") {
+        rest = rest.split_once('\n').map_or("", |r| r.1).trim_start();
+    }
+    let word = rest.split(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_')).next().unwrap_or("");
+    let mlir = ["module", "builtin.module", "func.func", "func", "sdy.mesh"].contains(&word);
+    mlir || rest.starts_with("\"builtin.module\"") || rest.starts_with('#') && rest.contains("module")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_is_found_from_the_content() {
+        for (text, stablehlo) in [
+            ("module @m {\n}", true),
+            ("// a comment\n\nmodule {", true),
+            ("#loc = loc(unknown)\nmodule {", true),
+            ("func.func @main() { return }", true),
+            ("HloModule module", false),
+            ("// module\nHloModule m", false),
+            ("ENTRY e { ROOT c = s32[] constant(7) }", false),
+            ("module_name", false),
+            ("", false),
+        ] {
+            assert_eq!(is_stablehlo(text), stablehlo, "{text}");
+        }
+    }
 }

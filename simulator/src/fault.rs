@@ -84,6 +84,10 @@ pub enum FaultKind {
     Trap {
         message: String,
     },
+    /// The host could not do what `b.host` asks.
+    Host {
+        message: String,
+    },
     MaxCycles {
         limit: u64,
     },
@@ -119,6 +123,7 @@ impl fmt::Display for FaultKind {
             FaultKind::ReturnWithoutCall => write!(f, "return with an empty call stack"),
             FaultKind::EndOfCode => write!(f, "execution ran past the last bundle"),
             FaultKind::Trap { message } => write!(f, "check failed: {message}"),
+            FaultKind::Host { message } => write!(f, "{message}"),
             FaultKind::MaxCycles { limit } => write!(f, "still running after {limit} cycles"),
             FaultKind::Interrupted => write!(f, "interrupted"),
         }

@@ -25,5 +25,5 @@ mod unit;
 pub use fault::{DmaSide, Fault, FaultKind};
 pub use load::{LoadError, Loaded, load, load_bundles};
 pub use machine::{HostRangeError, Machine};
-pub use options::{Assume, DmaEvent, Mode, NoObserver, Observer, RunOptions, Sample};
+pub use options::{Assume, DmaEvent, HostMemory, Mode, NoObserver, Observer, RunOptions, Sample};
 pub use stats::{CAUSE_TABLE, CAUSES, Cause, OpProfile, RunResult, UNIT_TABLE, UnitCounters};

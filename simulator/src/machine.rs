@@ -25,6 +25,15 @@ pub struct HostRangeError {
     pub size: u64,
 }
 
+impl HostRangeError {
+    /// Checks a range against a device's HBM.
+    pub(crate) fn check(hbm: &Hbm, address: u64, len: usize) -> Result<(), HostRangeError> {
+        let size = hbm.size();
+        let end = address.saturating_add(len as u64);
+        if end > size { Err(HostRangeError { address, end, size }) } else { Ok(()) }
+    }
+}
+
 impl Machine {
     /// A machine with zeroed memories and the program's constants in HBM.
     pub fn new(loaded: Arc<Loaded>) -> Machine {
@@ -61,9 +70,7 @@ impl Machine {
     }
 
     fn check(&self, address: u64, len: usize) -> Result<(), HostRangeError> {
-        let size = self.hbm.size();
-        let end = address.saturating_add(len as u64);
-        if end > size { Err(HostRangeError { address, end, size }) } else { Ok(()) }
+        HostRangeError::check(&self.hbm, address, len)
     }
 
     /// Runs the program from its first bundle to `b.halt`, with fresh registers and on-chip memories.

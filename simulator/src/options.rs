@@ -1,6 +1,8 @@
 //! What a run does, and who watches it.
 
+use crate::machine::HostRangeError;
 use crate::stats::UnitCounters;
+use systole_isa::program::HostCall;
 
 /// Which halves of the simulation run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,10 +107,32 @@ pub trait Observer {
     }
     /// Counters at a cycle, in modes with timing.
     fn sample(&mut self, _sample: &Sample<'_>) {}
+    /// The program calls the host: entry `call` of its table. The host reads and writes the device's HBM through
+    /// `memory`. Not called in timing-only runs.
+    ///
+    /// # Errors
+    /// Why the host cannot do it; the run ends with [`crate::FaultKind::Host`].
+    fn host_call(&mut self, call: &HostCall, _memory: &mut dyn HostMemory) -> Result<(), String> {
+        Err(format!("nothing answers the program's call of the host ({} {})", call.kind.name(), call.target))
+    }
     /// A DMA was started.
     fn dma(&mut self, _event: &DmaEvent) {}
     /// Code of debug op `op` (`u32::MAX`: none) issued from cycle `start` until before `end`.
     fn op(&mut self, _op: u32, _start: u64, _end: u64) {}
+}
+
+/// A device's HBM as the host sees it during a call. Ranges outside it are an error.
+pub trait HostMemory {
+    /// Reads bytes from an address.
+    ///
+    /// # Errors
+    /// If the range is outside HBM.
+    fn read(&self, address: u64, out: &mut [u8]) -> Result<(), HostRangeError>;
+    /// Writes bytes to an address.
+    ///
+    /// # Errors
+    /// If the range is outside HBM.
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), HostRangeError>;
 }
 
 /// Watches nothing.

@@ -3,7 +3,7 @@
 use crate::args::{ModeArgs, RunArgs};
 use crate::output;
 use crate::progress::Progress;
-use crate::session;
+use crate::session::{self, Opened};
 use systole_runtime::{Array, Mode, RuntimeError, npz, report};
 
 /// Flags of `systole run`.
@@ -16,6 +16,9 @@ pub struct Args {
     /// Writes the results out0, out1, .. to an .npz file
     #[arg(long, value_name = "FILE.npz")]
     outputs: Option<String>,
+    /// Writes what outfeeds gave as arrays out0, out1, .. to an .npz file
+    #[arg(long, value_name = "FILE.npz")]
+    outfeed: Option<String>,
     /// Form of the report on standard output
     #[arg(long, value_enum, default_value = "text")]
     report: Form,
@@ -37,18 +40,33 @@ enum Form {
 /// Anything wrong with the request, or a fault of the program.
 pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let mode = a.mode.mode();
-    if mode == Mode::TimingOnly && a.outputs.is_some() {
-        return Err(RuntimeError::Request("--outputs: a timing-only run has no results".into()));
+    if mode == Mode::TimingOnly && (a.outputs.is_some() || a.outfeed.is_some()) {
+        return Err(RuntimeError::Request("--outputs, --outfeed: a timing-only run has no results".into()));
     }
+    let opened = session::open(&a.run.module, &a.run.chip)?;
+    if opened.rest.is_empty() {
+        return one(a, opened);
+    }
+    if a.outputs.is_some() || a.outfeed.is_some() || a.run.inputs.is_some() || a.run.infeed.is_some() {
+        let message = format!("{}: several modules in a file share no array files", a.run.module);
+        return Err(RuntimeError::Request(message));
+    }
+    opened.each().into_iter().try_for_each(|module| one(a, module))
+}
+
+/// Compiles and runs one program.
+fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
+    let mode = a.mode.mode();
     let mut progress = Progress::start("compiling");
-    let mut ready = session::prepare(&a.run)?;
+    let mut ready = session::compile(opened, &a.run)?;
     let inputs = ready.inputs(&a.run, mode)?;
     let done = ready.run(&a.run, &inputs, mode, &mut progress)?;
     drop(progress);
-    if let Some(path) = &a.outputs {
-        let named: Vec<(String, &Array)> =
-            done.outputs.iter().enumerate().map(|(i, o)| (format!("out{i}"), o)).collect();
-        npz::write(path, &named)?;
+    for (path, arrays) in [(&a.outputs, &done.outputs), (&a.outfeed, &ready.outfeed)] {
+        if let Some(path) = path {
+            let named: Vec<(String, &Array)> = arrays.iter().enumerate().map(|(i, o)| (format!("out{i}"), o)).collect();
+            npz::write(path, &named)?;
+        }
     }
     let drawn = a.run.inputs.is_none() && !inputs.is_empty() && mode != Mode::TimingOnly;
     let report = report(ready.client.chip(), &ready.exe.program, &done.result, ready.host);

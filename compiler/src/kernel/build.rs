@@ -527,4 +527,9 @@ impl KernelBuilder {
     pub fn trap(&mut self, code: i32) {
         self.emit(Op::BTrap, &[code]);
     }
+
+    /// Has the host perform entry `call` of the program's table of host calls.
+    pub fn host(&mut self, call: i32) {
+        self.emit(Op::BHost, &[call]);
+    }
 }

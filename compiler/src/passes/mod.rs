@@ -6,6 +6,7 @@
 pub mod check;
 pub mod conv;
 pub mod core;
+pub mod custom;
 pub mod dot;
 pub mod dynamic;
 pub mod edit;

@@ -98,6 +98,10 @@ impl Walk {
                 self.write(*dst);
             }
             Step::ReadScalar { buf, .. } => self.read(*buf),
+            Step::Host { operands, results, .. } => {
+                operands.iter().for_each(|b| self.read(*b));
+                results.iter().for_each(|b| self.write(*b));
+            }
             Step::Scalar { .. } => {}
             Step::While { head, body, .. } => {
                 self.next += 1;

@@ -9,6 +9,7 @@ use super::view::{BufId, Form, View, layout_of};
 use crate::emit::loops::{loop_kernel, reduce_kernel};
 use crate::error::CompileError;
 use crate::graph::{CompId, Computation, Module, NodeId, Op, Shape};
+use crate::passes::edit::has_effect;
 use std::collections::BTreeSet;
 use systole_isa::program::DebugOp;
 use systole_isa::{ChipConfig, DType};
@@ -53,6 +54,7 @@ impl<'a> Lower<'a> {
         let scalars = scalar_nodes(comp, &|i| matches!(params.get(i), Some(Val::Word(..))), params);
         let mut pinned: BTreeSet<NodeId> = comp.ids().filter(|i| scalars[i.index()]).collect();
         pinned.insert(comp.root);
+        pinned.extend(comp.ids().filter(|i| has_effect(&comp.node(*i).op)));
         pinned.extend(comp.node(comp.root).operands.iter().filter(|_| matches!(comp.node(comp.root).op, Op::Tuple)));
         let groups = loop {
             let groups = group(comp, &|id| pinned.contains(&id));
@@ -175,6 +177,7 @@ impl<'a> Lower<'a> {
             Op::While { condition, body } => self.lower_while(r, id, *condition, *body),
             Op::Conditional { branches } => self.lower_conditional(r, id, branches),
             Op::Dot { .. } | Op::Convolution(_) => self.contraction(r, id),
+            Op::CustomCall { .. } | Op::Infeed { .. } | Op::Outfeed { .. } => self.host_call(r, id),
             _ => self.movement(r, id),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::lifetime::Lifetimes;
 use super::memory::{Copy, KERNEL_SEMAPHORES, Memory, guard_rows};
-use super::step::{Arg, BufferKind, Plan, ScalarOp, Step, Unit, Use, Word};
+use super::step::{Arg, BufferKind, HostStep, Plan, ScalarOp, Step, Unit, Use, Word};
 use super::view::BufId;
 use crate::error::CompileError;
 use crate::graph::{Binary, Direction, Unary};
@@ -12,6 +12,7 @@ use crate::kernel::{BufferRef, Kernel, S};
 use rustc_hash::FxHashMap;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::dtype::DTypeClass;
+use systole_isa::program::{HostArray, HostCall};
 use systole_isa::{ChipConfig, DType, DmaDesc, Op, Space};
 
 /// What the main program needs besides its kernels.
@@ -24,6 +25,7 @@ pub struct MainProgram {
     pub granules: Vec<Option<u64>>,
     pub hbm_bytes: u64,
     pub vmem_rows: u64,
+    pub host_calls: Vec<HostCall>,
 }
 
 /// Emits the main program of a plan.
@@ -47,8 +49,17 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
         desc_base.push(descs.len() as u32);
         descs.extend(k.descs.iter().cloned());
     }
-    let mut e =
-        Emitter { plan, b, all, memory, descs, known: FxHashMap::default(), now: 0, free_at: FxHashMap::default() };
+    let mut e = Emitter {
+        plan,
+        b,
+        all,
+        memory,
+        descs,
+        known: FxHashMap::default(),
+        host_calls: Vec::new(),
+        now: 0,
+        free_at: FxHashMap::default(),
+    };
     e.index_frees();
     e.steps(&plan.steps)?;
     e.results()?;
@@ -59,6 +70,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
         granules: e.memory.places.iter().map(|p| p.granule).collect(),
         hbm_bytes: e.memory.hbm.peak * HBM_GRANULE,
         vmem_rows: e.memory.vmem.peak,
+        host_calls: e.host_calls,
     })
 }
 
@@ -71,6 +83,7 @@ struct Emitter<'a> {
     descs: Vec<DmaDesc>,
     known: FxHashMap<DmaDesc, u32>,
     now: u32,
+    host_calls: Vec<HostCall>,
     /// Buffers whose contents end with a step.
     free_at: FxHashMap<u32, Vec<BufId>>,
 }
@@ -152,6 +165,10 @@ impl<'a> Emitter<'a> {
             Step::ReadScalar { buf, dst, dtype, op } => {
                 self.b.mark(*op);
                 self.read_scalar(*buf, *dst, *dtype)?;
+            }
+            Step::Host { call, operands, results, op } => {
+                self.b.mark(*op);
+                self.host(call, operands, results)?;
             }
             Step::While { head, cond, body, op } => {
                 self.b.mark(*op);
@@ -401,6 +418,31 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
+    /// Calls the host once its arrays are in HBM.
+    fn host(&mut self, call: &HostStep, operands: &[BufId], results: &[BufId]) -> Result<(), CompileError> {
+        let mut out = Vec::new();
+        for (list, usage) in [(operands, Use::Read), (results, Use::Write)] {
+            for &b in list {
+                self.in_hbm(b, usage, &mut out)?;
+            }
+        }
+        self.copies(out);
+        let place = |b: &BufId| {
+            let buffer = &self.plan.buffers[b.index()];
+            let address = self.memory.places[b.index()].granule.unwrap_or(0) * HBM_GRANULE;
+            HostArray { address, layout: buffer.layout.clone(), name: buffer.name.clone() }
+        };
+        self.host_calls.push(HostCall {
+            kind: call.kind,
+            target: call.target.clone(),
+            config: call.config.clone(),
+            operands: operands.iter().map(place).collect(),
+            results: results.iter().map(place).collect(),
+        });
+        self.b.host(self.host_calls.len() as i32 - 1);
+        Ok(())
+    }
+
     // ---- scalars ----
 
     fn load_word(&mut self, w: Word) -> S {
@@ -645,6 +687,18 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
+    /// Which of the buffers have their contents in HBM too.
+    fn in_hbm_flags(&self, pinned: &[BufId]) -> Vec<bool> {
+        pinned.iter().map(|b| self.memory.places[b.index()].in_hbm).collect()
+    }
+
+    /// Takes back what code that may not run says about HBM.
+    fn reset_in_hbm(&mut self, pinned: &[BufId], flags: &[bool]) {
+        for (b, flag) in pinned.iter().zip(flags) {
+            self.memory.places[b.index()].in_hbm &= flag;
+        }
+    }
+
     fn unpin(&mut self, pinned: &[BufId]) {
         let mut out = Vec::new();
         for &b in pinned {
@@ -669,6 +723,7 @@ impl<'a> Emitter<'a> {
             }
         }
         let mut result = Ok(());
+        let in_hbm = self.in_hbm_flags(&pinned);
         let saved = std::mem::replace(&mut self.b, KernelBuilder::new("", self.memory.chip));
         let mut builder = saved;
         // The builder's closures need the emitter: it is lent the builder while they run.
@@ -702,6 +757,7 @@ impl<'a> Emitter<'a> {
             result = Err(e);
         }
         result?;
+        this.reset_in_hbm(&pinned, &in_hbm);
         this.unpin(&pinned);
         this.finish_step();
         Ok(())
@@ -746,10 +802,13 @@ impl<'a> Emitter<'a> {
         number: usize,
         pinned: &[BufId],
     ) -> Result<(), CompileError> {
+        let in_hbm = self.in_hbm_flags(pinned);
         if number + 1 == branches.len() {
             self.now += 1;
             self.steps(&branches[number])?;
-            return self.restore(pinned, false);
+            self.restore(pinned, false)?;
+            self.reset_in_hbm(pinned, &in_hbm);
+            return Ok(());
         }
         let w = self.load_word(index);
         let cond = self.b.def_s(Op::SEqI, &[w.into(), (number as i32).into()]);
@@ -771,7 +830,9 @@ impl<'a> Emitter<'a> {
                     run(b, &mut |e| {
                         e.now += 1;
                         e.steps(&branches[number])?;
-                        e.restore(pinned, false)
+                        e.restore(pinned, false)?;
+                        e.reset_in_hbm(pinned, &in_hbm);
+                        Ok(())
                     });
                 },
                 |b| run(b, &mut |e| e.branch(index, branches, number + 1, pinned)),
@@ -808,6 +869,7 @@ fn reads(steps: &[Step], buf: BufId) -> bool {
         }
         Step::Copy { src, .. } => *src == buf,
         Step::ReadScalar { buf: b, .. } => *b == buf,
+        Step::Host { operands, .. } => operands.contains(&buf),
         Step::Scalar { .. } => false,
         Step::While { head, body, .. } => reads(head, buf) || reads(body, buf),
         Step::Switch { branches, .. } => branches.iter().any(|b| reads(b, buf)),
@@ -829,6 +891,10 @@ fn visit(steps: &[Step], f: &mut dyn FnMut(BufId, bool)) {
                 f(*dst, true);
             }
             Step::ReadScalar { buf, .. } => f(*buf, false),
+            Step::Host { operands, results, .. } => {
+                operands.iter().for_each(|b| f(*b, false));
+                results.iter().for_each(|b| f(*b, true));
+            }
             Step::Scalar { .. } => {}
             Step::While { head, body, .. } => {
                 visit(head, f);

@@ -4,6 +4,7 @@ mod contraction;
 mod control;
 pub mod fuse;
 pub mod group;
+mod host;
 pub mod lifetime;
 pub mod loop_spec;
 pub mod lower;

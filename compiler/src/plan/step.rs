@@ -6,6 +6,7 @@ use crate::emit::moves::spec::MoveSpec;
 use crate::graph::{Binary, Direction, Unary};
 use crate::kernel::Kernel;
 use rustc_hash::FxHashMap;
+use systole_isa::program::HostCallKind;
 use systole_isa::{DType, DmaDesc, Layout};
 
 /// A word of scalar memory that holds a scalar of the program.
@@ -113,6 +114,15 @@ pub enum ScalarOp {
     },
 }
 
+/// What a step asks of the host.
+#[derive(Clone, Debug)]
+pub struct HostStep {
+    pub kind: HostCallKind,
+    /// The host function's name.
+    pub target: String,
+    pub config: String,
+}
+
 /// A step of the program.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -138,6 +148,13 @@ pub enum Step {
         buf: BufId,
         dst: Word,
         dtype: DType,
+        op: u32,
+    },
+    /// Has the host read `operands` in HBM and write `results` there.
+    Host {
+        call: HostStep,
+        operands: Vec<BufId>,
+        results: Vec<BufId>,
         op: u32,
     },
     /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats.

@@ -161,6 +161,7 @@ fn reads(bundles: &[Bundle], errors: &mut Errors) {
                 flow(target.unwrap_or(usize::MAX), after);
                 flow(at + 1, [0; 4]);
             }
+            Some(Op::BHost) => flow(at + 1, after),
             Some(Op::BJmp) => flow(target.unwrap_or(usize::MAX), after),
             Some(_) => {
                 flow(target.unwrap_or(usize::MAX), after);
@@ -260,7 +261,7 @@ impl Count<'_> {
             sum = sum.then(self.bundle(&self.bundles[here]));
             let branch = control(&self.bundles[here]).map(|b| b.op);
             match branch {
-                None | Some(Op::BCall) => {}
+                None | Some(Op::BCall | Op::BHost) => {}
                 Some(Op::BLoop) if close == Some(here) => return Some(sum),
                 Some(Op::BRet | Op::BHalt) => return Some(sum),
                 Some(_) => return None,

@@ -70,7 +70,7 @@ fn blocks(code: &Code) -> Vec<Block> {
             let end = starts.get(i + 1).copied().unwrap_or(n);
             let mut next = smallvec::SmallVec::new();
             let branch = control(end - 1);
-            let falls = branch.is_none_or(|b| matches!(b.op, Op::BZ | Op::BNz | Op::BLoop));
+            let falls = branch.is_none_or(|b| matches!(b.op, Op::BZ | Op::BNz | Op::BLoop | Op::BHost));
             if falls && end < n {
                 next.push(index[end]);
             }

@@ -353,7 +353,7 @@ impl Lower<'_> {
         match self.code.bundles.last_mut() {
             Some(b)
                 if emitted
-                    && !matches!(end.op, Op::BHalt | Op::BTrap)
+                    && !matches!(end.op, Op::BHalt | Op::BTrap | Op::BHost)
                     && !b.insts.iter().any(|i| i.op.info().slot == Slot::Branch)
                     && !b.insts.iter().flat_map(defs).any(|d| needs.contains(&d)) =>
             {

@@ -6,12 +6,36 @@ use crate::diagnostic::{Diagnostic, closest};
 use crate::dma::{DmaDesc, DmaDim, MAX_DMA_DIMS, Space};
 use crate::dtype::DType;
 use crate::layout::Layout;
-use crate::program::{DebugOp, DebugRange, HostArray};
+use crate::program::{DebugOp, DebugRange, HostArray, HostCall, HostCallKind};
 
 /// Names of all directives, without the dot.
 pub(super) const NAMES: &[&str] = &[
-    "program", "chip", "hbm", "vmem", "smem", "param", "result", "const", "desc", "trap", "flops", "peak", "source",
-    "op", "loc", "hex", "zeros", "f32", "bf16", "s32", "u32", "s8", "u8",
+    "program",
+    "chip",
+    "hbm",
+    "vmem",
+    "smem",
+    "param",
+    "result",
+    "const",
+    "desc",
+    "trap",
+    "host",
+    "hostarg",
+    "hostresult",
+    "flops",
+    "peak",
+    "source",
+    "op",
+    "loc",
+    "hex",
+    "zeros",
+    "f32",
+    "bf16",
+    "s32",
+    "u32",
+    "s8",
+    "u8",
 ];
 
 /// Most dimensions of an array: layouts number them in a byte.
@@ -60,6 +84,14 @@ impl<'s> Parser<'s> {
             "trap" => {
                 let message = cursor.name("a message")?;
                 self.program.traps.push(message);
+            }
+            "host" => self.host_call(cursor)?,
+            "hostarg" | "hostresult" => {
+                let array = self.array(cursor)?;
+                let Some(call) = self.program.host_calls.last_mut() else {
+                    return Err(self.source.error(start, end, format!("`.{name}` belongs to a `.host` above")));
+                };
+                if name == "hostarg" { call.operands.push(array) } else { call.results.push(array) }
             }
             "flops" => self.program.flops = cursor.real("flops")?,
             "peak" => self.program.peak_dtype = Some(dtype(cursor)?),
@@ -148,6 +180,18 @@ impl<'s> Parser<'s> {
         if self.descs.insert(name.to_string(), index).is_some() {
             return Err(self.source.error(start, end, format!("descriptor `{name}` is already defined")));
         }
+        Ok(())
+    }
+
+    /// `kind target config`: a host call, whose arrays follow.
+    fn host_call(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
+        let (word, start, end) = cursor.word("custom, infeed or outfeed")?;
+        let kind = HostCallKind::ALL.into_iter().find(|k| k.name() == word);
+        let kind = kind.ok_or_else(|| self.source.error(start, end, "expected custom, infeed or outfeed"))?;
+        let target = cursor.name("the host function's name")?;
+        let config = cursor.name("the call's text")?;
+        let (operands, results) = (Vec::new(), Vec::new());
+        self.program.host_calls.push(HostCall { kind, target, config, operands, results });
         Ok(())
     }
 

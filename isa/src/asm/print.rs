@@ -46,6 +46,14 @@ pub fn disassemble(program: &Program, chip: &ChipConfig) -> Result<String, Progr
     for message in &program.traps {
         put!(out, ".trap {}\n", quote(message));
     }
+    for call in &program.host_calls {
+        put!(out, ".host {} {} {}\n", call.kind.name(), quote(&call.target), quote(&call.config));
+        for (directive, arrays) in [("hostarg", &call.operands), ("hostresult", &call.results)] {
+            for HostArray { address, layout, name } in arrays {
+                put!(out, ".{directive} {} {} at {address}\n", quote(name), shape(layout));
+            }
+        }
+    }
     debug(program, &mut out);
     out.push('\n');
     code(program, &bundles, &mut out);

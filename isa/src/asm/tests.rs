@@ -3,7 +3,7 @@
 use super::*;
 use crate::container::write_program;
 use crate::inst::{Bundle, Inst};
-use crate::program::{Constant, DebugInfo, DebugOp, DebugRange, HostArray};
+use crate::program::{Constant, DebugInfo, DebugOp, DebugRange, HostArray, HostCall, HostCallKind};
 use crate::table::{Kind, TABLE};
 use crate::{DType, DmaDesc, DmaDim, Layout, MxuFormat, Space, encode_bundles};
 use proptest::prelude::*;
@@ -140,7 +140,7 @@ fn instruction(op: usize, seeds: &[u32; 6], bundles: usize, chip: &ChipConfig) -
         if matches!(kind, Kind::Pd | Kind::Pu) { value & !1 } else { value }
     };
     let mut operands: Vec<i32> = info.operands.iter().zip(seeds).map(|(o, &s)| draw(o.kind, s)).collect();
-    if info.op == crate::Op::BTrap {
+    if matches!(info.op, crate::Op::BTrap | crate::Op::BHost) {
         operands[0] = 0;
     }
     Inst::new(info.op, &operands)
@@ -198,6 +198,13 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
         vmem_bytes: n[3] as u64 % (1 << 20),
         smem_words: n[4] % 1000,
         traps: vec![text.clone()],
+        host_calls: vec![HostCall {
+            kind: HostCallKind::ALL[n[1] as usize % 3],
+            target: text.clone(),
+            config: "a\"b\\\n\t\u{7f}".into(),
+            operands: vec![HostArray { address: 1024, layout: layout.clone(), name: text.clone() }],
+            results: vec![HostArray { address: 512, layout: layout.clone(), name: text.clone() }],
+        }],
         flops: real,
         peak_dtype: flags[3].then_some(dtype),
         debug: DebugInfo {

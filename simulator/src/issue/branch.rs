@@ -23,7 +23,7 @@ impl Core<'_> {
                 self.assume(target, true)?.then_some(target)
             }
             Branch::Zero { target, .. } => self.assume(target, false)?.then_some(target),
-            Branch::Return | Branch::Halt => None,
+            Branch::Return | Branch::Halt | Branch::Host { .. } => None,
             Branch::Trap { code } => {
                 let message = self.l.program.traps.get(code as usize).cloned().unwrap_or(format!("trap {code}"));
                 return Err(FaultKind::Trap { message });
@@ -61,6 +61,7 @@ impl Core<'_> {
             Branch::Jump { target } | Branch::NotZero { target, .. } | Branch::Zero { target, .. } => target <= pc,
             Branch::Loop { target, .. } => target <= pc,
             Branch::Call { .. } | Branch::Return | Branch::Halt | Branch::Trap { .. } => false,
+            Branch::Host { .. } => false,
         };
         let has_branch = |b: &u32| self.l.code.heads[*b as usize].flags & FLAG_BRANCH != 0;
         if (pc + 1..target).filter(has_branch).any(closes) {
@@ -80,6 +81,11 @@ impl Core<'_> {
         }
         let next = match (branch, taken) {
             (Branch::Halt, _) => return Ok(false),
+            (Branch::Host { call }, _) => {
+                self.host_call(call)?;
+                self.pc += 1;
+                return Ok(true);
+            }
             (Branch::Call { .. }, Some(target)) => {
                 if self.calls.len() >= self.l.chip.core.call_depth as usize {
                     return Err(FaultKind::CallDepth { depth: self.l.chip.core.call_depth });

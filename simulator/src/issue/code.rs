@@ -203,6 +203,7 @@ pub(crate) enum Branch {
     Return,
     Halt,
     Trap { code: i32 },
+    Host { call: u32 },
 }
 
 /// A program's code, predecoded.

@@ -50,7 +50,7 @@ impl Blocks {
             let target = match code.branches[b] {
                 Branch::Call { target } | Branch::Jump { target } => target,
                 Branch::NotZero { target, .. } | Branch::Zero { target, .. } | Branch::Loop { target, .. } => target,
-                Branch::Return | Branch::Halt | Branch::Trap { .. } => continue,
+                Branch::Return | Branch::Halt | Branch::Trap { .. } | Branch::Host { .. } => continue,
             };
             let (from, to) = (of[b], of[target as usize]);
             let list: &mut Vec<u32> = &mut targets[from as usize];

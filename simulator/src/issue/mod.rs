@@ -3,6 +3,7 @@
 mod branch;
 pub(crate) mod code;
 mod fetch;
+mod host;
 pub(crate) mod predecode;
 pub(crate) mod run;
 mod skip;

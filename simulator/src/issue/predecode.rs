@@ -446,6 +446,7 @@ fn to_branch(inst: &Inst) -> Branch {
         Op::BCall => Branch::Call { target: o[0] as u32 },
         Op::BRet => Branch::Return,
         Op::BTrap => Branch::Trap { code: o[0] },
+        Op::BHost => Branch::Host { call: o[0] as u32 },
         _ => Branch::Halt,
     }
 }

@@ -306,9 +306,10 @@ pub(super) fn concerns(i: &Inst, kind: &FaultKind) -> bool {
         FaultKind::EmptyFifo { .. } => effect == IsaEffect::XluPop,
         FaultKind::Protocol { .. } => matches!(effect, IsaEffect::XluPush | IsaEffect::MxuStage),
         FaultKind::Trap { .. } => effect == IsaEffect::Trap,
-        FaultKind::UnknownBranch { .. } | FaultKind::CallDepth { .. } | FaultKind::ReturnWithoutCall => {
-            effect == IsaEffect::Control
-        }
+        FaultKind::UnknownBranch { .. }
+        | FaultKind::CallDepth { .. }
+        | FaultKind::ReturnWithoutCall
+        | FaultKind::Host { .. } => effect == IsaEffect::Control,
         FaultKind::Unbalanced { .. } | FaultKind::EndOfCode | FaultKind::MaxCycles { .. } | FaultKind::Interrupted => {
             false
         }

@@ -152,7 +152,7 @@ impl Trace {
                 self.broken |= known >> (reg & 63) & 1 == 0 || !own && self.moves(reg);
             }
             Branch::Jump { .. } | Branch::Call { .. } | Branch::Return => {}
-            Branch::Halt | Branch::Trap { .. } => self.broken = true,
+            Branch::Halt | Branch::Trap { .. } | Branch::Host { .. } => self.broken = true,
         }
     }
 

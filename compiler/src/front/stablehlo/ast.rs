@@ -60,6 +60,7 @@ pub(crate) struct Operation<'a> {
 pub(crate) struct Function<'a> {
     pub name: &'a str,
     pub span: Span,
+    pub is_private: bool,
     pub args: Vec<Argument<'a>>,
     pub results: Vec<(Shape, Vec<(&'a str, Attr<'a>)>)>,
     pub body: Region<'a>,

@@ -3,7 +3,7 @@
 use super::ast::{Attr, Operation};
 use super::data::Lowered;
 use super::lower::{Body, Frame, Lower};
-use super::sharding;
+use super::{dense, sharding};
 use crate::front::hlo_text::attrs::unescape;
 use crate::front::hlo_text::lex::Cursor;
 use crate::graph::{NodeId, Op, Shape};
@@ -26,6 +26,7 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
             let id = l.callee(callee, o)?;
             call(l, body, o, Op::Call { body: id }, &args)
         }
+        _ if name.starts_with("check.expect_") => check(l, body, o, &args),
         "while" => while_loop(l, body, o, &args),
         "if" | "case" => branches(l, body, o, &args),
         "custom_call" => custom_call(l, body, o, &args),
@@ -78,6 +79,25 @@ fn branches<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, a
     call(l, body, o, Op::Conditional { branches: list }, &operands)
 }
 
+/// `check.expect_*` as an operation: a custom call of two arrays, the second possibly an attribute.
+fn check<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
+    let mut args = args.to_vec();
+    if let Some(Attr::Dense(inside, shape)) = o.get(&["value", "expected"]) {
+        let literal = dense::parse(&mut Cursor::over(l.text, *inside), shape)?;
+        args.push(l.add(body, o, Op::Constant(literal), &[], Shape::Array(shape.clone()))?);
+    }
+    let settings = ["tolerance", "min_ulp_difference", "max_ulp_difference"];
+    let given = settings.iter().filter(|k| o.get(&[k]).is_some()).map(|k| raw(l, o, k)).collect::<Vec<_>>();
+    let config = if given.is_empty() { String::new() } else { format!("{{{}}}", given.join(", ")) };
+    let same = matches!(args[..], [a, b] if body.b.shape(a).same(body.b.shape(b)));
+    if !same {
+        return Err(o.error(format!("{} compares two arrays of one type", o.name)));
+    }
+    let op = Op::CustomCall { target: o.name.to_string(), config, has_side_effect: true, calls: Vec::new() };
+    l.add(body, o, op, &args, Shape::Tuple(Vec::new()))?;
+    Ok(Some(Vec::new()))
+}
+
 fn custom_call<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
     let target = match o.get(&["symbol", "call_target_name"]) {
         Some(Attr::Symbol(s) | Attr::Str(s)) => unescape(s),
@@ -100,7 +120,8 @@ fn custom_call<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>
             }
         }
     }
-    let op = Op::CustomCall { target, config, has_side_effect: l.flag(o, &["has_side_effect"]), calls };
+    let has_side_effect = l.flag(o, &["has_side_effect"]) || target.starts_with("check.expect_");
+    let op = Op::CustomCall { target, config, has_side_effect, calls };
     let annotated = match o.get(&["mhlo.sharding"]) {
         Some(Attr::Str(s)) => Some(unescape(s)),
         _ => None,

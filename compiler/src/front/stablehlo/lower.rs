@@ -22,7 +22,10 @@ pub(crate) fn module(text: &str, raw: &ModuleText<'_>) -> PResult<Module> {
             return Err(function_error(f, format!("function `{}` is defined twice", f.name)));
         }
     }
-    let Some(&main) = functions.get("main") else {
+    // A module with one public function needs no name for it.
+    let mut public = raw.functions.iter().enumerate().filter(|f| !f.1.is_private).map(|f| f.0);
+    let only = public.next().filter(|_| public.next().is_none());
+    let Some(main) = functions.get("main").copied().or(only) else {
         let d = Diagnostic::error(raw.span, "the module has no function `main`");
         return Err(Box::new(d.note("a program's entry is `func.func public @main(..)`")));
     };

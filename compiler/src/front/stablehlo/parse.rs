@@ -121,7 +121,14 @@ fn mesh_axes<'a>(c: &mut Cursor<'a>) -> PResult<Vec<(&'a str, u64)>> {
 
 fn function<'a>(c: &mut Cursor<'a>) -> PResult<Function<'a>> {
     c.word("`func.func`")?;
-    while c.eat_word("public") || c.eat_word("private") || c.eat_word("nested") {}
+    let mut is_private = false;
+    loop {
+        if c.eat_word("private") || c.eat_word("nested") {
+            is_private = true;
+        } else if !c.eat_word("public") {
+            break;
+        }
+    }
     c.skip();
     let start = c.pos();
     c.expect("@", "before the function's name")?;
@@ -161,7 +168,7 @@ fn function<'a>(c: &mut Cursor<'a>) -> PResult<Function<'a>> {
     c.expect("{", "to begin the function's body")?;
     let body = block(c, 0)?;
     location(c)?;
-    Ok(Function { name, span, args, results, body })
+    Ok(Function { name, span, is_private, args, results, body })
 }
 
 fn value_name<'a>(c: &mut Cursor<'a>) -> PResult<&'a str> {
@@ -320,6 +327,7 @@ impl<'a> Pretty<'a, '_> {
             "stablehlo.reduce" => self.reduce_form(),
             "stablehlo.constant" => self.constant(),
             "sdy.manual_computation" => self.manual_form(),
+            name if name.starts_with("check.expect_") => self.check_form(),
             _ => {
                 self.items()?;
                 self.types()
@@ -433,6 +441,21 @@ impl<'a> Pretty<'a, '_> {
         let n: usize = self.o.results.iter().map(|r| r.1).sum();
         self.o.result_types = if n == first.len() { first } else { first.into_iter().rev().take(n.min(1)).collect() };
         Ok(())
+    }
+
+    /// `%x, %y {..} : types` or `%x, dense<..> : type {..}`
+    fn check_form(&mut self) -> PResult<()> {
+        let first = value_use(self.c)?;
+        self.o.operands.push(first);
+        self.c.expect(",", "after the value")?;
+        if self.c.peek() != Some(b'%') {
+            self.c.skip();
+            let start = self.c.pos();
+            let value = self.c.attr(0)?;
+            self.push("value", value, start);
+        }
+        self.items()?;
+        self.types()
     }
 
     /// `[{..}] dense<..> : type`

@@ -4,6 +4,7 @@ use super::value::Value;
 use super::{Form, Inliner, bitcast, flat_tuple, map, plain, rebuilt, splice};
 use crate::error::CompileError;
 use crate::graph::{Computation, Node, NodeId, Op, Shape};
+use crate::passes::custom;
 use crate::passes::edit::Emit;
 use crate::passes::make::array;
 
@@ -59,7 +60,7 @@ pub(super) fn lower(
         }
         Op::Infeed { .. } | Op::Outfeed { .. } | Op::Send { .. } | Op::SendDone { .. } => effect(b, n, operands)?,
         Op::Recv { .. } | Op::RecvDone { .. } => effect(b, n, operands)?,
-        Op::CustomCall { target, .. } if is_identity(target) => same_structure(n, operands)?,
+        Op::CustomCall { target, .. } if custom::is_identity(target) => same_structure(n, operands)?,
         _ => generic(cx, b, n, operands)?,
     })
 }
@@ -144,17 +145,18 @@ fn effect(b: &mut Emit, n: &Node, operands: &[Value<NodeId>]) -> Result<Value<No
     })
 }
 
-/// Annotations that compute nothing.
-fn is_identity(target: &str) -> bool {
-    matches!(target, "Sharding" | "annotate_device_placement" | "LayoutConstraint" | "MoveToHost" | "MoveToDevice")
-        || target.starts_with("xla.sdy.")
-}
-
 fn same_structure(n: &Node, operands: &[Value<NodeId>]) -> Result<Value<NodeId>> {
     match (&n.shape, operands) {
         (Shape::Tuple(t), _) if t.len() == operands.len() && t.len() != 1 => Ok(Value::Tuple(operands.to_vec())),
         (_, [one]) => Ok(one.clone()),
         _ => rebuilt(&n.shape, &leaves(operands)),
+    }
+}
+
+fn flat_or_plain(shape: &Shape) -> Shape {
+    match shape {
+        Shape::Array(_) | Shape::Token => plain(shape),
+        Shape::Tuple(_) => flat_tuple(shape),
     }
 }
 
@@ -170,6 +172,15 @@ fn generic(cx: &mut Inliner, b: &mut Emit, n: &Node, operands: &[Value<NodeId>])
         }
     });
     let inputs = leaves(operands);
+    if let Some(meant) = custom::lower(b, &op, &inputs, &flat_or_plain(&n.shape)) {
+        return match &n.shape {
+            Shape::Array(_) => Ok(Value::Array(meant)),
+            Shape::Tuple(_) | Shape::Token => {
+                let elements = b.elements_of(meant);
+                rebuilt(&n.shape, &elements)
+            }
+        };
+    }
     match &n.shape {
         Shape::Array(_) => Ok(Value::Array(b.emit(op, &inputs, plain(&n.shape)))),
         Shape::Tuple(_) => {

@@ -1,0 +1,39 @@
+//! What the host does for the program: custom calls, infeed, outfeed.
+//!
+//! Operands reach the host, and results come from it, as arrays in HBM with their last dimension along lanes. Calls
+//! happen in the order of the program's text (tokens are gone by now).
+
+use super::lower::{Lower, Region, Val};
+use super::step::{HostStep, Step};
+use super::view::{Form, View};
+use crate::error::CompileError;
+use crate::graph::{NodeId, Op, Shape};
+use systole_isa::program::HostCallKind;
+
+impl<'a> Lower<'a> {
+    /// A step that calls the host.
+    pub fn host_call(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let (kind, target, config) = match &node.op {
+            Op::CustomCall { target, config, .. } => (HostCallKind::Custom, target.clone(), config.clone()),
+            Op::Infeed { config } => (HostCallKind::Infeed, String::new(), config.clone()),
+            Op::Outfeed { config, .. } => (HostCallKind::Outfeed, String::new(), config.clone()),
+            _ => return Err(self.no_lowering(r.comp, id)),
+        };
+        let operands = node.operands.iter().map(|&o| self.lanes(r, o).buf).collect();
+        let mut views: Vec<View> = Vec::new();
+        for a in node.shape.leaves() {
+            views.push(self.array(&node.name, a.dtype, &a.dims, Form::Lanes));
+        }
+        let op = self.debug_op(r.comp, id, 0.0);
+        let results = views.iter().map(|v| v.buf).collect();
+        let call = HostStep { kind, target, config };
+        self.steps.push(Step::Host { call, operands, results, op });
+        let mut values = views.into_iter().map(Val::Array);
+        Ok(match (&node.shape, values.len()) {
+            (Shape::Array(_), 1) => values.next().unwrap_or(Val::Token),
+            (Shape::Tuple(_), _) => Val::Tuple(values.collect()),
+            (Shape::Array(_) | Shape::Token, _) => Val::Token,
+        })
+    }
+}

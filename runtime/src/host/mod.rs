@@ -1,0 +1,186 @@
+//! What the host does while a program runs: functions by name, queues, and the program's own checks.
+//!
+//! Compiled code stops at a call of the host with its arrays in HBM; this module reads them, does what is asked, and
+//! writes the answer. Arrays are row-major host arrays on this side. The functions `check.expect_*` of self-checking
+//! programs are built in ([`check`]): the chip computes what they compare.
+
+pub mod check;
+
+use crate::{Array, RuntimeError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use systole_isa::program::{HostArray, HostCall, HostCallKind};
+use systole_isa::{DType, Program};
+use systole_simulator::{DmaEvent, HostMemory, Observer, Sample};
+
+/// A custom call as a host function sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct CustomCall<'a> {
+    /// The name that the program calls.
+    pub target: &'a str,
+    /// The call's `backend_config`.
+    pub config: &'a str,
+    /// Element type and sizes of each result (a tuple's arrays in order).
+    pub results: &'a [(DType, Vec<u64>)],
+}
+
+/// A host function: operands in order to results in order, or why it cannot.
+pub type HostFunction = Arc<dyn Fn(&CustomCall<'_>, &[Array]) -> Result<Vec<Array>, String> + Send + Sync>;
+
+/// The functions that programs may call, by name.
+#[derive(Clone, Default)]
+pub struct Registry {
+    functions: BTreeMap<String, HostFunction>,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.functions.keys()).finish()
+    }
+}
+
+impl Registry {
+    /// Gives a function a name. An earlier one of that name is replaced.
+    pub fn register(
+        &mut self,
+        target: &str,
+        function: impl Fn(&CustomCall<'_>, &[Array]) -> Result<Vec<Array>, String> + Send + Sync + 'static,
+    ) {
+        self.functions.insert(target.to_string(), Arc::new(function));
+    }
+
+    /// Whether a program may call this name.
+    pub fn knows(&self, target: &str) -> bool {
+        check::TARGETS.contains(&target) || self.functions.contains_key(target)
+    }
+
+    /// Why a call of an unknown name is refused.
+    pub fn unknown(&self, target: &str) -> String {
+        let known: Vec<&str> = check::TARGETS.into_iter().chain(self.functions.keys().map(String::as_str)).collect();
+        format!("no host function `{target}` for a custom call; known are {}", known.join(", "))
+    }
+
+    /// Checks that every function that a program calls is there.
+    ///
+    /// # Errors
+    /// The first name that is not, with all that are.
+    pub fn check(&self, program: &Program) -> Result<(), RuntimeError> {
+        let custom = program.host_calls.iter().filter(|c| c.kind == HostCallKind::Custom);
+        match custom.map(|c| &c.target).find(|t| !self.knows(t)) {
+            Some(t) => Err(RuntimeError::Request(self.unknown(t))),
+            None => Ok(()),
+        }
+    }
+
+    fn call(&self, call: &HostCall, operands: &[Array]) -> Result<Vec<Array>, String> {
+        if check::TARGETS.contains(&call.target.as_str()) {
+            return check::run(&call.target, &call.config, operands).map(|()| Vec::new());
+        }
+        let function = self.functions.get(&call.target).ok_or_else(|| self.unknown(&call.target))?;
+        let results: Vec<(DType, Vec<u64>)> =
+            call.results.iter().map(|r| (r.layout.dtype, r.layout.dims.clone())).collect();
+        let request = CustomCall { target: &call.target, config: &call.config, results: &results };
+        function(&request, operands).map_err(|e| format!("custom call `{}`: {e}", call.target))
+    }
+}
+
+/// The queues between host and device.
+#[derive(Clone, Debug, Default)]
+pub struct Queues {
+    /// Arrays that infeeds take, in order; one infeed takes as many as its shape has.
+    pub infeed: VecDeque<Array>,
+    /// Arrays that outfeeds gave, in order.
+    pub outfeed: Vec<Array>,
+}
+
+/// An observer that answers the program's calls and passes everything else on.
+pub(crate) struct Answering<'a> {
+    pub inner: &'a mut dyn Observer,
+    pub registry: &'a Registry,
+    pub queues: &'a mut Queues,
+}
+
+impl Answering<'_> {
+    fn answer(&mut self, call: &HostCall, operands: Vec<Array>) -> Result<Vec<Array>, String> {
+        match call.kind {
+            HostCallKind::Custom => self.registry.call(call, &operands),
+            HostCallKind::Infeed => {
+                let have = self.queues.infeed.len();
+                if have < call.results.len() {
+                    let need = call.results.len();
+                    return Err(format!("an infeed takes {need} arrays, the queue from the host has {have}"));
+                }
+                Ok(self.queues.infeed.drain(..call.results.len()).collect())
+            }
+            HostCallKind::Outfeed => {
+                self.queues.outfeed.extend(operands);
+                Ok(Vec::new())
+            }
+        }
+    }
+}
+
+fn shape(dtype: DType, dims: &[u64]) -> String {
+    Array { dtype, dims: dims.to_vec(), bytes: Vec::new() }.shape()
+}
+
+/// What the answer is called in messages.
+fn giver(call: &HostCall) -> String {
+    match call.kind {
+        HostCallKind::Custom => format!("custom call `{}`", call.target),
+        HostCallKind::Infeed => "the queue from the host".to_string(),
+        HostCallKind::Outfeed => "the queue to the host".to_string(),
+    }
+}
+
+impl Observer for Answering<'_> {
+    fn progress(&mut self, cycle: u64, bundles: u64) -> bool {
+        self.inner.progress(cycle, bundles)
+    }
+
+    fn wants_events(&self) -> bool {
+        self.inner.wants_events()
+    }
+
+    fn sample_interval(&self) -> Option<u64> {
+        self.inner.sample_interval()
+    }
+
+    fn sample(&mut self, sample: &Sample<'_>) {
+        self.inner.sample(sample);
+    }
+
+    fn dma(&mut self, event: &DmaEvent) {
+        self.inner.dma(event);
+    }
+
+    fn op(&mut self, op: u32, start: u64, end: u64) {
+        self.inner.op(op, start, end);
+    }
+
+    fn host_call(&mut self, call: &HostCall, memory: &mut dyn HostMemory) -> Result<(), String> {
+        let read = |a: &HostArray| {
+            let mut bytes = vec![0; a.layout.bytes() as usize];
+            memory.read(a.address, &mut bytes).map_err(|e| e.to_string())?;
+            Ok(Array::new(a.layout.dtype, &a.layout.dims, a.layout.to_host(&bytes)))
+        };
+        let operands = call.operands.iter().map(read).collect::<Result<Vec<Array>, String>>()?;
+        let results = self.answer(call, operands)?;
+        if results.len() != call.results.len() {
+            let (gave, due) = (results.len(), call.results.len());
+            return Err(format!("{} gave {gave} arrays where {due} are due", giver(call)));
+        }
+        for (i, (a, place)) in results.iter().zip(&call.results).enumerate() {
+            let l = &place.layout;
+            let fits = a.dtype == l.dtype
+                && a.dims == l.dims
+                && a.bytes.len() as u64 == l.dims.iter().product::<u64>() * l.dtype.host_bytes() as u64;
+            if !fits {
+                let due = shape(l.dtype, &l.dims);
+                return Err(format!("{} gave {} as array {i} where {due} is due", giver(call), a.shape()));
+            }
+            memory.write(place.address, &l.to_device(&a.bytes)).map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+}
