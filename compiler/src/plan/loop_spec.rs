@@ -22,6 +22,8 @@ pub trait Resolve {
     fn resolve(&mut self, node: NodeId, lanes: bool) -> Resolved;
     /// The node's array with a last dimension of size 1 appended, in lanes form.
     fn extended(&mut self, node: NodeId) -> View;
+    /// The node's array with its first `rank` dimensions, in lanes form; all others have size 1.
+    fn leading(&mut self, node: NodeId, rank: usize) -> View;
 }
 
 /// A kernel to be made: its spec, its operands in parameter order, and the form of its results.
@@ -77,9 +79,16 @@ fn inputs(leaves: &[Leaf], order: &Order, resolve: &mut dyn Resolve) -> (Vec<Inp
     let mut specs = Vec::new();
     let mut places = Vec::new();
     for leaf in leaves {
-        let map = order.map(&leaf.map);
-        let along_lanes = map.contains(&Some(order.outer + 1));
-        let place = resolve.resolve(leaf.node, along_lanes);
+        let mut map = order.map(&leaf.map);
+        let column = map.iter().position(|&d| d == Some(order.outer + 1));
+        let mut place = resolve.resolve(leaf.node, column.is_some());
+        // Only sizes of 1 follow the dimension along lanes: without them it is the last.
+        if let (Some(d), Resolved::Array(v)) = (column, &place)
+            && d + 1 < v.dims.len()
+        {
+            map.truncate(d + 1);
+            place = Resolved::Array(resolve.leading(leaf.node, d + 1));
+        }
         specs.push(match &place {
             Resolved::Array(v) => Input::Array(v.access(&map, order.outer)),
             Resolved::Scalar(t) => Input::Scalar(*t),

@@ -429,6 +429,11 @@ impl Resolve for Resolver<'_, '_> {
         let dims: Vec<u64> = src.dims.iter().copied().chain([1]).collect();
         self.lower.relaid(&src, &dims, &self.region.comp.node(node).name)
     }
+
+    fn leading(&mut self, node: NodeId, rank: usize) -> View {
+        let src = self.lower.lanes(self.region, node);
+        self.lower.relaid(&src, &src.dims[..rank], &self.region.comp.node(node).name)
+    }
 }
 
 /// The buffer of an array value.
