@@ -5,7 +5,7 @@
 use crate::error::CompileError;
 use crate::graph::{Module, Node, NodeId, Op, Precision};
 use crate::passes::edit::{Draft, Emit, rewrite};
-use crate::passes::{check, conv, core, dot, dynamic, expand, inline, loops, squeeze, window};
+use crate::passes::{check, conv, core, dot, dynamic, expand, initial, inline, loops, squeeze, window};
 use systole_isa::{ChipConfig, DType};
 
 /// What the passes are asked for.
@@ -87,6 +87,12 @@ pub const PASSES: &[Pass] = &[
         name: "reduce-window",
         summary: "windowed reductions without padding",
         run: |m, d, _| rewrite(m, d, &mut window::rule),
+    },
+    // Before sums change their type.
+    Pass {
+        name: "initial-values",
+        summary: "reductions from what changes nothing; initial values combined at the end",
+        run: |m, d, _| rewrite(m, d, &mut initial::rule),
     },
     Pass {
         name: "accumulate",

@@ -11,6 +11,7 @@ pub mod dot;
 pub mod dynamic;
 pub mod edit;
 pub mod expand;
+pub mod initial;
 pub mod inline;
 pub mod loops;
 pub mod make;

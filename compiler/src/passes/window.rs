@@ -222,7 +222,7 @@ fn again(
 }
 
 /// The operation of a body that has to be computed in f32 instead of a narrower float type.
-fn wide_sum(b: &Emit, body: CompId, dtype: DType) -> Option<Binary> {
+pub(super) fn wide_sum(b: &Emit, body: CompId, dtype: DType) -> Option<Binary> {
     let narrow = matches!(dtype, DType::BF16 | DType::F16) || dtype.is_f8();
     combiner(b, body).filter(|op| narrow && matches!(op, Binary::Add | Binary::Mul))
 }
