@@ -9,7 +9,7 @@ use crate::plan::main_program;
 use crate::plan::step::{BufferKind, Plan, Step};
 use crate::plan::view::{BufId, Form, View};
 use crate::schedule::{ScheduleOptions, schedule};
-use systole_isa::program::{Constant, DebugInfo, HostArray};
+use systole_isa::program::{Constant, DebugInfo, DebugKernel, HostArray};
 use systole_isa::{ChipConfig, DmaDesc, Layout, Op, Program};
 
 /// What to compile for, and how.
@@ -131,7 +131,17 @@ pub fn compile(
         host_calls: main.host_calls,
         flops: plan.flops,
         peak_dtype: plan.peak_dtype,
-        debug: DebugInfo { source: String::new(), ops: plan.ops, ranges: scheduled.ranges },
+        debug: DebugInfo {
+            source: String::new(),
+            ops: plan.ops,
+            ranges: scheduled.ranges,
+            kernels: scheduled
+                .kernels
+                .into_iter()
+                .map(|k| DebugKernel { name: k.name, start: k.start, bundles: k.bundles })
+                .collect(),
+            buffers: main.residences,
+        },
         ..Program::default()
     })
 }

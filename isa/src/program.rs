@@ -1,6 +1,10 @@
 //! The program container's contents: what the compiler emits and the simulator loads.
 
-use crate::{dma::DmaDesc, dtype::DType, layout::Layout};
+use crate::{
+    dma::{DmaDesc, Space},
+    dtype::DType,
+    layout::Layout,
+};
 use serde::{Deserialize, Serialize};
 
 /// A compiled program for one device.
@@ -114,6 +118,39 @@ pub struct DebugInfo {
     pub ops: Vec<DebugOp>,
     /// Runs of bundles, ascending by `start`; each lasts until the next.
     pub ranges: Vec<DebugRange>,
+    /// The subroutines, by their first bundle; the main program is the first.
+    pub kernels: Vec<DebugKernel>,
+    /// Where arrays are while the program runs.
+    pub buffers: Vec<DebugBuffer>,
+}
+
+/// A subroutine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DebugKernel {
+    /// Its name in compiler dumps.
+    pub name: String,
+    /// First bundle.
+    pub start: u32,
+    /// Number of bundles.
+    pub bundles: u32,
+}
+
+/// An array's place in a memory for a part of the program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DebugBuffer {
+    /// HLO name, or what the memory is for.
+    pub name: String,
+    /// The memory.
+    pub space: Space,
+    /// Byte address and bytes taken.
+    pub address: u64,
+    /// Bytes taken.
+    pub bytes: u64,
+    /// It is there from the first execution of code of this op (index into [`DebugInfo::ops`]; [`DebugRange::NONE`]: from
+    /// the start) …
+    pub first: u32,
+    /// … until the last execution of code of this op ([`DebugRange::NONE`]: to the end).
+    pub last: u32,
 }
 
 /// An HLO instruction as the profile names it.

@@ -164,6 +164,7 @@ fn program(chip: &ChipConfig) -> Program {
             source: "a.hlo".into(),
             ops: vec![DebugOp { name: "dot.1".into(), opcode: "dot".into(), line: 3, flops: 1.0, bytes: 2.0 }],
             ranges: vec![DebugRange { start: 0, op: 0 }, DebugRange { start: 2, op: DebugRange::NONE }],
+            ..DebugInfo::default()
         },
     }
 }

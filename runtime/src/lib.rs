@@ -19,6 +19,7 @@ pub mod error;
 pub mod generate;
 pub mod host;
 pub mod npz;
+pub mod profile;
 pub mod report;
 pub mod snapshot;
 pub mod source;

@@ -1,7 +1,7 @@
 //! What a run does, and who watches it.
 
 use crate::machine::HostRangeError;
-use crate::stats::UnitCounters;
+use crate::stats::{Cause, UnitCounters};
 use systole_isa::program::HostCall;
 
 /// Which halves of the simulation run.
@@ -97,11 +97,16 @@ pub trait Observer {
     fn progress(&mut self, _cycle: u64, _bundles: u64) -> bool {
         true
     }
-    /// Whether [`Observer::dma`] and [`Observer::op`] are wanted.
+    /// Whether [`Observer::dma`], [`Observer::op`] and [`Observer::kernel`] are wanted.
     fn wants_events(&self) -> bool {
         false
     }
-    /// Cycles between calls of [`Observer::sample`] (at least; they happen at branches), or none.
+    /// Whether [`Observer::bundle`] and [`Observer::wait`] are wanted (modes with timing).
+    fn wants_bundles(&self) -> bool {
+        false
+    }
+    /// Cycles between calls of [`Observer::sample`] (at least; they happen at branches), or none. Asked again after
+    /// every sample; [`Observer::progress`] is called after each.
     fn sample_interval(&self) -> Option<u64> {
         None
     }
@@ -119,6 +124,15 @@ pub trait Observer {
     fn dma(&mut self, _event: &DmaEvent) {}
     /// Code of debug op `op` (`u32::MAX`: none) issued from cycle `start` until before `end`.
     fn op(&mut self, _op: u32, _start: u64, _end: u64) {}
+    /// A subroutine that the main program called ran from cycle `start` until before `end`; `entry`: its first bundle.
+    fn kernel(&mut self, _entry: u32, _start: u64, _end: u64) {}
+    /// A bundle issued in a cycle.
+    fn bundle(&mut self, _bundle: u32, _cycle: u64) {}
+    /// A bundle could not issue from cycle `start` until before `end`; called before its [`Observer::bundle`].
+    fn wait(&mut self, _bundle: u32, _cause: Cause, _start: u64, _end: u64) {}
+    /// Loop iterations were skipped: all events of cycles `from < c <= from + period` (spans by their last cycle,
+    /// transfers by their issue) happen `times` more, `period` cycles apart.
+    fn repeated(&mut self, _from: u64, _period: u64, _times: u64) {}
 }
 
 /// A device's HBM as the host sees it during a call. Ranges outside it are an error.

@@ -2,6 +2,7 @@
 
 use super::lifetime::Lifetimes;
 use super::memory::{Copy, KERNEL_SEMAPHORES, Memory, guard_rows};
+use super::residence::Residences;
 use super::step::{Arg, BufferKind, HostStep, Plan, ScalarOp, Step, Unit, Use, Word};
 use super::view::BufId;
 use crate::error::CompileError;
@@ -12,7 +13,7 @@ use crate::kernel::{BufferRef, Kernel, S};
 use rustc_hash::FxHashMap;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::dtype::DTypeClass;
-use systole_isa::program::{HostArray, HostCall};
+use systole_isa::program::{DebugBuffer, DebugRange, HostArray, HostCall};
 use systole_isa::{ChipConfig, DType, DmaDesc, Op, Space};
 
 /// What the main program needs besides its kernels.
@@ -26,6 +27,8 @@ pub struct MainProgram {
     pub hbm_bytes: u64,
     pub vmem_rows: u64,
     pub host_calls: Vec<HostCall>,
+    /// Where arrays are, for profiles.
+    pub residences: Vec<DebugBuffer>,
 }
 
 /// Emits the main program of a plan.
@@ -59,10 +62,13 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
         host_calls: Vec::new(),
         now: 0,
         free_at: FxHashMap::default(),
+            op: DebugRange::NONE,
+            stays: Residences::new(plan.buffers.len()),
     };
     e.index_frees();
     e.steps(&plan.steps)?;
     e.results()?;
+    e.stays.finish(&e.memory);
     Ok(MainProgram {
         kernel: e.b.finish(),
         descs: e.descs,
@@ -71,6 +77,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
         hbm_bytes: e.memory.hbm.peak * HBM_GRANULE,
         vmem_rows: e.memory.vmem.peak,
         host_calls: e.host_calls,
+        residences: e.stays.done,
     })
 }
 
@@ -86,6 +93,9 @@ struct Emitter<'a> {
     host_calls: Vec<HostCall>,
     /// Buffers whose contents end with a step.
     free_at: FxHashMap<u32, Vec<BufId>>,
+    /// Op of the step that is emitted.
+    op: u32,
+    stays: Residences,
 }
 
 impl<'a> Emitter<'a> {
@@ -148,10 +158,14 @@ impl<'a> Emitter<'a> {
             }
         }
         self.copies(out);
+        self.stays.step(&self.memory, self.now, self.op);
         self.now += 1;
     }
 
     fn step(&mut self, s: &'a Step, rest: &'a [Step]) -> Result<(), CompileError> {
+        if let Step::Call { op, .. } | Step::Copy { op, .. } | Step::ReadScalar { op, .. } = s {
+            self.op = *op;
+        }
         match s {
             Step::Call { kernel, args, op } => {
                 self.b.mark(*op);
@@ -254,6 +268,7 @@ impl<'a> Emitter<'a> {
         }
         self.b.call(kernel as u32 + 1, &regs);
         if let Some(at) = scratch {
+            self.stays.scratch(self.memory.chip, entry, at, self.op);
             self.memory.vmem.give(at, entry.scratch_rows as u64 + guard_rows(self.memory.chip));
         }
         Ok(())

@@ -12,6 +12,7 @@ pub mod main_program;
 mod memory;
 mod movement;
 pub mod moving;
+mod residence;
 mod scalar;
 mod sort;
 mod special;

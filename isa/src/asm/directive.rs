@@ -6,7 +6,7 @@ use crate::diagnostic::{Diagnostic, closest};
 use crate::dma::{DmaDesc, DmaDim, MAX_DMA_DIMS, Space};
 use crate::dtype::DType;
 use crate::layout::Layout;
-use crate::program::{DebugOp, DebugRange, HostArray, HostCall, HostCallKind};
+use crate::program::{DebugBuffer, DebugKernel, DebugOp, DebugRange, HostArray, HostCall, HostCallKind};
 
 /// Names of all directives, without the dot.
 pub(super) const NAMES: &[&str] = &[
@@ -28,6 +28,8 @@ pub(super) const NAMES: &[&str] = &[
     "source",
     "op",
     "loc",
+    "kernel",
+    "buffer",
     "hex",
     "zeros",
     "f32",
@@ -98,6 +100,8 @@ impl<'s> Parser<'s> {
             "source" => self.program.debug.source = cursor.name("a file name")?,
             "op" => self.debug_op(cursor)?,
             "loc" => self.loc(cursor)?,
+            "kernel" => self.debug_kernel(cursor)?,
+            "buffer" => self.debug_buffer(cursor)?,
             _ => {
                 let d = self.source.error(start, end, format!("unknown directive `.{name}`"));
                 return Err(match closest(name, NAMES.iter().copied()) {
@@ -212,6 +216,34 @@ impl<'s> Parser<'s> {
             op.bytes = cursor.real("bytes")?;
         }
         self.program.debug.ops.push(op);
+        Ok(())
+    }
+
+    /// `name at start bundles n`.
+    fn debug_kernel(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
+        let name = cursor.name("a kernel's name")?;
+        let number = |cursor: &mut Cursor<'s, '_>, word: &str| {
+            if cursor.take_word(word) { cursor.integer(word, 0, u32::MAX as i128) } else { Ok(0) }
+        };
+        let start = number(cursor, "at")? as u32;
+        let bundles = number(cursor, "bundles")? as u32;
+        self.program.debug.kernels.push(DebugKernel { name, start, bundles });
+        Ok(())
+    }
+
+    /// `name memory at address bytes n from op to op`; the ops may be left out.
+    fn debug_buffer(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
+        let name = cursor.name("a buffer's name")?;
+        let space = space(cursor)?;
+        let number = |cursor: &mut Cursor<'s, '_>, word: &str, max: i128, absent: u64| {
+            if cursor.take_word(word) { cursor.integer(word, 0, max).map(|n| n as u64) } else { Ok(absent) }
+        };
+        let address = number(cursor, "at", i64::MAX as i128, 0)?;
+        let bytes = number(cursor, "bytes", i64::MAX as i128, 0)?;
+        let none = DebugRange::NONE as u64;
+        let first = number(cursor, "from", none as i128, none)? as u32;
+        let last = number(cursor, "to", none as i128, none)? as u32;
+        self.program.debug.buffers.push(DebugBuffer { name, space, address, bytes, first, last });
         Ok(())
     }
 

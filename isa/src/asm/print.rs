@@ -4,6 +4,7 @@ use super::lex::quote;
 use super::operand;
 use crate::chip::params::{self, Value};
 use crate::chip::{ChipConfig, Quantity};
+use crate::dma::Space;
 use crate::inst::{Bundle, Inst};
 use crate::layout::Layout;
 use crate::program::{DebugRange, HostArray, Program};
@@ -137,6 +138,23 @@ fn debug(program: &Program, out: &mut String) {
     for op in &d.ops {
         let (name, opcode) = (quote(&op.name), quote(&op.opcode));
         put!(out, ".op {name} {opcode} line {} flops {:?} bytes {:?}\n", op.line, op.flops, op.bytes);
+    }
+    for k in &d.kernels {
+        put!(out, ".kernel {} at {} bundles {}\n", quote(&k.name), k.start, k.bundles);
+    }
+    for b in &d.buffers {
+        let space = match b.space {
+            Space::Hbm => "hbm",
+            Space::Vmem => "vmem",
+            Space::Smem => "smem",
+        };
+        put!(out, ".buffer {} {space} at {} bytes {}", quote(&b.name), b.address, b.bytes);
+        for (word, op) in [("from", b.first), ("to", b.last)] {
+            if op != DebugRange::NONE {
+                put!(out, " {word} {op}");
+            }
+        }
+        out.push('\n');
     }
 }
 

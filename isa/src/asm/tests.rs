@@ -3,7 +3,7 @@
 use super::*;
 use crate::container::write_program;
 use crate::inst::{Bundle, Inst};
-use crate::program::{Constant, DebugInfo, DebugOp, DebugRange, HostArray, HostCall, HostCallKind};
+use crate::program::{Constant, DebugBuffer, DebugInfo, DebugKernel, DebugOp, DebugRange, HostArray, HostCall, HostCallKind};
 use crate::table::{Kind, TABLE};
 use crate::{DType, DmaDesc, DmaDim, Layout, MxuFormat, Space, encode_bundles};
 use proptest::prelude::*;
@@ -211,6 +211,15 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
             source: text.clone(),
             ops: vec![DebugOp { name: text, opcode: "fusion".into(), line: n[5], flops: real, bytes: 0.1 }],
             ranges,
+            kernels: vec![DebugKernel { name: "a b".into(), start: n[3], bundles: n[2] }],
+            buffers: vec![DebugBuffer {
+                name: "x".into(),
+                space: Space::Vmem,
+                address: n[5] as u64,
+                bytes: n[4] as u64,
+                first: DebugRange::NONE,
+                last: n[0],
+            }],
         },
     }
 }

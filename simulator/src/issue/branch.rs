@@ -90,10 +90,19 @@ impl Core<'_> {
                 if self.calls.len() >= self.l.chip.core.call_depth as usize {
                     return Err(FaultKind::CallDepth { depth: self.l.chip.core.call_depth });
                 }
+                if self.calls.is_empty() {
+                    self.called = (target, self.now + 1);
+                }
                 self.calls.push(self.pc + 1);
                 target
             }
-            (Branch::Return, _) => self.calls.pop().ok_or(FaultKind::ReturnWithoutCall)?,
+            (Branch::Return, _) => {
+                let back = self.calls.pop().ok_or(FaultKind::ReturnWithoutCall)?;
+                if self.events && self.calls.is_empty() {
+                    self.observer.kernel(self.called.0, self.called.1, self.now + 1);
+                }
+                back
+            }
             (_, Some(target)) => target,
             (_, None) => {
                 self.pc += 1;

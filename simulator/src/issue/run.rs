@@ -43,6 +43,8 @@ pub(crate) struct Core<'a> {
     pub(super) options: &'a RunOptions,
     pub(super) observer: &'a mut dyn Observer,
     pub(super) events: bool,
+    /// Bundles and waits are wanted.
+    watched: bool,
     pub(super) hbm: &'a mut Hbm,
     pub(super) values: Option<&'a mut Values>,
     pub(super) smem: &'a mut Smem,
@@ -50,6 +52,8 @@ pub(crate) struct Core<'a> {
     /// One bit for each scalar register whose value is known.
     pub(super) known: u64,
     pub(super) calls: Vec<u32>,
+    /// First bundle and start of the subroutine that the main program called last.
+    pub(super) called: (u32, u64),
     /// Ready times of registers and queues.
     pub(super) ready: Box<[Packed; RESOURCES]>,
     /// Free times of the units of slot groups that have several.
@@ -107,6 +111,7 @@ impl<'a> Core<'a> {
             l,
             options,
             events: observer.wants_events(),
+            watched: observer.wants_bundles(),
             observer,
             hbm: state.hbm,
             values: state.values,
@@ -114,6 +119,7 @@ impl<'a> Core<'a> {
             scalars: [0; SCALARS],
             known: !0,
             calls: Vec::new(),
+            called: (0, 0),
             ready,
             groups: [[0; MAX_UNITS]; GROUPS],
             group_units: systole_isa::Slot::ALL.map(|s| chip.slots(s) as usize),
@@ -136,6 +142,11 @@ impl<'a> Core<'a> {
             pc: 0,
             now: launch,
         };
+        if core.sample_interval != u64::MAX {
+            let slots = SLOTS.map(|s| chip.slots(s));
+            let parts = Parts { code: &l.code, bundles: &l.bundles, dma: &core.dma, mxus: &core.mxus, slots };
+            core.stats.watch(&parts);
+        }
         core.skipper = core.may_skip().then(|| Skipper::new(l.bundles.len()));
         core
     }
@@ -150,9 +161,11 @@ impl<'a> Core<'a> {
     /// Runs to `b.halt`.
     pub fn run(mut self) -> Result<RunResult, Fault> {
         let end = match self.options.mode {
-            Mode::Full => self.walk::<true, true>(),
-            Mode::TimingOnly => self.walk::<true, false>(),
-            Mode::NumericOnly => self.walk::<false, true>(),
+            Mode::Full if self.watched => self.walk::<true, true, true>(),
+            Mode::Full => self.walk::<true, true, false>(),
+            Mode::TimingOnly if self.watched => self.walk::<true, false, true>(),
+            Mode::TimingOnly => self.walk::<true, false, false>(),
+            Mode::NumericOnly => self.walk::<false, true, false>(),
         };
         if let Err(kind) = end {
             return Err(self.fault(kind));
@@ -169,9 +182,8 @@ impl<'a> Core<'a> {
     }
 
     /// Gives the observer the counters after the last issue.
-    fn sample(&mut self) {
+    fn sample(&mut self) -> Step<()> {
         let cycle = self.now + 1;
-        self.next_sample = self.now.saturating_add(self.sample_interval);
         let slots = SLOTS.map(|s| self.l.chip.slots(s));
         let parts = Parts { code: &self.l.code, bundles: &self.l.bundles, dma: &self.dma, mxus: &self.mxus, slots };
         let units = self.stats.sample(cycle, &parts);
@@ -179,6 +191,10 @@ impl<'a> Core<'a> {
         let (read, write) = (s.hbm_read, s.hbm_write);
         let sample = Sample { cycle, bundles: s.bundles, op: s.op(), units: &units, hbm_read: read, hbm_write: write };
         self.observer.sample(&sample);
+        let bundles = sample.bundles;
+        self.sample_interval = self.observer.sample_interval().map_or(u64::MAX, |n| n.max(1));
+        self.next_sample = self.now.saturating_add(self.sample_interval);
+        if self.observer.progress(cycle, bundles) { Ok(()) } else { Err(FaultKind::Interrupted) }
     }
 
     fn close_op(&mut self, cycles: u64) {
@@ -186,7 +202,7 @@ impl<'a> Core<'a> {
         self.observer.op(op, since, cycles);
     }
 
-    fn walk<const TIMING: bool, const VALUES: bool>(&mut self) -> Step<()> {
+    fn walk<const TIMING: bool, const VALUES: bool, const WATCH: bool>(&mut self) -> Step<()> {
         let code = &self.l.code;
         let mut budget = PROGRESS_INTERVAL;
         loop {
@@ -202,6 +218,9 @@ impl<'a> Core<'a> {
                     self.enter_block();
                 }
                 self.issue(head, code)?;
+                if WATCH {
+                    self.observer.bundle(self.pc, self.now);
+                }
             } else {
                 self.now += 1;
                 if head.flags & FLAG_GATE != 0 {
@@ -241,7 +260,7 @@ impl<'a> Core<'a> {
                 self.back_edge(from);
             }
             if TIMING && self.now >= self.next_sample {
-                self.sample();
+                self.sample()?;
             }
             let ran = self.stats.bundles;
             if ran >= budget {
@@ -300,6 +319,9 @@ impl<'a> Core<'a> {
         let (from, to) = (self.next, t >> 4);
         let cause = Cause::from_code(t & 15);
         self.stats.stall(self.pc as usize, cause, to - from);
+        if self.watched {
+            self.observer.wait(self.pc, cause, from, to);
+        }
         let mut used = self.l.code.mxus_used;
         while used != 0 {
             let u = used.trailing_zeros() as usize;

@@ -96,11 +96,7 @@ impl Core<'_> {
     /// Whether this run may skip loops.
     pub(super) fn may_skip(&self) -> bool {
         let o = self.options;
-        o.loop_skip
-            && o.mode == Mode::TimingOnly
-            && o.chaos.is_none()
-            && !self.events
-            && self.l.code.blocks.of.is_empty()
+        o.loop_skip && o.mode == Mode::TimingOnly && o.chaos.is_none() && self.l.code.blocks.of.is_empty()
     }
 
     /// The branch of bundle `at` was taken, backwards.
@@ -246,6 +242,9 @@ impl Core<'_> {
         self.stats.repeat(&tally, &journal, times, times * period);
         for (counter, before) in self.unit_counters().into_iter().zip(tally.units) {
             *counter += (*counter - before) * times;
+        }
+        if self.events {
+            self.observer.repeated(middle.now, period, times);
         }
         self.shift(times * period);
         skipper.skipped += times * period;

@@ -5,7 +5,7 @@ use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::DmaTiming;
 use crate::unit::mxu::MxuTiming;
 use systole_isa::program::DebugRange;
-use systole_isa::{Bundle, Inst, Slot};
+use systole_isa::{Bundle, Slot};
 
 /// Counters while a program runs.
 #[derive(Debug)]
@@ -27,6 +27,25 @@ pub(crate) struct Collector {
     pub hbm_write: u64,
     pub transfers: u64,
     journal: Option<Vec<Entry>>,
+    live: Option<Box<Live>>,
+}
+
+/// Counters of the slot units that are kept while the program runs, for samples: O(1) for a run of bundles.
+#[derive(Debug)]
+struct Live {
+    /// Sums over the bundles before each: cycles busy and instructions, by unit; modulo 2^32.
+    before: Vec<[u32; 2 * SLOT_UNITS]>,
+    units: Vec<u32>,
+    now: SlotTotals,
+}
+
+/// Cycles of the slot units.
+#[derive(Clone, Debug, Default)]
+struct SlotTotals {
+    /// Cycles in which instructions of each unit issue (or, where they take longer, keep it), and instructions.
+    sums: [u64; 2 * SLOT_UNITS],
+    stall: [[u64; CAUSES]; SLOT_UNITS],
+    issue: [u64; CAUSES],
 }
 
 /// What a journal holds: what happened to the counters that are kept by bundle.
@@ -49,6 +68,7 @@ pub(crate) struct Tally {
     hbm_read: u64,
     hbm_write: u64,
     transfers: u64,
+    live: SlotTotals,
     /// Counters that units keep.
     pub units: Vec<u64>,
 }
@@ -80,6 +100,7 @@ impl Collector {
             hbm_write: 0,
             transfers: 0,
             journal: None,
+            live: None,
         }
     }
 
@@ -89,6 +110,9 @@ impl Collector {
         self.runs[self.run_start as usize] += 1;
         self.runs[last as usize + 1] -= 1;
         self.bundles += (last + 1 - self.run_start) as u64;
+        if let Some(l) = &mut self.live {
+            l.run(self.run_start, last);
+        }
         if let Some(j) = &mut self.journal {
             j.push(Entry::Run { first: self.run_start, last });
         }
@@ -100,6 +124,9 @@ impl Collector {
     pub fn stall(&mut self, bundle: usize, cause: Cause, cycles: u64) {
         self.waits[bundle][cause as usize] += cycles;
         self.ops[self.current].stall[cause as usize] += cycles;
+        if let Some(l) = &mut self.live {
+            l.stall(bundle, cause, cycles);
+        }
         if let Some(j) = &mut self.journal {
             j.push(Entry::Wait { bundle: bundle as u32, cause, cycles });
         }
@@ -128,6 +155,7 @@ impl Collector {
             hbm_read: self.hbm_read,
             hbm_write: self.hbm_write,
             transfers: self.transfers,
+            live: self.live.as_ref().map(|l| l.now.clone()).unwrap_or_default(),
             units,
         }
     }
@@ -161,6 +189,12 @@ impl Collector {
                 grow(x, y);
             }
             a.stall.iter_mut().zip(b.stall).for_each(|(x, y)| grow(x, y));
+        }
+        if let Some(l) = &mut self.live {
+            l.now.sums.iter_mut().zip(before.live.sums).for_each(|(a, b)| grow(a, b));
+            let stalls = l.now.stall.iter_mut().flatten().zip(before.live.stall.iter().flatten());
+            stalls.for_each(|(a, b)| grow(a, *b));
+            l.now.issue.iter_mut().zip(before.live.issue).for_each(|(a, b)| grow(a, b));
         }
         for e in journal {
             match *e {
@@ -235,7 +269,7 @@ impl Collector {
         self.jump(last, 0);
         self.ops[self.current].cycles += cycles - self.since;
         let executions = self.executions();
-        let units = if timed { self.units(&executions, cycles, &parts) } else { Vec::new() };
+        let units = if timed { self.units(self.slot_totals(&executions, &parts), cycles, &parts) } else { Vec::new() };
         let mut ops: Vec<OpProfile> = self.ops.into_iter().filter(|o| o.entries > 0).collect();
         ops.sort_by_key(|o| (o.start, o.op));
         RunResult {
@@ -263,12 +297,53 @@ impl Collector {
         sums.collect()
     }
 
-    /// Counters after `cycles`, of which the last ended in a jump.
-    pub fn sample(&self, cycles: u64, parts: &Parts<'_>) -> Vec<UnitCounters> {
-        self.units(&self.executions(), cycles, parts)
+    /// Keeps counters for samples from now on: called before the first bundle.
+    pub fn watch(&mut self, parts: &Parts<'_>) {
+        let mut before = vec![[0u32; 2 * SLOT_UNITS]; parts.code.heads.len() + 1];
+        for b in 0..parts.code.heads.len() {
+            for unit in 0..SLOT_UNITS {
+                let (busy, work) = parts.of_bundle(b, unit);
+                before[b + 1][unit] = busy as u32;
+                before[b + 1][SLOT_UNITS + unit] = work as u32;
+            }
+        }
+        for (bundle, unit, cycles) in parts.kept() {
+            before[bundle + 1][unit] += cycles as u32;
+        }
+        for b in 0..parts.code.heads.len() {
+            let sum = before[b];
+            before[b + 1].iter_mut().zip(sum).for_each(|(a, s)| *a = a.wrapping_add(s));
+        }
+        let units = parts.code.heads.iter().map(|h| h.units as u32).collect();
+        self.live = Some(Box::new(Live { before, units, now: SlotTotals::default() }));
     }
 
-    fn units(&self, executions: &[u64], cycles: u64, parts: &Parts<'_>) -> Vec<UnitCounters> {
+    /// Counters after `cycles`, of which the last ended in a jump; of a collector that [`Collector::watch`]es.
+    pub fn sample(&self, cycles: u64, parts: &Parts<'_>) -> Vec<UnitCounters> {
+        self.units(self.live.as_ref().map(|l| l.now.clone()).unwrap_or_default(), cycles, parts)
+    }
+
+    /// Cycles of the slot units from the executions of every bundle.
+    fn slot_totals(&self, executions: &[u64], parts: &Parts<'_>) -> SlotTotals {
+        let mut t = SlotTotals::default();
+        for (b, n) in executions.iter().enumerate() {
+            for unit in 0..SLOT_UNITS {
+                let (busy, work) = parts.of_bundle(b, unit);
+                t.sums[unit] += n * busy;
+                t.sums[SLOT_UNITS + unit] += n * work;
+                if parts.code.heads[b].units >> unit & 1 == 1 {
+                    t.stall[unit].iter_mut().zip(self.waits[b]).for_each(|(s, w)| *s += w);
+                }
+            }
+            t.issue.iter_mut().zip(self.waits[b]).for_each(|(s, w)| *s += w);
+        }
+        for (bundle, unit, cycles) in parts.kept() {
+            t.sums[unit] += executions[bundle] * cycles;
+        }
+        t
+    }
+
+    fn units(&self, totals: SlotTotals, cycles: u64, parts: &Parts<'_>) -> Vec<UnitCounters> {
         let code = parts.code;
         let counters = |unit: &str, useful: f64, busy: u64, stall: [u64; CAUSES]| {
             let mut left = cycles.saturating_sub(busy);
@@ -283,20 +358,10 @@ impl Collector {
         };
         let mut out = Vec::new();
         for (unit, row) in UNIT_TABLE.iter().enumerate().take(SLOT_UNITS) {
-            let slot = SLOTS[unit];
-            let (mut busy, mut stall, mut work) = (0, [0u64; CAUSES], 0u64);
-            for (b, head) in code.heads.iter().enumerate() {
-                if head.units >> unit & 1 == 1 {
-                    busy += executions[b];
-                    stall.iter_mut().zip(self.waits[b]).for_each(|(s, w)| *s += w);
-                    let count = |i: &&Inst| i.op.info().slot == slot;
-                    work += executions[b] * parts.bundles[b].insts.iter().filter(count).count() as u64;
-                }
-            }
-            let group = slot as usize;
+            let group = SLOTS[unit] as usize;
+            let (mut busy, mut stall, work) = (totals.sums[unit], totals.stall[unit], totals.sums[SLOT_UNITS + unit]);
             if code.long[group] {
-                let kept = code.kept.iter().filter(|k| k.1 as usize == group);
-                busy = self.group_busy[group] + kept.map(|k| executions[k.0 as usize] * k.2 as u64).sum::<u64>();
+                busy += self.group_busy[group];
                 stall.iter_mut().zip(self.group_overlap[group]).for_each(|(s, o)| *s = s.saturating_sub(o));
             }
             let useful = (work as f64 / parts.slots[unit].max(1) as f64).min(busy as f64);
@@ -305,9 +370,7 @@ impl Collector {
         let busy = parts.dma.busy.min(cycles);
         let rate = (parts.dma.hbm_busy as f64 / 256.0).min(busy as f64);
         out.push(counters(UNIT_TABLE[6].0, rate, busy, [0; CAUSES]));
-        let mut all = [0u64; CAUSES];
-        self.waits.iter().for_each(|w| all.iter_mut().zip(w).for_each(|(a, w)| *a += w));
-        out.push(counters(UNIT_TABLE[7].0, self.bundles as f64, self.bundles, all));
+        out.push(counters(UNIT_TABLE[7].0, self.bundles as f64, self.bundles, totals.issue));
         for (u, m) in parts.mxus.iter().enumerate() {
             let stall = if code.mxus_used >> u & 1 == 1 { self.mxu_stall[u] } else { [0; CAUSES] };
             out.push(counters(&format!("mxu{u}"), m.busy() as f64, m.busy(), stall));
@@ -327,6 +390,45 @@ pub(crate) struct Parts<'a> {
     pub dma: &'a DmaTiming,
     pub mxus: &'a [MxuTiming],
     pub slots: [u32; SLOT_UNITS],
+}
+
+impl Parts<'_> {
+    /// Bundles whose instructions keep a unit of a long group: (bundle, slot unit, cycles).
+    fn kept(&self) -> impl Iterator<Item = (usize, usize, u64)> {
+        self.code.kept.iter().filter_map(|k| {
+            let unit = (0..SLOT_UNITS).find(|u| SLOTS[*u] as usize == k.1 as usize && self.code.long[k.1 as usize])?;
+            Some((k.0 as usize, unit, k.2 as u64))
+        })
+    }
+
+    /// Cycles that one issue of bundle `b` makes a slot unit busy (0 where instructions may keep it longer: those are
+    /// counted apart), and its instructions.
+    fn of_bundle(&self, b: usize, unit: usize) -> (u64, u64) {
+        if self.code.heads[b].units >> unit & 1 == 0 {
+            return (0, 0);
+        }
+        let slot = SLOTS[unit];
+        let work = self.bundles[b].insts.iter().filter(|i| i.op.info().slot == slot).count() as u64;
+        (!self.code.long[slot as usize] as u64, work)
+    }
+}
+
+impl Live {
+    /// Bundles `first..=last` issued.
+    #[inline]
+    fn run(&mut self, first: u32, last: u32) {
+        let (a, b) = (&self.before[first as usize], &self.before[last as usize + 1]);
+        for ((sum, a), b) in self.now.sums.iter_mut().zip(a).zip(b) {
+            *sum += b.wrapping_sub(*a) as u64;
+        }
+    }
+
+    fn stall(&mut self, bundle: usize, cause: Cause, cycles: u64) {
+        self.now.issue[cause as usize] += cycles;
+        for unit in (0..SLOT_UNITS).filter(|u| self.units[bundle] >> u & 1 == 1) {
+            self.now.stall[unit][cause as usize] += cycles;
+        }
+    }
 }
 
 const _: () = assert!(SLOT_UNITS < MXU_BIT as usize);

@@ -2,7 +2,7 @@
 
 use crate::build::*;
 use systole_isa::{DmaDesc, Op, Space};
-use systole_simulator::{Assume, DmaEvent, FaultKind, Mode, NoObserver, Observer, RunOptions, Sample};
+use systole_simulator::{Assume, Cause, DmaEvent, FaultKind, Mode, NoObserver, Observer, RunOptions, Sample};
 
 /// A loop whose trip count comes from HBM through SMEM; `vector` sends it through vector memory first.
 fn counted_from_memory(vector: bool) -> Build {
@@ -161,6 +161,93 @@ fn observers_see_ops_transfers_and_samples() {
     assert!(seen.ops.windows(2).all(|w| w[0].2 == w[1].1));
     // One after every 20 cycles or more of a loop whose branches are 4 cycles apart.
     assert!(seen.samples.len() > 8 && seen.samples.windows(2).all(|w| (20..25).contains(&(w[1].0 - w[0].0))));
+}
+
+/// Remembers spans, with those that were skipped.
+#[derive(Default)]
+struct Spans {
+    ops: Vec<(u32, u64, u64)>,
+    bundles: Vec<(u32, u64)>,
+    waited: u64,
+    last: Vec<(u64, u64)>,
+    skips: u64,
+    detailed: bool,
+}
+
+impl Observer for Spans {
+    fn wants_events(&self) -> bool {
+        true
+    }
+    fn wants_bundles(&self) -> bool {
+        self.detailed
+    }
+    fn sample_interval(&self) -> Option<u64> {
+        Some(50)
+    }
+    fn sample(&mut self, s: &Sample<'_>) {
+        self.last = s.units.iter().map(|u| (u.busy, u.stalled())).collect();
+        for u in s.units {
+            assert_eq!(u.busy + u.stalled() + u.idle, s.cycle, "{u:?}");
+        }
+    }
+    fn op(&mut self, op: u32, start: u64, end: u64) {
+        self.ops.push((op, start, end));
+    }
+    fn bundle(&mut self, bundle: u32, cycle: u64) {
+        self.bundles.push((bundle, cycle));
+    }
+    fn wait(&mut self, _bundle: u32, _cause: Cause, start: u64, end: u64) {
+        self.waited += end - start;
+    }
+    fn repeated(&mut self, from: u64, period: u64, times: u64) {
+        self.skips += 1;
+        let again: Vec<_> = self.ops.iter().copied().filter(|o| o.2 - 1 > from && o.2 - 1 <= from + period).collect();
+        for k in 1..=times {
+            self.ops.extend(again.iter().map(|o| (o.0, o.1 + k * period, o.2 + k * period)));
+        }
+    }
+}
+
+/// A loop of `n` iterations of two operations.
+fn two_ops_in_a_loop(n: i32) -> Build {
+    let mut p = Build::default();
+    p.set(&[(4, n)]);
+    let start = p.bundles.len() as i32;
+    p.op("a");
+    for i in 0..6 {
+        p.one(Op::SAddI, &[5, 5, i]);
+        if i == 3 {
+            p.op("b");
+        }
+    }
+    p.one(Op::BLoop, &[4, start]);
+    p.halt();
+    p
+}
+
+#[test]
+fn observers_see_skipped_iterations_too() {
+    let p = two_ops_in_a_loop(4000);
+    let run = |skip: bool, detailed: bool| {
+        let mut seen = Spans { detailed, ..Spans::default() };
+        let options = RunOptions { loop_skip: skip, ..RunOptions::new(Mode::TimingOnly) };
+        let r = p.machine(&tiny()).run(&options, &mut seen).expect("no fault");
+        assert!(seen.ops.windows(2).all(|w| w[0].2 == w[1].1), "spans follow one another");
+        (r, seen)
+    };
+    let (long, every) = run(false, true);
+    let (short, skipped) = run(true, false);
+    assert_eq!(every.skips, 0);
+    assert!(skipped.skips > 0 && short.skipped_cycles > long.cycles / 2);
+    assert_eq!(every.ops, skipped.ops);
+    assert_eq!((long.cycles, &long.units, &long.ops), (short.cycles, &short.units, &short.ops));
+    // Bundles and waits are all cycles but the launch and the last one's.
+    assert_eq!(every.bundles.len() as u64, long.bundles);
+    assert_eq!(every.bundles.len() as u64 + every.waited, long.cycles - tiny().core.launch_cycles as u64);
+    // The last sample came at the last branch but one: it is close to the end, and below it.
+    for ((busy, stall), u) in skipped.last.iter().zip(&short.units) {
+        assert!(*busy <= u.busy && u.busy - busy < 80 && *stall <= u.stalled(), "{u:?} {busy} {stall}");
+    }
 }
 
 #[test]

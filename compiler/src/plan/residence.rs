@@ -1,0 +1,88 @@
+//! Where arrays are while the program runs, for profiles: written down as the main program is emitted, after every step.
+
+use super::memory::Memory;
+use super::step::KernelEntry;
+use super::view::BufId;
+use systole_isa::dma::HBM_GRANULE;
+use systole_isa::program::{DebugBuffer, DebugRange};
+use systole_isa::{ChipConfig, Space};
+
+/// A stay that has begun: address in units of the memory, and the op of the step in which it began.
+type Begun = Option<(u64, u32)>;
+
+/// Stays in memories so far.
+#[derive(Default)]
+pub struct Residences {
+    /// By buffer: in vector memory, in HBM.
+    vmem: Vec<Begun>,
+    hbm: Vec<Begun>,
+    /// The op of every step.
+    ops: Vec<u32>,
+    pub done: Vec<DebugBuffer>,
+}
+
+impl Residences {
+    pub fn new(buffers: usize) -> Residences {
+        Residences { vmem: vec![None; buffers], hbm: vec![None; buffers], ..Residences::default() }
+    }
+
+    /// Step `now`, which belongs to `op`, is emitted.
+    pub fn step(&mut self, memory: &Memory<'_>, now: u32, op: u32) {
+        self.ops.resize(now as usize + 1, op);
+        for (i, place) in memory.places.iter().enumerate() {
+            let row = place.row.filter(|_| !place.borrowed);
+            if self.vmem[i].map(|b| b.0) != row {
+                self.close(memory, i, op);
+                self.vmem[i] = row.map(|r| (r, op));
+            }
+            if self.hbm[i].is_none() {
+                let first = if place.in_hbm && memory.life.writes[i].is_empty() { DebugRange::NONE } else { op };
+                self.hbm[i] = place.granule.map(|g| (g, first));
+            }
+        }
+    }
+
+    /// A kernel's own rows of vector memory, from row `at`.
+    pub fn scratch(&mut self, chip: &ChipConfig, kernel: &KernelEntry, at: u64, op: u32) {
+        self.done.push(DebugBuffer {
+            name: format!("scratch of {}", kernel.name),
+            space: Space::Vmem,
+            address: at * chip.row_bytes(),
+            bytes: kernel.scratch_rows as u64 * chip.row_bytes(),
+            first: op,
+            last: op,
+        });
+    }
+
+    fn close(&mut self, memory: &Memory<'_>, i: usize, last: u32) {
+        let Some((row, first)) = self.vmem[i].take() else { return };
+        let row_bytes = memory.chip.row_bytes();
+        self.done.push(DebugBuffer {
+            name: memory.name_of(BufId(i as u32)).to_string(),
+            space: Space::Vmem,
+            address: row * row_bytes,
+            bytes: memory.rows_of(BufId(i as u32)) * row_bytes,
+            first,
+            last,
+        });
+    }
+
+    /// The program is over.
+    pub fn finish(&mut self, memory: &Memory<'_>) {
+        for i in 0..memory.places.len() {
+            self.close(memory, i, DebugRange::NONE);
+            let begun = self.hbm[i].or(memory.places[i].granule.map(|g| (g, DebugRange::NONE)));
+            let Some((granule, first)) = begun else { continue };
+            let buf = BufId(i as u32);
+            self.done.push(DebugBuffer {
+                name: memory.name_of(buf).to_string(),
+                space: Space::Hbm,
+                address: granule * HBM_GRANULE,
+                bytes: memory.bytes_of(buf).next_multiple_of(HBM_GRANULE),
+                first,
+                last: self.ops.get(memory.life.last[i] as usize).copied().unwrap_or(DebugRange::NONE),
+            });
+        }
+        self.done.sort_by(|a, b| (a.space, a.address, &a.name).cmp(&(b.space, b.address, &b.name)));
+    }
+}

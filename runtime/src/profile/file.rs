@@ -1,0 +1,262 @@
+//! The profile file.
+//!
+//! ```text
+//! bytes 0 .. 7    "SYSPROF" and a zero byte
+//! bytes 8 .. 11   format version
+//! then sections:  kind (4 bytes), CRC-32 of the stored bytes, length unpacked (8), length stored (8), the bytes (LZ4)
+//! the last one:   kind "end.", no bytes
+//! ```
+//!
+//! Numbers are little-endian. Sections of unknown kind are passed over, so that a newer minor addition does not hide the
+//! rest. `meta` is JSON; the others are columns (see [`super::columns`]), a section for each device or link, in order.
+
+use super::columns::{Reader, Writer};
+use super::{Meta, Profile, Samples, Spans, Trace, Transfers};
+
+/// First bytes of a profile.
+pub const MAGIC: [u8; 8] = *b"SYSPROF\0";
+/// Version of the format that this library writes and reads.
+pub const VERSION: u32 = 1;
+
+const SECTION: usize = 24;
+/// Most bytes of a section, unpacked.
+const MAX_SECTION: u64 = 2 << 30;
+/// LZ4 makes at most so many bytes of one.
+const MAX_RATIO: u64 = 256;
+
+/// Why a file is not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    #[error("this is not a profile (it does not start with the mark of one); `systole run --profile FILE` writes profiles")]
+    Foreign,
+    #[error("the profile is cut short after {have} bytes")]
+    Truncated { have: usize },
+    #[error("the profile has format version {version}, this program reads {VERSION}: {advice}")]
+    Version { version: u32, advice: &'static str },
+    #[error("the profile is damaged: {0}")]
+    Damaged(String),
+}
+
+/// Whether bytes start like a profile (which may yet be damaged).
+pub fn is_profile(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
+fn section(kind: &[u8; 4], raw: &[u8], out: &mut Vec<u8>) {
+    let packed = lz4_flex::block::compress(raw);
+    out.extend_from_slice(kind);
+    out.extend_from_slice(&crc32fast::hash(&packed).to_le_bytes());
+    out.extend_from_slice(&(raw.len() as u64).to_le_bytes());
+    out.extend_from_slice(&(packed.len() as u64).to_le_bytes());
+    out.extend_from_slice(&packed);
+}
+
+fn put_spans(s: &Spans, w: &mut Writer) {
+    w.differences(s.start.iter().copied());
+    w.plain(s.len.iter().map(|v| *v as u64));
+    w.differences(s.id.iter().map(|v| *v as u64));
+}
+
+fn get_spans(r: &mut Reader<'_>) -> Result<Spans, FileError> {
+    let s = Spans { start: r.differences()?, len: r.plain32()?, id: r.differences32()? };
+    if s.start.len() != s.len.len() || s.start.len() != s.id.len() {
+        return Err(FileError::Damaged("the columns of a lane differ in length".into()));
+    }
+    let long = s.start.last().is_some_and(|l| *l > u64::MAX / 4);
+    if long || s.start.windows(2).any(|w| w[0] > w[1]) {
+        return Err(FileError::Damaged("the spans of a lane are not in order".into()));
+    }
+    Ok(s)
+}
+
+fn put_trace(t: &Trace) -> Vec<u8> {
+    let mut w = Writer::default();
+    for spans in [&t.ops, &t.kernels, &t.runs, &t.waits] {
+        put_spans(spans, &mut w);
+    }
+    let d = &t.transfers;
+    w.differences(d.issued.iter().copied());
+    for column in [&d.wait, &d.len, &d.desc, &d.op, &d.read, &d.write] {
+        w.differences(column.iter().map(|v| *v as u64));
+    }
+    let s = &t.samples;
+    w.number(s.units as u64);
+    for column in [&s.cycle, &s.bundles, &s.hbm_read, &s.hbm_write] {
+        w.differences(column.iter().copied());
+    }
+    // Column by column, each grows slowly.
+    for column in [&s.busy, &s.stalled] {
+        for u in 0..s.units {
+            w.differences((u..column.len()).step_by(s.units).map(|i| column[i]));
+        }
+    }
+    w.plain(t.executions.iter().copied());
+    w.plain(t.waited.iter().copied());
+    w.0
+}
+
+fn get_trace(bytes: &[u8]) -> Result<Trace, FileError> {
+    let mut r = Reader(bytes);
+    let (ops, kernels, runs, waits) = (get_spans(&mut r)?, get_spans(&mut r)?, get_spans(&mut r)?, get_spans(&mut r)?);
+    let issued = r.differences()?;
+    let n = issued.len();
+    let mut column = || {
+        let c = r.differences32()?;
+        if c.len() == n { Ok(c) } else { Err(FileError::Damaged("the columns of transfers differ in length".into())) }
+    };
+    let transfers = Transfers {
+        issued,
+        wait: column()?,
+        len: column()?,
+        desc: column()?,
+        op: column()?,
+        read: column()?,
+        write: column()?,
+    };
+    if transfers.issued.windows(2).any(|w| w[0] > w[1]) || transfers.issued.last().is_some_and(|l| *l > u64::MAX / 4) {
+        return Err(FileError::Damaged("transfers are not in order".into()));
+    }
+    let samples = get_samples(&mut r)?;
+    let (executions, waited) = (r.plain()?, r.plain()?);
+    if !r.0.is_empty() {
+        return Err(FileError::Damaged("bytes behind the last column".into()));
+    }
+    Ok(Trace { ops, kernels, transfers, runs, waits, samples, executions, waited })
+}
+
+fn get_samples(r: &mut Reader<'_>) -> Result<Samples, FileError> {
+    let units = r.number()? as usize;
+    let (cycle, bundles, hbm_read, hbm_write) =
+        (r.differences()?, r.differences()?, r.differences()?, r.differences()?);
+    let n = cycle.len();
+    let wrong = || FileError::Damaged("the columns of counters differ in length".into());
+    if units > 1024 || [bundles.len(), hbm_read.len(), hbm_write.len()] != [n; 3] {
+        return Err(wrong());
+    }
+    let mut columns = || {
+        let mut out = vec![0; n * units];
+        for u in 0..units {
+            let column = r.differences()?;
+            if column.len() != n {
+                return Err(wrong());
+            }
+            column.into_iter().enumerate().for_each(|(i, v)| out[i * units + u] = v);
+        }
+        Ok(out)
+    };
+    let (busy, stalled) = (columns()?, columns()?);
+    Ok(Samples { cycle, bundles, hbm_read, hbm_write, busy, stalled, units })
+}
+
+/// The file of a profile.
+pub fn write(p: &Profile) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    // Plain data: it always has a text.
+    let meta = serde_json::to_vec(&p.meta).unwrap_or_default();
+    section(b"meta", &meta, &mut out);
+    section(b"text", p.source.as_bytes(), &mut out);
+    section(b"code", &p.code, &mut out);
+    for t in &p.traces {
+        section(b"devi", &put_trace(t), &mut out);
+    }
+    for l in &p.links {
+        let mut w = Writer::default();
+        put_spans(l, &mut w);
+        section(b"link", &w.0, &mut out);
+    }
+    section(b"end.", &[], &mut out);
+    out
+}
+
+/// A section of a file: its kind and bytes, unpacked; and what follows.
+fn take<'a>(rest: &'a [u8], whole: usize) -> Result<([u8; 4], Vec<u8>, &'a [u8]), FileError> {
+    let Some((head, body)) = rest.split_first_chunk::<SECTION>() else {
+        return Err(FileError::Truncated { have: whole });
+    };
+    let number = |at: usize| head[at..at + 8].iter().rev().fold(0u64, |n, b| n << 8 | *b as u64);
+    let kind = [head[0], head[1], head[2], head[3]];
+    let name = String::from_utf8_lossy(&kind).escape_debug().to_string();
+    let stated = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+    let (unpacked, stored) = (number(8), number(16));
+    if stored > body.len() as u64 {
+        return Err(FileError::Truncated { have: whole });
+    }
+    let (packed, rest) = body.split_at(stored as usize);
+    let found = crc32fast::hash(packed);
+    if found != stated {
+        return Err(FileError::Damaged(format!("the checksum of section `{name}` is {found:08x}, not {stated:08x}")));
+    }
+    if unpacked > MAX_SECTION || unpacked > stored.saturating_mul(MAX_RATIO) {
+        return Err(FileError::Damaged(format!("section `{name}` would have {unpacked} bytes")));
+    }
+    let raw = lz4_flex::block::decompress(packed, unpacked as usize)
+        .map_err(|e| FileError::Damaged(format!("section `{name}`: {e}")))?;
+    Ok((kind, raw, rest))
+}
+
+/// The profile of a file.
+///
+/// # Errors
+/// If the bytes are no profile, cut, damaged, or of another version.
+pub fn read(file: &[u8]) -> Result<Profile, FileError> {
+    if !is_profile(file) {
+        let beginning = !file.is_empty() && MAGIC.starts_with(file);
+        return Err(if beginning { FileError::Truncated { have: file.len() } } else { FileError::Foreign });
+    }
+    let Some((version, mut rest)) = file[MAGIC.len()..].split_first_chunk::<4>() else {
+        return Err(FileError::Truncated { have: file.len() });
+    };
+    match u32::from_le_bytes(*version) {
+        VERSION => {}
+        version if version > VERSION => {
+            return Err(FileError::Version { version, advice: "use a newer systole" });
+        }
+        version => return Err(FileError::Version { version, advice: "record it again" }),
+    }
+    let mut meta: Option<Meta> = None;
+    let (mut traces, mut links, mut source, mut code) = (Vec::new(), Vec::new(), String::new(), Vec::new());
+    loop {
+        let (kind, raw, next) = take(rest, file.len())?;
+        rest = next;
+        match &kind {
+            b"meta" => {
+                let read = serde_json::from_slice(&raw);
+                meta = Some(read.map_err(|e| FileError::Damaged(format!("section `meta`: {e}")))?);
+            }
+            b"text" => source = String::from_utf8_lossy(&raw).into_owned(),
+            b"code" => code = raw,
+            b"devi" => traces.push(get_trace(&raw)?),
+            b"link" => links.push(get_spans(&mut Reader(&raw))?),
+            b"end." => break,
+            _ => {}
+        }
+    }
+    if !rest.is_empty() {
+        return Err(FileError::Damaged(format!("{} bytes follow its end", rest.len())));
+    }
+    let meta = meta.ok_or_else(|| FileError::Damaged("it has no section `meta`".into()))?;
+    check(&meta, &traces, &links)?;
+    Ok(Profile { meta, traces, links, source, code })
+}
+
+/// What users of a profile rely on.
+fn check(meta: &Meta, traces: &[Trace], links: &[Spans]) -> Result<(), FileError> {
+    let wrong = |what: &str| Err(FileError::Damaged(what.into()));
+    if meta.devices.is_empty() || meta.devices.len() != traces.len() || meta.links.len() != links.len() {
+        return wrong("the number of devices or links differs");
+    }
+    for (d, t) in meta.devices.iter().zip(traces) {
+        if !t.samples.is_empty() && t.samples.units != d.units.len() {
+            return wrong("the counters are of other units");
+        }
+        if d.ops.iter().any(|o| o.op.is_some_and(|i| i as usize >= meta.ops.len())) {
+            return wrong("an operation does not exist");
+        }
+    }
+    let numbers = [meta.flops, meta.peak_flops, meta.peak_share, meta.chip.clock_hz];
+    if numbers.iter().any(|n| !n.is_finite()) || meta.chip.clock_hz <= 0.0 {
+        return wrong("a number is not finite");
+    }
+    Ok(())
+}

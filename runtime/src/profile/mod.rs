@@ -1,0 +1,398 @@
+//! A recorded run: what every unit, copy and operation did when, with everything that is needed to show it again.
+//!
+//! A [`Recorder`] watches a run, [`Profile::new`] joins what it saw with the program and the counters, [`write`] and
+//! [`read`] keep it in a file. Tables, exports and the dashboard start from a [`Profile`] and nothing else.
+//!
+//! Totals (cycles of operations and units, bytes) come from the counters of the run and are exact at any level. Spans are
+//! exact as long as they are few; beyond [`Limits`], spans of operations and kernels are joined (their sums stay exact) and
+//! transfers and bundles are sampled by windows of time.
+
+pub mod category;
+mod columns;
+mod file;
+mod join;
+mod lane;
+pub mod memory;
+mod record;
+pub mod roofline;
+mod spans;
+
+pub use category::Category;
+pub use file::{FileError, MAGIC, VERSION, is_profile, read, write};
+pub use join::{Device, Run};
+pub use lane::{Lane, LaneKind};
+pub use record::{Limits, Recorder};
+pub use spans::{Cover, Index, Span, Spans};
+
+use serde::{Deserialize, Serialize};
+use systole_isa::ChipConfig;
+use systole_simulator::CAUSES;
+
+/// How much is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Spans of operations, counters over time.
+    Ops,
+    /// Also kernels and transfers.
+    #[default]
+    Kernels,
+    /// Also every run of bundles and every wait.
+    Bundles,
+}
+
+impl Level {
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Ops => "ops",
+            Level::Kernels => "kernels",
+            Level::Bundles => "bundles",
+        }
+    }
+}
+
+/// An HLO operation of the program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OpInfo {
+    pub name: String,
+    pub opcode: String,
+    /// Line in the source, from 1; 0 if unknown.
+    pub line: u32,
+    /// Useful matrix-unit flops of one execution.
+    pub flops: f64,
+}
+
+/// What one device spent on an operation. Cycles exclude those of others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OpRow {
+    /// Index into [`Meta::ops`]; `None`: code of none of them (launch included).
+    pub op: Option<u32>,
+    pub start: u64,
+    pub cycles: u64,
+    /// How often control entered its code.
+    pub entries: u64,
+    /// Useful flops of all executions.
+    pub flops: f64,
+    pub hbm_read: u64,
+    pub hbm_write: u64,
+    /// Rows streamed by matrix units.
+    pub mxu_rows: u64,
+    /// Stalled cycles, indexed by cause.
+    pub stall: [u64; CAUSES],
+    /// What bounds it.
+    pub bound: String,
+}
+
+impl OpRow {
+    /// HBM bytes moved.
+    pub fn bytes(&self) -> u64 {
+        self.hbm_read + self.hbm_write
+    }
+
+    pub fn stalled(&self) -> u64 {
+        self.stall.iter().sum()
+    }
+}
+
+/// A unit's cycles: `busy + sum(stall) + idle` are the device's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UnitRow {
+    pub unit: String,
+    pub useful: f64,
+    pub busy: u64,
+    pub stall: [u64; CAUSES],
+    pub idle: u64,
+}
+
+impl UnitRow {
+    pub fn stalled(&self) -> u64 {
+        self.stall.iter().sum()
+    }
+}
+
+/// A subroutine of the program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    pub name: String,
+    pub start: u32,
+    pub bundles: u32,
+}
+
+/// A memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Memory {
+    Hbm,
+    Vmem,
+    Smem,
+}
+
+impl Memory {
+    pub fn name(self) -> &'static str {
+        match self {
+            Memory::Hbm => "HBM",
+            Memory::Vmem => "VMEM",
+            Memory::Smem => "SMEM",
+        }
+    }
+}
+
+/// An array's place in a memory from one cycle to another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Buffer {
+    pub name: String,
+    pub memory: Memory,
+    pub address: u64,
+    pub bytes: u64,
+    /// From cycle `from` until before `to`.
+    pub from: u64,
+    pub to: u64,
+}
+
+/// A copy descriptor as people name it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DescInfo {
+    pub from: Memory,
+    pub to: Memory,
+    /// Bytes of a transfer.
+    pub bytes: u64,
+}
+
+/// A link between chips, with what it carried.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkInfo {
+    pub from_chip: u32,
+    pub to_chip: u32,
+    /// Axis of the topology.
+    pub axis: u32,
+    pub bytes: u64,
+    /// Cycles in which it carried data.
+    pub busy: u64,
+}
+
+/// Everything about a profile but its spans.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// What ran: the path or name that the user gave, and the module's name.
+    pub program: String,
+    pub module: String,
+    pub chip: ChipConfig,
+    /// Chips along each axis.
+    pub topology: Vec<u32>,
+    pub level: Level,
+    /// Timing-only, or with numbers.
+    pub mode: String,
+    pub cycles: u64,
+    /// Useful flops of the run.
+    pub flops: f64,
+    /// Flops per cycle of one device at its peak in the program's operand type.
+    pub peak_flops: f64,
+    pub peak_share: f64,
+    pub bound: String,
+    pub bound_words: String,
+    pub ops: Vec<OpInfo>,
+    pub kernels: Vec<Kernel>,
+    pub buffers: Vec<Buffer>,
+    pub descs: Vec<DescInfo>,
+    pub devices: Vec<DeviceMeta>,
+    pub links: Vec<LinkInfo>,
+    /// The report as `--report json` prints it.
+    pub report: serde_json::Value,
+}
+
+/// A device's counters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceMeta {
+    pub chip: u32,
+    pub core: u32,
+    pub cycles: u64,
+    pub ops: Vec<OpRow>,
+    pub units: Vec<UnitRow>,
+    pub hbm_read: u64,
+    pub hbm_write: u64,
+    pub bundles: u64,
+    /// Transfers started; more than are recorded where they were sampled.
+    pub transfers: u64,
+    /// Spans of ops were joined over windows of so many cycles (0: they are exact).
+    pub op_window: u64,
+    pub kernel_window: u64,
+    /// One window of time of so many is recorded (1: all).
+    pub transfer_stride: u64,
+    pub bundle_stride: u64,
+}
+
+/// Transfers by column, by issue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transfers {
+    pub issued: Vec<u64>,
+    /// Cycles from issue until the engine begins, and from then until the last byte is in place.
+    pub wait: Vec<u32>,
+    pub len: Vec<u32>,
+    pub desc: Vec<u32>,
+    pub op: Vec<u32>,
+    /// HBM bytes read and written, whole bursts.
+    pub read: Vec<u32>,
+    pub write: Vec<u32>,
+}
+
+/// A transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    pub issued: u64,
+    pub start: u64,
+    pub end: u64,
+    pub desc: u32,
+    pub op: u32,
+    pub read: u32,
+    pub write: u32,
+}
+
+impl Transfers {
+    pub fn len(&self) -> usize {
+        self.issued.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.issued.is_empty()
+    }
+
+    pub fn get(&self, i: usize) -> Option<Transfer> {
+        let issued = *self.issued.get(i)?;
+        let start = issued + self.wait[i] as u64;
+        let end = start + self.len[i] as u64;
+        let (read, write) = (self.read[i], self.write[i]);
+        Some(Transfer { issued, start, end, desc: self.desc[i], op: self.op[i], read, write })
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Transfer> + '_ {
+        (0..self.len()).filter_map(|i| self.get(i))
+    }
+
+    pub fn push(&mut self, t: Transfer) {
+        let short = |v: u64| v.min(u32::MAX as u64) as u32;
+        self.issued.push(t.issued);
+        self.wait.push(short(t.start.saturating_sub(t.issued)));
+        self.len.push(short(t.end.saturating_sub(t.start)));
+        self.desc.push(t.desc);
+        self.op.push(t.op);
+        self.read.push(t.read);
+        self.write.push(t.write);
+    }
+}
+
+/// Counters at cycles, since the start: one row of `units` for each cycle.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Samples {
+    pub cycle: Vec<u64>,
+    pub bundles: Vec<u64>,
+    pub hbm_read: Vec<u64>,
+    pub hbm_write: Vec<u64>,
+    /// `busy` and all stalls of unit `u` at sample `i`: `[i * units + u]`.
+    pub busy: Vec<u64>,
+    pub stalled: Vec<u64>,
+    /// Units, in the order of the device's.
+    pub units: usize,
+}
+
+/// What a unit did between two cycles, as shares of the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Share {
+    pub busy: f64,
+    pub stalled: f64,
+}
+
+impl Samples {
+    /// The values of a column at a cycle, linear between samples. `last`: the value at the end, `end`.
+    fn value(&self, column: impl Fn(usize) -> u64, cycle: u64, end: (u64, u64)) -> f64 {
+        let i = self.cycle.partition_point(|c| *c <= cycle);
+        let before = i.checked_sub(1).map_or((0, 0), |j| (self.cycle[j], column(j)));
+        let after = if i < self.cycle.len() { (self.cycle[i], column(i)) } else { end };
+        let span = after.0.saturating_sub(before.0).max(1) as f64;
+        let part = (cycle.saturating_sub(before.0) as f64 / span).min(1.0);
+        before.1 as f64 + part * (after.1 as f64 - before.1 as f64)
+    }
+
+    /// Shares of unit `u` over cycles `from..to`; `total` is its row at the end of the run of `cycles`.
+    pub fn unit(&self, u: usize, from: u64, to: u64, total: &UnitRow, cycles: u64) -> Share {
+        let over = to.saturating_sub(from).max(1) as f64;
+        let n = self.units;
+        let busy = |c| self.value(|i| self.busy[i * n + u], c, (cycles, total.busy));
+        let stalled = |c| self.value(|i| self.stalled[i * n + u], c, (cycles, total.stalled()));
+        let share = |v: f64| (v / over).clamp(0.0, 1.0);
+        Share { busy: share(busy(to) - busy(from)), stalled: share(stalled(to) - stalled(from)) }
+    }
+
+    /// HBM bytes per cycle over cycles `from..to` of a device.
+    pub fn hbm(&self, from: u64, to: u64, d: &DeviceMeta) -> f64 {
+        let total = (d.cycles, d.hbm_read + d.hbm_write);
+        let at = |c| self.value(|i| self.hbm_read[i] + self.hbm_write[i], c, total);
+        ((at(to) - at(from)) / to.saturating_sub(from).max(1) as f64).max(0.0)
+    }
+}
+
+/// What one device did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Spans of operations: every cycle belongs to one (or to none of them: [`NO_OP`]).
+    pub ops: Spans,
+    /// Calls of kernels by number.
+    pub kernels: Spans,
+    pub transfers: Transfers,
+    /// Runs of bundles by their first, a bundle a cycle.
+    pub runs: Spans,
+    /// Waits by `bundle * 16 + cause`.
+    pub waits: Spans,
+    pub samples: Samples,
+    /// How often every bundle issued, and cycles it waited.
+    pub executions: Vec<u64>,
+    pub waited: Vec<u64>,
+}
+
+/// The id of spans of no operation.
+pub const NO_OP: u32 = u32::MAX;
+
+/// A recorded run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    pub meta: Meta,
+    /// In the order of [`Meta::devices`].
+    pub traces: Vec<Trace>,
+    /// What crossed each of [`Meta::links`]: spans with the id of the op that sent.
+    pub links: Vec<Spans>,
+    /// The text that was compiled; empty if it is unknown or large.
+    pub source: String,
+    /// The program without its constants, as a program file; empty where it is unknown.
+    pub code: Vec<u8>,
+}
+
+impl Profile {
+    /// Name of op `id`; `(none)` for none.
+    pub fn op_name(&self, id: u32) -> &str {
+        self.meta.ops.get(id as usize).map_or("(none)", |o| o.name.as_str())
+    }
+
+    /// Name of the op of a row.
+    pub fn row_name(&self, row: &OpRow) -> &str {
+        self.op_name(row.op.unwrap_or(NO_OP))
+    }
+
+    /// The op of a row, if it has one.
+    pub fn row_op(&self, row: &OpRow) -> Option<&OpInfo> {
+        row.op.and_then(|i| self.meta.ops.get(i as usize))
+    }
+
+    pub fn row_category(&self, row: &OpRow) -> Category {
+        self.row_op(row).map_or(Category::None, |o| Category::of(&o.opcode))
+    }
+
+    /// The text of the op's line in the source.
+    pub fn line(&self, op: &OpInfo) -> Option<&str> {
+        let line = (op.line as usize).checked_sub(1)?;
+        self.source.lines().nth(line).map(str::trim)
+    }
+
+    /// Seconds of a number of cycles.
+    pub fn seconds(&self, cycles: u64) -> f64 {
+        self.meta.chip.seconds(cycles)
+    }
+}

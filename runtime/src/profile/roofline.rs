@@ -1,0 +1,57 @@
+//! Rooflines: what an operation's intensity allows, and what it reached.
+
+use super::{DeviceMeta, OpRow, Profile};
+
+/// An operation as a point: flops per byte of HBM, flops per cycle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Index into the device's rows.
+    pub row: usize,
+    pub intensity: f64,
+    pub rate: f64,
+    /// Cycles.
+    pub cycles: u64,
+    /// The least of the roofs at its intensity.
+    pub roof: f64,
+}
+
+/// A slanted roof: flops per cycle are at most `intensity` times this.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Roof {
+    pub name: &'static str,
+    /// Bytes per cycle.
+    pub bytes: f64,
+}
+
+/// The roofs of a chip: HBM, vector memory, the links.
+pub fn roofs(p: &Profile) -> Vec<Roof> {
+    let c = &p.meta.chip;
+    let vmem = c.vmem.read_ports as f64 * c.core.sublanes as f64 * c.row_bytes() as f64;
+    let mut all = vec![Roof { name: "HBM", bytes: c.hbm_bytes_per_cycle() }, Roof { name: "VMEM", bytes: vmem }];
+    if c.ici.links > 0 && c.ici.topology != "none" {
+        all.push(Roof { name: "ICI", bytes: c.link_bytes_per_cycle() * c.ici.links as f64 });
+    }
+    all
+}
+
+/// Peak flops per cycle.
+pub fn peak(p: &Profile) -> f64 {
+    p.meta.peak_flops
+}
+
+/// The point of an operation that computes and moves something.
+pub fn point(p: &Profile, row: usize, o: &OpRow) -> Option<Point> {
+    if o.cycles == 0 || o.flops <= 0.0 {
+        return None;
+    }
+    let intensity = o.flops / o.bytes().max(1) as f64;
+    let roof = (intensity * p.meta.chip.hbm_bytes_per_cycle()).min(peak(p));
+    Some(Point { row, intensity, rate: o.flops / o.cycles as f64, cycles: o.cycles, roof })
+}
+
+/// All points of a device, longest operation first.
+pub fn points(p: &Profile, d: &DeviceMeta) -> Vec<Point> {
+    let mut all: Vec<Point> = d.ops.iter().enumerate().filter_map(|(i, o)| point(p, i, o)).collect();
+    all.sort_by_key(|x| (std::cmp::Reverse(x.cycles), x.row));
+    all
+}
