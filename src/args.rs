@@ -2,6 +2,7 @@
 
 use systole_compiler::graph::Precision;
 use systole_isa::ChipConfig;
+use systole_runtime::profile::{Level, Limits};
 use systole_runtime::{Assume, CompileOptions, Mode, RunOptions, RuntimeError};
 
 fn bad(message: impl Into<String>) -> RuntimeError {
@@ -146,6 +147,44 @@ impl RunArgs {
             run.assume.push(Assume { name: name.to_string(), trips });
         }
         Ok(run)
+    }
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelArg {
+    /// Operations, counters over time
+    Ops,
+    /// Also kernels and copies
+    Kernels,
+    /// Also bundles and waits
+    Bundles,
+}
+
+/// What to record.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ProfileArgs {
+    /// Records the run into a profile, for `systole profile`, `trace`, `report` and `top`
+    #[arg(long, value_name = "FILE.sysp")]
+    pub profile: Option<String>,
+    /// How much is recorded
+    #[arg(long, value_enum, default_value = "kernels")]
+    pub profile_level: LevelArg,
+    /// Most spans of a lane: beyond, operations are joined and copies sampled; sums stay exact
+    #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1024..=(1 << 26)))]
+    pub profile_events: u32,
+}
+
+impl ProfileArgs {
+    pub fn level(&self) -> Level {
+        match self.profile_level {
+            LevelArg::Ops => Level::Ops,
+            LevelArg::Kernels => Level::Kernels,
+            LevelArg::Bundles => Level::Bundles,
+        }
+    }
+
+    pub fn limits(&self) -> Limits {
+        Limits { spans: self.profile_events as usize, ..Limits::default() }
     }
 }
 

@@ -36,6 +36,12 @@ enum Command {
     Check(cmd::check::Args),
     /// Lists, shows and checks chip descriptions
     Chips(cmd::chips::Args),
+    /// Shows a recorded run as tables, or compares two
+    Profile(cmd::profile::Args),
+    /// Writes a recorded run for other viewers: Perfetto, Chrome, XProf
+    Trace(cmd::trace::Args),
+    /// Writes a recorded run as one page of HTML
+    Report(cmd::report::Args),
     /// Runs a program and shows where its cycles go
     Top(cmd::top::Args),
 }
@@ -49,6 +55,9 @@ fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
         #[cfg(feature = "evaluator")]
         Command::Check(a) => cmd::check::run(&a),
         Command::Chips(a) => cmd::chips::run(&a),
+        Command::Profile(a) => cmd::profile::run(&a),
+        Command::Trace(a) => cmd::trace::run(&a),
+        Command::Report(a) => cmd::report::run(&a),
         Command::Top(a) => cmd::top::run(&a),
     }
 }

@@ -6,7 +6,8 @@ use crate::output;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 use systole_isa::{ChipConfig, Program, asm, container};
-use systole_runtime::report::HostReport;
+use systole_runtime::profile::{Level, Run};
+use systole_runtime::report::{HostReport, Report};
 use systole_runtime::source::{self, Source};
 use systole_runtime::{Array, Client, Executable, Execution, Mode, Observer, Queues, RuntimeError, generate, npz};
 
@@ -102,6 +103,8 @@ pub struct Ready {
     pub host: HostReport,
     /// What the last run gave the host, in order.
     pub outfeed: Vec<Array>,
+    /// The text that was compiled; empty for compiled programs.
+    pub source: String,
 }
 
 /// Reads, compiles and loads what `args` name.
@@ -122,11 +125,15 @@ pub fn compile(opened: Opened, args: &RunArgs) -> Result<Ready, RuntimeError> {
         return Err(bad("this version runs programs on one device: --replicas 1 --partitions 1"));
     }
     let mut host = HostReport { parse_s: opened.parse_s, ..HostReport::default() };
+    let source = match &opened.source {
+        Source::Module { text, .. } => text.clone(),
+        Source::Program(_) => String::new(),
+    };
     let start = Instant::now();
     let (client, program) = opened.program(&args.module, &args.compile, None)?;
     let exe = client.load(program)?;
     host.compile_s = start.elapsed().as_secs_f64();
-    Ok(Ready { client, exe, host, outfeed: Vec::new() })
+    Ok(Ready { client, exe, host, source, outfeed: Vec::new() })
 }
 
 /// The arrays of a file in the order of the numbers that their names end with.
@@ -203,6 +210,21 @@ impl Ready {
         self.host.peak_rss_bytes = peak_rss();
         self.host.cycles_per_s = done.result.cycles as f64 / self.host.simulate_s.max(1e-9);
         Ok(done)
+    }
+}
+
+/// What ran, for a profile.
+pub fn described<'a>(ready: &'a Ready, args: &'a RunArgs, mode: Mode, level: Level, report: &'a Report) -> Run<'a> {
+    Run {
+        name: &args.module,
+        chip: ready.client.chip(),
+        program: &ready.exe.program,
+        source: &ready.source,
+        mode,
+        level,
+        report,
+        topology: vec![1],
+        links: Vec::new(),
     }
 }
 

@@ -16,6 +16,7 @@
 pub mod array;
 pub mod client;
 pub mod error;
+pub mod export;
 pub mod generate;
 pub mod host;
 pub mod npz;

@@ -6,5 +6,8 @@ pub mod check;
 pub mod chips;
 pub mod compile;
 pub mod disasm;
+pub mod profile;
+pub mod report;
 pub mod run;
 pub mod top;
+pub mod trace;

@@ -1,9 +1,10 @@
 //! `systole run`: compile, give inputs, simulate, report.
 
-use crate::args::{ModeArgs, RunArgs};
+use crate::args::{ModeArgs, ProfileArgs, RunArgs};
 use crate::output;
 use crate::progress::Progress;
 use crate::session::{self, Opened};
+use systole_runtime::profile::{self, Device, Profile, Recorder};
 use systole_runtime::{Array, Mode, RuntimeError, npz, report};
 
 /// Flags of `systole run`.
@@ -19,6 +20,8 @@ pub struct Args {
     /// Writes what outfeeds gave as arrays out0, out1, .. to an .npz file
     #[arg(long, value_name = "FILE.npz")]
     outfeed: Option<String>,
+    #[command(flatten)]
+    record: ProfileArgs,
     /// Form of the report on standard output
     #[arg(long, value_enum, default_value = "text")]
     report: Form,
@@ -40,6 +43,9 @@ enum Form {
 /// Anything wrong with the request, or a fault of the program.
 pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let mode = a.mode.mode();
+    if mode == Mode::NumericOnly && a.record.profile.is_some() {
+        return Err(RuntimeError::Request("--profile: a numeric-only run has no cycles to record".into()));
+    }
     if mode == Mode::TimingOnly && (a.outputs.is_some() || a.outfeed.is_some()) {
         return Err(RuntimeError::Request("--outputs, --outfeed: a timing-only run has no results".into()));
     }
@@ -60,7 +66,16 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
     let mut progress = Progress::start("compiling");
     let mut ready = session::compile(opened, &a.run)?;
     let inputs = ready.inputs(&a.run, mode)?;
-    let done = ready.run(&a.run, &inputs, mode, &mut progress)?;
+    let (done, recorded) = match &a.record.profile {
+        None => (ready.run(&a.run, &inputs, mode, &mut progress)?, None),
+        Some(_) => {
+            let program = std::sync::Arc::clone(&ready.exe.program);
+            let mut recorder = Recorder::new(a.record.level(), a.record.limits(), &program, &mut progress);
+            let done = ready.run(&a.run, &inputs, mode, &mut recorder)?;
+            let recorded = recorder.finish();
+            (done, Some(recorded))
+        }
+    };
     drop(progress);
     for (path, arrays) in [(&a.outputs, &done.outputs), (&a.outfeed, &ready.outfeed)] {
         if let Some(path) = path {
@@ -69,7 +84,12 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
         }
     }
     let drawn = a.run.inputs.is_none() && !inputs.is_empty() && mode != Mode::TimingOnly;
-    let report = report(ready.client.chip(), &ready.exe.program, &done.result, ready.host);
+    let report = report(ready.client.chip(), &ready.exe.program, &done.result, ready.host.clone());
+    if let (Some(path), Some(recorded)) = (&a.record.profile, recorded) {
+        let run = session::described(&ready, &a.run, mode, a.record.level(), &report);
+        let profile = Profile::new(run, vec![Device::new(0, 0, recorded, &done.result)]);
+        output::write(path, &profile::write(&profile))?;
+    }
     match a.report {
         Form::None => Ok(()),
         Form::Json => {

@@ -62,8 +62,8 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
         host_calls: Vec::new(),
         now: 0,
         free_at: FxHashMap::default(),
-            op: DebugRange::NONE,
-            stays: Residences::new(plan.buffers.len()),
+        op: DebugRange::NONE,
+        stays: Residences::new(plan.buffers.len()),
     };
     e.index_frees();
     e.steps(&plan.steps)?;

@@ -3,7 +3,9 @@
 use super::*;
 use crate::container::write_program;
 use crate::inst::{Bundle, Inst};
-use crate::program::{Constant, DebugBuffer, DebugInfo, DebugKernel, DebugOp, DebugRange, HostArray, HostCall, HostCallKind};
+use crate::program::{
+    Constant, DebugBuffer, DebugInfo, DebugKernel, DebugOp, DebugRange, HostArray, HostCall, HostCallKind,
+};
 use crate::table::{Kind, TABLE};
 use crate::{DType, DmaDesc, DmaDim, Layout, MxuFormat, Space, encode_bundles};
 use proptest::prelude::*;

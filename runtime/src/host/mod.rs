@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use systole_isa::program::{HostArray, HostCall, HostCallKind};
 use systole_isa::{DType, Program};
-use systole_simulator::{DmaEvent, HostMemory, Observer, Sample};
+use systole_simulator::{Cause, DmaEvent, HostMemory, Observer, Sample};
 
 /// A custom call as a host function sees it.
 #[derive(Clone, Copy, Debug)]
@@ -156,6 +156,26 @@ impl Observer for Answering<'_> {
 
     fn op(&mut self, op: u32, start: u64, end: u64) {
         self.inner.op(op, start, end);
+    }
+
+    fn wants_bundles(&self) -> bool {
+        self.inner.wants_bundles()
+    }
+
+    fn kernel(&mut self, entry: u32, start: u64, end: u64) {
+        self.inner.kernel(entry, start, end);
+    }
+
+    fn bundle(&mut self, bundle: u32, cycle: u64) {
+        self.inner.bundle(bundle, cycle);
+    }
+
+    fn wait(&mut self, bundle: u32, cause: Cause, start: u64, end: u64) {
+        self.inner.wait(bundle, cause, start, end);
+    }
+
+    fn repeated(&mut self, from: u64, period: u64, times: u64) {
+        self.inner.repeated(from, period, times);
     }
 
     fn host_call(&mut self, call: &HostCall, memory: &mut dyn HostMemory) -> Result<(), String> {

@@ -27,7 +27,9 @@ const MAX_RATIO: u64 = 256;
 /// Why a file is not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
-    #[error("this is not a profile (it does not start with the mark of one); `systole run --profile FILE` writes profiles")]
+    #[error(
+        "this is not a profile (it does not start with the mark of one); `systole run --profile FILE` writes profiles"
+    )]
     Foreign,
     #[error("the profile is cut short after {have} bytes")]
     Truncated { have: usize },

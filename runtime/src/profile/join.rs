@@ -1,8 +1,8 @@
 //! Joins what was recorded with the program and the counters of the run.
 
 use super::{
-    Buffer, DescInfo, DeviceMeta, Kernel, LinkInfo, Memory, Meta, NO_OP, OpInfo, OpRow, Profile, Recorder, Spans,
-    Trace, UnitRow,
+    Buffer, DescInfo, DeviceMeta, Kernel, Level, LinkInfo, Memory, Meta, NO_OP, OpInfo, OpRow, Profile, Recorded,
+    Spans, Trace, UnitRow,
 };
 use crate::report::text::bound_in_words;
 use crate::{Mode, Report, RunResult};
@@ -23,6 +23,7 @@ pub struct Run<'a> {
     /// The text that was compiled, if there is one.
     pub source: &'a str,
     pub mode: Mode,
+    pub level: Level,
     pub report: &'a Report,
     /// Chips along each axis.
     pub topology: Vec<u32>,
@@ -40,17 +41,17 @@ pub struct Device<'a> {
 
 impl<'a> Device<'a> {
     /// The recording of a device's run.
-    pub fn new(chip: u32, core: u32, recorder: Recorder<'_>, result: &'a RunResult) -> Device<'a> {
+    pub fn new(chip: u32, core: u32, recorded: Recorded, result: &'a RunResult) -> Device<'a> {
         let meta = DeviceMeta {
             chip,
             core,
-            op_window: recorder.op_window,
-            kernel_window: recorder.kernel_window,
-            transfer_stride: recorder.transfer_stride.max(recorder.thinned),
-            bundle_stride: recorder.bundle_stride.max(recorder.thinned),
+            op_window: recorded.op_window,
+            kernel_window: recorded.kernel_window,
+            transfer_stride: recorded.transfer_stride,
+            bundle_stride: recorded.bundle_stride,
             ..DeviceMeta::default()
         };
-        Device { chip, core, meta, trace: recorder.trace, result }
+        Device { chip, core, meta, trace: recorded.trace, result }
     }
 }
 
@@ -123,7 +124,8 @@ impl Profile {
             let end = trace.ops.end();
             trace.ops.push(NO_OP, end, d.result.cycles);
             let useful = |unit: &str, counted: f64| {
-                let of_report = run.report.units.iter().find(|u| u.unit == unit && u.chip == d.chip && u.core == d.core);
+                let of_report =
+                    run.report.units.iter().find(|u| u.unit == unit && u.chip == d.chip && u.core == d.core);
                 of_report.map_or(counted, |u| u.useful)
             };
             let units = d.result.units.iter().map(|u| UnitRow {
@@ -151,18 +153,15 @@ impl Profile {
             line: o.line,
             flops: o.flops,
         });
-        let kernels = program.debug.kernels.iter().map(|k| Kernel {
-            name: k.name.clone(),
-            start: k.start,
-            bundles: k.bundles,
-        });
+        let kernels =
+            program.debug.kernels.iter().map(|k| Kernel { name: k.name.clone(), start: k.start, bundles: k.bundles });
         let (links, link_spans) = run.links.into_iter().unzip();
         let meta = Meta {
             program: run.name.to_string(),
             module: program.name.clone(),
             chip: run.chip.clone(),
             topology: run.topology,
-            level: Default::default(),
+            level: run.level,
             mode: match run.mode {
                 Mode::Full => "full",
                 Mode::TimingOnly => "timing-only",

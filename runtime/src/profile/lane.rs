@@ -111,9 +111,8 @@ impl Lane {
                 let transfer = p.traces.get(self.device).and_then(|t| t.transfers.get(id as usize));
                 transfer.map_or(String::new(), |t| {
                     let d = p.meta.descs.get(t.desc as usize);
-                    let what = d.map_or(String::new(), |d| {
-                        format!("{} to {} {} B", d.from.name(), d.to.name(), d.bytes)
-                    });
+                    let what =
+                        d.map_or(String::new(), |d| format!("{} to {} {} B", d.from.name(), d.to.name(), d.bytes));
                     format!("{what} for {}", p.op_name(t.op))
                 })
             }

@@ -9,6 +9,7 @@
 
 pub mod category;
 mod columns;
+pub mod diff;
 mod file;
 mod join;
 mod lane;
@@ -16,12 +17,13 @@ pub mod memory;
 mod record;
 pub mod roofline;
 mod spans;
+pub mod table;
 
 pub use category::Category;
 pub use file::{FileError, MAGIC, VERSION, is_profile, read, write};
 pub use join::{Device, Run};
 pub use lane::{Lane, LaneKind};
-pub use record::{Limits, Recorder};
+pub use record::{Limits, Recorded, Recorder};
 pub use spans::{Cover, Index, Span, Spans};
 
 use serde::{Deserialize, Serialize};

@@ -47,9 +47,24 @@ pub struct Recorder<'a> {
     inner: &'a mut dyn Observer,
 }
 
+/// What a recorder leaves: see [`super::DeviceMeta`].
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    pub trace: Trace,
+    pub op_window: u64,
+    pub kernel_window: u64,
+    pub transfer_stride: u64,
+    pub bundle_stride: u64,
+}
+
 impl<'a> Recorder<'a> {
     /// A recorder of a run of a program.
-    pub fn new(level: Level, limits: Limits, program: &systole_isa::Program, inner: &'a mut dyn Observer) -> Recorder<'a> {
+    pub fn new(
+        level: Level,
+        limits: Limits,
+        program: &systole_isa::Program,
+        inner: &'a mut dyn Observer,
+    ) -> Recorder<'a> {
         let mut entries: Vec<(u32, u32)> =
             program.debug.kernels.iter().enumerate().map(|(i, k)| (k.start, i as u32)).collect();
         entries.sort_unstable();
@@ -67,6 +82,17 @@ impl<'a> Recorder<'a> {
             ranges: program.debug.ranges.clone(),
             entries,
             inner,
+        }
+    }
+
+    /// What was written down.
+    pub fn finish(self) -> Recorded {
+        Recorded {
+            trace: self.trace,
+            op_window: self.op_window,
+            kernel_window: self.kernel_window,
+            transfer_stride: self.transfer_stride.max(self.thinned),
+            bundle_stride: self.bundle_stride.max(self.thinned),
         }
     }
 

@@ -1,0 +1,221 @@
+//! A run as one page of HTML that needs nothing else: pictures are inline, no address is asked for.
+
+use super::plot::{self, escape};
+use crate::profile::table::{by_cycles, categories, peaks};
+use crate::profile::{DeviceMeta, Memory, Profile};
+use crate::report::text::{metric, time};
+use std::fmt::Write;
+use systole_simulator::CAUSE_TABLE;
+
+const STYLE: &str = include_str!("report.css");
+const SCRIPT: &str = include_str!("report.js");
+/// Operations in the table.
+const ROWS: usize = 500;
+
+macro_rules! put {
+    ($out:expr, $($arg:tt)*) => { let _ = write!($out, $($arg)*); };
+}
+
+/// The page.
+pub fn page(p: &Profile) -> String {
+    let m = &p.meta;
+    let title = escape(&format!("{} on {}", m.program, m.chip.name));
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+    );
+    put!(out, "<h1>{title}</h1>\n");
+    summary(p, &mut out);
+    for (i, d) in m.devices.iter().enumerate() {
+        if m.devices.len() > 1 {
+            put!(out, "<h2>Device {i}: chip {}, core {}</h2>\n", d.chip, d.core);
+        }
+        put!(out, "<section><h3>Units</h3>\n{}{}</section>\n", plot::units(d), legend(d));
+        put!(out, "<section><h3>Timeline</h3>\n<div class=\"wide\">{}</div></section>\n", plot::timeline(p, i));
+        put!(out, "<section><h3>Roofline</h3>\n{}</section>\n", plot::roofline(p, d));
+        operations(p, d, &mut out);
+        groups(p, d, &mut out);
+        stalls(d, &mut out);
+    }
+    put!(out, "<section><h2>Memory over time</h2>\n");
+    for memory in [Memory::Vmem, Memory::Hbm] {
+        out += &plot::memory(p, memory);
+    }
+    buffers(p, &mut out);
+    put!(out, "</section>\n");
+    links(p, &mut out);
+    put!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
+    out
+}
+
+fn summary(p: &Profile, out: &mut String) {
+    let m = &p.meta;
+    let (read, written) = m.devices.iter().fold((0, 0), |s, d| (s.0 + d.hbm_read, s.1 + d.hbm_write));
+    let facts = [
+        ("cycles", m.cycles.to_string()),
+        ("time", time(p.seconds(m.cycles))),
+        ("useful work", format!("{}flop", metric(m.flops))),
+        ("of peak", format!("{:.1} %", m.peak_share * 100.0)),
+        ("HBM read", format!("{}B", metric(read as f64))),
+        ("HBM written", format!("{}B", metric(written as f64))),
+        ("mode", m.mode.clone()),
+    ];
+    put!(
+        out,
+        "<p class=\"bound\">Bound by <strong>{}</strong>: {}.</p>\n<dl>",
+        escape(&m.bound),
+        escape(&m.bound_words)
+    );
+    for (k, v) in facts {
+        put!(out, "<div><dt>{k}</dt><dd>{}</dd></div>", escape(&v));
+    }
+    put!(out, "</dl>\n");
+}
+
+/// Colours and what they mean, of the causes that occur.
+fn legend(d: &DeviceMeta) -> String {
+    let mut out = String::from("<p class=\"legend\">");
+    let mut item = |fill: &str, what: &str| {
+        put!(out, "<span><i style=\"background:{fill}\"></i>{what}</span> ");
+    };
+    item("#117733", "useful");
+    item("#88ccaa", "busy");
+    for (c, cause) in CAUSE_TABLE.iter().enumerate().skip(1) {
+        if d.units.iter().any(|u| u.stall[c] > 0) {
+            item(plot::CAUSES[c], &format!("waits: {}", cause.1));
+        }
+    }
+    item("#dddddd", "idle");
+    out + "</p>\n"
+}
+
+fn operations(p: &Profile, d: &DeviceMeta, out: &mut String) {
+    put!(
+        out,
+        "<section><h3>Operations</h3>\n<p><input class=\"filter\" type=\"search\" placeholder=\"filter\" \
+         aria-label=\"filter operations\"></p>\n<div class=\"wide\"><table class=\"ops sortable\"><thead><tr>\
+         <th>operation</th><th>opcode</th><th class=\"n\">times</th><th class=\"n\">cycles</th><th class=\"n\">share %</th>\
+         <th class=\"n\">flop</th><th class=\"n\">HBM bytes</th><th class=\"n\">stalled %</th><th>bound</th>\
+         <th class=\"n\">line</th></tr></thead>\n<tbody>\n"
+    );
+    let rows = by_cycles(d);
+    for o in rows.iter().take(ROWS) {
+        let info = p.row_op(o);
+        let source = info.and_then(|i| p.line(i)).unwrap_or("");
+        put!(
+            out,
+            "<tr title=\"{}\"><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.2}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.1}</td><td>{}</td><td class=\"n\">{}</td></tr>\n",
+            escape(&source.chars().take(300).collect::<String>()),
+            escape(p.row_name(o)),
+            escape(info.map_or("", |i| &i.opcode)),
+            o.entries,
+            o.cycles,
+            100.0 * o.cycles as f64 / d.cycles.max(1) as f64,
+            o.flops,
+            o.bytes(),
+            100.0 * o.stalled() as f64 / o.cycles.max(1) as f64,
+            escape(&o.bound),
+            info.map_or(0, |i| i.line)
+        );
+    }
+    let sum: u64 = d.ops.iter().map(|o| o.cycles).sum();
+    put!(
+        out,
+        "</tbody><tfoot><tr><td colspan=\"3\">sum of {} operations</td><td class=\"n\">{sum}</td></tr></tfoot></table></div>\n",
+        rows.len()
+    );
+    if rows.len() > ROWS {
+        put!(out, "<p>The {ROWS} longest are shown.</p>");
+    }
+    put!(out, "</section>\n");
+}
+
+fn groups(p: &Profile, d: &DeviceMeta, out: &mut String) {
+    put!(
+        out,
+        "<section><h3>Categories</h3>\n<table><thead><tr><th>category</th><th class=\"n\">operations</th><th class=\"n\">cycles</th><th class=\"n\">share %</th></tr></thead><tbody>\n"
+    );
+    for (c, cycles, n) in categories(p, d) {
+        let share = 100.0 * cycles as f64 / d.cycles.max(1) as f64;
+        put!(
+            out,
+            "<tr><td>{}</td><td class=\"n\">{n}</td><td class=\"n\">{cycles}</td><td class=\"n\">{share:.1}</td></tr>\n",
+            c.name()
+        );
+    }
+    put!(out, "</tbody></table></section>\n");
+}
+
+fn stalls(d: &DeviceMeta, out: &mut String) {
+    put!(
+        out,
+        "<section><h3>Stalls: cause by unit, % of the time</h3>\n<div class=\"wide\"><table><thead><tr><th>cause</th>"
+    );
+    for u in &d.units {
+        put!(out, "<th class=\"n\">{}</th>", escape(&u.unit));
+    }
+    put!(out, "<th>meaning</th></tr></thead><tbody>\n");
+    for (c, cause) in CAUSE_TABLE.iter().enumerate().skip(1) {
+        if d.units.iter().all(|u| u.stall[c] == 0) {
+            continue;
+        }
+        put!(out, "<tr><td>{}</td>", cause.1);
+        for u in &d.units {
+            let share = 100.0 * u.stall[c] as f64 / d.cycles.max(1) as f64;
+            let heat = (share / 60.0).min(0.8);
+            put!(out, "<td class=\"n\" style=\"background:rgba(204,51,17,{heat:.2})\">{share:.1}</td>");
+        }
+        put!(out, "<td>{}</td></tr>\n", escape(cause.2));
+    }
+    put!(out, "</tbody></table></div></section>\n");
+}
+
+fn buffers(p: &Profile, out: &mut String) {
+    for (m, peak, _) in peaks(p) {
+        let live = crate::profile::memory::live(p, m, peak.cycle);
+        put!(
+            out,
+            "<details><summary>{} at its peak, cycle {}: {} arrays</summary><table><thead><tr><th>array</th>\
+             <th class=\"n\">bytes</th><th class=\"n\">from</th><th class=\"n\">to</th></tr></thead><tbody>\n",
+            m.name(),
+            peak.cycle,
+            live.len()
+        );
+        for b in live.iter().take(40) {
+            put!(
+                out,
+                "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+                escape(&b.name),
+                b.bytes,
+                b.from,
+                b.to
+            );
+        }
+        put!(out, "</tbody></table></details>\n");
+    }
+}
+
+fn links(p: &Profile, out: &mut String) {
+    put!(out, "<section><h2>Links</h2>\n");
+    if p.meta.links.is_empty() {
+        put!(out, "<p>The run used one chip: no link carried data.</p></section>\n");
+        return;
+    }
+    put!(
+        out,
+        "<table class=\"sortable\"><thead><tr><th class=\"n\">from</th><th class=\"n\">to</th><th class=\"n\">axis</th><th class=\"n\">bytes</th><th class=\"n\">busy %</th></tr></thead><tbody>\n"
+    );
+    for l in &p.meta.links {
+        let share = 100.0 * l.busy as f64 / p.meta.cycles.max(1) as f64;
+        put!(
+            out,
+            "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{share:.1}</td></tr>\n",
+            l.from_chip,
+            l.to_chip,
+            l.axis,
+            l.bytes
+        );
+    }
+    put!(out, "</tbody></table></section>\n");
+}

@@ -1,0 +1,224 @@
+//! Pictures as SVG text, from a profile.
+
+use crate::profile::memory::{Level, occupancy, size};
+use crate::profile::roofline::{peak, points, roofs};
+use crate::profile::{DeviceMeta, Lane, LaneKind, Memory, Profile};
+use crate::report::text::metric;
+use std::fmt::Write;
+use systole_simulator::CAUSE_TABLE;
+
+/// Width of all pictures in their own units; they scale with the page.
+pub const WIDTH: f64 = 1000.0;
+/// Room for names on the left.
+const LEFT: f64 = 90.0;
+/// Columns of a timeline.
+const COLUMNS: u64 = 300;
+
+/// Colours that stay apart in print and for most eyes.
+pub const PALETTE: &[&str] =
+    &["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#997700", "#004488", "#bb5566", "#44aa99"];
+/// Colours of causes, by number.
+pub const CAUSES: &[&str] =
+    &["#bbbbbb", "#4477aa", "#aa3377", "#ee7733", "#cc3311", "#ccbb44", "#228833", "#66ccee", "#999933", "#882255"];
+
+/// Text as it stands in markup.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c if c.is_control() && c != '\n' => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+pub fn color(id: u32) -> &'static str {
+    PALETTE[id as usize % PALETTE.len()]
+}
+
+macro_rules! put {
+    ($out:expr, $($arg:tt)*) => { let _ = write!($out, $($arg)*); };
+}
+
+fn open(height: f64, label: &str) -> String {
+    let label = escape(label);
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{label}\" xmlns=\"http://www.w3.org/2000/svg\">\n"
+    )
+}
+
+fn text(out: &mut String, x: f64, y: f64, anchor: &str, what: &str) {
+    put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n", escape(what));
+}
+
+fn rect(out: &mut String, at: [f64; 4], fill: &str, opacity: f64, title: &str) {
+    let [x, y, w, h] = at;
+    put!(out, "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{fill}\"");
+    if opacity < 1.0 {
+        put!(out, " fill-opacity=\"{opacity:.2}\"");
+    }
+    put!(out, "><title>{}</title></rect>\n", escape(title));
+}
+
+/// Lanes of a device over the whole run.
+pub fn timeline(p: &Profile, device: usize) -> String {
+    let lanes: Vec<Lane> = Lane::all(p).into_iter().filter(|l| l.device == device).collect();
+    let cycles = p.meta.devices.get(device).map_or(0, |d| d.cycles).max(1);
+    let (row, gap) = (22.0, 3.0);
+    let height = lanes.len() as f64 * (row + gap) + 24.0;
+    let mut out = open(height, "timeline");
+    let scale = (WIDTH - LEFT) / cycles as f64;
+    for (i, lane) in lanes.iter().enumerate() {
+        let y = i as f64 * (row + gap);
+        text(&mut out, LEFT - 6.0, y + 15.0, "end", &lane.name);
+        let mut open_run: Option<(u64, u64, u32, u64)> = None;
+        let mut runs = Vec::new();
+        for c in 0..COLUMNS {
+            let from = (cycles as u128 * c as u128 / COLUMNS as u128) as u64;
+            let to = (cycles as u128 * (c + 1) as u128 / COLUMNS as u128) as u64;
+            let cover = lane.cover(p, from, to).filter(|v| v.busy > 0);
+            let joins = matches!(lane.kind, LaneKind::Ops | LaneKind::Kernels);
+            match (&mut open_run, cover) {
+                (Some(r), Some(v)) if joins && r.2 == v.id => (r.1, r.3) = (to, r.3 + v.busy),
+                (r, v) => {
+                    runs.extend(r.take());
+                    *r = v.map(|v| (from, to, v.id, v.busy));
+                }
+            }
+        }
+        runs.extend(open_run);
+        for (from, to, id, busy) in runs {
+            let share = busy as f64 / to.saturating_sub(from).max(1) as f64;
+            let title = format!("{}: cycles {from} to {to}, {:.0} % busy", lane.label(p, id), share * 100.0);
+            let at = [LEFT + from as f64 * scale, y, (to - from) as f64 * scale, row];
+            let heat = matches!(lane.kind, LaneKind::Unit(_) | LaneKind::Link(_));
+            let (fill, opacity) = match lane.kind {
+                LaneKind::Waits => (CAUSES[(id & 15) as usize % CAUSES.len()], 1.0),
+                LaneKind::Engine | LaneKind::Runs => ("#44aa99", 0.2 + 0.8 * share),
+                _ if heat => ("#228833", share),
+                _ => (color(id), 0.25 + 0.75 * share),
+            };
+            rect(&mut out, at, fill, opacity.clamp(0.05, 1.0), &title);
+        }
+    }
+    axis(&mut out, height - 6.0, cycles);
+    out + "</svg>\n"
+}
+
+fn axis(out: &mut String, y: f64, cycles: u64) {
+    for i in 0..=4u64 {
+        let anchor = ["start", "middle", "middle", "middle", "end"][i as usize];
+        let x = LEFT + (WIDTH - LEFT) * i as f64 / 4.0;
+        text(out, x, y, anchor, &format!("{}", cycles as u128 * i as u128 / 4));
+    }
+}
+
+/// Operations as points under the roofs, in logarithms.
+pub fn roofline(p: &Profile, d: &DeviceMeta) -> String {
+    let (height, bottom) = (420.0, 380.0);
+    let mut out = open(height, "roofline");
+    let points = points(p, d);
+    let top = peak(p).max(1.0);
+    let low = points.iter().map(|x| x.intensity).fold(0.1, f64::min).max(1e-6);
+    let high = points.iter().map(|x| x.intensity).fold(1e4, f64::max).max(low * 10.0);
+    let least = points.iter().map(|x| x.rate).fold(top * 1e-4, f64::min).max(top * 1e-8);
+    let x = |v: f64| LEFT + (WIDTH - LEFT - 10.0) * (v.max(low) / low).ln() / (high / low).ln();
+    let y =
+        |v: f64| bottom - (bottom - 20.0) * ((v.max(least) / least).ln() / (top * 2.0 / least).ln()).clamp(0.0, 1.0);
+    put!(out, "<line class=\"roof\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{WIDTH}\" y2=\"{:.1}\"/>\n", x(low), y(top), y(top));
+    let rate = top * p.meta.chip.clock_hz;
+    text(&mut out, WIDTH - 8.0, y(top) - 5.0, "end", &format!("peak {}flop/s", metric(rate)));
+    for (i, r) in roofs(p).into_iter().enumerate() {
+        let knee = (top / r.bytes).clamp(low, high);
+        put!(
+            out,
+            "<line class=\"roof\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>\n",
+            x(low),
+            y(low * r.bytes),
+            x(knee),
+            y(knee * r.bytes)
+        );
+        let label = format!("{} {}B/s", r.name, metric(r.bytes * p.meta.chip.clock_hz));
+        text(&mut out, LEFT + 6.0, y(low * r.bytes) - 6.0 - 2.0 * i as f64, "start", &label);
+    }
+    let most = points.iter().map(|q| q.cycles).max().unwrap_or(1).max(1) as f64;
+    for q in points.iter().take(400) {
+        let row = &d.ops[q.row];
+        let size = 3.0 + 9.0 * (q.cycles as f64 / most).sqrt();
+        let title = format!(
+            "{}: {} cycles, {:.1} flop/byte, {:.1} % of its roof",
+            p.row_name(row),
+            row.cycles,
+            q.intensity,
+            100.0 * q.rate / q.roof.max(1e-9)
+        );
+        let fill = color(p.row_category(row) as u32);
+        put!(
+            out,
+            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"{size:.1}\" fill=\"{fill}\" fill-opacity=\"0.7\"><title>{}</title></circle>\n",
+            x(q.intensity),
+            y(q.rate),
+            escape(&title)
+        );
+    }
+    text(&mut out, WIDTH - 8.0, height - 8.0, "end", "flop per byte of HBM");
+    text(&mut out, 4.0, 14.0, "start", "flop per cycle");
+    for v in [low, (low * high).sqrt(), high] {
+        text(&mut out, x(v).clamp(LEFT, WIDTH - 30.0), bottom + 18.0, "middle", &format!("{v:.1}"));
+    }
+    out + "</svg>\n"
+}
+
+/// Bytes in use over time.
+pub fn memory(p: &Profile, m: Memory) -> String {
+    let (height, bottom) = (180.0, 150.0);
+    let levels: Vec<Level> = occupancy(p, m);
+    let cycles = p.meta.cycles.max(1);
+    let peak = levels.iter().map(|l| l.bytes).max().unwrap_or(0);
+    let mut out = open(height, m.name());
+    let x = |c: u64| LEFT + (WIDTH - LEFT) * c.min(cycles) as f64 / cycles as f64;
+    let y = |b: u64| bottom - (bottom - 20.0) * b as f64 / peak.max(1) as f64;
+    let mut path = format!("M{:.1} {bottom}", x(0));
+    for (i, l) in levels.iter().enumerate() {
+        let until = levels.get(i + 1).map_or(cycles, |n| n.cycle);
+        put!(path, "L{:.2} {:.2}L{:.2} {:.2}", x(l.cycle), y(l.bytes), x(until), y(l.bytes));
+    }
+    put!(path, "L{WIDTH} {bottom}Z");
+    put!(out, "<path d=\"{path}\" fill=\"#4477aa\" fill-opacity=\"0.6\"><title>{} in use</title></path>\n", m.name());
+    let share = 100.0 * peak as f64 / size(p, m).max(1) as f64;
+    text(&mut out, LEFT, 14.0, "start", &format!("{}: at most {}B, {share:.1} % of it", m.name(), metric(peak as f64)));
+    axis(&mut out, height - 8.0, cycles);
+    out + "</svg>\n"
+}
+
+/// A bar for each unit: busy, stalls by cause, idle.
+pub fn units(d: &DeviceMeta) -> String {
+    let (row, gap) = (22.0, 4.0);
+    let height = d.units.len() as f64 * (row + gap) + 4.0;
+    let mut out = open(height, "units");
+    let scale = (WIDTH - LEFT) / d.cycles.max(1) as f64;
+    for (i, u) in d.units.iter().enumerate() {
+        let y = i as f64 * (row + gap);
+        text(&mut out, LEFT - 6.0, y + 15.0, "end", &u.unit);
+        let mut x = LEFT;
+        let mut part = |cycles: f64, fill: &str, opacity: f64, what: &str| {
+            if cycles > 0.0 {
+                let title = format!("{}: {what} {:.1} %", u.unit, 100.0 * cycles / d.cycles.max(1) as f64);
+                rect(&mut out, [x, y, cycles * scale, row], fill, opacity, &title);
+                x += cycles * scale;
+            }
+        };
+        part(u.useful, "#117733", 1.0, "useful");
+        part(u.busy as f64 - u.useful, "#88ccaa", 1.0, "busy, not useful");
+        for (c, cause) in CAUSE_TABLE.iter().enumerate().skip(1) {
+            part(u.stall[c] as f64, CAUSES[c], 1.0, &format!("stalled by {}", cause.1));
+        }
+        part(u.idle as f64, "#dddddd", 1.0, "idle");
+    }
+    out + "</svg>\n"
+}
