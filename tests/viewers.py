@@ -88,6 +88,8 @@ def check_xprof(path, data, want):
     from xprof.convert import raw_to_tool_data as convert
 
     sizes = {}
+    # Lists the pages, and unpacks the program's message beside the trace.
+    convert.xspace_to_tool_names([str(path)])
     for page in XPROF_PAGES:
         options = {"host": "systole", "module_name": f"{data['module']}(1)", "memory_space": "0"}
         result, _ = convert.xspace_to_tool_data([str(path)], page, options)
