@@ -8,7 +8,7 @@ use super::edit::Emit;
 use super::simplify::{combiner, identity, is_identity, scalar_of};
 use super::window::wide_sum;
 use crate::error::CompileError;
-use crate::graph::{Binary, Node, NodeId, Op};
+use crate::graph::{Binary, Node, NodeId, Op, PadDim, Shape, WindowDim};
 use systole_isa::DType;
 
 /// Largest dimension that is reduced at once.
@@ -40,10 +40,15 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
         return Ok(None);
     }
     let sizes = b.dims(x).to_vec();
-    let whole = op == Binary::Add
-        && matches!(dtype, DType::F32 | DType::F64)
-        && sizes.iter().product::<u64>() >= WHOLE_SUM;
-    // Sums and products of narrow floats are taken in f32, initial values and all.
+    let whole =
+        op == Binary::Add && matches!(dtype, DType::F32 | DType::F64) && sizes.iter().product::<u64>() >= WHOLE_SUM;
+    // Sums and products of narrow floats are taken in f32, initial values and all, but where windows come first.
+    if matches!(dtype, DType::BF16 | DType::F16)
+        && wide_sum(b, *body, dtype).is_some()
+        && dims.iter().any(|&d| sizes[d] > WINDOW)
+    {
+        return by_windows(b, op, x, init, dims).map(Some);
+    }
     let wide = if wide_sum(b, *body, dtype).is_some() { DType::F32 } else { dtype };
     let init = b.convert(init, wide);
     let init = repeated(b, op, init, times(&sizes, dims, whole));
@@ -58,6 +63,38 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
     let init = b.broadcast(init, &[], &dims);
     let done = b.binary(op, init, r);
     Ok(Some(b.convert(done, dtype)))
+}
+
+/// A reduction of narrow floats window by window, each step rounded.
+fn by_windows(b: &mut Emit, op: Binary, x: NodeId, init: NodeId, dims: &[usize]) -> Result<NodeId, CompileError> {
+    let dtype = b.dtype(x);
+    let (exponent, mantissa) = if dtype == DType::BF16 { (8, 7) } else { (5, 10) };
+    let body = b.computation("rounded", |b| {
+        let scalar = Shape::array(dtype, &[]);
+        let (p, q) = (b.parameter(scalar.clone()), b.parameter(scalar.clone()));
+        let sum = b.raw(Op::Binary(op), &[p, q], scalar.clone());
+        Ok(b.raw(Op::ReducePrecision { exponent, mantissa }, &[sum], scalar))
+    })?;
+    let neutral = b.scalar(dtype, if op == Binary::Add { -0.0 } else { 1.0 });
+    let mut x = x;
+    loop {
+        let sizes = b.dims(x).to_vec();
+        let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; sizes.len()];
+        let mut window = vec![WindowDim::TRIVIAL; sizes.len()];
+        for &d in dims {
+            let width = sizes[d].clamp(1, WINDOW);
+            let padding = (sizes[d].next_multiple_of(width) - sizes[d]) as i64;
+            (pads[d].low, pads[d].high) = (padding / 2, padding - padding / 2);
+            (window[d].size, window[d].stride) = (width, width);
+        }
+        let last = dims.iter().all(|&d| sizes[d] <= WINDOW);
+        x = b.pad(x, neutral, &pads);
+        x = b.reduce_window(&[x], &[init], &window, body);
+        if last {
+            let kept: Vec<u64> = (0..sizes.len()).filter(|d| !dims.contains(d)).map(|d| sizes[d]).collect();
+            return Ok(b.reshape(x, &kept));
+        }
+    }
 }
 
 /// A value combined with itself: `times` of it.

@@ -105,15 +105,15 @@ impl Reducer<'_> {
         let points: u64 = self.reduced_sizes().iter().map(|&s| s as u64).product();
         let tiles = if self.spec.reduce_columns { self.ctx.tiles as u64 } else { 1 };
         let from_points = !self.spec.reduce_rows && points * tiles <= UNROLLED_POINTS;
-        let mut acc = if from_points { self.unrolled(b, at, &neutral) } else { self.looped(b, at, &neutral) };
+        let mut acc = if from_points { self.unrolled(b, at, &neutral, !known) } else { self.looped(b, at, &neutral) };
         if self.spec.reduce_columns {
             acc = reduce_lanes(b, &self.body, &acc);
         }
         if self.spec.reduce_rows {
             acc = reduce_sublanes(b, &self.body, &acc);
         }
-        // Unrolled points never took the initial values in; neither did accumulators that began at the identity.
-        let result = if known || from_points { emit_body(b, &self.body, &inits, &acc) } else { acc };
+        // Accumulators that began at the identity have not taken the initial values in.
+        let result = if known { emit_body(b, &self.body, &inits, &acc) } else { acc };
         for (i, v) in result.iter().enumerate() {
             let dtype = self.ctx.spec.outputs[i].access.dtype;
             let v = if self.wide { elementwise::convert(b, v, dtype) } else { *v };
@@ -138,11 +138,12 @@ impl Reducer<'_> {
         b.lanes_below((self.spec.columns - tile * self.ctx.lanes).min(self.ctx.lanes))
     }
 
-    fn unrolled(&self, b: &mut KernelBuilder, at: &At, inits: &[Value]) -> Vec<Value> {
+    /// All reduced points in a row; `begin`: from the initial values on.
+    fn unrolled(&self, b: &mut KernelBuilder, at: &At, inits: &[Value], begin: bool) -> Vec<Value> {
         let sizes = self.reduced_sizes().to_vec();
         let points: u64 = sizes.iter().map(|&s| s as u64).product();
         let tiles = if self.spec.reduce_columns { self.ctx.tiles } else { 1 };
-        let mut acc: Option<Vec<Value>> = None;
+        let mut acc: Option<Vec<Value>> = begin.then(|| inits.to_vec());
         for p in 0..points {
             let mut fixed = vec![0; self.ctx.spec.outer.len()];
             let mut rest = p;

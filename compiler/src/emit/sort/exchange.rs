@@ -2,7 +2,7 @@
 
 use super::{Arrays, SortSpec};
 use crate::emit::Value;
-use crate::emit::loops::eval::emit_body;
+use crate::emit::loops::eval::{emit_body, simple_compare};
 use crate::emit::memory::from_memory;
 use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, M, MemFormat, S, StoreFormat, V};
@@ -40,26 +40,29 @@ pub fn words(spec: &SortSpec) -> Vec<Word> {
     out
 }
 
-/// Loads the elements at a row (a register of element rows from the arrays' bases) plus `offset`, `stride` apart.
-pub fn load(b: &mut KernelBuilder, a: &Arrays, row: S, offset: i32, stride: i32) -> Element {
-    let mut bases: Vec<Option<S>> = vec![None; a.bases.len()];
-    a.words
-        .iter()
-        .map(|w| {
-            let (base, buf) = a.bases[w.operand];
-            let at = *bases[w.operand].get_or_insert_with(|| b.s(Op::SAdd, &[base, row]));
-            b.load(w.load, at, w.offset + offset, stride, buf)
-        })
-        .collect()
+/// Element rows of every operand: where a register's worth of elements lies.
+pub type Rows = SmallVec<[S; 4]>;
+
+/// The operands' rows at `row` from their bases.
+pub fn rows_at(b: &mut KernelBuilder, a: &Arrays, row: S) -> Rows {
+    a.bases.iter().map(|&(base, _)| b.s(Op::SAdd, &[base, row])).collect()
+}
+
+/// Rows moved by a register's value.
+pub fn moved(b: &mut KernelBuilder, rows: &Rows, by: S) -> Rows {
+    rows.iter().map(|&r| b.s(Op::SAdd, &[r, by])).collect()
+}
+
+/// Loads the elements at `rows` plus `offset`, `stride` apart.
+pub fn load(b: &mut KernelBuilder, a: &Arrays, rows: &Rows, offset: i32, stride: i32) -> Element {
+    let word = |w: &Word| b.load(w.load, rows[w.operand], w.offset + offset, stride, a.bases[w.operand].1);
+    a.words.iter().map(word).collect()
 }
 
 /// Stores elements where [`load`] would find them.
-pub fn store(b: &mut KernelBuilder, a: &Arrays, e: &Element, row: S, offset: i32, stride: i32) {
-    let mut bases: Vec<Option<S>> = vec![None; a.bases.len()];
+pub fn store(b: &mut KernelBuilder, a: &Arrays, e: &Element, rows: &Rows, offset: i32, stride: i32) {
     for (w, &v) in a.words.iter().zip(e) {
-        let (base, buf) = a.bases[w.operand];
-        let at = *bases[w.operand].get_or_insert_with(|| b.s(Op::SAdd, &[base, row]));
-        b.store(w.store, v, at, w.offset + offset, stride, M::ALL, buf);
+        b.store(w.store, v, rows[w.operand], w.offset + offset, stride, M::ALL, a.bases[w.operand].1);
     }
 }
 
@@ -95,6 +98,12 @@ pub fn before(b: &mut KernelBuilder, spec: &SortSpec, y: &Element, x: &Element) 
     let more = compared(b, spec, &vx, &vy);
     let (py, px) = (y[y.len() - 1], x[x.len() - 1]);
     let first = b.cmp(Op::VLtS, py, px);
+    if simple_compare(&spec.body).is_some() {
+        // One strict comparison never says both.
+        let either = b.m_or(less, first);
+        let not = b.m_not(more);
+        return b.m_and(either, not);
+    }
     // less where the comparator says different things, else the places.
     let decided = b.m_xor(less, more);
     let other = b.m_xor(less, first);

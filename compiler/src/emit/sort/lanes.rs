@@ -1,6 +1,6 @@
 //! Passes across lanes: a register is compared with its own lanes in another order.
 
-use super::exchange::{Element, before, load, store};
+use super::exchange::{Element, before, load, rows_at, store};
 use super::rows::group_lane;
 use super::{Arrays, SortSpec};
 use crate::emit::operand::Ops;
@@ -53,17 +53,20 @@ pub fn level(b: &mut KernelBuilder, spec: &SortSpec, level: u32) {
         let low = b.s_var(0);
         let high = b.s_var(rows - 1);
         b.loop_with(Trips::Static(rows as u32 / (2 * sub)), hints.clone(), |b| {
-            let at = [low, high].map(|r| b.s(Op::SAdd, &[plane, r]));
-            let mut x = load(b, &a, at[0], 0, 1);
-            let mut y = load(b, &a, at[1], 0, -1);
+            let at = [low, high].map(|r| {
+                let row = b.s(Op::SAdd, &[plane, r]);
+                rows_at(b, &a, row)
+            });
+            let mut x = load(b, &a, &at[0], 0, 1);
+            let mut y = load(b, &a, &at[1], 0, -1);
             let limits = (!spec.full()).then(|| [low, high].map(|r| limit(b, spec, r)));
             mirror_exchange(b, spec, &mirror, limits, &mut x, &mut y);
             for [up, down] in &steps {
                 within(b, spec, up, limits.map(|l| l[0]), &mut x);
                 within(b, spec, down, limits.map(|l| l[1]), &mut y);
             }
-            store(b, &a, &x, at[0], 0, 1);
-            store(b, &a, &y, at[1], 0, -1);
+            store(b, &a, &x, &at[0], 0, 1);
+            store(b, &a, &y, &at[1], 0, -1);
             b.s_inc(low, sub as i32);
             b.s_inc(high, -(sub as i32));
         });

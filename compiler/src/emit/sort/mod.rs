@@ -73,9 +73,9 @@ impl SortSpec {
     }
 }
 
-/// The largest number of bits of a pass: what the registers of a chip hold with room for exchanges.
+/// The largest number of bits of a pass: what the registers of a chip hold of two iterations, with room for exchanges.
 pub fn pass_bits(words: u32, chip: &ChipConfig) -> u32 {
-    let room = chip.core.vector_registers * 3 / 5 / words.max(1);
+    let room = chip.core.vector_registers * 3 / 10 / words.max(1);
     room.max(1).ilog2().clamp(chip.core.sublanes.ilog2().max(1), 4)
 }
 
@@ -84,16 +84,15 @@ pub fn passes(spec: &SortSpec, chip: &ChipConfig) -> Vec<(Pass, u32)> {
     let most = pass_bits(spec.words(), chip);
     let first = most.min(spec.row_bits - chip.core.sublanes.ilog2());
     let mut out = vec![(Pass::First { bits: first }, 0)];
-    // Steps at distances of `hi - 1` to `first` bits, in passes of about equal size.
+    // Steps at distances of `hi - 1` to `first` bits: what full passes leave comes first.
     let rows = |out: &mut Vec<(Pass, u32)>, hi: u32, mirror: bool| {
-        let mut parts = (hi - first).div_ceil(most);
         let mut hi = hi;
         let mut mirror = mirror;
         while hi > first {
-            let bits = (hi - first).div_ceil(parts);
+            let rest = (hi - first) % most;
+            let bits = if rest > 0 { rest } else { most };
             out.push((Pass::Rows { mirror, bits }, hi - bits));
             hi -= bits;
-            parts -= 1;
             mirror = false;
         }
         out.push((Pass::Last { bits: first }, 0));

@@ -1,6 +1,6 @@
 //! Passes between rows: whole registers are compared with each other.
 
-use super::exchange::{Element, exchange, load, store};
+use super::exchange::{Element, Rows, exchange, load, moved, rows_at, store};
 use super::{Arrays, SortSpec};
 use crate::emit::operand::Ops;
 use crate::kernel::{Arg, KernelBuilder, LoopHints, M, S, Trips, V};
@@ -47,11 +47,12 @@ impl Bounds {
     }
 }
 
-/// A register of a pass: its row within the sequence (register and offset), the array's row, and whether it is mirrored.
-#[derive(Clone, Copy)]
+/// A register of a pass: its row within the sequence (where [`Bounds`] ask for it) and in the arrays, both with an offset,
+/// and the distance of its sublanes' rows.
+#[derive(Clone)]
 struct At {
     row: S,
-    array: S,
+    arrays: Rows,
     offset: i32,
     stride: i32,
 }
@@ -131,8 +132,9 @@ pub fn first(b: &mut KernelBuilder, spec: &SortSpec, bits: u32) {
     blocks(b, spec, &[&from, &to], bits, &mut |b, row, array| {
         let mut e = Vec::new();
         let mut at = Vec::new();
+        let (source, target) = (rows_at(b, &from, array), rows_at(b, &to, array));
         for t in 0..1 << bits {
-            let mut x = load(b, &from, array, t, stride);
+            let mut x = load(b, &from, &source, t, stride);
             if let Some((base, scale)) = places {
                 let s = b.s_muli(row, scale);
                 let s = b.s_addi(s, t * scale);
@@ -140,7 +142,7 @@ pub fn first(b: &mut KernelBuilder, spec: &SortSpec, bits: u32) {
                 x.push(b.addi(base, s));
             }
             e.push(x);
-            at.push(At { row, array, offset: t, stride });
+            at.push(At { row, arrays: target.clone(), offset: t, stride });
         }
         for level in 1..=bits {
             for (e, at) in e.chunks_mut(1 << level).zip(at.chunks(1 << level)) {
@@ -148,7 +150,7 @@ pub fn first(b: &mut KernelBuilder, spec: &SortSpec, bits: u32) {
             }
         }
         for (e, at) in e.iter().zip(&at) {
-            store(b, &to, e, at.array, at.offset, at.stride);
+            store(b, &to, e, &at.arrays, at.offset, at.stride);
         }
     });
 }
@@ -159,7 +161,8 @@ pub fn last(b: &mut KernelBuilder, spec: &SortSpec, bits: u32) {
     let a = Arrays::new(b, spec);
     let bounds = Bounds::new(b, spec, stride, false);
     blocks(b, spec, &[&a], bits, &mut |b, row, array| {
-        let at: Vec<At> = (0..1 << bits).map(|offset| At { row, array, offset, stride }).collect();
+        let arrays = rows_at(b, &a, array);
+        let at: Vec<At> = (0..1 << bits).map(|offset| At { row, arrays: arrays.clone(), offset, stride }).collect();
         run(b, spec, &a, &at, bounds.as_ref(), (bits, false));
     });
 }
@@ -172,10 +175,10 @@ fn run(
     bounds: Option<&Bounds>,
     (bits, mirror): (u32, bool),
 ) {
-    let mut e: Vec<Element> = at.iter().map(|p| load(b, a, p.array, p.offset, p.stride)).collect();
+    let mut e: Vec<Element> = at.iter().map(|p| load(b, a, &p.arrays, p.offset, p.stride)).collect();
     steps(b, spec, &mut e, at, bounds, (bits, mirror));
     for (e, p) in e.iter().zip(at) {
-        store(b, a, e, p.array, p.offset, p.stride);
+        store(b, a, e, &p.arrays, p.offset, p.stride);
     }
 }
 
@@ -194,6 +197,7 @@ pub fn middle(b: &mut KernelBuilder, spec: &SortSpec, mirror: bool, bits: u32) {
     let low_mask = b.s(Op::SShl, &[one, low_bits]);
     let low_mask = b.s_addi(low_mask, -1);
     let last = b.s_addi(step, -1);
+    let half = b.def_s(Op::SShlI, &[step.into(), Arg(bits as i32 - 1)]);
     let hints = LoopHints::independent(&a.buffers());
     let plane = b.s_var(0);
     b.loop_static(spec.planes, |b| {
@@ -203,18 +207,16 @@ pub fn middle(b: &mut KernelBuilder, spec: &SortSpec, mirror: bool, bits: u32) {
             let low = b.def_s(Op::SShlI, &[low.into(), Arg(sub_bits)]);
             let block = b.s(Op::SShr, &[i, low_bits]);
             let block = b.s(Op::SShl, &[block, high]);
-            let mut row = b.s(Op::SAdd, &[block, low]);
-            let mirrored = b.s(Op::SSub, &[last, low]);
-            let mirrored = b.s(Op::SAdd, &[block, mirrored]);
-            let mut above = b.s_copy(S::ZERO);
             let mut at = Vec::new();
             let n = 1 << bits;
-            for t in 0..n {
-                let down = mirror && t >= n / 2;
-                let row = if down { b.s(Op::SAdd, &[mirrored, above]) } else { row_at(b, &mut row, t, step) };
-                let array = b.s(Op::SAdd, &[row, plane]);
-                at.push(At { row, array, offset: 0, stride: if down { -1 } else { 1 } });
-                above = b.s(Op::SAdd, &[above, step]);
+            // Registers below the middle from the block's start, those above (of a mirrored block) from its middle.
+            let up = b.s(Op::SAdd, &[block, low]);
+            ascend(b, &a, (up, plane), step, if mirror { n / 2 } else { n }, (1, bounds.is_some()), &mut at);
+            if mirror {
+                let down = b.s(Op::SSub, &[last, low]);
+                let down = b.s(Op::SAdd, &[block, down]);
+                let down = b.s(Op::SAdd, &[down, half]);
+                ascend(b, &a, (down, plane), step, n / 2, (-1, bounds.is_some()), &mut at);
             }
             run(b, spec, &a, &at, bounds.as_ref(), (bits, mirror));
             b.s_inc(i, 1);
@@ -223,10 +225,23 @@ pub fn middle(b: &mut KernelBuilder, spec: &SortSpec, mirror: bool, bits: u32) {
     });
 }
 
-/// The row of register `t`: the one before it plus a step.
-fn row_at(b: &mut KernelBuilder, row: &mut S, t: u32, step: S) -> S {
-    if t > 0 {
-        *row = b.s(Op::SAdd, &[*row, step]);
+/// Appends `n` registers, `step` rows apart from `row` in the plane on; `bounded`: with their rows in the sequence.
+fn ascend(
+    b: &mut KernelBuilder,
+    a: &Arrays,
+    (mut row, plane): (S, S),
+    step: S,
+    n: usize,
+    (stride, bounded): (i32, bool),
+    at: &mut Vec<At>,
+) {
+    let array = b.s(Op::SAdd, &[row, plane]);
+    let mut arrays = rows_at(b, a, array);
+    for t in 0..n {
+        if t > 0 {
+            arrays = moved(b, &arrays, step);
+            row = if bounded { b.s(Op::SAdd, &[row, step]) } else { row };
+        }
+        at.push(At { row, arrays: arrays.clone(), offset: 0, stride });
     }
-    *row
 }
