@@ -1,7 +1,7 @@
 //! Dots and convolutions: kernels of the matrix unit.
 
 use super::lower::{Lower, Region, Val};
-use super::step::{Arg, BufferKind, KernelEntry, KernelKey, Step, Unit, Use};
+use super::step::{Arg, KernelEntry, KernelKey, Step, Unit, Use};
 use super::view::{Form, View};
 use crate::emit::mxu::{self, Array, Contraction, Convert, Dim, Place, RhsForm};
 use crate::error::CompileError;
@@ -10,8 +10,6 @@ use systole_isa::DType;
 
 /// Share of vector memory that a contraction's kernel may use for its windows.
 const WINDOW_SHARE: u64 = 3;
-/// Bytes from which an operand that is in HBM anyway is streamed by the product's kernel rather than copied whole before it.
-const STREAMED_BYTES: u64 = 256 << 10;
 
 impl<'a> Lower<'a> {
     /// Lowers a canonical dot or convolution.
@@ -42,24 +40,13 @@ impl<'a> Lower<'a> {
         c.vmem_rows = (self.chip.vmem.bytes / (self.chip.core.lanes as u64 * 4) / WINDOW_SHARE) as u32;
         let flops = c.flops();
         self.plan.peak_dtype = self.plan.peak_dtype.max(Some(peak(c.lhs.dtype)));
-        // Operands that cannot all be in vector memory stay in HBM and are streamed.
-        let budget = self.chip.vmem.bytes / 2;
-        // Large parameters are streamed too: their copies then run behind the product.
-        let streamed = |l: &Lower<'_>, v: &View| {
-            let given = matches!(l.plan.buffers[v.buf.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
-            v.layout.bytes() > if given { STREAMED_BYTES } else { budget / 3 }
-        };
-        let is_result = {
-            let entry = self.module.entry();
-            let root = entry.node(entry.root);
-            std::ptr::eq(entry, r.comp)
-                && (entry.root == id || matches!(root.op, Op::Tuple) && root.operands.contains(&id))
-                && r.groups.users[id.index()].len() <= 1
-        };
+        // Large arrays stay in HBM and are streamed, and so are parameters and results: their copies then run behind the
+        // product.
+        let result = self.is_result(r, id);
         let place = |hbm: bool| if hbm { Place::Hbm } else { Place::Vmem };
-        c.lhs.place = place(streamed(self, &lhs));
-        c.rhs.place = place(streamed(self, &rhs));
-        c.out.place = place(streamed(self, &out) || is_result && out.layout.bytes() > STREAMED_BYTES);
+        c.lhs.place = place(self.streams(lhs.buf, false));
+        c.rhs.place = place(self.streams(rhs.buf, false));
+        c.out.place = place(self.streams(out.buf, result));
         let op = self.debug_op(r.comp, id, flops);
         let kernel = self.product_kernel(&c).map_err(|e| CompileError::Limit {
             resource: format!("vector memory for `{}` ({e})", node.name),

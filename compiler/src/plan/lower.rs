@@ -4,9 +4,9 @@ use super::fuse::{Fuser, Materialise};
 use super::group::{Groups, group, is_lane_reduce, is_pointwise};
 use super::loop_spec::{Resolve, Resolved, loop_spec, reduce_spec, window_spec};
 use super::scalar::scalar_nodes;
-use super::step::{Arg, BufferKind, KernelKey, Plan, ScalarOp, Step, Use, Word};
+use super::step::{Arg, BufferKind, Plan, ScalarOp, Step, Use, Word};
 use super::view::{BufId, Form, View, layout_of};
-use crate::emit::loops::{loop_kernel, reduce_kernel};
+use crate::emit::blocks::Body;
 use crate::error::CompileError;
 use crate::graph::{CompId, Computation, Module, NodeId, Op, Shape};
 use crate::passes::edit::has_effect;
@@ -257,13 +257,7 @@ impl<'a> Lower<'a> {
         };
         r.groups = groups;
         let fused = made.map_err(|Materialise(n)| self.no_lowering(comp, n))?;
-        let chip = self.chip;
-        let key = KernelKey::Loop(fused.spec);
-        let kernel = self.plan.simple_kernel(key, "loop", |k| match k {
-            KernelKey::Loop(s) => loop_kernel(s, chip),
-            KernelKey::Reduce(_) | KernelKey::Move(_) | KernelKey::Other(_) => unreachable!("made above"),
-        });
-        let results = self.call_fused(r, id, kernel, &fused.inputs, &fused.results);
+        let results = self.call_fused(r, id, Body::Loop(fused.spec), &fused.inputs, &fused.results);
         Ok(Val::Array(results.into_iter().next().expect("one result")))
     }
 
@@ -312,12 +306,7 @@ impl<'a> Lower<'a> {
         };
         r.groups = groups;
         let fused = made.map_err(|Materialise(n)| self.no_lowering(comp, n))?;
-        let chip = self.chip;
-        let kernel = self.plan.simple_kernel(KernelKey::Reduce(fused.spec), "reduce", |k| match k {
-            KernelKey::Reduce(s) => reduce_kernel(s, chip),
-            KernelKey::Loop(_) | KernelKey::Move(_) | KernelKey::Other(_) => unreachable!("made above"),
-        });
-        let mut results = self.call_fused(r, id, kernel, &fused.inputs, &fused.results);
+        let mut results = self.call_fused(r, id, Body::Reduce(fused.spec), &fused.inputs, &fused.results);
         for (v, leaf) in results.iter_mut().zip(comp.node(id).shape.leaves()) {
             if v.dims != leaf.dims {
                 *v = self.relaid(&v.clone(), &leaf.dims, &comp.node(id).name);
@@ -333,7 +322,7 @@ impl<'a> Lower<'a> {
         &mut self,
         r: &Region<'a>,
         id: NodeId,
-        kernel: usize,
+        body: Body,
         inputs: &[(NodeId, Resolved)],
         results: &[(Vec<u64>, DType, Form)],
     ) -> Vec<View> {
@@ -351,7 +340,9 @@ impl<'a> Lower<'a> {
         let views: Vec<View> = results.iter().map(|(d, t, f)| self.array(name, *t, d, *f)).collect();
         args.extend(views.iter().map(|v| Arg::rows(v.buf, Use::Write)));
         let op = self.debug_op(r.comp, id, 0.0);
-        self.steps.push(Step::Call { kernel, args, op });
+        let name = if matches!(body, Body::Loop(_)) { "loop" } else { "reduce" };
+        let result = self.is_result(r, id);
+        self.push_body(body, args, name, op, result);
         views
     }
 
@@ -372,13 +363,8 @@ impl<'a> Lower<'a> {
             expr,
             outputs: vec![Output { node: 0, access }],
         };
-        let chip = self.chip;
-        let kernel = self.plan.simple_kernel(KernelKey::Loop(spec), "splat", |k| match k {
-            KernelKey::Loop(s) => loop_kernel(s, chip),
-            KernelKey::Reduce(_) | KernelKey::Move(_) | KernelKey::Other(_) => unreachable!("made above"),
-        });
         let op = self.named_op(name, "scalar");
-        self.steps.push(Step::Call { kernel, args: vec![Arg::Scalar(w), Arg::rows(v.buf, Use::Write)], op });
+        self.push_body(Body::Loop(spec), vec![Arg::Scalar(w), Arg::rows(v.buf, Use::Write)], "splat", op, false);
         let layout = layout_of(dtype, &[], Form::Lanes, self.chip);
         View { form: Form::Lanes, layout, ..v }
     }

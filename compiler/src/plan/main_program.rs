@@ -1,5 +1,6 @@
 //! The main program: steps to scalar code, copies and kernel calls, with memory decided on the way.
 
+use super::bodies::LARGE;
 use super::lifetime::Lifetimes;
 use super::memory::{Copy, KERNEL_SEMAPHORES, Memory, guard_rows};
 use super::residence::Residences;
@@ -277,7 +278,9 @@ impl<'a> Emitter<'a> {
     /// Makes HBM the place of a buffer that a kernel reaches by itself.
     fn in_hbm(&mut self, buf: BufId, usage: Use, out: &mut Vec<Copy>) -> Result<(), CompileError> {
         self.memory.granule(buf)?;
-        if usage != Use::Write && !self.memory.places[buf.index()].in_hbm {
+        // What was never written is nowhere.
+        let p = &self.memory.places[buf.index()];
+        if usage != Use::Write && !p.in_hbm && p.row.is_some() {
             self.memory.store(buf, out)?;
         }
         self.memory.settle(buf, out);
@@ -307,6 +310,15 @@ impl<'a> Emitter<'a> {
                 reg
             }
             Arg::Scalar(w) => self.load_word(*w),
+            Arg::Sum(terms) => {
+                let mut sum = S::ZERO;
+                for &(word, rows) in terms {
+                    let w = self.load_word(word);
+                    let w = if rows == 1 { w } else { self.b.s_muli(w, rows as i32) };
+                    sum = self.b.s(Op::SAdd, &[sum, w]);
+                }
+                sum
+            }
             Arg::Linear { word, scale, offset } => {
                 let w = self.load_word(*word);
                 let w = self.b.s_muli(w, *scale);
@@ -412,6 +424,14 @@ impl<'a> Emitter<'a> {
             self.copies(out);
             return Ok(());
         }
+        let large = self.memory.bytes_of(dst) > self.memory.chip.vmem.bytes / LARGE;
+        let places = &self.memory.places;
+        if large && places[dst.index()].row.is_none() && self.plan.buffers[dst.index()].kind != BufferKind::State {
+            self.in_hbm(src, Use::Read, &mut out)?;
+            self.in_hbm(dst, Use::Write, &mut out)?;
+            self.copies(out);
+            return self.copy_in_hbm(src, dst);
+        }
         self.resident(dst, false, &[src, dst], &mut out)?;
         let row = self.memory.places[dst.index()].row.unwrap_or(0);
         self.memory.settle(src, &mut out);
@@ -455,6 +475,25 @@ impl<'a> Emitter<'a> {
             results: results.iter().map(place).collect(),
         });
         self.b.host(self.host_calls.len() as i32 - 1);
+        Ok(())
+    }
+
+    /// Copies a buffer within HBM.
+    fn copy_in_hbm(&mut self, src: BufId, dst: BufId) -> Result<(), CompileError> {
+        /// Bytes of one transfer at most: counts of semaphores are 32-bit.
+        const MOST: u64 = 1 << 30;
+        let (from, to) = (self.memory.granule(src)?, self.memory.granule(dst)?);
+        let bytes = self.memory.bytes_of(dst);
+        let mut at = 0;
+        while at < bytes {
+            let n = (bytes - at).min(MOST);
+            let desc = self.desc(DmaDesc::contiguous(Space::Hbm, Space::Hbm, n as u32));
+            let sem = KERNEL_SEMAPHORES - 1;
+            self.dma(desc, from + at / HBM_GRANULE, to + at / HBM_GRANULE, sem);
+            let all = [self.all];
+            self.b.dma_wait(sem, n as i32, &all, &all);
+            at += n;
+        }
         Ok(())
     }
 

@@ -2,20 +2,35 @@
 
 use super::lower::{Lower, Region, Val};
 use super::moving::{Position, move_spec, refine};
-use super::step::{Arg, KernelKey, ScalarOp, Step, Unit, Use, Word};
+use super::step::{Arg, ScalarOp, Step, Unit, Use, Word};
 use super::view::{BufId, Form, View};
-use crate::emit::loops::loop_kernel;
+use crate::emit::blocks::Body;
 use crate::emit::loops::spec::{Expr, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output};
-use crate::emit::moves::move_kernel;
 use crate::emit::moves::spec::MoveSpec;
 use crate::error::CompileError;
 use crate::graph::{NodeId, Op};
+
+/// What a move does to its destination.
+#[derive(Clone, Copy)]
+struct Target {
+    /// `Write`: every element is written; `Update`: the others keep their value.
+    usage: Use,
+    op: u32,
+    /// See [`Lower::is_result`].
+    result: bool,
+}
 
 impl<'a> Lower<'a> {
     /// Appends a move between two buffers.
     pub fn push_move(&mut self, spec: MoveSpec, src: BufId, dst: BufId, name: &str) {
         let op = self.named_op(name, "copy");
-        self.push_move_dynamic(spec, (src, Vec::new()), (dst, Vec::new()), [None, None], op);
+        self.push_move_dynamic(
+            spec,
+            (src, Vec::new()),
+            (dst, Vec::new()),
+            [None, None],
+            Target { usage: Use::Write, op, result: false },
+        );
     }
 
     /// Appends a move whose sides start at dynamic element rows (`(word, rows)` terms) and lanes.
@@ -25,7 +40,7 @@ impl<'a> Lower<'a> {
         src: (BufId, Vec<(Word, i64)>),
         dst: (BufId, Vec<(Word, i64)>),
         lanes: [Option<Word>; 2],
-        op: u32,
+        to: Target,
     ) {
         if spec.sizes.contains(&0) {
             return;
@@ -37,15 +52,9 @@ impl<'a> Lower<'a> {
             offset: 0,
             dynamic,
         };
-        // The rest of the destination keeps its contents.
-        let mut args = vec![array(src, Use::Read), array(dst, Use::Update)];
+        let mut args = vec![array(src, Use::Read), array(dst, to.usage)];
         args.extend(lanes.iter().flatten().map(|w| Arg::Scalar(*w)));
-        let chip = self.chip;
-        let kernel = self.plan.simple_kernel(KernelKey::Move(spec), "move", |k| match k {
-            KernelKey::Move(s) => move_kernel(s, chip),
-            KernelKey::Loop(_) | KernelKey::Reduce(_) | KernelKey::Other(_) => unreachable!("made above"),
-        });
-        self.steps.push(Step::Call { kernel, args, op });
+        self.push_body(Body::Move(spec), args, "move", to.op, to.result);
     }
 
     /// A node's array moved into a new one: sizes of the iteration and the positions of both.
@@ -53,8 +62,8 @@ impl<'a> Lower<'a> {
         let (dtype, dims) = self.shape(r, id);
         let dst = self.array(&r.comp.node(id).name, dtype, &dims, Form::Lanes);
         let spec = move_spec(sizes, src, from, &dst, to);
-        let op = self.debug_op(r.comp, id, 0.0);
-        self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], op);
+        let to = Target { usage: Use::Write, op: self.debug_op(r.comp, id, 0.0), result: self.is_result(r, id) };
+        self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], to);
         Val::Array(dst)
     }
 
@@ -162,13 +171,14 @@ impl<'a> Lower<'a> {
             to.dims[dim].1 = at;
             at += src.dims[dim] as i64;
             let spec = move_spec(&src.dims.clone(), &src, &Position::identity(n), &dst, &to);
-            self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], op);
+            let to = Target { usage: Use::Update, op, result: self.is_result(r, id) };
+            self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], to);
         }
         Ok(Val::Array(dst))
     }
 
     /// Fills an array with a scalar value (an array of rank 0 or a word).
-    pub fn fill(&mut self, r: &Region<'a>, value: NodeId, dst: &View, op: u32) {
+    pub fn fill(&mut self, r: &Region<'a>, value: NodeId, dst: &View, op: u32, result: bool) {
         let n = dst.dims.len().max(2);
         let mut dims = vec![1; n - dst.dims.len()];
         dims.extend(&dst.dims);
@@ -210,13 +220,8 @@ impl<'a> Lower<'a> {
             expr: Expr { nodes: vec![ExprNode { op: op0, args: Default::default(), dtype }], reductions: Vec::new() },
             outputs: vec![Output { node: 0, access }],
         };
-        let chip = self.chip;
-        let kernel = self.plan.simple_kernel(KernelKey::Loop(spec), "fill", |k| match k {
-            KernelKey::Loop(s) => loop_kernel(s, chip),
-            KernelKey::Reduce(_) | KernelKey::Move(_) | KernelKey::Other(_) => unreachable!("made above"),
-        });
         args.push(Arg::rows(dst.buf, Use::Write));
-        self.steps.push(Step::Call { kernel, args, op });
+        self.push_body(Body::Loop(spec), args, "fill", op, result);
     }
 
     fn pad(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
@@ -226,7 +231,8 @@ impl<'a> Lower<'a> {
         let src = self.lanes(r, node.operands[0]);
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
         let op = self.debug_op(r.comp, id, 0.0);
-        self.fill(r, node.operands[1], &dst, op);
+        let result = self.is_result(r, id);
+        self.fill(r, node.operands[1], &dst, op, result);
         // Elements that negative edges cut are left out: those whose place lies outside.
         let n = dims.len();
         let mut sizes = Vec::new();
@@ -242,7 +248,8 @@ impl<'a> Lower<'a> {
         }
         debug_assert_eq!(sizes.len(), n);
         let spec = move_spec(&sizes, &src, &from, &dst, &to);
-        self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], op);
+        let to = Target { usage: Use::Update, op, result };
+        self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], to);
         Ok(Val::Array(dst))
     }
 
@@ -282,8 +289,8 @@ impl<'a> Lower<'a> {
         let (rows, lane) = Lower::dynamic(&src, &starts, &dims);
         let mut spec = move_spec(&dims, &src, &Position::identity(n), &dst, &Position::identity(n));
         spec.src.dynamic_lane = lane.is_some();
-        let op = self.debug_op(r.comp, id, 0.0);
-        self.push_move_dynamic(spec, (src.buf, rows), (dst.buf, Vec::new()), [lane, None], op);
+        let to = Target { usage: Use::Write, op: self.debug_op(r.comp, id, 0.0), result: self.is_result(r, id) };
+        self.push_move_dynamic(spec, (src.buf, rows), (dst.buf, Vec::new()), [lane, None], to);
         Ok(Val::Array(dst))
     }
 
@@ -304,7 +311,8 @@ impl<'a> Lower<'a> {
         let sizes = update.dims.clone();
         let mut spec = move_spec(&sizes, &update, &Position::identity(n), &dst, &Position::identity(n));
         spec.dst.dynamic_lane = lane.is_some();
-        self.push_move_dynamic(spec, (update.buf, Vec::new()), (dst.buf, rows), [None, lane], op);
+        let to = Target { usage: Use::Update, op, result: self.is_result(r, id) };
+        self.push_move_dynamic(spec, (update.buf, Vec::new()), (dst.buf, rows), [None, lane], to);
         Ok(Val::Array(dst))
     }
 }

@@ -1,8 +1,7 @@
 //! The plan: buffers, kernels, and steps in program order.
 
 use super::view::BufId;
-use crate::emit::loops::spec::{LoopSpec, ReduceSpec};
-use crate::emit::moves::spec::MoveSpec;
+use crate::emit::blocks::{BlockSpec, Body};
 use crate::graph::{Binary, Direction, Unary};
 use crate::kernel::Kernel;
 use rustc_hash::FxHashMap;
@@ -36,9 +35,10 @@ pub struct Buffer {
 /// Identity of a kernel: equal keys share one subroutine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KernelKey {
-    Loop(LoopSpec),
-    Reduce(ReduceSpec),
-    Move(MoveSpec),
+    /// On arrays in vector memory.
+    Body(Body),
+    /// Block by block.
+    Blocks(BlockSpec),
     /// Matrix-unit kernels and others, by a text of everything they depend on.
     Other(String),
 }
@@ -80,6 +80,8 @@ pub enum Arg {
     Array { buf: BufId, usage: Use, unit: Unit, offset: i64, dynamic: Vec<(Word, i64)> },
     /// A scalar's value.
     Scalar(Word),
+    /// The sum of scalars times constants.
+    Sum(Vec<(Word, i64)>),
     /// A scalar times a constant plus a constant.
     Linear { word: Word, scale: i32, offset: i32 },
     /// A number.

@@ -20,9 +20,9 @@ impl Affine {
         Affine { reg: base, outer: outer.into(), row, offset }
     }
 
-    /// An index function, starting at zero.
-    pub fn index(i: &Index) -> Affine {
-        Affine { reg: S::ZERO, outer: i.outer.clone(), row: i.row, offset: i.offset }
+    /// An index function, starting at zero or at a register's value.
+    pub fn index(i: &Index, start: Option<S>) -> Affine {
+        Affine { reg: start.unwrap_or(S::ZERO), outer: i.outer.clone(), row: i.row, offset: i.offset }
     }
 
     /// Whether the register changes in outer dimension `d` or one inside it, or with the rows.

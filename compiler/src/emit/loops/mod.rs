@@ -7,5 +7,6 @@ mod row;
 mod simplify;
 pub mod spec;
 
-pub use reduce::reduce_kernel;
-pub use row::loop_kernel;
+pub use reduce::{emit_reduce, reduce_kernel};
+pub use row::{Bases, emit_loop, flatten, loop_kernel};
+pub use simplify::merge_reduce;

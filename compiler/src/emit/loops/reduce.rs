@@ -7,7 +7,7 @@ use super::address::{Affine, nest, step};
 use super::eval::{
     accumulate, emit_body, neutral, reduce_lanes, reduce_sublanes, select_mask, variable, widen_body, widened,
 };
-use super::row::{At, Context, Memo, tiles_to_outer};
+use super::row::{At, Bases, Context, Memo, tiles_to_outer};
 use super::simplify::merge_reduce;
 use super::spec::{Body, LoopSpec, Output, ReduceSpec};
 use crate::emit::elementwise;
@@ -21,7 +21,15 @@ const UNROLLED_POINTS: u64 = 16;
 
 /// The kernel of a spec. Parameters: one register for each input, then one for each output.
 pub fn reduce_kernel(spec: &ReduceSpec, chip: &ChipConfig) -> Kernel {
-    let lanes = chip.core.lanes;
+    let mut b = KernelBuilder::new("reduce", chip);
+    let bases = Bases::params(&mut b, spec.inputs.len() + spec.outputs.len());
+    emit_reduce(&mut b, spec, &bases);
+    b.finish()
+}
+
+/// Appends the code of a spec.
+pub fn emit_reduce(b: &mut KernelBuilder, spec: &ReduceSpec, bases: &Bases) {
+    let lanes = b.shape().1;
     let mut spec = spec.clone();
     merge_reduce(&mut spec);
     let mut kept = spec.kept_outer as usize;
@@ -43,14 +51,12 @@ pub fn reduce_kernel(spec: &ReduceSpec, chip: &ChipConfig) -> Kernel {
         tiles_to_outer(&mut flat, tiles, lanes);
         kept += 1;
     }
-    let mut b = KernelBuilder::new("reduce", chip);
-    let ctx = Context::new(&mut b, &flat);
+    let ctx = Context::new(b, &flat, bases);
     let regs = ctx.affine.clone();
     let wide = widened(&spec.reduction, &spec.expr.nodes);
     let body = if wide { widen_body(&spec.reduction.body) } else { spec.reduction.body.clone() };
     let r = Reducer { ctx, spec: &spec, body, wide, kept };
-    nest(&mut b, &flat.outer[..kept], 0, &regs, &mut |b, regs| r.kept_rows(b, regs));
-    b.finish()
+    nest(b, &flat.outer[..kept], 0, &regs, &mut |b, regs| r.kept_rows(b, regs));
 }
 
 struct Reducer<'a> {

@@ -25,21 +25,50 @@ const SHORT_ROWS: u32 = 4;
 /// Most vector registers of row-invariant values kept across the row loop.
 const HOISTED: usize = 10;
 
+/// Registers that a body's code starts from.
+#[derive(Clone, Debug, Default)]
+pub struct Bases {
+    /// For each input (element-row base address, or the scalar's value), then for each output: its register and buffer.
+    pub args: Vec<(S, BufferRef)>,
+    /// Values at which index nodes start, by node; at which lane positions of indexed inputs start, by input.
+    pub index: FxHashMap<ExprId, S>,
+    pub lane: FxHashMap<usize, S>,
+}
+
+impl Bases {
+    /// One parameter and one buffer for each of `n` arguments.
+    pub fn params(b: &mut KernelBuilder, n: usize) -> Bases {
+        let args = (0..n).map(|_| (b.param(), b.buffer())).collect();
+        Bases { args, ..Bases::default() }
+    }
+}
+
 /// The kernel of a spec. Parameters: one register for each input (element-row base address, or the scalar's value), then
 /// one for each output.
 pub fn loop_kernel(spec: &LoopSpec, chip: &ChipConfig) -> Kernel {
-    let mut spec = spec.clone();
-    let lanes = chip.core.lanes;
-    merge(&mut spec, lanes);
     let mut b = KernelBuilder::new("loop", chip);
+    let bases = Bases::params(&mut b, spec.inputs.len() + spec.outputs.len());
+    emit_loop(&mut b, spec, &bases);
+    b.finish()
+}
+
+/// Appends the code of a spec.
+pub fn emit_loop(b: &mut KernelBuilder, spec: &LoopSpec, bases: &Bases) {
+    let mut spec = spec.clone();
+    flatten(&mut spec, b.shape().1);
+    let ctx = Context::new(b, &spec, bases);
+    let regs = ctx.affine.clone();
+    nest(b, &spec.outer, 0, &regs, &mut |b, regs| ctx.rows(b, regs));
+}
+
+/// Brings a spec into the form that code is made from: dimensions merged, and tiles an outer dimension where no reduction
+/// needs them together.
+pub fn flatten(spec: &mut LoopSpec, lanes: u32) {
+    merge(spec, lanes);
     let tiles = spec.columns.div_ceil(lanes);
     if spec.expr.reductions.is_empty() && tiles > 1 {
-        tiles_to_outer(&mut spec, tiles, lanes);
+        tiles_to_outer(spec, tiles, lanes);
     }
-    let ctx = Context::new(&mut b, &spec);
-    let regs = ctx.affine.clone();
-    nest(&mut b, &spec.outer, 0, &regs, &mut |b, regs| ctx.rows(b, regs));
-    b.finish()
 }
 
 /// Makes the tiles the outermost dimension.
@@ -127,7 +156,7 @@ pub(super) struct TileRegs {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(b: &mut KernelBuilder, spec: &'a LoopSpec) -> Context<'a> {
+    pub(super) fn new(b: &mut KernelBuilder, spec: &'a LoopSpec, bases: &Bases) -> Context<'a> {
         let (sublanes, lanes) = b.shape();
         let mut c = Context {
             spec,
@@ -146,15 +175,15 @@ impl<'a> Context<'a> {
             row_free: Vec::new(),
         };
         for (i, input) in spec.inputs.iter().enumerate() {
-            let base = b.param();
-            c.buffers.push(b.buffer());
+            let (base, buffer) = bases.args[i];
+            c.buffers.push(buffer);
             c.input_reg.push(c.affine.len());
             match input {
                 Input::Array(a) => {
                     c.affine.push(Affine::pointer(base, &a.outer, a.row, a.offset));
                     if let LaneMap::Indexed { index, .. } = &a.lane {
                         c.lane_reg.insert(i, c.affine.len());
-                        c.affine.push(Affine::index(index));
+                        c.affine.push(Affine::index(index, bases.lane.get(&i).copied()));
                     }
                 }
                 Input::Scalar(_) => {
@@ -162,16 +191,15 @@ impl<'a> Context<'a> {
                 }
             }
         }
-        for o in &spec.outputs {
-            let base = b.param();
-            c.outputs.push(b.buffer());
+        for (o, &(base, buffer)) in spec.outputs.iter().zip(&bases.args[spec.inputs.len()..]) {
+            c.outputs.push(buffer);
             c.output_reg.push(c.affine.len());
             c.affine.push(Affine::pointer(base, &o.access.outer, o.access.row, o.access.offset));
         }
         for (i, n) in spec.expr.nodes.iter().enumerate() {
             if let ExprOp::Index(index) = &n.op {
                 c.index_reg.insert(i as ExprId, c.affine.len());
-                c.affine.push(Affine::index(index));
+                c.affine.push(Affine::index(index, bases.index.get(&(i as ExprId)).copied()));
             }
         }
         c.classify();

@@ -2,7 +2,7 @@
 
 use super::choose::Roles;
 use super::spec::MoveSpec;
-use super::walk::{Sides, each, nest, stepping};
+use super::walk::{Bases, Sides, each, nest, stepping};
 use crate::kernel::{KernelBuilder, M, S, V};
 use systole_isa::Op;
 
@@ -12,7 +12,7 @@ const UNROLLED_TILES: i64 = 8;
 const SHORT_ROWS: u32 = 4;
 
 /// Emits the whole move.
-pub fn emit(b: &mut KernelBuilder, spec: &MoveSpec, roles: &Roles) {
+pub fn emit(b: &mut KernelBuilder, spec: (&MoveSpec, &Bases), roles: &Roles) {
     each(b, spec, roles, &mut |b, sides| {
         let work = Tiles::new(b, sides, roles);
         for part in &work {

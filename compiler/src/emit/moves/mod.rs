@@ -17,15 +17,31 @@ use choose::{Plan, choose};
 use spec::MoveSpec;
 use systole_isa::ChipConfig;
 
+pub use walk::Bases;
+
 /// The kernel of a spec.
 pub fn move_kernel(spec: &MoveSpec, chip: &ChipConfig) -> Kernel {
-    let mut spec = spec.clone();
-    choose::whole_tiles(&mut spec, chip.core.lanes as i64);
-    choose::merge(&mut spec);
     let mut b = KernelBuilder::new("move", chip);
-    match choose(&spec) {
-        Plan::Lanes(plan) => lanes::emit(&mut b, &spec, &plan),
-        Plan::Transpose(plan) => transpose::emit(&mut b, &spec, &plan),
-    }
+    let (src, dst) = (b.param(), b.param());
+    let src_start = spec.src.dynamic_lane.then(|| b.param());
+    let dst_start = spec.dst.dynamic_lane.then(|| b.param());
+    let (src_buf, dst_buf) = (b.buffer(), b.buffer());
+    emit_move(&mut b, spec, &Bases { src: (src, src_buf), dst: (dst, dst_buf), src_start, dst_start });
     b.finish()
+}
+
+/// Brings a spec into the form that code is made from.
+pub fn flatten(spec: &mut MoveSpec, lanes: u32) {
+    choose::whole_tiles(spec, lanes as i64);
+    choose::merge(spec);
+}
+
+/// Appends the code of a spec.
+pub fn emit_move(b: &mut KernelBuilder, spec: &MoveSpec, bases: &Bases) {
+    let mut spec = spec.clone();
+    flatten(&mut spec, b.shape().1);
+    match choose(&spec) {
+        Plan::Lanes(plan) => lanes::emit(b, (&spec, bases), &plan),
+        Plan::Transpose(plan) => transpose::emit(b, (&spec, bases), &plan),
+    }
 }

@@ -3,11 +3,11 @@
 use super::choose::Roles;
 use super::lanes::range_mask;
 use super::spec::MoveSpec;
-use super::walk::{Sides, each, nest, stepping};
+use super::walk::{Bases, Sides, each, nest, stepping};
 use crate::kernel::{KernelBuilder, M, V};
 
 /// Emits the whole move.
-pub fn emit(b: &mut KernelBuilder, spec: &MoveSpec, roles: &Roles) {
+pub fn emit(b: &mut KernelBuilder, spec: (&MoveSpec, &Bases), roles: &Roles) {
     each(b, spec, roles, &mut |b, sides| {
         nest(b, sides, &roles.outer, &mut |b, s| columns(b, s, roles));
     });

@@ -43,12 +43,23 @@ impl Sides<'_> {
     }
 }
 
+/// Registers that a move's code starts from: element-row bases and buffers of both sides, and their dynamic lane starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Bases {
+    pub src: (S, BufferRef),
+    pub dst: (S, BufferRef),
+    pub src_start: Option<S>,
+    pub dst_start: Option<S>,
+}
+
 /// Runs `f` for every component and every combination of the unrolled dimensions.
-pub fn each(b: &mut KernelBuilder, spec: &MoveSpec, roles: &Roles, f: &mut dyn FnMut(&mut KernelBuilder, &Sides<'_>)) {
-    let (src, dst) = (b.param(), b.param());
-    let src_start = spec.src.dynamic_lane.then(|| b.param());
-    let dst_start = spec.dst.dynamic_lane.then(|| b.param());
-    let (src_buf, dst_buf) = (b.buffer(), b.buffer());
+pub fn each(
+    b: &mut KernelBuilder,
+    (spec, bases): (&MoveSpec, &Bases),
+    roles: &Roles,
+    f: &mut dyn FnMut(&mut KernelBuilder, &Sides<'_>),
+) {
+    let Bases { src: (src, src_buf), dst: (dst, dst_buf), src_start, dst_start } = *bases;
     for c in 0..spec.dtype.components() as i64 {
         let points: u64 = roles.unrolled.iter().map(|a| a.size as u64).product();
         for p in 0..points {

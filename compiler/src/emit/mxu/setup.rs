@@ -3,8 +3,9 @@
 use super::body::{Context, Current, Operand};
 use super::odometer::{Level, Odometer, Walk};
 use super::spec::{Array, Epilogue, MxuError, RhsForm};
-use super::stream::{Chunk, HbmUnit, Kind, OutStream, Stream, desc};
+use super::stream::{Chunk, Kind, OutStream, Stream, desc};
 use super::tile::{Problem, Tiling, Window};
+use crate::emit::hbm::HbmUnit;
 use crate::kernel::{KernelBuilder, S};
 use std::cell::RefCell;
 use systole_isa::DmaDesc;
@@ -67,7 +68,7 @@ fn base(
         Some(w) => {
             let at = r.scratch(b, w.total());
             let operand = Operand { array, buf: b.buffer(), plane: w.plane };
-            let hbm = Some(HbmUnit::new(param, array_buf, &array, chip));
+            let hbm = Some(HbmUnit::new(param, array_buf, array.dtype, chip));
             Base { operand, start: elements(b, at), window: at, hbm }
         }
     }

@@ -4,12 +4,11 @@
 //! copies of a block start while the one before is in use. Results leave through [`OutStream`].
 
 use super::odometer::{Level, Odometer};
-use super::spec::Array;
 use super::tile::Window;
+use crate::emit::hbm::HbmUnit;
 use crate::kernel::build_units::DmaArgs;
 use crate::kernel::{BufferRef, KernelBuilder, S};
-use systole_isa::dma::HBM_GRANULE;
-use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
+use systole_isa::{DmaDesc, DmaDim, Op, Space};
 
 /// The step-level dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,43 +22,6 @@ pub(super) enum Kind {
     Block,
     Outer(usize),
     Batch(usize),
-}
-
-/// How element rows of an array in HBM become copy addresses: granules where rows of words are whole granules, else
-/// byte offsets.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HbmUnit {
-    pub base: S,
-    pub buf: BufferRef,
-    row_bytes: u64,
-    packing: u64,
-    granules: bool,
-}
-
-impl HbmUnit {
-    pub fn new(base: S, buf: BufferRef, array: &Array, chip: &ChipConfig) -> HbmUnit {
-        let row_bytes = chip.row_bytes();
-        let granules = row_bytes % HBM_GRANULE == 0;
-        HbmUnit { base, buf, row_bytes, packing: array.dtype.packing() as u64, granules }
-    }
-
-    /// Bytes of element rows (a whole number of word rows).
-    pub fn bytes(&self, rows: u32) -> u64 {
-        rows as u64 / self.packing * self.row_bytes
-    }
-
-    /// Address units of element rows.
-    pub fn units(&self, rows: i32) -> i32 {
-        let words = rows as i64 / self.packing as i64;
-        let scale = if self.granules { self.row_bytes / HBM_GRANULE } else { self.row_bytes };
-        (words * scale as i64) as i32
-    }
-
-    /// Base and byte offset registers of the place `at + units` behind the base.
-    fn place(&self, b: &mut KernelBuilder, at: S, units: i32) -> (S, S) {
-        let at = if units == 0 { at } else { b.s_addi(at, units) };
-        if self.granules { (b.s(Op::SAdd, &[self.base, at]), S::ZERO) } else { (self.base, at) }
-    }
 }
 
 /// Runs `f(i)` for the value `i` (below `n`) of a register.

@@ -1,0 +1,204 @@
+//! What is done block by block, seen as arrays walked by an iteration.
+
+use crate::emit::loops::spec::{Access, ExprOp, Input, LaneMap, LoopSpec, ReduceSpec};
+use crate::emit::loops::{flatten, merge_reduce};
+use crate::emit::moves;
+use crate::emit::moves::spec::{MoveSpec, Side};
+use systole_isa::DType;
+
+/// Code over an iteration space whose operands lie in vector memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Body {
+    Loop(LoopSpec),
+    Reduce(ReduceSpec),
+    Move(MoveSpec),
+}
+
+/// How the elements of an array follow the iteration (see [`Side`]; here `lanes` is 0 where lanes follow the columns).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Walk {
+    pub dtype: DType,
+    pub offset: i64,
+    /// Element rows per step of each dimension.
+    pub rows: Vec<i64>,
+    /// Lane positions per step of each dimension.
+    pub lanes: Vec<i64>,
+    pub lane_offset: i64,
+    pub plane_rows: i64,
+    /// Tiles of columns, and element rows between them.
+    pub tiles: (u32, i64),
+    pub component_rows: i64,
+    /// The lane position starts anywhere.
+    pub any_lane: bool,
+    pub is_output: bool,
+}
+
+impl Body {
+    /// Dimensions merged as far as they go.
+    pub fn normal(&self, lanes: u32) -> Body {
+        let mut body = self.clone();
+        match &mut body {
+            Body::Loop(s) => flatten(s, lanes),
+            Body::Reduce(s) => merge_reduce(s),
+            Body::Move(s) => moves::flatten(s, lanes),
+        }
+        body
+    }
+
+    /// Sizes of the iteration dimensions: of loops, the outer ones and the rows.
+    pub fn sizes(&self) -> Vec<u32> {
+        match self {
+            Body::Loop(LoopSpec { outer, rows, .. }) | Body::Reduce(ReduceSpec { outer, rows, .. }) => {
+                outer.iter().copied().chain([*rows]).collect()
+            }
+            Body::Move(s) => s.sizes.clone(),
+        }
+    }
+
+    pub fn set_size(&mut self, d: usize, size: u32) {
+        match self {
+            Body::Loop(LoopSpec { outer, rows, .. }) | Body::Reduce(ReduceSpec { outer, rows, .. }) => {
+                *outer.get_mut(d).unwrap_or(rows) = size;
+            }
+            Body::Move(s) => s.sizes[d] = size,
+        }
+    }
+
+    /// Whether blocks of a dimension are independent of each other.
+    pub fn may_cut(&self, d: usize) -> bool {
+        match self {
+            Body::Loop(_) | Body::Move(_) => true,
+            Body::Reduce(s) if d == s.outer.len() => !s.reduce_rows,
+            Body::Reduce(s) => d < s.kept_outer as usize,
+        }
+    }
+
+    /// The dimension that code walks by whole registers of rows.
+    pub fn row_dimension(&self) -> Option<usize> {
+        match self {
+            Body::Loop(LoopSpec { outer, .. }) | Body::Reduce(ReduceSpec { outer, .. }) => Some(outer.len()),
+            Body::Move(_) => None,
+        }
+    }
+
+    /// Inputs, then outputs; scalars are `None`.
+    pub fn walks(&self, lanes: u32) -> Vec<Option<Walk>> {
+        match self {
+            Body::Loop(s) => {
+                let tiles = s.columns.div_ceil(lanes);
+                let outputs = s.outputs.iter().map(|o| Some(walk(&o.access, tiles, true)));
+                inputs(&s.inputs, tiles).chain(outputs).collect()
+            }
+            Body::Reduce(s) => {
+                let tiles = s.columns.div_ceil(lanes);
+                let outputs = s.outputs.iter().map(|a| Some(walk(a, tiles, true)));
+                inputs(&s.inputs, tiles).chain(outputs).collect()
+            }
+            Body::Move(s) => vec![Some(walk_side(s.dtype, &s.src, false)), Some(walk_side(s.dtype, &s.dst, true))],
+        }
+    }
+
+    /// Puts an array elsewhere: the parts of `w` but its type.
+    pub fn set_walk(&mut self, i: usize, w: &Walk) {
+        match self {
+            Body::Loop(s) => match s.inputs.get_mut(i) {
+                Some(Input::Array(a)) => set_access(a, w),
+                Some(Input::Scalar(_)) => {}
+                None => set_access(&mut s.outputs[i - s.inputs.len()].access, w),
+            },
+            Body::Reduce(s) => match s.inputs.get_mut(i) {
+                Some(Input::Array(a)) => set_access(a, w),
+                Some(Input::Scalar(_)) => {}
+                None => set_access(&mut s.outputs[i - s.inputs.len()], w),
+            },
+            Body::Move(s) => {
+                let side = if i == 0 { &mut s.src } else { &mut s.dst };
+                side.rows.clone_from(&w.rows);
+                side.row_offset = w.offset;
+                side.lane_offset = w.lane_offset;
+                side.plane_rows = w.plane_rows;
+                side.component_rows = w.component_rows;
+            }
+        }
+    }
+
+    /// Index nodes that follow dimension `d`, with their coefficients.
+    pub fn index_steps(&self, d: usize) -> Vec<(u32, i64)> {
+        let (Body::Loop(LoopSpec { expr, outer, .. }) | Body::Reduce(ReduceSpec { expr, outer, .. })) = self else {
+            return Vec::new();
+        };
+        let nodes = expr.nodes.iter().enumerate().filter_map(|(i, n)| match &n.op {
+            ExprOp::Index(index) => {
+                let c = if d == outer.len() { index.row } else { index.outer[d] };
+                (c != 0).then_some((i as u32, c))
+            }
+            _ => None,
+        });
+        nodes.collect()
+    }
+}
+
+fn inputs(inputs: &[Input], tiles: u32) -> impl Iterator<Item = Option<Walk>> {
+    inputs.iter().map(move |i| match i {
+        Input::Array(a) => Some(walk(a, tiles, false)),
+        Input::Scalar(_) => None,
+    })
+}
+
+fn walk(a: &Access, tiles: u32, is_output: bool) -> Walk {
+    let rows: Vec<i64> = a.outer.iter().copied().chain([a.row]).collect();
+    let mut w = Walk {
+        dtype: a.dtype,
+        offset: a.offset,
+        lanes: vec![0; rows.len()],
+        rows,
+        lane_offset: 0,
+        plane_rows: 0,
+        tiles: (1, 0),
+        component_rows: a.component_rows,
+        any_lane: false,
+        is_output,
+    };
+    match &a.lane {
+        LaneMap::Tile { tile_rows } => w.tiles = (tiles, *tile_rows),
+        LaneMap::Replicated => {}
+        LaneMap::Indexed { index, plane_rows } => {
+            w.lanes = index.outer.iter().copied().chain([index.row]).collect();
+            w.lane_offset = index.offset;
+            w.plane_rows = *plane_rows;
+        }
+    }
+    w
+}
+
+fn set_access(a: &mut Access, w: &Walk) {
+    let n = a.outer.len();
+    a.outer.copy_from_slice(&w.rows[..n]);
+    a.row = w.rows[n];
+    a.offset = w.offset;
+    a.component_rows = w.component_rows;
+    match &mut a.lane {
+        LaneMap::Tile { tile_rows } => *tile_rows = w.tiles.1,
+        LaneMap::Replicated => {}
+        LaneMap::Indexed { index, plane_rows } => {
+            index.offset = w.lane_offset;
+            *plane_rows = w.plane_rows;
+        }
+    }
+}
+
+fn walk_side(dtype: DType, s: &Side, is_output: bool) -> Walk {
+    Walk {
+        dtype,
+        offset: s.row_offset,
+        rows: s.rows.clone(),
+        // Every lane of a replicated source row holds the element.
+        lanes: if s.replicated { vec![0; s.rows.len()] } else { s.lanes.clone() },
+        lane_offset: s.lane_offset,
+        plane_rows: s.plane_rows,
+        tiles: (1, 0),
+        component_rows: s.component_rows,
+        any_lane: s.dynamic_lane,
+        is_output,
+    }
+}

@@ -1,0 +1,359 @@
+//! The code of a body done block by block.
+
+use super::body::{Body, Walk};
+use super::window::{Window, step};
+use super::{BlockKernel, BlockSpec, Choice, grid};
+use crate::emit::hbm::HbmUnit;
+use crate::emit::loops::{Bases, emit_loop, emit_reduce};
+use crate::emit::moves::{Bases as MoveBases, emit_move};
+use crate::kernel::build_units::DmaArgs;
+use crate::kernel::{BufferRef, KernelBuilder, S};
+use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
+
+/// Semaphores: copies in by set of windows, copies out by set.
+const IN: u32 = 0;
+const OUT: u32 = 2;
+const SEMAPHORES: u32 = 4;
+
+/// An array in HBM.
+struct Stream {
+    /// Number among the body's arrays.
+    number: usize,
+    unit: HbmUnit,
+    window_buf: BufferRef,
+    read: bool,
+    written: bool,
+    /// First word row of the window in the first set.
+    window: S,
+    /// Rows of the window before the array's first (floating arrays).
+    residual: Option<S>,
+    /// Place of the next block to bring, and of the one to take away.
+    next_in: S,
+    next_out: S,
+}
+
+struct Flow<'a> {
+    body: &'a Body,
+    choice: &'a Choice,
+    chip: &'a ChipConfig,
+    walks: Vec<Option<Walk>>,
+    /// Register and buffer of every parameter of the body.
+    params: Vec<(S, BufferRef)>,
+    extra: Vec<S>,
+    streams: Vec<Stream>,
+    descs: Vec<DmaDesc>,
+}
+
+/// Writes the kernel of a choice.
+pub fn emit(body: &Body, spec: &BlockSpec, choice: &Choice, chip: &ChipConfig) -> BlockKernel {
+    let mut b = KernelBuilder::new("blocks", chip);
+    let walks = body.walks(chip.core.lanes);
+    let params: Vec<(S, BufferRef)> = walks.iter().map(|_| (b.param(), b.buffer())).collect();
+    // Lane starts of moves.
+    let extra: Vec<S> = match body {
+        Body::Move(m) => (0..m.src.dynamic_lane as u32 + m.dst.dynamic_lane as u32).map(|_| b.param()).collect(),
+        Body::Loop(_) | Body::Reduce(_) => Vec::new(),
+    };
+    let floats: Vec<Option<S>> = spec.operands.iter().map(|o| o.floating.then(|| b.param())).collect();
+    let scratch = b.param();
+    let mut flow = Flow { body, choice, chip, walks, params, extra, streams: Vec::new(), descs: Vec::new() };
+    let mut at = 0;
+    for (i, o) in spec.operands.iter().enumerate() {
+        let (Some(w), Some(walk)) = (&choice.windows[i], &flow.walks[i]) else { continue };
+        let (base, buf) = flow.params[i];
+        let unit = HbmUnit::new(base, buf, walk.dtype, chip);
+        let (from, residual) = start(&mut b, &unit, w.start, floats[i], chip);
+        let window = b.s_addi(scratch, at as i32);
+        at += choice.words[i];
+        let (is_output, kept) = (walk.is_output, o.kept);
+        flow.streams.push(Stream {
+            number: i,
+            unit,
+            window_buf: b.buffer(),
+            read: !is_output || kept,
+            written: is_output,
+            window,
+            residual,
+            next_in: b.s_copy(from),
+            next_out: b.s_copy(from),
+        });
+    }
+    if choice.blocks > 0 {
+        flow.whole_blocks(&mut b);
+    }
+    if choice.rest > 0 {
+        flow.rest(&mut b, &floats);
+    }
+    let scratch_rows = choice.one_set() * choice.sets();
+    BlockKernel { kernel: b.finish(), scratch_rows, descs: flow.descs, semaphores: SEMAPHORES }
+}
+
+/// Address units of a window's first row, and the rows of the window before the array's: only known at run time for
+/// floating arrays.
+fn start(b: &mut KernelBuilder, unit: &HbmUnit, first: i64, float: Option<S>, chip: &ChipConfig) -> (S, Option<S>) {
+    let Some(float) = float else { return (b.s_imm(unit.units(first as i32)), None) };
+    let align = grid(chip).align as i32;
+    let row = b.s_addi(float, first as i32);
+    let low = b.def_s(Op::SAndI, &[row.into(), (align - 1).into()]);
+    let aligned = b.s(Op::SSub, &[row, low]);
+    (unit.units_of(b, aligned), Some(low))
+}
+
+/// The copy of a window.
+fn copy(w: &Window, unit: &HbmUnit, to_hbm: bool) -> DmaDesc {
+    let bytes = |rows: i64| unit.bytes(rows as u32) as i64;
+    let dim = |l: &super::window::Level| {
+        let (hbm, vmem) = (bytes(l.array), bytes(l.window));
+        let (src_stride, dst_stride) = if to_hbm { (vmem, hbm) } else { (hbm, vmem) };
+        DmaDim { count: l.count, src_stride, dst_stride }
+    };
+    let (src, dst) = if to_hbm { (Space::Vmem, Space::Hbm) } else { (Space::Hbm, Space::Vmem) };
+    DmaDesc { src, dst, chunk: bytes(w.run) as u32, dims: w.levels.iter().rev().map(dim).collect() }
+}
+
+impl Flow<'_> {
+    fn desc(&mut self, d: DmaDesc) -> u32 {
+        let known = self.descs.iter().position(|x| *x == d);
+        known.unwrap_or_else(|| {
+            self.descs.push(d);
+            self.descs.len() - 1
+        }) as u32
+    }
+
+    fn whole_blocks(&mut self, b: &mut KernelBuilder) {
+        let (choice, sets) = (self.choice, self.choice.sets());
+        let windows = choice.windows.clone();
+        let plan = Copies::new(self, &windows);
+        // Distance from the window set in use to the next block's, and the number of the set in use.
+        let set_words = choice.one_set() as i32;
+        let (set, at) = (b.s_var(0), b.s_var(0));
+        let (left, done) = (b.s_var(choice.blocks as i32), b.s_var(0));
+        // Places of arrays in vector memory, and the first index of the block.
+        let walked = self.walked(b, choice.size);
+        let index = b.s_var(0);
+        if sets > 1 {
+            self.bring(b, &plan, S::ZERO, IN);
+        }
+        b.loop_static(choice.blocks, |b| {
+            b.s_inc(left, -1);
+            if sets > 1 {
+                let other = b.s_imm(set_words);
+                b.if_(left, |b| {
+                    let next = b.s(Op::SSub, &[other, at]);
+                    b.if_else(set, |b| self.bring(b, &plan, next, IN), |b| self.bring(b, &plan, next, IN + 1));
+                });
+                b.if_else(set, |b| self.wait_in(b, &plan, IN + 1), |b| self.wait_in(b, &plan, IN));
+                if plan.out_bytes > 0 {
+                    let two = b.def_s(Op::SLtI, &[done.into(), 2.into()]);
+                    b.if_else(
+                        two,
+                        |_| {},
+                        |b| {
+                            b.if_else(set, |b| self.wait_out(b, &plan, OUT + 1), |b| self.wait_out(b, &plan, OUT));
+                        },
+                    );
+                }
+            } else {
+                self.bring(b, &plan, S::ZERO, IN);
+                self.wait_in(b, &plan, IN);
+            }
+            self.work(b, &windows, choice.size, at, &walked, index);
+            if sets > 1 {
+                b.if_else(set, |b| self.take(b, &plan, at, OUT + 1), |b| self.take(b, &plan, at, OUT));
+                let (one, other) = (b.s_imm(1), b.s_imm(set_words));
+                b.set_s(set, Op::SSub, &[one.into(), set.into()]);
+                b.set_s(at, Op::SSub, &[other.into(), at.into()]);
+            } else {
+                self.take(b, &plan, S::ZERO, OUT);
+                self.wait_out(b, &plan, OUT);
+            }
+            b.s_inc(done, 1);
+            b.s_inc(index, choice.size as i32);
+            for (reg, by) in &walked {
+                if *by != 0 {
+                    b.s_inc(*reg, *by as i32);
+                }
+            }
+        });
+        if sets > 1 {
+            let last = (choice.blocks - 1) % 2;
+            self.wait_out(b, &plan, OUT + 1 - last);
+            self.wait_out(b, &plan, OUT + last);
+        }
+    }
+
+    /// What is left after the whole blocks.
+    fn rest(&mut self, b: &mut KernelBuilder, floats: &[Option<S>]) {
+        let choice = self.choice;
+        let windows = choice.rest_windows.clone();
+        let plan = Copies::new(self, &windows);
+        for s in &mut self.streams {
+            let w = windows[s.number].as_ref().expect("every stream has a window");
+            let (from, residual) = start(b, &s.unit, w.start, floats[s.number], self.chip);
+            (s.next_in, s.next_out, s.residual) = (b.s_copy(from), b.s_copy(from), residual);
+        }
+        let first = choice.blocks * choice.size;
+        let walked = self.walked(b, first);
+        for (reg, by) in &walked {
+            if *by != 0 {
+                b.s_inc(*reg, *by as i32);
+            }
+        }
+        let index = b.s_imm(first as i32);
+        self.bring(b, &plan, S::ZERO, IN);
+        self.wait_in(b, &plan, IN);
+        self.work(b, &windows, choice.rest, S::ZERO, &walked, index);
+        self.take(b, &plan, S::ZERO, OUT);
+        self.wait_out(b, &plan, OUT);
+    }
+
+    /// Registers of the arrays in vector memory, with their steps over `size` steps of the cut dimension.
+    fn walked(&self, b: &mut KernelBuilder, size: u32) -> Vec<(S, i64)> {
+        let g = grid(self.chip);
+        let d = self.choice.dimension;
+        let one = |(i, w): (usize, &Option<Walk>)| {
+            let reg = self.params[i].0;
+            match w {
+                Some(w) if self.choice.windows[i].is_none() => {
+                    let by = match self.body {
+                        Body::Move(_) => step(w, d, size, &g).unwrap_or(0),
+                        // Lanes of indexed inputs follow the index.
+                        Body::Loop(_) | Body::Reduce(_) => w.rows[d] * size as i64,
+                    };
+                    (b.s_copy(reg), by)
+                }
+                _ => (reg, 0),
+            }
+        };
+        self.walks.iter().enumerate().map(one).collect()
+    }
+
+    fn hbm_and_window(&self, s: &Stream) -> (BufferRef, BufferRef) {
+        (s.unit.buf, s.window_buf)
+    }
+
+    /// Starts the copies in of the next block into the window set at word row `at`.
+    fn bring(&self, b: &mut KernelBuilder, plan: &Copies, at: S, sem: u32) {
+        for (s, c) in self.streams.iter().zip(&plan.of) {
+            let Some(desc) = c.input else { continue };
+            let (src, src_offset) = s.unit.place(b, s.next_in, 0);
+            let dst = b.s(Op::SAdd, &[s.window, at]);
+            let (hbm, window) = self.hbm_and_window(s);
+            b.dma_start(DmaArgs { desc, src, src_offset, dst, dst_offset: S::ZERO, sem }, &[hbm], &[window]);
+            if c.step != 0 {
+                b.s_inc(s.next_in, c.step);
+            }
+        }
+    }
+
+    /// Starts the copies out of the window set at word row `at`.
+    fn take(&self, b: &mut KernelBuilder, plan: &Copies, at: S, sem: u32) {
+        for (s, c) in self.streams.iter().zip(&plan.of) {
+            let Some(desc) = c.output else { continue };
+            let (dst, dst_offset) = s.unit.place(b, s.next_out, 0);
+            let src = b.s(Op::SAdd, &[s.window, at]);
+            let (hbm, window) = self.hbm_and_window(s);
+            b.dma_start(DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset, sem }, &[window], &[hbm]);
+            if c.step != 0 {
+                b.s_inc(s.next_out, c.step);
+            }
+        }
+    }
+
+    fn buffers(&self, written: bool) -> (Vec<BufferRef>, Vec<BufferRef>) {
+        let used = self.streams.iter().filter(|s| if written { s.written } else { s.read });
+        used.map(|s| (s.unit.buf, s.window_buf)).unzip()
+    }
+
+    fn wait_in(&self, b: &mut KernelBuilder, plan: &Copies, sem: u32) {
+        if plan.in_bytes > 0 {
+            let (hbm, windows) = self.buffers(false);
+            b.dma_wait(sem, plan.in_bytes, &hbm, &windows);
+        }
+    }
+
+    fn wait_out(&self, b: &mut KernelBuilder, plan: &Copies, sem: u32) {
+        if plan.out_bytes > 0 {
+            let (hbm, windows) = self.buffers(true);
+            b.dma_wait(sem, plan.out_bytes, &windows, &hbm);
+        }
+    }
+
+    /// The body on one block.
+    fn work(&self, b: &mut KernelBuilder, windows: &[Option<Window>], size: u32, at: S, walked: &[(S, i64)], index: S) {
+        let d = self.choice.dimension;
+        let mut body = self.body.clone();
+        body.set_size(d, size);
+        let mut args: Vec<(S, BufferRef)> =
+            walked.iter().zip(&self.params).map(|((reg, _), (_, buf))| (*reg, *buf)).collect();
+        for s in &self.streams {
+            let w = windows[s.number].as_ref().expect("every stream has a window");
+            body.set_walk(s.number, &w.walk);
+            let row = b.s(Op::SAdd, &[s.window, at]);
+            let packing = w.walk.dtype.packing() as i32;
+            let row = if packing == 1 { row } else { b.s_muli(row, packing) };
+            let row = match s.residual {
+                Some(r) => b.s(Op::SAdd, &[row, r]),
+                None => row,
+            };
+            args[s.number] = (row, s.window_buf);
+        }
+        match &body {
+            Body::Loop(_) | Body::Reduce(_) => {
+                let mut bases = Bases { args, ..Bases::default() };
+                for (node, c) in self.body.index_steps(d) {
+                    bases.index.insert(node, b.s_muli(index, c as i32));
+                }
+                for (i, w) in self.walks.iter().enumerate() {
+                    if let Some(c) = w.as_ref().map(|w| w.lanes[d]).filter(|c| *c != 0) {
+                        bases.lane.insert(i, b.s_muli(index, c as i32));
+                    }
+                }
+                match &body {
+                    Body::Loop(s) => emit_loop(b, s, &bases),
+                    Body::Reduce(s) => emit_reduce(b, s, &bases),
+                    Body::Move(_) => {}
+                }
+            }
+            Body::Move(m) => {
+                let mut starts = self.extra.iter().copied();
+                let src_start = m.src.dynamic_lane.then(|| starts.next()).flatten();
+                let dst_start = m.dst.dynamic_lane.then(|| starts.next()).flatten();
+                emit_move(b, m, &MoveBases { src: args[0], dst: args[1], src_start, dst_start });
+            }
+        }
+    }
+}
+
+/// Descriptors and bytes of a block's copies.
+struct Copies {
+    of: Vec<StreamCopies>,
+    in_bytes: i32,
+    out_bytes: i32,
+}
+
+struct StreamCopies {
+    input: Option<u32>,
+    output: Option<u32>,
+    /// Address units from one block to the next.
+    step: i32,
+}
+
+impl Copies {
+    fn new(flow: &mut Flow<'_>, windows: &[Option<Window>]) -> Copies {
+        let mut c = Copies { of: Vec::new(), in_bytes: 0, out_bytes: 0 };
+        for i in 0..flow.streams.len() {
+            let s = &flow.streams[i];
+            let (read, written, unit) = (s.read, s.written, s.unit);
+            let w = windows[s.number].as_ref().expect("every stream has a window");
+            let input = read.then(|| copy(w, &unit, false));
+            let output = written.then(|| copy(w, &unit, true));
+            c.in_bytes += input.as_ref().map_or(0, |d| d.bytes() as i32);
+            c.out_bytes += output.as_ref().map_or(0, |d| d.bytes() as i32);
+            let input = input.map(|d| flow.desc(d));
+            let output = output.map(|d| flow.desc(d));
+            c.of.push(StreamCopies { input, output, step: unit.units(w.step as i32) });
+        }
+        c
+    }
+}

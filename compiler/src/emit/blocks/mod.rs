@@ -1,0 +1,226 @@
+//! Loops and moves over arrays in HBM, block by block.
+//!
+//! A body (a loop, reduction or move whose operands lie in vector memory) is cut along one dimension of its iteration.
+//! Each block's part of every array in HBM, its *window*, is copied into vector memory while the block before is worked
+//! on, and results are copied out while the block after is; arrays that lie in vector memory are walked in place.
+//! [`body`] sees bodies as arrays walked by an iteration, [`window`] decides what a block's copy is, [`flow`] makes the
+//! code. The dimension and the size of blocks are those with the least traffic among those that fit.
+
+mod body;
+mod flow;
+mod window;
+
+pub use body::Body;
+
+use crate::kernel::Kernel;
+use systole_isa::{ChipConfig, DmaDesc};
+use window::{Cut, Grid, Purpose, Window, step};
+
+/// How an array of a body is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Operand {
+    /// It lies in HBM and is copied block by block.
+    pub hbm: bool,
+    /// Elements that the body does not write keep their value.
+    pub kept: bool,
+    /// Its first element row is passed in a register (in HBM only).
+    pub floating: bool,
+}
+
+/// A body and where its arrays are: inputs (scalars count too), then outputs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BlockSpec {
+    pub body: Body,
+    pub operands: Vec<Operand>,
+}
+
+/// The kernel of a [`BlockSpec`]. Parameters: those of the body (for arrays in HBM the HBM base, in granules), then the
+/// first row of each floating array, then the scratch area (word rows).
+#[derive(Clone, Debug)]
+pub struct BlockKernel {
+    pub kernel: Kernel,
+    pub scratch_rows: u32,
+    pub descs: Vec<DmaDesc>,
+    pub semaphores: u32,
+}
+
+/// A way to cut a body into blocks.
+struct Choice {
+    dimension: usize,
+    /// Steps of a block, whole blocks, and steps of the block after them (0: none).
+    size: u32,
+    blocks: u32,
+    rest: u32,
+    /// By array; `None` for scalars and arrays in vector memory.
+    windows: Vec<Option<Window>>,
+    rest_windows: Vec<Option<Window>>,
+    /// Word rows of every window.
+    words: Vec<u32>,
+    /// One block is finished before the next begins: they have common rows.
+    serial: bool,
+    cost: u64,
+}
+
+/// What a copy's run costs besides its bytes: about one access of memory.
+const RUN_BYTES: u64 = 256;
+/// What a block costs besides its copies, as bytes: loop overhead and waiting.
+const BLOCK_BYTES: u64 = 64 << 10;
+/// Blocks that a body is cut into at least, where they do not become smaller than [`LEAST_BYTES`].
+const BLOCKS: u64 = 24;
+const LEAST_BYTES: u64 = 256 << 10;
+/// Largest copies of a block.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// The kernel; `None` if no cut lets all copies be made within `budget` bytes of vector memory.
+pub fn block_kernel(spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Option<BlockKernel> {
+    let body = spec.body.normal(chip.core.lanes);
+    let choice = choose(&body, spec, chip, budget)?;
+    Some(flow::emit(&body, spec, &choice, chip))
+}
+
+fn grid(chip: &ChipConfig) -> Grid {
+    let sublanes = chip.core.sublanes as i64;
+    Grid { lanes: chip.core.lanes as i64, align: sublanes.max(4), spacing: 4 * sublanes }
+}
+
+fn purposes(spec: &BlockSpec, is_output: impl Fn(usize) -> bool) -> Vec<Purpose> {
+    let one = |(i, o): (usize, &Operand)| Purpose {
+        read: !is_output(i) || o.kept,
+        written: is_output(i),
+        floating: o.floating,
+    };
+    spec.operands.iter().enumerate().map(one).collect()
+}
+
+fn choose(body: &Body, spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Option<Choice> {
+    let sizes = body.sizes();
+    let mut best: Option<Choice> = None;
+    for d in 0..sizes.len() {
+        if sizes[d] < 2 && sizes.iter().any(|&s| s > 1) || !body.may_cut(d) {
+            continue;
+        }
+        for c in candidates(body, spec, d, chip, budget) {
+            if best.as_ref().is_none_or(|b| c.cost < b.cost) {
+                best = Some(c);
+            }
+        }
+    }
+    best
+}
+
+/// The cuts along one dimension that are worth a look: a small and a wanted block size.
+fn candidates(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig, budget: u64) -> Vec<Choice> {
+    let g = grid(chip);
+    let n = body.sizes()[d];
+    let walks = body.walks(chip.core.lanes);
+    // Blocks begin at whole registers of rows, at whole tiles of lanes, and at whole word rows.
+    let mut unit = if body.row_dimension() == Some(d) { g.align as u32 } else { 1 };
+    for (w, o) in walks.iter().zip(&spec.operands) {
+        let Some(w) = w else { continue };
+        let Body::Move(_) = body else {
+            if o.hbm && w.lanes[d] != 0 {
+                return Vec::new();
+            }
+            continue;
+        };
+        if w.lanes[d] != 0 {
+            unit = unit.max(g.lanes as u32);
+        }
+    }
+    for (w, o) in walks.iter().zip(&spec.operands) {
+        let Some(w) = w.as_ref().filter(|_| o.hbm) else { continue };
+        while unit < g.spacing as u32 * 4 && w.rows[d] * unit as i64 % g.align != 0 {
+            unit *= 2;
+        }
+    }
+    let unit = unit.min(n.max(1));
+    let Some(least) = cut(body, spec, d, unit, chip) else { return Vec::new() };
+    let bytes: u64 = least.bytes(chip) / 2;
+    let total = bytes * n.div_ceil(unit) as u64;
+    let target = (total / BLOCKS).clamp(LEAST_BYTES, MOST_BYTES);
+    let units = (target / bytes.max(1)).max(1).min(n.div_ceil(unit) as u64) as u32;
+    // A size that leaves no rest, if there is one near.
+    let even = (units / 2 + 1..=units).rev().find(|u| n % (u * unit) == 0).unwrap_or(units);
+    let mut all = vec![least];
+    let mut at = even;
+    while at > 1 {
+        all.extend(cut(body, spec, d, at * unit, chip));
+        at /= 2;
+    }
+    all.retain(|c| c.bytes(chip) <= budget);
+    all
+}
+
+/// The cut of dimension `d` into blocks of `size` steps.
+fn cut(body: &Body, spec: &BlockSpec, d: usize, size: u32, chip: &ChipConfig) -> Option<Choice> {
+    let g = grid(chip);
+    let mut sizes = body.sizes();
+    let (blocks, rest) = (sizes[d] / size, sizes[d] % size);
+    let walks = body.walks(chip.core.lanes);
+    let purposes = purposes(spec, |i| walks[i].as_ref().is_some_and(|w| w.is_output));
+    let mut windows_of = |steps: u32, at: Cut| -> Option<Vec<Option<Window>>> {
+        sizes[d] = steps;
+        let mut all = Vec::new();
+        for ((w, o), p) in walks.iter().zip(&spec.operands).zip(&purposes) {
+            all.push(match w {
+                Some(w) if o.hbm => Some(Window::new(w, &sizes, &at, *p, &g)?),
+                Some(w) => {
+                    // Walked in place: lanes may only move by whole tiles, but where indices say so.
+                    if matches!(body, Body::Move(_)) {
+                        step(w, d, size, &g)?;
+                    }
+                    None
+                }
+                None => None,
+            });
+        }
+        Some(all)
+    };
+    let whole = Cut { dimension: d, first: 0, last: blocks.saturating_sub(1) * size, blocks };
+    let windows = windows_of(size, whole)?;
+    let after = blocks * size;
+    let rest_windows = if rest > 0 {
+        windows_of(rest, Cut { dimension: d, first: after, last: after, blocks: 1 })?
+    } else {
+        Vec::new()
+    };
+    let row_bytes = chip.row_bytes();
+    let mut cost = (blocks as u64 + 2) * BLOCK_BYTES;
+    let mut words = Vec::new();
+    let mut serial = false;
+    for (i, w) in windows.iter().enumerate() {
+        let Some(w) = w else {
+            words.push(0);
+            continue;
+        };
+        let packing = w.walk.dtype.packing() as u64;
+        let rows = w.rows.max(rest_windows.get(i).and_then(|r| r.as_ref()).map_or(0, |r| r.rows));
+        words.push(u32::try_from((rows as u64).div_ceil(packing)).ok()?);
+        let p = purposes[i];
+        serial |= p.written && p.read && (blocks > 1 && w.overlaps_next() || rest > 0);
+        let times = p.read as u64 + p.written as u64;
+        let copies = w.step != 0 || i == 0 || p.written;
+        let repeats = if copies { blocks as u64 + (rest > 0) as u64 } else { blocks as u64 };
+        let one = w.traffic(row_bytes, packing, RUN_BYTES);
+        u32::try_from(one).ok().filter(|&b| b < 1 << 30)?;
+        cost += one * times * repeats;
+    }
+    Some(Choice { dimension: d, size, blocks, rest, windows, rest_windows, words, serial, cost })
+}
+
+impl Choice {
+    /// Windows of one block.
+    fn one_set(&self) -> u32 {
+        self.words.iter().sum()
+    }
+
+    /// Sets of windows.
+    fn sets(&self) -> u32 {
+        if self.serial || self.blocks < 2 { 1 } else { 2 }
+    }
+
+    /// Vector memory of two sets of windows.
+    fn bytes(&self, chip: &ChipConfig) -> u64 {
+        self.one_set() as u64 * 2 * chip.row_bytes()
+    }
+}

@@ -1,0 +1,175 @@
+//! The part of an array that a block reaches, and where it lies in vector memory.
+
+use super::body::Walk;
+use systole_isa::dma::MAX_DMA_DIMS;
+
+/// What copies and code need to know of the chip.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    pub lanes: i64,
+    /// Element rows by which copies begin and end: whole word rows of every type, and whole registers.
+    pub align: i64,
+    /// Element rows by which runs in a window are spaced: a full register may be stored at the end of each.
+    pub spacing: i64,
+}
+
+/// One dimension of a copy besides the run of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    pub count: u32,
+    /// Element rows between steps, in the array and in the window.
+    pub array: i64,
+    pub window: i64,
+}
+
+/// The rows of an array that a block reaches, as a copy: at every combination of the levels a run of rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// First element row of block 0 (for arrays that start at a row passed in a register: without that row).
+    pub start: i64,
+    /// Element rows from one block to the next.
+    pub step: i64,
+    /// Element rows of a run, and the dimensions around it.
+    pub run: i64,
+    pub levels: Vec<Level>,
+    /// Element rows of the window.
+    pub rows: i64,
+    /// How the body's iteration walks the window.
+    pub walk: Walk,
+}
+
+/// What a window is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purpose {
+    /// Copied from the array / to the array.
+    pub read: bool,
+    pub written: bool,
+    /// The array starts at a row that only a register knows.
+    pub floating: bool,
+}
+
+/// Which blocks: of which dimension, at which of its steps the first and the last of them begin, and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    pub dimension: usize,
+    pub first: u32,
+    pub last: u32,
+    pub blocks: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Item {
+    Dimension(usize),
+    Plane,
+    Tile,
+    Component,
+}
+
+fn up(x: i64, to: i64) -> i64 {
+    (x + to - 1).div_euclid(to) * to
+}
+
+/// Element rows from one block of `size` steps of dimension `d` to the next; `None` if blocks do not begin alike.
+pub fn step(w: &Walk, d: usize, size: u32, g: &Grid) -> Option<i64> {
+    let lanes = w.lanes[d] * size as i64;
+    (lanes.rem_euclid(g.lanes) == 0).then(|| w.rows[d] * size as i64 + lanes / g.lanes * w.plane_rows)
+}
+
+impl Window {
+    /// The window of an array for blocks of dimension `d`; `sizes` are those of a block. `None` if no copy can bring it.
+    pub fn new(w: &Walk, sizes: &[u32], cut: &Cut, p: Purpose, g: &Grid) -> Option<Window> {
+        if w.any_lane {
+            return None;
+        }
+        let d = cut.dimension;
+        let step = step(w, d, sizes[d], g)?;
+        let begin = self::step(w, d, cut.first, g)?;
+        let reach = |c: &[i64]| -> (i64, i64) {
+            let ends = c.iter().zip(sizes).map(|(c, &n)| c * (n as i64 - 1));
+            ends.fold((0, 0), |(lo, hi), e| (lo + e.min(0), hi + e.max(0)))
+        };
+        let (low_row, _) = reach(&w.rows);
+        let (low_lane, high_lane) = reach(&w.lanes);
+        let planes = ((w.lane_offset + low_lane).div_euclid(g.lanes), (w.lane_offset + high_lane).div_euclid(g.lanes));
+        let low = w.offset + low_row + planes.0 * w.plane_rows + begin;
+        let mut items: Vec<(Item, i64, i64)> = Vec::new();
+        for (i, (&s, &n)) in w.rows.iter().zip(sizes).enumerate() {
+            items.push((Item::Dimension(i), n as i64, s.abs()));
+        }
+        items.push((Item::Plane, planes.1 - planes.0 + 1, w.plane_rows));
+        items.push((Item::Tile, w.tiles.0 as i64, w.tiles.1));
+        items.push((Item::Component, w.dtype.components() as i64, w.component_rows));
+        items.retain(|i| i.1 > 1 && i.2 != 0);
+        items.sort_by_key(|i| i.2);
+        let mut walk = w.clone();
+        walk.lane_offset -= planes.0 * g.lanes;
+        // The rows between neighbours belong to nobody else, as far as a register reaches.
+        let packing = w.dtype.packing() as i64;
+        let slack = if p.floating { g.align - 1 } else { low.rem_euclid(g.align) };
+        let mut run = 1;
+        let mut gaps = false;
+        let mut levels: Vec<Level> = Vec::new();
+        let mut rows = 0;
+        for (item, count, stride) in items {
+            if levels.is_empty() && (stride <= up(run, g.align) || stride % packing != 0) {
+                gaps |= stride > up(run, g.align);
+                run += (count - 1) * stride;
+                continue;
+            }
+            if stride % packing != 0 {
+                return None;
+            }
+            if levels.is_empty() {
+                rows = up(slack + run, g.spacing);
+            }
+            levels.push(Level { count: count as u32, array: stride, window: rows });
+            walk.set(item, rows);
+            rows *= count;
+        }
+        if levels.is_empty() {
+            rows = up(slack + run, g.spacing);
+        }
+        let run = up(slack + run, g.align);
+        let start = if p.floating { low } else { low - slack };
+        walk.offset = if p.floating { 0 } else { slack };
+        walk.offset -= reach(&walk.rows).0;
+        if levels.len() > MAX_DMA_DIMS || (p.floating && step % g.align != 0) || (!p.floating && step % packing != 0) {
+            return None;
+        }
+        let window = Window { start, step, run, levels, rows: rows + g.spacing, walk };
+        // What is written must be the block's own, up to the last block.
+        if p.written && !p.read {
+            let reached = run + w.rows[d].abs() * cut.last as i64;
+            let inner = w.rows[d].abs() < run;
+            let foreign = |l: &Level| l.array < run || (inner && l.array > w.rows[d].abs() && l.array < reached);
+            if slack != 0 || gaps || window.levels.iter().any(foreign) || window.overlaps_next() && cut.blocks > 1 {
+                return None;
+            }
+        }
+        Some(window)
+    }
+
+    /// Whether blocks (apart by `step`) reach common rows.
+    pub fn overlaps_next(&self) -> bool {
+        let step = self.step.abs();
+        let inside = self.levels.iter().any(|l| l.array * l.count as i64 == step || l.array == 0);
+        step < self.run && !inside
+    }
+
+    /// Bytes of the copy, with what each of its runs costs besides (as bytes).
+    pub fn traffic(&self, row_bytes: u64, packing: u64, per_run: u64) -> u64 {
+        let runs: u64 = self.levels.iter().map(|l| l.count as u64).product();
+        runs * (self.run as u64 / packing * row_bytes + per_run)
+    }
+}
+
+impl Walk {
+    fn set(&mut self, item: Item, stride: i64) {
+        match item {
+            Item::Dimension(i) => self.rows[i] = stride * self.rows[i].signum(),
+            Item::Plane => self.plane_rows = stride,
+            Item::Tile => self.tiles.1 = stride,
+            Item::Component => self.component_rows = stride,
+        }
+    }
+}

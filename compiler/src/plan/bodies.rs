@@ -1,0 +1,127 @@
+//! Calls of loop, reduction and move kernels: on arrays in vector memory, or block by block on arrays in HBM.
+
+use super::lower::{Lower, Region};
+use super::step::{Arg, BufferKind, KernelEntry, KernelKey, Step, Unit, Use};
+use super::view::BufId;
+use crate::emit::blocks::{BlockSpec, Body, Operand, block_kernel};
+use crate::emit::loops::{loop_kernel, reduce_kernel};
+use crate::emit::moves::move_kernel;
+use crate::graph::{NodeId, Op};
+
+/// Bytes from which an array that is in HBM anyway (a parameter, a constant, a result) is streamed by the kernel rather
+/// than copied whole before or after it.
+pub const STREAMED_BYTES: u64 = 256 << 10;
+/// The part of vector memory from which an array is streamed wherever it comes from.
+pub const LARGE: u64 = 6;
+/// The part of vector memory that a kernel's windows may take.
+const WINDOWS: u64 = 4;
+
+impl<'a> Lower<'a> {
+    /// Whether a node's array is a result of the program and read by nothing else.
+    pub fn is_result(&self, r: &Region<'a>, id: NodeId) -> bool {
+        let entry = self.module.entry();
+        let root = entry.node(entry.root);
+        std::ptr::eq(entry, r.comp)
+            && (entry.root == id || matches!(root.op, Op::Tuple) && root.operands.contains(&id))
+            && r.groups.users[id.index()].len() <= 1
+    }
+
+    /// Whether a kernel streams an array of the plan; `result`: see [`Lower::is_result`].
+    pub fn streams(&self, buf: BufId, result: bool) -> bool {
+        let b = &self.plan.buffers[buf.index()];
+        let given = result || matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
+        let bytes = b.layout.bytes();
+        bytes > self.chip.vmem.bytes / LARGE || given && bytes > STREAMED_BYTES
+    }
+
+    /// Appends the call of a body. `args` are its arrays by element rows and its scalars, in parameter order.
+    pub fn push_body(&mut self, body: Body, args: Vec<Arg>, name: &str, op: u32, result: bool) {
+        let bytes = |l: &Lower<'_>, b: BufId| l.plan.buffers[b.index()].layout.bytes();
+        let arrays = body.walks(self.chip.core.lanes).len();
+        let mut hbm = vec![false; arrays];
+        let mut large = vec![false; arrays];
+        let mut resident: Vec<(u64, usize)> = Vec::new();
+        for (i, a) in args.iter().take(arrays).enumerate() {
+            let Arg::Array { buf, usage, .. } = a else { continue };
+            hbm[i] = self.streams(*buf, result && *usage != Use::Read);
+            large[i] = bytes(self, *buf) > self.chip.vmem.bytes / LARGE;
+            if !hbm[i] {
+                resident.push((bytes(self, *buf), i));
+            }
+        }
+        // What else would not fit together is streamed, the largest first.
+        resident.sort_unstable();
+        while resident.iter().map(|r| r.0).sum::<u64>() > self.chip.vmem.bytes / 2 {
+            let Some((_, i)) = resident.pop() else { break };
+            (hbm[i], large[i]) = (true, true);
+        }
+        if !hbm.contains(&true) || !self.push_blocks(&body, &args, &hbm, name, op) {
+            // Those that need not be streamed may stand in the way.
+            let tried = hbm == large;
+            if tried || !large.contains(&true) || !self.push_blocks(&body, &args, &large, name, op) {
+                self.push_resident(body, args, name, op);
+            }
+        }
+    }
+
+    fn push_resident(&mut self, body: Body, args: Vec<Arg>, name: &str, op: u32) {
+        let chip = self.chip;
+        let kernel = self.plan.simple_kernel(KernelKey::Body(body.clone()), name, |_| match &body {
+            Body::Loop(s) => loop_kernel(s, chip),
+            Body::Reduce(s) => reduce_kernel(s, chip),
+            Body::Move(s) => move_kernel(s, chip),
+        });
+        self.steps.push(Step::Call { kernel, args, op });
+    }
+
+    /// Appends the call block by block; `hbm` says which arrays are streamed. False if there is no way to.
+    fn push_blocks(&mut self, body: &Body, args: &[Arg], hbm: &[bool], name: &str, op: u32) -> bool {
+        let operands = args
+            .iter()
+            .zip(hbm)
+            .map(|(a, &hbm)| match a {
+                Arg::Array { usage, dynamic, .. } if hbm => {
+                    Operand { hbm, kept: *usage == Use::Update, floating: !dynamic.is_empty() }
+                }
+                _ => Operand { hbm: false, kept: false, floating: false },
+            })
+            .collect();
+        let spec = BlockSpec { body: body.clone(), operands };
+        let (chip, budget) = (self.chip, self.chip.vmem.bytes / WINDOWS);
+        let made: Result<usize, ()> = self.plan.kernel(KernelKey::Blocks(spec.clone()), |_| {
+            let k = block_kernel(&spec, chip, budget).ok_or(())?;
+            Ok(KernelEntry {
+                kernel: k.kernel,
+                scratch_rows: k.scratch_rows,
+                descs: k.descs,
+                semaphores: k.semaphores,
+                name: format!("{name} in blocks"),
+            })
+        });
+        let Ok(kernel) = made else { return false };
+        let mut call = Vec::new();
+        let mut starts = Vec::new();
+        for (i, a) in args.iter().enumerate() {
+            match a {
+                Arg::Array { buf, usage, dynamic, .. } if hbm.get(i) == Some(&true) => {
+                    let dynamic = dynamic.clone();
+                    if !dynamic.is_empty() {
+                        starts.push(Arg::Sum(dynamic));
+                    }
+                    call.push(Arg::Array {
+                        buf: *buf,
+                        usage: *usage,
+                        unit: Unit::Granules,
+                        offset: 0,
+                        dynamic: Vec::new(),
+                    });
+                }
+                a => call.push(a.clone()),
+            }
+        }
+        call.extend(starts);
+        call.push(Arg::Scratch);
+        self.steps.push(Step::Call { kernel, args: call, op });
+        true
+    }
+}
