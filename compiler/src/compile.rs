@@ -59,16 +59,12 @@ pub fn compile(
     })?;
     let lines = line_starts(source);
     let line = |s: Span| if s == Span::default() { 0 } else { line_of(&lines, s.start) };
-    let mut plan = plan(&core, chip, &line)?;
-    for k in &mut plan.kernels {
-        renumber_check(&k.descs, k.semaphores)?;
-    }
-    let words = plan.words;
     let row_bytes = chip.core.lanes as u64 * 4;
     let total_rows = chip.vmem.bytes / row_bytes;
     let spill = (total_rows / 8).min(SPILL_ROWS);
     let guard = (total_rows / 16).min(GUARD_ROWS);
-    let main = main_program::emit(&plan, chip, total_rows - spill - guard)?;
+    let (plan, main) = resident(&core, chip, total_rows - spill - guard, &line)?;
+    let words = plan.words;
     let mut unit = Unit { kernels: vec![main.kernel] };
     for (k, &base) in plan.kernels.iter().zip(&main.desc_base) {
         let mut kernel = k.kernel.clone();
@@ -146,6 +142,36 @@ pub fn compile(
     })
 }
 
+/// Parts of vector memory up to which arrays are kept there as a whole, tried one after the other: what is kept costs no
+/// traffic, but all arrays of a kernel must fit together.
+const RESIDENT: [(u64, u64); 4] = [(2, 5), (1, 6), (1, 16), (1, 48)];
+
+/// The plan and main program that keep as much in vector memory as fits.
+fn resident(
+    core: &Module,
+    chip: &ChipConfig,
+    rows: u64,
+    line: &dyn Fn(Span) -> u32,
+) -> Result<(Plan, main_program::MainProgram), CompileError> {
+    let mut failed = None;
+    for (part, of) in RESIDENT {
+        let made = plan(core, chip, chip.vmem.bytes / of * part, line).and_then(|plan| {
+            for k in &plan.kernels {
+                renumber_check(&k.descs, k.semaphores)?;
+            }
+            let main = main_program::emit(&plan, chip, rows)?;
+            Ok((plan, main))
+        });
+        match made {
+            Ok(made) => return Ok(made),
+            // The first attempt's message speaks of the arrays as the program has them.
+            Err(e) if e.is_vmem() => failed = failed.or(Some(e)),
+            Err(e) => return Err(e),
+        }
+    }
+    Err(failed.unwrap_or_else(|| CompileError::internal("memory", "no plan was tried")))
+}
+
 fn limit(resource: &str, need: u64, have: u64) -> Result<(), CompileError> {
     if need <= have {
         return Ok(());
@@ -191,8 +217,20 @@ fn line_of(starts: &[u32], at: u32) -> u32 {
 }
 
 /// Plans the entry computation: parameters, steps, results.
-fn plan(core: &Module, chip: &ChipConfig, lines: &dyn Fn(Span) -> u32) -> Result<Plan, CompileError> {
-    let mut lower = Lower { module: core, chip, plan: Plan::default(), steps: Vec::new(), lines, executions: 1.0 };
+fn plan(
+    core: &Module,
+    chip: &ChipConfig,
+    largest_resident: u64,
+    lines: &dyn Fn(Span) -> u32,
+) -> Result<Plan, CompileError> {
+    let mut lower = Lower {
+        module: core,
+        chip,
+        plan: Plan { largest_resident, ..Plan::default() },
+        steps: Vec::new(),
+        lines,
+        executions: 1.0,
+    };
     let entry = core.entry();
     let mut params = Vec::new();
     for &p in &entry.params {

@@ -27,6 +27,11 @@ impl CompileError {
         CompileError::Internal { stage: stage.to_string(), message: message.into() }
     }
 
+    /// Whether arrays did not fit into vector memory together.
+    pub fn is_vmem(&self) -> bool {
+        matches!(self, CompileError::Limit { resource, .. } if resource == "VMEM" || resource.starts_with("vector memory"))
+    }
+
     /// Where in the source text, if known.
     pub fn span(&self) -> Option<Span> {
         match self {

@@ -11,8 +11,6 @@ use crate::graph::{NodeId, Op};
 /// Bytes from which an array that is in HBM anyway (a parameter, a constant, a result) is streamed by the kernel rather
 /// than copied whole before or after it.
 pub const STREAMED_BYTES: u64 = 256 << 10;
-/// The part of vector memory from which an array is streamed wherever it comes from.
-pub const LARGE: u64 = 6;
 /// The part of vector memory that a kernel's windows may take.
 const WINDOWS: u64 = 4;
 
@@ -31,7 +29,7 @@ impl<'a> Lower<'a> {
         let b = &self.plan.buffers[buf.index()];
         let given = result || matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
         let bytes = b.layout.bytes();
-        bytes > self.chip.vmem.bytes / LARGE || given && bytes > STREAMED_BYTES
+        bytes > self.plan.largest_resident || given && bytes > STREAMED_BYTES
     }
 
     /// Appends the call of a body. `args` are its arrays by element rows and its scalars, in parameter order.
@@ -44,14 +42,16 @@ impl<'a> Lower<'a> {
         for (i, a) in args.iter().take(arrays).enumerate() {
             let Arg::Array { buf, usage, .. } = a else { continue };
             hbm[i] = self.streams(*buf, result && *usage != Use::Read);
-            large[i] = bytes(self, *buf) > self.chip.vmem.bytes / LARGE;
+            large[i] = bytes(self, *buf) > self.plan.largest_resident;
             if !hbm[i] {
                 resident.push((bytes(self, *buf), i));
             }
         }
         // What else would not fit together is streamed, the largest first.
         resident.sort_unstable();
-        while resident.iter().map(|r| r.0).sum::<u64>() > self.chip.vmem.bytes / 2 {
+        while resident.iter().map(|r| r.0).sum::<u64>()
+            > self.plan.largest_resident.saturating_mul(3).min(self.chip.vmem.bytes / 8 * 5)
+        {
             let Some((_, i)) = resident.pop() else { break };
             (hbm[i], large[i]) = (true, true);
         }

@@ -1,6 +1,5 @@
 //! The main program: steps to scalar code, copies and kernel calls, with memory decided on the way.
 
-use super::bodies::LARGE;
 use super::lifetime::Lifetimes;
 use super::memory::{Copy, KERNEL_SEMAPHORES, Memory, guard_rows};
 use super::residence::Residences;
@@ -424,7 +423,7 @@ impl<'a> Emitter<'a> {
             self.copies(out);
             return Ok(());
         }
-        let large = self.memory.bytes_of(dst) > self.memory.chip.vmem.bytes / LARGE;
+        let large = self.memory.bytes_of(dst) > self.plan.largest_resident;
         let places = &self.memory.places;
         if large && places[dst.index()].row.is_none() && self.plan.buffers[dst.index()].kind != BufferKind::State {
             self.in_hbm(src, Use::Read, &mut out)?;

@@ -191,6 +191,8 @@ pub struct Plan {
     pub result_layouts: Vec<Layout>,
     /// Messages of traps.
     pub traps: Vec<String>,
+    /// Bytes up to which an array is kept in vector memory as a whole; larger ones are streamed.
+    pub largest_resident: u64,
     pub flops: f64,
     pub peak_dtype: Option<DType>,
 }
