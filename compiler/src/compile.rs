@@ -242,8 +242,9 @@ fn plan(
     flatten(&result, &mut leaves);
     for (i, leaf) in leaves.iter().enumerate() {
         let mut v = lower.to_lanes(leaf, &format!("result.{i}"));
-        // Parameters come back through a copy of their own: the host may write them again.
-        if matches!(lower.plan.buffers[v.buf.index()].kind, BufferKind::State) {
+        // Parameters and loop states come back through a copy of their own: their memory is written again.
+        let kind = &lower.plan.buffers[v.buf.index()].kind;
+        if matches!(kind, BufferKind::State | BufferKind::Param(_)) {
             let copy = lower.array(&format!("result.{i}"), v.dtype(), &v.dims, Form::Lanes);
             let op = lower.named_op("result", "copy");
             lower.steps.push(Step::Copy { src: v.buf, dst: copy.buf, op });
