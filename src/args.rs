@@ -82,6 +82,9 @@ pub struct CompileArgs {
     /// Random legal schedules and latencies from this seed
     #[arg(long, value_name = "SEED")]
     pub chaos: Option<u64>,
+    /// Streams arrays of more bytes than this through VMEM instead of keeping them there (default: keeps what fits)
+    #[arg(long, value_name = "BYTES")]
+    pub max_resident: Option<u64>,
 }
 
 impl CompileArgs {
@@ -91,7 +94,13 @@ impl CompileArgs {
             PrecisionArg::High => Precision::High,
             PrecisionArg::Highest => Precision::Highest,
         };
-        CompileOptions { precision, fold: self.fold == FoldArg::Small, chaos: self.chaos, ..CompileOptions::default() }
+        CompileOptions {
+            precision,
+            fold: self.fold == FoldArg::Small,
+            chaos: self.chaos,
+            max_resident: self.max_resident,
+            ..CompileOptions::default()
+        }
     }
 }
 

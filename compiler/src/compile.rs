@@ -18,6 +18,8 @@ pub struct CompileOptions {
     pub passes: PassOptions,
     /// A seed for random legal scheduling choices.
     pub chaos: Option<u64>,
+    /// Arrays of more bytes than this are streamed through vector memory; without, those that do not fit.
+    pub max_resident: Option<u64>,
     /// Whether the emitted bundles are proved by the independent checker.
     pub check: bool,
 }
@@ -25,7 +27,12 @@ pub struct CompileOptions {
 impl CompileOptions {
     /// The defaults for a chip.
     pub fn for_chip(chip: &ChipConfig) -> CompileOptions {
-        CompileOptions { passes: PassOptions::for_chip(chip), chaos: None, check: cfg!(debug_assertions) }
+        CompileOptions {
+            passes: PassOptions::for_chip(chip),
+            chaos: None,
+            max_resident: None,
+            check: cfg!(debug_assertions),
+        }
     }
 }
 
@@ -63,7 +70,7 @@ pub fn compile(
     let total_rows = chip.vmem.bytes / row_bytes;
     let spill = (total_rows / 8).min(SPILL_ROWS);
     let guard = (total_rows / 16).min(GUARD_ROWS);
-    let (plan, main) = resident(&core, chip, total_rows - spill - guard, &line)?;
+    let (plan, main) = resident(&core, chip, (total_rows - spill - guard, options.max_resident), &line)?;
     let words = plan.words;
     let mut unit = Unit { kernels: vec![main.kernel] };
     for (k, &base) in plan.kernels.iter().zip(&main.desc_base) {
@@ -150,12 +157,13 @@ const RESIDENT: [(u64, u64); 4] = [(2, 5), (1, 6), (1, 16), (1, 48)];
 fn resident(
     core: &Module,
     chip: &ChipConfig,
-    rows: u64,
+    (rows, max_resident): (u64, Option<u64>),
     line: &dyn Fn(Span) -> u32,
 ) -> Result<(Plan, main_program::MainProgram), CompileError> {
     let mut failed = None;
     for (part, of) in RESIDENT {
-        let made = plan(core, chip, chip.vmem.bytes / of * part, line).and_then(|plan| {
+        let largest = (chip.vmem.bytes / of * part).min(max_resident.unwrap_or(u64::MAX));
+        let made = plan(core, chip, largest, line).and_then(|plan| {
             for k in &plan.kernels {
                 renumber_check(&k.descs, k.semaphores)?;
             }

@@ -20,13 +20,21 @@ pub struct CompileOptions {
     pub fold: bool,
     /// Random legal scheduling choices from this seed.
     pub chaos: Option<u64>,
+    /// Arrays of more bytes than this are streamed through vector memory; without, those that do not fit.
+    pub max_resident: Option<u64>,
     /// Proves the emitted bundles again.
     pub check: bool,
 }
 
 impl Default for CompileOptions {
     fn default() -> CompileOptions {
-        CompileOptions { precision: Precision::Default, fold: true, chaos: None, check: cfg!(debug_assertions) }
+        CompileOptions {
+            precision: Precision::Default,
+            fold: true,
+            chaos: None,
+            max_resident: None,
+            check: cfg!(debug_assertions),
+        }
     }
 }
 
@@ -137,6 +145,7 @@ impl Client {
         o.passes.precision = options.precision;
         o.passes.fold = options.fold;
         o.chaos = options.chaos;
+        o.max_resident = options.max_resident;
         o.check = options.check;
         let mut program = compile(module, &self.chip, &o, &text, dump).map_err(|e| {
             let diagnostic = e.span().map(|s| systole_compiler::diag::Diagnostic::error(s, e.to_string()));

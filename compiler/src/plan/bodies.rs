@@ -29,7 +29,7 @@ impl<'a> Lower<'a> {
         let b = &self.plan.buffers[buf.index()];
         let given = result || matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
         let bytes = b.layout.bytes();
-        bytes > self.plan.largest_resident || given && bytes > STREAMED_BYTES
+        bytes > self.plan.largest_resident || given && bytes > STREAMED_BYTES.min(self.plan.largest_resident)
     }
 
     /// Appends the call of a body. `args` are its arrays by element rows and its scalars, in parameter order.

@@ -48,7 +48,18 @@ impl<'a> Lower<'a> {
         c.rhs.place = place(self.streams(rhs.buf, false));
         c.out.place = place(self.streams(out.buf, result));
         let op = self.debug_op(r.comp, id, flops);
-        let kernel = self.product_kernel(&c).map_err(|e| CompileError::Limit {
+        // Where not all of that can be streamed, the result is not, then nothing.
+        let mut made = self.product_kernel(&c);
+        for keep in [true, false] {
+            if made.is_err() && [c.lhs.place, c.rhs.place, c.out.place].contains(&Place::Hbm) {
+                c.out.place = Place::Vmem;
+                if !keep {
+                    (c.lhs.place, c.rhs.place) = (Place::Vmem, Place::Vmem);
+                }
+                made = self.product_kernel(&c);
+            }
+        }
+        let kernel = made.map_err(|e| CompileError::Limit {
             resource: format!("vector memory for `{}` ({e})", node.name),
             need: 0,
             have: self.chip.vmem.bytes,

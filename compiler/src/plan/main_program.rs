@@ -261,7 +261,7 @@ impl<'a> Emitter<'a> {
             }
         }
         self.copies(out);
-        self.prefetch(rest)?;
+        self.prefetch(args, rest)?;
         let mut regs = Vec::new();
         for a in args {
             regs.push(self.argument(a, scratch));
@@ -329,11 +329,19 @@ impl<'a> Emitter<'a> {
     }
 
     /// Starts loads of what the next steps read, as far as there is free room.
-    fn prefetch(&mut self, rest: &'a [Step]) -> Result<(), CompileError> {
+    /// What the call in between (`args`) writes is not there yet.
+    fn prefetch(&mut self, args: &'a [Arg], rest: &'a [Step]) -> Result<(), CompileError> {
         const AHEAD: usize = 6;
         /// Semaphores kept for loads that cannot wait.
         const SPARE: usize = 8;
         let mut out = Vec::new();
+        let written: Vec<BufId> = args
+            .iter()
+            .filter_map(|a| match a {
+                Arg::Array { buf, usage, .. } if *usage != Use::Read => Some(*buf),
+                _ => None,
+            })
+            .collect();
         for s in rest.iter().take(AHEAD) {
             let Step::Call { args, .. } = s else {
                 if matches!(s, Step::While { .. } | Step::Switch { .. }) {
@@ -345,6 +353,7 @@ impl<'a> Emitter<'a> {
                 let Arg::Array { buf, usage, unit, .. } = a else { continue };
                 let p = &self.memory.places[buf.index()];
                 let wanted = *unit != Unit::Granules && *usage == Use::Read && p.row.is_none() && p.in_hbm;
+                let wanted = wanted && !written.contains(buf);
                 if !wanted || self.memory.semaphores_free() <= SPARE {
                     continue;
                 }

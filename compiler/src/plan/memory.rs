@@ -122,7 +122,8 @@ impl<'a> Memory<'a> {
         if let Some(g) = self.places[buf.index()].granule {
             return Ok(g);
         }
-        let bytes = self.bytes[buf.index()];
+        // Blocks read a little beyond the last rows, as registers do in vector memory.
+        let bytes = self.bytes[buf.index()] + guard_rows(self.chip) * self.chip.row_bytes();
         let g = self.hbm.take(bytes.div_ceil(HBM_GRANULE)).ok_or_else(|| CompileError::Limit {
             resource: "HBM".into(),
             need: self.hbm.peak * HBM_GRANULE + bytes,

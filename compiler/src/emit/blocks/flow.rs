@@ -138,12 +138,19 @@ impl Flow<'_> {
             b.s_inc(left, -1);
             if sets > 1 {
                 let other = b.s_imm(set_words);
+                // The windows to be filled may hold results that are still being copied out.
+                let refilled = self.streams.iter().any(|s| s.read && s.written);
+                if refilled {
+                    b.if_(done, |b| {
+                        b.if_else(set, |b| self.wait_out(b, &plan, OUT), |b| self.wait_out(b, &plan, OUT + 1));
+                    });
+                }
                 b.if_(left, |b| {
                     let next = b.s(Op::SSub, &[other, at]);
                     b.if_else(set, |b| self.bring(b, &plan, next, IN), |b| self.bring(b, &plan, next, IN + 1));
                 });
                 b.if_else(set, |b| self.wait_in(b, &plan, IN + 1), |b| self.wait_in(b, &plan, IN));
-                if plan.out_bytes > 0 {
+                if plan.out_bytes > 0 && !refilled {
                     let two = b.def_s(Op::SLtI, &[done.into(), 2.into()]);
                     b.if_else(
                         two,
@@ -177,7 +184,9 @@ impl Flow<'_> {
         });
         if sets > 1 {
             let last = (choice.blocks - 1) % 2;
-            self.wait_out(b, &plan, OUT + 1 - last);
+            if !self.streams.iter().any(|s| s.read && s.written) {
+                self.wait_out(b, &plan, OUT + 1 - last);
+            }
             self.wait_out(b, &plan, OUT + last);
         }
     }
