@@ -213,7 +213,7 @@ impl<'a> Lower<'a> {
                 let n = v.dims.len();
                 let all = super::moving::Position::identity(n);
                 let spec = super::moving::move_spec(&v.dims, v, &all, &to, &all);
-                self.push_move(spec, v.buf, to.buf, name);
+                self.push_move(spec, v.buf, (to.buf, Use::Write), name);
                 to
             }
             Val::Word(w, dtype) => self.scalar_array(*w, *dtype, name),
@@ -229,7 +229,7 @@ impl<'a> Lower<'a> {
         let dst = self.array(name, src.dtype(), dims, Form::Lanes);
         let (sizes, from, to) = super::moving::refine(&src.dims, dims).expect("shapes differ by sizes of 1");
         let spec = super::moving::move_spec(&sizes, src, &from, &dst, &to);
-        self.push_move(spec, src.buf, dst.buf, name);
+        self.push_move(spec, src.buf, (dst.buf, Use::Write), name);
         dst
     }
 

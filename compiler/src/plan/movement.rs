@@ -21,15 +21,15 @@ struct Target {
 }
 
 impl<'a> Lower<'a> {
-    /// Appends a move between two buffers.
-    pub fn push_move(&mut self, spec: MoveSpec, src: BufId, dst: BufId, name: &str) {
+    /// Appends a move between two buffers; `Use::Write` if it writes every element, else `Use::Update`.
+    pub fn push_move(&mut self, spec: MoveSpec, src: BufId, (dst, usage): (BufId, Use), name: &str) {
         let op = self.named_op(name, "copy");
         self.push_move_dynamic(
             spec,
             (src, Vec::new()),
             (dst, Vec::new()),
             [None, None],
-            Target { usage: Use::Write, op, result: false },
+            Target { usage, op, result: false },
         );
     }
 
@@ -136,7 +136,7 @@ impl<'a> Lower<'a> {
         let mid = self.array(&node.name, src.dtype(), &flat, Form::Lanes);
         let (sizes, from, to) = refine(&src.dims, &flat).expect("one dimension is refined by any");
         let spec = move_spec(&sizes, &src, &from, &mid, &to);
-        self.push_move(spec, src.buf, mid.buf, &node.name);
+        self.push_move(spec, src.buf, (mid.buf, Use::Write), &node.name);
         let (sizes, from, to) = refine(&flat, &dims).expect("one dimension is refined by any");
         Ok(self.moved(r, id, &mid, &sizes, &from, &to))
     }

@@ -175,7 +175,7 @@ impl<'a> Lower<'a> {
         let dst = self.array(name, src.dtype(), &shape.dims(), Form::Lanes);
         for (sizes, outside, inside) in shape.moves(src.dims.len()) {
             let spec = move_spec(&sizes, src, &outside, &dst, &inside);
-            self.push_move(spec, src.buf, dst.buf, name);
+            self.push_move(spec, src.buf, (dst.buf, Use::Update), name);
         }
         dst
     }
@@ -185,7 +185,7 @@ impl<'a> Lower<'a> {
         let dst = self.array(name, src.dtype(), dims, Form::Lanes);
         for (sizes, outside, inside) in shape.moves(dims.len()) {
             let spec = move_spec(&sizes, src, &inside, &dst, &outside);
-            self.push_move(spec, src.buf, dst.buf, name);
+            self.push_move(spec, src.buf, (dst.buf, Use::Update), name);
         }
         dst
     }
