@@ -5,6 +5,7 @@
 
 mod args;
 mod cmd;
+mod live;
 mod output;
 mod progress;
 mod session;

@@ -225,7 +225,20 @@ pub fn described<'a>(ready: &'a Ready, args: &'a RunArgs, mode: Mode, level: Lev
         report,
         topology: vec![1],
         links: Vec::new(),
+        partial: false,
     }
+}
+
+/// Inputs without contents, for runs of cycles only.
+pub fn placeholders(program: &Program) -> Vec<Array> {
+    let empty = |p: &systole_isa::program::HostArray| Array {
+        dtype: p.layout.dtype,
+        dims: p.layout.dims.clone(),
+        bytes: Vec::new(),
+    };
+    let small = |a: &Array| !a.dtype.is_float() && a.dims.iter().product::<u64>() <= 1024;
+    let arrays = program.params.iter().map(empty).enumerate();
+    arrays.map(|(i, a)| if small(&a) { generate::input(0, i as u64, a.dtype, &a.dims) } else { a }).collect()
 }
 
 /// Peak resident memory of this process in bytes, where the system tells.

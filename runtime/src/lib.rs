@@ -22,7 +22,6 @@ pub mod host;
 pub mod npz;
 pub mod profile;
 pub mod report;
-pub mod snapshot;
 pub mod source;
 
 pub use array::Array;

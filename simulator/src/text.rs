@@ -4,7 +4,7 @@ use std::fmt::Write;
 use systole_isa::{Inst, Kind};
 
 /// `mnemonic operand, operand, ..` with register prefixes.
-pub(crate) fn inst(inst: &Inst) -> String {
+pub fn inst(inst: &Inst) -> String {
     let mut s = inst.op.info().mnemonic.to_string();
     for (i, (kind, v)) in inst.iter().enumerate() {
         let prefix = match kind {

@@ -28,6 +28,8 @@ pub struct Run<'a> {
     /// Chips along each axis.
     pub topology: Vec<u32>,
     pub links: Vec<(LinkInfo, Spans)>,
+    /// The run goes on: the program is left out.
+    pub partial: bool,
 }
 
 /// What one device did.
@@ -182,8 +184,9 @@ impl Profile {
             links,
             report: serde_json::to_value(run.report).unwrap_or_default(),
         };
-        let bare = Program { constants: Vec::new(), ..program.clone() };
+        let code =
+            if run.partial { Vec::new() } else { write_program(&Program { constants: Vec::new(), ..program.clone() }) };
         let source = if run.source.len() <= MAX_SOURCE { run.source.to_string() } else { String::new() };
-        Profile { meta, traces, links: link_spans, source, code: write_program(&bare) }
+        Profile { meta, traces, links: link_spans, source, code }
     }
 }

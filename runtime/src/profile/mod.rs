@@ -8,6 +8,7 @@
 //! transfers and bundles are sampled by windows of time.
 
 pub mod category;
+pub mod code;
 mod columns;
 pub mod diff;
 mod file;
@@ -28,6 +29,7 @@ pub use spans::{Cover, Index, Span, Spans};
 
 use serde::{Deserialize, Serialize};
 use systole_isa::ChipConfig;
+pub use systole_simulator::CAUSE_TABLE;
 use systole_simulator::CAUSES;
 
 /// How much is recorded.

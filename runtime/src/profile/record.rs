@@ -85,6 +85,17 @@ impl<'a> Recorder<'a> {
         }
     }
 
+    /// What is written down so far.
+    pub fn so_far(&self) -> Recorded {
+        Recorded {
+            trace: self.trace.clone(),
+            op_window: self.op_window,
+            kernel_window: self.kernel_window,
+            transfer_stride: self.transfer_stride.max(self.thinned),
+            bundle_stride: self.bundle_stride.max(self.thinned),
+        }
+    }
+
     /// What was written down.
     pub fn finish(self) -> Recorded {
         Recorded {

@@ -1,0 +1,220 @@
+//! The key table: the single declaration of what keys do. Help pages and the line of hints come from it.
+
+use super::{Step, View};
+
+/// A key without its terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub code: Code,
+    pub ctrl: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    Char(char),
+    Up,
+    Down,
+    Left,
+    Right,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+    Enter,
+    Esc,
+    Tab,
+    BackTab,
+    Backspace,
+}
+
+impl Key {
+    pub const fn plain(code: Code) -> Key {
+        Key { code, ctrl: false }
+    }
+
+    /// The key as help shows it.
+    pub fn name(self) -> String {
+        let name = match self.code {
+            Code::Char(' ') => "space".into(),
+            Code::Char(c) => c.to_string(),
+            Code::Up => "↑".into(),
+            Code::Down => "↓".into(),
+            Code::Left => "←".into(),
+            Code::Right => "→".into(),
+            Code::PageUp => "PgUp".into(),
+            Code::PageDown => "PgDn".into(),
+            Code::Home => "Home".into(),
+            Code::End => "End".into(),
+            Code::Enter => "Enter".into(),
+            Code::Esc => "Esc".into(),
+            Code::Tab => "Tab".into(),
+            Code::BackTab => "S-Tab".into(),
+            Code::Backspace => "Backspace".into(),
+        };
+        if self.ctrl { format!("C-{name}") } else { name }
+    }
+
+    /// Keys of a script: characters, and names in angle brackets (`3jj/dot<enter><left>`).
+    pub fn script(text: &str) -> Vec<Key> {
+        const NAMES: &[(&str, Code)] = &[
+            ("up", Code::Up),
+            ("down", Code::Down),
+            ("left", Code::Left),
+            ("right", Code::Right),
+            ("pgup", Code::PageUp),
+            ("pgdn", Code::PageDown),
+            ("home", Code::Home),
+            ("end", Code::End),
+            ("enter", Code::Enter),
+            ("esc", Code::Esc),
+            ("tab", Code::Tab),
+            ("backtab", Code::BackTab),
+            ("backspace", Code::Backspace),
+            ("space", Code::Char(' ')),
+        ];
+        let mut keys = Vec::new();
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let named = rest
+                .strip_prefix('<')
+                .and_then(|r| r.split_once('>'))
+                .and_then(|(name, after)| NAMES.iter().find(|n| n.0 == name).map(|n| (n.1, after)));
+            let (code, after) = named.unwrap_or((Code::Char(c), &rest[c.len_utf8()..]));
+            keys.push(Key::plain(code));
+            rest = after;
+        }
+        keys
+    }
+}
+
+/// What a key does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Quit,
+    Show(View),
+    NextView,
+    PreviousView,
+    Help,
+    Filter,
+    Command,
+    Expand,
+    Freeze,
+    Write,
+    Theme,
+    Device,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    First,
+    Last,
+    CursorLeft,
+    CursorRight,
+    PreviousEvent,
+    NextEvent,
+    PanLeft,
+    PanRight,
+    ZoomIn,
+    ZoomOut,
+    ZoomAll,
+    Open,
+    Back,
+    Sort,
+    Reverse,
+    Pause,
+    Step(Step),
+    Faster,
+    Slower,
+    Rerun,
+}
+
+/// A row of the table: in which views (none named: all) which keys do what.
+pub struct Binding {
+    pub views: &'static [View],
+    pub keys: &'static [Key],
+    pub action: Action,
+    pub help: &'static str,
+    /// Shown in the line of hints.
+    pub hint: bool,
+}
+
+const fn c(c: char) -> Key {
+    Key::plain(Code::Char(c))
+}
+
+const fn k(code: Code) -> Key {
+    Key::plain(code)
+}
+
+const TIMED: &[View] = &[View::Timeline, View::Memory, View::Program, View::Overview];
+const LISTS: &[View] = &[View::Operations, View::Roofline];
+
+macro_rules! keys {
+    ($($views:expr, [$($key:expr),+], $action:expr, $help:literal $(, $hint:ident)?;)+) => {
+        &[$(Binding { views: $views, keys: &[$($key),+], action: $action, help: $help, hint: keys!(@ $($hint)?) }),+]
+    };
+    (@) => { false };
+    (@ hint) => { true };
+}
+
+/// Every key. The first row that fits the view and the key wins.
+#[rustfmt::skip]
+pub const KEYS: &[Binding] = keys! {
+    &[], [c('1')], Action::Show(View::Overview), "overview";
+    &[], [c('2')], Action::Show(View::Timeline), "timeline";
+    &[], [c('3')], Action::Show(View::Operations), "operations";
+    &[], [c('4')], Action::Show(View::Roofline), "roofline";
+    &[], [c('5')], Action::Show(View::Memory), "memory";
+    &[], [c('6')], Action::Show(View::Stalls), "stalls";
+    &[], [c('7')], Action::Show(View::Links), "interconnect";
+    &[], [c('8')], Action::Show(View::Program), "program";
+    &[], [c('9')], Action::Show(View::Chip), "chip";
+    &[], [k(Code::Tab)], Action::NextView, "next view";
+    &[], [k(Code::BackTab)], Action::PreviousView, "previous view";
+    &[], [k(Code::Up), c('k')], Action::Up, "row up";
+    &[], [k(Code::Down), c('j')], Action::Down, "row down";
+    &[], [k(Code::PageUp)], Action::PageUp, "page up";
+    &[], [k(Code::PageDown)], Action::PageDown, "page down";
+    &[], [k(Code::Home), c('g')], Action::First, "first row";
+    &[], [k(Code::End), c('G')], Action::Last, "last row";
+    TIMED, [k(Code::Left), c('h')], Action::CursorLeft, "cursor back", hint;
+    TIMED, [k(Code::Right), c('l')], Action::CursorRight, "cursor on", hint;
+    TIMED, [c('b')], Action::PreviousEvent, "to the span before";
+    TIMED, [c('n')], Action::NextEvent, "to the next span", hint;
+    TIMED, [c('+'), c('=')], Action::ZoomIn, "zoom in at the cursor", hint;
+    TIMED, [c('-')], Action::ZoomOut, "zoom out", hint;
+    TIMED, [c('0')], Action::ZoomAll, "the whole run";
+    TIMED, [c('[')], Action::PanLeft, "pan back";
+    TIMED, [c(']')], Action::PanRight, "pan on";
+    LISTS, [c('s')], Action::Sort, "sort by the next column", hint;
+    LISTS, [c('r')], Action::Reverse, "other direction";
+    &[View::Operations, View::Roofline, View::Timeline, View::Stalls], [k(Code::Enter)], Action::Open, "look inside", hint;
+    &[View::Chip], [k(Code::Enter)], Action::Open, "change the parameter", hint;
+    &[View::Chip], [c('r')], Action::Rerun, "run again with the changes", hint;
+    &[], [k(Code::Esc), k(Code::Backspace)], Action::Back, "back: help, filter, inside, freeze";
+    &[], [c('/')], Action::Filter, "filter", hint;
+    &[], [c(':')], Action::Command, "command", hint;
+    &[], [c('?')], Action::Help, "this help", hint;
+    &[], [c('e')], Action::Expand, "expand the view over the whole screen";
+    &[], [c('f')], Action::Freeze, "freeze what is shown";
+    &[], [c('w')], Action::Write, "write the view to a file (SVG; `:w NAME` for .txt, .json)";
+    &[], [c('t')], Action::Theme, "next theme";
+    &[], [c('d')], Action::Device, "next device";
+    &[], [c(' '), c('p')], Action::Pause, "pause, go on (live)";
+    &[], [c('.')], Action::Step(Step::Bundle), "step a bundle (live)";
+    &[], [c(',')], Action::Step(Step::Kernel), "step a kernel (live)";
+    &[], [c(';')], Action::Step(Step::Op), "step an operation (live)";
+    &[], [c('>')], Action::Faster, "faster (live)";
+    &[], [c('<')], Action::Slower, "slower (live)";
+    &[], [c('q'), Key { code: Code::Char('c'), ctrl: true }], Action::Quit, "quit", hint;
+};
+
+/// What a key does in a view.
+pub fn action(view: View, key: Key) -> Option<Action> {
+    bindings(view).find(|b| b.keys.contains(&key)).map(|b| b.action)
+}
+
+/// The rows of a view.
+pub fn bindings(view: View) -> impl Iterator<Item = &'static Binding> {
+    KEYS.iter().filter(move |b| b.views.is_empty() || b.views.contains(&view))
+}

@@ -1,0 +1,108 @@
+//! Inside an operation: its work and waits, its kernels, their loops of tiles, its line of the source.
+
+use crate::app::App;
+use crate::data::Data;
+use crate::pen::{Pen, percent};
+use crate::theme::Paint;
+use std::collections::BTreeMap;
+use systole_runtime::profile::roofline::point;
+use systole_runtime::profile::{CAUSE_TABLE, OpRow};
+use systole_runtime::report::text::{metric, time};
+
+/// Spans of an operation that are looked through for its kernels.
+const SPANS: usize = 10_000;
+
+pub fn draw(app: &App, pen: &mut Pen<'_>) {
+    let Some(data) = app.shown() else { return };
+    let Some(d) = data.device(app.device) else { return };
+    let Some((row, o)) = app.drill.and_then(|i| d.ops.get(i).map(|o| (i, o))) else { return };
+    let p = &data.profile;
+    let mut inner = pen.boxed(&format!("{} (Esc: back)", p.row_name(o)));
+    let mut y = 0;
+    let mut line = |text: &str, paint: Paint| {
+        inner.paint(1, y, text, paint);
+        y += 1;
+    };
+    if let Some(info) = p.row_op(o) {
+        line(
+            &format!("{}, {}, line {} of {}", info.opcode, p.row_category(o).name(), info.line, p.meta.program),
+            Paint::Text,
+        );
+        line(p.line(info).unwrap_or(""), Paint::Accent);
+    }
+    line(
+        &format!(
+            "{} cycles ({}), {} of the run, entered {} times, first at cycle {}",
+            o.cycles,
+            time(p.seconds(o.cycles)),
+            percent(o.cycles as f64, d.cycles as f64),
+            o.entries,
+            o.start
+        ),
+        Paint::Text,
+    );
+    line(
+        &format!(
+            "{}flop, HBM {}B read, {}B written, {} rows through matrix units; bound by {}",
+            metric(o.flops),
+            metric(o.hbm_read as f64),
+            metric(o.hbm_write as f64),
+            o.mxu_rows,
+            o.bound
+        ),
+        Paint::Text,
+    );
+    if let Some(q) = point(p, row, o) {
+        let text = format!("{:.1} flop/byte, {} of its roof", q.intensity, percent(q.rate, q.roof));
+        line(&text, Paint::Text);
+    }
+    line("", Paint::Text);
+    line(&format!("issued {}", percent(o.cycles.saturating_sub(o.stalled()) as f64, o.cycles as f64)), Paint::Useful);
+    let mut stalls: Vec<(usize, u64)> = o.stall.iter().copied().enumerate().filter(|s| s.1 > 0).collect();
+    stalls.sort_by_key(|s| std::cmp::Reverse(s.1));
+    for (c, n) in stalls {
+        let text =
+            format!("waited {:>8}  {}: {}", percent(n as f64, o.cycles as f64), CAUSE_TABLE[c].1, CAUSE_TABLE[c].2);
+        line(&text, Paint::Stalled);
+    }
+    line("", Paint::Text);
+    for text in kernels(app, data, o) {
+        line(&text, Paint::Text);
+    }
+}
+
+/// The kernels that ran in the operation's spans, with their loops.
+fn kernels(app: &App, data: &Data, o: &OpRow) -> Vec<String> {
+    let Some(t) = data.trace(app.device) else { return Vec::new() };
+    let mut calls: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    let own = t.ops.iter().filter(|s| Some(s.id) == o.op).take(SPANS);
+    for s in own {
+        let first = t.kernels.first_after(s.start);
+        for k in (first..t.kernels.len()).filter_map(|i| t.kernels.get(i)).take_while(|k| k.start < s.end) {
+            let e = calls.entry(k.id).or_default();
+            e.0 += 1;
+            e.1 += k.end.min(s.end) - k.start.max(s.start);
+        }
+    }
+    let mut out = Vec::new();
+    if calls.is_empty() {
+        out.push("no kernel: code of the main program, or a profile of level `ops`".to_string());
+    }
+    for (id, (n, cycles)) in calls {
+        let Some(k) = data.profile.meta.kernels.get(id as usize) else { continue };
+        out.push(format!("kernel {}: {n} calls, {cycles} cycles, {} bundles from {}", k.name, k.bundles, k.start));
+        let executions = |b: u32| t.executions.get(b as usize).copied().unwrap_or(0);
+        for (first, last) in data.code.loops_of(k) {
+            let issued: u64 = (first..=last).map(executions).sum();
+            let waited: u64 = (first..=last).map(|b| t.waited.get(b as usize).copied().unwrap_or(0)).sum();
+            let rounds = executions(last).max(1);
+            out.push(format!(
+                "  loop of bundles {first}..{last}: {} iterations in all calls, {:.1} cycles each ({:.1} of them waiting)",
+                executions(last),
+                (issued + waited) as f64 / rounds as f64,
+                waited as f64 / rounds as f64
+            ));
+        }
+    }
+    out
+}

@@ -1,0 +1,93 @@
+//! Memory: how much is taken over time, and by what at the cursor.
+
+use super::overview::shares;
+use super::timeline::ruler;
+use crate::app::{App, Hit};
+use crate::data::Data;
+use crate::pen::{Pen, cut, percent, scroll};
+use crate::theme::Paint;
+use systole_runtime::profile::memory::{live, most, peak, size};
+use systole_runtime::profile::{Buffer, Memory};
+use systole_runtime::report::text::metric;
+
+/// Columns of names: as on the timeline.
+const NAMES: usize = 10;
+
+/// Buffers at the cursor: those of vector memory first, each largest first.
+pub fn buffers(app: &App) -> Vec<Buffer> {
+    let Some(data) = app.shown() else { return Vec::new() };
+    let all = [Memory::Vmem, Memory::Hbm].into_iter().flat_map(|m| live(&data.profile, m, app.cursor));
+    all.filter(|b| app.filter.is_empty() || b.name.contains(&app.filter)).cloned().collect()
+}
+
+pub fn draw(app: &App, pen: &mut Pen<'_>) {
+    let Some(data) = app.shown() else { return };
+    let (w, h) = (pen.width(), pen.height());
+    let columns = w.saturating_sub(NAMES + 1);
+    ruler(app, pen, columns);
+    let chart = (h.saturating_sub(8) / 4).clamp(2, 10);
+    let mut y = 2;
+    for m in [Memory::Vmem, Memory::Hbm] {
+        occupancy(app, data, m, &mut pen.part(0, y, w, chart + 1), columns);
+        y += chart + 1;
+    }
+    let left = h.saturating_sub(y);
+    list(app, &mut pen.part(0, y, w, left));
+}
+
+fn occupancy(app: &App, data: &Data, m: Memory, pen: &mut Pen<'_>, columns: usize) {
+    let levels = data.occupancy(m);
+    let (top, now) = (peak(levels), most(levels, app.cursor, app.cursor + 1));
+    let text = format!(
+        "{}: {}B at the cursor, at most {}B at cycle {} ({} of {}B)",
+        m.name(),
+        metric(now as f64),
+        metric(top.bytes as f64),
+        top.cycle,
+        percent(top.bytes as f64, size(&data.profile, m) as f64),
+        metric(size(&data.profile, m) as f64)
+    );
+    pen.plain(0, 0, &text);
+    let rows = pen.height().saturating_sub(1);
+    let values = shares(columns, app.from, app.to, |a, b| most(levels, a, b) as f64 / top.bytes.max(1) as f64);
+    let paint = if m == Memory::Vmem { Paint::Accent } else { Paint::Busy };
+    pen.columns(NAMES, 1, rows, &values, paint);
+    pen.hit(NAMES, 1, columns, rows, Hit::Time { from: app.from, to: app.to });
+    let at = (app.cursor - app.from) as u128 * columns as u128 / (app.to - app.from).max(1) as u128;
+    for y in 1..=rows {
+        pen.mark(NAMES + at as usize, y);
+    }
+}
+
+fn list(app: &App, pen: &mut Pen<'_>) {
+    let all = buffers(app);
+    let mut inner = pen.boxed(&format!("{} arrays at cycle {}", all.len(), app.cursor));
+    inner.bold(
+        1,
+        0,
+        &format!("{:<34} {:<5} {:>12} {:>12} {:>12} {:>12}", "array", "in", "bytes", "address", "from", "to"),
+    );
+    let room = inner.height().saturating_sub(1);
+    let first = scroll(app.selected(), room, all.len());
+    for (i, b) in all.iter().enumerate().skip(first).take(room) {
+        let y = 1 + i - first;
+        let text = format!(
+            "{:<34} {:<5} {:>12} {:>12} {:>12} {:>12}",
+            cut(&b.name, 34),
+            b.memory.name(),
+            b.bytes,
+            b.address,
+            b.from,
+            b.to
+        );
+        inner.plain(1, y, &text);
+        if i == app.selected() {
+            inner.choose(y);
+        }
+        let width = inner.width();
+        inner.hit(0, y, width, 1, Hit::Row(i));
+    }
+    if all.is_empty() {
+        inner.paint(1, 1, "nothing is known to be there", Paint::Dim);
+    }
+}
