@@ -154,7 +154,8 @@ fn fewer_colours_and_symbols_are_enough() {
         a.theme = Theme { depth: Depth::None, ascii: true, ..Theme::full() };
         let buffer = frame(&a, 100, 30);
         assert!(export::text(&buffer).is_ascii(), "{view:?}");
-        let plain = |c: &ratatui::buffer::Cell| c.fg == ratatui::style::Color::Reset && c.bg == ratatui::style::Color::Reset;
+        let plain =
+            |c: &ratatui::buffer::Cell| c.fg == ratatui::style::Color::Reset && c.bg == ratatui::style::Color::Reset;
         assert!(buffer.content.iter().all(plain), "{view:?}");
         a.theme.depth = Depth::Sixteen;
         let rgb = |c: &ratatui::buffer::Cell| matches!(c.fg, ratatui::style::Color::Rgb(..));

@@ -51,7 +51,7 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let mut inner = panel.boxed(&format!("{}: {}", CAUSE_TABLE[cause].1, CAUSE_TABLE[cause].2));
     let mut ops: Vec<&OpRow> = d.ops.iter().filter(|o| o.stall[cause] > 0 && data.matches(o, &app.filter)).collect();
     ops.sort_by_key(|o| (std::cmp::Reverse(o.stall[cause]), o.start));
-    let bar = inner.width().saturating_sub(60).min(60);
+    let bar = inner.width().saturating_sub(70).min(60);
     for (y, o) in ops.iter().take(inner.height()).enumerate() {
         let waits = o.stall[cause];
         let text = format!(
@@ -61,6 +61,6 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
             percent(waits as f64, o.cycles as f64)
         );
         inner.plain(1, y, &text);
-        inner.bar(58, y, bar, &[(waits as f64 / ops[0].stall[cause].max(1) as f64, "█", Paint::Stalled)]);
+        inner.bar(67, y, bar, &[(waits as f64 / ops[0].stall[cause].max(1) as f64, "█", Paint::Stalled)]);
     }
 }

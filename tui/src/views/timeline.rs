@@ -149,7 +149,8 @@ fn at_cursor(app: &App, data: &Data, pen: &mut Pen<'_>) {
         lines.push(format!("waits   bundle {}: {cause}, cycles {}..{}", s.id >> 4, s.start, s.end));
     }
     let chosen = lane.or_else(|| app.lanes().get(app.selected()).copied());
-    if let Some(l) = chosen.and_then(|l| data.lanes.get(l)) {
+    let other = |l: &&systole_runtime::profile::Lane| !matches!(l.kind, LaneKind::Ops | LaneKind::Kernels);
+    if let Some(l) = chosen.and_then(|l| data.lanes.get(l)).filter(other) {
         let width = ((app.to - app.from) / 64).max(1);
         let share = l.cover(p, cycle, cycle + width).map_or(0.0, |c| c.busy as f64);
         let span = l.spans(p).and_then(|s| s.at(cycle));

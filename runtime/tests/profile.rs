@@ -1,0 +1,180 @@
+//! Profiles: what is recorded agrees with the counters, files come back, damage is told, exports hold the same totals.
+
+use std::sync::OnceLock;
+use systole_runtime::export::{chrome, html, perfetto, xplane};
+use systole_runtime::profile::{self, Device, FileError, Level, Limits, Profile, Recorder, Run, diff, memory, table};
+use systole_runtime::report::{HostReport, report};
+use systole_runtime::{Client, CompileOptions, Mode, NoObserver, RunOptions};
+
+const MLP: &str = include_str!("../../examples/mlp.hlo");
+
+fn record(chip: &str, text: &str, mode: Mode, level: Level, limits: Limits) -> Profile {
+    let client = Client::new(chip).expect("a preset");
+    let exe = client.compile_hlo(text, &CompileOptions::default()).expect("it compiles");
+    let arrays = exe.program.params.iter().enumerate();
+    let inputs: Vec<_> =
+        arrays.map(|(i, p)| systole_runtime::generate::input(0, i as u64, p.layout.dtype, &p.layout.dims)).collect();
+    let mut nobody = NoObserver;
+    let mut recorder = Recorder::new(level, limits, &exe.program, &mut nobody);
+    let done = client.device(0).run_with(&exe, &inputs, &RunOptions::new(mode), &mut recorder).expect("no fault");
+    let recorded = recorder.finish();
+    let report = report(client.chip(), &exe.program, &done.result, HostReport::default());
+    let run = Run {
+        name: "mlp.hlo",
+        chip: client.chip(),
+        program: &exe.program,
+        source: text,
+        mode,
+        level,
+        report: &report,
+        topology: vec![1],
+        links: Vec::new(),
+        partial: false,
+    };
+    Profile::new(run, vec![Device::new(0, 0, recorded, &done.result)])
+}
+
+fn mlp() -> &'static Profile {
+    static P: OnceLock<Profile> = OnceLock::new();
+    P.get_or_init(|| record("tiny", MLP, Mode::TimingOnly, Level::Bundles, Limits::default()))
+}
+
+/// Cycles of every op by its spans are those of its counters, and nothing is over its time.
+fn check_sums(p: &Profile) {
+    for (d, t) in p.meta.devices.iter().zip(&p.traces) {
+        let spans = t.ops.totals();
+        for o in &d.ops {
+            let id = o.op.unwrap_or(profile::NO_OP);
+            let sum = spans.iter().find(|s| s.0 == id).map_or(0, |s| s.1);
+            assert_eq!(sum, o.cycles, "{}", p.row_name(o));
+        }
+        assert_eq!(d.ops.iter().map(|o| o.cycles).sum::<u64>(), d.cycles);
+        for u in &d.units {
+            assert_eq!(u.busy + u.stalled() + u.idle, d.cycles, "{}", u.unit);
+            assert!(u.useful <= u.busy as f64);
+        }
+        assert!(t.samples.cycle.windows(2).all(|w| w[0] < w[1]));
+    }
+}
+
+#[test]
+fn recordings_agree_with_counters() {
+    let p = mlp();
+    check_sums(p);
+    let (d, t) = (&p.meta.devices[0], &p.traces[0]);
+    assert_eq!(t.transfers.len() as u64, d.transfers);
+    assert_eq!(t.transfers.iter().map(|x| x.read as u64).sum::<u64>(), d.hbm_read);
+    let issued: u64 = t.runs.len.iter().map(|l| *l as u64).sum();
+    assert_eq!(issued, d.bundles);
+    let issue = d.units.iter().find(|u| u.unit == "issue").expect("the issue stage");
+    assert_eq!(t.waits.iter().map(|s| s.end - s.start).sum::<u64>(), issue.stalled());
+    assert_eq!(t.executions.iter().sum::<u64>(), d.bundles);
+    assert!(!t.kernels.is_empty() && t.kernels.iter().all(|k| (k.id as usize) < p.meta.kernels.len()));
+    for m in [profile::Memory::Vmem, profile::Memory::Hbm] {
+        let peak = memory::peak(&memory::occupancy(p, m)).bytes;
+        assert!(peak > 0 && peak <= memory::size(p, m), "{peak}");
+    }
+}
+
+#[test]
+fn small_limits_keep_sums() {
+    let limits = Limits { spans: 16, samples: 8 };
+    let p = record("tiny", MLP, Mode::TimingOnly, Level::Bundles, limits);
+    let (d, t) = (&p.meta.devices[0], &p.traces[0]);
+    assert_eq!(d.ops, mlp().meta.devices[0].ops);
+    assert_eq!(d.units, mlp().meta.devices[0].units);
+    for (lane, spans) in [&t.ops, &t.kernels, &t.runs, &t.waits].into_iter().enumerate() {
+        assert!(spans.len() <= 17, "lane {lane} has {} spans", spans.len());
+    }
+    assert!(t.samples.cycle.len() <= 8 && t.transfers.len() <= 16);
+    check_sums(&p);
+}
+
+#[test]
+fn loops_that_are_skipped_are_recorded() {
+    let text = "HloModule m\ncond { s = (s32[], f32[8,128]) parameter(0) i = s32[] get-tuple-element(s), index=0 \
+                n = s32[] constant(3000) ROOT c = pred[] compare(i, n), direction=LT }\n\
+                body { s = (s32[], f32[8,128]) parameter(0) i = s32[] get-tuple-element(s), index=0 \
+                x = f32[8,128] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one) \
+                y = f32[8,128] add(x, x) ROOT t = (s32[], f32[8,128]) tuple(j, y) }\n\
+                ENTRY e { i = s32[] constant(0) x = f32[8,128] parameter(0) t = (s32[], f32[8,128]) tuple(i, x) \
+                w = (s32[], f32[8,128]) while(t), condition=cond, body=body \
+                ROOT r = f32[8,128] get-tuple-element(w), index=1 }";
+    let skipped = record("tiny", text, Mode::TimingOnly, Level::Kernels, Limits::default());
+    let full = record("tiny", text, Mode::Full, Level::Kernels, Limits::default());
+    check_sums(&skipped);
+    check_sums(&full);
+    assert_eq!(skipped.meta.devices[0].ops, full.meta.devices[0].ops);
+    assert_eq!(skipped.meta.devices[0].units, full.meta.devices[0].units);
+    let calls = |p: &Profile| p.traces[0].kernels.totals();
+    assert_eq!(calls(&skipped), calls(&full));
+}
+
+#[test]
+fn files_come_back_and_damage_is_told() {
+    let p = mlp();
+    let file = profile::write(p);
+    assert_eq!(&profile::read(&file).expect("whole"), p);
+    assert_eq!(profile::read(b"ELF"), Err(FileError::Foreign));
+    assert_eq!(profile::read(b""), Err(FileError::Foreign));
+    for cut in (1..file.len()).step_by(97).chain([7, 8, 11, 12, 20, file.len() - 1]) {
+        let error = profile::read(&file[..cut]).expect_err("cut");
+        assert!(matches!(error, FileError::Truncated { .. }), "{cut}: {error}");
+    }
+    for at in (0..file.len()).step_by(61) {
+        let mut damaged = file.clone();
+        damaged[at] ^= 0x55;
+        // A section whose kind is not known is passed over: damage there is a part that is missing.
+        assert!(profile::read(&damaged).is_err() || damaged[at..].len() < 64, "byte {at}");
+    }
+    let mut newer = file.clone();
+    newer[8] = 200;
+    assert!(profile::read(&newer).expect_err("newer").to_string().contains("newer systole"));
+    let mut longer = file;
+    longer.push(0);
+    assert!(matches!(profile::read(&longer), Err(FileError::Damaged(_))));
+}
+
+#[test]
+fn tables_and_comparisons_name_what_changed() {
+    let p = mlp();
+    let page = table::page(p, 3);
+    for word in ["operation", "category", "stalled by", "VMEM", "sum", "bound by"] {
+        assert!(page.contains(word), "{word} in {page}");
+    }
+    let data = table::data(p);
+    let ops = data["devices"][0]["ops"].as_array().expect("operations");
+    assert_eq!(ops.iter().map(|o| o["cycles"].as_u64().expect("a number")).sum::<u64>(), p.meta.cycles);
+    let mut other = p.clone();
+    other.meta.devices[0].ops[1].cycles += 500;
+    other.meta.devices[0].ops[1].stall[4] += 500;
+    other.meta.cycles += 500;
+    let changed = diff::page(p, &other, 10);
+    assert!(changed.contains("+500 cycles waiting for hbm") && changed.contains("slower"), "{changed}");
+    assert!(diff::page(p, p, 10).contains("0 of "), "nothing changes");
+}
+
+#[test]
+fn exports_hold_the_same_totals() {
+    let p = mlp();
+    for most in [1_000_000, 16] {
+        let mut json = Vec::new();
+        chrome::write(p, most, &mut json).expect("memory takes all");
+        let trace: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        let events = trace["traceEvents"].as_array().expect("events");
+        let op_track = events.iter().find(|e| e["args"]["name"] == "op").expect("a track of operations");
+        for o in p.meta.devices[0].ops.iter().filter(|o| o.op.is_some()) {
+            let of =
+                |e: &&serde_json::Value| e["ph"] == "X" && e["tid"] == op_track["tid"] && e["name"] == p.row_name(o);
+            let cycles: u64 = events.iter().filter(of).filter_map(|e| e["args"]["cycles"].as_u64()).sum();
+            assert_eq!(cycles, o.cycles, "{} with {most} slices", p.row_name(o));
+        }
+    }
+    assert!(perfetto::write(p, 1000).len() > 1000);
+    assert!(xplane::write(p, 1000).len() > 1000);
+    let page = html::page(p);
+    for part in ["<svg", "Roofline", "Timeline", "Memory over time", "Stalls", "Links", "</html>"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("src=") && !page.contains("href="), "nothing is asked for from elsewhere");
+}
