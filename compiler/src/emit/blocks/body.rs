@@ -35,11 +35,11 @@ pub struct Walk {
 
 impl Body {
     /// Dimensions merged as far as they go.
-    pub fn normal(&self, lanes: u32) -> Body {
+    pub fn normal(&self, (sublanes, lanes): (u32, u32)) -> Body {
         let mut body = self.clone();
         match &mut body {
-            Body::Loop(s) => flatten(s, lanes),
-            Body::Reduce(s) => merge_reduce(s),
+            Body::Loop(s) => flatten(s, (sublanes, lanes)),
+            Body::Reduce(s) => merge_reduce(s, lanes),
             Body::Move(s) => moves::flatten(s, lanes),
         }
         body

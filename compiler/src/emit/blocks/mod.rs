@@ -73,7 +73,7 @@ const MOST_BYTES: u64 = 4 << 20;
 
 /// The kernel; `None` if no cut lets all copies be made within `budget` bytes of vector memory.
 pub fn block_kernel(spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Option<BlockKernel> {
-    let body = spec.body.normal(chip.core.lanes);
+    let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
     let choice = choose(&body, spec, chip, budget)?;
     Some(flow::emit(&body, spec, &choice, chip))
 }

@@ -137,6 +137,14 @@ impl Window {
             return None;
         }
         let window = Window { start, step, run, levels, rows: rows + g.spacing, walk };
+        // Copies stay within the array and the rows behind it that belong to nobody.
+        if p.read && !p.floating {
+            let levels: i64 = window.levels.iter().map(|l| (l.count as i64 - 1) * l.array).sum();
+            let end = start + (step * (cut.blocks as i64 - 1)).max(0) + levels + run;
+            if end > w.component_rows * w.dtype.components() as i64 + g.spacing * packing {
+                return None;
+            }
+        }
         // What is written must be the block's own, up to the last block.
         if p.written && !p.read {
             let reached = run + w.rows[d].abs() * cut.last as i64;

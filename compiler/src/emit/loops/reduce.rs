@@ -31,7 +31,7 @@ pub fn reduce_kernel(spec: &ReduceSpec, chip: &ChipConfig) -> Kernel {
 pub fn emit_reduce(b: &mut KernelBuilder, spec: &ReduceSpec, bases: &Bases) {
     let lanes = b.shape().1;
     let mut spec = spec.clone();
-    merge_reduce(&mut spec);
+    merge_reduce(&mut spec, lanes);
     let mut kept = spec.kept_outer as usize;
     let mut flat = LoopSpec {
         outer: spec.outer.clone(),

@@ -8,7 +8,7 @@ use super::address::{Affine, nest, step};
 use super::eval::{
     accumulate, emit_body, emit_node, map_words, neutral, reduce_lanes, select_mask, variable, widen_body, widened,
 };
-use super::simplify::merge;
+use super::simplify::{fill_rows, merge};
 use super::spec::{Access, ExprId, ExprOp, Input, LaneMap, LoopSpec};
 use crate::emit::elementwise;
 use crate::emit::memory::{Place, load_value, store_value};
@@ -55,20 +55,21 @@ pub fn loop_kernel(spec: &LoopSpec, chip: &ChipConfig) -> Kernel {
 /// Appends the code of a spec.
 pub fn emit_loop(b: &mut KernelBuilder, spec: &LoopSpec, bases: &Bases) {
     let mut spec = spec.clone();
-    flatten(&mut spec, b.shape().1);
+    flatten(&mut spec, b.shape());
     let ctx = Context::new(b, &spec, bases);
     let regs = ctx.affine.clone();
     nest(b, &spec.outer, 0, &regs, &mut |b, regs| ctx.rows(b, regs));
 }
 
 /// Brings a spec into the form that code is made from: dimensions merged, and tiles an outer dimension where no reduction
-/// needs them together.
-pub fn flatten(spec: &mut LoopSpec, lanes: u32) {
+/// needs them together, and registers filled.
+pub fn flatten(spec: &mut LoopSpec, (sublanes, lanes): (u32, u32)) {
     merge(spec, lanes);
     let tiles = spec.columns.div_ceil(lanes);
     if spec.expr.reductions.is_empty() && tiles > 1 {
         tiles_to_outer(spec, tiles, lanes);
     }
+    fill_rows(spec, sublanes);
 }
 
 /// Makes the tiles the outermost dimension.

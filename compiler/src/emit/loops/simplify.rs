@@ -46,7 +46,8 @@ fn for_each_affine_of_reduce(spec: &mut ReduceSpec, f: &mut OnAffine) {
 
 /// Merges neighbouring outer dimensions of a reduction that are both kept or both reduced, and the last of the rows' kind
 /// into the rows (whole registers of rows only).
-pub fn merge_reduce(spec: &mut ReduceSpec) {
+pub fn merge_reduce(spec: &mut ReduceSpec, lanes: u32) {
+    columns_to_rows(spec, lanes);
     while let Some(i) = spec.outer.iter().position(|&s| s == 1) {
         spec.outer.remove(i);
         spec.kept_outer -= (i < spec.kept_outer as usize) as u32;
@@ -126,6 +127,49 @@ pub fn merge(spec: &mut LoopSpec, lanes: u32) {
         }
     }
     flatten_columns(spec, lanes);
+}
+
+/// A reduction of one row over many tiles of lanes takes the tiles as rows.
+fn columns_to_rows(spec: &mut ReduceSpec, lanes: u32) {
+    let tiles = spec.columns.div_ceil(lanes);
+    let whole = tiles > 1 && spec.columns % lanes == 0;
+    let plain = |a: &Access| !matches!(a.lane, LaneMap::Indexed { .. });
+    let arrays = spec.inputs.iter().all(|i| !matches!(i, Input::Array(a) if !plain(a)));
+    if spec.rows != 1
+        || spec.reduce_rows
+        || !spec.reduce_columns
+        || !whole
+        || !arrays
+        || !spec.expr.reductions.is_empty()
+    {
+        return;
+    }
+    for i in &mut spec.inputs {
+        if let Input::Array(Access { row, lane: LaneMap::Tile { tile_rows }, .. }) = i {
+            *row = std::mem::take(tile_rows);
+        }
+    }
+    for n in &mut spec.expr.nodes {
+        if let ExprOp::Index(i) = &mut n.op {
+            i.row = i.column * lanes as i64;
+        }
+    }
+    (spec.rows, spec.columns, spec.reduce_rows) = (tiles, lanes, true);
+}
+
+/// Where there is one row, the longest outer dimension lies along sublanes instead.
+pub fn fill_rows(spec: &mut LoopSpec, sublanes: u32) {
+    /// Element rows, in registers of rows, that the last register may reach beyond the last row.
+    const REACH: i64 = 4;
+    let Some(d) = (0..spec.outer.len()).max_by_key(|&d| (spec.outer[d], d)).filter(|_| spec.rows == 1) else { return };
+    let exact = spec.outer[d] % sublanes == 0;
+    let mut ok = true;
+    for_each_affine(spec, &mut |outer, _, _| ok &= exact || outer[d].abs() <= REACH);
+    if !ok {
+        return;
+    }
+    spec.rows = spec.outer.remove(d);
+    for_each_affine(spec, &mut |outer, row, _| *row = outer.remove(d));
 }
 
 /// Planes that follow each other like further rows become rows: columns shrink to one tile.
