@@ -20,13 +20,20 @@ impl<'a> Lower<'a> {
             Op::Outfeed { config, .. } => (HostCallKind::Outfeed, String::new(), config.clone()),
             _ => return Err(self.no_lowering(r.comp, id)),
         };
-        let operands = node.operands.iter().map(|&o| self.lanes(r, o).buf).collect();
+        let mut operands = Vec::new();
+        for &o in &node.operands {
+            let v = self.lanes(r, o);
+            let given = r.comp.node(o);
+            let dims = given.shape.as_array().map_or_else(|| v.dims.clone(), |a| a.dims.clone());
+            let v = self.relaid_any(&v, &dims, &given.name);
+            operands.push((v.buf, v.layout));
+        }
         let mut views: Vec<View> = Vec::new();
         for a in node.shape.leaves() {
             views.push(self.array(&node.name, a.dtype, &a.dims, Form::Lanes));
         }
         let op = self.debug_op(r.comp, id, 0.0);
-        let results = views.iter().map(|v| v.buf).collect();
+        let results = views.iter().map(|v| (v.buf, v.layout.clone())).collect();
         let call = HostStep { kind, target, config };
         self.steps.push(Step::Host { call, operands, results, op });
         let mut values = views.into_iter().map(Val::Array);

@@ -99,8 +99,8 @@ impl Walk {
             }
             Step::ReadScalar { buf, .. } => self.read(*buf),
             Step::Host { operands, results, .. } => {
-                operands.iter().for_each(|b| self.read(*b));
-                results.iter().for_each(|b| self.write(*b));
+                operands.iter().for_each(|b| self.read(b.0));
+                results.iter().for_each(|b| self.write(b.0));
             }
             Step::Scalar { .. } => {}
             Step::While { head, body, .. } => {

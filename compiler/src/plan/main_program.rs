@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::dtype::DTypeClass;
 use systole_isa::program::{DebugBuffer, DebugRange, HostArray, HostCall};
-use systole_isa::{ChipConfig, DType, DmaDesc, Op, Space};
+use systole_isa::{ChipConfig, DType, DmaDesc, Layout, Op, Space};
 
 /// What the main program needs besides its kernels.
 pub struct MainProgram {
@@ -462,18 +462,23 @@ impl<'a> Emitter<'a> {
     }
 
     /// Calls the host once its arrays are in HBM.
-    fn host(&mut self, call: &HostStep, operands: &[BufId], results: &[BufId]) -> Result<(), CompileError> {
+    fn host(
+        &mut self,
+        call: &HostStep,
+        operands: &[(BufId, Layout)],
+        results: &[(BufId, Layout)],
+    ) -> Result<(), CompileError> {
         let mut out = Vec::new();
         for (list, usage) in [(operands, Use::Read), (results, Use::Write)] {
-            for &b in list {
-                self.in_hbm(b, usage, &mut out)?;
+            for (b, _) in list {
+                self.in_hbm(*b, usage, &mut out)?;
             }
         }
         self.copies(out);
-        let place = |b: &BufId| {
-            let buffer = &self.plan.buffers[b.index()];
+        let place = |(b, layout): &(BufId, Layout)| {
+            let name = self.plan.buffers[b.index()].name.clone();
             let address = self.memory.places[b.index()].granule.unwrap_or(0) * HBM_GRANULE;
-            HostArray { address, layout: buffer.layout.clone(), name: buffer.name.clone() }
+            HostArray { address, layout: layout.clone(), name }
         };
         self.host_calls.push(HostCall {
             kind: call.kind,
@@ -931,7 +936,7 @@ fn reads(steps: &[Step], buf: BufId) -> bool {
         }
         Step::Copy { src, .. } => *src == buf,
         Step::ReadScalar { buf: b, .. } => *b == buf,
-        Step::Host { operands, .. } => operands.contains(&buf),
+        Step::Host { operands, .. } => operands.iter().any(|o| o.0 == buf),
         Step::Scalar { .. } => false,
         Step::While { head, body, .. } => reads(head, buf) || reads(body, buf),
         Step::Switch { branches, .. } => branches.iter().any(|b| reads(b, buf)),
@@ -954,8 +959,8 @@ fn visit(steps: &[Step], f: &mut dyn FnMut(BufId, bool)) {
             }
             Step::ReadScalar { buf, .. } => f(*buf, false),
             Step::Host { operands, results, .. } => {
-                operands.iter().for_each(|b| f(*b, false));
-                results.iter().for_each(|b| f(*b, true));
+                operands.iter().for_each(|b| f(b.0, false));
+                results.iter().for_each(|b| f(b.0, true));
             }
             Step::Scalar { .. } => {}
             Step::While { head, body, .. } => {

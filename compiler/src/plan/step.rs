@@ -155,8 +155,8 @@ pub enum Step {
     /// Has the host read `operands` in HBM and write `results` there.
     Host {
         call: HostStep,
-        operands: Vec<BufId>,
-        results: Vec<BufId>,
+        operands: Vec<(BufId, Layout)>,
+        results: Vec<(BufId, Layout)>,
         op: u32,
     },
     /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats.
