@@ -1,11 +1,14 @@
 //! `reduce-window`: padding and base dilation of windowed reductions become an explicit `pad` with what changes nothing;
-//! sums and products of 16-bit and 8-bit floats are taken in f32; long scans are done in blocks.
+//! sums and products of 16-bit and 8-bit floats over large windows are taken in f32; long scans are done in blocks.
 
 use super::edit::Emit;
 use super::simplify::{combiner, identity, is_identity, scalar_of};
 use crate::error::CompileError;
 use crate::graph::{Binary, CompId, Node, NodeId, Op, PadDim, Shape, WindowDim};
 use systole_isa::DType;
+
+/// Places of a window at most whose sums are taken in a 16-bit or 8-bit type itself.
+const NARROW_WINDOW: u64 = 64;
 
 /// Rewrites a windowed reduction.
 pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
@@ -40,7 +43,10 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
     };
     let from = b.dtype(x);
     let x = b.pad(x, padding, &pads);
-    let (r, body) = match wide_sum(b, *body, from) {
+    // Small windows round every sum to the element type, as XLA does.
+    let places: u64 = window.iter().map(|w| w.size).product();
+    let wide = wide_sum(b, *body, from).filter(|_| places > NARROW_WINDOW);
+    let (r, body) = match wide {
         Some(op) => {
             let (x, init) = (b.convert(x, DType::F32), b.convert(init, DType::F32));
             let body = b.body(op, DType::F32);

@@ -175,15 +175,12 @@ fn common_owner(comp: &Computation, g: &Groups, id: NodeId) -> Common {
 
 fn pointwise_owner(comp: &Computation, g: &Groups, work: &mut [u32], id: NodeId) -> Owner {
     let free = matches!(comp.node(id).op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast { .. });
+    if is_windowed(comp, g, id) {
+        return Owner::Root;
+    }
     match common_owner(comp, g, id) {
         Common::Array => Owner::Root,
-        Common::One(r) => {
-            if window_user(comp, g, id) && !free && cost(&comp.node(id).op) > 1 {
-                Owner::Root
-            } else {
-                Owner::In(r)
-            }
-        }
+        Common::One(r) => Owner::In(r),
         Common::Several => {
             let own = cost(&comp.node(id).op) + work[id.index()];
             let uses = g.users[id.index()].len() as u32;
@@ -199,9 +196,12 @@ fn pointwise_owner(comp: &Computation, g: &Groups, work: &mut [u32], id: NodeId)
     }
 }
 
-/// Whether a window reduction reads the node (each element several times).
-fn window_user(comp: &Computation, g: &Groups, id: NodeId) -> bool {
-    g.users[id.index()].iter().any(|&u| matches!(comp.node(u).op, Op::ReduceWindow { .. }))
+/// Whether a window reduction reads the node's elements: its kernel reads arrays (initial values it computes).
+fn is_windowed(comp: &Computation, g: &Groups, id: NodeId) -> bool {
+    g.users[id.index()]
+        .iter()
+        .map(|u| comp.node(*u))
+        .any(|u| matches!(u.op, Op::ReduceWindow { .. }) && u.operands[..u.operands.len() / 2].contains(&id))
 }
 
 fn reduce_owner(comp: &Computation, g: &mut Groups, id: NodeId) -> Owner {

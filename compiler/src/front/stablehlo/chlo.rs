@@ -22,6 +22,7 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
         return broadcasting(l, body, o, plain, &args);
     }
     let unary: Formula = match name {
+        "cosh" if !complex(body, &args) => special::cosh,
         "lgamma" => special::lgamma,
         "digamma" => special::digamma,
         "erfc" => special::erfc,
@@ -51,6 +52,10 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
     let wide = m.convert(x, DType::F32)?;
     let result = unary(&mut m, wide)?;
     Ok(Some(vec![m.convert(result, narrow)?]))
+}
+
+fn complex(body: &Body<'_>, args: &[NodeId]) -> bool {
+    args.first().and_then(|x| body.b.shape(*x).as_array()).is_some_and(|a| a.dtype.is_complex())
 }
 
 /// `chlo.broadcast_add` and its like, on operands of one shape or a scalar with an array.

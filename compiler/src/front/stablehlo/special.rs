@@ -21,6 +21,14 @@ const LANCZOS: [f64; 8] = [
     1.505_632_735_149_311_6e-7,
 ];
 
+/// The hyperbolic cosine as CHLO defines it: a sum of exponentials that overflows no earlier than its result.
+pub(super) fn cosh(m: &mut Math<'_, '_, '_, '_>, x: NodeId) -> PResult<NodeId> {
+    let half = m.real(-LN_2)?;
+    let (up, down) = (m.two(Binary::Add, x, half)?, m.two(Binary::Sub, half, x)?);
+    let (up, down) = (m.one(Unary::Exp, up)?, m.one(Unary::Exp, down)?);
+    m.two(Binary::Add, up, down)
+}
+
 /// Below one half the reflection formula is used.
 fn reflected(m: &mut Math<'_, '_, '_, '_>, x: NodeId) -> PResult<(NodeId, NodeId)> {
     let reflect = m.is(x, Direction::Lt, 0.5)?;

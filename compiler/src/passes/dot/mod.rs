@@ -71,7 +71,7 @@ fn typed(b: &mut Emit, mut p: Parts, precision: Precision, to: DType) -> NodeId 
             let r = if k == 0 {
                 let dims = result_sizes(b, &p);
                 b.splat(result, &dims, 0.0)
-            } else if k == 1 || (m == 1 && n == 1) {
+            } else if k == 1 || (m == 1 && n == 1) || is_tiny(operand, precision, k, m * n) {
                 expanded(b, &p, super::dot::types::sum_type(result), result)
             } else {
                 arranged(b, &p, precision, result)
@@ -84,6 +84,11 @@ fn typed(b: &mut Emit, mut p: Parts, precision: Precision, to: DType) -> NodeId 
             b.convert(r, to)
         }
     }
+}
+
+/// Whether a product in full f32 precision is best left to the vector unit, which rounds each sum once in order.
+fn is_tiny(operand: DType, precision: Precision, k: u64, results: u64) -> bool {
+    operand == DType::F32 && precision == Precision::Highest && k <= 8 && results <= 1024
 }
 
 fn result_sizes(b: &Emit, p: &Parts) -> Vec<u64> {
