@@ -1,4 +1,4 @@
-//! Programs in any form: HLO text, StableHLO text, assembly, compiled files. The kind is found from the content.
+//! Programs in any form: HLO text, StableHLO text, HLO protos, assembly, compiled files. The kind is found from the content.
 
 use crate::RuntimeError;
 use systole_compiler::graph::{self, Module};
@@ -55,11 +55,22 @@ pub fn read(
         let hint = "MLIR bytecode is not read; write text, e.g. jax.jit(f).lower(x).as_text()";
         return Err(RuntimeError::Source(format!("{name}:1:1: {hint}")));
     }
+    if front::hlo_proto::is_proto(bytes) || name.ends_with(".pb") {
+        let text = front::hlo_proto::to_text(bytes)
+            .map_err(|d| RuntimeError::Source(format!("{name}: damaged HLO proto at byte {}: {}", d.at, d.what)))?;
+        // Places are in the text.
+        return modules(&format!("{name}.hlo"), text, color, warnings);
+    }
     let text = String::from_utf8_lossy(bytes).into_owned();
     if systole_isa::asm::is_assembly(&text) {
         let read = systole_isa::asm::assemble(&text, name, Some(chip));
         return read.map(program).map_err(|e| RuntimeError::Source(e.to_string()));
     }
+    modules(name, text, color, warnings)
+}
+
+/// The modules of a text, verified.
+fn modules(name: &str, text: String, color: bool, warnings: &mut Vec<String>) -> Result<Vec<Source>, RuntimeError> {
     let wrong = |d: &[diag::Diagnostic]| RuntimeError::Source(diag::render(d, name, &text, color));
     let modules = if is_stablehlo(&text) {
         front::parse_stablehlo(&text).map_err(|e| wrong(&e))?

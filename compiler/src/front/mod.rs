@@ -1,5 +1,6 @@
 //! Front ends: program texts to [`crate::graph::Module`].
 
+pub mod hlo_proto;
 pub mod hlo_text;
 pub mod stablehlo;
 

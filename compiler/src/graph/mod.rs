@@ -18,7 +18,7 @@ pub mod names;
 pub mod number;
 pub mod op;
 pub mod print;
-mod print_literal;
+pub(crate) mod print_literal;
 pub mod shape;
 pub mod verify;
 

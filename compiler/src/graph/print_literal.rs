@@ -10,7 +10,7 @@ use systole_isa::dtype::DTypeClass;
 pub const SPLAT_FROM: usize = 1024;
 
 /// Writes the text between the parentheses of `constant(..)`.
-pub(super) fn literal(l: &Literal, out: &mut String) {
+pub(crate) fn literal(l: &Literal, out: &mut String) {
     match l.as_splat() {
         Some(bytes) if l.elements() >= SPLAT_FROM => {
             out.push_str("{...");

@@ -8,7 +8,7 @@ use super::edit::Emit;
 use super::simplify::{combiner, identity, is_identity, scalar_of};
 use super::window::wide_sum;
 use crate::error::CompileError;
-use crate::graph::{Binary, Node, NodeId, Op, PadDim, Shape, WindowDim};
+use crate::graph::{Binary, CompId, Node, NodeId, Op, PadDim, Shape, WindowDim};
 use systole_isa::DType;
 
 /// Largest dimension that is reduced at once.
@@ -65,16 +65,21 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
     Ok(Some(b.convert(done, dtype)))
 }
 
-/// A reduction of narrow floats window by window, each step rounded.
-fn by_windows(b: &mut Emit, op: Binary, x: NodeId, init: NodeId, dims: &[usize]) -> Result<NodeId, CompileError> {
-    let dtype = b.dtype(x);
+/// The computation of one operation on `bf16` or `f16` that is rounded at every step.
+pub fn rounded(b: &mut Emit, op: Binary, dtype: DType) -> Result<CompId, CompileError> {
     let (exponent, mantissa) = if dtype == DType::BF16 { (8, 7) } else { (5, 10) };
-    let body = b.computation("rounded", |b| {
+    b.computation("rounded", |b| {
         let scalar = Shape::array(dtype, &[]);
         let (p, q) = (b.parameter(scalar.clone()), b.parameter(scalar.clone()));
         let sum = b.raw(Op::Binary(op), &[p, q], scalar.clone());
         Ok(b.raw(Op::ReducePrecision { exponent, mantissa }, &[sum], scalar))
-    })?;
+    })
+}
+
+/// A reduction of narrow floats window by window, each step rounded.
+fn by_windows(b: &mut Emit, op: Binary, x: NodeId, init: NodeId, dims: &[usize]) -> Result<NodeId, CompileError> {
+    let dtype = b.dtype(x);
+    let body = rounded(b, op, dtype)?;
     let neutral = b.scalar(dtype, if op == Binary::Add { -0.0 } else { 1.0 });
     let mut x = x;
     loop {

@@ -43,10 +43,13 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
     };
     let from = b.dtype(x);
     let x = b.pad(x, padding, &pads);
-    // Small windows round every sum to the element type, as XLA does.
     let places: u64 = window.iter().map(|w| w.size).product();
-    let wide = wide_sum(b, *body, from).filter(|_| places > NARROW_WINDOW);
-    let (r, body) = match wide {
+    let (r, body) = match wide_sum(b, *body, from) {
+        // Small windows round every sum to the element type, as XLA does.
+        Some(op) if places <= NARROW_WINDOW && matches!(from, DType::BF16 | DType::F16) => {
+            let body = super::initial::rounded(b, op, from)?;
+            (b.reduce_window(&[x], &[init], &plain, body), Some(op))
+        }
         Some(op) => {
             let (x, init) = (b.convert(x, DType::F32), b.convert(init, DType::F32));
             let body = b.body(op, DType::F32);

@@ -132,14 +132,12 @@ impl<'a> Fuser<'a> {
             Op::Broadcast { dims } => {
                 let from = self.dims_of(node.operands[0]);
                 let m: DimMap = dims.iter().zip(from).map(|(&d, &s)| if s == 1 { None } else { map[d] }).collect();
-                self.along_lanes(id, node.operands[0], &m)?;
                 return self.value(node.operands[0], &m);
             }
             Op::Reshape => {
                 let from = self.dims_of(node.operands[0]);
                 let mut kept = map.iter().zip(self.dims_of(id)).filter(|(_, s)| **s != 1).map(|(m, _)| *m);
                 let m: DimMap = from.iter().map(|&s| if s == 1 { None } else { kept.next().flatten() }).collect();
-                self.along_lanes(id, node.operands[0], &m)?;
                 return self.value(node.operands[0], &m);
             }
             Op::Unary(u) => ExprOp::Unary(*u),
@@ -156,21 +154,9 @@ impl<'a> Fuser<'a> {
         let mut args: SmallVec<[ExprId; 3]> = SmallVec::new();
         for &o in &node.operands {
             let m = arg_map(self, o);
-            self.along_lanes(id, o, &m)?;
             args.push(self.value(o, &m)?);
         }
         Ok(self.push(op, &args, dtype))
-    }
-
-    /// Checks that an operand in memory is not wanted with its rows along the lanes: `id`, which reads it so, is then
-    /// materialised itself (a root moves what it reads).
-    fn along_lanes(&self, id: NodeId, operand: NodeId, map: &DimMap) -> Result<(), Materialise> {
-        let in_memory = self.groups.owner[operand.index()] == Owner::Root && operand != self.root;
-        let columns = Some(self.dims.len() - 1);
-        // A reshape of an array in memory is a view of it or a move, not a kernel.
-        let moves = id == self.root && matches!(self.comp.node(id).op, Op::Reshape);
-        let across = map.iter().rev().skip(1).any(|m| *m == columns);
-        if in_memory && across && !moves { Err(Materialise(id)) } else { Ok(()) }
     }
 
     fn lane_reduce(&mut self, id: NodeId, map: &DimMap) -> Result<ExprId, Materialise> {

@@ -1,5 +1,7 @@
 //! `c64` and `c128`: expansions into operations on the real and imaginary parts, the same for both types.
 
+mod arc;
+
 use super::{Family, constant_f64, family, refused};
 use crate::emit::Value;
 use crate::graph::op::{Binary, Direction, Order, Unary};
@@ -158,7 +160,8 @@ fn zlog(b: &mut KernelBuilder, x: Z) -> Z {
     Z { re: un(b, Unary::Log, m), im: bin(b, Binary::Atan2, x.im, x.re) }
 }
 
-/// log(1 + z), the real part as log1p(re (2 + re) + im^2) / 2 where that is small.
+/// log(1 + z). Near the unit circle the real part is log1p(re (2 + re) + im^2) / 2; elsewhere, where s = 1 + re is the
+/// larger part, it is log s + log1p((im / s)^2 + 2 e / s) / 2 with the rounding error e of that sum.
 fn zlog1p(b: &mut KernelBuilder, x: Z) -> Z {
     let (two, half, unit) = (lit(b, 2.0, x.re), lit(b, 0.5, x.re), lit(b, 1.0, x.re));
     let s = add(b, x.re, two);
@@ -168,9 +171,27 @@ fn zlog1p(b: &mut KernelBuilder, x: Z) -> Z {
     let near = mul(b, l, half);
     let shifted = Z { re: add(b, x.re, unit), im: x.im };
     let far = zlog(b, shifted);
+    let quarter = lit(b, 0.25, x.re);
     let size = un(b, Unary::Abs, t);
-    let small = test(b, Direction::Lt, size, half);
-    Z { re: pick(b, small, near, far.re), im: far.im }
+    let small = test(b, Direction::Lt, size, quarter);
+    let e = {
+        let back = sub(b, shifted.re, unit);
+        sub(b, x.re, back)
+    };
+    let ratio = div(b, x.im, shifted.re);
+    let (rr, ee) = (mul(b, ratio, ratio), div(b, e, shifted.re));
+    let two_ee = add(b, ee, ee);
+    let rest = add(b, rr, two_ee);
+    let rest = un(b, Unary::Log1p, rest);
+    let rest = mul(b, rest, half);
+    let main = un(b, Unary::Log, shifted.re);
+    let side = add(b, main, rest);
+    // The error is exact while |re| is at most 1, and nothing beside larger parts.
+    let (im, re) = (un(b, Unary::Abs, x.im), un(b, Unary::Abs, x.re));
+    let (flat, exact) = (test(b, Direction::Le, im, shifted.re), test(b, Direction::Le, re, unit));
+    let use_side = bin(b, Binary::And, flat, exact);
+    let apart = pick(b, use_side, side, far.re);
+    Z { re: pick(b, small, near, apart), im: far.im }
 }
 
 /// e^z - 1: (expm1(a) cos b - 2 sin(b/2)^2, e^a sin b).
@@ -256,26 +277,6 @@ fn zpow(b: &mut KernelBuilder, x: Z, y: Z) -> Z {
     zpick(b, m, u, r)
 }
 
-/// asinh z = log(z + sqrt(z^2 + 1)).
-fn zasinh(b: &mut KernelBuilder, x: Z) -> Z {
-    let u = one(b, x);
-    let zz = zmul(b, x, x);
-    let s = zadd(b, zz, u);
-    let root = zsqrt(b, s);
-    let t = zadd(b, x, root);
-    zlog(b, t)
-}
-
-/// acosh z = log(z + sqrt(z + 1) sqrt(z - 1)).
-fn zacosh(b: &mut KernelBuilder, x: Z) -> Z {
-    let u = one(b, x);
-    let (p, m) = (zadd(b, x, u), zsub(b, x, u));
-    let (rp, rm) = (zsqrt(b, p), zsqrt(b, m));
-    let q = zmul(b, rp, rm);
-    let t = zadd(b, x, q);
-    zlog(b, t)
-}
-
 /// atanh z = (log1p(z) - log1p(-z)) / 2.
 fn zatanh(b: &mut KernelBuilder, x: Z) -> Z {
     let n = zneg(b, x);
@@ -340,25 +341,19 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
             let i = times_i(b, x);
             zcos(b, i)
         }
-        Unary::Asinh => zasinh(b, x),
-        Unary::Acosh => zacosh(b, x),
-        Unary::Atanh => zatanh(b, x),
-        Unary::Asin => {
+        Unary::Asin => arc::asin(b, x),
+        Unary::Acos => arc::acos(b, x),
+        Unary::Asinh => {
             let i = times_i(b, x);
-            let w = zasinh(b, i);
+            let w = arc::asin(b, i);
             times_minus_i(b, w)
         }
+        Unary::Acosh => arc::acosh(b, x),
+        Unary::Atanh => zatanh(b, x),
         Unary::Atan => {
             let i = times_i(b, x);
             let w = zatanh(b, i);
             times_minus_i(b, w)
-        }
-        Unary::Acos => {
-            let i = times_i(b, x);
-            let w = zasinh(b, i);
-            let a = times_minus_i(b, w);
-            let quarter = Z { re: lit(b, std::f64::consts::FRAC_PI_2, x.re), im: lit(b, 0.0, x.re) };
-            zsub(b, quarter, a)
         }
         Unary::Ceil
         | Unary::Clz
