@@ -119,6 +119,9 @@ pub struct RunArgs {
     /// Queue to infeeds: arrays of an .npz file in the order of the numbers at the end of their names
     #[arg(long, value_name = "FILE.npz")]
     pub infeed: Option<String>,
+    /// Shared library of host functions `void f(void* out, void** in)` for custom calls; may be given many times
+    #[arg(long, value_name = "LIB.so")]
+    pub custom_call_library: Vec<String>,
     /// Seed of inputs that no file gives
     #[arg(long, default_value_t = 0)]
     pub seed: u64,

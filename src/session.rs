@@ -124,6 +124,10 @@ pub fn compile(opened: Opened, args: &RunArgs) -> Result<Ready, RuntimeError> {
     if args.replicas != 1 || args.partitions != 1 {
         return Err(bad("this version runs programs on one device: --replicas 1 --partitions 1"));
     }
+    let mut opened = opened;
+    for path in &args.custom_call_library {
+        opened.client.load_library(path)?;
+    }
     let mut host = HostReport { parse_s: opened.parse_s, ..HostReport::default() };
     let source = match &opened.source {
         Source::Module { text, .. } => text.clone(),

@@ -1,6 +1,7 @@
 //! The compiler: from an XLA program to a [`systole_isa::Program`] for a chip.
 
 pub mod analysis;
+pub mod builder;
 pub mod compile;
 pub mod diag;
 pub mod emit;

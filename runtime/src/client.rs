@@ -4,6 +4,7 @@ use crate::host::{Answering, CustomCall, Queues, Registry};
 use crate::source::{self, Source};
 use crate::{Array, RuntimeError};
 use std::sync::Arc;
+use systole_compiler::builder::XlaComputation;
 use systole_compiler::compile::{self, compile};
 use systole_compiler::diag::Diagnostic;
 use systole_compiler::graph::{Module, Op, Precision};
@@ -102,6 +103,16 @@ impl Client {
         Arc::make_mut(&mut self.registry).register(target, function);
     }
 
+    /// Adds a shared library of host functions `void f(void* out, void** in)`.
+    ///
+    /// # Errors
+    /// If it cannot be loaded.
+    pub fn load_library(&mut self, path: &str) -> Result<(), RuntimeError> {
+        let library = crate::host::library::Library::load(path)?;
+        Arc::make_mut(&mut self.registry).add_library(library);
+        Ok(())
+    }
+
     /// The host functions that programs may call.
     pub fn registry(&self) -> &Registry {
         &self.registry
@@ -123,6 +134,33 @@ impl Client {
     /// As there.
     pub fn compile_hlo(&self, text: &str, options: &CompileOptions) -> Result<Executable, RuntimeError> {
         self.compile_text(text, options)
+    }
+
+    /// Compiles a computation of the builder.
+    ///
+    /// ```
+    /// use systole_compiler::builder::XlaBuilder;
+    /// use systole_runtime::{Client, CompileOptions};
+    ///
+    /// let mut b = XlaBuilder::new("double");
+    /// let x = b.constant_r1(&[1.0f32, 2.5]);
+    /// let y = b.add(x, x, &[]).unwrap();
+    /// let client = Client::new("tiny").unwrap();
+    /// let exe = client.compile_builder(b.build(y).unwrap(), &CompileOptions::default()).unwrap();
+    /// let out = client.device(0).run(&exe, &[]).unwrap();
+    /// assert_eq!(out.outputs[0].to_f32(), [2.0, 5.0]);
+    /// ```
+    ///
+    /// # Errors
+    /// A program that cannot be compiled for the chip.
+    pub fn compile_builder(
+        &self,
+        computation: XlaComputation,
+        options: &CompileOptions,
+    ) -> Result<Executable, RuntimeError> {
+        let source = Source::Module { module: Box::new(computation.into_module()), text: String::new() };
+        let program = self.compile_source(source, "<builder>", options, None)?;
+        self.load(program)
     }
 
     /// The program of any source: compiled, or as it is. `dump` gets every stage's name and text.

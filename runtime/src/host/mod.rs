@@ -5,6 +5,7 @@
 //! programs are built in ([`check`]): the chip computes what they compare.
 
 pub mod check;
+pub mod library;
 
 use crate::{Array, RuntimeError};
 use std::collections::{BTreeMap, VecDeque};
@@ -31,6 +32,7 @@ pub type HostFunction = Arc<dyn Fn(&CustomCall<'_>, &[Array]) -> Result<Vec<Arra
 #[derive(Clone, Default)]
 pub struct Registry {
     functions: BTreeMap<String, HostFunction>,
+    libraries: Vec<Arc<library::Library>>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -49,9 +51,15 @@ impl Registry {
         self.functions.insert(target.to_string(), Arc::new(function));
     }
 
+    /// Adds a library: its functions answer to their names, after those registered here.
+    pub fn add_library(&mut self, library: library::Library) {
+        self.libraries.push(Arc::new(library));
+    }
+
     /// Whether a program may call this name.
     pub fn knows(&self, target: &str) -> bool {
-        check::TARGETS.contains(&target) || self.functions.contains_key(target)
+        let registered = check::TARGETS.contains(&target) || self.functions.contains_key(target);
+        registered || self.libraries.iter().any(|l| l.has(target))
     }
 
     /// Why a call of an unknown name is refused.
@@ -76,11 +84,17 @@ impl Registry {
         if check::TARGETS.contains(&call.target.as_str()) {
             return check::run(&call.target, &call.config, operands).map(|()| Vec::new());
         }
-        let function = self.functions.get(&call.target).ok_or_else(|| self.unknown(&call.target))?;
         let results: Vec<(DType, Vec<u64>)> =
             call.results.iter().map(|r| (r.layout.dtype, r.layout.dims.clone())).collect();
         let request = CustomCall { target: &call.target, config: &call.config, results: &results };
-        function(&request, operands).map_err(|e| format!("custom call `{}`: {e}", call.target))
+        let answer = match self.functions.get(&call.target) {
+            Some(function) => function(&request, operands),
+            None => match self.libraries.iter().find(|l| l.has(&call.target)) {
+                Some(library) => library.call(&request, operands),
+                None => return Err(self.unknown(&call.target)),
+            },
+        };
+        answer.map_err(|e| format!("custom call `{}`: {e}", call.target))
     }
 }
 

@@ -171,9 +171,8 @@ fn zlog1p(b: &mut KernelBuilder, x: Z) -> Z {
     let near = mul(b, l, half);
     let shifted = Z { re: add(b, x.re, unit), im: x.im };
     let far = zlog(b, shifted);
-    let quarter = lit(b, 0.25, x.re);
     let size = un(b, Unary::Abs, t);
-    let small = test(b, Direction::Lt, size, quarter);
+    let small = test(b, Direction::Lt, size, half);
     let e = {
         let back = sub(b, shifted.re, unit);
         sub(b, x.re, back)
