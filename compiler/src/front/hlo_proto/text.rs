@@ -482,7 +482,7 @@ impl Writer<'_, '_> {
         }
         let pairs: Read<Vec<String>> =
             self.i.messages(52)?.iter().map(|p| Ok(format!("{{{},{}}}", p.int(1)?, p.int(2)?))).collect();
-        if self.opcode.starts_with("collective-permute") {
+        if matches!(self.opcode, "collective-permute" | "collective-permute-start") {
             self.attribute("source_target_pairs", braces(&pairs?));
         }
         self.flag("use_global_device_ids", 71)?;
