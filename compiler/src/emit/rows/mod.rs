@@ -175,8 +175,11 @@ pub fn scatter_kernel(s: &[RowsSpec], body: &Body, chip: &ChipConfig) -> RowsKer
                 |b| {
                     let mut plane = 0;
                     while plane < lead.planes {
-                        combine(b, s, body, (&tables, i), (&updates, at), (plane, sub));
-                        plane += sub;
+                        // Fewer planes than a register has sublanes go one by one: all together they would reach
+                        // far beyond the arrays.
+                        let count = if lead.planes - plane < sub { 1 } else { sub };
+                        combine(b, s, body, (&tables, i), (&updates, at), (plane, count));
+                        plane += count;
                     }
                 },
             );
@@ -189,12 +192,19 @@ pub fn scatter_kernel(s: &[RowsSpec], body: &Body, chip: &ChipConfig) -> RowsKer
 
 type Rows<'a> = (&'a [(S, BufferRef)], S);
 
-/// Table row `tables.1` = body(table row, update row `updates.1`) for up to a register of planes.
-fn combine(b: &mut KernelBuilder, s: &[RowsSpec], body: &Body, tables: Rows, updates: Rows, (plane, sub): (u32, u32)) {
+/// Table row `tables.1` = body(table row, update row `updates.1`) for `count` planes: one, or as many as sublanes.
+fn combine(
+    b: &mut KernelBuilder,
+    s: &[RowsSpec],
+    body: &Body,
+    tables: Rows,
+    updates: Rows,
+    (plane, count): (u32, u32),
+) {
     let place = |b: &mut KernelBuilder, rows: Rows, n: usize, step: u32, component: u32| Place {
         base: b.s(Op::SAdd, &[rows.0[n].0, rows.1]),
         offset: (plane * step) as i32,
-        stride: step as i32,
+        stride: if count == 1 { 1 } else { step as i32 },
         buf: rows.0[n].1,
         component_rows: component as i32,
     };
@@ -209,7 +219,7 @@ fn combine(b: &mut KernelBuilder, s: &[RowsSpec], body: &Body, tables: Rows, upd
     let result = emit_body(b, body, &old, &new);
     for (n, r) in s.iter().enumerate() {
         let at = place(b, tables, n, r.table_plane, r.table_component);
-        let mask = b.sublanes_below((r.planes - plane).min(sub));
+        let mask = b.sublanes_below(count);
         memory::store_value(b, &result[n], at, mask);
     }
 }
