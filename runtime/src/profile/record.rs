@@ -21,6 +21,8 @@ impl Default for Limits {
 
 /// Cycles of a window of time in which transfers and bundles are kept or left out together.
 const WINDOW: u64 = 4096;
+/// Most windows of which one is kept; where even that is too much, the first spans stay.
+const MAX_STRIDE: u64 = 1 << 30;
 /// Spans that one skipped loop may add; beyond, its iterations are joined.
 const MAX_REPEATED: u64 = 1 << 12;
 /// First interval between samples, in cycles. It doubles whenever the samples are many.
@@ -128,9 +130,10 @@ impl<'a> Recorder<'a> {
 
     fn bound_transfers(&mut self) {
         while self.trace.transfers.len() > self.limits.spans {
-            self.transfer_stride *= 2;
-            let kept: Vec<Transfer> =
-                self.trace.transfers.iter().filter(|t| keeps(self.transfer_stride, t.issued)).collect();
+            let room = if self.transfer_stride < MAX_STRIDE { usize::MAX } else { self.limits.spans };
+            self.transfer_stride = (self.transfer_stride * 2).min(MAX_STRIDE);
+            let wanted = |t: &Transfer| keeps(self.transfer_stride, t.issued);
+            let kept: Vec<Transfer> = self.trace.transfers.iter().filter(wanted).take(room).collect();
             self.trace.transfers = Default::default();
             kept.into_iter().for_each(|t| self.trace.transfers.push(t));
         }
@@ -138,9 +141,10 @@ impl<'a> Recorder<'a> {
 
     fn bound_bundles(&mut self) {
         while self.trace.runs.len().max(self.trace.waits.len()) > self.limits.spans {
-            self.bundle_stride *= 2;
-            thin(&mut self.trace.runs, self.bundle_stride);
-            thin(&mut self.trace.waits, self.bundle_stride);
+            let room = if self.bundle_stride < MAX_STRIDE { usize::MAX } else { self.limits.spans };
+            self.bundle_stride = (self.bundle_stride * 2).min(MAX_STRIDE);
+            thin(&mut self.trace.runs, self.bundle_stride, room);
+            thin(&mut self.trace.waits, self.bundle_stride, room);
         }
     }
 
@@ -174,9 +178,9 @@ fn keeps(stride: u64, cycle: u64) -> bool {
     (cycle / WINDOW) % stride == 0
 }
 
-fn thin(spans: &mut Spans, stride: u64) {
+fn thin(spans: &mut Spans, stride: u64, room: usize) {
     let mut out = Spans::default();
-    spans.iter().filter(|s| keeps(stride, s.start)).for_each(|s| out.push(s.id, s.start, s.end));
+    spans.iter().filter(|s| keeps(stride, s.start)).take(room).for_each(|s| out.push(s.id, s.start, s.end));
     *spans = out;
 }
 
