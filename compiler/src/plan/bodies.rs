@@ -12,7 +12,7 @@ use crate::graph::{NodeId, Op};
 /// than copied whole before or after it.
 pub const STREAMED_BYTES: u64 = 256 << 10;
 /// The part of vector memory that a kernel's windows may take.
-const WINDOWS: u64 = 4;
+const WINDOWS: u64 = 3;
 
 impl<'a> Lower<'a> {
     /// Whether a node's array is a result of the program and read by nothing else.

@@ -6,7 +6,7 @@
 //! dimension whose users all have one owner is computed inside that owner's row loop (softmax and normalisation
 //! chains); other reductions are roots that take in their producers.
 
-use crate::graph::{Binary, Computation, NodeId, Op, Shape, Unary};
+use crate::graph::{Binary, Computation, NodeId, Op, Shape, SliceDim, Unary};
 
 /// What becomes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +100,43 @@ pub fn is_lane_reduce(comp: &Computation, id: NodeId) -> bool {
     matches!(n.shape, Shape::Array(_)) && dims.len() == 1 && dims[0] + 1 == x.rank()
 }
 
+/// Windows of one array side by side: equal slices of it, their starts `step` apart along dimension `along`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Windows {
+    pub source: NodeId,
+    pub along: usize,
+    pub step: i64,
+    pub count: u64,
+    /// The first slice.
+    pub first: Vec<SliceDim>,
+}
+
+/// The windows that a concatenation puts side by side, if that is all it does.
+pub fn windows_of(comp: &Computation, id: NodeId) -> Option<Windows> {
+    let node = comp.node(id);
+    let Op::Concatenate { .. } = node.op else { return None };
+    let slices: Vec<(NodeId, &Vec<SliceDim>)> = node
+        .operands
+        .iter()
+        .map(|&o| match &comp.node(o).op {
+            Op::Slice { dims } => Some((comp.node(o).operands[0], dims)),
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
+    let [(source, first), (_, second), ..] = slices[..] else { return None };
+    let start = |d: &SliceDim| d.start as i64;
+    let along = (0..first.len()).find(|&d| first[d].start != second[d].start)?;
+    let step = start(&second[along]) - start(&first[along]);
+    let regular = slices.iter().enumerate().all(|(i, (s, dims))| {
+        *s == source
+            && dims.iter().zip(first).enumerate().all(|(d, (x, f))| {
+                let shift = if d == along { step * i as i64 } else { 0 };
+                start(x) == start(f) + shift && x.limit as i64 == f.limit as i64 + shift && x.stride == f.stride
+            })
+    });
+    regular.then(|| Windows { source, along, step, count: slices.len() as u64, first: first.clone() })
+}
+
 /// Decides the owners. `pinned` nodes must be materialised whatever uses them.
 pub fn group(comp: &Computation, pinned: &dyn Fn(NodeId) -> bool) -> Groups {
     let n = comp.nodes.len();
@@ -126,6 +163,10 @@ pub fn group(comp: &Computation, pinned: &dyn Fn(NodeId) -> bool) -> Groups {
             Owner::None
         } else if is_pointwise(comp, id) {
             pointwise_owner(comp, &g, &mut work, id)
+        } else if matches!(comp.node(id).op, Op::Slice { .. })
+            && g.users[id.index()].iter().all(|&u| windows_of(comp, u).is_some())
+        {
+            Owner::Inline
         } else if is_lane_reduce(comp, id) {
             reduce_owner(comp, &mut g, id)
         } else {

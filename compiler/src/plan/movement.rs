@@ -1,5 +1,6 @@
 //! Data movement: views where nothing moves, move kernels where something does.
 
+use super::group::windows_of;
 use super::lower::{Lower, Region, Val};
 use super::moving::{Position, move_spec, refine};
 use super::step::{Arg, ScalarOp, Step, Unit, Use, Word};
@@ -161,9 +162,23 @@ impl<'a> Lower<'a> {
     fn concatenate(&mut self, r: &mut Region<'a>, id: NodeId, dim: usize) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         let (dtype, dims) = self.shape(r, id);
+        let n = dims.len();
+        if let Some(w) = windows_of(r.comp, id) {
+            // One move for all windows; the last iteration dimension counts them.
+            let src = self.lanes(r, w.source);
+            let mut sizes = dims.clone();
+            sizes[dim] /= w.count;
+            let (mut from, mut to) = (Position::identity(n), Position::identity(n));
+            for (d, s) in w.first.iter().enumerate() {
+                from.dims[d] = (vec![(d, s.stride as i64)], s.start as i64);
+            }
+            from.dims[w.along].0.push((n, w.step));
+            to.dims[dim].0.push((n, sizes[dim] as i64));
+            sizes.push(w.count);
+            return Ok(self.moved(r, id, &src, &sizes, &from, &to));
+        }
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
         let op = self.debug_op(r.comp, id, 0.0);
-        let n = dims.len();
         let mut at = 0;
         for &o in &node.operands {
             let src = self.lanes(r, o);

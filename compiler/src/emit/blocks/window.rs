@@ -9,7 +9,7 @@ pub struct Grid {
     pub lanes: i64,
     /// Element rows by which copies begin and end: whole word rows of every type, and whole registers.
     pub align: i64,
-    /// Element rows by which runs in a window are spaced: a full register may be stored at the end of each.
+    /// Element rows behind a window: registers may reach beyond its last rows.
     pub spacing: i64,
 }
 
@@ -120,14 +120,14 @@ impl Window {
                 return None;
             }
             if levels.is_empty() {
-                rows = up(slack + run, g.spacing);
+                rows = up(slack + run, g.align);
             }
             levels.push(Level { count: count as u32, array: stride, window: rows });
             walk.set(item, rows);
             rows *= count;
         }
         if levels.is_empty() {
-            rows = up(slack + run, g.spacing);
+            rows = up(slack + run, g.align);
         }
         let run = up(slack + run, g.align);
         let start = if p.floating { low } else { low - slack };
