@@ -15,6 +15,10 @@ use systole_isa::{ChipConfig, Slot};
 pub enum Order {
     /// Longest path to the end of the block first.
     CriticalPath,
+    /// The same with half the registers.
+    Careful,
+    /// The same with just enough registers for a few chains side by side.
+    Least,
     /// Program order, as many side by side as fit: the registers that the program asks for and no more.
     Source,
 }
@@ -77,7 +81,7 @@ fn weight(r: Reg) -> Option<(usize, i32)> {
 }
 
 impl Pressure {
-    fn new(nodes: &[Node], chip: &ChipConfig, is_local: &dyn Fn(Reg) -> bool) -> Pressure {
+    fn new(nodes: &[Node], chip: &ChipConfig, is_local: &dyn Fn(Reg) -> bool, order: Order) -> Pressure {
         let mut index: FxHashMap<Reg, Option<usize>> = FxHashMap::default();
         let mut left = Vec::new();
         let mut limit = [chip.core.vector_registers as i32 - 6, chip.core.scalar_registers as i32 - 5];
@@ -102,6 +106,12 @@ impl Pressure {
             }
             touches.push(t);
         }
+        // Registers that live through the block without a use in it are not seen here.
+        limit = match order {
+            Order::Careful => limit.map(|l| l / 2),
+            Order::Least => [0, 0],
+            Order::CriticalPath | Order::Source => limit,
+        };
         Pressure { left, touches, live: [0, 0], limit: [limit[0].max(6), limit[1].max(4)] }
     }
 
@@ -153,11 +163,11 @@ pub fn schedule(
     let height = heights(graph);
     let mut priority: Vec<(i32, usize)> = (0..n)
         .map(|i| match order {
-            Order::CriticalPath => (-height[i], i),
+            Order::CriticalPath | Order::Careful | Order::Least => (-height[i], i),
             Order::Source => (0, i),
         })
         .collect();
-    if order == Order::CriticalPath {
+    if order != Order::Source {
         chaos.perturb(&mut priority);
     }
     let mut waiting: Vec<u32> = vec![0; n];
@@ -167,9 +177,9 @@ pub fn schedule(
     let mut earliest = vec![0i32; n];
     let mut ready: Vec<usize> = (0..n).filter(|&i| waiting[i] == 0).collect();
     let mut busy: [Vec<i32>; 10] = std::array::from_fn(|s| vec![0; width(chip, Slot::ALL[s]) as usize]);
-    let mut pressure = Pressure::new(nodes, chip, is_local);
+    let mut pressure = Pressure::new(nodes, chip, is_local, order);
     let (mut out, mut cycle, mut done) = (Vec::new(), 0, 0);
-    let in_turn = |i: usize, done: usize| order == Order::CriticalPath || i == done;
+    let in_turn = |i: usize, done: usize| order != Order::Source || i == done;
     while done < n {
         let mut bundle: Vec<usize> = Vec::new();
         loop {

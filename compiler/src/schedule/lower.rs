@@ -342,7 +342,12 @@ impl Lower<'_> {
         }
         let region = self.code.region(RegionKind::Block, depth, id);
         let level = self.levels.get(&id).copied().unwrap_or(0);
-        let order = if level >= LAST_LEVEL { Order::Source } else { Order::CriticalPath };
+        let order = match level {
+            0 => Order::CriticalPath,
+            1 => Order::Careful,
+            2..LAST_LEVEL => Order::Least,
+            _ => Order::Source,
+        };
         let start = self.code.bundles.len();
         for window in run.chunks(WINDOW) {
             self.window(window.to_vec(), run.len() <= WINDOW, order, region);

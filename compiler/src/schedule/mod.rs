@@ -166,7 +166,7 @@ fn schedule_kernel(
             let regs: Vec<_> = overflow.through.iter().copied().take(excess).collect();
             spiller.spill(&mut kernel, &regs);
         } else if *level < LAST_LEVEL {
-            *level = if matches!(region.kind, RegionKind::Block) { LAST_LEVEL } else { *level + 1 };
+            *level += 1;
         } else if !overflow.candidates.is_empty() {
             let regs: Vec<_> = overflow.candidates.iter().copied().take(excess).collect();
             spiller.spill(&mut kernel, &regs);
