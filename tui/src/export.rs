@@ -73,7 +73,7 @@ pub fn svg(buffer: &Buffer) -> String {
                 "<text x=\"{px:.1}\" y=\"{:.1}\" textLength=\"{wide:.1}\" lengthAdjust=\"spacingAndGlyphs\" \
                  fill=\"{fg}\"{weight}>{}</text>",
                 py + 13.0,
-                escape(&run)
+                escape(&run).replace(' ', "\u{a0}")
             );
         }
     }

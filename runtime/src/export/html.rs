@@ -30,9 +30,9 @@ pub fn page(p: &Profile) -> String {
         if m.devices.len() > 1 {
             put!(out, "<h2>Device {i}: chip {}, core {}</h2>\n", d.chip, d.core);
         }
-        put!(out, "<section><h3>Units</h3>\n{}{}</section>\n", plot::units(d), legend(d));
+        put!(out, "<section><h3>Units</h3>\n<div class=\"wide\">{}</div>{}</section>\n", plot::units(d), legend(d));
         put!(out, "<section><h3>Timeline</h3>\n<div class=\"wide\">{}</div></section>\n", plot::timeline(p, i));
-        put!(out, "<section><h3>Roofline</h3>\n{}</section>\n", plot::roofline(p, d));
+        put!(out, "<section><h3>Roofline</h3>\n<div class=\"wide\">{}</div></section>\n", plot::roofline(p, d));
         operations(p, d, &mut out);
         groups(p, d, &mut out);
         stalls(d, &mut out);
