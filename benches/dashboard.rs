@@ -19,10 +19,11 @@ fn large(path: &str) {
     let mut p = profile::read(&std::fs::read(small).expect("the recorded profile")).expect("a profile");
     let ops = p.meta.ops.len() as u64;
     let mut spans = profile::Spans::default();
-    let mut at = 0;
-    for i in 0..SPANS {
-        let len = 3 + (i * 2_654_435_761) % 900;
-        spans.push(((i / 7) % ops) as u32, at, at + len);
+    let (mut at, mut state) = (0, 1u64);
+    for _ in 0..SPANS {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let len = 3 + (state >> 33) % 900;
+        spans.push(((state >> 45) % ops) as u32, at, at + len);
         at += len;
     }
     p.meta.cycles = at;

@@ -8,7 +8,7 @@ use systole_runtime::profile::code::Code;
 use systole_runtime::profile::{Device, NO_OP, Profile, Recorder, Run};
 use systole_runtime::report::{HostReport, report};
 use systole_runtime::{Mode, Observer, RunResult};
-use systole_simulator::{Cause, DmaEvent, OpProfile, Sample, UnitCounters};
+use systole_simulator::{CAUSES, Cause, DmaEvent, OpProfile, Sample, UNIT_TABLE, UnitCounters};
 use systole_tui::{Data, Event, Phase, Step};
 
 /// Least time between two looks at a run.
@@ -119,8 +119,12 @@ impl<'a> Live<'a> {
         }
         let mut ops: Vec<OpProfile> = ops.into_values().collect();
         ops.sort_by_key(|o| (o.start, o.op));
+        let cycles = self.cycle.max(self.recorder.trace.ops.end());
+        if self.units.is_empty() {
+            self.units = idle_units(self.subject.chip, cycles);
+        }
         let result = RunResult {
-            cycles: self.cycle.max(self.recorder.trace.ops.end()),
+            cycles,
             bundles: self.bundles,
             units: self.units.clone(),
             ops,
@@ -186,6 +190,13 @@ impl<'a> Live<'a> {
             std::thread::sleep(ahead);
         }
     }
+}
+
+/// Units of a chip before they have done anything.
+fn idle_units(chip: &systole_isa::ChipConfig, cycles: u64) -> Vec<UnitCounters> {
+    let named = UNIT_TABLE.iter().map(|u| u.0.to_string()).chain((0..chip.mxu.count).map(|u| format!("mxu{u}")));
+    let idle = |unit| UnitCounters { unit, useful: 0.0, busy: 0, stall: [0; CAUSES], idle: cycles };
+    named.map(idle).collect()
 }
 
 impl Observer for Live<'_> {
