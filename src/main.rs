@@ -5,6 +5,8 @@
 
 mod args;
 mod cmd;
+#[cfg(feature = "evaluator")]
+mod fuzz;
 mod live;
 mod output;
 mod progress;
@@ -35,6 +37,9 @@ enum Command {
     /// Compares the chip's answers with the reference evaluator's
     #[cfg(feature = "evaluator")]
     Check(cmd::check::Args),
+    /// Compares random programs on the reference evaluator and on simulated chips
+    #[cfg(feature = "evaluator")]
+    Fuzz(cmd::fuzz::Args),
     /// Lists, shows and checks chip descriptions
     Chips(cmd::chips::Args),
     /// Shows a recorded run as tables, or compares two
@@ -55,6 +60,8 @@ fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
         Command::Disasm(a) => cmd::disasm::run(&a),
         #[cfg(feature = "evaluator")]
         Command::Check(a) => cmd::check::run(&a),
+        #[cfg(feature = "evaluator")]
+        Command::Fuzz(a) => cmd::fuzz::run(&a),
         Command::Chips(a) => cmd::chips::run(&a),
         Command::Profile(a) => cmd::profile::run(&a),
         Command::Trace(a) => cmd::trace::run(&a),

@@ -6,6 +6,8 @@ pub mod check;
 pub mod chips;
 pub mod compile;
 pub mod disasm;
+#[cfg(feature = "evaluator")]
+pub mod fuzz;
 pub mod profile;
 pub mod report;
 pub mod run;

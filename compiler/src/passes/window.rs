@@ -15,7 +15,10 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
     let Op::ReduceWindow { window, body } = &n.op else { return Ok(None) };
     let (xs, inits) = operands.split_at(operands.len() / 2);
     if let Some(scan) = Scan::of(b.dims(xs[0]), window) {
-        let results = scan.blocked(b, xs, inits, *body)?;
+        let results = match scan.by_lanes(b, xs, inits, *body)? {
+            Some(result) => vec![result],
+            None => scan.blocked(b, xs, inits, *body)?,
+        };
         return Ok(Some(if results.len() == 1 { results[0] } else { b.tuple(&results) }));
     }
     let pads: Vec<PadDim> =
@@ -103,6 +106,8 @@ fn masked(
     Ok(if n == 1 { parts[0] } else { b.tuple(&parts[..n]) })
 }
 
+/// Elements of a line of a scan by doubling distances.
+const LINE: u64 = 128;
 /// Elements of a block of a scan.
 const BLOCK: u64 = 16;
 
@@ -193,6 +198,63 @@ impl Scan {
             results.push(if self.exclusive { self.shifted(b, x, init) } else { x });
         }
         Ok(results)
+    }
+
+    /// A scan of one array along its last dimension from what changes nothing: in lines of [`LINE`] by doubling distances,
+    /// then over the lines' totals.
+    fn by_lanes(
+        &self,
+        b: &mut Emit,
+        xs: &[NodeId],
+        inits: &[NodeId],
+        body: CompId,
+    ) -> Result<Option<NodeId>, CompileError> {
+        let (&[x], &[init]) = (xs, inits) else { return Ok(None) };
+        let dims = b.dims(x).to_vec();
+        let n = dims[self.dim];
+        let dtype = b.dtype(x);
+        let Some(op) = combiner(b, body) else { return Ok(None) };
+        let neutral = scalar_of(b, init).is_some_and(|l| is_identity(op, l));
+        if self.dim + 1 != dims.len() || n <= LINE || !neutral || wide_sum(b, body, dtype).is_some() {
+            return Ok(None);
+        }
+        let pad = |low: i64, high: i64| {
+            if self.reverse { PadDim { low: high, high: low, interior: 0 } } else { PadDim { low, high, interior: 0 } }
+        };
+        let along = |rank: usize, p: PadDim| {
+            let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; rank];
+            pads[rank - 1] = p;
+            pads
+        };
+        let lines = n.div_ceil(LINE);
+        let lead = &dims[..self.dim];
+        let fill = (lines * LINE - n) as i64;
+        let whole = b.pad(x, init, &along(dims.len(), pad(0, fill)));
+        let mut scan = b.reshape(whole, &[lead, &[lines, LINE]].concat());
+        let rank = dims.len() + 1;
+        let mut distance = 1;
+        while distance < LINE as i64 {
+            let before = b.pad(scan, init, &along(rank, pad(distance, -distance)));
+            scan = b.binary(op, before, scan);
+            distance *= 2;
+        }
+        let edge = if self.reverse { 0 } else { LINE - 1 };
+        let totals = b.slice_dim(scan, rank - 1, edge, edge + 1, 1);
+        let totals = b.reshape(totals, &[lead, &[lines]].concat());
+        // The totals before each line, and after it in a reversed scan.
+        let mut window = vec![WindowDim::TRIVIAL; dims.len()];
+        let reach = pad(lines as i64 - 1, 0);
+        window[self.dim] = WindowDim { size: lines, pad_low: reach.low, pad_high: reach.high, ..WindowDim::TRIVIAL };
+        let before = again(b, &[totals], &[init], &window, body)?[0];
+        let before = b.pad(before, init, &along(dims.len(), pad(1, -1)));
+        let map: Vec<usize> = (0..dims.len()).collect();
+        let tiled = b.dims(scan).to_vec();
+        let before = b.broadcast(before, &map, &tiled);
+        let done = b.binary(op, before, scan);
+        let done = b.reshape(done, &[lead, &[lines * LINE]].concat());
+        let skip = if self.reverse { fill as u64 } else { 0 };
+        let done = b.slice_dim(done, self.dim, skip, skip + n, 1);
+        Ok(Some(if self.exclusive { self.shifted(b, done, init) } else { done }))
     }
 
     /// An inclusive scan with the initial value before it.

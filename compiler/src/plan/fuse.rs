@@ -5,6 +5,7 @@ use crate::emit::loops::spec::{Body, Expr, ExprId, ExprNode, ExprOp, Index, Redu
 use crate::graph::{Computation, Literal, Module, NodeId, Op};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
+use std::collections::BTreeSet;
 use systole_isa::DType;
 
 /// For each dimension of a value: the iteration dimension it follows, or `None` (size 1).
@@ -16,6 +17,9 @@ pub struct Leaf {
     pub node: NodeId,
     pub map: DimMap,
 }
+
+/// Operands of a fused kernel at most: they come in registers.
+const MOST_OPERANDS: usize = 20;
 
 /// Why a group cannot be fused as it stands: this node must be materialised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +115,31 @@ impl<'a> Fuser<'a> {
             self.leaves.len() - 1
         });
         self.push(ExprOp::Input(i as u32), &[], self.dtype(id))
+    }
+
+    /// A node to materialise where the group has more operands than a kernel takes: the one with the most of them below it
+    /// that fits.
+    pub fn crowded(&self) -> Option<Materialise> {
+        if self.leaves.len() <= MOST_OPERANDS {
+            return None;
+        }
+        let mut below: FxHashMap<NodeId, BTreeSet<NodeId>> = FxHashMap::default();
+        let fused: BTreeSet<NodeId> = self.memo.keys().map(|k| k.0).collect();
+        let mut best = None;
+        for &id in &fused {
+            if self.leaves.iter().any(|l| l.node == id) {
+                below.insert(id, BTreeSet::from([id]));
+                continue;
+            }
+            let operands = self.comp.node(id).operands.iter().filter_map(|o| below.get(o));
+            let all: BTreeSet<NodeId> = operands.flatten().copied().collect();
+            let n = all.len();
+            below.insert(id, all);
+            if id != self.root && n >= 2 && n < MOST_OPERANDS && best.is_none_or(|(most, _)| n > most) {
+                best = Some((n, id));
+            }
+        }
+        best.map(|b| Materialise(b.1))
     }
 
     fn inside(&mut self, id: NodeId, map: &DimMap) -> Result<ExprId, Materialise> {

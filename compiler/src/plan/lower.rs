@@ -104,10 +104,12 @@ impl<'a> Lower<'a> {
                 let mut f = Fuser::new(self.module, comp, groups, id, &d);
                 let map = if lane || space != id { f.leading(&dims(id)) } else { f.identity() };
                 f.value(id, &map)?;
+                f.crowded().map_or(Ok(()), Err)?;
             } else if let Op::Reduce { body, .. } = node.op {
                 let mut f = Fuser::new(self.module, comp, groups, id, &dims(node.operands[0]));
                 let whole = f.identity();
                 f.reduction(&node.operands, body, &whole)?;
+                f.crowded().map_or(Ok(()), Err)?;
             }
         }
         Ok(())

@@ -128,6 +128,16 @@ fn row_runs(l: &Layout) -> Vec<(u64, u64)> {
 /// Whether two layouts of the same elements (in row-major order) put each at the same place.
 pub fn same_places(a: &Layout, b: &Layout) -> bool {
     let elements = |l: &Layout| l.dims.iter().product::<u64>();
+    // One row over many planes is many rows of one plane, where it fills them.
+    let line = |l: &Layout| l.planes() > 1 && l.plane_rows() == 1 && l.columns().is_multiple_of(l.lanes as u64);
+    let stack = |l: &Layout| {
+        l.columns() == l.lanes as u64
+            && matches!(row_runs(l)[..], [(_, 1)])
+            && l.total_rows() >= l.dims.iter().product::<u64>() / l.columns()
+    };
+    if elements(a) == elements(b) && (line(a) && stack(b) || stack(a) && line(b)) {
+        return a.total_rows() == b.total_rows();
+    }
     elements(a) == elements(b)
         && a.columns() == b.columns()
         && row_runs(a) == row_runs(b)

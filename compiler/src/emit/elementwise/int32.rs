@@ -64,7 +64,8 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
             if spare == 0 { n } else { b.subi(n, spare) }
         }
         Unary::Popcnt => {
-            let z = zero_extended(b, v, t);
+            // XLA counts the bits of a byte that holds the sign-extended value.
+            let z = zero_extended(b, v, if t == DType::S4 { DType::S8 } else { t });
             b.v1(Op::VPopcnt, z)
         }
         Unary::IsFinite => return Value::mask(crate::kernel::M::ALL),
@@ -129,7 +130,7 @@ fn shift(b: &mut KernelBuilder, op: Binary, x: V, y: V, t: DType) -> V {
         }
         _ if signed || t.bits() == 32 => b.sar(x, y),
         _ => {
-            let spare = 32 - t.bits() as i32;
+            let spare = 32 - t.bits().max(8) as i32;
             let up = b.shl(x, spare);
             let s = b.sar(up, spare);
             let r = b.sar(s, y);
@@ -142,24 +143,33 @@ fn shift(b: &mut KernelBuilder, op: Binary, x: V, y: V, t: DType) -> V {
 fn power(b: &mut KernelBuilder, x: V, y: V, t: DType) -> V {
     let mut r = b.v_imm(1);
     let mut base = x;
-    for bit in 0..t.bits() as i32 {
+    // As XLA does: the low six bits of the exponent, and whatever its type, the highest is a sign.
+    let bits = (t.bits() as i32).min(6);
+    for bit in 0..bits {
         let product = b.muli(r, base);
         let mask = b.and(y, 1i32 << bit);
         let skip = b.test(Op::VEqI, mask, 0);
         r = b.sel(skip, r, product);
-        if bit + 1 < t.bits() as i32 {
+        if bit + 1 < bits {
             base = b.muli(base, base);
         }
     }
     r = narrow(b, r, t);
-    if is_signed(t) {
-        // x is 1 or -1 if x + 1 is at most 2 as an unsigned number and not 1; their powers above are right already.
-        let up = b.addi(x, 1);
-        let low = b.and(up, -3);
-        let unit = b.test(Op::VEqI, low, 0);
-        let whole = b.test(Op::VLeS, 0, y);
-        let keep = b.m_or(unit, whole);
-        r = b.sel(keep, r, 0);
-    }
+    let spare = 32 - t.bits().max(8) as i32;
+    let signed = |b: &mut KernelBuilder, v: V| {
+        if spare == 0 {
+            return v;
+        }
+        let up = b.shl(v, spare);
+        b.sar(up, spare)
+    };
+    let (x, y) = (signed(b, x), signed(b, y));
+    // x is 1 or -1 if x + 1 is at most 2 as an unsigned number and not 1; their powers above are right already.
+    let up = b.addi(x, 1);
+    let low = b.and(up, -3);
+    let unit = b.test(Op::VEqI, low, 0);
+    let whole = b.test(Op::VLeS, 0, y);
+    let keep = b.m_or(unit, whole);
+    r = b.sel(keep, r, 0);
     r
 }

@@ -158,7 +158,7 @@ pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value 
         }
         Binary::Div => divide(b, signed, x, y).0,
         Binary::Rem => divide(b, signed, x, y).1,
-        Binary::Pow => power(b, signed, x, y),
+        Binary::Pow => power(b, x, y),
         Binary::Shl | Binary::Shr | Binary::Sar => shift(b, op, x, y),
         Binary::Atan2 | Binary::Complex => refused(op, t),
     };
@@ -247,29 +247,26 @@ fn divide_unsigned(b: &mut KernelBuilder, n: Wide, d: Wide) -> (Wide, Wide) {
 }
 
 /// Integer power by repeated squaring, modulo 2^64; a negative exponent gives 0, 1 or -1.
-fn power(b: &mut KernelBuilder, signed: bool, x: Wide, y: Wide) -> Wide {
+/// As XLA does: the low six bits of the exponent, and whatever its type, the highest is a sign.
+fn power(b: &mut KernelBuilder, x: Wide, y: Wide) -> Wide {
     let mut r = imm(b, 1);
     let mut base = x;
-    for bit in 0..64 {
+    for bit in 0..6 {
         let product = mul(b, r, base);
-        let word = if bit < 32 { y.lo } else { y.hi };
-        let mask = b.and(word, 1i32 << (bit % 32));
+        let mask = b.and(y.lo, 1i32 << bit);
         let skip = b.test(Op::VEqI, mask, 0);
         r = select(b, skip, r, product);
         base = mul(b, base, base);
     }
-    if signed {
-        let one = imm(b, 1);
-        let up = add(b, x, one);
-        let low = b.and(up.lo, -3);
-        let rest = b.or(low, up.hi);
-        let unit = b.test(Op::VEqI, rest, 0);
-        let whole = b.test(Op::VLeS, 0, y.hi);
-        let keep = b.m_or(unit, whole);
-        let zero = imm(b, 0);
-        r = select(b, keep, r, zero);
-    }
-    r
+    let one = imm(b, 1);
+    let up = add(b, x, one);
+    let low = b.and(up.lo, -3);
+    let rest = b.or(low, up.hi);
+    let unit = b.test(Op::VEqI, rest, 0);
+    let whole = b.test(Op::VLeS, 0, y.hi);
+    let keep = b.m_or(unit, whole);
+    let zero = imm(b, 0);
+    select(b, keep, r, zero)
 }
 
 /// A narrower (or the other 64-bit) integer extended.

@@ -7,11 +7,17 @@ use crate::emit::loops::eval::emit_body;
 use crate::emit::loops::spec::Body;
 use crate::emit::memory::{self, Place};
 use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{BufferRef, Kernel, KernelBuilder, MemFormat, S, StoreFormat};
+use crate::kernel::{BufferRef, Kernel, KernelBuilder, M, MemFormat, S, StoreFormat};
 use systole_isa::{ChipConfig, DType, DmaDesc, DmaDim, Op, Space};
 
-/// Indices handled at a time.
-pub const CHUNK: u32 = 64;
+/// Most indices handled at a time.
+pub const CHUNK: u32 = 512;
+
+/// Indices handled at a time where each needs `rows` word rows of scratch: a sixteenth of vector memory at most.
+fn chunk(rows: u32, chip: &ChipConfig) -> u32 {
+    let memory = chip.vmem.bytes / 16 / (chip.core.lanes as u64 * 4);
+    (memory / rows.max(1) as u64).clamp(8, CHUNK as u64) as u32
+}
 
 /// A table of rows `[R, W]` and the array of picked rows `[n, W]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,20 +62,20 @@ fn fetch(b: &mut KernelBuilder, s: &RowsSpec, indices: S, first: S, desc: u32, b
 fn chunks(
     b: &mut KernelBuilder,
     s: &RowsSpec,
-    descs: &mut Vec<DmaDesc>,
+    (descs, chunk): (&mut Vec<DmaDesc>, u32),
     f: &mut dyn FnMut(&mut KernelBuilder, u32, S, u32),
 ) {
     let mut desc = |count: u32| {
         descs.push(DmaDesc::contiguous(Space::Vmem, Space::Smem, count * 4));
         descs.len() as u32 - 1
     };
-    let (full, rest) = (s.count / CHUNK, s.count % CHUNK);
+    let (full, rest) = (s.count / chunk, s.count % chunk);
     let first = b.s_var(0);
     if full > 0 {
-        let d = desc(CHUNK);
+        let d = desc(chunk);
         b.loop_static(full, |b| {
-            f(b, CHUNK, first, d);
-            b.s_inc(first, CHUNK as i32);
+            f(b, chunk, first, d);
+            b.s_inc(first, chunk as i32);
         });
     }
     if rest > 0 {
@@ -98,7 +104,8 @@ pub fn gather_kernel(s: &RowsSpec, chip: &ChipConfig) -> RowsKernel {
     let components = s.dtype.components() as u32;
     let slab = s.planes * components;
     let sub = chip.core.sublanes;
-    chunks(&mut b, s, &mut descs, &mut |b, count, first, desc| {
+    let chunk = chunk(slab, chip);
+    chunks(&mut b, s, (&mut descs, chunk), &mut |b, count, first, desc| {
         fetch(b, s, indices, first, desc, count as i32 * 4, other);
         let word = b.s_var(s.smem as i32);
         let dst = b.s_copy(scratch);
@@ -128,7 +135,7 @@ pub fn gather_kernel(s: &RowsSpec, chip: &ChipConfig) -> RowsKernel {
             b.s_inc(dst, 1);
         });
     });
-    RowsKernel { kernel: b.finish(), descs, scratch_rows: CHUNK * slab }
+    RowsKernel { kernel: b.finish(), descs, scratch_rows: chunk * slab }
 }
 
 /// One landed row (planes `packing` element rows apart) into its place.
@@ -162,27 +169,24 @@ pub fn scatter_kernel(s: &[RowsSpec], body: &Body, chip: &ChipConfig) -> RowsKer
     let sub = chip.core.sublanes;
     let mut descs = Vec::new();
     let lead = &s[0];
-    chunks(&mut b, lead, &mut descs, &mut |b, count, first, desc| {
+    chunks(&mut b, lead, (&mut descs, CHUNK), &mut |b, count, first, desc| {
         fetch(b, lead, indices, first, desc, count as i32 * 4, other);
         let word = b.s_var(lead.smem as i32);
         let at = b.s_copy(first);
         b.loop_static(count, |b| {
             let i = b.smem_load(word, 0);
-            let skip = b.def_s(Op::SLtI, &[i.into(), 0.into()]);
-            b.if_else(
-                skip,
-                |_| {},
-                |b| {
-                    let mut plane = 0;
-                    while plane < lead.planes {
-                        // Fewer planes than a register has sublanes go one by one: all together they would reach
-                        // far beyond the arrays.
-                        let count = if lead.planes - plane < sub { 1 } else { sub };
-                        combine(b, s, body, (&tables, i), (&updates, at), (plane, count));
-                        plane += count;
-                    }
-                },
-            );
+            // A skipped index reads row 0 and writes nothing.
+            let row = b.s(Op::SMax, &[i, S::ZERO]);
+            let index = b.splat(i);
+            let zero = b.v_imm(0);
+            let taken = b.cmp(Op::VLeS, zero, index);
+            let mut plane = 0;
+            while plane < lead.planes {
+                // What does not fill a register goes plane by plane: rows behind an array may belong to a copy.
+                let n = if lead.planes - plane < sub { 1 } else { sub };
+                combine(b, s, body, (&tables, row), (&updates, at), (plane, n, taken));
+                plane += n;
+            }
             b.s_inc(word, 1);
             b.s_inc(at, 1);
         });
@@ -192,19 +196,19 @@ pub fn scatter_kernel(s: &[RowsSpec], body: &Body, chip: &ChipConfig) -> RowsKer
 
 type Rows<'a> = (&'a [(S, BufferRef)], S);
 
-/// Table row `tables.1` = body(table row, update row `updates.1`) for `count` planes: one, or as many as sublanes.
+/// Table row `tables.1` = body(table row, update row `updates.1`) for up to a register of planes.
 fn combine(
     b: &mut KernelBuilder,
     s: &[RowsSpec],
     body: &Body,
     tables: Rows,
     updates: Rows,
-    (plane, count): (u32, u32),
+    (plane, count, taken): (u32, u32, M),
 ) {
     let place = |b: &mut KernelBuilder, rows: Rows, n: usize, step: u32, component: u32| Place {
         base: b.s(Op::SAdd, &[rows.0[n].0, rows.1]),
         offset: (plane * step) as i32,
-        stride: if count == 1 { 1 } else { step as i32 },
+        stride: if count == 1 { 0 } else { step as i32 },
         buf: rows.0[n].1,
         component_rows: component as i32,
     };
@@ -220,6 +224,7 @@ fn combine(
     for (n, r) in s.iter().enumerate() {
         let at = place(b, tables, n, r.table_plane, r.table_component);
         let mask = b.sublanes_below(count);
+        let mask = b.m_and(mask, taken);
         memory::store_value(b, &result[n], at, mask);
     }
 }

@@ -1,0 +1,296 @@
+//! Elementwise operations.
+
+use super::program::{Facts, Gen, Instr};
+use systole_isa::DType;
+use systole_isa::dtype::DTypeClass;
+
+fn real_float(i: &Instr) -> bool {
+    i.dtype().is_float()
+}
+
+fn integer(i: &Instr) -> bool {
+    matches!(i.dtype().class(), DTypeClass::Signed | DTypeClass::Unsigned)
+}
+
+/// `|x| + 1`.
+fn above_one(g: &mut Gen, x: usize) -> Option<usize> {
+    let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
+    let a = g.push((t, &dims), "abs", &[x], "", f.clone())?;
+    let one = splat(g, t, &dims, "1", 1.0)?;
+    g.push((t, &dims), "add", &[a, one], "", Facts { bound: f.bound + 1.0, ..f })
+}
+
+/// A scalar constant in every place.
+pub fn splat(g: &mut Gen, t: DType, dims: &[u64], text: &str, bound: f64) -> Option<usize> {
+    let c = g.constant(t, text, bound);
+    let f = g.facts(c);
+    if dims.is_empty() { Some(c) } else { g.push((t, dims), "broadcast", &[c], ", dimensions={}", f) }
+}
+
+/// The value held between `-limit` and `limit`.
+pub fn limited(g: &mut Gen, x: usize, limit: f64) -> Option<usize> {
+    let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
+    if f.bound <= limit {
+        return Some(x);
+    }
+    let low = g.constant(t, &format!("-{limit}"), limit);
+    let high = g.constant(t, &format!("{limit}"), limit);
+    g.push((t, &dims), "clamp", &[low, x, high], "", Facts { bound: limit, ..f })
+}
+
+/// Operations of one real argument (some of complex ones), on arguments where they are smooth.
+pub fn unary(g: &mut Gen, op: &str) -> Option<usize> {
+    let plain = matches!(op, "abs" | "negate");
+    let x = match g.find(|i| real_float(i) || plain && i.dtype() != DType::Pred && !i.dtype().is_complex()) {
+        Some(x) => x,
+        None => g.parameter(DType::F32, &[5, 7]),
+    };
+    let (t, dims) = (g.dtype(x), g.dims(x));
+    if plain {
+        let f = g.facts(x);
+        return g.push((t, &dims), op, &[x], "", f);
+    }
+    let x = match op {
+        "log" | "rsqrt" | "sqrt" | "cbrt" => above_one(g, x)?,
+        "log-plus-one" => g.push((t, &dims), "abs", &[x], "", g.facts(x))?,
+        "exponential" | "exponential-minus-one" => limited(g, x, 2.0)?,
+        "tan" => limited(g, x, 1.0)?,
+        _ => limited(g, x, 16.0)?,
+    };
+    let f = g.facts(x);
+    let b = f.bound;
+    let (bound, slope) = match op {
+        "exponential" | "exponential-minus-one" => (b.exp(), b.exp()),
+        "log" | "log-plus-one" => ((b + 1.0).ln().max(0.1), 1.0),
+        "sqrt" => (b.sqrt(), 0.5),
+        "cbrt" => (b.cbrt(), 0.34),
+        "rsqrt" => (1.0, 0.5),
+        "tan" => (1.6, 3.5),
+        "logistic" => (1.0, 0.25),
+        "erf" => (1.0, 1.2),
+        _ => (1.0, 1.0),
+    };
+    g.push((t, &dims), op, &[x], "", Facts { bound, step: 0.0, error: slope * f.error })
+}
+
+/// Operations that jump: on exact values only.
+pub fn rounding(g: &mut Gen, op: &str) -> Option<usize> {
+    let x = match g.find(|i| real_float(i) && i.exact()) {
+        Some(x) => x,
+        None if op == "sign" => g.find(integer)?,
+        None => return None,
+    };
+    let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
+    g.push((t, &dims), op, &[x], "", Facts { bound: f.bound + 1.0, step: 1.0, error: 0.0 })
+}
+
+/// Whether elements are finite.
+pub fn is_finite(g: &mut Gen, op: &str) -> Option<usize> {
+    let x = g.find(real_float)?;
+    let dims = g.dims(x);
+    g.push((DType::Pred, &dims), op, &[x], "", Facts { bound: 1.0, step: 1.0, error: 0.0 })
+}
+
+/// Operations on bits.
+pub fn bits_unary(g: &mut Gen, op: &str) -> Option<usize> {
+    let x = g.find(|i| integer(i) || op == "not" && i.dtype() == DType::Pred)?;
+    let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
+    g.push((t, &dims), op, &[x], "", f)
+}
+
+/// Real or imaginary part.
+pub fn part(g: &mut Gen, op: &str) -> Option<usize> {
+    let x = g.find(|i| i.dtype().is_complex())?;
+    let (t, dims, f) = (g.dtype(x).real(), g.dims(x), g.facts(x));
+    g.push((t, &dims), op, &[x], "", f)
+}
+
+/// A complex number of two parts.
+pub fn complex(g: &mut Gen, op: &str) -> Option<usize> {
+    let x = g.find(|i| matches!(i.dtype(), DType::F32 | DType::F64))?;
+    let (t, dims) = (g.dtype(x), g.dims(x));
+    let y = g.like(t, &dims);
+    let (a, b) = (g.facts(x), g.facts(y));
+    let to = if t == DType::F64 { DType::C128 } else { DType::C64 };
+    g.push((to, &dims), op, &[x, y], "", both(&a, &b, a.bound + b.bound, a.error + b.error))
+}
+
+fn both(a: &Facts, b: &Facts, bound: f64, error: f64) -> Facts {
+    Facts { bound, step: a.step.min(b.step), error }
+}
+
+/// Arithmetic on two arrays.
+pub fn binary(g: &mut Gen, op: &str) -> Option<usize> {
+    let complex = matches!(op, "add" | "subtract" | "multiply");
+    let floats = op == "atan2";
+    let exact = op == "remainder";
+    let x = g.find(|i| {
+        let t = i.dtype();
+        (!t.is_complex() || complex) && (!floats || t.is_float()) && t != DType::Pred && (!exact || i.exact())
+    })?;
+    let (t, dims) = (g.dtype(x), g.dims(x));
+    let mut y = g.like(t, &dims);
+    if !t.is_float() && !t.is_complex() {
+        let f = g.facts(x);
+        return g.push((t, &dims), op, &[x, y], "", f);
+    }
+    let mut x = x;
+    match op {
+        "divide" | "atan2" | "remainder" => y = above_one(g, y)?,
+        "power" => {
+            x = limited(g, x, 3.0)?;
+            x = above_one(g, x)?;
+            y = limited(g, y, 2.0)?;
+        }
+        _ => {}
+    }
+    if exact && !(g.instr(x).exact() && g.instr(y).exact()) {
+        return None;
+    }
+    let (a, b) = (g.facts(x), g.facts(y));
+    let facts = match op {
+        "add" | "subtract" => both(&a, &b, a.bound + b.bound, a.error + b.error),
+        "multiply" => {
+            let error = a.bound * b.error + b.bound * a.error + a.error * b.error;
+            Facts { bound: a.bound * b.bound, step: a.step * b.step, error }
+        }
+        "maximum" | "minimum" => both(&a, &b, a.bound.max(b.bound), a.error.max(b.error)),
+        "divide" => Facts { bound: a.bound, step: 0.0, error: a.error + a.bound * b.error },
+        "remainder" => both(&a, &b, a.bound, 0.0),
+        "atan2" => Facts { bound: 1.6, step: 0.0, error: a.error + b.error },
+        "power" => Facts { bound: 16.0, step: 0.0, error: 32.0 * a.error + 23.0 * b.error },
+        _ => return None,
+    };
+    g.push((t, &dims), op, &[x, y], "", facts)
+}
+
+/// Bitwise and logical operations.
+pub fn logical(g: &mut Gen, op: &str) -> Option<usize> {
+    let x = g.find(|i| integer(i) || i.dtype() == DType::Pred)?;
+    let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
+    let y = g.like(t, &dims);
+    g.push((t, &dims), op, &[x, y], "", f)
+}
+
+/// Shifts, also by more than the width.
+pub fn shift(g: &mut Gen, op: &str) -> Option<usize> {
+    let x = g.find(integer)?;
+    let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
+    let y = g.like(t, &dims);
+    g.push((t, &dims), op, &[x, y], "", f)
+}
+
+/// Comparisons of exact values.
+pub fn compare(g: &mut Gen, op: &str) -> Option<usize> {
+    let x = g.find(Instr::exact)?;
+    let (t, dims) = (g.dtype(x), g.dims(x));
+    let y = g.like(t, &dims);
+    if !g.instr(y).exact() {
+        return None;
+    }
+    let direction = if t.is_complex() {
+        g.random.pick(&["EQ", "NE"])
+    } else {
+        g.random.pick(&["EQ", "NE", "LT", "LE", "GT", "GE"])
+    };
+    let total = if t.is_float() && g.random.once_in(3) { ", type=TOTALORDER" } else { "" };
+    g.push(
+        (DType::Pred, &dims),
+        op,
+        &[x, y],
+        &format!(", direction={direction}{total}"),
+        Facts { bound: 1.0, step: 1.0, error: 0.0 },
+    )
+}
+
+/// Choice by an array of truths or one.
+pub fn select(g: &mut Gen, op: &str) -> Option<usize> {
+    let x = g.find(|_| true)?;
+    let (t, dims) = (g.dtype(x), g.dims(x));
+    let y = g.like(t, &dims);
+    let p = if g.random.once_in(4) { g.like(DType::Pred, &[]) } else { g.like(DType::Pred, &dims) };
+    let (a, b) = (g.facts(x), g.facts(y));
+    g.push((t, &dims), op, &[p, x, y], "", both(&a, &b, a.bound.max(b.bound), a.error.max(b.error)))
+}
+
+/// A value between two.
+pub fn clamp(g: &mut Gen, op: &str) -> Option<usize> {
+    let x = g.find(|i| !i.dtype().is_complex() && i.dtype() != DType::Pred)?;
+    let (t, dims) = (g.dtype(x), g.dims(x));
+    let bounds = if g.random.once_in(2) { Vec::new() } else { dims.clone() };
+    let (low, high) = (g.like(t, &bounds), g.like(t, &bounds));
+    let all = [g.facts(low), g.facts(x), g.facts(high)];
+    let most = |f: fn(&Facts) -> f64| all.iter().map(f).fold(0.0, f64::max);
+    let step = all.iter().map(|f| f.step).fold(f64::INFINITY, f64::min);
+    g.push((t, &dims), op, &[low, x, high], "", Facts { bound: most(|f| f.bound), step, error: most(|f| f.error) })
+}
+
+/// Conversions: inexact floats to floats only.
+pub fn convert(g: &mut Gen, op: &str) -> Option<usize> {
+    let to = g.random.pick(&[
+        DType::F32,
+        DType::BF16,
+        DType::F16,
+        DType::F64,
+        DType::S32,
+        DType::S8,
+        DType::U8,
+        DType::S64,
+        DType::U32,
+        DType::Pred,
+        DType::S4,
+        DType::U64,
+        DType::F8E5M2,
+        DType::F8E4M3FN,
+        DType::C64,
+        DType::S16,
+    ]);
+    let x =
+        g.find(|i| (i.exact() || to.is_float() || to.is_complex()) && (!i.dtype().is_complex() || to.is_complex()))?;
+    let (from, dims, mut f) = (g.dtype(x), g.dims(x), g.facts(x));
+    if !from.is_float() && !from.is_complex() && (to.is_float() || to.is_complex()) {
+        // An integer can be as large as its type.
+        let bits = if from == DType::Pred { 1 } else { from.bits() as i32 };
+        f = Facts { bound: f64::powi(2.0, bits), step: 1.0, error: 0.0 };
+    }
+    g.push((to, &dims), op, &[x], "", f)
+}
+
+/// Bits read as another type of the same width: integers.
+pub fn bitcast(g: &mut Gen, op: &str) -> Option<usize> {
+    let x =
+        g.find(|i| integer(i) || i.exact() && matches!(i.dtype(), DType::F32 | DType::BF16 | DType::F16 | DType::F64))?;
+    let (t, dims) = (g.dtype(x), g.dims(x));
+    let to: &[DType] = match t.bits() {
+        4 => &[DType::S4, DType::U4],
+        8 => &[DType::S8, DType::U8],
+        16 => &[DType::S16, DType::U16],
+        32 => &[DType::S32, DType::U32, DType::U16, DType::S8],
+        _ => &[DType::S64, DType::U64, DType::U32],
+    };
+    let to = g.random.pick(to);
+    let mut dims = dims;
+    if to.bits() < t.bits() {
+        dims.push(u64::from(t.bits() / to.bits()));
+    }
+    g.push((to, &dims), op, &[x], "", Facts { bound: 1.0, step: 1.0, error: 0.0 })
+}
+
+/// Values of a narrower format.
+pub fn reduce_precision(g: &mut Gen, op: &str) -> Option<usize> {
+    let x = g.find(|i| real_float(i) && !i.dtype().is_f8())?;
+    let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
+    let (e, m) = g.random.pick(&[(8u32, 7u32), (5, 10), (5, 4), (8, 10), (6, 3)]);
+    let error = f.error + f.bound * f64::powi(2.0, -(m as i32));
+    // What this format cannot hold becomes infinite.
+    if f.bound > 1000.0 {
+        return None;
+    }
+    g.push(
+        (t, &dims),
+        op,
+        &[x],
+        &format!(", exponent_bits={e}, mantissa_bits={m}"),
+        Facts { bound: f.bound * 1.2, step: 0.0, error },
+    )
+}
