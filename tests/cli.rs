@@ -178,3 +178,64 @@ fn invalid_programs_are_refused() {
         }
     }
 }
+
+/// Two modules in a file, the second of which fails its check.
+const CHECKED: &str = r#"
+func.func @first() {
+  %x = stablehlo.constant dense<[-2, 0, 2]> : tensor<3xi64>
+  %y = stablehlo.abs %x : tensor<3xi64>
+  check.expect_eq_const %y, dense<[2, 0, 2]> : tensor<3xi64>
+  func.return
+}
+// -----
+func.func @second() {
+  %x = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %y = stablehlo.multiply %x, %x : tensor<2xf32>
+  %z = stablehlo.constant dense<[1.0, VALUE]> : tensor<2xf32>
+  stablehlo.custom_call @check.expect_close(%y, %z) {has_side_effect = true} : (tensor<2xf32>, tensor<2xf32>) -> ()
+  func.return
+}
+"#;
+
+#[test]
+fn programs_check_themselves() {
+    let path = scratch("checked.mlir");
+    for (value, code) in [("4.0", 0), ("5.0", 1)] {
+        std::fs::write(&path, CHECKED.replace("VALUE", value)).expect("writable");
+        for extra in [&["--fold", "none"][..], &["--numeric-only"]] {
+            let o = systole(&[&["run", &path, "--chip", "tiny"], extra].concat());
+            assert_eq!(o.status.code(), Some(code), "{}", stderr(&o));
+            let says = stderr(&o).contains("check.expect_close failed: 1 of 2")
+                && stderr(&o).contains("at [1]: 4.0 where 5.0 is expected");
+            assert_eq!(says, code == 1, "{}", stderr(&o));
+        }
+    }
+    assert!(refused(&["compile", &path, "-o", &scratch("checked.sys")]).contains("2 modules"));
+}
+
+#[test]
+fn host_queues_are_files() {
+    let (path, feed, given) = (scratch("feed.hlo"), scratch("feed.npz"), scratch("given.npz"));
+    let text = "HloModule m\nENTRY e {\n  t = token[] after-all()\n  i = (f32[2,3], token[]) infeed(t)\n  \
+                x = f32[2,3] get-tuple-element(i), index=0\n  t1 = token[] get-tuple-element(i), index=1\n  \
+                y = f32[2,3] add(x, x)\n  ROOT o = token[] outfeed(y, t1), outfeed_shape=f32[2,3]\n}";
+    std::fs::write(&path, text).expect("writable");
+    let source = "HloModule m\nENTRY e { ROOT x = f32[2,3] constant({{1,2,3},{4,5,6}}) }";
+    let made = scratch("made.hlo");
+    std::fs::write(&made, source).expect("writable");
+    works(&["run", &made, "--chip", "tiny", "--outputs", &feed]);
+    works(&["run", &path, "--chip", "tiny", "--infeed", &feed, "--outfeed", &given]);
+    assert!(std::fs::metadata(&given).is_ok_and(|m| m.len() > 24));
+    let o = systole(&["run", &path, "--chip", "tiny"]);
+    assert_eq!(o.status.code(), Some(1), "{}", stderr(&o));
+    refused(&["run", &path, "--chip", "tiny", "--infeed", &scratch("none.npz")]);
+}
+
+#[test]
+fn damaged_protos_are_refused() {
+    let path = scratch("damaged.pb");
+    for bytes in [&b"\x0a\x05abc"[..], b"", b"\x0a\x01m\x1a\x02\x12\x09", &[0xff; 64]] {
+        std::fs::write(&path, bytes).expect("writable");
+        assert!(refused(&["run", &path]).contains("damaged.pb"));
+    }
+}

@@ -453,6 +453,12 @@ impl<'a> Pretty<'a, '_> {
             let start = self.c.pos();
             let value = self.c.attr(0)?;
             self.push("value", value, start);
+            // Its type came with it; only attributes may follow.
+            if self.c.eat("{") {
+                let entries = self.c.dict_entries("}", 0)?;
+                self.o.attributes.extend(entries);
+            }
+            return self.types();
         }
         self.items()?;
         self.types()
