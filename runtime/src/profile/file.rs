@@ -172,7 +172,7 @@ pub fn write(p: &Profile) -> Vec<u8> {
 }
 
 /// A section of a file: its kind and bytes, unpacked; and what follows.
-fn take<'a>(rest: &'a [u8], whole: usize) -> Result<([u8; 4], Vec<u8>, &'a [u8]), FileError> {
+fn take(rest: &[u8], whole: usize) -> Result<([u8; 4], Vec<u8>, &[u8]), FileError> {
     let Some((head, body)) = rest.split_first_chunk::<SECTION>() else {
         return Err(FileError::Truncated { have: whole });
     };

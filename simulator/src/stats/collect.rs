@@ -314,7 +314,7 @@ impl Collector {
             let sum = before[b];
             before[b + 1].iter_mut().zip(sum).for_each(|(a, s)| *a = a.wrapping_add(s));
         }
-        let units = parts.code.heads.iter().map(|h| h.units as u32).collect();
+        let units = parts.code.heads.iter().map(|h| h.units).collect();
         self.live = Some(Box::new(Live { before, units, now: SlotTotals::default() }));
     }
 
