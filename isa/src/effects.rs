@@ -181,6 +181,9 @@ impl Inst {
             // The buffer is filled again only when it is empty: a pop is ordered with later pushes too.
             Effect::XluPop => &[(Resource::Transpose(u), Write)],
             Effect::DmaStart => return self.dma_accesses(u, descs),
+            Effect::DmaRemote => return self.remote_accesses(u, descs),
+            // What came before may be what the other device waits for.
+            Effect::Signal => &[(Resource::Vmem, Write), (Resource::Smem, Write), (Resource::Hbm, Write)],
             Effect::DmaWait => &[
                 (Resource::Semaphore(u), Take),
                 (Resource::Vmem, Write),
@@ -190,6 +193,16 @@ impl Inst {
             Effect::Control | Effect::Trap => &[(Resource::Control, Write)],
         };
         Accesses::from_slice(list)
+    }
+
+    /// A remote copy reads here; what it writes is another device's.
+    fn remote_accesses(&self, semaphore: u8, descs: &[DmaDesc]) -> Accesses {
+        let source = match self.operand(Kind::Desc).and_then(|d| descs.get(d as usize)).map(|d| d.src) {
+            Some(Space::Vmem) => Resource::Vmem,
+            Some(Space::Smem) => Resource::Smem,
+            Some(Space::Hbm) | None => Resource::Hbm,
+        };
+        Accesses::from_slice(&[(Resource::Semaphore(semaphore), Access::Append), (source, Access::Read)])
     }
 
     fn dma_accesses(&self, semaphore: u8, descs: &[DmaDesc]) -> Accesses {

@@ -19,6 +19,7 @@ pub mod pack;
 pub mod program;
 pub mod reference;
 pub mod table;
+pub mod topology;
 pub mod validate;
 
 pub use chip::{ChipConfig, ChipError};
@@ -34,4 +35,5 @@ pub use inst::{Bundle, Inst};
 pub use layout::Layout;
 pub use program::Program;
 pub use table::{Class, Effect, Kind, MxuFormat, Op, Slot};
+pub use topology::Topology;
 pub use validate::ProgramError;

@@ -4,6 +4,7 @@ use crate::{
     dma::{DmaDesc, Space},
     dtype::DType,
     layout::Layout,
+    topology::Topology,
 };
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +45,37 @@ pub struct Program {
     pub flops: f64,
     /// Element type whose one-pass matrix-unit rate is the peak that `flops` compare with.
     pub peak_dtype: Option<DType>,
+    /// The devices that the program was compiled for.
+    pub pod: PodShape,
     /// Where the code comes from.
     pub debug: DebugInfo,
+}
+
+/// The devices that run a program together: device `replica * partitions + partition` of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodShape {
+    /// Devices that run the program on data of their own.
+    pub replicas: u32,
+    /// Devices that share the program.
+    pub partitions: u32,
+    /// How the pod is joined; none for one device.
+    pub topology: Option<Topology>,
+    /// All devices behave alike: what one does to its neighbours, each does to its own, so that one can stand for all when
+    /// only time is asked for.
+    pub symmetric: bool,
+}
+
+impl Default for PodShape {
+    fn default() -> PodShape {
+        PodShape { replicas: 1, partitions: 1, topology: None, symmetric: false }
+    }
+}
+
+impl PodShape {
+    /// Number of devices.
+    pub fn devices(&self) -> u32 {
+        self.replicas.saturating_mul(self.partitions)
+    }
 }
 
 /// Initial contents of an HBM range.

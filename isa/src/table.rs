@@ -141,6 +141,8 @@ pub enum Effect {
     XluPush, XluPop,
     /// Starts a DMA / waits on a semaphore.
     DmaStart, DmaWait,
+    /// Starts a DMA to another device / adds to a semaphore of another device.
+    DmaRemote, Signal,
     /// Changes the program counter / stops with a fault.
     Control, Trap,
 }
@@ -290,6 +292,9 @@ opcodes! {
     SLd "s.ld" Scalar SmemLoad SmemLoad [d:Sd, a:Su, offset:I20];
     /// SMEM word at a + offset = v.
     SSt "s.st" Scalar SmemStore SmemStore [v:Su, a:Su, offset:I20];
+
+    /// d = the number of this device among those that run the program.
+    SDev "s.dev" Scalar Scalar None [d:Sd];
 
     // ---- vector ALU: every lane of a register ----
     /// d = a.
@@ -547,6 +552,13 @@ opcodes! {
     DmaWait "dma.wait" Dma Sync DmaWait [sem:Sem, bytes:I32];
     /// As dma.wait, bytes from a scalar register.
     DmaWaitS "dma.waits" Dma Sync DmaWait [sem:Sem, bytes:Su];
+
+    /// Starts the copy that descriptor `desc` describes from this device's base `src` to base `dst` of device `device`.
+    /// Adds its bytes to semaphore `send` here when the source has been read, and to semaphore `recv` there when the
+    /// last byte is in place. Bases count as in dma.start.
+    DmaRemote "dma.remote" Dma Dma DmaRemote [desc:Desc, src:Su, dst:Su, device:Su, send:Sem, recv:Sem];
+    /// Adds `count` to semaphore `sem` of device `device`.
+    SyncSignal "sync.signal" Dma Dma Signal [device:Su, sem:Sem, count:I32];
 
     // ---- control ----
     /// Jumps.

@@ -12,6 +12,7 @@ use crate::inst::Bundle;
 use crate::layout::Layout;
 use crate::program::{DebugRange, HostArray, Program};
 use crate::table::{Kind, Op};
+use crate::topology::{MAX_AXES, MAX_POD};
 
 /// Why a program does not run on a chip.
 #[allow(missing_docs, reason = "the message says it")]
@@ -58,6 +59,7 @@ impl Program {
         self.check_indices(&bundles)?;
         self.check_descriptors()?;
         self.check_memory(chip)?;
+        self.check_pod(chip)?;
         self.check_debug()?;
         Ok(bundles)
     }
@@ -153,6 +155,25 @@ impl Program {
             Some(end) if end <= self.hbm_bytes => Ok(()),
             _ => wrong(format!("{bytes} bytes at {address} are outside the program's {} HBM bytes", self.hbm_bytes)),
         }
+    }
+
+    fn check_pod(&self, chip: &ChipConfig) -> Result<(), ProgramError> {
+        let wrong = |reason: &str| Err(ProgramError::Array { what: "the pod".into(), reason: reason.to_string() });
+        let devices = self.pod.devices();
+        if devices == 0 || u64::from(devices) > MAX_POD {
+            return wrong("has no devices, or too many");
+        }
+        let Some(t) = &self.pod.topology else {
+            return if devices == 1 { Ok(()) } else { wrong("has several devices and no topology") };
+        };
+        let chips = t.dims.iter().try_fold(1u64, |n, &d| n.checked_mul(u64::from(d)));
+        let per_chip = u64::from(chip.devices_per_chip());
+        let fits = chips.is_some_and(|c| c > 0 && c * per_chip <= MAX_POD && c * per_chip >= u64::from(devices));
+        let axes = !t.dims.is_empty() && t.dims.len() <= MAX_AXES && t.wrap.len() == t.dims.len();
+        if !fits || !axes || u64::from(t.devices_per_chip) != per_chip || t.full && t.dims.len() != 1 {
+            return wrong("does not fit its topology");
+        }
+        Ok(())
     }
 
     fn check_debug(&self) -> Result<(), ProgramError> {

@@ -91,6 +91,12 @@ pub enum FaultKind {
     MaxCycles {
         limit: u64,
     },
+    /// Every way to a device is cut; the link (from chip, to chip) at which a message stopped.
+    LinkDown {
+        from: u32,
+        to: u32,
+        device: u32,
+    },
     /// The observer asked to stop.
     Interrupted,
 }
@@ -125,6 +131,9 @@ impl fmt::Display for FaultKind {
             FaultKind::Trap { message } => write!(f, "check failed: {message}"),
             FaultKind::Host { message } => write!(f, "{message}"),
             FaultKind::MaxCycles { limit } => write!(f, "still running after {limit} cycles"),
+            FaultKind::LinkDown { from, to, device } => {
+                write!(f, "link {from}-{to} is down, and no other way leads to device {device}")
+            }
             FaultKind::Interrupted => write!(f, "interrupted"),
         }
     }

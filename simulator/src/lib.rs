@@ -1,4 +1,4 @@
-//! Cycle-approximate simulator of one device.
+//! Cycle-approximate simulator of devices and of the interconnect between them.
 //!
 //! [`load`] turns a program into predecoded code for a chip; a [`Machine`] holds the device's HBM and runs it. What
 //! happens (values) and when it happens (timing) are separate: [`Mode`] chooses either or both.
@@ -10,7 +10,7 @@
 //!
 //! Faults of the simulated program (out of range, races, deadlocks, ...) are values: [`Fault`].
 //!
-//! Not here: several devices and the interconnect, files, clocks, environment.
+//! A [`Pod`] runs many machines joined by links. Not here: files, clocks, environment.
 
 mod fault;
 mod issue;
@@ -18,6 +18,7 @@ mod load;
 mod machine;
 mod mem;
 mod options;
+mod pod;
 pub mod stats;
 mod text;
 mod unit;
@@ -26,5 +27,6 @@ pub use fault::{DmaSide, Fault, FaultKind};
 pub use load::{LoadError, Loaded, load, load_bundles};
 pub use machine::{HostRangeError, Machine};
 pub use options::{Assume, DmaEvent, HostMemory, Mode, NoObserver, Observer, RunOptions, Sample};
+pub use pod::{LinkFault, LinkReport, OpTraffic, Pod, PodRun};
 pub use stats::{CAUSE_TABLE, CAUSES, Cause, OpProfile, RunResult, UNIT_TABLE, UnitCounters};
 pub use text::inst as inst_text;

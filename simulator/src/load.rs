@@ -39,6 +39,7 @@ pub struct Loaded {
     pub(crate) chip: ChipConfig,
     pub(crate) bundles: Vec<Bundle>,
     pub(crate) code: Code,
+    /// The program's descriptors; with transfers to other devices also their sources alone, then their destinations alone.
     pub(crate) geometry: Vec<Geometry>,
     /// Where arrays of the host and constants begin and end in HBM, ascending.
     boundaries: Vec<u64>,
@@ -92,7 +93,12 @@ pub fn load_bundles(bundles: Vec<Bundle>, program: &Program, chip: &ChipConfig) 
     let geometry = program.descs.iter().enumerate().map(|(i, d)| {
         Geometry::new(d, burst).ok_or(LoadError::Descriptor { index: i as u32, max: systole_isa::dma::MAX_DMA_DIMS })
     });
-    let geometry = geometry.collect::<Result<Vec<_>, _>>()?;
+    let mut geometry = geometry.collect::<Result<Vec<_>, _>>()?;
+    if !code.remotes.is_empty() {
+        let one_sided: Vec<Geometry> =
+            [true, false].iter().flat_map(|&s| geometry.iter().map(move |g| g.one_sided(s))).collect();
+        geometry.extend(one_sided);
+    }
     for c in &program.constants {
         let bytes = c.bytes.len() as u64;
         if c.address.checked_add(bytes).is_none_or(|end| end > chip.device_hbm_bytes()) {

@@ -69,6 +69,12 @@ impl Machine {
         Ok(())
     }
 
+    /// The device's HBM for a run: what the host wrote is known.
+    pub(crate) fn memory(&mut self) -> &mut Hbm {
+        self.hbm.know_all();
+        &mut self.hbm
+    }
+
     fn check(&self, address: u64, len: usize) -> Result<(), HostRangeError> {
         HostRangeError::check(&self.hbm, address, len)
     }

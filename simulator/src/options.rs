@@ -43,6 +43,8 @@ pub struct RunOptions {
     /// Chip and core numbers for faults.
     pub chip: u32,
     pub core: u32,
+    /// Number of the device among those that run the program.
+    pub device: u32,
 }
 
 impl RunOptions {
@@ -58,6 +60,7 @@ impl RunOptions {
             assume: Vec::new(),
             chip: 0,
             core: 0,
+            device: 0,
         }
     }
 }
@@ -92,7 +95,7 @@ pub struct Sample<'a> {
 }
 
 /// Watches a run. All methods have empty defaults.
-pub trait Observer {
+pub trait Observer: Send {
     /// Called now and then; `false` stops the run with [`crate::FaultKind::Interrupted`].
     fn progress(&mut self, _cycle: u64, _bundles: u64) -> bool {
         true

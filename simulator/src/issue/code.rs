@@ -172,6 +172,15 @@ pub(crate) enum Special {
     DmaStart {
         start: u32,
     },
+    /// Index into [`Code::remotes`].
+    DmaRemote {
+        start: u32,
+    },
+    Signal {
+        device: u8,
+        sem: u8,
+        count: u32,
+    },
 }
 
 impl Special {
@@ -190,6 +199,17 @@ pub(crate) struct Start {
     pub dst: u8,
     pub dst_offset: u8,
     pub sem: u8,
+}
+
+/// Operands of a `dma.remote`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RemoteStart {
+    pub desc: u32,
+    pub src: u8,
+    pub dst: u8,
+    pub device: u8,
+    pub send: u8,
+    pub recv: u8,
 }
 
 /// A control instruction.
@@ -215,6 +235,7 @@ pub(crate) struct Code {
     pub scalars: Vec<ScalarOp>,
     pub specials: Vec<Special>,
     pub starts: Vec<Start>,
+    pub remotes: Vec<RemoteStart>,
     /// Vector, matrix and memory instructions in an order that respects a bundle's reads before its writes to memory.
     pub values: Vec<Inst>,
     /// Branch of each bundle; meaningful where the head says so.

@@ -5,6 +5,7 @@ pub(crate) mod code;
 mod fetch;
 mod host;
 pub(crate) mod predecode;
+pub(crate) mod remote;
 pub(crate) mod run;
 mod skip;
 mod special;

@@ -258,7 +258,8 @@ impl Predecoder<'_> {
             Effect::XluPop => self.code.reads.push(r.xlu(o[1] as usize) as u16),
             Effect::None | Effect::VmemLoad | Effect::VmemStore | Effect::SmemLoad | Effect::SmemStore => {}
             Effect::MxuLatch | Effect::MxuDrain | Effect::XluPush => {}
-            Effect::DmaStart | Effect::DmaWait | Effect::Control | Effect::Trap => {}
+            Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::Signal => {}
+            Effect::Control | Effect::Trap => {}
         }
         Ok(())
     }
@@ -377,6 +378,15 @@ impl Predecoder<'_> {
                 });
                 Special::DmaStart { start: self.code.starts.len() as u32 - 1 }
             }
+            Op::DmaRemote => {
+                let [desc, src, dst, device, send, recv] = *o;
+                let r = [src, dst, device, send, recv].map(|v| v as u8);
+                let remote =
+                    RemoteStart { desc: desc as u32, src: r[0], dst: r[1], device: r[2], send: r[3], recv: r[4] };
+                self.code.remotes.push(remote);
+                Special::DmaRemote { start: self.code.remotes.len() as u32 - 1 }
+            }
+            Op::SyncSignal => Special::Signal { device: unit, sem: o[1] as u8, count: o[2] as u32 },
             _ => return,
         };
         self.code.specials.push(s);
@@ -426,7 +436,7 @@ impl Predecoder<'_> {
             Effect::VmemStore => Some(1),
             Effect::None if i.op.info().slot == Slot::Scalar || i.op == Op::XExtract => None,
             Effect::SmemLoad | Effect::SmemStore | Effect::Control | Effect::Trap => None,
-            Effect::DmaWait | Effect::DmaStart => None,
+            Effect::DmaWait | Effect::DmaStart | Effect::DmaRemote | Effect::Signal => None,
             Effect::None | Effect::VmemLoad | Effect::MxuStage | Effect::MxuLatch | Effect::MxuPush => Some(0),
             Effect::MxuAccumulate | Effect::MxuPop | Effect::MxuDrain | Effect::XluPush | Effect::XluPop => Some(0),
         };

@@ -6,6 +6,7 @@
 
 use super::code::*;
 use super::fetch::Fetch;
+use super::remote::Remote;
 use super::skip::Skipper;
 use super::values::Values;
 use crate::fault::{Fault, FaultKind};
@@ -81,6 +82,8 @@ pub(crate) struct Core<'a> {
     next_sample: u64,
     pub(super) pc: u32,
     pub(super) now: u64,
+    /// What passes between this device and others; none where it runs alone.
+    pub(super) remote: Option<Box<Remote>>,
 }
 
 /// What a machine gives to a run.
@@ -141,6 +144,7 @@ impl<'a> Core<'a> {
             next_sample: interval,
             pc: 0,
             now: launch,
+            remote: None,
         };
         if core.sample_interval != u64::MAX {
             let slots = SLOTS.map(|s| chip.slots(s));
@@ -160,6 +164,12 @@ impl<'a> Core<'a> {
 
     /// Runs to `b.halt`.
     pub fn run(mut self) -> Result<RunResult, Fault> {
+        self.advance()?;
+        Ok(self.finish())
+    }
+
+    /// Runs to `b.halt` (`true`), or in a pod to a wait that only other devices can end (`false`).
+    pub fn advance(&mut self) -> Result<bool, Fault> {
         let end = match self.options.mode {
             Mode::Full if self.watched => self.walk::<true, true, true>(),
             Mode::Full => self.walk::<true, true, false>(),
@@ -167,9 +177,15 @@ impl<'a> Core<'a> {
             Mode::TimingOnly => self.walk::<true, false, false>(),
             Mode::NumericOnly => self.walk::<false, true, false>(),
         };
-        if let Err(kind) = end {
-            return Err(self.fault(kind));
+        match end {
+            Ok(()) => Ok(true),
+            Err(_) if self.remote.as_ref().is_some_and(|r| r.blocked.is_some()) => Ok(false),
+            Err(kind) => Err(self.fault(kind)),
         }
+    }
+
+    /// The counters after the end.
+    pub fn finish(mut self) -> RunResult {
         let timed = self.options.mode != Mode::NumericOnly;
         let cycles = self.now + 1;
         if self.events {
@@ -178,7 +194,7 @@ impl<'a> Core<'a> {
         let slots = SLOTS.map(|s| self.l.chip.slots(s));
         let parts = Parts { code: &self.l.code, bundles: &self.l.bundles, dma: &self.dma, mxus: &self.mxus, slots };
         let skipped = self.skipper.as_ref().map_or(0, |s| s.skipped);
-        Ok(self.stats.finish(self.pc, cycles, timed, skipped, parts))
+        self.stats.finish(self.pc, cycles, timed, skipped, parts)
     }
 
     /// Gives the observer the counters after the last issue.
@@ -444,6 +460,7 @@ impl<'a> Core<'a> {
         let (a, b, c) = (get(s.a), get(s.b), get(s.c));
         let known = VALUES || s.sources & !self.known == 0;
         match s.op {
+            Op::SDev => Ok((self.options.device as i32, true)),
             Op::SLd => self.smem_load(b_is_address(s, a), known),
             Op::SSt => {
                 // Operand order is value, address.
@@ -495,7 +512,7 @@ impl<'a> Core<'a> {
         self.sublanes
     }
 
-    fn fault(&self, kind: FaultKind) -> Fault {
+    pub(super) fn fault(&self, kind: FaultKind) -> Fault {
         let bundle = self.pc.min(self.l.bundles.len() as u32 - 1);
         let op = match self.l.code.ops[bundle as usize] {
             DebugRange::CALLER => self.stats.op(),

@@ -1,6 +1,7 @@
 //! Instructions that touch more than registers: what they wait for at issue and what they start.
 
 use super::code::*;
+use super::remote::Blocked;
 use super::run::{Core, Effect, SCALARS};
 use super::trace::Moved;
 use crate::fault::FaultKind;
@@ -17,7 +18,7 @@ impl Core<'_> {
         head.specials as usize..head.specials as usize + head.nspecials as usize
     }
 
-    fn scalar_value(&self, reg: u8) -> (i32, bool) {
+    pub(super) fn scalar_value(&self, reg: u8) -> (i32, bool) {
         let r = reg as usize & (SCALARS - 1);
         (self.scalars[r], self.known >> r & 1 == 1)
     }
@@ -38,6 +39,7 @@ impl Core<'_> {
                 }
                 Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::PushAcc { .. } => {}
                 Special::Pop { .. } | Special::TransposePush { .. } | Special::DmaStart { .. } => {}
+                Special::DmaRemote { .. } | Special::Signal { .. } => {}
             }
         }
         Ok(t)
@@ -51,12 +53,20 @@ impl Core<'_> {
         }
     }
 
-    fn wait_ready(&self, sem: u8, bytes: u64) -> Step<Packed> {
+    fn wait_ready(&mut self, sem: u8, bytes: u64) -> Step<Packed> {
         match self.semaphores.ready(sem as usize, bytes) {
             Ok((at, cause)) => Ok(at << 4 | cause as u64),
-            Err(have) => Err(FaultKind::Deadlock {
-                waits_for: format!("{bytes} bytes on semaphore {sem}, which will hold no more than {have}"),
-            }),
+            Err(have) => Err(self.blocked(sem, bytes, have)),
+        }
+    }
+
+    /// A wait that cannot be satisfied by what is under way: in a pod, others may still send.
+    fn blocked(&mut self, sem: u8, bytes: u64, have: u64) -> FaultKind {
+        if let Some(r) = &mut self.remote {
+            r.blocked = Some(Blocked { semaphore: sem as u32, need: bytes, have });
+        }
+        FaultKind::Deadlock {
+            waits_for: format!("{bytes} bytes on semaphore {sem}, which will hold no more than {have}"),
         }
     }
 
@@ -103,6 +113,10 @@ impl Core<'_> {
             let special = self.l.code.specials[i];
             if let Special::DmaStart { start } = special {
                 self.start_dma(start)?;
+            } else if let Special::DmaRemote { start } = special {
+                self.start_remote(start)?;
+            } else if let Special::Signal { device, sem, count } = special {
+                self.signal(device, sem, count)?;
             } else if TIMING {
                 self.start_unit(special);
             }
@@ -163,6 +177,7 @@ impl Core<'_> {
             }
             Special::Pop { retires: false, .. } | Special::Drain { .. } => return,
             Special::Wait { .. } | Special::WaitS { .. } | Special::DmaStart { .. } => return,
+            Special::DmaRemote { .. } | Special::Signal { .. } => return,
         };
         let r = self.l.code.resources;
         let u = unit as usize;
@@ -172,7 +187,7 @@ impl Core<'_> {
     }
 
     /// Byte address of one side from its base and offset registers, and whether it is known.
-    fn address(&self, space: Space, base: u8, offset: u8) -> (i64, bool) {
+    pub(super) fn address(&self, space: Space, base: u8, offset: u8) -> (i64, bool) {
         let ((base, base_known), (offset, offset_known)) = (self.scalar_value(base), self.scalar_value(offset));
         let unit = match space {
             Space::Hbm => HBM_GRANULE as i64,
@@ -184,7 +199,7 @@ impl Core<'_> {
 
     /// Checks a side's range. In an unknown address the registers that are not known count as zero, and it is clamped
     /// to the memory.
-    fn range(&self, space: Space, side: &dma::Side, at: (i64, bool)) -> Step<i64> {
+    pub(super) fn range(&self, space: Space, side: &dma::Side, at: (i64, bool)) -> Step<i64> {
         let size = match space {
             Space::Hbm => self.hbm.size(),
             Space::Vmem => self.l.chip.vmem.bytes,
@@ -267,7 +282,8 @@ impl Core<'_> {
     /// The end of the program: all semaphores must be back at zero.
     pub(super) fn halt(&mut self) -> Step<()> {
         let left = self.semaphores.unbalanced();
-        if !left.is_empty() {
+        // In a pod, messages may still be on their way: its end looks again.
+        if !left.is_empty() && self.remote.is_none() {
             return Err(FaultKind::Unbalanced { semaphores: left });
         }
         self.apply_effects(u64::MAX);
@@ -282,13 +298,13 @@ pub(super) fn concerns(i: &Inst, kind: &FaultKind) -> bool {
     let scalar_memory = matches!(effect, IsaEffect::SmemLoad | IsaEffect::SmemStore);
     match kind {
         FaultKind::OutOfRange { memory, unit, .. } => match (*memory, *unit) {
-            (_, "byte") => effect == IsaEffect::DmaStart,
+            (_, "byte") => matches!(effect, IsaEffect::DmaStart | IsaEffect::DmaRemote),
             ("VMEM", _) => vector_memory,
             ("SMEM", _) => scalar_memory,
             _ => matches!(effect, IsaEffect::MxuAccumulate | IsaEffect::MxuDrain),
         },
         FaultKind::Race { access, memory, .. } => match (*access, *memory) {
-            ("DMA over", _) => effect == IsaEffect::DmaStart,
+            ("DMA over", _) => matches!(effect, IsaEffect::DmaStart | IsaEffect::DmaRemote),
             ("store to", "VMEM") => effect == IsaEffect::VmemStore,
             ("load from", "VMEM") => effect == IsaEffect::VmemLoad,
             _ => scalar_memory,
@@ -310,6 +326,7 @@ pub(super) fn concerns(i: &Inst, kind: &FaultKind) -> bool {
         | FaultKind::CallDepth { .. }
         | FaultKind::ReturnWithoutCall
         | FaultKind::Host { .. } => effect == IsaEffect::Control,
+        FaultKind::LinkDown { .. } => effect == IsaEffect::DmaRemote,
         FaultKind::Unbalanced { .. } | FaultKind::EndOfCode | FaultKind::MaxCycles { .. } | FaultKind::Interrupted => {
             false
         }

@@ -55,6 +55,40 @@ pub(crate) fn perform(g: &Geometry, src: i64, dst: i64, m: &mut Memories<'_>) {
     }
 }
 
+/// The bytes that a transfer reads, chunk after chunk. The caller has checked the source's range.
+pub(crate) fn gather(g: &Geometry, src: i64, m: &mut Memories<'_>) -> Vec<u8> {
+    let n = g.chunk as usize;
+    let vmem: &[u8] = bytemuck::cast_slice(m.vmem);
+    let mut out = vec![0; g.bytes as usize];
+    let mut at = 0;
+    g.for_each_chunk(|s, _| {
+        let (from, to) = ((src + s) as usize, &mut out[at..at + n]);
+        match g.src {
+            Space::Hbm => m.hbm.read(from as u64, to),
+            Space::Vmem => to.copy_from_slice(&vmem[from..from + n]),
+            Space::Smem => to.copy_from_slice(&m.smem.bytes_mut()[from..from + n]),
+        }
+        at += n;
+    });
+    out
+}
+
+/// Writes the bytes that [`gather`] read. The caller has checked the destination's range.
+pub(crate) fn scatter(g: &Geometry, dst: i64, bytes: &[u8], m: &mut Memories<'_>) {
+    let n = g.chunk as usize;
+    let vmem: &mut [u8] = bytemuck::cast_slice_mut(m.vmem);
+    let mut at = 0;
+    g.for_each_chunk(|_, t| {
+        let (to, from) = ((dst + t) as usize, &bytes[at..at + n]);
+        match g.dst {
+            Space::Hbm => m.hbm.write(to as u64, from),
+            Space::Vmem => vmem[to..to + n].copy_from_slice(from),
+            Space::Smem => m.smem.bytes_mut()[to..to + n].copy_from_slice(from),
+        }
+        at += n;
+    });
+}
+
 /// Largest HBM to HBM copy whose known contents a timing-only run carries over.
 const SMALL: u64 = 1 << 16;
 

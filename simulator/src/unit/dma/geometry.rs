@@ -60,6 +60,19 @@ impl Geometry {
         Some(Geometry { src: d.src, dst: d.dst, bytes, chunk, dims, from, to })
     }
 
+    /// The same transfer without its destination / without its source: what a device sees of a transfer to / from another.
+    pub fn one_sided(&self, source: bool) -> Geometry {
+        let nothing =
+            Side { run: 0, dims: SmallVec::from_slice(&[(0, 0)]), lo: 0, hi: 0, burst: self.from.burst, aligned: true };
+        let mut g = self.clone();
+        if source {
+            g.to = nothing;
+        } else {
+            g.from = nothing;
+        }
+        g
+    }
+
     /// Contiguous chunks that the engine begins.
     pub fn chunks(&self) -> u64 {
         self.bytes.checked_div(self.chunk).unwrap_or(0)

@@ -84,6 +84,49 @@ impl DmaTiming {
         Slot { begin, end, cause, hbm_read, hbm_write }
     }
 
+    /// Takes an engine and bandwidth for the source of a transfer to another device that issued at cycle `now`: when its
+    /// head leaves for the interconnect, and the HBM bytes read.
+    pub fn send(&mut self, g: &Geometry, src: i64, now: u64) -> (u64, u64) {
+        let hbm_read = if g.src == Space::Hbm { g.from.burst_bytes(src) } else { 0 };
+        let (at, free) =
+            self.engines.iter().copied().enumerate().min_by_key(|e| (e.1, e.0)).expect("at least one engine");
+        let begin = (now + self.issue).max(free);
+        let engine = (g.chunks() as f64 * self.per_chunk).max(g.bytes as f64 * self.per_byte).ceil() as u64;
+        let mut head = begin;
+        if hbm_read > 0 {
+            head = begin.max(self.hbm_free.div_ceil(256)) + self.latency;
+            self.serve(hbm_read, begin);
+        }
+        self.engines[at] = begin + engine;
+        self.busy += (begin + engine).saturating_sub(begin.max(self.busy_until));
+        self.busy_until = self.busy_until.max(begin + engine);
+        (head, hbm_read)
+    }
+
+    /// Takes bandwidth for the destination of a transfer whose last byte arrives at cycle `at`: when it is in place, and
+    /// the HBM bytes written.
+    pub fn receive(&mut self, g: &Geometry, dst: i64, at: u64) -> (u64, u64) {
+        if g.dst != Space::Hbm {
+            return (at, 0);
+        }
+        let bytes = g.to.burst_bytes(dst);
+        let service = (bytes as f64 * self.per_hbm_byte).round() as u64 / 256;
+        // The bytes went in while they arrived.
+        self.serve(bytes, at.saturating_sub(service));
+        (at.max(self.hbm_free.div_ceil(256)) + self.latency, bytes)
+    }
+
+    fn serve(&mut self, bytes: u64, from: u64) {
+        let service = (bytes as f64 * self.per_hbm_byte).round() as u64;
+        self.hbm_free = self.hbm_free.max(from << 8) + service;
+        self.hbm_busy += service;
+    }
+
+    /// Cycles from a start to its first request.
+    pub fn issue(&self) -> u64 {
+        self.issue
+    }
+
     /// Appends the state that decides later times, relative to cycle `now`, the last issue.
     pub fn relative(&self, now: u64, out: &mut Vec<u64>) {
         let at = out.len();

@@ -1,0 +1,424 @@
+//! A pod: machines joined by links, run together.
+//!
+//! Every device runs alone until it waits for others; its messages carry the times at which they reach the interconnect.
+//! When no device can go on, the messages' events are taken in order of time, in stretches shorter than the time from an
+//! instruction's issue to its message's first link: nothing that a device does in answer to an event of a stretch can fall
+//! into the same stretch. So devices that were woken in a stretch run side by side, on any number of host threads, and the
+//! outcome is always the same. Where no device can go on and no message is under way, the pod is in a deadlock.
+//!
+//! In timing-only runs of programs whose devices all behave alike, on a pod that looks the same from every chip, one
+//! device is simulated: what it sends to a neighbour it gets from the opposite one at the same time.
+
+mod network;
+
+pub use network::LinkFault;
+use network::{Flight, Moved, Network, TICKS};
+
+use crate::fault::{Fault, FaultKind};
+use crate::issue::remote::Message;
+use crate::issue::run::{Core, State};
+use crate::issue::values::Values;
+use crate::load::Loaded;
+use crate::machine::{HostRangeError, Machine};
+use crate::mem::Smem;
+use crate::options::{Mode, NoObserver, Observer, RunOptions};
+use crate::stats::RunResult;
+use rayon::prelude::*;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+use systole_isa::topology::{Hop, Topology};
+
+/// Machines of one program on a topology.
+pub struct Pod {
+    loaded: Arc<Loaded>,
+    topology: Topology,
+    machines: Vec<Machine>,
+    folded: bool,
+    faults: Vec<LinkFault>,
+}
+
+/// What one direction of a link did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkReport {
+    /// The chips at its ends; equal for the link between the devices of a chip.
+    pub from: u32,
+    pub to: u32,
+    /// Axis of the topology; none inside a chip and in fully connected pods.
+    pub axis: Option<u32>,
+    pub bytes: u64,
+    pub messages: u64,
+    /// Cycles in which it carried something, and in which heads of messages waited for it, summed over messages.
+    pub busy: f64,
+    pub waiting: f64,
+}
+
+/// What the messages of one operation did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OpTraffic {
+    /// Debug op.
+    pub op: u32,
+    pub bytes: u64,
+    pub messages: u64,
+    /// First head at a link, last byte in place.
+    pub start: u64,
+    pub end: u64,
+}
+
+/// What a pod's run gave.
+#[derive(Clone, Debug)]
+pub struct PodRun {
+    /// One result for each device; of a folded pod, the first device's alone.
+    pub devices: Vec<RunResult>,
+    pub links: Vec<LinkReport>,
+    pub traffic: Vec<OpTraffic>,
+    /// One device stood for all.
+    pub folded: bool,
+}
+
+/// An event: time, hops behind the message, its number at its sender, the sender; then what it is.
+type Key = (u64, u32, u64, u32, Kind, usize);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Hop,
+    Sent,
+    Arrive,
+}
+
+/// A device in a run.
+struct Slot<'a> {
+    core: Core<'a>,
+    done: bool,
+    runnable: bool,
+    error: Option<Fault>,
+    sent: u64,
+}
+
+impl Pod {
+    /// Machines for the program's devices.
+    ///
+    /// # Errors
+    /// If the topology has fewer devices than the program.
+    pub fn new(loaded: Arc<Loaded>, options: &RunOptions, faults: Vec<LinkFault>, fold: bool) -> Result<Pod, String> {
+        let shape = loaded.program.pod.clone();
+        let topology = shape.topology.clone().unwrap_or_else(|| Topology::single(&loaded.chip));
+        let devices = shape.devices();
+        if devices > topology.devices() {
+            return Err(format!(
+                "{devices} devices do not fit on topology {topology} of {} devices",
+                topology.devices()
+            ));
+        }
+        for f in &faults {
+            let joined = |a: u32, b: u32| {
+                a < topology.chips()
+                    && (0..topology.ports()).any(|port| topology.neighbour(Hop { chip: a, port }) == Some(b))
+            };
+            if !joined(f.chips.0, f.chips.1) {
+                return Err(format!("no link joins chips {} and {} of topology {topology}", f.chips.0, f.chips.1));
+            }
+        }
+        let alike = topology.dims.iter().zip(&topology.wrap).all(|(&n, &w)| w || n == 1) || topology.full;
+        let folded = fold
+            && shape.symmetric
+            && alike
+            && faults.is_empty()
+            && options.mode == Mode::TimingOnly
+            && options.chaos.is_none()
+            && topology.devices_per_chip == 1
+            && devices == topology.devices();
+        let count = if folded { 1 } else { devices };
+        let machines = (0..count).map(|_| Machine::new(Arc::clone(&loaded))).collect();
+        Ok(Pod { loaded, topology, machines, folded, faults })
+    }
+
+    /// Devices that are simulated.
+    pub fn simulated(&self) -> usize {
+        self.machines.len()
+    }
+
+    /// As [`Machine::write_hbm`], for a device.
+    ///
+    /// # Errors
+    /// If the range is outside HBM.
+    pub fn write_hbm(&mut self, device: usize, address: u64, bytes: &[u8]) -> Result<(), HostRangeError> {
+        self.machines[device].write_hbm(address, bytes)
+    }
+
+    /// As [`Machine::read_hbm`], for a device.
+    ///
+    /// # Errors
+    /// If the range is outside HBM.
+    pub fn read_hbm(&self, device: usize, address: u64, out: &mut [u8]) -> Result<(), HostRangeError> {
+        self.machines[device].read_hbm(address, out)
+    }
+
+    /// Runs the program on all devices. `observer` is asked for progress; `hosts` has one observer for each simulated
+    /// device (missing ones watch nothing).
+    ///
+    /// # Errors
+    /// The first fault, or a deadlock with who waits for what.
+    pub fn run(
+        &mut self,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+        hosts: &mut [Box<dyn Observer + '_>],
+    ) -> Result<PodRun, Fault> {
+        let loaded = Arc::clone(&self.loaded);
+        let n = self.machines.len();
+        let each: Vec<RunOptions> = (0..n as u32)
+            .map(|device| RunOptions {
+                device,
+                chip: self.topology.chip_of(device),
+                core: device % self.topology.devices_per_chip,
+                ..options.clone()
+            })
+            .collect();
+        let mut nobody: Vec<NoObserver> = (0..n).map(|_| NoObserver).collect();
+        let mut hosts = hosts.iter_mut();
+        let mut watchers: Vec<&mut dyn Observer> = Vec::with_capacity(n);
+        for none in &mut nobody {
+            watchers.push(match hosts.next() {
+                Some(h) => h.as_mut(),
+                None => none,
+            });
+        }
+        let mut smems: Vec<Smem> = (0..n).map(|_| Smem::new(loaded.chip.smem.bytes)).collect();
+        let mut values: Vec<Option<Values>> = (0..n)
+            .map(|_| (options.mode != Mode::TimingOnly).then(|| Values::new(&loaded, options.threads.max(1))))
+            .collect();
+        let mut slots: Vec<Slot<'_>> = Vec::with_capacity(n);
+        let parts = self.machines.iter_mut().zip(&mut smems).zip(&mut values).zip(watchers).zip(&each);
+        for ((((machine, smem), values), watcher), options) in parts {
+            let hbm = machine.memory();
+            let state = State { hbm, values: values.as_mut(), smem };
+            let mut core = Core::new(&loaded, options, watcher, state);
+            core.join(loaded.program.pod.devices());
+            slots.push(Slot { core, done: false, runnable: true, error: None, sent: 0 });
+        }
+        let network = Network::new(&loaded.chip, self.topology.clone(), self.faults.clone(), self.folded);
+        let issue = u64::from(loaded.chip.dma.issue_cycles).max(1) * TICKS;
+        let run = Run {
+            slots,
+            network,
+            events: BinaryHeap::new(),
+            flights: Vec::new(),
+            free: Vec::new(),
+            traffic: BTreeMap::new(),
+            stretch: issue,
+            timed: options.mode != Mode::NumericOnly,
+            folded: self.folded,
+            parallel: options.threads > 1,
+        };
+        run.all(observer)
+    }
+}
+
+struct Run<'a> {
+    slots: Vec<Slot<'a>>,
+    network: Network,
+    events: BinaryHeap<Reverse<Key>>,
+    flights: Vec<Option<Flight>>,
+    free: Vec<usize>,
+    traffic: BTreeMap<u32, OpTraffic>,
+    stretch: u64,
+    timed: bool,
+    folded: bool,
+    parallel: bool,
+}
+
+impl Run<'_> {
+    fn all(mut self, observer: &mut dyn Observer) -> Result<PodRun, Fault> {
+        loop {
+            self.go_on()?;
+            let (clock, bundles) = self.slots[0].core.progress();
+            if !observer.progress(clock, bundles) {
+                return Err(self.slots[0].core.fault_here(FaultKind::Interrupted));
+            }
+            if self.events.is_empty() {
+                break;
+            }
+            self.deliver()?;
+        }
+        if self.slots.iter().any(|s| !s.done) {
+            return Err(self.deadlock());
+        }
+        for s in &mut self.slots {
+            let semaphores = s.core.left_over();
+            if !semaphores.is_empty() {
+                return Err(s.core.fault_here(FaultKind::Unbalanced { semaphores }));
+            }
+        }
+        let links = self.links();
+        let traffic = self.traffic.into_values().collect();
+        let devices = self.slots.into_iter().map(|s| s.core.finish()).collect();
+        Ok(PodRun { devices, links, traffic, folded: self.folded })
+    }
+
+    /// Runs every device that can go on until it waits, and takes their messages.
+    fn go_on(&mut self) -> Result<(), Fault> {
+        let step = |s: &mut Slot<'_>| {
+            if s.runnable {
+                match s.core.resume() {
+                    Ok(done) => s.done = done,
+                    Err(e) => s.error = Some(e),
+                }
+            }
+        };
+        let many = self.slots.iter().filter(|s| s.runnable).count() > 1;
+        if many && self.parallel {
+            self.slots.par_iter_mut().for_each(step);
+        } else {
+            self.slots.iter_mut().for_each(step);
+        }
+        for i in 0..self.slots.len() {
+            if !std::mem::take(&mut self.slots[i].runnable) {
+                continue;
+            }
+            if let Some(e) = self.slots[i].error.take() {
+                return Err(e);
+            }
+            for m in self.slots[i].core.take_outbox() {
+                self.slots[i].sent += 1;
+                let order = self.slots[i].sent;
+                self.launch(m, order);
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(&mut self, m: Message, order: u64) {
+        let route = if self.timed { self.network.route(m.from, m.to, order) } else { Vec::new() };
+        let t =
+            self.traffic.entry(m.op).or_insert_with(|| OpTraffic { op: m.op, start: u64::MAX, ..OpTraffic::default() });
+        t.bytes += m.bytes;
+        t.messages += 1;
+        t.start = t.start.min(m.at);
+        let at = m.at * TICKS;
+        let flight = Flight { message: m, order, route, tail: 0 };
+        let id = self.free.pop().unwrap_or(self.flights.len());
+        let direct = flight.route.is_empty();
+        let key = |kind| (at, 0, order, flight.message.from, kind, id);
+        if direct {
+            self.events.push(Reverse(key(Kind::Sent)));
+            self.events.push(Reverse(key(Kind::Arrive)));
+        } else {
+            self.events.push(Reverse(key(Kind::Hop)));
+        }
+        if id == self.flights.len() {
+            self.flights.push(Some(flight));
+        } else {
+            self.flights[id] = Some(flight);
+        }
+    }
+
+    /// Takes the events of one stretch of time.
+    fn deliver(&mut self) -> Result<(), Fault> {
+        let Some(Reverse(first)) = self.events.peek() else { return Ok(()) };
+        let until = first.0.saturating_add(self.stretch);
+        while let Some(Reverse(next)) = self.events.peek()
+            && next.0 < until
+        {
+            let Some(Reverse((at, hops, order, from, kind, id))) = self.events.pop() else { break };
+            match kind {
+                Kind::Hop => self.hop(at, hops, order, from, id)?,
+                Kind::Sent => {
+                    if let Some(f) = &self.flights[id] {
+                        let slot = &mut self.slots[from as usize];
+                        slot.core.sent(&f.message, at.div_ceil(TICKS));
+                        slot.runnable = !slot.done && slot.core.may_go_on();
+                    }
+                }
+                Kind::Arrive => {
+                    let Some(f) = self.flights[id].take() else { continue };
+                    self.free.push(id);
+                    self.arrive(&f.message, at)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn hop(&mut self, at: u64, hops: u32, order: u64, from: u32, id: usize) -> Result<(), Fault> {
+        let Some(f) = &mut self.flights[id] else { return Ok(()) };
+        let moved = self.network.advance(f, hops as usize, at);
+        if hops == 0 {
+            let left = self.network.left(f);
+            if !matches!(moved, Moved::Cut(_)) {
+                self.events.push(Reverse((left, 0, order, from, Kind::Sent, id)));
+            }
+        }
+        match moved {
+            Moved::Next(time) => self.events.push(Reverse((time, hops + 1, order, from, Kind::Hop, id))),
+            Moved::Arrives(time) => self.events.push(Reverse((time, hops + 1, order, from, Kind::Arrive, id))),
+            Moved::Cut(hop) => {
+                let to = self.network.topology().neighbour(hop).unwrap_or(hop.chip);
+                let fault = FaultKind::LinkDown { from: hop.chip, to, device: f.message.to };
+                return Err(self.slots[from as usize].core.fault_here(fault));
+            }
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, m: &Message, at: u64) -> Result<(), Fault> {
+        let at = at.div_ceil(TICKS);
+        if let Some(t) = self.traffic.get_mut(&m.op) {
+            t.end = t.end.max(at);
+        }
+        let target = if self.folded { 0 } else { m.to as usize };
+        let slot = &mut self.slots[target];
+        slot.core.receive(m, at)?;
+        slot.runnable = !slot.done && slot.core.may_go_on();
+        Ok(())
+    }
+
+    /// Nobody can go on: who waits for what.
+    fn deadlock(&mut self) -> Fault {
+        const MOST: usize = 16;
+        let mut waits: Vec<String> = Vec::new();
+        let mut ended: Vec<u32> = Vec::new();
+        let mut first = None;
+        for (d, s) in self.slots.iter().enumerate() {
+            let (_, op) = s.core.place();
+            match s.core.blocked_on() {
+                Some(b) if !s.done => {
+                    first.get_or_insert(d);
+                    waits.push(format!(
+                        "device {d} waits in %{} for {} more on semaphore {} (it holds {})",
+                        op.trim_start_matches('%'),
+                        b.need - b.have.min(b.need),
+                        b.semaphore,
+                        b.have
+                    ));
+                }
+                _ => ended.push(d as u32),
+            }
+        }
+        let more = waits.len().saturating_sub(MOST);
+        waits.truncate(MOST);
+        if more > 0 {
+            waits.push(format!("and {more} more devices"));
+        }
+        if !ended.is_empty() {
+            let list: Vec<String> = ended.iter().take(MOST).map(u32::to_string).collect();
+            waits.push(format!("devices that have ended and send nothing more: {}", list.join(", ")));
+        }
+        let waits_for = format!("other devices, which wait themselves: {}", waits.join("; "));
+        self.slots[first.unwrap_or(0)].core.fault_here(FaultKind::Deadlock { waits_for })
+    }
+
+    fn links(&self) -> Vec<LinkReport> {
+        let t = self.network.topology();
+        let report = |(hop, link): (Hop, network::Link)| LinkReport {
+            from: hop.chip,
+            to: t.neighbour(hop).unwrap_or(hop.chip),
+            axis: (hop.port != Hop::INSIDE && !t.full).then_some(hop.port / 2),
+            bytes: link.bytes,
+            messages: link.messages,
+            busy: link.busy as f64 / TICKS as f64,
+            waiting: link.waiting as f64 / TICKS as f64,
+        };
+        self.network.carried().into_iter().map(report).collect()
+    }
+}

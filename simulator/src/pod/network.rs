@@ -1,0 +1,179 @@
+//! Links between chips: routes, queues, contention, faults.
+//!
+//! A message moves head first (cut through): at each link it waits until the link is free, keeps it for its bytes at the
+//! link's rate, and its head is one hop latency further then. Links serve in the order in which heads arrive; of heads that
+//! arrive in the same instant, the one with fewer hops behind it first, then the older of its sender. So the outcome
+//! depends on nothing but the messages. Times are in 1/256 cycles.
+
+use crate::issue::remote::Message;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use systole_isa::chip::ChipConfig;
+use systole_isa::topology::{Hop, Topology};
+
+/// Units of a cycle in which the network counts.
+pub(super) const TICKS: u64 = 256;
+
+/// A link that breaks or slows down.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkFault {
+    /// The chips at its ends; both directions are affected.
+    pub chips: (u32, u32),
+    /// Share of the rate that is left: 0 for a link that is down.
+    pub factor: f64,
+    /// From this cycle on.
+    pub from: u64,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Link {
+    free: u64,
+    pub busy: u64,
+    pub waiting: u64,
+    pub bytes: u64,
+    pub messages: u64,
+}
+
+/// A message under way.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub message: Message,
+    /// Number among the messages of its sender.
+    pub order: u64,
+    pub route: Vec<Hop>,
+    /// When its last byte is at the head's place.
+    pub tail: u64,
+}
+
+/// What a hop led to.
+pub(super) enum Moved {
+    /// The head reaches the next link at this time; the source is free at the second, for the first hop.
+    Next(u64),
+    /// The last byte reaches the device at this time.
+    Arrives(u64),
+    /// No way is left: the broken link.
+    Cut(Hop),
+}
+
+/// All links of a pod.
+pub(super) struct Network {
+    topology: Topology,
+    links: FxHashMap<Hop, Link>,
+    /// Ticks per byte.
+    per_byte: f64,
+    inside_per_byte: f64,
+    hop: u64,
+    flit: u64,
+    faults: Vec<LinkFault>,
+    /// One device stands for all: every link of a port is the same.
+    folded: bool,
+}
+
+/// Rate of the link between the devices of a chip, in links (the published figure for two-chiplet chips).
+const INSIDE_RATE: f64 = 6.0;
+
+impl Network {
+    pub fn new(chip: &ChipConfig, topology: Topology, faults: Vec<LinkFault>, folded: bool) -> Network {
+        let per_byte = TICKS as f64 / chip.link_bytes_per_cycle().max(1e-9);
+        Network {
+            topology,
+            links: FxHashMap::default(),
+            per_byte,
+            inside_per_byte: per_byte / INSIDE_RATE,
+            hop: chip.cycles(chip.ici.hop_latency_s) * TICKS,
+            flit: u64::from(chip.ici.flit_bytes.max(1)),
+            faults,
+            folded,
+        }
+    }
+
+    /// The route of a message; ways of equal length are taken in turn.
+    pub fn route(&self, from: u32, to: u32, order: u64) -> Vec<Hop> {
+        self.topology.route(from, to, order % 2 == 0)
+    }
+
+    /// The share of its rate that a link has at a time.
+    fn factor(&self, hop: Hop, at: u64) -> f64 {
+        if self.faults.is_empty() {
+            return 1.0;
+        }
+        let Some(other) = self.topology.neighbour(hop) else { return 1.0 };
+        let ends = |f: &&LinkFault| f.chips == (hop.chip, other) || f.chips == (other, hop.chip);
+        let active = self.faults.iter().filter(ends).filter(|f| at >= f.from.saturating_mul(TICKS));
+        active.map(|f| f.factor).fold(1.0, f64::min)
+    }
+
+    /// The shortest way between chips over links that work at a time.
+    fn around(&self, from: u32, to: u32, at: u64) -> Option<Vec<Hop>> {
+        let mut came: FxHashMap<u32, Hop> = FxHashMap::default();
+        let mut queue = VecDeque::from([from]);
+        while let Some(chip) = queue.pop_front() {
+            if chip == to {
+                let mut route = Vec::new();
+                let mut back = to;
+                while back != from {
+                    let hop = *came.get(&back)?;
+                    route.push(hop);
+                    back = hop.chip;
+                }
+                route.reverse();
+                return Some(route);
+            }
+            for port in 0..self.topology.ports() {
+                let hop = Hop { chip, port };
+                if let Some(next) = self.topology.neighbour(hop)
+                    && next != from
+                    && self.factor(hop, at) > 0.0
+                    && !came.contains_key(&next)
+                {
+                    came.insert(next, hop);
+                    queue.push_back(next);
+                }
+            }
+        }
+        None
+    }
+
+    /// Moves the head of a message over its hop number `i` from time `at` on.
+    pub fn advance(&mut self, f: &mut Flight, i: usize, at: u64) -> Moved {
+        let mut hop = f.route[i];
+        if hop.port != Hop::INSIDE && self.factor(hop, at) <= 0.0 {
+            let inside = f.route.last().filter(|h| h.port == Hop::INSIDE).copied();
+            let target = self.topology.chip_of(f.message.to);
+            let Some(way) = self.around(hop.chip, target, at) else { return Moved::Cut(hop) };
+            f.route.truncate(i);
+            f.route.extend(way.into_iter().chain(inside));
+            hop = f.route[i];
+        }
+        let per_byte = if hop.port == Hop::INSIDE { self.inside_per_byte } else { self.per_byte };
+        let flits = f.message.bytes.max(1).div_ceil(self.flit) * self.flit;
+        let taken = (flits as f64 * per_byte / self.factor(hop, at).max(1e-9)).round() as u64;
+        let key = if self.folded { Hop { chip: 0, ..hop } } else { hop };
+        let link = self.links.entry(key).or_default();
+        let start = at.max(link.free);
+        link.free = start + taken;
+        link.busy += taken;
+        link.waiting += start - at;
+        link.bytes += f.message.bytes;
+        link.messages += 1;
+        f.tail = (f.tail + self.hop).max(start + taken + self.hop);
+        if i + 1 < f.route.len() { Moved::Next(start + self.hop) } else { Moved::Arrives(f.tail) }
+    }
+
+    /// When the first link of a message has taken its last byte, if it began at `start`.
+    pub fn left(&self, f: &Flight) -> u64 {
+        f.tail.saturating_sub(self.hop)
+    }
+
+    /// What links carried, by link.
+    pub fn carried(&self) -> Vec<(Hop, Link)> {
+        let mut all: Vec<(Hop, Link)> = self.links.iter().map(|(h, l)| (*h, l.clone())).collect();
+        all.sort_by_key(|l| l.0);
+        all
+    }
+
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+}
