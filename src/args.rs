@@ -1,9 +1,12 @@
 //! Flags that several subcommands share.
 
 use systole_compiler::graph::Precision;
+use systole_compiler::plan::collective::Algorithm;
 use systole_isa::ChipConfig;
+use systole_isa::program::PodShape;
+use systole_runtime::pod;
 use systole_runtime::profile::{Level, Limits};
-use systole_runtime::{Assume, CompileOptions, Mode, RunOptions, RuntimeError};
+use systole_runtime::{Assume, CompileOptions, Mode, PodOptions, RunOptions, RuntimeError};
 
 fn bad(message: impl Into<String>) -> RuntimeError {
     RuntimeError::Request(message.into())
@@ -85,9 +88,49 @@ pub struct CompileArgs {
     /// Streams arrays of more bytes than this through VMEM instead of keeping them there (default: keeps what fits)
     #[arg(long, value_name = "BYTES")]
     pub max_resident: Option<u64>,
+    /// Devices that run the program on data of their own
+    #[arg(long, default_value_t = 1)]
+    pub replicas: u32,
+    /// Devices that share the program
+    #[arg(long, default_value_t = 1)]
+    pub partitions: u32,
+    /// How the chips are joined: `4x4`, `4x4:torus`, `2x2x2:mesh`, `4x2:torus,mesh`, `ring:8`, `full:4`; default: the
+    /// chip's, as square as the devices allow
+    #[arg(long, value_name = "SHAPE")]
+    pub topology: Option<String>,
+    /// Algorithm of collectives where there is a choice
+    #[arg(long, value_name = "ring|direct")]
+    pub collective: Option<String>,
 }
 
 impl CompileArgs {
+    /// Whether several devices are asked for.
+    pub fn several(&self) -> bool {
+        self.replicas != 1 || self.partitions != 1
+    }
+
+    /// Options for a chip.
+    ///
+    /// # Errors
+    /// If the devices do not fit the topology.
+    pub fn options_for(&self, chip: &ChipConfig) -> Result<CompileOptions, RuntimeError> {
+        let mut o = self.options();
+        if let Some(c) = &self.collective {
+            let known = Algorithm::from_name(c);
+            o.collective = Some(known.ok_or_else(|| bad(format!("--collective {c}: `ring` or `direct` is expected")))?);
+        }
+        if self.replicas == 0 || self.partitions == 0 {
+            return Err(bad("--replicas and --partitions are at least 1"));
+        }
+        if self.several() || self.topology.is_some() {
+            let devices = self.replicas.saturating_mul(self.partitions);
+            let topology = Some(pod::topology(self.topology.as_deref(), chip, devices)?);
+            let (replicas, partitions) = (self.replicas, self.partitions);
+            o.pod = PodShape { replicas, partitions, topology, ..PodShape::default() };
+        }
+        Ok(o)
+    }
+
     pub fn options(&self) -> CompileOptions {
         let precision = match self.precision {
             PrecisionArg::Default => Precision::Default,
@@ -125,12 +168,12 @@ pub struct RunArgs {
     /// Seed of inputs that no file gives
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Devices that run the program on data of their own
-    #[arg(long, default_value_t = 1)]
-    pub replicas: u32,
-    /// Devices that share the program
-    #[arg(long, default_value_t = 1)]
-    pub partitions: u32,
+    /// A link that breaks or slows down, e.g. `link:3-4:down@1000` or `link:0-1:x0.1`; may be given many times
+    #[arg(long, value_name = "LINK")]
+    pub fault: Vec<String>,
+    /// Simulates every device in timing-only runs even where one could stand for all
+    #[arg(long)]
+    pub all_devices: bool,
     /// Simulates every iteration of loops in timing-only runs; changes no count
     #[arg(long)]
     pub no_loop_skip: bool,
@@ -143,6 +186,15 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// Options of a run on several devices.
+    ///
+    /// # Errors
+    /// If a fault is not well formed.
+    pub fn pod_options(&self) -> Result<PodOptions, RuntimeError> {
+        let faults = self.fault.iter().map(|f| pod::link_fault(f)).collect::<Result<_, _>>()?;
+        Ok(PodOptions { faults, all_devices: self.all_devices })
+    }
+
     /// Options of a run in a mode.
     ///
     /// # Errors

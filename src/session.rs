@@ -9,7 +9,9 @@ use systole_isa::{ChipConfig, Program, asm, container};
 use systole_runtime::profile::{Level, Run};
 use systole_runtime::report::{HostReport, Report};
 use systole_runtime::source::{self, Source};
-use systole_runtime::{Array, Client, Executable, Execution, Mode, Observer, Queues, RuntimeError, generate, npz};
+use systole_runtime::{
+    Array, Client, Executable, Execution, Mode, Observer, PodExecution, Queues, RuntimeError, generate, npz,
+};
 
 fn bad(message: impl Into<String>) -> RuntimeError {
     RuntimeError::Request(message.into())
@@ -91,7 +93,8 @@ impl Opened {
             let modules = self.rest.len() + 1;
             return Err(bad(format!("{path}: {modules} modules; only `systole run` takes several in a file")));
         }
-        let program = self.client.compile_source(self.source, path, &options.options(), dump)?;
+        let options = options.options_for(self.client.chip())?;
+        let program = self.client.compile_source(self.source, path, &options, dump)?;
         Ok((self.client, program))
     }
 }
@@ -121,9 +124,6 @@ pub fn prepare(args: &RunArgs) -> Result<Ready, RuntimeError> {
 /// # Errors
 /// Anything wrong with the request or the program.
 pub fn compile(opened: Opened, args: &RunArgs) -> Result<Ready, RuntimeError> {
-    if args.replicas != 1 || args.partitions != 1 {
-        return Err(bad("this version runs programs on one device: --replicas 1 --partitions 1"));
-    }
     let mut opened = opened;
     for path in &args.custom_call_library {
         opened.client.load_library(path)?;
@@ -157,16 +157,16 @@ fn queued(path: &str) -> Result<VecDeque<Array>, RuntimeError> {
     Ok(numbered.into_iter().map(|n| n.2).collect())
 }
 
-/// Inputs by number from a file's arrays.
-fn from_file(path: &str, count: usize) -> Result<Vec<Array>, RuntimeError> {
-    let mut all: BTreeMap<String, Array> = npz::read(path)?;
-    (0..count)
-        .map(|i| {
-            let name = format!("arg{i}");
-            let found = all.remove(&name).or_else(|| all.remove(&format!("dev0.{name}")));
-            found.ok_or_else(|| bad(format!("{path}: no array `{name}` (the program takes {count})")))
-        })
-        .collect()
+/// Inputs by number from a file's arrays: a device's own, else those for all.
+fn from_file(path: &str, count: usize, devices: usize) -> Result<Vec<Vec<Array>>, RuntimeError> {
+    let all: BTreeMap<String, Array> = npz::read(path)?;
+    let one = |d: usize, i: usize| {
+        let (own, shared) = (format!("dev{d}.arg{i}"), format!("arg{i}"));
+        let found = all.get(&own).or_else(|| all.get(&shared));
+        let name = if devices > 1 { own } else { shared };
+        found.cloned().ok_or_else(|| bad(format!("{path}: no array `{name}` (the program takes {count})")))
+    };
+    (0..devices).map(|d| (0..count).map(|i| one(d, i)).collect()).collect()
 }
 
 impl Ready {
@@ -175,20 +175,69 @@ impl Ready {
     /// # Errors
     /// If the file does not have them.
     pub fn inputs(&self, args: &RunArgs, mode: Mode) -> Result<Vec<Array>, RuntimeError> {
-        let params = &self.exe.program.params;
-        if let Some(path) = &args.inputs {
-            return from_file(path, params.len());
+        Ok(self.all_inputs(args, mode, 1)?.swap_remove(0))
+    }
+
+    /// [`Ready::inputs`] for several devices. Drawn ones differ from device to device.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn all_inputs(&self, args: &RunArgs, mode: Mode, devices: usize) -> Result<Vec<Vec<Array>>, RuntimeError> {
+        match &args.inputs {
+            Some(path) => from_file(path, self.exe.program.params.len(), devices),
+            // Timing depends on integers alone, which are the same everywhere.
+            None if mode == Mode::TimingOnly => Ok(vec![self.drawn(args, mode, 0)]),
+            None => Ok((0..devices as u64).map(|d| self.drawn(args, mode, d)).collect()),
         }
+    }
+
+    fn drawn(&self, args: &RunArgs, mode: Mode, device: u64) -> Vec<Array> {
+        let params = &self.exe.program.params;
+        let seed = args.seed.wrapping_add(device.wrapping_mul(0x9E37_79B9));
         let drawn = params.iter().enumerate().map(|(i, p)| {
             let (dtype, dims) = (p.layout.dtype, &p.layout.dims);
             let elements = dims.iter().product::<u64>();
             if mode == Mode::TimingOnly && (dtype.is_float() || elements > 1024) {
                 Array { dtype, dims: dims.clone(), bytes: Vec::new() }
             } else {
-                generate::input(args.seed, i as u64, dtype, dims)
+                generate::input(seed, i as u64, dtype, dims)
             }
         });
-        Ok(drawn.collect())
+        drawn.collect()
+    }
+
+    /// Number of devices that the program runs on.
+    pub fn devices(&self) -> usize {
+        self.exe.program.pod.devices() as usize
+    }
+
+    /// Runs the program on all its devices.
+    ///
+    /// # Errors
+    /// Inputs that do not fit, or a fault of the program.
+    pub fn run_pod(
+        &mut self,
+        args: &RunArgs,
+        inputs: &[Vec<Array>],
+        mode: Mode,
+        observer: &mut dyn Observer,
+    ) -> Result<PodExecution, RuntimeError> {
+        let options = args.options(mode)?;
+        let start = Instant::now();
+        let first = match &args.infeed {
+            Some(path) => Queues { infeed: queued(path)?, ..Queues::default() },
+            None => Queues::default(),
+        };
+        // Every device has a queue of its own, with the same arrays.
+        let mut queues: Vec<Queues> =
+            (0..self.devices()).map(|_| Queues { infeed: first.infeed.clone(), ..Queues::default() }).collect();
+        let done = self.client.run_pod(&self.exe, inputs, &options, &args.pod_options()?, observer, &mut queues)?;
+        self.outfeed = queues.into_iter().flat_map(|q| q.outfeed).collect();
+        self.host.simulate_s = start.elapsed().as_secs_f64();
+        self.host.peak_rss_bytes = peak_rss();
+        let cycles = done.run.devices.iter().map(|d| d.cycles).max().unwrap_or(0);
+        self.host.cycles_per_s = cycles as f64 / self.host.simulate_s.max(1e-9);
+        Ok(done)
     }
 
     /// Runs the program and notes what the host spent.

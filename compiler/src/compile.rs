@@ -4,6 +4,7 @@ use crate::error::CompileError;
 use crate::graph::{Module, Shape, Span};
 use crate::kernel::Unit;
 use crate::pipeline::{PassOptions, lower_to_core};
+use crate::plan::collective::{self, Algorithm, Choice, PodPlan};
 use crate::plan::lower::{Lower, Val};
 use crate::plan::main_program;
 use crate::plan::step::{BufferKind, Plan, Step};
@@ -20,6 +21,8 @@ pub struct CompileOptions {
     pub chaos: Option<u64>,
     /// Arrays of more bytes than this are streamed through vector memory; without, those that do not fit.
     pub max_resident: Option<u64>,
+    /// The algorithm of collectives, where there is a choice.
+    pub collective: Option<Algorithm>,
     /// Whether the emitted bundles are proved by the independent checker.
     pub check: bool,
 }
@@ -31,6 +34,7 @@ impl CompileOptions {
             passes: PassOptions::for_chip(chip),
             chaos: None,
             max_resident: None,
+            collective: None,
             check: cfg!(debug_assertions),
         }
     }
@@ -70,7 +74,11 @@ pub fn compile(
     let total_rows = chip.vmem.bytes / row_bytes;
     let spill = (total_rows / 8).min(SPILL_ROWS);
     let guard = (total_rows / 16).min(GUARD_ROWS);
-    let (plan, main) = resident(&core, chip, (total_rows - spill - guard, options.max_resident), &line)?;
+    let (plan, main) = resident(&core, chip, total_rows - spill - guard, options, &line)?;
+    if dumping && !plan.pod.choices.is_empty() {
+        let line = |c: &Choice| format!("{}: {}; {}\n", c.name, c.algorithm.name(), c.reason);
+        dump("collectives.txt", &plan.pod.choices.iter().map(line).collect::<String>());
+    }
     let words = plan.words;
     let mut unit = Unit { kernels: vec![main.kernel] };
     for (k, &base) in plan.kernels.iter().zip(&main.desc_base) {
@@ -134,6 +142,7 @@ pub fn compile(
         host_calls: main.host_calls,
         flops: plan.flops,
         peak_dtype: plan.peak_dtype,
+        pod: plan.pod.described(),
         debug: DebugInfo {
             source: String::new(),
             ops: plan.ops,
@@ -157,13 +166,14 @@ const RESIDENT: [(u64, u64); 4] = [(2, 5), (1, 6), (1, 16), (1, 48)];
 fn resident(
     core: &Module,
     chip: &ChipConfig,
-    (rows, max_resident): (u64, Option<u64>),
+    rows: u64,
+    options: &CompileOptions,
     line: &dyn Fn(Span) -> u32,
 ) -> Result<(Plan, main_program::MainProgram), CompileError> {
     let mut failed = None;
     for (part, of) in RESIDENT {
-        let largest = (chip.vmem.bytes / of * part).min(max_resident.unwrap_or(u64::MAX));
-        let made = plan(core, chip, largest, line).and_then(|plan| {
+        let largest = (chip.vmem.bytes / of * part).min(options.max_resident.unwrap_or(u64::MAX));
+        let made = plan(core, chip, largest, line, options).and_then(|plan| {
             for k in &plan.kernels {
                 renumber_check(&k.descs, k.semaphores)?;
             }
@@ -198,7 +208,7 @@ fn renumber(items: &mut [crate::kernel::Item], base: u32) {
     for i in items {
         match i {
             Item::Inst(v) => {
-                if v.inst.op == Op::DmaStart {
+                if matches!(v.inst.op, Op::DmaStart | Op::DmaRemote) {
                     v.inst.operands[0] += base as i32;
                 }
             }
@@ -230,15 +240,11 @@ fn plan(
     chip: &ChipConfig,
     largest_resident: u64,
     lines: &dyn Fn(Span) -> u32,
+    options: &CompileOptions,
 ) -> Result<Plan, CompileError> {
-    let mut lower = Lower {
-        module: core,
-        chip,
-        plan: Plan { largest_resident, ..Plan::default() },
-        steps: Vec::new(),
-        lines,
-        executions: 1.0,
-    };
+    let pod = PodPlan::new(options.passes.pod.clone(), chip, options.collective);
+    let plan = Plan { largest_resident, pod, ..Plan::default() };
+    let mut lower = Lower { module: core, chip, plan, steps: Vec::new(), lines, executions: 1.0 };
     let entry = core.entry();
     let mut params = Vec::new();
     for &p in &entry.params {
@@ -262,6 +268,7 @@ fn plan(
         lower.plan.result_layouts.push(v.layout);
     }
     lower.plan.steps = lower.steps;
+    collective::finish(&mut lower.plan, chip);
     Ok(lower.plan)
 }
 

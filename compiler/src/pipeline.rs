@@ -5,7 +5,8 @@
 use crate::error::CompileError;
 use crate::graph::{Module, Node, NodeId, Op, Precision};
 use crate::passes::edit::{Draft, Emit, rewrite};
-use crate::passes::{check, conv, core, dot, dynamic, expand, initial, inline, loops, squeeze, window};
+use crate::passes::{check, collective, conv, core, dot, dynamic, expand, initial, inline, loops, squeeze, window};
+use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
 
 /// What the passes are asked for.
@@ -23,6 +24,10 @@ pub struct PassOptions {
     pub mxu_cols: u64,
     /// Seed of the program's own random numbers (`rng`).
     pub seed: u64,
+    /// The devices that run the program.
+    pub pod: PodShape,
+    /// Sublanes and lanes of the chip's vectors.
+    pub tile: (u32, u32),
     /// Whether the module is proved after every pass.
     pub verify: bool,
 }
@@ -37,6 +42,8 @@ impl PassOptions {
             mxu_types: chip.mxu.types.iter().filter_map(|t| DType::from_name(&t.operand)).collect(),
             mxu_cols: u64::from(chip.mxu.cols),
             seed: 0,
+            pod: PodShape::default(),
+            tile: (chip.core.sublanes, chip.core.lanes),
             verify: cfg!(debug_assertions),
         }
     }
@@ -68,6 +75,12 @@ pub const PASSES: &[Pass] = &[
         name: "dynamic",
         summary: "sizes that are only bounds become values",
         run: |m, d, _| rewrite(m, d, &mut dynamic::rule),
+    },
+    // Before everything that canonicalises: collectives come with slices, reshapes and transposes.
+    Pass {
+        name: "collective",
+        summary: "collectives of one array among devices by number, along dimensions that parts of memory follow",
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| collective::rule(b, n, x, o)),
     },
     // Before everything that canonicalises: expansions are made of any operations.
     Pass {

@@ -63,15 +63,22 @@ pub struct PodShape {
     /// All devices behave alike: what one does to its neighbours, each does to its own, so that one can stand for all when
     /// only time is asked for.
     pub symmetric: bool,
+    /// The algorithm of each collective, by the name of its operation.
+    pub algorithms: Vec<(String, String)>,
 }
 
 impl Default for PodShape {
     fn default() -> PodShape {
-        PodShape { replicas: 1, partitions: 1, topology: None, symmetric: false }
+        PodShape { replicas: 1, partitions: 1, topology: None, symmetric: false, algorithms: Vec::new() }
     }
 }
 
 impl PodShape {
+    /// The algorithm of an operation, if it is a collective.
+    pub fn algorithm(&self, op: &str) -> &str {
+        self.algorithms.iter().find(|a| a.0 == op).map_or("", |a| a.1.as_str())
+    }
+
     /// Number of devices.
     pub fn devices(&self) -> u32 {
         self.replicas.saturating_mul(self.partitions)

@@ -9,6 +9,8 @@ use systole_compiler::compile::{self, compile};
 use systole_compiler::diag::Diagnostic;
 use systole_compiler::graph::{Module, Op, Precision};
 use systole_compiler::passes::custom;
+use systole_compiler::plan::collective::Algorithm;
+use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, Program};
 use systole_simulator::{Machine, Mode, NoObserver, Observer, RunResult, load};
 
@@ -25,6 +27,10 @@ pub struct CompileOptions {
     pub max_resident: Option<u64>,
     /// Proves the emitted bundles again.
     pub check: bool,
+    /// The devices that run the program.
+    pub pod: PodShape,
+    /// The algorithm of collectives, where there is a choice.
+    pub collective: Option<Algorithm>,
 }
 
 impl Default for CompileOptions {
@@ -35,6 +41,8 @@ impl Default for CompileOptions {
             chaos: None,
             max_resident: None,
             check: cfg!(debug_assertions),
+            pod: PodShape::default(),
+            collective: None,
         }
     }
 }
@@ -185,6 +193,11 @@ impl Client {
         o.chaos = options.chaos;
         o.max_resident = options.max_resident;
         o.check = options.check;
+        o.passes.pod = options.pod.clone();
+        o.collective = options.collective;
+        if options.pod.partitions > 1 {
+            check_partitioned(&module, name, &text)?;
+        }
         let mut program = compile(module, &self.chip, &o, &text, dump).map_err(|e| {
             let diagnostic = e.span().map(|s| systole_compiler::diag::Diagnostic::error(s, e.to_string()));
             match diagnostic {
@@ -219,6 +232,63 @@ impl Client {
         let loaded = load(&program, &self.chip).map_err(|e| RuntimeError::Request(e.to_string()))?;
         Ok(Executable { program: Arc::new(program), loaded: Arc::new(loaded) })
     }
+}
+
+impl Executable {
+    pub(crate) fn loaded(&self) -> Arc<systole_simulator::Loaded> {
+        Arc::clone(&self.loaded)
+    }
+
+    /// Inputs as bytes at HBM addresses: all of them, or for timing-only runs small integers.
+    pub(crate) fn placed(&self, inputs: &[Array], mode: Mode) -> Result<Vec<(u64, Vec<u8>)>, RuntimeError> {
+        let params = &self.program.params;
+        if inputs.len() != params.len() {
+            let message = format!("the program takes {} inputs, {} are given", params.len(), inputs.len());
+            return Err(RuntimeError::Request(message));
+        }
+        let mut out = Vec::new();
+        for (i, (a, p)) in inputs.iter().zip(params).enumerate() {
+            if a.dtype != p.layout.dtype || a.dims != p.layout.dims {
+                let want = Array { dtype: p.layout.dtype, dims: p.layout.dims.clone(), bytes: Vec::new() }.shape();
+                let message = format!("arg{i} (`{}`) must be {want}, {} is given", p.name, a.shape());
+                return Err(RuntimeError::Request(message));
+            }
+            let small = a.dims.iter().product::<u64>() <= 1024;
+            if mode != Mode::TimingOnly || (small && !a.dtype.is_float()) {
+                out.push((p.address, p.layout.to_device(&a.bytes)));
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Refuses programs that XLA's partitioner has not been through.
+fn check_partitioned(module: &Module, name: &str, text: &str) -> Result<(), RuntimeError> {
+    let entry = module.entry();
+    let partitioned = entry.name.ends_with("_spmd")
+        || module.computations.iter().flat_map(|c| &c.nodes).any(|n| {
+            matches!(n.op, Op::PartitionId)
+                || matches!(&n.op, Op::Collective { devices, .. } if devices.channel.is_some())
+        });
+    let annotation = |n: &systole_compiler::graph::Node| {
+        let custom = matches!(&n.op, Op::CustomCall { target, .. }
+            if matches!(target.as_str(), "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape")
+                || target.starts_with("xla.sdy."));
+        custom || n.attributes.iter().any(|(k, v)| k == "sharding" && v.contains("devices="))
+    };
+    let found = entry
+        .nodes
+        .iter()
+        .chain(module.computations.iter().flat_map(|c| &c.nodes))
+        .find(|n| annotation(n) && (!partitioned || matches!(n.op, Op::CustomCall { .. })));
+    let Some(n) = found else { return Ok(()) };
+    let message = format!(
+        "{} still carries sharding annotations: it must be partitioned before it can run on several partitions. Give the \
+         module after XLA's SPMD partitioning (XLA_FLAGS=--xla_dump_to=DIR --xla_dump_hlo_pass_re=spmd writes \
+         *after_spmd-partitioning*.txt)",
+        n.name
+    );
+    Err(RuntimeError::Compile(systole_compiler::diag::render(&[Diagnostic::error(n.span, message)], name, text, false)))
 }
 
 impl Device {
@@ -256,24 +326,10 @@ impl Device {
         observer: &mut dyn Observer,
         queues: &mut Queues,
     ) -> Result<Execution, RuntimeError> {
-        let params = &exe.program.params;
         self.registry.check(&exe.program)?;
-        if inputs.len() != params.len() {
-            let message = format!("the program takes {} inputs, {} are given", params.len(), inputs.len());
-            return Err(RuntimeError::Request(message));
-        }
         let mut machine = Machine::new(Arc::clone(&exe.loaded));
-        for (i, (a, p)) in inputs.iter().zip(params).enumerate() {
-            if a.dtype != p.layout.dtype || a.dims != p.layout.dims {
-                let want = Array { dtype: p.layout.dtype, dims: p.layout.dims.clone(), bytes: Vec::new() }.shape();
-                let message = format!("arg{i} (`{}`) must be {want}, {} is given", p.name, a.shape());
-                return Err(RuntimeError::Request(message));
-            }
-            let small = a.dims.iter().product::<u64>() <= 1024;
-            if options.mode != Mode::TimingOnly || (small && !a.dtype.is_float()) {
-                let bytes = p.layout.to_device(&a.bytes);
-                machine.write_hbm(p.address, &bytes).map_err(|e| RuntimeError::Request(e.to_string()))?;
-            }
+        for (address, bytes) in exe.placed(inputs, options.mode)? {
+            machine.write_hbm(address, &bytes).map_err(|e| RuntimeError::Request(e.to_string()))?;
         }
         let mut observer = Answering { inner: observer, registry: &self.registry, queues };
         let result = machine.run(options, &mut observer).map_err(|f| RuntimeError::Fault(Box::new(f)))?;

@@ -3,9 +3,9 @@
 use crate::args::{ModeArgs, ProfileArgs, RunArgs};
 use crate::output;
 use crate::progress::Progress;
-use crate::session::{self, Opened};
+use crate::session::{self, Opened, Ready};
 use systole_runtime::profile::{self, Device, Profile, Recorder};
-use systole_runtime::{Array, Mode, RuntimeError, npz, report};
+use systole_runtime::{Array, Mode, Report, RuntimeError, npz, report};
 
 /// Flags of `systole run`.
 #[derive(clap::Args)]
@@ -65,6 +65,9 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
     let mode = a.mode.mode();
     let mut progress = Progress::start("compiling");
     let mut ready = session::compile(opened, &a.run)?;
+    if ready.devices() > 1 {
+        return several(a, ready, mode, progress);
+    }
     let inputs = ready.inputs(&a.run, mode)?;
     let (done, recorded) = match &a.record.profile {
         None => (ready.run(&a.run, &inputs, mode, &mut progress)?, None),
@@ -90,14 +93,45 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
         let profile = Profile::new(run, vec![Device::new(0, 0, recorded, &done.result)]);
         output::write(path, &profile::write(&profile))?;
     }
+    show(a, &report, drawn)
+}
+
+/// Runs a compiled program on several devices.
+fn several(a: &Args, mut ready: Ready, mode: Mode, mut progress: Progress) -> Result<(), RuntimeError> {
+    let devices = ready.devices();
+    let inputs = ready.all_inputs(&a.run, mode, devices)?;
+    let done = ready.run_pod(&a.run, &inputs, mode, &mut progress)?;
+    drop(progress);
+    if let Some(path) = &a.outputs {
+        let mut named: Vec<(String, &Array)> = Vec::new();
+        for (d, outputs) in done.outputs.iter().enumerate() {
+            named.extend(outputs.iter().enumerate().map(|(i, o)| (format!("dev{d}.out{i}"), o)));
+        }
+        npz::write(path, &named)?;
+    }
+    if let Some(path) = &a.outfeed {
+        let named: Vec<(String, &Array)> =
+            ready.outfeed.iter().enumerate().map(|(i, o)| (format!("out{i}"), o)).collect();
+        npz::write(path, &named)?;
+    }
+    let drawn = a.run.inputs.is_none() && mode != Mode::TimingOnly && inputs.first().is_some_and(|i| !i.is_empty());
+    let report = report::pod::report(ready.client.chip(), &ready.exe.program, &done.run, ready.host);
+    show(a, &report, drawn)
+}
+
+/// Prints a report in the form that was asked for.
+fn show(a: &Args, report: &Report, drawn: bool) -> Result<(), RuntimeError> {
     match a.report {
         Form::None => Ok(()),
         Form::Json => {
-            let text = serde_json::to_string_pretty(&report).map_err(|e| RuntimeError::Request(e.to_string()))?;
+            let text = serde_json::to_string_pretty(report).map_err(|e| RuntimeError::Request(e.to_string()))?;
             output::print(&(text + "\n"))
         }
         Form::Text => {
-            let mut page = report::text::page(&report);
+            let mut page = report::text::page(report);
+            if let Some(p) = &report.pod {
+                page += &report::pod::page(p);
+            }
             if drawn {
                 page += &format!("\ninputs drawn with --seed {}\n", a.run.seed);
             }

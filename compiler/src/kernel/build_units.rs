@@ -70,6 +70,18 @@ pub struct DmaArgs {
     pub sem: u32,
 }
 
+/// Operands of a copy to another device.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteArgs {
+    pub desc: u32,
+    pub src: S,
+    pub dst: S,
+    pub device: S,
+    /// Semaphore here, and there.
+    pub send: u32,
+    pub recv: u32,
+}
+
 impl KernelBuilder {
     // ---- vector memory ----
 
@@ -234,5 +246,19 @@ impl KernelBuilder {
     /// As [`KernelBuilder::dma_wait`], bytes from a register.
     pub fn dma_wait_s(&mut self, sem: u32, bytes: S, reads: &[BufferRef], writes: &[BufferRef]) {
         self.emit_mem(Op::DmaWaitS, &[sem as i32, bytes.0 as i32], reads, writes);
+    }
+
+    // ---- other devices ----
+
+    /// Starts a copy to another device: what it reads and writes stands for all that it is ordered with.
+    pub fn dma_remote(&mut self, a: RemoteArgs, reads: &[BufferRef], writes: &[BufferRef]) {
+        let regs = [a.src, a.dst, a.device].map(|r| r.0 as i32);
+        let operands = [a.desc as i32, regs[0], regs[1], regs[2], a.send as i32, a.recv as i32];
+        self.emit_mem(Op::DmaRemote, &operands, reads, writes);
+    }
+
+    /// Adds to a semaphore of another device.
+    pub fn signal(&mut self, device: S, sem: u32, count: i32, order: &[BufferRef]) {
+        self.emit_mem(Op::SyncSignal, &[device.0 as i32, sem as i32, count], order, order);
     }
 }

@@ -24,7 +24,7 @@ pub mod print;
 pub mod tidy;
 
 pub use build::{Arg, KernelBuilder, LoopHints};
-pub use build_units::{DmaArgs, MemFormat, StoreFormat};
+pub use build_units::{DmaArgs, MemFormat, RemoteArgs, StoreFormat};
 
 use systole_isa::{Inst, Op};
 

@@ -4,6 +4,7 @@
 //! [`crate::pipeline`].
 
 pub mod check;
+pub mod collective;
 pub mod conv;
 pub mod core;
 pub mod custom;

@@ -102,6 +102,11 @@ impl Walk {
                 operands.iter().for_each(|b| self.read(b.0));
                 results.iter().for_each(|b| self.write(b.0));
             }
+            Step::Exchange(x) => {
+                self.read(x.src);
+                x.temp.iter().for_each(|&t| self.write(t));
+                self.write(x.dst);
+            }
             Step::Scalar { .. } => {}
             Step::While { head, body, .. } => {
                 self.next += 1;

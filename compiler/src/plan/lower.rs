@@ -178,6 +178,7 @@ impl<'a> Lower<'a> {
             Op::OptBarrier | Op::AddDependency | Op::Domain => Ok(self.value(r, node.operands[0])),
             Op::While { condition, body } => self.lower_while(r, id, *condition, *body),
             Op::Conditional { branches } => self.lower_conditional(r, id, branches),
+            Op::Collective { .. } => self.collective(r, id),
             Op::Dot { .. } | Op::Convolution(_) => self.contraction(r, id),
             Op::CustomCall { .. } | Op::Infeed { .. } | Op::Outfeed { .. } => self.host_call(r, id),
             _ => self.movement(r, id),

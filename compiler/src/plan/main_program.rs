@@ -36,6 +36,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
     let given = |b: BufId| matches!(plan.buffers[b.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
     let life = Lifetimes::new(&plan.steps, plan.buffers.len(), &given, &plan.results);
     let mut memory = Memory::new(chip, &plan.buffers, life, vmem_rows);
+    memory.reserve_semaphores(plan.pod.reserved());
     for &p in &plan.params {
         memory.granule(p)?;
     }
@@ -66,6 +67,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
         stays: Residences::new(plan.buffers.len()),
     };
     e.index_frees();
+    e.load_tables()?;
     e.steps(&plan.steps)?;
     e.results()?;
     e.stays.finish(&e.memory);
@@ -81,18 +83,18 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
     })
 }
 
-struct Emitter<'a> {
-    plan: &'a Plan,
-    b: KernelBuilder,
+pub(super) struct Emitter<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) b: KernelBuilder,
     /// All copies of the main program are ordered by this buffer.
-    all: BufferRef,
-    memory: Memory<'a>,
-    descs: Vec<DmaDesc>,
-    known: FxHashMap<DmaDesc, u32>,
-    now: u32,
-    host_calls: Vec<HostCall>,
+    pub(super) all: BufferRef,
+    pub(super) memory: Memory<'a>,
+    pub(super) descs: Vec<DmaDesc>,
+    pub(super) known: FxHashMap<DmaDesc, u32>,
+    pub(super) now: u32,
+    pub(super) host_calls: Vec<HostCall>,
     /// Buffers whose contents end with a step.
-    free_at: FxHashMap<u32, Vec<BufId>>,
+    pub(super) free_at: FxHashMap<u32, Vec<BufId>>,
     /// Op of the step that is emitted.
     op: u32,
     stays: Residences,
@@ -105,7 +107,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn desc(&mut self, d: DmaDesc) -> u32 {
+    pub(super) fn desc(&mut self, d: DmaDesc) -> u32 {
         if let Some(&i) = self.known.get(&d) {
             return i;
         }
@@ -115,7 +117,7 @@ impl<'a> Emitter<'a> {
         i
     }
 
-    fn copies(&mut self, copies: Vec<Copy>) {
+    pub(super) fn copies(&mut self, copies: Vec<Copy>) {
         let reads = [self.all];
         for c in copies {
             match c {
@@ -183,6 +185,10 @@ impl<'a> Emitter<'a> {
             Step::Host { call, operands, results, op } => {
                 self.b.mark(*op);
                 self.host(call, operands, results)?;
+            }
+            Step::Exchange(x) => {
+                self.b.mark(x.op);
+                self.exchange(x)?;
             }
             Step::While { head, cond, body, op } => {
                 self.b.mark(*op);
@@ -275,7 +281,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Makes HBM the place of a buffer that a kernel reaches by itself.
-    fn in_hbm(&mut self, buf: BufId, usage: Use, out: &mut Vec<Copy>) -> Result<(), CompileError> {
+    pub(super) fn in_hbm(&mut self, buf: BufId, usage: Use, out: &mut Vec<Copy>) -> Result<(), CompileError> {
         self.memory.granule(buf)?;
         // What was never written is nowhere.
         let p = &self.memory.places[buf.index()];
@@ -559,6 +565,7 @@ impl<'a> Emitter<'a> {
         let unsigned = matches!(dtype.class(), DTypeClass::Unsigned | DTypeClass::Pred);
         let v = match value {
             ScalarOp::Const(c) => self.b.s_imm(c),
+            ScalarOp::Device => self.b.def_s(Op::SDev, &[]),
             ScalarOp::Copy(w) => self.load_word(w),
             ScalarOp::Convert(w) => {
                 let v = self.load_word(w);
@@ -937,6 +944,7 @@ fn reads(steps: &[Step], buf: BufId) -> bool {
         Step::Copy { src, .. } => *src == buf,
         Step::ReadScalar { buf: b, .. } => *b == buf,
         Step::Host { operands, .. } => operands.iter().any(|o| o.0 == buf),
+        Step::Exchange(x) => x.src == buf,
         Step::Scalar { .. } => false,
         Step::While { head, body, .. } => reads(head, buf) || reads(body, buf),
         Step::Switch { branches, .. } => branches.iter().any(|b| reads(b, buf)),
@@ -961,6 +969,11 @@ fn visit(steps: &[Step], f: &mut dyn FnMut(BufId, bool)) {
             Step::Host { operands, results, .. } => {
                 operands.iter().for_each(|b| f(b.0, false));
                 results.iter().for_each(|b| f(b.0, true));
+            }
+            Step::Exchange(x) => {
+                f(x.src, false);
+                x.temp.iter().for_each(|&t| f(t, true));
+                f(x.dst, true);
             }
             Step::Scalar { .. } => {}
             Step::While { head, body, .. } => {

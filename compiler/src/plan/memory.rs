@@ -70,6 +70,8 @@ pub struct Memory<'a> {
     /// Word rows of every buffer.
     rows: Vec<u64>,
     bytes: Vec<u64>,
+    /// Bytes behind a buffer in HBM that belong to it.
+    slack: Vec<u64>,
     names: Vec<String>,
     /// Semaphores free for whole-buffer copies.
     semaphores: Vec<u32>,
@@ -96,6 +98,7 @@ impl<'a> Memory<'a> {
             life,
             rows: buffers.iter().map(|b| b.layout.bytes().div_ceil(row_bytes) + guard_rows(chip)).collect(),
             bytes: buffers.iter().map(|b| b.layout.bytes()).collect(),
+            slack: buffers.iter().map(|b| b.slack_rows * row_bytes).collect(),
             names: buffers.iter().map(|b| b.name.clone()).collect(),
             semaphores: (KERNEL_SEMAPHORES..chip.core.semaphores).rev().collect(),
         };
@@ -103,6 +106,12 @@ impl<'a> Memory<'a> {
             m.places[i].in_hbm = matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
         }
         m
+    }
+
+    /// Leaves the last semaphores of the chip to others.
+    pub fn reserve_semaphores(&mut self, count: u32) {
+        let end = self.chip.core.semaphores.saturating_sub(count);
+        self.semaphores.retain(|s| *s < end);
     }
 
     pub fn rows_of(&self, buf: BufId) -> u64 {
@@ -123,7 +132,7 @@ impl<'a> Memory<'a> {
             return Ok(g);
         }
         // Blocks read a little beyond the last rows, as registers do in vector memory.
-        let bytes = self.bytes[buf.index()] + guard_rows(self.chip) * self.chip.row_bytes();
+        let bytes = self.bytes[buf.index()] + self.slack[buf.index()] + guard_rows(self.chip) * self.chip.row_bytes();
         let g = self.hbm.take(bytes.div_ceil(HBM_GRANULE)).ok_or_else(|| CompileError::Limit {
             resource: "HBM".into(),
             need: self.hbm.peak * HBM_GRANULE + bytes,

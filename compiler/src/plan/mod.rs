@@ -1,6 +1,7 @@
 //! The planner: from a core graph to kernels, memory and the main program.
 
 mod bodies;
+pub mod collective;
 mod contraction;
 mod control;
 pub mod fuse;

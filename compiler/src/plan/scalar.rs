@@ -24,7 +24,7 @@ pub fn scalar_nodes(comp: &Computation, param: &dyn Fn(usize) -> bool, params: &
         let all = n.operands.iter().all(|o| is[o.index()]);
         is[id.index()] = match &n.op {
             Op::Parameter { index } => param(*index),
-            Op::Constant(_) => true,
+            Op::Constant(_) | Op::ReplicaId | Op::PartitionId => true,
             Op::Unary(u) => all && matches!(u, Unary::Neg | Unary::Not | Unary::Abs | Unary::Sign),
             Op::Binary(b) => all && !matches!(b, Binary::Atan2 | Binary::Complex | Binary::Pow | Binary::MulHi),
             Op::Compare { .. } | Op::Select | Op::Clamp | Op::Convert | Op::Copy => all,
@@ -60,6 +60,15 @@ impl<'a> Lower<'a> {
                 };
             }
             Op::Constant(l) => ScalarOp::Const(l.integer(0).unwrap_or(0) as i32),
+            Op::ReplicaId | Op::PartitionId => {
+                // What a device does may depend on its number.
+                self.plan.pod.symmetric = false;
+                let device = self.scalar(ScalarOp::Device, dtype);
+                let partitions = self.plan.pod.shape.partitions as i32;
+                let count = self.scalar(ScalarOp::Const(partitions), dtype);
+                let part = if n.op == Op::ReplicaId { Binary::Div } else { Binary::Rem };
+                ScalarOp::Binary(part, device, count)
+            }
             Op::Unary(u) => ScalarOp::Unary(*u, word(0).0),
             Op::Binary(b) => ScalarOp::Binary(*b, word(0).0, word(1).0),
             Op::Compare { direction, .. } => {

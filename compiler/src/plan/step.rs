@@ -1,5 +1,6 @@
 //! The plan: buffers, kernels, and steps in program order.
 
+use super::collective::{Exchange, PodPlan};
 use super::view::BufId;
 use crate::emit::blocks::{BlockSpec, Body};
 use crate::graph::{Binary, Direction, Unary};
@@ -30,6 +31,8 @@ pub struct Buffer {
     pub name: String,
     pub layout: Layout,
     pub kind: BufferKind,
+    /// Rows of words behind the array that belong to it in HBM.
+    pub slack_rows: u64,
 }
 
 /// Identity of a kernel: equal keys share one subroutine.
@@ -101,6 +104,8 @@ impl Arg {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScalarOp {
     Const(i32),
+    /// The number of this device.
+    Device,
     Copy(Word),
     Unary(Unary, Word),
     Binary(Binary, Word, Word),
@@ -159,6 +164,8 @@ pub enum Step {
         results: Vec<(BufId, Layout)>,
         op: u32,
     },
+    /// A collective among devices.
+    Exchange(Box<Exchange>),
     /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats.
     While {
         head: Vec<Step>,
@@ -193,13 +200,15 @@ pub struct Plan {
     pub traps: Vec<String>,
     /// Bytes up to which an array is kept in vector memory as a whole; larger ones are streamed.
     pub largest_resident: u64,
+    /// Tables and semaphores of collectives.
+    pub pod: PodPlan,
     pub flops: f64,
     pub peak_dtype: Option<DType>,
 }
 
 impl Plan {
     pub fn buffer(&mut self, name: impl Into<String>, layout: Layout, kind: BufferKind) -> BufId {
-        self.buffers.push(Buffer { name: name.into(), layout, kind });
+        self.buffers.push(Buffer { name: name.into(), layout, kind, slack_rows: 0 });
         BufId(self.buffers.len() as u32 - 1)
     }
 

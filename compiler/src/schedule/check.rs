@@ -98,12 +98,15 @@ fn semaphores(bundles: &[Bundle], errors: &mut Errors) {
     let mut used: BTreeMap<i32, [Option<usize>; 2]> = BTreeMap::new();
     for (at, b) in bundles.iter().enumerate() {
         for i in &b.insts {
+            let named: Vec<i32> = i.iter().filter(|(k, _)| *k == Kind::Sem).map(|(_, v)| v).collect();
             let side = match i.op.info().effect {
-                Effect::DmaStart => 0,
+                Effect::DmaStart | Effect::DmaRemote | Effect::Signal => 0,
                 Effect::DmaWait => 1,
                 _ => continue,
             };
-            used.entry(i.operand(Kind::Sem).unwrap_or(0)).or_default()[side].get_or_insert(at);
+            for sem in named {
+                used.entry(sem).or_default()[side].get_or_insert(at);
+            }
         }
     }
     for (sem, sides) in used {

@@ -88,7 +88,8 @@ pub(super) fn edges(b: &mut Builder<'_>, nodes: &[Node], cyclic: Option<&Cyclic<
 }
 
 fn collect(nodes: &[Node], sublanes: u32, cyclic: Option<&Cyclic<'_>>) -> BTreeMap<BufferRef, Vec<Access>> {
-    let vector = |e| matches!(e, Effect::VmemLoad | Effect::VmemStore | Effect::DmaStart | Effect::DmaWait);
+    let dma = |e| matches!(e, Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::Signal);
+    let vector = |e| matches!(e, Effect::VmemLoad | Effect::VmemStore) || dma(e);
     let blanket = nodes.iter().any(|n| vector(n.inst.op.info().effect) && n.reads.is_empty() && n.writes.is_empty());
     let mut versions: FxHashMap<Reg, u32> = FxHashMap::default();
     let mut out: BTreeMap<BufferRef, Vec<Access>> = BTreeMap::new();
@@ -116,6 +117,7 @@ fn collect(nodes: &[Node], sublanes: u32, cyclic: Option<&Cyclic<'_>>) -> BTreeM
         match effect {
             Effect::SmemLoad => add(SCALAR_MEMORY, false),
             Effect::SmemStore | Effect::DmaStart | Effect::DmaWait => add(SCALAR_MEMORY, true),
+            Effect::DmaRemote | Effect::Signal => add(SCALAR_MEMORY, true),
             Effect::MxuAccumulate | Effect::MxuDrain if n.reads.is_empty() && n.writes.is_empty() => {
                 let unit = operand_of(&n.inst, Kind::Mxu).unwrap_or(0) as u32 & 15;
                 add(BufferRef(ACCUMULATORS - unit), effect == Effect::MxuAccumulate);

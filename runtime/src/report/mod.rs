@@ -3,6 +3,7 @@
 //! For every unit `busy` + all of `stall` + `idle` is `cycles`, exactly, and `useful <= busy`. The cycles of the operations
 //! sum to `cycles`.
 
+pub mod pod;
 pub mod text;
 
 use serde::Serialize;
@@ -75,6 +76,8 @@ pub struct Report {
     pub units: Vec<UnitReport>,
     pub hbm: HbmReport,
     pub ici: IciReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<pod::PodReport>,
     pub ops: Vec<OpReport>,
     pub host: HostReport,
 }
@@ -192,6 +195,7 @@ pub fn report(chip: &ChipConfig, program: &Program, r: &RunResult, host: HostRep
             },
         },
         ici: IciReport { bytes: 0, share: 0.0 },
+        pod: None,
         ops: r.ops.iter().map(|o| operation(o, program, &capacity)).collect(),
         host,
     }

@@ -142,7 +142,15 @@ impl Core<'_> {
         let src = self.range(g.src, &g.from, from)?;
         let dst = self.address(g.dst, s.dst, 0).0;
         if let Some(race) = &mut self.race {
-            let t = Transfer { desc: s.desc + n, sem: s.send as u32, bundle: self.pc, bytes: g.bytes, src, dst: 0 };
+            let t = Transfer {
+                desc: s.desc + n,
+                sem: s.send as u32,
+                bundle: self.pc,
+                bytes: g.bytes,
+                src,
+                dst: 0,
+                peer: Some(to),
+            };
             if let Some(c) = race.start(&self.l.geometry, t) {
                 return Err(c.fault(self.l, "DMA over", c.memory(&self.l.geometry)));
             }
@@ -214,7 +222,15 @@ impl Core<'_> {
         let g = &self.l.geometry[*desc as usize];
         let dst = self.range(g.dst, &g.to, (*dst, true))?;
         if let Some(race) = &mut self.race {
-            let t = Transfer { desc: desc + 2 * n, sem: m.recv, bundle: m.bundle, bytes: g.bytes, src: 0, dst };
+            let t = Transfer {
+                desc: desc + 2 * n,
+                sem: m.recv,
+                bundle: m.bundle,
+                bytes: g.bytes,
+                src: 0,
+                dst,
+                peer: Some(m.from),
+            };
             if let Some(c) = race.start(&self.l.geometry, t) {
                 return Err(c.fault(self.l, "DMA over", c.memory(&self.l.geometry)));
             }

@@ -234,7 +234,7 @@ impl Core<'_> {
             trace.transfers.push(Moved { desc: s.desc, src, dst });
         }
         if let Some(race) = &mut self.race {
-            let t = Transfer { desc: s.desc, sem: s.sem as u32, bundle: self.pc, bytes: g.bytes, src, dst };
+            let t = Transfer { desc: s.desc, sem: s.sem as u32, bundle: self.pc, bytes: g.bytes, src, dst, peer: None };
             if let Some(c) = race.start(&self.l.geometry, t) {
                 return Err(c.fault(self.l, "DMA over", c.memory(&self.l.geometry)));
             }

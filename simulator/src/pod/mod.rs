@@ -289,14 +289,14 @@ impl Run<'_> {
     }
 
     fn launch(&mut self, m: Message, order: u64) {
-        let route = if self.timed { self.network.route(m.from, m.to, order) } else { Vec::new() };
+        let route = if self.timed { self.network.route(&m) } else { Vec::new() };
         let t =
             self.traffic.entry(m.op).or_insert_with(|| OpTraffic { op: m.op, start: u64::MAX, ..OpTraffic::default() });
         t.bytes += m.bytes;
         t.messages += 1;
         t.start = t.start.min(m.at);
         let at = m.at * TICKS;
-        let flight = Flight { message: m, order, route, tail: 0 };
+        let flight = Flight { message: m, route, tail: 0 };
         let id = self.free.pop().unwrap_or(self.flights.len());
         let direct = flight.route.is_empty();
         let key = |kind| (at, 0, order, flight.message.from, kind, id);

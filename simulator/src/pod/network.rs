@@ -39,8 +39,6 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) struct Flight {
     pub message: Message,
-    /// Number among the messages of its sender.
-    pub order: u64,
     pub route: Vec<Hop>,
     /// When its last byte is at the head's place.
     pub tail: u64,
@@ -88,9 +86,9 @@ impl Network {
         }
     }
 
-    /// The route of a message; ways of equal length are taken in turn.
-    pub fn route(&self, from: u32, to: u32, order: u64) -> Vec<Hop> {
-        self.topology.route(from, to, order % 2 == 0)
+    /// The route of a message; of ways of equal length its semaphore decides, so that messages of one purpose stay in order.
+    pub fn route(&self, m: &Message) -> Vec<Hop> {
+        self.topology.route(m.from, m.to, m.recv % 2 == 0)
     }
 
     /// The share of its rate that a link has at a time.

@@ -18,6 +18,8 @@ pub(crate) struct Transfer {
     pub bytes: u64,
     pub src: i64,
     pub dst: i64,
+    /// The other device of a transfer between devices: those with one device on one semaphore end in order.
+    pub peer: Option<u32>,
 }
 
 /// An access to check: bytes `start..end` of a memory.
@@ -94,6 +96,25 @@ impl RaceChecker {
                 *waited = waited.saturating_sub(t.bytes);
             }
         }
+        self.in_order(sem);
+    }
+
+    /// Transfers with one other device pass one link after the other: the first that began ends first.
+    fn in_order(&mut self, sem: u32) {
+        let peer = self.open.iter().find(|t| t.sem == sem).and_then(|t| t.peer);
+        if peer.is_none() || self.open.iter().any(|t| t.sem == sem && t.peer != peer) {
+            return;
+        }
+        let waited = &mut self.waited[sem as usize];
+        let mut blocked = false;
+        self.open.retain(|t| {
+            blocked |= t.sem == sem && t.bytes > *waited;
+            let done = t.sem == sem && !blocked;
+            if done {
+                *waited -= t.bytes;
+            }
+            !done
+        });
     }
 }
 

@@ -1,0 +1,92 @@
+//! Which algorithm a collective gets, and why.
+
+use super::{Request, RingKind};
+use crate::error::CompileError;
+use crate::plan::lower::Lower;
+
+/// Ways to do a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Rings along the axes of the topology, both ways at once: little traffic, many steps.
+    Ring,
+    /// Everybody sends to everybody: one step.
+    Direct,
+}
+
+impl Algorithm {
+    /// The algorithm of that name.
+    pub fn from_name(name: &str) -> Option<Algorithm> {
+        match name {
+            "ring" => Some(Algorithm::Ring),
+            "direct" => Some(Algorithm::Direct),
+            _ => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Ring => "ring",
+            Algorithm::Direct => "direct",
+        }
+    }
+}
+
+/// What was chosen for a collective.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The HLO instruction.
+    pub name: String,
+    pub algorithm: Algorithm,
+    /// The reason, in words.
+    pub reason: String,
+}
+
+/// Most devices that send to each other directly if there is a choice.
+const MOST_DIRECT: u64 = 64;
+
+impl Lower<'_> {
+    /// Chooses by estimated time; `fits`: the direct way has the memory that it needs.
+    pub(super) fn choose(&mut self, q: &Request<'_>, fits: bool) -> Result<Algorithm, CompileError> {
+        let n = q.groups.first().map_or(1, Vec::len) as u64;
+        let chip = self.chip;
+        let axes = self.axes(q).len().max(1) as f64;
+        let rate = 2.0 * axes * chip.link_bytes_per_cycle();
+        let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
+        let hbm = chip.hbm_latency_cycles() as f64;
+        let bytes = q.bytes as f64;
+        let phases = if q.kind == RingKind::AllReduce { 2.0 } else { 1.0 };
+        let steps: f64 = self.axes(q).iter().map(|a| f64::from(a.n) - 1.0).sum();
+        let ring = phases * (steps * (hop + 2.0 * hbm) + bytes * (n as f64 - 1.0) / n as f64 / rate);
+        let sent = match q.kind {
+            RingKind::AllReduce => bytes * (n as f64 - 1.0),
+            RingKind::ReduceScatter | RingKind::AllGather => bytes * (n as f64 - 1.0) / n as f64,
+        };
+        // Messages go several hops and share links.
+        let far = steps / 4.0 + 1.0;
+        let direct = far * (hop + sent / rate) + 2.0 * hbm;
+        let (algorithm, reason) = match (self.plan.pod.pinned, fits && n <= MOST_DIRECT) {
+            (Some(Algorithm::Direct), _) if fits => (Algorithm::Direct, "asked for".to_string()),
+            (Some(Algorithm::Ring), _) => (Algorithm::Ring, "asked for".to_string()),
+            (_, false) => (Algorithm::Ring, format!("{n} contributions at once do not fit")),
+            (_, true) => {
+                let best = if direct < ring { Algorithm::Direct } else { Algorithm::Ring };
+                (best, format!("estimated cycles: ring {ring:.0}, direct {direct:.0}"))
+            }
+        };
+        self.note(q, algorithm, reason);
+        Ok(algorithm)
+    }
+
+    /// Notes a choice for the dump.
+    pub(super) fn note(&mut self, q: &Request<'_>, algorithm: Algorithm, reason: String) {
+        let n = q.groups.first().map_or(1, Vec::len);
+        let reason = format!("{} bytes, {} groups of {n}; {reason}", q.bytes, q.groups.len());
+        self.plan.pod.choices.push(Choice { name: q.name.to_string(), algorithm, reason });
+    }
+
+    /// Whether everybody's contribution to a part fits in vector memory at once.
+    pub(super) fn slots_fit(&self, q: &Request<'_>) -> bool {
+        let n = q.groups.first().map_or(1, Vec::len) as u64;
+        q.parts.total().saturating_mul(n + 1) <= self.chip.vmem_rows() / 8
+    }
+}

@@ -1,0 +1,334 @@
+//! Collectives: how each is done on the pod's topology, and the tables that tell a device its part.
+//!
+//! One program serves all devices. What differs between them (place in the group, neighbours, peers) is in a table with a
+//! row for each device; the program copies its row to scalar memory when it starts, and its code reads peers and
+//! block numbers from there.
+//!
+//! Semaphores: those for collectives are a block of their own. Data semaphores are shared by all collectives: a device
+//! sends only after its target has said that it is there (a *handshake*), and a target says so after all its earlier
+//! waits. Handshake semaphores are shared only by collectives among the same groups, where nobody can finish one
+//! collective before everybody has begun it.
+
+mod choose;
+mod direct;
+mod emit;
+mod ring;
+
+pub use choose::{Algorithm, Choice};
+pub use direct::{Direct, DirectKind};
+pub use ring::{Axis, Ring, RingKind, Stream};
+
+use super::fuse::scalar_body;
+use super::lower::{Lower, Region, Val};
+use super::step::{BufferKind, KernelKey, Plan, Step};
+use super::view::{BufId, Form, View};
+use crate::analysis::parts::{Parts, parts};
+use crate::emit::loops::loop_kernel;
+use crate::emit::loops::spec::{Access, Expr, ExprOp, Input, LaneMap, LoopSpec, Output};
+use crate::error::CompileError;
+use crate::graph::{CollectiveKind, CompId, NodeId, Op};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use systole_isa::program::PodShape;
+use systole_isa::{ChipConfig, DType, Layout};
+
+/// First of the words that a table has for every device, counted from the start of a device's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Table(pub u32);
+
+/// What the plan knows of the pod.
+#[derive(Default)]
+pub struct PodPlan {
+    pub shape: PodShape,
+    /// Words of every device's row.
+    rows: Vec<Vec<i32>>,
+    known: FxHashMap<Vec<Vec<i32>>, Table>,
+    /// First word of scalar memory that holds the device's row, and the constant with all rows.
+    pub base: u32,
+    pub constant: Option<BufId>,
+    /// Semaphores of collectives: first, and how many have been given out.
+    first_semaphore: u32,
+    semaphores: u32,
+    given: u32,
+    names: BTreeMap<String, u32>,
+    /// What was chosen for each collective, and why.
+    pub choices: Vec<Choice>,
+    /// Every collective is among all devices and treats them alike.
+    pub symmetric: bool,
+    /// Which algorithm the user asked for.
+    pub pinned: Option<Algorithm>,
+}
+
+/// Words of a row are padded to a granule of HBM.
+const ROW_WORDS: usize = 128;
+
+impl PodPlan {
+    pub fn new(shape: PodShape, chip: &ChipConfig, pinned: Option<Algorithm>) -> PodPlan {
+        let several = shape.devices() > 1;
+        let semaphores = if several { reserved_semaphores(chip) } else { 0 };
+        PodPlan {
+            rows: vec![Vec::new(); if several { shape.devices() as usize } else { 0 }],
+            shape,
+            first_semaphore: chip.core.semaphores - semaphores,
+            semaphores,
+            symmetric: true,
+            pinned,
+            ..PodPlan::default()
+        }
+    }
+
+    /// The pod as the program states it.
+    pub fn described(&self) -> PodShape {
+        let algorithms = self.choices.iter().map(|c| (c.name.clone(), c.algorithm.name().to_string())).collect();
+        PodShape { symmetric: self.symmetric, algorithms, ..self.shape.clone() }
+    }
+
+    /// Semaphores that nothing else may use: the last of the chip's.
+    pub fn reserved(&self) -> u32 {
+        self.semaphores
+    }
+
+    /// A table with a row of equal length for each device.
+    fn table(&mut self, rows: Vec<Vec<i32>>) -> Table {
+        if let Some(t) = self.known.get(&rows) {
+            return *t;
+        }
+        let at = Table(self.rows.first().map_or(0, Vec::len) as u32);
+        for (all, new) in self.rows.iter_mut().zip(&rows) {
+            all.extend(new);
+        }
+        self.known.insert(rows, at);
+        at
+    }
+
+    /// Whether so many more semaphores are there for names that have none yet.
+    fn has_semaphores(&self, names: &[String]) -> bool {
+        let new = names.iter().filter(|n| !self.names.contains_key(*n)).count() as u32;
+        self.given + new <= self.semaphores
+    }
+
+    /// The semaphore of a purpose.
+    fn semaphore(&mut self, purpose: &str) -> Result<u32, CompileError> {
+        if let Some(&s) = self.names.get(purpose) {
+            return Ok(s);
+        }
+        if self.given == self.semaphores {
+            return Err(CompileError::Limit {
+                resource: "semaphores for collectives".into(),
+                need: u64::from(self.given) + 1,
+                have: u64::from(self.semaphores),
+                detail: " (every distinct set of groups or pairs takes some)".into(),
+            });
+        }
+        self.given += 1;
+        let s = self.first_semaphore + self.given - 1;
+        self.names.insert(purpose.to_string(), s);
+        Ok(s)
+    }
+
+    /// Words of a device's row.
+    pub fn words(&self) -> u32 {
+        self.rows.first().map_or(0, |r| r.len().next_multiple_of(ROW_WORDS)) as u32
+    }
+
+    /// The bytes of all rows.
+    fn bytes(&self) -> Vec<u8> {
+        let words = self.words() as usize;
+        let padded = |r: &Vec<i32>| {
+            r.iter().copied().chain(std::iter::repeat(0)).take(words).flat_map(i32::to_le_bytes).collect::<Vec<u8>>()
+        };
+        self.rows.iter().flat_map(padded).collect()
+    }
+}
+
+/// Semaphores kept for collectives, of those that kernels leave.
+fn reserved_semaphores(chip: &ChipConfig) -> u32 {
+    const MOST: u32 = 64;
+    let free = chip.core.semaphores.saturating_sub(super::memory::KERNEL_SEMAPHORES);
+    MOST.min(free * 3 / 4)
+}
+
+/// Gives the tables their place once all collectives are planned.
+pub fn finish(plan: &mut Plan, chip: &ChipConfig) {
+    let words = plan.pod.words();
+    if words == 0 {
+        return;
+    }
+    plan.pod.base = plan.words;
+    plan.words += words;
+    let bytes = plan.pod.bytes();
+    let (s, l) = (chip.core.sublanes, chip.core.lanes);
+    let layout = Layout::row_major(DType::S32, &[bytes.len() as u64 / 4], s, l);
+    plan.pod.constant = Some(plan.buffer("pod tables", layout, BufferKind::Constant(bytes)));
+}
+
+/// A collective as a step: arrays in HBM, and what is done with them.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    pub src: BufId,
+    pub dst: BufId,
+    /// Partial results of a reduction over several axes.
+    pub temp: Option<BufId>,
+    pub how: How,
+    pub op: u32,
+}
+
+#[derive(Clone, Debug)]
+pub enum How {
+    Ring(Ring),
+    Direct(Direct),
+}
+
+/// A collective to be planned.
+struct Request<'a> {
+    name: &'a str,
+    groups: Vec<Vec<u32>>,
+    dtype: DType,
+    /// Parts of the whole array; of all-reduce, the whole array as one part.
+    parts: Parts,
+    kind: RingKind,
+    /// Bytes of the whole array.
+    bytes: u64,
+}
+
+impl<'a> Lower<'a> {
+    /// Lowers a collective in canonical form.
+    pub fn collective(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let Op::Collective { kind, devices } = &node.op else { return Err(self.no_lowering(r.comp, id)) };
+        let src = self.lanes(r, node.operands[0]);
+        let shape = node.shape.as_array().expect("a canonical collective gives an array").clone();
+        let out = self.array(&node.name, shape.dtype, &shape.dims, Form::Lanes);
+        let op = self.debug_op(r.comp, id, 0.0);
+        let groups: Vec<Vec<u32>> = devices.groups.iter().map(|g| g.iter().map(|&d| d as u32).collect()).collect();
+        let name = node.name.clone();
+        let whole = || {
+            let l = &src.layout;
+            let component = l.component_word_rows();
+            Parts::rows(l.dtype, component, component)
+        };
+        let request = |parts: Parts, kind: RingKind, whole: &Layout| Request {
+            name: &name,
+            groups: groups.clone(),
+            dtype: shape.dtype,
+            parts,
+            kind,
+            bytes: whole.bytes(),
+        };
+        let n = groups.first().map_or(1, Vec::len) as u64;
+        let tile = (self.chip.core.sublanes, self.chip.core.lanes);
+        let cut = |v: &View, dim: usize| {
+            parts(v.dtype(), &v.dims, dim, n, tile)
+                .ok_or_else(|| CompileError::internal("collective", format!("parts of `{name}` are no rows")))
+        };
+        let (how, temp) = match kind {
+            CollectiveKind::AllReduce { body } => {
+                let q = request(whole(), RingKind::AllReduce, &src.layout);
+                self.reduction(&q, *body, &src, &out)?
+            }
+            CollectiveKind::ReduceScatter { dim, body } => {
+                let q = request(cut(&src, *dim)?, RingKind::ReduceScatter, &src.layout);
+                self.reduction(&q, *body, &src, &out)?
+            }
+            CollectiveKind::AllGather { dim } => {
+                let q = request(cut(&out, *dim)?, RingKind::AllGather, &out.layout);
+                (self.gathering(&q)?, None)
+            }
+            CollectiveKind::AllToAll { dim: Some(dim) } => {
+                let q = request(cut(&src, *dim)?, RingKind::AllGather, &src.layout);
+                (self.direct(&q, DirectKind::AllToAll)?, None)
+            }
+            CollectiveKind::Broadcast => {
+                let q = request(whole(), RingKind::AllGather, &src.layout);
+                (self.direct(&q, DirectKind::Broadcast)?, None)
+            }
+            CollectiveKind::Permute { pairs } => {
+                let pairs: Vec<(u32, u32)> = pairs.iter().map(|&(s, t)| (s as u32, t as u32)).collect();
+                let q = request(whole(), RingKind::AllGather, &src.layout);
+                (self.permute(&q, &pairs)?, None)
+            }
+            _ => return Err(self.no_lowering(r.comp, id)),
+        };
+        self.steps.push(Step::Exchange(Box::new(Exchange { src: src.buf, dst: out.buf, temp, how, op })));
+        Ok(Val::Array(out))
+    }
+
+    /// A reduction: by rings, or everybody's contribution to everybody at once.
+    fn reduction(
+        &mut self,
+        q: &Request<'_>,
+        body: CompId,
+        src: &View,
+        out: &View,
+    ) -> Result<(How, Option<BufId>), CompileError> {
+        if self.choose(q, self.slots_fit(q))? == Algorithm::Direct {
+            let mut d = self.direct_plan(q, DirectKind::Reduce)?;
+            let rows = q.parts.total() / q.parts.components;
+            d.kernel = Some(self.combine(q, body, rows)?);
+            return Ok((How::Direct(d), None));
+        }
+        let mut ring = self.ring(q)?;
+        let mut temp = None;
+        if q.kind == RingKind::AllReduce {
+            // The array is cut into parts that may reach beyond its end.
+            let slack = ring.parts.step * ring.devices() - q.parts.step;
+            for b in [src.buf, out.buf] {
+                let s = &mut self.plan.buffers[b.index()].slack_rows;
+                *s = (*s).max(slack);
+            }
+        } else if ring.axes.len() > 1 {
+            let v = self.array(&format!("{}.partial", q.name), src.dtype(), &src.dims, Form::Lanes);
+            temp = Some(v.buf);
+        }
+        for s in &mut ring.streams {
+            let p = &q.parts;
+            s.kernel = Some(self.combine(q, body, p.planes * p.before * s.piece)?);
+        }
+        Ok((How::Ring(ring), temp))
+    }
+
+    fn gathering(&mut self, q: &Request<'_>) -> Result<How, CompileError> {
+        match self.choose(q, true)? {
+            Algorithm::Direct => self.direct(q, DirectKind::AllGather),
+            Algorithm::Ring => Ok(How::Ring(self.ring(q)?)),
+        }
+    }
+
+    fn direct(&mut self, q: &Request<'_>, kind: DirectKind) -> Result<How, CompileError> {
+        Ok(How::Direct(self.direct_plan(q, kind)?))
+    }
+
+    /// The kernel `a = body(a, b)` on so many word rows of each component.
+    fn combine(&mut self, q: &Request<'_>, body: CompId, word_rows: u64) -> Result<usize, CompileError> {
+        let module = self.module;
+        let unsupported =
+            || CompileError::internal("collective", format!("the reduction of `{}` is not elementwise", q.name));
+        let mut body = scalar_body(module.computation(body)).ok_or_else(unsupported)?;
+        for n in &mut body.nodes {
+            if let ExprOp::Param(i) = n.op {
+                n.op = ExprOp::Input(i);
+            }
+        }
+        let root = *body.roots.first().ok_or_else(unsupported)?;
+        let rows = word_rows * q.dtype.packing() as u64;
+        let access = Access {
+            dtype: q.dtype,
+            component_rows: rows as i64,
+            outer: Default::default(),
+            row: 1,
+            offset: 0,
+            lane: LaneMap::Tile { tile_rows: rows as i64 },
+        };
+        let spec = LoopSpec {
+            outer: Vec::new(),
+            rows: rows as u32,
+            columns: self.chip.core.lanes,
+            inputs: vec![Input::Array(access.clone()), Input::Array(access.clone())],
+            expr: Expr { nodes: body.nodes, reductions: Vec::new() },
+            outputs: vec![Output { node: root, access }],
+        };
+        let chip = self.chip;
+        let key = KernelKey::Other(format!("combine {spec:?}"));
+        Ok(self.plan.simple_kernel(key, "combine", |_| loop_kernel(&spec, chip)))
+    }
+}

@@ -1,0 +1,137 @@
+//! Running a program on all its devices.
+
+use crate::client::{Client, Executable};
+use crate::host::{Answering, Queues};
+use crate::{Array, RuntimeError};
+use systole_isa::{ChipConfig, Topology};
+use systole_simulator::{LinkFault, Mode, NoObserver, Observer, Pod, PodRun, RunOptions};
+
+/// What a run on several devices is asked for, besides the options of each device.
+#[derive(Clone, Debug, Default)]
+pub struct PodOptions {
+    /// Links that break or slow down.
+    pub faults: Vec<LinkFault>,
+    /// Simulates every device even where one could stand for all.
+    pub all_devices: bool,
+}
+
+/// What a run on several devices gave.
+#[derive(Clone, Debug)]
+pub struct PodExecution {
+    /// Results by device; none in timing-only mode.
+    pub outputs: Vec<Vec<Array>>,
+    pub run: PodRun,
+}
+
+/// The topology of a text, or the chip's for so many devices.
+///
+/// # Errors
+/// If it does not fit the chip, or has too few devices.
+pub fn topology(text: Option<&str>, chip: &ChipConfig, devices: u32) -> Result<Topology, RuntimeError> {
+    let found = match text {
+        Some(t) => Topology::parse(t, chip),
+        None => Topology::default_for(chip, devices),
+    };
+    let t = found.map_err(RuntimeError::Request)?;
+    if devices > t.devices() {
+        return Err(RuntimeError::Request(format!(
+            "{devices} devices (replicas x partitions) do not fit on topology {t}, which has {}",
+            t.devices()
+        )));
+    }
+    Ok(t)
+}
+
+/// A fault of a link from its text: `link:3-4:down@1000` or `link:3-4:x0.1@500` (from cycle 0 without `@`).
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn link_fault(text: &str) -> Result<LinkFault, RuntimeError> {
+    let wrong = || {
+        let form = "link:CHIP-CHIP:down or link:CHIP-CHIP:xFACTOR, each with an optional @CYCLE";
+        RuntimeError::Request(format!("fault `{text}`: {form} is expected"))
+    };
+    let mut parts = text.split(':');
+    let (Some("link"), Some(ends), Some(what), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+        return Err(wrong());
+    };
+    let (a, b) = ends.split_once('-').ok_or_else(wrong)?;
+    let chip = |s: &str| s.parse::<u32>().map_err(|_| wrong());
+    let (what, from) = match what.split_once('@') {
+        Some((w, c)) => (w, c.parse().map_err(|_| wrong())?),
+        None => (what, 0),
+    };
+    let factor = match what.strip_prefix('x') {
+        Some(f) => f.parse::<f64>().ok().filter(|f| (0.0..=1.0).contains(f)).ok_or_else(wrong)?,
+        None if what == "down" => 0.0,
+        None => return Err(wrong()),
+    };
+    Ok(LinkFault { chips: (chip(a)?, chip(b)?), factor, from })
+}
+
+impl Client {
+    /// Runs a program on its devices, with `inputs` for each (or for one: all get the same).
+    ///
+    /// # Errors
+    /// Inputs that do not fit, or a fault of the program.
+    pub fn run_pod(
+        &self,
+        exe: &Executable,
+        inputs: &[Vec<Array>],
+        options: &RunOptions,
+        pod_options: &PodOptions,
+        observer: &mut dyn Observer,
+        queues: &mut [Queues],
+    ) -> Result<PodExecution, RuntimeError> {
+        self.registry().check(&exe.program)?;
+        let devices = exe.program.pod.devices() as usize;
+        if inputs.len() != devices && inputs.len() != 1 {
+            let message = format!("inputs for {} devices are given, the program runs on {devices}", inputs.len());
+            return Err(RuntimeError::Request(message));
+        }
+        let request = RuntimeError::Request;
+        let mut pod =
+            Pod::new(exe.loaded(), options, pod_options.faults.clone(), !pod_options.all_devices).map_err(request)?;
+        for device in 0..pod.simulated() {
+            let given = &inputs[device.min(inputs.len() - 1)];
+            for (address, bytes) in exe.placed(given, options.mode)? {
+                pod.write_hbm(device, address, &bytes).map_err(|e| request(e.to_string()))?;
+            }
+        }
+        let mut nobody: Vec<NoObserver> = (0..pod.simulated()).map(|_| NoObserver).collect();
+        let mut hosts: Vec<Box<dyn Observer + '_>> = Vec::new();
+        for (inner, queues) in nobody.iter_mut().zip(queues.iter_mut()) {
+            hosts.push(Box::new(Answering { inner, registry: self.registry(), queues }));
+        }
+        let run = pod.run(options, observer, &mut hosts).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
+        let mut outputs = Vec::new();
+        if options.mode != Mode::TimingOnly {
+            for device in 0..devices {
+                let mut own = Vec::new();
+                for r in &exe.program.results {
+                    let mut bytes = vec![0; r.layout.bytes() as usize];
+                    pod.read_hbm(device, r.address, &mut bytes).map_err(|e| request(e.to_string()))?;
+                    own.push(Array::new(r.layout.dtype, &r.layout.dims, r.layout.to_host(&bytes)));
+                }
+                outputs.push(own);
+            }
+        }
+        Ok(PodExecution { outputs, run })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_read_or_refused() {
+        let f = |t: &str| link_fault(t).ok().map(|f| (f.chips, f.factor, f.from));
+        assert_eq!(f("link:3-4:down@1000"), Some(((3, 4), 0.0, 1000)));
+        assert_eq!(f("link:0-1:x0.1"), Some(((0, 1), 0.1, 0)));
+        for bad in ["link:3:down", "chip:3-4:down", "link:3-4:up", "link:3-4:x2", "link:3-4:down@soon", "link:a-4:down"]
+        {
+            assert_eq!(f(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The report of a run on several devices: that of the slowest device, with the interconnect's links and collectives.
+
+use super::{HostReport, IciReport, Report, report as single};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use systole_isa::{ChipConfig, Program};
+use systole_simulator::PodRun;
+
+/// One direction of a link.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkReport {
+    pub from: u32,
+    pub to: u32,
+    /// Axis of the topology; -1 inside a chip and in fully connected pods.
+    pub axis: i32,
+    pub bytes: u64,
+    /// Of what it could have carried in the run's time.
+    pub share: f64,
+    /// Cycles that messages waited for it, summed.
+    pub waiting: f64,
+}
+
+/// All links along an axis.
+#[derive(Clone, Debug, Serialize)]
+pub struct AxisReport {
+    pub axis: i32,
+    pub links: u32,
+    pub bytes: u64,
+    pub share: f64,
+    pub waiting: f64,
+}
+
+/// The messages of an operation.
+#[derive(Clone, Debug, Serialize)]
+pub struct CollectiveReport {
+    pub name: String,
+    pub opcode: String,
+    pub algorithm: String,
+    /// Bytes sent by all devices, and messages.
+    pub bytes: u64,
+    pub messages: u64,
+    /// From the first message's head at a link to the last byte in place.
+    pub start: u64,
+    pub cycles: u64,
+    /// Bytes over what all links of the devices could have carried meanwhile.
+    pub share: f64,
+}
+
+/// The interconnect in a run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PodReport {
+    pub topology: String,
+    pub replicas: u32,
+    pub partitions: u32,
+    /// Devices that were simulated: one where it stood for all.
+    pub simulated: u32,
+    pub axes: Vec<AxisReport>,
+    pub links: Vec<LinkReport>,
+    pub collectives: Vec<CollectiveReport>,
+}
+
+/// The report of a run on several devices.
+pub fn report(chip: &ChipConfig, program: &Program, run: &PodRun, host: HostReport) -> Report {
+    let slowest = run.devices.iter().enumerate().max_by_key(|(i, d)| (d.cycles, std::cmp::Reverse(*i)));
+    let Some((_, slowest)) = slowest else { return single(chip, program, &Default::default(), host) };
+    let mut out = single(chip, program, slowest, host);
+    let devices = program.pod.devices();
+    let cycles = slowest.cycles.max(1) as f64;
+    let rate = chip.link_bytes_per_cycle();
+    // A folded run has one device's links; all others are alike.
+    let times = if run.folded { u64::from(devices) } else { 1 };
+    let mut axes: BTreeMap<i32, AxisReport> = BTreeMap::new();
+    let mut links = Vec::new();
+    for l in &run.links {
+        let axis = l.axis.map_or(-1, |a| a as i32);
+        let share = l.busy / cycles;
+        let a = axes.entry(axis).or_insert(AxisReport { axis, links: 0, bytes: 0, share: 0.0, waiting: 0.0 });
+        a.links += times as u32;
+        a.bytes += l.bytes * times;
+        a.share += share * times as f64;
+        a.waiting += l.waiting * times as f64;
+        links.push(LinkReport { from: l.from, to: l.to, axis, bytes: l.bytes, share, waiting: l.waiting });
+    }
+    for a in axes.values_mut() {
+        a.share /= f64::from(a.links.max(1));
+    }
+    let total: u64 = axes.values().map(|a| a.bytes).sum();
+    let count: u32 = axes.values().map(|a| a.links).sum();
+    let ports =
+        run.links.iter().filter(|l| l.axis.is_some()).map(|l| l.axis).collect::<std::collections::BTreeSet<_>>();
+    let collectives = run.traffic.iter().map(|t| {
+        let op = program.debug.ops.get(t.op as usize);
+        let time = t.end.saturating_sub(t.start).max(1);
+        let capacity = time as f64 * rate * 2.0 * ports.len().max(1) as f64 * f64::from(devices);
+        let name = op.map_or("(none)".to_string(), |o| o.name.clone());
+        CollectiveReport {
+            algorithm: program.pod.algorithm(&name).to_string(),
+            opcode: op.map_or(String::new(), |o| o.opcode.clone()),
+            name,
+            bytes: t.bytes * times,
+            messages: t.messages * times,
+            start: t.start,
+            cycles: time,
+            share: t.bytes as f64 * times as f64 / capacity,
+        }
+    });
+    let topology = program.pod.topology.as_ref();
+    out.chips = devices.div_ceil(chip.devices_per_chip().max(1));
+    out.ici = IciReport { bytes: total, share: total as f64 / (cycles * rate * f64::from(count.max(1))) };
+    out.pod = Some(PodReport {
+        topology: topology.map(|t| t.to_string()).unwrap_or_default(),
+        replicas: program.pod.replicas,
+        partitions: program.pod.partitions,
+        simulated: run.devices.len() as u32,
+        collectives: collectives.collect(),
+        axes: axes.into_values().collect(),
+        links,
+    });
+    out
+}
+
+/// The lines about the interconnect for people.
+pub fn page(p: &PodReport) -> String {
+    let mut out = format!(
+        "\n{} devices ({} replicas x {} partitions) on {}, {} simulated\n",
+        p.replicas * p.partitions,
+        p.replicas,
+        p.partitions,
+        p.topology,
+        p.simulated
+    );
+    for a in &p.axes {
+        let name = if a.axis < 0 { "inside".to_string() } else { format!("axis {}", a.axis) };
+        out += &format!(
+            "  {name:8} {:>4} links {:>14} bytes  busy {:5.1} %  waiting {:.0} cycles\n",
+            a.links,
+            a.bytes,
+            100.0 * a.share,
+            a.waiting
+        );
+    }
+    let mut busiest: Vec<&LinkReport> = p.links.iter().collect();
+    busiest
+        .sort_by(|a, b| (b.share, b.waiting).partial_cmp(&(a.share, a.waiting)).unwrap_or(std::cmp::Ordering::Equal));
+    for l in busiest.iter().take(4) {
+        out += &format!(
+            "  link {}-{}: {} bytes, busy {:.1} %, waiting {:.0} cycles\n",
+            l.from,
+            l.to,
+            l.bytes,
+            100.0 * l.share,
+            l.waiting
+        );
+    }
+    for c in &p.collectives {
+        out += &format!(
+            "  {} ({}, {}): {} bytes in {} messages, {} cycles, {:.1} % of the links\n",
+            c.name,
+            c.opcode,
+            c.algorithm,
+            c.bytes,
+            c.messages,
+            c.cycles,
+            100.0 * c.share
+        );
+    }
+    out
+}
