@@ -37,6 +37,12 @@ impl Parts {
         }
     }
 
+    /// Rows that one component of `rows` rows of every run takes in vector memory: whole tiles, since kernels store whole
+    /// registers.
+    pub fn slot_component(&self, rows: u64, sublanes: u32) -> u64 {
+        (self.planes * self.before * rows).next_multiple_of(4 * u64::from(sublanes))
+    }
+
     /// Rows of a part.
     pub fn total(&self) -> u64 {
         self.components * self.planes * self.before * self.run

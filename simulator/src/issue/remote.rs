@@ -203,7 +203,10 @@ impl Core<'_> {
 
     /// The source of a message that this core sent has been read, by cycle `at`.
     pub fn sent(&mut self, m: &Message, at: u64) {
-        if let Content::Data { send, .. } = &m.content {
+        if let Content::Data { desc, send, .. } = &m.content {
+            if self.timed() {
+                self.dma.left(&self.l.geometry[*desc as usize], at);
+            }
             self.semaphores.add(*send as usize, at, m.bytes, Cause::Link);
         }
     }

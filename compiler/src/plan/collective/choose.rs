@@ -87,6 +87,7 @@ impl Lower<'_> {
     /// Whether everybody's contribution to a part fits in vector memory at once.
     pub(super) fn slots_fit(&self, q: &Request<'_>) -> bool {
         let n = q.groups.first().map_or(1, Vec::len) as u64;
-        q.parts.total().saturating_mul(n + 1) <= self.chip.vmem_rows() / 8
+        let slot = q.parts.components * q.parts.slot_component(q.parts.run, self.chip.core.sublanes);
+        slot.saturating_mul(n + 1) <= self.chip.vmem_rows() / 8
     }
 }

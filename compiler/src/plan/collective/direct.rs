@@ -33,6 +33,8 @@ pub struct Direct {
     pub table: Table,
     pub send: u32,
     pub recv: u32,
+    /// Receives the second half of what is sent in halves.
+    pub recv2: u32,
     pub ready: u32,
     pub local: u32,
     pub packing: u64,
@@ -99,6 +101,7 @@ impl Lower<'_> {
             table,
             send: self.plan.pod.semaphore("send 0")?,
             recv: self.plan.pod.semaphore("recv 0")?,
+            recv2: self.plan.pod.semaphore("recv 1")?,
             ready,
             local: self.plan.pod.semaphore("local")?,
             packing: q.dtype.packing() as u64,

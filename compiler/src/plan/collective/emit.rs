@@ -5,7 +5,7 @@
 //! and buffers among it: a device knows where its peer's are because its own are there.
 
 use super::direct::{Direct, DirectKind};
-use super::ring::{IN_SLOTS, OWN_SLOTS, Ring, RingKind, Stream};
+use super::ring::{IN_SLOTS, KEEP_SLOTS, OWN_SLOTS, Ring, RingKind, SLOTS, Stream};
 use super::{Exchange, How, Table};
 use crate::analysis::parts::Parts;
 use crate::error::CompileError;
@@ -31,6 +31,7 @@ struct Cx {
     /// First word of the device's table.
     base: u32,
     row_bytes: u64,
+    sublanes: u32,
     src: u64,
     dst: u64,
     temp: u64,
@@ -64,9 +65,10 @@ impl Cx {
 }
 
 /// The copy of `rows` rows of every run of a part between two places.
-fn desc(p: &Parts, rows: u64, from: Place, to: Place, (src, dst): (Space, Space), row_bytes: u64) -> DmaDesc {
+fn desc(p: &Parts, rows: u64, from: Place, to: Place, (src, dst): (Space, Space), cx: &Cx) -> DmaDesc {
+    let row_bytes = cx.row_bytes;
     let strides = |place: Place| match place {
-        Place::Slot => [p.planes * p.before * rows, p.before * rows, rows],
+        Place::Slot => [p.slot_component(rows, cx.sublanes), p.before * rows, rows],
         Place::Whole => p.whole,
         Place::Part => p.part,
     };
@@ -78,6 +80,12 @@ fn desc(p: &Parts, rows: u64, from: Place, to: Place, (src, dst): (Space, Space)
         dst_stride: (b[i] * row_bytes) as i64,
     };
     DmaDesc { src, dst, chunk: (rows * row_bytes) as u32, dims: (0..3).filter(|&i| dims[i] > 1).map(dim).collect() }
+}
+
+/// Whether everybody contributes to the whole array, not to a part of it.
+fn whole_array(d: &Direct) -> bool {
+    let p = &d.parts;
+    d.kind == DirectKind::Reduce && p.step == p.whole[0] && p.planes * p.before == 1
 }
 
 /// Adds a constant, if it is one.
@@ -117,9 +125,12 @@ impl<'a> Emitter<'a> {
         }
         let rows = match &x.how {
             How::Ring(r) if r.kind != RingKind::AllGather => {
-                r.slot_rows() * (OWN_SLOTS + IN_SLOTS) * r.streams.len() as u64
+                r.slot_rows(self.memory.chip.core.sublanes) * SLOTS * r.streams.len() as u64
             }
-            How::Direct(d) if d.kind == DirectKind::Reduce => d.parts.total() * u64::from(d.devices),
+            How::Direct(d) if d.kind == DirectKind::Reduce => {
+                let component = d.parts.slot_component(d.parts.run, self.memory.chip.core.sublanes);
+                d.parts.components * component * u64::from(d.devices)
+            }
             How::Ring(_) | How::Direct(_) => 0,
         };
         let rows = if rows > 0 { rows + guard_rows(self.memory.chip) } else { 0 };
@@ -130,7 +141,15 @@ impl<'a> Emitter<'a> {
         };
         self.copies(out);
         let row_bytes = self.memory.chip.row_bytes();
-        let cx = Cx { all: self.all, base: self.plan.pod.base, row_bytes, src, dst, temp };
+        let cx = Cx {
+            all: self.all,
+            base: self.plan.pod.base,
+            row_bytes,
+            sublanes: self.memory.chip.core.sublanes,
+            src,
+            dst,
+            temp,
+        };
         match &x.how {
             How::Ring(r) => self.ring(&cx, r, slots),
             How::Direct(d) => self.direct(&cx, d, slots),
@@ -157,16 +176,17 @@ impl<'a> Emitter<'a> {
         if r.kind != RingKind::ReduceScatter {
             for i in (0..axes).rev() {
                 self.gather_phase(cx, r, i, phase);
+                if r.kind == RingKind::AllGather && i + 1 == axes {
+                    cx.wait(&mut self.b, r.local, r.parts.total() * cx.row_bytes);
+                }
                 phase += 1;
             }
         }
     }
 
-    /// All-gather begins with the own part in its place.
+    /// All-gather begins with the own part going to its place; the first sends read it where it was.
     fn own_part(&mut self, cx: &Cx, r: &Ring) {
-        let d =
-            self.desc(desc(&r.parts, r.parts.run, Place::Part, Place::Whole, (Space::Hbm, Space::Hbm), cx.row_bytes));
-        let bytes = r.parts.total() * cx.row_bytes;
+        let d = self.desc(desc(&r.parts, r.parts.run, Place::Part, Place::Whole, (Space::Hbm, Space::Hbm), cx));
         let b = &mut self.b;
         let mut at = b.s_imm(cx.dst as i32);
         for a in &r.axes {
@@ -176,7 +196,6 @@ impl<'a> Emitter<'a> {
         }
         let src = b.s_imm(cx.src as i32);
         cx.copy(b, d, src, at, r.local);
-        cx.wait(b, r.local, bytes);
     }
 
     fn reduce_phase(&mut self, cx: &Cx, r: &Ring, position: usize, phase: usize, slots: u64) {
@@ -186,8 +205,7 @@ impl<'a> Emitter<'a> {
         let place = if to_part { Place::Part } else { Place::Whole };
         let mut descs = Vec::new();
         for s in &r.streams {
-            let d =
-                |f: Place, t: Place, a: bool, b: bool| desc(&r.parts, s.piece, f, t, (hbm(a), hbm(b)), cx.row_bytes);
+            let d = |f: Place, t: Place, a: bool, b: bool| desc(&r.parts, s.piece, f, t, (hbm(a), hbm(b)), cx);
             descs.push([
                 self.desc(d(Place::Whole, Place::Slot, true, false)),
                 self.desc(d(Place::Slot, Place::Slot, false, false)),
@@ -202,7 +220,9 @@ impl<'a> Emitter<'a> {
             to_part,
             slots,
             descs,
-            round: b.s_var(0),
+            slot_rows: r.slot_rows(cx.sublanes),
+            sent: b.s_var(0),
+            taken: b.s_var(0),
             own_slot: b.s_var(0),
             in_slot: b.s_var(0),
             out_slot: b.s_var(0),
@@ -215,8 +235,9 @@ impl<'a> Emitter<'a> {
     fn gather_phase(&mut self, cx: &Cx, r: &Ring, position: usize, phase: usize) {
         let mut descs = Vec::new();
         for s in &r.streams {
-            let d = desc(&r.parts, s.piece, Place::Whole, Place::Whole, (Space::Hbm, Space::Hbm), cx.row_bytes);
-            descs.push(self.desc(d));
+            let d = desc(&r.parts, s.piece, Place::Whole, Place::Whole, (Space::Hbm, Space::Hbm), cx);
+            let first = desc(&r.parts, s.piece, Place::Part, Place::Whole, (Space::Hbm, Space::Hbm), cx);
+            descs.push([self.desc(d), self.desc(first)]);
         }
         let p = Phase::new(cx, r, position, phase, 0);
         let mut b = std::mem::replace(&mut self.b, KernelBuilder::new("", self.memory.chip));
@@ -254,14 +275,25 @@ impl<'a> Emitter<'a> {
             DirectKind::Reduce => (Place::Whole, Place::Slot),
             _ => (Place::Whole, Place::Whole),
         };
-        let target = if reduce { Space::Vmem } else { Space::Hbm };
-        let copy = self.desc(desc(p, p.run, from, to, (Space::Hbm, target), cx.row_bytes));
-        let bytes = p.total() * cx.row_bytes;
+        let spaces = (Space::Hbm, if reduce { Space::Vmem } else { Space::Hbm });
+        let copy = self.desc(desc(p, p.run, from, to, spaces, cx));
+        // Two halves, which may go different ways round.
+        let unit = HBM_GRANULE.div_ceil(cx.row_bytes).max(1);
+        let half = p.run / 2 / unit * unit;
+        let halves: Vec<(u32, u64, u64)> = match half {
+            0 => vec![(copy, 0, p.run)],
+            _ if reduce => vec![(copy, 0, p.run)],
+            h => [(0, h), (h, p.run - h)]
+                .into_iter()
+                .map(|(first, rows)| (self.desc(desc(p, rows, from, to, spaces, cx)), first, rows))
+                .collect(),
+        };
+        let bytes = |rows: u64| p.components * p.planes * p.before * rows * cx.row_bytes;
         let others = u64::from(d.devices - 1);
         // A reduction of whole arrays sends the same to everybody.
-        let apart =
-            if from == Place::Part || p.step == p.whole[0] && p.planes * p.before == 1 && reduce { 0 } else { p.step };
-        let step = if reduce { p.total() as i32 } else { cx.granules(p.step) };
+        let apart = if from == Place::Part || whole_array(d) { 0 } else { p.step };
+        let slot = p.components * p.slot_component(p.run, cx.sublanes);
+        let step = if reduce { slot as i32 } else { cx.granules(p.step) };
         let b = &mut self.b;
         let rank = cx.word(b, d.table, 0);
         let place = b.s_muli(rank, step);
@@ -274,11 +306,20 @@ impl<'a> Emitter<'a> {
         Self::others(b, cx, d, |b, device, place| {
             let src = b.s_muli(place, cx.granules(apart));
             let src = plus(b, src, cx.src as i32);
-            cx.send(b, RemoteArgs { desc: copy, src, dst: mine, device, send: d.send, recv: d.recv });
+            for (i, &(desc, first, _)) in halves.iter().enumerate() {
+                let src = plus(b, src, cx.granules(first));
+                let dst = plus(b, mine, cx.granules(first));
+                let recv = if i == 0 { d.recv } else { d.recv2 };
+                cx.send(b, RemoteArgs { desc, src, dst, device, send: d.send, recv });
+            }
         });
-        cx.wait(b, d.local, bytes);
-        b.loop_static(d.devices - 1, |b| cx.wait(b, d.recv, bytes));
-        b.loop_static(d.devices - 1, |b| cx.wait(b, d.send, bytes));
+        cx.wait(b, d.local, bytes(p.run));
+        b.loop_static(d.devices - 1, |b| {
+            for (i, &(_, _, rows)) in halves.iter().enumerate() {
+                cx.wait(b, if i == 0 { d.recv } else { d.recv2 }, bytes(rows));
+            }
+        });
+        b.loop_static(d.devices - 1, |b| cx.wait(b, d.send, bytes(p.run)));
         if reduce {
             self.combine(cx, d, slots);
         }
@@ -287,12 +328,12 @@ impl<'a> Emitter<'a> {
     /// Combines everybody's contributions in order, in the first slot, and stores the result.
     fn combine(&mut self, cx: &Cx, d: &Direct, slots: u64) {
         let p = &d.parts;
-        let to = if p.step == p.whole[0] && p.planes * p.before == 1 { Place::Whole } else { Place::Part };
-        let store = self.desc(desc(p, p.run, Place::Slot, to, (Space::Vmem, Space::Hbm), cx.row_bytes));
+        let to = if whole_array(d) { Place::Whole } else { Place::Part };
+        let store = self.desc(desc(p, p.run, Place::Slot, to, (Space::Vmem, Space::Hbm), cx));
         let packing = d.packing;
         let b = &mut self.b;
         let acc = b.s_imm((slots * packing) as i32);
-        let step = (p.total() * packing) as i32;
+        let step = (p.components * p.slot_component(p.run, cx.sublanes) * packing) as i32;
         let other = b.s_var((slots * packing) as i32 + step);
         b.loop_static(d.devices - 1, |b| {
             b.call(d.kernel.unwrap_or(0) as u32 + 1, &[acc, other, acc]);
@@ -450,7 +491,7 @@ impl<'a> Phase<'a> {
 }
 
 /// All-gather along one axis: blocks go round, from and to their place in the result.
-fn gather(b: &mut KernelBuilder, p: &Phase<'_>, descs: &[u32]) {
+fn gather(b: &mut KernelBuilder, p: &Phase<'_>, descs: &[[u32; 2]]) {
     let (cx, streams) = (p.cx, &p.r.streams);
     for s in streams {
         let prev = p.peer(b, s, false);
@@ -461,14 +502,19 @@ fn gather(b: &mut KernelBuilder, p: &Phase<'_>, descs: &[u32]) {
     }
     let step = |b: &mut KernelBuilder, t: S, first: bool| {
         p.for_rounds(b, &mut |b, u, j| {
-            for (s, &desc) in streams.iter().zip(descs) {
+            for (s, &[desc, own]) in streams.iter().zip(descs) {
                 if !first {
                     cx.wait(b, s.recv, p.bytes(s));
                 }
                 let offset = p.offset(b, s, t, u);
                 let at = p.address(b, s, cx.dst, offset, j);
                 let device = p.peer(b, s, true);
-                cx.send(b, RemoteArgs { desc, src: at, dst: at, device, send: s.send, recv: s.recv });
+                let (mut desc, mut src) = (desc, at);
+                if first && p.r.kind == RingKind::AllGather && p.combos.is_empty() {
+                    let offset = b.s_imm(cx.granules(s.first));
+                    (desc, src) = (own, p.address(b, s, cx.src, offset, j));
+                }
+                cx.send(b, RemoteArgs { desc, src, dst: at, device, send: s.send, recv: s.recv });
             }
         });
     };
@@ -497,6 +543,9 @@ enum Class {
 }
 
 /// Reduce-scatter along one axis: partial results go round through slots in vector memory.
+///
+/// Pieces go round in batches that fit in the slots. The first sends of the next batch come before the results of the
+/// present one, so that links have work while results come in.
 struct Reduce<'a> {
     p: Phase<'a>,
     /// Granules of the own contribution and of the result.
@@ -504,61 +553,116 @@ struct Reduce<'a> {
     result: u64,
     to_part: bool,
     slots: u64,
+    slot_rows: u64,
     /// Of every stream: load, send, store.
     descs: Vec<[u32; 3]>,
-    /// Rounds so far, and row offsets of the slots in turn.
-    round: S,
+    /// Messages sent and taken so far, and row offsets of the slots in turn.
+    sent: S,
+    taken: S,
     own_slot: S,
     in_slot: S,
     out_slot: S,
 }
 
+/// Where a batch is: its blocks along the other axes, and its first piece.
+struct At {
+    u: Vec<S>,
+    j: S,
+}
+
 impl Reduce<'_> {
+    fn messages(&self) -> u64 {
+        self.p.rounds() * u64::from(self.p.n - 1)
+    }
+
     fn phase(&mut self, b: &mut KernelBuilder) {
-        let (n, rounds) = (self.p.n, self.p.rounds());
-        let messages = rounds * u64::from(n - 1);
+        let n = self.p.n;
+        let messages = self.messages();
         for s in &self.p.r.streams {
             let prev = self.p.peer(b, s, false);
             self.p.cx.signal(b, prev, s.ready[self.p.phase], messages.min(IN_SLOTS));
         }
-        self.step(b, S::ZERO, Class::First);
-        if n > 2 {
-            let t = b.s_var(1);
-            b.loop_static(n - 2, |b| {
-                self.step(b, t, Class::Middle);
-                b.s_inc(t, 1);
+        let batch = self.p.r.batch() as u32;
+        let batches = self.p.rounds() / u64::from(batch);
+        let start = self.decode(b, S::ZERO);
+        self.for_batch(b, batch, &start, &mut |b, u, j| self.one_round(b, S::ZERO, u, j, Class::First));
+        let number = b.s_var(0);
+        b.loop_static(batches as u32, |b| {
+            let at = self.decode(b, number);
+            if n > 2 {
+                let t = b.s_var(1);
+                b.loop_static(n - 2, |b| {
+                    self.for_batch(b, batch, &at, &mut |b, u, j| self.one_round(b, t, u, j, Class::Middle));
+                    b.s_inc(t, 1);
+                });
+            }
+            b.s_inc(number, 1);
+            let more = b.def_s(Op::SLtI, &[number.into(), (batches as i32).into()]);
+            let next = self.decode(b, number);
+            let last = b.s_imm(n as i32 - 1);
+            let k = b.s_var(0);
+            b.loop_static(batch, |b| {
+                b.if_(more, |b| {
+                    let j = b.s(Op::SAdd, &[next.j, k]);
+                    self.one_round(b, S::ZERO, &next.u, j, Class::First);
+                });
+                let j = b.s(Op::SAdd, &[at.j, k]);
+                self.one_round(b, last, &at.u, j, Class::Last);
+                b.s_inc(k, 1);
             });
-        }
-        let t = b.s_imm(n as i32 - 1);
-        self.step(b, t, Class::Last);
-        let left = messages.min(OWN_SLOTS.saturating_sub(rounds));
-        b.loop_static(left as u32, |b| {
+        });
+        b.loop_static(messages.min(OWN_SLOTS) as u32, |b| {
             for s in &self.p.r.streams {
                 self.p.cx.wait(b, s.send, self.p.bytes(s));
             }
         });
     }
 
-    fn step(&self, b: &mut KernelBuilder, t: S, class: Class) {
-        self.p.for_rounds(b, &mut |b, u, j| self.one_round(b, t, u, j, class));
+    fn for_batch(&self, b: &mut KernelBuilder, batch: u32, at: &At, f: &mut dyn FnMut(&mut KernelBuilder, &[S], S)) {
+        let j = b.s_copy(at.j);
+        b.loop_static(batch, |b| {
+            f(b, &at.u, j);
+            b.s_inc(j, 1);
+        });
     }
 
-    fn own_row(&self, b: &mut KernelBuilder, stream: usize) -> S {
-        let each = self.p.r.slot_rows() * (OWN_SLOTS + IN_SLOTS);
-        b.s_addi(self.own_slot, (self.slots + stream as u64 * each) as i32)
+    /// Blocks and first piece of a batch.
+    fn decode(&self, b: &mut KernelBuilder, number: S) -> At {
+        let r = self.p.r;
+        let each = b.s_imm((r.pieces / r.batch()) as i32);
+        let piece = b.s(Op::SRemU, &[number, each]);
+        let j = b.s_muli(piece, r.batch() as i32);
+        let mut rest = b.s(Op::SDivU, &[number, each]);
+        let mut u = Vec::new();
+        for &i in &self.p.combos {
+            let n = b.s_imm(r.axes[r.streams[0].order[i]].n as i32);
+            u.push(b.s(Op::SRemU, &[rest, n]));
+            rest = b.s(Op::SDivU, &[rest, n]);
+        }
+        At { u, j }
+    }
+
+    /// First row of a stream's slots.
+    fn stream_row(&self, stream: usize) -> u64 {
+        self.slots + stream as u64 * self.slot_rows * SLOTS
+    }
+
+    fn own_row(&self, b: &mut KernelBuilder, stream: usize, class: Class) -> S {
+        let first = self.stream_row(stream);
+        match class {
+            Class::Last => b.s_imm((first + OWN_SLOTS * self.slot_rows) as i32),
+            Class::First | Class::Middle => b.s_addi(self.own_slot, first as i32),
+        }
     }
 
     fn in_row(&self, b: &mut KernelBuilder, stream: usize, slot: S) -> S {
-        let rows = self.p.r.slot_rows();
-        let first = self.slots + stream as u64 * rows * (OWN_SLOTS + IN_SLOTS) + rows * OWN_SLOTS;
-        b.s_addi(slot, first as i32)
+        b.s_addi(slot, (self.stream_row(stream) + (OWN_SLOTS + KEEP_SLOTS) * self.slot_rows) as i32)
     }
 
     /// Moves to the next slot of `count`.
     fn turn(&self, b: &mut KernelBuilder, slot: S, count: u64) {
-        let rows = self.p.r.slot_rows();
-        let next = b.s_addi(slot, rows as i32);
-        let inside = b.def_s(Op::SLtI, &[next.into(), ((rows * count) as i32).into()]);
+        let next = b.s_addi(slot, self.slot_rows as i32);
+        let inside = b.def_s(Op::SLtI, &[next.into(), ((self.slot_rows * count) as i32).into()]);
         let next = b.s(Op::SSel, &[inside, next, S::ZERO]);
         b.copy_s(slot, next);
     }
@@ -566,17 +670,17 @@ impl Reduce<'_> {
     fn one_round(&self, b: &mut KernelBuilder, t: S, u: &[S], j: S, class: Class) {
         let (p, cx) = (&self.p, self.p.cx);
         let streams = &p.r.streams;
-        let (rounds, messages) = (p.rounds(), p.rounds() * u64::from(p.n - 1));
-        // The slot's last message must have left.
-        let ago = b.s_addi(self.round, -(OWN_SLOTS as i32));
-        let limit = b.s_imm(messages as i32);
-        let used = b.s(Op::SLtU, &[ago, limit]);
-        b.if_(used, |b| streams.iter().for_each(|s| cx.wait(b, s.send, p.bytes(s))));
+        if class != Class::Last {
+            // The slot's last message must have left.
+            let limit = b.s_imm(OWN_SLOTS as i32 - 1);
+            let used = b.s(Op::SLt, &[limit, self.sent]);
+            b.if_(used, |b| streams.iter().for_each(|s| cx.wait(b, s.send, p.bytes(s))));
+        }
         let mut total = 0;
         for (i, s) in streams.iter().enumerate() {
             let offset = p.offset(b, s, t, u);
             let from = p.address(b, s, self.own, offset, j);
-            let to = self.own_row(b, i);
+            let to = self.own_row(b, i, class);
             cx.copy(b, self.descs[i][0], from, to, p.r.local);
             total += p.bytes(s);
         }
@@ -585,10 +689,10 @@ impl Reduce<'_> {
         }
         cx.wait(b, p.r.local, total);
         if class != Class::First {
-            self.add(b, rounds, messages);
+            self.add(b, class);
         }
         for (i, s) in streams.iter().enumerate() {
-            let src = self.own_row(b, i);
+            let src = self.own_row(b, i, class);
             if class == Class::Last {
                 let offset = if self.to_part { b.s_imm(cx.granules(s.first)) } else { p.offset(b, s, t, u) };
                 let dst = p.address(b, s, self.result, offset, j);
@@ -605,28 +709,30 @@ impl Reduce<'_> {
             cx.wait(b, p.r.local, total);
         } else {
             self.turn(b, self.out_slot, IN_SLOTS);
+            self.turn(b, self.own_slot, OWN_SLOTS);
+            b.s_inc(self.sent, 1);
         }
         if class != Class::First {
             self.turn(b, self.in_slot, IN_SLOTS);
+            b.s_inc(self.taken, 1);
         }
-        self.turn(b, self.own_slot, OWN_SLOTS);
-        b.s_inc(self.round, 1);
     }
 
     /// Adds what came to the own contribution, and lets the sender have the slot again.
-    fn add(&self, b: &mut KernelBuilder, rounds: u64, messages: u64) {
+    fn add(&self, b: &mut KernelBuilder, class: Class) {
         let (p, cx) = (&self.p, self.p.cx);
+        let messages = self.messages();
         let packing = p.r.packing as i32;
         for (i, s) in p.r.streams.iter().enumerate() {
-            let own = self.own_row(b, i);
+            let own = self.own_row(b, i, class);
             let come = self.in_row(b, i, self.in_slot);
             let own = b.s_muli(own, packing);
             let come = b.s_muli(come, packing);
             b.call(s.kernel.unwrap_or(0) as u32 + 1, &[own, come, own]);
         }
         if messages > IN_SLOTS {
-            let last = b.s_imm((messages - IN_SLOTS + rounds) as i32);
-            let more = b.s(Op::SLt, &[self.round, last]);
+            let last = b.s_imm((messages - IN_SLOTS) as i32);
+            let more = b.s(Op::SLt, &[self.taken, last]);
             b.if_(more, |b| {
                 for s in &p.r.streams {
                     let prev = p.peer(b, s, false);

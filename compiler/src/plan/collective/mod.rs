@@ -66,10 +66,15 @@ impl PodPlan {
     pub fn new(shape: PodShape, chip: &ChipConfig, pinned: Option<Algorithm>) -> PodPlan {
         let several = shape.devices() > 1;
         let semaphores = if several { reserved_semaphores(chip) } else { 0 };
+        // Receiving semaphores come first, in a row: their parity decides between ways of equal length.
+        let streams = if semaphores >= 24 { 6 } else { semaphores.min(2) };
+        let first_semaphore = chip.core.semaphores - semaphores;
         PodPlan {
+            given: streams,
+            names: (0..streams).map(|s| (format!("recv {s}"), first_semaphore + s)).collect(),
             rows: vec![Vec::new(); if several { shape.devices() as usize } else { 0 }],
             shape,
-            first_semaphore: chip.core.semaphores - semaphores,
+            first_semaphore,
             semaphores,
             symmetric: true,
             pinned,
@@ -310,14 +315,16 @@ impl<'a> Lower<'a> {
             }
         }
         let root = *body.roots.first().ok_or_else(unsupported)?;
-        let rows = word_rows * q.dtype.packing() as u64;
+        let packing = q.dtype.packing() as u64;
+        let rows = word_rows * packing;
+        let component = word_rows.next_multiple_of(4 * u64::from(self.chip.core.sublanes)) * packing;
         let access = Access {
             dtype: q.dtype,
-            component_rows: rows as i64,
+            component_rows: component as i64,
             outer: Default::default(),
             row: 1,
             offset: 0,
-            lane: LaneMap::Tile { tile_rows: rows as i64 },
+            lane: LaneMap::Tile { tile_rows: component as i64 },
         };
         let spec = LoopSpec {
             outer: Vec::new(),

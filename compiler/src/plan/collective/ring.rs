@@ -61,9 +61,14 @@ pub struct Ring {
     pub packing: u64,
 }
 
-/// Slots for own contributions that are being sent, and for incoming ones, of each stream.
+/// Slots for own contributions that are being sent, for the one that is kept, and for incoming ones, of each stream.
 pub const OWN_SLOTS: u64 = 3;
+pub const KEEP_SLOTS: u64 = 1;
 pub const IN_SLOTS: u64 = 4;
+/// All of them.
+pub const SLOTS: u64 = OWN_SLOTS + KEEP_SLOTS + IN_SLOTS;
+/// Pieces that go round together: two such batches fit in the slots for incoming ones.
+pub const BATCH: u64 = IN_SLOTS / 2;
 
 impl Ring {
     pub fn devices(&self) -> u64 {
@@ -71,10 +76,14 @@ impl Ring {
     }
 
     /// Rows of a piece in vector memory, all components.
-    pub fn slot_rows(&self) -> u64 {
-        let p = &self.parts;
+    pub fn slot_rows(&self, sublanes: u32) -> u64 {
         let most = self.streams.iter().map(|s| s.piece).max().unwrap_or(0);
-        p.components * p.planes * p.before * most
+        self.parts.components * self.parts.slot_component(most, sublanes)
+    }
+
+    /// Pieces that go round together.
+    pub fn batch(&self) -> u64 {
+        if self.pieces % BATCH == 0 { BATCH } else { 1 }
     }
 }
 
@@ -260,8 +269,7 @@ impl Lower<'_> {
         let around = q.parts.components * q.parts.planes * q.parts.before;
         let reduces = q.kind != RingKind::AllGather;
         // Rows of a run in a piece: what slots allow, or what keeps a link busy for a while.
-        let budget =
-            if reduces { chip.vmem_rows() / 3 / (streams * (OWN_SLOTS + IN_SLOTS)) } else { (1 << 20) / row_bytes };
+        let budget = if reduces { chip.vmem_rows() / 3 / (streams * SLOTS) } else { (1 << 20) / row_bytes };
         let most = (budget / around.max(1)).max(1);
         if reduces && budget < around * unit {
             return Err(CompileError::Limit {
@@ -277,6 +285,7 @@ impl Lower<'_> {
             let pieces = per_stream.div_ceil(most / align * align.max(1)).max(2);
             let piece = per_stream.div_ceil(pieces).next_multiple_of(align);
             let pieces = per_stream.div_ceil(piece).max(1);
+            let pieces = if pieces > 1 { pieces.next_multiple_of(BATCH) } else { pieces };
             let step = streams * pieces * piece;
             let parts = Parts::rows(q.dtype, q.parts.whole[0], step);
             return Ok((parts, pieces, (0..streams).map(|s| (s * pieces * piece, piece)).collect()));
@@ -292,7 +301,8 @@ impl Lower<'_> {
         let streams = streams.min(units.max(1));
         let wanted =
             units.div_ceil(streams).div_ceil((most / unit).max(1)).max(if units >= 4 * streams { 2 } else { 1 });
-        let pieces = (wanted..=units).find(|p| units % p == 0).unwrap_or(1);
+        let fits = |even: bool| (wanted..=units).find(|p| units % p == 0 && (!even || p % BATCH == 0));
+        let pieces = fits(true).filter(|&p| p <= 4 * wanted).or_else(|| fits(false)).unwrap_or(1);
         let each = units / pieces;
         let mut first = 0;
         let mut cuts = Vec::new();

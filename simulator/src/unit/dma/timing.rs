@@ -92,15 +92,19 @@ impl DmaTiming {
             self.engines.iter().copied().enumerate().min_by_key(|e| (e.1, e.0)).expect("at least one engine");
         let begin = (now + self.issue).max(free);
         let engine = (g.chunks() as f64 * self.per_chunk).max(g.bytes as f64 * self.per_byte).ceil() as u64;
-        let mut head = begin;
-        if hbm_read > 0 {
-            head = begin.max(self.hbm_free.div_ceil(256)) + self.latency;
-            self.serve(hbm_read, begin);
-        }
+        let head = if hbm_read > 0 { begin + self.latency } else { begin };
         self.engines[at] = begin + engine;
         self.busy += (begin + engine).saturating_sub(begin.max(self.busy_until));
         self.busy_until = self.busy_until.max(begin + engine);
         (head, hbm_read)
+    }
+
+    /// Takes bandwidth for the source of a transfer to another device that the first link has taken by cycle `at`.
+    pub fn left(&mut self, g: &Geometry, at: u64) {
+        if g.src == Space::Hbm {
+            let service = (g.bytes as f64 * self.per_hbm_byte).round() as u64 / 256;
+            self.serve(g.bytes, at.saturating_sub(service));
+        }
     }
 
     /// Takes bandwidth for the destination of a transfer whose last byte arrives at cycle `at`: when it is in place, and
