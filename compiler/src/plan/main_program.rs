@@ -669,6 +669,10 @@ impl<'a> Emitter<'a> {
                 let y = b.s(Op::SSel, &[fits, y, far]);
                 let x = match op {
                     Binary::Shr => b.def_s(Op::SAndI, &[x.into(), ((1 << bits) - 1).into()]),
+                    Binary::Sar if unsigned => {
+                        let up = b.def_s(Op::SShlI, &[x.into(), (32 - bits).into()]);
+                        b.def_s(Op::SSarI, &[up.into(), (32 - bits).into()])
+                    }
                     _ => x,
                 };
                 b.s(opcode, &[x, y])

@@ -66,7 +66,8 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
         Unary::Popcnt => {
             // XLA counts the bits of a byte that holds the sign-extended value.
             let z = zero_extended(b, v, if t == DType::S4 { DType::S8 } else { t });
-            b.v1(Op::VPopcnt, z)
+            let n = b.v1(Op::VPopcnt, z);
+            if t == DType::S4 { narrow(b, n, t) } else { n }
         }
         Unary::IsFinite => return Value::mask(crate::kernel::M::ALL),
         _ => refused(op, t),
@@ -130,7 +131,7 @@ fn shift(b: &mut KernelBuilder, op: Binary, x: V, y: V, t: DType) -> V {
         }
         _ if signed || t.bits() == 32 => b.sar(x, y),
         _ => {
-            let spare = 32 - t.bits().max(8) as i32;
+            let spare = 32 - t.bits() as i32;
             let up = b.shl(x, spare);
             let s = b.sar(up, spare);
             let r = b.sar(s, y);

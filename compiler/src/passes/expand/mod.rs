@@ -35,6 +35,10 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         Op::RngBitGenerator { algorithm } => Some(random::bit_generator(b, n, *algorithm, x[0])?),
         Op::Rng { distribution } => Some(random::rng(b, n, *distribution, x, options.seed)?),
         Op::RngGetAndUpdateState { .. } => Some(random::state(b, n, options.seed)),
+        // Without elements to combine there is nothing to start from: the initial value is left out, as XLA does.
+        Op::Reduce { dims, .. } if x.len() == 2 && dims.iter().all(|&d| b.dims(x[0])[d] == 1) => {
+            Some(b.reshape(x[0], &array(&n.shape).dims))
+        }
         Op::Sort { dim, stable, body } => Some(sort::lower(b, *dim, *stable, *body, x)),
         Op::TopK { k, largest } => Some(sort::top_k(b, x[0], *k, *largest)?),
         Op::Fft { kind, lengths } => Some(fft::lower(b, x[0], *kind, lengths, &array(&n.shape))),
