@@ -149,7 +149,7 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
         "get_dimension_size" => Op::GetDimensionSize { dim: l.dim(o, &["dimension", "dim"])? },
         "set_dimension_size" => Op::SetDimensionSize { dim: l.dim(o, &["dimension", "dim"])? },
         "dynamic_reshape" | "dynamic_broadcast_in_dim" | "dynamic_iota" | "real_dynamic_slice" | "dynamic_pad" => {
-            return Err(o.error(format!("`{}` with sizes known at run time only is not supported", o.name)));
+            return super::dynamic::lower(l, body, o, name, &args);
         }
         "optimization_barrier" => return barrier(l, body, o, &args),
         "tuple" => Op::Tuple,
@@ -174,7 +174,7 @@ pub(super) fn compare<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operat
 }
 
 /// Dimensions of size 1 that grow are dropped first: HLO's broadcast does not expand them.
-fn broadcast<'a>(
+pub(super) fn broadcast<'a>(
     l: &mut Lower<'a, '_>,
     body: &mut Body<'a>,
     o: &Operation<'a>,

@@ -15,6 +15,7 @@ mod contraction;
 mod control;
 mod data;
 mod dense;
+mod dynamic;
 mod lower;
 mod parse;
 mod sharding;

@@ -195,3 +195,31 @@ fn damaged_texts_do_not_panic() {
         assert!(load(&deep).is_err());
     }
 }
+
+/// Sizes that are operands, with results of static types.
+#[cfg(feature = "evaluator")]
+#[test]
+fn sizes_may_be_constants() {
+    const TEXT: &str = r#"
+func.func @main() {
+  %s = stablehlo.constant dense<[3, 2, 2]> : tensor<3xi64>
+  %c = stablehlo.constant dense<[[1], [2], [3]]> : tensor<3x1xi64>
+  %b = stablehlo.dynamic_broadcast_in_dim %c, %s, dims = [0, 2] : (tensor<3x1xi64>, tensor<3xi64>) -> tensor<3x2x2xi64>
+  check.expect_eq_const %b, dense<[[[1, 1], [1, 1]], [[2, 2], [2, 2]], [[3, 3], [3, 3]]]> : tensor<3x2x2xi64>
+  %t = stablehlo.constant dense<[4]> : tensor<1xi64>
+  %i = stablehlo.dynamic_iota %t, dim = 0 : (tensor<1xi64>) -> tensor<4xi64>
+  %one = stablehlo.constant dense<1> : tensor<1xi64>
+  %three = stablehlo.constant dense<3> : tensor<1xi64>
+  %r = stablehlo.real_dynamic_slice %i, %one, %three, %one : (tensor<4xi64>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<2xi64>
+  check.expect_eq_const %r, dense<[1, 2]> : tensor<2xi64>
+  %z = stablehlo.constant dense<9> : tensor<i64>
+  %p = stablehlo.dynamic_pad %r, %z, %one, %three, %one : (tensor<2xi64>, tensor<i64>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<7xi64>
+  check.expect_eq_const %p, dense<[9, 1, 9, 2, 9, 9, 9]> : tensor<7xi64>
+  %two = stablehlo.constant dense<[2, 2]> : tensor<2xi64>
+  %q = stablehlo.dynamic_reshape %i, %two : (tensor<4xi64>, tensor<2xi64>) -> tensor<2x2xi64>
+  check.expect_eq_const %q, dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>
+  func.return
+}"#;
+    let module = &load(TEXT).unwrap_or_else(|e| panic!("{e}"))[0];
+    crate::eval::evaluate(module, &[], &crate::eval::EvalOptions::default()).expect("the checks hold");
+}
