@@ -221,6 +221,7 @@ impl Ready {
         inputs: &[Vec<Array>],
         mode: Mode,
         observer: &mut dyn Observer,
+        watchers: Vec<&mut dyn Observer>,
     ) -> Result<PodExecution, RuntimeError> {
         let options = args.options(mode)?;
         let start = Instant::now();
@@ -231,7 +232,8 @@ impl Ready {
         // Every device has a queue of its own, with the same arrays.
         let mut queues: Vec<Queues> =
             (0..self.devices()).map(|_| Queues { infeed: first.infeed.clone(), ..Queues::default() }).collect();
-        let done = self.client.run_pod(&self.exe, inputs, &options, &args.pod_options()?, observer, &mut queues)?;
+        let done =
+            self.client.run_pod(&self.exe, inputs, &options, &args.pod_options()?, observer, &mut queues, watchers)?;
         self.outfeed = queues.into_iter().flat_map(|q| q.outfeed).collect();
         self.host.simulate_s = start.elapsed().as_secs_f64();
         self.host.peak_rss_bytes = peak_rss();

@@ -70,7 +70,8 @@ pub fn link_fault(text: &str) -> Result<LinkFault, RuntimeError> {
 }
 
 impl Client {
-    /// Runs a program on its devices, with `inputs` for each (or for one: all get the same).
+    /// Runs a program on its devices, with `inputs` for each (or for one: all get the same). `observer` is asked for
+    /// progress; `watchers` see what each simulated device does (missing ones see nothing).
     ///
     /// # Errors
     /// Inputs that do not fit, or a fault of the program.
@@ -82,6 +83,7 @@ impl Client {
         pod_options: &PodOptions,
         observer: &mut dyn Observer,
         queues: &mut [Queues],
+        watchers: Vec<&mut dyn Observer>,
     ) -> Result<PodExecution, RuntimeError> {
         self.registry().check(&exe.program)?;
         let devices = exe.program.pod.devices() as usize;
@@ -100,7 +102,12 @@ impl Client {
         }
         let mut nobody: Vec<NoObserver> = (0..pod.simulated()).map(|_| NoObserver).collect();
         let mut hosts: Vec<Box<dyn Observer + '_>> = Vec::new();
-        for (inner, queues) in nobody.iter_mut().zip(queues.iter_mut()) {
+        let mut watchers = watchers.into_iter();
+        for (none, queues) in nobody.iter_mut().zip(queues.iter_mut()) {
+            let inner: &mut dyn Observer = match watchers.next() {
+                Some(w) => w,
+                None => none,
+            };
             hosts.push(Box::new(Answering { inner, registry: self.registry(), queues }));
         }
         let run = pod.run(options, observer, &mut hosts).map_err(|f| RuntimeError::Fault(Box::new(f)))?;

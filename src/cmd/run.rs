@@ -4,8 +4,8 @@ use crate::args::{ModeArgs, ProfileArgs, RunArgs};
 use crate::output;
 use crate::progress::Progress;
 use crate::session::{self, Opened, Ready};
-use systole_runtime::profile::{self, Device, Profile, Recorder};
-use systole_runtime::{Array, Mode, Report, RuntimeError, npz, report};
+use systole_runtime::profile::{self, Device, Profile, Recorder, Run};
+use systole_runtime::{Array, Mode, NoObserver, Observer, Report, RuntimeError, npz, report};
 
 /// Flags of `systole run`.
 #[derive(clap::Args)]
@@ -100,7 +100,14 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
 fn several(a: &Args, mut ready: Ready, mode: Mode, mut progress: Progress) -> Result<(), RuntimeError> {
     let devices = ready.devices();
     let inputs = ready.all_inputs(&a.run, mode, devices)?;
-    let done = ready.run_pod(&a.run, &inputs, mode, &mut progress)?;
+    let program = std::sync::Arc::clone(&ready.exe.program);
+    let mut nobody: Vec<NoObserver> = (0..devices).map(|_| NoObserver).collect();
+    let mut recorders: Vec<Recorder<'_>> = match a.record.profile {
+        Some(_) => nobody.iter_mut().map(|n| Recorder::new(a.record.level(), a.record.limits(), &program, n)).collect(),
+        None => Vec::new(),
+    };
+    let watchers = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
+    let done = ready.run_pod(&a.run, &inputs, mode, &mut progress, watchers)?;
     drop(progress);
     if let Some(path) = &a.outputs {
         let mut named: Vec<(String, &Array)> = Vec::new();
@@ -115,7 +122,17 @@ fn several(a: &Args, mut ready: Ready, mode: Mode, mut progress: Progress) -> Re
         npz::write(path, &named)?;
     }
     let drawn = a.run.inputs.is_none() && mode != Mode::TimingOnly && inputs.first().is_some_and(|i| !i.is_empty());
-    let report = report::pod::report(ready.client.chip(), &ready.exe.program, &done.run, ready.host);
+    let report = report::pod::report(ready.client.chip(), &ready.exe.program, &done.run, ready.host.clone());
+    if let Some(path) = &a.record.profile {
+        let run = Run {
+            topology: program.pod.topology.as_ref().map_or(vec![1], |t| t.dims.clone()),
+            links: profile::pod_links(&program, &done.run),
+            ..session::described(&ready, &a.run, mode, a.record.level(), &report)
+        };
+        let recorded = recorders.into_iter().map(Recorder::finish);
+        let profile = Profile::new(run, profile::pod_devices(&program, recorded, &done.run));
+        output::write(path, &profile::write(&profile))?;
+    }
     show(a, &report, drawn)
 }
 

@@ -93,8 +93,13 @@ fn buffers(program: &Program, trace: &Trace, cycles: u64) -> Vec<Buffer> {
     made.collect()
 }
 
-fn op_rows(result: &RunResult, report: &Report, single: bool) -> Vec<OpRow> {
-    let described = |i: usize| report.ops.get(i).filter(|_| single);
+fn op_rows(result: &RunResult, report: &Report, program: &Program, single: bool) -> Vec<OpRow> {
+    // A report of several devices has the operations of the slowest.
+    let name = |i: usize| result.ops[i].op.and_then(|o| program.debug.ops.get(o as usize)).map(|o| o.name.as_str());
+    let described = |i: usize| match single {
+        true => report.ops.get(i),
+        false => report.ops.iter().find(|o| Some(o.name.as_str()) == name(i)),
+    };
     let rows = result.ops.iter().enumerate().map(|(i, o)| OpRow {
         op: o.op,
         start: o.start,
@@ -139,7 +144,7 @@ impl Profile {
             });
             metas.push(DeviceMeta {
                 cycles: d.result.cycles,
-                ops: op_rows(d.result, run.report, single),
+                ops: op_rows(d.result, run.report, program, single),
                 units: units.collect(),
                 hbm_read: d.result.hbm_read,
                 hbm_write: d.result.hbm_write,

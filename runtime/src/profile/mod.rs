@@ -15,6 +15,7 @@ mod file;
 mod join;
 mod lane;
 pub mod memory;
+mod pod;
 mod record;
 pub mod roofline;
 mod spans;
@@ -24,6 +25,7 @@ pub use category::Category;
 pub use file::{FileError, MAGIC, VERSION, is_profile, read, write};
 pub use join::{Device, Run};
 pub use lane::{Lane, LaneKind};
+pub use pod::{pod_devices, pod_links};
 pub use record::{Limits, Recorded, Recorder};
 pub use spans::{Cover, Index, Span, Spans};
 
