@@ -194,7 +194,7 @@ impl Writer<'_, '_> {
     fn choice(&mut self, key: &str, number: u32, words: &[&str]) -> Read<()> {
         let v = self.i.int(number)?;
         match usize::try_from(v).ok().and_then(|v| words.get(v)) {
-            Some(w) if w.is_empty() => Ok(()),
+            Some(&"") => Ok(()),
             Some(w) => {
                 self.attribute(key, w);
                 Ok(())
