@@ -5,20 +5,13 @@ use npyz::npz::NpzArchive;
 use std::path::{Path, PathBuf};
 use systole_compiler::eval::{EvalOptions, Tensor, Value, evaluate};
 use systole_compiler::front::parse_hlo;
-use systole_compiler::graph::{ArrayShape, Module, Precision, Shape};
+use systole_compiler::graph::{ArrayShape, Module, Shape};
 use systole_compiler::pipeline::{PassOptions, lower_to_core};
-use systole_isa::{DType, dtype::DTypeClass};
+use systole_isa::{ChipConfig, DType, dtype::DTypeClass};
 
 fn options() -> PassOptions {
-    PassOptions {
-        fold: true,
-        fuel: None,
-        precision: Precision::Default,
-        mxu_types: vec![DType::BF16, DType::S8],
-        mxu_cols: 128,
-        seed: 0,
-        verify: true,
-    }
+    let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+    PassOptions { mxu_types: vec![DType::BF16, DType::S8], mxu_cols: 128, verify: true, ..PassOptions::for_chip(&chip) }
 }
 
 fn programs(folder: &str) -> Vec<PathBuf> {

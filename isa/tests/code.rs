@@ -166,6 +166,7 @@ fn program(chip: &ChipConfig) -> Program {
             ranges: vec![DebugRange { start: 0, op: 0 }, DebugRange { start: 2, op: DebugRange::NONE }],
             ..DebugInfo::default()
         },
+        ..Program::default()
     }
 }
 

@@ -195,7 +195,7 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
         }],
         constants,
         params: vec![HostArray { address: 512, layout: layout.clone(), name: text.clone() }],
-        results: vec![HostArray { address: 0, layout, name: "a\"b\\\n\t\u{7f}".into() }],
+        results: vec![HostArray { address: 0, layout: layout.clone(), name: "a\"b\\\n\t\u{7f}".into() }],
         hbm_bytes: 1 << 24,
         vmem_bytes: n[3] as u64 % (1 << 20),
         smem_words: n[4] % 1000,
@@ -223,6 +223,7 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
                 last: n[0],
             }],
         },
+        ..Program::default()
     }
 }
 

@@ -35,7 +35,7 @@ pub fn pod_links(program: &Program, run: &PodRun) -> Vec<(LinkInfo, Spans)> {
     let counted = run.links.iter().map(|l| LinkInfo {
         from_chip: l.from,
         to_chip: l.to,
-        axis: l.axis.unwrap_or(0) as u32,
+        axis: l.axis.unwrap_or(0),
         bytes: l.bytes,
         busy: (l.busy.round() as u64).min(cycles),
     });
