@@ -300,7 +300,7 @@ fn window_access(v: &View, window: &[WindowDim], windowed: &[usize], added: usiz
         offset: 0,
         lane: LaneMap::Tile { tile_rows: v.layout.plane_rows() as i64 },
     };
-    for (d, w) in window.iter().enumerate().take(window.len() - 1) {
+    for (d, w) in window.iter().enumerate().take(window.len().saturating_sub(1)) {
         let step = strides[d] as i64 * w.stride as i64;
         match order.position[d + added] {
             p if p == order.outer => a.row += step,

@@ -84,6 +84,9 @@ impl PodPlan {
 
     /// The pod as the program states it.
     pub fn described(&self) -> PodShape {
+        if self.shape.replicas * self.shape.partitions <= 1 {
+            return PodShape::default();
+        }
         let algorithms = self.choices.iter().map(|c| (c.name.clone(), c.algorithm.name().to_string())).collect();
         PodShape { symmetric: self.symmetric, algorithms, ..self.shape.clone() }
     }
