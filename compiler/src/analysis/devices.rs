@@ -5,14 +5,15 @@ use systole_isa::program::PodShape;
 
 /// What the ids of a collective's groups number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+pub enum Mode {
     Replica,
     Partition,
     ReplicaAndPartition,
     Flattened,
 }
 
-fn mode(kind: &CollectiveKind, c: &Collective) -> Mode {
+/// The mode of a collective: of its channel, its flag, and whether groups of its kind join the partitions.
+pub fn mode(kind: &CollectiveKind, c: &Collective) -> Mode {
     let joins_partitions = match kind {
         CollectiveKind::AllReduce { .. }
         | CollectiveKind::AllGather { .. }
@@ -31,6 +32,15 @@ fn mode(kind: &CollectiveKind, c: &Collective) -> Mode {
     }
 }
 
+/// How many ids there are in a mode.
+fn ids(mode: Mode, pod: &PodShape) -> u32 {
+    match mode {
+        Mode::Replica | Mode::ReplicaAndPartition => pod.replicas,
+        Mode::Partition => pod.partitions,
+        Mode::Flattened => pod.devices(),
+    }
+}
+
 /// The groups of a collective as device numbers, in the order of their members; they cover every device once.
 ///
 /// # Errors
@@ -38,11 +48,7 @@ fn mode(kind: &CollectiveKind, c: &Collective) -> Mode {
 pub fn groups(kind: &CollectiveKind, c: &Collective, pod: &PodShape) -> Result<Vec<Vec<u32>>, String> {
     let (replicas, partitions) = (pod.replicas, pod.partitions);
     let mode = mode(kind, c);
-    let ids = match mode {
-        Mode::Replica | Mode::ReplicaAndPartition => replicas,
-        Mode::Partition => partitions,
-        Mode::Flattened => pod.devices(),
-    };
+    let ids = ids(mode, pod);
     let given: Vec<Vec<u32>> = match c.groups.iter().all(Vec::is_empty) {
         true => vec![(0..ids).collect()],
         false => {
@@ -90,17 +96,14 @@ pub fn pairs(
     pod: &PodShape,
 ) -> Result<Vec<(u32, u32)>, String> {
     let (replicas, partitions) = (u64::from(pod.replicas), u64::from(pod.partitions));
+    let mode = mode(kind, c);
+    let ids = u64::from(ids(mode, pod));
     let mut out = Vec::new();
     for &(s, t) in pairs {
-        let ids = match mode(kind, c) {
-            Mode::Replica | Mode::ReplicaAndPartition => replicas,
-            Mode::Partition => partitions,
-            Mode::Flattened => replicas * partitions,
-        };
         if s >= ids || t >= ids {
             return Err(format!("the pair {{{s},{t}}} names an id that is not below {ids}"));
         }
-        match mode(kind, c) {
+        match mode {
             Mode::Replica | Mode::ReplicaAndPartition => {
                 out.extend((0..partitions).map(|p| ((s * partitions + p) as u32, (t * partitions + p) as u32)));
             }

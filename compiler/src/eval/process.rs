@@ -9,6 +9,7 @@ use super::error::EvalError;
 use super::run::Machine;
 use super::value::Value;
 use super::{EvalOptions, Host};
+use crate::analysis::devices::{Mode, mode};
 use crate::graph::{Collective, CollectiveKind, Module};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -166,7 +167,8 @@ impl Network {
     /// The devices that meet with `device` in a collective, in the order of its group.
     pub(super) fn group(&self, device: usize, kind: &CollectiveKind, c: &Collective) -> Result<Vec<usize>, String> {
         let (r, p) = (self.replica(device), self.partition(device));
-        let (ids, mode) = self.mode(kind, c);
+        let mode = mode(kind, c);
+        let ids = self.ids(mode);
         let my_id = match mode {
             Mode::Replica | Mode::ReplicaAndPartition => r,
             Mode::Partition => p,
@@ -193,23 +195,12 @@ impl Network {
         })
     }
 
-    /// How many ids there are and what they number.
-    fn mode(&self, kind: &CollectiveKind, c: &Collective) -> (usize, Mode) {
-        let by_groups = match kind {
-            CollectiveKind::AllReduce { .. }
-            | CollectiveKind::AllGather { .. }
-            | CollectiveKind::ReduceScatter { .. }
-            | CollectiveKind::Reduce { .. } => true,
-            CollectiveKind::AllToAll { .. }
-            | CollectiveKind::Permute { .. }
-            | CollectiveKind::Broadcast
-            | CollectiveKind::RaggedAllToAll => false,
-        };
-        match (c.channel, c.use_global_ids, by_groups) {
-            (_, true, _) => (self.devices(), Mode::Flattened),
-            (None, false, _) => (self.replicas, Mode::Replica),
-            (Some(_), false, true) => (self.replicas, Mode::ReplicaAndPartition),
-            (Some(_), false, false) => (self.partitions, Mode::Partition),
+    /// How many ids there are in a mode.
+    fn ids(&self, mode: Mode) -> usize {
+        match mode {
+            Mode::Replica | Mode::ReplicaAndPartition => self.replicas,
+            Mode::Partition => self.partitions,
+            Mode::Flattened => self.devices(),
         }
     }
 
@@ -222,22 +213,13 @@ impl Network {
         pairs: &[(u64, u64)],
     ) -> Vec<(usize, usize)> {
         let (r, p) = (self.replica(device), self.partition(device));
-        let place = |id: u64| match self.mode(kind, c).1 {
+        let place = |id: u64| match mode(kind, c) {
             Mode::Replica | Mode::ReplicaAndPartition => id as usize * self.partitions + p,
             Mode::Partition => r * self.partitions + id as usize,
             Mode::Flattened => id as usize,
         };
         pairs.iter().map(|&(s, t)| (place(s), place(t))).collect()
     }
-}
-
-/// What the ids of a collective's groups number.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Replica,
-    Partition,
-    ReplicaAndPartition,
-    Flattened,
 }
 
 /// Runs a module on `replicas x partitions` devices, device `replica * partitions + partition`.

@@ -150,6 +150,7 @@ pub fn group(comp: &Computation, pinned: &dyn Fn(NodeId) -> bool) -> Groups {
     }
     let mut g = Groups { owner: vec![Owner::None; n], space: comp.ids().collect(), users };
     let mut work = vec![0u32; n];
+    let windows: Vec<bool> = comp.ids().map(|id| windows_of(comp, id).is_some()).collect();
     for id in comp.ids().rev() {
         if comp.node(id).shape.as_array().is_none() {
             continue;
@@ -164,7 +165,7 @@ pub fn group(comp: &Computation, pinned: &dyn Fn(NodeId) -> bool) -> Groups {
         } else if is_pointwise(comp, id) {
             pointwise_owner(comp, &g, &mut work, id)
         } else if matches!(comp.node(id).op, Op::Slice { .. })
-            && g.users[id.index()].iter().all(|&u| windows_of(comp, u).is_some())
+            && g.users[id.index()].iter().all(|&u| windows[u.index()])
         {
             Owner::Inline
         } else if is_lane_reduce(comp, id) {

@@ -131,6 +131,8 @@ impl Flow<'_> {
         // Places of arrays in vector memory, and the first index of the block.
         let walked = self.walked(b, choice.size);
         let index = b.s_var(0);
+        // Windows that are filled again may hold results that are still being copied out.
+        let refilled = self.streams.iter().any(|s| s.read && s.written);
         if sets > 1 {
             self.bring(b, &plan, S::ZERO, IN);
         }
@@ -138,8 +140,6 @@ impl Flow<'_> {
             b.s_inc(left, -1);
             if sets > 1 {
                 let other = b.s_imm(set_words);
-                // The windows to be filled may hold results that are still being copied out.
-                let refilled = self.streams.iter().any(|s| s.read && s.written);
                 if refilled {
                     b.if_(done, |b| {
                         b.if_else(set, |b| self.wait_out(b, &plan, OUT), |b| self.wait_out(b, &plan, OUT + 1));
@@ -184,7 +184,7 @@ impl Flow<'_> {
         });
         if sets > 1 {
             let last = (choice.blocks - 1) % 2;
-            if !self.streams.iter().any(|s| s.read && s.written) {
+            if !refilled {
                 self.wait_out(b, &plan, OUT + 1 - last);
             }
             self.wait_out(b, &plan, OUT + last);
@@ -237,18 +237,17 @@ impl Flow<'_> {
         self.walks.iter().enumerate().map(one).collect()
     }
 
-    fn hbm_and_window(&self, s: &Stream) -> (BufferRef, BufferRef) {
-        (s.unit.buf, s.window_buf)
-    }
-
     /// Starts the copies in of the next block into the window set at word row `at`.
     fn bring(&self, b: &mut KernelBuilder, plan: &Copies, at: S, sem: u32) {
         for (s, c) in self.streams.iter().zip(&plan.of) {
             let Some(desc) = c.input else { continue };
             let (src, src_offset) = s.unit.place(b, s.next_in, 0);
             let dst = b.s(Op::SAdd, &[s.window, at]);
-            let (hbm, window) = self.hbm_and_window(s);
-            b.dma_start(DmaArgs { desc, src, src_offset, dst, dst_offset: S::ZERO, sem }, &[hbm], &[window]);
+            b.dma_start(
+                DmaArgs { desc, src, src_offset, dst, dst_offset: S::ZERO, sem },
+                &[s.unit.buf],
+                &[s.window_buf],
+            );
             if c.step != 0 {
                 b.s_inc(s.next_in, c.step);
             }
@@ -261,8 +260,11 @@ impl Flow<'_> {
             let Some(desc) = c.output else { continue };
             let (dst, dst_offset) = s.unit.place(b, s.next_out, 0);
             let src = b.s(Op::SAdd, &[s.window, at]);
-            let (hbm, window) = self.hbm_and_window(s);
-            b.dma_start(DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset, sem }, &[window], &[hbm]);
+            b.dma_start(
+                DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset, sem },
+                &[s.window_buf],
+                &[s.unit.buf],
+            );
             if c.step != 0 {
                 b.s_inc(s.next_out, c.step);
             }

@@ -199,11 +199,9 @@ fn cut(body: &Body, spec: &BlockSpec, d: usize, size: u32, chip: &ChipConfig) ->
         let p = purposes[i];
         serial |= p.written && p.read && (blocks > 1 && w.overlaps_next() || rest > 0);
         let times = p.read as u64 + p.written as u64;
-        let copies = w.step != 0 || i == 0 || p.written;
-        let repeats = if copies { blocks as u64 + (rest > 0) as u64 } else { blocks as u64 };
         let one = w.traffic(row_bytes, packing, RUN_BYTES);
         u32::try_from(one).ok().filter(|&b| b < 1 << 30)?;
-        cost += one * times * repeats;
+        cost += one * times * (blocks as u64 + (rest > 0) as u64);
     }
     Some(Choice { dimension: d, size, blocks, rest, windows, rest_windows, words, serial, cost })
 }
