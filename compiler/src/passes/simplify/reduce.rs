@@ -1,6 +1,6 @@
 //! Rules for reductions.
 
-use super::fold::{number, scalar_of};
+use super::fold::number;
 use crate::graph::{Binary, CompId, Literal, NodeId, Op, Shape};
 use crate::passes::edit::Emit;
 use systole_isa::DType;
@@ -59,13 +59,8 @@ pub fn reduce(b: &mut Emit, operands: &[NodeId], dims: &[usize], body: CompId, s
             b.reduce_by(&[small], &[init], &moved, body)
         });
     }
-    let op = combiner(b, body)?;
-    let neutral = scalar_of(b, init).is_some_and(|l| is_identity(op, l));
-    if !b.draft.fire("reduce-one") {
-        return None;
-    }
-    let one = b.reshape(x, &to.dims);
-    Some(if neutral { one } else { b.binary(op, init, one) })
+    // Nothing is combined, and the initial value is left out, as XLA does.
+    b.draft.fire("reduce-one").then(|| b.reshape(x, &to.dims))
 }
 
 /// The value that changes nothing when combined by an operation.
