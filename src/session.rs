@@ -195,10 +195,10 @@ impl Ready {
         let params = &self.exe.program.params;
         let seed = args.seed.wrapping_add(device.wrapping_mul(0x9E37_79B9));
         let drawn = params.iter().enumerate().map(|(i, p)| {
-            let (dtype, dims) = (p.layout.dtype, &p.layout.dims);
+            let (dtype, dims) = (p.layout.dtype, p.dims());
             let elements = dims.iter().product::<u64>();
             if mode == Mode::TimingOnly && (dtype.is_float() || elements > 1024) {
-                Array { dtype, dims: dims.clone(), bytes: Vec::new() }
+                Array { dtype, dims: dims.to_vec(), bytes: Vec::new() }
             } else {
                 generate::input(seed, i as u64, dtype, dims)
             }
@@ -288,7 +288,7 @@ pub fn described<'a>(ready: &'a Ready, args: &'a RunArgs, mode: Mode, level: Lev
 pub fn placeholders(program: &Program) -> Vec<Array> {
     let empty = |p: &systole_isa::program::HostArray| Array {
         dtype: p.layout.dtype,
-        dims: p.layout.dims.clone(),
+        dims: p.dims().to_vec(),
         bytes: Vec::new(),
     };
     let small = |a: &Array| !a.dtype.is_float() && a.dims.iter().product::<u64>() <= 1024;

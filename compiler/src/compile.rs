@@ -107,7 +107,20 @@ pub fn compile(
     let host = |b: &BufId, name: &str| HostArray {
         address: main.granules[b.index()].unwrap_or(0) * systole_isa::dma::HBM_GRANULE,
         layout: plan.buffers[b.index()].layout.clone(),
+        host_dims: None,
         name: name.to_string(),
+    };
+    // The entry's layout has the shapes that the host knows.
+    let known: Vec<&[u64]> = core
+        .entry_layout
+        .iter()
+        .flat_map(|(params, _)| params.iter().flat_map(Shape::leaves))
+        .map(|a| a.dims.as_slice())
+        .collect();
+    let param = |(i, b): (usize, &BufId)| {
+        let array = host(b, &plan.buffers[b.index()].name);
+        let other = known.get(i).filter(|&&d| d != array.layout.dims).map(|d| d.to_vec());
+        HostArray { host_dims: other, ..array }
     };
     let mut constants = Vec::new();
     for (i, b) in plan.buffers.iter().enumerate() {
@@ -125,7 +138,7 @@ pub fn compile(
         code,
         descs: main.descs,
         constants,
-        params: plan.params.iter().map(|b| host(b, &plan.buffers[b.index()].name)).collect(),
+        params: plan.params.iter().enumerate().map(param).collect(),
         results: plan
             .results
             .iter()

@@ -5,7 +5,9 @@
 use crate::error::CompileError;
 use crate::graph::{Module, Node, NodeId, Op, Precision};
 use crate::passes::edit::{Draft, Emit, rewrite};
-use crate::passes::{check, collective, conv, core, dot, dynamic, expand, initial, inline, loops, squeeze, window};
+use crate::passes::{
+    check, collective, conv, core, dot, dynamic, expand, initial, inline, loops, squeeze, transfers, window,
+};
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
 
@@ -122,6 +124,12 @@ pub const PASSES: &[Pass] = &[
         name: "simplify",
         summary: "shapes squeezed and local rules applied once more",
         run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
+    },
+    // After everything that makes and removes reshapes.
+    Pass {
+        name: "transfers",
+        summary: "entry parameters in the shape that the program works in",
+        run: |m, d, o| transfers::run(m, d, o.tile),
     },
     // After everything that could move operations across a barrier.
     Pass { name: "barriers", summary: "optimisation barriers gone", run: |m, d, _| rewrite(m, d, &mut barrier) },

@@ -102,8 +102,18 @@ pub struct HostArray {
     pub address: u64,
     /// Its physical form.
     pub layout: Layout,
+    /// Sizes under which the host knows the array, where they are not the layout's: both have the same elements in
+    /// row-major order, and the layout is row-major.
+    pub host_dims: Option<Vec<u64>>,
     /// The parameter's or result's HLO name.
     pub name: String,
+}
+
+impl HostArray {
+    /// Sizes as the host has the array.
+    pub fn dims(&self) -> &[u64] {
+        self.host_dims.as_deref().unwrap_or(&self.layout.dims)
+    }
 }
 
 /// What the host does for a running program: it reads the operands from HBM and writes the results there.

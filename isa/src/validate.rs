@@ -130,7 +130,7 @@ impl Program {
         for (kind, arrays) in [("parameter", &self.params), ("result", &self.results)] {
             for (i, array) in arrays.iter().enumerate() {
                 let what = format!("{kind} {i}");
-                check_layout(&what, &array.layout, chip)?;
+                check_array(&what, array, chip)?;
                 let HostArray { address, layout, .. } = array;
                 self.check_range(&what, *address, layout.bytes())?;
             }
@@ -138,7 +138,7 @@ impl Program {
         for (i, call) in self.host_calls.iter().enumerate() {
             for array in call.operands.iter().chain(&call.results) {
                 let what = format!("`{}` of host call {i}", array.name);
-                check_layout(&what, &array.layout, chip)?;
+                check_array(&what, array, chip)?;
                 self.check_range(&what, array.address, array.layout.bytes())?;
             }
         }
@@ -193,6 +193,27 @@ impl Program {
             Some(r) => wrong(format!("operation {} does not exist", r.op)),
             None => Ok(()),
         }
+    }
+}
+
+/// Checks an array's layout and the sizes under which the host knows it.
+fn check_array(what: &str, array: &HostArray, chip: &ChipConfig) -> Result<(), ProgramError> {
+    check_layout(what, &array.layout, chip)?;
+    let reason = |r: &str| ProgramError::Array { what: what.to_string(), reason: r.to_string() };
+    check_host_dims(array).map_err(reason)
+}
+
+/// Checks that an array's host sizes have its elements, in its order.
+pub(crate) fn check_host_dims(array: &HostArray) -> Result<(), &'static str> {
+    let Some(dims) = &array.host_dims else { return Ok(()) };
+    let layout = &array.layout;
+    let count = |dims: &[u64]| dims.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
+    if !layout.minor_to_major.iter().rev().map(|&d| usize::from(d)).eq(0..layout.dims.len()) {
+        return Err("an array that the host has in another shape must be row-major");
+    }
+    match count(dims) {
+        Some(n) if count(&layout.dims) == Some(n) => Ok(()),
+        _ => Err("the host's sizes have another number of elements"),
     }
 }
 

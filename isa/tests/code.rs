@@ -138,7 +138,7 @@ fn program(chip: &ChipConfig) -> Program {
         Bundle { insts: vec![Inst::new(Op::BTrap, &[0])] },
     ];
     let layout = Layout::row_major(DType::BF16, &[3, 5], chip.core.sublanes, chip.core.lanes);
-    let array = HostArray { address: 512, layout: layout.clone(), name: "p".into() };
+    let array = HostArray { address: 512, layout: layout.clone(), host_dims: None, name: "p".into() };
     Program {
         name: "test".into(),
         chip: chip.name.clone(),

@@ -248,8 +248,8 @@ impl Executable {
         }
         let mut out = Vec::new();
         for (i, (a, p)) in inputs.iter().zip(params).enumerate() {
-            if a.dtype != p.layout.dtype || a.dims != p.layout.dims {
-                let want = Array { dtype: p.layout.dtype, dims: p.layout.dims.clone(), bytes: Vec::new() }.shape();
+            if a.dtype != p.layout.dtype || a.dims != p.dims() {
+                let want = Array { dtype: p.layout.dtype, dims: p.dims().to_vec(), bytes: Vec::new() }.shape();
                 let message = format!("arg{i} (`{}`) must be {want}, {} is given", p.name, a.shape());
                 return Err(RuntimeError::Request(message));
             }
@@ -338,7 +338,7 @@ impl Device {
             for r in &exe.program.results {
                 let mut bytes = vec![0; r.layout.bytes() as usize];
                 machine.read_hbm(r.address, &mut bytes).map_err(|e| RuntimeError::Request(e.to_string()))?;
-                outputs.push(Array::new(r.layout.dtype, &r.layout.dims, r.layout.to_host(&bytes)));
+                outputs.push(Array::new(r.layout.dtype, r.dims(), r.layout.to_host(&bytes)));
             }
         }
         Ok(Execution { outputs, result })

@@ -118,7 +118,7 @@ impl Client {
                 for r in &exe.program.results {
                     let mut bytes = vec![0; r.layout.bytes() as usize];
                     pod.read_hbm(device, r.address, &mut bytes).map_err(|e| request(e.to_string()))?;
-                    own.push(Array::new(r.layout.dtype, &r.layout.dims, r.layout.to_host(&bytes)));
+                    own.push(Array::new(r.layout.dtype, r.dims(), r.layout.to_host(&bytes)));
                 }
                 outputs.push(own);
             }

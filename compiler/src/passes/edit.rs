@@ -9,6 +9,7 @@
 //! - nodes that nothing needs are gone when a computation is finished, except parameters and side effects;
 //! - names are unique in their computation: a node made on behalf of `x` is called `x` or `x-N`.
 
+use super::make::array;
 use crate::error::CompileError;
 use crate::graph::{Binary, CompId, Computation, Literal, Module, Node, NodeId, Op, Shape, Span};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -407,12 +408,32 @@ fn mnemonic(op: &Op) -> &'static str {
     }
 }
 
+/// Gives entry parameters, by number, other shapes of the same row-major order; the entry's layout keeps the old ones.
+pub fn reshape_parameters(
+    module: Module,
+    draft: &mut Draft,
+    shapes: &BTreeMap<usize, Vec<u64>>,
+) -> Result<Module, CompileError> {
+    rewrite_with(module, draft, shapes, &mut |_, _, _| Ok(None))
+}
+
 /// Rewrites every node of a module: `rule` gets the emitter, the old node and its new operands and returns what replaces
 /// the node (of the same shape up to layout), or `None` to keep it.
 pub fn rewrite(
     module: Module,
     draft: &mut Draft,
     rule: &mut dyn FnMut(&mut Emit, &Node, &[NodeId]) -> Result<Option<NodeId>, CompileError>,
+) -> Result<Module, CompileError> {
+    rewrite_with(module, draft, &BTreeMap::new(), rule)
+}
+
+type Rule<'r> = &'r mut dyn FnMut(&mut Emit, &Node, &[NodeId]) -> Result<Option<NodeId>, CompileError>;
+
+fn rewrite_with(
+    module: Module,
+    draft: &mut Draft,
+    entry_shapes: &BTreeMap<usize, Vec<u64>>,
+    rule: Rule<'_>,
 ) -> Result<Module, CompileError> {
     let mut new_ids: Vec<CompId> = Vec::with_capacity(module.computations.len());
     let wanted = reachable(&module);
@@ -421,7 +442,9 @@ pub fn rewrite(
             new_ids.push(CompId(u32::MAX));
             continue;
         }
-        let computation = rewrite_one(old, draft, &new_ids, rule)?;
+        let kept = BTreeMap::new();
+        let shapes = if index == module.entry.index() { entry_shapes } else { &kept };
+        let computation = rewrite_one(old, draft, (&new_ids, shapes), rule)?;
         new_ids.push(draft.push(computation));
         draft.check_size()?;
     }
@@ -434,22 +457,26 @@ pub fn rewrite(
 fn rewrite_one(
     old: &Computation,
     draft: &mut Draft,
-    new_ids: &[CompId],
-    rule: &mut dyn FnMut(&mut Emit, &Node, &[NodeId]) -> Result<Option<NodeId>, CompileError>,
+    (new_ids, shapes): (&[CompId], &BTreeMap<usize, Vec<u64>>),
+    rule: Rule<'_>,
 ) -> Result<Computation, CompileError> {
     let mut b = Emit::new(draft);
     let mut map: Vec<NodeId> = Vec::with_capacity(old.nodes.len());
-    for &p in &old.params {
+    for (number, &p) in old.params.iter().enumerate() {
         let n = old.node(p);
         b.on_behalf_of(n);
-        b.parameter(n.shape.clone());
+        b.parameter(match (shapes.get(&number), &n.shape) {
+            (Some(dims), Shape::Array(a)) => Shape::array(a.dtype, dims),
+            _ => n.shape.clone(),
+        });
     }
     for n in &old.nodes {
+        b.on_behalf_of(n);
         if let Op::Parameter { index } = n.op {
-            map.push(b.params[index]);
+            let p = b.params[index];
+            map.push(if shapes.contains_key(&index) { b.reshape(p, &array(&n.shape).dims) } else { p });
             continue;
         }
-        b.on_behalf_of(n);
         let operands: Vec<NodeId> = n.operands.iter().map(|o| map[o.index()]).collect();
         let mut op = n.op.clone();
         op.for_each_called(|c| *c = new_ids[c.index()]);

@@ -18,4 +18,5 @@ pub mod loops;
 pub mod make;
 pub mod simplify;
 pub mod squeeze;
+pub mod transfers;
 pub mod window;

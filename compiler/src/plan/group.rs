@@ -107,6 +107,8 @@ pub struct Windows {
     pub along: usize,
     pub step: i64,
     pub count: u64,
+    /// Whether each slice is reshaped first: a dimension of size 1 inserted, along which they are put side by side.
+    pub inserted: bool,
     /// The first slice.
     pub first: Vec<SliceDim>,
 }
@@ -114,13 +116,17 @@ pub struct Windows {
 /// The windows that a concatenation puts side by side, if that is all it does.
 pub fn windows_of(comp: &Computation, id: NodeId) -> Option<Windows> {
     let node = comp.node(id);
-    let Op::Concatenate { .. } = node.op else { return None };
+    let Op::Concatenate { dim } = node.op else { return None };
+    let inserted = node.operands.iter().all(|&o| inserts(comp, o, dim));
     let slices: Vec<(NodeId, &Vec<SliceDim>)> = node
         .operands
         .iter()
-        .map(|&o| match &comp.node(o).op {
-            Op::Slice { dims } => Some((comp.node(o).operands[0], dims)),
-            _ => None,
+        .map(|&o| {
+            let slice = comp.node(if inserted { comp.node(o).operands[0] } else { o });
+            match &slice.op {
+                Op::Slice { dims } => Some((slice.operands[0], dims)),
+                _ => None,
+            }
         })
         .collect::<Option<_>>()?;
     let [(source, first), (_, second), ..] = slices[..] else { return None };
@@ -134,7 +140,15 @@ pub fn windows_of(comp: &Computation, id: NodeId) -> Option<Windows> {
                 start(x) == start(f) + shift && x.limit as i64 == f.limit as i64 + shift && x.stride == f.stride
             })
     });
-    regular.then(|| Windows { source, along, step, count: slices.len() as u64, first: first.clone() })
+    regular.then(|| Windows { source, along, step, count: slices.len() as u64, inserted, first: first.clone() })
+}
+
+/// Whether a node is a reshape that inserts dimension `dim` of size 1.
+fn inserts(comp: &Computation, id: NodeId, dim: usize) -> bool {
+    let node = comp.node(id);
+    let sizes = |id: NodeId| comp.node(id).shape.as_array().map(|a| a.dims.clone());
+    let (Op::Reshape, Some(mut to)) = (&node.op, sizes(id)) else { return false };
+    to.remove(dim) == 1 && sizes(node.operands[0]) == Some(to)
 }
 
 /// Decides the owners. `pinned` nodes must be materialised whatever uses them.
@@ -150,7 +164,14 @@ pub fn group(comp: &Computation, pinned: &dyn Fn(NodeId) -> bool) -> Groups {
     }
     let mut g = Groups { owner: vec![Owner::None; n], space: comp.ids().collect(), users };
     let mut work = vec![0u32; n];
-    let windows: Vec<bool> = comp.ids().map(|id| windows_of(comp, id).is_some()).collect();
+    // Concatenations of windows, and the reshapes between their slices and them.
+    let mut windows: Vec<bool> = comp.ids().map(|id| windows_of(comp, id).is_some()).collect();
+    for id in comp.ids().rev() {
+        let users = &g.users[id.index()];
+        if comp.node(id).op == Op::Reshape && !pinned(id) && !users.is_empty() {
+            windows[id.index()] = users.iter().all(|&u| windows[u.index()] && comp.node(u).op != Op::Reshape);
+        }
+    }
     for id in comp.ids().rev() {
         if comp.node(id).shape.as_array().is_none() {
             continue;
@@ -162,12 +183,12 @@ pub fn group(comp: &Computation, pinned: &dyn Fn(NodeId) -> bool) -> Groups {
             Owner::Root
         } else if !used {
             Owner::None
-        } else if is_pointwise(comp, id) {
-            pointwise_owner(comp, &g, &mut work, id)
-        } else if matches!(comp.node(id).op, Op::Slice { .. })
+        } else if matches!(comp.node(id).op, Op::Slice { .. } | Op::Reshape)
             && g.users[id.index()].iter().all(|&u| windows[u.index()])
         {
             Owner::Inline
+        } else if is_pointwise(comp, id) {
+            pointwise_owner(comp, &g, &mut work, id)
         } else if is_lane_reduce(comp, id) {
             reduce_owner(comp, &mut g, id)
         } else {

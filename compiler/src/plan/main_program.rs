@@ -484,7 +484,7 @@ impl<'a> Emitter<'a> {
         let place = |(b, layout): &(BufId, Layout)| {
             let name = self.plan.buffers[b.index()].name.clone();
             let address = self.memory.places[b.index()].granule.unwrap_or(0) * HBM_GRANULE;
-            HostArray { address, layout: layout.clone(), name }
+            HostArray { address, layout: layout.clone(), host_dims: None, name }
         };
         self.host_calls.push(HostCall {
             kind: call.kind,

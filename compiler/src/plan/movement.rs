@@ -166,6 +166,15 @@ impl<'a> Lower<'a> {
         if let Some(w) = windows_of(r.comp, id) {
             // One move for all windows; the last iteration dimension counts them.
             let src = self.lanes(r, w.source);
+            if w.inserted {
+                // The dimension that was inserted counts them.
+                let mut from = Position::default();
+                for (d, s) in w.first.iter().enumerate() {
+                    from.dims.push((vec![(d + (d >= dim) as usize, s.stride as i64)], s.start as i64));
+                }
+                from.dims[w.along].0.push((dim, w.step));
+                return Ok(self.moved(r, id, &src, &dims, &from, &Position::identity(n)));
+            }
             let mut sizes = dims.clone();
             sizes[dim] /= w.count;
             let (mut from, mut to) = (Position::identity(n), Position::identity(n));

@@ -113,15 +113,11 @@ impl<'s> Parser<'s> {
         cursor.finish()
     }
 
-    /// `name type[dims]{layout} at address`; layout and address may be left out.
+    /// `name type[dims]{layout} as [host dims] at address`; what follows the dimensions may be left out.
     fn array(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<HostArray, Diagnostic> {
         let name = cursor.name("the array's name")?;
         let dtype = dtype(cursor)?;
-        cursor.mark('[')?;
-        let dims = list(cursor, ']', "a dimension", (1i128 << 40) - 1)?;
-        if dims.len() > MAX_RANK {
-            return Err(cursor.error(format!("an array has at most {MAX_RANK} dimensions")));
-        }
+        let dims = sizes(cursor)?;
         let layout = if cursor.take_mark('{') {
             let order = list(cursor, '}', "a dimension number", 255)?;
             let mut sorted = order.clone();
@@ -138,9 +134,15 @@ impl<'s> Parser<'s> {
         if elements > 1 << 40 {
             return Err(cursor.error("the array is larger than any memory"));
         }
+        let host_dims = match cursor.take_word("as") {
+            true => Some(sizes(cursor)?),
+            false => None,
+        };
+        let array = HostArray { address: 0, layout, host_dims, name };
+        crate::validate::check_host_dims(&array).map_err(|m| cursor.error(m))?;
         let at = self.at(cursor)?;
-        let address = self.place(&name, at, layout.bytes()).map_err(|m| cursor.error(m))?;
-        Ok(HostArray { address, layout, name })
+        let address = self.place(&array.name, at, array.layout.bytes()).map_err(|m| cursor.error(m))?;
+        Ok(HostArray { address, ..array })
     }
 
     /// An optional `at address`.
@@ -287,6 +289,16 @@ fn space(cursor: &mut Cursor<'_, '_>) -> Result<Space, Diagnostic> {
         "smem" => Ok(Space::Smem),
         _ => Err(cursor.source.error(start, end, "expected a memory: hbm, vmem or smem")),
     }
+}
+
+/// `[sizes]` of an array.
+fn sizes(cursor: &mut Cursor<'_, '_>) -> Result<Vec<u64>, Diagnostic> {
+    cursor.mark('[')?;
+    let dims = list(cursor, ']', "a dimension", (1i128 << 40) - 1)?;
+    if dims.len() > MAX_RANK {
+        return Err(cursor.error(format!("an array has at most {MAX_RANK} dimensions")));
+    }
+    Ok(dims)
 }
 
 /// Numbers separated by commas up to a closing mark.

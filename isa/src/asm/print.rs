@@ -50,9 +50,7 @@ pub fn disassemble(program: &Program, chip: &ChipConfig) -> Result<String, Progr
     for call in &program.host_calls {
         put!(out, ".host {} {} {}\n", call.kind.name(), quote(&call.target), quote(&call.config));
         for (directive, arrays) in [("hostarg", &call.operands), ("hostresult", &call.results)] {
-            for HostArray { address, layout, name } in arrays {
-                put!(out, ".{directive} {} {} at {address}\n", quote(name), shape(layout));
-            }
+            arrays.iter().for_each(|a| host_array(directive, a, &mut out));
         }
     }
     debug(program, &mut out);
@@ -70,10 +68,17 @@ fn header(program: &Program, chip: &ChipConfig, out: &mut String) {
         put!(out, ".peak {t}\n");
     }
     for (directive, arrays) in [("param", &program.params), ("result", &program.results)] {
-        for HostArray { address, layout, name } in arrays {
-            put!(out, ".{directive} {} {} at {address}\n", quote(name), shape(layout));
-        }
+        arrays.iter().for_each(|a| host_array(directive, a, out));
     }
+}
+
+fn host_array(directive: &str, array: &HostArray, out: &mut String) {
+    put!(out, ".{directive} {} {}", quote(&array.name), shape(&array.layout));
+    if let Some(dims) = &array.host_dims {
+        let dims: Vec<String> = dims.iter().map(u64::to_string).collect();
+        put!(out, " as [{}]", dims.join(","));
+    }
+    put!(out, " at {}\n", array.address);
 }
 
 /// What tells the chip from a preset, as far as code depends on it: ` KEY=VALUE` for each difference.

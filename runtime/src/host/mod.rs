@@ -85,7 +85,7 @@ impl Registry {
             return check::run(&call.target, &call.config, operands).map(|()| Vec::new());
         }
         let results: Vec<(DType, Vec<u64>)> =
-            call.results.iter().map(|r| (r.layout.dtype, r.layout.dims.clone())).collect();
+            call.results.iter().map(|r| (r.layout.dtype, r.dims().to_vec())).collect();
         let request = CustomCall { target: &call.target, config: &call.config, results: &results };
         let answer = match self.functions.get(&call.target) {
             Some(function) => function(&request, operands),
@@ -196,7 +196,7 @@ impl Observer for Answering<'_> {
         let read = |a: &HostArray| {
             let mut bytes = vec![0; a.layout.bytes() as usize];
             memory.read(a.address, &mut bytes).map_err(|e| e.to_string())?;
-            Ok(Array::new(a.layout.dtype, &a.layout.dims, a.layout.to_host(&bytes)))
+            Ok(Array::new(a.layout.dtype, a.dims(), a.layout.to_host(&bytes)))
         };
         let operands = call.operands.iter().map(read).collect::<Result<Vec<Array>, String>>()?;
         let results = self.answer(call, operands)?;
@@ -207,10 +207,10 @@ impl Observer for Answering<'_> {
         for (i, (a, place)) in results.iter().zip(&call.results).enumerate() {
             let l = &place.layout;
             let fits = a.dtype == l.dtype
-                && a.dims == l.dims
-                && a.bytes.len() as u64 == l.dims.iter().product::<u64>() * l.dtype.host_bytes() as u64;
+                && a.dims == place.dims()
+                && a.bytes.len() as u64 == a.dims.iter().product::<u64>() * l.dtype.host_bytes() as u64;
             if !fits {
-                let due = shape(l.dtype, &l.dims);
+                let due = shape(l.dtype, place.dims());
                 return Err(format!("{} gave {} as array {i} where {due} is due", giver(call), a.shape()));
             }
             memory.write(place.address, &l.to_device(&a.bytes)).map_err(|e| e.to_string())?;

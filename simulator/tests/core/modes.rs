@@ -255,7 +255,12 @@ fn an_unknown_offset_forgets_one_array() {
     // A store at an unknown offset into the result; the parameter beside it stays known.
     let mut p = Build::default();
     let layout = systole_isa::Layout::row_major(systole_isa::DType::S32, &[64], 4, 8);
-    let array = |address| systole_isa::program::HostArray { address, layout: layout.clone(), name: String::new() };
+    let array = |address| systole_isa::program::HostArray {
+        address,
+        layout: layout.clone(),
+        host_dims: None,
+        name: String::new(),
+    };
     p.program.params.push(array(0));
     p.program.results.push(array(4096));
     let store = p.desc(DmaDesc::contiguous(Space::Vmem, Space::Hbm, 64));

@@ -215,7 +215,10 @@ impl Context<'_> {
 
     fn staged_after(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
         let next = self.passes()[(pass + 1) % self.passes().len()].1;
-        (0..self.seg.staged_after).for_each(|_| self.stage_group(b, step, next));
+        let all = self.seg.staged_after;
+        if all > 0 {
+            b.loop_with(Trips::Static(all), self.hints(), |b| self.stage_group(b, step, next));
+        }
     }
 
     fn hints(&self) -> LoopHints {

@@ -33,7 +33,7 @@ pub(super) struct Segment {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Segments {
     pub loops: Vec<Segment>,
-    /// Groups staged apart, after the loops (when a step has fewer blocks than groups).
+    /// Groups staged apart, after the loops (when a step has far fewer blocks than groups).
     pub staged_after: u32,
     pub tail: u32,
     pub lag: u32,
@@ -68,6 +68,8 @@ pub(super) struct StepShape {
     pub blocks: u32,
     /// Groups of weight registers.
     pub groups: u32,
+    /// Result registers of a block.
+    pub results: u32,
     /// Steps of a part, parts.
     pub steps: u32,
     pub parts: u32,
@@ -106,7 +108,9 @@ impl Segments {
         let mut all = Vec::new();
         let per_group = need.div_ceil(groups);
         let tail = groups * per_group;
-        if tail <= most && tail < blocks {
+        // The results of an iteration are in registers at once.
+        let held = per_group.saturating_mul(s.results);
+        if tail <= most && tail < blocks && held <= chip.core.vector_registers / 2 {
             let first = Segment { iterations: groups, blocks: per_group, stage: 1, source: Source::Earlier };
             let rest = Segment { iterations: blocks - tail, blocks: 1, stage: 0, source: Source::Current };
             all.push(Segments { loops: vec![first, rest], staged_after: 0, tail, lag: 0 });
@@ -156,10 +160,13 @@ impl Segments {
     }
 }
 
+/// Most groups staged with a block: more are a loop of their own.
+const MAX_STAGED: u32 = 2;
+
 /// Groups staged with each of the first so many blocks.
 fn stages(blocks: u32, groups: u32) -> (u32, u32) {
     let stage = groups.div_ceil(blocks);
-    (stage, groups / stage)
+    if stage > MAX_STAGED { (0, 0) } else { (stage, groups / stage) }
 }
 
 #[cfg(test)]
@@ -177,6 +184,7 @@ mod tests {
                     let s = StepShape {
                         blocks,
                         groups,
+                        results: 4,
                         steps,
                         parts,
                         accumulators,
@@ -203,8 +211,9 @@ mod tests {
     #[test]
     fn stages_cover_all_groups() {
         assert_eq!(stages(128, 16), (1, 16));
-        assert_eq!(stages(1, 16), (16, 1));
-        assert_eq!(stages(5, 16), (4, 4));
-        assert_eq!(stages(6, 16), (3, 5));
+        assert_eq!(stages(9, 16), (2, 8));
+        assert_eq!(stages(10, 15), (2, 7));
+        assert_eq!(stages(1, 16), (0, 0));
+        assert_eq!(stages(5, 16), (0, 0));
     }
 }

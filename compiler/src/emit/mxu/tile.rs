@@ -371,6 +371,7 @@ impl Problem<'_> {
         StepShape {
             blocks: t.blocks,
             groups: self.staging.groups,
+            results: results as u32,
             steps,
             parts: t.tiles(g) * t.ks,
             accumulators: t.accumulators,

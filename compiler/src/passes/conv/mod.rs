@@ -3,10 +3,12 @@
 //!
 //! - padding and base dilation become an explicit `pad` with zeros, reversal a `reverse` of the kernel;
 //! - batch groups become feature groups, feature groups see [`group`];
+//! - images of few channels are read as rows of places and channels ([`flat`]);
 //! - windows of size 1 become dots, few input channels are packed together with window positions ([`pack`]), windows
 //!   larger than the output (gradients of kernels) become a dot for each output position ([`gradient`]);
 //! - element types that the matrix unit lacks become products and sums for each window position ([`taps`]).
 
+mod flat;
 mod gradient;
 mod group;
 mod pack;
@@ -125,6 +127,7 @@ pub fn rule(
         cols: options.mxu_cols,
     };
     let spec = batch_groups(b, spec, conv.batch_groups);
+    let spec = flat::packed(b, &spec).unwrap_or(spec);
     let spec = padded(b, spec);
     let result = typed(b, spec)?;
     let order = [&[d.output_batch][..], &d.output_spatial, &[d.output_feature]].concat();
