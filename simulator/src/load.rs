@@ -139,6 +139,9 @@ fn check_shape(chip: &ChipConfig) -> Result<(), LoadError> {
     if !positive(chip.dma.chunks_per_cycle) || chip.dma.engines == 0 || chip.dma.engines > 4096 {
         return bad("dma.chunks_per_cycle must be positive and dma.engines in 1..=4096");
     }
+    if chip.dma.in_flight == 0 || chip.dma.in_flight > 1 << 16 {
+        return bad("dma.in_flight must be in 1..=65536");
+    }
     if chip.vmem.bytes > 1 << 34 || chip.smem.bytes > 1 << 30 || chip.hbm.bytes > 1 << 46 {
         return bad("vmem.bytes, smem.bytes or hbm.bytes is too large");
     }

@@ -41,7 +41,14 @@ fn blank() -> ChipConfig {
         vmem: VmemConfig { bytes: 0, read_ports: 0, write_ports: 0 },
         smem: SmemConfig { bytes: 0 },
         hbm: HbmConfig { bytes: 0, channels: 0, bandwidth: 0.0, efficiency: 0.0, latency_s: 0.0, burst_bytes: 0 },
-        dma: DmaConfig { engines: 0, issue_cycles: 0, chunks_per_cycle: 0.0, bytes_per_cycle: 0.0 },
+        dma: DmaConfig {
+            engines: 0,
+            in_flight: 0,
+            descriptor_cycles: 0,
+            issue_cycles: 0,
+            chunks_per_cycle: 0.0,
+            bytes_per_cycle: 0.0,
+        },
         imem: ImemConfig { bytes: 0 },
         host: HostConfig { bandwidth: 0.0, latency_s: 0.0 },
         ici: IciConfig {

@@ -182,8 +182,12 @@ pub struct HbmConfig {
 /// DMA engines of a core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DmaConfig {
-    /// Copies in progress at once; more queue.
+    /// Copies that issue requests at once; more queue.
     pub engines: u32,
+    /// Copies that have begun and whose last byte has not arrived, over all engines; more queue.
+    pub in_flight: u32,
+    /// Cycles for which a copy occupies its engine at least.
+    pub descriptor_cycles: u32,
     /// Cycles from `dma.start` until the first request leaves.
     pub issue_cycles: u32,
     /// Contiguous chunks begun per cycle and engine.

@@ -129,7 +129,7 @@ impl Lane {
 /// Transfers of a device on as many lanes as overlap, by index.
 fn engines(p: &Profile, device: usize) -> Vec<Spans> {
     let Some(trace) = p.traces.get(device) else { return Vec::new() };
-    let most = (p.meta.chip.dma.engines as usize).clamp(1, MAX_ENGINES);
+    let most = (p.meta.chip.dma.in_flight as usize).clamp(1, MAX_ENGINES);
     let mut lanes: Vec<Spans> = Vec::new();
     let mut ends: Vec<u64> = Vec::new();
     for (i, t) in trace.transfers.iter().enumerate() {

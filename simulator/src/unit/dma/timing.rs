@@ -1,12 +1,15 @@
 //! When transfers complete.
 //!
-//! A transfer waits `dma.issue_cycles` after its start, then for a free engine. An engine begins `chunks_per_cycle`
-//! chunks and moves `bytes_per_cycle` bytes per cycle. HBM is a server of its bandwidth times efficiency that serves
+//! A transfer waits `dma.issue_cycles` after its start, then for a free engine and for one of the `dma.in_flight` places
+//! of transfers that are under way. An engine begins `chunks_per_cycle` chunks and moves `bytes_per_cycle` bytes per
+//! cycle, and takes `descriptor_cycles` at least; then it is free for the next transfer, while its data is still
+//! on the way. HBM is a server of its bandwidth times efficiency that serves
 //! transfers in the order in which they were issued; whole bursts count. The last byte arrives one HBM latency later
 //! for each side that is in HBM. Everything is known when the transfer starts: nothing is ever ticked.
 
 use super::geometry::Geometry;
 use crate::stats::Cause;
+use std::collections::VecDeque;
 use systole_isa::Space;
 use systole_isa::chip::ChipConfig;
 
@@ -29,7 +32,12 @@ pub(crate) struct DmaTiming {
     per_hbm_byte: f64,
     per_chunk: f64,
     per_byte: f64,
+    /// Cycles from which the engines are free.
     engines: Vec<u64>,
+    /// When the last transfers under way end, ascending; never more than `places`.
+    under_way: VecDeque<u64>,
+    places: usize,
+    descriptor: u64,
     hbm_free: u64,
     pub hbm_busy: u64,
     /// End of the last transfer, for the cycles in which any is in progress.
@@ -47,6 +55,9 @@ impl DmaTiming {
             per_chunk: 1.0 / chip.dma.chunks_per_cycle,
             per_byte: 1.0 / chip.dma.bytes_per_cycle,
             engines: vec![0; chip.dma.engines as usize],
+            under_way: VecDeque::new(),
+            places: chip.dma.in_flight as usize,
+            descriptor: chip.dma.descriptor_cycles as u64,
             hbm_free: 0,
             hbm_busy: 0,
             busy_until: 0,
@@ -59,10 +70,7 @@ impl DmaTiming {
     pub fn start(&mut self, g: &Geometry, src: i64, dst: i64, now: u64) -> Slot {
         let hbm_read = if g.src == Space::Hbm { g.from.burst_bytes(src) } else { 0 };
         let hbm_write = if g.dst == Space::Hbm { g.to.burst_bytes(dst) } else { 0 };
-        let (at, free) =
-            self.engines.iter().copied().enumerate().min_by_key(|e| (e.1, e.0)).expect("at least one engine");
-        let begin = (now + self.issue).max(free);
-        let engine = (g.chunks() as f64 * self.per_chunk).max(g.bytes as f64 * self.per_byte).ceil() as u64;
+        let (begin, engine) = self.engine(g, now);
         let sides = (g.src == Space::Hbm) as u64 + (g.dst == Space::Hbm) as u64;
         let latency = sides * self.latency + self.chaos(engine);
         let mut done = begin + engine;
@@ -78,7 +86,7 @@ impl DmaTiming {
             done = done.max(hbm);
         }
         let end = done + latency;
-        self.engines[at] = end;
+        self.hold(end);
         self.busy += end.saturating_sub(begin.max(self.busy_until));
         self.busy_until = self.busy_until.max(end);
         Slot { begin, end, cause, hbm_read, hbm_write }
@@ -88,15 +96,30 @@ impl DmaTiming {
     /// head leaves for the interconnect, and the HBM bytes read.
     pub fn send(&mut self, g: &Geometry, src: i64, now: u64) -> (u64, u64) {
         let hbm_read = if g.src == Space::Hbm { g.from.burst_bytes(src) } else { 0 };
-        let (at, free) =
-            self.engines.iter().copied().enumerate().min_by_key(|e| (e.1, e.0)).expect("at least one engine");
-        let begin = (now + self.issue).max(free);
-        let engine = (g.chunks() as f64 * self.per_chunk).max(g.bytes as f64 * self.per_byte).ceil() as u64;
+        let (begin, engine) = self.engine(g, now);
         let head = if hbm_read > 0 { begin + self.latency } else { begin };
-        self.engines[at] = begin + engine;
+        self.hold(begin + engine);
         self.busy += (begin + engine).saturating_sub(begin.max(self.busy_until));
         self.busy_until = self.busy_until.max(begin + engine);
         (head, hbm_read)
+    }
+
+    /// Takes the engine that is free first for a transfer that issued at cycle `now`: when it begins, and for how long.
+    fn engine(&mut self, g: &Geometry, now: u64) -> (u64, u64) {
+        let (at, free) =
+            self.engines.iter().copied().enumerate().min_by_key(|e| (e.1, e.0)).expect("at least one engine");
+        let place = if self.under_way.len() < self.places { 0 } else { self.under_way.pop_front().unwrap_or(0) };
+        let begin = (now + self.issue).max(free).max(place);
+        let cycles = (g.chunks() as f64 * self.per_chunk).max(g.bytes as f64 * self.per_byte).ceil() as u64;
+        let cycles = cycles.max(self.descriptor);
+        self.engines[at] = begin + cycles;
+        (begin, cycles)
+    }
+
+    /// Takes a place among the transfers under way until cycle `end`.
+    fn hold(&mut self, end: u64) {
+        let at = self.under_way.partition_point(|e| *e <= end);
+        self.under_way.insert(at, end);
     }
 
     /// Takes bandwidth for the source of a transfer to another device that the first link has taken by cycle `at`.
@@ -137,12 +160,16 @@ impl DmaTiming {
         out.extend(self.engines.iter().map(|e| e.saturating_sub(now)));
         // Which engine is free does not matter.
         out[at..].sort_unstable();
+        // Transfers that have ended take no place.
+        let ended = self.under_way.partition_point(|e| *e <= now);
+        out.extend(self.under_way.iter().skip(ended).map(|e| e - now));
+        out.push(u64::MAX);
         out.extend([self.hbm_free.saturating_sub(now << 8), self.busy_until.saturating_sub(now)]);
     }
 
     /// Moves all times by `cycles`.
     pub fn shift(&mut self, cycles: u64) {
-        self.engines.iter_mut().for_each(|e| *e += cycles);
+        self.engines.iter_mut().chain(&mut self.under_way).for_each(|e| *e += cycles);
         self.hbm_free += cycles << 8;
         self.busy_until += cycles;
     }
