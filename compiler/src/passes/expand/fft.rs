@@ -15,6 +15,8 @@ use systole_isa::DType;
 const MAX_DIRECT: u64 = 128;
 /// The longest length without small factors that still is one product.
 const MAX_PRIME: u64 = 512;
+/// The longest first step that is made of additions and single products instead of a table.
+const MAX_BUTTERFLY: u64 = 16;
 
 /// Real and imaginary parts, `[rows, n]`.
 #[derive(Clone, Copy)]
@@ -173,10 +175,26 @@ fn direct(b: &mut Emit, p: Pair, n: u64, sign: f64) -> Pair {
 
 /// `[rows, n] x [n, m]` of complex numbers.
 fn matrix(b: &mut Emit, x: Pair, t: Pair) -> Pair {
+    contracted(b, x, t, &mut |x, t| (x, t, 1, 0))
+}
+
+/// A table `[m, n]` times dimension `d` of an array: `[m, other dimensions]`.
+fn product(b: &mut Emit, t: Pair, x: Pair, d: usize) -> Pair {
+    contracted(b, x, t, &mut |x, t| (t, x, 1, d))
+}
+
+/// Products of the parts of `x` and `t`; `sides` gives the left and the right operand and their contracted dimensions.
+fn contracted(
+    b: &mut Emit,
+    x: Pair,
+    t: Pair,
+    sides: &mut dyn FnMut(NodeId, NodeId) -> (NodeId, NodeId, usize, usize),
+) -> Pair {
     let part = b.dtype(x.re);
-    let mut dot = |x: NodeId, y: NodeId| {
-        let dims = DotDims { lhs_contracting: vec![1], rhs_contracting: vec![0], ..DotDims::default() };
-        b.dot(x, y, dims, Precision::Highest, part)
+    let mut dot = |x: NodeId, t: NodeId| {
+        let (l, r, lhs, rhs) = sides(x, t);
+        let dims = DotDims { lhs_contracting: vec![lhs], rhs_contracting: vec![rhs], ..DotDims::default() };
+        b.dot(l, r, dims, Precision::Highest, part)
     };
     let (rr, ri) = (dot(x.re, t.re), t.im.map(|t| dot(x.re, t)));
     let (ir, ii) = (x.im.map(|i| dot(i, t.re)), x.im.zip(t.im).map(|(i, t)| dot(i, t)));
@@ -191,17 +209,15 @@ fn matrix(b: &mut Emit, x: Pair, t: Pair) -> Pair {
     Pair { re, im }
 }
 
-/// Elementwise complex product; `t` is `[1 row, ..]` spread over the rows.
-fn times(b: &mut Emit, x: Pair, t: Pair) -> Pair {
+/// Elementwise complex product; the dimensions of `t` are those numbered `map` of `x`.
+fn times(b: &mut Emit, x: Pair, t: Pair, map: &[usize]) -> Pair {
     let dims = b.dims(x.re).to_vec();
-    let first = dims.len() - b.rank(t.re);
-    let map: Vec<usize> = (first..dims.len()).collect();
-    let tr = b.broadcast(t.re, &map, &dims);
+    let tr = b.broadcast(t.re, map, &dims);
     let rr = b.mul(x.re, tr);
     let Some(ti) = t.im else {
         return Pair { re: rr, im: x.im.map(|i| b.mul(i, tr)) };
     };
-    let ti = b.broadcast(ti, &map, &dims);
+    let ti = b.broadcast(ti, map, &dims);
     let ri = b.mul(x.re, ti);
     match x.im {
         None => Pair { re: rr, im: Some(ri) },
@@ -217,31 +233,131 @@ fn each(b: &mut Emit, p: Pair, f: &mut dyn FnMut(&mut Emit, NodeId) -> NodeId) -
 }
 
 /// `n = m * q`: element `i = a * q + c`, bin `k = e + m * f`.
+///
+/// The parts keep `c` and the rows in the lanes as long as they can: the first step leaves `[e, rows, c]`, and the second
+/// one's product gives `[f, e, rows]`, all bins above the rows.
 fn split(b: &mut Emit, p: Pair, n: u64, q: u64, sign: f64) -> Pair {
     let m = n / q;
     let rows = b.dims(p.re)[0];
     let part = b.dtype(p.re);
-    // [rows, a, c] -> [rows, c, a], transform over a.
-    let x = each(b, p, &mut |b, x| {
-        let x = b.reshape(x, &[rows, m, q]);
-        let x = b.transpose(x, &[0, 2, 1]);
-        b.reshape(x, &[rows * q, m])
-    });
-    let x = transform(b, x, sign);
-    let x = each(b, x, &mut |b, x| b.reshape(x, &[rows, q, m]));
-    let t = table(b, part, [q, m], |c, e| root(c, e, n, sign));
-    let x = times(b, x, t);
-    // [rows, c, e] -> [rows, e, c], transform over c, then bins e + m * f.
-    let x = each(b, x, &mut |b, x| {
-        let x = b.transpose(x, &[0, 2, 1]);
-        b.reshape(x, &[rows * m, q])
-    });
+    let x = if m <= MAX_BUTTERFLY && m.is_power_of_two() {
+        let parts: Vec<Pair> =
+            (0..m).map(|a| each(b, p, &mut |b, x| b.slice_dim(x, 1, a * q, (a + 1) * q, 1))).collect();
+        let bins = butterfly(b, &parts, sign);
+        stacked(b, &bins)
+    } else if m <= MAX_DIRECT {
+        let x = each(b, p, &mut |b, x| b.reshape(x, &[rows, m, q]));
+        let t = table(b, part, [m, m], |i, j| root(i, j, m, sign));
+        product(b, t, x, 1)
+    } else {
+        let x = each(b, p, &mut |b, x| {
+            let x = b.reshape(x, &[rows, m, q]);
+            let x = b.transpose(x, &[0, 2, 1]);
+            b.reshape(x, &[rows * q, m])
+        });
+        let x = transform(b, x, sign);
+        each(b, x, &mut |b, x| {
+            let x = b.reshape(x, &[rows, q, m]);
+            b.transpose(x, &[2, 0, 1])
+        })
+    };
+    let t = table(b, part, [m, q], |e, c| root(e, c, n, sign));
+    let x = times(b, x, t, &[0, 2]);
+    if q <= MAX_DIRECT {
+        let t = table(b, part, [q, q], |i, j| root(i, j, q, sign));
+        let x = product(b, t, x, 2);
+        return each(b, x, &mut |b, x| {
+            let x = b.reshape(x, &[n, rows]);
+            b.transpose(x, &[1, 0])
+        });
+    }
+    let x = each(b, x, &mut |b, x| b.reshape(x, &[m * rows, q]));
     let x = transform(b, x, sign);
     each(b, x, &mut |b, x| {
-        let x = b.reshape(x, &[rows, m, q]);
-        let x = b.transpose(x, &[0, 2, 1]);
+        let x = b.reshape(x, &[m, rows, q]);
+        let x = b.transpose(x, &[1, 2, 0]);
         b.reshape(x, &[rows, n])
     })
+}
+
+/// Transforms of the same element of every part: bin by bin (sizes: powers of two), by halves.
+fn butterfly(b: &mut Emit, x: &[Pair], sign: f64) -> Vec<Pair> {
+    let n = x.len();
+    if n == 1 {
+        return x.to_vec();
+    }
+    let pick = |first: usize| x.iter().skip(first).step_by(2).copied().collect::<Vec<_>>();
+    let (even, odd) = (butterfly(b, &pick(0), sign), butterfly(b, &pick(1), sign));
+    let turned: Vec<Pair> = odd.iter().enumerate().map(|(k, &p)| turn(b, p, (k as u64, n as u64), sign)).collect();
+    let mut both = |f: fn(&mut Emit, NodeId, NodeId) -> NodeId, negative: bool| -> Vec<Pair> {
+        let bin = |(&x, &y): (&Pair, &Pair)| {
+            let im = match (x.im, y.im) {
+                (Some(i), Some(j)) => Some(f(b, i, j)),
+                (None, Some(j)) => Some(if negative { b.neg(j) } else { j }),
+                (i, None) => i,
+            };
+            Pair { re: f(b, x.re, y.re), im }
+        };
+        even.iter().zip(&turned).map(bin).collect()
+    };
+    let mut bins = both(|b, x, y| b.add(x, y), false);
+    bins.extend(both(|b, x, y| b.sub(x, y), true));
+    bins
+}
+
+/// A number times root `k` of `n`; quarters of a turn without multiplications.
+fn turn(b: &mut Emit, p: Pair, (k, n): (u64, u64), sign: f64) -> Pair {
+    if k == 0 {
+        return p;
+    }
+    if 4 * k == n {
+        // i * sign: (re, im) to (-im, re) or (im, -re).
+        let zero = |b: &mut Emit| {
+            let dims = b.dims(p.re).to_vec();
+            b.splat(b.dtype(p.re), &dims, 0.0)
+        };
+        let im = p.im.unwrap_or_else(|| zero(b));
+        return if sign > 0.0 {
+            Pair { re: b.neg(im), im: Some(p.re) }
+        } else {
+            Pair { re: im, im: Some(b.neg(p.re)) }
+        };
+    }
+    let a = root(k, 1, n, sign);
+    let (c, s) = (a.cos(), a.sin());
+    let (rc, rs) = (b.with(Binary::Mul, p.re, c), b.with(Binary::Mul, p.re, s));
+    match p.im {
+        None => Pair { re: rc, im: Some(rs) },
+        Some(i) => {
+            let (ic, is) = (b.with(Binary::Mul, i, c), b.with(Binary::Mul, i, s));
+            Pair { re: b.sub(rc, is), im: Some(b.add(rs, ic)) }
+        }
+    }
+}
+
+/// Arrays `[rows, q]` as `[number, rows, q]`.
+fn stacked(b: &mut Emit, bins: &[Pair]) -> Pair {
+    let part = b.dtype(bins[0].re);
+    let dims = b.dims(bins[0].re).to_vec();
+    let one = [&[1], &dims[..]].concat();
+    let mut stack = |items: &[NodeId]| {
+        let items: Vec<NodeId> = items.iter().map(|&x| b.reshape(x, &one)).collect();
+        b.concatenate(&items, 0)
+    };
+    let re: Vec<NodeId> = bins.iter().map(|x| x.re).collect();
+    let re = stack(&re);
+    if bins.iter().all(|x| x.im.is_none()) {
+        return Pair { re, im: None };
+    }
+    let im: Vec<NodeId> = bins
+        .iter()
+        .map(|x| match x.im {
+            Some(i) => i,
+            None => b.splat(part, &dims, 0.0),
+        })
+        .collect();
+    let items: Vec<NodeId> = im.iter().map(|&x| b.reshape(x, &one)).collect();
+    Pair { re, im: Some(b.concatenate(&items, 0)) }
 }
 
 /// A transform of any length as a convolution with a chirp, by transforms of a power-of-two length.
@@ -261,7 +377,7 @@ fn bluestein(b: &mut Emit, p: Pair, n: u64, sign: f64) -> Pair {
     };
     let chirp = table(b, part, [1, n], |_, i| sign * square(i));
     let chirp = flat(b, chirp);
-    let x = times(b, p, chirp);
+    let x = times(b, p, chirp, &[1]);
     let grown = each(b, x, &mut |b, x| {
         let zero = b.scalar(part, 0.0);
         let none = PadDim { low: 0, high: 0, interior: 0 };
@@ -271,14 +387,14 @@ fn bluestein(b: &mut Emit, p: Pair, n: u64, sign: f64) -> Pair {
     let spectrum = chirp_spectrum(n, long, -sign);
     let filter = table_of(b, part, &spectrum);
     let x = transform(b, grown, -1.0);
-    let x = times(b, x, filter);
+    let x = times(b, x, filter, &[1]);
     let x = transform(b, x, 1.0);
     let x = each(b, x, &mut |b, x| {
         let x = b.slice_dim(x, 1, 0, n, 1);
         let x = b.with(Binary::Mul, x, 1.0 / long as f64);
         b.reshape(x, &[rows, n])
     });
-    times(b, x, chirp)
+    times(b, x, chirp, &[1])
 }
 
 fn table_of(b: &mut Emit, part: DType, values: &[(f64, f64)]) -> Pair {
