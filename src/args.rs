@@ -1,5 +1,6 @@
 //! Flags that several subcommands share.
 
+use clap::ValueEnum;
 use systole_compiler::graph::Precision;
 use systole_compiler::plan::collective::Algorithm;
 use systole_isa::ChipConfig;
@@ -131,6 +132,25 @@ impl CompileArgs {
         Ok(o)
     }
 
+    /// The same as flags, without those that say what is the case anyway.
+    pub fn flags(&self) -> Vec<String> {
+        let mut flags = Vec::new();
+        let mut put = |name: &str, value: Option<String>| flags.extend(value.map(|v| format!("--{name}={v}")));
+        let named = |v: &dyn Fn() -> Option<clap::builder::PossibleValue>| v().map(|v| v.get_name().to_string());
+        put(
+            "precision",
+            named(&|| self.precision.to_possible_value()).filter(|_| self.precision != PrecisionArg::Default),
+        );
+        put("fold", named(&|| self.fold.to_possible_value()).filter(|_| self.fold != FoldArg::Small));
+        put("chaos", self.chaos.map(|v| v.to_string()));
+        put("max-resident", self.max_resident.map(|v| v.to_string()));
+        put("replicas", (self.replicas != 1).then(|| self.replicas.to_string()));
+        put("partitions", (self.partitions != 1).then(|| self.partitions.to_string()));
+        put("topology", self.topology.clone());
+        put("collective", self.collective.clone());
+        flags
+    }
+
     pub fn options(&self) -> CompileOptions {
         let precision = match self.precision {
             PrecisionArg::Default => Precision::Default,
@@ -145,6 +165,19 @@ impl CompileArgs {
             ..CompileOptions::default()
         }
     }
+}
+
+/// Trip counts of loops from `NAME=N`.
+///
+/// # Errors
+/// If a text is not that.
+pub fn assumed(texts: &[String]) -> Result<Vec<Assume>, RuntimeError> {
+    let one = |s: &String| {
+        let (name, n) = s.split_once('=').ok_or_else(|| bad(format!("--assume {s}: NAME=N is expected")))?;
+        let trips = n.parse().map_err(|_| bad(format!("--assume {s}: `{n}` is no number")))?;
+        Ok(Assume { name: name.to_string(), trips })
+    };
+    texts.iter().map(one).collect()
 }
 
 /// What to run, on what.
@@ -205,12 +238,14 @@ impl RunArgs {
         run.chaos = self.compile.chaos;
         run.threads = std::thread::available_parallelism().map_or(1, usize::from);
         run.max_cycles = self.max_cycles.unwrap_or(u64::MAX);
-        for s in &self.assume {
-            let (name, n) = s.split_once('=').ok_or_else(|| bad(format!("--assume {s}: NAME=N is expected")))?;
-            let trips = n.parse().map_err(|_| bad(format!("--assume {s}: `{n}` is no number")))?;
-            run.assume.push(Assume { name: name.to_string(), trips });
-        }
+        run.assume = assumed(&self.assume)?;
         Ok(run)
+    }
+
+    /// The flags that decide what code there is and how it runs, as a profile keeps them.
+    pub fn flags(&self) -> Vec<String> {
+        let assumed = self.assume.iter().map(|a| format!("--assume={a}"));
+        self.compile.flags().into_iter().chain(assumed).collect()
     }
 }
 

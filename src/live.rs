@@ -1,11 +1,14 @@
 //! A run that is watched while it goes on: it can be paused, stepped and slowed, and tells what it has done so far.
+//!
+//! Every simulated device has a [`Watch`] of its own, and all of them write into one [`Live`]. Devices may run side by side:
+//! a step ends at the device that the user looks at, a pause holds every device.
 
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use systole_runtime::profile::code::Code;
-use systole_runtime::profile::{Device, NO_OP, Profile, Recorder, Run};
+use systole_runtime::profile::{Device, NO_OP, Profile, Recorded, Recorder, Run};
 use systole_runtime::report::{HostReport, report};
 use systole_runtime::{Mode, Observer, RunResult};
 use systole_simulator::{CAUSES, Cause, DmaEvent, OpProfile, Sample, UNIT_TABLE, UnitCounters};
@@ -22,6 +25,8 @@ struct Wish {
     /// Cycles per second.
     speed: Option<u64>,
     stop: bool,
+    /// The device that is stepped.
+    focus: usize,
 }
 
 /// Shared by the run and the dashboard.
@@ -53,6 +58,11 @@ impl Control {
         self.set(|w| w.speed = cycles_per_second);
     }
 
+    /// Says which device steps go by.
+    pub fn focus(&self, device: usize) {
+        self.set(|w| w.focus = device);
+    }
+
     /// Asks the run to stop.
     pub fn stop(&self) {
         self.set(|w| w.stop = true);
@@ -69,44 +79,120 @@ pub struct Subject<'a> {
     pub code: Arc<Code>,
 }
 
-/// Watches a run for the dashboard.
-pub struct Live<'a> {
-    pub recorder: Recorder<'a>,
-    subject: Subject<'a>,
-    control: &'a Control,
-    news: Sender<Event>,
+/// What one device has done so far.
+struct Seen<'a> {
+    recorder: Recorder<'a>,
     cycle: u64,
     bundles: u64,
     hbm: (u64, u64),
     units: Vec<UnitCounters>,
-    last: Instant,
-    /// What the last look took.
+}
+
+/// The last look at a run.
+struct Look {
+    news: Sender<Event>,
+    at: Instant,
+    /// What it took.
     cost: Duration,
-    /// When the speed was last right: host time and cycle.
-    pace: (Instant, u64),
+}
+
+/// Watches a run for the dashboard.
+pub struct Live<'a> {
+    subject: Subject<'a>,
+    control: &'a Control,
+    seen: Vec<Mutex<Seen<'a>>>,
+    look: Mutex<Look>,
+    since: Instant,
+}
+
+fn locked<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Live<'a> {
-    pub fn new(recorder: Recorder<'a>, subject: Subject<'a>, control: &'a Control, news: Sender<Event>) -> Live<'a> {
-        let now = Instant::now();
-        Live {
-            recorder,
-            subject,
-            control,
-            news,
-            cycle: 0,
-            bundles: 0,
-            hbm: (0, 0),
-            units: Vec::new(),
-            last: now,
-            cost: Duration::ZERO,
-            pace: (now, 0),
-        }
+    /// A recorder for each device.
+    pub fn new(
+        recorders: Vec<Recorder<'a>>,
+        subject: Subject<'a>,
+        control: &'a Control,
+        news: Sender<Event>,
+    ) -> Live<'a> {
+        let seen = recorders
+            .into_iter()
+            .map(|recorder| Mutex::new(Seen { recorder, cycle: 0, bundles: 0, hbm: (0, 0), units: Vec::new() }));
+        let look = Mutex::new(Look { news, at: Instant::now(), cost: Duration::ZERO });
+        Live { subject, control, seen: seen.collect(), look, since: Instant::now() }
     }
 
-    /// Shows the run as it is.
-    fn show(&mut self) {
+    /// An observer for each device.
+    pub fn watches(&self) -> Vec<Watch<'_, 'a>> {
+        let pace = (Instant::now(), 0);
+        (0..self.seen.len()).map(|device| Watch { live: self, device, pace }).collect()
+    }
+
+    /// What was recorded, by device.
+    pub fn finish(self) -> Vec<Recorded> {
+        let seen = self.seen.into_iter().map(|s| s.into_inner().unwrap_or_else(PoisonError::into_inner));
+        seen.map(|s| s.recorder.finish()).collect()
+    }
+
+    /// Shows the run as it is, if nobody else is doing so.
+    fn show(&self) {
+        let Ok(mut look) = self.look.try_lock() else { return };
         let start = Instant::now();
+        let s = &self.subject;
+        let mut results = Vec::new();
+        let mut recorded = Vec::new();
+        for seen in &self.seen {
+            let seen = locked(seen);
+            // Devices that one stands for do nothing.
+            if results.is_empty() || seen.cycle > 0 {
+                results.push(seen.so_far(s.chip));
+                recorded.push(seen.recorder.so_far());
+            }
+        }
+        let Some(slowest) = results.iter().max_by_key(|r| r.cycles) else { return };
+        let host = HostReport { simulate_s: self.since.elapsed().as_secs_f64(), ..HostReport::default() };
+        let report = report(s.chip, s.program, slowest, host);
+        let topology = s.program.pod.topology.as_ref();
+        let place = |d: u32| topology.map_or((d, 0), |t| (t.chip_of(d), d % t.devices_per_chip.max(1)));
+        let devices = recorded.into_iter().zip(&results).enumerate().map(|(d, (recorded, result))| {
+            let (chip, core) = place(d as u32);
+            Device::new(chip, core, recorded, result)
+        });
+        let run = Run {
+            name: s.name,
+            chip: s.chip,
+            program: s.program,
+            source: s.source,
+            mode: s.mode,
+            level: locked(&self.seen[0]).recorder.level,
+            report: &report,
+            flags: Vec::new(),
+            topology: topology.map_or(vec![1], |t| t.dims.clone()),
+            links: Vec::new(),
+            partial: true,
+        };
+        let profile = Profile::new(run, devices.collect());
+        // A dashboard that is gone asks the run to stop by itself.
+        let _ = look.news.send(Event::Data(Arc::new(Data::sharing(profile, Arc::clone(&s.code)))));
+        look.cost = start.elapsed();
+        look.at = Instant::now();
+    }
+
+    /// Whether it is time for another look.
+    fn due(&self) -> bool {
+        self.look.try_lock().is_ok_and(|l| l.at.elapsed() > INTERVAL.max(l.cost * 8))
+    }
+
+    fn say(&self, phase: Phase) {
+        let _ = locked(&self.look).news.send(Event::Phase(phase));
+    }
+}
+
+impl Seen<'_> {
+    /// The counters of the run up to now.
+    fn so_far(&self, chip: &systole_isa::ChipConfig) -> RunResult {
         let mut ops: HashMap<u32, OpProfile> = HashMap::new();
         for s in self.recorder.trace.ops.iter() {
             let o = ops.entry(s.id).or_insert_with(|| OpProfile {
@@ -120,74 +206,14 @@ impl<'a> Live<'a> {
         let mut ops: Vec<OpProfile> = ops.into_values().collect();
         ops.sort_by_key(|o| (o.start, o.op));
         let cycles = self.cycle.max(self.recorder.trace.ops.end());
-        if self.units.is_empty() {
-            self.units = idle_units(self.subject.chip, cycles);
-        }
-        let result = RunResult {
+        RunResult {
             cycles,
             bundles: self.bundles,
-            units: self.units.clone(),
+            units: if self.units.is_empty() { idle_units(chip, cycles) } else { self.units.clone() },
             ops,
             hbm_read: self.hbm.0,
             hbm_write: self.hbm.1,
             ..RunResult::default()
-        };
-        let s = &self.subject;
-        let report = report(s.chip, s.program, &result, HostReport::default());
-        let run = Run {
-            name: s.name,
-            chip: s.chip,
-            program: s.program,
-            source: s.source,
-            mode: s.mode,
-            level: self.recorder.level,
-            report: &report,
-            topology: vec![1],
-            links: Vec::new(),
-            partial: true,
-        };
-        let profile = Profile::new(run, vec![Device::new(0, 0, self.recorder.so_far(), &result)]);
-        // A dashboard that is gone asks the run to stop by itself.
-        let _ = self.news.send(Event::Data(Arc::new(Data::sharing(profile, Arc::clone(&s.code)))));
-        self.cost = start.elapsed();
-        self.last = Instant::now();
-    }
-
-    /// Waits while the user wants it so. `at`: what has just ended.
-    fn hold(&mut self, at: Option<Step>) {
-        let mut w = self.control.lock();
-        if !w.paused || w.stop {
-            return;
-        }
-        if w.step.is_some() && w.step != at {
-            return;
-        }
-        w.step = None;
-        drop(w);
-        self.show();
-        let _ = self.news.send(Event::Phase(Phase::Paused));
-        let mut w = self.control.lock();
-        while w.paused && w.step.is_none() && !w.stop {
-            w = self.control.changed.wait(w).unwrap_or_else(PoisonError::into_inner);
-        }
-        let running = !w.paused;
-        drop(w);
-        if running {
-            let _ = self.news.send(Event::Phase(Phase::Running));
-        }
-        self.pace = (Instant::now(), self.cycle);
-    }
-
-    /// Sleeps as long as the speed that is wanted says.
-    fn keep_pace(&mut self) {
-        let Some(speed) = self.control.lock().speed else {
-            self.pace = (Instant::now(), self.cycle);
-            return;
-        };
-        let due = Duration::from_secs_f64(self.cycle.saturating_sub(self.pace.1) as f64 / speed.max(1) as f64);
-        let ahead = due.saturating_sub(self.pace.0.elapsed()).min(Duration::from_millis(200));
-        if !ahead.is_zero() {
-            std::thread::sleep(ahead);
         }
     }
 }
@@ -199,15 +225,87 @@ fn idle_units(chip: &systole_isa::ChipConfig, cycles: u64) -> Vec<UnitCounters> 
     named.map(idle).collect()
 }
 
-impl Observer for Live<'_> {
+/// Stops a run on several devices between their turns.
+pub struct Stop<'a>(pub &'a Control);
+
+impl Observer for Stop<'_> {
+    fn progress(&mut self, _cycle: u64, _bundles: u64) -> bool {
+        !self.0.lock().stop
+    }
+}
+
+/// Watches one device.
+pub struct Watch<'l, 'a> {
+    live: &'l Live<'a>,
+    device: usize,
+    /// When the speed was last right: host time and cycle.
+    pace: (Instant, u64),
+}
+
+impl<'a> Watch<'_, 'a> {
+    fn seen(&self) -> MutexGuard<'_, Seen<'a>> {
+        locked(&self.live.seen[self.device])
+    }
+
+    /// Waits while the user wants it so. `at`: what has just ended.
+    fn hold(&mut self, at: Option<Step>) {
+        let mut w = self.live.control.lock();
+        if !w.paused || w.stop {
+            return;
+        }
+        let mine = w.focus.min(self.live.seen.len() - 1) == self.device;
+        if w.step.is_some() && (w.step != at || !mine) {
+            return;
+        }
+        w.step = None;
+        drop(w);
+        self.live.show();
+        self.live.say(Phase::Paused);
+        let mut w = self.live.control.lock();
+        while w.paused && w.step.is_none() && !w.stop {
+            w = self.live.control.changed.wait(w).unwrap_or_else(PoisonError::into_inner);
+        }
+        let running = !w.paused;
+        drop(w);
+        if running {
+            self.live.say(Phase::Running);
+        }
+        let cycle = self.seen().cycle;
+        self.pace = (Instant::now(), cycle);
+    }
+
+    /// Sleeps as long as the speed that is wanted says.
+    fn keep_pace(&mut self) {
+        let cycle = self.seen().cycle;
+        let Some(speed) = self.live.control.lock().speed else {
+            self.pace = (Instant::now(), cycle);
+            return;
+        };
+        let due = Duration::from_secs_f64(cycle.saturating_sub(self.pace.1) as f64 / speed.max(1) as f64);
+        let ahead = due.saturating_sub(self.pace.0.elapsed()).min(Duration::from_millis(200));
+        if !ahead.is_zero() {
+            std::thread::sleep(ahead);
+        }
+    }
+
+    fn stepping(&self) -> bool {
+        let w = self.live.control.lock();
+        w.paused && matches!(w.step, None | Some(Step::Bundle))
+    }
+}
+
+impl Observer for Watch<'_, '_> {
     fn progress(&mut self, cycle: u64, bundles: u64) -> bool {
-        (self.cycle, self.bundles) = (cycle.max(self.cycle), bundles.max(self.bundles));
+        {
+            let mut s = self.seen();
+            (s.cycle, s.bundles) = (cycle.max(s.cycle), bundles.max(s.bundles));
+        }
         self.keep_pace();
-        if self.last.elapsed() > INTERVAL.max(self.cost * 8) {
-            self.show();
+        if self.live.due() {
+            self.live.show();
         }
         self.hold(None);
-        !self.control.lock().stop
+        !self.live.control.lock().stop
     }
 
     fn wants_events(&self) -> bool {
@@ -219,34 +317,44 @@ impl Observer for Live<'_> {
     }
 
     fn sample_interval(&self) -> Option<u64> {
-        self.recorder.sample_interval()
+        self.seen().recorder.sample_interval()
     }
 
-    fn sample(&mut self, s: &Sample<'_>) {
-        (self.cycle, self.bundles, self.hbm) = (s.cycle, s.bundles, (s.hbm_read, s.hbm_write));
-        self.units = s.units.to_vec();
-        self.recorder.sample(s);
+    fn sample(&mut self, sample: &Sample<'_>) {
+        let mut s = self.seen();
+        (s.cycle, s.bundles, s.hbm) = (sample.cycle, sample.bundles, (sample.hbm_read, sample.hbm_write));
+        s.units = sample.units.to_vec();
+        s.recorder.sample(sample);
     }
 
     fn dma(&mut self, e: &DmaEvent) {
-        self.recorder.dma(e);
+        self.seen().recorder.dma(e);
     }
 
     fn op(&mut self, op: u32, start: u64, end: u64) {
-        self.recorder.op(op, start, end);
-        self.cycle = self.cycle.max(end);
+        {
+            let mut s = self.seen();
+            s.recorder.op(op, start, end);
+            s.cycle = s.cycle.max(end);
+        }
         self.hold(Some(Step::Op));
     }
 
     fn kernel(&mut self, entry: u32, start: u64, end: u64) {
-        self.recorder.kernel(entry, start, end);
-        self.cycle = self.cycle.max(end);
+        {
+            let mut s = self.seen();
+            s.recorder.kernel(entry, start, end);
+            s.cycle = s.cycle.max(end);
+        }
         self.hold(Some(Step::Kernel));
     }
 
     fn bundle(&mut self, bundle: u32, cycle: u64) {
-        self.recorder.bundle(bundle, cycle);
-        self.cycle = cycle;
+        {
+            let mut s = self.seen();
+            s.recorder.bundle(bundle, cycle);
+            s.cycle = cycle;
+        }
         // Looking at every bundle would take longer than running it.
         if cycle & 0xff == 0 || self.stepping() {
             self.hold(Some(Step::Bundle));
@@ -254,17 +362,10 @@ impl Observer for Live<'_> {
     }
 
     fn wait(&mut self, bundle: u32, cause: Cause, start: u64, end: u64) {
-        self.recorder.wait(bundle, cause, start, end);
+        self.seen().recorder.wait(bundle, cause, start, end);
     }
 
     fn repeated(&mut self, from: u64, period: u64, times: u64) {
-        self.recorder.repeated(from, period, times);
-    }
-}
-
-impl Live<'_> {
-    fn stepping(&self) -> bool {
-        let w = self.control.lock();
-        w.paused && matches!(w.step, None | Some(Step::Bundle))
+        self.seen().recorder.repeated(from, period, times);
     }
 }

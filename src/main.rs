@@ -10,6 +10,7 @@ mod fuzz;
 mod live;
 mod output;
 mod progress;
+mod record;
 mod session;
 
 use clap::{Parser, Subcommand};

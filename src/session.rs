@@ -6,8 +6,7 @@ use crate::output;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 use systole_isa::{ChipConfig, Program, asm, container};
-use systole_runtime::profile::{Level, Run};
-use systole_runtime::report::{HostReport, Report};
+use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
 use systole_runtime::{
     Array, Client, Executable, Execution, Mode, Observer, PodExecution, Queues, RuntimeError, generate, npz,
@@ -265,22 +264,6 @@ impl Ready {
         self.host.peak_rss_bytes = peak_rss();
         self.host.cycles_per_s = done.result.cycles as f64 / self.host.simulate_s.max(1e-9);
         Ok(done)
-    }
-}
-
-/// What ran, for a profile.
-pub fn described<'a>(ready: &'a Ready, args: &'a RunArgs, mode: Mode, level: Level, report: &'a Report) -> Run<'a> {
-    Run {
-        name: &args.module,
-        chip: ready.client.chip(),
-        program: &ready.exe.program,
-        source: &ready.source,
-        mode,
-        level,
-        report,
-        topology: vec![1],
-        links: Vec::new(),
-        partial: false,
     }
 }
 

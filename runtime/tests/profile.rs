@@ -27,6 +27,7 @@ fn record(chip: &str, text: &str, mode: Mode, level: Level, limits: Limits) -> P
         mode,
         level,
         report: &report,
+        flags: Vec::new(),
         topology: vec![1],
         links: Vec::new(),
         partial: false,

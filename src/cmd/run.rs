@@ -3,8 +3,9 @@
 use crate::args::{ModeArgs, ProfileArgs, RunArgs};
 use crate::output;
 use crate::progress::Progress;
+use crate::record::{self, Done};
 use crate::session::{self, Opened, Ready};
-use systole_runtime::profile::{self, Device, Profile, Recorder, Run};
+use systole_runtime::profile::{self, Recorder};
 use systole_runtime::{Array, Mode, NoObserver, Observer, Report, RuntimeError, npz, report};
 
 /// Flags of `systole run`.
@@ -87,10 +88,10 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
         }
     }
     let drawn = a.run.inputs.is_none() && !inputs.is_empty() && mode != Mode::TimingOnly;
-    let report = report(ready.client.chip(), &ready.exe.program, &done.result, ready.host.clone());
+    let done = Done::One(done.result);
+    let report = done.report(&ready.client, &ready.exe.program, ready.host.clone());
     if let (Some(path), Some(recorded)) = (&a.record.profile, recorded) {
-        let run = session::described(&ready, &a.run, mode, a.record.level(), &report);
-        let profile = Profile::new(run, vec![Device::new(0, 0, recorded, &done.result)]);
+        let profile = record::profile(&ready, &a.run, mode, a.record.level(), vec![recorded], &done);
         output::write(path, &profile::write(&profile))?;
     }
     show(a, &report, drawn)
@@ -122,15 +123,11 @@ fn several(a: &Args, mut ready: Ready, mode: Mode, mut progress: Progress) -> Re
         npz::write(path, &named)?;
     }
     let drawn = a.run.inputs.is_none() && mode != Mode::TimingOnly && inputs.first().is_some_and(|i| !i.is_empty());
-    let report = report::pod::report(ready.client.chip(), &ready.exe.program, &done.run, ready.host.clone());
+    let recorded = recorders.into_iter().map(Recorder::finish).collect();
+    let done = Done::Several(done.run);
+    let report = done.report(&ready.client, &ready.exe.program, ready.host.clone());
     if let Some(path) = &a.record.profile {
-        let run = Run {
-            topology: program.pod.topology.as_ref().map_or(vec![1], |t| t.dims.clone()),
-            links: profile::pod_links(&program, &done.run),
-            ..session::described(&ready, &a.run, mode, a.record.level(), &report)
-        };
-        let recorded = recorders.into_iter().map(Recorder::finish);
-        let profile = Profile::new(run, profile::pod_devices(&program, recorded, &done.run));
+        let profile = record::profile(&ready, &a.run, mode, a.record.level(), recorded, &done);
         output::write(path, &profile::write(&profile))?;
     }
     show(a, &report, drawn)

@@ -1,16 +1,18 @@
 //! `systole top`: the terminal dashboard, of a run in progress or of a profile.
 
 use crate::args::{ModeArgs, ProfileArgs, RunArgs};
-use crate::live::{Control, Live, Subject};
-use crate::{output, session};
+use crate::live::{Control, Live, Stop, Subject};
+use crate::output;
+use crate::record::{self, Done};
+use crate::session::{self, Ready};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use systole_runtime::profile::code::Code;
-use systole_runtime::profile::{self, Device, Level, Limits, Profile, Recorder, table};
-use systole_runtime::report::HostReport;
-use systole_runtime::source::{self, Source};
-use systole_runtime::{Client, CompileOptions, Mode, NoObserver, RunOptions, RuntimeError, report};
-use systole_tui::{App, Data, Effect, Event, Key, Phase, View, export, update};
+use systole_runtime::profile::{self, Profile, Recorder};
+use systole_runtime::{Mode, NoObserver, Observer, RuntimeError};
+use systole_tui::{App, Data, Effect, Event, Key, Phase, View, export, json, update};
 
 /// Flags of `systole top`. MODULE may be a profile: then the recorded run is shown.
 #[derive(clap::Args)]
@@ -24,14 +26,14 @@ pub struct Args {
     /// Prints one frame when the run is over, and needs no terminal
     #[arg(long)]
     once: bool,
-    /// Prints the data behind the views instead
+    /// Prints the data behind that frame instead: the run's totals, and under `view` what the view shows
     #[arg(long)]
     json: bool,
-    /// View at the start
-    #[arg(long, default_value = "overview")]
+    /// View at the start: overview, timeline, operations, roofline, memory, stalls, interconnect, program or chip
+    #[arg(long, default_value = "overview", value_name = "NAME")]
     view: String,
     /// Keys pressed before the frame is printed: characters, and names as in `<enter>`
-    #[arg(long, value_name = "KEYS", requires = "once")]
+    #[arg(long, value_name = "KEYS")]
     keys: Option<String>,
     /// Writes the frame to a file, by its ending as text, SVG or data
     #[arg(long, value_name = "FILE", requires = "once")]
@@ -70,7 +72,6 @@ fn simulate(a: &Args, control: &Control, news: &Sender<Event>) -> Result<Profile
         return Err(bad("--numeric-only: there are no cycles to show"));
     }
     let mut ready = session::prepare(&a.run)?;
-    let inputs = ready.inputs(&a.run, mode)?;
     let program = Arc::clone(&ready.exe.program);
     let (chip, source) = (ready.client.chip().clone(), ready.source.clone());
     let subject = Subject {
@@ -83,61 +84,29 @@ fn simulate(a: &Args, control: &Control, news: &Sender<Event>) -> Result<Profile
     };
     // The dashboard may be gone: then the run ends at its next look.
     let _ = news.send(Event::Phase(Phase::Running));
-    let mut nobody = NoObserver;
-    let recorder = Recorder::new(a.record.level(), a.record.limits(), &program, &mut nobody);
-    let mut live = Live::new(recorder, subject, control, news.clone());
-    let done = ready.run(&a.run, &inputs, mode, &mut live)?;
-    let recorded = live.recorder.finish();
-    let report = report(&chip, &program, &done.result, ready.host.clone());
-    let run = session::described(&ready, &a.run, mode, a.record.level(), &report);
-    let profile = Profile::new(run, vec![Device::new(0, 0, recorded, &done.result)]);
+    let devices = ready.devices();
+    let mut nobody: Vec<NoObserver> = (0..devices).map(|_| NoObserver).collect();
+    let recorders = nobody.iter_mut().map(|n| Recorder::new(a.record.level(), a.record.limits(), &program, n));
+    let live = Live::new(recorders.collect(), subject, control, news.clone());
+    let done = watched(&mut ready, a, mode, &live, control)?;
+    let profile = record::profile(&ready, &a.run, mode, a.record.level(), live.finish(), &done);
     if let Some(path) = &a.record.profile {
         output::write(path, &profile::write(&profile))?;
     }
     Ok(profile)
 }
 
-/// Runs a profile's program again, cycles only, on its chip with parameters changed.
-fn again(p: &Profile, sets: &[String]) -> Result<Profile, RuntimeError> {
-    let mut chip = p.meta.chip.clone();
-    chip.apply_sets(sets).map_err(|e| bad(e.to_string()))?;
-    let same = chip.fingerprint() == p.meta.chip.fingerprint();
-    let client = Client::with_chip(chip);
-    let stored = systole_isa::read_program(&p.code).ok().filter(|_| same);
-    let program = match stored {
-        Some(program) => program,
-        None if p.source.is_empty() => return Err(bad("code depends on this parameter, and the source is not known")),
-        None => {
-            let name = &p.meta.program;
-            let mut warnings = Vec::new();
-            let all = source::read(name, p.source.as_bytes(), client.chip(), false, &mut warnings)?;
-            let named = |s: &Source| matches!(s, Source::Module { module, .. } if module.name == p.meta.module);
-            let source = all.into_iter().find(named).ok_or_else(|| bad("the source has no such module"))?;
-            client.compile_source(source, name, &CompileOptions::default(), None)?
-        }
-    };
-    let exe = client.load(program)?;
-    let inputs = session::placeholders(&exe.program);
-    let mut nobody = NoObserver;
-    let program = Arc::clone(&exe.program);
-    let mut recorder = Recorder::new(p.meta.level.min(Level::Kernels), Limits::default(), &program, &mut nobody);
-    let options = RunOptions::new(Mode::TimingOnly);
-    let done = client.device(0).run_with(&exe, &inputs, &options, &mut recorder)?;
-    let recorded = recorder.finish();
-    let report = report(client.chip(), &program, &done.result, HostReport::default());
-    let run = profile::Run {
-        name: &p.meta.program,
-        chip: client.chip(),
-        program: &program,
-        source: &p.source,
-        mode: Mode::TimingOnly,
-        level: p.meta.level.min(Level::Kernels),
-        report: &report,
-        topology: vec![1],
-        links: Vec::new(),
-        partial: false,
-    };
-    Ok(Profile::new(run, vec![Device::new(0, 0, recorded, &done.result)]))
+/// Runs on one device or several while they are watched.
+fn watched(ready: &mut Ready, a: &Args, mode: Mode, live: &Live<'_>, control: &Control) -> Result<Done, RuntimeError> {
+    let devices = ready.devices();
+    let mut watches = live.watches();
+    if devices == 1 {
+        let inputs = ready.inputs(&a.run, mode)?;
+        return Ok(Done::One(ready.run(&a.run, &inputs, mode, &mut watches[0])?.result));
+    }
+    let inputs = ready.all_inputs(&a.run, mode, devices)?;
+    let watchers = watches.iter_mut().map(|w| w as &mut dyn Observer).collect();
+    Ok(Done::Several(ready.run_pod(&a.run, &inputs, mode, &mut Stop(control), watchers)?.run))
 }
 
 /// Runs the subcommand.
@@ -154,6 +123,9 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let phase = if recorded.is_some() { Phase::Replay } else { Phase::Compiling };
     let mut app = App::new(&a.run.module, theme, phase);
     app.view = view;
+    if a.keys.is_some() && !(a.once || a.json) {
+        return Err(bad("--keys: only with --once or --json"));
+    }
     if a.once || a.json {
         app.theme.ascii = a.ascii;
         return once(a, app, recorded);
@@ -167,10 +139,6 @@ fn once(a: &Args, mut app: App, recorded: Option<Profile>) -> Result<(), Runtime
         Some(p) => p,
         None => simulate(a, &Control::default(), &channel().0)?,
     };
-    if a.json {
-        let text = serde_json::to_string_pretty(&table::data(&profile)).map_err(|e| bad(e.to_string()))?;
-        return output::print(&(text + "\n"));
-    }
     app.size = (a.width, a.height);
     if app.phase == Phase::Compiling {
         app.phase = Phase::Done;
@@ -179,10 +147,20 @@ fn once(a: &Args, mut app: App, recorded: Option<Profile>) -> Result<(), Runtime
     for key in Key::script(a.keys.as_deref().unwrap_or("")) {
         update(&mut app, Event::Key(key));
     }
+    if a.json {
+        let text = serde_json::to_string_pretty(&json::data(&app)).map_err(|e| bad(e.to_string()))?;
+        return output::print(&(text + "\n"));
+    }
     match &a.output {
         Some(path) => output::write(path, export::for_file(&app, path).map_err(bad)?.as_bytes()),
         None => output::print(&export::text(&systole_tui::frame(&app, a.width, a.height))),
     }
+}
+
+/// A panic as the message of a run that failed.
+fn panicked(panic: &(dyn Any + Send)) -> RuntimeError {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    RuntimeError::Check(format!("the run panicked, which is a bug: {}", text.unwrap_or("no message")))
 }
 
 fn interactive(a: &Args, app: App, recorded: Option<Profile>) -> Result<(), RuntimeError> {
@@ -196,7 +174,9 @@ fn interactive(a: &Args, app: App, recorded: Option<Profile>) -> Result<(), Runt
         let work = move || {
             let result = match recorded {
                 Some(p) => Ok(p),
-                None => simulate(a, control, &sender),
+                // A panic is a bug, which must not leave the user before a frame that no longer changes.
+                None => catch_unwind(AssertUnwindSafe(|| simulate(a, control, &sender)))
+                    .unwrap_or_else(|panic| Err(panicked(panic.as_ref()))),
             };
             // Nobody may be left to hear it.
             match result {
@@ -219,12 +199,15 @@ fn interactive(a: &Args, app: App, recorded: Option<Profile>) -> Result<(), Runt
             Effect::Pause(p) => control.pause(p),
             Effect::Step(s) => control.step(s),
             Effect::Speed(s) => control.speed(s),
+            Effect::Device(d) => control.focus(d),
             Effect::Rerun(sets) => {
                 let base = app.before.as_ref().or(app.data.as_ref()).cloned();
                 let sender = news.clone();
                 let work = move || {
                     let Some(base) = base else { return };
-                    let event = match again(&base.profile, &sets) {
+                    let done = catch_unwind(AssertUnwindSafe(|| record::again(&base.profile, &sets)))
+                        .unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
+                    let event = match done {
                         Ok(p) => Event::Rerun(Arc::new(Data::new(p))),
                         Err(e) => Event::Message(e.to_string().lines().next().unwrap_or("failed").to_string()),
                     };
@@ -239,7 +222,10 @@ fn interactive(a: &Args, app: App, recorded: Option<Profile>) -> Result<(), Runt
         control.stop();
         drop(received);
         let result = worker.join().unwrap_or_else(|_| Err(RuntimeError::Check("the run panicked".into())));
-        let app = shown.map_err(|e| bad(format!("terminal: {e}")))?;
+        let app = shown.map_err(|e| match e.kind() {
+            std::io::ErrorKind::Interrupted => RuntimeError::Check(e.to_string()),
+            _ => bad(format!("terminal: {e}")),
+        })?;
         // Who leaves a run before its end wants no message about it.
         if matches!(app.phase, Phase::Failed(_)) { result } else { Ok(()) }
     })

@@ -4,7 +4,6 @@ use crate::{App, Depth, Theme, frame};
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};
 use std::fmt::Write;
-use systole_runtime::profile::table;
 
 /// A frame's text, line by line, without spaces at the ends.
 pub fn text(buffer: &Buffer) -> String {
@@ -95,8 +94,10 @@ pub fn for_file(app: &App, path: &str) -> Result<String, String> {
         }
         Some("txt") => Ok(text(&frame(app, width, height))),
         Some("json") => {
-            let data = app.shown().ok_or("there is no profile yet")?;
-            serde_json::to_string_pretty(&table::data(&data.profile)).map(|t| t + "\n").map_err(|e| e.to_string())
+            if app.shown().is_none() {
+                return Err("there is no profile yet".into());
+            }
+            serde_json::to_string_pretty(&crate::json::data(app)).map(|t| t + "\n").map_err(|e| e.to_string())
         }
         _ => Err(format!("`{path}`: a name ending in .svg, .txt or .json is expected")),
     }

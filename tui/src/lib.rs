@@ -6,6 +6,7 @@
 pub mod app;
 pub mod data;
 pub mod export;
+pub mod json;
 mod pen;
 mod screen;
 mod theme;

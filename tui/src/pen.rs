@@ -4,7 +4,7 @@ use crate::app::{Hit, HitBox};
 use crate::theme::{Paint, Theme};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::{Color, Modifier, Style};
 
 /// Levels of a column.
 const LEVELS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
@@ -35,13 +35,14 @@ impl Pen<'_> {
         Pen { buffer: self.buffer, hits: self.hits, area, theme: self.theme }
     }
 
-    /// Text at a place, cut at the edge. Returns the column after it.
+    /// Text at a place; what is cut at the edge ends in `…`. Returns the column after it.
     pub fn text(&mut self, x: usize, y: usize, text: &str, style: Style) -> usize {
         if y >= self.height() || x >= self.width() {
             return x;
         }
         let left = self.area.x + x as u16;
         let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let clean = cut(&clean, self.width() - x);
         let end = self.buffer.set_stringn(left, self.area.y + y as u16, clean, self.width() - x, style);
         (end.0 - self.area.x) as usize
     }
@@ -131,9 +132,10 @@ impl Pen<'_> {
             self.paint(w - 1, y, "│", Paint::Dim);
         }
         self.paint(0, h - 1, &format!("└{line}┘"), Paint::Dim);
-        let title = cut(title, w.saturating_sub(4));
+        let title = cut(title, w.saturating_sub(6));
         if !title.is_empty() {
-            self.bold(2, 0, &format!(" {title} "));
+            let style = Style::new().fg(Color::Reset).add_modifier(Modifier::BOLD);
+            self.text(2, 0, &format!(" {title} "), style);
         }
         self.part(1, 1, w - 2, h - 2)
     }
@@ -145,6 +147,30 @@ pub fn cut(text: &str, width: usize) -> String {
         return text.to_string();
     }
     text.chars().take(width.saturating_sub(1)).chain(['…']).take(width).collect()
+}
+
+/// Text cut to a width at its beginning.
+pub fn cut_start(text: &str, width: usize) -> String {
+    let n = text.chars().count();
+    if n <= width {
+        return text.to_string();
+    }
+    ['…'].into_iter().chain(text.chars().skip(n + 1 - width.max(1))).take(width).collect()
+}
+
+/// Text as lines of a width, broken between words where it can be.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(l) if l.chars().count() + 1 + word.chars().count() <= width => {
+                l.push(' ');
+                l.push_str(word);
+            }
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines
 }
 
 /// The first row to show, so that the chosen one is seen.

@@ -2,10 +2,15 @@
 
 use crate::app::{Code, HitBox};
 use crate::{App, Depth, Effect, Event, Key, Palette, Phase, Theme, export, update, views};
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{
     self, DisableMouseCapture, EnableMouseCapture, Event as Input, KeyCode, KeyEventKind, KeyModifiers, MouseEventKind,
 };
 use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
@@ -22,30 +27,84 @@ pub fn detect(variable: &dyn Fn(&str) -> Option<String>) -> Theme {
     Theme { palette: Palette::Dark, depth, ascii: !(locale.contains("utf-8") || locale.contains("utf8")) }
 }
 
-/// Gives the terminal back when dropped, also while a panic unwinds.
+/// Gives the terminal back when dropped, also while a panic unwinds, and the panic messages of the process with it.
 struct Guard;
+
+impl Guard {
+    /// Takes the terminal. From here on a panic of the thread that draws gives it back before its message is printed;
+    /// other threads' panics are told by whoever waits for them, and print nothing over the frame.
+    fn take() -> std::io::Result<(ratatui::DefaultTerminal, Guard)> {
+        let before = panic::take_hook();
+        let drawing = std::thread::current().id();
+        panic::set_hook(Box::new(move |info| {
+            if std::thread::current().id() == drawing {
+                give_back();
+                before(info);
+            }
+        }));
+        let guard = Guard;
+        enable_raw_mode()?;
+        execute!(std::io::stdout(), EnterAlternateScreen, EnableMouseCapture)?;
+        let terminal = ratatui::Terminal::new(ratatui::backend::CrosstermBackend::new(std::io::stdout()))?;
+        Ok((terminal, guard))
+    }
+}
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // There is nobody left to tell.
-        let _ = execute!(std::io::stdout(), DisableMouseCapture);
-        ratatui::restore();
+        give_back();
+        if !std::thread::panicking() {
+            // The hook of before cannot be had back from within; the default one says the same.
+            let _ = panic::take_hook();
+        }
+    }
+}
+
+fn give_back() {
+    // There is nobody left to tell.
+    let _ = execute!(std::io::stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+}
+
+/// Whether the process was asked to end (interrupt, terminate, hang up) since the last look.
+struct Asked(Arc<AtomicBool>);
+
+impl Asked {
+    #[cfg(unix)]
+    fn listen() -> std::io::Result<Asked> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&asked))?;
+        }
+        Ok(Asked(asked))
+    }
+
+    #[cfg(not(unix))]
+    fn listen() -> std::io::Result<Asked> {
+        Ok(Asked(Arc::default()))
+    }
+
+    fn to_end(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
 /// Shows a run until the user leaves. `news` brings the run's events, `effects` gets what the run has to do.
 ///
 /// # Errors
-/// If the terminal cannot be used.
+/// If the terminal cannot be used, or a signal asked the program to end.
 pub fn run(mut app: App, news: &Receiver<Event>, effects: &mut dyn FnMut(&App, Effect)) -> std::io::Result<App> {
-    let mut terminal = ratatui::try_init()?;
-    let _guard = Guard;
-    execute!(std::io::stdout(), EnableMouseCapture)?;
+    let asked = Asked::listen()?;
+    let (mut terminal, _guard) = Guard::take()?;
     let size = terminal.size()?;
     app.size = (size.width, size.height);
     let mut hits: Vec<HitBox> = Vec::new();
     let mut changed = true;
     loop {
+        if asked.to_end() {
+            return Err(std::io::Error::new(std::io::ErrorKind::Interrupted, "ended by a signal"));
+        }
         loop {
             match news.try_recv() {
                 Ok(e) => {

@@ -124,10 +124,11 @@ pub fn roofline(p: &Profile, d: &DeviceMeta) -> String {
     let mut out = open(height, "roofline");
     let points = points(p, d);
     let top = peak(p).max(1.0);
-    let low = points.iter().map(|x| x.intensity).fold(0.1, f64::min).max(1e-6);
-    let high = points.iter().map(|x| x.intensity).fold(1e4, f64::max).max(low * 10.0);
+    let finite = || points.iter().map(|x| x.intensity).filter(|i| i.is_finite());
+    let low = finite().fold(0.1, f64::min).max(1e-6);
+    let high = finite().fold(1e4, f64::max).clamp(low * 10.0, low * 1e9);
     let least = points.iter().map(|x| x.rate).fold(top * 1e-4, f64::min).max(top * 1e-8);
-    let x = |v: f64| LEFT + (WIDTH - LEFT - 10.0) * (v.max(low) / low).ln() / (high / low).ln();
+    let x = |v: f64| LEFT + (WIDTH - LEFT - 10.0) * (v.clamp(low, high) / low).ln() / (high / low).ln();
     let y =
         |v: f64| bottom - (bottom - 20.0) * ((v.max(least) / least).ln() / (top * 2.0 / least).ln()).clamp(0.0, 1.0);
     put!(out, "<line class=\"roof\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{WIDTH}\" y2=\"{:.1}\"/>\n", x(low), y(top), y(top));
@@ -151,10 +152,10 @@ pub fn roofline(p: &Profile, d: &DeviceMeta) -> String {
         let row = &d.ops[q.row];
         let size = 3.0 + 9.0 * (q.cycles as f64 / most).sqrt();
         let title = format!(
-            "{}: {} cycles, {:.1} flop/byte, {:.1} % of its roof",
+            "{}: {} cycles, {}, {:.1} % of its roof",
             p.row_name(row),
             row.cycles,
-            q.intensity,
+            if q.intensity.is_finite() { format!("{:.1} flop/byte", q.intensity) } else { "no HBM traffic".into() },
             100.0 * q.rate / q.roof.max(1e-9)
         );
         let fill = color(p.row_category(row) as u32);

@@ -43,8 +43,13 @@ impl Code {
 
     /// The bundle's instructions as text.
     pub fn text(&self, bundle: usize) -> String {
+        self.texts(bundle).join(" | ")
+    }
+
+    /// The text of each of the bundle's instructions.
+    pub fn texts(&self, bundle: usize) -> Vec<String> {
         let insts = self.bundles.get(bundle).map_or(&[][..], |b| &b.insts);
-        insts.iter().map(systole_simulator::inst_text).collect::<Vec<_>>().join(" | ")
+        insts.iter().map(systole_simulator::inst_text).collect()
     }
 
     /// Instructions of the bundle by slot.

@@ -5,6 +5,7 @@ use super::{
     Spans, Trace, UnitRow,
 };
 use crate::report::text::bound_in_words;
+use crate::report::{HostReport, report};
 use crate::{Mode, Report, RunResult};
 use std::collections::HashMap;
 use systole_isa::dma::DmaDesc;
@@ -25,6 +26,8 @@ pub struct Run<'a> {
     pub mode: Mode,
     pub level: Level,
     pub report: &'a Report,
+    /// Flags of the command that compiled and ran it, so that it can be done again.
+    pub flags: Vec<String>,
     /// Chips along each axis.
     pub topology: Vec<u32>,
     pub links: Vec<(LinkInfo, Spans)>,
@@ -93,13 +96,9 @@ fn buffers(program: &Program, trace: &Trace, cycles: u64) -> Vec<Buffer> {
     made.collect()
 }
 
-fn op_rows(result: &RunResult, report: &Report, program: &Program, single: bool) -> Vec<OpRow> {
-    // A report of several devices has the operations of the slowest.
-    let name = |i: usize| result.ops[i].op.and_then(|o| program.debug.ops.get(o as usize)).map(|o| o.name.as_str());
-    let described = |i: usize| match single {
-        true => report.ops.get(i),
-        false => report.ops.iter().find(|o| Some(o.name.as_str()) == name(i)),
-    };
+/// Rows of a device; `report` is of it alone.
+fn op_rows(result: &RunResult, report: &Report) -> Vec<OpRow> {
+    let described = |i: usize| report.ops.get(i);
     let rows = result.ops.iter().enumerate().map(|(i, o)| OpRow {
         op: o.op,
         start: o.start,
@@ -130,10 +129,14 @@ impl Profile {
             // The lane ends where the run ends.
             let end = trace.ops.end();
             trace.ops.push(NO_OP, end, d.result.cycles);
+            // The report of a run on several devices is that of the slowest.
+            let own = match single {
+                true => None,
+                false => Some(report(run.chip, program, d.result, HostReport::default())),
+            };
+            let own = own.as_ref().unwrap_or(run.report);
             let useful = |unit: &str, counted: f64| {
-                let of_report =
-                    run.report.units.iter().find(|u| u.unit == unit && u.chip == d.chip && u.core == d.core);
-                of_report.map_or(counted, |u| u.useful)
+                own.units.iter().find(|u| u.unit == unit).map_or(counted, |u| u.useful.min(u.busy as f64))
             };
             let units = d.result.units.iter().map(|u| UnitRow {
                 unit: u.unit.clone(),
@@ -144,7 +147,7 @@ impl Profile {
             });
             metas.push(DeviceMeta {
                 cycles: d.result.cycles,
-                ops: op_rows(d.result, run.report, program, single),
+                ops: op_rows(d.result, own),
                 units: units.collect(),
                 hbm_read: d.result.hbm_read,
                 hbm_write: d.result.hbm_write,
@@ -167,6 +170,7 @@ impl Profile {
             program: run.name.to_string(),
             module: program.name.clone(),
             chip: run.chip.clone(),
+            flags: run.flags,
             topology: run.topology,
             level: run.level,
             mode: match run.mode {

@@ -1,6 +1,7 @@
 //! Lanes of a timeline: one for each thing that can be busy, made ready for quick looks at any part of a run.
 
 use super::{Cover, Index, Level, NO_OP, Profile, Spans};
+use crate::report::text::metric;
 
 /// What a lane shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,16 +42,12 @@ impl Lane {
         Lane { kind, name, device, own, index }
     }
 
-    /// The lanes of a profile, device by device.
+    /// The lanes of a profile, device by device; their names say nothing of the device.
     pub fn all(p: &Profile) -> Vec<Lane> {
         let mut lanes = Vec::new();
         for (d, (meta, trace)) in p.meta.devices.iter().zip(&p.traces).enumerate() {
-            let name = |what: &str| match p.meta.devices.len() {
-                1 => what.to_string(),
-                _ => format!("{}.{} {what}", meta.chip, meta.core),
-            };
             let mut lane = |kind, what: &str, own: Spans, spans: Option<&Spans>| {
-                lanes.push(Lane::new(kind, name(what), d, own, spans));
+                lanes.push(Lane::new(kind, what.to_string(), d, own, spans));
             };
             lane(LaneKind::Ops, "op", Spans::default(), Some(&trace.ops));
             if p.meta.level >= Level::Kernels {
@@ -111,9 +108,10 @@ impl Lane {
                 let transfer = p.traces.get(self.device).and_then(|t| t.transfers.get(id as usize));
                 transfer.map_or(String::new(), |t| {
                     let d = p.meta.descs.get(t.desc as usize);
-                    let what =
-                        d.map_or(String::new(), |d| format!("{} to {} {} B", d.from.name(), d.to.name(), d.bytes));
-                    format!("{what} for {}", p.op_name(t.op))
+                    let what = d.map_or(String::new(), |d| {
+                        format!(": {}B {} to {}", metric(d.bytes as f64), d.from.name(), d.to.name())
+                    });
+                    format!("{}{what}", p.op_name(t.op))
                 })
             }
             LaneKind::Runs => format!("bundle {id}"),

@@ -183,6 +183,9 @@ pub struct Meta {
     pub program: String,
     pub module: String,
     pub chip: ChipConfig,
+    /// Flags that compiled and ran it, other than the chip's and files.
+    #[serde(default)]
+    pub flags: Vec<String>,
     /// Chips along each axis.
     pub topology: Vec<u32>,
     pub level: Level,

@@ -20,50 +20,42 @@ pub fn pod_devices<'a>(
     devices.collect()
 }
 
-/// The links of a run with what they carried; their spans are the times in which collectives were under way, by op. A
-/// folded run has one chip's links: all others carry the same.
+/// The links of a run with what they carried: spans with the op that sent. A folded run has one chip's links: all others
+/// carry the same.
 pub fn pod_links(program: &Program, run: &PodRun) -> Vec<(LinkInfo, Spans)> {
-    let mut spans = Spans::default();
-    let mut traffic: Vec<_> = run.traffic.iter().filter(|t| t.end > t.start).collect();
-    traffic.sort_by_key(|t| (t.start, t.end, t.op));
-    for t in traffic {
-        // Collectives that overlap follow one another on the lane.
-        let start = t.start.max(spans.end());
-        spans.push(t.op, start, t.end.max(start));
-    }
     let cycles = run.devices.iter().map(|d| d.cycles).max().unwrap_or(0);
-    let counted = run.links.iter().map(|l| LinkInfo {
-        from_chip: l.from,
-        to_chip: l.to,
-        axis: l.axis.unwrap_or(0),
-        bytes: l.bytes,
-        busy: (l.busy.round() as u64).min(cycles),
+    let counted = run.links.iter().map(|l| {
+        let mut spans = Spans::default();
+        for &(start, end, op) in &l.spans {
+            spans.push(op, start, end);
+        }
+        let info = LinkInfo {
+            from_chip: l.from,
+            to_chip: l.to,
+            axis: l.axis.unwrap_or(0),
+            bytes: l.bytes,
+            busy: (l.busy.round() as u64).min(cycles),
+        };
+        (info, spans)
     });
-    let counted: Vec<LinkInfo> = counted.collect();
-    let all = match &program.pod.topology {
+    let counted: Vec<(LinkInfo, Spans)> = counted.collect();
+    match &program.pod.topology {
         Some(t) if run.folded => everywhere(t, &counted),
         _ => counted,
-    };
-    let lane = |l: &LinkInfo| if l.bytes > 0 { spans.clone() } else { Spans::default() };
-    all.into_iter()
-        .map(|l| {
-            let s = lane(&l);
-            (l, s)
-        })
-        .collect()
+    }
 }
 
 /// One chip's links at every chip.
-fn everywhere(t: &Topology, of_first: &[LinkInfo]) -> Vec<LinkInfo> {
-    let mut out = Vec::new();
+fn everywhere(t: &Topology, of_first: &[(LinkInfo, Spans)]) -> Vec<(LinkInfo, Spans)> {
+    let mut out: Vec<(LinkInfo, Spans)> = Vec::new();
     for chip in 0..t.chips() {
         for port in 0..t.ports() {
             let Some(first) = t.neighbour(Hop { chip: 0, port }) else { continue };
             let Some(to) = t.neighbour(Hop { chip, port }) else { continue };
-            if let Some(l) = of_first.iter().find(|l| l.from_chip == 0 && l.to_chip == first) {
-                let known = |o: &LinkInfo| (o.from_chip, o.to_chip) == (chip, to);
+            if let Some((l, spans)) = of_first.iter().find(|l| l.0.from_chip == 0 && l.0.to_chip == first) {
+                let known = |o: &(LinkInfo, Spans)| (o.0.from_chip, o.0.to_chip) == (chip, to);
                 if !out.iter().any(known) {
-                    out.push(LinkInfo { from_chip: chip, to_chip: to, ..l.clone() });
+                    out.push((LinkInfo { from_chip: chip, to_chip: to, ..l.clone() }, spans.clone()));
                 }
             }
         }

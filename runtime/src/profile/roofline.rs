@@ -2,12 +2,14 @@
 
 use super::{DeviceMeta, OpRow, Profile};
 
-/// An operation as a point: flops per byte of HBM, flops per cycle.
+/// An operation as a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Index into the device's rows.
     pub row: usize,
+    /// Flops per byte of HBM; infinite where none is moved.
     pub intensity: f64,
+    /// Flops per cycle.
     pub rate: f64,
     /// Cycles.
     pub cycles: u64,
@@ -44,7 +46,7 @@ pub fn point(p: &Profile, row: usize, o: &OpRow) -> Option<Point> {
     if o.cycles == 0 || o.flops <= 0.0 {
         return None;
     }
-    let intensity = o.flops / o.bytes().max(1) as f64;
+    let intensity = if o.bytes() == 0 { f64::INFINITY } else { o.flops / o.bytes() as f64 };
     let roof = (intensity * p.meta.chip.hbm_bytes_per_cycle()).min(peak(p));
     Some(Point { row, intensity, rate: o.flops / o.cycles as f64, cycles: o.cycles, roof })
 }

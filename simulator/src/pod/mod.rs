@@ -51,6 +51,9 @@ pub struct LinkReport {
     /// Cycles in which it carried something, and in which heads of messages waited for it, summed over messages.
     pub busy: f64,
     pub waiting: f64,
+    /// When it carried what: first cycle, cycle after the last, debug op of the sender. In order; where they were many,
+    /// neighbours are joined (the sum of their lengths stays).
+    pub spans: Vec<(u64, u64, u32)>,
 }
 
 /// What the messages of one operation did.
@@ -410,6 +413,7 @@ impl Run<'_> {
 
     fn links(&self) -> Vec<LinkReport> {
         let t = self.network.topology();
+        let cycle = |ticks: u64| (ticks + TICKS / 2) / TICKS;
         let report = |(hop, link): (Hop, network::Link)| LinkReport {
             from: hop.chip,
             to: t.neighbour(hop).unwrap_or(hop.chip),
@@ -418,6 +422,7 @@ impl Run<'_> {
             messages: link.messages,
             busy: link.busy as f64 / TICKS as f64,
             waiting: link.waiting as f64 / TICKS as f64,
+            spans: link.spans.spans.iter().map(|s| (cycle(s.0), cycle(s.1), s.2)).collect(),
         };
         self.network.carried().into_iter().map(report).collect()
     }

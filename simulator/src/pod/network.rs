@@ -33,6 +33,53 @@ pub(super) struct Link {
     pub waiting: u64,
     pub bytes: u64,
     pub messages: u64,
+    pub spans: Occupied,
+}
+
+/// Most spans that a link remembers.
+const MAX_SPANS: usize = 1 << 14;
+
+/// When a link carried what: spans in ticks with the op that sent, in order. Where they are many, spans that begin in the
+/// same window of time are joined into one at its start; the sum of their lengths stays the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Occupied {
+    pub spans: Vec<(u64, u64, u32)>,
+    window: u64,
+}
+
+impl Occupied {
+    fn push(&mut self, start: u64, taken: u64, op: u32) {
+        let window = self.window;
+        let near = |a: u64| window > 0 && a / window == start / window;
+        match self.spans.last_mut() {
+            Some(last) if last.2 == op && (last.1 == start || near(last.0)) => last.1 += taken,
+            Some(last) => {
+                let start = start.max(last.1);
+                self.spans.push((start, start + taken, op));
+            }
+            None => self.spans.push((start, start + taken, op)),
+        }
+        while self.spans.len() > MAX_SPANS {
+            self.window = (self.window * 2).max(TICKS * 64);
+            self.join();
+        }
+    }
+
+    /// Joins what begins in the same window, under the op that came first.
+    fn join(&mut self) {
+        let mut kept: Vec<(u64, u64, u32)> = Vec::with_capacity(self.spans.len() / 2 + 1);
+        for &(start, end, op) in &self.spans {
+            match kept.last_mut() {
+                Some(last) if last.0 / self.window.max(1) == start / self.window.max(1) => last.1 += end - start,
+                Some(last) => {
+                    let start_at = start.max(last.1);
+                    kept.push((start_at, start_at + (end - start), op));
+                }
+                None => kept.push((start, end, op)),
+            }
+        }
+        self.spans = kept;
+    }
 }
 
 /// A message under way.
@@ -155,6 +202,7 @@ impl Network {
         link.waiting += start - at;
         link.bytes += f.message.bytes;
         link.messages += 1;
+        link.spans.push(start, taken, f.message.op);
         f.tail = (f.tail + self.hop).max(start + taken + self.hop);
         if i + 1 < f.route.len() { Moved::Next(start + self.hop) } else { Moved::Arrives(f.tail) }
     }
@@ -173,5 +221,25 @@ impl Network {
 
     pub fn topology(&self) -> &Topology {
         &self.topology
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_a_link_stay_few_and_keep_their_sum() {
+        let mut link = Occupied::default();
+        let (mut at, mut sum) = (0, 0);
+        for i in 0..100_000u64 {
+            let taken = 100 + i % 700;
+            link.push(at, taken, (i / 50 % 3) as u32);
+            at += taken + i % 5 * 300;
+            sum += taken;
+        }
+        assert!(link.spans.len() <= MAX_SPANS);
+        assert_eq!(link.spans.iter().map(|s| s.1 - s.0).sum::<u64>(), sum);
+        assert!(link.spans.windows(2).all(|w| w[0].1 <= w[1].0), "in order, none over another");
     }
 }

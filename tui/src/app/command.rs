@@ -78,6 +78,7 @@ pub fn run(app: &mut App, line: &str) -> Result<Vec<Effect>, String> {
                 return Err(format!("devices are numbered below {count}"));
             }
             app.device = n;
+            return Ok(vec![Effect::Device(n)]);
         }
         "filter" => app.filter = rest.to_string(),
         "set" => return app.set(rest),

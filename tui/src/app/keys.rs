@@ -102,6 +102,7 @@ pub enum Action {
     Write,
     Theme,
     Device,
+    AllDevices,
     Up,
     Down,
     PageUp,
@@ -134,8 +135,16 @@ pub struct Binding {
     pub keys: &'static [Key],
     pub action: Action,
     pub help: &'static str,
-    /// Shown in the line of hints.
+    /// Shown in the line of hints, in these words.
     pub hint: bool,
+    pub short: &'static str,
+}
+
+impl Binding {
+    /// Whether it needs a run in progress.
+    pub fn live(&self) -> bool {
+        matches!(self.action, Action::Pause | Action::Step(_) | Action::Faster | Action::Slower)
+    }
 }
 
 const fn c(c: char) -> Key {
@@ -150,11 +159,14 @@ const TIMED: &[View] = &[View::Timeline, View::Memory, View::Program, View::Over
 const LISTS: &[View] = &[View::Operations, View::Roofline];
 
 macro_rules! keys {
-    ($($views:expr, [$($key:expr),+], $action:expr, $help:literal $(, $hint:ident)?;)+) => {
-        &[$(Binding { views: $views, keys: &[$($key),+], action: $action, help: $help, hint: keys!(@ $($hint)?) }),+]
+    ($($views:expr, [$($key:expr),+], $action:expr, $help:literal $(, hint $short:literal)?;)+) => {
+        &[$(Binding {
+            views: $views, keys: &[$($key),+], action: $action, help: $help,
+            hint: keys!(@ $($short)?), short: concat!($($short)?),
+        }),+]
     };
     (@) => { false };
-    (@ hint) => { true };
+    (@ $short:literal) => { true };
 }
 
 /// Every key. The first row that fits the view and the key wins.
@@ -177,36 +189,37 @@ pub const KEYS: &[Binding] = keys! {
     &[], [k(Code::PageDown)], Action::PageDown, "page down";
     &[], [k(Code::Home), c('g')], Action::First, "first row";
     &[], [k(Code::End), c('G')], Action::Last, "last row";
-    TIMED, [k(Code::Left), c('h')], Action::CursorLeft, "cursor back", hint;
-    TIMED, [k(Code::Right), c('l')], Action::CursorRight, "cursor on", hint;
+    &[], [c(' '), c('p')], Action::Pause, "pause, go on (live)", hint "pause";
+    &[], [c('.')], Action::Step(Step::Bundle), "step a bundle (live)";
+    &[], [c(',')], Action::Step(Step::Kernel), "step a kernel (live)";
+    &[], [c(';')], Action::Step(Step::Op), "step an operation (live)", hint "step";
+    &[], [c('>')], Action::Faster, "faster (live)";
+    &[], [c('<')], Action::Slower, "slower (live)";
+    TIMED, [k(Code::Left), c('h')], Action::CursorLeft, "cursor back";
+    TIMED, [k(Code::Right), c('l')], Action::CursorRight, "cursor on", hint "cursor";
     TIMED, [c('b')], Action::PreviousEvent, "to the span before";
-    TIMED, [c('n')], Action::NextEvent, "to the next span", hint;
-    TIMED, [c('+'), c('=')], Action::ZoomIn, "zoom in at the cursor", hint;
-    TIMED, [c('-')], Action::ZoomOut, "zoom out", hint;
+    TIMED, [c('n')], Action::NextEvent, "to the next span", hint "next span";
+    TIMED, [c('+'), c('=')], Action::ZoomIn, "zoom in at the cursor", hint "zoom";
+    TIMED, [c('-')], Action::ZoomOut, "zoom out", hint "out";
     TIMED, [c('0')], Action::ZoomAll, "the whole run";
     TIMED, [c('[')], Action::PanLeft, "pan back";
     TIMED, [c(']')], Action::PanRight, "pan on";
-    LISTS, [c('s')], Action::Sort, "sort by the next column", hint;
+    &[View::Timeline], [c('a')], Action::AllDevices, "all devices' operations, and links";
+    LISTS, [c('s')], Action::Sort, "sort by the next column", hint "sort";
     LISTS, [c('r')], Action::Reverse, "other direction";
-    &[View::Operations, View::Roofline, View::Timeline, View::Stalls], [k(Code::Enter)], Action::Open, "look inside", hint;
-    &[View::Chip], [k(Code::Enter)], Action::Open, "change the parameter", hint;
-    &[View::Chip], [c('r')], Action::Rerun, "run again with the changes", hint;
+    &[View::Operations, View::Roofline, View::Timeline, View::Stalls], [k(Code::Enter)], Action::Open, "look inside", hint "look inside";
+    &[View::Chip], [k(Code::Enter)], Action::Open, "change the parameter", hint "change";
+    &[View::Chip], [c('r')], Action::Rerun, "run again with the changes", hint "run again";
     &[], [k(Code::Esc), k(Code::Backspace)], Action::Back, "back: help, filter, inside, freeze";
-    &[], [c('/')], Action::Filter, "filter", hint;
-    &[], [c(':')], Action::Command, "command", hint;
-    &[], [c('?')], Action::Help, "this help", hint;
+    &[], [c('/')], Action::Filter, "filter", hint "filter";
+    &[], [c(':')], Action::Command, "command", hint "command";
+    &[], [c('?')], Action::Help, "this help", hint "help";
     &[], [c('e')], Action::Expand, "expand the view over the whole screen";
     &[], [c('f')], Action::Freeze, "freeze what is shown";
     &[], [c('w')], Action::Write, "write the view to a file (SVG; `:w NAME` for .txt, .json)";
     &[], [c('t')], Action::Theme, "next theme";
     &[], [c('d')], Action::Device, "next device";
-    &[], [c(' '), c('p')], Action::Pause, "pause, go on (live)";
-    &[], [c('.')], Action::Step(Step::Bundle), "step a bundle (live)";
-    &[], [c(',')], Action::Step(Step::Kernel), "step a kernel (live)";
-    &[], [c(';')], Action::Step(Step::Op), "step an operation (live)";
-    &[], [c('>')], Action::Faster, "faster (live)";
-    &[], [c('<')], Action::Slower, "slower (live)";
-    &[], [c('q'), Key { code: Code::Char('c'), ctrl: true }], Action::Quit, "quit", hint;
+    &[], [c('q'), Key { code: Code::Char('c'), ctrl: true }], Action::Quit, "quit", hint "quit";
 };
 
 /// What a key does in a view.

@@ -11,6 +11,7 @@ pub use update::update;
 use crate::data::Data;
 use crate::theme::Theme;
 use std::sync::Arc;
+use systole_runtime::profile::{Lane, LaneKind};
 
 /// A view of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -179,6 +180,8 @@ pub enum Effect {
     Step(Step),
     /// Cycles per second at most; `None`: as fast as it goes.
     Speed(Option<u64>),
+    /// Another device is looked at: steps go by it.
+    Device(usize),
     /// Runs again with these parameters changed.
     Rerun(Vec<String>),
 }
@@ -217,6 +220,8 @@ pub struct App {
     pub drill: Option<usize>,
     pub help: bool,
     pub expand: bool,
+    /// The timeline has the operations of all devices and all links.
+    pub all_devices: bool,
     /// News is not shown until it is thawed.
     pub frozen: Option<Arc<Data>>,
     pub theme: Theme,
@@ -249,6 +254,7 @@ impl App {
             drill: None,
             help: false,
             expand: false,
+            all_devices: false,
             frozen: None,
             theme,
             speed: None,
@@ -294,14 +300,31 @@ impl App {
         rows
     }
 
-    /// Lanes of the device.
+    /// Lanes of the device; or the operations of all devices, and all links.
     pub fn lanes(&self) -> Vec<usize> {
         let Some(data) = self.shown() else { return Vec::new() };
         let of = |i: &usize| {
             let l = &data.lanes[*i];
-            l.device == self.device && (self.filter.is_empty() || l.name.contains(&self.filter))
+            let there = match self.all_devices {
+                true => matches!(l.kind, LaneKind::Ops | LaneKind::Link(_)),
+                false => l.device == self.device,
+            };
+            there && (self.filter.is_empty() || self.lane_name(l).contains(&self.filter))
         };
-        (0..data.lanes.len()).filter(of).collect()
+        let mut lanes: Vec<usize> = (0..data.lanes.len()).filter(of).collect();
+        if self.all_devices {
+            lanes.sort_by_key(|l| matches!(data.lanes[*l].kind, LaneKind::Link(_)));
+        }
+        lanes
+    }
+
+    /// A lane's name, with its device where there are those of several.
+    pub fn lane_name(&self, l: &Lane) -> String {
+        match l.kind {
+            LaneKind::Link(_) => format!("link {}", l.name),
+            _ if self.all_devices => format!("dev {} {}", l.device, l.name),
+            _ => l.name.clone(),
+        }
     }
 
     /// Length of the view's list.

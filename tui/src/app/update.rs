@@ -267,7 +267,9 @@ fn act(app: &mut App, action: Action) -> Vec<Effect> {
         Action::Device => {
             let n = app.shown().map_or(1, |d| d.profile.meta.devices.len()).max(1);
             app.device = (app.device + 1) % n;
+            effects.push(Effect::Device(app.device));
         }
+        Action::AllDevices => app.all_devices = !app.all_devices,
         Action::Up => move_to(app, row.saturating_sub(1)),
         Action::Down => move_to(app, row + 1),
         Action::PageUp => move_to(app, row.saturating_sub(PAGE)),

@@ -53,7 +53,15 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
         Paint::Text,
     );
     if let Some(q) = point(p, row, o) {
-        let text = format!("{:.1} flop/byte, {} of its roof", q.intensity, percent(q.rate, q.roof));
+        let intensity = match q.intensity.is_finite() {
+            true => format!("{:.1} flop/byte", q.intensity),
+            false => "no HBM traffic".to_string(),
+        };
+        let text = format!(
+            "{intensity}, {}flop/s: {} of its roof",
+            metric(q.rate * p.meta.chip.clock_hz),
+            percent(q.rate, q.roof)
+        );
         line(&text, Paint::Text);
     }
     line("", Paint::Text);

@@ -2,29 +2,54 @@
 
 use crate::app::{App, Hit};
 use crate::data::Data;
-use crate::pen::{Pen, percent, scroll};
+use crate::pen::{Pen, cut, percent, scroll, wrap};
 use crate::theme::Paint;
+use std::collections::HashMap;
 use systole_runtime::profile::LinkInfo;
 use systole_runtime::report::text::metric;
 
 pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let Some(data) = app.shown() else { return };
-    let links = &data.profile.meta.links;
+    let m = &data.profile.meta;
     let (w, h) = (pen.width(), pen.height());
-    if links.is_empty() {
+    let chips: usize = m.topology.iter().map(|n| *n as usize).product::<usize>().max(1);
+    if m.links.is_empty() {
         let mut inner = pen.boxed("interconnect");
-        let i = &data.profile.meta.chip.ici;
-        inner.plain(1, 0, "The run used one chip: no link carried data.");
-        inner.plain(
-            1,
-            2,
-            &format!("This chip has {} links ({}), {}B/s each.", i.links, i.topology, metric(i.link_bandwidth)),
-        );
+        let i = &m.chip.ici;
+        let used = match chips {
+            1 => "The run used one chip: no link carried data.".to_string(),
+            _ => format!("{chips} chips; what links carried is known when the run is over."),
+        };
+        inner.plain(1, 0, &used);
+        let text =
+            format!("{} has {} links ({}), {}B/s each.", m.chip.name, i.links, i.topology, metric(i.link_bandwidth));
+        inner.plain(1, 2, &text);
+        let flags =
+            "systole run with --partitions N or --replicas N and --topology 4x4 runs a program on several chips.";
+        for (y, line) in wrap(flags, inner.width().saturating_sub(2)).iter().enumerate() {
+            inner.paint(1, 4 + y, line, Paint::Dim);
+        }
         return;
     }
-    let half = h / 2;
-    map(data, &mut pen.part(0, 0, w, half));
-    table(app, data, links, &mut pen.part(0, half, w, h - half));
+    let (rows, _) = grid(&m.topology);
+    let collectives = m.report["pod"]["collectives"].as_array().map_or(0, Vec::len);
+    let top = (rows * 2 + 2).min(h / 2).max(5).min(h);
+    map(app, data, &mut pen.part(0, 0, w, top));
+    let below = if collectives > 0 { (collectives + 3).min((h - top) / 2) } else { 0 };
+    if below > 3 {
+        collective(data, &mut pen.part(0, top, w, below));
+    }
+    let below = if below > 3 { below } else { 0 };
+    table(app, data, &m.links, &mut pen.part(0, top + below, w, h - top - below));
+}
+
+/// Rows and columns of chips in a plane of the map.
+fn grid(axes: &[u32]) -> (usize, usize) {
+    match axes[..] {
+        [] => (1, 1),
+        [n] => (1, n as usize),
+        [.., a, b] => (a as usize, b as usize),
+    }
 }
 
 /// How loaded a link is, from 0 to 1.
@@ -41,45 +66,88 @@ fn paint(load: f64) -> Paint {
     }
 }
 
-/// Chips by row and column of the last two axes; planes of a third axis beside each other.
-fn map(data: &Data, pen: &mut Pen<'_>) {
+/// The line of a link along a row and along a column: its weight shows the load where colours are missing.
+fn strokes(load: f64) -> (&'static str, &'static str) {
+    match load {
+        l if l > 0.33 => ("━", "┃"),
+        l if l > 0.0 => ("─", "│"),
+        _ => ("·", "·"),
+    }
+}
+
+/// Chips by row and column of the last two axes; planes of a third axis beside each other. A link is drawn with the load of
+/// its busier direction; links that lead around are at the right and lower edges.
+fn map(app: &App, data: &Data, pen: &mut Pen<'_>) {
     let axes = &data.profile.meta.topology;
-    let mut inner = pen.boxed(&format!("chips {axes:?}: links by load"));
-    let (rows, columns) = match axes[..] {
-        [] => (1, 1),
-        [n] => (1, n as usize),
-        [.., a, b] => (a as usize, b as usize),
-    };
+    let (rows, columns) = grid(axes);
+    let shape: Vec<String> = axes.iter().map(u32::to_string).collect();
+    let mut inner = pen.boxed(&format!("{} chips: busy share of the links in %", shape.join("x")));
+    let mut worst: HashMap<(u32, u32), f64> = HashMap::new();
+    for l in &data.profile.meta.links {
+        let e = worst.entry((l.from_chip.min(l.to_chip), l.from_chip.max(l.to_chip))).or_insert(0.0);
+        *e = e.max(load(data, l));
+    }
+    let between = |a: usize, b: usize| worst.get(&(a.min(b) as u32, a.max(b) as u32)).copied();
     let chips: usize = axes.iter().map(|n| *n as usize).product::<usize>().max(1);
     let plane = (rows * columns).max(1);
-    let step = 9;
+    let own = data.device(app.device).map(|d| d.chip);
+    let (step, name) = (11, chips.saturating_sub(1).to_string().len().max(2));
     for chip in 0..chips.min(4096) {
         let (z, r, c) = (chip / plane, chip % plane / columns, chip % columns);
-        let (x, y) = (1 + z * (columns * step + 3) + c * step, r * 2);
-        inner.bold(x, y, &format!("[{chip:>2}]"));
-        let most = |to: usize| {
-            let between = |l: &&LinkInfo| {
-                (l.from_chip as usize, l.to_chip as usize) == (chip, to)
-                    || (l.to_chip as usize, l.from_chip as usize) == (chip, to)
+        let (x, y) = (1 + z * (columns * step + 6) + c * step, r * 2);
+        if y >= inner.height() || x >= inner.width() {
+            continue;
+        }
+        let after = inner.bold(x, y, &format!("[{chip:>name$}]"));
+        if own == Some(chip as u32) {
+            (x..after).for_each(|x| inner.mark(x, y));
+        }
+        let around = c + 1 == columns && columns > 2;
+        let right = if c + 1 < columns { Some(chip + 1) } else { Some(chip + 1 - columns).filter(|_| around) };
+        if let Some(v) = right.and_then(|to| between(chip, to)) {
+            let line = strokes(v).0;
+            let number = format!("{:>3.0}", v * 100.0);
+            let text = match around {
+                true => format!("{line}{}{line}↩", number.trim()),
+                false => format!("{line}{number}{}", line.repeat((step - name - 2).saturating_sub(4))),
             };
-            data.profile
-                .meta
-                .links
-                .iter()
-                .filter(between)
-                .map(|l| load(data, l))
-                .fold(None, |m: Option<f64>, v| Some(m.map_or(v, |m| m.max(v))))
-        };
-        if c + 1 < columns
-            && let Some(v) = most(chip + 1)
-        {
-            inner.paint(x + 4, y, "━━━━━", paint(v));
+            inner.paint(after, y, &text, paint(v));
         }
-        if r + 1 < rows
-            && let Some(v) = most(chip + columns)
-        {
-            inner.paint(x + 1, y + 1, &format!("┃{:>3.0}", v * 100.0), paint(v));
+        let around = r + 1 == rows && rows > 2;
+        let down = if r + 1 < rows { Some(chip + columns) } else { Some(chip + columns - plane).filter(|_| around) };
+        if let Some(v) = down.and_then(|to| between(chip, to)) {
+            let end = if around { "↩" } else { "" };
+            inner.paint(x + 1, y + 1, &format!("{} {:.0}{end}", strokes(v).1, v * 100.0), paint(v));
         }
+    }
+    if chips > plane {
+        let (y, w) = (inner.height().saturating_sub(1), inner.width());
+        inner.right(w, y, "links between planes are in the table", inner.theme.style(Paint::Dim));
+    }
+}
+
+/// Collectives: what they sent, by which algorithm, how long it took.
+fn collective(data: &Data, pen: &mut Pen<'_>) {
+    let Some(all) = data.profile.meta.report["pod"]["collectives"].as_array() else { return };
+    let mut inner = pen.boxed(&format!("{} collectives", all.len()));
+    let name = inner.width().saturating_sub(60).clamp(12, 40);
+    let row = |n: &str, cells: [&str; 5]| {
+        let [algorithm, bytes, start, cycles, share] = cells;
+        format!("{:<name$} {algorithm:<8} {bytes:>10} {start:>11} {cycles:>11} {share:>9}", cut(n, name))
+    };
+    inner.bold(1, 0, &row("collective", ["by", "bytes", "from cycle", "cycles", "of links"]));
+    for (y, c) in all.iter().enumerate().take(inner.height().saturating_sub(1)) {
+        let text = |key: &str| c[key].as_str().unwrap_or("").to_string();
+        let number = |key: &str| c[key].as_f64().unwrap_or(0.0);
+        let cells = [
+            text("algorithm"),
+            metric(number("bytes")),
+            number("start").to_string(),
+            number("cycles").to_string(),
+            percent(number("share"), 1.0),
+        ];
+        let [a, b, s, n, share] = &cells;
+        inner.plain(1, y + 1, &row(&text("name"), [a, b, s, n, share]));
     }
 }
 
@@ -87,7 +155,7 @@ fn table(app: &App, data: &Data, links: &[LinkInfo], pen: &mut Pen<'_>) {
     let mut inner = pen.boxed(&format!("{} links", links.len()));
     let mut order: Vec<usize> = (0..links.len()).collect();
     order.sort_by_key(|i| (std::cmp::Reverse(links[*i].busy), *i));
-    inner.bold(1, 0, &format!("{:<12} {:>4} {:>12} {:>12} {:>8}", "link", "axis", "bytes", "busy cycles", "busy"));
+    inner.bold(1, 0, &format!("{:<12} {:>4} {:>12} {:>12} {:>8}", "link", "axis", "bytes", "busy cycles", "of time"));
     let room = inner.height().saturating_sub(1);
     let first = scroll(app.selected(), room, order.len());
     let bar = inner.width().saturating_sub(56).min(60);

@@ -23,8 +23,8 @@ pub fn buffers(app: &App) -> Vec<Buffer> {
 pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let Some(data) = app.shown() else { return };
     let (w, h) = (pen.width(), pen.height());
-    let columns = w.saturating_sub(NAMES + 1);
-    ruler(app, pen, columns);
+    let columns = w.saturating_sub(NAMES);
+    ruler(app, pen, NAMES, columns);
     let chart = (h.saturating_sub(8) / 4).clamp(2, 10);
     let mut y = 2;
     for m in [Memory::Vmem, Memory::Hbm] {
@@ -39,7 +39,7 @@ fn occupancy(app: &App, data: &Data, m: Memory, pen: &mut Pen<'_>, columns: usiz
     let levels = data.occupancy(m);
     let (top, now) = (peak(levels), most(levels, app.cursor, app.cursor + 1));
     let text = format!(
-        "{}: {}B at the cursor, at most {}B at cycle {} ({} of {}B)",
+        "{}: {}B at the cursor, peak {}B at cycle {} ({} of {}B)",
         m.name(),
         metric(now as f64),
         metric(top.bytes as f64),
@@ -51,6 +51,11 @@ fn occupancy(app: &App, data: &Data, m: Memory, pen: &mut Pen<'_>, columns: usiz
     let rows = pen.height().saturating_sub(1);
     let values = shares(columns, app.from, app.to, |a, b| most(levels, a, b) as f64 / top.bytes.max(1) as f64);
     let paint = if m == Memory::Vmem { Paint::Accent } else { Paint::Busy };
+    let most = format!("{}B", metric(top.bytes as f64));
+    pen.right(NAMES - 1, 1, &most, pen.theme.style(Paint::Dim));
+    if rows > 1 {
+        pen.right(NAMES - 1, rows, "0 B", pen.theme.style(Paint::Dim));
+    }
     pen.columns(NAMES, 1, rows, &values, paint);
     pen.hit(NAMES, 1, columns, rows, Hit::Time { from: app.from, to: app.to });
     let at = (app.cursor - app.from) as u128 * columns as u128 / (app.to - app.from).max(1) as u128;
@@ -61,26 +66,27 @@ fn occupancy(app: &App, data: &Data, m: Memory, pen: &mut Pen<'_>, columns: usiz
 
 fn list(app: &App, pen: &mut Pen<'_>) {
     let all = buffers(app);
-    let mut inner = pen.boxed(&format!("{} arrays at cycle {}", all.len(), app.cursor));
-    inner.bold(
-        1,
-        0,
-        &format!("{:<34} {:<5} {:>12} {:>12} {:>12} {:>12}", "array", "in", "bytes", "address", "from", "to"),
-    );
+    let taken: u64 = all.iter().map(|b| b.bytes).sum();
+    let mut inner = pen.boxed(&format!("{} arrays at cycle {}, {}B", all.len(), app.cursor, metric(taken as f64)));
+    // The address and the life are left to wide terminals, as far as there is room.
+    let w = inner.width();
+    let name = w.saturating_sub(56).clamp(16, 44);
+    let row = |cells: [&str; 6]| {
+        let [array, place, bytes, from, to, address] = cells;
+        let mut text = format!("{:<name$} {place:<5} {bytes:>11} {from:>11} {to:>11}", cut(array, name));
+        if w > 92 {
+            text += &format!(" {address:>14}");
+        }
+        text
+    };
+    inner.bold(1, 0, &row(["array", "in", "bytes", "from cycle", "to cycle", "address"]));
     let room = inner.height().saturating_sub(1);
     let first = scroll(app.selected(), room, all.len());
     for (i, b) in all.iter().enumerate().skip(first).take(room) {
         let y = 1 + i - first;
-        let text = format!(
-            "{:<34} {:<5} {:>12} {:>12} {:>12} {:>12}",
-            cut(&b.name, 34),
-            b.memory.name(),
-            b.bytes,
-            b.address,
-            b.from,
-            b.to
-        );
-        inner.plain(1, y, &text);
+        let [bytes, from, to] = [b.bytes, b.from, b.to].map(|n| n.to_string());
+        let address = format!("{:#x}", b.address);
+        inner.plain(1, y, &row([&b.name, b.memory.name(), &bytes, &from, &to, &address]));
         if i == app.selected() {
             inner.choose(y);
         }

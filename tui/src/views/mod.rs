@@ -6,14 +6,14 @@ mod inside;
 mod links;
 pub mod memory;
 mod ops;
-mod overview;
-mod program;
+pub mod overview;
+pub mod program;
 mod roofline;
 pub mod stalls;
 mod timeline;
 
 use crate::app::{App, Hit, HitBox, InputKind, Phase, View, command, keys};
-use crate::pen::{Pen, cut};
+use crate::pen::{Pen, cut, cut_start, wrap};
 use crate::theme::Paint;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -37,7 +37,7 @@ pub fn draw(app: &App, buffer: &mut Buffer) -> Vec<HitBox> {
 fn frame(app: &App, pen: &mut Pen<'_>) {
     let (w, h) = (pen.width(), pen.height());
     if w < 24 || h < 6 {
-        pen.plain(0, 0, "too small");
+        too_small(pen);
         return;
     }
     let bars = if app.expand { 1 } else { 3 };
@@ -56,24 +56,35 @@ fn frame(app: &App, pen: &mut Pen<'_>) {
     completions(app, pen);
 }
 
+/// Says that there is no room, in as much as there is.
+fn too_small(pen: &mut Pen<'_>) {
+    let (w, h) = (pen.width(), pen.height());
+    let text = if w >= 19 && h >= 1 { "too small: 24x6 is least" } else { "too small" };
+    for (y, line) in wrap(text, w).iter().enumerate() {
+        pen.plain(0, y, line);
+    }
+}
+
 /// The body: the view, or why there is none.
 fn view(app: &App, pen: &mut Pen<'_>) {
     if let Phase::Failed(why) = &app.phase {
-        let mut inner = pen.boxed("the run failed");
-        for (i, line) in why.lines().enumerate() {
-            inner.paint(0, i, line, Paint::Error);
+        let (w, h) = (pen.width(), pen.height());
+        let lines: Vec<String> = why.lines().flat_map(|l| wrap(l, w.saturating_sub(4).max(8))).collect();
+        let rows = if app.shown().is_none() { h } else { (lines.len() + 2).min(h / 2) };
+        let mut panel = pen.part(0, 0, w, rows);
+        let mut inner = panel.boxed("the run failed");
+        for (i, line) in lines.iter().enumerate() {
+            inner.paint(1, i, line, Paint::Error);
         }
         if app.shown().is_none() {
             return;
         }
-        let rows = (why.lines().count() + 2).min(pen.height());
-        let (w, h) = (pen.width(), pen.height());
         let mut rest = pen.part(0, rows, w, h - rows);
         return one(app, &mut rest);
     }
     if app.shown().is_none() {
         let mut inner = pen.boxed(&app.title);
-        inner.plain(1, 1, "compiling");
+        inner.plain(1, 0, if app.phase == Phase::Replay { "reading the profile" } else { "compiling" });
         return;
     }
     one(app, pen);
@@ -123,7 +134,7 @@ fn cut_name(v: View) -> &'static str {
     }
 }
 
-/// The line of state: what runs on what, how far, what is frozen or filtered.
+/// The line of state: what runs on what, how far, what is frozen or filtered; as much of it as there is room for.
 fn state(app: &App, pen: &mut Pen<'_>) {
     let phase = match &app.phase {
         Phase::Replay => "recorded",
@@ -133,39 +144,49 @@ fn state(app: &App, pen: &mut Pen<'_>) {
         Phase::Done => "done",
         Phase::Failed(_) => "failed",
     };
-    let mut text = format!(" {phase}");
-    if let Some(d) = app.shown() {
-        let m = &d.profile.meta;
-        text += &format!(" │ {} │ {} cycles", m.chip.name, m.cycles);
-        if let Some(x) = m.devices.get(app.device).filter(|_| m.devices.len() > 1) {
-            text += &format!(" │ device {} of {} (chip {} core {})", app.device, m.devices.len(), x.chip, x.core);
-        }
-        text += &format!(" │ cursor {} │ shown {}..{}", app.cursor, app.from, app.to);
-    }
-    if let Some(s) = app.speed {
-        text += &format!(" │ {s} cycles/s");
-    }
+    let mut parts = vec![phase.to_string()];
     if app.frozen.is_some() {
-        text += " │ frozen";
+        parts.push("frozen".into());
     }
     if !app.filter.is_empty() {
-        text += &format!(" │ filter: {}", app.filter);
+        parts.push(format!("filter: {}", app.filter));
+    }
+    if let Some(s) = app.speed {
+        parts.push(format!("at most {s} cycles/s"));
+    }
+    if let Some(d) = app.shown() {
+        let m = &d.profile.meta;
+        parts.push(m.chip.name.clone());
+        if let Some(x) = m.devices.get(app.device).filter(|_| m.devices.len() > 1) {
+            parts.push(format!("device {} of {} (chip {} core {})", app.device, m.devices.len(), x.chip, x.core));
+        }
+        parts.push(format!("{} cycles", m.cycles));
+        parts.push(format!("cursor {}", app.cursor));
+        parts.push(format!("shown {}..{}", app.from, app.to));
+    }
+    let width = pen.width();
+    let mut text = String::new();
+    for part in parts {
+        let more = if text.is_empty() { format!(" {part}") } else { format!(" │ {part}") };
+        if text.chars().count() + more.chars().count() < width {
+            text += &more;
+        }
     }
     let end = pen.paint(0, 0, &text, Paint::Dim);
-    let room = pen.width().saturating_sub(end + 3);
+    let room = width.saturating_sub(end + 3);
+    let name = app.title.rsplit(['/', '\\']).next().unwrap_or("");
     if room > 8 {
-        let name: String = app.title.chars().rev().take(room).collect::<Vec<_>>().into_iter().rev().collect();
-        let width = pen.width();
         let style = Style::new().add_modifier(Modifier::BOLD);
-        pen.right(width.saturating_sub(1), 0, &name, style);
+        pen.right(width.saturating_sub(1), 0, &cut_start(name, room), style);
     }
 }
 
-/// What is typed, else the message, else hints from the key table.
+/// What is typed, else the message, else hints from the key table: whole ones, with help and the way out at the end.
 fn bottom(app: &App, pen: &mut Pen<'_>) {
     if let Some(i) = &app.input {
         let mark = if i.kind == InputKind::Filter { "/" } else { ":" };
-        let end = pen.bold(0, 0, &format!("{mark}{}", i.text));
+        let room = pen.width().saturating_sub(2);
+        let end = pen.bold(0, 0, &format!("{mark}{}", cut_start(&i.text, room)));
         pen.mark(end, 0);
         return;
     }
@@ -173,11 +194,24 @@ fn bottom(app: &App, pen: &mut Pen<'_>) {
         pen.paint(0, 0, &app.message, Paint::Warning);
         return;
     }
+    let live = matches!(app.phase, Phase::Running | Phase::Paused);
+    let last = |b: &&keys::Binding| matches!(b.action, keys::Action::Help | keys::Action::Quit);
+    let hints = || keys::bindings(app.view).filter(|b| b.hint && (live || !b.live()));
+    let text = |b: &keys::Binding| (b.keys.first().map_or(String::new(), |k| k.name()), b.short);
+    let size = |(key, what): &(String, &str)| key.chars().count() + what.chars().count() + 3;
+    let mut room = pen.width().saturating_sub(1 + hints().filter(last).map(|b| size(&text(b))).sum::<usize>());
+    let mut shown = Vec::new();
+    for hint in hints().filter(|b| !last(b)).map(text) {
+        if size(&hint) <= room {
+            room -= size(&hint);
+            shown.push(hint);
+        }
+    }
+    shown.extend(hints().filter(last).map(text));
     let mut x = 1;
-    for b in keys::bindings(app.view).filter(|b| b.hint) {
-        let names: Vec<String> = b.keys.iter().take(1).map(|k| k.name()).collect();
-        x = pen.bold(x, 0, &names.join(" "));
-        x = pen.paint(x, 0, &format!(" {}  ", b.help), Paint::Dim);
+    for (key, what) in shown {
+        x = pen.bold(x, 0, &key);
+        x = pen.paint(x + 1, 0, what, Paint::Dim) + 2;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::app::{App, Hit, Phase};
 use crate::data::Data;
-use crate::pen::{Pen, cut, percent};
+use crate::pen::{Pen, cut, percent, scroll, wrap};
 use crate::theme::Paint;
 use systole_runtime::profile::{CAUSE_TABLE, UnitRow};
 use systole_runtime::report::text::{metric, time};
@@ -10,101 +10,141 @@ use systole_runtime::report::text::{metric, time};
 pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let Some(data) = app.shown() else { return };
     let (w, h) = (pen.width(), pen.height());
-    let top = 7.min(h);
-    summary(app, data, &mut pen.part(0, 0, w, top));
+    let lines = summary(app, data, w.saturating_sub(4));
+    let running = matches!(app.phase, Phase::Running | Phase::Paused);
     let units = data.device(app.device).map_or(0, |d| d.units.len());
+    // The units come first where there is little room.
+    let least = 2 + lines.len().min(4) + running as usize;
+    let top = (lines.len() + 2 + running as usize).min(h.saturating_sub(units + 3).max(least)).min(h);
+    {
+        let mut panel = pen.part(0, 0, w, top);
+        let program = data.profile.meta.program.rsplit('/').next().unwrap_or("");
+        let mut inner = panel.boxed(&format!("{program} on {}", data.profile.meta.chip.name));
+        let room = inner.height().saturating_sub(running as usize);
+        for (y, (text, paint)) in lines.iter().take(room).enumerate() {
+            inner.paint(1, y, text, *paint);
+        }
+        if running {
+            progress(app, data, &mut inner.part(0, room, w, 1));
+        }
+    }
     let rows = (units + 3).min(h - top);
     self::units(app, data, &mut pen.part(0, top, w, rows));
     let left = h - top - rows;
-    if left > 3 {
-        longest(app, data, &mut pen.part(0, top + rows, w, left));
+    let devices = data.profile.meta.devices.len();
+    let share = if devices > 1 && left > 8 { (devices + 3).min(left / 2) } else { 0 };
+    if share > 0 {
+        self::devices(app, data, &mut pen.part(0, top + rows, w, share));
+    }
+    if left - share > 3 {
+        longest(app, data, &mut pen.part(0, top + rows + share, w, left - share));
     }
 }
 
-fn summary(app: &App, data: &Data, pen: &mut Pen<'_>) {
+/// The run in words.
+fn summary(app: &App, data: &Data, width: usize) -> Vec<(String, Paint)> {
     let p = &data.profile;
     let m = &p.meta;
-    let Some(d) = data.device(app.device) else { return };
-    let mut inner = pen.boxed(&format!("{} on {}", m.program, m.chip.name));
-    inner.plain(
-        1,
-        0,
-        &format!(
-            "{} cycles, {} at {}Hz ({})   {} bundles",
-            d.cycles,
-            time(p.seconds(d.cycles)),
-            metric(m.chip.clock_hz),
-            m.mode,
-            d.bundles
-        ),
-    );
+    let Some(d) = data.device(app.device) else { return Vec::new() };
     let bytes = (d.hbm_read + d.hbm_write) as f64;
     let peak = m.chip.hbm_bytes_per_cycle() * d.cycles.max(1) as f64;
-    inner.plain(
-        1,
-        1,
-        &format!(
-            "{}flop, {:.1} % of peak   HBM {}B, {} of what it reaches",
-            metric(m.flops),
-            m.peak_share * 100.0,
-            metric(bytes),
-            percent(bytes, peak)
-        ),
+    let first = format!(
+        "{} cycles, {} at {}Hz ({})   {} bundles",
+        d.cycles,
+        time(p.seconds(d.cycles)),
+        metric(m.chip.clock_hz),
+        m.mode,
+        d.bundles
     );
-    inner.bold(1, 2, &format!("bound by {}: {}", m.bound, m.bound_words));
-    inner.plain(1, 3, &bottleneck(data, app.device));
-    progress(app, data, &mut inner);
+    let second = format!(
+        "{}flop, {:.1} % of peak   HBM {}B, {} of what it reaches",
+        metric(m.flops),
+        m.peak_share * 100.0,
+        metric(bytes),
+        percent(bytes, peak)
+    );
+    let mut lines = vec![(first, Paint::Text), (second, Paint::Text)];
+    let words = format!("bound by {}: {}", m.bound, bottleneck(data, app.device));
+    lines.extend(wrap(&words, width).into_iter().map(|l| (l, Paint::Warning)));
+    lines
 }
 
-/// The longest wait and the operation that waits most, in words.
-fn bottleneck(data: &Data, device: usize) -> String {
-    let Some(d) = data.device(device) else { return String::new() };
-    let Some(issue) = d.units.iter().find(|u| u.unit == "issue") else { return String::new() };
-    let Some((cause, cycles)) = issue.stall.iter().enumerate().max_by_key(|s| s.1) else { return String::new() };
+/// What bounds the run: the longest wait and the operation that waits most, in words.
+pub fn bottleneck(data: &Data, device: usize) -> String {
+    let words = data.profile.meta.bound_words.clone();
+    let Some(d) = data.device(device) else { return words };
+    let Some(issue) = d.units.iter().find(|u| u.unit == "issue") else { return words };
+    let Some((cause, cycles)) = issue.stall.iter().enumerate().max_by_key(|s| s.1) else { return words };
     if *cycles == 0 {
-        return "nothing issued waits".into();
+        return words;
     }
     let worst = d.ops.iter().max_by_key(|o| o.stall[cause]);
     let name = worst.map_or("(none)", |o| data.profile.row_name(o));
-    format!("{} of the time {}; most of it in {name}", percent(*cycles as f64, d.cycles as f64), CAUSE_TABLE[cause].2)
+    let share = percent(*cycles as f64, d.cycles as f64);
+    format!("{share} of the time goes to {}, most of it in {name}", CAUSE_TABLE[cause].2)
 }
 
-/// How far a live run is: operations that have run, of all of the program.
+/// How far a live run is: operations that have run, of all of the program, and what is left at this pace.
 fn progress(app: &App, data: &Data, pen: &mut Pen<'_>) {
-    if !matches!(app.phase, Phase::Running | Phase::Paused) {
-        return;
-    }
     let Some(d) = data.device(app.device) else { return };
     let all = data.profile.meta.ops.len().max(1);
     let ran = d.ops.iter().filter(|o| o.op.is_some()).count().min(all);
     let share = ran as f64 / all as f64;
-    let width = pen.width().saturating_sub(40).clamp(8, 60);
-    pen.bar(1, 4, width, &[(share, "█", Paint::Accent), (1.0 - share, "░", Paint::Idle)]);
-    let left = if share > 0.0 { d.cycles as f64 * (1.0 - share) / share } else { 0.0 };
-    let text = format!("{ran} of {all} operations, about {}cycles left", metric(left));
-    pen.plain(width + 3, 4, &text);
+    let width = pen.width().saturating_sub(50).clamp(8, 60);
+    pen.bar(1, 0, width, &[(share, "█", Paint::Accent), (1.0 - share, "░", Paint::Idle)]);
+    let spent = data.profile.meta.report["host"]["simulate_s"].as_f64().unwrap_or(0.0);
+    let left = match share > 0.0 && spent > 0.0 {
+        true => format!(", about {} left", time(spent * (1.0 - share) / share)),
+        false => String::new(),
+    };
+    pen.plain(width + 3, 0, &format!("{ran} of {all} operations, {}{left}", time(spent)));
+}
+
+/// The devices of a pod, a line each.
+fn devices(app: &App, data: &Data, pen: &mut Pen<'_>) {
+    let all = &data.profile.meta.devices;
+    let mut inner = pen.boxed(&format!("{} devices (d: next)", all.len()));
+    let title = format!("{:<8} {:<14} {:>12} {:>9} {:>9}", "device", "place", "cycles", "mxu busy", "link wait");
+    inner.bold(1, 0, &title);
+    let most = all.iter().map(|d| d.cycles).max().unwrap_or(1).max(1) as f64;
+    let rows = inner.height().saturating_sub(1);
+    let first = scroll(app.device, rows, all.len());
+    let bar = inner.width().saturating_sub(62).min(60);
+    for (i, d) in all.iter().enumerate().skip(first).take(rows) {
+        let y = 1 + i - first;
+        let total = d.cycles.max(1) as f64;
+        let mxu = d.units.iter().filter(|u| u.unit.starts_with("mxu")).map(|u| u.busy).max().unwrap_or(0);
+        let link = CAUSE_TABLE.iter().position(|c| c.1 == "link").unwrap_or(0);
+        let waits = d.units.iter().find(|u| u.unit == "issue").map_or(0, |u| u.stall[link]);
+        let text = format!(
+            "{i:<8} {:<14} {:>12} {:>9} {:>9}",
+            format!("chip {} core {}", d.chip, d.core),
+            d.cycles,
+            percent(mxu as f64, total),
+            percent(waits as f64, total)
+        );
+        inner.plain(1, y, &text);
+        inner.bar(60, y, bar, &[(d.cycles as f64 / most, "█", Paint::Accent)]);
+        if i == app.device {
+            inner.choose(y);
+        }
+    }
 }
 
 fn units(app: &App, data: &Data, pen: &mut Pen<'_>) {
     let Some(d) = data.device(app.device) else { return };
-    let mut inner = pen.boxed("units");
+    let mut inner = pen.boxed(&format!("{} units: █ useful ▓ busy ░ stalled · idle", d.units.len()));
     let w = inner.width();
     let history = (w / 4).min(60);
     let bar = w.saturating_sub(history + 9 + 30).clamp(8, 100);
-    let mut x = 9;
-    for (symbol, paint, what) in [
-        ("█", Paint::Useful, "useful"),
-        ("▓", Paint::Busy, "busy"),
-        ("░", Paint::Stalled, "stalled"),
-        ("·", Paint::Idle, "idle"),
-    ] {
-        x = inner.paint(x, 0, symbol, paint);
-        x = inner.plain(x + 1, 0, what) + 2;
-    }
+    inner.paint(9, 0, "share of the cycles", Paint::Dim);
+    inner.paint(9 + bar + 1, 0, "   busy longest wait", Paint::Dim);
     inner.paint(9 + bar + 31, 0, "busy over time", Paint::Dim);
     let total = d.cycles.max(1) as f64;
-    for (i, u) in d.units.iter().enumerate() {
-        let y = i + 1;
+    let rows = inner.height().saturating_sub(1);
+    let first = scroll(app.selected(), rows, d.units.len());
+    for (i, u) in d.units.iter().enumerate().skip(first).take(rows) {
+        let y = i + 1 - first;
         inner.plain(1, y, &u.unit);
         let parts = [
             (u.useful / total, "█", Paint::Useful),
@@ -141,17 +181,25 @@ pub fn shares(n: usize, from: u64, to: u64, value: impl Fn(u64, u64) -> f64) -> 
 
 fn longest(app: &App, data: &Data, pen: &mut Pen<'_>) {
     let Some(d) = data.device(app.device) else { return };
-    let mut inner = pen.boxed("longest operations");
+    let mut inner = pen.boxed("longest operations: █ issuing ░ waiting");
     let rows = systole_runtime::profile::table::by_cycles(d);
     let total = d.cycles.max(1) as f64;
+    let most = rows.first().map_or(1, |o| o.cycles).max(1) as f64;
     let w = inner.width();
-    let bar = w.saturating_sub(56).min(60);
+    // Opcodes where there is room for them.
+    let opcode = if w > 110 { 20 } else { 0 };
+    let name = 26 + opcode;
+    let bar = w.saturating_sub(name + 29);
     for (y, o) in rows.iter().take(inner.height()).enumerate() {
         inner.plain(1, y, &cut(data.profile.row_name(o), 26));
-        inner.right(41, y, &o.cycles.to_string(), ratatui::style::Style::new());
-        inner.right(50, y, &percent(o.cycles as f64, total), ratatui::style::Style::new());
-        let stalled = o.stalled() as f64 / total;
-        let parts = [(o.cycles as f64 / total - stalled, "█", Paint::Useful), (stalled, "░", Paint::Stalled)];
-        inner.bar(52, y, bar, &parts);
+        if opcode > 0 {
+            let text = data.profile.row_op(o).map_or("", |i| i.opcode.as_str());
+            inner.paint(28, y, &cut(text, opcode - 2), Paint::Dim);
+        }
+        inner.right(name + 14, y, &o.cycles.to_string(), ratatui::style::Style::new());
+        inner.right(name + 23, y, &percent(o.cycles as f64, total), ratatui::style::Style::new());
+        let stalled = o.stalled().min(o.cycles) as f64;
+        let issuing = o.cycles as f64 - stalled;
+        inner.bar(name + 25, y, bar, &[(issuing / most, "█", Paint::Useful), (stalled / most, "░", Paint::Stalled)]);
     }
 }

@@ -28,22 +28,35 @@ pub fn at_cursor(app: &App, data: &Data) -> u32 {
 
 pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let Some(data) = app.shown() else { return };
-    let at = at_cursor(app, data) as usize;
-    let p = &data.profile;
-    let mut inner = pen.boxed(&format!("bundle {at} at cycle {} of {} bundles", app.cursor, data.code.len()));
     if data.code.is_empty() {
+        let mut inner = pen.boxed("program");
         inner.paint(1, 0, "the profile holds no program that can be read", Paint::Dim);
         return;
     }
-    let h = inner.height();
+    let at = at_cursor(app, data) as usize;
+    // Moving in the list moves away from the cursor.
+    let middle = (at + app.selected()).min(data.code.len() - 1);
+    let (w, h) = (pen.width(), pen.height());
+    let below = (h / 3).clamp(5, 12).min(h);
+    list(app, data, (at, middle), &mut pen.part(0, 0, w, h - below));
+    bundle(app, data, middle, &mut pen.part(0, h - below, w, below));
+}
+
+fn list(app: &App, data: &Data, (at, middle): (usize, usize), pen: &mut Pen<'_>) {
+    let p = &data.profile;
+    let exact = data.trace(app.device).is_some_and(|t| !t.runs.is_empty());
+    let word = if exact { "" } else { " (begin of the code that runs; --profile-level bundles is exact)" };
+    let mut inner = pen.boxed(&format!("bundle {at} of {} at cycle {}{word}", data.code.len(), app.cursor));
+    let names = inner.width().saturating_sub(70).clamp(10, 24);
     inner.bold(
         1,
         0,
-        &format!("{:>7} {:<10} {:>10} {:>8}  {:<18} instructions", "bundle", "slots", "times", "waited", "operation"),
+        &format!(
+            "{:>6} {:<10} {:>9} {:>9}  {:<names$} instructions",
+            "bundle", "slots", "times", "waited", "operation"
+        ),
     );
-    let room = h.saturating_sub(1);
-    // Moving in the list moves away from the cursor.
-    let middle = (at + app.selected()).min(data.code.len() - 1);
+    let room = inner.height().saturating_sub(1);
     let first = middle.saturating_sub(room / 2).min(data.code.len().saturating_sub(room));
     let Some(t) = data.trace(app.device) else { return };
     for (y, b) in (first..data.code.len()).take(room).enumerate() {
@@ -59,13 +72,25 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
             text = format!("{}: {text}", k.name);
         }
         let line = format!(
-            "{b:>7} {letters:<10} {:>10} {:>8}  {:<18} {text}",
+            "{b:>6} {letters:<10} {:>9} {:>9}  {:<names$} {text}",
             count(&t.executions),
             count(&t.waited),
-            cut(name, 18)
+            cut(name, names)
         );
-        let paint = if t.executions.get(b).is_some_and(|n| *n == 0) { Paint::Dim } else { Paint::Text };
-        inner.paint(1, y, &line, paint);
+        let never = t.executions.get(b).is_some_and(|n| *n == 0);
+        let waits = t.waited.get(b).is_some_and(|n| *n as f64 >= 0.01 * data.cycles() as f64);
+        inner.paint(
+            1,
+            y,
+            &line,
+            if never {
+                Paint::Dim
+            } else if waits {
+                Paint::Stalled
+            } else {
+                Paint::Text
+            },
+        );
         if b == middle {
             inner.choose(y);
         } else if b == at {
@@ -73,5 +98,46 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
         }
         let width = inner.width();
         inner.hit(0, y, width, 1, Hit::Row(b.saturating_sub(at)));
+    }
+}
+
+/// One bundle: what its slots hold, the loop around it, the operation and its line of the source.
+fn bundle(app: &App, data: &Data, b: usize, pen: &mut Pen<'_>) {
+    let p = &data.profile;
+    let mut inner = pen.boxed(&format!("bundle {b}"));
+    let mut lines: Vec<(String, Paint)> = Vec::new();
+    let op = data.code.op(b as u32);
+    if let Some(o) = p.meta.ops.get(op as usize) {
+        let source = p.line(o).map_or(String::new(), |l| format!(": {l}"));
+        lines.push((format!("{} ({}, line {}){source}", o.name, o.opcode, o.line), Paint::Accent));
+    }
+    let around = data.code.loops.iter().filter(|l| l.0 as usize <= b && b <= l.1 as usize).next_back();
+    let t = data.trace(app.device);
+    let count = |v: Option<&Vec<u64>>| v.and_then(|v| v.get(b)).copied().unwrap_or(0);
+    let (times, waited) = (count(t.map(|t| &t.executions)), count(t.map(|t| &t.waited)));
+    let mut text = format!("issued {times} times, waited {waited} cycles");
+    if times > 0 {
+        text += &format!(" ({:.1} each time)", waited as f64 / times as f64);
+    }
+    if let Some((first, last)) = around {
+        text += &format!("; innermost loop: bundles {first}..{last}");
+    }
+    lines.push((text, Paint::Text));
+    lines.extend(data.code.texts(b).into_iter().map(|i| (i, Paint::Text)));
+    // The last line says what the letters mean; instructions go on in a second column where lines are few.
+    let (bottom, dim) = (inner.height().saturating_sub(1), Paint::Dim);
+    inner.paint(1, bottom, "S scalar V valu L vload W vstore E eup X xlu P push Q pop D dma B branch", dim);
+    let rows = bottom.max(1);
+    let columns = lines.len().div_ceil(rows).max(1);
+    let (head, tail) = lines.split_at(lines.len().min(if columns > 1 { 2.min(rows) } else { rows }));
+    for (y, (text, paint)) in head.iter().enumerate() {
+        inner.paint(1, y, text, *paint);
+    }
+    let left = rows.saturating_sub(head.len()).max(1);
+    let columns = tail.len().div_ceil(left).max(1);
+    let width = (inner.width().saturating_sub(1) / columns).max(1);
+    for (i, (text, paint)) in tail.iter().enumerate() {
+        let (x, y) = (1 + i / left * width, head.len() + i % left);
+        inner.paint(x, y, &cut(text, width.saturating_sub(2)), *paint);
     }
 }

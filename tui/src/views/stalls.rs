@@ -22,10 +22,17 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let rows = (causes.len() + 3).min(h);
     {
         let mut panel = pen.part(0, 0, w, rows);
-        let mut inner = panel.boxed("share of the time that units wait, by cause");
-        let column = (inner.width().saturating_sub(11) / d.units.len().max(1)).clamp(5, 9);
+        let mut inner = panel.boxed("% of the cycles that units wait, by cause");
+        // Columns as wide as their names and shares; what is left is shared out.
+        let widths: Vec<usize> = d.units.iter().map(|u| u.unit.chars().count().max(4) + 1).collect();
+        let names = causes.iter().map(|c| CAUSE_TABLE[*c].1.len()).max().unwrap_or(0).max(5) + 1;
+        let spare = inner.width().saturating_sub(names + 1 + widths.iter().sum::<usize>());
+        let spare = (spare / d.units.len().max(1)).min(4);
+        let mut ends = vec![names];
+        widths.iter().for_each(|w| ends.push(ends[ends.len() - 1] + w + spare));
+        inner.paint(1, 0, "cause", Paint::Dim);
         for (i, u) in d.units.iter().enumerate() {
-            inner.right(11 + (i + 1) * column, 0, &cut(&u.unit, column - 1), ratatui::style::Style::new());
+            inner.right(ends[i + 1], 0, &u.unit, ratatui::style::Style::new());
         }
         for (y, c) in causes.iter().enumerate() {
             inner.bold(1, y + 1, CAUSE_TABLE[*c].1);
@@ -38,7 +45,12 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
                     _ => Paint::Dim,
                 };
                 let style = inner.theme.style(paint);
-                inner.right(11 + (i + 1) * column, y + 1, &format!("{share:.1}"), style);
+                let text = match share {
+                    s if s == 0.0 => "·".to_string(),
+                    s if s >= 99.95 => "100".to_string(),
+                    s => format!("{s:.1}"),
+                };
+                inner.right(ends[i + 1], y + 1, &text, style);
             }
             if y == app.selected() {
                 inner.choose(y + 1);
@@ -51,16 +63,16 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let mut inner = panel.boxed(&format!("{}: {}", CAUSE_TABLE[cause].1, CAUSE_TABLE[cause].2));
     let mut ops: Vec<&OpRow> = d.ops.iter().filter(|o| o.stall[cause] > 0 && data.matches(o, &app.filter)).collect();
     ops.sort_by_key(|o| (std::cmp::Reverse(o.stall[cause]), o.start));
-    let bar = inner.width().saturating_sub(70).min(60);
+    let name = inner.width().saturating_sub(46).clamp(12, 30);
+    let bar = inner.width().saturating_sub(name + 40).min(60);
     for (y, o) in ops.iter().take(inner.height()).enumerate() {
         let waits = o.stall[cause];
         let text = format!(
-            "{:<30} {:>12} cycles {:>8} of it",
-            cut(data.profile.row_name(o), 30),
-            waits,
+            "{:<name$} {waits:>12} cycles {:>8} of it",
+            cut(data.profile.row_name(o), name),
             percent(waits as f64, o.cycles as f64)
         );
         inner.plain(1, y, &text);
-        inner.bar(67, y, bar, &[(waits as f64 / ops[0].stall[cause].max(1) as f64, "█", Paint::Stalled)]);
+        inner.bar(name + 39, y, bar, &[(waits as f64 / ops[0].stall[cause].max(1) as f64, "█", Paint::Stalled)]);
     }
 }

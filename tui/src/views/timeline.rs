@@ -7,8 +7,8 @@ use crate::pen::{Pen, cut, percent, scroll};
 use crate::theme::Paint;
 use systole_runtime::profile::{CAUSE_TABLE, LaneKind, NO_OP};
 
-/// Columns of names.
-const NAMES: usize = 10;
+/// Least and most columns of names.
+const NAMES: (usize, usize) = (10, 18);
 /// Lines of details.
 const DETAILS: usize = 6;
 
@@ -24,14 +24,23 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
 fn lanes(app: &App, data: &Data, pen: &mut Pen<'_>) {
     let shown = app.lanes();
     let (w, h) = (pen.width(), pen.height());
-    let columns = w.saturating_sub(NAMES + 1);
-    ruler(app, pen, columns);
+    let longest = shown.iter().map(|l| app.lane_name(&data.lanes[*l]).chars().count()).max().unwrap_or(0);
+    let names = (longest + 2).clamp(NAMES.0, NAMES.1);
+    let columns = w.saturating_sub(names);
+    ruler(app, pen, names, columns);
     let rows = h.saturating_sub(2);
     let first = scroll(app.selected(), rows, shown.len());
+    // Lanes of units are higher where there is room.
+    let is_unit = |l: &usize| matches!(data.lanes[*l].kind, LaneKind::Unit(_));
+    let units = shown.iter().filter(|l| is_unit(l)).count().max(1);
+    let tall = 1 + (rows.saturating_sub(shown.len()) / units).min(2);
+    let mut next = 2;
     for (i, &lane) in shown.iter().enumerate().skip(first).take(rows) {
-        let y = 2 + i - first;
+        let height = if is_unit(&lane) { tall } else { 1 };
+        let (top, y) = (next, next + height - 1);
+        next += height;
         let l = &data.lanes[lane];
-        let name = cut(&l.name, NAMES - 2);
+        let name = cut(&app.lane_name(l), names - 2);
         if i == app.selected() {
             pen.bold(0, y, &format!("▶{name}"));
         } else {
@@ -42,7 +51,7 @@ fn lanes(app: &App, data: &Data, pen: &mut Pen<'_>) {
             let values = shares(columns, app.from, app.to, |a, b| {
                 l.cover(&data.profile, a, b).map_or(0.0, |c| c.busy as f64 / (b - a) as f64)
             });
-            pen.columns(NAMES, y, 1, &values, Paint::Busy);
+            pen.columns(names, top, height, &values, Paint::Busy);
         } else {
             for c in 0..columns {
                 let (a, b) = (edge(c), edge(c + 1).max(edge(c) + 1));
@@ -60,20 +69,20 @@ fn lanes(app: &App, data: &Data, pen: &mut Pen<'_>) {
                     LaneKind::Engine | LaneKind::Runs | LaneKind::Link(_) => Paint::Busy,
                     _ => Paint::Item(cover.id),
                 };
-                pen.paint(NAMES + c, y, symbol, paint);
+                pen.paint(names + c, y, symbol, paint);
             }
-            names_in(app, data, lane, pen, y, columns);
+            names_in(app, data, lane, &mut pen.part(names, y, columns, 1), columns);
         }
-        pen.hit(NAMES, y, columns, 1, Hit::Lane { lane, from: app.from, to: app.to });
+        pen.hit(names, top, columns, height, Hit::Lane { lane, from: app.from, to: app.to });
     }
     let at = column_of(app, columns);
-    for y in 1..h.min(2 + shown.len().min(rows)) {
-        pen.mark(NAMES + at, y);
+    for y in 1..h.min(next) {
+        pen.mark(names + at, y);
     }
 }
 
 /// Names of spans that are wide enough.
-fn names_in(app: &App, data: &Data, lane: usize, pen: &mut Pen<'_>, y: usize, columns: usize) {
+fn names_in(app: &App, data: &Data, lane: usize, pen: &mut Pen<'_>, columns: usize) {
     let l = &data.lanes[lane];
     let Some(spans) = l.spans(&data.profile) else { return };
     let first = spans.first_after(app.from);
@@ -88,7 +97,7 @@ fn names_in(app: &App, data: &Data, lane: usize, pen: &mut Pen<'_>, y: usize, co
         let (a, b) = (column(s.start), column(s.end));
         if b > a + 4 && !(l.kind == LaneKind::Ops && s.id == NO_OP) {
             let style = pen.theme.style(Paint::Item(s.id)).add_modifier(ratatui::style::Modifier::REVERSED);
-            pen.text(NAMES + a + 1, y, &cut(&l.label(&data.profile, s.id), b - a - 2), style);
+            pen.text(a + 1, 0, &cut(&l.label(&data.profile, s.id), b - a - 2), style);
         }
     }
 }
@@ -99,23 +108,23 @@ fn column_of(app: &App, columns: usize) -> usize {
     (part as usize).min(columns.saturating_sub(1))
 }
 
-/// The scrubber and the cycles.
-pub fn ruler(app: &App, pen: &mut Pen<'_>, columns: usize) {
+/// The scrubber and the cycles, beside `names` columns.
+pub fn ruler(app: &App, pen: &mut Pen<'_>, names: usize, columns: usize) {
     let total = app.shown().map_or(1, |d| d.cycles());
     let at = |c: u64| (c as u128 * columns as u128 / total.max(1) as u128) as usize;
-    let (a, b) = (at(app.from), at(app.to).max(at(app.from) + 1));
+    let (a, b) = (at(app.from), at(app.to).max(at(app.from) + 1).min(columns.max(1)));
     pen.paint(0, 0, "run", Paint::Dim);
-    pen.paint(NAMES, 0, &"─".repeat(columns), Paint::Idle);
-    pen.paint(NAMES + a, 0, &"━".repeat(b - a), Paint::Accent);
-    pen.paint(NAMES + at(app.cursor).min(columns.saturating_sub(1)), 0, "●", Paint::Warning);
-    pen.hit(NAMES, 0, columns, 1, Hit::Time { from: 0, to: total });
+    pen.paint(names, 0, &"─".repeat(columns), Paint::Idle);
+    pen.paint(names + a, 0, &"━".repeat(b.saturating_sub(a)), Paint::Accent);
+    pen.paint(names + at(app.cursor).min(columns.saturating_sub(1)), 0, "●", Paint::Warning);
+    pen.hit(names, 0, columns, 1, Hit::Time { from: 0, to: total });
     pen.paint(0, 1, "cycle", Paint::Dim);
     let marks = (columns / 18).max(1);
     for i in 0..marks {
         let cycle = app.from + ((app.to - app.from) as u128 * i as u128 / marks as u128) as u64;
-        pen.paint(NAMES + columns * i / marks, 1, &format!("│{cycle}"), Paint::Dim);
+        pen.paint(names + columns * i / marks, 1, &format!("│{cycle}"), Paint::Dim);
     }
-    pen.hit(NAMES, 1, columns, 1, Hit::Time { from: app.from, to: app.to });
+    pen.hit(names, 1, columns, 1, Hit::Time { from: app.from, to: app.to });
 }
 
 /// What every lane does at the cursor (or under the mouse).
@@ -128,8 +137,8 @@ fn at_cursor(app: &App, data: &Data, pen: &mut Pen<'_>) {
     if let Some((_, s)) = t.ops.at(cycle) {
         let info = p.meta.ops.get(s.id as usize);
         let place = info.map_or(String::new(), |o| format!(" ({}, line {})", o.opcode, o.line));
-        let first = data.code.first(s.id).map_or(String::new(), |b| format!(", code from bundle {b}"));
-        lines.push(format!("op      {}{place}: cycles {}..{}{first}", p.op_name(s.id), s.start, s.end));
+        let first = data.code.first(s.id).map_or(String::new(), |b| format!(", bundle {b}"));
+        lines.push(format!("op      {}..{} {}{place}{first}", s.start, s.end, p.op_name(s.id)));
         if let Some(text) = info.and_then(|o| p.line(o)) {
             lines.push(format!("source  {text}"));
         }
@@ -139,14 +148,14 @@ fn at_cursor(app: &App, data: &Data, pen: &mut Pen<'_>) {
     {
         let last = k.start + k.bundles.saturating_sub(1);
         let range = format!("bundles {}..{last}", k.start);
-        lines.push(format!("kernel  {}: cycles {}..{}, {range}", k.name, s.start, s.end));
+        lines.push(format!("kernel  {}..{} {}, {range}", s.start, s.end, k.name));
     }
     if let Some((_, s)) = t.runs.at(cycle) {
         lines.push(format!("bundle  {}", s.id as u64 + (cycle - s.start)));
     }
     if let Some((_, s)) = t.waits.at(cycle) {
         let cause = CAUSE_TABLE.get((s.id & 15) as usize).map_or("", |c| c.2);
-        lines.push(format!("waits   bundle {}: {cause}, cycles {}..{}", s.id >> 4, s.start, s.end));
+        lines.push(format!("waits   {}..{} bundle {}: {cause}", s.start, s.end, s.id >> 4));
     }
     let chosen = lane.or_else(|| app.lanes().get(app.selected()).copied());
     let other = |l: &&systole_runtime::profile::Lane| !matches!(l.kind, LaneKind::Ops | LaneKind::Kernels);
@@ -155,7 +164,7 @@ fn at_cursor(app: &App, data: &Data, pen: &mut Pen<'_>) {
         let share = l.cover(p, cycle, cycle + width).map_or(0.0, |c| c.busy as f64);
         let span = l.spans(p).and_then(|s| s.at(cycle));
         let text = match span {
-            Some((_, s)) => format!("{}: cycles {}..{}", l.label(p, s.id), s.start, s.end),
+            Some((_, s)) => format!("{}..{} {}", s.start, s.end, l.label(p, s.id)),
             None => format!("{} busy", percent(share, width as f64)),
         };
         lines.push(format!("{:<7} {text}", cut(&l.name, 7)));
