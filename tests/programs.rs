@@ -1,7 +1,11 @@
-//! Every program of `tests/programs` gives the reference evaluator's answers on simulated chips of different sizes.
+//! Every program of `tests/programs` gives the reference evaluator's answers on simulated chips of different sizes, with
+//! its arrays in vector memory and streamed through it.
 
 use std::path::Path;
 use std::process::Command;
+
+const WAYS: [&[&str]; 4] =
+    [&["tiny"], &["tiny", "--max-resident", "0"], &["tiny", "--set", "vmem.bytes=64 KiB"], &["tpu-v5e"]];
 
 #[test]
 fn programs_agree_with_the_evaluator() {
@@ -11,15 +15,16 @@ fn programs_agree_with_the_evaluator() {
     files.sort();
     let mut failures = String::new();
     for file in &files {
-        for chip in ["tiny", "tpu-v5e"] {
+        for way in WAYS {
             let out = Command::new(env!("CARGO_BIN_EXE_systole"))
-                .args(["check", "--precision", "highest", "--chip", chip])
+                .args(["check", "--precision", "highest", "--chip"])
+                .args(way)
                 .arg(file)
                 .output()
                 .expect("systole runs");
             if !out.status.success() {
                 let text = [out.stdout, out.stderr].concat();
-                failures += &format!("{} on {chip}:\n{}\n", file.display(), String::from_utf8_lossy(&text));
+                failures += &format!("{} on {way:?}:\n{}\n", file.display(), String::from_utf8_lossy(&text));
             }
         }
     }

@@ -48,16 +48,21 @@ impl<'a> Lower<'a> {
         c.rhs.place = place(self.streams(rhs.buf, false));
         c.out.place = place(self.streams(out.buf, result));
         let op = self.debug_op(r.comp, id, flops);
-        // Where not all of that can be streamed, the result is not, then nothing.
+        // Where not all of that can be streamed, as little as possible is kept in vector memory.
+        let wanted = [c.lhs.place, c.rhs.place, c.out.place];
+        let bytes = [&lhs, &rhs, &out].map(|v| v.layout.bytes());
+        let kept = |set: usize| -> u64 { (0..3).filter(|i| set >> i & 1 == 1).map(|i| bytes[i]).sum() };
+        let mut sets: Vec<usize> =
+            (0..8).filter(|set| (0..3).all(|i| set >> i & 1 == 0 || wanted[i] == Place::Hbm)).collect();
+        sets.sort_by_key(|&set| kept(set));
         let mut made = self.product_kernel(&c);
-        for keep in [true, false] {
-            if made.is_err() && [c.lhs.place, c.rhs.place, c.out.place].contains(&Place::Hbm) {
-                c.out.place = Place::Vmem;
-                if !keep {
-                    (c.lhs.place, c.rhs.place) = (Place::Vmem, Place::Vmem);
-                }
-                made = self.product_kernel(&c);
+        for set in &sets[1..] {
+            if made.is_ok() {
+                break;
             }
+            let place = |i: usize| if set >> i & 1 == 1 { Place::Vmem } else { wanted[i] };
+            (c.lhs.place, c.rhs.place, c.out.place) = (place(0), place(1), place(2));
+            made = self.product_kernel(&c);
         }
         let kernel = made.map_err(|e| CompileError::Limit {
             resource: format!("vector memory for `{}` ({e})", node.name),

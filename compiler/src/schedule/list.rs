@@ -19,9 +19,14 @@ pub enum Order {
     Careful,
     /// The same with just enough registers for a few chains side by side.
     Least,
+    /// The same among the next [`NEAR`] instructions in program order: hardly more registers than the program asks for.
+    Near,
     /// Program order, as many side by side as fit: the registers that the program asks for and no more.
     Source,
 }
+
+/// How far [`Order::Near`] looks ahead of the first instruction that has not issued.
+const NEAR: usize = 40;
 
 /// Issue resources of an instruction: its slot, and how long it keeps it.
 pub fn resource(chip: &ChipConfig, n: &Node) -> (Slot, u32) {
@@ -110,6 +115,7 @@ impl Pressure {
         limit = match order {
             Order::Careful => limit.map(|l| l / 2),
             Order::Least => [0, 0],
+            Order::Near => limit.map(|l| l / 4 * 3),
             Order::CriticalPath | Order::Source => limit,
         };
         Pressure { left, touches, live: [0, 0], limit: [limit[0].max(6), limit[1].max(4)] }
@@ -163,7 +169,7 @@ pub fn schedule(
     let height = heights(graph);
     let mut priority: Vec<(i32, usize)> = (0..n)
         .map(|i| match order {
-            Order::CriticalPath | Order::Careful | Order::Least => (-height[i], i),
+            Order::CriticalPath | Order::Careful | Order::Least | Order::Near => (-height[i], i),
             Order::Source => (0, i),
         })
         .collect();
@@ -179,17 +185,24 @@ pub fn schedule(
     let mut busy: [Vec<i32>; 10] = std::array::from_fn(|s| vec![0; width(chip, Slot::ALL[s]) as usize]);
     let mut pressure = Pressure::new(nodes, chip, is_local, order);
     let (mut out, mut cycle, mut done) = (Vec::new(), 0, 0);
-    let in_turn = |i: usize, done: usize| order != Order::Source || i == done;
+    // The first instruction that has not issued.
+    let mut first = 0;
+    let mut issued = vec![false; n];
+    let in_turn = |i: usize, first: usize| match order {
+        Order::CriticalPath | Order::Careful | Order::Least => true,
+        Order::Near => i < first + NEAR,
+        Order::Source => i == first,
+    };
     while done < n {
         let mut bundle: Vec<usize> = Vec::new();
         loop {
             let free = |s: Slot| busy[s as usize].iter().any(|&b| b <= cycle);
-            let able = |i: &usize| in_turn(*i, done) && earliest[*i] <= cycle && free(nodes[*i].inst.op.info().slot);
+            let able = |i: &usize| in_turn(*i, first) && earliest[*i] <= cycle && free(nodes[*i].inst.op.info().slot);
             let best = ready
                 .iter()
                 .copied()
                 .filter(able)
-                .filter(|&i| order == Order::Source || !pressure.holds_back(i))
+                .filter(|&i| i == first && order == Order::Near || order == Order::Source || !pressure.holds_back(i))
                 .min_by_key(|&i| priority[i])
                 .or_else(|| {
                     let stuck = bundle.is_empty() && ready.iter().all(|&i| earliest[i] <= cycle);
@@ -211,6 +224,10 @@ pub fn schedule(
             }
             bundle.push(i);
             done += 1;
+            issued[i] = true;
+            while issued.get(first) == Some(&true) {
+                first += 1;
+            }
         }
         cycle += 1;
         if bundle.is_empty() {

@@ -345,7 +345,8 @@ impl Lower<'_> {
         let order = match level {
             0 => Order::CriticalPath,
             1 => Order::Careful,
-            2..LAST_LEVEL => Order::Least,
+            2 => Order::Least,
+            3 => Order::Near,
             _ => Order::Source,
         };
         let start = self.code.bundles.len();

@@ -8,6 +8,8 @@ use crate::emit::loops::{Bases, emit_loop, emit_reduce};
 use crate::emit::moves::{Bases as MoveBases, emit_move};
 use crate::kernel::build_units::DmaArgs;
 use crate::kernel::{BufferRef, KernelBuilder, S};
+use rustc_hash::FxHashMap;
+use std::hash::Hash;
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
 /// Semaphores: copies in by set of windows, copies out by set.
@@ -25,6 +27,15 @@ struct Stream {
     written: bool,
     /// First word row of the window in the first set.
     window: S,
+    /// The array's first row (floating arrays).
+    float: Option<S>,
+    /// Address units that the outer dimensions' indices add.
+    ahead: Option<S>,
+    place: BlockPlace,
+}
+
+/// Where a stream is.
+struct BlockPlace {
     /// Rows of the window before the array's first (floating arrays).
     residual: Option<S>,
     /// Place of the next block to bring, and of the one to take away.
@@ -40,6 +51,8 @@ struct Flow<'a> {
     /// Register and buffer of every parameter of the body.
     params: Vec<(S, BufferRef)>,
     extra: Vec<S>,
+    /// Indices of the outer dimensions.
+    around: Vec<S>,
     streams: Vec<Stream>,
     descs: Vec<DmaDesc>,
 }
@@ -56,16 +69,25 @@ pub fn emit(body: &Body, spec: &BlockSpec, choice: &Choice, chip: &ChipConfig) -
     };
     let floats: Vec<Option<S>> = spec.operands.iter().map(|o| o.floating.then(|| b.param())).collect();
     let scratch = b.param();
-    let mut flow = Flow { body, choice, chip, walks, params, extra, streams: Vec::new(), descs: Vec::new() };
+    let around: Vec<S> = (0..choice.outer).map(|_| b.s_var(0)).collect();
+    let mut flow = Flow { body, choice, chip, walks, params, extra, around, streams: Vec::new(), descs: Vec::new() };
+    // Arrays in vector memory are walked by registers of their own.
+    if choice.outer > 0 {
+        for (i, w) in choice.windows.iter().enumerate() {
+            if w.is_none() && flow.walks[i].is_some() {
+                flow.params[i].0 = b.s_copy(flow.params[i].0);
+            }
+        }
+    }
     let mut at = 0;
     for (i, o) in spec.operands.iter().enumerate() {
         let (Some(w), Some(walk)) = (&choice.windows[i], &flow.walks[i]) else { continue };
         let (base, buf) = flow.params[i];
         let unit = HbmUnit::new(base, buf, walk.dtype, chip);
-        let (from, residual) = start(&mut b, &unit, w.start, floats[i], chip);
         let window = b.s_addi(scratch, at as i32);
         at += choice.words[i];
         let (is_output, kept) = (walk.is_output, o.kept);
+        let ahead = w.outer_steps.iter().any(|&s| s != 0).then(|| b.s_var(0));
         flow.streams.push(Stream {
             number: i,
             unit,
@@ -73,30 +95,41 @@ pub fn emit(body: &Body, spec: &BlockSpec, choice: &Choice, chip: &ChipConfig) -
             read: !is_output || kept,
             written: is_output,
             window,
-            residual,
-            next_in: b.s_copy(from),
-            next_out: b.s_copy(from),
+            float: floats[i],
+            ahead,
+            // Set at the begin of every row of blocks.
+            place: BlockPlace { residual: None, next_in: S::ZERO, next_out: S::ZERO },
         });
     }
-    if choice.blocks > 0 {
-        flow.whole_blocks(&mut b);
-    }
-    if choice.rest > 0 {
-        flow.rest(&mut b, &floats);
-    }
+    flow.rows(&mut b, 0);
     let scratch_rows = choice.one_set() * choice.sets();
     BlockKernel { kernel: b.finish(), scratch_rows, descs: flow.descs, semaphores: SEMAPHORES }
 }
 
-/// Address units of a window's first row, and the rows of the window before the array's: only known at run time for
-/// floating arrays.
-fn start(b: &mut KernelBuilder, unit: &HbmUnit, first: i64, float: Option<S>, chip: &ChipConfig) -> (S, Option<S>) {
-    let Some(float) = float else { return (b.s_imm(unit.units(first as i32)), None) };
-    let align = grid(chip).align as i32;
-    let row = b.s_addi(float, first as i32);
-    let low = b.def_s(Op::SAndI, &[row.into(), (align - 1).into()]);
-    let aligned = b.s(Op::SSub, &[row, low]);
-    (unit.units_of(b, aligned), Some(low))
+/// Where a stream begins: at a window's first row (only known at run time for floating arrays), so many address units
+/// ahead.
+fn start(
+    b: &mut KernelBuilder,
+    unit: &HbmUnit,
+    (first, ahead): (i64, Option<S>),
+    float: Option<S>,
+    chip: &ChipConfig,
+) -> BlockPlace {
+    let (from, residual) = match float {
+        None => (b.s_imm(unit.units(first as i32)), None),
+        Some(float) => {
+            let align = grid(chip).align as i32;
+            let row = b.s_addi(float, first as i32);
+            let low = b.def_s(Op::SAndI, &[row.into(), (align - 1).into()]);
+            let aligned = b.s(Op::SSub, &[row, low]);
+            (unit.units_of(b, aligned), Some(low))
+        }
+    };
+    let from = match ahead {
+        Some(ahead) => b.s(Op::SAdd, &[from, ahead]),
+        None => from,
+    };
+    BlockPlace { residual, next_in: b.s_copy(from), next_out: b.s_copy(from) }
 }
 
 /// The copy of a window.
@@ -120,7 +153,56 @@ impl Flow<'_> {
         }) as u32
     }
 
+    /// Every row of blocks: one for each combination of the outer dimensions' indices from the `depth`-th on.
+    fn rows(&mut self, b: &mut KernelBuilder, depth: usize) {
+        let choice = self.choice;
+        if depth == choice.outer {
+            if choice.blocks > 0 {
+                self.whole_blocks(b);
+            }
+            if choice.rest > 0 {
+                self.rest(b);
+            }
+            return;
+        }
+        let n = self.body.sizes()[depth] as i32;
+        b.loop_static(n as u32, |b| {
+            self.rows(b, depth + 1);
+            self.advance(b, depth, 1);
+        });
+        self.advance(b, depth, -n);
+    }
+
+    /// Moves on by so many indices of an outer dimension.
+    fn advance(&self, b: &mut KernelBuilder, depth: usize, by: i32) {
+        b.s_inc(self.around[depth], by);
+        for s in &self.streams {
+            let w = self.choice.windows[s.number].as_ref().expect("every stream has a window");
+            let step = w.outer_steps[depth];
+            if let Some(ahead) = s.ahead.filter(|_| step != 0) {
+                b.s_inc(ahead, s.unit.units(step as i32) * by);
+            }
+        }
+        for (i, w) in self.walks.iter().enumerate() {
+            let Some(w) = w.as_ref().filter(|_| self.choice.windows[i].is_none()) else { continue };
+            let step = self.resident_step(w, depth, 1);
+            if step != 0 {
+                b.s_inc(self.params[i].0, step as i32 * by);
+            }
+        }
+    }
+
+    /// Element rows by which an array in vector memory moves on with `size` steps of a dimension.
+    fn resident_step(&self, w: &Walk, d: usize, size: u32) -> i64 {
+        match self.body {
+            Body::Move(_) => step(w, d, size, &grid(self.chip)).unwrap_or(0),
+            // Lanes of indexed inputs follow the index.
+            Body::Loop(_) | Body::Reduce(_) => w.rows[d] * size as i64,
+        }
+    }
+
     fn whole_blocks(&mut self, b: &mut KernelBuilder) {
+        self.begin(b, &self.choice.windows);
         let (choice, sets) = (self.choice, self.choice.sets());
         let windows = choice.windows.clone();
         let plan = Copies::new(self, &windows);
@@ -191,16 +273,20 @@ impl Flow<'_> {
         }
     }
 
+    /// Puts the streams at their first block.
+    fn begin(&mut self, b: &mut KernelBuilder, windows: &[Option<Window>]) {
+        for s in &mut self.streams {
+            let w = windows[s.number].as_ref().expect("every stream has a window");
+            s.place = start(b, &s.unit, (w.start, s.ahead), s.float, self.chip);
+        }
+    }
+
     /// What is left after the whole blocks.
-    fn rest(&mut self, b: &mut KernelBuilder, floats: &[Option<S>]) {
+    fn rest(&mut self, b: &mut KernelBuilder) {
         let choice = self.choice;
         let windows = choice.rest_windows.clone();
         let plan = Copies::new(self, &windows);
-        for s in &mut self.streams {
-            let w = windows[s.number].as_ref().expect("every stream has a window");
-            let (from, residual) = start(b, &s.unit, w.start, floats[s.number], self.chip);
-            (s.next_in, s.next_out, s.residual) = (b.s_copy(from), b.s_copy(from), residual);
-        }
+        self.begin(b, &windows);
         let first = choice.blocks * choice.size;
         let walked = self.walked(b, first);
         for (reg, by) in &walked {
@@ -218,19 +304,11 @@ impl Flow<'_> {
 
     /// Registers of the arrays in vector memory, with their steps over `size` steps of the cut dimension.
     fn walked(&self, b: &mut KernelBuilder, size: u32) -> Vec<(S, i64)> {
-        let g = grid(self.chip);
         let d = self.choice.dimension;
         let one = |(i, w): (usize, &Option<Walk>)| {
             let reg = self.params[i].0;
             match w {
-                Some(w) if self.choice.windows[i].is_none() => {
-                    let by = match self.body {
-                        Body::Move(_) => step(w, d, size, &g).unwrap_or(0),
-                        // Lanes of indexed inputs follow the index.
-                        Body::Loop(_) | Body::Reduce(_) => w.rows[d] * size as i64,
-                    };
-                    (b.s_copy(reg), by)
-                }
+                Some(w) if self.choice.windows[i].is_none() => (b.s_copy(reg), self.resident_step(w, d, size)),
                 _ => (reg, 0),
             }
         };
@@ -241,7 +319,7 @@ impl Flow<'_> {
     fn bring(&self, b: &mut KernelBuilder, plan: &Copies, at: S, sem: u32) {
         for (s, c) in self.streams.iter().zip(&plan.of) {
             let Some(desc) = c.input else { continue };
-            let (src, src_offset) = s.unit.place(b, s.next_in, 0);
+            let (src, src_offset) = s.unit.place(b, s.place.next_in, 0);
             let dst = b.s(Op::SAdd, &[s.window, at]);
             b.dma_start(
                 DmaArgs { desc, src, src_offset, dst, dst_offset: S::ZERO, sem },
@@ -249,7 +327,7 @@ impl Flow<'_> {
                 &[s.window_buf],
             );
             if c.step != 0 {
-                b.s_inc(s.next_in, c.step);
+                b.s_inc(s.place.next_in, c.step);
             }
         }
     }
@@ -258,7 +336,7 @@ impl Flow<'_> {
     fn take(&self, b: &mut KernelBuilder, plan: &Copies, at: S, sem: u32) {
         for (s, c) in self.streams.iter().zip(&plan.of) {
             let Some(desc) = c.output else { continue };
-            let (dst, dst_offset) = s.unit.place(b, s.next_out, 0);
+            let (dst, dst_offset) = s.unit.place(b, s.place.next_out, 0);
             let src = b.s(Op::SAdd, &[s.window, at]);
             b.dma_start(
                 DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset, sem },
@@ -266,7 +344,7 @@ impl Flow<'_> {
                 &[s.unit.buf],
             );
             if c.step != 0 {
-                b.s_inc(s.next_out, c.step);
+                b.s_inc(s.place.next_out, c.step);
             }
         }
     }
@@ -294,6 +372,7 @@ impl Flow<'_> {
     fn work(&self, b: &mut KernelBuilder, windows: &[Option<Window>], size: u32, at: S, walked: &[(S, i64)], index: S) {
         let d = self.choice.dimension;
         let mut body = self.body.clone();
+        (0..self.choice.outer).for_each(|e| body.set_size(e, 1));
         body.set_size(d, size);
         let mut args: Vec<(S, BufferRef)> =
             walked.iter().zip(&self.params).map(|((reg, _), (_, buf))| (*reg, *buf)).collect();
@@ -303,7 +382,7 @@ impl Flow<'_> {
             let row = b.s(Op::SAdd, &[s.window, at]);
             let packing = w.walk.dtype.packing() as i32;
             let row = if packing == 1 { row } else { b.s_muli(row, packing) };
-            let row = match s.residual {
+            let row = match s.place.residual {
                 Some(r) => b.s(Op::SAdd, &[row, r]),
                 None => row,
             };
@@ -312,12 +391,16 @@ impl Flow<'_> {
         match &body {
             Body::Loop(_) | Body::Reduce(_) => {
                 let mut bases = Bases { args, ..Bases::default() };
-                for (node, c) in self.body.index_steps(d) {
-                    bases.index.insert(node, b.s_muli(index, c as i32));
-                }
-                for (i, w) in self.walks.iter().enumerate() {
-                    if let Some(c) = w.as_ref().map(|w| w.lanes[d]).filter(|c| *c != 0) {
-                        bases.lane.insert(i, b.s_muli(index, c as i32));
+                let indices = self.around.iter().copied().enumerate().chain([(d, index)]);
+                for (d, index) in indices {
+                    for (node, c) in self.body.index_steps(d) {
+                        add(b, &mut bases.index, node, (index, c));
+                    }
+                    for (i, w) in self.walks.iter().enumerate() {
+                        let c = w.as_ref().map_or(0, |w| w.lanes[d]);
+                        if c != 0 {
+                            add(b, &mut bases.lane, i, (index, c));
+                        }
                     }
                 }
                 match &body {
@@ -334,6 +417,16 @@ impl Flow<'_> {
             }
         }
     }
+}
+
+/// Adds `c` times an index to a place.
+fn add<K: Eq + Hash>(b: &mut KernelBuilder, places: &mut FxHashMap<K, S>, key: K, (index, c): (S, i64)) {
+    let product = b.s_muli(index, c as i32);
+    let sum = match places.get(&key) {
+        Some(&before) => b.s(Op::SAdd, &[before, product]),
+        None => product,
+    };
+    places.insert(key, sum);
 }
 
 /// Descriptors and bytes of a block's copies.

@@ -1,7 +1,7 @@
 //! Loops and moves over arrays in HBM, block by block.
 //!
-//! A body (a loop, reduction or move whose operands lie in vector memory) is cut along one dimension of its iteration.
-//! Each block's part of every array in HBM, its *window*, is copied into vector memory while the block before is worked
+//! A body (a loop, reduction or move whose operands lie in vector memory) is cut along one dimension of its iteration;
+//! dimensions outside of that one may be walked index by index around the blocks. Each block's part of every array in HBM, its *window*, is copied into vector memory while the block before is worked
 //! on, and results are copied out while the block after is; arrays that lie in vector memory are walked in place.
 //! [`body`] sees bodies as arrays walked by an iteration, [`window`] decides what a block's copy is, [`flow`] makes the
 //! code. The dimension and the size of blocks are those with the least traffic among those that fit.
@@ -46,6 +46,8 @@ pub struct BlockKernel {
 
 /// A way to cut a body into blocks.
 struct Choice {
+    /// So many leading dimensions are loops around the blocks, one index at a time.
+    outer: usize,
     dimension: usize,
     /// Steps of a block, whole blocks, and steps of the block after them (0: none).
     size: u32,
@@ -65,6 +67,10 @@ struct Choice {
 const RUN_BYTES: u64 = 256;
 /// What a block costs besides its copies, as bytes: loop overhead and waiting.
 const BLOCK_BYTES: u64 = 64 << 10;
+/// What the copies in and out at the ends of a row of blocks cost, as bytes: nothing hides them.
+const ROW_BYTES: u64 = 512 << 10;
+/// What an inner loop of a block costs besides its work, as bytes: filling and draining its pipeline.
+const LOOP_BYTES: u64 = 48 << 10;
 /// Blocks that a body is cut into at least, where they do not become smaller than [`LEAST_BYTES`].
 const BLOCKS: u64 = 24;
 const LEAST_BYTES: u64 = 256 << 10;
@@ -99,17 +105,23 @@ fn choose(body: &Body, spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Opti
         if sizes[d] < 2 && sizes.iter().any(|&s| s > 1) || !body.may_cut(d) {
             continue;
         }
-        for c in candidates(body, spec, d, chip, budget) {
-            if best.as_ref().is_none_or(|b| c.cost < b.cost) {
-                best = Some(c);
+        for outer in 0..=d {
+            if outer > 0 && (!body.may_cut(outer - 1) || body.row_dimension() == Some(outer - 1)) {
+                break;
+            }
+            for c in candidates(body, spec, (outer, d), chip, budget) {
+                if best.as_ref().is_none_or(|b| c.cost < b.cost) {
+                    best = Some(c);
+                }
             }
         }
     }
     best
 }
 
-/// The cuts along one dimension that are worth a look: a small and a wanted block size.
-fn candidates(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig, budget: u64) -> Vec<Choice> {
+/// The cuts along a dimension, inside of some outer ones, that are worth a look: a small and a wanted block size.
+fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConfig, budget: u64) -> Vec<Choice> {
+    let d = at.1;
     let g = grid(chip);
     let n = body.sizes()[d];
     let walks = body.walks(chip.core.lanes);
@@ -134,7 +146,7 @@ fn candidates(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig, budget
         }
     }
     let unit = unit.min(n.max(1));
-    let Some(least) = cut(body, spec, d, unit, chip) else { return Vec::new() };
+    let Some(least) = cut(body, spec, at, unit, chip) else { return Vec::new() };
     let bytes: u64 = least.bytes(chip) / 2;
     let total = bytes * n.div_ceil(unit) as u64;
     let target = (total / BLOCKS).clamp(LEAST_BYTES, MOST_BYTES);
@@ -142,19 +154,25 @@ fn candidates(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig, budget
     // A size that leaves no rest, if there is one near.
     let even = (units / 2 + 1..=units).rev().find(|u| n % (u * unit) == 0).unwrap_or(units);
     let mut all = vec![least];
-    let mut at = even;
-    while at > 1 {
-        all.extend(cut(body, spec, d, at * unit, chip));
-        at /= 2;
+    let mut size = even;
+    while size > 1 {
+        all.extend(cut(body, spec, at, size * unit, chip));
+        size /= 2;
     }
     all.retain(|c| c.bytes(chip) <= budget);
     all
 }
 
-/// The cut of dimension `d` into blocks of `size` steps.
-fn cut(body: &Body, spec: &BlockSpec, d: usize, size: u32, chip: &ChipConfig) -> Option<Choice> {
+/// The cut of dimension `d` into blocks of `size` steps, inside of loops over the first `outer` dimensions.
+fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chip: &ChipConfig) -> Option<Choice> {
     let g = grid(chip);
+    if outer > d {
+        return None;
+    }
     let mut sizes = body.sizes();
+    let around: Vec<u32> = sizes[..outer].to_vec();
+    let rows: u64 = around.iter().map(|&n| n as u64).product();
+    sizes[..outer].fill(1);
     let (blocks, rest) = (sizes[d] / size, sizes[d] % size);
     let walks = body.walks(chip.core.lanes);
     let purposes = purposes(spec, |i| walks[i].as_ref().is_some_and(|w| w.is_output));
@@ -163,11 +181,14 @@ fn cut(body: &Body, spec: &BlockSpec, d: usize, size: u32, chip: &ChipConfig) ->
         let mut all = Vec::new();
         for ((w, o), p) in walks.iter().zip(&spec.operands).zip(&purposes) {
             all.push(match w {
-                Some(w) if o.hbm => Some(Window::new(w, &sizes, &at, *p, &g)?),
+                Some(w) if o.hbm => Some(Window::new(w, &sizes, (&at, &around), *p, &g)?),
                 Some(w) => {
                     // Walked in place: lanes may only move by whole tiles, but where indices say so.
                     if matches!(body, Body::Move(_)) {
                         step(w, d, size, &g)?;
+                        for e in 0..outer {
+                            step(w, e, 1, &g)?;
+                        }
                     }
                     None
                 }
@@ -185,7 +206,13 @@ fn cut(body: &Body, spec: &BlockSpec, d: usize, size: u32, chip: &ChipConfig) ->
         Vec::new()
     };
     let row_bytes = chip.row_bytes();
-    let mut cost = (blocks as u64 + 2) * BLOCK_BYTES;
+    let loops = match body.row_dimension() {
+        Some(r) => (0..sizes.len()).filter(|&i| i != r).map(|i| if i == d { size } else { sizes[i] } as u64).product(),
+        None => 0u64,
+    };
+    let mut cost = (blocks as u64 + 2) * BLOCK_BYTES
+        + (blocks as u64 + (rest > 0) as u64) * loops.saturating_mul(LOOP_BYTES)
+        + if outer > 0 { ROW_BYTES } else { 0 };
     let mut words = Vec::new();
     let mut serial = false;
     for (i, w) in windows.iter().enumerate() {
@@ -203,7 +230,8 @@ fn cut(body: &Body, spec: &BlockSpec, d: usize, size: u32, chip: &ChipConfig) ->
         u32::try_from(one).ok().filter(|&b| b < 1 << 30)?;
         cost += one * times * (blocks as u64 + (rest > 0) as u64);
     }
-    Some(Choice { dimension: d, size, blocks, rest, windows, rest_windows, words, serial, cost })
+    let cost = cost.saturating_mul(rows);
+    Some(Choice { outer, dimension: d, size, blocks, rest, windows, rest_windows, words, serial, cost })
 }
 
 impl Choice {

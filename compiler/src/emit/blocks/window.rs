@@ -27,8 +27,9 @@ pub struct Level {
 pub struct Window {
     /// First element row of block 0 (for arrays that start at a row passed in a register: without that row).
     pub start: i64,
-    /// Element rows from one block to the next.
+    /// Element rows from one block to the next, and from one index of each outer dimension to the next.
     pub step: i64,
+    pub outer_steps: Vec<i64>,
     /// Element rows of a run, and the dimensions around it.
     pub run: i64,
     pub levels: Vec<Level>,
@@ -76,14 +77,19 @@ pub fn step(w: &Walk, d: usize, size: u32, g: &Grid) -> Option<i64> {
 }
 
 impl Window {
-    /// The window of an array for blocks of dimension `d`; `sizes` are those of a block. `None` if no copy can bring it.
-    pub fn new(w: &Walk, sizes: &[u32], cut: &Cut, p: Purpose, g: &Grid) -> Option<Window> {
+    /// The window of an array for a cut inside of loops over leading dimensions of sizes `around`; `sizes` are those of
+    /// a block. `None` if no copy can bring it.
+    pub fn new(w: &Walk, sizes: &[u32], (cut, around): (&Cut, &[u32]), p: Purpose, g: &Grid) -> Option<Window> {
         if w.any_lane {
             return None;
         }
         let d = cut.dimension;
         let step = step(w, d, sizes[d], g)?;
         let begin = self::step(w, d, cut.first, g)?;
+        let outer_steps: Vec<i64> = (0..around.len()).map(|e| self::step(w, e, 1, g)).collect::<Option<_>>()?;
+        if outer_steps.iter().any(|s| s % g.align != 0) {
+            return None;
+        }
         let reach = |c: &[i64]| -> (i64, i64) {
             let ends = c.iter().zip(sizes).map(|(c, &n)| c * (n as i64 - 1));
             ends.fold((0, 0), |(lo, hi), e| (lo + e.min(0), hi + e.max(0)))
@@ -136,11 +142,12 @@ impl Window {
         if levels.len() > MAX_DMA_DIMS || (p.floating && step % g.align != 0) || (!p.floating && step % packing != 0) {
             return None;
         }
-        let window = Window { start, step, run, levels, rows: rows + g.spacing, walk };
+        let window = Window { start, step, outer_steps, run, levels, rows: rows + g.spacing, walk };
         // Copies stay within the array and the rows behind it that belong to nobody.
         if p.read && !p.floating {
             let levels: i64 = window.levels.iter().map(|l| (l.count as i64 - 1) * l.array).sum();
-            let end = start + (step * (cut.blocks as i64 - 1)).max(0) + levels + run;
+            let around: i64 = window.outer_steps.iter().zip(around).map(|(s, &n)| (s * (n as i64 - 1)).max(0)).sum();
+            let end = start + around + (step * (cut.blocks as i64 - 1)).max(0) + levels + run;
             if end > w.component_rows * w.dtype.components() as i64 + g.spacing * packing {
                 return None;
             }
@@ -150,7 +157,14 @@ impl Window {
             let reached = run + w.rows[d].abs() * cut.last as i64;
             let inner = w.rows[d].abs() < run;
             let foreign = |l: &Level| l.array < run || (inner && l.array > w.rows[d].abs() && l.array < reached);
-            if slack != 0 || gaps || window.levels.iter().any(foreign) || window.overlaps_next() && cut.blocks > 1 {
+            // Outer dimensions lie outside of all blocks of a row.
+            let within = |s: &i64| s.abs() < reached;
+            if slack != 0
+                || gaps
+                || window.levels.iter().any(foreign)
+                || window.overlaps_next() && cut.blocks > 1
+                || window.outer_steps.iter().any(within)
+            {
                 return None;
             }
         }
