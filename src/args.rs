@@ -89,12 +89,12 @@ pub struct CompileArgs {
     /// Streams arrays of more bytes than this through VMEM instead of keeping them there (default: keeps what fits)
     #[arg(long, value_name = "BYTES")]
     pub max_resident: Option<u64>,
-    /// Devices that run the program on data of their own
-    #[arg(long, default_value_t = 1)]
-    pub replicas: u32,
-    /// Devices that share the program
-    #[arg(long, default_value_t = 1)]
-    pub partitions: u32,
+    /// Devices that run the program on data of their own (default: 1, or as the module says if its operations need them)
+    #[arg(long)]
+    pub replicas: Option<u32>,
+    /// Devices that share the program (default: as for --replicas)
+    #[arg(long)]
+    pub partitions: Option<u32>,
     /// How the chips are joined: `4x4`, `4x4:torus`, `2x2x2:mesh`, `4x2:torus,mesh`, `ring:8`, `full:4`; default: the
     /// chip's, as square as the devices allow
     #[arg(long, value_name = "SHAPE")]
@@ -105,28 +105,27 @@ pub struct CompileArgs {
 }
 
 impl CompileArgs {
-    /// Whether several devices are asked for.
-    pub fn several(&self) -> bool {
-        self.replicas != 1 || self.partitions != 1
-    }
-
-    /// Options for a chip.
+    /// Options for a chip and a module that has operations for `module`: replicas and partitions.
     ///
     /// # Errors
     /// If the devices do not fit the topology.
-    pub fn options_for(&self, chip: &ChipConfig) -> Result<CompileOptions, RuntimeError> {
+    pub fn options_for(&self, chip: &ChipConfig, module: (u32, u32)) -> Result<CompileOptions, RuntimeError> {
+        let given = self.replicas.is_some() || self.partitions.is_some();
+        let (replicas, partitions) = match given {
+            true => (self.replicas.unwrap_or(1), self.partitions.unwrap_or(1)),
+            false => module,
+        };
         let mut o = self.options();
         if let Some(c) = &self.collective {
             let known = Algorithm::from_name(c);
             o.collective = Some(known.ok_or_else(|| bad(format!("--collective {c}: `ring` or `direct` is expected")))?);
         }
-        if self.replicas == 0 || self.partitions == 0 {
+        if replicas == 0 || partitions == 0 {
             return Err(bad("--replicas and --partitions are at least 1"));
         }
-        if self.several() || self.topology.is_some() {
-            let devices = self.replicas.saturating_mul(self.partitions);
+        if (replicas, partitions) != (1, 1) || self.topology.is_some() {
+            let devices = replicas.saturating_mul(partitions);
             let topology = Some(pod::topology(self.topology.as_deref(), chip, devices)?);
-            let (replicas, partitions) = (self.replicas, self.partitions);
             o.pod = PodShape { replicas, partitions, topology, ..PodShape::default() };
         }
         Ok(o)

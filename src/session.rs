@@ -92,7 +92,7 @@ impl Opened {
             let modules = self.rest.len() + 1;
             return Err(bad(format!("{path}: {modules} modules; only `systole run` takes several in a file")));
         }
-        let options = options.options_for(self.client.chip())?;
+        let options = options.options_for(self.client.chip(), self.source.devices())?;
         let program = self.client.compile_source(self.source, path, &options, dump)?;
         Ok((self.client, program))
     }

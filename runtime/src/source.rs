@@ -1,7 +1,7 @@
 //! Programs in any form: HLO text, StableHLO text, HLO protos, assembly, compiled files. The kind is found from the content.
 
 use crate::RuntimeError;
-use systole_compiler::graph::{self, Module};
+use systole_compiler::graph::{self, Module, Op};
 use systole_compiler::{diag, front};
 use systole_isa::{ChipConfig, Program};
 
@@ -14,6 +14,19 @@ pub enum Source {
         text: String,
     },
     Program(Box<Program>),
+}
+
+impl Source {
+    /// The replicas and partitions that the program has operations for; one of each if it has none.
+    pub fn devices(&self) -> (u32, u32) {
+        let Source::Module { module, .. } = self else { return (1, 1) };
+        let several = |op: &Op| matches!(op, Op::Collective { .. } | Op::ReplicaId | Op::PartitionId);
+        let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        match module.computations.iter().flat_map(|c| &c.nodes).any(|n| several(&n.op)) {
+            true => (count(module.replicas), count(module.partitions)),
+            false => (1, 1),
+        }
+    }
 }
 
 /// Reads a file of exactly one program; else as [`read`].
@@ -73,7 +86,11 @@ pub fn read(
 fn modules(name: &str, text: String, color: bool, warnings: &mut Vec<String>) -> Result<Vec<Source>, RuntimeError> {
     let wrong = |d: &[diag::Diagnostic]| RuntimeError::Source(diag::render(d, name, &text, color));
     let modules = if is_stablehlo(&text) {
-        front::parse_stablehlo(&text).map_err(|e| wrong(&e))?
+        let (modules, notes) = front::parse_stablehlo(&text).map_err(|e| wrong(&e))?;
+        if !notes.is_empty() {
+            warnings.push(diag::render(&notes, name, &text, color));
+        }
+        modules
     } else {
         let (module, notes) = front::parse_hlo(&text).map_err(|e| wrong(&e))?;
         if !notes.is_empty() {

@@ -35,7 +35,7 @@ pub struct MainProgram {
 pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgram, CompileError> {
     let given = |b: BufId| matches!(plan.buffers[b.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
     let life = Lifetimes::new(&plan.steps, plan.buffers.len(), &given, &plan.results);
-    let mut memory = Memory::new(chip, &plan.buffers, life, vmem_rows);
+    let mut memory = Memory::new(chip, &plan.buffers, &super::beyond::rows(plan, chip), life, vmem_rows);
     memory.reserve_semaphores(plan.pod.reserved());
     for &p in &plan.params {
         memory.granule(p)?;

@@ -87,7 +87,8 @@ pub fn guard_rows(chip: &ChipConfig) -> u64 {
 
 impl<'a> Memory<'a> {
     /// Vector memory is `rows` word rows; HBM starts behind `code_bytes`.
-    pub fn new(chip: &'a ChipConfig, buffers: &[Buffer], life: Lifetimes, rows: u64) -> Memory<'a> {
+    /// `beyond`: word rows that kernels read behind each buffer, more than all may.
+    pub fn new(chip: &'a ChipConfig, buffers: &[Buffer], beyond: &[u64], life: Lifetimes, rows: u64) -> Memory<'a> {
         let granules = chip.hbm.bytes / HBM_GRANULE;
         let row_bytes = chip.core.lanes as u64 * 4;
         let mut m = Memory {
@@ -96,7 +97,9 @@ impl<'a> Memory<'a> {
             vmem: Rows::new(0, rows, 8),
             hbm: Rows::new(0, granules, 8),
             life,
-            rows: buffers.iter().map(|b| b.layout.bytes().div_ceil(row_bytes) + guard_rows(chip)).collect(),
+            rows: (buffers.iter().zip(beyond))
+                .map(|(b, far)| b.layout.bytes().div_ceil(row_bytes) + guard_rows(chip).max(*far))
+                .collect(),
             bytes: buffers.iter().map(|b| b.layout.bytes()).collect(),
             slack: buffers.iter().map(|b| b.slack_rows * row_bytes).collect(),
             names: buffers.iter().map(|b| b.name.clone()).collect(),

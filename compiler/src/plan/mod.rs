@@ -1,5 +1,6 @@
 //! The planner: from a core graph to kernels, memory and the main program.
 
+mod beyond;
 mod bodies;
 pub mod collective;
 mod contraction;

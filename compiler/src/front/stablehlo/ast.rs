@@ -32,6 +32,10 @@ pub(crate) enum Attr<'a> {
     Dialect(&'a str, Span),
     /// A keyword such as `THREE_FRY`.
     Word(&'a str),
+    /// `dense_resource<name> : type`.
+    Resource(&'a str, Span, ArrayShape),
+    /// `(types) -> types`.
+    Function(Vec<Shape>, Vec<Shape>),
 }
 
 /// A region of one block.
@@ -63,7 +67,8 @@ pub(crate) struct Function<'a> {
     pub is_private: bool,
     pub args: Vec<Argument<'a>>,
     pub results: Vec<(Shape, Vec<(&'a str, Attr<'a>)>)>,
-    pub body: Region<'a>,
+    /// A declaration has none.
+    pub body: Option<Region<'a>>,
 }
 
 /// A function's argument.
@@ -83,9 +88,24 @@ pub(crate) struct ModuleText<'a> {
     pub functions: Vec<Function<'a>>,
     /// `sdy.mesh` by name: axes and sizes.
     pub meshes: Vec<(&'a str, Vec<(&'a str, u64)>)>,
+    /// `dialect_resources` by name: `0x`, four bytes of alignment, raw data.
+    pub resources: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Operation<'a> {
+    /// An operation that has nothing but its name.
+    pub fn named(name: &'a str, span: Span) -> Operation<'a> {
+        Operation {
+            name,
+            span,
+            results: Vec::new(),
+            operands: Vec::new(),
+            attributes: Vec::new(),
+            regions: Vec::new(),
+            result_types: Vec::new(),
+        }
+    }
+
     /// The first attribute of these names.
     pub fn get(&self, names: &[&str]) -> Option<&Attr<'a>> {
         self.attributes.iter().find(|a| names.contains(&a.0)).map(|a| &a.1)

@@ -1,6 +1,7 @@
 //! Attributes: `{a = 1 : i64, b = #stablehlo.gather<..>, c = dense<..> : tensor<2xi64>}`.
 
 use super::ast::Attr;
+use super::types::UNKNOWN;
 use crate::front::hlo_text::lex::Cursor;
 use crate::front::hlo_text::{MAX_DEPTH, PResult};
 use crate::graph::{Shape, Span};
@@ -77,6 +78,7 @@ impl<'a> Cursor<'a> {
                 Ok(Attr::Dialect(name, inside))
             }
             Some(b'<') => Ok(Attr::Dialect("", self.angles()?)),
+            Some(b'(') => self.parenthesized(),
             Some(b'-' | b'0'..=b'9') => {
                 let v = self.number()?;
                 self.attr_type()?;
@@ -92,6 +94,26 @@ impl<'a> Cursor<'a> {
             }
             _ => self.word_attr(),
         }
+    }
+
+    /// A function's type, or something in parentheses such as `(1)2`, kept as its place.
+    fn parenthesized(&mut self) -> PResult<Attr<'a>> {
+        let mut ahead = *self;
+        if let Ok(inputs) = ahead.type_list()
+            && ahead.eat("->")
+        {
+            let outputs = match ahead.peek() {
+                Some(b'(') => ahead.type_list()?,
+                _ => vec![ahead.mlir_type()?],
+            };
+            *self = ahead;
+            return Ok(Attr::Function(inputs, outputs));
+        }
+        let start = self.pos();
+        self.balanced()?;
+        let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
+        self.advance(digits);
+        Ok(Attr::Dialect("", self.span_from(start)))
     }
 
     /// A symbol's name after `@`.
@@ -169,8 +191,8 @@ impl<'a> Cursor<'a> {
                 let inside = self.angles()?;
                 self.expect(":", "and a type after `dense<..>`")?;
                 match self.mlir_type()? {
-                    Shape::Array(a) => Ok(Attr::Dense(inside, a)),
-                    Shape::Tuple(_) | Shape::Token => Err(self.error_here("`dense` needs a tensor type")),
+                    Shape::Array(a) if !a.dims.contains(&UNKNOWN) => Ok(Attr::Dense(inside, a)),
+                    _ => Err(self.error_here("`dense` needs the type of a tensor of known sizes")),
                 }
             }
             "array" => {
@@ -193,7 +215,16 @@ impl<'a> Cursor<'a> {
                 self.mlir_type()?;
                 Ok(Attr::Word(word))
             }
-            "dense_resource" => Err(self.error_here("constants in resource sections are not supported")),
+            "dense_resource" => {
+                self.advance(word.len());
+                let inside = self.angles()?;
+                let name = self.slice(inside).trim().trim_matches('"');
+                self.expect(":", "and a type after `dense_resource<..>`")?;
+                match self.mlir_type()? {
+                    Shape::Array(a) if !a.dims.contains(&UNKNOWN) => Ok(Attr::Resource(name, inside, a)),
+                    _ => Err(self.error_here("`dense_resource` needs the type of a tensor of known sizes")),
+                }
+            }
             _ => {
                 self.advance(word.len());
                 if self.peek() == Some(b'(') {
@@ -298,6 +329,8 @@ pub(crate) fn integers(text: &str, a: &Attr<'_>) -> PResult<Vec<i64>> {
         | Attr::Symbol(_)
         | Attr::Dict(_)
         | Attr::Dialect(..)
+        | Attr::Resource(..)
+        | Attr::Function(..)
         | Attr::Word(_) => Err(Cursor::over(text, Span::default()).error_here("expected integers")),
     }
 }
@@ -305,7 +338,7 @@ pub(crate) fn integers(text: &str, a: &Attr<'_>) -> PResult<Vec<i64>> {
 /// The shape of a `dense<..>` attribute, or of a list as rank 1.
 pub(crate) fn sizes(a: &Attr<'_>) -> Vec<u64> {
     match a {
-        Attr::Dense(_, s) => s.dims.clone(),
+        Attr::Dense(_, s) | Attr::Resource(_, _, s) => s.dims.clone(),
         Attr::List(l) => vec![l.len() as u64],
         _ => Vec::new(),
     }

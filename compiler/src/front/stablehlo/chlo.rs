@@ -2,10 +2,11 @@
 //!
 //! Special functions of 16-bit and narrower floats are computed in f32 and rounded once.
 
-use super::ast::Operation;
+use super::ast::{Attr, Operation};
 use super::data::Lowered;
 use super::lower::{Body, Lower};
 use super::special;
+use super::zeta;
 use crate::diag::Diagnostic;
 use crate::front::hlo_text::PResult;
 use crate::graph::number::encode_float;
@@ -17,6 +18,9 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
     if name == "top_k" {
         let k = l.sizes(o, &["k"])?.first().copied().unwrap_or(0);
         return l.many(body, o, Op::TopK { k, largest: true }, &args);
+    }
+    if name == "scan" {
+        return scan(l, body, o, &args);
     }
     if let Some(plain) = name.strip_prefix("broadcast_") {
         return broadcasting(l, body, o, plain, &args);
@@ -40,6 +44,26 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
             let [x, y] = args[..] else { return Err(o.error("next_after takes two operands")) };
             return Ok(Some(vec![special::next_after(&mut Math::new(l, body, o, x)?, x, y)?]));
         }
+        "zeta" | "polygamma" => {
+            let [x, y] = args[..] else { return Err(o.error("the operation takes two operands")) };
+            let mut m = Math::new(l, body, o, x)?;
+            let narrow = m.shape.dtype;
+            let wide = if narrow.is_float() && narrow.bits() < 32 { DType::F32 } else { narrow };
+            let (x, y) = (m.convert(x, wide)?, m.convert(y, wide)?);
+            let value = if name == "zeta" { zeta::zeta(&mut m, x, y)? } else { zeta::polygamma(&mut m, x, y)? };
+            return Ok(Some(vec![m.convert(value, narrow)?]));
+        }
+        "constant_like" => {
+            let ([x], Some(value)) = (&args[..], o.get(&["value"])) else {
+                return Err(o.error("constant_like takes one operand and a value"));
+            };
+            let v = match value {
+                Attr::Float(v) => *v,
+                Attr::Int(v) => *v as f64,
+                _ => return Err(o.error("the value of constant_like must be a number")),
+            };
+            return Ok(Some(vec![Math::new(l, body, o, *x)?.number(v)?]));
+        }
         // Operations of the same name in HLO are taken by `data`.
         _ => return super::data::lower(l, body, o, name),
     };
@@ -54,11 +78,59 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
     Ok(Some(vec![m.convert(result, narrow)?]))
 }
 
+/// `chlo.scan`, inputs first, then initial carries.
+fn scan<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
+    let inputs = match o.get(&["inputs"]) {
+        Some(Attr::Int(n)) => *n as usize,
+        // The generic form tells how many of each there are.
+        _ => *l.sizes(o, &["operandSegmentSizes", "operand_segment_sizes"])?.first().unwrap_or(&0) as usize,
+    };
+    let dim = l.dim(o, &["dimension"])?;
+    let reverse = l.flag(o, &["is_reverse"]);
+    let combiner = l.combiner(body, o, 0)?;
+    let Some(carries) = args.len().checked_sub(inputs) else { return Err(o.error("the scan lacks operands")) };
+    let result = l.infer(body, o, Op::Scan { dim, carries, reverse, body: combiner }, args)?;
+    Ok(Some(l.parts(body, o, result)?))
+}
+
+/// A comparison in which all NaNs are equal to one another and above everything else.
+pub(super) fn weak_compare<'a>(
+    l: &mut Lower<'a, '_>,
+    body: &mut Body<'a>,
+    o: &Operation<'a>,
+    direction: Direction,
+    args: &[NodeId],
+) -> Lowered {
+    let [x, y] = args[..] else { return Err(o.error("compare takes two operands")) };
+    let mut m = Math::new(l, body, o, x)?;
+    if !m.shape.dtype.is_float() {
+        return Err(o.error("WEAKORDER compares floating-point values"));
+    }
+    let (x_nan, y_nan) = (m.compare(Direction::Ne, x, x)?, m.compare(Direction::Ne, y, y)?);
+    let (positive, strict) = match direction {
+        Direction::Eq => (true, Direction::Eq),
+        Direction::Ne => (false, Direction::Eq),
+        Direction::Lt => (true, Direction::Lt),
+        Direction::Ge => (false, Direction::Lt),
+        Direction::Gt => (true, Direction::Gt),
+        Direction::Le => (false, Direction::Gt),
+    };
+    let numbers = m.compare(strict, x, y)?;
+    let nans = match strict {
+        Direction::Lt => m.compare(Direction::Lt, x_nan, y_nan)?,
+        Direction::Gt => m.compare(Direction::Gt, x_nan, y_nan)?,
+        _ => m.two(Binary::And, x_nan, y_nan)?,
+    };
+    let result = m.two(Binary::Or, numbers, nans)?;
+    Ok(Some(vec![if positive { result } else { m.one(Unary::Not, result)? }]))
+}
+
 fn complex(body: &Body<'_>, args: &[NodeId]) -> bool {
     args.first().and_then(|x| body.b.shape(*x).as_array()).is_some_and(|a| a.dtype.is_complex())
 }
 
-/// `chlo.broadcast_add` and its like, on operands of one shape or a scalar with an array.
+/// `chlo.broadcast_add` and its like: operands are aligned at their last dimensions, or as `broadcast_dimensions` says;
+/// sizes of 1 are repeated.
 fn broadcasting<'a>(
     l: &mut Lower<'a, '_>,
     body: &mut Body<'a>,
@@ -66,25 +138,57 @@ fn broadcasting<'a>(
     name: &str,
     args: &[NodeId],
 ) -> Lowered {
-    let Some(Shape::Array(to)) = o.result_types.first().cloned() else { return Ok(None) };
+    let mut sizes: Vec<u64> = Vec::new();
+    for x in args {
+        let a = l.array(body, o, *x)?;
+        for (i, d) in a.dims.iter().rev().enumerate() {
+            match sizes.get_mut(i) {
+                Some(s) if *s == 1 => *s = *d,
+                Some(_) => {}
+                None => sizes.push(*d),
+            }
+        }
+    }
+    sizes.reverse();
+    let given = l.ints(o, &["broadcast_dimensions"])?;
     let mut same = Vec::new();
     for x in args {
         let a = l.array(body, o, *x)?;
-        same.push(match () {
-            () if a.dims == to.dims => *x,
-            () if a.rank() == 0 => {
-                l.add(body, o, Op::Broadcast { dims: Vec::new() }, &[*x], Shape::array(a.dtype, &to.dims))?
-            }
-            () => return Err(o.error(format!("implicit broadcasting of {a} to {to} is not supported"))),
-        });
+        let dims = match &given {
+            Some(d) if d.len() == a.rank() && a.rank() < sizes.len() => super::data::to_dims(o, d.clone())?,
+            _ => (sizes.len() - a.rank()..sizes.len()).collect(),
+        };
+        let fits = dims.iter().zip(&a.dims).all(|(at, d)| sizes.get(*at).is_some_and(|s| s == d || *d == 1));
+        if !fits {
+            return Err(o.error(format!("{a} cannot be broadcast to sizes {sizes:?}")));
+        }
+        if a.dims == sizes {
+            same.push(*x);
+            continue;
+        }
+        let one = Operation {
+            attributes: vec![("dims", Attr::List(dims.iter().map(|d| Attr::Int(*d as i64)).collect()), o.span)],
+            result_types: vec![Shape::array(a.dtype, &sizes)],
+            ..Operation::named("stablehlo.broadcast_in_dim", o.span)
+        };
+        let grown = super::data::broadcast(l, body, &one, "broadcast_in_dim", &[*x])?;
+        same.extend(grown.unwrap_or_default());
     }
     let dashed = name.replace('_', "-");
     if let Some((_, b)) = crate::graph::names::BINARY.iter().find(|b| b.0 == dashed) {
         return l.one(body, o, Op::Binary(*b), &same);
     }
+    let (x, y) = match same[..] {
+        [x, y] => (x, y),
+        _ if name == "select" => return l.one(body, o, Op::Select, &same),
+        _ => return Ok(None),
+    };
+    let mut m = Math::new(l, body, o, x)?;
     match name {
-        "select" => l.one(body, o, Op::Select, &same),
         "compare" => super::data::compare(l, body, o, &same),
+        "next_after" => Ok(Some(vec![special::next_after(&mut m, x, y)?])),
+        "zeta" => Ok(Some(vec![zeta::zeta(&mut m, x, y)?])),
+        "polygamma" => Ok(Some(vec![zeta::polygamma(&mut m, x, y)?])),
         _ => Ok(None),
     }
 }
@@ -123,6 +227,20 @@ impl<'a, 'r, 'l, 'b> Math<'a, 'r, 'l, 'b> {
     /// A constant of the values' type in every element.
     pub fn real(&mut self, v: f64) -> PResult<NodeId> {
         self.bits(encode_float(self.shape.dtype, v))
+    }
+
+    /// A constant of any type in every element.
+    pub fn number(&mut self, v: f64) -> PResult<NodeId> {
+        if self.shape.dtype.is_float() {
+            return self.real(v);
+        }
+        let bytes = crate::passes::make::element_bytes(self.shape.dtype, v);
+        let scalar = self.body.b.constant(Literal::splat(self.shape.dtype, &[], &bytes));
+        let to = Shape::array(self.shape.dtype, &self.shape.dims);
+        if self.shape.rank() == 0 {
+            return Ok(scalar);
+        }
+        self.l.add(self.body, self.o, Op::Broadcast { dims: Vec::new() }, &[scalar], to)
     }
 
     /// The same bits in every element.

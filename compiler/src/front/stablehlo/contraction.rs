@@ -26,7 +26,7 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
             Op::Dot { dims, precision: precision(l, o) }
         }
         "dot_general" => Op::Dot { dims: dot_dims(l, o)?, precision: precision(l, o) },
-        "convolution" => Op::Convolution(Box::new(convolution(l, body, o, &args)?)),
+        "convolution" => Op::Convolution(Box::new(convolution(l, body, o, &args, None)?)),
         "reduce" => {
             let body_id = match o.get(&["applies"]) {
                 Some(Attr::Word(op)) => applied(l, body, o, op, &args)?,
@@ -201,6 +201,10 @@ fn paddings(l: &Lower<'_, '_>, o: &Operation<'_>, a: &Attr<'_>, rank: usize) -> 
     if matches!(a, Attr::Dense(..)) && flat.len() == 1 && sizes(a).iter().product::<u64>() == 2 * rank as u64 {
         flat = vec![flat[0]; 2 * rank];
     }
+    pairs(o, flat, rank)
+}
+
+fn pairs(o: &Operation<'_>, flat: Vec<i64>, rank: usize) -> PResult<Vec<(i64, i64)>> {
     if flat.len() != 2 * rank || flat.iter().any(|v| v.unsigned_abs() > 1 << 46) {
         return Err(o.error(format!("padding needs {rank} pairs of numbers")));
     }
@@ -234,7 +238,14 @@ fn window(l: &Lower<'_, '_>, o: &Operation<'_>, rank: usize) -> PResult<Vec<Wind
         .collect())
 }
 
-fn convolution<'a>(l: &Lower<'a, '_>, body: &Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> PResult<Conv> {
+/// The attributes of `convolution`; `padding` in place of theirs.
+pub(super) fn convolution<'a>(
+    l: &Lower<'a, '_>,
+    body: &Body<'a>,
+    o: &Operation<'a>,
+    args: &[NodeId],
+    padding: Option<Vec<i64>>,
+) -> PResult<Conv> {
     let [_, kernel] = args else { return Err(o.error("convolution takes two operands")) };
     let kernel = l.array(body, o, *kernel)?;
     let Some(Attr::Dialect(_, inside)) = o.get(&["dimension_numbers", "dim_numbers"]) else {
@@ -265,9 +276,10 @@ fn convolution<'a>(l: &Lower<'a, '_>, body: &Body<'a>, o: &Operation<'a>, args: 
         Some(_) => list(&["window_reversal", "reverse"])?,
         None => vec![0; n],
     };
-    let pads = match inner.get(&["padding", "pad"]) {
-        Some(a) => paddings(l, o, a, n)?,
-        None => vec![(0, 0); n],
+    let pads = match (padding, inner.get(&["padding", "pad"])) {
+        (Some(flat), _) => pairs(o, flat, n)?,
+        (None, Some(a)) => paddings(l, o, a, n)?,
+        (None, None) => vec![(0, 0); n],
     };
     let window = (0..n)
         .map(|i| WindowDim {

@@ -3,7 +3,8 @@
 use super::ast::{Attr, Operation};
 use super::data::Lowered;
 use super::lower::{Body, Frame, Lower};
-use super::{dense, sharding};
+use super::{refine, sharding};
+use crate::diag::Diagnostic;
 use crate::front::hlo_text::attrs::unescape;
 use crate::front::hlo_text::lex::Cursor;
 use crate::graph::{NodeId, Op, Shape};
@@ -15,7 +16,8 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
             let Some(Attr::Symbol(callee)) = o.get(&["symbol", "callee"]) else {
                 return Err(o.error("call needs `@function`"));
             };
-            let id = l.callee(callee, o)?;
+            let given: Vec<Shape> = args.iter().map(|x| body.b.shape(*x).clone()).collect();
+            let id = l.callee(callee, o, Some(&given))?;
             body.b.span = o.span;
             call(l, body, o, Op::Call { body: id }, &args)
         }
@@ -23,16 +25,29 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
             let Some(Attr::Symbol(callee)) = o.get(&["decomposition"]) else {
                 return Err(o.error("composite needs `decomposition`"));
             };
-            let id = l.callee(callee, o)?;
+            let given: Vec<Shape> = args.iter().map(|x| body.b.shape(*x).clone()).collect();
+            let id = l.callee(callee, o, Some(&given))?;
             call(l, body, o, Op::Call { body: id }, &args)
         }
+        "check.expect_serialized_eq" => probed(l, body, o, &args),
         _ if name.starts_with("check.expect_") => check(l, body, o, &args),
         "while" => while_loop(l, body, o, &args),
         "if" | "case" => branches(l, body, o, &args),
         "custom_call" => custom_call(l, body, o, &args),
         "infeed" | "outfeed" | "send" | "recv" => host(l, body, o, name, &args),
         "sdy.manual_computation" => sharding::manual(l, body, o, &args),
-        "sdy.sharding_constraint" => sharding::constraint(l, body, o, &args),
+        "interpreter.probe" => {
+            let Some(Attr::Str(name)) = o.get(&["probe_id"]) else { return Err(o.error("a probe needs `probe_id`")) };
+            l.probes.extend(args.iter().map(|x| ((*name).to_string(), body.id, *x)));
+            Ok(Some(args))
+        }
+        "interpreter.print" => {
+            l.notes.push(Diagnostic::warning(o.span, "values are not printed while the program runs"));
+            Ok(Some(Vec::new()))
+        }
+        "sdy.propagation_barrier" => Ok(Some(args)),
+        "sdy.sharding_group" => Ok(Some(Vec::new())),
+        "sdy.sharding_constraint" | "sdy.reshard" => sharding::constraint(l, body, o, &args),
         _ => Ok(None),
     }
 }
@@ -52,6 +67,7 @@ fn while_loop<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>,
     if cond.args.len() != args.len() || step.args.len() != args.len() {
         return Err(o.error("the regions of while take as many values as the loop has"));
     }
+    let (cond, step) = (&refine::region(body, cond, args), &refine::region(body, step, args));
     // Both regions see the same state, so what one captures the other passes over.
     let mut captures = l.captures(body, step);
     captures.merge(l.captures(body, cond));
@@ -82,9 +98,10 @@ fn branches<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, a
 /// `check.expect_*` as an operation: a custom call of two arrays, the second possibly an attribute.
 fn check<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
     let mut args = args.to_vec();
-    if let Some(Attr::Dense(inside, shape)) = o.get(&["value", "expected"]) {
-        let literal = dense::parse(&mut Cursor::over(l.text, *inside), shape)?;
-        args.push(l.add(body, o, Op::Constant(literal), &[], Shape::Array(shape.clone()))?);
+    if let Some(value @ (Attr::Dense(..) | Attr::Resource(..))) = o.get(&["value", "expected"]) {
+        let literal = l.literal(o, value)?;
+        let shape = Shape::array(literal.dtype, &literal.dims);
+        args.push(l.add(body, o, Op::Constant(literal), &[], shape)?);
     }
     let settings = ["tolerance", "min_ulp_difference", "max_ulp_difference"];
     let given = settings.iter().filter(|k| o.get(&[k]).is_some()).map(|k| raw(l, o, k)).collect::<Vec<_>>();
@@ -98,15 +115,34 @@ fn check<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args
     Ok(Some(Vec::new()))
 }
 
+/// Compares with what was probed in the same block; what another block probed is not kept.
+fn probed<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
+    let (Some(Attr::Str(name)), [x]) = (o.get(&["probe_id"]), args) else {
+        return Err(o.error("the check takes one operand and needs `probe_id`"));
+    };
+    let here: Vec<NodeId> = l.probes.iter().filter(|p| p.0 == *name && p.1 == body.id).map(|p| p.2).collect();
+    let found = match o.get(&["iter"]) {
+        Some(Attr::Int(i)) => usize::try_from(*i).ok().and_then(|i| here.get(i)),
+        _ => here.last(),
+    };
+    let Some(&value) = found else {
+        let note = format!("nothing was compared: `{name}` is not probed in this block");
+        l.notes.push(Diagnostic::warning(o.span, note));
+        return Ok(Some(Vec::new()));
+    };
+    let same = Operation { name: "check.expect_eq", attributes: Vec::new(), ..o.clone() };
+    check(l, body, &same, &[value, *x])
+}
+
 fn custom_call<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
     let target = match o.get(&["symbol", "call_target_name"]) {
         Some(Attr::Symbol(s) | Attr::Str(s)) => unescape(s),
         _ => return Err(o.error("custom_call needs its target")),
     };
     let config = match o.get(&["backend_config"]) {
-        Some(Attr::Str(s)) => unescape(s),
-        Some(_) => raw(l, o, "backend_config"),
-        None => {
+        Some(Attr::Str(s)) if !s.is_empty() => unescape(s),
+        Some(Attr::Dict(d)) if !d.is_empty() => raw(l, o, "backend_config"),
+        _ => {
             let rest = ["mhlo.backend_config", "tolerance", "min_ulp_difference", "max_ulp_difference", "k", "largest"];
             let given = rest.iter().filter(|k| o.get(&[k]).is_some()).map(|k| raw(l, o, k)).collect::<Vec<_>>();
             if given.is_empty() { String::new() } else { format!("{{{}}}", given.join(", ")) }
@@ -116,7 +152,7 @@ fn custom_call<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>
     if let Some(Attr::List(list)) = o.get(&["called_computations"]) {
         for c in list {
             if let Attr::Symbol(name) = c {
-                calls.push(l.callee(name, o)?);
+                calls.push(l.callee(name, o, None)?);
             }
         }
     }
@@ -175,6 +211,15 @@ fn host<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name:
                 return Err(o.error("the operation gives a token"));
             };
             let data = payload(types);
+            if let Some(callee) = l.queue.pop_front().filter(|_| name == "infeed") {
+                let id = l.callee(callee, o, None)?;
+                let mut out = call(l, body, o, Op::Call { body: id }, &[])?.unwrap_or_default();
+                if out.len() == 1 && types.len() != 1 {
+                    out = l.parts(body, o, out[0])?;
+                }
+                out.push(*token);
+                return Ok(Some(out));
+            }
             let pair = if name == "infeed" {
                 let shape = Shape::Tuple(vec![data, Shape::Token]);
                 l.add(body, o, Op::Infeed { config: string("infeed_config") }, &[*token], shape)?

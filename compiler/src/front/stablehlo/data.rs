@@ -4,10 +4,11 @@ use super::ast::{Attr, Operation};
 use super::attr::integers;
 use super::dense;
 use super::lower::{Body, Lower};
+use crate::diag::Diagnostic;
 use crate::front::hlo_text::PResult;
 use crate::front::hlo_text::lex::Cursor;
 use crate::graph::names::{BINARY, DIRECTIONS, UNARY};
-use crate::graph::{ArrayShape, Gather, NodeId, Op, Order, PadDim, Shape, SliceDim};
+use crate::graph::{ArrayShape, Gather, Literal, NodeId, Op, Order, PadDim, Shape, SliceDim};
 
 pub(super) type Lowered = PResult<Option<Vec<NodeId>>>;
 
@@ -88,6 +89,22 @@ impl<'a> Lower<'a, '_> {
         Ok(inner)
     }
 
+    /// The value of a `dense<..>` or `dense_resource<..>` attribute.
+    pub fn literal(&mut self, o: &Operation<'a>, value: &Attr<'a>) -> PResult<Literal> {
+        match value {
+            Attr::Dense(inside, shape) => dense::parse(&mut Cursor::over(self.text, *inside), shape),
+            Attr::Resource(name, place, shape) => match self.raw.resources.iter().find(|r| r.0 == *name) {
+                Some((_, text)) => dense::resource(text, *place, shape),
+                None => {
+                    let d = Diagnostic::warning(*place, format!("the text does not hold the resource `{name}`"));
+                    self.notes.push(d.note("it is filled with zeros"));
+                    Ok(Literal::splat(shape.dtype, &shape.dims, &vec![0; shape.dtype.host_bytes()]))
+                }
+            },
+            _ => Err(o.error("expected `dense<..> : type`")),
+        }
+    }
+
     pub fn array(&self, body: &Body<'a>, o: &Operation<'a>, id: NodeId) -> PResult<ArrayShape> {
         match body.b.shape(id) {
             Shape::Array(a) => Ok(a.clone()),
@@ -111,12 +128,11 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
         return l.one(body, o, Op::Binary(*b), &args);
     }
     let op = match name {
-        "constant" => {
-            let Some(Attr::Dense(inside, shape)) = o.get(&["value"]) else {
-                return Err(o.error("a constant needs `value`"));
-            };
-            Op::Constant(dense::parse(&mut Cursor::over(l.text, *inside), shape)?)
-        }
+        "constant" | "arith.constant" => match o.get(&["value"]) {
+            Some(value) => Op::Constant(l.literal(o, value)?),
+            None => return Err(o.error("a constant needs `value`")),
+        },
+        "square" => return super::chlo::lower(l, body, o, name),
         "iota" => Op::Iota { dim: l.dim(o, &["iota_dimension", "dim"])? },
         "convert" => Op::Convert,
         "bitcast_convert" => Op::BitcastConvert,
@@ -133,22 +149,16 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
         "dynamic_slice" => Op::DynamicSlice { sizes: l.sizes(o, &["slice_sizes", "sizes"])? },
         "dynamic_update_slice" => Op::DynamicUpdateSlice,
         "reduce_precision" => reduce_precision(l, o)?,
-        "gather" => {
-            let d = l.fields_of(o, &["dimension_numbers"])?;
-            Op::Gather(Gather {
-                offset_dims: l.dims(&d, &["offset_dims"])?,
-                collapsed_slice_dims: l.dims(&d, &["collapsed_slice_dims"])?,
-                start_index_map: l.dims(&d, &["start_index_map"])?,
-                operand_batching_dims: l.dims(&d, &["operand_batching_dims"])?,
-                start_indices_batching_dims: l.dims(&d, &["start_indices_batching_dims"])?,
-                index_vector_dim: l.dims(&d, &["index_vector_dim"])?.first().copied().unwrap_or(0),
-                slice_sizes: l.sizes(o, &["slice_sizes"])?,
-                indices_are_sorted: l.flag(o, &["indices_are_sorted"]),
-            })
-        }
+        "gather" => Op::Gather(gather(l, o, l.sizes(o, &["slice_sizes"])?)?),
         "get_dimension_size" => Op::GetDimensionSize { dim: l.dim(o, &["dimension", "dim"])? },
         "set_dimension_size" => Op::SetDimensionSize { dim: l.dim(o, &["dimension", "dim"])? },
-        "dynamic_reshape" | "dynamic_broadcast_in_dim" | "dynamic_iota" | "real_dynamic_slice" | "dynamic_pad" => {
+        "dynamic_reshape"
+        | "dynamic_broadcast_in_dim"
+        | "dynamic_iota"
+        | "dynamic_gather"
+        | "dynamic_conv"
+        | "real_dynamic_slice"
+        | "dynamic_pad" => {
             return super::dynamic::lower(l, body, o, name, &args);
         }
         "optimization_barrier" => return barrier(l, body, o, &args),
@@ -160,6 +170,21 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
     l.one(body, o, op, &args)
 }
 
+/// The attributes of `gather`.
+pub(super) fn gather(l: &Lower<'_, '_>, o: &Operation<'_>, slice_sizes: Vec<u64>) -> PResult<Gather> {
+    let d = l.fields_of(o, &["dimension_numbers"])?;
+    Ok(Gather {
+        offset_dims: l.dims(&d, &["offset_dims"])?,
+        collapsed_slice_dims: l.dims(&d, &["collapsed_slice_dims"])?,
+        start_index_map: l.dims(&d, &["start_index_map"])?,
+        operand_batching_dims: l.dims(&d, &["operand_batching_dims"])?,
+        start_indices_batching_dims: l.dims(&d, &["start_indices_batching_dims"])?,
+        index_vector_dim: l.dims(&d, &["index_vector_dim"])?.first().copied().unwrap_or(0),
+        slice_sizes,
+        indices_are_sorted: l.flag(o, &["indices_are_sorted"]),
+    })
+}
+
 pub(super) fn compare<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
     let mut words: Vec<&str> =
         o.attributes.iter().filter(|a| a.0 == "keyword").filter_map(|a| l.keyword(&a.1)).collect();
@@ -169,6 +194,9 @@ pub(super) fn compare<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operat
     let Some(direction) = words.iter().find_map(|w| DIRECTIONS.iter().find(|d| d.0 == *w)) else {
         return Err(o.error("compare needs a direction: EQ, NE, GE, GT, LE or LT"));
     };
+    if words.contains(&"WEAKORDER") {
+        return super::chlo::weak_compare(l, body, o, direction.1, args);
+    }
     let order = if words.contains(&"TOTALORDER") { Order::Total } else { Order::Partial };
     l.one(body, o, Op::Compare { direction: direction.1, order }, args)
 }

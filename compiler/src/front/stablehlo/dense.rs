@@ -4,7 +4,7 @@ use crate::diag::Diagnostic;
 use crate::front::hlo_text::PResult;
 use crate::front::hlo_text::lex::{Cursor, shorten};
 use crate::graph::number::{encode_float, integer_range};
-use crate::graph::{ArrayShape, Literal};
+use crate::graph::{ArrayShape, Literal, Span};
 use systole_isa::DType;
 use systole_isa::dtype::DTypeClass;
 
@@ -55,12 +55,29 @@ fn nested(c: &mut Cursor<'_>, shape: &ArrayShape, dim: usize, out: &mut Vec<u8>)
     Err(c.error_here(format!("dimension {dim} of {shape} needs {expected} elements, not {n}")))
 }
 
+/// The data of a resource: `0x`, four bytes of alignment, then the elements as in [`hex_string`].
+pub(crate) fn resource(text: &str, place: Span, shape: &ArrayShape) -> PResult<Literal> {
+    let bad = |what: &str| Box::new(Diagnostic::error(place, what.to_string()));
+    let digits = text.strip_prefix("0x").and_then(|t| t.get(8..));
+    let Some(digits) = digits else { return Err(bad("the resource is not `0x..` with its alignment and data")) };
+    let bytes = hex_bytes(digits, shape, place)?;
+    if bytes.len() != shape.elements() as usize * shape.dtype.host_bytes() {
+        return Err(bad(&format!("the resource's size does not fit {shape}")));
+    }
+    Ok(Literal::new(shape.dtype, &shape.dims, bytes))
+}
+
 /// `"0x.."`: little-endian elements; `i1` may be packed, eight to a byte.
 fn hex_string(c: &mut Cursor<'_>, shape: &ArrayShape) -> PResult<Vec<u8>> {
     let span = c.string()?;
     let text = c.slice(span);
     let bad = |what: &str| Box::new(Diagnostic::error(span, what.to_string()));
     let Some(digits) = text.strip_prefix("0x") else { return Err(bad("expected \"0x..\"")) };
+    hex_bytes(digits, shape, span)
+}
+
+fn hex_bytes(digits: &str, shape: &ArrayShape, span: Span) -> PResult<Vec<u8>> {
+    let bad = |what: &str| Box::new(Diagnostic::error(span, what.to_string()));
     if !digits.len().is_multiple_of(2) {
         return Err(bad("an odd number of hexadecimal digits"));
     }

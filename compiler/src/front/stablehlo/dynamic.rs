@@ -2,8 +2,10 @@
 //! and strides that it does not tell are constants.
 
 use super::ast::Operation;
-use super::data::{Lowered, broadcast};
+use super::contraction::convolution;
+use super::data::{Lowered, broadcast, gather};
 use super::lower::{Body, Lower};
+use super::refine::integers;
 use crate::front::hlo_text::PResult;
 use crate::graph::{NodeId, Op, PadDim, Shape, SliceDim};
 
@@ -14,17 +16,35 @@ pub(super) fn lower<'a>(
     name: &str,
     args: &[NodeId],
 ) -> Lowered {
-    let Shape::Array(to) = l.result(o)?.clone() else { return Err(o.error("the result must be a tensor")) };
-    if to.dynamic.contains(&true) {
-        return Err(o.error(format!("`{}` with sizes known at run time only is not supported", o.name)));
-    }
+    let with_sizes = |shape| Operation { result_types: vec![Shape::Array(shape)], ..o.clone() };
     match (name, args) {
-        ("dynamic_iota", [_]) => {
+        ("dynamic_iota", [sizes]) => {
+            let o = &with_sizes(l.sized(body, o, *sizes)?);
             let dim = l.dim(o, &["iota_dimension", "dim"])?;
             l.one(body, o, Op::Iota { dim }, &[])
         }
-        ("dynamic_reshape", [x, _]) => l.one(body, o, Op::Reshape, &[*x]),
-        ("dynamic_broadcast_in_dim", [x, _]) => broadcast(l, body, o, "broadcast_in_dim", &[*x]),
+        ("dynamic_reshape", [x, sizes]) => {
+            let o = &with_sizes(l.sized(body, o, *sizes)?);
+            l.one(body, o, Op::Reshape, &[*x])
+        }
+        ("dynamic_broadcast_in_dim", [x, sizes]) => {
+            let o = &with_sizes(l.sized(body, o, *sizes)?);
+            broadcast(l, body, o, "broadcast_in_dim", &[*x])
+        }
+        ("dynamic_gather", [x, indices, sizes]) => {
+            let sizes: Option<Vec<u64>> = constants(body, o, *sizes)?
+                .into_iter()
+                .map(|v| u64::try_from(v).ok().filter(|v| *v < 1 << 48))
+                .collect();
+            let Some(sizes) = sizes else { return Err(o.error("slice sizes must not be negative or huge")) };
+            let gather = gather(l, o, sizes)?;
+            l.one(body, o, Op::Gather(gather), &[*x, *indices])
+        }
+        ("dynamic_conv", [x, kernel, padding]) => {
+            let padding = constants(body, o, *padding)?;
+            let conv = convolution(l, body, o, &[*x, *kernel], Some(padding))?;
+            l.one(body, o, Op::Convolution(Box::new(conv)), &[*x, *kernel])
+        }
         ("dynamic_pad", [x, value, low, high, interior]) => {
             let (low, high) = (constants(body, o, *low)?, constants(body, o, *high)?);
             let interior = constants(body, o, *interior)?;
@@ -41,7 +61,8 @@ pub(super) fn lower<'a>(
         ("real_dynamic_slice", [x, starts, limits, strides]) => {
             let strides = constants(body, o, *strides)?;
             if strides.iter().all(|s| *s == 1) && constants(body, o, *starts).is_err() {
-                return l.one(body, o, Op::DynamicSlice { sizes: to.dims }, &[*x, *starts]);
+                let to = l.result(o)?.as_array().ok_or_else(|| o.error("the result must be a tensor"))?;
+                return l.one(body, o, Op::DynamicSlice { sizes: to.dims.clone() }, &[*x, *starts]);
             }
             let (starts, limits) = (constants(body, o, *starts)?, constants(body, o, *limits)?);
             let number = |v: &i64| u64::try_from(*v).ok();
@@ -58,11 +79,8 @@ pub(super) fn lower<'a>(
     }
 }
 
-/// The integers of a constant.
+/// The integers of a value that follows from constants.
 fn constants(body: &Body<'_>, o: &Operation<'_>, id: NodeId) -> PResult<Vec<i64>> {
-    let Op::Constant(c) = &body.b.node(id).op else {
-        return Err(o.error(format!("`{}` with sizes known at run time only is not supported", o.name)));
-    };
-    let all: Option<Vec<i64>> = (0..c.elements()).map(|i| c.integer(i)).collect();
-    all.ok_or_else(|| o.error("sizes must be integers"))
+    let found = integers(body, id, 16);
+    found.ok_or_else(|| o.error(format!("`{}` with sizes known at run time only is not supported", o.name)))
 }

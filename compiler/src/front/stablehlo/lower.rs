@@ -3,41 +3,63 @@
 use super::ast::{Attr, Function, ModuleText, Operation, Region, Use};
 use super::attr::integers;
 use super::parse::function_error;
-use super::{chlo, collective, contraction, control, data, sharding};
+use super::types::{fits, is_known, spell};
+use super::{chlo, collective, contraction, control, data, parallel, sharding};
 use crate::diag::{Diagnostic, did_you_mean};
 use crate::front::hlo_text::PResult;
 use crate::graph::build::ComputationBuilder;
 use crate::graph::infer::ShapeError;
 use crate::graph::{CompId, Module, NodeId, Op, Shape};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
 
 /// Calls and regions inside one another at most.
 const MAX_NESTING: usize = 200;
 
-/// Builds a module's graph.
-pub(crate) fn module(text: &str, raw: &ModuleText<'_>) -> PResult<Module> {
+/// Builds the graphs of a module: one of its function `main`, else one for each of its public functions that can run by
+/// itself. Appends what is left out without harm to `notes`.
+pub(crate) fn programs(text: &str, raw: &ModuleText<'_>, notes: &mut Vec<Diagnostic>) -> PResult<Vec<Module>> {
     let mut functions = FxHashMap::default();
     for (i, f) in raw.functions.iter().enumerate() {
         if functions.insert(f.name, i).is_some() {
             return Err(function_error(f, format!("function `{}` is defined twice", f.name)));
         }
     }
-    // A module with one public function needs no name for it.
-    let mut public = raw.functions.iter().enumerate().filter(|f| !f.1.is_private).map(|f| f.0);
-    let only = public.next().filter(|_| public.next().is_none());
-    let Some(main) = functions.get("main").copied().or(only) else {
+    let public: Vec<usize> = (0..raw.functions.len()).filter(|i| !raw.functions[*i].is_private).collect();
+    let entries = match (functions.get("main"), &public[..]) {
+        (Some(main), _) => vec![*main],
+        // A module with one public function needs no name for it.
+        (None, [one]) => vec![*one],
+        (None, many) => many.iter().copied().filter(|i| raw.functions[*i].args.is_empty()).collect(),
+    };
+    if entries.is_empty() {
         let d = Diagnostic::error(raw.span, "the module has no function `main`");
         return Err(Box::new(d.note("a program's entry is `func.func public @main(..)`")));
-    };
+    }
+    entries.into_iter().map(|entry| program(text, raw, &functions, entry, notes)).collect()
+}
+
+/// Builds the graph of one function and what it calls.
+fn program<'a>(
+    text: &'a str,
+    raw: &ModuleText<'a>,
+    functions: &FxHashMap<&'a str, usize>,
+    entry: usize,
+    notes: &mut Vec<Diagnostic>,
+) -> PResult<Module> {
     let mut l = Lower {
         text,
         raw,
-        functions,
+        functions: functions.clone(),
         module: Module::empty(raw.name),
         done: FxHashMap::default(),
         open: FxHashSet::default(),
         names: FxHashSet::default(),
         nesting: 0,
+        notes,
+        queue: VecDeque::new(),
+        probes: Vec::new(),
+        bodies: 0,
     };
     for (key, value) in &raw.attributes {
         let count = |v: &Attr<'_>| integers(text, v).ok().and_then(|v| u64::try_from(*v.first()?).ok());
@@ -50,7 +72,7 @@ pub(crate) fn module(text: &str, raw: &ModuleText<'_>) -> PResult<Module> {
     if let Some(meshes) = sharding::meshes(raw) {
         l.module.attributes.push(("frontend_attributes".to_string(), meshes));
     }
-    l.module.entry = l.function(main)?;
+    l.module.entry = l.function(entry, None)?;
     Ok(l.module)
 }
 
@@ -60,21 +82,30 @@ pub(super) struct Lower<'a, 'r> {
     pub raw: &'r ModuleText<'a>,
     functions: FxHashMap<&'a str, usize>,
     pub module: Module,
-    done: FxHashMap<usize, CompId>,
+    /// By function and, where its arguments' types leave sizes open, by the shapes of a call.
+    done: FxHashMap<(usize, Vec<Shape>), CompId>,
     open: FxHashSet<usize>,
     names: FxHashSet<String>,
     nesting: usize,
+    pub notes: &'r mut Vec<Diagnostic>,
+    /// Functions that give what infeeds read, in order.
+    pub queue: VecDeque<&'a str>,
+    /// Probed values: their name, the body they are in, the value.
+    pub probes: Vec<(String, usize, NodeId)>,
+    bodies: usize,
 }
 
 /// A computation while it is built, with what its values are called.
 pub(super) struct Body<'a> {
     pub b: ComputationBuilder,
     values: FxHashMap<&'a str, Vec<NodeId>>,
+    /// Its number among all bodies.
+    pub id: usize,
 }
 
 impl<'a> Body<'a> {
-    fn new(name: &str) -> Body<'a> {
-        Body { b: ComputationBuilder::new(name), values: FxHashMap::default() }
+    fn new(name: &str, id: usize) -> Body<'a> {
+        Body { b: ComputationBuilder::new(name), values: FxHashMap::default(), id }
     }
 
     /// Gives a name to values.
@@ -124,28 +155,33 @@ impl<'a> Captures<'a> {
 }
 
 impl<'a> Lower<'a, '_> {
-    /// The computation of a function.
-    pub fn function(&mut self, i: usize) -> PResult<CompId> {
-        if let Some(&id) = self.done.get(&i) {
-            return Ok(id);
-        }
+    /// The computation of a function, for arguments of shapes `given` where its types leave sizes open.
+    pub fn function(&mut self, i: usize, given: Option<&[Shape]>) -> PResult<CompId> {
         let raw = self.raw;
         let f = &raw.functions[i];
+        let shapes = argument_shapes(f, given)?;
+        let key = (i, shapes.clone());
+        if let Some(&id) = self.done.get(&key) {
+            return Ok(id);
+        }
+        let Some(block) = &f.body else {
+            return Err(function_error(f, format!("function `{}` is declared and has no body", f.name)));
+        };
         if !self.open.insert(i) {
             return Err(function_error(f, format!("function `{}` calls itself, directly or through others", f.name)));
         }
         self.enter(f.span)?;
         let name = self.name(f.name);
-        let mut body = Body::new(&name);
-        for a in f.args.iter() {
-            let id = body.b.parameter(a.shape.clone());
+        let mut body = self.body(&name);
+        for (a, shape) in f.args.iter().zip(shapes) {
+            let id = body.b.parameter(shape);
             body.b.rename(id, a.name);
             if let Some(text) = sharding::of(&a.attributes, self.raw, self.text) {
                 body.b.attribute(id, "sharding", &text);
             }
             body.define(a.name, vec![id]);
         }
-        let mut results = self.ops(&mut body, &f.body.ops)?;
+        let mut results = self.ops(&mut body, &block.ops)?;
         self.check_results(f, &body, &results)?;
         for (r, (_, attributes)) in results.iter_mut().zip(&f.results) {
             if let Some(text) = sharding::of(attributes, self.raw, self.text) {
@@ -156,23 +192,28 @@ impl<'a> Lower<'a, '_> {
         let id = self.module.push(body.b.finish(root));
         self.nesting -= 1;
         self.open.remove(&i);
-        self.done.insert(i, id);
+        self.done.insert(key, id);
         Ok(id)
+    }
+
+    fn body(&mut self, name: &str) -> Body<'a> {
+        self.bodies += 1;
+        Body::new(name, self.bodies)
     }
 
     fn check_results(&self, f: &Function<'a>, body: &Body<'a>, results: &[NodeId]) -> PResult<()> {
         let fits = results.len() == f.results.len()
-            && results.iter().zip(&f.results).all(|(r, (shape, _))| body.b.shape(*r).same(shape));
+            && results.iter().zip(&f.results).all(|(r, (shape, _))| fits(body.b.shape(*r), shape));
         if fits {
             return Ok(());
         }
         Err(function_error(f, format!("function `{}` does not return what it declares", f.name)))
     }
 
-    /// The function called.
-    pub fn callee(&mut self, name: &str, o: &Operation<'a>) -> PResult<CompId> {
+    /// The function called with arguments of these shapes, if it has any.
+    pub fn callee(&mut self, name: &str, o: &Operation<'a>, given: Option<&[Shape]>) -> PResult<CompId> {
         match self.functions.get(name) {
-            Some(&i) => self.function(i),
+            Some(&i) => self.function(i, given),
             None => {
                 let hint = did_you_mean(name, self.functions.keys().copied());
                 Err(o.error(format!("function `{name}` does not exist{hint}")))
@@ -236,6 +277,10 @@ impl<'a> Lower<'a, '_> {
             Some(d) => Some(d),
             None => collective::lower(self, body, o, name)?,
         };
+        let done = match done {
+            Some(d) => Some(d),
+            None => parallel::lower(self, body, o, name)?,
+        };
         let Some(values) = done else {
             let d = o.error(format!("operation `{}` is not supported", o.name));
             return Err(Box::new(
@@ -248,8 +293,8 @@ impl<'a> Lower<'a, '_> {
         }
         for (v, t) in values.iter().zip(&o.result_types) {
             let is = body.b.shape(*v);
-            if !is.same(t) {
-                return Err(o.error(format!("the result is {is}, not {t}")));
+            if !fits(is, t) {
+                return Err(o.error(format!("the result is {is}, not {}", spell(t))));
             }
         }
         let mut values = values.into_iter();
@@ -285,7 +330,7 @@ impl<'a> Lower<'a, '_> {
         op: Op,
         args: &[NodeId],
     ) -> PResult<Option<Vec<NodeId>>> {
-        let shape = self.result(o)?.clone();
+        let shape = self.refined(body, o, &op, args)?;
         Ok(Some(vec![self.add(body, o, op, args, shape)?]))
     }
 
@@ -301,7 +346,10 @@ impl<'a> Lower<'a, '_> {
             return self.one(body, o, op, args);
         }
         let shape = Shape::Tuple(o.result_types.clone());
-        let tuple = self.add(body, o, op, args, shape)?;
+        let tuple = match is_known(&shape) {
+            true => self.add(body, o, op, args, shape)?,
+            false => self.infer(body, o, op, args)?,
+        };
         Ok(Some(self.parts(body, o, tuple)?))
     }
 
@@ -327,8 +375,16 @@ impl<'a> Lower<'a, '_> {
         made.map_err(|e| Box::new(Diagnostic::error(body.b.span, e.message)))
     }
 
-    /// The type of the only result.
+    /// The type of the only result, with all its sizes.
     pub fn result<'o>(&self, o: &'o Operation<'a>) -> PResult<&'o Shape> {
+        match self.declared(o)? {
+            known if is_known(known) => Ok(known),
+            other => Err(self.open(o, other)),
+        }
+    }
+
+    /// The type of the only result, as the text has it.
+    pub fn declared<'o>(&self, o: &'o Operation<'a>) -> PResult<&'o Shape> {
         match &o.result_types[..] {
             [one] => Ok(one),
             other => Err(o.error(format!("the operation has one result, not {}", other.len()))),
@@ -356,7 +412,7 @@ impl<'a> Lower<'a, '_> {
     ) -> PResult<CompId> {
         self.enter(o.span)?;
         let name = self.name(&format!("{}.region", o.name.rsplit('.').next().unwrap_or("op")));
-        let mut body = Body::new(&name);
+        let mut body = self.body(&name);
         body.b.span = o.span;
         let handed = match frame {
             Frame::Plain => {
@@ -419,6 +475,21 @@ pub(super) enum Frame {
     Plain,
     /// One tuple of arguments and captured values; `pass_on`: the captured values are also returned.
     Tuple { pass_on: bool },
+}
+
+/// The shapes of a function's arguments: as declared, or as a call gives them.
+fn argument_shapes(f: &Function<'_>, given: Option<&[Shape]>) -> PResult<Vec<Shape>> {
+    let declared = || f.args.iter().map(|a| &a.shape);
+    if declared().all(is_known) {
+        return Ok(declared().cloned().collect());
+    }
+    match given {
+        Some(g) if g.len() == f.args.len() && g.iter().zip(declared()).all(|(g, d)| fits(g, d)) => Ok(g.to_vec()),
+        _ => {
+            let d = Diagnostic::error(f.span, format!("an argument of `{}` has a dimension without any bound", f.name));
+            Err(Box::new(d.note("give sizes or bounds: tensor<?xf32, #stablehlo.bounds<8>>")))
+        }
+    }
 }
 
 fn fault(o: &Operation<'_>, e: ShapeError) -> Box<Diagnostic> {

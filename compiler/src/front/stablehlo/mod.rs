@@ -17,10 +17,14 @@ mod data;
 mod dense;
 mod dynamic;
 mod lower;
+mod parallel;
 mod parse;
+mod pretty;
+mod refine;
 mod sharding;
 mod special;
 mod types;
+mod zeta;
 
 #[cfg(test)]
 mod tests;
@@ -31,28 +35,29 @@ use crate::graph::{Module, Span};
 
 /// Reads StableHLO text: one graph for each module.
 ///
-/// Every operation has been checked against its shape rule.
+/// Every operation has been checked against its shape rule. The diagnostics tell what was left out without harm.
 ///
 /// # Errors
 /// What keeps the text from being read; every diagnostic has a place in `text`.
-pub fn parse_stablehlo(text: &str) -> Result<Vec<Module>, Vec<Diagnostic>> {
+pub fn parse_stablehlo(text: &str) -> Result<(Vec<Module>, Vec<Diagnostic>), Vec<Diagnostic>> {
     if text.len() >= u32::MAX as usize {
         return Err(vec![Diagnostic::error(Span::default(), "the text is larger than 4 GiB")]);
     }
-    let mut modules = Vec::new();
+    let (mut modules, mut notes) = (Vec::new(), Vec::new());
     for section in sections(text) {
         let mut c = Cursor::over(text, section);
         if c.at_end() {
             continue;
         }
-        let raw = parse::module(&mut c).map_err(|d| vec![*d])?;
-        modules.push(lower::module(text, &raw).map_err(|d| vec![*d])?);
+        for raw in parse::modules(&mut c).map_err(|d| vec![*d])? {
+            modules.extend(lower::programs(text, &raw, &mut notes).map_err(|d| vec![*d])?);
+        }
     }
     if modules.is_empty() {
         let d = Diagnostic::error(Span::default(), "the text has no module");
         return Err(vec![d.note("StableHLO text begins with `module @name {`")]);
     }
-    Ok(modules)
+    Ok((modules, notes))
 }
 
 /// The parts between lines that begin with `// -----`.

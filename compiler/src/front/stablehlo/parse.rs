@@ -1,24 +1,68 @@
 //! The grammar: modules, functions, regions, and operations in generic and pretty form.
 
 use super::ast::{Argument, Attr, Function, ModuleText, Operation, Region, Use};
+use super::pretty::Pretty;
 use crate::diag::Diagnostic;
 use crate::front::hlo_text::lex::Cursor;
 use crate::front::hlo_text::{MAX_DEPTH, PResult};
 use crate::graph::{Shape, Span};
 
-/// Reads a module; the cursor covers one `// -----` section.
-pub(crate) fn module<'a>(c: &mut Cursor<'a>) -> PResult<ModuleText<'a>> {
-    let mut m = ModuleText { name: "module", ..ModuleText::default() };
-    definitions(c)?;
-    if !c.eat_word("module") {
+/// Reads the modules of one `// -----` section: itself, or the modules inside it.
+pub(crate) fn modules<'a>(c: &mut Cursor<'a>) -> PResult<Vec<ModuleText<'a>>> {
+    let mut outer = ModuleText { name: "module", ..ModuleText::default() };
+    let mut inner = Vec::new();
+    definitions(c, &mut outer)?;
+    if at_module(c) {
+        module(c, &mut outer, &mut inner, 0)?;
+        definitions(c, &mut outer)?;
+    } else {
         // The module around functions may be left out.
         while !c.at_end() {
             if c.peek() == Some(b'}') {
                 return Err(c.unexpected("a module or a function"));
             }
-            item(c, &mut m)?;
+            item(c, &mut outer, &mut inner, 0)?;
         }
+    }
+    if !c.at_end() {
+        return Err(c.unexpected("the end of the module"));
+    }
+    for m in &mut inner {
+        m.resources.clone_from(&outer.resources);
+    }
+    if !outer.functions.is_empty() || inner.is_empty() {
+        inner.insert(0, outer);
+    }
+    Ok(inner)
+}
+
+fn at_module(c: &mut Cursor<'_>) -> bool {
+    matches!(c.peek_word(), "module" | "builtin.module") || c.looking_at("\"builtin.module\"")
+}
+
+/// Reads `module @name attributes {..} {..}` or its generic form.
+fn module<'a>(
+    c: &mut Cursor<'a>,
+    m: &mut ModuleText<'a>,
+    inner: &mut Vec<ModuleText<'a>>,
+    depth: usize,
+) -> PResult<()> {
+    if depth > MAX_DEPTH / 2 {
+        return Err(c.error_here("modules are nested too deep"));
+    }
+    let generic = c.eat("\"builtin.module\"");
+    if generic {
+        c.expect("(", "after the operation")?;
+        c.expect(")", "after the operation")?;
+        m.span = c.span_from(c.pos());
+        if c.eat("<{") {
+            let properties = c.dict_entries("}", 0)?;
+            c.expect(">", "to end the properties")?;
+            m.name = symbol_of(&properties).unwrap_or(m.name);
+        }
+        c.expect("(", "to begin the region")?;
     } else {
+        c.word("`module`")?;
         c.skip();
         m.span = c.span_from(c.pos());
         if c.eat("@") {
@@ -27,24 +71,47 @@ pub(crate) fn module<'a>(c: &mut Cursor<'a>) -> PResult<ModuleText<'a>> {
         if c.eat_word("attributes") {
             m.attributes = c.dict()?;
         }
-        c.expect("{", "to begin the module")?;
-        while !c.eat("}") {
-            if c.at_end() {
-                return Err(c.unexpected("`}` to end the module"));
-            }
-            item(c, &mut m)?;
+    }
+    c.expect("{", "to begin the module")?;
+    if c.peek() == Some(b'^') {
+        c.advance(1);
+        c.word("a block's name")?;
+        c.expect(":", "after the block's header")?;
+    }
+    while !c.eat("}") {
+        if c.at_end() {
+            return Err(c.unexpected("`}` to end the module"));
         }
-        location(c)?;
-        definitions(c)?;
+        item(c, m, inner, depth)?;
     }
-    match c.at_end() {
-        true => Ok(m),
-        false => Err(c.unexpected("the end of the module")),
+    if generic {
+        c.expect(")", "to end the region")?;
+        if c.peek() == Some(b'{') {
+            m.attributes = c.dict()?;
+        }
+        operation_type(c)?;
     }
+    location(c)
 }
 
-/// Skips `#name = ..` lines and resource sections.
-fn definitions(c: &mut Cursor<'_>) -> PResult<()> {
+/// `sym_name` of an operation's properties.
+fn symbol_of<'a>(properties: &[(&'a str, Attr<'a>, Span)]) -> Option<&'a str> {
+    properties.iter().find_map(|p| match (&p.0, &p.1) {
+        (&"sym_name", Attr::Str(s)) => Some(*s),
+        _ => None,
+    })
+}
+
+/// Reads `: (types) -> types`; the types of the results.
+fn operation_type(c: &mut Cursor<'_>) -> PResult<Vec<Shape>> {
+    c.expect(":", "before the operation's type")?;
+    c.type_list()?;
+    c.expect("->", "before the results' types")?;
+    c.type_list()
+}
+
+/// Skips `#name = ..` lines; keeps what sections of resources hold.
+fn definitions<'a>(c: &mut Cursor<'a>, m: &mut ModuleText<'a>) -> PResult<()> {
     loop {
         match c.peek() {
             Some(b'#' | b'!') => {
@@ -53,17 +120,46 @@ fn definitions(c: &mut Cursor<'_>) -> PResult<()> {
                 c.expect("=", "in a definition")?;
                 c.attr(0)?;
             }
-            Some(b'{') if c.looking_at("{-#") => match c.rest().find("#-}") {
-                Some(i) => c.advance(i + 3),
-                None => return Err(c.unexpected("`#-}`")),
-            },
+            Some(b'{') if c.looking_at("{-#") => {
+                c.advance(3);
+                resources(c, "#-}", 0, &mut m.resources)?;
+            }
             _ => return Ok(()),
         }
     }
 }
 
+/// The strings of a resource section by name, whatever dialect they are of: `name: "0x..", dialect: {..}`.
+fn resources<'a>(c: &mut Cursor<'a>, close: &str, depth: usize, out: &mut Vec<(&'a str, &'a str)>) -> PResult<()> {
+    if depth > MAX_DEPTH {
+        return Err(c.error_here("resources are nested too deep"));
+    }
+    while !c.eat(close) {
+        let name = if c.peek() == Some(b'"') {
+            let inside = c.string()?;
+            c.slice(inside)
+        } else {
+            c.word("a resource's name")?
+        };
+        c.expect(":", "after the name")?;
+        if c.eat("{") {
+            resources(c, "}", depth + 1, out)?;
+        } else if c.peek() == Some(b'"') {
+            let inside = c.string()?;
+            out.push((name, c.slice(inside)));
+        } else {
+            c.word("a resource's value")?;
+        }
+        if !c.eat(",") {
+            c.expect(close, "or `,` between resources")?;
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Skips `loc(..)`.
-fn location(c: &mut Cursor<'_>) -> PResult<()> {
+pub(super) fn location(c: &mut Cursor<'_>) -> PResult<()> {
     if c.peek_word() == "loc" {
         c.advance(3);
         c.balanced()?;
@@ -71,8 +167,21 @@ fn location(c: &mut Cursor<'_>) -> PResult<()> {
     Ok(())
 }
 
-fn item<'a>(c: &mut Cursor<'a>, m: &mut ModuleText<'a>) -> PResult<()> {
-    definitions(c)?;
+fn item<'a>(c: &mut Cursor<'a>, m: &mut ModuleText<'a>, inner: &mut Vec<ModuleText<'a>>, depth: usize) -> PResult<()> {
+    definitions(c, m)?;
+    if at_module(c) {
+        let mut nested = ModuleText { name: "module", ..ModuleText::default() };
+        // Its place comes before the modules inside it.
+        let place = inner.len();
+        module(c, &mut nested, inner, depth + 1)?;
+        inner.insert(place, nested);
+        return Ok(());
+    }
+    if c.looking_at("\"func.func\"") {
+        let f = generic_function(c)?;
+        m.functions.push(f);
+        return Ok(());
+    }
     match c.peek_word() {
         "func.func" | "func" => {
             let f = function(c)?;
@@ -94,6 +203,43 @@ fn item<'a>(c: &mut Cursor<'a>, m: &mut ModuleText<'a>) -> PResult<()> {
         _ if matches!(c.peek(), Some(b'}') | None) => Ok(()),
         _ => Err(c.unexpected("a function `func.func`")),
     }
+}
+
+/// `"func.func"() <{function_type = .., sym_name = ..}> ({..}) {..} : () -> ()`
+fn generic_function<'a>(c: &mut Cursor<'a>) -> PResult<Function<'a>> {
+    let mut o = Operation::named("func.func", Span::default());
+    c.skip();
+    let start = c.pos();
+    c.string()?;
+    o.span = c.span_from(start);
+    generic_form(c, &mut o, 0)?;
+    location(c)?;
+    let Some(name) = symbol_of(&o.attributes) else { return Err(o.error("the function lacks `sym_name`")) };
+    let Some(Attr::Function(inputs, outputs)) = o.get(&["function_type"]) else {
+        return Err(o.error("the function lacks `function_type = (..) -> (..)`"));
+    };
+    let attributes = |key: &str, i: usize| match o.get(&[key]) {
+        Some(Attr::List(l)) => match l.get(i) {
+            Some(Attr::Dict(d)) => d.clone(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
+    let is_private = matches!(o.get(&["sym_visibility"]), Some(Attr::Str("private" | "nested")));
+    let results = outputs.iter().enumerate().map(|(i, s)| (s.clone(), attributes("res_attrs", i))).collect();
+    let body = o.regions.first().cloned().filter(|r| !r.ops.is_empty() || !r.args.is_empty());
+    let named = body.as_ref().map_or(&[][..], |b| &b.args);
+    if body.is_some() && named.len() != inputs.len() {
+        return Err(o.error("the function's block does not take the arguments of its type"));
+    }
+    let args = (inputs.iter().enumerate())
+        .map(|(i, shape)| Argument {
+            name: named.get(i).map_or("", |a| a.0),
+            shape: shape.clone(),
+            attributes: attributes("arg_attrs", i),
+        })
+        .collect();
+    Ok(Function { name, span: o.span, is_private, args, results, body })
 }
 
 /// `["x"=2, "y"=4]`, possibly with device ids after it.
@@ -140,8 +286,11 @@ fn function<'a>(c: &mut Cursor<'a>) -> PResult<Function<'a>> {
         if !args.is_empty() {
             c.expect(",", "or `)` in the arguments")?;
         }
-        let name = value_name(c)?;
-        c.expect(":", "after the argument's name")?;
+        // Declarations name no arguments.
+        let name = if c.peek() == Some(b'%') { value_name(c)? } else { "" };
+        if !name.is_empty() {
+            c.expect(":", "after the argument's name")?;
+        }
         let shape = c.mlir_type()?;
         let attributes = if c.peek() == Some(b'{') { c.dict()? } else { Vec::new() };
         location(c)?;
@@ -165,13 +314,12 @@ fn function<'a>(c: &mut Cursor<'a>) -> PResult<Function<'a>> {
     if c.eat_word("attributes") {
         c.dict()?;
     }
-    c.expect("{", "to begin the function's body")?;
-    let body = block(c, 0)?;
+    let body = if c.eat("{") { Some(block(c, 0)?) } else { None };
     location(c)?;
     Ok(Function { name, span, is_private, args, results, body })
 }
 
-fn value_name<'a>(c: &mut Cursor<'a>) -> PResult<&'a str> {
+pub(super) fn value_name<'a>(c: &mut Cursor<'a>) -> PResult<&'a str> {
     if c.peek() != Some(b'%') {
         return Err(c.unexpected("a value such as %0"));
     }
@@ -179,7 +327,7 @@ fn value_name<'a>(c: &mut Cursor<'a>) -> PResult<&'a str> {
 }
 
 /// Reads `%name` or `%name#1`.
-fn value_use<'a>(c: &mut Cursor<'a>) -> PResult<Use<'a>> {
+pub(super) fn value_use<'a>(c: &mut Cursor<'a>) -> PResult<Use<'a>> {
     c.skip();
     let start = c.pos();
     let name = value_name(c)?;
@@ -193,7 +341,7 @@ fn value_use<'a>(c: &mut Cursor<'a>) -> PResult<Use<'a>> {
 }
 
 /// A block's operations up to `}`; `{` has been read.
-fn block<'a>(c: &mut Cursor<'a>, depth: usize) -> PResult<Region<'a>> {
+pub(super) fn block<'a>(c: &mut Cursor<'a>, depth: usize) -> PResult<Region<'a>> {
     let mut region = Region::default();
     if depth > MAX_DEPTH / 2 {
         return Err(c.error_here("regions are nested too deep"));
@@ -255,15 +403,7 @@ fn operation<'a>(c: &mut Cursor<'a>, depth: usize) -> PResult<Operation<'a>> {
     } else {
         c.word("an operation such as stablehlo.add")?
     };
-    let mut o = Operation {
-        name,
-        span: c.span_from(at),
-        results,
-        operands: Vec::new(),
-        attributes: Vec::new(),
-        regions: Vec::new(),
-        result_types: Vec::new(),
-    };
+    let mut o = Operation { results, ..Operation::named(name, c.span_from(at)) };
     if generic {
         generic_form(c, &mut o, depth)?;
     } else {
@@ -306,309 +446,8 @@ fn generic_form<'a>(c: &mut Cursor<'a>, o: &mut Operation<'a>, depth: usize) -> 
     if c.eat("{") {
         o.attributes.extend(c.dict_entries("}", 0)?);
     }
-    c.expect(":", "before the operation's type")?;
-    c.type_list()?;
-    c.expect("->", "before the results' types")?;
-    o.result_types = c.type_list()?;
+    o.result_types = operation_type(c)?;
     Ok(())
-}
-
-/// A reader of pretty forms: operands, `key = value` items and keywords in any order up to `: types`.
-struct Pretty<'a, 'c> {
-    c: &'c mut Cursor<'a>,
-    o: &'c mut Operation<'a>,
-    depth: usize,
-}
-
-impl<'a> Pretty<'a, '_> {
-    fn read(&mut self) -> PResult<()> {
-        match self.o.name {
-            "stablehlo.while" => self.while_form(),
-            "stablehlo.reduce" => self.reduce_form(),
-            "stablehlo.constant" => self.constant(),
-            "sdy.manual_computation" => self.manual_form(),
-            name if name.starts_with("check.expect_") => self.check_form(),
-            _ => {
-                self.items()?;
-                self.types()
-            }
-        }
-    }
-
-    fn push(&mut self, key: &'a str, value: Attr<'a>, start: usize) {
-        let span = self.c.span_from(start);
-        self.o.attributes.push((key, value, span));
-    }
-
-    /// Everything up to the types.
-    fn items(&mut self) -> PResult<()> {
-        loop {
-            self.c.skip();
-            let start = self.c.pos();
-            match self.c.peek() {
-                Some(b'%') => {
-                    let u = value_use(self.c)?;
-                    self.o.operands.push(u);
-                }
-                Some(b',' | b'(' | b')') => self.c.advance(1),
-                Some(b'[') => {
-                    let value = self.ranges()?;
-                    self.push("ranges", value, start);
-                }
-                Some(b'{') => {
-                    self.c.advance(1);
-                    let entries = self.c.dict_entries("}", 0)?;
-                    self.o.attributes.extend(entries);
-                }
-                Some(b'<') => {
-                    let inside = self.c.angles()?;
-                    self.push("angles", Attr::Dialect("", inside), start);
-                }
-                Some(b'@') => {
-                    let symbol = self.c.attr(0)?;
-                    self.push("symbol", symbol, start);
-                }
-                Some(b'"') => {
-                    let name = self.c.attr(0)?;
-                    self.push("string", name, start);
-                }
-                Some(b':') | None | Some(b'}') => return Ok(()),
-                _ => {
-                    if self.c.peek_word() == "loc" {
-                        return Ok(());
-                    }
-                    let key = self.c.word("an operand or an attribute")?;
-                    if self.c.eat("=") {
-                        let value = self.value(key)?;
-                        self.push(key, value, start);
-                    } else {
-                        self.push("keyword", Attr::Word(key), start);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A value of `key =`; pairs `[0] x [1]` and convolution labels are kept whole.
-    fn value(&mut self, key: &str) -> PResult<Attr<'a>> {
-        if key == "dim_numbers" {
-            self.c.skip();
-            let start = self.c.pos();
-            let whole = self.c.rest();
-            let Some(arrow) = whole.find("->") else { return Err(self.c.unexpected("[b, 0, f]x[0, i, o]->[b, 0, f]")) };
-            let Some(close) = whole[arrow..].find(']') else { return Err(self.c.unexpected("`]`")) };
-            self.c.advance(arrow + close + 1);
-            return Ok(Attr::Dialect("stablehlo.conv", self.c.span_from(start)));
-        }
-        if matches!(self.c.peek(), Some(b'-' | b'0'..=b'9')) {
-            return self.c.number(); // the type after it is the operation's
-        }
-        let first = self.c.attr(0)?;
-        if matches!(first, Attr::List(_)) && self.c.eat_word("x") {
-            let second = self.c.attr(0)?;
-            return Ok(Attr::List(vec![first, second]));
-        }
-        Ok(first)
-    }
-
-    /// `[0:4, 0:8:2]` (starts, limits, strides) or `[1]`.
-    fn ranges(&mut self) -> PResult<Attr<'a>> {
-        self.c.expect("[", "to begin the ranges")?;
-        let mut out = Vec::new();
-        while !self.c.eat("]") {
-            if !out.is_empty() {
-                self.c.expect(",", "or `]`")?;
-            }
-            let mut parts = vec![Attr::Int(self.c.int("a start")?)];
-            while self.c.eat(":") {
-                parts.push(Attr::Int(self.c.int("a number")?));
-            }
-            out.push(Attr::List(parts));
-        }
-        Ok(Attr::List(out))
-    }
-
-    /// `: T`, `: T, U`, `: (T, U) -> V`.
-    fn types(&mut self) -> PResult<()> {
-        if !self.c.eat(":") {
-            return Ok(());
-        }
-        let first = self.c.type_list()?;
-        if self.c.eat("->") {
-            self.o.result_types = self.c.type_list()?;
-            return Ok(());
-        }
-        let n: usize = self.o.results.iter().map(|r| r.1).sum();
-        self.o.result_types = if n == first.len() { first } else { first.into_iter().rev().take(n.min(1)).collect() };
-        Ok(())
-    }
-
-    /// `%x, %y {..} : types` or `%x, dense<..> : type {..}`
-    fn check_form(&mut self) -> PResult<()> {
-        let first = value_use(self.c)?;
-        self.o.operands.push(first);
-        self.c.expect(",", "after the value")?;
-        if self.c.peek() != Some(b'%') {
-            self.c.skip();
-            let start = self.c.pos();
-            let value = self.c.attr(0)?;
-            self.push("value", value, start);
-            // Its type came with it; only attributes may follow.
-            if self.c.eat("{") {
-                let entries = self.c.dict_entries("}", 0)?;
-                self.o.attributes.extend(entries);
-            }
-            return self.types();
-        }
-        self.items()?;
-        self.types()
-    }
-
-    /// `[{..}] dense<..> : type`
-    fn constant(&mut self) -> PResult<()> {
-        if self.c.eat("{") {
-            let entries = self.c.dict_entries("}", 0)?;
-            self.o.attributes.extend(entries);
-        }
-        self.c.skip();
-        let start = self.c.pos();
-        let value = self.c.attr(0)?;
-        let Attr::Dense(_, shape) = &value else { return Err(self.c.at(start).unexpected("`dense<..> : type`")) };
-        self.o.result_types = vec![Shape::Array(shape.clone())];
-        self.push("value", value, start);
-        Ok(())
-    }
-
-    /// `(%a = %x, ..) : types attributes {..} cond {..} do {..}`
-    fn while_form(&mut self) -> PResult<()> {
-        let mut names = Vec::new();
-        self.c.expect("(", "to begin the loop's state")?;
-        while !self.c.eat(")") {
-            if !names.is_empty() {
-                self.c.expect(",", "or `)`")?;
-            }
-            names.push(value_name(self.c)?);
-            self.c.expect("=", "after the name")?;
-            let u = value_use(self.c)?;
-            self.o.operands.push(u);
-        }
-        if self.c.eat(":") {
-            self.o.result_types = self.c.type_list()?;
-        }
-        if self.c.eat_word("attributes") {
-            self.c.expect("{", "to begin the attributes")?;
-            let entries = self.c.dict_entries("}", 0)?;
-            self.o.attributes.extend(entries);
-        }
-        if names.len() != self.o.result_types.len() {
-            return Err(self.c.error_here(format!("{} types for {} values", self.o.result_types.len(), names.len())));
-        }
-        for word in ["cond", "do"] {
-            if !self.c.eat_word(word) {
-                return Err(self.c.unexpected(&format!("`{word} {{ .. }}`")));
-            }
-            self.c.expect("{", "to begin a region")?;
-            let mut region = block(self.c, self.depth + 1)?;
-            region.args = names.iter().copied().zip(self.o.result_types.iter().cloned()).collect();
-            self.o.regions.push(region);
-        }
-        Ok(())
-    }
-
-    /// `(%x init: %z), .. [applies op] across dimensions = [..] {..} : types [reducer(..) (..) {..}]`
-    fn reduce_form(&mut self) -> PResult<()> {
-        let mut inits = Vec::new();
-        while self.c.eat("(") {
-            let u = value_use(self.c)?;
-            self.o.operands.push(u);
-            if !self.c.eat_word("init") {
-                return Err(self.c.unexpected("`init: %value`"));
-            }
-            self.c.expect(":", "after `init`")?;
-            inits.push(value_use(self.c)?);
-            self.c.expect(")", "after the initial value")?;
-            self.c.eat(",");
-        }
-        self.o.operands.extend(inits);
-        self.c.skip();
-        let start = self.c.pos();
-        if self.c.eat_word("applies") {
-            let op = self.c.word("an operation")?;
-            self.push("applies", Attr::Word(op), start);
-        }
-        if !self.c.eat_word("across") || !self.c.eat_word("dimensions") {
-            return Err(self.c.unexpected("`across dimensions = [..]`"));
-        }
-        self.c.expect("=", "after `dimensions`")?;
-        let dims = self.c.attr(0)?;
-        self.push("dimensions", dims, start);
-        if self.c.eat("{") {
-            let entries = self.c.dict_entries("}", 0)?;
-            self.o.attributes.extend(entries);
-        }
-        self.types()?;
-        if self.c.eat_word("reducer") {
-            let (mut first, mut second) = (Vec::new(), Vec::new());
-            while self.c.eat("(") {
-                for list in [&mut first, &mut second] {
-                    let name = value_name(self.c)?;
-                    self.c.expect(":", "after the argument's name")?;
-                    list.push((name, self.c.mlir_type()?));
-                    location(self.c)?;
-                    self.c.eat(",");
-                }
-                self.c.expect(")", "after a pair of arguments")?;
-            }
-            self.c.expect("{", "to begin the reducer")?;
-            let mut region = block(self.c, self.depth + 1)?;
-            region.args = first.into_iter().chain(second).collect();
-            self.o.regions.push(region);
-        }
-        Ok(())
-    }
-
-    /// `(%x) in_shardings=[..] out_shardings=[..] manual_axes={..} (%arg: T) {..} : (T) -> T`
-    fn manual_form(&mut self) -> PResult<()> {
-        self.c.expect("(", "to begin the operands")?;
-        while !self.c.eat(")") {
-            let u = value_use(self.c)?;
-            self.o.operands.push(u);
-            self.c.eat(",");
-        }
-        for key in ["in_shardings", "out_shardings"] {
-            self.c.skip();
-            let start = self.c.pos();
-            if !self.c.eat_word(key) {
-                return Err(self.c.unexpected(&format!("`{key}=[..]`")));
-            }
-            self.c.expect("=", "after the name")?;
-            let value = self.c.attr(0)?;
-            self.push(key, value, start);
-        }
-        self.c.skip();
-        let start = self.c.pos();
-        if self.c.eat_word("manual_axes") {
-            self.c.expect("=", "after `manual_axes`")?;
-            self.c.skip();
-            let at = self.c.pos();
-            self.c.balanced()?;
-            let inside = self.c.span_from(at);
-            self.push("manual_axes", Attr::Dialect("", inside), start);
-        }
-        let mut args = Vec::new();
-        self.c.expect("(", "to begin the body's arguments")?;
-        while !self.c.eat(")") {
-            let name = value_name(self.c)?;
-            self.c.expect(":", "after the argument's name")?;
-            args.push((name, self.c.mlir_type()?));
-            self.c.eat(",");
-        }
-        self.c.expect("{", "to begin the body")?;
-        let mut region = block(self.c, self.depth + 1)?;
-        region.args = args;
-        self.o.regions.push(region);
-        self.types()
-    }
 }
 
 /// An error about a function.

@@ -301,8 +301,27 @@ pub(super) fn bessel_i1e(m: &mut Math<'_, '_, '_, '_>, x: NodeId) -> PResult<Nod
     m.select(negative, minus, y)
 }
 
+/// A complex square as `(re - im)(re + im) + 2 re im i`: no difference of squares that are infinite, and zero where the
+/// parts are as large.
 pub(super) fn square(m: &mut Math<'_, '_, '_, '_>, x: NodeId) -> PResult<NodeId> {
-    m.two(Binary::Mul, x, x)
+    let complex = m.shape.dtype;
+    if !complex.is_complex() {
+        return m.two(Binary::Mul, x, x);
+    }
+    let (re, im) = (m.one(Unary::Real, x)?, m.one(Unary::Imag, x)?);
+    m.shape.dtype = complex.real();
+    let (less, more) = (m.two(Binary::Sub, re, im)?, m.two(Binary::Add, re, im)?);
+    let real = m.two(Binary::Mul, less, more)?;
+    let (size, other) = (m.one(Unary::Abs, re)?, m.one(Unary::Abs, im)?);
+    let same = m.compare(Direction::Eq, size, other)?;
+    let finite = m.one(Unary::IsFinite, re)?;
+    let none = m.two(Binary::And, same, finite)?;
+    let zero = m.real(0.0)?;
+    let real = m.select(none, zero, real)?;
+    let product = m.two(Binary::Mul, re, im)?;
+    let imag = m.two(Binary::Add, product, product)?;
+    m.shape.dtype = complex;
+    m.two(Binary::Complex, real, imag)
 }
 
 pub(super) fn conj(m: &mut Math<'_, '_, '_, '_>, x: NodeId) -> PResult<NodeId> {

@@ -14,7 +14,7 @@ fn conformance(sub: &str) -> Vec<std::path::PathBuf> {
 }
 
 fn load(text: &str) -> Result<Vec<crate::graph::Module>, String> {
-    let modules = parse_stablehlo(text).map_err(|d| render(&d, "m.mlir", text, false))?;
+    let modules = parse_stablehlo(text).map(|p| p.0).map_err(|d| render(&d, "m.mlir", text, false))?;
     for m in &modules {
         verify(m).map_err(|e| render(&e.into_iter().map(Into::into).collect::<Vec<_>>(), "m.mlir", text, false))?;
     }

@@ -19,6 +19,36 @@ const ELEMENTS: [(&str, DType); 30] = [
     ("index", DType::S64), ("complex<f32>", DType::C64), ("complex<f64>", DType::C128),
 ];
 
+/// The size of a dimension that a type leaves open, until the operation's rule tells it.
+pub(super) const UNKNOWN: u64 = u64::MAX;
+
+/// Whether all sizes are given.
+pub(super) fn is_known(shape: &Shape) -> bool {
+    match shape {
+        Shape::Array(a) => !a.dims.contains(&UNKNOWN),
+        Shape::Tuple(t) => t.iter().all(is_known),
+        Shape::Token => true,
+    }
+}
+
+/// Whether a value has a type; an open dimension takes any size.
+pub(super) fn fits(value: &Shape, of: &Shape) -> bool {
+    match (value, of) {
+        (Shape::Array(a), Shape::Array(b)) => {
+            let same = |(x, y): (&u64, &u64)| x == y || *y == UNKNOWN;
+            a.dtype == b.dtype && a.rank() == b.rank() && a.dims.iter().zip(&b.dims).all(same)
+        }
+        (Shape::Tuple(a), Shape::Tuple(b)) => a.len() == b.len() && a.iter().zip(b).all(|(x, y)| fits(x, y)),
+        (Shape::Token, Shape::Token) => true,
+        (Shape::Array(_) | Shape::Tuple(_) | Shape::Token, _) => false,
+    }
+}
+
+/// What a type with open dimensions says, for messages.
+pub(super) fn spell(shape: &Shape) -> String {
+    shape.to_string().replace(&UNKNOWN.to_string(), "?")
+}
+
 impl<'a> Cursor<'a> {
     /// Reads a type of a value.
     pub(crate) fn mlir_type(&mut self) -> PResult<Shape> {
@@ -59,7 +89,7 @@ impl<'a> Cursor<'a> {
             self.advance(digits);
             match text.parse::<u64>() {
                 Ok(d) => dims.push(d),
-                Err(_) if text.is_empty() => dims.push(u64::MAX),
+                Err(_) if text.is_empty() => dims.push(UNKNOWN),
                 Err(_) => {
                     return Err(Box::new(Diagnostic::error(self.span_from(at), "the dimension is too large")));
                 }
@@ -71,11 +101,10 @@ impl<'a> Cursor<'a> {
             self.bounds(&mut dims)?;
         }
         self.expect(">", "to end the tensor type")?;
-        if dims.contains(&u64::MAX) {
-            let d = Diagnostic::error(self.span_from(start), "a dimension without any bound is not supported");
-            return Err(Box::new(d.note("give sizes or bounds: tensor<?xf32, #stablehlo.bounds<8>>")));
-        }
         let mut shape = ArrayShape::new(dtype, &dims);
+        if dims.contains(&UNKNOWN) {
+            return Ok(Shape::Array(shape));
+        }
         if dynamic.contains(&true) {
             shape.dynamic = dynamic;
         }
@@ -118,6 +147,10 @@ impl<'a> Cursor<'a> {
     pub(crate) fn element_type(&mut self) -> PResult<DType> {
         self.skip();
         let start = self.pos();
+        if self.looking_at("!quant.") {
+            let d = self.error_here("quantized types are not supported");
+            return Err(Box::new(d.note("write the arithmetic out: stablehlo-opt --stablehlo-legalize-quant-to-math")));
+        }
         let word = self.peek_word();
         let mut name = word.to_string();
         self.advance(word.len());

@@ -13,10 +13,11 @@ fn result_type(s: &Site<'_>, a: &ArrayShape, b: &ArrayShape) -> Rule<DType> {
         DTypeClass::Float => 1,
         DTypeClass::Complex => 2,
     };
-    ensure(kind(a.dtype) == kind(b.dtype), "contraction_types", || {
-        format!("{} multiplies {} and {}: both must be integers, floats or complex numbers", s.name(), a.dtype, b.dtype)
+    // Integers with floats are multiplied as floats.
+    ensure(kind(a.dtype) == kind(b.dtype) || kind(a.dtype).max(kind(b.dtype)) == 1, "contraction_types", || {
+        format!("{} multiplies {} and {}: both must be real or complex numbers", s.name(), a.dtype, b.dtype)
     })?;
-    let natural = if b.dtype.bits() > a.dtype.bits() { b.dtype } else { a.dtype };
+    let natural = if (kind(b.dtype), b.dtype.bits()) > (kind(a.dtype), a.dtype.bits()) { b.dtype } else { a.dtype };
     match s.declared {
         None => Ok(natural),
         Some(Shape::Array(d)) => {

@@ -9,13 +9,18 @@ use crate::passes::edit::Emit;
 use systole_isa::DType;
 
 /// The conjugate of a complex array; a real one is its own.
-fn conjugate(b: &mut Emit, x: NodeId) -> NodeId {
+pub(super) fn conjugate(b: &mut Emit, x: NodeId) -> NodeId {
     if !b.dtype(x).is_complex() {
         return x;
     }
     let (re, im) = (b.unary(Unary::Real, x), b.unary(Unary::Imag, x));
     let im = b.neg(im);
     b.binary(Binary::Complex, re, im)
+}
+
+/// The real part of a complex array; a real one as it is.
+pub(super) fn real_only(b: &mut Emit, x: NodeId) -> NodeId {
+    if b.dtype(x).is_complex() { b.unary(Unary::Real, x) } else { x }
 }
 
 /// Whether `row op column` at each place of `[B, n, n]`.

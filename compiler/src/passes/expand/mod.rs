@@ -2,9 +2,12 @@
 
 mod batch_norm;
 mod bits;
+mod factor;
 mod fft;
 mod gather;
 mod index;
+mod jacobi;
+pub(crate) mod library;
 mod linear;
 mod random;
 mod scatter;
@@ -48,6 +51,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
                 linear::Triangular { left: *left, lower: *lower, unit_diagonal: *unit_diagonal, transpose: *transpose };
             Some(linear::triangular_solve(b, x[0], x[1], t)?)
         }
+        Op::CustomCall { .. } => library::lower(b, n, x)?,
         _ => None,
     })
 }

@@ -14,6 +14,7 @@
 mod bitcast;
 pub mod map;
 mod node;
+mod scan;
 mod value;
 
 use super::dynamic::bounds;

@@ -1,7 +1,7 @@
 //! What each operation becomes when tuples, calls and tokens go.
 
 use super::value::Value;
-use super::{Form, Inliner, bitcast, flat_tuple, map, plain, rebuilt, splice};
+use super::{Form, Inliner, bitcast, flat_tuple, map, plain, rebuilt, scan, splice};
 use crate::error::CompileError;
 use crate::graph::{Computation, Node, NodeId, Op, Shape};
 use crate::passes::custom;
@@ -41,6 +41,10 @@ pub(super) fn lower(
             let result =
                 map::apply(b, &cx.flat[body.index()].computation, &leaves(operands), &array(&n.shape).dims, n.span)?;
             rebuilt(&n.shape, &result)?
+        }
+        Op::Scan { dim, carries, reverse, body } => {
+            let how = scan::Scan { dim: *dim, carries: *carries, reverse: *reverse, body: *body };
+            scan::lower(cx, b, n, &how, &leaves(operands))?
         }
         Op::Bitcast => {
             let from = array(&old.node(n.operands[0]).shape);

@@ -1,0 +1,201 @@
+//! Forms of StableHLO text: each program checks itself.
+
+use std::process::Command;
+
+/// Runs a program; its exit code and what it says.
+fn run(name: &str, text: &str) -> (i32, String) {
+    let path = std::env::temp_dir().join(format!("systole-forms-{}-{name}.mlir", std::process::id()));
+    std::fs::write(&path, text).expect("written");
+    let done = Command::new(env!("CARGO_BIN_EXE_systole"))
+        .args(["run", path.to_str().expect("UTF-8"), "--chip", "tiny", "--fold", "none", "--report", "none"])
+        .output()
+        .expect("runs");
+    std::fs::remove_file(&path).expect("removed");
+    (done.status.code().unwrap_or(-1), String::from_utf8_lossy(&done.stderr).into_owned())
+}
+
+/// Programs by name; `WRONG` stands for a number that the program gives as `RIGHT`.
+const PROGRAMS: [(&str, &str, &str, &str); 9] = [
+    (
+        "generic",
+        "7",
+        "8",
+        r#"
+"builtin.module"() <{sym_name = "m"}> ({
+  "func.func"() <{arg_attrs = [{}], function_type = (tensor<2xi32>) -> tensor<2xi32>, sym_name = "twice", sym_visibility = "private"}> ({
+  ^bb0(%a: tensor<2xi32>):
+    %0 = "stablehlo.add"(%a, %a) : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi32>
+    "func.return"(%0) : (tensor<2xi32>) -> ()
+  }) : () -> ()
+  "func.func"() <{function_type = () -> (), sym_name = "main"}> ({
+    %0 = "stablehlo.constant"() <{value = dense<[3, 4]> : tensor<2xi32>}> : () -> tensor<2xi32>
+    %1 = "func.call"(%0) <{callee = @twice}> : (tensor<2xi32>) -> tensor<2xi32>
+    "check.expect_eq_const"(%1) <{value = dense<[6, VALUE]> : tensor<2xi32>}> : (tensor<2xi32>) -> ()
+    "func.return"() : () -> ()
+  }) : () -> ()
+}) : () -> ()
+"#,
+    ),
+    (
+        "functions",
+        "1",
+        "2",
+        "
+func.func @first() {
+  %x = stablehlo.constant dense<1> : tensor<i32>
+  check.expect_eq_const %x, dense<1> : tensor<i32>
+  return
+}
+func.func private @helper(%x: tensor<i32>) -> tensor<i32>
+func.func @second() {
+  %x = stablehlo.constant dense<VALUE> : tensor<i32>
+  check.expect_eq_const %x, dense<2> : tensor<i32>
+  return
+}
+",
+    ),
+    (
+        "nested",
+        "1",
+        "5",
+        "
+module {
+  module @a { func.func @main() { return } }
+  module @b { func.func @main() {
+    %x = stablehlo.constant dense<5> : tensor<i32>
+    check.expect_eq_const %x, dense<VALUE> : tensor<i32>
+    return
+  } }
+}
+",
+    ),
+    (
+        "sizes",
+        "9",
+        "2",
+        r#"
+func.func private @rows(%x: tensor<?x3xf32>) -> tensor<i32> {
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+  return %n : tensor<i32>
+}
+func.func @main() {
+  %x = stablehlo.constant dense<[[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]]> : tensor<1x6xf32>
+  %s = stablehlo.constant dense<[2, 3]> : tensor<2xi64>
+  %y = stablehlo.dynamic_reshape %x, %s : (tensor<1x6xf32>, tensor<2xi64>) -> tensor<?x?xf32>
+  %z = stablehlo.add %y, %y : tensor<?x?xf32>
+  %n = call @rows(%z) : (tensor<?x?xf32>) -> tensor<i32>
+  check.expect_eq_const %n, dense<VALUE> : tensor<i32>
+  %i = stablehlo.dynamic_iota %s, dim = 1 : (tensor<2xi64>) -> tensor<?x?xf32>
+  %w = stablehlo.subtract %z, %i : tensor<?x?xf32>
+  %e = stablehlo.constant dense<[[2.0, 3.0, 4.0], [8.0, 9.0, 10.0]]> : tensor<2x3xf32>
+  "check.expect_eq"(%w, %e) : (tensor<?x?xf32>, tensor<2x3xf32>) -> ()
+  return
+}
+"#,
+    ),
+    (
+        "weak_order",
+        "false",
+        "true",
+        "
+func.func @main() {
+  %x = stablehlo.constant dense<[0x7FC00000, 0xFFC00001, 1.0, 0x7F800000]> : tensor<4xf32>
+  %y = stablehlo.constant dense<[0xFFC00000, 2.0, 0x7FC00000, 0x7F800000]> : tensor<4xf32>
+  %0 = stablehlo.compare GE, %x, %y, WEAKORDER : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  check.expect_eq_const %0, dense<[true, VALUE, false, true]> : tensor<4xi1>
+  return
+}
+",
+    ),
+    (
+        "scan",
+        "18",
+        "17",
+        "
+func.func @main() {
+  %x = stablehlo.constant dense<[[5, 6, 7], [8, 9, 10]]> : tensor<2x3xi32>
+  %c = stablehlo.constant dense<0> : tensor<2xi32>
+  %0:2 = chlo.scan(%x) inits(%c) dimension=1 attributes {is_reverse = true} {
+  ^bb0(%a: tensor<2xi32>, %b: tensor<2xi32>):
+    %s = stablehlo.add %a, %b : tensor<2xi32>
+    stablehlo.return %s, %s : tensor<2xi32>, tensor<2xi32>
+  } : (tensor<2x3xi32>, tensor<2xi32>) -> (tensor<2x3xi32>, tensor<2xi32>)
+  check.expect_eq_const %0#0, dense<[[18, 13, 7], [27, 19, 10]]> : tensor<2x3xi32>
+  %1 = stablehlo.slice %0#1 [0:1] : (tensor<2xi32>) -> tensor<1xi32>
+  %2 = stablehlo.constant dense<1> : tensor<1xi32>
+  %3 = stablehlo.subtract %1, %2 : tensor<1xi32>
+  check.expect_eq_const %3, dense<VALUE> : tensor<1xi32>
+  return
+}
+",
+    ),
+    (
+        "resource",
+        "2.5",
+        "3.5",
+        r#"
+func.func @main() {
+  %x = stablehlo.constant dense_resource<weights> : tensor<2xf32>
+  check.expect_almost_eq_const %x, dense<[1.5, VALUE]> : tensor<2xf32>, tolerance = 1.0e-6
+  return
+}
+{-#
+  dialect_resources: { builtin: { weights: "0x040000000000C03F00006040" } }
+#-}
+"#,
+    ),
+    (
+        "probe",
+        "4",
+        "3",
+        r#"
+func.func @main() {
+  %x = stablehlo.constant dense<3> : tensor<i32>
+  %y = interpreter.probe %x, probe_id = "x" : tensor<i32>
+  %z = stablehlo.constant dense<VALUE> : tensor<i32>
+  check.expect_serialized_eq %z, probe_id = "x" : tensor<i32>
+  return
+}
+"#,
+    ),
+    (
+        "parallel",
+        "30",
+        "31",
+        r#"
+module @m {
+  func.func @sum(%x: tensor<2xi32>) -> tensor<2xi32> {
+    %0 = "stablehlo.all_reduce"(%x) ({
+    ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+      %1 = stablehlo.add %a, %b : tensor<i32>
+      stablehlo.return %1 : tensor<i32>
+    }) {
+      replica_groups = #stablehlo.replica_group_mesh_axes<mesh = #stablehlo.mesh<axes = [#stablehlo.mesh_axis<name = "x", size = 4>]>, axes = [#stablehlo.axis_ref<name = "x", sub_axis_info = (2)2>]>
+    } : (tensor<2xi32>) -> tensor<2xi32>
+    return %0 : tensor<2xi32>
+  }
+  func.func @main() {
+    %a = stablehlo.constant dense<[1, 10]> : tensor<2xi32>
+    %b = stablehlo.constant dense<[2, 21]> : tensor<2xi32>
+    %r:4 = "interpreter.run_parallel"(%a, %b, %b, %b) {
+      programs = [[@sum], [@sum], [@sum], [@sum]]
+    } : (tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>)
+    check.expect_eq_const %r#1, dense<[3, VALUE]> : tensor<2xi32>
+    check.expect_eq_const %r#2, dense<[4, 42]> : tensor<2xi32>
+    return
+  }
+}
+"#,
+    ),
+];
+
+#[test]
+fn forms_of_text_mean_what_they_say() {
+    for (name, wrong, right, text) in PROGRAMS {
+        let (code, said) = run(name, &text.replace("VALUE", right));
+        assert_eq!(code, 0, "{name}: {said}");
+        let (code, said) = run(name, &text.replace("VALUE", wrong));
+        assert_eq!(code, 1, "{name} with a wrong value: {said}");
+        assert!(said.contains("check.expect_"), "{name}: {said}");
+    }
+}
