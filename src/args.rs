@@ -143,8 +143,8 @@ impl CompileArgs {
         put("fold", named(&|| self.fold.to_possible_value()).filter(|_| self.fold != FoldArg::Small));
         put("chaos", self.chaos.map(|v| v.to_string()));
         put("max-resident", self.max_resident.map(|v| v.to_string()));
-        put("replicas", (self.replicas != 1).then(|| self.replicas.to_string()));
-        put("partitions", (self.partitions != 1).then(|| self.partitions.to_string()));
+        put("replicas", self.replicas.map(|n| n.to_string()));
+        put("partitions", self.partitions.map(|n| n.to_string()));
         put("topology", self.topology.clone());
         put("collective", self.collective.clone());
         flags
