@@ -3,7 +3,7 @@
 use super::odometer::{Odometer, Walk};
 use super::segment::Segments;
 use super::spec::{Array, Epilogue, TileAt};
-use super::stream::{Kind, OutStream, Stream};
+use super::stream::{Kind, OutStream, Ring, Stream};
 use super::tile::{Problem, Tiling};
 use crate::emit::{Value, memory};
 use crate::kernel::{BufferRef, KernelBuilder, M, MemFormat, S, StoreFormat, V};
@@ -61,9 +61,9 @@ pub(super) struct Context<'a> {
     pub next_first: S,
     pub next_region: S,
     pub chunk_left: S,
-    /// Distances to the other windows of lhs and rhs, if there are two.
-    pub lhs_toggle: Option<S>,
-    pub rhs_toggle: Option<S>,
+    /// The windows of lhs and rhs in use, if there are several.
+    pub lhs_ring: Option<Ring>,
+    pub rhs_ring: Option<Ring>,
     /// Whether chunks of rhs are still to be waited for.
     pub rhs_waits: S,
     pub current: Current,
@@ -79,8 +79,8 @@ pub(super) struct Context<'a> {
     pub pop_region: S,
     /// Tiles: as `pop`, then plane, then copy addresses of out.
     pub at: Odometer<Kind>,
-    pub out_toggle: Option<S>,
-    pub extras_toggle: Vec<Option<S>>,
+    pub out_ring: Option<Ring>,
+    pub extras_ring: Vec<Option<Ring>>,
     pub lhs_stream: Option<Stream>,
     pub rhs_stream: Option<Stream>,
     pub out_stream: Option<OutStream>,

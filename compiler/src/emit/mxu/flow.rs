@@ -38,6 +38,11 @@ impl Context<'_> {
                 s.start(b, i);
             }
         }
+        if let Some(s) = &self.rhs_stream {
+            for _ in 1..s.ahead() {
+                (0..self.t.kc).for_each(|i| s.start(b, i));
+            }
+        }
         for s in self.extra_streams.iter().flatten() {
             s.start(b, 0);
         }
@@ -93,15 +98,11 @@ impl Context<'_> {
     }
 
     fn new_part(&self, b: &mut KernelBuilder, new_rows: bool) {
-        let flip = |b: &mut KernelBuilder, at: S, toggle: S| {
-            b.set_s(at, Op::SAdd, &[at.into(), toggle.into()]);
-            b.set_s(toggle, Op::SSub, &[S::ZERO.into(), toggle.into()]);
-        };
-        if let Some(toggle) = self.lhs_toggle.filter(|_| new_rows) {
-            flip(b, self.next.vars[0], toggle);
+        if let Some(ring) = self.lhs_ring.filter(|_| new_rows) {
+            ring.turn(b, &[self.next.vars[0]]);
         }
-        match self.rhs_toggle {
-            Some(toggle) => flip(b, self.next.vars[1], toggle),
+        match self.rhs_ring {
+            Some(ring) => ring.turn(b, &[self.next.vars[1]]),
             None => b.set_s(self.rhs_waits, Op::SLi, &[0.into()]),
         }
         if self.streams_inputs() {
@@ -420,18 +421,14 @@ impl Context<'_> {
 
     /// After a tile's last result is stored.
     fn end_tile(&self, b: &mut KernelBuilder) {
-        let flip = |b: &mut KernelBuilder, at: S, toggle: S| {
-            b.set_s(at, Op::SAdd, &[at.into(), toggle.into()]);
-            b.set_s(toggle, Op::SSub, &[S::ZERO.into(), toggle.into()]);
-        };
         let windows = |b: &mut KernelBuilder| {
-            if let Some(toggle) = self.out_toggle {
-                flip(b, self.at.vars[0], toggle);
+            if let Some(ring) = self.out_ring {
+                ring.turn(b, &[self.at.vars[0]]);
             }
             let rows = self.epilogue_rows();
-            for (i, toggle) in self.extras_toggle.iter().enumerate() {
-                if let Some(toggle) = toggle {
-                    flip(b, self.at.vars[1 + rows + i], *toggle);
+            for (i, ring) in self.extras_ring.iter().enumerate() {
+                if let Some(ring) = ring {
+                    ring.turn(b, &[self.at.vars[1 + rows + i]]);
                 }
             }
         };

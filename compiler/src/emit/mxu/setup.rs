@@ -3,7 +3,7 @@
 use super::body::{Context, Current, Operand};
 use super::odometer::{Level, Odometer, Walk};
 use super::spec::{Array, Epilogue, MxuError, RhsForm};
-use super::stream::{Chunk, Kind, OutStream, Stream, desc};
+use super::stream::{Chunk, Kind, OutStream, Ring, Stream, desc};
 use super::tile::{Problem, Tiling, Window};
 use crate::emit::hbm::HbmUnit;
 use crate::kernel::{KernelBuilder, S};
@@ -271,7 +271,7 @@ fn lhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, lhs: &Ba
         Chunk { bytes: d.bytes() as u32, desc: r.desc(d), from: unit.units((from * a.plane_rows) as i32), to }
     };
     let chunks = (0..t.kc).map(|i| chunk(r, i)).collect();
-    let sem = r.semaphores(t.kc);
+    let sem = r.semaphores(Stream::semaphores(t.kc, &w));
     let levels = l.stream(&unit, |k| l.lhs(k, a.plane_rows), &[Kind::Group]);
     Some(Stream::new(b, (unit, lhs.operand.buf), (chunks, sem), levels, (lhs.window, &w)))
 }
@@ -299,7 +299,7 @@ fn rhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, rhs: &Ba
         Chunk { bytes: d.bytes() as u32, desc: r.desc(d), from: unit.units(from as i32), to }
     };
     let chunks = (0..t.kc).map(|i| chunk(r, i)).collect();
-    let sem = r.semaphores(t.kc);
+    let sem = r.semaphores(Stream::semaphores(t.kc, &w));
     let rows = |k: Kind| match k {
         Kind::Group if transposed && t.ng > 1 => {
             let group = (t.group() * g.lanes) as i64;
@@ -416,9 +416,9 @@ pub(super) fn prepare<'a>(
     let pop_at = (0..1 + uses_row as usize + extras.len()).map(|_| b.s_var(0)).collect();
     let pop = Walk::new(b, &walk, pop_at, g.masked && g.long_lines);
     let lag = if t.accumulators { steps - 1 + seg.lag } else { seg.lag + 1 };
-    let toggle = |b: &mut KernelBuilder, w: &Option<Window>, a: &Array| {
+    let ring = |b: &mut KernelBuilder, w: &Option<Window>, a: &Array| {
         let w = w.filter(|w| w.count > 1)?;
-        Some(b.s_var((w.words as usize * a.dtype.packing()) as i32))
+        Some(Ring::new(b, w.count, (w.words as usize * a.dtype.packing()) as i32))
     };
     let partial = t.k_tiles() > 1 && g.k % (t.kch * g.lanes) != 0;
     let zero = |b: &mut KernelBuilder| b.s_var(0);
@@ -443,8 +443,8 @@ pub(super) fn prepare<'a>(
         next_first: b.s_var(1),
         next_region: zero(b),
         chunk_left: b.s_var(t.ktc as i32),
-        lhs_toggle: toggle(b, &t.lhs, &spec.lhs),
-        rhs_toggle: toggle(b, &t.rhs, &spec.rhs),
+        lhs_ring: ring(b, &t.lhs, &spec.lhs),
+        rhs_ring: ring(b, &t.rhs, &spec.rhs),
         rhs_waits: b.s_var(1),
         current,
         push,
@@ -460,8 +460,8 @@ pub(super) fn prepare<'a>(
         pop_wait: b.s_var(lag as i32),
         pop_region: zero(b),
         at,
-        out_toggle: toggle(b, &t.out, &spec.out),
-        extras_toggle: extras.iter().zip(&t.extras).map(|(e, w)| toggle(b, w, &e.operand.array)).collect(),
+        out_ring: ring(b, &t.out, &spec.out),
+        extras_ring: extras.iter().zip(&t.extras).map(|(e, w)| ring(b, w, &e.operand.array)).collect(),
         lhs: lhs.operand,
         rhs: rhs.operand,
         out: out.operand,

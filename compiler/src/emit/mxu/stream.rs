@@ -1,7 +1,8 @@
 //! Moving blocks of HBM arrays through windows in vector memory.
 //!
-//! A [`Stream`] brings the blocks of an operand one after the other, each in chunks with a semaphore of their own; the
-//! copies of a block start while the one before is in use. Results leave through [`OutStream`].
+//! A [`Stream`] brings the blocks of an operand one after the other into a ring of windows, each in chunks; the copies of
+//! a block start while those before it are in use or on their way. Every chunk of every window has a semaphore, but in
+//! rings of two windows, where a chunk's copy starts when the one before it has come. Results leave through [`OutStream`].
 
 use super::odometer::{Level, Odometer};
 use super::tile::Window;
@@ -37,6 +38,44 @@ pub(super) fn switch(b: &mut KernelBuilder, value: S, n: u32, f: &dyn Fn(&mut Ke
     between(b, value, 0, n, f);
 }
 
+/// Windows used in turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ring {
+    count: u32,
+    /// From one window to the next.
+    step: i32,
+    /// Number of the window in use; in rings of two the distance to the other one.
+    state: S,
+}
+
+impl Ring {
+    /// `count` windows (two or more) `step` apart.
+    pub fn new(b: &mut KernelBuilder, count: u32, step: i32) -> Ring {
+        Ring { count, step, state: b.s_var(if count == 2 { step } else { 0 }) }
+    }
+
+    /// Turns to the next window, and moves `places` to it.
+    pub fn turn(&self, b: &mut KernelBuilder, places: &[S]) {
+        if self.count == 2 {
+            places.iter().for_each(|at| b.set_s(*at, Op::SAdd, &[(*at).into(), self.state.into()]));
+            return b.set_s(self.state, Op::SSub, &[S::ZERO.into(), self.state.into()]);
+        }
+        b.s_inc(self.state, 1);
+        let inside = b.def_s(Op::SLtI, &[self.state.into(), (self.count as i32).into()]);
+        for at in places {
+            let (on, back) = (b.s_imm(self.step), b.s_imm(-self.step * (self.count as i32 - 1)));
+            let by = b.s(Op::SSel, &[inside, on, back]);
+            b.set_s(*at, Op::SAdd, &[(*at).into(), by.into()]);
+        }
+        b.set_s(self.state, Op::SSel, &[inside.into(), self.state.into(), S::ZERO.into()]);
+    }
+
+    /// Runs `f` for the number of the window in use; for 0 in rings of two.
+    fn each(&self, b: &mut KernelBuilder, f: &dyn Fn(&mut KernelBuilder, u32)) {
+        if self.count == 2 { f(b, 0) } else { switch(b, self.state, self.count, f) }
+    }
+}
+
 /// A chunk of a block: its copy, and where it begins in the array (address units) and in the window (word rows).
 pub(super) struct Chunk {
     pub desc: u32,
@@ -54,10 +93,13 @@ pub(super) struct Stream {
     pub sem: u32,
     /// Place of the next block to copy (one variable, in address units).
     next: Odometer<Kind>,
-    /// Blocks still to copy; word row of the window to fill next, and the distance to the other one.
+    /// Blocks still to copy; word row of the window to fill next.
     left: S,
     window: S,
-    toggle: S,
+    /// The window to fill; the window to wait for, in rings of more than two.
+    fill: Option<Ring>,
+    due: Option<Ring>,
+    total: u32,
 }
 
 impl Stream {
@@ -72,6 +114,8 @@ impl Stream {
     ) -> Stream {
         let total: u32 = levels.iter().map(|l| l.count).product();
         let at = b.s_var(0);
+        let fill = (window.count > 1).then(|| Ring::new(b, window.count, window.words as i32));
+        let due = (window.count > 2).then(|| Ring::new(b, window.count, 0));
         Stream {
             hbm,
             buf,
@@ -80,8 +124,20 @@ impl Stream {
             next: Odometer::new(b, levels, vec![at]),
             left: b.s_var(if window.count > 1 { total as i32 } else { 1 }),
             window: b.s_copy(base),
-            toggle: b.s_var(window.words as i32),
+            fill,
+            due,
+            total,
         }
+    }
+
+    /// Semaphores that a stream of so many chunks through a window's ring needs.
+    pub fn semaphores(chunks: u32, window: &Window) -> u32 {
+        if window.count > 2 { chunks * window.count } else { chunks }
+    }
+
+    /// Blocks to start before the first is waited for.
+    pub fn ahead(&self) -> u32 {
+        self.fill.map_or(1, |r| r.count - 1).min(self.total)
     }
 
     /// Blocks that are still to be copied.
@@ -94,19 +150,36 @@ impl Stream {
         let c = &self.chunks[i as usize];
         let (src, src_offset) = self.hbm.place(b, self.next.vars[0], c.from);
         let dst = if c.to == 0 { self.window } else { b.s_addi(self.window, c.to) };
-        let args = DmaArgs { desc: c.desc, src, src_offset, dst, dst_offset: S::ZERO, sem: self.sem + i };
-        b.dma_start(args, &[self.hbm.buf], &[self.buf]);
+        let go = |b: &mut KernelBuilder, window: u32| {
+            let sem = self.sem + window * self.chunks.len() as u32 + i;
+            let args = DmaArgs { desc: c.desc, src, src_offset, dst, dst_offset: S::ZERO, sem };
+            b.dma_start(args, &[self.hbm.buf], &[self.buf]);
+        };
+        match &self.fill {
+            Some(ring) => ring.each(b, &go),
+            None => go(b, 0),
+        }
         if i as usize + 1 == self.chunks.len() {
             b.s_inc(self.left, -1);
-            b.set_s(self.window, Op::SAdd, &[self.window.into(), self.toggle.into()]);
-            b.set_s(self.toggle, Op::SSub, &[S::ZERO.into(), self.toggle.into()]);
+            if let Some(ring) = &self.fill {
+                ring.turn(b, &[self.window]);
+            }
             self.next.advance(b, &|_, _| {});
         }
     }
 
     /// Waits for chunk `i` of the block that is due.
     pub fn wait(&self, b: &mut KernelBuilder, i: u32) {
-        b.dma_wait(self.sem + i, self.chunks[i as usize].bytes as i32, &[self.hbm.buf], &[self.buf]);
+        let bytes = self.chunks[i as usize].bytes as i32;
+        let go = |b: &mut KernelBuilder, window: u32| {
+            let sem = self.sem + window * self.chunks.len() as u32 + i;
+            b.dma_wait(sem, bytes, &[self.hbm.buf], &[self.buf]);
+        };
+        let Some(ring) = &self.due else { return go(b, 0) };
+        ring.each(b, &go);
+        if i as usize + 1 == self.chunks.len() {
+            ring.turn(b, &[]);
+        }
     }
 }
 

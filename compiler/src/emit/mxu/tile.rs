@@ -38,6 +38,11 @@ use systole_isa::ChipConfig;
 /// Most chunks that an operand's window arrives in: each has a semaphore.
 const MAX_CHUNKS: u32 = 16;
 
+/// Most copies of an operand at a time.
+fn max_chunks(chip: &ChipConfig) -> u32 {
+    MAX_CHUNKS.min(chip.core.semaphores / 8).max(1)
+}
+
 /// A window of an operand in scratch memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct Window {
@@ -262,7 +267,7 @@ impl Problem<'_> {
             return None;
         }
         let kt = g.planes_k.div_ceil(kch) / ks;
-        let chunks = MAX_CHUNKS.min(chip.core.semaphores / 8).max(1);
+        let chunks = max_chunks(chip);
         let streams = [self.spec.lhs.place, self.spec.rhs.place].contains(&Place::Hbm);
         let ktc = if streams { kt.div_ceil(chunks) } else { kt };
         let all_groups = g.planes_n.div_ceil(ns * nch);
@@ -324,14 +329,14 @@ impl Problem<'_> {
         }
         if spec.rhs.place == Place::Hbm {
             let taps: u32 = g.taps.iter().map(|d| d.count).product();
-            let count = if rhs_reads > 1 { 2 } else { 1 };
             let k_rows = if t.ks > 1 { t.kt * t.kch * g.lanes } else { spec.k.next_multiple_of(g.sublanes) };
             let (rows, planes) = if self.staging.transposed {
                 ((t.group() * g.lanes).min(spec.n.next_multiple_of(g.sublanes)), t.kt * t.kch)
             } else {
                 (k_rows, t.group().min(g.planes_n))
             };
-            t.rhs = Some(Window::new(rows, taps * rows, planes, count, &spec.rhs, g));
+            let one = Window::new(rows, taps * rows, planes, 1, &spec.rhs, g);
+            t.rhs = Some(Window { count: self.rhs_windows(t, one.words, rhs_reads), ..one });
         }
         let tile = Geometry::extent(&block, |d| d.out) + (g.sublanes - 1) * g.inner.out;
         let (planes, count) = (t.group().min(g.planes_n), if t.tiles(g) > 1 { 2 } else { 1 });
@@ -345,6 +350,17 @@ impl Problem<'_> {
             let kept = if t.ks > 1 { t.ng } else { 1 };
             t.sums = kept * t.ns * t.ms * t.nch * t.blocks * g.sublanes;
         }
+    }
+
+    /// Windows of the right side: as many as keep the memory busy through its latency. The chunks of two windows do that
+    /// where there are several; splits of k are better larger.
+    fn rhs_windows(&self, t: &Tiling, words: u32, reads: u32) -> u32 {
+        let chip = self.chip;
+        let bytes = words as f64 * chip.row_bytes() as f64;
+        let flying = chip.hbm_latency_cycles() as f64 * chip.hbm_bytes_per_cycle() / bytes.max(1.0);
+        // One is in use and one is on its way, besides those that make up for the latency.
+        let wanted = if t.kc > 2 || t.ks > 1 { 2 } else { 2 + flying.ceil() as u32 };
+        wanted.min(max_chunks(chip) / t.kc).min(reads).clamp(reads.min(2), 8)
     }
 
     /// What a step looks like to the choice of its loops.
@@ -410,7 +426,8 @@ impl Problem<'_> {
         };
         let mut part = steps * step;
         if rhs_reads > 1 {
-            part = within(part, rhs, 1.0);
+            let ahead = t.rhs.map_or(1, |w| w.count.max(2) - 1);
+            part = within(part, rhs, ahead as f64);
         }
         if tiles > 1.0 {
             let overlaps = t.mo * t.ob != g.blocks[t.outer].count || t.wide * t.ng * t.group() != g.planes_n;
