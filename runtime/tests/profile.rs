@@ -1,10 +1,12 @@
 //! Profiles: what is recorded agrees with the counters, files come back, damage is told, exports hold the same totals.
 
 use std::sync::OnceLock;
+use systole_isa::program::PodShape;
 use systole_runtime::export::{chrome, html, perfetto, xplane};
 use systole_runtime::profile::{self, Device, FileError, Level, Limits, Profile, Recorder, Run, diff, memory, table};
+use systole_runtime::report::pod::report as pod_report;
 use systole_runtime::report::{HostReport, report};
-use systole_runtime::{Client, CompileOptions, Mode, NoObserver, RunOptions};
+use systole_runtime::{Client, CompileOptions, Mode, NoObserver, Observer, PodOptions, Queues, RunOptions, pod};
 
 const MLP: &str = include_str!("../../examples/mlp.hlo");
 
@@ -183,4 +185,75 @@ fn exports_hold_the_same_totals() {
         assert!(page.contains(part), "{part}");
     }
     assert!(!page.contains("src=") && !page.contains("href="), "nothing is asked for from elsewhere");
+}
+
+/// A run on `partitions` devices of a 2x2 of tiny chips.
+fn record_pod(text: &str, all_devices: bool) -> Profile {
+    let client = Client::new("tiny").expect("a preset");
+    let topology = Some(pod::topology(Some("2x2:torus"), client.chip(), 4).expect("a topology"));
+    let shape = PodShape { partitions: 4, topology, ..PodShape::default() };
+    let options = CompileOptions { pod: shape, ..CompileOptions::default() };
+    let exe = client.compile_hlo(text, &options).expect("it compiles");
+    let program = std::sync::Arc::clone(&exe.program);
+    let params = program.params.iter().enumerate();
+    let inputs =
+        params.map(|(i, p)| systole_runtime::generate::input(0, i as u64, p.layout.dtype, &p.layout.dims)).collect();
+    let mut nobody: Vec<NoObserver> = (0..4).map(|_| NoObserver).collect();
+    let mut recorders: Vec<Recorder<'_>> =
+        nobody.iter_mut().map(|n| Recorder::new(Level::Kernels, Limits::default(), &program, n)).collect();
+    let watchers = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
+    let mut queues: Vec<Queues> = (0..4).map(|_| Queues::default()).collect();
+    let pod_options = PodOptions { all_devices, ..PodOptions::default() };
+    let run = RunOptions::new(Mode::TimingOnly);
+    let done = client.run_pod(&exe, &[inputs], &run, &pod_options, &mut NoObserver, &mut queues, watchers);
+    let done = done.expect("no fault").run;
+    let report = pod_report(client.chip(), &program, &done, HostReport::default());
+    let described = Run {
+        name: "pod.hlo",
+        chip: client.chip(),
+        program: &program,
+        source: text,
+        mode: Mode::TimingOnly,
+        level: Level::Kernels,
+        report: &report,
+        flags: Vec::new(),
+        topology: vec![2, 2],
+        links: profile::pod_links(&program, &done),
+        partial: false,
+    };
+    let recorded = recorders.into_iter().map(Recorder::finish);
+    Profile::new(described, profile::pod_devices(&program, recorded, &done))
+}
+
+#[test]
+fn sums_agree_on_several_devices() {
+    let text = "HloModule p, num_partitions=4\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n\
+                ENTRY e { x = f32[64,128] parameter(0) w = f32[128,128] parameter(1) \
+                d = f32[64,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} \
+                r = f32[64,128] all-reduce(d), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, \
+                to_apply=add ROOT t = f32[64,128] tanh(r) }";
+    for all_devices in [true, false] {
+        let p = record_pod(text, all_devices);
+        check_sums(&p);
+        assert_eq!(p.meta.devices.len(), if all_devices { 4 } else { 1 });
+        assert!(p.meta.links.len() >= 8, "both directions of four pairs, {} links", p.meta.links.len());
+        for (l, spans) in p.meta.links.iter().zip(&p.links) {
+            let covered: u64 = spans.iter().map(|s| s.end - s.start).sum();
+            assert!(spans.end() <= p.meta.cycles && l.busy <= p.meta.cycles, "{l:?}");
+            assert!(covered.abs_diff(l.busy) <= 1 + spans.len() as u64, "{covered} cycles in spans: {l:?}");
+            assert!(spans.iter().all(|s| p.op_name(s.id) == "r"), "only the collective sends");
+        }
+        assert!(p.meta.links.iter().any(|l| l.busy > 0));
+        let mut json = Vec::new();
+        chrome::write(&p, 1000, &mut json).expect("memory takes all");
+        let trace: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        let events = trace["traceEvents"].as_array().expect("events");
+        for (d, meta) in p.meta.devices.iter().enumerate() {
+            let track = events.iter().find(|e| e["pid"] == d && e["args"]["name"] == "op").expect("operations");
+            let own = events.iter().filter(|e| e["ph"] == "X" && e["pid"] == d && e["tid"] == track["tid"]);
+            let cycles: u64 = own.filter_map(|e| e["args"]["cycles"].as_u64()).sum();
+            let named: u64 = meta.ops.iter().filter(|o| o.op.is_some()).map(|o| o.cycles).sum();
+            assert_eq!(cycles, named, "device {d}");
+        }
+    }
 }

@@ -1,16 +1,12 @@
 //! The program as XProf's pages read it: operations as HLO instructions, arrays as a buffer assignment.
 
+use super::module::{self, Computations, TUPLE, TYPES};
 use super::proto::hlo::*;
 use crate::profile::{Memory, OpInfo, Profile};
+use crate::source::{self, Source};
 use std::collections::{BTreeMap, HashMap};
+use systole_compiler::graph::Module;
 
-/// Numbers of element types in HLO messages.
-#[rustfmt::skip]
-const TYPES: &[(&str, i32)] = &[
-    ("pred", 1), ("s8", 2), ("s16", 3), ("s32", 4), ("s64", 5), ("u8", 6), ("u16", 7), ("u32", 8), ("u64", 9),
-    ("f16", 10), ("f32", 11), ("f64", 12), ("c64", 15), ("bf16", 16), ("c128", 18), ("f8e5m2", 19), ("f8e4m3fn", 20),
-];
-const TUPLE: i32 = 13;
 const F32: i32 = 11;
 
 /// The shape behind `=` in an instruction's text, where it is an array.
@@ -67,58 +63,108 @@ pub fn framework_name(p: &Profile, op: &OpInfo) -> String {
     found.map_or_else(|| op.name.clone(), str::to_string)
 }
 
-/// The message for module `id`.
-pub fn message(p: &Profile, id: i64) -> HloProto {
-    let mut instructions = Vec::new();
-    for (i, op) in p.meta.ops.iter().enumerate() {
-        let (source_file, source_line) = origin(p, op);
-        let op_name = framework_name(p, op);
-        instructions.push(HloInstruction {
-            name: op.name.clone(),
-            opcode: op.opcode.clone(),
-            shape: Some(shape(&text(p, op)).unwrap_or_else(|| flat(4))),
-            metadata: Some(OpMetadata {
-                op_type: op.opcode.clone(),
-                op_name,
-                source_file,
-                source_line: source_line as i32,
-            }),
-            id: i as i64 + 1,
-            ..HloInstruction::default()
-        });
+/// The graph of the profile's source, if there is one that can be read.
+fn graph(p: &Profile) -> Option<Module> {
+    let mut warnings = Vec::new();
+    let all = source::read(&p.meta.program, p.source.as_bytes(), &p.meta.chip, false, &mut warnings).ok()?;
+    all.into_iter().find_map(|s| match s {
+        Source::Module { module, .. } if module.name == p.meta.module => Some(*module),
+        _ => None,
+    })
+}
+
+/// The computations of the program: those of its source, or an empty one.
+fn computations(p: &Profile) -> Computations {
+    if let Some(m) = graph(p) {
+        return module::computations(&m);
     }
-    let buffers = assignment(p, &mut instructions);
-    let root = instructions.len() as i64 + 1;
     let empty = Shape { element_type: TUPLE, ..Shape::default() };
-    instructions.push(HloInstruction {
+    let root = HloInstruction {
         name: "end.of.program".into(),
         opcode: "tuple".into(),
         shape: Some(empty.clone()),
-        id: root,
+        id: 1,
         ..HloInstruction::default()
-    });
-    let shape = ProgramShape { result: Some(empty), ..ProgramShape::default() };
-    let sequence = Sequence { instruction_ids: (1..=root).collect() };
-    let computation =
-        HloComputation { name: "main".into(), instructions, program_shape: Some(shape.clone()), id: 1, root_id: root };
+    };
+    let main = HloComputation {
+        name: "main".into(),
+        instructions: vec![root],
+        program_shape: Some(ProgramShape { result: Some(empty), ..ProgramShape::default() }),
+        id: 1,
+        root_id: 1,
+    };
+    let sequence = Sequence { instruction_ids: vec![1] };
+    Computations {
+        all: vec![main],
+        entry: 1,
+        schedule: Schedule { sequences: BTreeMap::from([(1, sequence)]) },
+        free: 2,
+    }
+}
+
+/// The message for module `id`.
+pub fn message(p: &Profile, id: i64) -> HloProto {
+    let mut c = computations(p);
+    let entry = c.all.iter().position(|x| x.id == c.entry).unwrap_or(0);
+    let mut known: HashMap<String, i64> =
+        c.all.iter().flat_map(|x| &x.instructions).map(|i| (i.name.clone(), i.id)).collect();
+    // Operations that passes made, and arrays of no operation, are instructions of the entry that nothing uses.
+    let mut added = Vec::new();
+    let mut add = |name: &str, opcode: &str, shape: Shape| {
+        let id = c.free;
+        c.free += 1;
+        let made = HloInstruction {
+            name: name.to_string(),
+            opcode: opcode.to_string(),
+            shape: Some(shape),
+            id,
+            ..HloInstruction::default()
+        };
+        added.push(module::stand_in(made));
+        id
+    };
+    for op in p.meta.ops.iter() {
+        known
+            .entry(op.name.clone())
+            .or_insert_with(|| add(&op.name, &op.opcode, shape(&text(p, op)).unwrap_or_else(|| flat(4))));
+    }
+    for b in &p.meta.buffers {
+        known.entry(b.name.clone()).or_insert_with(|| add(&b.name, "array", flat(b.bytes)));
+    }
+    if let Some(s) = c.schedule.sequences.get_mut(&c.entry) {
+        s.instruction_ids.extend(added.iter().map(|i| i.id));
+    }
+    c.all[entry].instructions.extend(added);
+    let ops: HashMap<&str, &OpInfo> = p.meta.ops.iter().map(|o| (o.name.as_str(), o)).collect();
+    for i in c.all.iter_mut().flat_map(|x| &mut x.instructions) {
+        if let Some(op) = ops.get(i.name.as_str()) {
+            let (source_file, source_line) = origin(p, op);
+            i.metadata = Some(OpMetadata {
+                op_type: op.opcode.clone(),
+                op_name: framework_name(p, op),
+                source_file,
+                source_line: source_line as i32,
+            });
+        }
+    }
+    let name = c.all[entry].name.clone();
     HloProto {
+        buffer_assignment: Some(assignment(p, &known, &name)),
         hlo_module: Some(HloModule {
             name: p.meta.module.clone(),
-            entry_computation_name: "main".into(),
-            computations: vec![computation],
-            host_program_shape: Some(shape),
+            entry_computation_name: name,
+            host_program_shape: c.all[entry].program_shape.clone(),
             id,
-            entry_computation_id: 1,
-            schedule: Some(Schedule { sequences: BTreeMap::from([(1, sequence)]) }),
+            entry_computation_id: c.entry,
+            computations: c.all,
+            schedule: Some(c.schedule),
         }),
-        buffer_assignment: Some(buffers),
     }
 }
 
 /// Arrays in memories as allocations, one for each memory, with a trace of when they are taken and given back.
-fn assignment(p: &Profile, instructions: &mut Vec<HloInstruction>) -> BufferAssignment {
+fn assignment(p: &Profile, known: &HashMap<String, i64>, computation: &str) -> BufferAssignment {
     let mut out = BufferAssignment::default();
-    let mut known: HashMap<String, i64> = instructions.iter().map(|i| (i.name.clone(), i.id)).collect();
     for (index, memory) in [Memory::Hbm, Memory::Vmem].into_iter().enumerate() {
         let mut allocation =
             BufferAllocation { index: index as i64, color: index as i64, ..BufferAllocation::default() };
@@ -126,19 +172,7 @@ fn assignment(p: &Profile, instructions: &mut Vec<HloInstruction>) -> BufferAssi
         let mut changes: Vec<(u64, i32, i64, String)> = Vec::new();
         for b in p.meta.buffers.iter().filter(|b| b.memory == memory) {
             let id = out.logical_buffers.len() as i64 + 1;
-            let instruction = *known.entry(b.name.clone()).or_insert_with(|| {
-                let id = instructions.len() as i64 + 1;
-                let opcode = "parameter".to_string();
-                instructions.push(HloInstruction {
-                    name: b.name.clone(),
-                    opcode,
-                    shape: Some(flat(b.bytes)),
-                    parameter_number: id,
-                    id,
-                    ..HloInstruction::default()
-                });
-                id
-            });
+            let instruction = known.get(&b.name).copied().unwrap_or(0);
             let defined_at = Some(Location {
                 instruction_name: b.name.clone(),
                 shape_index: Vec::new(),
@@ -158,7 +192,7 @@ fn assignment(p: &Profile, instructions: &mut Vec<HloInstruction>) -> BufferAssi
         let events = changes.into_iter().map(|(_, take, id, name)| HeapEvent {
             kind: 1 - take,
             buffer_id: id,
-            computation_name: "main".into(),
+            computation_name: computation.to_string(),
             instruction_name: name,
         });
         let trace = HeapTrace {

@@ -8,6 +8,7 @@ pub mod chrome;
 mod events;
 mod hlo;
 pub mod html;
+mod module;
 pub mod perfetto;
 mod plot;
 mod proto;

@@ -6,12 +6,14 @@
 use super::events::gather;
 use super::hlo;
 use super::proto::xplane::*;
-use crate::profile::{Category, Lane, LaneKind, NO_OP, Profile};
+use crate::profile::{Category, Lane, LaneKind, Memory, NO_OP, Profile, memory};
 use prost::Message;
 use std::collections::{BTreeMap, HashMap};
 
 /// The program's number.
 const PROGRAM: i64 = 1;
+/// The step that everything belongs to: XProf finds its time only for the group of this number.
+const GROUP: i64 = 0;
 /// Events of metadata that are not operations.
 const STEP: i64 = 1 << 40;
 const MODULE: i64 = STEP + 1;
@@ -92,9 +94,9 @@ fn device_plane(p: &Profile, device: usize, most: usize) -> XPlane {
     metadata.insert(STEP, plain(STEP, "1".into()));
     metadata.insert(MODULE, plain(MODULE, format!("{}({PROGRAM})", p.meta.module)));
     metadata.insert(NONE, plain(NONE, "launch".into()));
-    let group = vec![s.stat("group_id", XValue::Int64(1))];
+    let group = vec![s.stat("group_id", XValue::Int64(GROUP))];
     let run = vec![
-        s.stat("group_id", XValue::Int64(1)),
+        s.stat("group_id", XValue::Int64(GROUP)),
         s.stat("run_id", XValue::Int64(1)),
         s.stat("program_id", XValue::Uint64(PROGRAM as u64)),
     ];
@@ -115,7 +117,10 @@ fn device_plane(p: &Profile, device: usize, most: usize) -> XPlane {
         line(
             1,
             "Steps",
-            vec![whole(STEP, vec![s.stat("group_id", XValue::Int64(1)), s.stat("step_name", XValue::Str("1".into()))])],
+            vec![whole(
+                STEP,
+                vec![s.stat("group_id", XValue::Int64(GROUP)), s.stat("step_name", XValue::Str("1".into()))],
+            )],
         ),
         line(2, "XLA Modules", vec![whole(MODULE, run)]),
         line(3, "XLA Ops", op_events),
@@ -208,14 +213,86 @@ fn metadata_plane(p: &Profile) -> XPlane {
 }
 
 fn host_plane(p: &Profile) -> XPlane {
+    let mut s = Stats::default();
     let event = XEvent { metadata_id: 1, offset_ps: 0, duration_ps: picos(p, p.meta.cycles), stats: Vec::new() };
-    let name = "launch".to_string();
-    let launch = XEventMetadata { id: 1, display_name: name.clone(), name, ..Default::default() };
+    let plain = |id: i64, name: &str| XEventMetadata {
+        id,
+        name: name.to_string(),
+        display_name: name.to_string(),
+        ..Default::default()
+    };
+    let memory = memory_events(p, &mut s);
+    let names = [plain(1, "launch"), plain(TAKEN, "MemoryAllocation"), plain(GIVEN, "MemoryDeallocation")];
     XPlane {
         id: 1001,
         name: "/host:CPU".into(),
-        lines: vec![line(1, "systole", vec![event])],
-        event_metadata: BTreeMap::from([(1, launch)]),
-        ..XPlane::default()
+        lines: vec![line(1, "systole", vec![event]), line(2, "memory", memory)],
+        event_metadata: names.into_iter().map(|m| (m.id, m)).collect(),
+        stats: utilization(p, &mut s),
+        stat_metadata: s.names,
     }
+}
+
+/// What the overview says of the matrix units and of HBM: means over the devices, in per cent.
+fn utilization(p: &Profile, s: &mut Stats) -> Vec<XStat> {
+    let (mut mxu, mut mxus, mut hbm) = (0.0, 0.0f64, 0.0);
+    for d in &p.meta.devices {
+        let cycles = d.cycles.max(1) as f64;
+        for u in d.units.iter().filter(|u| u.unit.starts_with("mxu")) {
+            mxu += u.busy as f64 / cycles;
+            mxus += 1.0;
+        }
+        hbm += (d.hbm_read + d.hbm_write) as f64 / (cycles * p.meta.chip.hbm_bytes_per_cycle());
+    }
+    let devices = p.meta.devices.len().max(1) as f64;
+    vec![
+        s.stat("matrix_unit_utilization_percent", XValue::Double(100.0 * mxu / mxus.max(1.0))),
+        s.stat("hbm_utilization_percent", XValue::Double((100.0 * hbm / devices).min(100.0))),
+    ]
+}
+
+/// Event numbers of arrays that are taken and given back.
+const TAKEN: i64 = 2;
+const GIVEN: i64 = 3;
+
+/// Arrays as they come and go, as XProf's memory profile reads them: each memory is an allocator.
+fn memory_events(p: &Profile, s: &mut Stats) -> Vec<XEvent> {
+    let mut events: Vec<(u64, XEvent)> = Vec::new();
+    for m in [Memory::Hbm, Memory::Vmem] {
+        let size = memory::size(p, m);
+        let top = memory::peak(&memory::occupancy(p, m)).bytes;
+        // What ends goes before what begins in the same cycle.
+        let mut changes: Vec<(u64, bool, usize)> = Vec::new();
+        for (i, b) in p.meta.buffers.iter().enumerate().filter(|(_, b)| b.memory == m) {
+            changes.push((b.from, true, i));
+            changes.push((b.to, false, i));
+        }
+        changes.sort_unstable();
+        let mut now = 0u64;
+        for (cycle, taken, i) in changes {
+            let b = &p.meta.buffers[i];
+            now = if taken { now.saturating_add(b.bytes) } else { now.saturating_sub(b.bytes) };
+            let count = |v: u64| XValue::Int64(v.min(i64::MAX as u64) as i64);
+            let stats = vec![
+                s.stat("allocator_name", XValue::Str(m.name().into())),
+                s.stat("bytes_reserved", XValue::Int64(0)),
+                s.stat("bytes_allocated", count(now)),
+                s.stat("bytes_available", count(size.saturating_sub(now))),
+                s.stat("fragmentation", XValue::Double(0.0)),
+                s.stat("peak_bytes_in_use", count(top)),
+                s.stat("requested_bytes", count(b.bytes)),
+                s.stat("allocation_bytes", count(b.bytes)),
+                s.stat("addr", XValue::Uint64(b.address)),
+                s.stat("tf_op", XValue::Str(b.name.clone())),
+                s.stat("group_id", XValue::Int64(GROUP)),
+                s.stat("region_type", XValue::Str("array".into())),
+                s.stat("data_type", XValue::Str("bytes".into())),
+                s.stat("shape", XValue::Str(format!("[{}]", b.bytes))),
+            ];
+            let metadata_id = if taken { TAKEN } else { GIVEN };
+            events.push((cycle, XEvent { metadata_id, offset_ps: picos(p, cycle), duration_ps: 0, stats }));
+        }
+    }
+    events.sort_by_key(|e| e.0);
+    events.into_iter().map(|e| e.1).collect()
 }

@@ -12,6 +12,8 @@
 
 use super::columns::{Reader, Writer};
 use super::{Meta, Profile, Samples, Spans, Trace, Transfers};
+use serde_json::Value;
+use systole_isa::ChipConfig;
 
 /// First bytes of a profile.
 pub const MAGIC: [u8; 8] = *b"SYSPROF\0";
@@ -35,6 +37,8 @@ pub enum FileError {
     Truncated { have: usize },
     #[error("the profile has format version {version}, this program reads {VERSION}: {advice}")]
     Version { version: u32, advice: &'static str },
+    #[error("the profile was written by a program of another version ({0}): record it again")]
+    Other(String),
     #[error("the profile is damaged: {0}")]
     Damaged(String),
 }
@@ -223,8 +227,7 @@ pub fn read(file: &[u8]) -> Result<Profile, FileError> {
         rest = next;
         match &kind {
             b"meta" => {
-                let read = serde_json::from_slice(&raw);
-                meta = Some(read.map_err(|e| FileError::Damaged(format!("section `meta`: {e}")))?);
+                meta = Some(get_meta(&raw)?);
             }
             b"text" => source = String::from_utf8_lossy(&raw).into_owned(),
             b"code" => code = raw,
@@ -240,6 +243,30 @@ pub fn read(file: &[u8]) -> Result<Profile, FileError> {
     let meta = meta.ok_or_else(|| FileError::Damaged("it has no section `meta`".into()))?;
     check(&meta, &traces, &links)?;
     Ok(Profile { meta, traces, links, source, code })
+}
+
+/// The section `meta`. A chip of a program that knew fewer parameters gets those of the preset of its name.
+fn get_meta(raw: &[u8]) -> Result<Meta, FileError> {
+    if let Ok(meta) = serde_json::from_slice(raw) {
+        return Ok(meta);
+    }
+    let damaged = |e: serde_json::Error| FileError::Damaged(format!("section `meta`: {e}"));
+    let mut value: Value = serde_json::from_slice(raw).map_err(damaged)?;
+    let name = value["chip"]["name"].as_str().unwrap_or("");
+    let preset = ChipConfig::from_preset(name).or_else(|_| ChipConfig::from_preset("tpu-v5e"));
+    if let Some(known) = preset.ok().and_then(|c| serde_json::to_value(c).ok()) {
+        fill(&mut value["chip"], &known);
+    }
+    serde_json::from_value(value).map_err(|e| FileError::Other(e.to_string()))
+}
+
+/// Gives an object the fields that it lacks.
+fn fill(value: &mut Value, from: &Value) {
+    if let (Value::Object(own), Value::Object(all)) = (value, from) {
+        for (key, known) in all {
+            fill(own.entry(key).or_insert_with(|| known.clone()), known);
+        }
+    }
 }
 
 /// What users of a profile rely on.

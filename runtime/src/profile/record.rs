@@ -26,7 +26,7 @@ const MAX_STRIDE: u64 = 1 << 30;
 /// Spans that one skipped loop may add; beyond, its iterations are joined.
 const MAX_REPEATED: u64 = 1 << 12;
 /// First interval between samples, in cycles. It doubles whenever the samples are many.
-const FIRST_INTERVAL: u64 = 512;
+const FIRST_INTERVAL: u64 = 1024;
 
 /// Writes down a run. `inner` sees everything too, and decides whether the run goes on.
 pub struct Recorder<'a> {

@@ -1,0 +1,298 @@
+//! A graph as an HLO message that XLA's own reader takes: XProf reads the program from it for its graph and memory pages.
+//!
+//! Operations keep their names, opcodes, operands and the attributes that the message must have. What has no form here (and
+//! operations that passes made, which the source does not have) stands as a custom call of its opcode's name. Constants
+//! are without their values.
+
+use super::proto::hlo::*;
+use std::collections::{BTreeMap, HashSet};
+use systole_compiler::graph::{self, CollectiveKind, CompId, Direction, Module, Op};
+
+/// Numbers of element types in HLO messages.
+#[rustfmt::skip]
+pub const TYPES: &[(&str, i32)] = &[
+    ("pred", 1), ("s8", 2), ("s16", 3), ("s32", 4), ("s64", 5), ("u8", 6), ("u16", 7), ("u32", 8), ("u64", 9),
+    ("f16", 10), ("f32", 11), ("f64", 12), ("c64", 15), ("bf16", 16), ("c128", 18), ("f8e5m2", 19), ("f8e4m3fn", 20),
+    ("s4", 21), ("u4", 22), ("f8e4m3b11fnuz", 23), ("f8e5m2fnuz", 24), ("f8e4m3fnuz", 25), ("s2", 26), ("u2", 27),
+    ("f8e4m3", 28), ("f8e3m4", 29), ("f4e2m1fn", 32), ("f8e8m0fnu", 33),
+];
+pub const TUPLE: i32 = 13;
+const TOKEN: i32 = 17;
+const UNKNOWN: i32 = 11;
+
+/// A shape as a message.
+pub fn shape(s: &graph::Shape) -> Shape {
+    match s {
+        graph::Shape::Array(a) => Shape {
+            element_type: TYPES.iter().find(|t| t.0 == a.dtype.name()).map_or(UNKNOWN, |t| t.1),
+            dimensions: a.dims.iter().map(|d| *d as i64).collect(),
+            is_dynamic_dimension: (0..a.rank()).map(|i| a.is_dynamic(i)).collect(),
+            layout: Some(Layout { minor_to_major: a.layout().into_iter().map(i64::from).collect(), memory_space: 0 }),
+            ..Shape::default()
+        },
+        graph::Shape::Tuple(all) => {
+            Shape { element_type: TUPLE, tuple_shapes: all.iter().map(shape).collect(), ..Shape::default() }
+        }
+        graph::Shape::Token => Shape { element_type: TOKEN, ..Shape::default() },
+    }
+}
+
+fn numbers<T: Copy + TryInto<i64>>(all: &[T]) -> Vec<i64> {
+    all.iter().map(|n| (*n).try_into().unwrap_or(0)).collect()
+}
+
+/// Ids of the messages: computations from 1, instructions from 1 in order of the module.
+struct Ids {
+    /// Instructions before those of each computation.
+    before: Vec<i64>,
+}
+
+impl Ids {
+    fn computation(&self, c: CompId) -> i64 {
+        c.0 as i64 + 1
+    }
+
+    fn instruction(&self, computation: usize, node: usize) -> i64 {
+        self.before[computation] + node as i64 + 1
+    }
+}
+
+/// The computations of a module, each with its instructions, and the order in which they run.
+pub struct Computations {
+    pub all: Vec<HloComputation>,
+    pub entry: i64,
+    pub schedule: Schedule,
+    /// The first id that no instruction has.
+    pub free: i64,
+}
+
+/// A module's computations as messages.
+pub fn computations(m: &Module) -> Computations {
+    let mut before = Vec::new();
+    let mut free = 1;
+    for c in &m.computations {
+        before.push(free - 1);
+        free += c.nodes.len() as i64;
+    }
+    let ids = Ids { before };
+    let mut names = HashSet::new();
+    let mut all = Vec::new();
+    let mut sequences = BTreeMap::new();
+    let fused = |op: &Op| matches!(op, Op::Fusion { .. });
+    let nodes = m.computations.iter().flat_map(|c| &c.nodes);
+    let inside: HashSet<CompId> = nodes.filter(|n| fused(&n.op)).flat_map(|n| n.op.called()).collect();
+    for (k, c) in m.computations.iter().enumerate() {
+        let instructions: Vec<HloInstruction> = (0..c.nodes.len()).map(|n| instruction(m, &ids, k, n)).collect();
+        let id = ids.computation(CompId(k as u32));
+        if !inside.contains(&CompId(k as u32)) {
+            sequences.insert(id, Sequence { instruction_ids: instructions.iter().map(|i| i.id).collect() });
+        }
+        let params = c.params.iter().map(|p| c.node(*p));
+        let program_shape = Some(ProgramShape {
+            parameters: params.clone().map(|p| shape(&p.shape)).collect(),
+            result: Some(shape(c.result())),
+            parameter_names: params.map(|p| p.name.clone()).collect(),
+        });
+        let mut name = c.name.clone();
+        while !names.insert(name.clone()) {
+            name.push('_');
+        }
+        let root_id = ids.instruction(k, c.root.index());
+        all.push(HloComputation { name, instructions, program_shape, id, root_id });
+    }
+    Computations { all, entry: ids.computation(m.entry), schedule: Schedule { sequences }, free }
+}
+
+fn instruction(m: &Module, ids: &Ids, computation: usize, node: usize) -> HloInstruction {
+    let n = &m.computations[computation].nodes[node];
+    let base = HloInstruction {
+        name: n.name.clone(),
+        opcode: n.op.name().to_string(),
+        shape: Some(shape(&n.shape)),
+        id: ids.instruction(computation, node),
+        operand_ids: n.operands.iter().map(|o| ids.instruction(computation, o.index())).collect(),
+        called_computation_ids: n.op.called().into_iter().map(|c| ids.computation(c)).collect(),
+        ..HloInstruction::default()
+    };
+    attributes(&n.op, ids, base)
+}
+
+/// What an instruction of an operation has besides; a custom call where that is not known.
+fn attributes(op: &Op, ids: &Ids, base: HloInstruction) -> HloInstruction {
+    let by = |dimensions: Vec<i64>| HloInstruction { dimensions, ..base.clone() };
+    match op {
+        Op::Parameter { index } => HloInstruction { parameter_number: *index as i64, ..base },
+        Op::Iota { dim } | Op::Concatenate { dim } => by(vec![*dim as i64]),
+        Op::Sort { dim, stable, .. } => HloInstruction { dimensions: vec![*dim as i64], is_stable: *stable, ..base },
+        Op::Compare { direction, .. } => {
+            let comparison_direction = match direction {
+                Direction::Eq => "EQ",
+                Direction::Ne => "NE",
+                Direction::Ge => "GE",
+                Direction::Gt => "GT",
+                Direction::Le => "LE",
+                Direction::Lt => "LT",
+            };
+            HloInstruction { comparison_direction: comparison_direction.into(), ..base }
+        }
+        Op::ReducePrecision { exponent, mantissa } => {
+            HloInstruction { exponent_bits: *exponent as i32, mantissa_bits: *mantissa as i32, ..base }
+        }
+        Op::Broadcast { dims } | Op::Reverse { dims } | Op::Reduce { dims, .. } | Op::Map { dims, .. } => {
+            by(numbers(dims))
+        }
+        Op::Transpose { permutation } => by(numbers(permutation)),
+        Op::Slice { dims } => {
+            let one = |d: &graph::SliceDim| SliceDimension {
+                start: d.start as i64,
+                limit: d.limit as i64,
+                stride: d.stride as i64,
+            };
+            HloInstruction { slice_dimensions: dims.iter().map(one).collect(), ..base }
+        }
+        Op::Pad { dims } => {
+            let one = |d: &graph::PadDim| PadDimension { low: d.low, high: d.high, interior: d.interior as i64 };
+            let padding_config = Some(PaddingConfig { dimensions: dims.iter().map(one).collect() });
+            HloInstruction { padding_config, ..base }
+        }
+        Op::DynamicSlice { sizes } => HloInstruction { dynamic_slice_sizes: numbers(sizes), ..base },
+        Op::Gather(g) => gather(g, base),
+        Op::Scatter(s) => scatter(s, base),
+        Op::Dot { dims, .. } => {
+            let dot_dimension_numbers = Some(DotDimensions {
+                lhs_contracting: numbers(&dims.lhs_contracting),
+                rhs_contracting: numbers(&dims.rhs_contracting),
+                lhs_batch: numbers(&dims.lhs_batch),
+                rhs_batch: numbers(&dims.rhs_batch),
+            });
+            HloInstruction { dot_dimension_numbers, ..base }
+        }
+        Op::Convolution(c) => convolution(c, base),
+        Op::ReduceWindow { window: w, .. } | Op::SelectAndScatter { window: w, .. } => {
+            HloInstruction { window: Some(window(w)), ..base }
+        }
+        Op::GetTupleElement { index } => HloInstruction { tuple_index: *index as i64, ..base },
+        Op::Fusion { kind, .. } => HloInstruction { fusion_kind: kind.clone(), ..base },
+        Op::While { condition, body } => {
+            let called_computation_ids = vec![ids.computation(*body), ids.computation(*condition)];
+            HloInstruction { called_computation_ids, ..base }
+        }
+        Op::CustomCall { target, .. } => HloInstruction { custom_call_target: target.clone(), ..base },
+        Op::Collective { kind, devices } => collective(kind, devices, base),
+        Op::Constant(_)
+        | Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Select
+        | Op::Clamp
+        | Op::Convert
+        | Op::BitcastConvert
+        | Op::Reshape
+        | Op::Copy
+        | Op::Bitcast
+        | Op::DynamicUpdateSlice
+        | Op::Tuple
+        | Op::OptBarrier
+        | Op::AfterAll
+        | Op::AddDependency
+        | Op::Call { .. }
+        | Op::Conditional { .. }
+        | Op::ReplicaId
+        | Op::PartitionId => base,
+        _ => stand_in(base),
+    }
+}
+
+/// A custom call in the place of an instruction.
+pub fn stand_in(i: HloInstruction) -> HloInstruction {
+    HloInstruction { custom_call_target: i.opcode, opcode: "custom-call".into(), ..i }
+}
+
+fn window(dims: &[graph::WindowDim]) -> Window {
+    let one = |d: &graph::WindowDim| WindowDimension {
+        size: d.size as i64,
+        stride: d.stride as i64,
+        padding_low: d.pad_low,
+        padding_high: d.pad_high,
+        window_dilation: d.window_dilation as i64,
+        base_dilation: d.base_dilation as i64,
+        window_reversal: d.reversal,
+    };
+    Window { dimensions: dims.iter().map(one).collect() }
+}
+
+fn convolution(c: &graph::Conv, base: HloInstruction) -> HloInstruction {
+    let d = &c.dims;
+    HloInstruction {
+        window: Some(window(&c.window)),
+        convolution_dimension_numbers: Some(ConvolutionDimensions {
+            kernel_input_feature: d.kernel_input as i64,
+            kernel_output_feature: d.kernel_output as i64,
+            kernel_spatial: numbers(&d.kernel_spatial),
+            input_batch: d.input_batch as i64,
+            input_feature: d.input_feature as i64,
+            output_batch: d.output_batch as i64,
+            output_feature: d.output_feature as i64,
+            input_spatial: numbers(&d.input_spatial),
+            output_spatial: numbers(&d.output_spatial),
+        }),
+        feature_group_count: c.feature_groups as i64,
+        batch_group_count: c.batch_groups as i64,
+        ..base
+    }
+}
+
+fn gather(g: &graph::Gather, base: HloInstruction) -> HloInstruction {
+    HloInstruction {
+        gather_dimension_numbers: Some(GatherDimensions {
+            offset_dims: numbers(&g.offset_dims),
+            collapsed_slice_dims: numbers(&g.collapsed_slice_dims),
+            start_index_map: numbers(&g.start_index_map),
+            index_vector_dim: g.index_vector_dim as i64,
+            operand_batching_dims: numbers(&g.operand_batching_dims),
+            start_indices_batching_dims: numbers(&g.start_indices_batching_dims),
+        }),
+        gather_slice_sizes: numbers(&g.slice_sizes),
+        indices_are_sorted: g.indices_are_sorted,
+        ..base
+    }
+}
+
+fn scatter(s: &graph::Scatter, base: HloInstruction) -> HloInstruction {
+    HloInstruction {
+        scatter_dimension_numbers: Some(ScatterDimensions {
+            update_window_dims: numbers(&s.update_window_dims),
+            inserted_window_dims: numbers(&s.inserted_window_dims),
+            scatter_dims_to_operand_dims: numbers(&s.scatter_dims_to_operand_dims),
+            index_vector_dim: s.index_vector_dim as i64,
+            input_batching_dims: numbers(&s.input_batching_dims),
+            scatter_indices_batching_dims: numbers(&s.scatter_indices_batching_dims),
+        }),
+        indices_are_sorted: s.indices_are_sorted,
+        unique_indices: s.unique_indices,
+        ..base
+    }
+}
+
+fn collective(kind: &CollectiveKind, devices: &graph::Collective, base: HloInstruction) -> HloInstruction {
+    let group = |g: &Vec<u64>| ReplicaGroup { replica_ids: numbers(g) };
+    let base = HloInstruction {
+        replica_groups: devices.groups.iter().map(group).collect(),
+        channel_id: devices.channel.unwrap_or(0) as i64,
+        use_global_device_ids: devices.use_global_ids,
+        ..base
+    };
+    match kind {
+        CollectiveKind::AllReduce { .. } => base,
+        CollectiveKind::AllGather { dim } | CollectiveKind::ReduceScatter { dim, .. } => {
+            HloInstruction { dimensions: vec![*dim as i64], ..base }
+        }
+        CollectiveKind::AllToAll { dim } => {
+            HloInstruction { dimensions: dim.iter().map(|d| *d as i64).collect(), ..base }
+        }
+        CollectiveKind::Permute { pairs } => {
+            let pair = |p: &(u64, u64)| SourceTarget { source: p.0 as i64, target: p.1 as i64 };
+            HloInstruction { source_target_pairs: pairs.iter().map(pair).collect(), ..base }
+        }
+        CollectiveKind::Broadcast | CollectiveKind::RaggedAllToAll | CollectiveKind::Reduce { .. } => stand_in(base),
+    }
+}
