@@ -1,8 +1,8 @@
-//! Addresses of arrays in HBM.
+//! Addresses of arrays in HBM, and the descriptors of a kernel's copies.
 
 use crate::kernel::{BufferRef, KernelBuilder, S};
 use systole_isa::dma::HBM_GRANULE;
-use systole_isa::{ChipConfig, DType, Op};
+use systole_isa::{ChipConfig, DType, DmaDesc, Op};
 
 /// How element rows of an array in HBM become copy addresses: granules where rows of words are whole granules, else
 /// byte offsets.
@@ -48,5 +48,20 @@ impl HbmUnit {
     pub fn place(&self, b: &mut KernelBuilder, at: S, units: i32) -> (S, S) {
         let at = if units == 0 { at } else { b.s_addi(at, units) };
         if self.granules { (b.s(Op::SAdd, &[self.base, at]), S::ZERO) } else { (self.base, at) }
+    }
+}
+
+/// The descriptors of a kernel, each once.
+#[derive(Clone, Debug, Default)]
+pub struct Descs(pub Vec<DmaDesc>);
+
+impl Descs {
+    /// The number of a descriptor, which is added if it is new.
+    pub fn number(&mut self, desc: DmaDesc) -> u32 {
+        let known = self.0.iter().position(|d| *d == desc);
+        known.unwrap_or_else(|| {
+            self.0.push(desc);
+            self.0.len() - 1
+        }) as u32
     }
 }

@@ -7,12 +7,10 @@
 //! - [`loops`], [`moves`], [`rows`]: kernels of fused elementwise operations and reductions, of data movement, of rows by
 //!   index;
 //! - [`blocks`]: loops and moves over arrays in HBM, block by block;
-//! - [`across`]: combining the lanes or sublanes of one register.
 //!
 //! Element operations append straight-line code to a [`crate::kernel::KernelBuilder`] and handles one register of
 //! `sublanes x lanes` elements at a time; loops, addresses and tiling belong to the kernels.
 
-pub mod across;
 pub mod blocks;
 pub mod elementwise;
 pub mod hbm;

@@ -3,7 +3,7 @@
 use super::body::{Body, Walk};
 use super::window::{Window, step};
 use super::{BlockKernel, BlockSpec, Choice, grid};
-use crate::emit::hbm::HbmUnit;
+use crate::emit::hbm::{Descs, HbmUnit};
 use crate::emit::loops::{Bases, emit_loop, emit_reduce};
 use crate::emit::moves::{Bases as MoveBases, emit_move};
 use crate::kernel::build_units::DmaArgs;
@@ -54,7 +54,7 @@ struct Flow<'a> {
     /// Indices of the outer dimensions.
     around: Vec<S>,
     streams: Vec<Stream>,
-    descs: Vec<DmaDesc>,
+    descs: Descs,
 }
 
 /// Writes the kernel of a choice.
@@ -70,7 +70,8 @@ pub fn emit(body: &Body, spec: &BlockSpec, choice: &Choice, chip: &ChipConfig) -
     let floats: Vec<Option<S>> = spec.operands.iter().map(|o| o.floating.then(|| b.param())).collect();
     let scratch = b.param();
     let around: Vec<S> = (0..choice.outer).map(|_| b.s_var(0)).collect();
-    let mut flow = Flow { body, choice, chip, walks, params, extra, around, streams: Vec::new(), descs: Vec::new() };
+    let mut flow =
+        Flow { body, choice, chip, walks, params, extra, around, streams: Vec::new(), descs: Descs::default() };
     // Arrays in vector memory are walked by registers of their own.
     if choice.outer > 0 {
         for (i, w) in choice.windows.iter().enumerate() {
@@ -103,7 +104,7 @@ pub fn emit(body: &Body, spec: &BlockSpec, choice: &Choice, chip: &ChipConfig) -
     }
     flow.rows(&mut b, 0);
     let scratch_rows = choice.one_set() * choice.sets();
-    BlockKernel { kernel: b.finish(), scratch_rows, descs: flow.descs, semaphores: SEMAPHORES }
+    BlockKernel { kernel: b.finish(), scratch_rows, descs: flow.descs.0, semaphores: SEMAPHORES }
 }
 
 /// Where a stream begins: at a window's first row (only known at run time for floating arrays), so many address units
@@ -145,14 +146,6 @@ fn copy(w: &Window, unit: &HbmUnit, to_hbm: bool) -> DmaDesc {
 }
 
 impl Flow<'_> {
-    fn desc(&mut self, d: DmaDesc) -> u32 {
-        let known = self.descs.iter().position(|x| *x == d);
-        known.unwrap_or_else(|| {
-            self.descs.push(d);
-            self.descs.len() - 1
-        }) as u32
-    }
-
     /// Every row of blocks: one for each combination of the outer dimensions' indices from the `depth`-th on.
     fn rows(&mut self, b: &mut KernelBuilder, depth: usize) {
         let choice = self.choice;
@@ -454,8 +447,8 @@ impl Copies {
             let output = written.then(|| copy(w, &unit, true));
             c.in_bytes += input.as_ref().map_or(0, |d| d.bytes() as i32);
             c.out_bytes += output.as_ref().map_or(0, |d| d.bytes() as i32);
-            let input = input.map(|d| flow.desc(d));
-            let output = output.map(|d| flow.desc(d));
+            let input = input.map(|d| flow.descs.number(d));
+            let output = output.map(|d| flow.descs.number(d));
             c.of.push(StreamCopies { input, output, step: unit.units(w.step as i32) });
         }
         c

@@ -1,12 +1,14 @@
 //! Loop kernels: fused elementwise operations, broadcasts and reductions on the vector unit.
 
 mod address;
+mod bases;
 pub mod eval;
 mod reduce;
 mod row;
 mod simplify;
 pub mod spec;
 
+pub use bases::Bases;
 pub use reduce::{emit_reduce, reduce_kernel};
-pub use row::{Bases, emit_loop, flatten, loop_kernel};
+pub use row::{emit_loop, flatten, loop_kernel};
 pub use simplify::merge_reduce;

@@ -4,10 +4,11 @@
 //! reduced points (a pooling window) are unrolled into the loop over the rows.
 
 use super::address::{Affine, nest, step};
+use super::bases::Bases;
 use super::eval::{
     accumulate, emit_body, neutral, reduce_lanes, reduce_sublanes, select_mask, variable, widen_body, widened,
 };
-use super::row::{At, Bases, Context, Memo, tiles_to_outer};
+use super::row::{At, Context, Memo, tiles_to_outer};
 use super::simplify::merge_reduce;
 use super::spec::{Body, LoopSpec, Output, ReduceSpec};
 use crate::emit::elementwise;

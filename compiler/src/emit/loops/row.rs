@@ -5,6 +5,7 @@
 //! is a loop over the tiles of its own, and what a later stage needs again is computed again from the inputs.
 
 use super::address::{Affine, nest, step};
+use super::bases::Bases;
 use super::eval::{
     accumulate, emit_body, emit_node, map_words, neutral, reduce_lanes, select_mask, variable, widen_body, widened,
 };
@@ -24,24 +25,6 @@ const UNROLLED_TILES: u32 = 16;
 const SHORT_ROWS: u32 = 4;
 /// Most vector registers of row-invariant values kept across the row loop.
 const HOISTED: usize = 10;
-
-/// Registers that a body's code starts from.
-#[derive(Clone, Debug, Default)]
-pub struct Bases {
-    /// For each input (element-row base address, or the scalar's value), then for each output: its register and buffer.
-    pub args: Vec<(S, BufferRef)>,
-    /// Values at which index nodes start, by node; at which lane positions of indexed inputs start, by input.
-    pub index: FxHashMap<ExprId, S>,
-    pub lane: FxHashMap<usize, S>,
-}
-
-impl Bases {
-    /// One parameter and one buffer for each of `n` arguments.
-    pub fn params(b: &mut KernelBuilder, n: usize) -> Bases {
-        let args = (0..n).map(|_| (b.param(), b.buffer())).collect();
-        Bases { args, ..Bases::default() }
-    }
-}
 
 /// The kernel of a spec. Parameters: one register for each input (element-row base address, or the scalar's value), then
 /// one for each output.

@@ -5,7 +5,7 @@ use super::odometer::{Level, Odometer, Walk};
 use super::spec::{Array, Epilogue, MxuError, RhsForm};
 use super::stream::{Chunk, Kind, OutStream, Ring, Stream, desc};
 use super::tile::{Problem, Tiling, Window};
-use crate::emit::hbm::HbmUnit;
+use crate::emit::hbm::{Descs, HbmUnit};
 use crate::kernel::{KernelBuilder, S};
 use std::cell::RefCell;
 use systole_isa::DmaDesc;
@@ -14,7 +14,7 @@ use systole_isa::DmaDesc;
 struct Resources {
     scratch: S,
     words: u32,
-    descs: Vec<DmaDesc>,
+    descs: Descs,
     semaphores: u32,
 }
 
@@ -24,14 +24,6 @@ impl Resources {
         let at = b.s_addi(self.scratch, self.words as i32);
         self.words += words as u32;
         at
-    }
-
-    fn desc(&mut self, d: DmaDesc) -> u32 {
-        let known = self.descs.iter().position(|x| *x == d);
-        known.unwrap_or_else(|| {
-            self.descs.push(d);
-            self.descs.len() - 1
-        }) as u32
     }
 
     fn semaphores(&mut self, n: u32) -> u32 {
@@ -268,7 +260,7 @@ fn lhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, lhs: &Ba
         let planes = ((i + 1) * t.ktc * t.kch).min(l.p.geometry.planes_k).min(t.kt * t.kch) - from;
         let d = desc(&unit, false, w.copied, [planes, a.plane_rows, w.plane], &[]);
         let to = (from * w.plane / a.dtype.packing() as u32) as i32;
-        Chunk { bytes: d.bytes() as u32, desc: r.desc(d), from: unit.units((from * a.plane_rows) as i32), to }
+        Chunk { bytes: d.bytes() as u32, desc: r.descs.number(d), from: unit.units((from * a.plane_rows) as i32), to }
     };
     let chunks = (0..t.kc).map(|i| chunk(r, i)).collect();
     let sem = r.semaphores(Stream::semaphores(t.kc, &w));
@@ -296,7 +288,7 @@ fn rhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, rhs: &Ba
             (desc(&unit, false, rows, [w.planes, a.plane_rows, w.plane], &taps), from, from)
         };
         let to = (to / a.dtype.packing() as u32) as i32;
-        Chunk { bytes: d.bytes() as u32, desc: r.desc(d), from: unit.units(from as i32), to }
+        Chunk { bytes: d.bytes() as u32, desc: r.descs.number(d), from: unit.units(from as i32), to }
     };
     let chunks = (0..t.kc).map(|i| chunk(r, i)).collect();
     let sem = r.semaphores(Stream::semaphores(t.kc, &w));
@@ -372,7 +364,7 @@ pub(super) fn prepare<'a>(
     let (lhs_param, rhs_param, out_param) = (b.param(), b.param(), b.param());
     let extra_params: Vec<S> = spec.extras.iter().map(|_| b.param()).collect();
     let params: Vec<S> = (0..epilogue.params()).map(|_| b.param()).collect();
-    let mut r = Resources { scratch: b.param(), words: 0, descs: Vec::new(), semaphores: 0 };
+    let mut r = Resources { scratch: b.param(), words: 0, descs: Descs::default(), semaphores: 0 };
     let lhs = base(b, &mut r, chip, (spec.lhs, lhs_param), t.lhs.as_ref());
     let rhs = base(b, &mut r, chip, (spec.rhs, rhs_param), t.rhs.as_ref());
     let out = base(b, &mut r, chip, (spec.out, out_param), t.out.as_ref());
@@ -393,14 +385,14 @@ pub(super) fn prepare<'a>(
     let out_stream = out.hbm.zip(t.out).map(|(unit, w)| {
         let d = tile_desc(&unit, &w, &spec.out, true);
         let bytes = d.bytes() as u32;
-        let ids = (r.desc(d), bytes, r.semaphores(w.count));
+        let ids = (r.descs.number(d), bytes, r.semaphores(w.count));
         OutStream::new(b, (unit, out.operand.buf), ids, w.count, serial)
     });
     let mut extra_streams = Vec::new();
     for (e, w) in extras.iter().zip(&t.extras) {
         let stream = e.hbm.zip(w.as_ref()).map(|(unit, w)| {
             let d = tile_desc(&unit, w, &e.operand.array, false);
-            let chunks = vec![Chunk { bytes: d.bytes() as u32, desc: r.desc(d), from: 0, to: 0 }];
+            let chunks = vec![Chunk { bytes: d.bytes() as u32, desc: r.descs.number(d), from: 0, to: 0 }];
             let levels = l.stream(&unit, |k| l.out(k, spec.out.plane_rows), &[Kind::Split]);
             let sem = r.semaphores(1);
             Stream::new(b, (unit, e.operand.buf), (chunks, sem), levels, (e.window, w))
@@ -475,7 +467,7 @@ pub(super) fn prepare<'a>(
         p,
         t,
     };
-    Prepared { context, descs: r.descs, semaphores: r.semaphores, words: r.words }
+    Prepared { context, descs: r.descs.0, semaphores: r.semaphores, words: r.words }
 }
 
 /// The tiles' odometer: places of results as the walk has them, plane, copy address of the result.

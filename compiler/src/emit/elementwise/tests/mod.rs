@@ -1,11 +1,11 @@
 //! Every operation and element type against plain Rust arithmetic on single elements.
 
-mod across;
 mod complexes;
 mod conversions;
 mod floats;
 mod integers;
 mod machine;
+mod random;
 
 use crate::emit::{Value, memory};
 use crate::kernel::{KernelBuilder, M, MemFormat, StoreFormat};

@@ -1,56 +1,10 @@
-//! Reductions across lanes, random bits, and 8-bit floats.
+//! Random bits, and 8-bit floats.
 
-use super::integers::{elements, numbers};
-use super::{Elements, as_f64, eval, floats};
-use crate::emit::across::{Axis, lane_reduce, lane_reduce_op, reduce_many};
-use crate::emit::elementwise::{binary, compare, convert, random, select};
-use crate::emit::{Value, elementwise};
-use crate::graph::op::{Binary, Direction, Order};
+use super::{Elements, as_f64, eval};
+use crate::emit::Value;
+use crate::emit::elementwise::{binary, convert, random};
+use crate::graph::op::Binary;
 use systole_isa::{DType, float::F8};
-
-#[test]
-fn lanes_combine() {
-    let x: Vec<i128> = (0..16).map(|i| (i * 37) % 23 - 11).collect();
-    for t in [DType::S8, DType::S32, DType::S64] {
-        for (op, want) in [
-            (Binary::Add, x.iter().sum()),
-            (Binary::Max, *x.iter().max().unwrap()),
-            (Binary::Xor, x.iter().fold(0, |a, b| a ^ b)),
-        ] {
-            let r = eval(&[elements(t, &x)], |b, v| lane_reduce_op(b, op, v[0]));
-            assert_eq!(numbers(&r), vec![want; 16], "{t} {op:?}");
-        }
-    }
-    let x: Vec<f64> = x.iter().map(|&x| x as f64).collect();
-    for t in [DType::F32, DType::BF16, DType::F64] {
-        for (op, want) in [
-            (Binary::Add, x.iter().sum()),
-            (Binary::Max, x.iter().copied().fold(-100.0, f64::max)),
-            (Binary::Min, x.iter().copied().fold(100.0, f64::min)),
-        ] {
-            let r = eval(&[floats(t, &x)], |b, v| lane_reduce_op(b, op, v[0]));
-            assert_eq!(as_f64(&r), vec![want; 16], "{t} {op:?}");
-        }
-    }
-    let p = Elements { dtype: DType::Pred, bits: vec![0, 0, 0, 1, 0, 0, 0, 0] };
-    let r = eval(&[p], |b, v| lane_reduce(b, v[0], |b, x, y| binary(b, Binary::Or, &x, &y)));
-    assert_eq!(r.bits, vec![1; 8]);
-}
-
-#[test]
-fn several_values_combine_together() {
-    // The greatest number and where it is.
-    let x = floats(DType::F32, &[3.0, -1.0, 7.0, 2.0, 6.5, 0.0, 1.0, 5.0]);
-    let r = eval(&[x], |b, v| {
-        let lane = b.lane();
-        let index = elementwise::iota_value(b, lane, DType::S32);
-        reduce_many(b, &[v[0], index], Axis::Lanes, |b, x, y| {
-            let m = compare(b, Direction::Ge, Order::Partial, &x[0], &y[0]);
-            vec![select(b, &m, &x[0], &y[0]), select(b, &m, &x[1], &y[1])]
-        })[1]
-    });
-    assert_eq!(numbers(&r), vec![2; 8]);
-}
 
 #[test]
 fn random_blocks_are_the_published_ones() {
