@@ -257,7 +257,7 @@ fn plan(
 ) -> Result<Plan, CompileError> {
     let pod = PodPlan::new(options.passes.pod.clone(), chip, options.collective);
     let plan = Plan { largest_resident, pod, ..Plan::default() };
-    let mut lower = Lower { module: core, chip, plan, steps: Vec::new(), lines, executions: 1.0 };
+    let mut lower = Lower { module: core, chip, plan, steps: Vec::new(), lines, executions: 1.0, state_bytes: 0 };
     let entry = core.entry();
     let mut params = Vec::new();
     for &p in &entry.params {
@@ -271,7 +271,7 @@ fn plan(
         let mut v = lower.to_lanes(leaf, &format!("result.{i}"));
         // Parameters and loop states come back through a copy of their own: their memory is written again.
         let kind = &lower.plan.buffers[v.buf.index()].kind;
-        if matches!(kind, BufferKind::State | BufferKind::Param(_)) {
+        if matches!(kind, BufferKind::State | BufferKind::FarState | BufferKind::Param(_)) {
             let copy = lower.array(&format!("result.{i}"), v.dtype(), &v.dims, Form::Lanes);
             let op = lower.named_op("result", "copy");
             lower.steps.push(Step::Copy { src: v.buf, dst: copy.buf, op });

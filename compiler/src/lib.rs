@@ -14,4 +14,5 @@ pub mod kernel;
 pub mod passes;
 pub mod pipeline;
 pub mod plan;
+pub mod reference;
 pub mod schedule;

@@ -28,7 +28,7 @@ pub fn is_identity(target: &str) -> bool {
 /// Whether the compiler knows the target itself.
 pub fn is_known(target: &str) -> bool {
     is_identity(target)
-        || matches!(target, "TopK" | "mhlo.topk" | "ApproxTopK" | "AllocateBuffer")
+        || matches!(target, "TopK" | "mhlo.topk" | "ApproxTopK" | "AllocateBuffer" | "PadToStatic" | "SliceToDynamic")
         || elementwise(target).is_some()
         || library::is_known(target)
 }

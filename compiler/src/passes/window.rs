@@ -15,11 +15,17 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
     let Op::ReduceWindow { window, body } = &n.op else { return Ok(None) };
     let (xs, inits) = operands.split_at(operands.len() / 2);
     if let Some(scan) = Scan::of(b.dims(xs[0]), window) {
+        if scan.dim > 0 && scan.dim + 1 == window.len() && b.elements(xs[0]) / b.dims(xs[0])[scan.dim] >= MANY_LINES {
+            return scan.turned(b, xs, inits, window, *body).map(Some);
+        }
         let results = match scan.by_lanes(b, xs, inits, *body)? {
             Some(result) => vec![result],
             None => scan.blocked(b, xs, inits, *body)?,
         };
         return Ok(Some(if results.len() == 1 { results[0] } else { b.tuple(&results) }));
+    }
+    if let Some(done) = off_lanes(b, xs, inits, window, *body)? {
+        return Ok(Some(done));
     }
     let pads: Vec<PadDim> =
         window.iter().map(|w| PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 }).collect();
@@ -71,6 +77,89 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
     Ok(Some(b.convert(done, from)))
 }
 
+/// Elements from which on no window lies along lanes: there every element takes a row of its own.
+const LARGE: u64 = 1 << 14;
+
+/// Windows along the last dimension of a large array: another dimension is last, or they are reduced by shifts.
+fn off_lanes(
+    b: &mut Emit,
+    xs: &[NodeId],
+    inits: &[NodeId],
+    window: &[WindowDim],
+    body: CompId,
+) -> Result<Option<NodeId>, CompileError> {
+    let dims = b.dims(xs[0]).to_vec();
+    let Some(last) = dims.len().checked_sub(1) else { return Ok(None) };
+    if window[last] == WindowDim::TRIVIAL || b.elements(xs[0]) < LARGE {
+        return Ok(None);
+    }
+    let free = (0..last).filter(|&d| window[d] == WindowDim::TRIVIAL && dims[d] > 1).max_by_key(|&d| dims[d]);
+    if let Some(free) = free {
+        let order: Vec<usize> = (0..dims.len()).filter(|&d| d != free).chain([free]).collect();
+        let xs: Vec<NodeId> = xs.iter().map(|&x| b.transpose(x, &order)).collect();
+        let moved: Vec<WindowDim> = order.iter().map(|&d| window[d]).collect();
+        let done = again(b, &xs, inits, &moved, body)?;
+        let back = super::make::inverse(&order);
+        let results: Vec<NodeId> = done.iter().map(|&x| b.transpose(x, &back)).collect();
+        return Ok(Some(if results.len() == 1 { results[0] } else { b.tuple(&results) }));
+    }
+    let (&[x], &[init]) = (xs, inits) else { return Ok(None) };
+    let Some(op) = combiner(b, body) else { return Ok(None) };
+    let from = b.dtype(x);
+    let Some(neutral) = identity(op, from) else { return Ok(None) };
+    let wide = if wide_sum(b, body, from).is_some() { DType::F32 } else { from };
+    let x = b.convert(x, wide);
+    let r = shifted_sums(b, x, &window[last], op, neutral);
+    let mut rest = window.to_vec();
+    rest[last] = WindowDim::TRIVIAL;
+    let r = if rest.iter().any(|w| *w != WindowDim::TRIVIAL) {
+        let (start, body) = (b.scalar(wide, neutral), b.body(op, wide));
+        again(b, &[r], &[start], &rest, body)?[0]
+    } else {
+        r
+    };
+    let init = b.convert(init, wide);
+    let r = if scalar_of(b, init).is_some_and(|l| is_identity(op, l)) { r } else { b.binary(op, init, r) };
+    Ok(Some(b.convert(r, from)))
+}
+
+/// Windows along the last dimension, reduced by doubling distances.
+fn shifted_sums(b: &mut Emit, x: NodeId, w: &WindowDim, op: Binary, neutral: f64) -> NodeId {
+    let last = b.rank(x) - 1;
+    let zero = b.scalar(b.dtype(x), neutral);
+    let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; last + 1];
+    pads[last] = PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 };
+    let x = b.pad(x, zero, &pads);
+    let n = b.dims(x)[last];
+    let step = w.window_dilation;
+    let reach = (w.size - 1) * step;
+    if n <= reach {
+        let mut dims = b.dims(x).to_vec();
+        dims[last] = 0;
+        return b.splat(b.dtype(x), &dims, neutral);
+    }
+    let full = n - reach;
+    let (mut spans, mut span) = (x, 1);
+    let (mut done, mut offset): (Option<NodeId>, u64) = (None, 0);
+    loop {
+        if w.size & span != 0 {
+            let part = b.slice_dim(spans, last, offset * step, offset * step + full, 1);
+            done = Some(done.map_or(part, |d| b.binary(op, d, part)));
+            offset += span;
+        }
+        if span * 2 > w.size {
+            break;
+        }
+        let have = b.dims(spans)[last];
+        let near = b.slice_dim(spans, last, 0, have - span * step, 1);
+        let far = b.slice_dim(spans, last, span * step, have, 1);
+        spans = b.binary(op, near, far);
+        span *= 2;
+    }
+    let done = done.unwrap_or(x);
+    b.slice_dim(done, last, 0, full, w.stride)
+}
+
 /// Any computation over windows that reach outside: each value carries whether it lies inside.
 fn masked(
     b: &mut Emit,
@@ -108,6 +197,8 @@ fn masked(
 
 /// Elements of a line of a scan by doubling distances.
 const LINE: u64 = 128;
+/// Scans along the last dimension from which on they are made along rows, with the dimension first.
+const MANY_LINES: u64 = 64;
 /// Elements of a block of a scan.
 const BLOCK: u64 = 16;
 
@@ -134,6 +225,25 @@ impl Scan {
             return None;
         }
         Some(Scan { dim, reverse, exclusive: w.pad_low.max(w.pad_high) == n })
+    }
+
+    /// The scan of the transposed arrays, along their first dimension.
+    fn turned(
+        &self,
+        b: &mut Emit,
+        xs: &[NodeId],
+        inits: &[NodeId],
+        window: &[WindowDim],
+        body: CompId,
+    ) -> Result<NodeId, CompileError> {
+        let rank = window.len();
+        let order: Vec<usize> = [self.dim].into_iter().chain((0..rank).filter(|&d| d != self.dim)).collect();
+        let xs: Vec<NodeId> = xs.iter().map(|&x| b.transpose(x, &order)).collect();
+        let window: Vec<WindowDim> = order.iter().map(|&d| window[d]).collect();
+        let done = again(b, &xs, inits, &window, body)?;
+        let back = super::make::inverse(&order);
+        let results: Vec<NodeId> = done.iter().map(|&x| b.transpose(x, &back)).collect();
+        Ok(if results.len() == 1 { results[0] } else { b.tuple(&results) })
     }
 
     /// Scans blocks, then the blocks' totals, and combines: XLA's own decomposition, with its repeated initial values.

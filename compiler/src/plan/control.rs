@@ -43,19 +43,46 @@ fn shapes(s: &Shape) -> Vec<&Shape> {
 impl<'a> Lower<'a> {
     /// Slots for a state: words where `words` allows it, arrays elsewhere.
     fn slots(&mut self, shape: &Shape, words: &[bool], name: &str) -> Vec<Slot> {
-        shapes(shape)
+        let shapes = shapes(shape);
+        let array = |i: usize| match shapes[i] {
+            Shape::Array(a) if !words[i] => Some(layout_of(a.dtype, &a.dims, Form::Lanes, self.chip)),
+            Shape::Array(_) | Shape::Token | Shape::Tuple(_) => None,
+        };
+        let bytes: Vec<u64> = (0..shapes.len()).map(|i| array(i).map_or(0, |l| l.bytes())).collect();
+        let far = self.far(&bytes);
+        shapes
             .iter()
             .enumerate()
             .map(|(i, s)| match s {
                 Shape::Array(a) if words[i] => Slot::Word(self.plan.word(), a.dtype),
                 Shape::Array(a) => {
                     let layout = layout_of(a.dtype, &a.dims, Form::Lanes, self.chip);
-                    let buf = self.plan.buffer(format!("{name}.{i}"), layout.clone(), BufferKind::State);
+                    let kind = if far[i] { BufferKind::FarState } else { BufferKind::State };
+                    let buf = self.plan.buffer(format!("{name}.{i}"), layout.clone(), kind);
                     Slot::Array(View { buf, dims: a.dims.clone(), form: Form::Lanes, layout })
                 }
                 Shape::Token | Shape::Tuple(_) => Slot::Token,
             })
             .collect()
+    }
+
+    /// Which arrays of a state stay in HBM: the largest, until the others leave half of vector memory to what is done with
+    /// them. Small ones never do.
+    fn far(&mut self, bytes: &[u64]) -> Vec<bool> {
+        const SMALL: u64 = 64 << 10;
+        let mut far = vec![false; bytes.len()];
+        let mut order: Vec<usize> = (0..bytes.len()).filter(|&i| bytes[i] > SMALL).collect();
+        order.sort_by_key(|&i| (std::cmp::Reverse(bytes[i]), i));
+        let mut near: u64 = bytes.iter().sum();
+        for i in order {
+            if self.state_bytes + near <= self.chip.vmem.bytes / 2 {
+                break;
+            }
+            far[i] = true;
+            near -= bytes[i];
+        }
+        self.state_bytes += near;
+        far
     }
 
     /// Appends the copies of values into slots. All values are read before any slot is written where they could be each
@@ -138,6 +165,7 @@ impl<'a> Lower<'a> {
             .collect();
         // A state element stays scalar if the body makes it a scalar, given that the others do.
         while self.demote(body, &node.shape, &mut words) {}
+        let outside = self.state_bytes;
         let slots = self.slots(&node.shape, &words, &node.name);
         self.store_slots(&slots, &init, op);
         let whole = matches!(node.shape, Shape::Tuple(_));
@@ -155,6 +183,7 @@ impl<'a> Lower<'a> {
         self.store_slots(&slots, &flat(&result), op);
         let body = std::mem::replace(&mut self.steps, outer);
         self.executions = before;
+        self.state_bytes = outside;
         self.steps.push(Step::While { head, cond, body, op });
         Ok(state)
     }
@@ -204,6 +233,7 @@ impl<'a> Lower<'a> {
             index = self.scalar(ScalarOp::Binary(crate::graph::Binary::Sub, one, index), DType::S32);
         }
         let count = shapes(&node.shape).len();
+        let outside = self.state_bytes;
         let slots = self.slots(&node.shape, &vec![false; count], &node.name);
         let mut lowered = Vec::new();
         for (i, &b) in branches.iter().enumerate() {
@@ -213,6 +243,7 @@ impl<'a> Lower<'a> {
             self.store_slots(&slots, &flat(&val), op);
             lowered.push(std::mem::replace(&mut self.steps, outer));
         }
+        self.state_bytes = outside;
         self.steps.push(Step::Switch { index, branches: lowered, op });
         let vals: Vec<Val> = slots.iter().map(Slot::val).collect();
         Ok(if matches!(node.shape, Shape::Tuple(_)) { Val::Tuple(vals) } else { vals[0].clone() })

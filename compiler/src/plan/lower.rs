@@ -35,6 +35,8 @@ pub struct Lower<'a> {
     pub lines: &'a dyn Fn(crate::graph::Span) -> u32,
     /// How often the code being lowered runs (for flops), if known.
     pub executions: f64,
+    /// Bytes of the states in vector memory of the loops around the code being lowered.
+    pub state_bytes: u64,
 }
 
 /// A computation being lowered.

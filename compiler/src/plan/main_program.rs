@@ -396,19 +396,19 @@ impl<'a> Emitter<'a> {
         {
             return false;
         }
-        // The chain of copies from dst must end in src, and dst must not be wanted after that.
-        let mut last = dst;
-        for s in rest {
-            if let Step::Copy { src: from, dst: to, .. } = s
-                && *from == last
-            {
-                if *to == src {
-                    return true;
-                }
-                last = *to;
-            }
-        }
-        false
+        returns(src, dst, rest)
+    }
+
+    /// Whether `dst`, a copy of a state in HBM, may be the same memory: it becomes the state again.
+    fn may_share(&self, src: BufId, dst: BufId, rest: &[Step]) -> bool {
+        let kind = |b: BufId| &self.plan.buffers[b.index()].kind;
+        *kind(src) == BufferKind::FarState
+            && *kind(dst) == BufferKind::Temp
+            && self.memory.places[dst.index()].granule.is_none()
+            && self.memory.places[dst.index()].row.is_none()
+            && self.plan.buffers[dst.index()].slack_rows <= self.plan.buffers[src.index()].slack_rows
+            && !reads(rest, src)
+            && returns(src, dst, rest)
     }
 
     fn copy(&mut self, src: BufId, dst: BufId, rest: &[Step]) -> Result<(), CompileError> {
@@ -438,9 +438,19 @@ impl<'a> Emitter<'a> {
             self.copies(out);
             return Ok(());
         }
+        if self.may_share(src, dst, rest) {
+            self.in_hbm(src, Use::Read, &mut out)?;
+            let granule = self.memory.granule(src)?;
+            let p = &mut self.memory.places[dst.index()];
+            (p.granule, p.in_hbm) = (Some(granule), true);
+            self.copies(out);
+            return Ok(());
+        }
         let large = self.memory.bytes_of(dst) > self.plan.largest_resident;
         let places = &self.memory.places;
-        if large && places[dst.index()].row.is_none() && self.plan.buffers[dst.index()].kind != BufferKind::State {
+        let kind = &self.plan.buffers[dst.index()].kind;
+        let far = *kind == BufferKind::FarState;
+        if far || large && places[dst.index()].row.is_none() && *kind != BufferKind::State {
             self.in_hbm(src, Use::Read, &mut out)?;
             self.in_hbm(dst, Use::Write, &mut out)?;
             self.copies(out);
@@ -502,7 +512,7 @@ impl<'a> Emitter<'a> {
         /// Bytes of one transfer at most: counts of semaphores are 32-bit.
         const MOST: u64 = 1 << 30;
         let (from, to) = (self.memory.granule(src)?, self.memory.granule(dst)?);
-        let bytes = self.memory.bytes_of(dst);
+        let bytes = if from == to { 0 } else { self.memory.bytes_of(dst) };
         let mut at = 0;
         while at < bytes {
             let n = (bytes - at).min(MOST);
@@ -729,9 +739,12 @@ impl<'a> Emitter<'a> {
         // Loop state that is not there yet gets its place now.
         for &b in &used {
             let outside = self.memory.life.writes[b.index()].first().is_some_and(|w| *w < self.now);
-            if outside && self.plan.buffers[b.index()].kind == BufferKind::State {
+            let kind = &self.plan.buffers[b.index()].kind;
+            if outside && *kind == BufferKind::State {
                 self.resident(b, true, &used, &mut out)?;
                 self.memory.settle(b, &mut out);
+            } else if *kind == BufferKind::FarState {
+                self.in_hbm(b, Use::Update, &mut out)?;
             }
         }
         self.copies(out);
@@ -938,6 +951,22 @@ impl<'a> Emitter<'a> {
         self.copies(out);
         Ok(())
     }
+}
+
+/// Whether the chain of copies from `dst`, a copy of `src`, ends in `src`.
+fn returns(src: BufId, dst: BufId, rest: &[Step]) -> bool {
+    let mut last = dst;
+    for s in rest {
+        if let Step::Copy { src: from, dst: to, .. } = s
+            && *from == last
+        {
+            if *to == src {
+                return true;
+            }
+            last = *to;
+        }
+    }
+    false
 }
 
 fn reads(steps: &[Step], buf: BufId) -> bool {

@@ -4,12 +4,12 @@ use super::fuse::scalar_body;
 use super::lower::{Lower, Region, Val};
 use super::moving::{Position, move_spec};
 use super::step::{Arg, KernelEntry, KernelKey, Step, Unit, Use};
-use super::view::{Form, View};
+use super::view::{Form, View, layout_of};
 use crate::emit::loops::eval::simple_compare;
-use crate::emit::loops::spec::Body;
+use crate::emit::loops::spec::{Body, ExprNode, ExprOp};
 use crate::emit::sort::{Pass, Places, SortSpec, passes, sort_kernel};
 use crate::error::CompileError;
-use crate::graph::{Module, NodeId, Op, Order};
+use crate::graph::{Computation, Module, NodeId, Op, Order};
 use systole_isa::dtype::DTypeClass;
 use systole_isa::{ChipConfig, DType};
 
@@ -71,6 +71,29 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// Whether sequences are best put together as rows first, a lane's elements in a row, and transposed then.
+    fn turns(&self, chip: &ChipConfig) -> bool {
+        let lanes = u64::from(chip.core.lanes);
+        self.rows() >= lanes && (self.batch << self.group_bits) >= u64::from(chip.core.sublanes)
+    }
+
+    /// The network's array transposed.
+    fn turned(&self) -> [u64; 2] {
+        let [rows, lanes] = self.dims();
+        [lanes, rows]
+    }
+
+    /// As [`Shape::moves`], to and from the transposed array.
+    fn turned_moves(&self, rank: usize) -> Vec<(Vec<u64>, Position, Position)> {
+        let mut moves = self.moves(rank);
+        for (_, _, inside) in &mut moves {
+            inside.dims.swap(0, 1);
+        }
+        moves
+    }
+}
+
 /// Whether elements that a comparator calls equal are the same bits: no order among them is seen.
 fn plain(body: &Body, dtypes: &[DType]) -> bool {
     let [t] = dtypes else { return false };
@@ -83,6 +106,9 @@ fn plain(body: &Body, dtypes: &[DType]) -> bool {
 
 impl<'a> Lower<'a> {
     /// A sort along the last dimension of arrays `[batch, n]` or `[n]`.
+    ///
+    /// Operands that the comparator does not see and whose result nothing uses stay out of it, and so do places along the
+    /// dimension, which the network has by itself.
     pub fn sort(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         let Op::Sort { body, .. } = node.op else { return Err(self.no_lowering(r.comp, id)) };
@@ -90,7 +116,9 @@ impl<'a> Lower<'a> {
         let Some(body) = scalar_body(module.computation(body)) else {
             return Err(self.no_lowering(r.comp, id));
         };
-        let sources: Vec<View> = node.operands.iter().map(|&o| self.lanes(r, o)).collect();
+        let (taken, with_places) = taken(r.comp, id, &body);
+        let body = renumbered(&body, &taken);
+        let sources: Vec<View> = taken.iter().map(|&i| self.lanes(r, node.operands[i])).collect();
         let dims = sources[0].dims.clone();
         let (count, batch) = (dims[dims.len() - 1], dims[..dims.len() - 1].iter().product());
         let op = self.debug_op(r.comp, id, 0.0);
@@ -100,7 +128,7 @@ impl<'a> Lower<'a> {
         // An array that fills whole rows is one of the network's as it lies.
         let lanes = self.chip.core.lanes as u64;
         let as_is = batch == 1 && 1 << shape.group_bits == lanes && count == lanes << shape.row_bits;
-        let places = (!plain(&body, &dtypes)).then(|| match as_is {
+        let places = (with_places || !plain(&body, &dtypes)).then(|| match as_is {
             true => Places { row: lanes as u32, lane: 1 },
             false => Places { row: 1, lane: shape.rows() as u32 },
         });
@@ -108,10 +136,8 @@ impl<'a> Lower<'a> {
         for src in &sources {
             from.push(if as_is { src.clone() } else { self.spread(src, shape, &name) });
         }
-        let mut to: Vec<View> = dtypes.iter().map(|&t| self.array(&name, t, &shape.dims(), Form::Lanes)).collect();
-        if places.is_some() {
-            to.push(self.array(&name, DType::S32, &shape.dims(), Form::Lanes));
-        }
+        let results: Vec<bool> =
+            taken.iter().map(|&i| is_used(r.comp, id, i)).chain(places.iter().map(|_| with_places)).collect();
         let limit = |need: u64| {
             u32::try_from(need).map_err(|_| CompileError::Limit {
                 resource: "elements of a sorted sequence".into(),
@@ -120,6 +146,8 @@ impl<'a> Lower<'a> {
                 detail: format!(" (`{name}`)"),
             })
         };
+        let spec_type = dtypes[0];
+        let layout = layout_of(spec_type, &shape.dims(), Form::Lanes, self.chip);
         let spec = SortSpec {
             dtypes,
             body,
@@ -127,19 +155,41 @@ impl<'a> Lower<'a> {
             count: limit(count)?,
             row_bits: shape.row_bits,
             group_bits: shape.group_bits,
-            planes: limit(to[0].layout.planes())?,
-            plane_rows: limit(to[0].layout.plane_rows())?,
-            component_rows: limit(to[0].layout.total_rows())?,
+            planes: limit(layout.planes())?,
+            plane_rows: limit(layout.plane_rows())?,
+            component_rows: limit(layout.total_rows())?,
+            results,
         };
-        self.network(&spec, &from, &to, op);
+        let [rows, columns] = shape.dims();
+        let array = match spec.is_direct() {
+            true => self.array(&name, spec.dtypes[0], &shape.dims(), Form::Lanes),
+            false => self.array(&name, DType::S32, &[u64::from(spec.words()), rows, columns], Form::Lanes),
+        };
+        // Results that nothing wants are no arrays.
+        let mut to: Vec<Option<View>> = Vec::new();
+        for (&wanted, &t) in spec.results.iter().zip(spec.dtypes.iter().chain(&[DType::S32])) {
+            to.push((wanted && !spec.is_direct()).then(|| self.array(&name, t, &shape.dims(), Form::Lanes)));
+        }
+        let out: Vec<&View> = to.iter().flatten().collect();
+        self.network(&spec, &from, &array, &out, op);
         let mut results = Vec::new();
-        for v in &to[..sources.len()] {
-            results.push(Val::Array(self.gathered(v, &dims, shape, &name)));
+        for (i, &operand) in node.operands.iter().enumerate() {
+            let found = match taken.iter().position(|&t| t == i) {
+                Some(_) if spec.is_direct() => Some(array.clone()),
+                Some(at) => to[at].clone(),
+                None => to.get(taken.len()).cloned().flatten(),
+            };
+            results.push(Val::Array(match found.filter(|_| is_used(r.comp, id, i)) {
+                Some(v) => self.gathered(&v, &dims, shape, &name),
+                // Nothing reads it: any array of the shape will do.
+                None => self.lanes(r, operand),
+            }));
         }
         Ok(if results.len() == 1 { results.remove(0) } else { Val::Tuple(results) })
     }
 
-    fn network(&mut self, spec: &SortSpec, from: &[View], to: &[View], op: u32) {
+    /// The calls of all passes: from the operands to the network's array, on it, and from it to the results.
+    fn network(&mut self, spec: &SortSpec, from: &[View], array: &View, to: &[&View], op: u32) {
         for (pass, lo) in passes(spec, self.chip) {
             let chip = self.chip;
             let made: Result<usize, std::convert::Infallible> =
@@ -149,29 +199,37 @@ impl<'a> Lower<'a> {
                     Ok(KernelEntry { kernel, scratch_rows: 0, descs: Vec::new(), semaphores: 0, name })
                 });
             let Ok(kernel) = made;
-            let mut args: Vec<Arg> = Vec::new();
-            let usage = if matches!(pass, Pass::First { .. }) {
-                args.extend(from.iter().map(|v| Arg::rows(v.buf, Use::Read)));
-                Use::Write
-            } else {
-                Use::Update
-            };
-            args.extend(to.iter().map(|v| Arg::Array {
+            let rows = |v: &View, usage: Use| Arg::Array {
                 buf: v.buf,
                 usage,
                 unit: Unit::ElementRows,
                 offset: 0,
                 dynamic: Vec::new(),
-            }));
-            if matches!(pass, Pass::Rows { .. }) {
-                args.push(Arg::Const(lo as i32));
-            }
+            };
+            let args: Vec<Arg> = match pass {
+                Pass::First { .. } => {
+                    from.iter().map(|v| rows(v, Use::Read)).chain([rows(array, Use::Write)]).collect()
+                }
+                Pass::Rows { .. } => vec![rows(array, Use::Update), Arg::Const(lo as i32)],
+                Pass::Last { .. } | Pass::Lanes { .. } => vec![rows(array, Use::Update)],
+                Pass::Out => {
+                    [rows(array, Use::Read)].into_iter().chain(to.iter().map(|v| rows(v, Use::Write))).collect()
+                }
+            };
             self.steps.push(Step::Call { kernel, args, op });
         }
     }
 
     /// Sequences spread over the network's array.
     fn spread(&mut self, src: &View, shape: Shape, name: &str) -> View {
+        if shape.turns(self.chip) {
+            let middle = self.array(name, src.dtype(), &shape.turned(), Form::Lanes);
+            for (sizes, outside, inside) in shape.turned_moves(src.dims.len()) {
+                let spec = move_spec(&sizes, src, &outside, &middle, &inside);
+                self.push_move(spec, src.buf, (middle.buf, Use::Update), name);
+            }
+            return self.turn(&middle, &shape.dims(), name);
+        }
         let dst = self.array(name, src.dtype(), &shape.dims(), Form::Lanes);
         for (sizes, outside, inside) in shape.moves(src.dims.len()) {
             let spec = move_spec(&sizes, src, &outside, &dst, &inside);
@@ -183,10 +241,93 @@ impl<'a> Lower<'a> {
     /// The network's array as sequences again.
     fn gathered(&mut self, src: &View, dims: &[u64], shape: Shape, name: &str) -> View {
         let dst = self.array(name, src.dtype(), dims, Form::Lanes);
+        if shape.turns(self.chip) {
+            let middle = self.turn(src, &shape.turned(), name);
+            for (sizes, outside, inside) in shape.turned_moves(dims.len()) {
+                let spec = move_spec(&sizes, &middle, &inside, &dst, &outside);
+                self.push_move(spec, middle.buf, (dst.buf, Use::Update), name);
+            }
+            return dst;
+        }
         for (sizes, outside, inside) in shape.moves(dims.len()) {
             let spec = move_spec(&sizes, src, &inside, &dst, &outside);
             self.push_move(spec, src.buf, (dst.buf, Use::Update), name);
         }
         dst
     }
+
+    /// The transpose of an array of two dimensions.
+    fn turn(&mut self, src: &View, dims: &[u64], name: &str) -> View {
+        let dst = self.array(name, src.dtype(), dims, Form::Lanes);
+        let from = Position { dims: vec![(vec![(1, 1)], 0), (vec![(0, 1)], 0)] };
+        let to = Position { dims: vec![(vec![(0, 1)], 0), (vec![(1, 1)], 0)] };
+        let spec = move_spec(dims, src, &from, &dst, &to);
+        self.push_move(spec, src.buf, (dst.buf, Use::Write), name);
+        dst
+    }
+}
+
+/// Whether something reads result `i` of a sort.
+fn is_used(comp: &Computation, sort: NodeId, i: usize) -> bool {
+    let node = comp.node(sort);
+    let one = node.operands.len() == 1;
+    comp.root == sort
+        || comp.ids().any(|u| {
+            let user = comp.node(u);
+            user.operands.contains(&sort)
+                && match user.op {
+                    Op::GetTupleElement { index } if !one => index == i,
+                    _ => true,
+                }
+        })
+}
+
+/// Operands that take part in a sort, and whether the elements' places are a result.
+fn taken(comp: &Computation, sort: NodeId, body: &Body) -> (Vec<usize>, bool) {
+    let node = comp.node(sort);
+    let seen = |i: usize| {
+        let is = |p: u32| p as usize / 2 == i;
+        body.nodes.iter().any(|n| matches!(n.op, ExprOp::Param(p) if is(p)) && is_needed(body, n))
+    };
+    let mut taken = Vec::new();
+    let mut places = false;
+    for (i, &o) in node.operands.iter().enumerate() {
+        let x = comp.node(o);
+        let last = x.shape.as_array().map_or(0, |a| a.dims.len().saturating_sub(1));
+        let is_place = matches!(x.op, Op::Iota { dim } if dim == last)
+            && x.shape.as_array().is_some_and(|a| a.dtype == DType::S32);
+        if seen(i) {
+            taken.push(i);
+        } else if is_used(comp, sort, i) {
+            if is_place {
+                places = true;
+            } else {
+                taken.push(i);
+            }
+        }
+    }
+    // A comparator that looks at nothing still sorts something.
+    if taken.is_empty() {
+        taken.push(0);
+    }
+    (taken, places)
+}
+
+/// Whether a parameter node is an argument of anything (or a result).
+fn is_needed(body: &Body, node: &ExprNode) -> bool {
+    let Some(at) = body.nodes.iter().position(|n| std::ptr::eq(n, node)) else { return true };
+    let at = at as u32;
+    body.roots.contains(&at) || body.nodes.iter().any(|n| n.args.contains(&at))
+}
+
+/// A comparator over the operands that are left.
+fn renumbered(body: &Body, taken: &[usize]) -> Body {
+    let mut body = body.clone();
+    for n in &mut body.nodes {
+        if let ExprOp::Param(p) = &mut n.op {
+            let at = taken.iter().position(|&t| t == *p as usize / 2).unwrap_or(0);
+            *p = 2 * at as u32 + *p % 2;
+        }
+    }
+    body
 }

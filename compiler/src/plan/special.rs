@@ -4,7 +4,9 @@ use super::fuse::scalar_body;
 use super::lower::{Lower, Region, Val};
 use super::step::{Arg, KernelEntry, KernelKey, Step, Unit, Use};
 use super::view::{Form, View};
-use crate::emit::rows::{CHUNK, RowsKernel, RowsSpec, gather_kernel, scatter_kernel};
+use crate::emit::rows::{
+    CHUNK, PickSpec, RowsKernel, RowsSpec, gather_kernel, pick_kernel, scatter_elements_kernel, scatter_kernel,
+};
 use crate::error::CompileError;
 use crate::graph::{NodeId, Op};
 
@@ -69,6 +71,14 @@ impl<'a> Lower<'a> {
 
     fn gather(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
+        if node
+            .shape
+            .as_array()
+            .is_some_and(|a| matches!(&node.op, Op::Gather(g) if g.slice_sizes.len() == a.dims.len()))
+            && matches!(&node.op, Op::Gather(g) if g.offset_dims.is_empty())
+        {
+            return self.pick(r, id);
+        }
         let table = self.as_rows(r, node.operands[0]);
         let indices = self.lanes(r, node.operands[1]);
         let shape = node.shape.as_array().expect("a gather makes an array").clone();
@@ -89,6 +99,44 @@ impl<'a> Lower<'a> {
         Ok(Val::Array(self.relaid_any(&out, &shape.dims, &node.name)))
     }
 
+    /// A gather of single elements, from one table or from each row of one by the indices in the same row.
+    fn pick(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let table = self.lanes(r, node.operands[0]);
+        let indices = self.lanes(r, node.operands[1]);
+        let shape = node.shape.as_array().expect("a gather makes an array").clone();
+        let out = self.array(&node.name, shape.dtype, &shape.dims, Form::Lanes);
+        let shared = table.dims.len() == 1;
+        // Planes of one row are rows themselves.
+        let sub = u64::from(self.chip.core.sublanes);
+        let (rows, planes) = match out.layout.plane_rows() {
+            0 | 1 => (out.layout.planes(), 1),
+            _ => (shape.dims[0], out.layout.planes()),
+        };
+        let spec = PickSpec {
+            dtype: shape.dtype,
+            blocks: rows.div_ceil(sub) as u32,
+            planes: planes as u32,
+            plane: out.layout.plane_rows() as u32,
+            tiles: table.layout.planes() as u32,
+            tile: table.layout.plane_rows() as u32,
+            shared,
+            table_component: table.layout.total_rows() as u32,
+            out_component: out.layout.total_rows() as u32,
+        };
+        let chip = self.chip;
+        let kernel = self.rows_kernel(format!("{spec:?}"), || RowsKernel {
+            kernel: pick_kernel(&spec, chip),
+            descs: Vec::new(),
+            scratch_rows: 0,
+        });
+        let op = self.debug_op(r.comp, id, 0.0);
+        let args =
+            vec![Arg::rows(table.buf, Use::Read), Arg::rows(indices.buf, Use::Read), Arg::rows(out.buf, Use::Write)];
+        self.steps.push(Step::Call { kernel, args, op });
+        Ok(Val::Array(out))
+    }
+
     fn scatter(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         let Op::Scatter(s) = &node.op else { return Err(self.no_lowering(r.comp, id)) };
@@ -102,9 +150,12 @@ impl<'a> Lower<'a> {
         let mut specs = Vec::new();
         let mut tables = Vec::new();
         let mut updates = Vec::new();
+        let elements = node.shape.leaves().iter().all(|l| l.dims.len() == 1);
         for i in 0..n {
-            let from = self.as_rows(r, node.operands[i]);
-            let update = self.as_rows(r, node.operands[n + 1 + i]);
+            let (from, update) = match elements {
+                true => (self.lanes(r, node.operands[i]), self.lanes(r, node.operands[n + 1 + i])),
+                false => (self.as_rows(r, node.operands[i]), self.as_rows(r, node.operands[n + 1 + i])),
+            };
             let table = self.array(&node.name, from.dtype(), &from.dims, Form::Lanes);
             self.steps.push(Step::Copy { src: from.buf, dst: table.buf, op });
             specs.push(self.rows_spec(&table, &update, update.dims[0]));
@@ -112,8 +163,11 @@ impl<'a> Lower<'a> {
             updates.push(update);
         }
         let chip = self.chip;
-        let key = format!("scatter {specs:?} {body:?}");
-        let kernel = self.rows_kernel(key, || scatter_kernel(&specs, &body, chip));
+        let key = format!("scatter {elements} {specs:?} {body:?}");
+        let kernel = self.rows_kernel(key, || match elements {
+            true => scatter_elements_kernel(&specs, &body, chip),
+            false => scatter_kernel(&specs, &body, chip),
+        });
         let mut args = vec![Arg::Array {
             buf: indices.buf,
             usage: Use::Read,

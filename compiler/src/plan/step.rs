@@ -21,8 +21,10 @@ pub enum BufferKind {
     /// Initial contents in HBM, in the chip's layout.
     Constant(Vec<u8>),
     Temp,
-    /// Loop state: one place for the whole loop.
+    /// Loop state: one place in vector memory for the whole loop.
     State,
+    /// Loop state that stays in HBM: written by copies there, read block by block or through vector memory.
+    FarState,
 }
 
 /// An array of the plan.

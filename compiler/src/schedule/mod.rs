@@ -88,6 +88,8 @@ pub enum ScheduleError {
 
 /// Lowerings of a kernel with more and more care before giving up.
 const ATTEMPTS: u32 = 200;
+/// Rounds after which twice as many registers are spilled in each.
+const MORE_AFTER: u32 = 24;
 
 /// Schedules all kernels of a unit and links them, the main program first.
 pub fn schedule(unit: &Unit, chip: &ChipConfig, options: &ScheduleOptions) -> Result<Scheduled, ScheduleError> {
@@ -153,20 +155,26 @@ fn schedule_kernel(
     let mut levels = Levels::default();
     let mut chaos = Chaos::new(options.chaos);
     let mut last = None;
-    for _ in 0..ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
         let mut code = lower::lower(&kernel, is_main, chip, options, &levels)?;
         let overflow = match regalloc::allocate(&mut code, chip, &mut chaos, &|r| spiller.pinned.contains(&r)) {
             Ok(()) => return Ok((code, spiller.area)),
             Err(o) => o,
         };
-        let excess = overflow.need.saturating_sub(overflow.have).max(1) as usize;
+        // What needs many rounds is short of registers in many places: more go at once.
+        let excess = (overflow.need.saturating_sub(overflow.have).max(1) as usize) << (attempt / MORE_AFTER).min(8);
         let region = &code.regions[overflow.region as usize];
         let level = levels.entry(region.id).or_insert(0);
         if !overflow.through.is_empty() {
             let regs: Vec<_> = overflow.through.iter().copied().take(excess).collect();
             spiller.spill(&mut kernel, &regs);
-        } else if *level < LAST_LEVEL {
+        } else if *level < LAST_LEVEL && attempt < MORE_AFTER {
             *level += 1;
+        } else if *level < LAST_LEVEL {
+            // Short of registers in many loops: all of them become careful.
+            code.regions.iter().for_each(|r| {
+                levels.insert(r.id, LAST_LEVEL);
+            });
         } else if !overflow.candidates.is_empty() {
             let regs: Vec<_> = overflow.candidates.iter().copied().take(excess).collect();
             spiller.spill(&mut kernel, &regs);

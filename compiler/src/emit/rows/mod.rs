@@ -3,6 +3,10 @@
 //! Indices go to scalar memory a chunk at a time; each names a row. A gather copies its rows by DMA, all of a chunk in
 //! flight at once; a scatter combines row after row, in order.
 
+mod pick;
+
+pub use pick::{PickSpec, pick_kernel, scatter_elements_kernel};
+
 use crate::emit::loops::eval::emit_body;
 use crate::emit::loops::spec::Body;
 use crate::emit::memory::{self, Place};

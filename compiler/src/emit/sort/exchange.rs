@@ -2,11 +2,15 @@
 
 use super::{Arrays, SortSpec};
 use crate::emit::Value;
+use crate::emit::elementwise;
 use crate::emit::loops::eval::{emit_body, simple_compare};
+use crate::emit::loops::spec::ExprOp;
 use crate::emit::memory::from_memory;
 use crate::emit::operand::Ops;
+use crate::graph::{Direction, Order};
 use crate::kernel::{KernelBuilder, M, MemFormat, S, StoreFormat, V};
 use smallvec::SmallVec;
+use systole_isa::dtype::DTypeClass;
 use systole_isa::{DType, Op};
 
 /// One register's worth of elements: every word of every operand as memory holds it, then the places.
@@ -22,7 +26,14 @@ pub struct Word {
     pub store: StoreFormat,
 }
 
-/// All words of an element.
+impl Word {
+    /// A word of the network's array.
+    pub fn inner(offset: i32) -> Word {
+        Word { operand: 0, offset, load: MemFormat::W32, store: StoreFormat::W32 }
+    }
+}
+
+/// All words of an element, in arrays of the operands' own.
 pub fn words(spec: &SortSpec) -> Vec<Word> {
     let mut out = Vec::new();
     for (operand, &t) in spec.dtypes.iter().chain(spec.places.iter().map(|_| &DType::S32)).enumerate() {
@@ -88,6 +99,30 @@ fn compared(b: &mut KernelBuilder, spec: &SortSpec, x: &[Value], y: &[Value]) ->
     emit_body(b, &spec.body, &pairs, &[])[0].m()
 }
 
+/// Whether `y` does not come after `x`, where that is one comparison: of integers of at most 32 bits.
+fn integers(b: &mut KernelBuilder, spec: &SortSpec, y: &[Value], x: &[Value]) -> Option<M> {
+    simple_compare(&spec.body)?;
+    let node = &spec.body.nodes[spec.body.roots[0] as usize];
+    let ExprOp::Compare(direction, _) = node.op else { return None };
+    let param = |i: usize| match spec.body.nodes[node.args[i] as usize].op {
+        ExprOp::Param(p) => Some(p as usize),
+        _ => None,
+    };
+    let (left, right) = (param(0)?, param(1)?);
+    let dtype = spec.dtypes[left / 2];
+    let integer = matches!(dtype.class(), DTypeClass::Signed | DTypeClass::Unsigned) && dtype.components() == 1;
+    let wide = match direction {
+        Direction::Lt => Direction::Le,
+        Direction::Gt => Direction::Ge,
+        _ => return None,
+    };
+    if !integer {
+        return None;
+    }
+    let of = |p: usize| if p % 2 == 0 { y[p / 2] } else { x[p / 2] };
+    Some(elementwise::compare(b, wide, Order::Partial, &of(left), &of(right)).m())
+}
+
 /// Whether `y` comes before `x`. Never both this and the reverse, whatever the comparator says, where there are places.
 pub fn before(b: &mut KernelBuilder, spec: &SortSpec, y: &Element, x: &Element) -> M {
     let (vy, vx) = (values(b, spec, y), values(b, spec, x));
@@ -95,9 +130,13 @@ pub fn before(b: &mut KernelBuilder, spec: &SortSpec, y: &Element, x: &Element) 
     if spec.places.is_none() {
         return less;
     }
-    let more = compared(b, spec, &vx, &vy);
     let (py, px) = (y[y.len() - 1], x[x.len() - 1]);
     let first = b.cmp(Op::VLtS, py, px);
+    if let Some(not_more) = integers(b, spec, &vy, &vx) {
+        let either = b.m_or(less, first);
+        return b.m_and(either, not_more);
+    }
+    let more = compared(b, spec, &vx, &vy);
     if simple_compare(&spec.body).is_some() {
         // One strict comparison never says both.
         let either = b.m_or(less, first);

@@ -70,7 +70,7 @@ pub fn level(b: &mut KernelBuilder, spec: &SortSpec, level: u32) {
             b.s_inc(low, sub as i32);
             b.s_inc(high, -(sub as i32));
         });
-        b.s_inc(plane, spec.plane_rows as i32);
+        b.s_inc(plane, spec.inner().0 as i32);
     });
 }
 

@@ -38,6 +38,8 @@ pub struct SortSpec {
     pub plane_rows: u32,
     /// Element rows of a component of an array.
     pub component_rows: u32,
+    /// Which operands' results are wanted, the places last.
+    pub results: Vec<bool>,
 }
 
 /// First place of the element at a row and a lane of its group: a linear function.
@@ -50,21 +52,34 @@ pub struct Places {
 /// A part of the network: a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pass {
-    /// Sorts blocks of `2^bits` rows. Parameters: operands to read, arrays to write (and the array of places).
+    /// Sorts blocks of `2^bits` rows. Parameters: operands to read, the network's array to write.
     First { bits: u32 },
     /// The steps of a level at `bits` distances down to `2^lo` rows, the first with the mirror image if `mirror`. Parameters:
-    /// arrays, `lo`.
+    /// the network's array, `lo`.
     Rows { mirror: bool, bits: u32 },
-    /// The steps at the last `bits` distances. Parameters: arrays.
+    /// The steps at the last `bits` distances. Parameters: the network's array.
     Last { bits: u32 },
-    /// The steps of level `row_bits + level` that cross lanes. Parameters: arrays.
+    /// The steps of level `row_bits + level` that cross lanes. Parameters: the network's array.
     Lanes { level: u32 },
+    /// Takes the elements apart. Parameters: the network's array to read, the wanted results to write.
+    Out,
 }
 
 impl SortSpec {
     /// Words of an element in registers.
     pub fn words(&self) -> u32 {
         self.dtypes.iter().map(|t| t.components() as u32).sum::<u32>() + self.places.is_some() as u32
+    }
+
+    /// Whether the network's array is the operand's own: one word an element. Else it holds 32-bit words `[words, 2^row_bits,
+    /// columns]`, so that one address serves all words of an element.
+    pub fn is_direct(&self) -> bool {
+        self.words() == 1
+    }
+
+    /// Element rows from one set of columns to the next, and from one word to the next, in the network's array.
+    fn inner(&self) -> (u32, u32) {
+        if self.is_direct() { (self.plane_rows, 0) } else { (self.words() << self.row_bits, 1 << self.row_bits) }
     }
 
     /// Whether every place of the network holds an element.
@@ -104,6 +119,9 @@ pub fn passes(spec: &SortSpec, chip: &ChipConfig) -> Vec<(Pass, u32)> {
         out.push((Pass::Lanes { level }, 0));
         rows(&mut out, spec.row_bits, false);
     }
+    if !spec.is_direct() {
+        out.push((Pass::Out, 0));
+    }
     out
 }
 
@@ -115,6 +133,7 @@ pub fn sort_kernel(spec: &SortSpec, pass: Pass, chip: &ChipConfig) -> Kernel {
         Pass::Rows { mirror, bits } => rows::middle(&mut b, spec, mirror, bits),
         Pass::Last { bits } => rows::last(&mut b, spec, bits),
         Pass::Lanes { level } => lanes::level(&mut b, spec, level),
+        Pass::Out => rows::out(&mut b, spec),
     }
     b.finish()
 }
@@ -126,11 +145,25 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// The operands as the next parameters, with the places where there are some.
+    /// Arrays of their own for the operands that `wanted` names, as the next parameters; words of others are missing.
+    fn outside(b: &mut KernelBuilder, spec: &SortSpec, wanted: &[bool]) -> Arrays {
+        let mut words = exchange::words(spec);
+        words.retain(|w| wanted[w.operand]);
+        let mut number = 0;
+        let numbers: Vec<usize> = wanted.iter().map(|&w| (number, number += w as usize).0).collect();
+        words.iter_mut().for_each(|w| w.operand = numbers[w.operand]);
+        let bases = (0..number).map(|_| (b.param(), b.buffer())).collect();
+        Arrays { bases, words }
+    }
+
+    /// The network's array as the next parameter.
     fn new(b: &mut KernelBuilder, spec: &SortSpec) -> Arrays {
-        let n = spec.dtypes.len() + spec.places.is_some() as usize;
-        let bases = (0..n).map(|_| (b.param(), b.buffer())).collect();
-        Arrays { bases, words: exchange::words(spec) }
+        let bases = vec![(b.param(), b.buffer())];
+        let words = match spec.is_direct() {
+            true => exchange::words(spec),
+            false => (0..spec.words()).map(|w| Word::inner((w * spec.inner().1) as i32)).collect(),
+        };
+        Arrays { bases, words }
     }
 
     fn buffers(&self) -> Vec<BufferRef> {

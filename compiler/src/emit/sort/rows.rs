@@ -92,27 +92,29 @@ fn steps(
     }
 }
 
-/// Runs `f` for all blocks of `2^bits` registers of all planes: row within the sequences and in the array. The sublanes
-/// lie along the bits above.
+/// Runs `f` for all blocks of `2^bits` registers of all planes: row within the sequences, in the network's array, and in
+/// the operands' own. The sublanes lie along the bits above.
 fn blocks(
     b: &mut KernelBuilder,
     spec: &SortSpec,
     a: &[&Arrays],
     bits: u32,
-    f: &mut dyn FnMut(&mut KernelBuilder, S, S),
+    f: &mut dyn FnMut(&mut KernelBuilder, S, S, S),
 ) {
     let step = b.shape().0 << bits;
     let hints = LoopHints::independent(&a.iter().flat_map(|a| a.buffers()).collect::<Vec<_>>());
-    let plane = b.s_var(0);
+    let (plane, own) = (b.s_var(0), b.s_var(0));
     b.loop_static(spec.planes, |b| {
         let row = b.s_var(0);
-        let array = b.s_copy(plane);
+        let (array, outside) = (b.s_copy(plane), b.s_copy(own));
         b.loop_with(Trips::Static((1 << spec.row_bits) / step), hints.clone(), |b| {
-            f(b, row, array);
+            f(b, row, array, outside);
             b.s_inc(row, step as i32);
             b.s_inc(array, step as i32);
+            b.s_inc(outside, step as i32);
         });
-        b.s_inc(plane, spec.plane_rows as i32);
+        b.s_inc(plane, spec.inner().0 as i32);
+        b.s_inc(own, spec.plane_rows as i32);
     });
 }
 
@@ -120,7 +122,7 @@ fn blocks(
 pub fn first(b: &mut KernelBuilder, spec: &SortSpec, bits: u32) {
     let stride = 1i32 << bits;
     let unplaced = SortSpec { places: None, ..spec.clone() };
-    let from = Arrays::new(b, &unplaced);
+    let from = Arrays::outside(b, &unplaced, &vec![true; spec.dtypes.len()]);
     let to = Arrays::new(b, spec);
     let bounds = Bounds::new(b, spec, stride, false);
     let places = spec.places.map(|p| {
@@ -129,10 +131,10 @@ pub fn first(b: &mut KernelBuilder, spec: &SortSpec, bits: u32) {
         let sub = b.muli(sub, stride * p.row as i32);
         (b.addi(base, sub), p.row as i32)
     });
-    blocks(b, spec, &[&from, &to], bits, &mut |b, row, array| {
+    blocks(b, spec, &[&from, &to], bits, &mut |b, row, array, outside| {
         let mut e = Vec::new();
         let mut at = Vec::new();
-        let (source, target) = (rows_at(b, &from, array), rows_at(b, &to, array));
+        let (source, target) = (rows_at(b, &from, outside), rows_at(b, &to, array));
         for t in 0..1 << bits {
             let mut x = load(b, &from, &source, t, stride);
             if let Some((base, scale)) = places {
@@ -160,10 +162,28 @@ pub fn last(b: &mut KernelBuilder, spec: &SortSpec, bits: u32) {
     let stride = 1i32 << bits;
     let a = Arrays::new(b, spec);
     let bounds = Bounds::new(b, spec, stride, false);
-    blocks(b, spec, &[&a], bits, &mut |b, row, array| {
+    blocks(b, spec, &[&a], bits, &mut |b, row, array, _| {
         let arrays = rows_at(b, &a, array);
         let at: Vec<At> = (0..1 << bits).map(|offset| At { row, arrays: arrays.clone(), offset, stride }).collect();
         run(b, spec, &a, &at, bounds.as_ref(), (bits, false));
+    });
+}
+
+/// See [`super::Pass::Out`].
+pub fn out(b: &mut KernelBuilder, spec: &SortSpec) {
+    let from = Arrays::new(b, spec);
+    let to = Arrays::outside(b, spec, &spec.results);
+    let mut wanted = Vec::new();
+    for (w, word) in super::exchange::words(spec).iter().enumerate() {
+        if spec.results[word.operand] {
+            wanted.push(from.words[w]);
+        }
+    }
+    let from = Arrays { words: wanted, ..from };
+    blocks(b, spec, &[&from, &to], 0, &mut |b, _, array, outside| {
+        let (source, target) = (rows_at(b, &from, array), rows_at(b, &to, outside));
+        let e = load(b, &from, &source, 0, 1);
+        store(b, &to, &e, &target, 0, 1);
     });
 }
 
@@ -221,7 +241,7 @@ pub fn middle(b: &mut KernelBuilder, spec: &SortSpec, mirror: bool, bits: u32) {
             run(b, spec, &a, &at, bounds.as_ref(), (bits, mirror));
             b.s_inc(i, 1);
         });
-        b.s_inc(plane, spec.plane_rows as i32);
+        b.s_inc(plane, spec.inner().0 as i32);
     });
 }
 

@@ -55,7 +55,8 @@ pub(in super::super) fn bit_generator(state: &Tensor, algorithm: RngAlgorithm, s
     let words: Vec<u64> =
         state.bytes().chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap_or([0; 8]))).collect();
     let (key, counter) = match words[..] {
-        [key, counter] => (key, counter as u128),
+        // The key stands in for an upper half of the counter.
+        [key, counter] => (key, counter as u128 | (key as u128) << 64),
         [key, lo, hi] => (key, lo as u128 | (hi as u128) << 64),
         _ => return Err(malformed(format!("a state of {} bytes", state.bytes().len()))),
     };

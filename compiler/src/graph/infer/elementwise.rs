@@ -80,7 +80,8 @@ pub(super) fn binary(s: &Site<'_>, b: Binary) -> Rule {
     let a = common(s, &s.arrays()?)?;
     let class = a.dtype.class();
     let ok = match b {
-        Binary::Add | Binary::Mul | Binary::Max | Binary::Min => true,
+        Binary::Add | Binary::Mul => true,
+        Binary::Max | Binary::Min => class != Complex,
         Binary::Sub | Binary::Div | Binary::Pow => class != Pred,
         Binary::Rem => !matches!(class, Pred | Complex),
         Binary::Atan2 => matches!(class, Float | Complex),
@@ -125,6 +126,7 @@ pub(super) fn select(s: &Site<'_>) -> Rule {
 pub(super) fn clamp(s: &Site<'_>) -> Rule {
     s.count(3)?;
     let x = s.array(1)?;
+    typed(s, x.dtype, !x.dtype.is_complex())?;
     for i in [0, 2] {
         let bound = s.array(i)?;
         ensure(bound.dtype == x.dtype, "same_type", || format!("clamp limits {x} by {bound}: the types differ"))?;

@@ -7,6 +7,7 @@ mod fft;
 mod gather;
 mod index;
 mod jacobi;
+mod keys;
 pub(crate) mod library;
 mod linear;
 mod random;
@@ -42,7 +43,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         Op::Reduce { dims, .. } if x.len() == 2 && dims.iter().all(|&d| b.dims(x[0])[d] == 1) => {
             Some(b.reshape(x[0], &array(&n.shape).dims))
         }
-        Op::Sort { dim, stable, body } => Some(sort::lower(b, *dim, *stable, *body, x)),
+        Op::Sort { dim, stable, body } => Some(sort::lower(b, *dim, *stable, *body, x)?),
         Op::TopK { k, largest } => Some(sort::top_k(b, x[0], *k, *largest)?),
         Op::Fft { kind, lengths } => Some(fft::lower(b, x[0], *kind, lengths, &array(&n.shape))),
         Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower)?),

@@ -194,7 +194,8 @@ fn philox(b: &mut Emit, state: NodeId, to: DType, dims: &[u64]) -> (NodeId, Node
     let key = word(b, state, 0);
     let keys = halves(b, key);
     let low = word(b, state, 1);
-    let high = if count == 3 { word(b, state, 2) } else { b.scalar(U64, 0.0) };
+    // Where the state has no upper half of the counter, the key stands in, as in XLA.
+    let high = if count == 3 { word(b, state, 2) } else { key };
     let total: u64 = dims.iter().product();
     let double = to.bits() == 64;
     let blocks = if double { (total * 2).div_ceil(4) } else { total.div_ceil(4) };

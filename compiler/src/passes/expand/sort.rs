@@ -1,40 +1,68 @@
 //! Sorts along the last dimension of `[rows, n]`, and the k largest elements.
 
+use super::keys::Keyed;
 use crate::error::CompileError;
 use crate::graph::{CompId, Direction, NodeId, Op, Order, Shape};
 use crate::passes::edit::Emit;
 use crate::passes::make::{inverse, one_or_tuple};
 use systole_isa::DType;
 
-/// The sorted dimension last, all others merged.
-pub fn lower(b: &mut Emit, dim: usize, stable: bool, body: CompId, operands: &[NodeId]) -> NodeId {
+/// The sorted dimension last, all others merged; keys computed once.
+pub fn lower(
+    b: &mut Emit,
+    dim: usize,
+    stable: bool,
+    body: CompId,
+    operands: &[NodeId],
+) -> Result<NodeId, CompileError> {
     let dims = b.dims(operands[0]).to_vec();
-    if dims.get(dim).is_none_or(|&n| n <= 1) {
-        return if operands.len() == 1 { operands[0] } else { b.tuple(operands) };
+    if dims.get(dim).is_none_or(|&n| n <= 1) || b.elements(operands[0]) == 0 {
+        return Ok(if operands.len() == 1 { operands[0] } else { b.tuple(operands) });
     }
     let order: Vec<usize> = (0..dims.len()).filter(|&d| d != dim).chain([dim]).collect();
     let moved: Vec<u64> = order.iter().map(|&d| dims[d]).collect();
     let rows: u64 = moved[..moved.len() - 1].iter().product();
     let flat = if rows == 1 { vec![dims[dim]] } else { vec![rows, dims[dim]] };
+    let c = &b.draft.computations[body.index()];
+    let seen: Vec<bool> =
+        c.params.chunks(2).map(|p| c.nodes.iter().any(|n| p.iter().any(|q| n.operands.contains(q)))).collect();
+    // Places along the sorted dimension go along in every stable sort: the planner knows them in this form.
+    let is_place = |b: &Emit, i: usize| {
+        let x = operands[i];
+        let whole = !b.dtype(x).is_complex() && b.dtype(x) != DType::Pred;
+        matches!(b.op(x), Op::Iota { dim: d } if *d == dim) && !seen[i] && whole
+    };
     let inputs: Vec<NodeId> = operands
         .iter()
-        .map(|&x| {
+        .enumerate()
+        .map(|(i, &x)| {
+            if is_place(b, i) {
+                return b.iota(DType::S32, &flat, flat.len() - 1);
+            }
             let x = b.transpose(x, &order);
             b.reshape(x, &flat)
         })
         .collect();
-    let shapes: Vec<Shape> = inputs.iter().map(|&x| Shape::array(b.dtype(x), &flat)).collect();
+    let keyed = Keyed::of(b, body, &inputs)?;
+    let (sorted, keys, body) = match &keyed {
+        Some(k) => (k.operands.clone(), k.keys, k.body),
+        None => (inputs.clone(), 0, body),
+    };
+    let shapes: Vec<Shape> = sorted.iter().map(|&x| Shape::array(b.dtype(x), &flat)).collect();
     let op = Op::Sort { dim: flat.len() - 1, stable, body };
-    let sorted = b.emit(op, &inputs, one_or_tuple(shapes));
-    let results: Vec<NodeId> = b
-        .elements_of(sorted)
-        .into_iter()
-        .map(|x| {
-            let x = b.reshape(x, &moved);
-            b.transpose(x, &inverse(&order))
-        })
-        .collect();
-    if operands.len() == 1 { results[0] } else { b.tuple(&results) }
+    let sorted = b.emit(op, &sorted, one_or_tuple(shapes));
+    let mut results = Vec::new();
+    for (i, x) in b.elements_of(sorted).into_iter().skip(keys).enumerate() {
+        let x = match &keyed {
+            Some(k) if !is_place(b, i) => k.back(b, i, x, b.dtype(operands[i])),
+            Some(_) => x,
+            None => x,
+        };
+        let x = b.convert(x, b.dtype(operands[i]));
+        let x = b.reshape(x, &moved);
+        results.push(b.transpose(x, &inverse(&order)));
+    }
+    Ok(if operands.len() == 1 { results[0] } else { b.tuple(&results) })
 }
 
 /// The `k` largest (or smallest) elements of the last dimension in order, with their places; of equal ones the first.
@@ -53,7 +81,7 @@ pub fn top_k(b: &mut Emit, x: NodeId, k: u64, largest: bool) -> Result<NodeId, C
         b.parameter(index);
         Ok(b.raw(Op::Compare { direction, order }, &[p, q], Shape::array(DType::Pred, &[])))
     })?;
-    let sorted = lower(b, last, true, body, &[x, places]);
+    let sorted = lower(b, last, true, body, &[x, places])?;
     let parts: Vec<NodeId> = b.elements_of(sorted).into_iter().map(|e| b.slice_dim(e, last, 0, k, 1)).collect();
     Ok(b.tuple(&parts))
 }

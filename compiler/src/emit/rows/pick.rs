@@ -1,0 +1,142 @@
+//! Kernels that pick elements by index: gathers within rows by permutations of lanes, scatters of single elements.
+
+use super::{CHUNK, RowsKernel, RowsSpec, chunks, fetch};
+use crate::emit::loops::eval::{emit_body, map_words};
+use crate::emit::loops::spec::Body;
+use crate::emit::memory::{self, Place};
+use crate::emit::operand::Ops;
+use crate::kernel::{BufferRef, Kernel, KernelBuilder, LoopHints, MemFormat, S, StoreFormat, Trips};
+use systole_isa::{ChipConfig, DType, Op};
+
+/// Elements of a table's rows picked by an array of indices: `out[r, i] = table[r, indices[r, i]]`. A table of one row
+/// serves all rows; then rows are any rows of the indices.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PickSpec {
+    pub dtype: DType,
+    /// Blocks of a register's rows, and planes of the indices and the result, with their element rows.
+    pub blocks: u32,
+    pub planes: u32,
+    pub plane: u32,
+    /// Tiles of lanes of a table row, and element rows from one to the next.
+    pub tiles: u32,
+    pub tile: u32,
+    /// Whether all rows pick from the same table row.
+    pub shared: bool,
+    /// Element rows of a component in the table and in the result.
+    pub table_component: u32,
+    pub out_component: u32,
+}
+
+/// How words of an element type are moved without being changed.
+fn formats(dtype: DType) -> (MemFormat, StoreFormat) {
+    match dtype.storage_bits() {
+        8 => (MemFormat::U8, StoreFormat::B8),
+        16 => (MemFormat::U16, StoreFormat::B16),
+        _ => (MemFormat::W32, StoreFormat::W32),
+    }
+}
+
+/// The kernel. Parameters: table, indices, result (element rows).
+pub fn pick_kernel(s: &PickSpec, chip: &ChipConfig) -> Kernel {
+    let mut b = KernelBuilder::new("pick", chip);
+    let (table, indices, out) = (b.param(), b.param(), b.param());
+    let (from, index, to) = (b.buffer(), b.buffer(), b.buffer());
+    let (sub, lanes) = b.shape();
+    let (load, store) = formats(s.dtype);
+    let words = s.dtype.components();
+    let hints = LoopHints::independent(&[from, index, to]);
+    let row = b.s_var(0);
+    b.loop_static(s.blocks, |b| {
+        let at = b.s_copy(row);
+        b.loop_static(s.planes, |b| {
+            let place = b.s(Op::SAdd, &[indices, at]);
+            let i = b.load(MemFormat::W32, place, 0, 1, index);
+            let tile_of = b.sar(i, lanes.trailing_zeros() as i32);
+            let found: Vec<_> = (0..words).map(|_| b.v_var(0)).collect();
+            let tile = if s.shared { b.s_copy(table) } else { b.s(Op::SAdd, &[table, row]) };
+            let number = b.s_var(0);
+            b.loop_with(Trips::Static(s.tiles), hints.clone(), |b| {
+                let here = b.splat(number);
+                let hit = b.cmp(Op::VEqI, tile_of, here);
+                for (c, &f) in found.iter().enumerate() {
+                    let offset = c as i32 * s.table_component as i32;
+                    let v = b.load(load, tile, offset, !s.shared as i32, from);
+                    let v = b.def_v(Op::XPermLane, &[v.into(), i.into()]);
+                    b.set_v(f, Op::VSel, &[hit.into(), v.into(), f.into()]);
+                }
+                b.s_inc(number, 1);
+                b.s_inc(tile, s.tile as i32);
+            });
+            let place = b.s(Op::SAdd, &[out, at]);
+            for (c, &f) in found.iter().enumerate() {
+                b.store(store, f, place, c as i32 * s.out_component as i32, 1, crate::kernel::M::ALL, to);
+            }
+            b.s_inc(at, s.plane as i32);
+        });
+        b.s_inc(row, sub as i32);
+    });
+    b.finish()
+}
+
+/// Combines single elements into tables in vector memory, in order; negative indices are skipped. All arrays are of one
+/// dimension: element `i` is in row `i / lanes`. Parameters: indices (word rows), each table, each array of updates
+/// (element rows).
+pub fn scatter_elements_kernel(s: &[RowsSpec], body: &Body, chip: &ChipConfig) -> RowsKernel {
+    let mut b = KernelBuilder::new("scatter", chip);
+    let indices = b.param();
+    let tables: Vec<(S, BufferRef)> = s.iter().map(|_| (b.param(), b.buffer())).collect();
+    let updates: Vec<(S, BufferRef)> = s.iter().map(|_| (b.param(), b.buffer())).collect();
+    let other = b.buffer();
+    let lanes = b.shape().1;
+    let shift = lanes.trailing_zeros() as i32;
+    let mut descs = Vec::new();
+    let lead = &s[0];
+    chunks(&mut b, lead, (&mut descs, CHUNK), &mut |b, count, first, desc| {
+        fetch(b, lead, indices, first, desc, count as i32 * 4, other);
+        let word = b.s_var(lead.smem as i32);
+        let at = b.s_copy(first);
+        b.loop_static(count, |b| {
+            let i = b.smem_load(word, 0);
+            // A skipped index reads row 0 and writes nothing.
+            let place = b.s(Op::SMax, &[i, S::ZERO]);
+            let row = b.def_s(Op::SShrI, &[place.into(), shift.into()]);
+            let from = b.def_s(Op::SShrI, &[at.into(), shift.into()]);
+            let turn = b.s(Op::SSub, &[place, at]);
+            let turn = b.def_s(Op::SAndI, &[turn.into(), (lanes as i32 - 1).into()]);
+            let lane_number = b.def_s(Op::SAndI, &[i.into(), (lanes as i32 - 1).into()]);
+            let index = b.splat(i);
+            let zero = b.v_imm(0);
+            let taken = b.cmp(Op::VLeS, zero, index);
+            let lane = b.lane();
+            let wanted = b.splat(lane_number);
+            let here = b.cmp(Op::VEqI, lane, wanted);
+            let mask = b.m_and(taken, here);
+            let one = b.sublanes_below(1);
+            let mask = b.m_and(mask, one);
+            let mut old = Vec::new();
+            let mut new = Vec::new();
+            let place_of = |b: &mut KernelBuilder, t: (S, BufferRef), row: S, component: u32| Place {
+                base: b.s(Op::SAdd, &[t.0, row]),
+                offset: 0,
+                stride: 0,
+                buf: t.1,
+                component_rows: component as i32,
+            };
+            for (n, r) in s.iter().enumerate() {
+                let p = place_of(b, tables[n], row, r.table_component);
+                old.push(memory::load_value(b, r.dtype, p));
+                let p = place_of(b, updates[n], from, r.rows_component);
+                let v = memory::load_value(b, r.dtype, p);
+                new.push(map_words(b, &v, |b, w| b.rot_lane_s(w, turn)));
+            }
+            let result = emit_body(b, body, &old, &new);
+            for (n, r) in s.iter().enumerate() {
+                let p = place_of(b, tables[n], row, r.table_component);
+                memory::store_value(b, &result[n], p, mask);
+            }
+            b.s_inc(word, 1);
+            b.s_inc(at, 1);
+        });
+    });
+    RowsKernel { kernel: b.finish(), descs, scratch_rows: 0 }
+}
