@@ -143,10 +143,11 @@ impl<'a> Live<'a> {
         let s = &self.subject;
         let mut results = Vec::new();
         let mut recorded = Vec::new();
+        // Where one device stands for all, the others never begin.
+        let several = self.seen.iter().skip(1).any(|s| locked(s).cycle > 0);
         for seen in &self.seen {
             let seen = locked(seen);
-            // Devices that one stands for do nothing.
-            if results.is_empty() || seen.cycle > 0 {
+            if results.is_empty() || several {
                 results.push(seen.so_far(s.chip));
                 recorded.push(seen.recorder.so_far());
             }

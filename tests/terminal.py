@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Uses the dashboard in a real terminal (tmux): keys, resizing, live runs, faults; the terminal must be given back.
+"""Uses the dashboard in a real terminal (tmux): keys, resizing, live runs, faults, signals; the terminal must be given back.
 
     python tests/terminal.py SYSTOLE PROFILE.sysp MODULE.hlo [FOLDER for captured screens]
+
+Without tmux it says so and is passed over.
 """
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,13 +55,13 @@ def given_back():
 
 def main(systole, profile, module, folder):
     folder.mkdir(parents=True, exist_ok=True)
-    tmux("-f", "/dev/null", "new-session", "-d", "-s", "main", "-x", "120", "-y", "40", f"env PS1='{PROMPT} ' sh")
+    tmux("-f", "/dev/null", "new-session", "-d", "-s", "main", "-x", "120", "-y", "40", f"env PS1='{PROMPT} ' bash --norc --noprofile")
     try:
         wait(PROMPT)
         shell(f"{systole} top {profile}")
         (folder / "overview.txt").write_text(wait("bound by"))
         for key, word in [("2", "cycle"), ("3", "operations 1/"), ("4", "roofline"), ("5", "arrays at cycle"),
-                          ("6", "share of the time"), ("7", "links"), ("8", "instructions"), ("9", "parameters")]:
+                          ("6", "units wait, by cause"), ("7", "links"), ("8", "instructions"), ("9", "parameters")]:
             keys(key)
             (folder / f"view{key}.txt").write_text(wait(word))
         keys("3", "?")
@@ -68,8 +72,16 @@ def main(systole, profile, module, folder):
         (folder / "small.txt").write_text(wait(lambda t: all(len(line) <= 80 for line in t.split("\n")) and "cycle" in t))
         tmux("resize-window", "-t", "main", "-x", "20", "-y", "4")
         wait("too small")
+        for width, height in [(1, 1), (5, 3), (20, 5), (24, 6), (30, 8), (300, 100), (2, 60), (200, 2)]:
+            tmux("resize-window", "-t", "main", "-x", str(width), "-y", str(height))
+            time.sleep(0.1)
+        # A storm: many sizes, with keys, faster than frames are drawn.
+        for i in range(60):
+            tmux("resize-window", "-t", "main", "-x", str(20 + 97 * i % 180), "-y", str(4 + 31 * i % 60))
+            keys("123456789n+-"[i % 12])
         tmux("resize-window", "-t", "main", "-x", "160", "-y", "50")
-        wait("recorded")
+        keys("1")
+        wait("bound by")
         keys("9", ":")
         keys("-l", "set hbm.bandwidth=200GB/s")
         keys("Enter")
@@ -80,6 +92,13 @@ def main(systole, profile, module, folder):
         wait(PROMPT)
         given_back()
 
+        for signal in ["INT", "TERM", "HUP"]:
+            shell(f"{systole} top {profile} & p=$!; (sleep 1; kill -{signal} $p) & fg %1; echo code $?")
+            wait("bound by")
+            wait("ended by a signal")
+            wait("code 1")
+            given_back()
+
         shell(f"{systole} top {module} --timing-only --paused")
         wait("paused")
         keys(".")
@@ -88,6 +107,25 @@ def main(systole, profile, module, folder):
         (folder / "live.txt").write_text(wait("paused"))
         keys("p")
         wait("done")
+        keys("q")
+        wait(PROMPT)
+        given_back()
+
+        # The same on four devices: steps go by the device that is shown, and what-ifs run on all of them.
+        shell(f"{systole} top {module} --replicas 4 --topology 2x2 --timing-only --all-devices --paused")
+        wait("paused")
+        keys(".", ".")
+        (folder / "live-devices.txt").write_text(wait("of 4"))
+        keys("d", ";")
+        wait("device 1 of 4")
+        keys("p")
+        wait("done")
+        keys("9", ":")
+        keys("-l", "set hbm.bandwidth=200GB/s")
+        keys("Enter", "r")
+        (folder / "what-if-devices.txt").write_text(wait("before "))
+        keys("1")
+        wait("4 devices")
         keys("q")
         wait(PROMPT)
         given_back()
@@ -105,12 +143,23 @@ def main(systole, profile, module, folder):
         shell(f"{systole} top {cut}; echo code $?")
         assert "cut short" in wait("code 2")
         given_back()
+
+        # A terminal that goes away takes the dashboard with it.
+        shell(f"echo pid $$; exec {systole} top {profile}")
+        pid = re.search(r"pid (\d+)", wait(lambda t: re.search(r"pid \d+\n", t)))[1]
+        tmux("kill-server")
+        end = time.time() + 10
+        while pathlib.Path(f"/proc/{pid}").exists() and time.time() < end:
+            time.sleep(0.1)
+        assert not pathlib.Path(f"/proc/{pid}").exists(), "it goes on without a terminal"
     finally:
-        subprocess.run(["tmux", "-L", SESSION, "kill-server"], check=False)
-    print("the dashboard works in a terminal")
+        subprocess.run(["tmux", "-L", SESSION, "kill-server"], check=False, capture_output=True)
+    print("the dashboard works in a terminal: 1 passed, 0 failed")
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 4:
         raise SystemExit(__doc__)
+    if not shutil.which("tmux"):
+        raise SystemExit(print("no tmux: skipped"))
     main(*sys.argv[1:4], pathlib.Path(sys.argv[4] if len(sys.argv) > 4 else tempfile.mkdtemp()))

@@ -2,19 +2,29 @@
 """Reads exported traces with the viewers' own decoders.
 
     pip install xprof perfetto
-    python tests/viewers.py SYSTOLE PROFILE.sysp [...]
+    python tests/viewers.py SYSTOLE PROFILE.sysp [...] [--pictures FOLDER]
 
-Every profile is exported in all formats. XProf must fill its pages, Perfetto's messages must decode, and every format must
-give the totals of `systole profile --json`. A decoder that is not installed is passed over with a word.
+Every profile is exported in all formats. XProf must fill its pages, Perfetto's messages must decode, the page must open in
+headless Chromium at the widths of a phone and a desktop without an error and without a request, and every format must give
+the totals of `systole profile --json`. What is not installed is passed over with a word. `--pictures` keeps the screenshots.
 """
 import collections
 import json
 import pathlib
+import re
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
-XPROF_PAGES = ["overview_page", "op_profile", "hlo_stats", "roofline_model", "memory_viewer", "trace_viewer"]
+XPROF_PAGES = [
+    "overview_page", "op_profile", "hlo_stats", "roofline_model", "framework_op_stats", "memory_viewer", "memory_profile",
+    "trace_viewer", "trace_viewer@", "graph_viewer",
+]
+# Widths of a phone and a desktop.
+WIDTHS = [390, 1280]
 
 
 def systole(binary, *args):
@@ -91,22 +101,54 @@ def check_xprof(path, data, want):
     # Lists the pages, and unpacks the program's message beside the trace.
     convert.xspace_to_tool_names([str(path)])
     for page in XPROF_PAGES:
-        options = {"host": "systole", "module_name": f"{data['module']}(1)", "memory_space": "0"}
+        module = f"{data['module']}(1)"
+        graph = {"type": "long_txt", "module_name": module, "node_name": next(iter(want)), "graph_width": 1,
+                 "show_metadata": True, "merge_fusion": False, "format": "html"}
+        options = {"host": "systole", "module_name": module, "memory_space": "0", "graph_viewer_options": graph}
+        if page == "graph_viewer":
+            options |= graph
         result, _ = convert.xspace_to_tool_data([str(path)], page, options)
         text = result.decode() if isinstance(result, bytes) else result
         assert text and len(text) > 100, f"{page} is empty: {text!r}"
         sizes[page] = len(text)
-        if page == "hlo_stats":
-            check_hlo_stats(json.loads(text), data, want)
-        if page == "op_profile":
-            check_op_profile(json.loads(text))
-        if page == "memory_viewer":
-            viewer = json.loads(text)
-            assert viewer.get("maxHeap") or viewer.get("max_heap"), text[:300]
+        check = globals().get(f"check_{page}")
+        if check:
+            check(text, data, want)
     return sizes
 
 
-def check_hlo_stats(table, data, want):
+def check_overview_page(text, data, want):
+    facts = {}
+    for table in json.loads(text):
+        facts |= table.get("p", {})
+    steps = float(facts["steptime_ms_average"])
+    close("xprof's time of a step (ms)", steps, 1e3 * data["time_s"], 0.01 + 0.05 * 1e3 * data["time_s"])
+    for name in ["mxu_utilization_percent", "hbm_utilization_percent"]:
+        share = float(facts[name].rstrip("%"))
+        assert 0 <= share <= 100, (name, share)
+    assert facts["device_type"] == data["chip"], facts["device_type"]
+
+
+def check_graph_viewer(text, data, want):
+    assert text.startswith("HloModule"), text[:200]
+    missing = [name for name in want if f"%{name} = " not in text and f"%{name.split('-')[0]} = " not in text]
+    assert not missing, f"XLA's text of the program lacks {missing[:5]}"
+
+
+def check_memory_viewer(text, data, want):
+    viewer = json.loads(text)
+    assert viewer.get("maxHeap") or viewer.get("max_heap"), text[:300]
+
+
+def check_memory_profile(text, data, want):
+    per = json.loads(text)["memoryProfilePerAllocator"]
+    for m in data["memories"]:
+        peak = int(per[m["memory"]]["profileSummary"]["peakStats"]["peakBytesInUse"])
+        close(f"xprof's peak of {m['memory']}", peak, m["peak_bytes"], 0)
+
+
+def check_hlo_stats(text, data, want):
+    table = json.loads(text)
     columns = [c["id"] for c in table["cols"]]
     name, self_time = columns.index("hlo_op_name"), columns.index("total_self_time")
     rows = [[c.get("v") if c else None for c in r["c"]] for r in table["rows"]]
@@ -119,12 +161,63 @@ def check_hlo_stats(table, data, want):
         close(f"xprof {op} (us)", found[op], cycles * per_cycle, 0.01 + 1e-3 * cycles * per_cycle)
 
 
-def check_op_profile(profile):
+def check_op_profile(text, data, want):
+    profile = json.loads(text)
     node = profile.get("byProgram") or profile.get("byCategory")
     assert node and node["children"], "op_profile has no tree"
 
 
-def main(binary, profiles):
+def browser():
+    return next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+
+
+def pixels(path):
+    """Width and height of a PNG, and how many different bytes its rows have: few in an empty picture."""
+    png = path.read_bytes()
+    assert png.startswith(b"\x89PNG"), path
+    at, body, size = 8, b"", None
+    while at < len(png):
+        length, kind = struct.unpack(">I4s", png[at : at + 8])
+        chunk = png[at + 8 : at + 8 + length]
+        size = struct.unpack(">II", chunk[:8]) if kind == b"IHDR" else size
+        body += chunk if kind == b"IDAT" else b""
+        at += 12 + length
+    return size, len(set(zlib.decompress(body)))
+
+
+def check_page(page, pictures):
+    """The page in a browser that may not reach anything: no error on its console, nothing wider than the screen."""
+    text = page.read_text()
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", ""), "the page names an address"
+    chromium = browser()
+    if not chromium:
+        print("  html: not opened (no chromium)")
+        return len(text)
+    probe = page.with_suffix(".probe.html")
+    # Errors and the widths that were laid out are written where the dumped page shows them.
+    head = """<script>window.wrong=[];addEventListener('error',e=>wrong.push(String(e.message)));
+    addEventListener('load',()=>{document.title='probe '+JSON.stringify({wrong,wide:document.documentElement.scrollWidth,
+    view:innerWidth,svg:document.querySelectorAll('svg').length,rows:document.querySelectorAll('tr').length})})</script>"""
+    probe.write_text(text.replace("<head>", "<head>" + head, 1))
+    flags = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+             "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={page.parent / 'browser'}"]
+    for width in WIDTHS:
+        size = f"--window-size={width},1600"
+        done = subprocess.run([*flags, size, "--dump-dom", probe.as_uri()], capture_output=True, text=True, timeout=120)
+        found = re.search(r"<title>probe (.*?)</title>", done.stdout)
+        assert found, f"the page did not load: {done.stderr[-500:]}"
+        seen = json.loads(found[1].replace("&quot;", '"').replace("&amp;", "&"))
+        assert not seen["wrong"], f"errors in the page: {seen['wrong']}"
+        assert seen["wide"] <= max(seen["view"], width) + 1, f"the page is {seen['wide']} wide on a screen of {width}"
+        assert seen["svg"] >= 5 and seen["rows"] >= 10, seen
+        picture = pictures / f"{page.stem}-{width}.png"
+        subprocess.run([*flags, size, f"--screenshot={picture}", page.as_uri()], check=True, capture_output=True, timeout=120)
+        shown, colours = pixels(picture)
+        assert shown[0] == width and colours > 50, f"an empty picture: {shown}, {colours}"
+    return len(text)
+
+
+def main(binary, profiles, pictures):
     for profile in profiles:
         data = json.loads(subprocess.run([binary, "profile", profile, "--json"], check=True, capture_output=True).stdout)
         want = cycles_by_op(data)
@@ -140,13 +233,19 @@ def main(binary, profiles):
                     print(f"  {kind}: not checked ({e})")
                     continue
                 print(f"  {kind}: {found}")
-            systole(binary, "report", profile, "-o", folder / "r.html")
-            page = (folder / "r.html").read_text()
-            assert "http" not in page.replace("http://www.w3.org/2000/svg", ""), "the page names an address"
-            print(f"  html: {len(page)} bytes")
+            page = folder / f"{pathlib.Path(profile).stem}.html"
+            systole(binary, "report", profile, "-o", page)
+            print(f"  html: {check_page(page, pictures or folder)} bytes")
+    print(f"{len(profiles)} passed, 0 failed")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
+    arguments, kept = sys.argv[1:], None
+    if "--pictures" in arguments:
+        at = arguments.index("--pictures")
+        kept = pathlib.Path(arguments[at + 1])
+        kept.mkdir(parents=True, exist_ok=True)
+        del arguments[at : at + 2]
+    if len(arguments) < 2:
         raise SystemExit(__doc__)
-    main(sys.argv[1], sys.argv[2:])
+    main(arguments[0], arguments[1:], kept)

@@ -58,6 +58,15 @@ fn check_sums(p: &Profile) {
         }
         assert!(t.samples.cycle.windows(2).all(|w| w[0] < w[1]));
     }
+    // The report is that of the slowest device.
+    let slowest = p.meta.devices.iter().find(|d| d.cycles == p.meta.cycles).expect("one is the slowest");
+    let reported = p.meta.report["ops"].as_array().expect("operations");
+    assert_eq!(p.meta.report["cycles"], p.meta.cycles);
+    assert_eq!(reported.len(), slowest.ops.len());
+    for (r, o) in reported.iter().zip(&slowest.ops) {
+        assert_eq!((r["name"].as_str(), r["cycles"].as_u64()), (Some(p.row_name(o)), Some(o.cycles)));
+        assert_eq!(r["flops"].as_f64(), Some(o.flops), "{}", p.row_name(o));
+    }
 }
 
 #[test]

@@ -69,14 +69,26 @@ fn give_back() {
 /// Whether the process was asked to end (interrupt, terminate, hang up) since the last look.
 struct Asked(Arc<AtomicBool>);
 
+/// How long the dashboard has to end by itself when it is asked to: a terminal that is gone may not answer.
+#[cfg(unix)]
+const PATIENCE: Duration = Duration::from_millis(700);
+
 impl Asked {
     #[cfg(unix)]
     fn listen() -> std::io::Result<Asked> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGHUP, SIGINT, SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&asked))?;
-        }
+        let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+        let heard = Arc::clone(&asked);
+        // The thread lives as long as the process.
+        std::thread::Builder::new().spawn(move || {
+            if signals.forever().next().is_some() {
+                heard.store(true, Ordering::Relaxed);
+                std::thread::sleep(PATIENCE);
+                give_back();
+                std::process::exit(1);
+            }
+        })?;
         Ok(Asked(asked))
     }
 

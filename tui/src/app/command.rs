@@ -40,6 +40,15 @@ pub fn completions(app: &App, text: &str) -> Vec<String> {
     words.into_iter().filter(|w| w.starts_with(rest)).take(50).map(|w| format!("{command} {w}")).collect()
 }
 
+/// What a completion means: a command's arguments and sense, a parameter's value and sense.
+pub fn about(app: &App, completion: &str) -> String {
+    if let Some(key) = completion.strip_prefix("set ").and_then(|c| c.strip_suffix('=')) {
+        let found = crate::views::chip::all(app).into_iter().find(|p| p.0 == key);
+        return found.map_or(String::new(), |(_, value, doc)| format!("now {value}: {doc}"));
+    }
+    COMMANDS.iter().find(|x| x.0 == completion).map_or(String::new(), |x| format!("{} {}", x.1, x.2))
+}
+
 /// Runs a command on the state.
 ///
 /// # Errors

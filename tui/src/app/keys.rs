@@ -49,7 +49,7 @@ impl Key {
             Code::Esc => "Esc".into(),
             Code::Tab => "Tab".into(),
             Code::BackTab => "S-Tab".into(),
-            Code::Backspace => "Backspace".into(),
+            Code::Backspace => "BkSp".into(),
         };
         if self.ctrl { format!("C-{name}") } else { name }
     }
@@ -204,19 +204,19 @@ pub const KEYS: &[Binding] = keys! {
     TIMED, [c('0')], Action::ZoomAll, "the whole run";
     TIMED, [c('[')], Action::PanLeft, "pan back";
     TIMED, [c(']')], Action::PanRight, "pan on";
-    &[View::Timeline], [c('a')], Action::AllDevices, "all devices' operations, and links";
+    &[View::Timeline], [c('a')], Action::AllDevices, "all devices and links";
     LISTS, [c('s')], Action::Sort, "sort by the next column", hint "sort";
     LISTS, [c('r')], Action::Reverse, "other direction";
     &[View::Operations, View::Roofline, View::Timeline, View::Stalls], [k(Code::Enter)], Action::Open, "look inside", hint "look inside";
     &[View::Chip], [k(Code::Enter)], Action::Open, "change the parameter", hint "change";
     &[View::Chip], [c('r')], Action::Rerun, "run again with the changes", hint "run again";
-    &[], [k(Code::Esc), k(Code::Backspace)], Action::Back, "back: help, filter, inside, freeze";
+    &[], [k(Code::Esc), k(Code::Backspace)], Action::Back, "one step back";
     &[], [c('/')], Action::Filter, "filter", hint "filter";
     &[], [c(':')], Action::Command, "command", hint "command";
     &[], [c('?')], Action::Help, "this help", hint "help";
-    &[], [c('e')], Action::Expand, "expand the view over the whole screen";
+    &[], [c('e')], Action::Expand, "the whole screen for the view";
     &[], [c('f')], Action::Freeze, "freeze what is shown";
-    &[], [c('w')], Action::Write, "write the view to a file (SVG; `:w NAME` for .txt, .json)";
+    &[], [c('w')], Action::Write, "write a picture (`:w NAME`)";
     &[], [c('t')], Action::Theme, "next theme";
     &[], [c('d')], Action::Device, "next device";
     &[], [c('q'), Key { code: Code::Char('c'), ctrl: true }], Action::Quit, "quit", hint "quit";

@@ -9,16 +9,19 @@ use systole_runtime::profile::diff::changes;
 
 /// Parameters that fit the filter: key, value, meaning.
 pub fn params(app: &App) -> Vec<(String, String, String)> {
+    let fits = |p: &(String, String, String)| app.filter.is_empty() || p.0.contains(&app.filter);
+    all(app).into_iter().filter(fits).collect()
+}
+
+/// All parameters.
+pub fn all(app: &App) -> Vec<(String, String, String)> {
     let Some(data) = app.shown() else { return Vec::new() };
     let chip = &data.profile.meta.chip;
     let value = |p: &params::Param| match (p.get)(chip) {
         Value::Number(n) => p.quantity.print(n),
         Value::Text(t) => t,
     };
-    params::all()
-        .filter(|p| app.filter.is_empty() || p.key.contains(&app.filter))
-        .map(|p| (p.key.to_string(), value(p), p.doc.to_string()))
-        .collect()
+    params::all().map(|p| (p.key.to_string(), value(p), p.doc.to_string())).collect()
 }
 
 pub fn draw(app: &App, pen: &mut Pen<'_>) {

@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::data::Data;
-use crate::pen::{Pen, percent};
+use crate::pen::{Pen, cut, percent, wrap};
 use crate::theme::Paint;
 use std::collections::BTreeMap;
 use systole_runtime::profile::roofline::point;
@@ -19,16 +19,23 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let p = &data.profile;
     let mut inner = pen.boxed(&format!("{} (Esc: back)", p.row_name(o)));
     let mut y = 0;
+    // Lines that are too long go on below, further in.
     let mut line = |text: &str, paint: Paint| {
-        inner.paint(1, y, text, paint);
-        y += 1;
+        let width = inner.width().saturating_sub(2).max(10);
+        if text.chars().count() <= width {
+            inner.paint(1, y, text, paint);
+            y += 1;
+            return;
+        }
+        for (i, part) in wrap(text, width.saturating_sub(4)).iter().enumerate() {
+            inner.paint(if i == 0 { 1 } else { 5 }, y, part, paint);
+            y += 1;
+        }
     };
+    let file = p.meta.program.rsplit('/').next().unwrap_or("");
     if let Some(info) = p.row_op(o) {
-        line(
-            &format!("{}, {}, line {} of {}", info.opcode, p.row_category(o).name(), info.line, p.meta.program),
-            Paint::Text,
-        );
-        line(p.line(info).unwrap_or(""), Paint::Accent);
+        line(&format!("{}, {}, line {} of {}", info.opcode, p.row_category(o).name(), info.line, file), Paint::Text);
+        line(&cut(p.line(info).unwrap_or(""), 400), Paint::Accent);
     }
     line(
         &format!(
@@ -98,14 +105,15 @@ fn kernels(app: &App, data: &Data, o: &OpRow) -> Vec<String> {
     }
     for (id, (n, cycles)) in calls {
         let Some(k) = data.profile.meta.kernels.get(id as usize) else { continue };
-        out.push(format!("kernel {}: {n} calls, {cycles} cycles, {} bundles from {}", k.name, k.bundles, k.start));
+        let last = k.start + k.bundles.saturating_sub(1);
+        out.push(format!("kernel {}: {n} calls, {cycles} cycles, bundles {}..{last}", k.name, k.start));
         let executions = |b: u32| t.executions.get(b as usize).copied().unwrap_or(0);
         for (first, last) in data.code.loops_of(k) {
             let issued: u64 = (first..=last).map(executions).sum();
             let waited: u64 = (first..=last).map(|b| t.waited.get(b as usize).copied().unwrap_or(0)).sum();
             let rounds = executions(last).max(1);
             out.push(format!(
-                "  loop of bundles {first}..{last}: {} iterations in all calls, {:.1} cycles each ({:.1} of them waiting)",
+                "  loop {first}..{last}: {} iterations, {:.1} cycles each, {:.1} of them waiting",
                 executions(last),
                 (issued + waited) as f64 / rounds as f64,
                 waited as f64 / rounds as f64

@@ -217,9 +217,12 @@ fn bottom(app: &App, pen: &mut Pen<'_>) {
 
 /// The keys of the view, from the key table.
 fn help(app: &App, pen: &mut Pen<'_>) {
-    let rows: Vec<(String, &str)> = keys::bindings(app.view)
-        .map(|b| (b.keys.iter().map(|k| k.name()).collect::<Vec<_>>().join(" "), b.help))
-        .collect();
+    let tab = |b: &&keys::Binding| matches!(b.action, keys::Action::Show(_));
+    // The views are in the order of their keys: one row says so.
+    let views = format!("1..{}", View::ALL.len());
+    let others = keys::bindings(app.view).filter(|b| !tab(b));
+    let others = others.map(|b| (b.keys.iter().map(|k| k.name()).collect::<Vec<_>>().join(" "), b.help));
+    let rows: Vec<(String, &str)> = std::iter::once((views, "the views, as the tabs say")).chain(others).collect();
     let (w, h) = (pen.width(), pen.height());
     let columns = if w >= 76 { 2 } else { 1 };
     let lines = rows.len().div_ceil(columns);
@@ -251,11 +254,11 @@ fn completions(app: &App, pen: &mut Pen<'_>) {
     if rows == 0 {
         return;
     }
-    let mut panel = pen.part(0, h - 1 - rows, w.min(60), rows);
+    let mut panel = pen.part(0, h - 1 - rows, w, rows);
     clear(&mut panel);
     let chosen = (i.choice > 0).then(|| (i.choice - 1) % all.len());
     for (y, c) in all.iter().take(rows).enumerate() {
-        let about = command::COMMANDS.iter().find(|x| x.0 == c).map_or(String::new(), |x| format!("{} {}", x.1, x.2));
+        let about = command::about(app, c);
         let end = panel.bold(1, y, c);
         panel.paint(end + 1, y, &about, Paint::Dim);
         if chosen == Some(y) {
