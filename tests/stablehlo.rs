@@ -189,6 +189,25 @@ module @m {
     ),
 ];
 
+/// Windows of whole columns, their sums, and an array that is copied meanwhile: a kernel reads in steps of 32 rows.
+#[test]
+fn kernels_read_no_array_that_is_on_its_way() {
+    let text = "HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[64,32] parameter(0)
+  y = f32[32] parameter(1)
+  zero = f32[] constant(0)
+  square = f32[64,32] multiply(x, x)
+  windows = f32[2,32] reduce-window(square, zero), window={size=32x1 stride=32x1}, to_apply=add
+  sums = f32[32] reduce(windows, zero), dimensions={0}, to_apply=add
+  old = f32[32] multiply(y, y)
+  ROOT r = f32[32] add(sums, old)
+}";
+    let (code, said) = run("windows", text);
+    assert_eq!(code, 0, "{said}");
+}
+
 #[test]
 fn forms_of_text_mean_what_they_say() {
     for (name, wrong, right, text) in PROGRAMS {

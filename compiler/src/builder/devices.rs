@@ -202,4 +202,23 @@ impl XlaBuilder {
         let started = self.shaped("recv", Op::Recv { channel, host }, &[token], pending)?;
         self.op("recv", Op::RecvDone { channel, host }, &[started])
     }
+
+    /// Data to the device that receives on the channel. The older form, ordered by the channel alone.
+    ///
+    /// # Errors
+    /// None that are known.
+    pub fn send(&mut self, operand: XlaOp, channel: u64) -> Built {
+        let token = self.create_token()?;
+        self.send_with_token(operand, token, channel)
+    }
+
+    /// Data of a shape from the device that sends on the channel. The older form, without a token.
+    ///
+    /// # Errors
+    /// None that are known.
+    pub fn recv(&mut self, shape: &Shape, channel: u64) -> Built {
+        let token = self.create_token()?;
+        let pair = self.recv_with_token(token, shape, channel)?;
+        self.get_tuple_element(pair, 0)
+    }
 }

@@ -197,6 +197,14 @@ impl XlaBuilder {
         self.op("concat_in_dim", Op::Concatenate { dim }, operands)
     }
 
+    /// [`XlaBuilder::concat_in_dim`] by its older name.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn concatenate(&mut self, operands: &[XlaOp], dimension: i64) -> Built {
+        self.concat_in_dim(operands, dimension)
+    }
+
     /// The operand with `padding_value` around and between its elements; negative edges cut.
     ///
     /// # Errors

@@ -1,20 +1,23 @@
 //! How far kernels read beyond the arrays they are given.
 //!
-//! The last registers of a kernel's rows may be partly filled: their loads still read a row for every sublane. Where a
-//! kernel steps through an array by several rows, that is far; the array's place in vector memory is made so much longer
-//! that nothing else is read (another's copy may be on its way).
+//! The last registers of a kernel's rows may be partly filled, and rows may be padded as results are: loads still read a
+//! row for every sublane. Where a kernel steps through an array by several rows, that is far; the array's place in vector
+//! memory is made so much longer that nothing else is read (another's copy may be on its way).
 
 use super::step::{Arg, KernelKey, Plan, Step};
 use crate::emit::blocks::Body;
-use crate::emit::loops::spec::{Access, Input};
+use crate::emit::loops::spec::{Access, Input, LaneMap};
 use systole_isa::ChipConfig;
 
 /// Word rows behind every buffer, by number.
 pub fn rows(plan: &Plan, chip: &ChipConfig) -> Vec<u64> {
+    // What lies behind all arrays is not longer than that either.
+    let most = chip.vmem.bytes / (u64::from(chip.core.lanes) * 4) / 16;
     let mut kernels: Vec<Vec<u64>> = vec![Vec::new(); plan.kernels.len()];
     for (key, &k) in &plan.keys {
         if let (KernelKey::Body(body), Some(list)) = (key, kernels.get_mut(k)) {
-            *list = inputs(body, chip.core.sublanes);
+            *list = inputs(body, chip.core.sublanes, chip.core.lanes);
+            list.iter_mut().for_each(|far| *far = (*far).min(most));
         }
     }
     let mut out = vec![0; plan.buffers.len()];
@@ -23,14 +26,24 @@ pub fn rows(plan: &Plan, chip: &ChipConfig) -> Vec<u64> {
 }
 
 /// For each input of a kernel.
-fn inputs(body: &Body, sublanes: u32) -> Vec<u64> {
-    let (rows, inputs) = match body {
-        Body::Loop(l) => (l.rows, &l.inputs),
-        Body::Reduce(r) => (r.rows, &r.inputs),
+fn inputs(body: &Body, sublanes: u32, lanes: u32) -> Vec<u64> {
+    let (outer, rows, columns, inputs) = match body {
+        Body::Loop(l) => (&l.outer, l.rows, l.columns, &l.inputs),
+        Body::Reduce(r) => (&r.outer, r.rows, r.columns, &r.inputs),
         Body::Move(_) => return Vec::new(),
     };
-    let missing = u64::from(rows.next_multiple_of(sublanes) - rows);
-    let far = |a: &Access| missing * a.row.unsigned_abs();
+    let far = |a: &Access| {
+        // The last row that is read, were all registers full.
+        let steps = |count: u32, step: i64| i64::from(count.saturating_sub(1)).saturating_mul(step.max(0));
+        let across = match a.lane {
+            LaneMap::Tile { tile_rows } => steps(columns.div_ceil(lanes), tile_rows),
+            LaneMap::Replicated | LaneMap::Indexed { .. } => 0,
+        };
+        let outside = outer.iter().zip(&a.outer).map(|(n, step)| steps(*n, *step)).fold(across, i64::saturating_add);
+        let down = steps(rows.next_multiple_of(sublanes), a.row);
+        let last = a.offset.max(0).saturating_add(outside).saturating_add(down);
+        u64::try_from(last.saturating_add(1).saturating_sub(a.component_rows)).unwrap_or(0)
+    };
     inputs.iter().map(|i| if let Input::Array(a) = i { far(a) } else { 0 }).collect()
 }
 

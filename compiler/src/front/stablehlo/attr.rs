@@ -261,7 +261,8 @@ impl<'a> Cursor<'a> {
     /// Reads `<..>`; the place inside. Arrows and strings inside do not count.
     pub(crate) fn angles(&mut self) -> PResult<Span> {
         self.expect("<", "here")?;
-        let (start, b) = (self.pos(), self.text().as_bytes());
+        let start = self.pos();
+        let b = &self.text().as_bytes()[..start + self.rest().len()];
         let mut depth = 1usize;
         let mut i = start;
         while i < b.len() {
