@@ -21,7 +21,7 @@ fn result_type(s: &Site<'_>, a: &ArrayShape, b: &ArrayShape) -> Rule<DType> {
     match s.declared {
         None => Ok(natural),
         Some(Shape::Array(d)) => {
-            let ok = d.dtype == natural || kind(d.dtype) == kind(natural);
+            let ok = d.dtype == natural || kind(d.dtype) >= kind(natural);
             ensure(ok, "contraction_result_type", || format!("{} of {a} and {b} cannot give {}", s.name(), d.dtype))?;
             Ok(d.dtype)
         }

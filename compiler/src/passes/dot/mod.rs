@@ -42,11 +42,6 @@ pub fn rule(
 ) -> Result<Option<NodeId>, CompileError> {
     let Op::Dot { dims, precision } = &n.op else { return Ok(None) };
     let to = array(&n.shape);
-    let integer = |x: NodeId, b: &Emit| b.dtype(x).is_integer() || b.dtype(x) == DType::Pred;
-    let operands = match [integer(operands[0], b), integer(operands[1], b)] {
-        [x, y] if x != y && to.dtype.is_float() => [b.convert(operands[0], to.dtype), b.convert(operands[1], to.dtype)],
-        _ => [operands[0], operands[1]],
-    };
     let free = |rank: usize, used: [&[usize]; 2]| -> Vec<usize> {
         (0..rank).filter(|d| !used[0].contains(d) && !used[1].contains(d)).collect()
     };

@@ -2,7 +2,7 @@
 
 use super::{factor, jacobi, linear};
 use crate::error::CompileError;
-use crate::graph::{Binary, Direction, Node, NodeId, Op, Shape, TriangularTranspose, Unary};
+use crate::graph::{Binary, Direction, Node, NodeId, Op, PadDim, Shape, TriangularTranspose, Unary};
 use crate::passes::edit::Emit;
 use systole_isa::DType;
 
@@ -98,6 +98,32 @@ fn info(b: &mut Emit, n: &Node, index: usize, factor: Option<NodeId>) -> NodeId 
     b.convert(bad, DType::S32)
 }
 
+/// The triangle that LAPACK leaves as it was.
+fn other_triangle(b: &mut Emit, factor: NodeId, given: NodeId, upper: bool) -> NodeId {
+    let dims = b.dims(factor).to_vec();
+    let (row, column) = (b.iota(DType::S32, &dims, dims.len() - 2), b.iota(DType::S32, &dims, dims.len() - 1));
+    let outside = b.compare(if upper { Direction::Gt } else { Direction::Lt }, row, column);
+    b.select(outside, given, factor)
+}
+
+/// Orthonormal columns `[.., m, k]` completed to `[.., m, m]`.
+fn completed(b: &mut Emit, x: NodeId) -> Result<NodeId, CompileError> {
+    let dims = b.dims(x).to_vec();
+    let last = dims.len() - 1;
+    let (m, k) = (dims[last - 1], dims[last]);
+    if m == k {
+        return Ok(x);
+    }
+    let mut edges = vec![PadDim { low: 0, high: 0, interior: 0 }; dims.len()];
+    edges[last].high = (m - k) as i64;
+    let zero = b.scalar(b.dtype(x), 0.0);
+    let square = b.pad(x, zero, &edges);
+    let [packed, taus] = factor::qr(b, square)?;
+    let all = factor::reflectors(b, packed, taus)?;
+    let rest = b.slice_dim(all, last, k, m, 1);
+    Ok(b.concatenate(&[x, rest], last))
+}
+
 /// Writes a call out, if it is one of these.
 ///
 /// # Errors
@@ -156,20 +182,25 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId]) -> Result<Option<NodeId>, Com
                 parts.push(info(b, n, 4, None));
                 return Ok(Some(b.tuple(&parts)));
             }
-            let (rows, columns) = (b.dims(x[0])[b.rank(x[0]) - 2], b.dims(x[0])[b.rank(x[0]) - 1]);
-            if b.dtype(x[0]).is_complex() || letter(config, "mode") == Some('A') && rows != columns {
-                return Err(refused(
-                    n,
-                    "singular values are computed of real matrices, without the vectors beyond them",
-                ));
+            if b.dtype(x[0]).is_complex() {
+                return Err(refused(n, "singular values of complex matrices are not supported"));
             }
-            let [values, left, right] = jacobi::svd(b, x[0])?;
+            let [values, mut left, mut right] = jacobi::svd(b, x[0])?;
+            if letter(config, "mode") == Some('A') {
+                left = completed(b, left)?;
+                let mut turn: Vec<usize> = (0..b.rank(right)).collect();
+                turn.swap(b.rank(right) - 2, b.rank(right) - 1);
+                right = b.transpose(right, &turn);
+                right = completed(b, right)?;
+                right = b.transpose(right, &turn);
+            }
             vec![x[0], values, left, right, info(b, n, 4, None)]
         }
         Routine::Cholesky => {
             fits(b, n, x, 1, 2)?;
             let factor = linear::cholesky(b, x[0], !upper("uplo"))?;
-            vec![factor, info(b, n, 1, Some(factor))]
+            let state = info(b, n, 1, Some(factor));
+            vec![other_triangle(b, factor, x[0], upper("uplo")), state]
         }
         Routine::Solve => {
             fits(b, n, x, 2, 1)?;

@@ -164,6 +164,18 @@ fn flat_or_plain(shape: &Shape) -> Shape {
     }
 }
 
+/// Integers whose products are wanted as floats are multiplied as floats.
+fn as_floats(b: &mut Emit, inputs: &mut [NodeId], shape: &Shape) {
+    let Shape::Array(to) = shape else { return };
+    let real = if to.dtype.is_complex() { to.dtype.real() } else { to.dtype };
+    for x in inputs.iter_mut().take(2) {
+        let from = b.dtype(*x);
+        if real.is_float() && !from.is_float() && !from.is_complex() {
+            *x = b.convert(*x, real);
+        }
+    }
+}
+
 /// Any other operation: arrays in, an array or a flat tuple of arrays out.
 fn generic(cx: &mut Inliner, b: &mut Emit, n: &Node, operands: &[Value<NodeId>]) -> Result<Value<NodeId>> {
     let mut op = n.op.clone();
@@ -175,7 +187,10 @@ fn generic(cx: &mut Inliner, b: &mut Emit, n: &Node, operands: &[Value<NodeId>])
             *c = f;
         }
     });
-    let inputs = leaves(operands);
+    let mut inputs = leaves(operands);
+    if matches!(op, Op::Dot { .. } | Op::Convolution(_) | Op::RaggedDot { .. }) {
+        as_floats(b, &mut inputs, &n.shape);
+    }
     if let Some(meant) = custom::lower(b, &op, &inputs, &flat_or_plain(&n.shape)) {
         return match &n.shape {
             Shape::Array(_) => Ok(Value::Array(meant)),
