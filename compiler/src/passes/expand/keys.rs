@@ -211,7 +211,7 @@ fn emit_value(
     c: &Computation,
     id: NodeId,
     p: NodeId,
-    map: &mut Vec<Option<NodeId>>,
+    map: &mut [Option<NodeId>],
 ) -> Result<NodeId, CompileError> {
     for at in 0..=id.index() {
         let n = &c.nodes[at];
