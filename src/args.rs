@@ -191,7 +191,8 @@ pub struct RunArgs {
     /// Inputs: arrays arg0, arg1, .. of an .npz file (else drawn from the seed)
     #[arg(long, value_name = "FILE.npz")]
     pub inputs: Option<String>,
-    /// Queue to infeeds: arrays of an .npz file in the order of the numbers at the end of their names
+    /// Queues to infeeds and to transfers from the host (channelC.NAME): arrays of an .npz file in the order of the numbers at
+    /// the end of their names; devD.NAME is for one device
     #[arg(long, value_name = "FILE.npz")]
     pub infeed: Option<String>,
     /// Shared library of host functions `void f(void* out, void** in)` for custom calls; may be given many times

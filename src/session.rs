@@ -103,8 +103,8 @@ pub struct Ready {
     pub client: Client,
     pub exe: Executable,
     pub host: HostReport,
-    /// What the last run gave the host, in order.
-    pub outfeed: Vec<Array>,
+    /// What the last run gave the host, by name.
+    pub outfeed: Vec<(String, Array)>,
     /// The text that was compiled; empty for compiled programs.
     pub source: String,
 }
@@ -139,21 +139,74 @@ pub fn compile(opened: Opened, args: &RunArgs) -> Result<Ready, RuntimeError> {
     Ok(Ready { client, exe, host, source, outfeed: Vec::new() })
 }
 
-/// The arrays of a file in the order of the numbers that their names end with.
-fn queued(path: &str) -> Result<VecDeque<Array>, RuntimeError> {
-    let mut numbered = Vec::new();
-    for (name, array) in npz::read(path)? {
-        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-        let number: u64 = name[name.len() - digits..]
+/// Arrays of one queue with their names and places in it.
+type Numbered = Vec<(u64, String, Array)>;
+
+/// The queues of every device from a file: names end with the place in the queue. `devD.` before a name means one device
+/// (without, a queue is every device's that has none of its own), `channelC.` the channel of a transfer from the host.
+fn queued(path: Option<&str>, devices: usize) -> Result<Vec<Queues>, RuntimeError> {
+    let mut by: BTreeMap<(Option<usize>, Option<u64>), Numbered> = BTreeMap::new();
+    let arrays = path.map(npz::read).transpose()?.unwrap_or_default();
+    let path = path.unwrap_or_default();
+    for (name, array) in arrays {
+        let (device, rest) = prefixed(&name, "dev");
+        let (channel, rest) = prefixed(rest, "channel");
+        let digits = rest.len() - rest.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let number: u64 = rest[rest.len() - digits..]
             .parse()
             .map_err(|_| bad(format!("{path}: the name of array `{name}` does not end with its place in the queue")))?;
-        numbered.push((number, name, array));
+        if device.is_some_and(|d| d >= devices as u64) {
+            return Err(bad(format!(
+                "{path}: array `{name}` is for a device that does not exist (there are {devices})"
+            )));
+        }
+        by.entry((device.map(|d| d as usize), channel)).or_default().push((number, name, array));
     }
-    numbered.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-    if let Some(w) = numbered.windows(2).find(|w| w[0].0 == w[1].0) {
-        return Err(bad(format!("{path}: arrays `{}` and `{}` have the same place in the queue", w[0].1, w[1].1)));
+    for queue in by.values_mut() {
+        queue.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        if let Some(w) = queue.windows(2).find(|w| w[0].0 == w[1].0) {
+            return Err(bad(format!("{path}: arrays `{}` and `{}` have the same place in the queue", w[0].1, w[1].1)));
+        }
     }
-    Ok(numbered.into_iter().map(|n| n.2).collect())
+    let queues = |d: usize| {
+        let mut q = Queues::default();
+        for ((device, channel), arrays) in &by {
+            let other = device.is_none() && by.contains_key(&(Some(d), *channel));
+            if device.is_some_and(|x| x != d) || other {
+                continue;
+            }
+            let arrays = arrays.iter().map(|n| n.2.clone());
+            match channel {
+                Some(c) => q.to_device.entry(*c).or_default().extend(arrays),
+                None => q.infeed.extend(arrays),
+            }
+        }
+        q
+    };
+    Ok((0..devices).map(queues).collect())
+}
+
+/// The number of a prefix such as `dev3.`, and what follows.
+fn prefixed<'a>(name: &'a str, word: &str) -> (Option<u64>, &'a str) {
+    let found = name.strip_prefix(word).and_then(|rest| rest.split_once('.'));
+    match found.and_then(|(number, rest)| Some((number.parse().ok()?, rest))) {
+        Some((number, rest)) => (Some(number), rest),
+        None => (None, name),
+    }
+}
+
+/// What devices gave the host, by names as [`queued`] takes them.
+fn given(queues: Vec<Queues>) -> Vec<(String, Array)> {
+    let several = queues.len() > 1;
+    let mut out = Vec::new();
+    for (d, q) in queues.into_iter().enumerate() {
+        let device = if several { format!("dev{d}.") } else { String::new() };
+        out.extend(q.outfeed.into_iter().enumerate().map(|(i, a)| (format!("{device}out{i}"), a)));
+        for (c, arrays) in q.to_host {
+            out.extend(arrays.into_iter().enumerate().map(|(i, a)| (format!("{device}channel{c}.out{i}"), a)));
+        }
+    }
+    out
 }
 
 /// Inputs by number from a file's arrays: a device's own, else those for all.
@@ -224,16 +277,10 @@ impl Ready {
     ) -> Result<PodExecution, RuntimeError> {
         let options = args.options(mode)?;
         let start = Instant::now();
-        let first = match &args.infeed {
-            Some(path) => Queues { infeed: queued(path)?, ..Queues::default() },
-            None => Queues::default(),
-        };
-        // Every device has a queue of its own, with the same arrays.
-        let mut queues: Vec<Queues> =
-            (0..self.devices()).map(|_| Queues { infeed: first.infeed.clone(), ..Queues::default() }).collect();
+        let mut queues = queued(args.infeed.as_deref(), self.devices())?;
         let done =
             self.client.run_pod(&self.exe, inputs, &options, &args.pod_options()?, observer, &mut queues, watchers)?;
-        self.outfeed = queues.into_iter().flat_map(|q| q.outfeed).collect();
+        self.outfeed = given(queues);
         self.host.simulate_s = start.elapsed().as_secs_f64();
         self.host.peak_rss_bytes = peak_rss();
         let cycles = done.run.devices.iter().map(|d| d.cycles).max().unwrap_or(0);
@@ -254,12 +301,9 @@ impl Ready {
     ) -> Result<Execution, RuntimeError> {
         let options = args.options(mode)?;
         let start = Instant::now();
-        let mut queues = match &args.infeed {
-            Some(path) => Queues { infeed: queued(path)?, ..Queues::default() },
-            None => Queues::default(),
-        };
+        let mut queues = queued(args.infeed.as_deref(), 1)?.pop().unwrap_or_default();
         let done = self.client.device(0).run_queued(&self.exe, inputs, &options, observer, &mut queues)?;
-        self.outfeed = queues.outfeed;
+        self.outfeed = given(vec![queues]);
         self.host.simulate_s = start.elapsed().as_secs_f64();
         self.host.peak_rss_bytes = peak_rss();
         self.host.cycles_per_s = done.result.cycles as f64 / self.host.simulate_s.max(1e-9);

@@ -1,14 +1,14 @@
 //! The whole way: from a verified module to a program.
 
 use crate::error::CompileError;
-use crate::graph::{Module, Shape, Span};
+use crate::graph::{self, Module, Shape, Span};
 use crate::kernel::Unit;
 use crate::pipeline::{PassOptions, lower_to_core};
 use crate::plan::collective::{self, Algorithm, Choice, PodPlan};
 use crate::plan::lower::{Lower, Val};
-use crate::plan::main_program;
 use crate::plan::step::{BufferKind, Plan, Step};
 use crate::plan::view::{BufId, Form, View};
+use crate::plan::{main_program, overlap};
 use crate::schedule::{ScheduleOptions, schedule};
 use systole_isa::program::{Constant, DebugInfo, DebugKernel, HostArray};
 use systole_isa::{ChipConfig, DmaDesc, Layout, Op, Program};
@@ -86,6 +86,7 @@ pub fn compile(
         renumber(&mut kernel.body, base);
         unit.kernels.push(kernel);
     }
+    unit.kernels.extend(main.subroutines);
     let spill_base = total_rows - spill;
     let schedule_options = ScheduleOptions { chaos: options.chaos, ..ScheduleOptions::new(spill_base as u32, words) };
     let scheduled = schedule(&unit, chip, &schedule_options)
@@ -175,7 +176,8 @@ pub fn compile(
 /// traffic, but all arrays of a kernel must fit together.
 const RESIDENT: [(u64, u64); 4] = [(2, 5), (1, 6), (1, 16), (1, 48)];
 
-/// The plan and main program that keep as much in vector memory as fits.
+/// The plan and main program that keep as much in vector memory as fits; exchanges are hidden behind other work if there is
+/// memory for it.
 fn resident(
     core: &Module,
     chip: &ChipConfig,
@@ -184,9 +186,11 @@ fn resident(
     line: &dyn Fn(Span) -> u32,
 ) -> Result<(Plan, main_program::MainProgram), CompileError> {
     let mut failed = None;
-    for (part, of) in RESIDENT {
+    let several = options.passes.pod.devices() > 1;
+    let hiding = RESIDENT.iter().filter(|_| several).map(|r| (r, true));
+    for (&(part, of), hide) in hiding.chain(RESIDENT.iter().map(|r| (r, false))) {
         let largest = (chip.vmem.bytes / of * part).min(options.max_resident.unwrap_or(u64::MAX));
-        let made = plan(core, chip, largest, line, options).and_then(|plan| {
+        let made = plan(core, chip, largest, line, options, hide).and_then(|plan| {
             for k in &plan.kernels {
                 renumber_check(&k.descs, k.semaphores)?;
             }
@@ -216,7 +220,7 @@ fn renumber_check(descs: &[DmaDesc], semaphores: u32) -> Result<(), CompileError
 }
 
 /// Adds `base` to the descriptor numbers of a kernel.
-fn renumber(items: &mut [crate::kernel::Item], base: u32) {
+pub(crate) fn renumber(items: &mut [crate::kernel::Item], base: u32) {
     use crate::kernel::Item;
     for i in items {
         match i {
@@ -254,10 +258,25 @@ fn plan(
     largest_resident: u64,
     lines: &dyn Fn(Span) -> u32,
     options: &CompileOptions,
+    hide: bool,
 ) -> Result<Plan, CompileError> {
-    let pod = PodPlan::new(options.passes.pod.clone(), chip, options.collective);
+    let transfers = core.computations.iter().any(|c| {
+        c.nodes
+            .iter()
+            .any(|n| matches!(n.op, graph::Op::Send { host: false, .. } | graph::Op::Recv { host: false, .. }))
+    });
+    let pod = PodPlan::new(options.passes.pod.clone(), chip, options.collective, transfers);
     let plan = Plan { largest_resident, pod, ..Plan::default() };
-    let mut lower = Lower { module: core, chip, plan, steps: Vec::new(), lines, executions: 1.0, state_bytes: 0 };
+    let mut lower = Lower {
+        module: core,
+        chip,
+        plan,
+        steps: Vec::new(),
+        pending: Vec::new(),
+        lines,
+        executions: 1.0,
+        state_bytes: 0,
+    };
     let entry = core.entry();
     let mut params = Vec::new();
     for &p in &entry.params {
@@ -281,6 +300,9 @@ fn plan(
         lower.plan.result_layouts.push(v.layout);
     }
     lower.plan.steps = lower.steps;
+    if hide {
+        overlap::hide(&mut lower.plan, chip);
+    }
     collective::finish(&mut lower.plan, chip);
     Ok(lower.plan)
 }

@@ -121,7 +121,7 @@ impl HostArray {
 pub struct HostCall {
     /// Which of the host's services.
     pub kind: HostCallKind,
-    /// Name of the host function ([`HostCallKind::Custom`]); else empty.
+    /// Name of the host function ([`HostCallKind::Custom`]), number of the channel (transfers); else empty.
     pub target: String,
     /// Text that the program gives the host with the call.
     pub config: String,
@@ -140,11 +140,16 @@ pub enum HostCallKind {
     Infeed,
     /// Arrays to the queue to the host.
     Outfeed,
+    /// Arrays to the host on the channel in `target`.
+    Send,
+    /// The next arrays from the host on the channel in `target`.
+    Recv,
 }
 
 impl HostCallKind {
     /// All kinds.
-    pub const ALL: [HostCallKind; 3] = [HostCallKind::Custom, HostCallKind::Infeed, HostCallKind::Outfeed];
+    pub const ALL: [HostCallKind; 5] =
+        [HostCallKind::Custom, HostCallKind::Infeed, HostCallKind::Outfeed, HostCallKind::Send, HostCallKind::Recv];
 
     /// The kind's name in assembly.
     pub fn name(self) -> &'static str {
@@ -152,6 +157,8 @@ impl HostCallKind {
             HostCallKind::Custom => "custom",
             HostCallKind::Infeed => "infeed",
             HostCallKind::Outfeed => "outfeed",
+            HostCallKind::Send => "send",
+            HostCallKind::Recv => "recv",
         }
     }
 }

@@ -18,7 +18,8 @@ pub struct Args {
     /// Writes the results out0, out1, .. to an .npz file
     #[arg(long, value_name = "FILE.npz")]
     outputs: Option<String>,
-    /// Writes what outfeeds gave as arrays out0, out1, .. to an .npz file
+    /// Writes what outfeeds gave as arrays out0, out1, .. to an .npz file, what transfers to the host gave as channelC.out0, ..
+    /// (with several devices, devD. before the names)
     #[arg(long, value_name = "FILE.npz")]
     outfeed: Option<String>,
     #[command(flatten)]
@@ -81,12 +82,11 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
         }
     };
     drop(progress);
-    for (path, arrays) in [(&a.outputs, &done.outputs), (&a.outfeed, &ready.outfeed)] {
-        if let Some(path) = path {
-            let named: Vec<(String, &Array)> = arrays.iter().enumerate().map(|(i, o)| (format!("out{i}"), o)).collect();
-            npz::write(path, &named)?;
-        }
+    if let Some(path) = &a.outputs {
+        let outputs = done.outputs.iter().enumerate();
+        npz::write(path, &outputs.map(|(i, o)| (format!("out{i}"), o)).collect::<Vec<(String, &Array)>>())?;
     }
+    write_given(a, &ready)?;
     let drawn = a.run.inputs.is_none() && !inputs.is_empty() && mode != Mode::TimingOnly;
     let done = Done::One(done.result);
     let report = done.report(&ready.client, &ready.exe.program, ready.host.clone());
@@ -95,6 +95,12 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
         output::write(path, &profile::write(&profile))?;
     }
     show(a, &report, drawn)
+}
+
+/// Writes what the program gave the host.
+fn write_given(a: &Args, ready: &Ready) -> Result<(), RuntimeError> {
+    let Some(path) = &a.outfeed else { return Ok(()) };
+    npz::write(path, &ready.outfeed.iter().map(|(n, o)| (n.clone(), o)).collect::<Vec<(String, &Array)>>())
 }
 
 /// Runs a compiled program on several devices.
@@ -117,11 +123,7 @@ fn several(a: &Args, mut ready: Ready, mode: Mode, mut progress: Progress) -> Re
         }
         npz::write(path, &named)?;
     }
-    if let Some(path) = &a.outfeed {
-        let named: Vec<(String, &Array)> =
-            ready.outfeed.iter().enumerate().map(|(i, o)| (format!("out{i}"), o)).collect();
-        npz::write(path, &named)?;
-    }
+    write_given(a, &ready)?;
     let drawn = a.run.inputs.is_none() && mode != Mode::TimingOnly && inputs.first().is_some_and(|i| !i.is_empty());
     let recorded = recorders.into_iter().map(Recorder::finish).collect();
     let done = Done::Several(done.run);

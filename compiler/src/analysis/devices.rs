@@ -1,6 +1,6 @@
 //! Which devices take part in a collective together, by device number.
 
-use crate::graph::{Collective, CollectiveKind};
+use crate::graph::{Collective, CollectiveKind, Node};
 use systole_isa::program::PodShape;
 
 /// What the ids of a collective's groups number.
@@ -39,6 +39,15 @@ fn ids(mode: Mode, pod: &PodShape) -> u32 {
         Mode::Partition => pod.partitions,
         Mode::Flattened => pod.devices(),
     }
+}
+
+/// The pairs of `_xla_send_recv_source_target_pairs` of a transfer, if the instruction has them.
+pub fn source_target_pairs(node: &Node) -> Option<Vec<(u64, u64)>> {
+    let (_, text) = node.attributes.iter().find(|(_, v)| v.contains("_xla_send_recv_source_target_pairs"))?;
+    let (_, rest) = text.split_once("_xla_send_recv_source_target_pairs")?;
+    let rest = &rest[..rest.find("}}").unwrap_or(rest.len())];
+    let numbers: Vec<u64> = rest.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
+    Some(numbers.as_chunks::<2>().0.iter().map(|p| (p[0], p[1])).collect())
 }
 
 /// The groups of a collective as device numbers, in the order of their members; they cover every device once.

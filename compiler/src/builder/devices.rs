@@ -188,7 +188,7 @@ impl XlaBuilder {
     /// What is no token.
     pub fn send_with_token(&mut self, operand: XlaOp, token: XlaOp, channel: u64) -> Built {
         let (channel, host) = (Some(channel), false);
-        let started = self.op("send", Op::Send { channel, host }, &[operand, token])?;
+        let started = self.op("send", Op::Send { channel, host, pairs: None }, &[operand, token])?;
         self.op("send", Op::SendDone { channel, host }, &[started])
     }
 
@@ -199,7 +199,7 @@ impl XlaBuilder {
     pub fn recv_with_token(&mut self, token: XlaOp, shape: &Shape, channel: u64) -> Built {
         let (channel, host) = (Some(channel), false);
         let pending = Shape::Tuple(vec![shape.clone(), Shape::array(systole_isa::DType::U32, &[]), Shape::Token]);
-        let started = self.shaped("recv", Op::Recv { channel, host }, &[token], pending)?;
+        let started = self.shaped("recv", Op::Recv { channel, host, pairs: None }, &[token], pending)?;
         self.op("recv", Op::RecvDone { channel, host }, &[started])
     }
 

@@ -390,9 +390,11 @@ pub enum Op {
     },
     ReplicaId,
     PartitionId,
+    /// `pairs`: which device sends to which, once the instruction's attributes are read; `None`: each to itself.
     Send {
         channel: Option<u64>,
         host: bool,
+        pairs: Option<Vec<(u64, u64)>>,
     },
     SendDone {
         channel: Option<u64>,
@@ -401,6 +403,7 @@ pub enum Op {
     Recv {
         channel: Option<u64>,
         host: bool,
+        pairs: Option<Vec<(u64, u64)>>,
     },
     RecvDone {
         channel: Option<u64>,

@@ -370,9 +370,9 @@ impl Attributes<'_, '_> {
                 }
             }
             Op::Collective { kind, devices } => self.collective(kind, devices),
-            Op::Send { channel, host }
+            Op::Send { channel, host, .. }
             | Op::SendDone { channel, host }
-            | Op::Recv { channel, host }
+            | Op::Recv { channel, host, .. }
             | Op::RecvDone { channel, host } => {
                 if let Some(c) = channel {
                     self.put("channel_id", c);

@@ -125,6 +125,11 @@ impl KernelBuilder {
         self.kernel.debug_op = op;
     }
 
+    /// Saves what lives across calls around them ([`Kernel::saves`]).
+    pub fn save_around_calls(&mut self) {
+        self.kernel.saves = true;
+    }
+
     /// Elements of a vector register: sublanes, lanes.
     pub fn shape(&self) -> (u32, u32) {
         (self.sublanes, self.lanes)

@@ -127,6 +127,8 @@ pub struct Kernel {
     pub masks: u32,
     /// Index into the program's debug ops for bundle attribution; `DebugRange::CALLER` for shared kernels.
     pub debug_op: u32,
+    /// What lives across a call is saved before and restored after it, not kept in memory all the time: calls are rare.
+    pub saves: bool,
 }
 
 /// A whole program before scheduling: `kernels[0]` is the main program and ends by `b.halt`; all others end by return.

@@ -26,6 +26,7 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], o: &PassOptions) -> Res
         Op::ReplicaId if o.pod.replicas == 1 => return Ok(Some(b.bits(DType::U32, 0))),
         Op::PartitionId if o.pod.partitions == 1 => return Ok(Some(b.bits(DType::U32, 0))),
         Op::Collective { kind, devices } => (kind, devices),
+        Op::RecvDone { host: false, .. } => return Ok(received(b, n, operands, o)),
         _ => return Ok(None),
     };
     if let CollectiveKind::Permute { pairs } = kind {
@@ -82,6 +83,26 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], o: &PassOptions) -> Res
         CollectiveKind::Permute { .. } => return Ok(None),
     }
     Ok(Some(joined(b, n, &results)))
+}
+
+/// What `recv-done` gives: zeros where nobody sends.
+fn received(b: &mut Emit, n: &Node, operands: &[NodeId], o: &PassOptions) -> Option<NodeId> {
+    let Op::Recv { pairs: Some(pairs), .. } = b.op(operands[0]) else { return None };
+    let targets: Vec<u32> = pairs.iter().map(|p| p.1 as u32).collect();
+    if targets.len() >= o.pod.devices() as usize {
+        return None;
+    }
+    let data = b.raw(n.op.clone(), operands, n.shape.clone());
+    let got = is_one_of(b, o, &targets);
+    let elements: Vec<NodeId> = b.elements_of(data);
+    let mut out = Vec::new();
+    for x in elements {
+        let (dtype, dims) = (b.dtype(x), b.dims(x).to_vec());
+        let zero = b.splat(dtype, &dims, 0.0);
+        let got = b.broadcast(got, &[], &dims);
+        out.push(b.select(got, x, zero));
+    }
+    Some(b.tuple(&out))
 }
 
 /// The results as the node's shape wants them.

@@ -1,12 +1,12 @@
 //! Dots and convolutions: kernels of the matrix unit.
 
 use super::lower::{Lower, Region, Val};
-use super::step::{Arg, KernelEntry, KernelKey, Step, Unit, Use};
+use super::step::{Arg, KernelEntry, KernelKey, Product, Step, Unit, Use};
 use super::view::{Form, View};
 use crate::emit::mxu::{self, Array, Contraction, Convert, Dim, Place, RhsForm};
 use crate::error::CompileError;
 use crate::graph::{NodeId, Op, Precision};
-use systole_isa::DType;
+use systole_isa::{ChipConfig, DType};
 
 /// Share of vector memory that a contraction's kernel may use for its windows.
 const WINDOW_SHARE: u64 = 3;
@@ -91,17 +91,32 @@ impl<'a> Lower<'a> {
         let mut named = c.clone();
         named.name = String::new();
         let chip = self.chip;
-        self.plan.kernel(KernelKey::Other(format!("{named:?}")), |_| {
-            let out = mxu::contraction_kernel(c, chip, &mut Convert(c.out.dtype))?;
-            Ok(KernelEntry {
-                kernel: out.kernel,
-                scratch_rows: out.scratch_rows,
-                descs: out.descs,
-                semaphores: out.semaphores,
-                name: c.name.clone(),
-            })
-        })
+        let mut cycles = 0.0;
+        let kernel = self.plan.kernel(KernelKey::Other(format!("{named:?}")), |_| {
+            let (entry, estimated, _) = product_entry(c, chip, None)?;
+            cycles = estimated;
+            Ok(entry)
+        })?;
+        self.plan.products.entry(kernel).or_insert_with(|| Product { contraction: c.clone(), cycles });
+        Ok(kernel)
     }
+}
+
+/// The kernel of a contraction, its estimated cycles and its steps.
+pub fn product_entry(
+    c: &Contraction,
+    chip: &ChipConfig,
+    hook: Option<mxu::Hook>,
+) -> Result<(KernelEntry, f64, u32), mxu::MxuError> {
+    let out = mxu::contraction_kernel(c, chip, &mut Convert(c.out.dtype), hook)?;
+    let entry = KernelEntry {
+        kernel: out.kernel,
+        scratch_rows: out.scratch_rows,
+        descs: out.descs,
+        semaphores: out.semaphores,
+        name: c.name.clone(),
+    };
+    Ok((entry, out.estimated_cycles, out.steps))
 }
 
 /// The element type whose matrix-unit rate is the peak of products of `t`.

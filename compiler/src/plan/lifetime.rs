@@ -102,7 +102,8 @@ impl Walk {
                 operands.iter().for_each(|b| self.read(b.0));
                 results.iter().for_each(|b| self.write(b.0));
             }
-            Step::Exchange(x) => {
+            // Arrays of an exchange that is under way stay to its end.
+            Step::Exchange(x) | Step::Begin { exchange: x, .. } | Step::End(x) => {
                 self.read(x.src);
                 x.temp.iter().for_each(|&t| self.write(t));
                 self.write(x.dst);

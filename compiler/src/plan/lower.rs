@@ -31,6 +31,8 @@ pub struct Lower<'a> {
     pub plan: Plan,
     /// Steps of the region being lowered.
     pub steps: Vec<Step>,
+    /// Sends that begin before the next step that may wait.
+    pub pending: Vec<Step>,
     /// Text for line numbers of debug ops.
     pub lines: &'a dyn Fn(crate::graph::Span) -> u32,
     /// How often the code being lowered runs (for flops), if known.
@@ -81,6 +83,7 @@ impl<'a> Lower<'a> {
             };
             r.values[id.index()] = val;
         }
+        self.begin_sends();
         Ok(r.values[comp.root.index()].clone().expect("the root is pinned"))
     }
 
@@ -178,11 +181,24 @@ impl<'a> Lower<'a> {
         match &node.op {
             Op::Reduce { .. } | Op::ReduceWindow { .. } => self.reduce(r, id),
             Op::OptBarrier | Op::AddDependency | Op::Domain => Ok(self.value(r, node.operands[0])),
-            Op::While { condition, body } => self.lower_while(r, id, *condition, *body),
-            Op::Conditional { branches } => self.lower_conditional(r, id, branches),
-            Op::Collective { .. } => self.collective(r, id),
+            Op::While { condition, body } => {
+                self.begin_sends();
+                self.lower_while(r, id, *condition, *body)
+            }
+            Op::Conditional { branches } => {
+                self.begin_sends();
+                self.lower_conditional(r, id, branches)
+            }
+            Op::Collective { .. } => {
+                self.begin_sends();
+                self.collective(r, id)
+            }
             Op::Dot { .. } | Op::Convolution(_) => self.contraction(r, id),
-            Op::CustomCall { .. } | Op::Infeed { .. } | Op::Outfeed { .. } => self.host_call(r, id),
+            Op::CustomCall { .. } | Op::Infeed { .. } | Op::Outfeed { .. } => {
+                self.begin_sends();
+                self.host_call(r, id)
+            }
+            Op::Send { .. } | Op::SendDone { .. } | Op::Recv { .. } | Op::RecvDone { .. } => self.transfer(r, id),
             _ => self.movement(r, id),
         }
     }

@@ -1,5 +1,6 @@
 //! The main program: steps to scalar code, copies and kernel calls, with memory decided on the way.
 
+use super::collective::Hidden;
 use super::lifetime::Lifetimes;
 use super::memory::{Copy, KERNEL_SEMAPHORES, Memory, guard_rows};
 use super::residence::Residences;
@@ -19,6 +20,8 @@ use systole_isa::{ChipConfig, DType, DmaDesc, Layout, Op, Space};
 /// What the main program needs besides its kernels.
 pub struct MainProgram {
     pub kernel: Kernel,
+    /// More kernels, behind the plan's; their descriptors are the program's.
+    pub subroutines: Vec<Kernel>,
     pub descs: Vec<DmaDesc>,
     /// First descriptor of every kernel's own.
     pub desc_base: Vec<u32>,
@@ -61,6 +64,9 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
         descs,
         known: FxHashMap::default(),
         host_calls: Vec::new(),
+        hidden: None,
+        subroutines: Vec::new(),
+        made: FxHashMap::default(),
         now: 0,
         free_at: FxHashMap::default(),
         op: DebugRange::NONE,
@@ -73,6 +79,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
     e.stays.finish(&e.memory);
     Ok(MainProgram {
         kernel: e.b.finish(),
+        subroutines: e.subroutines,
         descs: e.descs,
         desc_base,
         granules: e.memory.places.iter().map(|p| p.granule).collect(),
@@ -91,12 +98,16 @@ pub(super) struct Emitter<'a> {
     pub(super) memory: Memory<'a>,
     pub(super) descs: Vec<DmaDesc>,
     pub(super) known: FxHashMap<DmaDesc, u32>,
+    /// The exchange that is under way.
+    pub(super) hidden: Option<Hidden>,
+    subroutines: Vec<Kernel>,
+    made: FxHashMap<String, usize>,
     pub(super) now: u32,
     pub(super) host_calls: Vec<HostCall>,
     /// Buffers whose contents end with a step.
     pub(super) free_at: FxHashMap<u32, Vec<BufId>>,
     /// Op of the step that is emitted.
-    op: u32,
+    pub(super) op: u32,
     stays: Residences,
 }
 
@@ -115,6 +126,18 @@ impl<'a> Emitter<'a> {
         let i = self.descs.len() as u32 - 1;
         self.known.insert(d, i);
         i
+    }
+
+    /// The number, for calls, of a kernel of the main program itself; it is made on first use.
+    pub(super) fn subroutine(&mut self, key: String, make: impl FnOnce(&mut Self) -> Kernel) -> usize {
+        if let Some(&k) = self.made.get(&key) {
+            return k;
+        }
+        let kernel = make(self);
+        self.subroutines.push(kernel);
+        let number = self.plan.kernels.len() + self.subroutines.len();
+        self.made.insert(key, number);
+        number
     }
 
     pub(super) fn copies(&mut self, copies: Vec<Copy>) {
@@ -190,13 +213,24 @@ impl<'a> Emitter<'a> {
                 self.b.mark(x.op);
                 self.exchange(x)?;
             }
+            Step::Begin { exchange, work } => {
+                self.b.mark(exchange.op);
+                self.begin_hidden(exchange, *work)?;
+            }
+            Step::End(x) => self.end_hidden(x),
             Step::While { head, cond, body, op } => {
                 self.b.mark(*op);
-                return self.while_(head, *cond, body);
+                // What is under way goes on behind the loop.
+                let hidden = self.hidden.take();
+                self.while_(head, *cond, body)?;
+                self.hidden = hidden;
+                return Ok(());
             }
             Step::Switch { index, branches, op } => {
                 self.b.mark(*op);
+                let hidden = self.hidden.take();
                 self.switch(*index, branches)?;
+                self.hidden = hidden;
             }
         }
         self.finish_step();
@@ -233,7 +267,8 @@ impl<'a> Emitter<'a> {
     }
 
     fn call(&mut self, kernel: usize, args: &'a [Arg], rest: &'a [Step]) -> Result<(), CompileError> {
-        let entry = &self.plan.kernels[kernel];
+        let hooked = self.hooked(kernel);
+        let entry = hooked.as_ref().map_or(&self.plan.kernels[kernel], |h| &h.entry);
         let locked: Vec<BufId> = args
             .iter()
             .filter_map(|a| match a {
@@ -268,11 +303,12 @@ impl<'a> Emitter<'a> {
         }
         self.copies(out);
         self.prefetch(args, rest)?;
-        let mut regs = Vec::new();
-        for a in args {
-            regs.push(self.argument(a, scratch));
+        let regs: Vec<S> = args.iter().map(|a| self.argument(a, scratch)).collect();
+        match &hooked {
+            Some(h) => self.call_hooked(h, &regs),
+            None => self.b.call(kernel as u32 + 1, &regs),
         }
-        self.b.call(kernel as u32 + 1, &regs);
+        self.worked(super::overlap::call_cycles(self.plan, self.memory.chip, kernel, self.op), hooked.is_some());
         if let Some(at) = scratch {
             self.stays.scratch(self.memory.chip, entry, at, self.op);
             self.memory.vmem.give(at, entry.scratch_rows as u64 + guard_rows(self.memory.chip));
@@ -977,7 +1013,7 @@ fn reads(steps: &[Step], buf: BufId) -> bool {
         Step::Copy { src, .. } => *src == buf,
         Step::ReadScalar { buf: b, .. } => *b == buf,
         Step::Host { operands, .. } => operands.iter().any(|o| o.0 == buf),
-        Step::Exchange(x) => x.src == buf,
+        Step::Exchange(x) | Step::Begin { exchange: x, .. } | Step::End(x) => x.src == buf,
         Step::Scalar { .. } => false,
         Step::While { head, body, .. } => reads(head, buf) || reads(body, buf),
         Step::Switch { branches, .. } => branches.iter().any(|b| reads(b, buf)),
@@ -1003,7 +1039,7 @@ fn visit(steps: &[Step], f: &mut dyn FnMut(BufId, bool)) {
                 operands.iter().for_each(|b| f(b.0, false));
                 results.iter().for_each(|b| f(b.0, true));
             }
-            Step::Exchange(x) => {
+            Step::Exchange(x) | Step::Begin { exchange: x, .. } | Step::End(x) => {
                 f(x.src, false);
                 x.temp.iter().for_each(|&t| f(t, true));
                 f(x.dst, true);

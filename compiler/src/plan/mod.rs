@@ -15,11 +15,13 @@ pub mod main_program;
 mod memory;
 mod movement;
 pub mod moving;
+pub mod overlap;
 mod residence;
 mod scalar;
 mod sort;
 mod special;
 pub mod step;
+mod transfer;
 pub mod view;
 pub mod vmem;
 

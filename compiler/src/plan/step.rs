@@ -1,11 +1,13 @@
 //! The plan: buffers, kernels, and steps in program order.
 
 use super::collective::{Exchange, PodPlan};
-use super::view::BufId;
+use super::view::{BufId, View};
 use crate::emit::blocks::{BlockSpec, Body};
+use crate::emit::mxu::Contraction;
 use crate::graph::{Binary, Direction, Unary};
 use crate::kernel::Kernel;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use systole_isa::program::HostCallKind;
 use systole_isa::{DType, DmaDesc, Layout};
 
@@ -168,6 +170,12 @@ pub enum Step {
     },
     /// A collective among devices.
     Exchange(Box<Exchange>),
+    /// Begins a collective that is under way during the steps up to its end; `work` are their estimated cycles.
+    Begin {
+        exchange: Box<Exchange>,
+        work: f64,
+    },
+    End(Box<Exchange>),
     /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats.
     While {
         head: Vec<Step>,
@@ -183,12 +191,21 @@ pub enum Step {
     },
 }
 
+/// A kernel on a matrix unit: parameters are lhs, rhs, out and scratch.
+#[derive(Clone, Debug)]
+pub struct Product {
+    pub contraction: Contraction,
+    pub cycles: f64,
+}
+
 /// A planned program.
 #[derive(Default)]
 pub struct Plan {
     pub buffers: Vec<Buffer>,
     pub kernels: Vec<KernelEntry>,
     pub keys: FxHashMap<KernelKey, usize>,
+    /// Kernels that are products, with what they compute.
+    pub products: FxHashMap<usize, Product>,
     pub words: u32,
     /// First of the words that hold indices of gathers and scatters.
     pub index_words: Option<u32>,
@@ -202,6 +219,8 @@ pub struct Plan {
     pub traps: Vec<String>,
     /// Bytes up to which an array is kept in vector memory as a whole; larger ones are streamed.
     pub largest_resident: u64,
+    /// Buffers of channels, by number and array.
+    pub channels: BTreeMap<(u64, usize), View>,
     /// Tables and semaphores of collectives.
     pub pod: PodPlan,
     pub flops: f64,

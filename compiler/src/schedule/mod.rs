@@ -150,7 +150,11 @@ fn schedule_kernel(
     if calls::has_call(&kernel.body) {
         calls::expose_counters(&mut kernel);
         let crossing = calls::across_calls(&kernel);
-        spiller.spill(&mut kernel, &crossing);
+        if kernel.saves {
+            spiller.save(&mut kernel, &crossing);
+        } else {
+            spiller.spill(&mut kernel, &crossing);
+        }
     }
     let mut levels = Levels::default();
     let mut chaos = Chaos::new(options.chaos);

@@ -5,7 +5,8 @@
 //! instructions make from nothing is made anew instead.
 //!
 //! Calls clobber every register, so what lives across one is spilled ([`across_calls`]); counted loops around calls
-//! first become loops over a scalar variable ([`expose_counters`]).
+//! first become loops over a scalar variable ([`expose_counters`]). Kernels that call rarely save registers around their calls
+//! instead.
 
 use super::memory::FIRST_RESERVED;
 use super::regs::{File, Reg, defs, registers, uses};
@@ -48,6 +49,32 @@ impl Spiller {
 
     /// Moves registers to memory.
     pub fn spill(&mut self, kernel: &mut Kernel, regs: &[Reg]) {
+        let homes = self.homes(kernel, regs);
+        self.pinned.extend(regs.iter().copied());
+        let body = std::mem::take(&mut kernel.body);
+        let params = kernel.params.clone();
+        let mut w = Rewriter { homes, kernel: &mut *kernel, sublanes: self.area.sublanes, pinned: &mut self.pinned };
+        let mut out = Vec::with_capacity(body.len() * 2);
+        for p in params {
+            let r = Reg::new(File::Scalar, p.0);
+            if w.homes.contains_key(&r) {
+                w.store(r, r, &mut out);
+            }
+        }
+        w.items(body, &mut out);
+        kernel.body = out;
+    }
+
+    /// Saves registers before every call and restores them after it.
+    pub fn save(&mut self, kernel: &mut Kernel, regs: &[Reg]) {
+        let homes = self.homes(kernel, regs);
+        let body = std::mem::take(&mut kernel.body);
+        let mut w = Rewriter { homes, kernel: &mut *kernel, sublanes: self.area.sublanes, pinned: &mut self.pinned };
+        kernel.body = w.saved(body, regs);
+    }
+
+    /// Where registers of a kernel are kept.
+    fn homes(&mut self, kernel: &Kernel, regs: &[Reg]) -> FxHashMap<Reg, Home> {
         let mut definitions: FxHashMap<Reg, Option<Inst>> = FxHashMap::default();
         each_instruction(&kernel.body, &mut |v| {
             for r in registers(&v.inst).filter(|r| r.is_def) {
@@ -65,20 +92,8 @@ impl Spiller {
                 false => self.place(r.file()),
             };
             homes.insert(r, home);
-            self.pinned.insert(r);
         }
-        let body = std::mem::take(&mut kernel.body);
-        let params = kernel.params.clone();
-        let mut w = Rewriter { homes, kernel: &mut *kernel, sublanes: self.area.sublanes, pinned: &mut self.pinned };
-        let mut out = Vec::with_capacity(body.len() * 2);
-        for p in params {
-            let r = Reg::new(File::Scalar, p.0);
-            if w.homes.contains_key(&r) {
-                w.store(r, r, &mut out);
-            }
-        }
-        w.items(body, &mut out);
-        kernel.body = out;
+        homes
     }
 
     fn place(&mut self, file: File) -> Home {
@@ -226,14 +241,48 @@ impl Rewriter<'_> {
         }
     }
 
+    /// The items with registers saved around calls.
+    fn saved(&mut self, items: Vec<Item>, regs: &[Reg]) -> Vec<Item> {
+        let mut out = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                Item::Inst(_) | Item::Mark { .. } => out.push(item),
+                Item::Loop(mut l) => {
+                    l.body = self.saved(l.body, regs);
+                    out.push(Item::Loop(l));
+                }
+                Item::If { cond, then, otherwise } => {
+                    let (then, otherwise) = (self.saved(then, regs), self.saved(otherwise, regs));
+                    out.push(Item::If { cond, then, otherwise });
+                }
+                Item::While { head, cond, body } => {
+                    let (head, body) = (self.saved(head, regs), self.saved(body, regs));
+                    out.push(Item::While { head, cond, body });
+                }
+                Item::Call { .. } => {
+                    regs.iter().for_each(|&r| self.store(r, r, &mut out));
+                    out.push(item);
+                    regs.iter().for_each(|&r| self.load_to(r, r, &mut out));
+                }
+            }
+        }
+        out
+    }
+
     /// A new register with the value of spilled `r`.
     fn load(&mut self, r: Reg, out: &mut Vec<Item>) -> Reg {
         let t = self.temporary(r.file());
+        self.load_to(r, t, out);
+        t
+    }
+
+    /// Puts the value of spilled `r` into `t`.
+    fn load_to(&mut self, r: Reg, t: Reg, out: &mut Vec<Item>) {
         let (place, buffer) = match &self.homes[&r] {
             Home::Constant(recipe) => {
                 let recipe = recipe.clone();
                 self.make(&recipe, t, out);
-                return t;
+                return;
             }
             Home::Memory { place, buffer } => (*place, *buffer),
         };
@@ -254,7 +303,6 @@ impl Rewriter<'_> {
                 out.push(plain(Op::VNeI, &[n, v.number() as i32, zero.number() as i32]));
             }
         }
-        t
     }
 
     /// Makes a constant anew in `t`.

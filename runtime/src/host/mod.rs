@@ -105,6 +105,9 @@ pub struct Queues {
     pub infeed: VecDeque<Array>,
     /// Arrays that outfeeds gave, in order.
     pub outfeed: Vec<Array>,
+    /// By channel: arrays for `recv` of the host's data, and those that `send` gave to the host.
+    pub to_device: BTreeMap<u64, VecDeque<Array>>,
+    pub to_host: BTreeMap<u64, Vec<Array>>,
 }
 
 /// An observer that answers the program's calls and passes everything else on.
@@ -130,8 +133,26 @@ impl Answering<'_> {
                 self.queues.outfeed.extend(operands);
                 Ok(Vec::new())
             }
+            HostCallKind::Send => {
+                self.queues.to_host.entry(channel(call)?).or_default().extend(operands);
+                Ok(Vec::new())
+            }
+            HostCallKind::Recv => {
+                let number = channel(call)?;
+                let queue = self.queues.to_device.entry(number).or_default();
+                let (have, need) = (queue.len(), call.results.len());
+                if have < need {
+                    return Err(format!("a recv takes {need} arrays, channel {number} from the host has {have}"));
+                }
+                Ok(queue.drain(..need).collect())
+            }
         }
     }
+}
+
+/// The channel of a transfer.
+fn channel(call: &HostCall) -> Result<u64, String> {
+    call.target.parse().map_err(|_| format!("`{}` is no channel's number", call.target))
 }
 
 fn shape(dtype: DType, dims: &[u64]) -> String {
@@ -144,6 +165,7 @@ fn giver(call: &HostCall) -> String {
         HostCallKind::Custom => format!("custom call `{}`", call.target),
         HostCallKind::Infeed => "the queue from the host".to_string(),
         HostCallKind::Outfeed => "the queue to the host".to_string(),
+        HostCallKind::Send | HostCallKind::Recv => format!("channel {} of the host", call.target),
     }
 }
 

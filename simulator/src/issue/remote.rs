@@ -64,6 +64,7 @@ impl Core<'_> {
     /// Joins the core to a pod.
     pub fn join(&mut self, devices: u32) {
         self.remote = Some(Box::new(Remote { devices, ..Remote::default() }));
+        self.dma.share();
     }
 
     /// What the core waits for.

@@ -2,7 +2,7 @@
 
 use super::body::{Context, Pop, Push, Step};
 use super::segment::Source;
-use super::spec::Place;
+use super::spec::{Hook, Place};
 use super::stream::{Kind, switch};
 use crate::kernel::{KernelBuilder, LoopHints, M, S, Trips};
 use systole_isa::{MxuFormat, Op};
@@ -17,19 +17,42 @@ impl Context<'_> {
     }
 
     /// The whole kernel behind the setup.
-    pub fn run(&self, b: &mut KernelBuilder) {
+    pub fn run(&self, b: &mut KernelBuilder, hook: Option<Hook>) {
         self.start_streams(b);
         self.rhs_event(b, true);
         let first = self.begin_first(b);
         let groups = self.p.staging.groups;
         b.loop_static(groups, |b| self.stage_group(b, &first, self.passes()[0].1));
-        b.loop_with(Trips::Static(self.steps * self.parts), LoopHints::default(), |b| self.step(b));
+        let steps = self.steps * self.parts;
+        match hook {
+            None => b.loop_with(Trips::Static(steps), LoopHints::default(), |b| self.step(b)),
+            Some(hook) => self.hooked(b, steps, hook),
+        }
         self.tail(b);
         // Empties the staging area, into which the last step put weights that nobody uses.
         self.latch(b);
         if let Some(out) = &self.out_stream {
             out.finish(b);
         }
+    }
+
+    /// All steps, with calls in between.
+    fn hooked(&self, b: &mut KernelBuilder, steps: u32, hook: Hook) {
+        b.save_around_calls();
+        let left = b.s_var(steps as i32);
+        b.while_(
+            |_| left,
+            |b| {
+                let number = b.smem_load(S::ZERO, hook.word as i32);
+                let every = b.smem_load(number, hook.spacing as i32);
+                let trips = b.s(Op::SMin, &[every, left]);
+                b.set_s(left, Op::SSub, &[left.into(), trips.into()]);
+                b.loop_with(Trips::Dynamic(trips), LoopHints::default(), |b| self.step(b));
+                let number = b.smem_load(S::ZERO, hook.word as i32);
+                let on = b.def_s(Op::SLtI, &[number.into(), (hook.end as i32).into()]);
+                b.if_(on, |b| b.call(hook.kernel, &[]));
+            },
+        );
     }
 
     fn start_streams(&self, b: &mut KernelBuilder) {

@@ -31,7 +31,9 @@ mod tile;
 #[cfg(test)]
 mod tests;
 
-pub use spec::{Array, Contraction, Convert, Dim, Epilogue, KernelOut, MatView, MxuError, Place, RhsForm, TileAt};
+pub use spec::{
+    Array, Contraction, Convert, Dim, Epilogue, Hook, KernelOut, MatView, MxuError, Place, RhsForm, TileAt,
+};
 
 use crate::kernel::KernelBuilder;
 use systole_isa::ChipConfig;
@@ -40,10 +42,13 @@ use systole_isa::ChipConfig;
 ///
 /// # Errors
 /// If the budget of vector memory is too small for any blocks, or operand types or strides need a rewrite first.
+///
+/// With a hook, something else is done between its steps now and then.
 pub fn contraction_kernel(
     spec: &Contraction,
     chip: &ChipConfig,
     epilogue: &mut dyn Epilogue,
+    hook: Option<Hook>,
 ) -> Result<KernelOut, MxuError> {
     let formats = format::Formats::choose(spec, chip)?;
     let staging = geometry::Staging::new(spec, chip);
@@ -59,14 +64,16 @@ pub fn contraction_kernel(
     let problem = problem(geometry);
     let estimated_cycles = tiling.cycles;
     let mut b = KernelBuilder::new(spec.name.clone(), chip);
+    let steps = tiling.steps(geometry, &formats) * tiling.tiles(geometry) * tiling.ks;
     let prepared = setup::prepare(&mut b, problem, tiling, epilogue);
-    prepared.context.run(&mut b);
+    prepared.context.run(&mut b, hook);
     Ok(KernelOut {
         kernel: b.finish(),
         scratch_rows: prepared.words,
         descs: prepared.descs,
         semaphores: prepared.semaphores,
         estimated_cycles,
+        steps,
     })
 }
 

@@ -6,6 +6,7 @@ use super::super::run::{Body, Machine};
 use super::super::scalar::{self, Scalar};
 use super::super::value::{Tensor, Value};
 use super::movement;
+use crate::analysis::devices;
 use crate::graph::{Collective, CollectiveKind, CompId, Node, Op, Shape, SliceDim};
 use systole_isa::DType;
 
@@ -110,10 +111,11 @@ impl Machine<'_> {
     ///
     /// The context that `recv` gives is the sender's number plus one, or zero if nobody sends to this device.
     pub(in super::super) fn transfer(&mut self, node: &Node, args: Vec<Value>) -> Result<Value, Fault> {
-        let pairs = source_target_pairs(node);
+        let pairs = devices::source_target_pairs(node)
+            .map(|p| p.into_iter().map(|(s, t)| (s as usize, t as usize)).collect::<Vec<_>>());
         let context = |v: usize| Value::Array(Tensor::scalar(DType::U32, Scalar::I(v as i64)));
         match &node.op {
-            Op::Send { channel, host } => {
+            Op::Send { channel, host, .. } => {
                 let value = args.into_iter().next().ok_or_else(|| malformed("nothing to send"))?;
                 if *host {
                     self.host.send(*channel, value.clone()).map_err(Fault::Host)?;
@@ -158,15 +160,6 @@ impl Machine<'_> {
             _ => Err(malformed("not a transfer")),
         }
     }
-}
-
-/// The pairs of `_xla_send_recv_source_target_pairs`, if the instruction has them.
-fn source_target_pairs(node: &Node) -> Option<Vec<(usize, usize)>> {
-    let (_, text) = node.attributes.iter().find(|(_, v)| v.contains("_xla_send_recv_source_target_pairs"))?;
-    let (_, rest) = text.split_once("_xla_send_recv_source_target_pairs")?;
-    let rest = &rest[..rest.find("}}").unwrap_or(rest.len())];
-    let numbers: Vec<usize> = rest.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
-    Some(numbers.as_chunks::<2>().0.iter().map(|p| (p[0], p[1])).collect())
 }
 
 /// Results as the instruction's shape wants them. A `-start` form also holds the operands.

@@ -281,9 +281,9 @@ fn device(opcode: &str, s: &mut Site<'_, '_>) -> PResult<Option<Op>> {
             let channel = s.read("channel_id", |c| c.uint("a channel number"))?;
             let host = s.flag("is_host_transfer")?;
             return Ok(Some(match opcode {
-                "send" => Op::Send { channel, host },
+                "send" => Op::Send { channel, host, pairs: None },
                 "send-done" => Op::SendDone { channel, host },
-                "recv" => Op::Recv { channel, host },
+                "recv" => Op::Recv { channel, host, pairs: None },
                 _ => Op::RecvDone { channel, host },
             }));
         }

@@ -203,7 +203,7 @@ fn host<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name:
         }
         "send" => {
             let value = l.one_or_tuple(body, values)?;
-            let started = l.infer(body, o, Op::Send { channel, host: is_host }, &[value, *token])?;
+            let started = l.infer(body, o, Op::Send { channel, host: is_host, pairs: None }, &[value, *token])?;
             Ok(Some(vec![l.infer(body, o, Op::SendDone { channel, host: is_host }, &[started])?]))
         }
         _ => {
@@ -225,7 +225,7 @@ fn host<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name:
                 l.add(body, o, Op::Infeed { config: string("infeed_config") }, &[*token], shape)?
             } else {
                 let shape = Shape::Tuple(vec![data, Shape::array(systole_isa::DType::U32, &[]), Shape::Token]);
-                let started = l.add(body, o, Op::Recv { channel, host: is_host }, &[*token], shape)?;
+                let started = l.add(body, o, Op::Recv { channel, host: is_host, pairs: None }, &[*token], shape)?;
                 l.infer(body, o, Op::RecvDone { channel, host: is_host }, &[started])?
             };
             let parts = l.parts(body, o, pair)?;

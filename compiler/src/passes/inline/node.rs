@@ -2,6 +2,7 @@
 
 use super::value::Value;
 use super::{Form, Inliner, bitcast, flat_tuple, map, plain, rebuilt, scan, splice};
+use crate::analysis::devices;
 use crate::error::CompileError;
 use crate::graph::{Computation, Node, NodeId, Op, Shape};
 use crate::passes::custom;
@@ -130,8 +131,14 @@ fn effect(b: &mut Emit, n: &Node, operands: &[Value<NodeId>]) -> Result<Value<No
             b.raw(n.op.clone(), &inputs, Shape::Token);
             Value::Token
         }
-        Op::Send { .. } => Value::Handle(b.raw(n.op.clone(), &inputs, Shape::Token)),
-        Op::Recv { .. } => Value::Handle(b.raw(n.op.clone(), &[], Shape::Token)),
+        Op::Send { channel, host, .. } => {
+            let op = Op::Send { channel: *channel, host: *host, pairs: devices::source_target_pairs(n) };
+            Value::Handle(b.raw(op, &inputs, Shape::Token))
+        }
+        Op::Recv { channel, host, .. } => {
+            let op = Op::Recv { channel: *channel, host: *host, pairs: devices::source_target_pairs(n) };
+            Value::Handle(b.raw(op, &[], Shape::Token))
+        }
         Op::SendDone { .. } => {
             b.raw(n.op.clone(), &[handle()?], Shape::Token);
             Value::Token

@@ -125,7 +125,7 @@ impl Lower<'_> {
     }
 
     /// Whether every device sends the same way.
-    fn is_translation(&self, pairs: &[(u32, u32)]) -> bool {
+    pub(super) fn is_translation(&self, pairs: &[(u32, u32)]) -> bool {
         let shape = &self.plan.pod.shape;
         let Some(t) = &shape.topology else { return true };
         if pairs.len() != shape.devices() as usize {

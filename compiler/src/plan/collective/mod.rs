@@ -10,13 +10,16 @@
 //! collective before everybody has begun it.
 
 mod choose;
+pub(super) mod code;
 mod direct;
-mod emit;
 mod ring;
+mod transfer;
 
 pub use choose::{Algorithm, Choice};
+pub(in crate::plan) use code::Hidden;
 pub use direct::{Direct, DirectKind};
-pub use ring::{Axis, Ring, RingKind, Stream};
+pub use ring::{Axis, Phase, Ring, RingKind, Stream};
+pub use transfer::{Stage, Transfer};
 
 use super::fuse::scalar_body;
 use super::lower::{Lower, Region, Val};
@@ -45,6 +48,8 @@ pub struct PodPlan {
     known: FxHashMap<Vec<Vec<i32>>, Table>,
     /// First word of scalar memory that holds the device's row, and the constant with all rows.
     pub base: u32,
+    /// First of the words that say where the ring under way is.
+    pub state: u32,
     pub constant: Option<BufId>,
     /// Semaphores of collectives: first, and how many have been given out.
     first_semaphore: u32,
@@ -63,9 +68,10 @@ pub struct PodPlan {
 const ROW_WORDS: usize = 128;
 
 impl PodPlan {
-    pub fn new(shape: PodShape, chip: &ChipConfig, pinned: Option<Algorithm>) -> PodPlan {
+    /// `transfers`: the program has some, if only from a device to itself.
+    pub fn new(shape: PodShape, chip: &ChipConfig, pinned: Option<Algorithm>, transfers: bool) -> PodPlan {
         let several = shape.devices() > 1;
-        let semaphores = if several { reserved_semaphores(chip) } else { 0 };
+        let semaphores = if several || transfers { reserved_semaphores(chip) } else { 0 };
         // Receiving semaphores come first, in a row: their parity decides between ways of equal length.
         let streams = if semaphores >= 24 { 6 } else { semaphores.min(2) };
         let first_semaphore = chip.core.semaphores - semaphores;
@@ -164,6 +170,8 @@ pub fn finish(plan: &mut Plan, chip: &ChipConfig) {
     }
     plan.pod.base = plan.words;
     plan.words += words;
+    plan.pod.state = plan.words;
+    plan.words += code::ring::STATE_WORDS;
     let bytes = plan.pod.bytes();
     let (s, l) = (chip.core.sublanes, chip.core.lanes);
     let layout = Layout::row_major(DType::S32, &[bytes.len() as u64 / 4], s, l);
@@ -181,10 +189,18 @@ pub struct Exchange {
     pub op: u32,
 }
 
+/// Estimated cycles of a move of a ring's phase: the time of its bytes on a link, or that of a message.
+pub fn move_cycles(r: &Ring, p: &Phase, chip: &ChipConfig) -> f64 {
+    let rate = chip.link_bytes_per_cycle().max(1e-9) / chip.row_bytes() as f64;
+    let latency = chip.cycles(chip.ici.hop_latency_s) + 2 * chip.hbm_latency_cycles();
+    (r.rows_of_move(p) as f64 / rate).max(latency as f64)
+}
+
 #[derive(Clone, Debug)]
 pub enum How {
     Ring(Ring),
     Direct(Direct),
+    Transfer(Transfer),
 }
 
 /// A collective to be planned.
@@ -279,7 +295,10 @@ impl<'a> Lower<'a> {
         let mut temp = None;
         if q.kind == RingKind::AllReduce {
             // The array is cut into parts that may reach beyond its end.
-            let slack = ring.parts.step * ring.devices() - q.parts.step;
+            let slack = match ring.parts.components {
+                1 => ring.parts.step * ring.devices() - q.parts.step,
+                _ => 0,
+            };
             for b in [src.buf, out.buf] {
                 let s = &mut self.plan.buffers[b.index()].slack_rows;
                 *s = (*s).max(slack);
@@ -288,9 +307,12 @@ impl<'a> Lower<'a> {
             let v = self.array(&format!("{}.partial", q.name), src.dtype(), &src.dims, Form::Lanes);
             temp = Some(v.buf);
         }
-        for s in &mut ring.streams {
-            let p = &q.parts;
-            s.kernel = Some(self.combine(q, body, p.planes * p.before * s.piece)?);
+        for i in 0..ring.streams.len() {
+            for p in ring.phases.clone().iter().filter(|p| p.reduce) {
+                let rows = ring.runs(p) * ring.piece(p, &ring.streams[i]);
+                let kernel = self.combine(q, body, rows)?;
+                ring.streams[i].kernels.push(kernel);
+            }
         }
         Ok((How::Ring(ring), temp))
     }

@@ -12,6 +12,7 @@ use crate::analysis::parts::Parts;
 use crate::error::CompileError;
 use crate::plan::lower::Lower;
 use std::collections::BTreeSet;
+use systole_isa::dma::MAX_DMA_DIMS;
 
 /// What a ring does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +39,34 @@ pub struct Stream {
     /// Axes in order of reduction; gathering goes the other way.
     pub order: Vec<usize>,
     pub forward: bool,
-    /// First row of the stream in each run of a part, and rows of each of its pieces.
+    /// First row of the stream in the array, or in each run of a part.
     pub first: u64,
-    pub piece: u64,
+    /// By position in the order: rows from one coordinate to the next, and contiguous rows of a block.
+    pub scale: Vec<u64>,
+    pub block: Vec<u64>,
     pub send: u32,
     pub recv: u32,
     /// Handshake of every phase.
     pub ready: Vec<u32>,
-    pub kernel: Option<usize>,
+    /// By phase: the kernel that adds a piece to another (reductions only).
+    pub kernels: Vec<usize>,
+}
+
+/// A phase: all streams go round the ring of one position in their orders of axes.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    pub reduce: bool,
+    pub position: usize,
+    /// Devices in the ring.
+    pub n: u32,
+    /// Positions behind this one over whose blocks code loops, and those that the descriptors go over.
+    pub looped: Vec<usize>,
+    pub folded: Vec<usize>,
+    /// Pieces of a block: groups of its planes (or of the runs of its plane), times pieces of its rows.
+    pub groups: u64,
+    pub pieces: u64,
+    /// Pieces that go round together.
+    pub batch: u64,
 }
 
 /// A collective by rings.
@@ -54,36 +75,100 @@ pub struct Ring {
     pub kind: RingKind,
     pub axes: Vec<Axis>,
     pub streams: Vec<Stream>,
-    /// Pieces of a stream in a run of a part.
-    pub pieces: u64,
+    pub phases: Vec<Phase>,
     pub parts: Parts,
+    /// Semaphores of own copies: what comes in, and results that go out.
     pub local: u32,
+    pub stored: u32,
     pub packing: u64,
 }
 
-/// Slots for own contributions that are being sent, for the one that is kept, and for incoming ones, of each stream.
-pub const OWN_SLOTS: u64 = 3;
-pub const KEEP_SLOTS: u64 = 1;
-pub const IN_SLOTS: u64 = 4;
-/// All of them.
-pub const SLOTS: u64 = OWN_SLOTS + KEEP_SLOTS + IN_SLOTS;
-/// Pieces that go round together: two such batches fit in the slots for incoming ones.
-pub const BATCH: u64 = IN_SLOTS / 2;
+/// Slots of a stream, for each piece of a batch: two for own contributions and two for what comes in.
+pub const SLOTS: u64 = 4;
+/// Pieces that go round together: two of large blocks (one is worked on while the other is under way), more of small ones,
+/// whose time on a link is short beside that of a message.
+const BATCH: (u64, u64) = (2, 4);
+/// Bytes from which a block is large.
+const LARGE: u64 = 512 << 10;
+/// Smallest and wanted bytes of a piece.
+const PIECE: (u64, u64) = (16 << 10, 1 << 20);
 
 impl Ring {
     pub fn devices(&self) -> u64 {
         self.axes.iter().map(|a| u64::from(a.n)).product()
     }
 
-    /// Rows of a piece in vector memory, all components.
-    pub fn slot_rows(&self, sublanes: u32) -> u64 {
-        let most = self.streams.iter().map(|s| s.piece).max().unwrap_or(0);
-        self.parts.components * self.parts.slot_component(most, sublanes)
+    /// Devices along the axis at a position of the streams' orders.
+    pub fn count(&self, position: usize) -> u64 {
+        u64::from(self.axes[self.streams[0].order[position]].n)
     }
 
-    /// Pieces that go round together.
-    pub fn batch(&self) -> u64 {
-        if self.pieces % BATCH == 0 { BATCH } else { 1 }
+    /// Contiguous rows of a stream's piece in a phase.
+    pub fn piece(&self, p: &Phase, s: &Stream) -> u64 {
+        s.block[p.position] / p.pieces
+    }
+
+    /// Runs of contiguous rows that a piece has in each component.
+    pub fn runs(&self, p: &Phase) -> u64 {
+        let folds: u64 = p.folded.iter().map(|&i| self.count(i)).product();
+        self.parts.planes * self.parts.before / p.groups * folds
+    }
+
+    /// Which of the parts' dimensions groups are of: planes, else runs of a plane.
+    pub fn grouped(&self) -> usize {
+        if self.parts.planes > 1 { 1 } else { 2 }
+    }
+
+    /// The parts as pieces of a phase see them: with the planes (or runs) of a group.
+    pub fn parts_of(&self, p: &Phase) -> Parts {
+        let mut parts = self.parts.clone();
+        *(if self.grouped() == 1 { &mut parts.planes } else { &mut parts.before }) /= p.groups;
+        parts
+    }
+
+    /// Rows of a piece in all its components.
+    pub fn piece_rows(&self, p: &Phase, s: &Stream) -> u64 {
+        self.parts.components * self.runs(p) * self.piece(p, s)
+    }
+
+    /// Rows of one component of a piece in vector memory: whole tiles, since kernels store whole registers.
+    pub fn slot_component(&self, p: &Phase, s: &Stream, sublanes: u32) -> u64 {
+        (self.runs(p) * self.piece(p, s)).next_multiple_of(4 * u64::from(sublanes))
+    }
+
+    /// Rows of a slot in vector memory.
+    fn slot_rows(&self, p: &Phase, sublanes: u32) -> u64 {
+        let most = self.streams.iter().map(|s| self.slot_component(p, s, sublanes)).max().unwrap_or(0);
+        self.parts.components * most
+    }
+
+    /// Rows of all slots of a stream, and rows of one in a phase.
+    pub fn slots(&self, p: &Phase, sublanes: u32) -> (u64, u64) {
+        let rows = |p: &Phase| if p.reduce { self.slot_rows(p, sublanes) * p.batch * SLOTS } else { 0 };
+        (self.phases.iter().map(rows).max().unwrap_or(0), self.slot_rows(p, sublanes))
+    }
+
+    /// Pieces that a device sends in a step of a phase.
+    pub fn rounds(&self, p: &Phase) -> u64 {
+        p.looped.iter().map(|&i| self.count(i)).product::<u64>() * p.groups * p.pieces
+    }
+
+    /// Times that a phase is taken a bit further: once to begin, then once for each batch and step.
+    pub fn moves(&self, p: &Phase) -> u64 {
+        1 + self.rounds(p) / p.batch * u64::from(p.n - 1)
+    }
+
+    /// Rows that a device sends over one link in each move of a phase.
+    pub fn rows_of_move(&self, p: &Phase) -> u64 {
+        self.streams.iter().map(|s| self.piece_rows(p, s)).max().unwrap_or(0) * p.batch
+    }
+
+    /// Bytes that a device sends over all links.
+    pub fn sent_rows(&self) -> u64 {
+        let phase = |p: &Phase| {
+            self.rounds(p) * u64::from(p.n - 1) * self.streams.iter().map(|s| self.piece_rows(p, s)).sum::<u64>()
+        };
+        self.phases.iter().map(phase).sum()
     }
 }
 
@@ -192,9 +277,9 @@ impl Lower<'_> {
         self.plan.pod.symmetric &= q.groups.len() == 1;
         let equal = lines.windows(2).all(|w| w[0].n == w[1].n);
         let mut shares = if equal { lines.len() } else { 1 };
-        let phases = lines.len() * if q.kind == RingKind::AllReduce { 2 } else { 1 };
-        let names = |shares: usize| -> Vec<String> {
-            let mut all = vec!["local".to_string(), "send 0".into(), "recv 0".into()];
+        let phases = |lines: &[Line]| lines.len() * if q.kind == RingKind::AllReduce { 2 } else { 1 };
+        let names = |shares: usize, phases: usize| -> Vec<String> {
+            let mut all = vec!["local".to_string(), "stored".into(), "send 0".into(), "recv 0".into()];
             for s in 0..2 * shares {
                 all.extend([format!("send {s}"), format!("recv {s}")]);
                 all.extend((0..phases).map(|p| format!("ready {:?} {s} {p}", q.groups)));
@@ -203,42 +288,114 @@ impl Lower<'_> {
             all.dedup();
             all
         };
-        while shares > 1 && !self.plan.pod.has_semaphores(&names(shares)) {
-            shares -= 1;
-        }
-        if shares < lines.len() {
+        if shares > 1 && !self.plan.pod.has_semaphores(&names(shares, phases(&lines))) {
             shares = 1;
         }
-        if shares == 1 && lines.len() > 1 && !self.plan.pod.has_semaphores(&names(1)) {
+        if shares == 1 && lines.len() > 1 && !self.plan.pod.has_semaphores(&names(1, phases(&lines))) {
             // One ring through all takes the least.
-            let all_reduce = q.kind == RingKind::AllReduce;
             lines = vec![self.one_ring(q)];
-            debug_assert!(all_reduce || lines[0].mult == 1);
         }
-        let phases = lines.len() * if q.kind == RingKind::AllReduce { 2 } else { 1 };
-        let (parts, pieces, cuts) = self.cut(q, &lines, 2 * shares as u64)?;
         let axes = lines.iter().map(|l| Axis { n: l.n, mult: l.mult, table: self.axis_table(l) }).collect::<Vec<_>>();
+        let (parts, cuts) = self.cut(q, &axes, 2 * shares as u64)?;
         let mut streams = Vec::new();
-        for (s, (first, piece)) in cuts.into_iter().enumerate() {
-            let (share, forward) = (s / 2, s % 2 == 0);
+        for (s, c) in cuts.into_iter().enumerate() {
+            let order: Vec<usize> = (0..axes.len()).map(|i| (i + s / 2) % axes.len()).collect();
             let mut ready = Vec::new();
-            for p in 0..phases {
+            for p in 0..phases(&lines) {
                 ready.push(self.plan.pod.semaphore(&format!("ready {:?} {s} {p}", q.groups))?);
             }
-            streams.push(Stream {
-                order: (0..axes.len()).map(|i| (i + share) % axes.len()).collect(),
-                forward,
-                first,
-                piece,
-                send: self.plan.pod.semaphore(&format!("send {s}"))?,
-                recv: self.plan.pod.semaphore(&format!("recv {s}"))?,
-                ready,
-                kernel: None,
-            });
+            let (mut scale, mut block) = (Vec::new(), Vec::new());
+            for i in 0..axes.len() {
+                // An all-reduce may take any rows as a block; else blocks are where the parts are.
+                let within: u64 = order[i + 1..].iter().map(|&a| u64::from(axes[a].n)).product();
+                let free = q.kind == RingKind::AllReduce;
+                block.push(if free { c.1 * within } else { c.1 });
+                scale.push(if free { c.1 * within } else { axes[order[i]].mult * parts.step });
+            }
+            let send = self.plan.pod.semaphore(&format!("send {s}"))?;
+            let recv = self.plan.pod.semaphore(&format!("recv {s}"))?;
+            let (first, forward) = (c.0, s % 2 == 0);
+            streams.push(Stream { order, forward, first, scale, block, send, recv, ready, kernels: Vec::new() });
         }
         let local = self.plan.pod.semaphore("local")?;
+        let stored = self.plan.pod.semaphore("stored")?;
         let packing = q.dtype.packing() as u64;
-        Ok(Ring { kind: q.kind, axes, streams, pieces, parts, local, packing })
+        let mut r = Ring { kind: q.kind, axes, streams, phases: Vec::new(), parts, local, stored, packing };
+        let last = r.axes.len();
+        if q.kind != RingKind::AllGather {
+            for i in 0..last {
+                let p = self.phase(&r, q, i, true)?;
+                r.phases.push(p);
+            }
+        }
+        if q.kind != RingKind::ReduceScatter {
+            for i in (0..last).rev() {
+                let p = self.phase(&r, q, i, false)?;
+                r.phases.push(p);
+            }
+        }
+        Ok(r)
+    }
+
+    /// The pieces of a phase: large enough to keep a link busy for a while, small enough for their slots, and some at a
+    /// time so that one can be worked on while another is under way.
+    fn phase(&self, r: &Ring, q: &Request<'_>, position: usize, reduce: bool) -> Result<Phase, CompileError> {
+        let chip = self.chip;
+        let n = r.count(position) as u32;
+        let mut p =
+            Phase { reduce, position, n, looped: Vec::new(), folded: Vec::new(), groups: 1, pieces: 1, batch: 1 };
+        let budget = match reduce {
+            true => chip.vmem_rows() / 3 / (r.streams.len() as u64 * SLOTS),
+            false => u64::MAX,
+        };
+        let most = |p: &Phase| r.streams.iter().map(|s| r.piece_rows(p, s)).max().unwrap_or(0);
+        if q.kind != RingKind::AllReduce {
+            let used = [r.parts.components, r.parts.planes, r.parts.before].iter().filter(|&&x| x > 1).count();
+            let wanted = (PIECE.1 / chip.row_bytes()).min(budget / 2);
+            for i in (position + 1..r.axes.len()).rev() {
+                p.folded.insert(0, i);
+                let fits = used + p.folded.len() <= MAX_DMA_DIMS && most(&p) <= wanted && r.parts.components == 1;
+                if !fits || !p.looped.is_empty() {
+                    p.folded.remove(0);
+                    p.looped.insert(0, i);
+                }
+            }
+        }
+        let unit = self.cut_unit();
+        let whole = most(&p);
+        let outer = if r.grouped() == 1 { r.parts.planes } else { r.parts.before };
+        let even = |pieces: u64| pieces == 1 || r.streams.iter().all(|s| s.block[position] % (pieces * unit) == 0);
+        // So many pieces in all: as groups, and pieces of the rows of a group.
+        let cut = |k: u64| {
+            let groups = (1..=outer.min(k)).rev().filter(|g| outer % g == 0 && k % g == 0);
+            groups.map(|g| (g, k / g)).find(|c| even(c.1))
+        };
+        let wish = if whole * chip.row_bytes() >= LARGE { BATCH.0 } else { BATCH.1 };
+        let smallest = (PIECE.0 / chip.row_bytes()).max(1);
+        // Of the possible numbers of pieces, the one with pieces nearest below what is wanted.
+        let wanted = (PIECE.1 / chip.row_bytes()).min(budget / wish).min((whole / wish).max(smallest)).max(1);
+        let limit = outer * r.streams.iter().map(|s| s.block[position] / unit).max().unwrap_or(1).max(1);
+        let start = whole.div_ceil(wanted).clamp(1, limit);
+        let around = r.rounds(&p);
+        let better = |k: &u64| (batch_of(around * k, whole.div_ceil(*k), budget, wish) < wish.min(around * *k), *k);
+        let more = (start..=limit.min(start * 4)).filter(|&k| cut(k).is_some()).min_by_key(better);
+        let mut k = more.unwrap_or_else(|| (1..=start).rev().find(|&k| cut(k).is_some()).unwrap_or(1));
+        if whole.div_ceil(k) > budget {
+            // Too few ways to cut: as many pieces as there can be.
+            k = (start..=limit.min(1 << 16)).find(|&k| cut(k).is_some()).unwrap_or(k);
+        }
+        (p.groups, p.pieces) = cut(k).unwrap_or((1, 1));
+        let rows = whole.div_ceil(k);
+        if rows > budget {
+            return Err(CompileError::Limit {
+                resource: format!("VMEM rows for pieces of `{}`", q.name),
+                need: rows,
+                have: budget,
+                detail: " (scatter along another dimension)".into(),
+            });
+        }
+        p.batch = batch_of(r.rounds(&p), rows, budget, wish);
+        Ok(p)
     }
 
     fn axis_table(&mut self, l: &Line) -> Table {
@@ -253,84 +410,56 @@ impl Lower<'_> {
         self.plan.pod.table(rows)
     }
 
-    /// Cuts parts into streams and pieces: the parts (of an all-reduce, made for it), pieces, and the first row and rows of
-    /// a piece of each stream.
-    #[allow(clippy::type_complexity, reason = "three numbers of one decision")]
-    fn cut(
-        &self,
-        q: &Request<'_>,
-        lines: &[Line],
-        streams: u64,
-    ) -> Result<(Parts, u64, Vec<(u64, u64)>), CompileError> {
-        let chip = self.chip;
-        let row_bytes = chip.row_bytes();
-        let unit = systole_isa::dma::HBM_GRANULE.div_ceil(row_bytes).max(1);
-        let n: u64 = lines.iter().map(|l| u64::from(l.n)).product();
-        let around = q.parts.components * q.parts.planes * q.parts.before;
-        let reduces = q.kind != RingKind::AllGather;
-        // Rows of a run in a piece: what slots allow, or what keeps a link busy for a while.
-        let budget = if reduces { chip.vmem_rows() / 3 / (streams * SLOTS) } else { (1 << 20) / row_bytes };
-        let most = (budget / around.max(1)).max(1);
-        if reduces && budget < around * unit {
-            return Err(CompileError::Limit {
-                resource: format!("VMEM rows for pieces of `{}`", q.name),
-                need: around * unit,
-                have: budget,
-                detail: " (scatter along another dimension)".into(),
-            });
-        }
-        if q.kind == RingKind::AllReduce && q.parts.components == 1 {
-            let align = unit.max(u64::from(chip.core.sublanes));
-            let per_stream = q.parts.step.div_ceil(n * streams);
-            let pieces = per_stream.div_ceil(most / align * align.max(1)).max(2);
-            let piece = per_stream.div_ceil(pieces).next_multiple_of(align);
-            let pieces = per_stream.div_ceil(piece).max(1);
-            let pieces = if pieces > 1 { pieces.next_multiple_of(BATCH) } else { pieces };
-            let step = streams * pieces * piece;
-            let parts = Parts::rows(q.dtype, q.parts.whole[0], step);
-            return Ok((parts, pieces, (0..streams).map(|s| (s * pieces * piece, piece)).collect()));
-        }
+    /// Rows that a piece is a multiple of.
+    fn cut_unit(&self) -> u64 {
+        systole_isa::dma::HBM_GRANULE.div_ceil(self.chip.row_bytes()).max(1)
+    }
+
+    /// Cuts an array into streams: its parts, then the first row and the rows of each stream in a part's run (of an
+    /// all-reduce: its first row in the array, and the rows of its smallest block).
+    #[allow(clippy::type_complexity, reason = "the numbers of one decision")]
+    fn cut(&self, q: &Request<'_>, axes: &[Axis], streams: u64) -> Result<(Parts, Vec<(u64, u64)>), CompileError> {
+        let unit = self.cut_unit();
+        let n: u64 = axes.iter().map(|a| u64::from(a.n)).product();
         let mut parts = q.parts.clone();
+        if q.kind == RingKind::AllReduce && q.parts.components == 1 {
+            // Rounded up a little, so that it can be cut into equal pieces of many sizes.
+            let align = unit.max(u64::from(self.chip.core.sublanes));
+            let rows = q.parts.step.div_ceil(n * streams);
+            let mut to = align;
+            while to * 64 <= rows {
+                to *= 2;
+            }
+            let rows = rows.next_multiple_of(to);
+            parts = Parts::rows(q.dtype, q.parts.whole[0], streams * rows);
+            return Ok((parts, (0..streams).map(|s| (s * rows * n, rows)).collect()));
+        }
         if q.kind == RingKind::AllReduce {
             parts = Parts::rows(q.dtype, q.parts.whole[0], q.parts.step / n);
             if parts.step * n != q.parts.step || !parts.step.is_multiple_of(unit) {
                 return Err(CompileError::internal("collective", "an array of several components is not padded"));
             }
+            let streams = if parts.step % (streams * unit) == 0 { streams } else { 1 };
+            let rows = parts.step / streams;
+            return Ok((parts, (0..streams).map(|s| (s * rows * n, rows)).collect()));
         }
         let units = parts.run / unit;
-        let streams = streams.min(units.max(1));
-        let wanted =
-            units.div_ceil(streams).div_ceil((most / unit).max(1)).max(if units >= 4 * streams { 2 } else { 1 });
-        let fits = |even: bool| (wanted..=units).find(|p| units % p == 0 && (!even || p % BATCH == 0));
-        let pieces = fits(true).filter(|&p| p <= 4 * wanted).or_else(|| fits(false)).unwrap_or(1);
-        let each = units / pieces;
-        let mut first = 0;
-        let mut cuts = Vec::new();
-        for s in 0..streams.min(each) {
-            let piece = (each * (s + 1) / streams.min(each) - each * s / streams.min(each)) * unit;
-            cuts.push((first, piece));
-            first += piece * pieces;
+        let streams = streams.min(units).max(1);
+        if streams == 1 || parts.run % unit != 0 {
+            return Ok((parts.clone(), vec![(0, parts.run)]));
         }
-        // Rows that fill no unit belong to the last stream.
-        if let (Some(last), true) = (cuts.last_mut(), parts.run % unit != 0 || cuts_missing(first, parts.run)) {
-            if pieces == 1 {
-                last.1 += parts.run - first;
-            } else {
-                return self.cut_plainly(&parts);
-            }
-        }
-        Ok((parts, pieces, cuts))
-    }
-
-    /// One stream of one piece.
-    #[allow(clippy::type_complexity, reason = "as the caller's")]
-    fn cut_plainly(&self, parts: &Parts) -> Result<(Parts, u64, Vec<(u64, u64)>), CompileError> {
-        Ok((parts.clone(), 1, vec![(0, parts.run)]))
+        // Streams are of nearly equal rows, and all can be cut into as many equal pieces.
+        let most = (units / (32 * streams)).clamp(1, 256);
+        let pieces = (1..=most).rev().find(|g| units % g == 0).unwrap_or(1);
+        let at = |s: u64| units / pieces * s / streams * pieces * unit;
+        Ok((parts, (0..streams).map(|s| (at(s), at(s + 1) - at(s))).collect()))
     }
 }
 
-fn cuts_missing(cut: u64, run: u64) -> bool {
-    cut != run
+/// Pieces of `rows` rows that go round together, of so many: at most `wish`.
+fn batch_of(pieces: u64, rows: u64, budget: u64, wish: u64) -> u64 {
+    let fits = |b: &u64| pieces.is_multiple_of(*b) && rows.saturating_mul(*b) <= budget;
+    (2..=wish).rev().find(fits).unwrap_or(1)
 }
 
 /// Coordinates in ring order: the axis itself where it wraps, else out on the even ones and back on the odd ones.

@@ -6,6 +6,9 @@
 //! on the way. HBM is a server of its bandwidth times efficiency that serves
 //! transfers in the order in which they were issued; whole bursts count. The last byte arrives one HBM latency later
 //! for each side that is in HBM. Everything is known when the transfer starts: nothing is ever ticked.
+//!
+//! What other devices write comes in at times that the core may be ahead of: it takes bandwidth that was idle at its time
+//! ([`Idle`]), and only what is left over queues behind the transfers that are known.
 
 use super::geometry::Geometry;
 use crate::stats::Cause;
@@ -44,6 +47,65 @@ pub(crate) struct DmaTiming {
     busy_until: u64,
     pub busy: u64,
     rng: Option<u64>,
+    /// Of devices of a pod.
+    idle: Option<Idle>,
+}
+
+/// HBM bandwidth that was idle, in 1/256 cycles: stretches of time, oldest first, and where the next one begins (time, and
+/// what the server's busy time was then).
+#[derive(Debug, Default)]
+struct Idle {
+    stretches: VecDeque<Stretch>,
+    from: u64,
+    busy: u64,
+}
+
+/// A stretch of time and how much of it is idle.
+#[derive(Debug)]
+struct Stretch {
+    start: u64,
+    end: u64,
+    idle: u64,
+}
+
+impl Idle {
+    /// Shortest stretch, and most that are kept.
+    const SHORT: u64 = (1 << 12) << 8;
+    const MOST: usize = 1 << 12;
+
+    /// Ends the present stretch at a time, with the server's busy time until then.
+    fn until(&mut self, end: u64, busy: u64) {
+        if end > self.from {
+            let idle = (end - self.from).saturating_sub(busy.saturating_sub(self.busy));
+            self.stretches.push_back(Stretch { start: self.from, end, idle });
+            if self.stretches.len() > Self::MOST {
+                self.stretches.pop_front();
+            }
+        }
+        (self.from, self.busy) = (end.max(self.from), busy);
+    }
+
+    /// Takes idle time from `from` on: what is still needed, and when the rest was there.
+    fn take(&mut self, from: u64, mut need: u64) -> (u64, u64) {
+        let first = self.stretches.partition_point(|s| s.end <= from);
+        let mut at = from;
+        for s in self.stretches.range_mut(first..).filter(|s| s.idle > 0) {
+            let start = s.start.max(from);
+            let (length, behind) = (s.end - s.start, s.end - start);
+            let usable = (u128::from(s.idle) * u128::from(behind) / u128::from(length.max(1))) as u64;
+            let taken = need.min(usable);
+            if taken == 0 {
+                continue;
+            }
+            s.idle -= taken;
+            need -= taken;
+            at = start + (u128::from(behind) * u128::from(taken) / u128::from(usable)) as u64;
+            if need == 0 {
+                break;
+            }
+        }
+        (need, at)
+    }
 }
 
 impl DmaTiming {
@@ -63,7 +125,13 @@ impl DmaTiming {
             busy_until: 0,
             busy: 0,
             rng: chaos.map(|s| s ^ 0x9E37_79B9_7F4A_7C15),
+            idle: None,
         }
+    }
+
+    /// Other devices use this one's HBM too.
+    pub fn share(&mut self) {
+        self.idle = Some(Idle::default());
     }
 
     /// Takes an engine and bandwidth for a transfer that issued at cycle `now`.
@@ -79,6 +147,9 @@ impl DmaTiming {
             let service = ((hbm_read + hbm_write) as f64 * self.per_hbm_byte).round() as u64;
             self.hbm_free = self.hbm_free.max(begin << 8) + service;
             self.hbm_busy += service;
+            if let Some(idle) = self.idle.as_mut().filter(|i| self.hbm_free > i.from + Idle::SHORT) {
+                idle.until(self.hbm_free, self.hbm_busy);
+            }
             let hbm = self.hbm_free.div_ceil(256);
             if hbm > done && hbm - begin > latency {
                 cause = Cause::Hbm;
@@ -139,14 +210,26 @@ impl DmaTiming {
         let bytes = g.to.burst_bytes(dst);
         let service = (bytes as f64 * self.per_hbm_byte).round() as u64 / 256;
         // The bytes went in while they arrived.
-        self.serve(bytes, at.saturating_sub(service));
-        (at.max(self.hbm_free.div_ceil(256)) + self.latency, bytes)
+        let done = self.serve(bytes, at.saturating_sub(service));
+        (at.max(done.div_ceil(256)) + self.latency, bytes)
     }
 
-    fn serve(&mut self, bytes: u64, from: u64) {
+    /// Takes bandwidth from a cycle on, which may be behind what is known; when it is served, in 1/256 cycles.
+    fn serve(&mut self, bytes: u64, from: u64) -> u64 {
         let service = (bytes as f64 * self.per_hbm_byte).round() as u64;
-        self.hbm_free = self.hbm_free.max(from << 8) + service;
+        let from = from << 8;
+        let (mut need, mut done) = (service, from);
+        if let Some(idle) = &mut self.idle {
+            idle.until(self.hbm_free, self.hbm_busy);
+            (need, done) = idle.take(from, service);
+            idle.busy += service - need;
+        }
         self.hbm_busy += service;
+        if need > 0 {
+            self.hbm_free = self.hbm_free.max(from) + need;
+            done = self.hbm_free;
+        }
+        done
     }
 
     /// Cycles from a start to its first request.

@@ -216,7 +216,7 @@ impl Case {
         }
         let x = self.tensors(&chip);
         let spec = self.spec(&x);
-        let out = contraction_kernel(&spec, &chip, &mut Convert(self.types[2]));
+        let out = contraction_kernel(&spec, &chip, &mut Convert(self.types[2]), None);
         let out = out.unwrap_or_else(|e| panic!("{}: {e}", self.name));
         let (splits, blocks) = self.tiling(&spec, &chip);
         assert!(splits > 1 || !self.name.starts_with("splits"), "{}: one split", self.name);

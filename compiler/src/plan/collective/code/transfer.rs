@@ -1,0 +1,66 @@
+//! The code of transfers between devices.
+
+use super::Cx;
+use crate::error::CompileError;
+use crate::kernel::build_units::RemoteArgs;
+use crate::kernel::{KernelBuilder, S};
+use crate::plan::collective::transfer::{Stage, Transfer};
+use crate::plan::collective::{Exchange, Table};
+use crate::plan::main_program::Emitter;
+use crate::plan::step::Use;
+use systole_isa::{DmaDesc, Op, Space};
+
+impl Emitter<'_> {
+    pub(super) fn transfer(&mut self, x: &Exchange, t: &Transfer) -> Result<(), CompileError> {
+        let mut out = Vec::new();
+        match t.stage {
+            Stage::Recv => {
+                self.memory.granule(x.dst)?;
+            }
+            Stage::Send => {
+                self.in_hbm(x.src, Use::Read, &mut out)?;
+                self.in_hbm(x.dst, Use::Write, &mut out)?;
+            }
+            Stage::SendDone => {}
+            Stage::RecvDone => {
+                self.in_hbm(x.src, Use::Write, &mut out)?;
+                self.in_hbm(x.dst, Use::Write, &mut out)?;
+            }
+        }
+        self.copies(out);
+        let row_bytes = self.memory.chip.row_bytes();
+        let sublanes = self.memory.chip.core.sublanes;
+        let (src, dst) = (self.memory.granule(x.src)?, self.memory.granule(x.dst)?);
+        let cx = Cx { all: self.all, base: self.plan.pod.base, row_bytes, sublanes, src, dst, slots: 0 };
+        let desc = self.desc(DmaDesc::contiguous(Space::Hbm, Space::Hbm, t.bytes as u32));
+        let b = &mut self.b;
+        let (from, to) = (b.s_imm(src as i32), b.s_imm(dst as i32));
+        match (t.stage, t.table) {
+            (Stage::Recv, Some(table)) => with_peer(b, &cx, table, 1, |b, source| cx.signal(b, source, t.ready, 1)),
+            (Stage::Send, Some(table)) => with_peer(b, &cx, table, 0, |b, device| {
+                cx.wait(b, t.ready, 1);
+                cx.send(b, RemoteArgs { desc, src: from, dst: to, device, send: t.send, recv: t.recv });
+            }),
+            (Stage::SendDone, Some(table)) => with_peer(b, &cx, table, 0, |b, _| cx.wait(b, t.send, t.bytes)),
+            (Stage::Send, None) => cx.copy(b, desc, from, to, t.recv),
+            (Stage::Recv | Stage::SendDone, None) => {}
+            (Stage::RecvDone, _) => {
+                match t.table {
+                    Some(table) => with_peer(b, &cx, table, 1, |b, _| cx.wait(b, t.recv, t.bytes)),
+                    None => cx.wait(b, t.recv, t.bytes),
+                }
+                cx.copy(b, desc, from, to, t.local);
+                cx.wait(b, t.local, t.bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs code with the device in a word of the table, if there is one.
+fn with_peer(b: &mut KernelBuilder, cx: &Cx, table: Table, word: u32, f: impl FnOnce(&mut KernelBuilder, S)) {
+    let device = cx.word(b, table, word);
+    let none = b.s_imm(-1);
+    let is = b.s(Op::SLt, &[none, device]);
+    b.if_(is, |b| f(b, device));
+}

@@ -1,0 +1,285 @@
+//! Hiding exchanges behind other work: where the plan begins and ends them.
+//!
+//! Steps are put in an order in which a large exchange begins as soon as what it sends is there, is followed by steps that
+//! do not need it, and ends where nothing else is left to do (or where it should be over by estimate). One exchange is under
+//! way at a time; exchanges keep their order, as calls of the host do, so that all devices make them in one order. Within
+//! these bounds the program's order is kept.
+
+use super::collective::{Exchange, How, move_cycles};
+use super::step::{Arg, Plan, ScalarOp, Step, Use};
+use super::view::BufId;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use systole_isa::ChipConfig;
+
+/// An exchange is worth hiding if it takes so many times as long as a message to a neighbour.
+const WORTH: f64 = 8.0;
+/// Cycles of a step that no estimate knows.
+const SMALL: f64 = 200.0;
+/// Rounds of a loop whose number is not known.
+const ROUNDS: f64 = 10.0;
+
+/// What steps read and write.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Item {
+    Buffer(BufId),
+    Word(u32),
+    /// Orders exchanges, and calls of the host.
+    Exchanges,
+    Host,
+}
+
+/// Orders the steps of a plan.
+pub fn hide(plan: &mut Plan, chip: &ChipConfig) {
+    let steps = std::mem::take(&mut plan.steps);
+    plan.steps = Hider { plan, chip }.region(steps);
+}
+
+/// Whether a plan has hidden exchanges.
+pub fn hides(steps: &[Step]) -> bool {
+    steps.iter().any(|s| match s {
+        Step::Begin { .. } => true,
+        Step::While { head, body, .. } => hides(head) || hides(body),
+        Step::Switch { branches, .. } => branches.iter().any(|b| hides(b)),
+        _ => false,
+    })
+}
+
+struct Hider<'a> {
+    plan: &'a Plan,
+    chip: &'a ChipConfig,
+}
+
+/// A step's place among the others.
+struct Node {
+    step: Option<Step>,
+    cycles: f64,
+    /// A large exchange.
+    large: bool,
+    after: Vec<usize>,
+    open: usize,
+    /// The first large exchange that needs this step.
+    wanted: usize,
+}
+
+impl Hider<'_> {
+    fn region(&self, steps: Vec<Step>) -> Vec<Step> {
+        let steps: Vec<Step> = steps.into_iter().map(|s| self.inner(s)).collect();
+        if !steps.iter().any(|s| self.is_large(s)) {
+            return steps;
+        }
+        self.order(self.nodes(steps))
+    }
+
+    fn inner(&self, s: Step) -> Step {
+        match s {
+            Step::While { head, cond, body, op } => {
+                Step::While { head: self.region(head), cond, body: self.region(body), op }
+            }
+            Step::Switch { index, branches, op } => {
+                Step::Switch { index, branches: branches.into_iter().map(|b| self.region(b)).collect(), op }
+            }
+            s => s,
+        }
+    }
+
+    fn is_large(&self, s: &Step) -> bool {
+        let hop = self.chip.cycles(self.chip.ici.hop_latency_s) as f64;
+        matches!(s, Step::Exchange(_)) && self.cycles(s) >= WORTH * hop
+    }
+
+    /// Estimated cycles of a step.
+    fn cycles(&self, s: &Step) -> f64 {
+        match s {
+            Step::Call { kernel, op, .. } => call_cycles(self.plan, self.chip, *kernel, *op),
+            Step::Exchange(x) => exchange_cycles(x, self.chip),
+            Step::While { head, body, .. } => ROUNDS * head.iter().chain(body).map(|s| self.cycles(s)).sum::<f64>(),
+            Step::Switch { branches, .. } => {
+                branches.iter().map(|b| b.iter().map(|s| self.cycles(s)).sum::<f64>()).fold(0.0, f64::max)
+            }
+            _ => SMALL,
+        }
+    }
+
+    fn nodes(&self, steps: Vec<Step>) -> Vec<Node> {
+        let mut written: FxHashMap<Item, usize> = FxHashMap::default();
+        let mut readers: FxHashMap<Item, Vec<usize>> = FxHashMap::default();
+        let mut nodes: Vec<Node> = Vec::with_capacity(steps.len());
+        for (i, step) in steps.into_iter().enumerate() {
+            let mut before: BTreeSet<usize> = BTreeSet::new();
+            let mut touched = Vec::new();
+            touches(&step, &mut |item, writes| touched.push((item, writes)));
+            for &(item, writes) in &touched {
+                before.extend(written.get(&item));
+                if writes {
+                    before.extend(readers.remove(&item).into_iter().flatten());
+                }
+            }
+            for (item, writes) in touched {
+                if writes {
+                    written.insert(item, i);
+                } else {
+                    readers.entry(item).or_default().push(i);
+                }
+            }
+            before.remove(&i);
+            for &b in &before {
+                nodes[b].after.push(i);
+            }
+            let (cycles, large) = (self.cycles(&step), self.is_large(&step));
+            let wanted = usize::MAX;
+            nodes.push(Node { step: Some(step), cycles, large, after: Vec::new(), open: before.len(), wanted });
+        }
+        for i in (0..nodes.len()).rev() {
+            let of = |j: &usize| if nodes[*j].large { *j } else { nodes[*j].wanted };
+            nodes[i].wanted = nodes[i].after.iter().map(of).min().unwrap_or(usize::MAX);
+        }
+        nodes
+    }
+
+    /// Takes steps as a device would that has one link and one core.
+    fn order(&self, mut nodes: Vec<Node>) -> Vec<Step> {
+        let mut ready: BTreeSet<usize> = (0..nodes.len()).filter(|&i| nodes[i].open == 0).collect();
+        let mut out: Vec<Step> = Vec::with_capacity(nodes.len());
+        let mut now = 0.0;
+        // The exchange under way: node, when it is over, its step in the result, work since.
+        let mut flight: Option<(usize, f64, usize, f64)> = None;
+        while !ready.is_empty() || flight.is_some() {
+            let over = flight.is_some_and(|f| f.1 <= now);
+            let idle = ready.iter().all(|&i| nodes[i].large);
+            if let Some((i, end, at, work)) = flight.take_if(|_| over || idle) {
+                now = f64::max(now, end);
+                self.end(&mut out, at, work);
+                release(&mut nodes, i, &mut ready);
+                continue;
+            }
+            let next = match flight {
+                Some(_) => ready.iter().copied().find(|&i| !nodes[i].large),
+                None => ready.iter().copied().min_by_key(|&i| (!nodes[i].large, nodes[i].wanted, i)),
+            };
+            let Some(i) = next else { break };
+            ready.remove(&i);
+            let Some(step) = nodes[i].step.take() else { continue };
+            match step {
+                Step::Exchange(x) if nodes[i].large => {
+                    flight = Some((i, now + nodes[i].cycles, out.len(), 0.0));
+                    out.push(Step::Begin { exchange: x, work: 0.0 });
+                }
+                step => {
+                    out.push(step);
+                    now += nodes[i].cycles;
+                    if let Some(f) = &mut flight {
+                        f.3 += nodes[i].cycles;
+                    }
+                    release(&mut nodes, i, &mut ready);
+                }
+            }
+        }
+        out
+    }
+
+    /// Ends the exchange that began at `at`.
+    fn end(&self, out: &mut Vec<Step>, at: usize, behind: f64) {
+        let alone = out.len() == at + 1;
+        let Step::Begin { exchange, work } = &mut out[at] else { return };
+        let exchange = exchange.clone();
+        if alone {
+            out[at] = Step::Exchange(exchange);
+        } else {
+            *work = behind;
+            out.push(Step::End(exchange));
+        }
+    }
+}
+
+fn release(nodes: &mut [Node], i: usize, ready: &mut BTreeSet<usize>) {
+    for j in std::mem::take(&mut nodes[i].after) {
+        nodes[j].open -= 1;
+        if nodes[j].open == 0 {
+            ready.insert(j);
+        }
+    }
+}
+
+/// Estimated cycles of a kernel's call.
+pub fn call_cycles(plan: &Plan, chip: &ChipConfig, kernel: usize, op: u32) -> f64 {
+    let moved = plan.ops.get(op as usize).map_or(0.0, |o| o.bytes / chip.hbm_bytes_per_cycle().max(1.0));
+    let known = plan.products.get(&kernel).map_or(0.0, |p| p.cycles);
+    known.max(moved).max(SMALL)
+}
+
+/// Estimated cycles of an exchange.
+pub fn exchange_cycles(x: &Exchange, chip: &ChipConfig) -> f64 {
+    let rate = chip.link_bytes_per_cycle().max(1e-9) / chip.row_bytes() as f64;
+    let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
+    match &x.how {
+        How::Ring(r) => r.phases.iter().map(|p| r.moves(p) as f64 * move_cycles(r, p, chip) + hop).sum(),
+        How::Transfer(_) => 0.0,
+        How::Direct(d) => {
+            let others = f64::from(d.devices.saturating_sub(1)).max(1.0);
+            // Messages to far devices share the links of a ring.
+            let far = (f64::from(d.devices) / 8.0).max(1.0);
+            d.parts.total() as f64 * others * far / (2.0 * rate) + 2.0 * hop
+        }
+    }
+}
+
+/// Everything that a step reads or writes.
+fn touches(s: &Step, f: &mut dyn FnMut(Item, bool)) {
+    match s {
+        Step::Call { args, .. } => {
+            for a in args {
+                match a {
+                    Arg::Array { buf, usage, dynamic, .. } => {
+                        f(Item::Buffer(*buf), *usage != Use::Read);
+                        dynamic.iter().for_each(|(w, _)| f(Item::Word(w.0), false));
+                    }
+                    Arg::Scalar(w) | Arg::Linear { word: w, .. } => f(Item::Word(w.0), false),
+                    Arg::Sum(terms) => terms.iter().for_each(|(w, _)| f(Item::Word(w.0), false)),
+                    Arg::Const(_) | Arg::Scratch => {}
+                }
+            }
+        }
+        Step::Copy { src, dst, .. } => {
+            f(Item::Buffer(*src), false);
+            f(Item::Buffer(*dst), true);
+        }
+        Step::Scalar { dst, value, .. } => {
+            scalar_reads(value, &mut |w| f(Item::Word(w), false));
+            f(Item::Word(dst.0), true);
+        }
+        Step::ReadScalar { buf, dst, .. } => {
+            f(Item::Buffer(*buf), false);
+            f(Item::Word(dst.0), true);
+        }
+        Step::Host { operands, results, .. } => {
+            operands.iter().for_each(|b| f(Item::Buffer(b.0), false));
+            results.iter().for_each(|b| f(Item::Buffer(b.0), true));
+            f(Item::Host, true);
+        }
+        Step::Exchange(x) | Step::Begin { exchange: x, .. } | Step::End(x) => {
+            f(Item::Buffer(x.src), false);
+            x.temp.iter().for_each(|&t| f(Item::Buffer(t), true));
+            f(Item::Buffer(x.dst), true);
+            f(Item::Exchanges, true);
+        }
+        Step::While { head, cond, body, .. } => {
+            head.iter().chain(body).for_each(|s| touches(s, f));
+            f(Item::Word(cond.0), false);
+        }
+        Step::Switch { index, branches, .. } => {
+            f(Item::Word(index.0), false);
+            branches.iter().flatten().for_each(|s| touches(s, f));
+        }
+    }
+}
+
+fn scalar_reads(value: &ScalarOp, f: &mut dyn FnMut(u32)) {
+    match value {
+        ScalarOp::Const(_) | ScalarOp::Device => {}
+        ScalarOp::Copy(w) | ScalarOp::Unary(_, w) | ScalarOp::Convert(w) => f(w.0),
+        ScalarOp::ClampIndex { word, .. } => f(word.0),
+        ScalarOp::Binary(_, a, b) | ScalarOp::Compare(_, a, b) => [a, b].into_iter().for_each(|w| f(w.0)),
+        ScalarOp::Select(c, a, b) => [c, a, b].into_iter().for_each(|w| f(w.0)),
+    }
+}
