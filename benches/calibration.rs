@@ -6,6 +6,8 @@
 
 use serde::Deserialize;
 use systole_isa::ChipConfig;
+use systole_isa::program::PodShape;
+use systole_runtime::pod::{self, PodOptions};
 use systole_runtime::report::HostReport;
 use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions, report};
 
@@ -25,6 +27,13 @@ struct Series {
     source: String,
     #[serde(default)]
     set: Vec<String>,
+    /// Of collectives: devices, their topology, and who exchanges with whom.
+    #[serde(default)]
+    devices: u32,
+    #[serde(default)]
+    topology: String,
+    #[serde(default)]
+    groups: String,
     points: Vec<Point>,
 }
 
@@ -105,7 +114,8 @@ ENTRY e {
 ";
 
 /// The program of a point as HLO text.
-fn program(op: &str, dtype: &str, shape: &[u64]) -> Result<String, String> {
+fn program(series: &Series, shape: &[u64]) -> Result<String, String> {
+    let (op, dtype, groups) = (series.op.as_str(), series.dtype.as_str(), &series.groups);
     let fill = |text: &str, m: u64, n: u64| {
         let body = text.replace("[M,N]", &format!("[{m},{n}]")).replace("[M]", &format!("[{m}]"));
         body.replace("[N]", &format!("[{n}]")).replace("constant(N)", &format!("constant({n})"))
@@ -125,6 +135,16 @@ fn program(op: &str, dtype: &str, shape: &[u64]) -> Result<String, String> {
         ("softmax", &[m, n]) => SCALAR_REDUCERS.to_string() + &fill(SOFTMAX, m, n),
         ("layernorm", &[m, n]) => SCALAR_REDUCERS.to_string() + &fill(LAYERNORM, m, n),
         ("gelu", &[n]) => fill(GELU, 1, n),
+        ("all-gather", &[parts, m, n, members]) => format!(
+            "ENTRY e {{\n  x = {dtype}[{},{m},{n}] parameter(0)\n  ROOT r = {dtype}[{parts},{m},{n}] all-gather(x), \
+             replica_groups={groups}, dimensions={{0}}\n}}\n",
+            parts / members
+        ),
+        ("all-reduce", &[elements]) => format!(
+            "add {{ a = TYPE[] parameter(0) b = TYPE[] parameter(1) ROOT c = TYPE[] add(a, b) }}\nENTRY e {{\n  \
+             x = {dtype}[{elements}] parameter(0)\n  ROOT r = {dtype}[{elements}] all-reduce(x), \
+             replica_groups={groups}, to_apply=add\n}}\n"
+        ),
         _ => return Err(format!("no program for `{op}` of shape {shape:?}")),
     };
     Ok(format!("HloModule {op}\n{}", text.replace("TYPE", dtype)))
@@ -135,14 +155,27 @@ fn simulate(series: &Series, shape: &[u64]) -> Result<(f64, f64, &'static str), 
     let mut chip = ChipConfig::from_preset(&series.chip).map_err(|e| e.to_string())?;
     chip.apply_sets(&series.set).map_err(|e| e.to_string())?;
     let client = Client::with_chip(chip);
-    let text = program(&series.op, &series.dtype, shape)?;
-    let exe = client.compile_hlo(&text, &CompileOptions::default()).map_err(|e| e.to_string())?;
+    let text = program(series, shape)?;
+    let mut compile = CompileOptions::default();
+    if series.devices > 1 {
+        let topology = pod::topology(Some(&series.topology), client.chip(), series.devices);
+        let topology = Some(topology.map_err(|e| e.to_string())?);
+        compile.pod = PodShape { replicas: series.devices, topology, ..PodShape::default() };
+    }
+    let exe = client.compile_hlo(&text, &compile).map_err(|e| e.to_string())?;
     let params = exe.program.params.iter();
     let inputs: Vec<Array> =
         params.map(|p| Array { dtype: p.layout.dtype, dims: p.layout.dims.clone(), bytes: Vec::new() }).collect();
     let options = RunOptions::new(Mode::TimingOnly);
+    if series.devices > 1 {
+        let (mut none, pods) = (NoObserver, PodOptions::default());
+        let done = client.run_pod(&exe, &[inputs], &options, &pods, &mut none, &mut [], Vec::new());
+        let done = done.map_err(|e| e.to_string())?;
+        let r = report::pod::report(client.chip(), &exe.program, &done.run, HostReport::default());
+        return Ok((r.time_s * 1e6, r.peak_share, r.bound));
+    }
     let done = client.device(0).run_with(&exe, &inputs, &options, &mut NoObserver).map_err(|e| e.to_string())?;
-    let r = report(client.chip(), &exe.program, &done.result, HostReport::default());
+    let r = report::report(client.chip(), &exe.program, &done.result, HostReport::default());
     Ok((r.time_s * 1e6, r.peak_share, r.bound))
 }
 

@@ -3,7 +3,7 @@
 use crate::args::{ChipArgs, chip_named};
 use crate::args::{CompileArgs, DEFAULT_CHIP, RunArgs};
 use crate::output;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Instant;
 use systole_isa::{ChipConfig, Program, asm, container};
 use systole_runtime::report::HostReport;

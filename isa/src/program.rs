@@ -65,11 +65,20 @@ pub struct PodShape {
     pub symmetric: bool,
     /// The algorithm of each collective, by the name of its operation.
     pub algorithms: Vec<(String, String)>,
+    /// The devices that exchange with each other in an operation, by its name: groups, or pairs of sender and receiver.
+    pub partners: Vec<(String, Vec<Vec<u32>>)>,
 }
 
 impl Default for PodShape {
     fn default() -> PodShape {
-        PodShape { replicas: 1, partitions: 1, topology: None, symmetric: false, algorithms: Vec::new() }
+        PodShape {
+            replicas: 1,
+            partitions: 1,
+            topology: None,
+            symmetric: false,
+            algorithms: Vec::new(),
+            partners: Vec::new(),
+        }
     }
 }
 
@@ -77,6 +86,16 @@ impl PodShape {
     /// The algorithm of an operation, if it is a collective.
     pub fn algorithm(&self, op: &str) -> &str {
         self.algorithms.iter().find(|a| a.0 == op).map_or("", |a| a.1.as_str())
+    }
+
+    /// The devices that a device exchanges with in an operation.
+    pub fn partners(&self, op: &str, device: u32) -> Vec<u32> {
+        let groups = self.partners.iter().filter(|p| p.0 == op).flat_map(|p| &p.1);
+        let mut all: Vec<u32> = groups.filter(|g| g.contains(&device)).flatten().copied().collect();
+        all.retain(|&d| d != device);
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// Number of devices.

@@ -109,7 +109,7 @@ impl<'a> Lower<'a> {
             return Err(CompileError::unsupported(node.span, message));
         }
         let how = self
-            .transfer_plan(key, pairs.as_deref(), stage, buffer.layout.bytes())
+            .transfer_plan((&r.comp.node(at).name, key.0, key.1), pairs.as_deref(), stage, buffer.layout.bytes())
             .map_err(|why| CompileError::unsupported(node.span, format!("{}: {why}", node.name)))??;
         let op = self.debug_op(r.comp, at, 0.0);
         let other = data.map_or(buffer.buf, |v| v.buf);

@@ -59,6 +59,7 @@ fn blank() -> ChipConfig {
             hop_latency_s: 0.0,
             flit_bytes: 0,
             wrap_at: 0,
+            inside_rate: 1.0,
         },
         timing: TimingTable(Class::ALL.iter().map(|&c| (c, Timing { latency: 0, interval: 0 })).collect()),
     }

@@ -229,6 +229,8 @@ pub struct IciConfig {
     pub flit_bytes: u32,
     /// Axis length from which an axis wraps around (0: never).
     pub wrap_at: u32,
+    /// Rate of the link between the devices of a chip, in links.
+    pub inside_rate: f64,
 }
 
 /// Cycles of one latency class.

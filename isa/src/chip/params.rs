@@ -106,6 +106,7 @@ pub const NUMBERS: &[Param] = params! {
     "ici.hop_latency" ici.hop_latency_s as f64, Seconds 0 ..= 1, time, "Latency of a hop.";
     "ici.flit_bytes" ici.flit_bytes as u32, Bytes 1 ..= 65536, time, "Link width: transfers are rounded up to it.";
     "ici.wrap_at" ici.wrap_at as u32, Count 0 ..= 1048576, time, "Axis length from which an axis wraps around; 0: never.";
+    "ici.inside_rate" ici.inside_rate as f64, Rate 1e-3 ..= 1e6, time, "Rate of the link between the devices of a chip, in links.";
 };
 
 /// Dataflow names in the order of [`Dataflow`].

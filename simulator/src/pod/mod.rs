@@ -203,6 +203,7 @@ impl Pod {
         let network = Network::new(&loaded.chip, self.topology.clone(), self.faults.clone(), self.folded);
         let issue = u64::from(loaded.chip.dma.issue_cycles).max(1) * TICKS;
         let run = Run {
+            loaded: &loaded,
             slots,
             network,
             events: BinaryHeap::new(),
@@ -219,6 +220,7 @@ impl Pod {
 }
 
 struct Run<'a> {
+    loaded: &'a Loaded,
     slots: Vec<Slot<'a>>,
     network: Network,
     events: BinaryHeap<Reverse<Key>>,
@@ -376,27 +378,34 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Nobody can go on: who waits for what.
+    /// Nobody can go on: who waits where, for whom, and what those do.
     fn deadlock(&mut self) -> Fault {
         const MOST: usize = 16;
+        let pod = &self.loaded.program.pod;
+        let place = |d: usize| self.slots[d].core.place().1.trim_start_matches('%').to_string();
         let mut waits: Vec<String> = Vec::new();
         let mut ended: Vec<u32> = Vec::new();
         let mut first = None;
         for (d, s) in self.slots.iter().enumerate() {
-            let (_, op) = s.core.place();
-            match s.core.blocked_on() {
-                Some(b) if !s.done => {
-                    first.get_or_insert(d);
-                    waits.push(format!(
-                        "device {d} waits in %{} for {} more on semaphore {} (it holds {})",
-                        op.trim_start_matches('%'),
-                        b.need - b.have.min(b.need),
-                        b.semaphore,
-                        b.have
-                    ));
-                }
-                _ => ended.push(d as u32),
+            let Some(b) = s.core.blocked_on().filter(|_| !s.done) else {
+                ended.push(d as u32);
+                continue;
+            };
+            first.get_or_insert(d);
+            let op = place(d);
+            // Partners that are not in the same operation are whom it waits for; the others wait too.
+            let elsewhere = |p: &u32| self.slots.get(*p as usize).is_some_and(|o| o.done || place(*p as usize) != op);
+            let partners: Vec<u32> = pod.partners(&op, d as u32).into_iter().filter(elsewhere).take(MOST).collect();
+            let whom = |&p: &u32| match self.slots[p as usize].done {
+                true => format!("{p} (ended)"),
+                false => format!("{p} (in %{})", place(p as usize)),
+            };
+            let mut line = format!("device {d} (chip {}) waits in %{op}", self.network.topology().chip_of(d as u32));
+            if !partners.is_empty() {
+                line += &format!(" for device {}", partners.iter().map(whom).collect::<Vec<_>>().join(", "));
             }
+            let more = b.need - b.have.min(b.need);
+            waits.push(line + &format!(": {more} more on semaphore {} (it holds {})", b.semaphore, b.have));
         }
         let more = waits.len().saturating_sub(MOST);
         waits.truncate(MOST);

@@ -115,9 +115,6 @@ pub(super) struct Network {
     folded: bool,
 }
 
-/// Rate of the link between the devices of a chip, in links (the published figure for two-chiplet chips).
-const INSIDE_RATE: f64 = 6.0;
-
 impl Network {
     pub fn new(chip: &ChipConfig, topology: Topology, faults: Vec<LinkFault>, folded: bool) -> Network {
         let per_byte = TICKS as f64 / chip.link_bytes_per_cycle().max(1e-9);
@@ -125,7 +122,7 @@ impl Network {
             topology,
             links: FxHashMap::default(),
             per_byte,
-            inside_per_byte: per_byte / INSIDE_RATE,
+            inside_per_byte: per_byte / chip.ici.inside_rate.max(1e-9),
             hop: chip.cycles(chip.ici.hop_latency_s) * TICKS,
             flit: u64::from(chip.ici.flit_bytes.max(1)),
             faults,

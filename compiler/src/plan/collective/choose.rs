@@ -39,6 +39,8 @@ pub struct Choice {
     pub algorithm: Algorithm,
     /// The reason, in words.
     pub reason: String,
+    /// Who exchanges with whom.
+    pub partners: Vec<Vec<u32>>,
 }
 
 /// Most devices that send to each other directly if there is a choice.
@@ -81,7 +83,8 @@ impl Lower<'_> {
     pub(super) fn note(&mut self, q: &Request<'_>, algorithm: Algorithm, reason: String) {
         let n = q.groups.first().map_or(1, Vec::len);
         let reason = format!("{} bytes, {} groups of {n}; {reason}", q.bytes, q.groups.len());
-        self.plan.pod.choices.push(Choice { name: q.name.to_string(), algorithm, reason });
+        let partners = q.groups.clone();
+        self.plan.pod.choices.push(Choice { name: q.name.to_string(), algorithm, reason, partners });
     }
 
     /// Whether everybody's contribution to a part fits in vector memory at once.

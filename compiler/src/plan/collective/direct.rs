@@ -111,7 +111,8 @@ impl Lower<'_> {
 
     /// A permutation by pairs of (source, target).
     pub(super) fn permute(&mut self, q: &Request<'_>, pairs: &[(u32, u32)]) -> Result<How, CompileError> {
-        self.note(q, Algorithm::Direct, format!("{} pairs", pairs.len()));
+        let together = Request { groups: pairs.iter().map(|&(s, t)| vec![s, t]).collect(), ..q.clone() };
+        self.note(&together, Algorithm::Direct, format!("{} pairs", pairs.len()));
         let devices = self.plan.pod.shape.devices() as usize;
         let mut rows = vec![vec![-1, -1]; devices];
         for &(s, t) in pairs {

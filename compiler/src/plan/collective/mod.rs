@@ -58,6 +58,8 @@ pub struct PodPlan {
     names: BTreeMap<String, u32>,
     /// What was chosen for each collective, and why.
     pub choices: Vec<Choice>,
+    /// Pairs of devices of every transfer, by the operation's name.
+    transfers: BTreeMap<String, Vec<Vec<u32>>>,
     /// Every collective is among all devices and treats them alike.
     pub symmetric: bool,
     /// Which algorithm the user asked for.
@@ -94,7 +96,9 @@ impl PodPlan {
             return PodShape::default();
         }
         let algorithms = self.choices.iter().map(|c| (c.name.clone(), c.algorithm.name().to_string())).collect();
-        PodShape { symmetric: self.symmetric, algorithms, ..self.shape.clone() }
+        let chosen = self.choices.iter().map(|c| (c.name.clone(), c.partners.clone()));
+        let partners = chosen.chain(self.transfers.iter().map(|(n, p)| (n.clone(), p.clone()))).collect();
+        PodShape { symmetric: self.symmetric, algorithms, partners, ..self.shape.clone() }
     }
 
     /// Semaphores that nothing else may use: the last of the chip's.
@@ -193,7 +197,8 @@ pub struct Exchange {
 pub fn move_cycles(r: &Ring, p: &Phase, chip: &ChipConfig) -> f64 {
     let rate = chip.link_bytes_per_cycle().max(1e-9) / chip.row_bytes() as f64;
     let latency = chip.cycles(chip.ici.hop_latency_s) + 2 * chip.hbm_latency_cycles();
-    (r.rows_of_move(p) as f64 / rate).max(latency as f64)
+    let shared = r.axes[r.streams[0].order[p.position]].shared;
+    (f64::from(shared) * r.rows_of_move(p) as f64 / rate).max(latency as f64)
 }
 
 #[derive(Clone, Debug)]
@@ -204,6 +209,7 @@ pub enum How {
 }
 
 /// A collective to be planned.
+#[derive(Clone)]
 struct Request<'a> {
     name: &'a str,
     groups: Vec<Vec<u32>>,

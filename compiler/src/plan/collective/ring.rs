@@ -28,6 +28,8 @@ pub struct Axis {
     pub n: u32,
     /// Parts from one coordinate to the next.
     pub mult: u64,
+    /// Messages between neighbours of the ring that share a link.
+    pub shared: u32,
     /// Words: next device, previous device, then the coordinates of the devices 0, 1, .. n steps behind (the last is the
     /// device itself again).
     pub table: Table,
@@ -153,9 +155,9 @@ impl Ring {
         p.looped.iter().map(|&i| self.count(i)).product::<u64>() * p.groups * p.pieces
     }
 
-    /// Times that a phase is taken a bit further: once to begin, then once for each batch and step.
+    /// Times that a phase is taken a bit further: twice to begin, then once for each batch and step.
     pub fn moves(&self, p: &Phase) -> u64 {
-        1 + self.rounds(p) / p.batch * u64::from(p.n - 1)
+        2 + self.rounds(p) / p.batch * u64::from(p.n - 1)
     }
 
     /// Rows that a device sends over one link in each move of a phase.
@@ -176,6 +178,7 @@ impl Ring {
 pub(super) struct Line {
     pub n: u32,
     pub mult: u64,
+    pub shared: u32,
     /// Every device's ring of (device, coordinate).
     rings: Vec<Vec<(u32, u32)>>,
 }
@@ -197,7 +200,7 @@ impl Lower<'_> {
                 rings[d as usize] = ring.clone();
             }
         }
-        Line { n: q.groups.first().map_or(1, Vec::len) as u32, mult: 1, rings }
+        Line { n: q.groups.first().map_or(1, Vec::len) as u32, mult: 1, shared: 1, rings }
     }
 
     /// Lines along the axes if every group is a box of the same sizes whose members are in an order that follows the axes.
@@ -264,7 +267,11 @@ impl Lower<'_> {
         }
         let sizes = sizes?;
         let single = sizes.iter().filter(|&&n| n > 1).count() == 1;
-        let line = |a: usize| Line { n: sizes[a], mult: if single { 1 } else { mults[a] }, rings: rings[a].clone() };
+        let line = |a: usize| {
+            let whole = a >= t.dims.len() || sizes[a] == 2 || sizes[a] == t.dims[a] && t.wrap[a];
+            let mult = if single { 1 } else { mults[a] };
+            Line { n: sizes[a], mult, shared: if whole { 1 } else { 2 }, rings: rings[a].clone() }
+        };
         Some((0..axes).filter(|&a| sizes[a] > 1).map(line).collect())
     }
 
@@ -295,7 +302,10 @@ impl Lower<'_> {
             // One ring through all takes the least.
             lines = vec![self.one_ring(q)];
         }
-        let axes = lines.iter().map(|l| Axis { n: l.n, mult: l.mult, table: self.axis_table(l) }).collect::<Vec<_>>();
+        let axes = lines
+            .iter()
+            .map(|l| Axis { n: l.n, mult: l.mult, shared: l.shared, table: self.axis_table(l) })
+            .collect::<Vec<_>>();
         let (parts, cuts) = self.cut(q, &axes, 2 * shares as u64)?;
         let mut streams = Vec::new();
         for (s, c) in cuts.into_iter().enumerate() {

@@ -32,7 +32,7 @@ impl Lower<'_> {
     #[allow(clippy::type_complexity, reason = "a wrong program, or no room for it")]
     pub(in crate::plan) fn transfer_plan(
         &mut self,
-        (channel, leaf): (u64, usize),
+        (name, channel, leaf): (&str, u64, usize),
         pairs: Option<&[(u64, u64)]>,
         stage: Stage,
         bytes: u64,
@@ -55,6 +55,10 @@ impl Lower<'_> {
         let own = pairs.is_none() || devices == 1;
         if own && devices == 1 && pairs.is_some_and(<[_]>::is_empty) {
             return Err("nobody sends on this channel".into());
+        }
+        if !own {
+            let pairs = pairs.unwrap_or_default().iter().map(|p| vec![p.0 as u32, p.1 as u32]).collect();
+            self.plan.pod.transfers.insert(name.to_string(), pairs);
         }
         if !own {
             let narrow: Vec<(u32, u32)> = pairs.unwrap_or_default().iter().map(|p| (p.0 as u32, p.1 as u32)).collect();

@@ -60,8 +60,7 @@ impl Hidden {
 impl Emitter<'_> {
     /// Begins an exchange that `work` cycles of other steps follow.
     pub(in crate::plan) fn begin_hidden(&mut self, x: &Exchange, work: f64) -> Result<(), CompileError> {
-        let mut flight = self.begin_exchange(x)?;
-        flight.shared = true;
+        let flight = self.begin_exchange(x, true)?;
         let chip = self.memory.chip;
         let phases = match &x.how {
             How::Ring(r) => r.phases.iter().map(|p| (move_cycles(r, p, chip), r.moves(p) as usize)).collect(),

@@ -143,13 +143,14 @@ impl<'a> Emitter<'a> {
         if let How::Transfer(t) = &x.how {
             return self.transfer(x, t);
         }
-        let mut f = self.begin_exchange(x)?;
+        let mut f = self.begin_exchange(x, false)?;
         self.end_exchange(x, &mut f);
         Ok(())
     }
 
     /// Begins a collective: the arrays are in HBM, and what this device begins with is sent.
-    pub(in crate::plan) fn begin_exchange(&mut self, x: &Exchange) -> Result<Flight, CompileError> {
+    /// `hidden`: other operations make its moves.
+    pub(in crate::plan) fn begin_exchange(&mut self, x: &Exchange, hidden: bool) -> Result<Flight, CompileError> {
         let mut out = Vec::new();
         self.in_hbm(x.src, Use::Read, &mut out)?;
         self.in_hbm(x.dst, Use::Write, &mut out)?;
@@ -177,14 +178,20 @@ impl<'a> Emitter<'a> {
         self.copies(out);
         let row_bytes = self.memory.chip.row_bytes();
         let cx = Cx { all: self.all, base: self.plan.pod.base, row_bytes, sublanes, src, dst, slots };
-        let mut f = Flight { cx, slots: (slots, rows), op: x.op, subroutine: 0, moves: 0, made: 0, shared: false };
+        let mut f = Flight { cx, slots: (slots, rows), op: x.op, subroutine: 0, moves: 0, made: 0, shared: hidden };
         match &x.how {
             How::Direct(d) => self.begin_direct(&cx, d),
             How::Transfer(_) => {}
             How::Ring(r) => {
                 let state = self.plan.pod.state;
                 f.moves = r.phases.iter().map(|p| r.moves(p) as usize).sum();
-                f.subroutine = self.subroutine(format!("{r:?}"), |e| ring::subroutine(e, &cx, r, state).finish());
+                // Code that other operations call counts as this one's.
+                let op = hidden.then_some(x.op);
+                f.subroutine = self.subroutine(format!("{op:?} {r:?}"), |e| {
+                    let mut b = ring::subroutine(e, &cx, r, state);
+                    op.into_iter().for_each(|op| b.set_debug_op(op));
+                    b.finish()
+                });
                 let start = [
                     (State::Phase, 0),
                     (State::Moves, 0),

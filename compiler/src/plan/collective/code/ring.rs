@@ -1,11 +1,12 @@
 //! The code of a ring: a subroutine that takes the exchange a bit further at each call.
 //!
-//! A call is a *move*. The first move of a phase sends what this device begins with; every other one takes a batch of
+//! A call is a *move*. The first move of a phase tells the devices behind that they may send, the second one sends what this
+//! device begins with; every other one takes a batch of
 //! pieces that the device behind has sent in its move before, adds the own contribution (reductions), and sends them on
 //! or keeps them. So whoever calls often enough, with other work between the calls, hides the exchange behind that work.
 //! Where the exchange is, and the addresses of its arrays, are in words of scalar memory.
 //!
-//! Move `m` of a reduction sends into half `m % 2` of the slots for what comes in, and the next move of the device
+//! Move `m` of a reduction (not counting the first) sends into half `m % 2` of the slots for what comes in, and the next move of the device
 //! ahead takes it from there. Own contributions are loaded one move ahead into the two halves of their slots in turn; a half
 //! is filled again when what was sent or stored from it has left.
 
@@ -47,6 +48,12 @@ struct Halves {
     sent: S,
     /// Own contributions of the next move.
     next: S,
+}
+
+/// Where the pieces of a batch are, by stream.
+struct Walk {
+    place: Place,
+    at: Vec<S>,
 }
 
 /// A phase as code.
@@ -165,7 +172,7 @@ impl Code<'_> {
     }
 
     /// The granule offset of the block that is worked on at step `t`, with the stream's first row.
-    fn offset(&self, b: &mut KernelBuilder, s: &Stream, t: S, u: &[S]) -> S {
+    fn offset(&self, b: &mut KernelBuilder, s: &Stream, t: S) -> S {
         let (r, p, cx) = (self.r, self.p, self.cx);
         let table = r.axes[s.order[p.position]].table;
         let first = (cx.base + table.0 + 2) as i32;
@@ -184,34 +191,36 @@ impl Code<'_> {
             let c = b.s_muli(c, cx.granules(s.scale[i]));
             at = b.s(Op::SAdd, &[at, c]);
         }
+        plus(b, at, cx.granules(s.first))
+    }
+
+    /// The address of a piece: of its stream's first block along the looped axes, then that block and the piece in it.
+    fn piece_at(&self, b: &mut KernelBuilder, s: &Stream, place: Place, first: S, (u, j): (&[S], S)) -> S {
+        let (r, p, cx) = (self.r, self.p, self.cx);
+        let mut at = first;
         for (&i, &c) in p.looped.iter().zip(u) {
             let c = b.s_muli(c, cx.granules(s.scale[i]));
             at = b.s(Op::SAdd, &[at, c]);
         }
-        plus(b, at, cx.granules(s.first))
-    }
-
-    /// An address in an array (the whole one, or a part): base, block, piece.
-    fn address(&self, b: &mut KernelBuilder, s: &Stream, (place, base): (Place, S), offset: S, j: S) -> S {
-        let (r, p, cx) = (self.r, self.p, self.cx);
         let piece = cx.granules(r.piece(p, s));
-        let at = b.s(Op::SAdd, &[offset, base]);
-        if p.groups == 1 {
-            let piece = b.s_muli(j, piece);
-            return b.s(Op::SAdd, &[at, piece]);
+        let (mut g, mut rows) = (None, Some(j));
+        if p.groups > 1 {
+            let pieces = b.s_imm(p.pieces as i32);
+            g = Some(if p.pieces == 1 { j } else { b.s(Op::SDivU, &[j, pieces]) });
+            rows = (p.pieces > 1).then(|| b.s(Op::SRemU, &[j, pieces]));
         }
-        let strides = if place == Place::Part { r.parts.part } else { r.parts.whole };
-        let (grouped, parts) = (r.grouped(), r.parts_of(p));
-        let together = if grouped == 1 { parts.planes } else { parts.before };
-        let group = cx.granules(strides[grouped] * together);
-        let pieces = b.s_imm(p.pieces as i32);
-        let (g, j) = match p.pieces {
-            1 => (j, S::ZERO),
-            _ => (b.s(Op::SDivU, &[j, pieces]), b.s(Op::SRemU, &[j, pieces])),
-        };
-        let (g, j) = (b.s_muli(g, group), b.s_muli(j, piece));
-        let at = b.s(Op::SAdd, &[at, g]);
-        b.s(Op::SAdd, &[at, j])
+        if let Some(j) = rows.filter(|_| p.pieces > 1) {
+            let j = b.s_muli(j, piece);
+            at = b.s(Op::SAdd, &[at, j]);
+        }
+        if let Some(g) = g {
+            let strides = if place == Place::Part { r.parts.part } else { r.parts.whole };
+            let (grouped, parts) = (r.grouped(), r.parts_of(p));
+            let together = if grouped == 1 { parts.planes } else { parts.before };
+            let g = b.s_muli(g, cx.granules(strides[grouped] * together));
+            at = b.s(Op::SAdd, &[at, g]);
+        }
+        at
     }
 
     /// Where a piece of a batch is: its blocks along the looped axes, and its number in the block.
@@ -235,51 +244,47 @@ impl Code<'_> {
         (u, j)
     }
 
-    /// Addresses of a batch's first pieces by stream, where the pieces of a batch follow each other.
-    fn walk(&self, b: &mut KernelBuilder, t: S, batch: S, (place, base): (Place, State)) -> Option<Vec<S>> {
-        if !self.p.looped.is_empty() || self.p.groups > 1 {
-            return None;
-        }
-        let j = b.s_muli(batch, self.p.batch as i32);
-        let base = self.load(b, base);
-        let first = |s: &Stream| {
-            let offset = self.block(b, s, t, &[], place);
-            self.address(b, s, (place, base), offset, j)
-        };
-        let at: Vec<S> = self.r.streams.iter().map(first).collect();
-        Some(at.into_iter().map(|a| b.s_copy(a)).collect())
+    /// Whether the pieces of a batch follow each other in memory.
+    fn in_line(&self) -> bool {
+        self.p.looped.is_empty() && self.p.groups == 1
     }
 
-    /// The address of a stream's piece, from a walk or computed.
-    #[allow(clippy::too_many_arguments, reason = "the coordinates of a piece")]
-    fn at(
-        &self,
-        b: &mut KernelBuilder,
-        walk: &Option<Vec<S>>,
-        stream: usize,
-        t: S,
-        (u, j): (&[S], S),
-        (place, base): (Place, State),
-    ) -> S {
-        if let Some(w) = walk {
-            return w[stream];
-        }
-        let s = &self.r.streams[stream];
+    /// Addresses that a batch's pieces are counted from, by stream.
+    fn walk(&self, b: &mut KernelBuilder, t: S, batch: S, (place, base): (Place, State)) -> Walk {
         let base = self.load(b, base);
-        let offset = self.block(b, s, t, u, place);
-        self.address(b, s, (place, base), offset, j)
+        let mut at = Vec::new();
+        for s in &self.r.streams {
+            let offset = self.block(b, s, t, place);
+            let mut first = b.s(Op::SAdd, &[offset, base]);
+            if self.in_line() {
+                let j = b.s_muli(batch, self.p.batch as i32 * self.cx.granules(self.r.piece(self.p, s)));
+                first = b.s(Op::SAdd, &[first, j]);
+            }
+            at.push(b.s_copy(first));
+        }
+        Walk { place, at }
+    }
+
+    /// The address of a stream's present piece.
+    fn at(&self, b: &mut KernelBuilder, walk: &Walk, stream: usize, piece: (&[S], S)) -> S {
+        if self.in_line() {
+            return walk.at[stream];
+        }
+        self.piece_at(b, &self.r.streams[stream], walk.place, walk.at[stream], piece)
     }
 
     /// Moves a walk to the next pieces.
-    fn step(&self, b: &mut KernelBuilder, walk: &Option<Vec<S>>) {
-        for (s, &at) in self.r.streams.iter().zip(walk.iter().flatten()) {
-            b.s_inc(at, self.cx.granules(self.r.piece(self.p, s)));
+    fn step(&self, b: &mut KernelBuilder, walk: &Walk) {
+        if self.in_line() {
+            for (s, &at) in self.r.streams.iter().zip(&walk.at) {
+                b.s_inc(at, self.cx.granules(self.r.piece(self.p, s)));
+            }
         }
     }
 
     /// The offset of a block: in a part, only the stream's first row.
-    fn block(&self, b: &mut KernelBuilder, s: &Stream, t: S, u: &[S], place: Place) -> S {
-        if place == Place::Part { b.s_imm(self.cx.granules(s.first)) } else { self.offset(b, s, t, u) }
+    fn block(&self, b: &mut KernelBuilder, s: &Stream, t: S, place: Place) -> S {
+        if place == Place::Part { b.s_imm(self.cx.granules(s.first)) } else { self.offset(b, s, t) }
     }
 
     /// Runs `f` for every piece of a batch: where it is, and its number in the batch.
@@ -298,7 +303,12 @@ impl Code<'_> {
         // Kept in memory at once: calls of kernels in between lose every register.
         let next = b.s_addi(moves, 1);
         self.store(b, State::Moves, next);
-        b.if_else(moves, |b| self.later_move(b, moves, step, batch), |b| self.first_move(b));
+        let number = b.s_addi(moves, -1);
+        b.if_else(
+            moves,
+            |b| b.if_else(number, |b| self.later_move(b, number, step, batch), |b| self.first_move(b)),
+            |b| self.announce(b),
+        );
         let done = self.load(b, State::Moves);
         let all = b.def_s(Op::SEqI, &[done.into(), (self.r.moves(self.p) as i32).into()]);
         b.if_(all, |b| {
@@ -309,6 +319,18 @@ impl Code<'_> {
                 self.store(b, w, S::ZERO);
             }
         });
+    }
+
+    /// Tells the devices behind that their pieces may come.
+    fn announce(&self, b: &mut KernelBuilder) {
+        let credits = match self.p.reduce {
+            true => (self.r.rounds(self.p) * u64::from(self.p.n - 1)).min(SLOTS / 2 * self.p.batch),
+            false => 1,
+        };
+        for s in &self.r.streams {
+            let prev = self.peer(b, s, false);
+            self.cx.signal(b, prev, self.ready(s), credits);
+        }
     }
 
     fn first_move(&self, b: &mut KernelBuilder) {
@@ -368,11 +390,7 @@ impl Code<'_> {
     }
 
     fn begin_gathering(&self, b: &mut KernelBuilder) {
-        let (cx, r, p) = (self.cx, self.r, self.p);
-        for s in &r.streams {
-            let prev = self.peer(b, s, false);
-            cx.signal(b, prev, self.ready(s), 1);
-        }
+        let (cx, r) = (self.cx, self.r);
         for s in &r.streams {
             cx.wait(b, self.ready(s), 1);
         }
@@ -393,19 +411,19 @@ impl Code<'_> {
             let whole = (Place::Whole, State::Dst);
             let part = (Place::Part, State::Src);
             let walk = self.walk(b, S::ZERO, number, whole);
-            let own = from_part.then(|| self.walk(b, S::ZERO, number, part)).flatten();
+            let own = from_part.then(|| self.walk(b, S::ZERO, number, part));
             self.pieces(b, number, |b, u, j, _| {
                 for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
-                    let dst = self.at(b, &walk, i, S::ZERO, (u, j), whole);
+                    let dst = self.at(b, &walk, i, (u, j));
                     let (mut desc, mut src) = (d[1], dst);
-                    if from_part && p.looped.is_empty() && p.folded.is_empty() {
-                        (desc, src) = (d[0], self.at(b, &own, i, S::ZERO, (u, j), part));
+                    if let Some(own) = &own {
+                        (desc, src) = (d[0], self.at(b, own, i, (u, j)));
                     }
                     let device = self.peer(b, s, true);
                     cx.send(b, RemoteArgs { desc, src, dst, device, send: s.send, recv: s.recv });
                 }
                 self.step(b, &walk);
-                self.step(b, &own);
+                own.iter().for_each(|w| self.step(b, w));
             });
             b.s_inc(number, 1);
         });
@@ -420,7 +438,7 @@ impl Code<'_> {
             for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
                 cx.wait(b, s.recv, self.bytes(s));
                 b.if_(on, |b| {
-                    let dst = self.at(b, &walk, i, step, (u, j), whole);
+                    let dst = self.at(b, &walk, i, (u, j));
                     let device = self.peer(b, s, true);
                     cx.send(b, RemoteArgs { desc: d[2], src: dst, dst, device, send: s.send, recv: s.recv });
                 });
@@ -464,11 +482,6 @@ impl Code<'_> {
     }
 
     fn begin_reduction(&self, b: &mut KernelBuilder) {
-        let messages = self.r.rounds(self.p) * u64::from(self.p.n - 1);
-        for s in &self.r.streams {
-            let prev = self.peer(b, s, false);
-            self.cx.signal(b, prev, self.ready(s), messages.min(SLOTS / 2 * self.p.batch));
-        }
         let h = self.halves(b, S::ZERO);
         self.send_first(b, S::ZERO, h.sent);
         let one = b.s_imm(1);
@@ -483,7 +496,7 @@ impl Code<'_> {
         self.pieces(b, batch, |b, u, j, k| {
             for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
                 cx.wait(b, self.ready(s), 1);
-                let src = self.at(b, &walk, i, S::ZERO, (u, j), own);
+                let src = self.at(b, &walk, i, (u, j));
                 let dst = self.slot(b, half, i, k);
                 let device = self.peer(b, s, true);
                 cx.send(b, RemoteArgs { desc: d[1], src, dst, device, send: s.send, recv: s.recv });
@@ -498,7 +511,7 @@ impl Code<'_> {
         let walk = self.walk(b, step, batch, own);
         self.pieces(b, batch, |b, u, j, k| {
             for (i, d) in self.descs.iter().enumerate() {
-                let src = self.at(b, &walk, i, step, (u, j), own);
+                let src = self.at(b, &walk, i, (u, j));
                 let dst = self.slot(b, half, i, k);
                 self.cx.copy(b, d[0], src, dst, self.r.local);
             }
@@ -508,7 +521,7 @@ impl Code<'_> {
 
     fn reduce(&self, b: &mut KernelBuilder, moves: S, step: S, batch: S) {
         let (cx, r, p) = (self.cx, self.r, self.p);
-        let moves_all = r.moves(p);
+        let moves_all = r.moves(p) - 1;
         let last = b.def_s(Op::SEqI, &[step.into(), (p.n as i32 - 1).into()]);
         let further = b.s_addi(batch, 1);
         let more = b.def_s(Op::SLtI, &[further.into(), (self.batches() as i32).into()]);
@@ -518,6 +531,7 @@ impl Code<'_> {
         b.if_(begins, |b| self.send_first(b, further, h.sent));
         cx.wait(b, r.local, self.all_bytes() * p.batch);
         let result = if self.to_part() { (Place::Part, State::Dst) } else { (Place::Whole, State::Temp) };
+        let results = self.walk(b, step, batch, result);
         self.pieces(b, batch, |b, u, j, k| {
             for (i, s) in r.streams.iter().enumerate() {
                 cx.wait(b, s.recv, self.bytes(s));
@@ -539,7 +553,7 @@ impl Code<'_> {
                 b.if_else(
                     last,
                     |b| {
-                        let dst = self.at(b, &None, i, step, (u, j), result);
+                        let dst = self.at(b, &results, i, (u, j));
                         cx.copy(b, d[3], own, dst, r.stored);
                     },
                     |b| {
@@ -550,6 +564,7 @@ impl Code<'_> {
                     },
                 );
             }
+            self.step(b, &results);
         });
         self.prefetch(b, moves, step, batch, &h);
     }
@@ -560,7 +575,7 @@ impl Code<'_> {
         let first_step = b.def_s(Op::SEqI, &[step.into(), 1.into()]);
         let stored = b.s(Op::SSel, &[first_step, batch, S::ZERO]);
         b.if_(stored, |b| cx.wait(b, r.stored, self.all_bytes() * p.batch));
-        let next = b.def_s(Op::SLtI, &[moves.into(), (r.moves(p) as i32 - 1).into()]);
+        let next = b.def_s(Op::SLtI, &[moves.into(), (r.moves(p) as i32 - 2).into()]);
         b.if_(next, |b| {
             b.loop_static(p.batch as u32, |b| r.streams.iter().for_each(|s| cx.wait(b, s.send, self.bytes(s))));
             let (step, batch) = (self.load(b, State::Step), self.load(b, State::Batch));

@@ -1,0 +1,282 @@
+//! Programs on several devices: answers of every collective by every algorithm, one device standing for all, exchanges
+//! behind other work, transfers, faults, deadlocks.
+
+use systole_compiler::plan::collective::Algorithm;
+use systole_isa::program::PodShape;
+use systole_isa::{ChipConfig, DType};
+use systole_runtime::pod::{self, PodExecution, PodOptions};
+use systole_runtime::{Array, Client, CompileOptions, Executable, Mode, NoObserver, RunOptions, RuntimeError};
+
+const SUM: &str = "add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = s32[] add(a, b) }\n";
+
+fn client() -> Client {
+    Client::new("tiny").expect("a preset")
+}
+
+fn compiled(text: &str, replicas: u32, topology: &str, algorithm: Option<Algorithm>) -> Executable {
+    let c = client();
+    let topology = pod::topology(Some(topology), c.chip(), replicas).expect("it fits");
+    let shape = PodShape { replicas, topology: Some(topology), ..PodShape::default() };
+    let options = CompileOptions { pod: shape, collective: algorithm, ..CompileOptions::default() };
+    c.compile_text(text, &options).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+fn run(
+    exe: &Executable,
+    inputs: &[Vec<Array>],
+    mode: Mode,
+    options: &PodOptions,
+) -> Result<PodExecution, RuntimeError> {
+    client().run_pod(exe, inputs, &RunOptions::new(mode), options, &mut NoObserver, &mut [], Vec::new())
+}
+
+fn numbers(a: &Array) -> Vec<i32> {
+    a.bytes.chunks_exact(4).map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+}
+
+/// Element `i` of device `d`'s operand.
+fn element(d: usize, i: usize) -> i32 {
+    (d * 1000 + i * 7) as i32
+}
+
+fn operands(devices: usize, rows: usize, columns: usize) -> Vec<Vec<Array>> {
+    let one = |d: usize| {
+        let bytes = (0..rows * columns).flat_map(|i| element(d, i).to_le_bytes()).collect();
+        vec![Array::new(DType::S32, &[rows as u64, columns as u64], bytes)]
+    };
+    (0..devices).map(one).collect()
+}
+
+/// What device number `rank` of a group gets, by rows.
+fn expected(kind: &str, group: &[usize], rank: usize, rows: usize, columns: usize) -> Vec<i32> {
+    let n = group.len();
+    let sum = |i: usize| group.iter().map(|&d| element(d, i)).sum::<i32>();
+    let part = rows / n * columns;
+    match kind {
+        "all-reduce" => (0..rows * columns).map(sum).collect(),
+        "all-gather" => group.iter().flat_map(|&d| (0..rows * columns).map(move |i| element(d, i))).collect(),
+        "reduce-scatter" => (0..part).map(|i| sum(rank * part + i)).collect(),
+        _ => group.iter().flat_map(|&d| (0..part).map(move |i| element(d, rank * part + i))).collect(),
+    }
+}
+
+fn program(kind: &str, groups: &str, n: usize, rows: usize, columns: usize) -> String {
+    let out = match kind {
+        "all-gather" => rows * n,
+        "reduce-scatter" => rows / n,
+        _ => rows,
+    };
+    let more = match kind {
+        "all-reduce" => ", to_apply=add",
+        "reduce-scatter" => ", dimensions={0}, to_apply=add",
+        _ => ", dimensions={0}",
+    };
+    format!(
+        "HloModule m\n{SUM}ENTRY e {{ x = s32[{rows},{columns}] parameter(0) \
+         ROOT r = s32[{out},{columns}] {kind}(x), replica_groups={groups}{more} }}"
+    )
+}
+
+#[test]
+fn every_algorithm_gives_the_answers() {
+    let all: Vec<Vec<usize>> = vec![(0..8).collect()];
+    let halves: Vec<Vec<usize>> = vec![vec![0, 2, 4, 6], vec![7, 1, 5, 3]];
+    for (groups, text) in [(&all, "{{0,1,2,3,4,5,6,7}}"), (&halves, "{{0,2,4,6},{7,1,5,3}}")] {
+        let n = groups[0].len();
+        for kind in ["all-reduce", "all-gather", "reduce-scatter", "all-to-all"] {
+            for (topology, algorithm, rows, columns) in [
+                ("2x4", Algorithm::Ring, 64, 20),
+                ("ring:8", Algorithm::Ring, 256, 8),
+                ("ring:8", Algorithm::Direct, 24, 3),
+                ("2x4:torus", Algorithm::Direct, 8, 9),
+            ] {
+                let exe = compiled(&program(kind, text, n, rows, columns), 8, topology, Some(algorithm));
+                let done = run(&exe, &operands(8, rows, columns), Mode::Full, &PodOptions::default());
+                let done = done.unwrap_or_else(|e| panic!("{kind} {topology} {algorithm:?}: {e}"));
+                for g in groups {
+                    for (rank, &d) in g.iter().enumerate() {
+                        let want = expected(kind, g, rank, rows, columns);
+                        assert_eq!(numbers(&done.outputs[d][0]), want, "{kind} {topology} {algorithm:?} device {d}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn one_device_stands_for_all() {
+    for kind in ["all-reduce", "all-gather", "reduce-scatter", "all-to-all"] {
+        for algorithm in [Algorithm::Ring, Algorithm::Direct] {
+            let text = program(kind, "{}", 16, 512, 8);
+            let text = text.replace("replica_groups={}", "replica_groups=[1,16]<=[16]");
+            let exe = compiled(&text, 16, "4x4:torus", Some(algorithm));
+            let inputs = vec![vec![Array { dtype: DType::S32, dims: vec![512, 8], bytes: Vec::new() }]];
+            let time = |all_devices: bool| {
+                let options = PodOptions { all_devices, ..PodOptions::default() };
+                run(&exe, &inputs, Mode::TimingOnly, &options).expect("it runs").run
+            };
+            let (one, all) = (time(false), time(true));
+            assert_eq!((one.devices.len(), all.devices.len()), (1, 16));
+            for d in &all.devices {
+                assert_eq!(d.cycles, one.devices[0].cycles, "{kind} {algorithm:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn broken_links_are_gone_round_or_named() {
+    let exe = compiled(&program("all-reduce", "{}", 4, 64, 8), 4, "ring:4", Some(Algorithm::Ring));
+    let inputs = operands(4, 64, 8);
+    let with = |faults: &[&str]| {
+        let faults = faults.iter().map(|f| pod::link_fault(f).expect("well formed")).collect();
+        run(&exe, &inputs, Mode::Full, &PodOptions { faults, ..PodOptions::default() })
+    };
+    let sound = with(&[]).expect("it runs");
+    let time = |r: &PodExecution| r.run.devices.iter().map(|d| d.cycles).max();
+    for fault in ["link:1-2:x0.01", "link:1-2:down", "link:2-1:down@2000"] {
+        let done = with(&[fault]).expect("another way is left");
+        assert_eq!(done.outputs[3], sound.outputs[3], "{fault}");
+        assert!(time(&done) > time(&sound), "{fault}");
+    }
+    let cut = with(&["link:1-2:down", "link:0-1:down"]).expect_err("device 1 is cut off");
+    assert!(!cut.is_request() && cut.to_string().contains("is down"), "{cut}");
+    let none = with(&["link:0-2:down"]).expect_err("no such link");
+    assert!(none.is_request() && none.to_string().contains("no link"), "{none}");
+}
+
+#[test]
+fn a_collective_that_not_everybody_runs_is_a_deadlock() {
+    let text = format!(
+        "HloModule m\n{SUM}meet {{ x = s32[8,8] parameter(0) ROOT r = s32[8,8] all-reduce(x), replica_groups={{}}, \
+         to_apply=add }}\nalone {{ ROOT x = s32[8,8] parameter(0) }}\nENTRY e {{ x = s32[8,8] parameter(0) \
+         id = u32[] replica-id() zero = u32[] constant(0) first = pred[] compare(id, zero), direction=EQ \
+         ROOT r = s32[8,8] conditional(first, x, x), true_computation=meet, false_computation=alone }}"
+    );
+    let exe = compiled(&text, 2, "ring:2", None);
+    let error = run(&exe, &operands(2, 8, 8), Mode::Full, &PodOptions::default()).expect_err("device 1 never comes");
+    let text = error.to_string();
+    assert!(
+        !error.is_request()
+            && text.contains("deadlock")
+            && text.contains("waits in %")
+            && text.contains("for device 1 (ended)"),
+        "{text}"
+    );
+    assert!(text.contains("devices that have ended and send nothing more: 1"), "{text}");
+}
+
+#[test]
+fn devices_know_their_numbers() {
+    let text =
+        "HloModule m\nENTRY e { a = u32[] replica-id() b = u32[] partition-id() ROOT t = (u32[], u32[]) tuple(a, b) }";
+    let c = client();
+    let chip: &ChipConfig = c.chip();
+    let topology = pod::topology(None, chip, 4).expect("it fits");
+    let shape = PodShape { replicas: 2, partitions: 2, topology: Some(topology), ..PodShape::default() };
+    let exe = c.compile_text(text, &CompileOptions { pod: shape, ..CompileOptions::default() }).expect("it compiles");
+    let done = run(&exe, &[Vec::new()], Mode::NumericOnly, &PodOptions::default()).expect("it runs");
+    let ids: Vec<Vec<i32>> = done.outputs.iter().map(|o| o.iter().flat_map(numbers).collect()).collect();
+    assert_eq!(ids, [[0, 0], [0, 1], [1, 0], [1, 1]]);
+    assert!(pod::topology(Some("2x2"), chip, 5).is_err());
+}
+
+/// A product and an all-reduce that do not need each other, or one of them alone.
+fn layer(product: bool, reduction: bool) -> String {
+    let dot = "d = bf16[2048,2048] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+    let sum = "r = f32[4096,1024] all-reduce(x), replica_groups={}, to_apply=add";
+    let (lines, results) = match (product, reduction) {
+        (true, true) => (format!("{dot} {sum}"), "(bf16[2048,2048], f32[4096,1024]) tuple(d, r)"),
+        (true, false) => (dot.to_string(), "(bf16[2048,2048]) tuple(d)"),
+        _ => (sum.to_string(), "(f32[4096,1024]) tuple(r)"),
+    };
+    format!(
+        "HloModule m\nadd {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}\n\
+         ENTRY e {{ a = bf16[2048,8192] parameter(0) b = bf16[8192,2048] parameter(1) x = f32[4096,1024] parameter(2) \
+         {lines} ROOT t = {results} }}"
+    )
+}
+
+#[test]
+fn exchanges_hide_behind_products() {
+    let c = Client::new("tpu-v5e").expect("a preset");
+    let time = |text: &str| {
+        let topology = pod::topology(Some("ring:4"), c.chip(), 4).expect("it fits");
+        let shape = PodShape { replicas: 4, topology: Some(topology), ..PodShape::default() };
+        let exe =
+            c.compile_text(text, &CompileOptions { pod: shape, ..CompileOptions::default() }).expect("it compiles");
+        let input = |p: &systole_isa::program::HostArray| Array {
+            dtype: p.layout.dtype,
+            dims: p.layout.dims.clone(),
+            bytes: Vec::new(),
+        };
+        let inputs = vec![exe.program.params.iter().map(input).collect::<Vec<Array>>()];
+        let (options, pods) = (RunOptions::new(Mode::TimingOnly), PodOptions::default());
+        let done = c.run_pod(&exe, &inputs, &options, &pods, &mut NoObserver, &mut [], Vec::new()).expect("it runs");
+        done.run.devices[0].cycles as f64
+    };
+    let (product, reduction, both) = (time(&layer(true, false)), time(&layer(false, true)), time(&layer(true, true)));
+    assert!(product > reduction, "{product} {reduction}");
+    let hidden = (product + reduction - both) / reduction;
+    assert!(hidden > 0.85, "product {product}, reduction {reduction}, both {both}: {hidden} hidden");
+}
+
+#[test]
+fn hidden_exchanges_give_the_answers() {
+    let text = format!(
+        "HloModule m\n{SUM}ENTRY e {{ x = s32[512,64] parameter(0) \
+         f = f32[512,64] convert(x) y = f32[64,512] transpose(f), dimensions={{1,0}} \
+         r = s32[512,64] all-reduce(x), replica_groups={{}}, to_apply=add \
+         d = f32[512,512] dot(f, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} \
+         k = f32[512] iota(), iota_dimension=0 \
+         ROOT t = (s32[512,64], f32[512,512]) tuple(r, d) }}"
+    );
+    let exe = compiled(&text, 4, "ring:4", Some(Algorithm::Ring));
+    let inputs = operands(4, 512, 64);
+    for mode in [Mode::Full, Mode::NumericOnly] {
+        let done = run(&exe, &inputs, mode, &PodOptions::default()).expect("it runs");
+        let want = expected("all-reduce", &[0, 1, 2, 3], 0, 512, 64);
+        assert!(done.outputs.iter().all(|o| numbers(&o[0]) == want));
+        assert_ne!(done.outputs[0][1].bytes, done.outputs[1][1].bytes, "every device has its own product");
+    }
+}
+
+/// A transfer of `x` by pairs, in the order of `steps`.
+fn transfer(pairs: &str, steps: &[&str]) -> String {
+    let pairs = format!("frontend_attributes={{_xla_send_recv_source_target_pairs={pairs}}}");
+    let line = |s: &&str| match *s {
+        "recv" => format!("v = (s32[8,8], u32[], token[]) recv(k), channel_id=1, {pairs} "),
+        "send" => format!("s = (s32[8,8], u32[], token[]) send(x, k), channel_id=1, {pairs} "),
+        "recv-done" => "w = (s32[8,8], token[]) recv-done(v), channel_id=1 ".to_string(),
+        _ => "t = token[] send-done(s), channel_id=1 ".to_string(),
+    };
+    format!(
+        "HloModule m\nENTRY e {{ x = s32[8,8] parameter(0) k = token[] after-all() {} \
+         ROOT r = s32[8,8] get-tuple-element(w), index=0 }}",
+        steps.iter().map(line).collect::<String>()
+    )
+}
+
+#[test]
+fn what_is_sent_arrives_or_is_zero() {
+    for steps in [["recv", "send", "recv-done", "send-done"], ["send", "recv", "send-done", "recv-done"]] {
+        let exe = compiled(&transfer("{{0,1},{1,2},{2,0}}", &steps), 4, "2x2", None);
+        let inputs = operands(4, 8, 8);
+        let done = run(&exe, &inputs, Mode::Full, &PodOptions::default()).expect("it runs");
+        for (device, source) in [(0, Some(2)), (1, Some(0)), (2, Some(1)), (3, None)] {
+            let want = source.map_or(vec![0; 64], |s: usize| numbers(&inputs[s][0]));
+            assert_eq!(numbers(&done.outputs[device][0]), want, "{steps:?} device {device}");
+        }
+    }
+}
+
+#[test]
+fn a_cycle_of_transfers_is_a_deadlock() {
+    let text = transfer("{{0,1},{1,0}}", &["send", "send-done", "recv", "recv-done"]);
+    let exe = compiled(&text, 2, "ring:2", None);
+    let error = run(&exe, &operands(2, 8, 8), Mode::Full, &PodOptions::default()).expect_err("both wait");
+    let text = error.to_string();
+    assert!(!error.is_request() && text.contains("deadlock"), "{text}");
+    assert!(text.contains("device 0 (chip 0) waits in %t") && text.contains("device 1 (chip 1) waits in %t"), "{text}");
+}
