@@ -99,6 +99,9 @@ pub struct CompileArgs {
     /// chip's, as square as the devices allow
     #[arg(long, value_name = "SHAPE")]
     pub topology: Option<String>,
+    /// Where devices are: the place of device 0, 1, .. (chips in row-major order, the devices of a chip one after the other)
+    #[arg(long, value_name = "PLACE,PLACE,..", value_delimiter = ',')]
+    pub device_order: Option<Vec<u32>>,
     /// Algorithm of collectives where there is a choice
     #[arg(long, value_name = "ring|direct")]
     pub collective: Option<String>,
@@ -125,7 +128,11 @@ impl CompileArgs {
         }
         if (replicas, partitions) != (1, 1) || self.topology.is_some() {
             let devices = replicas.saturating_mul(partitions);
-            let topology = Some(pod::topology(self.topology.as_deref(), chip, devices)?);
+            let mut topology = pod::topology(self.topology.as_deref(), chip, devices)?;
+            if let Some(order) = &self.device_order {
+                topology = topology.ordered(order.clone()).map_err(|e| bad(format!("--device-order: {e}")))?;
+            }
+            let topology = Some(topology);
             o.pod = PodShape { replicas, partitions, topology, ..PodShape::default() };
         }
         Ok(o)

@@ -1,7 +1,7 @@
 //! How the chips of a pod are joined: rings, tori and meshes of up to three axes, and fully connected pods.
 //!
-//! Chips are numbered in row-major order of the axes. Device `d` is on chip `d / devices_per_chip`: devices fill a chip
-//! first. A message goes along the axes in order (dimension by dimension), the shorter way round where an axis wraps; of
+//! Chips are numbered in row-major order of the axes. Device `d` is on chip `d / devices_per_chip` (devices fill a chip
+//! first), or where the device order says. A message goes along the axes in order (dimension by dimension), the shorter way round where an axis wraps; of
 //! two ways of equal length it takes the one that the caller's `tie` says.
 
 use crate::chip::ChipConfig;
@@ -23,6 +23,8 @@ pub struct Topology {
     pub full: bool,
     /// Devices of a chip.
     pub devices_per_chip: u32,
+    /// The place of each device, counted by chips and the devices of a chip; empty: every device's number.
+    pub order: Vec<u32>,
 }
 
 /// One hop of a route: the chip whose link is used and the link's port there.
@@ -43,7 +45,13 @@ impl Hop {
 impl Topology {
     /// One chip with its devices.
     pub fn single(chip: &ChipConfig) -> Topology {
-        Topology { dims: vec![1], wrap: vec![false], full: false, devices_per_chip: chip.devices_per_chip().max(1) }
+        Topology {
+            dims: vec![1],
+            wrap: vec![false],
+            full: false,
+            devices_per_chip: chip.devices_per_chip().max(1),
+            order: Vec::new(),
+        }
     }
 
     /// A topology from its text: `4x4`, `4x4:torus`, `2x2x2:mesh`, `4x2:torus,mesh` (each axis), `ring:8`, `full:8`.
@@ -71,6 +79,26 @@ impl Topology {
         }
         t.check(text, chip)?;
         Ok(t)
+    }
+
+    /// A topology from what printing one gives, of chips of so many devices; whether a chip has the links is not asked.
+    pub fn printed(text: &str, devices_per_chip: u32) -> Option<Topology> {
+        let (head, tail) = text.split_once(':')?;
+        if head == "full" {
+            let chips: u32 = tail.parse().ok()?;
+            chips.checked_mul(devices_per_chip).filter(|&n| u64::from(n) <= MAX_POD)?;
+            let dims = vec![chips];
+            return Some(Topology { dims, wrap: vec![false], full: true, devices_per_chip, order: Vec::new() });
+        }
+        let dims = head.split('x').map(str::parse).collect::<Result<Vec<u32>, _>>().ok()?;
+        dims.iter().try_fold(devices_per_chip, |n, &d| n.checked_mul(d)).filter(|&n| u64::from(n) <= MAX_POD)?;
+        let wrap = tail.split(',').map(|w| match w {
+            "torus" => Some(true),
+            "mesh" => Some(false),
+            _ => None,
+        });
+        let wrap = wrap.collect::<Option<Vec<bool>>>()?;
+        (wrap.len() == dims.len()).then_some(Topology { dims, wrap, full: false, devices_per_chip, order: Vec::new() })
     }
 
     /// The shape that a chip's pods have by default, for so many devices: the chip file's kind, axes as equal as they can
@@ -129,9 +157,43 @@ impl Topology {
         self.chips() * self.devices_per_chip
     }
 
+    /// Puts devices at other places: device `i` at place `order[i]`.
+    ///
+    /// # Errors
+    /// If the order does not name every place once.
+    pub fn ordered(mut self, order: Vec<u32>) -> Result<Topology, String> {
+        let mut seen = vec![false; self.devices() as usize];
+        for &place in &order {
+            match seen.get_mut(place as usize) {
+                Some(taken) if !*taken => *taken = true,
+                Some(_) => return Err(format!("the device order names place {place} twice")),
+                None => {
+                    return Err(format!(
+                        "the device order names place {place}, topology {self} has {}",
+                        self.devices()
+                    ));
+                }
+            }
+        }
+        if order.len() != seen.len() {
+            return Err(format!("the device order has {} places, topology {self} has {}", order.len(), seen.len()));
+        }
+        self.order = if order.windows(2).all(|w| w[0] < w[1]) { Vec::new() } else { order };
+        Ok(self)
+    }
+
+    fn place(&self, device: u32) -> u32 {
+        self.order.get(device as usize).copied().unwrap_or(device)
+    }
+
     /// The chip that a device is on.
     pub fn chip_of(&self, device: u32) -> u32 {
-        device / self.devices_per_chip
+        self.place(device) / self.devices_per_chip
+    }
+
+    /// A device's number on its chip.
+    pub fn core_of(&self, device: u32) -> u32 {
+        self.place(device) % self.devices_per_chip
     }
 
     /// A chip's coordinate along each axis.
@@ -218,7 +280,7 @@ impl Topology {
             }
         }
         // The other device of the chip is reached inside it.
-        if from % self.devices_per_chip != to % self.devices_per_chip {
+        if self.core_of(from) != self.core_of(to) {
             route.push(Hop { chip: b, port: Hop::INSIDE });
         }
         route
@@ -306,6 +368,32 @@ mod tests {
         ] {
             let error = Topology::parse(text, &chip(preset)).expect_err(text);
             assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn printed_topologies_are_read_again() {
+        for text in ["ring:8", "2x4", "4x4:torus,mesh", "full:5"] {
+            let t = Topology::parse(text, &chip("tpu-v4")).expect("legal");
+            assert_eq!(Topology::printed(&t.to_string(), t.devices_per_chip), Some(t), "{text}");
+        }
+        for text in ["8", "2x4:torus", "2x:mesh,mesh", "full:many", "2x2:torus,tree"] {
+            assert_eq!(Topology::printed(text, 1), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn devices_are_where_the_order_says() {
+        let t = Topology::parse("2x2", &chip("tpu-v5e")).expect("legal");
+        let moved = t.clone().ordered(vec![3, 1, 0, 2]).expect("every place once");
+        assert_eq!((0..4).map(|d| moved.chip_of(d)).collect::<Vec<_>>(), [3, 1, 0, 2]);
+        assert_eq!(moved.route(0, 1, true).len(), 1);
+        assert_eq!(t.clone().ordered(vec![0, 1, 2, 3]), Ok(t.clone()));
+        for (order, why) in
+            [(vec![0, 1, 2], "has 3 places"), (vec![0, 1, 1, 2], "twice"), (vec![0, 1, 2, 4], "place 4")]
+        {
+            let error = t.clone().ordered(order).expect_err(why);
+            assert!(error.contains(why), "{error}");
         }
     }
 

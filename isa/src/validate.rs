@@ -12,7 +12,7 @@ use crate::inst::Bundle;
 use crate::layout::Layout;
 use crate::program::{DebugRange, HostArray, Program};
 use crate::table::{Kind, Op};
-use crate::topology::{MAX_AXES, MAX_POD};
+use crate::topology::{MAX_AXES, MAX_POD, Topology};
 
 /// Why a program does not run on a chip.
 #[allow(missing_docs, reason = "the message says it")]
@@ -172,6 +172,10 @@ impl Program {
         let axes = !t.dims.is_empty() && t.dims.len() <= MAX_AXES && t.wrap.len() == t.dims.len();
         if !fits || !axes || u64::from(t.devices_per_chip) != per_chip || t.full && t.dims.len() != 1 {
             return wrong("does not fit its topology");
+        }
+        let plain = Topology { order: Vec::new(), ..t.clone() };
+        if !t.order.is_empty() && plain.ordered(t.order.clone()).is_err() {
+            return wrong("has no order of its devices");
         }
         Ok(())
     }

@@ -278,5 +278,9 @@ fn a_cycle_of_transfers_is_a_deadlock() {
     let error = run(&exe, &operands(2, 8, 8), Mode::Full, &PodOptions::default()).expect_err("both wait");
     let text = error.to_string();
     assert!(!error.is_request() && text.contains("deadlock"), "{text}");
-    assert!(text.contains("device 0 (chip 0) waits in %t") && text.contains("device 1 (chip 1) waits in %t"), "{text}");
+    assert!(
+        text.contains("device 0 (chip 0) waits in %s for device 1 (in %s)")
+            && text.contains("device 1 (chip 1) waits in %s for device 0 (in %s)"),
+        "{text}"
+    );
 }

@@ -7,11 +7,15 @@ use crate::dma::{DmaDesc, DmaDim, MAX_DMA_DIMS, Space};
 use crate::dtype::DType;
 use crate::layout::Layout;
 use crate::program::{DebugBuffer, DebugKernel, DebugOp, DebugRange, HostArray, HostCall, HostCallKind};
+use crate::topology::{MAX_POD, Topology};
 
 /// Names of all directives, without the dot.
 pub(super) const NAMES: &[&str] = &[
     "program",
     "chip",
+    "pod",
+    "algorithm",
+    "partners",
     "hbm",
     "vmem",
     "smem",
@@ -61,6 +65,12 @@ impl<'s> Parser<'s> {
             "program" => self.program.name = cursor.name("the program's name")?,
             // Read before everything else.
             "chip" => return Ok(()),
+            "pod" => self.pod(cursor)?,
+            "algorithm" => {
+                let (name, algorithm) = (cursor.name("an operation's name")?, cursor.name("its algorithm")?);
+                self.program.pod.algorithms.push((name, algorithm));
+            }
+            "partners" => self.partners(cursor)?,
             "hbm" => {
                 self.program.hbm_bytes = cursor.integer("bytes", 0, U64)? as u64;
                 self.stated.hbm = true;
@@ -189,11 +199,58 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
+    /// `replicas partitions topology text symmetric order d:d:..`; the words may be left out.
+    fn pod(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
+        let most = i128::from(MAX_POD);
+        self.program.pod.replicas = cursor.integer("replicas", 1, most)? as u32;
+        self.program.pod.partitions = cursor.integer("partitions", 1, most)? as u32;
+        if cursor.take_word("topology") {
+            let text = cursor.name("a topology")?;
+            let found = Topology::printed(&text, self.chip.devices_per_chip().max(1));
+            let found =
+                found.ok_or_else(|| cursor.error("expected a topology such as \"2x4:torus,mesh\" or \"full:4\""))?;
+            self.program.pod.topology = Some(found);
+        }
+        self.program.pod.symmetric = cursor.take_word("symmetric");
+        if cursor.take_word("order") {
+            let order = self.devices(cursor)?;
+            let found = self.program.pod.topology.take().map(|t| t.ordered(order));
+            self.program.pod.topology = found.transpose().map_err(|e| cursor.error(e))?;
+        }
+        Ok(())
+    }
+
+    /// `d:d:..`.
+    fn devices(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<Vec<u32>, Diagnostic> {
+        let mut devices = Vec::new();
+        loop {
+            devices.push(cursor.integer("a device", 0, i128::from(MAX_POD))? as u32);
+            if !cursor.take_mark(':') {
+                return Ok(devices);
+            }
+        }
+    }
+
+    /// `name d:d:.., d:d:..`: groups of devices.
+    fn partners(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
+        let name = cursor.name("an operation's name")?;
+        let mut groups = Vec::new();
+        while !cursor.is_empty() {
+            groups.push(self.devices(cursor)?);
+            if !cursor.take_mark(',') {
+                break;
+            }
+        }
+        self.program.pod.partners.push((name, groups));
+        Ok(())
+    }
+
     /// `kind target config`: a host call, whose arrays follow.
     fn host_call(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
-        let (word, start, end) = cursor.word("custom, infeed or outfeed")?;
+        let (word, start, end) = cursor.word("custom, infeed, outfeed, send or recv")?;
         let kind = HostCallKind::ALL.into_iter().find(|k| k.name() == word);
-        let kind = kind.ok_or_else(|| self.source.error(start, end, "expected custom, infeed or outfeed"))?;
+        let kind =
+            kind.ok_or_else(|| self.source.error(start, end, "expected custom, infeed, outfeed, send or recv"))?;
         let target = cursor.name("the host function's name")?;
         let config = cursor.name("the call's text")?;
         let (operands, results) = (Vec::new(), Vec::new());

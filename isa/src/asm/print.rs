@@ -7,7 +7,7 @@ use crate::chip::{ChipConfig, Quantity};
 use crate::dma::Space;
 use crate::inst::{Bundle, Inst};
 use crate::layout::Layout;
-use crate::program::{DebugRange, HostArray, Program};
+use crate::program::{DebugRange, HostArray, PodShape, Program};
 use crate::table::Kind;
 use crate::validate::ProgramError;
 use std::collections::BTreeSet;
@@ -67,6 +67,7 @@ fn header(program: &Program, chip: &ChipConfig, out: &mut String) {
     if let Some(t) = program.peak_dtype {
         put!(out, ".peak {t}\n");
     }
+    pod(program, out);
     for (directive, arrays) in [("param", &program.params), ("result", &program.results)] {
         arrays.iter().for_each(|a| host_array(directive, a, out));
     }
@@ -79,6 +80,33 @@ fn host_array(directive: &str, array: &HostArray, out: &mut String) {
         put!(out, " as [{}]", dims.join(","));
     }
     put!(out, " at {}\n", array.address);
+}
+
+/// The devices that run the program, and who exchanges with whom.
+fn pod(program: &Program, out: &mut String) {
+    let p = &program.pod;
+    if *p == PodShape::default() {
+        return;
+    }
+    let topology = p.topology.as_ref().map_or(String::new(), |t| format!(" topology {}", quote(&t.to_string())));
+    let symmetric = if p.symmetric { " symmetric" } else { "" };
+    put!(out, ".pod {} {}{topology}{symmetric}", p.replicas, p.partitions);
+    let order = p.topology.as_ref().map_or(&[][..], |t| &t.order);
+    for (i, place) in order.iter().enumerate() {
+        put!(out, "{}{place}", if i == 0 { " order " } else { ":" });
+    }
+    out.push('\n');
+    for (name, algorithm) in &p.algorithms {
+        put!(out, ".algorithm {} {}\n", quote(name), quote(algorithm));
+    }
+    for (name, groups) in &p.partners {
+        put!(out, ".partners {}", quote(name));
+        for (i, g) in groups.iter().enumerate() {
+            let members: Vec<String> = g.iter().map(u32::to_string).collect();
+            put!(out, "{} {}", if i == 0 { "" } else { "," }, members.join(":"));
+        }
+        out.push('\n');
+    }
 }
 
 /// What tells the chip from a preset, as far as code depends on it: ` KEY=VALUE` for each difference.

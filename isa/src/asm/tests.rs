@@ -4,9 +4,10 @@ use super::*;
 use crate::container::write_program;
 use crate::inst::{Bundle, Inst};
 use crate::program::{
-    Constant, DebugBuffer, DebugInfo, DebugKernel, DebugOp, DebugRange, HostArray, HostCall, HostCallKind,
+    Constant, DebugBuffer, DebugInfo, DebugKernel, DebugOp, DebugRange, HostArray, HostCall, HostCallKind, PodShape,
 };
 use crate::table::{Kind, TABLE};
+use crate::topology::Topology;
 use crate::{DType, DmaDesc, DmaDim, Layout, MxuFormat, Space, encode_bundles};
 use proptest::prelude::*;
 
@@ -209,12 +210,13 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
         smem_words: n[4] % 1000,
         traps: vec![text.clone()],
         host_calls: vec![HostCall {
-            kind: HostCallKind::ALL[n[1] as usize % 3],
+            kind: HostCallKind::ALL[n[1] as usize % 5],
             target: text.clone(),
             config: "a\"b\\\n\t\u{7f}".into(),
             operands: vec![HostArray { address: 1024, layout: layout.clone(), host_dims: None, name: text.clone() }],
             results: vec![HostArray { address: 512, layout: layout.clone(), host_dims: None, name: text.clone() }],
         }],
+        pod: if flags[2] { pod(&text, flags[3]) } else { PodShape::default() },
         flops: real,
         peak_dtype: flags[3].then_some(dtype),
         debug: DebugInfo {
@@ -232,6 +234,17 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
             }],
         },
         ..Program::default()
+    }
+}
+
+fn pod(name: &str, symmetric: bool) -> PodShape {
+    PodShape {
+        replicas: 2,
+        partitions: 2,
+        topology: Topology::parse("2x2:torus,mesh", &tiny()).and_then(|t| t.ordered(vec![2, 0, 1, 3])).ok(),
+        symmetric,
+        algorithms: vec![(name.to_string(), "ring".into())],
+        partners: vec![(name.to_string(), vec![vec![0, 2], vec![3, 1]])],
     }
 }
 

@@ -12,7 +12,7 @@ pub fn pod_devices<'a>(
     run: &'a PodRun,
 ) -> Vec<Device<'a>> {
     let topology = program.pod.topology.as_ref();
-    let place = |d: u32| topology.map_or((d, 0), |t| (t.chip_of(d), d % t.devices_per_chip.max(1)));
+    let place = |d: u32| topology.map_or((d, 0), |t| (t.chip_of(d), t.core_of(d)));
     let devices = recorded.zip(&run.devices).enumerate().map(|(d, (recorded, result))| {
         let (chip, core) = place(d as u32);
         Device::new(chip, core, recorded, result)

@@ -174,7 +174,7 @@ impl Pod {
             .map(|device| RunOptions {
                 device,
                 chip: self.topology.chip_of(device),
-                core: device % self.topology.devices_per_chip,
+                core: self.topology.core_of(device),
                 ..options.clone()
             })
             .collect();
@@ -395,7 +395,11 @@ impl Run<'_> {
             let op = place(d);
             // Partners that are not in the same operation are whom it waits for; the others wait too.
             let elsewhere = |p: &u32| self.slots.get(*p as usize).is_some_and(|o| o.done || place(*p as usize) != op);
-            let partners: Vec<u32> = pod.partners(&op, d as u32).into_iter().filter(elsewhere).take(MOST).collect();
+            let all = pod.partners(&op, d as u32);
+            let mut partners: Vec<u32> = all.iter().copied().filter(elsewhere).take(MOST).collect();
+            if partners.is_empty() {
+                partners = all.into_iter().take(MOST).collect();
+            }
             let whom = |&p: &u32| match self.slots[p as usize].done {
                 true => format!("{p} (ended)"),
                 false => format!("{p} (in %{})", place(p as usize)),

@@ -71,7 +71,7 @@ impl Lower<'_> {
         let topology = self.plan.pod.shape.topology.as_ref().filter(|t| !t.full);
         let way = |other: usize| -> Vec<u32> {
             let Some(t) = topology else { return Vec::new() };
-            let place = |d: u32| (t.coordinates(t.chip_of(d)), d % t.devices_per_chip);
+            let place = |d: u32| (t.coordinates(t.chip_of(d)), t.core_of(d));
             let ((a, i), (b, j)) = (place(group[rank]), place(group[other]));
             // Near ones first, both ways in turn.
             let step = |((a, b), n): ((&u32, &u32), &u32)| {

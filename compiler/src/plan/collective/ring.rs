@@ -209,7 +209,7 @@ impl Lower<'_> {
         let t = shape.topology.as_ref().filter(|t| !t.full)?;
         let place = |d: u32| -> Vec<u32> {
             let mut c = t.coordinates(t.chip_of(d));
-            c.push(d % t.devices_per_chip);
+            c.push(t.core_of(d));
             c
         };
         let axes = t.dims.len() + 1;
