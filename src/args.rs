@@ -153,6 +153,8 @@ impl CompileArgs {
         put("replicas", self.replicas.map(|n| n.to_string()));
         put("partitions", self.partitions.map(|n| n.to_string()));
         put("topology", self.topology.clone());
+        let order = self.device_order.as_ref();
+        put("device-order", order.map(|o| o.iter().map(u32::to_string).collect::<Vec<_>>().join(",")));
         put("collective", self.collective.clone());
         flags
     }

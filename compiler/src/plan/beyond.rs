@@ -66,7 +66,9 @@ fn walk(steps: &[Step], kernels: &[Vec<u64>], out: &mut [u64]) {
             | Step::Scalar { .. }
             | Step::ReadScalar { .. }
             | Step::Host { .. }
-            | Step::Exchange(_) => {}
+            | Step::Exchange(_)
+            | Step::Begin { .. }
+            | Step::End(_) => {}
         }
     }
 }
