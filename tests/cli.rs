@@ -239,3 +239,38 @@ fn damaged_protos_are_refused() {
         assert!(refused(&["run", &path]).contains("damaged.pb"));
     }
 }
+
+#[test]
+fn every_view_has_data_behind_its_frame() {
+    let profile = scratch("views.sysp");
+    works(&["run", &example("mlp.hlo"), "--chip", "tiny", "--timing-only", "--profile", &profile]);
+    let fields = [
+        ("overview", "units"),
+        ("timeline", "lanes"),
+        ("operations", "operations"),
+        ("roofline", "roofs"),
+        ("memory", "arrays"),
+        ("stalls", "causes"),
+        ("interconnect", "topology"),
+        ("program", "around"),
+        ("chip", "parameters"),
+    ];
+    for (view, field) in fields {
+        let text = works(&["top", &profile, "--once", "--json", "--view", view, "--keys", "n"]);
+        let data: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(data["view"]["name"], view);
+        let rows = data["view"][field].as_array().map_or(0, Vec::len);
+        assert!(rows > 0, "{view} has no {field}");
+        assert!(data["cycles"].as_u64().is_some_and(|c| c > 0) && data["devices"].is_array());
+    }
+    assert!(refused(&["top", &profile]).contains("needs a terminal"));
+    assert!(refused(&["top", &profile, "--once", "--view", "nonsense"]).contains("is expected"));
+}
+
+#[test]
+fn a_pod_is_shown_with_all_its_devices() {
+    let module = example("mlp.hlo");
+    let flags = ["--replicas", "4", "--topology", "2x2", "--timing-only", "--all-devices"];
+    let text = works(&[&["top", &module, "--once", "--width", "160", "--height", "50"], &flags[..]].concat());
+    assert!(text.contains("device 0 of 4") && text.contains("4 devices"), "{text}");
+}

@@ -6,6 +6,7 @@ use crate::output;
 use crate::record::{self, Done};
 use crate::session::{self, Ready};
 use std::any::Any;
+use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -129,6 +130,9 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     if a.once || a.json {
         app.theme.ascii = a.ascii;
         return once(a, app, recorded);
+    }
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return Err(bad("the dashboard needs a terminal; --once prints a frame, --json the data behind it"));
     }
     interactive(a, app, recorded)
 }

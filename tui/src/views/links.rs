@@ -129,7 +129,7 @@ fn map(app: &App, data: &Data, pen: &mut Pen<'_>) {
 /// Collectives: what they sent, by which algorithm, how long it took.
 fn collective(data: &Data, pen: &mut Pen<'_>) {
     let Some(all) = data.profile.meta.report["pod"]["collectives"].as_array() else { return };
-    let mut inner = pen.boxed(&format!("{} collectives", all.len()));
+    let mut inner = pen.boxed(&format!("collectives: {}", all.len()));
     let name = inner.width().saturating_sub(60).clamp(12, 40);
     let row = |n: &str, cells: [&str; 5]| {
         let [algorithm, bytes, start, cycles, share] = cells;

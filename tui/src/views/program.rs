@@ -111,7 +111,7 @@ fn bundle(app: &App, data: &Data, b: usize, pen: &mut Pen<'_>) {
         let source = p.line(o).map_or(String::new(), |l| format!(": {l}"));
         lines.push((format!("{} ({}, line {}){source}", o.name, o.opcode, o.line), Paint::Accent));
     }
-    let around = data.code.loops.iter().filter(|l| l.0 as usize <= b && b <= l.1 as usize).next_back();
+    let around = data.code.loops.iter().rfind(|l| l.0 as usize <= b && b <= l.1 as usize);
     let t = data.trace(app.device);
     let count = |v: Option<&Vec<u64>>| v.and_then(|v| v.get(b)).copied().unwrap_or(0);
     let (times, waited) = (count(t.map(|t| &t.executions)), count(t.map(|t| &t.waited)));

@@ -45,10 +45,10 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
                     _ => Paint::Dim,
                 };
                 let style = inner.theme.style(paint);
-                let text = match share {
-                    s if s == 0.0 => "·".to_string(),
-                    s if s >= 99.95 => "100".to_string(),
-                    s => format!("{s:.1}"),
+                let text = match u.stall[*c] {
+                    0 => "·".to_string(),
+                    _ if share >= 99.95 => "100".to_string(),
+                    _ => format!("{share:.1}"),
                 };
                 inner.right(ends[i + 1], y + 1, &text, style);
             }
