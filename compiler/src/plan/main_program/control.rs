@@ -1,0 +1,231 @@
+//! Loops and branches of the main program: what is in vector memory stays at one place in every iteration and branch.
+
+use super::super::step::{BufferKind, Step, Use, Word};
+use super::super::view::BufId;
+use super::Emitter;
+use super::reach::{buffers_of, written_in};
+use crate::error::CompileError;
+use crate::kernel::build::KernelBuilder;
+use systole_isa::Op;
+
+impl<'a> Emitter<'a> {
+    /// Waits for all copies, and pins what is resident: its place is the same in every iteration or branch.
+    pub(super) fn enter(&mut self, inner: &[&'a [Step]]) -> Result<Vec<BufId>, CompileError> {
+        let mut out = Vec::new();
+        let mut used = Vec::new();
+        for s in inner {
+            buffers_of(s, &mut used);
+        }
+        used.sort_unstable();
+        used.dedup();
+        let all: Vec<BufId> = (0..self.memory.places.len() as u32).map(BufId).collect();
+        let total: u64 = used.iter().map(|b| self.memory.rows_of(*b)).sum();
+        let crowded = total > self.memory.vmem.room().1;
+        for &b in &all {
+            self.memory.settle(b, &mut out);
+            let resident = self.memory.places[b.index()].row.is_some();
+            if crowded && resident && used.binary_search(&b).is_err() && self.memory.places[b.index()].pinned == 0 {
+                self.memory.put_out(b, self.now, &mut out)?;
+                self.memory.settle(b, &mut out);
+            }
+        }
+        // Loop state that is not there yet gets its place now.
+        for &b in &used {
+            let outside = self.memory.life.writes[b.index()].first().is_some_and(|w| *w < self.now);
+            let kind = &self.plan.buffers[b.index()].kind;
+            if outside && *kind == BufferKind::State {
+                self.resident(b, true, &used, &mut out)?;
+                self.memory.settle(b, &mut out);
+            } else if *kind == BufferKind::FarState {
+                self.in_hbm(b, Use::Update, &mut out)?;
+            }
+        }
+        self.copies(out);
+        let mut pinned = Vec::new();
+        for &b in &all {
+            let p = &mut self.memory.places[b.index()];
+            if p.row.is_some() {
+                p.pinned += 1;
+                pinned.push(b);
+            }
+        }
+        Ok(pinned)
+    }
+
+    /// Back to the memory that [`Emitter::enter`] left: everything else goes out.
+    pub(super) fn restore(&mut self, pinned: &[BufId], needed_later: bool) -> Result<(), CompileError> {
+        let mut out = Vec::new();
+        for i in 0..self.memory.places.len() as u32 {
+            let b = BufId(i);
+            self.memory.settle(b, &mut out);
+            if self.memory.places[i as usize].row.is_some() && pinned.binary_search(&b).is_err() {
+                if needed_later {
+                    self.memory.put_out(b, self.now, &mut out)?;
+                    self.memory.settle(b, &mut out);
+                } else {
+                    self.memory.release(b, &mut out);
+                }
+            }
+        }
+        self.copies(out);
+        Ok(())
+    }
+
+    /// Which of the buffers have their contents in HBM too.
+    pub(super) fn in_hbm_flags(&self, pinned: &[BufId]) -> Vec<bool> {
+        pinned.iter().map(|b| self.memory.places[b.index()].in_hbm).collect()
+    }
+
+    /// Takes back what code that may not run says about HBM.
+    pub(super) fn reset_in_hbm(&mut self, pinned: &[BufId], flags: &[bool]) {
+        for (b, flag) in pinned.iter().zip(flags) {
+            self.memory.places[b.index()].in_hbm &= flag;
+        }
+    }
+
+    pub(super) fn unpin(&mut self, pinned: &[BufId]) {
+        let mut out = Vec::new();
+        for &b in pinned {
+            self.memory.places[b.index()].pinned -= 1;
+            if self.memory.places[b.index()].pinned == 0 && self.memory.life.last[b.index()] < self.now {
+                self.memory.release(b, &mut out);
+            }
+        }
+        self.copies(out);
+    }
+
+    pub(super) fn while_(&mut self, head: &'a [Step], cond: Word, body: &'a [Step]) -> Result<(), CompileError> {
+        let pinned = self.enter(&[head, body])?;
+        self.now += 1;
+        // Whether HBM copies are valid must not depend on the iteration: what the loop writes is not in HBM.
+        let mut used = Vec::new();
+        written_in(head, &mut used);
+        written_in(body, &mut used);
+        for b in &used {
+            if self.memory.places[b.index()].row.is_some() {
+                self.memory.places[b.index()].in_hbm = false;
+            }
+        }
+        let mut result = Ok(());
+        let in_hbm = self.in_hbm_flags(&pinned);
+        let saved = std::mem::replace(&mut self.b, KernelBuilder::new("", self.memory.chip));
+        let mut builder = saved;
+        // The builder's closures need the emitter: it is lent the builder while they run.
+        let this = self;
+        let failed = std::cell::RefCell::new(None);
+        {
+            let this = std::cell::RefCell::new(&mut *this);
+            builder.while_(
+                |b| {
+                    let this = &mut **this.borrow_mut();
+                    std::mem::swap(b, &mut this.b);
+                    if let Err(e) = this.steps(head) {
+                        failed.borrow_mut().get_or_insert(e);
+                    }
+                    let c = this.load_word(cond);
+                    std::mem::swap(b, &mut this.b);
+                    c
+                },
+                |b| {
+                    let this = &mut **this.borrow_mut();
+                    std::mem::swap(b, &mut this.b);
+                    if let Err(e) = this.steps(body).and_then(|()| this.restore(&pinned, false)) {
+                        failed.borrow_mut().get_or_insert(e);
+                    }
+                    std::mem::swap(b, &mut this.b);
+                },
+            );
+        }
+        this.b = builder;
+        if let Some(e) = failed.into_inner() {
+            result = Err(e);
+        }
+        result?;
+        this.reset_in_hbm(&pinned, &in_hbm);
+        this.unpin(&pinned);
+        this.finish_step();
+        Ok(())
+    }
+
+    pub(super) fn switch(&mut self, index: Word, branches: &'a [Vec<Step>]) -> Result<(), CompileError> {
+        let inner: Vec<&'a [Step]> = branches.iter().map(Vec::as_slice).collect();
+        let pinned = self.enter(&inner)?;
+        let mut used = Vec::new();
+        for b in branches {
+            written_in(b, &mut used);
+        }
+        // Results of the branches are kept at one place: taken before the branches.
+        let mut out = Vec::new();
+        let mut extra = Vec::new();
+        for &b in &used {
+            let is_slot = self.plan.buffers[b.index()].kind == BufferKind::State;
+            if is_slot && self.memory.places[b.index()].row.is_none() {
+                self.resident(b, false, &used, &mut out)?;
+                self.memory.places[b.index()].pinned += 1;
+                extra.push(b);
+            }
+        }
+        self.copies(out);
+        let mut pinned = pinned;
+        pinned.extend(&extra);
+        pinned.sort_unstable();
+        for b in &used {
+            if self.memory.places[b.index()].row.is_some() {
+                self.memory.places[b.index()].in_hbm = false;
+            }
+        }
+        self.branch(index, branches, 0, &pinned)?;
+        self.unpin(&pinned);
+        Ok(())
+    }
+
+    pub(super) fn branch(
+        &mut self,
+        index: Word,
+        branches: &'a [Vec<Step>],
+        number: usize,
+        pinned: &[BufId],
+    ) -> Result<(), CompileError> {
+        let in_hbm = self.in_hbm_flags(pinned);
+        if number + 1 == branches.len() {
+            self.now += 1;
+            self.steps(&branches[number])?;
+            self.restore(pinned, false)?;
+            self.reset_in_hbm(pinned, &in_hbm);
+            return Ok(());
+        }
+        let w = self.load_word(index);
+        let cond = self.b.def_s(Op::SEqI, &[w.into(), (number as i32).into()]);
+        let mut builder = std::mem::replace(&mut self.b, KernelBuilder::new("", self.memory.chip));
+        let failed = std::cell::RefCell::new(None);
+        {
+            let this = std::cell::RefCell::new(&mut *self);
+            let run = |b: &mut KernelBuilder, f: &mut dyn FnMut(&mut Emitter<'a>) -> Result<(), CompileError>| {
+                let this = &mut **this.borrow_mut();
+                std::mem::swap(b, &mut this.b);
+                if let Err(e) = f(this) {
+                    failed.borrow_mut().get_or_insert(e);
+                }
+                std::mem::swap(b, &mut this.b);
+            };
+            builder.if_else(
+                cond,
+                |b| {
+                    run(b, &mut |e| {
+                        e.now += 1;
+                        e.steps(&branches[number])?;
+                        e.restore(pinned, false)?;
+                        e.reset_in_hbm(pinned, &in_hbm);
+                        Ok(())
+                    });
+                },
+                |b| run(b, &mut |e| e.branch(index, branches, number + 1, pinned)),
+            );
+        }
+        self.b = builder;
+        match failed.into_inner() {
+            Some(e) => Err(e),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What steps read and write, with the steps inside of them.
+
+use super::super::step::{Arg, Step, Use};
+use super::super::view::BufId;
+
+/// Whether the chain of copies from `dst`, a copy of `src`, ends in `src`.
+pub(super) fn returns(src: BufId, dst: BufId, rest: &[Step]) -> bool {
+    let mut last = dst;
+    for s in rest {
+        if let Step::Copy { src: from, dst: to, .. } = s
+            && *from == last
+        {
+            if *to == src {
+                return true;
+            }
+            last = *to;
+        }
+    }
+    false
+}
+
+pub(super) fn reads(steps: &[Step], buf: BufId) -> bool {
+    steps.iter().any(|s| match s {
+        Step::Call { args, .. } => {
+            args.iter().any(|a| matches!(a, Arg::Array { buf: b, usage, .. } if *b == buf && *usage != Use::Write))
+        }
+        Step::Copy { src, .. } => *src == buf,
+        Step::ReadScalar { buf: b, .. } => *b == buf,
+        Step::Host { operands, .. } => operands.iter().any(|o| o.0 == buf),
+        Step::Exchange(x) | Step::Begin { exchange: x, .. } | Step::End(x) => x.src == buf,
+        Step::Scalar { .. } => false,
+        Step::While { head, body, .. } => reads(head, buf) || reads(body, buf),
+        Step::Switch { branches, .. } => branches.iter().any(|b| reads(b, buf)),
+    })
+}
+
+pub(super) fn visit(steps: &[Step], f: &mut dyn FnMut(BufId, bool)) {
+    for s in steps {
+        match s {
+            Step::Call { args, .. } => {
+                for a in args {
+                    if let Arg::Array { buf, usage, .. } = a {
+                        f(*buf, *usage != Use::Read);
+                    }
+                }
+            }
+            Step::Copy { src, dst, .. } => {
+                f(*src, false);
+                f(*dst, true);
+            }
+            Step::ReadScalar { buf, .. } => f(*buf, false),
+            Step::Host { operands, results, .. } => {
+                operands.iter().for_each(|b| f(b.0, false));
+                results.iter().for_each(|b| f(b.0, true));
+            }
+            Step::Exchange(x) | Step::Begin { exchange: x, .. } | Step::End(x) => {
+                f(x.src, false);
+                x.temp.iter().for_each(|&t| f(t, true));
+                f(x.dst, true);
+            }
+            Step::Scalar { .. } => {}
+            Step::While { head, body, .. } => {
+                visit(head, f);
+                visit(body, f);
+            }
+            Step::Switch { branches, .. } => branches.iter().for_each(|b| visit(b, f)),
+        }
+    }
+}
+
+pub(super) fn buffers_of(steps: &[Step], out: &mut Vec<BufId>) {
+    visit(steps, &mut |b, _| out.push(b));
+}
+
+pub(super) fn written_in(steps: &[Step], out: &mut Vec<BufId>) {
+    visit(steps, &mut |b, w| {
+        if w {
+            out.push(b);
+        }
+    });
+}

@@ -1,0 +1,199 @@
+//! Scalar code of the main program: words in scalar memory, and the operations on them.
+
+use super::super::memory::KERNEL_SEMAPHORES;
+use super::super::step::{ScalarOp, Word};
+use super::super::view::BufId;
+use super::Emitter;
+use crate::error::CompileError;
+use crate::graph::{Binary, Direction, Unary};
+use crate::kernel::{KernelBuilder, S};
+use systole_isa::dtype::DTypeClass;
+use systole_isa::{DType, DmaDesc, Op, Space};
+
+impl Emitter<'_> {
+    pub(super) fn load_word(&mut self, w: Word) -> S {
+        self.b.smem_load(S::ZERO, w.0 as i32)
+    }
+
+    pub(super) fn store_word(&mut self, w: Word, v: S) {
+        self.b.smem_store(v, S::ZERO, w.0 as i32);
+    }
+
+    pub(super) fn read_scalar(&mut self, buf: BufId, dst: Word, dtype: DType) -> Result<(), CompileError> {
+        let mut out = Vec::new();
+        self.memory.settle(buf, &mut out);
+        self.copies(out);
+        let (space, from) = match self.memory.places[buf.index()].row {
+            Some(r) => (Space::Vmem, r),
+            None => (Space::Hbm, self.memory.granule(buf)?),
+        };
+        let bytes = dtype.storage_bits() / 8;
+        let desc = self.desc(DmaDesc::contiguous(space, Space::Smem, bytes));
+        let sem = KERNEL_SEMAPHORES - 1;
+        self.dma(desc, from, dst.0 as u64, sem);
+        let all = [self.all];
+        self.b.dma_wait(sem, bytes as i32, &all, &all);
+        if bytes < 4 {
+            let w = self.load_word(dst);
+            let w = self.narrow(w, dtype);
+            self.store_word(dst, w);
+        }
+        Ok(())
+    }
+
+    /// Wraps a word to the range of a narrow type.
+    pub(super) fn narrow(&mut self, w: S, dtype: DType) -> S {
+        let bits = dtype.storage_bits() as i32;
+        if bits >= 32 {
+            return w;
+        }
+        if dtype.class() == DTypeClass::Signed {
+            let up = self.b.def_s(Op::SShlI, &[w.into(), (32 - bits).into()]);
+            return self.b.def_s(Op::SSarI, &[up.into(), (32 - bits).into()]);
+        }
+        self.b.def_s(Op::SAndI, &[w.into(), ((1 << bits) - 1).into()])
+    }
+
+    pub(super) fn scalar(&mut self, dst: Word, value: ScalarOp, dtype: DType) {
+        let unsigned = matches!(dtype.class(), DTypeClass::Unsigned | DTypeClass::Pred);
+        let v = match value {
+            ScalarOp::Const(c) => self.b.s_imm(c),
+            ScalarOp::Device => self.b.def_s(Op::SDev, &[]),
+            ScalarOp::Copy(w) => self.load_word(w),
+            ScalarOp::Convert(w) => {
+                let v = self.load_word(w);
+                self.narrow(v, dtype)
+            }
+            ScalarOp::Unary(op, w) => {
+                let v = self.load_word(w);
+                let v = self.scalar_unary(op, v, dtype);
+                self.narrow(v, dtype)
+            }
+            ScalarOp::Binary(op, a, b) => {
+                let (a, b) = (self.load_word(a), self.load_word(b));
+                let v = self.scalar_binary(op, a, b, dtype, unsigned);
+                self.narrow(v, dtype)
+            }
+            ScalarOp::Compare(d, a, b) => {
+                let (a, b) = (self.load_word(a), self.load_word(b));
+                self.scalar_compare(d, a, b, unsigned)
+            }
+            ScalarOp::Select(c, a, b) => {
+                let args = [self.load_word(c), self.load_word(a), self.load_word(b)];
+                self.b.s(Op::SSel, &args)
+            }
+            ScalarOp::ClampIndex { word, limit, unsigned } => {
+                let v = self.load_word(word);
+                let limit = self.b.s_imm(limit);
+                let low = if unsigned {
+                    // Above the signed range is above every limit.
+                    let big = self.b.s(Op::SLt, &[v, S::ZERO]);
+                    self.b.s(Op::SSel, &[big, limit, v])
+                } else {
+                    self.b.s(Op::SMax, &[v, S::ZERO])
+                };
+                self.b.s(Op::SMin, &[low, limit])
+            }
+        };
+        self.store_word(dst, v);
+    }
+
+    pub(super) fn scalar_unary(&mut self, op: Unary, v: S, dtype: DType) -> S {
+        let b = &mut self.b;
+        match op {
+            Unary::Neg => b.s(Op::SSub, &[S::ZERO, v]),
+            Unary::Not if dtype == DType::Pred => b.def_s(Op::SEqI, &[v.into(), 0.into()]),
+            Unary::Not => {
+                let ones = b.s_imm(-1);
+                b.s(Op::SXor, &[v, ones])
+            }
+            Unary::Abs if dtype.class() == DTypeClass::Signed => {
+                let n = b.s(Op::SSub, &[S::ZERO, v]);
+                let negative = b.s(Op::SLt, &[v, S::ZERO]);
+                b.s(Op::SSel, &[negative, n, v])
+            }
+            Unary::Sign if dtype.class() == DTypeClass::Signed => {
+                let positive = b.s(Op::SLt, &[S::ZERO, v]);
+                let negative = b.s(Op::SLt, &[v, S::ZERO]);
+                b.s(Op::SSub, &[positive, negative])
+            }
+            Unary::Sign => b.s(Op::SLtU, &[S::ZERO, v]),
+            _ => v,
+        }
+    }
+
+    pub(super) fn scalar_binary(&mut self, op: Binary, x: S, y: S, dtype: DType, unsigned: bool) -> S {
+        let pred = dtype == DType::Pred;
+        let min_max = |b: &mut KernelBuilder, max: bool| {
+            if !unsigned {
+                return b.s(if max { Op::SMax } else { Op::SMin }, &[x, y]);
+            }
+            let less = b.s(Op::SLtU, &[x, y]);
+            b.s(Op::SSel, &if max { [less, y, x] } else { [less, x, y] })
+        };
+        let b = &mut self.b;
+        match op {
+            Binary::Add if pred => b.s(Op::SOr, &[x, y]),
+            Binary::Mul if pred => b.s(Op::SAnd, &[x, y]),
+            Binary::Add => b.s(Op::SAdd, &[x, y]),
+            Binary::Sub => b.s(Op::SSub, &[x, y]),
+            Binary::Mul => b.s(Op::SMul, &[x, y]),
+            Binary::Div => b.s(if unsigned { Op::SDivU } else { Op::SDiv }, &[x, y]),
+            Binary::Rem => b.s(if unsigned { Op::SRemU } else { Op::SRem }, &[x, y]),
+            Binary::And => b.s(Op::SAnd, &[x, y]),
+            Binary::Or => b.s(Op::SOr, &[x, y]),
+            Binary::Xor => b.s(Op::SXor, &[x, y]),
+            Binary::Max => min_max(b, true),
+            Binary::Min => min_max(b, false),
+            Binary::Shl | Binary::Shr | Binary::Sar => {
+                let bits = dtype.storage_bits() as i32;
+                let opcode = match op {
+                    Binary::Shl => Op::SShl,
+                    Binary::Shr => Op::SShr,
+                    _ => Op::SSar,
+                };
+                if bits == 32 {
+                    return b.s(opcode, &[x, y]);
+                }
+                // Amounts beyond the narrow width act as 32.
+                let limit = b.s_imm(bits);
+                let fits = b.s(Op::SLtU, &[y, limit]);
+                let far = b.s_imm(32);
+                let y = b.s(Op::SSel, &[fits, y, far]);
+                let x = match op {
+                    Binary::Shr => b.def_s(Op::SAndI, &[x.into(), ((1 << bits) - 1).into()]),
+                    Binary::Sar if unsigned => {
+                        let up = b.def_s(Op::SShlI, &[x.into(), (32 - bits).into()]);
+                        b.def_s(Op::SSarI, &[up.into(), (32 - bits).into()])
+                    }
+                    _ => x,
+                };
+                b.s(opcode, &[x, y])
+            }
+            Binary::Atan2 | Binary::Complex | Binary::MulHi | Binary::Pow => unreachable!("never scalar code"),
+        }
+    }
+
+    pub(super) fn scalar_compare(&mut self, d: Direction, x: S, y: S, unsigned: bool) -> S {
+        let less = if unsigned { Op::SLtU } else { Op::SLt };
+        let b = &mut self.b;
+        let not = |b: &mut KernelBuilder, v: S| b.def_s(Op::SEqI, &[v.into(), 0.into()]);
+        match d {
+            Direction::Eq => b.s(Op::SEq, &[x, y]),
+            Direction::Ne => {
+                let v = b.s(Op::SEq, &[x, y]);
+                not(b, v)
+            }
+            Direction::Lt => b.s(less, &[x, y]),
+            Direction::Gt => b.s(less, &[y, x]),
+            Direction::Ge => {
+                let v = b.s(less, &[x, y]);
+                not(b, v)
+            }
+            Direction::Le => {
+                let v = b.s(less, &[y, x]);
+                not(b, v)
+            }
+        }
+    }
+}
