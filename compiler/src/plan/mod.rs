@@ -1,6 +1,5 @@
 //! The planner: from a core graph to kernels, memory and the main program.
 
-mod beyond;
 mod bodies;
 pub mod collective;
 mod contraction;
@@ -8,7 +7,6 @@ mod control;
 pub mod fuse;
 pub mod group;
 mod host;
-pub mod lifetime;
 pub mod loop_spec;
 pub mod lower;
 pub mod main_program;
@@ -16,14 +14,12 @@ mod memory;
 mod movement;
 pub mod moving;
 pub mod overlap;
-mod residence;
 mod scalar;
 mod sort;
 mod special;
 pub mod step;
 mod transfer;
 pub mod view;
-pub mod vmem;
 
 pub use memory::KERNEL_SEMAPHORES;
 pub use scalar::is_scalar_type;

@@ -5,9 +5,9 @@ mod reach;
 mod scalars;
 
 use super::collective::Hidden;
-use super::lifetime::Lifetimes;
+use super::memory::lifetime::Lifetimes;
+use super::memory::residence::Residences;
 use super::memory::{Copy, KERNEL_SEMAPHORES, Memory, guard_rows};
-use super::residence::Residences;
 use super::step::{Arg, BufferKind, HostStep, Plan, Step, Unit, Use};
 use super::view::BufId;
 use crate::error::CompileError;
@@ -41,7 +41,7 @@ pub struct MainProgram {
 pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgram, CompileError> {
     let given = |b: BufId| matches!(plan.buffers[b.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
     let life = Lifetimes::new(&plan.steps, plan.buffers.len(), &given, &plan.results);
-    let mut memory = Memory::new(chip, &plan.buffers, &super::beyond::rows(plan, chip), life, vmem_rows);
+    let mut memory = Memory::new(chip, &plan.buffers, &super::memory::beyond::rows(plan, chip), life, vmem_rows);
     memory.reserve_semaphores(plan.pod.reserved());
     for &p in &plan.params {
         memory.granule(p)?;

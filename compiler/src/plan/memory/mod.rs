@@ -5,13 +5,18 @@
 //! resident buffer whose next read is furthest is put out (written to HBM first if it is nowhere else). Inside a
 //! loop everything that was resident at its start stays, so that every iteration finds what the first one found.
 
-use super::lifetime::Lifetimes;
+pub mod beyond;
+pub mod lifetime;
+pub mod residence;
+pub mod vmem;
+
 use super::step::{Buffer, BufferKind};
 use super::view::BufId;
-use super::vmem::Rows;
 use crate::error::CompileError;
+use lifetime::Lifetimes;
 use systole_isa::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
+use vmem::Rows;
 
 /// A copy in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

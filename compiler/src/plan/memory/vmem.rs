@@ -9,7 +9,6 @@ pub struct Rows {
     align: u64,
     /// One past the highest row ever used.
     pub peak: u64,
-    start: u64,
 }
 
 impl Rows {
@@ -20,7 +19,7 @@ impl Rows {
         if end > first {
             free.insert(first, end - first);
         }
-        Rows { free, align, peak: first, start: first }
+        Rows { free, align, peak: first }
     }
 
     fn size(&self, rows: u64) -> u64 {
@@ -60,10 +59,5 @@ impl Rows {
     /// Rows of the largest free range, and of all.
     pub fn room(&self) -> (u64, u64) {
         (self.free.values().copied().max().unwrap_or(0), self.free.values().sum())
-    }
-
-    /// Rows handed out at the worst moment, from the start.
-    pub fn used(&self) -> u64 {
-        self.peak - self.start
     }
 }

@@ -1,8 +1,8 @@
 //! Where arrays are while the program runs, for profiles: written down as the main program is emitted, after every step.
 
-use super::memory::Memory;
-use super::step::KernelEntry;
-use super::view::BufId;
+use super::Memory;
+use crate::plan::step::KernelEntry;
+use crate::plan::view::BufId;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{DebugBuffer, DebugRange};
 use systole_isa::{ChipConfig, Space};

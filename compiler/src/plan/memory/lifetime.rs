@@ -1,7 +1,7 @@
 //! Where buffers are read and written: positions of steps, and how long contents must be kept.
 
-use super::step::{Arg, Step, Use};
-use super::view::BufId;
+use crate::plan::step::{Arg, Step, Use};
+use crate::plan::view::BufId;
 
 /// Reads and writes of every buffer, by step number (steps are numbered depth first; a loop's number is that of its
 /// end, and its start is its first inner step).
