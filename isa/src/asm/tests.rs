@@ -171,6 +171,7 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
     let dims = [n[1] as u64 % 40, n[2] as u64 % 20];
     let order: &[u8] = if flags[0] { &[0, 1] } else { &[1, 0] };
     let layout = Layout::new(dtype, &dims, order, 4, 8);
+    let row_major = Layout::row_major(dtype, &dims, 4, 8);
     let mut ranges = vec![DebugRange { start: n[3] % 2, op: 0 }];
     if flags[1] && ranges[0].start < bundles.len() as u32 {
         ranges.push(DebugRange { start: bundles.len() as u32, op: DebugRange::CALLER });
@@ -197,7 +198,7 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
         constants,
         params: vec![
             HostArray { address: 512, layout: layout.clone(), host_dims: None, name: text.clone() },
-            HostArray { address: 512, layout: layout.clone(), host_dims: flat.clone(), name: text.clone() },
+            HostArray { address: 512, layout: row_major, host_dims: Some(vec![dims[0] * dims[1]]), name: text.clone() },
         ],
         results: vec![HostArray {
             address: 0,
