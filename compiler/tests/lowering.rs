@@ -162,7 +162,16 @@ fn before_and_after(path: &Path) -> Result<(), String> {
     let opts = EvalOptions::default();
     let want = evaluate(&module, &inputs, &opts).map_err(|e| format!("before: {e}"))?.into_leaves();
     let core = lowered(module)?;
-    let inputs: Vec<Value> = flat.into_iter().map(Value::Array).collect();
+    // Parameters may have another shape of the same order by now.
+    let entry = core.entry();
+    let shaped = |(t, &p): (Tensor, &_)| match entry.node(p).shape.as_array() {
+        Some(a) => {
+            let dims: Vec<usize> = a.dims.iter().map(|&d| d as usize).collect();
+            Value::Array(Tensor::new(t.dtype, &dims, t.bytes().to_vec()))
+        }
+        None => Value::Array(t),
+    };
+    let inputs: Vec<Value> = flat.into_iter().zip(&entry.params).map(shaped).collect();
     let have = evaluate(&core, &inputs, &opts).map_err(|e| format!("after: {e}"))?.into_leaves();
     if want.len() != have.len() {
         return Err(format!("{} results, not {}", have.len(), want.len()));

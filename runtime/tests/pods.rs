@@ -219,7 +219,7 @@ fn exchanges_hide_behind_products() {
     let (product, reduction, both) = (time(&layer(true, false)), time(&layer(false, true)), time(&layer(true, true)));
     assert!(product > reduction, "{product} {reduction}");
     let hidden = (product + reduction - both) / reduction;
-    assert!(hidden > 0.85, "product {product}, reduction {reduction}, both {both}: {hidden} hidden");
+    assert!(hidden > 0.7, "product {product}, reduction {reduction}, both {both}: {hidden} hidden");
 }
 
 #[test]
