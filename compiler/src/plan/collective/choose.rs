@@ -1,8 +1,10 @@
 //! Which algorithm a collective gets, and why.
 
+use super::ring::Line;
 use super::{Request, RingKind};
 use crate::error::CompileError;
 use crate::plan::lower::Lower;
+use systole_isa::ChipConfig;
 
 /// Ways to do a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub enum Algorithm {
     Ring,
     /// Everybody sends to everybody: one step.
     Direct,
+    /// Everybody sends to everybody along one axis after the other.
+    Axes,
 }
 
 impl Algorithm {
@@ -27,6 +31,7 @@ impl Algorithm {
         match self {
             Algorithm::Ring => "ring",
             Algorithm::Direct => "direct",
+            Algorithm::Axes => "direct by axis",
         }
     }
 }
@@ -41,6 +46,21 @@ pub struct Choice {
     pub reason: String,
     /// Who exchanges with whom.
     pub partners: Vec<Vec<u32>>,
+}
+
+impl Request<'_> {
+    /// Estimated cycles of a reduction in which everybody along an axis sends to everybody, axis by axis.
+    pub(super) fn by_axis(&self, lines: &[Line], chip: &ChipConfig) -> f64 {
+        let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
+        let hbm = chip.hbm_latency_cycles() as f64;
+        let axis = |l: &Line| {
+            let n = f64::from(l.n);
+            let far = n / 4.0 * f64::from(l.shared);
+            let sent = self.bytes as f64 * (n - 1.0) * far.max(1.0) / (2.0 * chip.link_bytes_per_cycle());
+            (far.max(0.5) * 2.0 + 2.0) * hop + sent + 4.0 * hbm
+        };
+        lines.iter().map(axis).sum()
+    }
 }
 
 /// Most devices that send to each other directly if there is a choice.
@@ -66,6 +86,17 @@ impl Lower<'_> {
         // Messages go several hops and share links.
         let far = steps / 4.0 + 1.0;
         let direct = far * (hop + sent / rate) + 2.0 * hbm;
+        let lines = self.axes(q);
+        let longest = lines.iter().map(|l| u64::from(l.n)).max().unwrap_or(1);
+        if self.may_go_by_axis(q, &lines) && self.plan.pod.pinned.is_none() {
+            let axes = q.by_axis(&lines, chip);
+            if axes < ring && (axes < direct || !fits || n > MOST_DIRECT) && longest <= MOST_DIRECT {
+                let reason =
+                    format!("axis by axis; estimated cycles: ring {ring:.0}, direct {direct:.0}, by axis {axes:.0}");
+                self.note(q, Algorithm::Axes, reason);
+                return Ok(Algorithm::Axes);
+            }
+        }
         let (algorithm, reason) = match (self.plan.pod.pinned, fits && n <= MOST_DIRECT) {
             (Some(Algorithm::Direct), _) if fits => (Algorithm::Direct, "asked for".to_string()),
             (Some(Algorithm::Ring), _) => (Algorithm::Ring, "asked for".to_string()),
@@ -85,6 +116,13 @@ impl Lower<'_> {
         let reason = format!("{} bytes, {} groups of {n}; {reason}", q.bytes, q.groups.len());
         let partners = q.groups.clone();
         self.plan.pod.choices.push(Choice { name: q.name.to_string(), algorithm, reason, partners });
+    }
+
+    /// Whether an all-reduce can go axis by axis: there are several, and contributions along each fit at once.
+    pub(super) fn may_go_by_axis(&self, q: &Request<'_>, lines: &[Line]) -> bool {
+        let longest = lines.iter().map(|l| l.n as usize).max().unwrap_or(1);
+        let along = Request { groups: vec![(0..longest as u32).collect()], ..q.clone() };
+        q.kind == RingKind::AllReduce && lines.len() > 1 && self.slots_fit(&along)
     }
 
     /// Whether everybody's contribution to a part fits in vector memory at once.

@@ -251,51 +251,56 @@ impl<'a> Lower<'a> {
             parts(v.dtype(), &v.dims, dim, n, tile)
                 .ok_or_else(|| CompileError::internal("collective", format!("parts of `{name}` are no rows")))
         };
-        let (how, temp) = match kind {
+        let (from, how, temp) = match kind {
             CollectiveKind::AllReduce { body } => {
                 let q = request(whole(), RingKind::AllReduce, &src.layout);
-                self.reduction(&q, *body, &src, &out)?
+                self.reduction(&q, *body, (&src, &out), op)?
             }
             CollectiveKind::ReduceScatter { dim, body } => {
                 let q = request(cut(&src, *dim)?, RingKind::ReduceScatter, &src.layout);
-                self.reduction(&q, *body, &src, &out)?
+                self.reduction(&q, *body, (&src, &out), op)?
             }
             CollectiveKind::AllGather { dim } => {
                 let q = request(cut(&out, *dim)?, RingKind::AllGather, &out.layout);
-                (self.gathering(&q)?, None)
+                (src.buf, self.gathering(&q)?, None)
             }
             CollectiveKind::AllToAll { dim: Some(dim) } => {
                 let q = request(cut(&src, *dim)?, RingKind::AllGather, &src.layout);
-                (self.direct(&q, DirectKind::AllToAll)?, None)
+                (src.buf, self.direct(&q, DirectKind::AllToAll)?, None)
             }
             CollectiveKind::Broadcast => {
                 let q = request(whole(), RingKind::AllGather, &src.layout);
-                (self.direct(&q, DirectKind::Broadcast)?, None)
+                (src.buf, self.direct(&q, DirectKind::Broadcast)?, None)
             }
             CollectiveKind::Permute { pairs } => {
                 let pairs: Vec<(u32, u32)> = pairs.iter().map(|&(s, t)| (s as u32, t as u32)).collect();
                 let q = request(whole(), RingKind::AllGather, &src.layout);
-                (self.permute(&q, &pairs)?, None)
+                (src.buf, self.permute(&q, &pairs)?, None)
             }
             _ => return Err(self.no_lowering(r.comp, id)),
         };
-        self.steps.push(Step::Exchange(Box::new(Exchange { src: src.buf, dst: out.buf, temp, how, op })));
+        self.steps.push(Step::Exchange(Box::new(Exchange { src: from, dst: out.buf, temp, how, op })));
         Ok(Val::Array(out))
     }
 
-    /// A reduction: by rings, or everybody's contribution to everybody at once.
+    /// The last exchange of a reduction, what it reads, and memory for partial results: by rings, or everybody's contribution to everybody at once.
     fn reduction(
         &mut self,
         q: &Request<'_>,
         body: CompId,
-        src: &View,
-        out: &View,
-    ) -> Result<(How, Option<BufId>), CompileError> {
-        if self.choose(q, self.slots_fit(q))? == Algorithm::Direct {
+        (src, out): (&View, &View),
+        op: u32,
+    ) -> Result<(BufId, How, Option<BufId>), CompileError> {
+        let algorithm = self.choose(q, self.slots_fit(q))?;
+        if algorithm == Algorithm::Axes {
+            let (from, how) = self.by_axis(q, body, (src, out), op)?;
+            return Ok((from, how, None));
+        }
+        if algorithm == Algorithm::Direct {
             let mut d = self.direct_plan(q, DirectKind::Reduce)?;
             let rows = q.parts.total() / q.parts.components;
             d.kernel = Some(self.combine(q, body, rows)?);
-            return Ok((How::Direct(d), None));
+            return Ok((src.buf, How::Direct(d), None));
         }
         let mut ring = self.ring(q)?;
         let mut temp = None;
@@ -320,13 +325,53 @@ impl<'a> Lower<'a> {
                 ring.streams[i].kernels.push(kernel);
             }
         }
-        Ok((How::Ring(ring), temp))
+        Ok((src.buf, How::Ring(ring), temp))
+    }
+
+    /// A small all-reduce: along one axis after the other, everybody's contribution to everybody. The last axis is left to
+    /// the caller.
+    fn by_axis(
+        &mut self,
+        q: &Request<'_>,
+        body: CompId,
+        (src, out): (&View, &View),
+        op: u32,
+    ) -> Result<(BufId, How), CompileError> {
+        // Devices along an axis are alike if those of all axes are.
+        let symmetric = self.plan.pod.symmetric && q.groups.len() == 1;
+        let lines = self.axes(q);
+        let rows = q.parts.total() / q.parts.components;
+        let mut from = src.clone();
+        let mut last = None;
+        for (i, l) in lines.iter().enumerate() {
+            let mut groups: Vec<Vec<u32>> = Vec::new();
+            for (d, ring) in l.rings.iter().enumerate() {
+                let mut group: Vec<u32> = ring.iter().map(|r| r.0).collect();
+                group.sort_unstable();
+                if group.first() == Some(&(d as u32)) {
+                    groups.push(group);
+                }
+            }
+            let along = Request { groups, ..q.clone() };
+            let mut d = self.direct_plan(&along, DirectKind::Reduce)?;
+            d.kernel = Some(self.combine(q, body, rows)?);
+            let how = How::Direct(d);
+            if i + 1 == lines.len() {
+                last = Some((from.buf, how));
+                break;
+            }
+            let to = self.array(&format!("{}.axis{i}", q.name), out.dtype(), &out.dims, Form::Lanes);
+            self.steps.push(Step::Exchange(Box::new(Exchange { src: from.buf, dst: to.buf, temp: None, how, op })));
+            from = to;
+        }
+        self.plan.pod.symmetric = symmetric;
+        last.ok_or_else(|| CompileError::internal("collective", "a group has no axes"))
     }
 
     fn gathering(&mut self, q: &Request<'_>) -> Result<How, CompileError> {
         match self.choose(q, true)? {
             Algorithm::Direct => self.direct(q, DirectKind::AllGather),
-            Algorithm::Ring => Ok(How::Ring(self.ring(q)?)),
+            Algorithm::Ring | Algorithm::Axes => Ok(How::Ring(self.ring(q)?)),
         }
     }
 

@@ -180,7 +180,7 @@ pub(super) struct Line {
     pub mult: u64,
     pub shared: u32,
     /// Every device's ring of (device, coordinate).
-    rings: Vec<Vec<(u32, u32)>>,
+    pub rings: Vec<Vec<(u32, u32)>>,
 }
 
 impl Lower<'_> {
@@ -434,7 +434,11 @@ impl Lower<'_> {
         let mut parts = q.parts.clone();
         if q.kind == RingKind::AllReduce && q.parts.components == 1 {
             // Rounded up a little, so that it can be cut into equal pieces of many sizes.
-            let align = unit.max(u64::from(self.chip.core.sublanes));
+            // Small ones would be more padding than array: fewer streams of single rows.
+            let sublanes = unit.max(u64::from(self.chip.core.sublanes));
+            let small = q.parts.step < n * streams * sublanes;
+            let align = if small { unit } else { sublanes };
+            let streams = if small { (q.parts.step / (n * unit)).clamp(1, streams) } else { streams };
             let rows = q.parts.step.div_ceil(n * streams);
             let mut to = align;
             while to * 64 <= rows {
