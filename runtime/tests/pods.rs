@@ -14,7 +14,10 @@ fn client() -> Client {
 }
 
 fn compiled(text: &str, replicas: u32, topology: &str, algorithm: Option<Algorithm>) -> Executable {
-    let c = client();
+    compiled_by(&client(), text, replicas, topology, algorithm)
+}
+
+fn compiled_by(c: &Client, text: &str, replicas: u32, topology: &str, algorithm: Option<Algorithm>) -> Executable {
     let topology = pod::topology(Some(topology), c.chip(), replicas).expect("it fits");
     let shape = PodShape { replicas, topology: Some(topology), ..PodShape::default() };
     let options = CompileOptions { pod: shape, collective: algorithm, ..CompileOptions::default() };
@@ -27,7 +30,17 @@ fn run(
     mode: Mode,
     options: &PodOptions,
 ) -> Result<PodExecution, RuntimeError> {
-    client().run_pod(exe, inputs, &RunOptions::new(mode), options, &mut NoObserver, &mut [], Vec::new())
+    run_by(&client(), exe, inputs, mode, options)
+}
+
+fn run_by(
+    c: &Client,
+    exe: &Executable,
+    inputs: &[Vec<Array>],
+    mode: Mode,
+    options: &PodOptions,
+) -> Result<PodExecution, RuntimeError> {
+    c.run_pod(exe, inputs, &RunOptions::new(mode), options, &mut NoObserver, &mut [], Vec::new())
 }
 
 fn numbers(a: &Array) -> Vec<i32> {
@@ -283,4 +296,24 @@ fn a_cycle_of_transfers_is_a_deadlock() {
             && text.contains("device 1 (chip 1) waits in %s for device 0 (in %s)"),
         "{text}"
     );
+}
+
+#[test]
+fn small_reductions_go_axis_by_axis() {
+    let groups = "{{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}}";
+    let c = Client::new("tpu-v5e").expect("a preset");
+    let exe = compiled_by(&c, &program("all-reduce", groups, 16, 256, 128), 16, "4x4:torus", None);
+    assert_eq!(exe.program.pod.algorithm("r"), "direct by axis");
+    let inputs = operands(16, 256, 128);
+    let done = run_by(&c, &exe, &inputs, Mode::Full, &PodOptions::default()).expect("it runs");
+    let want = expected("all-reduce", &(0..16).collect::<Vec<usize>>(), 0, 256, 128);
+    assert!(done.outputs.iter().all(|o| numbers(&o[0]) == want));
+    let time = |all_devices: bool| {
+        let options = PodOptions { all_devices, ..PodOptions::default() };
+        let run = run_by(&c, &exe, &inputs, Mode::TimingOnly, &options).expect("it runs").run;
+        (run.folded, run.devices.iter().map(|d| d.cycles).collect::<Vec<u64>>())
+    };
+    let (one, all) = (time(false), time(true));
+    assert!(one.0 && !all.0);
+    assert_eq!(all.1, vec![one.1[0]; 16]);
 }

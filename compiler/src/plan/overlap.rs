@@ -213,7 +213,10 @@ pub fn exchange_cycles(x: &Exchange, chip: &ChipConfig) -> f64 {
     let rate = chip.link_bytes_per_cycle().max(1e-9) / chip.row_bytes() as f64;
     let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
     match &x.how {
-        How::Ring(r) => r.phases.iter().map(|p| r.moves(p) as f64 * move_cycles(r, p, chip) + hop).sum(),
+        How::Ring(r) => {
+            let phase = |p| (r.moves(p) - 2) as f64 * move_cycles(r, p, chip) + 2.0 * hop;
+            r.phases.iter().map(phase).sum()
+        }
         How::Transfer(_) => 0.0,
         How::Direct(d) => {
             let others = f64::from(d.devices.saturating_sub(1)).max(1.0);

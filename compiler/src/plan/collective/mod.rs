@@ -196,9 +196,13 @@ pub struct Exchange {
 /// Estimated cycles of a move of a ring's phase: the time of its bytes on a link, or that of a message.
 pub fn move_cycles(r: &Ring, p: &Phase, chip: &ChipConfig) -> f64 {
     let rate = chip.link_bytes_per_cycle().max(1e-9) / chip.row_bytes() as f64;
-    let latency = chip.cycles(chip.ici.hop_latency_s) + 2 * chip.hbm_latency_cycles();
     let shared = r.axes[r.streams[0].order[p.position]].shared;
-    (f64::from(shared) * r.rows_of_move(p) as f64 / rate).max(latency as f64)
+    (f64::from(shared) * r.rows_of_move(p) as f64 / rate).max(message_cycles(chip))
+}
+
+/// Estimated cycles of a small message to a neighbour.
+pub fn message_cycles(chip: &ChipConfig) -> f64 {
+    (chip.cycles(chip.ici.hop_latency_s) + 2 * chip.hbm_latency_cycles()) as f64
 }
 
 #[derive(Clone, Debug)]

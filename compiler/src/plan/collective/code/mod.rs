@@ -201,6 +201,7 @@ impl<'a> Emitter<'a> {
                     (State::Dst, dst),
                     (State::Temp, temp),
                     (State::Slots, slots),
+                    (State::Stage, 0),
                 ];
                 for (w, v) in start {
                     let v = self.b.s_imm(v as i32);

@@ -32,14 +32,18 @@ pub(in crate::plan) enum State {
     Temp,
     /// First row of the slots.
     Slots,
-    /// First of the words that say how often a product makes moves, by phase.
+    /// Twice the phase, and one more once it has begun to send.
+    Stage,
+    /// First of the words that say how often a product makes moves, by stage.
     Spacing,
 }
 
 /// Most phases of a ring: two for each axis, devices of a chip among them.
-pub(super) const MOST_PHASES: usize = 2 * (MAX_AXES + 1);
+const MOST_PHASES: usize = 2 * (MAX_AXES + 1);
+/// Most stages.
+pub(super) const MOST_STAGES: usize = 2 * MOST_PHASES;
 /// How many words.
-pub(in crate::plan) const STATE_WORDS: u32 = State::Spacing as u32 + MOST_PHASES as u32 + 1;
+pub(in crate::plan) const STATE_WORDS: u32 = State::Spacing as u32 + MOST_STAGES as u32 + 1;
 
 /// Slots that a move works with, as first rows counted from a stream's first.
 struct Halves {
@@ -310,11 +314,17 @@ impl Code<'_> {
             |b| self.announce(b),
         );
         let done = self.load(b, State::Moves);
+        let begun = b.def_s(Op::SLtI, &[done.into(), 2.into()]);
+        let (before, after) = (b.s_imm(2 * self.number as i32), b.s_imm(2 * self.number as i32 + 1));
+        let stage = b.s(Op::SSel, &[begun, before, after]);
+        self.store(b, State::Stage, stage);
         let all = b.def_s(Op::SEqI, &[done.into(), (self.r.moves(self.p) as i32).into()]);
         b.if_(all, |b| {
             self.end(b);
             let next = b.s_imm(self.number as i32 + 1);
             self.store(b, State::Phase, next);
+            let stage = b.s_imm(2 * self.number as i32 + 2);
+            self.store(b, State::Stage, stage);
             for w in [State::Moves, State::Step, State::Batch] {
                 self.store(b, w, S::ZERO);
             }
