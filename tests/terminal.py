@@ -145,8 +145,10 @@ def main(systole, profile, module, folder):
         given_back()
 
         # A terminal that goes away takes the dashboard with it.
-        shell(f"echo pid $$; exec {systole} top {profile}")
+        shell("echo pid $$")
         pid = re.search(r"pid (\d+)", wait(lambda t: re.search(r"pid \d+\n", t)))[1]
+        shell(f"exec {systole} top {profile}")
+        wait("bound by")
         tmux("kill-server")
         end = time.time() + 10
         while pathlib.Path(f"/proc/{pid}").exists() and time.time() < end:
