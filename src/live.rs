@@ -82,6 +82,8 @@ pub struct Subject<'a> {
 /// What one device has done so far.
 struct Seen<'a> {
     recorder: Recorder<'a>,
+    /// The device is simulated itself: no other stands for it.
+    begun: bool,
     cycle: u64,
     bundles: u64,
     hbm: (u64, u64),
@@ -117,9 +119,9 @@ impl<'a> Live<'a> {
         control: &'a Control,
         news: Sender<Event>,
     ) -> Live<'a> {
-        let seen = recorders
-            .into_iter()
-            .map(|recorder| Mutex::new(Seen { recorder, cycle: 0, bundles: 0, hbm: (0, 0), units: Vec::new() }));
+        let seen = recorders.into_iter().map(|recorder| {
+            Mutex::new(Seen { recorder, begun: false, cycle: 0, bundles: 0, hbm: (0, 0), units: Vec::new() })
+        });
         let look = Mutex::new(Look { news, at: Instant::now(), cost: Duration::ZERO });
         Live { subject, control, seen: seen.collect(), look, since: Instant::now() }
     }
@@ -143,11 +145,9 @@ impl<'a> Live<'a> {
         let s = &self.subject;
         let mut results = Vec::new();
         let mut recorded = Vec::new();
-        // Where one device stands for all, the others never begin.
-        let several = self.seen.iter().skip(1).any(|s| locked(s).cycle > 0);
         for seen in &self.seen {
             let seen = locked(seen);
-            if results.is_empty() || several {
+            if results.is_empty() || seen.begun {
                 results.push(seen.so_far(s.chip));
                 recorded.push(seen.recorder.so_far());
             }
@@ -296,6 +296,10 @@ impl<'a> Watch<'_, 'a> {
 }
 
 impl Observer for Watch<'_, '_> {
+    fn begin(&mut self) {
+        self.seen().begun = true;
+    }
+
     fn progress(&mut self, cycle: u64, bundles: u64) -> bool {
         {
             let mut s = self.seen();

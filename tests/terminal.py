@@ -115,7 +115,7 @@ def main(systole, profile, module, folder):
         shell(f"{systole} top {module} --replicas 4 --topology 2x2 --timing-only --all-devices --paused")
         wait("paused")
         keys(".", ".")
-        (folder / "live-devices.txt").write_text(wait("of 4"))
+        (folder / "live-devices.txt").write_text(wait("of 4 (chip"))
         keys("d", ";")
         wait("device 1 of 4")
         keys("p")

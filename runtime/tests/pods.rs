@@ -5,7 +5,9 @@ use systole_compiler::plan::collective::Algorithm;
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
 use systole_runtime::pod::{self, PodExecution, PodOptions};
-use systole_runtime::{Array, Client, CompileOptions, Executable, Mode, NoObserver, RunOptions, RuntimeError};
+use systole_runtime::{
+    Array, Client, CompileOptions, Executable, Mode, NoObserver, Observer, Queues, RunOptions, RuntimeError,
+};
 
 const SUM: &str = "add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = s32[] add(a, b) }\n";
 
@@ -135,6 +137,32 @@ fn one_device_stands_for_all() {
                 assert_eq!(d.cycles, one.devices[0].cycles, "{kind} {algorithm:?}");
             }
         }
+    }
+}
+
+/// Whether the device takes part in the run.
+#[derive(Default)]
+struct Begun(bool);
+
+impl Observer for Begun {
+    fn begin(&mut self) {
+        self.0 = true;
+    }
+}
+
+#[test]
+fn every_simulated_device_begins() {
+    let text = program("all-reduce", "[1,16]<=[16]", 16, 512, 8);
+    let exe = compiled(&text, 16, "4x4:torus", None);
+    let inputs = vec![vec![Array { dtype: DType::S32, dims: vec![512, 8], bytes: Vec::new() }]];
+    for all_devices in [false, true] {
+        let mut watched: Vec<Begun> = (0..16).map(|_| Begun::default()).collect();
+        let mut queues: Vec<Queues> = (0..16).map(|_| Queues::default()).collect();
+        let watchers = watched.iter_mut().map(|w| w as &mut dyn Observer).collect();
+        let (run, pod) = (RunOptions::new(Mode::TimingOnly), PodOptions { all_devices, ..PodOptions::default() });
+        client().run_pod(&exe, &inputs, &run, &pod, &mut NoObserver, &mut queues, watchers).expect("it runs");
+        let begun = watched.iter().filter(|w| w.0).count();
+        assert_eq!(begun, if all_devices { 16 } else { 1 });
     }
 }
 

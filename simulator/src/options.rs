@@ -96,6 +96,9 @@ pub struct Sample<'a> {
 
 /// Watches a run. All methods have empty defaults.
 pub trait Observer: Send {
+    /// The device takes part in the run. On several devices all are told before the first begins; where one device stands
+    /// for all, only that one is.
+    fn begin(&mut self) {}
     /// Called now and then; `false` stops the run with [`crate::FaultKind::Interrupted`].
     fn progress(&mut self, _cycle: u64, _bundles: u64) -> bool {
         true

@@ -182,6 +182,10 @@ impl Observer for Answering<'_> {
         self.inner.sample_interval()
     }
 
+    fn begin(&mut self) {
+        self.inner.begin();
+    }
+
     fn sample(&mut self, sample: &Sample<'_>) {
         self.inner.sample(sample);
     }

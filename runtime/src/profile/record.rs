@@ -237,6 +237,10 @@ impl Spans {
 }
 
 impl Observer for Recorder<'_> {
+    fn begin(&mut self) {
+        self.inner.begin();
+    }
+
     fn progress(&mut self, cycle: u64, bundles: u64) -> bool {
         self.inner.progress(cycle, bundles)
     }

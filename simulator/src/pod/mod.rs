@@ -187,6 +187,7 @@ impl Pod {
                 None => none,
             });
         }
+        watchers.iter_mut().for_each(|w| w.begin());
         let mut smems: Vec<Smem> = (0..n).map(|_| Smem::new(loaded.chip.smem.bytes)).collect();
         let mut values: Vec<Option<Values>> = (0..n)
             .map(|_| (options.mode != Mode::TimingOnly).then(|| Values::new(&loaded, options.threads.max(1))))
