@@ -6,8 +6,8 @@ use super::edit::Emit;
 use crate::error::CompileError;
 use crate::graph::number::encode_float;
 use crate::graph::{
-    ArrayShape, Binary, CompId, Direction, DotDims, Literal, NodeId, Op, Order, PadDim, Precision, Shape, SliceDim,
-    Unary, WindowDim,
+    ArrayShape, Binary, CompId, Direction, DotDims, Gather, Literal, NodeId, Op, Order, PadDim, Precision, Shape,
+    SliceDim, Unary, WindowDim,
 };
 use systole_isa::{DType, dtype::DTypeClass};
 
@@ -224,6 +224,23 @@ impl Emit<'_> {
         let sizes: Vec<u64> = self.dims(x).iter().zip(dims).map(|(&n, p)| padded_size(n, p)).collect();
         let shape = Shape::array(self.dtype(x), &sizes);
         self.emit(Op::Pad { dims: dims.to_vec() }, &[x, value], shape)
+    }
+
+    /// Rows of a table `[count, width..]` by an array of indices `[n]`: `[n, width..]`, in the gather's canonical form.
+    pub fn gather_rows(&mut self, table: NodeId, index: NodeId, indices_are_sorted: bool) -> NodeId {
+        let width = self.dims(table)[1..].to_vec();
+        let gather = Gather {
+            offset_dims: (1..=width.len()).collect(),
+            collapsed_slice_dims: vec![0],
+            start_index_map: vec![0],
+            operand_batching_dims: Vec::new(),
+            start_indices_batching_dims: Vec::new(),
+            index_vector_dim: 1,
+            slice_sizes: [&[1][..], &width].concat(),
+            indices_are_sorted,
+        };
+        let shape = Shape::array(self.dtype(table), &[&[self.elements(index)][..], &width].concat());
+        self.emit(Op::Gather(gather), &[table, index], shape)
     }
 
     pub fn dynamic_slice(&mut self, x: NodeId, starts: &[NodeId], sizes: &[u64]) -> NodeId {

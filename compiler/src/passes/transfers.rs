@@ -7,7 +7,7 @@
 
 use super::edit::{Draft, reshape_parameters};
 use crate::error::CompileError;
-use crate::graph::{ArrayShape, Module, Op};
+use crate::graph::{ArrayShape, Module, Node, NodeId, Op};
 use std::collections::BTreeMap;
 use systole_isa::Layout;
 
@@ -26,6 +26,12 @@ pub fn run(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Module
 /// The new sizes of parameters, by number.
 fn shapes(module: &Module, draft: &mut Draft, tile: (u32, u32)) -> BTreeMap<usize, Vec<u64>> {
     let entry = module.entry();
+    let mut users: BTreeMap<NodeId, Vec<&Node>> = entry.params.iter().map(|&p| (p, Vec::new())).collect();
+    for n in &entry.nodes {
+        for o in &n.operands {
+            users.entry(*o).and_modify(|u| u.push(n));
+        }
+    }
     let mut out = BTreeMap::new();
     for (number, &p) in entry.params.iter().enumerate() {
         let Some(own) = entry.node(p).shape.as_array() else { continue };
@@ -34,16 +40,12 @@ fn shapes(module: &Module, draft: &mut Draft, tile: (u32, u32)) -> BTreeMap<usiz
         if !row_major || shared || own.dynamic.contains(&true) {
             continue;
         }
-        let mut users = entry.nodes.iter().filter(|n| n.operands.contains(&p)).peekable();
-        let shape = match users.peek() {
-            Some(n) if n.op == Op::Reshape => n.shape.as_array().cloned(),
-            _ => None,
-        };
-        let Some(shape) = shape else { continue };
-        let alone = users.all(|n| n.op == Op::Reshape && n.shape.as_array() == Some(&shape));
+        let users = &users[&p];
+        let Some(shape) = users.first().and_then(|n| n.shape.as_array()) else { continue };
+        let alone = users.iter().all(|n| n.op == Op::Reshape && n.shape.as_array() == Some(shape));
         let bytes = |a: &ArrayShape| Layout::row_major(a.dtype, &a.dims, tile.0, tile.1).bytes();
-        if alone && bytes(&shape) * WORTH <= bytes(own) && draft.fire("transfer-shape") {
-            out.insert(number, shape.dims);
+        if alone && bytes(shape) * WORTH <= bytes(own) && draft.fire("transfer-shape") {
+            out.insert(number, shape.dims.clone());
         }
     }
     out

@@ -162,15 +162,26 @@ fn copy_row(b: &mut KernelBuilder, s: &RowsSpec, sub: u32, src: (S, BufferRef), 
     }
 }
 
-/// Combines rows of updates into tables in vector memory, in order; negative indices are skipped. Parameters: indices
-/// (word rows), each table, each array of updates (element rows).
-pub fn scatter_kernel(s: &[RowsSpec], body: &Body, chip: &ChipConfig) -> RowsKernel {
+/// An index of a scatter, and what it names.
+struct Update<'a> {
+    tables: &'a [(S, BufferRef)],
+    updates: &'a [(S, BufferRef)],
+    /// The index; the place that it names in the tables (a skipped one reads place 0), and that of the update.
+    index: S,
+    place: S,
+    at: S,
+    /// Nothing where the index is skipped.
+    taken: M,
+}
+
+/// A kernel that runs `f` for every index of a scatter, in order; negative indices are skipped. Parameters: indices (word
+/// rows), each table, each array of updates (element rows).
+fn scatter(s: &[RowsSpec], chip: &ChipConfig, f: &dyn Fn(&mut KernelBuilder, &Update<'_>)) -> RowsKernel {
     let mut b = KernelBuilder::new("scatter", chip);
     let indices = b.param();
     let tables: Vec<(S, BufferRef)> = s.iter().map(|_| (b.param(), b.buffer())).collect();
     let updates: Vec<(S, BufferRef)> = s.iter().map(|_| (b.param(), b.buffer())).collect();
     let other = b.buffer();
-    let sub = chip.core.sublanes;
     let mut descs = Vec::new();
     let lead = &s[0];
     chunks(&mut b, lead, (&mut descs, CHUNK), &mut |b, count, first, desc| {
@@ -178,24 +189,30 @@ pub fn scatter_kernel(s: &[RowsSpec], body: &Body, chip: &ChipConfig) -> RowsKer
         let word = b.s_var(lead.smem as i32);
         let at = b.s_copy(first);
         b.loop_static(count, |b| {
-            let i = b.smem_load(word, 0);
-            // A skipped index reads row 0 and writes nothing.
-            let row = b.s(Op::SMax, &[i, S::ZERO]);
-            let index = b.splat(i);
-            let zero = b.v_imm(0);
-            let taken = b.cmp(Op::VLeS, zero, index);
-            let mut plane = 0;
-            while plane < lead.planes {
-                // What does not fill a register goes plane by plane: rows behind an array may belong to a copy.
-                let n = if lead.planes - plane < sub { 1 } else { sub };
-                combine(b, s, body, (&tables, row), (&updates, at), (plane, n, taken));
-                plane += n;
-            }
+            let index = b.smem_load(word, 0);
+            let place = b.s(Op::SMax, &[index, S::ZERO]);
+            let (number, zero) = (b.splat(index), b.v_imm(0));
+            let taken = b.cmp(Op::VLeS, zero, number);
+            f(b, &Update { tables: &tables, updates: &updates, index, place, at, taken });
             b.s_inc(word, 1);
             b.s_inc(at, 1);
         });
     });
     RowsKernel { kernel: b.finish(), descs, scratch_rows: 0 }
+}
+
+/// The [`scatter`] that combines rows of updates into tables in vector memory.
+pub fn scatter_kernel(s: &[RowsSpec], body: &Body, chip: &ChipConfig) -> RowsKernel {
+    let (sub, planes) = (chip.core.sublanes, s[0].planes);
+    scatter(s, chip, &|b, u| {
+        let mut plane = 0;
+        while plane < planes {
+            // What does not fill a register goes plane by plane: rows behind an array may belong to a copy.
+            let n = if planes - plane < sub { 1 } else { sub };
+            combine(b, s, body, (u.tables, u.place), (u.updates, u.at), (plane, n, u.taken));
+            plane += n;
+        }
+    })
 }
 
 type Rows<'a> = (&'a [(S, BufferRef)], S);

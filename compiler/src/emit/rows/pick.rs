@@ -1,6 +1,6 @@
 //! Kernels that pick elements by index: gathers within rows by permutations of lanes, scatters of single elements.
 
-use super::{CHUNK, RowsKernel, RowsSpec, chunks, fetch};
+use super::{RowsKernel, RowsSpec, scatter};
 use crate::emit::loops::eval::{emit_body, map_words};
 use crate::emit::loops::spec::Body;
 use crate::emit::memory::{self, Place};
@@ -78,65 +78,43 @@ pub fn pick_kernel(s: &PickSpec, chip: &ChipConfig) -> Kernel {
     b.finish()
 }
 
-/// Combines single elements into tables in vector memory, in order; negative indices are skipped. All arrays are of one
-/// dimension: element `i` is in row `i / lanes`. Parameters: indices (word rows), each table, each array of updates
-/// (element rows).
+/// The [`scatter`] that combines single elements into tables in vector memory. All arrays are of one dimension: element
+/// `i` is in row `i / lanes`.
 pub fn scatter_elements_kernel(s: &[RowsSpec], body: &Body, chip: &ChipConfig) -> RowsKernel {
-    let mut b = KernelBuilder::new("scatter", chip);
-    let indices = b.param();
-    let tables: Vec<(S, BufferRef)> = s.iter().map(|_| (b.param(), b.buffer())).collect();
-    let updates: Vec<(S, BufferRef)> = s.iter().map(|_| (b.param(), b.buffer())).collect();
-    let other = b.buffer();
-    let lanes = b.shape().1;
+    let lanes = chip.core.lanes;
     let shift = lanes.trailing_zeros() as i32;
-    let mut descs = Vec::new();
-    let lead = &s[0];
-    chunks(&mut b, lead, (&mut descs, CHUNK), &mut |b, count, first, desc| {
-        fetch(b, lead, indices, first, desc, count as i32 * 4, other);
-        let word = b.s_var(lead.smem as i32);
-        let at = b.s_copy(first);
-        b.loop_static(count, |b| {
-            let i = b.smem_load(word, 0);
-            // A skipped index reads row 0 and writes nothing.
-            let place = b.s(Op::SMax, &[i, S::ZERO]);
-            let row = b.def_s(Op::SShrI, &[place.into(), shift.into()]);
-            let from = b.def_s(Op::SShrI, &[at.into(), shift.into()]);
-            let turn = b.s(Op::SSub, &[place, at]);
-            let turn = b.def_s(Op::SAndI, &[turn.into(), (lanes as i32 - 1).into()]);
-            let lane_number = b.def_s(Op::SAndI, &[i.into(), (lanes as i32 - 1).into()]);
-            let index = b.splat(i);
-            let zero = b.v_imm(0);
-            let taken = b.cmp(Op::VLeS, zero, index);
-            let lane = b.lane();
-            let wanted = b.splat(lane_number);
-            let here = b.cmp(Op::VEqI, lane, wanted);
-            let mask = b.m_and(taken, here);
-            let one = b.sublanes_below(1);
-            let mask = b.m_and(mask, one);
-            let mut old = Vec::new();
-            let mut new = Vec::new();
-            let place_of = |b: &mut KernelBuilder, t: (S, BufferRef), row: S, component: u32| Place {
-                base: b.s(Op::SAdd, &[t.0, row]),
-                offset: 0,
-                stride: 0,
-                buf: t.1,
-                component_rows: component as i32,
-            };
-            for (n, r) in s.iter().enumerate() {
-                let p = place_of(b, tables[n], row, r.table_component);
-                old.push(memory::load_value(b, r.dtype, p));
-                let p = place_of(b, updates[n], from, r.rows_component);
-                let v = memory::load_value(b, r.dtype, p);
-                new.push(map_words(b, &v, |b, w| b.rot_lane_s(w, turn)));
-            }
-            let result = emit_body(b, body, &old, &new);
-            for (n, r) in s.iter().enumerate() {
-                let p = place_of(b, tables[n], row, r.table_component);
-                memory::store_value(b, &result[n], p, mask);
-            }
-            b.s_inc(word, 1);
-            b.s_inc(at, 1);
-        });
-    });
-    RowsKernel { kernel: b.finish(), descs, scratch_rows: 0 }
+    scatter(s, chip, &|b, u| {
+        let row = b.def_s(Op::SShrI, &[u.place.into(), shift.into()]);
+        let from = b.def_s(Op::SShrI, &[u.at.into(), shift.into()]);
+        let turn = b.s(Op::SSub, &[u.place, u.at]);
+        let turn = b.def_s(Op::SAndI, &[turn.into(), (lanes as i32 - 1).into()]);
+        let lane_number = b.def_s(Op::SAndI, &[u.index.into(), (lanes as i32 - 1).into()]);
+        let lane = b.lane();
+        let wanted = b.splat(lane_number);
+        let here = b.cmp(Op::VEqI, lane, wanted);
+        let mask = b.m_and(u.taken, here);
+        let one = b.sublanes_below(1);
+        let mask = b.m_and(mask, one);
+        let place_of = |b: &mut KernelBuilder, t: (S, BufferRef), row: S, component: u32| Place {
+            base: b.s(Op::SAdd, &[t.0, row]),
+            offset: 0,
+            stride: 0,
+            buf: t.1,
+            component_rows: component as i32,
+        };
+        let mut old = Vec::new();
+        let mut new = Vec::new();
+        for (n, r) in s.iter().enumerate() {
+            let p = place_of(b, u.tables[n], row, r.table_component);
+            old.push(memory::load_value(b, r.dtype, p));
+            let p = place_of(b, u.updates[n], from, r.rows_component);
+            let v = memory::load_value(b, r.dtype, p);
+            new.push(map_words(b, &v, |b, w| b.rot_lane_s(w, turn)));
+        }
+        let result = emit_body(b, body, &old, &new);
+        for (n, r) in s.iter().enumerate() {
+            let p = place_of(b, u.tables[n], row, r.table_component);
+            memory::store_value(b, &result[n], p, mask);
+        }
+    })
 }

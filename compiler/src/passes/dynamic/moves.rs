@@ -2,7 +2,7 @@
 
 use super::{bounds, carry, keep, neutral};
 use crate::error::CompileError;
-use crate::graph::{Binary, Direction, Gather, Node, NodeId, Op, Order, PadDim, Shape};
+use crate::graph::{Binary, Direction, Node, NodeId, Op, Order, PadDim, Shape};
 use crate::passes::edit::Emit;
 use crate::passes::make::array;
 use crate::passes::simplify::degenerate_map;
@@ -238,17 +238,7 @@ pub fn reshape(b: &mut Emit, x: NodeId, dims: &[u64], sizes: &[Option<NodeId>]) 
     } else {
         let index = source_index(b, x, &from, dims, sizes);
         let index = b.reshape(index, &[count]);
-        let gather = Gather {
-            offset_dims: Vec::new(),
-            collapsed_slice_dims: vec![0],
-            start_index_map: vec![0],
-            operand_batching_dims: Vec::new(),
-            start_indices_batching_dims: Vec::new(),
-            index_vector_dim: 1,
-            slice_sizes: vec![1],
-            indices_are_sorted: false,
-        };
-        let picked = b.emit(Op::Gather(gather), &[flat, index], Shape::array(b.dtype(x), &[count]));
+        let picked = b.gather_rows(flat, index, false);
         b.reshape(picked, dims)
     };
     let same = b.raw(Op::OptBarrier, &[wide], b.shape(wide).clone());

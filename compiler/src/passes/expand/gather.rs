@@ -126,18 +126,7 @@ fn rows(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> Nod
         let map: Vec<usize> = (1..=width.len()).collect();
         return b.broadcast(one, &map, &[&[n][..], &width].concat());
     }
-    let canonical = Gather {
-        offset_dims: (1..=width.len()).collect(),
-        collapsed_slice_dims: vec![0],
-        start_index_map: vec![0],
-        operand_batching_dims: Vec::new(),
-        start_indices_batching_dims: Vec::new(),
-        index_vector_dim: 1,
-        slice_sizes: [&[1][..], &width].concat(),
-        indices_are_sorted: g.indices_are_sorted,
-    };
-    let shape = Shape::array(b.dtype(table), &[&[n][..], &width].concat());
-    b.emit(Op::Gather(canonical), &[table, row], shape)
+    b.gather_rows(table, row, g.indices_are_sorted)
 }
 
 /// Elements of a row that is gathered for the sake of one.
@@ -248,24 +237,14 @@ fn picked(b: &mut Emit, table: NodeId, index: NodeId, n: u64) -> Result<NodeId, 
     let count = b.elements(table);
     let dtype = b.dtype(table);
     if cost(count, 1, n) <= ROW_COST * n {
-        let canonical = Gather {
-            offset_dims: Vec::new(),
-            collapsed_slice_dims: vec![0],
-            start_index_map: vec![0],
-            operand_batching_dims: Vec::new(),
-            start_indices_batching_dims: Vec::new(),
-            index_vector_dim: 1,
-            slice_sizes: vec![1],
-            indices_are_sorted: false,
-        };
-        return Ok(b.emit(Op::Gather(canonical), &[table, index], Shape::array(dtype, &[n])));
+        return Ok(b.gather_rows(table, index, false));
     }
     let lines = count.div_ceil(LINE);
     let none = b.scalar(dtype, 0.0);
     let table = b.pad(table, none, &[PadDim { low: 0, high: (lines * LINE - count) as i64, interior: 0 }]);
     let table = b.reshape(table, &[lines, LINE]);
     if n <= MOST_LINES {
-        return Ok(from_lines(b, table, index, n));
+        return Ok(from_lines(b, table, index));
     }
     let steps = n.div_ceil(MOST_LINES);
     let zero = b.index(0);
@@ -274,7 +253,7 @@ fn picked(b: &mut Emit, table: NodeId, index: NodeId, n: u64) -> Result<NodeId, 
     let done = b.counted_loop("gather", steps, &[empty, table, index], |b, counter, s| {
         let at = b.with(Binary::Mul, counter, MOST_LINES as f64);
         let part = b.dynamic_slice(s[2], &[at], &[MOST_LINES]);
-        let found = from_lines(b, s[1], part, MOST_LINES);
+        let found = from_lines(b, s[1], part);
         let out = b.dynamic_update_slice(s[0], found, &[at]);
         Ok(vec![out, s[1], s[2]])
     })?;
@@ -282,19 +261,9 @@ fn picked(b: &mut Emit, table: NodeId, index: NodeId, n: u64) -> Result<NodeId, 
 }
 
 /// Elements of a table of lines, each from a line of its own.
-fn from_lines(b: &mut Emit, table: NodeId, index: NodeId, n: u64) -> NodeId {
+fn from_lines(b: &mut Emit, table: NodeId, index: NodeId) -> NodeId {
     let line = b.with(Binary::Div, index, LINE as f64);
-    let canonical = Gather {
-        offset_dims: vec![1],
-        collapsed_slice_dims: vec![0],
-        start_index_map: vec![0],
-        operand_batching_dims: Vec::new(),
-        start_indices_batching_dims: Vec::new(),
-        index_vector_dim: 1,
-        slice_sizes: vec![1, LINE],
-        indices_are_sorted: false,
-    };
-    let lines = b.emit(Op::Gather(canonical), &[table, line], Shape::array(b.dtype(table), &[n, LINE]));
+    let lines = b.gather_rows(table, line, false);
     let lane = b.with(Binary::Rem, index, LINE as f64);
     kept(b, lines, lane)
 }
