@@ -6,6 +6,7 @@
 //! - [`mxu`]: kernels for matrix products and convolutions;
 //! - [`loops`], [`moves`], [`rows`]: kernels of fused elementwise operations and reductions, of data movement, of rows by
 //!   index;
+//! - [`factor`]: kernels for the diagonal blocks of factorisations;
 //! - [`blocks`]: loops and moves over arrays in HBM, block by block;
 //!
 //! Element operations append straight-line code to a [`crate::kernel::KernelBuilder`] and handles one register of
@@ -13,6 +14,7 @@
 
 pub mod blocks;
 pub mod elementwise;
+pub mod factor;
 pub mod hbm;
 pub mod loops;
 pub mod memory;

@@ -48,6 +48,9 @@ pub fn is_core(op: &Op) -> bool {
         | Op::Reduce { .. }
         | Op::ReduceWindow { .. }
         | Op::Sort { .. }
+        // Of diagonal blocks.
+        | Op::Cholesky { .. }
+        | Op::TriangularSolve { .. }
         | Op::Tuple
         | Op::GetTupleElement { .. }
         | Op::While { .. }
@@ -75,8 +78,6 @@ pub fn is_core(op: &Op) -> bool {
         | Op::BatchNormInference { .. }
         | Op::BatchNormGrad { .. }
         | Op::TopK { .. }
-        | Op::Cholesky { .. }
-        | Op::TriangularSolve { .. }
         | Op::Fft { .. }
         | Op::Rng { .. }
         | Op::RngBitGenerator { .. }

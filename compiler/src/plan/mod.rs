@@ -4,6 +4,7 @@ mod bodies;
 pub mod collective;
 mod contraction;
 mod control;
+mod factor;
 pub mod fuse;
 pub mod group;
 mod host;

@@ -17,6 +17,7 @@ impl<'a> Lower<'a> {
             Op::Gather(_) => self.gather(r, id),
             Op::Scatter(_) => self.scatter(r, id),
             Op::Sort { .. } => self.sort(r, id),
+            Op::Cholesky { .. } | Op::TriangularSolve { .. } => self.factor(r, id),
             _ => Err(self.no_lowering(r.comp, id)),
         }
     }

@@ -112,6 +112,7 @@ fn served_by(op: &Op) -> Option<&'static str> {
         Op::Reduce { .. } => "reduction",
         Op::ReduceWindow { .. } => "windows",
         Op::Sort { .. } => "sorting network",
+        Op::Cholesky { .. } | Op::TriangularSolve { .. } => "blocks of columns",
         Op::While { .. } => "loop",
         Op::Conditional { .. } => "branch",
         Op::CustomCall { .. } | Op::Infeed { .. } | Op::Outfeed { .. } => "host",

@@ -278,7 +278,8 @@ impl Lower<'_> {
                 let counter = self.code.names.global(File::Scalar);
                 let end = self.code.label();
                 self.push_inst(Inst::new(Op::SAddI, &[counter.number() as i32, scalar(s), 0]));
-                self.flush(depth, Some(Inst::new(Op::BZ, &[scalar(s), end as i32])));
+                // The copy decides: the sum that it was made of may be folded into it.
+                self.flush(depth, Some(Inst::new(Op::BZ, &[counter.number() as i32, end as i32])));
                 self.plain(l, counter, depth);
                 self.code.place(end);
             }

@@ -1,6 +1,6 @@
 //! Custom calls of linear algebra that JAX's lowerings leave: the matrix factors of the TPU's and LAPACK's names.
 
-use super::{factor, jacobi, linear};
+use super::{factor, jacobi, linear, triangular};
 use crate::error::CompileError;
 use crate::graph::{Binary, Direction, Node, NodeId, Op, PadDim, Shape, TriangularTranspose, Unary};
 use crate::passes::edit::Emit;
@@ -128,7 +128,7 @@ fn completed(b: &mut Emit, x: NodeId) -> Result<NodeId, CompileError> {
 ///
 /// # Errors
 /// Operands or types that the routine does not take.
-pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], tile: (u32, u32)) -> Result<Option<NodeId>, CompileError> {
     let Op::CustomCall { target, config, .. } = &n.op else { return Ok(None) };
     let Some(routine) = routine(target) else { return Ok(None) };
     let lapack = target.starts_with("lapack_");
@@ -198,7 +198,7 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId]) -> Result<Option<NodeId>, Com
         }
         Routine::Cholesky => {
             fits(b, n, x, 1, 2)?;
-            let factor = linear::cholesky(b, x[0], !upper("uplo"))?;
+            let factor = linear::cholesky(b, x[0], !upper("uplo"), tile)?;
             let state = info(b, n, 1, Some(factor));
             vec![other_triangle(b, factor, x[0], upper("uplo")), state]
         }
@@ -209,13 +209,13 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId]) -> Result<Option<NodeId>, Com
                 Some('C') => TriangularTranspose::Adjoint,
                 _ => TriangularTranspose::No,
             };
-            let t = linear::Triangular {
+            let t = triangular::Triangular {
                 left: letter(config, "side") != Some('R'),
                 lower: !upper("uplo"),
                 unit_diagonal: upper("diag"),
                 transpose,
             };
-            return Ok(Some(linear::triangular_solve(b, x[0], x[1], t)?));
+            return Ok(Some(triangular::triangular_solve(b, x[0], x[1], t, tile)?));
         }
     };
     Ok(Some(b.tuple(&parts)))

@@ -14,6 +14,7 @@ mod random;
 mod scatter;
 mod select_scatter;
 mod sort;
+mod triangular;
 
 use super::edit::Emit;
 use super::make::array;
@@ -46,13 +47,17 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         Op::Sort { dim, stable, body } => Some(sort::lower(b, *dim, *stable, *body, x)?),
         Op::TopK { k, largest } => Some(sort::top_k(b, x[0], *k, *largest)?),
         Op::Fft { kind, lengths } => Some(fft::lower(b, x[0], *kind, lengths, &array(&n.shape))),
-        Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower)?),
+        Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower, options.tile)?),
         Op::TriangularSolve { left, lower, unit_diagonal, transpose } => {
-            let t =
-                linear::Triangular { left: *left, lower: *lower, unit_diagonal: *unit_diagonal, transpose: *transpose };
-            Some(linear::triangular_solve(b, x[0], x[1], t)?)
+            let t = triangular::Triangular {
+                left: *left,
+                lower: *lower,
+                unit_diagonal: *unit_diagonal,
+                transpose: *transpose,
+            };
+            Some(triangular::triangular_solve(b, x[0], x[1], t, options.tile)?)
         }
-        Op::CustomCall { .. } => library::lower(b, n, x)?,
+        Op::CustomCall { .. } => library::lower(b, n, x, options.tile)?,
         _ => None,
     })
 }
