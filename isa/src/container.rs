@@ -18,7 +18,7 @@ use crate::program::Program;
 pub const MAGIC: [u8; 8] = *b"SYSTOLE\0";
 /// Version of the format that this library writes and reads. It grows with every change of [`Program`] or of the
 /// instruction table.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 const HEADER_BYTES: usize = 24;
 /// More than any file that fits in memory; a second bound besides the payload's own length.

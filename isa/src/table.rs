@@ -102,6 +102,8 @@ classes! {
     Valu "valu" "Simple vector arithmetic.";
     ValuMul "valu-mul" "Vector multiplication and multiply-add.";
     ValuDiv "valu-div" "Vector f32 division.";
+    ValuWiden "valu-widen" "Packed 16-bit floats to f32.";
+    ValuNarrow "valu-narrow" "f32 to packed 16-bit floats.";
     ValuIntDiv "valu-int-div" "Vector integer division.";
     ValuF64 "valu-f64" "f64 arithmetic on register pairs.";
     ValuF64Div "valu-f64-div" "f64 division and square root.";
@@ -342,11 +344,13 @@ opcodes! {
     /// d = f32 a rounded to f16 precision (nearest even), still held as f32; f16 subnormals are kept.
     VRndF16 "v.rnd.f16" Valu Valu None [d:Vd, a:Vu];
     /// d = f32 a rounded to bf16 bits in the low half, high half zero (moves bits of subnormals unchanged).
-    VPackBf16 "v.pack.bf16" Valu Valu None [d:Vd, a:Vu];
+    VPackBf16 "v.pack.bf16" Valu ValuNarrow None [d:Vd, a:Vu];
     /// d = f32 a rounded to f16 bits in the low half, high half zero.
-    VPackF16 "v.pack.f16" Valu Valu None [d:Vd, a:Vu];
+    VPackF16 "v.pack.f16" Valu ValuNarrow None [d:Vd, a:Vu];
     /// d = f32 value of the f16 bits in a's low half.
-    VUnpackF16 "v.unpack.f16" Valu Valu None [d:Vd, a:Vu];
+    VUnpackF16 "v.unpack.f16" Valu ValuWiden None [d:Vd, a:Vu];
+    /// d = f32 value of the bf16 bits in a's low half.
+    VUnpackBf16 "v.unpack.bf16" Valu ValuWiden None [d:Vd, a:Vu];
     /// d = f32 a rounded to an 8-bit float's bits in the low byte.
     VPackF8 "v.pack.f8" Valu Valu None [d:Vd, a:Vu, f:F8];
     /// d = f32 value of the 8-bit float in a's low byte.

@@ -43,6 +43,15 @@ fn store_format(dtype: DType) -> StoreFormat {
 
 /// Loads one register's worth of elements of type `dtype`.
 pub fn load_value(b: &mut KernelBuilder, dtype: DType, at: Place) -> Value {
+    if dtype == DType::BF16 && !b.converts_bf16() {
+        let bits = b.load(MemFormat::U16, at.base, at.offset, at.stride, at.buf);
+        return Value::word(dtype, b.v1(Op::VUnpackBf16, bits));
+    }
+    load_operand(b, dtype, at)
+}
+
+/// As [`load_value`], for a matrix unit: it takes bf16 as it lies in memory, on every chip.
+pub fn load_operand(b: &mut KernelBuilder, dtype: DType, at: Place) -> Value {
     let words: Vec<V> = (0..dtype.components())
         .map(|c| b.load(load_format(dtype), at.base, at.offset + c as i32 * at.component_rows, at.stride, at.buf))
         .collect();
@@ -67,6 +76,10 @@ pub fn from_memory(b: &mut KernelBuilder, dtype: DType, words: &[V]) -> Value {
 
 /// Stores a value where the mask is set; `pred` becomes bytes 0 and 1.
 pub fn store_value(b: &mut KernelBuilder, value: &Value, at: Place, mask: M) {
+    if value.dtype == DType::BF16 && !b.converts_bf16() {
+        let bits = b.v1(Op::VPackBf16, value.v());
+        return b.store(StoreFormat::B16, bits, at.base, at.offset, at.stride, mask, at.buf);
+    }
     for (c, v) in to_memory(b, value).into_iter().enumerate() {
         let offset = at.offset + c as i32 * at.component_rows;
         b.store(store_format(value.dtype), v, at.base, offset, at.stride, mask, at.buf);
@@ -96,4 +109,33 @@ pub fn pack_f8(b: &mut KernelBuilder, v: V, dtype: DType) -> V {
 /// The f32 value of an 8-bit float's bits (low byte).
 pub fn unpack_f8(b: &mut KernelBuilder, v: V, dtype: DType) -> V {
     b.def_v(Op::VUnpackF8, &[v.into(), f8_format(dtype).into()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Item;
+    use systole_isa::ChipConfig;
+
+    /// Mnemonics of a kernel that loads a bf16 register, doubles it and stores it.
+    fn code(chip: &str, load: fn(&mut KernelBuilder, DType, Place) -> Value) -> Vec<&'static str> {
+        let mut b = KernelBuilder::new("double", &ChipConfig::from_preset(chip).expect("a preset"));
+        let (base, buf) = (b.param(), b.buffer());
+        let at = Place { base, offset: 0, stride: 1, buf, component_rows: 0 };
+        let x = load(&mut b, DType::BF16, at);
+        let sum = b.v(Op::VAddF, &[x.v(), x.v()]);
+        store_value(&mut b, &Value::word(DType::BF16, sum), at, M::ALL);
+        let insts = b.finish().body.into_iter().filter_map(|i| match i {
+            Item::Inst(i) => Some(i.inst.op.info().mnemonic),
+            _ => None,
+        });
+        insts.collect()
+    }
+
+    #[test]
+    fn chips_without_conversion_unpack_and_pack_what_is_not_for_a_matrix_unit() {
+        assert_eq!(code("tpu-v5e", load_value), ["v.ld.bf16", "v.add.f32", "v.st.bf16"]);
+        assert_eq!(code("tpu-v3", load_value), ["v.ld.u16", "v.unpack.bf16", "v.add.f32", "v.pack.bf16", "v.st.16"]);
+        assert_eq!(code("tpu-v3", load_operand)[0], "v.ld.bf16");
+    }
 }

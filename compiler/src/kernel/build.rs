@@ -80,6 +80,7 @@ pub struct KernelBuilder {
     kernel: Kernel,
     pub(super) sublanes: u32,
     pub(super) lanes: u32,
+    converts_bf16: bool,
     prologue: Vec<Item>,
     /// Open bodies, the innermost last; the first is the kernel's.
     bodies: Vec<Vec<Item>>,
@@ -102,6 +103,7 @@ impl KernelBuilder {
             },
             sublanes: chip.core.sublanes,
             lanes: chip.core.lanes,
+            converts_bf16: chip.vmem.bf16_conversion != 0,
             prologue: Vec::new(),
             bodies: vec![Vec::new()],
             pool: FxHashMap::default(),
@@ -128,6 +130,11 @@ impl KernelBuilder {
     /// Saves what lives across calls around them ([`Kernel::saves`]).
     pub fn save_around_calls(&mut self) {
         self.kernel.saves = true;
+    }
+
+    /// Whether the chip's loads and stores convert between bf16 and f32.
+    pub fn converts_bf16(&self) -> bool {
+        self.converts_bf16
     }
 
     /// Elements of a vector register: sublanes, lanes.

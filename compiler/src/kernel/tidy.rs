@@ -101,8 +101,10 @@ impl Renamer {
                 i.inst.operands[o.at] = r.number() as i32;
             }
         }
-        if i.inst.op == Op::VStBf16 {
-            self.store_rounds(&mut i.inst);
+        match i.inst.op {
+            Op::VStBf16 => self.rounds(&mut i.inst, 0),
+            Op::VPackBf16 => self.rounds(&mut i.inst, 1),
+            _ => {}
         }
         let Some(result) = renamable(&i.inst).filter(|&r| self.once(r)) else { return true };
         let same = self.identity(&i.inst).filter(|&r| self.once(r)).or_else(|| {
@@ -166,17 +168,17 @@ impl Renamer {
         }
     }
 
-    /// A bf16 store rounds by itself. It keeps subnormals, so only the results of arithmetic, which has none, may go
-    /// without the rounding before it.
-    fn store_rounds(&self, store: &mut Inst) {
-        let Some(round) = self.vector(store.operands[0], Op::VRndBf16) else { return };
+    /// A bf16 store or packing rounds its operand `at` by itself. It keeps subnormals, so only the results of arithmetic,
+    /// which has none, may go without the rounding before it.
+    fn rounds(&self, inst: &mut Inst, at: usize) {
+        let Some(round) = self.vector(inst.operands[at], Op::VRndBf16) else { return };
         let source = round.operands[1];
         let arithmetic = self.defining(File::Vector, source).is_some_and(|d| {
             matches!(d.op, Op::VAddF | Op::VSubF | Op::VMulF | Op::VFmaF | Op::VDivF | Op::EExp | Op::ETanh)
                 || matches!(d.op, Op::ERcp | Op::ERsqrt | Op::ESqrt | Op::ELog | Op::ESin | Op::ECos)
         });
         if arithmetic {
-            store.operands[0] = source;
+            inst.operands[at] = source;
         }
     }
 }

@@ -38,7 +38,7 @@ fn blank() -> ChipConfig {
             dataflow: Dataflow::Weight,
             types: Vec::new(),
         },
-        vmem: VmemConfig { bytes: 0, read_ports: 0, write_ports: 0 },
+        vmem: VmemConfig { bytes: 0, read_ports: 0, write_ports: 0, bf16_conversion: 1 },
         smem: SmemConfig { bytes: 0 },
         hbm: HbmConfig { bytes: 0, channels: 0, bandwidth: 0.0, efficiency: 0.0, latency_s: 0.0, burst_bytes: 0 },
         dma: DmaConfig {

@@ -153,6 +153,8 @@ pub struct VmemConfig {
     pub read_ports: u32,
     /// Register-sized writes per cycle.
     pub write_ports: u32,
+    /// Whether loads and stores convert between bf16 and f32 (1), or instructions of the vector ALU (0).
+    pub bf16_conversion: u32,
 }
 
 /// Scalar memory of a core.

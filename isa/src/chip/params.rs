@@ -84,6 +84,7 @@ pub const NUMBERS: &[Param] = params! {
     "vmem.bytes" vmem.bytes as u64, Bytes 1024 ..= 1073741824, code, "Vector memory of a core.";
     "vmem.read_ports" vmem.read_ports as u32, Count 1 ..= 16, time, "Register-sized reads per cycle.";
     "vmem.write_ports" vmem.write_ports as u32, Count 1 ..= 16, time, "Register-sized writes per cycle.";
+    "vmem.bf16_conversion" vmem.bf16_conversion as u32, Count 0 ..= 1, code, "Whether loads and stores convert between bf16 and f32 (1), or instructions of the vector ALU (0).";
     "smem.bytes" smem.bytes as u64, Bytes 1024 ..= 16777216, code, "Scalar memory of a core.";
     "hbm.bytes" hbm.bytes as u64, Bytes 65536 ..= 2199023255552.0, code, "HBM of a chip; its devices have equal parts.";
     "hbm.channels" hbm.channels as u32, Count 1 ..= 1024, time, "HBM channels.";

@@ -124,6 +124,7 @@ fn vector_arithmetic_follows_the_model() {
         (Op::VCvtU32F32, true, |a, _, _| (a as f32).to_bits()),
         (Op::VRndBf16, true, |a, _, _| half::bf16::from_f32(f(a)).to_f32().to_bits()),
         (Op::VRndF16, true, |a, _, _| half::f16::from_f32(f32::from_bits(a)).to_f32().to_bits()),
+        (Op::VUnpackBf16, false, |a, _, _| a << 16),
         (Op::VAddI, false, |a, b, _| a.wrapping_add(b)),
         (Op::VSubI, false, |a, b, _| a.wrapping_sub(b)),
         (Op::VMulI, false, |a, b, _| a.wrapping_mul(b)),

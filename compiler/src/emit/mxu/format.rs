@@ -104,7 +104,7 @@ impl Formats {
 
     /// Loads operand elements as the arrays take them.
     pub fn load(&self, b: &mut KernelBuilder, dtype: DType, at: memory::Place) -> V {
-        let v = memory::load_value(b, dtype, at).v();
+        let v = memory::load_operand(b, dtype, at).v();
         if !self.emulated {
             return v;
         }

@@ -60,6 +60,7 @@ pub(crate) fn convert(op: Op, d: &mut [u32], a: &[u32], format: i32) -> bool {
         Op::VRndF16 => map(d, a, |a| from_f16(to_f16(a))),
         Op::VPackBf16 => map(d, a, |a| round_bf16(a) >> 16),
         Op::VPackF16 => map(d, a, to_f16),
+        Op::VUnpackBf16 => map(d, a, |a| a << 16),
         Op::VUnpackF16 => map(d, a, |a| from_f16(a & 0xffff)),
         Op::VPackF8 => {
             let format = F8::ALL[format as usize];

@@ -167,6 +167,7 @@ impl Machine {
             Op::VRndF16 => half::f16::from_f32(f32::from_bits(a())).to_f32().to_bits(),
             Op::VPackBf16 => half::bf16::from_f32(f32::from_bits(a())).to_bits() as u32,
             Op::VPackF16 => half::f16::from_f32(f32::from_bits(a())).to_bits() as u32,
+            Op::VUnpackBf16 => a() << 16,
             Op::VUnpackF16 => half::f16::from_bits(a() as u16).to_f32().to_bits(),
             Op::VPackF8 => F8::from_number(o[2]).unwrap().from_f32(f32::from_bits(a())) as u32,
             Op::VUnpackF8 => F8::from_number(o[2]).unwrap().to_f32(a() as u8).to_bits(),
