@@ -88,7 +88,11 @@ pub fn compile(
     }
     unit.kernels.extend(main.subroutines);
     let spill_base = total_rows - spill;
-    let schedule_options = ScheduleOptions { chaos: options.chaos, ..ScheduleOptions::new(spill_base as u32, words) };
+    let schedule_options = ScheduleOptions {
+        chaos: options.chaos,
+        spill_rows: spill as u32,
+        ..ScheduleOptions::new(spill_base as u32, words)
+    };
     let scheduled = schedule(&unit, chip, &schedule_options)
         .map_err(|e| CompileError::Internal { stage: "schedule".into(), message: e.to_string() })?;
     if dumping {

@@ -4,8 +4,8 @@
 //! a tangent and again for a cosine. Three rewrites of pure vector, pair and mask instructions:
 //!
 //! - identities (`p.lo` of a `p.make`, a mask negated twice, rounding what is rounded) become their operand;
-//! - an instruction equal to one before it in the same run of straight-line code becomes that one's result (not across
-//!   loops and branches, where it would hold a register for long);
+//! - an instruction equal to one shortly before it in the same run of straight-line code becomes that one's result (not
+//!   across loops and branches, nor from far away, where it would hold a register for long);
 //! - instructions whose results nobody reads go away.
 //!
 //! Only registers with a single definition are renamed; a variable keeps all its definitions. Scalar code stays as it is.
@@ -14,6 +14,13 @@ use super::{Item, Kernel, Trips, VInst, is_pure};
 use crate::schedule::regs::{File, Reg, defs, registers, uses};
 use rustc_hash::FxHashMap;
 use systole_isa::{Inst, Op};
+
+/// How many instructions after its last use a result is still found again. Between uses it holds a register, so what is
+/// wanted less often had better be computed anew.
+const REACH: usize = 512;
+
+/// Pure instructions of a run of straight-line code, by what they compute: the result, and where it was last wanted.
+type Seen = FxHashMap<Inst, (Reg, usize)>;
 
 /// The kernel, cleaned.
 pub fn tidy(mut kernel: Kernel) -> Kernel {
@@ -67,9 +74,13 @@ impl Renamer {
     }
 
     fn items(&mut self, items: &mut Vec<Item>) {
-        let mut seen: FxHashMap<Inst, Reg> = FxHashMap::default();
+        let mut seen = Seen::default();
+        let mut position = 0;
         items.retain_mut(|item| match item {
-            Item::Inst(i) => self.keep(i, &mut seen),
+            Item::Inst(i) => {
+                position += 1;
+                self.keep(i, position, &mut seen)
+            }
             Item::Loop(l) => {
                 seen.clear();
                 self.items(&mut l.body);
@@ -95,7 +106,7 @@ impl Renamer {
     }
 
     /// Renames an instruction's operands; false if its result has become another register.
-    fn keep(&mut self, i: &mut VInst, seen: &mut FxHashMap<Inst, Reg>) -> bool {
+    fn keep(&mut self, i: &mut VInst, position: usize, seen: &mut Seen) -> bool {
         for o in registers(&i.inst).filter(|o| o.is_use && !o.is_def) {
             if let Some(r) = self.to.get(&o.reg) {
                 i.inst.operands[o.at] = r.number() as i32;
@@ -113,8 +124,12 @@ impl Renamer {
             }
             let mut key = i.inst;
             key.operands[0] = 0;
-            let first = *seen.entry(key).or_insert(result);
-            (first != result).then_some(first)
+            let (first, wanted) = seen.entry(key).or_insert((result, position));
+            if position - *wanted > REACH {
+                *first = result;
+            }
+            *wanted = position;
+            (*first != result).then_some(*first)
         });
         match same {
             Some(r) => self.to.insert(result, r).is_some(),
@@ -294,6 +309,24 @@ mod tests {
             store(b, sum, StoreFormat::W32);
         });
         assert_eq!(r, ["v.lane", "v.mul.s32", "v.add.s32", "v.st"]);
+    }
+
+    #[test]
+    fn far_ones_stay() {
+        let r = left(|b| {
+            let x = b.lane();
+            for gap in [1, REACH + 1] {
+                let square = b.v(Op::VMulI, &[x, x]);
+                let mut sum = square;
+                for _ in 0..gap {
+                    sum = b.v(Op::VAddI, &[sum, x]);
+                }
+                store(b, sum, StoreFormat::W32);
+            }
+            let square = b.v(Op::VMulI, &[x, x]);
+            store(b, square, StoreFormat::W32);
+        });
+        assert_eq!(r.iter().filter(|&&m| m == "v.mul.s32").count(), 2);
     }
 
     #[test]

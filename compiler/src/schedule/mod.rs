@@ -25,6 +25,7 @@ mod pipeline;
 pub mod print;
 mod regalloc;
 pub(crate) mod regs;
+mod slots;
 mod spill;
 
 #[cfg(test)]
@@ -50,6 +51,8 @@ pub struct ScheduleOptions {
     /// First word row of vector memory, and first word of scalar memory, free for spilled registers.
     pub spill_base_row: u32,
     pub spill_base_word: u32,
+    /// Rows of vector memory for spilled registers: a kernel that needs more lets them share places.
+    pub spill_rows: u32,
     /// Whether innermost counted loops are software-pipelined.
     pub pipeline: bool,
 }
@@ -57,7 +60,7 @@ pub struct ScheduleOptions {
 impl ScheduleOptions {
     /// All optimisations, with spills from the given row and word on.
     pub fn new(spill_base_row: u32, spill_base_word: u32) -> ScheduleOptions {
-        ScheduleOptions { chaos: None, spill_base_row, spill_base_word, pipeline: true }
+        ScheduleOptions { chaos: None, spill_base_row, spill_base_word, spill_rows: u32::MAX, pipeline: true }
     }
 }
 
@@ -146,7 +149,7 @@ fn schedule_kernel(
 ) -> Result<(Code, Area), ScheduleError> {
     let mut kernel = kernel.clone();
     lower::inline_small_loops(&mut kernel.body);
-    let mut spiller = Spiller::new(area);
+    let mut spiller = Spiller::new(area, options.spill_base_row.saturating_add(options.spill_rows));
     if calls::has_call(&kernel.body) {
         calls::expose_counters(&mut kernel);
         let crossing = calls::across_calls(&kernel);

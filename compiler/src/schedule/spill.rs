@@ -10,6 +10,7 @@
 
 use super::memory::FIRST_RESERVED;
 use super::regs::{File, Reg, defs, registers, uses};
+use super::slots::Slots;
 use crate::kernel::{BufferRef, Item, Kernel, S, Trips, VInst};
 use rustc_hash::{FxHashMap, FxHashSet};
 use systole_isa::{Effect, Inst, Op, Slot};
@@ -37,14 +38,18 @@ enum Home {
 /// Spills registers of one kernel, possibly in several rounds.
 pub struct Spiller {
     pub area: Area,
+    /// The row from which on registers share places where they can.
+    share_from: u32,
+    slots: Slots,
     /// Registers that stand for spilled ones for an instant; spilling them again gains nothing.
     pub pinned: FxHashSet<Reg>,
     buffers: u32,
 }
 
 impl Spiller {
-    pub fn new(area: Area) -> Spiller {
-        Spiller { area, pinned: FxHashSet::default(), buffers: 0 }
+    /// `limit`: the row before which spilled vectors should end.
+    pub fn new(area: Area, limit: u32) -> Spiller {
+        Spiller { area, share_from: limit, slots: Slots::default(), pinned: FxHashSet::default(), buffers: 0 }
     }
 
     /// Moves registers to memory.
@@ -84,33 +89,42 @@ impl Spiller {
         for p in &kernel.params {
             definitions.insert(Reg::new(File::Scalar, p.0), None);
         }
+        // At most two registers' rows each.
+        let short = self.area.row + regs.len() as u32 * 2 * self.area.sublanes > self.share_from;
+        if short {
+            self.slots.look(kernel, regs);
+        }
         let mut homes = FxHashMap::default();
         for &r in regs {
             let mut recipe = Vec::new();
             let home = match constant(r, &definitions, &mut recipe) {
                 true => Home::Constant(recipe),
-                false => self.place(r.file()),
+                false => self.place(r, short),
             };
             homes.insert(r, home);
         }
         homes
     }
 
-    fn place(&mut self, file: File) -> Home {
-        self.buffers += 1;
-        let buffer = BufferRef(FIRST_RESERVED - self.buffers);
-        let place = match file {
-            File::Scalar => {
-                self.area.word += 1;
-                self.area.word - 1
-            }
-            File::Vector | File::Mask | File::Pair => {
-                let rows = self.area.sublanes * if file == File::Pair { 2 } else { 1 };
-                self.area.row += rows;
-                self.area.row - rows
-            }
-        };
+    /// Memory for a register; `short`: of a kernel that has none to spare.
+    fn place(&mut self, r: Reg, short: bool) -> Home {
+        if r.file() == File::Scalar {
+            self.area.word += 1;
+            return Home::Memory { place: self.area.word - 1, buffer: self.buffer() };
+        }
+        let rows = self.area.sublanes * if r.file() == File::Pair { 2 } else { 1 };
+        if short && let Some((place, buffer)) = self.slots.share(r, rows) {
+            return Home::Memory { place, buffer };
+        }
+        let (place, buffer) = (self.area.row, self.buffer());
+        self.area.row += rows;
+        self.slots.add(r, (place, rows), buffer);
         Home::Memory { place, buffer }
+    }
+
+    fn buffer(&mut self) -> BufferRef {
+        self.buffers += 1;
+        BufferRef(FIRST_RESERVED - self.buffers)
     }
 }
 

@@ -5,9 +5,9 @@ mod quality;
 mod random;
 
 use super::{ScheduleOptions, Scheduled, check, schedule};
-use crate::kernel::Unit;
+use crate::kernel::{KernelBuilder, M, MemFormat, StoreFormat, Unit, V};
 use machine::{State, run_bundles, run_unit};
-use systole_isa::ChipConfig;
+use systole_isa::{ChipConfig, Op};
 
 fn chip() -> ChipConfig {
     ChipConfig::from_preset("tiny").expect("a preset")
@@ -88,9 +88,40 @@ fn chaos_and_plain_loops_change_nothing() {
     }
 }
 
+/// Rounds that each hold many rows at once and change them in place: what one round spills is dead in the next.
+fn crowded(chip: &ChipConfig) -> Unit {
+    let mut b = KernelBuilder::new("crowded", chip);
+    let buffer = b.buffer();
+    let base = b.s_var(0);
+    let rows: Vec<i32> = (0..40).map(|i| i * chip.core.sublanes as i32).collect();
+    for _ in 0..3 {
+        let held: Vec<V> = rows.iter().map(|&row| b.load(MemFormat::W32, base, row, 1, buffer)).collect();
+        let sum = held.iter().rev().copied().reduce(|sum, v| b.v(Op::VAddI, &[sum, v])).expect("there are rows");
+        for (&row, &v) in rows.iter().zip(&held) {
+            let v = b.v(Op::VXor, &[v, sum]);
+            b.store(StoreFormat::W32, v, base, row, 1, M::ALL, buffer);
+        }
+    }
+    Unit { kernels: vec![b.finish()] }
+}
+
+#[test]
+fn spilled_registers_share_places_where_memory_is_short() {
+    let few = chips().swap_remove(1);
+    let unit = crowded(&few);
+    let own = compare(&unit, &few, &options(), "places of their own").spill_rows;
+    let sparing = ScheduleOptions { spill_rows: 0, ..options() };
+    let shared = compare(&unit, &few, &sparing, "shared places").spill_rows;
+    assert!(shared * 2 < own, "{shared} rows with shared places, {own} without");
+    for seed in seeds(2000..2010) {
+        let unit = random::unit(seed, &few, 60);
+        compare(&unit, &few, &sparing, &format!("shared places, seed {seed}"));
+    }
+}
+
 #[test]
 fn the_checker_finds_what_is_wrong() {
-    use systole_isa::{Bundle, Inst, Op};
+    use systole_isa::{Bundle, Inst};
     let chip = chip();
     let i = Inst::new;
     let halt = || Bundle { insts: vec![i(Op::BHalt, &[])] };
