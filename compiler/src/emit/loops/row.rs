@@ -15,7 +15,7 @@ use crate::emit::elementwise;
 use crate::emit::memory::{Place, load_value, store_value};
 use crate::emit::value::Value;
 use crate::kernel::build::LoopHints;
-use crate::kernel::{BufferRef, Kernel, KernelBuilder, M, S, Trips};
+use crate::kernel::{BufferRef, Kernel, KernelBuilder, M, S, Trips, V};
 use rustc_hash::FxHashMap;
 use systole_isa::{ChipConfig, DType, Op};
 
@@ -305,10 +305,18 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Evaluates what all tiles of the row share, of the nodes before `end`.
+    fn shared(&self, b: &mut KernelBuilder, at: &At, end: usize, memo: &mut Memo) {
+        for id in (0..end).filter(|&id| self.column_free[id]) {
+            self.eval(b, at, id as ExprId, 0, memo);
+        }
+    }
+
     /// One row block of many tiles: a tile loop for every reduction, then one for the outputs.
     fn staged(&self, b: &mut KernelBuilder, at: &At, memo: &mut Memo) {
         for (id, n) in self.spec.expr.nodes.iter().enumerate() {
             if let ExprOp::LaneReduce(r, 0) = n.op {
+                self.shared(b, at, id, memo);
                 self.staged_reduction(b, at, id as ExprId, r, memo);
             }
         }
@@ -320,6 +328,7 @@ impl<'a> Context<'a> {
             }
         }
         if !tiled.is_empty() {
+            self.shared(b, at, self.spec.expr.nodes.len(), memo);
             let hints = LoopHints::independent(&self.outputs);
             self.tile_loop(b, at, memo, self.tiles, hints, &mut |b, at, memo| {
                 for &i in &tiled {
@@ -465,14 +474,7 @@ impl<'a> Context<'a> {
     }
 
     /// row, column and outer indices combined: an s32 vector.
-    fn index_vector(
-        &self,
-        b: &mut KernelBuilder,
-        at: &At,
-        a: &Affine,
-        row: i64,
-        tile: Option<u32>,
-    ) -> crate::kernel::V {
+    fn index_vector(&self, b: &mut KernelBuilder, at: &At, a: &Affine, row: i64, tile: Option<u32>) -> V {
         let constant = at.unrolled(a, self.sublanes) + tile.map_or(0, |t| (t * self.lanes) as i64);
         let base = if constant == 0 { a.reg } else { b.s_addi(a.reg, constant as i32) };
         let base = match (tile, at.tile_loop) {
@@ -546,8 +548,8 @@ impl<'a> Context<'a> {
                 return crate::emit::memory::from_memory(b, *dtype, &[v]);
             }
         };
-        let own = at.tile_loop.map(|t| t.inputs[i]);
-        let mut place = self.place(at, self.input_reg[i], self.buffers[i], access, tile, own);
+        let own = |t: &TileRegs| t.inputs[i];
+        let mut place = self.place(at, self.input_reg[i], self.buffers[i], access, tile, at.tile_loop.map(own));
         let LaneMap::Indexed { index, plane_rows } = &access.lane else {
             return load_value(b, access.dtype, place);
         };
@@ -583,8 +585,8 @@ impl<'a> Context<'a> {
 
     pub(super) fn store(&self, b: &mut KernelBuilder, at: &At, i: usize, tile: u32, value: &Value) {
         let access = &self.spec.outputs[i].access;
-        let own = at.tile_loop.map(|t| t.outputs[i]);
-        let place = self.place(at, self.output_reg[i], self.outputs[i], access, tile, own);
+        let own = |t: &TileRegs| t.outputs[i];
+        let place = self.place(at, self.output_reg[i], self.outputs[i], access, tile, at.tile_loop.map(own));
         let rows = if access.row == 0 { 1 } else { at.rows };
         let mask = b.sublanes_below(rows);
         store_value(b, value, place, mask);
