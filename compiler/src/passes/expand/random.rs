@@ -2,7 +2,7 @@
 
 use super::bits::unsigned;
 use crate::error::CompileError;
-use crate::graph::{Binary, Direction, Node, NodeId, RngAlgorithm, RngDistribution, Shape, SliceDim, Unary};
+use crate::graph::{Binary, Direction, Node, NodeId, RngAlgorithm, RngDistribution, Shape, Unary};
 use crate::passes::edit::{Emit, base_name};
 use crate::passes::make::{array, whole};
 use systole_isa::DType;
@@ -97,13 +97,48 @@ fn threefry2x32(b: &mut Emit, mut x: [NodeId; 2], key: [NodeId; 2]) -> [NodeId; 
     x
 }
 
-/// Counters of a block of sizes `dims` from a scalar start, and the start after them.
-fn counters(b: &mut Emit, start: NodeId, dims: &[u64]) -> ([NodeId; 2], NodeId) {
-    let total: u64 = dims.iter().product();
-    let flat = b.iota(U64, &[total], 0);
-    let own = b.add(flat, start);
-    let own = b.reshape(own, dims);
-    let next = b.with(Binary::Add, start, total as f64);
+/// The number of each element of an array of sizes `dims` among those of an array of sizes `among`: along dimension
+/// `paired`, two neighbours have the same number.
+fn numbers(b: &mut Emit, dims: &[u64], among: &[u64], paired: Option<usize>) -> NodeId {
+    // Places of 32 bits wherever they suffice.
+    let total: u64 = among.iter().product();
+    let kind = if total.max(dims.iter().product()) <= u64::from(u32::MAX) { U32 } else { U64 };
+    let mut sum = b.splat(kind, dims, 0.0);
+    let mut stride = 1;
+    for d in (0..dims.len()).rev() {
+        let mut place = b.iota(kind, dims, d);
+        if paired == Some(d) {
+            place = b.with(Binary::Shr, place, 1.0);
+        }
+        if stride > 1 {
+            place = b.with(Binary::Mul, place, stride as f64);
+        }
+        sum = b.add(sum, place);
+        stride *= among[d];
+    }
+    b.convert(sum, U64)
+}
+
+/// Whether each element's place along a dimension is odd.
+fn odd(b: &mut Emit, dims: &[u64], d: usize) -> NodeId {
+    let place = b.iota(U32, dims, d);
+    let low = b.with(Binary::And, place, 1.0);
+    let one = b.splat(U32, dims, 1.0);
+    b.compare(Direction::Eq, low, one)
+}
+
+/// Counters of an array of sizes `dims` from a scalar start, numbered as in [`numbers`], and the start after them.
+fn counters(
+    b: &mut Emit,
+    start: NodeId,
+    dims: &[u64],
+    among: &[u64],
+    paired: Option<usize>,
+) -> ([NodeId; 2], NodeId) {
+    let own = numbers(b, dims, among, paired);
+    let start_all = b.broadcast(start, &[], dims);
+    let own = b.add(own, start_all);
+    let next = b.with(Binary::Add, start, among.iter().product::<u64>() as f64);
     (halves(b, own), next)
 }
 
@@ -111,35 +146,27 @@ fn threefry(b: &mut Emit, state: NodeId, to: DType, dims: &[u64]) -> (NodeId, No
     let (key, start) = (word(b, state, 0), word(b, state, 1));
     let keys = halves(b, key);
     let (bits, next) = if to.bits() == 64 {
-        let (x, next) = counters(b, start, dims);
+        let (x, next) = counters(b, start, dims, dims, None);
         let [low, high] = threefry2x32(b, x, keys);
         (joined(b, low, high), next)
     } else {
-        // Two halves of the array along an even dimension (else the longest) come from the two words of a block.
+        // Neighbours along an even dimension (else the longest) come from the two words of a block: every element makes
+        // its block and takes its word, so that nothing moves.
         let even = dims.iter().position(|d| d % 2 == 0);
         let longest = (0..dims.len()).rev().max_by_key(|&d| dims[d]);
-        let half = |d: usize| -> Vec<u64> {
-            let mut h = dims.to_vec();
-            h[d] = h[d].div_ceil(2);
-            h
-        };
         match even.or(longest) {
             None => {
-                let (x, next) = counters(b, start, &[1]);
+                let (x, next) = counters(b, start, &[1], &[1], None);
                 let [first, _] = threefry2x32(b, x, keys);
                 (b.reshape(first, &[]), next)
             }
             Some(d) => {
-                let (x, next) = counters(b, start, &half(d));
-                let words = threefry2x32(b, x, keys);
-                let mut pair = half(d);
-                pair.insert(d + 1, 1);
-                let parts = words.map(|w| b.reshape(w, &pair));
-                let both = b.concatenate(&parts, d + 1);
-                let mut round = half(d);
-                round[d] *= 2;
-                let both = b.reshape(both, &round);
-                (b.slice_dim(both, d, 0, dims[d], 1), next)
+                let mut half = dims.to_vec();
+                half[d] = half[d].div_ceil(2);
+                let (x, next) = counters(b, start, dims, &half, Some(d));
+                let [first, second] = threefry2x32(b, x, keys);
+                let second_word = odd(b, dims, d);
+                (b.select(second_word, second, first), next)
             }
         }
     };
@@ -199,19 +226,28 @@ fn philox(b: &mut Emit, state: NodeId, to: DType, dims: &[u64]) -> (NodeId, Node
     let total: u64 = dims.iter().product();
     let double = to.bits() == 64;
     let blocks = if double { (total * 2).div_ceil(4) } else { total.div_ceil(4) };
-    let steps = b.iota(U64, &[blocks], 0);
-    let (wide_low, wide_high) = (b.broadcast(low, &[], &[blocks]), b.broadcast(high, &[], &[blocks]));
+    // Every element makes its block and takes its word, so that nothing moves.
+    let own = numbers(b, dims, dims, None);
+    let steps = b.with(Binary::Shr, own, if double { 1.0 } else { 2.0 });
+    let (wide_low, wide_high) = (b.broadcast(low, &[], dims), b.broadcast(high, &[], dims));
     let [at_low, at_high] = add128(b, wide_low, wide_high, steps);
     let ([x0, x1], [x2, x3]) = (halves(b, at_low), halves(b, at_high));
     let out = philox4x32(b, [x0, x1, x2, x3], keys);
-    let columns: Vec<NodeId> =
-        if double { vec![joined(b, out[0], out[1]), joined(b, out[2], out[3])] } else { out.to_vec() };
-    let each = columns.len() as u64;
-    let columns: Vec<NodeId> = columns.into_iter().map(|c| b.reshape(c, &[blocks, 1])).collect();
-    let all = b.concatenate(&columns, 1);
-    let all = b.reshape(all, &[blocks * each]);
-    let all = b.slice(all, &[SliceDim { start: 0, limit: total, stride: 1 }]);
-    let bits = b.reshape(all, dims);
+    let place = b.convert(own, U32);
+    let bit = |b: &mut Emit, mask: f64| {
+        let low = b.with(Binary::And, place, mask);
+        let none = b.splat(U32, dims, 0.0);
+        b.compare(Direction::Ne, low, none)
+    };
+    let second = bit(b, 1.0);
+    let bits = if double {
+        let (first, last) = (joined(b, out[0], out[1]), joined(b, out[2], out[3]));
+        b.select(second, last, first)
+    } else {
+        let upper = bit(b, 2.0);
+        let (low, high) = (b.select(second, out[1], out[0]), b.select(second, out[3], out[2]));
+        b.select(upper, high, low)
+    };
     let step = b.scalar(U64, blocks as f64);
     let [next_low, next_high] = add128(b, low, high, step);
     let mut parts = vec![key, next_low];
