@@ -7,6 +7,7 @@ use systole_runtime::{Client, CompileOptions, Mode, NoObserver, RunOptions};
 
 const BODIES: &str = "
 add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = s32[] add(a, b) }
+ge { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, b), direction=GE }
 jax_less {
   a = f32[] parameter(0) b = f32[] parameter(1)
   c = s32[] parameter(2) d = s32[] parameter(3)
@@ -51,6 +52,7 @@ fn programs() -> Vec<(&'static str, String)> {
     // Zeros of both signs, NaNs of both signs, infinities and numbers, as bits.
     let bits = "b = s32[12] constant({0, 1065353216, -2147483648, 2143289344, -4194304, 2139095040, -8388608, -1082130432, 0, -2147483648, 2143289344, 5})\n \
                 x = f32[12] bitcast-convert(b)\n i = s32[12] iota(), iota_dimension=0\n ";
+    let corner = "i = s32[20,20] iota(), iota_dimension=0\n j = s32[20,20] iota(), iota_dimension=1\n ";
     vec![
         ("stable sort by a key", format!("{bits}s = (f32[12], s32[12]) sort(x, i), dimensions={{0}}, is_stable=true, to_apply=jax_less\n \
             v = f32[12] get-tuple-element(s), index=0\n w = s32[12] bitcast-convert(v)\n j = s32[12] get-tuple-element(s), index=1\n ROOT r = (s32[12], s32[12]) tuple(w, j)")),
@@ -71,6 +73,20 @@ fn programs() -> Vec<(&'static str, String)> {
             "x = s32[2,64,160] reshape(t)\n z = s32[] constant(0)\n ROOT r = s32[2,64,158] reduce-window(x, z), window={size=1x1x3}, to_apply=add"),
         ("a state larger than vector memory", "x = s32[256,1024] iota(), iota_dimension=1\n i = s32[] constant(0)\n t = (s32[], s32[256,1024]) tuple(i, x)\n \
             w = (s32[], s32[256,1024]) while(t), condition=test, body=step\n ROOT r = s32[256,1024] get-tuple-element(w), index=1".to_string()),
+        ("more than vector memory sorts", jumps("k", "s8", 20000, (7, 3, 5)) + &jumps("f", "f32", 20000, (37, 11, 101)) +
+            "ROOT r = (s8[20000], f32[20000]) sort(k, f), dimensions={0}, is_stable=true, to_apply=two_keys"),
+        ("overlapping windows that select", jumps("t", "s32", 1320, (7, 1, 100)) + &jumps("u", "s32", 360, (3, 1, 50)) +
+            "x = s32[1,12,11,10] reshape(t)\n s = s32[1,6,6,10] reshape(u)\n z = s32[] constant(3)\n \
+             ROOT r = s32[1,12,11,10] select-and-scatter(x, s, z), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x1_1x0_0}, select=ge, scatter=add"),
+        ("a factor by blocks", format!("{corner}n = s32[20,20] minimum(i, j)\n o = s32[] constant(1)\n os = s32[20,20] broadcast(o), dimensions={{}}\n m = s32[20,20] add(n, os)\n \
+            x = f32[20,20] convert(m)\n l = f32[20,20] cholesky(x), lower=true\n u = f32[20,20] cholesky(x), lower=false\n ROOT r = (f32[20,20], f32[20,20]) tuple(l, u)")),
+        ("triangular systems by blocks", format!("{corner}d = s32[20,20] subtract(i, j)\n a = s32[20,20] abs(d)\n o = s32[] constant(1)\n os = s32[20,20] broadcast(o), dimensions={{}}\n \
+            near = pred[20,20] compare(a, os), direction=LE\n e = s32[20,20] subtract(os, a)\n e2 = s32[20,20] add(e, e)\n e3 = s32[20,20] subtract(e2, os)\n z = s32[] constant(0)\n \
+            zs = s32[20,20] broadcast(z), dimensions={{}}\n m = s32[20,20] select(near, e3, zs)\n x = f32[20,20] convert(m)\n y = f32[20,20] convert(i)\n w = f32[20,5] slice(y), slice={{[0:20], [0:5]}}\n \
+            p = f32[20,20] triangular-solve(x, y), left_side=true, lower=true, unit_diagonal=false, transpose_a=NO_TRANSPOSE\n \
+            q = f32[20,5] triangular-solve(x, w), left_side=true, lower=false, unit_diagonal=true, transpose_a=NO_TRANSPOSE\n \
+            s = f32[20,20] triangular-solve(x, y), left_side=false, lower=true, unit_diagonal=false, transpose_a=TRANSPOSE\n \
+            ps = s32[20,20] convert(p)\n qs = s32[20,5] convert(q)\n ss = s32[20,20] convert(s)\n ROOT r = (s32[20,20], s32[20,5], s32[20,20]) tuple(ps, qs, ss)")),
         ("dynamic sizes", jumps("t", "s32", 60, (7, 1, 1000)) +
             "x = s32[6,10] reshape(t)\n n = s32[] constant(4)\n z = s32[] constant(0)\n nine = s32[] constant(9)\n d = s32[6,<=10] set-dimension-size(x, n), dimensions={1}\n \
              c = s32[6,<=20] concatenate(d, d), dimensions={1}\n p = s32[6,<=23] pad(c, nine), padding=0_0x1_2\n s = s32[] get-dimension-size(p), dimensions={1}\n \

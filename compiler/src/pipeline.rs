@@ -30,6 +30,8 @@ pub struct PassOptions {
     pub pod: PodShape,
     /// Sublanes and lanes of the chip's vectors.
     pub tile: (u32, u32),
+    /// Bytes of the chip's vector memory.
+    pub vmem_bytes: u64,
     /// Whether the module is proved after every pass.
     pub verify: bool,
 }
@@ -46,6 +48,7 @@ impl PassOptions {
             seed: 0,
             pod: PodShape::default(),
             tile: (chip.core.sublanes, chip.core.lanes),
+            vmem_bytes: chip.vmem.bytes,
             verify: cfg!(debug_assertions),
         }
     }
@@ -60,7 +63,13 @@ pub struct Pass {
 
 /// All passes in order. The comment on a row says why it stands where it does.
 pub const PASSES: &[Pass] = &[
-    // First: every other pass counts on flat tuples and on bodies being bodies.
+    // Before calls are inlined: it makes some.
+    Pass {
+        name: "carried-sizes",
+        summary: "states of loops and branches with their dynamic sizes beside them",
+        run: |m, d, _| dynamic::carried::run(m, d),
+    },
+    // Nearly first: every other pass counts on flat tuples and on bodies being bodies.
     Pass {
         name: "inline",
         summary: "calls inlined, tuples flat, tokens and layouts gone",

@@ -14,6 +14,7 @@ pub enum DType {
     Pred, S4, S8, S16, S32, S64, U4, U8, U16, U32, U64,
     F8E4M3FN, F8E5M2, F8E4M3, F8E4M3B11FNUZ, F8E4M3FNUZ, F8E5M2FNUZ, F8E3M4,
     BF16, F16, F32, F64, C64, C128,
+    F8E8M0FNU,
 }
 
 /// The numeric family of an element type.
@@ -29,7 +30,7 @@ pub enum DTypeClass {
 
 /// Every element type with its HLO name, its size in bits as the host sees it, and its family.
 #[rustfmt::skip]
-const TYPES: [(DType, &str, u32, DTypeClass); 24] = {
+const TYPES: [(DType, &str, u32, DTypeClass); 25] = {
     use {DType::*, DTypeClass::*};
     [
         (DType::Pred, "pred", 8, DTypeClass::Pred),
@@ -40,6 +41,7 @@ const TYPES: [(DType, &str, u32, DTypeClass); 24] = {
         (F8E3M4, "f8e3m4", 8, Float),
         (BF16, "bf16", 16, Float), (F16, "f16", 16, Float), (F32, "f32", 32, Float), (F64, "f64", 64, Float),
         (C64, "c64", 64, Complex), (C128, "c128", 128, Complex),
+        (F8E8M0FNU, "f8e8m0fnu", 8, Float),
     ]
 };
 

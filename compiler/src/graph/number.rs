@@ -1,6 +1,7 @@
 //! Element bits from and to real numbers, for reading and printing literals.
 
 use systole_isa::DType;
+use systole_isa::float::F8;
 
 /// A floating-point format of at most 16 bits.
 struct Format {
@@ -126,6 +127,7 @@ pub fn encode_float(dtype: DType, x: f64) -> u64 {
     match (dtype, format(dtype)) {
         (DType::F64, _) => x.to_bits(),
         (DType::F32, _) => u64::from((x as f32).to_bits()),
+        (DType::F8E8M0FNU, _) => u64::from(F8::E8M0FNU.from_f64(x)),
         (_, Some(f)) => f.encode(x),
         (_, None) => 0,
     }
@@ -136,6 +138,7 @@ pub fn decode_float(dtype: DType, bits: u64) -> f64 {
     match (dtype, format(dtype)) {
         (DType::F64, _) => f64::from_bits(bits),
         (DType::F32, _) => f64::from(f32::from_bits(bits as u32)),
+        (DType::F8E8M0FNU, _) => f64::from(F8::E8M0FNU.to_f32(bits as u8)),
         (_, Some(f)) => f.decode(bits),
         (_, None) => 0.0,
     }

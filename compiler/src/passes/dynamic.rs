@@ -4,6 +4,7 @@
 //! dimensions pass sizes on; reductions, dots and windows over a dynamic dimension take what changes nothing in place of
 //! padding; what moves elements along one ([`moves`]) puts them where they would lie if the size were static.
 
+pub mod carried;
 mod moves;
 
 use super::edit::Emit;
@@ -79,22 +80,10 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId]) -> Result<Option<NodeId>, Comp
     if let Some(done) = moves::rule(b, n, x)? {
         return Ok(Some(done));
     }
-    if matches!(n.op, Op::While { .. } | Op::Conditional { .. }) && x.iter().any(|&o| any_sized(b, o)) {
-        let message = format!("{} `{}` carries arrays of dynamic size: only static ones may be", n.op.name(), n.name);
-        return Err(CompileError::unsupported(n.span, message));
-    }
     let operands = masked(b, n, x);
     let done = b.emit(n.op.clone(), &operands, bounds(&n.shape));
     pass_on(b, n, x, done);
     Ok(Some(done))
-}
-
-/// Whether an array, or an element of a tuple, has a size that is not its bound.
-fn any_sized(b: &Emit, x: NodeId) -> bool {
-    match b.op(x) {
-        Op::Tuple => b.node(x).operands.iter().any(|&o| any_sized(b, o)),
-        _ => (0..b.rank(x)).any(|d| b.size_of(x, d).is_some()),
-    }
 }
 
 /// Gives the sizes of `from`'s dimensions to `to`'s.

@@ -87,6 +87,9 @@ impl<'a> Lower<'a> {
                 for (i, &p) in permutation.iter().enumerate() {
                     at[p] = i;
                 }
+                if let Some(done) = self.merged_transpose(r, id, &src, &at) {
+                    return Ok(done);
+                }
                 Ok(self.moved(r, id, &src, &dims, &Position::permuted(&at), &Position::identity(n)))
             }
             Op::Reverse { dims: reversed } => {
@@ -114,6 +117,23 @@ impl<'a> Lower<'a> {
             Op::Broadcast { .. } | Op::Iota { .. } => Err(self.no_lowering(r.comp, id)),
             _ => self.special(r, id),
         }
+    }
+
+    /// A transpose that only a reshape reads, moved to where the reshape wants its elements: small dimensions on the way
+    /// take no registers of their own. `at` says which dimension of the transpose each of the source's is.
+    fn merged_transpose(&mut self, r: &Region<'a>, id: NodeId, src: &View, at: &[usize]) -> Option<Val> {
+        let &[user] = &r.groups.users[id.index()][..] else { return None };
+        let is_reshape = matches!(r.comp.node(user).op, Op::Reshape) && r.groups.is_root(user) && r.comp.root != id;
+        let merged = r.comp.node(user).shape.as_array().filter(|_| is_reshape)?.dims.clone();
+        let (dtype, dims) = self.shape(r, id);
+        let (sizes, middle, to) = refine(&dims, &merged).filter(|_| merged.len() < dims.len())?;
+        let from = Position { dims: at.iter().map(|&d| middle.dims[d].clone()).collect() };
+        let dst = self.array(&r.comp.node(id).name, dtype, &merged, Form::Lanes);
+        let spec = move_spec(&sizes, src, &from, &dst, &to);
+        let target = Target { usage: Use::Write, op: self.debug_op(r.comp, id, 0.0), result: self.is_result(r, user) };
+        self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], target);
+        // The reshape goes by the layout.
+        Some(Val::Array(View { dims, ..dst }))
     }
 
     fn reshape(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {

@@ -111,7 +111,7 @@ impl<'a> Lower<'a> {
     /// dimension, which the network has by itself.
     pub fn sort(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
-        let Op::Sort { body, .. } = node.op else { return Err(self.no_lowering(r.comp, id)) };
+        let Op::Sort { body, stable, .. } = node.op else { return Err(self.no_lowering(r.comp, id)) };
         let module: &'a Module = self.module;
         let Some(body) = scalar_body(module.computation(body)) else {
             return Err(self.no_lowering(r.comp, id));
@@ -128,7 +128,7 @@ impl<'a> Lower<'a> {
         // An array that fills whole rows is one of the network's as it lies.
         let lanes = self.chip.core.lanes as u64;
         let as_is = batch == 1 && 1 << shape.group_bits == lanes && count == lanes << shape.row_bits;
-        let places = (with_places || !plain(&body, &dtypes)).then(|| match as_is {
+        let places = (with_places || stable && !plain(&body, &dtypes)).then(|| match as_is {
             true => Places { row: lanes as u32, lane: 1 },
             false => Places { row: 1, lane: shape.rows() as u32 },
         });

@@ -6,7 +6,7 @@ use crate::dtype::DType;
 #[allow(missing_docs, reason = "the names are the documentation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[rustfmt::skip]
-pub enum F8 { E4M3FN, E5M2, E4M3, E4M3B11FNUZ, E4M3FNUZ, E5M2FNUZ, E3M4 }
+pub enum F8 { E4M3FN, E5M2, E4M3, E4M3B11FNUZ, E4M3FNUZ, E5M2FNUZ, E3M4, E8M0FNU }
 
 /// What the largest codes mean.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,8 @@ enum Specials {
     Finite,
     /// The code of negative zero is the only NaN.
     FiniteNoNegativeZero,
+    /// Powers of two alone: no sign, no zero, the last code is the only NaN.
+    Scale,
 }
 
 /// A format's parameters.
@@ -35,6 +37,7 @@ const fn format(f: F8) -> Format {
         F8::E4M3FNUZ => (3, 8, Specials::FiniteNoNegativeZero),
         F8::E5M2FNUZ => (2, 16, Specials::FiniteNoNegativeZero),
         F8::E3M4 => (4, 3, Specials::Ieee),
+        F8::E8M0FNU => (0, 127, Specials::Scale),
     };
     Format { mantissa, bias, specials }
 }
@@ -46,6 +49,7 @@ impl Format {
             Specials::Ieee => (0x7f >> self.mantissa << self.mantissa) - 1,
             Specials::Finite => 0x7e,
             Specials::FiniteNoNegativeZero => 0x7f,
+            Specials::Scale => 0xfe,
         }
     }
 
@@ -54,11 +58,19 @@ impl Format {
             Specials::Ieee => code & 0x7f > self.max_code() + 1,
             Specials::Finite => code & 0x7f == 0x7f,
             Specials::FiniteNoNegativeZero => code == 0x80,
+            Specials::Scale => code == 0xff,
         }
     }
 
     /// f32 bits of a code.
     const fn decode(&self, code: u32) -> u32 {
+        if matches!(self.specials, Specials::Scale) {
+            return match code {
+                0 => 1 << 22,
+                0xff => 0x7fc0_0000,
+                _ => code << 23,
+            };
+        }
         let sign = code >> 7 << 31;
         let magnitude = code & 0x7f;
         if self.is_nan(code) {
@@ -83,8 +95,20 @@ impl Format {
         sign | ((exponent as i32 - self.bias + 127) as u32) << 23 | fraction << (23 - self.mantissa)
     }
 
+    /// Code of the power of two nearest to an f64 of these bits, halves away from zero; NaN for what is not positive or too
+    /// large.
+    fn scale(bits: u64) -> u8 {
+        let negative = bits >> 63 != 0;
+        let exponent = (bits >> 52 & 0x7ff) as i32 - 1023;
+        let up = (bits >> 51 & 1) as i32;
+        if negative || bits == 0 || exponent + up > 127 { 0xff } else { (exponent + up + 127).max(0) as u8 }
+    }
+
     /// Code of an f64's bits.
     fn encode(&self, bits: u64) -> u8 {
+        if self.specials == Specials::Scale {
+            return Format::scale(bits);
+        }
         let sign = (bits >> 63) as u8 * 0x80;
         let magnitude = bits & (u64::MAX >> 1);
         let exponent = (magnitude >> 52) as i32 - 1023;
@@ -111,6 +135,7 @@ impl Format {
                 Specials::Ieee => sign | (self.max_code() + 1) as u8,
                 Specials::Finite => sign | 0x7f,
                 Specials::FiniteNoNegativeZero => 0x80,
+                Specials::Scale => 0xff,
             };
         }
         match (self.specials, code) {
@@ -121,10 +146,10 @@ impl Format {
 }
 
 /// f32 bits of every code of every format.
-static VALUES: [[u32; 256]; 7] = {
-    let mut values = [[0; 256]; 7];
+static VALUES: [[u32; 256]; F8::ALL.len()] = {
+    let mut values = [[0; 256]; F8::ALL.len()];
     let mut f = 0;
-    while f < 7 {
+    while f < F8::ALL.len() {
         let format = format(F8::ALL[f]);
         let mut code = 0;
         while code < 256 {
@@ -139,8 +164,8 @@ static VALUES: [[u32; 256]; 7] = {
 impl F8 {
     /// All formats in order of their numbers.
     #[rustfmt::skip]
-    pub const ALL: [F8; 7] = [
-        F8::E4M3FN, F8::E5M2, F8::E4M3, F8::E4M3B11FNUZ, F8::E4M3FNUZ, F8::E5M2FNUZ, F8::E3M4,
+    pub const ALL: [F8; 8] = [
+        F8::E4M3FN, F8::E5M2, F8::E4M3, F8::E4M3B11FNUZ, F8::E4M3FNUZ, F8::E5M2FNUZ, F8::E3M4, F8::E8M0FNU,
     ];
 
     /// The format of an element type, if it is an 8-bit float.
@@ -158,6 +183,7 @@ impl F8 {
             F8::E4M3FNUZ => DType::F8E4M3FNUZ,
             F8::E5M2FNUZ => DType::F8E5M2FNUZ,
             F8::E3M4 => DType::F8E3M4,
+            F8::E8M0FNU => DType::F8E8M0FNU,
         }
     }
 

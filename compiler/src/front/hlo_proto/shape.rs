@@ -5,7 +5,7 @@ use crate::graph::{ArrayShape, Literal, Shape};
 use systole_isa::DType;
 
 /// `PrimitiveType` numbers of arrays.
-const TYPES: [(i64, DType); 24] = [
+const TYPES: [(i64, DType); 25] = [
     (1, DType::Pred),
     (21, DType::S4),
     (2, DType::S8),
@@ -26,6 +26,7 @@ const TYPES: [(i64, DType); 24] = [
     (20, DType::F8E4M3FN),
     (23, DType::F8E4M3B11FNUZ),
     (29, DType::F8E3M4),
+    (33, DType::F8E8M0FNU),
     (24, DType::F8E5M2FNUZ),
     (25, DType::F8E4M3FNUZ),
     (15, DType::C64),

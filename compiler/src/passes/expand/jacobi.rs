@@ -152,7 +152,7 @@ fn order(b: &mut Emit, values: NodeId, rows: NodeId, direction: Direction) -> Re
         b.parameter(index);
         Ok(b.raw(Op::Compare { direction, order: Order::Total }, &[p, q], Shape::array(DType::Pred, &[])))
     })?;
-    let sort = super::sort::lower(b, 1, true, body, &[values, places])?;
+    let sort = super::sort::lower(b, 1, body, &[values, places], super::runs::Room::ENOUGH)?;
     let parts = b.elements_of(sort);
     // Rows move by a product with a matrix of ones and zeros, which is exact.
     let square = [dims[0], dims[1], dims[1]];

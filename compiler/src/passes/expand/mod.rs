@@ -11,6 +11,7 @@ mod keys;
 pub(crate) mod library;
 mod linear;
 mod random;
+mod runs;
 mod scatter;
 mod select_scatter;
 mod sort;
@@ -44,8 +45,8 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         Op::Reduce { dims, .. } if x.len() == 2 && dims.iter().all(|&d| b.dims(x[0])[d] == 1) => {
             Some(b.reshape(x[0], &array(&n.shape).dims))
         }
-        Op::Sort { dim, stable, body } => Some(sort::lower(b, *dim, *stable, *body, x)?),
-        Op::TopK { k, largest } => Some(sort::top_k(b, x[0], *k, *largest)?),
+        Op::Sort { dim, body, .. } => Some(sort::lower(b, *dim, *body, x, room(options))?),
+        Op::TopK { k, largest } => Some(sort::top_k(b, x[0], *k, *largest, room(options))?),
         Op::Fft { kind, lengths } => Some(fft::lower(b, x[0], *kind, lengths, &array(&n.shape))),
         Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower, options.tile)?),
         Op::TriangularSolve { left, lower, unit_diagonal, transpose } => {
@@ -60,6 +61,11 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         Op::CustomCall { .. } => library::lower(b, n, x, options.tile)?,
         _ => None,
     })
+}
+
+/// What sorts need to know of the chip.
+fn room(options: &PassOptions) -> runs::Room {
+    runs::Room { bytes: options.vmem_bytes, lanes: u64::from(options.tile.1) }
 }
 
 /// An array with all dimensions but the last `inner` merged into one.

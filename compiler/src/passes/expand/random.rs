@@ -128,13 +128,7 @@ fn odd(b: &mut Emit, dims: &[u64], d: usize) -> NodeId {
 }
 
 /// Counters of an array of sizes `dims` from a scalar start, numbered as in [`numbers`], and the start after them.
-fn counters(
-    b: &mut Emit,
-    start: NodeId,
-    dims: &[u64],
-    among: &[u64],
-    paired: Option<usize>,
-) -> ([NodeId; 2], NodeId) {
+fn counters(b: &mut Emit, start: NodeId, dims: &[u64], among: &[u64], paired: Option<usize>) -> ([NodeId; 2], NodeId) {
     let own = numbers(b, dims, among, paired);
     let start_all = b.broadcast(start, &[], dims);
     let own = b.add(own, start_all);

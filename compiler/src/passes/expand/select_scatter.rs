@@ -60,7 +60,97 @@ pub fn lower(
         });
     }
     let Some((_, chosen, found)) = best else { return Ok(b.broadcast(init, &[], &dims)) };
+    let empty = dims.iter().chain(&outputs).any(|&n| n == 0);
+    if !empty && window.last().is_none_or(|w| w.size == 1 && w.stride == 1) && pads.iter().all(|p| p.low >= 0) {
+        return collected(b, window, scatter, (source, init, chosen, found), &dims);
+    }
     scattered(b, window, &places, scatter, (source, init, chosen, found), &padded_dims, &pads)
+}
+
+/// Each place collects the sources of the windows that selected it: of every dimension's windows that may see it, the
+/// first first. Places are walked as blocks of a stride, so that sources and selections are broadcast, not spread.
+fn collected(
+    b: &mut Emit,
+    window: &[WindowDim],
+    scatter: CompId,
+    (source, init, chosen, found): (NodeId, NodeId, NodeId, Option<NodeId>),
+    dims: &[u64],
+) -> Result<NodeId, CompileError> {
+    let outputs = b.dims(source).to_vec();
+    let outside = b.splat(DType::S32, &outputs, -1.0);
+    let chosen = found.map_or(chosen, |f| b.select(f, chosen, outside));
+    let blocks: Vec<u64> =
+        (0..dims.len()).map(|d| (window[d].pad_low as u64 + dims[d]).div_ceil(window[d].stride)).collect();
+    // Blocks and, where they have more than one place, the places in them.
+    let (mut sizes, mut map) = (Vec::new(), Vec::new());
+    let mut within = vec![None; dims.len()];
+    for (d, w) in window.iter().enumerate() {
+        // Rows along sublanes are blocks, not the few places in them: those come before and are put in place at the end.
+        let before = d + 2 == dims.len();
+        if w.stride > 1 && before {
+            within[d] = Some(sizes.len());
+            sizes.push(w.stride);
+        }
+        map.push(sizes.len());
+        sizes.push(blocks[d]);
+        if w.stride > 1 && !before {
+            within[d] = Some(sizes.len());
+            sizes.push(w.stride);
+        }
+    }
+    let seen: Vec<u64> = window.iter().map(|w| w.size.div_ceil(w.stride)).collect();
+    let mut result = b.broadcast(init, &[], &sizes);
+    for back in positions(&seen).into_iter().rev() {
+        let shift: Vec<PadDim> = (0..dims.len())
+            .map(|d| {
+                let high = blocks[d] as i64 - back[d] as i64 - outputs[d] as i64;
+                PadDim { low: back[d] as i64, high, interior: 0 }
+            })
+            .collect();
+        let (zero, none) = (b.scalar(b.dtype(source), 0.0), b.index(-1));
+        let (values, taps) = (b.pad(source, zero, &shift), b.pad(chosen, none, &shift));
+        let (values, taps) = (b.broadcast(values, &map, &sizes), b.broadcast(taps, &map, &sizes));
+        // The number of the position at which such a window sees the place, and whether it has it.
+        let mut number = b.splat(DType::S32, &sizes, 0.0);
+        let mut inside: Option<NodeId> = None;
+        let mut scale = 1;
+        for d in (0..dims.len()).rev() {
+            let w = &window[d];
+            let first = b.splat(DType::S32, &sizes, (back[d] * w.stride) as f64);
+            let place = match within[d] {
+                Some(at) => {
+                    let own = b.iota(DType::S32, &sizes, at);
+                    b.add(own, first)
+                }
+                None => first,
+            };
+            if (back[d] + 1) * w.stride > w.size {
+                let limit = b.index(w.size as i64);
+                let ok = b.compare(crate::graph::Direction::Lt, place, limit);
+                inside = Some(inside.map_or(ok, |i| b.and(i, ok)));
+            }
+            let part = b.with(crate::graph::Binary::Mul, place, scale as f64);
+            number = b.add(number, part);
+            scale *= w.size;
+        }
+        let mut hit = b.compare(crate::graph::Direction::Eq, taps, number);
+        if let Some(inside) = inside {
+            hit = b.and(hit, inside);
+        }
+        let combined = b.apply(scatter, &[result, values], &sizes)?[0];
+        result = b.select(hit, combined, result);
+    }
+    let whole: Vec<u64> = (0..dims.len()).map(|d| blocks[d] * window[d].stride).collect();
+    let order: Vec<usize> = (0..dims.len()).flat_map(|d| [Some(map[d]), within[d]]).flatten().collect();
+    let result = b.transpose(result, &order);
+    let mut result = b.reshape(result, &whole);
+    for (d, w) in window.iter().enumerate() {
+        let low = w.pad_low as u64;
+        if whole[d] != dims[d] {
+            result = b.slice_dim(result, d, low, low + dims[d], 1);
+        }
+    }
+    Ok(result)
 }
 
 /// Gives the sources to the positions that each tap selects, one tap after the other.

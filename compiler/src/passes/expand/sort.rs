@@ -1,6 +1,7 @@
-//! Sorts along the last dimension of `[rows, n]`, and the k largest elements.
+//! Sorts along the last dimension of `[rows, n]`, and the k largest elements. All are stable.
 
 use super::keys::Keyed;
+use super::runs::{self, Room};
 use crate::error::CompileError;
 use crate::graph::{CompId, Direction, NodeId, Op, Order, Shape};
 use crate::passes::edit::Emit;
@@ -8,13 +9,7 @@ use crate::passes::make::{inverse, one_or_tuple};
 use systole_isa::DType;
 
 /// The sorted dimension last, all others merged; keys computed once.
-pub fn lower(
-    b: &mut Emit,
-    dim: usize,
-    stable: bool,
-    body: CompId,
-    operands: &[NodeId],
-) -> Result<NodeId, CompileError> {
+pub fn lower(b: &mut Emit, dim: usize, body: CompId, operands: &[NodeId], room: Room) -> Result<NodeId, CompileError> {
     let dims = b.dims(operands[0]).to_vec();
     if dims.get(dim).is_none_or(|&n| n <= 1) || b.elements(operands[0]) == 0 {
         return Ok(if operands.len() == 1 { operands[0] } else { b.tuple(operands) });
@@ -48,11 +43,18 @@ pub fn lower(
         Some(k) => (k.operands.clone(), k.keys, k.body),
         None => (inputs.clone(), 0, body),
     };
-    let shapes: Vec<Shape> = sorted.iter().map(|&x| Shape::array(b.dtype(x), &flat)).collect();
-    let op = Op::Sort { dim: flat.len() - 1, stable, body };
-    let sorted = b.emit(op, &sorted, one_or_tuple(shapes));
+    let sorted = match runs::large(b, &sorted, body, room)? {
+        Some(parts) => parts,
+        None => {
+            let shapes: Vec<Shape> = sorted.iter().map(|&x| Shape::array(b.dtype(x), &flat)).collect();
+            // Equal elements keep their order whether or not the program asks for it.
+            let op = Op::Sort { dim: flat.len() - 1, stable: true, body };
+            let sorted = b.emit(op, &sorted, one_or_tuple(shapes));
+            b.elements_of(sorted)
+        }
+    };
     let mut results = Vec::new();
-    for (i, x) in b.elements_of(sorted).into_iter().skip(keys).enumerate() {
+    for (i, x) in sorted.into_iter().skip(keys).enumerate() {
         let x = match &keyed {
             Some(k) if !is_place(b, i) => k.back(b, i, x, b.dtype(operands[i])),
             Some(_) => x,
@@ -66,7 +68,7 @@ pub fn lower(
 }
 
 /// The `k` largest (or smallest) elements of the last dimension in order, with their places; of equal ones the first.
-pub fn top_k(b: &mut Emit, x: NodeId, k: u64, largest: bool) -> Result<NodeId, CompileError> {
+pub fn top_k(b: &mut Emit, x: NodeId, k: u64, largest: bool, room: Room) -> Result<NodeId, CompileError> {
     let dims = b.dims(x).to_vec();
     let dtype = b.dtype(x);
     let last = dims.len() - 1;
@@ -81,7 +83,7 @@ pub fn top_k(b: &mut Emit, x: NodeId, k: u64, largest: bool) -> Result<NodeId, C
         b.parameter(index);
         Ok(b.raw(Op::Compare { direction, order }, &[p, q], Shape::array(DType::Pred, &[])))
     })?;
-    let sorted = lower(b, last, true, body, &[x, places])?;
+    let sorted = lower(b, last, body, &[x, places], room)?;
     let parts: Vec<NodeId> = b.elements_of(sorted).into_iter().map(|e| b.slice_dim(e, last, 0, k, 1)).collect();
     Ok(b.tuple(&parts))
 }
