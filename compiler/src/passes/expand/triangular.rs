@@ -208,7 +208,7 @@ pub(super) fn solve_block(
         return by_rows(b, a, y, lower);
     }
     let op = Op::TriangularSolve { left: true, lower, unit_diagonal: false, transpose: TriangularTranspose::No };
-    let shape = Shape::array(DType::F32, &b.dims(y).to_vec());
+    let shape = Shape::array(DType::F32, b.dims(y));
     Ok(b.emit(op, &[a, y], shape))
 }
 
