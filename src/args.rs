@@ -89,6 +89,9 @@ pub struct CompileArgs {
     /// Streams arrays of more bytes than this through VMEM instead of keeping them there (default: keeps what fits)
     #[arg(long, value_name = "BYTES")]
     pub max_resident: Option<u64>,
+    /// Cores of a device that share the work, where a device has several (default: as many as make the program fastest)
+    #[arg(long, value_name = "N")]
+    pub cores: Option<u32>,
     /// Devices that run the program on data of their own (default: 1, or as the module says if its operations need them)
     #[arg(long)]
     pub replicas: Option<u32>,
@@ -150,6 +153,7 @@ impl CompileArgs {
         put("fold", named(&|| self.fold.to_possible_value()).filter(|_| self.fold != FoldArg::Small));
         put("chaos", self.chaos.map(|v| v.to_string()));
         put("max-resident", self.max_resident.map(|v| v.to_string()));
+        put("cores", self.cores.map(|n| n.to_string()));
         put("replicas", self.replicas.map(|n| n.to_string()));
         put("partitions", self.partitions.map(|n| n.to_string()));
         put("topology", self.topology.clone());
@@ -170,6 +174,7 @@ impl CompileArgs {
             fold: self.fold == FoldArg::Small,
             chaos: self.chaos,
             max_resident: self.max_resident,
+            cores: self.cores,
             ..CompileOptions::default()
         }
     }

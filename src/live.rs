@@ -222,7 +222,7 @@ impl Seen<'_> {
 /// Units of a chip before they have done anything.
 fn idle_units(chip: &systole_isa::ChipConfig, cycles: u64) -> Vec<UnitCounters> {
     let named = UNIT_TABLE.iter().map(|u| u.0.to_string()).chain((0..chip.mxu.count).map(|u| format!("mxu{u}")));
-    let idle = |unit| UnitCounters { unit, useful: 0.0, busy: 0, stall: [0; CAUSES], idle: cycles };
+    let idle = |unit| UnitCounters { core: 0, unit, useful: 0.0, busy: 0, stall: [0; CAUSES], idle: cycles };
     named.map(idle).collect()
 }
 

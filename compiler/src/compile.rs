@@ -23,6 +23,8 @@ pub struct CompileOptions {
     pub max_resident: Option<u64>,
     /// The algorithm of collectives, where there is a choice.
     pub collective: Option<Algorithm>,
+    /// Cores of a device that share the work (programs of one device; at most the chip's).
+    pub cores: u32,
     /// Whether the emitted bundles are proved by the independent checker.
     pub check: bool,
 }
@@ -35,6 +37,7 @@ impl CompileOptions {
             chaos: None,
             max_resident: None,
             collective: None,
+            cores: 1,
             check: cfg!(debug_assertions),
         }
     }
@@ -270,7 +273,9 @@ fn plan(
             .any(|n| matches!(n.op, graph::Op::Send { host: false, .. } | graph::Op::Recv { host: false, .. }))
     });
     let pod = PodPlan::new(options.passes.pod.clone(), chip, options.collective, transfers);
-    let plan = Plan { largest_resident, pod, ..Plan::default() };
+    let several = options.passes.pod.devices() > 1;
+    let cores = if several { 1 } else { options.cores.clamp(1, chip.cores_per_device.max(1)) };
+    let plan = Plan { largest_resident, pod, cores, ..Plan::default() };
     let mut lower = Lower {
         module: core,
         chip,

@@ -182,8 +182,10 @@ impl Inst {
             Effect::XluPop => &[(Resource::Transpose(u), Write)],
             Effect::DmaStart => return self.dma_accesses(u, descs),
             Effect::DmaRemote => return self.remote_accesses(u, descs),
-            // What came before may be what the other device waits for.
-            Effect::Signal => &[(Resource::Vmem, Write), (Resource::Smem, Write), (Resource::Hbm, Write)],
+            // What came before may be what the other device or core waits for.
+            Effect::Signal | Effect::Cores => {
+                &[(Resource::Vmem, Write), (Resource::Smem, Write), (Resource::Hbm, Write)]
+            }
             Effect::DmaWait => &[
                 (Resource::Semaphore(u), Take),
                 (Resource::Vmem, Write),

@@ -143,8 +143,8 @@ pub enum Effect {
     XluPush, XluPop,
     /// Starts a DMA / waits on a semaphore.
     DmaStart, DmaWait,
-    /// Starts a DMA to another device / adds to a semaphore of another device.
-    DmaRemote, Signal,
+    /// Starts a DMA to another device / adds to a semaphore of another device / waits for the device's other cores.
+    DmaRemote, Signal, Cores,
     /// Changes the program counter / stops with a fault.
     Control, Trap,
 }
@@ -294,10 +294,8 @@ opcodes! {
     SLd "s.ld" Scalar SmemLoad SmemLoad [d:Sd, a:Su, offset:I20];
     /// SMEM word at a + offset = v.
     SSt "s.st" Scalar SmemStore SmemStore [v:Su, a:Su, offset:I20];
-
     /// d = the number of this device among those that run the program.
     SDev "s.dev" Scalar Scalar None [d:Sd];
-
     // ---- vector ALU: every lane of a register ----
     /// d = a.
     VMov "v.mov" Valu Valu None [d:Vd, a:Vu];
@@ -556,7 +554,6 @@ opcodes! {
     DmaWait "dma.wait" Dma Sync DmaWait [sem:Sem, bytes:I32];
     /// As dma.wait, bytes from a scalar register.
     DmaWaitS "dma.waits" Dma Sync DmaWait [sem:Sem, bytes:Su];
-
     /// Starts the copy that descriptor `desc` describes from this device's base `src` to base `dst` of device `device`.
     /// Adds its bytes to semaphore `send` here when the source has been read, and to semaphore `recv` there when the
     /// last byte is in place. Bases count as in dma.start.
@@ -584,6 +581,10 @@ opcodes! {
     /// Has the host perform entry `call` of the program's table of host calls, and waits until it is done. The host
     /// reads and writes HBM; every DMA that touches the call's arrays must have been waited for.
     BHost "b.host" Branch Branch Control [call:I32];
+    /// d = the number of this core among those of its device.
+    SCore "s.core" Scalar Scalar None [d:Sd];
+    /// Waits until all cores of the device are at one; then this core has one part in `share` of HBM's bandwidth.
+    SyncCores "sync.cores" Dma Sync Cores [share:U4];
 }
 
 impl Op {

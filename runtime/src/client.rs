@@ -25,6 +25,8 @@ pub struct CompileOptions {
     pub chaos: Option<u64>,
     /// Arrays of more bytes than this are streamed through vector memory; without, those that do not fit.
     pub max_resident: Option<u64>,
+    /// Cores of a device that share the work; without, as many as make it fastest.
+    pub cores: Option<u32>,
     /// Proves the emitted bundles again.
     pub check: bool,
     /// The devices that run the program.
@@ -40,6 +42,7 @@ impl Default for CompileOptions {
             fold: true,
             chaos: None,
             max_resident: None,
+            cores: None,
             check: cfg!(debug_assertions),
             pod: PodShape::default(),
             collective: None,
@@ -187,21 +190,37 @@ impl Client {
             Source::Module { module, text } => (*module, text),
         };
         self.check_targets(&module, name, &text)?;
+        if options.pod.partitions > 1 {
+            check_partitioned(&module, name, &text)?;
+        }
+        let quiet = |m: Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, None);
+        match self.choose_cores(&module, options, &quiet)? {
+            (_, Some(program)) if dump.is_none() => Ok(program),
+            (chosen, _) => self.compile_module(module, (name, &text), &chosen, dump),
+        }
+    }
+
+    /// The program of a module for the cores of `options`.
+    fn compile_module(
+        &self,
+        module: Module,
+        (name, text): (&str, &str),
+        options: &CompileOptions,
+        dump: Option<&mut dyn FnMut(&str, &str)>,
+    ) -> Result<Program, RuntimeError> {
         let mut o = compile::CompileOptions::for_chip(&self.chip);
         o.passes.precision = options.precision;
         o.passes.fold = options.fold;
         o.chaos = options.chaos;
         o.max_resident = options.max_resident;
+        o.cores = options.cores.unwrap_or(1);
         o.check = options.check;
         o.passes.pod = options.pod.clone();
         o.collective = options.collective;
-        if options.pod.partitions > 1 {
-            check_partitioned(&module, name, &text)?;
-        }
-        let mut program = compile(module, &self.chip, &o, &text, dump).map_err(|e| {
+        let mut program = compile(module, &self.chip, &o, text, dump).map_err(|e| {
             let diagnostic = e.span().map(|s| systole_compiler::diag::Diagnostic::error(s, e.to_string()));
             match diagnostic {
-                Some(d) => RuntimeError::Compile(systole_compiler::diag::render(&[d], name, &text, false)),
+                Some(d) => RuntimeError::Compile(systole_compiler::diag::render(&[d], name, text, false)),
                 None => RuntimeError::Compile(format!("{name}: {e}")),
             }
         })?;

@@ -15,6 +15,7 @@
 
 pub mod array;
 pub mod client;
+mod cores;
 pub mod error;
 pub mod export;
 pub mod generate;

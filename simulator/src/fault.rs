@@ -53,6 +53,13 @@ pub enum FaultKind {
         dma_inst: Box<str>,
         dma_side: DmaSide,
     },
+    /// DMAs of two cores of a device reach a common byte of HBM, one of them writes it, and no wait for each other's
+    /// arrival lies between them: the other core's number, bundle and instruction.
+    CoreRace {
+        core: u32,
+        dma_bundle: u32,
+        dma_inst: Box<str>,
+    },
     /// A wait that no transfer can satisfy any more.
     Deadlock {
         waits_for: String,
@@ -110,6 +117,10 @@ impl fmt::Display for FaultKind {
             FaultKind::Race { access, memory, dma_bundle, dma_inst, dma_side } => write!(
                 f,
                 "race: {access} {memory} at the {dma_side} of a DMA that has not been waited for (`{dma_inst}` in bundle {dma_bundle})"
+            ),
+            FaultKind::CoreRace { core, dma_bundle, dma_inst } => write!(
+                f,
+                "race: core {core} reaches the same HBM bytes with no barrier in between (`{dma_inst}` in bundle {dma_bundle}), and one of both writes them"
             ),
             FaultKind::Deadlock { waits_for } => write!(f, "deadlock: waits for {waits_for}"),
             FaultKind::EmptyFifo { unit } => write!(f, "{unit} has no result to take"),

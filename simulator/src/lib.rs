@@ -20,6 +20,7 @@ mod mem;
 mod options;
 mod pod;
 pub mod stats;
+mod team;
 mod text;
 mod unit;
 

@@ -3,7 +3,7 @@
 use crate::issue::{code::Code, predecode};
 use crate::unit::dma::Geometry;
 use systole_isa::chip::ChipConfig;
-use systole_isa::{Bundle, Class, Program, Slot};
+use systole_isa::{Bundle, Class, Op, Program, Slot};
 
 /// Why a program cannot run on a chip.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -39,6 +39,8 @@ pub struct Loaded {
     pub(crate) chip: ChipConfig,
     pub(crate) bundles: Vec<Bundle>,
     pub(crate) code: Code,
+    /// Cores of a device that run the program: all, if its code knows of others.
+    pub(crate) cores: u32,
     /// The program's descriptors; with transfers to other devices also their sources alone, then their destinations alone.
     pub(crate) geometry: Vec<Geometry>,
     /// Where arrays of the host and constants begin and end in HBM, ascending.
@@ -49,6 +51,11 @@ impl Loaded {
     /// The program that was loaded.
     pub fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// Cores of a device that run it.
+    pub fn cores(&self) -> u32 {
+        self.cores
     }
 
     /// The chip that it was loaded for.
@@ -89,6 +96,11 @@ pub fn load_bundles(bundles: Vec<Bundle>, program: &Program, chip: &ChipConfig) 
     }
     check_shape(chip)?;
     let code = predecode::predecode(&bundles, program, chip)?;
+    let shared = bundles.iter().flat_map(|b| &b.insts).any(|i| matches!(i.op, Op::SCore | Op::SyncCores));
+    let cores = if shared { chip.cores_per_device.max(1) } else { 1 };
+    if cores > 1 && program.pod.devices() > 1 {
+        return Err(LoadError::Shape("cores_per_device: a program of several devices runs on one core of each".into()));
+    }
     let burst = chip.hbm.burst_bytes.max(1) as u64;
     let geometry = program.descs.iter().enumerate().map(|(i, d)| {
         Geometry::new(d, burst).ok_or(LoadError::Descriptor { index: i as u32, max: systole_isa::dma::MAX_DMA_DIMS })
@@ -110,7 +122,7 @@ pub fn load_bundles(bundles: Vec<Bundle>, program: &Program, chip: &ChipConfig) 
     let mut boundaries: Vec<u64> = ranges.flat_map(|(at, n)| [at, at.saturating_add(n)]).collect();
     boundaries.sort_unstable();
     boundaries.dedup();
-    Ok(Loaded { program: program.clone(), chip: chip.clone(), bundles, code, geometry, boundaries })
+    Ok(Loaded { program: program.clone(), chip: chip.clone(), bundles, code, cores, geometry, boundaries })
 }
 
 fn check_shape(chip: &ChipConfig) -> Result<(), LoadError> {

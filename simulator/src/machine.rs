@@ -1,4 +1,4 @@
-//! A machine: one core with its HBM, ready to run a loaded program.
+//! A machine: a device with its HBM, ready to run a loaded program.
 
 use crate::fault::Fault;
 use crate::issue::run::{Core, State};
@@ -9,7 +9,7 @@ use crate::options::{Mode, Observer, RunOptions};
 use crate::stats::RunResult;
 use std::sync::Arc;
 
-/// One device: a core and its share of HBM, with the program's constants in place.
+/// One device: its cores and its share of HBM, with the program's constants in place.
 #[derive(Debug)]
 pub struct Machine {
     loaded: Arc<Loaded>,
@@ -86,6 +86,9 @@ impl Machine {
     pub fn run(&mut self, options: &RunOptions, observer: &mut dyn Observer) -> Result<RunResult, Fault> {
         self.hbm.know_all();
         let loaded = Arc::clone(&self.loaded);
+        if loaded.cores > 1 {
+            return crate::team::run(&loaded, &mut self.hbm, options, observer);
+        }
         let mut smem = Smem::new(loaded.chip.smem.bytes);
         let mut values = (options.mode != Mode::TimingOnly).then(|| Values::new(&loaded, options.threads.max(1)));
         let state = State { hbm: &mut self.hbm, values: values.as_mut(), smem: &mut smem };

@@ -248,7 +248,12 @@ impl KernelBuilder {
         self.emit_mem(Op::DmaWaitS, &[sem as i32, bytes.0 as i32], reads, writes);
     }
 
-    // ---- other devices ----
+    // ---- other cores and devices ----
+
+    /// Waits for the device's other cores; from there on the core has one part in `share` of HBM.
+    pub fn sync_cores(&mut self, share: u32, order: &[BufferRef]) {
+        self.emit_mem(Op::SyncCores, &[share as i32], order, order);
+    }
 
     /// Starts a copy to another device: what it reads and writes stands for all that it is ordered with.
     pub fn dma_remote(&mut self, a: RemoteArgs, reads: &[BufferRef], writes: &[BufferRef]) {

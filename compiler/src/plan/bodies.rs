@@ -1,9 +1,9 @@
 //! Calls of loop, reduction and move kernels: on arrays in vector memory, or block by block on arrays in HBM.
 
 use super::lower::{Lower, Region};
-use super::step::{Arg, BufferKind, KernelEntry, KernelKey, Step, Unit, Use};
+use super::step::{Arg, BufferKind, KernelEntry, KernelKey, SplitPart, Step, Unit, Use};
 use super::view::BufId;
-use crate::emit::blocks::{BlockSpec, Body, Operand, block_kernel};
+use crate::emit::blocks::{BlockKernel, BlockSpec, Body, Operand, block_kernel, split_kernels};
 use crate::emit::loops::{loop_kernel, reduce_kernel};
 use crate::emit::moves::move_kernel;
 use crate::graph::{NodeId, Op};
@@ -74,6 +74,43 @@ impl<'a> Lower<'a> {
         self.steps.push(Step::Call { kernel, args, op });
     }
 
+    /// Shares the blocks of a body out among the device's cores: the first one's kernel.
+    fn split_blocks(&mut self, spec: &BlockSpec, args: &[Arg], name: &str) -> Option<usize> {
+        let cores = self.plan.cores;
+        let array = |a: &Arg| match a {
+            Arg::Array { buf, usage, .. } => Some((*buf, *usage)),
+            _ => None,
+        };
+        let arrays: Vec<(BufId, Use)> = args.iter().filter_map(array).collect();
+        // One core must not read what another has made anew.
+        let alone = |w: &(BufId, Use)| w.1 == Use::Read || arrays.iter().filter(|a| a.0 == w.0).count() == 1;
+        if cores < 2 || !arrays.iter().all(alone) {
+            return None;
+        }
+        let key = |core: usize| KernelKey::Other(format!("blocks {core} of {cores} {spec:?}"));
+        if let Some(&k) = self.plan.keys.get(&key(0)) {
+            return Some(k);
+        }
+        let parts = split_kernels(spec, self.chip, self.chip.vmem.bytes / WINDOWS, cores)?;
+        let add = |(i, k): (usize, BlockKernel)| {
+            let entry = KernelEntry {
+                kernel: k.kernel,
+                scratch_rows: k.scratch_rows,
+                descs: k.descs,
+                semaphores: k.semaphores,
+                name: format!("{name} in blocks, core {i}"),
+            };
+            let made: Result<usize, std::convert::Infallible> = self.plan.kernel(key(i), |_| Ok(entry));
+            match made {
+                Ok(kernel) => SplitPart { kernel, offsets: Vec::new() },
+            }
+        };
+        let parts: Vec<SplitPart> = parts.into_iter().enumerate().map(add).collect();
+        let first = parts.first()?.kernel;
+        self.plan.splits.insert(first, parts);
+        Some(first)
+    }
+
     /// Appends the call block by block; `hbm` says which arrays are streamed. False if there is no way to.
     fn push_blocks(&mut self, body: &Body, args: &[Arg], hbm: &[bool], name: &str, op: u32) -> bool {
         let operands = args
@@ -88,16 +125,22 @@ impl<'a> Lower<'a> {
             .collect();
         let spec = BlockSpec { body: body.clone(), operands };
         let (chip, budget) = (self.chip, self.chip.vmem.bytes / WINDOWS);
-        let made: Result<usize, ()> = self.plan.kernel(KernelKey::Blocks(spec.clone()), |_| {
-            let k = block_kernel(&spec, chip, budget).ok_or(())?;
-            Ok(KernelEntry {
-                kernel: k.kernel,
-                scratch_rows: k.scratch_rows,
-                descs: k.descs,
-                semaphores: k.semaphores,
-                name: format!("{name} in blocks"),
-            })
-        });
+        let split = self.split_blocks(&spec, args, name);
+        let made: Result<usize, ()> = split.map_or_else(
+            || {
+                self.plan.kernel(KernelKey::Blocks(spec.clone()), |_| {
+                    let k = block_kernel(&spec, chip, budget).ok_or(())?;
+                    Ok(KernelEntry {
+                        kernel: k.kernel,
+                        scratch_rows: k.scratch_rows,
+                        descs: k.descs,
+                        semaphores: k.semaphores,
+                        name: format!("{name} in blocks"),
+                    })
+                })
+            },
+            Ok,
+        );
         let Ok(kernel) = made else { return false };
         let mut call = Vec::new();
         let mut starts = Vec::new();

@@ -1,11 +1,12 @@
 //! Dots and convolutions: kernels of the matrix unit.
 
 use super::lower::{Lower, Region, Val};
-use super::step::{Arg, KernelEntry, KernelKey, Product, Step, Unit, Use};
+use super::step::{Arg, KernelEntry, KernelKey, Product, SplitPart, Step, Unit, Use};
 use super::view::{Form, View};
 use crate::emit::mxu::{self, Array, Contraction, Convert, Dim, Place, RhsForm};
 use crate::error::CompileError;
 use crate::graph::{NodeId, Op, Precision};
+use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{ChipConfig, DType};
 
 /// Share of vector memory that a contraction's kernel may use for its windows.
@@ -55,16 +56,16 @@ impl<'a> Lower<'a> {
         let mut sets: Vec<usize> =
             (0..8).filter(|set| (0..3).all(|i| set >> i & 1 == 0 || wanted[i] == Place::Hbm)).collect();
         sets.sort_by_key(|&set| kept(set));
-        let mut made = self.product_kernel(&c);
+        let mut made = self.placed(&c);
         for set in &sets[1..] {
             if made.is_ok() {
                 break;
             }
             let place = |i: usize| if set >> i & 1 == 1 { Place::Vmem } else { wanted[i] };
             (c.lhs.place, c.rhs.place, c.out.place) = (place(0), place(1), place(2));
-            made = self.product_kernel(&c);
+            made = self.placed(&c);
         }
-        let kernel = made.map_err(|e| CompileError::Limit {
+        let kernel = made.and_then(|k| self.shared_or(&mut c, k, &out)).map_err(|e| CompileError::Limit {
             resource: format!("vector memory for `{}` ({e})", node.name),
             need: 0,
             have: self.chip.vmem.bytes,
@@ -85,6 +86,80 @@ impl<'a> Lower<'a> {
         ];
         self.steps.push(Step::Call { kernel, args, op });
         Ok(Val::Array(out))
+    }
+
+    /// The kernel of a product with its arrays where they are; none where cores may share it, if there is a way.
+    fn placed(&mut self, c: &Contraction) -> Result<Option<usize>, mxu::MxuError> {
+        match self.plan.cores {
+            0 | 1 => self.product_kernel(c).map(Some),
+            _ => mxu::estimate(c, self.chip).map(|_| None),
+        }
+    }
+
+    /// The product's kernel: the one there is, the first core's of those that share it, or that of one core alone.
+    fn shared_or(&mut self, c: &mut Contraction, kernel: Option<usize>, out: &View) -> Result<usize, mxu::MxuError> {
+        if let Some(k) = kernel {
+            return Ok(k);
+        }
+        let far = Contraction { out: Array { place: Place::Hbm, ..c.out }, ..c.clone() };
+        if (c.out.place == Place::Hbm || self.pays(c, out))
+            && let Some(k) = self.split_product(&far)
+        {
+            *c = far;
+            return Ok(k);
+        }
+        self.product_kernel(c)
+    }
+
+    /// Whether a product whose result is kept in vector memory is worth sharing out: results then go through HBM.
+    fn pays(&self, c: &Contraction, out: &View) -> bool {
+        let cores = self.plan.cores;
+        let shared = mxu::shared(self.chip, cores);
+        let far = Contraction { out: Array { place: Place::Hbm, ..c.out }, ..c.clone() };
+        let (Ok(whole), Some((_, part))) = (mxu::estimate(c, &shared), mxu::split(&far, cores, self.chip)) else {
+            return false;
+        };
+        // The result comes back to every core.
+        let back = out.layout.bytes() as f64 / shared.hbm_bytes_per_cycle().max(1e-9);
+        let latency = self.chip.hbm_latency_cycles() as f64;
+        part + back + 2.0 * latency < whole
+    }
+
+    /// The first core's kernel of a product that all cores share.
+    fn split_product(&mut self, c: &Contraction) -> Option<usize> {
+        let cores = self.plan.cores;
+        if cores < 2 {
+            return None;
+        }
+        let mut named = c.clone();
+        named.name = String::new();
+        let key = |core: usize| KernelKey::Other(format!("core {core} of {cores} {named:?}"));
+        if let Some(&k) = self.plan.keys.get(&key(0)) {
+            return Some(k);
+        }
+        let (parts, _) = mxu::split(c, cores, self.chip)?;
+        let shared = mxu::shared(self.chip, cores);
+        let row_bytes = self.chip.row_bytes();
+        let units = |a: &Array, rows: u32| {
+            let words = i64::from(rows) / a.dtype.packing() as i64;
+            if a.place == Place::Hbm { words * row_bytes as i64 / HBM_GRANULE as i64 } else { words }
+        };
+        let mut split: Vec<SplitPart> = Vec::new();
+        for (i, p) in parts.iter().enumerate() {
+            let same = parts[..i].iter().position(|q| q.contraction == p.contraction);
+            let kernel = match same {
+                Some(j) => split[j].kernel,
+                None => {
+                    let made = product_entry(&p.contraction, &shared, None).ok()?.0;
+                    self.plan.kernel(key(i), |_| Ok::<_, mxu::MxuError>(made)).ok()?
+                }
+            };
+            let offsets = vec![units(&c.lhs, p.lhs), units(&c.rhs, p.rhs), units(&c.out, p.out)];
+            split.push(SplitPart { kernel, offsets });
+        }
+        let first = split.first()?.kernel;
+        self.plan.splits.insert(first, split);
+        Some(first)
     }
 
     fn product_kernel(&mut self, c: &Contraction) -> Result<usize, mxu::MxuError> {

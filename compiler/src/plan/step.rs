@@ -198,6 +198,14 @@ pub struct Product {
     pub cycles: f64,
 }
 
+/// What one core does of a kernel that is shared out: its kernel, and for the first arguments how much further (in the
+/// argument's unit) its arrays begin.
+#[derive(Clone, Debug)]
+pub struct SplitPart {
+    pub kernel: usize,
+    pub offsets: Vec<i64>,
+}
+
 /// A planned program.
 #[derive(Default)]
 pub struct Plan {
@@ -206,6 +214,10 @@ pub struct Plan {
     pub keys: FxHashMap<KernelKey, usize>,
     /// Kernels that are products, with what they compute.
     pub products: FxHashMap<usize, Product>,
+    /// Cores of a device that run the program; below two, only the first does.
+    pub cores: u32,
+    /// Kernels that are parts of a larger one, by the first part: each core's. Calls name the first part.
+    pub splits: FxHashMap<usize, Vec<SplitPart>>,
     pub words: u32,
     /// First of the words that hold indices of gathers and scatters.
     pub index_words: Option<u32>,

@@ -10,7 +10,8 @@
 //! - matrix units: inputs (stage, latch, push) among themselves, outputs (pop, drain) among themselves, an output after
 //!   the inputs before it; an output may fall behind at most [`window`] pushes that follow it;
 //! - transpose buffers: everything of one unit;
-//! - semaphores: everything on one semaphore; a wait stays behind all that precedes it.
+//! - semaphores: everything on one semaphore; a wait stays behind all that precedes it;
+//! - a wait for the other cores has all that precedes it in earlier bundles.
 
 use super::body::Node;
 use super::memory;
@@ -72,11 +73,12 @@ pub fn build(nodes: &[Node], chip: &ChipConfig, cyclic: Option<&Cyclic<'_>>) -> 
     chain_edges(&mut b, nodes, cyclic.is_some());
     matrix_edges(&mut b, nodes, cyclic.is_some());
     for (i, n) in nodes.iter().enumerate() {
-        if n.inst.op.info().effect == Effect::DmaWait {
-            for before in 0..i {
-                b.edge(before, i, 0, 0);
-            }
-        }
+        let latency = match n.inst.op.info().effect {
+            Effect::DmaWait => 0,
+            Effect::Cores => 1,
+            _ => continue,
+        };
+        (0..i).for_each(|before| b.edge(before, i, latency, 0));
     }
     b.graph
 }

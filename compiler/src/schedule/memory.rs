@@ -88,7 +88,7 @@ pub(super) fn edges(b: &mut Builder<'_>, nodes: &[Node], cyclic: Option<&Cyclic<
 }
 
 fn collect(nodes: &[Node], sublanes: u32, cyclic: Option<&Cyclic<'_>>) -> BTreeMap<BufferRef, Vec<Access>> {
-    let dma = |e| matches!(e, Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::Signal);
+    let dma = |e| matches!(e, Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::Signal | Effect::Cores);
     let vector = |e| matches!(e, Effect::VmemLoad | Effect::VmemStore) || dma(e);
     let blanket = nodes.iter().any(|n| vector(n.inst.op.info().effect) && n.reads.is_empty() && n.writes.is_empty());
     let mut versions: FxHashMap<Reg, u32> = FxHashMap::default();
@@ -107,7 +107,7 @@ fn collect(nodes: &[Node], sublanes: u32, cyclic: Option<&Cyclic<'_>>) -> BTreeM
         let mut add = |buffer, write| {
             out.entry(buffer).or_default().push(Access { node, write, serial, copy: n.copy, place });
         };
-        let wait = effect == Effect::DmaWait;
+        let wait = matches!(effect, Effect::DmaWait | Effect::Cores);
         if vector(effect) && blanket {
             add(EVERYTHING, effect != Effect::VmemLoad);
         } else {
@@ -117,7 +117,7 @@ fn collect(nodes: &[Node], sublanes: u32, cyclic: Option<&Cyclic<'_>>) -> BTreeM
         match effect {
             Effect::SmemLoad => add(SCALAR_MEMORY, false),
             Effect::SmemStore | Effect::DmaStart | Effect::DmaWait => add(SCALAR_MEMORY, true),
-            Effect::DmaRemote | Effect::Signal => add(SCALAR_MEMORY, true),
+            Effect::DmaRemote | Effect::Signal | Effect::Cores => add(SCALAR_MEMORY, true),
             Effect::MxuAccumulate | Effect::MxuDrain if n.reads.is_empty() && n.writes.is_empty() => {
                 let unit = operand_of(&n.inst, Kind::Mxu).unwrap_or(0) as u32 & 15;
                 add(BufferRef(ACCUMULATORS - unit), effect == Effect::MxuAccumulate);

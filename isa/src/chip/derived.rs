@@ -114,6 +114,11 @@ impl ChipConfig {
                 Value::Text(t) => hash.text(&t),
             }
         }
+        // Code for several cores shares its work out among exactly so many.
+        if self.cores_per_device > 1 {
+            hash.text("cores_per_device");
+            hash.bytes(&self.cores_per_device.to_le_bytes());
+        }
         for t in &self.mxu.types {
             hash.text(&t.operand);
             hash.text(&t.accumulator);

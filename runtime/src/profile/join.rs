@@ -138,7 +138,8 @@ impl Profile {
             let useful = |unit: &str, counted: f64| {
                 own.units.iter().find(|u| u.unit == unit).map_or(counted, |u| u.useful.min(u.busy as f64))
             };
-            let units = d.result.units.iter().map(|u| UnitRow {
+            // Samples and spans are the first core's.
+            let units = d.result.units.iter().filter(|u| u.core == 0).map(|u| UnitRow {
                 unit: u.unit.clone(),
                 useful: useful(&u.unit, u.useful),
                 busy: u.busy,

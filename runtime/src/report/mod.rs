@@ -89,20 +89,21 @@ struct Capacity {
     unit_flops: f64,
     /// HBM bytes per cycle that the device reaches.
     hbm: f64,
-    /// Rows per cycle of all matrix units of a core.
+    /// Rows per cycle of all matrix units that run the program.
     rows: f64,
 }
 
 impl Capacity {
-    fn of(chip: &ChipConfig, program: &Program) -> Capacity {
+    fn of(chip: &ChipConfig, program: &Program, cores: u32) -> Capacity {
         let flops = chip.peak_flops_per_cycle(program.peak_dtype.unwrap_or(DType::BF16)).max(1.0);
+        // Rows of an operation are those of all cores that run the program.
         let per_core = flops / chip.cores_per_device.max(1) as f64;
         let cells = (2 * chip.mxu.rows as u64 * chip.mxu.cols as u64).max(1) as f64;
         Capacity {
             flops,
             unit_flops: per_core / chip.mxu.count.max(1) as f64,
             hbm: chip.hbm_bytes_per_cycle(),
-            rows: per_core / cells,
+            rows: per_core * f64::from(cores) / cells,
         }
     }
 }
@@ -132,7 +133,15 @@ fn unit(u: &UnitCounters, cycles: u64, mxu_cycles: f64, mxu_busy: f64) -> UnitRe
     let causes = CAUSE_TABLE.iter().filter(|c| c.0 != Cause::None);
     let stall: BTreeMap<&'static str, u64> = causes.map(|c| (c.1, u.stall[c.0 as usize])).collect();
     let idle = cycles.saturating_sub(u.busy + stall.values().sum::<u64>());
-    UnitReport { chip: 0, core: 0, unit: u.unit.clone(), useful: useful.min(u.busy as f64), busy: u.busy, stall, idle }
+    UnitReport {
+        chip: 0,
+        core: u.core,
+        unit: u.unit.clone(),
+        useful: useful.min(u.busy as f64),
+        busy: u.busy,
+        stall,
+        idle,
+    }
 }
 
 fn operation(o: &OpProfile, program: &Program, capacity: &Capacity) -> OpReport {
@@ -157,7 +166,8 @@ fn operation(o: &OpProfile, program: &Program, capacity: &Capacity) -> OpReport 
 /// The report of a run on one device.
 pub fn report(chip: &ChipConfig, program: &Program, r: &RunResult, host: HostReport) -> Report {
     let cycles = r.cycles.max(1) as f64;
-    let capacity = Capacity::of(chip, program);
+    let cores = r.units.iter().map(|u| u.core + 1).max().unwrap_or(1);
+    let capacity = Capacity::of(chip, program, cores);
     let time_s = chip.seconds(r.cycles);
     let most = |units: &[&str]| {
         let chosen = r.units.iter().filter(|u| units.iter().any(|p| u.unit.starts_with(p)));

@@ -65,11 +65,13 @@ pub fn page(r: &Report) -> String {
     );
     text += &format!("  bound by {}: {}\n", r.bound, bound_in_words(r.bound));
     text += &format!("\n{:<8} {:>8} {:>8} {:>8} {:>8}  stalled by\n", "unit", "useful", "busy", "stalled", "idle");
+    let several = r.units.iter().any(|u| u.core != r.units[0].core);
     for u in &r.units {
+        let name = if several { format!("{} {}", u.core, u.unit) } else { u.unit.clone() };
         let share = |part: f64| format!("{:.1} %", percent(part, r.cycles));
         let line = format!(
             "{:<8} {:>8} {:>8} {:>8} {:>8}  {}",
-            u.unit,
+            name,
             share(u.useful),
             share(u.busy as f64),
             share(u.stall.values().sum::<u64>() as f64),

@@ -181,12 +181,23 @@ pub(crate) enum Special {
         sem: u8,
         count: u32,
     },
+    /// Waits for the device's other cores.
+    Cores {
+        share: u32,
+        latency: u32,
+    },
 }
 
 impl Special {
     /// Whether the operation constrains issue beyond the bundle's static reads.
     pub fn gates(&self) -> bool {
-        matches!(self, Special::Drain { .. } | Special::Group { .. } | Special::Wait { .. } | Special::WaitS { .. })
+        match self {
+            Special::Drain { .. } | Special::Group { .. } | Special::Wait { .. } | Special::WaitS { .. } => true,
+            Special::Cores { .. } => true,
+            Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::PushAcc { .. } => false,
+            Special::Pop { .. } | Special::TransposePush { .. } | Special::DmaStart { .. } => false,
+            Special::DmaRemote { .. } | Special::Signal { .. } => false,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod branch;
 pub(crate) mod code;
+pub(crate) mod cores;
 mod fetch;
 mod host;
 pub(crate) mod predecode;

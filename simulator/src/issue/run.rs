@@ -5,6 +5,7 @@
 //! visible and branch. Nothing is ticked: time moves from issue to issue.
 
 use super::code::*;
+use super::cores::Mates;
 use super::fetch::Fetch;
 use super::remote::Remote;
 use super::skip::Skipper;
@@ -84,6 +85,8 @@ pub(crate) struct Core<'a> {
     pub(super) now: u64,
     /// What passes between this device and others; none where it runs alone.
     pub(super) remote: Option<Box<Remote>>,
+    /// The device's other cores; none where it runs alone.
+    pub(super) mates: Option<Box<Mates>>,
 }
 
 /// What a machine gives to a run.
@@ -145,6 +148,7 @@ impl<'a> Core<'a> {
             pc: 0,
             now: launch,
             remote: None,
+            mates: None,
         };
         if core.sample_interval != u64::MAX {
             let slots = SLOTS.map(|s| chip.slots(s));
@@ -168,7 +172,7 @@ impl<'a> Core<'a> {
         Ok(self.finish())
     }
 
-    /// Runs to `b.halt` (`true`), or in a pod to a wait that only other devices can end (`false`).
+    /// Runs to `b.halt` (`true`), or to a wait that only other devices or cores can end (`false`).
     pub fn advance(&mut self) -> Result<bool, Fault> {
         let end = match self.options.mode {
             Mode::Full if self.watched => self.walk::<true, true, true>(),
@@ -180,14 +184,20 @@ impl<'a> Core<'a> {
         match end {
             Ok(()) => Ok(true),
             Err(_) if self.remote.as_ref().is_some_and(|r| r.blocked.is_some()) => Ok(false),
+            Err(_) if self.at_barrier().is_some() => Ok(false),
             Err(kind) => Err(self.fault(kind)),
         }
     }
 
     /// The counters after the end.
-    pub fn finish(mut self) -> RunResult {
+    pub fn finish(self) -> RunResult {
+        let end = self.now + 1;
+        self.finish_at(end)
+    }
+
+    /// The counters at a cycle behind the end.
+    pub fn finish_at(mut self, cycles: u64) -> RunResult {
         let timed = self.options.mode != Mode::NumericOnly;
-        let cycles = self.now + 1;
         if self.events {
             self.close_op(cycles);
         }
@@ -461,6 +471,7 @@ impl<'a> Core<'a> {
         let known = VALUES || s.sources & !self.known == 0;
         match s.op {
             Op::SDev => Ok((self.options.device as i32, true)),
+            Op::SCore => Ok((self.mates.as_ref().map_or(0, |m| m.core) as i32, true)),
             Op::SLd => self.smem_load(b_is_address(s, a), known),
             Op::SSt => {
                 // Operand order is value, address.

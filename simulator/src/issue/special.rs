@@ -40,6 +40,7 @@ impl Core<'_> {
                 Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::PushAcc { .. } => {}
                 Special::Pop { .. } | Special::TransposePush { .. } | Special::DmaStart { .. } => {}
                 Special::DmaRemote { .. } | Special::Signal { .. } => {}
+                Special::Cores { .. } => t = t.max(self.cores_ready(t)?),
             }
         }
         Ok(t)
@@ -76,6 +77,10 @@ impl Core<'_> {
             let (sem, bytes, latency) = match self.l.code.specials[i] {
                 Special::Wait { sem, bytes, latency } => (sem, bytes as u64, latency),
                 Special::WaitS { sem, reg, latency } => (sem, self.wait_bytes(sem, reg), latency),
+                Special::Cores { share, latency } => {
+                    self.pass_cores(share, latency);
+                    continue;
+                }
                 _ => continue,
             };
             self.semaphores.take(sem as usize, bytes, self.now);
@@ -177,7 +182,7 @@ impl Core<'_> {
             }
             Special::Pop { retires: false, .. } | Special::Drain { .. } => return,
             Special::Wait { .. } | Special::WaitS { .. } | Special::DmaStart { .. } => return,
-            Special::DmaRemote { .. } | Special::Signal { .. } => return,
+            Special::DmaRemote { .. } | Special::Signal { .. } | Special::Cores { .. } => return,
         };
         let r = self.l.code.resources;
         let u = unit as usize;
@@ -239,6 +244,7 @@ impl Core<'_> {
                 return Err(c.fault(self.l, "DMA over", c.memory(&self.l.geometry)));
             }
         }
+        self.note_hbm(s.desc, src, dst);
         let mut end = 0;
         let mut cause = Cause::Dma;
         if self.options.mode != Mode::NumericOnly {
@@ -310,6 +316,7 @@ pub(super) fn concerns(i: &Inst, kind: &FaultKind) -> bool {
             _ => scalar_memory,
         },
         FaultKind::Deadlock { waits_for } if waits_for.contains("semaphore") => effect == IsaEffect::DmaWait,
+        FaultKind::Deadlock { waits_for } if waits_for.contains("core") => effect == IsaEffect::Cores,
         FaultKind::Deadlock { .. } => matches!(
             effect,
             IsaEffect::MxuPush
@@ -327,6 +334,7 @@ pub(super) fn concerns(i: &Inst, kind: &FaultKind) -> bool {
         | FaultKind::ReturnWithoutCall
         | FaultKind::Host { .. } => effect == IsaEffect::Control,
         FaultKind::LinkDown { .. } => effect == IsaEffect::DmaRemote,
+        FaultKind::CoreRace { .. } => effect == IsaEffect::DmaStart,
         FaultKind::Unbalanced { .. } | FaultKind::EndOfCode | FaultKind::MaxCycles { .. } | FaultKind::Interrupted => {
             false
         }

@@ -175,8 +175,8 @@ impl Trace {
             }
             Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::Pop { .. } => {}
             Special::TransposePush { .. } | Special::Group { .. } | Special::Wait { .. } => {}
-            // What other devices do is not in the trace.
-            Special::DmaRemote { .. } | Special::Signal { .. } => self.broken = true,
+            // What other devices and cores do is not in the trace.
+            Special::DmaRemote { .. } | Special::Signal { .. } | Special::Cores { .. } => self.broken = true,
         }
     }
 }

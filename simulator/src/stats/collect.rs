@@ -354,7 +354,7 @@ impl Collector {
                 s
             });
             let busy = busy.min(cycles);
-            UnitCounters { unit: unit.to_string(), useful: useful.min(busy as f64), busy, stall, idle: left }
+            UnitCounters { core: 0, unit: unit.to_string(), useful: useful.min(busy as f64), busy, stall, idle: left }
         };
         let mut out = Vec::new();
         for (unit, row) in UNIT_TABLE.iter().enumerate().take(SLOT_UNITS) {

@@ -58,6 +58,8 @@ pub const UNIT_TABLE: [(&str, &str, &str); 8] = [
 /// Cycles of one unit.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct UnitCounters {
+    /// Its core, among those of the device.
+    pub core: u32,
     pub unit: String,
     /// Work over capacity, in cycles; at most `busy`. For matrix units the rows streamed (padding included).
     pub useful: f64,
@@ -116,4 +118,40 @@ pub struct RunResult {
     pub waits: Vec<u64>,
     /// Cycles that loop skipping did not have to simulate.
     pub skipped_cycles: u64,
+}
+
+impl RunResult {
+    /// What the cores of a device counted over the same cycles, as one: operations have the times of the first core and
+    /// the work of all.
+    pub(crate) fn joined(cores: Vec<RunResult>) -> RunResult {
+        let mut all = RunResult::default();
+        for (core, mut r) in cores.into_iter().enumerate() {
+            r.units.iter_mut().for_each(|u| u.core = core as u32);
+            if core == 0 {
+                all = r;
+                continue;
+            }
+            all.cycles = all.cycles.max(r.cycles);
+            all.bundles += r.bundles;
+            all.units.append(&mut r.units);
+            all.hbm_read += r.hbm_read;
+            all.hbm_write += r.hbm_write;
+            all.hbm_cycles += r.hbm_cycles;
+            all.dma_transfers += r.dma_transfers;
+            all.skipped_cycles += r.skipped_cycles;
+            all.executions.iter_mut().zip(r.executions).for_each(|(a, n)| *a += n);
+            all.waits.iter_mut().zip(r.waits).for_each(|(a, n)| *a += n);
+            for o in r.ops {
+                match all.ops.iter_mut().find(|a| a.op == o.op) {
+                    Some(a) => {
+                        a.hbm_read += o.hbm_read;
+                        a.hbm_write += o.hbm_write;
+                        a.mxu_rows += o.mxu_rows;
+                    }
+                    None => all.ops.push(OpProfile { cycles: 0, stall: [0; CAUSES], ..o }),
+                }
+            }
+        }
+        all
+    }
 }

@@ -2,6 +2,7 @@
 //! hand.
 
 mod build;
+mod cores;
 mod dma;
 mod faults;
 mod matrix;

@@ -2,7 +2,7 @@
 
 use super::body::{Body, Walk};
 use super::window::{Window, step};
-use super::{BlockKernel, BlockSpec, Choice, grid};
+use super::{BlockKernel, BlockSpec, Choice, Share, grid};
 use crate::emit::hbm::{Descs, HbmUnit};
 use crate::emit::loops::{Bases, emit_loop, emit_reduce};
 use crate::emit::moves::{Bases as MoveBases, emit_move};
@@ -55,10 +55,12 @@ struct Flow<'a> {
     around: Vec<S>,
     streams: Vec<Stream>,
     descs: Descs,
+    /// One core's share of all blocks, where several work on them.
+    share: Option<Share>,
 }
 
-/// Writes the kernel of a choice.
-pub fn emit(body: &Body, spec: &BlockSpec, choice: &Choice, chip: &ChipConfig) -> BlockKernel {
+/// Writes the kernel of a choice, or of a core's share.
+pub fn emit(body: &Body, spec: &BlockSpec, choice: &Choice, chip: &ChipConfig, share: Option<Share>) -> BlockKernel {
     let mut b = KernelBuilder::new("blocks", chip);
     let walks = body.walks(chip.core.lanes);
     let params: Vec<(S, BufferRef)> = walks.iter().map(|_| (b.param(), b.buffer())).collect();
@@ -71,7 +73,7 @@ pub fn emit(body: &Body, spec: &BlockSpec, choice: &Choice, chip: &ChipConfig) -
     let scratch = b.param();
     let around: Vec<S> = (0..choice.outer).map(|_| b.s_var(0)).collect();
     let mut flow =
-        Flow { body, choice, chip, walks, params, extra, around, streams: Vec::new(), descs: Descs::default() };
+        Flow { body, choice, chip, walks, params, extra, around, streams: Vec::new(), descs: Descs::default(), share };
     // Arrays in vector memory are walked by registers of their own.
     if choice.outer > 0 {
         for (i, w) in choice.windows.iter().enumerate() {
@@ -150,20 +152,32 @@ impl Flow<'_> {
     fn rows(&mut self, b: &mut KernelBuilder, depth: usize) {
         let choice = self.choice;
         if depth == choice.outer {
-            if choice.blocks > 0 {
-                self.whole_blocks(b);
+            let (first, end) = self.blocks();
+            if first < end {
+                self.whole_blocks(b, first, end);
             }
-            if choice.rest > 0 {
+            let last = choice.outer > 0 || self.share.is_none_or(|s| s.last);
+            if choice.rest > 0 && last {
                 self.rest(b);
             }
             return;
         }
-        let n = self.body.sizes()[depth] as i32;
-        b.loop_static(n as u32, |b| {
+        let share = self.share.filter(|_| depth == 0).map(|s| (s.first, s.end));
+        let (first, end) = share.unwrap_or((0, self.body.sizes()[depth]));
+        if first > 0 {
+            self.advance(b, depth, first as i32);
+        }
+        b.loop_static(end - first, |b| {
             self.rows(b, depth + 1);
             self.advance(b, depth, 1);
         });
-        self.advance(b, depth, -n);
+        self.advance(b, depth, -(end as i32));
+    }
+
+    /// The whole blocks of a row that this kernel does.
+    fn blocks(&self) -> (u32, u32) {
+        let share = self.share.filter(|_| self.choice.outer == 0).map(|s| (s.first, s.end));
+        share.unwrap_or((0, self.choice.blocks))
     }
 
     /// Moves on by so many indices of an outer dimension.
@@ -194,24 +208,32 @@ impl Flow<'_> {
         }
     }
 
-    fn whole_blocks(&mut self, b: &mut KernelBuilder) {
+    /// Blocks `first..end` of a row.
+    fn whole_blocks(&mut self, b: &mut KernelBuilder, first: u32, end: u32) {
         self.begin(b, &self.choice.windows);
         let (choice, sets) = (self.choice, self.choice.sets());
+        let count = end - first;
         let windows = choice.windows.clone();
         let plan = Copies::new(self, &windows);
+        if first > 0 {
+            self.skip(b, &plan, first);
+        }
         // Distance from the window set in use to the next block's, and the number of the set in use.
         let set_words = choice.one_set() as i32;
         let (set, at) = (b.s_var(0), b.s_var(0));
-        let (left, done) = (b.s_var(choice.blocks as i32), b.s_var(0));
+        let (left, done) = (b.s_var(count as i32), b.s_var(0));
         // Places of arrays in vector memory, and the first index of the block.
         let walked = self.walked(b, choice.size);
-        let index = b.s_var(0);
+        for (reg, by) in walked.iter().filter(|w| first > 0 && w.1 != 0) {
+            b.s_inc(*reg, *by as i32 * first as i32);
+        }
+        let index = b.s_var((first * choice.size) as i32);
         // Windows that are filled again may hold results that are still being copied out.
         let refilled = self.streams.iter().any(|s| s.read && s.written);
         if sets > 1 {
             self.bring(b, &plan, S::ZERO, IN);
         }
-        b.loop_static(choice.blocks, |b| {
+        b.loop_static(count, |b| {
             b.s_inc(left, -1);
             if sets > 1 {
                 let other = b.s_imm(set_words);
@@ -258,11 +280,19 @@ impl Flow<'_> {
             }
         });
         if sets > 1 {
-            let last = (choice.blocks - 1) % 2;
-            if !refilled {
+            let last = (count - 1) % 2;
+            if !refilled && count > 1 {
                 self.wait_out(b, &plan, OUT + 1 - last);
             }
             self.wait_out(b, &plan, OUT + last);
+        }
+    }
+
+    /// Moves the streams on by so many blocks.
+    fn skip(&self, b: &mut KernelBuilder, plan: &Copies, blocks: u32) {
+        for (s, c) in self.streams.iter().zip(&plan.of).filter(|s| s.1.step != 0) {
+            b.s_inc(s.place.next_in, c.step * blocks as i32);
+            b.s_inc(s.place.next_out, c.step * blocks as i32);
         }
     }
 

@@ -81,7 +81,30 @@ const MOST_BYTES: u64 = 4 << 20;
 pub fn block_kernel(spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Option<BlockKernel> {
     let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
     let choice = choose(&body, spec, chip, budget)?;
-    Some(flow::emit(&body, spec, &choice, chip))
+    Some(flow::emit(&body, spec, &choice, chip, None))
+}
+
+/// The kernels of `cores` cores that each do their share of the blocks; `None` if blocks are not independent of each other
+/// or too few.
+pub fn split_kernels(spec: &BlockSpec, chip: &ChipConfig, budget: u64, cores: u32) -> Option<Vec<BlockKernel>> {
+    let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
+    let choice = choose(&body, spec, chip, budget)?;
+    let count = choice.shared(&body);
+    if count < cores || !choice.independent(&body, spec, chip) {
+        return None;
+    }
+    let bound = |i: u32| (u64::from(count) * u64::from(i)).div_ceil(u64::from(cores)) as u32;
+    let part = |i: u32| Share { first: bound(i), end: bound(i + 1), last: i + 1 == cores };
+    Some((0..cores).map(|i| flow::emit(&body, spec, &choice, chip, Some(part(i)))).collect())
+}
+
+/// A core's share: blocks, or where blocks lie inside of loops indices of the outermost one. The last core's has the rest
+/// behind the whole blocks too.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    first: u32,
+    end: u32,
+    last: bool,
 }
 
 fn grid(chip: &ChipConfig) -> Grid {
@@ -235,6 +258,27 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
 }
 
 impl Choice {
+    /// What is shared out among cores: blocks, or indices of the outermost dimension.
+    fn shared(&self, body: &Body) -> u32 {
+        if self.outer > 0 { body.sizes()[0] } else { self.blocks }
+    }
+
+    /// Whether no block touches what another one writes: all results lie in HBM, and each block writes rows of its own.
+    fn independent(&self, body: &Body, spec: &BlockSpec, chip: &ChipConfig) -> bool {
+        let walks = body.walks(chip.core.lanes);
+        let alone = |(i, w): (usize, &Option<body::Walk>)| {
+            if w.as_ref().is_none_or(|w| !w.is_output) {
+                return true;
+            }
+            let moves = self.windows[i].as_ref().is_some_and(|w| match self.outer {
+                0 => w.step != 0,
+                _ => w.outer_steps[0] != 0,
+            });
+            moves && !spec.operands[i].kept
+        };
+        walks.iter().enumerate().all(alone)
+    }
+
     /// Windows of one block.
     fn one_set(&self) -> u32 {
         self.words.iter().sum()

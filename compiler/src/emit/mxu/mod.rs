@@ -9,6 +9,7 @@
 //! - [`geometry`]: dimensions merged and cut into row blocks;
 //! - [`tile`]: the choice of blocks, groups and chunks, with its cost model;
 //! - [`segment`]: the loops of a step, and how results lag behind pushes;
+//! - [`split`]: parts for the cores of a device;
 //! - [`odometer`]: counting through nested dimensions;
 //! - [`stream`]: copies between HBM and windows;
 //! - [`setup`], [`body`], [`flow`]: emission.
@@ -25,6 +26,7 @@ mod odometer;
 mod segment;
 mod setup;
 mod spec;
+mod split;
 mod stream;
 mod tile;
 
@@ -34,6 +36,7 @@ mod tests;
 pub use spec::{
     Array, Contraction, Convert, Dim, Epilogue, Hook, KernelOut, MatView, MxuError, Place, RhsForm, TileAt,
 };
+pub use split::{Part, estimate, shared, split};
 
 use crate::kernel::KernelBuilder;
 use systole_isa::ChipConfig;

@@ -1,6 +1,7 @@
 //! The main program: steps to scalar code, copies and kernel calls, with memory decided on the way.
 
 mod control;
+mod cores;
 mod reach;
 mod scalars;
 
@@ -144,28 +145,32 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn copies(&mut self, copies: Vec<Copy>) {
-        let reads = [self.all];
         for c in copies {
             match c {
                 Copy::Load { granule, row, pending } => {
                     let desc = self.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, pending.bytes));
-                    self.dma(desc, granule, row, pending.semaphore);
+                    let args = self.copy_args(desc, granule, row, pending.semaphore);
+                    self.start_copy(args, false);
                 }
                 Copy::Store { row, granule, pending } => {
                     let desc = self.desc(DmaDesc::contiguous(Space::Vmem, Space::Hbm, pending.bytes));
-                    self.dma(desc, row, granule, pending.semaphore);
+                    let args = self.copy_args(desc, row, granule, pending.semaphore);
+                    self.start_copy(args, true);
                 }
-                Copy::WaitIn { pending } | Copy::WaitOut { pending } => {
-                    self.b.dma_wait(pending.semaphore, pending.bytes as i32, &reads, &reads);
-                }
+                Copy::WaitIn { pending } => self.wait_copy(pending.semaphore, pending.bytes as i32, false),
+                Copy::WaitOut { pending } => self.wait_copy(pending.semaphore, pending.bytes as i32, true),
             }
         }
     }
 
-    fn dma(&mut self, desc: u32, src: u64, dst: u64, sem: u32) {
+    fn copy_args(&mut self, desc: u32, src: u64, dst: u64, sem: u32) -> DmaArgs {
         let src = self.b.s_imm(src as i32);
         let dst = self.b.s_imm(dst as i32);
-        let args = DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem };
+        DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem }
+    }
+
+    fn dma(&mut self, desc: u32, src: u64, dst: u64, sem: u32) {
+        let args = self.copy_args(desc, src, dst, sem);
         let all = [self.all];
         self.b.dma_start(args, &all, &all);
     }
@@ -280,8 +285,9 @@ impl<'a> Emitter<'a> {
             })
             .collect();
         let mut out = Vec::new();
-        let scratch = if entry.scratch_rows > 0 {
-            let rows = entry.scratch_rows as u64 + guard_rows(self.memory.chip);
+        let scratch_rows = cores::scratch_rows(self.plan, kernel, entry);
+        let scratch = if scratch_rows > 0 {
+            let rows = scratch_rows as u64 + guard_rows(self.memory.chip);
             Some(self.memory.room(rows, self.now, &locked, &format!("scratch of {}", entry.name), &mut out)?)
         } else {
             None
@@ -306,15 +312,17 @@ impl<'a> Emitter<'a> {
         }
         self.copies(out);
         self.prefetch(args, rest)?;
-        let regs: Vec<S> = args.iter().map(|a| self.argument(a, scratch)).collect();
         match &hooked {
-            Some(h) => self.call_hooked(h, &regs),
-            None => self.b.call(kernel as u32 + 1, &regs),
+            Some(h) => {
+                let regs: Vec<S> = args.iter().map(|a| self.argument(a, scratch)).collect();
+                self.call_hooked(h, &regs);
+            }
+            None => self.call_cores(kernel, args, scratch)?,
         }
         self.worked(super::overlap::call_cycles(self.plan, self.memory.chip, kernel, self.op), hooked.is_some());
         if let Some(at) = scratch {
             self.stays.scratch(self.memory.chip, entry, at, self.op);
-            self.memory.vmem.give(at, entry.scratch_rows as u64 + guard_rows(self.memory.chip));
+            self.memory.vmem.give(at, scratch_rows as u64 + guard_rows(self.memory.chip));
         }
         Ok(())
     }
@@ -542,7 +550,8 @@ impl<'a> Emitter<'a> {
             operands: operands.iter().map(place).collect(),
             results: results.iter().map(place).collect(),
         });
-        self.b.host(self.host_calls.len() as i32 - 1);
+        let number = self.host_calls.len() as i32 - 1;
+        self.alone(|b| b.host(number));
         Ok(())
     }
 
@@ -552,6 +561,9 @@ impl<'a> Emitter<'a> {
         const MOST: u64 = 1 << 30;
         let (from, to) = (self.memory.granule(src)?, self.memory.granule(dst)?);
         let bytes = if from == to { 0 } else { self.memory.bytes_of(dst) };
+        if self.several() {
+            return self.copy_shares(from, to, bytes);
+        }
         let mut at = 0;
         while at < bytes {
             let n = (bytes - at).min(MOST);

@@ -6,6 +6,7 @@
 
 use super::geometry::{Geometry, Side};
 use crate::fault::{DmaSide, FaultKind};
+use crate::issue::cores::Touch;
 use crate::load::Loaded;
 use systole_isa::{Inst, Op, Space};
 
@@ -119,6 +120,12 @@ impl RaceChecker {
 }
 
 impl RaceChecker {
+    /// The transfers that no wait has ordered.
+    pub fn open_touches(&self) -> Vec<Touch> {
+        let touch = |t: &Transfer| Touch { desc: t.desc, src: t.src, dst: t.dst, bundle: t.bundle };
+        self.open.iter().filter(|t| t.peer.is_none()).map(touch).collect()
+    }
+
     /// Whether every transfer has been ordered by a wait.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {

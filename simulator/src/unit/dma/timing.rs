@@ -33,6 +33,8 @@ pub(crate) struct DmaTiming {
     latency: u64,
     /// 1/256 cycles per HBM byte, cycles per chunk, cycles per byte.
     per_hbm_byte: f64,
+    /// The core has one part in so many of HBM's bandwidth.
+    parts: u64,
     per_chunk: f64,
     per_byte: f64,
     /// Cycles from which the engines are free.
@@ -114,6 +116,7 @@ impl DmaTiming {
             issue: chip.dma.issue_cycles as u64,
             latency: chip.hbm_latency_cycles(),
             per_hbm_byte: 256.0 / chip.hbm_bytes_per_cycle(),
+            parts: 1,
             per_chunk: 1.0 / chip.dma.chunks_per_cycle,
             per_byte: 1.0 / chip.dma.bytes_per_cycle,
             engines: vec![0; chip.dma.engines as usize],
@@ -127,6 +130,11 @@ impl DmaTiming {
             rng: chaos.map(|s| s ^ 0x9E37_79B9_7F4A_7C15),
             idle: None,
         }
+    }
+
+    /// From now on the core has one part in `parts` of HBM's bandwidth.
+    pub fn divide(&mut self, parts: u32) {
+        self.parts = u64::from(parts.max(1));
     }
 
     /// Other devices use this one's HBM too.
@@ -145,7 +153,7 @@ impl DmaTiming {
         let mut cause = Cause::Dma;
         if sides > 0 {
             let service = ((hbm_read + hbm_write) as f64 * self.per_hbm_byte).round() as u64;
-            self.hbm_free = self.hbm_free.max(begin << 8) + service;
+            self.hbm_free = self.hbm_free.max(begin << 8) + service * self.parts;
             self.hbm_busy += service;
             if let Some(idle) = self.idle.as_mut().filter(|i| self.hbm_free > i.from + Idle::SHORT) {
                 idle.until(self.hbm_free, self.hbm_busy);
@@ -247,7 +255,7 @@ impl DmaTiming {
         let ended = self.under_way.partition_point(|e| *e <= now);
         out.extend(self.under_way.iter().skip(ended).map(|e| e - now));
         out.push(u64::MAX);
-        out.extend([self.hbm_free.saturating_sub(now << 8), self.busy_until.saturating_sub(now)]);
+        out.extend([self.hbm_free.saturating_sub(now << 8), self.busy_until.saturating_sub(now), self.parts]);
     }
 
     /// Moves all times by `cycles`.

@@ -1,0 +1,190 @@
+//! Programs for all cores of a device.
+//!
+//! Every core runs the whole main program: its scalar code, and everything in vector memory, which each has for itself with
+//! the same contents. What is in HBM they have in common. Steps that write there are between two barriers, and are either
+//! shared out ([`Plan::splits`]: each core makes a part of the result) or done by the first core alone. So between barriers
+//! HBM is only read, or each byte belongs to one core.
+
+use super::super::memory::KERNEL_SEMAPHORES;
+use super::super::step::{Arg, KernelEntry, Plan, Unit, Use};
+use super::super::view::BufId;
+use super::Emitter;
+use crate::error::CompileError;
+use crate::kernel::build_units::DmaArgs;
+use crate::kernel::{KernelBuilder, S};
+use systole_isa::dma::HBM_GRANULE;
+use systole_isa::{DmaDesc, Op, Space};
+
+/// Runs `f(i)` on core `i`.
+fn each_core(b: &mut KernelBuilder, core: S, at: u32, cores: u32, f: &dyn Fn(&mut KernelBuilder, u32)) {
+    if at + 1 == cores {
+        return f(b, at);
+    }
+    let own = b.def_s(Op::SEqI, &[core.into(), (at as i32).into()]);
+    b.if_else(own, |b| f(b, at), |b| each_core(b, core, at + 1, cores, f));
+}
+
+impl Emitter<'_> {
+    /// Whether several cores run the program.
+    pub(super) fn several(&self) -> bool {
+        self.plan.cores > 1
+    }
+
+    /// Waits for the other cores; from there on so many of them use HBM.
+    pub(super) fn barrier(&mut self, users: u32) {
+        if self.several() {
+            let all = [self.all];
+            self.b.sync_cores(users, &all);
+        }
+    }
+
+    /// Code of the first core alone.
+    pub(super) fn first_core(&mut self, f: impl FnOnce(&mut KernelBuilder)) {
+        if !self.several() {
+            return f(&mut self.b);
+        }
+        let core = self.b.def_s(Op::SCore, &[]);
+        let first = self.b.def_s(Op::SEqI, &[core.into(), 0.into()]);
+        self.b.if_(first, f);
+    }
+
+    /// A barrier, code of the first core alone (which has all of HBM meanwhile), and another barrier.
+    pub(super) fn alone(&mut self, f: impl FnOnce(&mut KernelBuilder)) {
+        self.barrier(1);
+        self.first_core(f);
+        self.barrier(self.plan.cores);
+    }
+
+    /// A copy that `writes` HBM is the first core's.
+    pub(super) fn start_copy(&mut self, args: DmaArgs, writes: bool) {
+        let all = [self.all];
+        if writes && self.several() {
+            self.barrier(self.plan.cores);
+            self.first_core(|b| b.dma_start(args, &all, &all));
+        } else {
+            self.b.dma_start(args, &all, &all);
+        }
+    }
+
+    /// Waits for a copy of [`Emitter::start_copy`].
+    pub(super) fn wait_copy(&mut self, semaphore: u32, bytes: i32, writes: bool) {
+        let all = [self.all];
+        if writes && self.several() {
+            self.first_core(|b| b.dma_wait(semaphore, bytes, &all, &all));
+            self.barrier(self.plan.cores);
+        } else {
+            self.b.dma_wait(semaphore, bytes, &all, &all);
+        }
+    }
+
+    /// Calls a kernel on all cores, in parts, or on the first one alone, by what it writes.
+    pub(super) fn call_cores(&mut self, kernel: usize, args: &[Arg], scratch: Option<u64>) -> Result<(), CompileError> {
+        let written = |far: bool| -> Vec<BufId> {
+            let of = |a: &Arg| match a {
+                Arg::Array { buf, usage, unit, .. } if *usage != Use::Read && (*unit == Unit::Granules) == far => {
+                    Some(*buf)
+                }
+                _ => None,
+            };
+            args.iter().filter_map(of).collect()
+        };
+        if !self.several() || written(true).is_empty() {
+            let regs: Vec<S> = args.iter().map(|a| self.argument(a, scratch)).collect();
+            self.b.call(kernel as u32 + 1, &regs);
+            return Ok(());
+        }
+        let plan: &Plan = self.plan;
+        match plan.splits.get(&kernel) {
+            Some(parts) => {
+                let cores = plan.cores;
+                self.barrier(cores);
+                let mut calls: Vec<(u32, Vec<S>)> = Vec::new();
+                for p in parts {
+                    let moved = |(i, a): (usize, &Arg)| match (a, p.offsets.get(i)) {
+                        (Arg::Array { buf, usage, unit, offset, dynamic }, Some(by)) => Arg::Array {
+                            buf: *buf,
+                            usage: *usage,
+                            unit: *unit,
+                            offset: offset + by,
+                            dynamic: dynamic.clone(),
+                        },
+                        (a, _) => a.clone(),
+                    };
+                    let args: Vec<Arg> = args.iter().enumerate().map(moved).collect();
+                    let regs = args.iter().map(|a| self.argument(a, scratch)).collect();
+                    calls.push((p.kernel as u32 + 1, regs));
+                }
+                let core = self.b.def_s(Op::SCore, &[]);
+                each_core(&mut self.b, core, 0, cores, &|b, i| {
+                    let (kernel, regs) = &calls[i as usize];
+                    b.call(*kernel, regs);
+                });
+                self.barrier(cores);
+            }
+            None => {
+                let regs: Vec<S> = args.iter().map(|a| self.argument(a, scratch)).collect();
+                self.alone(|b| b.call(kernel as u32 + 1, &regs));
+                self.publish(&written(false))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies within HBM, each core a share.
+    pub(super) fn copy_shares(&mut self, from: u64, to: u64, bytes: u64) -> Result<(), CompileError> {
+        /// Bytes of one transfer at most: counts of semaphores are 32-bit.
+        const MOST: u64 = 1 << 30;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (cores, sem) = (self.plan.cores, KERNEL_SEMAPHORES - 1);
+        let share = bytes.div_ceil(u64::from(cores)).next_multiple_of(HBM_GRANULE);
+        let mut copies: Vec<Vec<(u32, u64, i32)>> = Vec::new();
+        for core in 0..u64::from(cores) {
+            let (mut at, end) = ((core * share).min(bytes), ((core + 1) * share).min(bytes));
+            let mut own = Vec::new();
+            while at < end {
+                let n = (end - at).min(MOST);
+                own.push((
+                    self.desc(DmaDesc::contiguous(Space::Hbm, Space::Hbm, n as u32)),
+                    at / HBM_GRANULE,
+                    n as i32,
+                ));
+                at += n;
+            }
+            copies.push(own);
+        }
+        self.barrier(cores);
+        let all = [self.all];
+        let core = self.b.def_s(Op::SCore, &[]);
+        each_core(&mut self.b, core, 0, cores, &|b, i| {
+            for &(desc, at, n) in &copies[i as usize] {
+                let (src, dst) = (b.s_imm((from + at) as i32), b.s_imm((to + at) as i32));
+                b.dma_start(DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem }, &all, &all);
+                b.dma_wait(sem, n, &all, &all);
+            }
+        });
+        self.barrier(cores);
+        Ok(())
+    }
+
+    /// What the first core alone made in vector memory goes to the others through HBM.
+    fn publish(&mut self, made: &[BufId]) -> Result<(), CompileError> {
+        for &buf in made {
+            let mut out = Vec::new();
+            self.memory.store(buf, &mut out)?;
+            self.memory.settle(buf, &mut out);
+            let Some(row) = self.memory.places[buf.index()].row else { continue };
+            self.memory.load(buf, row, &mut out)?;
+            self.memory.settle(buf, &mut out);
+            self.copies(out);
+        }
+        Ok(())
+    }
+}
+
+/// Word rows of scratch memory of a call: the most of any part's.
+pub(super) fn scratch_rows(plan: &Plan, kernel: usize, entry: &KernelEntry) -> u32 {
+    let parts = plan.splits.get(&kernel).into_iter().flatten();
+    parts.map(|p| plan.kernels[p.kernel].scratch_rows).fold(entry.scratch_rows, u32::max)
+}
