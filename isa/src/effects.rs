@@ -192,6 +192,7 @@ impl Inst {
                 (Resource::Smem, Write),
                 (Resource::Hbm, Write),
             ],
+            Effect::SyncTest => &[(Resource::Semaphore(u), Read)],
             Effect::Control | Effect::Trap => &[(Resource::Control, Write)],
         };
         Accesses::from_slice(list)

@@ -145,6 +145,8 @@ pub enum Effect {
     DmaStart, DmaWait,
     /// Starts a DMA to another device / adds to a semaphore of another device / waits for the device's other cores.
     DmaRemote, Signal, Cores,
+    /// Looks at a semaphore.
+    SyncTest,
     /// Changes the program counter / stops with a fault.
     Control, Trap,
 }
@@ -585,6 +587,8 @@ opcodes! {
     SCore "s.core" Scalar Scalar None [d:Sd];
     /// Waits until all cores of the device are at one; then this core has one part in `share` of HBM's bandwidth.
     SyncCores "sync.cores" Dma Sync Cores [share:U4];
+    /// d = 1 if the semaphore holds at least `bytes` at the cycle of issue, else 0.
+    SyncTest "sync.test" Scalar Sync SyncTest [d:Sd, sem:Sem, bytes:Su];
 }
 
 impl Op {

@@ -50,7 +50,8 @@ pub fn source_target_pairs(node: &Node) -> Option<Vec<(u64, u64)>> {
     Some(numbers.as_chunks::<2>().0.iter().map(|p| (p[0], p[1])).collect())
 }
 
-/// The groups of a collective as device numbers, in the order of their members; they cover every device once.
+/// The groups of a collective as device numbers, in the order of their members; they cover every device once. Those of
+/// all-reduces and broadcasts may differ in size.
 ///
 /// # Errors
 /// Ids that no device has, groups of different sizes, or devices in no group.
@@ -85,7 +86,8 @@ pub fn groups(kind: &CollectiveKind, c: &Collective, pod: &PodShape) -> Result<V
     for &d in out.iter().flatten() {
         seen[d as usize] = true;
     }
-    if out.iter().any(|g| g.len() != size) {
+    let any = matches!(kind, CollectiveKind::AllReduce { .. } | CollectiveKind::Broadcast);
+    if !any && out.iter().any(|g| g.len() != size) {
         return Err("groups have different sizes".into());
     }
     match seen.iter().position(|s| !s) {

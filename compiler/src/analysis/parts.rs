@@ -76,7 +76,9 @@ pub fn parts(dtype: DType, dims: &[u64], dim: usize, n: u64, tile: (u32, u32)) -
         let before: u64 = dims[..dim].iter().product();
         (whole.planes(), before, size * after, size * after, dims[dim] * after, size * after)
     };
-    let (a, b) = (strides(&whole, wb), strides(&part, pb));
+    // What there is one of has no stride.
+    let alone = |[component, plane, before]: [u64; 3]| [component, if planes > 1 { plane } else { 0 }, before];
+    let (a, b) = (alone(strides(&whole, wb)), alone(strides(&part, pb)));
     let rows = [run, step].into_iter().chain(a).chain(b);
     if rows.into_iter().any(|r| r % packing != 0) {
         return None;

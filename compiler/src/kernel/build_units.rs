@@ -262,6 +262,11 @@ impl KernelBuilder {
         self.emit_mem(Op::DmaRemote, &operands, reads, writes);
     }
 
+    /// Whether a semaphore holds so many bytes.
+    pub fn sync_test(&mut self, sem: u32, bytes: S) -> S {
+        self.def_s(Op::SyncTest, &[(sem as i32).into(), bytes.into()])
+    }
+
     /// Adds to a semaphore of another device.
     pub fn signal(&mut self, device: S, sem: u32, count: i32, order: &[BufferRef]) {
         self.emit_mem(Op::SyncSignal, &[device.0 as i32, sem as i32, count], order, order);

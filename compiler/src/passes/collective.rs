@@ -39,6 +39,10 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], o: &PassOptions) -> Res
     let wide: Vec<Vec<u64>> = groups.iter().map(|g| g.iter().map(|&d| u64::from(d)).collect()).collect();
     let mut cx = Cx { b, n, o, size, groups: wide };
     let mut results = Vec::new();
+    if groups.iter().any(|g| g.len() as u64 != size) {
+        let results = cx.uneven(kind, operands)?;
+        return Ok(Some(joined(b, n, &results)));
+    }
     match kind {
         CollectiveKind::AllReduce { body } | CollectiveKind::Reduce { body } => {
             if cx.b.draft.computations[body.index()].params.len() != 2 {
@@ -213,6 +217,64 @@ impl Cx<'_, '_> {
         let sum = self.plain(CollectiveKind::AllReduce { body }, wide, shape);
         let sum = self.b.slice_dim(sum, 0, 0, elements, 1);
         self.b.reshape(sum, &dims)
+    }
+
+    /// Groups of different sizes: everybody gets everything, and takes what its own group makes of it.
+    fn uneven(&mut self, kind: &CollectiveKind, operands: &[NodeId]) -> Result<Vec<NodeId>> {
+        let devices = u64::from(self.o.pod.devices());
+        let groups = std::mem::replace(&mut self.groups, vec![(0..devices).collect()]);
+        self.size = devices;
+        let mut gathered = Vec::new();
+        for &x in operands {
+            let dims: Vec<u64> = [1].into_iter().chain(self.b.dims(x).iter().copied()).collect();
+            let x = self.b.reshape(x, &dims);
+            gathered.push(self.all_gather(x, 0));
+        }
+        let all_dims: Vec<Vec<u64>> = operands.iter().map(|&x| self.b.dims(x).to_vec()).collect();
+        let mut results: Vec<NodeId> = Vec::new();
+        for g in &groups {
+            let mut members = Vec::new();
+            for &d in g {
+                let mut own = Vec::new();
+                for (&all, dims) in gathered.iter().zip(&all_dims) {
+                    let one = self.b.slice_dim(all, 0, d, d + 1, 1);
+                    own.push(self.b.reshape(one, dims));
+                }
+                members.push(own);
+            }
+            let mut made = members[0].clone();
+            if let CollectiveKind::AllReduce { body } = kind {
+                for next in &members[1..] {
+                    made = self.combined(*body, &made, next)?;
+                }
+            }
+            let list: Vec<u32> = g.iter().map(|&d| d as u32).collect();
+            let mine = self.is_one_of(&list);
+            if results.is_empty() {
+                results = made;
+                continue;
+            }
+            for ((r, m), dims) in results.iter_mut().zip(made).zip(&all_dims) {
+                let mine = self.b.broadcast(mine, &[], dims);
+                *r = self.b.select(mine, m, *r);
+            }
+        }
+        Ok(results)
+    }
+
+    /// Two devices' operands combined.
+    fn combined(&mut self, body: CompId, a: &[NodeId], b: &[NodeId]) -> Result<Vec<NodeId>> {
+        if self.b.draft.computations[body.index()].params.len() != 2 {
+            let dims = self.b.dims(a[0]).to_vec();
+            let args: Vec<NodeId> = a.iter().chain(b).copied().collect();
+            return self.b.apply(body, &args, &dims);
+        }
+        let mut out = Vec::new();
+        for (&x, &y) in a.iter().zip(b) {
+            let dims = self.b.dims(x).to_vec();
+            out.extend(self.b.apply(body, &[x, y], &dims)?);
+        }
+        Ok(out)
     }
 
     /// A combination of several arrays at once: everyone's, combined in order.

@@ -168,7 +168,7 @@ impl<'a> Lower<'a> {
         let chip = self.chip;
         let mut cycles = 0.0;
         let kernel = self.plan.kernel(KernelKey::Other(format!("{named:?}")), |_| {
-            let (entry, estimated, _) = product_entry(c, chip, None)?;
+            let (entry, estimated) = product_entry(c, chip, None)?;
             cycles = estimated;
             Ok(entry)
         })?;
@@ -177,12 +177,12 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// The kernel of a contraction, its estimated cycles and its steps.
+/// The kernel of a contraction and its estimated cycles.
 pub fn product_entry(
     c: &Contraction,
     chip: &ChipConfig,
     hook: Option<mxu::Hook>,
-) -> Result<(KernelEntry, f64, u32), mxu::MxuError> {
+) -> Result<(KernelEntry, f64), mxu::MxuError> {
     let out = mxu::contraction_kernel(c, chip, &mut Convert(c.out.dtype), hook)?;
     let entry = KernelEntry {
         kernel: out.kernel,
@@ -191,7 +191,7 @@ pub fn product_entry(
         semaphores: out.semaphores,
         name: c.name.clone(),
     };
-    Ok((entry, out.estimated_cycles, out.steps))
+    Ok((entry, out.estimated_cycles))
 }
 
 /// The element type whose matrix-unit rate is the peak of products of `t`.

@@ -5,7 +5,7 @@
 //! way at a time; exchanges keep their order, as calls of the host do, so that all devices make them in one order. Within
 //! these bounds the program's order is kept.
 
-use super::collective::{Exchange, How, move_cycles};
+use super::collective::{Direct, Exchange, How, move_cycles};
 use super::step::{Arg, Plan, ScalarOp, Step, Use};
 use super::view::BufId;
 use rustc_hash::FxHashMap;
@@ -14,6 +14,8 @@ use systole_isa::ChipConfig;
 
 /// An exchange is worth hiding if it takes so many times as long as a message to a neighbour.
 const WORTH: f64 = 8.0;
+/// How much longer exchanges take beside other work.
+const SHARED: f64 = 1.2;
 /// Cycles of a step that no estimate knows.
 const SMALL: f64 = 200.0;
 /// Rounds of a loop whose number is not known.
@@ -38,7 +40,7 @@ pub fn hide(plan: &mut Plan, chip: &ChipConfig) {
 /// Whether a plan has hidden exchanges.
 pub fn hides(steps: &[Step]) -> bool {
     steps.iter().any(|s| match s {
-        Step::Begin { .. } => true,
+        Step::Begin(_) => true,
         Step::While { head, body, .. } => hides(head) || hides(body),
         Step::Switch { branches, .. } => branches.iter().any(|b| hides(b)),
         _ => false,
@@ -142,14 +144,14 @@ impl Hider<'_> {
         let mut ready: BTreeSet<usize> = (0..nodes.len()).filter(|&i| nodes[i].open == 0).collect();
         let mut out: Vec<Step> = Vec::with_capacity(nodes.len());
         let mut now = 0.0;
-        // The exchange under way: node, when it is over, its step in the result, work since.
-        let mut flight: Option<(usize, f64, usize, f64)> = None;
+        // The exchange under way: node, when it is over, its step in the result.
+        let mut flight: Option<(usize, f64, usize)> = None;
         while !ready.is_empty() || flight.is_some() {
             let over = flight.is_some_and(|f| f.1 <= now);
             let idle = ready.iter().all(|&i| nodes[i].large);
-            if let Some((i, end, at, work)) = flight.take_if(|_| over || idle) {
+            if let Some((i, end, at)) = flight.take_if(|_| over || idle) {
                 now = f64::max(now, end);
-                self.end(&mut out, at, work);
+                end_hiding(&mut out, at);
                 release(&mut nodes, i, &mut ready);
                 continue;
             }
@@ -162,33 +164,29 @@ impl Hider<'_> {
             let Some(step) = nodes[i].step.take() else { continue };
             match step {
                 Step::Exchange(x) if nodes[i].large => {
-                    flight = Some((i, now + nodes[i].cycles, out.len(), 0.0));
-                    out.push(Step::Begin { exchange: x, work: 0.0 });
+                    flight = Some((i, now + nodes[i].cycles * SHARED, out.len()));
+                    out.push(Step::Begin(x));
                 }
                 step => {
                     out.push(step);
                     now += nodes[i].cycles;
-                    if let Some(f) = &mut flight {
-                        f.3 += nodes[i].cycles;
-                    }
                     release(&mut nodes, i, &mut ready);
                 }
             }
         }
         out
     }
+}
 
-    /// Ends the exchange that began at `at`.
-    fn end(&self, out: &mut Vec<Step>, at: usize, behind: f64) {
-        let alone = out.len() == at + 1;
-        let Step::Begin { exchange, work } = &mut out[at] else { return };
-        let exchange = exchange.clone();
-        if alone {
-            out[at] = Step::Exchange(exchange);
-        } else {
-            *work = behind;
-            out.push(Step::End(exchange));
-        }
+/// Ends the exchange that began at `at`.
+fn end_hiding(out: &mut Vec<Step>, at: usize) {
+    let alone = out.len() == at + 1;
+    let Step::Begin(exchange) = &out[at] else { return };
+    let exchange = exchange.clone();
+    if alone {
+        out[at] = Step::Exchange(exchange);
+    } else {
+        out.push(Step::End(exchange));
     }
 }
 
@@ -214,15 +212,18 @@ pub fn exchange_cycles(x: &Exchange, chip: &ChipConfig) -> f64 {
     let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
     match &x.how {
         How::Ring(r) => {
-            let phase = |p| (r.moves(p) - 2) as f64 * move_cycles(r, p, chip) + 2.0 * hop;
+            let phase = |p| (r.moves(p) - 3) as f64 * move_cycles(r, p, chip) + 2.0 * hop;
             r.phases.iter().map(phase).sum()
         }
         How::Transfer(_) => 0.0,
-        How::Direct(d) => {
-            let others = f64::from(d.devices.saturating_sub(1)).max(1.0);
-            // Messages to far devices share the links of a ring.
-            let far = (f64::from(d.devices) / 8.0).max(1.0);
-            d.parts.total() as f64 * others * far / (2.0 * rate) + 2.0 * hop
+        How::Direct(all) => {
+            let one = |d: &Direct| {
+                let others = f64::from(d.devices.saturating_sub(1)).max(1.0);
+                // Messages to far devices share the links of a ring.
+                let far = (f64::from(d.devices) / 8.0).max(1.0);
+                d.parts.total() as f64 * others * far / (2.0 * rate) + 2.0 * hop
+            };
+            all.iter().map(one).sum()
         }
     }
 }
@@ -260,9 +261,9 @@ fn touches(s: &Step, f: &mut dyn FnMut(Item, bool)) {
             results.iter().for_each(|b| f(Item::Buffer(b.0), true));
             f(Item::Host, true);
         }
-        Step::Exchange(x) | Step::Begin { exchange: x, .. } | Step::End(x) => {
+        Step::Exchange(x) | Step::Begin(x) | Step::End(x) => {
             f(Item::Buffer(x.src), false);
-            x.temp.iter().for_each(|&t| f(Item::Buffer(t), true));
+            x.temps.iter().for_each(|&t| f(Item::Buffer(t), true));
             f(Item::Buffer(x.dst), true);
             f(Item::Exchanges, true);
         }

@@ -171,10 +171,7 @@ pub enum Step {
     /// A collective among devices.
     Exchange(Box<Exchange>),
     /// Begins a collective that is under way during the steps up to its end; `work` are their estimated cycles.
-    Begin {
-        exchange: Box<Exchange>,
-        work: f64,
-    },
+    Begin(Box<Exchange>),
     End(Box<Exchange>),
     /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats.
     While {

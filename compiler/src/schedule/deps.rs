@@ -158,7 +158,7 @@ fn chain_edges(b: &mut Builder<'_>, nodes: &[Node], cyclic: bool) {
     for (i, n) in nodes.iter().enumerate() {
         let key = match n.inst.op.info().effect {
             Effect::XluPush | Effect::XluPop => (false, operand_of(&n.inst, Kind::Xlu).unwrap_or(0)),
-            Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote => {
+            Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::SyncTest => {
                 (true, operand_of(&n.inst, Kind::Sem).unwrap_or(0))
             }
             _ => continue,

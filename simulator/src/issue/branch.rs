@@ -93,11 +93,13 @@ impl Core<'_> {
                 if self.calls.is_empty() {
                     self.called = (target, self.now + 1);
                 }
-                self.calls.push(self.pc + 1);
+                self.calls.push((self.pc + 1, self.stats.op()));
                 target
             }
             (Branch::Return, _) => {
-                let back = self.calls.pop().ok_or(FaultKind::ReturnWithoutCall)?;
+                let (back, op) = self.calls.pop().ok_or(FaultKind::ReturnWithoutCall)?;
+                // What the caller is part of goes on.
+                self.enter(op, self.now + 1);
                 if self.events && self.calls.is_empty() {
                     self.observer.kernel(self.called.0, self.called.1, self.now + 1);
                 }

@@ -186,6 +186,8 @@ pub(crate) enum Special {
         share: u32,
         latency: u32,
     },
+    /// A look at a semaphore: what other devices sent until now must be known.
+    Test,
 }
 
 impl Special {
@@ -193,7 +195,7 @@ impl Special {
     pub fn gates(&self) -> bool {
         match self {
             Special::Drain { .. } | Special::Group { .. } | Special::Wait { .. } | Special::WaitS { .. } => true,
-            Special::Cores { .. } => true,
+            Special::Cores { .. } | Special::Test => true,
             Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::PushAcc { .. } => false,
             Special::Pop { .. } | Special::TransposePush { .. } | Special::DmaStart { .. } => false,
             Special::DmaRemote { .. } | Special::Signal { .. } => false,

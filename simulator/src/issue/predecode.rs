@@ -258,7 +258,8 @@ impl Predecoder<'_> {
             Effect::XluPop => self.code.reads.push(r.xlu(o[1] as usize) as u16),
             Effect::None | Effect::VmemLoad | Effect::VmemStore | Effect::SmemLoad | Effect::SmemStore => {}
             Effect::MxuLatch | Effect::MxuDrain | Effect::XluPush => {}
-            Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::Signal | Effect::Cores => {}
+            Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::Signal => {}
+            Effect::Cores | Effect::SyncTest => {}
             Effect::Control | Effect::Trap => {}
         }
         Ok(())
@@ -387,6 +388,7 @@ impl Predecoder<'_> {
                 Special::DmaRemote { start: self.code.remotes.len() as u32 - 1 }
             }
             Op::SyncCores => Special::Cores { share: o[0] as u32, latency },
+            Op::SyncTest => Special::Test,
             Op::SyncSignal => Special::Signal { device: unit, sem: o[1] as u8, count: o[2] as u32 },
             _ => return,
         };
@@ -437,7 +439,8 @@ impl Predecoder<'_> {
             Effect::VmemStore => Some(1),
             Effect::None if i.op.info().slot == Slot::Scalar || i.op == Op::XExtract => None,
             Effect::SmemLoad | Effect::SmemStore | Effect::Control | Effect::Trap => None,
-            Effect::DmaWait | Effect::DmaStart | Effect::DmaRemote | Effect::Signal | Effect::Cores => None,
+            Effect::DmaWait | Effect::DmaStart | Effect::DmaRemote | Effect::Signal => None,
+            Effect::Cores | Effect::SyncTest => None,
             Effect::None | Effect::VmemLoad | Effect::MxuStage | Effect::MxuLatch | Effect::MxuPush => Some(0),
             Effect::MxuAccumulate | Effect::MxuPop | Effect::MxuDrain | Effect::XluPush | Effect::XluPop => Some(0),
         };

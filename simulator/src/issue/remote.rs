@@ -13,10 +13,16 @@ use systole_isa::Space;
 
 /// A wait for other devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Blocked {
-    pub semaphore: u32,
-    pub need: u64,
-    pub have: u64,
+pub(crate) enum Blocked {
+    Semaphore {
+        semaphore: u32,
+        need: u64,
+        have: u64,
+    },
+    /// A look at a semaphore at a cycle: what was sent to it until then must be there first.
+    Look {
+        cycle: u64,
+    },
 }
 
 /// What a message does at its end.
@@ -56,6 +62,8 @@ pub(crate) struct Remote {
     pub devices: u32,
     pub outbox: Vec<Message>,
     pub blocked: Option<Blocked>,
+    /// What arrives up to this cycle is there.
+    pub known: u64,
 }
 
 type Step<T> = Result<T, FaultKind>;
@@ -74,7 +82,35 @@ impl Core<'_> {
 
     /// Whether what the core waits for has come.
     pub fn may_go_on(&self) -> bool {
-        self.blocked_on().is_some_and(|b| self.semaphores.ready(b.semaphore as usize, b.need).is_ok())
+        match self.blocked_on() {
+            Some(Blocked::Semaphore { semaphore, need, .. }) => self.semaphores.ready(semaphore as usize, need).is_ok(),
+            Some(Blocked::Look { cycle }) => self.remote.as_ref().is_some_and(|r| r.known >= cycle),
+            None => false,
+        }
+    }
+
+    /// Whatever arrives up to `cycle` has arrived.
+    pub fn knows_until(&mut self, cycle: u64) {
+        if let Some(r) = &mut self.remote {
+            r.known = r.known.max(cycle);
+        }
+    }
+
+    /// Stops before a look at a semaphore at `cycle` while other devices may still send something until then.
+    pub(super) fn look(&mut self, cycle: u64) -> Step<()> {
+        match &mut self.remote {
+            Some(r) if r.known < cycle => {
+                r.blocked = Some(Blocked::Look { cycle });
+                Err(FaultKind::Deadlock { waits_for: "other devices".into() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a semaphore holds so much now. Runs without times never say so.
+    pub(super) fn holds(&self, semaphore: u8, bytes: u32) -> bool {
+        let ready = self.semaphores.ready(semaphore as usize, u64::from(bytes));
+        self.timed() && ready.is_ok_and(|r| r.0 <= self.now)
     }
 
     /// Goes on after a wait.
@@ -130,7 +166,7 @@ impl Core<'_> {
         }
     }
 
-    fn timed(&self) -> bool {
+    pub(super) fn timed(&self) -> bool {
         self.options.mode != Mode::NumericOnly
     }
 

@@ -53,7 +53,8 @@ pub(crate) struct Core<'a> {
     pub(super) scalars: [i32; SCALARS],
     /// One bit for each scalar register whose value is known.
     pub(super) known: u64,
-    pub(super) calls: Vec<u32>,
+    /// Where calls return to, and the ops that they were made in.
+    pub(super) calls: Vec<(u32, u32)>,
     /// First bundle and start of the subroutine that the main program called last.
     pub(super) called: (u32, u64),
     /// Ready times of registers and queues.
@@ -401,7 +402,11 @@ impl<'a> Core<'a> {
 
     /// Cycles from `now` on belong to the op of the current bundle.
     pub(super) fn enter_op(&mut self, now: u64) {
-        let op = self.l.code.ops[self.pc as usize];
+        self.enter(self.l.code.ops[self.pc as usize], now);
+    }
+
+    /// Cycles from `now` on belong to an op.
+    pub(super) fn enter(&mut self, op: u32, now: u64) {
         if let Some((before, since)) = self.stats.enter(op, now)
             && self.events
         {
@@ -472,6 +477,7 @@ impl<'a> Core<'a> {
         match s.op {
             Op::SDev => Ok((self.options.device as i32, true)),
             Op::SCore => Ok((self.mates.as_ref().map_or(0, |m| m.core) as i32, true)),
+            Op::SyncTest => Ok(((known && self.holds(s.imm as u8, a as u32)) as i32, true)),
             Op::SLd => self.smem_load(b_is_address(s, a), known),
             Op::SSt => {
                 // Operand order is value, address.

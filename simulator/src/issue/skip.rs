@@ -295,7 +295,7 @@ impl Core<'_> {
         s.push(self.floor - (now << 4));
         s.push(self.known);
         s.push(self.stats.op() as u64);
-        s.extend(self.calls.iter().map(|c| *c as u64));
+        s.extend(self.calls.iter().map(|c| c.0 as u64));
         s.push(u64::MAX - 1);
         for &r in &self.ready[..self.l.code.resources.end] {
             s.push(if r == NEVER {

@@ -25,6 +25,7 @@ impl Core<'_> {
 
     /// The latest of `t` and what the bundle's special operations wait for.
     pub(super) fn gate(&mut self, head: &Head, mut t: Packed) -> Step<Packed> {
+        let mut tests = false;
         for i in self.specials(head) {
             match self.l.code.specials[i] {
                 Special::Drain { unit, row } => {
@@ -41,7 +42,11 @@ impl Core<'_> {
                 Special::Pop { .. } | Special::TransposePush { .. } | Special::DmaStart { .. } => {}
                 Special::DmaRemote { .. } | Special::Signal { .. } => {}
                 Special::Cores { .. } => t = t.max(self.cores_ready(t)?),
+                Special::Test => tests = true,
             }
+        }
+        if tests && self.timed() {
+            self.look(t >> 4)?;
         }
         Ok(t)
     }
@@ -64,7 +69,7 @@ impl Core<'_> {
     /// A wait that cannot be satisfied by what is under way: in a pod, others may still send.
     fn blocked(&mut self, sem: u8, bytes: u64, have: u64) -> FaultKind {
         if let Some(r) = &mut self.remote {
-            r.blocked = Some(Blocked { semaphore: sem as u32, need: bytes, have });
+            r.blocked = Some(Blocked::Semaphore { semaphore: sem as u32, need: bytes, have });
         }
         FaultKind::Deadlock {
             waits_for: format!("{bytes} bytes on semaphore {sem}, which will hold no more than {have}"),
@@ -182,7 +187,7 @@ impl Core<'_> {
             }
             Special::Pop { retires: false, .. } | Special::Drain { .. } => return,
             Special::Wait { .. } | Special::WaitS { .. } | Special::DmaStart { .. } => return,
-            Special::DmaRemote { .. } | Special::Signal { .. } | Special::Cores { .. } => return,
+            Special::DmaRemote { .. } | Special::Signal { .. } | Special::Cores { .. } | Special::Test => return,
         };
         let r = self.l.code.resources;
         let u = unit as usize;

@@ -176,7 +176,9 @@ impl Trace {
             Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::Pop { .. } => {}
             Special::TransposePush { .. } | Special::Group { .. } | Special::Wait { .. } => {}
             // What other devices and cores do is not in the trace.
-            Special::DmaRemote { .. } | Special::Signal { .. } | Special::Cores { .. } => self.broken = true,
+            Special::DmaRemote { .. } | Special::Signal { .. } | Special::Cores { .. } | Special::Test => {
+                self.broken = true;
+            }
         }
     }
 }

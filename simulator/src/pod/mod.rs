@@ -15,7 +15,7 @@ pub use network::LinkFault;
 use network::{Flight, Moved, Network, TICKS};
 
 use crate::fault::{Fault, FaultKind};
-use crate::issue::remote::Message;
+use crate::issue::remote::{Blocked, Message};
 use crate::issue::run::{Core, State};
 use crate::issue::values::Values;
 use crate::load::Loaded;
@@ -87,6 +87,8 @@ enum Kind {
     Hop,
     Sent,
     Arrive,
+    /// A device looks at a semaphore.
+    Look,
 }
 
 /// A device in a run.
@@ -290,6 +292,9 @@ impl Run<'_> {
                 let order = self.slots[i].sent;
                 self.launch(m, order);
             }
+            if let Some(Blocked::Look { cycle }) = self.slots[i].core.blocked_on() {
+                self.events.push(Reverse((cycle * TICKS, u32::MAX, 0, i as u32, Kind::Look, 0)));
+            }
         }
         Ok(())
     }
@@ -335,6 +340,12 @@ impl Run<'_> {
                         slot.core.sent(&f.message, at.div_ceil(TICKS));
                         slot.runnable = !slot.done && slot.core.may_go_on();
                     }
+                }
+                Kind::Look => {
+                    // Everything of the stretch is delivered before the device goes on.
+                    let slot = &mut self.slots[from as usize];
+                    slot.core.knows_until((until - 1) / TICKS);
+                    slot.runnable = true;
                 }
                 Kind::Arrive => {
                     let Some(f) = self.flights[id].take() else { continue };
@@ -388,7 +399,7 @@ impl Run<'_> {
         let mut ended: Vec<u32> = Vec::new();
         let mut first = None;
         for (d, s) in self.slots.iter().enumerate() {
-            let Some(b) = s.core.blocked_on().filter(|_| !s.done) else {
+            let Some(Blocked::Semaphore { semaphore, need, have }) = s.core.blocked_on().filter(|_| !s.done) else {
                 ended.push(d as u32);
                 continue;
             };
@@ -409,8 +420,8 @@ impl Run<'_> {
             if !partners.is_empty() {
                 line += &format!(" for device {}", partners.iter().map(whom).collect::<Vec<_>>().join(", "));
             }
-            let more = b.need - b.have.min(b.need);
-            waits.push(line + &format!(": {more} more on semaphore {} (it holds {})", b.semaphore, b.have));
+            let more = need - have.min(need);
+            waits.push(line + &format!(": {more} more on semaphore {semaphore} (it holds {have})"));
         }
         let more = waits.len().saturating_sub(MOST);
         waits.truncate(MOST);

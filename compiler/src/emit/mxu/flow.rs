@@ -39,20 +39,13 @@ impl Context<'_> {
     /// All steps, with calls in between.
     fn hooked(&self, b: &mut KernelBuilder, steps: u32, hook: Hook) {
         b.save_around_calls();
-        let left = b.s_var(steps as i32);
-        b.while_(
-            |_| left,
-            |b| {
-                let number = b.smem_load(S::ZERO, hook.word as i32);
-                let every = b.smem_load(number, hook.spacing as i32);
-                let trips = b.s(Op::SMin, &[every, left]);
-                b.set_s(left, Op::SSub, &[left.into(), trips.into()]);
-                b.loop_with(Trips::Dynamic(trips), LoopHints::default(), |b| self.step(b));
-                let number = b.smem_load(S::ZERO, hook.word as i32);
-                let on = b.def_s(Op::SLtI, &[number.into(), (hook.end as i32).into()]);
-                b.if_(on, |b| b.call(hook.kernel, &[]));
-            },
-        );
+        b.loop_with(Trips::Static(steps), LoopHints::default(), |b| {
+            // Held by no register during a step: there are none to spare.
+            self.step(b);
+            let wanted = b.smem_load(S::ZERO, hook.wanted as i32);
+            let there = b.sync_test(hook.semaphore, wanted);
+            b.if_(there, |b| b.call(hook.kernel, &[]));
+        });
     }
 
     fn start_streams(&self, b: &mut KernelBuilder) {

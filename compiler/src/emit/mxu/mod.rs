@@ -67,7 +67,6 @@ pub fn contraction_kernel(
     let problem = problem(geometry);
     let estimated_cycles = tiling.cycles;
     let mut b = KernelBuilder::new(spec.name.clone(), chip);
-    let steps = tiling.steps(geometry, &formats) * tiling.tiles(geometry) * tiling.ks;
     let prepared = setup::prepare(&mut b, problem, tiling, epilogue);
     prepared.context.run(&mut b, hook);
     Ok(KernelOut {
@@ -76,7 +75,6 @@ pub fn contraction_kernel(
         descs: prepared.descs,
         semaphores: prepared.semaphores,
         estimated_cycles,
-        steps,
     })
 }
 

@@ -173,18 +173,15 @@ pub struct KernelOut {
     pub descs: Vec<DmaDesc>,
     pub semaphores: u32,
     pub estimated_cycles: f64,
-    /// Steps of the kernel: what a [`Hook`] counts.
-    pub steps: u32,
 }
 
-/// A kernel without parameters that is called between steps. Words of scalar memory say how often: `word` holds a number, the
-/// word of that number from `spacing` on the steps up to the next call. From `end` on, the kernel is not called.
+/// A kernel without parameters that is called between steps if the semaphore holds as many bytes as the word `wanted` of
+/// scalar memory says.
 #[derive(Clone, Copy, Debug)]
 pub struct Hook {
     pub kernel: u32,
-    pub word: u32,
-    pub spacing: u32,
-    pub end: u32,
+    pub wanted: u32,
+    pub semaphore: u32,
 }
 
 /// Why there is no kernel.

@@ -122,7 +122,7 @@ impl Lower<'_> {
         self.plan.pod.symmetric &= self.is_translation(pairs);
         let table = self.plan.pod.table(rows);
         let ready = self.plan.pod.semaphore(&format!("ready pairs {pairs:?}"))?;
-        Ok(How::Direct(self.direct_with(q, DirectKind::Permute, table, ready)?))
+        Ok(How::Direct(vec![self.direct_with(q, DirectKind::Permute, table, ready)?]))
     }
 
     /// Whether every device sends the same way.

@@ -175,7 +175,7 @@ pub fn finish(plan: &mut Plan, chip: &ChipConfig) {
     plan.pod.base = plan.words;
     plan.words += words;
     plan.pod.state = plan.words;
-    plan.words += code::ring::STATE_WORDS;
+    plan.words += code::STATE_WORDS;
     let bytes = plan.pod.bytes();
     let (s, l) = (chip.core.sublanes, chip.core.lanes);
     let layout = Layout::row_major(DType::S32, &[bytes.len() as u64 / 4], s, l);
@@ -187,17 +187,22 @@ pub fn finish(plan: &mut Plan, chip: &ChipConfig) {
 pub struct Exchange {
     pub src: BufId,
     pub dst: BufId,
-    /// Partial results of a reduction over several axes.
-    pub temp: Option<BufId>,
+    /// Partial results of a reduction over several axes: of rings one array, else one for each axis but the last.
+    pub temps: Vec<BufId>,
     pub how: How,
     pub op: u32,
 }
 
-/// Estimated cycles of a move of a ring's phase: the time of its bytes on a link, or that of a message.
-pub fn move_cycles(r: &Ring, p: &Phase, chip: &ChipConfig) -> f64 {
+/// Estimated cycles of a piece of a ring's phase on a link.
+pub fn piece_cycles(r: &Ring, p: &Phase, chip: &ChipConfig) -> f64 {
     let rate = chip.link_bytes_per_cycle().max(1e-9) / chip.row_bytes() as f64;
     let shared = r.axes[r.streams[0].order[p.position]].shared;
-    (f64::from(shared) * r.rows_of_move(p) as f64 / rate).max(message_cycles(chip))
+    f64::from(shared) * r.rows_of_move(p) as f64 / rate
+}
+
+/// Estimated cycles of a move of a ring's phase: the time of its bytes on a link, or its share of a message's.
+pub fn move_cycles(r: &Ring, p: &Phase, chip: &ChipConfig) -> f64 {
+    piece_cycles(r, p, chip).max(message_cycles(chip) / p.batch as f64)
 }
 
 /// Estimated cycles of a small message to a neighbour.
@@ -208,8 +213,20 @@ pub fn message_cycles(chip: &ChipConfig) -> f64 {
 #[derive(Clone, Debug)]
 pub enum How {
     Ring(Ring),
-    Direct(Direct),
+    /// One after the other, each from the result of the one before.
+    Direct(Vec<Direct>),
     Transfer(Transfer),
+}
+
+impl How {
+    /// The semaphore that counts what comes first.
+    pub fn recv(&self) -> u32 {
+        match self {
+            How::Ring(r) => r.streams.first().map_or(0, |s| s.recv),
+            How::Direct(all) => all.first().map_or(0, |d| d.recv),
+            How::Transfer(t) => t.recv,
+        }
+    }
 }
 
 /// A collective to be planned.
@@ -255,59 +272,57 @@ impl<'a> Lower<'a> {
             parts(v.dtype(), &v.dims, dim, n, tile)
                 .ok_or_else(|| CompileError::internal("collective", format!("parts of `{name}` are no rows")))
         };
-        let (from, how, temp) = match kind {
+        let (how, temps) = match kind {
             CollectiveKind::AllReduce { body } => {
                 let q = request(whole(), RingKind::AllReduce, &src.layout);
-                self.reduction(&q, *body, (&src, &out), op)?
+                self.reduction(&q, *body, (&src, &out))?
             }
             CollectiveKind::ReduceScatter { dim, body } => {
                 let q = request(cut(&src, *dim)?, RingKind::ReduceScatter, &src.layout);
-                self.reduction(&q, *body, (&src, &out), op)?
+                self.reduction(&q, *body, (&src, &out))?
             }
             CollectiveKind::AllGather { dim } => {
                 let q = request(cut(&out, *dim)?, RingKind::AllGather, &out.layout);
-                (src.buf, self.gathering(&q)?, None)
+                (self.gathering(&q)?, Vec::new())
             }
             CollectiveKind::AllToAll { dim: Some(dim) } => {
                 let q = request(cut(&src, *dim)?, RingKind::AllGather, &src.layout);
-                (src.buf, self.direct(&q, DirectKind::AllToAll)?, None)
+                (self.direct(&q, DirectKind::AllToAll)?, Vec::new())
             }
             CollectiveKind::Broadcast => {
                 let q = request(whole(), RingKind::AllGather, &src.layout);
-                (src.buf, self.direct(&q, DirectKind::Broadcast)?, None)
+                (self.direct(&q, DirectKind::Broadcast)?, Vec::new())
             }
             CollectiveKind::Permute { pairs } => {
                 let pairs: Vec<(u32, u32)> = pairs.iter().map(|&(s, t)| (s as u32, t as u32)).collect();
                 let q = request(whole(), RingKind::AllGather, &src.layout);
-                (src.buf, self.permute(&q, &pairs)?, None)
+                (self.permute(&q, &pairs)?, Vec::new())
             }
             _ => return Err(self.no_lowering(r.comp, id)),
         };
-        self.steps.push(Step::Exchange(Box::new(Exchange { src: from, dst: out.buf, temp, how, op })));
+        self.steps.push(Step::Exchange(Box::new(Exchange { src: src.buf, dst: out.buf, temps, how, op })));
         Ok(Val::Array(out))
     }
 
-    /// The last exchange of a reduction, what it reads, and memory for partial results: by rings, or everybody's contribution to everybody at once.
+    /// A reduction, and memory for partial results: by rings, or everybody's contribution to everybody at once.
     fn reduction(
         &mut self,
         q: &Request<'_>,
         body: CompId,
         (src, out): (&View, &View),
-        op: u32,
-    ) -> Result<(BufId, How, Option<BufId>), CompileError> {
+    ) -> Result<(How, Vec<BufId>), CompileError> {
         let algorithm = self.choose(q, self.slots_fit(q))?;
         if algorithm == Algorithm::Axes {
-            let (from, how) = self.by_axis(q, body, (src, out), op)?;
-            return Ok((from, how, None));
+            return self.by_axis(q, body, out);
         }
         if algorithm == Algorithm::Direct {
             let mut d = self.direct_plan(q, DirectKind::Reduce)?;
             let rows = q.parts.total() / q.parts.components;
             d.kernel = Some(self.combine(q, body, rows)?);
-            return Ok((src.buf, How::Direct(d), None));
+            return Ok((How::Direct(vec![d]), Vec::new()));
         }
         let mut ring = self.ring(q)?;
-        let mut temp = None;
+        let mut temps = Vec::new();
         if q.kind == RingKind::AllReduce {
             // The array is cut into parts that may reach beyond its end.
             let slack = match ring.parts.components {
@@ -320,33 +335,25 @@ impl<'a> Lower<'a> {
             }
         } else if ring.axes.len() > 1 {
             let v = self.array(&format!("{}.partial", q.name), src.dtype(), &src.dims, Form::Lanes);
-            temp = Some(v.buf);
+            temps.push(v.buf);
         }
-        for i in 0..ring.streams.len() {
-            for p in ring.phases.clone().iter().filter(|p| p.reduce) {
-                let rows = ring.runs(p) * ring.piece(p, &ring.streams[i]);
-                let kernel = self.combine(q, body, rows)?;
-                ring.streams[i].kernels.push(kernel);
+        for i in 0..ring.phases.len() {
+            let p = &ring.phases[i];
+            if p.reduce {
+                let rows = ring.slot_component(p, self.chip.core.sublanes) * ring.streams.len() as u64;
+                ring.phases[i].kernel = Some(self.combine(q, body, rows)?);
             }
         }
-        Ok((src.buf, How::Ring(ring), temp))
+        Ok((How::Ring(ring), temps))
     }
 
-    /// A small all-reduce: along one axis after the other, everybody's contribution to everybody. The last axis is left to
-    /// the caller.
-    fn by_axis(
-        &mut self,
-        q: &Request<'_>,
-        body: CompId,
-        (src, out): (&View, &View),
-        op: u32,
-    ) -> Result<(BufId, How), CompileError> {
+    /// A small all-reduce: along one axis after the other, everybody's contribution to everybody.
+    fn by_axis(&mut self, q: &Request<'_>, body: CompId, out: &View) -> Result<(How, Vec<BufId>), CompileError> {
         // Devices along an axis are alike if those of all axes are.
         let symmetric = self.plan.pod.symmetric && q.groups.len() == 1;
         let lines = self.axes(q);
         let rows = q.parts.total() / q.parts.components;
-        let mut from = src.clone();
-        let mut last = None;
+        let (mut stages, mut temps) = (Vec::new(), Vec::new());
         for (i, l) in lines.iter().enumerate() {
             let mut groups: Vec<Vec<u32>> = Vec::new();
             for (d, ring) in l.rings.iter().enumerate() {
@@ -359,17 +366,13 @@ impl<'a> Lower<'a> {
             let along = Request { groups, ..q.clone() };
             let mut d = self.direct_plan(&along, DirectKind::Reduce)?;
             d.kernel = Some(self.combine(q, body, rows)?);
-            let how = How::Direct(d);
-            if i + 1 == lines.len() {
-                last = Some((from.buf, how));
-                break;
+            stages.push(d);
+            if i + 1 < lines.len() {
+                temps.push(self.array(&format!("{}.axis{i}", q.name), out.dtype(), &out.dims, Form::Lanes).buf);
             }
-            let to = self.array(&format!("{}.axis{i}", q.name), out.dtype(), &out.dims, Form::Lanes);
-            self.steps.push(Step::Exchange(Box::new(Exchange { src: from.buf, dst: to.buf, temp: None, how, op })));
-            from = to;
         }
         self.plan.pod.symmetric = symmetric;
-        last.ok_or_else(|| CompileError::internal("collective", "a group has no axes"))
+        Ok((How::Direct(stages), temps))
     }
 
     fn gathering(&mut self, q: &Request<'_>) -> Result<How, CompileError> {
@@ -380,7 +383,7 @@ impl<'a> Lower<'a> {
     }
 
     fn direct(&mut self, q: &Request<'_>, kind: DirectKind) -> Result<How, CompileError> {
-        Ok(How::Direct(self.direct_plan(q, kind)?))
+        Ok(How::Direct(vec![self.direct_plan(q, kind)?]))
     }
 
     /// The kernel `a = body(a, b)` on so many word rows of each component.

@@ -50,8 +50,6 @@ pub struct Stream {
     pub recv: u32,
     /// Handshake of every phase.
     pub ready: Vec<u32>,
-    /// By phase: the kernel that adds a piece to another (reductions only).
-    pub kernels: Vec<usize>,
 }
 
 /// A phase: all streams go round the ring of one position in their orders of axes.
@@ -69,6 +67,8 @@ pub struct Phase {
     pub pieces: u64,
     /// Pieces that go round together.
     pub batch: u64,
+    /// The kernel that adds a piece of all streams to another (reductions only).
+    pub kernel: Option<usize>,
 }
 
 /// A collective by rings.
@@ -87,11 +87,13 @@ pub struct Ring {
 
 /// Slots of a stream, for each piece of a batch: two for own contributions and two for what comes in.
 pub const SLOTS: u64 = 4;
+/// Share of vector memory that slots may take.
+const SHARE: (u64, u64) = (5, 9);
 /// Pieces that go round together: two of large blocks (one is worked on while the other is under way), more of small ones,
 /// whose time on a link is short beside that of a message.
 const BATCH: (u64, u64) = (2, 4);
 /// Bytes from which a block is large.
-const LARGE: u64 = 512 << 10;
+const LARGE: u64 = 96 << 10;
 /// Smallest and wanted bytes of a piece.
 const PIECE: (u64, u64) = (16 << 10, 1 << 20);
 
@@ -133,21 +135,21 @@ impl Ring {
         self.parts.components * self.runs(p) * self.piece(p, s)
     }
 
-    /// Rows of one component of a piece in vector memory: whole tiles, since kernels store whole registers.
-    pub fn slot_component(&self, p: &Phase, s: &Stream, sublanes: u32) -> u64 {
-        (self.runs(p) * self.piece(p, s)).next_multiple_of(4 * u64::from(sublanes))
+    /// Rows of one component of a stream's piece in vector memory: whole tiles, since kernels store whole registers.
+    pub fn slot_component(&self, p: &Phase, sublanes: u32) -> u64 {
+        let rows = |s: &Stream| (self.runs(p) * self.piece(p, s)).next_multiple_of(4 * u64::from(sublanes));
+        self.streams.iter().map(rows).max().unwrap_or(0)
     }
 
-    /// Rows of a slot in vector memory.
-    fn slot_rows(&self, p: &Phase, sublanes: u32) -> u64 {
-        let most = self.streams.iter().map(|s| self.slot_component(p, s, sublanes)).max().unwrap_or(0);
-        self.parts.components * most
+    /// Rows of a piece of all streams in vector memory.
+    pub fn slot_rows(&self, p: &Phase, sublanes: u32) -> u64 {
+        self.parts.components * self.slot_component(p, sublanes) * self.streams.len() as u64
     }
 
-    /// Rows of all slots of a stream, and rows of one in a phase.
-    pub fn slots(&self, p: &Phase, sublanes: u32) -> (u64, u64) {
+    /// Rows of all slots.
+    pub fn slots(&self, sublanes: u32) -> u64 {
         let rows = |p: &Phase| if p.reduce { self.slot_rows(p, sublanes) * p.batch * SLOTS } else { 0 };
-        (self.phases.iter().map(rows).max().unwrap_or(0), self.slot_rows(p, sublanes))
+        self.phases.iter().map(rows).max().unwrap_or(0)
     }
 
     /// Pieces that a device sends in a step of a phase.
@@ -155,14 +157,14 @@ impl Ring {
         p.looped.iter().map(|&i| self.count(i)).product::<u64>() * p.groups * p.pieces
     }
 
-    /// Times that a phase is taken a bit further: twice to begin, then once for each batch and step.
+    /// Times that a phase is taken a bit further: twice to begin, once for each piece and step, and once to end.
     pub fn moves(&self, p: &Phase) -> u64 {
-        2 + self.rounds(p) / p.batch * u64::from(p.n - 1)
+        3 + self.rounds(p) * u64::from(p.n - 1)
     }
 
     /// Rows that a device sends over one link in each move of a phase.
     pub fn rows_of_move(&self, p: &Phase) -> u64 {
-        self.streams.iter().map(|s| self.piece_rows(p, s)).max().unwrap_or(0) * p.batch
+        self.streams.iter().map(|s| self.piece_rows(p, s)).max().unwrap_or(0)
     }
 
     /// Bytes that a device sends over all links.
@@ -325,7 +327,7 @@ impl Lower<'_> {
             let send = self.plan.pod.semaphore(&format!("send {s}"))?;
             let recv = self.plan.pod.semaphore(&format!("recv {s}"))?;
             let (first, forward) = (c.0, s % 2 == 0);
-            streams.push(Stream { order, forward, first, scale, block, send, recv, ready, kernels: Vec::new() });
+            streams.push(Stream { order, forward, first, scale, block, send, recv, ready });
         }
         let local = self.plan.pod.semaphore("local")?;
         let stored = self.plan.pod.semaphore("stored")?;
@@ -352,10 +354,19 @@ impl Lower<'_> {
     fn phase(&self, r: &Ring, q: &Request<'_>, position: usize, reduce: bool) -> Result<Phase, CompileError> {
         let chip = self.chip;
         let n = r.count(position) as u32;
-        let mut p =
-            Phase { reduce, position, n, looped: Vec::new(), folded: Vec::new(), groups: 1, pieces: 1, batch: 1 };
+        let mut p = Phase {
+            reduce,
+            position,
+            n,
+            looped: Vec::new(),
+            folded: Vec::new(),
+            groups: 1,
+            pieces: 1,
+            batch: 1,
+            kernel: None,
+        };
         let budget = match reduce {
-            true => chip.vmem_rows() / 3 / (r.streams.len() as u64 * SLOTS),
+            true => chip.vmem_rows() * SHARE.0 / SHARE.1 / (r.streams.len() as u64 * SLOTS),
             false => u64::MAX,
         };
         let most = |p: &Phase| r.streams.iter().map(|s| r.piece_rows(p, s)).max().unwrap_or(0);

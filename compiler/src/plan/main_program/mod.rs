@@ -70,6 +70,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
         host_calls: Vec::new(),
         hidden: None,
         subroutines: Vec::new(),
+        concealed: Vec::new(),
         made: FxHashMap::default(),
         now: 0,
         free_at: FxHashMap::default(),
@@ -80,6 +81,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
     e.load_tables()?;
     e.steps(&plan.steps)?;
     e.results()?;
+    e.finish_looks();
     e.stays.finish(&e.memory);
     Ok(MainProgram {
         kernel: e.b.finish(),
@@ -105,6 +107,8 @@ pub(super) struct Emitter<'a> {
     /// The exchange that is under way.
     pub(super) hidden: Option<Hidden>,
     subroutines: Vec<Kernel>,
+    /// Subroutines of exchanges that are hidden.
+    pub(super) concealed: Vec<usize>,
     made: FxHashMap<String, usize>,
     pub(super) now: u32,
     pub(super) host_calls: Vec<HostCall>,
@@ -142,6 +146,13 @@ impl<'a> Emitter<'a> {
         let number = self.plan.kernels.len() + self.subroutines.len();
         self.made.insert(key, number);
         number
+    }
+
+    /// Gives a subroutine that was made before another body.
+    pub(super) fn replace(&mut self, number: usize, kernel: Kernel) {
+        if let Some(k) = number.checked_sub(self.plan.kernels.len() + 1).and_then(|i| self.subroutines.get_mut(i)) {
+            *k = kernel;
+        }
     }
 
     pub(super) fn copies(&mut self, copies: Vec<Copy>) {
@@ -221,9 +232,9 @@ impl<'a> Emitter<'a> {
                 self.b.mark(x.op);
                 self.exchange(x)?;
             }
-            Step::Begin { exchange, work } => {
-                self.b.mark(exchange.op);
-                self.begin_hidden(exchange, *work)?;
+            Step::Begin(x) => {
+                self.b.mark(x.op);
+                self.begin_hidden(x)?;
             }
             Step::End(x) => self.end_hidden(x),
             Step::While { head, cond, body, op } => {
@@ -315,11 +326,11 @@ impl<'a> Emitter<'a> {
         match &hooked {
             Some(h) => {
                 let regs: Vec<S> = args.iter().map(|a| self.argument(a, scratch)).collect();
-                self.call_hooked(h, &regs);
+                self.b.call(h.number, &regs);
             }
             None => self.call_cores(kernel, args, scratch)?,
         }
-        self.worked(super::overlap::call_cycles(self.plan, self.memory.chip, kernel, self.op), hooked.is_some());
+        self.look();
         if let Some(at) = scratch {
             self.stays.scratch(self.memory.chip, entry, at, self.op);
             self.memory.vmem.give(at, scratch_rows as u64 + guard_rows(self.memory.chip));
@@ -397,7 +408,8 @@ impl<'a> Emitter<'a> {
             .collect();
         for s in rest.iter().take(AHEAD) {
             let Step::Call { args, .. } = s else {
-                if matches!(s, Step::While { .. } | Step::Switch { .. }) {
+                // What an exchange brings is there when it ends.
+                if matches!(s, Step::While { .. } | Step::Switch { .. } | Step::Exchange(_) | Step::End(_)) {
                     break;
                 }
                 continue;

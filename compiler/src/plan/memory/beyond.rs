@@ -67,7 +67,7 @@ fn walk(steps: &[Step], kernels: &[Vec<u64>], out: &mut [u64]) {
             | Step::ReadScalar { .. }
             | Step::Host { .. }
             | Step::Exchange(_)
-            | Step::Begin { .. }
+            | Step::Begin(_)
             | Step::End(_) => {}
         }
     }

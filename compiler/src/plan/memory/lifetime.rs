@@ -103,9 +103,9 @@ impl Walk {
                 results.iter().for_each(|b| self.write(b.0));
             }
             // Arrays of an exchange that is under way stay to its end.
-            Step::Exchange(x) | Step::Begin { exchange: x, .. } | Step::End(x) => {
+            Step::Exchange(x) | Step::Begin(x) | Step::End(x) => {
                 self.read(x.src);
-                x.temp.iter().for_each(|&t| self.write(t));
+                x.temps.iter().for_each(|&t| self.write(t));
                 self.write(x.dst);
             }
             Step::Scalar { .. } => {}

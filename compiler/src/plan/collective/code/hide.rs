@@ -1,135 +1,141 @@
-//! Exchanges under way while other steps run: their moves are made between those steps, and inside large products, which
-//! call them every few steps of their own.
+//! Exchanges under way while other steps run: what they can do without waiting is done between those steps, and inside
+//! kernels that look for it every few steps of their own.
+//!
+//! Kernels call one subroutine, which takes the exchange further that is under way at the time (if there is one).
 
 use super::Flight;
-use super::ring::{MOST_STAGES, State};
+use super::progress::{State, load, select, store};
 use crate::compile::renumber;
 use crate::emit::mxu::Hook;
 use crate::error::CompileError;
-use crate::kernel::S;
-use crate::plan::collective::{Exchange, How, message_cycles, move_cycles};
+use crate::kernel::{Kernel, KernelBuilder, S};
+use crate::plan::collective::{Exchange, How, Phase, message_cycles};
 use crate::plan::contraction::product_entry;
 use crate::plan::main_program::Emitter;
 use crate::plan::step::KernelEntry;
-
-/// Work that an exchange is spread over, as a share: moves are made a little early, so that the last ones are over too.
-const SPREAD: f64 = 0.9;
+use systole_isa::ChipConfig;
 
 /// An exchange that is under way.
 pub(in crate::plan) struct Hidden {
     flight: Flight,
-    /// Estimated cycles of each stage's moves, and moves of each stage.
-    stages: Vec<(f64, usize)>,
-    /// Estimated cycles of the work that hides it, and of what is done of that.
-    work: f64,
-    done: f64,
+    subroutine: usize,
+    /// Its first receiving semaphore.
+    recv: u32,
+    /// Cycles that HBM is busy with what it reads at once: others wait so much longer. A power of two.
+    burst: u32,
 }
 
-/// A product that calls moves.
+/// A product that looks for what an exchange can do.
 pub(in crate::plan) struct Hooked {
     pub entry: KernelEntry,
     /// The kernel's number for calls.
     pub number: u32,
-    /// Steps between moves, by stage.
-    spacing: Vec<i32>,
 }
 
-impl Hidden {
-    /// Cycles between moves, over those of the moves themselves.
-    fn stretch(&self) -> f64 {
-        let total: f64 = self.stages.iter().map(|p| p.0 * p.1 as f64).sum();
-        (self.work * SPREAD / total.max(1.0)).max(1.0)
-    }
+/// Times that products are prepared for half as long a wait before they are for none, and what a preparation may cost.
+const LESS: u32 = 4;
+const SLOWER: f64 = 1.02;
+/// Longest time that products are prepared for, in cycles.
+const LONGEST: f64 = 8192.0;
 
-    /// Moves that should be made after so much work.
-    fn due(&self, done: f64) -> usize {
-        let mut left = done / self.stretch();
-        let mut moves = 1;
-        for &(cycles, count) in &self.stages {
-            let fit = (left / cycles.max(1.0)) as usize;
-            if fit < count {
-                return moves + fit;
-            }
-            moves += count;
-            left -= cycles * count as f64;
+/// Cycles that HBM is busy with what an exchange reads at once.
+fn burst(x: &Exchange, chip: &ChipConfig) -> u32 {
+    let rows = match &x.how {
+        How::Ring(r) => {
+            let piece = |p: &Phase| r.streams.iter().map(|s| r.piece_rows(p, s)).sum::<u64>();
+            r.phases.iter().filter(|p| p.reduce).map(piece).max().unwrap_or(0)
         }
-        moves
-    }
+        How::Direct(_) | How::Transfer(_) => 0,
+    };
+    let cycles = rows as f64 * chip.row_bytes() as f64 / chip.hbm_bytes_per_cycle().max(1.0);
+    (cycles.min(LONGEST) as u32).next_power_of_two()
 }
 
 impl Emitter<'_> {
-    /// Begins an exchange that `work` cycles of other steps follow.
-    pub(in crate::plan) fn begin_hidden(&mut self, x: &Exchange, work: f64) -> Result<(), CompileError> {
-        let flight = self.begin_exchange(x, true)?;
-        let chip = self.memory.chip;
-        let stages = match &x.how {
-            How::Ring(r) => {
-                let stages = |p| [(message_cycles(chip), 2), (move_cycles(r, p, chip), r.moves(p) as usize - 2)];
-                r.phases.iter().flat_map(stages).collect()
-            }
-            How::Direct(_) | How::Transfer(_) => Vec::new(),
-        };
-        self.hidden = Some(Hidden { flight, stages, work, done: 0.0 });
+    /// Begins an exchange that other steps follow.
+    pub(in crate::plan) fn begin_hidden(&mut self, x: &Exchange) -> Result<(), CompileError> {
+        let (flight, chip) = (self.begin_exchange(x)?, self.memory.chip);
+        let subroutine = self.progress(x, &flight, true);
+        if !self.concealed.contains(&subroutine) {
+            self.concealed.push(subroutine);
+        }
+        self.set_state(x, &flight);
+        let number = self.concealed.iter().position(|&s| s == subroutine).unwrap_or(0) as i32 + 1;
+        let number = self.b.s_imm(number);
+        store(&mut self.b, self.plan.pod.state, State::Current, number);
+        self.hidden = Some(Hidden { flight, subroutine, recv: x.how.recv(), burst: burst(x, chip) });
+        self.look();
         Ok(())
     }
 
     pub(in crate::plan) fn end_hidden(&mut self, x: &Exchange) {
-        if let Some(mut h) = self.hidden.take() {
-            self.end_exchange(x, &mut h.flight);
+        if let Some(h) = self.hidden.take() {
+            self.b.mark(x.op);
+            self.run_to_the_end(h.subroutine);
+            store(&mut self.b, self.plan.pod.state, State::Current, S::ZERO);
+            self.end_exchange(&h.flight);
         }
     }
 
-    /// So many cycles of work are done: makes the moves that are due. `made`: the work has made its own.
-    pub(in crate::plan) fn worked(&mut self, cycles: f64, made: bool) {
-        let Some(mut h) = self.hidden.take() else { return };
-        h.done += cycles;
-        let due = h.due(h.done);
-        if made {
-            h.flight.made = h.flight.made.max(due);
-        } else {
-            self.make_moves(&mut h.flight, due);
+    /// Takes the exchange under way as far as it goes without waiting.
+    pub(in crate::plan) fn look(&mut self) {
+        if let Some(h) = &self.hidden {
+            self.b.call(h.subroutine as u32, &[]);
+            self.b.mark(self.op);
         }
-        self.b.mark(self.op);
-        self.hidden = Some(h);
     }
 
-    /// The product's kernel that makes moves of the exchange under way.
+    /// The product's kernel that looks after the exchange under way.
     pub(in crate::plan) fn hooked(&mut self, kernel: usize) -> Option<Hooked> {
         let product = self.plan.products.get(&kernel)?;
-        let h = self.hidden.as_ref().filter(|h| !h.stages.is_empty())?;
-        if h.due(h.done + product.cycles) <= h.due(h.done) {
+        let (semaphore, burst) = self.hidden.as_ref().map(|h| (h.recv, h.burst))?;
+        if product.cycles < message_cycles(self.memory.chip) {
             return None;
         }
-        let (chip, state) = (self.memory.chip, self.plan.pod.state);
-        let hook = Hook {
-            kernel: h.flight.subroutine as u32,
-            word: state + State::Stage as u32,
-            spacing: state + State::Spacing as u32,
-            end: h.stages.len() as u32,
-        };
-        let stretch = h.stretch();
-        let (entry, _, steps) = product_entry(&product.contraction, chip, Some(hook)).ok()?;
-        let step = product.cycles / f64::from(steps.max(1));
-        let every = |&(cycles, _): &(f64, usize)| (cycles * stretch / step.max(1.0)).floor().clamp(1.0, 1e9) as i32;
-        // Behind the last stage there is nothing to do.
-        let spacing: Vec<i32> = h.stages.iter().map(every).chain([i32::MAX]).take(MOST_STAGES + 1).collect();
-        let number = self.subroutine(format!("{:?} {hook:?}", product.contraction), |e| {
+        let state = self.plan.pod.state;
+        let looks = self.dispatcher();
+        let hook = Hook { kernel: looks as u32, wanted: state + State::Wanted as u32, semaphore };
+        let mut chip = self.memory.chip.clone();
+        let latency = chip.hbm.latency_s;
+        let (mut entry, _) = product_entry(&product.contraction, &chip, Some(hook)).ok()?;
+        let mut wait = 0;
+        // As well prepared as costs next to nothing: little time, and no registers.
+        for prepared in (0..LESS).map(|shift| burst >> shift) {
+            chip.hbm.latency_s = latency + f64::from(prepared) / chip.clock_hz;
+            let (other, cycles) = product_entry(&product.contraction, &chip, Some(hook)).ok()?;
+            if cycles <= product.cycles * SLOWER && other.kernel.scalars <= entry.kernel.scalars {
+                (entry, wait) = (other, prepared);
+                break;
+            }
+        }
+        let number = self.subroutine(format!("{:?} {hook:?} {wait}", product.contraction), |e| {
             let base = e.descs.len() as u32;
             e.descs.extend(entry.descs.iter().cloned());
             let mut kernel = entry.kernel.clone();
             renumber(&mut kernel.body, base);
             kernel
         });
-        Some(Hooked { entry, number: number as u32, spacing })
+        Some(Hooked { entry, number: number as u32 })
     }
 
-    /// Calls a product that makes moves.
-    pub(in crate::plan) fn call_hooked(&mut self, h: &Hooked, regs: &[S]) {
-        let first = self.plan.pod.state + State::Spacing as u32;
-        for (i, &steps) in h.spacing.iter().enumerate() {
-            let v = self.b.s_imm(steps);
-            self.b.smem_store(v, S::ZERO, (first + i as u32) as i32);
+    /// The subroutine that kernels call; its code is made when all exchanges are known.
+    fn dispatcher(&mut self) -> usize {
+        let chip = self.memory.chip;
+        self.subroutine("looks".into(), |_| KernelBuilder::new("looks", chip).finish())
+    }
+
+    /// Makes the code of [`Emitter::dispatcher`].
+    pub(in crate::plan) fn finish_looks(&mut self) {
+        let concealed = std::mem::take(&mut self.concealed);
+        if concealed.is_empty() {
+            return;
         }
-        self.b.call(h.number, regs);
+        let number = self.dispatcher();
+        let mut b = KernelBuilder::new("looks", self.memory.chip);
+        let current = load(&mut b, self.plan.pod.state, State::Current);
+        let which = b.s_addi(current, -1);
+        b.if_(current, |b| select(b, which, concealed.len(), &mut |b, i| b.call(concealed[i] as u32, &[])));
+        let kernel: Kernel = b.finish();
+        self.replace(number, kernel);
     }
 }

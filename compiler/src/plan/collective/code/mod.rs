@@ -8,10 +8,11 @@
 
 mod direct;
 mod hide;
-pub(in crate::plan) mod ring;
+mod progress;
+mod ring;
 mod transfer;
 
-use super::direct::DirectKind;
+use super::direct::{Direct, DirectKind};
 use super::{Exchange, How, Table};
 use crate::analysis::parts::Parts;
 use crate::error::CompileError;
@@ -21,7 +22,8 @@ use crate::plan::main_program::Emitter;
 use crate::plan::memory::guard_rows;
 use crate::plan::step::Use;
 pub(in crate::plan) use hide::Hidden;
-use ring::State;
+pub(in crate::plan) use progress::STATE_WORDS;
+use progress::{Moves, State, store};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{DmaDesc, DmaDim, Op, Space};
 
@@ -143,31 +145,49 @@ impl<'a> Emitter<'a> {
         if let How::Transfer(t) = &x.how {
             return self.transfer(x, t);
         }
-        let mut f = self.begin_exchange(x, false)?;
-        self.end_exchange(x, &mut f);
+        let f = self.begin_exchange(x)?;
+        match &x.how {
+            How::Direct(all) if x.temps.is_empty() => {
+                let codes: Vec<direct::Code<'_>> =
+                    all.iter().map(|d| direct::Code::new(self, f.cx, d, (0, 0))).collect();
+                for c in &codes {
+                    c.announce(&mut self.b);
+                    c.post(&mut self.b);
+                    c.finish(&mut self.b);
+                    c.settle(&mut self.b);
+                }
+            }
+            How::Direct(_) | How::Ring(_) | How::Transfer(_) => {
+                let number = self.progress(x, &f, false);
+                self.set_state(x, &f);
+                self.run_to_the_end(number);
+            }
+        }
+        self.end_exchange(&f);
         Ok(())
     }
 
-    /// Begins a collective: the arrays are in HBM, and what this device begins with is sent.
-    /// `hidden`: other operations make its moves.
-    pub(in crate::plan) fn begin_exchange(&mut self, x: &Exchange, hidden: bool) -> Result<Flight, CompileError> {
+    /// Prepares a collective: its arrays are in HBM, and slots in vector memory are taken.
+    pub(in crate::plan) fn begin_exchange(&mut self, x: &Exchange) -> Result<Flight, CompileError> {
         let mut out = Vec::new();
         self.in_hbm(x.src, Use::Read, &mut out)?;
         self.in_hbm(x.dst, Use::Write, &mut out)?;
         let (src, dst) = (self.memory.granule(x.src)?, self.memory.granule(x.dst)?);
-        let mut temp = dst;
-        if let Some(t) = x.temp {
+        let mut temps = Vec::new();
+        for &t in &x.temps {
             self.in_hbm(t, Use::Write, &mut out)?;
-            temp = self.memory.granule(t)?;
+            temps.push(self.memory.granule(t)?);
         }
         let sublanes = self.memory.chip.core.sublanes;
+        let contributions = |d: &Direct| {
+            let component = d.parts.slot_component(d.parts.run, sublanes);
+            let reduces = d.kind == DirectKind::Reduce;
+            if reduces { d.parts.components * component * u64::from(d.devices) } else { 0 }
+        };
         let rows = match &x.how {
-            How::Ring(r) => r.phases.first().map_or(0, |p| r.slots(p, sublanes).0) * r.streams.len() as u64,
-            How::Direct(d) if d.kind == DirectKind::Reduce => {
-                let component = d.parts.slot_component(d.parts.run, sublanes);
-                d.parts.components * component * u64::from(d.devices)
-            }
-            How::Direct(_) | How::Transfer(_) => 0,
+            How::Ring(r) => r.slots(sublanes),
+            How::Direct(all) => all.iter().map(contributions).max().unwrap_or(0),
+            How::Transfer(_) => 0,
         };
         let rows = if rows > 0 { rows + guard_rows(self.memory.chip) } else { 0 };
         let name = self.memory.name_of(x.dst).to_string();
@@ -178,73 +198,74 @@ impl<'a> Emitter<'a> {
         self.copies(out);
         let row_bytes = self.memory.chip.row_bytes();
         let cx = Cx { all: self.all, base: self.plan.pod.base, row_bytes, sublanes, src, dst, slots };
-        let mut f = Flight { cx, slots: (slots, rows), op: x.op, subroutine: 0, moves: 0, made: 0, shared: hidden };
-        match &x.how {
-            How::Direct(d) => self.begin_direct(&cx, d),
-            How::Transfer(_) => {}
-            How::Ring(r) => {
-                let state = self.plan.pod.state;
-                f.moves = r.phases.iter().map(|p| r.moves(p) as usize).sum();
-                // Code that other operations call counts as this one's.
-                let op = hidden.then_some(x.op);
-                f.subroutine = self.subroutine(format!("{op:?} {r:?}"), |e| {
-                    let mut b = ring::subroutine(e, &cx, r, state);
-                    op.into_iter().for_each(|op| b.set_debug_op(op));
-                    b.finish()
-                });
-                let start = [
-                    (State::Phase, 0),
-                    (State::Moves, 0),
-                    (State::Step, 0),
-                    (State::Batch, 0),
-                    (State::Src, src),
-                    (State::Dst, dst),
-                    (State::Temp, temp),
-                    (State::Slots, slots),
-                    (State::Stage, 0),
-                ];
-                for (w, v) in start {
-                    let v = self.b.s_imm(v as i32);
-                    self.b.smem_store(v, S::ZERO, (state + w as u32) as i32);
+        Ok(Flight { cx, temps, slots: (slots, rows) })
+    }
+
+    /// The subroutine that takes an exchange further. `own`: its code counts as the exchange's wherever it is called.
+    fn progress(&mut self, x: &Exchange, f: &Flight, own: bool) -> usize {
+        let op = own.then_some(x.op);
+        // Rings take their addresses from scalar memory, so equal ones share their code.
+        let key = match &x.how {
+            How::Ring(r) => format!("{op:?} {r:?}"),
+            How::Direct(_) | How::Transfer(_) => {
+                format!("{op:?} {:?} {} {} {:?} {}", x.how, f.cx.src, f.cx.dst, f.temps, f.cx.slots)
+            }
+        };
+        let state = self.plan.pod.state;
+        self.subroutine(key, |e| {
+            let mut b = KernelBuilder::new("exchange", e.memory.chip);
+            let cx = Cx { all: b.buffer(), ..f.cx };
+            let mut phases: Vec<Box<dyn Moves + '_>> = Vec::new();
+            match &x.how {
+                How::Ring(r) => phases = ring::phases(e, &cx, r, state),
+                How::Direct(all) => {
+                    for (i, d) in all.iter().enumerate() {
+                        let cx = f.stage(&cx, i);
+                        phases.push(Box::new(direct::Code::new(e, cx, d, (i, state))));
+                    }
                 }
-                self.make_moves(&mut f, 1);
+                How::Transfer(_) => {}
             }
-        }
-        Ok(f)
+            progress::run(&mut b, &phases, state, x.how.recv());
+            op.into_iter().for_each(|op| b.set_debug_op(op));
+            b.finish()
+        })
     }
 
-    /// Takes an exchange further until so many of its moves are made.
-    pub(in crate::plan) fn make_moves(&mut self, f: &mut Flight, until: usize) {
-        let count = until.min(f.moves).saturating_sub(f.made);
-        if count == 0 {
-            return;
+    /// Sets the words that say where an exchange is.
+    fn set_state(&mut self, x: &Exchange, f: &Flight) {
+        let state = self.plan.pod.state;
+        for w in [
+            State::Phase,
+            State::Moves,
+            State::Step,
+            State::Batch,
+            State::Piece,
+            State::Turn,
+            State::Blocking,
+            State::Wanted,
+        ] {
+            store(&mut self.b, state, w, S::ZERO);
         }
-        f.made += count;
-        self.b.mark(f.op);
-        let kernel = f.subroutine as u32;
-        self.b.loop_static(count as u32, |b| b.call(kernel, &[]));
+        if let How::Ring(_) = x.how {
+            let temp = f.temps.first().copied().unwrap_or(f.cx.dst);
+            let all = [(State::Src, f.cx.src), (State::Dst, f.cx.dst), (State::Temp, temp), (State::Slots, f.cx.slots)];
+            for (w, v) in all {
+                let v = self.b.s_imm(v as i32);
+                store(&mut self.b, state, w, v);
+            }
+        }
     }
 
-    /// Waits for an exchange to end.
-    pub(in crate::plan) fn end_exchange(&mut self, x: &Exchange, f: &mut Flight) {
-        self.b.mark(x.op);
-        match &x.how {
-            // Products make moves of their own, as many as they come to.
-            How::Ring(r) if f.shared => {
-                let (phase, end) = ((self.plan.pod.state + State::Phase as u32) as i32, r.phases.len() as i32);
-                let kernel = f.subroutine as u32;
-                self.b.while_(
-                    |b| {
-                        let number = b.smem_load(S::ZERO, phase);
-                        b.def_s(Op::SLtI, &[number.into(), end.into()])
-                    },
-                    |b| b.call(kernel, &[]),
-                );
-            }
-            How::Ring(_) => self.make_moves(f, usize::MAX),
-            How::Direct(d) => self.end_direct(&f.cx, d),
-            How::Transfer(_) => {}
-        }
+    /// Takes the exchange under way to its end.
+    fn run_to_the_end(&mut self, subroutine: usize) {
+        let one = self.b.s_imm(1);
+        store(&mut self.b, self.plan.pod.state, State::Blocking, one);
+        self.b.call(subroutine as u32, &[]);
+    }
+
+    /// Gives back what an exchange took.
+    pub(in crate::plan) fn end_exchange(&mut self, f: &Flight) {
         if f.slots.1 > 0 {
             self.memory.vmem.give(f.slots.0, f.slots.1);
         }
@@ -254,13 +275,16 @@ impl<'a> Emitter<'a> {
 /// An exchange that is under way.
 pub(in crate::plan) struct Flight {
     cx: Cx,
+    /// First granules of partial results.
+    temps: Vec<u64>,
     /// First row and rows of its slots.
     slots: (u64, u64),
-    op: u32,
-    /// Rings: the kernel that makes a move, moves in all, and how many are made.
-    subroutine: usize,
-    moves: usize,
-    made: usize,
-    /// Somebody else may have made more.
-    shared: bool,
+}
+
+impl Flight {
+    /// What code of one of several exchanges in a row sees.
+    fn stage(&self, cx: &Cx, number: usize) -> Cx {
+        let src = number.checked_sub(1).map_or(cx.src, |i| self.temps[i]);
+        Cx { src, dst: self.temps.get(number).copied().unwrap_or(cx.dst), ..*cx }
+    }
 }

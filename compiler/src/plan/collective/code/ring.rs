@@ -1,49 +1,21 @@
-//! The code of a ring: a subroutine that takes the exchange a bit further at each call.
+//! The code of a ring, in moves.
 //!
-//! A call is a *move*. The first move of a phase tells the devices behind that they may send, the second one sends what this
-//! device begins with; every other one takes a batch of
-//! pieces that the device behind has sent in its move before, adds the own contribution (reductions), and sends them on
-//! or keeps them. So whoever calls often enough, with other work between the calls, hides the exchange behind that work.
-//! Where the exchange is, and the addresses of its arrays, are in words of scalar memory.
+//! The first move of a phase tells the devices behind that they may send, the second one sends what this
+//! device begins with; every other one takes a piece of each stream that the device behind has sent, adds the own
+//! contribution (reductions), and sends them on or keeps them; the last one waits until all has left and is stored.
 //!
-//! Move `m` of a reduction (not counting the first) sends into half `m % 2` of the slots for what comes in, and the next move of the device
-//! ahead takes it from there. Own contributions are loaded one move ahead into the two halves of their slots in turn; a half
-//! is filled again when what was sent or stored from it has left.
+//! Pieces of a batch make a *turn*. Turn `t` of a reduction sends into half `t % 2` of the slots for what comes in, and the
+//! next turn of the device ahead takes it from there. Own contributions are loaded one turn ahead into the two halves of
+//! their slots in turn; a half is filled again when what was sent or stored from it has left. In a half, pieces are one
+//! after the other, and in a piece, its streams: one call adds all.
 
+use super::progress::{Moves, State, all, load, store};
 use super::{Cx, Place, desc, plus};
 use crate::kernel::build_units::RemoteArgs;
 use crate::kernel::{KernelBuilder, S};
 use crate::plan::collective::ring::{Phase, Ring, RingKind, SLOTS, Stream};
 use crate::plan::main_program::Emitter;
-use systole_isa::topology::MAX_AXES;
 use systole_isa::{Op, Space};
-
-/// Words of scalar memory that say where an exchange is.
-#[derive(Clone, Copy)]
-pub(in crate::plan) enum State {
-    Phase,
-    /// Moves of the phase that were made.
-    Moves,
-    /// Step round the ring, and batch.
-    Step,
-    Batch,
-    Src,
-    Dst,
-    Temp,
-    /// First row of the slots.
-    Slots,
-    /// Twice the phase, and one more once it has begun to send.
-    Stage,
-    /// First of the words that say how often a product makes moves, by stage.
-    Spacing,
-}
-
-/// Most phases of a ring: two for each axis, devices of a chip among them.
-const MOST_PHASES: usize = 2 * (MAX_AXES + 1);
-/// Most stages.
-pub(super) const MOST_STAGES: usize = 2 * MOST_PHASES;
-/// How many words.
-pub(in crate::plan) const STATE_WORDS: u32 = State::Spacing as u32 + MOST_STAGES as u32 + 1;
 
 /// Slots that a move works with, as first rows counted from a stream's first.
 struct Halves {
@@ -54,83 +26,41 @@ struct Halves {
     next: S,
 }
 
-/// Where the pieces of a batch are, by stream.
-struct Walk {
-    place: Place,
-    at: Vec<S>,
+/// Where a piece is: step round the ring, batch, and number in the batch.
+#[derive(Clone, Copy)]
+struct At {
+    step: S,
+    batch: S,
+    piece: S,
 }
 
 /// A phase as code.
 struct Code<'a> {
-    cx: &'a Cx,
+    cx: Cx,
     r: &'a Ring,
     p: &'a Phase,
     number: usize,
     /// First words of state.
     state: u32,
-    /// Rows of a stream's slots and of one.
-    slots: (u64, u64),
     /// By stream: what is loaded (gathering: sent first from the own part), sent first, sent on, stored.
     descs: Vec<[u32; 4]>,
-    /// The own part, to its place.
-    own_part: u32,
 }
 
-/// The subroutine of an exchange.
-pub(super) fn subroutine(e: &mut Emitter<'_>, cx: &Cx, r: &Ring, state: u32) -> KernelBuilder {
-    let mut b = KernelBuilder::new("exchange", e.memory.chip);
-    let cx = Cx { all: b.buffer(), ..*cx };
-    let codes: Vec<Code<'_>> = (r.phases.iter().enumerate())
-        .map(|(number, p)| Code {
-            cx: &cx,
-            r,
-            p,
-            number,
-            state,
-            slots: r.slots(p, cx.sublanes),
-            descs: r.streams.iter().map(|s| descriptors(e, &cx, r, p, s)).collect(),
-            own_part: own_part(e, &cx, r),
-        })
-        .collect();
-    let phase = b.smem_load(S::ZERO, (state + State::Phase as u32) as i32);
-    // Calls after the end do nothing.
-    let on = b.def_s(Op::SLtI, &[phase.into(), (codes.len() as i32).into()]);
-    b.if_(on, |b| select(b, phase, &codes, 0));
-    b
-}
-
-/// Runs the code of the phase whose number is in `phase`.
-fn select(b: &mut KernelBuilder, phase: S, codes: &[Code<'_>], first: i32) {
-    match codes {
-        [] => {}
-        [one] => one.run(b),
-        _ => {
-            let mid = codes.len() / 2;
-            let low = b.def_s(Op::SLtI, &[phase.into(), (first + mid as i32).into()]);
-            b.if_else(
-                low,
-                |b| select(b, phase, &codes[..mid], first),
-                |b| select(b, phase, &codes[mid..], first + mid as i32),
-            );
-        }
+/// The phases of a ring.
+pub(super) fn phases<'a>(e: &mut Emitter<'_>, cx: &Cx, r: &'a Ring, state: u32) -> Vec<Box<dyn Moves + 'a>> {
+    let mut phases: Vec<Box<dyn Moves + 'a>> = Vec::new();
+    for (number, p) in r.phases.iter().enumerate() {
+        let descs = r.streams.iter().map(|s| descriptors(e, cx, r, p, s)).collect();
+        phases.push(Box::new(Code { cx: *cx, r, p, number, state, descs }));
     }
-}
-
-/// The copy of an all-gather's own part to its place.
-fn own_part(e: &mut Emitter<'_>, cx: &Cx, r: &Ring) -> u32 {
-    if r.kind != RingKind::AllGather {
-        return 0;
-    }
-    let hbm = (Space::Hbm, Space::Hbm);
-    let d = desc(&r.parts, r.parts.run, &[], 0, (Place::Part, Place::Whole), hbm, cx);
-    e.desc(d)
+    phases
 }
 
 fn descriptors(e: &mut Emitter<'_>, cx: &Cx, r: &Ring, p: &Phase, s: &Stream) -> [u32; 4] {
     let folds: Vec<(u64, u64)> = p.folded.iter().map(|&i| (r.count(i), s.scale[i])).collect();
     let rows = r.piece(p, s);
     let mut make = |from: (Place, Space), to: (Place, Space)| {
-        let slot = r.slot_component(p, s, cx.sublanes);
+        let slot = r.slot_component(p, cx.sublanes) * r.streams.len() as u64;
         let d = desc(&r.parts_of(p), rows, &folds, slot, (from.0, to.0), (from.1, to.1), cx);
         e.desc(d)
     };
@@ -146,11 +76,11 @@ fn descriptors(e: &mut Emitter<'_>, cx: &Cx, r: &Ring, p: &Phase, s: &Stream) ->
 
 impl Code<'_> {
     fn load(&self, b: &mut KernelBuilder, w: State) -> S {
-        b.smem_load(S::ZERO, (self.state + w as u32) as i32)
+        load(b, self.state, w)
     }
 
     fn store(&self, b: &mut KernelBuilder, w: State, v: S) {
-        b.smem_store(v, S::ZERO, (self.state + w as u32) as i32);
+        store(b, self.state, w, v);
     }
 
     fn ready(&self, s: &Stream) -> u32 {
@@ -228,14 +158,19 @@ impl Code<'_> {
     }
 
     /// Where a piece of a batch is: its blocks along the looped axes, and its number in the block.
-    fn decode(&self, b: &mut KernelBuilder, batch: S, k: S) -> (Vec<S>, S) {
+    fn decode(&self, b: &mut KernelBuilder, at: At) -> (Vec<S>, S) {
         let (r, p) = (self.r, self.p);
-        let first = b.s_muli(batch, p.batch as i32);
-        let mut rest = b.s(Op::SAdd, &[first, k]);
+        let first = b.s_muli(at.batch, p.batch as i32);
+        let mut rest = b.s(Op::SAdd, &[first, at.piece]);
         if p.looped.is_empty() {
             return (Vec::new(), rest);
         }
         let mut by = |b: &mut KernelBuilder, n: u64| {
+            if n.is_power_of_two() {
+                let low = b.def_s(Op::SAndI, &[rest.into(), (n as i32 - 1).into()]);
+                rest = b.def_s(Op::SShrI, &[rest.into(), (n.trailing_zeros() as i32).into()]);
+                return low;
+            }
             let n = b.s_imm(n as i32);
             let low = b.s(Op::SRemU, &[rest, n]);
             rest = b.s(Op::SDivU, &[rest, n]);
@@ -248,42 +183,17 @@ impl Code<'_> {
         (u, j)
     }
 
-    /// Whether the pieces of a batch follow each other in memory.
-    fn in_line(&self) -> bool {
-        self.p.looped.is_empty() && self.p.groups == 1
-    }
-
-    /// Addresses that a batch's pieces are counted from, by stream.
-    fn walk(&self, b: &mut KernelBuilder, t: S, batch: S, (place, base): (Place, State)) -> Walk {
+    /// The addresses of a piece of every stream.
+    fn addresses(&self, b: &mut KernelBuilder, at: At, (place, base): (Place, State)) -> Vec<S> {
         let base = self.load(b, base);
-        let mut at = Vec::new();
+        let (u, j) = self.decode(b, at);
+        let mut all = Vec::new();
         for s in &self.r.streams {
-            let offset = self.block(b, s, t, place);
-            let mut first = b.s(Op::SAdd, &[offset, base]);
-            if self.in_line() {
-                let j = b.s_muli(batch, self.p.batch as i32 * self.cx.granules(self.r.piece(self.p, s)));
-                first = b.s(Op::SAdd, &[first, j]);
-            }
-            at.push(b.s_copy(first));
+            let offset = self.block(b, s, at.step, place);
+            let first = b.s(Op::SAdd, &[offset, base]);
+            all.push(self.piece_at(b, s, place, first, (&u, j)));
         }
-        Walk { place, at }
-    }
-
-    /// The address of a stream's present piece.
-    fn at(&self, b: &mut KernelBuilder, walk: &Walk, stream: usize, piece: (&[S], S)) -> S {
-        if self.in_line() {
-            return walk.at[stream];
-        }
-        self.piece_at(b, &self.r.streams[stream], walk.place, walk.at[stream], piece)
-    }
-
-    /// Moves a walk to the next pieces.
-    fn step(&self, b: &mut KernelBuilder, walk: &Walk) {
-        if self.in_line() {
-            for (s, &at) in self.r.streams.iter().zip(&walk.at) {
-                b.s_inc(at, self.cx.granules(self.r.piece(self.p, s)));
-            }
-        }
+        all
     }
 
     /// The offset of a block: in a part, only the stream's first row.
@@ -291,56 +201,34 @@ impl Code<'_> {
         if place == Place::Part { b.s_imm(self.cx.granules(s.first)) } else { self.offset(b, s, t) }
     }
 
-    /// Runs `f` for every piece of a batch: where it is, and its number in the batch.
-    fn pieces(&self, b: &mut KernelBuilder, batch: S, f: impl FnOnce(&mut KernelBuilder, &[S], S, S)) {
-        let k = b.s_var(0);
+    /// Runs `f` for every piece of a batch.
+    fn pieces(&self, b: &mut KernelBuilder, (step, batch): (S, S), f: impl FnOnce(&mut KernelBuilder, At)) {
+        let piece = b.s_var(0);
         b.loop_static(self.p.batch as u32, |b| {
-            let (u, j) = self.decode(b, batch, k);
-            f(b, &u, j, k);
-            b.s_inc(k, 1);
-        });
-    }
-
-    /// One move.
-    fn run(&self, b: &mut KernelBuilder) {
-        let (moves, step, batch) = (self.load(b, State::Moves), self.load(b, State::Step), self.load(b, State::Batch));
-        // Kept in memory at once: calls of kernels in between lose every register.
-        let next = b.s_addi(moves, 1);
-        self.store(b, State::Moves, next);
-        let number = b.s_addi(moves, -1);
-        b.if_else(
-            moves,
-            |b| b.if_else(number, |b| self.later_move(b, number, step, batch), |b| self.first_move(b)),
-            |b| self.announce(b),
-        );
-        let done = self.load(b, State::Moves);
-        let begun = b.def_s(Op::SLtI, &[done.into(), 2.into()]);
-        let (before, after) = (b.s_imm(2 * self.number as i32), b.s_imm(2 * self.number as i32 + 1));
-        let stage = b.s(Op::SSel, &[begun, before, after]);
-        self.store(b, State::Stage, stage);
-        let all = b.def_s(Op::SEqI, &[done.into(), (self.r.moves(self.p) as i32).into()]);
-        b.if_(all, |b| {
-            self.end(b);
-            let next = b.s_imm(self.number as i32 + 1);
-            self.store(b, State::Phase, next);
-            let stage = b.s_imm(2 * self.number as i32 + 2);
-            self.store(b, State::Stage, stage);
-            for w in [State::Moves, State::Step, State::Batch] {
-                self.store(b, w, S::ZERO);
-            }
+            f(b, At { step, batch, piece });
+            b.s_inc(piece, 1);
         });
     }
 
     /// Tells the devices behind that their pieces may come.
     fn announce(&self, b: &mut KernelBuilder) {
-        let credits = match self.p.reduce {
-            true => (self.r.rounds(self.p) * u64::from(self.p.n - 1)).min(SLOTS / 2 * self.p.batch),
-            false => 1,
-        };
         for s in &self.r.streams {
             let prev = self.peer(b, s, false);
-            self.cx.signal(b, prev, self.ready(s), credits);
+            self.cx.signal(b, prev, self.ready(s), self.credits());
         }
+    }
+
+    /// Pieces that the device behind may send before this one has taken any (gathering: the whole phase counts as one).
+    fn credits(&self) -> u64 {
+        match self.p.reduce {
+            true => (self.r.rounds(self.p) * u64::from(self.p.n - 1)).min(SLOTS / 2 * self.p.batch),
+            false => 1,
+        }
+    }
+
+    /// Turns of the phase, but for the first.
+    fn turns(&self) -> u64 {
+        self.batches() * u64::from(self.p.n - 1)
     }
 
     fn first_move(&self, b: &mut KernelBuilder) {
@@ -351,6 +239,7 @@ impl Code<'_> {
         }
         let one = b.s_imm(1);
         self.store(b, State::Step, one);
+        self.store(b, State::Turn, one);
     }
 
     /// Step and batch of the next move: reductions take a batch round the ring before the next one.
@@ -368,25 +257,46 @@ impl Code<'_> {
         if self.p.reduce { (inner, outer) } else { (outer, inner) }
     }
 
-    fn later_move(&self, b: &mut KernelBuilder, moves: S, step: S, batch: S) {
-        let (next_step, next_batch) = self.advance(b, step, batch);
-        self.store(b, State::Step, next_step);
-        self.store(b, State::Batch, next_batch);
+    fn later_move(&self, b: &mut KernelBuilder) {
+        let [step, batch, piece, turn] =
+            [State::Step, State::Batch, State::Piece, State::Turn].map(|w| self.load(b, w));
+        let next = b.s_addi(piece, 1);
+        let inside = b.def_s(Op::SLtI, &[next.into(), (self.p.batch as i32).into()]);
+        // Kept in memory at once: calls of kernels in between lose every register.
+        b.if_else(
+            inside,
+            |b| self.store(b, State::Piece, next),
+            |b| {
+                self.store(b, State::Piece, S::ZERO);
+                let (step, batch) = self.advance(b, step, batch);
+                self.store(b, State::Step, step);
+                self.store(b, State::Batch, batch);
+                let turn = b.s_addi(turn, 1);
+                self.store(b, State::Turn, turn);
+            },
+        );
+        let at = At { step, batch, piece };
         if self.p.reduce {
-            self.reduce(b, moves, step, batch);
+            self.reduce(b, turn, at);
         } else {
-            self.gather(b, step, batch);
+            self.gather(b, at);
         }
     }
 
-    /// After the last move of the phase.
+    /// Bytes that the last move waits for: sent by a stream, and stored.
+    fn left(&self, s: &Stream) -> u64 {
+        let pieces = if self.p.reduce { self.p.batch } else { self.r.rounds(self.p) * u64::from(self.p.n - 1) };
+        pieces * self.bytes(s)
+    }
+
+    /// After the last piece of the phase.
     fn end(&self, b: &mut KernelBuilder) {
-        let (cx, r, p) = (self.cx, self.r, self.p);
-        let left = if p.reduce { p.batch } else { r.rounds(p) * u64::from(p.n - 1) };
+        let (cx, r, p) = (&self.cx, self.r, self.p);
         if p.reduce {
             cx.wait(b, r.stored, self.all_bytes() * p.batch);
         }
-        b.loop_static(left as u32, |b| r.streams.iter().for_each(|s| cx.wait(b, s.send, self.bytes(s))));
+        let pieces = if p.reduce { p.batch } else { r.rounds(p) * u64::from(p.n - 1) };
+        b.loop_static(pieces as u32, |b| r.streams.iter().for_each(|s| cx.wait(b, s.send, self.bytes(s))));
         if self.copies_own_part() {
             cx.wait(b, r.local, r.parts.total() * cx.row_bytes);
         }
@@ -394,67 +304,53 @@ impl Code<'_> {
 
     // ---- gathering ----
 
-    /// The own part of an all-gather goes to its place while the first sends read it where it was.
+    /// The own part of an all-gather goes to its place piece by piece during the first step round.
     fn copies_own_part(&self) -> bool {
         self.r.kind == RingKind::AllGather && self.number == 0
     }
 
     fn begin_gathering(&self, b: &mut KernelBuilder) {
-        let (cx, r) = (self.cx, self.r);
+        let (cx, r) = (&self.cx, self.r);
         for s in &r.streams {
             cx.wait(b, self.ready(s), 1);
         }
         let from_part = self.copies_own_part();
-        if from_part {
-            let base = self.load(b, State::Dst);
-            let mut at = base;
-            for a in &r.axes {
-                let c = cx.word(b, a.table, 2);
-                let c = b.s_muli(c, cx.granules(a.mult * r.parts.step));
-                at = b.s(Op::SAdd, &[at, c]);
-            }
-            let src = self.load(b, State::Src);
-            cx.copy(b, self.own_part, src, at, r.local);
-        }
         let number = b.s_var(0);
         b.loop_static(self.batches() as u32, |b| {
-            let whole = (Place::Whole, State::Dst);
-            let part = (Place::Part, State::Src);
-            let walk = self.walk(b, S::ZERO, number, whole);
-            let own = from_part.then(|| self.walk(b, S::ZERO, number, part));
-            self.pieces(b, number, |b, u, j, _| {
+            self.pieces(b, (S::ZERO, number), |b, at| {
+                let dst = self.addresses(b, at, (Place::Whole, State::Dst));
+                let own = from_part.then(|| self.addresses(b, at, (Place::Part, State::Src)));
                 for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
-                    let dst = self.at(b, &walk, i, (u, j));
-                    let (mut desc, mut src) = (d[1], dst);
-                    if let Some(own) = &own {
-                        (desc, src) = (d[0], self.at(b, own, i, (u, j)));
-                    }
+                    let (desc, src) = own.as_ref().map_or((d[1], dst[i]), |own| (d[0], own[i]));
                     let device = self.peer(b, s, true);
-                    cx.send(b, RemoteArgs { desc, src, dst, device, send: s.send, recv: s.recv });
+                    cx.send(b, RemoteArgs { desc, src, dst: dst[i], device, send: s.send, recv: s.recv });
                 }
-                self.step(b, &walk);
-                own.iter().for_each(|w| self.step(b, w));
             });
             b.s_inc(number, 1);
         });
     }
 
-    fn gather(&self, b: &mut KernelBuilder, step: S, batch: S) {
-        let (cx, r) = (self.cx, self.r);
-        let on = b.def_s(Op::SLtI, &[step.into(), (self.p.n as i32 - 1).into()]);
-        let whole = (Place::Whole, State::Dst);
-        let walk = self.walk(b, step, batch, whole);
-        self.pieces(b, batch, |b, u, j, _| {
-            for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
-                cx.wait(b, s.recv, self.bytes(s));
-                b.if_(on, |b| {
-                    let dst = self.at(b, &walk, i, (u, j));
-                    let device = self.peer(b, s, true);
-                    cx.send(b, RemoteArgs { desc: d[2], src: dst, dst, device, send: s.send, recv: s.recv });
-                });
+    fn gather(&self, b: &mut KernelBuilder, at: At) {
+        let (cx, r) = (&self.cx, self.r);
+        r.streams.iter().for_each(|s| cx.wait(b, s.recv, self.bytes(s)));
+        let on = b.def_s(Op::SLtI, &[at.step.into(), (self.p.n as i32 - 1).into()]);
+        b.if_(on, |b| {
+            let places = self.addresses(b, at, (Place::Whole, State::Dst));
+            for ((s, d), &dst) in r.streams.iter().zip(&self.descs).zip(&places) {
+                let device = self.peer(b, s, true);
+                cx.send(b, RemoteArgs { desc: d[2], src: dst, dst, device, send: s.send, recv: s.recv });
             }
-            self.step(b, &walk);
         });
+        if self.copies_own_part() {
+            let first = b.def_s(Op::SEqI, &[at.step.into(), 1.into()]);
+            b.if_(first, |b| {
+                let from = self.addresses(b, at, (Place::Part, State::Src));
+                let to = self.addresses(b, At { step: S::ZERO, ..at }, (Place::Whole, State::Dst));
+                for (i, d) in self.descs.iter().enumerate() {
+                    cx.copy(b, d[0], from[i], to[i], r.local);
+                }
+            });
+        }
     }
 
     // ---- reduction ----
@@ -468,15 +364,15 @@ impl Code<'_> {
         self.r.kind == RingKind::ReduceScatter && self.p.position + 1 == self.r.axes.len()
     }
 
-    /// First row of a stream's slots, from the first of all.
-    fn stream_row(&self, stream: usize) -> i32 {
-        (stream as u64 * self.slots.0) as i32
+    /// Rows of a piece of all streams in vector memory.
+    fn piece_rows(&self) -> i32 {
+        self.r.slot_rows(self.p, self.cx.sublanes) as i32
     }
 
-    fn halves(&self, b: &mut KernelBuilder, moves: S) -> Halves {
-        let half = (self.p.batch * self.slots.1) as i32;
+    fn halves(&self, b: &mut KernelBuilder, turn: S) -> Halves {
+        let half = self.p.batch as i32 * self.piece_rows();
         let slots = self.load(b, State::Slots);
-        let odd = b.def_s(Op::SAndI, &[moves.into(), 1.into()]);
+        let odd = b.def_s(Op::SAndI, &[turn.into(), 1.into()]);
         let odd = b.s_muli(odd, half);
         let own = b.s(Op::SAdd, &[slots, odd]);
         let sent = b.s_addi(own, 2 * half);
@@ -484,112 +380,179 @@ impl Code<'_> {
         Halves { own, sent, come: b.s_addi(other, 3 * half), next: b.s_addi(other, half) }
     }
 
-    /// The row of slot `k` of a stream in a half.
-    fn slot(&self, b: &mut KernelBuilder, half: S, stream: usize, k: S) -> S {
-        let row = b.s_muli(k, self.slots.1 as i32);
-        let row = b.s(Op::SAdd, &[row, half]);
-        plus(b, row, self.stream_row(stream))
+    /// The row of a piece's slot in a half: that of the first stream.
+    fn slot(&self, b: &mut KernelBuilder, half: S, piece: S) -> S {
+        let row = b.s_muli(piece, self.piece_rows());
+        b.s(Op::SAdd, &[row, half])
+    }
+
+    /// A stream's slot, from that of the first one.
+    fn stream_slot(&self, b: &mut KernelBuilder, first: S, stream: usize) -> S {
+        plus(b, first, (stream as u64 * self.r.slot_component(self.p, self.cx.sublanes)) as i32)
     }
 
     fn begin_reduction(&self, b: &mut KernelBuilder) {
         let h = self.halves(b, S::ZERO);
-        self.send_first(b, S::ZERO, h.sent);
+        self.pieces(b, (S::ZERO, S::ZERO), |b, at| self.send_first(b, at, h.sent));
         let one = b.s_imm(1);
-        self.load_own(b, one, S::ZERO, h.next);
+        self.pieces(b, (one, S::ZERO), |b, at| self.load_piece(b, at, h.next));
     }
 
     /// Sends the own contributions that a batch begins with, from where they are.
-    fn send_first(&self, b: &mut KernelBuilder, batch: S, half: S) {
-        let (cx, r) = (self.cx, self.r);
-        let own = (Place::Whole, self.own());
-        let walk = self.walk(b, S::ZERO, batch, own);
-        self.pieces(b, batch, |b, u, j, k| {
-            for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
-                cx.wait(b, self.ready(s), 1);
-                let src = self.at(b, &walk, i, (u, j));
-                let dst = self.slot(b, half, i, k);
-                let device = self.peer(b, s, true);
-                cx.send(b, RemoteArgs { desc: d[1], src, dst, device, send: s.send, recv: s.recv });
-            }
-            self.step(b, &walk);
-        });
+    fn send_first(&self, b: &mut KernelBuilder, at: At, half: S) {
+        let (cx, r) = (&self.cx, self.r);
+        r.streams.iter().for_each(|s| cx.wait(b, self.ready(s), 1));
+        let from = self.addresses(b, At { step: S::ZERO, ..at }, (Place::Whole, self.own()));
+        let slot = self.slot(b, half, at.piece);
+        for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
+            let (src, dst) = (from[i], self.stream_slot(b, slot, i));
+            let device = self.peer(b, s, true);
+            cx.send(b, RemoteArgs { desc: d[1], src, dst, device, send: s.send, recv: s.recv });
+        }
     }
 
-    /// Starts to load the own contributions of a step.
-    fn load_own(&self, b: &mut KernelBuilder, step: S, batch: S, half: S) {
-        let own = (Place::Whole, self.own());
-        let walk = self.walk(b, step, batch, own);
-        self.pieces(b, batch, |b, u, j, k| {
-            for (i, d) in self.descs.iter().enumerate() {
-                let src = self.at(b, &walk, i, (u, j));
-                let dst = self.slot(b, half, i, k);
-                self.cx.copy(b, d[0], src, dst, self.r.local);
-            }
-            self.step(b, &walk);
-        });
+    /// Starts to load the own contributions to a piece.
+    fn load_piece(&self, b: &mut KernelBuilder, at: At, half: S) {
+        let from = self.addresses(b, at, (Place::Whole, self.own()));
+        let slot = self.slot(b, half, at.piece);
+        for (i, d) in self.descs.iter().enumerate() {
+            let dst = self.stream_slot(b, slot, i);
+            self.cx.copy(b, d[0], from[i], dst, self.r.local);
+        }
     }
 
-    fn reduce(&self, b: &mut KernelBuilder, moves: S, step: S, batch: S) {
-        let (cx, r, p) = (self.cx, self.r, self.p);
-        let moves_all = r.moves(p) - 1;
-        let last = b.def_s(Op::SEqI, &[step.into(), (p.n as i32 - 1).into()]);
-        let further = b.s_addi(batch, 1);
+    /// Whether a step is the last one round, and whether another batch begins then.
+    fn last_step(&self, b: &mut KernelBuilder, at: At) -> (S, S, S) {
+        let last = b.def_s(Op::SEqI, &[at.step.into(), (self.p.n as i32 - 1).into()]);
+        let further = b.s_addi(at.batch, 1);
         let more = b.def_s(Op::SLtI, &[further.into(), (self.batches() as i32).into()]);
-        let begins = b.s(Op::SAnd, &[last, more]);
-        let h = self.halves(b, moves);
-        // Links have work while results come in.
-        b.if_(begins, |b| self.send_first(b, further, h.sent));
-        cx.wait(b, r.local, self.all_bytes() * p.batch);
-        let result = if self.to_part() { (Place::Part, State::Dst) } else { (Place::Whole, State::Temp) };
-        let results = self.walk(b, step, batch, result);
-        self.pieces(b, batch, |b, u, j, k| {
-            for (i, s) in r.streams.iter().enumerate() {
-                cx.wait(b, s.recv, self.bytes(s));
-                let own = self.slot(b, h.own, i, k);
-                let come = self.slot(b, h.come, i, k);
-                let (x, y) = (b.s_muli(own, r.packing as i32), b.s_muli(come, r.packing as i32));
-                b.call(s.kernels[self.number] as u32 + 1, &[x, y, x]);
-            }
-            // The devices behind may have the slots again.
-            let again = b.def_s(Op::SLtI, &[moves.into(), (moves_all.saturating_sub(2) as i32).into()]);
-            b.if_(again, |b| {
-                for s in &r.streams {
-                    let prev = self.peer(b, s, false);
-                    cx.signal(b, prev, self.ready(s), 1);
-                }
-            });
-            for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
-                let own = self.slot(b, h.own, i, k);
-                b.if_else(
-                    last,
-                    |b| {
-                        let dst = self.at(b, &results, i, (u, j));
-                        cx.copy(b, d[3], own, dst, r.stored);
-                    },
-                    |b| {
-                        cx.wait(b, self.ready(s), 1);
-                        let dst = self.slot(b, h.sent, i, k);
-                        let device = self.peer(b, s, true);
-                        cx.send(b, RemoteArgs { desc: d[2], src: own, dst, device, send: s.send, recv: s.recv });
-                    },
-                );
-            }
-            self.step(b, &results);
-        });
-        self.prefetch(b, moves, step, batch, &h);
+        (last, b.s(Op::SAnd, &[last, more]), further)
     }
 
-    /// Starts to load what the next move needs, once what used its slots before has left.
-    fn prefetch(&self, b: &mut KernelBuilder, moves: S, step: S, batch: S, h: &Halves) {
-        let (cx, r, p) = (self.cx, self.r, self.p);
-        let first_step = b.def_s(Op::SEqI, &[step.into(), 1.into()]);
-        let stored = b.s(Op::SSel, &[first_step, batch, S::ZERO]);
-        b.if_(stored, |b| cx.wait(b, r.stored, self.all_bytes() * p.batch));
-        let next = b.def_s(Op::SLtI, &[moves.into(), (r.moves(p) as i32 - 2).into()]);
-        b.if_(next, |b| {
-            b.loop_static(p.batch as u32, |b| r.streams.iter().for_each(|s| cx.wait(b, s.send, self.bytes(s))));
-            let (step, batch) = (self.load(b, State::Step), self.load(b, State::Batch));
-            self.load_own(b, step, batch, h.next);
+    fn reduce(&self, b: &mut KernelBuilder, turn: S, at: At) {
+        let (cx, r, p) = (&self.cx, self.r, self.p);
+        let (last, begins, further) = self.last_step(b, at);
+        let h = self.halves(b, turn);
+        // Links have work while results come in.
+        b.if_(begins, |b| self.send_first(b, At { batch: further, ..at }, h.sent));
+        b.if_else(at.piece, |_| {}, |b| cx.wait(b, r.local, self.all_bytes() * p.batch));
+        r.streams.iter().for_each(|s| cx.wait(b, s.recv, self.bytes(s)));
+        let (own, come) = (self.slot(b, h.own, at.piece), self.slot(b, h.come, at.piece));
+        let (x, y) = (b.s_muli(own, r.packing as i32), b.s_muli(come, r.packing as i32));
+        b.call(p.kernel.unwrap_or(0) as u32 + 1, &[x, y, x]);
+        // The devices behind may have the slots again.
+        let again = b.def_s(Op::SLtI, &[turn.into(), (self.turns() as i32 - 1).into()]);
+        b.if_(again, |b| {
+            for s in &r.streams {
+                let prev = self.peer(b, s, false);
+                cx.signal(b, prev, self.ready(s), 1);
+            }
         });
+        b.if_else(
+            last,
+            |b| {
+                let result = if self.to_part() { (Place::Part, State::Dst) } else { (Place::Whole, State::Temp) };
+                let to = self.addresses(b, at, result);
+                for (i, d) in self.descs.iter().enumerate() {
+                    let own = self.stream_slot(b, own, i);
+                    cx.copy(b, d[3], own, to[i], r.stored);
+                }
+            },
+            |b| {
+                r.streams.iter().for_each(|s| cx.wait(b, self.ready(s), 1));
+                let to = self.slot(b, h.sent, at.piece);
+                for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
+                    let (src, dst) = (self.stream_slot(b, own, i), self.stream_slot(b, to, i));
+                    let device = self.peer(b, s, true);
+                    cx.send(b, RemoteArgs { desc: d[2], src, dst, device, send: s.send, recv: s.recv });
+                }
+            },
+        );
+        self.prefetch(b, turn, at, &h);
+    }
+
+    /// Starts to load what the next turn's piece of the same number needs, once what used its slots before has left.
+    fn prefetch(&self, b: &mut KernelBuilder, turn: S, at: At, h: &Halves) {
+        let (cx, r, p) = (&self.cx, self.r, self.p);
+        let first_step = b.def_s(Op::SEqI, &[at.step.into(), 1.into()]);
+        let stored = b.s(Op::SSel, &[first_step, at.batch, S::ZERO]);
+        let stored = b.s(Op::SSel, &[at.piece, S::ZERO, stored]);
+        b.if_(stored, |b| cx.wait(b, r.stored, self.all_bytes() * p.batch));
+        let next = b.def_s(Op::SLtI, &[turn.into(), (self.turns() as i32).into()]);
+        b.if_(next, |b| {
+            r.streams.iter().for_each(|s| cx.wait(b, s.send, self.bytes(s)));
+            let (step, batch) = self.advance(b, at.step, at.batch);
+            self.load_piece(b, At { step, batch, ..at }, h.next);
+        });
+    }
+}
+
+impl Moves for Code<'_> {
+    fn ready(&self, b: &mut KernelBuilder) -> S {
+        let (r, p) = (self.r, self.p);
+        let ok = b.s_var(1);
+        let moves = self.load(b, State::Moves);
+        let number = b.s_addi(moves, -1);
+        let streams = |what: &dyn Fn(&Stream) -> (u32, u64)| r.streams.iter().map(what).collect::<Vec<_>>();
+        let later = |b: &mut KernelBuilder| {
+            let come = all(b, &streams(&|s| (s.recv, self.bytes(s))));
+            if !p.reduce {
+                return b.copy_s(ok, come);
+            }
+            let [step, batch, piece] = [State::Step, State::Batch, State::Piece].map(|w| self.load(b, w));
+            let (last, begins, _) = self.last_step(b, At { step, batch, piece });
+            let free = all(b, &streams(&|s| (self.ready(s), 1)));
+            let ends = b.s(Op::SSub, &[last, begins]);
+            let free = b.s(Op::SOr, &[free, ends]);
+            let own = all(b, &[(r.local, self.all_bytes() * p.batch)]);
+            let own = b.s(Op::SOr, &[own, piece]);
+            let come = b.s(Op::SSel, &[own, come, S::ZERO]);
+            let all = b.s(Op::SAnd, &[come, free]);
+            b.copy_s(ok, all);
+        };
+        let end = |b: &mut KernelBuilder| {
+            let mut list = streams(&|s| (s.send, self.left(s)));
+            list.extend(p.reduce.then(|| (r.stored, self.all_bytes() * p.batch)));
+            list.extend(self.copies_own_part().then(|| (r.local, r.parts.total() * self.cx.row_bytes)));
+            let left = all(b, &list);
+            b.copy_s(ok, left);
+        };
+        let first = |b: &mut KernelBuilder| {
+            let free = if p.reduce { p.batch } else { 1 };
+            let free = all(b, &streams(&|s| (self.ready(s), free)));
+            b.copy_s(ok, free);
+        };
+        let is_end = b.def_s(Op::SEqI, &[moves.into(), (r.moves(p) as i32 - 1).into()]);
+        b.if_(moves, |b| b.if_else(number, |b| b.if_else(is_end, end, later), first));
+        ok
+    }
+
+    fn make(&self, b: &mut KernelBuilder) {
+        let moves = self.load(b, State::Moves);
+        let next = b.s_addi(moves, 1);
+        self.store(b, State::Moves, next);
+        let number = b.s_addi(moves, -1);
+        // Between the second move and the last one, what comes in decides.
+        let end = self.r.moves(self.p) as i32 - 1;
+        let before_end = b.def_s(Op::SLtI, &[next.into(), end.into()]);
+        let wanted = b.s(Op::SSel, &[moves, before_end, S::ZERO]);
+        let wanted = b.s_muli(wanted, self.bytes(&self.r.streams[0]) as i32);
+        self.store(b, State::Wanted, wanted);
+        let is_end = b.def_s(Op::SEqI, &[moves.into(), (self.r.moves(self.p) as i32 - 1).into()]);
+        let end = |b: &mut KernelBuilder| {
+            self.end(b);
+            let next = b.s_imm(self.number as i32 + 1);
+            self.store(b, State::Phase, next);
+            for w in [State::Moves, State::Step, State::Batch] {
+                self.store(b, w, S::ZERO);
+            }
+        };
+        b.if_else(
+            moves,
+            |b| {
+                b.if_else(number, |b| b.if_else(is_end, end, |b| self.later_move(b)), |b| self.first_move(b));
+            },
+            |b| self.announce(b),
+        );
     }
 }

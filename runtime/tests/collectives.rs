@@ -1,0 +1,175 @@
+//! Random collectives on random pods against the reference evaluator: every kind, element types of every width, groups of
+//! every form, arrays that fit no tile, reductions of all sorts, hidden or not.
+
+#![cfg(feature = "evaluator")]
+
+use systole_compiler::eval::{EvalOptions, Host, NoHost, Tensor, Value, evaluate_devices};
+use systole_isa::DType;
+use systole_isa::program::PodShape;
+use systole_runtime::pod::{self, PodOptions};
+use systole_runtime::source::{self, Source};
+use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions};
+
+/// Numbers that follow from a seed.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) % n as u64) as usize
+    }
+
+    fn of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+        &list[self.below(list.len())]
+    }
+
+    fn shuffled(&mut self, n: usize) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..n).collect();
+        (1..n).rev().for_each(|i| all.swap(i, self.below(i + 1)));
+        all
+    }
+}
+
+/// A program of one collective, and what its parameter is.
+struct Case {
+    text: String,
+    devices: usize,
+    topology: &'static str,
+    dtype: DType,
+    dims: Vec<u64>,
+}
+
+fn braced(groups: &[Vec<usize>]) -> String {
+    let one = |g: &Vec<usize>| format!("{{{}}}", g.iter().map(usize::to_string).collect::<Vec<_>>().join(","));
+    format!("{{{}}}", groups.iter().map(one).collect::<Vec<_>>().join(","))
+}
+
+/// Groups as text, and the devices of the first.
+fn groups(d: &mut Draw, n: usize, uneven: bool) -> (String, usize) {
+    let sizes: Vec<usize> = (1..=n).filter(|g| n.is_multiple_of(*g)).collect();
+    let size = *d.of(&sizes);
+    match d.below(4) {
+        0 => ("{}".into(), n),
+        1 => (format!("[{},{size}]<=[{n}]", n / size), size),
+        2 if n == 8 => (format!("[{},{size}]<=[2,4]T(1,0)", n / size), size),
+        _ if uneven && d.below(2) == 0 => {
+            let all = d.shuffled(n);
+            let cut = 1 + d.below(n - 1);
+            (braced(&[all[..cut].to_vec(), all[cut..].to_vec()]), cut)
+        }
+        _ => (braced(&d.shuffled(n).chunks(size).map(<[usize]>::to_vec).collect::<Vec<_>>()), size),
+    }
+}
+
+fn case(seed: u64) -> Case {
+    let mut d = Draw(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    d.below(2);
+    let types = [("f32", DType::F32), ("s32", DType::S32), ("bf16", DType::BF16), ("s8", DType::S8)];
+    let wide = [("u16", DType::U16), ("f64", DType::F64), ("s64", DType::S64), ("u32", DType::U32)];
+    let &(t, dtype) = if d.below(2) == 0 { d.of(&types) } else { d.of(&wide) };
+    let rank = d.below(4);
+    let mut dims: Vec<u64> = (0..rank).map(|_| *d.of(&[1, 2, 3, 5, 8, 17, 40, 130])).collect();
+    let (devices, topology) =
+        *d.of(&[(8, "2x4"), (8, "ring:8"), (8, "4x4"), (4, "2x2"), (4, "ring:4"), (6, "2x3:torus"), (6, "3x3:mesh")]);
+    let shape = |dims: &[u64]| format!("{t}[{}]", dims.iter().map(u64::to_string).collect::<Vec<_>>().join(","));
+    let op = *d.of(&["add", "maximum", "minimum", "add"]);
+    let kind =
+        *d.of(&["all-reduce", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "permute"]);
+    if rank == 0 && !matches!(kind, "all-reduce" | "broadcast" | "permute") {
+        dims.push(4);
+    }
+    let axis = d.below(dims.len().max(1));
+    let (g, size) = groups(&mut d, devices, matches!(kind, "all-reduce" | "broadcast"));
+    let mut to = dims.clone();
+    let line = match kind {
+        "all-reduce" if d.below(2) == 0 => format!(
+            "s = {0} all-reduce-start(x), replica_groups={g}, to_apply=f y = {0} add(x, x) \
+             e = {0} all-reduce-done(s) ROOT z = ({0}, {0}) tuple(e, y)",
+            shape(&to)
+        ),
+        "all-reduce" => format!("ROOT z = {} all-reduce(x), replica_groups={g}, to_apply=f", shape(&to)),
+        "broadcast" => {
+            let g = if g == "{}" { braced(&[(0..devices).collect()]) } else { g };
+            format!("ROOT z = {} collective-broadcast(x), replica_groups={g}", shape(&to))
+        }
+        "permute" => {
+            let (from, into) = (d.shuffled(devices), d.shuffled(devices));
+            let count = 1 + d.below(devices);
+            let pairs: Vec<Vec<usize>> = from.into_iter().zip(into).take(count).map(|(s, t)| vec![s, t]).collect();
+            format!("ROOT z = {} collective-permute(x), source_target_pairs={}", shape(&to), braced(&pairs))
+        }
+        "all-gather" => {
+            to[axis] *= size as u64;
+            format!("ROOT z = {} all-gather(x), replica_groups={g}, dimensions={{{axis}}}", shape(&to))
+        }
+        _ => {
+            dims[axis] = dims[axis].min(17) * size as u64;
+            to[axis] = if kind == "all-to-all" { dims[axis] } else { dims[axis] / size as u64 };
+            let more = if kind == "all-to-all" { "" } else { ", to_apply=f" };
+            format!("ROOT z = {} {kind}(x), replica_groups={g}, dimensions={{{axis}}}{more}", shape(&to))
+        }
+    };
+    let text = format!(
+        "HloModule m\nf {{ a = {t}[] parameter(0) b = {t}[] parameter(1) ROOT c = {t}[] {op}(a, b) }}\n\
+         ENTRY e {{ x = {} parameter(0) {line} }}\n",
+        shape(&dims)
+    );
+    Case { text, devices, topology, dtype, dims }
+}
+
+/// Small whole numbers, whose sums are exact in every type.
+fn input(c: &Case, device: usize) -> Array {
+    let elements: u64 = c.dims.iter().product();
+    let bytes = (0..elements as usize)
+        .flat_map(|i| {
+            let n = ((i * 7 + device * 5) % 9) as u8;
+            match c.dtype {
+                DType::F32 => f32::from(n).to_le_bytes().to_vec(),
+                DType::BF16 => f32::from(n).to_le_bytes()[2..].to_vec(),
+                DType::F64 => f64::from(n).to_le_bytes().to_vec(),
+                t => u64::from(n).to_le_bytes()[..t.bits() as usize / 8].to_vec(),
+            }
+        })
+        .collect();
+    Array::new(c.dtype, &c.dims, bytes)
+}
+
+#[test]
+fn random_collectives_agree_with_the_evaluator() {
+    let client = Client::new("tiny").expect("a preset");
+    for seed in 0..40 {
+        let c = case(seed);
+        let inputs: Vec<Vec<Array>> = (0..c.devices).map(|d| vec![input(&c, d)]).collect();
+        let source = source::read_one("m", c.text.as_bytes(), client.chip(), false, &mut Vec::new());
+        let Source::Module { module, .. } = source.unwrap_or_else(|e| panic!("{seed}: {}: {e}", c.text)) else {
+            panic!("not a module")
+        };
+        let tensor = |a: &Array| {
+            let dims: Vec<usize> = a.dims.iter().map(|&n| n as usize).collect();
+            Value::Array(Tensor::new(a.dtype, &dims, a.bytes.clone()))
+        };
+        let values: Vec<Vec<Value>> = inputs.iter().map(|i| i.iter().map(tensor).collect()).collect();
+        let mut hosts: Vec<Box<dyn Host + Send>> = (0..c.devices).map(|_| Box::new(NoHost) as _).collect();
+        let want = evaluate_devices(&module, (c.devices, 1), &values, &EvalOptions::default(), &mut hosts)
+            .unwrap_or_else(|e| panic!("{seed}: {}: {e}", c.text));
+        let topology = pod::topology(Some(c.topology), client.chip(), c.devices as u32).expect("it fits");
+        let shape = PodShape { replicas: c.devices as u32, topology: Some(topology), ..PodShape::default() };
+        let options = CompileOptions { pod: shape, ..CompileOptions::default() };
+        let exe = client.compile_text(&c.text, &options).unwrap_or_else(|e| panic!("{seed}: {}: {e}", c.text));
+        let run = RunOptions::new(Mode::Full);
+        let done = client
+            .run_pod(&exe, &inputs, &run, &PodOptions::default(), &mut NoObserver, &mut [], Vec::new())
+            .unwrap_or_else(|e| panic!("{seed}: {} on {}: {e}", c.text, c.topology));
+        for (device, (got, want)) in done.outputs.iter().zip(want).enumerate() {
+            for (i, (got, want)) in got.iter().zip(want.into_leaves()).enumerate() {
+                assert_eq!(
+                    got.bytes,
+                    want.bytes(),
+                    "{seed}: {} on {}: device {device}, result {i}",
+                    c.text,
+                    c.topology
+                );
+            }
+        }
+    }
+}
