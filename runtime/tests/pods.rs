@@ -223,8 +223,8 @@ fn devices_know_their_numbers() {
     assert!(pod::topology(Some("2x2"), chip, 5).is_err());
 }
 
-/// A product and an all-reduce that do not need each other, or one of them alone.
-fn layer(product: bool, reduction: bool) -> String {
+/// A product of some depth and an all-reduce that do not need each other, or one of them alone.
+fn layer(depth: u32, product: bool, reduction: bool) -> String {
     let dot = "d = bf16[2048,2048] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
     let sum = "r = f32[4096,1024] all-reduce(x), replica_groups={}, to_apply=add";
     let (lines, results) = match (product, reduction) {
@@ -234,33 +234,36 @@ fn layer(product: bool, reduction: bool) -> String {
     };
     format!(
         "HloModule m\nadd {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}\n\
-         ENTRY e {{ a = bf16[2048,8192] parameter(0) b = bf16[8192,2048] parameter(1) x = f32[4096,1024] parameter(2) \
-         {lines} ROOT t = {results} }}"
+         ENTRY e {{ a = bf16[2048,{depth}] parameter(0) b = bf16[{depth},2048] parameter(1) \
+         x = f32[4096,1024] parameter(2) {lines} ROOT t = {results} }}"
     )
 }
 
 #[test]
 fn exchanges_hide_behind_products() {
     let c = Client::new("tpu-v5e").expect("a preset");
-    let time = |text: &str| {
-        let topology = pod::topology(Some("ring:4"), c.chip(), 4).expect("it fits");
-        let shape = PodShape { replicas: 4, topology: Some(topology), ..PodShape::default() };
-        let exe =
-            c.compile_text(text, &CompileOptions { pod: shape, ..CompileOptions::default() }).expect("it compiles");
-        let input = |p: &systole_isa::program::HostArray| Array {
-            dtype: p.layout.dtype,
-            dims: p.layout.dims.clone(),
-            bytes: Vec::new(),
+    for (devices, topology, depth) in [(4, "ring:4", 8192), (8, "ring:8", 10240), (8, "2x4", 16384)] {
+        let time = |text: &str| {
+            let topology = pod::topology(Some(topology), c.chip(), devices).expect("it fits");
+            let shape = PodShape { replicas: devices, topology: Some(topology), ..PodShape::default() };
+            let exe =
+                c.compile_text(text, &CompileOptions { pod: shape, ..CompileOptions::default() }).expect("it compiles");
+            let input = |p: &systole_isa::program::HostArray| Array {
+                dtype: p.layout.dtype,
+                dims: p.layout.dims.clone(),
+                bytes: Vec::new(),
+            };
+            let inputs = vec![exe.program.params.iter().map(input).collect::<Vec<Array>>()];
+            let (options, pods) = (RunOptions::new(Mode::TimingOnly), PodOptions::default());
+            let done = c.run_pod(&exe, &inputs, &options, &pods, &mut NoObserver, &mut [], Vec::new());
+            done.expect("it runs").run.devices[0].cycles as f64
         };
-        let inputs = vec![exe.program.params.iter().map(input).collect::<Vec<Array>>()];
-        let (options, pods) = (RunOptions::new(Mode::TimingOnly), PodOptions::default());
-        let done = c.run_pod(&exe, &inputs, &options, &pods, &mut NoObserver, &mut [], Vec::new()).expect("it runs");
-        done.run.devices[0].cycles as f64
-    };
-    let (product, reduction, both) = (time(&layer(true, false)), time(&layer(false, true)), time(&layer(true, true)));
-    assert!(product > reduction, "{product} {reduction}");
-    let hidden = (product + reduction - both) / reduction;
-    assert!(hidden > 0.7, "product {product}, reduction {reduction}, both {both}: {hidden} hidden");
+        let [product, reduction, both] =
+            [(true, false), (false, true), (true, true)].map(|(p, r)| time(&layer(depth, p, r)));
+        assert!(product > reduction, "{topology}: {product} {reduction}");
+        let hidden = (product + reduction - both) / reduction;
+        assert!(hidden > 0.9, "{topology}: product {product}, reduction {reduction}, both {both}: {hidden} hidden");
+    }
 }
 
 #[test]
