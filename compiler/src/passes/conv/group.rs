@@ -6,7 +6,7 @@
 
 use super::{Spec, positions, single, taps};
 use crate::error::CompileError;
-use crate::graph::{Direction, NodeId};
+use crate::graph::{Binary, Direction, NodeId};
 use crate::passes::dot::types::sum_type;
 use crate::passes::edit::Emit;
 use systole_isa::DType;
@@ -106,7 +106,11 @@ fn depthwise(b: &mut Emit, s: Spec) -> NodeId {
         });
     }
     match sum {
-        Some(sum) => b.convert(sum, s.to),
+        // Sums begin at zero: one of negative zeros is positive.
+        Some(sum) => {
+            let sum = if wide.is_float() { b.with(Binary::Add, sum, 0.0) } else { sum };
+            b.convert(sum, s.to)
+        }
         None => b.splat(s.to, &result, 0.0),
     }
 }
