@@ -33,6 +33,11 @@ impl Done {
     fn profile(&self, run: Run<'_>, recorded: Vec<Recorded>) -> Profile {
         let program = run.program;
         match self {
+            Done::One(result) if !result.cores.is_empty() => {
+                let cores = recorded.into_iter().zip(&result.cores).enumerate();
+                let devices = cores.map(|(i, (r, core))| profile::Device::new(0, i as u32, r, core));
+                Profile::new(run, devices.collect())
+            }
             Done::One(result) => {
                 let devices = recorded.into_iter().map(|r| profile::Device::new(0, 0, r, result));
                 Profile::new(run, devices.collect())
@@ -115,13 +120,17 @@ pub fn again(p: &Profile, sets: &[String]) -> Result<Profile, RuntimeError> {
     let inputs = session::placeholders(&program);
     let level = p.meta.level.min(Level::Kernels);
     let devices = program.pod.devices() as usize;
-    let mut nobody: Vec<NoObserver> = (0..devices).map(|_| NoObserver).collect();
+    let lanes = devices.max(exe.cores() as usize);
+    let mut nobody: Vec<NoObserver> = (0..lanes).map(|_| NoObserver).collect();
     let mut recorders: Vec<Recorder<'_>> =
         nobody.iter_mut().map(|n| Recorder::new(level, Limits::default(), &program, n)).collect();
     let mut options = RunOptions::new(Mode::TimingOnly);
     options.assume = assumed(&flags.assume)?;
     let done = if devices == 1 {
-        Done::One(client.device(0).run_with(&exe, &inputs, &options, &mut recorders[0])?.result)
+        let mut watchers = recorders.iter_mut().map(|r| r as &mut dyn Observer);
+        let first = watchers.next().ok_or_else(|| bad("a program has a core"))?;
+        let (device, queues) = (client.device(0), &mut Queues::default());
+        Done::One(device.run_cores(&exe, &inputs, &options, first, queues, watchers.collect())?.result)
     } else {
         let mut queues: Vec<Queues> = (0..devices).map(|_| Queues::default()).collect();
         let watchers = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();

@@ -288,7 +288,7 @@ impl Ready {
         Ok(done)
     }
 
-    /// Runs the program and notes what the host spent.
+    /// Runs the program and notes what the host spent. `others` watch the device's other cores.
     ///
     /// # Errors
     /// Inputs that do not fit, or a fault of the program.
@@ -298,11 +298,13 @@ impl Ready {
         inputs: &[Array],
         mode: Mode,
         observer: &mut dyn Observer,
+        others: Vec<&mut dyn Observer>,
     ) -> Result<Execution, RuntimeError> {
         let options = args.options(mode)?;
         let start = Instant::now();
         let mut queues = queued(args.infeed.as_deref(), 1)?.pop().unwrap_or_default();
-        let done = self.client.device(0).run_queued(&self.exe, inputs, &options, observer, &mut queues)?;
+        let device = self.client.device(0);
+        let done = device.run_cores(&self.exe, inputs, &options, observer, &mut queues, others)?;
         self.outfeed = given(vec![queues]);
         self.host.simulate_s = start.elapsed().as_secs_f64();
         self.host.peak_rss_bytes = peak_rss();

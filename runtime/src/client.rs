@@ -254,6 +254,11 @@ impl Client {
 }
 
 impl Executable {
+    /// Cores of a device that run it.
+    pub fn cores(&self) -> u32 {
+        self.loaded.cores()
+    }
+
     pub(crate) fn loaded(&self) -> Arc<systole_simulator::Loaded> {
         Arc::clone(&self.loaded)
     }
@@ -345,13 +350,30 @@ impl Device {
         observer: &mut dyn Observer,
         queues: &mut Queues,
     ) -> Result<Execution, RuntimeError> {
+        self.run_cores(exe, inputs, options, observer, queues, Vec::new())
+    }
+
+    /// [`Device::run_queued`], with observers for the device's other cores ([`Executable::cores`]).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_cores(
+        &self,
+        exe: &Executable,
+        inputs: &[Array],
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+        queues: &mut Queues,
+        others: Vec<&mut dyn Observer>,
+    ) -> Result<Execution, RuntimeError> {
         self.registry.check(&exe.program)?;
         let mut machine = Machine::new(Arc::clone(&exe.loaded));
         for (address, bytes) in exe.placed(inputs, options.mode)? {
             machine.write_hbm(address, &bytes).map_err(|e| RuntimeError::Request(e.to_string()))?;
         }
         let mut observer = Answering { inner: observer, registry: &self.registry, queues };
-        let result = machine.run(options, &mut observer).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
+        let others = others.into_iter().map(|o| o as &mut dyn Observer).collect();
+        let result = machine.run_cores(options, &mut observer, others).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
         let mut outputs = Vec::new();
         if options.mode != Mode::TimingOnly {
             for r in &exe.program.results {

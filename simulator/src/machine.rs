@@ -84,10 +84,24 @@ impl Machine {
     /// # Errors
     /// The fault that stopped the program.
     pub fn run(&mut self, options: &RunOptions, observer: &mut dyn Observer) -> Result<RunResult, Fault> {
+        self.run_cores(options, observer, Vec::new())
+    }
+
+    /// [`Machine::run`], with observers for the device's other cores.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_cores<'o>(
+        &mut self,
+        options: &RunOptions,
+        observer: &'o mut dyn Observer,
+        others: Vec<&'o mut dyn Observer>,
+    ) -> Result<RunResult, Fault> {
         self.hbm.know_all();
         let loaded = Arc::clone(&self.loaded);
         if loaded.cores > 1 {
-            return crate::team::run(&loaded, &mut self.hbm, options, observer);
+            let observers = std::iter::once(observer).chain(others).collect();
+            return crate::team::run(&loaded, &mut self.hbm, options, observers);
         }
         let mut smem = Smem::new(loaded.chip.smem.bytes);
         let mut values = (options.mode != Mode::TimingOnly).then(|| Values::new(&loaded, options.threads.max(1)));

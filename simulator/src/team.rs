@@ -18,18 +18,21 @@ use crate::stats::RunResult;
 use crate::unit::dma::Geometry;
 use systole_isa::{Op, Space};
 
-/// Runs a program on all cores of a device. `observer` watches the first one.
+/// Runs a program on all cores of a device. `observers` watch one core each, from the first on.
 pub(crate) fn run(
     loaded: &Loaded,
     hbm: &mut Hbm,
     options: &RunOptions,
-    observer: &mut dyn Observer,
+    observers: Vec<&mut dyn Observer>,
 ) -> Result<RunResult, Fault> {
     let n = loaded.cores as usize;
     let each: Vec<RunOptions> =
         (0..n as u32).map(|i| RunOptions { core: options.core + i, ..options.clone() }).collect();
-    let mut nobody: Vec<NoObserver> = (1..n).map(|_| NoObserver).collect();
-    let mut watchers: Vec<&mut dyn Observer> = vec![observer];
+    let mut nobody: Vec<NoObserver> = (observers.len()..n).map(|_| NoObserver).collect();
+    let mut watchers: Vec<&mut dyn Observer> = Vec::with_capacity(n);
+    for o in observers.into_iter().take(n) {
+        watchers.push(o);
+    }
     watchers.extend(nobody.iter_mut().map(|o| o as &mut dyn Observer));
     let mut smems: Vec<Smem> = (0..n).map(|_| Smem::new(loaded.chip.smem.bytes)).collect();
     let mut values: Vec<Option<Values>> = (0..n)

@@ -38,7 +38,7 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let module = module.clone();
     let mut ready = session::compile(opened, &a.run)?;
     let inputs = ready.inputs(&a.run, Mode::NumericOnly)?;
-    let done = ready.run(&a.run, &inputs, Mode::NumericOnly, &mut progress)?;
+    let done = ready.run(&a.run, &inputs, Mode::NumericOnly, &mut progress, Vec::new())?;
     progress.say("evaluating".into());
     let expected = reference(&module, &inputs, a.run.compile.precision)?;
     drop(progress);

@@ -72,13 +72,17 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
     }
     let inputs = ready.inputs(&a.run, mode)?;
     let (done, recorded) = match &a.record.profile {
-        None => (ready.run(&a.run, &inputs, mode, &mut progress)?, None),
+        None => (ready.run(&a.run, &inputs, mode, &mut progress, Vec::new())?, Vec::new()),
         Some(_) => {
             let program = std::sync::Arc::clone(&ready.exe.program);
             let mut recorder = Recorder::new(a.record.level(), a.record.limits(), &program, &mut progress);
-            let done = ready.run(&a.run, &inputs, mode, &mut recorder)?;
-            let recorded = recorder.finish();
-            (done, Some(recorded))
+            let mut nobody: Vec<NoObserver> = (1..ready.exe.cores()).map(|_| NoObserver).collect();
+            let others = nobody.iter_mut().map(|n| Recorder::new(a.record.level(), a.record.limits(), &program, n));
+            let mut others: Vec<Recorder<'_>> = others.collect();
+            let watchers = others.iter_mut().map(|r| r as &mut dyn Observer).collect();
+            let done = ready.run(&a.run, &inputs, mode, &mut recorder, watchers)?;
+            let recorded = std::iter::once(recorder).chain(others).map(Recorder::finish);
+            (done, recorded.collect())
         }
     };
     drop(progress);
@@ -90,8 +94,8 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
     let drawn = a.run.inputs.is_none() && !inputs.is_empty() && mode != Mode::TimingOnly;
     let done = Done::One(done.result);
     let report = done.report(&ready.client, &ready.exe.program, ready.host.clone());
-    if let (Some(path), Some(recorded)) = (&a.record.profile, recorded) {
-        let profile = record::profile(&ready, &a.run, mode, a.record.level(), vec![recorded], &done);
+    if let Some(path) = &a.record.profile {
+        let profile = record::profile(&ready, &a.run, mode, a.record.level(), recorded, &done);
         output::write(path, &profile::write(&profile))?;
     }
     show(a, &report, drawn)

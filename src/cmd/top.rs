@@ -103,7 +103,7 @@ fn watched(ready: &mut Ready, a: &Args, mode: Mode, live: &Live<'_>, control: &C
     let mut watches = live.watches();
     if devices == 1 {
         let inputs = ready.inputs(&a.run, mode)?;
-        return Ok(Done::One(ready.run(&a.run, &inputs, mode, &mut watches[0])?.result));
+        return Ok(Done::One(ready.run(&a.run, &inputs, mode, &mut watches[0], Vec::new())?.result));
     }
     let inputs = ready.all_inputs(&a.run, mode, devices)?;
     let watchers = watches.iter_mut().map(|w| w as &mut dyn Observer).collect();

@@ -96,9 +96,15 @@ fn buffers(program: &Program, trace: &Trace, cycles: u64) -> Vec<Buffer> {
     made.collect()
 }
 
-/// Rows of a device; `report` is of it alone.
-fn op_rows(result: &RunResult, report: &Report) -> Vec<OpRow> {
-    let described = |i: usize| report.ops.get(i);
+/// Rows of a device or core; `report` is of the device alone.
+fn op_rows(program: &Program, result: &RunResult, report: &Report) -> Vec<OpRow> {
+    // Cores of a device may come to operations in another order.
+    let described = |i: usize| {
+        let op = result.ops[i].op.and_then(|op| program.debug.ops.get(op as usize));
+        let name = op.map_or("(none)", |o| o.name.as_str());
+        let same = |r: &&crate::report::OpReport| r.name == name;
+        report.ops.get(i).filter(same).or_else(|| report.ops.iter().find(same))
+    };
     let rows = result.ops.iter().enumerate().map(|(i, o)| OpRow {
         op: o.op,
         start: o.start,
@@ -119,7 +125,7 @@ impl Profile {
     pub fn new(run: Run<'_>, devices: Vec<Device<'_>>) -> Profile {
         let program = run.program;
         let cycles = devices.iter().map(|d| d.result.cycles).max().unwrap_or(0);
-        let single = devices.len() == 1;
+        let cores = run.report.pod.is_none();
         let mut traces = Vec::new();
         let mut metas = Vec::new();
         for d in devices {
@@ -130,16 +136,20 @@ impl Profile {
             let end = trace.ops.end();
             trace.ops.push(NO_OP, end, d.result.cycles);
             // The report of a run on several devices is that of the slowest.
-            let own = match single {
+            let own = match cores {
                 true => None,
                 false => Some(report(run.chip, program, d.result, HostReport::default())),
             };
             let own = own.as_ref().unwrap_or(run.report);
+            // The cores of one device have one report; of several devices each has its own.
+            let place = if cores { d.meta.core } else { 0 };
             let useful = |unit: &str, counted: f64| {
-                own.units.iter().find(|u| u.unit == unit).map_or(counted, |u| u.useful.min(u.busy as f64))
+                own.units
+                    .iter()
+                    .find(|u| u.unit == unit && u.core == place)
+                    .map_or(counted, |u| u.useful.min(u.busy as f64))
             };
-            // Samples and spans are the first core's.
-            let units = d.result.units.iter().filter(|u| u.core == 0).map(|u| UnitRow {
+            let units = d.result.units.iter().map(|u| UnitRow {
                 unit: u.unit.clone(),
                 useful: useful(&u.unit, u.useful),
                 busy: u.busy,
@@ -148,7 +158,7 @@ impl Profile {
             });
             metas.push(DeviceMeta {
                 cycles: d.result.cycles,
-                ops: op_rows(d.result, own),
+                ops: op_rows(program, d.result, own),
                 units: units.collect(),
                 hbm_read: d.result.hbm_read,
                 hbm_write: d.result.hbm_write,

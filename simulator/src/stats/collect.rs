@@ -284,6 +284,7 @@ impl Collector {
             executions,
             waits: self.waits.iter().map(|w| w.iter().sum()).collect(),
             skipped_cycles: skipped,
+            cores: Vec::new(),
         }
     }
 

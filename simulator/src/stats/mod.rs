@@ -118,6 +118,8 @@ pub struct RunResult {
     pub waits: Vec<u64>,
     /// Cycles that loop skipping did not have to simulate.
     pub skipped_cycles: u64,
+    /// Where several cores of a device ran the program: what each counted.
+    pub cores: Vec<RunResult>,
 }
 
 impl RunResult {
@@ -125,6 +127,7 @@ impl RunResult {
     /// the work of all.
     pub(crate) fn joined(cores: Vec<RunResult>) -> RunResult {
         let mut all = RunResult::default();
+        let each = cores.clone();
         for (core, mut r) in cores.into_iter().enumerate() {
             r.units.iter_mut().for_each(|u| u.core = core as u32);
             if core == 0 {
@@ -152,6 +155,7 @@ impl RunResult {
                 }
             }
         }
+        all.cores = each;
         all
     }
 }
