@@ -6,7 +6,7 @@ use crate::error::CompileError;
 use crate::graph::{Module, Node, NodeId, Op, Precision};
 use crate::passes::edit::{Draft, Emit, rewrite};
 use crate::passes::{
-    check, collective, conv, core, dot, dynamic, expand, initial, inline, loops, squeeze, transfers, window,
+    check, collective, conv, core, dot, dynamic, expand, initial, inline, loops, squeeze, transfers, unroll, window,
 };
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
@@ -81,6 +81,12 @@ pub const PASSES: &[Pass] = &[
         summary: "loop states without constants and what nothing needs",
         run: |m, d, _| loops::run(m, d),
     },
+    // Once loops carry only what changes.
+    Pass {
+        name: "unroll",
+        summary: "short loops over elementwise work written out",
+        run: |m, d, _| rewrite(m, d, &mut unroll::rule),
+    },
     // Before everything that looks at sizes.
     Pass {
         name: "dynamic",
@@ -98,6 +104,12 @@ pub const PASSES: &[Pass] = &[
         name: "expand",
         summary: "large operations as core ones",
         run: |m, d, o| rewrite(m, d, &mut |b, n, x| expand::rule(b, n, x, o)),
+    },
+    // While results and their transposes are neighbours.
+    Pass {
+        name: "turned-dots",
+        summary: "transposes of dots as other dots",
+        run: |m, d, _| rewrite(m, d, &mut dot::turned::rule),
     },
     // Before dots: they count on operands without dimensions of size 1 to see what fits.
     Pass { name: "squeeze", summary: "dimensions of size 1 gone", run: |m, d, _| rewrite(m, d, &mut squeeze::rule) },

@@ -95,6 +95,8 @@ pub struct Emit<'m> {
     origin: Origin,
     /// Sizes of dimensions that are less than their bounds, while they are known only to the pass at work.
     sizes: FxHashMap<(NodeId, usize), NodeId>,
+    /// See [`Emit::uses`].
+    uses: FxHashMap<NodeId, u32>,
 }
 
 /// Whether nodes of an operation must stay even if nothing uses them, and may not be shared.
@@ -138,7 +140,13 @@ impl<'m> Emit<'m> {
             shared: FxHashMap::default(),
             origin: Origin::default(),
             sizes: FxHashMap::default(),
+            uses: FxHashMap::default(),
         }
+    }
+
+    /// How often the nodes of the old computation that `id` stands for are used there, as far as they are rewritten.
+    pub fn uses(&self, id: NodeId) -> u32 {
+        self.uses.get(&id).copied().unwrap_or(0)
     }
 
     /// Sets what the nodes emitted from now on are made on behalf of.
@@ -470,6 +478,10 @@ fn rewrite_one(
             _ => n.shape.clone(),
         });
     }
+    let mut uses = vec![0u32; old.nodes.len()];
+    for o in old.nodes.iter().flat_map(|n| &n.operands).chain([&old.root]) {
+        uses[o.index()] += 1;
+    }
     for n in &old.nodes {
         b.on_behalf_of(n);
         if let Op::Parameter { index } = n.op {
@@ -485,6 +497,7 @@ fn rewrite_one(
             Some(id) => id,
             None => b.emit(moved.op, &operands, moved.shape),
         };
+        *b.uses.entry(new).or_default() += uses[map.len()];
         map.push(new);
     }
     Ok(b.finish(old.name.clone(), map[old.root.index()]))

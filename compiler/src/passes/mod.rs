@@ -19,4 +19,5 @@ pub mod make;
 pub mod simplify;
 pub mod squeeze;
 pub mod transfers;
+pub mod unroll;
 pub mod window;

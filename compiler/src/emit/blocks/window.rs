@@ -84,7 +84,8 @@ impl Window {
             return None;
         }
         let d = cut.dimension;
-        let step = step(w, d, sizes[d], g)?;
+        // A single block, such as what full ones leave over, may end anywhere.
+        let step = if cut.blocks > 1 { step(w, d, sizes[d], g)? } else { 0 };
         let begin = self::step(w, d, cut.first, g)?;
         let outer_steps: Vec<i64> = (0..around.len()).map(|e| self::step(w, e, 1, g)).collect::<Option<_>>()?;
         if outer_steps.iter().any(|s| s % g.align != 0) {

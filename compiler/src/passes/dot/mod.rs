@@ -4,6 +4,7 @@
 //! are transposed only where no choice of sides and orders fits without. Element types are those that the matrix unit
 //! takes (see [`types`]); the others become a multiplication and a reduction, a complex dot four real ones.
 
+pub mod turned;
 pub mod types;
 
 use super::edit::Emit;
@@ -42,20 +43,24 @@ pub fn rule(
 ) -> Result<Option<NodeId>, CompileError> {
     let Op::Dot { dims, precision } = &n.op else { return Ok(None) };
     let to = array(&n.shape);
-    let free = |rank: usize, used: [&[usize]; 2]| -> Vec<usize> {
-        (0..rank).filter(|d| !used[0].contains(d) && !used[1].contains(d)).collect()
-    };
-    let parts = Parts {
-        x: operands[0],
-        y: operands[1],
-        batch: dims.lhs_batch.iter().copied().zip(dims.rhs_batch.iter().copied()).collect(),
-        contracting: dims.lhs_contracting.iter().copied().zip(dims.rhs_contracting.iter().copied()).collect(),
-        x_free: free(b.rank(operands[0]), [&dims.lhs_batch, &dims.lhs_contracting]),
-        y_free: free(b.rank(operands[1]), [&dims.rhs_batch, &dims.rhs_contracting]),
-    };
+    let parts = parts(b, (operands[0], operands[1]), dims);
     let precision = types::precision(b, &parts.x, &parts.y, *precision, options);
     let result = typed(b, parts, precision, to.dtype);
     Ok(Some(b.reshape(result, &to.dims)))
+}
+
+fn parts(b: &Emit, (x, y): (NodeId, NodeId), dims: &DotDims) -> Parts {
+    let free = |rank: usize, used: [&[usize]; 2]| -> Vec<usize> {
+        (0..rank).filter(|d| !used[0].contains(d) && !used[1].contains(d)).collect()
+    };
+    Parts {
+        x,
+        y,
+        batch: dims.lhs_batch.iter().copied().zip(dims.rhs_batch.iter().copied()).collect(),
+        contracting: dims.lhs_contracting.iter().copied().zip(dims.rhs_contracting.iter().copied()).collect(),
+        x_free: free(b.rank(x), [&dims.lhs_batch, &dims.lhs_contracting]),
+        y_free: free(b.rank(y), [&dims.rhs_batch, &dims.rhs_contracting]),
+    }
 }
 
 /// Chooses how the element types are computed, then the arrangement.
@@ -159,14 +164,18 @@ fn cost(b: &Emit, x: NodeId, permutation: &[usize]) -> u64 {
         Op::Transpose { permutation: inner } => (b.operand(x, 0), permutation.iter().map(|&p| inner[p]).collect()),
         _ => (x, permutation.to_vec()),
     };
-    let dims = b.dims(source);
-    let moved: Vec<usize> = composed.into_iter().filter(|&d| dims[d] != 1).collect();
+    cost_of(b.dims(source), b.dtype(x), &composed)
+}
+
+/// What permuting an array of these sizes costs.
+fn cost_of(dims: &[u64], dtype: DType, permutation: &[usize]) -> u64 {
+    let moved: Vec<usize> = permutation.iter().copied().filter(|&d| dims[d] != 1).collect();
     let last = (0..dims.len()).rev().find(|&d| dims[d] != 1);
     if moved.windows(2).all(|w| w[0] < w[1]) {
         return 0;
     }
     let each = if moved.last().copied() == last { 1 } else { 4 };
-    b.elements(x) * u64::from(b.dtype(x).bits()) * each
+    dims.iter().product::<u64>() * u64::from(dtype.bits()) * each
 }
 
 /// The arrangement with the least to transpose.

@@ -15,7 +15,7 @@ use super::edit::{Emit, has_effect};
 use crate::graph::{Literal, NodeId, Op, Shape};
 
 pub use arith::embeds;
-pub use fold::{scalar_of, splat_number};
+pub use fold::{as_index, scalar_of, splat_number};
 pub use reduce::{combiner, identity, is_identity};
 pub use shape::degenerate_map;
 
