@@ -99,7 +99,7 @@ fn operands_out_of_range_are_refused() {
         Inst::new(Op::MPush, &[0, 0, 1, 0]),
         Inst::new(Op::MPush, &[0, 0, 0, MxuFormat::S8 as i32]),
         Inst::new(Op::XTpop, &[0, 2]),
-        Inst::new(Op::VPackF8, &[0, 0, 7]),
+        Inst::new(Op::VPackF8, &[0, 0, 8]),
         Inst::new(Op::BJmp, &[-1]),
     ];
     for i in outside {

@@ -20,7 +20,7 @@ pub const BODIES: &[(&str, &str)] = &[
     ("@same", "@same { s = T[64,300] parameter(0) ROOT r = T[64,300] copy(s) }"),
     (
         "@test",
-        "@test { s = (s32[], T[64,300]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(9) ROOT r = pred[] compare(i, n), direction=LT }",
+        "@test { s = (s32[], T[64,300]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(99) ROOT r = pred[] compare(i, n), direction=LT }",
     ),
     (
         "@step",
