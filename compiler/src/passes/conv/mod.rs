@@ -5,7 +5,8 @@
 //! - batch groups become feature groups, feature groups see [`group`];
 //! - images of few channels are read as rows of places and channels ([`flat`]);
 //! - windows of size 1 become dots, few input channels are packed together with window positions ([`pack`]), windows
-//!   larger than the output (gradients of kernels) become a dot for each output position ([`gradient`]);
+//!   larger than the output (gradients of kernels) become a dot, or a sum for each channel, for each output position
+//!   ([`gradient`]);
 //! - element types that the matrix unit lacks become products and sums for each window position ([`taps`]).
 
 mod flat;
@@ -126,10 +127,15 @@ pub fn rule(
         to: to.dtype,
         cols: options.mxu_cols,
     };
-    let spec = batch_groups(b, spec, conv.batch_groups);
-    let spec = flat::packed(b, &spec).unwrap_or(spec);
-    let spec = padded(b, spec);
-    let result = typed(b, spec)?;
+    let result = match gradient::depthwise(b, &spec, conv.batch_groups)? {
+        Some(done) => done,
+        None => {
+            let spec = batch_groups(b, spec, conv.batch_groups);
+            let spec = flat::packed(b, &spec).unwrap_or(spec);
+            let spec = padded(b, spec);
+            typed(b, spec)?
+        }
+    };
     let order = [&[d.output_batch][..], &d.output_spatial, &[d.output_feature]].concat();
     Ok(Some(b.transpose(result, &inverse(&order))))
 }

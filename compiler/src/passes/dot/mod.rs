@@ -180,21 +180,24 @@ fn cost_of(dims: &[u64], dtype: DType, permutation: &[usize]) -> u64 {
 
 /// The arrangement with the least to transpose.
 fn best_plan(b: &Emit, p: &Parts, to: DType) -> Plan {
-    let by_x = {
+    // Contracting dimensions in the order of an operand's own, or of what it transposes.
+    let ordered = |key: &dyn Fn(&(usize, usize)) -> usize| {
         let mut c = p.contracting.clone();
-        c.sort_unstable();
+        c.sort_by_key(key);
         c
     };
-    let by_y = {
-        let mut c = p.contracting.clone();
-        c.sort_unstable_by_key(|c| c.1);
-        c
-    };
+    let mut orders = vec![ordered(&|c| c.0), ordered(&|c| c.1)];
+    if let Op::Transpose { permutation } = b.op(p.x) {
+        orders.push(ordered(&|c| permutation[c.0]));
+    }
+    if let Op::Transpose { permutation } = b.op(p.y) {
+        orders.push(ordered(&|c| permutation[c.1]));
+    }
     let (x_batch, y_batch): (Vec<usize>, Vec<usize>) = p.batch.iter().copied().unzip();
     let out_cost = result_sizes(b, p).iter().product::<u64>() * u64::from(to.bits());
     let single = |free: &[usize], x: NodeId| free.iter().all(|&d| b.dims(x)[d] == 1);
     let mut best: Option<Plan> = None;
-    for contracting in [by_x, by_y] {
+    for contracting in orders {
         let (xk, yk): (Vec<usize>, Vec<usize>) = contracting.iter().copied().unzip();
         let left = |batch: &[usize], free: &[usize], k: &[usize]| [batch, free, k].concat();
         let right = |batch: &[usize], free: &[usize], k: &[usize]| [batch, k, free].concat();
