@@ -1,13 +1,15 @@
 //! Runs into profiles: what `systole run --profile` and the dashboard write down, and running a profile's program again.
 
 use crate::args::{CompileArgs, RunArgs, assumed};
-use crate::session::{self, Ready};
+use crate::session::Ready;
 use clap::Parser;
 use systole_isa::Program;
 use systole_runtime::profile::{self, Level, Limits, Profile, Recorded, Recorder, Run};
 use systole_runtime::report::{self, HostReport, Report};
 use systole_runtime::source::{self, Source};
-use systole_runtime::{Client, Mode, NoObserver, Observer, PodOptions, Queues, RunOptions, RunResult, RuntimeError};
+use systole_runtime::{
+    Client, Mode, NoObserver, Observer, PodOptions, Queues, RunOptions, RunResult, RuntimeError, generate,
+};
 use systole_simulator::PodRun;
 
 fn bad(message: impl Into<String>) -> RuntimeError {
@@ -117,7 +119,7 @@ pub fn again(p: &Profile, sets: &[String]) -> Result<Profile, RuntimeError> {
     };
     let exe = client.load(program)?;
     let program = std::sync::Arc::clone(&exe.program);
-    let inputs = session::placeholders(&program);
+    let inputs = generate::placeholders(&program, 0);
     let level = p.meta.level.min(Level::Kernels);
     let devices = program.pod.devices() as usize;
     let lanes = devices.max(exe.cores() as usize);

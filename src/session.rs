@@ -244,18 +244,13 @@ impl Ready {
     }
 
     fn drawn(&self, args: &RunArgs, mode: Mode, device: u64) -> Vec<Array> {
-        let params = &self.exe.program.params;
+        let program = &self.exe.program;
         let seed = args.seed.wrapping_add(device.wrapping_mul(0x9E37_79B9));
-        let drawn = params.iter().enumerate().map(|(i, p)| {
-            let (dtype, dims) = (p.layout.dtype, p.dims());
-            let elements = dims.iter().product::<u64>();
-            if mode == Mode::TimingOnly && (dtype.is_float() || elements > 1024) {
-                Array { dtype, dims: dims.to_vec(), bytes: Vec::new() }
-            } else {
-                generate::input(seed, i as u64, dtype, dims)
-            }
-        });
-        drawn.collect()
+        if mode == Mode::TimingOnly {
+            return generate::placeholders(program, seed);
+        }
+        let drawn = program.params.iter().enumerate();
+        drawn.map(|(i, p)| generate::input(seed, i as u64, p.layout.dtype, p.dims())).collect()
     }
 
     /// Number of devices that the program runs on.
@@ -311,18 +306,6 @@ impl Ready {
         self.host.cycles_per_s = done.result.cycles as f64 / self.host.simulate_s.max(1e-9);
         Ok(done)
     }
-}
-
-/// Inputs without contents, for runs of cycles only.
-pub fn placeholders(program: &Program) -> Vec<Array> {
-    let empty = |p: &systole_isa::program::HostArray| Array {
-        dtype: p.layout.dtype,
-        dims: p.dims().to_vec(),
-        bytes: Vec::new(),
-    };
-    let small = |a: &Array| !a.dtype.is_float() && a.dims.iter().product::<u64>() <= 1024;
-    let arrays = program.params.iter().map(empty).enumerate();
-    arrays.map(|(i, a)| if small(&a) { generate::input(0, i as u64, a.dtype, &a.dims) } else { a }).collect()
 }
 
 /// Peak resident memory of this process in bytes, where the system tells.

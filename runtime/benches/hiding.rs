@@ -6,7 +6,7 @@
 
 use systole_isa::program::PodShape;
 use systole_runtime::pod::{self, PodOptions};
-use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions};
+use systole_runtime::{Client, CompileOptions, Mode, NoObserver, RunOptions, generate};
 
 const PODS: [(&str, &str, u32); 9] = [
     ("tpu-v4", "2x2x2", 8),
@@ -75,30 +75,10 @@ impl Case {
         let shape = PodShape { replicas: self.devices, topology: Some(topology), ..PodShape::default() };
         let options = CompileOptions { pod: shape, ..CompileOptions::default() };
         let exe = c.compile_text(&self.text(product, collective), &options).map_err(|e| e.to_string())?;
-        let input = |p: &systole_isa::program::HostArray| Array {
-            dtype: p.layout.dtype,
-            dims: p.layout.dims.clone(),
-            bytes: Vec::new(),
-        };
-        let inputs = vec![exe.program.params.iter().map(input).collect::<Vec<Array>>()];
+        let inputs = vec![generate::placeholders(&exe.program, 0)];
         let (options, pods) = (RunOptions::new(Mode::TimingOnly), PodOptions::default());
         let done = c.run_pod(&exe, &inputs, &options, &pods, &mut NoObserver, &mut [], Vec::new());
         let done = done.map_err(|e| e.to_string())?;
-        if std::env::var_os("WHY").is_some() {
-            let d = &done.run.devices[0];
-            println!("  {} cycles, {} bundles, issue {:?}", d.cycles, d.bundles, d.units[7].stall);
-            println!("  mxu0 {:?} dma {:?} hbm {}", d.units[8].stall, d.units[6].busy, d.hbm_cycles);
-            let mut w: Vec<(u64, usize)> = d.waits.iter().copied().zip(0..).collect();
-            w.sort_unstable_by(|a, b| b.cmp(a));
-            let listing = systole_isa::asm::disassemble(&exe.program, c.chip()).unwrap_or_default();
-            let bundles: Vec<&str> = listing
-                .lines()
-                .filter(|l| l.starts_with("  ") && !l.trim_start().starts_with(['.', ';', '#']))
-                .collect();
-            for (n, at) in w.into_iter().take(12) {
-                println!("    {n:>8} x{} at {at}: {}", d.executions[at], bundles.get(at).copied().unwrap_or("?"));
-            }
-        }
         Ok(done.run.devices.iter().map(|d| d.cycles).max().unwrap_or(0))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::host::{Answering, CustomCall, Queues, Registry};
 use crate::source::{self, Source};
-use crate::{Array, RuntimeError};
+use crate::{Array, RuntimeError, generate};
 use std::sync::Arc;
 use systole_compiler::builder::XlaComputation;
 use systole_compiler::compile::{self, compile};
@@ -277,8 +277,7 @@ impl Executable {
                 let message = format!("arg{i} (`{}`) must be {want}, {} is given", p.name, a.shape());
                 return Err(RuntimeError::Request(message));
             }
-            let small = a.dims.iter().product::<u64>() <= 1024;
-            if mode != Mode::TimingOnly || (small && !a.dtype.is_float()) {
+            if mode != Mode::TimingOnly || generate::steers(a.dtype, &a.dims) {
                 out.push((p.address, p.layout.to_device(&a.bytes)));
             }
         }

@@ -61,12 +61,8 @@ impl Client {
     fn timed(&self, program: &Program, limit: u64) -> Option<u64> {
         let exe: Executable = self.load(program.clone()).ok()?;
         let mut machine = Machine::new(exe.loaded());
-        for (i, p) in program.params.iter().enumerate() {
-            let (dtype, dims) = (p.layout.dtype, p.dims());
-            if !dtype.is_float() && dims.iter().product::<u64>() <= 1024 {
-                let array = generate::input(0, i as u64, dtype, dims);
-                machine.write_hbm(p.address, &p.layout.to_device(&array.bytes)).ok()?;
-            }
+        for (address, bytes) in exe.placed(&generate::placeholders(program, 0), Mode::TimingOnly).ok()? {
+            machine.write_hbm(address, &bytes).ok()?;
         }
         let options = RunOptions { max_cycles: limit, ..RunOptions::new(Mode::TimingOnly) };
         machine.run(&options, &mut NoObserver).ok().map(|r| r.cycles)

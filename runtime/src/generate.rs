@@ -1,8 +1,9 @@
 //! Seeded inputs: a counter-based generator, so that element `i` of argument `a` does not depend on anything else.
 
 use crate::Array;
-use systole_isa::DType;
 use systole_isa::dtype::DTypeClass;
+use systole_isa::program::HostArray;
+use systole_isa::{DType, Program};
 
 fn mix(mut z: u64) -> u64 {
     z = z.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -23,6 +24,23 @@ pub fn input(seed: u64, number: u64, dtype: DType, dims: &[u64]) -> Array {
         push(&mut bytes, dtype.real(), z >> 40);
     }
     Array::new(dtype, dims, bytes)
+}
+
+/// Whether the time of a program may depend on an argument's contents: integers of few elements, which count and index.
+pub fn steers(dtype: DType, dims: &[u64]) -> bool {
+    !dtype.is_float() && dims.iter().product::<u64>() <= 1024
+}
+
+/// Inputs of a timing-only run: drawn where they [steer](steers), else without contents.
+pub fn placeholders(program: &Program, seed: u64) -> Vec<Array> {
+    let one = |(i, p): (usize, &HostArray)| {
+        let (dtype, dims) = (p.layout.dtype, p.dims());
+        match steers(dtype, dims) {
+            true => input(seed, i as u64, dtype, dims),
+            false => Array { dtype, dims: dims.to_vec(), bytes: Vec::new() },
+        }
+    };
+    program.params.iter().enumerate().map(one).collect()
 }
 
 /// One element from 24 random bits.

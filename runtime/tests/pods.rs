@@ -6,7 +6,7 @@ use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
 use systole_runtime::pod::{self, PodExecution, PodOptions};
 use systole_runtime::{
-    Array, Client, CompileOptions, Executable, Mode, NoObserver, Observer, Queues, RunOptions, RuntimeError,
+    Array, Client, CompileOptions, Executable, Mode, NoObserver, Observer, Queues, RunOptions, RuntimeError, generate,
 };
 
 const SUM: &str = "add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = s32[] add(a, b) }\n";
@@ -248,12 +248,7 @@ fn exchanges_hide_behind_products() {
             let shape = PodShape { replicas: devices, topology: Some(topology), ..PodShape::default() };
             let exe =
                 c.compile_text(text, &CompileOptions { pod: shape, ..CompileOptions::default() }).expect("it compiles");
-            let input = |p: &systole_isa::program::HostArray| Array {
-                dtype: p.layout.dtype,
-                dims: p.layout.dims.clone(),
-                bytes: Vec::new(),
-            };
-            let inputs = vec![exe.program.params.iter().map(input).collect::<Vec<Array>>()];
+            let inputs = vec![generate::placeholders(&exe.program, 0)];
             let (options, pods) = (RunOptions::new(Mode::TimingOnly), PodOptions::default());
             let done = c.run_pod(&exe, &inputs, &options, &pods, &mut NoObserver, &mut [], Vec::new());
             done.expect("it runs").run.devices[0].cycles as f64

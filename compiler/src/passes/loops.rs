@@ -36,7 +36,7 @@ fn root_operands(c: &Computation) -> Option<Vec<NodeId>> {
 }
 
 /// Which element of the parameter a node is.
-fn element_of_parameter(c: &Computation, id: NodeId) -> Option<usize> {
+pub fn element_of_parameter(c: &Computation, id: NodeId) -> Option<usize> {
     match c.node(id).op {
         Op::GetTupleElement { index } if c.params.first() == Some(&c.node(id).operands[0]) => Some(index),
         _ => None,

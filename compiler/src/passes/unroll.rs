@@ -6,6 +6,7 @@
 
 use super::edit::Emit;
 use super::inline::is_elementwise;
+use super::loops::element_of_parameter;
 use super::simplify::{as_index, splat_number};
 use crate::error::CompileError;
 use crate::graph::{Binary, CompId, Computation, Direction, Node, NodeId, Op, Shape};
@@ -32,14 +33,6 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
     Ok(Some(b.tuple(&state)))
 }
 
-/// Element `i` of a computation's only parameter.
-fn element(c: &Computation, id: NodeId) -> Option<usize> {
-    match c.node(id).op {
-        Op::GetTupleElement { index } if c.params == [c.node(id).operands[0]] => Some(index),
-        _ => None,
-    }
-}
-
 fn constant(c: &Computation, id: NodeId) -> Option<i128> {
     match &c.node(id).op {
         Op::Constant(l) if l.dims.is_empty() => as_index(l),
@@ -54,20 +47,21 @@ fn trips(b: &Emit, start: NodeId, condition: CompId, body: CompId) -> Option<u64
     if !matches!(test.op, Op::Compare { direction: Direction::Lt, .. }) {
         return None;
     }
-    let counter = element(condition, test.operands[0])?;
+    let counter = element_of_parameter(condition, test.operands[0])?;
     let of_start = |i: usize| splat_number(b, b.operand(start, i)).filter(|v| v.fract() == 0.0).map(|v| v as i128);
     let next = body.node(body.root);
-    let is_kept = |i: usize| next.op == Op::Tuple && next.operands.get(i).and_then(|&o| element(body, o)) == Some(i);
+    let is_kept =
+        |i: usize| next.op == Op::Tuple && next.operands.get(i).and_then(|&o| element_of_parameter(body, o)) == Some(i);
     let limit = match constant(condition, test.operands[1]) {
         Some(limit) => limit,
-        None => of_start(element(condition, test.operands[1]).filter(|&i| is_kept(i))?)?,
+        None => of_start(element_of_parameter(condition, test.operands[1]).filter(|&i| is_kept(i))?)?,
     };
     let sum = body.node(*next.operands.get(counter).filter(|_| next.op == Op::Tuple)?);
     if sum.op != Op::Binary(Binary::Add) {
         return None;
     }
     let (x, y) = (sum.operands[0], sum.operands[1]);
-    let step = match (element(body, x), element(body, y)) {
+    let step = match (element_of_parameter(body, x), element_of_parameter(body, y)) {
         (Some(i), _) if i == counter => constant(body, y)?,
         (_, Some(i)) if i == counter => constant(body, x)?,
         _ => return None,
@@ -86,7 +80,8 @@ fn is_simple(c: &Computation) -> bool {
     c.ids().all(|id| {
         let n = c.node(id);
         let known = is_elementwise(&n.op) || plain(&n.op) || matches!(n.op, Op::Constant(_) | Op::Parameter { .. });
-        static_sizes(&n.shape) && (known || element(c, id).is_some() || (id == c.root && n.op == Op::Tuple))
+        static_sizes(&n.shape)
+            && (known || element_of_parameter(c, id).is_some() || (id == c.root && n.op == Op::Tuple))
     })
 }
 
@@ -99,7 +94,7 @@ fn iteration(b: &mut Emit, body: &Computation, state: &[NodeId]) -> Vec<NodeId> 
         if id == body.root {
             return operands;
         }
-        map.push(match (&n.op, element(body, id)) {
+        map.push(match (&n.op, element_of_parameter(body, id)) {
             (Op::Parameter { .. }, _) => None,
             (_, Some(i)) => Some(state[i]),
             _ => {

@@ -7,7 +7,7 @@
 
 use super::{Spec, padded, positions};
 use crate::error::CompileError;
-use crate::graph::{Binary, DotDims, NodeId, Op, SliceDim};
+use crate::graph::{Binary, DotDims, NodeId, Op, SliceDim, WindowDim};
 use crate::passes::dot::types::{self, TypePlan, sum_type};
 use crate::passes::edit::Emit;
 use crate::passes::make::{inverse, whole};
@@ -22,6 +22,12 @@ const PART: u64 = 1 << 20;
 pub fn applies(b: &Emit, s: &Spec) -> bool {
     let outputs: u64 = s.outputs(b).iter().product();
     outputs <= MAX_OUTPUTS && s.taps() > outputs
+}
+
+/// What the window reaches at an output position, along one dimension.
+fn window_at(w: &WindowDim, place: u64) -> SliceDim {
+    let start = place * w.stride;
+    SliceDim { start, limit: start + (w.size - 1) * w.window_dilation + 1, stride: w.window_dilation }
 }
 
 /// The convolution as dots.
@@ -50,10 +56,7 @@ pub fn lower(b: &mut Emit, s: &Spec) -> NodeId {
     for place in positions(&outputs) {
         let mut dims = whole(b.dims(x));
         for (i, &d) in inner.iter().enumerate().filter(|p| *p.1 <= n) {
-            let w = &s.window[d - 1];
-            let start = place[d - 1] * w.stride;
-            dims[i] =
-                SliceDim { start, limit: start + (w.size - 1) * w.window_dilation + 1, stride: w.window_dilation };
+            dims[i] = window_at(&s.window[d - 1], place[d - 1]);
         }
         let seen = b.slice(x, &dims);
         let seen = b.reshape(seen, &[contracted, batch]);
@@ -121,9 +124,7 @@ fn place_sums(b: &mut Emit, s: &Spec, (x, kernel): (NodeId, NodeId), places: &[V
     for place in places {
         let mut dims = whole(b.dims(x));
         for (d, w) in s.window.iter().enumerate() {
-            let start = place[d] * w.stride;
-            dims[d + 1] =
-                SliceDim { start, limit: start + (w.size - 1) * w.window_dilation + 1, stride: w.window_dilation };
+            dims[d + 1] = window_at(w, place[d]);
         }
         let seen = b.slice(x, &dims);
         let (seen, weights) = (b.convert(seen, sum), b.convert(kernel, sum));
