@@ -3,6 +3,7 @@
 //! `cargo bench -p systole-runtime --bench hiding [-- WORD...]` simulates three programs for each case, timing-only: a
 //! product, a collective, and both without a dependence. The hidden share is `1 - (both - product) / collective`. Words
 //! choose topologies, collectives, element types and sizes (`4x4x4 all-reduce f32 16`); with none of a sort, all of it.
+//! `x2.5`: products that take 2.5 times as long as the collective.
 
 use systole_isa::program::PodShape;
 use systole_runtime::pod::{self, PodOptions};
@@ -32,6 +33,8 @@ struct Case {
     dtype: &'static str,
     /// Rows of the whole array.
     rows: u64,
+    /// How many times as long as the collective the product takes, at least.
+    times: f64,
 }
 
 /// Sizes of a product: result, depth.
@@ -84,7 +87,7 @@ impl Case {
 
     /// A product that takes a fifth longer than the collective, and its cycles.
     fn product(&self, collective: u64) -> Result<(Sizes, u64), String> {
-        let wanted = collective as f64 * 1.2;
+        let wanted = collective as f64 * self.times;
         let chip = Client::new(self.chip).map_err(|e| e.to_string())?.chip().clone();
         let rate = f64::from(chip.mxu.count * chip.mxu.rows * chip.mxu.cols);
         let mut d = 4096;
@@ -120,6 +123,7 @@ impl Case {
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let times: f64 = words.iter().find_map(|w| w.strip_prefix('x')?.parse().ok()).unwrap_or(1.2);
     let chosen =
         |all: &[&str], one: &str| !words.iter().any(|w| all.contains(&w.as_str())) || words.iter().any(|w| w == one);
     let pods = PODS.map(|p| p.1);
@@ -132,7 +136,7 @@ fn main() {
             for (dtype, bytes) in TYPES.into_iter().filter(|t| chosen(&types, t.0)) {
                 for megabytes in SIZES.into_iter().filter(|s| chosen(&sizes, &s.to_string())) {
                     let rows = (megabytes << 20) / bytes / COLUMNS;
-                    let case = Case { chip, topology, devices, kind, dtype, rows };
+                    let case = Case { chip, topology, devices, kind, dtype, rows, times };
                     if let Err(e) = case.report(megabytes) {
                         println!("{chip:<8} {topology:<10} {kind:<15} {dtype:<5} {megabytes:>4} {e}");
                     }

@@ -23,6 +23,8 @@ pub struct Region {
     pub kind: RegionKind,
     /// Loops around it.
     pub depth: u32,
+    /// Conditions around it.
+    pub conditions: u32,
     /// Its stable number within the kernel.
     pub id: u32,
 }
@@ -64,11 +66,28 @@ pub struct Code {
     pub fixed: Vec<(Reg, u32)>,
     /// Debug op of the bundles appended from now on.
     pub debug: Option<u32>,
+    /// Conditions around what is appended from now on.
+    pub conditions: u32,
+}
+
+impl Region {
+    /// An estimate of how often it runs: eight times for every loop around it, every other time in a condition.
+    pub fn times(&self) -> f64 {
+        8f64.powi(self.depth.min(6) as i32) * 0.5f64.powi(self.conditions.min(12) as i32)
+    }
 }
 
 impl Code {
     pub fn new(names: Names) -> Code {
-        Code { bundles: Vec::new(), labels: Vec::new(), regions: Vec::new(), names, fixed: Vec::new(), debug: None }
+        Code {
+            bundles: Vec::new(),
+            labels: Vec::new(),
+            regions: Vec::new(),
+            names,
+            fixed: Vec::new(),
+            debug: None,
+            conditions: 0,
+        }
     }
 
     /// A label to be placed later.
@@ -84,7 +103,7 @@ impl Code {
 
     /// Opens a region; bundles appended from now on name it.
     pub fn region(&mut self, kind: RegionKind, depth: u32, id: u32) -> u32 {
-        self.regions.push(Region { kind, depth, id });
+        self.regions.push(Region { kind, depth, conditions: self.conditions, id });
         self.regions.len() as u32 - 1
     }
 

@@ -225,6 +225,7 @@ impl Lower<'_> {
     fn branch(&mut self, cond: i32, then: &[Item], otherwise: &[Item], depth: u32) {
         let (other, end) = (self.code.label(), self.code.label());
         self.flush(depth, Some(Inst::new(Op::BZ, &[cond, other as i32])));
+        self.code.conditions += 1;
         self.items(then, depth);
         if otherwise.is_empty() {
             self.flush(depth, None);
@@ -235,6 +236,7 @@ impl Lower<'_> {
             self.items(otherwise, depth);
             self.flush(depth, None);
         }
+        self.code.conditions -= 1;
         self.code.place(end);
     }
 

@@ -178,8 +178,9 @@ fn schedule_kernel(
         } else if *level < LAST_LEVEL && attempt < MORE_AFTER {
             *level += 1;
         } else if *level < LAST_LEVEL {
-            // Short of registers in many loops: all of them become careful.
-            code.regions.iter().for_each(|r| {
+            // Short of registers in many places: all that run as seldom become careful.
+            let seldom = code.regions.iter().filter(|r| r.depth <= region.depth);
+            seldom.for_each(|r| {
                 levels.insert(r.id, LAST_LEVEL);
             });
         } else if !overflow.candidates.is_empty() {

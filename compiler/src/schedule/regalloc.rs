@@ -229,7 +229,7 @@ fn candidates(
         }
     }
     for b in &code.bundles {
-        let weight = 8f64.powi(code.regions[b.region as usize].depth.min(6) as i32);
+        let weight = code.regions[b.region as usize].times();
         for r in b.insts.iter().filter(|i| i.op != Op::BCall).flat_map(registers) {
             if let Some(c) = code.names.origin(r.reg).and_then(|o| cost.get_mut(&o)) {
                 c.0 += weight;

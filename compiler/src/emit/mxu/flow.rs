@@ -3,7 +3,7 @@
 use super::body::{Context, Pop, Push, Step};
 use super::segment::Source;
 use super::spec::{Hook, Place};
-use super::stream::{Kind, switch};
+use super::stream::{Kind, Stream, switch};
 use crate::kernel::{KernelBuilder, LoopHints, M, S, Trips};
 use systole_isa::{MxuFormat, Op};
 
@@ -25,7 +25,11 @@ impl Context<'_> {
         b.loop_static(groups, |b| self.stage_group(b, &first, self.passes()[0].1));
         let steps = self.steps * self.parts;
         match hook {
-            None => b.loop_with(Trips::Static(steps), LoopHints::default(), |b| self.step(b)),
+            None => b.loop_with(Trips::Static(steps), LoopHints::default(), |b| {
+                self.keep(b);
+                self.advance(b);
+                self.step(b);
+            }),
             Some(hook) => self.hooked(b, steps, hook),
         }
         self.tail(b);
@@ -40,23 +44,22 @@ impl Context<'_> {
     fn hooked(&self, b: &mut KernelBuilder, steps: u32, hook: Hook) {
         b.save_around_calls();
         b.loop_with(Trips::Static(steps), LoopHints::default(), |b| {
-            // Held by no register during a step: there are none to spare.
-            self.step(b);
+            // Loaded beside the first copies of a step, and held by no register any longer than that.
             let wanted = b.smem_load(S::ZERO, hook.wanted as i32);
             let there = b.sync_test(hook.semaphore, wanted);
+            self.keep(b);
             b.if_(there, |b| b.call(hook.kernel, &[]));
+            self.advance(b);
+            self.step(b);
         });
     }
 
     fn start_streams(&self, b: &mut KernelBuilder) {
-        for i in 0..self.t.kc {
-            for s in [&self.rhs_stream, &self.lhs_stream].into_iter().flatten() {
-                s.start(b, i);
-            }
-        }
-        if let Some(s) = &self.rhs_stream {
-            for _ in 1..s.ahead() {
-                (0..self.t.kc).for_each(|i| s.start(b, i));
+        let streams = [&self.rhs_stream, &self.lhs_stream];
+        let ahead = |s: &Stream| s.ahead();
+        for block in 0..streams.into_iter().flatten().map(ahead).max().unwrap_or(0) {
+            for i in 0..self.t.kc {
+                streams.into_iter().flatten().filter(|s| block < ahead(s)).for_each(|s| s.start(b, i));
             }
         }
         for s in self.extra_streams.iter().flatten() {
@@ -64,8 +67,8 @@ impl Context<'_> {
         }
     }
 
-    /// Moves the odometer to the next step, keeping what describes the current one.
-    fn advance(&self, b: &mut KernelBuilder) {
+    /// Keeps what describes the step that becomes the current one.
+    fn keep(&self, b: &mut KernelBuilder) {
         let c = &self.current;
         b.copy_s(self.push.vars[0], self.next.vars[0]);
         if let Some(k) = c.k_left {
@@ -87,6 +90,10 @@ impl Context<'_> {
             }
             b.set_s(self.next_new_chunk, Op::SLi, &[0.into()]);
         }
+    }
+
+    /// Moves the odometer to the next step.
+    fn advance(&self, b: &mut KernelBuilder) {
         self.next.advance(b, &|b, kind| self.moved(b, kind));
     }
 
@@ -159,10 +166,10 @@ impl Context<'_> {
                     return b.if_(s.left(), |b| s.start(b, i));
                 }
                 let first = b.def_s(Op::SEqI, &[c.groups.into(), groups.into()]);
-                b.if_(first, |b| s.wait(b, i));
-                let last = b.def_s(Op::SEqI, &[c.groups.into(), 1.into()]);
-                let more = b.s(Op::SSel, &[last, s.left(), S::ZERO]);
-                b.if_(more, |b| s.start(b, i));
+                b.if_(first, |b| {
+                    s.wait(b, i);
+                    b.if_(s.left(), |b| s.start(b, i));
+                });
             });
         });
     }
@@ -182,7 +189,6 @@ impl Context<'_> {
     }
 
     fn step(&self, b: &mut KernelBuilder) {
-        self.advance(b);
         self.lhs_event(b);
         self.rhs_event(b, false);
         self.latch(b);

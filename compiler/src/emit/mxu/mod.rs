@@ -56,7 +56,7 @@ pub fn contraction_kernel(
     let formats = format::Formats::choose(spec, chip)?;
     let staging = geometry::Staging::new(spec, chip);
     let variants = geometry::Geometry::variants(spec, chip);
-    let problem = |geometry| tile::Problem { spec, chip, geometry, formats: &formats, staging };
+    let problem = |geometry| tile::Problem { spec, chip, geometry, formats: &formats, staging, hooked: hook.is_some() };
     let tiled = variants.iter().map(|g| problem(g).choose().map(|t| (g, t)));
     let better = |a: Result<_, MxuError>, b| match (a, b) {
         (Ok(a), Err(_)) => Ok(a),

@@ -183,7 +183,7 @@ impl Stream {
     }
 }
 
-/// Copies out of alternating windows.
+/// Copies out of two alternating windows, or of one.
 pub(super) struct OutStream {
     pub hbm: HbmUnit,
     pub buf: BufferRef,
@@ -224,6 +224,8 @@ impl OutStream {
     pub fn claim(&self, b: &mut KernelBuilder) {
         if self.windows > 1 {
             b.if_else(self.parity, |b| self.wait_for(b, 1), |b| self.wait_for(b, 0));
+        } else {
+            self.wait_for(b, 0);
         }
     }
 

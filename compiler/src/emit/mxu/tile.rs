@@ -15,7 +15,8 @@
 //!
 //! Operands in HBM pass through windows: lhs `[k planes][rows of the block]` once per row block, rhs
 //! `[columns of the group][taps][k]` once per group, both in chunks of `ktc` k tiles so that work starts when the first
-//! one is there, and double-buffered where there is a next one. Results collect in two alternating windows.
+//! one is there, and double-buffered (or more, where blocks are used up faster than the memory's latency) where there is a
+//! next one. Results collect in two alternating windows, or in one if its copy is over long before the next results.
 //!
 //! The choice minimises, over `ns` and the rows of a block,
 //!
@@ -37,6 +38,8 @@ use systole_isa::ChipConfig;
 
 /// Most chunks that an operand's window arrives in: each has a semaphore.
 const MAX_CHUNKS: u32 = 16;
+/// Most windows of an operand.
+const MAX_WINDOWS: u32 = 8;
 
 /// Most copies of an operand at a time.
 fn max_chunks(chip: &ChipConfig) -> u32 {
@@ -147,6 +150,16 @@ impl Tiling {
     }
 }
 
+/// Bytes of blocks in HBM, and how often blocks of operands are read.
+struct Moved {
+    lhs: f64,
+    rhs: f64,
+    out: f64,
+    extras: f64,
+    lhs_reads: u32,
+    rhs_reads: u32,
+}
+
 /// What the choice depends on.
 pub(super) struct Problem<'a> {
     pub spec: &'a Contraction,
@@ -154,7 +167,15 @@ pub(super) struct Problem<'a> {
     pub geometry: &'a Geometry,
     pub formats: &'a Formats,
     pub staging: Staging,
+    /// Something else is looked for after every step.
+    pub hooked: bool,
 }
+
+/// Cycles of a look between two steps, with what registers in memory cost because of it (measured with products whose
+/// steps are short).
+const LOOK: f64 = 64.0;
+/// Cycles between two splits of k: other windows and sums (measured; three times as many with looks).
+const TURN: f64 = 24.0;
 
 /// The dimensions of a block of rows cut over `ms` slabs: the walk of one slab, and the slabs' (lhs, out) offsets.
 fn slabs(mut dims: Vec<Dim>, ms: u32, whole_lines: bool) -> Option<(Vec<Dim>, Vec<u32>, Vec<u32>)> {
@@ -219,6 +240,7 @@ impl Problem<'_> {
                 }
             }
         }
+        if std::env::var("TILES").is_ok() { if let Some(b) = &best { eprintln!("{b:?} vmem {} lat {}", self.spec.vmem_rows, self.chip.hbm.latency_s); } }
         let too_large = MxuError::Vmem { need: least, have: self.spec.vmem_rows as u64 };
         best.ok_or(if least == u64::MAX { refused.unwrap_or(too_large) } else { too_large })
     }
@@ -269,7 +291,8 @@ impl Problem<'_> {
         let kt = g.planes_k.div_ceil(kch) / ks;
         let chunks = max_chunks(chip);
         let streams = [self.spec.lhs.place, self.spec.rhs.place].contains(&Place::Hbm);
-        let ktc = if streams { kt.div_ceil(chunks) } else { kt };
+        // Splits of k are short enough to come whole.
+        let ktc = if streams && ks == 1 { kt.div_ceil(chunks) } else { kt };
         let all_groups = g.planes_n.div_ceil(ns * nch);
         let (groups, wide) = if ng == 0 { (all_groups, 1) } else { (ng, all_groups.div_ceil(ng)) };
         // Wide tiles have full size, and their groups all whole columns where windows hold rows of n.
@@ -335,8 +358,7 @@ impl Problem<'_> {
             } else {
                 (k_rows, t.group().min(g.planes_n))
             };
-            let one = Window::new(rows, taps * rows, planes, 1, &spec.rhs, g);
-            t.rhs = Some(Window { count: self.rhs_windows(t, one.words, rhs_reads), ..one });
+            t.rhs = Some(Window::new(rows, taps * rows, planes, rhs_reads.min(2), &spec.rhs, g));
         }
         let tile = Geometry::extent(&block, |d| d.out) + (g.sublanes - 1) * g.inner.out;
         let (planes, count) = (t.group().min(g.planes_n), if t.tiles(g) > 1 { 2 } else { 1 });
@@ -352,15 +374,62 @@ impl Problem<'_> {
         }
     }
 
-    /// Windows of the right side: as many as keep the memory busy through its latency. The chunks of two windows do that
-    /// where there are several; splits of k are better larger.
-    fn rhs_windows(&self, t: &Tiling, words: u32, reads: u32) -> u32 {
+    /// Gives operands more windows than two where a block is used faster than the next one comes: one is in use, and
+    /// copies into the others make up for the memory's latency.
+    fn deepen(&self, t: &mut Tiling, step: f64) {
         let chip = self.chip;
-        let bytes = words as f64 * chip.row_bytes() as f64;
-        let flying = chip.hbm_latency_cycles() as f64 * chip.hbm_bytes_per_cycle() / bytes.max(1.0);
-        // One is in use and one is on its way, besides those that make up for the latency.
-        let wanted = if t.kc > 2 || t.ks > 1 { 2 } else { 2 + flying.ceil() as u32 };
-        wanted.min(max_chunks(chip) / t.kc).min(reads).clamp(reads.min(2), 8)
+        let m = self.moved(t);
+        let part = t.steps(self.geometry, self.formats) as f64 * step;
+        let wanted = |period: f64, bytes: f64, reads: u32| {
+            let copy = bytes / chip.hbm_bytes_per_cycle();
+            let flying = ((self.latency() + copy / t.kc as f64) / period.max(copy)).ceil();
+            let most = (max_chunks(chip) / t.kc).clamp(2, MAX_WINDOWS);
+            (1 + flying as u32).clamp(2, most).min(reads)
+        };
+        let (lhs, rhs) = (wanted(part * t.ng as f64, m.lhs, m.lhs_reads), wanted(part, m.rhs, m.rhs_reads));
+        let (lhs, rhs) = (t.lhs.map_or(0, |_| lhs), t.rhs.map_or(0, |_| rhs));
+        let set = |t: &mut Tiling, lhs: u32, rhs: u32| {
+            t.lhs.iter_mut().for_each(|w| w.count = lhs);
+            t.rhs.iter_mut().for_each(|w| w.count = rhs);
+        };
+        // One window takes all results where the next ones come late enough.
+        let all = f64::from(t.steps(self.geometry, self.formats) * t.ks);
+        if t.tiles(self.geometry) > 1 && 2.0 * (self.latency() + m.out / chip.hbm_bytes_per_cycle()) < (all - 1.0) * step {
+            t.out.iter_mut().for_each(|w| w.count = 1);
+        }
+        // The most that fit; two of each if none do.
+        let counts = |n: u32| (n.min(2)..=n).rev();
+        let pairs = counts(lhs).flat_map(|l| counts(rhs).map(move |r| (l, r)));
+        let mut pairs: Vec<(u32, u32)> = pairs.collect();
+        pairs.sort_by_key(|p| std::cmp::Reverse(p.0 + p.1));
+        for (l, r) in pairs {
+            set(t, l, r);
+            if t.words() <= self.spec.vmem_rows as u64 {
+                break;
+            }
+        }
+    }
+
+    /// Cycles from a copy's start to its first byte.
+    fn latency(&self) -> f64 {
+        (self.chip.hbm_latency_cycles() + u64::from(self.chip.dma.issue_cycles)) as f64
+    }
+
+    fn moved(&self, t: &Tiling) -> Moved {
+        let (g, chip, spec) = (self.geometry, self.chip, self.spec);
+        let bytes = |w: &Option<Window>, a: systole_isa::DType| {
+            w.as_ref().map_or(0.0, |w| w.copied as f64 * w.planes as f64 * chip.row_bytes() as f64 / a.packing() as f64)
+        };
+        let (lhs_reads, rhs_reads) = t.reads(g);
+        let taps: u32 = g.taps.iter().map(|d| d.count).product();
+        Moved {
+            lhs: bytes(&t.lhs, spec.lhs.dtype),
+            rhs: bytes(&t.rhs, spec.rhs.dtype) * taps as f64,
+            out: bytes(&t.out, spec.out.dtype),
+            extras: t.extras.iter().zip(&spec.extras).map(|(w, e)| bytes(w, e.1)).sum(),
+            lhs_reads,
+            rhs_reads,
+        }
     }
 
     /// What a step looks like to the choice of its loops.
@@ -402,45 +471,43 @@ impl Problem<'_> {
     fn time(&self, t: &mut Tiling) {
         let (segments, step) = Segments::choose(&self.step_shape(t), self.chip);
         t.segments = segments;
+        self.deepen(t, step);
         t.cycles = self.cycles(t, step);
     }
 
     fn cycles(&self, t: &Tiling, step: f64) -> f64 {
-        let (g, chip, spec) = (self.geometry, self.chip, self.spec);
+        let (g, chip) = (self.geometry, self.chip);
         let steps = t.steps(g, self.formats) as f64;
         let tiles = t.tiles(g) as f64;
-        let bytes = |w: &Option<Window>, a: systole_isa::DType| {
-            w.as_ref().map_or(0.0, |w| w.copied as f64 * w.planes as f64 * chip.row_bytes() as f64 / a.packing() as f64)
-        };
-        let (lhs_reads, rhs_reads) = t.reads(g);
-        let taps: u32 = g.taps.iter().map(|d| d.count).product();
-        let (lhs, out) = (bytes(&t.lhs, spec.lhs.dtype), bytes(&t.out, spec.out.dtype));
-        let rhs = bytes(&t.rhs, spec.rhs.dtype) * taps as f64;
-        let extras: f64 = t.extras.iter().zip(&spec.extras).map(|(w, e)| bytes(w, e.1)).sum();
-        let moved = lhs * lhs_reads as f64 + rhs * rhs_reads as f64 + (out + extras) * tiles;
+        let m = self.moved(t);
+        let moved = m.lhs * m.lhs_reads as f64 + m.rhs * m.rhs_reads as f64 + (m.out + m.extras) * tiles;
         let bandwidth = chip.hbm_bytes_per_cycle();
-        let latency = if moved > 0.0 { chip.hbm_latency_cycles() as f64 + chip.dma.issue_cycles as f64 } else { 0.0 };
+        let latency = if moved > 0.0 { self.latency() } else { 0.0 };
         // A copy that has a period to happen in stretches it if it takes longer.
         let within = |period: f64, bytes: f64, periods: f64| {
             if bytes > 0.0 { period.max((latency + bytes / bandwidth) / periods) } else { period }
         };
-        let mut part = steps * step;
-        if rhs_reads > 1 {
-            let ahead = t.rhs.map_or(1, |w| w.count.max(2) - 1);
-            part = within(part, rhs, ahead as f64);
+        let mut part = steps * (step + if self.hooked { LOOK } else { 0.0 });
+        if t.ks > 1 {
+            part += if self.hooked { 3.0 * TURN } else { TURN };
+        }
+        let ahead = |w: &Option<Window>| w.map_or(1, |w| w.count.max(2) - 1) as f64;
+        if m.rhs_reads > 1 {
+            part = within(part, m.rhs, ahead(&t.rhs));
         }
         if tiles > 1.0 {
             let overlaps = t.mo * t.ob != g.blocks[t.outer].count || t.wide * t.ng * t.group() != g.planes_n;
-            part = within(part, out, if overlaps { 1.0 } else { 2.0 });
+            let alone = t.out.is_some_and(|w| w.count == 1);
+            part = within(part * t.ks as f64, m.out, if overlaps || alone { 1.0 } else { 2.0 }) / t.ks as f64;
         }
         let mut rows = part * t.ng as f64;
-        if lhs_reads > 1 {
-            rows = within(rows, lhs, 1.0);
+        if m.lhs_reads > 1 {
+            rows = within(rows, m.lhs, ahead(&t.lhs));
         }
         let blocks_of_rows = tiles * t.ks as f64 / t.ng as f64;
-        let first = (lhs + rhs) / t.kc as f64 / bandwidth + latency;
+        let first = (m.lhs + m.rhs) / t.kc as f64 / bandwidth + latency;
         let drain = (chip.mxu.rows + chip.mxu.cols + chip.mxu.extra_latency) as f64;
-        let last = if out > 0.0 { out / bandwidth + latency } else { 0.0 };
+        let last = if m.out > 0.0 { m.out / bandwidth + latency } else { 0.0 };
         (rows * blocks_of_rows).max(moved / bandwidth) + first + drain + last
     }
 }

@@ -219,10 +219,11 @@ pub enum How {
 }
 
 impl How {
-    /// The semaphore that counts what comes first.
+    /// The semaphore that counts what comes last in a move.
     pub fn recv(&self) -> u32 {
         match self {
-            How::Ring(r) => r.streams.first().map_or(0, |s| s.recv),
+            // Streams are sent in order, and some share a link.
+            How::Ring(r) => r.streams.last().map_or(0, |s| s.recv),
             How::Direct(all) => all.first().map_or(0, |d| d.recv),
             How::Transfer(t) => t.recv,
         }

@@ -205,7 +205,7 @@ impl Case {
         let geometry = geometry::Geometry::new(spec, chip);
         let staging = geometry::Staging::new(spec, chip);
         let t =
-            tile::Problem { spec, chip, geometry: &geometry, formats: &formats, staging }.choose().expect("a tiling");
+            tile::Problem { spec, chip, geometry: &geometry, formats: &formats, staging, hooked: false }.choose().expect("a tiling");
         (t.ks, t.mo)
     }
 

@@ -19,7 +19,7 @@ use systole_isa::ChipConfig;
 pub(in crate::plan) struct Hidden {
     flight: Flight,
     subroutine: usize,
-    /// Its first receiving semaphore.
+    /// The semaphore of what comes last in a move.
     recv: u32,
     /// Cycles that HBM is busy with what it reads at once: others wait so much longer. A power of two.
     burst: u32,
@@ -97,13 +97,13 @@ impl Emitter<'_> {
         let hook = Hook { kernel: looks as u32, wanted: state + State::Wanted as u32, semaphore };
         let mut chip = self.memory.chip.clone();
         let latency = chip.hbm.latency_s;
-        let (mut entry, _) = product_entry(&product.contraction, &chip, Some(hook)).ok()?;
+        let (mut entry, unprepared) = product_entry(&product.contraction, &chip, Some(hook)).ok()?;
         let mut wait = 0;
         // As well prepared as costs next to nothing: little time, and no registers.
         for prepared in (0..LESS).map(|shift| burst >> shift) {
             chip.hbm.latency_s = latency + f64::from(prepared) / chip.clock_hz;
             let (other, cycles) = product_entry(&product.contraction, &chip, Some(hook)).ok()?;
-            if cycles <= product.cycles * SLOWER && other.kernel.scalars <= entry.kernel.scalars {
+            if cycles <= unprepared * SLOWER {
                 (entry, wait) = (other, prepared);
                 break;
             }

@@ -28,8 +28,8 @@ pub(in crate::plan) enum State {
     Blocking,
     /// Number of the exchange under way among those that are hidden, from 1; 0 without one.
     Current,
-    /// Bytes on the first receiving semaphore without which the next move would wait; 0 if others
-    /// decide, very many if there are no more moves.
+    /// Bytes on the semaphore of what comes last (of the collective) without which the next move would wait; 0 if
+    /// others decide, very many if there are no more moves.
     Wanted,
 }
 
@@ -86,13 +86,13 @@ fn branch(b: &mut KernelBuilder, which: S, (from, to): (usize, usize), f: &mut d
     }
 }
 
-/// Whether a look is worth while: what the next move waits for first is there. `recv`: the first receiving semaphore.
+/// Whether a look is worth while: what the next move waits for longest is there. `recv`: the semaphore of what comes last in a move.
 pub(super) fn promises(b: &mut KernelBuilder, state: u32, recv: u32) -> S {
     let wanted = load(b, state, State::Wanted);
     b.sync_test(recv, wanted)
 }
 
-/// Makes moves while they need not wait (or all that are left). `recv`: the first receiving semaphore.
+/// Makes moves while they need not wait (or all that are left). `recv`: the semaphore of what comes last in a move.
 pub(super) fn run(b: &mut KernelBuilder, phases: &[Box<dyn Moves + '_>], state: u32, recv: u32) {
     let go = b.s_var(1);
     b.while_(

@@ -536,7 +536,7 @@ impl Moves for Code<'_> {
         let end = self.r.moves(self.p) as i32 - 1;
         let before_end = b.def_s(Op::SLtI, &[next.into(), end.into()]);
         let wanted = b.s(Op::SSel, &[moves, before_end, S::ZERO]);
-        let wanted = b.s_muli(wanted, self.bytes(&self.r.streams[0]) as i32);
+        let wanted = b.s_muli(wanted, self.r.streams.last().map_or(0, |s| self.bytes(s)) as i32);
         self.store(b, State::Wanted, wanted);
         let is_end = b.def_s(Op::SEqI, &[moves.into(), (self.r.moves(self.p) as i32 - 1).into()]);
         let end = |b: &mut KernelBuilder| {
