@@ -240,7 +240,6 @@ impl Problem<'_> {
                 }
             }
         }
-        if std::env::var("TILES").is_ok() { if let Some(b) = &best { eprintln!("{b:?} vmem {} lat {}", self.spec.vmem_rows, self.chip.hbm.latency_s); } }
         let too_large = MxuError::Vmem { need: least, have: self.spec.vmem_rows as u64 };
         best.ok_or(if least == u64::MAX { refused.unwrap_or(too_large) } else { too_large })
     }
@@ -380,9 +379,11 @@ impl Problem<'_> {
         let chip = self.chip;
         let m = self.moved(t);
         let part = t.steps(self.geometry, self.formats) as f64 * step;
+        // Copies are served in the order of their starts: all others may be before one.
+        let cycles = |bytes: f64| bytes / chip.hbm_bytes_per_cycle();
+        let queue = self.latency() + cycles((m.lhs + m.rhs) / t.kc as f64 + m.out + m.extras);
         let wanted = |period: f64, bytes: f64, reads: u32| {
-            let copy = bytes / chip.hbm_bytes_per_cycle();
-            let flying = ((self.latency() + copy / t.kc as f64) / period.max(copy)).ceil();
+            let flying = (queue / period.max(cycles(bytes))).ceil();
             let most = (max_chunks(chip) / t.kc).clamp(2, MAX_WINDOWS);
             (1 + flying as u32).clamp(2, most).min(reads)
         };
@@ -392,9 +393,10 @@ impl Problem<'_> {
             t.lhs.iter_mut().for_each(|w| w.count = lhs);
             t.rhs.iter_mut().for_each(|w| w.count = rhs);
         };
-        // One window takes all results where the next ones come late enough.
-        let all = f64::from(t.steps(self.geometry, self.formats) * t.ks);
-        if t.tiles(self.geometry) > 1 && 2.0 * (self.latency() + m.out / chip.hbm_bytes_per_cycle()) < (all - 1.0) * step {
+        // One window takes all results where the next ones come late enough: those of a group of columns come at once.
+        let splits = if t.ng > 1 { 1 } else { t.ks };
+        let between = f64::from(t.steps(self.geometry, self.formats) * splits - 1) * step;
+        if t.tiles(self.geometry) > 1 && 2.0 * queue < between {
             t.out.iter_mut().for_each(|w| w.count = 1);
         }
         // The most that fit; two of each if none do.
