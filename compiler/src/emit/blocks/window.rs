@@ -35,6 +35,8 @@ pub struct Window {
     pub levels: Vec<Level>,
     /// Element rows of the window.
     pub rows: i64,
+    /// Blocks reach different lanes of the same rows.
+    pub shared: bool,
     /// How the body's iteration walks the window.
     pub walk: Walk,
 }
@@ -76,6 +78,36 @@ pub fn step(w: &Walk, d: usize, size: u32, g: &Grid) -> Option<i64> {
     (lanes.rem_euclid(g.lanes) == 0).then(|| w.rows[d] * size as i64 + lanes / g.lanes * w.plane_rows)
 }
 
+/// Whether no row has lanes of two blocks along dimension `d`.
+///
+/// Dimensions that move by whole rows of lanes do not matter; the others, from the narrowest on, must fill the lanes of whole
+/// rows without a gap. If `d` is the widest of them, what full blocks leave over may end within a row.
+fn owns_rows(w: &Walk, sizes: &[u32], d: usize, g: &Grid) -> bool {
+    if w.lanes[d] == 0 {
+        return true;
+    }
+    let mut within: Vec<(i64, i64)> = (w.lanes.iter().zip(sizes))
+        .map(|(&step, &n)| (step, i64::from(n)))
+        .filter(|&(step, n)| n > 1 && step % g.lanes != 0)
+        .collect();
+    within.sort_by_key(|w| w.0.abs());
+    let low: i64 = within.iter().map(|&(step, n)| (step * (n - 1)).min(0)).sum();
+    let mut filled = 1;
+    for &(step, n) in &within {
+        if step.abs() > filled {
+            return false;
+        }
+        filled += (n - 1) * step.abs();
+    }
+    let begins = (w.lane_offset + low).rem_euclid(g.lanes) == 0;
+    let widest = within.iter().all(|l| l.0.abs() <= w.lanes[d].abs());
+    if w.lanes[d] % g.lanes == 0 {
+        // Each step has rows of its own.
+        return filled + (w.lane_offset + low).rem_euclid(g.lanes) <= w.lanes[d].abs();
+    }
+    begins && (widest || filled % g.lanes == 0)
+}
+
 impl Window {
     /// The window of an array for a cut inside of loops over leading dimensions of sizes `around`; `sizes` are those of
     /// a block. `None` if no copy can bring it.
@@ -84,7 +116,6 @@ impl Window {
             return None;
         }
         let d = cut.dimension;
-        // A single block, such as what full ones leave over, may end anywhere.
         // What full blocks leave over may end anywhere. (Where a window keeps what is around it, leftovers would make all
         // blocks wait for each other.)
         let is_rest = cut.first > 0 && !(p.read && p.written);
@@ -146,7 +177,8 @@ impl Window {
         if levels.len() > MAX_DMA_DIMS || (p.floating && step % g.align != 0) || (!p.floating && step % packing != 0) {
             return None;
         }
-        let window = Window { start, step, outer_steps, run, levels, rows: rows + g.spacing, walk };
+        let shared = cut.blocks + cut.first > 1 && !owns_rows(w, sizes, d, g);
+        let window = Window { start, step, outer_steps, run, levels, rows: rows + g.spacing, shared, walk };
         // Copies stay within the array and the rows behind it that belong to nobody.
         if p.read && !p.floating {
             let levels: i64 = window.levels.iter().map(|l| (l.count as i64 - 1) * l.array).sum();
@@ -165,6 +197,7 @@ impl Window {
             let within = |s: &i64| s.abs() < reached;
             if slack != 0
                 || gaps
+                || shared
                 || window.levels.iter().any(foreign)
                 || window.overlaps_next() && cut.blocks > 1
                 || window.outer_steps.iter().any(within)
@@ -177,6 +210,9 @@ impl Window {
 
     /// Whether blocks (apart by `step`) reach common rows.
     pub fn overlaps_next(&self) -> bool {
+        if self.shared {
+            return true;
+        }
         let step = self.step.abs();
         let inside = self.levels.iter().any(|l| l.array * l.count as i64 == step || l.array == 0);
         step < self.run && !inside

@@ -33,7 +33,9 @@ pub fn estimate(spec: &Contraction, chip: &ChipConfig) -> Result<f64, MxuError> 
     let formats = format::Formats::choose(spec, chip)?;
     let staging = geometry::Staging::new(spec, chip);
     let variants = geometry::Geometry::variants(spec, chip);
-    let tiled = variants.iter().map(|g| tile::Problem { spec, chip, geometry: g, formats: &formats, staging, hooked: false }.choose());
+    let tiled = variants
+        .iter()
+        .map(|g| tile::Problem { spec, chip, geometry: g, formats: &formats, staging, hooked: false }.choose());
     let better = |a: Result<tile::Tiling, MxuError>, b: Result<tile::Tiling, MxuError>| match (a, b) {
         (Ok(a), Ok(b)) => Ok(if cheaper(&b, &a) { b } else { a }),
         (Ok(a), Err(_)) => Ok(a),

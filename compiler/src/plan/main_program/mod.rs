@@ -296,6 +296,13 @@ impl<'a> Emitter<'a> {
             })
             .collect();
         let mut out = Vec::new();
+        // What the kernel reads from HBM gets there before room is made for the rest: this step may be its last reader, and
+        // what nobody reads later is not kept.
+        for a in args {
+            if let Arg::Array { buf, usage, unit: Unit::Granules, .. } = a {
+                self.in_hbm(*buf, *usage, &mut out)?;
+            }
+        }
         let scratch_rows = cores::scratch_rows(self.plan, kernel, entry);
         let scratch = if scratch_rows > 0 {
             let rows = scratch_rows as u64 + guard_rows(self.memory.chip);
@@ -305,12 +312,10 @@ impl<'a> Emitter<'a> {
         };
         // Loads first, so that they run side by side.
         for a in args {
-            if let Arg::Array { buf, usage, unit, .. } = a {
-                if *unit == Unit::Granules {
-                    self.in_hbm(*buf, *usage, &mut out)?;
-                } else {
-                    self.resident(*buf, *usage != Use::Write, &locked, &mut out)?;
-                }
+            if let Arg::Array { buf, usage, unit, .. } = a
+                && *unit != Unit::Granules
+            {
+                self.resident(*buf, *usage != Use::Write, &locked, &mut out)?;
             }
         }
         for a in args {

@@ -204,8 +204,9 @@ impl Case {
         let formats = format::Formats::choose(spec, chip).expect("formats");
         let geometry = geometry::Geometry::new(spec, chip);
         let staging = geometry::Staging::new(spec, chip);
-        let t =
-            tile::Problem { spec, chip, geometry: &geometry, formats: &formats, staging, hooked: false }.choose().expect("a tiling");
+        let t = tile::Problem { spec, chip, geometry: &geometry, formats: &formats, staging, hooked: false }
+            .choose()
+            .expect("a tiling");
         (t.ks, t.mo)
     }
 
