@@ -296,6 +296,12 @@ impl Ready {
         others: Vec<&mut dyn Observer>,
     ) -> Result<Execution, RuntimeError> {
         let options = args.options(mode)?;
+        if let Some(f) = args.pod_options()?.faults.first() {
+            return Err(bad(format!(
+                "no link joins chips {} and {}: the program runs on one device",
+                f.chips.0, f.chips.1
+            )));
+        }
         let start = Instant::now();
         let mut queues = queued(args.infeed.as_deref(), 1)?.pop().unwrap_or_default();
         let device = self.client.device(0);

@@ -158,6 +158,27 @@ fn a_fault_of_the_program_exits_1() {
 }
 
 #[test]
+fn faults_of_links_are_in_the_report() {
+    let file = scratch("sum.hlo");
+    let text = "HloModule m\nf { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n\
+                ENTRY e { x = f32[64,128] parameter(0) ROOT z = f32[64,128] all-reduce(x), replica_groups={}, to_apply=f }\n";
+    std::fs::write(&file, text).expect("the target folder is writable");
+    let run = ["run", &file, "--chip", "tiny", "--replicas", "4", "--topology", "ring:4"];
+    let page = works(&[&run[..], &["--fault", "link:0-1:down", "--fault", "link:2-3:x0.5@99999999"]].concat());
+    assert!(page.contains("fault: link 2-3 at 0.5 of its rate from cycle 99999999, 0 messages slowed"), "{page}");
+    let (_, after) = page.split_once("fault: link 0-1 down from cycle 0, ").expect(&page);
+    let count = after.split(' ').next().and_then(|n| n.parse::<u64>().ok());
+    assert!(count.is_some_and(|n| n > 0), "nothing went another way: {page}");
+    let json = works(&[&run[..], &["--fault", "link:3-0:x0.5@10", "--report", "json"]].concat());
+    let report: serde_json::Value = serde_json::from_str(&json).expect("only JSON");
+    let fault = &report["pod"]["faults"][0];
+    assert_eq!(fault["chips"], serde_json::json!([3, 0]));
+    assert!(fault["from"] == 10 && fault["factor"] == 0.5 && fault["messages"].as_u64() > Some(0), "{fault}");
+    // One device has no links.
+    assert!(refused(&["run", &file, "--chip", "tiny", "--fault", "link:0-1:down"]).contains("no link joins"));
+}
+
+#[test]
 fn dashboard_prints_a_frame_without_a_terminal() {
     let text = works(&["top", &example("mlp.hlo"), "--chip", "tiny", "--once", "--width", "90", "--height", "30"]);
     assert_eq!(text.lines().count(), 30);

@@ -4,7 +4,7 @@ use super::{HostReport, IciReport, Report, report as single};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use systole_isa::{ChipConfig, Program};
-use systole_simulator::PodRun;
+use systole_simulator::{LinkFault, PodRun};
 
 /// One direction of a link.
 #[derive(Clone, Debug, Serialize)]
@@ -46,6 +46,19 @@ pub struct CollectiveReport {
     pub share: f64,
 }
 
+/// A link that broke or slowed down.
+#[derive(Clone, Debug, Serialize)]
+pub struct FaultReport {
+    /// The chips at its ends.
+    pub chips: (u32, u32),
+    /// Share of its rate that was left; 0 for a link that was down.
+    pub factor: f64,
+    /// From this cycle on.
+    pub from: u64,
+    /// Messages that it slowed or sent another way.
+    pub messages: u64,
+}
+
 /// The interconnect in a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PodReport {
@@ -57,6 +70,7 @@ pub struct PodReport {
     pub axes: Vec<AxisReport>,
     pub links: Vec<LinkReport>,
     pub collectives: Vec<CollectiveReport>,
+    pub faults: Vec<FaultReport>,
 }
 
 /// The report of a run on several devices.
@@ -115,8 +129,13 @@ pub fn report(chip: &ChipConfig, program: &Program, run: &PodRun, host: HostRepo
         collectives: collectives.collect(),
         axes: axes.into_values().collect(),
         links,
+        faults: run.faults.iter().map(fault).collect(),
     });
     out
+}
+
+fn fault(&(f, messages): &(LinkFault, u64)) -> FaultReport {
+    FaultReport { chips: f.chips, factor: f.factor, from: f.from, messages }
 }
 
 /// The lines about the interconnect for people.
@@ -151,6 +170,14 @@ pub fn page(p: &PodReport) -> String {
             100.0 * l.share,
             l.waiting
         );
+    }
+    for f in &p.faults {
+        let (a, b) = f.chips;
+        let (what, then) = match f.factor > 0.0 {
+            true => (format!("at {} of its rate", f.factor), "slowed"),
+            false => ("down".to_string(), "sent another way"),
+        };
+        out += &format!("  fault: link {a}-{b} {what} from cycle {}, {} messages {then}\n", f.from, f.messages);
     }
     for c in &p.collectives {
         out += &format!(

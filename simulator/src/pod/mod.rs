@@ -75,6 +75,8 @@ pub struct PodRun {
     pub devices: Vec<RunResult>,
     pub links: Vec<LinkReport>,
     pub traffic: Vec<OpTraffic>,
+    /// The faults of links, each with the messages that it slowed or sent another way.
+    pub faults: Vec<(LinkFault, u64)>,
     /// One device stood for all.
     pub folded: bool,
 }
@@ -259,9 +261,10 @@ impl Run<'_> {
             }
         }
         let links = self.links();
+        let faults = self.network.faults();
         let traffic = self.traffic.into_values().collect();
         let devices = self.slots.into_iter().map(|s| s.core.finish()).collect();
-        Ok(PodRun { devices, links, traffic, folded: self.folded })
+        Ok(PodRun { devices, links, traffic, faults, folded: self.folded })
     }
 
     /// Runs every device that can go on until it waits, and takes their messages.

@@ -111,6 +111,8 @@ pub(super) struct Network {
     hop: u64,
     flit: u64,
     faults: Vec<LinkFault>,
+    /// Messages that each fault slowed or sent another way.
+    met: Vec<u64>,
     /// One device stands for all: every link of a port is the same.
     folded: bool,
 }
@@ -125,9 +127,15 @@ impl Network {
             inside_per_byte: per_byte / chip.ici.inside_rate.max(1e-9),
             hop: chip.cycles(chip.ici.hop_latency_s) * TICKS,
             flit: u64::from(chip.ici.flit_bytes.max(1)),
+            met: vec![0; faults.len()],
             faults,
             folded,
         }
+    }
+
+    /// The faults, each with the messages that it slowed or sent another way.
+    pub fn faults(&self) -> Vec<(LinkFault, u64)> {
+        self.faults.iter().copied().zip(self.met.iter().copied()).collect()
     }
 
     /// The route of a message; of ways of equal length its semaphore decides, so that messages of one purpose stay in order.
@@ -135,15 +143,28 @@ impl Network {
         self.topology.route(m.from, m.to, m.recv % 2 == 0)
     }
 
+    /// The fault that a link has at a time, the worst of several.
+    fn fault(&self, hop: Hop, at: u64) -> Option<usize> {
+        if self.faults.is_empty() || hop.port == Hop::INSIDE {
+            return None;
+        }
+        let other = self.topology.neighbour(hop)?;
+        let ends = |f: &LinkFault| f.chips == (hop.chip, other) || f.chips == (other, hop.chip);
+        let active = |f: &LinkFault| ends(f) && at >= f.from.saturating_mul(TICKS);
+        let all = self.faults.iter().enumerate().filter(|(_, f)| active(f));
+        all.min_by(|a, b| a.1.factor.total_cmp(&b.1.factor)).map(|(i, _)| i)
+    }
+
     /// The share of its rate that a link has at a time.
     fn factor(&self, hop: Hop, at: u64) -> f64 {
-        if self.faults.is_empty() {
-            return 1.0;
-        }
-        let Some(other) = self.topology.neighbour(hop) else { return 1.0 };
-        let ends = |f: &&LinkFault| f.chips == (hop.chip, other) || f.chips == (other, hop.chip);
-        let active = self.faults.iter().filter(ends).filter(|f| at >= f.from.saturating_mul(TICKS));
-        active.map(|f| f.factor).fold(1.0, f64::min)
+        self.fault(hop, at).map_or(1.0, |i| self.faults[i].factor)
+    }
+
+    /// Counts a message that meets a fault of a link; whether the link is down.
+    fn meet(&mut self, hop: Hop, at: u64) -> bool {
+        let Some(i) = self.fault(hop, at) else { return false };
+        self.met[i] += 1;
+        self.faults[i].factor <= 0.0
     }
 
     /// The shortest way between chips over links that work at a time.
@@ -180,13 +201,14 @@ impl Network {
     /// Moves the head of a message over its hop number `i` from time `at` on.
     pub fn advance(&mut self, f: &mut Flight, i: usize, at: u64) -> Moved {
         let mut hop = f.route[i];
-        if hop.port != Hop::INSIDE && self.factor(hop, at) <= 0.0 {
+        if self.meet(hop, at) {
             let inside = f.route.last().filter(|h| h.port == Hop::INSIDE).copied();
             let target = self.topology.chip_of(f.message.to);
             let Some(way) = self.around(hop.chip, target, at) else { return Moved::Cut(hop) };
             f.route.truncate(i);
             f.route.extend(way.into_iter().chain(inside));
             hop = f.route[i];
+            self.meet(hop, at);
         }
         let per_byte = if hop.port == Hop::INSIDE { self.inside_per_byte } else { self.per_byte };
         let flits = f.message.bytes.max(1).div_ceil(self.flit) * self.flit;
