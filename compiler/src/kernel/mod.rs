@@ -53,6 +53,11 @@ impl M {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferRef(pub u32);
 
+impl BufferRef {
+    /// Scalar memory. Its loads and stores touch it anyway; copies into it and out of it, and waits for them, name it.
+    pub const SCALAR_MEMORY: BufferRef = BufferRef(u32::MAX - 1);
+}
+
 /// An instruction over virtual registers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VInst {

@@ -2,7 +2,7 @@
 //!
 //! Two accesses conflict if they share a buffer and one writes, unless both addresses are a common base plus constants
 //! and the rows cannot meet. Accesses that name no buffer are taken to touch every one. Scalar memory is one more
-//! buffer that every scalar access touches; DMA conflicts with those too, since a descriptor may name scalar memory.
+//! buffer that every scalar access touches; copies that move its contents name it ([`BufferRef::SCALAR_MEMORY`]).
 //! The accumulators of a matrix unit are a buffer for the pushes and drains that name none.
 
 use super::body::Node;
@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use systole_isa::{Effect, Kind};
 
 const EVERYTHING: BufferRef = BufferRef(u32::MAX);
-const SCALAR_MEMORY: BufferRef = BufferRef(u32::MAX - 1);
 /// The accumulators of matrix unit 0; those of unit `u` are `u` below.
 const ACCUMULATORS: u32 = u32::MAX - 2;
 /// Buffer numbers from here on are this module's own.
@@ -115,9 +114,9 @@ fn collect(nodes: &[Node], sublanes: u32, cyclic: Option<&Cyclic<'_>>) -> BTreeM
             n.writes.iter().for_each(|&w| add(w, true));
         }
         match effect {
-            Effect::SmemLoad => add(SCALAR_MEMORY, false),
-            Effect::SmemStore | Effect::DmaStart | Effect::DmaWait => add(SCALAR_MEMORY, true),
-            Effect::DmaRemote | Effect::Signal | Effect::Cores => add(SCALAR_MEMORY, true),
+            Effect::SmemLoad => add(BufferRef::SCALAR_MEMORY, false),
+            Effect::SmemStore | Effect::Cores => add(BufferRef::SCALAR_MEMORY, true),
+            _ if dma(effect) && n.reads.is_empty() && n.writes.is_empty() => add(BufferRef::SCALAR_MEMORY, true),
             Effect::MxuAccumulate | Effect::MxuDrain if n.reads.is_empty() && n.writes.is_empty() => {
                 let unit = operand_of(&n.inst, Kind::Mxu).unwrap_or(0) as u32 & 15;
                 add(BufferRef(ACCUMULATORS - unit), effect == Effect::MxuAccumulate);

@@ -399,17 +399,19 @@ impl Problem<'_> {
         if t.tiles(self.geometry) > 1 && 2.0 * queue < between {
             t.out.iter_mut().for_each(|w| w.count = 1);
         }
-        // The most that fit; two of each if none do.
+        // Of what fits, the best for the operand that lacks most; two of each if nothing does.
         let counts = |n: u32| (n.min(2)..=n).rev();
-        let pairs = counts(lhs).flat_map(|l| counts(rhs).map(move |r| (l, r)));
-        let mut pairs: Vec<(u32, u32)> = pairs.collect();
-        pairs.sort_by_key(|p| std::cmp::Reverse(p.0 + p.1));
+        let mut pairs: Vec<(u32, u32)> = counts(lhs).flat_map(|l| counts(rhs).map(move |r| (l, r))).collect();
+        let share = |count: u32, wanted: u32| if wanted < 2 { 1.0 } else { f64::from(count - 1) / f64::from(wanted - 1) };
+        let score = |p: &(u32, u32)| share(p.0, lhs).min(share(p.1, rhs));
+        pairs.sort_by(|a, b| score(b).total_cmp(&score(a)).then((b.0 + b.1).cmp(&(a.0 + a.1))));
         for (l, r) in pairs {
             set(t, l, r);
             if t.words() <= self.spec.vmem_rows as u64 {
-                break;
+                return;
             }
         }
+        set(t, lhs.min(2), rhs.min(2));
     }
 
     /// Cycles from a copy's start to its first byte.

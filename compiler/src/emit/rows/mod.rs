@@ -58,8 +58,9 @@ fn fetch(b: &mut KernelBuilder, s: &RowsSpec, indices: S, first: S, desc: u32, b
     let offset = b.def_s(Op::SShlI, &[first.into(), 2.into()]);
     let dst = b.s_imm(s.smem as i32);
     let args = DmaArgs { desc, src: indices, src_offset: offset, dst, dst_offset: S::ZERO, sem: 1 };
-    b.dma_start(args, &[buf], &[buf]);
-    b.dma_wait(1, bytes, &[buf], &[buf]);
+    let touched = [buf, BufferRef::SCALAR_MEMORY];
+    b.dma_start(args, &touched, &touched);
+    b.dma_wait(1, bytes, &touched, &touched);
 }
 
 /// Runs `f` for every chunk: number of its indices (constant), index of the first (register), descriptor of its fetch.

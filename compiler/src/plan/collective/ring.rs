@@ -2,7 +2,7 @@
 //!
 //! A group that is a box of the topology is reduced and gathered axis by axis; with axes of equal length the array is cut
 //! into a share for each axis, and share `k` begins with axis `k`, so that all links work all the time. Every share is cut
-//! into two *streams* that go round in opposite directions. Any other group is one ring in the order of its members.
+//! into two *streams* that go round in opposite directions (one where two neighbours have one link). Any other group is one ring in the order of its members.
 //!
 //! A ring of `n` devices gathers in `n - 1` steps: at each, a device passes on the block that it got last. It reduces
 //! in as many: the block of the device behind it goes round, and everybody adds its own.
@@ -181,6 +181,8 @@ pub(super) struct Line {
     pub n: u32,
     pub mult: u64,
     pub shared: u32,
+    /// Going round in both directions uses twice the links: not so between two neighbours with one link.
+    pub both_ways: bool,
     /// Every device's ring of (device, coordinate).
     pub rings: Vec<Vec<(u32, u32)>>,
 }
@@ -202,7 +204,8 @@ impl Lower<'_> {
                 rings[d as usize] = ring.clone();
             }
         }
-        Line { n: q.groups.first().map_or(1, Vec::len) as u32, mult: 1, shared: 1, rings }
+        let n = q.groups.first().map_or(1, Vec::len) as u32;
+        Line { n, mult: 1, shared: 1, both_ways: true, rings }
     }
 
     /// Lines along the axes if every group is a box of the same sizes whose members are in an order that follows the axes.
@@ -217,6 +220,7 @@ impl Lower<'_> {
         let axes = t.dims.len() + 1;
         let mut sizes: Option<Vec<u32>> = None;
         let mut mults: Vec<u64> = vec![0; axes];
+        let mut neighbours = vec![true; axes];
         let mut rings: Vec<Vec<Vec<(u32, u32)>>> = vec![vec![Vec::new(); shape.devices() as usize]; axes];
         for g in &q.groups {
             let places: Vec<Vec<u32>> = g.iter().map(|&d| place(d)).collect();
@@ -226,6 +230,9 @@ impl Lower<'_> {
             let n: Vec<u32> = values.iter().map(|v| v.len() as u32).collect();
             if n.iter().map(|&x| x as usize).product::<usize>() != g.len() || *sizes.get_or_insert(n.clone()) != n {
                 return None;
+            }
+            for (n, v) in neighbours.iter_mut().zip(&values) {
+                *n &= v.windows(2).all(|w| w[1] - w[0] == 1);
             }
             let index = |p: &[u32]| -> Vec<u32> {
                 p.iter().zip(&values).map(|(c, v)| v.iter().position(|x| x == c).unwrap_or(0) as u32).collect()
@@ -272,7 +279,9 @@ impl Lower<'_> {
         let line = |a: usize| {
             let whole = a >= t.dims.len() || sizes[a] == 2 || sizes[a] == t.dims[a] && t.wrap[a];
             let mult = if single { 1 } else { mults[a] };
-            Line { n: sizes[a], mult, shared: if whole { 1 } else { 2 }, rings: rings[a].clone() }
+            let two_links = a < t.dims.len() && t.dims[a] == 2 && t.wrap[a];
+            let both_ways = sizes[a] > 2 || two_links || !neighbours[a];
+            Line { n: sizes[a], mult, shared: if whole { 1 } else { 2 }, both_ways, rings: rings[a].clone() }
         };
         Some((0..axes).filter(|&a| sizes[a] > 1).map(line).collect())
     }
@@ -286,10 +295,11 @@ impl Lower<'_> {
         self.plan.pod.symmetric &= q.groups.len() == 1;
         let equal = lines.windows(2).all(|w| w[0].n == w[1].n);
         let mut shares = if equal { lines.len() } else { 1 };
+        let ways = if lines.iter().any(|l| l.both_ways) { 2 } else { 1 };
         let phases = |lines: &[Line]| lines.len() * if q.kind == RingKind::AllReduce { 2 } else { 1 };
         let names = |shares: usize, phases: usize| -> Vec<String> {
             let mut all = vec!["local".to_string(), "stored".into(), "send 0".into(), "recv 0".into()];
-            for s in 0..2 * shares {
+            for s in 0..ways * shares {
                 all.extend([format!("send {s}"), format!("recv {s}")]);
                 all.extend((0..phases).map(|p| format!("ready {:?} {s} {p}", q.groups)));
             }
@@ -308,10 +318,10 @@ impl Lower<'_> {
             .iter()
             .map(|l| Axis { n: l.n, mult: l.mult, shared: l.shared, table: self.axis_table(l) })
             .collect::<Vec<_>>();
-        let (parts, cuts) = self.cut(q, &axes, 2 * shares as u64)?;
+        let (parts, cuts) = self.cut(q, &axes, (ways * shares) as u64)?;
         let mut streams = Vec::new();
         for (s, c) in cuts.into_iter().enumerate() {
-            let order: Vec<usize> = (0..axes.len()).map(|i| (i + s / 2) % axes.len()).collect();
+            let order: Vec<usize> = (0..axes.len()).map(|i| (i + s / ways) % axes.len()).collect();
             let mut ready = Vec::new();
             for p in 0..phases(&lines) {
                 ready.push(self.plan.pod.semaphore(&format!("ready {:?} {s} {p}", q.groups))?);
@@ -326,7 +336,7 @@ impl Lower<'_> {
             }
             let send = self.plan.pod.semaphore(&format!("send {s}"))?;
             let recv = self.plan.pod.semaphore(&format!("recv {s}"))?;
-            let (first, forward) = (c.0, s % 2 == 0);
+            let (first, forward) = (c.0, s % ways == 0);
             streams.push(Stream { order, forward, first, scale, block, send, recv, ready });
         }
         let local = self.plan.pod.semaphore("local")?;

@@ -6,7 +6,7 @@ use super::super::view::BufId;
 use super::Emitter;
 use crate::error::CompileError;
 use crate::graph::{Binary, Direction, Unary};
-use crate::kernel::{KernelBuilder, S};
+use crate::kernel::{BufferRef, KernelBuilder, S};
 use systole_isa::dtype::DTypeClass;
 use systole_isa::{DType, DmaDesc, Op, Space};
 
@@ -30,8 +30,9 @@ impl Emitter<'_> {
         let bytes = dtype.storage_bits() / 8;
         let desc = self.desc(DmaDesc::contiguous(space, Space::Smem, bytes));
         let sem = KERNEL_SEMAPHORES - 1;
-        self.dma(desc, from, dst.0 as u64, sem);
-        let all = [self.all];
+        let args = self.copy_args(desc, from, dst.0 as u64, sem);
+        let all = [self.all, BufferRef::SCALAR_MEMORY];
+        self.b.dma_start(args, &all, &all);
         self.b.dma_wait(sem, bytes as i32, &all, &all);
         if bytes < 4 {
             let w = self.load_word(dst);

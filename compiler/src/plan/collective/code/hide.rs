@@ -23,6 +23,8 @@ pub(in crate::plan) struct Hidden {
     recv: u32,
     /// Cycles that HBM is busy with what it reads at once: others wait so much longer. A power of two.
     burst: u32,
+    /// Share of the bandwidth of HBM that it takes at most.
+    share: f64,
 }
 
 /// A product that looks for what an exchange can do.
@@ -34,7 +36,7 @@ pub(in crate::plan) struct Hooked {
 
 /// Times that products are prepared for half as long a wait before they are for none, and what a preparation may cost.
 const LESS: u32 = 4;
-const SLOWER: f64 = 1.02;
+const SLOWER: f64 = 1.05;
 /// Longest time that products are prepared for, in cycles.
 const LONGEST: f64 = 8192.0;
 
@@ -51,6 +53,18 @@ fn burst(x: &Exchange, chip: &ChipConfig) -> u32 {
     (cycles.min(LONGEST) as u32).next_power_of_two()
 }
 
+/// Most of the bandwidth of HBM that products leave to an exchange.
+const MOST_SHARE: f64 = 0.6;
+
+/// Share of HBM's bandwidth that an exchange takes at most: what all its links bring is stored, and read to be sent on.
+fn share(x: &Exchange, chip: &ChipConfig) -> f64 {
+    let streams = match &x.how {
+        How::Ring(r) => r.streams.len() as f64,
+        How::Direct(_) | How::Transfer(_) => 1.0,
+    };
+    (2.0 * streams * chip.link_bytes_per_cycle() / chip.hbm_bytes_per_cycle().max(1.0)).min(MOST_SHARE)
+}
+
 impl Emitter<'_> {
     /// Begins an exchange that other steps follow.
     pub(in crate::plan) fn begin_hidden(&mut self, x: &Exchange) -> Result<(), CompileError> {
@@ -63,7 +77,8 @@ impl Emitter<'_> {
         let number = self.concealed.iter().position(|&s| s == subroutine).unwrap_or(0) as i32 + 1;
         let number = self.b.s_imm(number);
         store(&mut self.b, self.plan.pod.state, State::Current, number);
-        self.hidden = Some(Hidden { flight, subroutine, recv: x.how.recv(), burst: burst(x, chip) });
+        self.hidden =
+            Some(Hidden { flight, subroutine, recv: x.how.recv(), burst: burst(x, chip), share: share(x, chip) });
         self.look();
         Ok(())
     }
@@ -88,7 +103,7 @@ impl Emitter<'_> {
     /// The product's kernel that looks after the exchange under way.
     pub(in crate::plan) fn hooked(&mut self, kernel: usize) -> Option<Hooked> {
         let product = self.plan.products.get(&kernel)?;
-        let (semaphore, burst) = self.hidden.as_ref().map(|h| (h.recv, h.burst))?;
+        let (semaphore, burst, share) = self.hidden.as_ref().map(|h| (h.recv, h.burst, h.share))?;
         if product.cycles < message_cycles(self.memory.chip) {
             return None;
         }
@@ -97,6 +112,7 @@ impl Emitter<'_> {
         let hook = Hook { kernel: looks as u32, wanted: state + State::Wanted as u32, semaphore };
         let mut chip = self.memory.chip.clone();
         let latency = chip.hbm.latency_s;
+        chip.hbm.bandwidth *= 1.0 - share;
         let (mut entry, unprepared) = product_entry(&product.contraction, &chip, Some(hook)).ok()?;
         let mut wait = 0;
         // As well prepared as costs next to nothing: little time, and no registers.

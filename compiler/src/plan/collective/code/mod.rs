@@ -133,7 +133,7 @@ impl<'a> Emitter<'a> {
         let src = self.b.s_addi(row, first as i32);
         let dst = self.b.s_imm(self.plan.pod.base as i32);
         let sem = crate::plan::memory::KERNEL_SEMAPHORES - 1;
-        let all = [self.all];
+        let all = [self.all, BufferRef::SCALAR_MEMORY];
         let args = DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem };
         self.b.dma_start(args, &all, &all);
         self.b.dma_wait(sem, words as i32 * 4, &all, &all);
