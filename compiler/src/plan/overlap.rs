@@ -5,7 +5,7 @@
 //! way at a time; exchanges keep their order, as calls of the host do, so that all devices make them in one order. Within
 //! these bounds the program's order is kept.
 
-use super::collective::{Direct, Exchange, How, move_cycles};
+use super::collective::{Direct, Exchange, How, Phase, Ring, move_cycles};
 use super::step::{Arg, Plan, ScalarOp, Step, Use};
 use super::view::BufId;
 use rustc_hash::FxHashMap;
@@ -16,6 +16,8 @@ use systole_isa::ChipConfig;
 const WORTH: f64 = 8.0;
 /// How much longer exchanges take beside other work.
 const SHARED: f64 = 1.2;
+/// An exchange has time for larger pieces if other work takes so many times as long.
+const LEISURE: f64 = 1.5;
 /// Cycles of a step that no estimate knows.
 const SMALL: f64 = 200.0;
 /// Rounds of a loop whose number is not known.
@@ -150,8 +152,9 @@ impl Hider<'_> {
             let over = flight.is_some_and(|f| f.1 <= now);
             let idle = ready.iter().all(|&i| nodes[i].large);
             if let Some((i, end, at)) = flight.take_if(|_| over || idle) {
+                let beside = now - (end - nodes[i].cycles * SHARED);
                 now = f64::max(now, end);
-                end_hiding(&mut out, at);
+                end_hiding(&mut out, at, beside, self.chip);
                 release(&mut nodes, i, &mut ready);
                 continue;
             }
@@ -178,16 +181,22 @@ impl Hider<'_> {
     }
 }
 
-/// Ends the exchange that began at `at`.
-fn end_hiding(out: &mut Vec<Step>, at: usize) {
+/// Ends the exchange that began at `at`; other work took `beside` cycles since.
+fn end_hiding(out: &mut Vec<Step>, at: usize, beside: f64, chip: &ChipConfig) {
     let alone = out.len() == at + 1;
-    let Step::Begin(exchange) = &out[at] else { return };
-    let exchange = exchange.clone();
+    let Step::Begin(exchange) = &mut out[at] else { return };
     if alone {
-        out[at] = Step::Exchange(exchange);
-    } else {
-        out.push(Step::End(exchange));
+        out[at] = Step::Exchange(exchange.clone());
+        return;
     }
+    if let How::Ring(r) = &mut exchange.how
+        && let Some(calm) = r.calm.take()
+        && ring_cycles(r, &calm, chip) * LEISURE < beside
+    {
+        r.phases = calm;
+    }
+    let end = Step::End(exchange.clone());
+    out.push(end);
 }
 
 fn release(nodes: &mut [Node], i: usize, ready: &mut BTreeSet<usize>) {
@@ -206,15 +215,18 @@ pub fn call_cycles(plan: &Plan, chip: &ChipConfig, kernel: usize, op: u32) -> f6
     known.max(moved).max(SMALL)
 }
 
+/// Estimated cycles of a ring's phases.
+fn ring_cycles(r: &Ring, phases: &[Phase], chip: &ChipConfig) -> f64 {
+    let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
+    phases.iter().map(|p| (r.moves(p) - 3) as f64 * move_cycles(r, p, chip) + 2.0 * hop).sum()
+}
+
 /// Estimated cycles of an exchange.
 pub fn exchange_cycles(x: &Exchange, chip: &ChipConfig) -> f64 {
     let rate = chip.link_bytes_per_cycle().max(1e-9) / chip.row_bytes() as f64;
     let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
     match &x.how {
-        How::Ring(r) => {
-            let phase = |p| (r.moves(p) - 3) as f64 * move_cycles(r, p, chip) + 2.0 * hop;
-            r.phases.iter().map(phase).sum()
-        }
+        How::Ring(r) => ring_cycles(r, &r.phases, chip),
         How::Transfer(_) => 0.0,
         How::Direct(all) => {
             let one = |d: &Direct| {

@@ -173,8 +173,8 @@ pub(super) struct Problem<'a> {
 
 /// Cycles of a look between two steps, with what registers in memory cost because of it (measured with products whose
 /// steps are short).
-const LOOK: f64 = 64.0;
-/// Cycles between two splits of k: other windows and sums (measured; three times as many with looks).
+const LOOK: f64 = 32.0;
+/// Cycles between two splits of k: other windows and sums (measured; twice as many with looks).
 const TURN: f64 = 24.0;
 
 /// The dimensions of a block of rows cut over `ms` slabs: the walk of one slab, and the slabs' (lhs, out) offsets.
@@ -402,7 +402,8 @@ impl Problem<'_> {
         // Of what fits, the best for the operand that lacks most; two of each if nothing does.
         let counts = |n: u32| (n.min(2)..=n).rev();
         let mut pairs: Vec<(u32, u32)> = counts(lhs).flat_map(|l| counts(rhs).map(move |r| (l, r))).collect();
-        let share = |count: u32, wanted: u32| if wanted < 2 { 1.0 } else { f64::from(count - 1) / f64::from(wanted - 1) };
+        let share =
+            |count: u32, wanted: u32| if wanted < 2 { 1.0 } else { f64::from(count - 1) / f64::from(wanted - 1) };
         let score = |p: &(u32, u32)| share(p.0, lhs).min(share(p.1, rhs));
         pairs.sort_by(|a, b| score(b).total_cmp(&score(a)).then((b.0 + b.1).cmp(&(a.0 + a.1))));
         for (l, r) in pairs {
@@ -493,7 +494,7 @@ impl Problem<'_> {
         };
         let mut part = steps * (step + if self.hooked { LOOK } else { 0.0 });
         if t.ks > 1 {
-            part += if self.hooked { 3.0 * TURN } else { TURN };
+            part += if self.hooked { 2.0 * TURN } else { TURN };
         }
         let ahead = |w: &Option<Window>| w.map_or(1, |w| w.count.max(2) - 1) as f64;
         if m.rhs_reads > 1 {

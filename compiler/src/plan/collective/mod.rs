@@ -338,13 +338,12 @@ impl<'a> Lower<'a> {
             let v = self.array(&format!("{}.partial", q.name), src.dtype(), &src.dims, Form::Lanes);
             temps.push(v.buf);
         }
-        for i in 0..ring.phases.len() {
-            let p = &ring.phases[i];
-            if p.reduce {
-                let rows = ring.slot_component(p, self.chip.core.sublanes) * ring.streams.len() as u64;
-                ring.phases[i].kernel = Some(self.combine(q, body, rows)?);
-            }
+        let (mut phases, mut calm) = (std::mem::take(&mut ring.phases), ring.calm.take());
+        for p in phases.iter_mut().chain(calm.iter_mut().flatten()).filter(|p| p.reduce) {
+            let rows = ring.slot_component(p, self.chip.core.sublanes) * ring.streams.len() as u64;
+            p.kernel = Some(self.combine(q, body, rows)?);
         }
+        (ring.phases, ring.calm) = (phases, calm);
         Ok((How::Ring(ring), temps))
     }
 

@@ -78,6 +78,9 @@ pub struct Ring {
     pub axes: Vec<Axis>,
     pub streams: Vec<Stream>,
     pub phases: Vec<Phase>,
+    /// The same with fewer pieces where there are many small ones: for an exchange behind other work, whose moves take
+    /// the time of that work.
+    pub calm: Option<Vec<Phase>>,
     pub parts: Parts,
     /// Semaphores of own copies: what comes in, and results that go out.
     pub local: u32,
@@ -92,6 +95,8 @@ const SHARE: (u64, u64) = (5, 9);
 /// Pieces that go round together: two of large blocks (one is worked on while the other is under way), more of small ones,
 /// whose time on a link is short beside that of a message.
 const BATCH: (u64, u64) = (2, 4);
+/// Pieces of a batch, and bytes of the smallest piece, of an exchange behind other work.
+const CALM: (u64, u64) = (2, 64 << 10);
 /// Bytes from which a block is large.
 const LARGE: u64 = 96 << 10;
 /// Smallest and wanted bytes of a piece.
@@ -342,26 +347,30 @@ impl Lower<'_> {
         let local = self.plan.pod.semaphore("local")?;
         let stored = self.plan.pod.semaphore("stored")?;
         let packing = q.dtype.packing() as u64;
-        let mut r = Ring { kind: q.kind, axes, streams, phases: Vec::new(), parts, local, stored, packing };
-        let last = r.axes.len();
-        if q.kind != RingKind::AllGather {
-            for i in 0..last {
-                let p = self.phase(&r, q, i, true)?;
-                r.phases.push(p);
-            }
-        }
-        if q.kind != RingKind::ReduceScatter {
-            for i in (0..last).rev() {
-                let p = self.phase(&r, q, i, false)?;
-                r.phases.push(p);
-            }
-        }
+        let mut r = Ring { kind: q.kind, axes, streams, phases: Vec::new(), calm: None, parts, local, stored, packing };
+        r.phases = self.phases(&r, q, false)?;
+        let calm = self.phases(&r, q, true)?;
+        let moves = |phases: &[Phase]| phases.iter().map(|p| r.moves(p)).sum::<u64>();
+        r.calm = (moves(&calm) < moves(&r.phases)).then_some(calm);
         Ok(r)
+    }
+
+    fn phases(&self, r: &Ring, q: &Request<'_>, calm: bool) -> Result<Vec<Phase>, CompileError> {
+        let last = r.axes.len();
+        let reductions = (0..last).filter(|_| q.kind != RingKind::AllGather).map(|i| (i, true));
+        let gatherings = (0..last).rev().filter(|_| q.kind != RingKind::ReduceScatter).map(|i| (i, false));
+        reductions.chain(gatherings).map(|(i, reduce)| self.phase(r, q, (i, reduce), calm)).collect()
     }
 
     /// The pieces of a phase: large enough to keep a link busy for a while, small enough for their slots, and some at a
     /// time so that one can be worked on while another is under way.
-    fn phase(&self, r: &Ring, q: &Request<'_>, position: usize, reduce: bool) -> Result<Phase, CompileError> {
+    fn phase(
+        &self,
+        r: &Ring,
+        q: &Request<'_>,
+        (position, reduce): (usize, bool),
+        calm: bool,
+    ) -> Result<Phase, CompileError> {
         let chip = self.chip;
         let n = r.count(position) as u32;
         let mut p = Phase {
@@ -401,8 +410,12 @@ impl Lower<'_> {
             let groups = (1..=outer.min(k)).rev().filter(|g| outer % g == 0 && k % g == 0);
             groups.map(|g| (g, k / g)).find(|c| even(c.1))
         };
-        let wish = if whole * chip.row_bytes() >= LARGE { BATCH.0 } else { BATCH.1 };
-        let smallest = (PIECE.0 / chip.row_bytes()).max(1);
+        let (wish, smallest) = match whole * chip.row_bytes() >= LARGE {
+            _ if calm => CALM,
+            true => (BATCH.0, PIECE.0),
+            false => (BATCH.1, PIECE.0),
+        };
+        let smallest = (smallest / chip.row_bytes()).max(1);
         // Of the possible numbers of pieces, the one with pieces nearest below what is wanted.
         let wanted = (PIECE.1 / chip.row_bytes()).min(budget / wish).min((whole / wish).max(smallest)).max(1);
         let limit = outer * r.streams.iter().map(|s| s.block[position] / unit).max().unwrap_or(1).max(1);
