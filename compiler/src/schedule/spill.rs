@@ -83,7 +83,9 @@ impl Spiller {
         let mut definitions: FxHashMap<Reg, Option<Inst>> = FxHashMap::default();
         each_instruction(&kernel.body, &mut |v| {
             for r in registers(&v.inst).filter(|r| r.is_def) {
-                definitions.entry(r.reg).and_modify(|d| *d = None).or_insert(Some(v.inst));
+                // Constants are made again behind calls, by the same instruction.
+                let again = |d: &mut Option<Inst>| *d = d.filter(|d| *d == v.inst);
+                definitions.entry(r.reg).and_modify(again).or_insert(Some(v.inst));
             }
         });
         for p in &kernel.params {

@@ -25,11 +25,7 @@ impl Context<'_> {
         b.loop_static(groups, |b| self.stage_group(b, &first, self.passes()[0].1));
         let steps = self.steps * self.parts;
         match hook {
-            None => b.loop_with(Trips::Static(steps), LoopHints::default(), |b| {
-                self.keep(b);
-                self.advance(b);
-                self.step(b);
-            }),
+            None => self.all(b, steps),
             Some(hook) => self.hooked(b, steps, hook),
         }
         self.tail(b);
@@ -38,6 +34,14 @@ impl Context<'_> {
         if let Some(out) = &self.out_stream {
             out.finish(b);
         }
+    }
+
+    fn all(&self, b: &mut KernelBuilder, steps: u32) {
+        b.loop_with(Trips::Static(steps), LoopHints::default(), |b| {
+            self.keep(b);
+            self.advance(b);
+            self.step(b);
+        });
     }
 
     /// All steps, with calls in between.

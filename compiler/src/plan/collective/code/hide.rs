@@ -12,6 +12,7 @@ use crate::kernel::{Kernel, KernelBuilder, S};
 use crate::plan::collective::{Exchange, How, Phase, message_cycles};
 use crate::plan::contraction::product_entry;
 use crate::plan::main_program::Emitter;
+use crate::plan::overlap::exchange_cycles;
 use crate::plan::step::KernelEntry;
 use systole_isa::ChipConfig;
 
@@ -25,6 +26,8 @@ pub(in crate::plan) struct Hidden {
     burst: u32,
     /// Share of the bandwidth of HBM that it takes at most.
     share: f64,
+    /// Its estimated cycles.
+    cycles: f64,
 }
 
 /// A product that looks for what an exchange can do.
@@ -34,9 +37,10 @@ pub(in crate::plan) struct Hooked {
     pub number: u32,
 }
 
-/// Times that products are prepared for half as long a wait before they are for none, and what a preparation may cost.
+/// Times that products are prepared for half as long a wait before they are for none, and what a preparation may cost as
+/// a share of the exchange.
 const LESS: u32 = 4;
-const SLOWER: f64 = 1.05;
+const SLOWER: f64 = 0.06;
 /// Longest time that products are prepared for, in cycles.
 const LONGEST: f64 = 8192.0;
 
@@ -77,8 +81,14 @@ impl Emitter<'_> {
         let number = self.concealed.iter().position(|&s| s == subroutine).unwrap_or(0) as i32 + 1;
         let number = self.b.s_imm(number);
         store(&mut self.b, self.plan.pod.state, State::Current, number);
-        self.hidden =
-            Some(Hidden { flight, subroutine, recv: x.how.recv(), burst: burst(x, chip), share: share(x, chip) });
+        self.hidden = Some(Hidden {
+            flight,
+            subroutine,
+            recv: x.how.recv(),
+            burst: burst(x, chip),
+            share: share(x, chip),
+            cycles: exchange_cycles(x, chip),
+        });
         self.look();
         Ok(())
     }
@@ -103,7 +113,8 @@ impl Emitter<'_> {
     /// The product's kernel that looks after the exchange under way.
     pub(in crate::plan) fn hooked(&mut self, kernel: usize) -> Option<Hooked> {
         let product = self.plan.products.get(&kernel)?;
-        let (semaphore, burst, share) = self.hidden.as_ref().map(|h| (h.recv, h.burst, h.share))?;
+        let h = self.hidden.as_ref()?;
+        let (semaphore, burst, share, exchange) = (h.recv, h.burst, h.share, h.cycles);
         if product.cycles < message_cycles(self.memory.chip) {
             return None;
         }
@@ -119,7 +130,7 @@ impl Emitter<'_> {
         for prepared in (0..LESS).map(|shift| burst >> shift) {
             chip.hbm.latency_s = latency + f64::from(prepared) / chip.clock_hz;
             let (other, cycles) = product_entry(&product.contraction, &chip, Some(hook)).ok()?;
-            if cycles <= unprepared * SLOWER {
+            if cycles - unprepared <= SLOWER * exchange.min(unprepared) {
                 (entry, wait) = (other, prepared);
                 break;
             }
