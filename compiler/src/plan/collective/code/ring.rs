@@ -210,12 +210,25 @@ impl Code<'_> {
         });
     }
 
-    /// Tells the devices behind that their pieces may come.
+    /// Tells the devices behind that their pieces may come: in this phase, and at the very begin in the first one that
+    /// gathers after a reduction. Its pieces come from the devices of the phase before it and after theirs, and go where
+    /// nothing is needed any more: a block is complete when everybody's contribution has left.
     fn announce(&self, b: &mut KernelBuilder) {
-        for s in &self.r.streams {
-            let prev = self.peer(b, s, false);
-            self.cx.signal(b, prev, self.ready(s), self.credits());
+        let r = self.r;
+        let early = (0..r.phases.len()).filter(|&i| self.number == 0 && self.announced(i));
+        for number in std::iter::once(self.number).chain(early) {
+            let code = Code { cx: self.cx, r, p: &r.phases[number], number, state: self.state, descs: Vec::new() };
+            for s in &r.streams {
+                let prev = code.peer(b, s, false);
+                code.cx.signal(b, prev, code.ready(s), code.credits());
+            }
         }
+    }
+
+    /// Whether a phase has been announced before it begins.
+    fn announced(&self, number: usize) -> bool {
+        let gathers = |i: usize| self.r.phases.get(i).is_some_and(|p| !p.reduce);
+        number > 0 && gathers(number) && !gathers(number - 1)
     }
 
     /// Pieces that the device behind may send before this one has taken any (gathering: the whole phase counts as one).
@@ -257,30 +270,38 @@ impl Code<'_> {
         if self.p.reduce { (inner, outer) } else { (outer, inner) }
     }
 
-    fn later_move(&self, b: &mut KernelBuilder) {
+    /// Where the next move is, and its turn.
+    fn at(&self, b: &mut KernelBuilder) -> (At, S) {
         let [step, batch, piece, turn] =
             [State::Step, State::Batch, State::Piece, State::Turn].map(|w| self.load(b, w));
-        let next = b.s_addi(piece, 1);
+        (At { step, batch, piece }, turn)
+    }
+
+    fn later_move(&self, b: &mut KernelBuilder) {
+        if self.p.reduce {
+            self.combine(b);
+        }
+        // Read only now: calls of kernels lose every register.
+        let (at, turn) = self.at(b);
+        if self.p.reduce {
+            self.reduce(b, turn, at);
+        } else {
+            self.gather(b, at);
+        }
+        let next = b.s_addi(at.piece, 1);
         let inside = b.def_s(Op::SLtI, &[next.into(), (self.p.batch as i32).into()]);
-        // Kept in memory at once: calls of kernels in between lose every register.
         b.if_else(
             inside,
             |b| self.store(b, State::Piece, next),
             |b| {
                 self.store(b, State::Piece, S::ZERO);
-                let (step, batch) = self.advance(b, step, batch);
+                let (step, batch) = self.advance(b, at.step, at.batch);
                 self.store(b, State::Step, step);
                 self.store(b, State::Batch, batch);
                 let turn = b.s_addi(turn, 1);
                 self.store(b, State::Turn, turn);
             },
         );
-        let at = At { step, batch, piece };
-        if self.p.reduce {
-            self.reduce(b, turn, at);
-        } else {
-            self.gather(b, at);
-        }
     }
 
     /// Bytes that the last move waits for: sent by a stream, and stored.
@@ -429,9 +450,11 @@ impl Code<'_> {
         (last, b.s(Op::SAnd, &[last, more]), further)
     }
 
-    fn reduce(&self, b: &mut KernelBuilder, turn: S, at: At) {
+    /// Adds own contributions to the pieces that have come.
+    fn combine(&self, b: &mut KernelBuilder) {
         let (cx, r, p) = (&self.cx, self.r, self.p);
-        let (last, begins, further) = self.last_step(b, at);
+        let (at, turn) = self.at(b);
+        let (_, begins, further) = self.last_step(b, at);
         let h = self.halves(b, turn);
         // Links have work while results come in.
         b.if_(begins, |b| self.send_first(b, At { batch: further, ..at }, h.sent));
@@ -440,6 +463,14 @@ impl Code<'_> {
         let (own, come) = (self.slot(b, h.own, at.piece), self.slot(b, h.come, at.piece));
         let (x, y) = (b.s_muli(own, r.packing as i32), b.s_muli(come, r.packing as i32));
         b.call(p.kernel.unwrap_or(0) as u32 + 1, &[x, y, x]);
+    }
+
+    /// Sends a piece on, or stores it.
+    fn reduce(&self, b: &mut KernelBuilder, turn: S, at: At) {
+        let (cx, r) = (&self.cx, self.r);
+        let (last, _, _) = self.last_step(b, at);
+        let h = self.halves(b, turn);
+        let own = self.slot(b, h.own, at.piece);
         // The devices behind may have the slots again.
         let again = b.def_s(Op::SLtI, &[turn.into(), (self.turns() as i32 - 1).into()]);
         b.if_(again, |b| {
@@ -543,9 +574,11 @@ impl Moves for Code<'_> {
             self.end(b);
             let next = b.s_imm(self.number as i32 + 1);
             self.store(b, State::Phase, next);
-            for w in [State::Moves, State::Step, State::Batch] {
+            for w in [State::Step, State::Batch] {
                 self.store(b, w, S::ZERO);
             }
+            let moves = b.s_imm(i32::from(self.announced(self.number + 1)));
+            self.store(b, State::Moves, moves);
         };
         b.if_else(
             moves,
