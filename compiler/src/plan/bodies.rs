@@ -15,13 +15,19 @@ pub const STREAMED_BYTES: u64 = 256 << 10;
 const WINDOWS: u64 = 3;
 
 impl<'a> Lower<'a> {
-    /// Whether a node's array is a result of the program and read by nothing else.
+    /// Whether a node's array is needed in HBM and by nothing else: a result of the program, or what a collective sends.
     pub fn is_result(&self, r: &Region<'a>, id: NodeId) -> bool {
+        let users = &r.groups.users[id.index()];
+        if let [user] = users[..]
+            && matches!(r.comp.node(user).op, Op::Collective { .. })
+        {
+            return true;
+        }
         let entry = self.module.entry();
         let root = entry.node(entry.root);
         std::ptr::eq(entry, r.comp)
             && (entry.root == id || matches!(root.op, Op::Tuple) && root.operands.contains(&id))
-            && r.groups.users[id.index()].len() <= 1
+            && users.len() <= 1
     }
 
     /// Whether a kernel streams an array of the plan; `result`: see [`Lower::is_result`].
