@@ -17,7 +17,7 @@ const WORTH: f64 = 8.0;
 /// How much longer exchanges take beside other work.
 const SHARED: f64 = 1.2;
 /// An exchange has time for larger pieces if other work takes so many times as long.
-const LEISURE: f64 = 1.5;
+const LEISURE: f64 = 1.2;
 /// Cycles of a step that no estimate knows.
 const SMALL: f64 = 200.0;
 /// Rounds of a loop whose number is not known.

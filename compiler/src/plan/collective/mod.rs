@@ -202,7 +202,9 @@ pub fn piece_cycles(r: &Ring, p: &Phase, chip: &ChipConfig) -> f64 {
 
 /// Estimated cycles of a move of a ring's phase: the time of its bytes on a link, or its share of a message's.
 pub fn move_cycles(r: &Ring, p: &Phase, chip: &ChipConfig) -> f64 {
-    piece_cycles(r, p, chip).max(message_cycles(chip) / p.batch as f64)
+    let (piece, message) = (piece_cycles(r, p, chip), message_cycles(chip));
+    // A piece by itself waits for its message; others are under way meanwhile.
+    if p.batch == 1 { piece + message } else { piece.max(message / p.batch as f64) }
 }
 
 /// Estimated cycles of a small message to a neighbour.

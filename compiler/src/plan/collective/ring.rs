@@ -95,8 +95,9 @@ const SHARE: (u64, u64) = (5, 9);
 /// Pieces that go round together: two of large blocks (one is worked on while the other is under way), more of small ones,
 /// whose time on a link is short beside that of a message.
 const BATCH: (u64, u64) = (2, 4);
-/// Pieces of a batch, and bytes of the smallest piece, of an exchange behind other work.
-const CALM: (u64, u64) = (2, 64 << 10);
+/// Pieces of a batch (unless blocks are larger than the largest piece), and bytes of the smallest piece, of an exchange
+/// behind other work.
+const CALM: (u64, u64) = (1, 64 << 10);
 /// Bytes from which a block is large.
 const LARGE: u64 = 96 << 10;
 /// Smallest and wanted bytes of a piece.
@@ -410,8 +411,9 @@ impl Lower<'_> {
             let groups = (1..=outer.min(k)).rev().filter(|g| outer % g == 0 && k % g == 0);
             groups.map(|g| (g, k / g)).find(|c| even(c.1))
         };
-        let (wish, smallest) = match whole * chip.row_bytes() >= LARGE {
-            _ if calm => CALM,
+        let bytes = whole * chip.row_bytes();
+        let (wish, smallest) = match bytes >= LARGE {
+            _ if calm => (if bytes >= PIECE.1 { BATCH.0 } else { CALM.0 }, CALM.1),
             true => (BATCH.0, PIECE.0),
             false => (BATCH.1, PIECE.0),
         };
