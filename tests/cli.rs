@@ -179,6 +179,41 @@ fn faults_of_links_are_in_the_report() {
 }
 
 #[test]
+fn programs_that_are_not_partitioned_are_refused_on_several_partitions() {
+    let stablehlo = |line: &str| {
+        format!(
+            "module @m {{\n  sdy.mesh @mesh = <[\"a\"=4]>\n  func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {{\n    \
+             {line}\n    return %y : tensor<8xf32>\n  }}\n}}\n"
+        )
+    };
+    let hlo = |sharding: &str| {
+        format!("HloModule m\nENTRY e {{ x = f32[8] parameter(0) ROOT y = f32[8] negate(x), sharding={sharding} }}\n")
+    };
+    let negate = "stablehlo.negate %x";
+    let (parts, shardy) = ("{mhlo.sharding = \"{devices=[4]<=[4]}\"}", "<@mesh, [{\"a\"}]>");
+    let texts = [
+        hlo("{devices=[4]<=[4]}"),
+        hlo("{maximal device=0}"),
+        stablehlo(&format!("%y = {negate} {parts} : tensor<8xf32>")),
+        stablehlo(&format!("%y = {negate} {{sdy.sharding = #sdy.sharding_per_value<[{shardy}]>}} : tensor<8xf32>")),
+        stablehlo(&format!("%y = sdy.sharding_constraint %x {shardy} : tensor<8xf32>")),
+        stablehlo(&format!("%y = stablehlo.custom_call @Sharding(%x) {parts} : (tensor<8xf32>) -> tensor<8xf32>")),
+    ];
+    for text in &texts {
+        let file = scratch("shardings");
+        std::fs::write(&file, text).expect("the target folder is writable");
+        let message = refused(&["run", &file, "--chip", "tiny", "--partitions", "4"]);
+        assert!(message.contains("after XLA's SPMD partitioning"), "{text}{message}");
+        works(&["run", &file, "--chip", "tiny", "--report", "none"]);
+    }
+    let file = scratch("manual.hlo");
+    for sharding in ["{manual}", "{replicated}"] {
+        std::fs::write(&file, hlo(sharding)).expect("the target folder is writable");
+        works(&["run", &file, "--chip", "tiny", "--partitions", "4", "--report", "none"]);
+    }
+}
+
+#[test]
 fn dashboard_prints_a_frame_without_a_terminal() {
     let text = works(&["top", &example("mlp.hlo"), "--chip", "tiny", "--once", "--width", "90", "--height", "30"]);
     assert_eq!(text.lines().count(), 30);

@@ -297,7 +297,8 @@ fn check_partitioned(module: &Module, name: &str, text: &str) -> Result<(), Runt
         let custom = matches!(&n.op, Op::CustomCall { target, .. }
             if matches!(target.as_str(), "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape")
                 || target.starts_with("xla.sdy."));
-        custom || n.attributes.iter().any(|(k, v)| k == "sharding" && v.contains("devices="))
+        let divides = |v: &str| v.contains("devices=") || v.contains("maximal");
+        custom || n.attributes.iter().any(|(k, v)| k == "sharding" && divides(v))
     };
     let found = entry
         .nodes

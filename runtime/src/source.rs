@@ -20,7 +20,11 @@ impl Source {
     /// The replicas and partitions that the program has operations for; one of each if it has none.
     pub fn devices(&self) -> (u32, u32) {
         let Source::Module { module, .. } = self else { return (1, 1) };
-        let several = |op: &Op| matches!(op, Op::Collective { .. } | Op::ReplicaId | Op::PartitionId);
+        let several = |op: &Op| {
+            let alone = matches!(op, Op::Send { host: true, .. } | Op::Recv { host: true, .. });
+            let transfer = matches!(op, Op::Send { .. } | Op::Recv { .. }) && !alone;
+            transfer || matches!(op, Op::Collective { .. } | Op::ReplicaId | Op::PartitionId)
+        };
         let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         match module.computations.iter().flat_map(|c| &c.nodes).any(|n| several(&n.op)) {
             true => (count(module.replicas), count(module.partitions)),

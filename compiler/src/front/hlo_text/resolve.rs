@@ -264,6 +264,9 @@ impl<'a> Builder<'a, '_> {
                 (Op::AsyncStart { body }, shape)
             }
             Sugar::None | Sugar::Update | Sugar::Done => {
+                if !matches!(sugar, Sugar::None) {
+                    self.check_pair(raw, opcode, &operands, draft)?;
+                }
                 let shape = match &raw.shape {
                     Some(s) => s.clone(),
                     None => self.infer(raw, &op, &shapes)?,
@@ -273,6 +276,22 @@ impl<'a> Builder<'a, '_> {
         };
         let name = name.unwrap_or_else(|| draft.name(raw.opcode));
         Ok(draft.push(Node { name, op, operands, shape, span: raw.span, attributes }))
+    }
+
+    /// `X-update` and `X-done` end what `X-start` began.
+    fn check_pair(&self, raw: &RawInstruction<'a>, opcode: &str, operands: &[NodeId], draft: &Draft) -> PResult<()> {
+        let mut at = operands.first().map(|o| &draft.nodes[o.index()]);
+        while let Some(n) = at.filter(|n| n.op == Op::AsyncUpdate) {
+            at = n.operands.first().map(|o| &draft.nodes[o.index()]);
+        }
+        let Some((start, Op::AsyncStart { body })) = at.map(|n| (n, &n.op)) else { return Ok(()) };
+        let body = self.module.computation(*body);
+        let began = body.node(body.root).op.name();
+        if began == opcode {
+            return Ok(());
+        }
+        let message = format!("{} ends a {opcode}, but `{}` began a {began}", raw.opcode, start.name);
+        Err(Box::new(Diagnostic::error(raw.span, message)))
     }
 
     fn infer(&self, raw: &RawInstruction<'a>, op: &Op, operands: &[&Shape]) -> PResult<Shape> {

@@ -176,6 +176,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("x = f32[4] parameter(0) ROOT r = f32[4] broadcast(x), dimensions={18446744073709551615}", "too large"),
     ("x = f32[4] parameter(0) ROOT r = f32[4] iota(), iota_dimension=1", "iota"),
     ("x = f32[4] parameter(0) ROOT r = convert(x)", "must be written"),
+    (
+        "x = f32[4] parameter(0) s = (f32[4], f32[4]) collective-permute-start(x), source_target_pairs={{0,1}} \
+         ROOT r = f32[4] all-gather-done(s)",
+        "`s` began a collective-permute",
+    ),
     ("ROOT r = f32[] constant", "`(`"),
     ("ROOT r = (f32[]) tuple(f32[] constant(1)", "operand list"),
 ];

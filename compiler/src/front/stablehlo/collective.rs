@@ -179,7 +179,7 @@ fn devices(l: &Lower<'_, '_>, o: &Operation<'_>) -> PResult<Collective> {
     Ok(Collective { groups, channel, use_global_ids: l.flag(o, &["use_global_device_ids"]) })
 }
 
-fn pairs(l: &Lower<'_, '_>, o: &Operation<'_>) -> PResult<Vec<(u64, u64)>> {
+pub(super) fn pairs(l: &Lower<'_, '_>, o: &Operation<'_>) -> PResult<Vec<(u64, u64)>> {
     (table(l, o, "source_target_pairs")?.iter())
         .map(|p| match p[..] {
             [a, b] => Ok((a, b)),

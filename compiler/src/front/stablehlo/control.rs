@@ -3,8 +3,9 @@
 use super::ast::{Attr, Operation};
 use super::data::Lowered;
 use super::lower::{Body, Frame, Lower};
-use super::{refine, sharding};
+use super::{collective, refine, sharding};
 use crate::diag::Diagnostic;
+use crate::front::hlo_text::PResult;
 use crate::front::hlo_text::attrs::unescape;
 use crate::front::hlo_text::lex::Cursor;
 use crate::graph::{NodeId, Op, Shape};
@@ -179,6 +180,29 @@ fn raw(l: &Lower<'_, '_>, o: &Operation<'_>, key: &str) -> String {
     span.map_or(String::new(), |s| Cursor::over(l.text, s).rest().to_string())
 }
 
+/// Who sends to whom, as the attribute of HLO: from `source_target_pairs` or from the frontend attribute of that name.
+fn transfer_pairs<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, id: NodeId) -> PResult<()> {
+    const KEY: &str = "_xla_send_recv_source_target_pairs";
+    let list = collective::pairs(l, o)?;
+    let given = match o.get(&["mhlo.frontend_attributes"]) {
+        Some(Attr::Dict(entries)) => entries.iter().find_map(|(k, v)| match v {
+            Attr::Str(s) if k.trim_matches('"') == KEY => Some(unescape(s)),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let text = match given {
+        Some(text) => text,
+        None if list.is_empty() => return Ok(()),
+        None => {
+            let pairs: Vec<String> = list.iter().map(|(s, t)| format!("{{{s},{t}}}")).collect();
+            format!("{{{}}}", pairs.join(","))
+        }
+    };
+    body.b.attribute(id, "frontend_attributes", &format!("{{{KEY}={text}}}"));
+    Ok(())
+}
+
 fn host<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str, args: &[NodeId]) -> Lowered {
     let Some((token, values)) = args.split_last() else { return Err(o.error("the operation takes a token")) };
     let string = |key: &str| match o.get(&[key]) {
@@ -204,6 +228,7 @@ fn host<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name:
         "send" => {
             let value = l.one_or_tuple(body, values)?;
             let started = l.infer(body, o, Op::Send { channel, host: is_host, pairs: None }, &[value, *token])?;
+            transfer_pairs(l, body, o, started)?;
             Ok(Some(vec![l.infer(body, o, Op::SendDone { channel, host: is_host }, &[started])?]))
         }
         _ => {
@@ -226,6 +251,7 @@ fn host<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name:
             } else {
                 let shape = Shape::Tuple(vec![data, Shape::array(systole_isa::DType::U32, &[]), Shape::Token]);
                 let started = l.add(body, o, Op::Recv { channel, host: is_host, pairs: None }, &[*token], shape)?;
+                transfer_pairs(l, body, o, started)?;
                 l.infer(body, o, Op::RecvDone { channel, host: is_host }, &[started])?
             };
             let parts = l.parts(body, o, pair)?;

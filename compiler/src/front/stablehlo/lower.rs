@@ -297,6 +297,13 @@ impl<'a> Lower<'a, '_> {
                 return Err(o.error(format!("the result is {is}, not {}", spell(t))));
             }
         }
+        if name != "custom_call"
+            && let Some(text) = sharding::of_operation(o, self.raw, self.text)
+        {
+            let operands = body.operands(o)?;
+            let made = values.iter().filter(|v| !operands.contains(v));
+            made.for_each(|v| body.b.attribute(*v, "sharding", &text));
+        }
         let mut values = values.into_iter();
         for &(name, n) in &o.results {
             let nodes = values.by_ref().take(n).collect();

@@ -27,6 +27,19 @@ pub(super) fn of(attributes: &[(&str, Attr<'_>)], raw: &ModuleText<'_>, text: &s
     })
 }
 
+/// The HLO sharding of an operation's results: of the first one, where Shardy names each.
+pub(super) fn of_operation(o: &Operation<'_>, raw: &ModuleText<'_>, text: &str) -> Option<String> {
+    match (o.get(&["mhlo.sharding"]), o.get(&["sdy.sharding"])) {
+        (Some(Attr::Str(s)), _) => Some(unescape(s)),
+        (_, Some(Attr::Dialect(_, inside))) => {
+            let mut c = Cursor::over(text, *inside);
+            let _ = c.eat("[") && c.eat("<");
+            from_shardy(&mut c, raw)
+        }
+        _ => None,
+    }
+}
+
 /// `@mesh, [{"x"}, {}]` to `{devices=[2,1,4]<=[8] last_tile_dim_replicate}`; `None` for what HLO cannot say.
 fn from_shardy(c: &mut Cursor<'_>, raw: &ModuleText<'_>) -> Option<String> {
     if !c.eat("@") {

@@ -130,6 +130,30 @@ fn both_spellings_are_read() {
     assert_eq!(modules[1].entry().result().to_string(), "f32[<=4]");
 }
 
+#[test]
+fn transfers_keep_their_pairs() {
+    let program = |attributes: &str, frontend: &str| {
+        let handle = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>";
+        format!(
+            "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n\
+             %t = stablehlo.create_token : !stablehlo.token\n\
+             %s = \"stablehlo.send\"(%x, %t) <{{{handle}{attributes}}}> {frontend} : \
+             (tensor<4xf32>, !stablehlo.token) -> !stablehlo.token\n\
+             %r:2 = \"stablehlo.recv\"(%s) <{{{handle}{attributes}}}> {frontend} : \
+             (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)\n\
+             return %r#0 : tensor<4xf32>\n}}\n"
+        )
+    };
+    let table = ", source_target_pairs = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>";
+    let frontend = "{mhlo.frontend_attributes = {_xla_send_recv_source_target_pairs = \"{{0,1},{2,3}}\"}}";
+    for text in [program(table, ""), program("", frontend)] {
+        let modules = load(&text).unwrap_or_else(|e| panic!("{e}"));
+        let printed = crate::graph::print::to_text(&modules[0]);
+        let found = printed.matches("_xla_send_recv_source_target_pairs={{0,1},{2,3}}").count();
+        assert_eq!(found, 2, "{printed}");
+    }
+}
+
 #[cfg(feature = "evaluator")]
 #[test]
 fn regions_see_values_from_outside() {
