@@ -16,6 +16,8 @@ use systole_isa::ChipConfig;
 const WORTH: f64 = 8.0;
 /// How much longer exchanges take beside other work.
 const SHARED: f64 = 1.2;
+/// An exchange behind which none waits is ended later by so many times its cycles.
+const LATE: f64 = 1.0;
 /// An exchange has time for larger pieces if other work takes so many times as long.
 const LEISURE: f64 = 1.2;
 /// Cycles of a step that no estimate knows.
@@ -146,16 +148,18 @@ impl Hider<'_> {
         let mut ready: BTreeSet<usize> = (0..nodes.len()).filter(|&i| nodes[i].open == 0).collect();
         let mut out: Vec<Step> = Vec::with_capacity(nodes.len());
         let mut now = 0.0;
-        // The exchange under way: node, when it is over, its step in the result.
-        let mut flight: Option<(usize, f64, usize)> = None;
+        let mut left = Left::default();
+        nodes.iter().for_each(|n| left.add(n, 1.0));
+        let mut flight: Option<Flight> = None;
         while !ready.is_empty() || flight.is_some() {
-            let over = flight.is_some_and(|f| f.1 <= now);
             let idle = ready.iter().all(|&i| nodes[i].large);
-            if let Some((i, end, at)) = flight.take_if(|_| over || idle) {
-                let beside = now - (end - nodes[i].cycles * SHARED);
-                now = f64::max(now, end);
-                end_hiding(&mut out, at, beside, self.chip);
-                release(&mut nodes, i, &mut ready);
+            // Exchanges keep their order, so the next one needs the present one's end, if nothing else.
+            let next = |f: &Flight| nodes[f.node].after.iter().any(|&j| nodes[j].large && nodes[j].open == 1);
+            let waits = flight.as_ref().is_some_and(next);
+            if let Some(f) = flight.take_if(|f| idle || f.is_over(now, waits, &left)) {
+                end_hiding(&mut out, &f, now - f.begin, self.chip);
+                now = f64::max(now, f.begin + f.cycles * SHARED);
+                release(&mut nodes, f.node, &mut ready);
                 continue;
             }
             let next = match flight {
@@ -164,10 +168,12 @@ impl Hider<'_> {
             };
             let Some(i) = next else { break };
             ready.remove(&i);
+            left.add(&nodes[i], -1.0);
             let Some(step) = nodes[i].step.take() else { continue };
             match step {
                 Step::Exchange(x) if nodes[i].large => {
-                    flight = Some((i, now + nodes[i].cycles * SHARED, out.len()));
+                    let (begin, cycles, at) = (now, nodes[i].cycles, out.len());
+                    flight = Some(Flight { node: i, begin, cycles, at, hurried: left.links_decide() });
                     out.push(Step::Begin(x));
                 }
                 step => {
@@ -181,16 +187,59 @@ impl Hider<'_> {
     }
 }
 
-/// Ends the exchange that began at `at`; other work took `beside` cycles since.
-fn end_hiding(out: &mut Vec<Step>, at: usize, beside: f64, chip: &ChipConfig) {
-    let alone = out.len() == at + 1;
-    let Step::Begin(exchange) = &mut out[at] else { return };
+/// Estimated cycles of what is still to be done.
+#[derive(Default)]
+struct Left {
+    exchanges: f64,
+    others: f64,
+}
+
+impl Left {
+    fn add(&mut self, n: &Node, times: f64) {
+        *(if n.large { &mut self.exchanges } else { &mut self.others }) += times * n.cycles;
+    }
+
+    /// Whether exchanges take longer than all else.
+    fn links_decide(&self) -> bool {
+        self.exchanges * SHARED > self.others
+    }
+}
+
+/// The exchange under way.
+struct Flight {
+    node: usize,
+    begin: f64,
+    cycles: f64,
+    /// Its step in the result.
+    at: usize,
+    /// It began when links decided about the time.
+    hurried: bool,
+}
+
+impl Flight {
+    /// Whether it should end at a time; `waits`: another exchange does. Ended too early, it stops everything, which is no
+    /// loss where the links decide; a late end costs nothing where no exchange waits.
+    fn is_over(&self, now: f64, waits: bool, left: &Left) -> bool {
+        let times = match (waits, left.links_decide()) {
+            (true, true) => 1.0,
+            (true, false) => SHARED,
+            (false, _) => SHARED + LATE,
+        };
+        self.begin + self.cycles * times <= now
+    }
+}
+
+/// Ends an exchange; other work took `beside` cycles since it began.
+fn end_hiding(out: &mut Vec<Step>, f: &Flight, beside: f64, chip: &ChipConfig) {
+    let alone = out.len() == f.at + 1;
+    let Step::Begin(exchange) = &mut out[f.at] else { return };
     if alone {
-        out[at] = Step::Exchange(exchange.clone());
+        out[f.at] = Step::Exchange(exchange.clone());
         return;
     }
     if let How::Ring(r) = &mut exchange.how
         && let Some(calm) = r.calm.take()
+        && !f.hurried
         && ring_cycles(r, &calm, chip) * LEISURE < beside
     {
         r.phases = calm;
