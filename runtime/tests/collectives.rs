@@ -173,3 +173,24 @@ fn random_collectives_agree_with_the_evaluator() {
         }
     }
 }
+
+/// Every turn of a ring of two stores a result: the slots of one are loaded again only when it has left.
+#[test]
+fn two_devices_reduce_in_several_turns() {
+    let client = Client::new("tpu-v4").expect("a preset");
+    let text = "HloModule m\nf { a = u8[] parameter(0) b = u8[] parameter(1) ROOT c = u8[] or(a, b) }\n\
+                ENTRY e { x = u8[130,2,5,3] parameter(0) \
+                ROOT z = u8[130,1,5,3] reduce-scatter(x), replica_groups={}, dimensions={1}, to_apply=f }\n";
+    let shape = PodShape { replicas: 2, ..PodShape::default() };
+    let topology = pod::topology(Some("ring:2"), client.chip(), 2).expect("it fits");
+    let pod = PodShape { topology: Some(topology), ..shape };
+    let exe = client.compile_text(text, &CompileOptions { pod, ..CompileOptions::default() }).expect("it compiles");
+    let part = |device: u8| vec![Array::new(DType::U8, &[130, 2, 5, 3], vec![1 << device; 130 * 30])];
+    let (inputs, run) = ([part(0), part(1)], RunOptions::new(Mode::NumericOnly));
+    let done = client
+        .run_pod(&exe, &inputs, &run, &PodOptions::default(), &mut NoObserver, &mut [], Vec::new())
+        .unwrap_or_else(|e| panic!("{e}"));
+    for (device, out) in done.outputs.iter().enumerate() {
+        assert!(out[0].bytes.iter().all(|&b| b == 3), "device {device}: {:?}", out[0].bytes);
+    }
+}

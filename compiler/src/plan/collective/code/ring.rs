@@ -460,6 +460,10 @@ impl Code<'_> {
         b.if_(begins, |b| self.send_first(b, At { batch: further, ..at }, h.sent));
         b.if_else(at.piece, |_| {}, |b| cx.wait(b, r.local, self.all_bytes() * p.batch));
         r.streams.iter().for_each(|s| cx.wait(b, s.recv, self.bytes(s)));
+        // Of two devices, every turn stores: what the one before stored has left before more of it counts.
+        if p.n == 2 {
+            self.await_stored(b, at);
+        }
         let (own, come) = (self.slot(b, h.own, at.piece), self.slot(b, h.come, at.piece));
         let (x, y) = (b.s_muli(own, r.packing as i32), b.s_muli(come, r.packing as i32));
         b.call(p.kernel.unwrap_or(0) as u32 + 1, &[x, y, x]);
@@ -502,13 +506,20 @@ impl Code<'_> {
         self.prefetch(b, turn, at, &h);
     }
 
-    /// Starts to load what the next turn's piece of the same number needs, once what used its slots before has left.
-    fn prefetch(&self, b: &mut KernelBuilder, turn: S, at: At, h: &Halves) {
-        let (cx, r, p) = (&self.cx, self.r, self.p);
+    /// At the first piece of a batch: what the batch before has stored.
+    fn await_stored(&self, b: &mut KernelBuilder, at: At) {
         let first_step = b.def_s(Op::SEqI, &[at.step.into(), 1.into()]);
         let stored = b.s(Op::SSel, &[first_step, at.batch, S::ZERO]);
         let stored = b.s(Op::SSel, &[at.piece, S::ZERO, stored]);
-        b.if_(stored, |b| cx.wait(b, r.stored, self.all_bytes() * p.batch));
+        b.if_(stored, |b| self.cx.wait(b, self.r.stored, self.all_bytes() * self.p.batch));
+    }
+
+    /// Starts to load what the next turn's piece of the same number needs, once what used its slots before has left.
+    fn prefetch(&self, b: &mut KernelBuilder, turn: S, at: At, h: &Halves) {
+        let (cx, r, p) = (&self.cx, self.r, self.p);
+        if p.n > 2 {
+            self.await_stored(b, at);
+        }
         let next = b.def_s(Op::SLtI, &[turn.into(), (self.turns() as i32).into()]);
         b.if_(next, |b| {
             r.streams.iter().for_each(|s| cx.wait(b, s.send, self.bytes(s)));
