@@ -228,7 +228,9 @@ impl Code<'_> {
     /// Whether a phase has been announced before it begins.
     fn announced(&self, number: usize) -> bool {
         let gathers = |i: usize| self.r.phases.get(i).is_some_and(|p| !p.reduce);
-        number > 0 && gathers(number) && !gathers(number - 1)
+        // Of two devices, the other one's block may come before this one has waited for what it sent of it.
+        let long = self.r.phases.iter().all(|p| p.n > 2);
+        long && number > 0 && gathers(number) && !gathers(number - 1)
     }
 
     /// Pieces that the device behind may send before this one has taken any (gathering: the whole phase counts as one).
