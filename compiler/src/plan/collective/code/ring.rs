@@ -211,8 +211,8 @@ impl Code<'_> {
     }
 
     /// Tells the devices behind that their pieces may come: in this phase, and at the very begin in the first one that
-    /// gathers after a reduction. Its pieces come from the devices of the phase before it and after theirs, and go where
-    /// nothing is needed any more: a block is complete when everybody's contribution has left.
+    /// gathers after a reduction along a single axis. Its pieces come from the devices of the phase before it and after
+    /// theirs, and go where nothing is needed any more.
     fn announce(&self, b: &mut KernelBuilder) {
         let r = self.r;
         let early = (0..r.phases.len()).filter(|&i| self.number == 0 && self.announced(i));
@@ -228,9 +228,10 @@ impl Code<'_> {
     /// Whether a phase has been announced before it begins.
     fn announced(&self, number: usize) -> bool {
         let gathers = |i: usize| self.r.phases.get(i).is_some_and(|p| !p.reduce);
-        // Of two devices, the other one's block may come before this one has waited for what it sent of it.
-        let long = self.r.phases.iter().all(|p| p.n > 2);
-        long && number > 0 && gathers(number) && !gathers(number - 1)
+        // What several axes gather goes where earlier results were sent from, and of two devices, the other one's block
+        // may come before this one has waited for what it sent of it.
+        let apart = self.r.axes.len() == 1 && self.p.n > 2;
+        apart && number > 0 && gathers(number) && !gathers(number - 1)
     }
 
     /// Pieces that the device behind may send before this one has taken any (gathering: the whole phase counts as one).
