@@ -1,6 +1,7 @@
 //! What schedules reach on loops whose bounds a person can count.
 
 use super::super::{PipelineReport, RegionKind, ScheduleOptions, Scheduled, check, print, schedule};
+use crate::kernel::build_units::DmaArgs;
 use crate::kernel::{BufferRef, KernelBuilder, LoopHints, M, MemFormat, S, StoreFormat, Trips, Unit};
 use systole_isa::{ChipConfig, MxuFormat, Op};
 
@@ -180,4 +181,31 @@ fn steps_within_a_body_add_up() {
         });
     });
     assert_eq!((p.ii, p.recurrence_bound), (4, 4));
+}
+
+/// Loads of scalar memory do not wait for copies of other memories, and stay behind those that write scalar memory.
+#[test]
+fn only_copies_of_scalar_memory_order_its_loads() {
+    let chip = chip();
+    let bundles = |named: bool| {
+        let mut b = KernelBuilder::new("copies", &chip);
+        let all = b.buffer();
+        let mut touched = vec![all];
+        touched.extend(named.then_some(BufferRef::SCALAR_MEMORY));
+        for sem in 0..6 {
+            let src = b.smem_load(S::ZERO, 10 + sem as i32);
+            let (src_offset, dst, dst_offset) = (S::ZERO, S::ZERO, S::ZERO);
+            b.dma_start(DmaArgs { desc: 0, src, src_offset, dst, dst_offset, sem }, &touched, &touched);
+            b.dma_wait(sem, 4096, &touched, &touched);
+        }
+        let out = schedule(&Unit { kernels: vec![b.finish()] }, &chip, &ScheduleOptions::new(200_000, 0));
+        out.expect("schedules").bundles
+    };
+    let last_load = |named: bool| {
+        let all = bundles(named);
+        let last = all.iter().rposition(|b| b.insts.iter().any(|i| i.op == Op::SLd)).expect("there are loads");
+        all[..last].iter().flat_map(|b| &b.insts).filter(|i| i.op == Op::DmaWait).count()
+    };
+    assert_eq!(last_load(true), 5, "a load behind every wait");
+    assert!(last_load(false) < 2, "loads run ahead of waits");
 }
