@@ -122,20 +122,22 @@ impl Emitter<'_> {
         let looks = self.dispatcher();
         let hook = Hook { kernel: looks as u32, wanted: state + State::Wanted as u32, semaphore };
         let mut chip = self.memory.chip.clone();
-        let latency = chip.hbm.latency_s;
-        chip.hbm.bandwidth *= 1.0 - share;
+        let (latency, bandwidth) = (chip.hbm.latency_s, chip.hbm.bandwidth);
         let (mut entry, unprepared) = product_entry(&product.contraction, &chip, Some(hook)).ok()?;
-        let mut wait = 0;
-        // As well prepared as costs next to nothing: little time, and no registers.
-        for prepared in (0..LESS).map(|shift| burst >> shift) {
-            chip.hbm.latency_s = latency + f64::from(prepared) / chip.clock_hz;
+        let mut wait = (0, 0.0);
+        // As well prepared as costs little: for the bandwidth that the exchange leaves, half of it, or only for waits.
+        let bursts = (0..LESS).map(|shift| burst >> shift);
+        let ways = [share, share / 2.0, 0.0].into_iter().flat_map(|s| bursts.clone().map(move |b| (b, s)));
+        for way in ways {
+            chip.hbm.latency_s = latency + f64::from(way.0) / chip.clock_hz;
+            chip.hbm.bandwidth = bandwidth * (1.0 - way.1);
             let (other, cycles) = product_entry(&product.contraction, &chip, Some(hook)).ok()?;
             if cycles - unprepared <= SLOWER * exchange.min(unprepared) {
-                (entry, wait) = (other, prepared);
+                (entry, wait) = (other, way);
                 break;
             }
         }
-        let number = self.subroutine(format!("{:?} {hook:?} {wait}", product.contraction), |e| {
+        let number = self.subroutine(format!("{:?} {hook:?} {wait:?}", product.contraction), |e| {
             let base = e.descs.len() as u32;
             e.descs.extend(entry.descs.iter().cloned());
             let mut kernel = entry.kernel.clone();
