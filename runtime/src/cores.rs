@@ -11,7 +11,7 @@ use systole_isa::Program;
 use systole_simulator::{Machine, Mode, NoObserver};
 
 /// Cycles below which one core is enough: the barriers of the smallest program take a part of that.
-const SMALL: u64 = 20_000;
+const SMALL: u64 = 10_000;
 /// Part of vector memory up to which arrays stay there in the plan that shares out most.
 const RESIDENT: u64 = 64;
 
