@@ -92,7 +92,7 @@ impl<'a> Lower<'a> {
     fn placed(&mut self, c: &Contraction) -> Result<Option<usize>, mxu::MxuError> {
         match self.plan.cores {
             0 | 1 => self.product_kernel(c).map(Some),
-            _ => mxu::estimate(c, self.chip).map(|_| None),
+            _ => mxu::estimate(c, self.chip, false).map(|_| None),
         }
     }
 
@@ -116,7 +116,8 @@ impl<'a> Lower<'a> {
         let cores = self.plan.cores;
         let shared = mxu::shared(self.chip, cores);
         let far = Contraction { out: Array { place: Place::Hbm, ..c.out }, ..c.clone() };
-        let (Ok(whole), Some((_, part))) = (mxu::estimate(c, &shared), mxu::split(&far, cores, self.chip)) else {
+        let (Ok(whole), Some((_, part))) = (mxu::estimate(c, &shared, false), mxu::split(&far, cores, self.chip))
+        else {
             return false;
         };
         // The result comes back to every core.

@@ -24,10 +24,7 @@ impl Context<'_> {
         let groups = self.p.staging.groups;
         b.loop_static(groups, |b| self.stage_group(b, &first, self.passes()[0].1));
         let steps = self.steps * self.parts;
-        match hook {
-            None => self.all(b, steps),
-            Some(hook) => self.hooked(b, steps, hook),
-        }
+        self.all(b, steps, hook);
         self.tail(b);
         // Empties the staging area, into which the last step put weights that nobody uses.
         self.latch(b);
@@ -36,23 +33,21 @@ impl Context<'_> {
         }
     }
 
-    fn all(&self, b: &mut KernelBuilder, steps: u32) {
-        b.loop_with(Trips::Static(steps), LoopHints::default(), |b| {
-            self.keep(b);
-            self.advance(b);
-            self.step(b);
-        });
-    }
-
-    /// All steps, with calls in between.
-    fn hooked(&self, b: &mut KernelBuilder, steps: u32, hook: Hook) {
-        b.save_around_calls();
+    /// All steps; with a hook, with calls in between.
+    fn all(&self, b: &mut KernelBuilder, steps: u32, hook: Option<Hook>) {
+        if hook.is_some() {
+            b.save_around_calls();
+        }
         b.loop_with(Trips::Static(steps), LoopHints::default(), |b| {
             // Loaded beside the first copies of a step, and held by no register any longer than that.
-            let wanted = b.smem_load(S::ZERO, hook.wanted as i32);
-            let there = b.sync_test(hook.semaphore, wanted);
+            let there = hook.map(|h| {
+                let wanted = b.smem_load(S::ZERO, h.wanted as i32);
+                (h.kernel, b.sync_test(h.semaphore, wanted))
+            });
             self.keep(b);
-            b.if_(there, |b| b.call(hook.kernel, &[]));
+            if let Some((kernel, there)) = there {
+                b.if_(there, |b| b.call(kernel, &[]));
+            }
             self.advance(b);
             self.step(b);
         });

@@ -56,15 +56,7 @@ pub fn contraction_kernel(
     let formats = format::Formats::choose(spec, chip)?;
     let staging = geometry::Staging::new(spec, chip);
     let variants = geometry::Geometry::variants(spec, chip);
-    let problem = |geometry| tile::Problem { spec, chip, geometry, formats: &formats, staging, hooked: hook.is_some() };
-    let tiled = variants.iter().map(|g| problem(g).choose().map(|t| (g, t)));
-    let better = |a: Result<_, MxuError>, b| match (a, b) {
-        (Ok(a), Err(_)) => Ok(a),
-        (Ok((g, t)), Ok((h, u))) => Ok(if cheaper(&u, &t) { (h, u) } else { (g, t) }),
-        (Err(_), b) => b,
-    };
-    let (geometry, tiling) = tiled.reduce(better).expect("there is always a variant")?;
-    let problem = problem(geometry);
+    let (problem, tiling) = best((spec, chip), (&formats, staging), &variants, hook.is_some())?;
     let estimated_cycles = tiling.cycles;
     let mut b = KernelBuilder::new(spec.name.clone(), chip);
     let prepared = setup::prepare(&mut b, problem, tiling, epilogue);
@@ -76,6 +68,25 @@ pub fn contraction_kernel(
         semaphores: prepared.semaphores,
         estimated_cycles,
     })
+}
+
+/// The best of a contraction's variants, with its tiling.
+fn best<'a>(
+    (spec, chip): (&'a Contraction, &'a ChipConfig),
+    (formats, staging): (&'a format::Formats, geometry::Staging),
+    variants: &'a [geometry::Geometry],
+    hooked: bool,
+) -> Result<(tile::Problem<'a>, tile::Tiling), MxuError> {
+    let tiled = variants.iter().map(|geometry| {
+        let problem = tile::Problem { spec, chip, geometry, formats, staging, hooked };
+        problem.choose().map(|tiling| (problem, tiling))
+    });
+    let better = |a: Result<_, MxuError>, b| match (a, b) {
+        (Ok(a), Err(_)) => Ok(a),
+        (Ok((p, t)), Ok((q, u))) => Ok(if cheaper(&u, &t) { (q, u) } else { (p, t) }),
+        (Err(_), b) => b,
+    };
+    tiled.reduce(better).expect("there is always a variant")
 }
 
 /// Whether a tiling is worth a less regular walk.

@@ -5,7 +5,7 @@
 //! granules, so that no part stores to another's rows.
 
 use super::spec::{Array, Contraction, Dim, MxuError, Place, RhsForm};
-use super::{cheaper, format, geometry, tile};
+use super::{best, format, geometry};
 use systole_isa::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
 
@@ -25,23 +25,15 @@ enum Cut {
     Batch(usize),
 }
 
-/// Estimated cycles of a contraction's kernel.
+/// Estimated cycles of a contraction's kernel; `hooked`: of one with a [`super::Hook`].
 ///
 /// # Errors
 /// As [`super::contraction_kernel`].
-pub fn estimate(spec: &Contraction, chip: &ChipConfig) -> Result<f64, MxuError> {
+pub fn estimate(spec: &Contraction, chip: &ChipConfig, hooked: bool) -> Result<f64, MxuError> {
     let formats = format::Formats::choose(spec, chip)?;
     let staging = geometry::Staging::new(spec, chip);
     let variants = geometry::Geometry::variants(spec, chip);
-    let tiled = variants
-        .iter()
-        .map(|g| tile::Problem { spec, chip, geometry: g, formats: &formats, staging, hooked: false }.choose());
-    let better = |a: Result<tile::Tiling, MxuError>, b: Result<tile::Tiling, MxuError>| match (a, b) {
-        (Ok(a), Ok(b)) => Ok(if cheaper(&b, &a) { b } else { a }),
-        (Ok(a), Err(_)) => Ok(a),
-        (Err(_), b) => b,
-    };
-    tiled.reduce(better).expect("there is always a variant").map(|t| t.cycles)
+    best((spec, chip), (&formats, staging), &variants, hooked).map(|(_, t)| t.cycles)
 }
 
 /// The parts of a contraction for `cores` cores, which share the chip's HBM, with the estimated cycles of the longest; none
@@ -58,7 +50,7 @@ pub fn split(spec: &Contraction, cores: u32, chip: &ChipConfig) -> Option<(Vec<P
             if i > 0 && p.contraction == parts[i - 1].contraction {
                 continue;
             }
-            cycles = cycles.max(estimate(&p.contraction, &shared).unwrap_or(f64::INFINITY));
+            cycles = cycles.max(estimate(&p.contraction, &shared, false).unwrap_or(f64::INFINITY));
         }
         if cycles.is_finite() && best.as_ref().is_none_or(|b| cycles < b.1) {
             best = Some((parts, cycles));

@@ -6,7 +6,7 @@
 use super::Flight;
 use super::progress::{State, load, select, store};
 use crate::compile::renumber;
-use crate::emit::mxu::Hook;
+use crate::emit::mxu::{Hook, estimate};
 use crate::error::CompileError;
 use crate::kernel::{Kernel, KernelBuilder, S};
 use crate::plan::collective::{Exchange, How, Phase, message_cycles};
@@ -123,21 +123,21 @@ impl Emitter<'_> {
         let hook = Hook { kernel: looks as u32, wanted: state + State::Wanted as u32, semaphore };
         let mut chip = self.memory.chip.clone();
         let (latency, bandwidth) = (chip.hbm.latency_s, chip.hbm.bandwidth);
-        let (mut entry, unprepared) = product_entry(&product.contraction, &chip, Some(hook)).ok()?;
-        let mut wait = (0, 0.0);
+        let unprepared = estimate(&product.contraction, &chip, true).ok()?;
         // As well prepared as costs little: for the bandwidth that the exchange leaves, half of it, or only for waits.
         let bursts = (0..LESS).map(|shift| burst >> shift);
         let ways = [share, share / 2.0, 0.0].into_iter().flat_map(|s| bursts.clone().map(move |b| (b, s)));
-        for way in ways {
-            chip.hbm.latency_s = latency + f64::from(way.0) / chip.clock_hz;
-            chip.hbm.bandwidth = bandwidth * (1.0 - way.1);
-            let (other, cycles) = product_entry(&product.contraction, &chip, Some(hook)).ok()?;
-            if cycles - unprepared <= SLOWER * exchange.min(unprepared) {
-                (entry, wait) = (other, way);
+        let mut way = (0, 0.0);
+        for (wait, taken) in ways.chain([way]) {
+            way = (wait, taken);
+            chip.hbm.latency_s = latency + f64::from(wait) / chip.clock_hz;
+            chip.hbm.bandwidth = bandwidth * (1.0 - taken);
+            if estimate(&product.contraction, &chip, true).ok()? - unprepared <= SLOWER * exchange.min(unprepared) {
                 break;
             }
         }
-        let number = self.subroutine(format!("{:?} {hook:?} {wait:?}", product.contraction), |e| {
+        let (entry, _) = product_entry(&product.contraction, &chip, Some(hook)).ok()?;
+        let number = self.subroutine(format!("{:?} {hook:?} {way:?}", product.contraction), |e| {
             let base = e.descs.len() as u32;
             e.descs.extend(entry.descs.iter().cloned());
             let mut kernel = entry.kernel.clone();
