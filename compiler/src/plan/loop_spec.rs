@@ -211,6 +211,7 @@ pub fn reduce_spec(
         expr: order.expr(f.expr),
         reduction,
         outputs,
+        resumed: false,
     };
     Ok(Fused { spec, inputs: places, results })
 }
@@ -286,6 +287,7 @@ pub fn window_spec(
         expr: order.expr(f.expr),
         reduction: crate::emit::loops::spec::Reduction { args, inits, body },
         outputs,
+        resumed: false,
     };
     Ok(Fused { spec, inputs: places, results })
 }

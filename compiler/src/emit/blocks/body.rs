@@ -1,7 +1,7 @@
 //! What is done block by block, seen as arrays walked by an iteration.
 
 use crate::emit::loops::spec::{Access, ExprOp, Input, LaneMap, LoopSpec, ReduceSpec};
-use crate::emit::loops::{flatten, merge_reduce};
+use crate::emit::loops::{flatten, merge_reduce, widened};
 use crate::emit::moves;
 use crate::emit::moves::spec::{MoveSpec, Side};
 use systole_isa::DType;
@@ -71,6 +71,14 @@ impl Body {
             Body::Reduce(s) if d == s.outer.len() => !s.reduce_rows,
             Body::Reduce(s) => d < s.kept_outer as usize,
         }
+    }
+
+    /// Whether a dimension may be cut into blocks that each go on from what those before have left in the results: it is
+    /// reduced, and partial results lose nothing in the results' types.
+    pub fn resumes(&self, d: usize) -> bool {
+        let Body::Reduce(s) = self else { return false };
+        let reduced = if d == s.outer.len() { s.reduce_rows } else { d >= s.kept_outer as usize };
+        reduced && !widened(&s.reduction, &s.expr.nodes)
     }
 
     /// The dimension that code walks by whole registers of rows.

@@ -4,6 +4,7 @@ use super::body::{Body, Walk};
 use super::window::{Window, step};
 use super::{BlockKernel, BlockSpec, Choice, Share, grid};
 use crate::emit::hbm::{Descs, HbmUnit};
+use crate::emit::loops::spec::ReduceSpec;
 use crate::emit::loops::{Bases, emit_loop, emit_reduce};
 use crate::emit::moves::{Bases as MoveBases, emit_move};
 use crate::kernel::build_units::DmaArgs;
@@ -428,7 +429,7 @@ impl Flow<'_> {
                 }
                 match &body {
                     Body::Loop(s) => emit_loop(b, s, &bases),
-                    Body::Reduce(s) => emit_reduce(b, s, &bases),
+                    Body::Reduce(s) => self.reduce(b, s, &bases, index),
                     Body::Move(_) => {}
                 }
             }
@@ -439,6 +440,19 @@ impl Flow<'_> {
                 emit_move(b, m, &MoveBases { src: args[0], dst: args[1], src_start, dst_start });
             }
         }
+    }
+}
+
+impl Flow<'_> {
+    /// A block of a reduction; where reduced dimensions are cut, all blocks but the first of them go on from its results.
+    fn reduce(&self, b: &mut KernelBuilder, s: &ReduceSpec, bases: &Bases, index: S) {
+        let indices = self.around.iter().copied().enumerate().chain([(self.choice.dimension, index)]);
+        let reduced: Vec<S> = indices.filter(|i| self.body.resumes(i.0)).map(|i| i.1).collect();
+        let Some(steps) = reduced.into_iter().reduce(|x, y| b.s(Op::SAdd, &[x, y])) else {
+            return emit_reduce(b, s, bases);
+        };
+        let resumed = ReduceSpec { resumed: true, ..s.clone() };
+        b.if_else(steps, |b| emit_reduce(b, &resumed, bases), |b| emit_reduce(b, s, bases));
     }
 }
 

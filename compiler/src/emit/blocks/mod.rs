@@ -2,7 +2,8 @@
 //!
 //! A body (a loop, reduction or move whose operands lie in vector memory) is cut along one dimension of its iteration;
 //! dimensions outside of that one may be walked index by index around the blocks. Each block's part of every array in HBM, its *window*, is copied into vector memory while the block before is worked
-//! on, and results are copied out while the block after is; arrays that lie in vector memory are walked in place.
+//! on, and results are copied out while the block after is; arrays that lie in vector memory are walked in place. Where a
+//! reduced dimension is cut, results lie there, and each block goes on from what those before have left.
 //! [`body`] sees bodies as arrays walked by an iteration, [`window`] decides what a block's copy is, [`flow`] makes the
 //! code. The dimension and the size of blocks are those with the least traffic among those that fit.
 
@@ -124,12 +125,16 @@ fn purposes(spec: &BlockSpec, is_output: impl Fn(usize) -> bool) -> Vec<Purpose>
 fn choose(body: &Body, spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Option<Choice> {
     let sizes = body.sizes();
     let mut best: Option<Choice> = None;
+    // Results that blocks resume stay in vector memory.
+    let walks = body.walks(chip.core.lanes);
+    let near = walks.iter().zip(&spec.operands).all(|(w, o)| !o.hbm || w.as_ref().is_none_or(|w| !w.is_output));
+    let may_cut = |d: usize| body.may_cut(d) || near && body.resumes(d);
     for d in 0..sizes.len() {
-        if sizes[d] < 2 && sizes.iter().any(|&s| s > 1) || !body.may_cut(d) {
+        if sizes[d] < 2 && sizes.iter().any(|&s| s > 1) || !may_cut(d) {
             continue;
         }
         for outer in 0..=d {
-            if outer > 0 && (!body.may_cut(outer - 1) || body.row_dimension() == Some(outer - 1)) {
+            if outer > 0 && (!may_cut(outer - 1) || body.row_dimension() == Some(outer - 1)) {
                 break;
             }
             for c in candidates(body, spec, (outer, d), chip, budget) {

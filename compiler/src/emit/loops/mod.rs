@@ -11,4 +11,5 @@ pub mod spec;
 pub use bases::Bases;
 pub use reduce::{emit_reduce, reduce_kernel};
 pub use row::{emit_loop, flatten, loop_kernel};
+pub use eval::widened;
 pub use simplify::merge_reduce;

@@ -120,7 +120,14 @@ impl Reducer<'_> {
             acc = reduce_sublanes(b, &self.body, &acc);
         }
         // Accumulators that began at the identity have not taken the initial values in.
-        let result = if known { emit_body(b, &self.body, &inits, &acc) } else { acc };
+        let result = match (self.spec.resumed, known) {
+            (true, _) => {
+                let before: Vec<Value> = (0..acc.len()).map(|i| self.ctx.stored(b, at, i)).collect();
+                emit_body(b, &self.body, &before, &acc)
+            }
+            (false, true) => emit_body(b, &self.body, &inits, &acc),
+            (false, false) => acc,
+        };
         for (i, v) in result.iter().enumerate() {
             let dtype = self.ctx.spec.outputs[i].access.dtype;
             let v = if self.wide { elementwise::convert(b, v, dtype) } else { *v };

@@ -583,6 +583,12 @@ impl<'a> Context<'a> {
         map_words(b, &v, |b, w| b.def_v(Op::XPermLane, &[w.into(), idx.into()]))
     }
 
+    /// What an output holds at this point.
+    pub(super) fn stored(&self, b: &mut KernelBuilder, at: &At, i: usize) -> Value {
+        let access = &self.spec.outputs[i].access;
+        load_value(b, access.dtype, self.place(at, self.output_reg[i], self.outputs[i], access, 0, None))
+    }
+
     pub(super) fn store(&self, b: &mut KernelBuilder, at: &At, i: usize, tile: u32, value: &Value) {
         let access = &self.spec.outputs[i].access;
         let own = |t: &TileRegs| t.outputs[i];

@@ -145,4 +145,6 @@ pub struct ReduceSpec {
     /// The reduction over the dimensions above (its arguments and initial values are nodes of `expr`).
     pub reduction: Reduction,
     pub outputs: Vec<Access>,
+    /// The outputs hold what has been reduced before, and are combined with this part.
+    pub resumed: bool,
 }

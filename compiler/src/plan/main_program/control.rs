@@ -89,6 +89,7 @@ impl<'a> Emitter<'a> {
             self.memory.places[b.index()].pinned -= 1;
             if self.memory.places[b.index()].pinned == 0 && self.memory.life.last[b.index()] < self.now {
                 self.memory.release(b, &mut out);
+                self.memory.give_granules(b, &mut out);
             }
         }
         self.copies(out);

@@ -44,6 +44,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgra
     let life = Lifetimes::new(&plan.steps, plan.buffers.len(), &given, &plan.results);
     let mut memory = Memory::new(chip, &plan.buffers, &super::memory::beyond::rows(plan, chip), life, vmem_rows);
     memory.reserve_semaphores(plan.pod.reserved());
+    memory.keep(plan);
     for &p in &plan.params {
         memory.granule(p)?;
     }
@@ -199,6 +200,7 @@ impl<'a> Emitter<'a> {
         for b in self.free_at.get(&self.now).cloned().unwrap_or_default() {
             if self.memory.places[b.index()].pinned == 0 {
                 self.memory.release(b, &mut out);
+                self.memory.give_granules(b, &mut out);
             }
         }
         self.copies(out);
@@ -506,7 +508,7 @@ impl<'a> Emitter<'a> {
             self.in_hbm(src, Use::Read, &mut out)?;
             let granule = self.memory.granule(src)?;
             let p = &mut self.memory.places[dst.index()];
-            (p.granule, p.in_hbm) = (Some(granule), true);
+            (p.granule, p.granule_kept, p.in_hbm) = (Some(granule), true, true);
             self.copies(out);
             return Ok(());
         }

@@ -10,7 +10,8 @@ pub mod lifetime;
 pub mod residence;
 pub mod vmem;
 
-use super::step::{Buffer, BufferKind};
+use super::collective::Exchange;
+use super::step::{Buffer, BufferKind, Plan, Step};
 use super::view::BufId;
 use crate::error::CompileError;
 use lifetime::Lifetimes;
@@ -34,6 +35,8 @@ pub struct Place {
     pub borrowed: bool,
     /// First granule in HBM.
     pub granule: Option<u64>,
+    /// Whether the granules stay the buffer's to the end, or belong to another one.
+    pub granule_kept: bool,
     /// Whether HBM has the contents.
     pub in_hbm: bool,
     /// The copy to vector memory / to HBM that is under way.
@@ -139,16 +142,51 @@ impl<'a> Memory<'a> {
         if let Some(g) = self.places[buf.index()].granule {
             return Ok(g);
         }
-        // Blocks read a little beyond the last rows, as registers do in vector memory.
-        let bytes = self.bytes[buf.index()] + self.slack[buf.index()] + guard_rows(self.chip) * self.chip.row_bytes();
-        let g = self.hbm.take(bytes.div_ceil(HBM_GRANULE)).ok_or_else(|| CompileError::Limit {
+        let granules = self.granules_of(buf);
+        // Others may write what stays a buffer's before this device gets there: no other array is there before it.
+        let kept = self.places[buf.index()].granule_kept;
+        let taken = if kept { self.hbm.take_new(granules) } else { self.hbm.take(granules) };
+        let g = taken.ok_or_else(|| CompileError::Limit {
             resource: "HBM".into(),
-            need: self.hbm.peak * HBM_GRANULE + bytes,
+            need: self.hbm.peak * HBM_GRANULE + granules * HBM_GRANULE,
             have: self.chip.hbm.bytes,
-            detail: format!(" (placing `{}`, {bytes} bytes)", self.names[buf.index()]),
+            detail: format!(" (placing `{}`, {} bytes)", self.names[buf.index()], granules * HBM_GRANULE),
         })?;
         self.places[buf.index()].granule = Some(g);
         Ok(g)
+    }
+
+    /// Buffers that keep their place in HBM to the end: those that the host fills, and those that other devices reach, whose
+    /// time this device does not know.
+    pub fn keep(&mut self, plan: &Plan) {
+        for (p, b) in self.places.iter_mut().zip(&plan.buffers) {
+            p.granule_kept = matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
+        }
+        let mut exchanged: Vec<BufId> = plan.channels.values().map(|v| v.buf).collect();
+        exchanges(&plan.steps, &mut |x| exchanged.extend(x.temps.iter().copied().chain([x.src, x.dst])));
+        for b in exchanged {
+            self.places[b.index()].granule_kept = true;
+        }
+    }
+
+    /// Granules of a buffer's place in HBM: blocks read a little beyond the last rows, as registers do in vector memory.
+    fn granules_of(&self, buf: BufId) -> u64 {
+        let bytes = self.bytes[buf.index()] + self.slack[buf.index()] + guard_rows(self.chip) * self.chip.row_bytes();
+        bytes.div_ceil(HBM_GRANULE)
+    }
+
+    /// Gives the buffer's place in HBM to others; its contents are not needed any more, there or in vector memory.
+    pub fn give_granules(&mut self, buf: BufId, out: &mut Vec<Copy>) {
+        if self.places[buf.index()].granule_kept {
+            return;
+        }
+        self.settle(buf, out);
+        let granules = self.granules_of(buf);
+        let p = &mut self.places[buf.index()];
+        p.in_hbm = false;
+        if let Some(g) = p.granule.take() {
+            self.hbm.give(g, granules);
+        }
     }
 
     pub fn semaphores_free(&self) -> usize {
@@ -278,5 +316,24 @@ impl<'a> Memory<'a> {
         p.incoming = Some(pending);
         out.push(Copy::Load { granule, row, pending });
         Ok(())
+    }
+}
+
+/// Every exchange of steps and the steps inside of them.
+fn exchanges(steps: &[Step], f: &mut dyn FnMut(&Exchange)) {
+    for s in steps {
+        match s {
+            Step::Exchange(x) | Step::Begin(x) | Step::End(x) => f(x),
+            Step::While { head, body, .. } => {
+                exchanges(head, f);
+                exchanges(body, f);
+            }
+            Step::Switch { branches, .. } => branches.iter().for_each(|b| exchanges(b, f)),
+            Step::Call { .. }
+            | Step::Copy { .. }
+            | Step::Scalar { .. }
+            | Step::ReadScalar { .. }
+            | Step::Host { .. } => {}
+        }
     }
 }

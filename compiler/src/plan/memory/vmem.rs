@@ -38,6 +38,25 @@ impl Rows {
         Some(at)
     }
 
+    /// A range where nothing was before.
+    pub fn take_new(&mut self, rows: u64) -> Option<u64> {
+        let need = self.size(rows);
+        let (&at, &len) = self.free.iter().next_back()?;
+        let first = at.max(self.peak);
+        if at + len < first + need {
+            return None;
+        }
+        self.free.remove(&at);
+        if first > at {
+            self.free.insert(at, first - at);
+        }
+        if at + len > first + need {
+            self.free.insert(first + need, at + len - first - need);
+        }
+        self.peak = first + need;
+        Some(first)
+    }
+
     /// Gives a range back.
     pub fn give(&mut self, at: u64, rows: u64) {
         let mut at = at;
