@@ -66,7 +66,8 @@ impl<'a> Lower<'a> {
             let tried = hbm == large;
             if tried || !large.contains(&true) || !self.push_blocks(&body, &args, &large, name, op) {
                 // Reduced dimensions are cut where results stay in vector memory.
-                let near = |(i, a): (usize, &Arg)| matches!(a, Arg::Array { usage, .. } if large[i] && *usage == Use::Read);
+                let near =
+                    |(i, a): (usize, &Arg)| matches!(a, Arg::Array { usage, .. } if large[i] && *usage == Use::Read);
                 let read: Vec<bool> = args.iter().take(arrays).enumerate().map(near).collect();
                 if read == large || !read.contains(&true) || !self.push_blocks(&body, &args, &read, name, op) {
                     self.push_resident(body, args, name, op);

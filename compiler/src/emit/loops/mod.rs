@@ -9,7 +9,7 @@ mod simplify;
 pub mod spec;
 
 pub use bases::Bases;
+pub use eval::widened;
 pub use reduce::{emit_reduce, reduce_kernel};
 pub use row::{emit_loop, flatten, loop_kernel};
-pub use eval::widened;
 pub use simplify::merge_reduce;
