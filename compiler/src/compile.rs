@@ -1,17 +1,17 @@
 //! The whole way: from a verified module to a program.
 
-use crate::error::CompileError;
-use crate::graph::{self, Module, Shape, Span};
-use crate::kernel::Unit;
-use crate::pipeline::{PassOptions, lower_to_core};
 use crate::plan::collective::{self, Algorithm, Choice, PodPlan};
 use crate::plan::lower::{Lower, Val};
 use crate::plan::step::{BufferKind, Plan, Step};
 use crate::plan::view::{BufId, Form, View};
 use crate::plan::{main_program, overlap};
-use crate::schedule::{ScheduleOptions, schedule};
+use systole_codegen::kernel::Unit;
+use systole_codegen::schedule::{ScheduleOptions, schedule};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{self, Module, Shape, Span};
 use systole_isa::program::{Constant, DebugInfo, DebugKernel, HostArray};
-use systole_isa::{ChipConfig, DmaDesc, Layout, Op, Program};
+use systole_isa::{ChipConfig, DmaDesc, Layout, Program};
+use systole_passes::pipeline::{PassOptions, lower_to_core};
 
 /// What to compile for, and how.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ pub fn compile(
     let core = lower_to_core(module, &options.passes, &mut |pass, m| {
         if dumping {
             number += 1;
-            dump(&format!("{number:02}-{pass}.hlo"), &crate::graph::print::to_text(m));
+            dump(&format!("{number:02}-{pass}.hlo"), &systole_hlo::graph::print::to_text(m));
         }
     })?;
     let lines = line_starts(source);
@@ -86,7 +86,7 @@ pub fn compile(
     let mut unit = Unit { kernels: vec![main.kernel] };
     for (k, &base) in plan.kernels.iter().zip(&main.desc_base) {
         let mut kernel = k.kernel.clone();
-        renumber(&mut kernel.body, base);
+        kernel.renumber(base);
         unit.kernels.push(kernel);
     }
     unit.kernels.extend(main.subroutines);
@@ -100,10 +100,10 @@ pub fn compile(
         .map_err(|e| CompileError::Internal { stage: "schedule".into(), message: e.to_string() })?;
     if dumping {
         dump("kernels.txt", &unit.to_string());
-        dump("schedule.txt", &crate::schedule::print::listing(&scheduled, chip, true));
+        dump("schedule.txt", &systole_codegen::schedule::print::listing(&scheduled, chip, true));
     }
     if options.check {
-        crate::schedule::check::check(&scheduled.bundles, chip).map_err(|errors| {
+        systole_codegen::schedule::check::check(&scheduled.bundles, chip).map_err(|errors| {
             let message = errors.iter().take(8).map(|e| e.to_string()).collect::<Vec<_>>().join("; ");
             CompileError::Internal { stage: "schedule check".into(), message }
         })?;
@@ -224,30 +224,6 @@ fn limit(resource: &str, need: u64, have: u64) -> Result<(), CompileError> {
 fn renumber_check(descs: &[DmaDesc], semaphores: u32) -> Result<(), CompileError> {
     limit("DMA descriptors of a kernel", descs.len() as u64, 1 << 16)?;
     limit("semaphores of a kernel", semaphores as u64, crate::plan::KERNEL_SEMAPHORES as u64 - 1)
-}
-
-/// Adds `base` to the descriptor numbers of a kernel.
-pub(crate) fn renumber(items: &mut [crate::kernel::Item], base: u32) {
-    use crate::kernel::Item;
-    for i in items {
-        match i {
-            Item::Inst(v) => {
-                if matches!(v.inst.op, Op::DmaStart | Op::DmaRemote) {
-                    v.inst.operands[0] += base as i32;
-                }
-            }
-            Item::Loop(l) => renumber(&mut l.body, base),
-            Item::If { then, otherwise, .. } => {
-                renumber(then, base);
-                renumber(otherwise, base);
-            }
-            Item::While { head, body, .. } => {
-                renumber(head, base);
-                renumber(body, base);
-            }
-            Item::Call { .. } | Item::Mark { .. } => {}
-        }
-    }
 }
 
 fn line_starts(text: &str) -> Vec<u32> {

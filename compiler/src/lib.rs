@@ -1,18 +1,18 @@
 //! The compiler: from an XLA program to a [`systole_isa::Program`] for a chip.
+//!
+//! The stages are crates: [`graph`] and its diagnostics (`systole-hlo`), [`front`] ends, [`passes`], the reference evaluator
+//! and code generation ([`kernel`], [`schedule`], [`emit`]); here are the [`plan`] between passes and code, and the
+//! whole way ([`compile`]).
 
-pub mod analysis;
-pub mod builder;
 pub mod compile;
-pub mod diag;
-pub mod emit;
-pub mod error;
-#[cfg(feature = "evaluator")]
-pub mod eval;
-pub mod front;
-pub mod graph;
-pub mod kernel;
-pub mod passes;
-pub mod pipeline;
 pub mod plan;
 pub mod reference;
-pub mod schedule;
+
+pub use systole_codegen::{emit, kernel, schedule};
+#[cfg(feature = "evaluator")]
+pub use systole_eval as eval;
+pub use systole_front as front;
+pub use systole_front::builder;
+pub use systole_hlo::{analysis, diag, error, graph};
+pub use systole_passes as passes;
+pub use systole_passes::pipeline;

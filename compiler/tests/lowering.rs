@@ -76,7 +76,7 @@ fn generated(shape: &ArrayShape, seed: u64) -> Tensor {
             DTypeClass::Signed | DTypeClass::Unsigned => (v * 7.0).floor(),
             DTypeClass::Float | DTypeClass::Complex => v * 3.0 - 1.5,
         };
-        systole_compiler::passes::make::element_bytes(part, number)
+        systole_compiler::graph::number::element_bytes(part, number)
     };
     let parts = if shape.dtype.is_complex() { 2 } else { 1 };
     let count = shape.elements() as usize * parts;

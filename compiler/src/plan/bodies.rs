@@ -3,10 +3,10 @@
 use super::lower::{Lower, Region};
 use super::step::{Arg, BufferKind, KernelEntry, KernelKey, SplitPart, Step, Unit, Use};
 use super::view::BufId;
-use crate::emit::blocks::{BlockKernel, BlockSpec, Body, Operand, block_kernel, split_kernels};
-use crate::emit::loops::{loop_kernel, reduce_kernel};
-use crate::emit::moves::move_kernel;
-use crate::graph::{NodeId, Op};
+use systole_codegen::emit::blocks::{BlockKernel, BlockSpec, Body, Operand, block_kernel, split_kernels};
+use systole_codegen::emit::loops::{loop_kernel, reduce_kernel};
+use systole_codegen::emit::moves::move_kernel;
+use systole_hlo::graph::{NodeId, Op};
 
 /// Bytes from which an array that is in HBM anyway (a parameter, a constant, a result) is streamed by the kernel rather
 /// than copied whole before or after it.

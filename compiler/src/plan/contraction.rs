@@ -3,9 +3,9 @@
 use super::lower::{Lower, Region, Val};
 use super::step::{Arg, KernelEntry, KernelKey, Product, SplitPart, Step, Unit, Use};
 use super::view::{Form, View};
-use crate::emit::mxu::{self, Array, Contraction, Convert, Dim, Place, RhsForm};
-use crate::error::CompileError;
-use crate::graph::{NodeId, Op, Precision};
+use systole_codegen::emit::mxu::{self, Array, Contraction, Convert, Dim, Place, RhsForm};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{NodeId, Op, Precision};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{ChipConfig, DType};
 
@@ -243,7 +243,7 @@ fn dot(lhs: &View, rhs: &View, transposed: bool, out: &View) -> Contraction {
     }
 }
 
-fn convolution(lhs: &View, rhs: &View, out: &View, conv: &crate::graph::Conv) -> Contraction {
+fn convolution(lhs: &View, rhs: &View, out: &View, conv: &systole_hlo::graph::Conv) -> Contraction {
     let strides = |v: &View| v.layout.row_strides().iter().map(|&s| s as u32).collect::<Vec<_>>();
     let (ls, rs, os) = (strides(lhs), strides(rhs), strides(out));
     let n = lhs.dims.len();

@@ -4,8 +4,8 @@ use super::lower::{Lower, Region, Val};
 use super::scalar::is_scalar_type;
 use super::step::{BufferKind, ScalarOp, Step, Word};
 use super::view::{Form, View, layout_of};
-use crate::error::CompileError;
-use crate::graph::{CompId, NodeId, Shape};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{CompId, NodeId, Shape};
 use systole_isa::DType;
 
 /// A place that a loop or conditional keeps one value of its state in.
@@ -190,7 +190,7 @@ impl<'a> Lower<'a> {
 
     /// Clears `words` for elements that the body does not make as scalars; whether any was cleared.
     fn demote(&self, body: CompId, shape: &Shape, words: &mut [bool]) -> bool {
-        let module: &'a crate::graph::Module = self.module;
+        let module: &'a systole_hlo::graph::Module = self.module;
         let comp = module.computation(body);
         let leaves = shapes(shape);
         let params: Vec<Val> = leaves
@@ -206,7 +206,7 @@ impl<'a> Lower<'a> {
         let scalars = super::scalar::scalar_nodes(comp, &|_| is_word, &[param]);
         let root = comp.node(comp.root);
         let results: Vec<NodeId> =
-            if matches!(root.op, crate::graph::Op::Tuple) { root.operands.clone() } else { vec![comp.root] };
+            if matches!(root.op, systole_hlo::graph::Op::Tuple) { root.operands.clone() } else { vec![comp.root] };
         let mut changed = false;
         for (w, r) in words.iter_mut().zip(results) {
             if *w && !scalars[r.index()] {
@@ -230,7 +230,7 @@ impl<'a> Lower<'a> {
         if t == DType::Pred {
             // True takes the first branch.
             let one = self.scalar(ScalarOp::Const(1), DType::S32);
-            index = self.scalar(ScalarOp::Binary(crate::graph::Binary::Sub, one, index), DType::S32);
+            index = self.scalar(ScalarOp::Binary(systole_hlo::graph::Binary::Sub, one, index), DType::S32);
         }
         let count = shapes(&node.shape).len();
         let outside = self.state_bytes;

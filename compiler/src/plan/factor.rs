@@ -3,10 +3,10 @@
 use super::lower::{Lower, Region, Val};
 use super::step::{Arg, KernelEntry, KernelKey, Step, Use};
 use super::view::{Form, View};
-use crate::emit::factor::{FactorSpec, SolveSpec, cholesky_kernel, solve_kernel};
-use crate::error::CompileError;
-use crate::graph::{NodeId, Op};
-use crate::kernel::Kernel;
+use systole_codegen::emit::factor::{FactorSpec, SolveSpec, cholesky_kernel, solve_kernel};
+use systole_codegen::kernel::Kernel;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{NodeId, Op};
 use systole_isa::DType;
 
 impl<'a> Lower<'a> {

@@ -1,11 +1,11 @@
 //! From a group of fused nodes to the spec of its kernel.
 
 use super::group::{Groups, Owner, is_lane_reduce};
-use crate::emit::loops::spec::{Body, Expr, ExprId, ExprNode, ExprOp, Index, Reduction};
-use crate::graph::{Computation, Literal, Module, NodeId, Op};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeSet;
+use systole_codegen::emit::loops::spec::{Body, Expr, ExprId, ExprNode, ExprOp, Index, Reduction};
+use systole_hlo::graph::{Computation, Literal, Module, NodeId, Op};
 use systole_isa::DType;
 
 /// For each dimension of a value: the iteration dimension it follows, or `None` (size 1).
@@ -208,7 +208,7 @@ impl<'a> Fuser<'a> {
     pub fn reduction(
         &mut self,
         operands: &[NodeId],
-        body: crate::graph::CompId,
+        body: systole_hlo::graph::CompId,
         map: &DimMap,
     ) -> Result<Reduction, Materialise> {
         let n = operands.len() / 2;

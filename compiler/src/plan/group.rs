@@ -6,7 +6,7 @@
 //! dimension whose users all have one owner is computed inside that owner's row loop (softmax and normalisation
 //! chains); other reductions are roots that take in their producers.
 
-use crate::graph::{Binary, Computation, NodeId, Op, Shape, SliceDim, Unary};
+use systole_hlo::graph::{Binary, Computation, NodeId, Op, Shape, SliceDim, Unary};
 
 /// What becomes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

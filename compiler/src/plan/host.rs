@@ -6,8 +6,8 @@
 use super::lower::{Lower, Region, Val};
 use super::step::{HostStep, Step};
 use super::view::{Form, View};
-use crate::error::CompileError;
-use crate::graph::{NodeId, Op, Shape};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{NodeId, Op, Shape};
 use systole_isa::program::HostCallKind;
 
 impl<'a> Lower<'a> {

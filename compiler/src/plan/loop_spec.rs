@@ -3,9 +3,9 @@
 use super::fuse::{DimMap, Fuser, Leaf, Materialise};
 use super::group::{Groups, is_lane_reduce};
 use super::view::{Form, View, layout_of};
-use crate::emit::loops::spec::{Access, Expr, ExprOp, Index, Input, LaneMap, LoopSpec, Output, ReduceSpec};
-use crate::graph::{ArrayShape, Computation, Module, NodeId, Op, WindowDim};
 use smallvec::SmallVec;
+use systole_codegen::emit::loops::spec::{Access, Expr, ExprOp, Index, Input, LaneMap, LoopSpec, Output, ReduceSpec};
+use systole_hlo::graph::{ArrayShape, Computation, Module, NodeId, Op, WindowDim};
 use systole_isa::{ChipConfig, DType};
 
 /// Where the planner has a materialised node.
@@ -285,7 +285,7 @@ pub fn window_spec(
         reduce_columns: false,
         inputs: specs,
         expr: order.expr(f.expr),
-        reduction: crate::emit::loops::spec::Reduction { args, inits, body },
+        reduction: systole_codegen::emit::loops::spec::Reduction { args, inits, body },
         outputs,
         resumed: false,
     };

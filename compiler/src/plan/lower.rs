@@ -6,11 +6,10 @@ use super::loop_spec::{Resolve, Resolved, loop_spec, reduce_spec, window_spec};
 use super::scalar::scalar_nodes;
 use super::step::{Arg, BufferKind, Plan, ScalarOp, Step, Use, Word};
 use super::view::{BufId, Form, View, layout_of};
-use crate::emit::blocks::Body;
-use crate::error::CompileError;
-use crate::graph::{CompId, Computation, Module, NodeId, Op, Shape};
-use crate::passes::edit::has_effect;
 use std::collections::BTreeSet;
+use systole_codegen::emit::blocks::Body;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{CompId, Computation, Module, NodeId, Op, Shape};
 use systole_isa::program::DebugOp;
 use systole_isa::{ChipConfig, DType};
 
@@ -34,7 +33,7 @@ pub struct Lower<'a> {
     /// Sends that begin before the next step that may wait.
     pub pending: Vec<Step>,
     /// Text for line numbers of debug ops.
-    pub lines: &'a dyn Fn(crate::graph::Span) -> u32,
+    pub lines: &'a dyn Fn(systole_hlo::graph::Span) -> u32,
     /// How often the code being lowered runs (for flops), if known.
     pub executions: f64,
     /// Bytes of the states in vector memory of the loops around the code being lowered.
@@ -58,7 +57,7 @@ impl<'a> Lower<'a> {
         let scalars = scalar_nodes(comp, &|i| matches!(params.get(i), Some(Val::Word(..))), params);
         let mut pinned: BTreeSet<NodeId> = comp.ids().filter(|i| scalars[i.index()]).collect();
         pinned.insert(comp.root);
-        pinned.extend(comp.ids().filter(|i| has_effect(&comp.node(*i).op)));
+        pinned.extend(comp.ids().filter(|i| comp.node(*i).op.has_effect()));
         pinned.extend(comp.node(comp.root).operands.iter().filter(|_| matches!(comp.node(comp.root).op, Op::Tuple)));
         let groups = loop {
             let groups = group(comp, &|id| pinned.contains(&id));
@@ -369,7 +368,7 @@ impl<'a> Lower<'a> {
 
     /// A scalar as an array of rank 0.
     pub fn scalar_array(&mut self, w: Word, dtype: DType, name: &str) -> View {
-        use crate::emit::loops::spec::{Expr, ExprNode, ExprOp, Input, LoopSpec, Output};
+        use systole_codegen::emit::loops::spec::{Expr, ExprNode, ExprOp, Input, LoopSpec, Output};
         let v = self.array(name, dtype, &[], Form::Rows);
         let access = v.access(&[], 0);
         let expr = Expr {

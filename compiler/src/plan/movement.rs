@@ -5,11 +5,11 @@ use super::lower::{Lower, Region, Val};
 use super::moving::{Position, move_spec, refine};
 use super::step::{Arg, ScalarOp, Step, Unit, Use, Word};
 use super::view::{BufId, Form, View};
-use crate::emit::blocks::Body;
-use crate::emit::loops::spec::{Expr, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output};
-use crate::emit::moves::spec::MoveSpec;
-use crate::error::CompileError;
-use crate::graph::{NodeId, Op};
+use systole_codegen::emit::blocks::Body;
+use systole_codegen::emit::loops::spec::{Expr, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output};
+use systole_codegen::emit::moves::spec::MoveSpec;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{NodeId, Op};
 
 /// What a move does to its destination.
 #[derive(Clone, Copy)]

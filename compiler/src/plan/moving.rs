@@ -1,7 +1,7 @@
 //! Move specs of data movement operations.
 
 use super::view::{Form, View};
-use crate::emit::moves::spec::{MoveSpec, Side};
+use systole_codegen::emit::moves::spec::{MoveSpec, Side};
 
 /// The affine map of iteration dimensions to positions in an array: for each array dimension, `(iteration dimension,
 /// coefficient)` terms and an offset.

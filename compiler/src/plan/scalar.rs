@@ -2,8 +2,8 @@
 
 use super::lower::{Lower, Region, Val};
 use super::step::ScalarOp;
-use crate::error::CompileError;
-use crate::graph::{Binary, Computation, NodeId, Op, Unary};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Binary, Computation, NodeId, Op, Unary};
 use systole_isa::DType;
 
 /// Whether scalars of this type live in scalar memory.
@@ -85,7 +85,7 @@ impl<'a> Lower<'a> {
             Op::Convert if dtype == DType::Pred => {
                 let (a, t) = word(0);
                 let zero = self.scalar(ScalarOp::Const(0), t);
-                return Ok(Val::Word(self.scalar_compare(crate::graph::Direction::Ne, a, zero, t), DType::Pred));
+                return Ok(Val::Word(self.scalar_compare(systole_hlo::graph::Direction::Ne, a, zero, t), DType::Pred));
             }
             Op::Convert => ScalarOp::Convert(word(0).0),
             Op::Copy | Op::Reshape => return Ok(Val::Word(word(0).0, dtype)),
@@ -97,7 +97,7 @@ impl<'a> Lower<'a> {
     /// A comparison of two scalars of type `t`, as 0 or 1.
     fn scalar_compare(
         &mut self,
-        direction: crate::graph::Direction,
+        direction: systole_hlo::graph::Direction,
         a: super::step::Word,
         b: super::step::Word,
         t: DType,

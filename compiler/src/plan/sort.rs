@@ -5,11 +5,11 @@ use super::lower::{Lower, Region, Val};
 use super::moving::{Position, move_spec};
 use super::step::{Arg, KernelEntry, KernelKey, Step, Unit, Use};
 use super::view::{Form, View, layout_of};
-use crate::emit::loops::eval::simple_compare;
-use crate::emit::loops::spec::{Body, ExprNode, ExprOp};
-use crate::emit::sort::{Pass, Places, SortSpec, passes, sort_kernel};
-use crate::error::CompileError;
-use crate::graph::{Computation, Module, NodeId, Op, Order};
+use systole_codegen::emit::loops::eval::simple_compare;
+use systole_codegen::emit::loops::spec::{Body, ExprNode, ExprOp};
+use systole_codegen::emit::sort::{Pass, Places, SortSpec, passes, sort_kernel};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Computation, Module, NodeId, Op, Order};
 use systole_isa::dtype::DTypeClass;
 use systole_isa::{ChipConfig, DType};
 

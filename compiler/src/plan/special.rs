@@ -4,11 +4,11 @@ use super::fuse::scalar_body;
 use super::lower::{Lower, Region, Val};
 use super::step::{Arg, KernelEntry, KernelKey, Step, Unit, Use};
 use super::view::{Form, View};
-use crate::emit::rows::{
+use systole_codegen::emit::rows::{
     CHUNK, PickSpec, RowsKernel, RowsSpec, gather_kernel, pick_kernel, scatter_elements_kernel, scatter_kernel,
 };
-use crate::error::CompileError;
-use crate::graph::{NodeId, Op};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{NodeId, Op};
 
 impl<'a> Lower<'a> {
     /// Gathers, scatters, sorts and the like.
@@ -142,7 +142,7 @@ impl<'a> Lower<'a> {
         let node = r.comp.node(id);
         let Op::Scatter(s) = &node.op else { return Err(self.no_lowering(r.comp, id)) };
         let n = (node.operands.len() - 1) / 2;
-        let module: &'a crate::graph::Module = self.module;
+        let module: &'a systole_hlo::graph::Module = self.module;
         let Some(body) = scalar_body(module.computation(s.body)) else {
             return Err(self.no_lowering(r.comp, id));
         };

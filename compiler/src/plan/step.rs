@@ -2,12 +2,12 @@
 
 use super::collective::{Exchange, PodPlan};
 use super::view::{BufId, View};
-use crate::emit::blocks::{BlockSpec, Body};
-use crate::emit::mxu::Contraction;
-use crate::graph::{Binary, Direction, Unary};
-use crate::kernel::Kernel;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use systole_codegen::emit::blocks::{BlockSpec, Body};
+use systole_codegen::emit::mxu::Contraction;
+use systole_codegen::kernel::Kernel;
+use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::program::HostCallKind;
 use systole_isa::{DType, DmaDesc, Layout};
 

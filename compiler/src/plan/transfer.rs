@@ -9,8 +9,8 @@ use super::collective::{Exchange, How, Stage};
 use super::lower::{Lower, Region, Val};
 use super::step::{HostStep, Step};
 use super::view::{Form, View};
-use crate::error::CompileError;
-use crate::graph::{ArrayShape, NodeId, Op, Shape};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{ArrayShape, NodeId, Op, Shape};
 use systole_isa::program::HostCallKind;
 
 impl<'a> Lower<'a> {

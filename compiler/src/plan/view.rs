@@ -1,7 +1,7 @@
 //! Arrays in chip memory: buffers, and views of them under other shapes.
 
-use crate::emit::loops::spec::{Access, Index, LaneMap};
 use smallvec::SmallVec;
+use systole_codegen::emit::loops::spec::{Access, Index, LaneMap};
 use systole_isa::{ChipConfig, DType, Layout};
 
 /// A buffer of the plan.

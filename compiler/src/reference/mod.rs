@@ -5,19 +5,19 @@
 
 mod samples;
 
-use crate::emit::Value;
-use crate::emit::loops::eval::emit_node;
-use crate::emit::loops::spec::{ExprNode, ExprOp};
-use crate::emit::memory::{Place, store_value};
-use crate::front::hlo_text::parse_hlo;
-use crate::graph::verify::verify;
-use crate::graph::{Module, Node, Op, Shape};
-use crate::kernel::{Item, KernelBuilder, M, S};
-use crate::pipeline::{PassOptions, lower_to_core};
 use samples::{BODIES, SAMPLES, Sample};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use systole_codegen::emit::Value;
+use systole_codegen::emit::loops::eval::emit_node;
+use systole_codegen::emit::loops::spec::{ExprNode, ExprOp};
+use systole_codegen::emit::memory::{Place, store_value};
+use systole_codegen::kernel::{Item, KernelBuilder, M, S};
+use systole_front::hlo_text::parse_hlo;
+use systole_hlo::graph::verify::verify;
+use systole_hlo::graph::{Module, Node, Op, Shape};
 use systole_isa::{ChipConfig, DType};
+use systole_passes::pipeline::{PassOptions, lower_to_core};
 
 /// Element types in the order of the page.
 const TYPES: &[DType] = &[
@@ -121,7 +121,7 @@ fn served_by(op: &Op) -> Option<&'static str> {
 }
 
 /// Instructions that an elementwise node takes for a register of elements.
-fn instructions(n: &Node, c: &crate::graph::Computation, chip: &ChipConfig) -> usize {
+fn instructions(n: &Node, c: &systole_hlo::graph::Computation, chip: &ChipConfig) -> usize {
     let Shape::Array(to) = &n.shape else { return 0 };
     let op = match &n.op {
         Op::Unary(u) => ExprOp::Unary(*u),

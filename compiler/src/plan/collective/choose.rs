@@ -2,8 +2,8 @@
 
 use super::ring::Line;
 use super::{Request, RingKind};
-use crate::error::CompileError;
 use crate::plan::lower::Lower;
+use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
 
 /// Ways to do a collective.

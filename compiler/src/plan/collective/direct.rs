@@ -1,11 +1,11 @@
 //! Direct exchange: every device sends to all others of its group at once.
 
 use super::{Request, Table};
-use crate::analysis::parts::Parts;
-use crate::error::CompileError;
 use crate::plan::collective::How;
 use crate::plan::collective::choose::Algorithm;
 use crate::plan::lower::Lower;
+use systole_hlo::analysis::parts::Parts;
+use systole_hlo::error::CompileError;
 
 /// What is sent where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

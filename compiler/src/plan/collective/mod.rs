@@ -25,13 +25,13 @@ use super::fuse::scalar_body;
 use super::lower::{Lower, Region, Val};
 use super::step::{BufferKind, KernelKey, Plan, Step};
 use super::view::{BufId, Form, View};
-use crate::analysis::parts::{Parts, parts};
-use crate::emit::loops::loop_kernel;
-use crate::emit::loops::spec::{Access, Expr, ExprOp, Input, LaneMap, LoopSpec, Output};
-use crate::error::CompileError;
-use crate::graph::{CollectiveKind, CompId, NodeId, Op};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use systole_codegen::emit::loops::loop_kernel;
+use systole_codegen::emit::loops::spec::{Access, Expr, ExprOp, Input, LaneMap, LoopSpec, Output};
+use systole_hlo::analysis::parts::{Parts, parts};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{CollectiveKind, CompId, NodeId, Op};
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType, Layout};
 

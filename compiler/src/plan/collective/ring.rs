@@ -8,10 +8,10 @@
 //! in as many: the block of the device behind it goes round, and everybody adds its own.
 
 use super::{Request, Table};
-use crate::analysis::parts::Parts;
-use crate::error::CompileError;
 use crate::plan::lower::Lower;
 use std::collections::BTreeSet;
+use systole_hlo::analysis::parts::Parts;
+use systole_hlo::error::CompileError;
 use systole_isa::dma::MAX_DMA_DIMS;
 
 /// What a ring does.

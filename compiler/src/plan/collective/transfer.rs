@@ -1,8 +1,8 @@
 //! Transfers between devices: who sends to whom on a channel, and its semaphores.
 
 use super::Table;
-use crate::error::CompileError;
 use crate::plan::lower::Lower;
+use systole_hlo::error::CompileError;
 
 /// What a step of a transfer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use super::super::step::{BufferKind, Step, Use, Word};
 use super::super::view::BufId;
 use super::Emitter;
 use super::reach::{buffers_of, written_in};
-use crate::error::CompileError;
-use crate::kernel::build::KernelBuilder;
+use systole_codegen::kernel::build::KernelBuilder;
+use systole_hlo::error::CompileError;
 use systole_isa::Op;
 
 impl<'a> Emitter<'a> {

@@ -9,9 +9,9 @@ use super::super::memory::KERNEL_SEMAPHORES;
 use super::super::step::{Arg, KernelEntry, Plan, Unit, Use};
 use super::super::view::BufId;
 use super::Emitter;
-use crate::error::CompileError;
-use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{KernelBuilder, S};
+use systole_codegen::kernel::build_units::DmaArgs;
+use systole_codegen::kernel::{KernelBuilder, S};
+use systole_hlo::error::CompileError;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{DmaDesc, Op, Space};
 

@@ -4,9 +4,9 @@ use super::super::memory::KERNEL_SEMAPHORES;
 use super::super::step::{ScalarOp, Word};
 use super::super::view::BufId;
 use super::Emitter;
-use crate::error::CompileError;
-use crate::graph::{Binary, Direction, Unary};
-use crate::kernel::{BufferRef, KernelBuilder, S};
+use systole_codegen::kernel::{BufferRef, KernelBuilder, S};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::dtype::DTypeClass;
 use systole_isa::{DType, DmaDesc, Op, Space};
 

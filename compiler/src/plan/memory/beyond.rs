@@ -4,9 +4,9 @@
 //! row for every sublane. Where a kernel steps through an array by several rows, that is far; the array's place in vector
 //! memory is made so much longer that nothing else is read (another's copy may be on its way).
 
-use crate::emit::blocks::Body;
-use crate::emit::loops::spec::{Access, Input, LaneMap};
 use crate::plan::step::{Arg, KernelKey, Plan, Step};
+use systole_codegen::emit::blocks::Body;
+use systole_codegen::emit::loops::spec::{Access, Input, LaneMap};
 use systole_isa::ChipConfig;
 
 /// Word rows behind every buffer, by number.

@@ -3,10 +3,10 @@
 
 use super::progress::{Moves, State, all, load, store};
 use super::{Cx, Place, desc, plus};
-use crate::kernel::build_units::RemoteArgs;
-use crate::kernel::{KernelBuilder, S};
 use crate::plan::collective::direct::{Direct, DirectKind};
 use crate::plan::main_program::Emitter;
+use systole_codegen::kernel::build_units::RemoteArgs;
+use systole_codegen::kernel::{KernelBuilder, S};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{DmaDesc, Op, Space};
 

@@ -5,15 +5,14 @@
 
 use super::Flight;
 use super::progress::{State, load, select, store};
-use crate::compile::renumber;
-use crate::emit::mxu::{Hook, estimate};
-use crate::error::CompileError;
-use crate::kernel::{Kernel, KernelBuilder, S};
 use crate::plan::collective::{Exchange, How, Phase, message_cycles};
 use crate::plan::contraction::product_entry;
 use crate::plan::main_program::Emitter;
 use crate::plan::overlap::exchange_cycles;
 use crate::plan::step::KernelEntry;
+use systole_codegen::emit::mxu::{Hook, estimate};
+use systole_codegen::kernel::{Kernel, KernelBuilder, S};
+use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
 
 /// An exchange that is under way.
@@ -141,7 +140,7 @@ impl Emitter<'_> {
             let base = e.descs.len() as u32;
             e.descs.extend(entry.descs.iter().cloned());
             let mut kernel = entry.kernel.clone();
-            renumber(&mut kernel.body, base);
+            kernel.renumber(base);
             kernel
         });
         Some(Hooked { entry, number: number as u32 })

@@ -14,16 +14,16 @@ mod transfer;
 
 use super::direct::{Direct, DirectKind};
 use super::{Exchange, How, Table};
-use crate::analysis::parts::Parts;
-use crate::error::CompileError;
-use crate::kernel::build_units::{DmaArgs, RemoteArgs};
-use crate::kernel::{BufferRef, KernelBuilder, S};
 use crate::plan::main_program::Emitter;
 use crate::plan::memory::guard_rows;
 use crate::plan::step::Use;
 pub(in crate::plan) use hide::Hidden;
 pub(in crate::plan) use progress::STATE_WORDS;
 use progress::{Moves, State, store};
+use systole_codegen::kernel::build_units::{DmaArgs, RemoteArgs};
+use systole_codegen::kernel::{BufferRef, KernelBuilder, S};
+use systole_hlo::analysis::parts::Parts;
+use systole_hlo::error::CompileError;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{DmaDesc, DmaDim, Op, Space};
 

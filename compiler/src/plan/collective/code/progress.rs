@@ -5,7 +5,7 @@
 //! exchange behind that work. Before a move, semaphores are looked at: a call makes the moves that need not wait. How
 //! often it is called decides about time and never about answers.
 
-use crate::kernel::{KernelBuilder, S};
+use systole_codegen::kernel::{KernelBuilder, S};
 use systole_isa::Op;
 
 /// Words of scalar memory that say where an exchange is.

@@ -11,10 +11,10 @@
 
 use super::progress::{Moves, State, all, load, store};
 use super::{Cx, Place, desc, plus};
-use crate::kernel::build_units::RemoteArgs;
-use crate::kernel::{KernelBuilder, S};
 use crate::plan::collective::ring::{Phase, Ring, RingKind, SLOTS, Stream};
 use crate::plan::main_program::Emitter;
+use systole_codegen::kernel::build_units::RemoteArgs;
+use systole_codegen::kernel::{KernelBuilder, S};
 use systole_isa::{Op, Space};
 
 /// Slots that a move works with, as first rows counted from a stream's first.

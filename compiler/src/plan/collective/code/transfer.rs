@@ -1,13 +1,13 @@
 //! The code of transfers between devices.
 
 use super::Cx;
-use crate::error::CompileError;
-use crate::kernel::build_units::RemoteArgs;
-use crate::kernel::{KernelBuilder, S};
 use crate::plan::collective::transfer::{Stage, Transfer};
 use crate::plan::collective::{Exchange, Table};
 use crate::plan::main_program::Emitter;
 use crate::plan::step::Use;
+use systole_codegen::kernel::build_units::RemoteArgs;
+use systole_codegen::kernel::{KernelBuilder, S};
+use systole_hlo::error::CompileError;
 use systole_isa::{DmaDesc, Op, Space};
 
 impl Emitter<'_> {

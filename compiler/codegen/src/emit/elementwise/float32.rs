@@ -1,0 +1,162 @@
+//! f32, and the types that are held as f32: bf16, f16 and 8-bit floats.
+
+use super::refused;
+use super::special32 as special;
+use crate::emit::memory::{pack_f8, unpack_f8};
+use crate::emit::{Value, operand::Ops};
+use crate::kernel::{KernelBuilder, V};
+use systole_hlo::graph::op::{Binary, Unary};
+use systole_isa::{DType, Op};
+
+pub(crate) const SIGN: u32 = 0x8000_0000;
+pub(crate) const ABS: u32 = 0x7fff_ffff;
+pub(crate) const INF: u32 = 0x7f80_0000;
+
+/// Rounds an f32 result to the precision of the type it stands for.
+pub fn round_to(b: &mut KernelBuilder, v: V, dtype: DType) -> V {
+    match dtype {
+        DType::F32 => v,
+        DType::BF16 => b.v1(Op::VRndBf16, v),
+        DType::F16 => b.v1(Op::VRndF16, v),
+        t => {
+            debug_assert!(t.is_f8());
+            let bits = pack_f8(b, v, t);
+            unpack_f8(b, bits, t)
+        }
+    }
+}
+
+/// A unary operation.
+pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
+    let (t, v) = (x.dtype, x.v());
+    let exact = match op {
+        Unary::Abs => b.and(v, ABS),
+        Unary::Neg => b.xor(v, SIGN),
+        Unary::Ceil => b.v1(Op::VCeilF, v),
+        Unary::Floor => b.v1(Op::VFloorF, v),
+        Unary::RoundEven => b.v1(Op::VRneF, v),
+        Unary::RoundAfz => round_afz(b, v),
+        Unary::Sign => sign(b, v),
+        Unary::IsFinite => {
+            let a = b.and(v, ABS);
+            return Value::mask(b.test(Op::VLtS, a, INF));
+        }
+        _ => {
+            let r = inexact(b, op, v, t);
+            round_to(b, r, t)
+        }
+    };
+    Value::word(t, exact)
+}
+
+/// The operations whose result needs rounding to the type.
+fn inexact(b: &mut KernelBuilder, op: Unary, v: V, t: DType) -> V {
+    match op {
+        Unary::Exp => b.v1(Op::EExp, v),
+        Unary::Log => b.v1(Op::ELog, v),
+        Unary::Tanh => b.v1(Op::ETanh, v),
+        Unary::Rsqrt => b.v1(Op::ERsqrt, v),
+        Unary::Sqrt => b.v1(Op::ESqrt, v),
+        Unary::Sin => b.v1(Op::ESin, v),
+        Unary::Cos => b.v1(Op::ECos, v),
+        Unary::Logistic => special::logistic(b, v),
+        Unary::Expm1 => special::expm1(b, v),
+        Unary::Log1p => special::log1p(b, v),
+        Unary::Erf => special::erf(b, v),
+        Unary::ErfInv => special::erf_inv(b, v),
+        Unary::Cbrt => special::cbrt(b, v),
+        Unary::Tan => special::tan(b, v),
+        Unary::Sinh => special::sinh(b, v),
+        Unary::Cosh => special::cosh(b, v),
+        Unary::Asin => special::asin(b, v),
+        Unary::Acos => special::acos(b, v),
+        Unary::Atan => special::atan(b, v),
+        Unary::Asinh => special::asinh(b, v),
+        Unary::Acosh => special::acosh(b, v),
+        Unary::Atanh => special::atanh(b, v),
+        Unary::Abs
+        | Unary::Ceil
+        | Unary::Clz
+        | Unary::Floor
+        | Unary::Imag
+        | Unary::IsFinite
+        | Unary::Neg
+        | Unary::Not
+        | Unary::Popcnt
+        | Unary::Real
+        | Unary::RoundAfz
+        | Unary::RoundEven
+        | Unary::Sign => refused(op, t),
+    }
+}
+
+/// Rounds to the nearest integer value, halves away from zero: adds the largest number below 1/2 and truncates.
+fn round_afz(b: &mut KernelBuilder, v: V) -> V {
+    let s = b.and(v, SIGN);
+    let half = b.or(s, 0x3eff_ffffu32);
+    let r = b.add(v, half);
+    b.v1(Op::VTruncF, r)
+}
+
+/// -1, ±0, 1 or NaN.
+fn sign(b: &mut KernelBuilder, v: V) -> V {
+    let s = b.and(v, SIGN);
+    let one = b.or(s, 1.0f32.to_bits());
+    let nonzero = b.test(Op::VNeF, v, 0.0);
+    let r = b.sel(nonzero, one, s);
+    let nan = b.test(Op::VNeF, v, v);
+    b.sel(nan, v, r)
+}
+
+/// A binary operation.
+pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value {
+    let t = x.dtype;
+    let (x, y) = (x.v(), y.v());
+    let r = match op {
+        Binary::Max => return Value::word(t, b.v2(Op::VMaxF, x, y)),
+        Binary::Min => return Value::word(t, b.v2(Op::VMinF, x, y)),
+        Binary::Rem => return Value::word(t, remainder(b, x, y)),
+        Binary::Add => b.add(x, y),
+        Binary::Sub => b.sub(x, y),
+        Binary::Mul => b.mul(x, y),
+        Binary::Div => b.div(x, y),
+        Binary::Pow => special::pow(b, x, y),
+        Binary::Atan2 => special::atan2(b, x, y),
+        Binary::And
+        | Binary::Or
+        | Binary::Xor
+        | Binary::Complex
+        | Binary::MulHi
+        | Binary::Shl
+        | Binary::Sar
+        | Binary::Shr => refused(op, t),
+    };
+    Value::word(t, round_to(b, r, t))
+}
+
+/// The exact remainder with x's sign (C's `fmod`).
+///
+/// Works on magnitudes in f64. A step subtracts the rounded quotient times y; the quotient has 53 bits and y 24, so the
+/// difference is exact, and its size drops by 2^52 until it is at most about y/2. The exponents of f32 are at most 254
+/// apart: five steps.
+fn remainder(b: &mut KernelBuilder, x: V, y: V) -> V {
+    let (ax, ay, ny) = (b.and(x, ABS), b.and(y, ABS), b.or(y, SIGN));
+    let mut r = b.def_p(Op::PCvtF32, &[ax.into()]);
+    let py = b.def_p(Op::PCvtF32, &[ay.into()]);
+    let pn = b.def_p(Op::PCvtF32, &[ny.into()]);
+    for _ in 0..5 {
+        let q = b.divd(r, pn);
+        let n = b.p1(Op::PRneD, q);
+        r = b.fmad(n, py, r);
+    }
+    let negative = b.ptest(Op::PLtD, r, 0.0);
+    let up = b.addd(r, py);
+    let (low, high) = (b.def_v(Op::PCvtToF32, &[r.into()]), b.def_v(Op::PCvtToF32, &[up.into()]));
+    let r = b.sel(negative, high, low);
+    let (r, s) = (b.and(r, ABS), b.and(x, SIGN));
+    let r = b.or(r, s);
+    // A finite x is its own remainder by an infinity.
+    let (xf, yi) = (b.test(Op::VLtS, ax, INF), b.test(Op::VEqI, ay, INF));
+    let own = b.m_and(xf, yi);
+    b.sel(own, x, r)
+}

@@ -1,0 +1,104 @@
+//! Elementwise HLO operations as vector instructions, for every element type.
+//!
+//! One file for each numeric family: [`float32`] (f32, and the types held as f32: bf16, f16, 8-bit floats) with its
+//! expansions in [`special32`], [`int32`] (integers of at most 32 bits), [`int64`], [`float64`] with [`special64`],
+//! [`complex`], [`pred`]; and one for each group of operations that cross families: [`compare`] (with select and
+//! clamp), [`convert`] (with bitcast and reduce-precision), [`constant`] (with iota).
+//!
+//! Invariants:
+//! - a value held as f32 of a narrower float type is always representable in that type: every operation that may leave
+//!   it rounds its result ([`float32::round_to`]);
+//! - a narrow integer is always sign- or zero-extended ([`int32::narrow`]);
+//! - arithmetic flushes subnormals as the f32 and f64 instructions do; abs, negate, select, moves and bitcasts work on
+//!   bits and keep them.
+//!
+//! Operations on element types that the verifier refuses (the sine of an integer) are not handled: they panic.
+
+pub mod compare;
+pub mod complex;
+pub mod constant;
+pub mod convert;
+pub mod float32;
+pub mod float64;
+pub mod int32;
+pub mod int64;
+pub mod pred;
+pub mod random;
+pub mod reduction64;
+pub mod special32;
+pub mod special64;
+#[cfg(test)]
+mod tests;
+pub mod trigonometric64;
+
+pub use compare::{clamp, compare, select};
+pub use constant::{constant, constant_f64, iota_value};
+pub use convert::{bitcast_same_width, convert, reduce_precision};
+
+use super::Value;
+use crate::kernel::KernelBuilder;
+use systole_hlo::graph::op::{Binary, Unary};
+use systole_isa::{DType, dtype::DTypeClass};
+
+/// How a type is held and computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Pred,
+    Int32,
+    Int64,
+    Float32,
+    Float64,
+    Complex,
+}
+
+pub(crate) fn family(dtype: DType) -> Family {
+    match (dtype.class(), dtype.bits()) {
+        (DTypeClass::Pred, _) => Family::Pred,
+        (DTypeClass::Signed | DTypeClass::Unsigned, 64) => Family::Int64,
+        (DTypeClass::Signed | DTypeClass::Unsigned, _) => Family::Int32,
+        (DTypeClass::Float, 64) => Family::Float64,
+        (DTypeClass::Float, _) => Family::Float32,
+        (DTypeClass::Complex, _) => Family::Complex,
+    }
+}
+
+/// `op(x)`; `result` is the operation's result type.
+pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value, result: DType) -> Value {
+    let r = match op {
+        Unary::Real => x.part(0),
+        Unary::Imag if !x.dtype.is_complex() => constant_f64(b, 0.0, x.dtype),
+        Unary::Imag => x.part(1),
+        _ => match family(x.dtype) {
+            Family::Pred => pred::unary(b, op, x),
+            Family::Int32 => int32::unary(b, op, x),
+            Family::Int64 => int64::unary(b, op, x),
+            Family::Float32 => float32::unary(b, op, x),
+            Family::Float64 => float64::unary(b, op, x),
+            Family::Complex => complex::unary(b, op, x),
+        },
+    };
+    debug_assert_eq!(r.dtype, result, "result type of {op:?}");
+    r
+}
+
+/// `op(x, y)` of two values of one type.
+pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value {
+    debug_assert_eq!(x.dtype, y.dtype, "operand types of {op:?}");
+    if op == Binary::Complex {
+        return Value::from_parts(*x, *y);
+    }
+    match family(x.dtype) {
+        Family::Pred => pred::binary(b, op, x, y),
+        Family::Int32 => int32::binary(b, op, x, y),
+        Family::Int64 => int64::binary(b, op, x, y),
+        Family::Float32 => float32::binary(b, op, x, y),
+        Family::Float64 => float64::binary(b, op, x, y),
+        Family::Complex => complex::binary(b, op, x, y),
+    }
+}
+
+/// What a match arm for an operation that the verifier refuses does.
+#[track_caller]
+pub(crate) fn refused(op: impl std::fmt::Debug, dtype: DType) -> ! {
+    panic!("{op:?} of {dtype} passed the verifier")
+}

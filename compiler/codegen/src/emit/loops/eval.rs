@@ -1,0 +1,227 @@
+//! Evaluation of expressions into instructions, and the combination of lanes and sublanes.
+
+use super::spec::{Body, ExprNode, ExprOp, Reduction};
+use crate::emit::elementwise;
+use crate::emit::memory::{from_memory, to_memory};
+use crate::emit::value::Value;
+use crate::kernel::{KernelBuilder, M, V};
+use systole_hlo::graph::{Binary, Direction, Order};
+use systole_isa::{DType, Op};
+
+/// Emits one operation whose arguments have been evaluated. Inputs, parameters, indices and lane reductions are the caller's.
+pub fn emit_node(b: &mut KernelBuilder, node: &ExprNode, args: &[Value]) -> Value {
+    match &node.op {
+        ExprOp::Const(bytes) => elementwise::constant(b, bytes, node.dtype),
+        ExprOp::Unary(op) => elementwise::unary(b, *op, &args[0], node.dtype),
+        ExprOp::Binary(op) => elementwise::binary(b, *op, &args[0], &args[1]),
+        ExprOp::Compare(direction, order) => elementwise::compare(b, *direction, *order, &args[0], &args[1]),
+        ExprOp::Select => elementwise::select(b, &args[0], &args[1], &args[2]),
+        ExprOp::Clamp => elementwise::clamp(b, &args[0], &args[1], &args[2]),
+        ExprOp::Convert => elementwise::convert(b, &args[0], node.dtype),
+        ExprOp::BitcastConvert => elementwise::bitcast_same_width(b, &args[0], node.dtype),
+        ExprOp::ReducePrecision(e, m) => elementwise::reduce_precision(b, &args[0], *e, *m),
+        ExprOp::Input(_) | ExprOp::Param(_) | ExprOp::Index(_) | ExprOp::LaneReduce(..) => {
+            unreachable!("evaluated by the caller")
+        }
+    }
+}
+
+/// Applies a reduction body: accumulators and values in, new accumulators out.
+pub fn emit_body(b: &mut KernelBuilder, body: &Body, acc: &[Value], x: &[Value]) -> Vec<Value> {
+    let mut values: Vec<Value> = Vec::with_capacity(body.nodes.len());
+    for node in &body.nodes {
+        let value = match node.op {
+            ExprOp::Param(i) if (i as usize) < acc.len() => acc[i as usize],
+            ExprOp::Param(i) => x[i as usize - acc.len()],
+            _ => {
+                let args: smallvec::SmallVec<[Value; 3]> = node.args.iter().map(|&a| values[a as usize]).collect();
+                emit_node(b, node, &args)
+            }
+        };
+        values.push(value);
+    }
+    body.roots.iter().map(|&r| values[r as usize]).collect()
+}
+
+/// The one binary operation that a body is, if it is one on its two parameters in order.
+pub fn simple_body(body: &Body) -> Option<Binary> {
+    let [root] = body.roots[..] else { return None };
+    let node = &body.nodes[root as usize];
+    let ExprOp::Binary(op) = node.op else { return None };
+    let param = |i: usize| match body.nodes[node.args[i] as usize].op {
+        ExprOp::Param(p) => Some(p),
+        _ => None,
+    };
+    let mut p = [param(0)?, param(1)?];
+    p.sort_unstable();
+    (p == [0, 1]).then_some(op)
+}
+
+/// The order of the one strict comparison that a body is, if it is one of its two parameters.
+pub fn simple_compare(body: &Body) -> Option<Order> {
+    let [root] = body.roots[..] else { return None };
+    let node = &body.nodes[root as usize];
+    let ExprOp::Compare(Direction::Lt | Direction::Gt, order) = node.op else { return None };
+    let param = |i: usize| match body.nodes[node.args[i] as usize].op {
+        ExprOp::Param(p) => Some(p),
+        _ => None,
+    };
+    (param(0)? + param(1)? == 1).then_some(order)
+}
+
+/// Applies `f` to every component register of a value (`pred` goes through 0/1 words).
+pub fn map_words(b: &mut KernelBuilder, x: &Value, mut f: impl FnMut(&mut KernelBuilder, V) -> V) -> Value {
+    if x.dtype == DType::Pred {
+        let w = to_memory(b, x)[0];
+        let w = f(b, w);
+        return from_memory(b, DType::Pred, &[w]);
+    }
+    let words: smallvec::SmallVec<[V; 4]> = x.all().iter().map(|&v| f(b, v)).collect();
+    Value::words(x.dtype, &words)
+}
+
+/// `a` where the mask is set, else `b`, of any type.
+pub fn select_mask(b: &mut KernelBuilder, m: M, x: &Value, y: &Value) -> Value {
+    if m == M::ALL {
+        return *x;
+    }
+    elementwise::select(b, &Value::mask(m), x, y)
+}
+
+/// Copies `x` into the registers of `to`.
+pub fn assign(b: &mut KernelBuilder, to: &Value, x: &Value) {
+    if x.dtype == DType::Pred {
+        b.copy_m(to.m(), x.m());
+        return;
+    }
+    for (d, s) in to.all().iter().zip(x.all()) {
+        b.copy_v(*d, *s);
+    }
+}
+
+/// A value in fresh registers that may be redefined.
+pub fn variable(b: &mut KernelBuilder, x: &Value) -> Value {
+    if x.dtype == DType::Pred {
+        let m = b.new_m();
+        b.copy_m(m, x.m());
+        return Value::mask(m);
+    }
+    let words: smallvec::SmallVec<[V; 4]> = x.all().iter().map(|&v| b.v_copy(v)).collect();
+    Value::words(x.dtype, &words)
+}
+
+/// acc = body(acc, x), in place.
+pub fn accumulate(b: &mut KernelBuilder, body: &Body, acc: &[Value], x: &[Value]) {
+    if let (Some(op), [a], [x]) = (simple_body(body), acc, x) {
+        let opcode = match (op, a.dtype) {
+            (Binary::Add, DType::F32) => Some(Op::VAddF),
+            (Binary::Max, DType::F32 | DType::BF16 | DType::F16) => Some(Op::VMaxF),
+            (Binary::Min, DType::F32 | DType::BF16 | DType::F16) => Some(Op::VMinF),
+            (Binary::Mul, DType::F32) => Some(Op::VMulF),
+            (Binary::Add, DType::S32 | DType::U32) => Some(Op::VAddI),
+            (Binary::Max, DType::S32) => Some(Op::VMaxS),
+            (Binary::Min, DType::S32) => Some(Op::VMinS),
+            _ => None,
+        };
+        if let Some(op) = opcode {
+            return b.set_v(a.v(), op, &[a.v().into(), x.v().into()]);
+        }
+    }
+    let new = emit_body(b, body, acc, x);
+    let new: Vec<Value> = if new.len() > 1 { new.iter().map(|v| variable(b, v)).collect() } else { new };
+    for (a, n) in acc.iter().zip(&new) {
+        assign(b, a, n);
+    }
+}
+
+/// Combines all lanes; the result is in every lane.
+pub fn reduce_lanes(b: &mut KernelBuilder, body: &Body, x: &[Value]) -> Vec<Value> {
+    if let (Some(op), [v]) = (simple_body(body), x) {
+        let fast = match (op, v.dtype) {
+            (Binary::Add, DType::F32) => Some(Op::XSumLane),
+            (Binary::Max, DType::F32 | DType::BF16 | DType::F16) => Some(Op::XMaxLane),
+            (Binary::Min, DType::F32 | DType::BF16 | DType::F16) => Some(Op::XMinLane),
+            _ => None,
+        };
+        if let Some(op) = fast {
+            return vec![Value::word(v.dtype, b.v(op, &[v.v()]))];
+        }
+    }
+    let mut n = b.shape().1;
+    let mut acc = x.to_vec();
+    while n > 1 {
+        n /= 2;
+        let rotated: Vec<Value> = acc.iter().map(|v| map_words(b, v, |b, w| b.rot_lane(w, n as i32))).collect();
+        acc = emit_body(b, body, &acc, &rotated);
+    }
+    acc
+}
+
+/// Combines all sublanes; the result is in every sublane.
+pub fn reduce_sublanes(b: &mut KernelBuilder, body: &Body, x: &[Value]) -> Vec<Value> {
+    let mut n = b.shape().0;
+    let mut acc = x.to_vec();
+    while n > 1 {
+        n /= 2;
+        let rotated: Vec<Value> = acc.iter().map(|v| map_words(b, v, |b, w| b.rot_sublane(w, n as i32))).collect();
+        acc = emit_body(b, body, &acc, &rotated);
+    }
+    acc
+}
+
+/// Bytes of the value that leaves every other value of the type alone under a simple body.
+fn identity_bytes(op: Binary, t: DType) -> Option<Vec<u8>> {
+    use systole_isa::dtype::DTypeClass as C;
+    let n = t.host_bytes();
+    let float = |v: f64| match t {
+        DType::F32 => Some((v as f32).to_le_bytes().to_vec()),
+        DType::F64 => Some(v.to_le_bytes().to_vec()),
+        DType::BF16 => Some(half::bf16::from_f64(v).to_le_bytes().to_vec()),
+        DType::F16 => Some(half::f16::from_f64(v).to_le_bytes().to_vec()),
+        _ => None,
+    };
+    let bits = |v: u64| v.to_le_bytes()[..n].to_vec();
+    let width = 8 * n as u32;
+    Some(match (op, t.class()) {
+        (Binary::Add, C::Float) => return float(-0.0),
+        (Binary::Mul, C::Float) => return float(1.0),
+        (Binary::Max, C::Float) => return float(f64::NEG_INFINITY),
+        (Binary::Min, C::Float) => return float(f64::INFINITY),
+        (Binary::Mul | Binary::And | Binary::Min, C::Pred) => vec![1],
+        (Binary::Add | Binary::Or | Binary::Max | Binary::Xor, C::Pred) => vec![0],
+        (Binary::Add | Binary::Or | Binary::Xor, C::Signed | C::Unsigned) | (Binary::Max, C::Unsigned) => bits(0),
+        (Binary::And, C::Signed | C::Unsigned) | (Binary::Min, C::Unsigned) => bits(u64::MAX),
+        (Binary::Mul, C::Signed | C::Unsigned) => bits(1),
+        (Binary::Max, C::Signed) if width >= 8 => bits(1 << (width - 1)),
+        (Binary::Min, C::Signed) if width >= 8 => bits((1 << (width - 1)) - 1),
+        _ => return None,
+    })
+}
+
+/// Values that leave others alone under the body, if they are known; else the initial values, which XLA may apply any number
+/// of times. The flag says which: `true` for known identities, and then the initial values remain to be combined.
+pub fn neutral(b: &mut KernelBuilder, body: &Body, inits: &[Value]) -> (Vec<Value>, bool) {
+    if let (Some(op), [init]) = (simple_body(body), inits)
+        && let Some(bytes) = identity_bytes(op, init.dtype)
+        && init.dtype.bits() >= 8
+    {
+        return (vec![elementwise::constant(b, &bytes, init.dtype)], true);
+    }
+    (inits.to_vec(), false)
+}
+
+/// Whether sums of this reduction are kept in f32 though its type is narrower: additions of bf16 or f16 values, which
+/// are rounded once at the end, as XLA does.
+pub fn widened(reduction: &Reduction, nodes: &[ExprNode]) -> bool {
+    let [arg] = reduction.args[..] else { return false };
+    matches!(nodes[arg as usize].dtype, DType::BF16 | DType::F16) && simple_body(&reduction.body) == Some(Binary::Add)
+}
+
+/// The body with every type replaced by f32, for [`widened`] reductions.
+pub fn widen_body(body: &Body) -> Body {
+    let mut body = body.clone();
+    for n in &mut body.nodes {
+        n.dtype = DType::F32;
+    }
+    body
+}

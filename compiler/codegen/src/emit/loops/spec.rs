@@ -1,0 +1,150 @@
+//! What a loop kernel computes: iteration space, operand accesses, an expression per point, and a reduction.
+//!
+//! A spec is plain data (it is the key under which equal kernels share one subroutine). The iteration space is a list of
+//! outer dimensions, a row dimension that lies along sublanes, and a column dimension that lies along lanes and is cut
+//! into tiles. An operand's element row is affine in the outer and row indices and the tile number.
+
+use smallvec::SmallVec;
+use systole_hlo::graph::{Binary, Direction, Order, Unary};
+use systole_isa::DType;
+
+/// Index of an [`ExprNode`] in its [`Expr`].
+pub type ExprId = u32;
+
+/// One operation of an expression on values at a point of the iteration space.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ExprOp {
+    /// The operand of that number at this point.
+    Input(u32),
+    /// A reduction body's parameter.
+    Param(u32),
+    /// A value of the element's bytes.
+    Const(SmallVec<[u8; 16]>),
+    /// An affine function of the iteration indices, as s32 then converted to the node's type.
+    Index(Index),
+    Unary(Unary),
+    Binary(Binary),
+    Compare(Direction, Order),
+    Select,
+    Clamp,
+    Convert,
+    BitcastConvert,
+    ReducePrecision(u32, u32),
+    /// Reduction `.0` of [`Expr::reductions`] over the whole column dimension; result number `.1`.
+    LaneReduce(u32, u32),
+}
+
+/// A node: operation, arguments (earlier nodes) and element type.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ExprNode {
+    pub op: ExprOp,
+    pub args: SmallVec<[ExprId; 3]>,
+    pub dtype: DType,
+}
+
+/// An affine function of the iteration indices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Index {
+    /// Coefficient of each outer dimension.
+    pub outer: SmallVec<[i64; 4]>,
+    pub row: i64,
+    /// Coefficient of the column (0 or 1).
+    pub column: i64,
+    pub offset: i64,
+}
+
+/// A reduction: arguments and initial values (expression nodes), and the scalar body with `2n` parameters (n
+/// accumulators, then n values).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Reduction {
+    pub args: Vec<ExprId>,
+    pub inits: Vec<ExprId>,
+    pub body: Body,
+}
+
+/// A scalar computation as an expression of its parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Body {
+    pub nodes: Vec<ExprNode>,
+    pub roots: Vec<ExprId>,
+}
+
+/// Nodes in topological order, with the lane reductions among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Expr {
+    pub nodes: Vec<ExprNode>,
+    pub reductions: Vec<Reduction>,
+}
+
+/// How an operand's lane follows the iteration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LaneMap {
+    /// Lane = lane; tile `j` is `tile_rows` element rows further.
+    Tile { tile_rows: i64 },
+    /// The element's row holds it in every lane.
+    Replicated,
+    /// Lane and plane come from an index function that does not depend on the column: lane = index mod lanes,
+    /// plane = index / lanes (`plane_rows` element rows apart).
+    Indexed { index: Index, plane_rows: i64 },
+}
+
+/// Where an operand's element lies for a point of the iteration space (in element rows from the operand's base).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Access {
+    pub dtype: DType,
+    /// Element rows of one component.
+    pub component_rows: i64,
+    pub outer: SmallVec<[i64; 4]>,
+    pub row: i64,
+    pub offset: i64,
+    pub lane: LaneMap,
+}
+
+/// An operand: an array in memory, or a scalar passed in a register.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    Array(Access),
+    /// A 32-bit (or narrower) scalar passed by value.
+    Scalar(DType),
+}
+
+/// A result: which node, and where it goes. `Replicated` results are stored in every lane.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Output {
+    pub node: ExprId,
+    pub access: Access,
+}
+
+/// A kernel without reductions but along lanes: every output at every point (or row, if it does not depend on the column).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LoopSpec {
+    /// Sizes of the outer dimensions.
+    pub outer: Vec<u32>,
+    /// Rows; padded where all arrays are padded alike.
+    pub rows: u32,
+    pub columns: u32,
+    pub inputs: Vec<Input>,
+    pub expr: Expr,
+    pub outputs: Vec<Output>,
+}
+
+/// A kernel that reduces over outer dimensions, rows or columns. `reduced_*` say which; outputs are the reduction's
+/// results, whose accesses use the kept indices only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ReduceSpec {
+    /// Kept outer dimensions come first, then reduced ones.
+    pub outer: Vec<u32>,
+    pub kept_outer: u32,
+    /// Rows that exist (not padded).
+    pub rows: u32,
+    pub reduce_rows: bool,
+    pub columns: u32,
+    pub reduce_columns: bool,
+    pub inputs: Vec<Input>,
+    pub expr: Expr,
+    /// The reduction over the dimensions above (its arguments and initial values are nodes of `expr`).
+    pub reduction: Reduction,
+    pub outputs: Vec<Access>,
+    /// The outputs hold what has been reduced before, and are combined with this part.
+    pub resumed: bool,
+}

@@ -1,0 +1,199 @@
+//! What a contraction kernel computes and where its arrays lie: [`Contraction`], which covers dots and convolutions.
+
+use crate::emit::Value;
+use crate::kernel::{BufferRef, Kernel, KernelBuilder, M, S};
+use systole_hlo::graph::op::Precision;
+use systole_isa::{DType, DmaDesc};
+
+/// Where an array lies while the kernel runs, and so what its base parameter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Rows of 32-bit words in vector memory.
+    Vmem,
+    /// 512-byte granules in HBM; the kernel moves blocks through scratch windows.
+    Hbm,
+}
+
+/// An array of one component in the layout of [`systole_isa::layout`]. Strides elsewhere count its element rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Array {
+    pub place: Place,
+    pub dtype: DType,
+    /// Element rows of a plane of `lanes` columns.
+    pub plane_rows: u32,
+    /// Element rows from the first to behind the last that may be touched: the array's padded total.
+    pub total_rows: u32,
+}
+
+/// A loop dimension: its size and the distance, in element rows, between neighbours in each array (0: not there).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Dim {
+    pub count: u32,
+    pub lhs: u32,
+    pub rhs: u32,
+    pub out: u32,
+}
+
+/// How the right operand lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RhsForm {
+    /// Result columns `n` along lanes; neighbours in `k` are `k_stride` element rows apart.
+    LanesN { k_stride: u32 },
+    /// Contracted `k` along lanes (transposed); neighbours in `n` are `n_stride` element rows apart.
+    LanesK { n_stride: u32 },
+}
+
+/// `out[batch, rows, n] = sum over taps and k of lhs[batch, rows, taps, k] * rhs[batch, taps, k, n]`.
+///
+/// `k` lies along the lanes of `lhs`, `n` along the lanes of `out`. A dot has one dimension of `rows` and no `taps`. A
+/// convolution (VALID, no dilation of its base) has its output's batch and spatial dimensions as `rows` (lhs strides
+/// times the window stride) and the window's dimensions as `taps` (lhs strides times the window dilation).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contraction {
+    /// For listings.
+    pub name: String,
+    pub lhs: Array,
+    pub rhs: Array,
+    pub out: Array,
+    /// Operands of the epilogue with the result's shape and geometry (`plane_rows`, strides); element types may differ.
+    /// The kernel hands their tiles to [`Epilogue::apply`].
+    pub extras: Vec<(Place, DType)>,
+    /// Dimensions of all three arrays, outermost first.
+    pub batch: Vec<Dim>,
+    /// Dimensions of lhs and out, outermost first; the last one lies across sublanes. At least one.
+    pub rows: Vec<Dim>,
+    /// Contracted dimensions of lhs and rhs besides `k`, outermost first.
+    pub taps: Vec<Dim>,
+    pub k: u32,
+    pub n: u32,
+    pub rhs_form: RhsForm,
+    pub precision: Precision,
+    /// Rows of vector memory that the kernel may use for windows and sums.
+    pub vmem_rows: u32,
+}
+
+/// Geometry of a stack of matrices `[batch, rows, cols]` in an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MatView {
+    pub array: Array,
+    /// Element rows between rows, and between matrices (0: shared by all).
+    pub row_stride: u32,
+    pub batch_stride: u32,
+}
+
+impl Contraction {
+    /// A dot of stacks of matrices: lhs `[batch, m, k]`, rhs `[batch, k, n]` (`[batch, n, k]` if transposed), out
+    /// `[batch, m, n]`. No extras; default precision; a budget of all of a small chip's memory is the caller's to set.
+    pub fn dot(batch: u32, mkn: [u32; 3], lhs: MatView, rhs: (MatView, bool), out: MatView) -> Contraction {
+        let [m, k, n] = mkn;
+        let (rhs, transposed) = rhs;
+        let form = |s| if transposed { RhsForm::LanesK { n_stride: s } } else { RhsForm::LanesN { k_stride: s } };
+        Contraction {
+            name: "dot".into(),
+            lhs: lhs.array,
+            rhs: rhs.array,
+            out: out.array,
+            extras: Vec::new(),
+            batch: vec![Dim { count: batch, lhs: lhs.batch_stride, rhs: rhs.batch_stride, out: out.batch_stride }],
+            rows: vec![Dim { count: m, lhs: lhs.row_stride, rhs: 0, out: out.row_stride }],
+            taps: Vec::new(),
+            k,
+            n,
+            rhs_form: form(rhs.row_stride),
+            precision: Precision::Default,
+            vmem_rows: 0,
+        }
+    }
+
+    /// Useful floating-point operations: two per real multiply-add, one pass.
+    pub fn flops(&self) -> f64 {
+        let count = |d: &[Dim]| d.iter().map(|d| d.count as f64).product::<f64>();
+        2.0 * count(&self.batch) * count(&self.rows) * count(&self.taps) * self.k as f64 * self.n as f64
+    }
+
+    /// Element type of the sums: s32 for integers, else f32.
+    pub fn accumulator(&self) -> DType {
+        if self.lhs.dtype.is_integer() || self.lhs.dtype == DType::Pred { DType::S32 } else { DType::F32 }
+    }
+}
+
+/// Where a tile of results lies.
+pub struct TileAt<'a> {
+    /// Element row, in the whole result array (its plane included), of the tile's sublane 0; only if the epilogue
+    /// [uses it](Epilogue::uses_row). Sublane `i` is `row_stride * i` further.
+    pub row: Option<S>,
+    pub row_stride: u32,
+    /// Plane (column / lanes) of the tile: `plane + plane_offset`.
+    pub plane: S,
+    pub plane_offset: u32,
+    /// The tile's values of [`Contraction::extras`].
+    pub extras: &'a [Value],
+    /// The epilogue's own parameters, in order.
+    pub params: &'a [S],
+    /// The buffer to name in loads from what the epilogue's parameters point at; only read by the kernel.
+    pub buffer: BufferRef,
+    /// Sublanes that hold results (all ones if the rest lands in padding).
+    pub mask: M,
+}
+
+/// Elementwise work on every tile of results before it is stored.
+pub trait Epilogue {
+    /// Scalar parameters of the kernel that belong to the epilogue (bases of small operands in vector memory).
+    fn params(&self) -> usize {
+        0
+    }
+
+    /// Whether [`TileAt::row`] is needed.
+    fn uses_row(&self) -> bool {
+        false
+    }
+
+    /// The result tile in the result's element type, from the sums ([`Contraction::accumulator`]). Called once for each
+    /// place in the code; appends instructions inside a loop.
+    fn apply(&mut self, b: &mut KernelBuilder, sums: Value, at: &TileAt<'_>) -> Value;
+}
+
+/// The epilogue that only converts the sums to the result's type.
+pub struct Convert(pub DType);
+
+impl Epilogue for Convert {
+    fn apply(&mut self, b: &mut KernelBuilder, sums: Value, _: &TileAt<'_>) -> Value {
+        crate::emit::elementwise::convert(b, &sums, self.0)
+    }
+}
+
+/// A contraction's kernel. Parameters in order: bases of lhs, rhs, out, each extra, the epilogue's, scratch (a VMEM word
+/// row, a multiple of 32).
+#[derive(Clone, Debug)]
+pub struct KernelOut {
+    pub kernel: Kernel,
+    /// Rows of vector memory to provide at the scratch parameter.
+    pub scratch_rows: u32,
+    /// DMA descriptors and number of semaphores; the kernel numbers both from 0, to be renumbered by the caller.
+    pub descs: Vec<DmaDesc>,
+    pub semaphores: u32,
+    pub estimated_cycles: f64,
+}
+
+/// A kernel without parameters that is called between steps if the semaphore holds as many bytes as the word `wanted` of
+/// scalar memory says.
+#[derive(Clone, Copy, Debug)]
+pub struct Hook {
+    pub kernel: u32,
+    pub wanted: u32,
+    pub semaphore: u32,
+}
+
+/// Why there is no kernel.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum MxuError {
+    /// Even the smallest blocks exceed the budget.
+    #[error("needs {need} rows of vector memory, {have} are available")]
+    Vmem { need: u64, have: u64 },
+    /// An array's blocks cannot be copied between HBM and windows; place it in vector memory.
+    #[error("cannot stay in HBM: {0}")]
+    Placement(String),
+    /// The contraction must be rewritten first.
+    #[error("not a matrix-unit contraction: {0}")]
+    Unsupported(String),
+}

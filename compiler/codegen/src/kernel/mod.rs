@@ -1,0 +1,178 @@
+//! Kernels: structured code over virtual registers, between tiling and scheduling.
+//!
+//! A [`Kernel`] is a subroutine of the chip program. Its body is a tree of instructions, counted loops and branches.
+//! Instructions are [`Inst`]s whose register operands are virtual numbers, one number space for each register file
+//! (scalar, vector, pair, mask); virtual scalar 0 is the hardware zero and virtual mask 0 is all ones, as in the machine.
+//!
+//! Order in the tree is the meaning: the scheduler may reorder whatever the registers, the memory references and the
+//! units' own queues allow, and nothing else. A register may be defined more than once (a loop-carried value is defined
+//! before the loop and again inside it).
+//!
+//! Matrix units: an output (pop, drain) comes after the inputs it needs in program order and waits for them by itself. The
+//! scheduler may let an output fall behind [`crate::schedule::pop_delay_window`] pushes that follow it, so program
+//! order keeps that much of the FIFO free. Pushes to accumulators and drains may name buffers for accumulator regions;
+//! without, they conflict with all accumulators of the unit.
+//!
+//! Memory: every vector load, store and DMA carries the buffers it may touch. Two references to different
+//! [`BufferRef`]s never overlap. References to the same buffer conflict unless both only read, or unless the loop
+//! they are in is marked [`Loop::independent`] for that buffer (then iterations touch disjoint places, and within an
+//! iteration a load that comes before a store in program order keeps that order).
+
+pub mod build;
+pub mod build_units;
+pub mod print;
+pub mod regs;
+pub mod tidy;
+
+pub use build::{Arg, KernelBuilder, LoopHints};
+pub use build_units::{DmaArgs, MemFormat, RemoteArgs, StoreFormat};
+
+use systole_isa::{Inst, Op};
+
+/// Virtual scalar register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct S(pub u32);
+/// Virtual vector register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct V(pub u32);
+/// Virtual vector register pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct P(pub u32);
+/// Virtual mask register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct M(pub u32);
+
+impl S {
+    pub const ZERO: S = S(0);
+}
+impl M {
+    pub const ALL: M = M(0);
+}
+
+/// A memory region of a kernel for alias analysis (an operand's window, a scratch area). Different numbers never
+/// overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BufferRef(pub u32);
+
+impl BufferRef {
+    /// Scalar memory. Its loads and stores touch it anyway; copies into it and out of it, and waits for them, name it.
+    pub const SCALAR_MEMORY: BufferRef = BufferRef(u32::MAX - 1);
+}
+
+/// An instruction over virtual registers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VInst {
+    pub inst: Inst,
+    /// Memory that the instruction reads / writes (loads, stores, DMA). A DMA wait lists what it makes readable or
+    /// writable again; everything on those buffers keeps its order with the wait.
+    pub reads: Vec<BufferRef>,
+    pub writes: Vec<BufferRef>,
+}
+
+/// How often a loop runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trips {
+    /// A known number, at least 1.
+    Static(u32),
+    /// From a register; may be 0. The register is not changed.
+    Dynamic(S),
+}
+
+/// A counted loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loop {
+    pub trips: Trips,
+    pub body: Vec<Item>,
+    /// Buffers on which iterations touch disjoint places (see the module docs).
+    pub independent: Vec<BufferRef>,
+    /// Hint: how often the scheduler may unroll at most (1: not at all).
+    pub max_unroll: u32,
+}
+
+/// A part of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    Inst(VInst),
+    Loop(Loop),
+    /// Runs `then` if the register is not zero, else `otherwise`.
+    If {
+        cond: S,
+        then: Vec<Item>,
+        otherwise: Vec<Item>,
+    },
+    /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats.
+    While {
+        head: Vec<Item>,
+        cond: S,
+        body: Vec<Item>,
+    },
+    /// Calls kernel `kernel` of the unit with scalar arguments. Clobbers nothing of the caller's that is live: the
+    /// allocator saves what it must.
+    Call {
+        kernel: u32,
+        args: Vec<S>,
+    },
+    /// What follows in the kernel's text, up to the next mark, belongs to this debug op.
+    Mark {
+        debug_op: u32,
+    },
+}
+
+/// A subroutine.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Kernel {
+    /// For listings: what the kernel computes.
+    pub name: String,
+    /// Scalar arguments, passed in s1, s2, ..
+    pub params: Vec<S>,
+    pub body: Vec<Item>,
+    /// Next free virtual number of each file.
+    pub scalars: u32,
+    pub vectors: u32,
+    pub pairs: u32,
+    pub masks: u32,
+    /// Index into the program's debug ops for bundle attribution; `DebugRange::CALLER` for shared kernels.
+    pub debug_op: u32,
+    /// What lives across a call is saved before and restored after it, not kept in memory all the time: calls are rare.
+    pub saves: bool,
+}
+
+/// A whole program before scheduling: `kernels[0]` is the main program and ends by `b.halt`; all others end by return.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Unit {
+    pub kernels: Vec<Kernel>,
+}
+
+/// Whether an opcode may be moved across others by data dependences alone (no memory, queue or control effect).
+pub fn is_pure(op: Op) -> bool {
+    op.info().effect == systole_isa::Effect::None
+}
+
+impl Kernel {
+    /// Adds `base` to the numbers of the DMA descriptors it names.
+    pub fn renumber(&mut self, base: u32) {
+        renumber(&mut self.body, base);
+    }
+}
+
+fn renumber(items: &mut [Item], base: u32) {
+    for i in items {
+        match i {
+            Item::Inst(v) => {
+                if matches!(v.inst.op, Op::DmaStart | Op::DmaRemote) {
+                    v.inst.operands[0] += base as i32;
+                }
+            }
+            Item::Loop(l) => renumber(&mut l.body, base),
+            Item::If { then, otherwise, .. } => {
+                renumber(then, base);
+                renumber(otherwise, base);
+            }
+            Item::While { head, body, .. } => {
+                renumber(head, base);
+                renumber(body, base);
+            }
+            Item::Call { .. } | Item::Mark { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! Cleans a kernel before it is scheduled: what is computed twice in a row, undone at once, or for nobody.
+//!
+//! Emitters compose operations that each stand alone: a pair is split into words and made again, a sine is computed for
+//! a tangent and again for a cosine. Three rewrites of pure vector, pair and mask instructions:
+//!
+//! - identities (`p.lo` of a `p.make`, a mask negated twice, rounding what is rounded) become their operand;
+//! - an instruction equal to one shortly before it in the same run of straight-line code becomes that one's result (not
+//!   across loops and branches, nor from far away, where it would hold a register for long);
+//! - instructions whose results nobody reads go away.
+//!
+//! Only registers with a single definition are renamed; a variable keeps all its definitions. Scalar code stays as it is.
+
+use super::{Item, Kernel, Trips, VInst, is_pure};
+use crate::kernel::regs::{File, Reg, defs, registers, uses};
+use rustc_hash::FxHashMap;
+use systole_isa::{Inst, Op};
+
+/// How many instructions after its last use a result is still found again. Between uses it holds a register, so what is
+/// wanted less often had better be computed anew.
+const REACH: usize = 512;
+
+/// Pure instructions of a run of straight-line code, by what they compute: the result, and where it was last wanted.
+type Seen = FxHashMap<Inst, (Reg, usize)>;
+
+/// The kernel, cleaned.
+pub fn tidy(mut kernel: Kernel) -> Kernel {
+    let mut renamer =
+        Renamer { definitions: FxHashMap::default(), inst: FxHashMap::default(), to: FxHashMap::default() };
+    for p in &kernel.params {
+        *renamer.definitions.entry(Reg::new(File::Scalar, p.0)).or_default() += 1;
+    }
+    count(&kernel.body, &mut renamer.definitions);
+    renamer.items(&mut kernel.body);
+    let mut read = FxHashMap::default();
+    count_reads(&kernel.body, &mut read);
+    while sweep(&mut kernel.body, &mut read) {}
+    kernel
+}
+
+fn scalar(s: super::S) -> Reg {
+    Reg::new(File::Scalar, s.0)
+}
+
+fn count(items: &[Item], definitions: &mut FxHashMap<Reg, u32>) {
+    for i in items {
+        match i {
+            Item::Inst(i) => defs(&i.inst).for_each(|r| *definitions.entry(r).or_default() += 1),
+            Item::Loop(l) => count(&l.body, definitions),
+            Item::If { then, otherwise, .. } => {
+                count(then, definitions);
+                count(otherwise, definitions);
+            }
+            Item::While { head, body, .. } => {
+                count(head, definitions);
+                count(body, definitions);
+            }
+            Item::Call { .. } | Item::Mark { .. } => {}
+        }
+    }
+}
+
+/// Replaces registers by equal ones.
+struct Renamer {
+    /// How often each register is defined.
+    definitions: FxHashMap<Reg, u32>,
+    /// The defining instruction (after renaming) of registers defined once.
+    inst: FxHashMap<Reg, Inst>,
+    to: FxHashMap<Reg, Reg>,
+}
+
+impl Renamer {
+    fn once(&self, r: Reg) -> bool {
+        r.is_constant() || self.definitions.get(&r) == Some(&1)
+    }
+
+    fn items(&mut self, items: &mut Vec<Item>) {
+        let mut seen = Seen::default();
+        let mut position = 0;
+        items.retain_mut(|item| match item {
+            Item::Inst(i) => {
+                position += 1;
+                self.keep(i, position, &mut seen)
+            }
+            Item::Loop(l) => {
+                seen.clear();
+                self.items(&mut l.body);
+                true
+            }
+            Item::If { then, otherwise, .. } => {
+                seen.clear();
+                self.items(then);
+                self.items(otherwise);
+                true
+            }
+            Item::While { head, body, .. } => {
+                seen.clear();
+                self.items(head);
+                self.items(body);
+                true
+            }
+            Item::Call { .. } | Item::Mark { .. } => {
+                seen.clear();
+                true
+            }
+        });
+    }
+
+    /// Renames an instruction's operands; false if its result has become another register.
+    fn keep(&mut self, i: &mut VInst, position: usize, seen: &mut Seen) -> bool {
+        for o in registers(&i.inst).filter(|o| o.is_use && !o.is_def) {
+            if let Some(r) = self.to.get(&o.reg) {
+                i.inst.operands[o.at] = r.number() as i32;
+            }
+        }
+        match i.inst.op {
+            Op::VStBf16 => self.rounds(&mut i.inst, 0),
+            Op::VPackBf16 => self.rounds(&mut i.inst, 1),
+            _ => {}
+        }
+        let Some(result) = renamable(&i.inst).filter(|&r| self.once(r)) else { return true };
+        let same = self.identity(&i.inst).filter(|&r| self.once(r)).or_else(|| {
+            if !uses(&i.inst).all(|r| self.once(r)) {
+                return None;
+            }
+            let mut key = i.inst;
+            key.operands[0] = 0;
+            let (first, wanted) = seen.entry(key).or_insert((result, position));
+            if position - *wanted > REACH {
+                *first = result;
+            }
+            *wanted = position;
+            (*first != result).then_some(*first)
+        });
+        match same {
+            Some(r) => self.to.insert(result, r).is_some(),
+            None => {
+                self.inst.insert(result, i.inst);
+                true
+            }
+        }
+    }
+
+    fn defining(&self, file: File, number: i32) -> Option<&Inst> {
+        self.inst.get(&Reg::new(file, number as u32))
+    }
+
+    fn vector(&self, number: i32, op: Op) -> Option<&Inst> {
+        self.defining(File::Vector, number).filter(|i| i.op == op)
+    }
+
+    /// The register that an instruction's result always equals.
+    fn identity(&self, i: &Inst) -> Option<Reg> {
+        let o = i.operands;
+        let vector = |n: i32| Some(Reg::new(File::Vector, n as u32));
+        let mask = |n: i32| Some(Reg::new(File::Mask, n as u32));
+        match i.op {
+            Op::PLo | Op::PHi => {
+                let made = self.defining(File::Pair, o[1]).filter(|d| d.op == Op::PMake)?;
+                vector(made.operands[if i.op == Op::PLo { 1 } else { 2 }])
+            }
+            Op::PMake => {
+                let (lo, hi) = (self.vector(o[1], Op::PLo)?, self.vector(o[2], Op::PHi)?);
+                (lo.operands[1] == hi.operands[1]).then(|| Reg::new(File::Pair, lo.operands[1] as u32))
+            }
+            Op::MXor if o[2] == 0 => {
+                let inner = self.defining(File::Mask, o[1]).filter(|d| d.op == Op::MXor && d.operands[2] == 0)?;
+                mask(inner.operands[1])
+            }
+            Op::MAnd if o[1] == 0 || o[1] == o[2] => mask(o[2]),
+            Op::MAnd if o[2] == 0 => mask(o[1]),
+            Op::MOr if o[1] == o[2] => mask(o[1]),
+            Op::VSel if o[1] == 0 || o[2] == o[3] => vector(o[2]),
+            Op::VRndBf16 => self.vector(o[1], Op::VRndBf16).and_then(|_| vector(o[1])),
+            Op::VRndF16 => self.vector(o[1], Op::VRndF16).and_then(|_| vector(o[1])),
+            // A mask that was words 0 and 1 for a while.
+            Op::VNeI => {
+                let select = self.vector(o[1], Op::VSel)?;
+                let value = |n: i32| self.vector(n, Op::VImm).map(|d| d.operands[1]);
+                let is_flag = value(o[2]) == Some(0) && value(select.operands[3]) == Some(0);
+                (is_flag && value(select.operands[2]) == Some(1)).then(|| mask(select.operands[1])).flatten()
+            }
+            _ => None,
+        }
+    }
+
+    /// A bf16 store or packing rounds its operand `at` by itself. It keeps subnormals, so only the results of arithmetic,
+    /// which has none, may go without the rounding before it.
+    fn rounds(&self, inst: &mut Inst, at: usize) {
+        let Some(round) = self.vector(inst.operands[at], Op::VRndBf16) else { return };
+        let source = round.operands[1];
+        let arithmetic = self.defining(File::Vector, source).is_some_and(|d| {
+            matches!(d.op, Op::VAddF | Op::VSubF | Op::VMulF | Op::VFmaF | Op::VDivF | Op::EExp | Op::ETanh)
+                || matches!(d.op, Op::ERcp | Op::ERsqrt | Op::ESqrt | Op::ELog | Op::ESin | Op::ECos)
+        });
+        if arithmetic {
+            inst.operands[at] = source;
+        }
+    }
+}
+
+/// The vector, pair or mask register that a pure instruction defines.
+fn renamable(i: &Inst) -> Option<Reg> {
+    let r = defs(i).next().filter(|_| is_pure(i.op))?;
+    (r.file() != File::Scalar).then_some(r)
+}
+
+fn read(r: Reg, n: &mut FxHashMap<Reg, u32>) {
+    *n.entry(r).or_default() += 1;
+}
+
+fn count_reads(items: &[Item], n: &mut FxHashMap<Reg, u32>) {
+    for i in items {
+        match i {
+            Item::Inst(i) => uses(&i.inst).for_each(|r| read(r, n)),
+            Item::Loop(l) => {
+                if let Trips::Dynamic(s) = l.trips {
+                    read(scalar(s), n);
+                }
+                count_reads(&l.body, n);
+            }
+            Item::If { cond, then, otherwise } => {
+                read(scalar(*cond), n);
+                count_reads(then, n);
+                count_reads(otherwise, n);
+            }
+            Item::While { head, cond, body } => {
+                read(scalar(*cond), n);
+                count_reads(head, n);
+                count_reads(body, n);
+            }
+            Item::Call { args, .. } => args.iter().for_each(|&s| read(scalar(s), n)),
+            Item::Mark { .. } => {}
+        }
+    }
+}
+
+/// Removes instructions without readers, last ones first; whether there were any.
+fn sweep(items: &mut Vec<Item>, n: &mut FxHashMap<Reg, u32>) -> bool {
+    let mut any = false;
+    for item in items.iter_mut().rev() {
+        match item {
+            Item::Inst(i) => {
+                if renamable(&i.inst).is_some_and(|r| n.get(&r).copied().unwrap_or(0) == 0) {
+                    for r in uses(&i.inst) {
+                        if let Some(k) = n.get_mut(&r) {
+                            *k -= 1;
+                        }
+                    }
+                    // Marked by an impossible item, removed below.
+                    *item = Item::Call { kernel: u32::MAX, args: Vec::new() };
+                    any = true;
+                }
+            }
+            Item::Loop(l) => any |= sweep(&mut l.body, n),
+            Item::If { then, otherwise, .. } => {
+                any |= sweep(otherwise, n);
+                any |= sweep(then, n);
+            }
+            Item::While { head, body, .. } => {
+                any |= sweep(body, n);
+                any |= sweep(head, n);
+            }
+            Item::Call { .. } | Item::Mark { .. } => {}
+        }
+    }
+    if any {
+        items.retain(|i| !matches!(i, Item::Call { kernel: u32::MAX, .. }));
+    }
+    any
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{KernelBuilder, M, StoreFormat};
+    use systole_isa::ChipConfig;
+
+    /// The mnemonics that are left of what `build` emits, constants apart.
+    fn left(build: impl FnOnce(&mut KernelBuilder)) -> Vec<&'static str> {
+        fn walk(items: &[Item], out: &mut Vec<&'static str>) {
+            for i in items {
+                match i {
+                    Item::Inst(i) if i.inst.op != Op::VImm => out.push(i.inst.op.info().mnemonic),
+                    Item::Loop(l) => walk(&l.body, out),
+                    _ => {}
+                }
+            }
+        }
+        let chip = ChipConfig::from_preset("tiny").expect("a preset");
+        let mut b = KernelBuilder::new("test", &chip);
+        build(&mut b);
+        let mut out = Vec::new();
+        walk(&b.finish().body, &mut out);
+        out
+    }
+
+    fn store(b: &mut KernelBuilder, v: crate::kernel::V, format: StoreFormat) {
+        let buf = b.buffer();
+        let base = b.param();
+        b.store(format, v, base, 0, 1, M::ALL, buf);
+    }
+
+    #[test]
+    fn equal_instructions_become_one() {
+        let r = left(|b| {
+            let x = b.lane();
+            let (p, q) = (b.v(Op::VMulI, &[x, x]), b.v(Op::VMulI, &[x, x]));
+            let sum = b.v(Op::VAddI, &[p, q]);
+            store(b, sum, StoreFormat::W32);
+        });
+        assert_eq!(r, ["v.lane", "v.mul.s32", "v.add.s32", "v.st"]);
+    }
+
+    #[test]
+    fn far_ones_stay() {
+        let r = left(|b| {
+            let x = b.lane();
+            for gap in [1, REACH + 1] {
+                let square = b.v(Op::VMulI, &[x, x]);
+                let mut sum = square;
+                for _ in 0..gap {
+                    sum = b.v(Op::VAddI, &[sum, x]);
+                }
+                store(b, sum, StoreFormat::W32);
+            }
+            let square = b.v(Op::VMulI, &[x, x]);
+            store(b, square, StoreFormat::W32);
+        });
+        assert_eq!(r.iter().filter(|&&m| m == "v.mul.s32").count(), 2);
+    }
+
+    #[test]
+    fn variables_are_left_alone() {
+        let r = left(|b| {
+            let x = b.v_var(3);
+            let first = b.v(Op::VMulI, &[x, x]);
+            b.set_v(x, Op::VAddI, &[x.into(), x.into()]);
+            let second = b.v(Op::VMulI, &[x, x]);
+            let sum = b.v(Op::VAddI, &[first, second]);
+            store(b, sum, StoreFormat::W32);
+        });
+        assert_eq!(r, ["v.mul.s32", "v.add.s32", "v.mul.s32", "v.add.s32", "v.st"]);
+    }
+
+    #[test]
+    fn results_for_nobody_go_away() {
+        let r = left(|b| {
+            let x = b.lane();
+            b.loop_static(3, |b| {
+                let p = b.v(Op::VMulI, &[x, x]);
+                b.v(Op::VAddI, &[p, x]);
+            });
+            store(b, x, StoreFormat::W32);
+        });
+        assert_eq!(r, ["v.lane", "v.st"]);
+    }
+
+    #[test]
+    fn pairs_are_not_taken_apart_and_made_again() {
+        let r = left(|b| {
+            let (x, y) = (b.lane(), b.sublane());
+            let p = b.pair(x, y);
+            let (lo, hi) = b.unpair(p);
+            let q = b.pair(lo, hi);
+            let s = b.p(Op::PAddD, &[q, q]);
+            let (lo, hi) = b.unpair(s);
+            let again = b.pair(lo, hi);
+            let t = b.p(Op::PMulD, &[again, s]);
+            let (lo, _) = b.unpair(t);
+            store(b, lo, StoreFormat::W32);
+        });
+        assert_eq!(r, ["v.lane", "v.sublane", "p.make", "p.add.f64", "p.mul.f64", "p.lo", "v.st"]);
+    }
+
+    #[test]
+    fn a_store_rounds_arithmetic_itself_but_keeps_subnormals() {
+        let r = left(|b| {
+            let x = b.lane();
+            let s = b.v(Op::VAddF, &[x, x]);
+            let s = b.v(Op::VRndBf16, &[s]);
+            store(b, s, StoreFormat::Bf16);
+        });
+        assert_eq!(r, ["v.lane", "v.add.f32", "v.st.bf16"]);
+        let r = left(|b| {
+            let x = b.lane();
+            let s = b.v(Op::VRndBf16, &[x]);
+            store(b, s, StoreFormat::Bf16);
+        });
+        assert_eq!(r, ["v.lane", "v.rnd.bf16", "v.st.bf16"]);
+    }
+
+    #[test]
+    fn masks_come_back_from_words() {
+        let r = left(|b| {
+            let (x, zero, one) = (b.lane(), b.v_imm(0), b.v_imm(1));
+            let m = b.cmp(Op::VLtS, x, one);
+            let w = b.select(m, one, zero);
+            let n = b.cmp(Op::VNeI, w, zero);
+            let v = b.select(n, x, one);
+            store(b, v, StoreFormat::W32);
+        });
+        assert_eq!(r, ["v.lane", "v.lt.s32", "v.sel", "v.st"]);
+    }
+}

@@ -1,0 +1,152 @@
+//! Calls clobber every register: finding what lives across them, and loops around them.
+
+use crate::kernel::regs::{File, Reg, registers};
+use crate::kernel::{Item, Kernel, Loop, S, Trips, VInst};
+use rustc_hash::FxHashSet;
+use systole_isa::{Inst, Op};
+
+/// Whether a body calls another kernel, directly.
+pub fn has_call(items: &[Item]) -> bool {
+    items.iter().any(|i| match i {
+        Item::Inst(_) | Item::Mark { .. } => false,
+        Item::Loop(l) => has_call(&l.body),
+        Item::If { then, otherwise, .. } => has_call(then) || has_call(otherwise),
+        Item::While { head, body, .. } => has_call(head) || has_call(body),
+        Item::Call { .. } => true,
+    })
+}
+
+/// Visits calls with callee and number of arguments until one fails.
+pub fn each_call<E>(items: &[Item], f: &mut dyn FnMut(u32, u32) -> Result<(), E>) -> Result<(), E> {
+    for item in items {
+        match item {
+            Item::Inst(_) | Item::Mark { .. } => {}
+            Item::Loop(l) => each_call(&l.body, f)?,
+            Item::If { then, otherwise, .. } => {
+                each_call(then, f)?;
+                each_call(otherwise, f)?;
+            }
+            Item::While { head, body, .. } => {
+                each_call(head, f)?;
+                each_call(body, f)?;
+            }
+            Item::Call { kernel, args } => f(*kernel, args.len() as u32)?,
+        }
+    }
+    Ok(())
+}
+
+/// Turns counted loops around calls into loops over a scalar variable, which can be kept in memory.
+pub fn expose_counters(kernel: &mut Kernel) {
+    let body = std::mem::take(&mut kernel.body);
+    kernel.body = rewrite(body, &mut kernel.scalars);
+}
+
+fn rewrite(items: Vec<Item>, scalars: &mut u32) -> Vec<Item> {
+    let mut out = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            Item::Inst(_) | Item::Call { .. } | Item::Mark { .. } => out.push(item),
+            Item::Loop(l) if has_call(&l.body) => counted(l, scalars, &mut out),
+            Item::Loop(_) => out.push(item),
+            Item::If { cond, then, otherwise } => {
+                let (then, otherwise) = (rewrite(then, scalars), rewrite(otherwise, scalars));
+                out.push(Item::If { cond, then, otherwise });
+            }
+            Item::While { head, cond, body } => {
+                let (head, body) = (rewrite(head, scalars), rewrite(body, scalars));
+                out.push(Item::While { head, cond, body });
+            }
+        }
+    }
+    out
+}
+
+fn counted(l: Loop, scalars: &mut u32, out: &mut Vec<Item>) {
+    let counter = S(*scalars);
+    *scalars += 1;
+    let inst = |op, operands: &[i32]| {
+        Item::Inst(VInst { inst: Inst::new(op, operands), reads: Vec::new(), writes: Vec::new() })
+    };
+    let c = counter.0 as i32;
+    out.push(match l.trips {
+        Trips::Static(n) => inst(Op::SLi, &[c, n as i32]),
+        Trips::Dynamic(s) => inst(Op::SAddI, &[c, s.0 as i32, 0]),
+    });
+    let mut body = rewrite(l.body, scalars);
+    body.push(inst(Op::SAddI, &[c, c, -1]));
+    out.push(Item::While { head: Vec::new(), cond: counter, body });
+}
+
+/// Registers that live across a call.
+pub fn across_calls(kernel: &Kernel) -> Vec<Reg> {
+    let mut crossing = FxHashSet::default();
+    let mut live = FxHashSet::default();
+    backward(&kernel.body, &mut live, &mut crossing);
+    let mut out: Vec<Reg> = crossing.into_iter().collect();
+    out.sort();
+    out
+}
+
+type Live = FxHashSet<Reg>;
+
+fn scalar(s: S) -> Option<Reg> {
+    let r = Reg::new(File::Scalar, s.0);
+    (!r.is_constant()).then_some(r)
+}
+
+/// Takes `live` from after the items to before them.
+fn backward(items: &[Item], live: &mut Live, crossing: &mut Live) {
+    for item in items.iter().rev() {
+        match item {
+            Item::Inst(v) => {
+                for r in registers(&v.inst).filter(|r| r.is_def) {
+                    live.remove(&r.reg);
+                }
+                live.extend(registers(&v.inst).filter(|r| r.is_use).map(|r| r.reg));
+            }
+            Item::Loop(l) => {
+                repeat(live, |live| {
+                    backward(&l.body, live, crossing);
+                });
+                if let Trips::Dynamic(s) = l.trips {
+                    live.extend(scalar(s));
+                }
+            }
+            Item::If { cond, then, otherwise } => {
+                let mut other = live.clone();
+                backward(then, live, crossing);
+                backward(otherwise, &mut other, crossing);
+                live.extend(other);
+                live.extend(scalar(*cond));
+            }
+            Item::While { head, cond, body } => {
+                let after = live.clone();
+                repeat(live, |live| {
+                    backward(body, live, crossing);
+                    live.extend(after.iter().copied());
+                    live.extend(scalar(*cond));
+                    backward(head, live, crossing);
+                });
+            }
+            Item::Call { args, .. } => {
+                crossing.extend(live.iter().copied());
+                live.extend(args.iter().filter_map(|&a| scalar(a)));
+            }
+            Item::Mark { .. } => {}
+        }
+    }
+}
+
+/// Runs a loop body backward until nothing new is live at its start; what is live after the loop stays live before it.
+fn repeat(live: &mut Live, mut body: impl FnMut(&mut Live)) {
+    loop {
+        let before = live.len();
+        let mut at = live.clone();
+        body(&mut at);
+        live.extend(at);
+        if live.len() == before {
+            return;
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Linear code of one kernel between scheduling and register allocation: bundles over virtual registers.
+
+use super::body::Names;
+use crate::kernel::regs::Reg;
+use smallvec::SmallVec;
+use systole_isa::{Inst, Op};
+
+/// A bundle over virtual registers. Branch targets are label numbers, call targets kernel numbers.
+#[derive(Clone, Debug, Default)]
+pub struct VBundle {
+    pub insts: SmallVec<[Inst; 6]>,
+    /// Registers read after the bundle: arguments of its call.
+    pub after: SmallVec<[Reg; 2]>,
+    /// The [`Region`] that the bundle belongs to.
+    pub region: u32,
+    /// The debug op, if it is not the kernel's.
+    pub debug: Option<u32>,
+}
+
+/// A piece of a kernel that was scheduled as one, for retries and listings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Region {
+    pub kind: RegionKind,
+    /// Loops around it.
+    pub depth: u32,
+    /// Conditions around it.
+    pub conditions: u32,
+    /// Its stable number within the kernel.
+    pub id: u32,
+}
+
+/// How a region was scheduled.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RegionKind {
+    /// List scheduling.
+    Block,
+    /// Software pipelining.
+    Pipelined(PipelineReport),
+}
+
+/// Facts about a pipelined loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PipelineReport {
+    /// Trips of the loop as written, copies of the body per pipelined iteration, and initiation interval of those.
+    pub trips: u32,
+    pub unroll: u32,
+    pub ii: u32,
+    /// Iterations under way at once, pipelined iterations in a round of the loop, and rounds (0: no loop is left).
+    pub stages: u32,
+    pub copies: u32,
+    pub rounds: u32,
+    /// Least interval by slots and by dependence cycles.
+    pub resource_bound: u32,
+    pub recurrence_bound: u32,
+}
+
+/// A kernel's linear code.
+#[derive(Clone, Debug)]
+pub struct Code {
+    pub bundles: Vec<VBundle>,
+    /// Bundle index of each label.
+    pub labels: Vec<u32>,
+    pub regions: Vec<Region>,
+    pub names: Names,
+    /// Registers with a given physical number: parameters and call arguments.
+    pub fixed: Vec<(Reg, u32)>,
+    /// Debug op of the bundles appended from now on.
+    pub debug: Option<u32>,
+    /// Conditions around what is appended from now on.
+    pub conditions: u32,
+}
+
+impl Region {
+    /// An estimate of how often it runs: eight times for every loop around it, every other time in a condition.
+    pub fn times(&self) -> f64 {
+        8f64.powi(self.depth.min(6) as i32) * 0.5f64.powi(self.conditions.min(12) as i32)
+    }
+}
+
+impl Code {
+    pub fn new(names: Names) -> Code {
+        Code {
+            bundles: Vec::new(),
+            labels: Vec::new(),
+            regions: Vec::new(),
+            names,
+            fixed: Vec::new(),
+            debug: None,
+            conditions: 0,
+        }
+    }
+
+    /// A label to be placed later.
+    pub fn label(&mut self) -> u32 {
+        self.labels.push(u32::MAX);
+        self.labels.len() as u32 - 1
+    }
+
+    /// Places a label before the next bundle.
+    pub fn place(&mut self, label: u32) {
+        self.labels[label as usize] = self.bundles.len() as u32;
+    }
+
+    /// Opens a region; bundles appended from now on name it.
+    pub fn region(&mut self, kind: RegionKind, depth: u32, id: u32) -> u32 {
+        self.regions.push(Region { kind, depth, conditions: self.conditions, id });
+        self.regions.len() as u32 - 1
+    }
+
+    pub fn push(&mut self, region: u32, insts: impl IntoIterator<Item = Inst>) {
+        self.bundles.push(VBundle {
+            insts: insts.into_iter().collect(),
+            after: SmallVec::new(),
+            region,
+            debug: self.debug,
+        });
+    }
+}
+
+/// Which operand of a branch is its target, if any.
+pub fn target_at(op: Op) -> Option<usize> {
+    op.info().operands.iter().position(|o| o.kind == systole_isa::Kind::Target)
+}

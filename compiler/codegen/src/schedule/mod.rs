@@ -1,0 +1,196 @@
+//! Scheduling: from kernels over virtual registers ([`crate::kernel::Unit`]) to bundles of the chip.
+//!
+//! Per kernel: what lives across calls goes to memory ([`calls`], [`spill`]); the tree becomes linear code, blocks by list
+//! scheduling ([`list`]) and innermost counted loops by software pipelining ([`pipeline`], [`modulo`]), both on the
+//! dependence graph of [`deps`]; registers are allocated ([`regalloc`]). When registers run out, the kernel is lowered
+//! again with less overlap where they ran out, and last with more registers in memory. [`emit`] links the kernels;
+//! [`check`] proves the result again from the bundles alone.
+//!
+//! Results depend on nothing but the arguments. No pass looks at what a kernel computes.
+
+mod body;
+mod calls;
+mod chaos;
+pub mod check;
+mod code;
+pub mod deps;
+pub mod emit;
+mod induction;
+mod list;
+mod liveness;
+mod lower;
+mod memory;
+mod modulo;
+mod pipeline;
+pub mod print;
+mod regalloc;
+mod slots;
+mod spill;
+
+#[cfg(test)]
+mod tests;
+
+pub use code::{PipelineReport, RegionKind};
+pub use deps::window as pop_delay_window;
+pub use emit::{KernelReport, RegionReport};
+
+use crate::kernel::{Kernel, Unit};
+use chaos::Chaos;
+use code::Code;
+use lower::{LAST_LEVEL, Levels};
+use spill::{Area, Spiller};
+use systole_isa::program::DebugRange;
+use systole_isa::{Bundle, ChipConfig, Slot};
+
+/// How to schedule.
+#[derive(Clone, Debug)]
+pub struct ScheduleOptions {
+    /// A seed: random legal choices instead of the scheduler's own. Results must not change.
+    pub chaos: Option<u64>,
+    /// First word row of vector memory, and first word of scalar memory, free for spilled registers.
+    pub spill_base_row: u32,
+    pub spill_base_word: u32,
+    /// Rows of vector memory for spilled registers: a kernel that needs more lets them share places.
+    pub spill_rows: u32,
+    /// Whether innermost counted loops are software-pipelined.
+    pub pipeline: bool,
+}
+
+impl ScheduleOptions {
+    /// All optimisations, with spills from the given row and word on.
+    pub fn new(spill_base_row: u32, spill_base_word: u32) -> ScheduleOptions {
+        ScheduleOptions { chaos: None, spill_base_row, spill_base_word, spill_rows: u32::MAX, pipeline: true }
+    }
+}
+
+/// A scheduled program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scheduled {
+    pub bundles: Vec<Bundle>,
+    /// The debug op of each run of bundles.
+    pub ranges: Vec<DebugRange>,
+    /// Rows of vector memory and words of scalar memory taken for spilled registers.
+    pub spill_rows: u32,
+    pub spill_words: u32,
+    pub kernels: Vec<KernelReport>,
+}
+
+/// Why a program cannot be scheduled for a chip.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ScheduleError {
+    #[error("kernel `{kernel}` needs {need} {file} registers at once, the chip has {have}")]
+    Registers { kernel: String, file: &'static str, need: u32, have: u32 },
+    #[error("kernel `{kernel}` uses {mnemonic}, but the chip has no {slot:?} slot")]
+    NoSlot { kernel: String, mnemonic: &'static str, slot: Slot },
+    #[error("kernel `{kernel}` takes {need} arguments, registers are left for {have}")]
+    Arguments { kernel: String, need: u32, have: u32 },
+    #[error("kernel `{kernel}` calls kernel {callee}, which does not exist")]
+    NoKernel { kernel: String, callee: u32 },
+}
+
+/// Lowerings of a kernel with more and more care before giving up.
+const ATTEMPTS: u32 = 200;
+/// Rounds after which twice as many registers are spilled in each.
+const MORE_AFTER: u32 = 24;
+
+/// Schedules all kernels of a unit and links them, the main program first.
+pub fn schedule(unit: &Unit, chip: &ChipConfig, options: &ScheduleOptions) -> Result<Scheduled, ScheduleError> {
+    let base = Area { row: options.spill_base_row, word: options.spill_base_word, sublanes: chip.core.sublanes };
+    check_calls(unit, chip)?;
+    // Kernels that call nothing are never active together and share an area; each of the others has its own after it.
+    let mut codes: Vec<Option<Code>> = vec![None; unit.kernels.len()];
+    let mut end = base;
+    for leaf in [true, false] {
+        let shared = end;
+        for (i, kernel) in unit.kernels.iter().enumerate() {
+            if calls::has_call(&kernel.body) == leaf {
+                continue;
+            }
+            let start = if leaf { shared } else { end };
+            let (code, used) = schedule_kernel(kernel, i == 0, chip, options, start)?;
+            end.row = end.row.max(used.row);
+            end.word = end.word.max(used.word);
+            codes[i] = Some(code);
+        }
+    }
+    let codes: Vec<Code> = codes.into_iter().flatten().collect();
+    let mut out = emit::link(unit, codes);
+    out.spill_rows = end.row - base.row;
+    out.spill_words = end.word - base.word;
+    Ok(out)
+}
+
+fn check_calls(unit: &Unit, chip: &ChipConfig) -> Result<(), ScheduleError> {
+    let have = chip.core.scalar_registers.saturating_sub(4);
+    for k in &unit.kernels {
+        if k.params.len() as u32 > have {
+            return Err(ScheduleError::Arguments { kernel: k.name.clone(), need: k.params.len() as u32, have });
+        }
+        calls::each_call(&k.body, &mut |callee, args| {
+            if callee as usize >= unit.kernels.len() {
+                return Err(ScheduleError::NoKernel { kernel: k.name.clone(), callee });
+            }
+            if args > have {
+                return Err(ScheduleError::Arguments { kernel: k.name.clone(), need: args, have });
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn schedule_kernel(
+    kernel: &Kernel,
+    is_main: bool,
+    chip: &ChipConfig,
+    options: &ScheduleOptions,
+    area: Area,
+) -> Result<(Code, Area), ScheduleError> {
+    let mut kernel = kernel.clone();
+    lower::inline_small_loops(&mut kernel.body);
+    let mut spiller = Spiller::new(area, options.spill_base_row.saturating_add(options.spill_rows));
+    if calls::has_call(&kernel.body) {
+        calls::expose_counters(&mut kernel);
+        let crossing = calls::across_calls(&kernel);
+        if kernel.saves {
+            spiller.save(&mut kernel, &crossing);
+        } else {
+            spiller.spill(&mut kernel, &crossing);
+        }
+    }
+    let mut levels = Levels::default();
+    let mut chaos = Chaos::new(options.chaos);
+    let mut last = None;
+    for attempt in 0..ATTEMPTS {
+        let mut code = lower::lower(&kernel, is_main, chip, options, &levels)?;
+        let overflow = match regalloc::allocate(&mut code, chip, &mut chaos, &|r| spiller.pinned.contains(&r)) {
+            Ok(()) => return Ok((code, spiller.area)),
+            Err(o) => o,
+        };
+        // What needs many rounds is short of registers in many places: more go at once.
+        let excess = (overflow.need.saturating_sub(overflow.have).max(1) as usize) << (attempt / MORE_AFTER).min(8);
+        let region = &code.regions[overflow.region as usize];
+        let level = levels.entry(region.id).or_insert(0);
+        if !overflow.through.is_empty() {
+            let regs: Vec<_> = overflow.through.iter().copied().take(excess).collect();
+            spiller.spill(&mut kernel, &regs);
+        } else if *level < LAST_LEVEL && attempt < MORE_AFTER {
+            *level += 1;
+        } else if *level < LAST_LEVEL {
+            // Short of registers in many places: all that run as seldom become careful.
+            let seldom = code.regions.iter().filter(|r| r.depth <= region.depth);
+            seldom.for_each(|r| {
+                levels.insert(r.id, LAST_LEVEL);
+            });
+        } else if !overflow.candidates.is_empty() {
+            let regs: Vec<_> = overflow.candidates.iter().copied().take(excess).collect();
+            spiller.spill(&mut kernel, &regs);
+        } else {
+            last = Some(overflow);
+            break;
+        }
+        last = Some(overflow);
+    }
+    let (file, need, have) = last.map_or(("", 0, 0), |o| (o.file.name(), o.need, o.have));
+    Err(ScheduleError::Registers { kernel: kernel.name, file, need, have })
+}

@@ -1,0 +1,97 @@
+//! Modules written by hand, field by field.
+
+use super::{is_proto, to_text};
+use crate::parse_hlo;
+use systole_hlo::graph::verify::verify;
+
+/// A field of bytes.
+fn part(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    varint(u64::from(number) << 3 | 2, &mut out);
+    varint(bytes.len() as u64, &mut out);
+    out.extend(bytes);
+    out
+}
+
+fn int(number: u8, value: i64) -> Vec<u8> {
+    let mut out = Vec::new();
+    varint(u64::from(number) << 3, &mut out);
+    varint(value as u64, &mut out);
+    out
+}
+
+fn varint(mut v: u64, out: &mut Vec<u8>) {
+    while v >= 128 {
+        out.push(v as u8 | 128);
+        v >>= 7;
+    }
+    out.push(v as u8);
+}
+
+/// `f32` of two dimensions, column-major where `turned`.
+fn shape(dims: [u8; 2], turned: bool) -> Vec<u8> {
+    let layout = part(1, if turned { &[0, 1] } else { &[1, 0] });
+    [int(2, 11), part(3, &dims), part(5, &layout)].concat()
+}
+
+fn instruction(id: i64, name: &str, opcode: &str, shape: &[u8], more: &[u8]) -> Vec<u8> {
+    let head = [part(1, name.as_bytes()), part(2, opcode.as_bytes()), part(3, shape), int(35, id)].concat();
+    part(2, &[&head[..], more].concat())
+}
+
+/// `x * constant`, transposed; the constant's elements are in column-major order.
+fn module() -> Vec<u8> {
+    let floats: Vec<u8> = [1f32, 3.0, 5.0, 2.0, 4.0, f32::NAN].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let literal = [part(1, &shape([3, 2], true)), part(8, &floats)].concat();
+    let body = [
+        part(1, b"main"),
+        instruction(1, "x", "parameter", &shape([3, 2], false), &int(9, 0)),
+        instruction(2, "a constant", "constant", &shape([3, 2], false), &part(8, &literal)),
+        instruction(3, "product", "multiply", &shape([3, 2], false), &part(36, &[1, 2])),
+        instruction(4, "product", "transpose", &shape([2, 3], false), &[part(36, &[3]), part(14, &[1, 0])].concat()),
+        int(5, 7),
+        int(6, 4),
+    ];
+    [part(1, b"m"), part(3, &body.concat()), int(6, 7)].concat()
+}
+
+#[test]
+fn a_module_reads_as_text() {
+    let text = to_text(&module()).expect("it is well formed");
+    for line in [
+        "ENTRY %main {",
+        "%a_constant = f32[3,2]{1,0} constant({{1,2}, {3,4}, {5,nan}})",
+        "%product = f32[3,2]{1,0} multiply(%x, %a_constant)",
+        "ROOT %product.4 = f32[2,3]{1,0} transpose(%product), dimensions={1,0}",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let (parsed, _) = parse_hlo(&text).expect("the text is read");
+    verify(&parsed).expect("the module is right");
+    assert_eq!(to_text(&part(1, &module())), Ok(text), "the same inside an HloProto");
+}
+
+#[test]
+fn protos_are_told_from_text() {
+    assert!(is_proto(&module()) && is_proto(&part(1, &module())));
+    for text in ["\nHloModule m\n", "\n\n// comment\nmodule {}", "", "ENTRY e {"] {
+        assert!(!is_proto(text.as_bytes()), "{text}");
+    }
+}
+
+#[test]
+fn damaged_modules_are_refused_or_read() {
+    let whole = module();
+    for i in 0..whole.len() {
+        assert!(to_text(&whole[..i]).is_err() || i == whole.len(), "cut at {i}");
+        for b in [0, 1, 0x7f, 0xff] {
+            let mut bytes = whole.clone();
+            bytes[i] = b;
+            if let Ok(text) = to_text(&bytes) {
+                let _ = parse_hlo(&text);
+            }
+        }
+    }
+    let deep = (0..100_000).fold(Vec::new(), |inner, _| if inner.len() < 1 << 16 { part(4, &inner) } else { inner });
+    assert!(to_text(&[part(1, b"m"), part(3, &part(2, &part(3, &deep)))].concat()).is_err());
+}

@@ -1,0 +1,9 @@
+//! Front ends: program texts to [`systole_hlo::graph::Module`].
+
+pub mod builder;
+pub mod hlo_proto;
+pub mod hlo_text;
+pub mod stablehlo;
+
+pub use hlo_text::parse_hlo;
+pub use stablehlo::parse_stablehlo;

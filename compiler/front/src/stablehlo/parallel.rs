@@ -1,0 +1,191 @@
+//! `interpreter.run_parallel`: functions on a grid of replicas and partitions, from one `main`.
+//!
+//! The whole module becomes a program for that many devices. Every device runs `main`; at the operation it picks its own
+//! operands, calls its own function and gathers the results of all, so that what follows sees them all everywhere.
+
+use super::ast::{Attr, Operation};
+use super::data::Lowered;
+use super::lower::{Body, Lower};
+use crate::hlo_text::PResult;
+use systole_hlo::graph::build::ComputationBuilder;
+use systole_hlo::graph::{Binary, Collective, CollectiveKind, CompId, Literal, NodeId, Op, Shape, SliceDim};
+use systole_isa::DType;
+
+/// Most devices that a program may ask for.
+const MAX_DEVICES: usize = 4096;
+
+pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str) -> Lowered {
+    if name != "interpreter.run_parallel" {
+        return Ok(None);
+    }
+    let args = body.operands(o)?;
+    let programs = programs(o)?;
+    let (replicas, partitions) = (programs.len(), programs[0].len());
+    let devices = replicas * partitions;
+    let given = (l.module.replicas, l.module.partitions);
+    if given != (1, 1) && given != (replicas as u64, partitions as u64) {
+        return Err(o.error(format!(
+            "{replicas} replicas of {partitions} partitions here, {} of {} elsewhere in the module",
+            given.0, given.1
+        )));
+    }
+    (l.module.replicas, l.module.partitions) = (replicas as u64, partitions as u64);
+    if let Some(Attr::List(list)) = o.get(&["infeed"]) {
+        l.queue = list.iter().filter_map(|a| if let Attr::Symbol(s) = a { Some(*s) } else { None }).collect();
+    }
+    let flat: Vec<&str> = programs.concat();
+    let (takes, gives) = (args.len() / devices, o.result_types.len() / devices);
+    if takes * devices != args.len() || gives * devices != o.result_types.len() {
+        return Err(o.error(format!(
+            "{} operands and {} results for {devices} devices",
+            args.len(),
+            o.result_types.len()
+        )));
+    }
+    let index = device_index(l, body, o)?;
+    let per_device: Vec<&[NodeId]> = (0..devices).map(|d| &args[d * takes..(d + 1) * takes]).collect();
+    let result = if flat.iter().all(|f| *f == flat[0]) {
+        let own: Vec<NodeId> = (0..takes)
+            .map(|i| pick(l, body, o, &per_device.iter().map(|a| a[i]).collect::<Vec<_>>(), index))
+            .collect::<PResult<_>>()?;
+        let shapes: Vec<Shape> = own.iter().map(|x| body.b.shape(*x).clone()).collect();
+        let callee = l.callee(flat[0], o, Some(&shapes))?;
+        l.infer(body, o, Op::Call { body: callee }, &own)?
+    } else {
+        let mut operands = vec![l.cast(body, o, index, DType::S32)?];
+        let mut branches = Vec::new();
+        for (f, a) in flat.iter().zip(&per_device) {
+            let shapes: Vec<Shape> = a.iter().map(|x| body.b.shape(*x).clone()).collect();
+            let callee = l.callee(f, o, Some(&shapes))?;
+            branches.push(unpacked(l, o, callee, shapes)?);
+            operands.push(l.tuple(body, a)?);
+        }
+        l.infer(body, o, Op::Conditional { branches }, &operands)?
+    };
+    let own = if gives == 1 { vec![result] } else { l.parts(body, o, result)? };
+    let all: Vec<Vec<NodeId>> = own.iter().map(|x| share(l, body, o, *x, devices)).collect::<PResult<_>>()?;
+    Ok(Some((0..devices).flat_map(|d| all.iter().map(move |r| r[d])).collect()))
+}
+
+/// The functions by replica and partition.
+fn programs<'a>(o: &Operation<'a>) -> PResult<Vec<Vec<&'a str>>> {
+    let wrong = || o.error("`programs` must be rows of functions, one row a replica, all of one length");
+    let Some(Attr::List(rows)) = o.get(&["programs"]) else { return Err(wrong()) };
+    let row = |a: &Attr<'a>| match a {
+        Attr::List(list) => {
+            list.iter().map(|f| if let Attr::Symbol(s) = f { Some(*s) } else { None }).collect::<Option<Vec<_>>>()
+        }
+        _ => None,
+    };
+    let rows: Vec<Vec<&str>> = rows.iter().map(row).collect::<Option<_>>().ok_or_else(wrong)?;
+    let width = rows.first().map_or(0, Vec::len);
+    if width == 0 || rows.iter().any(|r| r.len() != width) || rows.len() * width > MAX_DEVICES {
+        return Err(wrong());
+    }
+    Ok(rows)
+}
+
+/// The number of the device that runs: `replica * partitions + partition`.
+pub(super) fn device_index<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>) -> PResult<NodeId> {
+    let scalar = Shape::array(DType::U32, &[]);
+    let replica = l.add(body, o, Op::ReplicaId, &[], scalar.clone())?;
+    let partition = l.add(body, o, Op::PartitionId, &[], scalar)?;
+    let width = (l.module.partitions as u32).to_le_bytes();
+    let width = body.b.constant(Literal::splat(DType::U32, &[], &width));
+    let first = l.infer(body, o, Op::Binary(Binary::Mul), &[replica, width])?;
+    l.infer(body, o, Op::Binary(Binary::Add), &[first, partition])
+}
+
+/// The value of number `index` among values of one shape.
+fn pick<'a>(
+    l: &mut Lower<'a, '_>,
+    body: &mut Body<'a>,
+    o: &Operation<'a>,
+    values: &[NodeId],
+    index: NodeId,
+) -> PResult<NodeId> {
+    if values.windows(2).all(|v| v[0] == v[1]) || *body.b.shape(values[0]) == Shape::Token {
+        return Ok(values[0]);
+    }
+    let rows = values.iter().map(|v| row(l, body, o, *v)).collect::<PResult<Vec<_>>>()?;
+    let stack = l.infer(body, o, Op::Concatenate { dim: 0 }, &rows)?;
+    entry(l, body, o, stack, index)
+}
+
+/// Entry `index` of the first dimension.
+pub(super) fn entry<'a>(
+    l: &mut Lower<'a, '_>,
+    body: &mut Body<'a>,
+    o: &Operation<'a>,
+    stack: NodeId,
+    index: NodeId,
+) -> PResult<NodeId> {
+    let a = l.array(body, o, stack)?;
+    let zero = body.b.constant(Literal::splat(DType::U32, &[], &[0; 4]));
+    let mut operands = vec![stack, index];
+    operands.resize(a.rank() + 1, zero);
+    let mut sizes = a.dims.clone();
+    sizes[0] = 1;
+    let one = l.infer(body, o, Op::DynamicSlice { sizes }, &operands)?;
+    l.add(body, o, Op::Reshape, &[one], Shape::array(a.dtype, &a.dims[1..]))
+}
+
+/// With a first dimension of size 1.
+fn row<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, x: NodeId) -> PResult<NodeId> {
+    let a = l.array(body, o, x)?;
+    let dims: Vec<u64> = std::iter::once(1).chain(a.dims.iter().copied()).collect();
+    l.add(body, o, Op::Reshape, &[x], Shape::array(a.dtype, &dims))
+}
+
+/// Every device's value, by device.
+fn share<'a>(
+    l: &mut Lower<'a, '_>,
+    body: &mut Body<'a>,
+    o: &Operation<'a>,
+    x: NodeId,
+    devices: usize,
+) -> PResult<Vec<NodeId>> {
+    if *body.b.shape(x) == Shape::Token || devices == 1 {
+        return Ok(vec![x; devices]);
+    }
+    let one = row(l, body, o, x)?;
+    let groups = vec![(0..devices as u64).collect()];
+    let devices_all = Collective { groups, channel: Some(1 << 20), use_global_ids: true };
+    let op = Op::Collective { kind: CollectiveKind::AllGather { dim: 0 }, devices: devices_all };
+    let mut gathered = l.array(body, o, one)?;
+    gathered.dims[0] = devices as u64;
+    let all = l.add(body, o, op, &[one], Shape::array(gathered.dtype, &gathered.dims))?;
+    (0..devices as u64)
+        .map(|d| {
+            let whole = |(i, size): (usize, &u64)| match i {
+                0 => SliceDim { start: d, limit: d + 1, stride: 1 },
+                _ => SliceDim { start: 0, limit: *size, stride: 1 },
+            };
+            let dims = gathered.dims.iter().enumerate().map(whole).collect();
+            let part = l.infer(body, o, Op::Slice { dims }, &[all])?;
+            l.add(body, o, Op::Reshape, &[part], Shape::array(gathered.dtype, &gathered.dims[1..]))
+        })
+        .collect()
+}
+
+/// A computation that takes the arguments of `callee` as one tuple.
+fn unpacked<'a>(l: &mut Lower<'a, '_>, o: &Operation<'a>, callee: CompId, shapes: Vec<Shape>) -> PResult<CompId> {
+    let n = shapes.len();
+    let mut b = ComputationBuilder::new(&format!("device.{}", l.module.computations.len()));
+    b.span = o.span;
+    let p = b.parameter(Shape::Tuple(shapes));
+    let mut made = Vec::new();
+    for index in 0..n {
+        made.push(b.add(Op::GetTupleElement { index }, &[p], &l.module).map_err(|e| o.error(e.message))?);
+    }
+    let root = b.add(Op::Call { body: callee }, &made, &l.module).map_err(|e| o.error(e.message))?;
+    Ok(l.module.push(b.finish(root)))
+}
+
+impl<'a> Lower<'a, '_> {
+    /// A value in another element type.
+    pub fn cast(&mut self, body: &mut Body<'a>, o: &Operation<'a>, x: NodeId, dtype: DType) -> PResult<NodeId> {
+        let dims = self.array(body, o, x)?.dims;
+        self.add(body, o, Op::Convert, &[x], Shape::array(dtype, &dims))
+    }
+}

@@ -1,0 +1,116 @@
+//! Sizes that types leave open (`tensor<?xf32>`): taken from the operands, or from operands that are constants.
+//!
+//! Only what is static after all is read. The graph has no dimension without a size or a bound.
+
+use super::ast::{Operation, Region};
+use super::lower::{Body, Lower};
+use super::types::{UNKNOWN, is_known, spell};
+use crate::hlo_text::PResult;
+use systole_hlo::graph::infer::infer_shape;
+use systole_hlo::graph::{ArrayShape, Binary, NodeId, Op, Shape};
+
+/// Longest list of sizes that is followed back to constants.
+const MAX_SIZES: u64 = 64;
+
+impl<'a> Lower<'a, '_> {
+    /// The shape of an operation's result, of which the text gives the type and perhaps not all sizes.
+    pub fn refined(&self, body: &Body<'a>, o: &Operation<'a>, op: &Op, args: &[NodeId]) -> PResult<Shape> {
+        let declared = self.declared(o)?;
+        if is_known(declared) {
+            return Ok(declared.clone());
+        }
+        let shapes: Vec<&Shape> = args.iter().map(|x| body.b.shape(*x)).collect();
+        if let Ok(found) = infer_shape(op, &shapes, &self.module) {
+            return Ok(found);
+        }
+        // Conversions change the element type alone.
+        match (op, &shapes[..], declared) {
+            (Op::Convert | Op::BitcastConvert, [Shape::Array(x)], Shape::Array(to)) if x.rank() == to.rank() => {
+                Ok(Shape::Array(ArrayShape { dtype: to.dtype, ..x.clone() }))
+            }
+            _ => Err(self.open(o, declared)),
+        }
+    }
+
+    /// The error that a size is not known.
+    pub fn open(&self, o: &Operation<'a>, shape: &Shape) -> Box<systole_hlo::diag::Diagnostic> {
+        let d = o.error(format!("the sizes of {} are not known before the program runs", spell(shape)));
+        Box::new(d.note("give sizes or bounds: tensor<?xf32, #stablehlo.bounds<8>>"))
+    }
+
+    /// The result's shape with the sizes that operand `sizes` lists.
+    pub fn sized(&self, body: &Body<'a>, o: &Operation<'a>, sizes: NodeId) -> PResult<ArrayShape> {
+        let declared = self.declared(o)?;
+        let Shape::Array(to) = declared else { return Err(o.error("the result must be a tensor")) };
+        if is_known(declared) {
+            return Ok(to.clone());
+        }
+        let Some(list) = integers(body, sizes, 16) else { return Err(self.open(o, declared)) };
+        let dims: Option<Vec<u64>> = list.iter().map(|v| u64::try_from(*v).ok().filter(|v| *v < 1 << 48)).collect();
+        match dims {
+            Some(d) if d.len() == to.rank() && d.iter().zip(&to.dims).all(|(d, t)| d == t || *t == UNKNOWN) => {
+                let shape = ArrayShape::new(to.dtype, &d);
+                crate::hlo_text::shape::check_size(&shape).map_err(|why| o.error(why))?;
+                Ok(shape)
+            }
+            _ => Err(o.error(format!("the sizes {list:?} do not fit {}", spell(declared)))),
+        }
+    }
+}
+
+/// A region whose open arguments have the shapes of `values`.
+pub(super) fn region<'a>(body: &Body<'a>, r: &Region<'a>, values: &[NodeId]) -> Region<'a> {
+    let mut r = r.clone();
+    for (arg, v) in r.args.iter_mut().zip(values) {
+        if !is_known(&arg.1) {
+            arg.1 = body.b.shape(*v).clone();
+        }
+    }
+    r
+}
+
+/// The integers of a value that follows from constants and static sizes.
+pub(super) fn integers(body: &Body<'_>, id: NodeId, depth: usize) -> Option<Vec<i64>> {
+    let n = body.b.node(id);
+    let elements = n.shape.as_array()?.elements();
+    if depth == 0 || elements > MAX_SIZES {
+        return None;
+    }
+    let operand = |i: usize| integers(body, n.operands[i], depth - 1);
+    match &n.op {
+        Op::Constant(c) => (0..c.elements()).map(|i| c.integer(i)).collect(),
+        Op::Convert | Op::Reshape => operand(0),
+        Op::GetDimensionSize { dim } => {
+            let a = body.b.shape(n.operands[0]).as_array()?;
+            if a.dynamic.get(*dim).copied().unwrap_or(false) {
+                return None;
+            }
+            Some(vec![i64::try_from(*a.dims.get(*dim)?).ok()?])
+        }
+        Op::Concatenate { dim: 0 } => {
+            let parts: Option<Vec<Vec<i64>>> = (0..n.operands.len()).map(operand).collect();
+            Some(parts?.concat())
+        }
+        Op::Slice { dims } => {
+            let [d] = &dims[..] else { return None };
+            let all = operand(0)?;
+            let range = all.get(usize::try_from(d.start).ok()?..usize::try_from(d.limit).ok()?)?;
+            Some(range.iter().step_by(usize::try_from(d.stride).ok()?.max(1)).copied().collect())
+        }
+        Op::Broadcast { dims } if dims.is_empty() => Some(vec![*operand(0)?.first()?; elements as usize]),
+        Op::Binary(b) => {
+            let combine = |(x, y): (&i64, &i64)| match b {
+                Binary::Add => x.checked_add(*y),
+                Binary::Sub => x.checked_sub(*y),
+                Binary::Mul => x.checked_mul(*y),
+                Binary::Div => x.checked_div(*y),
+                Binary::Rem => x.checked_rem(*y),
+                Binary::Max => Some(*x.max(y)),
+                Binary::Min => Some(*x.min(y)),
+                _ => None,
+            };
+            operand(0)?.iter().zip(&operand(1)?).map(combine).collect()
+        }
+        _ => None,
+    }
+}

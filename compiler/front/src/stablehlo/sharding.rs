@@ -1,0 +1,167 @@
+//! Shardy annotations to HLO's: meshes, shardings of arguments and results, manual computations.
+
+use super::ast::{Attr, ModuleText, Operation};
+use super::data::Lowered;
+use super::lower::{Body, Frame, Lower};
+use crate::hlo_text::PResult;
+use crate::hlo_text::attrs::unescape;
+use crate::hlo_text::lex::Cursor;
+use systole_hlo::graph::{NodeId, Op, Shape};
+
+/// The module's meshes as a frontend attribute, the form of HLO text.
+pub(super) fn meshes(raw: &ModuleText<'_>) -> Option<String> {
+    let one = |(name, axes): &(&str, Vec<(&str, u64)>)| {
+        let axes: Vec<String> = axes.iter().map(|(n, s)| format!("\"{n}\"={s}")).collect();
+        format!("{name} = #sdy.mesh<[{}]>", axes.join(", "))
+    };
+    let list: Vec<String> = raw.meshes.iter().map(one).collect();
+    (!list.is_empty()).then(|| format!("{{xla.sdy.meshes={{{}}}}}", list.join(", ")))
+}
+
+/// The HLO sharding that a function's argument or result asks for.
+pub(super) fn of(attributes: &[(&str, Attr<'_>)], raw: &ModuleText<'_>, text: &str) -> Option<String> {
+    attributes.iter().find_map(|(key, value)| match (*key, value) {
+        ("mhlo.sharding", Attr::Str(s)) => Some(unescape(s)),
+        ("sdy.sharding", Attr::Dialect(_, inside)) => from_shardy(&mut Cursor::over(text, *inside), raw),
+        _ => None,
+    })
+}
+
+/// The HLO sharding of an operation's results: of the first one, where Shardy names each.
+pub(super) fn of_operation(o: &Operation<'_>, raw: &ModuleText<'_>, text: &str) -> Option<String> {
+    match (o.get(&["mhlo.sharding"]), o.get(&["sdy.sharding"])) {
+        (Some(Attr::Str(s)), _) => Some(unescape(s)),
+        (_, Some(Attr::Dialect(_, inside))) => {
+            let mut c = Cursor::over(text, *inside);
+            let _ = c.eat("[") && c.eat("<");
+            from_shardy(&mut c, raw)
+        }
+        _ => None,
+    }
+}
+
+/// `@mesh, [{"x"}, {}]` to `{devices=[2,1,4]<=[8] last_tile_dim_replicate}`; `None` for what HLO cannot say.
+fn from_shardy(c: &mut Cursor<'_>, raw: &ModuleText<'_>) -> Option<String> {
+    if !c.eat("@") {
+        return None;
+    }
+    let name = c.symbol().ok()?;
+    let axes = &raw.meshes.iter().find(|m| m.0 == name)?.1;
+    if !(c.eat(",") && c.eat("[")) {
+        return None;
+    }
+    let (mut tiles, mut order) = (Vec::new(), Vec::new());
+    while !c.eat("]") {
+        c.eat(",");
+        if !c.eat("{") {
+            return None;
+        }
+        let mut tile = 1;
+        while !c.eat("}") {
+            if c.eat(",") || c.eat("?") {
+                continue;
+            }
+            let span = c.string().ok()?;
+            let axis = axes.iter().position(|a| a.0 == c.slice(span))?;
+            if c.looking_at(":") || order.contains(&axis) {
+                return None; // a part of an axis
+            }
+            tile *= axes[axis].1;
+            order.push(axis);
+        }
+        if c.peek() == Some(b'p') {
+            let priority = c.peek_word();
+            c.advance(priority.len());
+        }
+        tiles.push(tile);
+    }
+    if order.is_empty() {
+        return Some("{replicated}".to_string());
+    }
+    let rest: Vec<usize> = (0..axes.len()).filter(|a| !order.contains(a)).collect();
+    let replicated: u64 = rest.iter().map(|a| axes[*a].1).product();
+    order.extend(rest);
+    let list = |v: &[String]| v.join(",");
+    let names: Vec<String> =
+        tiles.iter().map(u64::to_string).chain((replicated > 1).then(|| replicated.to_string())).collect();
+    let devices = if order.is_sorted() {
+        format!("[{}]", axes.iter().map(|a| a.1).product::<u64>())
+    } else {
+        let sizes: Vec<String> = axes.iter().map(|a| a.1.to_string()).collect();
+        let order: Vec<String> = order.iter().map(usize::to_string).collect();
+        format!("[{}]T({})", list(&sizes), list(&order))
+    };
+    let tail = if replicated > 1 { " last_tile_dim_replicate" } else { "" };
+    Some(format!("{{devices=[{}]<={devices}{tail}}}", list(&names)))
+}
+
+/// The value with a sharding that it must have.
+pub(super) fn annotate<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, x: NodeId, text: &str) -> PResult<NodeId> {
+    let op =
+        Op::CustomCall { target: "Sharding".into(), config: String::new(), has_side_effect: false, calls: Vec::new() };
+    let shape = body.b.shape(x).clone();
+    let made = body.b.add_shaped(op, &[x], shape, &l.module);
+    let id = made.map_err(|e| Box::new(systole_hlo::diag::Diagnostic::error(body.b.span, e.message)))?;
+    body.b.attribute(id, "sharding", text);
+    Ok(id)
+}
+
+/// `sdy.sharding_constraint %x <@mesh, [..]>`
+pub(super) fn constraint<'a>(
+    l: &mut Lower<'a, '_>,
+    body: &mut Body<'a>,
+    o: &Operation<'a>,
+    args: &[NodeId],
+) -> Lowered {
+    let [x] = args else { return Err(o.error("the operation takes one operand")) };
+    let text = match o.get(&["angles", "sharding"]) {
+        Some(Attr::Dialect(_, inside)) => from_shardy(&mut Cursor::over(l.text, *inside), l.raw),
+        _ => None,
+    };
+    match text {
+        Some(text) => Ok(Some(vec![annotate(l, body, *x, &text)?])),
+        None => Ok(Some(vec![*x])),
+    }
+}
+
+/// The form of HLO text: global to local, a call of the body, local to global.
+pub(super) fn manual<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
+    let Some(region) = o.regions.first() else { return Err(o.error("the operation lacks its body")) };
+    let captures = l.captures(body, region);
+    if let Some((name, ..)) = captures.values.first() {
+        return Err(o.error(format!("`%{name}` comes from outside of the manual computation")));
+    }
+    let callee = l.region(body, o, region, &captures, Frame::Plain)?;
+    let whole = |key: &str| {
+        let span = o.attributes.iter().find(|a| a.0 == key).map(|a| a.2);
+        let text = span.map_or("", |s| Cursor::over(l.text, s).rest());
+        text.split_once('=').map_or("", |t| t.1).trim().replace('"', "\\\"")
+    };
+    let axes = format!("xla.sdy.manual_axes=\"#sdy<manual_axes{}>\"", whole("manual_axes"));
+    let shardings = |key: &str| format!("xla.sdy.{key}=\"#sdy.sharding_per_value<{}>\"", whole(key));
+    let (ins, outs) =
+        (format!("{{{},{axes}}}", shardings("in_shardings")), format!("{{{axes},{}}}", shardings("out_shardings")));
+    let local: Vec<Shape> = region.args.iter().map(|a| a.1.clone()).collect();
+    let inputs = convert(l, body, o, "xla.sdy.GlobalToLocalShape", args, local, &ins)?;
+    let call = l.infer(body, o, Op::Call { body: callee }, &inputs)?;
+    body.b.attribute(call, "frontend_attributes", "{inlineable=\"false\"}");
+    let results = if o.result_types.len() == 1 { vec![call] } else { l.parts(body, o, call)? };
+    Ok(Some(convert(l, body, o, "xla.sdy.LocalToGlobalShape", &results, o.result_types.clone(), &outs)?))
+}
+
+fn convert<'a>(
+    l: &mut Lower<'a, '_>,
+    body: &mut Body<'a>,
+    o: &Operation<'a>,
+    target: &str,
+    args: &[NodeId],
+    shapes: Vec<Shape>,
+    attributes: &str,
+) -> PResult<Vec<NodeId>> {
+    let op = Op::CustomCall { target: target.into(), config: String::new(), has_side_effect: true, calls: Vec::new() };
+    let single = shapes.len() == 1;
+    let shape = if single { shapes[0].clone() } else { Shape::Tuple(shapes) };
+    let id = l.add(body, o, op, args, shape)?;
+    body.b.attribute(id, "frontend_attributes", attributes);
+    if single { Ok(vec![id]) } else { l.parts(body, o, id) }
+}

@@ -1,0 +1,455 @@
+//! The operations of a graph node, with their attributes.
+
+use super::{CompId, literal::Literal};
+use systole_isa::DType;
+
+/// Elementwise operations of one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[rustfmt::skip]
+pub enum Unary {
+    Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Clz, Cos, Cosh, Erf, ErfInv, Exp, Expm1, Floor, Imag, IsFinite,
+    Log, Log1p, Logistic, Neg, Not, Popcnt, Real, RoundAfz, RoundEven, Rsqrt, Sign, Sin, Sinh, Sqrt, Tan, Tanh,
+}
+
+/// Elementwise operations of two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[rustfmt::skip]
+pub enum Binary {
+    Add, And, Atan2, Complex, Div, Max, Min, Mul, MulHi, Or, Pow, Rem, Shl, Sar, Shr, Sub, Xor,
+}
+
+/// Direction of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[rustfmt::skip]
+pub enum Direction { Eq, Ne, Ge, Gt, Le, Lt }
+
+/// Whether floats compare by IEEE rules or by their total order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[rustfmt::skip]
+pub enum Order { Partial, Total }
+
+/// One dimension of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WindowDim {
+    pub size: u64,
+    pub stride: u64,
+    pub pad_low: i64,
+    pub pad_high: i64,
+    /// Dilation of the operand (`lhs_dilate`) and of the window (`rhs_dilate`).
+    pub base_dilation: u64,
+    pub window_dilation: u64,
+    pub reversal: bool,
+}
+
+impl WindowDim {
+    /// A window dimension of size 1 that does nothing.
+    pub const TRIVIAL: WindowDim = WindowDim {
+        size: 1,
+        stride: 1,
+        pad_low: 0,
+        pad_high: 0,
+        base_dilation: 1,
+        window_dilation: 1,
+        reversal: false,
+    };
+}
+
+/// Dimension numbers of a dot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct DotDims {
+    pub lhs_contracting: Vec<usize>,
+    pub rhs_contracting: Vec<usize>,
+    pub lhs_batch: Vec<usize>,
+    pub rhs_batch: Vec<usize>,
+}
+
+/// Dimension numbers of a convolution; spatial lists are parallel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConvDims {
+    pub input_batch: usize,
+    pub input_feature: usize,
+    pub input_spatial: Vec<usize>,
+    pub kernel_input: usize,
+    pub kernel_output: usize,
+    pub kernel_spatial: Vec<usize>,
+    pub output_batch: usize,
+    pub output_feature: usize,
+    pub output_spatial: Vec<usize>,
+}
+
+/// A convolution's attributes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Conv {
+    pub window: Vec<WindowDim>,
+    pub dims: ConvDims,
+    pub feature_groups: u64,
+    pub batch_groups: u64,
+    pub precision: Precision,
+}
+
+/// Operand precision of a dot or convolution (the higher of the two operands').
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Precision {
+    #[default]
+    Default,
+    High,
+    Highest,
+}
+
+/// Padding of one dimension: negative edges cut; `interior` elements between neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PadDim {
+    pub low: i64,
+    pub high: i64,
+    pub interior: u64,
+}
+
+/// One dimension of a slice, `limit` exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SliceDim {
+    pub start: u64,
+    pub limit: u64,
+    pub stride: u64,
+}
+
+/// Gather's dimension numbers. Operands: operand, start indices.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Gather {
+    pub offset_dims: Vec<usize>,
+    pub collapsed_slice_dims: Vec<usize>,
+    pub start_index_map: Vec<usize>,
+    pub operand_batching_dims: Vec<usize>,
+    pub start_indices_batching_dims: Vec<usize>,
+    pub index_vector_dim: usize,
+    pub slice_sizes: Vec<u64>,
+    pub indices_are_sorted: bool,
+}
+
+/// Scatter's dimension numbers. Operands: n operands, indices, n updates; `body` takes 2n scalars.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scatter {
+    pub update_window_dims: Vec<usize>,
+    pub inserted_window_dims: Vec<usize>,
+    pub scatter_dims_to_operand_dims: Vec<usize>,
+    pub input_batching_dims: Vec<usize>,
+    pub scatter_indices_batching_dims: Vec<usize>,
+    pub index_vector_dim: usize,
+    pub indices_are_sorted: bool,
+    pub unique_indices: bool,
+    pub body: CompId,
+}
+
+/// FFT kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[rustfmt::skip]
+pub enum FftKind { Fft, Ifft, Rfft, Irfft }
+
+/// How triangular-solve reads its matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[rustfmt::skip]
+pub enum TriangularTranspose { No, Transpose, Adjoint }
+
+/// Distribution of `rng`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[rustfmt::skip]
+pub enum RngDistribution { Uniform, Normal }
+
+/// Algorithm of `rng-bit-generator`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[rustfmt::skip]
+pub enum RngAlgorithm { Default, ThreeFry, Philox }
+
+/// Which devices take part in a collective together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Collective {
+    /// Groups of ids; empty: all devices in one group.
+    pub groups: Vec<Vec<u64>>,
+    pub channel: Option<u64>,
+    pub use_global_ids: bool,
+}
+
+/// Kinds of collective operations, with what only they have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CollectiveKind {
+    AllReduce {
+        body: CompId,
+    },
+    AllGather {
+        dim: usize,
+    },
+    ReduceScatter {
+        dim: usize,
+        body: CompId,
+    },
+    /// `dim`: split and concatenated dimension; `None`: the tuple form.
+    AllToAll {
+        dim: Option<usize>,
+    },
+    Permute {
+        pairs: Vec<(u64, u64)>,
+    },
+    Broadcast,
+    /// operand, output, input offsets, send sizes, output offsets, receive sizes.
+    RaggedAllToAll,
+    /// The sum (or what `body` says) reaches only the first device of each group; others get their operand back.
+    Reduce {
+        body: CompId,
+    },
+}
+
+/// An operation with its attributes. Operand order is HLO's.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    Parameter {
+        index: usize,
+    },
+    Constant(Literal),
+    Iota {
+        dim: usize,
+    },
+    Unary(Unary),
+    Binary(Binary),
+    Compare {
+        direction: Direction,
+        order: Order,
+    },
+    /// pred, on-true, on-false; a scalar pred selects whole arrays.
+    Select,
+    /// min, operand, max; min and max may be scalars.
+    Clamp,
+    Convert,
+    BitcastConvert,
+    ReducePrecision {
+        exponent: u32,
+        mantissa: u32,
+    },
+    StochasticConvert,
+    Map {
+        body: CompId,
+        dims: Vec<usize>,
+    },
+    /// `dims[i]`: the result dimension that operand dimension `i` becomes.
+    Broadcast {
+        dims: Vec<usize>,
+    },
+    Reshape,
+    /// operand, then the size of each result dimension (scalars); the result shape bounds them.
+    DynamicReshape,
+    /// A copy (layouts may differ) / a reinterpretation of the same bytes by layout (from optimised dumps).
+    Copy,
+    Bitcast,
+    /// `permutation[i]`: the operand dimension that result dimension `i` comes from.
+    Transpose {
+        permutation: Vec<usize>,
+    },
+    Reverse {
+        dims: Vec<usize>,
+    },
+    Slice {
+        dims: Vec<SliceDim>,
+    },
+    Concatenate {
+        dim: usize,
+    },
+    /// operand, padding value.
+    Pad {
+        dims: Vec<PadDim>,
+    },
+    /// operand, start indices (one scalar each, or one rank-1 array).
+    DynamicSlice {
+        sizes: Vec<u64>,
+    },
+    /// operand, update, start indices.
+    DynamicUpdateSlice,
+    Gather(Gather),
+    Scatter(Scatter),
+    Dot {
+        dims: DotDims,
+        precision: Precision,
+    },
+    RaggedDot {
+        dims: DotDims,
+        lhs_ragged: usize,
+        rhs_group: Vec<usize>,
+        precision: Precision,
+    },
+    /// lhs, rhs, lhs scales, rhs scales: a dot of operands multiplied by their (block-wise repeated) scales.
+    ScaledDot {
+        dims: DotDims,
+        precision: Precision,
+    },
+    Convolution(Box<Conv>),
+    /// n operands, n initial values.
+    Reduce {
+        dims: Vec<usize>,
+        body: CompId,
+    },
+    /// n inputs, then `carries` initial carries. `body` takes one slice of each input (without `dim`) and the carries,
+    /// and gives a tuple of output slices and new carries; the result is the stacked outputs and the last carries.
+    Scan {
+        dim: usize,
+        carries: usize,
+        reverse: bool,
+        body: CompId,
+    },
+    /// n operands, n initial values.
+    ReduceWindow {
+        window: Vec<WindowDim>,
+        body: CompId,
+    },
+    /// operand, source, initial value.
+    SelectAndScatter {
+        window: Vec<WindowDim>,
+        select: CompId,
+        scatter: CompId,
+    },
+    /// operand, scale, offset / operand, scale, offset, mean, variance / operand, scale, mean, variance, grad.
+    BatchNormTraining {
+        epsilon: f32,
+        feature: usize,
+    },
+    BatchNormInference {
+        epsilon: f32,
+        feature: usize,
+    },
+    BatchNormGrad {
+        epsilon: f32,
+        feature: usize,
+    },
+    /// n operands; `body` takes 2n scalars: lhs0, rhs0, lhs1, ..
+    Sort {
+        dim: usize,
+        stable: bool,
+        body: CompId,
+    },
+    TopK {
+        k: u64,
+        largest: bool,
+    },
+    Cholesky {
+        lower: bool,
+    },
+    TriangularSolve {
+        left: bool,
+        lower: bool,
+        unit_diagonal: bool,
+        transpose: TriangularTranspose,
+    },
+    Fft {
+        kind: FftKind,
+        lengths: Vec<u64>,
+    },
+    Rng {
+        distribution: RngDistribution,
+    },
+    RngBitGenerator {
+        algorithm: RngAlgorithm,
+    },
+    RngGetAndUpdateState {
+        delta: i64,
+    },
+    GetDimensionSize {
+        dim: usize,
+    },
+    SetDimensionSize {
+        dim: usize,
+    },
+    Tuple,
+    GetTupleElement {
+        index: usize,
+    },
+    OptBarrier,
+    AfterAll,
+    AddDependency,
+    Domain,
+    Call {
+        body: CompId,
+    },
+    Fusion {
+        body: CompId,
+        kind: String,
+    },
+    While {
+        condition: CompId,
+        body: CompId,
+    },
+    /// pred or s32 index, then one operand for each branch.
+    /// With a pred, `branches[0]` is taken when it is true.
+    Conditional {
+        branches: Vec<CompId>,
+    },
+    CustomCall {
+        target: String,
+        config: String,
+        has_side_effect: bool,
+        calls: Vec<CompId>,
+    },
+    Collective {
+        kind: CollectiveKind,
+        devices: Collective,
+    },
+    ReplicaId,
+    PartitionId,
+    /// `pairs`: which device sends to which, once the instruction's attributes are read; `None`: each to itself.
+    Send {
+        channel: Option<u64>,
+        host: bool,
+        pairs: Option<Vec<(u64, u64)>>,
+    },
+    SendDone {
+        channel: Option<u64>,
+        host: bool,
+    },
+    Recv {
+        channel: Option<u64>,
+        host: bool,
+        pairs: Option<Vec<(u64, u64)>>,
+    },
+    RecvDone {
+        channel: Option<u64>,
+        host: bool,
+    },
+    Infeed {
+        config: String,
+    },
+    Outfeed {
+        shape: super::Shape,
+        config: String,
+    },
+    /// An asynchronous pair of any operation: `start` computes it, `update` and `done` pass it on.
+    AsyncStart {
+        body: CompId,
+    },
+    AsyncUpdate,
+    AsyncDone,
+    /// `copy-start` / `copy-done`: result (dest, source, context) / dest.
+    CopyStart,
+    CopyDone,
+}
+
+/// The element type that a literal of type `dtype` accumulates in on the matrix unit.
+pub fn accumulator(dtype: DType) -> DType {
+    match dtype {
+        DType::BF16 | DType::F16 => DType::F32,
+        t if t.is_f8() => DType::F32,
+        t => t,
+    }
+}
+
+impl Op {
+    /// Whether nodes of an operation must stay even if nothing uses them, and may not be shared.
+    pub fn has_effect(&self) -> bool {
+        match self {
+            Op::CustomCall { has_side_effect, .. } => *has_side_effect,
+            Op::Infeed { .. }
+            | Op::Outfeed { .. }
+            | Op::Send { .. }
+            | Op::SendDone { .. }
+            | Op::Recv { .. }
+            | Op::RecvDone { .. }
+            | Op::RngGetAndUpdateState { .. }
+            | Op::Collective { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Few input channels beside a wide row: windows cut from rows that hold a whole line of places and channels.
+//!
+//! An image `[N, H, W, C]` of few channels fills few lanes of each of its `N * H * W` rows. As `[N, H, W * C]`, which is
+//! the same memory to the host, it is dense, and the `kw * C` elements that the window sees along the last spatial
+//! dimension are neighbours: every output position is a slice of lanes. They become channels, so that the convolution that
+//! is left has a trivial last window and contracts `kw * C` at once.
+
+use super::Spec;
+use crate::edit::Emit;
+use crate::inline::is_elementwise;
+use crate::make::window_outputs;
+use systole_hlo::graph::{NodeId, Op, PadDim, Shape, WindowDim};
+
+/// Convolutions of at least this many channels are left alone.
+const ENOUGH: u64 = 32;
+/// Most elements that a window may see along the row.
+const MAX_SEEN: u64 = 128;
+/// Most output positions along the row: each is a move of its own.
+const MAX_OUTPUTS: u64 = 512;
+/// How far the source is looked for.
+const MAX_DEPTH: u32 = 8;
+
+/// The convolution with the window's last dimension cut from dense rows, if that is worth it. `s` is not padded yet.
+pub fn packed(b: &mut Emit, s: &Spec) -> Option<Spec> {
+    let n = s.spatial();
+    let w = *s.window.last()?;
+    let channels = s.inputs(b);
+    let width = b.dims(s.x)[n];
+    let outputs = window_outputs(width, &w);
+    let simple = s.groups == 1 && w.window_dilation == 1 && w.base_dilation == 1 && !w.reversal;
+    let worth = channels < ENOUGH && w.size > 1 && channels * w.size <= MAX_SEEN && outputs > 1;
+    if !simple || !worth || outputs > MAX_OUTPUTS || width * channels < MAX_SEEN || !is_dense(b, s.x, MAX_DEPTH) {
+        return None;
+    }
+    if !b.draft.fire("conv-flat") {
+        return None;
+    }
+    let x = flat(b, s.x, n);
+    // All the padding while the array is small; along the rows that of whole places.
+    let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; n + 1];
+    for (p, w) in pads[1..].iter_mut().zip(&s.window) {
+        *p = PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 };
+    }
+    pads[n].low *= channels as i64;
+    pads[n].high *= channels as i64;
+    let zero = b.scalar(b.dtype(x), 0.0);
+    let x = b.pad(x, zero, &pads);
+    let seen = w.size * channels;
+    let mut parts = Vec::new();
+    for o in 0..outputs {
+        let start = o * w.stride * channels;
+        let part = b.slice_dim(x, n, start, start + seen, 1);
+        let mut sizes = b.dims(part).to_vec();
+        sizes.insert(n, 1);
+        parts.push(b.reshape(part, &sizes));
+    }
+    let x = b.concatenate(&parts, n);
+    let mut sizes = b.dims(s.kernel).to_vec();
+    sizes[n - 1] = 1;
+    sizes[n] = seen;
+    let kernel = b.reshape(s.kernel, &sizes);
+    let unpadded = |w: &WindowDim| WindowDim { pad_low: 0, pad_high: 0, base_dilation: 1, ..*w };
+    let mut window: Vec<WindowDim> = s.window.iter().map(unpadded).collect();
+    window[n - 1] = WindowDim::TRIVIAL;
+    Some(Spec { x, kernel, window, ..s.clone() })
+}
+
+/// Whether an array can be made with its last two dimensions as one at no cost: what the host gives, and what is computed
+/// from that element by element.
+fn is_dense(b: &Emit, x: NodeId, depth: u32) -> bool {
+    let n = b.node(x);
+    match &n.op {
+        Op::Parameter { .. } | Op::Constant(_) => true,
+        Op::Broadcast { dims } => dims.is_empty(),
+        Op::Reshape => depth > 0 && is_dense(b, n.operands[0], depth - 1),
+        op if is_elementwise(op) => {
+            let same = |o: NodeId| b.rank(o) == 0 || b.dims(o) == b.dims(x) && is_dense(b, o, depth - 1);
+            depth > 0 && n.operands.iter().all(|&o| same(o))
+        }
+        _ => false,
+    }
+}
+
+/// An array that [`is_dense`] with dimensions `at` and `at + 1` as one.
+fn flat(b: &mut Emit, x: NodeId, at: usize) -> NodeId {
+    let n = b.node(x).clone();
+    let mut sizes = b.dims(x).to_vec();
+    let last = sizes.remove(at + 1);
+    sizes[at] *= last;
+    if !is_elementwise(&n.op) {
+        return b.reshape(x, &sizes);
+    }
+    let operands: Vec<NodeId> = n.operands.iter().map(|&o| if b.rank(o) == 0 { o } else { flat(b, o, at) }).collect();
+    let shape = Shape::array(b.dtype(x), &sizes);
+    b.emit(n.op, &operands, shape)
+}

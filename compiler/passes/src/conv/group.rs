@@ -1,0 +1,116 @@
+//! Feature groups.
+//!
+//! One input channel for each group (depthwise): products and sums of shifted inputs, no matrix unit. Groups as wide as
+//! the matrix unit: a convolution for each, joined. Narrower groups: as many as fill the matrix unit share a convolution
+//! whose kernel is zero outside its diagonal blocks.
+
+use super::{Spec, positions, single, taps};
+use crate::dot::types::sum_type;
+use crate::edit::Emit;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Binary, Direction, NodeId};
+use systole_isa::DType;
+
+/// Window positions of a depthwise convolution that are unrolled at most.
+const MAX_TAPS: u64 = 128;
+
+/// A convolution of any number of groups on the matrix unit.
+pub fn lower(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
+    if s.groups == 1 {
+        return single(b, s);
+    }
+    if s.inputs(b) == 1 && s.taps() <= MAX_TAPS {
+        return Ok(depthwise(b, s));
+    }
+    let together = (s.cols / s.inputs(b).max(1)).clamp(1, s.groups);
+    let together = (1..=together).rev().find(|t| s.groups % t == 0).unwrap_or(1);
+    split(b, &s, together, &mut |b, part| {
+        let whole = block_diagonal(b, part);
+        single(b, whole)
+    })
+}
+
+/// A convolution of any number of groups by products and sums.
+pub fn lower_by_taps(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
+    if s.groups == 1 {
+        return taps::lower(b, &s);
+    }
+    if s.inputs(b) == 1 && s.taps() <= MAX_TAPS {
+        return Ok(depthwise(b, s));
+    }
+    split(b, &s, 1, &mut |b, part| taps::lower(b, &part))
+}
+
+/// Does `together` groups at a time and joins the results.
+fn split(
+    b: &mut Emit,
+    s: &Spec,
+    together: u64,
+    part: &mut dyn FnMut(&mut Emit, Spec) -> Result<NodeId, CompileError>,
+) -> Result<NodeId, CompileError> {
+    let (inputs, features) = (s.inputs(b) * together, s.features(b) / s.groups * together);
+    let last = s.spatial() + 1;
+    let mut results = Vec::new();
+    for g in 0..s.groups / together {
+        let x = b.slice_dim(s.x, last, g * inputs, (g + 1) * inputs, 1);
+        let kernel = b.slice_dim(s.kernel, last, g * features, (g + 1) * features, 1);
+        results.push(part(b, Spec { x, kernel, groups: together, ..s.clone() })?);
+    }
+    Ok(b.concatenate(&results, last))
+}
+
+/// The same convolution of one group: a kernel of all channels, zero where input and output groups differ.
+fn block_diagonal(b: &mut Emit, s: Spec) -> Spec {
+    if s.groups == 1 {
+        return s;
+    }
+    let n = s.spatial();
+    let dims = b.dims(s.kernel).to_vec();
+    let (groups, inputs, features) = (s.groups, dims[n], dims[n + 1] / s.groups);
+    let split = [&dims[..n], &[inputs, groups, features]].concat();
+    let kernel = b.reshape(s.kernel, &split);
+    let wide = [&dims[..n], &[groups, inputs, groups, features]].concat();
+    let map: Vec<usize> = (0..n).chain([n + 1, n + 2, n + 3]).collect();
+    let kernel = b.broadcast(kernel, &map, &wide);
+    let (row, column) = (b.iota(DType::S32, &wide, n), b.iota(DType::S32, &wide, n + 2));
+    let same = b.compare(Direction::Eq, row, column);
+    let zero = b.scalar(b.dtype(kernel), 0.0);
+    let kernel = b.select(same, kernel, zero);
+    let kernel = b.reshape(kernel, &[&dims[..n], &[groups * inputs, groups * features]].concat());
+    Spec { kernel, groups: 1, ..s }
+}
+
+/// One input channel for each group: sums of shifted inputs times a kernel value for each channel.
+fn depthwise(b: &mut Emit, s: Spec) -> NodeId {
+    let result = s.result(b);
+    let last = result.len() - 1;
+    let multiple = s.features(b) / s.groups;
+    let wide = sum_type(s.to);
+    let mut sum: Option<NodeId> = None;
+    let sizes: Vec<u64> = s.window.iter().map(|w| w.size).collect();
+    for tap in positions(&sizes) {
+        let seen = s.seen(b, &tap);
+        let seen = b.convert(seen, wide);
+        let spread = [&result[..last], &[s.groups, multiple]].concat();
+        let map: Vec<usize> = (0..=last).collect();
+        let seen = b.broadcast(seen, &map, &spread);
+        let seen = b.reshape(seen, &result);
+        let k = s.kernel_at(b, &tap);
+        let k = b.convert(k, wide);
+        let k = b.reshape(k, &[result[last]]);
+        let k = b.broadcast(k, &[last], &result);
+        let product = b.mul(seen, k);
+        sum = Some(match sum {
+            Some(sum) => b.add(sum, product),
+            None => product,
+        });
+    }
+    match sum {
+        // Sums begin at zero: one of negative zeros is positive.
+        Some(sum) => {
+            let sum = if wide.is_float() { b.with(Binary::Add, sum, 0.0) } else { sum };
+            b.convert(sum, s.to)
+        }
+        None => b.splat(s.to, &result, 0.0),
+    }
+}

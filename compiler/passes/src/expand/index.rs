@@ -1,0 +1,51 @@
+//! Start indices of dynamic slices: one s32 scalar for each dimension.
+
+use crate::edit::Emit;
+use systole_hlo::graph::{Binary, NodeId};
+use systole_isa::DType;
+
+/// An index array as s32, limited to `0..=max` wherever it could not be represented (negative s32 stay as they are
+/// unless `clamp`).
+pub fn as_s32(b: &mut Emit, index: NodeId, max: u64, clamp: bool) -> NodeId {
+    let dtype = b.dtype(index);
+    let narrow = dtype.bits() < 32;
+    let index = if narrow { b.convert(index, DType::S32) } else { index };
+    if !clamp && (narrow || dtype == DType::S32) {
+        return index;
+    }
+    let low = b.with(Binary::Max, index, 0.0);
+    let limited = b.with(Binary::Min, low, max as f64);
+    b.convert(limited, DType::S32)
+}
+
+/// The start indices as scalars, whether given one by one or as one array.
+fn starts(b: &mut Emit, given: &[NodeId], from: &[u64], sizes: &[u64]) -> Vec<NodeId> {
+    let scalars: Vec<NodeId> = match given {
+        [one] if b.rank(*one) == 1 => (0..from.len() as u64)
+            .map(|d| {
+                let part = b.slice_dim(*one, 0, d, d + 1, 1);
+                b.reshape(part, &[])
+            })
+            .collect(),
+        _ => given.to_vec(),
+    };
+    let mut out = Vec::new();
+    for (d, s) in scalars.into_iter().enumerate() {
+        let max = from[d].saturating_sub(sizes[d]);
+        out.push(if max == 0 { b.index(0) } else { as_s32(b, s, max, false) });
+    }
+    out
+}
+
+pub fn dynamic_slice(b: &mut Emit, sizes: &[u64], operands: &[NodeId]) -> NodeId {
+    let from = b.dims(operands[0]).to_vec();
+    let starts = starts(b, &operands[1..], &from, sizes);
+    b.dynamic_slice(operands[0], &starts, sizes)
+}
+
+pub fn dynamic_update_slice(b: &mut Emit, operands: &[NodeId]) -> NodeId {
+    let from = b.dims(operands[0]).to_vec();
+    let sizes = b.dims(operands[1]).to_vec();
+    let starts = starts(b, &operands[2..], &from, &sizes);
+    b.dynamic_update_slice(operands[0], operands[1], &starts)
+}

@@ -1,0 +1,222 @@
+//! Custom calls of linear algebra that JAX's lowerings leave: the matrix factors of the TPU's and LAPACK's names.
+
+use super::{factor, jacobi, linear, triangular};
+use crate::edit::Emit;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Binary, Direction, Node, NodeId, Op, PadDim, Shape, TriangularTranspose, Unary};
+use systole_isa::DType;
+
+/// What a target asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Routine {
+    Lu,
+    Qr,
+    Reflectors,
+    Eigh,
+    Svd,
+    Cholesky,
+    Solve,
+}
+
+/// The targets, `?` standing for LAPACK's letter of the type.
+const TARGETS: [(&str, Routine); 15] = [
+    ("LuDecomposition", Routine::Lu),
+    ("Qr", Routine::Qr),
+    ("ProductOfElementaryHouseholderReflectors", Routine::Reflectors),
+    ("Eigh", Routine::Eigh),
+    ("lapack_?getrf_ffi", Routine::Lu),
+    ("lapack_?geqrf_ffi", Routine::Qr),
+    ("lapack_sorgqr_ffi", Routine::Reflectors),
+    ("lapack_dorgqr_ffi", Routine::Reflectors),
+    ("lapack_cungqr_ffi", Routine::Reflectors),
+    ("lapack_zungqr_ffi", Routine::Reflectors),
+    ("lapack_ssyevd_ffi", Routine::Eigh),
+    ("lapack_dsyevd_ffi", Routine::Eigh),
+    ("lapack_?gesdd_ffi", Routine::Svd),
+    ("lapack_?potrf_ffi", Routine::Cholesky),
+    ("lapack_?trsm_ffi", Routine::Solve),
+];
+
+fn routine(target: &str) -> Option<Routine> {
+    let named = |pattern: &str| match pattern.split_once('?') {
+        Some((before, after)) => {
+            let letter = target.strip_prefix(before).and_then(|t| t.strip_suffix(after));
+            matches!(letter, Some("s" | "d" | "c" | "z"))
+        }
+        None => pattern == target,
+    };
+    TARGETS.iter().find(|t| named(t.0)).map(|t| t.1)
+}
+
+/// Whether the compiler has a target's arithmetic.
+pub fn is_known(target: &str) -> bool {
+    routine(target).is_some()
+}
+
+/// A letter of LAPACK's settings, written as its code: `uplo = 76 : ui8`.
+fn letter(config: &str, key: &str) -> Option<char> {
+    let (_, rest) = config.split_once(key)?;
+    let digits = rest.trim_start_matches([' ', '=', ':', '"']);
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse::<u8>().ok().map(char::from)
+}
+
+fn refused(n: &Node, why: &str) -> CompileError {
+    CompileError::unsupported(n.span, format!("{}: {why}", n.name))
+}
+
+/// Whether operands and results are as the routine takes and gives them.
+fn fits(b: &Emit, n: &Node, x: &[NodeId], takes: usize, gives: usize) -> Result<(), CompileError> {
+    let matrix = x.len() >= takes && x.first().is_some_and(|x| b.rank(*x) >= 2);
+    let results = match &n.shape {
+        Shape::Tuple(t) => t.len(),
+        Shape::Array(_) | Shape::Token => 1,
+    };
+    let number = x.first().is_some_and(|x| b.dtype(*x).is_float() || b.dtype(*x).is_complex());
+    if matrix && number && results == gives {
+        return Ok(());
+    }
+    Err(refused(n, &format!("the call takes {takes} matrices and gives {gives} results")))
+}
+
+/// The sizes of a result.
+fn part_dims(n: &Node, index: usize) -> Vec<u64> {
+    match &n.shape {
+        Shape::Tuple(t) => t.get(index).and_then(Shape::as_array).map(|a| a.dims.clone()).unwrap_or_default(),
+        Shape::Array(_) | Shape::Token => Vec::new(),
+    }
+}
+
+/// LAPACK's `info`: 1 for matrices whose factor is not a number, else 0.
+fn info(b: &mut Emit, n: &Node, index: usize, factor: Option<NodeId>) -> NodeId {
+    let dims = part_dims(n, index);
+    let Some(factor) = factor else { return b.splat(DType::S32, &dims, 0.0) };
+    let real = b.unary(Unary::Real, factor);
+    let rank = b.rank(real);
+    let sum = b.reduce(real, Binary::Add, 0.0, &[rank - 2, rank - 1]);
+    let bad = b.compare(Direction::Ne, sum, sum);
+    b.convert(bad, DType::S32)
+}
+
+/// The triangle that LAPACK leaves as it was.
+fn other_triangle(b: &mut Emit, factor: NodeId, given: NodeId, upper: bool) -> NodeId {
+    let dims = b.dims(factor).to_vec();
+    let (row, column) = (b.iota(DType::S32, &dims, dims.len() - 2), b.iota(DType::S32, &dims, dims.len() - 1));
+    let outside = b.compare(if upper { Direction::Gt } else { Direction::Lt }, row, column);
+    b.select(outside, given, factor)
+}
+
+/// Orthonormal columns `[.., m, k]` completed to `[.., m, m]`.
+fn completed(b: &mut Emit, x: NodeId) -> Result<NodeId, CompileError> {
+    let dims = b.dims(x).to_vec();
+    let last = dims.len() - 1;
+    let (m, k) = (dims[last - 1], dims[last]);
+    if m == k {
+        return Ok(x);
+    }
+    let mut edges = vec![PadDim { low: 0, high: 0, interior: 0 }; dims.len()];
+    edges[last].high = (m - k) as i64;
+    let zero = b.scalar(b.dtype(x), 0.0);
+    let square = b.pad(x, zero, &edges);
+    let [packed, taus] = factor::qr(b, square)?;
+    let all = factor::reflectors(b, packed, taus)?;
+    let rest = b.slice_dim(all, last, k, m, 1);
+    Ok(b.concatenate(&[x, rest], last))
+}
+
+/// Writes a call out, if it is one of these.
+///
+/// # Errors
+/// Operands or types that the routine does not take.
+pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], tile: (u32, u32)) -> Result<Option<NodeId>, CompileError> {
+    let Op::CustomCall { target, config, .. } = &n.op else { return Ok(None) };
+    let Some(routine) = routine(target) else { return Ok(None) };
+    let lapack = target.starts_with("lapack_");
+    let upper = |key| letter(config, key) == Some('U');
+    let parts = match routine {
+        Routine::Lu => {
+            fits(b, n, x, 1, 3)?;
+            let [packed, pivots, order] = factor::lu(b, x[0])?;
+            // LAPACK counts rows from one and has no permutation.
+            match lapack {
+                true => vec![packed, b.with(Binary::Add, pivots, 1.0), info(b, n, 2, None)],
+                false => vec![packed, pivots, order],
+            }
+        }
+        Routine::Qr => {
+            fits(b, n, x, 1, 2)?;
+            factor::qr(b, x[0])?.to_vec()
+        }
+        Routine::Reflectors => {
+            fits(b, n, x, 2, 1)?;
+            return Ok(Some(factor::reflectors(b, x[0], x[1])?));
+        }
+        Routine::Eigh => {
+            fits(b, n, x, 1, if lapack { 3 } else { 2 })?;
+            if b.dtype(x[0]).is_complex() {
+                return Err(refused(n, "eigenvalues of complex matrices are not supported"));
+            }
+            // "lower,sort,.." of the TPU's call.
+            let mut settings = config.split(',').map(str::trim);
+            let (lower, sorted) = match lapack {
+                true => (!upper("uplo"), true),
+                false => (settings.next() != Some("0"), settings.next() != Some("0")),
+            };
+            let [vectors, values] = jacobi::eigh(b, x[0], lower, sorted)?;
+            let mut parts = vec![vectors, values];
+            if lapack {
+                parts.push(info(b, n, 2, None));
+            }
+            parts
+        }
+        Routine::Svd => {
+            fits(b, n, x, 1, 5)?;
+            // Without vectors only their shapes matter.
+            if letter(config, "mode") == Some('N') && !b.dtype(x[0]).is_complex() {
+                let [values, ..] = jacobi::svd(b, x[0])?;
+                let mut parts = vec![x[0], values];
+                for i in 2..4 {
+                    let dims = part_dims(n, i);
+                    parts.push(b.splat(b.dtype(x[0]), &dims, 0.0));
+                }
+                parts.push(info(b, n, 4, None));
+                return Ok(Some(b.tuple(&parts)));
+            }
+            if b.dtype(x[0]).is_complex() {
+                return Err(refused(n, "singular values of complex matrices are not supported"));
+            }
+            let [values, mut left, mut right] = jacobi::svd(b, x[0])?;
+            if letter(config, "mode") == Some('A') {
+                left = completed(b, left)?;
+                let mut turn: Vec<usize> = (0..b.rank(right)).collect();
+                turn.swap(b.rank(right) - 2, b.rank(right) - 1);
+                right = b.transpose(right, &turn);
+                right = completed(b, right)?;
+                right = b.transpose(right, &turn);
+            }
+            vec![x[0], values, left, right, info(b, n, 4, None)]
+        }
+        Routine::Cholesky => {
+            fits(b, n, x, 1, 2)?;
+            let factor = linear::cholesky(b, x[0], !upper("uplo"), tile)?;
+            let state = info(b, n, 1, Some(factor));
+            vec![other_triangle(b, factor, x[0], upper("uplo")), state]
+        }
+        Routine::Solve => {
+            fits(b, n, x, 2, 1)?;
+            let transpose = match letter(config, "trans_x") {
+                Some('T') => TriangularTranspose::Transpose,
+                Some('C') => TriangularTranspose::Adjoint,
+                _ => TriangularTranspose::No,
+            };
+            let t = triangular::Triangular {
+                left: letter(config, "side") != Some('R'),
+                lower: !upper("uplo"),
+                unit_diagonal: upper("diag"),
+                transpose,
+            };
+            return Ok(Some(triangular::triangular_solve(b, x[0], x[1], t, tile)?));
+        }
+    };
+    Ok(Some(b.tuple(&parts)))
+}

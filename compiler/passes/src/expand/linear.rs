@@ -1,0 +1,231 @@
+//! Cholesky factors, block by block: the factor of a diagonal block, the columns below it as a product with its inverse,
+//! and the products of earlier columns taken off before. What is common to factorisations.
+//!
+//! Products are of the highest precision.
+
+use super::fold_batch;
+use super::triangular::solve_block;
+use crate::edit::Emit;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Binary, Direction, DotDims, Literal, NodeId, Op, PadDim, Precision, Shape, Unary};
+use systole_isa::DType;
+
+/// The conjugate of a complex array; a real one is its own.
+pub(super) fn conjugate(b: &mut Emit, x: NodeId) -> NodeId {
+    if !b.dtype(x).is_complex() {
+        return x;
+    }
+    let (re, im) = (b.unary(Unary::Real, x), b.unary(Unary::Imag, x));
+    let im = b.neg(im);
+    b.binary(Binary::Complex, re, im)
+}
+
+/// The real part of a complex array; a real one as it is.
+pub(super) fn real_only(b: &mut Emit, x: NodeId) -> NodeId {
+    if b.dtype(x).is_complex() { b.unary(Unary::Real, x) } else { x }
+}
+
+/// Whether `row op column` at each place of `[B, n, n]`.
+pub(super) fn places(b: &mut Emit, dims: &[u64], direction: Direction) -> NodeId {
+    let (row, column) = (b.iota(DType::S32, dims, 1), b.iota(DType::S32, dims, 2));
+    b.compare(direction, row, column)
+}
+
+/// A NaN of a type.
+fn nan(b: &mut Emit, dtype: DType) -> NodeId {
+    let part = systole_hlo::graph::number::element_bytes(dtype.real(), f64::NAN);
+    let bytes = if dtype.is_complex() { part.repeat(2) } else { part };
+    b.constant(Literal::splat(dtype, &[], &bytes))
+}
+
+/// The product of matrices `[B, ..]` over one dimension of each, in the highest precision.
+pub(super) fn product(b: &mut Emit, x: NodeId, y: NodeId, over: [usize; 2]) -> NodeId {
+    let dims = DotDims {
+        lhs_batch: vec![0],
+        rhs_batch: vec![0],
+        lhs_contracting: vec![over[0]],
+        rhs_contracting: vec![over[1]],
+    };
+    let dtype = b.dtype(x);
+    b.dot(x, y, dims, Precision::Highest, dtype)
+}
+
+/// The sizes of diagonal blocks: one for the whole matrix, or blocks that a kernel takes, or such that few steps are left
+/// to single columns.
+pub(super) struct Blocks {
+    pub size: u64,
+    pub count: u64,
+    /// Whether kernels of their own take the blocks.
+    pub native: bool,
+}
+
+impl Blocks {
+    /// Blocks of matrices of `n` rows on a chip with these sublanes and lanes.
+    pub fn of(dtype: DType, n: u64, (sublanes, lanes): (u32, u32)) -> Blocks {
+        const OTHERS: u64 = 32;
+        let (sub, lanes) = (u64::from(sublanes), u64::from(lanes));
+        let native = dtype == DType::F32 && lanes >= sub && lanes.is_multiple_of(sub);
+        let size = match native {
+            true => n.next_multiple_of(sub).min(lanes),
+            false if n < 2 * OTHERS => n,
+            false => OTHERS,
+        };
+        Blocks { size: size.max(1), count: n.div_ceil(size.max(1)), native }
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.size * self.count
+    }
+}
+
+/// `[B, n, n]` with ones on the diagonal behind, to `to` rows.
+pub(super) fn extended(b: &mut Emit, a: NodeId, to: u64) -> NodeId {
+    let n = b.dims(a)[1];
+    if n == to {
+        return a;
+    }
+    let kind = b.dtype(a);
+    let none = b.scalar(kind, 0.0);
+    let edge = |high: u64| PadDim { low: 0, high: high as i64, interior: 0 };
+    let a = b.pad(a, none, &[edge(0), edge(to - n), edge(to - n)]);
+    let dims = b.dims(a).to_vec();
+    let diagonal = places(b, &dims, Direction::Eq);
+    let row = b.iota(DType::S32, &dims, 1);
+    let limit = b.index(n as i64);
+    let behind = b.compare(Direction::Ge, row, limit);
+    let at = b.and(diagonal, behind);
+    let one = b.scalar(kind, 1.0);
+    b.select(at, one, a)
+}
+
+/// The factor of diagonal blocks `[B, k, k]` of which the lower triangle is read; zero above the diagonal.
+fn factor_block(b: &mut Emit, a: NodeId, native: bool) -> Result<NodeId, CompileError> {
+    if !native {
+        return by_columns(b, a);
+    }
+    let dims = b.dims(a).to_vec();
+    let lower = places(b, &dims, Direction::Ge);
+    let turned = b.transpose(a, &[0, 2, 1]);
+    let whole = b.select(lower, a, turned);
+    let shape = Shape::array(b.dtype(a), &dims);
+    Ok(b.emit(Op::Cholesky { lower: true }, &[whole], shape))
+}
+
+/// `cholesky` of `[.., n, n]`; `tile` are the chip's sublanes and lanes.
+pub fn cholesky(b: &mut Emit, x: NodeId, lower: bool, tile: (u32, u32)) -> Result<NodeId, CompileError> {
+    let given = b.dims(x).to_vec();
+    let dtype = b.dtype(x);
+    let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
+    let a = fold_batch(b, x, 2);
+    let mut a = b.convert(a, wide);
+    let dims = b.dims(a).to_vec();
+    if !lower {
+        a = b.transpose(a, &[0, 2, 1]);
+        a = conjugate(b, a);
+    }
+    let blocks = Blocks::of(wide, dims[1], tile);
+    a = extended(b, a, blocks.rows());
+    let mut factor = match blocks.count {
+        0 => a,
+        1 => factor_block(b, a, blocks.native)?,
+        _ => by_blocks(b, a, &blocks)?,
+    };
+    if blocks.rows() > dims[1] {
+        factor = b.slice_dim(factor, 1, 0, dims[1], 1);
+        factor = b.slice_dim(factor, 2, 0, dims[1], 1);
+    }
+    factor = checked(b, factor);
+    if !lower {
+        factor = b.transpose(factor, &[0, 2, 1]);
+        factor = conjugate(b, factor);
+    }
+    let factor = b.convert(factor, dtype);
+    Ok(b.reshape(factor, &given))
+}
+
+/// The lower factor, one block of columns after the other.
+fn by_blocks(b: &mut Emit, a: NodeId, blocks: &Blocks) -> Result<NodeId, CompileError> {
+    let dims = b.dims(a).to_vec();
+    let (batch, n, size) = (dims[0], dims[1], blocks.size);
+    let kind = b.dtype(a);
+    let start = b.splat(kind, &dims, 0.0);
+    let done = b.counted_loop("cholesky", blocks.count, &[start, a], |b, i, s| {
+        let zero = b.index(0);
+        let at = b.with(Binary::Mul, i, size as f64);
+        let panel = [batch, n, size];
+        let rows = b.dynamic_slice(s[0], &[zero, at, zero], &[batch, size, n]);
+        let rows = conjugate(b, rows);
+        let known = product(b, s[0], rows, [2, 2]);
+        let columns = b.dynamic_slice(s[1], &[zero, zero, at], &panel);
+        let columns = b.sub(columns, known);
+        let block = b.dynamic_slice(columns, &[zero, at, zero], &[batch, size, size]);
+        let factor = factor_block(b, block, blocks.native)?;
+        let one = b.splat(kind, &[batch, size, size], 1.0);
+        let diagonal = places(b, &[batch, size, size], Direction::Eq);
+        let none = b.scalar(kind, 0.0);
+        let identity = b.select(diagonal, one, none);
+        let inverse = solve_block(b, factor, identity, true, blocks.native)?;
+        let inverse = conjugate(b, inverse);
+        let below = product(b, columns, inverse, [2, 2]);
+        let row = b.iota(DType::S32, &panel, 1);
+        let last = b.with(Binary::Add, at, size as f64);
+        let behind = b.compare(Direction::Ge, row, last);
+        let below = b.select(behind, below, none);
+        let columns = b.dynamic_update_slice(below, factor, &[zero, at, zero]);
+        let next = b.dynamic_update_slice(s[0], columns, &[zero, zero, at]);
+        Ok(vec![next, s[1]])
+    })?;
+    Ok(done[0])
+}
+
+/// The factor of a matrix that is not positive definite: NaN everywhere.
+fn checked(b: &mut Emit, factor: NodeId) -> NodeId {
+    let dims = b.dims(factor).to_vec();
+    let kind = b.dtype(factor);
+    let check = b.unary(Unary::Real, factor);
+    let sum = b.reduce(check, Binary::Add, 0.0, &[1, 2]);
+    let ok = b.compare(Direction::Eq, sum, sum);
+    let ok = b.broadcast(ok, &[0], &dims);
+    let bad = nan(b, kind);
+    let lower_part = places(b, &dims, Direction::Ge);
+    let bad = b.broadcast(bad, &[], &dims);
+    let none = b.splat(kind, &dims, 0.0);
+    let bad = b.select(lower_part, bad, none);
+    b.select(ok, factor, bad)
+}
+
+/// The lower factor of `[B, n, n]` column by column, the rest of the matrix updated each time.
+fn by_columns(b: &mut Emit, a: NodeId) -> Result<NodeId, CompileError> {
+    let wide = b.dtype(a);
+    let dims = b.dims(a).to_vec();
+    let n = dims[1];
+    let zero = b.splat(wide, &dims, 0.0);
+    let column_dims = [dims[0], n];
+    let done = b.counted_loop("cholesky", n, &[a, zero], |b, j, s| {
+        let zero = b.index(0);
+        let column = b.dynamic_slice(s[0], &[zero, zero, j], &[dims[0], n, 1]);
+        let column = b.reshape(column, &column_dims);
+        let pivot = b.dynamic_slice(column, &[zero, j], &[dims[0], 1]);
+        let pivot = b.reshape(pivot, &[dims[0]]);
+        let real = b.unary(Unary::Real, pivot);
+        let root = b.unary(Unary::Sqrt, real);
+        let root_full = if wide.is_complex() { b.convert(root, wide) } else { root };
+        let root_full = b.broadcast(root_full, &[0], &column_dims);
+        let scaled = b.binary(Binary::Div, column, root_full);
+        let row = b.iota(DType::S32, &column_dims, 1);
+        let at = b.compare(Direction::Eq, row, j);
+        let below = b.compare(Direction::Gt, row, j);
+        let none = b.scalar(wide, 0.0);
+        let l = b.select(below, scaled, none);
+        let l = b.select(at, root_full, l);
+        let left = b.broadcast(l, &[0, 1], &dims);
+        let other = conjugate(b, l);
+        let right = b.broadcast(other, &[0, 2], &dims);
+        let product = b.mul(left, right);
+        let rest = b.sub(s[0], product);
+        let column = b.reshape(l, &[dims[0], n, 1]);
+        let factor = b.dynamic_update_slice(s[1], column, &[zero, zero, j]);
+        Ok(vec![rest, factor])
+    })?;
+    Ok(done[1])
+}

@@ -1,0 +1,76 @@
+//! `expand`: large operations as core ones, each in a file of its own.
+
+mod batch_norm;
+mod bits;
+mod factor;
+mod fft;
+mod gather;
+mod index;
+mod jacobi;
+mod keys;
+pub(crate) mod library;
+mod linear;
+mod random;
+mod runs;
+mod scatter;
+mod select_scatter;
+mod sort;
+mod triangular;
+
+use super::edit::Emit;
+use super::make::array;
+use crate::pipeline::PassOptions;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Node, NodeId, Op};
+
+/// Expands one operation.
+pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Result<Option<NodeId>, CompileError> {
+    Ok(match &n.op {
+        Op::BatchNormTraining { epsilon, feature } => Some(batch_norm::training(b, x, *epsilon, *feature)),
+        Op::BatchNormInference { epsilon, feature } => Some(batch_norm::inference(b, x, *epsilon, *feature)),
+        Op::BatchNormGrad { epsilon, feature } => Some(batch_norm::gradient(b, x, *epsilon, *feature)),
+        Op::BitcastConvert => bits::bitcast(b, n, x[0]),
+        Op::StochasticConvert => Some(bits::stochastic(b, n, x)),
+        Op::DynamicSlice { sizes } => Some(index::dynamic_slice(b, sizes, x)),
+        Op::DynamicUpdateSlice => Some(index::dynamic_update_slice(b, x)),
+        Op::Gather(g) => Some(gather::lower(b, g, n, x)?),
+        Op::Scatter(s) => Some(scatter::lower(b, s, x)?),
+        Op::SelectAndScatter { window, select, scatter } => {
+            Some(select_scatter::lower(b, window, *select, *scatter, x)?)
+        }
+        Op::RngBitGenerator { algorithm } => Some(random::bit_generator(b, n, *algorithm, x[0])?),
+        Op::Rng { distribution } => Some(random::rng(b, n, *distribution, x, options.seed)?),
+        Op::RngGetAndUpdateState { .. } => Some(random::state(b, n, options.seed)),
+        // Without elements to combine there is nothing to start from: the initial value is left out, as XLA does.
+        Op::Reduce { dims, .. } if x.len() == 2 && dims.iter().all(|&d| b.dims(x[0])[d] == 1) => {
+            Some(b.reshape(x[0], &array(&n.shape).dims))
+        }
+        Op::Sort { dim, body, .. } => Some(sort::lower(b, *dim, *body, x, room(options))?),
+        Op::TopK { k, largest } => Some(sort::top_k(b, x[0], *k, *largest, room(options))?),
+        Op::Fft { kind, lengths } => Some(fft::lower(b, x[0], *kind, lengths, &array(&n.shape))),
+        Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower, options.tile)?),
+        Op::TriangularSolve { left, lower, unit_diagonal, transpose } => {
+            let t = triangular::Triangular {
+                left: *left,
+                lower: *lower,
+                unit_diagonal: *unit_diagonal,
+                transpose: *transpose,
+            };
+            Some(triangular::triangular_solve(b, x[0], x[1], t, options.tile)?)
+        }
+        Op::CustomCall { .. } => library::lower(b, n, x, options.tile)?,
+        _ => None,
+    })
+}
+
+/// What sorts need to know of the chip.
+fn room(options: &PassOptions) -> runs::Room {
+    runs::Room { bytes: options.vmem_bytes, lanes: u64::from(options.tile.1) }
+}
+
+/// An array with all dimensions but the last `inner` merged into one.
+fn fold_batch(b: &mut Emit, x: NodeId, inner: usize) -> NodeId {
+    let dims = b.dims(x).to_vec();
+    let (outer, last) = dims.split_at(dims.len() - inner);
+    b.reshape(x, &[&[outer.iter().product()][..], last].concat())
+}

@@ -1,0 +1,211 @@
+//! Scatters.
+//!
+//! Canonical form ("rows"): operands `[R, W..]`, indices `s32[n]` (negative: skipped), updates `[n, W..]`: a scatter with
+//! `update_window_dims={1..}`, `inserted_window_dims={0}`, `scatter_dims_to_operand_dims={0}`, `index_vector_dim=1`. Other
+//! windows are read, combined and written back one after the other, in a loop if there are many.
+
+use super::gather::{Indexed, index_arrays, linear};
+use super::index::as_s32;
+use crate::edit::Emit;
+use crate::make::{inverse, one_or_tuple};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Direction, NodeId, Op, Scatter, Shape};
+use systole_isa::DType;
+
+/// Windows that are emitted one by one; more make a loop.
+const MAX_UNROLLED: u64 = 4;
+
+/// A scatter in terms of `n` windows.
+struct Windows {
+    indexed: Vec<Indexed>,
+    /// `pred[n]`: whether the whole window lies within the operand.
+    valid: NodeId,
+    n: u64,
+    /// Sizes of a window in the operand's dimensions.
+    sizes: Vec<u64>,
+    /// Each `[n, sizes..]`.
+    updates: Vec<NodeId>,
+}
+
+pub fn lower(b: &mut Emit, s: &Scatter, operands: &[NodeId]) -> Result<NodeId, CompileError> {
+    let count = (operands.len() - 1) / 2;
+    let (inputs, indices) = (&operands[..count], operands[count]);
+    let w = windows(b, s, inputs[0], indices, &operands[count + 1..]);
+    if w.n == 0 {
+        return Ok(if count == 1 { inputs[0] } else { b.tuple(inputs) });
+    }
+    let dims = b.dims(inputs[0]).to_vec();
+    let is_row = |d: usize| {
+        let index = w.indexed.iter().any(|i| i.dim == d);
+        w.sizes[d] == if index { 1 } else { dims[d] }
+    };
+    let results = if let Some(done) = by_comparison(b, s, inputs, &w)? {
+        done
+    } else if (0..dims.len()).all(is_row) {
+        rows(b, s, inputs, &w)
+    } else {
+        dynamic(b, s, inputs, &w)?
+    };
+    Ok(if count == 1 { results[0] } else { b.tuple(&results) })
+}
+
+fn windows(b: &mut Emit, s: &Scatter, x: NodeId, indices: NodeId, updates: &[NodeId]) -> Windows {
+    let dims = b.dims(x).to_vec();
+    let batching = (&s.input_batching_dims[..], &s.scatter_indices_batching_dims[..]);
+    let (mut indexed, batch) = index_arrays(b, indices, s.index_vector_dim, &s.scatter_dims_to_operand_dims, batching);
+    let n: u64 = batch.iter().product();
+    let is_window = |d: &usize| !s.inserted_window_dims.contains(d) && !s.input_batching_dims.contains(d);
+    let mut sizes = vec![1; dims.len()];
+    for (d, &u) in (0..dims.len()).filter(is_window).zip(&s.update_window_dims) {
+        sizes[d] = b.dims(updates[0])[u];
+    }
+    let mut valid = b.splat(DType::Pred, &[n], 1.0);
+    for i in &mut indexed {
+        let narrow = b.dtype(i.index).bits() < 32;
+        let index = if narrow { b.convert(i.index, DType::S32) } else { i.index };
+        let max = dims[i.dim].saturating_sub(sizes[i.dim]);
+        let limit = b.scalar(b.dtype(index), max as f64);
+        let zero = b.scalar(b.dtype(index), 0.0);
+        let high = b.compare(Direction::Le, index, limit);
+        let low = b.compare(Direction::Ge, index, zero);
+        let within = b.and(low, high);
+        if !s.input_batching_dims.contains(&i.dim) {
+            valid = b.and(valid, within);
+        }
+        i.index = as_s32(b, index, max, true);
+    }
+    indexed.sort_by_key(|i| i.dim);
+    // A window as long as its dimension starts at 0.
+    indexed.retain(|i| sizes[i.dim] < dims[i.dim]);
+    let updates = updates
+        .iter()
+        .map(|&u| {
+            let rank = b.rank(u);
+            let scattered = (0..rank).filter(|d| !s.update_window_dims.contains(d));
+            let order: Vec<usize> = scattered.chain(s.update_window_dims.iter().copied()).collect();
+            let u = b.transpose(u, &order);
+            b.reshape(u, &[&[n][..], &sizes].concat())
+        })
+        .collect();
+    Windows { indexed, valid, n, sizes, updates }
+}
+
+fn rows(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Vec<NodeId> {
+    let dims = b.dims(inputs[0]).to_vec();
+    let row = linear(b, &w.indexed, &dims, w.n);
+    let skipped = b.scalar(DType::S32, -1.0);
+    let row = b.select(w.valid, row, skipped);
+    let front: Vec<usize> = w.indexed.iter().map(|i| i.dim).collect();
+    let rest: Vec<usize> = (0..dims.len()).filter(|d| !front.contains(d)).collect();
+    let count: u64 = front.iter().map(|&d| dims[d]).product();
+    let order = [&front[..], &rest].concat();
+    let width: Vec<u64> = rest.iter().map(|&d| dims[d]).filter(|&d| d != 1).collect();
+    let tables: Vec<NodeId> = inputs
+        .iter()
+        .map(|&x| {
+            let x = b.transpose(x, &order);
+            b.reshape(x, &[&[count][..], &width].concat())
+        })
+        .collect();
+    let updates: Vec<NodeId> = w.updates.iter().map(|&u| b.reshape(u, &[&[w.n][..], &width].concat())).collect();
+    let canonical = Scatter {
+        update_window_dims: (1..=width.len()).collect(),
+        inserted_window_dims: vec![0],
+        scatter_dims_to_operand_dims: vec![0],
+        input_batching_dims: Vec::new(),
+        scatter_indices_batching_dims: Vec::new(),
+        index_vector_dim: 1,
+        indices_are_sorted: s.indices_are_sorted,
+        unique_indices: s.unique_indices,
+        body: s.body,
+    };
+    let shapes = tables.iter().map(|&t| Shape::array(b.dtype(t), b.dims(t))).collect();
+    let done = b.emit(Op::Scatter(canonical), &[&tables[..], &[row], &updates].concat(), one_or_tuple(shapes));
+    let moved: Vec<u64> = order.iter().map(|&d| dims[d]).collect();
+    b.elements_of(done)
+        .into_iter()
+        .map(|t| {
+            let t = b.reshape(t, &moved);
+            b.transpose(t, &inverse(&order))
+        })
+        .collect()
+}
+
+/// One update for each row of a batch: compare positions and combine where they meet.
+fn by_comparison(
+    b: &mut Emit,
+    s: &Scatter,
+    inputs: &[NodeId],
+    w: &Windows,
+) -> Result<Option<Vec<NodeId>>, CompileError> {
+    let dims = b.dims(inputs[0]).to_vec();
+    let wanted: Vec<&Indexed> = w.indexed.iter().filter(|i| !s.input_batching_dims.contains(&i.dim)).collect();
+    let (&[one], Some(last)) = (&wanted[..], dims.len().checked_sub(1)) else { return Ok(None) };
+    let leading: Vec<usize> = (0..last).collect();
+    let aligned = s.input_batching_dims == leading && s.scatter_indices_batching_dims == leading;
+    let rows: u64 = dims[..last].iter().product();
+    if one.dim != last || w.sizes[last] != 1 || !aligned || w.n != rows || last == 0 {
+        return Ok(None);
+    }
+    let mut spread = |x: NodeId| {
+        let x = b.reshape(x, &dims[..last]);
+        b.broadcast(x, &leading, &dims)
+    };
+    let (index, valid) = (spread(one.index), spread(w.valid));
+    let updates: Vec<NodeId> = w.updates.iter().map(|&u| spread(u)).collect();
+    let position = b.iota(DType::S32, &dims, last);
+    let hit = b.compare(Direction::Eq, position, index);
+    let hit = b.and(hit, valid);
+    let combined = b.apply(s.body, &[inputs, &updates].concat(), &dims)?;
+    Ok(Some(combined.iter().zip(inputs).map(|(&c, &x)| b.select(hit, c, x)).collect()))
+}
+
+/// Reads, combines and writes one window after the other.
+fn dynamic(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Result<Vec<NodeId>, CompileError> {
+    let (count, indexes) = (inputs.len(), w.indexed.len());
+    let one = |b: &mut Emit, state: &[NodeId], at: NodeId| -> Result<Vec<NodeId>, CompileError> {
+        let (xs, rest) = state.split_at(count);
+        let (updates, rest) = rest.split_at(count);
+        let (index, valid) = rest.split_at(indexes);
+        let zero = b.index(0);
+        let mut starts = vec![zero; w.sizes.len()];
+        for (i, &index) in w.indexed.iter().zip(index) {
+            let scalar = b.dynamic_slice(index, &[at], &[1]);
+            starts[i.dim] = b.reshape(scalar, &[]);
+        }
+        let ok = b.dynamic_slice(valid[0], &[at], &[1]);
+        let ok = b.reshape(ok, &[]);
+        let mut from = vec![zero; w.sizes.len() + 1];
+        from[0] = at;
+        let old: Vec<NodeId> = xs.iter().map(|&x| b.dynamic_slice(x, &starts, &w.sizes)).collect();
+        let new: Vec<NodeId> = updates
+            .iter()
+            .map(|&u| {
+                let u = b.dynamic_slice(u, &from, &[&[1][..], &w.sizes].concat());
+                b.reshape(u, &w.sizes)
+            })
+            .collect();
+        let combined = b.apply(s.body, &[&old[..], &new].concat(), &w.sizes)?;
+        let mut out = Vec::new();
+        for ((&x, &o), &c) in xs.iter().zip(&old).zip(&combined) {
+            let kept = b.select(ok, c, o);
+            out.push(b.dynamic_update_slice(x, kept, &starts));
+        }
+        Ok(out)
+    };
+    let index: Vec<NodeId> = w.indexed.iter().map(|i| i.index).collect();
+    let mut state = [inputs, &w.updates, &index, &[w.valid]].concat();
+    if w.n <= MAX_UNROLLED {
+        for i in 0..w.n {
+            let at = b.index(i as i64);
+            let next = one(b, &state, at)?;
+            state[..count].copy_from_slice(&next);
+        }
+        return Ok(state[..count].to_vec());
+    }
+    let done = b.counted_loop("scatter", w.n, &state, |b, counter, state| {
+        let next = one(b, state, counter)?;
+        Ok([&next[..], &state[count..]].concat())
+    })?;
+    Ok(done[..count].to_vec())
+}

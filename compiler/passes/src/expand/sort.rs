@@ -1,0 +1,89 @@
+//! Sorts along the last dimension of `[rows, n]`, and the k largest elements. All are stable.
+
+use super::keys::Keyed;
+use super::runs::{self, Room};
+use crate::edit::Emit;
+use crate::make::{inverse, one_or_tuple};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{CompId, Direction, NodeId, Op, Order, Shape};
+use systole_isa::DType;
+
+/// The sorted dimension last, all others merged; keys computed once.
+pub fn lower(b: &mut Emit, dim: usize, body: CompId, operands: &[NodeId], room: Room) -> Result<NodeId, CompileError> {
+    let dims = b.dims(operands[0]).to_vec();
+    if dims.get(dim).is_none_or(|&n| n <= 1) || b.elements(operands[0]) == 0 {
+        return Ok(if operands.len() == 1 { operands[0] } else { b.tuple(operands) });
+    }
+    let order: Vec<usize> = (0..dims.len()).filter(|&d| d != dim).chain([dim]).collect();
+    let moved: Vec<u64> = order.iter().map(|&d| dims[d]).collect();
+    let rows: u64 = moved[..moved.len() - 1].iter().product();
+    let flat = if rows == 1 { vec![dims[dim]] } else { vec![rows, dims[dim]] };
+    let c = &b.draft.computations[body.index()];
+    let seen: Vec<bool> =
+        c.params.chunks(2).map(|p| c.nodes.iter().any(|n| p.iter().any(|q| n.operands.contains(q)))).collect();
+    // Places along the sorted dimension go along in every stable sort: the planner knows them in this form.
+    let is_place = |b: &Emit, i: usize| {
+        let x = operands[i];
+        let whole = !b.dtype(x).is_complex() && b.dtype(x) != DType::Pred;
+        matches!(b.op(x), Op::Iota { dim: d } if *d == dim) && !seen[i] && whole
+    };
+    let inputs: Vec<NodeId> = operands
+        .iter()
+        .enumerate()
+        .map(|(i, &x)| {
+            if is_place(b, i) {
+                return b.iota(DType::S32, &flat, flat.len() - 1);
+            }
+            let x = b.transpose(x, &order);
+            b.reshape(x, &flat)
+        })
+        .collect();
+    let keyed = Keyed::of(b, body, &inputs)?;
+    let (sorted, keys, body) = match &keyed {
+        Some(k) => (k.operands.clone(), k.keys, k.body),
+        None => (inputs.clone(), 0, body),
+    };
+    let sorted = match runs::large(b, &sorted, body, room)? {
+        Some(parts) => parts,
+        None => {
+            let shapes: Vec<Shape> = sorted.iter().map(|&x| Shape::array(b.dtype(x), &flat)).collect();
+            // Equal elements keep their order whether or not the program asks for it.
+            let op = Op::Sort { dim: flat.len() - 1, stable: true, body };
+            let sorted = b.emit(op, &sorted, one_or_tuple(shapes));
+            b.elements_of(sorted)
+        }
+    };
+    let mut results = Vec::new();
+    for (i, x) in sorted.into_iter().skip(keys).enumerate() {
+        let x = match &keyed {
+            Some(k) if !is_place(b, i) => k.back(b, i, x, b.dtype(operands[i])),
+            Some(_) => x,
+            None => x,
+        };
+        let x = b.convert(x, b.dtype(operands[i]));
+        let x = b.reshape(x, &moved);
+        results.push(b.transpose(x, &inverse(&order)));
+    }
+    Ok(if operands.len() == 1 { results[0] } else { b.tuple(&results) })
+}
+
+/// The `k` largest (or smallest) elements of the last dimension in order, with their places; of equal ones the first.
+pub fn top_k(b: &mut Emit, x: NodeId, k: u64, largest: bool, room: Room) -> Result<NodeId, CompileError> {
+    let dims = b.dims(x).to_vec();
+    let dtype = b.dtype(x);
+    let last = dims.len() - 1;
+    let places = b.iota(DType::S32, &dims, last);
+    let direction = if largest { Direction::Gt } else { Direction::Lt };
+    let order = if dtype.is_float() { Order::Total } else { Order::Partial };
+    let body = b.computation("top_k", |b| {
+        let scalar = Shape::array(dtype, &[]);
+        let index = Shape::array(DType::S32, &[]);
+        let (p, q) = (b.parameter(scalar.clone()), b.parameter(scalar));
+        b.parameter(index.clone());
+        b.parameter(index);
+        Ok(b.raw(Op::Compare { direction, order }, &[p, q], Shape::array(DType::Pred, &[])))
+    })?;
+    let sorted = lower(b, last, body, &[x, places], room)?;
+    let parts: Vec<NodeId> = b.elements_of(sorted).into_iter().map(|e| b.slice_dim(e, last, 0, k, 1)).collect();
+    Ok(b.tuple(&parts))
+}

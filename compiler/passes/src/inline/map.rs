@@ -1,0 +1,60 @@
+//! `map`: a scalar computation applied to every element, as elementwise operations on whole arrays.
+
+use crate::edit::Emit;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Computation, NodeId, Op, Shape, Span};
+
+/// Emits a scalar computation's operations over arrays of sizes `dims`; gives the result's leaves.
+///
+/// # Errors
+/// If the computation does anything but elementwise work on scalars.
+pub fn apply(
+    b: &mut Emit,
+    c: &Computation,
+    args: &[NodeId],
+    dims: &[u64],
+    span: Span,
+) -> Result<Vec<NodeId>, CompileError> {
+    let mut map: Vec<NodeId> = Vec::with_capacity(c.nodes.len());
+    for (i, n) in c.nodes.iter().enumerate() {
+        let operands: Vec<NodeId> = n.operands.iter().map(|o| map[o.index()]).collect();
+        if i == c.root.index() && n.op == Op::Tuple {
+            return Ok(operands);
+        }
+        let Some(scalar) = n.shape.as_array().filter(|a| a.dims.is_empty()) else {
+            let message = format!("the scalar computation {} uses an array or tuple ({})", c.name, n.name);
+            return Err(CompileError::unsupported(span, message));
+        };
+        let shape = Shape::array(scalar.dtype, dims);
+        map.push(match &n.op {
+            Op::Parameter { index } => args[*index],
+            Op::Constant(l) => {
+                let l = b.constant(l.clone());
+                b.broadcast(l, &[], dims)
+            }
+            Op::Reshape | Op::Broadcast { .. } | Op::Transpose { .. } | Op::OptBarrier => operands[0],
+            op if is_elementwise(op) => b.emit(op.clone(), &operands, shape),
+            _ => {
+                let message = format!("{} of the scalar computation {} is not elementwise", n.name, c.name);
+                return Err(CompileError::unsupported(span, message));
+            }
+        });
+    }
+    Ok(vec![map[c.root.index()]])
+}
+
+/// Whether each result element depends on the operands' elements at the same place only.
+pub fn is_elementwise(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare { .. }
+            | Op::Select
+            | Op::Clamp
+            | Op::Convert
+            | Op::BitcastConvert
+            | Op::ReducePrecision { .. }
+            | Op::StochasticConvert
+    )
+}

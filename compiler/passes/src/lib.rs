@@ -1,0 +1,24 @@
+//! Passes over the graph, from a verified program to the core operations that code generation knows.
+//!
+//! A pass makes a new module from an old one through [`edit`]. The list of passes and their order is in
+//! [`crate::pipeline`].
+
+pub mod check;
+pub mod collective;
+pub mod conv;
+pub mod core;
+pub mod custom;
+pub mod dot;
+pub mod dynamic;
+pub mod edit;
+pub mod expand;
+pub mod initial;
+pub mod inline;
+pub mod loops;
+pub mod make;
+pub mod pipeline;
+pub mod simplify;
+pub mod squeeze;
+pub mod transfers;
+pub mod unroll;
+pub mod window;

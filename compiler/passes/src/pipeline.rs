@@ -1,0 +1,186 @@
+//! The passes that lower a verified program to core operations, in order.
+//!
+//! What core operations are is said, and proved, by [`crate::core`].
+
+use crate::edit::{Draft, Emit, rewrite};
+use crate::{
+    check, collective, conv, core, dot, dynamic, expand, initial, inline, loops, squeeze, transfers, unroll, window,
+};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Module, Node, NodeId, Op, Precision};
+use systole_isa::program::PodShape;
+use systole_isa::{ChipConfig, DType};
+
+/// What the passes are asked for.
+#[derive(Clone, Debug)]
+pub struct PassOptions {
+    /// Whether operations on small constants are evaluated at compile time.
+    pub fold: bool,
+    /// How many labelled rewrites may be made in all; `None`: any number. Lowerings that are needed are always made.
+    pub fuel: Option<u64>,
+    /// Raises the precision of f32 dots and convolutions to at least this.
+    pub precision: Precision,
+    /// Operand types that the matrix unit takes, as the chip lists them.
+    pub mxu_types: Vec<DType>,
+    /// Columns of the matrix unit: grouped convolutions of this many channels are worth a convolution each.
+    pub mxu_cols: u64,
+    /// Seed of the program's own random numbers (`rng`).
+    pub seed: u64,
+    /// The devices that run the program.
+    pub pod: PodShape,
+    /// Sublanes and lanes of the chip's vectors.
+    pub tile: (u32, u32),
+    /// Bytes of the chip's vector memory.
+    pub vmem_bytes: u64,
+    /// Whether the module is proved after every pass.
+    pub verify: bool,
+}
+
+impl PassOptions {
+    /// Options for a chip: folding on, no limit of rewrites, the precision that the program asks for.
+    pub fn for_chip(chip: &ChipConfig) -> PassOptions {
+        PassOptions {
+            fold: true,
+            fuel: None,
+            precision: Precision::Default,
+            mxu_types: chip.mxu.types.iter().filter_map(|t| DType::from_name(&t.operand)).collect(),
+            mxu_cols: u64::from(chip.mxu.cols),
+            seed: 0,
+            pod: PodShape::default(),
+            tile: (chip.core.sublanes, chip.core.lanes),
+            vmem_bytes: chip.vmem.bytes,
+            verify: cfg!(debug_assertions),
+        }
+    }
+}
+
+/// A pass: its name (kebab-case), what it does in a line, and the function.
+pub struct Pass {
+    pub name: &'static str,
+    pub summary: &'static str,
+    pub run: fn(Module, &mut Draft, &PassOptions) -> Result<Module, CompileError>,
+}
+
+/// All passes in order. The comment on a row says why it stands where it does.
+pub const PASSES: &[Pass] = &[
+    // Before calls are inlined: it makes some.
+    Pass {
+        name: "carried-sizes",
+        summary: "states of loops and branches with their dynamic sizes beside them",
+        run: |m, d, _| dynamic::carried::run(m, d),
+    },
+    // Nearly first: every other pass counts on flat tuples and on bodies being bodies.
+    Pass {
+        name: "inline",
+        summary: "calls inlined, tuples flat, tokens and layouts gone",
+        run: |m, d, _| inline::run(m, d),
+    },
+    // Before expansions make more loops, and before anything unrolls what a known counter allows.
+    Pass {
+        name: "loops",
+        summary: "loop states without constants and what nothing needs",
+        run: |m, d, _| loops::run(m, d),
+    },
+    // Once loops carry only what changes.
+    Pass {
+        name: "unroll",
+        summary: "short loops over elementwise work written out",
+        run: |m, d, _| rewrite(m, d, &mut unroll::rule),
+    },
+    // Before everything that looks at sizes.
+    Pass {
+        name: "dynamic",
+        summary: "sizes that are only bounds become values",
+        run: |m, d, _| rewrite(m, d, &mut dynamic::rule),
+    },
+    // Before everything that canonicalises: collectives come with slices, reshapes and transposes.
+    Pass {
+        name: "collective",
+        summary: "collectives of one array among devices by number, along dimensions that parts of memory follow",
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| collective::rule(b, n, x, o)),
+    },
+    // Before everything that canonicalises: expansions are made of any operations.
+    Pass {
+        name: "expand",
+        summary: "large operations as core ones",
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| expand::rule(b, n, x, o)),
+    },
+    // While results and their transposes are neighbours.
+    Pass {
+        name: "turned-dots",
+        summary: "transposes of dots as other dots",
+        run: |m, d, _| rewrite(m, d, &mut dot::turned::rule),
+    },
+    // Before dots: they count on operands without dimensions of size 1 to see what fits.
+    Pass { name: "squeeze", summary: "dimensions of size 1 gone", run: |m, d, _| rewrite(m, d, &mut squeeze::rule) },
+    // Before dots: convolutions become some.
+    Pass {
+        name: "conv",
+        summary: "convolutions as NHWC x HWIO without padding and groups; small ones as dots",
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| conv::rule(b, n, x, o)),
+    },
+    Pass {
+        name: "reduce-window",
+        summary: "windowed reductions without padding",
+        run: |m, d, _| rewrite(m, d, &mut window::rule),
+    },
+    // Before sums change their type.
+    Pass {
+        name: "initial-values",
+        summary: "reductions from what changes nothing; initial values combined at the end",
+        run: |m, d, _| rewrite(m, d, &mut initial::rule),
+    },
+    Pass {
+        name: "accumulate",
+        summary: "sums of narrow floats taken in f32",
+        run: |m, d, _| rewrite(m, d, &mut window::accumulate),
+    },
+    Pass {
+        name: "dot",
+        summary: "dots as [B,M,K] x [B,K,N]; types that the matrix unit lacks expanded",
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| dot::rule(b, n, x, o)),
+    },
+    // Last: reshapes and transposes that the canonical forms needed meet their neighbours.
+    Pass {
+        name: "simplify",
+        summary: "shapes squeezed and local rules applied once more",
+        run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
+    },
+    // After everything that makes and removes reshapes.
+    Pass {
+        name: "transfers",
+        summary: "entry parameters in the shape that the program works in",
+        run: |m, d, o| transfers::run(m, d, o.tile),
+    },
+    // After everything that could move operations across a barrier.
+    Pass { name: "barriers", summary: "optimisation barriers gone", run: |m, d, _| rewrite(m, d, &mut barrier) },
+];
+
+fn barrier(_: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+    Ok(if n.op == Op::OptBarrier { Some(operands[0]) } else { None })
+}
+
+/// Lowers a verified module to core operations.
+///
+/// `dump` is called with the name of each pass and the module after it.
+///
+/// # Errors
+/// A program that has no lowering, or a broken invariant.
+pub fn lower_to_core(
+    mut module: Module,
+    options: &PassOptions,
+    dump: &mut dyn FnMut(&str, &Module),
+) -> Result<Module, CompileError> {
+    let mut fuel = options.fuel;
+    for pass in PASSES {
+        let mut draft = Draft::new(fuel, options.fold);
+        module = (pass.run)(module, &mut draft, options)?;
+        fuel = draft.fuel;
+        if options.verify {
+            check::check(&module).map_err(|message| CompileError::internal(pass.name, message))?;
+        }
+        dump(pass.name, &module);
+    }
+    core::check(&module)?;
+    Ok(module)
+}

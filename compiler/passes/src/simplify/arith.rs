@@ -1,0 +1,252 @@
+//! Rules for elementwise operations.
+
+use super::fold::{number, scalar_of};
+use crate::edit::Emit;
+use crate::make::array;
+use systole_hlo::graph::{Binary, Literal, NodeId, Op, Shape, Unary};
+use systole_isa::DType;
+
+pub fn unary(b: &mut Emit, op: Unary, x: NodeId) -> Option<NodeId> {
+    if !b.dtype(x).is_complex() && op == Unary::Real {
+        return b.draft.fire("real-of-real").then_some(x);
+    }
+    match (op, b.op(x).clone()) {
+        (Unary::Neg, Op::Unary(Unary::Neg)) | (Unary::Not, Op::Unary(Unary::Not)) => {
+            let y = b.operand(x, 0);
+            b.draft.fire("unary-twice").then_some(y)
+        }
+        (Unary::Abs, Op::Unary(Unary::Abs)) => b.draft.fire("abs-abs").then_some(x),
+        (Unary::Real, Op::Binary(Binary::Complex)) => {
+            let y = b.operand(x, 0);
+            b.draft.fire("real-complex").then_some(y)
+        }
+        (Unary::Imag, Op::Binary(Binary::Complex)) => {
+            let y = b.operand(x, 1);
+            b.draft.fire("imag-complex").then_some(y)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a literal is all ones of its type.
+fn is_all_ones(l: &Literal) -> bool {
+    match l.dtype {
+        DType::Pred => l.integer(0) == Some(1),
+        _ => l.dtype.is_integer() && l.element(0).iter().all(|&e| e == 0xff) && l.dtype.bits() >= 8,
+    }
+}
+
+pub fn binary(b: &mut Emit, op: Binary, x: NodeId, y: NodeId) -> Option<NodeId> {
+    if let Some(same) = same_operands(b, op, x, y) {
+        return Some(same);
+    }
+    if op == Binary::Complex {
+        return complex(b, x, y);
+    }
+    if let Some(right) = scalar_of(b, y).cloned() {
+        if let Some(r) = by_right(b, op, x, y, &right) {
+            return Some(r);
+        }
+    }
+    let left = scalar_of(b, x).cloned()?;
+    let commutes =
+        matches!(op, Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor | Binary::Max | Binary::Min);
+    if commutes { by_right(b, op, y, x, &left) } else { None }
+}
+
+fn same_operands(b: &mut Emit, op: Binary, x: NodeId, y: NodeId) -> Option<NodeId> {
+    if x != y {
+        return None;
+    }
+    let dtype = b.dtype(x);
+    let exact = dtype.is_integer() || dtype == DType::Pred;
+    match op {
+        Binary::And | Binary::Or => b.draft.fire("same-and-or").then_some(x),
+        Binary::Max | Binary::Min if exact => b.draft.fire("same-max-min").then_some(x),
+        Binary::Sub | Binary::Xor if exact => {
+            let dims = b.dims(x).to_vec();
+            b.draft.fire("same-zero").then(|| b.splat(dtype, &dims, 0.0))
+        }
+        _ => None,
+    }
+}
+
+fn complex(b: &mut Emit, x: NodeId, y: NodeId) -> Option<NodeId> {
+    let parts = matches!(b.op(x), Op::Unary(Unary::Real)) && matches!(b.op(y), Op::Unary(Unary::Imag));
+    if !parts {
+        return None;
+    }
+    let (from, other) = (b.operand(x, 0), b.operand(y, 0));
+    (from == other && b.dtype(from).is_complex() && b.draft.fire("complex-of-parts")).then_some(from)
+}
+
+/// `x op y` where `y` is a splat of the literal `l`.
+fn by_right(b: &mut Emit, op: Binary, x: NodeId, y: NodeId, l: &Literal) -> Option<NodeId> {
+    let exact = l.dtype.is_integer() || l.dtype == DType::Pred;
+    if is_all_ones(l) {
+        return match op {
+            Binary::And => b.draft.fire("and-ones").then_some(x),
+            Binary::Or => b.draft.fire("or-ones").then_some(y),
+            Binary::Mul | Binary::Min if l.dtype == DType::Pred => b.draft.fire("and-ones").then_some(x),
+            _ if l.dtype == DType::Pred => None,
+            _ => by_number(b, op, x, y, number(l)?, exact),
+        };
+    }
+    by_number(b, op, x, y, number(l)?, exact)
+}
+
+fn by_number(b: &mut Emit, op: Binary, x: NodeId, y: NodeId, v: f64, exact: bool) -> Option<NodeId> {
+    let dtype = b.dtype(x);
+    let zero = v == 0.0;
+    match op {
+        Binary::Mul if v == 1.0 && dtype != DType::Pred => b.draft.fire("multiply-one").then_some(x),
+        Binary::Mul | Binary::And if zero && exact => b.draft.fire("multiply-zero").then_some(y),
+        Binary::Add if zero && (exact || v.is_sign_negative()) => b.draft.fire("add-zero").then_some(x),
+        Binary::Sub if zero && !v.is_sign_negative() => b.draft.fire("subtract-zero").then_some(x),
+        Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr | Binary::Sar if zero => {
+            b.draft.fire("bits-zero").then_some(x)
+        }
+        Binary::Div if v == 1.0 => b.draft.fire("divide-one").then_some(x),
+        Binary::Div if dtype.is_float() && has_exact_reciprocal(dtype, v) => {
+            b.draft.fire("divide-power-of-two").then(|| b.with(Binary::Mul, x, 1.0 / v))
+        }
+        Binary::Max if v == f64::NEG_INFINITY && dtype.is_float() => b.draft.fire("maximum-lowest").then_some(x),
+        Binary::Min if v == f64::INFINITY && dtype.is_float() => b.draft.fire("minimum-highest").then_some(x),
+        Binary::Pow if dtype.is_float() => power(b, x, v),
+        _ => None,
+    }
+}
+
+/// Whether dividing by `v` is the same as multiplying by its reciprocal: powers of two away from the ends of the range.
+fn has_exact_reciprocal(dtype: DType, v: f64) -> bool {
+    let mantissa = v.to_bits() & ((1 << 52) - 1);
+    let range = match dtype {
+        DType::F16 => 8.0,
+        _ => 60.0,
+    };
+    v.is_finite() && v != 0.0 && mantissa == 0 && v.abs().log2().abs() <= range && !dtype.is_f8()
+}
+
+fn power(b: &mut Emit, x: NodeId, v: f64) -> Option<NodeId> {
+    if v == 1.0 {
+        return b.draft.fire("power-one").then_some(x);
+    }
+    if v == 2.0 {
+        return b.draft.fire("power-two").then(|| b.mul(x, x));
+    }
+    if v == 3.0 {
+        return b.draft.fire("power-three").then(|| {
+            let square = b.mul(x, x);
+            b.mul(square, x)
+        });
+    }
+    if v == -1.0 {
+        let dims = b.dims(x).to_vec();
+        let dtype = b.dtype(x);
+        return b.draft.fire("power-reciprocal").then(|| {
+            let one = b.splat(dtype, &dims, 1.0);
+            b.binary(Binary::Div, one, x)
+        });
+    }
+    None
+}
+
+pub fn select(b: &mut Emit, operands: &[NodeId], shape: &Shape) -> Option<NodeId> {
+    let (pred, on_true, on_false) = (operands[0], operands[1], operands[2]);
+    shape.as_array()?;
+    if on_true == on_false {
+        return b.draft.fire("select-same").then_some(on_true);
+    }
+    if let Some(known) = scalar_of(b, pred).and_then(|l| l.integer(0)) {
+        return b.draft.fire("select-known").then_some(if known != 0 { on_true } else { on_false });
+    }
+    if b.dtype(on_true) == DType::Pred && b.rank(pred) == b.rank(on_true) {
+        let known = |x: NodeId| scalar_of(b, x).and_then(|l| l.integer(0));
+        match (known(on_true), known(on_false)) {
+            (Some(1), Some(0)) => return b.draft.fire("select-itself").then_some(pred),
+            (Some(0), Some(1)) => return b.draft.fire("select-itself").then(|| b.not(pred)),
+            _ => {}
+        }
+    }
+    if b.rank(pred) == 0 && b.rank(on_true) > 0 {
+        let dims = b.dims(on_true).to_vec();
+        return b.draft.fire("select-broadcast").then(|| {
+            let wide = b.broadcast(pred, &[], &dims);
+            b.select(wide, on_true, on_false)
+        });
+    }
+    if matches!(b.op(pred), Op::Unary(Unary::Not)) {
+        let inner = b.operand(pred, 0);
+        return b.draft.fire("select-not").then(|| b.select(inner, on_false, on_true));
+    }
+    None
+}
+
+/// `clamp(a, x, b)` is `min(max(a, x), b)`; bounds may be scalars.
+pub fn clamp(b: &mut Emit, operands: &[NodeId], _shape: &Shape) -> Option<NodeId> {
+    b.draft.fire("clamp-min-max").then(|| {
+        let low = b.binary(Binary::Max, operands[0], operands[1]);
+        b.binary(Binary::Min, low, operands[2])
+    })
+}
+
+/// Whether every value of `from` is a value of `to`.
+pub fn embeds(from: DType, to: DType) -> bool {
+    use systole_isa::dtype::DTypeClass as C;
+    let mantissa = |t: DType| match t {
+        DType::BF16 => 8,
+        DType::F16 => 11,
+        DType::F32 => 24,
+        DType::F64 => 53,
+        _ => 0,
+    };
+    match (from.class(), to.class()) {
+        _ if from == to => true,
+        (C::Pred, C::Signed | C::Unsigned | C::Float) => true,
+        (C::Signed, C::Signed) | (C::Unsigned, C::Unsigned) => from.bits() <= to.bits(),
+        (C::Unsigned, C::Signed) => from.bits() < to.bits(),
+        (C::Signed | C::Unsigned, C::Float) => from.bits() <= mantissa(to),
+        (C::Float, C::Float) => match (from, to) {
+            (DType::BF16, DType::F32 | DType::F64) | (DType::F16, DType::F32 | DType::F64) => true,
+            (DType::F32, DType::F64) => true,
+            (f, DType::F32 | DType::F64 | DType::BF16) if f.is_f8() => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+pub fn convert(b: &mut Emit, x: NodeId, shape: &Shape) -> Option<NodeId> {
+    use systole_isa::dtype::DTypeClass as C;
+    let to = array(shape).dtype;
+    let from = b.dtype(x);
+    if from == to {
+        return b.draft.fire("convert-same").then_some(x);
+    }
+    if !matches!(b.op(x), Op::Convert) {
+        return None;
+    }
+    let y = b.operand(x, 0);
+    let first = b.dtype(y);
+    if !embeds(first, from) {
+        return None;
+    }
+    let integer = |t: DType| matches!(t.class(), C::Signed | C::Unsigned);
+    let direct = first == to
+        || (first.is_float() && from.is_float())
+        || (integer(first) && integer(from) && (integer(to) || to.is_float()))
+        || (first == DType::Pred && (integer(to) || to.is_float()));
+    (direct && b.draft.fire("convert-convert")).then(|| b.convert(y, to))
+}
+
+pub fn bitcast_convert(b: &mut Emit, x: NodeId, shape: &Shape) -> Option<NodeId> {
+    let to = array(shape);
+    if b.dtype(x) == to.dtype {
+        return b.draft.fire("bitcast-same").then_some(x);
+    }
+    if b.dtype(x).bits() != to.dtype.bits() || !matches!(b.op(x), Op::BitcastConvert) {
+        return None;
+    }
+    let y = b.operand(x, 0);
+    (b.dtype(y).bits() == to.dtype.bits() && b.draft.fire("bitcast-bitcast")).then(|| b.bitcast(y, to.dtype))
+}

@@ -1,0 +1,91 @@
+//! Rules for reductions.
+
+use super::fold::number;
+use crate::edit::Emit;
+use systole_hlo::graph::{Binary, CompId, Literal, NodeId, Op, Shape};
+use systole_isa::DType;
+
+/// The operation of a computation that combines its two parameters by one binary operation.
+pub fn combiner(b: &Emit, body: CompId) -> Option<Binary> {
+    let c = &b.draft.computations[body.index()];
+    let root = c.node(c.root);
+    let Op::Binary(op) = root.op else { return None };
+    let both = c.params.len() == 2 && root.operands.len() == 2 && root.operands.iter().all(|o| c.params.contains(o));
+    (both && root.operands[0] != root.operands[1]).then_some(op)
+}
+
+/// Whether a value changes nothing when combined by an operation.
+pub fn is_identity(op: Binary, l: &Literal) -> bool {
+    let Some(v) = number(l) else { return false };
+    match op {
+        Binary::Add => v == 0.0,
+        Binary::Mul => v == 1.0,
+        Binary::Max if l.dtype.is_float() => v == f64::NEG_INFINITY,
+        Binary::Min if l.dtype.is_float() => v == f64::INFINITY,
+        Binary::Or => v == 0.0,
+        Binary::And => l.dtype == DType::Pred && v == 1.0,
+        _ => false,
+    }
+}
+
+pub fn reduce(b: &mut Emit, operands: &[NodeId], dims: &[usize], body: CompId, shape: &Shape) -> Option<NodeId> {
+    let (&[x, init], Shape::Array(to)) = (operands, shape) else { return None };
+    if b.shape(x).as_array().is_some_and(|a| a.dynamic.contains(&true)) {
+        return None;
+    }
+    if b.elements(x) == 0 {
+        return b.draft.fire("reduce-empty").then(|| b.broadcast(init, &[], &to.dims));
+    }
+    if let Op::Transpose { permutation } = b.op(x).clone() {
+        let kept: Vec<usize> = (0..permutation.len()).filter(|d| !dims.contains(d)).map(|d| permutation[d]).collect();
+        if kept.windows(2).all(|w| w[0] < w[1]) && b.draft.fire("reduce-transpose") {
+            let y = b.operand(x, 0);
+            let mut moved: Vec<usize> = dims.iter().map(|&d| permutation[d]).collect();
+            moved.sort_unstable();
+            return Some(b.reduce_by(&[y], &[init], &moved, body));
+        }
+    }
+    if dims.iter().any(|&d| b.dims(x)[d] != 1) {
+        let fewer: Vec<usize> = dims.iter().copied().filter(|&d| b.dims(x)[d] != 1).collect();
+        if fewer.len() == dims.len() {
+            return None;
+        }
+        return b.draft.fire("reduce-squeeze").then(|| {
+            let sizes: Vec<u64> =
+                (0..b.rank(x)).filter(|d| !dims.contains(d) || fewer.contains(d)).map(|d| b.dims(x)[d]).collect();
+            let moved: Vec<usize> =
+                fewer.iter().map(|&f| f - dims.iter().filter(|&&d| d < f && !fewer.contains(&d)).count()).collect();
+            let small = b.reshape(x, &sizes);
+            b.reduce_by(&[small], &[init], &moved, body)
+        });
+    }
+    // Nothing is combined, and the initial value is left out, as XLA does.
+    b.draft.fire("reduce-one").then(|| b.reshape(x, &to.dims))
+}
+
+/// The value that changes nothing when combined by an operation.
+pub fn identity(op: Binary, dtype: DType) -> Option<f64> {
+    use systole_isa::dtype::DTypeClass as C;
+    let (low, high) = match dtype.class() {
+        C::Pred => (0.0, 1.0),
+        C::Float if dtype.is_f8() => return None,
+        C::Float => (f64::NEG_INFINITY, f64::INFINITY),
+        C::Signed | C::Unsigned if dtype.bits() <= 32 => {
+            let (low, high) = systole_hlo::graph::number::integer_range(dtype)?;
+            (low as f64, high as f64)
+        }
+        C::Signed | C::Unsigned | C::Complex if matches!(op, Binary::Add | Binary::Mul) => (0.0, 0.0),
+        C::Signed | C::Unsigned | C::Complex => return None,
+    };
+    match op {
+        Binary::Add if dtype == DType::Pred => Some(0.0),
+        Binary::Mul if dtype == DType::Pred => Some(1.0),
+        Binary::Add => Some(0.0),
+        Binary::Mul => Some(1.0),
+        Binary::Max => Some(low),
+        Binary::Min => Some(high),
+        Binary::Or => Some(0.0),
+        Binary::And if dtype == DType::Pred => Some(1.0),
+        _ => None,
+    }
+}

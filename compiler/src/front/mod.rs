@@ -1,8 +1,0 @@
-//! Front ends: program texts to [`crate::graph::Module`].
-
-pub mod hlo_proto;
-pub mod hlo_text;
-pub mod stablehlo;
-
-pub use hlo_text::parse_hlo;
-pub use stablehlo::parse_stablehlo;
