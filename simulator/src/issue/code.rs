@@ -45,12 +45,13 @@ impl Resources {
         let u = m + masks;
         let x = u + PER_MXU * mxus;
         let g = x + xlus;
-        Resources { vectors: v, masks: m, mxus: u, xlus: x, groups: g, end: g + GROUPS }
+        Resources { vectors: v, masks: m, mxus: u, xlus: x, groups: g, end: g + GROUPS * MAX_UNITS }
     }
 
-    /// The unit of a slot group that has one unit.
-    pub fn group(&self, slot: Slot) -> usize {
-        self.groups + slot as usize
+    /// When `count` units of a slot group are free.
+    #[inline(always)]
+    pub fn group(&self, slot: usize, count: usize) -> usize {
+        self.groups + slot * MAX_UNITS + count - 1
     }
 
     pub fn mxu(&self, unit: usize, queue: usize) -> usize {
@@ -80,6 +81,10 @@ pub(crate) const FLAG_GATE: u8 = 2;
 pub(crate) const FLAG_BRANCH: u8 = 4;
 /// The bundle begins a block of code (programs larger than instruction memory only).
 pub(crate) const FLAG_BLOCK: u8 = 8;
+/// The bundle waits for transfers or for other cores.
+pub(crate) const FLAG_WAIT: u8 = 16;
+/// The bundle uses a slot group of [`Code::shared`].
+pub(crate) const FLAG_SHARED: u8 = 32;
 
 /// One bundle: ranges into the flat arrays. A range's length is in the following field.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,12 +155,10 @@ pub(crate) enum Special {
         unit: u8,
         latency: u32,
     },
-    /// `count` instructions of a slot group of several units, which keep their units for `interval` cycles. The first of
-    /// a bundle's for the group has the bundle's instructions of the group in `total`, the others zero.
+    /// `count` instructions of a slot group of several units, which keep their units for `interval` cycles: two or more.
     Group {
         group: u8,
         count: u8,
-        total: u8,
         interval: u32,
     },
     Wait {
@@ -194,12 +197,17 @@ impl Special {
     /// Whether the operation constrains issue beyond the bundle's static reads.
     pub fn gates(&self) -> bool {
         match self {
-            Special::Drain { .. } | Special::Group { .. } | Special::Wait { .. } | Special::WaitS { .. } => true,
-            Special::Cores { .. } | Special::Test => true,
+            Special::Drain { .. } | Special::Test => true,
+            Special::Wait { .. } | Special::WaitS { .. } | Special::Cores { .. } => true,
             Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::PushAcc { .. } => false,
             Special::Pop { .. } | Special::TransposePush { .. } | Special::DmaStart { .. } => false,
-            Special::DmaRemote { .. } | Special::Signal { .. } => false,
+            Special::DmaRemote { .. } | Special::Signal { .. } | Special::Group { .. } => false,
         }
+    }
+
+    /// Whether the operation waits for transfers or for other cores.
+    pub fn waits(&self) -> bool {
+        matches!(self, Special::Wait { .. } | Special::WaitS { .. } | Special::Cores { .. })
     }
 }
 
@@ -262,6 +270,8 @@ pub(crate) struct Code {
     /// Slot groups in which the program has instructions that keep their unit longer than a cycle.
     pub long: [bool; GROUPS],
     pub any_long: bool,
+    /// The long groups of several units.
+    pub shared: [bool; GROUPS],
     /// Cycles that the bundle's instructions keep single units of long groups: (bundle, group, interval).
     pub kept: Vec<(u32, u8, u32)>,
 }

@@ -4,6 +4,7 @@ use super::code::*;
 use super::fetch::Blocks;
 use crate::load::LoadError;
 use crate::stats::Cause;
+use smallvec::SmallVec;
 use systole_isa::chip::ChipConfig;
 use systole_isa::program::DebugRange;
 use systole_isa::{Bundle, Effect, Inst, Kind, MxuFormat, Op, Program, Slot};
@@ -13,8 +14,10 @@ pub(crate) fn predecode(bundles: &[Bundle], program: &Program, chip: &ChipConfig
     let resources = resources(chip)?;
     let long = long_groups(bundles, chip);
     let any_long = long.contains(&true);
+    let mut shared = long;
+    Slot::ALL.iter().for_each(|s| shared[*s as usize] &= chip.slots(*s) > 1);
     let mut p = Predecoder {
-        code: Code { resources, long, any_long, ..Code::default() },
+        code: Code { resources, long, any_long, shared, ..Code::default() },
         chip,
         program,
         bundles: bundles.len(),
@@ -129,7 +132,7 @@ impl Predecoder<'_> {
                 head.flags |= FLAG_BRANCH;
             }
         }
-        self.group_hazards(b, head.specials as usize);
+        self.group_hazards(b, &mut head);
         self.dedup(&head)?;
         for inst in &b.insts {
             self.scalar(inst);
@@ -156,6 +159,9 @@ impl Predecoder<'_> {
         head.nvalues = len(self.code.values.len(), head.values)?;
         if self.code.specials[head.specials as usize..].iter().any(Special::gates) {
             head.flags |= FLAG_GATE;
+        }
+        if self.code.specials[head.specials as usize..].iter().any(Special::waits) {
+            head.flags |= FLAG_WAIT;
         }
         let count = |slot| b.insts.iter().filter(|i| i.op.info().slot == slot).count() as u32;
         let v = &self.chip.vmem;
@@ -395,40 +401,30 @@ impl Predecoder<'_> {
         self.code.specials.push(s);
     }
 
-    /// Occupancy of slot groups whose units may be kept for more than a cycle. A group of one unit is a resource like
-    /// a register; one of several needs a look at all of them.
-    fn group_hazards(&mut self, b: &Bundle, first: usize) {
-        for slot in Slot::ALL {
-            if !self.code.long[slot as usize] {
+    /// Occupancy of slot groups whose units may be kept for more than a cycle: the times at which one, two, ... units are
+    /// free are resources like registers. A group of one unit is even written like a register.
+    fn group_hazards(&mut self, b: &Bundle, head: &mut Head) {
+        for slot in Slot::ALL.into_iter().filter(|s| self.code.long[*s as usize]).collect::<SmallVec<[Slot; GROUPS]>>()
+        {
+            let intervals =
+                b.insts.iter().filter(|i| i.op.info().slot == slot).map(|i| interval(i.op, self.chip).max(1));
+            let mut intervals: SmallVec<[u32; MAX_UNITS]> = intervals.collect();
+            if intervals.is_empty() {
                 continue;
             }
-            for i in b.insts.iter().filter(|i| i.op.info().slot == slot) {
-                let interval = interval(i.op, self.chip).max(1);
-                if self.chip.slots(slot) == 1 {
-                    let resource = self.code.resources.group(slot);
-                    self.code.reads.push(resource as u16);
-                    self.code.writes.push(Write { resource: resource as u16, delta: delta(interval, Cause::Slot) });
-                    self.code.kept.push((self.at as u32, slot as u8, interval));
-                    continue;
-                }
-                let group = slot as u8;
-                let mut same = None;
-                let mut leads = true;
-                for special in &mut self.code.specials[first..] {
-                    if let Special::Group { group: g, count, total, interval: n } = special
-                        && *g == group
-                    {
-                        *total += (*total > 0) as u8;
-                        leads = false;
-                        if *n == interval {
-                            same = Some(count);
-                        }
-                    }
-                }
-                match same {
-                    Some(count) => *count += 1,
-                    None => self.code.specials.push(Special::Group { group, count: 1, total: leads as u8, interval }),
-                }
+            let group = slot as usize;
+            let free = self.code.resources.group(group, intervals.len()) as u16;
+            self.code.reads.push(free);
+            if !self.code.shared[group] {
+                self.code.writes.push(Write { resource: free, delta: delta(intervals[0], Cause::Slot) });
+                self.code.kept.push((self.at as u32, group as u8, intervals[0]));
+                continue;
+            }
+            head.flags |= FLAG_SHARED;
+            intervals.sort_unstable();
+            for same in intervals.chunk_by(|a, b| a == b).filter(|s| s[0] > 1) {
+                let special = Special::Group { group: group as u8, count: same.len() as u8, interval: same[0] };
+                self.code.specials.push(special);
             }
         }
     }

@@ -59,11 +59,9 @@ pub(crate) struct Core<'a> {
     pub(super) called: (u32, u64),
     /// Ready times of registers and queues.
     pub(super) ready: Box<[Packed; RESOURCES]>,
-    /// Free times of the units of slot groups that have several.
-    pub(super) groups: [[u64; MAX_UNITS]; GROUPS],
-    /// Units of each slot group, and when the last of them is free.
+    /// Units of each slot group, and when the last unit of all that are shared is free.
     pub(super) group_units: [usize; GROUPS],
-    pub(super) group_until: [u64; GROUPS],
+    pub(super) shared_until: u64,
     /// First cycle in which the next bundle could issue, with the cause if that is later than the next cycle.
     pub(super) floor: Packed,
     /// The cycle after the last bundle's issue.
@@ -128,9 +126,8 @@ impl<'a> Core<'a> {
             calls: Vec::new(),
             called: (0, 0),
             ready,
-            groups: [[0; MAX_UNITS]; GROUPS],
-            group_units: systole_isa::Slot::ALL.map(|s| chip.slots(s) as usize),
-            group_until: [0; GROUPS],
+            group_units: systole_isa::Slot::ALL.map(|s| chip.slots(s).max(1) as usize),
+            shared_until: 0,
             floor: launch << 4,
             next: launch,
             mxus,
@@ -254,7 +251,7 @@ impl<'a> Core<'a> {
                     self.gate(head, 0)?;
                 }
             }
-            if head.flags & FLAG_GATE != 0 {
+            if head.flags & FLAG_WAIT != 0 {
                 self.take_waits(head);
             }
             if VALUES {
@@ -333,6 +330,9 @@ impl<'a> Core<'a> {
         }
         self.now = now;
         self.next = now + 1;
+        if head.flags & FLAG_SHARED != 0 && now < self.shared_until {
+            self.share_units(head);
+        }
         self.floor =
             if head.extra == 0 { self.next << 4 } else { (self.next + head.extra as u64) << 4 | Cause::Slot as u64 };
         Ok(())
@@ -359,9 +359,8 @@ impl<'a> Core<'a> {
         if self.l.code.any_long {
             for (unit, slot) in SLOTS.iter().enumerate() {
                 if self.l.code.long[*slot as usize] && head.units >> unit & 1 == 1 {
-                    let single = self.ready[self.l.code.resources.group(*slot)] >> 4;
-                    let several = self.group_until[*slot as usize];
-                    let overlap = to.min(single.max(several)).saturating_sub(from);
+                    let last = self.l.code.resources.group(*slot as usize, self.group_units[*slot as usize]);
+                    let overlap = to.min(self.ready[last] >> 4).saturating_sub(from);
                     self.stats.group_overlap(*slot as usize, cause, overlap);
                 }
             }

@@ -306,12 +306,6 @@ impl Core<'_> {
                 r - (now << 4)
             });
         }
-        for group in &self.groups {
-            let at = s.len();
-            s.extend(group.iter().map(|t| t.saturating_sub(now + 1)));
-            s[at..].sort_unstable();
-        }
-        s.extend(self.group_until.iter().map(|t| t.saturating_sub(now + 1)));
         for (u, m) in self.mxus.iter().enumerate() {
             if self.l.code.mxus_used >> u & 1 == 1 && !m.relative(now, &mut s) {
                 return None;
@@ -336,7 +330,7 @@ impl Core<'_> {
         for r in self.ready.iter_mut().filter(|r| **r != NEVER) {
             *r += cycles << 4;
         }
-        self.groups.iter_mut().flatten().chain(&mut self.group_until).for_each(|t| *t += cycles);
+        self.shared_until += cycles;
         self.mxus.iter_mut().for_each(|m| m.shift(cycles));
         self.dma.shift(cycles);
         self.semaphores.shift(cycles);

@@ -6,7 +6,7 @@ use super::run::{Core, Effect, SCALARS};
 use super::trace::Moved;
 use crate::fault::FaultKind;
 use crate::options::{DmaEvent, Mode};
-use crate::stats::Cause;
+use crate::stats::{Cause, SLOTS};
 use crate::unit::dma::{self, Geometry, Memories, Transfer, memory_name};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{Effect as IsaEffect, Inst, Space};
@@ -32,7 +32,6 @@ impl Core<'_> {
                     let row = self.scalar_value(row).0.max(0) as u32;
                     t = t.max(self.mxus[unit as usize].rows_ready(row));
                 }
-                Special::Group { group, total, .. } => t = t.max(self.group_ready(group as usize, total as usize)),
                 Special::Wait { sem, bytes, .. } => t = t.max(self.wait_ready(sem, bytes as u64)?),
                 Special::WaitS { sem, reg, .. } => {
                     let bytes = self.wait_bytes(sem, reg);
@@ -40,7 +39,7 @@ impl Core<'_> {
                 }
                 Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::PushAcc { .. } => {}
                 Special::Pop { .. } | Special::TransposePush { .. } | Special::DmaStart { .. } => {}
-                Special::DmaRemote { .. } | Special::Signal { .. } => {}
+                Special::DmaRemote { .. } | Special::Signal { .. } | Special::Group { .. } => {}
                 Special::Cores { .. } => t = t.max(self.cores_ready(t)?),
                 Special::Test => tests = true,
             }
@@ -134,66 +133,70 @@ impl Core<'_> {
         Ok(())
     }
 
-    /// When that many units of a slot group are free.
-    fn group_ready(&self, group: usize, count: usize) -> Packed {
-        if count == 0 || self.group_until[group] <= self.floor >> 4 {
-            return 0;
-        }
-        let n = self.group_units[group];
-        let mut free = self.groups[group];
-        free[..n].sort_unstable();
-        free[count.min(n) - 1] << 4 | Cause::Slot as u64
+    /// Takes the units of a slot group that are free first.
+    fn keep_units(&mut self, group: usize, count: usize, interval: u64) {
+        let (now, last) = (self.now, self.group_units[group]);
+        let first = self.l.code.resources.group(group, 1);
+        let free = &mut self.ready[first..first + last];
+        let until = free[last - 1] >> 4;
+        free[..count.min(last)].fill((now + interval) << 4 | Cause::Slot as u64);
+        free.sort_unstable();
+        self.shared_until = self.shared_until.max(now + interval);
+        self.stats.group_busy[group] += (now + interval).saturating_sub(until.max(now + 1)) as i64;
     }
 
-    /// Takes the units of a slot group that are free first. What is kept for one cycle cannot hold up a later bundle.
-    fn keep_units(&mut self, group: usize, count: usize, interval: u64) {
-        let now = self.now;
-        if interval > 1 {
-            let units = &mut self.groups[group][..self.group_units[group]];
-            for _ in 0..count {
-                if let Some(u) = units.iter_mut().min() {
-                    *u = now + interval;
-                }
+    /// The cycle of a bundle is counted for the groups that it uses, but earlier instructions may be using them too.
+    #[cold]
+    pub(super) fn share_units(&mut self, head: &Head) {
+        for (unit, slot) in SLOTS.iter().enumerate() {
+            let group = *slot as usize;
+            if self.l.code.shared[group] && head.units >> unit & 1 == 1 {
+                let last = self.l.code.resources.group(group, self.group_units[group]);
+                self.stats.group_busy[group] -= (self.ready[last] >> 4 > self.now) as i64;
             }
         }
-        let until = &mut self.group_until[group];
-        self.stats.group_busy[group] += (now + interval).saturating_sub((*until).max(now));
-        *until = (*until).max(now + interval);
     }
 
+    #[inline(always)]
     fn start_unit(&mut self, special: Special) {
         let now = self.now;
-        let (unit, gate) = match special {
-            Special::Stage { unit, d16 } => (unit, self.mxus[unit as usize].stage(now, d16)),
-            Special::Latch { unit } => (unit, self.mxus[unit as usize].latch(now)),
+        let r = self.l.code.resources;
+        match special {
+            Special::Stage { unit, d16 } => {
+                self.ready[r.mxu(unit as usize, MXU_STAGE)] = self.mxus[unit as usize].stage(now, d16);
+            }
+            Special::Latch { unit } => self.mxus[unit as usize].latch(now),
             Special::Push { unit, d16 } => {
                 self.stats.rows(self.push_rows());
-                (unit, self.mxus[unit as usize].push(now, d16))
+                let (push, pop) = self.mxus[unit as usize].push(now, d16);
+                self.ready[r.mxu(unit as usize, MXU_PUSH)] = push;
+                self.ready[r.mxu(unit as usize, MXU_POP)] = pop;
             }
             Special::PushAcc { unit, d16, row } => {
                 self.stats.rows(self.push_rows());
                 let row = self.scalar_value(row).0.max(0) as u32;
-                (unit, self.mxus[unit as usize].push_rows(now, d16, row))
+                self.ready[r.mxu(unit as usize, MXU_PUSH)] = self.mxus[unit as usize].push_rows(now, d16, row);
             }
-            Special::Pop { unit, retires: true } => (unit, self.mxus[unit as usize].pop(now)),
+            Special::Pop { unit, retires: true } => {
+                let m = &mut self.mxus[unit as usize];
+                if m.pop(now) {
+                    let gate = m.gate();
+                    self.ready[r.mxu(unit as usize, MXU_PUSH)] = gate.push;
+                    self.ready[r.mxu(unit as usize, MXU_STAGE)] = gate.stage;
+                }
+                self.ready[r.mxu(unit as usize, MXU_POP)] = m.pop_ready();
+            }
             Special::TransposePush { unit, latency } => {
-                let at = &mut self.ready[self.l.code.resources.xlu(unit as usize)];
+                let at = &mut self.ready[r.xlu(unit as usize)];
                 *at = (*at).max((now + latency.max(1) as u64) << 4 | Cause::Register as u64);
-                return;
             }
-            Special::Group { group, count, interval, .. } => {
+            Special::Group { group, count, interval } => {
                 self.keep_units(group as usize, count as usize, interval as u64);
-                return;
             }
-            Special::Pop { retires: false, .. } | Special::Drain { .. } => return,
-            Special::Wait { .. } | Special::WaitS { .. } | Special::DmaStart { .. } => return,
-            Special::DmaRemote { .. } | Special::Signal { .. } | Special::Cores { .. } | Special::Test => return,
-        };
-        let r = self.l.code.resources;
-        let u = unit as usize;
-        self.ready[r.mxu(u, MXU_PUSH)] = gate.push;
-        self.ready[r.mxu(u, MXU_STAGE)] = gate.stage;
-        self.ready[r.mxu(u, MXU_POP)] = gate.pop;
+            Special::Pop { retires: false, .. } | Special::Drain { .. } => {}
+            Special::Wait { .. } | Special::WaitS { .. } | Special::DmaStart { .. } => {}
+            Special::DmaRemote { .. } | Special::Signal { .. } | Special::Cores { .. } | Special::Test => {}
+        }
     }
 
     /// Byte address of one side from its base and offset registers, and whether it is known.

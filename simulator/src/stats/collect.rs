@@ -19,7 +19,8 @@ pub(crate) struct Collector {
     /// Stalled cycles in which matrix units, and slot groups with long instructions, were busy.
     mxu_stall: Vec<[u64; CAUSES]>,
     group_overlap: [[u64; CAUSES]; GROUPS],
-    pub group_busy: [u64; GROUPS],
+    /// Cycles beyond one for each bundle that uses a shared group.
+    pub group_busy: [i64; GROUPS],
     ops: Vec<OpProfile>,
     current: usize,
     since: u64,
@@ -61,7 +62,7 @@ pub(crate) struct Tally {
     bundles: u64,
     mxu_stall: Vec<[u64; CAUSES]>,
     group_overlap: [[u64; CAUSES]; GROUPS],
-    group_busy: [u64; GROUPS],
+    group_busy: [i64; GROUPS],
     ops: Vec<OpProfile>,
     current: usize,
     since: u64,
@@ -173,7 +174,7 @@ impl Collector {
         grow(&mut self.hbm_read, before.hbm_read);
         grow(&mut self.hbm_write, before.hbm_write);
         grow(&mut self.transfers, before.transfers);
-        self.group_busy.iter_mut().zip(before.group_busy).for_each(|(a, b)| grow(a, b));
+        self.group_busy.iter_mut().zip(before.group_busy).for_each(|(a, b)| *a += (*a - b) * times as i64);
         let overlaps = self.group_overlap.iter_mut().flatten().zip(before.group_overlap.iter().flatten());
         overlaps.for_each(|(a, b)| grow(a, *b));
         let stalls = self.mxu_stall.iter_mut().flatten().zip(before.mxu_stall.iter().flatten());
@@ -362,7 +363,7 @@ impl Collector {
             let group = SLOTS[unit] as usize;
             let (mut busy, mut stall, work) = (totals.sums[unit], totals.stall[unit], totals.sums[SLOT_UNITS + unit]);
             if code.long[group] {
-                busy += self.group_busy[group];
+                busy = busy.saturating_add_signed(self.group_busy[group]);
                 stall.iter_mut().zip(self.group_overlap[group]).for_each(|(s, o)| *s = s.saturating_sub(o));
             }
             let useful = (work as f64 / parts.slots[unit].max(1) as f64).min(busy as f64);
@@ -402,15 +403,15 @@ impl Parts<'_> {
         })
     }
 
-    /// Cycles that one issue of bundle `b` makes a slot unit busy (0 where instructions may keep it longer: those are
-    /// counted apart), and its instructions.
+    /// Cycles that one issue of bundle `b` makes a slot unit busy (0 where instructions may keep the only one longer: those
+    /// are counted apart), and its instructions.
     fn of_bundle(&self, b: usize, unit: usize) -> (u64, u64) {
         if self.code.heads[b].units >> unit & 1 == 0 {
             return (0, 0);
         }
         let slot = SLOTS[unit];
         let work = self.bundles[b].insts.iter().filter(|i| i.op.info().slot == slot).count() as u64;
-        (!self.code.long[slot as usize] as u64, work)
+        (!self.code.long[slot as usize] as u64 | self.code.shared[slot as usize] as u64, work)
     }
 }
 

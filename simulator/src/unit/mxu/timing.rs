@@ -157,8 +157,13 @@ impl MxuTiming {
     /// The current ready times of the unit's queues.
     #[inline(always)]
     pub fn gate(&self) -> Gate {
-        let pop = if self.popped < self.fifo_started { pack(self.results.get(self.popped)) } else { NEVER };
-        Gate { push: self.pushes.ready(), stage: self.stages.ready(), pop }
+        Gate { push: self.pushes.ready(), stage: self.stages.ready(), pop: self.pop_ready() }
+    }
+
+    /// When the oldest result can be popped.
+    #[inline(always)]
+    pub fn pop_ready(&self) -> Packed {
+        if self.popped < self.fifo_started { pack(self.results.get(self.popped)) } else { NEVER }
     }
 
     /// Whether the FIFO is empty with nothing on its way.
@@ -218,39 +223,57 @@ impl MxuTiming {
         to.min(e).saturating_sub(from.max(s))
     }
 
-    pub fn stage(&mut self, issue: u64, d16: u32) -> Gate {
+    /// A stage at cycle `issue`: when the next one may issue.
+    #[inline(always)]
+    pub fn stage(&mut self, issue: u64, d16: u32) -> Packed {
         self.stages.issued += 1;
-        self.command(Command::Stage { issue, d16: d16 as u64 })
+        self.command(Command::Stage { issue, d16: d16 as u64 });
+        self.stages.ready()
     }
 
-    pub fn latch(&mut self, issue: u64) -> Gate {
-        self.command(Command::Latch { issue })
+    #[inline(always)]
+    pub fn latch(&mut self, issue: u64) {
+        self.command(Command::Latch { issue });
     }
 
-    pub fn push(&mut self, issue: u64, d16: u32) -> Gate {
+    /// A push at cycle `issue`: when the next one may issue, and when the oldest result can be popped.
+    #[inline(always)]
+    pub fn push(&mut self, issue: u64, d16: u32) -> (Packed, Packed) {
         self.pushes.issued += 1;
-        self.command(Command::Push { issue, d16: d16 as u64, to: To::Fifo })
+        self.command(Command::Push { issue, d16: d16 as u64, to: To::Fifo });
+        (self.pushes.ready(), self.pop_ready())
     }
 
-    pub fn push_rows(&mut self, issue: u64, d16: u32, row: u32) -> Gate {
+    /// A push into accumulators at cycle `issue`: when the next one may issue.
+    pub fn push_rows(&mut self, issue: u64, d16: u32, row: u32) -> Packed {
         self.pushes.issued += 1;
         for g in self.groups(row) {
             self.accumulators[g] = NEVER;
         }
-        self.command(Command::Push { issue, d16: d16 as u64, to: To::Rows(row) })
+        self.command(Command::Push { issue, d16: d16 as u64, to: To::Rows(row) });
+        self.pushes.ready()
     }
 
-    /// Takes the oldest result at cycle `issue`.
-    pub fn pop(&mut self, issue: u64) -> Gate {
+    /// Takes the oldest result at cycle `issue`; whether commands that waited for room may have taken effect.
+    #[inline(always)]
+    pub fn pop(&mut self, issue: u64) -> bool {
         self.pops.set(self.popped, issue);
         self.popped += 1;
+        if self.pending.is_empty() {
+            return false;
+        }
+        self.go_on();
+        true
+    }
+
+    #[cold]
+    fn go_on(&mut self) {
         while let Some(&c) = self.pending.front() {
             if !self.execute(c) {
                 break;
             }
             self.pending.pop_front();
         }
-        self.gate()
     }
 
     /// When the accumulator rows from `row` on are complete.
@@ -264,11 +287,11 @@ impl MxuTiming {
         first.min(last)..((row + self.sublanes).div_ceil(self.sublanes) as usize).min(last)
     }
 
-    fn command(&mut self, c: Command) -> Gate {
+    #[inline(always)]
+    fn command(&mut self, c: Command) {
         if !self.pending.is_empty() || !self.execute(c) {
             self.pending.push_back(c);
         }
-        self.gate()
     }
 
     /// Lets a command take effect; `false` if that time is not known yet.
