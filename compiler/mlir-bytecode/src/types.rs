@@ -1,0 +1,156 @@
+//! Types of the builtin dialect.
+
+use crate::{AttributeId, Bytecode, Encoding, Error, Reader, TypeId};
+
+/// What an integer type says of signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signedness {
+    Signless,
+    Signed,
+    Unsigned,
+}
+
+/// Float types that have codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FloatKind {
+    BF16,
+    F16,
+    F32,
+    F64,
+    F80,
+    F128,
+}
+
+impl FloatKind {
+    /// Bits of a value.
+    pub fn bits(self) -> u32 {
+        match self {
+            FloatKind::BF16 | FloatKind::F16 => 16,
+            FloatKind::F32 => 32,
+            FloatKind::F64 => 64,
+            FloatKind::F80 => 80,
+            FloatKind::F128 => 128,
+        }
+    }
+}
+
+/// A type. Sizes of dimensions are `None` where the type leaves them open.
+#[derive(Clone, Debug)]
+pub enum Type<'a> {
+    Integer(u32, Signedness),
+    Index,
+    Float(FloatKind),
+    Complex(TypeId),
+    Function {
+        inputs: Vec<TypeId>,
+        results: Vec<TypeId>,
+    },
+    None,
+    Tuple(Vec<TypeId>),
+    Tensor {
+        /// `None`: of any rank.
+        dims: Option<Vec<Option<u64>>>,
+        element: TypeId,
+        encoding: Option<AttributeId>,
+    },
+    MemRef {
+        /// `None`: of any rank.
+        dims: Option<Vec<Option<u64>>>,
+        element: TypeId,
+        layout: Option<AttributeId>,
+        space: Option<AttributeId>,
+    },
+    Vector {
+        dims: Vec<Option<u64>>,
+        element: TypeId,
+        scalable: bool,
+    },
+    /// As text, of any dialect: `memref<8x128xf32, #tpu.memory_space<vmem>>`.
+    Text(&'a str),
+    /// Of another dialect, as that encodes it.
+    Custom {
+        dialect: &'a str,
+        data: Reader<'a>,
+    },
+}
+
+impl<'a> Bytecode<'a> {
+    /// Decodes a type.
+    ///
+    /// # Errors
+    /// Damage, and types of unknown kinds.
+    pub fn type_of(&self, id: TypeId) -> Result<Type<'a>, Error> {
+        match self.type_encoding(id)? {
+            (_, Encoding::Text(text)) => Ok(Type::Text(text)),
+            ("builtin", Encoding::Custom(data)) => self.builtin_type(data),
+            (dialect, Encoding::Custom(data)) => Ok(Type::Custom { dialect, data }),
+        }
+    }
+
+    fn builtin_type(&self, mut r: Reader<'a>) -> Result<Type<'a>, Error> {
+        let at = r;
+        let code = r.varint()?;
+        let r = &mut r;
+        Ok(match code {
+            0 => {
+                let v = r.varint()?;
+                let sign = match v & 3 {
+                    0 => Signedness::Signless,
+                    1 => Signedness::Signed,
+                    2 => Signedness::Unsigned,
+                    _ => return Err(at.error("an integer type with an unknown sign")),
+                };
+                match u32::try_from(v >> 2) {
+                    Ok(bits @ 0..=0xff_ffff) => Type::Integer(bits, sign),
+                    _ => return Err(at.error("an integer type of too many bits")),
+                }
+            }
+            1 => Type::Index,
+            2 => Type::Function { inputs: self.type_list(r)?, results: self.type_list(r)? },
+            3 => Type::Float(FloatKind::BF16),
+            4 => Type::Float(FloatKind::F16),
+            5 => Type::Float(FloatKind::F32),
+            6 => Type::Float(FloatKind::F64),
+            7 => Type::Float(FloatKind::F80),
+            8 => Type::Float(FloatKind::F128),
+            9 => Type::Complex(r.type_id(self)?),
+            10 | 11 => {
+                let space = if code == 11 { Some(r.attribute(self)?) } else { None };
+                let dims = Some(r.dims()?);
+                Type::MemRef { dims, element: r.type_id(self)?, layout: Some(r.attribute(self)?), space }
+            }
+            12 => Type::None,
+            13 | 14 => {
+                let encoding = if code == 14 { Some(r.attribute(self)?) } else { None };
+                Type::Tensor { dims: Some(r.dims()?), element: r.type_id(self)?, encoding }
+            }
+            15 => Type::Tuple(self.type_list(r)?),
+            16 | 17 => {
+                let space = if code == 17 { Some(r.attribute(self)?) } else { None };
+                Type::MemRef { dims: None, element: r.type_id(self)?, layout: None, space }
+            }
+            18 => Type::Tensor { dims: None, element: r.type_id(self)?, encoding: None },
+            19 => Type::Vector { dims: r.dims()?, element: r.type_id(self)?, scalable: false },
+            20 => {
+                r.varint()?;
+                let dims = r.dims()?;
+                Type::Vector { dims, element: r.type_id(self)?, scalable: true }
+            }
+            other => return Err(at.error(format!("a builtin type of unknown kind {other}"))),
+        })
+    }
+
+    fn type_list(&self, r: &mut Reader<'a>) -> Result<Vec<TypeId>, Error> {
+        r.list(|r| r.type_id(self))
+    }
+}
+
+impl Reader<'_> {
+    /// A list of sizes of dimensions: what is negative is left open.
+    ///
+    /// # Errors
+    /// The end of the range.
+    pub fn dims(&mut self) -> Result<Vec<Option<u64>>, Error> {
+        self.list(|r| Ok(u64::try_from(r.signed()?).ok()))
+    }
+}
