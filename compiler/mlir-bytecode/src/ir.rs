@@ -76,16 +76,16 @@ const ELIDED_LOCATIONS: u64 = 4;
 /// The section of operations.
 const IR: u8 = 4;
 
-/// Reads the operations of a file; the number of values in it.
-pub(crate) fn read<'a>(of: &Bytecode<'a>, r: Reader<'a>) -> Result<(Block<'a>, u32), Error> {
+/// Reads the operations of a file; the types of its values.
+pub(crate) fn read<'a>(of: &Bytecode<'a>, r: Reader<'a>) -> Result<(Block<'a>, Vec<TypeId>), Error> {
     // Every value takes a byte at least: its type's number.
     let most = r.rest().len();
-    let mut state = State { of, scopes: Vec::new(), values: 0, most };
+    let mut state = State { of, scopes: Vec::new(), types: Vec::new(), most };
     state.scopes.push(Scope::default());
     let mut r = r;
     let block = state.block(&mut r, 0, 1)?;
     match r.is_at_end() {
-        true => Ok((block, state.values)),
+        true => Ok((block, state.types)),
         false => Err(r.error("bytes after the last operation")),
     }
 }
@@ -102,7 +102,8 @@ struct Scope {
 struct State<'a, 'b> {
     of: &'b Bytecode<'a>,
     scopes: Vec<Scope>,
-    values: u32,
+    /// Of every value its type, once it is defined.
+    types: Vec<TypeId>,
     most: usize,
 }
 
@@ -113,11 +114,11 @@ impl<'a> State<'a, '_> {
 
     /// Opens a region of `n` values.
     fn open(&mut self, at: &Reader<'a>, n: usize) -> Result<(), Error> {
-        if n > self.most.saturating_sub(self.values as usize) {
+        if n > self.most.saturating_sub(self.types.len()) {
             return Err(at.error(format!("a region of {n} values, more than the file can hold")));
         }
-        let first = self.values;
-        self.values += n as u32;
+        let first = self.types.len() as u32;
+        self.types.resize(self.types.len() + n, TypeId(0));
         let scope = self.scope();
         scope.next.push(scope.values.len());
         scope.values.extend((0..n as u32).map(|i| ValueId(first + i)));
@@ -135,15 +136,17 @@ impl<'a> State<'a, '_> {
         }
     }
 
-    /// The next value of the region.
-    fn define(&mut self, at: &Reader<'a>) -> Result<ValueId, Error> {
+    /// Gives the next value of the region its type.
+    fn define(&mut self, at: &Reader<'a>, type_id: TypeId) -> Result<ValueId, Error> {
         let scope = self.scope();
         let value = scope.next.last_mut().and_then(|next| {
             let value = scope.values.get(*next).copied();
             *next += 1;
             value
         });
-        value.ok_or_else(|| at.error("a region defines more values than it says"))
+        let value = value.ok_or_else(|| at.error("a region defines more values than it says"))?;
+        self.types[value.index()] = type_id;
+        Ok(value)
     }
 
     fn operand(&mut self, r: &mut Reader<'a>) -> Result<ValueId, Error> {
@@ -184,7 +187,7 @@ impl<'a> State<'a, '_> {
         }
         let type_id = self.of.type_id(t).ok_or_else(|| at.error(format!("type {t} does not exist")))?;
         let location = if located { Some(r.attribute(self.of)?) } else { None };
-        Ok(Argument { value: self.define(&at)?, type_id, location })
+        Ok(Argument { value: self.define(&at, type_id)?, type_id, location })
     }
 
     fn operation(&mut self, r: &mut Reader<'a>, depth: usize, blocks: usize) -> Result<Operation<'a>, Error> {
@@ -218,7 +221,7 @@ impl<'a> State<'a, '_> {
         if has(part::RESULTS) {
             for _ in 0..r.count()? {
                 let t = r.type_id(self.of)?;
-                o.results.push((self.define(r)?, t));
+                o.results.push((self.define(r, t)?, t));
             }
         }
         if has(part::OPERANDS) {

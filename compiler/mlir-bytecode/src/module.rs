@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ir;
-use crate::{Block, Error, MAGIC, Reader};
+use crate::{Block, Error, MAGIC, Reader, ValueId};
 
 /// An entry of the attribute table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,7 +69,7 @@ pub struct Bytecode<'a> {
     attributes: Vec<Entry<'a>>,
     types: Vec<Entry<'a>>,
     properties: Vec<Reader<'a>>,
-    values: u32,
+    value_types: Vec<TypeId>,
 }
 
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl<'a> Bytecode<'a> {
             attributes: Vec::new(),
             types: Vec::new(),
             properties: Vec::new(),
-            values: 0,
+            value_types: Vec::new(),
         };
         of.read_dialects(need(1)?)?;
         of.read_entries(need(2)?, need(3)?)?;
@@ -132,8 +132,7 @@ impl<'a> Bytecode<'a> {
         if let (Some(data), Some(offsets)) = (sections[5], sections[6]) {
             of.read_resources(data, offsets)?;
         }
-        let (block, values) = ir::read(&of, need(4)?)?;
-        (of.block, of.values) = (block, values);
+        (of.block, of.value_types) = ir::read(&of, need(4)?)?;
         Ok(of)
     }
 
@@ -335,7 +334,12 @@ impl<'a> Bytecode<'a> {
 
     /// One more than the largest [`ValueId`](crate::ValueId).
     pub fn values(&self) -> usize {
-        self.values as usize
+        self.value_types.len()
+    }
+
+    /// The type of a value of this file.
+    pub fn value_type(&self, value: ValueId) -> TypeId {
+        self.value_types[value.index()]
     }
 }
 

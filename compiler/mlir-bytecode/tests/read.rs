@@ -1,5 +1,7 @@
 //! Files that JAX wrote, and what damage makes of them. `data/README.md` says how the files were made.
 
+#![allow(clippy::unwrap_used, reason = "tests fail where they should not")]
+
 use std::fmt::Write;
 use systole_mlir_bytecode::{Attribute, Block, Bytecode, Type};
 
