@@ -6,7 +6,8 @@
 
 use crate::dma::{DmaDesc, Space};
 use crate::inst::Inst;
-use crate::table::{Effect, Kind, Op};
+use crate::opcodes::{Function, LoadFn, StoreFn};
+use crate::table::{Effect, Kind};
 use smallvec::SmallVec;
 
 /// A register file.
@@ -111,6 +112,28 @@ pub struct VmemAccess {
     pub stride: i32,
     /// Bits of an element in memory (8, 16, 32): addresses count rows of elements of that width.
     pub element_bits: u32,
+}
+
+impl LoadFn {
+    /// Bits of an element in memory.
+    pub fn element_bits(self) -> u32 {
+        match self {
+            LoadFn::VLd => 32,
+            LoadFn::VLdBf16 | LoadFn::VLdS16 | LoadFn::VLdU16 => 16,
+            LoadFn::VLdS8 | LoadFn::VLdU8 => 8,
+        }
+    }
+}
+
+impl StoreFn {
+    /// Bits of an element in memory.
+    pub fn element_bits(self) -> u32 {
+        match self {
+            StoreFn::VSt => 32,
+            StoreFn::VStBf16 | StoreFn::VSt16 => 16,
+            StoreFn::VSt8 => 8,
+        }
+    }
 }
 
 impl Inst {
@@ -231,15 +254,12 @@ impl Inst {
 
     /// The load or store of vector memory that the instruction makes.
     pub fn vmem_access(&self) -> Option<VmemAccess> {
-        let store = match self.op.info().effect {
-            Effect::VmemLoad => false,
-            Effect::VmemStore => true,
-            _ => return None,
-        };
-        let element_bits = match self.op {
-            Op::VLdBf16 | Op::VLdS16 | Op::VLdU16 | Op::VStBf16 | Op::VSt16 => 16,
-            Op::VLdS8 | Op::VLdU8 | Op::VSt8 => 8,
-            _ => 32,
+        let (store, element_bits) = if let Function::Load(load) = self.op.function() {
+            (false, load.element_bits())
+        } else if let Function::Store(store) = self.op.function() {
+            (true, store.element_bits())
+        } else {
+            return None;
         };
         let base = self.operand(Kind::Su)? as u16;
         Some(VmemAccess {
@@ -255,7 +275,7 @@ impl Inst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::TABLE;
+    use crate::opcodes::{Op, TABLE};
 
     fn names(regs: Regs) -> Vec<String> {
         regs.iter().map(Reg::to_string).collect()

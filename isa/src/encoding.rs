@@ -14,7 +14,8 @@
 
 use crate::chip::ChipConfig;
 use crate::inst::{Inst, MAX_OPERANDS};
-use crate::table::{Kind, MxuFormat, Op, OpInfo, Slot, TABLE};
+use crate::opcodes::{Function, MatrixFn, Op, TABLE};
+use crate::table::{Kind, MxuFormat, OpInfo, Slot};
 
 /// Bits of the opcode number.
 pub const OPCODE_BITS: u32 = 10;
@@ -120,9 +121,10 @@ pub fn layout(info: &OpInfo) -> ([u32; MAX_OPERANDS], u32) {
     (shifts, at)
 }
 
-/// The fields of every opcode on one chip, indexed by opcode number.
+/// The fields of every opcode on one chip.
 pub(crate) struct Fields {
-    ops: Vec<OpFields>,
+    /// Indexed by opcode number; none where no opcode has the number.
+    ops: Vec<Option<OpFields>>,
     /// Instructions that each slot kind takes.
     pub(crate) slots: [u32; Slot::ALL.len()],
     /// Matrix-unit formats that the chip lacks, as a bit set.
@@ -133,7 +135,9 @@ pub(crate) struct Fields {
 
 impl Fields {
     pub(crate) fn new(chip: &ChipConfig) -> Fields {
-        let ops = TABLE.iter().map(|info| {
+        let numbers = TABLE.iter().map(|info| info.op as usize + 1).max().unwrap_or(0);
+        let mut ops = vec![None; numbers];
+        for info in TABLE {
             let (shifts, end) = layout(info);
             let mut fields = [Field::default(); MAX_OPERANDS];
             for ((field, shift), operand) in fields.iter_mut().zip(shifts).zip(info.operands) {
@@ -143,11 +147,12 @@ impl Fields {
                 *field = Field { shift, bits: operand.kind.bits(), signed, even, min, max };
             }
             let used = if end == 64 { u64::MAX } else { (1 << end) - 1 };
-            OpFields { op: info.op, slot: info.slot, count: info.operands.len(), fields, used }
-        });
+            let fields = OpFields { op: info.op, slot: info.slot, count: info.operands.len(), fields, used };
+            ops[info.op as usize] = Some(fields);
+        }
         let missing = MxuFormat::ALL.iter().enumerate().filter(|(_, f)| chip.mxu_type(**f).is_none());
         Fields {
-            ops: ops.collect(),
+            ops,
             slots: Slot::ALL.map(|s| chip.slots(s)),
             missing_formats: missing.map(|(i, _)| 1 << i).sum(),
             chunks: chip.mxu_chunks(),
@@ -156,10 +161,11 @@ impl Fields {
 
     /// Whether the format and chunk operands of a matrix-unit instruction suit the chip's arrays.
     fn check_matrix(&self, inst: &Inst) -> Result<(), Problem> {
-        let chunks = match inst.op {
-            Op::MStage | Op::MPop | Op::MDrain => self.chunks.1,
-            Op::MStageT | Op::MPush | Op::MPushSet | Op::MPushAdd => self.chunks.0,
-            _ => return Ok(()),
+        let Function::Matrix(function) = inst.op.function() else { return Ok(()) };
+        let chunks = match function {
+            MatrixFn::MStage | MatrixFn::MPop | MatrixFn::MDrain => self.chunks.1,
+            MatrixFn::MStageT | MatrixFn::MPush | MatrixFn::MPushSet | MatrixFn::MPushAdd => self.chunks.0,
+            MatrixFn::MLatch => return Ok(()),
         };
         for (info, value) in inst.op.info().operands.iter().zip(inst.operands) {
             if info.kind == Kind::Fmt && self.missing_formats >> value & 1 == 1 {
@@ -189,7 +195,7 @@ impl Fields {
     /// The instruction's word.
     #[inline]
     pub(crate) fn encode(&self, inst: &Inst) -> Result<u64, Problem> {
-        let fields = &self.ops[inst.op as usize];
+        let fields = self.ops[inst.op as usize].as_ref().expect("every opcode has its fields");
         self.check(inst, fields)?;
         let mut word = inst.op as u64;
         for (field, value) in fields.fields[..fields.count].iter().zip(inst.operands) {
@@ -202,7 +208,7 @@ impl Fields {
     #[inline]
     pub(crate) fn decode(&self, word: u64, slot: Slot) -> Result<Inst, Problem> {
         let number = (word & ((1 << OPCODE_BITS) - 1)) as usize;
-        let fields = self.ops.get(number).ok_or(Problem::Opcode { number })?;
+        let fields = self.ops.get(number).and_then(Option::as_ref).ok_or(Problem::Opcode { number })?;
         if fields.slot != slot {
             return Err(Problem::Slot { op: fields.op, slot });
         }

@@ -1,6 +1,7 @@
 //! Instructions and bundles in decoded form.
 
-use crate::table::{Kind, Op};
+use crate::opcodes::Op;
+use crate::table::Kind;
 
 /// Most operands an opcode takes.
 pub const MAX_OPERANDS: usize = 6;

@@ -10,8 +10,9 @@ use crate::dma::{HBM_GRANULE, MAX_DMA_DIMS};
 use crate::encoding::CodeError;
 use crate::inst::Bundle;
 use crate::layout::Layout;
+use crate::opcodes::Op;
 use crate::program::{DebugRange, HostArray, Program};
-use crate::table::{Kind, Op};
+use crate::table::Kind;
 use crate::topology::{MAX_AXES, MAX_POD, Topology};
 
 /// Why a program does not run on a chip.

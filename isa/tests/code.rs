@@ -4,8 +4,9 @@ use proptest::prelude::*;
 use systole_isa::chip::PRESETS;
 use systole_isa::container::ContainerError;
 use systole_isa::encoding::{CodeError, Problem, layout};
+use systole_isa::opcodes::TABLE;
 use systole_isa::program::{Constant, DebugInfo, DebugOp, DebugRange, HostArray};
-use systole_isa::table::{Kind, OpInfo, TABLE};
+use systole_isa::table::{Kind, OpInfo};
 use systole_isa::*;
 
 fn chip(name: &str) -> ChipConfig {

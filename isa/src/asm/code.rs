@@ -5,7 +5,8 @@ use super::operand;
 use super::parse::{Fixup, Parser};
 use crate::diagnostic::{Diagnostic, closest};
 use crate::inst::{Bundle, Inst, MAX_OPERANDS};
-use crate::table::{Kind, Op, TABLE};
+use crate::opcodes::{Op, TABLE};
+use crate::table::Kind;
 
 impl<'s> Parser<'s> {
     /// Reads a line of labels and instructions.

@@ -34,7 +34,7 @@ pub fn is_assembly(text: &str) -> bool {
     let line = text.lines().map(str::trim_start).find(|l| !l.is_empty() && !l.starts_with("//") && !l.starts_with('#'));
     let word = line.and_then(|l| l.split([' ', '\t', '"', ',']).next()).unwrap_or("");
     let directive = word.strip_prefix('.').is_some_and(|w| directive::NAMES.contains(&w));
-    directive || crate::table::TABLE.iter().any(|i| i.mnemonic == word)
+    directive || crate::opcodes::TABLE.iter().any(|i| i.mnemonic == word)
 }
 
 /// Assembles a program. `chip` replaces the chip that the text names; `file_name` is used in messages only.

@@ -7,8 +7,8 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::dma::HBM_GRANULE;
 use crate::encode::encode_bundles;
 use crate::inst::Bundle;
+use crate::opcodes::{Op, TABLE};
 use crate::program::Program;
-use crate::table::{Op, TABLE};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 

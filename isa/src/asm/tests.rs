@@ -3,10 +3,11 @@
 use super::*;
 use crate::container::write_program;
 use crate::inst::{Bundle, Inst};
+use crate::opcodes::TABLE;
 use crate::program::{
     Constant, DebugBuffer, DebugInfo, DebugKernel, DebugOp, DebugRange, HostArray, HostCall, HostCallKind, PodShape,
 };
-use crate::table::{Kind, TABLE};
+use crate::table::Kind;
 use crate::topology::Topology;
 use crate::{DType, DmaDesc, DmaDim, Layout, MxuFormat, Space, encode_bundles};
 use proptest::prelude::*;

@@ -6,7 +6,8 @@
 
 use super::fetch::Blocks;
 use crate::stats::Cause;
-use systole_isa::{Inst, Op, Slot};
+use systole_isa::opcodes::{ScalarFn, StateFn};
+use systole_isa::{Inst, Slot};
 
 /// Ready-time resources: one flat array over registers and unit queues.
 pub(crate) const RESOURCES: usize = 1024;
@@ -112,10 +113,19 @@ pub(crate) struct Write {
     pub delta: u32,
 }
 
-/// A scalar instruction in compact form; `known` is the mask of its source registers.
+/// What a scalar instruction computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScalarKind {
+    /// A function of its source registers and immediate.
+    Pure(ScalarFn),
+    /// What touches more than scalar registers.
+    State(StateFn),
+}
+
+/// A scalar instruction in compact form; `sources` is the mask of its source registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScalarOp {
-    pub op: Op,
+    pub kind: ScalarKind,
     pub d: u8,
     pub a: u8,
     pub b: u8,

@@ -6,8 +6,9 @@ use crate::load::LoadError;
 use crate::stats::Cause;
 use smallvec::SmallVec;
 use systole_isa::chip::ChipConfig;
+use systole_isa::opcodes::{BranchFn, CrossLaneFn, DmaFn, MatrixFn, StateFn};
 use systole_isa::program::DebugRange;
-use systole_isa::{Bundle, Effect, Inst, Kind, MxuFormat, Op, Program, Slot};
+use systole_isa::{Bundle, Effect, Function, Inst, Kind, MxuFormat, Op, Program, Slot};
 
 /// Decodes `bundles` for `chip`.
 pub(crate) fn predecode(bundles: &[Bundle], program: &Program, chip: &ChipConfig) -> Result<Code, LoadError> {
@@ -127,8 +128,8 @@ impl Predecoder<'_> {
             self.check_operands(inst)?;
             self.hazards(inst)?;
             head.units |= self.unit_bit(inst);
-            if inst.op.info().slot == Slot::Branch {
-                branch = to_branch(inst);
+            if let Function::Branch(function) = inst.op.function() {
+                branch = to_branch(function, inst);
                 head.flags |= FLAG_BRANCH;
             }
         }
@@ -140,7 +141,7 @@ impl Predecoder<'_> {
         }
         // Loads of scalar memory come before its stores: all results are computed before any is written.
         let scalars = &mut self.code.scalars[head.scalars as usize..];
-        scalars.sort_by_key(|s| s.op == Op::SSt);
+        scalars.sort_by_key(|s| s.kind == ScalarKind::State(StateFn::SSt));
         self.values(b);
         self.finish(b, &mut head)?;
         self.code.heads.push(head);
@@ -218,13 +219,13 @@ impl Predecoder<'_> {
     fn check_chunk(&self, inst: &Inst) -> Result<(), LoadError> {
         let m = &self.chip.mxu;
         let lanes = self.chip.core.lanes;
-        let (place, chunk, chunks) = match inst.op {
-            Op::MStage => (2, inst.operands[2], m.cols / lanes),
-            Op::MStageT | Op::MPush | Op::MPushSet | Op::MPushAdd => (2, inst.operands[2], m.rows / lanes),
-            Op::MPop | Op::MDrain => (2, inst.operands[2], m.cols / lanes),
-            _ => return Ok(()),
+        let Function::Matrix(function) = inst.op.function() else { return Ok(()) };
+        let chunks = match function {
+            MatrixFn::MStage | MatrixFn::MPop | MatrixFn::MDrain => m.cols / lanes,
+            MatrixFn::MStageT | MatrixFn::MPush | MatrixFn::MPushSet | MatrixFn::MPushAdd => m.rows / lanes,
+            MatrixFn::MLatch => return Ok(()),
         };
-        if chunk as u32 >= chunks { Err(self.operand(inst, place)) } else { Ok(()) }
+        if inst.operands[2] as u32 >= chunks { Err(self.operand(inst, 2)) } else { Ok(()) }
     }
 
     fn operand(&self, inst: &Inst, index: usize) -> LoadError {
@@ -310,10 +311,15 @@ impl Predecoder<'_> {
     }
 
     fn scalar(&mut self, inst: &Inst) {
-        if inst.op.info().slot != Slot::Scalar && inst.op != Op::XExtract {
+        let function = inst.op.function();
+        let kind = if let Function::Scalar(f) = function {
+            ScalarKind::Pure(f)
+        } else if let Function::State(f) = function {
+            ScalarKind::State(f)
+        } else {
             return;
-        }
-        let mut s = ScalarOp { op: inst.op, d: 0, a: 0, b: 0, c: 0, imm: 0, sources: 0 };
+        };
+        let mut s = ScalarOp { kind, d: 0, a: 0, b: 0, c: 0, imm: 0, sources: 0 };
         let mut used = [0u8; 3];
         let mut n = 0;
         for (kind, v) in inst.iter() {
@@ -324,8 +330,9 @@ impl Predecoder<'_> {
                     n += 1;
                     s.sources |= 1 << v;
                 }
-                Kind::Vu => s.imm = v,
-                _ => s.imm = v,
+                Kind::Vu | Kind::I32 | Kind::I20 | Kind::U8 | Kind::Sem => s.imm = v,
+                Kind::Sm | Kind::Vd | Kind::Pd | Kind::Pu | Kind::Md | Kind::Mu | Kind::I16 | Kind::U4 => {}
+                Kind::Target | Kind::Desc | Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => {}
             }
         }
         [s.a, s.b, s.c] = used;
@@ -361,19 +368,38 @@ impl Predecoder<'_> {
         let latency = self.chip.timing.get(inst.op.info().class).latency;
         let is_last = |chunk: i32, size: u32| chunk as i64 + 1 == (size / lanes) as i64;
         let fires = is_last(o[2], m.rows);
-        let s = match inst.op {
-            Op::MStage | Op::MStageT => Special::Stage { unit, d16: self.stage_d16() },
-            Op::MLatch => Special::Latch { unit },
-            Op::MPush if fires => Special::Push { unit, d16: self.push_d16(o[3]) },
-            Op::MPushSet | Op::MPushAdd if fires => {
-                Special::PushAcc { unit, d16: self.push_d16(o[3]), row: o[4] as u8 }
-            }
-            Op::MPop => Special::Pop { unit: o[1] as u8, retires: is_last(o[2], m.cols) },
-            Op::MDrain => Special::Drain { unit: o[1] as u8, row: o[3] as u8 },
-            Op::XTpush => Special::TransposePush { unit, latency },
-            Op::DmaWait => Special::Wait { sem: unit, bytes: o[1] as u32, latency },
-            Op::DmaWaitS => Special::WaitS { sem: unit, reg: o[1] as u8, latency },
-            Op::DmaStart => {
+        let s = match inst.op.function() {
+            Function::Matrix(function) => match function {
+                MatrixFn::MStage | MatrixFn::MStageT => Special::Stage { unit, d16: self.stage_d16() },
+                MatrixFn::MLatch => Special::Latch { unit },
+                // Only the last chunk moves the array.
+                MatrixFn::MPush | MatrixFn::MPushSet | MatrixFn::MPushAdd if !fires => return,
+                MatrixFn::MPush => Special::Push { unit, d16: self.push_d16(o[3]) },
+                MatrixFn::MPushSet | MatrixFn::MPushAdd => {
+                    Special::PushAcc { unit, d16: self.push_d16(o[3]), row: o[4] as u8 }
+                }
+                MatrixFn::MPop => Special::Pop { unit: o[1] as u8, retires: is_last(o[2], m.cols) },
+                MatrixFn::MDrain => Special::Drain { unit: o[1] as u8, row: o[3] as u8 },
+            },
+            Function::Dma(function) => self.transfer(function, inst, latency),
+            Function::CrossLane(CrossLaneFn::XTpush) => Special::TransposePush { unit, latency },
+            Function::State(StateFn::SyncTest) => Special::Test,
+            Function::Scalar(_) | Function::State(_) | Function::Fill(_) | Function::Lanes(_) => return,
+            Function::Convert(_) | Function::Compare(_) | Function::Mask(_) | Function::Select(_) => return,
+            Function::PairMove(_) | Function::Pair(_) | Function::PairCompare(_) | Function::PairConvert(_) => return,
+            Function::Transcendental(_) | Function::CrossLane(_) | Function::Reduce(_) => return,
+            Function::Load(_) | Function::Store(_) | Function::Branch(_) => return,
+        };
+        self.code.specials.push(s);
+    }
+
+    fn transfer(&mut self, function: DmaFn, inst: &Inst, latency: u32) -> Special {
+        let o = &inst.operands;
+        let first = o[0] as u8;
+        match function {
+            DmaFn::DmaWait => Special::Wait { sem: first, bytes: o[1] as u32, latency },
+            DmaFn::DmaWaitS => Special::WaitS { sem: first, reg: o[1] as u8, latency },
+            DmaFn::DmaStart => {
                 let [desc, src, src_offset, dst, dst_offset, sem] = *o;
                 self.code.starts.push(Start {
                     desc: desc as u32,
@@ -385,7 +411,7 @@ impl Predecoder<'_> {
                 });
                 Special::DmaStart { start: self.code.starts.len() as u32 - 1 }
             }
-            Op::DmaRemote => {
+            DmaFn::DmaRemote => {
                 let [desc, src, dst, device, send, recv] = *o;
                 let r = [src, dst, device, send, recv].map(|v| v as u8);
                 let remote =
@@ -393,12 +419,9 @@ impl Predecoder<'_> {
                 self.code.remotes.push(remote);
                 Special::DmaRemote { start: self.code.remotes.len() as u32 - 1 }
             }
-            Op::SyncCores => Special::Cores { share: o[0] as u32, latency },
-            Op::SyncTest => Special::Test,
-            Op::SyncSignal => Special::Signal { device: unit, sem: o[1] as u8, count: o[2] as u32 },
-            _ => return,
-        };
-        self.code.specials.push(s);
+            DmaFn::SyncCores => Special::Cores { share: o[0] as u32, latency },
+            DmaFn::SyncSignal => Special::Signal { device: first, sem: o[1] as u8, count: o[2] as u32 },
+        }
     }
 
     /// Occupancy of slot groups whose units may be kept for more than a cycle: the times at which one, two, ... units are
@@ -430,15 +453,14 @@ impl Predecoder<'_> {
     }
 
     fn values(&mut self, b: &Bundle) {
-        // What reads registers and memory, then stores. DMA and waits are special operations.
-        let phase = |i: &Inst| match i.op.info().effect {
-            Effect::VmemStore => Some(1),
-            Effect::None if i.op.info().slot == Slot::Scalar || i.op == Op::XExtract => None,
-            Effect::SmemLoad | Effect::SmemStore | Effect::Control | Effect::Trap => None,
-            Effect::DmaWait | Effect::DmaStart | Effect::DmaRemote | Effect::Signal => None,
-            Effect::Cores | Effect::SyncTest => None,
-            Effect::None | Effect::VmemLoad | Effect::MxuStage | Effect::MxuLatch | Effect::MxuPush => Some(0),
-            Effect::MxuAccumulate | Effect::MxuPop | Effect::MxuDrain | Effect::XluPush | Effect::XluPop => Some(0),
+        // What reads registers and memory, then stores. Scalar instructions, DMA and branches are other walks'.
+        let phase = |i: &Inst| match i.op.function() {
+            Function::Store(_) => Some(1),
+            Function::Scalar(_) | Function::State(_) | Function::Dma(_) | Function::Branch(_) => None,
+            Function::Fill(_) | Function::Lanes(_) | Function::Convert(_) | Function::Compare(_) => Some(0),
+            Function::Mask(_) | Function::Select(_) | Function::PairMove(_) | Function::Pair(_) => Some(0),
+            Function::PairCompare(_) | Function::PairConvert(_) | Function::Transcendental(_) => Some(0),
+            Function::CrossLane(_) | Function::Reduce(_) | Function::Matrix(_) | Function::Load(_) => Some(0),
         };
         for p in 0..2 {
             self.code.values.extend(b.insts.iter().filter(|i| phase(i) == Some(p)));
@@ -446,17 +468,17 @@ impl Predecoder<'_> {
     }
 }
 
-fn to_branch(inst: &Inst) -> Branch {
+fn to_branch(function: BranchFn, inst: &Inst) -> Branch {
     let o = &inst.operands;
-    match inst.op {
-        Op::BJmp => Branch::Jump { target: o[0] as u32 },
-        Op::BNz => Branch::NotZero { reg: o[0] as u8, target: o[1] as u32 },
-        Op::BZ => Branch::Zero { reg: o[0] as u8, target: o[1] as u32 },
-        Op::BLoop => Branch::Loop { reg: o[0] as u8, target: o[1] as u32 },
-        Op::BCall => Branch::Call { target: o[0] as u32 },
-        Op::BRet => Branch::Return,
-        Op::BTrap => Branch::Trap { code: o[0] },
-        Op::BHost => Branch::Host { call: o[0] as u32 },
-        _ => Branch::Halt,
+    match function {
+        BranchFn::BJmp => Branch::Jump { target: o[0] as u32 },
+        BranchFn::BNz => Branch::NotZero { reg: o[0] as u8, target: o[1] as u32 },
+        BranchFn::BZ => Branch::Zero { reg: o[0] as u8, target: o[1] as u32 },
+        BranchFn::BLoop => Branch::Loop { reg: o[0] as u8, target: o[1] as u32 },
+        BranchFn::BCall => Branch::Call { target: o[0] as u32 },
+        BranchFn::BRet => Branch::Return,
+        BranchFn::BHalt => Branch::Halt,
+        BranchFn::BTrap => Branch::Trap { code: o[0] },
+        BranchFn::BHost => Branch::Host { call: o[0] as u32 },
     }
 }

@@ -19,8 +19,9 @@ use crate::unit::dma::{DmaTiming, RaceChecker, Semaphores};
 use crate::unit::mxu::MxuTiming;
 use crate::unit::scalar;
 use rustc_hash::FxHashMap;
+use systole_isa::opcodes::StateFn;
 use systole_isa::program::DebugRange;
-use systole_isa::{Class, MxuFormat, Op, Space};
+use systole_isa::{Class, MxuFormat, Space};
 
 /// Bundles between looks at limits and calls of the observer.
 const PROGRESS_INTERVAL: u64 = 1 << 22;
@@ -473,23 +474,26 @@ impl<'a> Core<'a> {
         let get = |r: u8| self.scalars[r as usize & (SCALARS - 1)];
         let (a, b, c) = (get(s.a), get(s.b), get(s.c));
         let known = VALUES || s.sources & !self.known == 0;
-        match s.op {
-            Op::SDev => Ok((self.options.device as i32, true)),
-            Op::SCore => Ok((self.mates.as_ref().map_or(0, |m| m.core) as i32, true)),
-            Op::SyncTest => Ok(((known && self.holds(s.imm as u8, a as u32)) as i32, true)),
-            Op::SLd => self.smem_load(b_is_address(s, a), known),
-            Op::SSt => {
+        let function = match s.kind {
+            ScalarKind::Pure(f) => return Ok((if known { scalar::execute(f, a, b, c, s.imm) } else { 0 }, known)),
+            ScalarKind::State(function) => function,
+        };
+        match function {
+            StateFn::SDev => Ok((self.options.device as i32, true)),
+            StateFn::SCore => Ok((self.mates.as_ref().map_or(0, |m| m.core) as i32, true)),
+            StateFn::SyncTest => Ok(((known && self.holds(s.imm as u8, a as u32)) as i32, true)),
+            StateFn::SLd => self.smem_load(b_is_address(s, a), known),
+            StateFn::SSt => {
                 // Operand order is value, address.
                 let value_known = VALUES || self.known >> (s.a & 63) & 1 == 1;
                 let address_known = VALUES || self.known >> (s.b & 63) & 1 == 1;
                 self.smem_store(a, value_known, b as i64 + s.imm as i64, address_known)?;
                 Ok((0, true))
             }
-            Op::XExtract => Ok(match self.values.as_deref() {
+            StateFn::XExtract => Ok(match self.values.as_deref() {
                 Some(v) => (v.first_lane(s.imm as usize), true),
                 None => (0, false),
             }),
-            _ => Ok((if known { scalar::execute(s, a, b, c) } else { 0 }, known)),
         }
     }
 

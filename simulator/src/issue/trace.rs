@@ -9,7 +9,8 @@
 use super::code::*;
 use super::run::SCALARS;
 use crate::unit::dma::Geometry;
-use systole_isa::{Kind, Op, Space};
+use systole_isa::opcodes::{ScalarFn, StateFn};
+use systole_isa::{Kind, Space};
 
 /// Copies within HBM up to this size carry known values (see `unit::dma`).
 const CARRIES_VALUES: u64 = 1 << 16;
@@ -106,15 +107,16 @@ impl Trace {
         let still = (s.d, 0, false);
         let step = |r: u8| self.step[r as usize & (SCALARS - 1)];
         let value = |r: u8| values[r as usize & (SCALARS - 1)];
-        match s.op {
+        let function = match s.kind {
             // A value that goes to memory could come back.
-            Op::SSt => {
+            ScalarKind::State(StateFn::SSt) => {
                 self.broken = true;
                 return (0, 0, false);
             }
-            Op::XExtract => return still,
-            _ => {}
-        }
+            ScalarKind::State(StateFn::XExtract) => return still,
+            ScalarKind::State(StateFn::SLd | StateFn::SDev | StateFn::SCore | StateFn::SyncTest) => None,
+            ScalarKind::Pure(function) => Some(function),
+        };
         let sources = [s.a, s.b, s.c];
         let is_source = |r: &u8| s.sources >> (r & 63) & 1 == 1;
         if !sources.iter().filter(|r| is_source(r)).any(|&r| self.moves(r)) {
@@ -126,20 +128,32 @@ impl Trace {
         let (a, b) = (step(s.a), step(s.b));
         // Low bits do not change where the step has none.
         let masked = |step: i32, mask: i32| mask >= 0 && (mask as u32 + 1).is_power_of_two() && step & mask == 0;
-        let linear = match s.op {
-            Op::SAdd => a.wrapping_add(b),
-            Op::SSub => a.wrapping_sub(b),
-            Op::SAddI => a,
-            Op::SMulI => a.wrapping_mul(s.imm),
-            Op::SShlI => a << (s.imm & 31),
-            Op::SMul if b == 0 => a.wrapping_mul(value(s.b)),
-            Op::SMul if a == 0 => b.wrapping_mul(value(s.a)),
-            Op::SSel if a == 0 && value(s.a) != 0 => b,
-            Op::SSel if a == 0 => step(s.c),
-            Op::SAndI if masked(a, s.imm) => 0,
-            Op::SAnd if b == 0 && masked(a, value(s.b)) => 0,
-            Op::SAnd if a == 0 && masked(b, value(s.a)) => 0,
-            _ => return (s.d, 0, true),
+        let Some(function) = function else { return (s.d, 0, true) };
+        let linear = match function {
+            ScalarFn::SAdd => a.wrapping_add(b),
+            ScalarFn::SSub => a.wrapping_sub(b),
+            ScalarFn::SAddI => a,
+            ScalarFn::SMulI => a.wrapping_mul(s.imm),
+            ScalarFn::SShlI => a << (s.imm & 31),
+            ScalarFn::SMul if b == 0 => a.wrapping_mul(value(s.b)),
+            ScalarFn::SMul if a == 0 => b.wrapping_mul(value(s.a)),
+            ScalarFn::SSel if a == 0 && value(s.a) != 0 => b,
+            ScalarFn::SSel if a == 0 => step(s.c),
+            ScalarFn::SAndI if masked(a, s.imm) => 0,
+            ScalarFn::SAnd if b == 0 && masked(a, value(s.b)) => 0,
+            ScalarFn::SAnd if a == 0 && masked(b, value(s.a)) => 0,
+            ScalarFn::SLi | ScalarFn::SMul | ScalarFn::SDiv | ScalarFn::SRem | ScalarFn::SDivU | ScalarFn::SRemU => {
+                return (s.d, 0, true);
+            }
+            ScalarFn::SAnd | ScalarFn::SOr | ScalarFn::SXor | ScalarFn::SShl | ScalarFn::SShr | ScalarFn::SSar => {
+                return (s.d, 0, true);
+            }
+            ScalarFn::SMin | ScalarFn::SMax | ScalarFn::SEq | ScalarFn::SLt | ScalarFn::SLtU | ScalarFn::SAndI => {
+                return (s.d, 0, true);
+            }
+            ScalarFn::SShrI | ScalarFn::SSarI | ScalarFn::SEqI | ScalarFn::SLtI | ScalarFn::SSel => {
+                return (s.d, 0, true);
+            }
         };
         (s.d, linear, false)
     }

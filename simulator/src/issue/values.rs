@@ -10,7 +10,8 @@ use crate::unit::mxu::{Destination, MxuFunction, Shape};
 use crate::unit::vmem::{self, Rows};
 use crate::unit::xlu::{self, Transpose};
 use crate::unit::{eup, vector};
-use systole_isa::{Class, Effect, Inst, MxuFormat, Op, Slot, Space};
+use systole_isa::opcodes::{CrossLaneFn, FillFn, LaneFn, LoadFn, MatrixFn, PairConvertFn, PairFn, PairMoveFn, StoreFn};
+use systole_isa::{Function, Inst, MxuFormat, Space};
 
 type Reg = Box<[u32]>;
 
@@ -95,134 +96,148 @@ impl Values {
         i
     }
 
-    /// Executes one instruction on the scalar registers `s`.
+    /// Executes one instruction on the scalar registers `s`. Scalar instructions, DMA and branches are not this walk's.
     pub fn execute(&mut self, i: &Inst, s: &[i32; 64], race: Option<(&RaceChecker, &Loaded)>) -> Result<(), FaultKind> {
-        match i.op.info().slot {
-            Slot::Valu => {
-                self.valu(i, s);
-                Ok(())
+        match i.op.function() {
+            Function::Fill(f) => self.fill(f, i, s),
+            Function::Lanes(f) => self.lanes(f, i),
+            Function::Convert(f) => {
+                let (d, a) = self.unary(i);
+                vector::convert(f, d, a, i.operands[2]);
             }
-            Slot::Eup => {
-                let t = self.result(Target::Vector(i.operands[0] as usize));
-                eup::execute(i.op, &mut self.spare[t], &self.regs[i.operands[1] as usize]);
-                Ok(())
+            Function::Transcendental(f) => {
+                let (d, a) = self.unary(i);
+                eup::execute(f, d, a);
             }
-            Slot::Xlu => self.xlu(i, s),
-            Slot::MxuPush | Slot::MxuPop => self.mxu(i, s),
-            Slot::Vload | Slot::Vstore => self.memory(i, s, race),
-            Slot::Scalar | Slot::Dma | Slot::Branch => Ok(()),
-        }
-    }
-
-    fn valu(&mut self, i: &Inst, s: &[i32; 64]) {
-        let o = i.operands.map(|x| x as usize);
-        match i.op {
-            Op::VImm | Op::VSplat => {
-                let v = if i.op == Op::VImm { i.operands[1] } else { s[o[1]] };
-                let t = self.result(Target::Vector(o[0]));
-                self.spare[t].fill(v as u32);
-            }
-            Op::VLane | Op::VSub => {
-                let t = self.result(Target::Vector(o[0]));
+            Function::Reduce(f) => {
                 let lanes = self.lanes;
-                for (n, row) in self.spare[t].chunks_exact_mut(lanes).enumerate() {
-                    row.iter_mut().enumerate().for_each(|(l, d)| *d = if i.op == Op::VLane { l } else { n } as u32);
-                }
+                let (d, a) = self.unary(i);
+                xlu::reduce_lanes(f, d, a, lanes);
             }
-            Op::VSel => {
-                let t = self.result(Target::Vector(o[0]));
-                vector::execute(i.op, &mut self.spare[t], &self.regs[o[2]], &self.regs[o[3]], &self.masks[o[1]]);
+            Function::Compare(f) => {
+                let [d, a, b] = registers(i);
+                let t = self.result(Target::Mask(d));
+                vector::compare(f, &mut self.spare[t], &self.regs[a], &self.regs[b]);
             }
-            Op::MAnd | Op::MOr | Op::MXor => {
-                let t = self.result(Target::Mask(o[0]));
-                vector::masks(i.op, &mut self.spare[t], &self.masks[o[1]], &self.masks[o[2]]);
+            Function::Mask(f) => {
+                let [d, a, b] = registers(i);
+                let t = self.result(Target::Mask(d));
+                vector::masks(f, &mut self.spare[t], &self.masks[a], &self.masks[b]);
             }
-            _ if matches!(i.op.info().class, Class::ValuF64 | Class::ValuF64Div) => self.pairs(i),
-            Op::PMake => {
-                let (lo, hi) = (self.result(Target::Vector(o[0])), self.result(Target::Vector(o[0] + 1)));
-                self.spare[lo].copy_from_slice(&self.regs[o[1]]);
-                self.spare[hi].copy_from_slice(&self.regs[o[2]]);
+            Function::Select(f) => {
+                let [d, m, a, b] = registers(i);
+                let t = self.result(Target::Vector(d));
+                vector::select(f, &mut self.spare[t], &self.masks[m], &self.regs[a], &self.regs[b]);
             }
-            Op::PLo | Op::PHi => {
-                let t = self.result(Target::Vector(o[0]));
-                self.spare[t].copy_from_slice(&self.regs[o[1] + (i.op == Op::PHi) as usize]);
+            Function::PairMove(f) => self.move_pair(f, i),
+            Function::Pair(f) => self.pairs(f, i),
+            Function::PairCompare(f) => {
+                let [d, a, b] = registers(i);
+                let t = self.result(Target::Mask(d));
+                vector::compare_pairs(f, &mut self.spare[t], pair(&self.regs, a), pair(&self.regs, b));
             }
-            Op::VEqF
-            | Op::VNeF
-            | Op::VLtF
-            | Op::VLeF
-            | Op::VEqI
-            | Op::VNeI
-            | Op::VLtS
-            | Op::VLeS
-            | Op::VLtU
-            | Op::VLeU => {
-                let t = self.result(Target::Mask(o[0]));
-                vector::masks(i.op, &mut self.spare[t], &self.regs[o[1]], &self.regs[o[2]]);
-            }
-            _ => {
-                let t = self.result(Target::Vector(o[0]));
-                // Operands that the opcode does not have are zero and name a register that exists.
-                let [a, b, c] = [o[1], o[2], o[3]].map(|r| self.regs.get(r).map_or(&[][..], |r| r));
-                let d = &mut self.spare[t];
-                if !vector::execute(i.op, d, a, b, c) {
-                    vector::convert(i.op, d, a, i.operands[2]);
-                }
-            }
+            Function::PairConvert(f) => self.convert_pair(f, i),
+            Function::CrossLane(f) => return self.cross_lane(f, i, s),
+            Function::Matrix(f) => return self.mxu(f, i, s),
+            Function::Load(f) => return self.load(f, i, s, race),
+            Function::Store(f) => return self.store(f, i, s, race),
+            Function::Scalar(_) | Function::State(_) | Function::Dma(_) | Function::Branch(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The result and the source of an instruction with one vector source.
+    #[inline(always)]
+    fn unary(&mut self, i: &Inst) -> (&mut [u32], &[u32]) {
+        let [d, a] = registers(i);
+        let t = self.result(Target::Vector(d));
+        (&mut self.spare[t], &self.regs[a])
+    }
+
+    fn fill(&mut self, function: FillFn, i: &Inst, s: &[i32; 64]) {
+        let t = self.result(Target::Vector(i.operands[0] as usize));
+        let (d, lanes) = (&mut self.spare[t], self.lanes);
+        match function {
+            FillFn::VImm => d.fill(i.operands[1] as u32),
+            FillFn::VSplat => d.fill(s[i.operands[1] as usize] as u32),
+            FillFn::VLane => d.iter_mut().enumerate().for_each(|(n, d)| *d = (n % lanes) as u32),
+            FillFn::VSublane => d.iter_mut().enumerate().for_each(|(n, d)| *d = (n / lanes) as u32),
         }
     }
 
-    fn pairs(&mut self, i: &Inst) {
-        let o = i.operands.map(|x| x as usize);
-        let pair_result = !matches!(i.op, Op::PEqD | Op::PLtD | Op::PLeD | Op::PCvtToF32);
-        let first = match i.op {
-            Op::PEqD | Op::PLtD | Op::PLeD => Target::Mask(o[0]),
-            _ => Target::Vector(o[0]),
+    fn lanes(&mut self, function: LaneFn, i: &Inst) {
+        let [d, sources @ ..] = registers::<4>(i);
+        let t = self.result(Target::Vector(d));
+        // Operands that the opcode does not have are zero and name a register that exists.
+        let [a, b, c] = sources.map(|r| &*self.regs[r]);
+        vector::execute(function, &mut self.spare[t], a, b, c);
+    }
+
+    fn move_pair(&mut self, function: PairMoveFn, i: &Inst) {
+        let [d, a, b] = registers(i);
+        let mut copy = |to: usize, from: usize| {
+            let t = self.result(Target::Vector(to));
+            self.spare[t].copy_from_slice(&self.regs[from]);
         };
-        let lo = self.result(first);
-        if pair_result {
-            self.result(Target::Vector(o[0] + 1));
-        }
-        let pair = |r: usize| (&*self.regs[r], &*self.regs[(r + 1).min(self.regs.len() - 1)]);
-        let (d, rest) = self.spare[lo..].split_first_mut().expect("the result was just made");
-        match i.op {
-            Op::PEqD | Op::PLtD | Op::PLeD => {
-                vector::compare_pairs(i.op, d, pair(o[1]), pair(o[2]));
+        match function {
+            PairMoveFn::PMake => {
+                copy(d, a);
+                copy(d + 1, b);
             }
-            Op::PCvtToF32 => vector::to_lanes(d, pair(o[1])),
-            Op::PCvtF32 => vector::from_lanes((d, &mut rest[0]), &self.regs[o[1]]),
-            _ => {
-                vector::pairs(i.op, (d, &mut rest[0]), pair(o[1]), pair(o[2]), pair(o[3]));
+            PairMoveFn::PLo => copy(d, a),
+            PairMoveFn::PHi => copy(d, a + 1),
+        }
+    }
+
+    /// Spare registers for a pair.
+    fn pair_result(&mut self, d: usize) -> usize {
+        let lo = self.result(Target::Vector(d));
+        self.result(Target::Vector(d + 1));
+        lo
+    }
+
+    fn pairs(&mut self, function: PairFn, i: &Inst) {
+        let [d, a, b, c] = registers(i);
+        let lo = self.pair_result(d);
+        let [lo, hi] = self.spare[lo..].first_chunk_mut().expect("the results were just made");
+        let [a, b, c] = [a, b, c].map(|r| pair(&self.regs, r));
+        vector::pairs(function, (lo, hi), a, b, c);
+    }
+
+    fn convert_pair(&mut self, function: PairConvertFn, i: &Inst) {
+        let [d, a] = registers(i);
+        match function {
+            PairConvertFn::PCvtToF32 => {
+                let t = self.result(Target::Vector(d));
+                vector::to_lanes(&mut self.spare[t], pair(&self.regs, a));
+            }
+            PairConvertFn::PCvtF32 => {
+                let lo = self.pair_result(d);
+                let [lo, hi] = self.spare[lo..].first_chunk_mut().expect("the results were just made");
+                vector::from_lanes((lo, hi), &self.regs[a]);
             }
         }
     }
 
-    fn xlu(&mut self, i: &Inst, s: &[i32; 64]) -> Result<(), FaultKind> {
+    fn cross_lane(&mut self, function: CrossLaneFn, i: &Inst, s: &[i32; 64]) -> Result<(), FaultKind> {
         let o = i.operands.map(|x| x as usize);
-        let protocol =
-            |u: usize, message: &str| FaultKind::Protocol { unit: format!("xlu{u}"), message: message.to_string() };
-        if i.op == Op::XTpush {
-            return self.transposes[o[0]].push(&self.regs[o[1]]).map_err(|m| protocol(o[0], m));
+        if function == CrossLaneFn::XTpush {
+            let protocol = |m: &str| FaultKind::Protocol { unit: format!("xlu{}", o[0]), message: m.to_string() };
+            return self.transposes[o[0]].push(&self.regs[o[1]]).map_err(protocol);
         }
         let t = self.result(Target::Vector(o[0]));
         let (d, lanes) = (&mut self.spare[t], self.lanes);
-        if i.op == Op::XTpop {
-            let took = self.transposes[o[1]].pop(d);
-            return if took {
-                Ok(())
-            } else {
-                Err(FaultKind::EmptyFifo { unit: format!("transpose buffer of xlu{}", o[1]) })
-            };
-        }
-        let a = &self.regs[o[1]];
-        match i.op {
-            Op::XRotLane => xlu::rotate_lanes(d, a, lanes, i.operands[2] as i64),
-            Op::XRotLaneS => xlu::rotate_lanes(d, a, lanes, s[o[2]] as i64),
-            Op::XRotSub => xlu::rotate_sublanes(d, a, lanes, i.operands[2] as i64),
-            Op::XPermLane => xlu::permute_lanes(d, a, &self.regs[o[2]], lanes),
-            Op::XPermSub => xlu::permute_sublanes(d, a, &self.regs[o[2]], lanes),
-            _ => {
-                xlu::reduce_lanes(i.op, d, a, lanes);
+        match function {
+            CrossLaneFn::XRotLane => xlu::rotate_lanes(d, &self.regs[o[1]], lanes, i.operands[2] as i64),
+            CrossLaneFn::XRotLaneS => xlu::rotate_lanes(d, &self.regs[o[1]], lanes, s[o[2]] as i64),
+            CrossLaneFn::XRotSub => xlu::rotate_sublanes(d, &self.regs[o[1]], lanes, i.operands[2] as i64),
+            CrossLaneFn::XPermLane => xlu::permute_lanes(d, &self.regs[o[1]], &self.regs[o[2]], lanes),
+            CrossLaneFn::XPermSub => xlu::permute_sublanes(d, &self.regs[o[1]], &self.regs[o[2]], lanes),
+            CrossLaneFn::XTpush => {}
+            CrossLaneFn::XTpop => {
+                if !self.transposes[o[1]].pop(d) {
+                    return Err(FaultKind::EmptyFifo { unit: format!("transpose buffer of xlu{}", o[1]) });
+                }
             }
         }
         Ok(())
@@ -238,36 +253,40 @@ impl Values {
         Ok(row as usize)
     }
 
-    fn mxu(&mut self, i: &Inst, s: &[i32; 64]) -> Result<(), FaultKind> {
+    fn mxu(&mut self, function: MatrixFn, i: &Inst, s: &[i32; 64]) -> Result<(), FaultKind> {
         let o = i.operands.map(|x| x as usize);
         let format = || MxuFormat::ALL[o[3]];
         let full = |staged: bool| {
             let message = "more weights staged than the array holds".to_string();
             if staged { Ok(()) } else { Err(FaultKind::Protocol { unit: format!("mxu{}", o[0]), message }) }
         };
-        match i.op {
-            Op::MStage => full(self.mxus[o[0]].stage(&self.regs[o[1]], o[2], format())),
-            Op::MStageT => full(self.mxus[o[0]].stage_t(&self.regs[o[1]], o[2], format())),
-            Op::MLatch => {
+        match function {
+            MatrixFn::MStage => full(self.mxus[o[0]].stage(&self.regs[o[1]], o[2], format())),
+            MatrixFn::MStageT => full(self.mxus[o[0]].stage_t(&self.regs[o[1]], o[2], format())),
+            MatrixFn::MLatch => {
                 self.mxus[o[0]].latch();
                 Ok(())
             }
-            Op::MPush => {
+            MatrixFn::MPush => {
                 self.mxus[o[0]].push(&self.regs[o[1]], o[2], format(), Destination::Fifo);
                 Ok(())
             }
-            Op::MPushSet | Op::MPushAdd => {
-                let row = self.row(s[o[4]])?;
-                let to = if i.op == Op::MPushSet { Destination::Set(row) } else { Destination::Add(row) };
+            MatrixFn::MPushSet => {
+                let to = Destination::Set(self.row(s[o[4]])?);
                 self.mxus[o[0]].push(&self.regs[o[1]], o[2], format(), to);
                 Ok(())
             }
-            Op::MPop => {
+            MatrixFn::MPushAdd => {
+                let to = Destination::Add(self.row(s[o[4]])?);
+                self.mxus[o[0]].push(&self.regs[o[1]], o[2], format(), to);
+                Ok(())
+            }
+            MatrixFn::MPop => {
                 let t = self.result(Target::Vector(o[0]));
                 let took = self.mxus[o[1]].pop(o[2], &mut self.spare[t]);
                 if took { Ok(()) } else { Err(FaultKind::EmptyFifo { unit: format!("mxu{}", o[1]) }) }
             }
-            _ => {
+            MatrixFn::MDrain => {
                 let row = self.row(s[o[3]])?;
                 let t = self.result(Target::Vector(o[0]));
                 self.mxus[o[1]].drain(o[2], row, &mut self.spare[t]);
@@ -276,34 +295,79 @@ impl Values {
         }
     }
 
-    fn memory(&mut self, i: &Inst, s: &[i32; 64], race: Option<(&RaceChecker, &Loaded)>) -> Result<(), FaultKind> {
+    fn load(
+        &mut self,
+        function: LoadFn,
+        i: &Inst,
+        s: &[i32; 64],
+        race: Option<(&RaceChecker, &Loaded)>,
+    ) -> Result<(), FaultKind> {
+        let rows = self.rows(i, s);
+        self.check_access(rows, function.element_bits(), None, race)?;
+        let t = self.result(Target::Vector(i.operands[0] as usize));
+        vmem::load(function, &mut self.spare[t], &self.vmem, rows);
+        Ok(())
+    }
+
+    fn store(
+        &mut self,
+        function: StoreFn,
+        i: &Inst,
+        s: &[i32; 64],
+        race: Option<(&RaceChecker, &Loaded)>,
+    ) -> Result<(), FaultKind> {
+        let rows = self.rows(i, s);
+        let m = i.operands[4] as usize;
+        // Only what the mask selects is touched.
+        let mask = if m == 0 { &[][..] } else { &self.masks[m] };
+        self.check_access(rows, function.element_bits(), Some(mask), race)?;
+        vmem::store(function, &self.regs[i.operands[0] as usize], &mut self.vmem, rows, mask);
+        Ok(())
+    }
+
+    fn rows(&self, i: &Inst, s: &[i32; 64]) -> Rows {
         let o = i.operands;
-        let write = i.op.info().effect == Effect::VmemStore;
-        let rows = Rows {
+        Rows {
             first: s[o[1] as usize] as i64 + o[2] as i64,
             stride: o[3] as i64,
             sublanes: self.sublanes,
             lanes: self.lanes,
-        };
-        let packing = vmem::packing(i.op);
-        // Only what the mask selects is touched.
-        let mask = if !write || o[4] == 0 { &[][..] } else { &self.masks[o[4] as usize] };
+        }
+    }
+
+    /// Checks range and races of a load, or of a store with a mask.
+    #[inline]
+    fn check_access(
+        &self,
+        rows: Rows,
+        element_bits: u32,
+        store: Option<&[u32]>,
+        race: Option<(&RaceChecker, &Loaded)>,
+    ) -> Result<(), FaultKind> {
+        let packing = 32 / element_bits as i64;
+        let mask = store.unwrap_or_default();
         let (lo, hi) = rows.extent();
         let size = (self.vmem.len() / self.lanes) as i64 * packing;
         if (lo < 0 || hi >= size) && !touched(rows, mask).all(|(row, _, _)| (0..size).contains(&row)) {
             return Err(FaultKind::OutOfRange { memory: "VMEM", unit: "row", first: lo, last: hi, size: size as u64 });
         }
-        if let Some((checker, loaded)) = race {
-            check_race(checker, loaded, rows, packing, write, mask)?;
+        match race {
+            Some((checker, loaded)) => check_race(checker, loaded, rows, packing, store.is_some(), mask),
+            None => Ok(()),
         }
-        if write {
-            vmem::store(i.op, &self.regs[o[0] as usize], &mut self.vmem, rows, mask);
-        } else {
-            let t = self.result(Target::Vector(o[0] as usize));
-            vmem::load(i.op, &mut self.spare[t], &self.vmem, rows);
-        }
-        Ok(())
     }
+}
+
+/// The first operands, which are numbers of registers.
+#[inline(always)]
+fn registers<const N: usize>(i: &Inst) -> [usize; N] {
+    std::array::from_fn(|n| i.operands[n] as usize)
+}
+
+/// A pair of registers. An operand that the opcode does not have names one that exists.
+#[inline(always)]
+fn pair(regs: &[Reg], r: usize) -> vector::Pair<'_> {
+    (&regs[r], &regs[(r + 1).min(regs.len() - 1)])
 }
 
 /// Rows that an access touches, with the first and last lane in each; an empty mask is all ones.

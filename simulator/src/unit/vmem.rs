@@ -4,7 +4,7 @@
 
 use crate::unit::vector::round_bf16;
 use multiversion::multiversion;
-use systole_isa::Op;
+use systole_isa::opcodes::{LoadFn, StoreFn};
 
 /// Where an access goes: element row of sublane 0, and rows from one sublane to the next.
 #[derive(Clone, Copy, Debug)]
@@ -23,15 +23,6 @@ impl Rows {
     }
 }
 
-/// Elements that share a word, by opcode of a load or store.
-pub(crate) fn packing(op: Op) -> i64 {
-    match op {
-        Op::VLdBf16 | Op::VLdS16 | Op::VLdU16 | Op::VStBf16 | Op::VSt16 => 2,
-        Op::VLdS8 | Op::VLdU8 | Op::VSt8 => 4,
-        _ => 1,
-    }
-}
-
 #[inline(always)]
 fn widen(d: &mut [u32], words: &[u32], shift: u32, g: impl Fn(u32) -> u32) {
     d.iter_mut().zip(words).for_each(|(d, &w)| *d = g(w >> shift));
@@ -39,42 +30,42 @@ fn widen(d: &mut [u32], words: &[u32], shift: u32, g: impl Fn(u32) -> u32) {
 
 /// Loads a register. The caller has checked the rows.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn load(op: Op, d: &mut [u32], memory: &[u32], at: Rows) {
+pub(crate) fn load(function: LoadFn, d: &mut [u32], memory: &[u32], at: Rows) {
     let n = at.lanes;
-    if op == Op::VLd && at.stride == 1 {
+    if function == LoadFn::VLd && at.stride == 1 {
         let start = at.first as usize * n;
         let len = d.len();
         d.copy_from_slice(&memory[start..start + len]);
         return;
     }
-    let packing = packing(op) as usize;
-    let width = 32 / packing as u32;
+    let width = function.element_bits();
+    let packing = (32 / width) as usize;
     for (s, d) in d.chunks_exact_mut(n).enumerate() {
         let row = (at.first + at.stride * s as i64) as usize;
         let words = &memory[row / packing * n..][..n];
         let shift = (row % packing) as u32 * width;
-        match op {
-            Op::VLdBf16 => widen(d, words, shift, |w| w << 16),
-            Op::VLdS16 => widen(d, words, shift, |w| w as i16 as u32),
-            Op::VLdU16 => widen(d, words, shift, |w| w & 0xffff),
-            Op::VLdS8 => widen(d, words, shift, |w| w as i8 as u32),
-            Op::VLdU8 => widen(d, words, shift, |w| w & 0xff),
-            _ => d.copy_from_slice(words),
+        match function {
+            LoadFn::VLdBf16 => widen(d, words, shift, |w| w << 16),
+            LoadFn::VLdS16 => widen(d, words, shift, |w| w as i16 as u32),
+            LoadFn::VLdU16 => widen(d, words, shift, |w| w & 0xffff),
+            LoadFn::VLdS8 => widen(d, words, shift, |w| w as i8 as u32),
+            LoadFn::VLdU8 => widen(d, words, shift, |w| w & 0xff),
+            LoadFn::VLd => d.copy_from_slice(words),
         }
     }
 }
 
 /// Stores a register where the mask is set; an empty mask is all ones. The caller has checked the rows.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn store(op: Op, v: &[u32], memory: &mut [u32], at: Rows, mask: &[u32]) {
+pub(crate) fn store(function: StoreFn, v: &[u32], memory: &mut [u32], at: Rows, mask: &[u32]) {
     let n = at.lanes;
-    if op == Op::VSt && at.stride == 1 && mask.is_empty() {
+    if function == StoreFn::VSt && at.stride == 1 && mask.is_empty() {
         let start = at.first as usize * n;
         memory[start..start + v.len()].copy_from_slice(v);
         return;
     }
-    let packing = packing(op) as usize;
-    let width = 32 / packing as u32;
+    let width = function.element_bits();
+    let packing = (32 / width) as usize;
     let ones = u32::MAX >> (32 - width);
     for (s, v) in v.chunks_exact(n).enumerate() {
         // A row that the mask leaves out may lie anywhere.
@@ -85,7 +76,10 @@ pub(crate) fn store(op: Op, v: &[u32], memory: &mut [u32], at: Rows, mask: &[u32
         let words = &mut memory[row / packing * n..][..n];
         let shift = (row % packing) as u32 * width;
         let field = ones << shift;
-        let narrow = |v: u32| if op == Op::VStBf16 { round_bf16(v) >> 16 } else { v & ones };
+        let narrow = |v: u32| match function {
+            StoreFn::VStBf16 => round_bf16(v) >> 16,
+            StoreFn::VSt | StoreFn::VSt16 | StoreFn::VSt8 => v & ones,
+        };
         if mask.is_empty() {
             words.iter_mut().zip(v).for_each(|(w, &v)| *w = *w & !field | narrow(v) << shift);
         } else {

@@ -1,7 +1,7 @@
 //! Cross-lane units: rotations, permutations, lane reductions, and the transpose buffer.
 
 use crate::unit::vector::{bits, f, maximum, minimum};
-use systole_isa::Op;
+use systole_isa::opcodes::ReduceFn;
 
 /// Lane l of each sublane = lane l - amount.
 pub(crate) fn rotate_lanes(d: &mut [u32], a: &[u32], lanes: usize, amount: i64) {
@@ -36,13 +36,12 @@ pub(crate) fn permute_sublanes(d: &mut [u32], a: &[u32], idx: &[u32], lanes: usi
     }
 }
 
-/// Every lane of a sublane = the reduction of its lanes. `false` if the opcode is not a reduction.
-pub(crate) fn reduce_lanes(op: Op, d: &mut [u32], a: &[u32], lanes: usize) -> bool {
-    let combine: fn(u32, u32) -> u32 = match op {
-        Op::XSumLane => |a, b| bits(f(a) + f(b)),
-        Op::XMaxLane => maximum,
-        Op::XMinLane => minimum,
-        _ => return false,
+/// Every lane of a sublane = the reduction of its lanes.
+pub(crate) fn reduce_lanes(function: ReduceFn, d: &mut [u32], a: &[u32], lanes: usize) {
+    let combine: fn(u32, u32) -> u32 = match function {
+        ReduceFn::XSumLane => |a, b| bits(f(a) + f(b)),
+        ReduceFn::XMaxLane => maximum,
+        ReduceFn::XMinLane => minimum,
     };
     for (d, a) in d.chunks_exact_mut(lanes).zip(a.chunks_exact(lanes)) {
         d.copy_from_slice(a);
@@ -54,9 +53,8 @@ pub(crate) fn reduce_lanes(op: Op, d: &mut [u32], a: &[u32], lanes: usize) -> bo
         }
         // A single lane has not been through an operation that flushes.
         let r = if lanes == 1 { combine(d[0], d[0]) } else { d[0] };
-        d.fill(if lanes == 1 && op == Op::XSumLane { bits(f(a[0])) } else { r });
+        d.fill(if lanes == 1 && function == ReduceFn::XSumLane { bits(f(a[0])) } else { r });
     }
-    true
 }
 
 /// The transpose buffer of one unit: rows pushed, then columns popped.

@@ -158,7 +158,7 @@ fn rows_that_a_mask_leaves_out_are_not_touched() {
     let store = |first: i32| {
         let mut p = Build::default();
         let load = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, 512));
-        p.one(Op::VSub, &[1]);
+        p.one(Op::VSublane, &[1]);
         p.one(Op::VImm, &[2, 1]);
         p.one(Op::VEqI, &[1, 1, 2]);
         p.set(&[(1, 512)]);

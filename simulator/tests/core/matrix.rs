@@ -185,7 +185,7 @@ fn accumulators_add_and_drain() {
     let mut p = Build::default();
     // Weights: identity times 2, from lane and sublane numbers.
     p.one(Op::VLane, &[1]);
-    p.one(Op::VSub, &[2]);
+    p.one(Op::VSublane, &[2]);
     p.one(Op::VImm, &[3, 4]);
     p.one(Op::VAddI, &[4, 2, 3]);
     p.one(Op::VImm, &[5, 2f32.to_bits() as i32]);

@@ -327,7 +327,7 @@ fn narrow_rows_load_and_store() {
     ] {
         let insts = [
             i(Op::VLane, &[10]),
-            i(Op::VSub, &[11]),
+            i(Op::VSublane, &[11]),
             i(Op::VLeS, &[3, 10, 11]),
             i(op, &[2, 0, (100 * packing) as i32 + 1, 1, 3]),
             i(Op::VLd, &[8, 0, 100, 1]),

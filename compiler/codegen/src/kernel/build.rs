@@ -391,7 +391,7 @@ impl KernelBuilder {
 
     /// Each lane's sublane number, pooled.
     pub fn sublane(&mut self) -> V {
-        self.pooled_v(Pooled::Sublane, |b| b.def_v(Op::VSub, &[]))
+        self.pooled_v(Pooled::Sublane, |b| b.def_v(Op::VSublane, &[]))
     }
 
     /// a where the mask is set, else b.

@@ -7,7 +7,7 @@ mod trig;
 
 use crate::unit::vector::{bits, f};
 use multiversion::multiversion;
-use systole_isa::Op;
+use systole_isa::opcodes::TranscendentalFn;
 
 const LOG2_E: f64 = std::f64::consts::LOG2_E;
 const LN_2: f64 = std::f64::consts::LN_2;
@@ -81,24 +81,25 @@ fn rsqrt(x: f32) -> f32 {
     if x == 0.0 { f32::INFINITY.copysign(x) } else { y }
 }
 
-/// One function over a register. `false` if the opcode is not one of the unit's.
+/// One function over a register.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn execute(op: Op, d: &mut [u32], a: &[u32]) -> bool {
-    match op {
-        Op::EExp => map(d, a, exp),
-        Op::ELog => map(d, a, log),
-        Op::ETanh => map(d, a, tanh),
-        Op::ERcp => map(d, a, |x| 1.0 / x),
-        Op::ERsqrt => map(d, a, rsqrt),
-        Op::ESqrt => map(d, a, f32::sqrt),
-        Op::ESin => map(d, a, |x| trig::reduced(x, false)),
-        Op::ECos => map(d, a, |x| trig::reduced(x, true)),
-        _ => return false,
+pub(crate) fn execute(function: TranscendentalFn, d: &mut [u32], a: &[u32]) {
+    match function {
+        TranscendentalFn::EExp => map(d, a, exp),
+        TranscendentalFn::ELog => map(d, a, log),
+        TranscendentalFn::ETanh => map(d, a, tanh),
+        TranscendentalFn::ERcp => map(d, a, |x| 1.0 / x),
+        TranscendentalFn::ERsqrt => map(d, a, rsqrt),
+        TranscendentalFn::ESqrt => map(d, a, f32::sqrt),
+        TranscendentalFn::ESin => {
+            map(d, a, |x| trig::reduced(x, false));
+            trig::fix_large(d, a, false);
+        }
+        TranscendentalFn::ECos => {
+            map(d, a, |x| trig::reduced(x, true));
+            trig::fix_large(d, a, true);
+        }
     }
-    if matches!(op, Op::ESin | Op::ECos) {
-        trig::fix_large(d, a, op == Op::ECos);
-    }
-    true
 }
 
 #[cfg(test)]

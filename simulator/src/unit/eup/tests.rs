@@ -29,20 +29,20 @@ fn inputs() -> Vec<u32> {
 #[test]
 fn functions_are_within_two_ulps() {
     let a = inputs();
-    type Case = (Op, fn(f64) -> f64, f64);
+    type Case = (TranscendentalFn, fn(f64) -> f64, f64);
     let cases: [Case; 8] = [
-        (Op::EExp, libm::exp, 1.0),
-        (Op::ELog, libm::log, 1.0),
-        (Op::ETanh, libm::tanh, 1.0),
-        (Op::ERcp, |x| 1.0 / x, 0.5),
-        (Op::ERsqrt, |x| 1.0 / libm::sqrt(x), 0.51),
-        (Op::ESqrt, libm::sqrt, 0.5),
-        (Op::ESin, libm::sin, 1.0),
-        (Op::ECos, libm::cos, 1.0),
+        (TranscendentalFn::EExp, libm::exp, 1.0),
+        (TranscendentalFn::ELog, libm::log, 1.0),
+        (TranscendentalFn::ETanh, libm::tanh, 1.0),
+        (TranscendentalFn::ERcp, |x| 1.0 / x, 0.5),
+        (TranscendentalFn::ERsqrt, |x| 1.0 / libm::sqrt(x), 0.51),
+        (TranscendentalFn::ESqrt, libm::sqrt, 0.5),
+        (TranscendentalFn::ESin, libm::sin, 1.0),
+        (TranscendentalFn::ECos, libm::cos, 1.0),
     ];
     for (op, exact, bound) in cases {
         let mut d = vec![0; a.len()];
-        assert!(execute(op, &mut d, &a));
+        execute(op, &mut d, &a);
         for (&x, &y) in a.iter().zip(&d) {
             let (x, y) = (f(x), f32::from_bits(y));
             let error = ulps(y, exact(x as f64));
@@ -55,24 +55,29 @@ fn functions_are_within_two_ulps() {
 #[test]
 fn special_cases_are_exact() {
     let cases = [
-        (Op::EExp, f32::NEG_INFINITY, 0.0),
-        (Op::EExp, f32::INFINITY, f32::INFINITY),
-        (Op::ELog, 0.0, f32::NEG_INFINITY),
-        (Op::ELog, f32::INFINITY, f32::INFINITY),
-        (Op::ETanh, f32::NEG_INFINITY, -1.0),
-        (Op::ETanh, -0.0, -0.0),
-        (Op::ERcp, -0.0, f32::NEG_INFINITY),
-        (Op::ERsqrt, f32::INFINITY, 0.0),
-        (Op::ESqrt, -0.0, -0.0),
-        (Op::ESin, -0.0, -0.0),
-        (Op::ECos, 0.0, 1.0),
+        (TranscendentalFn::EExp, f32::NEG_INFINITY, 0.0),
+        (TranscendentalFn::EExp, f32::INFINITY, f32::INFINITY),
+        (TranscendentalFn::ELog, 0.0, f32::NEG_INFINITY),
+        (TranscendentalFn::ELog, f32::INFINITY, f32::INFINITY),
+        (TranscendentalFn::ETanh, f32::NEG_INFINITY, -1.0),
+        (TranscendentalFn::ETanh, -0.0, -0.0),
+        (TranscendentalFn::ERcp, -0.0, f32::NEG_INFINITY),
+        (TranscendentalFn::ERsqrt, f32::INFINITY, 0.0),
+        (TranscendentalFn::ESqrt, -0.0, -0.0),
+        (TranscendentalFn::ESin, -0.0, -0.0),
+        (TranscendentalFn::ECos, 0.0, 1.0),
     ];
     for (op, x, want) in cases {
         let mut d = [0];
         execute(op, &mut d, &[x.to_bits()]);
         assert_eq!(d[0], want.to_bits(), "{op:?}({x})");
     }
-    for (op, x) in [(Op::ELog, -1.0), (Op::ESqrt, -1.0), (Op::ERsqrt, -1.0), (Op::ESin, f32::INFINITY)] {
+    for (op, x) in [
+        (TranscendentalFn::ELog, -1.0),
+        (TranscendentalFn::ESqrt, -1.0),
+        (TranscendentalFn::ERsqrt, -1.0),
+        (TranscendentalFn::ESin, f32::INFINITY),
+    ] {
         let mut d = [0];
         execute(op, &mut d, &[f32::to_bits(x)]);
         assert!(f32::from_bits(d[0]).is_nan(), "{op:?}({x})");

@@ -2,8 +2,8 @@
 
 use super::{f, flush};
 use multiversion::multiversion;
-use systole_isa::Op;
 use systole_isa::float::F8;
+use systole_isa::opcodes::ConvertFn;
 
 #[inline(always)]
 fn map(d: &mut [u32], a: &[u32], g: impl Fn(u32) -> u32) {
@@ -48,31 +48,29 @@ fn from_f16(h: u32) -> u32 {
     sign | if magnitude >= 0x7c00 { special } else { value }
 }
 
-/// One conversion; `format` is the 8-bit float format where one is named. `false` if the opcode is not one.
+/// One conversion; `format` is the 8-bit float format where one is named.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn convert(op: Op, d: &mut [u32], a: &[u32], format: i32) -> bool {
-    match op {
-        Op::VCvtF32S32 => map(d, a, |a| f(a) as i32 as u32),
-        Op::VCvtF32U32 => map(d, a, |a| f(a) as u32),
-        Op::VCvtS32F32 => map(d, a, |a| (a as i32 as f32).to_bits()),
-        Op::VCvtU32F32 => map(d, a, |a| (a as f32).to_bits()),
-        Op::VRndBf16 => map(d, a, |a| round_bf16(flush(a))),
-        Op::VRndF16 => map(d, a, |a| from_f16(to_f16(a))),
-        Op::VPackBf16 => map(d, a, |a| round_bf16(a) >> 16),
-        Op::VPackF16 => map(d, a, to_f16),
-        Op::VUnpackBf16 => map(d, a, |a| a << 16),
-        Op::VUnpackF16 => map(d, a, |a| from_f16(a & 0xffff)),
-        Op::VPackF8 => {
+pub(crate) fn convert(function: ConvertFn, d: &mut [u32], a: &[u32], format: i32) {
+    match function {
+        ConvertFn::VCvtF32S32 => map(d, a, |a| f(a) as i32 as u32),
+        ConvertFn::VCvtF32U32 => map(d, a, |a| f(a) as u32),
+        ConvertFn::VCvtS32F32 => map(d, a, |a| (a as i32 as f32).to_bits()),
+        ConvertFn::VCvtU32F32 => map(d, a, |a| (a as f32).to_bits()),
+        ConvertFn::VRndBf16 => map(d, a, |a| round_bf16(flush(a))),
+        ConvertFn::VRndF16 => map(d, a, |a| from_f16(to_f16(a))),
+        ConvertFn::VPackBf16 => map(d, a, |a| round_bf16(a) >> 16),
+        ConvertFn::VPackF16 => map(d, a, to_f16),
+        ConvertFn::VUnpackBf16 => map(d, a, |a| a << 16),
+        ConvertFn::VUnpackF16 => map(d, a, |a| from_f16(a & 0xffff)),
+        ConvertFn::VPackF8 => {
             let format = F8::ALL[format as usize];
             map(d, a, |a| format.from_f32(f32::from_bits(a)) as u32);
         }
-        Op::VUnpackF8 => {
+        ConvertFn::VUnpackF8 => {
             let format = F8::ALL[format as usize];
             map(d, a, |a| format.to_f32(a as u8).to_bits());
         }
-        _ => return false,
     }
-    true
 }
 
 #[cfg(test)]

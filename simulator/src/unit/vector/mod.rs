@@ -4,9 +4,9 @@ mod arith;
 mod convert;
 mod pair;
 
-pub(crate) use arith::{execute, masks};
+pub(crate) use arith::{compare, execute, masks, select};
 pub(crate) use convert::{convert, round_bf16};
-pub(crate) use pair::{compare_pairs, from_lanes, pairs, to_lanes};
+pub(crate) use pair::{Pair, compare_pairs, from_lanes, pairs, to_lanes};
 
 /// A subnormal as signed zero.
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! Operations on register pairs: f64 and 64-bit integers, low word in the first register.
 
 use multiversion::multiversion;
-use systole_isa::Op;
+use systole_isa::opcodes::{PairCompareFn, PairFn};
 
 /// A pair of registers: low words, high words.
 pub(crate) type Pair<'a> = (&'a [u32], &'a [u32]);
@@ -35,29 +35,27 @@ fn map(d: (&mut [u32], &mut [u32]), a: Pair<'_>, b: Pair<'_>, g: impl Fn(u64, u6
     }
 }
 
-/// One operation from pairs to a pair; one-operand operations ignore `b`. `false` if the opcode is not one of these.
+/// One operation from pairs to a pair; one-operand operations ignore the others.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn pairs(op: Op, d: (&mut [u32], &mut [u32]), a: Pair<'_>, b: Pair<'_>, c: Pair<'_>) -> bool {
-    match op {
-        Op::PAddD => map(d, a, b, |a, b| bits(f(a) + f(b))),
-        Op::PSubD => map(d, a, b, |a, b| bits(f(a) - f(b))),
-        Op::PMulD => map(d, a, b, |a, b| bits(f(a) * f(b))),
-        Op::PDivD => map(d, a, b, |a, b| bits(f(a) / f(b))),
-        Op::PFmaD => {
+pub(crate) fn pairs(function: PairFn, d: (&mut [u32], &mut [u32]), a: Pair<'_>, b: Pair<'_>, c: Pair<'_>) {
+    match function {
+        PairFn::PAddD => map(d, a, b, |a, b| bits(f(a) + f(b))),
+        PairFn::PSubD => map(d, a, b, |a, b| bits(f(a) - f(b))),
+        PairFn::PMulD => map(d, a, b, |a, b| bits(f(a) * f(b))),
+        PairFn::PDivD => map(d, a, b, |a, b| bits(f(a) / f(b))),
+        PairFn::PFmaD => {
             for (i, (lo, hi)) in d.0.iter_mut().zip(d.1).enumerate() {
                 let r = f(word(a.0[i], a.1[i])).mul_add(f(word(b.0[i], b.1[i])), f(word(c.0[i], c.1[i])));
                 (*lo, *hi) = (bits(r) as u32, (bits(r) >> 32) as u32);
             }
         }
-        Op::PSqrtD => map(d, a, a, |a, _| bits(f(a).sqrt())),
-        Op::PRneD => map(d, a, a, |a, _| bits(f(a).round_ties_even())),
-        Op::PCvtS64 => map(d, a, a, |a, _| (a as i64 as f64).to_bits()),
-        Op::PCvtU64 => map(d, a, a, |a, _| (a as f64).to_bits()),
-        Op::PCvtToS64 => map(d, a, a, |a, _| f(a) as i64 as u64),
-        Op::PCvtToU64 => map(d, a, a, |a, _| f(a) as u64),
-        _ => return false,
+        PairFn::PSqrtD => map(d, a, a, |a, _| bits(f(a).sqrt())),
+        PairFn::PRneD => map(d, a, a, |a, _| bits(f(a).round_ties_even())),
+        PairFn::PCvtS64 => map(d, a, a, |a, _| (a as i64 as f64).to_bits()),
+        PairFn::PCvtU64 => map(d, a, a, |a, _| (a as f64).to_bits()),
+        PairFn::PCvtToS64 => map(d, a, a, |a, _| f(a) as i64 as u64),
+        PairFn::PCvtToU64 => map(d, a, a, |a, _| f(a) as u64),
     }
-    true
 }
 
 /// f32 lanes to f64 pairs, exact (subnormals flush).
@@ -75,16 +73,14 @@ pub(crate) fn to_lanes(d: &mut [u32], a: Pair<'_>) {
     }
 }
 
-/// One comparison of f64 pairs into a mask. `false` if the opcode is not one.
-pub(crate) fn compare_pairs(op: Op, d: &mut [u32], a: Pair<'_>, b: Pair<'_>) -> bool {
-    let test: fn(f64, f64) -> bool = match op {
-        Op::PEqD => |a, b| a == b,
-        Op::PLtD => |a, b| a < b,
-        Op::PLeD => |a, b| a <= b,
-        _ => return false,
+/// One comparison of f64 pairs into a mask.
+pub(crate) fn compare_pairs(function: PairCompareFn, d: &mut [u32], a: Pair<'_>, b: Pair<'_>) {
+    let test: fn(f64, f64) -> bool = match function {
+        PairCompareFn::PEqD => |a, b| a == b,
+        PairCompareFn::PLtD => |a, b| a < b,
+        PairCompareFn::PLeD => |a, b| a <= b,
     };
     for (i, d) in d.iter_mut().enumerate() {
         *d = if test(f(word(a.0[i], a.1[i])), f(word(b.0[i], b.1[i]))) { !0 } else { 0 };
     }
-    true
 }

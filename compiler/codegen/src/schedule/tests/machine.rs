@@ -104,7 +104,7 @@ impl State {
             Op::VImm => each(&|_, _| imm(1)),
             Op::VSplat => each(&|_, _| s(1)),
             Op::VLane => each(&|_, l| l as i32),
-            Op::VSub => each(&|u, _| u as i32),
+            Op::VSublane => each(&|u, _| u as i32),
             Op::VAddI => zip(i32::wrapping_add),
             Op::VSubI => zip(i32::wrapping_sub),
             Op::VMulI => zip(i32::wrapping_mul),

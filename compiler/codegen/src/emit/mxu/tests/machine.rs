@@ -161,7 +161,7 @@ impl<'a> Machine<'a> {
             Op::VImm => each(&|_| o[1] as u32),
             Op::VSplat => each(&|_| self.s[o[1] as usize] as u32),
             Op::VLane => each(&|i| (i % lanes) as u32),
-            Op::VSub => each(&|i| (i / lanes) as u32),
+            Op::VSublane => each(&|i| (i / lanes) as u32),
             Op::VSel => each(&|i| if self.m[o[1] as usize][i] { v(2)[i] } else { v(3)[i] }),
             Op::VAddF => each(&|i| (f(v(1)[i]) + f(v(2)[i])).to_bits()),
             Op::VAddI => each(&|i| v(1)[i].wrapping_add(v(2)[i])),
