@@ -31,6 +31,8 @@ enum Command {
     Run(cmd::run::Args),
     /// Compiles a program into a file that runs without its source
     Compile(cmd::compile::Args),
+    /// Runs passes over a program and prints it
+    Opt(cmd::opt::Args),
     /// Assembles a program written by hand
     Asm(cmd::asm::Args),
     /// Prints a program as assembly
@@ -57,6 +59,7 @@ fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
     match cli.command {
         Command::Run(a) => cmd::run::run(&a),
         Command::Compile(a) => cmd::compile::run(&a),
+        Command::Opt(a) => cmd::opt::run(&a),
         Command::Asm(a) => cmd::asm::run(&a),
         Command::Disasm(a) => cmd::disasm::run(&a),
         #[cfg(feature = "evaluator")]

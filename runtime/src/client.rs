@@ -50,6 +50,22 @@ impl Default for CompileOptions {
     }
 }
 
+impl CompileOptions {
+    /// The same as the compiler takes them, for a chip.
+    pub fn for_chip(&self, chip: &ChipConfig) -> compile::CompileOptions {
+        let mut o = compile::CompileOptions::for_chip(chip);
+        o.passes.precision = self.precision;
+        o.passes.fold = self.fold;
+        o.chaos = self.chaos;
+        o.max_resident = self.max_resident;
+        o.cores = self.cores.unwrap_or(1);
+        o.check = self.check;
+        o.passes.pod = self.pod.clone();
+        o.collective = self.collective;
+        o
+    }
+}
+
 /// What a run is asked for.
 pub type RunOptions = systole_simulator::RunOptions;
 
@@ -208,15 +224,7 @@ impl Client {
         options: &CompileOptions,
         dump: Option<&mut dyn FnMut(&str, &str)>,
     ) -> Result<Program, RuntimeError> {
-        let mut o = compile::CompileOptions::for_chip(&self.chip);
-        o.passes.precision = options.precision;
-        o.passes.fold = options.fold;
-        o.chaos = options.chaos;
-        o.max_resident = options.max_resident;
-        o.cores = options.cores.unwrap_or(1);
-        o.check = options.check;
-        o.passes.pod = options.pod.clone();
-        o.collective = options.collective;
+        let o = options.for_chip(&self.chip);
         let mut program = compile(module, &self.chip, &o, text, dump).map_err(|e| {
             let diagnostic = e.span().map(|s| systole_compiler::diag::Diagnostic::error(s, e.to_string()));
             match diagnostic {

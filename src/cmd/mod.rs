@@ -8,6 +8,7 @@ pub mod compile;
 pub mod disasm;
 #[cfg(feature = "evaluator")]
 pub mod fuzz;
+pub mod opt;
 pub mod profile;
 pub mod report;
 pub mod run;

@@ -6,6 +6,7 @@ use crate::edit::{Draft, Emit, rewrite};
 use crate::{
     check, collective, conv, core, dot, dynamic, expand, initial, inline, loops, squeeze, transfers, unroll, window,
 };
+use std::collections::BTreeMap;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Module, Node, NodeId, Op, Precision};
 use systole_isa::program::PodShape;
@@ -142,8 +143,8 @@ pub const PASSES: &[Pass] = &[
     },
     // Last: reshapes and transposes that the canonical forms needed meet their neighbours.
     Pass {
-        name: "simplify",
-        summary: "shapes squeezed and local rules applied once more",
+        name: "squeeze-again",
+        summary: "dimensions of size 1 that canonical forms needed gone; local rules applied once more",
         run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
     },
     // After everything that makes and removes reshapes.
@@ -160,6 +161,65 @@ fn barrier(_: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>
     Ok(if n.op == Op::OptBarrier { Some(operands[0]) } else { None })
 }
 
+/// Which passes to run: all, or some by name, or all up to one.
+///
+/// # Errors
+/// A name that no pass has, with the names there are.
+pub fn select(names: Option<&[String]>, until: Option<&str>) -> Result<Vec<&'static Pass>, String> {
+    let find = |name: &str| {
+        PASSES.iter().position(|p| p.name == name).ok_or_else(|| {
+            let known: Vec<&str> = PASSES.iter().map(|p| p.name).collect();
+            format!("no pass `{name}`; there are {}", known.join(", "))
+        })
+    };
+    let mut passes: Vec<&Pass> = match names {
+        Some(names) => names.iter().map(|n| find(n).map(|i| &PASSES[i])).collect::<Result<_, _>>()?,
+        None => PASSES.iter().collect(),
+    };
+    if let Some(last) = until {
+        find(last)?;
+        let end = passes.iter().rposition(|p| p.name == last);
+        passes.truncate(end.ok_or_else(|| format!("the pass `{last}` is not among those asked for"))? + 1);
+    }
+    Ok(passes)
+}
+
+/// What passes made of a module.
+pub struct Passed {
+    pub module: Module,
+    /// How often each labelled rewrite was made.
+    pub fired: BTreeMap<&'static str, u64>,
+}
+
+/// Runs passes over a verified module, in the order given.
+///
+/// `dump` is called with the name of each pass and the module after it.
+///
+/// # Errors
+/// A program that has no lowering, or a broken invariant.
+pub fn run_passes(
+    mut module: Module,
+    passes: &[&Pass],
+    options: &PassOptions,
+    dump: &mut dyn FnMut(&str, &Module),
+) -> Result<Passed, CompileError> {
+    let mut fuel = options.fuel;
+    let mut fired = BTreeMap::new();
+    for pass in passes {
+        let mut draft = Draft::new(fuel, options.fold);
+        module = (pass.run)(module, &mut draft, options)?;
+        fuel = draft.fuel;
+        for (label, n) in draft.fired {
+            *fired.entry(label).or_insert(0) += n;
+        }
+        if options.verify {
+            check::check(&module).map_err(|message| CompileError::internal(pass.name, message))?;
+        }
+        dump(pass.name, &module);
+    }
+    Ok(Passed { module, fired })
+}
+
 /// Lowers a verified module to core operations.
 ///
 /// `dump` is called with the name of each pass and the module after it.
@@ -167,20 +227,12 @@ fn barrier(_: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>
 /// # Errors
 /// A program that has no lowering, or a broken invariant.
 pub fn lower_to_core(
-    mut module: Module,
+    module: Module,
     options: &PassOptions,
     dump: &mut dyn FnMut(&str, &Module),
 ) -> Result<Module, CompileError> {
-    let mut fuel = options.fuel;
-    for pass in PASSES {
-        let mut draft = Draft::new(fuel, options.fold);
-        module = (pass.run)(module, &mut draft, options)?;
-        fuel = draft.fuel;
-        if options.verify {
-            check::check(&module).map_err(|message| CompileError::internal(pass.name, message))?;
-        }
-        dump(pass.name, &module);
-    }
-    core::check(&module)?;
-    Ok(module)
+    let all: Vec<&Pass> = PASSES.iter().collect();
+    let passed = run_passes(module, &all, options, dump)?;
+    core::check(&passed.module)?;
+    Ok(passed.module)
 }
