@@ -1,6 +1,7 @@
 //! Loading: a program becomes predecoded code that is proven well formed for a chip.
 
 use crate::issue::{code::Code, predecode};
+use crate::stats::Static;
 use crate::unit::dma::Geometry;
 use systole_isa::chip::ChipConfig;
 use systole_isa::{Bundle, Class, Op, Program, Slot};
@@ -95,7 +96,8 @@ pub fn load_bundles(bundles: Vec<Bundle>, program: &Program, chip: &ChipConfig) 
         return Err(LoadError::Empty);
     }
     check_shape(chip)?;
-    let code = predecode::predecode(&bundles, program, chip)?;
+    let mut code = predecode::predecode(&bundles, program, chip)?;
+    code.activity = Static::new(&bundles, program, chip);
     let shared = bundles.iter().flat_map(|b| &b.insts).any(|i| matches!(i.op, Op::SCore | Op::SyncCores));
     let cores = if shared { chip.cores_per_device.max(1) } else { 1 };
     if cores > 1 && program.pod.devices() > 1 {

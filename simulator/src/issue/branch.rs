@@ -99,7 +99,7 @@ impl Core<'_> {
             (Branch::Return, _) => {
                 let (back, op) = self.calls.pop().ok_or(FaultKind::ReturnWithoutCall)?;
                 // What the caller is part of goes on.
-                self.enter(op, self.now + 1);
+                self.enter(op, self.pc + 1, self.now + 1);
                 if self.events && self.calls.is_empty() {
                     self.observer.kernel(self.called.0, self.called.1, self.now + 1);
                 }

@@ -5,7 +5,7 @@
 //! than the chip has.
 
 use super::fetch::Blocks;
-use crate::stats::Cause;
+use crate::stats::{Cause, Static};
 use systole_isa::opcodes::{ScalarFn, StateFn};
 use systole_isa::{Inst, Slot};
 
@@ -284,6 +284,8 @@ pub(crate) struct Code {
     pub shared: [bool; GROUPS],
     /// Cycles that the bundle's instructions keep single units of long groups: (bundle, group, interval).
     pub kept: Vec<(u32, u8, u32)>,
+    /// What each bundle makes the machine do.
+    pub activity: Static,
 }
 
 /// Delta of a write in a ready time.

@@ -77,7 +77,6 @@ pub(crate) struct Core<'a> {
     /// Times that each branch with an assumed trip count stayed in its loop.
     pub(super) assumed: FxHashMap<u32, u64>,
     pub(super) bubble: u64,
-    sublanes: u64,
     pub(super) skipper: Option<Skipper>,
     sample_interval: u64,
     next_sample: u64,
@@ -140,7 +139,6 @@ impl<'a> Core<'a> {
             stats: Collector::new(l.bundles.len(), l.program.debug.ops.len(), chip.mxu.count as usize),
             assumed: FxHashMap::default(),
             bubble: (chip.timing.get(Class::Branch).latency as u64).max(1),
-            sublanes: chip.core.sublanes as u64,
             skipper: None,
             sample_interval: interval,
             next_sample: interval,
@@ -402,12 +400,12 @@ impl<'a> Core<'a> {
 
     /// Cycles from `now` on belong to the op of the current bundle.
     pub(super) fn enter_op(&mut self, now: u64) {
-        self.enter(self.l.code.ops[self.pc as usize], now);
+        self.enter(self.l.code.ops[self.pc as usize], self.pc, now);
     }
 
-    /// Cycles from `now` on belong to an op.
-    pub(super) fn enter(&mut self, op: u32, now: u64) {
-        if let Some((before, since)) = self.stats.enter(op, now)
+    /// Cycles from `now` on, and bundles from `next` on, belong to an op.
+    pub(super) fn enter(&mut self, op: u32, next: u32, now: u64) {
+        if let Some((before, since)) = self.stats.enter(op, next, now)
             && self.events
         {
             self.observer.op(before, since, now);
@@ -525,11 +523,6 @@ impl<'a> Core<'a> {
             None => Ok(()),
             Some(c) => Err(c.fault(self.l, if write { "store to" } else { "load from" }, Space::Smem)),
         }
-    }
-
-    /// Rows that a push streams.
-    pub(super) fn push_rows(&self) -> u64 {
-        self.sublanes
     }
 
     pub(super) fn fault(&self, kind: FaultKind) -> Fault {

@@ -167,13 +167,11 @@ impl Core<'_> {
             }
             Special::Latch { unit } => self.mxus[unit as usize].latch(now),
             Special::Push { unit, d16 } => {
-                self.stats.rows(self.push_rows());
                 let (push, pop) = self.mxus[unit as usize].push(now, d16);
                 self.ready[r.mxu(unit as usize, MXU_PUSH)] = push;
                 self.ready[r.mxu(unit as usize, MXU_POP)] = pop;
             }
             Special::PushAcc { unit, d16, row } => {
-                self.stats.rows(self.push_rows());
                 let row = self.scalar_value(row).0.max(0) as u32;
                 self.ready[r.mxu(unit as usize, MXU_PUSH)] = self.mxus[unit as usize].push_rows(now, d16, row);
             }

@@ -62,6 +62,8 @@ pub struct OpTraffic {
     /// Debug op.
     pub op: u32,
     pub bytes: u64,
+    /// Bytes times the links that they crossed.
+    pub link_bytes: u64,
     pub messages: u64,
     /// First head at a link, last byte in place.
     pub start: u64,
@@ -363,11 +365,15 @@ impl Run<'_> {
     fn hop(&mut self, at: u64, hops: u32, order: u64, from: u32, id: usize) -> Result<(), Fault> {
         let Some(f) = &mut self.flights[id] else { return Ok(()) };
         let moved = self.network.advance(f, hops as usize, at);
+        let (op, bytes) = (f.message.op, f.message.bytes);
         if hops == 0 {
             let left = self.network.left(f);
             if !matches!(moved, Moved::Cut(_)) {
                 self.events.push(Reverse((left, 0, order, from, Kind::Sent, id)));
             }
+        }
+        if let Some(t) = self.traffic.get_mut(&op).filter(|_| !matches!(moved, Moved::Cut(_))) {
+            t.link_bytes += bytes;
         }
         match moved {
             Moved::Next(time) => self.events.push(Reverse((time, hops + 1, order, from, Kind::Hop, id))),

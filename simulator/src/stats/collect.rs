@@ -1,5 +1,6 @@
 //! Gathers counters during a run and turns them into a [`RunResult`].
 
+use super::activity::{Activities, Runs};
 use super::{CAUSES, Cause, OpProfile, RunResult, UNIT_TABLE, UnitCounters};
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::DmaTiming;
@@ -10,8 +11,7 @@ use systole_isa::{Bundle, Slot};
 /// Counters while a program runs.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    /// Executions by difference: +1 at the first bundle of a run of bundles, -1 after its last.
-    runs: Vec<i64>,
+    runs: Runs,
     run_start: u32,
     pub bundles: u64,
     /// Stalled cycles by bundle and cause.
@@ -52,7 +52,7 @@ struct SlotTotals {
 /// What a journal holds: what happened to the counters that are kept by bundle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {
-    Run { first: u32, last: u32 },
+    Run { op: u32, first: u32, last: u32 },
     Wait { bundle: u32, cause: Cause, cycles: u64 },
 }
 
@@ -87,7 +87,7 @@ impl Collector {
         }
         profile[ops].entries = 1;
         Collector {
-            runs: vec![0; bundles + 1],
+            runs: Runs::new(bundles),
             run_start: 0,
             bundles: 0,
             waits: vec![[0; CAUSES]; bundles],
@@ -108,16 +108,25 @@ impl Collector {
     /// Bundles `run_start..=last` issued in a row; the next is `next`.
     #[inline(always)]
     pub fn jump(&mut self, last: u32, next: u32) {
-        self.runs[self.run_start as usize] += 1;
-        self.runs[last as usize + 1] -= 1;
-        self.bundles += (last + 1 - self.run_start) as u64;
-        if let Some(l) = &mut self.live {
-            l.run(self.run_start, last);
-        }
-        if let Some(j) = &mut self.journal {
-            j.push(Entry::Run { first: self.run_start, last });
+        // The run may have ended where another operation began.
+        if self.run_start <= last {
+            self.ran(self.run_start, last);
         }
         self.run_start = next;
+    }
+
+    /// Bundles `first..=last` issued in a row for the present operation.
+    #[inline(always)]
+    fn ran(&mut self, first: u32, last: u32) {
+        let op = self.current as u32;
+        self.runs.add(op, first, last, 1);
+        self.bundles += (last + 1 - first) as u64;
+        if let Some(l) = &mut self.live {
+            l.run(first, last);
+        }
+        if let Some(j) = &mut self.journal {
+            j.push(Entry::Run { op, first, last });
+        }
     }
 
     /// The bundle waited `cycles`.
@@ -185,7 +194,6 @@ impl Collector {
                 (&mut a.entries, b.entries),
                 (&mut a.hbm_read, b.hbm_read),
                 (&mut a.hbm_write, b.hbm_write),
-                (&mut a.mxu_rows, b.mxu_rows),
             ] {
                 grow(x, y);
             }
@@ -199,10 +207,7 @@ impl Collector {
         }
         for e in journal {
             match *e {
-                Entry::Run { first, last } => {
-                    self.runs[first as usize] += times as i64;
-                    self.runs[last as usize + 1] -= times as i64;
-                }
+                Entry::Run { op, first, last } => self.runs.add(op, first, last, times),
                 Entry::Wait { bundle, cause, cycles } => self.waits[bundle as usize][cause as usize] += cycles * times,
             }
         }
@@ -221,12 +226,16 @@ impl Collector {
         self.group_overlap[group][cause as usize] += cycles;
     }
 
-    /// From cycle `now` on, cycles belong to `op`. Returns the op before and since when, if it changed.
-    pub fn enter(&mut self, op: u32, now: u64) -> Option<(u32, u64)> {
+    /// From cycle `now` and bundle `next` on, cycles belong to `op`. Returns the op before and since when, if it changed.
+    pub fn enter(&mut self, op: u32, next: u32, now: u64) -> Option<(u32, u64)> {
         let last = self.ops.len() - 1;
         let to = place(op, last);
         if op == DebugRange::CALLER || to == self.current {
             return None;
+        }
+        if self.run_start < next {
+            self.ran(self.run_start, next - 1);
+            self.run_start = next;
         }
         let before = (self.ops[self.current].op.unwrap_or(DebugRange::NONE), self.since);
         self.ops[self.current].cycles += now - self.since;
@@ -259,17 +268,18 @@ impl Collector {
         self.ops[self.current].hbm_write += write;
     }
 
-    /// Matrix-unit rows pushed.
-    #[inline(always)]
-    pub fn rows(&mut self, rows: u64) {
-        self.ops[self.current].mxu_rows += rows;
-    }
-
     /// Closes the run at `cycles`; `last` is the bundle that ended it.
     pub fn finish(mut self, last: u32, cycles: u64, timed: bool, skipped: u64, parts: Parts<'_>) -> RunResult {
         self.jump(last, 0);
         self.ops[self.current].cycles += cycles - self.since;
-        let executions = self.executions();
+        let executions = self.runs.executions();
+        let activities = self.runs.activities(self.ops.len(), parts.code);
+        for (o, a) in self.ops.iter_mut().zip(&activities) {
+            o.mxu_rows = a.rows();
+            o.activity = *a;
+        }
+        let mut activity = Activities::default();
+        activities.iter().for_each(|a| activity += a);
         let units = if timed { self.units(self.slot_totals(&executions, &parts), cycles, &parts) } else { Vec::new() };
         let mut ops: Vec<OpProfile> = self.ops.into_iter().filter(|o| o.entries > 0).collect();
         ops.sort_by_key(|o| (o.start, o.op));
@@ -278,6 +288,7 @@ impl Collector {
             bundles: self.bundles,
             units,
             ops,
+            activity,
             hbm_read: self.hbm_read,
             hbm_write: self.hbm_write,
             hbm_cycles: parts.dma.hbm_busy as f64 / 256.0,
@@ -287,16 +298,6 @@ impl Collector {
             skipped_cycles: skipped,
             cores: Vec::new(),
         }
-    }
-
-    /// Times that each bundle issued, up to the last jump.
-    fn executions(&self) -> Vec<u64> {
-        let mut n = 0;
-        let sums = self.runs[..self.waits.len()].iter().map(|d| {
-            n += d;
-            n as u64
-        });
-        sums.collect()
     }
 
     /// Keeps counters for samples from now on: called before the first bundle.

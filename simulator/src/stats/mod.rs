@@ -5,8 +5,11 @@
 //! transfer is in progress). A cycle in which no bundle issues is a stall, with its cause, for the units that the
 //! waiting bundle has instructions for and for the matrix units that the program uses; otherwise the unit is idle.
 
+mod activity;
 mod collect;
 
+pub(crate) use activity::Static;
+pub use activity::{ACTIVITIES, Activities, Activity};
 pub(crate) use collect::{Collector, Parts, SLOTS, Tally};
 
 /// Why a bundle could not issue. The number is the code in packed ready times.
@@ -93,6 +96,8 @@ pub struct OpProfile {
     pub mxu_rows: u64,
     /// Stalled cycles while its code waited, indexed by [`Cause`].
     pub stall: [u64; CAUSES],
+    /// What its code made the machine do.
+    pub activity: Activities,
 }
 
 /// What a run counted.
@@ -106,6 +111,8 @@ pub struct RunResult {
     pub units: Vec<UnitCounters>,
     /// Operations that ran, by first start.
     pub ops: Vec<OpProfile>,
+    /// What all operations made the machine do.
+    pub activity: Activities,
     /// HBM bytes moved, whole bursts.
     pub hbm_read: u64,
     pub hbm_write: u64,
@@ -137,6 +144,7 @@ impl RunResult {
             all.cycles = all.cycles.max(r.cycles);
             all.bundles += r.bundles;
             all.units.append(&mut r.units);
+            all.activity += &r.activity;
             all.hbm_read += r.hbm_read;
             all.hbm_write += r.hbm_write;
             all.hbm_cycles += r.hbm_cycles;
@@ -150,6 +158,7 @@ impl RunResult {
                         a.hbm_read += o.hbm_read;
                         a.hbm_write += o.hbm_write;
                         a.mxu_rows += o.mxu_rows;
+                        a.activity += &o.activity;
                     }
                     None => all.ops.push(OpProfile { cycles: 0, stall: [0; CAUSES], ..o }),
                 }

@@ -1,6 +1,7 @@
 //! Hand-built bundle programs against cycle counts that can be derived on paper and results that can be computed by
 //! hand.
 
+mod activity;
 mod build;
 mod cores;
 mod dma;

@@ -1,0 +1,390 @@
+//! What a program makes the machine do, counted: the basis of energy.
+//!
+//! Nearly all of it follows from the instructions of a bundle and how often the bundle issued for an operation, so nothing
+//! is counted while a program runs but that ([`Runs`]); the counts are exact and by operation. What depends on addresses (whole
+//! bursts of HBM) and on routes (bytes over links) is counted where it happens, in [`super::OpProfile`] and in the pod.
+
+use crate::issue::code::Code;
+use rustc_hash::FxHashMap;
+use serde::de::{Deserialize, Deserializer, Error};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::collections::BTreeMap;
+use std::ops::{AddAssign, Index, IndexMut};
+use systole_isa::{Bundle, ChipConfig, Class, Effect, Inst, MxuFormat, Op, Program, Slot, Space};
+
+macro_rules! activities {
+    ($($kind:ident $name:literal $unit:literal $doc:literal;)+) => {
+        /// A kind of activity.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Activity { $(#[doc = $doc] $kind),+ }
+
+        impl Activity {
+            /// All kinds in order of their numbers.
+            pub const ALL: &[Activity] = &[$(Activity::$kind),+];
+
+            /// The kind's name in reports, its unit, and what it counts.
+            pub fn info(self) -> (&'static str, &'static str, &'static str) {
+                match self { $(Activity::$kind => ($name, $unit, $doc)),+ }
+            }
+        }
+
+        /// Number of kinds.
+        pub const ACTIVITIES: usize = [$($name),+].len();
+    };
+}
+
+activities! {
+    Bundles "bundles" "bundles" "Bundles issued.";
+    Scalar "scalar" "instructions" "Scalar instructions, branches included.";
+    SmemRead "smem_read" "bytes" "Read from scalar memory by the core.";
+    SmemWrite "smem_write" "bytes" "Written to scalar memory by the core.";
+    Valu "valu" "lane operations" "Simple vector operations: additions, comparisons, logic.";
+    ValuMul "valu_mul" "lane operations" "Vector multiplications and multiply-adds.";
+    ValuDiv "valu_div" "lane operations" "Vector f32 divisions.";
+    ValuConvert "valu_convert" "lane operations" "Packing and unpacking of 16-bit floats.";
+    ValuIntDiv "valu_int_div" "lane operations" "Vector integer divisions.";
+    ValuF64 "valu_f64" "lane operations" "f64 operations on register pairs.";
+    ValuF64Div "valu_f64_div" "lane operations" "f64 divisions and square roots.";
+    Eup "eup" "lane operations" "Transcendental functions.";
+    Xlu "xlu" "lane steps" "Rotations, permutations and transposes of the cross-lane unit.";
+    XluReduce "xlu_reduce" "lane steps" "Reductions over lanes: one step for each halving.";
+    VmemRead "vmem_read" "bytes" "Read from vector memory by the core's loads.";
+    VmemWrite "vmem_write" "bytes" "Written to vector memory by the core's stores.";
+    RowsBf16 "rows_bf16" "rows" "Rows streamed into matrix units in one pass of bf16.";
+    RowsHigh "rows_high" "rows" "Rows of the high pieces of f32 values.";
+    RowsMid "rows_mid" "rows" "Rows of the middle pieces of f32 values.";
+    RowsLow "rows_low" "rows" "Rows of the low pieces of f32 values.";
+    RowsHighFinite "rows_high_finite" "rows" "Rows of the high pieces of f32 values, non-finite ones as zero.";
+    RowsS8 "rows_s8" "rows" "Rows of s8.";
+    RowsU8 "rows_u8" "rows" "Rows of u8.";
+    RowsF8 "rows_f8" "rows" "Rows of 8-bit floats.";
+    WeightsBf16 "weights_bf16" "elements" "Weights shifted into matrix units as bf16 (pieces of f32 included).";
+    WeightsInt "weights_int" "elements" "Weights shifted into matrix units as 8-bit integers.";
+    WeightsF8 "weights_f8" "elements" "Weights shifted into matrix units as 8-bit floats.";
+    MxuResults "mxu_results" "elements" "32-bit results taken from matrix units.";
+    Descriptors "descriptors" "copies" "DMA descriptors started, and signals to other devices.";
+    HbmToVmem "hbm_to_vmem" "bytes" "Copied from HBM to vector memory.";
+    VmemToHbm "vmem_to_hbm" "bytes" "Copied from vector memory to HBM.";
+    HbmToHbm "hbm_to_hbm" "bytes" "Copied within HBM.";
+    VmemToVmem "vmem_to_vmem" "bytes" "Copied within vector memory.";
+    HbmToSmem "hbm_to_smem" "bytes" "Copied from HBM to scalar memory.";
+    SmemToHbm "smem_to_hbm" "bytes" "Copied from scalar memory to HBM.";
+    VmemToSmem "vmem_to_smem" "bytes" "Copied from vector memory to scalar memory.";
+    SmemToVmem "smem_to_vmem" "bytes" "Copied from scalar memory to vector memory.";
+    SmemToSmem "smem_to_smem" "bytes" "Copied within scalar memory.";
+    SentHbm "sent_hbm" "bytes" "Sent to other devices out of HBM.";
+    SentVmem "sent_vmem" "bytes" "Sent to other devices out of vector memory.";
+    SentSmem "sent_smem" "bytes" "Sent to other devices out of scalar memory.";
+    ArrivedVmem "arrived_vmem" "bytes" "Sent to other devices' vector memory.";
+    Host "host" "bytes" "Exchanged with the host while the program runs.";
+}
+
+impl Activity {
+    /// Rows in a format.
+    pub fn rows(f: MxuFormat) -> Activity {
+        match f {
+            MxuFormat::Bf16 => Activity::RowsBf16,
+            MxuFormat::High => Activity::RowsHigh,
+            MxuFormat::Mid => Activity::RowsMid,
+            MxuFormat::Low => Activity::RowsLow,
+            MxuFormat::HighFinite => Activity::RowsHighFinite,
+            MxuFormat::S8 => Activity::RowsS8,
+            MxuFormat::U8 => Activity::RowsU8,
+            MxuFormat::F8 => Activity::RowsF8,
+        }
+    }
+
+    fn weights(f: MxuFormat) -> Activity {
+        match f {
+            MxuFormat::S8 | MxuFormat::U8 => Activity::WeightsInt,
+            MxuFormat::F8 => Activity::WeightsF8,
+            MxuFormat::Bf16 | MxuFormat::High | MxuFormat::Mid | MxuFormat::Low | MxuFormat::HighFinite => {
+                Activity::WeightsBf16
+            }
+        }
+    }
+
+    fn copy(from: Space, to: Space) -> Activity {
+        match (from, to) {
+            (Space::Hbm, Space::Hbm) => Activity::HbmToHbm,
+            (Space::Hbm, Space::Vmem) => Activity::HbmToVmem,
+            (Space::Hbm, Space::Smem) => Activity::HbmToSmem,
+            (Space::Vmem, Space::Hbm) => Activity::VmemToHbm,
+            (Space::Vmem, Space::Vmem) => Activity::VmemToVmem,
+            (Space::Vmem, Space::Smem) => Activity::VmemToSmem,
+            (Space::Smem, Space::Hbm) => Activity::SmemToHbm,
+            (Space::Smem, Space::Vmem) => Activity::SmemToVmem,
+            (Space::Smem, Space::Smem) => Activity::SmemToSmem,
+        }
+    }
+}
+
+/// How much of each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activities([u64; ACTIVITIES]);
+
+impl Default for Activities {
+    fn default() -> Activities {
+        Activities([0; ACTIVITIES])
+    }
+}
+
+impl Index<Activity> for Activities {
+    type Output = u64;
+    fn index(&self, a: Activity) -> &u64 {
+        &self.0[a as usize]
+    }
+}
+
+impl IndexMut<Activity> for Activities {
+    fn index_mut(&mut self, a: Activity) -> &mut u64 {
+        &mut self.0[a as usize]
+    }
+}
+
+impl AddAssign<&Activities> for Activities {
+    fn add_assign(&mut self, other: &Activities) {
+        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a += b);
+    }
+}
+
+impl Activities {
+    /// Rows streamed in any format.
+    pub fn rows(&self) -> u64 {
+        MxuFormat::ALL.iter().map(|&f| self[Activity::rows(f)]).sum()
+    }
+}
+
+/// A map from names to what is not zero.
+impl Serialize for Activities {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        for &a in Activity::ALL.iter().filter(|&&a| self[a] != 0) {
+            map.serialize_entry(a.info().0, &self[a])?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Activities {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Activities, D::Error> {
+        let mut out = Activities::default();
+        for (name, n) in BTreeMap::<String, u64>::deserialize(d)? {
+            let found = Activity::ALL.iter().find(|a| a.info().0 == name);
+            let &kind = found.ok_or_else(|| D::Error::custom(format!("unknown activity `{name}`")))?;
+            out[kind] = n;
+        }
+        Ok(out)
+    }
+}
+
+/// What one issue of each bundle does.
+#[derive(Debug, Default)]
+pub(crate) struct Static {
+    /// Where each bundle's entries begin, and the end.
+    starts: Vec<u32>,
+    entries: Vec<(Activity, u64)>,
+}
+
+impl Static {
+    pub fn new(bundles: &[Bundle], program: &Program, chip: &ChipConfig) -> Static {
+        let mut out = Static { starts: Vec::with_capacity(bundles.len() + 1), entries: Vec::new() };
+        for b in bundles {
+            out.starts.push(out.entries.len() as u32);
+            out.entries.push((Activity::Bundles, 1));
+            let first = out.entries.len();
+            for i in &b.insts {
+                of_inst(i, program, chip, &mut |kind, n| match out.entries[first..].iter_mut().find(|e| e.0 == kind) {
+                    Some(e) => e.1 += n,
+                    None => out.entries.push((kind, n)),
+                });
+            }
+        }
+        out.starts.push(out.entries.len() as u32);
+        out
+    }
+
+    fn of(&self, bundle: usize) -> &[(Activity, u64)] {
+        &self.entries[self.starts[bundle] as usize..self.starts[bundle + 1] as usize]
+    }
+}
+
+/// What one instruction does.
+fn of_inst(inst: &Inst, program: &Program, chip: &ChipConfig, add: &mut dyn FnMut(Activity, u64)) {
+    let info = inst.op.info();
+    let o = &inst.operands;
+    let lanes = u64::from(chip.core.sublanes) * u64::from(chip.core.lanes);
+    match info.slot {
+        Slot::Scalar | Slot::Branch => add(Activity::Scalar, 1),
+        Slot::Valu => add(vector_class(info.class), lanes),
+        Slot::Eup => add(Activity::Eup, lanes),
+        Slot::Xlu if info.class == Class::XluReduce => {
+            add(Activity::XluReduce, lanes * u64::from(chip.core.lanes.max(2).ilog2()));
+        }
+        Slot::Xlu if info.class == Class::XluExtract => add(Activity::Xlu, 1),
+        Slot::Xlu => add(Activity::Xlu, lanes),
+        Slot::Vload | Slot::Vstore | Slot::MxuPush | Slot::MxuPop | Slot::Dma => {}
+    }
+    match info.effect {
+        Effect::SmemLoad => add(Activity::SmemRead, 4),
+        Effect::SmemStore => add(Activity::SmemWrite, 4),
+        Effect::VmemLoad => add(Activity::VmemRead, lanes * width(inst.op)),
+        Effect::VmemStore => add(Activity::VmemWrite, lanes * width(inst.op)),
+        Effect::MxuStage => add(Activity::weights(MxuFormat::ALL[o[3] as usize]), lanes),
+        Effect::MxuPush | Effect::MxuAccumulate => {
+            // The last lane chunk fires the rows.
+            if o[2] as u32 + 1 == chip.mxu.rows / chip.core.lanes.max(1) {
+                add(Activity::rows(MxuFormat::ALL[o[3] as usize]), u64::from(chip.core.sublanes));
+            }
+        }
+        Effect::MxuPop | Effect::MxuDrain => add(Activity::MxuResults, lanes),
+        Effect::DmaStart => {
+            let d = &program.descs[o[0] as usize];
+            add(Activity::Descriptors, 1);
+            add(Activity::copy(d.src, d.dst), d.bytes());
+        }
+        Effect::DmaRemote => {
+            let d = &program.descs[o[0] as usize];
+            add(Activity::Descriptors, 1);
+            let from = match d.src {
+                Space::Hbm => Activity::SentHbm,
+                Space::Vmem => Activity::SentVmem,
+                Space::Smem => Activity::SentSmem,
+            };
+            add(from, d.bytes());
+            if d.dst == Space::Vmem {
+                add(Activity::ArrivedVmem, d.bytes());
+            }
+        }
+        Effect::Signal => add(Activity::Descriptors, 1),
+        Effect::Control if inst.op == Op::BHost => {
+            let call = program.host_calls.get(o[0] as usize);
+            let arrays = call.into_iter().flat_map(|c| c.operands.iter().chain(&c.results));
+            add(Activity::Host, arrays.map(|a| a.layout.bytes()).sum());
+        }
+        Effect::None | Effect::MxuLatch | Effect::XluPush | Effect::XluPop | Effect::DmaWait => {}
+        Effect::Cores | Effect::SyncTest | Effect::Control | Effect::Trap => {}
+    }
+}
+
+/// Bytes of an element in memory of a load or store.
+fn width(op: Op) -> u64 {
+    match op {
+        Op::VLdBf16 | Op::VLdS16 | Op::VLdU16 | Op::VStBf16 | Op::VSt16 => 2,
+        Op::VLdS8 | Op::VLdU8 | Op::VSt8 => 1,
+        _ => 4,
+    }
+}
+
+fn vector_class(class: Class) -> Activity {
+    match class {
+        Class::ValuMul => Activity::ValuMul,
+        Class::ValuDiv => Activity::ValuDiv,
+        Class::ValuWiden | Class::ValuNarrow => Activity::ValuConvert,
+        Class::ValuIntDiv => Activity::ValuIntDiv,
+        Class::ValuF64 => Activity::ValuF64,
+        Class::ValuF64Div => Activity::ValuF64Div,
+        Class::Valu | Class::Scalar | Class::ScalarMul | Class::ScalarDiv | Class::SmemLoad | Class::SmemStore => {
+            Activity::Valu
+        }
+        Class::Vload | Class::Vstore | Class::Eup | Class::XluRotate | Class::XluPermute => Activity::Valu,
+        Class::XluReduce | Class::XluTransposePush | Class::XluTransposePop | Class::XluExtract => Activity::Valu,
+        Class::MxuStage | Class::MxuLatch | Class::MxuPush | Class::MxuPop => Activity::Valu,
+        Class::Dma | Class::Sync | Class::Branch => Activity::Valu,
+    }
+}
+
+/// How often runs of bundles issued, and for which operation. Adding a run again that ended at the same bundle costs one
+/// look; everything is additive.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    /// By last bundle: the run that ended there last.
+    recent: Vec<Run>,
+    rest: FxHashMap<(u32, u32, u32), u64>,
+}
+
+/// A run of bundles of an operation (its place in the profile), and how often.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    op: u32,
+    first: u32,
+    count: u64,
+}
+
+impl Runs {
+    pub fn new(bundles: usize) -> Runs {
+        Runs { recent: vec![Run::default(); bundles], rest: FxHashMap::default() }
+    }
+
+    /// Bundles `first..=last` issued in a row `times` times for an operation.
+    #[inline(always)]
+    pub fn add(&mut self, op: u32, first: u32, last: u32, times: u64) {
+        let r = &mut self.recent[last as usize];
+        if r.op == op && r.first == first {
+            r.count += times;
+        } else {
+            self.replace(op, first, last, times);
+        }
+    }
+
+    fn replace(&mut self, op: u32, first: u32, last: u32, times: u64) {
+        let r = std::mem::replace(&mut self.recent[last as usize], Run { op, first, count: times });
+        if r.count > 0 {
+            *self.rest.entry((r.op, r.first, last)).or_default() += r.count;
+        }
+    }
+
+    /// By operation: runs as (first, last, times).
+    fn by_op(&self, ops: usize) -> Vec<Vec<(u32, u32, u64)>> {
+        let mut out = vec![Vec::new(); ops];
+        let recent = self.recent.iter().enumerate().filter(|r| r.1.count > 0);
+        for (last, r) in recent {
+            out[r.op as usize].push((r.first, last as u32, r.count));
+        }
+        for (&(op, first, last), &n) in &self.rest {
+            out[op as usize].push((first, last, n));
+        }
+        out
+    }
+
+    /// Times that each bundle issued.
+    pub fn executions(&self) -> Vec<u64> {
+        let mut change = vec![0i64; self.recent.len() + 1];
+        let recent = self.recent.iter().enumerate().map(|(last, r)| (r.first, last as u32, r.count));
+        for (first, last, n) in recent.chain(self.rest.iter().map(|(k, &n)| (k.1, k.2, n))).filter(|r| r.2 > 0) {
+            change[first as usize] += n as i64;
+            change[last as usize + 1] -= n as i64;
+        }
+        let mut n = 0;
+        let sums = change[..self.recent.len()].iter().map(|d| {
+            n += d;
+            n as u64
+        });
+        sums.collect()
+    }
+
+    /// What each operation did.
+    pub fn activities(&self, ops: usize, code: &Code) -> Vec<Activities> {
+        let of_op = |runs: Vec<(u32, u32, u64)>| {
+            let mut changes: Vec<(u32, i64)> =
+                runs.iter().flat_map(|r| [(r.0, r.2 as i64), (r.1 + 1, -(r.2 as i64))]).collect();
+            changes.sort_unstable();
+            let mut sum = Activities::default();
+            let mut times = 0i64;
+            for pair in changes.windows(2) {
+                times += pair[0].1;
+                if times == 0 {
+                    continue;
+                }
+                for bundle in pair[0].0..pair[1].0 {
+                    for &(kind, n) in code.activity.of(bundle as usize) {
+                        sum[kind] += n * times as u64;
+                    }
+                }
+            }
+            sum
+        };
+        self.by_op(ops).into_iter().map(of_op).collect()
+    }
+}
