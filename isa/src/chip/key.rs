@@ -1,5 +1,6 @@
 //! Resolves dotted keys to parameters, checks values and stores them.
 
+use super::costs::{Cost, Costs, NODE_NAMES};
 use super::params::{self, OPERAND_TYPES, Param, Value};
 use super::{ChipConfig, MxuType, Quantity};
 use crate::diagnostic::closest;
@@ -14,6 +15,8 @@ pub(super) enum Key {
     /// Row of [`OPERAND_TYPES`].
     Accumulator(usize),
     RowsPerCycle(usize),
+    Cost(Cost),
+    Node,
 }
 
 /// Accumulator types.
@@ -46,7 +49,8 @@ impl Key {
                 (format!("{name}.rows_per_cycle"), Key::RowsPerCycle(i)),
             ]
         });
-        timing.chain(types)
+        let costs = Cost::ALL.iter().map(|&c| (format!("costs.{}", c.info().0), Key::Cost(c)));
+        timing.chain(types).chain(costs).chain([("costs.node".to_string(), Key::Node)])
     }
 
     fn suggest(name: &str) -> Option<String> {
@@ -75,7 +79,8 @@ impl Key {
             Key::Param(p) => p.quantity,
             Key::Latency(_) | Key::Interval(_) => Quantity::Cycles,
             Key::Accumulator(_) => Quantity::Choice(ACCUMULATORS),
-            Key::RowsPerCycle(_) => Quantity::Rate,
+            Key::RowsPerCycle(_) | Key::Cost(_) => Quantity::Rate,
+            Key::Node => Quantity::Choice(NODE_NAMES),
         }
     }
 
@@ -85,6 +90,8 @@ impl Key {
             Key::Latency(_) | Key::Interval(_) => (1.0, 100_000.0),
             Key::Accumulator(_) => (0.0, 0.0),
             Key::RowsPerCycle(_) => (0.0, 1024.0),
+            Key::Cost(_) => (0.0, 1e9),
+            Key::Node => (0.0, 0.0),
         }
     }
 
@@ -136,8 +143,12 @@ impl Key {
             }
             (Key::RowsPerCycle(i), Value::Number(n)) => mxu_type(chip, i).rows_per_cycle = n,
             (Key::Accumulator(i), Value::Text(t)) => mxu_type(chip, i).accumulator = t,
-            (Key::Accumulator(_), Value::Number(_)) => {}
-            (Key::Latency(_) | Key::Interval(_) | Key::RowsPerCycle(_), Value::Text(_)) => {}
+            (Key::Cost(c), Value::Number(n)) => chip.costs.set(c, n),
+            (Key::Node, Value::Text(t)) => {
+                chip.costs = Costs::of_node(&t, "given as an override").unwrap_or_else(|_| chip.costs.clone());
+            }
+            (Key::Accumulator(_) | Key::Node, Value::Number(_)) => {}
+            (Key::Latency(_) | Key::Interval(_) | Key::RowsPerCycle(_) | Key::Cost(_), Value::Text(_)) => {}
         }
     }
 }

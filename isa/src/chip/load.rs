@@ -3,6 +3,7 @@
 //! A chip file is TOML with the keys of [`super::params`]. With `base = "PRESET"` it states only what differs from a
 //! preset; without, every parameter and every latency class must be there. All mistakes are reported at once.
 
+use super::costs::{self, Costs};
 use super::key::Key;
 use super::params::{self, Value};
 use super::{
@@ -62,6 +63,7 @@ fn blank() -> ChipConfig {
             inside_rate: 1.0,
         },
         timing: TimingTable(Class::ALL.iter().map(|&c| (c, Timing { latency: 0, interval: 0 })).collect()),
+        costs: Costs::default(),
     }
 }
 
@@ -83,9 +85,33 @@ impl Loader<'_> {
         for (key, value) in table.iter() {
             let name = if path.is_empty() { key.get_ref().to_string() } else { format!("{path}.{}", key.get_ref()) };
             match value.get_ref() {
+                DeValue::Table(inner) if name == "costs" => self.costs(inner),
                 DeValue::Table(inner) => self.table(&name, inner),
                 _ if name == "base" => {}
                 other => self.leaf(&name, key.span(), other, value.span()),
+            }
+        }
+    }
+
+    /// The table `[costs]`: the node first, its defaults are what other rows replace.
+    fn costs(&mut self, table: &DeTable<'_>) {
+        let is_node = |key: &str| key == "node";
+        if let Some((_, value)) = table.iter().find(|(k, _)| is_node(k.get_ref())) {
+            match costs::node(value.get_ref()) {
+                Ok(c) => self.chip.costs = c,
+                Err(accepted) => {
+                    let d = Diagnostic::new("bad value of `costs.node`").at(self.place(value.span()));
+                    self.errors.push(d.help(format!("`costs.node` {accepted}")));
+                    return;
+                }
+            }
+        }
+        if self.chip.costs.rows.is_empty() {
+            return;
+        }
+        for (key, value) in table.iter().filter(|(k, _)| !is_node(k.get_ref())) {
+            if let Err(d) = self.chip.costs.store(key.get_ref(), value.get_ref()) {
+                self.errors.push(d.at(self.place(key.span())));
             }
         }
     }
@@ -139,7 +165,8 @@ impl Loader<'_> {
         let place = self.place(0..0);
         let timing = Key::families().map(|(n, _)| n).filter(|n| n.starts_with("timing."));
         let names = params::all().map(|p| p.key.to_string()).chain(timing);
-        let missing: Vec<String> = names.filter(|n| !self.seen.contains(&n.replace('-', "_"))).collect();
+        let node = self.chip.costs.rows.is_empty().then(|| "costs.node".to_string());
+        let missing: Vec<String> = names.filter(|n| !self.seen.contains(&n.replace('-', "_"))).chain(node).collect();
         if missing.is_empty() {
             return;
         }

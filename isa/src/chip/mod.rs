@@ -4,6 +4,7 @@
 //! then changed by overrides ([`ChipConfig::apply_sets`]). A `ChipConfig` made that way has every parameter in range and
 //! passes the checks between parameters, so its users need not check again.
 
+pub mod costs;
 mod derived;
 mod key;
 mod load;
@@ -14,6 +15,7 @@ mod reference;
 mod tests;
 pub mod units;
 
+pub use costs::{Cost, Costs};
 pub use load::ChipError;
 pub use preset::PRESETS;
 pub use reference::reference_page;
@@ -53,6 +55,8 @@ pub struct ChipConfig {
     pub ici: IciConfig,
     /// Latency and issue interval of every latency class, in cycles.
     pub timing: TimingTable,
+    /// What work, area and time cost.
+    pub costs: Costs,
 }
 
 /// Issue width and register files of a core.

@@ -2,7 +2,7 @@
 
 use super::key::Key;
 use super::params::{self, Value};
-use super::{ChipConfig, PRESETS, Quantity};
+use super::{ChipConfig, Cost, PRESETS, Quantity};
 use crate::dtype::DType;
 use crate::table::{Class, MxuFormat};
 use std::fmt::Write;
@@ -73,6 +73,12 @@ pub fn reference_page() -> String {
     );
     for c in Class::ALL {
         let _ = writeln!(page, "| `{}` | {} |", c.name(), c.doc());
+    }
+    page += "\n## Costs\n\nRows of `[costs]`, each with value, range, quality and source; `costs.node` takes the defaults of a technology \
+             node (`systole chips costs NAME` prints a chip's).\n\n| key | unit | meaning |\n| --- | --- | --- |\n";
+    for c in Cost::ALL {
+        let (key, unit, doc) = c.info();
+        let _ = writeln!(page, "| `costs.{key}` | {unit} | {doc} |");
     }
     presets(&mut page, &chips);
     page
