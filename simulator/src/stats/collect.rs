@@ -1,6 +1,6 @@
 //! Gathers counters during a run and turns them into a [`RunResult`].
 
-use super::activity::{Activities, Runs};
+use super::activity::Runs;
 use super::{CAUSES, Cause, OpProfile, RunResult, UNIT_TABLE, UnitCounters};
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::DmaTiming;
@@ -278,8 +278,6 @@ impl Collector {
             o.mxu_rows = a.rows();
             o.activity = *a;
         }
-        let mut activity = Activities::default();
-        activities.iter().for_each(|a| activity += a);
         let units = if timed { self.units(self.slot_totals(&executions, &parts), cycles, &parts) } else { Vec::new() };
         let mut ops: Vec<OpProfile> = self.ops.into_iter().filter(|o| o.entries > 0).collect();
         ops.sort_by_key(|o| (o.start, o.op));
@@ -288,7 +286,6 @@ impl Collector {
             bundles: self.bundles,
             units,
             ops,
-            activity,
             hbm_read: self.hbm_read,
             hbm_write: self.hbm_write,
             hbm_cycles: parts.dma.hbm_busy as f64 / 256.0,

@@ -111,8 +111,6 @@ pub struct RunResult {
     pub units: Vec<UnitCounters>,
     /// Operations that ran, by first start.
     pub ops: Vec<OpProfile>,
-    /// What all operations made the machine do.
-    pub activity: Activities,
     /// HBM bytes moved, whole bursts.
     pub hbm_read: u64,
     pub hbm_write: u64,
@@ -130,6 +128,13 @@ pub struct RunResult {
 }
 
 impl RunResult {
+    /// What all operations made the machine do.
+    pub fn activity(&self) -> Activities {
+        let mut all = Activities::default();
+        self.ops.iter().for_each(|o| all += &o.activity);
+        all
+    }
+
     /// What the cores of a device counted over the same cycles, as one: operations have the times of the first core and
     /// the work of all.
     pub(crate) fn joined(cores: Vec<RunResult>) -> RunResult {
@@ -144,7 +149,6 @@ impl RunResult {
             all.cycles = all.cycles.max(r.cycles);
             all.bundles += r.bundles;
             all.units.append(&mut r.units);
-            all.activity += &r.activity;
             all.hbm_read += r.hbm_read;
             all.hbm_write += r.hbm_write;
             all.hbm_cycles += r.hbm_cycles;
