@@ -1,11 +1,7 @@
-//! Kernels that pick elements by index: gathers within rows by permutations of lanes, scatters of single elements.
+//! Kernels that pick elements by index: gathers within rows by permutations of lanes.
 
-use super::{RowsKernel, RowsSpec, scatter};
-use crate::emit::loops::eval::{emit_body, map_words};
-use crate::emit::loops::spec::Body;
-use crate::emit::memory::{self, Place};
 use crate::emit::operand::Ops;
-use crate::kernel::{BufferRef, Kernel, KernelBuilder, LoopHints, MemFormat, S, StoreFormat, Trips};
+use crate::kernel::{Kernel, KernelBuilder, LoopHints, MemFormat, StoreFormat, Trips};
 use systole_isa::{ChipConfig, DType, Op};
 
 /// Elements of a table's rows picked by an array of indices: `out[r, i] = table[r, indices[r, i]]`. A table of one row
@@ -76,45 +72,4 @@ pub fn pick_kernel(s: &PickSpec, chip: &ChipConfig) -> Kernel {
         b.s_inc(row, sub as i32);
     });
     b.finish()
-}
-
-/// The [`scatter`] that combines single elements into tables in vector memory. All arrays are of one dimension: element
-/// `i` is in row `i / lanes`.
-pub fn scatter_elements_kernel(s: &[RowsSpec], body: &Body, chip: &ChipConfig) -> RowsKernel {
-    let lanes = chip.core.lanes;
-    let shift = lanes.trailing_zeros() as i32;
-    scatter(s, chip, &|b, u| {
-        let row = b.def_s(Op::SShrI, &[u.place.into(), shift.into()]);
-        let from = b.def_s(Op::SShrI, &[u.at.into(), shift.into()]);
-        let turn = b.s(Op::SSub, &[u.place, u.at]);
-        let turn = b.def_s(Op::SAndI, &[turn.into(), (lanes as i32 - 1).into()]);
-        let lane_number = b.def_s(Op::SAndI, &[u.index.into(), (lanes as i32 - 1).into()]);
-        let lane = b.lane();
-        let wanted = b.splat(lane_number);
-        let here = b.cmp(Op::VEqI, lane, wanted);
-        let mask = b.m_and(u.taken, here);
-        let one = b.sublanes_below(1);
-        let mask = b.m_and(mask, one);
-        let place_of = |b: &mut KernelBuilder, t: (S, BufferRef), row: S, component: u32| Place {
-            base: b.s(Op::SAdd, &[t.0, row]),
-            offset: 0,
-            stride: 0,
-            buf: t.1,
-            component_rows: component as i32,
-        };
-        let mut old = Vec::new();
-        let mut new = Vec::new();
-        for (n, r) in s.iter().enumerate() {
-            let p = place_of(b, u.tables[n], row, r.table_component);
-            old.push(memory::load_value(b, r.dtype, p));
-            let p = place_of(b, u.updates[n], from, r.rows_component);
-            let v = memory::load_value(b, r.dtype, p);
-            new.push(map_words(b, &v, |b, w| b.rot_lane_s(w, turn)));
-        }
-        let result = emit_body(b, body, &old, &new);
-        for (n, r) in s.iter().enumerate() {
-            let p = place_of(b, u.tables[n], row, r.table_component);
-            memory::store_value(b, &result[n], p, mask);
-        }
-    })
 }

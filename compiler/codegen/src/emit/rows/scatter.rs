@@ -1,0 +1,408 @@
+//! Scatters of rows, or of single elements, into tables.
+//!
+//! Indices, and updates in HBM, come a chunk at a time, the next chunk's while this one's updates are combined, one after the
+//! other. Tables lie in vector memory and are updated there, or are made block by block: a block of rows is brought, every index
+//! that names one of them is combined, and the block is taken away.
+
+use super::{CHUNK, Far, RowsKernel, RowsSpec, fetch};
+use crate::emit::hbm::HbmUnit;
+use crate::emit::loops::eval::{emit_body, map_words};
+use crate::emit::loops::spec::Body;
+use crate::emit::memory::{self, Place};
+use crate::kernel::build_units::DmaArgs;
+use crate::kernel::{BufferRef, KernelBuilder, M, S};
+use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
+
+/// Semaphores: indices and updates by half of their windows, blocks of tables.
+const FETCH: u32 = 0;
+const UPDATES: u32 = 2;
+const BLOCKS: u32 = 4;
+const SEMAPHORES: u32 = 5;
+
+/// A scatter of `specs` (tables with their updates).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ScatterSpec {
+    pub specs: Vec<RowsSpec>,
+    /// Single elements of arrays of one dimension; element `i` is in row `i / lanes`.
+    pub elements: bool,
+    pub body: Body,
+    pub far: Far,
+    /// Element rows of a table.
+    pub rows: u32,
+    /// Element rows of a block of tables in HBM; 0: tables lie in vector memory.
+    pub block: u32,
+}
+
+/// A part of memory that a table or updates are walked in.
+#[derive(Clone, Copy)]
+struct Area {
+    /// First element row.
+    base: S,
+    buf: BufferRef,
+    /// Element rows from plane to plane and from component to component.
+    plane: u32,
+    component: u32,
+}
+
+struct Table {
+    /// Where blocks come from and where they go.
+    from: HbmUnit,
+    to: HbmUnit,
+}
+
+struct Scatter<'a> {
+    s: &'a ScatterSpec,
+    lanes: u32,
+    sublanes: u32,
+    row_bytes: u32,
+    indices: (S, BufferRef),
+    /// By table: in HBM, and as it is walked.
+    tables: Vec<(Option<Table>, Area)>,
+    /// By table: in HBM, and as both halves are walked.
+    updates: Vec<(Option<HbmUnit>, [Area; 2])>,
+    descs: Vec<DmaDesc>,
+}
+
+/// The kernel; negative indices are skipped. Parameters: indices (granules if far, else word rows); of tables in HBM what each was
+/// (granules); each table (granules if in HBM, else element rows); each array of updates (granules if far, else element rows);
+/// scratch.
+pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
+    let mut b = KernelBuilder::new("scatter", chip);
+    let row_bytes = chip.core.lanes * 4;
+    let indices = (b.param(), b.buffer());
+    let mut hbm = |b: &mut KernelBuilder, r: &RowsSpec| {
+        let base = b.param();
+        HbmUnit::new(base, b.buffer(), r.dtype, chip)
+    };
+    let blocks = s.block > 0;
+    let from: Vec<Option<HbmUnit>> = s.specs.iter().map(|r| blocks.then(|| hbm(&mut b, r))).collect();
+    let far_tables: Vec<Option<HbmUnit>> = s.specs.iter().map(|r| blocks.then(|| hbm(&mut b, r))).collect();
+    let near_tables: Vec<S> = s.specs.iter().filter(|_| !blocks).map(|_| b.param()).collect();
+    let far_updates: Vec<Option<HbmUnit>> = s.specs.iter().map(|r| s.far.rows.then(|| hbm(&mut b, r))).collect();
+    let near_updates: Vec<S> = s.specs.iter().filter(|_| !s.far.rows).map(|_| b.param()).collect();
+    let scratch = b.param();
+    let mut at = 0;
+    let mut window = |b: &mut KernelBuilder, r: &RowsSpec, rows: u32| {
+        let p = r.packing();
+        let first = b.s_addi(scratch, at as i32);
+        let base = if p == 1 { first } else { b.s_muli(first, p as i32) };
+        at += rows / p * r.planes * r.dtype.components() as u32;
+        Area { base, buf: b.buffer(), plane: rows, component: rows * r.planes }
+    };
+    let chunk_rows = s.chunk_rows(chip.core.lanes);
+    let mut tables = Vec::new();
+    let mut updates = Vec::new();
+    for (i, r) in s.specs.iter().enumerate() {
+        let area = match near_tables.get(i) {
+            Some(&base) => {
+                Area { base, buf: b.buffer(), plane: r.table_plane, component: r.table_component }
+            }
+            None => window(&mut b, r, s.block),
+        };
+        let table = from[i].zip(far_tables[i]).map(|(from, to)| Table { from, to });
+        tables.push((table, area));
+        let areas = match near_updates.get(i) {
+            Some(&base) => {
+                let all = Area { base, buf: b.buffer(), plane: r.rows_plane, component: r.rows_component };
+                [all, all]
+            }
+            None => [window(&mut b, r, chunk_rows), window(&mut b, r, chunk_rows)],
+        };
+        updates.push((far_updates[i], areas));
+    }
+    // Registers reach beyond the last window.
+    let scratch_rows = if at > 0 { at + 4 * chip.core.sublanes } else { 0 };
+    let (lanes, sublanes) = (chip.core.lanes, chip.core.sublanes);
+    let mut k = Scatter { s, lanes, sublanes, row_bytes, indices, tables, updates, descs: Vec::new() };
+    k.emit(&mut b);
+    RowsKernel { kernel: b.finish(), scratch_rows, descs: k.descs, semaphores: SEMAPHORES }
+}
+
+impl ScatterSpec {
+    /// Element rows of a chunk of updates.
+    fn chunk_rows(&self, lanes: u32) -> u32 {
+        if self.elements { CHUNK / lanes } else { CHUNK }
+    }
+}
+
+impl Scatter<'_> {
+    fn desc(&mut self, d: DmaDesc) -> u32 {
+        self.descs.push(d);
+        self.descs.len() as u32 - 1
+    }
+
+    /// The copy of `rows` element rows between HBM (planes and components `far` rows apart) and a window of `window` rows.
+    fn rows_desc(&mut self, r: &RowsSpec, rows: u32, far: (u32, u32), window: u32, out: bool) -> u32 {
+        let (p, bytes) = (r.packing(), i64::from(self.row_bytes));
+        let dim = |count: u32, far: u32, near: u32| {
+            let (far, near) = (i64::from(far / p) * bytes, i64::from(near / p) * bytes);
+            let (src_stride, dst_stride) = if out { (near, far) } else { (far, near) };
+            DmaDim { count, src_stride, dst_stride }
+        };
+        let dims = vec![
+            dim(r.dtype.components() as u32, far.1, window * r.planes),
+            dim(r.planes, far.0, window),
+        ];
+        let (src, dst) = if out { (Space::Vmem, Space::Hbm) } else { (Space::Hbm, Space::Vmem) };
+        self.desc(DmaDesc { src, dst, chunk: rows.div_ceil(p) * self.row_bytes, dims })
+    }
+
+    fn bytes(&self, r: &RowsSpec, rows: u32) -> u32 {
+        rows.div_ceil(r.packing()) * self.row_bytes * r.planes * r.dtype.components() as u32
+    }
+
+    fn emit(&mut self, b: &mut KernelBuilder) {
+        if self.s.block == 0 {
+            let first = S::ZERO;
+            return self.indices(b, (first, 0));
+        }
+        let (full, rest) = (self.s.rows / self.s.block, self.s.rows % self.s.block);
+        let first = b.s_var(0);
+        let block = self.s.block;
+        if full > 0 {
+            let copies = self.block_descs(block);
+            b.loop_static(full, |b| {
+                self.block(b, first, block, &copies);
+                b.s_inc(first, block as i32);
+            });
+        }
+        if rest > 0 {
+            let copies = self.block_descs(rest);
+            self.block(b, first, rest, &copies);
+        }
+    }
+
+    fn block_descs(&mut self, rows: u32) -> Vec<(u32, u32)> {
+        let s = self.s;
+        let one = |r: &RowsSpec| {
+            let far = (r.table_plane, r.table_component);
+            (self.rows_desc(r, rows, far, s.block, false), self.rows_desc(r, rows, far, s.block, true))
+        };
+        s.specs.iter().map(one).collect()
+    }
+
+    /// Brings the tables' `rows` element rows from number `first` on, combines what names them, and takes them away.
+    fn block(&mut self, b: &mut KernelBuilder, first: S, rows: u32, copies: &[(u32, u32)]) {
+        self.move_block(b, first, rows, copies, false);
+        self.indices(b, (first, rows));
+        self.move_block(b, first, rows, copies, true);
+    }
+
+    fn move_block(&self, b: &mut KernelBuilder, first: S, rows: u32, copies: &[(u32, u32)], out: bool) {
+        let mut bytes = 0;
+        let mut near = Vec::new();
+        let mut far = Vec::new();
+        for (((table, area), r), descs) in self.tables.iter().zip(&self.s.specs).zip(copies) {
+            let Some(t) = table else { continue };
+            let unit = if out { t.to } else { t.from };
+            let at = unit.units_of(b, first);
+            let (place, offset) = unit.place(b, at, 0);
+            let shift = r.packing().trailing_zeros() as i32;
+            let row = if shift == 0 { area.base } else { b.def_s(Op::SShrI, &[area.base.into(), shift.into()]) };
+            let (src, src_offset, dst, dst_offset) =
+                if out { (row, S::ZERO, place, offset) } else { (place, offset, row, S::ZERO) };
+            let desc = if out { descs.1 } else { descs.0 };
+            let (reads, writes) = if out { (area.buf, unit.buf) } else { (unit.buf, area.buf) };
+            b.dma_start(DmaArgs { desc, src, src_offset, dst, dst_offset, sem: BLOCKS }, &[reads], &[writes]);
+            near.push(area.buf);
+            far.push(unit.buf);
+            bytes += self.bytes(r, rows);
+        }
+        let (reads, writes) = if out { (&near, &far) } else { (&far, &near) };
+        b.dma_wait(BLOCKS, bytes as i32, reads, writes);
+    }
+
+    /// Every index, in order; `block`: those of so many rows from a first one on (0: of all).
+    fn indices(&mut self, b: &mut KernelBuilder, block: (S, u32)) {
+        let count = self.s.specs[0].count;
+        let (full, rest) = (count / CHUNK, count % CHUNK);
+        let first = b.s_var(0);
+        if full > 0 {
+            let descs = self.chunk_descs(CHUNK);
+            let left = b.s_var(full as i32);
+            self.bring(b, &descs, 0, first);
+            if full >= 2 {
+                b.loop_static(full / 2, |b| {
+                    for half in [0, 1] {
+                        self.chunk(b, &descs, half, (first, left), block);
+                    }
+                });
+            }
+            if full % 2 == 1 {
+                self.chunk(b, &descs, 0, (first, left), block);
+            }
+        }
+        if rest > 0 {
+            let descs = self.chunk_descs(rest);
+            self.bring(b, &descs, 0, first);
+            self.arrived(b, 0, rest);
+            self.combine_all(b, 0, first, rest, block);
+        }
+    }
+
+    /// Descriptors of a chunk's copies: indices, then updates in HBM.
+    fn chunk_descs(&mut self, count: u32) -> Vec<u32> {
+        let s = self.s;
+        let src = if s.far.indices { Space::Hbm } else { Space::Vmem };
+        let mut all = vec![self.desc(DmaDesc::contiguous(src, Space::Smem, count * 4))];
+        if s.far.rows {
+            let rows = self.rows_of(count);
+            for r in &s.specs {
+                let far = (r.rows_plane, r.rows_component);
+                all.push(self.rows_desc(r, rows, far, s.chunk_rows(self.lanes), false));
+            }
+        }
+        all
+    }
+
+    /// Element rows of so many updates.
+    fn rows_of(&self, count: u32) -> u32 {
+        if self.s.elements { count.div_ceil(self.lanes) } else { count }
+    }
+
+    fn chunk(&self, b: &mut KernelBuilder, descs: &[u32], half: u32, (first, left): (S, S), block: (S, u32)) {
+        b.s_inc(left, -1);
+        self.arrived(b, half, CHUNK);
+        b.if_(left, |b| {
+            let next = b.s_addi(first, CHUNK as i32);
+            self.bring(b, descs, 1 - half, next);
+        });
+        self.combine_all(b, half, first, CHUNK, block);
+        b.s_inc(first, CHUNK as i32);
+    }
+
+    /// Starts the copies of the chunk from number `first` on.
+    fn bring(&self, b: &mut KernelBuilder, descs: &[u32], half: u32, first: S) {
+        let to = self.s.specs[0].smem + half * CHUNK;
+        fetch(b, self.indices, (first, to), descs[0], FETCH + half);
+        for (((unit, areas), r), &desc) in self.updates.iter().zip(&self.s.specs).zip(&descs[1..]) {
+            let Some(unit) = unit else { continue };
+            let row = match self.s.elements {
+                true => b.def_s(Op::SShrI, &[first.into(), (self.lanes.trailing_zeros() as i32).into()]),
+                false => first,
+            };
+            let at = unit.units_of(b, row);
+            let (src, src_offset) = unit.place(b, at, 0);
+            let area = &areas[half as usize];
+            let shift = r.packing().trailing_zeros() as i32;
+            let dst = if shift == 0 { area.base } else { b.def_s(Op::SShrI, &[area.base.into(), shift.into()]) };
+            let args = DmaArgs { desc, src, src_offset, dst, dst_offset: S::ZERO, sem: UPDATES + half };
+            b.dma_start(args, &[unit.buf], &[area.buf]);
+        }
+    }
+
+    fn arrived(&self, b: &mut KernelBuilder, half: u32, count: u32) {
+        let touched = [self.indices.1, BufferRef::SCALAR_MEMORY];
+        b.dma_wait(FETCH + half, count as i32 * 4, &touched, &touched);
+        if self.s.far.rows {
+            let rows = self.rows_of(count);
+            let bytes: u32 = self.s.specs.iter().map(|r| self.bytes(r, rows)).sum();
+            let (hbm, near): (Vec<BufferRef>, Vec<BufferRef>) = (self.updates.iter())
+                .filter_map(|(unit, areas)| unit.map(|u| (u.buf, areas[half as usize].buf)))
+                .unzip();
+            b.dma_wait(UPDATES + half, bytes as i32, &hbm, &near);
+        }
+    }
+
+    /// Combines a chunk's updates, the first of which is number `first`.
+    fn combine_all(&self, b: &mut KernelBuilder, half: u32, first: S, count: u32, (low, rows): (S, u32)) {
+        let word = b.s_var((self.s.specs[0].smem + half * CHUNK) as i32);
+        let at = if self.s.far.rows { b.s_var(0) } else { b.s_copy(first) };
+        let lanes = if self.s.elements { self.lanes } else { 1 };
+        let low = if rows > 0 && lanes > 1 { b.s_muli(low, lanes as i32) } else { low };
+        b.loop_static(count, |b| {
+            let index = b.smem_load(word, 0);
+            let index = if rows > 0 { b.s(Op::SSub, &[index, low]) } else { index };
+            let place = b.s(Op::SMax, &[index, S::ZERO]);
+            let (number, zero) = (b.splat(index), b.v_imm(0));
+            let mut taken = b.cmp(Op::VLeS, zero, number);
+            let mut place = place;
+            if rows > 0 {
+                let end = (rows * lanes) as i32;
+                let last = b.s_imm(end - 1);
+                place = b.s(Op::SMin, &[place, last]);
+                let end = b.v_imm(end);
+                let below = b.cmp(Op::VLtS, number, end);
+                taken = b.m_and(taken, below);
+            }
+            if self.s.elements {
+                self.element(b, half, (place, at), taken);
+            } else {
+                self.row(b, half, (place, at), taken);
+            }
+            b.s_inc(word, 1);
+            b.s_inc(at, 1);
+        });
+    }
+
+    /// Table row `place` = body(table row, update row `at`).
+    fn row(&self, b: &mut KernelBuilder, half: u32, (place, at): (S, S), taken: M) {
+        let planes = self.s.specs[0].planes;
+        let mut plane = 0;
+        while plane < planes {
+            // What does not fill a register goes plane by plane: rows behind an array may belong to a copy.
+            let n = if planes - plane < self.sublanes { 1 } else { self.sublanes };
+            let of = |b: &mut KernelBuilder, a: &Area, row: S| Place {
+                base: b.s(Op::SAdd, &[a.base, row]),
+                offset: (plane * a.plane) as i32,
+                stride: if n == 1 { 0 } else { a.plane as i32 },
+                buf: a.buf,
+                component_rows: a.component as i32,
+            };
+            let mut old = Vec::new();
+            let mut new = Vec::new();
+            for (r, ((_, table), (_, updates))) in self.s.specs.iter().zip(self.tables.iter().zip(&self.updates)) {
+                let t = of(b, table, place);
+                old.push(memory::load_value(b, r.dtype, t));
+                let u = of(b, &updates[half as usize], at);
+                new.push(memory::load_value(b, r.dtype, u));
+            }
+            let result = emit_body(b, &self.s.body, &old, &new);
+            for ((_, table), value) in self.tables.iter().zip(&result) {
+                let t = of(b, table, place);
+                let mask = b.sublanes_below(n);
+                let mask = b.m_and(mask, taken);
+                memory::store_value(b, value, t, mask);
+            }
+            plane += n;
+        }
+    }
+
+    /// Table element `place` = body(table element, update `at`).
+    fn element(&self, b: &mut KernelBuilder, half: u32, (place, at): (S, S), taken: M) {
+        let lanes = self.lanes;
+        let shift = lanes.trailing_zeros() as i32;
+        let row = b.def_s(Op::SShrI, &[place.into(), shift.into()]);
+        let from = b.def_s(Op::SShrI, &[at.into(), shift.into()]);
+        let turn = b.s(Op::SSub, &[place, at]);
+        let turn = b.def_s(Op::SAndI, &[turn.into(), (lanes as i32 - 1).into()]);
+        let lane_number = b.def_s(Op::SAndI, &[place.into(), (lanes as i32 - 1).into()]);
+        let lane = b.lane();
+        let wanted = b.splat(lane_number);
+        let here = b.cmp(Op::VEqI, lane, wanted);
+        let mask = b.m_and(taken, here);
+        let one = b.sublanes_below(1);
+        let mask = b.m_and(mask, one);
+        let of = |b: &mut KernelBuilder, a: &Area, row: S| Place {
+            base: b.s(Op::SAdd, &[a.base, row]),
+            offset: 0,
+            stride: 0,
+            buf: a.buf,
+            component_rows: a.component as i32,
+        };
+        let mut old = Vec::new();
+        let mut new = Vec::new();
+        for (r, ((_, table), (_, updates))) in self.s.specs.iter().zip(self.tables.iter().zip(&self.updates)) {
+            let t = of(b, table, row);
+            old.push(memory::load_value(b, r.dtype, t));
+            let u = of(b, &updates[half as usize], from);
+            let v = memory::load_value(b, r.dtype, u);
+            new.push(map_words(b, &v, |b, w| b.rot_lane_s(w, turn)));
+        }
+        let result = emit_body(b, &self.s.body, &old, &new);
+        for ((_, table), value) in self.tables.iter().zip(&result) {
+            let t = of(b, table, row);
+            memory::store_value(b, value, t, mask);
+        }
+    }
+}
