@@ -4,8 +4,9 @@ use super::fuse::scalar_body;
 use super::lower::{Lower, Region, Val};
 use super::step::{Arg, KernelEntry, KernelKey, Step, Unit, Use};
 use super::view::{Form, View};
+use systole_codegen::emit::loops::spec::Body;
 use systole_codegen::emit::rows::{
-    CHUNK, PickSpec, RowsKernel, RowsSpec, gather_kernel, pick_kernel, scatter_elements_kernel, scatter_kernel,
+    CHUNK, Far, PickSpec, RowsKernel, RowsSpec, ScatterSpec, gather_kernel, pick_kernel, scatter_kernel,
 };
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op};
@@ -22,13 +23,13 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// First of [`CHUNK`] words of scalar memory that gathers and scatters share.
+    /// First of the words of scalar memory for two chunks of indices that gathers and scatters share.
     fn index_words(&mut self) -> u32 {
         if let Some(w) = self.plan.index_words {
             return w;
         }
         let w = self.plan.words;
-        self.plan.words += CHUNK;
+        self.plan.words += 2 * CHUNK;
         self.plan.index_words = Some(w);
         w
     }
@@ -62,7 +63,7 @@ impl<'a> Lower<'a> {
                 kernel: k.kernel,
                 scratch_rows: k.scratch_rows,
                 descs: k.descs,
-                semaphores: 2,
+                semaphores: k.semaphores,
             })
         });
         match made {
@@ -86,14 +87,14 @@ impl<'a> Lower<'a> {
         let width = shape.dims[1..].iter().product::<u64>();
         let out = self.array(&node.name, shape.dtype, &[shape.dims[0], width], Form::Lanes);
         let spec = self.rows_spec(&table, &out, shape.dims[0]);
+        let far = Far { indices: self.streams(indices.buf, false), rows: self.streams(out.buf, self.is_result(r, id)) };
         let chip = self.chip;
-        let kernel = self.rows_kernel(format!("gather {spec:?}"), || gather_kernel(&spec, chip));
+        let kernel = self.rows_kernel(format!("gather {spec:?} {far:?}"), || gather_kernel(&spec, far, chip));
         let op = self.debug_op(r.comp, id, 0.0);
-        let array = |v: &View, usage, unit| Arg::Array { buf: v.buf, usage, unit, offset: 0, dynamic: Vec::new() };
         let args = vec![
-            array(&table, Use::Read, Unit::Granules),
-            array(&indices, Use::Read, Unit::WordRows),
-            array(&out, Use::Write, Unit::ElementRows),
+            placed(&table, Use::Read, Unit::Granules),
+            placed(&indices, Use::Read, if far.indices { Unit::Granules } else { Unit::WordRows }),
+            placed(&out, Use::Write, if far.rows { Unit::Granules } else { Unit::ElementRows }),
             Arg::Scratch,
         ];
         self.steps.push(Step::Call { kernel, args, op });
@@ -130,12 +131,43 @@ impl<'a> Lower<'a> {
             kernel: pick_kernel(&spec, chip),
             descs: Vec::new(),
             scratch_rows: 0,
+            semaphores: 0,
         });
         let op = self.debug_op(r.comp, id, 0.0);
         let args =
             vec![Arg::rows(table.buf, Use::Read), Arg::rows(indices.buf, Use::Read), Arg::rows(out.buf, Use::Write)];
         self.steps.push(Step::Call { kernel, args, op });
         Ok(Val::Array(out))
+    }
+
+    /// How a scatter is made: what fits stays in vector memory, else tables are made in blocks and updates come in chunks.
+    fn scatter_spec(
+        &self,
+        specs: Vec<RowsSpec>,
+        (elements, body): (bool, Body),
+        indices: &View,
+        tables: &[View],
+        updates: &[View],
+    ) -> ScatterSpec {
+        /// The parts of vector memory that tables, and updates beside them, may take as a whole; blocks take less.
+        const SHARE: u64 = 3;
+        const BLOCKS: u64 = 4;
+        let vmem = self.chip.vmem.bytes;
+        let bytes = |all: &[View]| all.iter().map(|v| v.layout.bytes()).sum::<u64>();
+        let large = |all: &[View]| all.iter().any(|v| v.layout.bytes() > self.plan.largest_resident);
+        let far = Far {
+            indices: self.streams(indices.buf, false),
+            rows: large(updates) || bytes(updates) > vmem / SHARE || updates.iter().all(|u| self.streams(u.buf, false)),
+        };
+        let near = !large(tables) && bytes(tables) <= vmem / SHARE;
+        let rows = if elements { tables[0].layout.total_rows() } else { tables[0].dims[0] };
+        // Whole registers of rows of any type.
+        let whole = 4 * u64::from(self.chip.core.sublanes);
+        let row_bytes = (bytes(tables) / rows.max(1)).max(1);
+        let fits = (vmem / BLOCKS / row_bytes / whole).max(1) * whole;
+        let blocks = rows.div_ceil(fits).max(1);
+        let block = if near { 0 } else { rows.div_ceil(blocks).next_multiple_of(whole) as u32 };
+        ScatterSpec { specs, elements, body, far, rows: rows as u32, block }
     }
 
     fn scatter(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
@@ -149,8 +181,7 @@ impl<'a> Lower<'a> {
         let op = self.debug_op(r.comp, id, 0.0);
         let indices = self.lanes(r, node.operands[n]);
         let mut specs = Vec::new();
-        let mut tables = Vec::new();
-        let mut updates = Vec::new();
+        let (mut before, mut tables, mut updates) = (Vec::new(), Vec::new(), Vec::new());
         let elements = node.shape.leaves().iter().all(|l| l.dims.len() == 1);
         for i in 0..n {
             let (from, update) = match elements {
@@ -158,26 +189,29 @@ impl<'a> Lower<'a> {
                 false => (self.as_rows(r, node.operands[i]), self.as_rows(r, node.operands[n + 1 + i])),
             };
             let table = self.array(&node.name, from.dtype(), &from.dims, Form::Lanes);
-            self.steps.push(Step::Copy { src: from.buf, dst: table.buf, op });
-            specs.push(self.rows_spec(&table, &update, update.dims[0]));
+            let spec = self.rows_spec(&table, &update, update.dims[0]);
+            specs.push(if elements { RowsSpec { planes: 1, ..spec } } else { spec });
+            before.push(from);
             tables.push(table);
             updates.push(update);
         }
+        let spec = self.scatter_spec(specs, (elements, body), &indices, &tables, &updates);
         let chip = self.chip;
-        let key = format!("scatter {elements} {specs:?} {body:?}");
-        let kernel = self.rows_kernel(key, || match elements {
-            true => scatter_elements_kernel(&specs, &body, chip),
-            false => scatter_kernel(&specs, &body, chip),
-        });
-        let mut args = vec![Arg::Array {
-            buf: indices.buf,
-            usage: Use::Read,
-            unit: Unit::WordRows,
-            offset: 0,
-            dynamic: Vec::new(),
-        }];
-        args.extend(tables.iter().map(|t| Arg::rows(t.buf, Use::Update)));
-        args.extend(updates.iter().map(|u| Arg::rows(u.buf, Use::Read)));
+        let kernel = self.rows_kernel(format!("{spec:?}"), || scatter_kernel(&spec, chip));
+        let mut args =
+            vec![placed(&indices, Use::Read, if spec.far.indices { Unit::Granules } else { Unit::WordRows })];
+        if spec.block == 0 {
+            for (from, table) in before.iter().zip(&tables) {
+                self.steps.push(Step::Copy { src: from.buf, dst: table.buf, op });
+            }
+            args.extend(tables.iter().map(|t| placed(t, Use::Update, Unit::ElementRows)));
+        } else {
+            args.extend(before.iter().map(|t| placed(t, Use::Read, Unit::Granules)));
+            args.extend(tables.iter().map(|t| placed(t, Use::Write, Unit::Granules)));
+        }
+        let unit = if spec.far.rows { Unit::Granules } else { Unit::ElementRows };
+        args.extend(updates.iter().map(|u| placed(u, Use::Read, unit)));
+        args.push(Arg::Scratch);
         self.steps.push(Step::Call { kernel, args, op });
         let mut vals = Vec::new();
         for (t, leaf) in tables.iter().zip(node.shape.leaves()) {
@@ -185,4 +219,9 @@ impl<'a> Lower<'a> {
         }
         Ok(if vals.len() == 1 { vals.remove(0) } else { Val::Tuple(vals) })
     }
+}
+
+/// An array as it is given to a kernel.
+fn placed(v: &View, usage: Use, unit: Unit) -> Arg {
+    Arg::Array { buf: v.buf, usage, unit, offset: 0, dynamic: Vec::new() }
 }

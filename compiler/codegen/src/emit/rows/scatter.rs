@@ -70,7 +70,7 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
     let mut b = KernelBuilder::new("scatter", chip);
     let row_bytes = chip.core.lanes * 4;
     let indices = (b.param(), b.buffer());
-    let mut hbm = |b: &mut KernelBuilder, r: &RowsSpec| {
+    let hbm = |b: &mut KernelBuilder, r: &RowsSpec| {
         let base = b.param();
         HbmUnit::new(base, b.buffer(), r.dtype, chip)
     };
