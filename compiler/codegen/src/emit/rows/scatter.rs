@@ -94,9 +94,7 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
     let mut updates = Vec::new();
     for (i, r) in s.specs.iter().enumerate() {
         let area = match near_tables.get(i) {
-            Some(&base) => {
-                Area { base, buf: b.buffer(), plane: r.table_plane, component: r.table_component }
-            }
+            Some(&base) => Area { base, buf: b.buffer(), plane: r.table_plane, component: r.table_component },
             None => window(&mut b, r, s.block),
         };
         let table = from[i].zip(far_tables[i]).map(|(from, to)| Table { from, to });
@@ -139,10 +137,7 @@ impl Scatter<'_> {
             let (src_stride, dst_stride) = if out { (near, far) } else { (far, near) };
             DmaDim { count, src_stride, dst_stride }
         };
-        let dims = vec![
-            dim(r.dtype.components() as u32, far.1, window * r.planes),
-            dim(r.planes, far.0, window),
-        ];
+        let dims = vec![dim(r.dtype.components() as u32, far.1, window * r.planes), dim(r.planes, far.0, window)];
         let (src, dst) = if out { (Space::Vmem, Space::Hbm) } else { (Space::Hbm, Space::Vmem) };
         self.desc(DmaDesc { src, dst, chunk: rows.div_ceil(p) * self.row_bytes, dims })
     }
