@@ -54,7 +54,8 @@ pub fn gather_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> RowsKernel {
         chunk,
         sublanes: chip.core.sublanes,
         row_bytes: chip.core.lanes * 4,
-        landing: if whole && !far.rows { 0 } else { chunk * slab },
+        // Registers that read a narrow row reach beyond it: not into what is on its way to the other set.
+        landing: if whole { if far.rows { chunk * slab } else { 0 } } else { chunk * slab + chip.core.sublanes },
         result: if whole || !far.rows { 0 } else { chunk * slab / p },
         indices: (indices, index),
         table: HbmUnit::new(table, from, s.dtype, chip),

@@ -4,7 +4,7 @@
 //! other. Tables lie in vector memory and are updated there, or are made block by block: a block of rows is brought, every index
 //! that names one of them is combined, and the block is taken away.
 
-use super::{CHUNK, Far, RowsKernel, RowsSpec, fetch};
+use super::{CHUNK, Far, RowsKernel, RowsSpec, chunk, fetch};
 use crate::emit::hbm::HbmUnit;
 use crate::emit::loops::eval::{emit_body, map_words};
 use crate::emit::loops::spec::Body;
@@ -52,6 +52,7 @@ struct Table {
 
 struct Scatter<'a> {
     s: &'a ScatterSpec,
+    chunk: u32,
     lanes: u32,
     sublanes: u32,
     row_bytes: u32,
@@ -89,7 +90,8 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
         at += rows / p * r.planes * r.dtype.components() as u32;
         Area { base, buf: b.buffer(), plane: rows, component: rows * r.planes }
     };
-    let chunk_rows = s.chunk_rows(chip.core.lanes);
+    let chunk = s.chunk(chip);
+    let chunk_rows = if s.elements { chunk / chip.core.lanes } else { chunk };
     let mut tables = Vec::new();
     let mut updates = Vec::new();
     for (i, r) in s.specs.iter().enumerate() {
@@ -111,15 +113,18 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
     // Registers reach beyond the last window.
     let scratch_rows = if at > 0 { at + 4 * chip.core.sublanes } else { 0 };
     let (lanes, sublanes) = (chip.core.lanes, chip.core.sublanes);
-    let mut k = Scatter { s, lanes, sublanes, row_bytes, indices, tables, updates, descs: Vec::new() };
+    let mut k = Scatter { s, chunk, lanes, sublanes, row_bytes, indices, tables, updates, descs: Vec::new() };
     k.emit(&mut b);
     RowsKernel { kernel: b.finish(), scratch_rows, descs: k.descs, semaphores: SEMAPHORES }
 }
 
 impl ScatterSpec {
-    /// Element rows of a chunk of updates.
-    fn chunk_rows(&self, lanes: u32) -> u32 {
-        if self.elements { CHUNK / lanes } else { CHUNK }
+    /// Indices of a chunk: updates of both halves take a part of vector memory at most.
+    fn chunk(&self, chip: &ChipConfig) -> u32 {
+        match self.elements {
+            true => CHUNK,
+            false => chunk(2 * self.specs.iter().map(|r| r.planes * r.dtype.components() as u32).sum::<u32>(), chip),
+        }
     }
 }
 
@@ -210,10 +215,10 @@ impl Scatter<'_> {
     /// Every index, in order; `block`: those of so many rows from a first one on (0: of all).
     fn indices(&mut self, b: &mut KernelBuilder, block: (S, u32)) {
         let count = self.s.specs[0].count;
-        let (full, rest) = (count / CHUNK, count % CHUNK);
+        let (full, rest) = (count / self.chunk, count % self.chunk);
         let first = b.s_var(0);
         if full > 0 {
-            let descs = self.chunk_descs(CHUNK);
+            let descs = self.chunk_descs(self.chunk);
             let left = b.s_var(full as i32);
             self.bring(b, &descs, 0, first);
             if full >= 2 {
@@ -244,7 +249,7 @@ impl Scatter<'_> {
             let rows = self.rows_of(count);
             for r in &s.specs {
                 let far = (r.rows_plane, r.rows_component);
-                all.push(self.rows_desc(r, rows, far, s.chunk_rows(self.lanes), false));
+                all.push(self.rows_desc(r, rows, far, self.rows_of(self.chunk), false));
             }
         }
         all
@@ -257,18 +262,18 @@ impl Scatter<'_> {
 
     fn chunk(&self, b: &mut KernelBuilder, descs: &[u32], half: u32, (first, left): (S, S), block: (S, u32)) {
         b.s_inc(left, -1);
-        self.arrived(b, half, CHUNK);
+        self.arrived(b, half, self.chunk);
         b.if_(left, |b| {
-            let next = b.s_addi(first, CHUNK as i32);
+            let next = b.s_addi(first, self.chunk as i32);
             self.bring(b, descs, 1 - half, next);
         });
-        self.combine_all(b, half, first, CHUNK, block);
-        b.s_inc(first, CHUNK as i32);
+        self.combine_all(b, half, first, self.chunk, block);
+        b.s_inc(first, self.chunk as i32);
     }
 
     /// Starts the copies of the chunk from number `first` on.
     fn bring(&self, b: &mut KernelBuilder, descs: &[u32], half: u32, first: S) {
-        let to = self.s.specs[0].smem + half * CHUNK;
+        let to = self.s.specs[0].smem + half * self.chunk;
         fetch(b, self.indices, (first, to), descs[0], FETCH + half);
         for (((unit, areas), r), &desc) in self.updates.iter().zip(&self.s.specs).zip(&descs[1..]) {
             let Some(unit) = unit else { continue };
@@ -301,7 +306,7 @@ impl Scatter<'_> {
 
     /// Combines a chunk's updates, the first of which is number `first`.
     fn combine_all(&self, b: &mut KernelBuilder, half: u32, first: S, count: u32, (low, rows): (S, u32)) {
-        let word = b.s_var((self.s.specs[0].smem + half * CHUNK) as i32);
+        let word = b.s_var((self.s.specs[0].smem + half * self.chunk) as i32);
         let at = if self.s.far.rows { b.s_var(0) } else { b.s_copy(first) };
         let lanes = if self.s.elements { self.lanes } else { 1 };
         let low = if rows > 0 && lanes > 1 { b.s_muli(low, lanes as i32) } else { low };
