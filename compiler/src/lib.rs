@@ -1,14 +1,15 @@
 //! The compiler: from an XLA program to a [`systole_isa::Program`] for a chip.
 //!
 //! The stages are crates: [`graph`] and its diagnostics (`systole-hlo`), [`front`] ends, [`passes`], the reference evaluator
-//! and code generation ([`kernel`], [`schedule`], [`emit`]); here are the [`plan`] between passes and code, and the
-//! whole way ([`compile`]).
+//! and code generation ([`kernel`], [`schedule`]); here are the [`plan`] between passes and code, its
+//! emission ([`emit`]), and the whole way ([`compile`]).
 
 pub mod compile;
+pub mod emit;
 pub mod plan;
 pub mod reference;
 
-pub use systole_codegen::{emit, kernel, schedule};
+pub use systole_codegen::{kernel, schedule};
 #[cfg(feature = "evaluator")]
 pub use systole_eval as eval;
 pub use systole_front as front;

@@ -1,6 +1,7 @@
 //! Why a program cannot be compiled.
 
 use crate::graph::Span;
+use std::fmt;
 
 /// A compile error: a limit of the chip or compiler, a request that cannot be met, or a bug of the compiler.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -10,10 +11,64 @@ pub enum CompileError {
     Unsupported { message: String, span: Span },
     /// The program needs more of a resource than there is.
     #[error("{resource}: needs {need}, limit {have}{detail}")]
-    Limit { resource: String, need: u64, have: u64, detail: String },
+    Limit { resource: Resource, need: u64, have: u64, detail: String },
     /// The compiler broke one of its own invariants.
     #[error("internal error in {stage}: {message}")]
     Internal { stage: String, message: String },
+}
+
+/// What a program can need too much of. Names are those of operations or arrays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Bytes of vector memory for the arrays that a step needs at one time.
+    Vmem,
+    /// Bytes of vector memory for the windows of an operation's kernel; what is wrong besides the size.
+    Windows {
+        op: String,
+        why: String,
+    },
+    /// Word rows of vector memory for the pieces of a collective.
+    Pieces {
+        op: String,
+    },
+    /// Word rows of vector memory for spilled registers.
+    SpillRows,
+    /// Bytes of HBM.
+    Hbm,
+    SmemWords,
+    /// DMA descriptors of a kernel.
+    Descriptors,
+    KernelSemaphores,
+    CollectiveSemaphores,
+    /// Bytes of one copy.
+    CopyBytes {
+        array: String,
+    },
+    SortedElements,
+    /// Nodes of a graph that passes make.
+    Nodes,
+    /// Positions of a window.
+    WindowTaps,
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Resource::Vmem => write!(f, "VMEM"),
+            Resource::Windows { op, why } => write!(f, "vector memory for `{op}` ({why})"),
+            Resource::Pieces { op } => write!(f, "VMEM rows for pieces of `{op}`"),
+            Resource::SpillRows => write!(f, "VMEM rows for spilled registers"),
+            Resource::Hbm => write!(f, "HBM"),
+            Resource::SmemWords => write!(f, "SMEM words"),
+            Resource::Descriptors => write!(f, "DMA descriptors of a kernel"),
+            Resource::KernelSemaphores => write!(f, "semaphores of a kernel"),
+            Resource::CollectiveSemaphores => write!(f, "semaphores for collectives"),
+            Resource::CopyBytes { array } => write!(f, "one copy (of `{array}`)"),
+            Resource::SortedElements => write!(f, "elements of a sorted sequence"),
+            Resource::Nodes => write!(f, "nodes"),
+            Resource::WindowTaps => write!(f, "window"),
+        }
+    }
 }
 
 impl CompileError {
@@ -27,9 +82,9 @@ impl CompileError {
         CompileError::Internal { stage: stage.to_string(), message: message.into() }
     }
 
-    /// Whether arrays did not fit into vector memory together.
+    /// Whether arrays or windows did not fit into vector memory together: a plan that keeps less there may.
     pub fn is_vmem(&self) -> bool {
-        matches!(self, CompileError::Limit { resource, .. } if resource == "VMEM" || resource.starts_with("vector memory"))
+        matches!(self, CompileError::Limit { resource: Resource::Vmem | Resource::Windows { .. }, .. })
     }
 
     /// Where in the source text, if known.
@@ -39,4 +94,15 @@ impl CompileError {
             CompileError::Unsupported { .. } | CompileError::Limit { .. } | CompileError::Internal { .. } => None,
         }
     }
+}
+
+/// Fails where more of a resource is needed than there is.
+///
+/// # Errors
+/// [`CompileError::Limit`].
+pub fn limit(resource: Resource, need: u64, have: u64) -> Result<(), CompileError> {
+    if need <= have {
+        return Ok(());
+    }
+    Err(CompileError::Limit { resource, need, have, detail: String::new() })
 }

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
-use systole_hlo::error::CompileError;
+use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{Binary, CompId, Computation, Literal, Module, Node, NodeId, Op, Shape, Span};
 use systole_isa::DType;
 
@@ -74,7 +74,7 @@ impl Draft {
             return Ok(());
         }
         let detail = " (calls inlined and loops of expanded operations make too large a program)".to_string();
-        Err(CompileError::Limit { resource: "nodes".into(), need: self.nodes, have: NODE_LIMIT, detail })
+        Err(CompileError::Limit { resource: Resource::Nodes, need: self.nodes, have: NODE_LIMIT, detail })
     }
 }
 

@@ -1,11 +1,12 @@
 //! Calls of loop, reduction and move kernels: on arrays in vector memory, or block by block on arrays in HBM.
 
 use super::lower::{Lower, Region};
-use super::step::{Arg, BufferKind, KernelEntry, KernelKey, SplitPart, Step, Unit, Use};
+use super::spec::{KernelKey, KernelSpec, Needs};
+use super::step::{Arg, BufferKind, KernelEntry, SplitPart, Step, Unit, Use};
 use super::view::BufId;
-use systole_codegen::emit::blocks::{BlockKernel, BlockSpec, Body, Operand, block_kernel, split_kernels};
-use systole_codegen::emit::loops::{loop_kernel, reduce_kernel};
-use systole_codegen::emit::moves::move_kernel;
+use systole_codegen::emit::blocks::{
+    BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, choose_shares,
+};
 use systole_hlo::graph::{NodeId, Op};
 
 /// Bytes from which an array that is in HBM anyway (a parameter, a constant, a result) is streamed by the kernel rather
@@ -77,12 +78,7 @@ impl<'a> Lower<'a> {
     }
 
     fn push_resident(&mut self, body: Body, args: Vec<Arg>, name: &str, op: u32) {
-        let chip = self.chip;
-        let kernel = self.plan.simple_kernel(KernelKey::Body(body.clone()), name, |_| match &body {
-            Body::Loop(s) => loop_kernel(s, chip),
-            Body::Reduce(s) => reduce_kernel(s, chip),
-            Body::Move(s) => move_kernel(s, chip),
-        });
+        let kernel = self.plan.simple_kernel(KernelSpec::Body(body), name, Needs::default());
         self.steps.push(Step::Call { kernel, args, op });
     }
 
@@ -99,19 +95,13 @@ impl<'a> Lower<'a> {
         if cores < 2 || !arrays.iter().all(alone) {
             return None;
         }
-        let key = |core: usize| KernelKey::Other(format!("blocks {core} of {cores} {spec:?}"));
+        let key = |core: usize| KernelKey::Blocks(spec.clone(), Some((core as u32, cores)));
         if let Some(&k) = self.plan.keys.get(&key(0)) {
             return Some(k);
         }
-        let parts = split_kernels(spec, self.chip, self.chip.vmem.bytes / WINDOWS, cores)?;
-        let add = |(i, k): (usize, BlockKernel)| {
-            let entry = KernelEntry {
-                kernel: k.kernel,
-                scratch_rows: k.scratch_rows,
-                descs: k.descs,
-                semaphores: k.semaphores,
-                name: format!("{name} in blocks, core {i}"),
-            };
+        let (chosen, parts) = choose_shares(spec, self.chip, self.chip.vmem.bytes / WINDOWS, cores)?;
+        let add = |(i, share): (usize, Share)| {
+            let entry = block_entry(spec, chosen, Some(share), format!("{name} in blocks, core {i}"));
             let made: Result<usize, std::convert::Infallible> = self.plan.kernel(key(i), |_| Ok(entry));
             match made {
                 Ok(kernel) => SplitPart { kernel, offsets: Vec::new() },
@@ -140,15 +130,9 @@ impl<'a> Lower<'a> {
         let split = self.split_blocks(&spec, args, name);
         let made: Result<usize, ()> = split.map_or_else(
             || {
-                self.plan.kernel(KernelKey::Blocks(spec.clone()), |_| {
-                    let k = block_kernel(&spec, chip, budget).ok_or(())?;
-                    Ok(KernelEntry {
-                        kernel: k.kernel,
-                        scratch_rows: k.scratch_rows,
-                        descs: k.descs,
-                        semaphores: k.semaphores,
-                        name: format!("{name} in blocks"),
-                    })
+                self.plan.kernel(KernelKey::Blocks(spec.clone(), None), |_| {
+                    let chosen = choose_cut(&spec, chip, budget).ok_or(())?;
+                    Ok(block_entry(&spec, chosen, None, format!("{name} in blocks")))
                 })
             },
             Ok,
@@ -178,5 +162,15 @@ impl<'a> Lower<'a> {
         call.push(Arg::Scratch);
         self.steps.push(Step::Call { kernel, args: call, op });
         true
+    }
+}
+
+/// A kernel in blocks.
+fn block_entry(spec: &BlockSpec, chosen: ChosenCut, share: Option<Share>, name: String) -> KernelEntry {
+    KernelEntry {
+        name,
+        spec: KernelSpec::Blocks { spec: spec.clone(), cut: chosen.cut, share },
+        needs: Needs { scratch_rows: chosen.scratch_rows, semaphores: SEMAPHORES },
+        cycles: None,
     }
 }

@@ -1,10 +1,11 @@
 //! Dots and convolutions: kernels of the matrix unit.
 
 use super::lower::{Lower, Region, Val};
-use super::step::{Arg, KernelEntry, KernelKey, Product, SplitPart, Step, Unit, Use};
+use super::spec::{KernelKey, KernelSpec, Needs};
+use super::step::{Arg, KernelEntry, SplitPart, Step, Unit, Use};
 use super::view::{Form, View};
-use systole_codegen::emit::mxu::{self, Array, Contraction, Convert, Dim, Place, RhsForm};
-use systole_hlo::error::CompileError;
+use systole_codegen::emit::mxu::{self, Array, Chosen, Contraction, Dim, Place, RhsForm};
+use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{NodeId, Op, Precision};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{ChipConfig, DType};
@@ -34,7 +35,6 @@ impl<'a> Lower<'a> {
             }
             _ => return Err(self.no_lowering(r.comp, id)),
         };
-        c.name = node.name.clone();
         if !matches!(c.lhs.dtype, DType::F32) {
             c.precision = Precision::Default;
         }
@@ -56,21 +56,22 @@ impl<'a> Lower<'a> {
         let mut sets: Vec<usize> =
             (0..8).filter(|set| (0..3).all(|i| set >> i & 1 == 0 || wanted[i] == Place::Hbm)).collect();
         sets.sort_by_key(|&set| kept(set));
-        let mut made = self.placed(&c);
+        let mut made = self.placed(&c, &node.name);
         for set in &sets[1..] {
             if made.is_ok() {
                 break;
             }
             let place = |i: usize| if set >> i & 1 == 1 { Place::Vmem } else { wanted[i] };
             (c.lhs.place, c.rhs.place, c.out.place) = (place(0), place(1), place(2));
-            made = self.placed(&c);
+            made = self.placed(&c, &node.name);
         }
-        let kernel = made.and_then(|k| self.shared_or(&mut c, k, &out)).map_err(|e| CompileError::Limit {
-            resource: format!("vector memory for `{}` ({e})", node.name),
-            need: 0,
-            have: self.chip.vmem.bytes,
-            detail: String::new(),
-        })?;
+        let kernel =
+            made.and_then(|k| self.shared_or(&mut c, k, (&out, &node.name))).map_err(|e| CompileError::Limit {
+                resource: Resource::Windows { op: node.name.clone(), why: e.to_string() },
+                need: 0,
+                have: self.chip.vmem.bytes,
+                detail: String::new(),
+            })?;
         let arg = |v: &View, p: Place, usage| Arg::Array {
             buf: v.buf,
             usage,
@@ -89,26 +90,31 @@ impl<'a> Lower<'a> {
     }
 
     /// The kernel of a product with its arrays where they are; none where cores may share it, if there is a way.
-    fn placed(&mut self, c: &Contraction) -> Result<Option<usize>, mxu::MxuError> {
+    fn placed(&mut self, c: &Contraction, name: &str) -> Result<Option<usize>, mxu::MxuError> {
         match self.plan.cores {
-            0 | 1 => self.product_kernel(c).map(Some),
-            _ => mxu::estimate(c, self.chip, false).map(|_| None),
+            0 | 1 => self.product_kernel(c, name).map(Some),
+            _ => mxu::choose(c, self.chip, false).map(|_| None),
         }
     }
 
     /// The product's kernel: the one there is, the first core's of those that share it, or that of one core alone.
-    fn shared_or(&mut self, c: &mut Contraction, kernel: Option<usize>, out: &View) -> Result<usize, mxu::MxuError> {
+    fn shared_or(
+        &mut self,
+        c: &mut Contraction,
+        kernel: Option<usize>,
+        (out, name): (&View, &str),
+    ) -> Result<usize, mxu::MxuError> {
         if let Some(k) = kernel {
             return Ok(k);
         }
         let far = Contraction { out: Array { place: Place::Hbm, ..c.out }, ..c.clone() };
         if (c.out.place == Place::Hbm || self.pays(c, out))
-            && let Some(k) = self.split_product(&far)
+            && let Some(k) = self.split_product(&far, name)
         {
             *c = far;
             return Ok(k);
         }
-        self.product_kernel(c)
+        self.product_kernel(c, name)
     }
 
     /// Whether a product whose result is kept in vector memory is worth sharing out: results then go through HBM.
@@ -116,25 +122,22 @@ impl<'a> Lower<'a> {
         let cores = self.plan.cores;
         let shared = mxu::shared(self.chip, cores);
         let far = Contraction { out: Array { place: Place::Hbm, ..c.out }, ..c.clone() };
-        let (Ok(whole), Some((_, part))) = (mxu::estimate(c, &shared, false), mxu::split(&far, cores, self.chip))
-        else {
+        let (Ok(whole), Some((_, part))) = (mxu::choose(c, &shared, false), mxu::split(&far, cores, self.chip)) else {
             return false;
         };
         // The result comes back to every core.
         let back = out.layout.bytes() as f64 / shared.hbm_bytes_per_cycle().max(1e-9);
         let latency = self.chip.hbm_latency_cycles() as f64;
-        part + back + 2.0 * latency < whole
+        part + back + 2.0 * latency < whole.cycles
     }
 
     /// The first core's kernel of a product that all cores share.
-    fn split_product(&mut self, c: &Contraction) -> Option<usize> {
+    fn split_product(&mut self, c: &Contraction, name: &str) -> Option<usize> {
         let cores = self.plan.cores;
         if cores < 2 {
             return None;
         }
-        let mut named = c.clone();
-        named.name = String::new();
-        let key = |core: usize| KernelKey::Other(format!("core {core} of {cores} {named:?}"));
+        let key = |core: usize| KernelKey::Product(c.clone(), Some((core as u32, cores)));
         if let Some(&k) = self.plan.keys.get(&key(0)) {
             return Some(k);
         }
@@ -151,7 +154,7 @@ impl<'a> Lower<'a> {
             let kernel = match same {
                 Some(j) => split[j].kernel,
                 None => {
-                    let made = product_entry(&p.contraction, &shared, None).ok()?.0;
+                    let made = product_entry(&p.contraction, &shared, name).ok()?;
                     self.plan.kernel(key(i), |_| Ok::<_, mxu::MxuError>(made)).ok()?
                 }
             };
@@ -163,36 +166,21 @@ impl<'a> Lower<'a> {
         Some(first)
     }
 
-    fn product_kernel(&mut self, c: &Contraction) -> Result<usize, mxu::MxuError> {
-        let mut named = c.clone();
-        named.name = String::new();
+    fn product_kernel(&mut self, c: &Contraction, name: &str) -> Result<usize, mxu::MxuError> {
         let chip = self.chip;
-        let mut cycles = 0.0;
-        let kernel = self.plan.kernel(KernelKey::Other(format!("{named:?}")), |_| {
-            let (entry, estimated) = product_entry(c, chip, None)?;
-            cycles = estimated;
-            Ok(entry)
-        })?;
-        self.plan.products.entry(kernel).or_insert_with(|| Product { contraction: c.clone(), cycles });
-        Ok(kernel)
+        self.plan.kernel(KernelKey::Product(c.clone(), None), |_| product_entry(c, chip, name))
     }
 }
 
-/// The kernel of a contraction and its estimated cycles.
-pub fn product_entry(
-    c: &Contraction,
-    chip: &ChipConfig,
-    hook: Option<mxu::Hook>,
-) -> Result<(KernelEntry, f64), mxu::MxuError> {
-    let out = mxu::contraction_kernel(c, chip, &mut Convert(c.out.dtype), hook)?;
-    let entry = KernelEntry {
-        kernel: out.kernel,
-        scratch_rows: out.scratch_rows,
-        descs: out.descs,
-        semaphores: out.semaphores,
-        name: c.name.clone(),
-    };
-    Ok((entry, out.estimated_cycles))
+/// The kernel of a contraction with the best tile.
+fn product_entry(c: &Contraction, chip: &ChipConfig, name: &str) -> Result<KernelEntry, mxu::MxuError> {
+    let Chosen { tile, scratch_rows, semaphores, cycles } = mxu::choose(c, chip, false)?;
+    Ok(KernelEntry {
+        name: name.to_string(),
+        spec: KernelSpec::Product { contraction: c.clone(), tile, looks: None },
+        needs: Needs { scratch_rows, semaphores },
+        cycles: Some(cycles),
+    })
 }
 
 /// The element type whose matrix-unit rate is the peak of products of `t`.
@@ -223,7 +211,6 @@ fn dot(lhs: &View, rhs: &View, transposed: bool, out: &View) -> Contraction {
     let batch =
         if batched { vec![Dim { count: lhs.dims[0] as u32, lhs: ls[0], rhs: rs[0], out: os[0] }] } else { Vec::new() };
     Contraction {
-        name: String::new(),
         lhs: array(lhs),
         rhs: array(rhs),
         out: array(out),
@@ -256,7 +243,6 @@ fn convolution(lhs: &View, rhs: &View, out: &View, conv: &systole_hlo::graph::Co
         }
     }
     Contraction {
-        name: String::new(),
         lhs: array(lhs),
         rhs: array(rhs),
         out: array(out),

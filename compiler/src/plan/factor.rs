@@ -1,10 +1,10 @@
 //! Diagonal blocks of factorisations: kernels on whole matrices in vector memory.
 
 use super::lower::{Lower, Region, Val};
-use super::step::{Arg, KernelEntry, KernelKey, Step, Use};
+use super::spec::{KernelSpec, Needs};
+use super::step::{Arg, Step, Use};
 use super::view::{Form, View};
-use systole_codegen::emit::factor::{FactorSpec, SolveSpec, cholesky_kernel, solve_kernel};
-use systole_codegen::kernel::Kernel;
+use systole_codegen::emit::factor::{FactorSpec, SolveSpec};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op};
 use systole_isa::DType;
@@ -26,17 +26,12 @@ impl<'a> Lower<'a> {
         }
         let matrices = FactorSpec { batch: batch as u32, rows: rows as u32 };
         let out = self.array(&node.name, shape.dtype, &[batch * rows, columns], Form::Lanes);
-        let chip = self.chip;
-        let kernel = match node.op {
-            Op::Cholesky { .. } => {
-                self.factor_kernel(format!("cholesky {matrices:?}"), || cholesky_kernel(&matrices, chip))
-            }
-            Op::TriangularSolve { lower, .. } => {
-                let spec = SolveSpec { matrices, lower };
-                self.factor_kernel(format!("{spec:?}"), || solve_kernel(&spec, chip))
-            }
+        let (spec, name) = match node.op {
+            Op::Cholesky { .. } => (KernelSpec::Cholesky(matrices), "cholesky"),
+            Op::TriangularSolve { lower, .. } => (KernelSpec::Solve(SolveSpec { matrices, lower }), "triangular-solve"),
             _ => return Err(self.no_lowering(r.comp, id)),
         };
+        let kernel = self.plan.simple_kernel(spec, name, Needs::default());
         let op = self.debug_op(r.comp, id, 0.0);
         let mut args: Vec<Arg> = operands.iter().map(|v| Arg::rows(v.buf, Use::Read)).collect();
         args.push(Arg::rows(out.buf, Use::Write));
@@ -48,15 +43,5 @@ impl<'a> Lower<'a> {
     fn stacked(&mut self, v: &View, name: &str) -> View {
         let [batch, rows, columns] = v.dims[..] else { return v.clone() };
         self.relaid(v, &[batch * rows, columns], name)
-    }
-
-    fn factor_kernel(&mut self, key: String, make: impl FnOnce() -> Kernel) -> usize {
-        let made: Result<usize, std::convert::Infallible> = self.plan.kernel(KernelKey::Other(key), |_| {
-            let kernel = make();
-            let name = kernel.name.clone();
-            Ok(KernelEntry { kernel, scratch_rows: 0, descs: Vec::new(), semaphores: 0, name })
-        });
-        let Ok(kernel) = made;
-        kernel
     }
 }

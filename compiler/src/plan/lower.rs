@@ -4,7 +4,7 @@ use super::fuse::{Fuser, Materialise};
 use super::group::{Groups, group, is_lane_reduce, is_pointwise};
 use super::loop_spec::{Resolve, Resolved, loop_spec, reduce_spec, window_spec};
 use super::scalar::scalar_nodes;
-use super::step::{Arg, BufferKind, Plan, ScalarOp, Step, Use, Word};
+use super::step::{Arg, BufferKind, Draft, ScalarOp, Step, Use, Word};
 use super::view::{BufId, Form, View, layout_of};
 use std::collections::BTreeSet;
 use systole_codegen::emit::blocks::Body;
@@ -27,7 +27,7 @@ pub enum Val {
 pub struct Lower<'a> {
     pub module: &'a Module,
     pub chip: &'a ChipConfig,
-    pub plan: Plan,
+    pub plan: Draft,
     /// Steps of the region being lowered.
     pub steps: Vec<Step>,
     /// Sends that begin before the next step that may wait.

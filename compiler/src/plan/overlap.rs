@@ -6,7 +6,7 @@
 //! these bounds the program's order is kept.
 
 use super::collective::{Direct, Exchange, How, Phase, Ring, move_cycles};
-use super::step::{Arg, Plan, ScalarOp, Step, Use};
+use super::step::{Arg, Draft, ScalarOp, Step, Use};
 use super::view::BufId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ enum Item {
 }
 
 /// Orders the steps of a plan.
-pub fn hide(plan: &mut Plan, chip: &ChipConfig) {
+pub fn hide(plan: &mut Draft, chip: &ChipConfig) {
     let steps = std::mem::take(&mut plan.steps);
     plan.steps = Hider { plan, chip }.region(steps);
 }
@@ -52,7 +52,7 @@ pub fn hides(steps: &[Step]) -> bool {
 }
 
 struct Hider<'a> {
-    plan: &'a Plan,
+    plan: &'a Draft,
     chip: &'a ChipConfig,
 }
 
@@ -258,9 +258,9 @@ fn release(nodes: &mut [Node], i: usize, ready: &mut BTreeSet<usize>) {
 }
 
 /// Estimated cycles of a kernel's call.
-pub fn call_cycles(plan: &Plan, chip: &ChipConfig, kernel: usize, op: u32) -> f64 {
+pub fn call_cycles(plan: &Draft, chip: &ChipConfig, kernel: usize, op: u32) -> f64 {
     let moved = plan.ops.get(op as usize).map_or(0.0, |o| o.bytes / chip.hbm_bytes_per_cycle().max(1.0));
-    let known = plan.products.get(&kernel).map_or(0.0, |p| p.cycles);
+    let known = plan.kernels[kernel].cycles.unwrap_or(0.0);
     known.max(moved).max(SMALL)
 }
 

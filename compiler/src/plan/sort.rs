@@ -3,12 +3,13 @@
 use super::fuse::scalar_body;
 use super::lower::{Lower, Region, Val};
 use super::moving::{Position, move_spec};
-use super::step::{Arg, KernelEntry, KernelKey, Step, Unit, Use};
+use super::spec::{KernelSpec, Needs};
+use super::step::{Arg, Step, Unit, Use};
 use super::view::{Form, View, layout_of};
 use systole_codegen::emit::loops::eval::simple_compare;
 use systole_codegen::emit::loops::spec::{Body, ExprNode, ExprOp};
-use systole_codegen::emit::sort::{Pass, Places, SortSpec, passes, sort_kernel};
-use systole_hlo::error::CompileError;
+use systole_codegen::emit::sort::{Pass, Places, SortSpec, passes};
+use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{Computation, Module, NodeId, Op, Order};
 use systole_isa::dtype::DTypeClass;
 use systole_isa::{ChipConfig, DType};
@@ -140,7 +141,7 @@ impl<'a> Lower<'a> {
             taken.iter().map(|&i| is_used(r.comp, id, i)).chain(places.iter().map(|_| with_places)).collect();
         let limit = |need: u64| {
             u32::try_from(need).map_err(|_| CompileError::Limit {
-                resource: "elements of a sorted sequence".into(),
+                resource: Resource::SortedElements,
                 need,
                 have: u32::MAX as u64,
                 detail: format!(" (`{name}`)"),
@@ -191,14 +192,8 @@ impl<'a> Lower<'a> {
     /// The calls of all passes: from the operands to the network's array, on it, and from it to the results.
     fn network(&mut self, spec: &SortSpec, from: &[View], array: &View, to: &[&View], op: u32) {
         for (pass, lo) in passes(spec, self.chip) {
-            let chip = self.chip;
-            let made: Result<usize, std::convert::Infallible> =
-                self.plan.kernel(KernelKey::Other(format!("{pass:?} {spec:?}")), |_| {
-                    let kernel = sort_kernel(spec, pass, chip);
-                    let name = kernel.name.clone();
-                    Ok(KernelEntry { kernel, scratch_rows: 0, descs: Vec::new(), semaphores: 0, name })
-                });
-            let Ok(kernel) = made;
+            let made = KernelSpec::Sort { sort: spec.clone(), pass };
+            let kernel = self.plan.simple_kernel(made, "sort", Needs::default());
             let rows = |v: &View, usage: Use| Arg::Array {
                 buf: v.buf,
                 usage,

@@ -2,12 +2,11 @@
 
 use super::fuse::scalar_body;
 use super::lower::{Lower, Region, Val};
-use super::step::{Arg, KernelEntry, KernelKey, Step, Unit, Use};
+use super::spec::{KernelSpec, Needs};
+use super::step::{Arg, Step, Unit, Use};
 use super::view::{Form, View};
 use systole_codegen::emit::loops::spec::Body;
-use systole_codegen::emit::rows::{
-    CHUNK, Far, PickSpec, RowsKernel, RowsSpec, ScatterSpec, gather_kernel, pick_kernel, scatter_kernel,
-};
+use systole_codegen::emit::rows::{CHUNK, Far, PickSpec, RowsSpec, ScatterSpec, gather_needs};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op};
 
@@ -55,22 +54,6 @@ impl<'a> Lower<'a> {
         self.relaid_any(&v, &dims, &r.comp.node(id).name.clone())
     }
 
-    fn rows_kernel(&mut self, key: String, make: impl FnOnce() -> RowsKernel) -> usize {
-        let made: Result<usize, std::convert::Infallible> = self.plan.kernel(KernelKey::Other(key), |_| {
-            let k = make();
-            Ok(KernelEntry {
-                name: k.kernel.name.clone(),
-                kernel: k.kernel,
-                scratch_rows: k.scratch_rows,
-                descs: k.descs,
-                semaphores: k.semaphores,
-            })
-        });
-        match made {
-            Ok(k) => k,
-        }
-    }
-
     fn gather(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         if node
@@ -88,8 +71,9 @@ impl<'a> Lower<'a> {
         let out = self.array(&node.name, shape.dtype, &[shape.dims[0], width], Form::Lanes);
         let spec = self.rows_spec(&table, &out, shape.dims[0]);
         let far = Far { indices: self.streams(indices.buf, false), rows: self.streams(out.buf, self.is_result(r, id)) };
-        let chip = self.chip;
-        let kernel = self.rows_kernel(format!("gather {spec:?} {far:?}"), || gather_kernel(&spec, far, chip));
+        let (scratch_rows, semaphores) = gather_needs(&spec, far, self.chip);
+        let needs = Needs { scratch_rows, semaphores };
+        let kernel = self.plan.simple_kernel(KernelSpec::Gather { rows: spec, far }, "gather", needs);
         let op = self.debug_op(r.comp, id, 0.0);
         let args = vec![
             placed(&table, Use::Read, Unit::Granules),
@@ -126,13 +110,7 @@ impl<'a> Lower<'a> {
             table_component: table.layout.total_rows() as u32,
             out_component: out.layout.total_rows() as u32,
         };
-        let chip = self.chip;
-        let kernel = self.rows_kernel(format!("{spec:?}"), || RowsKernel {
-            kernel: pick_kernel(&spec, chip),
-            descs: Vec::new(),
-            scratch_rows: 0,
-            semaphores: 0,
-        });
+        let kernel = self.plan.simple_kernel(KernelSpec::Pick(spec), "pick", Needs::default());
         let op = self.debug_op(r.comp, id, 0.0);
         let args =
             vec![Arg::rows(table.buf, Use::Read), Arg::rows(indices.buf, Use::Read), Arg::rows(out.buf, Use::Write)];
@@ -196,8 +174,9 @@ impl<'a> Lower<'a> {
             updates.push(update);
         }
         let spec = self.scatter_spec(specs, (elements, body), &indices, &tables, &updates);
-        let chip = self.chip;
-        let kernel = self.rows_kernel(format!("{spec:?}"), || scatter_kernel(&spec, chip));
+        let (scratch_rows, semaphores) = spec.needs(self.chip);
+        let needs = Needs { scratch_rows, semaphores };
+        let kernel = self.plan.simple_kernel(KernelSpec::Scatter(spec.clone()), "scatter", needs);
         let mut args =
             vec![placed(&indices, Use::Read, if spec.far.indices { Unit::Granules } else { Unit::WordRows })];
         if spec.block == 0 {

@@ -1,15 +1,14 @@
-//! The plan: buffers, kernels, and steps in program order.
+//! The draft of a plan: buffers, kernels, and steps in program order, before arrays have places.
 
 use super::collective::{Exchange, PodPlan};
+use super::spec::{KernelKey, KernelSpec, Needs};
 use super::view::{BufId, View};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use systole_codegen::emit::blocks::{BlockSpec, Body};
-use systole_codegen::emit::mxu::Contraction;
-use systole_codegen::kernel::Kernel;
+use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::program::HostCallKind;
-use systole_isa::{DType, DmaDesc, Layout};
+use systole_isa::{DType, Layout};
 
 /// A word of scalar memory that holds a scalar of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,26 +38,15 @@ pub struct Buffer {
     pub slack_rows: u64,
 }
 
-/// Identity of a kernel: equal keys share one subroutine.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum KernelKey {
-    /// On arrays in vector memory.
-    Body(Body),
-    /// Block by block.
-    Blocks(BlockSpec),
-    /// Matrix-unit kernels and others, by a text of everything they depend on.
-    Other(String),
-}
-
-/// A subroutine with its local descriptors and semaphores.
-#[derive(Clone, Debug)]
+/// A subroutine.
+#[derive(Clone, Debug, PartialEq)]
 pub struct KernelEntry {
-    pub kernel: Kernel,
-    pub scratch_rows: u32,
-    pub descs: Vec<DmaDesc>,
-    pub semaphores: u32,
-    /// Whether the entry's DMAs reach HBM by themselves.
+    /// For listings.
     pub name: String,
+    pub spec: KernelSpec,
+    pub needs: Needs,
+    /// Estimated cycles of a call, if known.
+    pub cycles: Option<f64>,
 }
 
 /// How a kernel's base parameter counts.
@@ -188,33 +176,24 @@ pub enum Step {
     },
 }
 
-/// A kernel on a matrix unit: parameters are lhs, rhs, out and scratch.
-#[derive(Clone, Debug)]
-pub struct Product {
-    pub contraction: Contraction,
-    pub cycles: f64,
-}
-
 /// What one core does of a kernel that is shared out: its kernel, and for the first arguments how much further (in the
 /// argument's unit) its arrays begin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitPart {
     pub kernel: usize,
     pub offsets: Vec<i64>,
 }
 
-/// A planned program.
+/// A program as steps: what placement makes a plan of.
 #[derive(Default)]
-pub struct Plan {
+pub struct Draft {
     pub buffers: Vec<Buffer>,
     pub kernels: Vec<KernelEntry>,
     pub keys: FxHashMap<KernelKey, usize>,
-    /// Kernels that are products, with what they compute.
-    pub products: FxHashMap<usize, Product>,
     /// Cores of a device that run the program; below two, only the first does.
     pub cores: u32,
     /// Kernels that are parts of a larger one, by the first part: each core's. Calls name the first part.
-    pub splits: FxHashMap<usize, Vec<SplitPart>>,
+    pub splits: BTreeMap<usize, Vec<SplitPart>>,
     pub words: u32,
     /// First of the words that hold indices of gathers and scatters.
     pub index_words: Option<u32>,
@@ -236,7 +215,7 @@ pub struct Plan {
     pub peak_dtype: Option<DType>,
 }
 
-impl Plan {
+impl Draft {
     pub fn buffer(&mut self, name: impl Into<String>, layout: Layout, kind: BufferKind) -> BufId {
         self.buffers.push(Buffer { name: name.into(), layout, kind, slack_rows: 0 });
         BufId(self.buffers.len() as u32 - 1)
@@ -247,7 +226,7 @@ impl Plan {
         Word(self.words - 1)
     }
 
-    /// The kernel of a key, made on first use.
+    /// The kernel of a key, decided about on first use.
     ///
     /// # Errors
     /// What `make` returns.
@@ -265,19 +244,21 @@ impl Plan {
         Ok(self.kernels.len() - 1)
     }
 
-    /// A kernel without scratch and DMAs.
-    pub fn simple_kernel(&mut self, key: KernelKey, name: &str, make: impl FnOnce(&KernelKey) -> Kernel) -> usize {
-        let made: Result<usize, std::convert::Infallible> = self.kernel(key, |k| {
-            Ok(KernelEntry {
-                kernel: make(k),
-                scratch_rows: 0,
-                descs: Vec::new(),
-                semaphores: 0,
-                name: name.to_string(),
-            })
+    /// A kernel that there is one way to make.
+    pub fn simple_kernel(&mut self, spec: KernelSpec, name: &str, needs: Needs) -> usize {
+        let made: Result<usize, std::convert::Infallible> = self.kernel(KernelKey::Exactly(spec.clone()), |_| {
+            Ok(KernelEntry { name: name.to_string(), spec, needs, cycles: None })
         });
-        match made {
-            Ok(k) => k,
-        }
+        let Ok(kernel) = made;
+        kernel
+    }
+
+    /// Fails where kernels need more than there is of what they number for themselves.
+    ///
+    /// # Errors
+    /// [`CompileError::Limit`].
+    pub fn check(&self) -> Result<(), CompileError> {
+        let most = u64::from(super::KERNEL_SEMAPHORES) - 1;
+        self.kernels.iter().try_for_each(|k| limit(Resource::KernelSemaphores, u64::from(k.needs.semaphores), most))
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::edit::Emit;
 use crate::make::whole;
-use systole_hlo::error::CompileError;
+use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{CompId, NodeId, PadDim, SliceDim, WindowDim};
 use systole_isa::DType;
 
@@ -22,7 +22,7 @@ pub fn lower(
     let taps: u64 = window.iter().map(|w| w.size).product();
     if taps > MAX_TAPS {
         let detail = " (window positions of select-and-scatter)".to_string();
-        return Err(CompileError::Limit { resource: "window".into(), need: taps, have: MAX_TAPS, detail });
+        return Err(CompileError::Limit { resource: Resource::WindowTaps, need: taps, have: MAX_TAPS, detail });
     }
     let dims = b.dims(x).to_vec();
     let outputs = b.dims(source).to_vec();

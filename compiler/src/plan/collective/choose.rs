@@ -37,7 +37,7 @@ impl Algorithm {
 }
 
 /// What was chosen for a collective.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     /// The HLO instruction.
     pub name: String,

@@ -8,7 +8,7 @@ use systole_hlo::analysis::parts::Parts;
 use systole_hlo::error::CompileError;
 
 /// What is sent where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DirectKind {
     /// The own part to everybody's place for it.
     AllGather,
@@ -23,7 +23,7 @@ pub enum DirectKind {
 }
 
 /// A direct exchange.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Direct {
     pub kind: DirectKind,
     pub parts: Parts,

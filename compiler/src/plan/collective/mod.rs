@@ -10,27 +10,28 @@
 //! collective before everybody has begun it.
 
 mod choose;
-pub(super) mod code;
 mod direct;
 mod ring;
+mod state;
 mod transfer;
 
 pub use choose::{Algorithm, Choice};
-pub(in crate::plan) use code::Hidden;
 pub use direct::{Direct, DirectKind};
-pub use ring::{Axis, Phase, Ring, RingKind, Stream};
+pub use ring::{Axis, Phase, Ring, RingKind, SLOTS, Stream};
+pub use state::State;
 pub use transfer::{Stage, Transfer};
 
 use super::fuse::scalar_body;
 use super::lower::{Lower, Region, Val};
-use super::step::{BufferKind, KernelKey, Plan, Step};
+use super::spec::{KernelSpec, Needs};
+use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use systole_codegen::emit::loops::loop_kernel;
+use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Access, Expr, ExprOp, Input, LaneMap, LoopSpec, Output};
 use systole_hlo::analysis::parts::{Parts, parts};
-use systole_hlo::error::CompileError;
+use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{CollectiveKind, CompId, NodeId, Op};
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType, Layout};
@@ -132,7 +133,7 @@ impl PodPlan {
         }
         if self.given == self.semaphores {
             return Err(CompileError::Limit {
-                resource: "semaphores for collectives".into(),
+                resource: Resource::CollectiveSemaphores,
                 need: u64::from(self.given) + 1,
                 have: u64::from(self.semaphores),
                 detail: " (every distinct set of groups or pairs takes some)".into(),
@@ -167,7 +168,7 @@ fn reserved_semaphores(chip: &ChipConfig) -> u32 {
 }
 
 /// Gives the tables their place once all collectives are planned.
-pub fn finish(plan: &mut Plan, chip: &ChipConfig) {
+pub fn finish(plan: &mut Draft, chip: &ChipConfig) {
     let words = plan.pod.words();
     if words == 0 {
         return;
@@ -175,7 +176,7 @@ pub fn finish(plan: &mut Plan, chip: &ChipConfig) {
     plan.pod.base = plan.words;
     plan.words += words;
     plan.pod.state = plan.words;
-    plan.words += code::STATE_WORDS;
+    plan.words += state::STATE_WORDS;
     let bytes = plan.pod.bytes();
     let (s, l) = (chip.core.sublanes, chip.core.lanes);
     let layout = Layout::row_major(DType::S32, &[bytes.len() as u64 / 4], s, l);
@@ -183,7 +184,7 @@ pub fn finish(plan: &mut Plan, chip: &ChipConfig) {
 }
 
 /// A collective as a step: arrays in HBM, and what is done with them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Exchange {
     pub src: BufId,
     pub dst: BufId,
@@ -212,7 +213,7 @@ pub fn message_cycles(chip: &ChipConfig) -> f64 {
     (chip.cycles(chip.ici.hop_latency_s) + 2 * chip.hbm_latency_cycles()) as f64
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum How {
     Ring(Ring),
     /// One after the other, each from the result of the one before.
@@ -419,8 +420,6 @@ impl<'a> Lower<'a> {
             expr: Expr { nodes: body.nodes, reductions: Vec::new() },
             outputs: vec![Output { node: root, access }],
         };
-        let chip = self.chip;
-        let key = KernelKey::Other(format!("combine {spec:?}"));
-        Ok(self.plan.simple_kernel(key, "combine", |_| loop_kernel(&spec, chip)))
+        Ok(self.plan.simple_kernel(KernelSpec::Body(Body::Loop(spec)), "combine", Needs::default()))
     }
 }

@@ -11,11 +11,11 @@ use super::{Request, Table};
 use crate::plan::lower::Lower;
 use std::collections::BTreeSet;
 use systole_hlo::analysis::parts::Parts;
-use systole_hlo::error::CompileError;
+use systole_hlo::error::{CompileError, Resource};
 use systole_isa::dma::MAX_DMA_DIMS;
 
 /// What a ring does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RingKind {
     AllReduce,
     ReduceScatter,
@@ -23,7 +23,7 @@ pub enum RingKind {
 }
 
 /// An axis of the group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Axis {
     pub n: u32,
     /// Parts from one coordinate to the next.
@@ -36,7 +36,7 @@ pub struct Axis {
 }
 
 /// One of the streams that run side by side.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stream {
     /// Axes in order of reduction; gathering goes the other way.
     pub order: Vec<usize>,
@@ -53,7 +53,7 @@ pub struct Stream {
 }
 
 /// A phase: all streams go round the ring of one position in their orders of axes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Phase {
     pub reduce: bool,
     pub position: usize,
@@ -72,7 +72,7 @@ pub struct Phase {
 }
 
 /// A collective by rings.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ring {
     pub kind: RingKind,
     pub axes: Vec<Axis>,
@@ -434,7 +434,7 @@ impl Lower<'_> {
         let rows = whole.div_ceil(k);
         if rows > budget {
             return Err(CompileError::Limit {
-                resource: format!("VMEM rows for pieces of `{}`", q.name),
+                resource: Resource::Pieces { op: q.name.to_string() },
                 need: rows,
                 have: budget,
                 detail: " (scatter along another dimension)".into(),

@@ -5,7 +5,7 @@ use crate::plan::lower::Lower;
 use systole_hlo::error::CompileError;
 
 /// What a step of a transfer does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// Says that the channel's buffer is free.
     Recv,
@@ -15,7 +15,7 @@ pub enum Stage {
 }
 
 /// A step of a transfer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
     pub stage: Stage,
     /// Words: target and source, or -1; none if every device sends to itself.

@@ -4,22 +4,21 @@
 //! row for every sublane. Where a kernel steps through an array by several rows, that is far; the array's place in vector
 //! memory is made so much longer that nothing else is read (another's copy may be on its way).
 
-use crate::plan::step::{Arg, KernelKey, Plan, Step};
+use crate::plan::spec::KernelSpec;
+use crate::plan::step::{Arg, Draft, KernelEntry, Step};
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Access, Input, LaneMap};
 use systole_isa::ChipConfig;
 
 /// Word rows behind every buffer, by number.
-pub fn rows(plan: &Plan, chip: &ChipConfig) -> Vec<u64> {
+pub fn rows(plan: &Draft, chip: &ChipConfig) -> Vec<u64> {
     // What lies behind all arrays is not longer than that either.
     let most = chip.vmem.bytes / (u64::from(chip.core.lanes) * 4) / 16;
-    let mut kernels: Vec<Vec<u64>> = vec![Vec::new(); plan.kernels.len()];
-    for (key, &k) in &plan.keys {
-        if let (KernelKey::Body(body), Some(list)) = (key, kernels.get_mut(k)) {
-            *list = inputs(body, chip.core.sublanes, chip.core.lanes);
-            list.iter_mut().for_each(|far| *far = (*far).min(most));
-        }
-    }
+    let far = |k: &KernelEntry| -> Vec<u64> {
+        let KernelSpec::Body(body) = &k.spec else { return Vec::new() };
+        inputs(body, chip.core.sublanes, chip.core.lanes).into_iter().map(|far| far.min(most)).collect()
+    };
+    let kernels: Vec<Vec<u64>> = plan.kernels.iter().map(far).collect();
     let mut out = vec![0; plan.buffers.len()];
     walk(&plan.steps, &kernels, &mut out);
     out

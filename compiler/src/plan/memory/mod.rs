@@ -10,21 +10,15 @@ pub mod lifetime;
 pub mod residence;
 pub mod vmem;
 
+use super::action::{Copy, CopyKind, Pending};
 use super::collective::Exchange;
-use super::step::{Buffer, BufferKind, Plan, Step};
+use super::step::{Buffer, BufferKind, Draft, Step};
 use super::view::BufId;
 use lifetime::Lifetimes;
-use systole_hlo::error::CompileError;
+use systole_hlo::error::{CompileError, Resource};
 use systole_isa::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
 use vmem::Rows;
-
-/// A copy in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pending {
-    pub semaphore: u32,
-    pub bytes: u32,
-}
 
 /// Where a buffer is.
 #[derive(Clone, Debug, Default)]
@@ -46,28 +40,6 @@ pub struct Place {
     pub pinned: u32,
 }
 
-/// Copies for the main program to emit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copy {
-    /// HBM to vector memory / vector memory to HBM.
-    Load {
-        granule: u64,
-        row: u64,
-        pending: Pending,
-    },
-    Store {
-        row: u64,
-        granule: u64,
-        pending: Pending,
-    },
-    WaitIn {
-        pending: Pending,
-    },
-    WaitOut {
-        pending: Pending,
-    },
-}
-
 /// Memory of one program.
 pub struct Memory<'a> {
     pub chip: &'a ChipConfig,
@@ -83,6 +55,29 @@ pub struct Memory<'a> {
     names: Vec<String>,
     /// Semaphores free for whole-buffer copies.
     semaphores: Vec<u32>,
+}
+
+/// How vector memory is divided, in word rows: arrays and scratch areas, guard rows that partial blocks may read (never
+/// write), and spilled registers at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VmemMap {
+    pub arrays: u64,
+    pub spill: u64,
+    /// First row of the spilled registers.
+    pub spill_base: u64,
+}
+
+/// Rows of vector memory kept for spilled registers.
+const SPILL_ROWS: u64 = 2048;
+/// Rows behind the last buffer that partial blocks may read (never write).
+const GUARD_ROWS: u64 = 64;
+
+/// The division of a chip's vector memory.
+pub fn vmem_map(chip: &ChipConfig) -> VmemMap {
+    let total = chip.vmem_rows();
+    let spill = (total / 8).min(SPILL_ROWS);
+    let guard = (total / 16).min(GUARD_ROWS);
+    VmemMap { arrays: total - spill - guard, spill, spill_base: total - spill }
 }
 
 /// Semaphores that kernels number from 0.
@@ -147,7 +142,7 @@ impl<'a> Memory<'a> {
         let kept = self.places[buf.index()].granule_kept;
         let taken = if kept { self.hbm.take_new(granules) } else { self.hbm.take(granules) };
         let g = taken.ok_or_else(|| CompileError::Limit {
-            resource: "HBM".into(),
+            resource: Resource::Hbm,
             need: self.hbm.peak * HBM_GRANULE + granules * HBM_GRANULE,
             have: self.chip.hbm.bytes,
             detail: format!(" (placing `{}`, {} bytes)", self.names[buf.index()], granules * HBM_GRANULE),
@@ -158,7 +153,7 @@ impl<'a> Memory<'a> {
 
     /// Buffers that keep their place in HBM to the end: those that the host fills, and those that other devices reach, whose
     /// time this device does not know.
-    pub fn keep(&mut self, plan: &Plan) {
+    pub fn keep(&mut self, plan: &Draft) {
         for (p, b) in self.places.iter_mut().zip(&plan.buffers) {
             p.granule_kept = matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
         }
@@ -196,7 +191,7 @@ impl<'a> Memory<'a> {
     /// Waits for what is under way to or from a buffer.
     pub fn settle(&mut self, buf: BufId, out: &mut Vec<Copy>) {
         if let Some(p) = self.places[buf.index()].incoming.take() {
-            out.push(Copy::WaitIn { pending: p });
+            out.push(Copy { kind: CopyKind::WaitIn, array: buf, pending: p });
             self.semaphores.push(p.semaphore);
         }
         self.settle_out(buf, out);
@@ -205,7 +200,7 @@ impl<'a> Memory<'a> {
     /// Waits for the copy to HBM, if one is under way.
     pub fn settle_out(&mut self, buf: BufId, out: &mut Vec<Copy>) {
         if let Some(p) = self.places[buf.index()].outgoing.take() {
-            out.push(Copy::WaitOut { pending: p });
+            out.push(Copy { kind: CopyKind::WaitOut, array: buf, pending: p });
             self.semaphores.push(p.semaphore);
         }
     }
@@ -248,7 +243,7 @@ impl<'a> Memory<'a> {
                 let row_bytes = self.chip.core.lanes as u64 * 4;
                 let largest = locked.iter().max_by_key(|b| self.rows[b.index()]).map(|b| self.name_of(*b).to_string());
                 return Err(CompileError::Limit {
-                    resource: "VMEM".into(),
+                    resource: Resource::Vmem,
                     need: rows * row_bytes,
                     have: self.vmem.room().0 * row_bytes,
                     detail: format!(" (for {what}; largest in use: `{}`)", largest.unwrap_or_default()),
@@ -278,7 +273,7 @@ impl<'a> Memory<'a> {
         let pending = self.pending(buf, out)?;
         let p = &mut self.places[buf.index()];
         let row = p.row.ok_or_else(|| CompileError::internal("memory", "a stored buffer is resident"))?;
-        out.push(Copy::Store { row, granule, pending });
+        out.push(Copy { kind: CopyKind::Store { row, granule }, array: buf, pending });
         p.outgoing = Some(pending);
         p.in_hbm = true;
         Ok(())
@@ -298,7 +293,7 @@ impl<'a> Memory<'a> {
         match i32::try_from(bytes) {
             Ok(bytes) => Ok(Pending { semaphore, bytes: bytes as u32 }),
             Err(_) => Err(CompileError::Limit {
-                resource: format!("one copy (of `{}`)", self.names[buf.index()]),
+                resource: Resource::CopyBytes { array: self.names[buf.index()].clone() },
                 need: bytes,
                 have: i32::MAX as u64,
                 detail: String::new(),
@@ -314,7 +309,7 @@ impl<'a> Memory<'a> {
         let p = &mut self.places[buf.index()];
         p.row = Some(row);
         p.incoming = Some(pending);
-        out.push(Copy::Load { granule, row, pending });
+        out.push(Copy { kind: CopyKind::Load { granule, row }, array: buf, pending });
         Ok(())
     }
 }

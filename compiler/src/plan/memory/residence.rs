@@ -1,7 +1,6 @@
 //! Where arrays are while the program runs, for profiles: written down as the main program is emitted, after every step.
 
 use super::Memory;
-use crate::plan::step::KernelEntry;
 use crate::plan::view::BufId;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{DebugBuffer, DebugRange};
@@ -43,12 +42,12 @@ impl Residences {
     }
 
     /// A kernel's own rows of vector memory, from row `at`.
-    pub fn scratch(&mut self, chip: &ChipConfig, kernel: &KernelEntry, at: u64, op: u32) {
+    pub fn scratch(&mut self, chip: &ChipConfig, (kernel, rows): (&str, u64), at: u64, op: u32) {
         self.done.push(DebugBuffer {
-            name: format!("scratch of {}", kernel.name),
+            name: format!("scratch of {kernel}"),
             space: Space::Vmem,
             address: at * chip.row_bytes(),
-            bytes: kernel.scratch_rows as u64 * chip.row_bytes(),
+            bytes: rows * chip.row_bytes(),
             first: op,
             last: op,
         });

@@ -2,7 +2,7 @@
 
 use super::body::{Body, Walk};
 use super::window::{Window, step};
-use super::{BlockKernel, BlockSpec, Choice, Share, grid};
+use super::{BlockKernel, BlockSpec, Choice, SEMAPHORES, Share, grid};
 use crate::emit::hbm::{Descs, HbmUnit};
 use crate::emit::loops::spec::ReduceSpec;
 use crate::emit::loops::{Bases, emit_loop, emit_reduce};
@@ -16,7 +16,6 @@ use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 /// Semaphores: copies in by set of windows, copies out by set.
 const IN: u32 = 0;
 const OUT: u32 = 2;
-const SEMAPHORES: u32 = 4;
 
 /// An array in HBM.
 struct Stream {

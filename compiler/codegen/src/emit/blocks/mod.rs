@@ -35,6 +35,27 @@ pub struct BlockSpec {
     pub operands: Vec<Operand>,
 }
 
+/// How a body is cut into blocks: with the body and the chip it says all that the kernel's code depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BlockCut {
+    /// So many leading dimensions are loops around the blocks, one index at a time.
+    pub outer: u32,
+    /// The dimension that is cut, and its steps in a block.
+    pub dimension: u32,
+    pub size: u32,
+}
+
+/// A chosen cut: the vector memory that its kernel needs, and its cost in bytes of HBM traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenCut {
+    pub cut: BlockCut,
+    pub scratch_rows: u32,
+    pub cost: u64,
+}
+
+/// Semaphores of a kernel in blocks.
+pub const SEMAPHORES: u32 = 4;
+
 /// The kernel of a [`BlockSpec`]. Parameters: those of the body (for arrays in HBM the HBM base, in granules), then the
 /// first row of each floating array, then the scratch area (word rows).
 #[derive(Clone, Debug)]
@@ -78,16 +99,14 @@ const LEAST_BYTES: u64 = 256 << 10;
 /// Largest copies of a block.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// The kernel; `None` if no cut lets all copies be made within `budget` bytes of vector memory.
-pub fn block_kernel(spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Option<BlockKernel> {
+/// The best cut; `None` if none lets all copies be made within `budget` bytes of vector memory.
+pub fn choose_cut(spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Option<ChosenCut> {
     let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
-    let choice = choose(&body, spec, chip, budget)?;
-    Some(flow::emit(&body, spec, &choice, chip, None))
+    choose(&body, spec, chip, budget).map(|c| c.chosen())
 }
 
-/// The kernels of `cores` cores that each do their share of the blocks; `None` if blocks are not independent of each other
-/// or too few.
-pub fn split_kernels(spec: &BlockSpec, chip: &ChipConfig, budget: u64, cores: u32) -> Option<Vec<BlockKernel>> {
+/// As [`choose_cut`], with the shares of `cores` cores; `None` if blocks are not independent of each other or too few.
+pub fn choose_shares(spec: &BlockSpec, chip: &ChipConfig, budget: u64, cores: u32) -> Option<(ChosenCut, Vec<Share>)> {
     let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
     let choice = choose(&body, spec, chip, budget)?;
     let count = choice.shared(&body);
@@ -96,16 +115,42 @@ pub fn split_kernels(spec: &BlockSpec, chip: &ChipConfig, budget: u64, cores: u3
     }
     let bound = |i: u32| (u64::from(count) * u64::from(i)).div_ceil(u64::from(cores)) as u32;
     let part = |i: u32| Share { first: bound(i), end: bound(i + 1), last: i + 1 == cores };
-    Some((0..cores).map(|i| flow::emit(&body, spec, &choice, chip, Some(part(i)))).collect())
+    Some((choice.chosen(), (0..cores).map(part).collect()))
+}
+
+/// What a cut needs and costs; `None` if the body cannot be cut so.
+pub fn consider_cut(spec: &BlockSpec, cut: BlockCut, chip: &ChipConfig) -> Option<ChosenCut> {
+    let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
+    restored(&body, spec, cut, chip).map(|c| c.chosen())
+}
+
+/// The kernel of a body cut into blocks, or of a core's share of them; `None` if it cannot be cut so.
+pub fn block_kernel(spec: &BlockSpec, cut: BlockCut, share: Option<Share>, chip: &ChipConfig) -> Option<BlockKernel> {
+    let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
+    let choice = restored(&body, spec, cut, chip)?;
+    Some(flow::emit(&body, spec, &choice, chip, share))
+}
+
+/// The choice that a cut stands for.
+fn restored(body: &Body, spec: &BlockSpec, c: BlockCut, chip: &ChipConfig) -> Option<Choice> {
+    let (outer, d) = (c.outer as usize, c.dimension as usize);
+    let size = *body.sizes().get(d)?;
+    let may_cut = cuttable(body, spec, chip);
+    let around = (0..outer).all(|o| may_cut(o) && body.row_dimension() != Some(o));
+    let whole = c.size > 0 && c.size <= size.max(1) && c.size % unit(body, spec, d, chip)? == 0 || c.size == size;
+    if outer > d || !around || !may_cut(d) || !whole {
+        return None;
+    }
+    cut(body, spec, (outer, d), c.size, chip)
 }
 
 /// A core's share: blocks, or where blocks lie inside of loops indices of the outermost one. The last core's has the rest
 /// behind the whole blocks too.
-#[derive(Clone, Copy, Debug)]
-struct Share {
-    first: u32,
-    end: u32,
-    last: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Share {
+    pub first: u32,
+    pub end: u32,
+    pub last: bool,
 }
 
 fn grid(chip: &ChipConfig) -> Grid {
@@ -122,13 +167,18 @@ fn purposes(spec: &BlockSpec, is_output: impl Fn(usize) -> bool) -> Vec<Purpose>
     spec.operands.iter().enumerate().map(one).collect()
 }
 
-fn choose(body: &Body, spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Option<Choice> {
-    let sizes = body.sizes();
-    let mut best: Option<Choice> = None;
+/// Whether a dimension may be cut into blocks.
+fn cuttable<'a>(body: &'a Body, spec: &BlockSpec, chip: &ChipConfig) -> impl Fn(usize) -> bool + 'a {
     // Results that blocks resume stay in vector memory.
     let walks = body.walks(chip.core.lanes);
     let near = walks.iter().zip(&spec.operands).all(|(w, o)| !o.hbm || w.as_ref().is_none_or(|w| !w.is_output));
-    let may_cut = |d: usize| body.may_cut(d) || near && body.resumes(d);
+    move |d| body.may_cut(d) || near && body.resumes(d)
+}
+
+fn choose(body: &Body, spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Option<Choice> {
+    let sizes = body.sizes();
+    let mut best: Option<Choice> = None;
+    let may_cut = cuttable(body, spec, chip);
     for d in 0..sizes.len() {
         if sizes[d] < 2 && sizes.iter().any(|&s| s > 1) || !may_cut(d) {
             continue;
@@ -147,19 +197,17 @@ fn choose(body: &Body, spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Opti
     best
 }
 
-/// The cuts along a dimension, inside of some outer ones, that are worth a look: a small and a wanted block size.
-fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConfig, budget: u64) -> Vec<Choice> {
-    let d = at.1;
+/// Steps of a dimension at which blocks begin: whole registers of rows, whole tiles of lanes, and whole word rows; `None` if
+/// it cannot be cut.
+fn unit(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig) -> Option<u32> {
     let g = grid(chip);
-    let n = body.sizes()[d];
     let walks = body.walks(chip.core.lanes);
-    // Blocks begin at whole registers of rows, at whole tiles of lanes, and at whole word rows.
     let mut unit = if body.row_dimension() == Some(d) { g.align as u32 } else { 1 };
     for (w, o) in walks.iter().zip(&spec.operands) {
         let Some(w) = w else { continue };
         let Body::Move(_) = body else {
             if o.hbm && w.lanes[d] != 0 {
-                return Vec::new();
+                return None;
             }
             continue;
         };
@@ -173,7 +221,14 @@ fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConf
             unit *= 2;
         }
     }
-    let unit = unit.min(n.max(1));
+    Some(unit.min(body.sizes()[d].max(1)))
+}
+
+/// The cuts along a dimension, inside of some outer ones, that are worth a look: a small and a wanted block size.
+fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConfig, budget: u64) -> Vec<Choice> {
+    let d = at.1;
+    let n = body.sizes()[d];
+    let Some(unit) = unit(body, spec, d, chip) else { return Vec::new() };
     let Some(least) = cut(body, spec, at, unit, chip) else { return Vec::new() };
     let bytes: u64 = least.bytes(chip) / 2;
     let total = bytes * n.div_ceil(unit) as u64;
@@ -263,6 +318,11 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
 }
 
 impl Choice {
+    fn chosen(&self) -> ChosenCut {
+        let cut = BlockCut { outer: self.outer as u32, dimension: self.dimension as u32, size: self.size };
+        ChosenCut { cut, scratch_rows: self.one_set() * self.sets(), cost: self.cost }
+    }
+
     /// What is shared out among cores: blocks, or indices of the outermost dimension.
     fn shared(&self, body: &Body) -> u32 {
         if self.outer > 0 { body.sizes()[0] } else { self.blocks }

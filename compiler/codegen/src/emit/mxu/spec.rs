@@ -48,10 +48,8 @@ pub enum RhsForm {
 /// `k` lies along the lanes of `lhs`, `n` along the lanes of `out`. A dot has one dimension of `rows` and no `taps`. A
 /// convolution (VALID, no dilation of its base) has its output's batch and spatial dimensions as `rows` (lhs strides
 /// times the window stride) and the window's dimensions as `taps` (lhs strides times the window dilation).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contraction {
-    /// For listings.
-    pub name: String,
     pub lhs: Array,
     pub rhs: Array,
     pub out: Array,
@@ -89,7 +87,6 @@ impl Contraction {
         let (rhs, transposed) = rhs;
         let form = |s| if transposed { RhsForm::LanesK { n_stride: s } } else { RhsForm::LanesN { k_stride: s } };
         Contraction {
-            name: "dot".into(),
             lhs: lhs.array,
             rhs: rhs.array,
             out: out.array,
@@ -172,12 +169,11 @@ pub struct KernelOut {
     /// DMA descriptors and number of semaphores; the kernel numbers both from 0, to be renumbered by the caller.
     pub descs: Vec<DmaDesc>,
     pub semaphores: u32,
-    pub estimated_cycles: f64,
 }
 
 /// A kernel without parameters that is called between steps if the semaphore holds as many bytes as the word `wanted` of
 /// scalar memory says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hook {
     pub kernel: u32,
     pub wanted: u32,
@@ -196,4 +192,7 @@ pub enum MxuError {
     /// The contraction must be rewritten first.
     #[error("not a matrix-unit contraction: {0}")]
     Unsupported(String),
+    /// The contraction cannot be cut like that.
+    #[error("no such tile: {0}")]
+    Tile(String),
 }

@@ -4,8 +4,8 @@
 //! the columns, one of the dimensions of the rows, or a batch dimension. Parts of the result begin at whole registers and
 //! granules, so that no part stores to another's rows.
 
-use super::spec::{Array, Contraction, Dim, MxuError, Place, RhsForm};
-use super::{best, format, geometry};
+use super::choose::choose;
+use super::spec::{Array, Contraction, Dim, Place, RhsForm};
 use systole_isa::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
 
@@ -25,17 +25,6 @@ enum Cut {
     Batch(usize),
 }
 
-/// Estimated cycles of a contraction's kernel; `hooked`: of one with a [`super::Hook`].
-///
-/// # Errors
-/// As [`super::contraction_kernel`].
-pub fn estimate(spec: &Contraction, chip: &ChipConfig, hooked: bool) -> Result<f64, MxuError> {
-    let formats = format::Formats::choose(spec, chip)?;
-    let staging = geometry::Staging::new(spec, chip);
-    let variants = geometry::Geometry::variants(spec, chip);
-    best((spec, chip), (&formats, staging), &variants, hooked).map(|(_, t)| t.cycles)
-}
-
 /// The parts of a contraction for `cores` cores, which share the chip's HBM, with the estimated cycles of the longest; none
 /// if it cannot be cut.
 pub fn split(spec: &Contraction, cores: u32, chip: &ChipConfig) -> Option<(Vec<Part>, f64)> {
@@ -50,7 +39,7 @@ pub fn split(spec: &Contraction, cores: u32, chip: &ChipConfig) -> Option<(Vec<P
             if i > 0 && p.contraction == parts[i - 1].contraction {
                 continue;
             }
-            cycles = cycles.max(estimate(&p.contraction, &shared, false).unwrap_or(f64::INFINITY));
+            cycles = cycles.max(choose(&p.contraction, &shared, false).map_or(f64::INFINITY, |c| c.cycles));
         }
         if cycles.is_finite() && best.as_ref().is_none_or(|b| cycles < b.1) {
             best = Some((parts, cycles));

@@ -29,11 +29,13 @@
 //!
 //! subject to the windows fitting the budget.
 
+use super::choose::Tile;
 use super::format::Formats;
 use super::geometry::{Geometry, Staging};
 use super::segment::{Segments, StepShape};
 use super::setup::check_placement;
 use super::spec::{Array, Contraction, Dim, MxuError, Place};
+use super::stream::Stream;
 use systole_isa::ChipConfig;
 
 /// Most chunks that an operand's window arrives in: each has a semaphore.
@@ -139,6 +141,13 @@ impl Tiling {
     pub fn words(&self) -> u64 {
         let windows = self.lhs.iter().chain(&self.rhs).chain(&self.out).chain(self.extras.iter().flatten());
         windows.map(Window::total).sum::<u64>() + self.sums as u64
+    }
+
+    /// Semaphores of the kernel's copies.
+    pub fn semaphores(&self) -> u32 {
+        let operands = self.lhs.iter().chain(&self.rhs).map(|w| Stream::semaphores(self.kc, w));
+        let results = self.out.iter().map(|w| w.count);
+        operands.chain(results).sum::<u32>() + self.extras.iter().flatten().count() as u32
     }
 
     /// Blocks of lhs and of rhs that are read in all.
@@ -264,7 +273,49 @@ impl Problem<'_> {
         all
     }
 
-    fn tiling(&self, ns: u32, (outer, ob): (usize, u32), (ks, ng): (u32, u32)) -> Option<Tiling> {
+    fn tiling(&self, ns: u32, at: (usize, u32), cuts: (u32, u32)) -> Option<Tiling> {
+        let mut t = self.untimed(ns, at, cuts)?;
+        let step = self.loops(&mut t);
+        self.deepen(&mut t, step);
+        t.cycles = self.cycles(&t, step);
+        Some(t)
+    }
+
+    /// The tiling that was chosen before.
+    ///
+    /// # Errors
+    /// If there is no such tiling of this problem.
+    pub fn restored(&self, tile: &Tile) -> Result<Tiling, MxuError> {
+        let none = || MxuError::Tile(tile.to_string());
+        let blocks = self.geometry.blocks.get(tile.outer as usize).ok_or_else(none)?;
+        let counts = [tile.units, tile.rows, tile.splits, tile.groups];
+        if counts.contains(&0) || tile.units > self.chip.mxu.count || tile.rows > blocks.count {
+            return Err(none());
+        }
+        let planes = self.geometry.planes_n.div_ceil(tile.units.saturating_mul(self.chip.mxu_chunks().1));
+        let split = tile.splits > 1 && self.splits(tile.units).iter().any(|s| s.0 == tile.splits);
+        if tile.groups > planes || !split && (tile.splits, tile.groups) != (1, planes) {
+            return Err(none());
+        }
+        let at = (tile.outer as usize, tile.rows);
+        let mut t = self.untimed(tile.units, at, (tile.splits, tile.groups)).ok_or_else(none)?;
+        let step = self.loops(&mut t);
+        for (window, count) in [&mut t.lhs, &mut t.rhs, &mut t.out].into_iter().zip(tile.windows) {
+            if window.is_some() != (count > 0) || count > MAX_WINDOWS {
+                return Err(none());
+            }
+            window.iter_mut().for_each(|w| w.count = count);
+        }
+        if t.words() > u64::from(self.spec.vmem_rows) {
+            return Err(MxuError::Vmem { need: t.words(), have: u64::from(self.spec.vmem_rows) });
+        }
+        check_placement(self, &t)?;
+        t.cycles = self.cycles(&t, step);
+        Ok(t)
+    }
+
+    /// A tiling with two windows of each operand that has a next block, without loops and estimate.
+    fn untimed(&self, ns: u32, (outer, ob): (usize, u32), (ks, ng): (u32, u32)) -> Option<Tiling> {
         let (g, chip) = (self.geometry, self.chip);
         let (kch, nch) = chip.mxu_chunks();
         if ns > 1 && ns * nch > g.planes_n {
@@ -327,7 +378,6 @@ impl Problem<'_> {
             cycles: 0.0,
         };
         self.windows(&mut t);
-        self.time(&mut t);
         Some(t)
     }
 
@@ -472,12 +522,11 @@ impl Problem<'_> {
         }
     }
 
-    /// Sets the loops of a step and the estimate.
-    fn time(&self, t: &mut Tiling) {
+    /// Sets the loops of a step; a step's cycles.
+    fn loops(&self, t: &mut Tiling) -> f64 {
         let (segments, step) = Segments::choose(&self.step_shape(t), self.chip);
         t.segments = segments;
-        self.deepen(t, step);
-        t.cycles = self.cycles(t, step);
+        step
     }
 
     fn cycles(&self, t: &Tiling, step: f64) -> f64 {

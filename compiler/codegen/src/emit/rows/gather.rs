@@ -37,26 +37,38 @@ struct Gather<'a> {
     descs: Vec<DmaDesc>,
 }
 
+/// Indices of a chunk, and word rows of a chunk's landed rows and of its results.
+fn windows(s: &RowsSpec, far: Far, chip: &ChipConfig) -> (u32, u32, u32) {
+    let (p, slab) = (s.packing(), s.slab());
+    let chunk = chunk(2 * slab, chip);
+    match p {
+        1 => (chunk, if far.rows { chunk * slab } else { 0 }, 0),
+        // Registers that read a narrow row reach beyond it: not into what is on its way to the other set.
+        _ => (chunk, chunk * slab + chip.core.sublanes, if far.rows { chunk * slab / p } else { 0 }),
+    }
+}
+
+/// Word rows of scratch memory and semaphores of the kernel.
+pub fn gather_needs(s: &RowsSpec, far: Far, chip: &ChipConfig) -> (u32, u32) {
+    let (_, landing, result) = windows(s, far, chip);
+    (2 * (landing + result), SEMAPHORES)
+}
+
 /// The kernel. Parameters: table (granules), indices (granules if far, else word rows), picked rows (granules if far, else element
 /// rows), scratch.
 pub fn gather_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> RowsKernel {
     let mut b = KernelBuilder::new("gather", chip);
     let (table, indices, out, scratch) = (b.param(), b.param(), b.param(), b.param());
     let (from, index, to) = (b.buffer(), b.buffer(), b.buffer());
-    let p = s.packing();
-    let components = s.dtype.components() as u32;
-    let slab = s.planes * components;
-    let chunk = chunk(2 * slab, chip);
-    let whole = p == 1;
+    let (chunk, landing, result) = windows(s, far, chip);
     let mut g = Gather {
         s,
         far,
         chunk,
         sublanes: chip.core.sublanes,
         row_bytes: chip.core.lanes * 4,
-        // Registers that read a narrow row reach beyond it: not into what is on its way to the other set.
-        landing: if whole { if far.rows { chunk * slab } else { 0 } } else { chunk * slab + chip.core.sublanes },
-        result: if whole || !far.rows { 0 } else { chunk * slab / p },
+        landing,
+        result,
         indices: (indices, index),
         table: HbmUnit::new(table, from, s.dtype, chip),
         out: (out, HbmUnit::new(out, to, s.dtype, chip), to),

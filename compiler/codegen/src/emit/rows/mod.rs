@@ -7,7 +7,7 @@ mod gather;
 mod pick;
 mod scatter;
 
-pub use gather::gather_kernel;
+pub use gather::{gather_kernel, gather_needs};
 pub use pick::{PickSpec, pick_kernel};
 pub use scatter::{ScatterSpec, scatter_kernel};
 
@@ -60,6 +60,11 @@ pub struct RowsKernel {
 impl RowsSpec {
     fn packing(&self) -> u32 {
         self.dtype.packing() as u32
+    }
+
+    /// Word rows of a picked row.
+    fn slab(&self) -> u32 {
+        self.planes * self.dtype.components() as u32
     }
 }
 

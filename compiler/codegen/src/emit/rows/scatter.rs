@@ -110,8 +110,7 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
         };
         updates.push((far_updates[i], areas));
     }
-    // Registers reach beyond the last window.
-    let scratch_rows = if at > 0 { at + 4 * chip.core.sublanes } else { 0 };
+    let scratch_rows = s.needs(chip).0;
     let (lanes, sublanes) = (chip.core.lanes, chip.core.sublanes);
     let mut k = Scatter { s, chunk, lanes, sublanes, row_bytes, indices, tables, updates, descs: Vec::new() };
     k.emit(&mut b);
@@ -119,6 +118,17 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
 }
 
 impl ScatterSpec {
+    /// Word rows of scratch memory and semaphores of the kernel.
+    pub fn needs(&self, chip: &ChipConfig) -> (u32, u32) {
+        let chunk = self.chunk(chip);
+        let chunk_rows = if self.elements { chunk / chip.core.lanes } else { chunk };
+        let window = |r: &RowsSpec, rows: u32| rows / r.packing() * r.slab();
+        let halves = |r: &RowsSpec| if self.far.rows { 2 * window(r, chunk_rows) } else { 0 };
+        let all: u32 = self.specs.iter().map(|r| window(r, self.block) + halves(r)).sum();
+        // Registers reach beyond the last window.
+        (if all > 0 { all + 4 * chip.core.sublanes } else { 0 }, SEMAPHORES)
+    }
+
     /// Indices of a chunk: updates of both halves take a part of vector memory at most.
     fn chunk(&self, chip: &ChipConfig) -> u32 {
         match self.elements {

@@ -153,7 +153,7 @@ impl Case {
             let arrays = [0, 1, 2].map(|i| x[i].array(place));
             let [lhs, rhs, out] = arrays;
             let dot = Contraction::dot(1, [1, k, n], view(&x[0], &ls), (view(&x[1], &rs), false), view(&x[2], &os));
-            Contraction { name: "conv".into(), lhs, rhs, out, rows, taps, rhs_form: form, ..dot }
+            Contraction { lhs, rhs, out, rows, taps, rhs_form: form, ..dot }
         };
         c.precision = self.precision;
         c.vmem_rows = self.vmem_rows;
@@ -217,12 +217,15 @@ impl Case {
         }
         let x = self.tensors(&chip);
         let spec = self.spec(&x);
-        let out = contraction_kernel(&spec, &chip, &mut Convert(self.types[2]), None);
+        let chosen = choose(&spec, &chip, false).unwrap_or_else(|e| panic!("{}: {e}", self.name));
+        let out = contraction_kernel(&spec, (&chosen.tile, None), "dot", &chip, &mut Convert(self.types[2]));
         let out = out.unwrap_or_else(|e| panic!("{}: {e}", self.name));
         let (splits, blocks) = self.tiling(&spec, &chip);
         assert!(splits > 1 || !self.name.starts_with("splits"), "{}: one split", self.name);
         assert!(blocks > 1 || !self.name.starts_with("small"), "{}: one block", self.name);
         assert!(out.scratch_rows <= self.vmem_rows, "{}: beyond the budget", self.name);
+        let told = (chosen.scratch_rows, chosen.semaphores);
+        assert_eq!(told, (out.scratch_rows, out.semaphores), "{}: what the choice says it needs", self.name);
         if self.types[0] == DType::S8 && chip.mxu_type(systole_isa::MxuFormat::S8).is_some() {
             chip.name = "integers".into();
         }

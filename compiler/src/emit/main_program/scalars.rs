@@ -1,11 +1,10 @@
 //! Scalar code of the main program: words in scalar memory, and the operations on them.
 
-use super::super::memory::KERNEL_SEMAPHORES;
-use super::super::step::{ScalarOp, Word};
-use super::super::view::BufId;
-use super::Emitter;
+use super::{Emitter, split};
+use crate::plan::KERNEL_SEMAPHORES;
+use crate::plan::action::Spot;
+use crate::plan::step::{ScalarOp, Word};
 use systole_codegen::kernel::{BufferRef, KernelBuilder, S};
-use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::dtype::DTypeClass;
 use systole_isa::{DType, DmaDesc, Op, Space};
@@ -19,14 +18,8 @@ impl Emitter<'_> {
         self.b.smem_store(v, S::ZERO, w.0 as i32);
     }
 
-    pub(super) fn read_scalar(&mut self, buf: BufId, dst: Word, dtype: DType) -> Result<(), CompileError> {
-        let mut out = Vec::new();
-        self.memory.settle(buf, &mut out);
-        self.copies(out);
-        let (space, from) = match self.memory.places[buf.index()].row {
-            Some(r) => (Space::Vmem, r),
-            None => (Space::Hbm, self.memory.granule(buf)?),
-        };
+    pub(super) fn read_scalar(&mut self, from: Spot, dst: Word, dtype: DType) {
+        let (space, from) = split(from);
         let bytes = dtype.storage_bits() / 8;
         let desc = self.desc(DmaDesc::contiguous(space, Space::Smem, bytes));
         let sem = KERNEL_SEMAPHORES - 1;
@@ -39,7 +32,6 @@ impl Emitter<'_> {
             let w = self.narrow(w, dtype);
             self.store_word(dst, w);
         }
-        Ok(())
     }
 
     /// Wraps a word to the range of a narrow type.

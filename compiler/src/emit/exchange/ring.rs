@@ -9,10 +9,10 @@
 //! their slots in turn; a half is filled again when what was sent or stored from it has left. In a half, pieces are one
 //! after the other, and in a piece, its streams: one call adds all.
 
-use super::progress::{Moves, State, all, load, store};
+use super::super::main_program::Emitter;
+use super::progress::{Moves, all, load, store};
 use super::{Cx, Place, desc, plus};
-use crate::plan::collective::ring::{Phase, Ring, RingKind, SLOTS, Stream};
-use crate::plan::main_program::Emitter;
+use crate::plan::collective::{Phase, Ring, RingKind, SLOTS, State, Stream};
 use systole_codegen::kernel::build_units::RemoteArgs;
 use systole_codegen::kernel::{KernelBuilder, S};
 use systole_isa::{Op, Space};

@@ -1,10 +1,10 @@
 //! The code of direct exchanges, in four moves: devices say that they may be sent to, everything is sent, everything has
 //! come (and is combined), and what was stored is there.
 
-use super::progress::{Moves, State, all, load, store};
+use super::super::main_program::Emitter;
+use super::progress::{Moves, all, load, store};
 use super::{Cx, Place, desc, plus};
-use crate::plan::collective::direct::{Direct, DirectKind};
-use crate::plan::main_program::Emitter;
+use crate::plan::collective::{Direct, DirectKind, State};
 use systole_codegen::kernel::build_units::RemoteArgs;
 use systole_codegen::kernel::{KernelBuilder, S};
 use systole_isa::dma::HBM_GRANULE;

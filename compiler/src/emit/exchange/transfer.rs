@@ -1,37 +1,17 @@
 //! The code of transfers between devices.
 
+use super::super::main_program::Emitter;
 use super::Cx;
-use crate::plan::collective::transfer::{Stage, Transfer};
-use crate::plan::collective::{Exchange, Table};
-use crate::plan::main_program::Emitter;
-use crate::plan::step::Use;
+use crate::plan::action::Flight;
+use crate::plan::collective::{Stage, Table, Transfer};
 use systole_codegen::kernel::build_units::RemoteArgs;
 use systole_codegen::kernel::{KernelBuilder, S};
-use systole_hlo::error::CompileError;
 use systole_isa::{DmaDesc, Op, Space};
 
 impl Emitter<'_> {
-    pub(super) fn transfer(&mut self, x: &Exchange, t: &Transfer) -> Result<(), CompileError> {
-        let mut out = Vec::new();
-        match t.stage {
-            Stage::Recv => {
-                self.memory.granule(x.dst)?;
-            }
-            Stage::Send => {
-                self.in_hbm(x.src, Use::Read, &mut out)?;
-                self.in_hbm(x.dst, Use::Write, &mut out)?;
-            }
-            Stage::SendDone => {}
-            Stage::RecvDone => {
-                self.in_hbm(x.src, Use::Write, &mut out)?;
-                self.in_hbm(x.dst, Use::Write, &mut out)?;
-            }
-        }
-        self.copies(out);
-        let row_bytes = self.memory.chip.row_bytes();
-        let sublanes = self.memory.chip.core.sublanes;
-        let (src, dst) = (self.memory.granule(x.src)?, self.memory.granule(x.dst)?);
-        let cx = Cx { all: self.all, base: self.plan.pod.base, row_bytes, sublanes, src, dst, slots: 0 };
+    pub(super) fn transfer(&mut self, t: &Transfer, f: &Flight) {
+        let (src, dst) = (f.src, f.dst);
+        let cx = self.cx(self.all, f);
         let desc = self.desc(DmaDesc::contiguous(Space::Hbm, Space::Hbm, t.bytes as u32));
         let b = &mut self.b;
         let (from, to) = (b.s_imm(src as i32), b.s_imm(dst as i32));
@@ -53,7 +33,6 @@ impl Emitter<'_> {
                 cx.wait(b, t.local, t.bytes);
             }
         }
-        Ok(())
     }
 }
 

@@ -1,190 +1,124 @@
-//! The main program: steps to scalar code, copies and kernel calls, with memory decided on the way.
+//! Placement: where every array is at every time, and the copies between memories that this takes. Steps become actions.
+//!
+//! Invariants: an array that a kernel reads or writes in vector memory stays where it is during the call; what is written
+//! in one memory is not read from the other before it is copied; what is resident at the beginning of a loop or branch is
+//! at the same place in every iteration and branch.
 
 mod control;
-mod cores;
+mod exchange;
 mod reach;
-mod scalars;
 
-use super::collective::Hidden;
+use super::action::{Action, Operand, Spot};
 use super::memory::lifetime::Lifetimes;
 use super::memory::residence::Residences;
-use super::memory::{Copy, KERNEL_SEMAPHORES, Memory, guard_rows};
-use super::step::{Arg, BufferKind, HostStep, Plan, Step, Unit, Use};
+use super::memory::{Memory, guard_rows};
+use super::spec::KernelSpec;
+use super::step::{Arg, BufferKind, Draft, HostStep, KernelEntry, Step, Unit, Use};
 use super::view::BufId;
+use exchange::Hidden;
 use reach::{reads, returns};
 use rustc_hash::FxHashMap;
-use systole_codegen::kernel::build::KernelBuilder;
-use systole_codegen::kernel::build_units::DmaArgs;
-use systole_codegen::kernel::{BufferRef, Kernel, S};
 use systole_hlo::error::CompileError;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{DebugBuffer, DebugRange, HostArray, HostCall};
-use systole_isa::{ChipConfig, DmaDesc, Layout, Op, Space};
+use systole_isa::{ChipConfig, Layout};
 
-/// What the main program needs besides its kernels.
-pub struct MainProgram {
-    pub kernel: Kernel,
-    /// More kernels, behind the plan's; their descriptors are the program's.
-    pub subroutines: Vec<Kernel>,
-    pub descs: Vec<DmaDesc>,
-    /// First descriptor of every kernel's own.
-    pub desc_base: Vec<u32>,
-    /// HBM granule of every buffer that has a place there.
+/// What placement decides.
+pub struct Placement {
+    pub actions: Vec<Action>,
+    /// Kernels that look after exchanges, behind the draft's.
+    pub kernels: Vec<KernelEntry>,
+    /// HBM granule of every array that has a place there.
     pub granules: Vec<Option<u64>>,
     pub hbm_bytes: u64,
     pub vmem_rows: u64,
-    pub host_calls: Vec<HostCall>,
-    /// Where arrays are, for profiles.
+    /// Where arrays are, and when.
     pub residences: Vec<DebugBuffer>,
 }
 
-/// Emits the main program of a plan.
-pub fn emit(plan: &Plan, chip: &ChipConfig, vmem_rows: u64) -> Result<MainProgram, CompileError> {
-    let given = |b: BufId| matches!(plan.buffers[b.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
-    let life = Lifetimes::new(&plan.steps, plan.buffers.len(), &given, &plan.results);
-    let mut memory = Memory::new(chip, &plan.buffers, &super::memory::beyond::rows(plan, chip), life, vmem_rows);
-    memory.reserve_semaphores(plan.pod.reserved());
-    memory.keep(plan);
-    for &p in &plan.params {
+/// Places the arrays of a draft in `vmem_rows` rows of vector memory and the chip's HBM.
+///
+/// # Errors
+/// What does not fit.
+pub fn place(draft: &Draft, chip: &ChipConfig, vmem_rows: u64) -> Result<Placement, CompileError> {
+    let given = |b: BufId| matches!(draft.buffers[b.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
+    let life = Lifetimes::new(&draft.steps, draft.buffers.len(), &given, &draft.results);
+    let mut memory = Memory::new(chip, &draft.buffers, &super::memory::beyond::rows(draft, chip), life, vmem_rows);
+    memory.reserve_semaphores(draft.pod.reserved());
+    memory.keep(draft);
+    for &p in &draft.params {
         memory.granule(p)?;
     }
-    for (i, b) in plan.buffers.iter().enumerate() {
+    for (i, b) in draft.buffers.iter().enumerate() {
         if matches!(b.kind, BufferKind::Constant(_)) {
             memory.granule(BufId(i as u32))?;
         }
     }
-    let mut b = KernelBuilder::new("main", chip);
-    let all = b.buffer();
-    let mut descs = Vec::new();
-    let mut desc_base = Vec::new();
-    for k in &plan.kernels {
-        desc_base.push(descs.len() as u32);
-        descs.extend(k.descs.iter().cloned());
-    }
-    let mut e = Emitter {
-        plan,
-        b,
-        all,
+    let mut p = Placer {
+        plan: draft,
         memory,
-        descs,
-        known: FxHashMap::default(),
-        host_calls: Vec::new(),
+        actions: Vec::new(),
         hidden: None,
-        subroutines: Vec::new(),
-        concealed: Vec::new(),
+        kernels: Vec::new(),
         made: FxHashMap::default(),
         now: 0,
         free_at: FxHashMap::default(),
         op: DebugRange::NONE,
-        stays: Residences::new(plan.buffers.len()),
+        stays: Residences::new(draft.buffers.len()),
     };
-    e.index_frees();
-    e.load_tables()?;
-    e.steps(&plan.steps)?;
-    e.results()?;
-    e.finish_looks();
-    e.stays.finish(&e.memory);
-    Ok(MainProgram {
-        kernel: e.b.finish(),
-        subroutines: e.subroutines,
-        descs: e.descs,
-        desc_base,
-        granules: e.memory.places.iter().map(|p| p.granule).collect(),
-        hbm_bytes: e.memory.hbm.peak * HBM_GRANULE,
-        vmem_rows: e.memory.vmem.peak,
-        host_calls: e.host_calls,
-        residences: e.stays.done,
+    p.index_frees();
+    p.steps(&draft.steps)?;
+    p.results()?;
+    p.stays.finish(&p.memory);
+    Ok(Placement {
+        actions: p.actions,
+        kernels: p.kernels,
+        granules: p.memory.places.iter().map(|p| p.granule).collect(),
+        hbm_bytes: p.memory.hbm.peak * HBM_GRANULE,
+        vmem_rows: p.memory.vmem.peak,
+        residences: p.stays.done,
     })
 }
 
-pub(super) struct Emitter<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) b: KernelBuilder,
-    /// All copies of the main program are ordered by this buffer.
-    pub(super) all: BufferRef,
-    pub(super) memory: Memory<'a>,
-    pub(super) descs: Vec<DmaDesc>,
-    pub(super) known: FxHashMap<DmaDesc, u32>,
+struct Placer<'a> {
+    plan: &'a Draft,
+    memory: Memory<'a>,
+    actions: Vec<Action>,
     /// The exchange that is under way.
-    pub(super) hidden: Option<Hidden>,
-    subroutines: Vec<Kernel>,
-    /// Subroutines of exchanges that are hidden.
-    pub(super) concealed: Vec<usize>,
-    made: FxHashMap<String, usize>,
-    pub(super) now: u32,
-    pub(super) host_calls: Vec<HostCall>,
+    hidden: Option<Hidden>,
+    /// Kernels that look after exchanges, and where each spec's is.
+    kernels: Vec<KernelEntry>,
+    made: FxHashMap<KernelSpec, usize>,
+    now: u32,
     /// Buffers whose contents end with a step.
-    pub(super) free_at: FxHashMap<u32, Vec<BufId>>,
-    /// Op of the step that is emitted.
-    pub(super) op: u32,
+    free_at: FxHashMap<u32, Vec<BufId>>,
+    /// Op of the step that is placed.
+    op: u32,
     stays: Residences,
 }
 
-impl<'a> Emitter<'a> {
+impl<'a> Placer<'a> {
     fn index_frees(&mut self) {
         for (i, &last) in self.memory.life.last.iter().enumerate() {
             self.free_at.entry(last).or_default().push(BufId(i as u32));
         }
     }
 
-    pub(super) fn desc(&mut self, d: DmaDesc) -> u32 {
-        if let Some(&i) = self.known.get(&d) {
-            return i;
-        }
-        self.descs.push(d.clone());
-        let i = self.descs.len() as u32 - 1;
-        self.known.insert(d, i);
-        i
+    /// A kernel of the draft, or one that was made for an exchange.
+    fn kernel(&self, number: usize) -> &KernelEntry {
+        let made = number.checked_sub(self.plan.kernels.len());
+        made.map_or_else(|| &self.plan.kernels[number], |i| &self.kernels[i])
     }
 
-    /// The number, for calls, of a kernel of the main program itself; it is made on first use.
-    pub(super) fn subroutine(&mut self, key: String, make: impl FnOnce(&mut Self) -> Kernel) -> usize {
-        if let Some(&k) = self.made.get(&key) {
-            return k;
-        }
-        let kernel = make(self);
-        self.subroutines.push(kernel);
-        let number = self.plan.kernels.len() + self.subroutines.len();
-        self.made.insert(key, number);
-        number
+    /// Word rows of scratch memory of a call: the most of any core's part.
+    fn scratch_rows(&self, kernel: usize) -> u32 {
+        let parts = self.plan.splits.get(&kernel).into_iter().flatten();
+        let own = self.kernel(kernel).needs.scratch_rows;
+        parts.map(|p| self.kernel(p.kernel).needs.scratch_rows).fold(own, u32::max)
     }
 
-    /// Gives a subroutine that was made before another body.
-    pub(super) fn replace(&mut self, number: usize, kernel: Kernel) {
-        if let Some(k) = number.checked_sub(self.plan.kernels.len() + 1).and_then(|i| self.subroutines.get_mut(i)) {
-            *k = kernel;
-        }
-    }
-
-    pub(super) fn copies(&mut self, copies: Vec<Copy>) {
-        for c in copies {
-            match c {
-                Copy::Load { granule, row, pending } => {
-                    let desc = self.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, pending.bytes));
-                    let args = self.copy_args(desc, granule, row, pending.semaphore);
-                    self.start_copy(args, false);
-                }
-                Copy::Store { row, granule, pending } => {
-                    let desc = self.desc(DmaDesc::contiguous(Space::Vmem, Space::Hbm, pending.bytes));
-                    let args = self.copy_args(desc, row, granule, pending.semaphore);
-                    self.start_copy(args, true);
-                }
-                Copy::WaitIn { pending } => self.wait_copy(pending.semaphore, pending.bytes as i32, false),
-                Copy::WaitOut { pending } => self.wait_copy(pending.semaphore, pending.bytes as i32, true),
-            }
-        }
-    }
-
-    fn copy_args(&mut self, desc: u32, src: u64, dst: u64, sem: u32) -> DmaArgs {
-        let src = self.b.s_imm(src as i32);
-        let dst = self.b.s_imm(dst as i32);
-        DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem }
-    }
-
-    fn dma(&mut self, desc: u32, src: u64, dst: u64, sem: u32) {
-        let args = self.copy_args(desc, src, dst, sem);
-        let all = [self.all];
-        self.b.dma_start(args, &all, &all);
+    fn copies(&mut self, copies: Vec<super::action::Copy>) {
+        self.actions.extend(copies.into_iter().map(Action::Copy));
     }
 
     fn steps(&mut self, steps: &'a [Step]) -> Result<(), CompileError> {
@@ -192,6 +126,14 @@ impl<'a> Emitter<'a> {
             self.step(s, &steps[i + 1..])?;
         }
         Ok(())
+    }
+
+    /// What steps become.
+    fn inner(&mut self, steps: &'a [Step]) -> Result<Vec<Action>, CompileError> {
+        let outer = std::mem::take(&mut self.actions);
+        let done = self.steps(steps);
+        let inner = std::mem::replace(&mut self.actions, outer);
+        done.map(|()| inner)
     }
 
     /// Ends a step: what is not needed any more gives its room back.
@@ -214,33 +156,39 @@ impl<'a> Emitter<'a> {
         }
         match s {
             Step::Call { kernel, args, op } => {
-                self.b.mark(*op);
+                self.mark(*op);
                 self.call(*kernel, args, rest)?;
             }
             Step::Copy { src, dst, op } => {
-                self.b.mark(*op);
+                self.mark(*op);
                 self.copy(*src, *dst, rest)?;
             }
-            Step::Scalar { dst, value, dtype } => self.scalar(*dst, *value, *dtype),
+            Step::Scalar { dst, value, dtype } => {
+                self.actions.push(Action::Scalar { dst: *dst, value: *value, dtype: *dtype });
+            }
             Step::ReadScalar { buf, dst, dtype, op } => {
-                self.b.mark(*op);
-                self.read_scalar(*buf, *dst, *dtype)?;
+                self.mark(*op);
+                let mut out = Vec::new();
+                self.memory.settle(*buf, &mut out);
+                self.copies(out);
+                let from = self.spot(*buf)?;
+                self.actions.push(Action::ReadScalar { from, dst: *dst, dtype: *dtype });
             }
             Step::Host { call, operands, results, op } => {
-                self.b.mark(*op);
+                self.mark(*op);
                 self.host(call, operands, results)?;
             }
             Step::Exchange(x) => {
-                self.b.mark(x.op);
+                self.mark(x.op);
                 self.exchange(x)?;
             }
             Step::Begin(x) => {
-                self.b.mark(x.op);
+                self.mark(x.op);
                 self.begin_hidden(x)?;
             }
             Step::End(x) => self.end_hidden(x),
             Step::While { head, cond, body, op } => {
-                self.b.mark(*op);
+                self.mark(*op);
                 // What is under way goes on behind the loop.
                 let hidden = self.hidden.take();
                 self.while_(head, *cond, body)?;
@@ -248,7 +196,7 @@ impl<'a> Emitter<'a> {
                 return Ok(());
             }
             Step::Switch { index, branches, op } => {
-                self.b.mark(*op);
+                self.mark(*op);
                 let hidden = self.hidden.take();
                 self.switch(*index, branches)?;
                 self.hidden = hidden;
@@ -258,7 +206,25 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
+    fn mark(&mut self, op: u32) {
+        self.actions.push(Action::Mark(op));
+    }
+
     // ---- arrays ----
+
+    /// The array's first word row in vector memory.
+    fn row(&self, buf: BufId) -> Result<u64, CompileError> {
+        let nowhere = || CompileError::internal("placement", format!("`{}` is not resident", self.memory.name_of(buf)));
+        self.memory.places[buf.index()].row.ok_or_else(nowhere)
+    }
+
+    /// Where the array is: in vector memory if it is there.
+    fn spot(&mut self, buf: BufId) -> Result<Spot, CompileError> {
+        Ok(match self.memory.places[buf.index()].row {
+            Some(r) => Spot::Vmem(r),
+            None => Spot::Hbm(self.memory.granule(buf)?),
+        })
+    }
 
     /// Brings a buffer into vector memory with its contents (or only room for it).
     fn resident(
@@ -266,7 +232,7 @@ impl<'a> Emitter<'a> {
         buf: BufId,
         contents: bool,
         locked: &[BufId],
-        out: &mut Vec<Copy>,
+        out: &mut Vec<super::action::Copy>,
     ) -> Result<u64, CompileError> {
         if let Some(row) = self.memory.places[buf.index()].row {
             return Ok(row);
@@ -282,14 +248,14 @@ impl<'a> Emitter<'a> {
     }
 
     /// Marks a buffer as written in vector memory.
-    fn written(&mut self, buf: BufId, out: &mut Vec<Copy>) {
+    fn written(&mut self, buf: BufId, out: &mut Vec<super::action::Copy>) {
         self.memory.settle_out(buf, out);
         self.memory.places[buf.index()].in_hbm = false;
     }
 
     fn call(&mut self, kernel: usize, args: &'a [Arg], rest: &'a [Step]) -> Result<(), CompileError> {
-        let hooked = self.hooked(kernel);
-        let entry = hooked.as_ref().map_or(&self.plan.kernels[kernel], |h| &h.entry);
+        let number = self.hooked(kernel).unwrap_or(kernel);
+        let (name, rows) = (self.kernel(number).name.clone(), self.scratch_rows(number));
         let locked: Vec<BufId> = args
             .iter()
             .filter_map(|a| match a {
@@ -305,12 +271,10 @@ impl<'a> Emitter<'a> {
                 self.in_hbm(*buf, *usage, &mut out)?;
             }
         }
-        let scratch_rows = cores::scratch_rows(self.plan, kernel, entry);
-        let scratch = if scratch_rows > 0 {
-            let rows = scratch_rows as u64 + guard_rows(self.memory.chip);
-            Some(self.memory.room(rows, self.now, &locked, &format!("scratch of {}", entry.name), &mut out)?)
-        } else {
-            None
+        let scratch_rows = if rows > 0 { u64::from(rows) + guard_rows(self.memory.chip) } else { 0 };
+        let scratch = match scratch_rows {
+            0 => None,
+            n => Some(self.memory.room(n, self.now, &locked, &format!("scratch of {name}"), &mut out)?),
         };
         // Loads first, so that they run side by side.
         for a in args {
@@ -330,23 +294,20 @@ impl<'a> Emitter<'a> {
         }
         self.copies(out);
         self.prefetch(args, rest)?;
-        match &hooked {
-            Some(h) => {
-                let regs: Vec<S> = args.iter().map(|a| self.argument(a, scratch)).collect();
-                self.b.call(h.number, &regs);
-            }
-            None => self.call_cores(kernel, args, scratch)?,
-        }
+        let operands = args.iter().map(|a| self.operand(a, scratch)).collect::<Result<Vec<Operand>, CompileError>>()?;
+        self.actions.push(Action::Call { kernel: number, args: operands });
+        self.publish(number, args)?;
         self.look();
         if let Some(at) = scratch {
-            self.stays.scratch(self.memory.chip, entry, at, self.op);
-            self.memory.vmem.give(at, scratch_rows as u64 + guard_rows(self.memory.chip));
+            let own = u64::from(self.kernel(number).needs.scratch_rows);
+            self.stays.scratch(self.memory.chip, (&name, own), at, self.op);
+            self.memory.vmem.give(at, scratch_rows);
         }
         Ok(())
     }
 
     /// Makes HBM the place of a buffer that a kernel reaches by itself.
-    pub(super) fn in_hbm(&mut self, buf: BufId, usage: Use, out: &mut Vec<Copy>) -> Result<(), CompileError> {
+    fn in_hbm(&mut self, buf: BufId, usage: Use, out: &mut Vec<super::action::Copy>) -> Result<(), CompileError> {
         self.memory.granule(buf)?;
         // What was never written is nowhere.
         let p = &self.memory.places[buf.index()];
@@ -361,42 +322,54 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    fn argument(&mut self, a: &Arg, scratch: Option<u64>) -> S {
-        match a {
-            Arg::Array { buf, unit, offset, dynamic, .. } => {
-                let place = &self.memory.places[buf.index()];
+    fn operand(&mut self, a: &Arg, scratch: Option<u64>) -> Result<Operand, CompileError> {
+        Ok(match a {
+            Arg::Array { buf, usage, unit, offset, dynamic } => {
                 let packing = self.plan.buffers[buf.index()].layout.dtype.packing() as i64;
                 let base = match unit {
-                    Unit::ElementRows => place.row.unwrap_or(0) as i64 * packing,
-                    Unit::WordRows => place.row.unwrap_or(0) as i64,
-                    Unit::Granules => place.granule.unwrap_or(0) as i64,
+                    Unit::ElementRows => self.row(*buf)? as i64 * packing,
+                    Unit::WordRows => self.row(*buf)? as i64,
+                    Unit::Granules => self.memory.granule(*buf)? as i64,
                 };
-                let mut reg = self.b.s_imm((base + offset) as i32);
-                for &(word, rows) in dynamic {
-                    let w = self.load_word(word);
-                    let w = if rows == 1 { w } else { self.b.s_muli(w, rows as i32) };
-                    reg = self.b.s(Op::SAdd, &[reg, w]);
-                }
-                reg
+                let terms = dynamic.clone();
+                Operand::Array { array: *buf, usage: *usage, unit: *unit, at: base + offset, terms }
             }
-            Arg::Scalar(w) => self.load_word(*w),
-            Arg::Sum(terms) => {
-                let mut sum = S::ZERO;
-                for &(word, rows) in terms {
-                    let w = self.load_word(word);
-                    let w = if rows == 1 { w } else { self.b.s_muli(w, rows as i32) };
-                    sum = self.b.s(Op::SAdd, &[sum, w]);
-                }
-                sum
-            }
-            Arg::Linear { word, scale, offset } => {
-                let w = self.load_word(*word);
-                let w = self.b.s_muli(w, *scale);
-                self.b.s_addi(w, *offset)
-            }
-            Arg::Const(value) => self.b.s_imm(*value),
-            Arg::Scratch => self.b.s_imm(scratch.unwrap_or(0) as i32),
+            Arg::Scalar(w) => Operand::Scalar(*w),
+            Arg::Sum(terms) => Operand::Sum(terms.clone()),
+            Arg::Linear { word, scale, offset } => Operand::Linear { word: *word, scale: *scale, offset: *offset },
+            Arg::Const(value) => Operand::Const(*value),
+            Arg::Scratch => Operand::Scratch(scratch.unwrap_or(0)),
+        })
+    }
+
+    /// What the first core alone made in vector memory, in a call that writes HBM and is not shared out, goes to the others
+    /// through HBM.
+    fn publish(&mut self, kernel: usize, args: &[Arg]) -> Result<(), CompileError> {
+        if self.plan.cores < 2 || self.plan.splits.contains_key(&kernel) {
+            return Ok(());
         }
+        let written = |far: bool| -> Vec<BufId> {
+            let of = |a: &Arg| match a {
+                Arg::Array { buf, usage, unit, .. } if *usage != Use::Read && (*unit == Unit::Granules) == far => {
+                    Some(*buf)
+                }
+                _ => None,
+            };
+            args.iter().filter_map(of).collect()
+        };
+        if written(true).is_empty() {
+            return Ok(());
+        }
+        for buf in written(false) {
+            let mut out = Vec::new();
+            self.memory.store(buf, &mut out)?;
+            self.memory.settle(buf, &mut out);
+            let row = self.row(buf)?;
+            self.memory.load(buf, row, &mut out)?;
+            self.memory.settle(buf, &mut out);
+            self.copies(out);
+        }
+        Ok(())
     }
 
     /// Starts loads of what the next steps read, as far as there is free room.
@@ -520,25 +493,23 @@ impl<'a> Emitter<'a> {
             self.in_hbm(src, Use::Read, &mut out)?;
             self.in_hbm(dst, Use::Write, &mut out)?;
             self.copies(out);
-            return self.copy_in_hbm(src, dst);
+            let (from, to) = (self.memory.granule(src)?, self.memory.granule(dst)?);
+            let bytes = self.memory.bytes_of(dst);
+            if from != to && bytes > 0 {
+                self.actions.push(Action::Move { from: Spot::Hbm(from), to: Spot::Hbm(to), bytes });
+            }
+            return Ok(());
         }
         self.resident(dst, false, &[src, dst], &mut out)?;
-        let row = self.memory.places[dst.index()].row.unwrap_or(0);
+        let row = self.row(dst)?;
         self.memory.settle(src, &mut out);
         self.memory.settle(dst, &mut out);
         self.written(dst, &mut out);
         self.copies(out);
-        let bytes = self.memory.bytes_of(dst) as u32;
-        let (space, from) = match self.memory.places[src.index()].row {
-            Some(r) => (Space::Vmem, r),
-            None => (Space::Hbm, self.memory.granule(src)?),
-        };
+        let bytes = self.memory.bytes_of(dst);
         if bytes > 0 {
-            let desc = self.desc(DmaDesc::contiguous(space, Space::Vmem, bytes));
-            let sem = KERNEL_SEMAPHORES - 1;
-            self.dma(desc, from, row, sem);
-            let all = [self.all];
-            self.b.dma_wait(sem, bytes as i32, &all, &all);
+            let from = self.spot(src)?;
+            self.actions.push(Action::Move { from, to: Spot::Vmem(row), bytes });
         }
         Ok(())
     }
@@ -557,42 +528,17 @@ impl<'a> Emitter<'a> {
             }
         }
         self.copies(out);
-        let place = |(b, layout): &(BufId, Layout)| {
-            let name = self.plan.buffers[b.index()].name.clone();
-            let address = self.memory.places[b.index()].granule.unwrap_or(0) * HBM_GRANULE;
-            HostArray { address, layout: layout.clone(), host_dims: None, name }
+        let mut place = |list: &[(BufId, Layout)]| {
+            let one = |(b, layout): &(BufId, Layout)| {
+                let name = self.plan.buffers[b.index()].name.clone();
+                let address = self.memory.granule(*b)? * HBM_GRANULE;
+                Ok(HostArray { address, layout: layout.clone(), host_dims: None, name })
+            };
+            list.iter().map(one).collect::<Result<Vec<HostArray>, CompileError>>()
         };
-        self.host_calls.push(HostCall {
-            kind: call.kind,
-            target: call.target.clone(),
-            config: call.config.clone(),
-            operands: operands.iter().map(place).collect(),
-            results: results.iter().map(place).collect(),
-        });
-        let number = self.host_calls.len() as i32 - 1;
-        self.alone(|b| b.host(number));
-        Ok(())
-    }
-
-    /// Copies a buffer within HBM.
-    fn copy_in_hbm(&mut self, src: BufId, dst: BufId) -> Result<(), CompileError> {
-        /// Bytes of one transfer at most: counts of semaphores are 32-bit.
-        const MOST: u64 = 1 << 30;
-        let (from, to) = (self.memory.granule(src)?, self.memory.granule(dst)?);
-        let bytes = if from == to { 0 } else { self.memory.bytes_of(dst) };
-        if self.several() {
-            return self.copy_shares(from, to, bytes);
-        }
-        let mut at = 0;
-        while at < bytes {
-            let n = (bytes - at).min(MOST);
-            let desc = self.desc(DmaDesc::contiguous(Space::Hbm, Space::Hbm, n as u32));
-            let sem = KERNEL_SEMAPHORES - 1;
-            self.dma(desc, from + at / HBM_GRANULE, to + at / HBM_GRANULE, sem);
-            let all = [self.all];
-            self.b.dma_wait(sem, n as i32, &all, &all);
-            at += n;
-        }
+        let (operands, results) = (place(operands)?, place(results)?);
+        let (kind, target, config) = (call.kind, call.target.clone(), call.config.clone());
+        self.actions.push(Action::Host(HostCall { kind, target, config, operands, results }));
         Ok(())
     }
 

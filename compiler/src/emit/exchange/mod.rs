@@ -4,7 +4,7 @@
 //! are computed at run time from the device's table; everything else is the same on all devices, the places of slots
 //! and buffers among it: a device knows where its peer's are because its own are there.
 //!
-//! An exchange is begun, moved and ended ([`Flight`]); what the main program does in between runs while it is under way.
+//! An exchange is begun, moved and ended; what the main program does in between runs while it is under way.
 
 mod direct;
 mod hide;
@@ -12,20 +12,26 @@ mod progress;
 mod ring;
 mod transfer;
 
-use super::direct::{Direct, DirectKind};
-use super::{Exchange, How, Table};
-use crate::plan::main_program::Emitter;
-use crate::plan::memory::guard_rows;
-use crate::plan::step::Use;
-pub(in crate::plan) use hide::Hidden;
-pub(in crate::plan) use progress::STATE_WORDS;
-use progress::{Moves, State, store};
+use super::main_program::Emitter;
+use crate::plan::KERNEL_SEMAPHORES;
+use crate::plan::action::Flight;
+use crate::plan::collective::{Exchange, How, State, Table};
+use progress::{Moves, store};
 use systole_codegen::kernel::build_units::{DmaArgs, RemoteArgs};
 use systole_codegen::kernel::{BufferRef, KernelBuilder, S};
 use systole_hlo::analysis::parts::Parts;
-use systole_hlo::error::CompileError;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{DmaDesc, DmaDim, Op, Space};
+
+/// A kernel of the main program itself: equal ones are the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::emit) enum Subroutine {
+    /// Takes the exchange further that is under way.
+    Looks,
+    /// Takes an exchange further: its operation if the code counts as that wherever it is called, and where its arrays are
+    /// if the code depends on it.
+    Progress(Option<u32>, Box<How>, Option<Flight>),
+}
 
 /// How rows of pieces lie: in vector memory (one after the other), in the whole array, or in a part.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,35 +127,36 @@ fn plus(b: &mut KernelBuilder, a: S, imm: i32) -> S {
     if imm == 0 { a } else { b.s_addi(a, imm) }
 }
 
-impl<'a> Emitter<'a> {
+impl Emitter<'_> {
     /// Copies the device's row of the tables to scalar memory.
-    pub(in crate::plan) fn load_tables(&mut self) -> Result<(), CompileError> {
-        let Some(constant) = self.plan.pod.constant else { return Ok(()) };
-        let words = self.plan.pod.words();
-        let first = self.memory.granule(constant)?;
+    pub(in crate::emit) fn load_tables(&mut self) {
+        let Some(first) = self.plan.pod.tables else { return };
+        let words = self.plan.pod.words;
         let desc = self.desc(DmaDesc::contiguous(Space::Hbm, Space::Smem, words * 4));
         let device = self.b.def_s(Op::SDev, &[]);
         let row = self.b.s_muli(device, (u64::from(words) * 4 / HBM_GRANULE) as i32);
         let src = self.b.s_addi(row, first as i32);
         let dst = self.b.s_imm(self.plan.pod.base as i32);
-        let sem = crate::plan::memory::KERNEL_SEMAPHORES - 1;
+        let sem = KERNEL_SEMAPHORES - 1;
         let all = [self.all, BufferRef::SCALAR_MEMORY];
         let args = DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem };
         self.b.dma_start(args, &all, &all);
         self.b.dma_wait(sem, words as i32 * 4, &all, &all);
-        Ok(())
     }
 
-    /// Emits a collective from beginning to end.
-    pub(in crate::plan) fn exchange(&mut self, x: &Exchange) -> Result<(), CompileError> {
-        if let How::Transfer(t) = &x.how {
-            return self.transfer(x, t);
-        }
-        let f = self.begin_exchange(x)?;
+    /// What the code of an exchange shares; its copies are ordered by `all`.
+    fn cx(&self, all: BufferRef, f: &Flight) -> Cx {
+        let (row_bytes, sublanes) = (self.chip.row_bytes(), self.chip.core.sublanes);
+        Cx { all, base: self.plan.pod.base, row_bytes, sublanes, src: f.src, dst: f.dst, slots: f.slots }
+    }
+
+    /// Emits a collective from beginning to end, or a stage of a transfer.
+    pub(in crate::emit) fn exchange(&mut self, x: &Exchange, f: &Flight) {
         match &x.how {
+            How::Transfer(t) => self.transfer(t, f),
             How::Direct(all) if x.temps.is_empty() => {
-                let codes: Vec<direct::Code<'_>> =
-                    all.iter().map(|d| direct::Code::new(self, f.cx, d, (0, 0))).collect();
+                let cx = self.cx(self.all, f);
+                let codes: Vec<direct::Code<'_>> = all.iter().map(|d| direct::Code::new(self, cx, d, (0, 0))).collect();
                 for c in &codes {
                     c.announce(&mut self.b);
                     c.post(&mut self.b);
@@ -157,70 +164,32 @@ impl<'a> Emitter<'a> {
                     c.settle(&mut self.b);
                 }
             }
-            How::Direct(_) | How::Ring(_) | How::Transfer(_) => {
-                let number = self.progress(x, &f, false);
-                self.set_state(x, &f);
+            How::Direct(_) | How::Ring(_) => {
+                let number = self.progress(x, f, false);
+                self.set_state(x, f);
                 self.run_to_the_end(number);
             }
         }
-        self.end_exchange(&f);
-        Ok(())
-    }
-
-    /// Prepares a collective: its arrays are in HBM, and slots in vector memory are taken.
-    pub(in crate::plan) fn begin_exchange(&mut self, x: &Exchange) -> Result<Flight, CompileError> {
-        let mut out = Vec::new();
-        self.in_hbm(x.src, Use::Read, &mut out)?;
-        self.in_hbm(x.dst, Use::Write, &mut out)?;
-        let (src, dst) = (self.memory.granule(x.src)?, self.memory.granule(x.dst)?);
-        let mut temps = Vec::new();
-        for &t in &x.temps {
-            self.in_hbm(t, Use::Write, &mut out)?;
-            temps.push(self.memory.granule(t)?);
-        }
-        let sublanes = self.memory.chip.core.sublanes;
-        let contributions = |d: &Direct| {
-            let component = d.parts.slot_component(d.parts.run, sublanes);
-            let reduces = d.kind == DirectKind::Reduce;
-            if reduces { d.parts.components * component * u64::from(d.devices) } else { 0 }
-        };
-        let rows = match &x.how {
-            How::Ring(r) => r.slots(sublanes),
-            How::Direct(all) => all.iter().map(contributions).max().unwrap_or(0),
-            How::Transfer(_) => 0,
-        };
-        let rows = if rows > 0 { rows + guard_rows(self.memory.chip) } else { 0 };
-        let name = self.memory.name_of(x.dst).to_string();
-        let slots = match rows {
-            0 => 0,
-            n => self.memory.room(n, self.now, &[], &format!("slots of `{name}`"), &mut out)?,
-        };
-        self.copies(out);
-        let row_bytes = self.memory.chip.row_bytes();
-        let cx = Cx { all: self.all, base: self.plan.pod.base, row_bytes, sublanes, src, dst, slots };
-        Ok(Flight { cx, temps, slots: (slots, rows) })
     }
 
     /// The subroutine that takes an exchange further. `own`: its code counts as the exchange's wherever it is called.
     fn progress(&mut self, x: &Exchange, f: &Flight, own: bool) -> usize {
         let op = own.then_some(x.op);
         // Rings take their addresses from scalar memory, so equal ones share their code.
-        let key = match &x.how {
-            How::Ring(r) => format!("{op:?} {r:?}"),
-            How::Direct(_) | How::Transfer(_) => {
-                format!("{op:?} {:?} {} {} {:?} {}", x.how, f.cx.src, f.cx.dst, f.temps, f.cx.slots)
-            }
+        let addresses = match &x.how {
+            How::Ring(_) => None,
+            How::Direct(_) | How::Transfer(_) => Some(f.clone()),
         };
         let state = self.plan.pod.state;
-        self.subroutine(key, |e| {
-            let mut b = KernelBuilder::new("exchange", e.memory.chip);
-            let cx = Cx { all: b.buffer(), ..f.cx };
+        self.subroutine(Subroutine::Progress(op, Box::new(x.how.clone()), addresses), |e| {
+            let mut b = KernelBuilder::new("exchange", e.chip);
+            let cx = e.cx(b.buffer(), f);
             let mut phases: Vec<Box<dyn Moves + '_>> = Vec::new();
             match &x.how {
                 How::Ring(r) => phases = ring::phases(e, &cx, r, state),
                 How::Direct(all) => {
                     for (i, d) in all.iter().enumerate() {
-                        let cx = f.stage(&cx, i);
+                        let cx = stage(f, &cx, i);
                         phases.push(Box::new(direct::Code::new(e, cx, d, (i, state))));
                     }
                 }
@@ -248,8 +217,8 @@ impl<'a> Emitter<'a> {
             store(&mut self.b, state, w, S::ZERO);
         }
         if let How::Ring(_) = x.how {
-            let temp = f.temps.first().copied().unwrap_or(f.cx.dst);
-            let all = [(State::Src, f.cx.src), (State::Dst, f.cx.dst), (State::Temp, temp), (State::Slots, f.cx.slots)];
+            let temp = f.temps.first().copied().unwrap_or(f.dst);
+            let all = [(State::Src, f.src), (State::Dst, f.dst), (State::Temp, temp), (State::Slots, f.slots)];
             for (w, v) in all {
                 let v = self.b.s_imm(v as i32);
                 store(&mut self.b, state, w, v);
@@ -263,28 +232,10 @@ impl<'a> Emitter<'a> {
         store(&mut self.b, self.plan.pod.state, State::Blocking, one);
         self.b.call(subroutine as u32, &[]);
     }
-
-    /// Gives back what an exchange took.
-    pub(in crate::plan) fn end_exchange(&mut self, f: &Flight) {
-        if f.slots.1 > 0 {
-            self.memory.vmem.give(f.slots.0, f.slots.1);
-        }
-    }
 }
 
-/// An exchange that is under way.
-pub(in crate::plan) struct Flight {
-    cx: Cx,
-    /// First granules of partial results.
-    temps: Vec<u64>,
-    /// First row and rows of its slots.
-    slots: (u64, u64),
-}
-
-impl Flight {
-    /// What code of one of several exchanges in a row sees.
-    fn stage(&self, cx: &Cx, number: usize) -> Cx {
-        let src = number.checked_sub(1).map_or(cx.src, |i| self.temps[i]);
-        Cx { src, dst: self.temps.get(number).copied().unwrap_or(cx.dst), ..*cx }
-    }
+/// What code of one of several exchanges in a row sees.
+fn stage(f: &Flight, cx: &Cx, number: usize) -> Cx {
+    let src = number.checked_sub(1).map_or(cx.src, |i| f.temps[i]);
+    Cx { src, dst: f.temps.get(number).copied().unwrap_or(cx.dst), ..*cx }
 }

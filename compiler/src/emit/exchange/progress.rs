@@ -5,36 +5,9 @@
 //! exchange behind that work. Before a move, semaphores are looked at: a call makes the moves that need not wait. How
 //! often it is called decides about time and never about answers.
 
+use crate::plan::collective::State;
 use systole_codegen::kernel::{KernelBuilder, S};
 use systole_isa::Op;
-
-/// Words of scalar memory that say where an exchange is.
-#[derive(Clone, Copy)]
-pub(in crate::plan) enum State {
-    Phase,
-    /// Moves of the phase that were made.
-    Moves,
-    /// Step round a ring, batch, piece of the batch, and how many batches and steps there were.
-    Step,
-    Batch,
-    Piece,
-    Turn,
-    Src,
-    Dst,
-    Temp,
-    /// First row of the slots.
-    Slots,
-    /// Not zero: moves are made even if they have to wait.
-    Blocking,
-    /// Number of the exchange under way among those that are hidden, from 1; 0 without one.
-    Current,
-    /// Bytes on the semaphore of what comes last (of the collective) without which the next move would wait; 0 if
-    /// others decide, very many if there are no more moves.
-    Wanted,
-}
-
-/// How many words.
-pub(in crate::plan) const STATE_WORDS: u32 = State::Wanted as u32 + 1;
 
 /// A phase of an exchange, as code.
 pub(super) trait Moves {

@@ -5,13 +5,13 @@
 //! shared out ([`Plan::splits`]: each core makes a part of the result) or done by the first core alone. So between barriers
 //! HBM is only read, or each byte belongs to one core.
 
-use super::super::memory::KERNEL_SEMAPHORES;
-use super::super::step::{Arg, KernelEntry, Plan, Unit, Use};
-use super::super::view::BufId;
-use super::Emitter;
+use super::{Emitter, MOST_BYTES};
+use crate::plan::KERNEL_SEMAPHORES;
+use crate::plan::Plan;
+use crate::plan::action::Operand;
+use crate::plan::step::{Unit, Use};
 use systole_codegen::kernel::build_units::DmaArgs;
 use systole_codegen::kernel::{KernelBuilder, S};
-use systole_hlo::error::CompileError;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{DmaDesc, Op, Space};
 
@@ -78,20 +78,12 @@ impl Emitter<'_> {
     }
 
     /// Calls a kernel on all cores, in parts, or on the first one alone, by what it writes.
-    pub(super) fn call_cores(&mut self, kernel: usize, args: &[Arg], scratch: Option<u64>) -> Result<(), CompileError> {
-        let written = |far: bool| -> Vec<BufId> {
-            let of = |a: &Arg| match a {
-                Arg::Array { buf, usage, unit, .. } if *usage != Use::Read && (*unit == Unit::Granules) == far => {
-                    Some(*buf)
-                }
-                _ => None,
-            };
-            args.iter().filter_map(of).collect()
-        };
-        if !self.several() || written(true).is_empty() {
-            let regs: Vec<S> = args.iter().map(|a| self.argument(a, scratch)).collect();
+    pub(super) fn call_cores(&mut self, kernel: usize, args: &[Operand]) {
+        let far = |a: &Operand| matches!(a, Operand::Array { usage, unit: Unit::Granules, .. } if *usage != Use::Read);
+        if !self.several() || !args.iter().any(far) {
+            let regs: Vec<S> = args.iter().map(|a| self.operand(a, 0)).collect();
             self.b.call(kernel as u32 + 1, &regs);
-            return Ok(());
+            return;
         }
         let plan: &Plan = self.plan;
         match plan.splits.get(&kernel) {
@@ -100,18 +92,8 @@ impl Emitter<'_> {
                 self.barrier(cores);
                 let mut calls: Vec<(u32, Vec<S>)> = Vec::new();
                 for p in parts {
-                    let moved = |(i, a): (usize, &Arg)| match (a, p.offsets.get(i)) {
-                        (Arg::Array { buf, usage, unit, offset, dynamic }, Some(by)) => Arg::Array {
-                            buf: *buf,
-                            usage: *usage,
-                            unit: *unit,
-                            offset: offset + by,
-                            dynamic: dynamic.clone(),
-                        },
-                        (a, _) => a.clone(),
-                    };
-                    let args: Vec<Arg> = args.iter().enumerate().map(moved).collect();
-                    let regs = args.iter().map(|a| self.argument(a, scratch)).collect();
+                    let by = |i: usize| p.offsets.get(i).copied().unwrap_or(0);
+                    let regs = args.iter().enumerate().map(|(i, a)| self.operand(a, by(i))).collect();
                     calls.push((p.kernel as u32 + 1, regs));
                 }
                 let core = self.b.def_s(Op::SCore, &[]);
@@ -122,21 +104,14 @@ impl Emitter<'_> {
                 self.barrier(cores);
             }
             None => {
-                let regs: Vec<S> = args.iter().map(|a| self.argument(a, scratch)).collect();
+                let regs: Vec<S> = args.iter().map(|a| self.operand(a, 0)).collect();
                 self.alone(|b| b.call(kernel as u32 + 1, &regs));
-                self.publish(&written(false))?;
             }
         }
-        Ok(())
     }
 
     /// Copies within HBM, each core a share.
-    pub(super) fn copy_shares(&mut self, from: u64, to: u64, bytes: u64) -> Result<(), CompileError> {
-        /// Bytes of one transfer at most: counts of semaphores are 32-bit.
-        const MOST: u64 = 1 << 30;
-        if bytes == 0 {
-            return Ok(());
-        }
+    pub(super) fn copy_shares(&mut self, from: u64, to: u64, bytes: u64) {
         let (cores, sem) = (self.plan.cores, KERNEL_SEMAPHORES - 1);
         let share = bytes.div_ceil(u64::from(cores)).next_multiple_of(HBM_GRANULE);
         let mut copies: Vec<Vec<(u32, u64, i32)>> = Vec::new();
@@ -144,7 +119,7 @@ impl Emitter<'_> {
             let (mut at, end) = ((core * share).min(bytes), ((core + 1) * share).min(bytes));
             let mut own = Vec::new();
             while at < end {
-                let n = (end - at).min(MOST);
+                let n = (end - at).min(MOST_BYTES);
                 own.push((
                     self.desc(DmaDesc::contiguous(Space::Hbm, Space::Hbm, n as u32)),
                     at / HBM_GRANULE,
@@ -165,26 +140,5 @@ impl Emitter<'_> {
             }
         });
         self.barrier(cores);
-        Ok(())
     }
-
-    /// What the first core alone made in vector memory goes to the others through HBM.
-    fn publish(&mut self, made: &[BufId]) -> Result<(), CompileError> {
-        for &buf in made {
-            let mut out = Vec::new();
-            self.memory.store(buf, &mut out)?;
-            self.memory.settle(buf, &mut out);
-            let Some(row) = self.memory.places[buf.index()].row else { continue };
-            self.memory.load(buf, row, &mut out)?;
-            self.memory.settle(buf, &mut out);
-            self.copies(out);
-        }
-        Ok(())
-    }
-}
-
-/// Word rows of scratch memory of a call: the most of any part's.
-pub(super) fn scratch_rows(plan: &Plan, kernel: usize, entry: &KernelEntry) -> u32 {
-    let parts = plan.splits.get(&kernel).into_iter().flatten();
-    parts.map(|p| plan.kernels[p.kernel].scratch_rows).fold(entry.scratch_rows, u32::max)
 }

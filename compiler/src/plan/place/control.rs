@@ -1,14 +1,13 @@
-//! Loops and branches of the main program: what is in vector memory stays at one place in every iteration and branch.
+//! Loops and branches: what is in vector memory stays at one place in every iteration and branch.
 
-use super::super::step::{BufferKind, Step, Use, Word};
-use super::super::view::BufId;
-use super::Emitter;
+use super::Placer;
 use super::reach::{buffers_of, written_in};
-use systole_codegen::kernel::build::KernelBuilder;
+use crate::plan::action::Action;
+use crate::plan::step::{BufferKind, Step, Use, Word};
+use crate::plan::view::BufId;
 use systole_hlo::error::CompileError;
-use systole_isa::Op;
 
-impl<'a> Emitter<'a> {
+impl<'a> Placer<'a> {
     /// Waits for all copies, and pins what is resident: its place is the same in every iteration or branch.
     pub(super) fn enter(&mut self, inner: &[&'a [Step]]) -> Result<Vec<BufId>, CompileError> {
         let mut out = Vec::new();
@@ -52,19 +51,14 @@ impl<'a> Emitter<'a> {
         Ok(pinned)
     }
 
-    /// Back to the memory that [`Emitter::enter`] left: everything else goes out.
-    pub(super) fn restore(&mut self, pinned: &[BufId], needed_later: bool) -> Result<(), CompileError> {
+    /// Back to the memory that [`Placer::enter`] left: everything else goes, and nothing of it is needed any more.
+    fn restore(&mut self, pinned: &[BufId]) -> Result<(), CompileError> {
         let mut out = Vec::new();
         for i in 0..self.memory.places.len() as u32 {
             let b = BufId(i);
             self.memory.settle(b, &mut out);
             if self.memory.places[i as usize].row.is_some() && pinned.binary_search(&b).is_err() {
-                if needed_later {
-                    self.memory.put_out(b, self.now, &mut out)?;
-                    self.memory.settle(b, &mut out);
-                } else {
-                    self.memory.release(b, &mut out);
-                }
+                self.memory.release(b, &mut out);
             }
         }
         self.copies(out);
@@ -107,126 +101,57 @@ impl<'a> Emitter<'a> {
                 self.memory.places[b.index()].in_hbm = false;
             }
         }
-        let mut result = Ok(());
         let in_hbm = self.in_hbm_flags(&pinned);
-        let saved = std::mem::replace(&mut self.b, KernelBuilder::new("", self.memory.chip));
-        let mut builder = saved;
-        // The builder's closures need the emitter: it is lent the builder while they run.
-        let this = self;
-        let failed = std::cell::RefCell::new(None);
-        {
-            let this = std::cell::RefCell::new(&mut *this);
-            builder.while_(
-                |b| {
-                    let this = &mut **this.borrow_mut();
-                    std::mem::swap(b, &mut this.b);
-                    if let Err(e) = this.steps(head) {
-                        failed.borrow_mut().get_or_insert(e);
-                    }
-                    let c = this.load_word(cond);
-                    std::mem::swap(b, &mut this.b);
-                    c
-                },
-                |b| {
-                    let this = &mut **this.borrow_mut();
-                    std::mem::swap(b, &mut this.b);
-                    if let Err(e) = this.steps(body).and_then(|()| this.restore(&pinned, false)) {
-                        failed.borrow_mut().get_or_insert(e);
-                    }
-                    std::mem::swap(b, &mut this.b);
-                },
-            );
-        }
-        this.b = builder;
-        if let Some(e) = failed.into_inner() {
-            result = Err(e);
-        }
-        result?;
-        this.reset_in_hbm(&pinned, &in_hbm);
-        this.unpin(&pinned);
-        this.finish_step();
+        let head = self.inner(head)?;
+        let body = self.branch(body, &pinned)?;
+        self.actions.push(Action::While { head, cond, body });
+        self.reset_in_hbm(&pinned, &in_hbm);
+        self.unpin(&pinned);
+        self.finish_step();
         Ok(())
+    }
+
+    /// What steps become that leave memory as they found it.
+    fn branch(&mut self, steps: &'a [Step], pinned: &[BufId]) -> Result<Vec<Action>, CompileError> {
+        let outer = std::mem::take(&mut self.actions);
+        let done = self.steps(steps).and_then(|()| self.restore(pinned));
+        let inner = std::mem::replace(&mut self.actions, outer);
+        done.map(|()| inner)
     }
 
     pub(super) fn switch(&mut self, index: Word, branches: &'a [Vec<Step>]) -> Result<(), CompileError> {
         let inner: Vec<&'a [Step]> = branches.iter().map(Vec::as_slice).collect();
-        let pinned = self.enter(&inner)?;
+        let mut pinned = self.enter(&inner)?;
         let mut used = Vec::new();
         for b in branches {
             written_in(b, &mut used);
         }
         // Results of the branches are kept at one place: taken before the branches.
         let mut out = Vec::new();
-        let mut extra = Vec::new();
         for &b in &used {
             let is_slot = self.plan.buffers[b.index()].kind == BufferKind::State;
             if is_slot && self.memory.places[b.index()].row.is_none() {
                 self.resident(b, false, &used, &mut out)?;
                 self.memory.places[b.index()].pinned += 1;
-                extra.push(b);
+                pinned.push(b);
             }
         }
         self.copies(out);
-        let mut pinned = pinned;
-        pinned.extend(&extra);
         pinned.sort_unstable();
         for b in &used {
             if self.memory.places[b.index()].row.is_some() {
                 self.memory.places[b.index()].in_hbm = false;
             }
         }
-        self.branch(index, branches, 0, &pinned)?;
+        let mut placed = Vec::new();
+        for b in branches {
+            let in_hbm = self.in_hbm_flags(&pinned);
+            self.now += 1;
+            placed.push(self.branch(b, &pinned)?);
+            self.reset_in_hbm(&pinned, &in_hbm);
+        }
+        self.actions.push(Action::Switch { index, branches: placed });
         self.unpin(&pinned);
         Ok(())
-    }
-
-    pub(super) fn branch(
-        &mut self,
-        index: Word,
-        branches: &'a [Vec<Step>],
-        number: usize,
-        pinned: &[BufId],
-    ) -> Result<(), CompileError> {
-        let in_hbm = self.in_hbm_flags(pinned);
-        if number + 1 == branches.len() {
-            self.now += 1;
-            self.steps(&branches[number])?;
-            self.restore(pinned, false)?;
-            self.reset_in_hbm(pinned, &in_hbm);
-            return Ok(());
-        }
-        let w = self.load_word(index);
-        let cond = self.b.def_s(Op::SEqI, &[w.into(), (number as i32).into()]);
-        let mut builder = std::mem::replace(&mut self.b, KernelBuilder::new("", self.memory.chip));
-        let failed = std::cell::RefCell::new(None);
-        {
-            let this = std::cell::RefCell::new(&mut *self);
-            let run = |b: &mut KernelBuilder, f: &mut dyn FnMut(&mut Emitter<'a>) -> Result<(), CompileError>| {
-                let this = &mut **this.borrow_mut();
-                std::mem::swap(b, &mut this.b);
-                if let Err(e) = f(this) {
-                    failed.borrow_mut().get_or_insert(e);
-                }
-                std::mem::swap(b, &mut this.b);
-            };
-            builder.if_else(
-                cond,
-                |b| {
-                    run(b, &mut |e| {
-                        e.now += 1;
-                        e.steps(&branches[number])?;
-                        e.restore(pinned, false)?;
-                        e.reset_in_hbm(pinned, &in_hbm);
-                        Ok(())
-                    });
-                },
-                |b| run(b, &mut |e| e.branch(index, branches, number + 1, pinned)),
-            );
-        }
-        self.b = builder;
-        match failed.into_inner() {
-            Some(e) => Err(e),
-            None => Ok(()),
-        }
     }
 }

@@ -1,0 +1,73 @@
+//! From a kernel's spec to its code: the one place that knows every family.
+
+use crate::plan::spec::{KernelSpec, Looks, Needs};
+use blocks::Body;
+use systole_codegen::emit::factor::{cholesky_kernel, solve_kernel};
+use systole_codegen::emit::loops::{loop_kernel, reduce_kernel};
+use systole_codegen::emit::moves::move_kernel;
+use systole_codegen::emit::rows::{gather_kernel, pick_kernel, scatter_kernel};
+use systole_codegen::emit::sort::sort_kernel;
+use systole_codegen::emit::{blocks, mxu};
+use systole_codegen::kernel::Kernel;
+use systole_hlo::error::CompileError;
+use systole_isa::{ChipConfig, DmaDesc};
+
+/// A kernel's code. Descriptors and semaphores are numbered from 0.
+#[derive(Clone, Debug)]
+pub struct KernelCode {
+    pub kernel: Kernel,
+    pub descs: Vec<DmaDesc>,
+    pub needs: Needs,
+}
+
+impl KernelCode {
+    fn plain(kernel: Kernel) -> KernelCode {
+        KernelCode { kernel, descs: Vec::new(), needs: Needs::default() }
+    }
+}
+
+/// The code of a kernel; `looks_kernel` is the number of what looks after exchanges.
+///
+/// # Errors
+/// A spec whose tile or cut does not go with it (an internal error: planning has looked at it).
+pub fn emit_kernel(
+    spec: &KernelSpec,
+    name: &str,
+    looks_kernel: u32,
+    chip: &ChipConfig,
+) -> Result<KernelCode, CompileError> {
+    let wrong = |why: String| CompileError::internal("emit", format!("kernel `{name}`: {why}"));
+    Ok(match spec {
+        KernelSpec::Body(body) => KernelCode::plain(match body {
+            Body::Loop(s) => loop_kernel(s, chip),
+            Body::Reduce(s) => reduce_kernel(s, chip),
+            Body::Move(s) => move_kernel(s, chip),
+        }),
+        KernelSpec::Blocks { spec, cut, share } => {
+            let k = blocks::block_kernel(spec, *cut, *share, chip).ok_or_else(|| wrong(format!("no cut {cut:?}")))?;
+            let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
+            KernelCode { kernel: k.kernel, descs: k.descs, needs }
+        }
+        KernelSpec::Product { contraction, tile, looks } => {
+            let hook = looks.map(|Looks { wanted, semaphore }| mxu::Hook { kernel: looks_kernel, wanted, semaphore });
+            let epilogue = &mut mxu::Convert(contraction.out.dtype);
+            let k = mxu::contraction_kernel(contraction, (tile, hook), name, chip, epilogue);
+            let k = k.map_err(|e| wrong(e.to_string()))?;
+            let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
+            KernelCode { kernel: k.kernel, descs: k.descs, needs }
+        }
+        KernelSpec::Gather { rows, far } => gather_kernel(rows, *far, chip).into(),
+        KernelSpec::Pick(s) => KernelCode::plain(pick_kernel(s, chip)),
+        KernelSpec::Scatter(s) => scatter_kernel(s, chip).into(),
+        KernelSpec::Sort { sort, pass } => KernelCode::plain(sort_kernel(sort, *pass, chip)),
+        KernelSpec::Cholesky(s) => KernelCode::plain(cholesky_kernel(s, chip)),
+        KernelSpec::Solve(s) => KernelCode::plain(solve_kernel(s, chip)),
+    })
+}
+
+impl From<systole_codegen::emit::rows::RowsKernel> for KernelCode {
+    fn from(k: systole_codegen::emit::rows::RowsKernel) -> KernelCode {
+        let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
+        KernelCode { kernel: k.kernel, descs: k.descs, needs }
+    }
+}

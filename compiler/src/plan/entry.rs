@@ -1,0 +1,217 @@
+//! The way from a core graph to a plan.
+
+use super::collective::{self, Algorithm, PodPlan};
+use super::lower::{Lower, Val};
+use super::memory::vmem_map;
+use super::overlap;
+use super::place::{Placement, place};
+use super::planned::{Plan, PlannedArray, PodCode};
+use super::scalar::is_scalar_type;
+use super::step::{BufferKind, Draft, Step};
+use super::view::{BufId, Form, View};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Module, Op, Shape, Span};
+use systole_isa::dma::HBM_GRANULE;
+use systole_isa::program::{HostArray, PodShape};
+use systole_isa::{ChipConfig, Layout};
+
+/// What a plan depends on besides the program and the chip.
+#[derive(Clone, Debug, Default)]
+pub struct PlanOptions {
+    pub pod: PodShape,
+    /// Arrays of more bytes than this are streamed through vector memory; without, those that do not fit.
+    pub max_resident: Option<u64>,
+    /// The algorithm of collectives, where there is a choice.
+    pub collective: Option<Algorithm>,
+    /// Cores of a device that share the work (programs of one device; at most the chip's).
+    pub cores: u32,
+}
+
+/// Parts of vector memory up to which arrays are kept there as a whole, tried one after the other: what is kept costs no
+/// traffic, but all arrays of a kernel must fit together.
+const RESIDENT: [(u64, u64); 4] = [(2, 5), (1, 6), (1, 16), (1, 48)];
+
+/// The plan that keeps as much in vector memory as fits; exchanges are hidden behind other work if there is memory for it.
+/// `line` says where in the source text a node is.
+///
+/// # Errors
+/// A program without a lowering, or one too large for the chip.
+pub fn plan(
+    core: &Module,
+    chip: &ChipConfig,
+    options: &PlanOptions,
+    line: &dyn Fn(Span) -> u32,
+) -> Result<Plan, CompileError> {
+    let mut failed = None;
+    let several = options.pod.devices() > 1;
+    let hiding = RESIDENT.iter().filter(|_| several).map(|r| (r, true));
+    for (&(part, of), hide) in hiding.chain(RESIDENT.iter().map(|r| (r, false))) {
+        let largest = (chip.vmem.bytes / of * part).min(options.max_resident.unwrap_or(u64::MAX));
+        let made = draft(core, chip, largest, line, options, hide).and_then(|draft| {
+            draft.check()?;
+            let placement = place(&draft, chip, vmem_map(chip).arrays)?;
+            planned(core, draft, placement, chip)
+        });
+        match made {
+            Ok(made) => return Ok(made),
+            // The first attempt's message speaks of the arrays as the program has them.
+            Err(e) if e.is_vmem() => failed = failed.or(Some(e)),
+            Err(e) => return Err(e),
+        }
+    }
+    Err(failed.unwrap_or_else(|| CompileError::internal("memory", "no plan was tried")))
+}
+
+/// A placed draft as a plan.
+fn planned(core: &Module, draft: Draft, placed: Placement, chip: &ChipConfig) -> Result<Plan, CompileError> {
+    let host = |b: BufId, name: &str, layout: &Layout| {
+        let nowhere = || CompileError::internal("placement", format!("`{name}` has no place in HBM"));
+        let granule = placed.granules[b.index()].ok_or_else(nowhere)?;
+        let (layout, name) = (layout.clone(), name.to_string());
+        Ok::<_, CompileError>(HostArray { address: granule * HBM_GRANULE, layout, host_dims: None, name })
+    };
+    // The entry's layout has the shapes that the host knows.
+    let known: Vec<&[u64]> = core
+        .entry_layout
+        .iter()
+        .flat_map(|(params, _)| params.iter().flat_map(Shape::leaves))
+        .map(|a| a.dims.as_slice())
+        .collect();
+    let mut params = Vec::new();
+    for (i, b) in draft.params.iter().enumerate() {
+        let buffer = &draft.buffers[b.index()];
+        let host_dims = known.get(i).filter(|&&d| d != buffer.layout.dims).map(|d| d.to_vec());
+        params.push(HostArray { host_dims, ..host(*b, &buffer.name, &buffer.layout)? });
+    }
+    let results = draft.results.iter().zip(&draft.result_layouts).map(|(b, l)| host(*b, "result", l));
+    let results = results.collect::<Result<Vec<HostArray>, CompileError>>()?;
+    let granule = |b: BufId| placed.granules[b.index()];
+    let pod = PodCode {
+        tables: draft.pod.constant.and_then(granule),
+        words: draft.pod.words(),
+        base: draft.pod.base,
+        state: draft.pod.state,
+        shape: draft.pod.described(),
+    };
+    let mut kernels = draft.kernels;
+    kernels.extend(placed.kernels);
+    let array = |(b, &granule): (super::step::Buffer, &Option<u64>)| PlannedArray {
+        name: b.name,
+        layout: b.layout,
+        kind: b.kind,
+        granule,
+    };
+    Ok(Plan {
+        name: core.name.clone(),
+        chip: chip.name.clone(),
+        fingerprint: chip.fingerprint(),
+        cores: draft.cores,
+        arrays: draft.buffers.into_iter().zip(&placed.granules).map(array).collect(),
+        kernels,
+        splits: draft.splits,
+        actions: placed.actions,
+        ops: draft.ops,
+        params,
+        results,
+        words: draft.words,
+        traps: draft.traps,
+        pod,
+        choices: draft.pod.choices,
+        hbm_bytes: placed.hbm_bytes,
+        vmem_rows: placed.vmem_rows,
+        flops: draft.flops,
+        peak_dtype: draft.peak_dtype,
+        residences: placed.residences,
+    })
+}
+
+/// Lowers the entry computation: parameters, steps, results.
+fn draft(
+    core: &Module,
+    chip: &ChipConfig,
+    largest_resident: u64,
+    lines: &dyn Fn(Span) -> u32,
+    options: &PlanOptions,
+    hide: bool,
+) -> Result<Draft, CompileError> {
+    let transfers = core
+        .computations
+        .iter()
+        .any(|c| c.nodes.iter().any(|n| matches!(n.op, Op::Send { host: false, .. } | Op::Recv { host: false, .. })));
+    let pod = PodPlan::new(options.pod.clone(), chip, options.collective, transfers);
+    let several = options.pod.devices() > 1;
+    let cores = if several { 1 } else { options.cores.clamp(1, chip.cores_per_device.max(1)) };
+    let plan = Draft { largest_resident, pod, cores, ..Draft::default() };
+    let mut lower = Lower {
+        module: core,
+        chip,
+        plan,
+        steps: Vec::new(),
+        pending: Vec::new(),
+        lines,
+        executions: 1.0,
+        state_bytes: 0,
+    };
+    let entry = core.entry();
+    let mut params = Vec::new();
+    for &p in &entry.params {
+        let node = entry.node(p);
+        params.push(parameter(&mut lower, &node.shape, &node.name)?);
+    }
+    let result = lower.region(core.entry, &params)?;
+    let mut leaves = Vec::new();
+    flatten(&result, &mut leaves);
+    for (i, leaf) in leaves.iter().enumerate() {
+        let mut v = lower.to_lanes(leaf, &format!("result.{i}"));
+        // Parameters and loop states come back through a copy of their own: their memory is written again.
+        let kind = &lower.plan.buffers[v.buf.index()].kind;
+        if matches!(kind, BufferKind::State | BufferKind::FarState | BufferKind::Param(_)) {
+            let copy = lower.array(&format!("result.{i}"), v.dtype(), &v.dims, Form::Lanes);
+            let op = lower.named_op("result", "copy");
+            lower.steps.push(Step::Copy { src: v.buf, dst: copy.buf, op });
+            v = View { buf: copy.buf, ..v };
+        }
+        lower.plan.results.push(v.buf);
+        lower.plan.result_layouts.push(v.layout);
+    }
+    lower.plan.steps = lower.steps;
+    if hide {
+        overlap::hide(&mut lower.plan, chip);
+    }
+    collective::finish(&mut lower.plan, chip);
+    Ok(lower.plan)
+}
+
+fn flatten(val: &Val, out: &mut Vec<Val>) {
+    match val {
+        Val::Tuple(t) => t.iter().for_each(|v| flatten(v, out)),
+        Val::Token => {}
+        Val::Array(_) | Val::Word(..) => out.push(val.clone()),
+    }
+}
+
+/// An entry parameter: arrays in HBM; integer scalars go to scalar memory at once.
+fn parameter(lower: &mut Lower<'_>, shape: &Shape, name: &str) -> Result<Val, CompileError> {
+    match shape {
+        Shape::Array(a) => {
+            let (s, l) = (lower.chip.core.sublanes, lower.chip.core.lanes);
+            let layout = Layout::new(a.dtype, &a.dims, &a.layout(), s, l);
+            let number = lower.plan.params.len();
+            let buf = lower.plan.buffer(name, layout.clone(), BufferKind::Param(number));
+            lower.plan.params.push(buf);
+            if a.dims.is_empty() && is_scalar_type(a.dtype) {
+                let dst = lower.plan.word();
+                let op = lower.named_op(name, "parameter");
+                lower.steps.push(Step::ReadScalar { buf, dst, dtype: a.dtype, op });
+                return Ok(Val::Word(dst, a.dtype));
+            }
+            Ok(Val::Array(View { buf, dims: a.dims.clone(), form: Form::Lanes, layout }))
+        }
+        Shape::Tuple(t) => {
+            let parts: Result<Vec<Val>, CompileError> =
+                t.iter().enumerate().map(|(i, s)| parameter(lower, s, &format!("{name}.{i}"))).collect();
+            Ok(Val::Tuple(parts?))
+        }
+        Shape::Token => Ok(Val::Token),
+    }
+}

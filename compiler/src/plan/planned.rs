@@ -1,0 +1,66 @@
+//! The plan of a program for a chip: every decision, and nothing else that its code depends on.
+
+use super::action::Action;
+use super::collective::Choice;
+use super::step::{BufferKind, KernelEntry, SplitPart};
+use std::collections::BTreeMap;
+use systole_isa::program::{DebugBuffer, DebugOp, HostArray, PodShape};
+use systole_isa::{DType, Layout};
+
+/// An array of the program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedArray {
+    pub name: String,
+    pub layout: Layout,
+    pub kind: BufferKind,
+    /// Its first granule in HBM, if it ever is there.
+    pub granule: Option<u64>,
+}
+
+/// What the code of collectives depends on besides each of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodCode {
+    pub shape: PodShape,
+    /// First granule of the tables in HBM, if there are any: a row for each device.
+    pub tables: Option<u64>,
+    /// Words of a row, and the first word of scalar memory that holds the device's own.
+    pub words: u32,
+    pub base: u32,
+    /// First of the words that say where the exchange under way is.
+    pub state: u32,
+}
+
+/// See the module docs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub name: String,
+    /// Name and fingerprint of the chip.
+    pub chip: String,
+    pub fingerprint: u64,
+    /// Cores of a device that run the program; below two, only the first does.
+    pub cores: u32,
+    pub arrays: Vec<PlannedArray>,
+    pub kernels: Vec<KernelEntry>,
+    /// Kernels that are parts of a larger one, by the first part: each core's. Calls name the first part.
+    pub splits: BTreeMap<usize, Vec<SplitPart>>,
+    /// What the main program does.
+    pub actions: Vec<Action>,
+    /// Operations that actions belong to, by number.
+    pub ops: Vec<DebugOp>,
+    pub params: Vec<HostArray>,
+    pub results: Vec<HostArray>,
+    /// Words of scalar memory.
+    pub words: u32,
+    /// Messages of traps.
+    pub traps: Vec<String>,
+    pub pod: PodCode,
+    /// What was chosen for each collective, and why.
+    pub choices: Vec<Choice>,
+    pub hbm_bytes: u64,
+    /// Highest word row of vector memory in use.
+    pub vmem_rows: u64,
+    pub flops: f64,
+    pub peak_dtype: Option<DType>,
+    /// Where arrays are, and when.
+    pub residences: Vec<DebugBuffer>,
+}

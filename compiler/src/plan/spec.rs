@@ -1,0 +1,98 @@
+//! What kernels compute and how: plain values from which emission makes their code without deciding anything.
+
+use systole_codegen::emit::blocks::{self, BlockCut, BlockSpec, Body, Share};
+use systole_codegen::emit::factor::{FactorSpec, SolveSpec};
+use systole_codegen::emit::mxu::{Contraction, Tile};
+use systole_codegen::emit::rows::{Far, PickSpec, RowsSpec, ScatterSpec, gather_needs};
+use systole_codegen::emit::sort::{Pass, SortSpec};
+use systole_isa::ChipConfig;
+
+/// A kernel, one variant a family.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum KernelSpec {
+    /// A loop nest, reduction or move on arrays in vector memory.
+    Body(Body),
+    /// A body over arrays in HBM, block by block; all blocks or a core's share.
+    Blocks {
+        spec: BlockSpec,
+        cut: BlockCut,
+        share: Option<Share>,
+    },
+    /// A contraction on matrix units; if it looks after an exchange, now and then between its steps.
+    Product {
+        contraction: Contraction,
+        tile: Tile,
+        looks: Option<Looks>,
+    },
+    /// Rows of a table in HBM by index.
+    Gather {
+        rows: RowsSpec,
+        far: Far,
+    },
+    /// Elements by index.
+    Pick(PickSpec),
+    /// Updates combined into rows (or single elements) of tables by index.
+    Scatter(ScatterSpec),
+    /// A pass of a sorting network.
+    Sort {
+        sort: SortSpec,
+        pass: Pass,
+    },
+    Cholesky(FactorSpec),
+    Solve(SolveSpec),
+}
+
+/// When a kernel looks after the exchange under way: if the semaphore holds as many bytes as the word `wanted` of scalar
+/// memory says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Looks {
+    pub wanted: u32,
+    pub semaphore: u32,
+}
+
+/// What a kernel needs besides its arrays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Word rows of vector memory.
+    pub scratch_rows: u32,
+    pub semaphores: u32,
+}
+
+impl KernelSpec {
+    /// What the kernel's code will need; `None` if it cannot be made like that.
+    pub fn needs(&self, chip: &ChipConfig) -> Option<Needs> {
+        Some(match self {
+            KernelSpec::Body(_) | KernelSpec::Sort { .. } | KernelSpec::Cholesky(_) | KernelSpec::Solve(_) => {
+                Needs::default()
+            }
+            KernelSpec::Blocks { spec, cut, .. } => Needs {
+                scratch_rows: blocks::consider_cut(spec, *cut, chip)?.scratch_rows,
+                semaphores: blocks::SEMAPHORES,
+            },
+            KernelSpec::Product { contraction, tile, looks } => {
+                let c = systole_codegen::emit::mxu::consider(contraction, tile, chip, looks.is_some()).ok()?;
+                Needs { scratch_rows: c.scratch_rows, semaphores: c.semaphores }
+            }
+            KernelSpec::Gather { rows, far } => {
+                let (scratch_rows, semaphores) = gather_needs(rows, *far, chip);
+                Needs { scratch_rows, semaphores }
+            }
+            KernelSpec::Pick(_) => Needs::default(),
+            KernelSpec::Scatter(s) => {
+                let (scratch_rows, semaphores) = s.needs(chip);
+                Needs { scratch_rows, semaphores }
+            }
+        })
+    }
+}
+
+/// What a kernel was asked for: equal ones share a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum KernelKey {
+    /// A body in blocks, or what core `.0` of `.1` does of it.
+    Blocks(BlockSpec, Option<(u32, u32)>),
+    /// A contraction, or what core `.0` of `.1` does of it.
+    Product(Contraction, Option<(u32, u32)>),
+    /// A kernel that there is one way to make.
+    Exactly(KernelSpec),
+}

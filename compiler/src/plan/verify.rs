@@ -1,0 +1,314 @@
+//! Whether a plan goes together: what emission and the scheduler rely on. Plans that were read from text pass through here.
+//!
+//! Proved: numbers of kernels, arrays, operations and words exist; every kernel can be made as it says and needs what it
+//! says; addresses lie in their memories; whole-array copies use semaphores that no kernel numbers. Not proved: that no
+//! array is overwritten while another needs it (the simulator's race checker sees that).
+
+use super::action::{Action, Copy, CopyKind, Flight, Operand, Spot};
+use super::collective::{Exchange, How};
+use super::memory::vmem_map;
+use super::planned::Plan;
+use super::spec::KernelSpec;
+use super::step::{ScalarOp, Unit, Word};
+use systole_codegen::emit::blocks::Body;
+use systole_codegen::emit::loops::spec::{Access, Expr, ExprNode, ExprOp, Input, LaneMap};
+use systole_codegen::emit::moves::spec::MoveSpec;
+use systole_hlo::error::CompileError;
+use systole_isa::ChipConfig;
+use systole_isa::dma::HBM_GRANULE;
+
+/// Checks a plan; see the module docs.
+///
+/// # Errors
+/// [`CompileError::Plan`] with the first thing that is wrong.
+pub fn verify(plan: &Plan, chip: &ChipConfig) -> Result<(), CompileError> {
+    let map = vmem_map(chip);
+    let v = Verifier { plan, chip, rows: map.arrays, granules: chip.hbm.bytes / HBM_GRANULE };
+    v.plan().map_err(CompileError::Plan)
+}
+
+struct Verifier<'a> {
+    plan: &'a Plan,
+    chip: &'a ChipConfig,
+    /// Sizes of the memories.
+    rows: u64,
+    granules: u64,
+}
+
+type Check = Result<(), String>;
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Check {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+impl Verifier<'_> {
+    fn plan(&self) -> Check {
+        let (head, chip) = (&self.plan.head, self.chip);
+        ensure(head.fingerprint == chip.fingerprint(), || format!("made for another chip ({})", head.chip))?;
+        ensure(head.cores <= chip.cores_per_device.max(1), || format!("{} cores", head.cores))?;
+        ensure(u64::from(head.words) <= chip.smem.bytes / 4, || format!("{} words", head.words))?;
+        ensure(head.vmem_rows <= self.rows, || format!("{} rows of vector memory", head.vmem_rows))?;
+        ensure(head.hbm_bytes <= chip.hbm.bytes, || format!("{} bytes of HBM", head.hbm_bytes))?;
+        for (i, k) in self.plan.kernels.iter().enumerate() {
+            let at = |why: String| format!("kernel {i} (`{}`): {why}", k.name);
+            sound(&k.spec).map_err(at)?;
+            let needs = k.spec.needs(chip).ok_or_else(|| at("there is no such tile or cut".into()))?;
+            ensure(needs == k.needs, || at(format!("needs {needs:?}, not {:?}", k.needs)))?;
+            ensure(needs.semaphores < super::KERNEL_SEMAPHORES, || at(format!("{} semaphores", needs.semaphores)))?;
+        }
+        for (first, parts) in &self.plan.splits {
+            self.kernel(*first)?;
+            ensure(parts.len() == head.cores as usize, || format!("parts {first}: not one for each core"))?;
+            parts.iter().try_for_each(|p| self.kernel(p.kernel))?;
+        }
+        for a in &self.plan.arrays {
+            a.granule.map_or(Ok(()), |g| self.granule(g))?;
+        }
+        for h in self.plan.params.iter().chain(&self.plan.results) {
+            self.granule(h.address / HBM_GRANULE)?;
+        }
+        self.plan.pod.tables.map_or(Ok(()), |g| self.granule(g))?;
+        self.actions(&self.plan.actions)
+    }
+
+    fn kernel(&self, k: usize) -> Check {
+        ensure(k < self.plan.kernels.len(), || format!("there is no kernel {k}"))
+    }
+
+    fn granule(&self, g: u64) -> Check {
+        ensure(g < self.granules, || format!("granule {g} is beyond HBM"))
+    }
+
+    fn row(&self, row: u64) -> Check {
+        ensure(row <= self.rows, || format!("row {row} is beyond what arrays have of vector memory"))
+    }
+
+    fn word(&self, w: Word) -> Check {
+        ensure(w.0 < self.plan.head.words, || format!("there is no word {}", w.0))
+    }
+
+    fn op(&self, op: u32) -> Check {
+        ensure((op as usize) < self.plan.ops.len(), || format!("there is no operation {op}"))
+    }
+
+    fn spot(&self, s: Spot) -> Check {
+        match s {
+            Spot::Vmem(row) => self.row(row),
+            Spot::Hbm(granule) => self.granule(granule),
+        }
+    }
+
+    fn actions(&self, actions: &[Action]) -> Check {
+        actions.iter().try_for_each(|a| self.action(a))
+    }
+
+    fn action(&self, a: &Action) -> Check {
+        match a {
+            Action::Mark(op) | Action::Look(op) => self.op(*op).or_else(|e| ensure(*op == u32::MAX, || e)),
+            Action::Copy(c) => self.copy(c),
+            Action::Move { from, to, .. } => self.spot(*from).and_then(|()| self.spot(*to)),
+            Action::Scalar { dst, value, .. } => {
+                self.word(*dst)?;
+                self.scalar(value)
+            }
+            Action::ReadScalar { from, dst, .. } => self.spot(*from).and_then(|()| self.word(*dst)),
+            Action::Call { kernel, args } => {
+                self.kernel(*kernel)?;
+                args.iter().try_for_each(|a| self.operand(a))
+            }
+            Action::Host(call) => {
+                call.operands.iter().chain(&call.results).try_for_each(|h| self.granule(h.address / HBM_GRANULE))
+            }
+            Action::Exchange(x, f) | Action::Begin(x, f) => self.exchange(x, f),
+            Action::End(x) => self.op(x.op),
+            Action::While { head, cond, body } => {
+                self.word(*cond)?;
+                self.actions(head)?;
+                self.actions(body)
+            }
+            Action::Switch { index, branches } => {
+                self.word(*index)?;
+                ensure(!branches.is_empty(), || "a switch without branches".into())?;
+                branches.iter().try_for_each(|b| self.actions(b))
+            }
+        }
+    }
+
+    fn copy(&self, c: &Copy) -> Check {
+        let all = super::KERNEL_SEMAPHORES..self.chip.core.semaphores;
+        ensure(all.contains(&c.pending.semaphore), || format!("copies have no semaphore {}", c.pending.semaphore))?;
+        ensure(c.pending.bytes <= i32::MAX as u32, || format!("a copy of {} bytes", c.pending.bytes))?;
+        ensure(c.array.index() < self.plan.arrays.len(), || format!("there is no array {}", c.array.0))?;
+        match c.kind {
+            CopyKind::Load { granule, row } | CopyKind::Store { row, granule } => {
+                self.row(row)?;
+                self.granule(granule)
+            }
+            CopyKind::WaitIn | CopyKind::WaitOut => Ok(()),
+        }
+    }
+
+    fn scalar(&self, value: &ScalarOp) -> Check {
+        match *value {
+            ScalarOp::Const(_) | ScalarOp::Device => Ok(()),
+            ScalarOp::Copy(w) | ScalarOp::Unary(_, w) | ScalarOp::Convert(w) => self.word(w),
+            ScalarOp::ClampIndex { word, .. } => self.word(word),
+            ScalarOp::Binary(_, a, b) | ScalarOp::Compare(_, a, b) => self.word(a).and_then(|()| self.word(b)),
+            ScalarOp::Select(c, a, b) => [c, a, b].into_iter().try_for_each(|w| self.word(w)),
+        }
+    }
+
+    fn operand(&self, a: &Operand) -> Check {
+        match a {
+            Operand::Array { array, unit, at, terms, .. } => {
+                let array = self.plan.arrays.get(array.index()).ok_or_else(|| format!("there is no array {}", array.0))?;
+                let most = match unit {
+                    Unit::ElementRows => self.rows.saturating_mul(array.layout.dtype.packing() as u64),
+                    Unit::WordRows => self.rows,
+                    Unit::Granules => self.granules,
+                };
+                let inside = u64::try_from(*at).is_ok_and(|at| at <= most);
+                ensure(inside, || format!("`{}` at {at} is beyond its memory", array.name))?;
+                terms.iter().try_for_each(|t| self.word(t.0))
+            }
+            Operand::Scalar(w) | Operand::Linear { word: w, .. } => self.word(*w),
+            Operand::Sum(terms) => terms.iter().try_for_each(|t| self.word(t.0)),
+            Operand::Const(_) => Ok(()),
+            Operand::Scratch(row) => self.row(*row),
+        }
+    }
+
+    fn exchange(&self, x: &Exchange, f: &Flight) -> Check {
+        self.op(x.op)?;
+        [f.src, f.dst].iter().chain(&f.temps).try_for_each(|g| self.granule(*g))?;
+        self.row(f.slots + f.slot_rows)?;
+        ensure(f.temps.len() == x.temps.len(), || "an exchange with other partial results".into())?;
+        match &x.how {
+            How::Ring(r) => {
+                let whole = !r.streams.is_empty() && !r.axes.is_empty();
+                ensure(whole, || "a ring without streams".into())?;
+                let kernels = r.phases.iter().filter_map(|p| p.kernel);
+                kernels.into_iter().try_for_each(|k| self.kernel(k))
+            }
+            How::Direct(all) => {
+                ensure(all.len() <= f.temps.len() + 1, || "more exchanges in a row than results".into())?;
+                all.iter().filter_map(|d| d.kernel).try_for_each(|k| self.kernel(k))
+            }
+            How::Transfer(_) => Ok(()),
+        }
+    }
+}
+
+/// Whether the parts of a spec refer to each other as they should.
+fn sound(spec: &KernelSpec) -> Check {
+    match spec {
+        KernelSpec::Body(body) => sound_body(body),
+        KernelSpec::Blocks { spec, .. } => {
+            sound_body(&spec.body)?;
+            let arrays = match &spec.body {
+                Body::Loop(s) => s.inputs.len() + s.outputs.len(),
+                Body::Reduce(s) => s.inputs.len() + s.outputs.len(),
+                Body::Move(_) => 2,
+            };
+            // Lane starts of moves are operands too.
+            ensure(spec.operands.len() >= arrays, || "fewer operands than arrays".into())
+        }
+        KernelSpec::Product { contraction: c, .. } => {
+            let dims = c.batch.iter().chain(&c.rows).chain(&c.taps);
+            let sizes = dims.map(|d| d.count).chain([c.k, c.n]).all(|n| n > 0);
+            ensure(sizes && !c.rows.is_empty(), || "a product without elements".into())?;
+            ensure(c.extras.is_empty(), || "operands of an epilogue without one".into())
+        }
+        KernelSpec::Gather(s) => ensure(s.planes > 0, || "rows without planes".into()),
+        KernelSpec::Pick(_) => Ok(()),
+        KernelSpec::Scatter { tables, body, .. } => {
+            ensure(!tables.is_empty(), || "a scatter without tables".into())?;
+            sound_nodes(&body.nodes, (0, 2 * tables.len(), 0))
+        }
+        KernelSpec::Sort { sort, .. } => {
+            ensure(!sort.dtypes.is_empty() && sort.row_bits < 32 && sort.group_bits < 32, || "a sort of nothing".into())?;
+            sound_nodes(&sort.body.nodes, (0, 2 * sort.dtypes.len(), 0))
+        }
+        KernelSpec::Cholesky(s) => ensure(s.rows > 0, || "matrices without rows".into()),
+        KernelSpec::Solve(s) => ensure(s.matrices.rows > 0, || "matrices without rows".into()),
+    }
+}
+
+fn sound_body(body: &Body) -> Check {
+    match body {
+        Body::Loop(s) => {
+            let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
+            ensure(sizes, || "a loop over nothing".into())?;
+            sound_expr(&s.expr, &s.inputs, s.outer.len())?;
+            for o in &s.outputs {
+                ensure((o.node as usize) < s.expr.nodes.len(), || format!("there is no node {}", o.node))?;
+                sound_access(&o.access, s.outer.len())?;
+            }
+            Ok(())
+        }
+        Body::Reduce(s) => {
+            let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
+            ensure(sizes && s.kept_outer as usize <= s.outer.len(), || "a reduction over nothing".into())?;
+            sound_expr(&s.expr, &s.inputs, s.outer.len())?;
+            let r = &s.reduction;
+            let known = r.args.iter().chain(&r.inits).all(|n| (*n as usize) < s.expr.nodes.len());
+            ensure(known && r.args.len() == r.inits.len(), || "arguments of a reduction that are no nodes".into())?;
+            ensure(s.outputs.len() == r.args.len(), || "not one result for each argument".into())?;
+            sound_nodes(&r.body.nodes, (0, 2 * r.args.len(), 0))?;
+            s.outputs.iter().try_for_each(|a| sound_access(a, s.outer.len()))
+        }
+        Body::Move(s) => sound_move(s),
+    }
+}
+
+fn sound_move(s: &MoveSpec) -> Check {
+    let n = s.sizes.len();
+    let lengths = [&s.src, &s.dst].iter().all(|x| x.rows.len() == n && x.lanes.len() == n);
+    ensure(lengths && !s.sizes.contains(&0), || "a move whose dimensions do not go together".into())
+}
+
+fn sound_access(a: &Access, outer: usize) -> Check {
+    let inside = match &a.lane {
+        LaneMap::Tile { .. } | LaneMap::Replicated => true,
+        LaneMap::Indexed { index, .. } => index.outer.len() == outer,
+    };
+    ensure(inside && a.outer.len() == outer, || "an access with other dimensions".into())
+}
+
+fn sound_expr(e: &Expr, inputs: &[Input], outer: usize) -> Check {
+    for i in inputs {
+        if let Input::Array(a) = i {
+            sound_access(a, outer)?;
+        }
+    }
+    for r in &e.reductions {
+        let known = r.args.iter().chain(&r.inits).all(|n| (*n as usize) < e.nodes.len());
+        ensure(known && r.args.len() == r.inits.len(), || "arguments of a reduction that are no nodes".into())?;
+        sound_nodes(&r.body.nodes, (0, 2 * r.args.len(), 0))?;
+    }
+    sound_nodes(&e.nodes, (inputs.len(), 0, e.reductions.len()))
+}
+
+/// Nodes that use earlier nodes and what there is: so many inputs, parameters and reductions.
+fn sound_nodes(nodes: &[ExprNode], (inputs, params, reductions): (usize, usize, usize)) -> Check {
+    for (at, n) in nodes.iter().enumerate() {
+        let earlier = n.args.iter().all(|a| (*a as usize) < at);
+        let known = match n.op {
+            ExprOp::Input(i) => (i as usize) < inputs,
+            ExprOp::Param(p) => (p as usize) < params,
+            ExprOp::LaneReduce(r, _) => (r as usize) < reductions,
+            ExprOp::Const(_)
+            | ExprOp::Index(_)
+            | ExprOp::Unary(_)
+            | ExprOp::Binary(_)
+            | ExprOp::Compare(..)
+            | ExprOp::Select
+            | ExprOp::Clamp
+            | ExprOp::Convert
+            | ExprOp::BitcastConvert
+            | ExprOp::ReducePrecision(..) => true,
+        };
+        ensure(earlier && known, || format!("node {at} uses what there is not"))?;
+    }
+    Ok(())
+}
