@@ -224,6 +224,9 @@ pub struct RunArgs {
     /// Simulates every iteration of loops in timing-only runs; changes no count
     #[arg(long)]
     pub no_loop_skip: bool,
+    /// Times every bundle anew in timing-only runs where code could be replayed; changes no count
+    #[arg(long)]
+    pub no_memo: bool,
     /// Trip count of a loop whose condition depends on data (timing-only), by HLO name
     #[arg(long, value_name = "NAME=N")]
     pub assume: Vec<String>,
@@ -249,6 +252,7 @@ impl RunArgs {
     pub fn options(&self, mode: Mode) -> Result<RunOptions, RuntimeError> {
         let mut run = RunOptions::new(mode);
         run.loop_skip = !self.no_loop_skip;
+        run.memo = !self.no_memo;
         run.chaos = self.compile.chaos;
         run.threads = std::thread::available_parallelism().map_or(1, usize::from);
         run.max_cycles = self.max_cycles.unwrap_or(u64::MAX);

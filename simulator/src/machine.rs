@@ -1,6 +1,7 @@
 //! A machine: a device with its HBM, ready to run a loaded program.
 
 use crate::fault::Fault;
+use crate::issue::memo::Pool;
 use crate::issue::run::{Core, State};
 use crate::issue::values::Values;
 use crate::load::Loaded;
@@ -105,7 +106,8 @@ impl Machine {
         }
         let mut smem = Smem::new(loaded.chip.smem.bytes);
         let mut values = (options.mode != Mode::TimingOnly).then(|| Values::new(&loaded, options.threads.max(1)));
-        let state = State { hbm: &mut self.hbm, values: values.as_mut(), smem: &mut smem };
+        let pool = Pool::default();
+        let state = State { hbm: &mut self.hbm, values: values.as_mut(), smem: &mut smem, pool: &pool };
         Core::new(&loaded, options, observer, state).run()
     }
 }

@@ -37,6 +37,8 @@ pub struct RunOptions {
     pub race_check: bool,
     /// Skip the steady state of loops (timing-only mode); changes no count.
     pub loop_skip: bool,
+    /// Replay the timing of code that begins in a known state (timing-only mode); changes no count.
+    pub memo: bool,
     /// Host threads for the matrix unit's arithmetic; changes no result.
     pub threads: usize,
     pub assume: Vec<Assume>,
@@ -56,6 +58,7 @@ impl RunOptions {
             chaos: None,
             race_check: true,
             loop_skip: true,
+            memo: true,
             threads: 1,
             assume: Vec::new(),
             chip: 0,

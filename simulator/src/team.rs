@@ -9,6 +9,7 @@
 
 use crate::fault::{Fault, FaultKind};
 use crate::issue::cores::Touch;
+use crate::issue::memo::Pool;
 use crate::issue::run::{Core, State};
 use crate::issue::values::Values;
 use crate::load::Loaded;
@@ -43,9 +44,10 @@ pub(crate) fn run(
     let mut memories: Vec<&mut Hbm> = vec![hbm];
     memories.extend(empty.iter_mut());
     let parts = memories.into_iter().zip(&mut smems).zip(&mut values).zip(watchers).zip(&each);
+    let pool = Pool::default();
     let make = |(i, ((((hbm, smem), values), watcher), options)): (usize, ((((_, _), _), _), _))| {
         let values: &mut Option<Values> = values;
-        let mut core = Core::new(loaded, options, watcher, State { hbm, values: values.as_mut(), smem });
+        let mut core = Core::new(loaded, options, watcher, State { hbm, values: values.as_mut(), smem, pool: &pool });
         core.join_cores(i as u32);
         core
     };

@@ -5,6 +5,7 @@ pub(crate) mod code;
 pub(crate) mod cores;
 mod fetch;
 mod host;
+pub(crate) mod memo;
 pub(crate) mod predecode;
 pub(crate) mod remote;
 pub(crate) mod run;

@@ -7,6 +7,7 @@
 use super::code::*;
 use super::cores::Mates;
 use super::fetch::Fetch;
+use super::memo::{self, Pool, Recorder};
 use super::remote::Remote;
 use super::skip::Skipper;
 use super::values::Values;
@@ -24,7 +25,7 @@ use systole_isa::program::DebugRange;
 use systole_isa::{Class, MxuFormat, Space};
 
 /// Bundles between looks at limits and calls of the observer.
-const PROGRESS_INTERVAL: u64 = 1 << 22;
+pub(super) const PROGRESS_INTERVAL: u64 = 1 << 22;
 
 /// Scalar registers, in an array that indices cannot leave.
 pub(crate) const SCALARS: usize = 64;
@@ -66,7 +67,7 @@ pub(crate) struct Core<'a> {
     /// First cycle in which the next bundle could issue, with the cause if that is later than the next cycle.
     pub(super) floor: Packed,
     /// The cycle after the last bundle's issue.
-    next: u64,
+    pub(super) next: u64,
     pub(super) mxus: Vec<MxuTiming>,
     pub(super) dma: DmaTiming,
     pub(super) fetch: Fetch,
@@ -79,13 +80,20 @@ pub(crate) struct Core<'a> {
     pub(super) bubble: u64,
     pub(super) skipper: Option<Skipper>,
     sample_interval: u64,
-    next_sample: u64,
+    pub(super) next_sample: u64,
     pub(super) pc: u32,
     pub(super) now: u64,
     /// What passes between this device and others; none where it runs alone.
     pub(super) remote: Option<Box<Remote>>,
     /// The device's other cores; none where it runs alone.
     pub(super) mates: Option<Box<Mates>>,
+    /// Tables of known transitions, for runs that remember; the number of the present state in the one that is in use, and
+    /// whether the ready times and units are that state too.
+    pub(super) pool: &'a Pool,
+    pub(super) body: u32,
+    pub(super) fresh: bool,
+    /// Stalls while a transition is found.
+    pub(super) recorder: Option<Box<Recorder>>,
 }
 
 /// What a machine gives to a run.
@@ -93,9 +101,11 @@ pub(crate) struct State<'a> {
     pub hbm: &'a mut Hbm,
     pub values: Option<&'a mut Values>,
     pub smem: &'a mut Smem,
+    /// What cores of the run know of the program's timing.
+    pub pool: &'a Pool,
 }
 
-type Step<T> = Result<T, FaultKind>;
+pub(super) type Step<T> = Result<T, FaultKind>;
 
 impl<'a> Core<'a> {
     pub fn new(l: &'a Loaded, options: &'a RunOptions, observer: &'a mut dyn Observer, state: State<'a>) -> Core<'a> {
@@ -146,13 +156,17 @@ impl<'a> Core<'a> {
             now: launch,
             remote: None,
             mates: None,
+            pool: state.pool,
+            body: memo::NONE,
+            fresh: true,
+            recorder: None,
         };
         if core.sample_interval != u64::MAX {
             let slots = SLOTS.map(|s| chip.slots(s));
             let parts = Parts { code: &l.code, bundles: &l.bundles, dma: &core.dma, mxus: &core.mxus, slots };
             core.stats.watch(&parts);
         }
-        core.skipper = core.may_skip().then(|| Skipper::new(l.bundles.len()));
+        core.skipper = core.may_skip().then(|| Skipper::new(l.bundles.len(), memo::used(&l.code, &core.group_units)));
         core
     }
 
@@ -175,6 +189,7 @@ impl<'a> Core<'a> {
             Mode::Full if self.watched => self.walk::<true, true, true>(),
             Mode::Full => self.walk::<true, true, false>(),
             Mode::TimingOnly if self.watched => self.walk::<true, false, true>(),
+            Mode::TimingOnly if self.options.memo => self.walk_pieces(),
             Mode::TimingOnly => self.walk::<true, false, false>(),
             Mode::NumericOnly => self.walk::<false, true, false>(),
         };
@@ -205,7 +220,7 @@ impl<'a> Core<'a> {
     }
 
     /// Gives the observer the counters after the last issue.
-    fn sample(&mut self) -> Step<()> {
+    pub(super) fn sample(&mut self) -> Step<()> {
         let cycle = self.now + 1;
         let slots = SLOTS.map(|s| self.l.chip.slots(s));
         let parts = Parts { code: &self.l.code, bundles: &self.l.bundles, dma: &self.dma, mxus: &self.mxus, slots };
@@ -280,7 +295,7 @@ impl<'a> Core<'a> {
                 return self.halt();
             }
             if TIMING && !VALUES && self.pc <= from {
-                self.back_edge(from);
+                self.back_edge(from, None);
             }
             if TIMING && self.now >= self.next_sample {
                 self.sample()?;
@@ -299,7 +314,7 @@ impl<'a> Core<'a> {
     }
 
     #[inline(always)]
-    fn trace_bundle(&mut self, head: &Head) {
+    pub(super) fn trace_bundle(&mut self, head: &Head) {
         if let Some(s) = &mut self.skipper
             && let Some(t) = &mut s.trace
         {
@@ -309,7 +324,7 @@ impl<'a> Core<'a> {
 
     /// Finds the bundle's issue time and what it makes ready when.
     #[inline(always)]
-    fn issue(&mut self, head: &Head, code: &Code) -> Step<()> {
+    pub(super) fn issue(&mut self, head: &Head, code: &Code) -> Step<()> {
         let mut t = self.floor;
         let reads = &code.reads[head.reads as usize..head.reads as usize + head.nreads as usize];
         for &r in reads {
@@ -345,6 +360,9 @@ impl<'a> Core<'a> {
         let (from, to) = (self.next, t >> 4);
         let cause = Cause::from_code(t & 15);
         self.stats.stall(self.pc as usize, cause, to - from);
+        if let Some(r) = &mut self.recorder {
+            r.waits.push((self.pc, cause, (to - from) as u32));
+        }
         if self.watched {
             self.observer.wait(self.pc, cause, from, to);
         }
@@ -354,6 +372,9 @@ impl<'a> Core<'a> {
             used &= used - 1;
             let busy = self.mxus[u].overlap(from, to);
             self.stats.mxu_stall(u, cause, to - from - busy);
+            if let Some(r) = &mut self.recorder {
+                r.mxu_stalls.push((u as u8, cause, (to - from - busy) as u32));
+            }
         }
         if self.l.code.any_long {
             for (unit, slot) in SLOTS.iter().enumerate() {
@@ -361,6 +382,9 @@ impl<'a> Core<'a> {
                     let last = self.l.code.resources.group(*slot as usize, self.group_units[*slot as usize]);
                     let overlap = to.min(self.ready[last] >> 4).saturating_sub(from);
                     self.stats.group_overlap(*slot as usize, cause, overlap);
+                    if let Some(r) = &mut self.recorder {
+                        r.overlaps.push((*slot as u8, cause, overlap as u32));
+                    }
                 }
             }
         }
@@ -430,7 +454,7 @@ impl<'a> Core<'a> {
 
     /// Computes the bundle's scalars from the old values, then writes them.
     #[inline(always)]
-    fn scalar_ops<const VALUES: bool>(&mut self, head: &Head) -> Step<()> {
+    pub(super) fn scalar_ops<const VALUES: bool>(&mut self, head: &Head) -> Step<()> {
         match head.nscalars {
             0 => Ok(()),
             1 => {
@@ -468,7 +492,7 @@ impl<'a> Core<'a> {
     }
 
     #[inline(always)]
-    fn scalar<const VALUES: bool>(&mut self, s: &ScalarOp) -> Step<(i32, bool)> {
+    pub(super) fn scalar<const VALUES: bool>(&mut self, s: &ScalarOp) -> Step<(i32, bool)> {
         let get = |r: u8| self.scalars[r as usize & (SCALARS - 1)];
         let (a, b, c) = (get(s.a), get(s.b), get(s.c));
         let known = VALUES || s.sources & !self.known == 0;

@@ -10,6 +10,7 @@
 //! Where nothing matches, looking backs off exponentially.
 
 use super::code::*;
+use super::memo::{NONE, Table};
 use super::run::{Core, SCALARS};
 use super::trace::Trace;
 use crate::options::Mode;
@@ -72,11 +73,13 @@ pub(super) struct Skipper {
     candidates: Vec<Candidate>,
     pub trace: Option<Box<Trace>>,
     pub skipped: u64,
+    /// What of ready times code uses.
+    used: Vec<u16>,
 }
 
 impl Skipper {
-    pub fn new(bundles: usize) -> Skipper {
-        Skipper { wait: vec![(2, 4); bundles], candidates: Vec::new(), trace: None, skipped: 0 }
+    pub fn new(bundles: usize, used: Vec<u16>) -> Skipper {
+        Skipper { wait: vec![(2, 4); bundles], candidates: Vec::new(), trace: None, skipped: 0, used }
     }
 
     /// The loop does not repeat so far: look again later.
@@ -99,19 +102,25 @@ impl Core<'_> {
         o.loop_skip && o.mode == Mode::TimingOnly && o.chaos.is_none() && self.l.code.blocks.of.is_empty()
     }
 
+    /// Whether iterations are being traced.
+    #[inline(always)]
+    pub(super) fn tracing(&self) -> bool {
+        self.skipper.as_ref().is_some_and(|s| s.trace.is_some())
+    }
+
     /// The branch of bundle `at` was taken, backwards.
     #[inline(always)]
-    pub(super) fn back_edge(&mut self, at: u32) {
+    pub(super) fn back_edge(&mut self, at: u32, table: Option<&mut Table>) {
         let Some(skipper) = &mut self.skipper else { return };
         let wait = &mut skipper.wait[at as usize];
         if wait.0 > 1 {
             wait.0 -= 1;
             return;
         }
-        self.visit(at);
+        self.visit(at, table);
     }
 
-    fn visit(&mut self, at: u32) {
+    fn visit(&mut self, at: u32, table: Option<&mut Table>) {
         let Branch::Loop { reg, .. } = self.l.code.branches[at as usize] else {
             if let Some(s) = &mut self.skipper {
                 s.wait[at as usize] = (u32::MAX, u32::MAX);
@@ -123,7 +132,7 @@ impl Core<'_> {
         let Some(mut skipper) = self.skipper.take() else { return };
         match &skipper.trace {
             Some(t) if t.back_edge == at => {
-                if !self.traced(&mut skipper, left) {
+                if !self.traced(&mut skipper, left, table) {
                     skipper.trace = None;
                     self.stats.take_journal();
                     skipper.fail(at);
@@ -136,14 +145,14 @@ impl Core<'_> {
                 skipper.fail(traced);
             }
             Some(_) => {}
-            None if known => self.watch(&mut skipper, at, left),
+            None if known => self.watch(&mut skipper, at, left, table),
             None => skipper.fail(at),
         }
         self.skipper = Some(skipper);
     }
 
     /// Takes a snapshot and looks for a repetition among the last ones.
-    fn watch(&mut self, skipper: &mut Skipper, at: u32, left: u32) {
+    fn watch(&mut self, skipper: &mut Skipper, at: u32, left: u32, table: Option<&mut Table>) {
         if skipper.candidate(at).is_none() {
             if left < MIN_ITERATIONS {
                 return;
@@ -168,7 +177,7 @@ impl Core<'_> {
                 return;
             }
         }
-        let Some(snapshot) = self.snapshot(left) else {
+        let Some(snapshot) = self.snapshot(skipper, left, table) else {
             skipper.fail(at);
             return;
         };
@@ -191,39 +200,46 @@ impl Core<'_> {
     }
 
     /// An iteration of a trace has ended; `false` to give up.
-    fn traced(&mut self, skipper: &mut Skipper, left: u32) -> bool {
+    fn traced(&mut self, skipper: &mut Skipper, left: u32, mut table: Option<&mut Table>) -> bool {
         let Some(trace) = &mut skipper.trace else { return false };
         trace.mark();
         let (at, broken, done) = (trace.back_edge, trace.broken, trace.marks.len());
-        let Some(c) = skipper.candidate(at) else { return false };
+        let Some(c) = skipper.candidates.iter().find(|c| c.back_edge == at) else { return false };
         let begin = c.snapshots.first().map_or(0, |s| s.left);
         if broken || left.wrapping_add(done as u32) != begin {
             return false;
         }
-        if done == c.period {
+        let period = c.period;
+        if done == period {
+            if let Some(t) = table.as_deref_mut() {
+                t.settle(&mut self.stats, &mut self.mxus);
+            }
             let units = self.unit_counters().into_iter().map(|c| *c).collect();
-            c.tally = Some(self.stats.tally(units));
+            let tally = self.stats.tally(units);
             self.stats.start_journal();
-            let snapshot = self.snapshot(left);
+            let snapshot = self.snapshot(skipper, left, table);
             let found = snapshot.is_some();
-            c.snapshots.extend(snapshot);
+            if let Some(c) = skipper.candidate(at) {
+                c.tally = Some(tally);
+                c.snapshots.extend(snapshot);
+            }
             return found;
         }
-        if done < 2 * c.period {
+        if done < 2 * period {
             return true;
         }
-        self.finish_trace(skipper, left).is_some()
+        self.finish_trace(skipper, left, table).is_some()
     }
 
     /// The trace is complete: skips if it proves a steady state.
-    fn finish_trace(&mut self, skipper: &mut Skipper, left: u32) -> Option<()> {
+    fn finish_trace(&mut self, skipper: &mut Skipper, left: u32, table: Option<&mut Table>) -> Option<()> {
         let journal = self.stats.take_journal();
         let trace = skipper.trace.take()?;
         let at = trace.back_edge;
         let place = skipper.candidates.iter().position(|c| c.back_edge == at)?;
         let c = skipper.candidates.remove(place);
         let [first, middle] = &c.snapshots[..] else { return None };
-        let (end, tally) = (self.snapshot(left)?, c.tally?);
+        let (end, tally) = (self.snapshot(skipper, left, table)?, c.tally?);
         let period = end.now - middle.now;
         let times = (left.saturating_sub(2) / c.period as u32) as u64;
         let times = times.min(self.options.max_cycles.saturating_sub(self.now) / period.max(1));
@@ -246,7 +262,7 @@ impl Core<'_> {
         if self.events {
             self.observer.repeated(middle.now, period, times);
         }
-        self.shift(times * period);
+        self.shift(skipper, times * period);
         skipper.skipped += times * period;
         skipper.wait[at as usize] = (2, 4);
         Some(())
@@ -289,26 +305,26 @@ impl Core<'_> {
     }
 
     /// The machine's state relative to now; `None` where it cannot be compared.
-    fn snapshot(&self, left: u32) -> Option<Snapshot> {
+    fn snapshot(&mut self, skipper: &Skipper, left: u32, table: Option<&mut Table>) -> Option<Snapshot> {
         let now = self.now;
-        let mut s = Vec::with_capacity(256);
+        let mut s = Vec::with_capacity(64);
         s.push(self.floor - (now << 4));
         s.push(self.known);
         s.push(self.stats.op() as u64);
         s.extend(self.calls.iter().map(|c| c.0 as u64));
         s.push(u64::MAX - 1);
-        for &r in &self.ready[..self.l.code.resources.end] {
-            s.push(if r == NEVER {
-                NEVER
-            } else if r <= self.floor {
-                0
-            } else {
-                r - (now << 4)
-            });
-        }
-        for (u, m) in self.mxus.iter().enumerate() {
-            if self.l.code.mxus_used >> u & 1 == 1 && !m.relative(now, &mut s) {
-                return None;
+        match table {
+            Some(t) => {
+                self.body = self.interned(t);
+                s.extend([t.generation, self.body as u64]);
+                if self.body == NONE {
+                    return None;
+                }
+            }
+            None => {
+                let mut words = Vec::with_capacity(256);
+                self.capture(&skipper.used, &mut words)?;
+                s.extend(words.into_iter().map(u64::from));
             }
         }
         self.dma.relative(now, &mut s);
@@ -325,13 +341,13 @@ impl Core<'_> {
     }
 
     /// Moves all times by `cycles`.
-    fn shift(&mut self, cycles: u64) {
+    fn shift(&mut self, skipper: &Skipper, cycles: u64) {
+        let mut words = Vec::new();
+        let moves = self.fresh && self.capture(&skipper.used, &mut words).is_some();
         self.shift_issue(cycles);
-        for r in self.ready.iter_mut().filter(|r| **r != NEVER) {
-            *r += cycles << 4;
+        if moves {
+            self.restore(&skipper.used, &words);
         }
-        self.shared_until += cycles;
-        self.mxus.iter_mut().for_each(|m| m.shift(cycles));
         self.dma.shift(cycles);
         self.semaphores.shift(cycles);
         self.effects.iter_mut().for_each(|e| e.end += cycles);

@@ -50,6 +50,35 @@ impl Core<'_> {
         Ok(t)
     }
 
+    /// When a bundle may issue, but for what it waits for from outside the core.
+    pub(super) fn earliest(&self, head: &Head) -> Packed {
+        let code = &self.l.code;
+        let reads = &code.reads[head.reads as usize..][..head.nreads as usize];
+        let t = reads.iter().fold(self.floor, |t, &r| t.max(self.ready[r as usize & (RESOURCES - 1)]));
+        self.specials(head).fold(t, |t, i| match code.specials[i] {
+            Special::Drain { unit, row } => {
+                t.max(self.mxus[unit as usize].rows_ready(self.scalar_value(row).0.max(0) as u32))
+            }
+            _ => t,
+        })
+    }
+
+    /// When the transfers that a bundle waits for are complete.
+    pub(super) fn wait_time(&mut self, head: &Head) -> Step<Packed> {
+        let mut t = 0;
+        for i in self.specials(head) {
+            t = t.max(match self.l.code.specials[i] {
+                Special::Wait { sem, bytes, .. } => self.wait_ready(sem, bytes as u64)?,
+                Special::WaitS { sem, reg, .. } => {
+                    let bytes = self.wait_bytes(sem, reg);
+                    self.wait_ready(sem, bytes)?
+                }
+                _ => 0,
+            });
+        }
+        Ok(t)
+    }
+
     /// Bytes that a `dma.waits` takes; all there will be if its register is unknown.
     fn wait_bytes(&self, sem: u8, reg: u8) -> u64 {
         match self.scalar_value(reg) {
@@ -232,7 +261,7 @@ impl Core<'_> {
         Ok(at.0)
     }
 
-    fn start_dma(&mut self, start: u32) -> Step<()> {
+    pub(super) fn start_dma(&mut self, start: u32) -> Step<()> {
         let s = self.l.code.starts[start as usize];
         let g: &Geometry = &self.l.geometry[s.desc as usize];
         let from = self.address(g.src, s.src, s.src_offset);

@@ -15,6 +15,7 @@ pub use network::LinkFault;
 use network::{Flight, Moved, Network, TICKS};
 
 use crate::fault::{Fault, FaultKind};
+use crate::issue::memo::Pool;
 use crate::issue::remote::{Blocked, Message};
 use crate::issue::run::{Core, State};
 use crate::issue::values::Values;
@@ -198,11 +199,12 @@ impl Pod {
         let mut values: Vec<Option<Values>> = (0..n)
             .map(|_| (options.mode != Mode::TimingOnly).then(|| Values::new(&loaded, options.threads.max(1))))
             .collect();
+        let pool = Pool::default();
         let mut slots: Vec<Slot<'_>> = Vec::with_capacity(n);
         let parts = self.machines.iter_mut().zip(&mut smems).zip(&mut values).zip(watchers).zip(&each);
         for ((((machine, smem), values), watcher), options) in parts {
             let hbm = machine.memory();
-            let state = State { hbm, values: values.as_mut(), smem };
+            let state = State { hbm, values: values.as_mut(), smem, pool: &pool };
             let mut core = Core::new(&loaded, options, watcher, state);
             core.join(loaded.program.pod.devices());
             slots.push(Slot { core, done: false, runnable: true, error: None, sent: 0 });

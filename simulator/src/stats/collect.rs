@@ -132,13 +132,25 @@ impl Collector {
     /// The bundle waited `cycles`.
     #[inline(always)]
     pub fn stall(&mut self, bundle: usize, cause: Cause, cycles: u64) {
-        self.waits[bundle][cause as usize] += cycles;
-        self.ops[self.current].stall[cause as usize] += cycles;
-        if let Some(l) = &mut self.live {
-            l.stall(bundle, cause, cycles);
-        }
+        self.op_stall(cause, cycles);
+        self.waited(bundle, cause, cycles);
         if let Some(j) = &mut self.journal {
             j.push(Entry::Wait { bundle: bundle as u32, cause, cycles });
+        }
+    }
+
+    /// The present operation waited `cycles`.
+    #[inline(always)]
+    pub fn op_stall(&mut self, cause: Cause, cycles: u64) {
+        self.ops[self.current].stall[cause as usize] += cycles;
+    }
+
+    /// A bundle waited `cycles`, which its operation's counters have.
+    #[inline(always)]
+    pub fn waited(&mut self, bundle: usize, cause: Cause, cycles: u64) {
+        self.waits[bundle][cause as usize] += cycles;
+        if let Some(l) = &mut self.live {
+            l.stall(bundle, cause, cycles);
         }
     }
 

@@ -7,6 +7,7 @@ mod cores;
 mod dma;
 mod faults;
 mod matrix;
+mod memo;
 mod modes;
 mod opcodes;
 mod skip;

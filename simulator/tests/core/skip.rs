@@ -6,14 +6,17 @@ use systole_simulator::{Mode, NoObserver, RunOptions, RunResult};
 
 /// Runs both ways; the cycles that were skipped.
 fn check(p: &Build, chip: &ChipConfig, what: &str) -> u64 {
-    let run = |loop_skip| {
-        let options = RunOptions { loop_skip, ..RunOptions::new(Mode::TimingOnly) };
+    let run = |loop_skip, memo| {
+        let options = RunOptions { loop_skip, memo, ..RunOptions::new(Mode::TimingOnly) };
         p.machine(chip).run(&options, &mut NoObserver).unwrap_or_else(|f| panic!("{what}: {f}"))
     };
-    let (plain, skipping) = (run(false), run(true));
+    let (plain, skipping) = (run(false, false), run(true, true));
     check_sums(&skipping);
     assert_eq!(plain.skipped_cycles, 0);
-    assert_eq!(plain, RunResult { skipped_cycles: 0, ..skipping.clone() }, "{what}");
+    assert_eq!(plain, run(false, true), "{what}");
+    for skipped in [&skipping, &run(true, false)] {
+        assert_eq!(plain, RunResult { skipped_cycles: 0, ..skipped.clone() }, "{what}");
+    }
     skipping.skipped_cycles
 }
 

@@ -17,6 +17,13 @@ use crate::stats::Cause;
 use std::collections::VecDeque;
 use systole_isa::chip::ChipConfig;
 
+/// Ends a list in a captured state; a time that is not known yet.
+const LATER: u32 = u32::MAX;
+/// A captured state in which nothing is under way, in place of its words.
+const AT_REST: u32 = u32::MAX - 1;
+/// Cycles from the last issue that a captured state may reach.
+const MOST: u64 = 1 << 26;
+
 /// Ready times that an instruction changed, for the issue stage's resources.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gate {
@@ -120,6 +127,8 @@ pub(crate) struct MxuTiming {
     popped: u64,
     /// Ready time of each group of `sublanes` accumulator rows.
     accumulators: Vec<Packed>,
+    /// Latest cycle that is known of them.
+    accumulated: u64,
     pending: VecDeque<Command>,
     /// The run of rows that streams last, for stalls that overlap it; and all streaming time.
     run_start16: u64,
@@ -148,6 +157,7 @@ impl MxuTiming {
             fifo_started: 0,
             popped: 0,
             accumulators: vec![0; m.accumulator_rows.div_ceil(c.sublanes) as usize],
+            accumulated: 0,
             pending: VecDeque::new(),
             run_start16: 0,
             busy16: 0,
@@ -172,39 +182,118 @@ impl MxuTiming {
             && !self.pending.iter().any(|c| matches!(c, Command::Push { to: To::Fifo, .. }))
     }
 
-    /// Appends the state that decides later times, relative to cycle `now`, the last issue; `false` if commands are
-    /// stuck in the queue.
-    pub fn relative(&self, now: u64, out: &mut Vec<u64>) -> bool {
-        let after = |t: u64| t.saturating_sub(now + 1);
-        let after16 = |t: u64| t.saturating_sub((now + 1) << 4);
-        out.extend([
-            after16(self.in_free16),
-            after(self.weights),
-            after16(self.stage_free16),
-            after16(self.run_start16),
-        ]);
+    /// Appends the state that decides later times, relative to cycle `now`, the last issue: the latest cycle in it behind
+    /// `now`, `None` if that is beyond what words hold.
+    pub fn capture(&self, now: u64, out: &mut Vec<u32>) -> Option<u64> {
+        let rest = self.in_free16.max(self.stage_free16).div_ceil(16).max(self.weights).max(self.accumulated);
+        if rest <= now + 1 && self.fifo_started == self.popped && self.pending.is_empty() {
+            out.push(AT_REST);
+            return Some(1);
+        }
+        let mut last = 0;
+        let mut after = |t: u64| {
+            let t = t.saturating_sub(now + 1);
+            last = last.max(t);
+            t as u32
+        };
+        out.push(after(self.weights));
         for q in [&self.pushes, &self.stages] {
             let first = q.started.saturating_sub(q.places);
             // Places that were never taken count as free.
             out.extend((0..q.places - (q.started - first)).map(|_| 0));
             out.extend((first..q.started).map(|n| after(q.starts.get(n))));
         }
-        out.push(self.fifo_started - self.popped);
+        out.push((self.fifo_started - self.popped) as u32);
         out.extend((self.popped..self.fifo_started).map(|n| after(self.results.get(n))));
-        out.extend(self.accumulators.iter().map(|&t| if t == NEVER { NEVER } else { after(t >> 4) }));
-        self.pending.is_empty()
+        if self.accumulated > now + 1 || !self.pending.is_empty() {
+            for (g, &t) in self.accumulators.iter().enumerate() {
+                if t == NEVER {
+                    out.extend([g as u32, LATER]);
+                } else if t >> 4 > now + 1 {
+                    out.extend([g as u32, after(t >> 4)]);
+                }
+            }
+        }
+        out.push(LATER);
+        let mut after16 = |t: u64| {
+            let t = t.saturating_sub((now + 1) << 4);
+            last = last.max(t.div_ceil(16));
+            t as u32
+        };
+        out.extend([after16(self.in_free16), after16(self.stage_free16), after16(self.run_start16)]);
+        out.push(self.pending.len() as u32);
+        for c in &self.pending {
+            let (kind, issue, d16, row) = match *c {
+                Command::Latch { issue } => (0, issue, 0, 0),
+                Command::Stage { issue, d16 } => (1, issue, d16, 0),
+                Command::Push { issue, d16, to: To::Fifo } => (2, issue, d16, 0),
+                Command::Push { issue, d16, to: To::Rows(row) } => (3, issue, d16, row),
+            };
+            out.extend([kind, u32::try_from(now - issue).ok()?, d16 as u32, row]);
+        }
+        // What is stuck depends on how long it has waited.
+        let stuck = if self.pending.is_empty() { 0 } else { u32::MAX as u64 };
+        (last < MOST).then_some((last + 1).max(stuck))
     }
 
-    /// Moves all times by `cycles`.
-    pub fn shift(&mut self, cycles: u64) {
-        self.in_free16 += cycles << 4;
-        self.weights += cycles;
-        self.stage_free16 += cycles << 4;
-        self.run_start16 += cycles << 4;
-        for ring in [&mut self.pushes.starts, &mut self.stages.starts, &mut self.pops, &mut self.results] {
-            ring.times.iter_mut().for_each(|t| *t += cycles);
+    /// Takes over a state that [`MxuTiming::capture`] wrote, as that of cycle `now`; the words behind it. Pops happened
+    /// before now: whatever their times are, they hold up nothing any more.
+    pub fn restore<'w>(&mut self, now: u64, words: &'w [u32]) -> &'w [u32] {
+        let at = |w: u32| now + 1 + w as u64;
+        let at16 = |w: u32| ((now + 1) << 4) + w as u64;
+        for q in [&mut self.pushes, &mut self.stages] {
+            (q.started, q.issued) = (q.places, q.places);
         }
-        self.accumulators.iter_mut().filter(|t| **t != NEVER).for_each(|t| *t += cycles << 4);
+        self.popped = self.places;
+        self.fifo_started = self.places;
+        self.pending.clear();
+        if self.accumulated > 0 {
+            self.accumulators.fill(0);
+            self.accumulated = 0;
+        }
+        let (&weights, mut words) = words.split_first().unwrap_or((&AT_REST, &[]));
+        if weights == AT_REST {
+            self.weights = now + 1;
+            (self.in_free16, self.stage_free16, self.run_start16) = (at16(0), at16(0), at16(0));
+            self.pushes.starts.times.fill(0);
+            self.stages.starts.times.fill(0);
+            return words;
+        }
+        self.weights = at(weights);
+        for q in [&mut self.pushes, &mut self.stages] {
+            let (starts, rest) = words.split_at(q.places as usize);
+            starts.iter().enumerate().for_each(|(n, &w)| q.starts.set(n as u64, at(w)));
+            words = rest;
+        }
+        let (results, rest) = words[1..].split_at(words[0] as usize);
+        for &w in results {
+            self.results.set(self.fifo_started, at(w));
+            self.fifo_started += 1;
+        }
+        words = rest;
+        while words[0] != LATER {
+            let time = if words[1] == LATER { NEVER } else { pack(at(words[1])) };
+            self.accumulators[words[0] as usize] = time;
+            self.accumulated = self.accumulated.max(if time == NEVER { now } else { time >> 4 });
+            words = &words[2..];
+        }
+        (self.in_free16, self.stage_free16, self.run_start16) = (at16(words[1]), at16(words[2]), at16(words[3]));
+        let (commands, rest) = words[5..].split_at(4 * words[4] as usize);
+        for c in commands.chunks_exact(4) {
+            let (issue, d16) = (now - c[1] as u64, c[2] as u64);
+            self.pending.push_back(match c[0] {
+                0 => Command::Latch { issue },
+                1 => {
+                    self.stages.issued += 1;
+                    Command::Stage { issue, d16 }
+                }
+                kind => {
+                    self.pushes.issued += 1;
+                    Command::Push { issue, d16, to: if kind == 2 { To::Fifo } else { To::Rows(c[3]) } }
+                }
+            });
+        }
+        rest
     }
 
     /// Streaming time in sixteenths, for counting repetitions.
@@ -250,6 +339,7 @@ impl MxuTiming {
         for g in self.groups(row) {
             self.accumulators[g] = NEVER;
         }
+        self.accumulated = self.accumulated.max(issue);
         self.command(Command::Push { issue, d16: d16 as u64, to: To::Rows(row) });
         self.pushes.ready()
     }
@@ -333,6 +423,7 @@ impl MxuTiming {
                         for g in self.groups(row) {
                             self.accumulators[g] = pack(ready);
                         }
+                        self.accumulated = self.accumulated.max(ready);
                     }
                 }
             }

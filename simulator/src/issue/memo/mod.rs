@@ -1,0 +1,23 @@
+//! Timing by memory of what happened before, as FastSim did for an out-of-order core.
+//!
+//! How a straight piece of code goes depends on little: what of registers, queues and units is not ready at its begin, and
+//! the first cycle in which it may issue. Both relative to the last issue repeat over and over. So states are interned
+//! ([`table`]), and what a piece does from a state (its length, stalls by cause, what units were busy, the state behind it) is
+//! found once by the plain walk, kept as a transition, and replayed when the piece begins in that state again. A replay
+//! chooses nothing: what is not in the state (scalars, branches, transfers, waits, messages) is computed each time, at the
+//! cycles that the transition names ([`pieces`]). A wait that holds its bundle up longer than anything in the state only makes
+//! the same transition later.
+//!
+//! Counters that need no order are counted by transition, and added up where somebody asks for them.
+//!
+//! The plain walk ([`super::run`]) remains: it runs what is watched bundle by bundle, what is seen for the first times, and
+//! pieces whose states hardly repeat or that are too short to gain; and it is what replays are tested against.
+
+mod pieces;
+mod state;
+mod table;
+mod walk;
+
+pub(super) use state::used;
+pub(super) use table::Recorder;
+pub(crate) use table::{NONE, Pool, Table};

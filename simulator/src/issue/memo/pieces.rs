@@ -1,0 +1,201 @@
+//! Straight pieces of code, and what has to be done at each replay of one.
+//!
+//! A piece begins wherever control arrives and ends behind the next branch, or before a bundle that only a piece may begin
+//! with: one that waits or looks at a semaphore, that starts another operation or another block of code, or whose accumulator
+//! row the piece itself computes. A barrier is a piece by itself.
+
+use crate::issue::code::*;
+use systole_isa::opcodes::StateFn;
+
+/// Longest piece in bundles.
+const LONGEST: u32 = 2048;
+
+/// What a replay does besides moving time, in order.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Scalar(ScalarOp),
+    /// The scalars of a bundle of which no order gives what happens at once.
+    Parallel {
+        bundle: u32,
+    },
+    /// What follows happens at the bundle's cycle, the transition's next offset.
+    At {
+        bundle: u32,
+    },
+    /// The bundle (which is due as with `At`) takes what it waited for.
+    Waits {
+        bundle: u32,
+    },
+    Transfer {
+        start: u32,
+    },
+    Remote {
+        start: u32,
+    },
+    Signal {
+        device: u8,
+        sem: u8,
+        count: u32,
+    },
+}
+
+/// A straight piece of code.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub first: u32,
+    pub last: u32,
+    /// Its steps: up to `tail` those before the branch is decided, then the scalars of the last bundle.
+    pub steps: u32,
+    pub tail: u32,
+    pub end: u32,
+    /// Registers that name accumulator rows, in the table's list.
+    pub rows: u32,
+    pub nrows: u32,
+    /// Of the first bundle.
+    pub flags: u8,
+    pub branches: bool,
+    /// Its first bundle waits for transfers; looks at a semaphore.
+    pub waits: bool,
+    pub looks: bool,
+    /// Other cores decide when it goes on: never replayed.
+    pub barrier: bool,
+    /// Visits by the plain walk that are still to come before states are looked at.
+    pub rest: u32,
+    /// Doublings of `rest` so far.
+    pub demoted: u8,
+    /// Bundles that replays saved, less what looking cost.
+    pub credit: i64,
+}
+
+/// Registers of accumulator rows that a bundle names.
+fn row_registers(code: &Code, head: &Head) -> impl Iterator<Item = u8> {
+    code.specials[head.specials as usize..][..head.nspecials as usize].iter().filter_map(|s| match *s {
+        Special::PushAcc { row, .. } | Special::Drain { row, .. } => Some(row),
+        Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::Pop { .. } => None,
+        Special::TransposePush { .. } | Special::Group { .. } | Special::Wait { .. } | Special::WaitS { .. } => None,
+        Special::DmaStart { .. } | Special::DmaRemote { .. } | Special::Signal { .. } => None,
+        Special::Cores { .. } | Special::Test => None,
+    })
+}
+
+fn any(code: &Code, head: &Head, what: impl Fn(&Special) -> bool) -> bool {
+    code.specials[head.specials as usize..][..head.nspecials as usize].iter().any(what)
+}
+
+/// The piece that begins at a bundle; its steps and row registers are appended.
+pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec<u8>) -> Piece {
+    let flags = code.heads[first as usize].flags;
+    let mut p = Piece {
+        first,
+        last: first,
+        steps: steps.len() as u32,
+        tail: 0,
+        end: 0,
+        rows: rows.len() as u32,
+        nrows: 0,
+        flags,
+        branches: false,
+        waits: flags & FLAG_WAIT != 0,
+        looks: any(code, &code.heads[first as usize], |s| matches!(s, Special::Test)),
+        barrier: any(code, &code.heads[first as usize], |s| matches!(s, Special::Cores { .. })),
+        rest: 2,
+        demoted: 0,
+        credit: 0,
+    };
+    let mut written = 0u64;
+    let mut at = first;
+    loop {
+        let head = &code.heads[at as usize];
+        let scalars = &code.scalars[head.scalars as usize..][..head.nscalars as usize];
+        for r in row_registers(code, head) {
+            if !rows[p.rows as usize..].contains(&r) {
+                rows.push(r);
+            }
+        }
+        p.last = at;
+        events(code, head, at, p.waits && at == first, steps);
+        p.tail = steps.len() as u32;
+        scalar_steps(scalars, at, steps);
+        scalars.iter().for_each(|s| written |= 1 << (s.d & 63));
+        p.branches = head.flags & FLAG_BRANCH != 0;
+        let Some(next) = code.heads.get(at as usize + 1) else { break };
+        let begins = next.flags & (FLAG_OP | FLAG_BLOCK | FLAG_WAIT) != 0
+            || any(code, next, |s| matches!(s, Special::Test))
+            || row_registers(code, next).any(|r| written >> (r & 63) & 1 == 1);
+        if p.branches || p.barrier || begins || at - first + 1 == LONGEST {
+            break;
+        }
+        at += 1;
+    }
+    if !p.branches {
+        p.tail = steps.len() as u32;
+    }
+    p.end = steps.len() as u32;
+    p.nrows = rows.len() as u32 - p.rows;
+    p
+}
+
+/// Steps of what a bundle starts.
+fn events(code: &Code, head: &Head, at: u32, waits: bool, steps: &mut Vec<Step>) {
+    let begin = steps.len();
+    let mut due = waits;
+    if waits {
+        steps.push(Step::Waits { bundle: at });
+    }
+    for s in &code.specials[head.specials as usize..][..head.nspecials as usize] {
+        let step = match *s {
+            Special::DmaStart { start } => Step::Transfer { start },
+            Special::DmaRemote { start } => Step::Remote { start },
+            Special::Signal { device, sem, count } => Step::Signal { device, sem, count },
+            Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::PushAcc { .. } => continue,
+            Special::Pop { .. } | Special::Drain { .. } | Special::TransposePush { .. } => continue,
+            Special::Group { .. } | Special::Wait { .. } | Special::WaitS { .. } => continue,
+            Special::Cores { .. } | Special::Test => continue,
+        };
+        if !due {
+            steps.push(Step::At { bundle: at });
+            due = true;
+        }
+        steps.push(step);
+    }
+    // What reads or writes scalar memory may fault, and a look at a semaphore asks for the cycle.
+    let scalars = &code.scalars[head.scalars as usize..][..head.nscalars as usize];
+    if steps.len() == begin && scalars.iter().any(|s| outside(s)) {
+        steps.push(Step::At { bundle: at });
+    }
+}
+
+/// Whether a scalar instruction reads or writes scalar memory or looks at a semaphore.
+fn outside(s: &ScalarOp) -> bool {
+    match s.kind {
+        ScalarKind::Pure(_) => false,
+        ScalarKind::State(f) => match f {
+            StateFn::SLd | StateFn::SSt | StateFn::SyncTest => true,
+            StateFn::SDev | StateFn::SCore | StateFn::XExtract => false,
+        },
+    }
+}
+
+/// Steps of a bundle's scalars, in an order in which each reads what was there before the bundle.
+fn scalar_steps(scalars: &[ScalarOp], at: u32, steps: &mut Vec<Step>) {
+    let mut left: Vec<ScalarOp> = scalars.to_vec();
+    let begin = steps.len();
+    while !left.is_empty() {
+        let loads = left.iter().any(|s| s.kind == ScalarKind::State(StateFn::SLd));
+        let reads = |other: &ScalarOp, d: u8| d != 0 && other.sources >> (d & 63) & 1 == 1;
+        let free = (0..left.len()).find(|&i| {
+            let s = &left[i];
+            let others = || left.iter().enumerate().filter(|o| o.0 != i).map(|o| o.1);
+            // Loads come before stores.
+            !(s.kind == ScalarKind::State(StateFn::SSt) && loads) && !others().any(|o| reads(o, s.d))
+        });
+        match free {
+            Some(i) => steps.push(Step::Scalar(left.remove(i))),
+            None => {
+                steps.truncate(begin);
+                steps.push(Step::Parallel { bundle: at });
+                return;
+            }
+        }
+    }
+}

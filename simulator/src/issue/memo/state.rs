@@ -1,0 +1,80 @@
+//! The state of the issue stage relative to the last issue: everything but the cycle itself that decides when later
+//! bundles issue and what units do meanwhile. First in a state is what the code uses of registers, queues and groups.
+
+use super::super::code::*;
+use super::super::run::Core;
+use super::table::Table;
+
+/// A ready time that depends on instructions to come.
+const LATER: u32 = u32::MAX;
+
+impl Core<'_> {
+    /// Writes the state to `out`: the latest cycle behind the last issue that is in it; `None` if it is out of range.
+    pub(in super::super) fn capture(&self, used: &[u16], out: &mut Vec<u32>) -> Option<u32> {
+        out.clear();
+        let base = self.now << 4;
+        let mut last = 0u64;
+        for &r in used {
+            let t = self.ready[r as usize & (RESOURCES - 1)];
+            let word = match t {
+                NEVER => LATER,
+                t if t < base + 32 => 0,
+                t => {
+                    last = last.max(t - base);
+                    (t - base) as u32
+                }
+            };
+            out.push(word);
+        }
+        let mut last = last >> 4;
+        let mut units = self.l.code.mxus_used;
+        while units != 0 {
+            let u = units.trailing_zeros() as usize;
+            units &= units - 1;
+            last = last.max(self.mxus[u].capture(self.now, out)?);
+        }
+        (last < 1 << 26 || last == u32::MAX as u64).then_some(last as u32)
+    }
+
+    /// Makes a state that [`Core::capture`] wrote that of the machine whose last issue was now.
+    pub(in super::super) fn restore(&mut self, used: &[u16], words: &[u32]) {
+        let base = self.now << 4;
+        let (ready, mut rest) = words.split_at(used.len());
+        for (&r, &w) in used.iter().zip(ready) {
+            self.ready[r as usize & (RESOURCES - 1)] = match w {
+                LATER => NEVER,
+                0 => 0,
+                w => base + w as u64,
+            };
+        }
+        let mut units = self.l.code.mxus_used;
+        while units != 0 {
+            let u = units.trailing_zeros() as usize;
+            units &= units - 1;
+            rest = self.mxus[u].restore(self.now, rest);
+        }
+        let code = &self.l.code;
+        let last = |slot: usize| self.ready[code.resources.group(slot, self.group_units[slot])] >> 4;
+        self.shared_until = (0..GROUPS).filter(|g| code.shared[*g]).map(last).max().unwrap_or(0);
+    }
+
+    /// The state of registers, queues and units is that of now, not only a number of the table's.
+    pub(super) fn refresh(&mut self, table: &mut Table) {
+        if !self.fresh {
+            let words = std::mem::take(&mut table.words);
+            self.restore(&table.used, table.body(&words, self.body));
+            table.words = words;
+            self.fresh = true;
+        }
+    }
+}
+
+/// Registers, queues and groups that code waits for.
+pub(in super::super) fn used(code: &Code, units: &[usize; GROUPS]) -> Vec<u16> {
+    let groups = (0..GROUPS).filter(|g| code.shared[*g]).flat_map(|g| (1..=units[g]).map(move |n| (g, n)));
+    let mut used: Vec<u16> = groups.map(|(g, n)| code.resources.group(g, n) as u16).collect();
+    used.extend(&code.reads);
+    used.sort_unstable();
+    used.dedup();
+    used
+}

@@ -1,0 +1,285 @@
+//! What is known: pieces, states, and transitions from states through pieces.
+
+use super::pieces::{self, Piece, Step};
+use super::state;
+use crate::issue::code::{Code, GROUPS};
+use crate::stats::{Cause, Collector};
+use crate::unit::mxu::MxuTiming;
+use rustc_hash::FxHashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// No piece, state or transition.
+pub(crate) const NONE: u32 = u32::MAX;
+/// Words of states, and transitions, beyond which everything is forgotten.
+const MOST_WORDS: usize = 8 << 20;
+const MOST_TRANSITIONS: usize = 1 << 18;
+
+/// Tables of the cores of one run: a core takes one while it goes on, so that all learn from each other.
+#[derive(Debug, Default)]
+pub(crate) struct Pool(Mutex<Vec<Table>>);
+
+impl Pool {
+    pub(super) fn take(&self, code: &Code, units: &[usize; GROUPS]) -> Table {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.unwrap_or_else(|| Table::new(code, units))
+    }
+
+    pub(super) fn give(&self, table: Table) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(table);
+    }
+}
+
+/// An interned state: its words, the latest cycle in it, and the next state of the same hash.
+#[derive(Clone, Copy, Debug)]
+struct Body {
+    start: u32,
+    len: u32,
+    horizon: u32,
+    next: u32,
+}
+
+/// What a piece does from a state. Cycles are relative to the last issue before the piece.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transition {
+    pub body: u32,
+    /// First ready time of the piece (packed), and what its accumulator rows are.
+    pub floor: u32,
+    pub rows: u32,
+    pub piece: u32,
+    /// When the first bundle may issue by itself (packed), and when the last one issues.
+    pub first: u32,
+    pub duration: u32,
+    /// The state behind the piece, and the next ready time relative to its last issue.
+    pub exit: u32,
+    pub exit_floor: u32,
+    /// Transitions that followed last, without and with a jump.
+    pub next: [u32; 2],
+    /// Cycles of the steps that ask for them, and stalls of the piece's operation, in the table's lists.
+    pub offsets: u32,
+    pub stalls: u32,
+    pub nstalls: u32,
+    /// Replays that the counters do not know yet.
+    pub pending: u32,
+}
+
+/// What a transition adds to the counters that need no order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Details {
+    pub waits: Box<[(u32, Cause, u32)]>,
+    pub mxu_stalls: Box<[(u8, Cause, u32)]>,
+    pub overlaps: Box<[(u8, Cause, u32)]>,
+    pub group_busy: Box<[(u8, i64)]>,
+    pub streamed: Box<[(u8, u64)]>,
+}
+
+/// Stalls while a transition is found.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    pub waits: Vec<(u32, Cause, u32)>,
+    pub mxu_stalls: Vec<(u8, Cause, u32)>,
+    pub overlaps: Vec<(u8, Cause, u32)>,
+}
+
+impl Recorder {
+    /// Sums by place and cause.
+    pub(super) fn details(self) -> Details {
+        fn sums<K: PartialEq>(list: Vec<(K, Cause, u32)>) -> Box<[(K, Cause, u32)]> {
+            let mut out: Vec<(K, Cause, u32)> = Vec::with_capacity(list.len());
+            for (k, cause, cycles) in list {
+                match out.iter_mut().rev().find(|o| o.0 == k && o.1 == cause) {
+                    Some(o) => o.2 += cycles,
+                    None => out.push((k, cause, cycles)),
+                }
+            }
+            out.into()
+        }
+        Details {
+            waits: self.waits.into(),
+            mxu_stalls: sums(self.mxu_stalls),
+            overlaps: sums(self.overlaps),
+            ..Details::default()
+        }
+    }
+}
+
+/// Piece, state, first ready time, accumulator rows.
+type Key = (u32, u32, u32, u32);
+
+/// All that is known of a program.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Numbers of states are new in every generation.
+    pub generation: u64,
+    pub(super) used: Vec<u16>,
+    /// Piece that begins at each bundle.
+    at: Vec<u32>,
+    pub(super) pieces: Vec<Piece>,
+    pub(super) steps: Vec<Step>,
+    pub(super) row_registers: Vec<u8>,
+    pub(super) words: Vec<u32>,
+    bodies: Vec<Body>,
+    by_hash: FxHashMap<u64, u32>,
+    pub(super) transitions: Vec<Transition>,
+    by_key: FxHashMap<Key, u32>,
+    pub(super) offsets: Vec<u32>,
+    pub(super) stalls: Vec<(Cause, u32)>,
+    details: Vec<Details>,
+    /// Transitions with pending replays.
+    dirty: Vec<u32>,
+    pub(super) scratch: Vec<u32>,
+}
+
+fn hash(words: &[u32]) -> u64 {
+    const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mut lanes = [words.len() as u64, 1, 2, 3];
+    let mut chunks = words.chunks_exact(8);
+    for c in &mut chunks {
+        for (i, lane) in lanes.iter_mut().enumerate() {
+            let word = c[2 * i] as u64 | (c[2 * i + 1] as u64) << 32;
+            *lane = (lane.rotate_left(23) ^ word).wrapping_mul(MIX);
+        }
+    }
+    for &w in chunks.remainder() {
+        lanes[0] = (lanes[0].rotate_left(23) ^ w as u64).wrapping_mul(MIX);
+    }
+    lanes.iter().fold(0, |h, l| (h ^ l ^ l >> 29).wrapping_mul(MIX))
+}
+
+impl Table {
+    fn new(code: &Code, units: &[usize; GROUPS]) -> Table {
+        Table {
+            generation: 0,
+            used: state::used(code, units),
+            at: vec![NONE; code.heads.len()],
+            pieces: Vec::new(),
+            steps: Vec::new(),
+            row_registers: Vec::new(),
+            words: Vec::new(),
+            bodies: Vec::new(),
+            by_hash: FxHashMap::default(),
+            transitions: Vec::new(),
+            by_key: FxHashMap::default(),
+            offsets: Vec::new(),
+            stalls: Vec::new(),
+            details: Vec::new(),
+            dirty: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The piece that begins at a bundle of the code.
+    #[inline(always)]
+    pub(super) fn piece(&mut self, code: &Code, bundle: u32) -> u32 {
+        match self.at[bundle as usize] {
+            NONE => self.cut(code, bundle),
+            p => p,
+        }
+    }
+
+    #[cold]
+    fn cut(&mut self, code: &Code, bundle: u32) -> u32 {
+        let piece = pieces::cut(code, bundle, &mut self.steps, &mut self.row_registers);
+        self.pieces.push(piece);
+        self.at[bundle as usize] = self.pieces.len() as u32 - 1;
+        self.at[bundle as usize]
+    }
+
+    /// The words of a state among all words.
+    pub(super) fn body<'w>(&self, words: &'w [u32], body: u32) -> &'w [u32] {
+        let b = self.bodies[body as usize];
+        &words[b.start as usize..(b.start + b.len) as usize]
+    }
+
+    /// The latest cycle in a state.
+    pub(super) fn horizon(&self, body: u32) -> u32 {
+        self.bodies[body as usize].horizon
+    }
+
+    /// The number of the words in `scratch`.
+    pub(super) fn intern(&mut self, horizon: u32) -> u32 {
+        let h = hash(&self.scratch);
+        let first = self.by_hash.get(&h).copied().unwrap_or(NONE);
+        let mut at = first;
+        while at != NONE {
+            if self.body(&self.words, at) == &self.scratch[..] {
+                return at;
+            }
+            at = self.bodies[at as usize].next;
+        }
+        let id = self.bodies.len() as u32;
+        let body = Body { start: self.words.len() as u32, len: self.scratch.len() as u32, horizon, next: first };
+        self.bodies.push(body);
+        self.words.extend_from_slice(&self.scratch);
+        self.by_hash.insert(h, id);
+        id
+    }
+
+    #[inline(always)]
+    pub(super) fn find(&self, key: Key, hint: u32) -> u32 {
+        if let Some(t) = self.transitions.get(hint as usize)
+            && (t.piece, t.body, t.floor, t.rows) == key
+        {
+            return hint;
+        }
+        self.by_key.get(&key).copied().unwrap_or(NONE)
+    }
+
+    pub(super) fn add(&mut self, t: Transition, details: Details) -> u32 {
+        let id = self.transitions.len() as u32;
+        self.by_key.insert((t.piece, t.body, t.floor, t.rows), id);
+        self.transitions.push(t);
+        self.details.push(details);
+        id
+    }
+
+    /// Counts a replay.
+    #[inline(always)]
+    pub(super) fn replayed(&mut self, id: u32) {
+        let t = &mut self.transitions[id as usize];
+        if t.pending == 0 {
+            self.dirty.push(id);
+        }
+        t.pending += 1;
+    }
+
+    /// Whether a transition's count of replays is full.
+    pub(super) fn is_full(&self) -> bool {
+        self.words.len() > MOST_WORDS || self.transitions.len() > MOST_TRANSITIONS
+    }
+
+    /// Adds pending replays to the counters.
+    pub(crate) fn settle(&mut self, stats: &mut Collector, mxus: &mut [MxuTiming]) {
+        for id in self.dirty.drain(..) {
+            let times = std::mem::take(&mut self.transitions[id as usize].pending) as u64;
+            let d = &self.details[id as usize];
+            for &(bundle, cause, cycles) in &d.waits {
+                stats.waited(bundle as usize, cause, cycles as u64 * times);
+            }
+            for &(unit, cause, cycles) in &d.mxu_stalls {
+                stats.mxu_stall(unit as usize, cause, cycles as u64 * times);
+            }
+            for &(group, cause, cycles) in &d.overlaps {
+                stats.group_overlap(group as usize, cause, cycles as u64 * times);
+            }
+            for &(group, cycles) in &d.group_busy {
+                stats.group_busy[group as usize] += cycles * times as i64;
+            }
+            for &(unit, sixteenths) in &d.streamed {
+                *mxus[unit as usize].busy16_mut() += sixteenths * times;
+            }
+        }
+    }
+
+    /// Forgets states and transitions; nothing may be pending.
+    pub(super) fn forget(&mut self) {
+        self.generation += 1;
+        self.words.clear();
+        self.bodies.clear();
+        self.by_hash.clear();
+        self.transitions.clear();
+        self.by_key.clear();
+        self.offsets.clear();
+        self.stalls.clear();
+        self.details.clear();
+    }
+}

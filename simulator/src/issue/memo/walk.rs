@@ -1,0 +1,392 @@
+//! The walk by pieces: replays what is known, and finds what is not with the plain walk's own steps.
+
+use super::super::code::*;
+use super::super::run::{Core, PROGRESS_INTERVAL, Step as Result};
+use super::pieces::{Piece, Step};
+use super::table::{Details, NONE, Table, Transition};
+use crate::fault::FaultKind;
+use crate::stats::Cause;
+
+/// What looking at states costs, in bundles of the plain walk: to number a state, and to keep a transition.
+const NUMBERING: i64 = 20;
+const KEEPING: i64 = 40;
+/// Debt at which a piece is left to the plain walk for a while.
+const DEBT: i64 = -3000;
+/// First and longest such while, in visits (powers of two).
+const REST: u32 = 6;
+const LONGEST_REST: u32 = 16;
+/// Cycles behind everything in a state from which a wait only delays.
+const CLEAR: u32 = 64;
+
+/// How a piece goes on.
+enum Way {
+    Replay(u32),
+    /// To be kept under this first ready time and these accumulator rows.
+    Find {
+        floor: u32,
+        rows: u32,
+    },
+    Plain,
+}
+
+impl Core<'_> {
+    /// [`Core::walk`] of a timing-only run that nobody watches bundle by bundle.
+    pub(in super::super) fn walk_pieces(&mut self) -> Result<()> {
+        let mut table = self.pool.take(&self.l.code, &self.group_units);
+        let end = self.pieces(&mut table);
+        if self.body != NONE {
+            self.refresh(&mut table);
+            self.body = NONE;
+        }
+        table.settle(&mut self.stats, &mut self.mxus);
+        self.recorder = None;
+        self.pool.give(table);
+        end
+    }
+
+    fn pieces(&mut self, table: &mut Table) -> Result<()> {
+        let code = &self.l.code;
+        let mut budget = PROGRESS_INTERVAL;
+        // The transition that was replayed or found last, and whether a jump followed.
+        let mut before = (NONE, 0);
+        loop {
+            if self.pc as usize >= code.heads.len() {
+                self.pc -= 1;
+                return Err(FaultKind::EndOfCode);
+            }
+            let number = table.piece(code, self.pc);
+            let p = table.pieces[number as usize];
+            if p.flags & FLAG_OP != 0 {
+                self.enter_op(self.next);
+            }
+            if p.flags & FLAG_BLOCK != 0 {
+                self.enter_block();
+            }
+            let (taken, id) = match self.way(table, number, &p, before)? {
+                Way::Replay(id) => (self.replay(table, number, &p, id)?, id),
+                Way::Find { floor, rows } => self.find(table, number, &p, floor, rows)?,
+                Way::Plain => {
+                    if self.body != NONE {
+                        self.refresh(table);
+                        self.body = NONE;
+                    }
+                    (self.straight(&p, |_, _| {})?, NONE)
+                }
+            };
+            if id != NONE && before.0 != NONE {
+                table.transitions[before.0 as usize].next[before.1] = id;
+            }
+            if !p.branches {
+                self.pc = p.last + 1;
+                before = (id, 0);
+                continue;
+            }
+            let from = p.last;
+            if !self.branch(taken)? {
+                return self.halt();
+            }
+            before = (id, (self.pc != from + 1) as usize);
+            if self.pc <= from {
+                self.back_edge(from, Some(table));
+            }
+            if self.now >= self.next_sample {
+                table.settle(&mut self.stats, &mut self.mxus);
+                self.sample()?;
+            }
+            let ran = self.stats.bundles;
+            if ran >= budget {
+                budget = ran + PROGRESS_INTERVAL;
+                if !self.observer.progress(self.now, ran) {
+                    return Err(FaultKind::Interrupted);
+                }
+            }
+            if self.now >= self.options.max_cycles {
+                return Err(FaultKind::MaxCycles { limit: self.options.max_cycles });
+            }
+        }
+    }
+}
+
+impl Core<'_> {
+    /// Whether a piece is replayed; what is not known of the state and of the piece's begin is found out.
+    #[inline(always)]
+    fn way(&mut self, table: &mut Table, number: u32, p: &Piece, before: (u32, usize)) -> Result<Way> {
+        if p.barrier || p.waits && p.looks || self.tracing() {
+            return Ok(Way::Plain);
+        }
+        if p.rest > 0 {
+            table.pieces[number as usize].rest -= 1;
+            return Ok(Way::Plain);
+        }
+        if self.body == NONE && !self.number(table, number) {
+            return Ok(Way::Plain);
+        }
+        let base = self.now << 4;
+        let floor = self.floor - base;
+        let rows = if p.nrows == 0 { 0 } else { self.rows(table, p) };
+        let hint = table.transitions.get(before.0 as usize).map_or(NONE, |t| t.next[before.1]);
+        if floor <= (CLEAR as u64) << 4 && !p.waits {
+            let id = table.find((number, self.body, floor as u32, rows), hint);
+            if p.looks {
+                let first = self.first(table, p, id, base);
+                self.look(first >> 4)?;
+            }
+            return Ok(if id == NONE { Way::Find { floor: floor as u32, rows } } else { Way::Replay(id) });
+        }
+        self.late(table, number, p, floor, rows, hint)
+    }
+
+    /// [`Core::way`] of a piece that waits, or that cannot begin for long.
+    fn late(&mut self, table: &mut Table, number: u32, p: &Piece, floor: u64, rows: u32, hint: u32) -> Result<Way> {
+        let base = self.now << 4;
+        let mut floor = floor;
+        if floor > u32::MAX as u64 / 4 {
+            return Ok(Way::Plain);
+        }
+        if p.waits {
+            let end = self.wait_time(&self.l.code.heads[p.first as usize])?;
+            let id = table.find((number, self.body, floor as u32, rows), hint);
+            if end <= self.first(table, p, id, base) {
+                return Ok(if id == NONE { Way::Find { floor: floor as u32, rows } } else { Way::Replay(id) });
+            }
+            floor = floor.max(end - base);
+        }
+        // Behind everything that is under way, a later begin only moves what follows.
+        let clear = table.horizon(self.body).max(CLEAR) as u64;
+        let delay = (floor >> 4).saturating_sub(clear);
+        let begin = if delay > 0 { clear << 4 | floor & 15 } else { floor };
+        if begin > u32::MAX as u64 / 4 {
+            return Ok(Way::Plain);
+        }
+        let id = table.find((number, self.body, begin as u32, rows), hint);
+        if id == NONE {
+            self.refresh(table);
+            if self.earliest(&self.l.code.heads[p.first as usize]) == NEVER {
+                return Ok(Way::Plain);
+            }
+        }
+        if p.looks {
+            let first = if delay > 0 { base + floor } else { self.first(table, p, id, base) };
+            self.look(first >> 4)?;
+        }
+        if delay > 0 {
+            self.delay(p.first, Cause::from_code(floor & 15), delay);
+        }
+        Ok(if id == NONE { Way::Find { floor: begin as u32, rows } } else { Way::Replay(id) })
+    }
+
+    /// Nothing issues for `cycles` more than the state tells, and nothing is under way in them.
+    fn delay(&mut self, bundle: u32, cause: Cause, cycles: u64) {
+        self.stats.stall(bundle as usize, cause, cycles);
+        let mut used = self.l.code.mxus_used;
+        while used != 0 {
+            self.stats.mxu_stall(used.trailing_zeros() as usize, cause, cycles);
+            used &= used - 1;
+        }
+        self.now += cycles;
+        self.next += cycles;
+        self.fresh = false;
+    }
+
+    /// Gives the present state a number; `false` if it cannot have one.
+    fn number(&mut self, table: &mut Table, piece: u32) -> bool {
+        charge(&mut table.pieces[piece as usize], NUMBERING);
+        self.body = self.interned(table);
+        self.body != NONE
+    }
+
+    /// The number of the present state.
+    pub(in super::super) fn interned(&mut self, table: &mut Table) -> u32 {
+        if self.body != NONE {
+            return self.body;
+        }
+        let mut words = std::mem::take(&mut table.scratch);
+        let horizon = self.capture(&table.used, &mut words);
+        table.scratch = words;
+        horizon.map_or(NONE, |h| table.intern(h))
+    }
+
+    /// The number of the accumulator rows that a piece names.
+    fn rows(&mut self, table: &mut Table, p: &Piece) -> u32 {
+        table.scratch.clear();
+        for i in p.rows..p.rows + p.nrows {
+            let row = self.scalar_value(table.row_registers[i as usize]).0;
+            table.scratch.push(row as u32);
+        }
+        table.intern(0)
+    }
+
+    /// When the first bundle of a piece may issue by itself.
+    fn first(&mut self, table: &mut Table, p: &Piece, id: u32, base: Packed) -> Packed {
+        match table.transitions.get(id as usize) {
+            Some(t) => base + t.first as u64,
+            None => {
+                self.refresh(table);
+                self.earliest(&self.l.code.heads[p.first as usize])
+            }
+        }
+    }
+
+    /// Does a piece as it was done before.
+    #[inline(always)]
+    fn replay(&mut self, table: &mut Table, number: u32, p: &Piece, id: u32) -> Result<Option<u32>> {
+        table.replayed(id);
+        table.pieces[number as usize].credit += (p.last - p.first) as i64;
+        let t = table.transitions[id as usize];
+        for &(cause, cycles) in &table.stalls[t.stalls as usize..][..t.nstalls as usize] {
+            self.stats.op_stall(cause, cycles as u64);
+        }
+        let base = self.now;
+        let mut offset = t.offsets as usize;
+        for i in p.steps..p.tail {
+            self.step(table.steps[i as usize], base, &table.offsets, &mut offset)?;
+        }
+        self.now = base + t.duration as u64;
+        self.next = self.now + 1;
+        self.floor = (self.now << 4) + t.exit_floor as u64;
+        self.body = t.exit;
+        self.fresh = false;
+        self.pc = p.last;
+        if !p.branches {
+            return Ok(None);
+        }
+        let taken = self.decide()?;
+        for i in p.tail..p.end {
+            self.step(table.steps[i as usize], base, &table.offsets, &mut offset)?;
+        }
+        Ok(taken)
+    }
+
+    #[inline(always)]
+    fn step(&mut self, step: Step, base: u64, offsets: &[u32], offset: &mut usize) -> Result<()> {
+        match step {
+            Step::Scalar(s) => {
+                let (value, known) = self.scalar::<false>(&s)?;
+                self.write_scalar(s.d, value, known);
+                Ok(())
+            }
+            Step::Parallel { bundle } => {
+                let code = &self.l.code;
+                self.scalar_ops::<false>(&code.heads[bundle as usize])
+            }
+            Step::At { bundle } | Step::Waits { bundle } => {
+                self.pc = bundle;
+                self.now = base + offsets[*offset] as u64;
+                *offset += 1;
+                if matches!(step, Step::Waits { .. }) {
+                    let code = &self.l.code;
+                    self.take_waits(&code.heads[bundle as usize]);
+                }
+                Ok(())
+            }
+            Step::Transfer { start } => self.start_dma(start),
+            Step::Remote { start } => self.start_remote(start),
+            Step::Signal { device, sem, count } => self.signal(device, sem, count),
+        }
+    }
+
+    /// Does a piece by the plain walk; `issued` is told each bundle's cycle. Where the branch at its end goes.
+    fn straight(&mut self, p: &Piece, mut issued: impl FnMut(u32, u64)) -> Result<Option<u32>> {
+        let code = &self.l.code;
+        for bundle in p.first..=p.last {
+            let head = &code.heads[bundle as usize];
+            self.pc = bundle;
+            self.issue(head, code)?;
+            issued(bundle, self.now);
+            if head.flags & FLAG_WAIT != 0 {
+                self.take_waits(head);
+            }
+            if head.nspecials > 0 {
+                self.start_specials::<true>(head)?;
+            }
+            self.trace_bundle(head);
+            let taken = if head.flags & FLAG_BRANCH != 0 { self.decide()? } else { None };
+            self.scalar_ops::<false>(head)?;
+            if head.flags & FLAG_BRANCH != 0 {
+                return Ok(taken);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Does a piece by the plain walk, and keeps what it did: where its branch goes, and the transition.
+    fn find(&mut self, table: &mut Table, number: u32, p: &Piece, floor: u32, rows: u32) -> Result<(Option<u32>, u32)> {
+        self.refresh(table);
+        charge(&mut table.pieces[number as usize], KEEPING);
+        let (body, base) = (self.body, self.now);
+        let first = match p.waits || p.looks {
+            true => self.earliest(&self.l.code.heads[p.first as usize]) - (base << 4),
+            false => 0,
+        };
+        let group_busy = self.stats.group_busy;
+        let streamed: Vec<u64> = self.mxus.iter_mut().map(|m| *m.busy16_mut()).collect();
+        self.recorder = Some(Box::default());
+        let (offsets, mut event) = (table.offsets.len(), p.steps);
+        let taken = self.straight(p, |bundle, now| {
+            while event < p.end {
+                match table.steps[event as usize] {
+                    Step::At { bundle: b } | Step::Waits { bundle: b } if b == bundle => {
+                        table.offsets.push((now - base) as u32);
+                    }
+                    Step::At { .. } | Step::Waits { .. } => break,
+                    Step::Scalar(_) | Step::Parallel { .. } | Step::Transfer { .. } => {}
+                    Step::Remote { .. } | Step::Signal { .. } => {}
+                }
+                event += 1;
+            }
+        })?;
+        let recorder = self.recorder.take().unwrap_or_default();
+        self.body = NONE;
+        let duration = self.now - base;
+        let exit_floor = self.floor - (self.now << 4);
+        let exit = self.interned(table);
+        if exit == NONE || (duration | exit_floor | first) > u32::MAX as u64 / 4 || table.is_full() {
+            if table.is_full() {
+                table.settle(&mut self.stats, &mut self.mxus);
+                table.forget();
+            }
+            return Ok((taken, NONE));
+        }
+        self.body = exit;
+        let stalls = table.stalls.len();
+        for &(_, cause, cycles) in &recorder.waits {
+            match table.stalls[stalls..].iter_mut().find(|s| s.0 == cause) {
+                Some(s) => s.1 += cycles,
+                None => table.stalls.push((cause, cycles)),
+            }
+        }
+        let groups = self.stats.group_busy.iter().zip(group_busy).enumerate();
+        let units = self.mxus.iter_mut().map(|m| *m.busy16_mut()).zip(streamed).enumerate();
+        let details = Details {
+            group_busy: groups.filter(|(_, (a, b))| **a != *b).map(|(g, (a, b))| (g as u8, a - b)).collect(),
+            streamed: units.filter(|(_, (a, b))| a != b).map(|(u, (a, b))| (u as u8, a - b)).collect(),
+            ..recorder.details()
+        };
+        let t = Transition {
+            body,
+            floor,
+            rows,
+            piece: number,
+            first: first as u32,
+            duration: duration as u32,
+            exit,
+            exit_floor: exit_floor as u32,
+            next: [NONE; 2],
+            offsets: offsets as u32,
+            stalls: stalls as u32,
+            nstalls: (table.stalls.len() - stalls) as u32,
+            pending: 0,
+        };
+        Ok((taken, table.add(t, details)))
+    }
+}
+
+/// Takes a cost from a piece's credit; pieces in debt rest.
+fn charge(p: &mut Piece, cost: i64) {
+    p.credit = p.credit.min(-DEBT) - cost;
+    if p.credit < DEBT {
+        p.rest = 1 << (REST + p.demoted as u32).min(LONGEST_REST);
+        p.demoted = p.demoted.saturating_add(1);
+        p.credit = DEBT / 2;
+    }
+}
