@@ -1,4 +1,4 @@
-//! Programs in any form: HLO text, StableHLO text, HLO protos, assembly, compiled files. The kind is found from the content.
+//! Programs in any form: HLO text, StableHLO text, MLIR bytecode of StableHLO, HLO protos, assembly, compiled files. The kind is found from the content.
 
 use crate::RuntimeError;
 use systole_compiler::graph::{self, Module, Op};
@@ -68,9 +68,11 @@ pub fn read(
         let read = systole_isa::container::read_program(bytes);
         return read.map(program).map_err(|e| RuntimeError::Source(format!("{name}: {e}")));
     }
-    if bytes.starts_with(b"ML\xefR") {
-        let hint = "MLIR bytecode is not read; write text, e.g. jax.jit(f).lower(x).as_text()";
-        return Err(RuntimeError::Source(format!("{name}:1:1: {hint}")));
+    if let Some(bytecode) = front::vhlo::bytecode(bytes) {
+        let text = front::vhlo::to_text(bytecode)
+            .map_err(|e| RuntimeError::Source(format!("{name}: damaged or foreign MLIR bytecode at {e}")))?;
+        // Places are in the text.
+        return modules(&format!("{name}.mlir"), text, color, warnings);
     }
     if front::hlo_proto::is_proto(bytes) || name.ends_with(".pb") {
         let text = front::hlo_proto::to_text(bytes)

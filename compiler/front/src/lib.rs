@@ -1,9 +1,10 @@
-//! Front ends: program texts to [`systole_hlo::graph::Module`].
+//! Front ends: program texts and files to [`systole_hlo::graph::Module`].
 
 pub mod builder;
 pub mod hlo_proto;
 pub mod hlo_text;
 pub mod stablehlo;
+pub mod vhlo;
 
 pub use hlo_text::parse_hlo;
 pub use stablehlo::parse_stablehlo;

@@ -2,6 +2,7 @@
 //!
 //! The pretty forms of operations are read into the same structure as the generic one.
 
+use super::location::Definitions;
 use systole_hlo::diag::Diagnostic;
 use systole_hlo::graph::{ArrayShape, Shape, Span};
 
@@ -57,6 +58,8 @@ pub(crate) struct Operation<'a> {
     pub attributes: Vec<(&'a str, Attr<'a>, Span)>,
     pub regions: Vec<Region<'a>>,
     pub result_types: Vec<Shape>,
+    /// What stands inside `loc(..)`.
+    pub location: Option<Span>,
 }
 
 /// A function.
@@ -90,6 +93,8 @@ pub(crate) struct ModuleText<'a> {
     pub meshes: Vec<(&'a str, Vec<(&'a str, u64)>)>,
     /// `dialect_resources` by name: `0x`, four bytes of alignment, raw data.
     pub resources: Vec<(&'a str, &'a str)>,
+    /// `#loc3 = loc(..)` by name.
+    pub locations: Definitions<'a>,
 }
 
 impl<'a> Operation<'a> {
@@ -103,6 +108,7 @@ impl<'a> Operation<'a> {
             attributes: Vec::new(),
             regions: Vec::new(),
             result_types: Vec::new(),
+            location: None,
         }
     }
 

@@ -344,3 +344,29 @@ pub(crate) fn sizes(a: &Attr<'_>) -> Vec<u64> {
         _ => Vec::new(),
     }
 }
+
+/// The text of a string: `\\22` is the byte of that hexadecimal number.
+pub(crate) fn unescape(s: &str) -> String {
+    let mut out: Vec<u8> = Vec::with_capacity(s.len());
+    let mut rest = s.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        let hex = |b: &[u8]| u8::from_str_radix(std::str::from_utf8(b.get(..2)?).ok()?, 16).ok();
+        match (first, tail) {
+            (b'\\', _) if hex(tail).is_some() => {
+                out.extend(hex(tail));
+                rest = &tail[2..];
+            }
+            (b'\\', [escaped, after @ ..]) => {
+                out.push(match escaped {
+                    b'n' => b'\n',
+                    b't' => b'\t',
+                    other => *other,
+                });
+                rest = after;
+            }
+            _ => out.push(*first),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}

@@ -1,11 +1,11 @@
 //! Calls, control flow, custom calls, host queues, manual computations.
 
 use super::ast::{Attr, Operation};
+use super::attr::unescape;
 use super::data::Lowered;
 use super::lower::{Body, Frame, Lower};
 use super::{collective, refine, sharding};
 use crate::hlo_text::PResult;
-use crate::hlo_text::attrs::unescape;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::diag::Diagnostic;
 use systole_hlo::graph::{NodeId, Op, Shape};

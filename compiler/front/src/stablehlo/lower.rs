@@ -4,7 +4,7 @@ use super::ast::{Attr, Function, ModuleText, Operation, Region, Use};
 use super::attr::integers;
 use super::parse::function_error;
 use super::types::{fits, is_known, spell};
-use super::{chlo, collective, contraction, control, data, parallel, sharding};
+use super::{chlo, collective, contraction, control, data, location, parallel, sharding};
 use crate::hlo_text::PResult;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
@@ -256,6 +256,7 @@ impl<'a> Lower<'a, '_> {
 
     fn op(&mut self, body: &mut Body<'a>, o: &Operation<'a>) -> PResult<()> {
         body.b.span = o.span;
+        let first = body.b.len();
         let name = o.name.strip_prefix("mhlo.").or_else(|| o.name.strip_prefix("stablehlo.")).unwrap_or(o.name);
         let done = match o.name.strip_prefix("chlo.") {
             Some(name) => chlo::lower(self, body, o, name)?,
@@ -303,6 +304,11 @@ impl<'a> Lower<'a, '_> {
             let operands = body.operands(o)?;
             let made = values.iter().filter(|v| !operands.contains(v));
             made.for_each(|v| body.b.attribute(*v, "sharding", &text));
+        }
+        if let Some(inside) = o.location
+            && let Some(text) = location::metadata(self.text, inside, &self.raw.locations)
+        {
+            (first..body.b.len()).for_each(|i| body.b.attribute(NodeId(i as u32), "metadata", &text));
         }
         let mut values = values.into_iter();
         for &(name, n) in &o.results {

@@ -16,6 +16,7 @@ mod control;
 mod data;
 mod dense;
 mod dynamic;
+mod location;
 mod lower;
 mod parallel;
 mod parse;

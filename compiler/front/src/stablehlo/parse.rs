@@ -29,6 +29,7 @@ pub(crate) fn modules<'a>(c: &mut Cursor<'a>) -> PResult<Vec<ModuleText<'a>>> {
     }
     for m in &mut inner {
         m.resources.clone_from(&outer.resources);
+        m.locations.clone_from(&outer.locations);
     }
     if !outer.functions.is_empty() || inner.is_empty() {
         inner.insert(0, outer);
@@ -91,7 +92,8 @@ fn module<'a>(
         }
         operation_type(c)?;
     }
-    location(c)
+    location(c)?;
+    Ok(())
 }
 
 /// `sym_name` of an operation's properties.
@@ -110,15 +112,22 @@ fn operation_type(c: &mut Cursor<'_>) -> PResult<Vec<Shape>> {
     c.type_list()
 }
 
-/// Skips `#name = ..` lines; keeps what sections of resources hold.
+/// Skips `#name = ..` lines but those of locations; keeps what sections of resources hold.
 fn definitions<'a>(c: &mut Cursor<'a>, m: &mut ModuleText<'a>) -> PResult<()> {
     loop {
         match c.peek() {
             Some(b'#' | b'!') => {
                 c.advance(1);
-                c.word("a name")?;
+                let name = c.word("a name")?;
                 c.expect("=", "in a definition")?;
-                c.attr(0)?;
+                match location(c)? {
+                    Some(inside) => {
+                        m.locations.insert(name, inside);
+                    }
+                    None => {
+                        c.attr(0)?;
+                    }
+                }
             }
             Some(b'{') if c.looking_at("{-#") => {
                 c.advance(3);
@@ -158,13 +167,16 @@ fn resources<'a>(c: &mut Cursor<'a>, close: &str, depth: usize, out: &mut Vec<(&
     Ok(())
 }
 
-/// Skips `loc(..)`.
-pub(super) fn location(c: &mut Cursor<'_>) -> PResult<()> {
-    if c.peek_word() == "loc" {
-        c.advance(3);
-        c.balanced()?;
+/// Reads `loc(..)` if it is there: the place inside.
+pub(super) fn location(c: &mut Cursor<'_>) -> PResult<Option<Span>> {
+    if c.peek_word() != "loc" {
+        return Ok(None);
     }
-    Ok(())
+    c.advance(3);
+    c.skip();
+    let start = c.pos() as u32 + 1;
+    c.balanced()?;
+    Ok(Some(Span { start, end: c.pos() as u32 - 1 }))
 }
 
 fn item<'a>(c: &mut Cursor<'a>, m: &mut ModuleText<'a>, inner: &mut Vec<ModuleText<'a>>, depth: usize) -> PResult<()> {
@@ -198,7 +210,8 @@ fn item<'a>(c: &mut Cursor<'a>, m: &mut ModuleText<'a>, inner: &mut Vec<ModuleTe
             if c.peek() == Some(b'{') {
                 c.dict()?;
             }
-            location(c)
+            location(c)?;
+            Ok(())
         }
         _ if matches!(c.peek(), Some(b'}') | None) => Ok(()),
         _ => Err(c.unexpected("a function `func.func`")),
@@ -409,7 +422,7 @@ fn operation<'a>(c: &mut Cursor<'a>, depth: usize) -> PResult<Operation<'a>> {
     } else {
         Pretty { c, o: &mut o, depth }.read()?;
     }
-    location(c)?;
+    o.location = location(c)?;
     o.span = Span { start: start as u32, end: first_line_end(c, start) };
     Ok(o)
 }

@@ -274,6 +274,7 @@ impl<'a> Pretty<'a, '_> {
                     self.c.expect(":", "after the argument's name")?;
                     list.push((name, self.c.mlir_type()?));
                     location(self.c)?;
+                    location(self.c)?;
                     self.c.eat(",");
                 }
                 self.c.expect(")", "after a pair of arguments")?;
@@ -361,6 +362,7 @@ impl<'a> Pretty<'a, '_> {
             let name = value_name(self.c)?;
             self.c.expect(":", "after the argument's name")?;
             args.push((name, self.c.mlir_type()?));
+            location(self.c)?;
             self.c.eat(",");
         }
         self.c.expect("{", "to begin the body")?;

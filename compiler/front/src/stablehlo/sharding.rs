@@ -1,10 +1,10 @@
 //! Shardy annotations to HLO's: meshes, shardings of arguments and results, manual computations.
 
 use super::ast::{Attr, ModuleText, Operation};
+use super::attr::unescape;
 use super::data::Lowered;
 use super::lower::{Body, Frame, Lower};
 use crate::hlo_text::PResult;
-use crate::hlo_text::attrs::unescape;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::graph::{NodeId, Op, Shape};
 

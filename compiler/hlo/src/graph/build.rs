@@ -51,6 +51,15 @@ impl ComputationBuilder {
         }
     }
 
+    /// The number of nodes, which is the number of the next one.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     /// The node made as `id`.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
