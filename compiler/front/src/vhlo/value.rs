@@ -108,13 +108,13 @@ impl<'a> Printer<'a, '_> {
             8 => {
                 let t = r.type_id(of)?;
                 let Some(dtype) = self.element(t)? else { return Err(at.error("a float of an unknown type")) };
-                let bits = r.integer(dtype.bits() as u32)? as u64;
+                let bits = r.integer(dtype.bits())? as u64;
                 Value::Float(t, bits & (u64::MAX >> (64 - dtype.bits())))
             }
             9 => {
                 let t = r.type_id(of)?;
                 let Some(dtype) = self.element(t)? else { return Err(at.error("an integer of an unknown type")) };
-                Value::Integer(Some(t), r.integer(dtype.bits() as u32)?)
+                Value::Integer(Some(t), r.integer(dtype.bits())?)
             }
             10 => {
                 let output = r.list(|r| r.signed())?;
