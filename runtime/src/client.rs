@@ -3,6 +3,7 @@
 use crate::host::{Answering, CustomCall, Queues, Registry};
 use crate::source::{self, Source};
 use crate::{Array, RuntimeError, generate};
+use std::borrow::Borrow;
 use std::sync::Arc;
 use systole_compiler::builder::XlaComputation;
 use systole_compiler::compile::{self, compile};
@@ -272,14 +273,18 @@ impl Executable {
     }
 
     /// Inputs as bytes at HBM addresses: all of them, or for timing-only runs small integers.
-    pub(crate) fn placed(&self, inputs: &[Array], mode: Mode) -> Result<Vec<(u64, Vec<u8>)>, RuntimeError> {
+    pub(crate) fn placed<A: Borrow<Array>>(
+        &self,
+        inputs: &[A],
+        mode: Mode,
+    ) -> Result<Vec<(u64, Vec<u8>)>, RuntimeError> {
         let params = &self.program.params;
         if inputs.len() != params.len() {
             let message = format!("the program takes {} inputs, {} are given", params.len(), inputs.len());
             return Err(RuntimeError::Request(message));
         }
         let mut out = Vec::new();
-        for (i, (a, p)) in inputs.iter().zip(params).enumerate() {
+        for (i, (a, p)) in inputs.iter().map(Borrow::borrow).zip(params).enumerate() {
             if a.dtype != p.layout.dtype || a.dims != p.dims() {
                 let want = Array { dtype: p.layout.dtype, dims: p.dims().to_vec(), bytes: Vec::new() }.shape();
                 let message = format!("arg{i} (`{}`) must be {want}, {} is given", p.name, a.shape());
@@ -365,10 +370,10 @@ impl Device {
     ///
     /// # Errors
     /// As there.
-    pub fn run_cores(
+    pub fn run_cores<A: Borrow<Array>>(
         &self,
         exe: &Executable,
-        inputs: &[Array],
+        inputs: &[A],
         options: &RunOptions,
         observer: &mut dyn Observer,
         queues: &mut Queues,

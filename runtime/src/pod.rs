@@ -3,6 +3,7 @@
 use crate::client::{Client, Executable};
 use crate::host::{Answering, Queues};
 use crate::{Array, RuntimeError};
+use std::borrow::Borrow;
 use systole_isa::{ChipConfig, Topology};
 use systole_simulator::{LinkFault, Mode, NoObserver, Observer, Pod, PodRun, RunOptions};
 
@@ -75,10 +76,10 @@ impl Client {
     ///
     /// # Errors
     /// Inputs that do not fit, or a fault of the program.
-    pub fn run_pod(
+    pub fn run_pod<A: Borrow<Array>>(
         &self,
         exe: &Executable,
-        inputs: &[Vec<Array>],
+        inputs: &[Vec<A>],
         options: &RunOptions,
         pod_options: &PodOptions,
         observer: &mut dyn Observer,

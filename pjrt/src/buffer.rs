@@ -1,0 +1,158 @@
+//! Arrays on a device: there, on the way, or failed.
+
+use crate::client::{Client, Device};
+use crate::error::{Code, Error};
+use crate::event::Event;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use systole_isa::DType;
+use systole_runtime::Array;
+
+/// The contents of an array: what runs produce and consume. Contents never change.
+pub struct Slot {
+    pub ready: Event,
+    value: OnceLock<Arc<Array>>,
+    usage: Arc<crate::client::Usage>,
+    bytes: i64,
+    /// The values are made up: only cycles were counted.
+    pub made_up: AtomicBool,
+}
+
+impl Slot {
+    fn new(device: &Device, bytes: i64) -> Slot {
+        device.bytes.add(bytes);
+        Slot {
+            ready: Event::new(),
+            value: OnceLock::new(),
+            usage: Arc::clone(&device.bytes),
+            bytes,
+            made_up: AtomicBool::new(false),
+        }
+    }
+
+    /// Gives the contents, or why there are none.
+    pub fn fill(&self, outcome: Result<Arc<Array>, Error>) {
+        let outcome = outcome.map(|a| {
+            // What came first stays, as with the event.
+            let _ = self.value.set(a);
+        });
+        self.ready.set(outcome);
+    }
+
+    /// The contents, once they are ready.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn get(&self) -> Result<Arc<Array>, Error> {
+        match self.ready.wait().as_ref() {
+            Err(e) => Err(e.clone()),
+            Ok(()) => self.value.get().cloned().ok_or_else(|| Error::internal("an array without contents")),
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.usage.remove(self.bytes);
+        // Who still waits hears that nothing comes: work that was lost.
+        self.ready.set(Err(Error::internal("the run that was to compute this array ended without a result")));
+    }
+}
+
+/// A buffer of the interface.
+pub struct Buffer {
+    pub client: &'static Client,
+    pub device: &'static Device,
+    pub dtype: DType,
+    pub dims: Vec<i64>,
+    slot: Arc<Slot>,
+    deleted: AtomicBool,
+    /// How often somebody outside holds the contents.
+    held: AtomicUsize,
+}
+
+impl Buffer {
+    /// A buffer whose contents are still to come.
+    pub fn pending(client: &'static Client, device: &'static Device, dtype: DType, dims: &[u64]) -> Buffer {
+        let bytes = dims.iter().product::<u64>().saturating_mul(dtype.host_bytes() as u64);
+        Buffer {
+            client,
+            device,
+            dtype,
+            dims: dims.iter().map(|d| *d as i64).collect(),
+            slot: Arc::new(Slot::new(device, i64::try_from(bytes).unwrap_or(i64::MAX))),
+            deleted: AtomicBool::new(false),
+            held: AtomicUsize::new(0),
+        }
+    }
+
+    /// A buffer of an array.
+    pub fn of(client: &'static Client, device: &'static Device, array: Array) -> Buffer {
+        let b = Buffer::pending(client, device, array.dtype, &array.dims);
+        b.slot.fill(Ok(Arc::new(array)));
+        b
+    }
+
+    /// A buffer with the same contents on another device.
+    pub fn copy_to(&self, device: &'static Device) -> Result<Buffer, Error> {
+        let from = self.slot()?;
+        let copy = Buffer::pending(self.client, device, self.dtype, &self.sizes());
+        let to = Arc::clone(&copy.slot);
+        let source = Arc::clone(&from);
+        from.ready.on_ready(move |outcome| match outcome {
+            Ok(()) => to.fill(source.get()),
+            Err(e) => to.fill(Err(e.clone())),
+        });
+        Ok(copy)
+    }
+
+    pub fn sizes(&self) -> Vec<u64> {
+        self.dims.iter().map(|d| *d as u64).collect()
+    }
+
+    /// Bytes as the host sees them.
+    pub fn bytes(&self) -> usize {
+        self.sizes().iter().product::<u64>() as usize * self.dtype.host_bytes()
+    }
+
+    /// # Errors
+    /// A buffer that was deleted or donated.
+    pub fn slot(&self) -> Result<Arc<Slot>, Error> {
+        match self.is_deleted() {
+            true => Err(Error::new(Code::InvalidArgument, "the array has been deleted or donated")),
+            false => Ok(Arc::clone(&self.slot)),
+        }
+    }
+
+    /// Happens when the contents are there, whether or not the buffer is deleted meanwhile.
+    pub fn ready(&self) -> Event {
+        self.slot.ready.clone()
+    }
+
+    pub fn delete(&self) {
+        self.deleted.store(true, Ordering::Release);
+    }
+
+    pub fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
+    /// Lets somebody outside hold the contents by their address.
+    ///
+    /// # Errors
+    /// A buffer that was deleted.
+    pub fn hold(&self) -> Result<(), Error> {
+        self.slot()?;
+        self.held.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Ends what [`Buffer::hold`] began.
+    ///
+    /// # Errors
+    /// If nobody holds them.
+    pub fn release(&self) -> Result<(), Error> {
+        let less = self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+        less.map(|_| ()).map_err(|_| Error::invalid("nobody holds this array"))
+    }
+}

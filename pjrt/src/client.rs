@@ -1,0 +1,259 @@
+//! Clients and devices: a chip, how many of it, and what is asked of every run.
+
+use crate::error::Error;
+use crate::host;
+use crate::queue::Queue;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use systole_isa::{ChipConfig, Topology};
+use systole_runtime::{Mode, pod};
+
+/// The chip that is simulated where nothing names one.
+const DEFAULT_CHIP: &str = "tpu-v5e";
+/// Most devices of a client.
+const MAX_DEVICES: u32 = 1024;
+
+/// What a client is made of: from the plugin's options, or the environment (`SYSTOLE_CHIP`, ..).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// A preset or a chip file.
+    pub chip: Option<String>,
+    /// Changed parameters, `key=value` between semicolons.
+    pub set: Option<String>,
+    /// `2x4`, `ring:8`, or a number of devices.
+    pub topology: Option<String>,
+    /// `full`, `timing` or `numeric`.
+    pub mode: Option<String>,
+}
+
+/// The options' names; in the environment they are in capitals after `SYSTOLE_`.
+const KEYS: [&str; 4] = ["chip", "set", "topology", "mode"];
+
+impl Options {
+    /// The options of the environment, as far as `given` has none.
+    pub fn completed(mut self) -> Options {
+        for key in KEYS {
+            let variable = format!("SYSTOLE_{}", key.to_uppercase());
+            if let Some(value) = std::env::var(variable).ok().filter(|v| !v.is_empty()) {
+                self.field(key).map(|f| f.get_or_insert(value));
+            }
+        }
+        self
+    }
+
+    /// Sets an option by its name; `false`: there is none of that name.
+    pub fn put(&mut self, key: &str, value: String) -> bool {
+        match self.field(key) {
+            Some(field) => {
+                *field = Some(value);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn field(&mut self, key: &str) -> Option<&mut Option<String>> {
+        match key {
+            "chip" => Some(&mut self.chip),
+            "set" => Some(&mut self.set),
+            "topology" => Some(&mut self.topology),
+            "mode" => Some(&mut self.mode),
+            _ => None,
+        }
+    }
+}
+
+/// How programs are run.
+pub fn mode(text: &str) -> Result<Mode, Error> {
+    match text {
+        "" | "full" => Ok(Mode::Full),
+        "timing" => Ok(Mode::TimingOnly),
+        "numeric" => Ok(Mode::NumericOnly),
+        other => Err(Error::invalid(format!("mode `{other}`: full, timing or numeric is expected"))),
+    }
+}
+
+/// The chip of a preset's name or a file, with parameters changed.
+pub fn chip(name: &str, sets: &[String]) -> Result<ChipConfig, Error> {
+    let wrong = |e: String| Error::invalid(e);
+    let mut chip = match std::fs::read_to_string(name).ok().filter(|_| name.ends_with(".toml")) {
+        Some(text) => ChipConfig::from_toml(&text, name).map_err(|e| wrong(e.to_string()))?,
+        None => ChipConfig::from_preset(name).map_err(|e| wrong(e.to_string()))?,
+    };
+    chip.apply_sets(sets).map_err(|e| wrong(e.to_string()))?;
+    Ok(chip)
+}
+
+/// A client. It lives as long as the process.
+pub struct Client {
+    pub runtime: systole_runtime::Client,
+    pub topology: Option<Topology>,
+    pub version: String,
+    devices: Vec<Device>,
+    memories: Vec<Memory>,
+    mode: RwLock<Mode>,
+    pub queue: Queue,
+    /// The interface's pointers to devices and memories: see `boundary`.
+    pub(crate) pointers: OnceLock<Box<dyn std::any::Any + Send + Sync>>,
+}
+
+/// A device of a client.
+pub struct Device {
+    pub id: usize,
+    pub kind: String,
+    pub text: String,
+    pub debug: String,
+    /// Where it stands among its neighbours.
+    pub coordinates: Vec<i64>,
+    pub bytes: Arc<Usage>,
+    pub capacity: i64,
+    /// The client that it belongs to, once that lives for good.
+    pub(crate) client: OnceLock<&'static Client>,
+}
+
+/// A memory: each device has one, its HBM.
+pub struct Memory {
+    pub id: usize,
+    pub text: String,
+}
+
+/// The one kind of memory.
+pub const MEMORY_KIND: &str = "device";
+
+/// Bytes of a device's arrays.
+#[derive(Default)]
+pub struct Usage {
+    pub now: AtomicI64,
+    pub peak: AtomicI64,
+    pub largest: AtomicI64,
+    pub count: AtomicUsize,
+}
+
+impl Usage {
+    pub fn add(&self, bytes: i64) {
+        let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak.fetch_max(now, Ordering::Relaxed);
+        self.largest.fetch_max(bytes, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn remove(&self, bytes: i64) {
+        self.now.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Lets the peaks start again from now.
+    pub fn clear(&self) {
+        let now = self.now.load(Ordering::Relaxed);
+        self.peak.store(now, Ordering::Relaxed);
+        self.largest.store(0, Ordering::Relaxed);
+        self.count.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Client {
+    /// # Errors
+    /// Options that do not fit.
+    pub fn new(options: &Options) -> Result<Client, Error> {
+        let sets: Vec<String> = options.set.iter().flat_map(|s| s.split(';')).map(|s| s.trim().to_string()).collect();
+        let sets: Vec<String> = sets.into_iter().filter(|s| !s.is_empty()).collect();
+        let chip = chip(options.chip.as_deref().unwrap_or(DEFAULT_CHIP), &sets)?;
+        let topology = topology(options.topology.as_deref(), &chip)?;
+        let count = topology.as_ref().map_or(1, Topology::devices);
+        if count > MAX_DEVICES {
+            return Err(Error::invalid(format!("topology of {count} devices; at most {MAX_DEVICES} are simulated")));
+        }
+        let mode = mode(options.mode.as_deref().unwrap_or_default())?;
+        let device = |id: usize| Device {
+            id,
+            kind: chip.name.clone(),
+            text: format!("SystoleDevice(id={id})"),
+            debug: format!("systole:{id} ({})", chip.name),
+            coordinates: coordinates(topology.as_ref(), id),
+            bytes: Arc::default(),
+            capacity: chip.hbm.bytes as i64,
+            client: OnceLock::new(),
+        };
+        let devices: Vec<Device> = (0..count as usize).map(device).collect();
+        let memory = |id| Memory { id, text: format!("SystoleMemory(id={id}, kind={MEMORY_KIND})") };
+        let version = format!("systole {} on {}", env!("CARGO_PKG_VERSION"), chip.name);
+        let mut runtime = systole_runtime::Client::with_chip(chip);
+        host::register(&mut runtime);
+        Ok(Client {
+            runtime,
+            topology,
+            version,
+            memories: (0..count as usize).map(memory).collect(),
+            devices,
+            mode: RwLock::new(mode),
+            queue: Queue::default(),
+            pointers: OnceLock::new(),
+        })
+    }
+
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    pub fn memories(&self) -> &[Memory] {
+        &self.memories
+    }
+
+    /// What runs from now on compute.
+    pub fn mode(&self) -> Mode {
+        *self.mode.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn set_mode(&self, mode: Mode) {
+        *self.mode.write().unwrap_or_else(PoisonError::into_inner) = mode;
+    }
+}
+
+/// The topology that a text names: a shape, or a number of devices; nothing: one device alone.
+fn topology(text: Option<&str>, chip: &ChipConfig) -> Result<Option<Topology>, Error> {
+    let found = match text.map(str::trim).filter(|t| !t.is_empty()) {
+        None | Some("1") => return Ok(None),
+        Some(t) => match t.parse::<u32>() {
+            Ok(n) => pod::topology(None, chip, n),
+            Err(_) => pod::topology(Some(t), chip, 1),
+        },
+    };
+    found.map(Some).map_err(Error::from)
+}
+
+/// A device's place along the topology's dimensions, the last one fastest.
+fn coordinates(topology: Option<&Topology>, id: usize) -> Vec<i64> {
+    let mut rest = id as u32;
+    let mut at: Vec<i64> = Vec::new();
+    for d in topology.map_or(&[][..], |t| &t.dims).iter().rev() {
+        at.push(i64::from(rest % d));
+        rest /= d;
+    }
+    at.reverse();
+    // Three numbers are what users of TPUs expect.
+    at.resize(3.max(at.len()), 0);
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_make_clients_or_say_what_is_wrong() {
+        let with = |chip: &str, topology: &str, mode: &str| {
+            let text = |s: &str| Some(s.to_string());
+            Client::new(&Options { chip: text(chip), set: None, topology: text(topology), mode: text(mode) })
+        };
+        let four = with("tpu-v5e", "2x2", "timing").map_err(|e| e.message).expect("a client");
+        assert_eq!(four.devices().len(), 4);
+        assert_eq!(four.devices()[3].coordinates, [1, 1, 0]);
+        assert_eq!(four.mode(), Mode::TimingOnly);
+        assert_eq!(with("tiny", "", "").map_err(|e| e.message).expect("a client").devices().len(), 1);
+        for (chip, topology, mode, part) in
+            [("tpu-v99", "", "", "tpu-v99"), ("tiny", "2y2", "", "2y2"), ("tiny", "", "fast", "fast")]
+        {
+            let e = with(chip, topology, mode).err().expect("an error");
+            assert!(e.message.contains(part), "{}", e.message);
+        }
+    }
+}

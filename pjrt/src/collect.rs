@@ -1,0 +1,129 @@
+//! What is kept of runs for reports: counters always while somebody collects, spans where a profile is asked for.
+
+use crate::executable::Executable;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use systole_runtime::profile::{self, Level, Limits, Profile, Recorded, Recorder};
+use systole_runtime::report::{self, HostReport, Report};
+use systole_runtime::{Mode, NoObserver, RunResult};
+use systole_simulator::PodRun;
+
+/// Runs that are kept at most; older ones are dropped.
+const MOST: usize = 4096;
+
+/// A run as reports have it.
+pub struct Collected {
+    /// The program's name, e.g. `jit_f`.
+    pub name: String,
+    /// The report as data.
+    pub report: String,
+    /// The profile's file, where one was asked for.
+    pub profile: Option<Vec<u8>>,
+}
+
+/// Who asks for what: how many collect, and how many of them want profiles.
+static COLLECTORS: AtomicU32 = AtomicU32::new(0);
+static PROFILERS: AtomicU32 = AtomicU32::new(0);
+static RUNS: Mutex<VecDeque<Collected>> = Mutex::new(VecDeque::new());
+
+/// Begins to collect; `profiles`: with spans of time.
+pub fn begin(profiles: bool) {
+    COLLECTORS.fetch_add(1, Ordering::SeqCst);
+    PROFILERS.fetch_add(u32::from(profiles), Ordering::SeqCst);
+}
+
+/// Ends what [`begin`] began; what was collected is taken away by [`take`].
+pub fn end(profiles: bool) {
+    let less = |n: u32| n.checked_sub(1);
+    let _ = COLLECTORS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+    if profiles {
+        let _ = PROFILERS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+    }
+}
+
+/// The runs collected so far, oldest first; they are forgotten here.
+pub fn take() -> Vec<Collected> {
+    RUNS.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+}
+
+/// The counters of a run.
+pub(crate) enum Counted {
+    One(Box<RunResult>),
+    Several(Box<PodRun>),
+}
+
+impl Counted {
+    fn report(&self, e: &Executable) -> Report {
+        let chip = e.client.runtime.chip();
+        let host = HostReport::default();
+        match self {
+            Counted::One(r) => report::report(chip, &e.exe.program, r, host),
+            Counted::Several(r) => report::pod::report(chip, &e.exe.program, r, host),
+        }
+    }
+}
+
+/// The level of spans that a run is recorded with; `None`: nobody wants them, or the run counts no cycles.
+pub(crate) fn level(mode: Mode) -> Option<Level> {
+    let wanted = PROFILERS.load(Ordering::Relaxed) > 0 && mode != Mode::NumericOnly;
+    wanted.then_some(Level::Kernels)
+}
+
+/// The recorder of one lane of a run.
+pub(crate) fn recorder<'a>(level: Level, e: &Executable, inner: &'a mut NoObserver) -> Recorder<'a> {
+    Recorder::new(level, Limits::default(), &e.exe.program, inner)
+}
+
+/// Keeps a run, if anybody collects.
+pub(crate) fn keep(e: &Executable, mode: Mode, recorded: Vec<Recorded>, counted: &Counted) {
+    if COLLECTORS.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let report = counted.report(e);
+    let Ok(text) = serde_json::to_string(&report) else { return };
+    let profile = (!recorded.is_empty()).then(|| profile::write(&counted.profile(e, mode, &report, recorded)));
+    let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+    if runs.len() == MOST {
+        runs.pop_front();
+    }
+    runs.push_back(Collected { name: e.facts.name.clone(), report: text, profile });
+}
+
+impl Counted {
+    fn profile(&self, e: &Executable, mode: Mode, report: &Report, recorded: Vec<Recorded>) -> Profile {
+        let program = &e.exe.program;
+        let run = profile::Run {
+            name: &e.facts.name,
+            chip: e.client.runtime.chip(),
+            program,
+            source: &e.facts.text,
+            mode,
+            level: Level::Kernels,
+            report,
+            flags: Vec::new(),
+            topology: vec![1],
+            links: Vec::new(),
+            partial: false,
+        };
+        match self {
+            Counted::One(result) if !result.cores.is_empty() => {
+                let cores = recorded.into_iter().zip(&result.cores).enumerate();
+                let devices = cores.map(|(i, (r, core))| profile::Device::new(0, i as u32, r, core));
+                Profile::new(run, devices.collect())
+            }
+            Counted::One(result) => {
+                let devices = recorded.into_iter().map(|r| profile::Device::new(0, 0, r, result));
+                Profile::new(run, devices.collect())
+            }
+            Counted::Several(done) => {
+                let run = profile::Run {
+                    topology: program.pod.topology.as_ref().map_or(vec![1], |t| t.dims.clone()),
+                    links: profile::pod_links(program, done),
+                    ..run
+                };
+                Profile::new(run, profile::pod_devices(program, recorded.into_iter(), done))
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! From what JAX hands over to a program on its devices.
+
+use crate::client::Client;
+use crate::error::{Code, Error};
+use crate::executable::{Executable, Facts};
+use crate::proto;
+use crate::queue::STACK;
+use prost::Message;
+use std::sync::Arc;
+use systole_isa::program::PodShape;
+use systole_runtime::source::{self, Source};
+use systole_runtime::{CompileOptions, pod};
+
+/// Compiles a program of a format that the interface names: `mlir`, `hlo`.
+///
+/// # Errors
+/// What is wrong with the program, with its place in the user's Python where that is known.
+pub(crate) fn compile(
+    client: &'static Client,
+    code: &[u8],
+    format: &str,
+    options: &[u8],
+) -> Result<Arc<Executable>, Error> {
+    let (code, format, options) = (code.to_vec(), format.to_string(), options.to_vec());
+    // Programs nest deeply.
+    let work = move || compile_here(client, code, format, options);
+    let thread = std::thread::Builder::new().name("systole-compile".to_string()).stack_size(STACK).spawn(work);
+    match thread.map(std::thread::JoinHandle::join) {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_)) => Err(Error::internal("the compiler panicked, which is a bug of systole")),
+        Err(e) => Err(Error::new(Code::ResourceExhausted, format!("no thread for the compiler: {e}"))),
+    }
+}
+
+fn compile_here(
+    client: &'static Client,
+    code: Vec<u8>,
+    format: String,
+    options: Vec<u8>,
+) -> Result<Arc<Executable>, Error> {
+    let asked = proto::CompileOptions::decode(&options[..]).map_err(|e| Error::invalid(e.to_string()))?;
+    let build = asked.build.unwrap_or_default();
+    let count = |n: i64| u32::try_from(n.max(1)).map_err(|_| Error::invalid("too many replicas or partitions"));
+    let (replicas, partitions) = (count(build.num_replicas)?, count(build.num_partitions)?);
+    let mut warnings = Vec::new();
+    let chip = client.runtime.chip();
+    let read = source::read_one("jax", &code, chip, false, &mut warnings).map_err(|e| located(e.into(), ""))?;
+    let Source::Module { module, text } = read else { return Err(Error::invalid("a program of JAX is due")) };
+    let mut o = CompileOptions { check: false, ..CompileOptions::default() };
+    if (replicas, partitions) != (1, 1) {
+        let topology = match &client.topology {
+            Some(t) if t.devices() >= replicas * partitions => t.clone(),
+            _ => pod::topology(None, chip, replicas * partitions)?,
+        };
+        o.pod = PodShape { replicas, partitions, topology: Some(topology), ..PodShape::default() };
+    }
+    let name = module.name.clone();
+    let donated = donated(&text);
+    let source = Source::Module { module, text: text.clone() };
+    let program = client.runtime.compile_source(source, "jax", &o, None).map_err(|e| located(e.into(), &text))?;
+    let assigned = build.assignment.as_ref().map(proto::DeviceAssignment::ids).filter(|ids| !ids.is_empty());
+    let devices = match assigned {
+        _ if asked.portable => None,
+        Some(ids) => Some(ids),
+        None if build.device_ordinal >= 0 && replicas * partitions == 1 => Some(vec![build.device_ordinal as usize]),
+        None => None,
+    };
+    let facts = Facts {
+        name,
+        replicas: replicas as usize,
+        partitions: partitions as usize,
+        devices,
+        donated,
+        code,
+        format,
+        options,
+        text,
+    };
+    Executable::new(client, facts, program)
+}
+
+/// The parameters of `main` that the caller gives away: those with `tf.aliasing_output` or `jax.buffer_donor`.
+fn donated(text: &str) -> Vec<usize> {
+    let Some(start) = text.find("@main(").map(|i| i + "@main(".len()) else { return Vec::new() };
+    let end = text[start..].find(") -> (").map_or(text.len(), |i| start + i);
+    let mut out = Vec::new();
+    // A parameter begins with the name of its value at the outermost level of brackets.
+    let (mut depth, mut quoted, mut number, mut from) = (0i32, false, 0, start);
+    for (i, c) in text[start..end].char_indices().chain([(end - start, ',')]) {
+        match c {
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            '(' | '<' | '{' | '[' => depth += 1,
+            ')' | '>' | '}' | ']' => depth -= 1,
+            ',' if depth == 0 => {
+                let parameter = &text[from..start + i];
+                if parameter.contains("tf.aliasing_output") || parameter.contains("jax.buffer_donor = true") {
+                    out.push(number);
+                }
+                number += 1;
+                from = start + i + 1;
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// The error with the line of Python that the operation at fault comes from.
+pub(crate) fn located(mut e: Error, text: &str) -> Error {
+    let line = e.message.lines().find_map(|l| {
+        let place = l.trim_start().strip_prefix("--> ")?;
+        place.split(':').nth(1)?.parse::<usize>().ok()
+    });
+    if let Some(place) = line.and_then(|n| python(text, n)) {
+        e.message = format!("{}\nin {place}", e.message.trim_end());
+    }
+    e
+}
+
+/// Where in Python a line of the decoded program comes from: `jit(f)/add at train.py:12`.
+pub(crate) fn python(text: &str, line: usize) -> Option<String> {
+    let line = text.lines().nth(line.checked_sub(1)?)?;
+    let name = line.rsplit_once("loc(#")?.1.split_once(')')?.0;
+    let start = format!("#{name} = loc(");
+    let found = text.lines().rev().find_map(|l| l.strip_prefix(&start))?;
+    let strings: Vec<&str> = found.split('"').skip(1).step_by(2).collect();
+    let file = found.match_indices("\":").next().map(|(i, _)| {
+        let name = found[..i].rsplit('"').next().unwrap_or("");
+        let line: String = found[i + 2..].chars().take_while(char::is_ascii_digit).collect();
+        format!("{name}:{line}")
+    });
+    let operation = strings.first().filter(|_| !found.starts_with("callsite"))?;
+    Some(match file {
+        Some(file) => format!("{operation} at {file}"),
+        None => (*operation).to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"module @jit_f {
+  func.func public @main(%0: tensor<2x3xf32> {jax.buffer_donor = true}, %1: tensor<f32>, %2: tensor<?xf32, #stablehlo.bounds<4>> {mhlo.sharding = "{a, b}", tf.aliasing_output = 0 : i32}) -> (tensor<f32>) {
+    %3 = "stablehlo.add"(%1, %1) : (tensor<f32>, tensor<f32>) -> (tensor<f32>) loc(#loc7)
+  }
+}
+#loc7 = loc("jit(f)/add"(callsite("f"("a.py":3:4) at "g"("b.py":5:6))))
+"#;
+
+    #[test]
+    fn parameters_given_away_are_found() {
+        assert_eq!(donated(TEXT), [0, 2]);
+        assert_eq!(donated("HloModule m"), [0usize; 0]);
+    }
+
+    #[test]
+    fn errors_name_the_line_of_python() {
+        let e = located(Error::invalid("error: no\n  --> jax.mlir:3:5"), TEXT);
+        assert!(e.message.ends_with("in jit(f)/add at a.py:3"), "{}", e.message);
+        let e = located(Error::invalid("error: no\n  --> jax.mlir:99:5"), TEXT);
+        assert!(e.message.ends_with(":5"), "{}", e.message);
+    }
+}

@@ -1,0 +1,149 @@
+//! Running programs: inputs that may still be on their way, outputs that are promised at once.
+
+use crate::buffer::{Buffer, Slot};
+use crate::client::Device;
+use crate::collect;
+use crate::compile::python;
+use crate::error::{Code, Error};
+use crate::event::Event;
+use crate::executable::{Executable, LoadedExecutable};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use systole_runtime::{Array, Mode, NoObserver, Observer, PodOptions, Queues, RunOptions, RuntimeError};
+
+/// What a run gives back at once: buffers by device and result, and an event for each device.
+pub(crate) struct Started {
+    pub outputs: Vec<Vec<Buffer>>,
+    pub done: Vec<Event>,
+}
+
+/// A run with all that it needs.
+struct Run {
+    program: Arc<Executable>,
+    mode: Mode,
+    /// By device.
+    inputs: Vec<Vec<Arc<Slot>>>,
+    outputs: Vec<Vec<Arc<Slot>>>,
+    done: Vec<Event>,
+}
+
+/// Puts a run into the client's queue. `arguments`: by device; `kept`: parameters that are not given away although the
+/// program would take them; `device`: where a program for any device runs.
+///
+/// # Errors
+/// Arguments that are deleted, or do not fit in number.
+pub(crate) fn execute(
+    loaded: &LoadedExecutable,
+    arguments: &[Vec<&Buffer>],
+    kept: &[usize],
+    device: Option<&'static Device>,
+) -> Result<Started, Error> {
+    if loaded.is_deleted() {
+        return Err(Error::new(Code::FailedPrecondition, "the executable has been deleted"));
+    }
+    let program = &loaded.program;
+    let client = program.client;
+    let devices: Vec<&'static Device> = match (device, &program.facts.devices) {
+        (Some(d), None) if loaded.devices.len() == 1 => vec![d],
+        _ => loaded.devices.iter().map(|id| &client.devices()[*id]).collect(),
+    };
+    if arguments.len() != devices.len() {
+        let message = format!("arguments for {} devices, the program runs on {}", arguments.len(), devices.len());
+        return Err(Error::invalid(message));
+    }
+    let mut inputs = Vec::with_capacity(arguments.len());
+    for list in arguments {
+        inputs.push(list.iter().map(|b| b.slot()).collect::<Result<Vec<_>, _>>()?);
+    }
+    for list in arguments {
+        let given = program.facts.donated.iter().filter(|i| !kept.contains(i));
+        given.filter_map(|i| list.get(*i)).for_each(|b| b.delete());
+    }
+    let make = |d: &&'static Device| -> Vec<Buffer> {
+        program.outputs.iter().map(|(dtype, dims)| Buffer::pending(client, d, *dtype, dims)).collect()
+    };
+    let outputs: Vec<Vec<Buffer>> = devices.iter().map(make).collect();
+    let slots = outputs.iter().map(|l| l.iter().map(Buffer::slot).collect()).collect::<Result<Vec<Vec<_>>, _>>()?;
+    let done: Vec<Event> = devices.iter().map(|_| Event::new()).collect();
+    let run = Run { program: Arc::clone(program), mode: client.mode(), inputs, outputs: slots, done: done.clone() };
+    client.queue.push(move || run.work());
+    Ok(Started { outputs, done })
+}
+
+impl Run {
+    fn work(self) {
+        let outcome = self.results();
+        let failed = outcome.as_ref().err().cloned();
+        let made_up = self.mode == Mode::TimingOnly;
+        let mut all = outcome.unwrap_or_default().into_iter();
+        for (slots, done) in self.outputs.iter().zip(&self.done) {
+            let mut arrays = all.next().unwrap_or_default().into_iter();
+            for slot in slots {
+                slot.made_up.store(made_up, Ordering::Relaxed);
+                let array = arrays.next().map(Arc::new);
+                let missing = || failed.clone().unwrap_or_else(|| Error::internal("a result is missing"));
+                slot.fill(array.ok_or_else(missing));
+            }
+            done.set(failed.clone().map_or(Ok(()), Err));
+        }
+    }
+
+    /// Results by device.
+    fn results(&self) -> Result<Vec<Vec<Array>>, Error> {
+        let get = |list: &Vec<Arc<Slot>>| list.iter().map(|s| s.get()).collect::<Result<Vec<_>, _>>();
+        let inputs: Vec<Vec<Arc<Array>>> = self.inputs.iter().map(get).collect::<Result<_, _>>()?;
+        let client = &self.program.client.runtime;
+        let exe = &self.program.exe;
+        let options = RunOptions::new(self.mode);
+        let level = collect::level(self.mode);
+        let lanes = if level.is_some() { inputs.len().max(exe.cores() as usize) } else { 0 };
+        let mut nobody: Vec<NoObserver> = (0..lanes).map(|_| NoObserver).collect();
+        let mut recorders: Vec<_> = nobody
+            .iter_mut()
+            .filter_map(|n| Some((n, level?)))
+            .map(|(n, level)| collect::recorder(level, &self.program, n))
+            .collect();
+        let mut watchers: Vec<&mut dyn Observer> = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
+        let outcome = if inputs.len() == 1 {
+            let (mut queues, mut none) = (Queues::default(), NoObserver);
+            let first = if watchers.is_empty() { &mut none } else { watchers.remove(0) };
+            let run = client.device(0).run_cores(exe, &inputs[0], &options, first, &mut queues, watchers);
+            run.map(|r| (vec![r.outputs], collect::Counted::One(Box::new(r.result))))
+        } else {
+            let mut queues = vec![Queues::default(); inputs.len()];
+            let pod = PodOptions { all_devices: true, ..PodOptions::default() };
+            let run = client.run_pod(exe, &inputs, &options, &pod, &mut NoObserver, &mut queues, watchers);
+            run.map(|r| (r.outputs, collect::Counted::Several(Box::new(r.run))))
+        };
+        let (outputs, counted) = outcome.map_err(|e| self.explained(e))?;
+        let recorded = recorders.into_iter().map(|r| r.finish()).collect();
+        collect::keep(&self.program, self.mode, recorded, &counted);
+        Ok(match self.mode {
+            Mode::TimingOnly => inputs.iter().map(|_| self.zeros()).collect(),
+            Mode::Full | Mode::NumericOnly => outputs,
+        })
+    }
+
+    fn zeros(&self) -> Vec<Array> {
+        let zero = |(dtype, dims): &(systole_isa::DType, Vec<u64>)| {
+            let n = dims.iter().product::<u64>() as usize * dtype.host_bytes();
+            Array::new(*dtype, dims, vec![0; n])
+        };
+        self.program.outputs.iter().map(zero).collect()
+    }
+
+    /// The error with the operation's place in Python.
+    fn explained(&self, e: RuntimeError) -> Error {
+        let op = match &e {
+            RuntimeError::Fault(f) => f.op.trim_start_matches('%').to_string(),
+            _ => String::new(),
+        };
+        let mut e = Error::from(e);
+        let debug = &self.program.exe.program.debug;
+        let line = debug.ops.iter().find(|o| o.name.trim_start_matches('%') == op).map(|o| o.line as usize);
+        if let Some(place) = line.and_then(|n| python(&self.program.facts.text, n)) {
+            e.message = format!("{}\nin {place}", e.message);
+        }
+        e
+    }
+}

@@ -1,0 +1,42 @@
+//! Functions of the host that programs call: Python's callbacks.
+//!
+//! The Python package registers one handler; a program names a callback by its number in the call's configuration.
+
+use crate::client::mode;
+use std::sync::{Arc, PoisonError, RwLock};
+use systole_isa::DType;
+use systole_runtime::{Array, Client};
+
+/// The name of custom calls that go to Python.
+pub const CALLBACK: &str = "systole_python_callback";
+
+/// Gets the callback's number, the operands, and element types and sizes of the results.
+pub type Handler = Arc<dyn Fn(u64, &[Array], &[(DType, Vec<u64>)]) -> Result<Vec<Array>, String> + Send + Sync>;
+
+static HANDLER: RwLock<Option<Handler>> = RwLock::new(None);
+
+/// Sets what callbacks go to, from now on and for every client.
+pub fn set_handler(handler: Handler) {
+    *HANDLER.write().unwrap_or_else(PoisonError::into_inner) = Some(handler);
+}
+
+/// Makes the host's functions known to a client.
+pub fn register(client: &mut Client) {
+    client.register(CALLBACK, |call, operands| {
+        let number = call.config.trim().parse::<u64>();
+        let number = number.map_err(|_| format!("`{}` is no callback's number", call.config))?;
+        let handler = HANDLER.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let handler = handler.ok_or("callbacks need the Python package `systole`")?;
+        handler(number, operands, call.results)
+    });
+}
+
+/// Sets the mode of every client from now on: `full`, `timing` or `numeric`.
+///
+/// # Errors
+/// Another text.
+pub fn set_mode(text: &str) -> Result<(), crate::error::Error> {
+    let mode = mode(text)?;
+    crate::boundary::each_client(|c| c.set_mode(mode));
+    Ok(())
+}

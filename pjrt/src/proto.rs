@@ -1,0 +1,80 @@
+//! The messages of XLA that the interface hands over: the fields that matter here.
+
+use prost::Message;
+
+/// `xla.CompileOptionsProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CompileOptions {
+    #[prost(message, optional, tag = "3")]
+    pub build: Option<BuildOptions>,
+    /// The program may run on any device.
+    #[prost(bool, tag = "4")]
+    pub portable: bool,
+}
+
+/// `xla.ExecutableBuildOptionsProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct BuildOptions {
+    #[prost(int64, tag = "1")]
+    pub device_ordinal: i64,
+    #[prost(int64, tag = "4")]
+    pub num_replicas: i64,
+    #[prost(int64, tag = "5")]
+    pub num_partitions: i64,
+    #[prost(message, optional, tag = "9")]
+    pub assignment: Option<DeviceAssignment>,
+}
+
+/// `xla.DeviceAssignmentProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DeviceAssignment {
+    #[prost(int32, tag = "1")]
+    pub replicas: i32,
+    #[prost(int32, tag = "2")]
+    pub computations: i32,
+    /// By partition.
+    #[prost(message, repeated, tag = "3")]
+    pub devices: Vec<ComputationDevices>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ComputationDevices {
+    /// Device ids by replica.
+    #[prost(int64, repeated, tag = "1")]
+    pub ids: Vec<i64>,
+}
+
+impl DeviceAssignment {
+    /// The assignment of device ids in the order of replicas, each with its partitions.
+    pub fn new(replicas: usize, partitions: usize, ids: &[usize]) -> DeviceAssignment {
+        let of = |p: usize| ComputationDevices {
+            ids: (0..replicas).map(|r| ids.get(r * partitions + p).map_or(0, |d| *d as i64)).collect(),
+        };
+        DeviceAssignment {
+            replicas: replicas as i32,
+            computations: partitions as i32,
+            devices: (0..partitions).map(of).collect(),
+        }
+    }
+
+    /// Device ids in the order of replicas, each with its partitions.
+    pub fn ids(&self) -> Vec<usize> {
+        let replicas = self.devices.iter().map(|d| d.ids.len()).min().unwrap_or(0);
+        let id = |r: usize| move |d: &ComputationDevices| usize::try_from(d.ids[r]).unwrap_or(0);
+        (0..replicas).flat_map(|r| self.devices.iter().map(id(r))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assignments_keep_their_order() {
+        let a = DeviceAssignment::new(2, 3, &[5, 4, 3, 2, 1, 0]);
+        assert_eq!(a.devices[0].ids, [5, 2]);
+        assert_eq!(a.ids(), [5, 4, 3, 2, 1, 0]);
+        let again = DeviceAssignment::decode(&a.encode_to_vec()[..]).expect("readable");
+        assert_eq!(again.ids(), a.ids());
+    }
+}

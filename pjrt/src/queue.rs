@@ -1,0 +1,77 @@
+//! A queue of work and the thread that works it off, in order.
+//!
+//! After a `fork` the child has no such thread: it gets one of its own with its first piece of work.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Pieces of work that wait at most; who adds more waits.
+const DEPTH: usize = 64;
+/// Stack of the working thread in bytes: programs nest deeply.
+pub(crate) const STACK: usize = 256 << 20;
+
+/// The queue.
+#[derive(Default)]
+pub struct Queue {
+    /// The process that the thread belongs to, and the way to it.
+    sender: Mutex<Option<(u32, SyncSender<Work>)>>,
+}
+
+impl Queue {
+    /// Adds work. Without a thread (the system has none left) it is done here and now.
+    pub fn push(&self, work: impl FnOnce() + Send + 'static) {
+        let work: Work = Box::new(work);
+        let Some(sender) = self.sender() else { return work() };
+        if let Err(lost) = sender.send(work) {
+            (lost.0)();
+        }
+    }
+
+    fn sender(&self) -> Option<SyncSender<Work>> {
+        let mut guard = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let process = std::process::id();
+        if let Some((owner, sender)) = guard.as_ref()
+            && *owner == process
+        {
+            return Some(sender.clone());
+        }
+        let (sender, receiver) = sync_channel::<Work>(DEPTH);
+        let run = move || {
+            while let Ok(work) = receiver.recv() {
+                // A panic is a bug; it ends this piece of work, whose owner sees that nothing came of it.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            }
+        };
+        let thread = std::thread::Builder::new().name("systole".to_string()).stack_size(STACK).spawn(run);
+        if thread.is_err() {
+            return None;
+        }
+        // The sender of another process is forgotten, not dropped: its lock may be held by a thread that is no more.
+        if let Some(old) = guard.replace((process, sender.clone())) {
+            std::mem::forget(old);
+        }
+        Some(sender)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn work_is_done_in_order_and_survives_a_panic() {
+        let (queue, (tell, hear)) = (Queue::default(), channel());
+        for i in 0..100 {
+            let tell = tell.clone();
+            queue.push(move || {
+                assert!(i != 50, "one piece fails");
+                tell.send(i).expect("heard");
+            });
+        }
+        let expected: Vec<i32> = (0..100).filter(|i| *i != 50).collect();
+        assert_eq!(hear.iter().take(99).collect::<Vec<i32>>(), expected);
+    }
+}
