@@ -1,7 +1,7 @@
 //! `systole fuzz`: random programs on the reference evaluator and on simulated chips.
 
 use crate::args::chip_named;
-use crate::fuzz::rows::ROWS;
+use crate::fuzz::rows::rows;
 use crate::fuzz::run::{Failure, check, program};
 use crate::fuzz::shrink::shrink;
 use crate::output;
@@ -43,7 +43,7 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let clients: Vec<Client> = chips.iter().map(|c| chip_named(c).map(Client::with_chip)).collect::<Result<_, _>>()?;
     // A panic is one of the things that are looked for: it is reported with its program.
     std::panic::set_hook(Box::new(|_| {}));
-    let mut counts = vec![0; ROWS.len()];
+    let mut counts = vec![0; rows().len()];
     let (mut failed, mut large) = (0u64, 0u64);
     for number in a.first..a.first.saturating_add(a.count) {
         let p = program(a.seed, number, &mut counts);
@@ -85,9 +85,9 @@ fn summary(a: &Args, counts: &[u64], failed: u64, large: u64) -> Result<(), Runt
         "seed {}: {} programs, {failed} failed, {large} too large for a chip; {made} of {} operations made\n",
         a.seed,
         a.count,
-        ROWS.len()
+        counts.len()
     );
-    for (r, n) in ROWS.iter().zip(counts) {
+    for (r, n) in rows().iter().zip(counts) {
         if a.coverage || *n == 0 && a.count >= 1000 {
             let _ = writeln!(text, "  {:24} {n}", r.opcode);
         }

@@ -1,6 +1,8 @@
 //! Elementwise operations.
 
 use super::program::{Facts, Gen, Instr};
+use systole_compiler::graph::Unary;
+use systole_compiler::graph::elementwise::{Domain, Signs, UnaryKind};
 use systole_isa::DType;
 use systole_isa::dtype::DTypeClass;
 
@@ -14,10 +16,18 @@ fn integer(i: &Instr) -> bool {
 
 /// `|x| + 1`.
 fn above_one(g: &mut Gen, x: usize) -> Option<usize> {
+    from(g, x, 1.0)
+}
+
+/// `|x| + low`.
+fn from(g: &mut Gen, x: usize, low: f64) -> Option<usize> {
     let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
     let a = g.push((t, &dims), "abs", &[x], "", f.clone())?;
-    let one = splat(g, t, &dims, "1", 1.0)?;
-    g.push((t, &dims), "add", &[a, one], "", Facts { bound: f.bound + 1.0, ..f })
+    if low == 0.0 {
+        return Some(a);
+    }
+    let least = splat(g, t, &dims, &format!("{low}"), low)?;
+    g.push((t, &dims), "add", &[a, least], "", Facts { bound: f.bound + low, ..f })
 }
 
 /// A scalar constant in every place.
@@ -38,43 +48,65 @@ pub fn limited(g: &mut Gen, x: usize, limit: f64) -> Option<usize> {
     g.push((t, &dims), "clamp", &[low, x, high], "", Facts { bound: limit, ..f })
 }
 
-/// Operations of one real argument (some of complex ones), on arguments where they are smooth.
+/// Operations of one argument, where their row of the table says that they are smooth.
 pub fn unary(g: &mut Gen, op: &str) -> Option<usize> {
-    let plain = matches!(op, "abs" | "negate");
-    let x = match g.find(|i| real_float(i) || plain && i.dtype() != DType::Pred && !i.dtype().is_complex()) {
+    let row = Unary::from_name(op)?;
+    match row.kind() {
+        UnaryKind::Function(_) | UnaryKind::RealFunction(_) => function(g, row),
+        UnaryKind::Rounding(_) | UnaryKind::Signs(Signs::Sign) => rounding(g, op),
+        UnaryKind::Signs(_) => {
+            let x = g.find(|i| row.takes(i.dtype().class()) && !i.dtype().is_complex())?;
+            let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
+            g.push((t, &dims), op, &[x], "", f)
+        }
+        UnaryKind::Part(_) => {
+            let x = g.find(|i| i.dtype().is_complex())?;
+            let (t, dims, f) = (g.dtype(x).real(), g.dims(x), g.facts(x));
+            g.push((t, &dims), op, &[x], "", f)
+        }
+        UnaryKind::Test(_) => {
+            let x = g.find(real_float)?;
+            let dims = g.dims(x);
+            g.push((DType::Pred, &dims), op, &[x], "", Facts { bound: 1.0, step: 1.0, error: 0.0 })
+        }
+        UnaryKind::Count(_) | UnaryKind::Logic(_) => {
+            let x = g.find(|i| row.takes(i.dtype().class()))?;
+            let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
+            g.push((t, &dims), op, &[x], "", f)
+        }
+    }
+}
+
+/// A function of a real number.
+fn function(g: &mut Gen, row: Unary) -> Option<usize> {
+    let x = match g.find(real_float) {
         Some(x) => x,
         None => g.parameter(DType::F32, &[5, 7]),
     };
-    let (t, dims) = (g.dtype(x), g.dims(x));
-    if plain {
-        let f = g.facts(x);
-        return g.push((t, &dims), op, &[x], "", f);
-    }
-    let x = match op {
-        "log" | "rsqrt" | "sqrt" | "cbrt" => above_one(g, x)?,
-        "log-plus-one" => g.push((t, &dims), "abs", &[x], "", g.facts(x))?,
-        "exponential" | "exponential-minus-one" => limited(g, x, 2.0)?,
-        "tan" => limited(g, x, 1.0)?,
-        _ => limited(g, x, 16.0)?,
+    let x = match row.domain() {
+        Domain::Any | Domain::Exact => x,
+        Domain::Within(limit) => limited(g, x, limit)?,
+        Domain::From(low) => from(g, x, low)?,
     };
-    let f = g.facts(x);
+    let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
     let b = f.bound;
-    let (bound, slope) = match op {
-        "exponential" | "exponential-minus-one" => (b.exp(), b.exp()),
-        "log" | "log-plus-one" => ((b + 1.0).ln().max(0.1), 1.0),
-        "sqrt" => (b.sqrt(), 0.5),
-        "cbrt" => (b.cbrt(), 0.34),
-        "rsqrt" => (1.0, 0.5),
-        "tan" => (1.6, 3.5),
-        "logistic" => (1.0, 0.25),
-        "erf" => (1.0, 1.2),
-        _ => (1.0, 1.0),
+    // The largest result and slope on the domain; unknown ones are generous.
+    let (bound, slope) = match row {
+        Unary::Exp | Unary::Expm1 | Unary::Sinh | Unary::Cosh => (b.exp(), b.exp()),
+        Unary::Log | Unary::Log1p | Unary::Acosh => ((2.0 * b + 1.0).ln().max(0.1), 1.0),
+        Unary::Sqrt | Unary::Cbrt => (b.sqrt().max(1.0), 0.5),
+        Unary::Rsqrt => (1.0, 0.5),
+        Unary::Tan => (1.6, 3.5),
+        Unary::Logistic => (1.0, 0.25),
+        Unary::Erf => (1.0, 1.2),
+        Unary::Sin | Unary::Cos | Unary::Tanh => (1.0, 1.0),
+        _ => (4.0, 6.0),
     };
-    g.push((t, &dims), op, &[x], "", Facts { bound, step: 0.0, error: slope * f.error })
+    g.push((t, &dims), row.name(), &[x], "", Facts { bound, step: 0.0, error: slope * f.error })
 }
 
 /// Operations that jump: on exact values only.
-pub fn rounding(g: &mut Gen, op: &str) -> Option<usize> {
+fn rounding(g: &mut Gen, op: &str) -> Option<usize> {
     let x = match g.find(|i| real_float(i) && i.exact()) {
         Some(x) => x,
         None if op == "sign" => g.find(integer)?,
@@ -82,27 +114,6 @@ pub fn rounding(g: &mut Gen, op: &str) -> Option<usize> {
     };
     let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
     g.push((t, &dims), op, &[x], "", Facts { bound: f.bound + 1.0, step: 1.0, error: 0.0 })
-}
-
-/// Whether elements are finite.
-pub fn is_finite(g: &mut Gen, op: &str) -> Option<usize> {
-    let x = g.find(real_float)?;
-    let dims = g.dims(x);
-    g.push((DType::Pred, &dims), op, &[x], "", Facts { bound: 1.0, step: 1.0, error: 0.0 })
-}
-
-/// Operations on bits.
-pub fn bits_unary(g: &mut Gen, op: &str) -> Option<usize> {
-    let x = g.find(|i| integer(i) || op == "not" && i.dtype() == DType::Pred)?;
-    let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
-    g.push((t, &dims), op, &[x], "", f)
-}
-
-/// Real or imaginary part.
-pub fn part(g: &mut Gen, op: &str) -> Option<usize> {
-    let x = g.find(|i| i.dtype().is_complex())?;
-    let (t, dims, f) = (g.dtype(x).real(), g.dims(x), g.facts(x));
-    g.push((t, &dims), op, &[x], "", f)
 }
 
 /// A complex number of two parts.

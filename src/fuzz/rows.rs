@@ -4,6 +4,7 @@ use super::program::{Facts, Gen, Instr};
 use super::{calls, elementwise, movement, numeric};
 use systole_compiler::eval::Tensor;
 use systole_compiler::eval::scalar::Scalar;
+use systole_compiler::graph::Unary;
 use systole_isa::DType;
 use systole_runtime::Array;
 
@@ -11,6 +12,7 @@ use systole_runtime::Array;
 pub type Make = fn(&mut Gen, &str) -> Option<usize>;
 
 /// One opcode.
+#[derive(Clone, Copy)]
 pub struct Row {
     pub opcode: &'static str,
     pub make: Make,
@@ -26,19 +28,15 @@ const fn structured(opcode: &'static str, make: Make) -> Row {
     Row { opcode, make, structured: true }
 }
 
-/// All opcodes of programs for one device without host queues.
+/// All opcodes of programs for one device without host queues: the table of unary operations, and [`OTHERS`].
+pub fn rows() -> Vec<Row> {
+    let unary = Unary::ALL.iter().map(|u| row(u.name(), elementwise::unary));
+    unary.chain(OTHERS.iter().copied()).collect()
+}
+
 #[rustfmt::skip]
-pub const ROWS: &[Row] = &[
-    row("abs", elementwise::unary), row("cbrt", elementwise::unary), row("ceil", elementwise::rounding),
-    row("cosine", elementwise::unary), row("erf", elementwise::unary), row("exponential", elementwise::unary),
-    row("exponential-minus-one", elementwise::unary), row("floor", elementwise::rounding),
-    row("is-finite", elementwise::is_finite), row("log", elementwise::unary), row("log-plus-one", elementwise::unary),
-    row("logistic", elementwise::unary), row("negate", elementwise::unary), row("not", elementwise::bits_unary),
-    row("popcnt", elementwise::bits_unary), row("count-leading-zeros", elementwise::bits_unary),
-    row("round-nearest-afz", elementwise::rounding), row("round-nearest-even", elementwise::rounding),
-    row("rsqrt", elementwise::unary), row("sign", elementwise::rounding), row("sine", elementwise::unary),
-    row("sqrt", elementwise::unary), row("tan", elementwise::unary), row("tanh", elementwise::unary),
-    row("real", elementwise::part), row("imag", elementwise::part), row("complex", elementwise::complex),
+const OTHERS: &[Row] = &[
+                                        row("complex", elementwise::complex),
     row("add", elementwise::binary), row("subtract", elementwise::binary), row("multiply", elementwise::binary),
     row("divide", elementwise::binary), row("remainder", elementwise::binary), row("maximum", elementwise::binary),
     row("minimum", elementwise::binary), row("power", elementwise::binary), row("atan2", elementwise::binary),

@@ -2,7 +2,7 @@
 
 use super::program::{Gen, Instr, Program};
 use super::random::Random;
-use super::rows::{ROWS, any_parameter};
+use super::rows::{any_parameter, rows};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use systole_compiler::eval::scalar::{Scalar, decode};
 use systole_compiler::eval::{EvalOptions, Tensor, Value, evaluate};
@@ -46,6 +46,7 @@ const LEAST: usize = 8;
 
 /// The program of a seed and a number. `counts` has how often each row of the table was made so far.
 pub fn program(seed: u64, number: u64, counts: &mut [u64]) -> Program {
+    let table = rows();
     let mut g = Gen::new(Random::new(seed, number));
     for _ in 0..2 {
         any_parameter(&mut g);
@@ -58,17 +59,17 @@ pub fn program(seed: u64, number: u64, counts: &mut [u64]) -> Program {
             break;
         }
         let row = if structured && made >= wanted / 2 {
-            let all: Vec<usize> = (0..ROWS.len()).filter(|&i| ROWS[i].structured).collect();
+            let all: Vec<usize> = (0..table.len()).filter(|&i| table[i].structured).collect();
             g.random.pick(&all)
         } else {
-            g.random.below(ROWS.len() as u64) as usize
+            g.random.below(table.len() as u64) as usize
         };
         let before = g.program.clone();
-        match (ROWS[row].make)(&mut g, ROWS[row].opcode) {
+        match (table[row].make)(&mut g, table[row].opcode) {
             Some(_) => {
                 made += 1;
                 counts[row] += 1;
-                structured &= !ROWS[row].structured;
+                structured &= !table[row].structured;
             }
             None => g.program = before,
         }

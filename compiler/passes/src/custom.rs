@@ -4,7 +4,6 @@
 
 use super::edit::Emit;
 use super::expand::library;
-use systole_hlo::graph::names::UNARY;
 use systole_hlo::graph::{Literal, NodeId, Op, Shape, Unary};
 
 /// Annotations that compute nothing.
@@ -72,5 +71,5 @@ pub(super) fn lower(b: &mut Emit, op: &Op, operands: &[NodeId], shape: &Shape) -
 /// Elementwise operations that portable programs write as calls: `mhlo.erf`, `chlo.tan`.
 fn elementwise(target: &str) -> Option<Unary> {
     let name = target.strip_prefix("mhlo.").or_else(|| target.strip_prefix("chlo."))?;
-    UNARY.iter().find(|u| u.0 == name.replace('_', "-")).map(|u| u.1)
+    Unary::from_name(&name.replace('_', "-"))
 }

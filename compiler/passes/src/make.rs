@@ -62,12 +62,7 @@ impl Emit<'_> {
     /// complex numbers.
     pub fn unary(&mut self, op: Unary, x: NodeId) -> NodeId {
         let from = self.dtype(x);
-        let dtype = match op {
-            Unary::IsFinite => DType::Pred,
-            Unary::Real | Unary::Imag | Unary::Abs => from.real(),
-            _ => from,
-        };
-        let shape = Shape::array(dtype, self.dims(x));
+        let shape = Shape::array(op.result(from), self.dims(x));
         self.emit(Op::Unary(op), &[x], shape)
     }
 

@@ -6,7 +6,8 @@
 //! dimension whose users all have one owner is computed inside that owner's row loop (softmax and normalisation
 //! chains); other reductions are roots that take in their producers.
 
-use systole_hlo::graph::{Binary, Computation, NodeId, Op, Shape, SliceDim, Unary};
+use systole_hlo::graph::elementwise::{Function, UnaryKind};
+use systole_hlo::graph::{Binary, Computation, NodeId, Op, Shape, SliceDim};
 
 /// What becomes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +77,16 @@ pub fn is_degenerate_reshape(comp: &Computation, id: NodeId) -> bool {
 /// Relative work of one element.
 fn cost(op: &Op) -> u32 {
     match op {
-        Op::Unary(u) => match u {
-            Unary::Abs | Unary::Neg | Unary::Not | Unary::Floor | Unary::Ceil | Unary::RoundEven | Unary::Sign => 1,
-            Unary::Real | Unary::Imag | Unary::IsFinite | Unary::Popcnt | Unary::Clz => 1,
-            Unary::Exp | Unary::Log | Unary::Rsqrt | Unary::Sqrt | Unary::Tanh => 4,
-            _ => 16,
+        Op::Unary(u) => match u.kind() {
+            UnaryKind::Rounding(_)
+            | UnaryKind::Signs(_)
+            | UnaryKind::Part(_)
+            | UnaryKind::Test(_)
+            | UnaryKind::Count(_)
+            | UnaryKind::Logic(_) => 1,
+            // An instruction of the transcendental unit.
+            UnaryKind::Function(Function::Exp | Function::Log | Function::Rsqrt | Function::Sqrt | Function::Tanh) => 4,
+            UnaryKind::Function(_) | UnaryKind::RealFunction(_) => 16,
         },
         Op::Binary(b) => match b {
             Binary::Div | Binary::Rem => 6,

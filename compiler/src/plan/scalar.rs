@@ -3,7 +3,8 @@
 use super::lower::{Lower, Region, Val};
 use super::step::ScalarOp;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, Computation, NodeId, Op, Unary};
+use systole_hlo::graph::elementwise::UnaryKind;
+use systole_hlo::graph::{Binary, Computation, NodeId, Op};
 use systole_isa::DType;
 
 /// Whether scalars of this type live in scalar memory.
@@ -25,7 +26,7 @@ pub fn scalar_nodes(comp: &Computation, param: &dyn Fn(usize) -> bool, params: &
         is[id.index()] = match &n.op {
             Op::Parameter { index } => param(*index),
             Op::Constant(_) | Op::ReplicaId | Op::PartitionId => true,
-            Op::Unary(u) => all && matches!(u, Unary::Neg | Unary::Not | Unary::Abs | Unary::Sign),
+            Op::Unary(u) => all && matches!(u.kind(), UnaryKind::Logic(_) | UnaryKind::Signs(_)),
             Op::Binary(b) => all && !matches!(b, Binary::Atan2 | Binary::Complex | Binary::Pow | Binary::MulHi),
             Op::Compare { .. } | Op::Select | Op::Clamp | Op::Convert | Op::Copy => all,
             Op::Reshape => all,

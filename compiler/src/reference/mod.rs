@@ -5,7 +5,7 @@
 
 mod samples;
 
-use samples::{BODIES, SAMPLES, Sample};
+use samples::{BODIES, Sample, samples};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use systole_codegen::emit::Value;
@@ -47,13 +47,7 @@ const LIGHT: usize = 24;
 
 /// The text of a sample for an element type; `None` where its other types do not exist.
 fn text(s: &Sample, t: DType) -> Option<String> {
-    let body = match s.text {
-        "" => format!("x = T[64,300] parameter(0) ROOT r = {} {}(x)", result_of(s.name, t), s.name),
-        "BINARY" => {
-            format!("x = T[64,300] parameter(0) y = T[64,300] parameter(1) ROOT r = T[64,300] {}(x, y)", s.name)
-        }
-        other => other.to_string(),
-    };
+    let body = &s.text;
     let unsigned = match t.bits() {
         4 => "u4",
         8 => "u8",
@@ -77,11 +71,6 @@ fn text(s: &Sample, t: DType) -> Option<String> {
     let out = out.replace('@', "").replace("U[", &format!("{unsigned}[")).replace("C[", &format!("{complex}["));
     let out = out.replace("P[", &format!("{}[", t.real().name())).replace("T[", &format!("{}[", t.name()));
     Some(out)
-}
-
-/// The result of a unary operation: the magnitude of a complex number is real.
-fn result_of(name: &str, _: DType) -> &'static str {
-    if name == "abs" { "P[64,300]" } else { "T[64,300]" }
 }
 
 /// What a core operation is served by; `None` for what costs nothing.
@@ -224,7 +213,7 @@ pub fn operations_page(chip: &ChipConfig) -> String {
         chip.name
     );
     let mut section = "";
-    for s in SAMPLES {
+    for s in &samples() {
         if s.section != section {
             section = s.section;
             let _ = write!(

@@ -3,12 +3,15 @@
 //! `T` stands for the element type and `P` for its real part's type; `@B` is the name of a computation of [`BODIES`]
 //! and puts it in front.
 
+use systole_hlo::graph::{Binary, Unary};
+use systole_isa::DType;
+
 /// An operation of the page: its section, its name, and a program that uses it on every type that it takes.
 pub struct Sample {
     pub section: &'static str,
     pub name: &'static str,
     /// Instructions of the entry computation.
-    pub text: &'static str,
+    pub text: String,
 }
 
 /// Computations that samples call.
@@ -28,72 +31,79 @@ pub const BODIES: &[(&str, &str)] = &[
     ),
 ];
 
-const fn unary(name: &'static str) -> Sample {
-    Sample { section: "Elementwise", name, text: "" }
-}
-
-const fn sample(section: &'static str, name: &'static str, text: &'static str) -> Sample {
-    Sample { section, name, text }
-}
-
 const E: &str = "Elementwise";
 const D: &str = "Data movement";
 const W: &str = "Contractions and windows";
 const C: &str = "Control flow";
 
 /// All operations of programs for one device, in the order of the page.
+pub fn samples() -> Vec<Sample> {
+    let x = "x = T[64,300] parameter(0)";
+    let unary = Unary::ALL.iter().filter(|&&u| u != Unary::ErfInv).map(|u| {
+        // Of complex numbers.
+        let result = match u.result(DType::C64) {
+            DType::Pred => "pred",
+            DType::F32 => "P",
+            _ => "T",
+        };
+        sample(E, u.name(), format!("{x} ROOT r = {result}[64,300] {}(x)", u.name()))
+    });
+    let binary = Binary::ALL.iter().map(|b| {
+        let result = if *b == Binary::Complex { "C" } else { "T" };
+        sample(E, b.name(), format!("{x} y = T[64,300] parameter(1) ROOT r = {result}[64,300] {}(x, y)", b.name()))
+    });
+    let others = OTHERS.iter().map(|(section, name, text)| sample(section, name, text.to_string()));
+    let mut all: Vec<Sample> = unary.chain(binary).chain(others).collect();
+    // The elementwise ones by name, the rest as they stand.
+    all.sort_by_key(|s| match s.section {
+        E => (0, s.name),
+        _ => (1, ""),
+    });
+    all
+}
+
+fn sample(section: &'static str, name: &'static str, text: String) -> Sample {
+    Sample { section, name, text }
+}
+
+/// The operations without a row in the tables of elementwise ones: section, name, instructions of the entry computation.
 #[rustfmt::skip]
-pub const SAMPLES: &[Sample] = &[
-    unary("abs"), unary("acos"), unary("acosh"), sample(E, "add", "BINARY"), sample(E, "and", "BINARY"), unary("asin"),
-    unary("asinh"), unary("atan"), unary("atanh"), sample(E, "atan2", "BINARY"),
-    sample(E, "bitcast-convert", "x = T[64,300] parameter(0) ROOT r = U[64,300] bitcast-convert(x)"),
-    unary("cbrt"), unary("ceil"), sample(E, "clamp", "x = T[64,300] parameter(0) y = T[64,300] parameter(1) z = T[64,300] parameter(2) ROOT r = T[64,300] clamp(y, x, z)"),
-    sample(E, "compare", "x = T[64,300] parameter(0) y = T[64,300] parameter(1) ROOT r = pred[64,300] compare(x, y), direction=EQ"),
-    sample(E, "complex", "x = T[64,300] parameter(0) y = T[64,300] parameter(1) ROOT r = C[64,300] complex(x, y)"),
-    sample(E, "convert", "x = T[64,300] parameter(0) ROOT r = f32[64,300] convert(x)"),
-    unary("cosine"), unary("cosh"), unary("count-leading-zeros"), sample(E, "divide", "BINARY"), unary("erf"),
-    unary("exponential"), unary("exponential-minus-one"), unary("floor"),
-    sample(E, "imag", "x = T[64,300] parameter(0) ROOT r = P[64,300] imag(x)"),
-    sample(E, "iota", "ROOT r = T[64,300] iota(), iota_dimension=1"),
-    sample(E, "is-finite", "x = T[64,300] parameter(0) ROOT r = pred[64,300] is-finite(x)"),
-    unary("log"), unary("log-plus-one"), unary("logistic"),
-    sample(E, "map", "x = T[64,300] parameter(0) y = T[64,300] parameter(1) ROOT r = T[64,300] map(x, y), dimensions={0,1}, to_apply=@add"),
-    sample(E, "maximum", "BINARY"), sample(E, "minimum", "BINARY"), sample(E, "multiply", "BINARY"), unary("negate"),
-    unary("not"), sample(E, "or", "BINARY"), unary("popcnt"), sample(E, "power", "BINARY"),
-    sample(E, "real", "x = T[64,300] parameter(0) ROOT r = P[64,300] real(x)"),
-    sample(E, "reduce-precision", "x = T[64,300] parameter(0) ROOT r = T[64,300] reduce-precision(x), exponent_bits=4, mantissa_bits=2"),
-    sample(E, "remainder", "BINARY"), unary("round-nearest-afz"), unary("round-nearest-even"), unary("rsqrt"),
-    sample(E, "select", "p = pred[64,300] parameter(0) x = T[64,300] parameter(1) y = T[64,300] parameter(2) ROOT r = T[64,300] select(p, x, y)"),
-    sample(E, "shift-left", "BINARY"), sample(E, "shift-right-arithmetic", "BINARY"), sample(E, "shift-right-logical", "BINARY"),
-    unary("sign"), unary("sine"), unary("sinh"), unary("sqrt"), sample(E, "subtract", "BINARY"), unary("tan"), unary("tanh"),
-    sample(E, "xor", "BINARY"),
-    sample(E, "rng", "a = T[] parameter(0) b = T[] parameter(1) ROOT r = T[64,300] rng(a, b), distribution=rng_uniform"),
-    sample(E, "rng-bit-generator", "s = u64[2] parameter(0) ROOT r = (u64[2], T[64,300]) rng-bit-generator(s), algorithm=rng_three_fry"),
-    sample(D, "broadcast", "x = T[300] parameter(0) ROOT r = T[64,300] broadcast(x), dimensions={1}"),
-    sample(D, "concatenate", "x = T[64,300] parameter(0) y = T[64,300] parameter(1) ROOT r = T[64,600] concatenate(x, y), dimensions={1}"),
-    sample(D, "copy", "x = T[64,300] parameter(0) ROOT r = T[64,300] copy(x)"),
-    sample(D, "dynamic-slice", "x = T[64,300] parameter(0) i = s32[] parameter(1) ROOT r = T[9,70] dynamic-slice(x, i, i), dynamic_slice_sizes={9,70}"),
-    sample(D, "dynamic-update-slice", "x = T[64,300] parameter(0) u = T[9,70] parameter(1) i = s32[] parameter(2) ROOT r = T[64,300] dynamic-update-slice(x, u, i, i)"),
-    sample(D, "gather", "x = T[64,300] parameter(0) i = s32[40] parameter(1) ROOT r = T[40,300] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,300}"),
-    sample(D, "gather (elements)", "x = T[300] parameter(0) i = s32[400] parameter(1) ROOT r = T[400] gather(x, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}"),
-    sample(D, "pad", "x = T[64,300] parameter(0) v = T[] parameter(1) ROOT r = T[67,605] pad(x, v), padding=1_2x3_3_1"),
-    sample(D, "reshape", "x = T[64,300] parameter(0) ROOT r = T[300,64] reshape(x)"),
-    sample(D, "reverse", "x = T[64,300] parameter(0) ROOT r = T[64,300] reverse(x), dimensions={1}"),
-    sample(D, "scatter", "x = T[64,300] parameter(0) i = s32[40] parameter(1) u = T[40,300] parameter(2) ROOT r = T[64,300] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=@add"),
-    sample(D, "slice", "x = T[64,300] parameter(0) ROOT r = T[30,100] slice(x), slice={[1:61:2], [5:105]}"),
-    sample(D, "transpose", "x = T[64,300] parameter(0) ROOT r = T[300,64] transpose(x), dimensions={1,0}"),
-    sample(W, "batch-norm-training", "x = T[8,64,32] parameter(0) s = T[32] parameter(1) o = T[32] parameter(2) ROOT r = (T[8,64,32], T[32], T[32]) batch-norm-training(x, s, o), epsilon=0.01, feature_index=2"),
-    sample(W, "cholesky", "x = T[64,64] parameter(0) ROOT r = T[64,64] cholesky(x), lower=true"),
-    sample(W, "convolution", "x = T[2,9,9,32] parameter(0) k = T[3,3,32,64] parameter(1) ROOT r = T[2,9,9,64] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"),
-    sample(W, "dot", "x = T[64,300] parameter(0) y = T[300,200] parameter(1) ROOT r = T[64,200] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
-    sample(W, "fft", "x = T[64,1024] parameter(0) ROOT r = T[64,1024] fft(x), fft_type=FFT, fft_length={1024}"),
-    sample(W, "reduce", "x = T[64,300] parameter(0) i = T[] parameter(1) ROOT r = T[64] reduce(x, i), dimensions={1}, to_apply=@add"),
-    sample(W, "reduce-window", "x = T[64,300] parameter(0) i = T[] parameter(1) ROOT r = T[64,300] reduce-window(x, i), window={size=3x3 pad=1_1x1_1}, to_apply=@add"),
-    sample(W, "reduce-window (prefix)", "x = T[64,300] parameter(0) i = T[] constant(0) ROOT r = T[64,300] reduce-window(x, i), window={size=1x300 pad=0_0x299_0}, to_apply=@add"),
-    sample(W, "select-and-scatter", "x = T[8,64,32] parameter(0) s = T[8,32,32] parameter(1) i = T[] parameter(2) ROOT r = T[8,64,32] select-and-scatter(x, s, i), window={size=1x2x1 stride=1x2x1}, select=@least, scatter=@add"),
-    sample(W, "sort", "x = T[64,300] parameter(0) ROOT r = T[64,300] sort(x), dimensions={1}, is_stable=true, to_apply=@less"),
-    sample(W, "topk", "x = T[64,300] parameter(0) ROOT r = (T[64,5], s32[64,5]) topk(x), k=5, largest=true"),
-    sample(W, "triangular-solve", "x = T[64,64] parameter(0) y = T[64,20] parameter(1) ROOT r = T[64,20] triangular-solve(x, y), left_side=true, lower=true, unit_diagonal=false, transpose_a=NO_TRANSPOSE"),
-    sample(C, "conditional", "p = pred[] parameter(0) x = T[64,300] parameter(1) ROOT r = T[64,300] conditional(p, x, x), true_computation=@twice, false_computation=@same"),
-    sample(C, "while", "x = T[64,300] parameter(0) i = s32[] constant(0) s = (s32[], T[64,300]) tuple(i, x) ROOT r = (s32[], T[64,300]) while(s), condition=@test, body=@step"),
+const OTHERS: &[(&str, &str, &str)] = &[
+            (E, "bitcast-convert", "x = T[64,300] parameter(0) ROOT r = U[64,300] bitcast-convert(x)"),
+    (E, "clamp", "x = T[64,300] parameter(0) y = T[64,300] parameter(1) z = T[64,300] parameter(2) ROOT r = T[64,300] clamp(y, x, z)"),
+    (E, "compare", "x = T[64,300] parameter(0) y = T[64,300] parameter(1) ROOT r = pred[64,300] compare(x, y), direction=EQ"),
+    (E, "convert", "x = T[64,300] parameter(0) ROOT r = f32[64,300] convert(x)"),
+            (E, "iota", "ROOT r = T[64,300] iota(), iota_dimension=1"),
+        (E, "map", "x = T[64,300] parameter(0) y = T[64,300] parameter(1) ROOT r = T[64,300] map(x, y), dimensions={0,1}, to_apply=@add"),
+            (E, "reduce-precision", "x = T[64,300] parameter(0) ROOT r = T[64,300] reduce-precision(x), exponent_bits=4, mantissa_bits=2"),
+        (E, "select", "p = pred[64,300] parameter(0) x = T[64,300] parameter(1) y = T[64,300] parameter(2) ROOT r = T[64,300] select(p, x, y)"),
+                (E, "rng", "a = T[] parameter(0) b = T[] parameter(1) ROOT r = T[64,300] rng(a, b), distribution=rng_uniform"),
+    (E, "rng-bit-generator", "s = u64[2] parameter(0) ROOT r = (u64[2], T[64,300]) rng-bit-generator(s), algorithm=rng_three_fry"),
+    (D, "broadcast", "x = T[300] parameter(0) ROOT r = T[64,300] broadcast(x), dimensions={1}"),
+    (D, "concatenate", "x = T[64,300] parameter(0) y = T[64,300] parameter(1) ROOT r = T[64,600] concatenate(x, y), dimensions={1}"),
+    (D, "copy", "x = T[64,300] parameter(0) ROOT r = T[64,300] copy(x)"),
+    (D, "dynamic-slice", "x = T[64,300] parameter(0) i = s32[] parameter(1) ROOT r = T[9,70] dynamic-slice(x, i, i), dynamic_slice_sizes={9,70}"),
+    (D, "dynamic-update-slice", "x = T[64,300] parameter(0) u = T[9,70] parameter(1) i = s32[] parameter(2) ROOT r = T[64,300] dynamic-update-slice(x, u, i, i)"),
+    (D, "gather", "x = T[64,300] parameter(0) i = s32[40] parameter(1) ROOT r = T[40,300] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,300}"),
+    (D, "gather (elements)", "x = T[300] parameter(0) i = s32[400] parameter(1) ROOT r = T[400] gather(x, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}"),
+    (D, "pad", "x = T[64,300] parameter(0) v = T[] parameter(1) ROOT r = T[67,605] pad(x, v), padding=1_2x3_3_1"),
+    (D, "reshape", "x = T[64,300] parameter(0) ROOT r = T[300,64] reshape(x)"),
+    (D, "reverse", "x = T[64,300] parameter(0) ROOT r = T[64,300] reverse(x), dimensions={1}"),
+    (D, "scatter", "x = T[64,300] parameter(0) i = s32[40] parameter(1) u = T[40,300] parameter(2) ROOT r = T[64,300] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=@add"),
+    (D, "slice", "x = T[64,300] parameter(0) ROOT r = T[30,100] slice(x), slice={[1:61:2], [5:105]}"),
+    (D, "transpose", "x = T[64,300] parameter(0) ROOT r = T[300,64] transpose(x), dimensions={1,0}"),
+    (W, "batch-norm-training", "x = T[8,64,32] parameter(0) s = T[32] parameter(1) o = T[32] parameter(2) ROOT r = (T[8,64,32], T[32], T[32]) batch-norm-training(x, s, o), epsilon=0.01, feature_index=2"),
+    (W, "cholesky", "x = T[64,64] parameter(0) ROOT r = T[64,64] cholesky(x), lower=true"),
+    (W, "convolution", "x = T[2,9,9,32] parameter(0) k = T[3,3,32,64] parameter(1) ROOT r = T[2,9,9,64] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"),
+    (W, "dot", "x = T[64,300] parameter(0) y = T[300,200] parameter(1) ROOT r = T[64,200] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+    (W, "fft", "x = T[64,1024] parameter(0) ROOT r = T[64,1024] fft(x), fft_type=FFT, fft_length={1024}"),
+    (W, "reduce", "x = T[64,300] parameter(0) i = T[] parameter(1) ROOT r = T[64] reduce(x, i), dimensions={1}, to_apply=@add"),
+    (W, "reduce-window", "x = T[64,300] parameter(0) i = T[] parameter(1) ROOT r = T[64,300] reduce-window(x, i), window={size=3x3 pad=1_1x1_1}, to_apply=@add"),
+    (W, "reduce-window (prefix)", "x = T[64,300] parameter(0) i = T[] constant(0) ROOT r = T[64,300] reduce-window(x, i), window={size=1x300 pad=0_0x299_0}, to_apply=@add"),
+    (W, "select-and-scatter", "x = T[8,64,32] parameter(0) s = T[8,32,32] parameter(1) i = T[] parameter(2) ROOT r = T[8,64,32] select-and-scatter(x, s, i), window={size=1x2x1 stride=1x2x1}, select=@least, scatter=@add"),
+    (W, "sort", "x = T[64,300] parameter(0) ROOT r = T[64,300] sort(x), dimensions={1}, is_stable=true, to_apply=@less"),
+    (W, "topk", "x = T[64,300] parameter(0) ROOT r = (T[64,5], s32[64,5]) topk(x), k=5, largest=true"),
+    (W, "triangular-solve", "x = T[64,64] parameter(0) y = T[64,20] parameter(1) ROOT r = T[64,20] triangular-solve(x, y), left_side=true, lower=true, unit_diagonal=false, transpose_a=NO_TRANSPOSE"),
+    (C, "conditional", "p = pred[] parameter(0) x = T[64,300] parameter(1) ROOT r = T[64,300] conditional(p, x, x), true_computation=@twice, false_computation=@same"),
+    (C, "while", "x = T[64,300] parameter(0) i = s32[] constant(0) s = (s32[], T[64,300]) tuple(i, x) ROOT r = (s32[], T[64,300]) while(s), condition=@test, body=@step"),
 ];

@@ -1,5 +1,6 @@
 //! Complex arithmetic, in pairs of `f64`; the caller flushes operands and rounds results.
 
+use systole_hlo::graph::elementwise::{Function, Signs, UnaryKind};
 use systole_hlo::graph::{Binary, Unary};
 
 /// A complex number: real and imaginary part.
@@ -11,51 +12,47 @@ pub type ComplexBinary = fn(Complex, Complex) -> Complex;
 
 /// The operation on complex numbers with a complex result, if it is defined there.
 pub fn unary(op: Unary) -> Option<ComplexUnary> {
-    Some(match op {
-        Unary::Neg => |(a, b)| (-a, -b),
-        Unary::Exp => exp,
-        Unary::Expm1 => expm1,
-        Unary::Log => log,
-        Unary::Log1p => log1p,
-        Unary::Sin => |(a, b)| (libm::sin(a) * libm::cosh(b), libm::cos(a) * libm::sinh(b)),
-        Unary::Cos => |(a, b)| (libm::cos(a) * libm::cosh(b), -(libm::sin(a) * libm::sinh(b))),
-        Unary::Sinh => |(a, b)| (libm::sinh(a) * libm::cos(b), libm::cosh(a) * libm::sin(b)),
-        Unary::Cosh => |(a, b)| (libm::cosh(a) * libm::cos(b), libm::sinh(a) * libm::sin(b)),
-        Unary::Tan => |(a, b)| {
-            let (re, im) = tanh((-b, a));
-            (im, -re)
+    Some(match op.kind() {
+        UnaryKind::Function(f) => match f {
+            Function::Exp => exp,
+            Function::Expm1 => expm1,
+            Function::Log => log,
+            Function::Log1p => log1p,
+            Function::Sin => |(a, b)| (libm::sin(a) * libm::cosh(b), libm::cos(a) * libm::sinh(b)),
+            Function::Cos => |(a, b)| (libm::cos(a) * libm::cosh(b), -(libm::sin(a) * libm::sinh(b))),
+            Function::Sinh => |(a, b)| (libm::sinh(a) * libm::cos(b), libm::cosh(a) * libm::sin(b)),
+            Function::Cosh => |(a, b)| (libm::cosh(a) * libm::cos(b), libm::sinh(a) * libm::sin(b)),
+            Function::Tan => |(a, b)| {
+                let (re, im) = tanh((-b, a));
+                (im, -re)
+            },
+            Function::Tanh => tanh,
+            Function::Sqrt => sqrt,
+            Function::Rsqrt => rsqrt,
+            Function::Cbrt => |z| pow(z, (1.0 / 3.0, 0.0)),
+            Function::Logistic => |(a, b)| {
+                let (re, im) = exp((-a, -b));
+                div((1.0, 0.0), (1.0 + re, im))
+            },
+            Function::Asin => |z| rotate_back(asinh(rotate(z))),
+            Function::Asinh => asinh,
+            Function::Atan => |z| rotate_back(atanh(rotate(z))),
+            Function::Atanh => atanh,
+            Function::Acos => |z| {
+                let (re, im) = rotate_back(asinh(rotate(z)));
+                (std::f64::consts::FRAC_PI_2 - re, -im)
+            },
+            Function::Acosh => acosh,
         },
-        Unary::Tanh => tanh,
-        Unary::Sqrt => sqrt,
-        Unary::Rsqrt => rsqrt,
-        Unary::Cbrt => |z| pow(z, (1.0 / 3.0, 0.0)),
-        Unary::Sign => sign,
-        Unary::Logistic => |(a, b)| {
-            let (re, im) = exp((-a, -b));
-            div((1.0, 0.0), (1.0 + re, im))
-        },
-        Unary::Asin => |z| rotate_back(asinh(rotate(z))),
-        Unary::Asinh => asinh,
-        Unary::Atan => |z| rotate_back(atanh(rotate(z))),
-        Unary::Atanh => atanh,
-        Unary::Acos => |z| {
-            let (re, im) = rotate_back(asinh(rotate(z)));
-            (std::f64::consts::FRAC_PI_2 - re, -im)
-        },
-        Unary::Acosh => acosh,
-        Unary::Ceil
-        | Unary::Floor
-        | Unary::RoundAfz
-        | Unary::RoundEven
-        | Unary::Abs
-        | Unary::Real
-        | Unary::Imag
-        | Unary::IsFinite
-        | Unary::Clz
-        | Unary::Popcnt
-        | Unary::Not
-        | Unary::Erf
-        | Unary::ErfInv => return None,
+        UnaryKind::Signs(Signs::Neg) => |(a, b)| (-a, -b),
+        UnaryKind::Signs(Signs::Sign) => sign,
+        UnaryKind::Signs(Signs::Abs)
+        | UnaryKind::RealFunction(_)
+        | UnaryKind::Rounding(_)
+        | UnaryKind::Part(_)
+        | UnaryKind::Test(_)
+        | UnaryKind::Count(_)
+        | UnaryKind::Logic(_) => return None,
     })
 }
 

@@ -1,5 +1,6 @@
 //! Integer and pred arithmetic, in `i64` of which the type's bits count.
 
+use systole_hlo::graph::elementwise::{Count, Logic, Signs, UnaryKind};
 use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::{DType, dtype::DTypeClass};
 
@@ -24,19 +25,21 @@ pub fn wrap(t: DType, v: i64) -> i64 {
 
 /// The operation on integers, if it is defined there. Results still need [`wrap`].
 pub fn unary(op: Unary) -> Option<IntUnary> {
-    Some(match op {
-        Unary::Abs => |t, x| if is_signed(t) { x.wrapping_abs() } else { x },
-        Unary::Neg => |_, x| x.wrapping_neg(),
-        Unary::Sign => |t, x| if is_signed(t) { x.signum() } else { (x != 0) as i64 },
-        Unary::Not => |t, x| if t == DType::Pred { 1 - x } else { !x },
+    Some(match op.kind() {
+        UnaryKind::Signs(Signs::Abs) => |t, x| if is_signed(t) { x.wrapping_abs() } else { x },
+        UnaryKind::Signs(Signs::Neg) => |_, x| x.wrapping_neg(),
+        UnaryKind::Signs(Signs::Sign) => |t, x| if is_signed(t) { x.signum() } else { (x != 0) as i64 },
+        UnaryKind::Logic(Logic::Not) => |t, x| if t == DType::Pred { 1 - x } else { !x },
         // XLA counts the sign-extended byte of an s4.
-        Unary::Popcnt => |t, x| unsigned_bits(if t == DType::S4 { DType::S8 } else { t }, x).count_ones() as i64,
-        Unary::Clz => |t, x| (unsigned_bits(t, x).leading_zeros() - (64 - width(t))) as i64,
-        Unary::Real => |_, x| x,
-        Unary::Imag => |_, _| 0,
-        Unary::IsFinite => |_, _| 1,
-        Unary::Ceil | Unary::Floor | Unary::RoundAfz | Unary::RoundEven => |_, x| x,
-        _ => return None,
+        UnaryKind::Count(Count::Popcnt) => {
+            |t, x| unsigned_bits(if t == DType::S4 { DType::S8 } else { t }, x).count_ones() as i64
+        }
+        UnaryKind::Count(Count::Clz) => |t, x| (unsigned_bits(t, x).leading_zeros() - (64 - width(t))) as i64,
+        UnaryKind::Function(_)
+        | UnaryKind::RealFunction(_)
+        | UnaryKind::Rounding(_)
+        | UnaryKind::Part(_)
+        | UnaryKind::Test(_) => return None,
     })
 }
 

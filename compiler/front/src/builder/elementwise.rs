@@ -2,14 +2,36 @@
 
 use super::{Built, XlaBuilder, XlaComputation, XlaOp, dims, refuse};
 use systole_hlo::graph::{Binary, Direction, Op, Order, Shape, Unary};
+use systole_hlo::{binary_table, unary_table};
 use systole_isa::DType;
 
-/// Binary operations: the builder's name, the operation, its documentation.
+/// A method for each row of the table of binary operations.
 macro_rules! binary {
-    ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
+    ($($op:ident $text:literal $name:ident [$($class:ident)*] $doc:literal,)*) => {
+        /// Elementwise operations of two operands.
+        ///
+        /// Operands of different rank need `broadcast_dimensions`, which name, for each dimension of the lower rank, the
+        /// dimension of the higher that it matches; a scalar needs none. Then dimensions of size 1 are repeated.
+        ///
+        /// ```
+        /// # use systole_front::builder::XlaBuilder;
+        /// let mut b = XlaBuilder::new("m");
+        /// let matrix = b.constant_r2(&[&[1, 2, 3], &[4, 5, 6]]).unwrap();
+        /// let row = b.constant_r1(&[7, 8, 9]);
+        /// // |1 2 3|   |7 8 9|   |8 10 12|
+        /// // |4 5 6| + |7 8 9| = |11 13 15|
+        /// let sum = b.add(matrix, row, &[1]).unwrap();
+        /// assert_eq!(b.get_shape(sum).to_string(), "s32[2,3]");
+        /// assert!(b.add(matrix, row, &[0]).unwrap_err().message.contains("does not match"));
+        /// assert!(b.add(matrix, row, &[]).unwrap_err().message.contains("need broadcast_dimensions"));
+        /// let column = b.constant_r2(&[&[1], &[2]]).unwrap();
+        /// let outer = b.constant_r2(&[&[1, 2, 3]]).unwrap();
+        /// let outer = b.add(column, outer, &[]).unwrap();
+        /// assert_eq!(b.get_shape(outer).to_string(), "s32[2,3]");
+        /// ```
         impl XlaBuilder {
             $(
-                $(#[$doc])*
+                #[doc = $doc]
                 ///
                 /// # Errors
                 /// Operands that do not combine.
@@ -18,68 +40,27 @@ macro_rules! binary {
                     self.op(stringify!($name), Op::Binary(Binary::$op), &[l, r])
                 }
             )*
+
+            /// The older name of [`XlaBuilder::and`].
+            ///
+            /// # Errors
+            /// As there.
+            pub fn logical_and(&mut self, lhs: XlaOp, rhs: XlaOp, broadcast_dimensions: &[i64]) -> Built {
+                self.and(lhs, rhs, broadcast_dimensions)
+            }
+
+            /// The older name of [`XlaBuilder::or`].
+            ///
+            /// # Errors
+            /// As there.
+            pub fn logical_or(&mut self, lhs: XlaOp, rhs: XlaOp, broadcast_dimensions: &[i64]) -> Built {
+                self.or(lhs, rhs, broadcast_dimensions)
+            }
         }
     };
 }
 
-binary! {
-    /// The sum.
-    ///
-    /// Operands of different rank need `broadcast_dimensions`, which name, for each dimension of the lower rank, the
-    /// dimension of the higher that it matches; a scalar needs none. Then dimensions of size 1 are repeated.
-    ///
-    /// ```
-    /// # use systole_front::builder::XlaBuilder;
-    /// let mut b = XlaBuilder::new("m");
-    /// let matrix = b.constant_r2(&[&[1, 2, 3], &[4, 5, 6]]).unwrap();
-    /// let row = b.constant_r1(&[7, 8, 9]);
-    /// // |1 2 3|   |7 8 9|   |8 10 12|
-    /// // |4 5 6| + |7 8 9| = |11 13 15|
-    /// let sum = b.add(matrix, row, &[1]).unwrap();
-    /// assert_eq!(b.get_shape(sum).to_string(), "s32[2,3]");
-    /// assert!(b.add(matrix, row, &[0]).unwrap_err().message.contains("does not match"));
-    /// assert!(b.add(matrix, row, &[]).unwrap_err().message.contains("need broadcast_dimensions"));
-    /// let column = b.constant_r2(&[&[1], &[2]]).unwrap();
-    /// let outer = b.constant_r2(&[&[1, 2, 3]]).unwrap();
-    /// let outer = b.add(column, outer, &[]).unwrap();
-    /// assert_eq!(b.get_shape(outer).to_string(), "s32[2,3]");
-    /// ```
-    add = Add;
-    /// The difference.
-    sub = Sub;
-    /// The product.
-    mul = Mul;
-    /// The quotient; of integers, towards zero.
-    div = Div;
-    /// The remainder, with the dividend's sign.
-    rem = Rem;
-    /// The larger; NaN if one is.
-    max = Max;
-    /// The smaller; NaN if one is.
-    min = Min;
-    /// The power.
-    pow = Pow;
-    /// The angle of the point (`rhs`, `lhs`).
-    atan2 = Atan2;
-    /// A complex number of its parts.
-    complex = Complex;
-    /// And, of truth values or bits.
-    and = And;
-    /// Or, of truth values or bits.
-    or = Or;
-    /// Exclusive or, of truth values or bits.
-    xor = Xor;
-    /// The older name of [`XlaBuilder::and`].
-    logical_and = And;
-    /// The older name of [`XlaBuilder::or`].
-    logical_or = Or;
-    /// Bits moved up.
-    shift_left = Shl;
-    /// Bits moved down, the sign repeated.
-    shift_right_arithmetic = Sar;
-    /// Bits moved down, zeros after them.
-    shift_right_logical = Shr;
-}
+binary_table!(binary);
 
 macro_rules! comparisons {
     ($($name:ident $total:ident = $direction:ident $what:literal;)*) => {
@@ -118,60 +99,35 @@ comparisons! {
     lt lt_total_order = Lt "is below";
 }
 
+/// A method for each row of the table of unary operations.
 macro_rules! unary {
-    ($($name:ident = $op:ident $what:literal;)*) => {
+    ($($kind:ident [$($class:ident)*] $what:literal {
+        $($op:ident $text:literal $name:ident ($domain:expr) $doc:literal,)*
+    })*) => {
+        /// Elementwise operations of one operand.
         impl XlaBuilder {
-            $(
-                #[doc = $what]
+            $($(
+                #[doc = $doc]
                 ///
                 /// # Errors
                 /// An element type without the operation.
                 pub fn $name(&mut self, operand: XlaOp) -> Built {
                     self.op(stringify!($name), Op::Unary(Unary::$op), &[operand])
                 }
-            )*
+            )*)*
+
+            /// The older name of [`XlaBuilder::not`].
+            ///
+            /// # Errors
+            /// As there.
+            pub fn logical_not(&mut self, operand: XlaOp) -> Built {
+                self.not(operand)
+            }
         }
     };
 }
 
-unary! {
-    abs = Abs "The magnitude; of complex numbers a real one.";
-    acos = Acos "The arc cosine.";
-    acosh = Acosh "The inverse hyperbolic cosine.";
-    asin = Asin "The arc sine.";
-    asinh = Asinh "The inverse hyperbolic sine.";
-    atan = Atan "The arc tangent.";
-    atanh = Atanh "The inverse hyperbolic tangent.";
-    cbrt = Cbrt "The cube root.";
-    ceil = Ceil "The next integer upwards.";
-    clz = Clz "The number of leading zero bits.";
-    cos = Cos "The cosine.";
-    cosh = Cosh "The hyperbolic cosine.";
-    erf = Erf "The error function.";
-    erf_inv = ErfInv "The inverse of the error function.";
-    exp = Exp "The exponential.";
-    expm1 = Expm1 "The exponential less 1, accurate near 0.";
-    floor = Floor "The next integer downwards.";
-    imag = Imag "The imaginary part.";
-    is_finite = IsFinite "Whether a number is neither infinite nor NaN.";
-    log = Log "The natural logarithm.";
-    log1p = Log1p "The logarithm of 1 more, accurate near 0.";
-    logistic = Logistic "The logistic function 1 / (1 + exp(-x)).";
-    neg = Neg "The negative.";
-    not = Not "Not, of truth values or bits.";
-    logical_not = Not "The older name of [`XlaBuilder::not`].";
-    population_count = Popcnt "The number of one bits.";
-    real = Real "The real part.";
-    round = RoundAfz "The nearest integer, halves away from zero.";
-    round_nearest_even = RoundEven "The nearest integer, halves to even.";
-    rsqrt = Rsqrt "The reciprocal of the square root.";
-    sign = Sign "The sign: -1, 0 or 1.";
-    sin = Sin "The sine.";
-    sinh = Sinh "The hyperbolic sine.";
-    sqrt = Sqrt "The square root.";
-    tan = Tan "The tangent.";
-    tanh = Tanh "The hyperbolic tangent.";
-}
+unary_table!(unary);
 
 impl XlaBuilder {
     /// `min(max(min, operand), max)`; the bounds may be scalars.

@@ -6,9 +6,10 @@ use super::literal::LiteralTree;
 use super::values::algorithm_precision;
 use super::{MAX_DEVICES, PResult};
 use systole_hlo::diag::did_you_mean;
-use systole_hlo::graph::names::{ALGORITHMS, BINARY, DIRECTIONS, DISTRIBUTIONS, FFT_KINDS, TRANSPOSES, UNARY};
+use systole_hlo::graph::names::{ALGORITHMS, DIRECTIONS, DISTRIBUTIONS, FFT_KINDS, TRANSPOSES};
 use systole_hlo::graph::{
-    CollectiveKind, Conv, DotDims, Gather, Literal, Op, Order, Precision, Scatter, Shape, TriangularTranspose,
+    Binary, CollectiveKind, Conv, DotDims, Gather, Literal, Op, Order, Precision, Scatter, Shape, TriangularTranspose,
+    Unary,
 };
 
 /// Opcodes besides the unary and binary ones and the `-start`/`-done` forms, for "did you mean".
@@ -29,16 +30,16 @@ const OTHERS: [&str; 79] = [
 
 /// Whether an opcode (not a sugared asynchronous one) exists.
 pub(crate) fn is_opcode(name: &str) -> bool {
-    OTHERS.contains(&name) || UNARY.iter().any(|u| u.0 == name) || BINARY.iter().any(|b| b.0 == name)
+    OTHERS.contains(&name) || Unary::from_name(name).is_some() || Binary::from_name(name).is_some()
 }
 
 /// Reads an opcode with its attributes. Asynchronous sugar (`X-start`) is resolved before.
 pub(crate) fn op(opcode: &str, s: &mut Site<'_, '_>) -> PResult<Op> {
-    if let Some((_, u)) = UNARY.iter().find(|u| u.0 == opcode) {
-        return Ok(Op::Unary(*u));
+    if let Some(u) = Unary::from_name(opcode) {
+        return Ok(Op::Unary(u));
     }
-    if let Some((_, b)) = BINARY.iter().find(|b| b.0 == opcode) {
-        return Ok(Op::Binary(*b));
+    if let Some(b) = Binary::from_name(opcode) {
+        return Ok(Op::Binary(b));
     }
     if let Some(op) = plain(opcode) {
         return Ok(op);
@@ -55,7 +56,8 @@ pub(crate) fn op(opcode: &str, s: &mut Site<'_, '_>) -> PResult<Op> {
     if let Some(op) = device(opcode, s)? {
         return Ok(op);
     }
-    let all = OTHERS.iter().copied().chain(UNARY.iter().map(|u| u.0)).chain(BINARY.iter().map(|b| b.0));
+    let all =
+        OTHERS.iter().copied().chain(Unary::ALL.iter().map(|u| u.name())).chain(Binary::ALL.iter().map(|b| b.name()));
     let d = s.error(format!("unknown opcode `{}`{}", shorten(opcode), did_you_mean(opcode, all)));
     Err(Box::new(d.note("opcodes are those of XLA's HLO text")))
 }

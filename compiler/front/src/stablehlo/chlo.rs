@@ -175,8 +175,8 @@ fn broadcasting<'a>(
         same.extend(grown.unwrap_or_default());
     }
     let dashed = name.replace('_', "-");
-    if let Some((_, b)) = systole_hlo::graph::names::BINARY.iter().find(|b| b.0 == dashed) {
-        return l.one(body, o, Op::Binary(*b), &same);
+    if let Some(b) = Binary::from_name(&dashed) {
+        return l.one(body, o, Op::Binary(b), &same);
     }
     let (x, y) = match same[..] {
         [x, y] => (x, y),

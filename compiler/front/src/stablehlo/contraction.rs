@@ -7,9 +7,9 @@ use super::lower::{Body, Lower};
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::graph::build::ComputationBuilder;
-use systole_hlo::graph::names::{BINARY, FFT_KINDS, TRANSPOSES};
+use systole_hlo::graph::names::{FFT_KINDS, TRANSPOSES};
 use systole_hlo::graph::{
-    CompId, Conv, ConvDims, DotDims, NodeId, Op, Precision, RngAlgorithm, RngDistribution, Scatter, Shape,
+    Binary, CompId, Conv, ConvDims, DotDims, NodeId, Op, Precision, RngAlgorithm, RngDistribution, Scatter, Shape,
     TriangularTranspose, WindowDim,
 };
 
@@ -182,7 +182,7 @@ fn applied<'a>(
     args: &[NodeId],
 ) -> PResult<CompId> {
     let name = op.rsplit('.').next().unwrap_or(op).replace('_', "-");
-    let Some((_, binary)) = BINARY.iter().find(|b| b.0 == name) else {
+    let Some(binary) = Binary::from_name(&name) else {
         return Err(o.error(format!("`{op}` combines no two values")));
     };
     let dtype = match args {
@@ -191,7 +191,7 @@ fn applied<'a>(
     };
     let mut b = ComputationBuilder::new(&format!("{name}.{dtype}.{}", l.module.computations.len()));
     let (x, y) = (b.parameter(Shape::array(dtype, &[])), b.parameter(Shape::array(dtype, &[])));
-    let root = b.add(Op::Binary(*binary), &[x, y], &l.module).map_err(|e| o.error(e.message))?;
+    let root = b.add(Op::Binary(binary), &[x, y], &l.module).map_err(|e| o.error(e.message))?;
     Ok(l.module.push(b.finish(root)))
 }
 

@@ -7,8 +7,8 @@ use super::lower::{Body, Lower};
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::diag::Diagnostic;
-use systole_hlo::graph::names::{BINARY, DIRECTIONS, UNARY};
-use systole_hlo::graph::{ArrayShape, Gather, Literal, NodeId, Op, Order, PadDim, Shape, SliceDim};
+use systole_hlo::graph::names::DIRECTIONS;
+use systole_hlo::graph::{ArrayShape, Binary, Gather, Literal, NodeId, Op, Order, PadDim, Shape, SliceDim, Unary};
 
 pub(super) type Lowered = PResult<Option<Vec<NodeId>>>;
 
@@ -121,11 +121,11 @@ pub(super) fn to_dims(o: &Operation<'_>, v: Vec<i64>) -> PResult<Vec<usize>> {
 pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str) -> Lowered {
     let args = body.operands(o)?;
     let dashed = name.replace('_', "-");
-    if let Some((_, u)) = UNARY.iter().find(|u| u.0 == dashed) {
-        return l.one(body, o, Op::Unary(*u), &args);
+    if let Some(u) = Unary::from_name(&dashed) {
+        return l.one(body, o, Op::Unary(u), &args);
     }
-    if let Some((_, b)) = BINARY.iter().find(|b| b.0 == dashed) {
-        return l.one(body, o, Op::Binary(*b), &args);
+    if let Some(b) = Binary::from_name(&dashed) {
+        return l.one(body, o, Op::Binary(b), &args);
     }
     let op = match name {
         "constant" | "arith.constant" => match o.get(&["value"]) {

@@ -12,6 +12,7 @@
 //! Spans and names are side data: they change no meaning.
 
 pub mod build;
+pub mod elementwise;
 pub mod infer;
 pub mod literal;
 pub mod names;
@@ -22,6 +23,7 @@ pub mod print_literal;
 pub mod shape;
 pub mod verify;
 
+pub use elementwise::{Binary, Unary};
 pub use literal::Literal;
 pub use op::*;
 pub use shape::{ArrayShape, Shape};

@@ -1,33 +1,6 @@
 //! Names of operations in HLO text.
 
-use super::{
-    Binary, CollectiveKind, Direction, FftKind, Op, Precision, RngAlgorithm, RngDistribution, TriangularTranspose,
-    Unary,
-};
-
-/// Unary operations by name. `erf-inv` is not HLO: it is written as a custom call by others.
-#[rustfmt::skip]
-pub const UNARY: [(&str, Unary); 35] = [
-    ("abs", Unary::Abs), ("acos", Unary::Acos), ("acosh", Unary::Acosh), ("asin", Unary::Asin), ("asinh", Unary::Asinh),
-    ("atan", Unary::Atan), ("atanh", Unary::Atanh), ("cbrt", Unary::Cbrt), ("ceil", Unary::Ceil),
-    ("count-leading-zeros", Unary::Clz), ("cosine", Unary::Cos), ("cosh", Unary::Cosh), ("erf", Unary::Erf),
-    ("erf-inv", Unary::ErfInv), ("exponential", Unary::Exp), ("exponential-minus-one", Unary::Expm1),
-    ("floor", Unary::Floor), ("imag", Unary::Imag), ("is-finite", Unary::IsFinite), ("log", Unary::Log),
-    ("log-plus-one", Unary::Log1p), ("logistic", Unary::Logistic), ("negate", Unary::Neg), ("not", Unary::Not),
-    ("popcnt", Unary::Popcnt), ("real", Unary::Real), ("round-nearest-afz", Unary::RoundAfz),
-    ("round-nearest-even", Unary::RoundEven), ("rsqrt", Unary::Rsqrt), ("sign", Unary::Sign), ("sine", Unary::Sin),
-    ("sinh", Unary::Sinh), ("sqrt", Unary::Sqrt), ("tan", Unary::Tan), ("tanh", Unary::Tanh),
-];
-
-/// Binary operations by name.
-#[rustfmt::skip]
-pub const BINARY: [(&str, Binary); 17] = [
-    ("add", Binary::Add), ("and", Binary::And), ("atan2", Binary::Atan2), ("complex", Binary::Complex),
-    ("divide", Binary::Div), ("maximum", Binary::Max), ("minimum", Binary::Min), ("multiply", Binary::Mul),
-    ("mulhi", Binary::MulHi), ("or", Binary::Or), ("power", Binary::Pow), ("remainder", Binary::Rem),
-    ("shift-left", Binary::Shl), ("shift-right-arithmetic", Binary::Sar), ("shift-right-logical", Binary::Shr),
-    ("subtract", Binary::Sub), ("xor", Binary::Xor),
-];
+use super::{CollectiveKind, Direction, FftKind, Op, Precision, RngAlgorithm, RngDistribution, TriangularTranspose};
 
 /// Comparison directions by name.
 pub const DIRECTIONS: [(&str, Direction); 6] = [
@@ -72,8 +45,8 @@ impl Op {
             Op::Parameter { .. } => "parameter",
             Op::Constant(_) => "constant",
             Op::Iota { .. } => "iota",
-            Op::Unary(u) => name_in(&UNARY, u),
-            Op::Binary(b) => name_in(&BINARY, b),
+            Op::Unary(u) => u.name(),
+            Op::Binary(b) => b.name(),
             Op::Compare { .. } => "compare",
             Op::Select => "select",
             Op::Clamp => "clamp",

@@ -1,22 +1,7 @@
 //! The operations of a graph node, with their attributes.
 
-use super::{CompId, literal::Literal};
+use super::{Binary, CompId, Unary, literal::Literal};
 use systole_isa::DType;
-
-/// Elementwise operations of one operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[rustfmt::skip]
-pub enum Unary {
-    Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Clz, Cos, Cosh, Erf, ErfInv, Exp, Expm1, Floor, Imag, IsFinite,
-    Log, Log1p, Logistic, Neg, Not, Popcnt, Real, RoundAfz, RoundEven, Rsqrt, Sign, Sin, Sinh, Sqrt, Tan, Tanh,
-}
-
-/// Elementwise operations of two operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[rustfmt::skip]
-pub enum Binary {
-    Add, And, Atan2, Complex, Div, Max, Min, Mul, MulHi, Or, Pow, Rem, Shl, Sar, Shr, Sub, Xor,
-}
 
 /// Direction of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

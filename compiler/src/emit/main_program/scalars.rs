@@ -5,6 +5,7 @@ use crate::plan::KERNEL_SEMAPHORES;
 use crate::plan::action::Spot;
 use crate::plan::step::{ScalarOp, Word};
 use systole_codegen::kernel::{BufferRef, KernelBuilder, S};
+use systole_hlo::graph::elementwise::{Logic, Signs, UnaryKind};
 use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::dtype::DTypeClass;
 use systole_isa::{DType, DmaDesc, Op, Space};
@@ -93,25 +94,32 @@ impl Emitter<'_> {
 
     pub(super) fn scalar_unary(&mut self, op: Unary, v: S, dtype: DType) -> S {
         let b = &mut self.b;
-        match op {
-            Unary::Neg => b.s(Op::SSub, &[S::ZERO, v]),
-            Unary::Not if dtype == DType::Pred => b.def_s(Op::SEqI, &[v.into(), 0.into()]),
-            Unary::Not => {
+        match op.kind() {
+            UnaryKind::Signs(Signs::Neg) => b.s(Op::SSub, &[S::ZERO, v]),
+            UnaryKind::Logic(Logic::Not) if dtype == DType::Pred => b.def_s(Op::SEqI, &[v.into(), 0.into()]),
+            UnaryKind::Logic(Logic::Not) => {
                 let ones = b.s_imm(-1);
                 b.s(Op::SXor, &[v, ones])
             }
-            Unary::Abs if dtype.class() == DTypeClass::Signed => {
+            UnaryKind::Signs(Signs::Abs) if dtype.class() == DTypeClass::Signed => {
                 let n = b.s(Op::SSub, &[S::ZERO, v]);
                 let negative = b.s(Op::SLt, &[v, S::ZERO]);
                 b.s(Op::SSel, &[negative, n, v])
             }
-            Unary::Sign if dtype.class() == DTypeClass::Signed => {
+            UnaryKind::Signs(Signs::Sign) if dtype.class() == DTypeClass::Signed => {
                 let positive = b.s(Op::SLt, &[S::ZERO, v]);
                 let negative = b.s(Op::SLt, &[v, S::ZERO]);
                 b.s(Op::SSub, &[positive, negative])
             }
-            Unary::Sign => b.s(Op::SLtU, &[S::ZERO, v]),
-            _ => v,
+            UnaryKind::Signs(Signs::Sign) => b.s(Op::SLtU, &[S::ZERO, v]),
+            // The magnitude of what has no sign; the others are none of the scalar unit's (`plan::scalar`).
+            UnaryKind::Signs(Signs::Abs)
+            | UnaryKind::Function(_)
+            | UnaryKind::RealFunction(_)
+            | UnaryKind::Rounding(_)
+            | UnaryKind::Part(_)
+            | UnaryKind::Test(_)
+            | UnaryKind::Count(_) => v,
         }
     }
 

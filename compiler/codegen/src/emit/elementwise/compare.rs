@@ -3,7 +3,7 @@
 use super::{Family, family, float64, int64, refused};
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, M, V};
-use systole_hlo::graph::op::{Binary, Direction, Order};
+use systole_hlo::graph::{Binary, Direction, Order};
 use systole_isa::Op;
 
 use super::int32::is_signed;

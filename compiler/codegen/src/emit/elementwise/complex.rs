@@ -5,8 +5,8 @@ mod arc;
 use super::{Family, constant_f64, family, refused};
 use crate::emit::Value;
 use crate::kernel::KernelBuilder;
-use systole_hlo::graph::op::{Binary, Direction, Order, Unary};
-use systole_isa::DType;
+use systole_hlo::graph::elementwise::{Function, Signs, UnaryKind};
+use systole_hlo::graph::{Binary, Direction, Order, Unary};
 
 /// A complex number by its parts.
 #[derive(Clone, Copy)]
@@ -289,84 +289,82 @@ fn zatanh(b: &mut KernelBuilder, x: Z) -> Z {
 pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
     let t = x.dtype;
     let x = of(x);
-    let r = match op {
-        Unary::Abs => return magnitude(b, x),
-        Unary::IsFinite => {
-            let parts = [x.re, x.im].map(|p| super::unary(b, op, &p, DType::Pred));
-            return bin(b, Binary::And, parts[0], parts[1]);
-        }
-        Unary::Neg => zneg(b, x),
-        Unary::Sign => {
+    let r = match op.kind() {
+        UnaryKind::Signs(Signs::Abs) => return magnitude(b, x),
+        UnaryKind::Signs(Signs::Neg) => zneg(b, x),
+        UnaryKind::Signs(Signs::Sign) => {
             let m = magnitude(b, x);
             let zero = is_zero(b, m);
             let q = Z { re: div(b, x.re, m), im: div(b, x.im, m) };
             zpick(b, zero, x, q)
         }
-        Unary::Exp => zexp(b, x),
-        Unary::Expm1 => zexpm1(b, x),
-        Unary::Log => zlog(b, x),
-        Unary::Log1p => zlog1p(b, x),
-        Unary::Sqrt => zsqrt(b, x),
-        Unary::Rsqrt => {
+        UnaryKind::Function(f) => function(b, f, x),
+        UnaryKind::RealFunction(_)
+        | UnaryKind::Rounding(_)
+        | UnaryKind::Part(_)
+        | UnaryKind::Test(_)
+        | UnaryKind::Count(_)
+        | UnaryKind::Logic(_) => refused(op, t),
+    };
+    Value::from_parts(r.re, r.im)
+}
+
+/// A function of one complex number.
+fn function(b: &mut KernelBuilder, f: Function, x: Z) -> Z {
+    match f {
+        Function::Exp => zexp(b, x),
+        Function::Expm1 => zexpm1(b, x),
+        Function::Log => zlog(b, x),
+        Function::Log1p => zlog1p(b, x),
+        Function::Sqrt => zsqrt(b, x),
+        Function::Rsqrt => {
             let (s, u) = (zsqrt(b, x), one(b, x));
             zdiv(b, u, s)
         }
-        Unary::Cbrt => {
+        Function::Cbrt => {
             let l = zlog(b, x);
             let third = lit(b, 1.0 / 3.0, x.re);
             let p = scale(b, l, third);
             zexp(b, p)
         }
-        Unary::Logistic => {
+        Function::Logistic => {
             let n = zneg(b, x);
             let (e, u) = (zexp(b, n), one(b, x));
             let d = zadd(b, e, u);
             zdiv(b, u, d)
         }
-        Unary::Tanh => ztanh(b, x),
-        Unary::Tan => {
+        Function::Tanh => ztanh(b, x),
+        Function::Tan => {
             let i = times_i(b, x);
             let w = ztanh(b, i);
             times_minus_i(b, w)
         }
-        Unary::Sin => zsin(b, x),
-        Unary::Cos => zcos(b, x),
-        Unary::Sinh => {
+        Function::Sin => zsin(b, x),
+        Function::Cos => zcos(b, x),
+        Function::Sinh => {
             let i = times_i(b, x);
             let w = zsin(b, i);
             times_minus_i(b, w)
         }
-        Unary::Cosh => {
+        Function::Cosh => {
             let i = times_i(b, x);
             zcos(b, i)
         }
-        Unary::Asin => arc::asin(b, x),
-        Unary::Acos => arc::acos(b, x),
-        Unary::Asinh => {
+        Function::Asin => arc::asin(b, x),
+        Function::Acos => arc::acos(b, x),
+        Function::Asinh => {
             let i = times_i(b, x);
             let w = arc::asin(b, i);
             times_minus_i(b, w)
         }
-        Unary::Acosh => arc::acosh(b, x),
-        Unary::Atanh => zatanh(b, x),
-        Unary::Atan => {
+        Function::Acosh => arc::acosh(b, x),
+        Function::Atanh => zatanh(b, x),
+        Function::Atan => {
             let i = times_i(b, x);
             let w = zatanh(b, i);
             times_minus_i(b, w)
         }
-        Unary::Ceil
-        | Unary::Clz
-        | Unary::Erf
-        | Unary::ErfInv
-        | Unary::Floor
-        | Unary::Imag
-        | Unary::Not
-        | Unary::Popcnt
-        | Unary::Real
-        | Unary::RoundAfz
-        | Unary::RoundEven => refused(op, t),
-    };
-    Value::from_parts(r.re, r.im)
+    }
 }
 
 /// A binary operation.

@@ -5,7 +5,8 @@ use super::special32 as special;
 use crate::emit::memory::{pack_f8, unpack_f8};
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, V};
-use systole_hlo::graph::op::{Binary, Unary};
+use systole_hlo::graph::elementwise::{Function, RealFunction, Rounding, Signs, Test, UnaryKind};
+use systole_hlo::graph::{Binary, Unary};
 use systole_isa::{DType, Op};
 
 pub(crate) const SIGN: u32 = 0x8000_0000;
@@ -29,64 +30,57 @@ pub fn round_to(b: &mut KernelBuilder, v: V, dtype: DType) -> V {
 /// A unary operation.
 pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
     let (t, v) = (x.dtype, x.v());
-    let exact = match op {
-        Unary::Abs => b.and(v, ABS),
-        Unary::Neg => b.xor(v, SIGN),
-        Unary::Ceil => b.v1(Op::VCeilF, v),
-        Unary::Floor => b.v1(Op::VFloorF, v),
-        Unary::RoundEven => b.v1(Op::VRneF, v),
-        Unary::RoundAfz => round_afz(b, v),
-        Unary::Sign => sign(b, v),
-        Unary::IsFinite => {
+    let exact = match op.kind() {
+        UnaryKind::Signs(Signs::Abs) => b.and(v, ABS),
+        UnaryKind::Signs(Signs::Neg) => b.xor(v, SIGN),
+        UnaryKind::Signs(Signs::Sign) => sign(b, v),
+        UnaryKind::Rounding(Rounding::Ceil) => b.v1(Op::VCeilF, v),
+        UnaryKind::Rounding(Rounding::Floor) => b.v1(Op::VFloorF, v),
+        UnaryKind::Rounding(Rounding::RoundEven) => b.v1(Op::VRneF, v),
+        UnaryKind::Rounding(Rounding::RoundAfz) => round_afz(b, v),
+        UnaryKind::Test(Test::IsFinite) => {
             let a = b.and(v, ABS);
             return Value::mask(b.test(Op::VLtS, a, INF));
         }
-        _ => {
-            let r = inexact(b, op, v, t);
+        UnaryKind::Function(f) => {
+            let r = function(b, f, v);
             round_to(b, r, t)
         }
+        UnaryKind::RealFunction(f) => {
+            let r = match f {
+                RealFunction::Erf => special::erf(b, v),
+                RealFunction::ErfInv => special::erf_inv(b, v),
+            };
+            round_to(b, r, t)
+        }
+        UnaryKind::Part(_) | UnaryKind::Count(_) | UnaryKind::Logic(_) => refused(op, t),
     };
     Value::word(t, exact)
 }
 
-/// The operations whose result needs rounding to the type.
-fn inexact(b: &mut KernelBuilder, op: Unary, v: V, t: DType) -> V {
-    match op {
-        Unary::Exp => b.v1(Op::EExp, v),
-        Unary::Log => b.v1(Op::ELog, v),
-        Unary::Tanh => b.v1(Op::ETanh, v),
-        Unary::Rsqrt => b.v1(Op::ERsqrt, v),
-        Unary::Sqrt => b.v1(Op::ESqrt, v),
-        Unary::Sin => b.v1(Op::ESin, v),
-        Unary::Cos => b.v1(Op::ECos, v),
-        Unary::Logistic => special::logistic(b, v),
-        Unary::Expm1 => special::expm1(b, v),
-        Unary::Log1p => special::log1p(b, v),
-        Unary::Erf => special::erf(b, v),
-        Unary::ErfInv => special::erf_inv(b, v),
-        Unary::Cbrt => special::cbrt(b, v),
-        Unary::Tan => special::tan(b, v),
-        Unary::Sinh => special::sinh(b, v),
-        Unary::Cosh => special::cosh(b, v),
-        Unary::Asin => special::asin(b, v),
-        Unary::Acos => special::acos(b, v),
-        Unary::Atan => special::atan(b, v),
-        Unary::Asinh => special::asinh(b, v),
-        Unary::Acosh => special::acosh(b, v),
-        Unary::Atanh => special::atanh(b, v),
-        Unary::Abs
-        | Unary::Ceil
-        | Unary::Clz
-        | Unary::Floor
-        | Unary::Imag
-        | Unary::IsFinite
-        | Unary::Neg
-        | Unary::Not
-        | Unary::Popcnt
-        | Unary::Real
-        | Unary::RoundAfz
-        | Unary::RoundEven
-        | Unary::Sign => refused(op, t),
+/// A function, to be rounded to the element type.
+fn function(b: &mut KernelBuilder, f: Function, v: V) -> V {
+    match f {
+        Function::Exp => b.v1(Op::EExp, v),
+        Function::Log => b.v1(Op::ELog, v),
+        Function::Tanh => b.v1(Op::ETanh, v),
+        Function::Rsqrt => b.v1(Op::ERsqrt, v),
+        Function::Sqrt => b.v1(Op::ESqrt, v),
+        Function::Sin => b.v1(Op::ESin, v),
+        Function::Cos => b.v1(Op::ECos, v),
+        Function::Logistic => special::logistic(b, v),
+        Function::Expm1 => special::expm1(b, v),
+        Function::Log1p => special::log1p(b, v),
+        Function::Cbrt => special::cbrt(b, v),
+        Function::Tan => special::tan(b, v),
+        Function::Sinh => special::sinh(b, v),
+        Function::Cosh => special::cosh(b, v),
+        Function::Asin => special::asin(b, v),
+        Function::Acos => special::acos(b, v),
+        Function::Atan => special::atan(b, v),
+        Function::Asinh => special::asinh(b, v),
+        Function::Acosh => special::acosh(b, v),
+        Function::Atanh => special::atanh(b, v),
     }
 }
 

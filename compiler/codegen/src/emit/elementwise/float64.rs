@@ -6,7 +6,8 @@ use super::special64 as special;
 use super::{Family, family, refused};
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, M, P};
-use systole_hlo::graph::op::{Binary, Direction, Unary};
+use systole_hlo::graph::elementwise::{Rounding, Signs, Test, UnaryKind};
+use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::{DType, Op};
 
 const SIGN: u32 = 0x8000_0000;
@@ -52,28 +53,33 @@ pub(super) fn with_sign_of(b: &mut KernelBuilder, a: P, s: P) -> P {
 /// A unary operation.
 pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
     let w = Wide::of(x);
-    match op {
-        Unary::Abs => return Wide { hi: b.and(w.hi, ABS), ..w }.value(DType::F64),
-        Unary::Neg => return Wide { hi: b.xor(w.hi, SIGN), ..w }.value(DType::F64),
-        Unary::IsFinite => {
+    let p = |b: &mut KernelBuilder| b.pair(w.lo, w.hi);
+    let r = match op.kind() {
+        UnaryKind::Signs(Signs::Abs) => return Wide { hi: b.and(w.hi, ABS), ..w }.value(DType::F64),
+        UnaryKind::Signs(Signs::Neg) => return Wide { hi: b.xor(w.hi, SIGN), ..w }.value(DType::F64),
+        UnaryKind::Signs(Signs::Sign) => return sign(b, x),
+        UnaryKind::Test(Test::IsFinite) => {
             let a = b.and(w.hi, ABS);
             return Value::mask(b.test(Op::VLtS, a, INF));
         }
-        Unary::Sign => return sign(b, x),
-        _ => {}
-    }
-    let p = b.pair(w.lo, w.hi);
-    let r = match op {
-        Unary::RoundEven => b.p1(Op::PRneD, p),
-        Unary::Floor => step_back(b, p, true),
-        Unary::Ceil => step_back(b, p, false),
-        Unary::RoundAfz => round_afz(b, p),
-        Unary::Sqrt => b.p1(Op::PSqrtD, p),
-        Unary::Rsqrt => {
-            let s = b.p1(Op::PSqrtD, p);
-            b.divd(1.0, s)
+        UnaryKind::Rounding(f) => {
+            let p = p(b);
+            match f {
+                Rounding::RoundEven => b.p1(Op::PRneD, p),
+                Rounding::Floor => step_back(b, p, true),
+                Rounding::Ceil => step_back(b, p, false),
+                Rounding::RoundAfz => round_afz(b, p),
+            }
         }
-        _ => special::unary(b, op, p),
+        UnaryKind::Function(f) => {
+            let p = p(b);
+            special::function(b, f, p)
+        }
+        UnaryKind::RealFunction(f) => {
+            let p = p(b);
+            special::real_function(b, f, p)
+        }
+        UnaryKind::Part(_) | UnaryKind::Count(_) | UnaryKind::Logic(_) => refused(op, DType::F64),
     };
     value(b, r)
 }

@@ -3,7 +3,8 @@
 use super::refused;
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, V};
-use systole_hlo::graph::op::{Binary, Unary};
+use systole_hlo::graph::elementwise::{Count, Logic, Signs, UnaryKind};
+use systole_hlo::graph::{Binary, Unary};
 use systole_isa::{DType, Op, dtype::DTypeClass};
 
 pub(crate) fn is_signed(dtype: DType) -> bool {
@@ -37,40 +38,43 @@ pub(crate) fn zero_extended(b: &mut KernelBuilder, v: V, dtype: DType) -> V {
 pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
     let t = x.dtype;
     let (v, signed) = (x.v(), is_signed(t));
-    let r = match op {
-        Unary::Abs if signed => {
+    let r = match op.kind() {
+        UnaryKind::Signs(Signs::Abs) if signed => {
             let n = b.subi(0, v);
             let m = b.v2(Op::VMaxS, v, n);
             narrow(b, m, t)
         }
-        Unary::Abs | Unary::Ceil | Unary::Floor | Unary::RoundAfz | Unary::RoundEven => v,
-        Unary::Neg => {
+        UnaryKind::Signs(Signs::Abs) => v,
+        UnaryKind::Signs(Signs::Neg) => {
             let n = b.subi(0, v);
             narrow(b, n, t)
         }
-        Unary::Not => {
+        UnaryKind::Logic(Logic::Not) => {
             let n = b.xor(v, -1);
             if signed { n } else { narrow(b, n, t) }
         }
-        Unary::Sign if signed => {
+        UnaryKind::Signs(Signs::Sign) if signed => {
             let m = b.v2(Op::VMaxS, v, -1);
             b.v2(Op::VMinS, m, 1)
         }
-        Unary::Sign => b.v2(Op::VMinU, v, 1),
-        Unary::Clz => {
+        UnaryKind::Signs(Signs::Sign) => b.v2(Op::VMinU, v, 1),
+        UnaryKind::Count(Count::Clz) => {
             let z = zero_extended(b, v, t);
             let n = b.v1(Op::VClz, z);
             let spare = 32 - t.bits() as i32;
             if spare == 0 { n } else { b.subi(n, spare) }
         }
-        Unary::Popcnt => {
+        UnaryKind::Count(Count::Popcnt) => {
             // XLA counts the bits of a byte that holds the sign-extended value.
             let z = zero_extended(b, v, if t == DType::S4 { DType::S8 } else { t });
             let n = b.v1(Op::VPopcnt, z);
             if t == DType::S4 { narrow(b, n, t) } else { n }
         }
-        Unary::IsFinite => return Value::mask(crate::kernel::M::ALL),
-        _ => refused(op, t),
+        UnaryKind::Function(_)
+        | UnaryKind::RealFunction(_)
+        | UnaryKind::Rounding(_)
+        | UnaryKind::Part(_)
+        | UnaryKind::Test(_) => refused(op, t),
     };
     Value::word(t, r)
 }

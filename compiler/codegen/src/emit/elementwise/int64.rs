@@ -7,7 +7,8 @@ use super::int32::is_signed;
 use super::{float64, refused};
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, M, V};
-use systole_hlo::graph::op::{Binary, Direction, Unary};
+use systole_hlo::graph::elementwise::{Count, Logic, Signs, UnaryKind};
+use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::{DType, Op};
 
 /// The words of a 64-bit value.
@@ -112,29 +113,32 @@ fn wide_compare(b: &mut KernelBuilder, d: Direction, signed: bool, x: Wide, y: W
 pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
     let (t, w, signed) = (x.dtype, Wide::of(x), is_signed(x.dtype));
     let zero = b.v_imm(0);
-    let r = match op {
-        Unary::Abs if signed => magnitude(b, w),
-        Unary::Abs | Unary::Ceil | Unary::Floor | Unary::RoundAfz | Unary::RoundEven => w,
-        Unary::Neg => negate(b, w),
-        Unary::Not => Wide { lo: b.xor(w.lo, -1), hi: b.xor(w.hi, -1) },
-        Unary::Sign => {
+    let r = match op.kind() {
+        UnaryKind::Signs(Signs::Abs) if signed => magnitude(b, w),
+        UnaryKind::Signs(Signs::Abs) => w,
+        UnaryKind::Signs(Signs::Neg) => negate(b, w),
+        UnaryKind::Logic(Logic::Not) => Wide { lo: b.xor(w.lo, -1), hi: b.xor(w.hi, -1) },
+        UnaryKind::Signs(Signs::Sign) => {
             let any = b.or(w.lo, w.hi);
             let bit = b.v2(Op::VMinU, any, 1);
             let hi = if signed { b.sar(w.hi, 31) } else { zero };
             Wide { lo: b.or(bit, hi), hi }
         }
-        Unary::Clz => {
+        UnaryKind::Count(Count::Clz) => {
             let (low, high) = (b.v1(Op::VClz, w.lo), b.v1(Op::VClz, w.hi));
             let empty = b.test(Op::VEqI, w.hi, 0);
             let all = b.addi(low, 32);
             Wide { lo: b.sel(empty, all, high), hi: zero }
         }
-        Unary::Popcnt => {
+        UnaryKind::Count(Count::Popcnt) => {
             let (low, high) = (b.v1(Op::VPopcnt, w.lo), b.v1(Op::VPopcnt, w.hi));
             Wide { lo: b.addi(low, high), hi: zero }
         }
-        Unary::IsFinite => return Value::mask(M::ALL),
-        _ => refused(op, t),
+        UnaryKind::Function(_)
+        | UnaryKind::RealFunction(_)
+        | UnaryKind::Rounding(_)
+        | UnaryKind::Part(_)
+        | UnaryKind::Test(_) => refused(op, t),
     };
     r.value(t)
 }

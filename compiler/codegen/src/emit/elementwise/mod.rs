@@ -37,7 +37,8 @@ pub use convert::{bitcast_same_width, convert, reduce_precision};
 
 use super::Value;
 use crate::kernel::KernelBuilder;
-use systole_hlo::graph::op::{Binary, Unary};
+use systole_hlo::graph::elementwise::{Part, UnaryKind};
+use systole_hlo::graph::{Binary, Unary};
 use systole_isa::{DType, dtype::DTypeClass};
 
 /// How a type is held and computed.
@@ -64,11 +65,17 @@ pub(crate) fn family(dtype: DType) -> Family {
 
 /// `op(x)`; `result` is the operation's result type.
 pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value, result: DType) -> Value {
-    let r = match op {
-        Unary::Real => x.part(0),
-        Unary::Imag if !x.dtype.is_complex() => constant_f64(b, 0.0, x.dtype),
-        Unary::Imag => x.part(1),
-        _ => match family(x.dtype) {
+    let r = match op.kind() {
+        UnaryKind::Part(Part::Real) => x.part(0),
+        UnaryKind::Part(Part::Imag) if !x.dtype.is_complex() => constant_f64(b, 0.0, x.dtype),
+        UnaryKind::Part(Part::Imag) => x.part(1),
+        UnaryKind::Function(_)
+        | UnaryKind::RealFunction(_)
+        | UnaryKind::Rounding(_)
+        | UnaryKind::Signs(_)
+        | UnaryKind::Test(_)
+        | UnaryKind::Count(_)
+        | UnaryKind::Logic(_) => match family(x.dtype) {
             Family::Pred => pred::unary(b, op, x),
             Family::Int32 => int32::unary(b, op, x),
             Family::Int64 => int64::unary(b, op, x),

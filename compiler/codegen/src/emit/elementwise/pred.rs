@@ -3,15 +3,21 @@
 use super::refused;
 use crate::emit::Value;
 use crate::kernel::KernelBuilder;
-use systole_hlo::graph::op::{Binary, Unary};
+use systole_hlo::graph::elementwise::{Logic, UnaryKind};
+use systole_hlo::graph::{Binary, Unary};
 use systole_isa::DType;
 
 /// A unary operation.
 pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
-    match op {
-        Unary::Not => Value::mask(b.m_not(x.m())),
-        Unary::Abs | Unary::Neg | Unary::Sign => *x,
-        _ => refused(op, DType::Pred),
+    match op.kind() {
+        UnaryKind::Logic(Logic::Not) => Value::mask(b.m_not(x.m())),
+        UnaryKind::Function(_)
+        | UnaryKind::RealFunction(_)
+        | UnaryKind::Rounding(_)
+        | UnaryKind::Signs(_)
+        | UnaryKind::Part(_)
+        | UnaryKind::Test(_)
+        | UnaryKind::Count(_) => refused(op, DType::Pred),
     }
 }
 

@@ -6,54 +6,50 @@
 //! Chebyshev fits of the functions named beside them.
 
 use super::float64::{abs, neg, with_sign_of};
-use super::{refused, trigonometric64 as trigonometric};
+use super::trigonometric64 as trigonometric;
 use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, P, V};
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E};
-use systole_hlo::graph::op::Unary;
-use systole_isa::{DType, Op};
+use systole_hlo::graph::elementwise::{Function, RealFunction};
+use systole_isa::Op;
 
 /// What log 2 has below the f64 number `LN_2`.
 const LN_2_LOW: f64 = 2.319_046_813_846_299_6e-17;
 
-/// A function of one operand.
-pub fn unary(b: &mut KernelBuilder, op: Unary, x: P) -> P {
-    match op {
-        Unary::Exp => exp(b, x),
-        Unary::Expm1 => expm1(b, x),
-        Unary::Log => log(b, x),
-        Unary::Log1p => log1p(b, x),
-        Unary::Logistic => logistic(b, x),
-        Unary::Tanh => tanh(b, x),
-        Unary::Sinh => sinh(b, x),
-        Unary::Cosh => cosh(b, x),
-        Unary::Cbrt => cbrt(b, x),
-        Unary::Erf => erf(b, x),
-        Unary::ErfInv => erf_inv(b, x),
-        Unary::Sin => trigonometric::sin_cos(b, x).0,
-        Unary::Cos => trigonometric::sin_cos(b, x).1,
-        Unary::Tan => trigonometric::tan(b, x),
-        Unary::Asin => trigonometric::asin(b, x),
-        Unary::Acos => trigonometric::acos(b, x),
-        Unary::Atan => trigonometric::atan(b, x),
-        Unary::Asinh => trigonometric::asinh(b, x),
-        Unary::Acosh => trigonometric::acosh(b, x),
-        Unary::Atanh => trigonometric::atanh(b, x),
-        Unary::Abs
-        | Unary::Ceil
-        | Unary::Clz
-        | Unary::Floor
-        | Unary::Imag
-        | Unary::IsFinite
-        | Unary::Neg
-        | Unary::Not
-        | Unary::Popcnt
-        | Unary::Real
-        | Unary::RoundAfz
-        | Unary::RoundEven
-        | Unary::Rsqrt
-        | Unary::Sign
-        | Unary::Sqrt => refused(op, DType::F64),
+/// A function of real and complex numbers.
+pub fn function(b: &mut KernelBuilder, f: Function, x: P) -> P {
+    match f {
+        Function::Sqrt => b.p1(Op::PSqrtD, x),
+        Function::Rsqrt => {
+            let s = b.p1(Op::PSqrtD, x);
+            b.divd(1.0, s)
+        }
+        Function::Exp => exp(b, x),
+        Function::Expm1 => expm1(b, x),
+        Function::Log => log(b, x),
+        Function::Log1p => log1p(b, x),
+        Function::Logistic => logistic(b, x),
+        Function::Tanh => tanh(b, x),
+        Function::Sinh => sinh(b, x),
+        Function::Cosh => cosh(b, x),
+        Function::Cbrt => cbrt(b, x),
+        Function::Sin => trigonometric::sin_cos(b, x).0,
+        Function::Cos => trigonometric::sin_cos(b, x).1,
+        Function::Tan => trigonometric::tan(b, x),
+        Function::Asin => trigonometric::asin(b, x),
+        Function::Acos => trigonometric::acos(b, x),
+        Function::Atan => trigonometric::atan(b, x),
+        Function::Asinh => trigonometric::asinh(b, x),
+        Function::Acosh => trigonometric::acosh(b, x),
+        Function::Atanh => trigonometric::atanh(b, x),
+    }
+}
+
+/// A function of real numbers.
+pub fn real_function(b: &mut KernelBuilder, f: RealFunction, x: P) -> P {
+    match f {
+        RealFunction::Erf => erf(b, x),
+        RealFunction::ErfInv => erf_inv(b, x),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Rule, Site, ensure, fail, with_type};
 use crate::graph::{ArrayShape, Binary, CompId, Direction, Shape, Unary};
 use systole_isa::DType;
-use systole_isa::dtype::DTypeClass::{Complex, Float, Pred, Signed, Unsigned};
+use systole_isa::dtype::DTypeClass::Unsigned;
 
 fn typed(s: &Site<'_>, t: DType, ok: bool) -> Rule<()> {
     ensure(ok, "element_type", || format!("{} does not take elements of type {t}", s.name()))
@@ -29,67 +29,15 @@ fn common(s: &Site<'_>, arrays: &[&ArrayShape]) -> Rule<ArrayShape> {
 pub(super) fn unary(s: &Site<'_>, u: Unary) -> Rule {
     s.count(1)?;
     let a = s.array(0)?;
-    let class = a.dtype.class();
-    let ok = match u {
-        Unary::Floor
-        | Unary::Ceil
-        | Unary::RoundAfz
-        | Unary::RoundEven
-        | Unary::IsFinite
-        | Unary::Erf
-        | Unary::ErfInv => class == Float,
-        Unary::Cos
-        | Unary::Sin
-        | Unary::Tan
-        | Unary::Exp
-        | Unary::Expm1
-        | Unary::Log
-        | Unary::Log1p
-        | Unary::Logistic
-        | Unary::Rsqrt
-        | Unary::Sqrt
-        | Unary::Cbrt
-        | Unary::Tanh
-        | Unary::Acos
-        | Unary::Acosh
-        | Unary::Asin
-        | Unary::Asinh
-        | Unary::Atan
-        | Unary::Atanh
-        | Unary::Cosh
-        | Unary::Sinh
-        | Unary::Real
-        | Unary::Imag => matches!(class, Float | Complex),
-        Unary::Abs | Unary::Sign | Unary::Neg => class != Pred,
-        Unary::Clz | Unary::Popcnt => matches!(class, Signed | Unsigned),
-        Unary::Not => matches!(class, Pred | Signed | Unsigned),
-    };
-    typed(s, a.dtype, ok)?;
-    Ok(with_type(
-        a,
-        match u {
-            Unary::Real | Unary::Imag | Unary::Abs => a.dtype.real(),
-            Unary::IsFinite => DType::Pred,
-            _ => a.dtype,
-        },
-    ))
+    typed(s, a.dtype, u.takes(a.dtype.class()))?;
+    Ok(with_type(a, u.result(a.dtype)))
 }
 
 pub(super) fn binary(s: &Site<'_>, b: Binary) -> Rule {
     s.count(2)?;
     let a = common(s, &s.arrays()?)?;
-    let class = a.dtype.class();
-    let ok = match b {
-        Binary::Add | Binary::Mul => true,
-        Binary::Max | Binary::Min => class != Complex,
-        Binary::Sub | Binary::Div | Binary::Pow => class != Pred,
-        Binary::Rem => !matches!(class, Pred | Complex),
-        Binary::Atan2 => matches!(class, Float | Complex),
-        Binary::Complex => matches!(a.dtype, DType::F32 | DType::F64),
-        Binary::And | Binary::Or | Binary::Xor => matches!(class, Pred | Signed | Unsigned),
-        Binary::Shl | Binary::Sar | Binary::Shr | Binary::MulHi => matches!(class, Signed | Unsigned),
-    };
-    typed(s, a.dtype, ok)?;
+    let parts = b != Binary::Complex || matches!(a.dtype, DType::F32 | DType::F64);
+    typed(s, a.dtype, parts && b.takes(a.dtype.class()))?;
     let dtype = match (b, a.dtype) {
         (Binary::Complex, DType::F64) => DType::C128,
         (Binary::Complex, _) => DType::C64,

@@ -4,7 +4,7 @@
 use super::{Z, add, bin, div, lit, magnitude, mul, pick, sub, test, un};
 use crate::emit::Value;
 use crate::kernel::KernelBuilder;
-use systole_hlo::graph::op::{Binary, Direction, Unary};
+use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::DType;
 
 /// Up to here b's own arc functions are accurate.

@@ -2,7 +2,7 @@
 
 use super::{Elements, Failures, Random, eval};
 use crate::emit::elementwise::{binary, unary};
-use systole_hlo::graph::op::{Binary, Unary};
+use systole_hlo::graph::{Binary, Unary};
 use systole_isa::DType;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

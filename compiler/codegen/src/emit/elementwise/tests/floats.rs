@@ -2,7 +2,7 @@
 
 use super::{Elements, Failures, Random, as_f64, eval_counted, floats};
 use crate::emit::elementwise::{binary, unary};
-use systole_hlo::graph::op::{Binary, Unary};
+use systole_hlo::graph::{Binary, Unary};
 use systole_isa::DType;
 
 const SPECIAL: [f64; 29] = [

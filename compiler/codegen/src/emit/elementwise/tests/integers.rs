@@ -2,7 +2,7 @@
 
 use super::{Elements, Random, eval};
 use crate::emit::elementwise::{binary, clamp, compare, select, unary};
-use systole_hlo::graph::op::{Binary, Direction, Order, Unary};
+use systole_hlo::graph::{Binary, Direction, Order, Unary};
 use systole_isa::{DType, dtype::DTypeClass};
 
 const TYPES: [DType; 10] = [

@@ -3,7 +3,7 @@
 use super::{Elements, as_f64, eval};
 use crate::emit::Value;
 use crate::emit::elementwise::{binary, convert, random};
-use systole_hlo::graph::op::Binary;
+use systole_hlo::graph::Binary;
 use systole_isa::{DType, float::F8};
 
 #[test]
