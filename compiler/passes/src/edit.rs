@@ -488,7 +488,7 @@ fn rewrite_one(
 }
 
 /// Which computations the entry needs.
-fn reachable(module: &Module) -> Vec<bool> {
+pub(crate) fn reachable(module: &Module) -> Vec<bool> {
     let mut wanted = vec![false; module.computations.len()];
     wanted[module.entry.index()] = true;
     for index in (0..module.computations.len()).rev() {

@@ -14,6 +14,8 @@ pub mod edit;
 pub mod expand;
 pub mod initial;
 pub mod inline;
+pub mod interleave;
+pub mod lanes;
 pub mod loops;
 pub mod make;
 pub mod pipeline;

@@ -4,7 +4,8 @@
 
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
-    check, collective, conv, core, dot, dynamic, expand, initial, inline, loops, squeeze, transfers, unroll, window,
+    check, collective, conv, core, dot, dynamic, expand, initial, inline, interleave, lanes, loops, squeeze, transfers,
+    unroll, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::error::CompileError;
@@ -140,6 +141,18 @@ pub const PASSES: &[Pass] = &[
         name: "dot",
         summary: "dots as [B,M,K] x [B,K,N]; types that the matrix unit lacks expanded",
         run: |m, d, o| rewrite(m, d, &mut |b, n, x| dot::rule(b, n, x, o)),
+    },
+    // Once nothing else makes sums of padded arrays.
+    Pass {
+        name: "interleave",
+        summary: "sums of arrays spread out with zeros as the arrays beside each other",
+        run: |m, d, _| rewrite(m, d, &mut interleave::rule),
+    },
+    // When every operation that wants its dimensions in an order of its own is there.
+    Pass {
+        name: "lanes",
+        summary: "long dimensions along lanes where operations do not care",
+        run: |m, d, o| lanes::run(m, d, o.tile),
     },
     // Last: reshapes and transposes that the canonical forms needed meet their neighbours.
     Pass {

@@ -2,7 +2,7 @@
 
 use super::lower::{Lower, Region};
 use super::spec::{KernelKey, KernelSpec, Needs};
-use super::step::{Arg, BufferKind, KernelEntry, SplitPart, Step, Unit, Use};
+use super::step::{Arg, BufferKind, KernelEntry, SplitPart, Step, Unit, Use, Word};
 use super::view::BufId;
 use systole_codegen::emit::blocks::{
     BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, choose_shares,
@@ -113,14 +113,28 @@ impl<'a> Lower<'a> {
         Some(first)
     }
 
+    /// Dynamic element rows of an array in HBM as granules, if each step is rows by which copies begin, and whole granules.
+    pub fn granule_terms(&self, buf: BufId, rows: &[(Word, i64)]) -> Option<Vec<(Word, i64)>> {
+        let packing = self.plan.buffers[buf.index()].layout.dtype.packing() as i64;
+        let row_bytes = self.chip.row_bytes() as i64;
+        let whole = i64::from(self.chip.core.sublanes.max(4));
+        let granule = systole_isa::dma::HBM_GRANULE as i64;
+        let one = |&(word, rows): &(Word, i64)| {
+            let bytes = rows / packing * row_bytes;
+            (rows % whole == 0 && bytes % granule == 0).then_some((word, bytes / granule))
+        };
+        rows.iter().map(one).collect()
+    }
+
     /// Appends the call block by block; `hbm` says which arrays are streamed. False if there is no way to.
     fn push_blocks(&mut self, body: &Body, args: &[Arg], hbm: &[bool], name: &str, op: u32) -> bool {
         let operands = args
             .iter()
             .zip(hbm)
             .map(|(a, &hbm)| match a {
-                Arg::Array { usage, dynamic, .. } if hbm => {
-                    Operand { hbm, kept: *usage == Use::Update, floating: !dynamic.is_empty() }
+                Arg::Array { buf, usage, dynamic, .. } if hbm => {
+                    let floating = self.granule_terms(*buf, dynamic).is_none();
+                    Operand { hbm, kept: *usage == Use::Update, floating }
                 }
                 _ => Operand { hbm: false, kept: false, floating: false },
             })
@@ -143,17 +157,12 @@ impl<'a> Lower<'a> {
         for (i, a) in args.iter().enumerate() {
             match a {
                 Arg::Array { buf, usage, dynamic, .. } if hbm.get(i) == Some(&true) => {
-                    let dynamic = dynamic.clone();
-                    if !dynamic.is_empty() {
-                        starts.push(Arg::Sum(dynamic));
+                    let terms = self.granule_terms(*buf, dynamic);
+                    if terms.is_none() {
+                        starts.push(Arg::Sum(dynamic.clone()));
                     }
-                    call.push(Arg::Array {
-                        buf: *buf,
-                        usage: *usage,
-                        unit: Unit::Granules,
-                        offset: 0,
-                        dynamic: Vec::new(),
-                    });
+                    let dynamic = terms.unwrap_or_default();
+                    call.push(Arg::Array { buf: *buf, usage: *usage, unit: Unit::Granules, offset: 0, dynamic });
                 }
                 a => call.push(a.clone()),
             }

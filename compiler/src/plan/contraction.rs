@@ -1,8 +1,8 @@
 //! Dots and convolutions: kernels of the matrix unit.
 
-use super::lower::{Lower, Region, Val};
+use super::lower::{Cut, Lower, Region, Val};
 use super::spec::{KernelKey, KernelSpec, Needs};
-use super::step::{Arg, KernelEntry, SplitPart, Step, Unit, Use};
+use super::step::{Arg, KernelEntry, SplitPart, Step, Unit, Use, Word};
 use super::view::{Form, View};
 use systole_codegen::emit::mxu::{self, Array, Chosen, Contraction, Dim, Place, RhsForm};
 use systole_hlo::error::{CompileError, Resource};
@@ -17,8 +17,8 @@ impl<'a> Lower<'a> {
     /// Lowers a canonical dot or convolution.
     pub fn contraction(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
-        let lhs = self.lanes(r, node.operands[0]);
-        let rhs = self.lanes(r, node.operands[1]);
+        let (lhs, lhs_start) = self.operand(r, node.operands[0]);
+        let (rhs, rhs_start) = self.operand(r, node.operands[1]);
         let shape = node.shape.as_array().expect("a product is an array").clone();
         let out = self.array(&node.name, shape.dtype, &shape.dims, Form::Lanes);
         let mut c = match &node.op {
@@ -48,7 +48,6 @@ impl<'a> Lower<'a> {
         c.lhs.place = place(self.streams(lhs.buf, false));
         c.rhs.place = place(self.streams(rhs.buf, false));
         c.out.place = place(self.streams(out.buf, result));
-        let op = self.debug_op(r.comp, id, flops);
         // Where not all of that can be streamed, as little as possible is kept in vector memory.
         let wanted = [c.lhs.place, c.rhs.place, c.out.place];
         let bytes = [&lhs, &rhs, &out].map(|v| v.layout.bytes());
@@ -65,6 +64,10 @@ impl<'a> Lower<'a> {
             (c.lhs.place, c.rhs.place, c.out.place) = (place(0), place(1), place(2));
             made = self.placed(&c, &node.name);
         }
+        if made.is_err() && self.without_cuts(r, id) {
+            return self.contraction(r, id);
+        }
+        let op = self.debug_op(r.comp, id, flops);
         let kernel =
             made.and_then(|k| self.shared_or(&mut c, k, (&out, &node.name))).map_err(|e| CompileError::Limit {
                 resource: Resource::Windows { op: node.name.clone(), why: e.to_string() },
@@ -72,21 +75,96 @@ impl<'a> Lower<'a> {
                 have: self.chip.vmem.bytes,
                 detail: String::new(),
             })?;
-        let arg = |v: &View, p: Place, usage| Arg::Array {
-            buf: v.buf,
-            usage,
-            unit: if p == Place::Hbm { Unit::Granules } else { Unit::WordRows },
-            offset: 0,
-            dynamic: Vec::new(),
+        let arg = |l: &Lower<'_>, v: &View, p: Place, usage, start: &[(Word, i64)]| {
+            let packing = v.dtype().packing() as i64;
+            let words = || start.iter().map(|&(w, rows)| (w, rows / packing)).collect();
+            let granules = || l.granule_terms(v.buf, start).unwrap_or_default();
+            let (unit, dynamic) =
+                if p == Place::Hbm { (Unit::Granules, granules()) } else { (Unit::WordRows, words()) };
+            Arg::Array { buf: v.buf, usage, unit, offset: 0, dynamic }
         };
         let args = vec![
-            arg(&lhs, c.lhs.place, Use::Read),
-            arg(&rhs, c.rhs.place, Use::Read),
-            arg(&out, c.out.place, Use::Write),
+            arg(self, &lhs, c.lhs.place, Use::Read, &lhs_start),
+            arg(self, &rhs, c.rhs.place, Use::Read, &rhs_start),
+            arg(self, &out, c.out.place, Use::Write, &[]),
             Arg::Scratch,
         ];
         self.steps.push(Step::Call { kernel, args, op });
         Ok(Val::Array(out))
+    }
+
+    /// An operand of a product: an array along lanes, and where it begins in its buffer.
+    fn operand(&mut self, r: &mut Region<'a>, id: NodeId) -> (View, Vec<(Word, i64)>) {
+        match r.cuts[id.index()].clone() {
+            // The slice's own sizes in the array's layout.
+            Some(c) => (View { dims: c.dims, ..c.source }, c.start),
+            None => (self.lanes(r, id), Vec::new()),
+        }
+    }
+
+    /// Whether only products use a node, as an array of sizes `own`.
+    fn only_products(r: &Region<'_>, id: NodeId, own: &[u64]) -> bool {
+        let users = &r.groups.users[id.index()];
+        let Some(shape) = r.comp.node(id).shape.as_array() else { return false };
+        let leading = shape.dims.len().saturating_sub(own.len());
+        let same = shape.dims[leading..] == *own && shape.dims[..leading].iter().all(|&d| d == 1);
+        let one = |&u: &NodeId| match &r.comp.node(u).op {
+            Op::Dot { .. } | Op::Convolution(_) => leading == 0,
+            Op::Reshape => Self::only_products(r, u, own),
+            _ => false,
+        };
+        same && !users.is_empty() && id != r.comp.root && users.iter().all(one)
+    }
+
+    /// Notes a dynamic slice that products can read where it lies, or a reshape of one; false for all other nodes.
+    pub fn note_cut(&mut self, r: &mut Region<'a>, id: NodeId) -> bool {
+        let node = r.comp.node(id);
+        let cut = match &node.op {
+            Op::Reshape => r.cuts[node.operands[0].index()].clone(),
+            Op::DynamicSlice { sizes } if matches!(r.values[node.operands[0].index()], Some(Val::Array(_))) => {
+                let source = self.lanes(r, node.operands[0]);
+                self.slice_of(r, id, &source, sizes)
+            }
+            _ => None,
+        };
+        let found = cut.is_some();
+        r.cuts[id.index()] = cut;
+        found
+    }
+
+    fn slice_of(&mut self, r: &mut Region<'a>, id: NodeId, source: &View, sizes: &[u64]) -> Option<Cut> {
+        let rank = (0..sizes.len()).rev().take_while(|&d| sizes[d] == source.dims[d]).last()?;
+        let own = &source.dims[rank..];
+        let strides = source.layout.row_strides();
+        let row_major = source.layout.minor_to_major.iter().rev().map(|&d| usize::from(d)).eq(0..source.dims.len());
+        // Whole registers of rows of the narrowest type.
+        let tile = 4 * u64::from(self.chip.core.sublanes);
+        let whole_rows = |d: usize| strides[d].is_multiple_of(tile);
+        let aligned = |d: usize| whole_rows(d) && self.granule_terms(source.buf, &[(Word(0), strides[d] as i64)]).is_some();
+        let fits = rank > 0
+            && own.len() >= 2
+            && sizes[..rank].iter().all(|&s| s == 1)
+            && row_major
+            && (0..rank).all(aligned)
+            && Self::only_products(r, id, own);
+        if !fits {
+            return None;
+        }
+        let starts = self.starts(r, &r.comp.node(id).operands[1..], &source.dims.clone(), sizes);
+        let start = (0..rank).map(|d| (starts[d], strides[d] as i64)).collect();
+        Some(Cut { dims: own.to_vec(), source: source.clone(), start })
+    }
+
+    /// Moves the operands that are slices into arrays of their own; whether there were any.
+    fn without_cuts(&mut self, r: &mut Region<'a>, id: NodeId) -> bool {
+        let mut any = false;
+        for &o in &r.comp.node(id).operands {
+            let Some(c) = r.cuts[o.index()].take() else { continue };
+            let v = self.moved_cut(&c, &r.comp.node(o).name);
+            r.values[o.index()] = Some(Val::Array(v));
+            any = true;
+        }
+        any
     }
 
     /// The kernel of a product with its arrays where they are; none where cores may share it, if there is a way.
@@ -201,8 +279,13 @@ fn array(v: &View) -> Array {
     }
 }
 
+/// Element rows between neighbours along each of an array's dimensions; a slice's are the last of its layout's.
+fn strides(v: &View) -> Vec<u32> {
+    let all = v.layout.row_strides();
+    all[all.len() - v.dims.len()..].iter().map(|&s| s as u32).collect()
+}
+
 fn dot(lhs: &View, rhs: &View, transposed: bool, out: &View) -> Contraction {
-    let strides = |v: &View| v.layout.row_strides().iter().map(|&s| s as u32).collect::<Vec<_>>();
     let (ls, rs, os) = (strides(lhs), strides(rhs), strides(out));
     let (ln, rn, on) = (lhs.dims.len(), rhs.dims.len(), out.dims.len());
     let batched = ln == 3;
@@ -231,7 +314,6 @@ fn dot(lhs: &View, rhs: &View, transposed: bool, out: &View) -> Contraction {
 }
 
 fn convolution(lhs: &View, rhs: &View, out: &View, conv: &systole_hlo::graph::Conv) -> Contraction {
-    let strides = |v: &View| v.layout.row_strides().iter().map(|&s| s as u32).collect::<Vec<_>>();
     let (ls, rs, os) = (strides(lhs), strides(rhs), strides(out));
     let n = lhs.dims.len();
     let mut rows = vec![Dim { count: out.dims[0] as u32, lhs: ls[0], rhs: 0, out: os[0] }];

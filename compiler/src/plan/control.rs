@@ -5,7 +5,7 @@ use super::scalar::is_scalar_type;
 use super::step::{BufferKind, ScalarOp, Step, Word};
 use super::view::{Form, View, layout_of};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{CompId, NodeId, Shape};
+use systole_hlo::graph::{CompId, NodeId, Op, Shape};
 use systole_isa::DType;
 
 /// A place that a loop or conditional keeps one value of its state in.
@@ -13,6 +13,8 @@ use systole_isa::DType;
 enum Slot {
     Word(Word, DType),
     Array(View),
+    /// What the loop leaves alone: the value itself.
+    Fixed(Val),
     Token,
 }
 
@@ -21,6 +23,7 @@ impl Slot {
         match self {
             Slot::Word(w, t) => Val::Word(*w, *t),
             Slot::Array(v) => Val::Array(v.clone()),
+            Slot::Fixed(v) => v.clone(),
             Slot::Token => Val::Token,
         }
     }
@@ -41,11 +44,13 @@ fn shapes(s: &Shape) -> Vec<&Shape> {
 }
 
 impl<'a> Lower<'a> {
-    /// Slots for a state: words where `words` allows it, arrays elsewhere.
-    fn slots(&mut self, shape: &Shape, words: &[bool], name: &str) -> Vec<Slot> {
+    /// Slots for a state: `fixed` values are their own, words where `words` allows it, arrays elsewhere.
+    fn slots(&mut self, shape: &Shape, words: &[bool], fixed: &[Option<Val>], name: &str) -> Vec<Slot> {
         let shapes = shapes(shape);
         let array = |i: usize| match shapes[i] {
-            Shape::Array(a) if !words[i] => Some(layout_of(a.dtype, &a.dims, Form::Lanes, self.chip)),
+            Shape::Array(a) if !words[i] && fixed[i].is_none() => {
+                Some(layout_of(a.dtype, &a.dims, Form::Lanes, self.chip))
+            }
             Shape::Array(_) | Shape::Token | Shape::Tuple(_) => None,
         };
         let bytes: Vec<u64> = (0..shapes.len()).map(|i| array(i).map_or(0, |l| l.bytes())).collect();
@@ -54,6 +59,7 @@ impl<'a> Lower<'a> {
             .iter()
             .enumerate()
             .map(|(i, s)| match s {
+                Shape::Array(_) if fixed[i].is_some() => fixed[i].clone().map_or(Slot::Token, Slot::Fixed),
                 Shape::Array(a) if words[i] => Slot::Word(self.plan.word(), a.dtype),
                 Shape::Array(a) => {
                     let layout = layout_of(a.dtype, &a.dims, Form::Lanes, self.chip);
@@ -104,7 +110,7 @@ impl<'a> Lower<'a> {
                         arrays.push((from.buf, v.buf));
                     }
                 }
-                Slot::Token => {}
+                Slot::Fixed(_) | Slot::Token => {}
             }
         }
         // A slot that is another value's source must be saved first.
@@ -166,7 +172,8 @@ impl<'a> Lower<'a> {
         // A state element stays scalar if the body makes it a scalar, given that the others do.
         while self.demote(body, &node.shape, &mut words) {}
         let outside = self.state_bytes;
-        let slots = self.slots(&node.shape, &words, &node.name);
+        let fixed = self.fixed(body, &init);
+        let slots = self.slots(&node.shape, &words, &fixed, &node.name);
         self.store_slots(&slots, &init, op);
         let whole = matches!(node.shape, Shape::Tuple(_));
         let state: Vec<Val> = slots.iter().map(Slot::val).collect();
@@ -186,6 +193,21 @@ impl<'a> Lower<'a> {
         self.state_bytes = outside;
         self.steps.push(Step::While { head, cond, body, op });
         Ok(state)
+    }
+
+    /// The arrays of a state that the body hands on as they came.
+    fn fixed(&self, body: CompId, init: &[Val]) -> Vec<Option<Val>> {
+        let module: &'a systole_hlo::graph::Module = self.module;
+        let comp = module.computation(body);
+        let root = comp.node(comp.root);
+        let kept = |i: usize| {
+            let element = comp.node(*root.operands.get(i)?);
+            let own = matches!(element.op, Op::GetTupleElement { index } if index == i)
+                && matches!(comp.node(element.operands[0]).op, Op::Parameter { .. });
+            (own && matches!(init[i], Val::Array(_))).then(|| init[i].clone())
+        };
+        let whole = matches!(root.op, Op::Tuple);
+        (0..init.len()).map(|i| if whole { kept(i) } else { None }).collect()
     }
 
     /// Clears `words` for elements that the body does not make as scalars; whether any was cleared.
@@ -234,7 +256,7 @@ impl<'a> Lower<'a> {
         }
         let count = shapes(&node.shape).len();
         let outside = self.state_bytes;
-        let slots = self.slots(&node.shape, &vec![false; count], &node.name);
+        let slots = self.slots(&node.shape, &vec![false; count], &vec![None; count], &node.name);
         let mut lowered = Vec::new();
         for (i, &b) in branches.iter().enumerate() {
             let arg = self.value(r, node.operands[i + 1]);

@@ -158,14 +158,19 @@ fn draft(
         let node = entry.node(p);
         params.push(parameter(&mut lower, &node.shape, &node.name)?);
     }
+    for a in core.aliases.iter().filter(|a| a.parameter_index.is_empty()) {
+        if let Some(Val::Array(v)) = params.get(a.parameter) {
+            lower.plan.donated.push(v.buf);
+        }
+    }
     let result = lower.region(core.entry, &params)?;
     let mut leaves = Vec::new();
     flatten(&result, &mut leaves);
     for (i, leaf) in leaves.iter().enumerate() {
         let mut v = lower.to_lanes(leaf, &format!("result.{i}"));
-        // Parameters and loop states come back through a copy of their own: their memory is written again.
+        // Parameters come back through a copy of their own, and so does what comes back twice.
         let kind = &lower.plan.buffers[v.buf.index()].kind;
-        if matches!(kind, BufferKind::State | BufferKind::FarState | BufferKind::Param(_)) {
+        if matches!(kind, BufferKind::Param(_)) || lower.plan.results.contains(&v.buf) {
             let copy = lower.array(&format!("result.{i}"), v.dtype(), &v.dims, Form::Lanes);
             let op = lower.named_op("result", "copy");
             lower.steps.push(Step::Copy { src: v.buf, dst: copy.buf, op });

@@ -16,6 +16,8 @@ pub type DimMap = SmallVec<[Option<usize>; 6]>;
 pub struct Leaf {
     pub node: NodeId,
     pub map: DimMap,
+    /// First index and step along each dimension where only a slice is read; empty: all of it.
+    pub cut: SmallVec<[(u64, u64); 6]>,
 }
 
 /// Operands of a fused kernel at most: they come in registers.
@@ -109,7 +111,12 @@ impl<'a> Fuser<'a> {
 
     /// A materialised node as an operand.
     pub fn leaf(&mut self, id: NodeId, map: &DimMap) -> ExprId {
-        let leaf = Leaf { node: id, map: map.clone() };
+        self.cut_leaf(id, map, SmallVec::new())
+    }
+
+    /// A slice of a materialised node as an operand.
+    fn cut_leaf(&mut self, id: NodeId, map: &DimMap, cut: SmallVec<[(u64, u64); 6]>) -> ExprId {
+        let leaf = Leaf { node: id, map: map.clone(), cut };
         let i = self.leaves.iter().position(|l| *l == leaf).unwrap_or_else(|| {
             self.leaves.push(leaf);
             self.leaves.len() - 1
@@ -127,7 +134,7 @@ impl<'a> Fuser<'a> {
         let fused: BTreeSet<NodeId> = self.memo.keys().map(|k| k.0).collect();
         let mut best = None;
         for &id in &fused {
-            if self.leaves.iter().any(|l| l.node == id) {
+            if self.leaves.iter().any(|l| l.node == id) || matches!(self.comp.node(id).op, Op::Slice { .. }) {
                 below.insert(id, BTreeSet::from([id]));
                 continue;
             }
@@ -168,6 +175,17 @@ impl<'a> Fuser<'a> {
                 let mut kept = map.iter().zip(self.dims_of(id)).filter(|(_, s)| **s != 1).map(|(m, _)| *m);
                 let m: DimMap = from.iter().map(|&s| if s == 1 { None } else { kept.next().flatten() }).collect();
                 return self.value(node.operands[0], &m);
+            }
+            Op::Slice { dims } => {
+                // What lies along lanes must be what the columns follow.
+                let columns = Some(self.dims.len() - 1);
+                let across = map.iter().position(|&m| m == columns).is_some_and(|d| d + 1 != map.len());
+                let source = node.operands[0];
+                if across || self.groups.owner[source.index()] != Owner::Root {
+                    return Err(Materialise(id));
+                }
+                let cut = dims.iter().map(|d| (d.start, d.stride)).collect();
+                return Ok(self.cut_leaf(source, map, cut));
             }
             Op::Unary(u) => ExprOp::Unary(*u),
             Op::Binary(b) => ExprOp::Binary(*b),

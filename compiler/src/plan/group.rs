@@ -2,7 +2,8 @@
 //!
 //! Every array node gets an *owner*: the node whose kernel computes it. A node that owns itself is a *root* and is
 //! materialised. Elementwise operations, broadcasts and degenerate reshapes are owned by their users' common owner; with
-//! several owners they are computed again in each when that is cheap, else they become roots. A reduction along the last
+//! several owners they are computed again in each when that is cheap, else they become roots. Slices that only such
+//! operations use are read where they lie. A reduction along the last
 //! dimension whose users all have one owner is computed inside that owner's row loop (softmax and normalisation
 //! chains); other reductions are roots that take in their producers.
 
@@ -60,6 +61,18 @@ fn same_width(comp: &Computation, id: NodeId) -> bool {
         (Some(a), Some(b)) => a.dtype.bits() == b.dtype.bits(),
         _ => false,
     }
+}
+
+/// Whether a slice may be read where it lies by the loops that use it: along lanes it begins at a whole tile, without steps.
+pub fn is_cut(comp: &Computation, id: NodeId, lanes: u64) -> bool {
+    let n = comp.node(id);
+    let Op::Slice { dims } = &n.op else { return false };
+    let Some((last, size)) = dims.last().zip(comp.node(n.operands[0]).shape.as_array().and_then(|a| a.dims.last()))
+    else {
+        return false;
+    };
+    let whole = last.start == 0 && last.limit == *size && last.stride == 1;
+    whole || last.start % lanes == 0 && last.stride == 1
 }
 
 /// Sizes without those of 1.
@@ -158,7 +171,7 @@ fn inserts(comp: &Computation, id: NodeId, dim: usize) -> bool {
 }
 
 /// Decides the owners. `pinned` nodes must be materialised whatever uses them.
-pub fn group(comp: &Computation, pinned: &dyn Fn(NodeId) -> bool) -> Groups {
+pub fn group(comp: &Computation, lanes: u64, pinned: &dyn Fn(NodeId) -> bool) -> Groups {
     let n = comp.nodes.len();
     let mut users: Vec<Vec<NodeId>> = vec![Vec::new(); n];
     for id in comp.ids() {
@@ -193,7 +206,7 @@ pub fn group(comp: &Computation, pinned: &dyn Fn(NodeId) -> bool) -> Groups {
             && g.users[id.index()].iter().all(|&u| windows[u.index()])
         {
             Owner::Inline
-        } else if is_pointwise(comp, id) {
+        } else if is_pointwise(comp, id) || is_cut(comp, id, lanes) {
             pointwise_owner(comp, &g, &mut work, id)
         } else if is_lane_reduce(comp, id) {
             reduce_owner(comp, &mut g, id)
@@ -243,7 +256,7 @@ fn common_owner(comp: &Computation, g: &Groups, id: NodeId) -> Common {
 }
 
 fn pointwise_owner(comp: &Computation, g: &Groups, work: &mut [u32], id: NodeId) -> Owner {
-    let free = matches!(comp.node(id).op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast { .. });
+    let free = matches!(comp.node(id).op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast { .. } | Op::Slice { .. });
     if is_windowed(comp, g, id) {
         return Owner::Root;
     }

@@ -90,7 +90,7 @@ fn inputs(leaves: &[Leaf], order: &Order, resolve: &mut dyn Resolve) -> (Vec<Inp
             place = Resolved::Array(resolve.leading(leaf.node, d + 1));
         }
         specs.push(match &place {
-            Resolved::Array(v) => Input::Array(v.access(&map, order.outer)),
+            Resolved::Array(v) => Input::Array(v.cut_access(&map, &leaf.cut, order.outer)),
             Resolved::Scalar(t) => Input::Scalar(*t),
         });
         places.push((leaf.node, place));

@@ -47,6 +47,19 @@ pub struct Region<'a> {
     pub values: Vec<Option<Val>>,
     /// Arrays of nodes in another form or as arrays of scalars, made on demand.
     pub lanes: Vec<Option<View>>,
+    /// Slices that products read where they lie.
+    pub cuts: Vec<Option<Cut>>,
+}
+
+/// A slice of an array from a place on that is known when the program runs: all of its last dimensions, one index of each
+/// before.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    /// The array, and the slice's sizes without those indices.
+    pub source: View,
+    pub dims: Vec<u64>,
+    /// Element rows from the array's first to the slice's: scalars times so many.
+    pub start: Vec<(Word, i64)>,
 }
 
 impl<'a> Lower<'a> {
@@ -60,7 +73,7 @@ impl<'a> Lower<'a> {
         pinned.extend(comp.ids().filter(|i| comp.node(*i).op.has_effect()));
         pinned.extend(comp.node(comp.root).operands.iter().filter(|_| matches!(comp.node(comp.root).op, Op::Tuple)));
         let groups = loop {
-            let groups = group(comp, &|id| pinned.contains(&id));
+            let groups = group(comp, u64::from(self.chip.core.lanes), &|id| pinned.contains(&id));
             match self.check_groups(comp, &groups, &scalars) {
                 Ok(()) => break groups,
                 Err(Materialise(id)) => {
@@ -71,7 +84,7 @@ impl<'a> Lower<'a> {
             }
         };
         let n = comp.nodes.len();
-        let mut r = Region { comp, groups, values: vec![None; n], lanes: vec![None; n] };
+        let mut r = Region { comp, groups, values: vec![None; n], lanes: vec![None; n], cuts: vec![None; n] };
         for id in comp.ids() {
             let val = if scalars[id.index()] {
                 Some(self.scalar_node(&r, id, params)?)
@@ -171,6 +184,9 @@ impl<'a> Lower<'a> {
             && a.elements() == 0
         {
             return Ok(Val::Array(self.array(&node.name, a.dtype, &a.dims, Form::Lanes)));
+        }
+        if self.note_cut(r, id) {
+            return Ok(Val::Token);
         }
         // A reshape of an array is a view of it; of a fused value, part of the kernel.
         let is_view = matches!(node.op, Op::Reshape) && r.values[node.operands[0].index()].is_some();

@@ -1,7 +1,7 @@
 //! Data movement: views where nothing moves, move kernels where something does.
 
 use super::group::windows_of;
-use super::lower::{Lower, Region, Val};
+use super::lower::{Cut, Lower, Region, Val};
 use super::moving::{Position, move_spec, refine};
 use super::step::{Arg, ScalarOp, Step, Unit, Use, Word};
 use super::view::{BufId, Form, View};
@@ -66,6 +66,18 @@ impl<'a> Lower<'a> {
         let to = Target { usage: Use::Write, op: self.debug_op(r.comp, id, 0.0), result: self.is_result(r, id) };
         self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], to);
         Val::Array(dst)
+    }
+
+    /// A slice as an array of its own.
+    pub fn moved_cut(&mut self, c: &Cut, name: &str) -> View {
+        let dst = self.array(name, c.source.dtype(), &c.dims, Form::Lanes);
+        let n = c.dims.len();
+        let mut from = Position::identity(n);
+        from.dims.splice(0..0, vec![(Vec::new(), 0); c.source.dims.len() - n]);
+        let spec = move_spec(&c.dims, &c.source, &from, &dst, &Position::identity(n));
+        let to = Target { usage: Use::Write, op: self.named_op(name, "dynamic-slice"), result: false };
+        self.push_move_dynamic(spec, (c.source.buf, c.start.clone()), (dst.buf, Vec::new()), [None, None], to);
+        dst
     }
 
     fn shape(&self, r: &Region<'a>, id: NodeId) -> (systole_isa::DType, Vec<u64>) {
@@ -206,6 +218,9 @@ impl<'a> Lower<'a> {
             sizes.push(w.count);
             return Ok(self.moved(r, id, &src, &sizes, &from, &to));
         }
+        if let Some(done) = self.merged_concatenate(r, id, dim) {
+            return Ok(done);
+        }
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
         let op = self.debug_op(r.comp, id, 0.0);
         let mut at = 0;
@@ -215,10 +230,54 @@ impl<'a> Lower<'a> {
             to.dims[dim].1 = at;
             at += src.dims[dim] as i64;
             let spec = move_spec(&src.dims.clone(), &src, &Position::identity(n), &dst, &to);
-            let to = Target { usage: Use::Update, op, result: self.is_result(r, id) };
+            let first = |d: usize| if d == dim { at - src.dims[dim] as i64 } else { 0 };
+            let usage = self.part(&dims, &src.dims, &first);
+            let to = Target { usage, op, result: self.is_result(r, id) };
             self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], to);
         }
         Ok(Val::Array(dst))
+    }
+
+    /// A concatenation that only a reshape reads, put where the reshape wants its elements, as [`Lower::merged_transpose`].
+    fn merged_concatenate(&mut self, r: &mut Region<'a>, id: NodeId, dim: usize) -> Option<Val> {
+        let &[user] = &r.groups.users[id.index()][..] else { return None };
+        let is_reshape = matches!(r.comp.node(user).op, Op::Reshape) && r.groups.is_root(user) && r.comp.root != id;
+        let merged = r.comp.node(user).shape.as_array().filter(|_| is_reshape)?.dims.clone();
+        let (dtype, dims) = self.shape(r, id);
+        let layout = |dims: &[u64]| super::view::layout_of(dtype, dims, Form::Lanes, self.chip);
+        if merged.len() >= dims.len() || super::view::same_places(&layout(&dims), &layout(&merged)) {
+            return None;
+        }
+        let (sizes, middle, to) = refine(&dims, &merged)?;
+        let &[(factor, 1)] = &middle.dims[dim].0[..] else { return None };
+        let dst = self.array(&r.comp.node(id).name, dtype, &merged, Form::Lanes);
+        let (op, result) = (self.debug_op(r.comp, id, 0.0), self.is_result(r, user));
+        let mut at = 0;
+        for &o in &r.comp.node(id).operands {
+            let src = self.lanes(r, o);
+            let (mut sizes, mut to) = (sizes.clone(), to.clone());
+            sizes[factor] = src.dims[dim];
+            for (terms, offset) in &mut to.dims {
+                *offset += terms.iter().filter(|t| t.0 == factor).map(|t| t.1 * at).sum::<i64>();
+            }
+            at += src.dims[dim] as i64;
+            let spec = move_spec(&sizes, &src, &middle, &dst, &to);
+            let target = Target { usage: Use::Update, op, result };
+            self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], target);
+        }
+        // The reshape goes by the layout.
+        Some(Val::Array(View { dims, ..dst }))
+    }
+
+    /// How a part of sizes `part` of an array is written: in whole tiles if it has all of the last two dimensions, or the last
+    /// one and whole tiles of the one before it. `first` gives the part's first index along a dimension.
+    fn part(&self, dims: &[u64], part: &[u64], first: &dyn Fn(usize) -> i64) -> Use {
+        let n = dims.len();
+        // Whole registers of rows of the narrowest type.
+        let tile = 4 * u64::from(self.chip.core.sublanes);
+        let rows = |d: usize| part[d] == dims[d] || part[d] % tile == 0 && first(d) % tile as i64 == 0;
+        let whole = n >= 2 && part[n - 1] == dims[n - 1] && rows(n - 2);
+        if whole { Use::Tiles } else { Use::Update }
     }
 
     /// Fills an array with a scalar value (an array of rank 0 or a word).
@@ -298,7 +357,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Clamped start indices as words: one for each dimension of the array.
-    fn starts(&mut self, r: &mut Region<'a>, operands: &[NodeId], limits: &[u64], sizes: &[u64]) -> Vec<Word> {
+    pub fn starts(&mut self, r: &mut Region<'a>, operands: &[NodeId], limits: &[u64], sizes: &[u64]) -> Vec<Word> {
         let mut words = Vec::new();
         for (d, (&limit, &size)) in limits.iter().zip(sizes).enumerate() {
             let val = self.value(r, operands[d]);
@@ -355,7 +414,9 @@ impl<'a> Lower<'a> {
         let sizes = update.dims.clone();
         let mut spec = move_spec(&sizes, &update, &Position::identity(n), &dst, &Position::identity(n));
         spec.dst.dynamic_lane = lane.is_some();
-        let to = Target { usage: Use::Update, op, result: self.is_result(r, id) };
+        // Where along a dimension is not known.
+        let usage = self.part(&dims, &update.dims, &|_| 1);
+        let to = Target { usage, op, result: self.is_result(r, id) };
         self.push_move_dynamic(spec, (update.buf, Vec::new()), (dst.buf, rows), [None, lane], to);
         Ok(Val::Array(dst))
     }

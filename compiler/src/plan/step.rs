@@ -65,7 +65,10 @@ pub enum Unit {
 pub enum Use {
     Read,
     Write,
+    /// Some elements are written, the others keep their value.
     Update,
+    /// As `Update`, in whole tiles of rows and lanes.
+    Tiles,
 }
 
 /// An argument of a kernel call.
@@ -200,6 +203,8 @@ pub struct Draft {
     pub steps: Vec<Step>,
     pub ops: Vec<systole_isa::program::DebugOp>,
     pub params: Vec<BufId>,
+    /// Parameters whose memory the program may write once it has read them for the last time.
+    pub donated: Vec<BufId>,
     pub results: Vec<BufId>,
     /// The results' layouts as the host sees them.
     pub result_layouts: Vec<Layout>,

@@ -158,7 +158,7 @@ impl Writer<'_> {
         let how = match usage {
             Use::Read => "",
             Use::Write => "out ",
-            Use::Update => "inout ",
+            Use::Update | Use::Tiles => "inout ",
         };
         let place = if *unit == Unit::Granules { "hbm" } else { "vmem" };
         Some(format!("{how}{}@{place}", self.array(array.index())))

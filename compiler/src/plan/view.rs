@@ -105,6 +105,38 @@ impl View {
     }
 }
 
+impl View {
+    /// As [`View::access`] for a slice: first index and step along each dimension (none: all of the array). Along lanes a slice
+    /// begins at a whole tile where the columns follow it.
+    pub fn cut_access(&self, map: &[Option<usize>], cut: &[(u64, u64)], outer: usize) -> Access {
+        let mut a = self.access(map, outer);
+        let strides = self.layout.row_strides();
+        let minor = (self.form == Form::Lanes && !self.dims.is_empty()).then(|| self.dims.len() - 1);
+        for (d, (&(start, step), m)) in cut.iter().zip(map).enumerate() {
+            let (start, more) = (start as i64, step as i64 - 1);
+            if Some(d) != minor {
+                let rows = strides[d] as i64;
+                a.offset += start * rows;
+                match m {
+                    Some(m) if *m == outer => a.row += more * rows,
+                    Some(m) => a.outer[*m] += more * rows,
+                    None => {}
+                }
+                continue;
+            }
+            match &mut a.lane {
+                LaneMap::Tile { tile_rows } => a.offset += start / i64::from(self.layout.lanes) * *tile_rows,
+                LaneMap::Replicated => {}
+                LaneMap::Indexed { index, .. } => {
+                    index.outer.iter_mut().chain([&mut index.row]).for_each(|c| *c *= more + 1);
+                    index.offset += start;
+                }
+            }
+        }
+        a
+    }
+}
+
 /// Sizes and element-row strides of the dimensions above the lanes, without those of size 1, merged where contiguous.
 fn row_runs(l: &Layout) -> Vec<(u64, u64)> {
     let strides = l.row_strides();

@@ -450,6 +450,20 @@ impl<'a> Placer<'a> {
             && returns(src, dst, rest)
     }
 
+    /// Whether `dst`, a copy of an array in HBM that is not read again, may take over its memory.
+    fn may_inherit(&self, src: BufId, dst: BufId) -> bool {
+        let kind = |b: BufId| &self.plan.buffers[b.index()].kind;
+        let (s, d) = (&self.memory.places[src.index()], &self.memory.places[dst.index()]);
+        let own = *kind(src) == BufferKind::Temp && !s.granule_kept && s.row.is_none();
+        (own || self.plan.donated.contains(&src))
+            && matches!(kind(dst), BufferKind::Temp | BufferKind::FarState)
+            && self.memory.life.last[src.index()] == self.now
+            && (s.in_hbm && s.granule.is_some() && s.pinned == 0)
+            && (d.row.is_none() && d.granule.is_none() && !d.granule_kept)
+            && self.plan.buffers[src.index()].layout == self.plan.buffers[dst.index()].layout
+            && self.plan.buffers[src.index()].slack_rows == self.plan.buffers[dst.index()].slack_rows
+    }
+
     fn copy(&mut self, src: BufId, dst: BufId, rest: &[Step]) -> Result<(), CompileError> {
         let mut out = Vec::new();
         let (s, d) = (&self.memory.places[src.index()], &self.memory.places[dst.index()]);
@@ -482,6 +496,16 @@ impl<'a> Placer<'a> {
             let granule = self.memory.granule(src)?;
             let p = &mut self.memory.places[dst.index()];
             (p.granule, p.granule_kept, p.in_hbm) = (Some(granule), true, true);
+            self.copies(out);
+            return Ok(());
+        }
+        if self.may_inherit(src, dst) {
+            self.memory.release(src, &mut out);
+            let s = &mut self.memory.places[src.index()];
+            let (granule, kept) = if s.granule_kept { (s.granule, true) } else { (s.granule.take(), false) };
+            s.in_hbm = kept;
+            let d = &mut self.memory.places[dst.index()];
+            (d.granule, d.granule_kept, d.in_hbm) = (granule, kept, true);
             self.copies(out);
             return Ok(());
         }

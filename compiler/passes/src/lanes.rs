@@ -1,0 +1,313 @@
+//! `lanes`: long dimensions along lanes.
+//!
+//! An array's last dimension lies along lanes; where it is short, most of every row is padding. Regions of operations that do
+//! not care how their dimensions are ordered (elementwise ones, slices, reductions and the like) are done on arrays with a
+//! longer dimension last, where that saves more memory traffic than the transposes at the region's border cost. Every
+//! operation of a region is done on transposed operands and its result transposed back; inside of the region transposes meet
+//! and cancel.
+
+use super::edit::{Draft, Emit, reachable, rewrite};
+use super::inline::is_elementwise;
+use super::make::{array, inverse};
+use super::simplify::degenerate_map;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Computation, Module, Node, NodeId, Op, Shape};
+use systole_isa::Layout;
+
+/// A region is turned if that saves this factor of what its border costs.
+const WORTH: u64 = 2;
+/// Arrays that take less than this factor less memory are left as they are.
+const RATIO: u64 = 2;
+/// Bytes that a region saves at least.
+const LEAST: u64 = 1 << 20;
+
+/// Runs the pass; `tile` is the chip's sublanes and lanes.
+pub fn run(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Module, CompileError> {
+    let wanted = reachable(&module);
+    // In the order in which operations are rewritten.
+    let mut turns = Vec::new();
+    for (c, _) in module.computations.iter().zip(&wanted).filter(|c| *c.1) {
+        let turned = turns_of(c, tile);
+        let nodes = c.nodes.iter().zip(turned).filter(|(n, _)| !matches!(n.op, Op::Parameter { .. }));
+        turns.extend(nodes.map(|(_, t)| t));
+    }
+    if turns.iter().all(Option::is_none) {
+        return Ok(module);
+    }
+    let mut turns = turns.into_iter();
+    rewrite(module, draft, &mut |b, n, operands| {
+        let turn = turns.next().flatten();
+        Ok(turn.filter(|_| b.draft.fire("lanes")).and_then(|p| turned(b, n, operands, &p)))
+    })
+}
+
+fn bytes(a: &systole_hlo::graph::ArrayShape, dims: &[u64], tile: (u32, u32)) -> u64 {
+    Layout::row_major(a.dtype, dims, tile.0, tile.1).bytes()
+}
+
+fn permuted(dims: &[u64], permutation: &[usize]) -> Vec<u64> {
+    permutation.iter().map(|&p| dims[p]).collect()
+}
+
+/// Dimension `d` last, the others in order.
+fn last(rank: usize, d: usize) -> Vec<usize> {
+    (0..rank).filter(|&i| i != d).chain([d]).collect()
+}
+
+/// The order of a node's dimensions that follows from that of an operand's.
+fn follows(comp: &Computation, n: &Node, operand: usize, p: &[usize]) -> Option<Vec<usize>> {
+    let rank = n.shape.as_array()?.rank();
+    match &n.op {
+        Op::Broadcast { dims } => {
+            // Those that the operand has keep its order; new ones come first.
+            let new = (0..rank).filter(|d| !dims.contains(d));
+            Some(new.chain(p.iter().map(|&i| dims[i])).collect())
+        }
+        Op::Reshape => {
+            let from = &comp.node(n.operands[operand]).shape.as_array()?.dims;
+            let to = &n.shape.as_array()?.dims;
+            let pairs = degenerate_map(from, to)?;
+            let moved: Vec<usize> = p.iter().filter_map(|i| pairs.iter().find(|x| x.0 == *i).map(|x| x.1)).collect();
+            Some((0..rank).filter(|d| !moved.contains(d)).chain(moved.iter().copied()).collect())
+        }
+        _ => (p.len() == rank).then(|| p.to_vec()),
+    }
+}
+
+/// Whether an operation works on any order of its dimensions.
+fn is_free(comp: &Computation, n: &Node) -> bool {
+    let Some(a) = n.shape.as_array() else { return false };
+    if a.rank() < 2 || a.dynamic.contains(&true) {
+        return false;
+    }
+    let of_rank = |o: &NodeId| comp.node(*o).shape.as_array().is_some_and(|x| [0, a.rank()].contains(&x.rank()));
+    match &n.op {
+        op if is_elementwise(op) => n.operands.iter().all(of_rank),
+        Op::Broadcast { .. } | Op::Iota { .. } | Op::Slice { .. } | Op::Pad { .. } | Op::Concatenate { .. } => true,
+        Op::Reverse { .. } => true,
+        Op::DynamicSlice { sizes } => n.operands.len() == sizes.len() + 1,
+        Op::DynamicUpdateSlice => n.operands.len() == a.rank() + 2,
+        Op::ReduceWindow { .. } => n.operands.len() == 2,
+        Op::Reshape => {
+            let from = comp.node(n.operands[0]).shape.as_array();
+            from.is_some_and(|f| degenerate_map(&f.dims, &a.dims).is_some())
+        }
+        _ => false,
+    }
+}
+
+/// Arrays that a turned operation needs turned: its operands of the same rank, or the one of a reshape or broadcast.
+fn arrays(comp: &Computation, n: &Node) -> Vec<usize> {
+    let rank = n.shape.as_array().map_or(0, |a| a.rank());
+    let of_rank = |i: &usize| comp.node(n.operands[*i]).shape.as_array().is_some_and(|a| a.rank() == rank);
+    let all = 0..n.operands.len();
+    match &n.op {
+        Op::Iota { .. } => Vec::new(),
+        Op::Broadcast { .. } | Op::Reshape | Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } => vec![0],
+        Op::DynamicSlice { .. } | Op::ReduceWindow { .. } => vec![0],
+        Op::DynamicUpdateSlice => vec![0, 1],
+        _ => all.filter(of_rank).collect(),
+    }
+}
+
+/// Whether a node costs the same in any order.
+fn is_made(comp: &Computation, id: NodeId) -> bool {
+    matches!(comp.node(id).op, Op::Broadcast { .. } | Op::Iota { .. } | Op::Constant(_))
+}
+
+fn find(parents: &mut [usize], i: usize) -> usize {
+    let mut i = i;
+    while parents[i] != i {
+        parents[i] = parents[parents[i]];
+        i = parents[i];
+    }
+    i
+}
+
+/// The order in which each node's dimensions are to lie, for those that are turned.
+fn turns_of(comp: &Computation, tile: (u32, u32)) -> Vec<Option<Vec<usize>>> {
+    let n = comp.nodes.len();
+    let mut orders: Vec<Option<Vec<usize>>> = vec![None; n];
+    let mut parents: Vec<usize> = (0..n).collect();
+    for (i, node) in comp.nodes.iter().enumerate() {
+        if !is_free(comp, node) {
+            continue;
+        }
+        let Some(a) = node.shape.as_array() else { continue };
+        let own = bytes(a, &a.dims, tile);
+        let pays = |p: &Vec<usize>| bytes(a, &permuted(&a.dims, p), tile) * RATIO <= own;
+        let operands = arrays(comp, node);
+        let from = operands.iter().find_map(|&o| {
+            if is_made(comp, node.operands[o]) || is_made(comp, NodeId(i as u32)) {
+                return None;
+            }
+            let p = orders[node.operands[o].index()].as_ref()?;
+            follows(comp, node, o, p).filter(pays)
+        });
+        let best = || {
+            let each = (0..a.rank()).map(|d| last(a.rank(), d));
+            each.min_by_key(|p| (bytes(a, &permuted(&a.dims, p), tile), std::cmp::Reverse(p[p.len() - 1]))).filter(pays)
+        };
+        let Some(p) = from.or_else(best) else { continue };
+        for o in operands {
+            let from = node.operands[o].index();
+            let meets = orders[from].as_ref().and_then(|q| follows(comp, node, o, q)).is_some_and(|q| q == p);
+            if meets {
+                let (x, y) = (find(&mut parents, i), find(&mut parents, from));
+                parents[x] = y;
+            }
+        }
+        orders[i] = Some(p);
+    }
+    keep_worthy(comp, tile, &mut orders, &mut parents);
+    orders
+}
+
+/// Leaves the regions alone that are not worth their borders.
+fn keep_worthy(comp: &Computation, tile: (u32, u32), orders: &mut [Option<Vec<usize>>], parents: &mut [usize]) {
+    let n = comp.nodes.len();
+    let mut saved = vec![0u64; n];
+    let mut border = vec![0u64; n];
+    // A transpose reads one form and writes the other.
+    let crossing = |id: NodeId| -> u64 {
+        let Some(a) = comp.node(id).shape.as_array() else { return 0 };
+        let best = (0..a.rank()).map(|d| bytes(a, &permuted(&a.dims, &last(a.rank(), d)), tile)).min().unwrap_or(0);
+        bytes(a, &a.dims, tile) + best
+    };
+    let mut left = vec![false; n];
+    for (i, node) in comp.nodes.iter().enumerate() {
+        let Some(p) = orders[i].clone() else {
+            for o in &node.operands {
+                // Reductions and transposes take any order.
+                let takes = matches!(node.op, Op::Reduce { .. } | Op::Transpose { .. });
+                if orders[o.index()].is_some() && !takes && !std::mem::replace(&mut left[o.index()], true) {
+                    let region = find(parents, o.index());
+                    border[region] += crossing(*o);
+                }
+            }
+            continue;
+        };
+        let region = find(parents, i);
+        if let Some(a) = node.shape.as_array() {
+            saved[region] += bytes(a, &a.dims, tile) - bytes(a, &permuted(&a.dims, &p), tile);
+        }
+        for o in arrays(comp, node) {
+            let from = node.operands[o];
+            let meets = orders[from.index()].as_ref().and_then(|q| follows(comp, node, o, q)).is_some_and(|q| q == p);
+            let cheap = is_made(comp, from) || matches!(comp.node(from).op, Op::Transpose { .. });
+            if !meets && !cheap {
+                border[region] += crossing(from);
+            }
+        }
+    }
+    if orders[comp.root.index()].is_some() {
+        border[find(parents, comp.root.index())] += crossing(comp.root);
+    }
+    for i in 0..n {
+        let region = find(parents, i);
+        if saved[region] < LEAST || saved[region] < WORTH * border[region] {
+            orders[i] = None;
+        }
+    }
+    // Reductions follow what they reduce.
+    for (i, node) in comp.nodes.iter().enumerate() {
+        if matches!(node.op, Op::Reduce { .. })
+            && let Some(p) = orders[node.operands[0].index()].clone()
+        {
+            orders[i] = Some(p);
+        }
+    }
+}
+
+/// The operation on transposed operands, transposed back. `p` is the order of its result's dimensions (of what a reduction
+/// reduces).
+fn turned(b: &mut Emit, n: &Node, operands: &[NodeId], p: &[usize]) -> Option<NodeId> {
+    let back = inverse(p);
+    let rank = p.len();
+    if let Op::Reduce { dims, body } = &n.op {
+        return reduced(b, n, operands, (p, dims, *body));
+    }
+    let a = array(&n.shape);
+    let moved = |b: &mut Emit, x: NodeId| if b.rank(x) == rank { b.transpose(x, p) } else { x };
+    let x = operands.first().copied();
+    let done = match &n.op {
+        Op::Iota { dim } => b.iota(a.dtype, &permuted(&a.dims, p), back[*dim]),
+        Op::Broadcast { dims } => {
+            let map: Vec<usize> = dims.iter().map(|&d| back[d]).collect();
+            b.broadcast(x?, &map, &permuted(&a.dims, p))
+        }
+        Op::Reshape => {
+            let from = b.dims(x?).to_vec();
+            let pairs = degenerate_map(&from, &a.dims)?;
+            let kept: Vec<usize> = p.iter().filter_map(|d| pairs.iter().find(|q| q.1 == *d).map(|q| q.0)).collect();
+            let order: Vec<usize> = (0..from.len()).filter(|d| !kept.contains(d)).chain(kept.iter().copied()).collect();
+            let x = b.transpose(x?, &order);
+            b.reshape(x, &permuted(&a.dims, p))
+        }
+        Op::Slice { dims } => {
+            let x = moved(b, x?);
+            let dims: Vec<_> = p.iter().map(|&d| dims[d]).collect();
+            b.slice(x, &dims)
+        }
+        Op::Pad { dims } => {
+            let x = moved(b, x?);
+            let dims: Vec<_> = p.iter().map(|&d| dims[d]).collect();
+            b.pad(x, operands[1], &dims)
+        }
+        Op::Concatenate { dim } => {
+            let parts: Vec<NodeId> = operands.iter().map(|&o| moved(b, o)).collect();
+            b.concatenate(&parts, back[*dim])
+        }
+        Op::Reverse { dims } => {
+            let x = moved(b, x?);
+            let mut dims: Vec<usize> = dims.iter().map(|&d| back[d]).collect();
+            dims.sort_unstable();
+            b.reverse(x, &dims)
+        }
+        Op::DynamicSlice { sizes } => {
+            let x = moved(b, x?);
+            let starts: Vec<NodeId> = p.iter().map(|&d| operands[d + 1]).collect();
+            b.dynamic_slice(x, &starts, &permuted(sizes, p))
+        }
+        Op::DynamicUpdateSlice => {
+            let (x, update) = (moved(b, x?), moved(b, operands[1]));
+            let starts: Vec<NodeId> = p.iter().map(|&d| operands[d + 2]).collect();
+            b.dynamic_update_slice(x, update, &starts)
+        }
+        Op::ReduceWindow { window, body } => {
+            let x = moved(b, x?);
+            let window: Vec<_> = p.iter().map(|&d| window[d]).collect();
+            b.reduce_window(&[x], &operands[1..], &window, *body)
+        }
+        op => {
+            let operands: Vec<NodeId> = operands.iter().map(|&o| moved(b, o)).collect();
+            b.emit(op.clone(), &operands, Shape::array(a.dtype, &permuted(&a.dims, p)))
+        }
+    };
+    Some(b.transpose(done, &back))
+}
+
+/// A reduction of transposed operands.
+fn reduced(
+    b: &mut Emit,
+    n: &Node,
+    operands: &[NodeId],
+    (p, dims, body): (&[usize], &[usize], systole_hlo::graph::CompId),
+) -> Option<NodeId> {
+    let (xs, inits) = operands.split_at(operands.len() / 2);
+    let xs: Vec<NodeId> = xs.iter().map(|&x| b.transpose(x, p)).collect();
+    let moved: Vec<usize> = (0..p.len()).filter(|&i| dims.contains(&p[i])).collect();
+    let done = b.reduce_by(&xs, inits, &moved, body);
+    // The kept dimensions in the order in which they come out, and back.
+    let kept: Vec<usize> = p.iter().copied().filter(|d| !dims.contains(d)).collect();
+    let mut sorted = kept.clone();
+    sorted.sort_unstable();
+    let back: Vec<usize> = sorted.iter().filter_map(|d| kept.iter().position(|k| k == d)).collect();
+    Some(match &n.shape {
+        Shape::Tuple(_) => {
+            let parts: Vec<NodeId> = b.elements_of(done).into_iter().map(|e| b.transpose(e, &back)).collect();
+            b.tuple(&parts)
+        }
+        Shape::Array(_) | Shape::Token => b.transpose(done, &back),
+    })
+}
