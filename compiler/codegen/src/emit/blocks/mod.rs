@@ -137,7 +137,9 @@ fn restored(body: &Body, spec: &BlockSpec, c: BlockCut, chip: &ChipConfig) -> Op
     let size = *body.sizes().get(d)?;
     let may_cut = cuttable(body, spec, chip);
     let around = (0..outer).all(|o| may_cut(o) && body.row_dimension() != Some(o));
-    let whole = c.size > 0 && c.size <= size.max(1) && c.size % unit(body, spec, d, chip)? == 0 || c.size == size;
+    // The only block may reach beyond the last step.
+    let unit = unit(body, spec, d, chip)?;
+    let whole = c.size > 0 && c.size < size.max(1) + unit && c.size % unit == 0 || c.size == size;
     if outer > d || !around || !may_cut(d) || !whole {
         return None;
     }
