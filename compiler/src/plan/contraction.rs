@@ -140,7 +140,8 @@ impl<'a> Lower<'a> {
         // Whole registers of rows of the narrowest type.
         let tile = 4 * u64::from(self.chip.core.sublanes);
         let whole_rows = |d: usize| strides[d].is_multiple_of(tile);
-        let aligned = |d: usize| whole_rows(d) && self.granule_terms(source.buf, &[(Word(0), strides[d] as i64)]).is_some();
+        let aligned =
+            |d: usize| whole_rows(d) && self.granule_terms(source.buf, &[(Word(0), strides[d] as i64)]).is_some();
         let fits = rank > 0
             && own.len() >= 2
             && sizes[..rank].iter().all(|&s| s == 1)
