@@ -1,9 +1,10 @@
 //! What is kept of runs for reports: counters always while somebody collects, spans where a profile is asked for.
 
-use crate::executable::Executable;
+use crate::executable::{Executable, Facts};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use systole_isa::{ChipConfig, Program};
 use systole_runtime::profile::{self, Level, Limits, Profile, Recorded, Recorder};
 use systole_runtime::report::{self, HostReport, Report};
 use systole_runtime::{Mode, NoObserver, RunResult};
@@ -54,25 +55,27 @@ pub(crate) enum Counted {
 }
 
 impl Counted {
-    fn report(&self, e: &Executable) -> Report {
-        let chip = e.client.runtime.chip();
+    pub fn report(&self, chip: &ChipConfig, program: &Program) -> Report {
         let host = HostReport::default();
         match self {
-            Counted::One(r) => report::report(chip, &e.exe.program, r, host),
-            Counted::Several(r) => report::pod::report(chip, &e.exe.program, r, host),
+            Counted::One(r) => report::report(chip, program, r, host),
+            Counted::Several(r) => report::pod::report(chip, program, r, host),
         }
     }
 }
 
+/// How closely runs are watched.
+pub(crate) const LEVEL: Level = Level::Kernels;
+
 /// The level of spans that a run is recorded with; `None`: nobody wants them, or the run counts no cycles.
 pub(crate) fn level(mode: Mode) -> Option<Level> {
     let wanted = PROFILERS.load(Ordering::Relaxed) > 0 && mode != Mode::NumericOnly;
-    wanted.then_some(Level::Kernels)
+    wanted.then_some(LEVEL)
 }
 
 /// The recorder of one lane of a run.
-pub(crate) fn recorder<'a>(level: Level, e: &Executable, inner: &'a mut NoObserver) -> Recorder<'a> {
-    Recorder::new(level, Limits::default(), &e.exe.program, inner)
+pub(crate) fn recorder<'a>(level: Level, program: &Program, inner: &'a mut NoObserver) -> Recorder<'a> {
+    Recorder::new(level, Limits::default(), program, inner)
 }
 
 /// Keeps a run, if anybody collects.
@@ -80,9 +83,11 @@ pub(crate) fn keep(e: &Executable, mode: Mode, recorded: Vec<Recorded>, counted:
     if COLLECTORS.load(Ordering::Relaxed) == 0 {
         return;
     }
-    let report = counted.report(e);
+    let (chip, program) = (e.client.runtime.chip(), &e.exe.program);
+    let report = counted.report(chip, program);
     let Ok(text) = serde_json::to_string(&report) else { return };
-    let profile = (!recorded.is_empty()).then(|| profile::write(&counted.profile(e, mode, &report, recorded)));
+    let profile = (!recorded.is_empty())
+        .then(|| profile::write(&counted.profile(chip, program, &e.facts, mode, &report, recorded)));
     let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
     if runs.len() == MOST {
         runs.pop_front();
@@ -91,15 +96,22 @@ pub(crate) fn keep(e: &Executable, mode: Mode, recorded: Vec<Recorded>, counted:
 }
 
 impl Counted {
-    fn profile(&self, e: &Executable, mode: Mode, report: &Report, recorded: Vec<Recorded>) -> Profile {
-        let program = &e.exe.program;
+    pub fn profile(
+        &self,
+        chip: &ChipConfig,
+        program: &Program,
+        facts: &Facts,
+        mode: Mode,
+        report: &Report,
+        recorded: Vec<Recorded>,
+    ) -> Profile {
         let run = profile::Run {
-            name: &e.facts.name,
-            chip: e.client.runtime.chip(),
+            name: &facts.name,
+            chip,
             program,
-            source: &e.facts.text,
+            source: &facts.text,
             mode,
-            level: Level::Kernels,
+            level: LEVEL,
             report,
             flags: Vec::new(),
             topology: vec![1],

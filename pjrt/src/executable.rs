@@ -27,6 +27,23 @@ pub struct Facts {
     pub text: String,
 }
 
+impl Facts {
+    /// The facts of a program of one device that is run at once.
+    pub fn of_text(name: &str, text: String) -> Facts {
+        Facts {
+            name: name.to_string(),
+            replicas: 1,
+            partitions: 1,
+            devices: None,
+            donated: Vec::new(),
+            code: Vec::new(),
+            format: String::new(),
+            options: Vec::new(),
+            text,
+        }
+    }
+}
+
 /// Bytes as text in messages of JSON.
 mod hex {
     use serde::{Deserialize, Deserializer, Serializer};

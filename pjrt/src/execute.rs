@@ -101,7 +101,7 @@ impl Run {
         let mut recorders: Vec<_> = nobody
             .iter_mut()
             .filter_map(|n| Some((n, level?)))
-            .map(|(n, level)| collect::recorder(level, &self.program, n))
+            .map(|(n, level)| collect::recorder(level, &exe.program, n))
             .collect();
         let mut watchers: Vec<&mut dyn Observer> = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
         let outcome = if inputs.len() == 1 {

@@ -3,6 +3,7 @@
 //! The Python package registers one handler; a program names a callback by its number in the call's configuration.
 
 use crate::client::mode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use systole_isa::DType;
 use systole_runtime::{Array, Client};
@@ -29,6 +30,18 @@ pub fn register(client: &mut Client) {
         let handler = handler.ok_or("callbacks need the Python package `systole`")?;
         handler(number, operands, call.results)
     });
+}
+
+/// Whether made-up values of runs that only counted cycles may be read.
+static MADE_UP_ALLOWED: AtomicBool = AtomicBool::new(false);
+
+/// Lets made-up values be read, or not.
+pub fn allow_made_up(allowed: bool) {
+    MADE_UP_ALLOWED.store(allowed, Ordering::Relaxed);
+}
+
+pub(crate) fn made_up_allowed() -> bool {
+    MADE_UP_ALLOWED.load(Ordering::Relaxed)
 }
 
 /// Sets the mode of every client from now on: `full`, `timing` or `numeric`.

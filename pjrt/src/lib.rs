@@ -17,6 +17,7 @@ pub mod client;
 pub mod collect;
 mod compile;
 mod cost;
+mod direct;
 pub mod error;
 pub mod event;
 pub mod executable;
@@ -29,4 +30,4 @@ mod queue;
 mod strides;
 mod types;
 
-pub use boundary::GetPjrtApi;
+pub use boundary::{GetPjrtApi, python};

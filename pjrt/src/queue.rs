@@ -29,6 +29,16 @@ impl Queue {
         }
     }
 
+    /// Waits until all work so far is done.
+    pub fn drain(&self) {
+        let (tell, hear) = sync_channel(1);
+        // Nobody listening any more is fine.
+        self.push(move || {
+            let _ = tell.send(());
+        });
+        let _ = hear.recv();
+    }
+
     fn sender(&self) -> Option<SyncSender<Work>> {
         let mut guard = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let process = std::process::id();

@@ -7,9 +7,10 @@ use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ffi::buffer::*;
 use crate::ffi::common::{BufferMemoryLayout, BufferMemoryLayoutTiled, MemoryLayoutUnion};
-use crate::{strides, types};
+use crate::{host, strides, types};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
+use std::sync::atomic::Ordering;
 use systole_runtime::Array;
 
 const TILED: u32 = 0;
@@ -75,6 +76,11 @@ fn when_ready(b: &Buffer, copy: impl FnOnce(&Array) -> Result<(), Error> + Send 
     let (told, source) = (done.clone(), slot.clone());
     slot.ready.on_ready(move |outcome| {
         let copied = match outcome {
+            Ok(()) if source.made_up.load(Ordering::Relaxed) && !host::made_up_allowed() => Err(Error::new(
+                Code::FailedPrecondition,
+                "the run that made this array counted cycles only: its values are zeros that mean nothing. \
+                 systole.configure(timing_only=True, allow_zeros=True) lets them be read",
+            )),
             Ok(()) => source.get().and_then(|a| copy(&a)),
             Err(e) => Err(e.clone()),
         };

@@ -17,6 +17,8 @@ mod errors;
 mod events;
 mod executables;
 mod plugin;
+mod profiler;
+pub mod python;
 mod table;
 
 pub(crate) use executables::Loaded;

@@ -194,7 +194,7 @@ pub(crate) static NAMES: [&str; CALLS] = {
 
 static API: Api = Api {
     struct_size: size_of::<Api>(),
-    extension_start: std::ptr::null(),
+    extension_start: std::ptr::from_ref(&super::profiler::EXTENSION).cast(),
     version: Version {
         struct_size: size_of::<Version>(),
         extension_start: std::ptr::null_mut(),

@@ -10,6 +10,6 @@ mod hlo;
 pub mod html;
 mod module;
 pub mod perfetto;
-mod plot;
+pub mod plot;
 mod proto;
 pub mod xplane;

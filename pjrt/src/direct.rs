@@ -1,0 +1,126 @@
+//! Runs without the interface: what `systole.run` of the Python package does.
+
+use crate::client::{self, Client, Options};
+use crate::collect;
+use crate::error::Error;
+use crate::executable::Facts;
+use crate::queue::STACK;
+use serde::Deserialize;
+use systole_runtime::profile::{Profile, write};
+use systole_runtime::source::{self, Source};
+use systole_runtime::{Array, CompileOptions, Mode, NoObserver, Observer, Queues, RunOptions, export};
+
+/// What a run is asked for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    chip: Option<String>,
+    /// Changed parameters, `key=value`.
+    #[serde(default)]
+    set: Vec<String>,
+    #[serde(default)]
+    mode: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    profile: bool,
+}
+
+/// What a run gave.
+pub(crate) struct Done {
+    pub outputs: Vec<Array>,
+    pub report: serde_json::Value,
+    pub profile: Option<Vec<u8>>,
+}
+
+/// Compiles and runs a program of one device.
+///
+/// # Errors
+/// What is wrong with the program, the inputs or the options; a fault of the program.
+pub(crate) fn run(code: &[u8], options: &str, inputs: Vec<Array>) -> Result<Done, Error> {
+    let asked: Asked = serde_json::from_str(options).map_err(|e| Error::invalid(e.to_string()))?;
+    let code = code.to_vec();
+    let work = move || run_here(&code, &asked, &inputs);
+    let thread = std::thread::Builder::new().name("systole-run".to_string()).stack_size(STACK).spawn(work);
+    match thread.map(std::thread::JoinHandle::join) {
+        Ok(Ok(done)) => done,
+        Ok(Err(_)) => Err(Error::internal("systole panicked, which is a bug of it")),
+        Err(e) => Err(Error::internal(format!("no thread for the run: {e}"))),
+    }
+}
+
+fn run_here(code: &[u8], asked: &Asked, inputs: &[Array]) -> Result<Done, Error> {
+    let mode = client::mode(&asked.mode)?;
+    let options = Options { chip: asked.chip.clone(), set: Some(asked.set.join(";")), ..Options::default() };
+    let client = Client::new(&options)?;
+    let name = if asked.name.is_empty() { "program" } else { &asked.name };
+    let read = source::read_one(name, code, client.runtime.chip(), false, &mut Vec::new())?;
+    let Source::Module { module, text } = read else { return Err(Error::invalid("a program of JAX is due")) };
+    let source = Source::Module { module, text: text.clone() };
+    let compile = CompileOptions { check: false, ..CompileOptions::default() };
+    let program = client
+        .runtime
+        .compile_source(source, name, &compile, None)
+        .map_err(|e| crate::compile::located(e.into(), &text))?;
+    let facts = Facts::of_text(name, text);
+    let exe = client.runtime.load(program)?;
+    let level = asked.profile.then_some(collect::LEVEL).filter(|_| mode != Mode::NumericOnly);
+    let lanes = if level.is_some() { exe.cores() as usize } else { 0 };
+    let mut nobody: Vec<NoObserver> = (0..lanes).map(|_| NoObserver).collect();
+    let mut recorders: Vec<_> = (nobody.iter_mut())
+        .filter_map(|n| Some((n, level?)))
+        .map(|(n, level)| collect::recorder(level, &exe.program, n))
+        .collect();
+    let mut watchers: Vec<&mut dyn Observer> = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
+    let (mut queues, mut none) = (Queues::default(), NoObserver);
+    let first = if watchers.is_empty() { &mut none } else { watchers.remove(0) };
+    let run = client.runtime.device(0).run_cores(&exe, inputs, &RunOptions::new(mode), first, &mut queues, watchers)?;
+    let recorded: Vec<_> = recorders.into_iter().map(|r| r.finish()).collect();
+    let counted = collect::Counted::One(Box::new(run.result));
+    let chip = client.runtime.chip();
+    let report = counted.report(chip, &exe.program);
+    let profile =
+        (!recorded.is_empty()).then(|| write(&counted.profile(chip, &exe.program, &facts, mode, &report, recorded)));
+    let report = serde_json::to_value(&report).map_err(|e| Error::internal(e.to_string()))?;
+    Ok(Done { outputs: run.outputs, report, profile })
+}
+
+/// Most events of a line in exports.
+const MOST: usize = 1 << 18;
+
+/// A profile in another form.
+///
+/// # Errors
+/// An unknown form.
+pub(crate) fn export(p: &Profile, form: &str) -> Result<Vec<u8>, Error> {
+    let device = || p.meta.devices.first().ok_or_else(|| Error::invalid("a profile without devices"));
+    Ok(match form {
+        "html" => export::html::page(p).into_bytes(),
+        "xplane" => export::xplane::write(p, MOST),
+        "roofline" => export::plot::roofline(p, device()?).into_bytes(),
+        "units" => export::plot::units(device()?).into_bytes(),
+        other => return Err(Error::invalid(format!("form `{other}`: html, xplane, roofline or units is expected"))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_run_and_say_what_it_cost() {
+        let code =
+            b"HloModule add\nENTRY e { a = f32[3] parameter(0) b = f32[3] parameter(1) ROOT c = f32[3] add(a, b) }";
+        let a = Array::from_f32(&[3], &[1.0, 2.0, 3.0]);
+        let done = run(code, r#"{"chip": "tiny", "profile": true}"#, vec![a.clone(), a]).map_err(|e| e.message);
+        let done = done.expect("runs");
+        assert_eq!(done.outputs[0].to_f32(), [2.0, 4.0, 6.0]);
+        assert!(done.report["cycles"].as_u64() > Some(0));
+        let profile = systole_runtime::profile::read(&done.profile.expect("a profile")).expect("readable");
+        for form in ["html", "xplane", "roofline", "units"] {
+            assert!(!export(&profile, form).map_err(|e| e.message).expect(form).is_empty());
+        }
+        let e = run(code, r#"{"chip": "tiny", "speed": 1}"#, Vec::new()).err().expect("an error");
+        assert!(e.message.contains("speed"), "{}", e.message);
+    }
+}

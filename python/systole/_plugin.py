@@ -1,0 +1,25 @@
+"""The entry point ``jax_plugins``: JAX calls :func:`initialize` when it looks for devices."""
+
+from __future__ import annotations
+
+from ._config import configured
+from ._native_calls import library_path
+
+#: Below the CPU's: the simulated chip is used when it is asked for.
+_PRIORITY = -100
+
+
+def initialize() -> None:
+    """Registers the platform ``systole``."""
+    from jax._src import xla_bridge
+
+    from . import _lowering
+
+    xla_bridge._nonexperimental_plugins.add("systole")
+    xla_bridge.register_plugin("systole", priority=_PRIORITY, library_path=library_path(), options=configured)
+    _lowering.install()
+    # Callbacks get their arrays on the CPU, as with other platforms.
+    import jax
+
+    if jax.config.jax_platforms == "systole":
+        jax.config.update("jax_platforms", "systole,cpu")
