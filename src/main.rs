@@ -43,6 +43,8 @@ enum Command {
     /// Compares random programs on the reference evaluator and on simulated chips
     #[cfg(feature = "evaluator")]
     Fuzz(cmd::fuzz::Args),
+    /// Runs programs over many chips and parameters: points, tables, fronts
+    Sweep(cmd::sweep::Args),
     /// Lists, shows and checks chip descriptions
     Chips(cmd::chips::Args),
     /// Shows a recorded run as tables, or compares two
@@ -66,6 +68,7 @@ fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
         Command::Check(a) => cmd::check::run(&a),
         #[cfg(feature = "evaluator")]
         Command::Fuzz(a) => cmd::fuzz::run(&a),
+        Command::Sweep(a) => cmd::sweep::run(&a),
         Command::Chips(a) => cmd::chips::run(&a),
         Command::Profile(a) => cmd::profile::run(&a),
         Command::Trace(a) => cmd::trace::run(&a),

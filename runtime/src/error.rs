@@ -20,6 +20,9 @@ pub enum RuntimeError {
     /// A check in the program failed.
     #[error("check failed: {0}")]
     Check(String),
+    /// Some of what was asked for failed.
+    #[error("{0}")]
+    Failed(String),
 }
 
 impl RuntimeError {
@@ -27,7 +30,7 @@ impl RuntimeError {
     pub fn is_request(&self) -> bool {
         match self {
             RuntimeError::Source(_) | RuntimeError::Compile(_) | RuntimeError::Request(_) => true,
-            RuntimeError::Fault(_) | RuntimeError::Check(_) => false,
+            RuntimeError::Fault(_) | RuntimeError::Check(_) | RuntimeError::Failed(_) => false,
         }
     }
 }

@@ -16,6 +16,7 @@
 pub mod array;
 pub mod client;
 mod cores;
+pub mod cost;
 pub mod error;
 pub mod export;
 pub mod generate;

@@ -25,6 +25,14 @@ enum What {
         #[arg(long = "set", value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
+    /// What a chip's work, area and time cost: every number with its range, quality and source
+    Costs {
+        /// Preset or file
+        name: String,
+        /// Overrides a parameter
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        set: Vec<String>,
+    },
     /// Checks a chip file
     Validate {
         /// The file
@@ -50,6 +58,11 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
             let mut chip = chip_named(name)?;
             chip.apply_sets(set).map_err(wrong)?;
             output::print(&show(&chip))
+        }
+        What::Costs { name, set } => {
+            let mut chip = chip_named(name)?;
+            chip.apply_sets(set).map_err(wrong)?;
+            output::print(&systole_runtime::cost::costs_page(&chip))
         }
         What::Validate { file } => {
             let text = std::fs::read_to_string(file).map_err(|e| RuntimeError::Request(format!("{file}: {e}")))?;

@@ -12,5 +12,7 @@ pub mod opt;
 pub mod profile;
 pub mod report;
 pub mod run;
+pub mod sweep;
 pub mod top;
+pub mod top_sweep;
 pub mod trace;

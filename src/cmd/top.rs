@@ -1,5 +1,6 @@
 //! `systole top`: the terminal dashboard, of a run in progress or of a profile.
 
+use super::top_sweep;
 use crate::args::{ModeArgs, ProfileArgs, RunArgs};
 use crate::live::{Control, Live, Stop, Subject};
 use crate::output;
@@ -20,6 +21,9 @@ use systole_tui::{App, Data, Effect, Event, Key, Phase, View, export, json, upda
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
+    /// After the word `sweep` in MODULE's place: the folder of a sweep, which is shown instead
+    #[arg(value_name = "DIR")]
+    folder: Option<String>,
     #[command(flatten)]
     mode: ModeArgs,
     #[command(flatten)]
@@ -115,6 +119,14 @@ fn watched(ready: &mut Ready, a: &Args, mode: Mode, live: &Live<'_>, control: &C
 /// # Errors
 /// Anything wrong with the request, or a fault of the program.
 pub fn run(a: &Args) -> Result<(), RuntimeError> {
+    if let Some(dir) = &a.folder {
+        if a.run.module != "sweep" {
+            return Err(bad(format!("{dir}: one MODULE is expected, or `sweep` and its folder")));
+        }
+        let keys = a.keys.as_deref().unwrap_or_default();
+        let size = (a.width, a.height);
+        return top_sweep::run(&top_sweep::Show { dir, once: a.once, keys, size, ascii: a.ascii });
+    }
     let view = View::named(&a.view).ok_or_else(|| {
         bad(format!("--view {}: one of {} is expected", a.view, View::ALL.map(View::name).join(", ")))
     })?;

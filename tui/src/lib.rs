@@ -9,6 +9,7 @@ pub mod export;
 pub mod json;
 mod pen;
 mod screen;
+pub mod sweep;
 mod theme;
 pub mod views;
 

@@ -28,12 +28,12 @@ pub fn detect(variable: &dyn Fn(&str) -> Option<String>) -> Theme {
 }
 
 /// Gives the terminal back when dropped, also while a panic unwinds, and the panic messages of the process with it.
-struct Guard;
+pub(crate) struct Guard;
 
 impl Guard {
     /// Takes the terminal. From here on a panic of the thread that draws gives it back before its message is printed;
     /// other threads' panics are told by whoever waits for them, and print nothing over the frame.
-    fn take() -> std::io::Result<(ratatui::DefaultTerminal, Guard)> {
+    pub(crate) fn take() -> std::io::Result<(ratatui::DefaultTerminal, Guard)> {
         let before = panic::take_hook();
         let drawing = std::thread::current().id();
         panic::set_hook(Box::new(move |info| {
@@ -67,7 +67,7 @@ fn give_back() {
 }
 
 /// Whether the process was asked to end (interrupt, terminate, hang up) since the last look.
-struct Asked(Arc<AtomicBool>);
+pub(crate) struct Asked(Arc<AtomicBool>);
 
 /// How long the dashboard has to end by itself when it is asked to: a terminal that is gone may not answer.
 #[cfg(unix)]
@@ -75,7 +75,7 @@ const PATIENCE: Duration = Duration::from_millis(700);
 
 impl Asked {
     #[cfg(unix)]
-    fn listen() -> std::io::Result<Asked> {
+    pub(crate) fn listen() -> std::io::Result<Asked> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let asked = Arc::new(AtomicBool::new(false));
         let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
@@ -93,11 +93,11 @@ impl Asked {
     }
 
     #[cfg(not(unix))]
-    fn listen() -> std::io::Result<Asked> {
+    pub(crate) fn listen() -> std::io::Result<Asked> {
         Ok(Asked(Arc::default()))
     }
 
-    fn to_end(&self) -> bool {
+    pub(crate) fn to_end(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -186,7 +186,7 @@ fn translate(input: Input, hits: &[HitBox]) -> Option<Event> {
     }
 }
 
-fn key_code(code: KeyCode) -> Option<Code> {
+pub(crate) fn key_code(code: KeyCode) -> Option<Code> {
     Some(match code {
         KeyCode::Char(c) => Code::Char(c),
         KeyCode::Up => Code::Up,

@@ -6,6 +6,7 @@
 pub mod pod;
 pub mod text;
 
+use crate::cost::{self, AreaReport, EnergyReport, Work};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use systole_isa::{ChipConfig, DType, Program};
@@ -49,6 +50,8 @@ pub struct OpReport {
     pub flops: f64,
     pub bytes: u64,
     pub bound: &'static str,
+    /// Energy of one device, idle power apart.
+    pub joules: f64,
 }
 
 /// What the host spent.
@@ -79,6 +82,10 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<pod::PodReport>,
     pub ops: Vec<OpReport>,
+    /// Energy of all devices.
+    pub energy: EnergyReport,
+    /// Area of a chip.
+    pub area: AreaReport,
     pub host: HostReport,
 }
 
@@ -144,7 +151,7 @@ fn unit(u: &UnitCounters, cycles: u64, mxu_cycles: f64, mxu_busy: f64) -> UnitRe
     }
 }
 
-fn operation(o: &OpProfile, program: &Program, capacity: &Capacity) -> OpReport {
+fn operation(o: &OpProfile, program: &Program, capacity: &Capacity, joules: f64) -> OpReport {
     let d = o.op.and_then(|i| program.debug.ops.get(i as usize));
     let bytes = o.hbm_read + o.hbm_write;
     let load = [
@@ -160,6 +167,7 @@ fn operation(o: &OpProfile, program: &Program, capacity: &Capacity) -> OpReport 
         flops: d.map_or(0.0, |d| d.flops * o.entries.max(1) as f64),
         bytes,
         bound: bound(&load, o.cycles as f64, &o.stall),
+        joules,
     }
 }
 
@@ -184,6 +192,14 @@ pub fn report(chip: &ChipConfig, program: &Program, r: &RunResult, host: HostRep
     let mxu_busy: f64 = r.units.iter().filter(|u| u.unit.starts_with("mxu")).map(|u| u.busy as f64).sum();
     let mxu_cycles = program.flops / capacity.unit_flops;
     let seconds = chip.seconds(r.cycles.max(1));
+    let works: Vec<(Work, u64)> = r.ops.iter().map(|o| (Work::of_op(chip, program, o), o.cycles)).collect();
+    let mut work = Work::default();
+    works.iter().for_each(|w| work += &w.0);
+    let energy = cost::energy_report(chip, &work, r.cycles, 1, program.flops, capacity.flops * chip.clock_hz, &works);
+    let prices = cost::Prices::of(chip);
+    let op = |(o, w): (&OpProfile, &(Work, u64))| {
+        operation(o, program, &capacity, cost::energy::dynamic(chip, &w.0, &prices).total())
+    };
     Report {
         chip: chip.name.clone(),
         chips: 1,
@@ -206,7 +222,9 @@ pub fn report(chip: &ChipConfig, program: &Program, r: &RunResult, host: HostRep
         },
         ici: IciReport { bytes: 0, share: 0.0 },
         pod: None,
-        ops: r.ops.iter().map(|o| operation(o, program, &capacity)).collect(),
+        ops: r.ops.iter().zip(&works).map(op).collect(),
+        area: cost::area_report(chip, energy.peak_power_w),
+        energy,
         host,
     }
 }

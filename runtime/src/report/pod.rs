@@ -1,5 +1,7 @@
 //! The report of a run on several devices: that of the slowest device, with the interconnect's links and collectives.
 
+use crate::cost::{self, Work};
+
 use super::{HostReport, IciReport, Report, report as single};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -118,6 +120,10 @@ pub fn report(chip: &ChipConfig, program: &Program, run: &PodRun, host: HostRepo
             share: t.bytes as f64 * times as f64 / capacity,
         }
     });
+    let works: Vec<(Work, u64)> = slowest.ops.iter().map(|o| (Work::of_op(chip, program, o), o.cycles)).collect();
+    let work = Work::of_pod(chip, program, run);
+    let peak = chip.peak_flops(program.peak_dtype.unwrap_or(systole_isa::DType::BF16));
+    out.energy = cost::energy_report(chip, &work, slowest.cycles, devices, program.flops, peak, &works);
     let topology = program.pod.topology.as_ref();
     out.chips = devices.div_ceil(chip.devices_per_chip().max(1));
     out.ici = IciReport { bytes: total, share: total as f64 / (cycles * rate * f64::from(count.max(1))) };

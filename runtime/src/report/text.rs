@@ -81,7 +81,7 @@ pub fn page(r: &Report) -> String {
         text += line.trim_end();
         text.push('\n');
     }
-    text + &operations(r) + &host(r)
+    text + &operations(r) + &crate::cost::energy_page(&r.energy, &r.area) + &host(r)
 }
 
 /// The operations that take longest.

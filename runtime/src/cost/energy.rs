@@ -1,0 +1,166 @@
+//! Energy of work: every count times its coefficient, by unit and by purpose.
+//!
+//! Energies of the chip go with the square of the voltage, which goes with the clock (`voltage_slope`); those of HBM, of links
+//! and of the host do not.
+
+use super::area::Area;
+use super::{Prices, Work};
+use systole_isa::ChipConfig;
+use systole_isa::chip::Cost;
+use systole_simulator::stats::{Activities, Activity};
+
+macro_rules! names {
+    ($(#[$doc:meta])+ $name:ident { $($variant:ident $text:literal),+ }) => {
+        $(#[$doc])+
+        #[allow(missing_docs, reason = "the names are the documentation")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $($variant),+ }
+
+        impl $name {
+            /// All of them, in order.
+            pub const ALL: &[$name] = &[$($name::$variant),+];
+
+            /// Its name in reports.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),+ }
+            }
+        }
+    };
+}
+
+names! {
+    /// Where energy goes.
+    Unit { Mxu "mxu", Vpu "vpu", Xlu "xlu", Vmem "vmem", Smem "smem", Issue "issue", Hbm "hbm", Ici "ici", Host "host", Idle "idle" }
+}
+
+names! {
+    /// What energy is spent for.
+    Purpose { Useful "useful", Padding "padding", Weights "weight load", Movement "movement", Control "control", Idle "idle" }
+}
+
+const UNITS: usize = Unit::ALL.len();
+const PURPOSES: usize = Purpose::ALL.len();
+
+/// Joules by unit and by purpose: both sum to the total.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Energy {
+    units: [f64; UNITS],
+    purposes: [f64; PURPOSES],
+}
+
+impl Energy {
+    fn add(&mut self, unit: Unit, purpose: Purpose, joules: f64) {
+        self.units[unit as usize] += joules;
+        self.purposes[purpose as usize] += joules;
+    }
+
+    /// Joules of a unit.
+    pub fn unit(&self, u: Unit) -> f64 {
+        self.units[u as usize]
+    }
+
+    /// Joules of a purpose.
+    pub fn purpose(&self, p: Purpose) -> f64 {
+        self.purposes[p as usize]
+    }
+
+    /// All joules.
+    pub fn total(&self) -> f64 {
+        self.units.iter().sum()
+    }
+
+    /// All but what a chip takes that does nothing.
+    pub fn dynamic(&self) -> f64 {
+        self.total() - self.unit(Unit::Idle)
+    }
+}
+
+/// The square of the voltage over that at the nominal clock.
+pub fn voltage_squared(chip: &ChipConfig, prices: &Prices) -> f64 {
+    let nominal = prices.get(Cost::NominalClock) * 1e9;
+    if nominal <= 0.0 {
+        return 1.0;
+    }
+    let v = 1.0 + prices.get(Cost::VoltageSlope) * (chip.clock_hz / nominal - 1.0);
+    v.max(0.5).powi(2)
+}
+
+/// Watts of a chip that does nothing.
+pub fn idle_power(chip: &ChipConfig, prices: &Prices) -> f64 {
+    prices.get(Cost::Idle) * Area::of(chip, prices).total() * voltage_squared(chip, prices)
+}
+
+/// Bits read from and written to vector memory.
+fn vmem_bits(a: &Activities) -> (f64, f64) {
+    let bits = |kinds: &[Activity]| 8.0 * kinds.iter().map(|&k| a[k]).sum::<u64>() as f64;
+    use Activity::*;
+    let read = bits(&[VmemRead, VmemToHbm, VmemToVmem, VmemToSmem, SentVmem]);
+    (read, bits(&[VmemWrite, HbmToVmem, VmemToVmem, SmemToVmem, ArrivedVmem]))
+}
+
+fn smem_bits(a: &Activities) -> f64 {
+    use Activity::*;
+    let kinds = [SmemRead, SmemWrite, HbmToSmem, SmemToHbm, VmemToSmem, SmemToVmem, SmemToSmem, SmemToSmem, SentSmem];
+    8.0 * kinds.iter().map(|&k| a[k]).sum::<u64>() as f64
+}
+
+/// Energy of work, without what chips take that do nothing.
+pub fn dynamic(chip: &ChipConfig, work: &Work, prices: &Prices) -> Energy {
+    let a = &work.activity;
+    let p = |c: Cost| prices.get(c) * 1e-12;
+    let v2 = voltage_squared(chip, prices);
+    let n = |k: Activity| a[k] as f64;
+    let mut e = Energy::default();
+    for (i, cost) in [Cost::MacBf16, Cost::MacInt8, Cost::MacF8].into_iter().enumerate() {
+        e.add(Unit::Mxu, Purpose::Useful, v2 * work.useful[i] * p(cost));
+        e.add(Unit::Mxu, Purpose::Padding, v2 * work.padding[i] * p(cost) * prices.get(Cost::MacPadding));
+    }
+    // A weight passes half of the rows on its way to its cell.
+    let bits = 16.0 * n(Activity::WeightsBf16) + 8.0 * (n(Activity::WeightsInt) + n(Activity::WeightsF8));
+    e.add(Unit::Mxu, Purpose::Weights, v2 * bits * f64::from(chip.mxu.rows) / 2.0 * p(Cost::WeightBit));
+    for (kind, cost, unit) in [
+        (Activity::Valu, Cost::Valu, Unit::Vpu),
+        (Activity::ValuMul, Cost::ValuMul, Unit::Vpu),
+        (Activity::ValuDiv, Cost::ValuDiv, Unit::Vpu),
+        (Activity::ValuConvert, Cost::ValuConvert, Unit::Vpu),
+        (Activity::ValuIntDiv, Cost::ValuIntDiv, Unit::Vpu),
+        (Activity::ValuF64, Cost::ValuF64, Unit::Vpu),
+        (Activity::ValuF64Div, Cost::ValuF64Div, Unit::Vpu),
+        (Activity::Eup, Cost::Eup, Unit::Vpu),
+        (Activity::Xlu, Cost::Xlu, Unit::Xlu),
+        (Activity::XluReduce, Cost::Xlu, Unit::Xlu),
+    ] {
+        e.add(unit, Purpose::Useful, v2 * n(kind) * p(cost));
+    }
+    let lane = chip.vmem.bytes as f64 / f64::from(chip.core.lanes.max(1));
+    let size = (lane / f64::from(128 << 10)).sqrt();
+    let (read, write) = vmem_bits(a);
+    let vmem = size * (read * p(Cost::VmemRead) + write * p(Cost::VmemWrite));
+    e.add(Unit::Vmem, Purpose::Movement, v2 * vmem);
+    e.add(Unit::Smem, Purpose::Control, v2 * smem_bits(a) * p(Cost::Smem));
+    let issue = n(Activity::Bundles) * p(Cost::Issue) + n(Activity::Scalar) * p(Cost::Scalar);
+    e.add(Unit::Issue, Purpose::Control, v2 * (issue + n(Activity::Descriptors) * p(Cost::Descriptor)));
+    let hbm = 8.0 * (work.hbm_read + work.hbm_write) as f64;
+    e.add(Unit::Hbm, Purpose::Movement, hbm * (p(Cost::HbmDevice) + p(Cost::HbmInterface)));
+    e.add(Unit::Ici, Purpose::Movement, 8.0 * work.link_bytes as f64 * p(Cost::Ici));
+    e.add(Unit::Host, Purpose::Movement, 8.0 * n(Activity::Host) * p(Cost::Host));
+    e
+}
+
+/// Energy of work that took `seconds` on `devices`, idle power included: a device has its part of its chip's.
+pub fn energy(chip: &ChipConfig, work: &Work, seconds: f64, devices: u32, prices: &Prices) -> Energy {
+    let mut e = dynamic(chip, work, prices);
+    let chips = f64::from(devices) / f64::from(chip.devices_per_chip().max(1));
+    e.add(Unit::Idle, Purpose::Idle, idle_power(chip, prices) * chips * seconds);
+    e
+}
+
+/// The least pJ per flop at an intensity (flops per HBM byte): a multiply-add, its share of HBM, and idle power for the
+/// time that the roofline allows.
+pub fn floor(chip: &ChipConfig, intensity: f64, peak_flops: f64, prices: &Prices) -> f64 {
+    let v2 = voltage_squared(chip, prices);
+    let move_pj = 8.0 * (prices.get(Cost::HbmDevice) + prices.get(Cost::HbmInterface)) / intensity.max(1e-12);
+    let rate = peak_flops.min(intensity * chip.device_hbm_bandwidth() * chip.hbm.efficiency).max(1.0);
+    let idle = idle_power(chip, prices) / f64::from(chip.devices_per_chip().max(1)) / rate * 1e12;
+    v2 * prices.get(Cost::MacBf16) / 2.0 + move_pj + idle
+}

@@ -1,0 +1,103 @@
+//! What a run did, without prices: what is stored of a design to be priced again.
+
+use serde::{Deserialize, Serialize};
+use std::ops::AddAssign;
+use systole_isa::{ChipConfig, MxuFormat, Program};
+use systole_simulator::stats::{Activities, Activity, OpProfile};
+use systole_simulator::{PodRun, RunResult};
+
+/// Classes of matrix operands with a price each.
+pub(super) const CLASSES: usize = 3;
+
+/// The class of a format: pieces of f32 are bf16.
+fn class(f: MxuFormat) -> usize {
+    match f {
+        MxuFormat::Bf16 | MxuFormat::High | MxuFormat::Mid | MxuFormat::Low | MxuFormat::HighFinite => 0,
+        MxuFormat::S8 | MxuFormat::U8 => 1,
+        MxuFormat::F8 => 2,
+    }
+}
+
+/// What a run, or an operation of it, did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// Counts that follow from instructions.
+    pub activity: Activities,
+    /// HBM bytes, whole bursts.
+    pub hbm_read: u64,
+    pub hbm_write: u64,
+    /// Multiply-adds of matrix units that the program needs (every pass of several), and those on padding or idle cells
+    /// that rows passed; by class: bf16, 8-bit integers, 8-bit floats.
+    pub useful: [f64; CLASSES],
+    pub padding: [f64; CLASSES],
+    /// Bytes times the links that they crossed.
+    pub link_bytes: u64,
+}
+
+impl AddAssign<&Work> for Work {
+    fn add_assign(&mut self, o: &Work) {
+        self.activity += &o.activity;
+        self.hbm_read += o.hbm_read;
+        self.hbm_write += o.hbm_write;
+        self.useful.iter_mut().zip(o.useful).for_each(|(a, b)| *a += b);
+        self.padding.iter_mut().zip(o.padding).for_each(|(a, b)| *a += b);
+        self.link_bytes += o.link_bytes;
+    }
+}
+
+/// Passes of f32 products of a precision, from the pieces that it streams.
+fn passes(a: &Activities) -> f64 {
+    if a[Activity::RowsLow] > 0 {
+        6.0
+    } else if a[Activity::RowsMid] > 0 {
+        3.0
+    } else {
+        1.0
+    }
+}
+
+impl Work {
+    /// What an operation did.
+    pub fn of_op(chip: &ChipConfig, program: &Program, o: &OpProfile) -> Work {
+        let cells = f64::from(chip.mxu.rows) * f64::from(chip.mxu.cols);
+        let mut all = [0.0; CLASSES];
+        for &f in &MxuFormat::ALL {
+            all[class(f)] += o.activity[Activity::rows(f)] as f64 * cells;
+        }
+        let total: f64 = all.iter().sum();
+        let flops = o.op.and_then(|i| program.debug.ops.get(i as usize)).map_or(0.0, |d| d.flops);
+        let needed = (flops / 2.0 * o.entries.max(1) as f64 * passes(&o.activity)).min(total);
+        let useful = all.map(|c| if total > 0.0 { needed * c / total } else { 0.0 });
+        let mut padding = all;
+        padding.iter_mut().zip(useful).for_each(|(p, u)| *p -= u);
+        Work { activity: o.activity, hbm_read: o.hbm_read, hbm_write: o.hbm_write, useful, padding, link_bytes: 0 }
+    }
+
+    /// What a device did.
+    pub fn of_run(chip: &ChipConfig, program: &Program, r: &RunResult) -> Work {
+        let mut all = Work::default();
+        r.ops.iter().for_each(|o| all += &Work::of_op(chip, program, o));
+        all
+    }
+
+    /// What all devices of a pod did, and their links.
+    pub fn of_pod(chip: &ChipConfig, program: &Program, run: &PodRun) -> Work {
+        let mut all = Work::default();
+        run.devices.iter().for_each(|d| all += &Work::of_run(chip, program, d));
+        all.link_bytes = run.traffic.iter().map(|t| t.link_bytes).sum();
+        if run.folded { all.times(u64::from(program.pod.devices())) } else { all }
+    }
+
+    /// So many times the work.
+    pub fn times(&self, n: u64) -> Work {
+        let mut out = self.clone();
+        for &a in Activity::ALL {
+            out.activity[a] *= n;
+        }
+        out.hbm_read *= n;
+        out.hbm_write *= n;
+        out.link_bytes *= n;
+        out.useful.iter_mut().chain(&mut out.padding).for_each(|x| *x *= n as f64);
+        out
+    }
+}

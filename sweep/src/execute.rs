@@ -1,0 +1,322 @@
+//! Runs points: programs are compiled once for all points with the same code, run once for all with the same counters.
+
+use crate::bad;
+use crate::plan::{Base, Plan, Point};
+use crate::spec::Spec;
+use crate::store::Store;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+use systole_isa::program::PodShape;
+use systole_isa::{ChipConfig, Program};
+use systole_runtime::cost::Work;
+use systole_runtime::report::{self, HostReport, Report};
+use systole_runtime::source;
+use systole_runtime::{
+    Assume, Client, CompileOptions, Executable, Mode, NoObserver, PodOptions, Queues, RunOptions, RunResult,
+    RuntimeError, generate, pod,
+};
+use systole_simulator::PodRun;
+
+/// What became of a point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub id: String,
+    /// Why there are no counters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Counters>,
+}
+
+/// An operation's part of a run, of one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpCounters {
+    pub name: String,
+    pub opcode: String,
+    pub cycles: u64,
+    pub work: Work,
+}
+
+/// What a run counted: no prices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Counters {
+    pub cycles: u64,
+    pub devices: u32,
+    /// Useful flops of one device, and its peak in flops per cycle.
+    pub flops: f64,
+    pub peak_per_cycle: f64,
+    pub bound: String,
+    /// Busy share by kind of unit: the most of any.
+    pub busy: BTreeMap<String, f64>,
+    /// Of all devices.
+    pub work: Work,
+    /// The longest operations.
+    pub ops: Vec<OpCounters>,
+}
+
+/// Operations that are kept of a run.
+const KEPT: usize = 12;
+
+/// What a point's run gave, in full.
+pub struct Ran {
+    pub chip: ChipConfig,
+    pub program: Program,
+    pub report: Report,
+    pub work: Work,
+    pub ops: Vec<OpCounters>,
+}
+
+/// What a run gave: one device's counters, or a pod's.
+enum Done {
+    One(Box<RunResult>),
+    Pod(PodRun),
+}
+
+/// How a point's program is compiled.
+fn options(point: &Point, chip: &ChipConfig, module: (u32, u32)) -> Result<CompileOptions, RuntimeError> {
+    let get = |key: &str| point.options.get(key);
+    let count = |key: &str| -> Result<Option<u32>, RuntimeError> {
+        let Some(text) = get(key) else { return Ok(None) };
+        let n = text.parse().ok().filter(|n| *n > 0);
+        n.map(Some).ok_or_else(|| bad(format!("{key}: `{text}` is no number from 1 on")))
+    };
+    let mut o = CompileOptions { cores: count("program.cores")?, ..CompileOptions::default() };
+    if let Some(p) = get("program.precision") {
+        o.precision = systole_runtime::client::precision(p)
+            .ok_or_else(|| bad(format!("program.precision: `{p}` is none of default, high, highest")))?;
+    }
+    if let Some(c) = get("program.collective") {
+        let found = systole_runtime::client::collective(c);
+        o.collective = Some(found.ok_or_else(|| bad(format!("program.collective: `{c}` is none of ring, direct")))?);
+    }
+    let (replicas, partitions) = match (count("program.replicas")?, count("program.partitions")?) {
+        (None, None) => module,
+        (r, p) => (r.unwrap_or(1), p.unwrap_or(1)),
+    };
+    let shape = get("program.topology");
+    if (replicas, partitions) != (1, 1) || shape.is_some() {
+        let devices = replicas.saturating_mul(partitions);
+        let topology = Some(pod::topology(shape.map(String::as_str), chip, devices)?);
+        o.pod = PodShape { replicas, partitions, topology, ..PodShape::default() };
+    }
+    // One process runs one point at a time: proofs of every schedule are for tests.
+    o.check = false;
+    Ok(o)
+}
+
+/// The program of a point's code.
+fn compiled(spec: &Spec, point: &Point, base: &Base, bytes: &[u8]) -> Result<Program, RuntimeError> {
+    let client = Client::with_chip(point.compiled_for(base, spec.code)?);
+    let source = source::read_one(&point.program, bytes, client.chip(), false, &mut Vec::new())?;
+    let options = options(point, client.chip(), source.devices())?;
+    client.compile_source(source, &point.program, &options, None)
+}
+
+/// Runs a compiled program for timing alone.
+fn timed(spec: &Spec, client: &Client, exe: &Executable) -> Result<Done, RuntimeError> {
+    let mut options = RunOptions::new(Mode::TimingOnly);
+    options.max_cycles = spec.max_cycles.unwrap_or(u64::MAX);
+    for a in &spec.assume {
+        let wrong = || bad(format!("assume `{a}`: NAME=N is expected"));
+        let (name, n) = a.split_once('=').ok_or_else(wrong)?;
+        options.assume.push(Assume { name: name.to_string(), trips: n.parse().map_err(|_| wrong())? });
+    }
+    let inputs = generate::placeholders(&exe.program, 0);
+    if exe.program.pod.devices() > 1 {
+        let mut queues = vec![Queues::default(); exe.program.pod.devices() as usize];
+        let pods = PodOptions::default();
+        let done = client.run_pod(exe, &[inputs], &options, &pods, &mut NoObserver, &mut queues, Vec::new())?;
+        return Ok(Done::Pod(done.run));
+    }
+    Ok(Done::One(Box::new(client.device(0).run_with(exe, &inputs, &options, &mut NoObserver)?.result)))
+}
+
+/// Operations of a device, longest first.
+fn operations(chip: &ChipConfig, program: &Program, r: &RunResult) -> Vec<OpCounters> {
+    let one = |o: &systole_simulator::OpProfile| {
+        let d = o.op.and_then(|i| program.debug.ops.get(i as usize));
+        OpCounters {
+            name: d.map_or("(none)".to_string(), |d| d.name.clone()),
+            opcode: d.map_or(String::new(), |d| d.opcode.clone()),
+            cycles: o.cycles,
+            work: Work::of_op(chip, program, o),
+        }
+    };
+    let mut ops: Vec<OpCounters> = r.ops.iter().map(one).collect();
+    ops.sort_by(|a, b| b.cycles.cmp(&a.cycles).then_with(|| a.name.cmp(&b.name)));
+    ops
+}
+
+fn finished(chip: &ChipConfig, program: &Program, done: &Done) -> Ran {
+    let host = HostReport::default();
+    let (report, work, ops) = match done {
+        Done::One(r) => {
+            let report = report::report(chip, program, r, host);
+            (report, Work::of_run(chip, program, r), operations(chip, program, r))
+        }
+        Done::Pod(p) => {
+            let report = report::pod::report(chip, program, p, host);
+            let slowest = p.devices.iter().max_by_key(|d| d.cycles);
+            let ops = slowest.map(|r| operations(chip, program, r)).unwrap_or_default();
+            (report, Work::of_pod(chip, program, p), ops)
+        }
+    };
+    Ran { chip: chip.clone(), program: program.clone(), report, work, ops }
+}
+
+fn counters(ran: Ran) -> Counters {
+    let Ran { chip, program, report, work, mut ops } = ran;
+    ops.truncate(KEPT);
+    let mut busy: BTreeMap<String, f64> = BTreeMap::new();
+    for u in &report.units {
+        let kind = if u.unit.starts_with("mxu") { "mxu" } else { u.unit.as_str() };
+        let share = u.busy as f64 / report.cycles.max(1) as f64;
+        let most = busy.entry(kind.to_string()).or_default();
+        *most = most.max(share);
+    }
+    busy.insert("hbm".into(), report.hbm.share);
+    let dtype = program.peak_dtype.unwrap_or(systole_isa::DType::BF16);
+    Counters {
+        cycles: report.cycles,
+        devices: program.pod.devices(),
+        flops: report.flops,
+        peak_per_cycle: chip.peak_flops_per_cycle(dtype),
+        bound: report.bound.to_string(),
+        busy,
+        work,
+        ops,
+    }
+}
+
+/// Runs one point from its program's bytes: to look at it more closely.
+///
+/// # Errors
+/// What the point's row says.
+pub fn one(store: &Store, plan: &Plan, spec: &Spec, point: &Point) -> Result<Ran, RuntimeError> {
+    if let Some(why) = &point.refused {
+        return Err(bad(why.clone()));
+    }
+    let path = store.program(plan, &point.program)?;
+    let bytes = std::fs::read(&path).map_err(|e| bad(format!("{}: {e}", path.display())))?;
+    let base = plan.base(point)?;
+    let program = compiled(spec, point, base, &bytes)?;
+    let client = Client::with_chip(point.chip(base)?);
+    let exe = client.load(program)?;
+    let done = timed(spec, &client, &exe)?;
+    Ok(finished(client.chip(), &exe.program, &done))
+}
+
+/// Seconds that a point takes to compile and to run.
+///
+/// # Errors
+/// What the point's row says.
+pub fn measure(
+    spec: &Spec,
+    plan: &Plan,
+    point: &Point,
+    bytes: &BTreeMap<String, Vec<u8>>,
+) -> Result<(f64, f64), RuntimeError> {
+    let start = Instant::now();
+    let base = plan.base(point)?;
+    let program = compiled(spec, point, base, bytes.get(&point.program).map_or(&[][..], Vec::as_slice))?;
+    let compile = start.elapsed().as_secs_f64();
+    let client = Client::with_chip(point.chip(base)?);
+    let exe = client.load(program)?;
+    timed(spec, &client, &exe)?;
+    Ok((compile, start.elapsed().as_secs_f64() - compile))
+}
+
+/// A code that was made, or why not.
+type Made = Result<Program, String>;
+
+/// What is kept between points.
+#[derive(Default)]
+struct Last {
+    code: Option<(String, Made)>,
+    run: Option<(String, Result<Counters, String>)>,
+    program: Option<(String, Vec<u8>)>,
+}
+
+/// The text of an error in one line.
+fn line(e: &RuntimeError) -> String {
+    let text = e.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    lines.join(" / ").chars().take(600).collect()
+}
+
+/// Runs something of which a bug may panic.
+fn guarded<T>(what: impl FnOnce() -> Result<T, RuntimeError>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(what)) {
+        Ok(Ok(t)) => Ok(t),
+        Ok(Err(e)) => Err(line(&e)),
+        Err(p) => {
+            let text = p.downcast_ref::<String>().cloned().or_else(|| p.downcast_ref::<&str>().map(|s| s.to_string()));
+            Err(format!("internal error (a bug in systole): {}", text.unwrap_or_default()))
+        }
+    }
+}
+
+fn run_point(store: &Store, plan: &Plan, spec: &Spec, point: &Point, last: &mut Last) -> Result<Counters, String> {
+    if let Some(why) = &point.refused {
+        return Err(why.clone());
+    }
+    if let Some((run, result)) = &last.run
+        && *run == point.run
+    {
+        return result.clone();
+    }
+    let base = plan.base(point).map_err(|e| line(&e))?;
+    if last.program.as_ref().is_none_or(|p| p.0 != point.program) {
+        let path = store.program(plan, &point.program).map_err(|e| line(&e))?;
+        let bytes = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        last.program = Some((point.program.clone(), bytes));
+    }
+    if last.code.as_ref().is_none_or(|c| c.0 != point.code) {
+        let bytes = last.program.as_ref().map_or(&[][..], |p| &p.1);
+        last.code = Some((point.code.clone(), guarded(|| compiled(spec, point, base, bytes))));
+    }
+    let result = match last.code.as_ref().map(|c| &c.1) {
+        Some(Ok(program)) => guarded(|| {
+            let client = Client::with_chip(point.chip(base)?);
+            let exe = client.load(program.clone())?;
+            let done = timed(spec, &client, &exe)?;
+            Ok(counters(finished(client.chip(), &exe.program, &done)))
+        }),
+        Some(Err(why)) => Err(why.clone()),
+        None => Err("no code".to_string()),
+    };
+    last.run = Some((point.run.clone(), result.clone()));
+    result
+}
+
+/// Results are stored this often while a task runs.
+const STORED_EVERY: Duration = Duration::from_secs(2);
+
+/// Runs points in order and stores their results under `name`; how many failed. What is done is stored every two
+/// seconds, so that little is lost if the process ends.
+///
+/// # Errors
+/// If the folder is damaged or cannot be written. Points that fail are results.
+pub fn task(store: &Store, ids: &[String], name: &str) -> Result<usize, RuntimeError> {
+    let (plan, spec) = (store.plan()?, store.spec()?);
+    let by_id: BTreeMap<&str, &Point> = plan.points.iter().map(|p| (p.id.as_str(), p)).collect();
+    let mut last = Last::default();
+    let mut outcomes = Vec::new();
+    let mut stored = Instant::now();
+    for id in ids {
+        let point = by_id.get(id.as_str()).ok_or_else(|| bad(format!("no point {id} is in the plan")))?;
+        let result = run_point(store, &plan, &spec, point, &mut last);
+        outcomes.push(match result {
+            Ok(run) => Outcome { id: id.clone(), reason: None, run: Some(run) },
+            Err(why) => Outcome { id: id.clone(), reason: Some(why), run: None },
+        });
+        if stored.elapsed() >= STORED_EVERY {
+            store.put(name, &outcomes)?;
+            stored = Instant::now();
+        }
+    }
+    store.put(name, &outcomes)?;
+    Ok(outcomes.iter().filter(|o| o.run.is_none()).count())
+}

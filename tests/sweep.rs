@@ -1,0 +1,180 @@
+//! Sweeps by the built command: the same table however it was run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use systole_sweep::engine::{Request, local};
+use systole_sweep::{Store, execute};
+
+const EXE: &str = env!("CARGO_BIN_EXE_systole");
+
+/// A folder for one test, empty.
+fn scratch(name: &str) -> PathBuf {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("sweep").join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("the target folder is writable");
+    dir
+}
+
+/// 41 points of a small program, one of which does not fit its chip.
+fn spec(dir: &Path) -> String {
+    let program = format!("{}/examples/mlp.hlo", env!("CARGO_MANIFEST_DIR"));
+    let text = format!(
+        "name = \"small\"\nprograms = [\"{program}\"]\nchips = [\"tiny\"]\n\
+         conditions = [\"hbm.bytes >= 256 MiB || (mxu.count == 1 && dma.engines == 1 && hbm.bandwidth < 9e9)\"]\n\
+         [parameters]\n\"mxu.count\" = [1, 2]\n\"dma.engines\" = [1, 2, 4, 8]\n\
+         \"hbm.bandwidth\" = {{ from = \"8 GB/s\", to = \"128 GB/s\", steps = 5, scale = \"log\" }}\n\
+         \"hbm.bytes\" = [\"256 MiB\", \"64 KiB\"]\n"
+    );
+    let path = dir.join("small.toml");
+    std::fs::write(&path, text).expect("the folder is writable");
+    path.to_string_lossy().into_owned()
+}
+
+fn systole(args: &[&str]) -> Output {
+    Command::new(EXE).args(args).output().expect("the command starts")
+}
+
+/// Runs the command; the failing point makes the exit code 1.
+fn works(args: &[&str]) -> String {
+    let o = systole(args);
+    assert_eq!(o.status.code(), Some(1), "{args:?}: {}", String::from_utf8_lossy(&o.stderr));
+    String::from_utf8_lossy(&o.stdout).into_owned()
+}
+
+fn table(dir: &Path) -> String {
+    std::fs::read_to_string(dir.join("table.csv")).expect("it was collected")
+}
+
+/// The table of an undisturbed run with one worker.
+fn undisturbed(dir: &Path) -> String {
+    let spec = spec(dir);
+    let out = dir.join("plain");
+    let said = works(&["sweep", &spec, "-o", &out.to_string_lossy(), "--workers", "1"]);
+    assert!(said.contains("40 points done, 1 failed, 0 missing"), "{said}");
+    table(&out)
+}
+
+#[test]
+fn one_table_for_any_number_of_workers_and_chunks_and_after_a_kill() {
+    let dir = scratch("same");
+    let expected = undisturbed(&dir);
+    assert_eq!(expected.lines().count(), 42);
+    let spec = spec(&dir);
+    let many = dir.join("many");
+    works(&["sweep", &spec, "-o", &many.to_string_lossy(), "--workers", "3", "--chunk", "2"]);
+    assert_eq!(table(&many), expected);
+    // Killed as soon as there are results, and again, then resumed.
+    let killed = dir.join("killed");
+    let at = killed.to_string_lossy().into_owned();
+    assert_eq!(systole(&["sweep", "plan", &spec, "-o", &at, "--no-estimate"]).status.code(), Some(0));
+    for least in [1, 2] {
+        let mut child = Command::new(EXE)
+            .args(["sweep", "run", &at, "--workers", "1", "--chunk", "1"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the command starts");
+        let begin = Instant::now();
+        let results = || std::fs::read_dir(killed.join("results")).map_or(0, Iterator::count);
+        while results() < least && begin.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().expect("it runs or has ended");
+        child.wait().expect("it was started");
+    }
+    let status = String::from_utf8_lossy(&systole(&["sweep", "status", &at]).stdout).into_owned();
+    assert!(status.starts_with("41 points: "), "{status}");
+    works(&["sweep", "resume", &at, "--workers", "2"]);
+    assert_eq!(table(&killed), expected);
+}
+
+#[test]
+fn a_worker_that_dies_is_made_good_and_one_that_always_dies_is_a_row() {
+    let dir = scratch("dies");
+    let spec = spec(&dir);
+    let folder = dir.join("s");
+    let planned = systole(&["sweep", "plan", &spec, "-o", &folder.to_string_lossy(), "--no-estimate"]);
+    assert_eq!(planned.status.code(), Some(0));
+    let store = Store::open(&folder).expect("it was planned");
+    let plan = store.plan().expect("it was planned");
+    // A worker that kills itself in its first task, and whenever it runs one certain point alone.
+    let victim = &plan.points[7].id;
+    let wrapper = dir.join("worker.sh");
+    let script = format!(
+        "#!/bin/sh\nif mkdir '{0}/first' 2>/dev/null; then kill -9 $$; fi\n\
+         line=$(sed -n \"$(($7 + 1))p\" \"$5\")\ncase $line in *{victim}*) kill -9 $$;; esac\nexec '{EXE}' \"$@\"\n",
+        dir.display()
+    );
+    std::fs::write(&wrapper, script).expect("the folder is writable");
+    assert!(Command::new("chmod").arg("+x").arg(&wrapper).status().expect("chmod runs").success());
+    let request = Request {
+        exe: wrapper,
+        workers: Some(2),
+        chunk: Some(4),
+        time_limit: None,
+        wait: false,
+        failures: false,
+        extra: Vec::new(),
+        hosts: None,
+    };
+    local::run(&store, &plan, &request, &mut |_| true).expect("workers start");
+    let results = store.results().expect("whole files");
+    assert_eq!(results.len(), 41);
+    let failed: Vec<_> = results.values().filter(|o| o.run.is_none()).collect();
+    assert_eq!(failed.len(), 2);
+    assert!(failed.iter().any(|o| o.id == *victim && o.reason.as_deref().unwrap_or("").contains("ended twice")));
+}
+
+#[test]
+fn stored_counters_are_priced_again_without_a_run() {
+    let dir = scratch("price");
+    undisturbed(&dir);
+    let at = dir.join("plain").to_string_lossy().into_owned();
+    let price = |set: &str| {
+        let o = systole(&["sweep", "price", &at, "--set", set]);
+        assert_eq!(o.status.code(), Some(0), "{}", String::from_utf8_lossy(&o.stderr));
+        let text = String::from_utf8_lossy(&o.stdout).into_owned();
+        let head: Vec<String> = text.lines().next().expect("a head").split(',').map(str::to_string).collect();
+        let column = head.iter().position(|h| h == "energy_j").expect("a column");
+        let cells = text.lines().skip(1).filter_map(|l| l.split(',').nth(column)?.parse::<f64>().ok());
+        cells.sum::<f64>()
+    };
+    let (half, one, two) = (price("costs.idle=0.05"), price("costs.idle=0.1"), price("costs.idle=0.2"));
+    // Energy is linear in a coefficient.
+    assert!(((two - one) / (one - half) / 2.0 - 1.0).abs() < 1e-9, "{half} {one} {two}");
+    assert!(price("costs.node=N16") > 1.5 * price("costs.node=N3"));
+    assert_eq!(systole(&["sweep", "price", &at, "--set", "mxu.count=4"]).status.code(), Some(2));
+    let page = std::fs::read_to_string(dir.join("plain").join("report.html")).expect("it was written");
+    for part in ["<svg", "All parameters", "along one parameter", "Rooflines", "the knee", "energy_j"] {
+        assert!(page.contains(part), "no `{part}`");
+    }
+    assert!(!page.contains("http"), "the page needs nothing else");
+}
+
+#[test]
+fn a_search_finds_the_front_of_the_grid_with_fewer_points() {
+    let dir = scratch("search");
+    undisturbed(&dir);
+    let (spec, out) = (spec(&dir), dir.join("search"));
+    let args = ["sweep", "search", &spec, "-o", &out.to_string_lossy(), "--population", "8", "--generations", "3"];
+    let o = systole(&args);
+    let said = String::from_utf8_lossy(&o.stdout).into_owned();
+    assert!(matches!(o.status.code(), Some(0 | 1)), "{said} {}", String::from_utf8_lossy(&o.stderr));
+    assert!(said.contains("the grid has 80"), "{said}");
+    // The same again costs no run and finds the same.
+    let again = systole(&args);
+    assert_eq!(String::from_utf8_lossy(&again.stdout).lines().next(), said.lines().next());
+}
+
+#[test]
+fn a_point_can_be_looked_at_alone() {
+    let dir = scratch("one");
+    let (spec, folder) = (spec(&dir), dir.join("s"));
+    let planned = systole(&["sweep", "plan", &spec, "-o", &folder.to_string_lossy(), "--no-estimate"]);
+    assert_eq!(planned.status.code(), Some(0));
+    let store = Store::open(&folder).expect("it was planned");
+    let (plan, spec) = (store.plan().expect("a plan"), store.spec().expect("a specification"));
+    let ran = execute::one(&store, &plan, &spec, &plan.points[0]).expect("it runs");
+    assert!(ran.report.cycles > 0 && !ran.ops.is_empty());
+}
