@@ -46,7 +46,7 @@ impl From<RuntimeError> for Error {
                 FaultKind::Trap { .. } => Code::FailedPrecondition,
                 _ => Code::Internal,
             },
-            RuntimeError::Check(_) => Code::FailedPrecondition,
+            RuntimeError::Check(_) | RuntimeError::Failed(_) => Code::FailedPrecondition,
         };
         Error::new(code, message)
     }
