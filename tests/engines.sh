@@ -12,12 +12,12 @@ cat >"$work/small.toml" <<SPEC
 name = "small"
 programs = ["$root/examples/mlp.hlo"]
 chips = ["tiny"]
-conditions = ["hbm.bytes >= 256 MiB || (mxu.count == 1 && dma.engines == 1 && hbm.bandwidth < 9e9)"]
+conditions = ["core.lanes == 8 || (mxu.count == 1 && dma.engines == 1 && hbm.bandwidth < 9e9)"]
 [parameters]
 "mxu.count" = [1, 2]
 "dma.engines" = [1, 2, 4, 8]
 "hbm.bandwidth" = { from = "8 GB/s", to = "128 GB/s", steps = 5, scale = "log" }
-"hbm.bytes" = ["256 MiB", "64 KiB"]
+"core.lanes" = [8, 12]
 SPEC
 
 plan() { rm -rf "$1" && "$systole" sweep plan "$work/small.toml" -o "$1" --no-estimate >/dev/null; }

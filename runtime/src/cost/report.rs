@@ -4,7 +4,6 @@ use super::area::Area;
 use super::draws::{self, DRAWS};
 use super::energy::{self, Purpose, Unit};
 use super::{Prices, Work};
-use crate::report::text::metric;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use systole_isa::ChipConfig;
@@ -143,7 +142,7 @@ pub fn energy_page(e: &EnergyReport, a: &AreaReport) -> String {
         e.peak_power_w
     );
     if let Some(pj) = e.pj_per_flop {
-        text += &format!(", {}pJ/flop", metric(pj).replace(". ", " "));
+        text += &format!(", {pj:.2} pJ/flop");
     }
     text += &format!("\n  by unit: {}\n  by cause: {}\n", shares(&e.units), shares(&e.purposes));
     if let (Some(f), Some(i)) = (e.floor_pj_per_flop, e.intensity) {
