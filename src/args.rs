@@ -3,7 +3,9 @@
 use clap::ValueEnum;
 use systole_compiler::graph::Precision;
 use systole_compiler::plan::collective::Algorithm;
+use systole_compiler::plan::guide::{Guide, Schedule, Tuned};
 use systole_isa::ChipConfig;
+use systole_isa::chip::Quantity;
 use systole_isa::program::PodShape;
 use systole_runtime::pod;
 use systole_runtime::profile::{Level, Limits};
@@ -108,6 +110,15 @@ pub struct CompileArgs {
     /// Algorithm of collectives where there is a choice
     #[arg(long, value_name = "ring|direct")]
     pub collective: Option<String>,
+    /// Decisions of the planner, pinned by operation (docs/plan.md); what is not named is decided as usual
+    #[arg(long, value_name = "FILE")]
+    pub schedule: Option<String>,
+    /// Tiles and cuts that `systole tune` found, used for equal kernels
+    #[arg(long, value_name = "FILE")]
+    pub schedule_db: Option<String>,
+    /// Most vector memory that one kernel may use for its windows, e.g. `16MiB`
+    #[arg(long, value_name = "SIZE")]
+    pub scoped_vmem: Option<String>,
 }
 
 impl CompileArgs {
@@ -126,6 +137,7 @@ impl CompileArgs {
             let known = Algorithm::from_name(c);
             o.collective = Some(known.ok_or_else(|| bad(format!("--collective {c}: `ring` or `direct` is expected")))?);
         }
+        o.guide = self.guide(chip)?;
         if replicas == 0 || partitions == 0 {
             return Err(bad("--replicas and --partitions are at least 1"));
         }
@@ -139,6 +151,26 @@ impl CompileArgs {
             o.pod = PodShape { replicas, partitions, topology, ..PodShape::default() };
         }
         Ok(o)
+    }
+
+    /// What guides the planner.
+    fn guide(&self, chip: &ChipConfig) -> Result<Guide, RuntimeError> {
+        let read = |path: &String| std::fs::read_to_string(path).map_err(|e| bad(format!("{path}: {e}")));
+        let mut guide = Guide::default();
+        if let Some(path) = &self.schedule {
+            guide.schedule = Schedule::parse(&read(path)?).map_err(|e| bad(format!("{path}: {e}")))?;
+        }
+        if let Some(path) = &self.schedule_db {
+            let known = Tuned::parse(&read(path)?, chip).map_err(|e| bad(format!("{path}: {e}")))?;
+            guide.tuned = Some(std::sync::Arc::new(known));
+        }
+        if let Some(size) = &self.scoped_vmem {
+            let what = Quantity::Bytes;
+            let bytes = what.parse(size).filter(|b| *b >= 0.0);
+            let bytes = bytes.ok_or_else(|| bad(format!("--scoped-vmem {size}: {} is expected", what.describe())))?;
+            guide.scoped_vmem = Some(bytes as u64);
+        }
+        Ok(guide)
     }
 
     /// The same as flags, without those that say what is the case anyway.
@@ -160,6 +192,9 @@ impl CompileArgs {
         let order = self.device_order.as_ref();
         put("device-order", order.map(|o| o.iter().map(u32::to_string).collect::<Vec<_>>().join(",")));
         put("collective", self.collective.clone());
+        put("schedule", self.schedule.clone());
+        put("schedule-db", self.schedule_db.clone());
+        put("scoped-vmem", self.scoped_vmem.clone());
         flags
     }
 

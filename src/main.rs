@@ -33,6 +33,12 @@ enum Command {
     Compile(cmd::compile::Args),
     /// Runs passes over a program and prints it
     Opt(cmd::opt::Args),
+    /// Shows what the compiler decides: kernels, memory, order; a plan compiles like a program
+    Plan(cmd::plan::Args),
+    /// Finds better tiles and cuts than the estimates choose, by simulating kernels
+    Tune(cmd::tune::Args),
+    /// Compares programs, plans or recorded runs: what differs, and what it costs
+    Compare(cmd::compare::Args),
     /// Assembles a program written by hand
     Asm(cmd::asm::Args),
     /// Prints a program as assembly
@@ -62,6 +68,9 @@ fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
         Command::Run(a) => cmd::run::run(&a),
         Command::Compile(a) => cmd::compile::run(&a),
         Command::Opt(a) => cmd::opt::run(&a),
+        Command::Plan(a) => cmd::plan::run(&a),
+        Command::Tune(a) => cmd::tune::run(&a),
+        Command::Compare(a) => cmd::compare::run(&a),
         Command::Asm(a) => cmd::asm::run(&a),
         Command::Disasm(a) => cmd::disasm::run(&a),
         #[cfg(feature = "evaluator")]

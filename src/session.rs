@@ -5,6 +5,7 @@ use crate::args::{CompileArgs, DEFAULT_CHIP, RunArgs};
 use crate::output;
 use std::collections::BTreeMap;
 use std::time::Instant;
+use systole_compiler::plan;
 use systole_isa::{ChipConfig, Program, asm, container};
 use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
@@ -66,6 +67,14 @@ fn named_chip(path: &str, bytes: &[u8], chip: &ChipArgs) -> Result<ChipConfig, R
                 asm::assemble_with_chip(text, path, None).map_err(|e| RuntimeError::Source(e.to_string()))?;
             chip.with_sets(found)
         }
+        Ok(text) if plan::text::is_plan(text) => {
+            let read = plan::text::parse(text);
+            let read = read.map_err(|e| RuntimeError::Source(format!("{path}:{}: {}", e.line, e.message)))?;
+            let found = chip_named(&read.head.chip).map_err(|_| {
+                bad(format!("{path}: planned for `{}`, which is no preset: name its file with --chip", read.head.chip))
+            })?;
+            chip.with_sets(found)
+        }
         _ => chip.chip_or(DEFAULT_CHIP),
     }
 }
@@ -76,6 +85,19 @@ impl Opened {
         let Opened { client, source, rest, parse_s } = self;
         let all = std::iter::once(source).chain(rest);
         all.map(|source| Opened { client: client.clone(), source, rest: Vec::new(), parse_s }).collect()
+    }
+
+    /// The plan, made if there is none yet.
+    ///
+    /// # Errors
+    /// If there is none for the chip.
+    pub fn plan(self, path: &str, options: &CompileArgs) -> Result<(Client, plan::Plan), RuntimeError> {
+        if !self.rest.is_empty() {
+            return Err(bad(format!("{path}: {} modules where one program is due", self.rest.len() + 1)));
+        }
+        let options = options.options_for(self.client.chip(), self.source.devices())?;
+        let plan = self.client.plan_source(self.source, path, &options)?;
+        Ok((self.client, plan))
     }
 
     /// The program, compiled if it is not yet.
@@ -130,7 +152,7 @@ pub fn compile(opened: Opened, args: &RunArgs) -> Result<Ready, RuntimeError> {
     let mut host = HostReport { parse_s: opened.parse_s, ..HostReport::default() };
     let source = match &opened.source {
         Source::Module { text, .. } => text.clone(),
-        Source::Program(_) => String::new(),
+        Source::Program(_) | Source::Plan(_) => String::new(),
     };
     let start = Instant::now();
     let (client, program) = opened.program(&args.module, &args.compile, None)?;

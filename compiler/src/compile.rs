@@ -1,10 +1,14 @@
 //! The whole way: from a verified module to a program.
 
+use crate::emit::kernel::emit_kernel;
 use crate::emit::unit::emit;
-use crate::plan::collective::{Algorithm, Choice};
+use crate::plan::collective::Algorithm;
+use crate::plan::guide::Guide;
 use crate::plan::memory::vmem_map;
+use crate::plan::spec::KernelSpec;
 use crate::plan::step::BufferKind;
-use crate::plan::{Plan, PlanOptions, plan};
+use crate::plan::{Plan, PlanOptions, plan, text};
+use systole_codegen::estimate::cycles;
 use systole_codegen::schedule::{ScheduleOptions, schedule};
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Module, Span};
@@ -25,6 +29,8 @@ pub struct CompileOptions {
     pub collective: Option<Algorithm>,
     /// Cores of a device that share the work (programs of one device; at most the chip's).
     pub cores: u32,
+    /// Decisions of the planner from outside.
+    pub guide: Guide,
     /// Whether the emitted bundles are proved by the independent checker.
     pub check: bool,
 }
@@ -38,13 +44,16 @@ impl CompileOptions {
             max_resident: None,
             collective: None,
             cores: 1,
+            guide: Guide::default(),
             check: cfg!(debug_assertions),
         }
     }
 }
 
-/// Compiles a verified module. `source` is its text (for line numbers), `dump` is called with the name and text of every
-/// stage.
+/// What is called with the name and text of every stage.
+pub type Dump<'a> = dyn FnMut(&str, &str) + 'a;
+
+/// Compiles a verified module. `source` is its text (for line numbers); `dump` gets what every stage changed.
 ///
 /// # Errors
 /// A program without a lowering, or one too large for the chip.
@@ -53,16 +62,31 @@ pub fn compile(
     chip: &ChipConfig,
     options: &CompileOptions,
     source: &str,
-    dump: Option<&mut dyn FnMut(&str, &str)>,
+    mut dump: Option<&mut Dump<'_>>,
 ) -> Result<Program, CompileError> {
-    let mut quiet = |_: &str, _: &str| {};
-    let dumping = dump.is_some();
-    let dump: &mut dyn FnMut(&str, &str) = dump.unwrap_or(&mut quiet);
-    let mut number = 0;
+    let plan = plan_module(module, chip, options, source, dump.as_mut().map(|d| &mut **d as &mut Dump<'_>))?;
+    generate(&plan, chip, options, dump)
+}
+
+/// The plan of a verified module; see [`compile`].
+///
+/// # Errors
+/// A program without a lowering, or one too large for the chip.
+pub fn plan_module(
+    module: Module,
+    chip: &ChipConfig,
+    options: &CompileOptions,
+    source: &str,
+    mut dump: Option<&mut Dump<'_>>,
+) -> Result<Plan, CompileError> {
+    let (mut number, mut last) = (0, String::new());
     let core = lower_to_core(module, &options.passes, &mut |pass, m| {
-        if dumping {
-            number += 1;
-            dump(&format!("{number:02}-{pass}.hlo"), &systole_hlo::graph::print::to_text(m));
+        let Some(dump) = &mut dump else { return };
+        number += 1;
+        let text = systole_hlo::graph::print::to_text(m);
+        if text != last {
+            dump(&format!("{number:02}-{pass}.hlo"), &text);
+            last = text;
         }
     })?;
     let lines = line_starts(source);
@@ -72,12 +96,34 @@ pub fn compile(
         max_resident: options.max_resident,
         collective: options.collective,
         cores: options.cores,
+        guide: options.guide.clone(),
     };
-    let plan = plan(&core, chip, &planning, &line)?;
-    generate(&plan, chip, options, if dumping { Some(dump) } else { None })
+    let mut plan = plan(&core, chip, &planning, &line)?;
+    estimate(&mut plan, chip)?;
+    if let Some(dump) = dump {
+        dump("plan.txt", &text::to_text(&plan));
+    }
+    Ok(plan)
 }
 
-/// The program of a plan. `dump` is called with the name and text of every stage.
+/// Estimates the kernels that planning has no estimate of, from their code, and what else was considered of them.
+fn estimate(plan: &mut Plan, chip: &ChipConfig) -> Result<(), CompileError> {
+    for k in plan.kernels.iter_mut().filter(|k| k.cycles.is_none()) {
+        let of = |spec: &KernelSpec| {
+            let code = emit_kernel(spec, &k.name, 0, chip)?;
+            Ok::<f64, CompileError>(cycles(&code.kernel, &code.descs, chip))
+        };
+        k.cycles = Some(of(&k.spec)?);
+        for c in &mut k.considered {
+            if let Some(spec) = k.spec.made(c.way) {
+                c.cycles = of(&spec)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The program of a plan. Plans that were read are to be [verified](crate::plan::verify::verify) first.
 ///
 /// # Errors
 /// What a plan does not know: more spilled registers or scalars than there is memory for.
@@ -85,22 +131,18 @@ pub fn generate(
     plan: &Plan,
     chip: &ChipConfig,
     options: &CompileOptions,
-    dump: Option<&mut dyn FnMut(&str, &str)>,
+    dump: Option<&mut Dump<'_>>,
 ) -> Result<Program, CompileError> {
     let code = emit(plan, chip)?;
     let map = vmem_map(chip);
     let schedule_options = ScheduleOptions {
         chaos: options.chaos,
         spill_rows: map.spill as u32,
-        ..ScheduleOptions::new(map.spill_base as u32, plan.words)
+        ..ScheduleOptions::new(map.spill_base as u32, plan.head.words)
     };
     let scheduled = schedule(&code.unit, chip, &schedule_options)
         .map_err(|e| CompileError::Internal { stage: "schedule".into(), message: e.to_string() })?;
     if let Some(dump) = dump {
-        if !plan.choices.is_empty() {
-            let line = |c: &Choice| format!("{}: {}; {}\n", c.name, c.algorithm.name(), c.reason);
-            dump("collectives.txt", &plan.choices.iter().map(line).collect::<String>());
-        }
         dump("kernels.txt", &code.unit.to_string());
         dump("schedule.txt", &systole_codegen::schedule::print::listing(&scheduled, chip, true));
     }
@@ -111,7 +153,7 @@ pub fn generate(
         })?;
     }
     limit(Resource::SpillRows, scheduled.spill_rows as u64, map.spill)?;
-    limit(Resource::SmemWords, plan.words as u64 + scheduled.spill_words as u64, chip.smem.bytes / 4)?;
+    limit(Resource::SmemWords, plan.head.words as u64 + scheduled.spill_words as u64, chip.smem.bytes / 4)?;
     let bundles = systole_isa::encode::encode_bundles(&scheduled.bundles, chip)
         .map_err(|e| CompileError::Internal { stage: "encode".into(), message: e.to_string() })?;
     let mut constants = Vec::new();
@@ -123,25 +165,25 @@ pub fn generate(
         }
     }
     Ok(Program {
-        name: plan.name.clone(),
-        chip: plan.chip.clone(),
-        fingerprint: plan.fingerprint,
+        name: plan.head.name.clone(),
+        chip: plan.head.chip.clone(),
+        fingerprint: plan.head.fingerprint,
         bundles: scheduled.bundles.len() as u32,
         code: bundles,
         descs: code.descs,
         constants,
         params: plan.params.clone(),
         results: plan.results.clone(),
-        hbm_bytes: plan.hbm_bytes,
+        hbm_bytes: plan.head.hbm_bytes,
         vmem_bytes: match scheduled.spill_rows {
-            0 => plan.vmem_rows,
+            0 => plan.head.vmem_rows,
             n => map.spill_base + n as u64,
         } * chip.row_bytes(),
-        smem_words: plan.words + scheduled.spill_words,
-        traps: plan.traps.clone(),
+        smem_words: plan.head.words + scheduled.spill_words,
+        traps: plan.head.traps.clone(),
         host_calls: code.host_calls,
-        flops: plan.flops,
-        peak_dtype: plan.peak_dtype,
+        flops: plan.head.flops,
+        peak_dtype: plan.head.peak_dtype,
         pod: plan.pod.shape.clone(),
         debug: DebugInfo {
             source: String::new(),

@@ -8,9 +8,12 @@ use std::sync::Arc;
 use systole_compiler::builder::XlaComputation;
 use systole_compiler::compile::{self, compile};
 use systole_compiler::diag::Diagnostic;
+use systole_compiler::error::CompileError;
 use systole_compiler::graph::{Module, Op, Precision};
 use systole_compiler::passes::custom;
+use systole_compiler::plan::Plan;
 use systole_compiler::plan::collective::Algorithm;
+use systole_compiler::plan::guide::Guide;
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, Program};
 use systole_simulator::{Machine, Mode, NoObserver, Observer, RunResult, load};
@@ -34,6 +37,8 @@ pub struct CompileOptions {
     pub pod: PodShape,
     /// The algorithm of collectives, where there is a choice.
     pub collective: Option<Algorithm>,
+    /// Decisions of the planner from outside: a schedule, a cost model.
+    pub guide: Guide,
 }
 
 impl Default for CompileOptions {
@@ -47,6 +52,7 @@ impl Default for CompileOptions {
             check: cfg!(debug_assertions),
             pod: PodShape::default(),
             collective: None,
+            guide: Guide::default(),
         }
     }
 }
@@ -63,6 +69,7 @@ impl CompileOptions {
         o.check = self.check;
         o.passes.pod = self.pod.clone();
         o.collective = self.collective;
+        o.guide = self.guide.clone();
         o
     }
 }
@@ -219,6 +226,11 @@ impl Client {
     ) -> Result<Program, RuntimeError> {
         let (module, text) = match source {
             Source::Program(p) => return Ok(*p),
+            Source::Plan(plan) => {
+                let mut program = self.compile_plan(&plan, options)?;
+                program.debug.source = name.to_string();
+                return Ok(program);
+            }
             Source::Module { module, text } => (*module, text),
         };
         self.check_targets(&module, name, &text)?;
@@ -241,15 +253,35 @@ impl Client {
         dump: Option<&mut dyn FnMut(&str, &str)>,
     ) -> Result<Program, RuntimeError> {
         let o = options.for_chip(&self.chip);
-        let mut program = compile(module, &self.chip, &o, text, dump).map_err(|e| {
-            let diagnostic = e.span().map(|s| systole_compiler::diag::Diagnostic::error(s, e.to_string()));
-            match diagnostic {
-                Some(d) => RuntimeError::Compile(systole_compiler::diag::render(&[d], name, text, false)),
-                None => RuntimeError::Compile(format!("{name}: {e}")),
-            }
-        })?;
+        let mut program = compile(module, &self.chip, &o, text, dump).map_err(|e| compile_error(&e, (name, text)))?;
         program.debug.source = name.to_string();
         Ok(program)
+    }
+
+    /// The plan of a module, on one core or as many as `options` say.
+    ///
+    /// # Errors
+    /// A program that is compiled already, or that has no plan for the chip.
+    pub fn plan_source(&self, source: Source, name: &str, options: &CompileOptions) -> Result<Plan, RuntimeError> {
+        let (module, text) = match source {
+            Source::Program(_) => return Err(RuntimeError::Request(format!("{name}: a compiled program has no plan"))),
+            Source::Plan(plan) => return Ok(*plan),
+            Source::Module { module, text } => (*module, text),
+        };
+        self.check_targets(&module, name, &text)?;
+        let quiet = |m: Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, None);
+        let (chosen, _) = self.choose_cores(&module, options, &quiet)?;
+        let o = chosen.for_chip(&self.chip);
+        compile::plan_module(module, &self.chip, &o, &text, None).map_err(|e| compile_error(&e, (name, &text)))
+    }
+
+    /// The program of a plan that goes together.
+    ///
+    /// # Errors
+    /// More spilled registers or scalars than there is memory for.
+    pub fn compile_plan(&self, plan: &Plan, options: &CompileOptions) -> Result<Program, RuntimeError> {
+        let program = compile::generate(plan, &self.chip, &options.for_chip(&self.chip), None);
+        program.map_err(|e| RuntimeError::Compile(format!("{}: {e}", plan.head.name)))
     }
 
     /// Refuses custom calls that nothing would answer.
@@ -310,6 +342,17 @@ impl Executable {
             }
         }
         Ok(out)
+    }
+}
+
+/// A compiler's error with the place in the text.
+fn compile_error(e: &CompileError, (name, text): (&str, &str)) -> RuntimeError {
+    match e.span() {
+        Some(s) => {
+            let d = Diagnostic::error(s, e.to_string());
+            RuntimeError::Compile(systole_compiler::diag::render(&[d], name, text, false))
+        }
+        None => RuntimeError::Compile(format!("{name}: {e}")),
     }
 }
 

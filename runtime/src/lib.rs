@@ -26,6 +26,7 @@ pub mod pod;
 pub mod profile;
 pub mod report;
 pub mod source;
+pub mod tune;
 
 pub use array::Array;
 pub use client::{Client, CompileOptions, Device, Executable, Execution, RunOptions};

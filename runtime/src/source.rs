@@ -1,7 +1,9 @@
-//! Programs in any form: HLO text, StableHLO text, MLIR bytecode of StableHLO, HLO protos, assembly, compiled files. The kind is found from the content.
+//! Programs in any form: HLO text, StableHLO text, MLIR bytecode of StableHLO, HLO protos, plans, assembly, compiled files. The
+//! kind is found from the content.
 
 use crate::RuntimeError;
 use systole_compiler::graph::{self, Module, Op};
+use systole_compiler::plan::{self, Plan};
 use systole_compiler::{diag, front};
 use systole_isa::{ChipConfig, Program};
 
@@ -14,6 +16,8 @@ pub enum Source {
         text: String,
     },
     Program(Box<Program>),
+    /// A plan that goes together on the chip.
+    Plan(Box<Plan>),
 }
 
 impl Source {
@@ -84,6 +88,12 @@ pub fn read(
     if systole_isa::asm::is_assembly(&text) {
         let read = systole_isa::asm::assemble(&text, name, Some(chip));
         return read.map(program).map_err(|e| RuntimeError::Source(e.to_string()));
+    }
+    if plan::text::is_plan(&text) {
+        let wrong = |e: String| RuntimeError::Source(format!("{name}:{e}"));
+        let plan = plan::text::parse(&text).map_err(|e| wrong(format!("{}: {}", e.line, e.message)))?;
+        plan::verify::verify(&plan, chip).map_err(|e| wrong(format!(" {e}")))?;
+        return Ok(vec![Source::Plan(Box::new(plan))]);
     }
     modules(name, text, color, warnings)
 }

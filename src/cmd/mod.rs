@@ -4,11 +4,13 @@ pub mod asm;
 #[cfg(feature = "evaluator")]
 pub mod check;
 pub mod chips;
+pub mod compare;
 pub mod compile;
 pub mod disasm;
 #[cfg(feature = "evaluator")]
 pub mod fuzz;
 pub mod opt;
+pub mod plan;
 pub mod profile;
 pub mod report;
 pub mod run;
@@ -16,3 +18,4 @@ pub mod sweep;
 pub mod top;
 pub mod top_sweep;
 pub mod trace;
+pub mod tune;

@@ -12,6 +12,12 @@ pub enum CompileError {
     /// The program needs more of a resource than there is.
     #[error("{resource}: needs {need}, limit {have}{detail}")]
     Limit { resource: Resource, need: u64, have: u64, detail: String },
+    /// A plan that was read does not go together.
+    #[error("the plan does not go together: {0}")]
+    Plan(String),
+    /// A decision that a schedule pins cannot be, or a schedule that cannot be read.
+    #[error("schedule, line {line}: {message}")]
+    Schedule { line: usize, message: String },
     /// The compiler broke one of its own invariants.
     #[error("internal error in {stage}: {message}")]
     Internal { stage: String, message: String },
@@ -91,7 +97,11 @@ impl CompileError {
     pub fn span(&self) -> Option<Span> {
         match self {
             CompileError::Unsupported { span, .. } if *span != Span::default() => Some(*span),
-            CompileError::Unsupported { .. } | CompileError::Limit { .. } | CompileError::Internal { .. } => None,
+            CompileError::Unsupported { .. }
+            | CompileError::Limit { .. }
+            | CompileError::Plan(_)
+            | CompileError::Schedule { .. }
+            | CompileError::Internal { .. } => None,
         }
     }
 }

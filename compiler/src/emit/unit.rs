@@ -3,7 +3,8 @@
 use super::kernel::emit_kernel;
 use super::main_program;
 use crate::plan::Plan;
-use systole_codegen::kernel::Unit;
+use crate::plan::action::Action;
+use systole_codegen::kernel::{Kernel, Unit};
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_isa::program::HostCall;
 use systole_isa::{ChipConfig, DmaDesc};
@@ -36,9 +37,35 @@ pub fn emit(plan: &Plan, chip: &ChipConfig) -> Result<ProgramCode, CompileError>
         descs.extend(code.descs);
         kernels.push(kernel);
     }
+    check_calls(&plan.actions, &kernels)?;
     let main = main_program::emit(plan, chip, descs);
     let mut unit = Unit { kernels: vec![main.kernel] };
     unit.kernels.extend(kernels);
     unit.kernels.extend(main.subroutines);
     Ok(ProgramCode { unit, descs: main.descs, host_calls: main.host_calls })
+}
+
+/// Fails where a call has other arguments than its kernel has parameters.
+fn check_calls(actions: &[Action], kernels: &[Kernel]) -> Result<(), CompileError> {
+    actions.iter().try_for_each(|a| match a {
+        Action::Call { kernel, args } => {
+            let params = kernels.get(*kernel).map_or(0, |k| k.params.len());
+            if args.len() == params {
+                return Ok(());
+            }
+            Err(CompileError::Plan(format!("a call of kernel {kernel} has {} arguments, not {params}", args.len())))
+        }
+        Action::While { head, body, .. } => check_calls(head, kernels).and_then(|()| check_calls(body, kernels)),
+        Action::Switch { branches, .. } => branches.iter().try_for_each(|b| check_calls(b, kernels)),
+        Action::Mark(_)
+        | Action::Copy(_)
+        | Action::Move { .. }
+        | Action::Scalar { .. }
+        | Action::ReadScalar { .. }
+        | Action::Host(_)
+        | Action::Exchange(..)
+        | Action::Begin(..)
+        | Action::End(_)
+        | Action::Look(_) => Ok(()),
+    })
 }

@@ -3,11 +3,12 @@
 use super::collective::Exchange;
 use super::step::{ScalarOp, Unit, Use, Word};
 use super::view::BufId;
+use serde::{Deserialize, Serialize};
 use systole_isa::DType;
 use systole_isa::program::HostCall;
 
 /// A place in a memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spot {
     /// A word row of vector memory.
     Vmem(u64),
@@ -16,7 +17,7 @@ pub enum Spot {
 }
 
 /// A copy of a whole array between HBM and vector memory, or the wait for one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copy {
     pub kind: CopyKind,
     pub array: BufId,
@@ -24,13 +25,13 @@ pub struct Copy {
 }
 
 /// A copy in flight: its semaphore, and the bytes that it counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending {
     pub semaphore: u32,
     pub bytes: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CopyKind {
     /// Begins a copy from HBM to vector memory, or back.
     Load {
@@ -47,7 +48,7 @@ pub enum CopyKind {
 }
 
 /// An argument of a kernel's call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Operand {
     /// Where an array begins (`at`, in `unit`s), plus scalars times so many units.
     Array { array: BufId, usage: Use, unit: Unit, at: i64, terms: Vec<(Word, i64)> },
@@ -64,7 +65,7 @@ pub enum Operand {
 }
 
 /// Where an exchange's arrays are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Flight {
     /// First granules of its source, its result and partial results.
     pub src: u64,
@@ -76,7 +77,7 @@ pub struct Flight {
 }
 
 /// A thing that the main program does.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Action {
     /// What follows belongs to this operation.
     Mark(u32),

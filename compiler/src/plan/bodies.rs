@@ -1,18 +1,20 @@
 //! Calls of loop, reduction and move kernels: on arrays in vector memory, or block by block on arrays in HBM.
 
+use super::guide::impossible;
 use super::lower::{Lower, Region};
-use super::spec::{KernelKey, KernelSpec, Needs};
+use super::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
 use super::step::{Arg, BufferKind, KernelEntry, SplitPart, Step, Unit, Use, Word};
 use super::view::BufId;
 use systole_codegen::emit::blocks::{
-    BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, choose_shares,
+    BlockCut, BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, choose_shares,
 };
 use systole_hlo::graph::{NodeId, Op};
+use systole_isa::ChipConfig;
 
 /// Bytes from which an array that is in HBM anyway (a parameter, a constant, a result) is streamed by the kernel rather
 /// than copied whole before or after it.
 pub const STREAMED_BYTES: u64 = 256 << 10;
-/// The part of vector memory that a kernel's windows may take.
+/// The part of vector memory that a kernel's windows may take, where nobody says more.
 const WINDOWS: u64 = 3;
 
 impl<'a> Lower<'a> {
@@ -34,9 +36,22 @@ impl<'a> Lower<'a> {
     /// Whether a kernel streams an array of the plan; `result`: see [`Lower::is_result`].
     pub fn streams(&self, buf: BufId, result: bool) -> bool {
         let b = &self.plan.buffers[buf.index()];
+        if let Some((streams, _)) = self.pinned_place(buf) {
+            return streams;
+        }
         let given = result || matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
         let bytes = b.layout.bytes();
         bytes > self.plan.largest_resident || given && bytes > STREAMED_BYTES.min(self.plan.largest_resident)
+    }
+
+    /// Whether a schedule says that an array is streamed or kept in vector memory, and the line that does.
+    pub fn pinned_place(&self, buf: BufId) -> Option<(bool, usize)> {
+        self.guide.schedule.streams(&self.plan.buffers[buf.index()].name)
+    }
+
+    /// Bytes of vector memory that a kernel's windows may take.
+    pub fn window_bytes(&self) -> u64 {
+        self.guide.scoped_vmem.unwrap_or(self.chip.vmem.bytes / WINDOWS).min(self.chip.vmem.bytes)
     }
 
     /// Appends the call of a body. `args` are its arrays by element rows and its scalars, in parameter order.
@@ -49,8 +64,9 @@ impl<'a> Lower<'a> {
         for (i, a) in args.iter().take(arrays).enumerate() {
             let Arg::Array { buf, usage, .. } = a else { continue };
             hbm[i] = self.streams(*buf, result && *usage != Use::Read);
-            large[i] = bytes(self, *buf) > self.plan.largest_resident;
-            if !hbm[i] {
+            let pinned = self.pinned_place(*buf);
+            large[i] = pinned.map_or(bytes(self, *buf) > self.plan.largest_resident, |p| p.0);
+            if !hbm[i] && pinned.is_none() {
                 resident.push((bytes(self, *buf), i));
             }
         }
@@ -78,12 +94,21 @@ impl<'a> Lower<'a> {
     }
 
     fn push_resident(&mut self, body: Body, args: Vec<Arg>, name: &str, op: u32) {
+        let pinned = |a: &Arg| match a {
+            Arg::Array { buf, .. } => self.pinned_place(*buf).filter(|p| p.0).map(|p| (p.1, *buf)),
+            Arg::Scalar(_) | Arg::Sum(_) | Arg::Linear { .. } | Arg::Const(_) | Arg::Scratch => None,
+        };
+        if let Some((line, buf)) = args.iter().find_map(pinned) {
+            let array = &self.plan.buffers[buf.index()].name;
+            let why = format!("`{}` cannot be done in blocks with `{array}` in HBM", self.op_name(op));
+            self.failed.get_or_insert(impossible(line, why));
+        }
         let kernel = self.plan.simple_kernel(KernelSpec::Body(body), name, Needs::default());
         self.steps.push(Step::Call { kernel, args, op });
     }
 
     /// Shares the blocks of a body out among the device's cores: the first one's kernel.
-    fn split_blocks(&mut self, spec: &BlockSpec, args: &[Arg], name: &str) -> Option<usize> {
+    fn split_blocks(&mut self, spec: &BlockSpec, args: &[Arg], (name, op): (&str, u32)) -> Option<usize> {
         let cores = self.plan.cores;
         let array = |a: &Arg| match a {
             Arg::Array { buf, usage, .. } => Some((*buf, *usage)),
@@ -95,13 +120,18 @@ impl<'a> Lower<'a> {
         if cores < 2 || !arrays.iter().all(alone) {
             return None;
         }
-        let key = |core: usize| KernelKey::Blocks(spec.clone(), Some((core as u32, cores)));
+        let pin = self.guide.schedule.cut(self.op_name(op));
+        let key = |core: usize| KernelKey::Blocks(spec.clone(), Some((core as u32, cores)), pin.map(|p| p.1));
         if let Some(&k) = self.plan.keys.get(&key(0)) {
             return Some(k);
         }
-        let (chosen, parts) = choose_shares(spec, self.chip, self.chip.vmem.bytes / WINDOWS, cores)?;
+        let guide = self.guide;
+        let weigh = |c: &BlockCut, cost: u64| guide.weigh_cut(pin.map(|p| p.0), spec, c, cost);
+        let (chosen, parts) = choose_shares(spec, (self.chip, self.window_bytes()), cores, &weigh)?;
+        let chip = self.chip;
         let add = |(i, share): (usize, Share)| {
-            let entry = block_entry(spec, chosen, Some(share), format!("{name} in blocks, core {i}"));
+            let entry =
+                block_entry(spec, (chosen, Vec::new()), Some(share), format!("{name} in blocks, core {i}"), chip);
             let made: Result<usize, std::convert::Infallible> = self.plan.kernel(key(i), |_| Ok(entry));
             match made {
                 Ok(kernel) => SplitPart { kernel, offsets: Vec::new() },
@@ -140,18 +170,26 @@ impl<'a> Lower<'a> {
             })
             .collect();
         let spec = BlockSpec { body: body.clone(), operands };
-        let (chip, budget) = (self.chip, self.chip.vmem.bytes / WINDOWS);
-        let split = self.split_blocks(&spec, args, name);
+        let (chip, budget, guide) = (self.chip, self.window_bytes(), self.guide);
+        let pin = guide.schedule.cut(self.op_name(op));
+        let split = self.split_blocks(&spec, args, (name, op));
         let made: Result<usize, ()> = split.map_or_else(
             || {
-                self.plan.kernel(KernelKey::Blocks(spec.clone(), None), |_| {
-                    let chosen = choose_cut(&spec, chip, budget).ok_or(())?;
-                    Ok(block_entry(&spec, chosen, None, format!("{name} in blocks")))
+                self.plan.kernel(KernelKey::Blocks(spec.clone(), None, pin.map(|p| p.1)), |_| {
+                    let weigh = |c: &BlockCut, cost: u64| guide.weigh_cut(pin.map(|p| p.0), &spec, c, cost);
+                    let chosen = choose_cut(&spec, chip, budget, &weigh).ok_or(())?;
+                    Ok(block_entry(&spec, chosen, None, format!("{name} in blocks"), chip))
                 })
             },
             Ok,
         );
-        let Ok(kernel) = made else { return false };
+        let Ok(kernel) = made else {
+            if let Some((_, line)) = pin {
+                let why = format!("no cut of `{}` that fits is like that", self.op_name(op));
+                self.failed.get_or_insert(impossible(line, why));
+            }
+            return false;
+        };
         let mut call = Vec::new();
         let mut starts = Vec::new();
         for (i, a) in args.iter().enumerate() {
@@ -175,11 +213,20 @@ impl<'a> Lower<'a> {
 }
 
 /// A kernel in blocks.
-fn block_entry(spec: &BlockSpec, chosen: ChosenCut, share: Option<Share>, name: String) -> KernelEntry {
+fn block_entry(
+    spec: &BlockSpec,
+    (chosen, others): (ChosenCut, Vec<(BlockCut, u64)>),
+    share: Option<Share>,
+    name: String,
+    chip: &ChipConfig,
+) -> KernelEntry {
+    let cycles = |cost: u64| cost as f64 / chip.hbm_bytes_per_cycle().max(1e-9);
+    let considered = others.into_iter().map(|(c, cost)| Considered { way: Way::Cut(c), cycles: cycles(cost) });
     KernelEntry {
         name,
         spec: KernelSpec::Blocks { spec: spec.clone(), cut: chosen.cut, share },
         needs: Needs { scratch_rows: chosen.scratch_rows, semaphores: SEMAPHORES },
         cycles: None,
+        considered: considered.collect(),
     }
 }

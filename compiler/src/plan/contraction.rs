@@ -1,17 +1,15 @@
 //! Dots and convolutions: kernels of the matrix unit.
 
+use super::guide::{Guide, impossible};
 use super::lower::{Cut, Lower, Region, Val};
-use super::spec::{KernelKey, KernelSpec, Needs};
+use super::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
 use super::step::{Arg, KernelEntry, SplitPart, Step, Unit, Use, Word};
 use super::view::{Form, View};
-use systole_codegen::emit::mxu::{self, Array, Chosen, Contraction, Dim, Place, RhsForm};
+use systole_codegen::emit::mxu::{self, Array, Chosen, Contraction, Dim, Place, RhsForm, Tile};
 use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{NodeId, Op, Precision};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{ChipConfig, DType};
-
-/// Share of vector memory that a contraction's kernel may use for its windows.
-const WINDOW_SHARE: u64 = 3;
 
 impl<'a> Lower<'a> {
     /// Lowers a canonical dot or convolution.
@@ -38,7 +36,7 @@ impl<'a> Lower<'a> {
         if !matches!(c.lhs.dtype, DType::F32) {
             c.precision = Precision::Default;
         }
-        c.vmem_rows = (self.chip.vmem.bytes / (self.chip.core.lanes as u64 * 4) / WINDOW_SHARE) as u32;
+        c.vmem_rows = (self.window_bytes() / self.chip.row_bytes()) as u32;
         let flops = c.flops();
         self.plan.peak_dtype = self.plan.peak_dtype.max(Some(peak(c.lhs.dtype)));
         // Large arrays stay in HBM and are streamed, and so are parameters and results: their copies then run behind the
@@ -51,6 +49,7 @@ impl<'a> Lower<'a> {
         // Where not all of that can be streamed, as little as possible is kept in vector memory.
         let wanted = [c.lhs.place, c.rhs.place, c.out.place];
         let bytes = [&lhs, &rhs, &out].map(|v| v.layout.bytes());
+        let pinned = [&lhs, &rhs, &out].map(|v| self.pinned_place(v.buf));
         let kept = |set: usize| -> u64 { (0..3).filter(|i| set >> i & 1 == 1).map(|i| bytes[i]).sum() };
         let mut sets: Vec<usize> =
             (0..8).filter(|set| (0..3).all(|i| set >> i & 1 == 0 || wanted[i] == Place::Hbm)).collect();
@@ -60,6 +59,9 @@ impl<'a> Lower<'a> {
             if made.is_ok() {
                 break;
             }
+            if (0..3).any(|i| set >> i & 1 == 1 && pinned[i].is_some()) {
+                continue;
+            }
             let place = |i: usize| if set >> i & 1 == 1 { Place::Vmem } else { wanted[i] };
             (c.lhs.place, c.rhs.place, c.out.place) = (place(0), place(1), place(2));
             made = self.placed(&c, &node.name);
@@ -68,13 +70,8 @@ impl<'a> Lower<'a> {
             return self.contraction(r, id);
         }
         let op = self.debug_op(r.comp, id, flops);
-        let kernel =
-            made.and_then(|k| self.shared_or(&mut c, k, (&out, &node.name))).map_err(|e| CompileError::Limit {
-                resource: Resource::Windows { op: node.name.clone(), why: e.to_string() },
-                need: 0,
-                have: self.chip.vmem.bytes,
-                detail: String::new(),
-            })?;
+        let kernel = made.and_then(|k| self.shared_or(&mut c, k, (&out, &node.name)));
+        let kernel = kernel.map_err(|e| self.no_product(&node.name, &e))?;
         let arg = |l: &Lower<'_>, v: &View, p: Place, usage, start: &[(Word, i64)]| {
             let packing = v.dtype().packing() as i64;
             let words = || start.iter().map(|&(w, rows)| (w, rows / packing)).collect();
@@ -168,6 +165,21 @@ impl<'a> Lower<'a> {
         any
     }
 
+    /// Why a product has no kernel.
+    fn no_product(&self, name: &str, e: &mxu::MxuError) -> CompileError {
+        match (e, self.guide.schedule.tile(name)) {
+            (mxu::MxuError::Tile(_), Some((_, line))) => {
+                impossible(line, format!("no tile of `{name}` that fits is like that"))
+            }
+            (_, Some(_) | None) => CompileError::Limit {
+                resource: Resource::Windows { op: name.to_string(), why: e.to_string() },
+                need: 0,
+                have: self.chip.vmem.bytes,
+                detail: String::new(),
+            },
+        }
+    }
+
     /// The kernel of a product with its arrays where they are; none where cores may share it, if there is a way.
     fn placed(&mut self, c: &Contraction, name: &str) -> Result<Option<usize>, mxu::MxuError> {
         match self.plan.cores {
@@ -216,7 +228,8 @@ impl<'a> Lower<'a> {
         if cores < 2 {
             return None;
         }
-        let key = |core: usize| KernelKey::Product(c.clone(), Some((core as u32, cores)));
+        let line = self.guide.schedule.tile(name).map(|t| t.1);
+        let key = |core: usize| KernelKey::Product(c.clone(), Some((core as u32, cores)), line);
         if let Some(&k) = self.plan.keys.get(&key(0)) {
             return Some(k);
         }
@@ -233,7 +246,7 @@ impl<'a> Lower<'a> {
             let kernel = match same {
                 Some(j) => split[j].kernel,
                 None => {
-                    let made = product_entry(&p.contraction, &shared, name).ok()?;
+                    let made = product_entry(&p.contraction, &shared, (name, self.guide)).ok()?;
                     self.plan.kernel(key(i), |_| Ok::<_, mxu::MxuError>(made)).ok()?
                 }
             };
@@ -246,19 +259,28 @@ impl<'a> Lower<'a> {
     }
 
     fn product_kernel(&mut self, c: &Contraction, name: &str) -> Result<usize, mxu::MxuError> {
-        let chip = self.chip;
-        self.plan.kernel(KernelKey::Product(c.clone(), None), |_| product_entry(c, chip, name))
+        let (chip, guide) = (self.chip, self.guide);
+        let line = guide.schedule.tile(name).map(|t| t.1);
+        self.plan.kernel(KernelKey::Product(c.clone(), None, line), |_| product_entry(c, chip, (name, guide)))
     }
 }
 
 /// The kernel of a contraction with the best tile.
-fn product_entry(c: &Contraction, chip: &ChipConfig, name: &str) -> Result<KernelEntry, mxu::MxuError> {
-    let Chosen { tile, scratch_rows, semaphores, cycles } = mxu::choose(c, chip, false)?;
+fn product_entry(
+    c: &Contraction,
+    chip: &ChipConfig,
+    (name, guide): (&str, &Guide),
+) -> Result<KernelEntry, mxu::MxuError> {
+    let pin = guide.schedule.tile(name).map(|t| t.0);
+    let weigh = |t: &Tile, cycles: f64| guide.weigh_tile(pin, c, t, cycles);
+    let (Chosen { tile, scratch_rows, semaphores, cycles }, others) = mxu::search(c, chip, false, &weigh)?;
+    let considered = others.into_iter().map(|(t, cycles)| Considered { way: Way::Tile(t), cycles });
     Ok(KernelEntry {
         name: name.to_string(),
         spec: KernelSpec::Product { contraction: c.clone(), tile, looks: None },
         needs: Needs { scratch_rows, semaphores },
         cycles: Some(cycles),
+        considered: considered.collect(),
     })
 }
 

@@ -1,14 +1,15 @@
 //! The way from a core graph to a plan.
 
 use super::collective::{self, Algorithm, PodPlan};
+use super::guide::Guide;
 use super::lower::{Lower, Val};
 use super::memory::vmem_map;
-use super::overlap;
 use super::place::{Placement, place};
-use super::planned::{Plan, PlannedArray, PodCode};
+use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
 use super::scalar::is_scalar_type;
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
+use super::{order, overlap};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Module, Op, Shape, Span};
 use systole_isa::dma::HBM_GRANULE;
@@ -25,6 +26,8 @@ pub struct PlanOptions {
     pub collective: Option<Algorithm>,
     /// Cores of a device that share the work (programs of one device; at most the chip's).
     pub cores: u32,
+    /// Decisions from outside.
+    pub guide: Guide,
 }
 
 /// Parts of vector memory up to which arrays are kept there as a whole, tried one after the other: what is kept costs no
@@ -102,25 +105,28 @@ fn planned(core: &Module, draft: Draft, placed: Placement, chip: &ChipConfig) ->
         granule,
     };
     Ok(Plan {
-        name: core.name.clone(),
-        chip: chip.name.clone(),
-        fingerprint: chip.fingerprint(),
-        cores: draft.cores,
+        head: PlanHead {
+            name: core.name.clone(),
+            chip: chip.name.clone(),
+            fingerprint: chip.fingerprint(),
+            cores: draft.cores,
+            words: draft.words,
+            hbm_bytes: placed.hbm_bytes,
+            vmem_rows: placed.vmem_rows,
+            flops: draft.flops,
+            peak_dtype: draft.peak_dtype,
+            traps: draft.traps,
+        },
         arrays: draft.buffers.into_iter().zip(&placed.granules).map(array).collect(),
         kernels,
         splits: draft.splits,
         actions: placed.actions,
         ops: draft.ops,
+        members: draft.members,
         params,
         results,
-        words: draft.words,
-        traps: draft.traps,
         pod,
         choices: draft.pod.choices,
-        hbm_bytes: placed.hbm_bytes,
-        vmem_rows: placed.vmem_rows,
-        flops: draft.flops,
-        peak_dtype: draft.peak_dtype,
         residences: placed.residences,
     })
 }
@@ -151,7 +157,10 @@ fn draft(
         lines,
         executions: 1.0,
         state_bytes: 0,
+        guide: &options.guide,
+        failed: None,
     };
+    options.guide.schedule.reset();
     let entry = core.entry();
     let mut params = Vec::new();
     for &p in &entry.params {
@@ -179,7 +188,12 @@ fn draft(
         lower.plan.results.push(v.buf);
         lower.plan.result_layouts.push(v.layout);
     }
+    if let Some(e) = lower.failed {
+        return Err(e);
+    }
     lower.plan.steps = lower.steps;
+    order::pinned(&mut lower.plan, &options.guide.schedule)?;
+    options.guide.schedule.check()?;
     if hide {
         overlap::hide(&mut lower.plan, chip);
     }

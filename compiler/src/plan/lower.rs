@@ -2,6 +2,7 @@
 
 use super::fuse::{Fuser, Materialise};
 use super::group::{Groups, group, is_lane_reduce, is_pointwise};
+use super::guide::Guide;
 use super::loop_spec::{Resolve, Resolved, loop_spec, reduce_spec, window_spec};
 use super::scalar::scalar_nodes;
 use super::step::{Arg, BufferKind, Draft, ScalarOp, Step, Use, Word};
@@ -38,6 +39,9 @@ pub struct Lower<'a> {
     pub executions: f64,
     /// Bytes of the states in vector memory of the loops around the code being lowered.
     pub state_bytes: u64,
+    pub guide: &'a Guide,
+    /// The first pin that cannot hold.
+    pub failed: Option<CompileError>,
 }
 
 /// A computation being lowered.
@@ -70,6 +74,8 @@ impl<'a> Lower<'a> {
         let scalars = scalar_nodes(comp, &|i| matches!(params.get(i), Some(Val::Word(..))), params);
         let mut pinned: BTreeSet<NodeId> = comp.ids().filter(|i| scalars[i.index()]).collect();
         pinned.insert(comp.root);
+        let array = |id: NodeId| matches!(comp.node(id).shape, Shape::Array(_));
+        pinned.extend(comp.ids().filter(|&i| array(i) && self.guide.schedule.is_alone(&comp.node(i).name)));
         pinned.extend(comp.ids().filter(|i| comp.node(*i).op.has_effect()));
         pinned.extend(comp.node(comp.root).operands.iter().filter(|_| matches!(comp.node(comp.root).op, Op::Tuple)));
         let groups = loop {
@@ -130,6 +136,11 @@ impl<'a> Lower<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The name of an operation.
+    pub fn op_name(&self, op: u32) -> &str {
+        self.plan.ops.get(op as usize).map_or("", |o| o.name.as_str())
     }
 
     /// A debug op for a node.
@@ -376,6 +387,10 @@ impl<'a> Lower<'a> {
         let views: Vec<View> = results.iter().map(|(d, t, f)| self.array(name, *t, d, *f)).collect();
         args.extend(views.iter().map(|v| Arg::rows(v.buf, Use::Write)));
         let op = self.debug_op(r.comp, id, 0.0);
+        let members = fused(r, id);
+        if !members.is_empty() {
+            self.plan.members.insert(op, members);
+        }
         let name = if matches!(body, Body::Loop(_)) { "loop" } else { "reduce" };
         let result = self.is_result(r, id);
         self.push_body(body, args, name, op, result);
@@ -430,6 +445,21 @@ impl<'a> Lower<'a> {
         self.steps.push(Step::Scalar { dst, value, dtype });
         dst
     }
+}
+
+/// Names of the nodes that are computed in a root's kernel, in the program's order.
+fn fused(r: &Region<'_>, root: NodeId) -> Vec<String> {
+    let mut inside = BTreeSet::new();
+    let mut stack = vec![root];
+    while let Some(n) = stack.pop() {
+        for &o in &r.comp.node(n).operands {
+            if r.values[o.index()].is_none() && inside.insert(o) {
+                stack.push(o);
+            }
+        }
+    }
+    let shown = |id: &NodeId| !matches!(r.comp.node(*id).op, Op::Constant(_));
+    inside.into_iter().filter(shown).map(|id| r.comp.node(id).name.clone()).collect()
 }
 
 struct Resolver<'r, 'a> {

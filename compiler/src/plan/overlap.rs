@@ -27,7 +27,7 @@ const ROUNDS: f64 = 10.0;
 
 /// What steps read and write.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Item {
+pub(super) enum Item {
     Buffer(BufId),
     Word(u32),
     /// Orders exchanges, and calls of the host.
@@ -290,7 +290,7 @@ pub fn exchange_cycles(x: &Exchange, chip: &ChipConfig) -> f64 {
 }
 
 /// Everything that a step reads or writes.
-fn touches(s: &Step, f: &mut dyn FnMut(Item, bool)) {
+pub(super) fn touches(s: &Step, f: &mut dyn FnMut(Item, bool)) {
     match s {
         Step::Call { args, .. } => {
             for a in args {

@@ -3,12 +3,13 @@
 use super::action::Action;
 use super::collective::Choice;
 use super::step::{BufferKind, KernelEntry, SplitPart};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use systole_isa::program::{DebugBuffer, DebugOp, HostArray, PodShape};
 use systole_isa::{DType, Layout};
 
 /// An array of the program.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedArray {
     pub name: String,
     pub layout: Layout,
@@ -18,7 +19,7 @@ pub struct PlannedArray {
 }
 
 /// What the code of collectives depends on besides each of them.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PodCode {
     pub shape: PodShape,
     /// First granule of the tables in HBM, if there are any: a row for each device.
@@ -30,15 +31,30 @@ pub struct PodCode {
     pub state: u32,
 }
 
-/// See the module docs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+/// What a plan says of the program as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanHead {
     pub name: String,
     /// Name and fingerprint of the chip.
     pub chip: String,
     pub fingerprint: u64,
     /// Cores of a device that run the program; below two, only the first does.
     pub cores: u32,
+    /// Words of scalar memory.
+    pub words: u32,
+    pub hbm_bytes: u64,
+    /// Highest word row of vector memory in use.
+    pub vmem_rows: u64,
+    pub flops: f64,
+    pub peak_dtype: Option<DType>,
+    /// Messages of traps.
+    pub traps: Vec<String>,
+}
+
+/// See the module docs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    pub head: PlanHead,
     pub arrays: Vec<PlannedArray>,
     pub kernels: Vec<KernelEntry>,
     /// Kernels that are parts of a larger one, by the first part: each core's. Calls name the first part.
@@ -47,20 +63,13 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// Operations that actions belong to, by number.
     pub ops: Vec<DebugOp>,
+    /// Operations that are computed in the kernel of another one, by that one's number: names.
+    pub members: BTreeMap<u32, Vec<String>>,
     pub params: Vec<HostArray>,
     pub results: Vec<HostArray>,
-    /// Words of scalar memory.
-    pub words: u32,
-    /// Messages of traps.
-    pub traps: Vec<String>,
     pub pod: PodCode,
     /// What was chosen for each collective, and why.
     pub choices: Vec<Choice>,
-    pub hbm_bytes: u64,
-    /// Highest word row of vector memory in use.
-    pub vmem_rows: u64,
-    pub flops: f64,
-    pub peak_dtype: Option<DType>,
     /// Where arrays are, and when.
     pub residences: Vec<DebugBuffer>,
 }

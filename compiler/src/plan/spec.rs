@@ -1,5 +1,6 @@
 //! What kernels compute and how: plain values from which emission makes their code without deciding anything.
 
+use serde::{Deserialize, Serialize};
 use systole_codegen::emit::blocks::{self, BlockCut, BlockSpec, Body, Share};
 use systole_codegen::emit::factor::{FactorSpec, SolveSpec};
 use systole_codegen::emit::mxu::{Contraction, Tile};
@@ -8,7 +9,7 @@ use systole_codegen::emit::sort::{Pass, SortSpec};
 use systole_isa::ChipConfig;
 
 /// A kernel, one variant a family.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KernelSpec {
     /// A loop nest, reduction or move on arrays in vector memory.
     Body(Body),
@@ -44,14 +45,14 @@ pub enum KernelSpec {
 
 /// When a kernel looks after the exchange under way: if the semaphore holds as many bytes as the word `wanted` of scalar
 /// memory says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Looks {
     pub wanted: u32,
     pub semaphore: u32,
 }
 
 /// What a kernel needs besides its arrays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Needs {
     /// Word rows of vector memory.
     pub scratch_rows: u32,
@@ -59,6 +60,17 @@ pub struct Needs {
 }
 
 impl KernelSpec {
+    /// The same made another way; `None` if that is a way of another family, or of all cores' parts together.
+    pub fn made(&self, way: Way) -> Option<KernelSpec> {
+        let mut spec = self.clone();
+        match (&mut spec, way) {
+            (KernelSpec::Product { tile, .. }, Way::Tile(other)) => *tile = other,
+            (KernelSpec::Blocks { cut, share: None, .. }, Way::Cut(other)) => *cut = other,
+            _ => return None,
+        }
+        Some(spec)
+    }
+
     /// What the kernel's code will need; `None` if it cannot be made like that.
     pub fn needs(&self, chip: &ChipConfig) -> Option<Needs> {
         Some(match self {
@@ -86,13 +98,28 @@ impl KernelSpec {
     }
 }
 
-/// What a kernel was asked for: equal ones share a kernel.
+/// Another way to make a kernel that was considered.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Considered {
+    pub way: Way,
+    /// Estimated cycles.
+    pub cycles: f64,
+}
+
+/// A way to make a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    Tile(Tile),
+    Cut(BlockCut),
+}
+
+/// What a kernel was asked for: equal ones share a kernel. Last comes the line of the pin that they obey, if any.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KernelKey {
     /// A body in blocks, or what core `.0` of `.1` does of it.
-    Blocks(BlockSpec, Option<(u32, u32)>),
+    Blocks(BlockSpec, Option<(u32, u32)>, Option<usize>),
     /// A contraction, or what core `.0` of `.1` does of it.
-    Product(Contraction, Option<(u32, u32)>),
+    Product(Contraction, Option<(u32, u32)>, Option<usize>),
     /// A kernel that there is one way to make.
     Exactly(KernelSpec),
 }

@@ -1,9 +1,10 @@
 //! The draft of a plan: buffers, kernels, and steps in program order, before arrays have places.
 
 use super::collective::{Exchange, PodPlan};
-use super::spec::{KernelKey, KernelSpec, Needs};
+use super::spec::{Considered, KernelKey, KernelSpec, Needs};
 use super::view::{BufId, View};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Binary, Direction, Unary};
@@ -11,16 +12,16 @@ use systole_isa::program::HostCallKind;
 use systole_isa::{DType, Layout};
 
 /// A word of scalar memory that holds a scalar of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Word(pub u32);
 
 /// What a buffer is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum BufferKind {
     /// Entry parameter, written by the host before the program starts.
     Param(usize),
     /// Initial contents in HBM, in the chip's layout.
-    Constant(Vec<u8>),
+    Constant(#[serde(with = "super::text::byte_string")] Vec<u8>),
     Temp,
     /// Loop state: one place in vector memory for the whole loop.
     State,
@@ -39,7 +40,7 @@ pub struct Buffer {
 }
 
 /// A subroutine.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelEntry {
     /// For listings.
     pub name: String,
@@ -47,10 +48,12 @@ pub struct KernelEntry {
     pub needs: Needs,
     /// Estimated cycles of a call, if known.
     pub cycles: Option<f64>,
+    /// The best other ways to make it.
+    pub considered: Vec<Considered>,
 }
 
 /// How a kernel's base parameter counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Element rows of the array's storage width, in VMEM.
     ElementRows,
@@ -61,7 +64,7 @@ pub enum Unit {
 }
 
 /// Whether an argument's array is read, written, or both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Use {
     Read,
     Write,
@@ -96,7 +99,7 @@ impl Arg {
 }
 
 /// A scalar operation of the scalar unit, on 32-bit words.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ScalarOp {
     Const(i32),
     /// The number of this device.
@@ -181,7 +184,7 @@ pub enum Step {
 
 /// What one core does of a kernel that is shared out: its kernel, and for the first arguments how much further (in the
 /// argument's unit) its arrays begin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitPart {
     pub kernel: usize,
     pub offsets: Vec<i64>,
@@ -202,6 +205,8 @@ pub struct Draft {
     pub index_words: Option<u32>,
     pub steps: Vec<Step>,
     pub ops: Vec<systole_isa::program::DebugOp>,
+    /// Operations that are computed in the kernel of another one, by that one's number: names.
+    pub members: BTreeMap<u32, Vec<String>>,
     pub params: Vec<BufId>,
     /// Parameters whose memory the program may write once it has read them for the last time.
     pub donated: Vec<BufId>,
@@ -252,7 +257,7 @@ impl Draft {
     /// A kernel that there is one way to make.
     pub fn simple_kernel(&mut self, spec: KernelSpec, name: &str, needs: Needs) -> usize {
         let made: Result<usize, std::convert::Infallible> = self.kernel(KernelKey::Exactly(spec.clone()), |_| {
-            Ok(KernelEntry { name: name.to_string(), spec, needs, cycles: None })
+            Ok(KernelEntry { name: name.to_string(), spec, needs, cycles: None, considered: Vec::new() })
         });
         let Ok(kernel) = made;
         kernel

@@ -11,6 +11,7 @@ use ron::ser::PrettyConfig;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write;
+use systole_codegen::emit::blocks::Body;
 
 /// A text that is no plan: the line (from 1) and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +35,7 @@ pub fn to_text(plan: &Plan) -> String {
 
 /// A value on one line.
 fn ron<T: Serialize>(value: &T) -> String {
-    let config = PrettyConfig::new().depth_limit(0).separator("").escape_strings(true);
+    let config = PrettyConfig::new().depth_limit(0).separator(" ").escape_strings(true);
     ron::ser::to_string_pretty(value, config).unwrap_or_else(|e| format!("// {e}"))
 }
 
@@ -128,7 +129,9 @@ impl Writer<'_> {
             Action::Copy(Copy { kind, array, pending }) => {
                 let name = self.array(array.index());
                 match kind {
-                    CopyKind::Load { .. } => format!("{name}: begins to come from HBM, {}", bytes(pending.bytes.into())),
+                    CopyKind::Load { .. } => {
+                        format!("{name}: begins to come from HBM, {}", bytes(pending.bytes.into()))
+                    }
                     CopyKind::Store { .. } => format!("{name}: begins to go to HBM, {}", bytes(pending.bytes.into())),
                     CopyKind::WaitIn => format!("{name}: has come"),
                     CopyKind::WaitOut => format!("{name}: has gone"),
@@ -173,7 +176,7 @@ fn spot(s: &Spot) -> String {
 }
 
 /// A number of bytes, for people.
-fn bytes(n: u64) -> String {
+pub(super) fn bytes(n: u64) -> String {
     match n {
         0..=9999 => format!("{n} B"),
         10_000..=9_999_999 => format!("{} KiB", n >> 10),
@@ -186,9 +189,12 @@ pub fn describe(spec: &KernelSpec) -> String {
     match spec {
         KernelSpec::Body(b) => describe_body(b),
         KernelSpec::Blocks { spec, cut, share } => {
-            let of = spec.body.sizes_text();
+            let of = describe_body(&spec.body);
             let core = share.map_or_else(String::new, |s| format!(", {}..{} of them", s.first, s.end));
-            format!("{of} in blocks of {} of dimension {}, inside of {} loops{core}", cut.size, cut.dimension, cut.outer)
+            format!(
+                "{of} in blocks of {} of dimension {}, inside of {} loops{core}",
+                cut.size, cut.dimension, cut.outer
+            )
         }
         KernelSpec::Product { contraction: c, tile, looks } => {
             let rows: u64 = c.batch.iter().chain(&c.rows).map(|d| u64::from(d.count)).product();
@@ -196,13 +202,43 @@ pub fn describe(spec: &KernelSpec) -> String {
             let hidden = if looks.is_some() { "; looks after an exchange" } else { "" };
             format!("product of {rows} x {taps}*{} x {}: {tile}{hidden}", c.k, c.n)
         }
-        KernelSpec::Gather(s) => format!("gathers {} rows", s.count),
+        KernelSpec::Gather { rows, .. } => format!("gathers {} rows", rows.count),
         KernelSpec::Pick(s) => format!("picks elements, {} blocks of rows", s.blocks),
-        KernelSpec::Scatter { tables, .. } => format!("scatters {} updates", tables.first().map_or(0, |t| t.count)),
+        KernelSpec::Scatter(s) => {
+            let updates = s.specs.first().map_or(0, |t| t.count);
+            let blocks = if s.block > 0 { format!(", tables in blocks of {} rows", s.block) } else { String::new() };
+            format!("scatters {updates} updates{blocks}")
+        }
         KernelSpec::Sort { sort, pass } => format!("sorts 2^{} rows: {pass:?}", sort.row_bits),
         KernelSpec::Cholesky(s) => format!("factors of {} matrices of {} rows", s.batch, s.rows),
         KernelSpec::Solve(s) => format!("solves {} systems of {} rows", s.matrices.batch, s.matrices.rows),
     }
+}
+
+fn describe_body(body: &Body) -> String {
+    let sizes = |outer: &[u32], rows: u32, columns: u32| {
+        let all: Vec<String> = outer.iter().chain([&rows, &columns]).map(u32::to_string).collect();
+        all.join("x")
+    };
+    match body {
+        Body::Loop(s) => {
+            let rows = if s.expr.reductions.is_empty() { "" } else { ", rows reduced" };
+            format!("loop over {}, {} operations{rows}", sizes(&s.outer, s.rows, s.columns), s.expr.nodes.len())
+        }
+        Body::Reduce(s) => {
+            format!("reduction over {}, {} operations", sizes(&s.outer, s.rows, s.columns), s.expr.nodes.len())
+        }
+        Body::Move(s) => {
+            let all: Vec<String> = s.sizes.iter().map(u32::to_string).collect();
+            format!("move of {}", all.join("x"))
+        }
+    }
+}
+
+/// Whether a text is a plan rather than a program: by its first line that is no comment.
+pub fn is_plan(text: &str) -> bool {
+    let first = text.lines().map(str::trim).find(|l| !l.is_empty() && !l.starts_with("//"));
+    first.is_some_and(|l| l.starts_with("plan "))
 }
 
 /// The plan that a text says.
@@ -225,7 +261,8 @@ fn error<T>(line: usize, message: impl Into<String>) -> Result<T, PlanTextError>
 }
 
 fn value<T: DeserializeOwned>(line: usize, text: &str) -> Result<T, PlanTextError> {
-    ron::from_str(text).map_err(|e| PlanTextError { line, message: format!("{} (column {})", e.code, e.span.start.col) })
+    ron::from_str(text)
+        .map_err(|e| PlanTextError { line, message: format!("{} (column {})", e.code, e.span.start.col) })
 }
 
 /// A line without its comment, where it holds no value.
@@ -341,3 +378,30 @@ impl<'a, L: Iterator<Item = (usize, &'a str)>> Reader<'a, L> {
         }
     }
 }
+
+/// Bytes as pairs of hexadecimal digits.
+pub(super) mod byte_string {
+    use serde::de::{Deserializer, Error};
+    use serde::{Deserialize, Serializer};
+    use std::fmt::Write;
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = String::with_capacity(2 * bytes.len());
+        bytes.iter().for_each(|b| {
+            let _ = write!(text, "{b:02x}");
+        });
+        serializer.serialize_str(&text)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digit = |b: u8| char::from(b).to_digit(16).ok_or_else(|| D::Error::custom("bytes are hexadecimal digits"));
+        if !text.len().is_multiple_of(2) {
+            return Err(D::Error::custom("half a byte"));
+        }
+        text.as_bytes().chunks(2).map(|p| Ok((digit(p[0])? << 4 | digit(p[1])?) as u8)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

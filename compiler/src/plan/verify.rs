@@ -161,7 +161,8 @@ impl Verifier<'_> {
     fn operand(&self, a: &Operand) -> Check {
         match a {
             Operand::Array { array, unit, at, terms, .. } => {
-                let array = self.plan.arrays.get(array.index()).ok_or_else(|| format!("there is no array {}", array.0))?;
+                let array =
+                    self.plan.arrays.get(array.index()).ok_or_else(|| format!("there is no array {}", array.0))?;
                 let most = match unit {
                     Unit::ElementRows => self.rows.saturating_mul(array.layout.dtype.packing() as u64),
                     Unit::WordRows => self.rows,
@@ -219,14 +220,16 @@ fn sound(spec: &KernelSpec) -> Check {
             ensure(sizes && !c.rows.is_empty(), || "a product without elements".into())?;
             ensure(c.extras.is_empty(), || "operands of an epilogue without one".into())
         }
-        KernelSpec::Gather(s) => ensure(s.planes > 0, || "rows without planes".into()),
+        KernelSpec::Gather { rows, .. } => ensure(rows.planes > 0, || "rows without planes".into()),
         KernelSpec::Pick(_) => Ok(()),
-        KernelSpec::Scatter { tables, body, .. } => {
-            ensure(!tables.is_empty(), || "a scatter without tables".into())?;
-            sound_nodes(&body.nodes, (0, 2 * tables.len(), 0))
+        KernelSpec::Scatter(s) => {
+            ensure(!s.specs.is_empty() && s.rows > 0, || "a scatter without tables".into())?;
+            sound_nodes(&s.body.nodes, (0, 2 * s.specs.len(), 0))
         }
         KernelSpec::Sort { sort, .. } => {
-            ensure(!sort.dtypes.is_empty() && sort.row_bits < 32 && sort.group_bits < 32, || "a sort of nothing".into())?;
+            ensure(!sort.dtypes.is_empty() && sort.row_bits < 32 && sort.group_bits < 32, || {
+                "a sort of nothing".into()
+            })?;
             sound_nodes(&sort.body.nodes, (0, 2 * sort.dtypes.len(), 0))
         }
         KernelSpec::Cholesky(s) => ensure(s.rows > 0, || "matrices without rows".into()),

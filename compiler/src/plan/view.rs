@@ -1,11 +1,12 @@
 //! Arrays in chip memory: buffers, and views of them under other shapes.
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use systole_codegen::emit::loops::spec::{Access, Index, LaneMap};
 use systole_isa::{ChipConfig, DType, Layout};
 
 /// A buffer of the plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BufId(pub u32);
 
 impl BufId {

@@ -6,17 +6,18 @@
 //! still concerns lose their product with it.
 
 use crate::kernel::{BufferRef, Kernel, KernelBuilder, LoopHints, M, MemFormat, S, StoreFormat, Trips, V};
+use serde::{Deserialize, Serialize};
 use systole_isa::{ChipConfig, Op};
 
 /// A stack of square matrices: their number, and their rows (a multiple of the sublanes, at most the lanes).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FactorSpec {
     pub batch: u32,
     pub rows: u32,
 }
 
 /// A stack of triangular systems.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SolveSpec {
     pub matrices: FactorSpec,
     pub lower: bool,

@@ -16,7 +16,7 @@ mod code;
 pub mod deps;
 pub mod emit;
 mod induction;
-mod list;
+pub(crate) mod list;
 mod liveness;
 mod lower;
 mod memory;

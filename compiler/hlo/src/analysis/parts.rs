@@ -3,12 +3,13 @@
 //! A part that lies in whole rows of 32-bit words can be copied to and from an array of its own by strided DMA. Everything
 //! here counts rows of words.
 
+use serde::{Deserialize, Serialize};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{DType, Layout};
 
 /// Where the parts of an array lie: `components x planes x before` runs of `run` rows each, the same in the whole array
 /// and in an array that is one part, with different strides.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Parts {
     pub components: u64,
     pub planes: u64,

@@ -4,6 +4,7 @@
 //! Unary operations stand in kinds: those of one kind take the same element types and give results of the same rule, so
 //! that a stage that has no use for a kind says so once. [`Unary`] is the flat enum, [`Unary::kind`] the same value by kind.
 
+use serde::{Deserialize, Serialize};
 use systole_isa::DType;
 use systole_isa::dtype::DTypeClass;
 
@@ -88,7 +89,7 @@ macro_rules! unary_enums {
         $($name:ident $text:literal $method:ident ($domain:expr) $doc:literal,)*
     })*) => {
         /// Elementwise operations of one operand.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Unary {
             $($(#[doc = $doc] $name,)*)*
         }
@@ -195,7 +196,7 @@ macro_rules! binary_table {
 macro_rules! binary_enum {
     ($($name:ident $text:literal $method:ident [$($class:ident)*] $doc:literal,)*) => {
         /// Elementwise operations of two operands.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Binary {
             $(#[doc = $doc] $name,)*
         }

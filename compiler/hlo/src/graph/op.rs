@@ -1,15 +1,16 @@
 //! The operations of a graph node, with their attributes.
 
 use super::{Binary, CompId, Unary, literal::Literal};
+use serde::{Deserialize, Serialize};
 use systole_isa::DType;
 
 /// Direction of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[rustfmt::skip]
 pub enum Direction { Eq, Ne, Ge, Gt, Le, Lt }
 
 /// Whether floats compare by IEEE rules or by their total order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[rustfmt::skip]
 pub enum Order { Partial, Total }
 
@@ -73,7 +74,7 @@ pub struct Conv {
 }
 
 /// Operand precision of a dot or convolution (the higher of the two operands').
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Precision {
     #[default]
     Default,

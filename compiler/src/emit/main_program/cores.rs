@@ -27,7 +27,7 @@ fn each_core(b: &mut KernelBuilder, core: S, at: u32, cores: u32, f: &dyn Fn(&mu
 impl Emitter<'_> {
     /// Whether several cores run the program.
     pub(super) fn several(&self) -> bool {
-        self.plan.cores > 1
+        self.plan.head.cores > 1
     }
 
     /// Waits for the other cores; from there on so many of them use HBM.
@@ -52,14 +52,14 @@ impl Emitter<'_> {
     pub(super) fn alone(&mut self, f: impl FnOnce(&mut KernelBuilder)) {
         self.barrier(1);
         self.first_core(f);
-        self.barrier(self.plan.cores);
+        self.barrier(self.plan.head.cores);
     }
 
     /// A copy that `writes` HBM is the first core's.
     pub(super) fn start_copy(&mut self, args: DmaArgs, writes: bool) {
         let all = [self.all];
         if writes && self.several() {
-            self.barrier(self.plan.cores);
+            self.barrier(self.plan.head.cores);
             self.first_core(|b| b.dma_start(args, &all, &all));
         } else {
             self.b.dma_start(args, &all, &all);
@@ -71,7 +71,7 @@ impl Emitter<'_> {
         let all = [self.all];
         if writes && self.several() {
             self.first_core(|b| b.dma_wait(semaphore, bytes, &all, &all));
-            self.barrier(self.plan.cores);
+            self.barrier(self.plan.head.cores);
         } else {
             self.b.dma_wait(semaphore, bytes, &all, &all);
         }
@@ -88,7 +88,7 @@ impl Emitter<'_> {
         let plan: &Plan = self.plan;
         match plan.splits.get(&kernel) {
             Some(parts) => {
-                let cores = plan.cores;
+                let cores = plan.head.cores;
                 self.barrier(cores);
                 let mut calls: Vec<(u32, Vec<S>)> = Vec::new();
                 for p in parts {
@@ -112,7 +112,7 @@ impl Emitter<'_> {
 
     /// Copies within HBM, each core a share.
     pub(super) fn copy_shares(&mut self, from: u64, to: u64, bytes: u64) {
-        let (cores, sem) = (self.plan.cores, KERNEL_SEMAPHORES - 1);
+        let (cores, sem) = (self.plan.head.cores, KERNEL_SEMAPHORES - 1);
         let share = bytes.div_ceil(u64::from(cores)).next_multiple_of(HBM_GRANULE);
         let mut copies: Vec<Vec<(u32, u64, i32)>> = Vec::new();
         for core in 0..u64::from(cores) {

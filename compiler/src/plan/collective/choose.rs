@@ -2,12 +2,14 @@
 
 use super::ring::Line;
 use super::{Request, RingKind};
+use crate::plan::guide::impossible;
 use crate::plan::lower::Lower;
+use serde::{Deserialize, Serialize};
 use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
 
 /// Ways to do a collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Algorithm {
     /// Rings along the axes of the topology, both ways at once: little traffic, many steps.
     Ring,
@@ -37,7 +39,7 @@ impl Algorithm {
 }
 
 /// What was chosen for a collective.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
     /// The HLO instruction.
     pub name: String,
@@ -88,16 +90,30 @@ impl Lower<'_> {
         let direct = far * (hop + sent / rate) + 2.0 * hbm;
         let lines = self.axes(q);
         let longest = lines.iter().map(|l| u64::from(l.n)).max().unwrap_or(1);
-        if self.may_go_by_axis(q, &lines) && self.plan.pod.pinned.is_none() {
+        let (pinned, line) = match self.guide.schedule.exchange(q.name) {
+            Some((a, line)) => (Some(a), Some(line)),
+            None => (self.plan.pod.pinned, None),
+        };
+        let axes_fit = self.may_go_by_axis(q, &lines) && longest <= MOST_DIRECT;
+        if let Some(line) = line
+            && (pinned == Some(Algorithm::Direct) && !fits || pinned == Some(Algorithm::Axes) && !axes_fit)
+        {
+            return Err(impossible(line, format!("`{}` cannot be done so: contributions at once do not fit", q.name)));
+        }
+        if pinned == Some(Algorithm::Axes) && axes_fit {
+            self.note(q, Algorithm::Axes, "asked for".to_string());
+            return Ok(Algorithm::Axes);
+        }
+        if axes_fit && pinned.is_none() {
             let axes = q.by_axis(&lines, chip);
-            if axes < ring && (axes < direct || !fits || n > MOST_DIRECT) && longest <= MOST_DIRECT {
+            if axes < ring && (axes < direct || !fits || n > MOST_DIRECT) {
                 let reason =
                     format!("axis by axis; estimated cycles: ring {ring:.0}, direct {direct:.0}, by axis {axes:.0}");
                 self.note(q, Algorithm::Axes, reason);
                 return Ok(Algorithm::Axes);
             }
         }
-        let (algorithm, reason) = match (self.plan.pod.pinned, fits && n <= MOST_DIRECT) {
+        let (algorithm, reason) = match (pinned, fits && n <= MOST_DIRECT) {
             (Some(Algorithm::Direct), _) if fits => (Algorithm::Direct, "asked for".to_string()),
             (Some(Algorithm::Ring), _) => (Algorithm::Ring, "asked for".to_string()),
             (_, false) => (Algorithm::Ring, format!("{n} contributions at once do not fit")),

@@ -4,11 +4,12 @@ use super::{Request, Table};
 use crate::plan::collective::How;
 use crate::plan::collective::choose::Algorithm;
 use crate::plan::lower::Lower;
+use serde::{Deserialize, Serialize};
 use systole_hlo::analysis::parts::Parts;
 use systole_hlo::error::CompileError;
 
 /// What is sent where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DirectKind {
     /// The own part to everybody's place for it.
     AllGather,
@@ -23,7 +24,7 @@ pub enum DirectKind {
 }
 
 /// A direct exchange.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Direct {
     pub kind: DirectKind,
     pub parts: Parts,

@@ -18,6 +18,7 @@ mod transfer;
 pub use choose::{Algorithm, Choice};
 pub use direct::{Direct, DirectKind};
 pub use ring::{Axis, Phase, Ring, RingKind, SLOTS, Stream};
+use serde::{Deserialize, Serialize};
 pub use state::State;
 pub use transfer::{Stage, Transfer};
 
@@ -37,7 +38,7 @@ use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType, Layout};
 
 /// First of the words that a table has for every device, counted from the start of a device's row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Table(pub u32);
 
 /// What the plan knows of the pod.
@@ -184,7 +185,7 @@ pub fn finish(plan: &mut Draft, chip: &ChipConfig) {
 }
 
 /// A collective as a step: arrays in HBM, and what is done with them.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Exchange {
     pub src: BufId,
     pub dst: BufId,
@@ -213,7 +214,7 @@ pub fn message_cycles(chip: &ChipConfig) -> f64 {
     (chip.cycles(chip.ici.hop_latency_s) + 2 * chip.hbm_latency_cycles()) as f64
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum How {
     Ring(Ring),
     /// One after the other, each from the result of the one before.

@@ -9,13 +9,14 @@
 
 use super::{Request, Table};
 use crate::plan::lower::Lower;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use systole_hlo::analysis::parts::Parts;
 use systole_hlo::error::{CompileError, Resource};
 use systole_isa::dma::MAX_DMA_DIMS;
 
 /// What a ring does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RingKind {
     AllReduce,
     ReduceScatter,
@@ -23,7 +24,7 @@ pub enum RingKind {
 }
 
 /// An axis of the group.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Axis {
     pub n: u32,
     /// Parts from one coordinate to the next.
@@ -36,7 +37,7 @@ pub struct Axis {
 }
 
 /// One of the streams that run side by side.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Stream {
     /// Axes in order of reduction; gathering goes the other way.
     pub order: Vec<usize>,
@@ -53,7 +54,7 @@ pub struct Stream {
 }
 
 /// A phase: all streams go round the ring of one position in their orders of axes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Phase {
     pub reduce: bool,
     pub position: usize,
@@ -72,7 +73,7 @@ pub struct Phase {
 }
 
 /// A collective by rings.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ring {
     pub kind: RingKind,
     pub axes: Vec<Axis>,

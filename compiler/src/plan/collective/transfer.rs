@@ -2,10 +2,11 @@
 
 use super::Table;
 use crate::plan::lower::Lower;
+use serde::{Deserialize, Serialize};
 use systole_hlo::error::CompileError;
 
 /// What a step of a transfer does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stage {
     /// Says that the channel's buffer is free.
     Recv,
@@ -15,7 +16,7 @@ pub enum Stage {
 }
 
 /// A step of a transfer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Transfer {
     pub stage: Stage,
     /// Words: target and source, or -1; none if every device sends to itself.

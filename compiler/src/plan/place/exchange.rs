@@ -175,7 +175,13 @@ impl Placer<'_> {
         let needs = Needs { scratch_rows, semaphores };
         let number = self.plan.kernels.len() + self.kernels.len();
         self.made.insert(spec.clone(), number);
-        self.kernels.push(KernelEntry { name: entry.name.clone(), spec, needs, cycles: Some(cycles) });
+        self.kernels.push(KernelEntry {
+            name: entry.name.clone(),
+            spec,
+            needs,
+            cycles: Some(cycles),
+            considered: Vec::new(),
+        });
         Some(number)
     }
 }

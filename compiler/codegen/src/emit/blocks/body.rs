@@ -4,10 +4,11 @@ use crate::emit::loops::spec::{Access, ExprOp, Input, LaneMap, LoopSpec, ReduceS
 use crate::emit::loops::{flatten, merge_reduce, widened};
 use crate::emit::moves;
 use crate::emit::moves::spec::{MoveSpec, Side};
+use serde::{Deserialize, Serialize};
 use systole_isa::DType;
 
 /// Code over an iteration space whose operands lie in vector memory.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Body {
     Loop(LoopSpec),
     Reduce(ReduceSpec),

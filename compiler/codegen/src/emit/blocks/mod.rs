@@ -12,13 +12,14 @@ mod flow;
 mod window;
 
 pub use body::Body;
+use serde::{Deserialize, Serialize};
 
 use crate::kernel::Kernel;
 use systole_isa::{ChipConfig, DmaDesc};
 use window::{Cut, Grid, Purpose, Window, step};
 
 /// How an array of a body is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Operand {
     /// It lies in HBM and is copied block by block.
     pub hbm: bool,
@@ -29,14 +30,14 @@ pub struct Operand {
 }
 
 /// A body and where its arrays are: inputs (scalars count too), then outputs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BlockSpec {
     pub body: Body,
     pub operands: Vec<Operand>,
 }
 
 /// How a body is cut into blocks: with the body and the chip it says all that the kernel's code depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BlockCut {
     /// So many leading dimensions are loops around the blocks, one index at a time.
     pub outer: u32,
@@ -99,16 +100,39 @@ const LEAST_BYTES: u64 = 256 << 10;
 /// Largest copies of a block.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// The best cut; `None` if none lets all copies be made within `budget` bytes of vector memory.
-pub fn choose_cut(spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Option<ChosenCut> {
+/// How cuts are weighed: their cost becomes what they count as; `None`: not to be taken.
+pub type WeighCut<'a> = dyn Fn(&BlockCut, u64) -> Option<u64> + 'a;
+
+/// Other cuts that are remembered of a choice.
+const REMEMBERED: usize = 4;
+
+/// The best cut, and the best others with their costs; `None` if none that may be taken lets all copies be made within
+/// `budget` bytes of vector memory.
+pub fn choose_cut(
+    spec: &BlockSpec,
+    chip: &ChipConfig,
+    budget: u64,
+    weigh: &WeighCut<'_>,
+) -> Option<(ChosenCut, Vec<(BlockCut, u64)>)> {
     let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
-    choose(&body, spec, chip, budget).map(|c| c.chosen())
+    let (choice, mut others) = choose(&body, spec, (chip, budget), weigh)?;
+    let chosen = choice.chosen();
+    others.sort_by_key(|o| o.1);
+    others.retain(|o| o.0 != chosen.cut);
+    others.dedup_by_key(|o| o.0);
+    others.truncate(REMEMBERED);
+    Some((chosen, others))
 }
 
 /// As [`choose_cut`], with the shares of `cores` cores; `None` if blocks are not independent of each other or too few.
-pub fn choose_shares(spec: &BlockSpec, chip: &ChipConfig, budget: u64, cores: u32) -> Option<(ChosenCut, Vec<Share>)> {
+pub fn choose_shares(
+    spec: &BlockSpec,
+    (chip, budget): (&ChipConfig, u64),
+    cores: u32,
+    weigh: &WeighCut<'_>,
+) -> Option<(ChosenCut, Vec<Share>)> {
     let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
-    let choice = choose(&body, spec, chip, budget)?;
+    let choice = choose(&body, spec, (chip, budget), weigh)?.0;
     let count = choice.shared(&body);
     if count < cores || !choice.independent(&body, spec, chip) {
         return None;
@@ -148,7 +172,7 @@ fn restored(body: &Body, spec: &BlockSpec, c: BlockCut, chip: &ChipConfig) -> Op
 
 /// A core's share: blocks, or where blocks lie inside of loops indices of the outermost one. The last core's has the rest
 /// behind the whole blocks too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Share {
     pub first: u32,
     pub end: u32,
@@ -177,9 +201,15 @@ fn cuttable<'a>(body: &'a Body, spec: &BlockSpec, chip: &ChipConfig) -> impl Fn(
     move |d| body.may_cut(d) || near && body.resumes(d)
 }
 
-fn choose(body: &Body, spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Option<Choice> {
+fn choose(
+    body: &Body,
+    spec: &BlockSpec,
+    (chip, budget): (&ChipConfig, u64),
+    weigh: &WeighCut<'_>,
+) -> Option<(Choice, Vec<(BlockCut, u64)>)> {
     let sizes = body.sizes();
-    let mut best: Option<Choice> = None;
+    let mut best: Option<(Choice, u64)> = None;
+    let mut considered = Vec::new();
     let may_cut = cuttable(body, spec, chip);
     for d in 0..sizes.len() {
         if sizes[d] < 2 && sizes.iter().any(|&s| s > 1) || !may_cut(d) {
@@ -190,13 +220,15 @@ fn choose(body: &Body, spec: &BlockSpec, chip: &ChipConfig, budget: u64) -> Opti
                 break;
             }
             for c in candidates(body, spec, (outer, d), chip, budget) {
-                if best.as_ref().is_none_or(|b| c.cost < b.cost) {
-                    best = Some(c);
+                let Some(cost) = weigh(&c.chosen().cut, c.cost) else { continue };
+                considered.push((c.chosen().cut, cost));
+                if best.as_ref().is_none_or(|b| cost < b.1) {
+                    best = Some((c, cost));
                 }
             }
         }
     }
-    best
+    best.map(|b| (b.0, considered))
 }
 
 /// Steps of a dimension at which blocks begin: whole registers of rows, whole tiles of lanes, and whole word rows; `None` if

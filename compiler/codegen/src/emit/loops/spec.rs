@@ -4,6 +4,7 @@
 //! outer dimensions, a row dimension that lies along sublanes, and a column dimension that lies along lanes and is cut
 //! into tiles. An operand's element row is affine in the outer and row indices and the tile number.
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use systole_hlo::graph::{Binary, Direction, Order, Unary};
 use systole_isa::DType;
@@ -12,7 +13,7 @@ use systole_isa::DType;
 pub type ExprId = u32;
 
 /// One operation of an expression on values at a point of the iteration space.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExprOp {
     /// The operand of that number at this point.
     Input(u32),
@@ -35,7 +36,7 @@ pub enum ExprOp {
 }
 
 /// A node: operation, arguments (earlier nodes) and element type.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ExprNode {
     pub op: ExprOp,
     pub args: SmallVec<[ExprId; 3]>,
@@ -43,7 +44,7 @@ pub struct ExprNode {
 }
 
 /// An affine function of the iteration indices.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Index {
     /// Coefficient of each outer dimension.
     pub outer: SmallVec<[i64; 4]>,
@@ -55,7 +56,7 @@ pub struct Index {
 
 /// A reduction: arguments and initial values (expression nodes), and the scalar body with `2n` parameters (n
 /// accumulators, then n values).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reduction {
     pub args: Vec<ExprId>,
     pub inits: Vec<ExprId>,
@@ -63,21 +64,21 @@ pub struct Reduction {
 }
 
 /// A scalar computation as an expression of its parameters.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Body {
     pub nodes: Vec<ExprNode>,
     pub roots: Vec<ExprId>,
 }
 
 /// Nodes in topological order, with the lane reductions among them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Expr {
     pub nodes: Vec<ExprNode>,
     pub reductions: Vec<Reduction>,
 }
 
 /// How an operand's lane follows the iteration.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LaneMap {
     /// Lane = lane; tile `j` is `tile_rows` element rows further.
     Tile { tile_rows: i64 },
@@ -89,7 +90,7 @@ pub enum LaneMap {
 }
 
 /// Where an operand's element lies for a point of the iteration space (in element rows from the operand's base).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Access {
     pub dtype: DType,
     /// Element rows of one component.
@@ -101,7 +102,7 @@ pub struct Access {
 }
 
 /// An operand: an array in memory, or a scalar passed in a register.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Input {
     Array(Access),
     /// A 32-bit (or narrower) scalar passed by value.
@@ -109,14 +110,14 @@ pub enum Input {
 }
 
 /// A result: which node, and where it goes. `Replicated` results are stored in every lane.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Output {
     pub node: ExprId,
     pub access: Access,
 }
 
 /// A kernel without reductions but along lanes: every output at every point (or row, if it does not depend on the column).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LoopSpec {
     /// Sizes of the outer dimensions.
     pub outer: Vec<u32>,
@@ -130,7 +131,7 @@ pub struct LoopSpec {
 
 /// A kernel that reduces over outer dimensions, rows or columns. `reduced_*` say which; outputs are the reduction's
 /// results, whose accesses use the kept indices only.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReduceSpec {
     /// Kept outer dimensions come first, then reduced ones.
     pub outer: Vec<u32>,

@@ -3,11 +3,12 @@
 use super::spec::{Contraction, MxuError};
 use super::tile::{Problem, Tiling};
 use super::{format, geometry};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use systole_isa::ChipConfig;
 
 /// How a contraction is cut. With the contraction and the chip it says all that a kernel's code depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tile {
     /// Which of the contraction's geometries ([`geometry::Geometry::variants`]).
     pub variant: u32,
@@ -44,40 +45,105 @@ pub struct Chosen {
     pub cycles: f64,
 }
 
-impl Chosen {
-    fn new(variant: usize, t: &Tiling) -> Chosen {
+impl Tile {
+    pub(super) fn of(variant: u32, t: &Tiling) -> Tile {
         let count = |w: &Option<super::tile::Window>| w.map_or(0, |w| w.count);
-        let tile = Tile {
-            variant: variant as u32,
+        Tile {
+            variant,
             units: t.ns,
             outer: t.outer as u32,
             rows: t.ob,
             splits: t.ks,
             groups: t.ng,
             windows: [count(&t.lhs), count(&t.rhs), count(&t.out)],
-        };
+        }
+    }
+}
+
+/// Share of a regular walk's cycles below which a less regular one is worth taking.
+const LESS_REGULAR: f64 = 0.97;
+
+impl Chosen {
+    fn new(variant: u32, t: &Tiling) -> Chosen {
+        let tile = Tile::of(variant, t);
         Chosen { tile, scratch_rows: t.words() as u32, semaphores: t.semaphores(), cycles: t.cycles }
     }
 }
 
-/// The best tile of a contraction; `hooked`: of a kernel with a [`super::Hook`].
+/// How tiles are weighed: their cycles by the planner's own estimate become what they count as; `None`: not to be taken.
+pub type Weigh<'a> = dyn Fn(&Tile, f64) -> Option<f64> + 'a;
+
+/// Other tiles that are remembered of a choice.
+const REMEMBERED: usize = 4;
+
+/// The search for a tile.
+pub(super) struct Search<'a> {
+    pub weigh: &'a Weigh<'a>,
+    /// The best tiles that were looked at, with their cycles, the best first.
+    considered: Vec<(Tile, f64)>,
+}
+
+impl Search<'_> {
+    /// Whether a tile with such cycles is worth remembering.
+    pub fn wants(&self, cycles: f64) -> bool {
+        self.considered.len() <= REMEMBERED || self.considered.last().is_some_and(|c| cycles < c.1)
+    }
+
+    /// Remembers a tile, as one of those that cut alike only if it is the better one.
+    pub fn consider(&mut self, tile: Tile, cycles: f64) {
+        let alike = |t: &Tile| (t.units, t.splits, t.outer, t.rows) == (tile.units, tile.splits, tile.outer, tile.rows);
+        if let Some(known) = self.considered.iter_mut().find(|c| alike(&c.0)) {
+            if cycles < known.1 {
+                *known = (tile, cycles);
+            }
+        } else {
+            self.considered.push((tile, cycles));
+        }
+        self.considered.sort_by(|a, b| a.1.total_cmp(&b.1));
+        self.considered.truncate(REMEMBERED + 1);
+    }
+}
+
+/// The best tile of a contraction, and the best others, with their cycles; `hooked`: of a kernel with a [`super::Hook`].
 ///
 /// # Errors
-/// If the budget of vector memory is too small for any blocks, or operand types or strides need a rewrite first.
-pub fn choose(spec: &Contraction, chip: &ChipConfig, hooked: bool) -> Result<Chosen, MxuError> {
+/// If the budget of vector memory is too small for any blocks, no tile may be taken, or operand types or strides need a
+/// rewrite first.
+pub fn search(
+    spec: &Contraction,
+    chip: &ChipConfig,
+    hooked: bool,
+    weigh: &Weigh<'_>,
+) -> Result<(Chosen, Vec<(Tile, f64)>), MxuError> {
     let formats = format::Formats::choose(spec, chip)?;
     let staging = geometry::Staging::new(spec, chip);
     let variants = geometry::Geometry::variants(spec, chip);
-    let tiled = variants.iter().enumerate().map(|(i, geometry)| {
-        let problem = Problem { spec, chip, geometry, formats: &formats, staging, hooked };
-        problem.choose().map(|tiling| Chosen::new(i, &tiling))
-    });
-    let better = |a: Result<Chosen, MxuError>, b: Result<Chosen, MxuError>| match (a, b) {
-        (Ok(a), Err(_)) => Ok(a),
-        (Ok(a), Ok(b)) => Ok(if cheaper(&b, &a) { b } else { a }),
-        (Err(_), b) => b,
-    };
-    tiled.reduce(better).expect("there is always a variant")
+    let mut search = Search { weigh, considered: Vec::new() };
+    let mut best: Option<(Chosen, f64)> = None;
+    let mut failed = None;
+    for (i, geometry) in variants.iter().enumerate() {
+        let variant = i as u32;
+        let problem = Problem { spec, chip, geometry, formats: &formats, staging, hooked, variant };
+        match problem.choose(&mut search) {
+            Ok((tiling, weight)) if best.as_ref().is_none_or(|b| weight < LESS_REGULAR * b.1) => {
+                best = Some((Chosen::new(variant, &tiling), weight));
+            }
+            Ok(_) => {}
+            Err(e) => failed = Some(e),
+        }
+    }
+    let Some((chosen, _)) = best else { return Err(failed.expect("there is always a variant")) };
+    search.considered.retain(|c| c.0 != chosen.tile);
+    search.considered.truncate(REMEMBERED);
+    Ok((chosen, search.considered))
+}
+
+/// The best tile by the planner's own estimate; see [`search`].
+///
+/// # Errors
+/// As there.
+pub fn choose(spec: &Contraction, chip: &ChipConfig, hooked: bool) -> Result<Chosen, MxuError> {
+    search(spec, chip, hooked, &|_, cycles| Some(cycles)).map(|found| found.0)
 }
 
 /// What a tile needs and its estimate.
@@ -85,7 +151,7 @@ pub fn choose(spec: &Contraction, chip: &ChipConfig, hooked: bool) -> Result<Cho
 /// # Errors
 /// If there is no such tile.
 pub fn consider(spec: &Contraction, tile: &Tile, chip: &ChipConfig, hooked: bool) -> Result<Chosen, MxuError> {
-    with_problem(spec, tile.variant, chip, hooked, |p| Ok(Chosen::new(tile.variant as usize, &p.restored(tile)?)))
+    with_problem(spec, tile.variant, chip, hooked, |p| Ok(Chosen::new(tile.variant, &p.restored(tile)?)))
 }
 
 /// Runs code with one of a contraction's geometries.
@@ -100,10 +166,5 @@ pub(super) fn with_problem<T>(
     let staging = geometry::Staging::new(spec, chip);
     let variants = geometry::Geometry::variants(spec, chip);
     let geometry = variants.get(variant as usize).ok_or_else(|| MxuError::Tile(format!("variant {variant}")))?;
-    f(Problem { spec, chip, geometry, formats: &formats, staging, hooked })
-}
-
-/// Whether a tiling is worth a less regular walk.
-fn cheaper(a: &Chosen, than: &Chosen) -> bool {
-    a.cycles < 0.97 * than.cycles
+    f(Problem { spec, chip, geometry, formats: &formats, staging, hooked, variant })
 }

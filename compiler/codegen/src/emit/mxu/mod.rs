@@ -34,7 +34,7 @@ mod tile;
 #[cfg(test)]
 mod tests;
 
-pub use choose::{Chosen, Tile, choose, consider};
+pub use choose::{Chosen, Tile, Weigh, choose, consider, search};
 pub use spec::{
     Array, Contraction, Convert, Dim, Epilogue, Hook, KernelOut, MatView, MxuError, Place, RhsForm, TileAt,
 };

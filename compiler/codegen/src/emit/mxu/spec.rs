@@ -2,11 +2,12 @@
 
 use crate::emit::Value;
 use crate::kernel::{BufferRef, Kernel, KernelBuilder, M, S};
+use serde::{Deserialize, Serialize};
 use systole_hlo::graph::op::Precision;
 use systole_isa::{DType, DmaDesc};
 
 /// Where an array lies while the kernel runs, and so what its base parameter counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Place {
     /// Rows of 32-bit words in vector memory.
     Vmem,
@@ -15,7 +16,7 @@ pub enum Place {
 }
 
 /// An array of one component in the layout of [`systole_isa::layout`]. Strides elsewhere count its element rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Array {
     pub place: Place,
     pub dtype: DType,
@@ -26,7 +27,7 @@ pub struct Array {
 }
 
 /// A loop dimension: its size and the distance, in element rows, between neighbours in each array (0: not there).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Dim {
     pub count: u32,
     pub lhs: u32,
@@ -35,7 +36,7 @@ pub struct Dim {
 }
 
 /// How the right operand lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RhsForm {
     /// Result columns `n` along lanes; neighbours in `k` are `k_stride` element rows apart.
     LanesN { k_stride: u32 },
@@ -48,7 +49,7 @@ pub enum RhsForm {
 /// `k` lies along the lanes of `lhs`, `n` along the lanes of `out`. A dot has one dimension of `rows` and no `taps`. A
 /// convolution (VALID, no dilation of its base) has its output's batch and spatial dimensions as `rows` (lhs strides
 /// times the window stride) and the window's dimensions as `taps` (lhs strides times the window dilation).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Contraction {
     pub lhs: Array,
     pub rhs: Array,

@@ -29,7 +29,7 @@
 //!
 //! subject to the windows fitting the budget.
 
-use super::choose::Tile;
+use super::choose::{Search, Tile};
 use super::format::Formats;
 use super::geometry::{Geometry, Staging};
 use super::segment::{Segments, StepShape};
@@ -178,6 +178,8 @@ pub(super) struct Problem<'a> {
     pub staging: Staging,
     /// Something else is looked for after every step.
     pub hooked: bool,
+    /// The geometry's number among the contraction's.
+    pub variant: u32,
 }
 
 /// Cycles of a look between two steps, with what registers in memory cost because of it (measured with products whose
@@ -220,13 +222,13 @@ fn slabs(mut dims: Vec<Dim>, ms: u32, whole_lines: bool) -> Option<(Vec<Dim>, Ve
 }
 
 impl Problem<'_> {
-    /// The best tiling.
+    /// The best tiling and its weight.
     ///
     /// # Errors
-    /// If none fits the budget, or arrays in HBM cannot be cut.
-    pub fn choose(&self) -> Result<Tiling, MxuError> {
+    /// If none fits the budget or may be taken, or arrays in HBM cannot be cut.
+    pub fn choose(&self, search: &mut Search<'_>) -> Result<(Tiling, f64), MxuError> {
         let g = self.geometry;
-        let mut best: Option<Tiling> = None;
+        let mut best: Option<(Tiling, f64)> = None;
         let mut least = u64::MAX;
         let mut refused = None;
         let streams = [self.spec.lhs.place, self.spec.rhs.place].contains(&Place::Hbm);
@@ -237,12 +239,23 @@ impl Problem<'_> {
                     for (ks, ng) in splits {
                         let Some(t) = self.tiling(ns, (outer, ob), (ks, ng)) else { continue };
                         let fits = t.words() <= self.spec.vmem_rows as u64;
-                        if fits && best.as_ref().is_some_and(|b| b.cycles <= t.cycles) {
+                        let tile = Tile::of(self.variant, &t);
+                        let Some(weight) = (search.weigh)(&tile, t.cycles) else {
+                            refused.get_or_insert(MxuError::Tile("none may be taken".into()));
+                            continue;
+                        };
+                        let better = best.as_ref().is_none_or(|b| weight < b.1);
+                        if fits && !better && !search.wants(weight) {
                             continue;
                         }
                         match check_placement(self, &t) {
                             Err(e) => refused = Some(e),
-                            Ok(()) if fits => best = Some(t),
+                            Ok(()) if fits => {
+                                search.consider(tile, weight);
+                                if better {
+                                    best = Some((t, weight));
+                                }
+                            }
                             Ok(()) => least = least.min(t.words()),
                         }
                     }

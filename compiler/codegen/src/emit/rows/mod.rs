@@ -10,6 +10,7 @@ mod scatter;
 pub use gather::{gather_kernel, gather_needs};
 pub use pick::{PickSpec, pick_kernel};
 pub use scatter::{ScatterSpec, scatter_kernel};
+use serde::{Deserialize, Serialize};
 
 use crate::kernel::build_units::DmaArgs;
 use crate::kernel::{BufferRef, Kernel, KernelBuilder, S};
@@ -25,7 +26,7 @@ fn chunk(rows: u32, chip: &ChipConfig) -> u32 {
 }
 
 /// A table of rows `[R, W]` and the array of picked rows `[n, W]`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RowsSpec {
     pub dtype: DType,
     /// Number of indices.
@@ -42,7 +43,7 @@ pub struct RowsSpec {
 }
 
 /// What is in HBM besides the table of a gather.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Far {
     pub indices: bool,
     /// Picked rows, or updates.

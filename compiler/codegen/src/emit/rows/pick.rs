@@ -2,11 +2,12 @@
 
 use crate::emit::operand::Ops;
 use crate::kernel::{Kernel, KernelBuilder, LoopHints, MemFormat, StoreFormat, Trips};
+use serde::{Deserialize, Serialize};
 use systole_isa::{ChipConfig, DType, Op};
 
 /// Elements of a table's rows picked by an array of indices: `out[r, i] = table[r, indices[r, i]]`. A table of one row
 /// serves all rows; then rows are any rows of the indices.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PickSpec {
     pub dtype: DType,
     /// Blocks of a register's rows, and planes of the indices and the result, with their element rows.

@@ -11,6 +11,7 @@ use crate::emit::loops::spec::Body;
 use crate::emit::memory::{self, Place};
 use crate::kernel::build_units::DmaArgs;
 use crate::kernel::{BufferRef, KernelBuilder, M, S};
+use serde::{Deserialize, Serialize};
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
 /// Semaphores: indices and updates by half of their windows, blocks of tables.
@@ -20,7 +21,7 @@ const BLOCKS: u32 = 4;
 const SEMAPHORES: u32 = 5;
 
 /// A scatter of `specs` (tables with their updates).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ScatterSpec {
     pub specs: Vec<RowsSpec>,
     /// Single elements of arrays of one dimension; element `i` is in row `i / lanes`.

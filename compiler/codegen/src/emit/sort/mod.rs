@@ -18,10 +18,11 @@ mod rows;
 use crate::emit::loops::spec::Body;
 use crate::kernel::{BufferRef, Kernel, KernelBuilder, S};
 use exchange::Word;
+use serde::{Deserialize, Serialize};
 use systole_isa::{ChipConfig, DType};
 
 /// What is sorted.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SortSpec {
     /// Element types of the operands that are sorted together.
     pub dtypes: Vec<DType>,
@@ -43,14 +44,14 @@ pub struct SortSpec {
 }
 
 /// First place of the element at a row and a lane of its group: a linear function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Places {
     pub row: u32,
     pub lane: u32,
 }
 
 /// A part of the network: a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pass {
     /// Sorts blocks of `2^bits` rows. Parameters: operands to read, the network's array to write.
     First { bits: u32 },

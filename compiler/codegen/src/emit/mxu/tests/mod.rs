@@ -201,12 +201,9 @@ impl Case {
 
     /// Splits of k and row blocks that the tiling has.
     fn tiling(&self, spec: &Contraction, chip: &ChipConfig) -> (u32, u32) {
-        let formats = format::Formats::choose(spec, chip).expect("formats");
-        let geometry = geometry::Geometry::new(spec, chip);
-        let staging = geometry::Staging::new(spec, chip);
-        let t = tile::Problem { spec, chip, geometry: &geometry, formats: &formats, staging, hooked: false }
-            .choose()
-            .expect("a tiling");
+        let chosen = choose(spec, chip, false).expect("a tile").tile;
+        let found = choose::with_problem(spec, chosen.variant, chip, false, |p| p.restored(&chosen));
+        let t = found.expect("the tile's tiling");
         (t.ks, t.mo)
     }
 

@@ -1,0 +1,140 @@
+//! Schedules: pins that hold are in the plan, pins that cannot are errors with their line.
+
+use std::sync::Arc;
+use systole_codegen::emit::mxu::{Contraction, Tile};
+use systole_compiler::compile::{CompileOptions, generate, plan_module};
+use systole_compiler::front::parse_hlo;
+use systole_compiler::plan::action::Action;
+use systole_compiler::plan::guide::{CostModel, Schedule, Tuned, TunedKernel};
+use systole_compiler::plan::spec::KernelSpec;
+use systole_compiler::plan::{Plan, explain::explain};
+use systole_hlo::error::CompileError;
+use systole_isa::ChipConfig;
+
+const PROGRAM: &str = "HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY e {
+  x = f32[512,256] parameter(0)
+  w = f32[256,384] parameter(1)
+  y = f32[512,384] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[512,384] tanh(y)
+  u = f32[512,384] multiply(t, t)
+  v = f32[512,256] exponential(x)
+  ROOT all = (f32[512,384], f32[512,256]) tuple(u, v)
+}
+";
+
+fn chip() -> ChipConfig {
+    ChipConfig::from_preset("tpu-v5e").expect("a preset")
+}
+
+fn planned(change: impl FnOnce(&mut CompileOptions)) -> Result<Plan, CompileError> {
+    let mut options = CompileOptions::for_chip(&chip());
+    change(&mut options);
+    let (module, _) = parse_hlo(PROGRAM).expect("a module");
+    plan_module(module, &chip(), &options, PROGRAM, None)
+}
+
+fn scheduled(text: &str) -> Result<Plan, CompileError> {
+    let schedule = Schedule::parse(text)?;
+    planned(|o| o.guide.schedule = schedule)
+}
+
+fn product(plan: &Plan) -> (&Contraction, &Tile) {
+    let of = |k: &KernelSpec| matches!(k, KernelSpec::Product { .. });
+    match &plan.kernels.iter().find(|k| of(&k.spec)).expect("a product").spec {
+        KernelSpec::Product { contraction, tile, .. } => (contraction, tile),
+        _ => unreachable!("found as a product"),
+    }
+}
+
+/// Names of the operations in the order of their calls.
+fn order(plan: &Plan) -> Vec<&str> {
+    let mut op = 0;
+    let mut names = Vec::new();
+    for a in &plan.actions {
+        match a {
+            Action::Mark(o) => op = *o as usize,
+            Action::Call { .. } => names.push(plan.ops[op].name.as_str()),
+            _ => {}
+        }
+    }
+    names
+}
+
+#[test]
+fn tiles_are_pinned() {
+    let usual = scheduled("").expect("a plan");
+    let other = product(&usual).1.rows / 2;
+    let plan = scheduled(&format!("tile y (rows: {other})")).expect("a plan");
+    assert_eq!(product(&plan).1.rows, other);
+    generate(&plan, &chip(), &CompileOptions::for_chip(&chip()), None).expect("a program");
+    let e = scheduled("\ntile y (rows: 77777)").expect_err("no such tile").to_string();
+    assert!(e.contains("line 2") && e.contains("`y`"), "{e}");
+}
+
+#[test]
+fn places_are_pinned() {
+    use systole_codegen::emit::mxu::Place;
+    for (text, place) in [("keep w", Place::Vmem), ("stream w", Place::Hbm)] {
+        let plan = scheduled(text).expect(text);
+        assert_eq!(product(&plan).0.rhs.place, place, "{text}");
+    }
+}
+
+#[test]
+fn fusion_and_order_are_pinned() {
+    assert_eq!(order(&scheduled("").expect("a plan")), ["y", "u", "v"]);
+    assert_eq!(order(&scheduled("alone t").expect("a plan")), ["y", "t", "u", "v"]);
+    assert_eq!(order(&scheduled("before v y").expect("a plan")), ["v", "y", "u"]);
+    let e = scheduled("before u y").expect_err("u needs y").to_string();
+    assert!(e.contains("line 1"), "{e}");
+}
+
+#[test]
+fn pins_of_nothing_are_refused() {
+    for text in
+        ["tile nothing (rows: 8)", "keep nothing", "alone nothing", "before a b", "exchange y ring", "tile v (rows: 8)"]
+    {
+        match scheduled(text) {
+            Err(CompileError::Schedule { line: 1, .. }) => {}
+            other => panic!("{text}: {:?}", other.map(|_| "a plan")),
+        }
+    }
+}
+
+#[test]
+fn a_cost_model_and_a_database_decide() {
+    #[derive(Debug)]
+    struct Few;
+    impl CostModel for Few {
+        fn product(&self, _: &Contraction, tile: &Tile, _: f64) -> f64 {
+            f64::from(tile.rows)
+        }
+    }
+    let usual = planned(|_| {}).expect("a plan");
+    let few = planned(|o| o.guide.cost = Some(Arc::new(Few))).expect("a plan");
+    assert!(product(&few).1.rows < product(&usual).1.rows);
+    let (contraction, tile) = product(&few);
+    let line = TunedKernel::Tile(chip().fingerprint(), contraction.clone(), *tile).to_line();
+    let tuned = Tuned::parse(&line, &chip()).expect("a database");
+    let again = planned(|o| o.guide.tuned = Some(Arc::new(tuned))).expect("a plan");
+    assert_eq!(product(&again), product(&few));
+}
+
+#[test]
+fn windows_stay_in_their_scope() {
+    let bytes = 1 << 20;
+    let plan = planned(|o| o.guide.scoped_vmem = Some(bytes)).expect("a plan");
+    let rows = plan.kernels.iter().map(|k| u64::from(k.needs.scratch_rows)).max().expect("kernels");
+    assert!(rows * chip().row_bytes() <= bytes, "{rows} rows");
+}
+
+#[test]
+fn alternatives_are_explained() {
+    let plan = planned(|_| {}).expect("a plan");
+    let text = explain(&plan, &chip(), "y");
+    assert!(text.contains("product of 512 x 1*256 x 384") && text.contains("rather than"), "{text}");
+    let text = explain(&plan, &chip(), "t");
+    assert!(text.contains("computed in the kernel of u"), "{text}");
+}

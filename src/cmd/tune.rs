@@ -1,0 +1,64 @@
+//! `systole tune`: better tiles and cuts than the estimates choose, found by simulating kernels.
+
+use crate::args::{ChipArgs, CompileArgs};
+use crate::{output, session};
+use std::time::Duration;
+use systole_runtime::RuntimeError;
+
+/// Flags of `systole tune`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// HLO text or StableHLO text
+    module: String,
+    /// The schedule file to write, for `--schedule`; default: standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<String>,
+    /// Adds what was found to a database of kernels, for `--schedule-db`
+    #[arg(long, value_name = "FILE")]
+    database: Option<String>,
+    /// Seconds to search for, e.g. `60s`
+    #[arg(long, default_value = "60s")]
+    budget: String,
+    #[command(flatten)]
+    chip: ChipArgs,
+    #[command(flatten)]
+    compile: CompileArgs,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// Anything wrong with the request or the program.
+pub fn run(a: &Args) -> Result<(), RuntimeError> {
+    let bad = |m: String| RuntimeError::Request(m);
+    let seconds: f64 = a.budget.trim_end_matches('s').parse().unwrap_or(f64::NAN);
+    if !(0.0..=1e6).contains(&seconds) {
+        return Err(bad(format!("--budget {}: seconds are expected", a.budget)));
+    }
+    let opened = session::open(&a.module, &a.chip)?;
+    let (client, plan) = opened.plan(&a.module, &a.compile)?;
+    let found = client.tune(&plan, Duration::from_secs_f64(seconds))?;
+    eprintln!(
+        "{} kernels, {} simulations{}",
+        found.kernels,
+        found.tried,
+        if found.cut_short { ", cut short" } else { "" }
+    );
+    for (name, before, after, way) in &found.better {
+        let gain = 100.0 * (1.0 - *after as f64 / (*before).max(1) as f64);
+        eprintln!("{name}: {before} -> {after} cycles ({gain:.1} % less): {way}");
+    }
+    if let Some(path) = &a.database {
+        let mut all = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(e) => return Err(bad(format!("{path}: {e}"))),
+        };
+        all += &found.database;
+        output::write(path, all.as_bytes())?;
+    }
+    match &a.output {
+        Some(path) => output::write(path, found.schedule.as_bytes()),
+        None => output::print(&found.schedule),
+    }
+}
