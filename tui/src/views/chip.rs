@@ -5,6 +5,7 @@ use crate::data::Data;
 use crate::pen::{Pen, cut, scroll};
 use crate::theme::Paint;
 use systole_isa::chip::params::{self, Value};
+use systole_runtime::profile::Profile;
 use systole_runtime::profile::diff::changes;
 
 /// Parameters that fit the filter: key, value, meaning.
@@ -24,6 +25,15 @@ pub fn all(app: &App) -> Vec<(String, String, String)> {
     params::all().map(|p| (p.key.to_string(), value(p), p.doc.to_string())).collect()
 }
 
+/// Watts and area of a run's chip, where its report has them: `, 170 W, 593 mm2`.
+fn cost(profile: &Profile) -> String {
+    let number = |table: &str, key: &str| profile.meta.report[table][key].as_f64();
+    match (number("energy", "power_w"), number("area", "mm2")) {
+        (Some(watts), Some(area)) => format!(", {watts:.0} W, {area:.0} mm2"),
+        _ => String::new(),
+    }
+}
+
 pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let Some(data) = app.shown() else { return };
     let all = params(app);
@@ -31,7 +41,8 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let bottom = if app.before.is_some() { (h / 2).max(6) } else { 5 }.min(h);
     {
         let mut panel = pen.part(0, 0, w, h - bottom);
-        let mut inner = panel.boxed(&format!("{}: {} parameters", data.profile.meta.chip.name, all.len()));
+        let mut inner =
+            panel.boxed(&format!("{}: {} parameters{}", data.profile.meta.chip.name, all.len(), cost(&data.profile)));
         let room = inner.height();
         let first = scroll(app.selected(), room, all.len());
         for (i, (key, value, doc)) in all.iter().enumerate().skip(first).take(room) {
@@ -67,9 +78,11 @@ fn what_if(app: &App, data: &Data, pen: &mut Pen<'_>) {
     };
     let (a, b) = (before.cycles(), data.cycles());
     let text = format!(
-        "before {a} cycles bound by {}, now {b} bound by {}: {:+.1} %",
+        "before {a} cycles bound by {}{}, now {b} bound by {}{}: {:+.1} %",
         before.profile.meta.bound,
+        cost(&before.profile),
         data.profile.meta.bound,
+        cost(&data.profile),
         100.0 * (b as f64 / a.max(1) as f64 - 1.0)
     );
     inner.paint(1, 1, &text, Paint::Accent);
