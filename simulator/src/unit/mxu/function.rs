@@ -2,11 +2,12 @@
 //!
 //! Rows are kept as f32 values of their format and multiplied lazily, as many at once as share weights: when a result
 //! is needed or the weights change. Every result is the sum over ascending k in f32 (exact products); s8 and u8 sums
-//! are s32. A weight row that was not staged takes no part. Results that are subnormal flush to zero.
+//! are s32. A weight that was not staged is zero, rows behind the last staged one take no part. Results that are subnormal
+//! flush to zero.
 
 use super::format::convert;
+use super::kernel::{self, Operands, flushed, place};
 use multiversion::multiversion;
-use ndarray::{ArrayView2, ArrayViewMut2, linalg::general_mat_mul};
 use systole_isa::MxuFormat;
 
 /// Sizes of a unit and of registers.
@@ -45,12 +46,16 @@ const EXACT_K: usize = 258;
 pub(crate) struct MxuFunction {
     shape: Shape,
     threads: usize,
-    /// Active and staged weights, `rows x cols`, and how many rows of each were staged.
+    /// Columns of a panel of weights.
+    width: usize,
+    /// Active and staged weights in panels ([`kernel`]), and how many rows of each were staged. What was not staged of the
+    /// latter is left over from earlier weights until the latch.
     weights: Vec<f32>,
     weight_rows: usize,
     staged: Vec<f32>,
     staged_rows: usize,
-    staged_any: bool,
+    /// Both rows and columns were staged: what was not is zero already.
+    mixed: bool,
     /// Next row or column of each staging chunk.
     stage_at: Vec<usize>,
     stage_t_at: Vec<usize>,
@@ -76,11 +81,12 @@ impl MxuFunction {
         MxuFunction {
             shape,
             threads,
+            width: kernel::panel(shape.cols, shape.lanes),
             weights: vec![0.0; n],
             weight_rows: 0,
             staged: vec![0.0; n],
             staged_rows: 0,
-            staged_any: false,
+            mixed: false,
             stage_at: vec![0; shape.cols / shape.lanes],
             stage_t_at: vec![0; shape.rows / shape.lanes],
             input: vec![0.0; (MAX_ROWS + shape.sublanes) * shape.rows],
@@ -104,14 +110,17 @@ impl MxuFunction {
         if at + s.sublanes > s.rows {
             return false;
         }
+        self.mix(self.stage_t_at.iter().any(|&at| at > 0));
         convert(format, reg, &mut self.scratch);
+        let width = self.width;
         for (i, row) in self.scratch.chunks_exact(s.lanes).enumerate() {
-            let o = (at + i) * s.cols + chunk * s.lanes;
-            self.staged[o..o + s.lanes].copy_from_slice(row);
+            for (n, part) in row.chunks(width).enumerate() {
+                let o = place(width, s.rows, at + i, chunk * s.lanes + n * width);
+                self.staged[o..o + part.len()].copy_from_slice(part);
+            }
         }
         self.stage_at[chunk] = at + s.sublanes;
         self.staged_rows = self.staged_rows.max(at + s.sublanes);
-        self.staged_any = true;
         true
     }
 
@@ -122,27 +131,60 @@ impl MxuFunction {
         if at + s.sublanes > s.cols {
             return false;
         }
+        self.mix(self.stage_at.iter().any(|&at| at > 0));
         convert(format, reg, &mut self.scratch);
         for k in 0..s.lanes {
-            let o = (chunk * s.lanes + k) * s.cols + at;
             for i in 0..s.sublanes {
-                self.staged[o + i] = self.scratch[i * s.lanes + k];
+                let o = place(self.width, s.rows, chunk * s.lanes + k, at + i);
+                self.staged[o] = self.scratch[i * s.lanes + k];
             }
         }
         self.stage_t_at[chunk] = at + s.sublanes;
         self.staged_rows = self.staged_rows.max((chunk + 1) * s.lanes);
-        self.staged_any = true;
         true
+    }
+
+    /// Rows and columns are staged for the same weights: what was not staged so far becomes zero before more comes.
+    fn mix(&mut self, other: bool) {
+        if other && !self.mixed {
+            self.clear_rest(self.shape.rows);
+            self.mixed = true;
+        }
+    }
+
+    /// Makes the staged weights zero that were not staged, in the first `rows` rows.
+    fn clear_rest(&mut self, rows: usize) {
+        let s = self.shape;
+        let transposed = self.stage_t_at.iter().any(|&at| at > 0);
+        for row in 0..rows {
+            for (chunk, &staged) in self.stage_at.iter().enumerate() {
+                let first = chunk * s.lanes;
+                let from = match transposed {
+                    true => self.stage_t_at[row / s.lanes].max(first),
+                    false if row < staged => first + s.lanes,
+                    false => first,
+                };
+                let end = first + s.lanes;
+                let mut col = from;
+                while col < end {
+                    let next = ((col / self.width + 1) * self.width).min(end);
+                    let o = place(self.width, s.rows, row, col);
+                    self.staged[o..o + next - col].fill(0.0);
+                    col = next;
+                }
+            }
+        }
     }
 
     /// Makes the staged weights active.
     pub fn latch(&mut self) {
         self.flush();
+        if !self.mixed {
+            self.clear_rest(self.staged_rows);
+        }
         std::mem::swap(&mut self.weights, &mut self.staged);
-        let used = self.weight_rows.max(self.staged_rows) * self.shape.cols;
         self.weight_rows = std::mem::take(&mut self.staged_rows);
-        self.staged[..used].fill(0.0);
-        self.staged_any = false;
+        self.mixed = false;
         self.stage_at.fill(0);
         self.stage_t_at.fill(0);
     }
@@ -206,38 +248,54 @@ impl MxuFunction {
         }
         let s = self.shape;
         let m = self.pending.len() * s.sublanes;
-        let (input, product) = (&self.input[..self.filled], &mut self.product[..m * s.cols]);
         let k = self.weight_rows;
         let exact = k <= EXACT_K || !self.pending.iter().any(|b| b.integer);
-        if exact {
-            multiply(input, &self.weights, product, m, k, s, self.threads);
-        } else {
-            multiply_integer(input, &self.weights, product, m, k, s);
-        }
         if self.fifo_head * 2 >= self.fifo_end {
             self.fifo.copy_within(self.fifo_head..self.fifo_end, 0);
             self.fifo_end -= self.fifo_head;
             self.fifo_head = 0;
         }
         let block = s.sublanes * s.cols;
-        for (b, product) in self.pending.iter().zip(product.chunks_exact(block)) {
+        let end = self.fifo_end + self.fifo_pending * block;
+        if self.fifo.len() < end {
+            self.fifo.resize(end.next_power_of_two(), 0);
+        }
+        let operands =
+            Operands { a: &self.input[..self.filled], w: &self.weights, stride: s.rows, k, width: self.width };
+        if self.pending.iter().all(|b| b.to == Destination::Fifo && !b.integer) {
+            // Results are what the FIFO holds.
+            let fifo = bytemuck::cast_slice_mut(&mut self.fifo[self.fifo_end..end]);
+            multiply(operands, fifo, m, s.cols, self.threads);
+            self.fifo_end = end;
+        } else {
+            let product = &mut self.product[..m * s.cols];
+            match exact {
+                true => multiply(operands, product, m, s.cols, self.threads),
+                false => multiply_integer(operands, product, s.cols),
+            }
+            self.deliver(m, exact);
+        }
+        self.pending.clear();
+        self.filled = 0;
+        self.fifo_pending = 0;
+    }
+
+    /// Takes the pending blocks' products to where they belong.
+    fn deliver(&mut self, m: usize, exact: bool) {
+        let s = self.shape;
+        let block = s.sublanes * s.cols;
+        for (b, product) in self.pending.iter().zip(self.product[..m * s.cols].chunks_exact(block)) {
             let bits = Bits { integer: b.integer, exact };
             match b.to {
                 Destination::Fifo => {
                     let at = self.fifo_end;
                     self.fifo_end += block;
-                    if self.fifo.len() < self.fifo_end {
-                        self.fifo.resize(self.fifo_end.next_power_of_two(), 0);
-                    }
                     bits.set(product, &mut self.fifo[at..at + block]);
                 }
                 Destination::Set(row) => bits.set(product, &mut self.accumulators[row * s.cols..][..block]),
                 Destination::Add(row) => bits.add(product, &mut self.accumulators[row * s.cols..][..block]),
             }
         }
-        self.pending.clear();
-        self.filled = 0;
-        self.fifo_pending = 0;
     }
 }
 
@@ -248,28 +306,16 @@ struct Bits {
     exact: bool,
 }
 
-#[inline(always)]
-fn flushed(x: f32) -> u32 {
-    let b = x.to_bits();
-    if b & 0x7f80_0000 == 0 { b & 0x8000_0000 } else { b }
-}
-
-/// Results of the f32 format.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-fn set_floats(product: &[f32], out: &mut [u32]) {
-    out.iter_mut().zip(product).for_each(|(o, &p)| *o = flushed(p));
-}
-
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 fn add_floats(product: &[f32], out: &mut [u32]) {
-    out.iter_mut().zip(product).for_each(|(o, &p)| *o = flushed(f32::from_bits(*o) + f32::from_bits(flushed(p))));
+    out.iter_mut().zip(product).for_each(|(o, &p)| *o = flushed(f32::from_bits(*o) + p).to_bits());
 }
 
 impl Bits {
     fn set(&self, product: &[f32], out: &mut [u32]) {
         let pairs = out.iter_mut().zip(product);
         match (self.integer, self.exact) {
-            (false, _) => set_floats(product, out),
+            (false, _) => out.copy_from_slice(bytemuck::cast_slice(product)),
             (true, true) => pairs.for_each(|(o, &p)| *o = p as i32 as u32),
             (true, false) => pairs.for_each(|(o, &p)| *o = p.to_bits()),
         }
@@ -298,37 +344,33 @@ fn copy_chunk(block: &[u32], chunk: usize, s: Shape, out: &mut [u32]) {
 /// Rows from which a product is worth splitting over threads.
 const SPLIT_ROWS: usize = 256;
 
-/// `out[m x cols] = a[m x rows, first k columns] * w[k x cols]`. Rows are independent, so any split gives the same bits.
-fn multiply(a: &[f32], w: &[f32], out: &mut [f32], m: usize, k: usize, s: Shape, threads: usize) {
-    if k == 0 {
-        out.fill(0.0);
-        return;
-    }
+/// `out[m x cols] = a * w`. Rows are independent, so any split gives the same bits.
+fn multiply(p: Operands<'_>, out: &mut [f32], m: usize, cols: usize, threads: usize) {
     if threads > 1 && m >= SPLIT_ROWS {
         let half = m / 2;
-        let (a0, a1) = a.split_at(half * s.rows);
-        let (o0, o1) = out.split_at_mut(half * s.cols);
+        let (a0, a1) = p.a.split_at(half * p.stride);
+        let (o0, o1) = out.split_at_mut(half * cols);
         rayon::join(
-            || multiply(a0, w, o0, half, k, s, threads / 2),
-            || multiply(a1, w, o1, m - half, k, s, threads / 2),
+            || multiply(Operands { a: a0, ..p }, o0, half, cols, threads / 2),
+            || multiply(Operands { a: a1, ..p }, o1, m - half, cols, threads / 2),
         );
         return;
     }
-    let a = ArrayView2::from_shape((m, s.rows), &a[..m * s.rows]).expect("pending rows are whole");
-    let w = ArrayView2::from_shape((k, s.cols), &w[..k * s.cols]).expect("weights are whole");
-    let mut out = ArrayViewMut2::from_shape((m, s.cols), out).expect("products are whole");
-    general_mat_mul(1.0, &a.slice(ndarray::s![.., ..k]), &w, 0.0, &mut out);
+    kernel::multiply(p, out, cols);
 }
 
 /// As [`multiply`] for s8 and u8 values whose sums f32 cannot hold; results are s32 bits.
-fn multiply_integer(a: &[f32], w: &[f32], out: &mut [f32], m: usize, k: usize, s: Shape) {
-    let w: Vec<i32> = w[..k * s.cols].iter().map(|&x| x as i32).collect();
-    let mut sums = vec![0i32; s.cols];
-    for (row, o) in a.chunks_exact(s.rows).zip(out.chunks_exact_mut(s.cols)).take(m) {
-        sums.fill(0);
-        for (&x, w) in row.iter().zip(w.chunks_exact(s.cols)) {
-            sums.iter_mut().zip(w).for_each(|(s, &w)| *s = s.wrapping_add((x as i32).wrapping_mul(w)));
+fn multiply_integer(p: Operands<'_>, out: &mut [f32], cols: usize) {
+    for (panel, w) in p.w.chunks_exact(p.stride * p.width).take(cols / p.width).enumerate() {
+        let w: Vec<i32> = w[..p.k * p.width].iter().map(|&x| x as i32).collect();
+        let mut sums = vec![0i32; p.width];
+        for (row, o) in p.a.chunks_exact(p.stride).zip(out.chunks_exact_mut(cols)) {
+            sums.fill(0);
+            for (&x, w) in row.iter().zip(w.chunks_exact(p.width)) {
+                sums.iter_mut().zip(w).for_each(|(s, &w)| *s = s.wrapping_add((x as i32).wrapping_mul(w)));
+            }
+            let o = &mut o[panel * p.width..][..p.width];
+            o.iter_mut().zip(&sums).for_each(|(o, &s)| *o = f32::from_bits(s as u32));
         }
-        o.iter_mut().zip(&sums).for_each(|(o, &s)| *o = f32::from_bits(s as u32));
     }
 }

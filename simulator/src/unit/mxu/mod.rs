@@ -2,6 +2,7 @@
 
 mod format;
 mod function;
+mod kernel;
 mod timing;
 
 pub(crate) use function::{Destination, MxuFunction, Shape};
