@@ -23,6 +23,9 @@ pub(crate) fn predecode(bundles: &[Bundle], program: &Program, chip: &ChipConfig
         program,
         bundles: bundles.len(),
         at: 0,
+        need: [0; GROUPS],
+        have: Slot::ALL.map(|s| chip.slots(s)),
+        long: Slot::ALL.into_iter().filter(|s| long[*s as usize]).collect(),
     };
     for (at, b) in bundles.iter().enumerate() {
         p.at = at;
@@ -109,6 +112,10 @@ struct Predecoder<'a> {
     program: &'a Program,
     bundles: usize,
     at: usize,
+    /// Instructions of the bundle by slot, what the chip has, and the slots of long groups.
+    need: [u32; GROUPS],
+    have: [u32; GROUPS],
+    long: Vec<Slot>,
 }
 
 impl Predecoder<'_> {
@@ -143,13 +150,13 @@ impl Predecoder<'_> {
         let scalars = &mut self.code.scalars[head.scalars as usize..];
         scalars.sort_by_key(|s| s.kind == ScalarKind::State(StateFn::SSt));
         self.values(b);
-        self.finish(b, &mut head)?;
+        self.finish(&mut head)?;
         self.code.heads.push(head);
         self.code.branches.push(branch);
         Ok(())
     }
 
-    fn finish(&mut self, b: &Bundle, head: &mut Head) -> Result<(), LoadError> {
+    fn finish(&mut self, head: &mut Head) -> Result<(), LoadError> {
         let len = |n: usize, start: u32| {
             u8::try_from(n - start as usize).map_err(|_| LoadError::BundleTooLarge { bundle: self.at as u32 })
         };
@@ -164,7 +171,7 @@ impl Predecoder<'_> {
         if self.code.specials[head.specials as usize..].iter().any(Special::waits) {
             head.flags |= FLAG_WAIT;
         }
-        let count = |slot| b.insts.iter().filter(|i| i.op.info().slot == slot).count() as u32;
+        let count = |slot: Slot| self.need[slot as usize];
         let v = &self.chip.vmem;
         let cycles = |n: u32, ports: u32| n.div_ceil(ports.max(1)).max(1);
         let busy = cycles(count(Slot::Vload), v.read_ports).max(cycles(count(Slot::Vstore), v.write_ports));
@@ -172,10 +179,12 @@ impl Predecoder<'_> {
         Ok(())
     }
 
-    fn check_slots(&self, b: &Bundle) -> Result<(), LoadError> {
+    /// Counts the bundle's instructions by slot.
+    fn check_slots(&mut self, b: &Bundle) -> Result<(), LoadError> {
+        self.need = [0; GROUPS];
+        b.insts.iter().for_each(|i| self.need[i.op.info().slot as usize] += 1);
         for slot in Slot::ALL {
-            let have = self.chip.slots(slot);
-            let need = b.insts.iter().filter(|i| i.op.info().slot == slot).count() as u32;
+            let (have, need) = (self.have[slot as usize], self.need[slot as usize]);
             if need > have.min(200) {
                 return Err(LoadError::Slots { bundle: self.at as u32, slot, need, have });
             }
@@ -280,11 +289,17 @@ impl Predecoder<'_> {
     /// Drops repeated reads and refuses repeated writes of the bundle that began at `head`.
     fn dedup(&mut self, head: &Head) -> Result<(), LoadError> {
         let start = head.reads as usize;
-        let mut reads = self.code.reads.split_off(start);
-        reads.sort_unstable();
-        reads.dedup();
-        self.code.reads.extend(reads);
-        let mut writes: Vec<u16> = self.code.writes[head.writes as usize..].iter().map(|w| w.resource).collect();
+        self.code.reads[start..].sort_unstable();
+        let mut kept = start;
+        for i in start..self.code.reads.len() {
+            if i == start || self.code.reads[i] != self.code.reads[kept - 1] {
+                self.code.reads[kept] = self.code.reads[i];
+                kept += 1;
+            }
+        }
+        self.code.reads.truncate(kept);
+        let mut writes: SmallVec<[u16; 16]> =
+            self.code.writes[head.writes as usize..].iter().map(|w| w.resource).collect();
         writes.sort_unstable();
         if writes.windows(2).any(|w| w[0] == w[1]) {
             return Err(LoadError::DefinedTwice { bundle: self.at as u32 });
@@ -427,14 +442,14 @@ impl Predecoder<'_> {
     /// Occupancy of slot groups whose units may be kept for more than a cycle: the times at which one, two, ... units are
     /// free are resources like registers. A group of one unit is even written like a register.
     fn group_hazards(&mut self, b: &Bundle, head: &mut Head) {
-        for slot in Slot::ALL.into_iter().filter(|s| self.code.long[*s as usize]).collect::<SmallVec<[Slot; GROUPS]>>()
-        {
+        for n in 0..self.long.len() {
+            let slot = self.long[n];
+            if self.need[slot as usize] == 0 {
+                continue;
+            }
             let intervals =
                 b.insts.iter().filter(|i| i.op.info().slot == slot).map(|i| interval(i.op, self.chip).max(1));
             let mut intervals: SmallVec<[u32; MAX_UNITS]> = intervals.collect();
-            if intervals.is_empty() {
-                continue;
-            }
             let group = slot as usize;
             let free = self.code.resources.group(group, intervals.len()) as u16;
             self.code.reads.push(free);

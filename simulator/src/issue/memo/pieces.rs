@@ -98,7 +98,7 @@ pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec
         waits: flags & FLAG_WAIT != 0,
         looks: any(code, &code.heads[first as usize], |s| matches!(s, Special::Test)),
         barrier: any(code, &code.heads[first as usize], |s| matches!(s, Special::Cores { .. })),
-        rest: 2,
+        rest: 1,
         demoted: 0,
         credit: 0,
     };
