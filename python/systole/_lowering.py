@@ -104,7 +104,7 @@ def install() -> None:
         _callbacks[number] = _checked(callback, result_avals)
         call = mlir.custom_call(
             CALLBACK,
-            result_types=[mlir.aval_to_ir_type(a) for a in result_avals],
+            result_types=[mlir.aval_to_ir_type(ctx.module_context, a) for a in result_avals],
             operands=operands,
             backend_config=str(number),
             has_side_effect=has_side_effect,

@@ -172,9 +172,12 @@ unsafe extern "C" fn collect_data(args: *mut c_void) -> *mut Failure {
     };
     guard("profiler collect", || {
         let state = session.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !args.buffer.is_null() {
-            // SAFETY: the second call brings a place of the size that the first one told.
-            unsafe { args.buffer.copy_from_nonoverlapping(state.1.as_ptr(), state.1.len()) }
+        if args.buffer.is_null() {
+            // Callers either read from here, as long as the session lives, or bring a place of their own next time.
+            args.buffer = state.1.as_ptr().cast_mut();
+        } else {
+            // SAFETY: a place of the size that the first call told, or the one that it gave.
+            unsafe { args.buffer.copy_from(state.1.as_ptr(), state.1.len()) }
         }
         args.size = state.1.len();
         Ok(())
