@@ -13,7 +13,7 @@ mod progress;
 mod record;
 mod session;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 use systole_runtime::RuntimeError;
 
@@ -61,6 +61,10 @@ enum Command {
     Report(cmd::report::Args),
     /// Runs a program and shows where its cycles go
     Top(cmd::top::Args),
+    /// Prints a script that completes the command's flags in a shell
+    Completions(cmd::completions::Args),
+    /// Writes manual pages
+    Man(cmd::completions::ManArgs),
 }
 
 fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
@@ -83,6 +87,8 @@ fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
         Command::Trace(a) => cmd::trace::run(&a),
         Command::Report(a) => cmd::report::run(&a),
         Command::Top(a) => cmd::top::run(&a),
+        Command::Completions(a) => cmd::completions::run(&a, Cli::command()),
+        Command::Man(a) => cmd::completions::man(&a, Cli::command()),
     }
 }
 

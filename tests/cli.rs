@@ -330,3 +330,16 @@ fn a_pod_is_shown_with_all_its_devices() {
     let text = works(&[&["top", &module, "--once", "--width", "160", "--height", "50"], &flags[..]].concat());
     assert!(text.contains("device 0 of 4") && text.contains("4 devices"), "{text}");
 }
+
+#[test]
+fn completions_and_manual_pages_come_from_the_flags() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = works(&["completions", shell]);
+        assert!(script.contains("--timing-only"), "{shell}: {script:.300}");
+    }
+    let folder = std::env::temp_dir().join(format!("systole-man-{}", std::process::id()));
+    works(&["man", folder.to_str().expect("a path")]);
+    let page = std::fs::read_to_string(folder.join("systole-run.1")).expect("a page");
+    assert!(page.contains("timing\\-only"), "{page:.300}");
+    std::fs::remove_dir_all(&folder).expect("a folder");
+}

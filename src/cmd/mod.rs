@@ -6,6 +6,7 @@ pub mod check;
 pub mod chips;
 pub mod compare;
 pub mod compile;
+pub mod completions;
 pub mod disasm;
 #[cfg(feature = "evaluator")]
 pub mod fuzz;

@@ -1,0 +1,145 @@
+"""The package: reports, collection, callbacks, donation, modes, serialisation, errors."""
+
+import subprocess
+import sys
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import systole
+
+pytestmark = pytest.mark.skipif(jax.default_backend() != "systole", reason="needs JAX_PLATFORMS=systole,cpu")
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.mark.parametrize("a", [X.T, X[::-1], X[:, ::2], np.asfortranarray(X), np.broadcast_to(X[0], (3, 4)), X[:0]])
+def test_arrays_of_any_strides_arrive(a):
+    np.testing.assert_array_equal(np.asarray(jax.device_put(a)), a)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int4", "uint8", "int16", "uint32", "float16", "bfloat16", "float8_e4m3fn", "complex64"])
+def test_element_types_arrive(dtype):
+    a = np.array([0, 1, 2, 3]).astype(jnp.dtype(dtype))
+    np.testing.assert_array_equal(np.asarray(jax.jit(lambda v: v[::-1])(a)), a[::-1])
+
+
+def test_a_donated_array_is_gone():
+    a = jax.device_put(X)
+    jax.jit(lambda v: v + 1, donate_argnums=0)(a).block_until_ready()
+    assert a.is_deleted()
+    with pytest.raises(Exception, match="deleted"):
+        jax.jit(lambda v: v + 1)(a)
+
+
+def test_runs_are_collected_with_their_cycles():
+    f = jax.jit(lambda a: jnp.tanh(a) @ a.T)
+    f(X)
+    with systole.collect(profile=True) as runs:
+        f(X)
+        f(X)
+    assert len(runs) == 2 and runs[0].cycles == runs[1].cycles > 0
+    report = runs[0]
+    assert sum(o["cycles"] for o in report.ops) == report.cycles
+    report.assert_cycles(at_most=report.cycles)
+    with pytest.raises(AssertionError, match="longest"):
+        report.assert_cycles(at_most=report.cycles - 1)
+    assert b"<html" in report.profile.export("html").lower() and "<table>" in report._repr_html_()
+
+
+def test_run_needs_no_device_of_jax():
+    report = systole.run(lambda a, b: {"sum": a + b}, X, X, chip="tpu-v6e", set={"hbm.latency": "2us"})
+    np.testing.assert_array_equal(report.outputs["sum"], 2 * X)
+    faster = systole.run(lambda a, b: a + b, X, X, chip="tpu-v6e", timing_only=True)
+    assert faster.outputs is None and faster.cycles < report.cycles
+    with pytest.raises(systole.SystoleError, match="tpu-v99"):
+        systole.run(jnp.sin, X, chip="tpu-v99")
+
+
+def test_callbacks_run_and_their_errors_arrive():
+    shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    f = jax.jit(lambda v: jax.pure_callback(lambda a: np.sin(np.asarray(a)), shape, v))
+    np.testing.assert_allclose(f(X), np.sin(X), rtol=1e-6)
+
+    def fails(_):
+        raise ValueError("no luck")
+
+    with pytest.raises(Exception, match="no luck"):
+        jax.jit(lambda v: jax.pure_callback(fails, shape, v))(X).block_until_ready()
+
+
+def test_debug_print(capfd):
+    jax.jit(lambda v: jax.debug.print("sum {}", v.sum()))(X)
+    jax.effects_barrier()
+    assert "sum 66.0" in capfd.readouterr().out
+
+
+def test_costs_and_sizes():
+    compiled = jax.jit(lambda a: a @ a.T).lower(X).compile()
+    cost = compiled.cost_analysis()
+    assert cost["flops"] == 2 * 3 * 3 * 4 and cost["cycles"] > 0 and cost["seconds"] > 0
+    assert compiled.memory_analysis().argument_size_in_bytes > 0 and "dot" in compiled.as_text()
+
+
+def test_zeros_of_timing_only_runs_are_no_answers():
+    with pytest.warns(UserWarning, match="timing only"):
+        systole.configure(timing_only=True)
+    try:
+        y = jax.jit(lambda a: a + 1)(X)
+        with pytest.raises(Exception, match="mean nothing"):
+            np.asarray(y)
+        systole.configure(allow_zeros=True)
+        assert not np.asarray(jax.jit(lambda a: a + 1)(X)).any()
+    finally:
+        systole.configure(timing_only=False, allow_zeros=False)
+
+
+def test_what_does_not_fit_is_an_error_with_its_line():
+    with pytest.raises(Exception, match="RESOURCE_EXHAUSTED.*HBM"):
+        jax.jit(lambda: jnp.ones((1 << 17, 1 << 17)).T.cumsum(0)[0])().block_until_ready()
+    assert float(jax.jit(lambda a: a.sum())(X)) == 66.0
+
+
+def test_threads_and_many_calls():
+    f = jax.jit(lambda a: a + 1)
+    ends = []
+
+    def work():
+        a = jnp.zeros(4)
+        for _ in range(200):
+            a = f(a)
+        ends.append(float(a[0]))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert ends == [200.0, 200.0]
+
+
+def test_a_trace_for_xprof_is_written(tmp_path):
+    f = jax.jit(lambda a: jnp.tanh(a @ a.T))
+    with jax.profiler.trace(tmp_path):
+        f(X).block_until_ready()
+    traces = list(tmp_path.rglob("*.xplane.pb"))
+    assert traces and any(b"/device:TPU:0" in t.read_bytes() for t in traces)
+
+
+FORK = """
+import os, jax, numpy as np
+from jax._src import xla_bridge
+from systole import _plugin
+if "systole" not in xla_bridge._backend_factories:
+    _plugin.initialize()
+f = jax.jit(lambda a: a + 1)
+f(np.zeros(3, np.float32)).block_until_ready()
+child = os.fork()
+if child == 0:
+    os._exit(0 if float(f(np.zeros(3, np.float32))[0]) == 1.0 else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+def test_the_child_of_a_fork_has_a_device():
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=100)

@@ -1,0 +1,36 @@
+//! `systole completions` and `systole man`: what shells and manuals know of the command, from its own flags.
+
+use clap::Command;
+use clap_complete::Shell;
+use std::io::Write;
+use systole_runtime::RuntimeError;
+
+/// The flags of `completions`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The shell that the script is for
+    pub shell: Shell,
+}
+
+/// The flags of `man`.
+#[derive(clap::Args)]
+pub struct ManArgs {
+    /// Folder to write the pages to, `systole.1` and one for each subcommand
+    pub folder: std::path::PathBuf,
+}
+
+/// Prints a completion script: `systole completions bash > ~/.local/share/bash-completion/completions/systole`.
+pub fn run(args: &Args, mut command: Command) -> Result<(), RuntimeError> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "systole", &mut script);
+    // A closed pipe is success.
+    let _ = std::io::stdout().write_all(&script);
+    Ok(())
+}
+
+/// Writes the manual pages.
+pub fn man(args: &ManArgs, command: Command) -> Result<(), RuntimeError> {
+    let wrong = |e: std::io::Error| RuntimeError::Request(format!("{}: {e}", args.folder.display()));
+    std::fs::create_dir_all(&args.folder).map_err(wrong)?;
+    clap_mangen::generate_to(command, &args.folder).map_err(wrong)
+}
