@@ -18,6 +18,9 @@ use systole_isa::Layout;
 const WORTH: u64 = 2;
 /// Arrays that take less than this factor less memory are left as they are.
 const RATIO: u64 = 2;
+/// What it costs to move an element to another lane, as bytes of HBM traffic: transposes of short dimensions take about half a
+/// cycle an element.
+const TURN_BYTES: u64 = 240;
 /// Bytes that a region saves at least.
 const LEAST: u64 = 1 << 20;
 
@@ -49,9 +52,12 @@ fn permuted(dims: &[u64], permutation: &[usize]) -> Vec<u64> {
     permutation.iter().map(|&p| dims[p]).collect()
 }
 
-/// Dimension `d` last, the others in order.
-fn last(rank: usize, d: usize) -> Vec<usize> {
-    (0..rank).filter(|&i| i != d).chain([d]).collect()
+/// The order in which an array takes the least memory; of several the one that leaves more of the first dimensions in place.
+fn best(a: &systole_hlo::graph::ArrayShape, tile: (u32, u32)) -> Vec<usize> {
+    let rank = a.rank();
+    let pairs = (0..rank).flat_map(|d| (0..rank).filter(move |&e| e != d).map(move |e| (e, d)));
+    let orders = pairs.map(|(e, d)| (0..rank).filter(|i| ![e, d].contains(i)).chain([e, d]).collect::<Vec<_>>());
+    orders.min_by_key(|p| (bytes(a, &permuted(&a.dims, p), tile), p.clone())).unwrap_or_default()
 }
 
 /// The order of a node's dimensions that follows from that of an operand's.
@@ -77,7 +83,7 @@ fn follows(comp: &Computation, n: &Node, operand: usize, p: &[usize]) -> Option<
 /// Whether an operation works on any order of its dimensions.
 fn is_free(comp: &Computation, n: &Node) -> bool {
     let Some(a) = n.shape.as_array() else { return false };
-    if a.rank() < 2 || a.dynamic.contains(&true) {
+    if !(2..=8).contains(&a.rank()) || a.dynamic.contains(&true) {
         return false;
     }
     let of_rank = |o: &NodeId| comp.node(*o).shape.as_array().is_some_and(|x| [0, a.rank()].contains(&x.rank()));
@@ -144,11 +150,7 @@ fn turns_of(comp: &Computation, tile: (u32, u32)) -> Vec<Option<Vec<usize>>> {
             let p = orders[node.operands[o].index()].as_ref()?;
             follows(comp, node, o, p).filter(pays)
         });
-        let best = || {
-            let each = (0..a.rank()).map(|d| last(a.rank(), d));
-            each.min_by_key(|p| (bytes(a, &permuted(&a.dims, p), tile), std::cmp::Reverse(p[p.len() - 1]))).filter(pays)
-        };
-        let Some(p) = from.or_else(best) else { continue };
+        let Some(p) = from.or_else(|| Some(best(a, tile)).filter(pays)) else { continue };
         for o in operands {
             let from = node.operands[o].index();
             let meets = orders[from].as_ref().and_then(|q| follows(comp, node, o, q)).is_some_and(|q| q == p);
@@ -171,8 +173,12 @@ fn keep_worthy(comp: &Computation, tile: (u32, u32), orders: &mut [Option<Vec<us
     // A transpose reads one form and writes the other.
     let crossing = |id: NodeId| -> u64 {
         let Some(a) = comp.node(id).shape.as_array() else { return 0 };
-        let best = (0..a.rank()).map(|d| bytes(a, &permuted(&a.dims, &last(a.rank(), d)), tile)).min().unwrap_or(0);
-        bytes(a, &a.dims, tile) + best
+        // Along one dimension nothing changes places.
+        if a.dims.iter().filter(|&&d| d != 1).count() < 2 {
+            return 0;
+        }
+        let least = bytes(a, &permuted(&a.dims, &best(a, tile)), tile);
+        bytes(a, &a.dims, tile) + least + TURN_BYTES * a.elements()
     };
     let mut left = vec![false; n];
     for (i, node) in comp.nodes.iter().enumerate() {

@@ -41,7 +41,9 @@ impl<'a> Lower<'a> {
         }
         let given = result || matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
         let bytes = b.layout.bytes();
-        bytes > self.plan.largest_resident || given && bytes > STREAMED_BYTES.min(self.plan.largest_resident)
+        self.plan.streamed.contains(&b.name)
+            || bytes > self.plan.largest_resident
+            || given && bytes > STREAMED_BYTES.min(self.plan.largest_resident)
     }
 
     /// Whether a schedule says that an array is streamed or kept in vector memory, and the line that does.
@@ -65,7 +67,9 @@ impl<'a> Lower<'a> {
             let Arg::Array { buf, usage, .. } = a else { continue };
             hbm[i] = self.streams(*buf, result && *usage != Use::Read);
             let pinned = self.pinned_place(*buf);
-            large[i] = pinned.map_or(bytes(self, *buf) > self.plan.largest_resident, |p| p.0);
+            let beyond = bytes(self, *buf) > self.plan.largest_resident
+                || self.plan.streamed.contains(&self.plan.buffers[buf.index()].name);
+            large[i] = pinned.map_or(beyond, |p| p.0);
             if !hbm[i] && pinned.is_none() {
                 resident.push((bytes(self, *buf), i));
             }

@@ -33,12 +33,15 @@ impl<'a> Lower<'a> {
             }
             _ => return Err(self.no_lowering(r.comp, id)),
         };
-        if !matches!(c.lhs.dtype, DType::F32) {
+        // What the program multiplies decides, not what it was before a conversion.
+        let dtype = r.comp.node(node.operands[0]).shape.as_array().map(|a| a.dtype);
+        if dtype != Some(DType::F32) {
             c.precision = Precision::Default;
         }
         c.vmem_rows = (self.window_bytes() / self.chip.row_bytes()) as u32;
         let flops = c.flops();
-        self.plan.peak_dtype = self.plan.peak_dtype.max(Some(peak(c.lhs.dtype)));
+        self.plan.peak_dtype =
+            self.plan.peak_dtype.max(Some(peak(if c.rhs.dtype.is_float() { c.rhs.dtype } else { c.lhs.dtype })));
         // Large arrays stay in HBM and are streamed, and so are parameters and results: their copies then run behind the
         // product.
         let result = self.is_result(r, id);
@@ -108,6 +111,7 @@ impl<'a> Lower<'a> {
         let one = |&u: &NodeId| match &r.comp.node(u).op {
             Op::Dot { .. } | Op::Convolution(_) => leading == 0,
             Op::Reshape => Self::only_products(r, u, own),
+            Op::Convert => Self::converts(r, u) && Self::only_products(r, u, own),
             _ => false,
         };
         same && !users.is_empty() && id != r.comp.root && users.iter().all(one)
@@ -117,6 +121,7 @@ impl<'a> Lower<'a> {
     pub fn note_cut(&mut self, r: &mut Region<'a>, id: NodeId) -> bool {
         let node = r.comp.node(id);
         let cut = match &node.op {
+            Op::Convert if Self::converts(r, id) => self.converted(r, id),
             Op::Reshape => r.cuts[node.operands[0].index()].clone(),
             Op::DynamicSlice { sizes } if matches!(r.values[node.operands[0].index()], Some(Val::Array(_))) => {
                 let source = self.lanes(r, node.operands[0]);
@@ -127,6 +132,49 @@ impl<'a> Lower<'a> {
         let found = cut.is_some();
         r.cuts[id.index()] = cut;
         found
+    }
+
+    /// Whether products may take what a conversion converts as it is: every value is exact in what the matrix unit multiplies, or
+    /// is rounded there as the conversion does. The one that makes arrays smaller is worth it for one product only.
+    fn converts(r: &Region<'_>, id: NodeId) -> bool {
+        let node = r.comp.node(id);
+        let dtype = |n: NodeId| r.comp.node(n).shape.as_array().map(|a| a.dtype);
+        let (Some(from), Some(to)) = (dtype(node.operands[0]), dtype(id)) else { return false };
+        let once = |u: &NodeId| match &r.comp.node(*u).op {
+            Op::Dot { precision, .. } => *precision == Precision::Default,
+            Op::Convolution(c) => c.precision == Precision::Default,
+            _ => false,
+        };
+        let users = &r.groups.users[id.index()];
+        match (from, to) {
+            (DType::S8 | DType::U8 | DType::S4 | DType::U4, DType::BF16) => true,
+            (DType::S8 | DType::U8 | DType::S4 | DType::U4 | DType::BF16, DType::F32) => users.iter().all(once),
+            (DType::F32, DType::BF16) => users.len() == 1,
+            _ => false,
+        }
+    }
+
+    /// What a conversion converts, as an operand of products.
+    fn converted(&mut self, r: &mut Region<'a>, id: NodeId) -> Option<Cut> {
+        let own = r.comp.node(id).shape.as_array()?.dims.clone();
+        if own.len() < 2 || !Self::only_products(r, id, &own) {
+            return None;
+        }
+        let mut from = r.comp.node(id).operands[0];
+        // Reshapes that belong to the conversion only drop dimensions of size 1.
+        while r.comp.node(from).op == Op::Reshape && !r.groups.is_root(from) {
+            from = r.comp.node(from).operands[0];
+        }
+        if let Some(cut) = r.cuts[from.index()].clone() {
+            return (cut.dims == own).then_some(cut);
+        }
+        match &r.values[from.index()] {
+            Some(Val::Array(v)) if r.groups.is_root(from) && v.form == Form::Lanes && v.dims == own => {
+                let row_major = v.layout.minor_to_major.iter().rev().map(|&d| usize::from(d)).eq(0..own.len());
+                row_major.then(|| Cut { dims: own, source: v.clone(), start: Vec::new() })
+            }
+            _ => None,
+        }
     }
 
     fn slice_of(&mut self, r: &mut Region<'a>, id: NodeId, source: &View, sizes: &[u64]) -> Option<Cut> {

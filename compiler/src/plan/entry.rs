@@ -10,6 +10,7 @@ use super::scalar::is_scalar_type;
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
 use super::{order, overlap};
+use std::collections::BTreeSet;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Module, Op, Shape, Span};
 use systole_isa::dma::HBM_GRANULE;
@@ -32,7 +33,9 @@ pub struct PlanOptions {
 
 /// Parts of vector memory up to which arrays are kept there as a whole, tried one after the other: what is kept costs no
 /// traffic, but all arrays of a kernel must fit together.
-const RESIDENT: [(u64, u64); 4] = [(2, 5), (1, 6), (1, 16), (1, 48)];
+const RESIDENT: [(u64, u64); 8] = [(2, 5), (1, 4), (1, 6), (1, 8), (1, 12), (1, 16), (1, 24), (1, 48)];
+/// Arrays that are streamed though they are not larger, one after the other, before less is kept.
+const STREAMED: usize = 16;
 
 /// The plan that keeps as much in vector memory as fits; exchanges are hidden behind other work if there is memory for it.
 /// `line` says where in the source text a node is.
@@ -50,16 +53,27 @@ pub fn plan(
     let hiding = RESIDENT.iter().filter(|_| several).map(|r| (r, true));
     for (&(part, of), hide) in hiding.chain(RESIDENT.iter().map(|r| (r, false))) {
         let largest = (chip.vmem.bytes / of * part).min(options.max_resident.unwrap_or(u64::MAX));
-        let made = draft(core, chip, largest, line, options, hide).and_then(|draft| {
-            draft.check()?;
-            let placement = place(&draft, chip, vmem_map(chip).arrays)?;
-            planned(core, draft, placement, chip)
-        });
-        match made {
-            Ok(made) => return Ok(made),
-            // The first attempt's message speaks of the arrays as the program has them.
-            Err(e) if e.is_vmem() => failed = failed.or(Some(e)),
-            Err(e) => return Err(e),
+        let mut streamed = BTreeSet::new();
+        loop {
+            // What stood in the way of a step.
+            let mut crowding = None;
+            let made = draft(core, chip, (largest, &streamed), line, options, hide).and_then(|draft| {
+                draft.check()?;
+                let mut culprit = None;
+                let placement = place(&draft, chip, vmem_map(chip).arrays, &mut culprit);
+                crowding = culprit.map(|b: BufId| draft.buffers[b.index()].name.clone());
+                planned(core, draft, placement?, chip)
+            });
+            match made {
+                Ok(made) => return Ok(made),
+                // The first attempt's message speaks of the arrays as the program has them.
+                Err(e) if e.is_vmem() => failed = failed.or(Some(e)),
+                Err(e) => return Err(e),
+            }
+            let more = crowding.is_some_and(|name| streamed.insert(name));
+            if !more || streamed.len() > STREAMED {
+                break;
+            }
         }
     }
     Err(failed.unwrap_or_else(|| CompileError::internal("memory", "no plan was tried")))
@@ -135,7 +149,7 @@ fn planned(core: &Module, draft: Draft, placed: Placement, chip: &ChipConfig) ->
 fn draft(
     core: &Module,
     chip: &ChipConfig,
-    largest_resident: u64,
+    (largest_resident, streamed): (u64, &BTreeSet<String>),
     lines: &dyn Fn(Span) -> u32,
     options: &PlanOptions,
     hide: bool,
@@ -147,7 +161,7 @@ fn draft(
     let pod = PodPlan::new(options.pod.clone(), chip, options.collective, transfers);
     let several = options.pod.devices() > 1;
     let cores = if several { 1 } else { options.cores.clamp(1, chip.cores_per_device.max(1)) };
-    let plan = Draft { largest_resident, pod, cores, ..Draft::default() };
+    let plan = Draft { largest_resident, streamed: streamed.clone(), pod, cores, ..Draft::default() };
     let mut lower = Lower {
         module: core,
         chip,

@@ -129,8 +129,10 @@ impl<'a> Lower<'a> {
     ) -> ScatterSpec {
         /// The parts of vector memory that tables, and updates beside them, may take as a whole; blocks take less.
         const SHARE: u64 = 3;
-        const BLOCKS: u64 = 4;
+        const BLOCKS: (u64, u64) = (11, 16);
         let vmem = self.chip.vmem.bytes;
+        // Where less is kept in vector memory, there is less room for blocks too.
+        let room = (vmem / BLOCKS.1 * BLOCKS.0).min(self.plan.largest_resident.max(vmem / 64) / 4 * 7);
         let bytes = |all: &[View]| all.iter().map(|v| v.layout.bytes()).sum::<u64>();
         let large = |all: &[View]| all.iter().any(|v| v.layout.bytes() > self.plan.largest_resident);
         let far = Far {
@@ -142,7 +144,7 @@ impl<'a> Lower<'a> {
         // Whole registers of rows of any type.
         let whole = 4 * u64::from(self.chip.core.sublanes);
         let row_bytes = (bytes(tables) / rows.max(1)).max(1);
-        let fits = (vmem / BLOCKS / row_bytes / whole).max(1) * whole;
+        let fits = (room / row_bytes / whole).max(1) * whole;
         let blocks = rows.div_ceil(fits).max(1);
         let block = if near { 0 } else { rows.div_ceil(blocks).next_multiple_of(whole) as u32 };
         ScatterSpec { specs, elements, body, far, rows: rows as u32, block }

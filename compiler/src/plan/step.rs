@@ -5,7 +5,7 @@ use super::spec::{Considered, KernelKey, KernelSpec, Needs};
 use super::view::{BufId, View};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::program::HostCallKind;
@@ -217,6 +217,8 @@ pub struct Draft {
     pub traps: Vec<String>,
     /// Bytes up to which an array is kept in vector memory as a whole; larger ones are streamed.
     pub largest_resident: u64,
+    /// Names of smaller arrays that are streamed all the same.
+    pub streamed: BTreeSet<String>,
     /// Buffers of channels, by number and array.
     pub channels: BTreeMap<(u64, usize), View>,
     /// Tables and semaphores of collectives.

@@ -118,7 +118,7 @@ fn keys(c: &Computation) -> Option<(Vec<Key>, Vec<Option<(usize, bool)>>)> {
 }
 
 /// The integer whose order is the total order of a float (and the other way round).
-fn turn(b: &mut Emit, x: NodeId, float: DType, back: bool) -> NodeId {
+pub fn turn(b: &mut Emit, x: NodeId, float: DType, back: bool) -> NodeId {
     let (bits, int) = (float.bits(), integer(float));
     let x = if back { x } else { b.bitcast(x, int) };
     let sign = b.with(Binary::Sar, x, f64::from(bits - 1));

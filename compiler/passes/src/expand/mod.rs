@@ -10,11 +10,13 @@ mod jacobi;
 mod keys;
 pub(crate) mod library;
 mod linear;
+mod ragged;
 mod random;
 mod runs;
 mod scatter;
 mod select_scatter;
 mod sort;
+mod top_k;
 mod triangular;
 
 use super::edit::Emit;
@@ -46,7 +48,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
             Some(b.reshape(x[0], &array(&n.shape).dims))
         }
         Op::Sort { dim, body, .. } => Some(sort::lower(b, *dim, *body, x, room(options))?),
-        Op::TopK { k, largest } => Some(sort::top_k(b, x[0], *k, *largest, room(options))?),
+        Op::TopK { k, largest } => Some(top_k::lower(b, x[0], *k, *largest, room(options))?),
         Op::Fft { kind, lengths } => Some(fft::lower(b, x[0], *kind, lengths, &array(&n.shape))),
         Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower, options.tile)?),
         Op::TriangularSolve { left, lower, unit_diagonal, transpose } => {
@@ -57,6 +59,9 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
                 transpose: *transpose,
             };
             Some(triangular::triangular_solve(b, x[0], x[1], t, options.tile)?)
+        }
+        Op::RaggedDot { dims, lhs_ragged, rhs_group, precision } => {
+            ragged::lower(b, n, x, (dims, *lhs_ragged, &rhs_group[..], *precision))?
         }
         Op::CustomCall { .. } => library::lower(b, n, x, options.tile)?,
         _ => None,

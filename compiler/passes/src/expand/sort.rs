@@ -1,11 +1,11 @@
-//! Sorts along the last dimension of `[rows, n]`, and the k largest elements. All are stable.
+//! Sorts along the last dimension of `[rows, n]`. All are stable.
 
 use super::keys::Keyed;
 use super::runs::{self, Room};
 use crate::edit::Emit;
 use crate::make::{inverse, one_or_tuple};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{CompId, Direction, NodeId, Op, Order, Shape};
+use systole_hlo::graph::{CompId, NodeId, Op, Shape};
 use systole_isa::DType;
 
 /// The sorted dimension last, all others merged; keys computed once.
@@ -65,25 +65,4 @@ pub fn lower(b: &mut Emit, dim: usize, body: CompId, operands: &[NodeId], room: 
         results.push(b.transpose(x, &inverse(&order)));
     }
     Ok(if operands.len() == 1 { results[0] } else { b.tuple(&results) })
-}
-
-/// The `k` largest (or smallest) elements of the last dimension in order, with their places; of equal ones the first.
-pub fn top_k(b: &mut Emit, x: NodeId, k: u64, largest: bool, room: Room) -> Result<NodeId, CompileError> {
-    let dims = b.dims(x).to_vec();
-    let dtype = b.dtype(x);
-    let last = dims.len() - 1;
-    let places = b.iota(DType::S32, &dims, last);
-    let direction = if largest { Direction::Gt } else { Direction::Lt };
-    let order = if dtype.is_float() { Order::Total } else { Order::Partial };
-    let body = b.computation("top_k", |b| {
-        let scalar = Shape::array(dtype, &[]);
-        let index = Shape::array(DType::S32, &[]);
-        let (p, q) = (b.parameter(scalar.clone()), b.parameter(scalar));
-        b.parameter(index.clone());
-        b.parameter(index);
-        Ok(b.raw(Op::Compare { direction, order }, &[p, q], Shape::array(DType::Pred, &[])))
-    })?;
-    let sorted = lower(b, last, body, &[x, places], room)?;
-    let parts: Vec<NodeId> = b.elements_of(sorted).into_iter().map(|e| b.slice_dim(e, last, 0, k, 1)).collect();
-    Ok(b.tuple(&parts))
 }

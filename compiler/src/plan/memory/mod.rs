@@ -55,6 +55,8 @@ pub struct Memory<'a> {
     names: Vec<String>,
     /// Semaphores free for whole-buffer copies.
     semaphores: Vec<u32>,
+    /// The largest array of the step for which there was no room.
+    pub crowding: Option<BufId>,
 }
 
 /// How vector memory is divided, in word rows: arrays and scratch areas, guard rows that partial blocks may read (never
@@ -106,6 +108,7 @@ impl<'a> Memory<'a> {
             bytes: buffers.iter().map(|b| b.layout.bytes()).collect(),
             slack: buffers.iter().map(|b| b.slack_rows * row_bytes).collect(),
             names: buffers.iter().map(|b| b.name.clone()).collect(),
+            crowding: None,
             semaphores: (KERNEL_SEMAPHORES..chip.core.semaphores).rev().collect(),
         };
         for (i, b) in buffers.iter().enumerate() {
@@ -241,7 +244,9 @@ impl<'a> Memory<'a> {
                 });
             let Some(victim) = victim else {
                 let row_bytes = self.chip.core.lanes as u64 * 4;
-                let largest = locked.iter().max_by_key(|b| self.rows[b.index()]).map(|b| self.name_of(*b).to_string());
+                let largest = locked.iter().copied().max_by_key(|b| self.rows[b.index()]);
+                self.crowding = largest;
+                let largest = largest.map(|b| self.name_of(b).to_string());
                 return Err(CompileError::Limit {
                     resource: Resource::Vmem,
                     need: rows * row_bytes,

@@ -40,7 +40,12 @@ pub struct Placement {
 ///
 /// # Errors
 /// What does not fit.
-pub fn place(draft: &Draft, chip: &ChipConfig, vmem_rows: u64) -> Result<Placement, CompileError> {
+pub fn place(
+    draft: &Draft,
+    chip: &ChipConfig,
+    vmem_rows: u64,
+    culprit: &mut Option<BufId>,
+) -> Result<Placement, CompileError> {
     let given = |b: BufId| matches!(draft.buffers[b.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
     let life = Lifetimes::new(&draft.steps, draft.buffers.len(), &given, &draft.results);
     let mut memory = Memory::new(chip, &draft.buffers, &super::memory::beyond::rows(draft, chip), life, vmem_rows);
@@ -67,8 +72,9 @@ pub fn place(draft: &Draft, chip: &ChipConfig, vmem_rows: u64) -> Result<Placeme
         stays: Residences::new(draft.buffers.len()),
     };
     p.index_frees();
-    p.steps(&draft.steps)?;
-    p.results()?;
+    let placed = p.steps(&draft.steps).and_then(|()| p.results());
+    *culprit = p.memory.crowding;
+    placed?;
     p.stays.finish(&p.memory);
     Ok(Placement {
         actions: p.actions,
@@ -509,7 +515,8 @@ impl<'a> Placer<'a> {
             self.copies(out);
             return Ok(());
         }
-        let large = self.memory.bytes_of(dst) > self.plan.largest_resident;
+        let streamed = self.plan.streamed.contains(self.memory.name_of(dst));
+        let large = self.memory.bytes_of(dst) > self.plan.largest_resident || streamed;
         let places = &self.memory.places;
         let kind = &self.plan.buffers[dst.index()].kind;
         let far = *kind == BufferKind::FarState;

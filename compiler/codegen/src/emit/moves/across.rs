@@ -23,8 +23,19 @@ fn split(b: &mut KernelBuilder, start: S, offset: i64) -> (S, S) {
     (tile, lane)
 }
 
+/// The tiles of a run.
+pub struct Run {
+    pub first: Vec<DynamicTile>,
+    /// A tile that stands for so many that follow each other, and for those before the last ones.
+    pub middle: Option<(DynamicTile, u32)>,
+    pub last: Vec<DynamicTile>,
+}
+
+/// Runs of more tiles have most of them in a loop.
+const UNROLLED_TILES: i64 = 8;
+
 /// The tiles of a run (both sides step by one lane). One of the sides, or both, start at a register.
-pub fn dynamic(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles) -> Vec<DynamicTile> {
+pub fn dynamic(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles) -> Run {
     let lanes = b.shape().1 as i64;
     let n = roles.lane.size as i64;
     let zero = b.s_var(0);
@@ -37,8 +48,7 @@ pub fn dynamic(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles) -> Vec<D
     let (sp, dp) = (sides.spec.src.plane_rows as i32, sides.spec.dst.plane_rows as i32);
     let count = (n - 1) / lanes + if n > 1 || sides.dst_start.is_some() { 2 } else { 1 };
     let lane = b.lane();
-    let mut out = Vec::new();
-    for j in 0..count {
+    let tile = |b: &mut KernelBuilder, j: i64| {
         // Lane 0 of the tile is element `first` of the run (maybe negative).
         let first = b.s(Op::SSub, &[zero, dst_lane]);
         let first = b.s_addi(first, (j * lanes) as i32);
@@ -67,7 +77,14 @@ pub fn dynamic(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles) -> Vec<D
         let to = b.s(Op::SMin, &[to, last_dst]);
         let rows = |b: &mut KernelBuilder, t: S, plane: i32| b.s_muli(t, plane);
         let pieces = vec![(rows(b, t0, sp), turn, None), (rows(b, t1, sp), turn, Some(second))];
-        out.push(DynamicTile { pieces, to: rows(b, to, dp), mask });
+        DynamicTile { pieces, to: rows(b, to, dp), mask }
+    };
+    if count <= UNROLLED_TILES {
+        return Run { first: (0..count).map(|j| tile(b, j)).collect(), middle: None, last: Vec::new() };
     }
-    out
+    // All tiles but the first and the last two are whole, and so are the source tiles that they lie in: each is its neighbour
+    // one tile further on both sides.
+    let first = vec![tile(b, 0)];
+    let middle = Some((tile(b, 1), (count - 3) as u32));
+    Run { first, middle, last: vec![tile(b, count - 2), tile(b, count - 1)] }
 }

@@ -59,7 +59,14 @@ impl Tiles {
     fn new(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles) -> Vec<Tiles> {
         let once = |recipes| Tiles { recipes, count: 1, steps: (0, 0), start: (0, 0) };
         if sides.src_start.is_some() || sides.dst_start.is_some() {
-            return vec![once(super::across::dynamic(b, sides, roles).into_iter().map(Recipe::from).collect())];
+            let run = super::across::dynamic(b, sides, roles);
+            let all = |tiles: Vec<_>| tiles.into_iter().map(Recipe::from).collect();
+            let mut parts = vec![once(all(run.first))];
+            if let Some((tile, count)) = run.middle {
+                parts.push(Tiles { recipes: all(vec![tile]), count, steps: (1, 1), start: (0, 0) });
+            }
+            parts.push(once(all(run.last)));
+            return parts;
         }
         let lanes = b.shape().1 as i64;
         let l = roles.lane;

@@ -6,6 +6,7 @@
 //! | f32 at high / highest | HH HM MH / HH HM MH MM HL LH |
 //! | f16 (exact in two pieces) | HH HM MH MM |
 //! | integers of at most 8 bits | one: `S8`, `U8`; where the arrays lack them `Bf16` of the value as f32 |
+//! | one of them beside a float | as bf16 |
 //!
 //! All passes but HH read the high piece as `HighFinite`, so that an infinity never meets a zero piece.
 
@@ -87,6 +88,8 @@ impl Formats {
             });
         }
         let float = |t: DType| t.is_float() && t.bits() <= 32;
+        // Integers of at most 8 bits are exact in bf16.
+        let [l, r] = [l, r].map(|t| if small(t) { DType::BF16 } else { t });
         if !float(l) || !float(r) {
             return Err(MxuError::Unsupported(format!("operands of types {l} and {r}")));
         }
@@ -105,7 +108,7 @@ impl Formats {
     /// Loads operand elements as the arrays take them.
     pub fn load(&self, b: &mut KernelBuilder, dtype: DType, at: memory::Place) -> V {
         let v = memory::load_operand(b, dtype, at).v();
-        if !self.emulated {
+        if !self.emulated && !(self.sums == DType::F32 && dtype.is_integer()) {
             return v;
         }
         let op = if matches!(dtype, DType::U8 | DType::U4) { Op::VCvtU32F32 } else { Op::VCvtS32F32 };

@@ -111,7 +111,8 @@ impl Contraction {
 
     /// Element type of the sums: s32 for integers, else f32.
     pub fn accumulator(&self) -> DType {
-        if self.lhs.dtype.is_integer() || self.lhs.dtype == DType::Pred { DType::S32 } else { DType::F32 }
+        let whole = |t: DType| t.is_integer() || t == DType::Pred;
+        if whole(self.lhs.dtype) && whole(self.rhs.dtype) { DType::S32 } else { DType::F32 }
     }
 }
 

@@ -1,0 +1,210 @@
+//! Ragged dots: products of runs of rows with a matrix each.
+//!
+//! Rows are cut into tiles, and a loop goes over the pairs of a tile and a run that meet: at most one for each tile and one more
+//! for each run. A pair multiplies the whole tile by the run's matrix and keeps the run's rows; where the ragged dimension is
+//! contracted it takes the run's rows only and adds the product to the run's result.
+
+use crate::edit::Emit;
+use crate::make::array;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Binary, Direction, DotDims, Node, NodeId, PadDim, Precision};
+use systole_isa::DType;
+
+/// Rows of a tile, if there are so many.
+const TILE: u64 = 256;
+
+/// The product, if it has no batch dimensions and one contracted dimension.
+pub fn lower(
+    b: &mut Emit,
+    n: &Node,
+    x: &[NodeId],
+    (dims, ragged, group, precision): (&DotDims, usize, &[usize], Precision),
+) -> Result<Option<NodeId>, CompileError> {
+    let (&[lk], &[rk]) = (&dims.lhs_contracting[..], &dims.rhs_contracting[..]) else { return Ok(None) };
+    let plain = dims.lhs_batch.is_empty() && b.rank(x[0]) == 2 && b.rank(x[2]) == 1;
+    let out = array(&n.shape);
+    let done = match group {
+        &[g] if plain && b.rank(x[1]) == 3 && lk != ragged => {
+            // [rows, K] and [runs, K, N].
+            let lhs = b.transpose(x[0], &[ragged, lk]);
+            let free = 3 - g - rk;
+            let rhs = b.transpose(x[1], &[g, rk, free]);
+            rows(b, lhs, rhs, x[2], precision, out.dtype)?
+        }
+        [] if plain && b.rank(x[1]) == 2 && lk == ragged => {
+            // [rows, M] and [rows, N].
+            let lhs = b.transpose(x[0], &[lk, 1 - lk]);
+            let rhs = b.transpose(x[1], &[rk, 1 - rk]);
+            runs(b, lhs, rhs, x[2], precision, out.dtype)?
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(done))
+}
+
+/// Tiles and runs that meet, pair by pair: `s32[pairs]` each.
+struct Pairs {
+    tile: u64,
+    tiles: u64,
+    count: u64,
+    /// The pair's tile and run, and the rows of the tile that are the run's: first and one past the last.
+    tile_of: NodeId,
+    run_of: NodeId,
+    first: NodeId,
+    end: NodeId,
+}
+
+fn pairs(b: &mut Emit, rows: u64, sizes: NodeId) -> Pairs {
+    let tile = rows.min(TILE).next_multiple_of(32);
+    let tiles = rows.div_ceil(tile);
+    let g = b.dims(sizes)[0];
+    let count = tiles + g;
+    let sizes = b.convert(sizes, DType::S32);
+    // Sums of the sizes up to each run: runs are few.
+    let sums = |b: &mut Emit, x: NodeId| {
+        let all = b.broadcast(x, &[1], &[g, g]);
+        let (i, j) = (b.iota(DType::S32, &[g, g], 0), b.iota(DType::S32, &[g, g], 1));
+        let upto = b.compare(Direction::Le, j, i);
+        let none = b.splat(DType::S32, &[g, g], 0.0);
+        let kept = b.select(upto, all, none);
+        b.reduce(kept, Binary::Add, 0.0, &[1])
+    };
+    let limit = b.splat(DType::S32, &[g], rows as f64);
+    let ends = sums(b, sizes);
+    let ends = b.binary(Binary::Min, ends, limit);
+    let starts = b.sub(ends, sizes);
+    let starts = b.with(Binary::Max, starts, 0.0);
+    let first_tile = b.with(Binary::Div, starts, tile as f64);
+    let past = b.with(Binary::Add, ends, (tile - 1) as f64);
+    let past = b.with(Binary::Div, past, tile as f64);
+    let met = b.sub(past, first_tile);
+    let some = b.compare(Direction::Gt, ends, starts);
+    let none = b.splat(DType::S32, &[g], 0.0);
+    let met = b.select(some, met, none);
+    let upto = sums(b, met);
+    let before = b.sub(upto, met);
+    // The run of a pair is that whose pairs it is among.
+    let spread = |b: &mut Emit, x: NodeId| b.broadcast(x, &[1], &[count, g]);
+    let number = b.iota(DType::S32, &[count, g], 0);
+    let (low, high) = (spread(b, before), spread(b, upto));
+    let above = b.compare(Direction::Ge, number, low);
+    let below = b.compare(Direction::Lt, number, high);
+    let among = b.and(above, below);
+    let pick = |b: &mut Emit, x: NodeId| {
+        let none = b.splat(DType::S32, &[count, g], 0.0);
+        let kept = b.select(among, x, none);
+        b.reduce(kept, Binary::Add, 0.0, &[1])
+    };
+    let run = b.iota(DType::S32, &[count, g], 1);
+    let run_of = pick(b, run);
+    let step = b.sub(number, low);
+    let tile_at = spread(b, first_tile);
+    let tile_at = b.add(tile_at, step);
+    let tile_of = pick(b, tile_at);
+    let begin = b.with(Binary::Mul, tile_of, tile as f64);
+    let (starts, ends) = (spread(b, starts), spread(b, ends));
+    let (starts, ends) = (pick(b, starts), pick(b, ends));
+    let (first, end) = (b.sub(starts, begin), b.sub(ends, begin));
+    Pairs { tile, tiles, count, tile_of, run_of, first, end }
+}
+
+/// An array of rows as `[tiles, rows of a tile, columns]`.
+fn tiled(b: &mut Emit, x: NodeId, p: &Pairs) -> NodeId {
+    let dims = b.dims(x).to_vec();
+    let zero = b.scalar(b.dtype(x), 0.0);
+    let more = (p.tiles * p.tile - dims[0]) as i64;
+    let whole = PadDim { low: 0, high: 0, interior: 0 };
+    let x = b.pad(x, zero, &[PadDim { high: more, ..whole }, whole]);
+    b.reshape(x, &[p.tiles, p.tile, dims[1]])
+}
+
+/// Element `at` of an array of one dimension.
+fn at(b: &mut Emit, x: NodeId, at: NodeId) -> NodeId {
+    let one = b.dynamic_slice(x, &[at], &[1]);
+    b.reshape(one, &[])
+}
+
+/// Matrix `at` of an array of them.
+fn matrix(b: &mut Emit, x: NodeId, at: NodeId) -> NodeId {
+    let dims = b.dims(x).to_vec();
+    let zero = b.index(0);
+    let one = b.dynamic_slice(x, &[at, zero, zero], &[1, dims[1], dims[2]]);
+    b.reshape(one, &dims[1..])
+}
+
+/// Puts matrix `at` into an array of them.
+fn put(b: &mut Emit, x: NodeId, value: NodeId, at: NodeId) -> NodeId {
+    let dims = b.dims(x).to_vec();
+    let zero = b.index(0);
+    let value = b.reshape(value, &[1, dims[1], dims[2]]);
+    b.dynamic_update_slice(x, value, &[at, zero, zero])
+}
+
+/// Which rows of a tile are the pair's: `pred[rows, columns]`.
+fn own_rows(b: &mut Emit, (first, end): (NodeId, NodeId), dims: &[u64]) -> NodeId {
+    let row = b.iota(DType::S32, dims, 0);
+    let (first, end) = (b.broadcast(first, &[], dims), b.broadcast(end, &[], dims));
+    let (above, below) = (b.compare(Direction::Ge, row, first), b.compare(Direction::Lt, row, end));
+    b.and(above, below)
+}
+
+fn contracting(lhs: usize, rhs: usize) -> DotDims {
+    DotDims { lhs_batch: Vec::new(), rhs_batch: Vec::new(), lhs_contracting: vec![lhs], rhs_contracting: vec![rhs] }
+}
+
+/// `[rows, N]`: each run of rows of `[rows, K]` with its own `[K, N]`.
+fn rows(
+    b: &mut Emit,
+    lhs: NodeId,
+    rhs: NodeId,
+    sizes: NodeId,
+    precision: Precision,
+    dtype: DType,
+) -> Result<NodeId, CompileError> {
+    let (m, n) = (b.dims(lhs)[0], b.dims(rhs)[2]);
+    let p = pairs(b, m, sizes);
+    let lhs = tiled(b, lhs, &p);
+    let empty = b.splat(dtype, &[p.tiles, p.tile, n], 0.0);
+    let state = [empty, lhs, rhs, p.tile_of, p.run_of, p.first, p.end];
+    let done = b.counted_loop("ragged-dot", p.count, &state, |b, counter, s| {
+        let [t, g, first, end] = [3, 4, 5, 6].map(|i| at(b, s[i], counter));
+        let (x, w, old) = (matrix(b, s[1], t), matrix(b, s[2], g), matrix(b, s[0], t));
+        let product = b.dot(x, w, contracting(1, 0), precision, dtype);
+        let own = own_rows(b, (first, end), &[p.tile, n]);
+        let new = b.select(own, product, old);
+        let out = put(b, s[0], new, t);
+        Ok([&[out][..], &s[1..]].concat())
+    })?;
+    let flat = b.reshape(done[0], &[p.tiles * p.tile, n]);
+    Ok(b.slice_dim(flat, 0, 0, m, 1))
+}
+
+/// `[runs, M, N]`: the product of each run of rows of `[rows, M]` and `[rows, N]`.
+fn runs(
+    b: &mut Emit,
+    lhs: NodeId,
+    rhs: NodeId,
+    sizes: NodeId,
+    precision: Precision,
+    dtype: DType,
+) -> Result<NodeId, CompileError> {
+    let (k, m, n) = (b.dims(lhs)[0], b.dims(lhs)[1], b.dims(rhs)[1]);
+    let g = b.dims(sizes)[0];
+    let sum = if dtype.is_float() && dtype.bits() < 32 { DType::F32 } else { dtype };
+    let p = pairs(b, k, sizes);
+    let (lhs, rhs) = (tiled(b, lhs, &p), tiled(b, rhs, &p));
+    let empty = b.splat(sum, &[g, m, n], 0.0);
+    let state = [empty, lhs, rhs, p.tile_of, p.run_of, p.first, p.end];
+    let done = b.counted_loop("ragged-dot", p.count, &state, |b, counter, s| {
+        let [t, g, first, end] = [3, 4, 5, 6].map(|i| at(b, s[i], counter));
+        let (x, y, old) = (matrix(b, s[1], t), matrix(b, s[2], t), matrix(b, s[0], g));
+        let own = own_rows(b, (first, end), &[p.tile, m]);
+        let none = b.splat(b.dtype(x), &[p.tile, m], 0.0);
+        let x = b.select(own, x, none);
+        let product = b.dot(x, y, contracting(0, 0), precision, sum);
+        let new = b.add(old, product);
+        let out = put(b, s[0], new, g);
+        Ok([&[out][..], &s[1..]].concat())
+    })?;
+    Ok(b.convert(done[0], dtype))
+}
