@@ -3,6 +3,8 @@
 //! The messages are read by field number (`wire`, `shape`), rendered as HLO text (`text`), and go through the text front
 //! end, so that both forms of a program have one meaning and the same diagnostics; their places are in the rendered text.
 
+mod devices;
+mod fields;
 mod shape;
 mod text;
 mod wire;

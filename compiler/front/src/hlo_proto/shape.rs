@@ -5,8 +5,10 @@ use systole_hlo::graph::{ArrayShape, Literal, Shape};
 use systole_isa::DType;
 
 /// `PrimitiveType` numbers of arrays.
-const TYPES: [(i64, DType); 25] = [
+const TYPES: [(i64, DType); 27] = [
     (1, DType::Pred),
+    (26, DType::S2),
+    (27, DType::U2),
     (21, DType::S4),
     (2, DType::S8),
     (3, DType::S16),
@@ -108,8 +110,10 @@ fn data(m: &Message<'_>, dtype: DType, elements: u64) -> Read<Vec<u8>> {
         DType::F64 => Ok(m.fixed(9)),
         DType::C64 => Ok(m.fixed(12)),
         DType::C128 => Ok(m.fixed(18)),
-        DType::S4 => m.bytes(21).map(|b| nibbles(b, elements, true)),
-        DType::U4 => m.bytes(22).map(|b| nibbles(b, elements, false)),
+        DType::S4 => m.bytes(21).map(|b| small(b, elements, dtype)),
+        DType::U4 => m.bytes(22).map(|b| small(b, elements, dtype)),
+        DType::S2 => m.bytes(26).map(|b| small(b, elements, dtype)),
+        DType::U2 => m.bytes(27).map(|b| small(b, elements, dtype)),
         DType::S8 => plain(15),
         DType::U8 => plain(3),
         DType::S16 => plain(17),
@@ -121,15 +125,16 @@ fn data(m: &Message<'_>, dtype: DType, elements: u64) -> Read<Vec<u8>> {
     }
 }
 
-/// 4-bit elements: a byte each, or two in a byte with the first in the low half.
-fn nibbles(bytes: &[u8], elements: u64, signed: bool) -> Vec<u8> {
-    let wide = |b: u8| if signed { ((b << 4) as i8 >> 4) as u8 } else { b & 15 };
+/// Elements of fewer bits than a byte: a byte each, or as many in a byte as it holds with the first in the lowest bits.
+fn small(bytes: &[u8], elements: u64, dtype: DType) -> Vec<u8> {
+    let bits = dtype.bits() as usize;
+    let mask = (1u8 << bits) - 1;
     if bytes.len() as u64 == elements {
-        return bytes.iter().map(|b| wide(*b)).collect();
+        return bytes.iter().map(|b| b & mask).collect();
     }
-    let mut out: Vec<u8> = bytes.iter().flat_map(|b| [wide(*b), wide(b >> 4)]).collect();
-    if out.len() as u64 == elements + 1 {
-        out.pop();
+    let mut out: Vec<u8> = bytes.iter().flat_map(|b| (0..8 / bits).map(move |i| b >> (i * bits) & mask)).collect();
+    if elements < out.len() as u64 && elements.div_ceil(8 / bits as u64) == bytes.len() as u64 {
+        out.truncate(elements as usize);
     }
     out
 }

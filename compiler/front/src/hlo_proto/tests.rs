@@ -95,3 +95,63 @@ fn damaged_modules_are_refused_or_read() {
     let deep = (0..100_000).fold(Vec::new(), |inner, _| if inner.len() < 1 << 16 { part(4, &inner) } else { inner });
     assert!(to_text(&[part(1, b"m"), part(3, &part(2, &part(3, &deep)))].concat()).is_err());
 }
+
+/// An all-reduce of `x` with further fields.
+fn all_reduce(more: &[u8]) -> Vec<u8> {
+    let body = [
+        part(1, b"main"),
+        instruction(1, "x", "parameter", &shape([3, 2], false), &int(9, 0)),
+        instruction(2, "r", "all-reduce", &shape([3, 2], false), &[&part(36, &[1])[..], more].concat()),
+        int(5, 7),
+        int(6, 2),
+    ];
+    [part(1, b"m"), part(3, &body.concat()), int(6, 7)].concat()
+}
+
+#[test]
+fn device_groups_are_read_in_every_form() {
+    let list = |ids: &[u8]| part(1, &part(1, ids));
+    let plain = [list(&[0, 2]), list(&[1, 3])].concat();
+    let iota = [int(1, 2), int(2, 4), part(3, &[4, 2]), part(4, &[1, 0])].concat();
+    let axis = |name: &str, size: i64| part(1, &[part(1, name.as_bytes()), int(2, size)].concat());
+    let mesh = part(1, &[axis("a", 2), axis("b", 4)].concat());
+    let iota_mesh =
+        part(1, &[axis("a", 2), axis("b", 4), part(3, &[part(1, &[4, 2]), part(2, &[1, 0])].concat())].concat());
+    let listed = part(1, &[axis("a", 2), axis("b", 2), part(2, &[0, 2, 1, 3])].concat());
+    let used = |index: i64| part(2, &int(1, index));
+    let half = part(2, &[int(1, 1), part(2, &[int(1, 1), int(2, 2)].concat())].concat());
+    for (fields, text) in [
+        (part(49, &part(1, &[0, 2])), "replica_groups={{0,2}}"),
+        (part(87, &plain), "replica_groups={{0,2},{1,3}}"),
+        (part(87, &part(2, &iota)), "replica_groups=[2,4]<=[4,2]T(1,0)"),
+        (part(92, &iota), "replica_groups=[2,4]<=[4,2]T(1,0)"),
+        (part(93, &[mesh.clone(), used(1)].concat()), "replica_groups=mesh['a'=2,'b'=4] {'b'}"),
+        (part(93, &[mesh, half].concat()), "replica_groups=mesh['a'=2,'b'=4] {'b':(1)2}"),
+        (part(93, &[iota_mesh, used(0)].concat()), "replica_groups=mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'a'}"),
+        (part(93, &[listed, used(0)].concat()), "replica_groups=mesh['a'=2,'b'=2], device_ids=(0,2,1,3) {'a'}"),
+    ] {
+        let got = to_text(&all_reduce(&fields)).expect("it is well formed");
+        assert!(got.contains(text), "{text}: {got}");
+        let parsed = parse_hlo(&got).map(|_| ());
+        let missing = "to_apply";
+        assert!(parsed.is_err_and(|e| e[0].message.contains(missing)), "the groups are read: {got}");
+    }
+}
+
+#[test]
+fn fields_that_may_mean_something_are_refused() {
+    for (fields, message) in [
+        (int(120, 3), "an instruction has field 120"),
+        (part(98, &[8, 1]), "an instruction has field 98"),
+        (part(92, &int(7, 1)), "a list of device groups has field 7"),
+        (part(51, &int(9, 1)), "a precision has field 9"),
+        (part(51, &int(2, 99)), "algorithm is not supported"),
+    ] {
+        let e = to_text(&all_reduce(&fields)).map(|_| ()).expect_err(message);
+        assert!(e.what.contains(message), "{message}: {}", e.what);
+    }
+    // What is not set, or says nothing about results.
+    for fields in [int(120, 0), int(37, 5), part(88, b"x"), part(91, &[8, 1])] {
+        assert!(to_text(&all_reduce(&fields)).is_ok());
+    }
+}

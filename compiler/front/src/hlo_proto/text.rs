@@ -1,5 +1,7 @@
 //! Messages as HLO text.
 
+use super::devices::{groups, sharding};
+use super::fields;
 use super::shape::{literal, shape};
 use super::wire::{Damage, Message, Read};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +16,28 @@ macro_rules! put {
     };
 }
 
+/// Dots' algorithms by number.
+const ALGORITHMS: [&str; 14] = [
+    "",
+    "dot_any_f8_any_f8_f32",
+    "dot_any_f8_any_f8_f32_fast_accum",
+    "dot_f16_f16_f16",
+    "dot_f16_f16_f32",
+    "dot_bf16_bf16_bf16",
+    "dot_bf16_bf16_f32",
+    "dot_bf16_bf16_f32_x3",
+    "dot_bf16_bf16_f32_x6",
+    "dot_tf32_tf32_f32",
+    "dot_tf32_tf32_f32_x3",
+    "dot_f32_f32_f32",
+    "dot_f64_f64_f64",
+    "dot_bf16_bf16_f32_x9",
+];
+
 /// Names of computations, and of the instructions of one, by id.
 type Names = BTreeMap<i64, String>;
 
-fn damage<T>(m: &Message<'_>, what: impl Into<String>) -> Read<T> {
+pub(super) fn damage<T>(m: &Message<'_>, what: impl Into<String>) -> Read<T> {
     Err(Damage { at: m.at, what: what.into() })
 }
 
@@ -41,7 +61,7 @@ pub(super) fn braces<T: std::fmt::Display>(items: &[T]) -> String {
 }
 
 /// A quoted string. What is no UTF-8 is replaced.
-fn quoted(bytes: &[u8]) -> String {
+pub(super) fn quoted(bytes: &[u8]) -> String {
     let mut out = String::from("\"");
     for c in String::from_utf8_lossy(bytes).chars() {
         match c {
@@ -57,6 +77,7 @@ fn quoted(bytes: &[u8]) -> String {
 
 /// A whole module.
 pub(super) fn module(m: &Message<'_>) -> Read<String> {
+    fields::MODULE.check(m)?;
     let computations = m.messages(3)?;
     let mut names = Names::new();
     let mut taken = BTreeSet::new();
@@ -113,6 +134,7 @@ fn header(m: &Message<'_>, out: &mut String) -> Read<()> {
 }
 
 fn computation(c: &Message<'_>, computations: &Names, out: &mut String) -> Read<()> {
+    fields::COMPUTATION.check(c)?;
     let instructions = c.messages(2)?;
     let mut names = Names::new();
     let mut taken = BTreeSet::new();
@@ -127,6 +149,7 @@ fn computation(c: &Message<'_>, computations: &Names, out: &mut String) -> Read<
         return damage(c, "the root instruction does not exist");
     }
     for i in &instructions {
+        fields::INSTRUCTION.check(i)?;
         let id = i.int(35)?;
         let Some(s) = i.message(3)? else { return damage(i, "an instruction has no shape") };
         let opcode = i.text(2)?;
@@ -354,6 +377,7 @@ impl Writer<'_, '_> {
             self.attribute("rhs_group_dims", braces(&r.ints(3)?));
         }
         if let Some(p) = self.i.message(51)? {
+            fields::PRECISION.check(&p)?;
             let words: Option<Vec<&str>> = p
                 .ints(1)?
                 .into_iter()
@@ -363,6 +387,11 @@ impl Writer<'_, '_> {
                 Some(w) if w.is_empty() => {}
                 Some(w) => self.attribute("operand_precision", braces(&w)),
                 None => return damage(self.i, "an operand precision is not supported"),
+            }
+            match usize::try_from(p.int(2)?).ok().and_then(|v| ALGORITHMS.get(v)) {
+                Some(&"") => {}
+                Some(name) => self.attribute("algorithm", name),
+                None => return damage(self.i, "a dot's algorithm is not supported"),
             }
         }
         Ok(())
@@ -424,6 +453,12 @@ impl Writer<'_, '_> {
                 self.word("direction", 63)?;
                 self.word("type", 72)?;
             }
+            "scan" => {
+                self.flag("is_reverse", 94)?;
+                if self.i.has(95) {
+                    self.attribute("num_carries", self.i.int(95)?);
+                }
+            }
             "sort" => self.flag("is_stable", 60)?,
             "cholesky" => {
                 let lower = self.i.message(62)?.map_or(Ok(false), |o| o.flag(1))?;
@@ -445,6 +480,15 @@ impl Writer<'_, '_> {
                 self.attribute("custom_call_target", quoted(self.i.bytes(28)?));
                 self.flag("custom_call_has_side_effect", 65)?;
                 self.string("backend_config", 43)?;
+                // The newer form of the same text.
+                if let Some(payload) = self.i.message(99)?
+                    && !self.i.has(43)
+                {
+                    if payload.has(2) && !payload.has(1) {
+                        return damage(self.i, "a call's backend_config is kept beside the module, which is not read");
+                    }
+                    self.attribute("backend_config", quoted(payload.bytes(1)?));
+                }
             }
             "infeed" => self.string("infeed_config", 27)?,
             "outfeed" => {
@@ -462,23 +506,8 @@ impl Writer<'_, '_> {
         if self.i.int(26)? > 0 {
             self.attribute("channel_id", self.i.int(26)?);
         }
-        let list = self.i.message(87)?;
-        let mut groups = self.i.messages(49)?;
-        if let Some(l) = &list {
-            groups.extend(l.messages(1)?);
-            if let Some(iota) = l.message(2)? {
-                let dims = |v: Vec<i64>| v.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
-                let mut text = format!("[{},{}]<=[{}]", iota.int(1)?, iota.int(2)?, dims(iota.ints(3)?));
-                let turn = iota.ints(4)?;
-                if turn.len() > 1 && !turn.is_sorted() {
-                    put!(text, "T({})", dims(turn));
-                }
-                self.attribute("replica_groups", text);
-            }
-        }
-        if !groups.is_empty() {
-            let groups: Read<Vec<String>> = groups.iter().map(|g| Ok(braces(&g.ints(1)?))).collect();
-            self.attribute("replica_groups", braces(&groups?));
+        if let Some(groups) = groups(self.i)? {
+            self.attribute("replica_groups", groups);
         }
         let pairs: Read<Vec<String>> =
             self.i.messages(52)?.iter().map(|p| Ok(format!("{{{},{}}}", p.int(1)?, p.int(2)?))).collect();
@@ -515,37 +544,4 @@ fn conv_labels(c: &Message<'_>) -> Read<String> {
     let kernel = side((3, 'i'), (4, 'o'), 6)?;
     let output = side((9, 'b'), (10, 'f'), 12)?;
     Ok(format!("{input}_{kernel}->{output}"))
-}
-
-/// An `OpSharding`.
-fn sharding(s: &Message<'_>) -> Read<String> {
-    Ok(match s.int(1)? {
-        0 => "{replicated}".to_string(),
-        1 => format!("{{maximal device={}}}", s.ints(4)?.first().copied().unwrap_or(0)),
-        2 => {
-            let parts: Read<Vec<String>> = s.messages(5)?.iter().map(sharding).collect();
-            braces(&parts?)
-        }
-        3 => {
-            let dims = |v: Vec<i64>| v.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
-            let mut out = format!("{{devices=[{}]", dims(s.ints(3)?));
-            let reshape = s.ints(9)?;
-            if reshape.is_empty() {
-                put!(out, "{}", dims(s.ints(4)?));
-            } else {
-                put!(out, "<=[{}]", dims(reshape));
-                let turn = s.ints(10)?;
-                if turn.len() > 1 {
-                    put!(out, "T({})", dims(turn));
-                }
-            }
-            if s.flag(6)? {
-                out.push_str(" last_tile_dim_replicate");
-            }
-            out + "}"
-        }
-        4 => "{manual}".to_string(),
-        5 => "{unknown}".to_string(),
-        other => return damage(s, format!("sharding type {other} is not known")),
-    })
 }

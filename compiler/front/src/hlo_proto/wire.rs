@@ -116,6 +116,17 @@ impl<'a> Message<'a> {
         self.fields.iter().filter(move |f| f.0 == number).map(|f| (f.1, f.2))
     }
 
+    /// The fields that hold something else than their default, with their places.
+    pub fn set_fields(&self) -> impl Iterator<Item = (u32, usize)> + '_ {
+        let set = |v: &Value<'_>| match v {
+            Value::Varint(v) => *v != 0,
+            Value::Fixed64(b) => *b != [0; 8],
+            Value::Fixed32(b) => *b != [0; 4],
+            Value::Bytes(b) => !b.is_empty(),
+        };
+        self.fields.iter().filter(move |f| set(&f.1)).map(|f| (f.0, f.2))
+    }
+
     /// Whether the field is there.
     pub fn has(&self, number: u32) -> bool {
         self.all(number).next().is_some()
