@@ -1,82 +1,21 @@
 //! Custom calls of linear algebra that JAX's lowerings leave: the matrix factors of the TPU's and LAPACK's names.
+//!
+//! The verifier has proved that operands and results are as the routine takes and gives them (`graph::infer`).
 
 use super::{factor, jacobi, linear, triangular};
 use crate::edit::Emit;
 use systole_hlo::error::CompileError;
+use systole_hlo::graph::library::{Routine, is_lapack, letter, routine};
 use systole_hlo::graph::{Binary, Direction, Node, NodeId, Op, PadDim, Shape, TriangularTranspose, Unary};
 use systole_isa::DType;
-
-/// What a target asks for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Routine {
-    Lu,
-    Qr,
-    Reflectors,
-    Eigh,
-    Svd,
-    Cholesky,
-    Solve,
-}
-
-/// The targets, `?` standing for LAPACK's letter of the type.
-const TARGETS: [(&str, Routine); 15] = [
-    ("LuDecomposition", Routine::Lu),
-    ("Qr", Routine::Qr),
-    ("ProductOfElementaryHouseholderReflectors", Routine::Reflectors),
-    ("Eigh", Routine::Eigh),
-    ("lapack_?getrf_ffi", Routine::Lu),
-    ("lapack_?geqrf_ffi", Routine::Qr),
-    ("lapack_sorgqr_ffi", Routine::Reflectors),
-    ("lapack_dorgqr_ffi", Routine::Reflectors),
-    ("lapack_cungqr_ffi", Routine::Reflectors),
-    ("lapack_zungqr_ffi", Routine::Reflectors),
-    ("lapack_ssyevd_ffi", Routine::Eigh),
-    ("lapack_dsyevd_ffi", Routine::Eigh),
-    ("lapack_?gesdd_ffi", Routine::Svd),
-    ("lapack_?potrf_ffi", Routine::Cholesky),
-    ("lapack_?trsm_ffi", Routine::Solve),
-];
-
-fn routine(target: &str) -> Option<Routine> {
-    let named = |pattern: &str| match pattern.split_once('?') {
-        Some((before, after)) => {
-            let letter = target.strip_prefix(before).and_then(|t| t.strip_suffix(after));
-            matches!(letter, Some("s" | "d" | "c" | "z"))
-        }
-        None => pattern == target,
-    };
-    TARGETS.iter().find(|t| named(t.0)).map(|t| t.1)
-}
 
 /// Whether the compiler has a target's arithmetic.
 pub fn is_known(target: &str) -> bool {
     routine(target).is_some()
 }
 
-/// A letter of LAPACK's settings, written as its code: `uplo = 76 : ui8`.
-fn letter(config: &str, key: &str) -> Option<char> {
-    let (_, rest) = config.split_once(key)?;
-    let digits = rest.trim_start_matches([' ', '=', ':', '"']);
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-    digits[..end].parse::<u8>().ok().map(char::from)
-}
-
 fn refused(n: &Node, why: &str) -> CompileError {
     CompileError::unsupported(n.span, format!("{}: {why}", n.name))
-}
-
-/// Whether operands and results are as the routine takes and gives them.
-fn fits(b: &Emit, n: &Node, x: &[NodeId], takes: usize, gives: usize) -> Result<(), CompileError> {
-    let matrix = x.len() >= takes && x.first().is_some_and(|x| b.rank(*x) >= 2);
-    let results = match &n.shape {
-        Shape::Tuple(t) => t.len(),
-        Shape::Array(_) | Shape::Token => 1,
-    };
-    let number = x.first().is_some_and(|x| b.dtype(*x).is_float() || b.dtype(*x).is_complex());
-    if matrix && number && results == gives {
-        return Ok(());
-    }
-    Err(refused(n, &format!("the call takes {takes} matrices and gives {gives} results")))
 }
 
 /// The sizes of a result.
@@ -131,11 +70,10 @@ fn completed(b: &mut Emit, x: NodeId) -> Result<NodeId, CompileError> {
 pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], tile: (u32, u32)) -> Result<Option<NodeId>, CompileError> {
     let Op::CustomCall { target, config, .. } = &n.op else { return Ok(None) };
     let Some(routine) = routine(target) else { return Ok(None) };
-    let lapack = target.starts_with("lapack_");
+    let lapack = is_lapack(target);
     let upper = |key| letter(config, key) == Some('U');
     let parts = match routine {
         Routine::Lu => {
-            fits(b, n, x, 1, 3)?;
             let [packed, pivots, order] = factor::lu(b, x[0])?;
             // LAPACK counts rows from one and has no permutation.
             match lapack {
@@ -143,16 +81,11 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], tile: (u32, u32)) -> Result<O
                 false => vec![packed, pivots, order],
             }
         }
-        Routine::Qr => {
-            fits(b, n, x, 1, 2)?;
-            factor::qr(b, x[0])?.to_vec()
-        }
+        Routine::Qr => factor::qr(b, x[0])?.to_vec(),
         Routine::Reflectors => {
-            fits(b, n, x, 2, 1)?;
             return Ok(Some(factor::reflectors(b, x[0], x[1])?));
         }
         Routine::Eigh => {
-            fits(b, n, x, 1, if lapack { 3 } else { 2 })?;
             if b.dtype(x[0]).is_complex() {
                 return Err(refused(n, "eigenvalues of complex matrices are not supported"));
             }
@@ -170,7 +103,6 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], tile: (u32, u32)) -> Result<O
             parts
         }
         Routine::Svd => {
-            fits(b, n, x, 1, 5)?;
             // Without vectors only their shapes matter.
             if letter(config, "mode") == Some('N') && !b.dtype(x[0]).is_complex() {
                 let [values, ..] = jacobi::svd(b, x[0])?;
@@ -197,13 +129,11 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], tile: (u32, u32)) -> Result<O
             vec![x[0], values, left, right, info(b, n, 4, None)]
         }
         Routine::Cholesky => {
-            fits(b, n, x, 1, 2)?;
             let factor = linear::cholesky(b, x[0], !upper("uplo"), tile)?;
             let state = info(b, n, 1, Some(factor));
             vec![other_triangle(b, factor, x[0], upper("uplo")), state]
         }
         Routine::Solve => {
-            fits(b, n, x, 2, 1)?;
             let transpose = match letter(config, "trans_x") {
                 Some('T') => TriangularTranspose::Transpose,
                 Some('C') => TriangularTranspose::Adjoint,

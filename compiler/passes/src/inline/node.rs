@@ -65,7 +65,7 @@ pub(super) fn lower(
         }
         Op::Infeed { .. } | Op::Outfeed { .. } | Op::Send { .. } | Op::SendDone { .. } => effect(b, n, operands)?,
         Op::Recv { .. } | Op::RecvDone { .. } => effect(b, n, operands)?,
-        Op::CustomCall { target, .. } if custom::is_identity(target) => same_structure(n, operands)?,
+        Op::CustomCall { target, .. } if custom::is_identity(target) => same_structure(b, n, operands)?,
         _ => generic(cx, b, n, operands)?,
     })
 }
@@ -156,7 +156,14 @@ fn effect(b: &mut Emit, n: &Node, operands: &[Value<NodeId>]) -> Result<Value<No
     })
 }
 
-fn same_structure(n: &Node, operands: &[Value<NodeId>]) -> Result<Value<NodeId>> {
+fn same_structure(b: &Emit, n: &Node, operands: &[Value<NodeId>]) -> Result<Value<NodeId>> {
+    let (have, want) = (leaves(operands), n.shape.leaves());
+    let same = have.len() == want.len() && have.iter().zip(&want).all(|(x, w)| array(b.shape(*x)).same(w));
+    if !same {
+        let given: Vec<String> = have.iter().map(|x| b.shape(*x).to_string()).collect();
+        let message = format!("{} gives its operands ({}) back, not {}", n.name, given.join(", "), n.shape);
+        return Err(CompileError::unsupported(n.span, message));
+    }
     match (&n.shape, operands) {
         (Shape::Tuple(t), _) if t.len() == operands.len() && t.len() != 1 => Ok(Value::Tuple(operands.to_vec())),
         (_, [one]) => Ok(one.clone()),

@@ -31,7 +31,7 @@ pub(super) fn rule(s: &Site<'_>) -> Rule {
         Op::Call { body } | Op::Fusion { body, .. } => Ok(s.signature(*body, &all(s))?.clone()),
         Op::While { condition, body } => while_rule(s, *condition, *body),
         Op::Conditional { branches } => conditional(s, branches),
-        Op::CustomCall { .. } => Ok(s.declared()?.clone()),
+        Op::CustomCall { target, config, calls, .. } => super::calls::rule(s, target, config, calls),
         Op::AsyncStart { body } => {
             let result = s.signature(*body, &all(s))?.clone();
             let mut parts = vec![Shape::Tuple(all(s)), result];

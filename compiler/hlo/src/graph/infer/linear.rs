@@ -1,7 +1,7 @@
 //! Rules of batch norm, sorting, linear algebra, transforms and random numbers.
 
 use super::{Rule, Site, ensure, fail, one_or_tuple, sized, with_type};
-use crate::graph::{CompId, FftKind, Op, Shape};
+use crate::graph::{CompId, FftKind, Op, RngAlgorithm, Shape};
 use systole_isa::DType;
 
 pub(super) fn batch_norm(s: &Site<'_>, feature: usize) -> Rule {
@@ -141,11 +141,19 @@ pub(super) fn random(s: &Site<'_>) -> Rule {
             }
             Ok(with_type(out, out.dtype))
         }
-        Op::RngBitGenerator { .. } => {
+        Op::RngBitGenerator { algorithm } => {
             s.count(1)?;
             let state = s.array(0)?;
-            ensure(state.dtype.is_integer() && state.rank() == 1, "rng_state", || {
-                format!("the state is u64[2] or u64[3], not {state}")
+            // One key word and a counter of one or two, or the same in words of 32 bits.
+            let words = match (state.dtype, &state.dims[..]) {
+                (DType::U64, &[n]) => n,
+                (DType::U32, &[n]) if n.is_multiple_of(2) => n / 2,
+                _ => 0,
+            };
+            let fits = if *algorithm == RngAlgorithm::ThreeFry { words == 2 } else { matches!(words, 2 | 3) };
+            ensure(fits, "rng_state", || {
+                let accepted = if *algorithm == RngAlgorithm::ThreeFry { "u64[2]" } else { "u64[2] or u64[3]" };
+                format!("the state of this generator is {accepted}, not {state}")
             })?;
             let declared = s.declared()?;
             let bits = match declared {

@@ -7,6 +7,7 @@
 //! type). Their rules take the declared shape into account and give it back when it is allowed; without one they fail
 //! with the label [`FREE`] or choose the usual result.
 
+mod calls;
 mod collective;
 mod contraction;
 mod control;
