@@ -18,8 +18,10 @@ use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{Binary, CompId, Computation, Literal, Module, Node, NodeId, Op, Shape, Span};
 use systole_isa::DType;
 
-/// Nodes that one pass may make before the program is refused (calls inlined again and again grow without bound).
-const NODE_LIMIT: u64 = 20_000_000;
+/// Nodes that one pass may make of a small program before it is refused (calls inlined again and again grow without bound).
+const NODE_LIMIT: u64 = 1 << 20;
+/// Nodes that it may make for each one that the program has.
+const NODE_GROWTH: u64 = 16;
 
 /// The new module while a pass makes it.
 pub struct Draft {
@@ -35,10 +37,12 @@ pub struct Draft {
     /// Whether operations on small constants are evaluated.
     pub fold: bool,
     nodes: u64,
+    most_nodes: u64,
 }
 
 impl Draft {
-    pub fn new(fuel: Option<u64>, fold: bool) -> Draft {
+    /// A draft of a program that had `written` nodes.
+    pub fn new(fuel: Option<u64>, fold: bool, written: u64) -> Draft {
         Draft {
             computations: Vec::new(),
             bodies: FxHashMap::default(),
@@ -47,6 +51,7 @@ impl Draft {
             simplify: true,
             fold,
             nodes: 0,
+            most_nodes: NODE_LIMIT + NODE_GROWTH * written,
         }
     }
 
@@ -70,11 +75,11 @@ impl Draft {
 
     /// Fails when the pass has made more nodes than a program may have.
     pub fn check_size(&self) -> Result<(), CompileError> {
-        if self.nodes <= NODE_LIMIT {
+        if self.nodes <= self.most_nodes {
             return Ok(());
         }
         let detail = " (calls inlined and loops of expanded operations make too large a program)".to_string();
-        Err(CompileError::Limit { resource: Resource::Nodes, need: self.nodes, have: NODE_LIMIT, detail })
+        Err(CompileError::Limit { resource: Resource::Nodes, need: self.nodes, have: self.most_nodes, detail })
     }
 }
 
@@ -540,6 +545,7 @@ fn structure(c: &Computation) -> u64 {
     let mut hasher = FxHasher::default();
     for n in &c.nodes {
         discriminant(&n.op).hash(&mut hasher);
+        n.op.called().hash(&mut hasher);
         n.operands.hash(&mut hasher);
         n.shape.hash(&mut hasher);
     }

@@ -7,6 +7,7 @@ pub mod check;
 pub mod collective;
 pub mod conv;
 pub mod core;
+pub mod counters;
 pub mod custom;
 pub mod dot;
 pub mod dynamic;

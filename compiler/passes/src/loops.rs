@@ -73,7 +73,7 @@ fn sink_constants(m: &mut Module, at: usize, id: NodeId, condition: CompId, body
 }
 
 /// Elements of the loop's result that its users name; `None` if they use it as a whole.
-fn used_elements(c: &Computation, id: NodeId, count: usize) -> Option<Vec<bool>> {
+pub fn used_elements(c: &Computation, id: NodeId, count: usize) -> Option<Vec<bool>> {
     let mut used = vec![false; count];
     if c.root == id {
         return None;

@@ -4,8 +4,8 @@
 
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
-    check, collective, conv, core, dot, dynamic, expand, initial, inline, interleave, lanes, loops, squeeze, transfers,
-    unroll, window,
+    check, collective, conv, core, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, squeeze,
+    transfers, unroll, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::error::CompileError;
@@ -83,6 +83,8 @@ pub const PASSES: &[Pass] = &[
         summary: "loop states without constants and what nothing needs",
         run: |m, d, _| loops::run(m, d),
     },
+    // Behind what drops elements, before anything looks at trip counts.
+    Pass { name: "counters", summary: "64-bit counters of constant bounds as s32", run: |m, d, _| counters::run(m, d) },
     // Once loops carry only what changes.
     Pass {
         name: "unroll",
@@ -218,8 +220,9 @@ pub fn run_passes(
 ) -> Result<Passed, CompileError> {
     let mut fuel = options.fuel;
     let mut fired = BTreeMap::new();
+    let written = module.computations.iter().map(|c| c.nodes.len() as u64).sum();
     for pass in passes {
-        let mut draft = Draft::new(fuel, options.fold);
+        let mut draft = Draft::new(fuel, options.fold, written);
         module = (pass.run)(module, &mut draft, options)?;
         fuel = draft.fuel;
         for (label, n) in draft.fired {

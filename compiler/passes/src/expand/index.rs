@@ -1,12 +1,19 @@
 //! Start indices of dynamic slices: one s32 scalar for each dimension.
 
 use crate::edit::Emit;
-use systole_hlo::graph::{Binary, NodeId};
+use systole_hlo::graph::{Binary, NodeId, Op};
 use systole_isa::DType;
 
 /// An index array as s32, limited to `0..=max` wherever it could not be represented (negative s32 stay as they are
 /// unless `clamp`).
 pub fn as_s32(b: &mut Emit, index: NodeId, max: u64, clamp: bool) -> NodeId {
+    // What was widened to be an index may be read before that.
+    let index = match b.op(index) {
+        Op::Convert if matches!(b.dtype(b.operand(index, 0)), DType::S32 | DType::S16 | DType::S8) => {
+            b.operand(index, 0)
+        }
+        _ => index,
+    };
     let dtype = b.dtype(index);
     let narrow = dtype.bits() < 32;
     let index = if narrow { b.convert(index, DType::S32) } else { index };
