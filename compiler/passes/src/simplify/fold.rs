@@ -3,6 +3,8 @@
 use crate::edit::Emit;
 use crate::inline::is_elementwise;
 use systole_hlo::graph::number::decode_float;
+#[cfg(feature = "evaluator")]
+use systole_hlo::graph::{Binary, Unary};
 use systole_hlo::graph::{Literal, NodeId, Op, Shape};
 use systole_isa::DType;
 
@@ -77,6 +79,39 @@ fn evaluated(_: &mut Emit, _: &Op, _: &[NodeId], _: &Shape) -> Option<NodeId> {
     None
 }
 
+/// Whether an elementwise operation on these types has one right answer, bit for bit, so that evaluator and chip agree:
+/// what is exact, and what is rounded correctly once. Other functions are left to the chip.
+#[cfg(feature = "evaluator")]
+fn is_exact(op: &Op, types: &[DType]) -> bool {
+    let integers = types.iter().all(|t| !t.is_float() && !t.is_complex());
+    let complex = types.iter().any(|t| t.is_complex());
+    match op {
+        Op::Compare { .. } | Op::Select | Op::Clamp | Op::Convert | Op::BitcastConvert | Op::ReducePrecision { .. } => {
+            true
+        }
+        Op::Unary(u) => {
+            let exact = matches!(
+                u,
+                Unary::Abs
+                    | Unary::Neg
+                    | Unary::Sign
+                    | Unary::Floor
+                    | Unary::Ceil
+                    | Unary::RoundAfz
+                    | Unary::RoundEven
+                    | Unary::IsFinite
+            );
+            integers || matches!(u, Unary::Real | Unary::Imag) || exact && !complex
+        }
+        Op::Binary(o) => {
+            let rounded =
+                matches!(o, Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Max | Binary::Min);
+            integers || *o == Binary::Complex || rounded && !complex
+        }
+        _ => false,
+    }
+}
+
 /// Runs one operation on constants by the reference evaluator.
 #[cfg(feature = "evaluator")]
 fn evaluated(b: &mut Emit, op: &Op, operands: &[NodeId], shape: &Shape) -> Option<NodeId> {
@@ -92,7 +127,8 @@ fn evaluated(b: &mut Emit, op: &Op, operands: &[NodeId], shape: &Shape) -> Optio
             | Op::Pad { .. }
             | Op::Reverse { .. }
     );
-    if !(is_elementwise(op) || moves) || matches!(op, Op::StochasticConvert) {
+    let types: Vec<DType> = operands.iter().map(|&o| b.dtype(o)).collect();
+    if !moves && !(is_elementwise(op) && is_exact(op, &types)) {
         return None;
     }
     if to.elements() > MAX_ELEMENTS || operands.iter().any(|&o| b.elements(o) > MAX_ELEMENTS) {
