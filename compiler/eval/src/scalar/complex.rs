@@ -65,9 +65,9 @@ pub fn binary(op: Binary) -> Option<ComplexBinary> {
         Binary::Div => div,
         Binary::Pow => pow,
         Binary::Atan2 => atan2,
-        Binary::Max
-        | Binary::Min
-        | Binary::Rem
+        Binary::Max => |a, b| if a.0 > b.0 || a.0 == b.0 && a.1 > b.1 { a } else { b },
+        Binary::Min => |a, b| if a.0 < b.0 || a.0 == b.0 && a.1 < b.1 { a } else { b },
+        Binary::Rem
         | Binary::And
         | Binary::Complex
         | Binary::MulHi

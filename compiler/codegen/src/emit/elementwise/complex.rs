@@ -103,14 +103,12 @@ fn times_minus_i(b: &mut KernelBuilder, x: Z) -> Z {
 
 /// Division by Smith's method: the divisor's larger part first, so that nothing overflows before the quotient does.
 fn zdiv(b: &mut KernelBuilder, x: Z, y: Z) -> Z {
+    // An infinite divisor is its direction times infinity: of its parts the infinite ones count, even beside a NaN.
+    let (infinite, direction) = direction(b, y);
+    let y = zpick(b, infinite, direction, y);
     let (ar, ai) = (un(b, Unary::Abs, y.re), un(b, Unary::Abs, y.im));
     let flat = test(b, Direction::Ge, ar, ai);
     let (big, small) = (pick(b, flat, y.re, y.im), pick(b, flat, y.im, y.re));
-    // Of two infinite parts one is enough.
-    let (inf, unit) = (lit(b, f64::INFINITY, big), lit(b, 1.0, big));
-    let size = un(b, Unary::Abs, small);
-    let infinite = test(b, Direction::Eq, size, inf);
-    let small = pick(b, infinite, unit, small);
     let r = div(b, small, big);
     let sr = mul(b, small, r);
     let d = add(b, big, sr);
@@ -122,10 +120,40 @@ fn zdiv(b: &mut KernelBuilder, x: Z, y: Z) -> Z {
     let (i1, i2) = (sub(b, x.im, ar), sub(b, br, x.re));
     let im = pick(b, flat, i1, i2);
     let q = Z { re: div(b, re, d), im: div(b, im, d) };
+    let nothing = lit(b, 0.0, big);
+    let by_infinity = scale(b, q, nothing);
+    let q = zpick(b, infinite, by_infinity, q);
     // By zero: each part divided by it.
-    let zero = is_zero(b, big);
+    let (re, im) = (is_zero(b, y.re), is_zero(b, y.im));
+    let zero = bin(b, Binary::And, re, im);
     let by_zero = Z { re: div(b, x.re, big), im: div(b, x.im, big) };
     zpick(b, zero, by_zero, q)
+}
+
+/// Whether a part is infinite, and the number with infinite parts as ones of their sign, others as zeros of theirs.
+fn direction(b: &mut KernelBuilder, x: Z) -> (Value, Z) {
+    let (inf, unit, zero) = (lit(b, f64::INFINITY, x.re), lit(b, 1.0, x.re), lit(b, 0.0, x.re));
+    let mut part = |v: Value| {
+        let size = un(b, Unary::Abs, v);
+        let infinite = test(b, Direction::Eq, size, inf);
+        let size = pick(b, infinite, unit, zero);
+        (infinite, with_sign_of(b, size, v))
+    };
+    let ((ri, re), (ii, im)) = (part(x.re), part(x.im));
+    (bin(b, Binary::Or, ri, ii), Z { re, im })
+}
+
+/// A magnitude with the sign of `s`, zeros' too.
+fn with_sign_of(b: &mut KernelBuilder, magnitude: Value, s: Value) -> Value {
+    let minus = is_negative(b, s);
+    let negated = un(b, Unary::Neg, magnitude);
+    pick(b, minus, negated, magnitude)
+}
+
+/// Whether the sign is set, of zeros too: the half plane that the angle is in.
+fn is_negative(b: &mut KernelBuilder, x: Value) -> Value {
+    let zero = lit(b, 0.0, x);
+    super::compare(b, Direction::Lt, Order::Total, &x, &zero)
 }
 
 /// The magnitude, without overflow on the way; infinite if a part is.
@@ -206,12 +234,33 @@ fn zexpm1(b: &mut KernelBuilder, x: Z) -> Z {
     Z { re: sub(b, p, q), im: e.im }
 }
 
-/// The principal square root: from t = sqrt((|z| + |re|) / 2), the other part is im / (2 t).
+/// The principal square root; on the cut the upper one, whatever the sign of the zero.
 fn zsqrt(b: &mut KernelBuilder, x: Z) -> Z {
+    let zero = lit(b, 0.0, x.re);
+    let below = test(b, Direction::Lt, x.im, zero);
+    root(b, x, below)
+}
+
+/// The square root in the half plane that `below` says: from t = sqrt((|z| + |re|) / 2), the other part is im / (2 t).
+fn root(b: &mut KernelBuilder, x: Z, below: Value) -> Z {
+    // Large and small numbers are brought to the middle of the range, by an even power of two.
+    let given = x;
+    let (ar, ai) = (un(b, Unary::Abs, x.re), un(b, Unary::Abs, x.im));
+    let high = bin(b, Binary::Max, ar, ai);
+    let (edge, by, back) = if x.re.dtype == systole_isa::DType::F64 { (1e280, 600, 300) } else { (1e30, 60, 30) };
+    let mut middle = |up: i32, unit: i32| {
+        let (above, under) = (lit(b, edge, high), lit(b, 1.0 / edge, high));
+        let (large, small) = (test(b, Direction::Gt, high, above), test(b, Direction::Lt, high, under));
+        let (one, less, more) =
+            (lit(b, 1.0, high), lit(b, 2f64.powi(unit * up), high), lit(b, 2f64.powi(-unit * up), high));
+        let k = pick(b, small, more, one);
+        pick(b, large, less, k)
+    };
+    let (into, out) = (middle(by, -1), middle(back, 1));
+    let x = scale(b, x, into);
     let half = lit(b, 0.5, x.re);
     let a = un(b, Unary::Abs, x.re);
     let m = magnitude(b, x);
-    // Halved before the sum, which else could overflow.
     let (ha, hm) = (mul(b, a, half), mul(b, m, half));
     let s = add(b, ha, hm);
     let t = un(b, Unary::Sqrt, s);
@@ -219,18 +268,18 @@ fn zsqrt(b: &mut KernelBuilder, x: Z) -> Z {
     let q = div(b, him, t);
     let zero = lit(b, 0.0, x.re);
     let right = test(b, Direction::Ge, x.re, zero);
-    let below = test(b, Direction::Lt, x.im, zero);
     let minus_t = un(b, Unary::Neg, t);
     let t_signed = pick(b, below, minus_t, t);
     let aq = un(b, Unary::Abs, q);
     let r = Z { re: pick(b, right, t, aq), im: pick(b, right, q, t_signed) };
     let nothing = is_zero(b, t);
     let r = zpick(b, nothing, Z { re: zero, im: x.im }, r);
+    let r = scale(b, r, out);
     // An infinite imaginary part wins over everything.
     let inf = lit(b, f64::INFINITY, x.re);
     let ai = un(b, Unary::Abs, x.im);
     let steep = test(b, Direction::Eq, ai, inf);
-    zpick(b, steep, Z { re: inf, im: x.im }, r)
+    zpick(b, steep, Z { re: inf, im: given.im }, r)
 }
 
 /// With t = tanh(a), c = cos(b), s = sin(b): (t, c s / cosh(a)^2) / (c^2 + t^2 s^2); t alone where a is infinite.
@@ -276,6 +325,15 @@ fn zpow(b: &mut KernelBuilder, x: Z, y: Z) -> Z {
     zpick(b, m, u, r)
 }
 
+/// The first operand where it is beyond the second in the order of real parts, then imaginary ones; else the second.
+fn extreme(b: &mut KernelBuilder, beyond: Direction, x: Z, y: Z) -> Z {
+    let (re, same) = (test(b, beyond, x.re, y.re), test(b, Direction::Eq, x.re, y.re));
+    let im = test(b, beyond, x.im, y.im);
+    let tie = bin(b, Binary::And, same, im);
+    let first = bin(b, Binary::Or, re, tie);
+    zpick(b, first, x, y)
+}
+
 /// atanh z = (log1p(z) - log1p(-z)) / 2.
 fn zatanh(b: &mut KernelBuilder, x: Z) -> Z {
     let n = zneg(b, x);
@@ -318,7 +376,8 @@ fn function(b: &mut KernelBuilder, f: Function, x: Z) -> Z {
         Function::Log1p => zlog1p(b, x),
         Function::Sqrt => zsqrt(b, x),
         Function::Rsqrt => {
-            let (s, u) = (zsqrt(b, x), one(b, x));
+            let below = is_negative(b, x.im);
+            let (s, u) = (root(b, x, below), one(b, x));
             zdiv(b, u, s)
         }
         Function::Cbrt => {
@@ -377,6 +436,8 @@ pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value 
         Binary::Mul => zmul(b, x, y),
         Binary::Div => zdiv(b, x, y),
         Binary::Pow => zpow(b, x, y),
+        Binary::Max => extreme(b, Direction::Gt, x, y),
+        Binary::Min => extreme(b, Direction::Lt, x, y),
         // -i log((x + i y) / sqrt(x^2 + y^2)), with HLO's operand order (y, x)
         Binary::Atan2 => {
             let iy = times_i(b, x);
@@ -390,8 +451,6 @@ pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value 
         }
         Binary::And
         | Binary::Complex
-        | Binary::Max
-        | Binary::Min
         | Binary::MulHi
         | Binary::Or
         | Binary::Rem

@@ -22,12 +22,15 @@ pub fn logistic(b: &mut KernelBuilder, x: V) -> V {
     b.v1(Op::ERcp, d)
 }
 
-/// e^x - 1 = tanh(x/2) (e^x + 1), which loses nothing near 0.
+/// e^x - 1 = tanh(x/2) (e^x + 1), which loses nothing near 0; nearer than rounding tells it is x, subnormal or not.
 pub fn expm1(b: &mut KernelBuilder, x: V) -> V {
     let h = b.mul(x, 0.5);
     let t = b.v1(Op::ETanh, h);
     let e = b.v1(Op::EExp, x);
-    b.fma(t, e, t)
+    let r = b.fma(t, e, t);
+    let a = b.and(x, ABS);
+    let tiny = b.test(Op::VLtF, a, 1e-8);
+    b.sel(tiny, x, r)
 }
 
 /// log(1 + x): log(u) x / (u - 1) with u = 1 + x rounded, x itself where u is 1.
@@ -315,11 +318,20 @@ pub fn pow(b: &mut KernelBuilder, x: V, y: V) -> V {
     let pa = b.and(p, ABS);
     let moderate = b.test(Op::VLtF, pa, 150.0);
     let error = b.sel(moderate, error, 0.0);
+    // By the square of its root, which is neither infinite nor subnormal before the power is.
+    let half = b.mul(p, 0.5);
+    let root = b.v1(Op::EExp, half);
+    let more = b.fma(root, error, root);
+    let finite = b.test(Op::VLtF, root, f32::INFINITY);
+    let more = b.sel(finite, more, root);
+    let far = b.mul(more, root);
     let e = b.v1(Op::EExp, p);
-    let r = b.fma(e, error, e);
-    let finite = b.test(Op::VLtF, e, f32::INFINITY);
-    let r = b.sel(finite, r, e);
-    pow_special_cases(b, x, i, y, r)
+    let near = b.fma(e, error, e);
+    let middle = b.test(Op::VLtF, pa, 80.0);
+    let r = b.sel(middle, near, far);
+    let r = pow_special_cases(b, x, i, y, r);
+    let itself = b.test(Op::VEqF, y, 1.0);
+    b.sel(itself, x, r)
 }
 
 /// The signs, NaNs and ones of `pow`; `r` is the power of the magnitude, `i` the magnitude's bits.
