@@ -112,3 +112,50 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use systole_fuzz::{Choices, executions, mutate};
+
+    /// Command lines, an argument a line.
+    const LINES: [&str; 9] = [
+        "run\na.hlo\n--chip\ntpu-v4\n--set\nmxu.rows=256\n--timing-only\n--seed\n3\n--report\nnone",
+        "run\na.hlo\n--replicas\n8\n--topology\n2x4:torus\n--device-order\n0,1,2\n--fault\n0-1\n--collective\nring",
+        "run\na.hlo\n--inputs\nx.npz\n--outputs\ny.npz\n--profile\np.sysp\n--profile-level\nbundles\n--assume\nw=3",
+        "compile\na.mlir\n-o\nb.sys\n--precision\nhighest\n--fold\nnone\n--max-resident\n65536\n--dump\nd",
+        "chips\nshow\ntiny\n--set\nhbm.bandwidth=1.5 TB/s",
+        "profile\na.sysp\n--top\n5\n--json\n--diff\nb.sysp",
+        "trace\na.sysp\n--format\nperfetto\n-o\nt.json",
+        "top\na.sysp",
+        "asm\na.s\n-o\nb.sys\n--chip=tiny",
+    ];
+
+    #[test]
+    fn command_lines_give_a_request_or_a_message() {
+        let corpus: Vec<Vec<u8>> = LINES.iter().map(|l| l.as_bytes().to_vec()).collect();
+        let words = ["--chip", "--set", "--cores", "--chaos", "--topology", "--help", "ring", "full", "nan", "1e999"];
+        bolero::check!().with_iterations(executions(3_000)).with_max_len(64).for_each(move |bytes: &[u8]| {
+            let input = mutate(&mut Choices::new(bytes), &corpus, &words);
+            let text = String::from_utf8_lossy(&input).into_owned();
+            let line = std::iter::once("systole").chain(text.split('\n'));
+            let Ok(cli) = Cli::try_parse_from(line) else { return };
+            // What is worked out of the flags before a file is opened.
+            let (chip, compile, run) = match &cli.command {
+                Command::Run(a) => (&a.run.chip, &a.run.compile, Some(&a.run)),
+                Command::Compile(a) => (&a.chip, &a.compile, None),
+                _ => return,
+            };
+            // A chip file would be read.
+            if chip.chip.as_ref().is_some_and(|c| c.contains(['/', '.'])) {
+                return;
+            }
+            if let Ok(chip) = chip.chip_or("tiny") {
+                let _ = compile.options_for(&chip, (1, 1));
+            }
+            if let Some(run) = run {
+                let _ = (run.options(systole_runtime::Mode::Full), run.pod_options());
+            }
+        });
+    }
+}

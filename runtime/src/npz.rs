@@ -15,12 +15,35 @@ fn request(path: &str, what: impl std::fmt::Display) -> RuntimeError {
 /// # Errors
 /// A file that cannot be read, or types that no HLO type matches.
 pub fn read(path: &str) -> Result<BTreeMap<String, Array>, RuntimeError> {
+    read_some(path, &|_| true)
+}
+
+/// Reads the arrays whose names `wanted` takes (without the element type); nothing is unpacked of others.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_some(path: &str, wanted: &dyn Fn(&str) -> bool) -> Result<BTreeMap<String, Array>, RuntimeError> {
     let file = std::fs::File::open(path).map_err(|e| request(path, e))?;
+    read_from(std::io::BufReader::new(file), path, wanted)
+}
+
+/// [`read_some`] of anything; `path` is what messages call it.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_from(
+    file: impl Read + std::io::Seek,
+    path: &str,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<BTreeMap<String, Array>, RuntimeError> {
     let mut zip = zip::ZipArchive::new(file).map_err(|e| request(path, e))?;
     let mut out = BTreeMap::new();
     for i in 0..zip.len() {
         let mut file = zip.by_index(i).map_err(|e| request(path, e))?;
         let name = file.name().trim_end_matches(".npy").to_string();
+        if !wanted(name.split_once(':').map_or(&name[..], |n| n.0)) {
+            continue;
+        }
         let (base, array) = array(&name, &mut file).map_err(|e| request(path, format!("array `{name}`: {e}")))?;
         out.insert(base, array);
     }
@@ -41,6 +64,7 @@ fn array(name: &str, mut reader: impl Read) -> Result<(String, Array), String> {
     let size = dtype.host_bytes();
     let n = dims.iter().try_fold(1u64, |a, &d| a.checked_mul(d)).ok_or("too many elements")?;
     let bytes = n.checked_mul(size as u64).filter(|&b| b < 1 << 40).ok_or("too many elements")?;
+    crate::memory::require(bytes, "it").map_err(|e| e.to_string())?;
     let mut data = Vec::new();
     reader.take(bytes).read_to_end(&mut data).map_err(|e| e.to_string())?;
     if data.len() as u64 != bytes {

@@ -5,7 +5,7 @@ use crate::progress::Progress;
 use crate::{output, session};
 use std::path::Path;
 use systole_isa::{asm, container};
-use systole_runtime::RuntimeError;
+use systole_runtime::{Mode, RuntimeError};
 
 /// Flags of `systole compile`.
 #[derive(clap::Args)]
@@ -16,9 +16,9 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE.sys")]
     output: String,
     #[command(flatten)]
-    chip: ChipArgs,
+    pub chip: ChipArgs,
     #[command(flatten)]
-    compile: CompileArgs,
+    pub compile: CompileArgs,
     /// Writes the text of every stage to this folder
     #[arg(long, value_name = "DIR")]
     dump: Option<String>,
@@ -38,7 +38,7 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
         }
     };
     let dump: Option<&mut dyn FnMut(&str, &str)> = if a.dump.is_some() { Some(&mut keep) } else { None };
-    let (client, program) = opened.program(&a.module, &a.compile, dump)?;
+    let (client, program) = opened.program(&a.module, &a.compile, Mode::Full, dump)?;
     if let Some(e) = failed {
         return Err(e);
     }

@@ -12,7 +12,7 @@ use systole_runtime::{Array, Mode, NoObserver, Observer, Report, RuntimeError, n
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    run: RunArgs,
+    pub run: RunArgs,
     #[command(flatten)]
     mode: ModeArgs,
     /// Writes the results out0, out1, .. to an .npz file
@@ -66,7 +66,7 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
 fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
     let mode = a.mode.mode();
     let mut progress = Progress::start("compiling");
-    let mut ready = session::compile(opened, &a.run)?;
+    let mut ready = session::compile(opened, &a.run, mode)?;
     if ready.devices() > 1 {
         return several(a, ready, mode, progress);
     }
