@@ -1,7 +1,8 @@
 //! `interpreter.run_parallel`: functions on a grid of replicas and partitions, from one `main`.
 //!
 //! The whole module becomes a program for that many devices. Every device runs `main`; at the operation it picks its own
-//! operands, calls its own function and gathers the results of all, so that what follows sees them all everywhere.
+//! operands, calls its own function and gathers the results of all, so that what follows sees them all everywhere. Where
+//! functions give results of different shapes or numbers, every device has places for those of all, and zeros in others'.
 
 use super::ast::{Attr, Operation};
 use super::data::Lowered;
@@ -34,16 +35,9 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
         l.queue = list.iter().filter_map(|a| if let Attr::Symbol(s) = a { Some(*s) } else { None }).collect();
     }
     let flat: Vec<&str> = programs.concat();
-    let (takes, gives) = (args.len() / devices, o.result_types.len() / devices);
-    if takes * devices != args.len() || gives * devices != o.result_types.len() {
-        return Err(o.error(format!(
-            "{} operands and {} results for {devices} devices",
-            args.len(),
-            o.result_types.len()
-        )));
-    }
+    let per_device = operands_of(l, o, &flat, &args)?;
+    let takes = per_device[0].len();
     let index = device_index(l, body, o)?;
-    let per_device: Vec<&[NodeId]> = (0..devices).map(|d| &args[d * takes..(d + 1) * takes]).collect();
     let result = if flat.iter().all(|f| *f == flat[0]) {
         let own: Vec<NodeId> = (0..takes)
             .map(|i| pick(l, body, o, &per_device.iter().map(|a| a[i]).collect::<Vec<_>>(), index))
@@ -53,18 +47,85 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
         l.infer(body, o, Op::Call { body: callee }, &own)?
     } else {
         let mut operands = vec![l.cast(body, o, index, DType::S32)?];
-        let mut branches = Vec::new();
+        let mut callees = Vec::new();
         for (f, a) in flat.iter().zip(&per_device) {
             let shapes: Vec<Shape> = a.iter().map(|x| body.b.shape(*x).clone()).collect();
             let callee = l.callee(f, o, Some(&shapes))?;
-            branches.push(unpacked(l, o, callee, shapes)?);
+            callees.push((callee, shapes));
             operands.push(l.tuple(body, a)?);
         }
+        let gives: Vec<Vec<Shape>> = callees.iter().map(|c| results_of(l, c.0)).collect();
+        if gives.iter().any(|g| *g != gives[0]) {
+            return apart(l, body, o, (&callees, &gives), &operands);
+        }
+        let branches = callees.into_iter().map(|(c, s)| unpacked(l, o, c, s, None)).collect::<PResult<_>>()?;
         l.infer(body, o, Op::Conditional { branches }, &operands)?
     };
-    let own = if gives == 1 { vec![result] } else { l.parts(body, o, result)? };
+    let own = match body.b.shape(result) {
+        Shape::Tuple(_) => l.parts(body, o, result)?,
+        Shape::Array(_) | Shape::Token => vec![result],
+    };
+    if own.len() * devices != o.result_types.len() {
+        return Err(o.error(format!("{} results of {devices} devices that give {}", o.result_types.len(), own.len())));
+    }
     let all: Vec<Vec<NodeId>> = own.iter().map(|x| share(l, body, o, *x, devices)).collect::<PResult<_>>()?;
     Ok(Some((0..devices).flat_map(|d| all.iter().map(move |r| r[d])).collect()))
+}
+
+/// Each function's operands: as many as it has arguments.
+fn operands_of<'n>(
+    l: &Lower<'_, '_>,
+    o: &Operation<'_>,
+    flat: &[&str],
+    args: &'n [NodeId],
+) -> PResult<Vec<&'n [NodeId]>> {
+    let mut rest = args;
+    let mut out = Vec::new();
+    for f in flat {
+        let takes = l.raw.functions.iter().find(|x| x.name == *f).map_or(0, |x| x.args.len());
+        let Some((own, more)) = rest.split_at_checked(takes) else {
+            return Err(o.error(format!("{} operands are too few for the functions", args.len())));
+        };
+        out.push(own);
+        rest = more;
+    }
+    match rest.is_empty() {
+        true => Ok(out),
+        false => Err(o.error(format!("{} operands where the functions take {}", args.len(), args.len() - rest.len()))),
+    }
+}
+
+fn results_of(l: &Lower<'_, '_>, callee: CompId) -> Vec<Shape> {
+    match l.module.computation(callee).result() {
+        Shape::Tuple(t) => t.clone(),
+        one @ (Shape::Array(_) | Shape::Token) => vec![one.clone()],
+    }
+}
+
+/// Functions that give different results: a place for each result of each device.
+fn apart<'a>(
+    l: &mut Lower<'a, '_>,
+    body: &mut Body<'a>,
+    o: &Operation<'a>,
+    (callees, gives): (&[(CompId, Vec<Shape>)], &[Vec<Shape>]),
+    operands: &[NodeId],
+) -> Lowered {
+    let devices = callees.len();
+    let mut branches = Vec::new();
+    for (d, (callee, shapes)) in callees.iter().enumerate() {
+        branches.push(unpacked(l, o, *callee, shapes.clone(), Some((d, gives)))?);
+    }
+    let all = l.infer(body, o, Op::Conditional { branches }, operands)?;
+    let places = l.parts(body, o, all)?;
+    let of = gives.iter().enumerate().flat_map(|(d, g)| g.iter().map(move |_| d));
+    let mut out = Vec::new();
+    for (place, d) in places.into_iter().zip(of) {
+        out.push(share(l, body, o, place, devices)?[d]);
+    }
+    match out.len() == o.result_types.len() {
+        true => Ok(Some(out)),
+        false => Err(o.error(format!("{} results of devices that give {}", o.result_types.len(), out.len()))),
+    }
 }
 
 /// The functions by replica and partition.
@@ -168,8 +229,15 @@ fn share<'a>(
         .collect()
 }
 
-/// A computation that takes the arguments of `callee` as one tuple.
-fn unpacked<'a>(l: &mut Lower<'a, '_>, o: &Operation<'a>, callee: CompId, shapes: Vec<Shape>) -> PResult<CompId> {
+/// A computation that takes the arguments of `callee` as one tuple. With `among`, its results are device `among.0`'s of
+/// those of all devices, the others zeros.
+fn unpacked<'a>(
+    l: &mut Lower<'a, '_>,
+    o: &Operation<'a>,
+    callee: CompId,
+    shapes: Vec<Shape>,
+    among: Option<(usize, &[Vec<Shape>])>,
+) -> PResult<CompId> {
     let n = shapes.len();
     let mut b = ComputationBuilder::new(&format!("device.{}", l.module.computations.len()));
     b.span = o.span;
@@ -178,7 +246,32 @@ fn unpacked<'a>(l: &mut Lower<'a, '_>, o: &Operation<'a>, callee: CompId, shapes
     for index in 0..n {
         made.push(b.add(Op::GetTupleElement { index }, &[p], &l.module).map_err(|e| o.error(e.message))?);
     }
-    let root = b.add(Op::Call { body: callee }, &made, &l.module).map_err(|e| o.error(e.message))?;
+    let mut root = b.add(Op::Call { body: callee }, &made, &l.module).map_err(|e| o.error(e.message))?;
+    if let Some((device, gives)) = among {
+        let mut places = Vec::new();
+        for (d, shapes) in gives.iter().enumerate() {
+            for (index, shape) in shapes.iter().enumerate() {
+                let op = match shape {
+                    Shape::Array(a) if d != device => {
+                        Op::Constant(Literal::splat(a.dtype, &a.dims, &vec![0; a.dtype.host_bytes()]))
+                    }
+                    Shape::Token if d != device => Op::AfterAll,
+                    _ if matches!(b.shape(root), Shape::Tuple(_)) => Op::GetTupleElement { index },
+                    _ => {
+                        places.push(root);
+                        continue;
+                    }
+                };
+                let takes: &[NodeId] = if matches!(op, Op::GetTupleElement { .. }) { &[root] } else { &[] };
+                let made = match op {
+                    Op::Constant(l) => b.constant(l),
+                    op => b.add(op, takes, &l.module).map_err(|e| o.error(e.message))?,
+                };
+                places.push(made);
+            }
+        }
+        root = b.add(Op::Tuple, &places, &l.module).map_err(|e| o.error(e.message))?;
+    }
     Ok(l.module.push(b.finish(root)))
 }
 
