@@ -14,7 +14,7 @@ pub enum DType {
     Pred, S4, S8, S16, S32, S64, U4, U8, U16, U32, U64,
     F8E4M3FN, F8E5M2, F8E4M3, F8E4M3B11FNUZ, F8E4M3FNUZ, F8E5M2FNUZ, F8E3M4,
     BF16, F16, F32, F64, C64, C128,
-    F8E8M0FNU,
+    F8E8M0FNU, S2, U2,
 }
 
 /// The numeric family of an element type.
@@ -30,7 +30,7 @@ pub enum DTypeClass {
 
 /// Every element type with its HLO name, its size in bits as the host sees it, and its family.
 #[rustfmt::skip]
-const TYPES: [(DType, &str, u32, DTypeClass); 25] = {
+const TYPES: [(DType, &str, u32, DTypeClass); 27] = {
     use {DType::*, DTypeClass::*};
     [
         (DType::Pred, "pred", 8, DTypeClass::Pred),
@@ -42,6 +42,7 @@ const TYPES: [(DType, &str, u32, DTypeClass); 25] = {
         (BF16, "bf16", 16, Float), (F16, "f16", 16, Float), (F32, "f32", 32, Float), (F64, "f64", 64, Float),
         (C64, "c64", 64, Complex), (C128, "c128", 128, Complex),
         (F8E8M0FNU, "f8e8m0fnu", 8, Float),
+        (S2, "s2", 2, Signed), (U2, "u2", 2, Unsigned),
     ]
 };
 
@@ -70,7 +71,7 @@ impl DType {
         self.row().2
     }
 
-    /// Bytes of one element in a host array (4-bit types take a byte each there).
+    /// Bytes of one element in a host array (types of fewer bits than a byte take one each there).
     pub fn host_bytes(self) -> usize {
         self.bits().div_ceil(8) as usize
     }
@@ -114,7 +115,7 @@ impl DType {
         (self.bits() as usize).div_ceil(32)
     }
 
-    /// Bits of one component in chip memory: 8, 16 or 32. 4-bit types take 8.
+    /// Bits of one component in chip memory: 8, 16 or 32. Types of fewer take 8.
     pub fn storage_bits(self) -> u32 {
         self.bits().clamp(8, 32)
     }

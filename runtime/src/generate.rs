@@ -49,7 +49,7 @@ fn push(out: &mut Vec<u8>, dtype: DType, bits: u64) {
     match dtype.class() {
         DTypeClass::Pred => out.push((bits & 1) as u8),
         DTypeClass::Signed | DTypeClass::Unsigned => {
-            let v = (bits % 8) as i64;
+            let v = (bits % (1u64 << dtype.bits().min(3))) as i64;
             out.extend_from_slice(&v.to_le_bytes()[..dtype.host_bytes()]);
         }
         DTypeClass::Float | DTypeClass::Complex => match dtype {

@@ -373,7 +373,7 @@ fn eight_and_sixteen_bit_types_survive_a_round_trip() {
         for bits in 0..1u32 << (8 * t.host_bytes()) {
             let bytes = &bits.to_le_bytes()[..t.host_bytes()];
             let valid = match t.bits() {
-                4 => bits < 16,
+                few @ (2 | 4) => bits < 1 << few,
                 _ => t != DType::Pred || bits < 2,
             };
             let value = decode(t, bytes);

@@ -335,7 +335,7 @@ fn product_entry(
 /// The element type whose matrix-unit rate is the peak of products of `t`.
 fn peak(t: DType) -> DType {
     match t {
-        DType::S8 | DType::U8 | DType::S4 | DType::U4 => DType::S8,
+        DType::S8 | DType::U8 | DType::S4 | DType::U4 | DType::S2 | DType::U2 => DType::S8,
         t if t.is_f8() => t,
         _ => DType::BF16,
     }

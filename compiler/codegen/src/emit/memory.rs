@@ -22,8 +22,8 @@ pub struct Place {
 
 fn load_format(dtype: DType) -> MemFormat {
     match dtype {
-        DType::Pred | DType::U8 | DType::U4 => MemFormat::U8,
-        DType::S8 | DType::S4 => MemFormat::S8,
+        DType::Pred | DType::U8 | DType::U4 | DType::U2 => MemFormat::U8,
+        DType::S8 | DType::S4 | DType::S2 => MemFormat::S8,
         DType::S16 => MemFormat::S16,
         DType::U16 | DType::F16 => MemFormat::U16,
         DType::BF16 => MemFormat::Bf16,
@@ -64,11 +64,13 @@ pub fn from_memory(b: &mut KernelBuilder, dtype: DType, words: &[V]) -> Value {
     match dtype {
         DType::Pred => Value::mask(b.test(Op::VNeI, v, 0)),
         DType::F16 => Value::word(dtype, b.v1(Op::VUnpackF16, v)),
-        DType::S4 => {
-            let up = b.shl(v, 28);
-            Value::word(dtype, b.sar(up, 28))
+        DType::S4 | DType::S2 => {
+            let spare = 32 - dtype.bits() as i32;
+            let up = b.shl(v, spare);
+            Value::word(dtype, b.sar(up, spare))
         }
         DType::U4 => Value::word(dtype, b.and(v, 15)),
+        DType::U2 => Value::word(dtype, b.and(v, 3)),
         t if t.is_f8() => Value::word(dtype, unpack_f8(b, v, t)),
         _ => Value::words(dtype, words),
     }

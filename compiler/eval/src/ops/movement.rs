@@ -76,11 +76,21 @@ pub(in super::super) fn bitcast_convert(t: &Tensor, result: &ArrayShape) -> Resu
     } else if from.bits() < to.bits() && dims.pop() != Some(ratio) {
         return Err(malformed(format!("bitcast-convert of {from} {:?} to {to}", t.dims)));
     }
-    let narrow = |t: DType| t.bits() == 4;
-    let bytes = match (narrow(from), narrow(to)) {
-        (true, false) => t.bytes().chunks_exact(2).map(|b| (b[0] & 15) | (b[1] << 4)).collect(),
-        (false, true) => t.bytes().iter().flat_map(|b| [b & 15, b >> 4]).collect(),
-        _ => t.bytes().to_vec(),
+    // Elements of fewer bits than a byte, a byte each, are packed and taken apart.
+    let (packs, apart) = (from.bits() < 8 && to.bits() > from.bits(), to.bits() < 8 && from.bits() > to.bits());
+    let bytes: Vec<u8> = if packs || apart {
+        let bits_of = |t: DType| t.bits().min(8) as usize;
+        let (small, large) = (bits_of(if packs { from } else { to }), bits_of(if packs { to } else { from }));
+        let (each, mask) = (large / small, (1u8 << small) - 1);
+        match packs {
+            true => {
+                let join = |c: &[u8]| c.iter().enumerate().fold(0, |b, (i, v)| b | (v & mask) << (i * small));
+                t.bytes().chunks_exact(each).map(join).collect()
+            }
+            false => t.bytes().iter().flat_map(|b| (0..each).map(move |i| b >> (i * small) & mask)).collect(),
+        }
+    } else {
+        t.bytes().to_vec()
     };
     if bytes.len() != dims.iter().product::<usize>() * to.host_bytes() {
         return Err(malformed(format!("bitcast-convert of {from} {:?} to {to}", t.dims)));

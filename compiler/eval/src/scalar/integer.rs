@@ -30,9 +30,9 @@ pub fn unary(op: Unary) -> Option<IntUnary> {
         UnaryKind::Signs(Signs::Neg) => |_, x| x.wrapping_neg(),
         UnaryKind::Signs(Signs::Sign) => |t, x| if is_signed(t) { x.signum() } else { (x != 0) as i64 },
         UnaryKind::Logic(Logic::Not) => |t, x| if t == DType::Pred { 1 - x } else { !x },
-        // XLA counts the sign-extended byte of an s4.
+        // XLA counts the sign-extended byte of a type of fewer bits.
         UnaryKind::Count(Count::Popcnt) => {
-            |t, x| unsigned_bits(if t == DType::S4 { DType::S8 } else { t }, x).count_ones() as i64
+            |t, x| unsigned_bits(if is_signed(t) && t.bits() < 8 { DType::S8 } else { t }, x).count_ones() as i64
         }
         UnaryKind::Count(Count::Clz) => |t, x| (unsigned_bits(t, x).leading_zeros() - (64 - width(t))) as i64,
         UnaryKind::Function(_)

@@ -111,8 +111,8 @@ pub(super) fn decode_int(dtype: DType, b: &[u8]) -> i64 {
 pub(super) fn encode_int(dtype: DType, v: i64, out: &mut [u8]) {
     let size = dtype.host_bytes();
     let v = integer::wrap(dtype, v);
-    // 4-bit types keep their value in the low nibble; the high one is zero.
-    let v = if dtype.bits() == 4 { v & 15 } else { v };
+    // Types of fewer bits than a byte keep their value in its low ones; the others are zero.
+    let v = if dtype.bits() < 8 { v & ((1 << dtype.bits()) - 1) } else { v };
     out[..size].copy_from_slice(&v.to_le_bytes()[..size]);
 }
 

@@ -99,8 +99,9 @@ fn hex_bytes(digits: &str, shape: &ArrayShape, span: Span) -> PResult<Vec<u8>> {
             return Ok(vec![u8::from(bytes[0] != 0)]);
         }
     }
-    if shape.dtype.bits() == 4 {
-        bytes.iter_mut().for_each(|b| *b &= 15);
+    if shape.dtype.bits() < 8 {
+        let mask = (1u8 << shape.dtype.bits()) - 1;
+        bytes.iter_mut().for_each(|b| *b &= mask);
     }
     Ok(bytes)
 }

@@ -76,6 +76,8 @@ impl Literal {
         Some(match self.dtype {
             DType::Pred | DType::U8 => b[0] as i64,
             DType::U4 => (b[0] & 15) as i64,
+            DType::S2 => ((b[0] << 6) as i8 >> 6) as i64,
+            DType::U2 => (b[0] & 3) as i64,
             DType::S4 => ((b[0] << 4) as i8 >> 4) as i64,
             DType::S8 => b[0] as i8 as i64,
             DType::S16 => i16::from_le_bytes([b[0], b[1]]) as i64,

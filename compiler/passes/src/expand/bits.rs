@@ -9,6 +9,7 @@ use systole_isa::DType;
 /// The unsigned integer type of a width in bits.
 pub fn unsigned(bits: u32) -> DType {
     match bits {
+        2 => DType::U2,
         4 => DType::U4,
         8 => DType::U8,
         16 => DType::U16,

@@ -14,6 +14,8 @@ pub fn constant(b: &mut KernelBuilder, bytes: &[u8], dtype: DType) -> Value {
         DType::Pred => return Value::mask(mask(b, bytes[0] != 0)),
         DType::S4 => i32::from((bytes[0] << 4) as i8 >> 4),
         DType::U4 => i32::from(bytes[0] & 15),
+        DType::S2 => i32::from((bytes[0] << 6) as i8 >> 6),
+        DType::U2 => i32::from(bytes[0] & 3),
         DType::S8 => i32::from(bytes[0] as i8),
         DType::U8 => i32::from(bytes[0]),
         DType::S16 => i32::from(half(0) as i16),

@@ -66,9 +66,9 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
         }
         UnaryKind::Count(Count::Popcnt) => {
             // XLA counts the bits of a byte that holds the sign-extended value.
-            let z = zero_extended(b, v, if t == DType::S4 { DType::S8 } else { t });
+            let z = zero_extended(b, v, if is_signed(t) && t.bits() < 8 { DType::S8 } else { t });
             let n = b.v1(Op::VPopcnt, z);
-            if t == DType::S4 { narrow(b, n, t) } else { n }
+            if t.bits() < 8 { narrow(b, n, t) } else { n }
         }
         UnaryKind::Function(_)
         | UnaryKind::RealFunction(_)

@@ -74,7 +74,8 @@ impl Formats {
         let bf16 = rate(MxuFormat::Bf16).unwrap_or(1.0);
         let small = |t: DType| t.is_integer() && t.bits() <= 8;
         if small(l) && small(r) {
-            let native = |t: DType| if matches!(t, DType::U8 | DType::U4) { MxuFormat::U8 } else { MxuFormat::S8 };
+            let native =
+                |t: DType| if matches!(t, DType::U8 | DType::U4 | DType::U2) { MxuFormat::U8 } else { MxuFormat::S8 };
             return Ok(match (rate(native(l)), rate(native(r))) {
                 (Some(a), Some(b)) => {
                     Formats { passes: vec![(native(l), native(r))], sums: DType::S32, emulated: false, rate: a.min(b) }
@@ -111,7 +112,7 @@ impl Formats {
         if !self.emulated && !(self.sums == DType::F32 && dtype.is_integer()) {
             return v;
         }
-        let op = if matches!(dtype, DType::U8 | DType::U4) { Op::VCvtU32F32 } else { Op::VCvtS32F32 };
+        let op = if matches!(dtype, DType::U8 | DType::U4 | DType::U2) { Op::VCvtU32F32 } else { Op::VCvtS32F32 };
         b.v(op, &[v])
     }
 

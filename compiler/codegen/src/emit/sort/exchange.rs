@@ -38,7 +38,7 @@ pub fn words(spec: &SortSpec) -> Vec<Word> {
     let mut out = Vec::new();
     for (operand, &t) in spec.dtypes.iter().chain(spec.places.iter().map(|_| &DType::S32)).enumerate() {
         let (load, store) = match (t.storage_bits(), t) {
-            (8, DType::S8 | DType::S4) => (MemFormat::S8, StoreFormat::B8),
+            (8, DType::S8 | DType::S4 | DType::S2) => (MemFormat::S8, StoreFormat::B8),
             (8, _) => (MemFormat::U8, StoreFormat::B8),
             (16, DType::S16) => (MemFormat::S16, StoreFormat::B16),
             (16, _) => (MemFormat::U16, StoreFormat::B16),
