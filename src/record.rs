@@ -113,7 +113,8 @@ pub fn again(p: &Profile, sets: &[String]) -> Result<Profile, RuntimeError> {
             let all = source::read(name, p.source.as_bytes(), client.chip(), false, &mut warnings)?;
             let named = |s: &Source| matches!(s, Source::Module { module, .. } if module.name == p.meta.module);
             let source = all.into_iter().find(named).ok_or_else(|| bad("the source has no such module"))?;
-            let options = flags.compile.options_for(client.chip(), source.devices())?;
+            let mut options = flags.compile.options_for(client.chip(), source.devices())?;
+            options.timing_only = true;
             client.compile_source(source, name, &options, None)?
         }
     };

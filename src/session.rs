@@ -10,7 +10,7 @@ use systole_isa::{ChipConfig, Program, asm, container};
 use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
 use systole_runtime::{
-    Array, Client, Executable, Execution, Mode, Observer, PodExecution, Queues, RuntimeError, generate, npz,
+    Array, Client, Executable, Execution, Mode, Observer, PodExecution, Queues, RuntimeError, generate, memory, npz,
 };
 
 fn bad(message: impl Into<String>) -> RuntimeError {
@@ -100,7 +100,7 @@ impl Opened {
         Ok((self.client, plan))
     }
 
-    /// The program, compiled if it is not yet.
+    /// The program, compiled for runs in `mode` if it is not yet.
     ///
     /// # Errors
     /// If it cannot be compiled for the chip.
@@ -108,13 +108,15 @@ impl Opened {
         self,
         path: &str,
         options: &CompileArgs,
+        mode: Mode,
         dump: Option<&mut dyn FnMut(&str, &str)>,
     ) -> Result<(Client, Program), RuntimeError> {
         if !self.rest.is_empty() {
             let modules = self.rest.len() + 1;
             return Err(bad(format!("{path}: {modules} modules; only `systole run` takes several in a file")));
         }
-        let options = options.options_for(self.client.chip(), self.source.devices())?;
+        let mut options = options.options_for(self.client.chip(), self.source.devices())?;
+        options.timing_only = mode == Mode::TimingOnly;
         let program = self.client.compile_source(self.source, path, &options, dump)?;
         Ok((self.client, program))
     }
@@ -131,20 +133,20 @@ pub struct Ready {
     pub source: String,
 }
 
-/// Reads, compiles and loads what `args` name.
+/// Reads, compiles and loads what `args` name, for runs in `mode`.
 ///
 /// # Errors
 /// Anything wrong with the request or the program.
-pub fn prepare(args: &RunArgs) -> Result<Ready, RuntimeError> {
+pub fn prepare(args: &RunArgs, mode: Mode) -> Result<Ready, RuntimeError> {
     let opened = open(&args.module, &args.chip)?;
-    compile(opened, args)
+    compile(opened, args, mode)
 }
 
-/// Compiles and loads a program that was read.
+/// Compiles and loads a program that was read, for runs in `mode`.
 ///
 /// # Errors
 /// Anything wrong with the request or the program.
-pub fn compile(opened: Opened, args: &RunArgs) -> Result<Ready, RuntimeError> {
+pub fn compile(opened: Opened, args: &RunArgs, mode: Mode) -> Result<Ready, RuntimeError> {
     let mut opened = opened;
     for path in &args.custom_call_library {
         opened.client.load_library(path)?;
@@ -155,7 +157,7 @@ pub fn compile(opened: Opened, args: &RunArgs) -> Result<Ready, RuntimeError> {
         Source::Program(_) | Source::Plan(_) => String::new(),
     };
     let start = Instant::now();
-    let (client, program) = opened.program(&args.module, &args.compile, None)?;
+    let (client, program) = opened.program(&args.module, &args.compile, mode, None)?;
     let exe = client.load(program)?;
     host.compile_s = start.elapsed().as_secs_f64();
     Ok(Ready { client, exe, host, source, outfeed: Vec::new() })
@@ -233,7 +235,12 @@ fn given(queues: Vec<Queues>) -> Vec<(String, Array)> {
 
 /// Inputs by number from a file's arrays: a device's own, else those for all.
 fn from_file(path: &str, count: usize, devices: usize) -> Result<Vec<Vec<Array>>, RuntimeError> {
-    let all: BTreeMap<String, Array> = npz::read(path)?;
+    let wanted = |name: &str| {
+        let (device, rest) = prefixed(name, "dev");
+        let number = rest.strip_prefix("arg").and_then(|n| n.parse::<usize>().ok());
+        device.is_none_or(|d| d < devices as u64) && number.is_some_and(|n| n < count)
+    };
+    let all: BTreeMap<String, Array> = npz::read_some(path, &wanted)?;
     let one = |d: usize, i: usize| {
         let (own, shared) = (format!("dev{d}.arg{i}"), format!("arg{i}"));
         let found = all.get(&own).or_else(|| all.get(&shared));
@@ -257,6 +264,13 @@ impl Ready {
     /// # Errors
     /// As there.
     pub fn all_inputs(&self, args: &RunArgs, mode: Mode, devices: usize) -> Result<Vec<Vec<Array>>, RuntimeError> {
+        if mode != Mode::TimingOnly {
+            // Arrays of the host and of the device.
+            let arrays = self.exe.program.params.iter().chain(&self.exe.program.results);
+            let bytes: u64 = arrays.map(|p| p.host_bytes()).fold(0, u64::saturating_add);
+            let all = bytes.saturating_mul(2).saturating_mul(devices as u64);
+            memory::require(all, "running the program with its inputs and results")?;
+        }
         match &args.inputs {
             Some(path) => from_file(path, self.exe.program.params.len(), devices),
             // Timing depends on integers alone, which are the same everywhere.

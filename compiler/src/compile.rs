@@ -9,7 +9,7 @@ use crate::plan::spec::KernelSpec;
 use crate::plan::step::BufferKind;
 use crate::plan::{Plan, PlanOptions, plan, text};
 use systole_codegen::estimate::cycles;
-use systole_codegen::schedule::{ScheduleOptions, schedule};
+use systole_codegen::schedule::{ScheduleError, ScheduleOptions, schedule};
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Module, Span};
 use systole_isa::dma::HBM_GRANULE;
@@ -140,8 +140,7 @@ pub fn generate(
         spill_rows: map.spill as u32,
         ..ScheduleOptions::new(map.spill_base as u32, plan.head.words)
     };
-    let scheduled = schedule(&code.unit, chip, &schedule_options)
-        .map_err(|e| CompileError::Internal { stage: "schedule".into(), message: e.to_string() })?;
+    let scheduled = schedule(&code.unit, chip, &schedule_options).map_err(unscheduled)?;
     if let Some(dump) = dump {
         dump("kernels.txt", &code.unit.to_string());
         dump("schedule.txt", &systole_codegen::schedule::print::listing(&scheduled, chip, true));
@@ -198,6 +197,23 @@ pub fn generate(
         },
         ..Program::default()
     })
+}
+
+/// What a chip lacks is a limit; anything else is a bug.
+fn unscheduled(e: ScheduleError) -> CompileError {
+    let limit = |file: &'static str, need: u32, have: u32, kernel: &String| CompileError::Limit {
+        resource: Resource::Registers { file, kernel: kernel.clone() },
+        need: u64::from(need),
+        have: u64::from(have),
+        detail: String::new(),
+    };
+    match &e {
+        ScheduleError::Registers { kernel, file, need, have } => limit(file, *need, *have, kernel),
+        ScheduleError::Arguments { kernel, need, have } => limit("scalar", *need, *have, kernel),
+        ScheduleError::NoSlot { .. } | ScheduleError::NoKernel { .. } => {
+            CompileError::internal("schedule", e.to_string())
+        }
+    }
 }
 
 fn line_starts(text: &str) -> Vec<u32> {

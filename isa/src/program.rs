@@ -133,6 +133,11 @@ impl HostArray {
     pub fn dims(&self) -> &[u64] {
         self.host_dims.as_deref().unwrap_or(&self.layout.dims)
     }
+
+    /// Bytes of the array as the host has it.
+    pub fn host_bytes(&self) -> u64 {
+        self.dims().iter().fold(self.layout.dtype.host_bytes() as u64, |n, &d| n.saturating_mul(d))
+    }
 }
 
 /// What the host does for a running program: it reads the operands from HBM and writes the results there.

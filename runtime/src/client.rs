@@ -39,6 +39,8 @@ pub struct CompileOptions {
     pub collective: Option<Algorithm>,
     /// Decisions of the planner from outside: a schedule, a cost model.
     pub guide: Guide,
+    /// Only the program's time will be asked for: constants may be without their elements.
+    pub timing_only: bool,
 }
 
 impl Default for CompileOptions {
@@ -53,6 +55,7 @@ impl Default for CompileOptions {
             pod: PodShape::default(),
             collective: None,
             guide: Guide::default(),
+            timing_only: false,
         }
     }
 }
@@ -233,6 +236,9 @@ impl Client {
             }
             Source::Module { module, text } => (*module, text),
         };
+        if !options.timing_only {
+            check_elided(&module, name, &text)?;
+        }
         self.check_targets(&module, name, &text)?;
         if options.pod.partitions > 1 {
             check_partitioned(&module, name, &text)?;
@@ -354,6 +360,19 @@ fn compile_error(e: &CompileError, (name, text): (&str, &str)) -> RuntimeError {
         }
         None => RuntimeError::Compile(format!("{name}: {e}")),
     }
+}
+
+/// Refuses programs whose text leaves out elements of constants: numbers would be wrong.
+fn check_elided(module: &Module, name: &str, text: &str) -> Result<(), RuntimeError> {
+    let Some((&first, others)) = module.elided.split_first() else { return Ok(()) };
+    let message = "the text leaves out the elements of this constant, so its numbers cannot be computed";
+    let more = if others.is_empty() { String::new() } else { format!(" (and of {} more)", others.len()) };
+    let message = format!("{message}{more}");
+    let d = Diagnostic::error(first, message).note(
+        "dump the program with XLA_FLAGS=--xla_dump_large_constants=true; without the elements only time can be asked for \
+         (--timing-only)",
+    );
+    Err(RuntimeError::Compile(systole_compiler::diag::render(&[d], name, text, false)))
 }
 
 /// Refuses programs that XLA's partitioner has not been through.

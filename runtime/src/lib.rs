@@ -21,6 +21,7 @@ pub mod error;
 pub mod export;
 pub mod generate;
 pub mod host;
+pub mod memory;
 pub mod npz;
 pub mod pod;
 pub mod profile;

@@ -84,7 +84,8 @@ pub fn read(
         // Places are in the text.
         return modules(&format!("{name}.hlo"), text, color, warnings);
     }
-    let text = String::from_utf8_lossy(bytes).into_owned();
+    // A byte-order mark says nothing in UTF-8.
+    let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)).into_owned();
     if systole_isa::asm::is_assembly(&text) {
         let read = systole_isa::asm::assemble(&text, name, Some(chip));
         return read.map(program).map_err(|e| RuntimeError::Source(e.to_string()));
@@ -125,7 +126,7 @@ fn modules(name: &str, text: String, color: bool, warnings: &mut Vec<String>) ->
 
 /// Whether a text is StableHLO rather than HLO: by its first word that is no comment.
 fn is_stablehlo(text: &str) -> bool {
-    let mut rest = text.trim_start_matches('\u{feff}').trim_start();
+    let mut rest = text.trim_start();
     while rest.starts_with("//") {
         rest = rest.split_once('\n').map_or("", |r| r.1).trim_start();
     }

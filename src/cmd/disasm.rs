@@ -3,7 +3,7 @@
 use crate::args::{ChipArgs, CompileArgs};
 use crate::{output, session};
 use systole_isa::asm;
-use systole_runtime::RuntimeError;
+use systole_runtime::{Mode, RuntimeError};
 
 /// Flags of `systole disasm`.
 #[derive(clap::Args)]
@@ -25,7 +25,7 @@ pub struct Args {
 /// Anything wrong with the program.
 pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let opened = session::open(&a.file, &a.chip)?;
-    let (client, program) = opened.program(&a.file, &a.compile, None)?;
+    let (client, program) = opened.program(&a.file, &a.compile, Mode::Full, None)?;
     let text =
         asm::disassemble(&program, client.chip()).map_err(|e| RuntimeError::Source(format!("{}: {e}", a.file)))?;
     match &a.output {

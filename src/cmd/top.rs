@@ -76,7 +76,7 @@ fn simulate(a: &Args, control: &Control, news: &Sender<Event>) -> Result<Profile
     if mode == Mode::NumericOnly {
         return Err(bad("--numeric-only: there are no cycles to show"));
     }
-    let mut ready = session::prepare(&a.run)?;
+    let mut ready = session::prepare(&a.run, mode)?;
     let program = Arc::clone(&ready.exe.program);
     let (chip, source) = (ready.client.chip().clone(), ready.source.clone());
     let subject = Subject {

@@ -56,11 +56,20 @@ pub struct EvalOptions {
     pub max_steps: u64,
     /// Seed of `rng` and of `rng-get-and-update-state`.
     pub seed: u64,
+    /// Whether sums and products of floats narrower than `f32` are taken in `f32` and rounded once, as chips do, rather than
+    /// at every step, as XLA's CPU backend does.
+    pub f32_sums: bool,
 }
 
 impl Default for EvalOptions {
     fn default() -> EvalOptions {
-        EvalOptions { dot_rounding: DotRounding::None, max_elements: 1 << 31, max_steps: u64::MAX, seed: 0 }
+        EvalOptions {
+            dot_rounding: DotRounding::None,
+            max_elements: 1 << 31,
+            max_steps: u64::MAX,
+            seed: 0,
+            f32_sums: false,
+        }
     }
 }
 

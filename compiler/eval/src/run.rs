@@ -36,7 +36,8 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(module: &Module, comp: CompId) -> Plan {
+    /// Constants of more than `max_elements` are left out: running them is refused.
+    fn new(module: &Module, comp: CompId, max_elements: u64) -> Plan {
         let c = module.computation(comp);
         let mut last: Vec<Option<usize>> = vec![None; c.nodes.len()];
         for (i, n) in c.nodes.iter().enumerate() {
@@ -50,7 +51,7 @@ impl Plan {
             }
         }
         let constant = |id: NodeId| match &c.node(id).op {
-            Op::Constant(l) => Some((id, Value::Array(Tensor::from_literal(l)))),
+            Op::Constant(l) if l.elements() as u64 <= max_elements => Some((id, Value::Array(Tensor::from_literal(l)))),
             _ => None,
         };
         Plan { dead_after, constants: c.ids().filter_map(constant).collect() }
@@ -93,7 +94,9 @@ impl<'a> Machine<'a> {
             return Err(EvalError::Limit { node: c.name.clone(), why });
         }
         self.depth += 1;
-        let plan = Rc::clone(self.plans.entry(comp).or_insert_with(|| Rc::new(Plan::new(module, comp))));
+        let plan = Rc::clone(
+            self.plans.entry(comp).or_insert_with(|| Rc::new(Plan::new(module, comp, self.opts.max_elements))),
+        );
         let mut params: Vec<Option<Value>> = params.into_iter().map(Some).collect();
         let mut values: Vec<Option<Value>> = vec![None; c.nodes.len()];
         for (i, node) in c.nodes.iter().enumerate() {

@@ -44,8 +44,15 @@ pub enum Resource {
     SmemWords,
     /// DMA descriptors of a kernel.
     Descriptors,
+    /// DMA semaphores of the chip.
+    Semaphores,
     KernelSemaphores,
     CollectiveSemaphores,
+    /// Registers of a kind that a kernel needs at one time, or for its arguments.
+    Registers {
+        file: &'static str,
+        kernel: String,
+    },
     /// Bytes of one copy.
     CopyBytes {
         array: String,
@@ -67,6 +74,8 @@ impl fmt::Display for Resource {
             Resource::Hbm => write!(f, "HBM"),
             Resource::SmemWords => write!(f, "SMEM words"),
             Resource::Descriptors => write!(f, "DMA descriptors of a kernel"),
+            Resource::Semaphores => write!(f, "DMA semaphores"),
+            Resource::Registers { file, kernel } => write!(f, "{file} registers of kernel `{kernel}`"),
             Resource::KernelSemaphores => write!(f, "semaphores of a kernel"),
             Resource::CollectiveSemaphores => write!(f, "semaphores for collectives"),
             Resource::CopyBytes { array } => write!(f, "one copy (of `{array}`)"),

@@ -3,7 +3,7 @@
 use super::collective::{self, Algorithm, PodPlan};
 use super::guide::Guide;
 use super::lower::{Lower, Val};
-use super::memory::vmem_map;
+use super::memory::{KERNEL_SEMAPHORES, vmem_map};
 use super::place::{Placement, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
 use super::scalar::is_scalar_type;
@@ -11,7 +11,7 @@ use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
 use super::{order, overlap};
 use std::collections::BTreeSet;
-use systole_hlo::error::CompileError;
+use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Module, Op, Shape, Span};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{HostArray, PodShape};
@@ -48,6 +48,8 @@ pub fn plan(
     options: &PlanOptions,
     line: &dyn Fn(Span) -> u32,
 ) -> Result<Plan, CompileError> {
+    // One for copies of whole arrays, beside those that kernels number.
+    limit(Resource::Semaphores, u64::from(KERNEL_SEMAPHORES) + 1, u64::from(chip.core.semaphores))?;
     let mut failed = None;
     let several = options.pod.devices() > 1;
     let hiding = RESIDENT.iter().filter(|_| several).map(|r| (r, true));

@@ -130,17 +130,22 @@ impl<'a> Fuser<'a> {
         if self.leaves.len() <= MOST_OPERANDS {
             return None;
         }
-        let mut below: FxHashMap<NodeId, BTreeSet<NodeId>> = FxHashMap::default();
+        // Of nodes with too many below them, nothing.
+        let mut below: FxHashMap<NodeId, Option<BTreeSet<NodeId>>> = FxHashMap::default();
+        let leaves: BTreeSet<NodeId> = self.leaves.iter().map(|l| l.node).collect();
         let fused: BTreeSet<NodeId> = self.memo.keys().map(|k| k.0).collect();
         let mut best = None;
         for &id in &fused {
-            if self.leaves.iter().any(|l| l.node == id) || matches!(self.comp.node(id).op, Op::Slice { .. }) {
-                below.insert(id, BTreeSet::from([id]));
+            if leaves.contains(&id) || matches!(self.comp.node(id).op, Op::Slice { .. }) {
+                below.insert(id, Some(BTreeSet::from([id])));
                 continue;
             }
             let operands = self.comp.node(id).operands.iter().filter_map(|o| below.get(o));
-            let all: BTreeSet<NodeId> = operands.flatten().copied().collect();
-            let n = all.len();
+            let all = operands.cloned().try_fold(BTreeSet::new(), |mut all, of| {
+                all.append(&mut of?);
+                (all.len() < MOST_OPERANDS).then_some(all)
+            });
+            let n = all.as_ref().map_or(MOST_OPERANDS, BTreeSet::len);
             below.insert(id, all);
             if id != self.root && n >= 2 && n < MOST_OPERANDS && best.is_none_or(|(most, _)| n > most) {
                 best = Some((n, id));

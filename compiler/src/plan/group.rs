@@ -41,6 +41,13 @@ impl Groups {
 /// Most work (in simple vector operations per element) that is done twice rather than stored.
 const INLINE_COST: u32 = 12;
 
+/// Nodes that are computed in the kernel of one root at most: what is done with a kernel takes longer than in proportion
+/// to its size.
+const MOST_MEMBERS: u32 = 1024;
+
+/// Most work, along one path, that is done in every user's kernel.
+const MOST_WORK: u32 = 256;
+
 /// Whether an operation may be computed at a point inside any loop kernel.
 pub fn is_pointwise(comp: &Computation, id: NodeId) -> bool {
     let n = comp.node(id);
@@ -183,6 +190,7 @@ pub fn group(comp: &Computation, lanes: u64, pinned: &dyn Fn(NodeId) -> bool) ->
     }
     let mut g = Groups { owner: vec![Owner::None; n], space: comp.ids().collect(), users };
     let mut work = vec![0u32; n];
+    let mut members = vec![0u32; n];
     // Concatenations of windows, and the reshapes between their slices and them.
     let mut windows: Vec<bool> = comp.ids().map(|id| windows_of(comp, id).is_some()).collect();
     for id in comp.ids().rev() {
@@ -207,12 +215,15 @@ pub fn group(comp: &Computation, lanes: u64, pinned: &dyn Fn(NodeId) -> bool) ->
         {
             Owner::Inline
         } else if is_pointwise(comp, id) || is_cut(comp, id, lanes) {
-            pointwise_owner(comp, &g, &mut work, id)
+            pointwise_owner(comp, &g, &mut work, &members, id)
         } else if is_lane_reduce(comp, id) {
-            reduce_owner(comp, &mut g, id)
+            reduce_owner(comp, &mut g, &members, id)
         } else {
             Owner::Root
         };
+        if let Owner::In(root) = g.owner[id.index()] {
+            members[root.index()] += 1;
+        }
     }
     g
 }
@@ -255,18 +266,20 @@ fn common_owner(comp: &Computation, g: &Groups, id: NodeId) -> Common {
     }
 }
 
-fn pointwise_owner(comp: &Computation, g: &Groups, work: &mut [u32], id: NodeId) -> Owner {
+fn pointwise_owner(comp: &Computation, g: &Groups, work: &mut [u32], members: &[u32], id: NodeId) -> Owner {
     let free = matches!(comp.node(id).op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast { .. } | Op::Slice { .. });
     if is_windowed(comp, g, id) {
         return Owner::Root;
     }
     match common_owner(comp, g, id) {
         Common::Array => Owner::Root,
+        Common::One(r) if members[r.index()] >= MOST_MEMBERS => Owner::Root,
         Common::One(r) => Owner::In(r),
         Common::Several => {
-            let own = cost(&comp.node(id).op) + work[id.index()];
+            let own = cost(&comp.node(id).op).saturating_add(work[id.index()]);
             let uses = g.users[id.index()].len() as u32;
-            if free || own * uses.saturating_sub(1) <= INLINE_COST {
+            let again = own.saturating_mul(uses.saturating_sub(1));
+            if own <= MOST_WORK && (free || again <= INLINE_COST) {
                 for &o in &comp.node(id).operands {
                     work[o.index()] = work[o.index()].max(own);
                 }
@@ -286,10 +299,10 @@ fn is_windowed(comp: &Computation, g: &Groups, id: NodeId) -> bool {
         .any(|u| matches!(u.op, Op::ReduceWindow { .. }) && u.operands[..u.operands.len() / 2].contains(&id))
 }
 
-fn reduce_owner(comp: &Computation, g: &mut Groups, id: NodeId) -> Owner {
+fn reduce_owner(comp: &Computation, g: &mut Groups, members: &[u32], id: NodeId) -> Owner {
     let Common::One(root) = common_owner(comp, g, id) else { return Owner::Root };
     let row_kernel = is_pointwise(comp, root) || is_lane_reduce(comp, root);
-    if !row_kernel {
+    if !row_kernel || members[root.index()] >= MOST_MEMBERS {
         return Owner::Root;
     }
     let operand = comp.node(id).operands[0];

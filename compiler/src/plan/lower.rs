@@ -80,13 +80,14 @@ impl<'a> Lower<'a> {
         pinned.extend(comp.node(comp.root).operands.iter().filter(|_| matches!(comp.node(comp.root).op, Op::Tuple)));
         let groups = loop {
             let groups = group(comp, u64::from(self.chip.core.lanes), &|id| pinned.contains(&id));
-            match self.check_groups(comp, &groups, &scalars) {
-                Ok(()) => break groups,
-                Err(Materialise(id)) => {
-                    if !pinned.insert(id) {
-                        return Err(self.no_lowering(comp, id));
-                    }
-                }
+            let needed = self.check_groups(comp, &groups, &scalars);
+            if needed.is_empty() {
+                break groups;
+            }
+            let before = pinned.len();
+            pinned.extend(needed.iter().map(|m| m.0));
+            if pinned.len() == before {
+                return Err(self.no_lowering(comp, needed[0].0));
             }
         };
         let n = comp.nodes.len();
@@ -112,12 +113,11 @@ impl<'a> Lower<'a> {
         CompileError::unsupported(n.span, format!("no lowering for {op} `{}` of shape {}", n.name, n.shape))
     }
 
-    /// Tries to fuse every group, so that what cannot be fused is known before any step is made.
-    fn check_groups(&self, comp: &Computation, groups: &Groups, scalars: &[bool]) -> Result<(), Materialise> {
-        for id in comp.ids() {
-            if !groups.is_root(id) || scalars[id.index()] {
-                continue;
-            }
+    /// Tries to fuse every group, so that what cannot be fused is known before any step is made: of each group the first
+    /// node that must be an array.
+    fn check_groups(&self, comp: &Computation, groups: &Groups, scalars: &[bool]) -> Vec<Materialise> {
+        let roots = comp.ids().filter(|&id| groups.is_root(id) && !scalars[id.index()]);
+        let fused = |id: NodeId| -> Result<(), Materialise> {
             let node = comp.node(id);
             let dims = |n: NodeId| comp.node(n).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
             if is_pointwise(comp, id) || is_lane_reduce(comp, id) {
@@ -134,8 +134,9 @@ impl<'a> Lower<'a> {
                 f.reduction(&node.operands, body, &whole)?;
                 f.crowded().map_or(Ok(()), Err)?;
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        roots.filter_map(|id| fused(id).err()).collect()
     }
 
     /// The name of an operation.

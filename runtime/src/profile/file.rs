@@ -21,8 +21,10 @@ pub const MAGIC: [u8; 8] = *b"SYSPROF\0";
 pub const VERSION: u32 = 1;
 
 const SECTION: usize = 24;
-/// Most bytes of a section, unpacked.
-const MAX_SECTION: u64 = 2 << 30;
+/// Most bytes of all sections, unpacked.
+const MAX_UNPACKED: u64 = 2 << 30;
+/// Most bytes in memory of a byte of columns: a number of one byte becomes one of eight, and is held twice while read.
+const GROWTH: u64 = 12;
 /// LZ4 makes at most so many bytes of one.
 const MAX_RATIO: u64 = 256;
 
@@ -41,6 +43,8 @@ pub enum FileError {
     Other(String),
     #[error("the profile is damaged: {0}")]
     Damaged(String),
+    #[error("{0}")]
+    Memory(String),
 }
 
 /// Whether bytes start like a profile (which may yet be damaged).
@@ -175,6 +179,22 @@ pub fn write(p: &Profile) -> Vec<u8> {
     out
 }
 
+/// That what the sections unpack to can be held.
+fn check_size(mut rest: &[u8]) -> Result<(), FileError> {
+    let mut total = 0u64;
+    while let Some((head, body)) = rest.split_first_chunk::<SECTION>() {
+        let number = |at: usize| head[at..at + 8].iter().rev().fold(0u64, |n, b| n << 8 | *b as u64);
+        total = total.saturating_add(number(8));
+        let stored = usize::try_from(number(16)).unwrap_or(usize::MAX);
+        rest = body.get(stored..).unwrap_or_default();
+    }
+    if total > MAX_UNPACKED {
+        return Err(FileError::Damaged(format!("its sections would have {total} bytes")));
+    }
+    crate::memory::require(total.saturating_mul(GROWTH), "the profile, unpacked,")
+        .map_err(|e| FileError::Memory(e.to_string()))
+}
+
 /// A section of a file: its kind and bytes, unpacked; and what follows.
 fn take(rest: &[u8], whole: usize) -> Result<([u8; 4], Vec<u8>, &[u8]), FileError> {
     let Some((head, body)) = rest.split_first_chunk::<SECTION>() else {
@@ -193,7 +213,7 @@ fn take(rest: &[u8], whole: usize) -> Result<([u8; 4], Vec<u8>, &[u8]), FileErro
     if found != stated {
         return Err(FileError::Damaged(format!("the checksum of section `{name}` is {found:08x}, not {stated:08x}")));
     }
-    if unpacked > MAX_SECTION || unpacked > stored.saturating_mul(MAX_RATIO) {
+    if unpacked > MAX_UNPACKED || unpacked > stored.saturating_mul(MAX_RATIO) {
         return Err(FileError::Damaged(format!("section `{name}` would have {unpacked} bytes")));
     }
     let raw = lz4_flex::block::decompress(packed, unpacked as usize)
@@ -220,6 +240,7 @@ pub fn read(file: &[u8]) -> Result<Profile, FileError> {
         }
         version => return Err(FileError::Version { version, advice: "record it again" }),
     }
+    check_size(rest)?;
     let mut meta: Option<Meta> = None;
     let (mut traces, mut links, mut source, mut code) = (Vec::new(), Vec::new(), String::new(), Vec::new());
     loop {
@@ -252,10 +273,13 @@ fn get_meta(raw: &[u8]) -> Result<Meta, FileError> {
     }
     let damaged = |e: serde_json::Error| FileError::Damaged(format!("section `meta`: {e}"));
     let mut value: Value = serde_json::from_slice(raw).map_err(damaged)?;
-    let name = value["chip"]["name"].as_str().unwrap_or("");
+    let Some(chip) = value.get_mut("chip").filter(|c| c.is_object()) else {
+        return Err(FileError::Damaged("section `meta` describes no chip".into()));
+    };
+    let name = chip.get("name").and_then(Value::as_str).unwrap_or("");
     let preset = ChipConfig::from_preset(name).or_else(|_| ChipConfig::from_preset("tpu-v5e"));
     if let Some(known) = preset.ok().and_then(|c| serde_json::to_value(c).ok()) {
-        fill(&mut value["chip"], &known);
+        fill(chip, &known);
     }
     serde_json::from_value(value).map_err(|e| FileError::Other(e.to_string()))
 }

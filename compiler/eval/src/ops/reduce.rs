@@ -29,6 +29,15 @@ pub(in super::super) fn reduce(
     }
     let computation = body;
     let body = Body::new(m, computation, false)?;
+    let narrow = first.dtype.is_float() && first.dtype.bits() < 32;
+    if let (true, true, [init], Some(op @ (Binary::Add | Binary::Mul))) =
+        (m.opts.f32_sums, narrow, inits, body.binary())
+    {
+        let wide = |t: &Tensor| as_type(t, DType::F32);
+        let steps = steps_of(first, &kept, &out_dims);
+        let sum = reduce_floats(&wide(first), &wide(init), op, &steps, &out_dims);
+        return Ok(vec![as_type(&sum, first.dtype)]);
+    }
     let windowed = match operands {
         [one] => Some(initial::by_windows(m, one, inits[0], dims, (computation, body.binary()))?),
         _ => None,
@@ -38,13 +47,24 @@ pub(in super::super) fn reduce(
         None => operands.to_vec(),
     };
     let first = operands[0];
-    // The result's offset as a function of the operand's index: nothing along reduced dimensions.
-    let mut steps = vec![0isize; first.rank()];
-    kept.iter().zip(signed(&strides(&out_dims))).for_each(|(&d, s)| steps[d] = s);
+    let steps = steps_of(first, &kept, &out_dims);
     match (body.binary(), first.dtype.is_float(), n) {
         (Some(op), true, 1) if is_fast(op) => Ok(vec![reduce_floats(first, inits[0], op, &steps, &out_dims)]),
         _ => reduce_any(m, body, &operands, inits, &steps, &out_dims),
     }
+}
+
+/// The result's offset as a function of the operand's index: nothing along reduced dimensions.
+fn steps_of(operand: &Tensor, kept: &[usize], out_dims: &[usize]) -> Vec<isize> {
+    let mut steps = vec![0isize; operand.rank()];
+    kept.iter().zip(signed(&strides(out_dims))).for_each(|(&d, s)| steps[d] = s);
+    steps
+}
+
+/// Real floats in another type of them.
+fn as_type(t: &Tensor, dtype: DType) -> Tensor {
+    let values = scalar::floats(t.dtype, t.bytes());
+    Tensor::new(dtype, &t.dims, scalar::float_bytes(dtype, values.into_iter()))
 }
 
 fn is_fast(op: Binary) -> bool {

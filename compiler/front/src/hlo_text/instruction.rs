@@ -3,7 +3,7 @@
 use super::lex::Cursor;
 use super::literal::{self, LiteralNotes, LiteralTree};
 use super::{MAX_DEPTH, PResult};
-use systole_hlo::diag::{Diagnostic, Warning};
+use systole_hlo::diag::Diagnostic;
 use systole_hlo::graph::{Shape, Span};
 
 /// An attribute as written.
@@ -39,11 +39,12 @@ pub(crate) struct RawInstruction<'a> {
     pub span: Span,
 }
 
-/// Reads an instruction, appending first the expressions nested in it.
+/// Reads an instruction, appending first the expressions nested in it; the places of constants without their elements
+/// go to `elided`.
 pub(crate) fn parse_instruction<'a>(
     c: &mut Cursor<'a>,
     out: &mut Vec<RawInstruction<'a>>,
-    warnings: &mut Vec<Warning>,
+    elided: &mut Vec<Span>,
 ) -> PResult<()> {
     c.skip();
     let start = c.pos();
@@ -55,7 +56,7 @@ pub(crate) fn parse_instruction<'a>(
     }
     let name = c.name("an instruction or `}`")?;
     c.expect("=", "after the instruction's name")?;
-    let mut i = right_hand_side(c, out, warnings, 0)?;
+    let mut i = right_hand_side(c, out, elided, 0)?;
     i.name = name;
     i.root = root;
     i.span = c.span_from(start);
@@ -78,7 +79,7 @@ pub(crate) fn parse_instruction<'a>(
 fn right_hand_side<'a>(
     c: &mut Cursor<'a>,
     out: &mut Vec<RawInstruction<'a>>,
-    warnings: &mut Vec<Warning>,
+    elided: &mut Vec<Span>,
     depth: usize,
 ) -> PResult<RawInstruction<'a>> {
     if depth > MAX_DEPTH {
@@ -114,8 +115,7 @@ fn right_hand_side<'a>(
             i.literal = Some(literal::parse(c, shape, &mut notes)?);
             c.expect(")", "after the literal")?;
             if notes.elided {
-                let w = "the text leaves out this constant's elements (`{...}`); zeros are used";
-                warnings.push(Warning::warning(c.span_from(start), w));
+                elided.push(c.span_from(start));
             }
         }
         "parameter" => {
@@ -127,7 +127,7 @@ fn right_hand_side<'a>(
                 if !i.operands.is_empty() {
                     c.expect(",", "or `)` in the operand list")?;
                 }
-                let operand = operand(c, out, warnings, depth)?;
+                let operand = operand(c, out, elided, depth)?;
                 i.operands.push(operand);
             }
         }
@@ -139,7 +139,7 @@ fn right_hand_side<'a>(
 fn operand<'a>(
     c: &mut Cursor<'a>,
     out: &mut Vec<RawInstruction<'a>>,
-    warnings: &mut Vec<Warning>,
+    elided: &mut Vec<Span>,
     depth: usize,
 ) -> PResult<RawOperand<'a>> {
     let saved = *c;
@@ -151,7 +151,7 @@ fn operand<'a>(
         return Ok(RawOperand::Name(name, shape, c_span(at, name, c)));
     }
     *c = saved;
-    let nested = right_hand_side(c, out, warnings, depth + 1)?;
+    let nested = right_hand_side(c, out, elided, depth + 1)?;
     out.push(nested);
     Ok(RawOperand::Nested(out.len() - 1))
 }

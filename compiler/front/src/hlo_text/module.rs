@@ -28,6 +28,8 @@ pub(crate) struct RawModule<'a> {
     pub partitions: u64,
     pub attributes: Vec<(String, String)>,
     pub warnings: Vec<Warning>,
+    /// Constants whose elements the text leaves out.
+    pub elided: Vec<Span>,
     pub frames: Frames<'a>,
 }
 
@@ -249,7 +251,7 @@ fn computation<'a>(c: &mut Cursor<'a>, m: &mut RawModule<'a>) -> PResult<RawComp
     c.expect("{", "to begin the computation")?;
     let mut instructions = Vec::new();
     while !c.eat("}") {
-        parse_instruction(c, &mut instructions, &mut m.warnings)?;
+        parse_instruction(c, &mut instructions, &mut m.elided)?;
     }
     while c.eat(",") {
         c.word("an attribute")?;

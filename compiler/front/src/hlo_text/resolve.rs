@@ -51,6 +51,7 @@ fn build<'a>(text: &'a str, mut raw: RawModule<'a>) -> PResult<(Module, Vec<Warn
         replicas: raw.replicas,
         partitions: raw.partitions,
         attributes: std::mem::take(&mut raw.attributes),
+        elided: std::mem::take(&mut raw.elided),
     };
     let warnings = std::mem::take(&mut raw.warnings);
     let mut b = Builder { text, frames: &raw.frames, module, ids: FxHashMap::default(), names, warnings };

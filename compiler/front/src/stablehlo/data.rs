@@ -6,7 +6,6 @@ use super::dense;
 use super::lower::{Body, Lower};
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
-use systole_hlo::diag::Diagnostic;
 use systole_hlo::graph::names::DIRECTIONS;
 use systole_hlo::graph::{ArrayShape, Binary, Gather, Literal, NodeId, Op, Order, PadDim, Shape, SliceDim, Unary};
 
@@ -96,8 +95,7 @@ impl<'a> Lower<'a, '_> {
             Attr::Resource(name, place, shape) => match self.raw.resources.iter().find(|r| r.0 == *name) {
                 Some((_, text)) => dense::resource(text, *place, shape),
                 None => {
-                    let d = Diagnostic::warning(*place, format!("the text does not hold the resource `{name}`"));
-                    self.notes.push(d.note("it is filled with zeros"));
+                    self.module.elided.push(*place);
                     Ok(Literal::splat(shape.dtype, &shape.dims, &vec![0; shape.dtype.host_bytes()]))
                 }
             },

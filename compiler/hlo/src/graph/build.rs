@@ -19,6 +19,7 @@ impl Module {
             replicas: 1,
             partitions: 1,
             attributes: Vec::new(),
+            elided: Vec::new(),
         }
     }
 

@@ -14,6 +14,7 @@
 pub mod build;
 pub mod elementwise;
 pub mod infer;
+pub mod library;
 pub mod literal;
 pub mod names;
 pub mod number;
@@ -117,6 +118,8 @@ pub struct Module {
     pub partitions: u64,
     /// Module attributes kept as text.
     pub attributes: Vec<(String, String)>,
+    /// Constants whose elements the text left out: they are zeros here, and only time may be asked of the program.
+    pub elided: Vec<Span>,
 }
 
 impl Module {

@@ -74,9 +74,12 @@ const SPILL_ROWS: u64 = 2048;
 /// Rows behind the last buffer that partial blocks may read (never write).
 const GUARD_ROWS: u64 = 64;
 
+/// Rows of vector memory that the offsets of loads and stores name: what is beyond stays unused.
+const MOST_ROWS: u64 = 1 << 19;
+
 /// The division of a chip's vector memory.
 pub fn vmem_map(chip: &ChipConfig) -> VmemMap {
-    let total = chip.vmem_rows();
+    let total = chip.vmem_rows().min(MOST_ROWS);
     let spill = (total / 8).min(SPILL_ROWS);
     let guard = (total / 16).min(GUARD_ROWS);
     VmemMap { arrays: total - spill - guard, spill, spill_base: total - spill }
@@ -94,7 +97,7 @@ impl<'a> Memory<'a> {
     /// Vector memory is `rows` word rows; HBM starts behind `code_bytes`.
     /// `beyond`: word rows that kernels read behind each buffer, more than all may.
     pub fn new(chip: &'a ChipConfig, buffers: &[Buffer], beyond: &[u64], life: Lifetimes, rows: u64) -> Memory<'a> {
-        let granules = chip.hbm.bytes / HBM_GRANULE;
+        let granules = chip.device_hbm_bytes() / HBM_GRANULE;
         let row_bytes = chip.core.lanes as u64 * 4;
         let mut m = Memory {
             chip,
@@ -147,7 +150,7 @@ impl<'a> Memory<'a> {
         let g = taken.ok_or_else(|| CompileError::Limit {
             resource: Resource::Hbm,
             need: self.hbm.peak * HBM_GRANULE + granules * HBM_GRANULE,
-            have: self.chip.hbm.bytes,
+            have: self.chip.device_hbm_bytes(),
             detail: format!(" (placing `{}`, {} bytes)", self.names[buf.index()], granules * HBM_GRANULE),
         })?;
         self.places[buf.index()].granule = Some(g);
