@@ -21,8 +21,8 @@ pub const MAGIC: [u8; 8] = *b"SYSTOLE\0";
 pub const VERSION: u32 = 5;
 
 const HEADER_BYTES: usize = 24;
-/// More than any file that fits in memory; a second bound besides the payload's own length.
-const LIMIT: usize = 1 << 40;
+/// Bytes in memory for each byte of a payload at most: an empty text takes one there and 24 here.
+const GROWTH: usize = 64;
 
 /// Why a file is not read.
 #[allow(missing_docs, reason = "the message says it")]
@@ -49,8 +49,19 @@ pub fn is_program(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-fn config() -> impl bincode::config::Config {
-    bincode::config::standard().with_limit::<LIMIT>()
+/// Reads a payload; lengths in it that would take more than `LIMIT` bytes are refused before memory is taken.
+fn decode<const LIMIT: usize>(payload: &[u8]) -> Result<(Program, usize), bincode::error::DecodeError> {
+    bincode::serde::borrow_decode_from_slice(payload, bincode::config::standard().with_limit::<LIMIT>())
+}
+
+/// [`decode`] within a bound that follows the payload's length.
+fn bounded(payload: &[u8]) -> Result<(Program, usize), bincode::error::DecodeError> {
+    match payload.len().saturating_mul(GROWTH) {
+        0..=0x40_0000 => decode::<0x40_0000>(payload),
+        0x40_0001..=0x400_0000 => decode::<0x400_0000>(payload),
+        0x400_0001..=0x4000_0000 => decode::<0x4000_0000>(payload),
+        _ => decode::<{ 1 << 40 }>(payload),
+    }
 }
 
 /// The file of a program.
@@ -103,8 +114,7 @@ pub fn read_program(file: &[u8]) -> Result<Program, ContainerError> {
     if stated != found {
         return Err(ContainerError::Checksum { stated, found });
     }
-    let (program, read) = bincode::serde::borrow_decode_from_slice::<Program, _>(payload, config())
-        .map_err(|e| ContainerError::Payload { reason: e.to_string() })?;
+    let (program, read) = bounded(payload).map_err(|e| ContainerError::Payload { reason: e.to_string() })?;
     if read != payload.len() {
         return Err(ContainerError::Payload { reason: "it goes on after the program".into() });
     }
