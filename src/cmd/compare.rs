@@ -72,8 +72,7 @@ fn side(path: &str, a: &Args, compile: &CompileArgs) -> Result<Side, RuntimeErro
         o if matches!(o.source, systole_runtime::source::Source::Program(_)) => BTreeMap::new(),
         o => ways(&o.plan(path, compile)?.1),
     };
-    let (client, program) =
-        session::open(path, &a.chip)?.program(path, compile, Mode::TimingOnly, None)?;
+    let (client, program) = session::open(path, &a.chip)?.program(path, compile, Mode::TimingOnly, None)?;
     let inputs = generate::placeholders(&program, 0);
     let exe = client.load(program)?;
     let options = RunOptions::new(Mode::TimingOnly);
