@@ -88,6 +88,9 @@ pub struct CompileArgs {
     /// Random legal schedules and latencies from this seed
     #[arg(long, value_name = "SEED")]
     pub chaos: Option<u64>,
+    /// Proves that the code does what the kernels say (docs/checker.md)
+    #[arg(long)]
+    pub verify: bool,
     /// Streams arrays of more bytes than this through VMEM instead of keeping them there (default: keeps what fits)
     #[arg(long, value_name = "BYTES")]
     pub max_resident: Option<u64>,
@@ -210,6 +213,7 @@ impl CompileArgs {
             chaos: self.chaos,
             max_resident: self.max_resident,
             cores: self.cores,
+            verify: self.verify,
             ..CompileOptions::default()
         }
     }

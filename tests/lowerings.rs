@@ -102,7 +102,7 @@ fn lowerings_give_the_evaluators_answers() {
     for (name, body) in programs() {
         let text = format!("HloModule m\n{BODIES}\nENTRY e {{\n {body}\n}}\n");
         let module = parse_hlo(&text).unwrap_or_else(|d| panic!("{name}: {}", d[0].message)).0;
-        let options = CompileOptions { check: true, ..CompileOptions::default() };
+        let options = CompileOptions::default();
         let exe = client.compile_hlo(&text, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
         let run = RunOptions::new(Mode::Full);
         let done = client.device(0).run_with(&exe, &[], &run, &mut NoObserver);

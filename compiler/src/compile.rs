@@ -31,8 +31,8 @@ pub struct CompileOptions {
     pub cores: u32,
     /// Decisions of the planner from outside.
     pub guide: Guide,
-    /// Whether the emitted bundles are proved by the independent checker.
-    pub check: bool,
+    /// Whether the emitted bundles are proved to do what the kernels say.
+    pub verify: bool,
 }
 
 impl CompileOptions {
@@ -45,7 +45,7 @@ impl CompileOptions {
             collective: None,
             cores: 1,
             guide: Guide::default(),
-            check: cfg!(debug_assertions),
+            verify: false,
         }
     }
 }
@@ -145,8 +145,8 @@ pub fn generate(
         dump("kernels.txt", &code.unit.to_string());
         dump("schedule.txt", &systole_codegen::schedule::print::listing(&scheduled, chip, true));
     }
-    if options.check {
-        systole_codegen::schedule::check::check(&scheduled.bundles, chip).map_err(|errors| {
+    if options.verify {
+        scheduled.verify(&code.unit, chip, &schedule_options).map_err(|errors| {
             let message = errors.iter().take(8).map(|e| e.to_string()).collect::<Vec<_>>().join("; ");
             CompileError::Internal { stage: "schedule check".into(), message }
         })?;

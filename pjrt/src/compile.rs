@@ -46,7 +46,7 @@ fn compile_here(
     let chip = client.runtime.chip();
     let read = source::read_one("jax", &code, chip, false, &mut warnings).map_err(|e| located(e.into(), ""))?;
     let Source::Module { module, text } = read else { return Err(Error::invalid("a program of JAX is due")) };
-    let mut o = CompileOptions { check: false, ..CompileOptions::default() };
+    let mut o = CompileOptions { verify: false, ..CompileOptions::default() };
     if (replicas, partitions) != (1, 1) {
         let topology = match &client.topology {
             Some(t) if t.devices() >= replicas * partitions => t.clone(),

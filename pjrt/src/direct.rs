@@ -57,7 +57,7 @@ fn run_here(code: &[u8], asked: &Asked, inputs: &[Array]) -> Result<Done, Error>
     let read = source::read_one(name, code, client.runtime.chip(), false, &mut Vec::new())?;
     let Source::Module { module, text } = read else { return Err(Error::invalid("a program of JAX is due")) };
     let source = Source::Module { module, text: text.clone() };
-    let compile = CompileOptions { check: false, ..CompileOptions::default() };
+    let compile = CompileOptions { verify: false, ..CompileOptions::default() };
     let program = client
         .runtime
         .compile_source(source, name, &compile, None)

@@ -32,7 +32,7 @@ pub struct CompileOptions {
     /// Cores of a device that share the work; without, as many as make it fastest.
     pub cores: Option<u32>,
     /// Proves the emitted bundles again.
-    pub check: bool,
+    pub verify: bool,
     /// The devices that run the program.
     pub pod: PodShape,
     /// The algorithm of collectives, where there is a choice.
@@ -51,7 +51,7 @@ impl Default for CompileOptions {
             chaos: None,
             max_resident: None,
             cores: None,
-            check: cfg!(debug_assertions),
+            verify: false,
             pod: PodShape::default(),
             collective: None,
             guide: Guide::default(),
@@ -69,7 +69,7 @@ impl CompileOptions {
         o.chaos = self.chaos;
         o.max_resident = self.max_resident;
         o.cores = self.cores.unwrap_or(1);
-        o.check = self.check;
+        o.verify = self.verify;
         o.passes.pod = self.pod.clone();
         o.collective = self.collective;
         o.guide = self.guide.clone();

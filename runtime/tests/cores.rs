@@ -74,7 +74,7 @@ fn cores_share_work_and_change_no_answer() {
     let c = client();
     for (name, text) in PROGRAMS {
         for max_resident in [None, Some(0)] {
-            let on = |n| CompileOptions { cores: Some(n), max_resident, check: true, ..CompileOptions::default() };
+            let on = |n| CompileOptions { cores: Some(n), max_resident, ..CompileOptions::default() };
             let (want, ..) = run(&c, text, &on(1), Mode::Full);
             let (got, cycles, both) = run(&c, text, &on(2), Mode::Full);
             assert!(both || max_resident.is_none(), "{name}: one core did all");

@@ -102,7 +102,7 @@ fn options(point: &Point, chip: &ChipConfig, module: (u32, u32)) -> Result<Compi
         o.pod = PodShape { replicas, partitions, topology, ..PodShape::default() };
     }
     // One process runs one point at a time: proofs of every schedule are for tests.
-    o.check = false;
+    o.verify = false;
     Ok(o)
 }
 

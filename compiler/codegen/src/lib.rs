@@ -6,6 +6,7 @@
 //!
 //! It decides nothing that a plan decides: no fusion, no memory, no order of kernels.
 
+pub mod check;
 pub mod emit;
 pub mod estimate;
 pub mod kernel;

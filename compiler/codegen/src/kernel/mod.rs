@@ -9,7 +9,7 @@
 //! before the loop and again inside it).
 //!
 //! Matrix units: an output (pop, drain) comes after the inputs it needs in program order and waits for them by itself. The
-//! scheduler may let an output fall behind [`crate::schedule::pop_delay_window`] pushes that follow it, so program
+//! scheduler may let an output fall behind [`pop_delay_window`] pushes that follow it, so program
 //! order keeps that much of the FIFO free. Pushes to accumulators and drains may name buffers for accumulator regions;
 //! without, they conflict with all accumulators of the unit.
 //!
@@ -141,6 +141,12 @@ pub struct Kernel {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Unit {
     pub kernels: Vec<Kernel>,
+}
+
+/// Pushes by which the scheduler may delay an output of a matrix unit. Code generators that keep at most the rest of the
+/// FIFO occupied in program order never overflow it after scheduling.
+pub fn pop_delay_window(chip: &systole_isa::ChipConfig) -> u32 {
+    (chip.mxu.fifo_rows / chip.core.sublanes.max(1) / 4).max(1)
 }
 
 /// Whether an opcode may be moved across others by data dependences alone (no memory, queue or control effect).

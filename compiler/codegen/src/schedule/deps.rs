@@ -8,15 +8,15 @@
 //! Orders kept, besides registers:
 //! - conflicting accesses to one buffer ([`super::memory`]);
 //! - matrix units: inputs (stage, latch, push) among themselves, outputs (pop, drain) among themselves, an output after
-//!   the inputs before it; an output may fall behind at most [`window`] pushes that follow it;
+//!   the inputs before it; an output may fall behind at most [`pop_delay_window`] pushes that follow it;
 //! - transpose buffers: everything of one unit;
 //! - semaphores: everything on one semaphore; a wait stays behind all that precedes it;
 //! - a wait for the other cores has all that precedes it in earlier bundles.
 
 use super::body::Node;
 use super::memory;
-use crate::kernel::BufferRef;
 use crate::kernel::regs::{Reg, operand_of};
+use crate::kernel::{BufferRef, pop_delay_window};
 use petgraph::graph::{DiGraph, NodeIndex};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -40,12 +40,6 @@ pub struct Cyclic<'a> {
     pub independent: &'a [BufferRef],
     /// Advance of each induction variable from one iteration of the block to the next.
     pub steps: &'a [i32],
-}
-
-/// Result-producing pushes by which the scheduler may delay a pop. Code generators that keep at most the rest of the
-/// FIFO occupied in program order never overflow it after scheduling.
-pub fn window(chip: &ChipConfig) -> u32 {
-    (chip.mxu.fifo_rows / chip.core.sublanes.max(1) / 4).max(1)
 }
 
 pub(super) struct Builder<'a> {
@@ -219,7 +213,7 @@ fn matrix_edges(b: &mut Builder<'_>, nodes: &[Node], cyclic: bool) {
             _ => {}
         }
     }
-    let window = window(b.chip) as usize;
+    let window = pop_delay_window(b.chip) as usize;
     for u in units.values() {
         for w in u.inputs.windows(2) {
             let l = interval(b.chip, &nodes[w[0]]);

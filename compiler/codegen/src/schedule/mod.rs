@@ -4,14 +4,13 @@
 //! scheduling ([`list`]) and innermost counted loops by software pipelining ([`pipeline`], [`modulo`]), both on the
 //! dependence graph of [`deps`]; registers are allocated ([`regalloc`]). When registers run out, the kernel is lowered
 //! again with less overlap where they ran out, and last with more registers in memory. [`emit`] links the kernels;
-//! [`check`] proves the result again from the bundles alone.
+//! [`crate::check`] proves the result ([`Scheduled::verify`]).
 //!
 //! Results depend on nothing but the arguments. No pass looks at what a kernel computes.
 
 mod body;
 mod calls;
 mod chaos;
-pub mod check;
 mod code;
 pub mod deps;
 pub mod emit;
@@ -31,9 +30,9 @@ mod spill;
 mod tests;
 
 pub use code::{PipelineReport, RegionKind};
-pub use deps::window as pop_delay_window;
 pub use emit::{KernelReport, RegionReport};
 
+use crate::check::{CheckError, Claims, SpillArea};
 use crate::kernel::{Kernel, Unit};
 use chaos::Chaos;
 use code::Code;
@@ -73,6 +72,21 @@ pub struct Scheduled {
     pub spill_rows: u32,
     pub spill_words: u32,
     pub kernels: Vec<KernelReport>,
+}
+
+impl Scheduled {
+    /// Proves that the bundles do what the kernels that they were made of say.
+    ///
+    /// # Errors
+    /// What is not proved, by bundle.
+    pub fn verify(&self, unit: &Unit, chip: &ChipConfig, options: &ScheduleOptions) -> Result<(), Vec<CheckError>> {
+        let starts: Vec<usize> = self.kernels.iter().map(|k| k.start as usize).collect();
+        let spill = SpillArea {
+            rows: options.spill_base_row..options.spill_base_row + self.spill_rows,
+            words: options.spill_base_word..options.spill_base_word + self.spill_words,
+        };
+        crate::check::verify(unit, &self.bundles, &Claims { starts: &starts, spill }, chip)
+    }
 }
 
 /// Why a program cannot be scheduled for a chip.

@@ -1,10 +1,11 @@
 //! Tests of scheduling by execution: random units as written against their bundles.
 
 mod machine;
+mod mutants;
 mod quality;
 mod random;
 
-use super::{ScheduleOptions, Scheduled, check, schedule};
+use super::{ScheduleOptions, Scheduled, schedule};
 use crate::kernel::{KernelBuilder, M, MemFormat, StoreFormat, Unit, V};
 use machine::{State, run_bundles, run_unit};
 use systole_isa::{ChipConfig, Op};
@@ -21,8 +22,8 @@ fn options() -> ScheduleOptions {
 /// Schedules, checks, and compares the memory that both forms leave.
 fn compare(unit: &Unit, chip: &ChipConfig, options: &ScheduleOptions, what: &str) -> Scheduled {
     let out = schedule(unit, chip, options).unwrap_or_else(|e| panic!("{what}: {e}"));
-    if let Err(e) = check::check(&out.bundles, chip) {
-        panic!("{what}: {e:?}");
+    if let Err(e) = out.verify(unit, chip, options) {
+        panic!("{what}: {e:?}\n{unit}\n{}", super::print::listing(&out, chip, true));
     }
     let (mut a, mut b) = (State::new(1), State::new(1));
     run_unit(unit, &mut a);
@@ -117,45 +118,4 @@ fn spilled_registers_share_places_where_memory_is_short() {
         let unit = random::unit(seed, &few, 60);
         compare(&unit, &few, &sparing, &format!("shared places, seed {seed}"));
     }
-}
-
-#[test]
-fn the_checker_finds_what_is_wrong() {
-    use systole_isa::{Bundle, Inst};
-    let chip = chip();
-    let i = Inst::new;
-    let halt = || Bundle { insts: vec![i(Op::BHalt, &[])] };
-    let b = |insts: &[Inst]| Bundle { insts: insts.to_vec() };
-    let li = i(Op::SLi, &[1, 5]);
-    for (bundles, expected) in [
-        (vec![b(&[i(Op::SAddI, &[1, 2, 0])]), halt()], "s.addi reads s2, which may never have been written"),
-        (vec![b(&[li, i(Op::SLi, &[1, 6])]), halt()], "s1 is written twice"),
-        (vec![b(&[li, i(Op::SLi, &[2, 6]), i(Op::SLi, &[3, 6])]), halt()], "3 instructions in the Scalar slot"),
-        (vec![b(&[i(Op::SLi, &[40, 5])]), halt()], "scalar register 40"),
-        (vec![b(&[i(Op::PMake, &[1, 0, 0])]), halt()], "pair 1 is not even-aligned"),
-        (vec![b(&[i(Op::BJmp, &[7])]), halt()], "bundle 7 does not exist"),
-        (vec![b(&[li])], "control runs off the end"),
-        (vec![b(&[i(Op::DmaWait, &[3, 8])]), halt()], "no DMA adds to semaphore 3"),
-        (vec![b(&[i(Op::DmaStart, &[0, 0, 0, 0, 0, 3])]), halt()], "semaphore 3 is never waited for"),
-        (vec![b(&[i(Op::MPop, &[0, 1, 0])]), halt()], "matrix unit 1: a result is popped before it is pushed"),
-        (vec![b(&[i(Op::VImm, &[0, 1])]), b(&[i(Op::MPush, &[0, 0, 0, 0])]), halt()], "1 results are left"),
-        // One path writes s1, the other does not.
-        (
-            vec![b(&[i(Op::BZ, &[0, 2])]), b(&[li]), b(&[i(Op::SAddI, &[2, 1, 0])]), halt()],
-            "s.addi reads s1, which may never have been written",
-        ),
-        // A call leaves nothing in registers.
-        (
-            vec![b(&[li, i(Op::BCall, &[3])]), b(&[i(Op::SAddI, &[2, 1, 0])]), halt(), b(&[i(Op::BRet, &[])])],
-            "s.addi reads s1, which may never have been written",
-        ),
-    ] {
-        let errors = check::check(&bundles, &chip).expect_err(expected);
-        assert!(errors.iter().any(|e| e.message.contains(expected)), "{expected}: {errors:?}");
-    }
-    let push = [i(Op::SLi, &[1, 3]), i(Op::VImm, &[0, 1])];
-    let round = [i(Op::MPush, &[0, 0, 0, 0]), i(Op::BLoop, &[1, 1])];
-    let pop = [i(Op::MPop, &[0, 0, 0]), i(Op::BLoop, &[1, 3])];
-    let counted = vec![b(&push), b(&round), b(&[i(Op::SLi, &[1, 3])]), b(&pop), halt()];
-    assert_eq!(check::check(&counted, &chip), Ok(()));
 }

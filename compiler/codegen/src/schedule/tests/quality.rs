@@ -1,6 +1,6 @@
 //! What schedules reach on loops whose bounds a person can count.
 
-use super::super::{PipelineReport, RegionKind, ScheduleOptions, Scheduled, check, print, schedule};
+use super::super::{PipelineReport, RegionKind, ScheduleOptions, Scheduled, print, schedule};
 use crate::kernel::build_units::DmaArgs;
 use crate::kernel::{BufferRef, KernelBuilder, LoopHints, M, MemFormat, S, StoreFormat, Trips, Unit};
 use systole_isa::{ChipConfig, MxuFormat, Op};
@@ -19,8 +19,9 @@ fn single(
     let bases = [1000, 50_000, 100_000].map(|x| b.s_var(x));
     f(&mut b, bases, buffers);
     let unit = Unit { kernels: vec![b.finish()] };
-    let out = schedule(&unit, chip, &ScheduleOptions::new(200_000, 0)).expect("schedules");
-    check::check(&out.bundles, chip).expect("is legal");
+    let options = ScheduleOptions::new(200_000, 0);
+    let out = schedule(&unit, chip, &options).expect("schedules");
+    out.verify(&unit, chip, &options).expect("is proved");
     let listing = print::listing(&out, chip, true);
     if std::env::var("SHOW").is_ok() {
         println!("{unit}\n{listing}");
