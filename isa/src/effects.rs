@@ -191,7 +191,8 @@ impl Inst {
             Effect::SmemLoad => &[(Resource::Smem, Read)],
             Effect::SmemStore => &[(Resource::Smem, Write)],
             Effect::MxuStage => &[(Resource::Staging(u), Append)],
-            Effect::MxuLatch => &[(Resource::Staging(u), Take), (Resource::Weights(u), Write)],
+            // It takes all that is staged: what is staged later must come later.
+            Effect::MxuLatch => &[(Resource::Staging(u), Write), (Resource::Weights(u), Write)],
             Effect::MxuPush => {
                 &[(Resource::Weights(u), Read), (Resource::Rows(u), Append), (Resource::Fifo(u), Append)]
             }
@@ -210,7 +211,8 @@ impl Inst {
                 &[(Resource::Vmem, Write), (Resource::Smem, Write), (Resource::Hbm, Write)]
             }
             Effect::DmaWait => &[
-                (Resource::Semaphore(u), Take),
+                // A later copy's bytes must not be there yet.
+                (Resource::Semaphore(u), Write),
                 (Resource::Vmem, Write),
                 (Resource::Smem, Write),
                 (Resource::Hbm, Write),
