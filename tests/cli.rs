@@ -335,7 +335,7 @@ fn a_pod_is_shown_with_all_its_devices() {
 fn completions_and_manual_pages_come_from_the_flags() {
     for shell in ["bash", "zsh", "fish"] {
         let script = works(&["completions", shell]);
-        assert!(script.contains("--timing-only"), "{shell}: {script:.300}");
+        assert!(script.contains("timing-only"), "{shell}: {script:.300}");
     }
     let folder = std::env::temp_dir().join(format!("systole-man-{}", std::process::id()));
     works(&["man", folder.to_str().expect("a path")]);

@@ -4,6 +4,7 @@ use super::ast::{Attr, Operation};
 use super::attr::{integers, sizes};
 use super::data::Lowered;
 use super::lower::{Body, Lower};
+use crate::hlo_text::MAX_DEVICES;
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::graph::{ArrayShape, Collective, CollectiveKind, Literal, NodeId, Op, Shape};
@@ -36,6 +37,9 @@ fn table(l: &Lower<'_, '_>, o: &Operation<'_>, key: &str) -> PResult<Vec<Vec<u64
         return mesh_groups(l, o, key);
     }
     let flat = integers(l.text, a)?;
+    if flat.iter().any(|&v| v >= MAX_DEVICES as i64) {
+        return Err(o.error(format!("device ids are below {MAX_DEVICES}")));
+    }
     let width = sizes(a).last().copied().unwrap_or(1).max(1) as usize;
     let rows = flat.chunks(width).map(|r| r.iter().filter_map(|v| u64::try_from(*v).ok()).collect());
     Ok(rows.collect())

@@ -315,7 +315,8 @@ impl Core<'_> {
         charge(&mut table.pieces[number as usize], KEEPING);
         let (body, base) = (self.body, self.now);
         let first = match p.waits || p.looks {
-            true => self.earliest(&self.l.code.heads[p.first as usize]) - (base << 4),
+            // Ready before now: wraps to a number too large to be kept (below).
+            true => self.earliest(&self.l.code.heads[p.first as usize]).wrapping_sub(base << 4),
             false => 0,
         };
         let group_busy = self.stats.group_busy;
