@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 pub mod asm;
+mod byte_string;
 pub mod chip;
 pub mod container;
 pub mod decode;

@@ -18,7 +18,7 @@ pub struct Program {
     /// [`crate::chip::ChipConfig::fingerprint`] of the chip compiled for.
     pub fingerprint: u64,
     /// Encoded bundles; execution starts at the first.
-    #[serde(with = "crate::container::byte_string")]
+    #[serde(with = "crate::byte_string")]
     pub code: Vec<u8>,
     /// Number of bundles in `code`.
     pub bundles: u32,
@@ -110,7 +110,7 @@ pub struct Constant {
     /// Byte address, a multiple of 512.
     pub address: u64,
     /// The bytes.
-    #[serde(with = "crate::container::byte_string")]
+    #[serde(with = "crate::byte_string")]
     pub bytes: Vec<u8>,
 }
 

@@ -11,7 +11,7 @@
 
 use super::edit::Emit;
 use super::make::array;
-use crate::pipeline::PassOptions;
+use crate::options::PassOptions;
 use systole_hlo::analysis::{devices, parts::parts};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Collective, CollectiveKind, CompId, Direction, Node, NodeId, Op, PadDim, Shape};

@@ -19,6 +19,7 @@ pub mod interleave;
 pub mod lanes;
 pub mod loops;
 pub mod make;
+pub mod options;
 pub mod pipeline;
 pub mod simplify;
 pub mod squeeze;

@@ -3,11 +3,16 @@
 //! A [`Diagnostic`] is data: a message, the place in the source text, further labelled places and a note that says what
 //! would be accepted. [`render`] is the only place that turns them into text.
 
-use crate::graph::Span;
-
 mod render;
 
 pub use render::{line_col, render};
+
+/// A byte range of the source text; `0..0` for nodes that no source wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Span {
+    pub start: u32,
+    pub end: u32,
+}
 
 /// Whether the program is refused or only remarked upon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

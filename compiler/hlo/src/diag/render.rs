@@ -1,7 +1,7 @@
 //! Diagnostics as text with carets.
 
+use super::Span;
 use super::{Diagnostic, Severity};
-use crate::graph::Span;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 /// Bytes of a line that are shown at most; longer lines are cut around the place.

@@ -24,6 +24,7 @@ pub mod print_literal;
 pub mod shape;
 pub mod verify;
 
+pub use crate::diag::Span;
 pub use elementwise::{Binary, Unary};
 pub use literal::Literal;
 pub use op::*;
@@ -49,13 +50,6 @@ id! {
 id! {
     /// A computation of a module.
     CompId
-}
-
-/// A byte range of the source text; `0..0` for nodes that no source wrote.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Span {
-    pub start: u32,
-    pub end: u32,
 }
 
 /// An operation applied to operands.

@@ -18,7 +18,7 @@ mod taps;
 use super::dot::types::{self, TypePlan};
 use super::edit::Emit;
 use super::make::{array, inverse, window_outputs};
-use crate::pipeline::PassOptions;
+use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{
     Binary, Conv, ConvDims, DotDims, Node, NodeId, Op, PadDim, Precision, Shape, SliceDim, Unary, WindowDim,

@@ -9,7 +9,7 @@ pub mod types;
 
 use super::edit::Emit;
 use super::make::array;
-use crate::pipeline::PassOptions;
+use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, DotDims, Node, NodeId, Op, Precision};
 use systole_isa::DType;

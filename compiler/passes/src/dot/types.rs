@@ -1,7 +1,7 @@
 //! Which element types a dot or convolution is computed in.
 
 use crate::edit::Emit;
-use crate::pipeline::PassOptions;
+use crate::options::PassOptions;
 use crate::simplify::embeds;
 use systole_hlo::graph::{NodeId, Precision};
 use systole_isa::{DType, dtype::DTypeClass};

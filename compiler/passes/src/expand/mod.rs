@@ -21,7 +21,7 @@ mod triangular;
 
 use super::edit::Emit;
 use super::make::array;
-use crate::pipeline::PassOptions;
+use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Node, NodeId, Op};
 
