@@ -14,10 +14,7 @@ const LONGER: &[(&str, usize, &str)] =
     &[("compiler/src/emit/exchange/ring.rs", 606, "the turns of a ring share their state")];
 
 /// Folders with more files, and how many they may have.
-const WIDER: &[(&str, usize, &str)] = &[
-    ("compiler/src/plan", 25, "a file for each kind of kernel"),
-    ("compiler/front/src/stablehlo", 21, "a file for each family of operations"),
-];
+const WIDER: &[(&str, usize, &str)] = &[("compiler/front/src/stablehlo", 21, "a file for each family of operations")];
 
 /// Crates and the crates of this workspace that each may use, besides in tests.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -28,24 +25,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("compiler/eval", &["isa", "compiler/hlo"]),
     ("compiler/passes", &["isa", "compiler/hlo", "compiler/eval"]),
     ("compiler/codegen", &["isa", "compiler/hlo"]),
-    ("compiler/plan", &["isa", "compiler/hlo", "compiler/codegen"]),
-    (
-        "compiler",
-        &[
-            "isa",
-            "compiler/hlo",
-            "compiler/front",
-            "compiler/eval",
-            "compiler/passes",
-            "compiler/plan",
-            "compiler/codegen",
-        ],
-    ),
+    ("compiler", &["isa", "compiler/hlo", "compiler/front", "compiler/eval", "compiler/passes", "compiler/codegen"]),
     ("simulator", &["isa"]),
     ("runtime", &["isa", "compiler", "simulator"]),
+    ("sweep", &["isa", "runtime", "simulator"]),
     ("tui", &["isa", "runtime"]),
     ("pjrt", &["isa", "compiler", "compiler/front", "compiler/hlo", "simulator", "runtime"]),
-    (".", &["isa", "compiler", "simulator", "runtime", "tui"]),
+    ("python", &["pjrt"]),
+    ("tests/fuzz", &[]),
+    (".", &["isa", "compiler", "simulator", "runtime", "sweep", "tui"]),
 ];
 
 fn root() -> PathBuf {
@@ -262,6 +250,12 @@ const CIRCLES: &[(&str, &str)] = &[
     ("simulator: stats", "counters are kept by the units they count"),
     ("simulator: team", "a device and its cores"),
     ("simulator: unit", "the core and its units share the machine's state"),
+    ("sweep: execute", "a sweep's points, results and table name one another's types"),
+    ("sweep: front", "a sweep's points, results and table name one another's types"),
+    ("sweep: plan", "a sweep's points, results and table name one another's types"),
+    ("sweep: spec", "a sweep's points, results and table name one another's types"),
+    ("sweep: store", "a sweep's points, results and table name one another's types"),
+    ("sweep: table", "a sweep's points, results and table name one another's types"),
     ("tui: app", "the state knows its views, they draw it"),
     ("tui: pen", "the state knows its views, they draw it"),
     ("tui: views", "the state knows its views, they draw it"),
@@ -271,6 +265,7 @@ const CIRCLES: &[(&str, &str)] = &[
     ("pjrt: collect", "objects of the interface know one another"),
     ("pjrt: compile", "objects of the interface know one another"),
     ("pjrt: cost", "objects of the interface know one another"),
+    ("pjrt: direct", "objects of the interface know one another"),
     ("pjrt: executable", "objects of the interface know one another"),
     ("pjrt: execute", "objects of the interface know one another"),
     ("pjrt: ffi", "objects of the interface know one another"),

@@ -7,6 +7,7 @@ use systole_compiler::eval::{EvalOptions, Tensor, Value, evaluate};
 use systole_compiler::front::parse_hlo;
 use systole_compiler::graph::{ArrayShape, Module, Shape};
 use systole_compiler::pipeline::{PassOptions, lower_to_core};
+use systole_hlo::core::CoreModule;
 use systole_isa::{ChipConfig, DType, dtype::DTypeClass};
 
 fn options() -> PassOptions {
@@ -35,7 +36,7 @@ fn parsed(path: &Path) -> Result<Module, String> {
     Ok(parse_hlo(&text).map_err(|d| d.iter().map(messages).collect::<Vec<_>>().join("; "))?.0)
 }
 
-fn lowered(module: Module) -> Result<Module, String> {
+fn lowered(module: Module) -> Result<CoreModule, String> {
     lower_to_core(module, &options(), &mut |_, _| {}).map_err(|e| e.to_string())
 }
 

@@ -5,7 +5,7 @@ use super::process::Network;
 use super::run::Machine;
 use super::value::{Tensor, Value};
 use super::{EvalError, EvalOptions, NoHost};
-use systole_hlo::graph::{CompId, Literal, Module, Node, NodeId, Op, Shape};
+use systole_hlo::graph::{CompId, Effect, Literal, Module, Node, NodeId, Op, Shape};
 
 /// Elements of a folded value, or of an operand, at most.
 pub const MAX_FOLDED: u64 = 1 << 16;
@@ -88,33 +88,6 @@ fn is_cheap(module: &Module, comp: CompId, n: &Node) -> bool {
 
 /// Whether the result depends on the operands alone and nothing else happens, called computations included.
 fn is_pure(module: &Module, n: &Node) -> bool {
-    let pure_body = |c: CompId| module.computation(c).nodes.iter().all(|n| is_pure(module, n));
-    match &n.op {
-        // An operand is not known here; barriers are there to keep what they separate apart.
-        Op::OptBarrier | Op::AddDependency | Op::AfterAll | Op::Domain => false,
-        Op::CustomCall { .. }
-        | Op::Collective { .. }
-        | Op::ReplicaId
-        | Op::PartitionId
-        | Op::Send { .. }
-        | Op::SendDone { .. }
-        | Op::Recv { .. }
-        | Op::RecvDone { .. }
-        | Op::Infeed { .. }
-        | Op::Outfeed { .. }
-        | Op::Rng { .. }
-        | Op::RngGetAndUpdateState { .. }
-        | Op::AsyncStart { .. }
-        | Op::AsyncUpdate
-        | Op::AsyncDone
-        | Op::CopyStart
-        | Op::CopyDone => false,
-        Op::Call { body } | Op::Fusion { body, .. } | Op::Map { body, .. } | Op::Scan { body, .. } => pure_body(*body),
-        Op::Reduce { body, .. } | Op::ReduceWindow { body, .. } | Op::Sort { body, .. } => pure_body(*body),
-        Op::Scatter(s) => pure_body(s.body),
-        Op::SelectAndScatter { select, scatter, .. } => pure_body(*select) && pure_body(*scatter),
-        Op::While { condition, body } => pure_body(*condition) && pure_body(*body),
-        Op::Conditional { branches } => branches.iter().all(|&b| pure_body(b)),
-        _ => true,
-    }
+    let pure = |c: &CompId| module.computation(*c).nodes.iter().all(|n| is_pure(module, n));
+    n.op.effect() == Effect::Pure && n.op.called().iter().all(pure)
 }

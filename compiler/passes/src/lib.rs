@@ -6,7 +6,6 @@
 pub mod check;
 pub mod collective;
 pub mod conv;
-pub mod core;
 pub mod counters;
 pub mod custom;
 pub mod dot;

@@ -1,13 +1,14 @@
 //! The passes that lower a verified program to core operations, in order.
 //!
-//! What core operations are is said, and proved, by [`crate::core`].
+//! What core operations are is said by the table of operations; a [`CoreModule`] has no others.
 
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
-    check, collective, conv, core, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, squeeze,
+    check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, squeeze,
     transfers, unroll, window,
 };
 use std::collections::BTreeMap;
+use systole_hlo::core::CoreModule;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Module, Node, NodeId, Op};
 
@@ -203,9 +204,7 @@ pub fn lower_to_core(
     module: Module,
     options: &PassOptions,
     dump: &mut dyn FnMut(&str, &Module),
-) -> Result<Module, CompileError> {
+) -> Result<CoreModule, CompileError> {
     let all: Vec<&Pass> = PASSES.iter().collect();
-    let passed = run_passes(module, &all, options, dump)?;
-    core::check(&passed.module)?;
-    Ok(passed.module)
+    CoreModule::new(run_passes(module, &all, options, dump)?.module)
 }

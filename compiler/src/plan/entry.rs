@@ -2,15 +2,16 @@
 
 use super::collective::{self, Algorithm, PodPlan};
 use super::guide::Guide;
+use super::lower::scalar::is_scalar_type;
 use super::lower::{Lower, Val};
 use super::memory::{KERNEL_SEMAPHORES, vmem_map};
 use super::place::{Placement, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
-use super::scalar::is_scalar_type;
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
 use super::{order, overlap};
 use std::collections::BTreeSet;
+use systole_hlo::core::CoreModule;
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Module, Op, Shape, Span};
 use systole_isa::dma::HBM_GRANULE;
@@ -43,7 +44,7 @@ const STREAMED: usize = 16;
 /// # Errors
 /// A program without a lowering, or one too large for the chip.
 pub fn plan(
-    core: &Module,
+    core: &CoreModule,
     chip: &ChipConfig,
     options: &PlanOptions,
     line: &dyn Fn(Span) -> u32,

@@ -15,7 +15,7 @@ use systole_codegen::emit::memory::{Place, store_value};
 use systole_codegen::kernel::{Item, KernelBuilder, M, S};
 use systole_front::hlo_text::parse_hlo;
 use systole_hlo::graph::verify::verify;
-use systole_hlo::graph::{Module, Node, Op, Shape};
+use systole_hlo::graph::{Family, Module, Node, Op, Shape};
 use systole_isa::{ChipConfig, DType};
 use systole_passes::pipeline::{PassOptions, lower_to_core};
 
@@ -75,38 +75,22 @@ fn text(s: &Sample, t: DType) -> Option<String> {
 
 /// What a core operation is served by; `None` for what costs nothing.
 fn served_by(op: &Op) -> Option<&'static str> {
-    Some(match op {
-        Op::Iota { .. }
-        | Op::Unary(_)
-        | Op::Binary(_)
-        | Op::Compare { .. }
-        | Op::Select
-        | Op::Convert
-        | Op::BitcastConvert
-        | Op::ReducePrecision { .. } => "fused loop",
-        Op::Reshape
-        | Op::Copy
-        | Op::Transpose { .. }
-        | Op::Reverse { .. }
-        | Op::Slice { .. }
-        | Op::Concatenate { .. }
-        | Op::Pad { .. }
-        | Op::DynamicSlice { .. }
-        | Op::DynamicUpdateSlice
-        | Op::Broadcast { .. } => "move",
-        Op::Gather(g) if g.offset_dims.is_empty() => "lane permutations",
-        Op::Gather(_) => "rows by DMA",
-        Op::Scatter(_) => "rows one by one",
-        Op::Dot { .. } | Op::Convolution(_) => "matrix unit",
-        Op::Reduce { .. } => "reduction",
-        Op::ReduceWindow { .. } => "windows",
-        Op::Sort { .. } => "sorting network",
-        Op::Cholesky { .. } | Op::TriangularSolve { .. } => "blocks of columns",
-        Op::While { .. } => "loop",
-        Op::Conditional { .. } => "branch",
-        Op::CustomCall { .. } | Op::Infeed { .. } | Op::Outfeed { .. } => "host",
-        _ => return None,
-    })
+    match op.family() {
+        Family::Pointwise => Some("fused loop"),
+        Family::Move => Some("move"),
+        Family::Indexed => Some(match op {
+            Op::Gather(g) if g.offset_dims.is_empty() => "lane permutations",
+            Op::Gather(_) => "rows by DMA",
+            _ => "rows one by one",
+        }),
+        Family::Contraction => Some("matrix unit"),
+        Family::Reduce => Some(if matches!(op, Op::Reduce { .. }) { "reduction" } else { "windows" }),
+        Family::Sort => Some("sorting network"),
+        Family::Factor => Some("blocks of columns"),
+        Family::Control => Some(if matches!(op, Op::While { .. }) { "loop" } else { "branch" }),
+        Family::Host => Some("host"),
+        Family::Value | Family::Exchange | Family::Transfer | Family::Device | Family::Expanded => None,
+    }
 }
 
 /// Instructions that an elementwise node takes for a register of elements.

@@ -12,25 +12,15 @@ use systole_hlo::graph::{
     Unary,
 };
 
-/// Opcodes besides the unary and binary ones and the `-start`/`-done` forms, for "did you mean".
-#[rustfmt::skip]
-const OTHERS: [&str; 79] = [
-    "add-dependency", "after-all", "all-gather", "all-reduce", "all-to-all", "async-done", "async-start",
-    "async-update", "batch-norm-grad", "batch-norm-inference", "batch-norm-training", "bitcast", "bitcast-convert",
-    "broadcast", "call", "cholesky", "clamp", "collective-broadcast", "collective-permute", "collective-reduce",
-    "compare", "concatenate", "conditional", "constant", "convert", "convolution", "copy", "copy-done", "copy-start",
-    "custom-call", "domain", "dot", "dynamic-reshape", "dynamic-slice", "dynamic-update-slice", "fft", "fusion",
-    "gather", "get-dimension-size", "get-tuple-element", "infeed", "iota", "map", "opt-barrier", "outfeed", "pad",
-    "parameter", "partition-id", "ragged-all-to-all", "ragged-dot", "recv", "recv-done", "reduce", "reduce-precision",
-    "reduce-scatter", "reduce-window", "replica-id", "reshape", "reverse", "rng", "rng-bit-generator",
-    "rng-get-and-update-state", "scaled-dot", "scan", "scatter", "select", "select-and-scatter", "send", "send-done",
-    "set-dimension-size", "shuffle", "slice", "sort", "stochastic-convert", "topk", "transpose", "triangular-solve",
-    "tuple", "while",
-];
+/// The names of all opcodes, without sugared asynchronous ones.
+fn opcodes() -> impl Iterator<Item = &'static str> {
+    let elementwise = Unary::ALL.iter().map(|u| u.name()).chain(Binary::ALL.iter().map(|b| b.name()));
+    Op::NAMES.iter().chain(CollectiveKind::NAMES).copied().chain(["custom-call"]).chain(elementwise)
+}
 
 /// Whether an opcode (not a sugared asynchronous one) exists.
 pub(crate) fn is_opcode(name: &str) -> bool {
-    OTHERS.contains(&name) || Unary::from_name(name).is_some() || Binary::from_name(name).is_some()
+    opcodes().any(|n| n == name)
 }
 
 /// Reads an opcode with its attributes. Asynchronous sugar (`X-start`) is resolved before.
@@ -41,7 +31,7 @@ pub(crate) fn op(opcode: &str, s: &mut Site<'_, '_>) -> PResult<Op> {
     if let Some(b) = Binary::from_name(opcode) {
         return Ok(Op::Binary(b));
     }
-    if let Some(op) = plain(opcode) {
+    if let Some(op) = Op::plain(opcode) {
         return Ok(op);
     }
     if let Some(op) = data(opcode, s)? {
@@ -56,38 +46,8 @@ pub(crate) fn op(opcode: &str, s: &mut Site<'_, '_>) -> PResult<Op> {
     if let Some(op) = device(opcode, s)? {
         return Ok(op);
     }
-    let all =
-        OTHERS.iter().copied().chain(Unary::ALL.iter().map(|u| u.name())).chain(Binary::ALL.iter().map(|b| b.name()));
-    let d = s.error(format!("unknown opcode `{}`{}", shorten(opcode), did_you_mean(opcode, all)));
+    let d = s.error(format!("unknown opcode `{}`{}", shorten(opcode), did_you_mean(opcode, opcodes())));
     Err(Box::new(d.note("opcodes are those of XLA's HLO text")))
-}
-
-/// Operations without attributes.
-fn plain(opcode: &str) -> Option<Op> {
-    Some(match opcode {
-        "select" => Op::Select,
-        "clamp" => Op::Clamp,
-        "convert" => Op::Convert,
-        "bitcast-convert" => Op::BitcastConvert,
-        "stochastic-convert" => Op::StochasticConvert,
-        "reshape" => Op::Reshape,
-        "dynamic-reshape" => Op::DynamicReshape,
-        "copy" => Op::Copy,
-        "bitcast" => Op::Bitcast,
-        "dynamic-update-slice" => Op::DynamicUpdateSlice,
-        "tuple" => Op::Tuple,
-        "opt-barrier" => Op::OptBarrier,
-        "after-all" => Op::AfterAll,
-        "add-dependency" => Op::AddDependency,
-        "domain" => Op::Domain,
-        "replica-id" => Op::ReplicaId,
-        "partition-id" => Op::PartitionId,
-        "async-update" => Op::AsyncUpdate,
-        "async-done" => Op::AsyncDone,
-        "copy-start" => Op::CopyStart,
-        "copy-done" => Op::CopyDone,
-        _ => return None,
-    })
 }
 
 /// Elementwise operations with attributes, sources of data and data movement.

@@ -22,6 +22,7 @@ pub mod op;
 pub mod print;
 pub mod print_literal;
 pub mod shape;
+pub mod table;
 pub mod verify;
 
 pub use crate::diag::Span;
@@ -29,6 +30,7 @@ pub use elementwise::{Binary, Unary};
 pub use literal::Literal;
 pub use op::*;
 pub use shape::{ArrayShape, Shape};
+pub use table::{Effect, Family};
 
 macro_rules! id {
     ($(#[$doc:meta])+ $name:ident) => {

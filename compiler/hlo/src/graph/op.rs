@@ -421,21 +421,3 @@ pub fn accumulator(dtype: DType) -> DType {
         t => t,
     }
 }
-
-impl Op {
-    /// Whether nodes of an operation must stay even if nothing uses them, and may not be shared.
-    pub fn has_effect(&self) -> bool {
-        match self {
-            Op::CustomCall { has_side_effect, .. } => *has_side_effect,
-            Op::Infeed { .. }
-            | Op::Outfeed { .. }
-            | Op::Send { .. }
-            | Op::SendDone { .. }
-            | Op::Recv { .. }
-            | Op::RecvDone { .. }
-            | Op::RngGetAndUpdateState { .. }
-            | Op::Collective { .. } => true,
-            _ => false,
-        }
-    }
-}

@@ -1,5 +1,4 @@
 //! Tiling: how a contraction is cut over matrix units, blocks of rows, groups of columns and chunks of `k`.
-//!
 //! ```text
 //! for batch, for block of rows (mo), for wide tile of columns (wide), for split of k (ks):
 //!     for group of columns (ng):                                         one part of an output tile
@@ -19,7 +18,6 @@
 //! next one. Results collect in two alternating windows, or in one if its copy is over long before the next results.
 //!
 //! The choice minimises, over `ns` and the rows of a block,
-//!
 //! ```text
 //! cycles = max(row blocks * rows, hbm bytes / bandwidth) + first chunks + last tile (/ bandwidth, + latency)
 //! rows   = groups * part, but at least the copy of a block of lhs

@@ -1,8 +1,8 @@
 //! Specs of loop kernels from roots and their fused producers.
 
-use super::fuse::{DimMap, Fuser, Leaf, Materialise};
-use super::group::{Groups, is_lane_reduce};
-use super::view::{Form, View, layout_of};
+use crate::plan::fuse::{DimMap, Fuser, Leaf, Materialise};
+use crate::plan::group::{Groups, is_lane_reduce};
+use crate::plan::view::{Form, View, layout_of};
 use smallvec::SmallVec;
 use systole_codegen::emit::loops::spec::{Access, Expr, ExprOp, Index, Input, LaneMap, LoopSpec, Output, ReduceSpec};
 use systole_hlo::graph::{ArrayShape, Computation, Module, NodeId, Op, WindowDim};
@@ -105,7 +105,7 @@ fn padded(rows: u64, chip: &ChipConfig) -> u32 {
 
 fn output(dtype: DType, dims: &[u64], form: Form, map: &[Option<usize>], outer: usize, chip: &ChipConfig) -> Access {
     let layout = layout_of(dtype, dims, form, chip);
-    let view = View { buf: super::view::BufId(0), dims: dims.to_vec(), form, layout };
+    let view = View { buf: crate::plan::view::BufId(0), dims: dims.to_vec(), form, layout };
     let mut a = view.access(map, outer);
     // A result whose last dimension has size 1 is written in every lane.
     if let LaneMap::Indexed { .. } = a.lane {
@@ -253,7 +253,7 @@ pub fn window_spec(
     for &o in &node.operands[count..] {
         inits.push(f.value(o, &DimMap::new())?);
     }
-    let body = super::fuse::scalar_body(module.computation(*body)).ok_or(Materialise(root))?;
+    let body = crate::plan::fuse::scalar_body(module.computation(*body)).ok_or(Materialise(root))?;
     let mut specs = Vec::new();
     let mut places = Vec::new();
     for (i, leaf) in f.leaves.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! Diagonal blocks of factorisations: kernels on whole matrices in vector memory.
 
-use super::lower::{Lower, Region, Val};
-use super::spec::{KernelSpec, Needs};
-use super::step::{Arg, Step, Use};
-use super::view::{Form, View};
+use super::{Lower, Region, Val};
+use crate::plan::spec::{KernelSpec, Needs};
+use crate::plan::step::{Arg, Step, Use};
+use crate::plan::view::{Form, View};
 use systole_codegen::emit::factor::{FactorSpec, SolveSpec};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op};

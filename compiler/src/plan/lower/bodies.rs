@@ -1,10 +1,10 @@
 //! Calls of loop, reduction and move kernels: on arrays in vector memory, or block by block on arrays in HBM.
 
-use super::guide::impossible;
-use super::lower::{Lower, Region};
-use super::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
-use super::step::{Arg, BufferKind, KernelEntry, SplitPart, Step, Unit, Use, Word};
-use super::view::BufId;
+use super::{Lower, Region};
+use crate::plan::guide::impossible;
+use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
+use crate::plan::step::{Arg, BufferKind, KernelEntry, SplitPart, Step, Unit, Use, Word};
+use crate::plan::view::BufId;
 use systole_codegen::emit::blocks::{
     BlockCut, BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, choose_shares,
 };

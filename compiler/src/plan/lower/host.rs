@@ -3,9 +3,9 @@
 //! Operands reach the host, and results come from it, as arrays in HBM with their last dimension along lanes. Calls
 //! happen in the order of the program's text (tokens are gone by now).
 
-use super::lower::{Lower, Region, Val};
-use super::step::{HostStep, Step};
-use super::view::{Form, View};
+use super::{Lower, Region, Val};
+use crate::plan::step::{HostStep, Step};
+use crate::plan::view::{Form, View};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op, Shape};
 use systole_isa::program::HostCallKind;

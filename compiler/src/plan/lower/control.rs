@@ -1,9 +1,9 @@
 //! Loops and conditionals.
 
-use super::lower::{Lower, Region, Val};
 use super::scalar::is_scalar_type;
-use super::step::{BufferKind, ScalarOp, Step, Word};
-use super::view::{Form, View, layout_of};
+use super::{Lower, Region, Val};
+use crate::plan::step::{BufferKind, ScalarOp, Step, Word};
+use crate::plan::view::{Form, View, layout_of};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CompId, NodeId, Op, Shape};
 use systole_isa::DType;
@@ -150,7 +150,16 @@ impl<'a> Lower<'a> {
         Ok((steps, val?))
     }
 
-    pub fn lower_while(
+    /// A loop or a branch.
+    pub fn control(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        match &r.comp.node(id).op {
+            Op::While { condition, body } => self.lower_while(r, id, *condition, *body),
+            Op::Conditional { branches } => self.lower_conditional(r, id, branches),
+            _ => Err(self.no_lowering(r.comp, id)),
+        }
+    }
+
+    fn lower_while(
         &mut self,
         r: &mut Region<'a>,
         id: NodeId,
@@ -239,12 +248,7 @@ impl<'a> Lower<'a> {
         changed
     }
 
-    pub fn lower_conditional(
-        &mut self,
-        r: &mut Region<'a>,
-        id: NodeId,
-        branches: &[CompId],
-    ) -> Result<Val, CompileError> {
+    fn lower_conditional(&mut self, r: &mut Region<'a>, id: NodeId, branches: &[CompId]) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         let op = self.debug_op(r.comp, id, 0.0);
         let selector = self.value(r, node.operands[0]);

@@ -1,16 +1,29 @@
 //! From core computations to steps: every root node becomes a kernel call, a view, or scalar code.
 
+mod bodies;
+mod contraction;
+mod control;
+mod factor;
+mod host;
+mod indexed;
+pub mod loop_spec;
+mod movement;
+pub mod moving;
+pub mod scalar;
+mod sort;
+mod transfer;
+
+use self::loop_spec::{Resolve, Resolved, loop_spec, reduce_spec, window_spec};
+use self::scalar::scalar_nodes;
 use super::fuse::{Fuser, Materialise};
 use super::group::{Groups, group, is_lane_reduce, is_pointwise};
 use super::guide::Guide;
-use super::loop_spec::{Resolve, Resolved, loop_spec, reduce_spec, window_spec};
-use super::scalar::scalar_nodes;
 use super::step::{Arg, BufferKind, Draft, ScalarOp, Step, Use, Word};
 use super::view::{BufId, Form, View, layout_of};
 use std::collections::BTreeSet;
 use systole_codegen::emit::blocks::Body;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{CompId, Computation, Module, NodeId, Op, Shape};
+use systole_hlo::graph::{CompId, Computation, Family, Module, NodeId, Op, Shape};
 use systole_isa::program::DebugOp;
 use systole_isa::{ChipConfig, DType};
 
@@ -183,7 +196,6 @@ impl<'a> Lower<'a> {
                 };
                 return Ok(t[*index].clone());
             }
-            Op::AfterAll => return Ok(Val::Token),
             Op::Constant(l) if !is_pointwise(comp, id) => {
                 let layout = layout_of(l.dtype, &l.dims, Form::Lanes, self.chip);
                 let bytes = layout.to_device(&l.to_bytes());
@@ -205,28 +217,22 @@ impl<'a> Lower<'a> {
         if is_pointwise(comp, id) && !is_view || is_lane_reduce(comp, id) {
             return self.row_kernel(r, id);
         }
-        match &node.op {
-            Op::Reduce { .. } | Op::ReduceWindow { .. } => self.reduce(r, id),
-            Op::OptBarrier | Op::AddDependency | Op::Domain => Ok(self.value(r, node.operands[0])),
-            Op::While { condition, body } => {
-                self.begin_sends();
-                self.lower_while(r, id, *condition, *body)
-            }
-            Op::Conditional { branches } => {
-                self.begin_sends();
-                self.lower_conditional(r, id, branches)
-            }
-            Op::Collective { .. } => {
-                self.begin_sends();
-                self.collective(r, id)
-            }
-            Op::Dot { .. } | Op::Convolution(_) => self.contraction(r, id),
-            Op::CustomCall { .. } | Op::Infeed { .. } | Op::Outfeed { .. } => {
-                self.begin_sends();
-                self.host_call(r, id)
-            }
-            Op::Send { .. } | Op::SendDone { .. } | Op::Recv { .. } | Op::RecvDone { .. } => self.transfer(r, id),
-            _ => self.movement(r, id),
+        if matches!(node.op.family(), Family::Control | Family::Exchange | Family::Host) {
+            self.begin_sends();
+        }
+        match node.op.family() {
+            Family::Reduce => self.reduce(r, id),
+            Family::Control => self.control(r, id),
+            Family::Exchange => self.collective(r, id),
+            Family::Contraction => self.contraction(r, id),
+            Family::Host => self.host_call(r, id),
+            Family::Transfer => self.transfer(r, id),
+            Family::Move => self.movement(r, id),
+            Family::Indexed => self.indexed(r, id),
+            Family::Sort => self.sort(r, id),
+            Family::Factor => self.factor(r, id),
+            // Scalars alone, or with operands of another width: the passes leave none.
+            Family::Value | Family::Pointwise | Family::Device | Family::Expanded => Err(self.no_lowering(comp, id)),
         }
     }
 
@@ -259,8 +265,8 @@ impl<'a> Lower<'a> {
                 }
                 let to = self.array(name, v.dtype(), &v.dims, Form::Lanes);
                 let n = v.dims.len();
-                let all = super::moving::Position::identity(n);
-                let spec = super::moving::move_spec(&v.dims, v, &all, &to, &all);
+                let all = moving::Position::identity(n);
+                let spec = moving::move_spec(&v.dims, v, &all, &to, &all);
                 self.push_move(spec, v.buf, (to.buf, Use::Write), name);
                 to
             }
@@ -275,18 +281,15 @@ impl<'a> Lower<'a> {
             return v;
         }
         let dst = self.array(name, src.dtype(), dims, Form::Lanes);
-        let (sizes, from, to) = super::moving::refine(&src.dims, dims).expect("shapes differ by sizes of 1");
-        let spec = super::moving::move_spec(&sizes, src, &from, &dst, &to);
+        let (sizes, from, to) = moving::refine(&src.dims, dims).expect("shapes differ by sizes of 1");
+        let spec = moving::move_spec(&sizes, src, &from, &dst, &to);
         self.push_move(spec, src.buf, (dst.buf, Use::Write), name);
         dst
     }
 
     /// An array under any shape of as many elements: by way of one dimension where the shapes have no common refinement.
     pub fn relaid_any(&mut self, src: &View, dims: &[u64], name: &str) -> View {
-        if src.dims == dims
-            || src.reshaped(dims, self.chip).is_some()
-            || super::moving::refine(&src.dims, dims).is_some()
-        {
+        if src.dims == dims || src.reshaped(dims, self.chip).is_some() || moving::refine(&src.dims, dims).is_some() {
             return self.relaid(src, dims, name);
         }
         let flat = self.relaid(src, &[src.dims.iter().product::<u64>()], name);

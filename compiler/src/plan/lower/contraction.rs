@@ -1,10 +1,10 @@
 //! Dots and convolutions: kernels of the matrix unit.
 
-use super::guide::{Guide, impossible};
-use super::lower::{Cut, Lower, Region, Val};
-use super::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
-use super::step::{Arg, KernelEntry, SplitPart, Step, Unit, Use, Word};
-use super::view::{Form, View};
+use super::{Cut, Lower, Region, Val};
+use crate::plan::guide::{Guide, impossible};
+use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
+use crate::plan::step::{Arg, KernelEntry, SplitPart, Step, Unit, Use, Word};
+use crate::plan::view::{Form, View};
 use systole_codegen::emit::mxu::{self, Array, Chosen, Contraction, Dim, Place, RhsForm, Tile};
 use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{NodeId, Op, Precision};

@@ -1,10 +1,10 @@
 //! Data movement: views where nothing moves, move kernels where something does.
 
-use super::group::windows_of;
-use super::lower::{Cut, Lower, Region, Val};
 use super::moving::{Position, move_spec, refine};
-use super::step::{Arg, ScalarOp, Step, Unit, Use, Word};
-use super::view::{BufId, Form, View};
+use super::{Cut, Lower, Region, Val};
+use crate::plan::group::windows_of;
+use crate::plan::step::{Arg, ScalarOp, Step, Unit, Use, Word};
+use crate::plan::view::{BufId, Form, View};
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Expr, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output};
 use systole_codegen::emit::moves::spec::MoveSpec;
@@ -89,8 +89,8 @@ impl<'a> Lower<'a> {
     pub fn movement(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         match &node.op {
-            Op::Reshape | Op::Bitcast => self.reshape(r, id),
-            Op::Copy | Op::CopyDone => self.copy(r, id),
+            Op::Reshape => self.reshape(r, id),
+            Op::Copy => self.copy(r, id),
             Op::Transpose { permutation } => {
                 let src = self.lanes(r, node.operands[0]);
                 let (_, dims) = self.shape(r, id);
@@ -126,8 +126,7 @@ impl<'a> Lower<'a> {
             Op::Pad { .. } => self.pad(r, id),
             Op::DynamicSlice { .. } => self.dynamic_slice(r, id),
             Op::DynamicUpdateSlice => self.dynamic_update_slice(r, id),
-            Op::Broadcast { .. } | Op::Iota { .. } => Err(self.no_lowering(r.comp, id)),
-            _ => self.special(r, id),
+            _ => Err(self.no_lowering(r.comp, id)),
         }
     }
 
@@ -185,7 +184,7 @@ impl<'a> Lower<'a> {
         // From another layout: the array's memory is that of the permuted dimensions in row-major order.
         let order: Vec<usize> = v.layout.minor_to_major.iter().rev().map(|&d| d as usize).collect();
         let permuted: Vec<u64> = order.iter().map(|&d| v.dims[d]).collect();
-        let layout = super::view::layout_of(v.dtype(), &permuted, Form::Lanes, self.chip);
+        let layout = crate::plan::view::layout_of(v.dtype(), &permuted, Form::Lanes, self.chip);
         let src = View { buf: v.buf, dims: permuted, form: Form::Lanes, layout };
         let (_, dims) = self.shape(r, id);
         Ok(self.moved(r, id, &src, &dims, &Position::permuted(&order), &Position::identity(dims.len())))
@@ -244,8 +243,8 @@ impl<'a> Lower<'a> {
         let is_reshape = matches!(r.comp.node(user).op, Op::Reshape) && r.groups.is_root(user) && r.comp.root != id;
         let merged = r.comp.node(user).shape.as_array().filter(|_| is_reshape)?.dims.clone();
         let (dtype, dims) = self.shape(r, id);
-        let layout = |dims: &[u64]| super::view::layout_of(dtype, dims, Form::Lanes, self.chip);
-        if merged.len() >= dims.len() || super::view::same_places(&layout(&dims), &layout(&merged)) {
+        let layout = |dims: &[u64]| crate::plan::view::layout_of(dtype, dims, Form::Lanes, self.chip);
+        if merged.len() >= dims.len() || crate::plan::view::same_places(&layout(&dims), &layout(&merged)) {
             return None;
         }
         let (sizes, middle, to) = refine(&dims, &merged)?;

@@ -1,11 +1,11 @@
 //! Sorts: how sequences lie over rows and lanes, and the kernels of the network's passes.
 
-use super::fuse::scalar_body;
-use super::lower::{Lower, Region, Val};
 use super::moving::{Position, move_spec};
-use super::spec::{KernelSpec, Needs};
-use super::step::{Arg, Step, Unit, Use};
-use super::view::{Form, View, layout_of};
+use super::{Lower, Region, Val};
+use crate::plan::fuse::scalar_body;
+use crate::plan::spec::{KernelSpec, Needs};
+use crate::plan::step::{Arg, Step, Unit, Use};
+use crate::plan::view::{Form, View, layout_of};
 use systole_codegen::emit::loops::eval::simple_compare;
 use systole_codegen::emit::loops::spec::{Body, ExprNode, ExprOp};
 use systole_codegen::emit::sort::{Pass, Places, SortSpec, passes};

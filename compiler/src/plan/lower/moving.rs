@@ -1,6 +1,6 @@
 //! Move specs of data movement operations.
 
-use super::view::{Form, View};
+use crate::plan::view::{Form, View};
 use systole_codegen::emit::moves::spec::{MoveSpec, Side};
 
 /// The affine map of iteration dimensions to positions in an array: for each array dimension, `(iteration dimension,

@@ -1,24 +1,21 @@
-//! Operations with kernels of their own: gathers and scatters of rows.
+//! Gathers and scatters.
 
-use super::fuse::scalar_body;
-use super::lower::{Lower, Region, Val};
-use super::spec::{KernelSpec, Needs};
-use super::step::{Arg, Step, Unit, Use};
-use super::view::{Form, View};
+use super::{Lower, Region, Val};
+use crate::plan::fuse::scalar_body;
+use crate::plan::spec::{KernelSpec, Needs};
+use crate::plan::step::{Arg, Step, Unit, Use};
+use crate::plan::view::{Form, View};
 use systole_codegen::emit::loops::spec::Body;
 use systole_codegen::emit::rows::{CHUNK, Far, PickSpec, RowsSpec, ScatterSpec, gather_needs};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op};
 
 impl<'a> Lower<'a> {
-    /// Gathers, scatters, sorts and the like.
-    pub fn special(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+    /// A gather or scatter.
+    pub fn indexed(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         match &r.comp.node(id).op {
-            Op::Gather(_) => self.gather(r, id),
             Op::Scatter(_) => self.scatter(r, id),
-            Op::Sort { .. } => self.sort(r, id),
-            Op::Cholesky { .. } | Op::TriangularSolve { .. } => self.factor(r, id),
-            _ => Err(self.no_lowering(r.comp, id)),
+            _ => self.gather(r, id),
         }
     }
 

@@ -5,10 +5,10 @@
 //! of the buffer. A `send` begins at the first operation after it that may wait, so that a `recv` in between is seen by the
 //! other side first. Without pairs of devices, every device sends to itself.
 
-use super::collective::{Exchange, How, Stage};
-use super::lower::{Lower, Region, Val};
-use super::step::{HostStep, Step};
-use super::view::{Form, View};
+use super::{Lower, Region, Val};
+use crate::plan::collective::{Exchange, How, Stage};
+use crate::plan::step::{HostStep, Step};
+use crate::plan::view::{Form, View};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{ArrayShape, NodeId, Op, Shape};
 use systole_isa::program::HostCallKind;

@@ -1,7 +1,7 @@
 //! Scalar code: integer and `pred` values of rank 0 that the scalar unit computes.
 
-use super::lower::{Lower, Region, Val};
-use super::step::ScalarOp;
+use super::{Lower, Region, Val};
+use crate::plan::step::ScalarOp;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::elementwise::UnaryKind;
 use systole_hlo::graph::{Binary, Computation, NodeId, Op};
@@ -99,10 +99,10 @@ impl<'a> Lower<'a> {
     fn scalar_compare(
         &mut self,
         direction: systole_hlo::graph::Direction,
-        a: super::step::Word,
-        b: super::step::Word,
+        a: crate::plan::step::Word,
+        b: crate::plan::step::Word,
         t: DType,
-    ) -> super::step::Word {
+    ) -> crate::plan::step::Word {
         // The step's type is the operands', which decides the signedness.
         self.scalar(ScalarOp::Compare(direction, a, b), t)
     }
