@@ -48,6 +48,9 @@ fn rows(folder: &Path) -> Vec<Row> {
         ("llama7b_layer_s2048_bf16", Way::Timing),
         ("llama7b_decode4_b8_kv2048_bf16", Way::Timing),
         ("gpt2_small_prefill1024_bf16", Way::Binary),
+        ("resnet50_b8_bf16", Way::Binary),
+        ("llama7b_layer_s2048_bf16", Way::Binary),
+        ("llama7b_decode4_b8_kv2048_bf16", Way::Binary),
         ("resnet50_b1_f32", Way::Full),
         ("gpt2_small_prefill128_f32", Way::Full),
     ];

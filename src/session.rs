@@ -10,7 +10,8 @@ use systole_isa::{ChipConfig, Program, asm, container};
 use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
 use systole_runtime::{
-    Array, Client, Executable, Execution, Mode, Observer, PodExecution, Queues, RuntimeError, generate, memory, npz,
+    Array, Client, Executable, Finished, Inputs, Mode, Observer, PodFinished, Queues, RuntimeError, generate, memory,
+    npz,
 };
 
 fn bad(message: impl Into<String>) -> RuntimeError {
@@ -233,6 +234,24 @@ fn given(queues: Vec<Queues>) -> Vec<(String, Array)> {
     out
 }
 
+/// What a run computes on.
+pub enum Given {
+    /// By device, or the same for all, and then by parameter.
+    Arrays(Vec<Vec<Array>>),
+    /// By device, or the same for all.
+    Drawn(Vec<u64>),
+}
+
+impl Given {
+    /// A device's.
+    pub fn of(&self, device: usize) -> Inputs<'_> {
+        match self {
+            Given::Arrays(all) => Inputs::of(&all[device.min(all.len() - 1)]),
+            Given::Drawn(seeds) => Inputs::Drawn(seeds[device.min(seeds.len() - 1)]),
+        }
+    }
+}
+
 /// Inputs by number from a file's arrays: a device's own, else those for all.
 fn from_file(path: &str, count: usize, devices: usize) -> Result<Vec<Vec<Array>>, RuntimeError> {
     let wanted = |name: &str| {
@@ -240,53 +259,49 @@ fn from_file(path: &str, count: usize, devices: usize) -> Result<Vec<Vec<Array>>
         let number = rest.strip_prefix("arg").and_then(|n| n.parse::<usize>().ok());
         device.is_none_or(|d| d < devices as u64) && number.is_some_and(|n| n < count)
     };
-    let all: BTreeMap<String, Array> = npz::read_some(path, &wanted)?;
+    let mut all: BTreeMap<String, Array> = npz::read_some(path, &wanted)?;
+    let missing = |name: String| bad(format!("{path}: no array `{name}` (the program takes {count})"));
+    let shared = |i: usize| format!("arg{i}");
+    if !all.keys().any(|n| n.starts_with("dev")) && (devices == 1 || (0..count).all(|i| all.contains_key(&shared(i)))) {
+        let one = |i: usize| all.remove(&shared(i)).ok_or_else(|| missing(shared(i)));
+        return Ok(vec![(0..count).map(one).collect::<Result<_, _>>()?]);
+    }
     let one = |d: usize, i: usize| {
-        let (own, shared) = (format!("dev{d}.arg{i}"), format!("arg{i}"));
-        let found = all.get(&own).or_else(|| all.get(&shared));
-        let name = if devices > 1 { own } else { shared };
-        found.cloned().ok_or_else(|| bad(format!("{path}: no array `{name}` (the program takes {count})")))
+        let own = format!("dev{d}.arg{i}");
+        all.get(&own).or_else(|| all.get(&shared(i))).cloned().ok_or_else(|| missing(own))
     };
     (0..devices).map(|d| (0..count).map(|i| one(d, i)).collect()).collect()
 }
 
 impl Ready {
-    /// The inputs that `args` name, else of the seed. Timing-only runs get no large or floating-point data.
+    /// The inputs that `args` name for so many devices, else of the seed: drawn ones differ from device to device.
     ///
     /// # Errors
     /// If the file does not have them.
-    pub fn inputs(&self, args: &RunArgs, mode: Mode) -> Result<Vec<Array>, RuntimeError> {
-        Ok(self.all_inputs(args, mode, 1)?.swap_remove(0))
+    pub fn inputs(&self, args: &RunArgs, mode: Mode, devices: usize) -> Result<Given, RuntimeError> {
+        match &args.inputs {
+            Some(path) => Ok(Given::Arrays(from_file(path, self.exe.program.params.len(), devices)?)),
+            // Timing depends on integers alone, which are the same everywhere.
+            None if mode == Mode::TimingOnly => Ok(Given::Drawn(vec![args.seed])),
+            None => {
+                let seed = |d: u64| args.seed.wrapping_add(d.wrapping_mul(0x9E37_79B9));
+                Ok(Given::Drawn((0..devices as u64).map(seed).collect()))
+            }
+        }
     }
 
-    /// [`Ready::inputs`] for several devices. Drawn ones differ from device to device.
+    /// The inputs of one device as arrays.
     ///
     /// # Errors
-    /// As there.
-    pub fn all_inputs(&self, args: &RunArgs, mode: Mode, devices: usize) -> Result<Vec<Vec<Array>>, RuntimeError> {
-        if mode != Mode::TimingOnly {
-            // Arrays of the host and of the device.
-            let arrays = self.exe.program.params.iter().chain(&self.exe.program.results);
-            let bytes: u64 = arrays.map(|p| p.host_bytes()).fold(0, u64::saturating_add);
-            let all = bytes.saturating_mul(2).saturating_mul(devices as u64);
-            memory::require(all, "running the program with its inputs and results")?;
-        }
+    /// As for [`Ready::inputs`].
+    pub fn arrays(&self, args: &RunArgs) -> Result<Vec<Array>, RuntimeError> {
+        let params = self.exe.program.params.iter().enumerate();
+        let bytes = params.clone().map(|(_, p)| p.host_bytes()).fold(0, u64::saturating_add);
+        memory::require(bytes, "holding the program's inputs")?;
         match &args.inputs {
-            Some(path) => from_file(path, self.exe.program.params.len(), devices),
-            // Timing depends on integers alone, which are the same everywhere.
-            None if mode == Mode::TimingOnly => Ok(vec![self.drawn(args, mode, 0)]),
-            None => Ok((0..devices as u64).map(|d| self.drawn(args, mode, d)).collect()),
+            Some(path) => Ok(from_file(path, params.len(), 1)?.swap_remove(0)),
+            None => Ok(params.map(|(i, p)| generate::input(args.seed, i as u64, p.layout.dtype, p.dims())).collect()),
         }
-    }
-
-    fn drawn(&self, args: &RunArgs, mode: Mode, device: u64) -> Vec<Array> {
-        let program = &self.exe.program;
-        let seed = args.seed.wrapping_add(device.wrapping_mul(0x9E37_79B9));
-        if mode == Mode::TimingOnly {
-            return generate::placeholders(program, seed);
-        }
-        let drawn = program.params.iter().enumerate();
-        drawn.map(|(i, p)| generate::input(seed, i as u64, p.layout.dtype, p.dims())).collect()
     }
 
     /// Number of devices that the program runs on.
@@ -301,16 +316,16 @@ impl Ready {
     pub fn run_pod(
         &mut self,
         args: &RunArgs,
-        inputs: &[Vec<Array>],
+        inputs: &Given,
         mode: Mode,
         observer: &mut dyn Observer,
         watchers: Vec<&mut dyn Observer>,
-    ) -> Result<PodExecution, RuntimeError> {
+    ) -> Result<PodFinished, RuntimeError> {
         let options = args.options(mode)?;
         let start = Instant::now();
         let mut queues = queued(args.infeed.as_deref(), self.devices())?;
-        let done =
-            self.client.run_pod(&self.exe, inputs, &options, &args.pod_options()?, observer, &mut queues, watchers)?;
+        let (of, pod) = (|d| inputs.of(d), args.pod_options()?);
+        let done = self.client.finish_pod(&self.exe, &of, &options, &pod, observer, &mut queues, watchers)?;
         self.outfeed = given(queues);
         self.host.simulate_s = start.elapsed().as_secs_f64();
         self.host.peak_rss_bytes = peak_rss();
@@ -326,11 +341,11 @@ impl Ready {
     pub fn run(
         &mut self,
         args: &RunArgs,
-        inputs: &[Array],
+        inputs: Inputs<'_>,
         mode: Mode,
         observer: &mut dyn Observer,
         others: Vec<&mut dyn Observer>,
-    ) -> Result<Execution, RuntimeError> {
+    ) -> Result<Finished, RuntimeError> {
         let options = args.options(mode)?;
         if let Some(f) = args.pod_options()?.faults.first() {
             return Err(bad(format!(
@@ -341,7 +356,7 @@ impl Ready {
         let start = Instant::now();
         let mut queues = queued(args.infeed.as_deref(), 1)?.pop().unwrap_or_default();
         let device = self.client.device(0);
-        let done = device.run_cores(&self.exe, inputs, &options, observer, &mut queues, others)?;
+        let done = device.finish(&self.exe, inputs, &options, observer, &mut queues, others)?;
         self.outfeed = given(vec![queues]);
         self.host.simulate_s = start.elapsed().as_secs_f64();
         self.host.peak_rss_bytes = peak_rss();

@@ -2,7 +2,8 @@
 
 use crate::host::{Answering, CustomCall, Queues, Registry};
 use crate::source::{self, Source};
-use crate::{Array, RuntimeError, generate};
+use crate::transfer::{self, Finished, Inputs};
+use crate::{Array, RuntimeError};
 use std::borrow::Borrow;
 use std::sync::Arc;
 use systole_compiler::builder::XlaComputation;
@@ -324,31 +325,6 @@ impl Executable {
     pub(crate) fn loaded(&self) -> Arc<systole_simulator::Loaded> {
         Arc::clone(&self.loaded)
     }
-
-    /// Inputs as bytes at HBM addresses: all of them, or for timing-only runs small integers.
-    pub(crate) fn placed<A: Borrow<Array>>(
-        &self,
-        inputs: &[A],
-        mode: Mode,
-    ) -> Result<Vec<(u64, Vec<u8>)>, RuntimeError> {
-        let params = &self.program.params;
-        if inputs.len() != params.len() {
-            let message = format!("the program takes {} inputs, {} are given", params.len(), inputs.len());
-            return Err(RuntimeError::Request(message));
-        }
-        let mut out = Vec::new();
-        for (i, (a, p)) in inputs.iter().map(Borrow::borrow).zip(params).enumerate() {
-            if a.dtype != p.layout.dtype || a.dims != p.dims() {
-                let want = Array { dtype: p.layout.dtype, dims: p.dims().to_vec(), bytes: Vec::new() }.shape();
-                let message = format!("arg{i} (`{}`) must be {want}, {} is given", p.name, a.shape());
-                return Err(RuntimeError::Request(message));
-            }
-            if mode != Mode::TimingOnly || generate::steers(a.dtype, &a.dims) {
-                out.push((p.address, p.layout.to_device(&a.bytes)));
-            }
-        }
-        Ok(out)
-    }
 }
 
 /// A compiler's error with the place in the text.
@@ -456,22 +432,30 @@ impl Device {
         queues: &mut Queues,
         others: Vec<&mut dyn Observer>,
     ) -> Result<Execution, RuntimeError> {
+        let done = self.finish(exe, Inputs::of(inputs), options, observer, queues, others)?;
+        Ok(Execution { outputs: done.outputs()?, result: done.result })
+    }
+
+    /// [`Device::run_cores`] on given or drawn inputs, with results that stay on the device until they are asked for.
+    ///
+    /// # Errors
+    /// As there; and if the host has not enough memory.
+    pub fn finish(
+        &self,
+        exe: &Executable,
+        inputs: Inputs<'_>,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+        queues: &mut Queues,
+        others: Vec<&mut dyn Observer>,
+    ) -> Result<Finished, RuntimeError> {
         self.registry.check(&exe.program)?;
+        transfer::fits(&exe.program, 1, options.mode)?;
         let mut machine = Machine::new(Arc::clone(&exe.loaded));
-        for (address, bytes) in exe.placed(inputs, options.mode)? {
-            machine.write_hbm(address, &bytes).map_err(|e| RuntimeError::Request(e.to_string()))?;
-        }
+        transfer::place(&exe.program, &inputs, options.mode, &mut |at, bytes| machine.write_hbm(at, bytes))?;
         let mut observer = Answering { inner: observer, registry: &self.registry, queues };
         let others = others.into_iter().map(|o| o as &mut dyn Observer).collect();
         let result = machine.run_cores(options, &mut observer, others).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
-        let mut outputs = Vec::new();
-        if options.mode != Mode::TimingOnly {
-            for r in &exe.program.results {
-                let mut bytes = vec![0; r.layout.bytes() as usize];
-                machine.read_hbm(r.address, &mut bytes).map_err(|e| RuntimeError::Request(e.to_string()))?;
-                outputs.push(Array::new(r.layout.dtype, r.dims(), r.layout.to_host(&bytes)));
-            }
-        }
-        Ok(Execution { outputs, result })
+        Ok(Finished { program: Arc::clone(&exe.program), machine, mode: options.mode, result })
     }
 }

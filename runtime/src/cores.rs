@@ -5,7 +5,7 @@
 
 use crate::RuntimeError;
 use crate::client::{Client, CompileOptions, Executable, RunOptions};
-use crate::generate;
+use crate::transfer::{self, Inputs};
 use systole_compiler::graph::Module;
 use systole_isa::Program;
 use systole_simulator::{Machine, Mode, NoObserver};
@@ -61,9 +61,8 @@ impl Client {
     fn timed(&self, program: &Program, limit: u64) -> Option<u64> {
         let exe: Executable = self.load(program.clone()).ok()?;
         let mut machine = Machine::new(exe.loaded());
-        for (address, bytes) in exe.placed(&generate::placeholders(program, 0), Mode::TimingOnly).ok()? {
-            machine.write_hbm(address, &bytes).ok()?;
-        }
+        transfer::place(program, &Inputs::Drawn(0), Mode::TimingOnly, &mut |at, bytes| machine.write_hbm(at, bytes))
+            .ok()?;
         let options = RunOptions { max_cycles: limit, ..RunOptions::new(Mode::TimingOnly) };
         machine.run(&options, &mut NoObserver).ok().map(|r| r.cycles)
     }

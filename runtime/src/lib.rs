@@ -27,6 +27,7 @@ pub mod pod;
 pub mod profile;
 pub mod report;
 pub mod source;
+pub mod transfer;
 pub mod tune;
 
 pub use array::Array;
@@ -36,3 +37,4 @@ pub use host::{CustomCall, Queues, Registry};
 pub use pod::{PodExecution, PodOptions};
 pub use report::{Report, report};
 pub use systole_simulator::{Assume, Fault, Mode, NoObserver, Observer, RunResult};
+pub use transfer::{Finished, Inputs, PodFinished};

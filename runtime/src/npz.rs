@@ -146,20 +146,50 @@ fn type_string(dtype: DType) -> (&'static str, bool) {
 /// # Errors
 /// A file that cannot be written.
 pub fn write(path: &str, arrays: &[(String, &Array)]) -> Result<(), RuntimeError> {
-    let failed = |e: &dyn std::fmt::Display| request(path, e);
-    let file = std::fs::File::create(path).map_err(|e| failed(&e))?;
-    let mut zip = zip::ZipWriter::new(std::io::BufWriter::new(file));
-    let options = zip::write::FileOptions::default()
-        .compression_method(zip::CompressionMethod::Stored)
-        .large_file(arrays.iter().any(|(_, a)| a.bytes.len() > 1 << 31));
-    for (name, a) in arrays {
-        let (t, named) = type_string(a.dtype);
-        let name = if named { format!("{name}:{}", a.dtype) } else { name.clone() };
-        zip.start_file(format!("{name}.npy"), options).map_err(|e| failed(&e))?;
-        zip.write_all(&npy_header(t, &a.dims)).map_err(|e| failed(&e))?;
-        zip.write_all(&a.bytes).map_err(|e| failed(&e))?;
+    let mut file = Writer::create(path)?;
+    arrays.iter().try_for_each(|(name, a)| file.add(name, a))?;
+    file.finish()
+}
+
+/// A file that arrays are written to one after the other.
+pub struct Writer {
+    path: String,
+    zip: zip::ZipWriter<std::io::BufWriter<std::fs::File>>,
+}
+
+impl Writer {
+    /// Creates a file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn create(path: &str) -> Result<Writer, RuntimeError> {
+        let file = std::fs::File::create(path).map_err(|e| request(path, e))?;
+        Ok(Writer { path: path.to_string(), zip: zip::ZipWriter::new(std::io::BufWriter::new(file)) })
     }
-    zip.finish().map_err(|e| failed(&e))?.flush().map_err(|e| failed(&e))
+
+    /// Appends an array.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn add(&mut self, name: &str, a: &Array) -> Result<(), RuntimeError> {
+        let options = zip::write::FileOptions::default()
+            .compression_method(zip::CompressionMethod::Stored)
+            .large_file(a.bytes.len() > 1 << 31);
+        let (t, named) = type_string(a.dtype);
+        let name = if named { format!("{name}:{}.npy", a.dtype) } else { format!("{name}.npy") };
+        self.zip.start_file(name, options).map_err(|e| request(&self.path, e))?;
+        self.zip.write_all(&npy_header(t, &a.dims)).map_err(|e| request(&self.path, e))?;
+        self.zip.write_all(&a.bytes).map_err(|e| request(&self.path, e))
+    }
+
+    /// Completes the file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(mut self) -> Result<(), RuntimeError> {
+        let mut file = self.zip.finish().map_err(|e| request(&self.path, e))?;
+        file.flush().map_err(|e| request(&self.path, e))
+    }
 }
 
 /// The header of format version 1.0: magic, version, length, a Python dictionary padded to 64 bytes.

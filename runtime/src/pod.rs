@@ -2,6 +2,7 @@
 
 use crate::client::{Client, Executable};
 use crate::host::{Answering, Queues};
+use crate::transfer::{self, Inputs, PodFinished};
 use crate::{Array, RuntimeError};
 use std::borrow::Borrow;
 use systole_isa::{ChipConfig, Topology};
@@ -86,20 +87,44 @@ impl Client {
         queues: &mut [Queues],
         watchers: Vec<&mut dyn Observer>,
     ) -> Result<PodExecution, RuntimeError> {
-        self.registry().check(&exe.program)?;
         let devices = exe.program.pod.devices() as usize;
         if inputs.len() != devices && inputs.len() != 1 {
             let message = format!("inputs for {} devices are given, the program runs on {devices}", inputs.len());
             return Err(RuntimeError::Request(message));
         }
+        let given = |device: usize| Inputs::of(&inputs[device.min(inputs.len() - 1)]);
+        let done = self.finish_pod(exe, &given, options, pod_options, observer, queues, watchers)?;
+        let own = |device| (0..done.count()).map(|i| done.output(device, i)).collect::<Result<Vec<Array>, _>>();
+        let outputs = match options.mode {
+            Mode::TimingOnly => Vec::new(),
+            Mode::Full | Mode::NumericOnly => (0..devices).map(own).collect::<Result<_, _>>()?,
+        };
+        Ok(PodExecution { outputs, run: done.run })
+    }
+
+    /// [`Client::run_pod`] on given or drawn inputs of each device, with results that stay on the devices until they are
+    /// asked for.
+    ///
+    /// # Errors
+    /// As there; and if the host has not enough memory.
+    pub fn finish_pod<'i>(
+        &self,
+        exe: &Executable,
+        inputs: &dyn Fn(usize) -> Inputs<'i>,
+        options: &RunOptions,
+        pod_options: &PodOptions,
+        observer: &mut dyn Observer,
+        queues: &mut [Queues],
+        watchers: Vec<&mut dyn Observer>,
+    ) -> Result<PodFinished, RuntimeError> {
+        self.registry().check(&exe.program)?;
         let request = RuntimeError::Request;
+        transfer::fits(&exe.program, exe.program.pod.devices() as usize, options.mode)?;
         let mut pod =
             Pod::new(exe.loaded(), options, pod_options.faults.clone(), !pod_options.all_devices).map_err(request)?;
         for device in 0..pod.simulated() {
-            let given = &inputs[device.min(inputs.len() - 1)];
-            for (address, bytes) in exe.placed(given, options.mode)? {
-                pod.write_hbm(device, address, &bytes).map_err(|e| request(e.to_string()))?;
-            }
+            let mut write = |at: u64, bytes: &[u8]| pod.write_hbm(device, at, bytes);
+            transfer::place(&exe.program, &inputs(device), options.mode, &mut write)?;
         }
         let mut nobody: Vec<NoObserver> = (0..pod.simulated()).map(|_| NoObserver).collect();
         let mut hosts: Vec<Box<dyn Observer + '_>> = Vec::new();
@@ -112,19 +137,7 @@ impl Client {
             hosts.push(Box::new(Answering { inner, registry: self.registry(), queues }));
         }
         let run = pod.run(options, observer, &mut hosts).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
-        let mut outputs = Vec::new();
-        if options.mode != Mode::TimingOnly {
-            for device in 0..devices {
-                let mut own = Vec::new();
-                for r in &exe.program.results {
-                    let mut bytes = vec![0; r.layout.bytes() as usize];
-                    pod.read_hbm(device, r.address, &mut bytes).map_err(|e| request(e.to_string()))?;
-                    own.push(Array::new(r.layout.dtype, r.dims(), r.layout.to_host(&bytes)));
-                }
-                outputs.push(own);
-            }
-        }
-        Ok(PodExecution { outputs, run })
+        Ok(PodFinished { program: std::sync::Arc::clone(&exe.program), pod, mode: options.mode, run })
     }
 }
 

@@ -12,7 +12,7 @@ use systole_compiler::eval::{DotRounding, EvalOptions, Tensor, Value, evaluate};
 use systole_compiler::graph::{ArrayShape, Computation, Module, Node, Shape};
 use systole_isa::DType;
 use systole_runtime::source::Source;
-use systole_runtime::{Array, Mode, RuntimeError, memory};
+use systole_runtime::{Array, Inputs, Mode, RuntimeError, memory};
 
 /// Flags of `systole check`.
 #[derive(clap::Args)]
@@ -41,18 +41,20 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let module = module.clone();
     memory::require(largest(&module), "evaluating the program's largest operation")?;
     let mut ready = session::compile(opened, &a.run, Mode::NumericOnly)?;
-    let inputs = ready.inputs(&a.run, Mode::NumericOnly)?;
-    let done = ready.run(&a.run, &inputs, Mode::NumericOnly, &mut progress, Vec::new())?;
+    let inputs = ready.arrays(&a.run)?;
+    let given = Inputs::of(&inputs);
+    let done = ready.run(&a.run, given, Mode::NumericOnly, &mut progress, Vec::new())?;
     progress.say("evaluating".into());
     let expected = reference(&module, &inputs, a.run.compile.precision)?;
     drop(progress);
-    if expected.len() != done.outputs.len() {
-        let message = format!("{} results, the evaluator gives {}", done.outputs.len(), expected.len());
+    if expected.len() != done.count() {
+        let message = format!("{} results, the evaluator gives {}", done.count(), expected.len());
         return Err(RuntimeError::Check(message));
     }
     let mut text = String::new();
     let mut wrong = 0;
-    for (i, (got, want)) in done.outputs.iter().zip(&expected).enumerate() {
+    for (i, want) in expected.iter().enumerate() {
+        let got = &done.output(i)?;
         let found = compare(got, want, a.rtol.unwrap_or_else(|| tolerance(got.dtype)), a.atol);
         wrong += usize::from(found.wrong > 0);
         text += &found.line(&format!("out{i}"), got);

@@ -70,9 +70,9 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
     if ready.devices() > 1 {
         return several(a, ready, mode, progress);
     }
-    let inputs = ready.inputs(&a.run, mode)?;
+    let inputs = ready.inputs(&a.run, mode, 1)?;
     let (done, recorded) = match &a.record.profile {
-        None => (ready.run(&a.run, &inputs, mode, &mut progress, Vec::new())?, Vec::new()),
+        None => (ready.run(&a.run, inputs.of(0), mode, &mut progress, Vec::new())?, Vec::new()),
         Some(_) => {
             let program = std::sync::Arc::clone(&ready.exe.program);
             let mut recorder = Recorder::new(a.record.level(), a.record.limits(), &program, &mut progress);
@@ -80,18 +80,19 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
             let others = nobody.iter_mut().map(|n| Recorder::new(a.record.level(), a.record.limits(), &program, n));
             let mut others: Vec<Recorder<'_>> = others.collect();
             let watchers = others.iter_mut().map(|r| r as &mut dyn Observer).collect();
-            let done = ready.run(&a.run, &inputs, mode, &mut recorder, watchers)?;
+            let done = ready.run(&a.run, inputs.of(0), mode, &mut recorder, watchers)?;
             let recorded = std::iter::once(recorder).chain(others).map(Recorder::finish);
             (done, recorded.collect())
         }
     };
     drop(progress);
     if let Some(path) = &a.outputs {
-        let outputs = done.outputs.iter().enumerate();
-        npz::write(path, &outputs.map(|(i, o)| (format!("out{i}"), o)).collect::<Vec<(String, &Array)>>())?;
+        let mut file = npz::Writer::create(path)?;
+        (0..done.count()).try_for_each(|i| file.add(&format!("out{i}"), &done.output(i)?))?;
+        file.finish()?;
     }
     write_given(a, &ready)?;
-    let drawn = a.run.inputs.is_none() && !inputs.is_empty() && mode != Mode::TimingOnly;
+    let drawn = draws(a, &ready, mode);
     let done = Done::One(done.result);
     let report = done.report(&ready.client, &ready.exe.program, ready.host.clone());
     if let Some(path) = &a.record.profile {
@@ -110,7 +111,7 @@ fn write_given(a: &Args, ready: &Ready) -> Result<(), RuntimeError> {
 /// Runs a compiled program on several devices.
 fn several(a: &Args, mut ready: Ready, mode: Mode, mut progress: Progress) -> Result<(), RuntimeError> {
     let devices = ready.devices();
-    let inputs = ready.all_inputs(&a.run, mode, devices)?;
+    let inputs = ready.inputs(&a.run, mode, devices)?;
     let program = std::sync::Arc::clone(&ready.exe.program);
     let mut nobody: Vec<NoObserver> = (0..devices).map(|_| NoObserver).collect();
     let mut recorders: Vec<Recorder<'_>> = match a.record.profile {
@@ -121,14 +122,14 @@ fn several(a: &Args, mut ready: Ready, mode: Mode, mut progress: Progress) -> Re
     let done = ready.run_pod(&a.run, &inputs, mode, &mut progress, watchers)?;
     drop(progress);
     if let Some(path) = &a.outputs {
-        let mut named: Vec<(String, &Array)> = Vec::new();
-        for (d, outputs) in done.outputs.iter().enumerate() {
-            named.extend(outputs.iter().enumerate().map(|(i, o)| (format!("dev{d}.out{i}"), o)));
+        let mut file = npz::Writer::create(path)?;
+        for (d, i) in (0..devices).flat_map(|d| (0..done.count()).map(move |i| (d, i))) {
+            file.add(&format!("dev{d}.out{i}"), &done.output(d, i)?)?;
         }
-        npz::write(path, &named)?;
+        file.finish()?;
     }
     write_given(a, &ready)?;
-    let drawn = a.run.inputs.is_none() && mode != Mode::TimingOnly && inputs.first().is_some_and(|i| !i.is_empty());
+    let drawn = draws(a, &ready, mode);
     let recorded = recorders.into_iter().map(Recorder::finish).collect();
     let done = Done::Several(done.run);
     let report = done.report(&ready.client, &ready.exe.program, ready.host.clone());
@@ -137,6 +138,11 @@ fn several(a: &Args, mut ready: Ready, mode: Mode, mut progress: Progress) -> Re
         output::write(path, &profile::write(&profile))?;
     }
     show(a, &report, drawn)
+}
+
+/// Whether a run computes on drawn inputs.
+fn draws(a: &Args, ready: &Ready, mode: Mode) -> bool {
+    a.run.inputs.is_none() && mode != Mode::TimingOnly && !ready.exe.program.params.is_empty()
 }
 
 /// Prints a report in the form that was asked for.

@@ -106,10 +106,10 @@ fn watched(ready: &mut Ready, a: &Args, mode: Mode, live: &Live<'_>, control: &C
     let devices = ready.devices();
     let mut watches = live.watches();
     if devices == 1 {
-        let inputs = ready.inputs(&a.run, mode)?;
-        return Ok(Done::One(ready.run(&a.run, &inputs, mode, &mut watches[0], Vec::new())?.result));
+        let inputs = ready.inputs(&a.run, mode, 1)?;
+        return Ok(Done::One(ready.run(&a.run, inputs.of(0), mode, &mut watches[0], Vec::new())?.result));
     }
-    let inputs = ready.all_inputs(&a.run, mode, devices)?;
+    let inputs = ready.inputs(&a.run, mode, devices)?;
     let watchers = watches.iter_mut().map(|w| w as &mut dyn Observer).collect();
     Ok(Done::Several(ready.run_pod(&a.run, &inputs, mode, &mut Stop(control), watchers)?.run))
 }

@@ -1,0 +1,170 @@
+//! Inputs into a device's HBM and results out of it, a row at a time: besides HBM itself nothing holds a whole array.
+
+use crate::{Array, RuntimeError, generate, memory};
+use std::borrow::Borrow;
+use std::sync::Arc;
+use systole_isa::Program;
+use systole_isa::program::HostArray;
+use systole_simulator::{HostRangeError, Machine, Mode, Pod, PodRun, RunResult};
+
+/// What a run computes on.
+#[derive(Clone, Debug)]
+pub enum Inputs<'a> {
+    /// One array for each parameter. In timing-only runs only those matter that [steer](generate::steers).
+    Arrays(Vec<&'a Array>),
+    /// Drawn from a seed, as [`generate::input`] does.
+    Drawn(u64),
+}
+
+impl<'a> Inputs<'a> {
+    /// Arrays in order of the parameters.
+    pub fn of<A: Borrow<Array>>(arrays: &'a [A]) -> Inputs<'a> {
+        Inputs::Arrays(arrays.iter().map(Borrow::borrow).collect())
+    }
+}
+
+/// Writes bytes to an address of HBM.
+type Write<'w> = &'w mut dyn FnMut(u64, &[u8]) -> Result<(), HostRangeError>;
+
+fn request(e: impl ToString) -> RuntimeError {
+    RuntimeError::Request(e.to_string())
+}
+
+/// Puts inputs where a program takes them from: all of them, or for timing-only runs small integers.
+///
+/// # Errors
+/// Inputs that do not fit the program.
+pub(crate) fn place(program: &Program, inputs: &Inputs<'_>, mode: Mode, write: Write<'_>) -> Result<(), RuntimeError> {
+    let params = &program.params;
+    if let Inputs::Arrays(arrays) = inputs {
+        check(params, arrays)?;
+    }
+    for (i, p) in params.iter().enumerate() {
+        let (dtype, dims) = (p.layout.dtype, p.dims());
+        if mode == Mode::TimingOnly {
+            // What is known of a small array is known of its padding too.
+            if generate::steers(dtype, dims) {
+                let device = match inputs {
+                    Inputs::Arrays(arrays) => p.layout.to_device(&arrays[i].bytes),
+                    Inputs::Drawn(seed) => p.layout.to_device(&generate::input(*seed, i as u64, dtype, dims).bytes),
+                };
+                write(p.address, &device).map_err(request)?;
+            }
+            continue;
+        }
+        let mut failed = None;
+        let mut put = |at: u64, words: &[u8]| {
+            if let Err(e) = write(p.address + at, words) {
+                failed.get_or_insert(e);
+            }
+        };
+        match inputs {
+            Inputs::Arrays(arrays) => p.layout.pack_host(&arrays[i].bytes, &mut put),
+            Inputs::Drawn(seed) => {
+                let mut fetch = |first: u64, step: u64, out: &mut [u8]| {
+                    generate::fill(*seed, i as u64, dtype, first, step, out);
+                };
+                p.layout.pack(&mut fetch, &mut put);
+            }
+        }
+        if let Some(e) = failed {
+            return Err(request(e));
+        }
+    }
+    Ok(())
+}
+
+fn check(params: &[HostArray], arrays: &[&Array]) -> Result<(), RuntimeError> {
+    if arrays.len() != params.len() {
+        return Err(request(format!("the program takes {} inputs, {} are given", params.len(), arrays.len())));
+    }
+    for (i, (a, p)) in arrays.iter().zip(params).enumerate() {
+        if a.dtype != p.layout.dtype || a.dims != p.dims() {
+            let want = Array { dtype: p.layout.dtype, dims: p.dims().to_vec(), bytes: Vec::new() }.shape();
+            return Err(request(format!("arg{i} (`{}`) must be {want}, {} is given", p.name, a.shape())));
+        }
+    }
+    Ok(())
+}
+
+/// That the host has memory for the contents of a program's devices, where the run has contents.
+///
+/// # Errors
+/// If it has less.
+pub(crate) fn fits(program: &Program, devices: usize, mode: Mode) -> Result<(), RuntimeError> {
+    if mode == Mode::TimingOnly {
+        return Ok(());
+    }
+    let each = program.hbm_bytes.saturating_add(program.vmem_bytes);
+    let many = if devices == 1 { "a device".to_string() } else { format!("{devices} devices") };
+    let what = format!("running the program with its numbers (not for timing only) on {many}");
+    memory::require(each.saturating_mul(devices as u64), &what)
+}
+
+/// A result from words of HBM.
+fn result(r: &HostArray, read: &dyn Fn(u64, &mut [u8]) -> Result<(), HostRangeError>) -> Result<Array, RuntimeError> {
+    let mut failed = None;
+    let bytes = r.layout.unpack_host(&mut |at, words| {
+        if let Err(e) = read(r.address + at, words) {
+            failed.get_or_insert(e);
+        }
+    });
+    match failed {
+        Some(e) => Err(request(e)),
+        None => Ok(Array::new(r.layout.dtype, r.dims(), bytes)),
+    }
+}
+
+/// A device after a run: its counters, and its results, which stay in HBM until somebody asks for them.
+pub struct Finished {
+    pub(crate) program: Arc<Program>,
+    pub(crate) machine: Machine,
+    pub(crate) mode: Mode,
+    pub result: RunResult,
+}
+
+impl Finished {
+    /// Number of results; none after timing-only runs.
+    pub fn count(&self) -> usize {
+        if self.mode == Mode::TimingOnly { 0 } else { self.program.results.len() }
+    }
+
+    /// A result.
+    ///
+    /// # Errors
+    /// If its place is outside HBM.
+    pub fn output(&self, number: usize) -> Result<Array, RuntimeError> {
+        result(&self.program.results[number], &|at, out| self.machine.read_hbm(at, out))
+    }
+
+    /// All results.
+    ///
+    /// # Errors
+    /// As [`Finished::output`].
+    pub fn outputs(&self) -> Result<Vec<Array>, RuntimeError> {
+        (0..self.count()).map(|i| self.output(i)).collect()
+    }
+}
+
+/// The devices of a pod after a run, as [`Finished`].
+pub struct PodFinished {
+    pub(crate) program: Arc<Program>,
+    pub(crate) pod: Pod,
+    pub(crate) mode: Mode,
+    pub run: PodRun,
+}
+
+impl PodFinished {
+    /// Number of results of each device; none after timing-only runs.
+    pub fn count(&self) -> usize {
+        if self.mode == Mode::TimingOnly { 0 } else { self.program.results.len() }
+    }
+
+    /// A device's result.
+    ///
+    /// # Errors
+    /// If its place is outside HBM.
+    pub fn output(&self, device: usize, number: usize) -> Result<Array, RuntimeError> {
+        result(&self.program.results[number], &|at, out| self.pod.read_hbm(device, at, out))
+    }
+}
