@@ -35,6 +35,8 @@ enum Command {
     Opt(cmd::opt::Args),
     /// Shows what the compiler decides: kernels, memory, order; a plan compiles like a program
     Plan(cmd::plan::Args),
+    /// Prints the Pallas kernels of a program
+    Mosaic(cmd::mosaic::Args),
     /// Finds better tiles and cuts than the estimates choose, by simulating kernels
     Tune(cmd::tune::Args),
     /// Compares programs, plans or recorded runs: what differs, and what it costs
@@ -73,6 +75,7 @@ fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
         Command::Compile(a) => cmd::compile::run(&a),
         Command::Opt(a) => cmd::opt::run(&a),
         Command::Plan(a) => cmd::plan::run(&a),
+        Command::Mosaic(a) => cmd::mosaic::run(&a),
         Command::Tune(a) => cmd::tune::run(&a),
         Command::Compare(a) => cmd::compare::run(&a),
         Command::Asm(a) => cmd::asm::run(&a),

@@ -10,6 +10,7 @@ pub mod completions;
 pub mod disasm;
 #[cfg(feature = "evaluator")]
 pub mod fuzz;
+pub mod mosaic;
 pub mod opt;
 pub mod plan;
 pub mod profile;
