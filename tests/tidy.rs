@@ -20,12 +20,24 @@ const WIDER: &[(&str, usize, &str)] = &[("compiler/front/src/stablehlo", 21, "a 
 const ARROWS: &[(&str, &[&str])] = &[
     ("isa", &[]),
     ("compiler/mlir-bytecode", &[]),
+    ("compiler/mosaic", &["isa", "compiler/mlir-bytecode"]),
     ("compiler/hlo", &["isa"]),
     ("compiler/front", &["isa", "compiler/hlo", "compiler/mlir-bytecode"]),
     ("compiler/eval", &["isa", "compiler/hlo"]),
     ("compiler/passes", &["isa", "compiler/hlo", "compiler/eval"]),
-    ("compiler/codegen", &["isa", "compiler/hlo"]),
-    ("compiler", &["isa", "compiler/hlo", "compiler/front", "compiler/eval", "compiler/passes", "compiler/codegen"]),
+    ("compiler/codegen", &["isa", "compiler/hlo", "compiler/mosaic"]),
+    (
+        "compiler",
+        &[
+            "isa",
+            "compiler/hlo",
+            "compiler/front",
+            "compiler/eval",
+            "compiler/passes",
+            "compiler/codegen",
+            "compiler/mosaic",
+        ],
+    ),
     ("simulator", &["isa"]),
     ("runtime", &["isa", "compiler", "simulator"]),
     ("sweep", &["isa", "runtime", "simulator"]),
@@ -33,7 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pjrt", &["isa", "compiler", "compiler/front", "compiler/hlo", "simulator", "runtime"]),
     ("python", &["pjrt"]),
     ("tests/fuzz", &[]),
-    (".", &["isa", "compiler", "simulator", "runtime", "sweep", "tui"]),
+    (".", &["isa", "compiler", "compiler/mosaic", "simulator", "runtime", "sweep", "tui"]),
 ];
 
 fn root() -> PathBuf {

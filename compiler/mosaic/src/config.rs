@@ -27,7 +27,8 @@ impl Call {
     /// # Errors
     /// Text that is no JSON, lacks the kernel, or holds it in another form.
     pub fn parse(config: &str) -> Result<Call, Error> {
-        let json: Json = serde_json::from_str(config).map_err(|e| Error::new(format!("the call's configuration: {e}")))?;
+        let json: Json =
+            serde_json::from_str(config).map_err(|e| Error::new(format!("the call's configuration: {e}")))?;
         let config = json.get("custom_call_config").unwrap_or(&json);
         let Some(body) = config.get("body").and_then(Json::as_str) else {
             return Err(Error::new("the call's configuration has no `body`"));

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use systole_isa::DType;
 use systole_mlir_bytecode as mlir;
-use systole_mlir_bytecode::{AttributeId, Attribute, Bytecode, FloatKind, MAX_DEPTH, TypeId};
+use systole_mlir_bytecode::{Attribute, AttributeId, Bytecode, FloatKind, MAX_DEPTH, TypeId};
 
 /// The dialect whose operations stand for those of others.
 const DIALECT: &str = "stable_mosaic";
@@ -35,7 +35,8 @@ impl Module {
             _ => return Err(Error::new(format!("the kernel says no version of `{DIALECT}`"))),
         };
         if version != VERSION {
-            let why = format!("the kernel has version {version} of `{DIALECT}`; version {VERSION} (jaxlib 0.10) is read");
+            let why =
+                format!("the kernel has version {version} of `{DIALECT}`; version {VERSION} (jaxlib 0.10) is read");
             return Err(Error::new(why));
         }
         let types = (0..of.values() as u32).map(|v| d.type_of(of.value_type(mlir::ValueId(v))));
@@ -245,7 +246,9 @@ impl<'a> Decoder<'a, '_> {
             }
             mlir::Type::MemRef { dims: Some(dims), element, space, .. } => {
                 let space = match space.map(|s| self.attribute(s, 0)).transpose()? {
-                    Some(Attr::Text(t)) => text::space(&t).ok_or_else(|| Error::new(format!("memory `{t}` is unknown")))?,
+                    Some(Attr::Text(t)) => {
+                        text::space(&t).ok_or_else(|| Error::new(format!("memory `{t}` is unknown")))?
+                    }
                     _ => return Err(Error::new("an array in no memory")),
                 };
                 Type::MemRef(MemRef { dims, element: self.element(element)?, space })

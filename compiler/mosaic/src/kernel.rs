@@ -74,11 +74,14 @@ impl<'a> Kernel<'a> {
         };
         let (prefetch, scratch) = (number("scalar_prefetch")?, number("scratch_operands")?);
         let windows = match function.attributes.get("window_params") {
-            Some(Attr::List(l)) => Some(l.iter().map(|w| window(w).ok_or_else(|| wrong("a window that says too little")))),
+            Some(Attr::List(l)) => {
+                Some(l.iter().map(|w| window(w).ok_or_else(|| wrong("a window that says too little"))))
+            }
             _ => None,
         };
         let windows = windows.map(|w| w.collect::<Result<Vec<Window>, Error>>()).transpose()?;
-        let body = function.body.arguments.get(grid.len()..).ok_or_else(|| wrong("fewer arguments than the grid has"))?;
+        let body =
+            function.body.arguments.get(grid.len()..).ok_or_else(|| wrong("fewer arguments than the grid has"))?;
         let operands = body.len().checked_sub(prefetch + scratch).ok_or_else(|| wrong("too few arguments"))?;
         if windows.as_ref().is_some_and(|w| w.len() != operands) {
             return Err(wrong("as many windows as operands and results are due"));

@@ -83,7 +83,8 @@ impl Printer<'_> {
         for (i, b) in o.regions[..used].iter().enumerate() {
             let args: Vec<String> = b.arguments.iter().map(|v| self.typed(*v)).collect();
             let args = if args.is_empty() { String::new() } else { format!(" ({})", args.join(", ")) };
-            let head = if i == 0 { format!("{line}{args} {{{place}") } else { format!("{}}}{args} {{", "  ".repeat(depth)) };
+            let head =
+                if i == 0 { format!("{line}{args} {{{place}") } else { format!("{}}}{args} {{", "  ".repeat(depth)) };
             let _ = writeln!(self.out, "{head}");
             self.block(b, depth + 1);
         }
