@@ -1,5 +1,6 @@
 //! The contract between compiler and simulator: element types, memory layout, instructions, programs, chips.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 #![warn(missing_docs)]
 
 pub mod asm;

@@ -82,7 +82,11 @@ impl Program {
                         Kind::Desc => ("DMA descriptor", self.descs.len()),
                         Kind::I32 if inst.op == Op::BTrap => ("trap message", self.traps.len()),
                         Kind::I32 if inst.op == Op::BHost => ("host call", self.host_calls.len()),
-                        _ => continue,
+                        Kind::Sd | Kind::Su | Kind::Sm | Kind::Vd | Kind::Vu | Kind::Pd | Kind::Pu | Kind::Md => {
+                            continue;
+                        }
+                        Kind::Mu | Kind::I32 | Kind::I20 | Kind::I16 | Kind::U8 | Kind::U4 | Kind::Sem => continue,
+                        Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => continue,
                     };
                     if usize::try_from(index).is_ok_and(|i| i < count) {
                         continue;

@@ -12,6 +12,8 @@
 //!
 //! A [`Pod`] runs many machines joined by links. Not here: files, clocks, environment.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod fault;
 mod issue;
 mod load;

@@ -189,7 +189,10 @@ impl<'a> Bytecode<'a> {
         Ok(match self.type_of(t)? {
             Type::Integer(bits, _) => Some(bits),
             Type::Index => Some(64),
-            _ => None,
+            Type::Float(_) | Type::Complex(_) | Type::Function { .. } | Type::None | Type::Tuple(_) => None,
+            Type::Tensor { .. } | Type::MemRef { .. } | Type::Vector { .. } | Type::Text(_) | Type::Custom { .. } => {
+                None
+            }
         })
     }
 
@@ -202,9 +205,9 @@ impl<'a> Bytecode<'a> {
     /// # Errors
     /// Another attribute.
     pub fn dictionary(&self, id: AttributeId) -> Result<Vec<(&'a str, AttributeId)>, Error> {
-        match self.attribute(id)? {
-            Attribute::Dictionary(pairs) => Ok(pairs),
-            _ => Err(self.attribute_entry(id).bytes.error("a dictionary is due")),
-        }
+        let Attribute::Dictionary(pairs) = self.attribute(id)? else {
+            return Err(self.attribute_entry(id).bytes.error("a dictionary is due"));
+        };
+        Ok(pairs)
     }
 }

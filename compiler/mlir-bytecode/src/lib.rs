@@ -12,6 +12,8 @@
 //! - every index in what was read ([`ValueId`], [`AttributeId`], [`TypeId`], block numbers) exists;
 //! - attributes may contain themselves: who walks them counts the depth ([`MAX_DEPTH`]).
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod attribute;
 mod error;
 mod ir;

@@ -93,7 +93,25 @@ impl<'s> Parser<'s> {
                 })
             }),
             Kind::I32 if word.starts_with('@') => self.symbol(word, start, end),
-            _ => {
+            Kind::Sd
+            | Kind::Su
+            | Kind::Sm
+            | Kind::Vd
+            | Kind::Vu
+            | Kind::Pd
+            | Kind::Pu
+            | Kind::Md
+            | Kind::Mu
+            | Kind::I32
+            | Kind::I20
+            | Kind::I16
+            | Kind::U8
+            | Kind::U4
+            | Kind::Sem
+            | Kind::Mxu
+            | Kind::Xlu
+            | Kind::Fmt
+            | Kind::F8 => {
                 let value = operand::parse(kind, word).ok_or_else(|| {
                     let message = format!("expected {}", operand::describe(kind));
                     self.source.error(start, end, message).help(usage(op))

@@ -93,6 +93,23 @@ pub(super) fn parse(kind: Kind, word: &str) -> Option<i32> {
                 Err(_) => None,
             }),
         },
-        _ => integer(word).and_then(|n| i32::try_from(n).ok()),
+        Kind::Sd
+        | Kind::Su
+        | Kind::Sm
+        | Kind::Vd
+        | Kind::Vu
+        | Kind::Pd
+        | Kind::Pu
+        | Kind::Md
+        | Kind::Mu
+        | Kind::I20
+        | Kind::I16
+        | Kind::U8
+        | Kind::U4
+        | Kind::Target
+        | Kind::Desc
+        | Kind::Sem
+        | Kind::Mxu
+        | Kind::Xlu => integer(word).and_then(|n| i32::try_from(n).ok()),
     }
 }

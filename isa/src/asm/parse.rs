@@ -9,6 +9,7 @@ use crate::encode::encode_bundles;
 use crate::inst::Bundle;
 use crate::opcodes::{Op, TABLE};
 use crate::program::Program;
+use crate::validate::ProgramError;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -193,12 +194,11 @@ impl<'s> Parser<'s> {
         if !self.stated.smem {
             self.program.smem_words = self.chip.smem_words() as u32;
         }
-        self.program.decode(&self.chip).map_err(|e| match e {
-            crate::validate::ProgramError::Index { bundle, .. } => {
-                let (start, end) = self.bundle_ends.get(bundle).copied().unwrap_or((0, 0));
-                self.source.error(start, end, e.to_string())
-            }
-            other => self.source.error(0, 0, other.to_string()),
+        self.program.decode(&self.chip).map_err(|e| {
+            // Errors of the whole program have no place in its text.
+            let bundle = if let ProgramError::Index { bundle, .. } = e { self.bundle_ends.get(bundle) } else { None };
+            let (start, end) = bundle.copied().unwrap_or((0, 0));
+            self.source.error(start, end, e.to_string())
         })?;
         Ok((self.program, self.chip))
     }

@@ -92,12 +92,9 @@ impl ChipConfig {
 
     /// [`ChipConfig::peak_flops`] per cycle.
     pub fn peak_flops_per_cycle(&self, operand: DType) -> f64 {
-        let native = match operand {
-            DType::S8 => self.mxu_type(MxuFormat::S8),
-            DType::U8 => self.mxu_type(MxuFormat::U8),
-            t if t.is_f8() => self.mxu_type(MxuFormat::F8),
-            _ => None,
-        };
+        let formats = [(operand == DType::S8, MxuFormat::S8), (operand == DType::U8, MxuFormat::U8)];
+        let format = formats.into_iter().chain([(operand.is_f8(), MxuFormat::F8)]).find(|f| f.0);
+        let native = format.and_then(|f| self.mxu_type(f.1));
         let rate = native.or_else(|| self.mxu_type(MxuFormat::Bf16)).map_or(0.0, |t| t.rows_per_cycle);
         let m = &self.mxu;
         2.0 * rate * m.rows as f64 * m.cols as f64 * m.count as f64 * self.cores_per_device as f64

@@ -84,11 +84,10 @@ impl Loader<'_> {
     fn table(&mut self, path: &str, table: &DeTable<'_>) {
         for (key, value) in table.iter() {
             let name = if path.is_empty() { key.get_ref().to_string() } else { format!("{path}.{}", key.get_ref()) };
-            match value.get_ref() {
-                DeValue::Table(inner) if name == "costs" => self.costs(inner),
-                DeValue::Table(inner) => self.table(&name, inner),
-                _ if name == "base" => {}
-                other => self.leaf(&name, key.span(), other, value.span()),
+            if let DeValue::Table(inner) = value.get_ref() {
+                if name == "costs" { self.costs(inner) } else { self.table(&name, inner) }
+            } else if name != "base" {
+                self.leaf(&name, key.span(), value.get_ref(), value.span());
             }
         }
     }

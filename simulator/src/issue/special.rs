@@ -55,11 +55,9 @@ impl Core<'_> {
         let code = &self.l.code;
         let reads = &code.reads[head.reads as usize..][..head.nreads as usize];
         let t = reads.iter().fold(self.floor, |t, &r| t.max(self.ready[r as usize & (RESOURCES - 1)]));
-        self.specials(head).fold(t, |t, i| match code.specials[i] {
-            Special::Drain { unit, row } => {
-                t.max(self.mxus[unit as usize].rows_ready(self.scalar_value(row).0.max(0) as u32))
-            }
-            _ => t,
+        self.specials(head).fold(t, |t, i| {
+            let Special::Drain { unit, row } = code.specials[i] else { return t };
+            t.max(self.mxus[unit as usize].rows_ready(self.scalar_value(row).0.max(0) as u32))
         })
     }
 
@@ -73,7 +71,10 @@ impl Core<'_> {
                     let bytes = self.wait_bytes(sem, reg);
                     self.wait_ready(sem, bytes)?
                 }
-                _ => 0,
+                Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::PushAcc { .. } => 0,
+                Special::Pop { .. } | Special::Drain { .. } | Special::TransposePush { .. } => 0,
+                Special::Group { .. } | Special::DmaStart { .. } | Special::DmaRemote { .. } => 0,
+                Special::Signal { .. } | Special::Cores { .. } | Special::Test => 0,
             });
         }
         Ok(t)
@@ -114,7 +115,12 @@ impl Core<'_> {
                     self.pass_cores(share, latency);
                     continue;
                 }
-                _ => continue,
+                Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::PushAcc { .. } => {
+                    continue;
+                }
+                Special::Pop { .. } | Special::Drain { .. } | Special::TransposePush { .. } => continue,
+                Special::Group { .. } | Special::DmaStart { .. } | Special::DmaRemote { .. } => continue,
+                Special::Signal { .. } | Special::Test => continue,
             };
             self.semaphores.take(sem as usize, bytes, self.now);
             if let Some(r) = &mut self.race {

@@ -269,6 +269,7 @@ fn of_inst(inst: &Inst, program: &Program, chip: &ChipConfig, add: &mut dyn FnMu
 }
 
 /// Bytes of an element in memory of a load or store.
+#[expect(clippy::wildcard_enum_match_arm, reason = "all but the narrow ones move words")]
 fn width(op: Op) -> u64 {
     match op {
         Op::VLdBf16 | Op::VLdS16 | Op::VLdU16 | Op::VStBf16 | Op::VSt16 => 2,
