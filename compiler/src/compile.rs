@@ -195,7 +195,6 @@ pub fn generate(
                 .collect(),
             buffers: plan.residences.clone(),
         },
-        ..Program::default()
     })
 }
 

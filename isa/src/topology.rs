@@ -226,7 +226,7 @@ impl Topology {
         let axis = hop.port as usize / 2;
         let (n, wrap) = (*self.dims.get(axis)?, self.wrap[axis]);
         let mut c = self.coordinates(hop.chip);
-        let forward = hop.port % 2 == 0;
+        let forward = hop.port.is_multiple_of(2);
         let last = if forward { n - 1 } else { 0 };
         if n == 1 || c[axis] == last && !wrap {
             return None;

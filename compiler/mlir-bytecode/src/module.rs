@@ -375,7 +375,7 @@ pub(crate) fn section<'a>(r: &mut Reader<'a>) -> Result<(u8, Reader<'a>), Error>
         if !alignment.is_power_of_two() || alignment > 1 << 20 {
             return Err(at.error(format!("a section aligned to {alignment} bytes")));
         }
-        while r.at() as u64 % alignment != 0 {
+        while !(r.at() as u64).is_multiple_of(alignment) {
             let at = *r;
             if r.byte()? != 0xcb {
                 return Err(at.error("padding is not 0xCB"));

@@ -22,10 +22,10 @@ fn check_one(module: &Module, index: usize, c: &Computation) -> Result<(), Strin
         if n.op.called().iter().any(|c| c.index() >= index) {
             return Err(format!("{} calls a computation that comes later", n.name));
         }
-        if let Op::Parameter { index } = n.op {
-            if c.params.get(index).map(|p| p.index()) != Some(i) {
-                return Err(format!("{} is not parameter {index}", n.name));
-            }
+        if let Op::Parameter { index } = n.op
+            && c.params.get(index).map(|p| p.index()) != Some(i)
+        {
+            return Err(format!("{} is not parameter {index}", n.name));
         }
         let operands: Vec<&Shape> = n.operands.iter().map(|&o| &c.node(o).shape).collect();
         if !is_tokenless(&n.op) {

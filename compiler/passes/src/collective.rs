@@ -72,7 +72,7 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], o: &PassOptions) -> Res
             }
         }
         CollectiveKind::AllToAll { dim: Some(dim) } => {
-            if cx.b.dims(operands[0])[*dim] % size != 0 {
+            if !cx.b.dims(operands[0])[*dim].is_multiple_of(size) {
                 return Err(refused(format!("dimension {dim} is no multiple of the {size} devices of a group")));
             }
             results.push(cx.all_to_all(operands[0], *dim));

@@ -229,10 +229,10 @@ impl<'m> Emit<'m> {
     ///
     /// `shape` must be what the operation's shape rule gives; its layout is dropped except on `Copy`.
     pub fn emit(&mut self, op: Op, operands: &[NodeId], shape: Shape) -> NodeId {
-        if self.draft.simplify {
-            if let Some(simpler) = super::simplify::rules(self, &op, operands, &shape) {
-                return simpler;
-            }
+        if self.draft.simplify
+            && let Some(simpler) = super::simplify::rules(self, &op, operands, &shape)
+        {
+            return simpler;
         }
         self.raw(op, operands, shape)
     }

@@ -209,10 +209,10 @@ fn keep_worthy(comp: &Computation, tile: (u32, u32), orders: &mut [Option<Vec<us
     if orders[comp.root.index()].is_some() {
         border[find(parents, comp.root.index())] += crossing(comp.root);
     }
-    for i in 0..n {
+    for (i, order) in orders.iter_mut().enumerate() {
         let region = find(parents, i);
         if saved[region] < LEAST || saved[region] < WORTH * border[region] {
-            orders[i] = None;
+            *order = None;
         }
     }
     // Reductions follow what they reduce.

@@ -188,10 +188,11 @@ fn narrow_caller(c: &mut Computation, id: NodeId, shape: &Shape, keep: &[bool], 
             n.operands = vec![NodeId(nodes.len() as u32)];
             nodes.push(t);
             n.shape = shape.clone();
-        } else if n.operands.first().is_some_and(|&o| map.get(id.index()) == Some(&o)) && i > id.index() {
-            if let Op::GetTupleElement { index } = &mut n.op {
-                *index = place[*index];
-            }
+        } else if n.operands.first().is_some_and(|&o| map.get(id.index()) == Some(&o))
+            && i > id.index()
+            && let Op::GetTupleElement { index } = &mut n.op
+        {
+            *index = place[*index];
         }
         map.push(NodeId(nodes.len() as u32));
         nodes.push(n);
@@ -232,10 +233,10 @@ fn narrow_body(c: &mut Computation, shape: &Shape, keep: &[bool], place: &[usize
         if i == param.index() {
             n.shape = shape.clone();
         }
-        if let Op::GetTupleElement { index } = &mut n.op {
-            if n.operands[0] == param {
-                *index = place[*index];
-            }
+        if let Op::GetTupleElement { index } = &mut n.op
+            && n.operands[0] == param
+        {
+            *index = place[*index];
         }
         n.operands.iter_mut().for_each(|o| *o = map[o.index()]);
         nodes.push(n);

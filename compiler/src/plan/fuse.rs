@@ -147,7 +147,7 @@ impl<'a> Fuser<'a> {
             });
             let n = all.as_ref().map_or(MOST_OPERANDS, BTreeSet::len);
             below.insert(id, all);
-            if id != self.root && n >= 2 && n < MOST_OPERANDS && best.is_none_or(|(most, _)| n > most) {
+            if id != self.root && (2..MOST_OPERANDS).contains(&n) && best.is_none_or(|(most, _)| n > most) {
                 best = Some((n, id));
             }
         }

@@ -235,7 +235,6 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
                 last: n[0],
             }],
         },
-        ..Program::default()
     }
 }
 

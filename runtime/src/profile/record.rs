@@ -175,7 +175,7 @@ fn keep(column: &mut Vec<u64>, wanted: impl Fn(usize) -> bool) {
 }
 
 fn keeps(stride: u64, cycle: u64) -> bool {
-    (cycle / WINDOW) % stride == 0
+    (cycle / WINDOW).is_multiple_of(stride)
 }
 
 fn thin(spans: &mut Spans, stride: u64, room: usize) {

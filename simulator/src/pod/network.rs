@@ -140,7 +140,7 @@ impl Network {
 
     /// The route of a message; of ways of equal length its semaphore decides, so that messages of one purpose stay in order.
     pub fn route(&self, m: &Message) -> Vec<Hop> {
-        self.topology.route(m.from, m.to, m.recv % 2 == 0)
+        self.topology.route(m.from, m.to, m.recv.is_multiple_of(2))
     }
 
     /// The fault that a link has at a time, the worst of several.

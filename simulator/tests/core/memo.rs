@@ -188,14 +188,14 @@ fn run(p: &Build, chip: &ChipConfig, options: RunOptions) -> Result<RunResult, F
 
 fn check(seed: u64) -> bool {
     let (p, chip) = random_program(seed);
-    let chaos = (seed % 5 == 0).then_some(seed);
+    let chaos = seed.is_multiple_of(5).then_some(seed);
     let timing =
         |memo, loop_skip| run(&p, &chip, RunOptions { memo, loop_skip, chaos, ..RunOptions::new(Mode::TimingOnly) });
     let plain = timing(false, false);
     for (memo, skip) in [(true, false), (true, true), (false, true)] {
         assert_eq!(format!("{:?}", timing(memo, skip)), format!("{plain:?}"), "seed {seed}, memo {memo}, skip {skip}");
     }
-    if seed % 8 == 0
+    if seed.is_multiple_of(8)
         && let Ok(plain) = &plain
     {
         let full = run(&p, &chip, RunOptions { race_check: false, chaos, ..RunOptions::new(Mode::Full) });

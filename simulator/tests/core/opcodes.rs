@@ -131,7 +131,7 @@ fn vector_arithmetic_follows_the_model() {
         (Op::VMulHiS, false, |a, b, _| ((a as i32 as i64 * b as i32 as i64) >> 32) as u32),
         (Op::VMulHiU, false, |a, b, _| ((a as u64 * b as u64) >> 32) as u32),
         (Op::VDivS, false, |a, b, _| if b == 0 { !0 } else { (a as i32).wrapping_div(b as i32) as u32 }),
-        (Op::VDivU, false, |a, b, _| if b == 0 { !0 } else { a / b }),
+        (Op::VDivU, false, |a, b, _| a.checked_div(b).unwrap_or(!0)),
         (Op::VRemS, false, |a, b, _| if b == 0 { a } else { (a as i32).wrapping_rem(b as i32) as u32 }),
         (Op::VRemU, false, |a, b, _| if b == 0 { a } else { a % b }),
         (Op::VMinS, false, |a, b, _| (a as i32).min(b as i32) as u32),

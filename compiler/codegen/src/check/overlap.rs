@@ -179,11 +179,10 @@ impl<'a> Walk<'a> {
             for row in &self.source.log.rows {
                 holds &= Relation::keep(&mut relations, &row[..places]);
             }
-            for at in 0..held.len() {
-                let (cell, h) = held[at];
+            for (cell, h) in &mut held {
                 let unknown = matches!(h, Held::Unknown);
-                if !unknown && self.expected(h, c, seen.heads[2][cell]) != self.cells.values[cell] {
-                    held[at].1 = Held::Unknown;
+                if !unknown && self.expected(*h, c, seen.heads[2][*cell]) != self.cells.values[*cell] {
+                    *h = Held::Unknown;
                     holds = false;
                 }
             }

@@ -482,7 +482,7 @@ impl<'a> Walk<'a> {
         let load = &events[e];
         let due = |f: &usize| *f < e && events[*f].before(load);
         let changed = |g: &Event<'_>| g.facts.required && g.done.is_some() && load.before(g);
-        !self.source.pending.iter().take_while(|f| **f < e).any(|f| due(f))
+        !self.source.pending.iter().take_while(|f| **f < e).any(&due)
             && !self.now.iter().any(due)
             && !events[e + 1..].iter().any(changed)
     }

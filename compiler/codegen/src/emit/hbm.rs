@@ -18,7 +18,7 @@ pub struct HbmUnit {
 impl HbmUnit {
     pub fn new(base: S, buf: BufferRef, dtype: DType, chip: &ChipConfig) -> HbmUnit {
         let row_bytes = chip.row_bytes();
-        let granules = row_bytes % HBM_GRANULE == 0;
+        let granules = row_bytes.is_multiple_of(HBM_GRANULE);
         HbmUnit { base, buf, row_bytes, packing: dtype.packing() as u64, granules }
     }
 

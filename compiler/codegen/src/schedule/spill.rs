@@ -239,10 +239,7 @@ impl Rewriter<'_> {
         }
         let mut loaded: FxHashMap<Reg, Reg> = FxHashMap::default();
         for r in touched.iter().filter(|r| r.is_use) {
-            if !loaded.contains_key(&r.reg) {
-                let t = self.load(r.reg, out);
-                loaded.insert(r.reg, t);
-            }
+            loaded.entry(r.reg).or_insert_with(|| self.load(r.reg, out));
             v.inst.operands[r.at] = loaded[&r.reg].number() as i32;
         }
         let mut stores = Vec::new();

@@ -201,8 +201,7 @@ fn part(t: &Tensor, dim: usize, i: usize, n: usize) -> Tensor {
 /// Rows from every device at the offsets that it says.
 fn ragged(columns: &[Vec<&Tensor>], rank: usize) -> Result<Tensor, Fault> {
     let mut out = columns[1][rank].clone();
-    for sender in 0..columns[0].len() {
-        let t = columns[0][sender];
+    for (sender, t) in columns[0].iter().enumerate() {
         let number = |column: usize| columns[column][sender].index(rank).max(0) as u64;
         let (start, count, to) = (number(2), number(3), number(4));
         let rows = |(d, &s): (usize, &usize)| match d {

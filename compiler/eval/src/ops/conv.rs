@@ -51,7 +51,10 @@ fn convolve<T: Number>(x: &Tensor, k: &Tensor, conv: &Conv, result: &ArrayShape)
     let outputs = k.dims[rank + 1];
     let (groups, batch_groups) = (conv.feature_groups.max(1) as usize, conv.batch_groups.max(1) as usize);
     let parts = groups.max(batch_groups);
-    if channels % groups != 0 || outputs % parts != 0 || batch % batch_groups != 0 || k.dims[rank] != channels / groups
+    if channels % groups != 0
+        || !outputs.is_multiple_of(parts)
+        || batch % batch_groups != 0
+        || k.dims[rank] != channels / groups
     {
         return Err(malformed("groups do not divide the convolution"));
     }

@@ -146,7 +146,7 @@ pub(in super::super) fn rng(
             (Scalar::I(_), Scalar::I(_), _) if dtype == DType::Pred => Scalar::I((word & 1) as i64),
             (Scalar::I(a), Scalar::I(b), _) => {
                 let span = (b as i128 - a as i128).max(1) as u128;
-                Scalar::I((a as i128 + (word as u128 * span >> 64) as i128) as i64)
+                Scalar::I((a as i128 + ((word as u128 * span) >> 64) as i128) as i64)
             }
             (_, _, RngDistribution::Uniform) => {
                 // Rounding to a narrow type must not reach the upper bound.

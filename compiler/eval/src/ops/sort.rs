@@ -59,7 +59,7 @@ pub(in super::super) fn sort(
 /// Offsets of the first elements of all lines along a dimension.
 fn lines(t: &Tensor, dim: usize) -> Vec<usize> {
     let stride = strides(&t.dims)[dim];
-    (0..t.elements()).filter(|i| i / stride % t.dims[dim] == 0).collect()
+    (0..t.elements()).filter(|i| (i / stride).is_multiple_of(t.dims[dim])).collect()
 }
 
 /// Operand, direction and order if the comparator is a strict comparison of one operand's two elements.

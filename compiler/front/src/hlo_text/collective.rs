@@ -190,7 +190,7 @@ fn split_axis(parts: &mut Vec<(usize, u64, u64)>, axis: usize, pre: u64, size: u
     };
     let (_, start, length) = parts[i];
     let before = pre / start;
-    if pre % start != 0 || length % before != 0 || (length / before) % size != 0 {
+    if !pre.is_multiple_of(start) || length % before != 0 || !(length / before).is_multiple_of(size) {
         return false;
     }
     let after = length / before / size;

@@ -223,10 +223,8 @@ impl<'a> Cursor<'a> {
                     self.string()?;
                     continue;
                 }
-                b'}' | b']' | b')' => {
-                    if stack.pop() != Some(b) {
-                        return Err(self.unexpected("a matching bracket"));
-                    }
+                b'}' | b']' | b')' if stack.pop() != Some(b) => {
+                    return Err(self.unexpected("a matching bracket"));
                 }
                 _ => {}
             }

@@ -174,7 +174,7 @@ fn element(c: &mut Cursor<'_>, dtype: DType, out: &mut Vec<u8>) -> PResult<()> {
 fn token<'a>(c: &Cursor<'a>) -> &'a str {
     let rest = c.rest();
     let stop = |&b: &u8| matches!(b, b',' | b'}' | b')' | b'(' | b'{' | b' ' | b'\n' | b'\t' | b'\r' | b'/');
-    let n = rest.as_bytes().iter().position(|b| stop(b)).unwrap_or(rest.len());
+    let n = rest.as_bytes().iter().position(stop).unwrap_or(rest.len());
     &rest[..n]
 }
 

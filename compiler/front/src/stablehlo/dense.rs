@@ -121,7 +121,7 @@ fn real(c: &mut Cursor<'_>, dtype: DType, out: &mut Vec<u8>) -> PResult<()> {
     c.skip();
     let rest = c.rest();
     let stop = |b: &u8| matches!(b, b',' | b']' | b')' | b' ' | b'\n' | b'\t' | b'\r');
-    let t = &rest[..rest.as_bytes().iter().position(|b| stop(b)).unwrap_or(rest.len())];
+    let t = &rest[..rest.as_bytes().iter().position(stop).unwrap_or(rest.len())];
     let start = c.pos();
     let fail = |c: &Cursor<'_>| {
         let mut c = c.at(start);

@@ -95,7 +95,7 @@ pub fn parts(dtype: DType, dims: &[u64], dim: usize, n: u64, tile: (u32, u32)) -
         part: words(b),
     };
     let row_bytes = u64::from(l) * 4;
-    (p.step * row_bytes % HBM_GRANULE == 0).then_some(p)
+    (p.step * row_bytes).is_multiple_of(HBM_GRANULE).then_some(p)
 }
 
 #[cfg(test)]

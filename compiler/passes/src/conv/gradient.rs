@@ -94,7 +94,7 @@ pub fn depthwise(b: &mut Emit, s: &Spec, groups: u64) -> Result<Option<NodeId>, 
     let places = positions(&outputs);
     let images = b.dims(x)[0];
     let fitting = (PART / (b.elements(x) / images).max(1)).clamp(1, images);
-    let part = (1..=fitting).rev().find(|c| images % c == 0).unwrap_or(1);
+    let part = (1..=fitting).rev().find(|c| images.is_multiple_of(*c)).unwrap_or(1);
     let sums = if part == images {
         place_sums(b, &s, (x, kernel), &places, sum)
     } else {

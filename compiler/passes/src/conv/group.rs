@@ -23,7 +23,7 @@ pub fn lower(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
         return Ok(depthwise(b, s));
     }
     let together = (s.cols / s.inputs(b).max(1)).clamp(1, s.groups);
-    let together = (1..=together).rev().find(|t| s.groups % t == 0).unwrap_or(1);
+    let together = (1..=together).rev().find(|t| s.groups.is_multiple_of(*t)).unwrap_or(1);
     split(b, &s, together, &mut |b, part| {
         let whole = block_diagonal(b, part);
         single(b, whole)

@@ -89,7 +89,7 @@ fn mirrored(b: &mut Emit, p: Pair, d: usize, n: u64) -> Pair {
         let bin = b.iota(DType::S32, b.dims(i).to_vec().as_slice(), d);
         let zero = b.scalar(DType::S32, 0.0);
         let mut edge = b.compare(systole_hlo::graph::Direction::Eq, bin, zero);
-        if n % 2 == 0 {
+        if n.is_multiple_of(2) {
             let middle = b.index(n as i64 / 2);
             let other = b.compare(systole_hlo::graph::Direction::Eq, bin, middle);
             edge = b.or(edge, other);
@@ -125,7 +125,7 @@ fn along(b: &mut Emit, p: Pair, d: usize, inverse: bool) -> Pair {
 
 /// The largest factor of `n` up to [`MAX_DIRECT`] that is not 1.
 fn factor(n: u64) -> Option<u64> {
-    (2..=MAX_DIRECT.min(n / 2)).rev().find(|f| n % f == 0)
+    (2..=MAX_DIRECT.min(n / 2)).rev().find(|f| n.is_multiple_of(*f))
 }
 
 /// Transforms the last dimension of `[rows, n]`, sign of the exponent given, unscaled.

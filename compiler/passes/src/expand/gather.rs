@@ -332,7 +332,7 @@ fn by_comparison(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch
     let n: u64 = batch.iter().product();
     let rows: u64 = dims[..last].iter().product();
     let simple = one.dim == last && g.slice_sizes[last] == 1 && aligned && n == rows && last > 0;
-    if !simple || !(b.dtype(x).bits() <= 32 && b.dtype(x) != DType::Pred) {
+    if !simple || b.dtype(x).bits() > 32 || b.dtype(x) == DType::Pred {
         return None;
     }
     let index = b.reshape(one.index, &dims[..last]);

@@ -43,10 +43,10 @@ pub fn binary(b: &mut Emit, op: Binary, x: NodeId, y: NodeId) -> Option<NodeId> 
     if op == Binary::Complex {
         return complex(b, x, y);
     }
-    if let Some(right) = scalar_of(b, y).cloned() {
-        if let Some(r) = by_right(b, op, x, y, &right) {
-            return Some(r);
-        }
+    if let Some(right) = scalar_of(b, y).cloned()
+        && let Some(r) = by_right(b, op, x, y, &right)
+    {
+        return Some(r);
     }
     let left = scalar_of(b, x).cloned()?;
     let commutes =

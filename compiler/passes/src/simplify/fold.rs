@@ -128,7 +128,7 @@ fn evaluated(b: &mut Emit, op: &Op, operands: &[NodeId], shape: &Shape) -> Optio
             | Op::Reverse { .. }
     );
     let types: Vec<DType> = operands.iter().map(|&o| b.dtype(o)).collect();
-    if !moves && !(is_elementwise(op) && is_exact(op, &types)) {
+    if !(moves || is_elementwise(op) && is_exact(op, &types)) {
         return None;
     }
     if to.elements() > MAX_ELEMENTS || operands.iter().any(|&o| b.elements(o) > MAX_ELEMENTS) {

@@ -409,7 +409,7 @@ impl Lower<'_> {
         let even = |pieces: u64| pieces == 1 || r.streams.iter().all(|s| s.block[position] % (pieces * unit) == 0);
         // So many pieces in all: as groups, and pieces of the rows of a group.
         let cut = |k: u64| {
-            let groups = (1..=outer.min(k)).rev().filter(|g| outer % g == 0 && k % g == 0);
+            let groups = (1..=outer.min(k)).rev().filter(|g| outer % g == 0 && k.is_multiple_of(*g));
             groups.map(|g| (g, k / g)).find(|c| even(c.1))
         };
         let bytes = whole * chip.row_bytes();
@@ -490,18 +490,18 @@ impl Lower<'_> {
             if parts.step * n != q.parts.step || !parts.step.is_multiple_of(unit) {
                 return Err(CompileError::internal("collective", "an array of several components is not padded"));
             }
-            let streams = if parts.step % (streams * unit) == 0 { streams } else { 1 };
+            let streams = if parts.step.is_multiple_of(streams * unit) { streams } else { 1 };
             let rows = parts.step / streams;
             return Ok((parts, (0..streams).map(|s| (s * rows * n, rows)).collect()));
         }
         let units = parts.run / unit;
         let streams = streams.min(units).max(1);
-        if streams == 1 || parts.run % unit != 0 {
+        if streams == 1 || !parts.run.is_multiple_of(unit) {
             return Ok((parts.clone(), vec![(0, parts.run)]));
         }
         // Streams are of nearly equal rows, and all can be cut into as many equal pieces.
         let most = (units / (32 * streams)).clamp(1, 256);
-        let pieces = (1..=most).rev().find(|g| units % g == 0).unwrap_or(1);
+        let pieces = (1..=most).rev().find(|g| units.is_multiple_of(*g)).unwrap_or(1);
         let at = |s: u64| units / pieces * s / streams * pieces * unit;
         Ok((parts, (0..streams).map(|s| (at(s), at(s + 1) - at(s))).collect()))
     }

@@ -4,6 +4,7 @@ use super::scalar::is_scalar_type;
 use super::{Lower, Region, Val};
 use crate::plan::step::{BufferKind, ScalarOp, Step, Word};
 use crate::plan::view::{Form, View, layout_of};
+use systole_hlo::analysis::counted::counted_loop;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CompId, NodeId, Op, Shape};
 use systole_isa::DType;
@@ -187,7 +188,7 @@ impl<'a> Lower<'a> {
         let whole = matches!(node.shape, Shape::Tuple(_));
         let state: Vec<Val> = slots.iter().map(Slot::val).collect();
         let state = if whole { Val::Tuple(state) } else { state[0].clone() };
-        let trips: Option<u64> = None;
+        let trips = counted_loop(self.module, r.comp, id).and_then(|l| l.trips);
         let before = self.executions;
         self.executions *= trips.unwrap_or(1) as f64;
         let (mut head, cond) = self.inner(condition, std::slice::from_ref(&state))?;

@@ -179,11 +179,9 @@ pub fn reduce_spec(
     let mut position = vec![0; n];
     let mut outer = Vec::new();
     for wanted in [false, true] {
-        for d in 0..n - 2 {
-            if is_reduced(d) == wanted {
-                position[d] = outer.len();
-                outer.push(f.dims[d] as u32);
-            }
+        for (d, to) in position[..n - 2].iter_mut().enumerate().filter(|(d, _)| is_reduced(*d) == wanted) {
+            *to = outer.len();
+            outer.push(f.dims[d] as u32);
         }
     }
     let kept_outer = (0..n - 2).filter(|&d| !is_reduced(d)).count() as u32;

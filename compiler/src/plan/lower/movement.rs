@@ -274,7 +274,7 @@ impl<'a> Lower<'a> {
         let n = dims.len();
         // Whole registers of rows of the narrowest type.
         let tile = 4 * u64::from(self.chip.core.sublanes);
-        let rows = |d: usize| part[d] == dims[d] || part[d] % tile == 0 && first(d) % tile as i64 == 0;
+        let rows = |d: usize| part[d] == dims[d] || part[d].is_multiple_of(tile) && first(d) % tile as i64 == 0;
         let whole = n >= 2 && part[n - 1] == dims[n - 1] && rows(n - 2);
         if whole { Use::Tiles } else { Use::Update }
     }

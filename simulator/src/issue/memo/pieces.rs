@@ -160,7 +160,7 @@ fn events(code: &Code, head: &Head, at: u32, waits: bool, steps: &mut Vec<Step>)
     }
     // What reads or writes scalar memory may fault, and a look at a semaphore asks for the cycle.
     let scalars = &code.scalars[head.scalars as usize..][..head.nscalars as usize];
-    if steps.len() == begin && scalars.iter().any(|s| outside(s)) {
+    if steps.len() == begin && scalars.iter().any(outside) {
         steps.push(Step::At { bundle: at });
     }
 }
@@ -187,7 +187,7 @@ fn scalar_steps(scalars: &[ScalarOp], at: u32, steps: &mut Vec<Step>) {
             let s = &left[i];
             let others = || left.iter().enumerate().filter(|o| o.0 != i).map(|o| o.1);
             // Loads come before stores.
-            !(s.kind == ScalarKind::State(StateFn::SSt) && loads) && !others().any(|o| reads(o, s.d))
+            (s.kind != ScalarKind::State(StateFn::SSt) || !loads) && !others().any(|o| reads(o, s.d))
         });
         match free {
             Some(i) => steps.push(Step::Scalar(left.remove(i))),

@@ -17,7 +17,7 @@ pub(super) fn panel(cols: usize, lanes: usize) -> usize {
         "x86_64+avx512f" => WIDEST,
         _ => 16,
     };
-    if cols % width == 0 { width } else { lanes.min(width) }
+    if cols.is_multiple_of(width) { width } else { lanes.min(width) }
 }
 
 /// Where a weight is among panels of `width` columns and `rows` rows.

@@ -163,7 +163,7 @@ fn restored(body: &Body, spec: &BlockSpec, c: BlockCut, chip: &ChipConfig) -> Op
     let around = (0..outer).all(|o| may_cut(o) && body.row_dimension() != Some(o));
     // The only block may reach beyond the last step.
     let unit = unit(body, spec, d, chip)?;
-    let whole = c.size > 0 && c.size < size.max(1) + unit && c.size % unit == 0 || c.size == size;
+    let whole = c.size > 0 && c.size < size.max(1) + unit && c.size.is_multiple_of(unit) || c.size == size;
     if outer > d || !around || !may_cut(d) || !whole {
         return None;
     }
@@ -269,7 +269,7 @@ fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConf
     let target = (total / BLOCKS).clamp(LEAST_BYTES, MOST_BYTES);
     let units = (target / bytes.max(1)).max(1).min(n.div_ceil(unit) as u64) as u32;
     // A size that leaves no rest, if there is one near.
-    let even = (units / 2 + 1..=units).rev().find(|u| n % (u * unit) == 0).unwrap_or(units);
+    let even = (units / 2 + 1..=units).rev().find(|u| n.is_multiple_of(u * unit)).unwrap_or(units);
     let mut all = vec![least];
     let mut size = even;
     while size > 1 {

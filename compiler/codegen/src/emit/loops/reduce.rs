@@ -79,7 +79,8 @@ impl Reducer<'_> {
             return self.point(b, &At::start(regs, sub));
         }
         let rows = self.spec.rows;
-        let exact = self.kept == 0 || self.ctx.spec.outer[..self.kept].iter().all(|&s| s == 1) || rows % sub == 0;
+        let exact =
+            self.kept == 0 || self.ctx.spec.outer[..self.kept].iter().all(|&s| s == 1) || rows.is_multiple_of(sub);
         let blocks = if exact { rows.div_ceil(sub) } else { rows / sub };
         let d = self.ctx.spec.outer.len();
         let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();

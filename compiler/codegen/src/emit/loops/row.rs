@@ -221,7 +221,7 @@ impl<'a> Context<'a> {
         let sub = self.sublanes;
         let full = self.spec.rows / sub;
         // Rows that nothing follows may be written past their end (into padding); others must be masked.
-        let exact = self.spec.outer.iter().all(|&s| s == 1) || self.spec.rows % sub == 0;
+        let exact = self.spec.outer.iter().all(|&s| s == 1) || self.spec.rows.is_multiple_of(sub);
         let blocks = if exact { self.spec.rows.div_ceil(sub) } else { full };
         let rest = if exact { 0 } else { self.spec.rows % sub };
         let unrolled = self.spec.expr.reductions.is_empty() || self.tiles <= UNROLLED_TILES;

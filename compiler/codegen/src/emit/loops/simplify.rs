@@ -132,7 +132,7 @@ pub fn merge(spec: &mut LoopSpec, lanes: u32) {
 /// A reduction of one row over many tiles of lanes takes the tiles as rows.
 fn columns_to_rows(spec: &mut ReduceSpec, lanes: u32) {
     let tiles = spec.columns.div_ceil(lanes);
-    let whole = tiles > 1 && spec.columns % lanes == 0;
+    let whole = tiles > 1 && spec.columns.is_multiple_of(lanes);
     let plain = |a: &Access| !matches!(a.lane, LaneMap::Indexed { .. });
     let arrays = spec.inputs.iter().all(|i| !matches!(i, Input::Array(a) if !plain(a)));
     if spec.rows != 1
@@ -162,7 +162,7 @@ pub fn fill_rows(spec: &mut LoopSpec, sublanes: u32) {
     /// Element rows, in registers of rows, that the last register may reach beyond the last row.
     const REACH: i64 = 4;
     let Some(d) = (0..spec.outer.len()).max_by_key(|&d| (spec.outer[d], d)).filter(|_| spec.rows == 1) else { return };
-    let exact = spec.outer[d] % sublanes == 0;
+    let exact = spec.outer[d].is_multiple_of(sublanes);
     let mut ok = true;
     for_each_affine(spec, &mut |outer, _, _| ok &= exact || outer[d].abs() <= REACH);
     if !ok {

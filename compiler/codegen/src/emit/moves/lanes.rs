@@ -144,7 +144,7 @@ impl Tiles {
         } else {
             stepping(b, sides, blocks, step, &mut |b, s| f(b, s, &whole));
         }
-        if a.size % sub != 0 {
+        if !a.size.is_multiple_of(sub) {
             // The last rows, some of them again.
             let at = (a.size - sub) as i64;
             f(b, sides, &Block { src: at * a.src_row, dst: at * a.dst_row, ..whole });

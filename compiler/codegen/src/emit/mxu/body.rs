@@ -155,7 +155,7 @@ impl Context<'_> {
                 let rest = if c == 0 { left } else { b.s_addi(left, -((c * lanes) as i32)) };
                 let (lane, rest_v) = (b.lane(), b.splat(rest));
                 let mask = b.cmp(Op::VLtS, lane, rest_v);
-                if c == 0 || g.planes_k % self.t.kch == 0 {
+                if c == 0 || g.planes_k.is_multiple_of(self.t.kch) {
                     return (fixed, mask);
                 }
                 let offset = b.s_imm((c * plane) as i32);

@@ -109,7 +109,7 @@ impl Formats {
     /// Loads operand elements as the arrays take them.
     pub fn load(&self, b: &mut KernelBuilder, dtype: DType, at: memory::Place) -> V {
         let v = memory::load_operand(b, dtype, at).v();
-        if !self.emulated && !(self.sums == DType::F32 && dtype.is_integer()) {
+        if !(self.emulated || self.sums == DType::F32 && dtype.is_integer()) {
             return v;
         }
         let op = if matches!(dtype, DType::U8 | DType::U4 | DType::U2) { Op::VCvtU32F32 } else { Op::VCvtS32F32 };

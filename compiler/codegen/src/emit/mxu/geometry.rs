@@ -72,9 +72,9 @@ impl Geometry {
         let plain = Geometry::new(spec, chip);
         let sub = chip.core.sublanes;
         let mut all = Vec::new();
-        if plain.inner.count % sub != 0 {
+        if !plain.inner.count.is_multiple_of(sub) {
             let rows = Geometry::rows(spec);
-            let fits = |d: &Dim| d.count % sub == 0 && d.lhs.max(d.out) <= MAX_STRIDE;
+            let fits = |d: &Dim| d.count.is_multiple_of(sub) && d.lhs.max(d.out) <= MAX_STRIDE;
             let across = (0..rows.len()).filter(|&i| fits(&rows[i]));
             all.extend(across.map(|i| Geometry::across(spec, chip, i)));
         }
@@ -114,7 +114,7 @@ impl Geometry {
             inner = d;
             rows.pop();
         }
-        let masked = inner.count % sublanes != 0 && !padded(spec, &batch, &rows, inner, sublanes);
+        let masked = !inner.count.is_multiple_of(sublanes) && !padded(spec, &batch, &rows, inner, sublanes);
         merge_all(&mut rows);
         let block =
             Dim { count: inner.count.div_ceil(sublanes), lhs: sublanes * inner.lhs, rhs: 0, out: sublanes * inner.out };

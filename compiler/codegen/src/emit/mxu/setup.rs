@@ -324,7 +324,7 @@ pub(super) fn check_placement(p: &Problem<'_>, t: &Tiling) -> Result<(), MxuErro
     }
     if t.rhs.is_some() {
         let aligned = whole(&spec.rhs, 2, &|k| l.rhs(k, spec.rhs.plane_rows));
-        let taps = p.geometry.taps.iter().all(|d| d.rhs as usize % spec.rhs.dtype.packing() == 0);
+        let taps = p.geometry.taps.iter().all(|d| (d.rhs as usize).is_multiple_of(spec.rhs.dtype.packing()));
         if p.staging.stride != 1 || !aligned || !taps || spec.rhs.plane_rows < p.geometry.sublanes {
             return refuse("rhs", "is not cut at whole words");
         }

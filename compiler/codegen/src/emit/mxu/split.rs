@@ -128,7 +128,7 @@ fn aligned(spec: &Contraction, rows: [u32; 3], chip: &ChipConfig) -> bool {
         let packing = a.dtype.packing() as u32;
         let words = u64::from(rows / packing);
         let registers = rows % (packing * chip.core.sublanes) == 0;
-        registers && (a.place == Place::Vmem || words * chip.row_bytes() % HBM_GRANULE == 0)
+        registers && (a.place == Place::Vmem || (words * chip.row_bytes()).is_multiple_of(HBM_GRANULE))
     };
     [&spec.lhs, &spec.rhs, &spec.out].into_iter().zip(rows).all(fits)
 }

@@ -270,7 +270,7 @@ impl Problem<'_> {
         let kt = self.geometry.planes_k.div_ceil(kch);
         let mut all = vec![(1, 0)];
         // Splits are whole tiles, and as long as each other.
-        if self.spec.k % (kch * self.geometry.lanes) != 0 {
+        if !self.spec.k.is_multiple_of(kch * self.geometry.lanes) {
             return all;
         }
         let groups = self.geometry.planes_n.div_ceil(ns * nch);

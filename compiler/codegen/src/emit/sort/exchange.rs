@@ -119,7 +119,7 @@ fn integers(b: &mut KernelBuilder, spec: &SortSpec, y: &[Value], x: &[Value]) ->
     if !integer {
         return None;
     }
-    let of = |p: usize| if p % 2 == 0 { y[p / 2] } else { x[p / 2] };
+    let of = |p: usize| if p.is_multiple_of(2) { y[p / 2] } else { x[p / 2] };
     Some(elementwise::compare(b, wide, Order::Partial, &of(left), &of(right)).m())
 }
 

@@ -116,7 +116,7 @@ fn scaled(s: &Site<'_>, arrays: &[&ArrayShape], dim: usize, devices: &Collective
     let factor = match (n, declared.and_then(|d| d.dims.get(dim))) {
         (Some(n), _) => n,
         (None, Some(&d)) if up && have > 0 && d % have == 0 => d / have,
-        (None, Some(&d)) if !up && d > 0 && have % d == 0 => have / d,
+        (None, Some(&d)) if !up && d > 0 && have.is_multiple_of(d) => have / d,
         (None, Some(0)) if have == 0 => 1,
         (None, Some(&d)) => {
             return fail(

@@ -126,7 +126,7 @@ pub(super) fn reduce_precision(s: &Site<'_>, exponent: u32, mantissa: u32) -> Ru
     s.count(1)?;
     let a = s.array(0)?;
     typed(s, a.dtype, a.dtype.is_float())?;
-    ensure(exponent >= 1 && exponent <= 63 && mantissa <= 63, "reduce_precision_bits", || {
+    ensure((1..=63).contains(&exponent) && mantissa <= 63, "reduce_precision_bits", || {
         format!(
             "reduce-precision needs 1 or more exponent bits (up to 63), not {exponent}, and up to 63 mantissa bits, not {mantissa}"
         )
