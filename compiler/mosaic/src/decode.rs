@@ -182,7 +182,7 @@ impl<'a> Decoder<'a, '_> {
         };
         let width = (bits as usize).div_ceil(8).clamp(1, 8);
         self.spend(data.len() / width)?;
-        Ok(Attr::Ints(data.chunks_exact(width).map(|c| signed(c)).collect()))
+        Ok(Attr::Ints(data.chunks_exact(width).map(signed).collect()))
     }
 
     fn dense_elements(&mut self, shaped: TypeId, data: &[u8]) -> Result<Attr, Error> {
