@@ -63,6 +63,23 @@ pub struct ConvDims {
     pub output_spatial: Vec<usize>,
 }
 
+impl ConvDims {
+    /// `[N, spatial.., C] x [spatial.., C, Cout] -> [N, spatial.., Cout]`.
+    pub fn channels_last(spatial: usize) -> ConvDims {
+        ConvDims {
+            input_batch: 0,
+            input_feature: spatial + 1,
+            input_spatial: (1..=spatial).collect(),
+            kernel_input: spatial,
+            kernel_output: spatial + 1,
+            kernel_spatial: (0..spatial).collect(),
+            output_batch: 0,
+            output_feature: spatial + 1,
+            output_spatial: (1..=spatial).collect(),
+        }
+    }
+}
+
 /// A convolution's attributes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Conv {

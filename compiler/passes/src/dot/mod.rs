@@ -11,7 +11,7 @@ use super::edit::Emit;
 use super::make::array;
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, DotDims, Node, NodeId, Op, Precision};
+use systole_hlo::graph::{Binary, Conv, ConvDims, DotDims, Node, NodeId, Op, Precision, Shape, WindowDim};
 use systole_isa::DType;
 
 /// A dot taken apart: dimension numbers of its operands by role.
@@ -220,6 +220,29 @@ fn best_plan(b: &Emit, p: &Parts, to: DType) -> Plan {
     best.unwrap_or(Plan { swapped: false, contracting: p.contracting.clone(), right_last: false, cost: 0 })
 }
 
+/// Rows that the chip stores together: a reshape that merges whole groups of them moves nothing.
+const ROW_GROUP: u64 = 8;
+
+/// Whether rows that are several dimensions would have to move to become one: where they are stored, lines end in padding.
+fn has_padded_rows(b: &Emit, left: NodeId, sizes: &[u64]) -> bool {
+    let Some((last, above)) = sizes.split_last() else { return false };
+    // What was one dimension before is one again.
+    let split = matches!(b.op(left), Op::Reshape) && b.rank(b.operand(left, 0)) < b.rank(left);
+    !split && last % ROW_GROUP != 0 && *last >= ROW_GROUP && above.iter().product::<u64>() > 1
+}
+
+/// `[rows.., K] x [K, N]` giving `[rows.., N]`: a convolution of windows of one place, whose rows stay where they are.
+fn by_places(b: &mut Emit, (left, right): (NodeId, NodeId), precision: Precision, to: DType) -> NodeId {
+    let spatial = b.rank(left) - 2;
+    let ones = vec![1; spatial];
+    let kernel = b.reshape(right, &[&ones[..], b.dims(right)].concat());
+    let window = vec![WindowDim::TRIVIAL; spatial];
+    let result = [&b.dims(left)[..spatial + 1], &b.dims(right)[1..]].concat();
+    let dims = ConvDims::channels_last(spatial);
+    let conv = Conv { window, dims, feature_groups: 1, batch_groups: 1, precision };
+    b.emit(Op::Convolution(Box::new(conv)), &[left, kernel], Shape::array(to, &result))
+}
+
 /// The dot in canonical form; the result has the sizes of batch, left and right free dimensions.
 fn arranged(b: &mut Emit, p: &Parts, precision: Precision, to: DType) -> NodeId {
     let plan = best_plan(b, p, to);
@@ -238,6 +261,13 @@ fn arranged(b: &mut Emit, p: &Parts, precision: Precision, to: DType) -> NodeId 
     let lead: Vec<u64> = if bn == 1 { Vec::new() } else { vec![bn] };
     let base = lead.len();
     let left = b.transpose(l, &[&lb[..], lf, lk].concat());
+    if bn == 1 && !plan.swapped && !plan.right_last && has_padded_rows(b, left, &left_sizes) {
+        let right = b.transpose(r, &[&rb[..], rk, rf].concat());
+        let right = b.reshape(right, &[k, n]);
+        let left = b.reshape(left, &[&left_sizes[..], &[k]].concat());
+        let done = by_places(b, (left, right), precision, to);
+        return b.reshape(done, &[&batch_sizes[..], &left_sizes, &right_sizes].concat());
+    }
     let left = b.reshape(left, &[&lead[..], &[m, k]].concat());
     let (order, tail) =
         if plan.right_last { ([&rb[..], rf, rk].concat(), [n, k]) } else { ([&rb[..], rk, rf].concat(), [k, n]) };
