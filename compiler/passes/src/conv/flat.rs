@@ -12,13 +12,13 @@ use crate::make::window_outputs;
 use systole_hlo::graph::{NodeId, Op, PadDim, Shape, WindowDim};
 
 /// Convolutions of at least this many channels are left alone.
-const ENOUGH: u64 = 32;
+pub(super) const ENOUGH: u64 = 32;
 /// Most elements that a window may see along the row.
 const MAX_SEEN: u64 = 128;
 /// Most output positions along the row: each is a move of its own.
 const MAX_OUTPUTS: u64 = 512;
 /// How far the source is looked for.
-const MAX_DEPTH: u32 = 8;
+pub(super) const MAX_DEPTH: u32 = 8;
 
 /// The convolution with the window's last dimension cut from dense rows, if that is worth it. `s` is not padded yet.
 pub fn packed(b: &mut Emit, s: &Spec) -> Option<Spec> {
@@ -67,7 +67,7 @@ pub fn packed(b: &mut Emit, s: &Spec) -> Option<Spec> {
 
 /// Whether an array can be made with its last two dimensions as one at no cost: what the host gives, and what is computed
 /// from that element by element.
-fn is_dense(b: &Emit, x: NodeId, depth: u32) -> bool {
+pub(super) fn is_dense(b: &Emit, x: NodeId, depth: u32) -> bool {
     let n = b.node(x);
     match &n.op {
         Op::Parameter { .. } | Op::Constant(_) => true,
@@ -82,7 +82,7 @@ fn is_dense(b: &Emit, x: NodeId, depth: u32) -> bool {
 }
 
 /// An array that [`is_dense`] with dimensions `at` and `at + 1` as one.
-fn flat(b: &mut Emit, x: NodeId, at: usize) -> NodeId {
+pub(super) fn flat(b: &mut Emit, x: NodeId, at: usize) -> NodeId {
     let n = b.node(x).clone();
     let mut sizes = b.dims(x).to_vec();
     let last = sizes.remove(at + 1);

@@ -5,13 +5,14 @@
 //! - batch groups become feature groups, feature groups see [`group`];
 //! - images of few channels are read as rows of places and channels ([`flat`]);
 //! - windows of size 1 become dots, few input channels are packed together with window positions ([`pack`]), windows
-//!   larger than the output (gradients of kernels) become a dot, or a sum for each channel, for each output position
-//!   ([`gradient`]);
+//!   larger than the output (gradients of kernels) contract many images along lanes ([`images`]), or become a dot, or a sum
+//!   for each channel, for each output position ([`gradient`]);
 //! - element types that the matrix unit lacks become products and sums for each window position ([`taps`]).
 
 mod flat;
 mod gradient;
 mod group;
+mod images;
 mod pack;
 mod taps;
 
@@ -39,6 +40,9 @@ struct Spec {
     to: DType,
     /// Channels that are worth a convolution of their own.
     cols: u64,
+    /// Lanes of the chip's vectors, and bytes of its vector memory.
+    lanes: u64,
+    vmem_bytes: u64,
 }
 
 impl Spec {
@@ -126,6 +130,8 @@ pub fn rule(
         precision,
         to: to.dtype,
         cols: options.mxu_cols,
+        lanes: u64::from(options.tile.1),
+        vmem_bytes: options.vmem_bytes,
     };
     let result = match gradient::depthwise(b, &spec, conv.batch_groups)? {
         Some(done) => done,
@@ -215,7 +221,7 @@ fn single(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
         return Ok(as_dot(b, &s));
     }
     if gradient::applies(b, &s) {
-        return Ok(gradient::lower(b, &s));
+        return Ok(images::lower(b, &s).unwrap_or_else(|| gradient::lower(b, &s)));
     }
     if let Some(packed) = pack::packed(b, &s) {
         return single(b, packed);
@@ -251,18 +257,7 @@ fn as_dot(b: &mut Emit, s: &Spec) -> NodeId {
 /// The convolution in canonical form.
 fn canonical(b: &mut Emit, s: &Spec) -> NodeId {
     let n = s.spatial();
-    let spatial: Vec<usize> = (1..=n).collect();
-    let dims = ConvDims {
-        input_batch: 0,
-        input_feature: n + 1,
-        input_spatial: spatial.clone(),
-        kernel_input: n,
-        kernel_output: n + 1,
-        kernel_spatial: (0..n).collect(),
-        output_batch: 0,
-        output_feature: n + 1,
-        output_spatial: spatial,
-    };
+    let dims = ConvDims::channels_last(n);
     let conv = Conv { window: s.window.clone(), dims, feature_groups: 1, batch_groups: 1, precision: s.precision };
     let shape = Shape::array(s.to, &s.result(b));
     b.emit(Op::Convolution(Box::new(conv)), &[s.x, s.kernel], shape)
