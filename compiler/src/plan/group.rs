@@ -2,11 +2,13 @@
 //!
 //! Every array node gets an *owner*: the node whose kernel computes it. A node that owns itself is a *root* and is
 //! materialised. Elementwise operations, broadcasts and degenerate reshapes are owned by their users' common owner; with
-//! several owners they are computed again in each when that is cheap, else they become roots. Slices that only such
+//! several owners they are computed again in each when that is cheaper than an array ([`Again`]), else they become roots. Slices that only such
 //! operations use are read where they lie. A reduction along the last
 //! dimension whose users all have one owner is computed inside that owner's row loop (softmax and normalisation
 //! chains); other reductions are roots that take in their producers.
 
+use super::again::Again;
+use smallvec::SmallVec;
 use systole_hlo::graph::elementwise::{Function, UnaryKind};
 use systole_hlo::graph::{Binary, Computation, NodeId, Op, Shape, SliceDim};
 
@@ -38,15 +40,9 @@ impl Groups {
     }
 }
 
-/// Most work (in simple vector operations per element) that is done twice rather than stored.
-const INLINE_COST: u32 = 12;
-
 /// Nodes that are computed in the kernel of one root at most: what is done with a kernel takes longer than in proportion
 /// to its size.
 const MOST_MEMBERS: u32 = 1024;
-
-/// Most work, along one path, that is done in every user's kernel.
-const MOST_WORK: u32 = 256;
 
 /// Whether an operation may be computed at a point inside any loop kernel.
 pub fn is_pointwise(comp: &Computation, id: NodeId) -> bool {
@@ -94,8 +90,8 @@ pub fn is_degenerate_reshape(comp: &Computation, id: NodeId) -> bool {
     strip(&from.dims) == strip(&to.dims)
 }
 
-/// Relative work of one element.
-fn cost(op: &Op) -> u32 {
+/// Work of one element, in simple vector operations.
+pub fn cost(op: &Op) -> u32 {
     match op {
         Op::Unary(u) => match u.kind() {
             UnaryKind::Rounding(_)
@@ -189,7 +185,7 @@ pub fn group(comp: &Computation, lanes: u64, pinned: &dyn Fn(NodeId) -> bool) ->
         }
     }
     let mut g = Groups { owner: vec![Owner::None; n], space: comp.ids().collect(), users };
-    let mut work = vec![0u32; n];
+    let mut again = Again::new(comp, pinned, &g.users);
     let mut members = vec![0u32; n];
     // Concatenations of windows, and the reshapes between their slices and them.
     let mut windows: Vec<bool> = comp.ids().map(|id| windows_of(comp, id).is_some()).collect();
@@ -215,7 +211,7 @@ pub fn group(comp: &Computation, lanes: u64, pinned: &dyn Fn(NodeId) -> bool) ->
         {
             Owner::Inline
         } else if is_pointwise(comp, id) || is_cut(comp, id, lanes) {
-            pointwise_owner(comp, &g, &mut work, &members, id)
+            pointwise_owner(comp, &g, &mut again, &members, id)
         } else if is_lane_reduce(comp, id) {
             reduce_owner(comp, &mut g, &members, id)
         } else {
@@ -236,13 +232,16 @@ enum Common {
     Array,
 }
 
+/// Whether a user can compute its operands itself: others need arrays.
+pub fn reads_points(comp: &Computation, user: NodeId) -> bool {
+    is_pointwise(comp, user) || matches!(comp.node(user).op, Op::Reduce { .. } | Op::ReduceWindow { .. })
+}
+
 fn common_owner(comp: &Computation, g: &Groups, id: NodeId) -> Common {
     let mut found: Option<NodeId> = None;
     let mut several = false;
     for &u in &g.users[id.index()] {
-        let reads_points =
-            is_pointwise(comp, u) || matches!(comp.node(u).op, Op::Reduce { .. } | Op::ReduceWindow { .. });
-        if !reads_points {
+        if !reads_points(comp, u) {
             return Common::Array;
         }
         let owner = match g.owner[u.index()] {
@@ -266,9 +265,8 @@ fn common_owner(comp: &Computation, g: &Groups, id: NodeId) -> Common {
     }
 }
 
-fn pointwise_owner(comp: &Computation, g: &Groups, work: &mut [u32], members: &[u32], id: NodeId) -> Owner {
-    let free = matches!(comp.node(id).op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast { .. } | Op::Slice { .. });
-    if is_windowed(comp, g, id) {
+fn pointwise_owner(comp: &Computation, g: &Groups, again: &mut Again, members: &[u32], id: NodeId) -> Owner {
+    if is_windowed(comp, &g.users, id) {
         return Owner::Root;
     }
     match common_owner(comp, g, id) {
@@ -276,24 +274,24 @@ fn pointwise_owner(comp: &Computation, g: &Groups, work: &mut [u32], members: &[
         Common::One(r) if members[r.index()] >= MOST_MEMBERS => Owner::Root,
         Common::One(r) => Owner::In(r),
         Common::Several => {
-            let own = cost(&comp.node(id).op).saturating_add(work[id.index()]);
-            let uses = g.users[id.index()].len() as u32;
-            let again = own.saturating_mul(uses.saturating_sub(1));
-            if own <= MOST_WORK && (free || again <= INLINE_COST) {
-                for &o in &comp.node(id).operands {
-                    work[o.index()] = work[o.index()].max(own);
+            let mut kernels: SmallVec<[NodeId; 4]> = SmallVec::new();
+            for &u in &g.users[id.index()] {
+                match g.owner[u.index()] {
+                    Owner::None | Owner::Root => kernels.push(u),
+                    Owner::In(r) => kernels.push(r),
+                    Owner::Inline => kernels.extend_from_slice(again.kernels(u)),
                 }
-                Owner::Inline
-            } else {
-                Owner::Root
             }
+            kernels.sort_unstable();
+            kernels.dedup();
+            if again.pays(id, kernels) { Owner::Inline } else { Owner::Root }
         }
     }
 }
 
 /// Whether a window reduction reads the node's elements: its kernel reads arrays (initial values it computes).
-fn is_windowed(comp: &Computation, g: &Groups, id: NodeId) -> bool {
-    g.users[id.index()]
+pub fn is_windowed(comp: &Computation, users: &[Vec<NodeId>], id: NodeId) -> bool {
+    users[id.index()]
         .iter()
         .map(|u| comp.node(*u))
         .any(|u| matches!(u.op, Op::ReduceWindow { .. }) && u.operands[..u.operands.len() / 2].contains(&id))

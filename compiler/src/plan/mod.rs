@@ -1,6 +1,7 @@
 //! The planner: from a core graph to a [`Plan`].
 
 pub mod action;
+mod again;
 pub mod alone;
 pub mod collective;
 mod entry;
