@@ -4,7 +4,7 @@
 
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
-    check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, squeeze,
+    check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, siblings, squeeze,
     transfers, unroll, window,
 };
 use std::collections::BTreeMap;
@@ -119,6 +119,12 @@ pub const PASSES: &[Pass] = &[
         name: "squeeze-again",
         summary: "dimensions of size 1 that canonical forms needed gone; local rules applied once more",
         run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
+    },
+    // Once reductions are what they stay.
+    Pass {
+        name: "siblings",
+        summary: "reductions of the same arrays as one of several results",
+        run: |m, d, _| Ok(siblings::run(m, d)),
     },
     // After everything that makes and removes reshapes.
     Pass {
