@@ -62,16 +62,22 @@ impl<'a> Lower<'a> {
         let arrays = body.walks(self.chip.core.lanes).len();
         let mut hbm = vec![false; arrays];
         let mut large = vec![false; arrays];
-        let mut resident: Vec<(u64, usize)> = Vec::new();
-        for (i, a) in args.iter().take(arrays).enumerate() {
-            let Arg::Array { buf, usage, .. } = a else { continue };
-            hbm[i] = self.streams(*buf, result && *usage != Use::Read);
-            let pinned = self.pinned_place(*buf);
-            let beyond = bytes(self, *buf) > self.plan.largest_resident
+        // Arrays in vector memory, each with the operands that it is (slices of it are several).
+        let mut resident: Vec<(u64, BufId, Vec<usize>)> = Vec::new();
+        let of: Vec<Option<(BufId, Use)>> = args.iter().take(arrays).map(array_of).collect();
+        for (i, &(buf, usage)) in of.iter().enumerate().filter_map(|(i, a)| a.as_ref().map(|a| (i, a))) {
+            let pinned = self.pinned_place(buf);
+            let beyond = bytes(self, buf) > self.plan.largest_resident
                 || self.plan.streamed.contains(&self.plan.buffers[buf.index()].name);
+            // Windows of several slices would each bring the array in.
+            let several = usage == Use::Read && of.iter().flatten().filter(|a| **a == (buf, usage)).count() > 1;
+            hbm[i] = self.streams(buf, result && usage != Use::Read) && (beyond || pinned.is_some() || !several);
             large[i] = pinned.map_or(beyond, |p| p.0);
             if !hbm[i] && pinned.is_none() {
-                resident.push((bytes(self, *buf), i));
+                match resident.iter_mut().find(|r| r.1 == buf) {
+                    Some(r) => r.2.push(i),
+                    None => resident.push((bytes(self, buf), buf, vec![i])),
+                }
             }
         }
         // What else would not fit together is streamed, the largest first.
@@ -79,8 +85,10 @@ impl<'a> Lower<'a> {
         while resident.iter().map(|r| r.0).sum::<u64>()
             > self.plan.largest_resident.saturating_mul(3).min(self.chip.vmem.bytes / 8 * 5)
         {
-            let Some((_, i)) = resident.pop() else { break };
-            (hbm[i], large[i]) = (true, true);
+            let Some((_, _, operands)) = resident.pop() else { break };
+            for i in operands {
+                (hbm[i], large[i]) = (true, true);
+            }
         }
         if !hbm.contains(&true) || !self.push_blocks(&body, &args, &hbm, name, op) {
             // Those that need not be streamed may stand in the way.
@@ -114,11 +122,7 @@ impl<'a> Lower<'a> {
     /// Shares the blocks of a body out among the device's cores: the first one's kernel.
     fn split_blocks(&mut self, spec: &BlockSpec, args: &[Arg], (name, op): (&str, u32)) -> Option<usize> {
         let cores = self.plan.cores;
-        let array = |a: &Arg| match a {
-            Arg::Array { buf, usage, .. } => Some((*buf, *usage)),
-            _ => None,
-        };
-        let arrays: Vec<(BufId, Use)> = args.iter().filter_map(array).collect();
+        let arrays: Vec<(BufId, Use)> = args.iter().filter_map(array_of).collect();
         // One core must not read what another has made anew.
         let alone = |w: &(BufId, Use)| w.1 == Use::Read || arrays.iter().filter(|a| a.0 == w.0).count() == 1;
         if cores < 2 || !arrays.iter().all(alone) {
@@ -213,6 +217,14 @@ impl<'a> Lower<'a> {
         call.push(Arg::Scratch);
         self.steps.push(Step::Call { kernel, args: call, op });
         true
+    }
+}
+
+/// The array that an argument is, and what for.
+fn array_of(arg: &Arg) -> Option<(BufId, Use)> {
+    match arg {
+        Arg::Array { buf, usage, .. } => Some((*buf, *usage)),
+        Arg::Scalar(_) | Arg::Sum(_) | Arg::Linear { .. } | Arg::Const(_) | Arg::Scratch => None,
     }
 }
 
