@@ -79,6 +79,7 @@ enum Pooled {
 pub struct KernelBuilder {
     kernel: Kernel,
     pub(super) sublanes: u32,
+    xlu_units: u32,
     pub(super) lanes: u32,
     converts_bf16: bool,
     prologue: Vec<Item>,
@@ -102,6 +103,7 @@ impl KernelBuilder {
                 ..Kernel::default()
             },
             sublanes: chip.core.sublanes,
+            xlu_units: chip.core.xlu_slots,
             lanes: chip.core.lanes,
             converts_bf16: chip.vmem.bf16_conversion != 0,
             prologue: Vec::new(),
@@ -135,6 +137,11 @@ impl KernelBuilder {
     /// Whether the chip's loads and stores convert between bf16 and f32.
     pub fn converts_bf16(&self) -> bool {
         self.converts_bf16
+    }
+
+    /// Cross-lane units, each with a transpose buffer.
+    pub fn xlu_units(&self) -> u32 {
+        self.xlu_units
     }
 
     /// Elements of a vector register: sublanes, lanes.

@@ -115,8 +115,9 @@ impl Bits {
     }
 }
 
-/// Removes pure instructions whose results nothing reads, and returns the live ranges of all registers.
-pub fn analyse(code: &mut Code, numbering: &Numbering) -> Vec<Ranges> {
+/// Removes pure instructions whose results nothing reads, and returns the live ranges of all registers. A result that nothing
+/// reads of an instruction that stays has its register for `flight(op)` bundles, one at least.
+pub fn analyse(code: &mut Code, numbering: &Numbering, flight: &dyn Fn(Op) -> u32) -> Vec<Ranges> {
     let blocks = blocks(code);
     let live_out = live_out(code, &blocks, numbering);
     let mut ranges: Vec<Ranges> = vec![Ranges::new(); numbering.count];
@@ -139,10 +140,15 @@ pub fn analyse(code: &mut Code, numbering: &Numbering) -> Vec<Ranges> {
                 let removable = matches!(i.op.info().effect, Effect::None | Effect::VmemLoad | Effect::SmemLoad);
                 !removable || defs(i).any(|d| open[numbering.of(d)] != 0)
             });
-            for d in bundle.insts.iter().flat_map(defs) {
-                let v = numbering.of(d);
-                let until = std::mem::take(&mut open[v]).max(at + 2);
-                add(&mut ranges[v], at + 1, until);
+            for i in &bundle.insts {
+                for d in defs(i) {
+                    let v = numbering.of(d);
+                    let until = match std::mem::take(&mut open[v]) {
+                        0 => (at + 2 * flight(i.op)).min(end),
+                        until => until,
+                    };
+                    add(&mut ranges[v], at + 1, until.max(at + 2));
+                }
             }
             for u in bundle.insts.iter().flat_map(uses) {
                 open_at(&mut open, &mut live, numbering.of(u), at + 1);

@@ -73,16 +73,14 @@ pub fn allocate(
     pinned: &dyn Fn(Reg) -> bool,
 ) -> Result<(), Overflow> {
     let numbering = Numbering::new(code.names.counts());
-    let ranges = liveness::analyse(code, &numbering);
-    let mut order: Vec<usize> = (0..numbering.count).filter(|&v| !ranges[v].is_empty()).collect();
-    let start = |v: usize| ranges[v].last().map_or(0, |r| r.0);
-    order.sort_by_key(|&v| (start(v), v));
-    let assigned = match assign(code, chip, &numbering, &ranges, &order, chaos) {
+    // A second write of a register waits for the first, so results that nothing reads are kept apart where there is room.
+    let apart = |op: Op| chip.timing.get(op.info().class).latency;
+    let ranges = liveness::analyse(code, &numbering, &apart);
+    let assigned = match in_order(code, chip, &numbering, &ranges, chaos) {
         Ok(a) => a,
         Err(_) => {
-            let length = |v: usize| ranges[v].iter().map(|r| r.1 - r.0).sum::<u32>();
-            order.sort_by_key(|&v| (std::cmp::Reverse(length(v)), v));
-            assign(code, chip, &numbering, &ranges, &order, chaos)
+            let ranges = liveness::analyse(code, &numbering, &|_| 1);
+            in_order(code, chip, &numbering, &ranges, chaos)
                 .map_err(|v| overflow(code, chip, &numbering, &ranges, v, pinned))?
         }
     };
@@ -97,6 +95,24 @@ pub fn allocate(
         }
     }
     Ok(())
+}
+
+/// Physical numbers by dense number: in the order of the ranges' starts, or of their lengths if that finds none.
+fn in_order(
+    code: &Code,
+    chip: &ChipConfig,
+    numbering: &Numbering,
+    ranges: &[Ranges],
+    chaos: &mut Chaos,
+) -> Result<Vec<u32>, usize> {
+    let mut order: Vec<usize> = (0..numbering.count).filter(|&v| !ranges[v].is_empty()).collect();
+    let start = |v: usize| ranges[v].last().map_or(0, |r| r.0);
+    order.sort_by_key(|&v| (start(v), v));
+    assign(code, chip, numbering, ranges, &order, chaos).or_else(|_| {
+        let length = |v: usize| ranges[v].iter().map(|r| r.1 - r.0).sum::<u32>();
+        order.sort_by_key(|&v| (std::cmp::Reverse(length(v)), v));
+        assign(code, chip, numbering, ranges, &order, chaos)
+    })
 }
 
 /// Physical numbers by dense number, or the register that found none.

@@ -4,13 +4,46 @@ use super::choose::Roles;
 use super::lanes::range_mask;
 use super::spec::MoveSpec;
 use super::walk::{Bases, Sides, each, nest, stepping};
-use crate::kernel::{KernelBuilder, M, V};
+use crate::kernel::{KernelBuilder, M, S, V};
 
-/// Emits the whole move.
+/// Emits the whole move. The innermost loop, whichever that is, has blocks in both of two units at a time.
 pub fn emit(b: &mut KernelBuilder, spec: (&MoveSpec, &Bases), roles: &Roles) {
     each(b, spec, roles, &mut |b, sides| {
-        nest(b, sides, &roles.outer, &mut |b, s| columns(b, s, roles));
+        let lanes = b.shape().1 as i64;
+        let tiles = |at: i64, n: u32| cut(at, i64::from(n), lanes).1 > 1;
+        let inside = tiles(sides.src_lane, roles.sub.size) || tiles(sides.dst_lane, roles.lane.size);
+        match roles.outer.split_last() {
+            Some((inner, outer)) if !inside => nest(b, sides, outer, &mut |b, s| {
+                alternating(b, s, inner.size, (inner.src_row, inner.dst_row), &mut |b, s, u| columns(b, s, roles, u));
+            }),
+            _ => nest(b, sides, &roles.outer, &mut |b, s| columns(b, s, roles, 0)),
+        }
     });
+}
+
+/// As [`stepping`], two iterations at a time, each with a unit of its own.
+fn alternating(
+    b: &mut KernelBuilder,
+    sides: &Sides<'_>,
+    trips: u32,
+    (src_step, dst_step): (i64, i64),
+    f: &mut dyn FnMut(&mut KernelBuilder, &Sides<'_>, u32),
+) {
+    if b.xlu_units() < 2 || trips < 2 {
+        return stepping(b, sides, trips, (src_step, dst_step), &mut |b, s| f(b, s, 0));
+    }
+    let moved = |b: &mut KernelBuilder, s: &Sides<'_>, by: i64| -> (S, S) {
+        (b.s_addi(s.src, (by * src_step) as i32), b.s_addi(s.dst, (by * dst_step) as i32))
+    };
+    stepping(b, sides, trips / 2, (2 * src_step, 2 * dst_step), &mut |b, s| {
+        f(b, s, 0);
+        let (src, dst) = moved(b, s, 1);
+        f(b, &Sides { src, dst, ..*s }, 1);
+    });
+    if trips % 2 == 1 {
+        let (src, dst) = moved(b, sides, i64::from(trips) - 1);
+        f(b, &Sides { src, dst, ..*sides }, 0);
+    }
 }
 
 /// A part of a run of lanes within one tile: elements `first..first + count`, lane of the first, and the tile.
@@ -37,33 +70,43 @@ fn cut(at: i64, n: i64, lanes: i64) -> (Option<Part>, i64, Part, Option<Part>) {
 }
 
 /// All parts of the destination's lanes.
-fn columns(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles) {
+fn columns(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, unit: u32) {
     let lanes = b.shape().1 as i64;
     let l = roles.lane;
     debug_assert_eq!(l.dst_lane, 1, "a transposed run has neighbouring lanes");
     let (before, whole, one, after) = cut(sides.dst_lane, l.size as i64, lanes);
     if let Some(p) = before {
-        rows(b, sides, roles, p);
+        rows(b, sides, roles, p, unit);
     }
     let steps = (lanes * l.src_row, sides.spec.dst.plane_rows);
-    stepping(b, sides, whole as u32, steps, &mut |b, s| rows(b, s, roles, one));
+    if cut(sides.src_lane, i64::from(roles.sub.size), lanes).1 > 1 {
+        stepping(b, sides, whole as u32, steps, &mut |b, s| rows(b, s, roles, one, unit));
+    } else if whole > 1 {
+        alternating(b, sides, whole as u32, steps, &mut |b, s, u| rows(b, s, roles, one, u));
+    } else if whole == 1 {
+        rows(b, sides, roles, one, unit);
+    }
     if let Some(p) = after {
-        rows(b, sides, roles, p);
+        rows(b, sides, roles, p, unit);
     }
 }
 
 /// All parts of the source's lanes, for one part of the destination's.
-fn rows(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, to: Part) {
+fn rows(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, to: Part, unit: u32) {
     let lanes = b.shape().1 as i64;
     let t = roles.sub;
     let (before, whole, one, after) = cut(sides.src_lane, t.size as i64, lanes);
     if let Some(p) = before {
-        block(b, sides, roles, p, to, 0);
+        block(b, sides, roles, p, to, unit);
     }
     let steps = (sides.spec.src.plane_rows, lanes * t.dst_row);
-    stepping(b, sides, whole as u32, steps, &mut |b, s| block(b, s, roles, one, to, 0));
+    if whole > 1 {
+        alternating(b, sides, whole as u32, steps, &mut |b, s, u| block(b, s, roles, one, to, u));
+    } else if whole == 1 {
+        block(b, sides, roles, one, to, unit);
+    }
     if let Some(p) = after {
-        block(b, sides, roles, p, to, 0);
+        block(b, sides, roles, p, to, unit);
     }
 }
 
