@@ -79,6 +79,10 @@ fn collected(
     let outputs = b.dims(source).to_vec();
     let outside = b.splat(DType::S32, &outputs, -1.0);
     let chosen = found.map_or(chosen, |f| b.select(f, chosen, outside));
+    // Positions are stored in as few bits as hold them.
+    let taps: u64 = window.iter().map(|w| w.size).product();
+    let stored = if taps <= i8::MAX as u64 { DType::S8 } else { DType::S32 };
+    let chosen = b.convert(chosen, stored);
     let blocks: Vec<u64> =
         (0..dims.len()).map(|d| (window[d].pad_low as u64 + dims[d]).div_ceil(window[d].stride)).collect();
     // Blocks and, where they have more than one place, the places in them.
@@ -107,9 +111,10 @@ fn collected(
                 PadDim { low: back[d] as i64, high, interior: 0 }
             })
             .collect();
-        let (zero, none) = (b.scalar(b.dtype(source), 0.0), b.index(-1));
+        let (zero, none) = (b.scalar(b.dtype(source), 0.0), b.scalar(stored, -1.0));
         let (values, taps) = (b.pad(source, zero, &shift), b.pad(chosen, none, &shift));
         let (values, taps) = (b.broadcast(values, &map, &sizes), b.broadcast(taps, &map, &sizes));
+        let taps = b.convert(taps, DType::S32);
         // The number of the position at which such a window sees the place, and whether it has it.
         let mut number = b.splat(DType::S32, &sizes, 0.0);
         let mut inside: Option<NodeId> = None;

@@ -86,6 +86,9 @@ pub fn broadcast(b: &mut Emit, x: NodeId, map: &[usize], shape: &Shape) -> Optio
         return Some(b.broadcast(moved, &sorted, &to.dims));
     }
     let splat = matches!(b.op(x), Op::Constant(_)) && from.is_empty();
+    if from == to.dims {
+        return b.draft.fire("broadcast-same").then_some(x);
+    }
     if from.iter().product::<u64>() == to.elements() && !splat {
         return b.draft.fire("broadcast-reshape").then(|| b.reshape(x, &to.dims));
     }

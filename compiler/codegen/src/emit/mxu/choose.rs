@@ -168,3 +168,30 @@ pub(super) fn with_problem<T>(
     let geometry = variants.get(variant as usize).ok_or_else(|| MxuError::Tile(format!("variant {variant}")))?;
     f(Problem { spec, chip, geometry, formats: &formats, staging, hooked, variant })
 }
+
+/// Sizes of equal parts of `count`, largest first: all of them for the first few, then fewer and fewer.
+pub(super) fn cuts(count: u32) -> impl Iterator<Item = u32> {
+    let mut last = 0;
+    let mut parts = 1;
+    let numbers = std::iter::from_fn(move || {
+        let now = parts;
+        parts += 1 + parts / 8;
+        (now < count).then_some(now)
+    });
+    numbers.chain([count]).map(move |parts| count.div_ceil(parts)).filter(move |&size| {
+        let new = size != last;
+        last = size;
+        new
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_are_distinct_and_end_at_one() {
+        assert_eq!(cuts(10).collect::<Vec<_>>(), [10, 5, 4, 3, 2, 1]);
+        assert_eq!(cuts(1).collect::<Vec<_>>(), [1]);
+    }
+}

@@ -27,7 +27,7 @@
 //!
 //! subject to the windows fitting the budget.
 
-use super::choose::{Search, Tile};
+use super::choose::{Search, Tile, cuts};
 use super::format::Formats;
 use super::geometry::{Geometry, Staging};
 use super::segment::{Segments, StepShape};
@@ -274,8 +274,11 @@ impl Problem<'_> {
         // Splits are whole tiles, and as long as each other. The last one may end in padding: along lanes that is there, rows of rhs
         // are read a little beyond their end.
         let end = kt * kch * self.geometry.lanes;
-        let beyond = (end - self.spec.k.next_multiple_of(self.geometry.sublanes)) / self.spec.rhs.dtype.packing() as u32;
-        if kt * kch != self.geometry.planes_k || !self.staging.transposed && beyond > READ_BEYOND * self.geometry.sublanes {
+        let beyond =
+            (end - self.spec.k.next_multiple_of(self.geometry.sublanes)) / self.spec.rhs.dtype.packing() as u32;
+        if kt * kch != self.geometry.planes_k
+            || !self.staging.transposed && beyond > READ_BEYOND * self.geometry.sublanes
+        {
             return all;
         }
         let groups = self.geometry.planes_n.div_ceil(ns * nch);
@@ -587,31 +590,9 @@ fn aligned(array: &Array, rows: u32) -> u32 {
     rows.next_multiple_of(array.dtype.packing() as u32)
 }
 
-/// Sizes of equal parts of `count`, largest first: all of them for the first few, then fewer and fewer.
-fn cuts(count: u32) -> impl Iterator<Item = u32> {
-    let mut last = 0;
-    let mut parts = 1;
-    let numbers = std::iter::from_fn(move || {
-        let now = parts;
-        parts += 1 + parts / 8;
-        (now < count).then_some(now)
-    });
-    numbers.chain([count]).map(move |parts| count.div_ceil(parts)).filter(move |&size| {
-        let new = size != last;
-        last = size;
-        new
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cuts_are_distinct_and_end_at_one() {
-        assert_eq!(cuts(10).collect::<Vec<_>>(), [10, 5, 4, 3, 2, 1]);
-        assert_eq!(cuts(1).collect::<Vec<_>>(), [1]);
-    }
 
     #[test]
     fn slabs_take_the_dimension_that_divides_best() {
