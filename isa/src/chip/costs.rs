@@ -81,7 +81,7 @@ costs! {
 macro_rules! nodes {
     ($($name:literal $file:literal;)+) => {
         /// Technology nodes and their default costs.
-        const NODES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../../chips/costs/", $file)))),+];
+        const NODES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../chips/costs/", $file)))),+];
 
         /// Names of the technology nodes, oldest first.
         pub const NODE_NAMES: &[&str] = &[$($name),+];

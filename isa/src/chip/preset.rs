@@ -6,7 +6,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, closest};
 macro_rules! presets {
     ($($name:literal)+) => {
         /// Name and chip file of every preset.
-        pub const PRESETS: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../../chips/", $name, ".toml")))),+];
+        pub const PRESETS: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../chips/", $name, ".toml")))),+];
     };
 }
 
