@@ -63,6 +63,14 @@ impl Control {
         self.set(|w| w.focus = device);
     }
 
+    pub fn paused(&self) -> bool {
+        self.lock().paused
+    }
+
+    pub fn stopped(&self) -> bool {
+        self.lock().stop
+    }
+
     /// Asks the run to stop.
     pub fn stop(&self) {
         self.set(|w| w.stop = true);

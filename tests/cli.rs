@@ -324,6 +324,19 @@ fn every_view_has_data_behind_its_frame() {
 }
 
 #[test]
+fn the_newest_run_of_a_folder_is_shown() {
+    let folder = scratch("live");
+    std::fs::create_dir_all(&folder).expect("writable");
+    assert!(refused(&["top", "--attach", &folder, "--once"]).contains("no run has been written"));
+    let profile = format!("{folder}/jit_f.sysp");
+    works(&["run", &example("mlp.hlo"), "--chip", "tiny", "--timing-only", "--profile", &profile]);
+    let text = works(&["top", "--attach", &folder, "--once", "--json"]);
+    let data: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert!(data["cycles"].as_u64().is_some_and(|c| c > 0));
+    assert!(refused(&["top", "--attach", &profile]).contains("SYSTOLE_LIVE"));
+}
+
+#[test]
 fn a_pod_is_shown_with_all_its_devices() {
     let module = example("mlp.hlo");
     let flags = ["--replicas", "4", "--topology", "2x2", "--timing-only", "--all-devices"];

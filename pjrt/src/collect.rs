@@ -1,9 +1,11 @@
 //! What is kept of runs for reports: counters always while somebody collects, spans where a profile is asked for.
 
 use crate::executable::{Executable, Facts};
+use crate::live;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 use systole_isa::{ChipConfig, Program};
 use systole_runtime::profile::{self, Level, Limits, Profile, Recorded, Recorder};
 use systole_runtime::report::{self, HostReport, Report};
@@ -67,9 +69,10 @@ impl Counted {
 /// How closely runs are watched.
 pub(crate) const LEVEL: Level = Level::Kernels;
 
-/// The level of spans that a run is recorded with; `None`: nobody wants them, or the run counts no cycles.
-pub(crate) fn level(mode: Mode) -> Option<Level> {
-    let wanted = PROFILERS.load(Ordering::Relaxed) > 0 && mode != Mode::NumericOnly;
+/// The level of spans that a run is recorded with; `None`: nobody wants them, or the run counts no cycles. `shown`: the live
+/// view wants them.
+pub(crate) fn level(mode: Mode, shown: bool) -> Option<Level> {
+    let wanted = (shown || PROFILERS.load(Ordering::Relaxed) > 0) && mode != Mode::NumericOnly;
     wanted.then_some(LEVEL)
 }
 
@@ -78,16 +81,25 @@ pub(crate) fn recorder<'a>(level: Level, program: &Program, inner: &'a mut NoObs
     Recorder::new(level, Limits::default(), program, inner)
 }
 
-/// Keeps a run, if anybody collects.
-pub(crate) fn keep(e: &Executable, mode: Mode, recorded: Vec<Recorded>, counted: &Counted) {
-    if COLLECTORS.load(Ordering::Relaxed) == 0 {
+/// Keeps a run, if anybody collects, and shows it in the live view if it is to be `shown`.
+pub(crate) fn keep(e: &Executable, mode: Mode, recorded: Vec<Recorded>, counted: &Counted, shown: bool) {
+    let collecting = COLLECTORS.load(Ordering::Relaxed) > 0;
+    if !collecting && !shown {
         return;
     }
+    let start = Instant::now();
     let (chip, program) = (e.client.runtime.chip(), &e.exe.program);
     let report = counted.report(chip, program);
     let Ok(text) = serde_json::to_string(&report) else { return };
     let profile = (!recorded.is_empty())
         .then(|| profile::write(&counted.profile(chip, program, &e.facts, mode, &report, recorded)));
+    if let Some(bytes) = profile.as_ref().filter(|_| shown) {
+        live::show(e, bytes, start);
+    }
+    if !collecting {
+        return;
+    }
+    let profile = profile.filter(|_| PROFILERS.load(Ordering::Relaxed) > 0);
     let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
     if runs.len() == MOST {
         runs.pop_front();

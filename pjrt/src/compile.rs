@@ -1,10 +1,10 @@
 //! From what JAX hands over to a program on its devices.
 
 use crate::client::Client;
-use crate::error::{Code, Error};
-use crate::executable::{Executable, Facts};
+use crate::error::Error;
+use crate::executable::{Executable, Facts, Tokens};
 use crate::proto;
-use crate::queue::STACK;
+use crate::queue::on_large_stack;
 use prost::Message;
 use std::sync::Arc;
 use systole_isa::program::PodShape;
@@ -22,14 +22,7 @@ pub(crate) fn compile(
     options: &[u8],
 ) -> Result<Arc<Executable>, Error> {
     let (code, format, options) = (code.to_vec(), format.to_string(), options.to_vec());
-    // Programs nest deeply.
-    let work = move || compile_here(client, code, format, options);
-    let thread = std::thread::Builder::new().name("systole-compile".to_string()).stack_size(STACK).spawn(work);
-    match thread.map(std::thread::JoinHandle::join) {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(_)) => Err(Error::internal("the compiler panicked, which is a bug of systole")),
-        Err(e) => Err(Error::new(Code::ResourceExhausted, format!("no thread for the compiler: {e}"))),
-    }
+    on_large_stack(move || compile_here(client, code, format, options))
 }
 
 fn compile_here(
@@ -56,6 +49,7 @@ fn compile_here(
     }
     let name = module.name.clone();
     let donated = donated(&text);
+    let tokens = Tokens::of(&module);
     let source = Source::Module { module, text: text.clone() };
     let program = client.runtime.compile_source(source, "jax", &o, None).map_err(|e| located(e.into(), &text))?;
     let assigned = build.assignment.as_ref().map(proto::DeviceAssignment::ids).filter(|ids| !ids.is_empty());
@@ -71,12 +65,13 @@ fn compile_here(
         partitions: partitions as usize,
         devices,
         donated,
+        tokens,
         code,
         format,
         options,
         text,
     };
-    Executable::new(client, facts, program)
+    Executable::new(client, facts, program, Some(o))
 }
 
 /// The parameters of `main` that the caller gives away: those with `tf.aliasing_output` or `jax.buffer_donor`.

@@ -4,7 +4,7 @@ use crate::client::{self, Client, Options};
 use crate::collect;
 use crate::error::Error;
 use crate::executable::Facts;
-use crate::queue::STACK;
+use crate::queue::on_large_stack;
 use serde::Deserialize;
 use systole_runtime::profile::{Profile, write};
 use systole_runtime::source::{self, Source};
@@ -39,14 +39,7 @@ pub(crate) struct Done {
 /// What is wrong with the program, the inputs or the options; a fault of the program.
 pub(crate) fn run(code: &[u8], options: &str, inputs: Vec<Array>) -> Result<Done, Error> {
     let asked: Asked = serde_json::from_str(options).map_err(|e| Error::invalid(e.to_string()))?;
-    let code = code.to_vec();
-    let work = move || run_here(&code, &asked, &inputs);
-    let thread = std::thread::Builder::new().name("systole-run".to_string()).stack_size(STACK).spawn(work);
-    match thread.map(std::thread::JoinHandle::join) {
-        Ok(Ok(done)) => done,
-        Ok(Err(_)) => Err(Error::internal("systole panicked, which is a bug of it")),
-        Err(e) => Err(Error::internal(format!("no thread for the run: {e}"))),
-    }
+    on_large_stack(|| run_here(code, &asked, &inputs))
 }
 
 fn run_here(code: &[u8], asked: &Asked, inputs: &[Array]) -> Result<Done, Error> {

@@ -3,9 +3,13 @@
 use crate::client::Client;
 use crate::error::{Code, Error};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use systole_compiler::graph::{Module, Shape};
+use systole_compiler::plan;
 use systole_isa::DType;
+use systole_runtime::{CompileOptions, source};
 
 /// What is kept of a program besides its code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -17,6 +21,8 @@ pub struct Facts {
     pub devices: Option<Vec<usize>>,
     /// Parameters whose arrays a run takes for good.
     pub donated: Vec<usize>,
+    /// Parameters and results that are tokens: the caller has empty arrays for them, the program nothing.
+    pub tokens: Tokens,
     /// The program as it came.
     #[serde(with = "hex")]
     pub code: Vec<u8>,
@@ -36,12 +42,51 @@ impl Facts {
             partitions: 1,
             devices: None,
             donated: Vec::new(),
+            tokens: Tokens::default(),
             code: Vec::new(),
             format: String::new(),
             options: Vec::new(),
             text,
         }
     }
+}
+
+/// Places of tokens in a program's signature, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokens {
+    pub params: Vec<usize>,
+    pub results: Vec<usize>,
+}
+
+impl Tokens {
+    /// Those of a module's entry.
+    pub fn of(module: &Module) -> Tokens {
+        let entry = module.entry();
+        let params: Vec<&Shape> = entry.params.iter().map(|p| &entry.node(*p).shape).collect();
+        Tokens { params: places(&params), results: places(&[&entry.node(entry.root).shape]) }
+    }
+
+    /// All of a signature's results, those of the program with tokens where they belong.
+    pub fn filled<T>(&self, arrays: Vec<T>, token: impl Fn() -> T) -> Vec<T> {
+        let mut all = arrays;
+        self.results.iter().for_each(|i| all.insert((*i).min(all.len()), token()));
+        all
+    }
+}
+
+/// Where tokens stand among arrays and tokens of nested tuples, in order.
+fn places(shapes: &[&Shape]) -> Vec<usize> {
+    fn walk(s: &Shape, number: &mut usize, out: &mut Vec<usize>) {
+        match s {
+            Shape::Tuple(t) => return t.iter().for_each(|s| walk(s, number, out)),
+            Shape::Token => out.push(*number),
+            Shape::Array(_) => {}
+        }
+        *number += 1;
+    }
+    let (mut number, mut out) = (0, Vec::new());
+    shapes.iter().for_each(|s| walk(s, &mut number, &mut out));
+    out
 }
 
 /// Bytes as text in messages of JSON.
@@ -65,12 +110,14 @@ pub struct Executable {
     pub client: &'static Client,
     pub facts: Facts,
     pub exe: systole_runtime::Executable,
-    /// Element types and sizes of the results.
+    /// Element types and sizes of the results; tokens are empty arrays of `pred`.
     pub outputs: Vec<(DType, Vec<u64>)>,
     pub fingerprint: String,
     /// Pointers of the interface that live as long as this: see `boundary`.
     pub(crate) kept: OnceLock<Box<dyn std::any::Any + Send + Sync>>,
     pub(crate) costs: OnceLock<Vec<(String, f32)>>,
+    /// How it was compiled, where that was done here.
+    asked: Option<CompileOptions>,
 }
 
 /// A program on its devices.
@@ -85,12 +132,47 @@ pub struct LoadedExecutable {
 
 impl Executable {
     /// Prepares compiled code.
-    pub fn new(client: &'static Client, facts: Facts, program: systole_isa::Program) -> Result<Arc<Executable>, Error> {
-        let outputs = program.results.iter().map(|r| (r.layout.dtype, r.dims().to_vec())).collect();
+    pub fn new(
+        client: &'static Client,
+        facts: Facts,
+        program: systole_isa::Program,
+        asked: Option<CompileOptions>,
+    ) -> Result<Arc<Executable>, Error> {
+        let arrays = program.results.iter().map(|r| (r.layout.dtype, r.dims().to_vec())).collect();
+        let outputs = facts.tokens.filled(arrays, || (DType::Pred, vec![0]));
         let fingerprint = format!("{:016x}{:016x}", fnv(&program.code), fnv(&facts.code));
         let exe = client.runtime.load(program)?;
         let (kept, costs) = (OnceLock::new(), OnceLock::new());
-        Ok(Arc::new(Executable { client, facts, exe, outputs, fingerprint, kept, costs }))
+        let e = Arc::new(Executable { client, facts, exe, outputs, fingerprint, kept, costs, asked });
+        let mut all = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, e| e.strong_count() > 0);
+        all.insert(e.fingerprint.clone(), Arc::downgrade(&e));
+        Ok(e)
+    }
+
+    /// A program that is loaded, by its fingerprint.
+    pub fn of(fingerprint: &str) -> Option<Arc<Executable>> {
+        LOADED.lock().unwrap_or_else(PoisonError::into_inner).get(fingerprint)?.upgrade()
+    }
+
+    /// The plan as text, where the program was compiled here and not read back.
+    ///
+    /// # Errors
+    /// As for compiling.
+    pub fn plan(&self) -> Result<Option<String>, Error> {
+        let Some(asked) = &self.asked else { return Ok(None) };
+        let runtime = &self.client.runtime;
+        let source = source::read_one("jax", self.facts.text.as_bytes(), runtime.chip(), false, &mut Vec::new())?;
+        Ok(Some(plan::text::to_text(&runtime.plan_source(source, "jax", asked)?)))
+    }
+
+    /// The code as assembly.
+    ///
+    /// # Errors
+    /// Code that cannot be decoded.
+    pub fn assembly(&self) -> Result<String, Error> {
+        let text = systole_isa::asm::disassemble(&self.exe.program, self.client.runtime.chip());
+        text.map_err(|e| Error::internal(e.to_string()))
     }
 
     /// Code and facts as bytes that [`Executable::deserialize`] reads.
@@ -114,12 +196,15 @@ impl Executable {
         let (facts, program) = rest.split_at(size);
         let facts: Facts = serde_json::from_slice(facts).map_err(|_| wrong())?;
         let program = systole_isa::read_program(program).map_err(|e| Error::invalid(e.to_string()))?;
-        Executable::new(client, facts, program)
+        Executable::new(client, facts, program, None)
     }
 }
 
+/// The programs that are loaded, by their fingerprints.
+static LOADED: Mutex<BTreeMap<String, Weak<Executable>>> = Mutex::new(BTreeMap::new());
+
 /// What serialised programs begin with; it changes with their form.
-const MAGIC: &[u8] = b"systole-pjrt-1\n";
+const MAGIC: &[u8] = b"systole-pjrt-2\n";
 
 impl LoadedExecutable {
     pub fn new(program: Arc<Executable>) -> Result<LoadedExecutable, Error> {
@@ -148,4 +233,19 @@ impl LoadedExecutable {
 /// FNV-1a: a fingerprint of bytes, alike in every process.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_have_their_places_in_signatures() {
+        let (array, token) = (Shape::array(DType::F32, &[2]), Shape::Token);
+        assert_eq!(places(&[&token, &array, &token]), [0, 2]);
+        let nested = Shape::Tuple(vec![array.clone(), Shape::Tuple(vec![token.clone(), array]), token]);
+        assert_eq!(places(&[&nested]), [1, 3]);
+        let tokens = Tokens { params: Vec::new(), results: vec![0, 2, 3] };
+        assert_eq!(tokens.filled(vec!["a", "b"], || "t"), ["t", "a", "t", "t", "b"]);
+    }
 }

@@ -7,6 +7,7 @@ use crate::compile::python;
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::executable::{Executable, LoadedExecutable};
+use crate::live;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use systole_runtime::{Array, Mode, NoObserver, Observer, PodOptions, Queues, RunOptions, RuntimeError};
@@ -53,7 +54,8 @@ pub(crate) fn execute(
     }
     let mut inputs = Vec::with_capacity(arguments.len());
     for list in arguments {
-        inputs.push(list.iter().map(|b| b.slot()).collect::<Result<Vec<_>, _>>()?);
+        let arrays = list.iter().enumerate().filter(|(i, _)| !program.facts.tokens.params.contains(i));
+        inputs.push(arrays.map(|(_, b)| b.slot()).collect::<Result<Vec<_>, _>>()?);
     }
     for list in arguments {
         let given = program.facts.donated.iter().filter(|i| !kept.contains(i));
@@ -95,7 +97,8 @@ impl Run {
         let client = &self.program.client.runtime;
         let exe = &self.program.exe;
         let options = RunOptions::new(self.mode);
-        let level = collect::level(self.mode);
+        let shown = live::wanted(&self.program, self.mode);
+        let level = collect::level(self.mode, shown);
         let lanes = if level.is_some() { inputs.len().max(exe.cores() as usize) } else { 0 };
         let mut nobody: Vec<NoObserver> = (0..lanes).map(|_| NoObserver).collect();
         let mut recorders: Vec<_> = nobody
@@ -115,12 +118,16 @@ impl Run {
             let run = client.run_pod(exe, &inputs, &options, &pod, &mut NoObserver, &mut queues, watchers);
             run.map(|r| (r.outputs, collect::Counted::Several(Box::new(r.run))))
         };
-        let (outputs, counted) = outcome.map_err(|e| self.explained(e))?;
+        let (mut outputs, counted) = outcome.map_err(|e| self.explained(e))?;
         let recorded = recorders.into_iter().map(|r| r.finish()).collect();
-        collect::keep(&self.program, self.mode, recorded, &counted);
+        collect::keep(&self.program, self.mode, recorded, &counted, shown);
         Ok(match self.mode {
             Mode::TimingOnly => inputs.iter().map(|_| self.zeros()).collect(),
-            Mode::Full | Mode::NumericOnly => outputs,
+            Mode::Full | Mode::NumericOnly => {
+                let token = || Array::new(systole_isa::DType::Pred, &[0], Vec::new());
+                let whole = |own: &mut Vec<Array>| self.program.facts.tokens.filled(std::mem::take(own), token);
+                outputs.iter_mut().map(whole).collect()
+            }
         })
     }
 

@@ -25,6 +25,7 @@ mod execute;
 mod ffi;
 mod handle;
 pub mod host;
+mod live;
 mod proto;
 mod queue;
 mod strides;

@@ -2,6 +2,7 @@
 //!
 //! After a `fork` the child has no such thread: it gets one of its own with its first piece of work.
 
+use crate::error::{Code, Error};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
@@ -11,6 +12,21 @@ type Work = Box<dyn FnOnce() + Send>;
 const DEPTH: usize = 64;
 /// Stack of the working thread in bytes: programs nest deeply.
 pub(crate) const STACK: usize = 256 << 20;
+
+/// What work gives on a thread with [`STACK`] bytes of stack.
+///
+/// # Errors
+/// Those of the work; a panic, which is a bug; no thread to be had.
+pub(crate) fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("systole-work".to_string()).stack_size(STACK);
+        match thread.spawn_scoped(scope, work).map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(Error::internal("the work panicked, which is a bug of systole")),
+            Err(e) => Err(Error::new(Code::ResourceExhausted, format!("no thread to work on: {e}"))),
+        }
+    })
+}
 
 /// The queue.
 #[derive(Default)]

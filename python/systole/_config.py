@@ -26,6 +26,7 @@ def configure(
     set: Mapping[str, object] | None = None,
     timing_only: bool | None = None,
     allow_zeros: bool | None = None,
+    live: str | os.PathLike[str] | None = None,
 ) -> None:
     """Chooses the device of ``JAX_PLATFORMS=systole``, before JAX is first used.
 
@@ -35,9 +36,10 @@ def configure(
       set: parameters of the chip that are changed: ``{"mxu.rows": 256, "hbm.bandwidth": "1600GB/s"}``.
       timing_only: count cycles and hand back zeros. May be changed at any time.
       allow_zeros: let those zeros be read; without it reading them is an error. May be changed at any time.
+      live: a folder where the newest run of every program is kept, for ``systole top --attach FOLDER`` in another terminal.
 
     The environment says the same: ``SYSTOLE_CHIP``, ``SYSTOLE_TOPOLOGY``, ``SYSTOLE_SET`` (``key=value`` between semicolons),
-    ``SYSTOLE_MODE`` (``full``, ``timing``, ``numeric``).
+    ``SYSTOLE_MODE`` (``full``, ``timing``, ``numeric``), ``SYSTOLE_LIVE``.
     """
     wanted = {
         "chip": chip,
@@ -49,6 +51,8 @@ def configure(
     for key, value in wanted.items():
         if value is not None:
             os.environ[_VARIABLES[key]] = value
+    if live is not None:
+        os.environ["SYSTOLE_LIVE"] = os.fspath(live)
     if timing_only is not None:
         import warnings
 

@@ -74,6 +74,7 @@ def library() -> ctypes.CDLL:
         ("systole_set_mode", Frame, text),
         ("systole_allow_made_up", None, [ctypes.c_bool]),
         ("systole_drain", None, []),
+        ("systole_code", Frame, text),
         ("systole_run", Frame, text + text + [ctypes.POINTER(HostArray), ctypes.c_size_t]),
         ("systole_export", Frame, text + text),
     ]:

@@ -9,6 +9,19 @@ from ._native_calls import library_path
 _PRIORITY = -100
 
 
+def _code(executable) -> str:
+    """The plan and the assembly of a program of this platform; nothing of another's."""
+    devices = executable.local_devices()
+    if not devices or devices[0].platform != "systole":
+        return ""
+    from ._native_calls import library, opened
+
+    name = executable.fingerprint
+    answer, _ = opened(library().systole_code(name, len(name)))
+    plan = answer["plan"]
+    return "".join(f"\n// {title}\n{text}" for title, text in [("plan", plan), ("assembly", answer["assembly"])] if text)
+
+
 def initialize() -> None:
     """Registers the platform ``systole``; once, whoever asks."""
     from jax._src import xla_bridge
@@ -25,6 +38,11 @@ def initialize() -> None:
 
     is_listed = compilation_cache.is_cache_used
     compilation_cache.is_cache_used = lambda backend: backend.platform == "systole" or is_listed(backend)
+    # The text of a compiled program goes on with what the chip runs.
+    from jax._src import stages
+
+    source_text = stages.Executable.as_text
+    stages.Executable.as_text = lambda self: source_text(self) + _code(self.xla_extension_executable())
     # Callbacks get their arrays on the CPU, as with other platforms.
     import jax
 

@@ -1,5 +1,6 @@
 //! `systole top`: the terminal dashboard, of a run in progress or of a profile.
 
+use super::top_attach::Folder;
 use super::top_sweep;
 use crate::args::{ModeArgs, ProfileArgs, RunArgs};
 use crate::live::{Control, Live, Stop, Subject};
@@ -49,6 +50,9 @@ pub struct Args {
     /// Lines of that frame
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u16).range(5..=500))]
     height: u16,
+    /// MODULE is the folder that SYSTOLE_LIVE names in a running Python program: its newest run is shown
+    #[arg(long)]
+    attach: bool,
     /// Begins paused
     #[arg(long)]
     paused: bool,
@@ -130,7 +134,15 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let view = View::named(&a.view).ok_or_else(|| {
         bad(format!("--view {}: one of {} is expected", a.view, View::ALL.map(View::name).join(", ")))
     })?;
-    let recorded = recorded(&a.run.module)?;
+    let mut folder = a.attach.then(|| Folder::open(&a.run.module)).transpose()?;
+    let recorded = match &mut folder {
+        None => recorded(&a.run.module)?,
+        Some(f) if a.once || a.json => {
+            let none = || bad(format!("{}: no run has been written there yet", a.run.module));
+            Some(f.newest()?.ok_or_else(none)?)
+        }
+        Some(_) => None,
+    };
     let mut theme = systole_tui::detect(&|name| std::env::var(name).ok());
     theme.ascii |= a.ascii;
     let phase = if recorded.is_some() { Phase::Replay } else { Phase::Compiling };
@@ -146,7 +158,7 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(bad("the dashboard needs a terminal; --once prints a frame, --json the data behind it"));
     }
-    interactive(a, app, recorded)
+    interactive(a, app, recorded, folder)
 }
 
 /// One frame, or the data behind it.
@@ -179,7 +191,7 @@ fn panicked(panic: &(dyn Any + Send)) -> RuntimeError {
     RuntimeError::Check(format!("the run panicked, which is a bug: {}", text.unwrap_or("no message")))
 }
 
-fn interactive(a: &Args, app: App, recorded: Option<Profile>) -> Result<(), RuntimeError> {
+fn interactive(a: &Args, app: App, recorded: Option<Profile>, folder: Option<Folder>) -> Result<(), RuntimeError> {
     let control = Control::default();
     control.pause(a.paused);
     let (news, received) = channel();
@@ -188,10 +200,17 @@ fn interactive(a: &Args, app: App, recorded: Option<Profile>) -> Result<(), Runt
         let sender = news.clone();
         let control = &control;
         let work = move || {
-            let result = match recorded {
-                Some(p) => Ok(p),
+            let result = match (recorded, folder) {
+                (Some(p), _) => Ok(p),
+                (None, Some(f)) => {
+                    let end = f.follow(control, &sender);
+                    if let Err(e) = &end {
+                        let _ = sender.send(Event::Phase(Phase::Failed(e.to_string())));
+                    }
+                    return end;
+                }
                 // A panic is a bug, which must not leave the user before a frame that no longer changes.
-                None => catch_unwind(AssertUnwindSafe(|| simulate(a, control, &sender)))
+                (None, None) => catch_unwind(AssertUnwindSafe(|| simulate(a, control, &sender)))
                     .unwrap_or_else(|panic| Err(panicked(panic.as_ref()))),
             };
             // Nobody may be left to hear it.

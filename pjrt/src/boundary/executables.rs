@@ -33,7 +33,7 @@ unsafe impl Sync for Lists {}
 
 fn lists(e: &executable::Executable) -> Result<&Lists, Error> {
     let made = e.kept.get_or_init(|| {
-        let most = e.outputs.len().max(e.exe.program.params.len());
+        let most = e.outputs.len().max(parameters(e));
         Box::new(Lists {
             kinds: vec![crate::client::MEMORY_KIND.as_ptr().cast(); most],
             kind_sizes: vec![crate::client::MEMORY_KIND.len(); most],
@@ -44,6 +44,11 @@ fn lists(e: &executable::Executable) -> Result<&Lists, Error> {
         })
     });
     made.downcast_ref().ok_or_else(super::missing_object)
+}
+
+/// Number of parameters, tokens among them.
+fn parameters(e: &executable::Executable) -> usize {
+    e.exe.program.params.len() + e.facts.tokens.params.len()
 }
 
 /// The program behind a pointer.
@@ -139,7 +144,7 @@ calls! {
         // SAFETY: a live executable.
         let e = unsafe { program(args.executable) }?;
         let l = lists(e)?;
-        args.num_parameters = e.exe.program.params.len();
+        args.num_parameters = parameters(e);
         (args.memory_kinds, args.memory_kind_sizes) = (l.kinds.as_ptr(), l.kind_sizes.as_ptr());
     }
 

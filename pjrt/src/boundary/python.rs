@@ -6,6 +6,8 @@
 
 use super::{array, given, taken, text};
 use crate::error::Error;
+use crate::executable::Executable;
+use crate::queue::on_large_stack;
 use crate::{collect, direct, host, types};
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -177,6 +179,18 @@ pub extern "C" fn systole_allow_made_up(allowed: bool) {
 #[unsafe(no_mangle)]
 pub extern "C" fn systole_drain() {
     super::each_client(|c| c.queue.drain());
+}
+
+/// The plan and the assembly of a loaded program, by its fingerprint: `{"plan", "assembly"}`; the plan is null where the
+/// program was not compiled in this process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn systole_code(fingerprint: *const c_char, size: usize) -> Frame {
+    // SAFETY: text of the length that stands beside it.
+    let fingerprint = unsafe { text(fingerprint, size) };
+    answered(|| {
+        let e = Executable::of(&fingerprint).ok_or_else(|| Error::invalid("this program is not loaded"))?;
+        Ok(frame(&serde_json::json!({ "plan": on_large_stack(|| e.plan())?, "assembly": e.assembly()? }), &[]))
+    })
 }
 
 /// Compiles and runs a program without the interface. `options`: JSON with `chip`, `set`, `mode`, `name`, `profile`.

@@ -1,0 +1,103 @@
+//! The live view: where `SYSTOLE_LIVE` names a folder, the newest run of every program lies there as a profile, and
+//! `systole top --attach FOLDER` shows what comes while the process goes on.
+//!
+//! The first run of a program is always written, later ones only so often that writing takes little of the time. Files
+//! appear whole: they are written under another name first.
+
+use crate::executable::Executable;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use systole_runtime::Mode;
+
+/// Least time between two profiles of programs that have been shown.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// A profile is made at most in one part of so many of the time.
+const PART: u32 = 8;
+
+#[derive(Default)]
+struct State {
+    /// When the last profile was written, and what that took.
+    last: Option<(Instant, Duration)>,
+    /// Fingerprints of the programs that have been shown.
+    shown: BTreeSet<String>,
+}
+
+struct Live {
+    folder: PathBuf,
+    state: Mutex<State>,
+}
+
+/// The folder that the environment names, once it is there.
+fn live() -> Option<&'static Live> {
+    static LIVE: OnceLock<Option<Live>> = OnceLock::new();
+    let open = || {
+        let folder = PathBuf::from(std::env::var_os("SYSTOLE_LIVE").filter(|f| !f.is_empty())?);
+        match std::fs::create_dir_all(&folder) {
+            Ok(()) => Some(Live { folder, state: Mutex::default() }),
+            Err(e) => {
+                eprintln!("systole: SYSTOLE_LIVE={}: {e}; runs are not shown", folder.display());
+                None
+            }
+        }
+    };
+    LIVE.get_or_init(open).as_ref()
+}
+
+impl State {
+    fn due(&self, fingerprint: &str) -> bool {
+        let long_ago = self.last.is_none_or(|(at, cost)| at.elapsed() >= INTERVAL.max(cost * PART));
+        long_ago || !self.shown.contains(fingerprint)
+    }
+}
+
+/// Whether the next run of a program is to be shown.
+pub(crate) fn wanted(e: &Executable, mode: Mode) -> bool {
+    let due = |l: &Live| l.state.lock().unwrap_or_else(PoisonError::into_inner).due(&e.fingerprint);
+    mode != Mode::NumericOnly && live().is_some_and(due)
+}
+
+/// Shows a run; it took since `start` to make its profile.
+pub(crate) fn show(e: &Executable, profile: &[u8], start: Instant) {
+    let Some(l) = live() else { return };
+    // A run that cannot be shown is none the worse for it.
+    let _ = write(&l.folder, &file_name(&e.facts.name, &e.fingerprint), profile);
+    let mut state = l.state.lock().unwrap_or_else(PoisonError::into_inner);
+    state.last = Some((Instant::now(), start.elapsed()));
+    state.shown.insert(e.fingerprint.clone());
+}
+
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    let unfinished = folder.join(format!(".{name}.{}", std::process::id()));
+    std::fs::write(&unfinished, bytes)?;
+    std::fs::rename(&unfinished, folder.join(name))
+}
+
+/// A program's file: its name as far as files may have it, and enough of its fingerprint.
+fn file_name(name: &str, fingerprint: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
+    let name: String = name.chars().map(plain).take(60).collect();
+    format!("{name}-{}.sysp", fingerprint.chars().take(8).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_is_shown_once_and_none_too_often() {
+        let mut state = State::default();
+        assert!(state.due("a"));
+        state.last = Some((Instant::now(), Duration::from_secs(1000)));
+        state.shown.insert("a".to_string());
+        assert!(!state.due("a") && state.due("b"));
+        state.last = None;
+        assert!(state.due("a"));
+    }
+
+    #[test]
+    fn files_have_plain_names() {
+        assert_eq!(file_name("jit_f/<lambda>", "0123456789abcdef"), "jit_f__lambda_-01234567.sysp");
+    }
+}
