@@ -40,11 +40,28 @@ def _command() -> None:
     shutil.copy2(target / profile / "systole", SCRIPTS / "systole")
 
 
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    _command()
-    return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
+def _with_folder(hook):
+    """A hook of maturin's that looks for the data's folder, whatever is in it."""
+
+    def hooked(*args, **kwargs):
+        SCRIPTS.mkdir(parents=True, exist_ok=True)
+        return hook(*args, **kwargs)
+
+    return hooked
 
 
-def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
-    _command()
-    return maturin.build_editable(wheel_directory, config_settings, metadata_directory)
+def _with_command(hook):
+    """A hook of maturin's that packs the command."""
+
+    def hooked(*args, **kwargs):
+        _command()
+        return hook(*args, **kwargs)
+
+    return hooked
+
+
+prepare_metadata_for_build_wheel = _with_folder(maturin.prepare_metadata_for_build_wheel)
+prepare_metadata_for_build_editable = _with_folder(maturin.prepare_metadata_for_build_editable)
+build_sdist = _with_folder(maturin.build_sdist)
+build_wheel = _with_command(maturin.build_wheel)
+build_editable = _with_command(maturin.build_editable)

@@ -7,6 +7,8 @@ use crate::proto;
 use crate::queue::on_large_stack;
 use prost::Message;
 use std::sync::Arc;
+use systole_compiler::diag::line_col;
+use systole_isa::ChipConfig;
 use systole_isa::program::PodShape;
 use systole_runtime::source::{self, Source};
 use systole_runtime::{CompileOptions, pod};
@@ -37,7 +39,7 @@ fn compile_here(
     let (replicas, partitions) = (count(build.num_replicas)?, count(build.num_partitions)?);
     let mut warnings = Vec::new();
     let chip = client.runtime.chip();
-    let read = source::read_one("jax", &code, chip, false, &mut warnings).map_err(|e| located(e.into(), ""))?;
+    let read = source::read_one("jax", &code, chip, false, &mut warnings).map_err(|e| located(e.into(), "", chip))?;
     let Source::Module { module, text } = read else { return Err(Error::invalid("a program of JAX is due")) };
     let mut o = CompileOptions { verify: false, ..CompileOptions::default() };
     if (replicas, partitions) != (1, 1) {
@@ -51,7 +53,7 @@ fn compile_here(
     let donated = donated(&text);
     let tokens = Tokens::of(&module);
     let source = Source::Module { module, text: text.clone() };
-    let program = client.runtime.compile_source(source, "jax", &o, None).map_err(|e| located(e.into(), &text))?;
+    let program = client.runtime.compile_source(source, "jax", &o, None).map_err(|e| located(e.into(), &text, chip))?;
     let assigned = build.assignment.as_ref().map(proto::DeviceAssignment::ids).filter(|ids| !ids.is_empty());
     let devices = match assigned {
         _ if asked.portable => None,
@@ -101,21 +103,45 @@ fn donated(text: &str) -> Vec<usize> {
     out
 }
 
-/// The error with the line of Python that the operation at fault comes from.
-pub(crate) fn located(mut e: Error, text: &str) -> Error {
-    let line = e.message.lines().find_map(|l| {
+/// The error with the line of Python that the operation at fault comes from: the one whose place it shows, else one that it
+/// names.
+pub(crate) fn located(mut e: Error, text: &str, chip: &ChipConfig) -> Error {
+    let shown = e.message.lines().find_map(|l| {
         let place = l.trim_start().strip_prefix("--> ")?;
         place.split(':').nth(1)?.parse::<usize>().ok()
     });
+    let line = shown.or_else(|| named(&e.message, text, chip));
     if let Some(place) = line.and_then(|n| python(text, n)) {
         e.message = format!("{}\nin {place}", e.message.trim_end());
     }
     e
 }
 
+/// The line of the first operation that a message names between backticks. Passes add `-N` to the names of what they make
+/// of an operation.
+fn named(message: &str, text: &str, chip: &ChipConfig) -> Option<usize> {
+    let names: Vec<&str> = message.split('`').skip(1).step_by(2).map(|n| n.trim_start_matches('%')).collect();
+    if names.is_empty() {
+        return None;
+    }
+    // The module was consumed by the compiler; it is read again only where something is wrong.
+    let Source::Module { module, .. } = source::read_one("jax", text.as_bytes(), chip, false, &mut Vec::new()).ok()?
+    else {
+        return None;
+    };
+    let nodes = || module.computations.iter().flat_map(|c| &c.nodes);
+    let origins = |name| std::iter::successors(Some(name), |n: &&str| n.rsplit_once('-').map(|(origin, _)| origin));
+    let node = names.into_iter().flat_map(origins).find_map(|name| nodes().find(|n| n.name == name))?;
+    Some(line_col(text, node.span.start).0)
+}
+
 /// Where in Python a line of the decoded program comes from: `jit(f)/add at train.py:12`.
 pub(crate) fn python(text: &str, line: usize) -> Option<String> {
-    let line = text.lines().nth(line.checked_sub(1)?)?;
+    let mut lines = text.lines().skip(line.checked_sub(1)?).peekable();
+    let first = *lines.peek()?;
+    // The location of an operation with regions stands behind the last of them.
+    let indent = |l: &str| l.len() - l.trim_start().len();
+    let line = lines.find(|l| indent(l) == indent(first) && !l.trim_end().ends_with('{'))?;
     let name = line.rsplit_once("loc(#")?.1.split_once(')')?.0;
     let start = format!("#{name} = loc(");
     let found = text.lines().rev().find_map(|l| l.strip_prefix(&start))?;
@@ -152,9 +178,20 @@ mod tests {
 
     #[test]
     fn errors_name_the_line_of_python() {
-        let e = located(Error::invalid("error: no\n  --> jax.mlir:3:5"), TEXT);
+        let chip = ChipConfig::from_preset("tiny").expect("a preset");
+        let e = located(Error::invalid("error: no\n  --> jax.mlir:3:5"), TEXT, &chip);
         assert!(e.message.ends_with("in jit(f)/add at a.py:3"), "{}", e.message);
-        let e = located(Error::invalid("error: no\n  --> jax.mlir:99:5"), TEXT);
+        let e = located(Error::invalid("error: no\n  --> jax.mlir:99:5"), TEXT, &chip);
         assert!(e.message.ends_with(":5"), "{}", e.message);
+        let region = TEXT.replace(" loc(#loc7)", " ({\n    ^bb0:\n      x loc(#loc8)\n    }, {\n    }) loc(#loc7)");
+        assert_eq!(python(&region, 3).as_deref(), Some("jit(f)/add at a.py:3"));
+        let source = "module @m {\n  func.func public @main(%0: tensor<4xf32>) -> tensor<4xf32> {\n    \
+                      %1 = stablehlo.sine %0 : tensor<4xf32> loc(#loc7)\n    return %1 : tensor<4xf32>\n  }\n}\n\
+                      #loc7 = loc(\"jit(f)/sin\"(callsite(\"f\"(\"a.py\":3:4) at \"g\"(\"b.py\":5:6))))\n";
+        let read = source::read_one("m", source.as_bytes(), &chip, false, &mut Vec::new()).map_err(|e| e.to_string());
+        let Ok(Source::Module { module, .. }) = read else { panic!("a module") };
+        let name = &module.entry().node(module.entry().root).name;
+        let e = located(Error::invalid(format!("HBM: too small (placing `{name}-37`)")), source, &chip);
+        assert!(e.message.ends_with("in jit(f)/sin at a.py:3"), "{}", e.message);
     }
 }

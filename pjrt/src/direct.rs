@@ -54,7 +54,7 @@ fn run_here(code: &[u8], asked: &Asked, inputs: &[Array]) -> Result<Done, Error>
     let program = client
         .runtime
         .compile_source(source, name, &compile, None)
-        .map_err(|e| crate::compile::located(e.into(), &text))?;
+        .map_err(|e| crate::compile::located(e.into(), &text, client.runtime.chip()))?;
     let facts = Facts::of_text(name, text);
     let exe = client.runtime.load(program)?;
     let level = asked.profile.then_some(collect::LEVEL).filter(|_| mode != Mode::NumericOnly);
