@@ -18,7 +18,5 @@ pub mod report;
 pub mod run;
 pub mod sweep;
 pub mod top;
-mod top_attach;
-pub mod top_sweep;
 pub mod trace;
 pub mod tune;

@@ -1,6 +1,6 @@
 //! `systole top sweep DIR`: a sweep while it runs, and after.
 
-use super::top;
+use crate::cmd::top;
 use crate::output;
 use clap::Parser;
 use std::io::IsTerminal;

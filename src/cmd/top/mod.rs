@@ -1,12 +1,14 @@
 //! `systole top`: the terminal dashboard, of a run in progress or of a profile.
 
-use super::top_attach::Folder;
-use super::top_sweep;
+mod attach;
+mod sweep;
+
 use crate::args::{ModeArgs, ProfileArgs, RunArgs};
 use crate::live::{Control, Live, Stop, Subject};
 use crate::output;
 use crate::record::{self, Done};
 use crate::session::{self, Ready};
+use attach::Folder;
 use std::any::Any;
 use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -129,7 +131,7 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
         }
         let keys = a.keys.as_deref().unwrap_or_default();
         let size = (a.width, a.height);
-        return top_sweep::run(&top_sweep::Show { dir, once: a.once, keys, size, ascii: a.ascii });
+        return sweep::run(&sweep::Show { dir, once: a.once, keys, size, ascii: a.ascii });
     }
     let view = View::named(&a.view).ok_or_else(|| {
         bad(format!("--view {}: one of {} is expected", a.view, View::ALL.map(View::name).join(", ")))
