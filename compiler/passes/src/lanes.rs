@@ -4,14 +4,15 @@
 //! not care how their dimensions are ordered (elementwise ones, slices, reductions and the like) are done on arrays with a
 //! longer dimension last, where that saves more memory traffic than the transposes at the region's border cost. Every
 //! operation of a region is done on transposed operands and its result transposed back; inside of the region transposes meet
-//! and cancel.
+//! and cancel. Those at the entry's own border cost nothing: parameters and results are transferred in the order that is
+//! wanted (see [`super::transfers`]).
 
 use super::edit::{Draft, Emit, reachable, rewrite};
 use super::inline::is_elementwise;
 use super::make::{array, inverse};
 use super::simplify::degenerate_map;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Computation, Module, Node, NodeId, Op, Shape};
+use systole_hlo::graph::{Computation, Gather, Module, Node, NodeId, Op, Shape};
 use systole_isa::Layout;
 
 /// A region is turned if that saves this factor of what its border costs.
@@ -22,15 +23,17 @@ const RATIO: u64 = 2;
 /// cycle an element.
 const TURN_BYTES: u64 = 240;
 /// Bytes that a region saves at least.
-const LEAST: u64 = 1 << 20;
+const LEAST: u64 = 1 << 19;
+/// Parts of the least memory that an order may take which leaves more of the first dimensions in place: five of four.
+const NEAR: (u64, u64) = (5, 4);
 
 /// Runs the pass; `tile` is the chip's sublanes and lanes.
 pub fn run(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Module, CompileError> {
     let wanted = reachable(&module);
     // In the order in which operations are rewritten.
     let mut turns = Vec::new();
-    for (c, _) in module.computations.iter().zip(&wanted).filter(|c| *c.1) {
-        let turned = turns_of(c, tile);
+    for (i, c) in module.computations.iter().enumerate().filter(|(i, _)| wanted[*i]) {
+        let turned = turns_of(c, tile, i == module.entry.index());
         let nodes = c.nodes.iter().zip(turned).filter(|(n, _)| !matches!(n.op, Op::Parameter { .. }));
         turns.extend(nodes.map(|(_, t)| t));
     }
@@ -52,12 +55,21 @@ fn permuted(dims: &[u64], permutation: &[usize]) -> Vec<u64> {
     permutation.iter().map(|&p| dims[p]).collect()
 }
 
-/// The order in which an array takes the least memory; of several the one that leaves more of the first dimensions in place.
+/// The order in which an array takes (nearly) the least memory, that leaves the most of the first dimensions in place.
 fn best(a: &systole_hlo::graph::ArrayShape, tile: (u32, u32)) -> Vec<usize> {
     let rank = a.rank();
     let pairs = (0..rank).flat_map(|d| (0..rank).filter(move |&e| e != d).map(move |e| (e, d)));
     let orders = pairs.map(|(e, d)| (0..rank).filter(|i| ![e, d].contains(i)).chain([e, d]).collect::<Vec<_>>());
-    orders.min_by_key(|p| (bytes(a, &permuted(&a.dims, p), tile), p.clone())).unwrap_or_default()
+    let weighed: Vec<(u64, Vec<usize>)> = orders.map(|p| (bytes(a, &permuted(&a.dims, &p), tile), p)).collect();
+    let least = weighed.iter().map(|o| o.0).min().unwrap_or_default();
+    weighed.into_iter().filter(|o| o.0 * NEAR.1 <= least * NEAR.0).map(|o| o.1).min().unwrap_or_default()
+}
+
+/// The order in which slices of an array are better moved, if that takes much less memory than their own: `count` of them.
+pub fn order_of_slices(a: &systole_hlo::graph::ArrayShape, count: u64, tile: (u32, u32)) -> Option<Vec<usize>> {
+    let p = Some(a).filter(|a| a.rank() >= 2).map(|a| best(a, tile))?;
+    let (own, turned) = (bytes(a, &a.dims, tile), bytes(a, &permuted(&a.dims, &p), tile));
+    (turned * RATIO <= own && (own - turned).saturating_mul(count) >= LEAST).then_some(p)
 }
 
 /// The order of a node's dimensions that follows from that of an operand's.
@@ -72,12 +84,27 @@ fn follows(comp: &Computation, n: &Node, operand: usize, p: &[usize]) -> Option<
         Op::Reshape => {
             let from = &comp.node(n.operands[operand]).shape.as_array()?.dims;
             let to = &n.shape.as_array()?.dims;
-            let pairs = degenerate_map(from, to)?;
-            let moved: Vec<usize> = p.iter().filter_map(|i| pairs.iter().find(|x| x.0 == *i).map(|x| x.1)).collect();
-            Some((0..rank).filter(|d| !moved.contains(d)).chain(moved.iter().copied()).collect())
+            let Some(pairs) = degenerate_map(from, to) else { return behind(from, to, p) };
+            let moved = p.iter().filter_map(|i| pairs.iter().find(|x| x.0 == *i).map(|x| x.1));
+            let mut order: Vec<usize> = moved.collect();
+            // Dimensions of size 1 stay where they are.
+            for d in 0..rank {
+                if !order.contains(&d) {
+                    order.insert(d.min(order.len()), d);
+                }
+            }
+            Some(order)
         }
         _ => (p.len() == rank).then(|| p.to_vec()),
     }
+}
+
+/// The order of a reshape's result where only leading dimensions are merged or split, and `p` leaves those in place.
+fn behind(from: &[u64], to: &[u64], p: &[usize]) -> Option<Vec<usize>> {
+    let same = from.iter().rev().zip(to.iter().rev()).take_while(|(x, y)| x == y).count();
+    let (own, other) = (from.len() - same, to.len() - same);
+    let stays = same >= 2 && p[..own].iter().copied().eq(0..own);
+    stays.then(|| (0..other).chain(p[own..].iter().map(|&d| d - own + other)).collect())
 }
 
 /// Whether an operation works on any order of its dimensions.
@@ -94,9 +121,14 @@ fn is_free(comp: &Computation, n: &Node) -> bool {
         Op::DynamicSlice { sizes } => n.operands.len() == sizes.len() + 1,
         Op::DynamicUpdateSlice => n.operands.len() == a.rank() + 2,
         Op::ReduceWindow { .. } => n.operands.len() == 2,
+        // Rows of a table, of several dimensions each.
+        Op::Gather(g) => a.rank() >= 3 && g.offset_dims.iter().copied().eq(1..a.rank()),
         Op::Reshape => {
             let from = comp.node(n.operands[0]).shape.as_array();
-            from.is_some_and(|f| degenerate_map(&f.dims, &a.dims).is_some())
+            from.is_some_and(|f| {
+                let identity: Vec<usize> = (0..f.rank()).collect();
+                degenerate_map(&f.dims, &a.dims).is_some() || behind(&f.dims, &a.dims, &identity).is_some()
+            })
         }
         _ => false,
     }
@@ -110,7 +142,7 @@ fn arrays(comp: &Computation, n: &Node) -> Vec<usize> {
     match &n.op {
         Op::Iota { .. } => Vec::new(),
         Op::Broadcast { .. } | Op::Reshape | Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } => vec![0],
-        Op::DynamicSlice { .. } | Op::ReduceWindow { .. } => vec![0],
+        Op::DynamicSlice { .. } | Op::ReduceWindow { .. } | Op::Gather(_) => vec![0],
         Op::DynamicUpdateSlice => vec![0, 1],
         _ => all.filter(of_rank).collect(),
     }
@@ -131,7 +163,7 @@ fn find(parents: &mut [usize], i: usize) -> usize {
 }
 
 /// The order in which each node's dimensions are to lie, for those that are turned.
-fn turns_of(comp: &Computation, tile: (u32, u32)) -> Vec<Option<Vec<usize>>> {
+fn turns_of(comp: &Computation, tile: (u32, u32), entry: bool) -> Vec<Option<Vec<usize>>> {
     let n = comp.nodes.len();
     let mut orders: Vec<Option<Vec<usize>>> = vec![None; n];
     let mut parents: Vec<usize> = (0..n).collect();
@@ -141,7 +173,9 @@ fn turns_of(comp: &Computation, tile: (u32, u32)) -> Vec<Option<Vec<usize>>> {
         }
         let Some(a) = node.shape.as_array() else { continue };
         let own = bytes(a, &a.dims, tile);
-        let pays = |p: &Vec<usize>| bytes(a, &permuted(&a.dims, p), tile) * RATIO <= own;
+        // Rows that are gathered stay whole.
+        let whole = |p: &[usize]| !matches!(node.op, Op::Gather(_)) || p.first() == Some(&0);
+        let pays = |p: &Vec<usize>| whole(p) && bytes(a, &permuted(&a.dims, p), tile) * RATIO <= own;
         let operands = arrays(comp, node);
         let from = operands.iter().find_map(|&o| {
             if is_made(comp, node.operands[o]) || is_made(comp, NodeId(i as u32)) {
@@ -161,13 +195,40 @@ fn turns_of(comp: &Computation, tile: (u32, u32)) -> Vec<Option<Vec<usize>>> {
         }
         orders[i] = Some(p);
     }
-    keep_worthy(comp, tile, &mut orders, &mut parents);
+    keep_worthy(comp, tile, entry, &mut orders, &mut parents);
     orders
 }
 
+/// Which nodes are parameters that every user wants in the same order: the host transfers them so.
+fn free_parameters(comp: &Computation, orders: &[Option<Vec<usize>>]) -> Vec<bool> {
+    let mut wanted: Vec<Option<Vec<usize>>> = vec![None; comp.nodes.len()];
+    let mut free: Vec<bool> = comp.nodes.iter().map(|n| matches!(n.op, Op::Parameter { .. })).collect();
+    for (i, n) in comp.nodes.iter().enumerate() {
+        for (at, o) in n.operands.iter().enumerate().filter(|(_, o)| matches!(comp.node(**o).op, Op::Parameter { .. }))
+        {
+            let same = comp.node(*o).shape.as_array().map(|a| a.rank()) == n.shape.as_array().map(|a| a.rank());
+            let order = match &n.op {
+                Op::Transpose { permutation } => Some(permutation.clone()),
+                _ => orders[i].clone().filter(|_| same && arrays(comp, n).contains(&at)),
+            };
+            let first = wanted[o.index()].is_none();
+            free[o.index()] &= order.is_some() && (first || wanted[o.index()] == order);
+            wanted[o.index()] = order;
+        }
+    }
+    free
+}
+
 /// Leaves the regions alone that are not worth their borders.
-fn keep_worthy(comp: &Computation, tile: (u32, u32), orders: &mut [Option<Vec<usize>>], parents: &mut [usize]) {
+fn keep_worthy(
+    comp: &Computation,
+    tile: (u32, u32),
+    entry: bool,
+    orders: &mut [Option<Vec<usize>>],
+    parents: &mut [usize],
+) {
     let n = comp.nodes.len();
+    let free = if entry { free_parameters(comp, orders) } else { vec![false; n] };
     let mut saved = vec![0u64; n];
     let mut border = vec![0u64; n];
     // A transpose reads one form and writes the other.
@@ -185,7 +246,8 @@ fn keep_worthy(comp: &Computation, tile: (u32, u32), orders: &mut [Option<Vec<us
         let Some(p) = orders[i].clone() else {
             for o in &node.operands {
                 // Reductions and transposes take any order.
-                let takes = matches!(node.op, Op::Reduce { .. } | Op::Transpose { .. });
+                let result = entry && comp.root.index() == i && node.op == Op::Tuple;
+                let takes = result || matches!(node.op, Op::Reduce { .. } | Op::Transpose { .. });
                 if orders[o.index()].is_some() && !takes && !std::mem::replace(&mut left[o.index()], true) {
                     let region = find(parents, o.index());
                     border[region] += crossing(*o);
@@ -200,13 +262,22 @@ fn keep_worthy(comp: &Computation, tile: (u32, u32), orders: &mut [Option<Vec<us
         for o in arrays(comp, node) {
             let from = node.operands[o];
             let meets = orders[from.index()].as_ref().and_then(|q| follows(comp, node, o, q)).is_some_and(|q| q == p);
-            let cheap = is_made(comp, from) || matches!(comp.node(from).op, Op::Transpose { .. });
+            // What is broadcast along new dimensions only may lie as before.
+            let stays = match &node.op {
+                Op::Broadcast { dims } => {
+                    let back = inverse(&p);
+                    dims.windows(2).all(|w| back[w[0]] < back[w[1]])
+                }
+                _ => false,
+            };
+            let turned = matches!(comp.node(from).op, Op::Transpose { .. });
+            let cheap = stays || turned || free[from.index()] || is_made(comp, from);
             if !meets && !cheap {
                 border[region] += crossing(from);
             }
         }
     }
-    if orders[comp.root.index()].is_some() {
+    if orders[comp.root.index()].is_some() && !entry {
         border[find(parents, comp.root.index())] += crossing(comp.root);
     }
     for (i, order) in orders.iter_mut().enumerate() {
@@ -244,9 +315,14 @@ fn turned(b: &mut Emit, n: &Node, operands: &[NodeId], p: &[usize]) -> Option<No
         }
         Op::Reshape => {
             let from = b.dims(x?).to_vec();
-            let pairs = degenerate_map(&from, &a.dims)?;
-            let kept: Vec<usize> = p.iter().filter_map(|d| pairs.iter().find(|q| q.1 == *d).map(|q| q.0)).collect();
-            let order: Vec<usize> = (0..from.len()).filter(|d| !kept.contains(d)).chain(kept.iter().copied()).collect();
+            let order = match degenerate_map(&from, &a.dims) {
+                Some(pairs) => {
+                    let kept = p.iter().filter_map(|d| pairs.iter().find(|q| q.1 == *d).map(|q| q.0));
+                    let kept: Vec<usize> = kept.collect();
+                    (0..from.len()).filter(|d| !kept.contains(d)).chain(kept.iter().copied()).collect()
+                }
+                None => behind(&a.dims, &from, p)?,
+            };
             let x = b.transpose(x?, &order);
             b.reshape(x, &permuted(&a.dims, p))
         }
@@ -279,6 +355,11 @@ fn turned(b: &mut Emit, n: &Node, operands: &[NodeId], p: &[usize]) -> Option<No
             let (x, update) = (moved(b, x?), moved(b, operands[1]));
             let starts: Vec<NodeId> = p.iter().map(|&d| operands[d + 2]).collect();
             b.dynamic_update_slice(x, update, &starts)
+        }
+        Op::Gather(g) => {
+            let x = moved(b, x?);
+            let turned = Gather { slice_sizes: permuted(&g.slice_sizes, p), ..g.clone() };
+            b.emit(Op::Gather(turned), &[x, operands[1]], Shape::array(a.dtype, &permuted(&a.dims, p)))
         }
         Op::ReduceWindow { window, body } => {
             let x = moved(b, x?);

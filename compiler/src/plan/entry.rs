@@ -13,7 +13,7 @@ use super::{order, overlap};
 use std::collections::BTreeSet;
 use systole_hlo::core::CoreModule;
 use systole_hlo::error::{CompileError, Resource, limit};
-use systole_hlo::graph::{Module, Op, Shape, Span};
+use systole_hlo::graph::{ArrayShape, Module, Op, Shape, Span};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{HostArray, PodShape};
 use systole_isa::{ChipConfig, Layout};
@@ -90,21 +90,23 @@ fn planned(core: &Module, draft: Draft, placed: Placement, chip: &ChipConfig) ->
         let (layout, name) = (layout.clone(), name.to_string());
         Ok::<_, CompileError>(HostArray { address: granule * HBM_GRANULE, layout, host_dims: None, name })
     };
-    // The entry's layout has the shapes that the host knows.
-    let known: Vec<&[u64]> = core
-        .entry_layout
-        .iter()
-        .flat_map(|(params, _)| params.iter().flat_map(Shape::leaves))
-        .map(|a| a.dims.as_slice())
-        .collect();
+    // The entry's layout has the shapes that the host knows, and orders of dimensions in which the program has them.
+    let known: Vec<&ArrayShape> =
+        core.entry_layout.iter().flat_map(|(params, _)| params.iter().flat_map(Shape::leaves)).collect();
     let mut params = Vec::new();
     for (i, b) in draft.params.iter().enumerate() {
         let buffer = &draft.buffers[b.index()];
-        let host_dims = known.get(i).filter(|&&d| d != buffer.layout.dims).map(|d| d.to_vec());
-        params.push(HostArray { host_dims, ..host(*b, &buffer.name, &buffer.layout)? });
+        let known = known.get(i).copied();
+        let layout = known.and_then(|a| in_order(&buffer.layout, a)).unwrap_or_else(|| buffer.layout.clone());
+        let host_dims = known.filter(|a| a.dims != layout.dims).map(|a| a.dims.clone());
+        params.push(HostArray { host_dims, ..host(*b, &buffer.name, &layout)? });
     }
-    let results = draft.results.iter().zip(&draft.result_layouts).map(|(b, l)| host(*b, "result", l));
-    let results = results.collect::<Result<Vec<HostArray>, CompileError>>()?;
+    let known: Vec<&ArrayShape> = core.entry_layout.iter().flat_map(|(_, result)| result.leaves()).collect();
+    let mut results = Vec::new();
+    for (i, (b, l)) in draft.results.iter().zip(&draft.result_layouts).enumerate() {
+        let layout = known.get(i).and_then(|a| in_order(l, a));
+        results.push(host(*b, "result", layout.as_ref().unwrap_or(l))?);
+    }
     let granule = |b: BufId| placed.granules[b.index()];
     let pod = PodCode {
         tables: draft.pod.constant.and_then(granule),
@@ -146,6 +148,14 @@ fn planned(core: &Module, draft: Draft, placed: Placement, chip: &ChipConfig) ->
         choices: draft.pod.choices,
         residences: placed.residences,
     })
+}
+
+/// The layout of an array that the host knows as `known` and the program has row-major in another order of dimensions.
+fn in_order(own: &Layout, known: &ArrayShape) -> Option<Layout> {
+    let order = known.minor_to_major.as_ref()?;
+    let row_major = own.minor_to_major.iter().rev().map(|&d| usize::from(d)).eq(0..own.dims.len());
+    let turned = Layout::new(own.dtype, &known.dims, order, own.sublanes, own.lanes);
+    (row_major && own.dims.len() == known.dims.len() && turned.physical() == own.dims).then_some(turned)
 }
 
 /// Lowers the entry computation: parameters, steps, results.

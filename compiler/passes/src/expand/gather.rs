@@ -73,7 +73,17 @@ pub fn linear(b: &mut Emit, indexed: &[Indexed], dims: &[u64], n: u64) -> NodeId
     sum.unwrap_or_else(|| b.splat(DType::S32, &[n], 0.0))
 }
 
-pub fn lower(b: &mut Emit, g: &Gather, node: &Node, operands: &[NodeId]) -> Result<NodeId, CompileError> {
+/// Lowers one gather; `tile` is the chip's sublanes and lanes.
+///
+/// # Errors
+/// A loop that could not be made.
+pub fn lower(
+    b: &mut Emit,
+    g: &Gather,
+    node: &Node,
+    operands: &[NodeId],
+    tile: (u32, u32),
+) -> Result<NodeId, CompileError> {
     let (x, indices) = (operands[0], operands[1]);
     let to = array(&node.shape);
     let dims = b.dims(x).to_vec();
@@ -93,7 +103,7 @@ pub fn lower(b: &mut Emit, g: &Gather, node: &Node, operands: &[NodeId]) -> Resu
     } else if indexed.iter().all(|i| g.slice_sizes[i.dim] == 1) {
         rows(b, x, &indexed, g, batch.iter().product())
     } else {
-        dynamic(b, x, &indexed, g, batch.iter().product())?
+        ordered(b, x, indexed, g, (batch.iter().product(), tile))?
     };
     // [n, slice sizes without collapsed and batching dimensions] -> the result's order of dimensions.
     let offset: Vec<u64> = (0..dims.len())
@@ -351,6 +361,28 @@ fn by_comparison(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch
     Some(b.reshape(found, &[n]))
 }
 
+/// Slices of several elements along indexed dimensions: `[n, slice sizes..]`. Where their last dimension is short they are
+/// cut and put down with a longer one last.
+fn ordered(
+    b: &mut Emit,
+    x: NodeId,
+    mut indexed: Vec<Indexed>,
+    g: &Gather,
+    (n, tile): (u64, (u32, u32)),
+) -> Result<NodeId, CompileError> {
+    let slice = systole_hlo::graph::ArrayShape::new(b.dtype(x), &g.slice_sizes);
+    let Some(p) = crate::lanes::order_of_slices(&slice, n, tile) else { return dynamic(b, x, &indexed, g, n) };
+    let x = b.transpose(x, &p);
+    let back = inverse(&p);
+    for i in &mut indexed {
+        i.dim = back[i.dim];
+    }
+    let slice_sizes = p.iter().map(|&d| g.slice_sizes[d]).collect();
+    let done = dynamic(b, x, &indexed, &Gather { slice_sizes, ..g.clone() }, n)?;
+    let all: Vec<usize> = [0].into_iter().chain(back.iter().map(|d| d + 1)).collect();
+    Ok(b.transpose(done, &all))
+}
+
 /// Slices of several elements along indexed dimensions: `[n, slice sizes..]`.
 fn dynamic(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> Result<NodeId, CompileError> {
     let dtype = b.dtype(x);
@@ -362,7 +394,7 @@ fn dynamic(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> 
             let scalar = b.dynamic_slice(index, &[at], &[1]);
             starts[i.dim] = b.reshape(scalar, &[]);
         }
-        let part = b.dynamic_slice(x, &starts, sizes);
+        let part = super::index::in_two_steps(b, x, &starts, sizes);
         b.reshape(part, &[&[1][..], sizes].concat())
     };
     let indexes: Vec<NodeId> = indexed.iter().map(|i| i.index).collect();

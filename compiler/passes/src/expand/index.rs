@@ -4,6 +4,9 @@ use crate::edit::Emit;
 use systole_hlo::graph::{Binary, NodeId, Op};
 use systole_isa::DType;
 
+/// Elements from which an array may be in HBM when it is sliced.
+const MANY: u64 = 1 << 20;
+
 /// An index array as s32, limited to `0..=max` wherever it could not be represented (negative s32 stay as they are
 /// unless `clamp`).
 pub fn as_s32(b: &mut Emit, index: NodeId, max: u64, clamp: bool) -> NodeId {
@@ -47,7 +50,7 @@ fn starts(b: &mut Emit, given: &[NodeId], from: &[u64], sizes: &[u64]) -> Vec<No
 pub fn dynamic_slice(b: &mut Emit, sizes: &[u64], operands: &[NodeId]) -> NodeId {
     let from = b.dims(operands[0]).to_vec();
     let starts = starts(b, &operands[1..], &from, sizes);
-    b.dynamic_slice(operands[0], &starts, sizes)
+    in_two_steps(b, operands[0], &starts, sizes)
 }
 
 pub fn dynamic_update_slice(b: &mut Emit, operands: &[NodeId]) -> NodeId {
@@ -55,4 +58,21 @@ pub fn dynamic_update_slice(b: &mut Emit, operands: &[NodeId]) -> NodeId {
     let sizes = b.dims(operands[1]).to_vec();
     let starts = starts(b, &operands[2..], &from, &sizes);
     b.dynamic_update_slice(operands[0], operands[1], &starts)
+}
+
+/// A dynamic slice, first along the outer dimensions, then along the two inner ones: an array in HBM is cut there where a copy
+/// can begin, and only that part is cut again.
+pub fn in_two_steps(b: &mut Emit, x: NodeId, starts: &[NodeId], sizes: &[u64]) -> NodeId {
+    let from = b.dims(x).to_vec();
+    let inner = from.len().saturating_sub(2);
+    let cut = |d: usize| sizes[d] < from[d];
+    if !(0..inner).any(cut) || !(inner..from.len()).any(cut) || b.elements(x) < MANY {
+        return b.dynamic_slice(x, starts, sizes);
+    }
+    let zero = b.index(0);
+    let outer = [&sizes[..inner], &from[inner..]].concat();
+    let first = [&starts[..inner], &[zero, zero]].concat();
+    let x = b.dynamic_slice(x, &first, &outer);
+    let second = [&vec![zero; inner][..], &starts[inner..]].concat();
+    b.dynamic_slice(x, &second, sizes)
 }

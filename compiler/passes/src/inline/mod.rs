@@ -61,7 +61,8 @@ pub fn run(module: Module, draft: &mut Draft) -> Result<Module, CompileError> {
     }
     let (entry, aliases) = inliner.entry(draft)?;
     let params = entry.params.iter().map(|&p| entry.node(p).shape.clone()).collect();
-    let result = entry.result().clone();
+    // Results go to the host in row-major order, whatever layout they were asked for in.
+    let result = plain(entry.result());
     let entry = draft.push(entry);
     let computations = std::mem::take(&mut draft.computations);
     Ok(edit::prune(Module { computations, entry, aliases, entry_layout: Some((params, result)), ..module }))
