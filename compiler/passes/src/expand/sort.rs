@@ -5,8 +5,65 @@ use super::runs::{self, Room};
 use crate::edit::Emit;
 use crate::make::{inverse, one_or_tuple};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{CompId, NodeId, Op, Shape};
+use systole_hlo::graph::{CompId, Computation, Direction, NodeId, Op, PadDim, Shape};
 use systole_isa::DType;
+use systole_isa::dtype::DTypeClass;
+
+/// Sequences of at least so many elements are filled up to a power of two.
+const FILLED: u64 = 1024;
+
+/// The operand that a comparator of one comparison of integers looks at, and whether the smaller ones come first.
+fn one_integer(c: &Computation) -> Option<(usize, bool)> {
+    let root = c.node(c.root);
+    let Op::Compare { direction, .. } = root.op else { return None };
+    let ascending = match direction {
+        Direction::Lt => true,
+        Direction::Gt => false,
+        _ => return None,
+    };
+    let number = |id: NodeId| match c.node(id).op {
+        Op::Parameter { index } => Some(index),
+        _ => None,
+    };
+    let (x, y) = (number(root.operands[0])?, number(root.operands[1])?);
+    let dtype = c.node(root.operands[0]).shape.as_array()?.dtype;
+    let signed = dtype.class() == DTypeClass::Signed;
+    let unsigned = dtype.class() == DTypeClass::Unsigned;
+    // The first element on the left.
+    (x % 2 == 0 && y == x + 1 && (signed || unsigned)).then_some((x / 2, ascending))
+}
+
+/// The operands with as many elements more that a network has all its places filled: none of its steps needs to ask whether a
+/// place holds an element. What is filled in comes behind everything, since equal elements keep their order.
+fn filled(b: &mut Emit, operands: Vec<NodeId>, dims: Vec<u64>, body: CompId) -> (Vec<NodeId>, Vec<u64>) {
+    let last = dims.len() - 1;
+    let (n, full) = (dims[last], dims[last].next_power_of_two());
+    let Some((seen, ascending)) = one_integer(&b.draft.computations[body.index()]) else { return (operands, dims) };
+    if n == full || n < FILLED {
+        return (operands, dims);
+    }
+    let mut more = vec![PadDim { low: 0, high: 0, interior: 0 }; dims.len()];
+    more[last].high = (full - n) as i64;
+    let mut grown = dims;
+    grown[last] = full;
+    let parts = operands.iter().enumerate().map(|(i, &x)| {
+        if matches!(b.op(x), Op::Iota { dim } if *dim == last) {
+            return b.iota(b.dtype(x), &grown, last);
+        }
+        let dtype = b.dtype(x);
+        let bits = dtype.bits();
+        let signed = dtype.class() == DTypeClass::Signed;
+        let fill = match (i == seen, ascending, signed) {
+            (true, true, true) => b.bits(dtype, (1 << (bits - 1)) - 1),
+            (true, true, false) => b.bits(dtype, u64::MAX >> (64 - bits)),
+            (true, false, true) => b.bits(dtype, 1 << (bits - 1)),
+            (true, false, false) | (false, _, _) => b.scalar(dtype, 0.0),
+        };
+        b.pad(x, fill, &more)
+    });
+    let parts = parts.collect();
+    (parts, grown)
+}
 
 /// The sorted dimension last, all others merged; keys computed once.
 pub fn lower(b: &mut Emit, dim: usize, body: CompId, operands: &[NodeId], room: Room) -> Result<NodeId, CompileError> {
@@ -43,6 +100,8 @@ pub fn lower(b: &mut Emit, dim: usize, body: CompId, operands: &[NodeId], room: 
         Some(k) => (k.operands.clone(), k.keys, k.body),
         None => (inputs.clone(), 0, body),
     };
+    let count = flat[flat.len() - 1];
+    let (sorted, flat) = filled(b, sorted, flat, body);
     let sorted = match runs::large(b, &sorted, body, room)? {
         Some(parts) => parts,
         None => {
@@ -55,6 +114,7 @@ pub fn lower(b: &mut Emit, dim: usize, body: CompId, operands: &[NodeId], room: 
     };
     let mut results = Vec::new();
     for (i, x) in sorted.into_iter().skip(keys).enumerate() {
+        let x = b.slice_dim(x, flat.len() - 1, 0, count, 1);
         let x = match &keyed {
             Some(k) if !is_place(b, i) => k.back(b, i, x, b.dtype(operands[i])),
             Some(_) => x,

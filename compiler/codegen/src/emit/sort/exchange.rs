@@ -150,8 +150,29 @@ pub fn before(b: &mut KernelBuilder, spec: &SortSpec, y: &Element, x: &Element) 
     b.m_xor(other, first)
 }
 
+/// The instructions that give the earlier and the later of two elements of one 32-bit integer.
+pub fn extremes(spec: &SortSpec) -> Option<(Op, Op)> {
+    let ([dtype], None) = (&spec.dtypes[..], &spec.places) else { return None };
+    simple_compare(&spec.body)?;
+    let node = &spec.body.nodes[spec.body.roots[0] as usize];
+    let ExprOp::Compare(direction, _) = node.op else { return None };
+    // The left side is the first element's, or its counterpart's.
+    let first = matches!(spec.body.nodes[node.args[0] as usize].op, ExprOp::Param(0));
+    let (less, more) = match dtype {
+        DType::S32 => (Op::VMinS, Op::VMaxS),
+        DType::U32 => (Op::VMinU, Op::VMaxU),
+        _ => return None,
+    };
+    Some(if (direction == Direction::Lt) == first { (less, more) } else { (more, less) })
+}
+
 /// Puts the earlier of two elements into `x`, the later into `y`, where `valid`.
 pub fn exchange(b: &mut KernelBuilder, spec: &SortSpec, x: &mut Element, y: &mut Element, valid: Option<M>) {
+    if let (Some((earlier, later)), None) = (extremes(spec), valid) {
+        let pair = [x[0], y[0]];
+        (x[0], y[0]) = (b.v(earlier, &pair), b.v(later, &pair));
+        return;
+    }
     let m = before(b, spec, y, x);
     let m = valid.map_or(m, |v| b.m_and(m, v));
     for (x, y) in x.iter_mut().zip(y) {
