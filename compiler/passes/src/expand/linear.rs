@@ -10,6 +10,9 @@ use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, DotDims, Literal, NodeId, Op, PadDim, Precision, Shape, Unary};
 use systole_isa::DType;
 
+/// Diagonal blocks up to which a factorisation is written out.
+pub(super) const UNROLLED: u64 = 32;
+
 /// The conjugate of a complex array; a real one is its own.
 pub(super) fn conjugate(b: &mut Emit, x: NodeId) -> NodeId {
     if !b.dtype(x).is_complex() {
@@ -128,6 +131,7 @@ pub fn cholesky(b: &mut Emit, x: NodeId, lower: bool, tile: (u32, u32)) -> Resul
     let mut factor = match blocks.count {
         0 => a,
         1 => factor_block(b, a, blocks.native)?,
+        2..=UNROLLED => written_out(b, a, &blocks)?,
         _ => by_blocks(b, a, &blocks)?,
     };
     if blocks.rows() > dims[1] {
@@ -141,6 +145,51 @@ pub fn cholesky(b: &mut Emit, x: NodeId, lower: bool, tile: (u32, u32)) -> Resul
     }
     let factor = b.convert(factor, dtype);
     Ok(b.reshape(factor, &given))
+}
+
+/// A block of every matrix `[B, rows, columns]`: from the first row and column on, so many.
+pub(super) fn part(b: &mut Emit, x: NodeId, (row, column): (u64, u64), (rows, columns): (u64, u64)) -> NodeId {
+    let x = b.slice_dim(x, 1, row, row + rows, 1);
+    b.slice_dim(x, 2, column, column + columns, 1)
+}
+
+/// Solutions for the identity: the inverse of lower blocks `[B, k, k]`.
+fn inverse_of(b: &mut Emit, factor: NodeId, blocks: &Blocks) -> Result<NodeId, CompileError> {
+    let dims = b.dims(factor).to_vec();
+    let kind = b.dtype(factor);
+    let one = b.splat(kind, &dims, 1.0);
+    let diagonal = places(b, &dims, Direction::Eq);
+    let none = b.scalar(kind, 0.0);
+    let identity = b.select(diagonal, one, none);
+    let inverse = solve_block(b, factor, identity, true, blocks.native)?;
+    Ok(conjugate(b, inverse))
+}
+
+/// The lower factor, block by block without a loop: every step is as large as what is left, whose products it takes off.
+fn written_out(b: &mut Emit, a: NodeId, blocks: &Blocks) -> Result<NodeId, CompileError> {
+    let (n, size, kind) = (b.dims(a)[1], blocks.size, b.dtype(a));
+    let none = b.scalar(kind, 0.0);
+    let mut rest = a;
+    let mut columns = Vec::new();
+    for at in (0..n).step_by(size as usize) {
+        let left = n - at - size;
+        let block = part(b, rest, (0, 0), (size, size));
+        let factor = factor_block(b, block, blocks.native)?;
+        let mut column = factor;
+        if left > 0 {
+            let inverse = inverse_of(b, factor, blocks)?;
+            let below = part(b, rest, (size, 0), (left, size));
+            let below = product(b, below, inverse, [2, 2]);
+            column = b.concatenate(&[factor, below], 1);
+            let other = conjugate(b, below);
+            let known = product(b, below, other, [2, 2]);
+            let behind = part(b, rest, (size, size), (left, left));
+            rest = b.sub(behind, known);
+        }
+        let edge = |low: u64| PadDim { low: low as i64, high: 0, interior: 0 };
+        columns.push(b.pad(column, none, &[edge(0), edge(at), edge(0)]));
+    }
+    Ok(b.concatenate(&columns, 2))
 }
 
 /// The lower factor, one block of columns after the other.
@@ -160,12 +209,8 @@ fn by_blocks(b: &mut Emit, a: NodeId, blocks: &Blocks) -> Result<NodeId, Compile
         let columns = b.sub(columns, known);
         let block = b.dynamic_slice(columns, &[zero, at, zero], &[batch, size, size]);
         let factor = factor_block(b, block, blocks.native)?;
-        let one = b.splat(kind, &[batch, size, size], 1.0);
-        let diagonal = places(b, &[batch, size, size], Direction::Eq);
         let none = b.scalar(kind, 0.0);
-        let identity = b.select(diagonal, one, none);
-        let inverse = solve_block(b, factor, identity, true, blocks.native)?;
-        let inverse = conjugate(b, inverse);
+        let inverse = inverse_of(b, factor, blocks)?;
         let below = product(b, columns, inverse, [2, 2]);
         let row = b.iota(DType::S32, &panel, 1);
         let last = b.with(Binary::Add, at, size as f64);

@@ -6,7 +6,7 @@
 //! (f32) or row by row.
 
 use super::fold_batch;
-use super::linear::{Blocks, conjugate, extended, places, product};
+use super::linear::{Blocks, UNROLLED, conjugate, extended, part, places, product};
 use crate::edit::Emit;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, NodeId, Op, PadDim, Shape, TriangularTranspose};
@@ -169,6 +169,13 @@ fn large(b: &mut Emit, a: NodeId, y: NodeId, lower: bool, tile: (u32, u32)) -> R
         let x = solve_block(b, a, y, lower, blocks.native)?;
         return Ok(if rows > n { b.slice_dim(x, 1, 0, n, 1) } else { x });
     }
+    if blocks.count <= UNROLLED {
+        // One column would lie along rows; a tile of them costs the same.
+        let wide = if m == 1 { u64::from(tile.0) } else { m };
+        let y = if wide > m { b.pad(y, none, &[edge(0), edge(0), edge(wide - m)]) } else { y };
+        let x = written_out(b, a, y, lower, (&blocks, direct))?;
+        return Ok(part(b, x, (0, 0), (n, m)));
+    }
     let start = b.splat(kind, &[batch, rows, m], 0.0);
     let done = b.counted_loop("triangular", blocks.count, &[start, a, y], |b, counter, s| {
         let zero = b.index(0);
@@ -180,20 +187,62 @@ fn large(b: &mut Emit, a: NodeId, y: NodeId, lower: bool, tile: (u32, u32)) -> R
         let want = b.dynamic_slice(s[2], &[zero, at, zero], &[batch, size, m]);
         let want = b.sub(want, known);
         let block = b.dynamic_slice(s[1], &[zero, at, at], &[batch, size, size]);
-        let x = if direct {
-            solve_block(b, block, want, lower, blocks.native)?
-        } else {
-            let dims = [batch, size, size];
-            let zeros = b.splat(kind, &dims, 0.0);
-            let identity = with_ones(b, zeros);
-            let inverse = solve_block(b, block, identity, lower, blocks.native)?;
-            product(b, inverse, want, [2, 1])
-        };
+        let x = solved(b, block, want, lower, (&blocks, direct))?;
         let next = b.dynamic_update_slice(s[0], x, &[zero, at, zero]);
         Ok(vec![next, s[1], s[2]])
     })?;
     let x = done[0];
     Ok(if rows > n { b.slice_dim(x, 1, 0, n, 1) } else { x })
+}
+
+/// `A X = Y` of diagonal blocks, with their inverse if not `direct`.
+fn solved(
+    b: &mut Emit,
+    block: NodeId,
+    want: NodeId,
+    lower: bool,
+    (blocks, direct): (&Blocks, bool),
+) -> Result<NodeId, CompileError> {
+    if direct {
+        return solve_block(b, block, want, lower, blocks.native);
+    }
+    let dims = b.dims(block).to_vec();
+    let zeros = b.splat(b.dtype(block), &dims, 0.0);
+    let identity = with_ones(b, zeros);
+    let inverse = solve_block(b, block, identity, lower, blocks.native)?;
+    Ok(product(b, inverse, want, [2, 1]))
+}
+
+/// `A X = Y` block by block without a loop: what is known is taken off all that is left.
+fn written_out(
+    b: &mut Emit,
+    a: NodeId,
+    y: NodeId,
+    lower: bool,
+    (blocks, direct): (&Blocks, bool),
+) -> Result<NodeId, CompileError> {
+    let (size, m) = (blocks.size, b.dims(y)[2]);
+    let mut rest = y;
+    let mut parts = Vec::new();
+    for i in 0..blocks.count {
+        let left = blocks.rows() - (i + 1) * size;
+        // Of the matrix, and of what is left: the block's first row, and the first row behind it.
+        let (at, own, behind) = if lower { (i * size, 0, size) } else { (left, left, 0) };
+        let block = part(b, a, (at, at), (size, size));
+        let want = part(b, rest, (own, 0), (size, m));
+        let x = solved(b, block, want, lower, (blocks, direct))?;
+        parts.push(x);
+        if left > 0 {
+            let factor = part(b, a, (if lower { at + size } else { 0 }, at), (left, size));
+            let known = product(b, factor, x, [2, 1]);
+            let more = part(b, rest, (behind, 0), (left, m));
+            rest = b.sub(more, known);
+        }
+    }
+    if !lower {
+        parts.reverse();
+    }
+    Ok(b.concatenate(&parts, 1))
 }
 
 /// `A X = Y` of diagonal blocks.
