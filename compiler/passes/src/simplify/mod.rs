@@ -7,6 +7,7 @@
 mod arith;
 mod control;
 mod fold;
+mod narrow;
 mod reduce;
 mod shape;
 mod slice;
@@ -40,7 +41,10 @@ pub fn rules(b: &mut Emit, op: &Op, operands: &[NodeId], shape: &Shape) -> Optio
         Op::Binary(o) => arith::binary(b, *o, operands[0], operands[1]),
         Op::Select => arith::select(b, operands, shape),
         Op::Clamp => arith::clamp(b, operands, shape),
-        Op::Convert => arith::convert(b, operands[0], shape),
+        Op::Convert => shape
+            .as_array()
+            .and_then(|to| narrow::convert(b, operands[0], to))
+            .or_else(|| arith::convert(b, operands[0], shape)),
         Op::BitcastConvert => arith::bitcast_convert(b, operands[0], shape),
         Op::Reduce { dims, body } => reduce::reduce(b, operands, dims, *body, shape),
         Op::GetTupleElement { index } => control::element(b, operands[0], *index),
