@@ -16,6 +16,8 @@ use systole_isa::ChipConfig;
 pub const STREAMED_BYTES: u64 = 256 << 10;
 /// The part of vector memory that a kernel's windows may take, where nobody says more.
 const WINDOWS: u64 = 3;
+/// The part that they may take where no smaller ones would do.
+const ALL: (u64, u64) = (3, 4);
 
 impl<'a> Lower<'a> {
     /// Whether a node's array is needed in HBM and by nothing else: a result of the program, or what a collective sends.
@@ -90,18 +92,28 @@ impl<'a> Lower<'a> {
                 (hbm[i], large[i]) = (true, true);
             }
         }
-        if !hbm.contains(&true) || !self.push_blocks(&body, &args, &hbm, name, op) {
-            // Those that need not be streamed may stand in the way.
-            let tried = hbm == large;
-            if tried || !large.contains(&true) || !self.push_blocks(&body, &args, &large, name, op) {
-                // Reduced dimensions are cut where results stay in vector memory.
-                let near =
-                    |(i, a): (usize, &Arg)| matches!(a, Arg::Array { usage, .. } if large[i] && *usage == Use::Read);
-                let read: Vec<bool> = args.iter().take(arrays).enumerate().map(near).collect();
-                if read == large || !read.contains(&true) || !self.push_blocks(&body, &args, &read, name, op) {
-                    self.push_resident(body, args, name, op);
-                }
+        let budget = self.window_bytes();
+        if hbm.contains(&true) && self.push_blocks(&body, &args, (&hbm, budget), (name, op)) {
+            return;
+        }
+        // Those that need not be streamed may stand in the way.
+        let mut tried = hbm;
+        let near = |(i, a): (usize, &Arg)| matches!(a, Arg::Array { usage, .. } if large[i] && *usage == Use::Read);
+        // Reduced dimensions are cut where results stay in vector memory.
+        let read: Vec<bool> = args.iter().take(arrays).enumerate().map(near).collect();
+        for ways in [&large, &read] {
+            if *ways != tried && ways.contains(&true) && self.push_blocks(&body, &args, (ways, budget), (name, op)) {
+                return;
             }
+            tried.clone_from(ways);
+        }
+        // Where the least windows are larger than that, all of vector memory is better than no way.
+        let all = self.chip.vmem.bytes / ALL.1 * ALL.0;
+        let array = |a: &Arg| if let Arg::Array { buf, .. } = a { bytes(self, *buf) } else { 0 };
+        let whole: u64 = args.iter().take(arrays).map(array).sum();
+        let more = self.guide.scoped_vmem.is_none() && large.contains(&true) && whole > all;
+        if !more || !self.push_blocks(&body, &args, (&large, all), (name, op)) {
+            self.push_resident(body, args, name, op);
         }
     }
 
@@ -164,8 +176,14 @@ impl<'a> Lower<'a> {
         rows.iter().map(one).collect()
     }
 
-    /// Appends the call block by block; `hbm` says which arrays are streamed. False if there is no way to.
-    fn push_blocks(&mut self, body: &Body, args: &[Arg], hbm: &[bool], name: &str, op: u32) -> bool {
+    /// Appends the call block by block, in so many bytes; `hbm` says which arrays are streamed. False if there is no way to.
+    fn push_blocks(
+        &mut self,
+        body: &Body,
+        args: &[Arg],
+        (hbm, budget): (&[bool], u64),
+        (name, op): (&str, u32),
+    ) -> bool {
         let operands = args
             .iter()
             .zip(hbm)
@@ -178,7 +196,7 @@ impl<'a> Lower<'a> {
             })
             .collect();
         let spec = BlockSpec { body: body.clone(), operands };
-        let (chip, budget, guide) = (self.chip, self.window_bytes(), self.guide);
+        let (chip, guide) = (self.chip, self.guide);
         let pin = guide.schedule.cut(self.op_name(op));
         let split = self.split_blocks(&spec, args, (name, op));
         let made: Result<usize, ()> = split.map_or_else(

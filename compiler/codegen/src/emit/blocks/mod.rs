@@ -245,8 +245,10 @@ fn unit(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig) -> Option<u3
             }
             continue;
         };
+        // Blocks of a reversed array begin where they end: at whole registers too.
         if w.lanes[d] != 0 {
-            unit = unit.max(g.lanes as u32);
+            let rows = if w.lanes[d] < 0 { g.align } else { 1 };
+            unit = unit.max((g.lanes * rows) as u32);
         }
     }
     for (w, o) in walks.iter().zip(&spec.operands) {

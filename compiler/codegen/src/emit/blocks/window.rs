@@ -179,8 +179,12 @@ impl Window {
         }
         let shared = cut.blocks + cut.first > 1 && !owns_rows(w, sizes, d, g);
         let window = Window { start, step, outer_steps, run, levels, rows: rows + g.spacing, shared, walk };
-        // Copies stay within the array and the rows behind it that belong to nobody.
+        // Copies stay within the array and the rows behind it that belong to nobody. (Blocks of a reversed array go down.)
         if p.read && !p.floating {
+            let down: i64 = window.outer_steps.iter().zip(around).map(|(s, &n)| (s * (n as i64 - 1)).min(0)).sum();
+            if start + down + (step * (cut.blocks as i64 - 1)).min(0) < 0 {
+                return None;
+            }
             let levels: i64 = window.levels.iter().map(|l| (l.count as i64 - 1) * l.array).sum();
             let around: i64 = window.outer_steps.iter().zip(around).map(|(s, &n)| (s * (n as i64 - 1)).max(0)).sum();
             let end = start + around + (step * (cut.blocks as i64 - 1)).max(0) + levels + run;
