@@ -23,6 +23,7 @@ pub mod pipeline;
 pub mod siblings;
 pub mod simplify;
 pub mod squeeze;
+pub mod stacks;
 pub mod transfers;
 pub mod unroll;
 pub mod window;

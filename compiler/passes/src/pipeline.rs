@@ -5,7 +5,7 @@
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
     check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, siblings,
-    squeeze, transfers, unroll, window,
+    squeeze, stacks, transfers, unroll, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::core::CoreModule;
@@ -120,17 +120,23 @@ pub const PASSES: &[Pass] = &[
         summary: "dimensions of size 1 that canonical forms needed gone; local rules applied once more",
         run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
     },
+    // Once slices of states are dynamic slices without reshapes and transposes between.
+    Pass {
+        name: "stacks",
+        summary: "stacks that a loop takes and puts down slice by slice updated where they are",
+        run: |m, d, _| stacks::run(m, d),
+    },
+    // After everything that makes and removes reshapes.
+    Pass {
+        name: "transfers",
+        summary: "entry parameters and results in the shape and order that the program works in",
+        run: |m, d, o| transfers::run(m, d, o.tile),
+    },
     // Once reductions are what they stay.
     Pass {
         name: "siblings",
         summary: "reductions of the same arrays as one of several results",
         run: |m, d, _| Ok(siblings::run(m, d)),
-    },
-    // After everything that makes and removes reshapes.
-    Pass {
-        name: "transfers",
-        summary: "entry parameters in the shape that the program works in",
-        run: |m, d, o| transfers::run(m, d, o.tile),
     },
     // After everything that could move operations across a barrier.
     Pass { name: "barriers", summary: "optimisation barriers gone", run: |m, d, _| rewrite(m, d, &mut barrier) },
