@@ -4,7 +4,8 @@ use crate::issue::{code::Code, predecode};
 use crate::stats::Static;
 use crate::unit::dma::Geometry;
 use systole_isa::chip::ChipConfig;
-use systole_isa::{Bundle, Class, Op, Program, Slot};
+use systole_isa::dma::HBM_GRANULE;
+use systole_isa::{Bundle, Class, Op, Program, Slot, Space};
 
 /// Why a program cannot run on a chip.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -108,6 +109,15 @@ pub fn load_bundles(bundles: Vec<Bundle>, program: &Program, chip: &ChipConfig) 
         Geometry::new(d, burst).ok_or(LoadError::Descriptor { index: i as u32, max: systole_isa::dma::MAX_DMA_DIMS })
     });
     let mut geometry = geometry.collect::<Result<Vec<_>, _>>()?;
+    let (channels, interleave) = (u64::from(chip.hbm.channels), HBM_GRANULE);
+    for g in &mut geometry {
+        if g.src == Space::Hbm {
+            g.from.meet_channels(channels, interleave);
+        }
+        if g.dst == Space::Hbm {
+            g.to.meet_channels(channels, interleave);
+        }
+    }
     if !code.remotes.is_empty() {
         let one_sided: Vec<Geometry> =
             [true, false].iter().flat_map(|&s| geometry.iter().map(move |g| g.one_sided(s))).collect();

@@ -119,7 +119,7 @@ pub struct MxuConfig {
     pub extra_latency: u32,
     /// Weight rows shifted in per cycle.
     pub weight_rows_per_cycle: u32,
-    /// `weight`, `output` or `input`: which operand stays.
+    /// `weight` or `output`: what stays in the array.
     pub dataflow: Dataflow,
     /// Operand types that the array multiplies itself.
     pub types: Vec<MxuType>,
@@ -133,8 +133,6 @@ pub enum Dataflow {
     Weight,
     /// The sums stay, both operands stream through.
     Output,
-    /// The rows stay, weights stream through.
-    Input,
 }
 
 /// A native operand type: name (`bf16`, `s8`, `f8`), accumulator type, and operand rows taken per cycle.

@@ -111,7 +111,7 @@ pub const NUMBERS: &[Param] = params! {
 };
 
 /// Dataflow names in the order of [`Dataflow`].
-const DATAFLOWS: &[&str] = &["weight", "output", "input"];
+const DATAFLOWS: &[&str] = &["weight", "output"];
 
 /// Names of interconnect topologies.
 pub const TOPOLOGIES: &[&str] = &["none", "ring", "torus2d", "torus3d", "mesh2d", "mesh3d", "full"];
@@ -143,7 +143,6 @@ pub const WORDS: &[Param] = &[
         set: |c, v| {
             c.mxu.dataflow = match v {
                 Value::Text(t) if t == "output" => Dataflow::Output,
-                Value::Text(t) if t == "input" => Dataflow::Input,
                 Value::Text(_) | Value::Number(_) => Dataflow::Weight,
             }
         },

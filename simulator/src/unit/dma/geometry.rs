@@ -17,6 +17,9 @@ pub(crate) struct Geometry {
     pub to: Side,
 }
 
+/// Runs that are looked at for channels.
+const MOST_RUNS: u32 = 512;
+
 /// One side of a transfer: runs of `run` contiguous bytes, stepped by `dims` (count, stride), outermost (largest
 /// stride) first. `lo..hi` is the byte extent relative to the base.
 #[derive(Clone, Debug)]
@@ -28,6 +31,8 @@ pub(crate) struct Side {
     /// Whether all strides are multiples of a burst.
     burst: u64,
     aligned: bool,
+    /// Time over that of a transfer whose runs meet all channels of HBM evenly.
+    pub slow: f64,
 }
 
 impl Geometry {
@@ -62,8 +67,15 @@ impl Geometry {
 
     /// The same transfer without its destination / without its source: what a device sees of a transfer to / from another.
     pub fn one_sided(&self, source: bool) -> Geometry {
-        let nothing =
-            Side { run: 0, dims: SmallVec::from_slice(&[(0, 0)]), lo: 0, hi: 0, burst: self.from.burst, aligned: true };
+        let nothing = Side {
+            run: 0,
+            dims: SmallVec::from_slice(&[(0, 0)]),
+            lo: 0,
+            hi: 0,
+            burst: self.from.burst,
+            aligned: true,
+            slow: 1.0,
+        };
         let mut g = self.clone();
         if source {
             g.to = nothing;
@@ -126,7 +138,44 @@ impl Side {
             (lo, hi) = (0, 0);
         }
         let aligned = dims.iter().all(|d| d.1 % burst as i64 == 0);
-        Side { run, dims, lo, hi, burst, aligned }
+        Side { run, dims, lo, hi, burst, aligned, slow: 1.0 }
+    }
+
+    /// Finds how evenly the runs meet HBM's channels. A channel holds `interleave` bytes of neighbouring addresses (a granule, assumed); which one is
+    /// the sum of the place's digits to the base of their number, so that common strides go round all of them. Queues before the
+    /// channels even out a load of twice the mean (assumed); what is beyond takes longer. The base moves all runs alike and is
+    /// left out.
+    pub fn meet_channels(&mut self, channels: u64, interleave: u64) {
+        let stripe = channels * interleave;
+        if channels < 2 || self.run == 0 || self.run >= stripe || self.runs() < 2 {
+            return;
+        }
+        let channel = |at: i64| {
+            let mut place = at.unsigned_abs() / interleave;
+            let mut sum = 0;
+            while place > 0 {
+                sum += place % channels;
+                place /= channels;
+            }
+            (sum % channels) as usize
+        };
+        let mut load = vec![0u64; channels as usize];
+        let mut left = MOST_RUNS;
+        self.any_run(0, 0, &mut |at| {
+            let mut from = at;
+            while from < at + self.run as i64 {
+                let to = ((from.div_euclid(interleave as i64) + 1) * interleave as i64).min(at + self.run as i64);
+                load[channel(from)] += (to - from) as u64;
+                from = to;
+            }
+            left -= 1;
+            left == 0
+        });
+        let total: u64 = load.iter().sum();
+        let most = load.iter().copied().max().unwrap_or(0);
+        let used = total.div_ceil(interleave).min(channels);
+        let even = total as f64 / used.max(1) as f64;
+        self.slow = (most as f64 / even / 2.0).max(1.0);
     }
 
     fn runs(&self) -> u64 {
@@ -233,6 +282,24 @@ mod tests {
         let mut v = Vec::new();
         g.for_each_chunk(|s, _| v.extend((0..g.chunk as i64).map(|i| base + s + i)));
         v
+    }
+
+    #[test]
+    fn strides_that_meet_few_channels_are_slower() {
+        // 32 channels of 512 bytes; 64 runs of 512 bytes.
+        let slow = |stride: i64| {
+            let mut g = Geometry::new(&desc(512, &[(64, stride, 512)]), 32).expect("legal");
+            g.from.meet_channels(32, 512);
+            g.from.slow
+        };
+        for friendly in [512, 1024, 4096, 16384, 32 * 16384, 33 * 512] {
+            assert_eq!(slow(friendly), 1.0, "{friendly}");
+        }
+        // The digits' sum stays the same for 32 runs: one channel has half of the load, sixteen times the mean.
+        assert!(slow(31 * 512) >= 4.0, "{}", slow(31 * 512));
+        let mut long = Geometry::new(&desc(1 << 20, &[]), 32).expect("legal");
+        long.from.meet_channels(32, 512);
+        assert_eq!(long.from.slow, 1.0);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! of transfers that are under way. An engine begins `chunks_per_cycle` chunks and moves `bytes_per_cycle` bytes per
 //! cycle, and takes `descriptor_cycles` at least; then it is free for the next transfer, while its data is still
 //! on the way. HBM is a server of its bandwidth times efficiency that serves
-//! transfers in the order in which they were issued; whole bursts count. The last byte arrives one HBM latency later
+//! transfers in the order in which they were issued; whole bursts count, and strides that meet few channels take longer. The last byte arrives one HBM latency later
 //! for each side that is in HBM. Everything is known when the transfer starts: nothing is ever ticked.
 //!
 //! What other devices write comes in at times that the core may be ahead of: it takes bandwidth that was idle at its time
@@ -152,7 +152,8 @@ impl DmaTiming {
         let mut done = begin + engine;
         let mut cause = Cause::Dma;
         if sides > 0 {
-            let service = ((hbm_read + hbm_write) as f64 * self.per_hbm_byte).round() as u64;
+            let bytes = hbm_read as f64 * g.from.slow + hbm_write as f64 * g.to.slow;
+            let service = (bytes * self.per_hbm_byte).round() as u64;
             self.hbm_free = self.hbm_free.max(begin << 8) + service * self.parts;
             self.hbm_busy += service;
             if let Some(idle) = self.idle.as_mut().filter(|i| self.hbm_free > i.from + Idle::SHORT) {

@@ -6,6 +6,10 @@
 //! - stages fill the one staging set at `weight_rows_per_cycle`, from the latch before them on;
 //! - a latch happens once the rows pushed before it have entered and the staged weights are complete.
 //!
+//! Where the sums stay (`mxu.dataflow = "output"`), weights stream beside the rows: stages take no time of their own, but a tile
+//! takes as many cycles as the array has rows (the contracted dimension goes by) however few rows of results there are, and the
+//! sums leave through the rows when the tile is through: `2 rows + cols + extra_latency` behind it.
+//!
 //! Back-pressure: an instruction waits at issue while its queue (pushes and stages have one each, of `queue_rows`) is
 //! full. With the FIFO full and the array's pipeline full behind it, a push stays in the queue until a pop makes room;
 //! the time at which it enters is then unknown until that pop issues, and so is that of all later commands.
@@ -15,7 +19,7 @@
 use crate::issue::code::{NEVER, Packed};
 use crate::stats::Cause;
 use std::collections::VecDeque;
-use systole_isa::chip::ChipConfig;
+use systole_isa::chip::{ChipConfig, Dataflow};
 
 /// Ends a list in a captured state; a time that is not known yet.
 const LATER: u32 = u32::MAX;
@@ -114,6 +118,8 @@ pub(crate) struct MxuTiming {
     fill: u64,
     sublanes: u32,
     latch: u64,
+    /// Where sums stay: cycles that a tile takes at least. Zero where weights stay.
+    tile: u64,
     in_free16: u64,
     weights: u64,
     stage_free16: u64,
@@ -138,7 +144,11 @@ pub(crate) struct MxuTiming {
 impl MxuTiming {
     pub fn new(chip: &ChipConfig, latch_latency: u64, block16: u32) -> MxuTiming {
         let (m, c) = (&chip.mxu, &chip.core);
-        let fill = m.rows as u64 + m.cols as u64 + m.extra_latency as u64;
+        let tile = match m.dataflow {
+            Dataflow::Weight => 0,
+            Dataflow::Output => m.rows as u64,
+        };
+        let fill = tile + m.rows as u64 + m.cols as u64 + m.extra_latency as u64;
         let in_flight = (fill * 16).div_ceil(block16.max(1) as u64);
         let places = (m.fifo_rows / c.sublanes) as u64 + in_flight;
         let queue = (m.queue_rows / c.sublanes).max(1) as usize;
@@ -146,6 +156,7 @@ impl MxuTiming {
             fill,
             sublanes: c.sublanes,
             latch: latch_latency.saturating_sub(1),
+            tile,
             in_free16: 0,
             weights: 0,
             stage_free16: 0,
@@ -387,6 +398,7 @@ impl MxuTiming {
     /// Lets a command take effect; `false` if that time is not known yet.
     fn execute(&mut self, c: Command) -> bool {
         match c {
+            Command::Stage { issue, .. } if self.tile > 0 => self.stages.start(issue + 1),
             Command::Stage { issue, d16 } => {
                 let start16 = ((issue + 1) << 4).max(self.stage_free16).max(self.weights << 4);
                 self.stage_free16 = start16 + d16;
@@ -395,6 +407,10 @@ impl MxuTiming {
             Command::Latch { issue } => {
                 let at16 = ((issue + 1) << 4).max(self.in_free16).max(self.stage_free16);
                 self.weights = at16.div_ceil(16) + self.latch;
+                if self.tile > 0 {
+                    // The next tile begins when all of this one's contracted dimension has gone by.
+                    self.stage_free16 = (self.weights + self.tile) << 4;
+                }
             }
             Command::Push { issue, d16, to } => {
                 let mut start16 = ((issue + 1) << 4).max(self.in_free16).max(self.weights << 4);
@@ -413,7 +429,8 @@ impl MxuTiming {
                 self.in_free16 = start16 + d16;
                 self.busy16 += d16;
                 self.pushes.start(start16 >> 4);
-                let ready = self.in_free16.div_ceil(16) - 1 + self.fill;
+                let through16 = if self.tile > 0 { self.in_free16.max(self.stage_free16) } else { self.in_free16 };
+                let ready = through16.div_ceil(16) - 1 + self.fill;
                 match to {
                     To::Fifo => {
                         self.results.set(self.fifo_started, ready);
@@ -429,5 +446,82 @@ impl MxuTiming {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cycles of an `m` by `k` by `n` product on an array of the dataflow, one fold after the other: weights in, rows through,
+    /// results out, nothing of two folds at once.
+    fn serial(dataflow: &str, size: u32, m: u64, k: u64, n: u64) -> u64 {
+        let mut chip = ChipConfig::from_preset("array128").expect("a preset");
+        let sets = [
+            format!("mxu.dataflow={dataflow}"),
+            format!("mxu.rows={size}"),
+            format!("mxu.cols={size}"),
+            format!("core.lanes={}", size.min(128)),
+            "mxu.extra_latency=0".into(),
+            "mxu.weight_rows_per_cycle=1".into(),
+            "mxu.fifo_rows=65536".into(),
+            "mxu.queue_rows=65536".into(),
+        ];
+        chip.apply_sets(&sets).expect("in range");
+        let rows = u64::from(chip.core.sublanes);
+        let mut unit = MxuTiming::new(&chip, 1, chip.core.sublanes * 16);
+        let (mut now, size) = (0, u64::from(size));
+        // Rows of results that stay in the array at once, where they stay.
+        let group = if dataflow == "output" { size } else { m };
+        for _ in 0..k.div_ceil(size) * n.div_ceil(size) * m.div_ceil(group) {
+            for _ in 0..size / rows {
+                unit.stage(now, (rows * 16) as u32);
+            }
+            unit.latch(now);
+            let mut last = NEVER;
+            for i in 0..group / rows {
+                unit.push(now, (rows * 16) as u32);
+                last = unit.results.get(i + unit.popped);
+            }
+            for _ in 0..group / rows {
+                unit.pop(last);
+            }
+            now = last;
+        }
+        now
+    }
+
+    #[test]
+    fn folds_take_what_the_literature_says() {
+        // SCALE-Sim: weight-stationary folds over K and N take 2 R + C + M - 2, output-stationary ones over M and N 2 R + C + K - 2.
+        for size in [8, 16, 128] {
+            let s = u64::from(size);
+            for (m, k, n) in [(s, s, s), (4 * s, s, s), (8 * s, 2 * s, 3 * s)] {
+                let folds = (k / s) * (n / s);
+                let form = folds * (3 * s + m - 2) - 1;
+                let ours = serial("weight", size, m, k, n);
+                assert!(ours.abs_diff(form) <= 3 * folds, "weight {size} {m} {k} {n}: {ours} against {form}");
+                // A tile's contracted dimension is the array's.
+                let folds = folds * (m / s);
+                let form = folds * (4 * s - 2) - 1;
+                let ours = serial("output", size, m, k, n);
+                assert!(ours.abs_diff(form) <= 3 * folds, "output {size} {m} {k} {n}: {ours} against {form}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_rows_cost_a_whole_tile_where_sums_stay() {
+        let of = |dataflow, m| serial(dataflow, 128, m, 128, 128);
+        assert_eq!(of("weight", 128) - of("weight", 8), 120);
+        let mut chip = ChipConfig::from_preset("array128").expect("a preset");
+        chip.apply_sets(&["mxu.dataflow=output"]).expect("in range");
+        let mut unit = MxuTiming::new(&chip, 1, 128);
+        // Two tiles of eight rows: the second waits until the first one's 128 steps are through.
+        unit.latch(0);
+        unit.push(0, 128);
+        let first = unit.weights;
+        unit.latch(1);
+        assert_eq!(unit.weights - first, 128);
     }
 }
