@@ -21,7 +21,7 @@ pub trait CostModel: fmt::Debug + Send + Sync {
         estimate
     }
 
-    /// The cost of a body in blocks, in bytes of HBM traffic that take as long.
+    /// The cost of a body in blocks, in cycles.
     fn blocks(&self, spec: &BlockSpec, cut: &BlockCut, estimate: u64) -> u64 {
         let _ = (spec, cut);
         estimate

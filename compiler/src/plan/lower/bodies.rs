@@ -2,6 +2,7 @@
 
 use super::{Lower, Region};
 use crate::plan::guide::impossible;
+use crate::plan::memory::{guard_rows, vmem_map};
 use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
 use crate::plan::step::{Arg, BufferKind, KernelEntry, SplitPart, Step, Unit, Use, Word};
 use crate::plan::view::BufId;
@@ -9,7 +10,6 @@ use systole_codegen::emit::blocks::{
     BlockCut, BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, choose_shares,
 };
 use systole_hlo::graph::{NodeId, Op};
-use systole_isa::ChipConfig;
 
 /// Bytes from which an array that is in HBM anyway (a parameter, a constant, a result) is streamed by the kernel rather
 /// than copied whole before or after it.
@@ -55,7 +55,12 @@ impl<'a> Lower<'a> {
 
     /// Bytes of vector memory that a kernel's windows may take.
     pub fn window_bytes(&self) -> u64 {
-        self.guide.scoped_vmem.unwrap_or(self.chip.vmem.bytes / WINDOWS).min(self.chip.vmem.bytes)
+        self.guide.scoped_vmem.unwrap_or(self.chip.vmem.bytes / WINDOWS).min(self.array_bytes())
+    }
+
+    /// Bytes of vector memory that one array, or one kernel's windows, can take at most.
+    pub fn array_bytes(&self) -> u64 {
+        vmem_map(self.chip).arrays.saturating_sub(guard_rows(self.chip)) * self.chip.row_bytes()
     }
 
     /// Appends the call of a body. `args` are its arrays by element rows and its scalars, in parameter order.
@@ -148,10 +153,9 @@ impl<'a> Lower<'a> {
         let guide = self.guide;
         let weigh = |c: &BlockCut, cost: u64| guide.weigh_cut(pin.map(|p| p.0), spec, c, cost);
         let (chosen, parts) = choose_shares(spec, (self.chip, self.window_bytes()), cores, &weigh)?;
-        let chip = self.chip;
         let add = |(i, share): (usize, Share)| {
             let entry =
-                block_entry(spec, (chosen, Vec::new()), Some(share), format!("{name} in blocks, core {i}"), chip);
+                block_entry(spec, (chosen, Vec::new()), Some(share), format!("{name} in blocks, core {i}"));
             let made: Result<usize, std::convert::Infallible> = self.plan.kernel(key(i), |_| Ok(entry));
             match made {
                 Ok(kernel) => SplitPart { kernel, offsets: Vec::new() },
@@ -204,7 +208,7 @@ impl<'a> Lower<'a> {
                 self.plan.kernel(KernelKey::Blocks(spec.clone(), None, pin.map(|p| p.1)), |_| {
                     let weigh = |c: &BlockCut, cost: u64| guide.weigh_cut(pin.map(|p| p.0), &spec, c, cost);
                     let chosen = choose_cut(&spec, chip, budget, &weigh).ok_or(())?;
-                    Ok(block_entry(&spec, chosen, None, format!("{name} in blocks"), chip))
+                    Ok(block_entry(&spec, chosen, None, format!("{name} in blocks")))
                 })
             },
             Ok,
@@ -252,10 +256,8 @@ fn block_entry(
     (chosen, others): (ChosenCut, Vec<(BlockCut, u64)>),
     share: Option<Share>,
     name: String,
-    chip: &ChipConfig,
 ) -> KernelEntry {
-    let cycles = |cost: u64| cost as f64 / chip.hbm_bytes_per_cycle().max(1e-9);
-    let considered = others.into_iter().map(|(c, cost)| Considered { way: Way::Cut(c), cycles: cycles(cost) });
+    let considered = others.into_iter().map(|(c, cost)| Considered { way: Way::Cut(c), cycles: cost as f64 });
     KernelEntry {
         name,
         spec: KernelSpec::Blocks { spec: spec.clone(), cut: chosen.cut, share },

@@ -11,6 +11,11 @@ use systole_hlo::graph::{NodeId, Op, Precision};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{ChipConfig, DType};
 
+/// Times of what arithmetic alone, or every byte once, takes from which on a product waits for copies.
+const WAITS: f64 = 1.1;
+/// Share of a streamed product's cycles below which another place for an operand is worth it.
+const WORTH: f64 = 0.95;
+
 impl<'a> Lower<'a> {
     /// Lowers a canonical dot or convolution.
     pub fn contraction(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
@@ -58,6 +63,13 @@ impl<'a> Lower<'a> {
             (0..8).filter(|set| (0..3).all(|i| set >> i & 1 == 0 || wanted[i] == Place::Hbm)).collect();
         sets.sort_by_key(|&set| kept(set));
         let mut made = self.placed(&c, &node.name);
+        let free = pinned.iter().all(Option::is_none) && lhs_start.is_empty() && rhs_start.is_empty();
+        if let (Ok(Some(k)), true) = (&made, free)
+            && let Some(near) = self.kept_operand(&c, self.plan.kernels[*k].cycles.unwrap_or(0.0), bytes)
+        {
+            c = near;
+            made = self.placed(&c, &node.name);
+        }
         for set in &sets[1..] {
             if made.is_ok() {
                 break;
@@ -226,6 +238,33 @@ impl<'a> Lower<'a> {
                 detail: String::new(),
             },
         }
+    }
+
+    /// The product with the operand that is better copied to vector memory whole before it: where windows hold so little that
+    /// both operands are read again and again, and the matrix units wait for that.
+    fn kept_operand(&self, c: &Contraction, streamed: f64, bytes: [u64; 3]) -> Option<Contraction> {
+        let chip = self.chip;
+        let rate = chip.hbm_bytes_per_cycle().max(1e-9);
+        let once = bytes.iter().sum::<u64>() as f64 / rate;
+        let place = |lhs, rhs| Contraction {
+            lhs: Array { place: lhs, ..c.lhs },
+            rhs: Array { place: rhs, ..c.rhs },
+            ..c.clone()
+        };
+        let cycles = |c: &Contraction| Some(mxu::choose(c, chip, false).ok()?.cycles);
+        if streamed < WAITS * once || streamed < WAITS * cycles(&place(Place::Vmem, Place::Vmem))? {
+            return None;
+        }
+        let room = self.array_bytes().saturating_sub(self.window_bytes()).min(chip.vmem.bytes / 2);
+        let ways = [(0, c.lhs.place, place(Place::Vmem, c.rhs.place)), (1, c.rhs.place, place(c.lhs.place, Place::Vmem))];
+        let mut best = (WORTH * streamed, None);
+        for (i, _, near) in ways.into_iter().filter(|w| w.1 == Place::Hbm && bytes[w.0] <= room) {
+            let copied = bytes[i] as f64 / rate + chip.hbm_latency_cycles() as f64;
+            if let Some(all) = cycles(&near).map(|c| c + copied).filter(|&all| all < best.0) {
+                best = (all, Some(near));
+            }
+        }
+        best.1
     }
 
     /// The kernel of a product with its arrays where they are; none where cores may share it, if there is a way.

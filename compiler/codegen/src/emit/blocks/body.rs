@@ -90,6 +90,23 @@ impl Body {
         }
     }
 
+    /// Tiles of columns, and of one register of a tile the loads, the stores and the operations.
+    pub fn effort(&self, lanes: u32) -> (u32, usize, usize, usize) {
+        let arrays = |inputs: &[Input]| inputs.iter().filter(|i| matches!(i, Input::Array(_))).count();
+        let operations = |nodes: usize, inputs: usize| nodes.saturating_sub(inputs);
+        match self {
+            Body::Loop(s) => {
+                let n = operations(s.expr.nodes.len(), s.inputs.len());
+                (s.columns.div_ceil(lanes), arrays(&s.inputs), s.outputs.len(), n)
+            }
+            Body::Reduce(s) => {
+                let n = operations(s.expr.nodes.len(), s.inputs.len()) + s.outputs.len();
+                (s.columns.div_ceil(lanes), arrays(&s.inputs), 0, n)
+            }
+            Body::Move(_) => (1, 1, 1, 0),
+        }
+    }
+
     /// Inputs, then outputs; scalars are `None`.
     pub fn walks(&self, lanes: u32) -> Vec<Option<Walk>> {
         match self {

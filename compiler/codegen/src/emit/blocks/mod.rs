@@ -46,7 +46,7 @@ pub struct BlockCut {
     pub size: u32,
 }
 
-/// A chosen cut: the vector memory that its kernel needs, and its cost in bytes of HBM traffic.
+/// A chosen cut: the vector memory that its kernel needs, and its cost in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenCut {
     pub cut: BlockCut,
@@ -86,19 +86,17 @@ struct Choice {
     cost: u64,
 }
 
-/// What a copy's run costs besides its bytes: about one access of memory.
-const RUN_BYTES: u64 = 256;
-/// What a block costs besides its copies, as bytes: loop overhead and waiting.
-const BLOCK_BYTES: u64 = 64 << 10;
-/// What the copies in and out at the ends of a row of blocks cost, as bytes: nothing hides them.
-const ROW_BYTES: u64 = 512 << 10;
-/// What an inner loop of a block costs besides its work, as bytes: filling and draining its pipeline.
-const LOOP_BYTES: u64 = 48 << 10;
+/// Cycles around a block: looks at semaphores, starts of copies, the loop.
+const BLOCK: f64 = 60.0;
+/// Cycles of an inner loop of a block besides its work: filling and draining its pipeline.
+const LOOP: f64 = 60.0;
 /// Blocks that a body is cut into at least, where they do not become smaller than [`LEAST_BYTES`].
 const BLOCKS: u64 = 24;
 const LEAST_BYTES: u64 = 256 << 10;
 /// Largest copies of a block.
 const MOST_BYTES: u64 = 4 << 20;
+/// Share of a cut's cycles below which one with larger windows is worth taking.
+const LARGER: f64 = 0.99;
 
 /// How cuts are weighed: their cost becomes what they count as; `None`: not to be taken.
 pub type WeighCut<'a> = dyn Fn(&BlockCut, u64) -> Option<u64> + 'a;
@@ -222,7 +220,7 @@ fn choose(
             for c in candidates(body, spec, (outer, d), chip, budget) {
                 let Some(cost) = weigh(&c.chosen().cut, c.cost) else { continue };
                 considered.push((c.chosen().cut, cost));
-                if best.as_ref().is_none_or(|b| cost < b.1) {
+                if best.as_ref().is_none_or(|b| (cost as f64) < LARGER * b.1 as f64) {
                     best = Some((c, cost));
                 }
             }
@@ -266,18 +264,20 @@ fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConf
     let n = body.sizes()[d];
     let Some(unit) = unit(body, spec, d, chip) else { return Vec::new() };
     let Some(least) = cut(body, spec, at, unit, chip) else { return Vec::new() };
-    let bytes: u64 = least.bytes(chip) / 2;
+    let row_bytes = chip.row_bytes();
+    let moved = least.windows.iter().flatten().map(|w| w.bytes(row_bytes, w.walk.dtype.packing() as u64));
+    let bytes: u64 = moved.sum();
     let total = bytes * n.div_ceil(unit) as u64;
-    let target = (total / BLOCKS).clamp(LEAST_BYTES, MOST_BYTES);
+    // What is on its way while the memory answers, for both sets of windows and both ways.
+    let flying = 4.0 * latency(chip) * chip.hbm_bytes_per_cycle();
+    let target = (total / BLOCKS).max(LEAST_BYTES).max((flying as u64).min(total / 3)).min(MOST_BYTES);
     let units = (target / bytes.max(1)).max(1).min(n.div_ceil(unit) as u64) as u32;
     // A size that leaves no rest, if there is one near.
     let even = (units / 2 + 1..=units).rev().find(|u| n.is_multiple_of(u * unit)).unwrap_or(units);
     let mut all = vec![least];
-    let mut size = even;
-    while size > 1 {
-        all.extend(cut(body, spec, at, size * unit, chip));
-        size /= 2;
-    }
+    let larger = std::iter::successors(Some(even), |size| Some(size / 2)).take_while(|&size| size > 1);
+    let larger: Vec<Choice> = larger.filter_map(|size| cut(body, spec, at, size * unit, chip)).collect();
+    all.extend(larger.into_iter().rev());
     all.retain(|c| c.bytes(chip) <= budget);
     all
 }
@@ -325,32 +325,90 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
         Vec::new()
     };
     let row_bytes = chip.row_bytes();
-    let loops = match body.row_dimension() {
-        Some(r) => (0..sizes.len()).filter(|&i| i != r).map(|i| if i == d { size } else { sizes[i] } as u64).product(),
-        None => 0u64,
-    };
-    let mut cost = (blocks as u64 + 2) * BLOCK_BYTES
-        + (blocks as u64 + (rest > 0) as u64) * loops.saturating_mul(LOOP_BYTES)
-        + if outer > 0 { ROW_BYTES } else { 0 };
     let mut words = Vec::new();
     let mut serial = false;
+    let (mut whole, mut last) = (Moved::default(), Moved::default());
     for (i, w) in windows.iter().enumerate() {
         let Some(w) = w else {
             words.push(0);
             continue;
         };
         let packing = w.walk.dtype.packing() as u64;
-        let rows = w.rows.max(rest_windows.get(i).and_then(|r| r.as_ref()).map_or(0, |r| r.rows));
+        let rest = rest_windows.get(i).and_then(|r| r.as_ref());
+        let rows = w.rows.max(rest.map_or(0, |r| r.rows));
         words.push(u32::try_from((rows as u64).div_ceil(packing)).ok()?);
         let p = purposes[i];
-        serial |= p.written && p.read && (blocks > 1 && w.overlaps_next() || rest > 0);
-        let times = p.read as u64 + p.written as u64;
-        let one = w.traffic(row_bytes, packing, RUN_BYTES);
-        u32::try_from(one).ok().filter(|&b| b < 1 << 30)?;
-        cost += one * times * (blocks as u64 + (rest > 0) as u64);
+        serial |= p.written && p.read && (blocks > 1 && w.overlaps_next() || rest.is_some());
+        u32::try_from(w.bytes(row_bytes, packing)).ok().filter(|&b| b < 1 << 30)?;
+        whole.add(w, p, (row_bytes, packing), chip);
+        rest.into_iter().for_each(|r| last.add(r, p, (row_bytes, packing), chip));
     }
-    let cost = cost.saturating_mul(rows);
+    let lat = latency(chip);
+    let work = |steps: u32| work(body, &sizes, (d, steps), chip) + BLOCK;
+    let alone = |m: &Moved, steps: u32| {
+        let ways = f64::from(u8::from(m.read > 0.0) + u8::from(m.written > 0.0));
+        ways * lat + m.read + m.written + work(steps)
+    };
+    let row = match blocks {
+        0 => 0.0,
+        _ if serial => f64::from(blocks) * alone(&whole, size),
+        1 => alone(&whole, size),
+        _ => {
+            // The next copies begin when a set of windows is free: two blocks take an answer of the memory and the work.
+            let copies = (whole.read + whole.written).max(whole.engines);
+            let period = copies.max(work(size)).max((lat + copies + work(size)) / 2.0);
+            f64::from(blocks - 1) * period + alone(&whole, size)
+        }
+    };
+    let row = row + if rest > 0 { alone(&last, rest) } else { 0.0 };
+    let cost = (row * rows as f64).min(u64::MAX as f64 / 4.0) as u64;
     Some(Choice { outer, dimension: d, size, blocks, rest, windows, rest_windows, words, serial, cost })
+}
+
+/// Cycles from a copy's start to its first byte.
+fn latency(chip: &ChipConfig) -> f64 {
+    (chip.hbm_latency_cycles() + u64::from(chip.dma.issue_cycles)) as f64
+}
+
+/// Cycles of HBM for the copies of a block, in and out, and of the copy engines for both.
+#[derive(Default)]
+struct Moved {
+    read: f64,
+    written: f64,
+    engines: f64,
+}
+
+impl Moved {
+    fn add(&mut self, w: &Window, p: Purpose, (row_bytes, packing): (u64, u64), chip: &ChipConfig) {
+        let bytes = w.bytes(row_bytes, packing) as f64;
+        let cycles = bytes / chip.hbm_bytes_per_cycle().max(1e-9);
+        let dma = &chip.dma;
+        let engine = (w.runs() as f64 / dma.chunks_per_cycle).max(bytes / dma.bytes_per_cycle);
+        let engine = engine.max(f64::from(dma.descriptor_cycles)) / f64::from(dma.engines.max(1));
+        for (to, is) in [(&mut self.read, p.read), (&mut self.written, p.written)] {
+            if is {
+                *to += cycles;
+                self.engines += engine;
+            }
+        }
+    }
+}
+
+/// Cycles of a body on a block: its registers through the fullest slot, and its loops.
+fn work(body: &Body, sizes: &[u32], (d, steps): (usize, u32), chip: &ChipConfig) -> f64 {
+    let (sublanes, lanes) = (chip.core.sublanes, chip.core.lanes);
+    let size = |i: usize| f64::from(if i == d { steps } else { sizes[i] });
+    let Some(row) = body.row_dimension() else {
+        let elements: f64 = (0..sizes.len()).map(size).product();
+        return elements / f64::from(sublanes * lanes);
+    };
+    let loops: f64 = (0..sizes.len()).filter(|&i| i != row).map(size).product();
+    let registers = (size(row) / f64::from(sublanes)).ceil();
+    let c = &chip.core;
+    let (tiles, loads, stores, operations) = body.effort(lanes);
+    let per = |n: usize, slots: u32| n as f64 / f64::from(slots.max(1));
+    let each = per(loads, c.vload_slots).max(per(stores, c.vstore_slots)).max(per(operations, c.valu_slots));
+    loops * (LOOP + registers * f64::from(tiles) * each)
 }
 
 impl Choice {

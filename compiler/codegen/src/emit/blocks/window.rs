@@ -222,10 +222,14 @@ impl Window {
         step < self.run && !inside
     }
 
-    /// Bytes of the copy, with what each of its runs costs besides (as bytes).
-    pub fn traffic(&self, row_bytes: u64, packing: u64, per_run: u64) -> u64 {
-        let runs: u64 = self.levels.iter().map(|l| l.count as u64).product();
-        runs * (self.run as u64 / packing * row_bytes + per_run)
+    /// Runs of the copy.
+    pub fn runs(&self) -> u64 {
+        self.levels.iter().map(|l| l.count as u64).product()
+    }
+
+    /// Bytes of the copy.
+    pub fn bytes(&self, row_bytes: u64, packing: u64) -> u64 {
+        self.runs() * (self.run as u64 / packing * row_bytes)
     }
 }
 
