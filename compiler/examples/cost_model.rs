@@ -27,7 +27,7 @@ fn main() {
         let (module, _) = parse_hlo(text).expect("a module");
         let mut options = CompileOptions::for_chip(&chip);
         options.guide.cost = own.then(|| Arc::new(SmallWindows) as Arc<dyn CostModel>);
-        let plan = plan_module(module, &chip, &options, text, None).expect("a plan");
+        let plan = plan_module(module, &chip, &options, text).expect("a plan");
         for k in &plan.kernels {
             let rows = k.needs.scratch_rows;
             println!("{}: {} rows of windows, {:.0} cycles by estimate", k.name, rows, k.cycles.unwrap_or(0.0));

@@ -64,15 +64,31 @@ pub fn compile(
     source: &str,
     mut dump: Option<&mut Dump<'_>>,
 ) -> Result<Program, CompileError> {
-    let plan = plan_module(module, chip, options, source, dump.as_mut().map(|d| &mut **d as &mut Dump<'_>))?;
+    let mut plan = planned(module, chip, options, source, dump.as_mut().map(|d| &mut **d as &mut Dump<'_>))?;
+    if let Some(dump) = &mut dump {
+        estimate(&mut plan, chip);
+        dump("plan.txt", &text::to_text(&plan));
+    }
     generate(&plan, chip, options, dump)
 }
 
-/// The plan of a verified module; see [`compile`].
+/// The plan of a verified module with an estimate of every kernel; see [`compile`].
 ///
 /// # Errors
 /// A program without a lowering, or one too large for the chip.
 pub fn plan_module(
+    module: Module,
+    chip: &ChipConfig,
+    options: &CompileOptions,
+    source: &str,
+) -> Result<Plan, CompileError> {
+    let mut plan = planned(module, chip, options, source, None)?;
+    estimate(&mut plan, chip);
+    Ok(plan)
+}
+
+/// The plan of a module, with the estimates that choices were made by.
+fn planned(
     module: Module,
     chip: &ChipConfig,
     options: &CompileOptions,
@@ -98,29 +114,25 @@ pub fn plan_module(
         cores: options.cores,
         guide: options.guide.clone(),
     };
-    let mut plan = plan(&core, chip, &planning, &line)?;
-    estimate(&mut plan, chip)?;
-    if let Some(dump) = dump {
-        dump("plan.txt", &text::to_text(&plan));
-    }
-    Ok(plan)
+    plan(&core, chip, &planning, &line)
 }
 
-/// Estimates the kernels that planning has no estimate of, from their code, and what else was considered of them.
-fn estimate(plan: &mut Plan, chip: &ChipConfig) -> Result<(), CompileError> {
-    for k in plan.kernels.iter_mut().filter(|k| k.cycles.is_none()) {
+/// Estimates kernels from their scheduled code, and what else was considered of them. What is not scheduled alone keeps the
+/// estimate that it was chosen by.
+fn estimate(plan: &mut Plan, chip: &ChipConfig) {
+    let spills = (vmem_map(chip).spill_base as u32, plan.head.words);
+    for k in &mut plan.kernels {
         let of = |spec: &KernelSpec| {
-            let code = emit_kernel(spec, &k.name, 0, chip)?;
-            Ok::<f64, CompileError>(cycles(&code.kernel, &code.descs, chip))
+            let code = emit_kernel(spec, &k.name, 0, chip).ok()?;
+            cycles(&code.kernel, &code.descs, spills, chip).ok()
         };
-        k.cycles = Some(of(&k.spec)?);
+        k.cycles = of(&k.spec).or(k.cycles);
         for c in &mut k.considered {
-            if let Some(spec) = k.spec.made(c.way) {
-                c.cycles = of(&spec)?;
+            if let Some(cycles) = k.spec.made(c.way).and_then(|spec| of(&spec)) {
+                c.cycles = cycles;
             }
         }
     }
-    Ok(())
 }
 
 /// The program of a plan. Plans that were read are to be [verified](crate::plan::verify::verify) first.

@@ -32,7 +32,7 @@ fn planned(change: impl FnOnce(&mut CompileOptions)) -> Result<Plan, CompileErro
     let mut options = CompileOptions::for_chip(&chip());
     change(&mut options);
     let (module, _) = parse_hlo(PROGRAM).expect("a module");
-    plan_module(module, &chip(), &options, PROGRAM, None)
+    plan_module(module, &chip(), &options, PROGRAM)
 }
 
 fn scheduled(text: &str) -> Result<Plan, CompileError> {

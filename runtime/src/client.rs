@@ -279,7 +279,7 @@ impl Client {
         let quiet = |m: Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, None);
         let (chosen, _) = self.choose_cores(&module, options, &quiet)?;
         let o = chosen.for_chip(&self.chip);
-        compile::plan_module(module, &self.chip, &o, &text, None).map_err(|e| compile_error(&e, (name, &text)))
+        compile::plan_module(module, &self.chip, &o, &text).map_err(|e| compile_error(&e, (name, &text)))
     }
 
     /// The program of a plan that goes together.

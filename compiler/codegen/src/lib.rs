@@ -1,7 +1,7 @@
 //! Code generation: from what a kernel computes to bundles of the chip.
 //!
 //! - [`emit`]: kernels of every kind as instructions over virtual registers;
-//! - [`estimate`]: what code takes, before it is scheduled;
+//! - [`estimate`]: what a kernel takes by itself;
 //! - [`kernel`]: that form; [`schedule`]: from it to bundles, with the checker that proves them again.
 //!
 //! It decides nothing that a plan decides: no fusion, no memory, no order of kernels.

@@ -39,7 +39,7 @@ fn planned(chip: &str, cores: u32, max_resident: Option<u64>) -> (Plan, ChipConf
     let chip = ChipConfig::from_preset(chip).expect("a preset");
     let (module, _) = systole_front::parse_hlo(PROGRAM).expect("a module");
     let options = CompileOptions { cores, max_resident, ..CompileOptions::for_chip(&chip) };
-    let plan = plan_module(module, &chip, &options, PROGRAM, None).expect("a plan");
+    let plan = plan_module(module, &chip, &options, PROGRAM).expect("a plan");
     (plan, chip, options)
 }
 

@@ -1,0 +1,96 @@
+//! Cycles of a kernel by itself, from its scheduled code: a walk on paper.
+//!
+//! [`walk`] issues the bundles in order, as late as registers, slots and units ([`units`]) let them, and follows what scalars
+//! are known. A loop is walked until its rounds take the same time (or the same every other time, as where two windows take
+//! turns), and the others are added up. What is not known: parameters, memory, what others do to HBM. Branches on that go on
+//! straight, and loops over it run once.
+
+mod units;
+mod walk;
+
+use crate::kernel::{Kernel, Unit};
+use crate::schedule::{ScheduleError, ScheduleOptions, schedule};
+use systole_isa::{ChipConfig, Class, DmaDesc};
+
+/// The estimated cycles of a kernel with its descriptors, called in a row of calls; spills go to rows and words from the given
+/// ones on.
+///
+/// # Errors
+/// If the kernel cannot be scheduled.
+pub fn cycles(
+    kernel: &Kernel,
+    descs: &[DmaDesc],
+    (row, word): (u32, u32),
+    chip: &ChipConfig,
+) -> Result<f64, ScheduleError> {
+    let unit = Unit { kernels: vec![Kernel { scalars: 1, masks: 1, ..Kernel::default() }, kernel.clone()] };
+    let scheduled = schedule(&unit, chip, &ScheduleOptions::new(row, word))?;
+    let start = scheduled.kernels.get(1).map_or(0, |k| k.start as usize);
+    // Arguments are put in their places before the call.
+    let arguments = f64::from(kernel.params.len() as u32) / f64::from(chip.core.scalar_slots.max(1));
+    let call = f64::from(chip.timing.get(Class::Branch).latency.max(1));
+    Ok(walk::Walk::new(chip, &scheduled.bundles, descs).run(start) + arguments + call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::build_units::{DmaArgs, MemFormat, StoreFormat};
+    use crate::kernel::{KernelBuilder, M, S};
+    use systole_isa::{Op, Space};
+
+    fn chip() -> ChipConfig {
+        ChipConfig::from_preset("tpu-v5e").expect("a preset")
+    }
+
+    #[test]
+    fn copies_go_on_while_others_work() {
+        let bytes = 4 << 20;
+        let of = |rounds: u32| {
+            let chip = chip();
+            let mut b = KernelBuilder::new("both", &chip);
+            let (hbm, vmem, sums) = (b.buffer(), b.buffer(), b.buffer());
+            let (src, dst, at) = (b.param(), b.param(), b.param());
+            let args = DmaArgs { desc: 0, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem: 0 };
+            b.dma_start(args, &[hbm], &[vmem]);
+            b.loop_static(rounds, |b| {
+                let x = b.load(MemFormat::W32, at, 0, 1, sums);
+                let y = b.v(Op::VAddF, &[x, x]);
+                b.store(StoreFormat::W32, y, at, 0, 1, M::ALL, sums);
+            });
+            b.dma_wait(0, bytes, &[hbm], &[vmem]);
+            let desc = DmaDesc::contiguous(Space::Hbm, Space::Vmem, bytes as u32);
+            cycles(&b.finish(), &[desc], (0, 0), &chip).expect("schedules")
+        };
+        // The copy takes longer than a few hundred rounds.
+        assert_eq!(of(8), of(300));
+    }
+
+    #[test]
+    fn copies_take_bandwidth_and_latency() {
+        let of = |(outer, copies): (u32, u32), bytes: u32| {
+            let chip = chip();
+            let mut b = KernelBuilder::new("copies", &chip);
+            let (hbm, vmem) = (b.buffer(), b.buffer());
+            let (src, dst) = (b.param(), b.param());
+            b.loop_static(outer, |b| {
+                b.loop_static(copies, |b| {
+                    let args = DmaArgs { desc: 0, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem: 0 };
+                    b.dma_start(args, &[hbm], &[vmem]);
+                    b.dma_wait(0, bytes as i32, &[hbm], &[vmem]);
+                });
+            });
+            let desc = DmaDesc::contiguous(Space::Hbm, Space::Vmem, bytes);
+            cycles(&b.finish(), &[desc], (0, 0), &chip).expect("schedules")
+        };
+        let chip = chip();
+        let lat = chip.hbm_latency_cycles() as f64 + f64::from(chip.dma.issue_cycles);
+        for bytes in [4096u32, 1 << 20] {
+            let one = lat + f64::from(bytes) / chip.hbm_bytes_per_cycle();
+            for (more, less, copies) in [((1, 1000), (1, 500), 500.0), ((300, 20), (100, 20), 4000.0)] {
+                let ours = (of(more, bytes) - of(less, bytes)) / copies;
+                assert!((ours / one - 1.0).abs() < 0.05, "{bytes} bytes: {ours} for {one}");
+            }
+        }
+    }
+}
