@@ -4,7 +4,7 @@ use super::collective::{self, Algorithm, PodPlan};
 use super::guide::Guide;
 use super::lower::scalar::is_scalar_type;
 use super::lower::{Lower, Val};
-use super::memory::{KERNEL_SEMAPHORES, vmem_map};
+use super::memory::{kernel_semaphores, vmem_map};
 use super::place::{Placement, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
 use super::step::{BufferKind, Draft, Step};
@@ -50,7 +50,7 @@ pub fn plan(
     line: &dyn Fn(Span) -> u32,
 ) -> Result<Plan, CompileError> {
     // One for copies of whole arrays, beside those that kernels number.
-    limit(Resource::Semaphores, u64::from(KERNEL_SEMAPHORES) + 1, u64::from(chip.core.semaphores))?;
+    limit(Resource::Semaphores, u64::from(kernel_semaphores(chip)) + 1, u64::from(chip.core.semaphores))?;
     let mut failed = None;
     let several = options.pod.devices() > 1;
     let hiding = RESIDENT.iter().filter(|_| several).map(|r| (r, true));
@@ -61,7 +61,7 @@ pub fn plan(
             // What stood in the way of a step.
             let mut crowding = None;
             let made = draft(core, chip, (largest, &streamed), line, options, hide).and_then(|draft| {
-                draft.check()?;
+                draft.check(chip)?;
                 let mut culprit = None;
                 let placement = place(&draft, chip, vmem_map(chip).arrays, &mut culprit);
                 crowding = culprit.map(|b: BufId| draft.buffers[b.index()].name.clone());

@@ -23,5 +23,5 @@ pub mod view;
 
 pub use entry::{PlanOptions, plan};
 pub use lower::scalar::is_scalar_type;
-pub use memory::KERNEL_SEMAPHORES;
+pub use memory::kernel_semaphores;
 pub use planned::{Plan, PlanHead, PlannedArray, PodCode};

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::program::HostCallKind;
-use systole_isa::{DType, Layout};
+use systole_isa::{ChipConfig, DType, Layout};
 
 /// A word of scalar memory that holds a scalar of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -269,8 +269,8 @@ impl Draft {
     ///
     /// # Errors
     /// [`CompileError::Limit`].
-    pub fn check(&self) -> Result<(), CompileError> {
-        let most = u64::from(super::KERNEL_SEMAPHORES) - 1;
+    pub fn check(&self, chip: &ChipConfig) -> Result<(), CompileError> {
+        let most = u64::from(super::kernel_semaphores(chip)) - 1;
         self.kernels.iter().try_for_each(|k| limit(Resource::KernelSemaphores, u64::from(k.needs.semaphores), most))
     }
 }

@@ -54,7 +54,7 @@ impl Verifier<'_> {
             sound(&k.spec).map_err(at)?;
             let needs = k.spec.needs(chip).ok_or_else(|| at("there is no such tile or cut".into()))?;
             ensure(needs == k.needs, || at(format!("needs {needs:?}, not {:?}", k.needs)))?;
-            ensure(needs.semaphores < super::KERNEL_SEMAPHORES, || at(format!("{} semaphores", needs.semaphores)))?;
+            ensure(needs.semaphores < super::kernel_semaphores(chip), || at(format!("{} semaphores", needs.semaphores)))?;
         }
         for (first, parts) in &self.plan.splits {
             self.kernel(*first)?;
@@ -135,7 +135,7 @@ impl Verifier<'_> {
     }
 
     fn copy(&self, c: &Copy) -> Check {
-        let all = super::KERNEL_SEMAPHORES..self.chip.core.semaphores;
+        let all = super::kernel_semaphores(self.chip)..self.chip.core.semaphores;
         ensure(all.contains(&c.pending.semaphore), || format!("copies have no semaphore {}", c.pending.semaphore))?;
         ensure(c.pending.bytes <= i32::MAX as u32, || format!("a copy of {} bytes", c.pending.bytes))?;
         ensure(c.array.index() < self.plan.arrays.len(), || format!("there is no array {}", c.array.0))?;

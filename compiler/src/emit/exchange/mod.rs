@@ -13,7 +13,7 @@ mod ring;
 mod transfer;
 
 use super::main_program::Emitter;
-use crate::plan::KERNEL_SEMAPHORES;
+use crate::plan::kernel_semaphores;
 use crate::plan::action::Flight;
 use crate::plan::collective::{Exchange, How, State, Table};
 use progress::{Moves, store};
@@ -137,7 +137,7 @@ impl Emitter<'_> {
         let row = self.b.s_muli(device, (u64::from(words) * 4 / HBM_GRANULE) as i32);
         let src = self.b.s_addi(row, first as i32);
         let dst = self.b.s_imm(self.plan.pod.base as i32);
-        let sem = KERNEL_SEMAPHORES - 1;
+        let sem = kernel_semaphores(self.chip) - 1;
         let all = [self.all, BufferRef::SCALAR_MEMORY];
         let args = DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem };
         self.b.dma_start(args, &all, &all);

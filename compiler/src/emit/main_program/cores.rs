@@ -6,10 +6,9 @@
 //! HBM is only read, or each byte belongs to one core.
 
 use super::{Emitter, MOST_BYTES};
-use crate::plan::KERNEL_SEMAPHORES;
-use crate::plan::Plan;
 use crate::plan::action::Operand;
 use crate::plan::step::{Unit, Use};
+use crate::plan::{Plan, kernel_semaphores};
 use systole_codegen::kernel::build_units::DmaArgs;
 use systole_codegen::kernel::{KernelBuilder, S};
 use systole_isa::dma::HBM_GRANULE;
@@ -112,7 +111,7 @@ impl Emitter<'_> {
 
     /// Copies within HBM, each core a share.
     pub(super) fn copy_shares(&mut self, from: u64, to: u64, bytes: u64) {
-        let (cores, sem) = (self.plan.head.cores, KERNEL_SEMAPHORES - 1);
+        let (cores, sem) = (self.plan.head.cores, kernel_semaphores(self.chip) - 1);
         let share = bytes.div_ceil(u64::from(cores)).next_multiple_of(HBM_GRANULE);
         let mut copies: Vec<Vec<(u32, u64, i32)>> = Vec::new();
         for core in 0..u64::from(cores) {

@@ -7,7 +7,7 @@ use super::exchange::Subroutine;
 use crate::plan::action::{Action, Copy, CopyKind, Operand, Spot};
 use crate::plan::spec::KernelSpec;
 use crate::plan::step::Word;
-use crate::plan::{KERNEL_SEMAPHORES, Plan};
+use crate::plan::{Plan, kernel_semaphores};
 use rustc_hash::FxHashMap;
 use systole_codegen::kernel::build_units::DmaArgs;
 use systole_codegen::kernel::{BufferRef, Kernel, KernelBuilder, S};
@@ -171,7 +171,7 @@ impl Emitter<'_> {
         while at < bytes {
             let n = (bytes - at).min(MOST_BYTES);
             let desc = self.desc(DmaDesc::contiguous(src, dst, n as u32));
-            let sem = KERNEL_SEMAPHORES - 1;
+            let sem = kernel_semaphores(self.chip) - 1;
             let args = self.copy_args(desc, from + at / from_unit, to + at / to_unit, sem);
             let all = [self.all];
             self.b.dma_start(args, &all, &all);

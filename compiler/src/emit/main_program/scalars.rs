@@ -1,7 +1,7 @@
 //! Scalar code of the main program: words in scalar memory, and the operations on them.
 
 use super::{Emitter, split};
-use crate::plan::KERNEL_SEMAPHORES;
+use crate::plan::kernel_semaphores;
 use crate::plan::action::Spot;
 use crate::plan::step::{ScalarOp, Word};
 use systole_codegen::kernel::{BufferRef, KernelBuilder, S};
@@ -23,7 +23,7 @@ impl Emitter<'_> {
         let (space, from) = split(from);
         let bytes = dtype.storage_bits() / 8;
         let desc = self.desc(DmaDesc::contiguous(space, Space::Smem, bytes));
-        let sem = KERNEL_SEMAPHORES - 1;
+        let sem = kernel_semaphores(self.chip) - 1;
         let args = self.copy_args(desc, from, dst.0 as u64, sem);
         let all = [self.all, BufferRef::SCALAR_MEMORY];
         self.b.dma_start(args, &all, &all);

@@ -164,7 +164,7 @@ impl PodPlan {
 /// Semaphores kept for collectives, of those that kernels leave.
 fn reserved_semaphores(chip: &ChipConfig) -> u32 {
     const MOST: u32 = 64;
-    let free = chip.core.semaphores.saturating_sub(super::memory::KERNEL_SEMAPHORES);
+    let free = chip.core.semaphores.saturating_sub(super::memory::kernel_semaphores(chip));
     MOST.min(free * 3 / 4)
 }
 

@@ -85,8 +85,13 @@ pub fn vmem_map(chip: &ChipConfig) -> VmemMap {
     VmemMap { arrays: total - spill - guard, spill, spill_base: total - spill }
 }
 
-/// Semaphores that kernels number from 0.
-pub const KERNEL_SEMAPHORES: u32 = 40;
+/// Most semaphores that kernels number from 0.
+const KERNEL_SEMAPHORES: u32 = 40;
+
+/// Semaphores that kernels number from 0; the others are for copies of whole arrays.
+pub fn kernel_semaphores(chip: &ChipConfig) -> u32 {
+    KERNEL_SEMAPHORES.min(chip.core.semaphores / 4 * 3)
+}
 
 /// Rows behind every buffer that belong to nobody: partial blocks read (never write) so far beyond their rows.
 pub fn guard_rows(chip: &ChipConfig) -> u64 {
@@ -112,7 +117,7 @@ impl<'a> Memory<'a> {
             slack: buffers.iter().map(|b| b.slack_rows * row_bytes).collect(),
             names: buffers.iter().map(|b| b.name.clone()).collect(),
             crowding: None,
-            semaphores: (KERNEL_SEMAPHORES..chip.core.semaphores).rev().collect(),
+            semaphores: (kernel_semaphores(chip)..chip.core.semaphores).rev().collect(),
         };
         for (i, b) in buffers.iter().enumerate() {
             m.places[i].in_hbm = matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));

@@ -1,0 +1,61 @@
+//! Sensible physics over designs: more of anything never makes a program slower by more than two in a hundred.
+//!
+//! Not here: more matrix units and wider arrays, which small products pay for with weights to load and results to wait for.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Slower by more than this is wrong.
+const SLOWER: f64 = 1.02;
+
+/// More of one thing.
+const MORE: [&[&str]; 10] = [
+    &["hbm.bandwidth=1638 GB/s"],
+    &["hbm.latency=250 ns"],
+    &["hbm.channels=64"],
+    &["clock=3 GHz"],
+    &["vmem.bytes=256 MiB"],
+    &["dma.engines=16"],
+    &["dma.in_flight=512"],
+    &["core.valu_slots=8"],
+    &["core.vector_registers=128"],
+    &["core.mxu_push_slots=4"],
+];
+
+fn seconds(file: &Path, sets: &[&str]) -> f64 {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_systole"));
+    command.arg("run").arg(file).args(["--chip", "tpu-v5e", "--timing-only", "--report", "json"]);
+    sets.iter().for_each(|s| {
+        command.args(["--set", s]);
+    });
+    let out = command.output().expect("systole runs");
+    assert!(out.status.success(), "{} with {sets:?}: {}", file.display(), String::from_utf8_lossy(&out.stderr));
+    let report: Value = serde_json::from_slice(&out.stdout).expect("a report");
+    report["time_s"].as_f64().expect("a time")
+}
+
+#[test]
+fn more_is_not_slower() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<PathBuf> =
+        ["mlp", "resnet", "transformer_block"].iter().map(|n| root.join(format!("examples/{n}.hlo"))).collect();
+    let large = root.join("../shared/conformance/large");
+    if large.is_dir() {
+        let names = ["resnet50_b8_bf16", "gpt2_small_prefill1024_bf16", "llama7b_decode4_b8_kv2048_bf16"];
+        files.extend(names.iter().map(|n| large.join(format!("{n}.hlo"))));
+    } else {
+        eprintln!("more_is_not_slower: {} is not there: large programs are skipped", large.display());
+    }
+    let mut wrong = String::new();
+    for f in &files {
+        let base = seconds(f, &[]);
+        for more in MORE {
+            let ratio = seconds(f, more) / base;
+            if ratio > SLOWER {
+                wrong += &format!("{} with {more:?}: {ratio:.3} times as long\n", f.display());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
