@@ -63,7 +63,8 @@ mod tests {
             cycles(&b.finish(), &[desc], (0, 0), &chip).expect("schedules")
         };
         // The copy takes longer than a few hundred rounds.
-        assert_eq!(of(8), of(300));
+        let (few, many) = (of(8), of(300));
+        assert!((few - many).abs() < 0.01 * few, "{few} and {many}");
     }
 
     #[test]
