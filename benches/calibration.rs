@@ -283,7 +283,13 @@ fn table(title: &str, rows: &[(&Series, Vec<f64>)]) {
     };
     let (all, device, host) = (of(""), of("device"), of("host"));
     println!("mean error {:.1} % over {} scored points", mean(&all), all.len());
-    println!("  on the device {:.1} % of {}, by the host {:.1} % of {}", mean(&device), device.len(), mean(&host), host.len());
+    println!(
+        "  on the device {:.1} % of {}, by the host {:.1} % of {}",
+        mean(&device),
+        device.len(),
+        mean(&host),
+        host.len()
+    );
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

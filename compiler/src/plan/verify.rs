@@ -54,7 +54,9 @@ impl Verifier<'_> {
             sound(&k.spec).map_err(at)?;
             let needs = k.spec.needs(chip).ok_or_else(|| at("there is no such tile or cut".into()))?;
             ensure(needs == k.needs, || at(format!("needs {needs:?}, not {:?}", k.needs)))?;
-            ensure(needs.semaphores < super::kernel_semaphores(chip), || at(format!("{} semaphores", needs.semaphores)))?;
+            ensure(needs.semaphores < super::kernel_semaphores(chip), || {
+                at(format!("{} semaphores", needs.semaphores))
+            })?;
         }
         for (first, parts) in &self.plan.splits {
             self.kernel(*first)?;

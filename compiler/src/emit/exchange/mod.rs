@@ -13,9 +13,9 @@ mod ring;
 mod transfer;
 
 use super::main_program::Emitter;
-use crate::plan::kernel_semaphores;
 use crate::plan::action::Flight;
 use crate::plan::collective::{Exchange, How, State, Table};
+use crate::plan::kernel_semaphores;
 use progress::{Moves, store};
 use systole_codegen::kernel::build_units::{DmaArgs, RemoteArgs};
 use systole_codegen::kernel::{BufferRef, KernelBuilder, S};

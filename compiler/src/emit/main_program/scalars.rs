@@ -1,8 +1,8 @@
 //! Scalar code of the main program: words in scalar memory, and the operations on them.
 
 use super::{Emitter, split};
-use crate::plan::kernel_semaphores;
 use crate::plan::action::Spot;
+use crate::plan::kernel_semaphores;
 use crate::plan::step::{ScalarOp, Word};
 use systole_codegen::kernel::{BufferRef, KernelBuilder, S};
 use systole_hlo::graph::elementwise::{Logic, Signs, UnaryKind};

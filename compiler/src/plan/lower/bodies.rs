@@ -154,8 +154,7 @@ impl<'a> Lower<'a> {
         let weigh = |c: &BlockCut, cost: u64| guide.weigh_cut(pin.map(|p| p.0), spec, c, cost);
         let (chosen, parts) = choose_shares(spec, (self.chip, self.window_bytes()), cores, &weigh)?;
         let add = |(i, share): (usize, Share)| {
-            let entry =
-                block_entry(spec, (chosen, Vec::new()), Some(share), format!("{name} in blocks, core {i}"));
+            let entry = block_entry(spec, (chosen, Vec::new()), Some(share), format!("{name} in blocks, core {i}"));
             let made: Result<usize, std::convert::Infallible> = self.plan.kernel(key(i), |_| Ok(entry));
             match made {
                 Ok(kernel) => SplitPart { kernel, offsets: Vec::new() },

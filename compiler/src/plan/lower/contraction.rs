@@ -256,7 +256,8 @@ impl<'a> Lower<'a> {
             return None;
         }
         let room = self.array_bytes().saturating_sub(self.window_bytes()).min(chip.vmem.bytes / 2);
-        let ways = [(0, c.lhs.place, place(Place::Vmem, c.rhs.place)), (1, c.rhs.place, place(c.lhs.place, Place::Vmem))];
+        let ways =
+            [(0, c.lhs.place, place(Place::Vmem, c.rhs.place)), (1, c.rhs.place, place(c.lhs.place, Place::Vmem))];
         let mut best = (WORTH * streamed, None);
         for (i, _, near) in ways.into_iter().filter(|w| w.1 == Place::Hbm && bytes[w.0] <= room) {
             let copied = bytes[i] as f64 / rate + chip.hbm_latency_cycles() as f64;
