@@ -141,7 +141,8 @@ pub(crate) fn python(text: &str, line: usize) -> Option<String> {
     let first = *lines.peek()?;
     // The location of an operation with regions stands behind the last of them.
     let indent = |l: &str| l.len() - l.trim_start().len();
-    let line = lines.find(|l| indent(l) == indent(first) && !l.trim_end().ends_with('{'))?;
+    let within = |l: &str| indent(l) != indent(first) || l.trim_start().starts_with('^') || l.trim_end().ends_with('{');
+    let line = lines.find(|l| !within(l))?;
     let name = line.rsplit_once("loc(#")?.1.split_once(')')?.0;
     let start = format!("#{name} = loc(");
     let found = text.lines().rev().find_map(|l| l.strip_prefix(&start))?;
