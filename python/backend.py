@@ -37,7 +37,8 @@ def _command() -> None:
     )
     shutil.rmtree(SCRIPTS, ignore_errors=True)
     SCRIPTS.mkdir(parents=True)
-    shutil.copy2(target / profile / "systole", SCRIPTS / "systole")
+    folder = {"dev": "debug", "test": "debug", "bench": "release"}.get(profile, profile)
+    shutil.copy2(target / folder / "systole", SCRIPTS / "systole")
 
 
 def _with_folder(hook):
