@@ -4,8 +4,8 @@
 
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
-    check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, siblings,
-    squeeze, stacks, transfers, unroll, window,
+    check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, scattered,
+    siblings, squeeze, stacks, transfers, unroll, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::core::CoreModule;
@@ -43,6 +43,12 @@ pub const PASSES: &[Pass] = &[
     },
     // Behind what drops elements, before anything looks at trip counts.
     Pass { name: "counters", summary: "64-bit counters of constant bounds as s32", run: |m, d, _| counters::run(m, d) },
+    // While collectives and slices are as partitioners write them.
+    Pass {
+        name: "scattered-sums",
+        summary: "all-reduces of which every device takes its own part as reduce-scatters",
+        run: scattered::run,
+    },
     // Once loops carry only what changes.
     Pass {
         name: "unroll",
