@@ -33,6 +33,8 @@ enum Command {
     Compile(cmd::compile::Args),
     /// Runs passes over a program and prints it
     Opt(cmd::opt::Args),
+    /// Prints the program of every device of an annotated program, and how every value is divided
+    Partition(cmd::partition::Args),
     /// Shows what the compiler decides: kernels, memory, order; a plan compiles like a program
     Plan(cmd::plan::Args),
     /// Prints the Pallas kernels of a program
@@ -74,6 +76,7 @@ fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
         Command::Run(a) => cmd::run::run(&a),
         Command::Compile(a) => cmd::compile::run(&a),
         Command::Opt(a) => cmd::opt::run(&a),
+        Command::Partition(a) => cmd::partition::run(&a),
         Command::Plan(a) => cmd::plan::run(&a),
         Command::Mosaic(a) => cmd::mosaic::run(&a),
         Command::Tune(a) => cmd::tune::run(&a),

@@ -3,12 +3,14 @@
 use crate::args::{ChipArgs, chip_named};
 use crate::args::{CompileArgs, DEFAULT_CHIP, RunArgs};
 use crate::output;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Instant;
 use systole_compiler::plan;
 use systole_isa::{ChipConfig, Program, asm, container};
 use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
+use systole_runtime::spmd::{self, Parts, Unsaid};
 use systole_runtime::{
     Array, Client, Executable, Finished, Inputs, Mode, Observer, PodFinished, Queues, RuntimeError, generate, memory,
     npz,
@@ -132,6 +134,8 @@ pub struct Ready {
     pub outfeed: Vec<(String, Array)>,
     /// The text that was compiled; empty for compiled programs.
     pub source: String,
+    /// How its arrays are divided among partitions, where that is known.
+    pub parts: Option<Parts>,
 }
 
 /// Reads, compiles and loads what `args` name, for runs in `mode`.
@@ -158,10 +162,13 @@ pub fn compile(opened: Opened, args: &RunArgs, mode: Mode) -> Result<Ready, Runt
         Source::Program(_) | Source::Plan(_) => String::new(),
     };
     let start = Instant::now();
+    let options = args.compile.options_for(opened.client.chip(), opened.source.devices())?;
+    let (source_of_one, parts) = spmd::partitioned(opened.source, &args.module, options.pod.partitions, Unsaid::Free)?;
+    opened.source = source_of_one;
     let (client, program) = opened.program(&args.module, &args.compile, mode, None)?;
     let exe = client.load(program)?;
     host.compile_s = start.elapsed().as_secs_f64();
-    Ok(Ready { client, exe, host, source, outfeed: Vec::new() })
+    Ok(Ready { client, exe, host, source, outfeed: Vec::new(), parts })
 }
 
 /// Arrays of one queue with their names and places in it.
@@ -273,17 +280,80 @@ fn from_file(path: &str, count: usize, devices: usize) -> Result<Vec<Vec<Array>>
     (0..devices).map(|d| (0..count).map(|i| one(d, i)).collect()).collect()
 }
 
+/// Whether a file of arrays has some for single devices.
+fn names_devices(path: &str) -> Result<bool, RuntimeError> {
+    let found = Cell::new(false);
+    let look = |name: &str| {
+        found.set(found.get() || prefixed(name, "dev").0.is_some());
+        false
+    };
+    npz::read_some(path, &look)?;
+    Ok(found.get())
+}
+
+/// A file's whole arrays, cut: by device, and then by parameter. `None` if the file has arrays of devices, or such as every
+/// device of a program takes that was partitioned before.
+fn cut(path: &str, ready: &Ready, devices: usize) -> Result<Option<Vec<Vec<Array>>>, RuntimeError> {
+    let (Some(parts), false) = (&ready.parts, names_devices(path)?) else { return Ok(None) };
+    let params = &ready.exe.program.params;
+    let number = |name: &str| name.strip_prefix("arg").and_then(|n| n.parse::<usize>().ok());
+    let all = npz::read_some(path, &|name: &str| number(name).is_some_and(|n| n < params.len()))?;
+    let array = |i: usize| all.get(&format!("arg{i}"));
+    if !parts.joins && params.iter().enumerate().all(|(i, p)| array(i).is_none_or(|a| a.dims == p.dims())) {
+        return Ok(None);
+    }
+    let mut out: Vec<Vec<Array>> = vec![Vec::new(); devices];
+    for i in 0..params.len() {
+        let missing = || bad(format!("{path}: no array `arg{i}` (the program takes {})", params.len()));
+        share(&parts.cut(i, array(i).ok_or_else(missing)?)?, &mut out);
+    }
+    Ok(Some(out))
+}
+
+/// Gives every device its partition's part.
+fn share(parts: &[Array], devices: &mut [Vec<Array>]) {
+    for (d, own) in devices.iter_mut().enumerate() {
+        own.push(parts[d % parts.len()].clone());
+    }
+}
+
 impl Ready {
+    /// How results go together, where people get whole ones: the program was partitioned here, has no replicas, and inputs
+    /// did not come by device.
+    ///
+    /// # Errors
+    /// If the file of inputs cannot be read.
+    pub fn whole(&self, args: &RunArgs) -> Result<Option<&Parts>, RuntimeError> {
+        let by_device = args.inputs.as_deref().map_or(Ok(false), names_devices)?;
+        let alone = self.exe.program.pod.replicas == 1;
+        Ok(self.parts.as_ref().filter(|p| p.joins && alone && !by_device))
+    }
+
+    /// Inputs drawn whole, and cut.
+    fn drawn_whole(&self, parts: &Parts, args: &RunArgs, devices: usize) -> Result<Given, RuntimeError> {
+        let mut out: Vec<Vec<Array>> = vec![Vec::new(); devices];
+        for (i, (p, edge)) in self.exe.program.params.iter().zip(&parts.boundary.params).enumerate() {
+            share(&parts.cut(i, &generate::input(args.seed, i as u64, p.layout.dtype, &edge.dims))?, &mut out);
+        }
+        Ok(Given::Arrays(out))
+    }
+
     /// The inputs that `args` name for so many devices, else of the seed: drawn ones differ from device to device.
     ///
     /// # Errors
     /// If the file does not have them.
     pub fn inputs(&self, args: &RunArgs, mode: Mode, devices: usize) -> Result<Given, RuntimeError> {
         match &args.inputs {
-            Some(path) => Ok(Given::Arrays(from_file(path, self.exe.program.params.len(), devices)?)),
+            Some(path) => Ok(Given::Arrays(match cut(path, self, devices)? {
+                Some(parts) => parts,
+                None => from_file(path, self.exe.program.params.len(), devices)?,
+            })),
             // Timing depends on integers alone, which are the same everywhere.
             None if mode == Mode::TimingOnly => Ok(Given::Drawn(vec![args.seed])),
             None => {
+                if let Some(parts) = self.parts.as_ref().filter(|p| p.joins) {
+                    return self.drawn_whole(parts, args, devices);
+                }
                 let seed = |d: u64| args.seed.wrapping_add(d.wrapping_mul(0x9E37_79B9));
                 Ok(Given::Drawn((0..devices as u64).map(seed).collect()))
             }

@@ -179,7 +179,7 @@ fn faults_of_links_are_in_the_report() {
 }
 
 #[test]
-fn programs_that_are_not_partitioned_are_refused_on_several_partitions() {
+fn annotated_programs_run_on_as_many_partitions_as_they_are_for() {
     let stablehlo = |line: &str| {
         format!(
             "module @m {{\n  sdy.mesh @mesh = <[\"a\"=4]>\n  func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {{\n    \
@@ -193,7 +193,6 @@ fn programs_that_are_not_partitioned_are_refused_on_several_partitions() {
     let (parts, shardy) = ("{mhlo.sharding = \"{devices=[4]<=[4]}\"}", "<@mesh, [{\"a\"}]>");
     let texts = [
         hlo("{devices=[4]<=[4]}"),
-        hlo("{maximal device=0}"),
         stablehlo(&format!("%y = {negate} {parts} : tensor<8xf32>")),
         stablehlo(&format!("%y = {negate} {{sdy.sharding = #sdy.sharding_per_value<[{shardy}]>}} : tensor<8xf32>")),
         stablehlo(&format!("%y = sdy.sharding_constraint %x {shardy} : tensor<8xf32>")),
@@ -202,12 +201,15 @@ fn programs_that_are_not_partitioned_are_refused_on_several_partitions() {
     for text in &texts {
         let file = scratch("shardings");
         std::fs::write(&file, text).expect("the target folder is writable");
-        let message = refused(&["run", &file, "--chip", "tiny", "--partitions", "4"]);
-        assert!(message.contains("after XLA's SPMD partitioning"), "{text}{message}");
-        works(&["run", &file, "--chip", "tiny", "--report", "none"]);
+        let message = refused(&["run", &file, "--chip", "tiny", "--partitions", "2"]);
+        assert!(message.contains("for 4 partitions, not 2"), "{text}{message}");
+        for flags in [&["--partitions", "4"][..], &[]] {
+            let page = works(&[&["run", &file, "--chip", "tiny"], flags].concat());
+            assert!(page.contains("4 devices"), "{text}{page}");
+        }
     }
     let file = scratch("manual.hlo");
-    for sharding in ["{manual}", "{replicated}"] {
+    for sharding in ["{manual}", "{replicated}", "{maximal device=0}"] {
         std::fs::write(&file, hlo(sharding)).expect("the target folder is writable");
         works(&["run", &file, "--chip", "tiny", "--partitions", "4", "--report", "none"]);
     }

@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("compiler/hlo", &["isa"]),
     ("compiler/front", &["isa", "compiler/hlo", "compiler/mlir-bytecode"]),
     ("compiler/eval", &["isa", "compiler/hlo"]),
+    ("compiler/spmd", &["isa", "compiler/hlo"]),
     ("compiler/passes", &["isa", "compiler/hlo", "compiler/eval"]),
     ("compiler/codegen", &["isa", "compiler/hlo", "compiler/mosaic"]),
     (
@@ -33,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "compiler/hlo",
             "compiler/front",
             "compiler/eval",
+            "compiler/spmd",
             "compiler/passes",
             "compiler/codegen",
             "compiler/mosaic",

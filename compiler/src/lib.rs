@@ -17,3 +17,4 @@ pub use systole_front::builder;
 pub use systole_hlo::{analysis, diag, error, graph};
 pub use systole_passes as passes;
 pub use systole_passes::pipeline;
+pub use systole_spmd as spmd;

@@ -11,7 +11,7 @@ use systole_compiler::diag::line_col;
 use systole_isa::ChipConfig;
 use systole_isa::program::PodShape;
 use systole_runtime::source::{self, Source};
-use systole_runtime::{CompileOptions, pod};
+use systole_runtime::{CompileOptions, pod, spmd};
 
 /// Compiles a program of a format that the interface names: `mlir`, `hlo`.
 ///
@@ -53,6 +53,10 @@ fn compile_here(
     let donated = donated(&text);
     let tokens = Tokens::of(&module);
     let source = Source::Module { module, text: text.clone() };
+    // What JAX says nothing of it takes to be on every device.
+    let unsaid = spmd::Unsaid::Replicated;
+    let whole = spmd::partitioned(source, "jax", partitions, unsaid);
+    let (source, _) = whole.map_err(|e| located(e.into(), &text, chip))?;
     let program = client.runtime.compile_source(source, "jax", &o, None).map_err(|e| located(e.into(), &text, chip))?;
     let assigned = build.assignment.as_ref().map(proto::DeviceAssignment::ids).filter(|ids| !ids.is_empty());
     let devices = match assigned {

@@ -241,9 +241,7 @@ impl Client {
             check_elided(&module, name, &text)?;
         }
         self.check_targets(&module, name, &text)?;
-        if options.pod.partitions > 1 {
-            check_partitioned(&module, name, &text)?;
-        }
+        let module = whole_or_part(module, name, &text, options)?;
         let quiet = |m: Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, None);
         match self.choose_cores(&module, options, &quiet)? {
             (_, Some(program)) if dump.is_none() => Ok(program),
@@ -276,6 +274,7 @@ impl Client {
             Source::Module { module, text } => (*module, text),
         };
         self.check_targets(&module, name, &text)?;
+        let module = whole_or_part(module, name, &text, options)?;
         let quiet = |m: Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, None);
         let (chosen, _) = self.choose_cores(&module, options, &quiet)?;
         let o = chosen.for_chip(&self.chip);
@@ -351,34 +350,13 @@ fn check_elided(module: &Module, name: &str, text: &str) -> Result<(), RuntimeEr
     Err(RuntimeError::Compile(systole_compiler::diag::render(&[d], name, text, false)))
 }
 
-/// Refuses programs that XLA's partitioner has not been through.
-fn check_partitioned(module: &Module, name: &str, text: &str) -> Result<(), RuntimeError> {
-    let entry = module.entry();
-    let partitioned = entry.name.ends_with("_spmd")
-        || module.computations.iter().flat_map(|c| &c.nodes).any(|n| {
-            matches!(n.op, Op::PartitionId)
-                || matches!(&n.op, Op::Collective { devices, .. } if devices.channel.is_some())
-        });
-    let annotation = |n: &systole_compiler::graph::Node| {
-        let custom = matches!(&n.op, Op::CustomCall { target, .. }
-            if matches!(target.as_str(), "Sharding" | "SPMDFullToShardShape" | "SPMDShardToFullShape")
-                || target.starts_with("xla.sdy."));
-        let divides = |v: &str| v.contains("devices=") || v.contains("maximal");
-        custom || n.attributes.iter().any(|(k, v)| k == "sharding" && divides(v))
-    };
-    let found = entry
-        .nodes
-        .iter()
-        .chain(module.computations.iter().flat_map(|c| &c.nodes))
-        .find(|n| annotation(n) && (!partitioned || matches!(n.op, Op::CustomCall { .. })));
-    let Some(n) = found else { return Ok(()) };
-    let message = format!(
-        "{} still carries sharding annotations: it must be partitioned before it can run on several partitions. Give the \
-         module after XLA's SPMD partitioning (XLA_FLAGS=--xla_dump_to=DIR --xla_dump_hlo_pass_re=spmd writes \
-         *after_spmd-partitioning*.txt)",
-        n.name
-    );
-    Err(RuntimeError::Compile(systole_compiler::diag::render(&[Diagnostic::error(n.span, message)], name, text, false)))
+/// The program of a partition, if shardings annotate the module.
+fn whole_or_part(module: Module, name: &str, text: &str, options: &CompileOptions) -> Result<Module, RuntimeError> {
+    if !crate::spmd::is_to_be_partitioned(&module) {
+        return Ok(module);
+    }
+    let how = (options.pod.partitions, crate::spmd::Unsaid::Free);
+    crate::spmd::partition(&module, name, text, how).map(|p| p.module)
 }
 
 impl Device {

@@ -27,6 +27,7 @@ pub mod pod;
 pub mod profile;
 pub mod report;
 pub mod source;
+pub mod spmd;
 pub mod transfer;
 pub mod tune;
 

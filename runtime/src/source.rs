@@ -4,7 +4,7 @@
 use crate::RuntimeError;
 use systole_compiler::graph::{self, Module, Op};
 use systole_compiler::plan::{self, Plan};
-use systole_compiler::{diag, front};
+use systole_compiler::{diag, front, spmd};
 use systole_isa::{ChipConfig, Program};
 
 /// A program as its file holds it.
@@ -21,7 +21,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// The replicas and partitions that the program has operations for; one of each if it has none.
+    /// The replicas and partitions that the program is for: that it has operations or shardings for, or says that it is
+    /// partitioned into; one of each if nothing says so.
     pub fn devices(&self) -> (u32, u32) {
         let Source::Module { module, .. } = self else { return (1, 1) };
         let several = |op: &Op| {
@@ -30,7 +31,10 @@ impl Source {
             transfer || matches!(op, Op::Collective { .. } | Op::ReplicaId | Op::PartitionId)
         };
         let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-        match module.computations.iter().flat_map(|c| &c.nodes).any(|n| several(&n.op)) {
+        if spmd::is_annotated(module) {
+            return (count(module.replicas), count(spmd::partitions(module)));
+        }
+        match module.partitions > 1 || module.computations.iter().flat_map(|c| &c.nodes).any(|n| several(&n.op)) {
             true => (count(module.replicas), count(module.partitions)),
             false => (1, 1),
         }

@@ -12,6 +12,7 @@ pub mod disasm;
 pub mod fuzz;
 pub mod mosaic;
 pub mod opt;
+pub mod partition;
 pub mod plan;
 pub mod profile;
 pub mod report;

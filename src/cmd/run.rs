@@ -5,7 +5,9 @@ use crate::output;
 use crate::progress::Progress;
 use crate::record::{self, Done};
 use crate::session::{self, Opened, Ready};
+use systole_compiler::spmd::Note;
 use systole_runtime::profile::{self, Recorder};
+use systole_runtime::spmd::Parts;
 use systole_runtime::{Array, Mode, NoObserver, Observer, Report, RuntimeError, npz, report};
 
 /// Flags of `systole run`.
@@ -123,8 +125,14 @@ fn several(a: &Args, mut ready: Ready, mode: Mode, mut progress: Progress) -> Re
     drop(progress);
     if let Some(path) = &a.outputs {
         let mut file = npz::Writer::create(path)?;
-        for (d, i) in (0..devices).flat_map(|d| (0..done.count()).map(move |i| (d, i))) {
-            file.add(&format!("dev{d}.out{i}"), &done.output(d, i)?)?;
+        match ready.whole(&a.run)? {
+            Some(parts) => (0..done.count())
+                .try_for_each(|i| file.add(&format!("out{i}"), &parts.join(i, &|d| done.output(d, i))?))?,
+            None => {
+                for (d, i) in (0..devices).flat_map(|d| (0..done.count()).map(move |i| (d, i))) {
+                    file.add(&format!("dev{d}.out{i}"), &done.output(d, i)?)?;
+                }
+            }
         }
         file.finish()?;
     }
@@ -137,7 +145,23 @@ fn several(a: &Args, mut ready: Ready, mode: Mode, mut progress: Progress) -> Re
         let profile = record::profile(&ready, &a.run, mode, a.record.level(), recorded, &done);
         output::write(path, &profile::write(&profile))?;
     }
+    if let Some(parts) = &ready.parts {
+        say_notes(parts);
+    }
     show(a, &report, drawn)
+}
+
+/// Says what could not be divided, the largest first.
+fn say_notes(parts: &Parts) {
+    const MOST: usize = 8;
+    let mut notes: Vec<&Note> = parts.notes.iter().collect();
+    notes.sort_by_key(|n| std::cmp::Reverse(n.bytes));
+    for n in notes.iter().take(MOST) {
+        eprintln!("partitioned: {}; {} bytes more on every device", n.message, n.bytes);
+    }
+    if notes.len() > MOST {
+        eprintln!("partitioned: and {} more (systole partition lists them)", notes.len() - MOST);
+    }
 }
 
 /// Whether a run computes on drawn inputs.

@@ -9,6 +9,8 @@
 //!
 //! Where a dimension does not fit, the array is flattened to one dimension whose parts are padded to whole tiles.
 
+pub mod scattered;
+
 use super::edit::Emit;
 use super::make::array;
 use crate::options::PassOptions;

@@ -20,7 +20,6 @@ pub mod loops;
 pub mod make;
 pub mod options;
 pub mod pipeline;
-mod scattered;
 pub mod siblings;
 pub mod simplify;
 pub mod squeeze;

@@ -4,8 +4,8 @@
 
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
-    check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, scattered,
-    siblings, squeeze, stacks, transfers, unroll, window,
+    check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, siblings,
+    squeeze, stacks, transfers, unroll, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::core::CoreModule;
@@ -47,7 +47,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "scattered-sums",
         summary: "all-reduces of which every device takes its own part as reduce-scatters",
-        run: scattered::run,
+        run: collective::scattered::run,
     },
     // Once loops carry only what changes.
     Pass {

@@ -83,14 +83,21 @@ pub(crate) struct Argument<'a> {
 }
 
 /// A module.
+/// `sdy.mesh`: axes with their sizes, and the devices where they are not in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Mesh<'a> {
+    pub name: &'a str,
+    pub axes: Vec<(&'a str, u64)>,
+    pub devices: Vec<u64>,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ModuleText<'a> {
     pub name: &'a str,
     pub span: Span,
     pub attributes: Vec<(&'a str, Attr<'a>)>,
     pub functions: Vec<Function<'a>>,
-    /// `sdy.mesh` by name: axes and sizes.
-    pub meshes: Vec<(&'a str, Vec<(&'a str, u64)>)>,
+    pub meshes: Vec<Mesh<'a>>,
     /// `dialect_resources` by name: `0x`, four bytes of alignment, raw data.
     pub resources: Vec<(&'a str, &'a str)>,
     /// `#loc3 = loc(..)` by name.

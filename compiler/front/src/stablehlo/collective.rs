@@ -52,8 +52,13 @@ fn mesh_groups(l: &Lower<'_, '_>, o: &Operation<'_>, key: &str) -> PResult<Vec<V
     let whole = l.fields_of(o, &[key])?;
     let mesh: Vec<(String, u64)> = match whole.get(&["mesh"]) {
         Some(Attr::Symbol(name)) => {
-            let found = l.raw.meshes.iter().find(|m| m.0 == *name).ok_or_else(wrong)?;
-            found.1.iter().map(|(n, s)| ((*n).to_string(), *s)).collect()
+            let found = l.raw.meshes.iter().find(|m| m.name == *name).ok_or_else(wrong)?;
+            if !found.devices.is_empty() {
+                return Err(
+                    o.error(format!("groups along axes of `@{name}`, which lists its devices, are not supported"))
+                );
+            }
+            found.axes.iter().map(|(n, s)| ((*n).to_string(), *s)).collect()
         }
         Some(Attr::Dialect(..)) => (list(l, &l.fields_of(&whole, &["mesh"])?, "axes")?.iter())
             .map(|axis| Ok((name(axis).ok_or_else(wrong)?, l.int(axis, &["size"])?.unsigned_abs())))

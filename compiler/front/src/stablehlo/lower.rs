@@ -176,16 +176,16 @@ impl<'a> Lower<'a, '_> {
         for (a, shape) in f.args.iter().zip(shapes) {
             let id = body.b.parameter(shape);
             body.b.rename(id, a.name);
-            if let Some(text) = sharding::of(&a.attributes, self.raw, self.text) {
-                body.b.attribute(id, "sharding", &text);
+            if let Some(sharding) = sharding::of(&a.attributes, self.raw, self.text) {
+                sharding.attach(&mut body, id);
             }
             body.define(a.name, vec![id]);
         }
         let mut results = self.ops(&mut body, &block.ops)?;
         self.check_results(f, &body, &results)?;
         for (r, (_, attributes)) in results.iter_mut().zip(&f.results) {
-            if let Some(text) = sharding::of(attributes, self.raw, self.text) {
-                *r = sharding::annotate(self, &mut body, *r, &text)?;
+            if let Some(sharding) = sharding::of(attributes, self.raw, self.text) {
+                *r = sharding::annotate(self, &mut body, *r, &sharding)?;
             }
         }
         let root = self.one_or_tuple(&mut body, &results)?;
@@ -299,11 +299,11 @@ impl<'a> Lower<'a, '_> {
             }
         }
         if name != "custom_call"
-            && let Some(text) = sharding::of_operation(o, self.raw, self.text)
+            && let Some(sharding) = sharding::of_operation(o, self.raw, self.text)
         {
             let operands = body.operands(o)?;
             let made = values.iter().filter(|v| !operands.contains(v));
-            made.for_each(|v| body.b.attribute(*v, "sharding", &text));
+            made.for_each(|v| sharding.attach(body, *v));
         }
         if let Some(inside) = o.location
             && let Some(text) = location::metadata(self.text, inside, &self.raw.locations)

@@ -1,6 +1,6 @@
 //! The grammar: modules, functions, regions, and operations in generic and pretty form.
 
-use super::ast::{Argument, Attr, Function, ModuleText, Operation, Region, Use};
+use super::ast::{Argument, Attr, Function, Mesh, ModuleText, Operation, Region, Use};
 use super::pretty::Pretty;
 use crate::hlo_text::lex::Cursor;
 use crate::hlo_text::{MAX_DEPTH, PResult};
@@ -206,7 +206,8 @@ fn item<'a>(c: &mut Cursor<'a>, m: &mut ModuleText<'a>, inner: &mut Vec<ModuleTe
             let name = c.symbol()?;
             c.expect("=", "after the mesh's name")?;
             let inside = c.angles()?;
-            m.meshes.push((name, mesh_axes(&mut Cursor::over(c.text(), inside))?));
+            let (axes, devices) = mesh_axes(&mut Cursor::over(c.text(), inside))?;
+            m.meshes.push(Mesh { name, axes, devices });
             if c.peek() == Some(b'{') {
                 c.dict()?;
             }
@@ -256,7 +257,7 @@ fn generic_function<'a>(c: &mut Cursor<'a>) -> PResult<Function<'a>> {
 }
 
 /// `["x"=2, "y"=4]`, possibly with device ids after it.
-fn mesh_axes<'a>(c: &mut Cursor<'a>) -> PResult<Vec<(&'a str, u64)>> {
+fn mesh_axes<'a>(c: &mut Cursor<'a>) -> PResult<(Vec<(&'a str, u64)>, Vec<u64>)> {
     let mut out = Vec::new();
     c.expect("[", "to begin the axes")?;
     while !c.eat("]") {
@@ -272,10 +273,22 @@ fn mesh_axes<'a>(c: &mut Cursor<'a>) -> PResult<Vec<(&'a str, u64)>> {
         }
         out.push((c.slice(span), size));
     }
-    if !c.at_end() {
-        return Err(c.error_here("meshes with explicit device ids are not supported"));
+    let mut devices = Vec::new();
+    if c.eat(",") {
+        c.word("`device_ids`")?;
+        c.expect("=", "after `device_ids`")?;
+        c.expect("[", "to begin the device ids")?;
+        while !c.eat("]") {
+            if !devices.is_empty() {
+                c.expect(",", "between device ids")?;
+            }
+            devices.push(c.uint("a device id")?);
+        }
     }
-    Ok(out)
+    if !c.at_end() {
+        return Err(c.error_here("axes and device ids are expected"));
+    }
+    Ok((out, devices))
 }
 
 fn function<'a>(c: &mut Cursor<'a>) -> PResult<Function<'a>> {

@@ -1,41 +1,72 @@
 //! Shardy annotations to HLO's: meshes, shardings of arguments and results, manual computations.
 
-use super::ast::{Attr, ModuleText, Operation};
+use super::ast::{Attr, Mesh, ModuleText, Operation};
 use super::attr::unescape;
 use super::data::Lowered;
 use super::lower::{Body, Frame, Lower};
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
-use systole_hlo::graph::{NodeId, Op, Shape};
+use systole_hlo::graph::{NodeId, Op, Shape, Span};
 
 /// The module's meshes as a frontend attribute, the form of HLO text.
 pub(super) fn meshes(raw: &ModuleText<'_>) -> Option<String> {
-    let one = |(name, axes): &(&str, Vec<(&str, u64)>)| {
-        let axes: Vec<String> = axes.iter().map(|(n, s)| format!("\"{n}\"={s}")).collect();
-        format!("{name} = #sdy.mesh<[{}]>", axes.join(", "))
+    let one = |m: &Mesh<'_>| {
+        let axes: Vec<String> = m.axes.iter().map(|(n, s)| format!("\"{n}\"={s}")).collect();
+        let devices = if m.devices.is_empty() { String::new() } else { format!(", device_ids={:?}", m.devices) };
+        format!("{} = #sdy.mesh<[{}]{devices}>", m.name, axes.join(", "))
     };
     let list: Vec<String> = raw.meshes.iter().map(one).collect();
     (!list.is_empty()).then(|| format!("{{xla.sdy.meshes={{{}}}}}", list.join(", ")))
 }
 
-/// The HLO sharding that a function's argument or result asks for.
-pub(super) fn of(attributes: &[(&str, Attr<'_>)], raw: &ModuleText<'_>, text: &str) -> Option<String> {
-    attributes.iter().find_map(|(key, value)| match (*key, value) {
-        ("mhlo.sharding", Attr::Str(s)) => Some(unescape(s)),
-        ("sdy.sharding", Attr::Dialect(_, inside)) => from_shardy(&mut Cursor::over(text, *inside), raw),
-        _ => None,
-    })
+/// A sharding as HLO's attributes: what HLO can say, and Shardy's own words.
+#[derive(Clone, Debug)]
+pub(super) struct Annotation {
+    hlo: Option<String>,
+    shardy: Option<String>,
 }
 
-/// The HLO sharding of an operation's results: of the first one, where Shardy names each.
-pub(super) fn of_operation(o: &Operation<'_>, raw: &ModuleText<'_>, text: &str) -> Option<String> {
-    match (o.get(&["mhlo.sharding"]), o.get(&["sdy.sharding"])) {
-        (Some(Attr::Str(s)), _) => Some(unescape(s)),
-        (_, Some(Attr::Dialect(_, inside))) => {
-            let mut c = Cursor::over(text, *inside);
-            let _ = c.eat("[") && c.eat("<");
-            from_shardy(&mut c, raw)
+impl Annotation {
+    fn of_hlo(text: &str) -> Annotation {
+        Annotation { hlo: Some(unescape(text)), shardy: None }
+    }
+
+    /// Of what stands inside `#sdy.sharding<..>`.
+    fn of_shardy(inside: Span, raw: &ModuleText<'_>, text: &str) -> Annotation {
+        let mut c = Cursor::over(text, inside);
+        let words = c.rest().trim().replace('"', "\\\"");
+        let name = if words.starts_with('[') { "sharding_per_value" } else { "sharding" };
+        let _ = c.eat("[") && c.eat("<");
+        let shardy = format!("{{xla.sdy.sharding=\"#sdy.{name}<{words}>\"}}");
+        Annotation { hlo: from_shardy(&mut c, raw), shardy: Some(shardy) }
+    }
+
+    /// Gives a node the attributes.
+    pub(super) fn attach(&self, body: &mut Body<'_>, id: NodeId) {
+        if let Some(text) = &self.hlo {
+            body.b.attribute(id, "sharding", text);
         }
+        if let Some(text) = &self.shardy {
+            body.b.attribute(id, "frontend_attributes", text);
+        }
+    }
+}
+
+/// The sharding that a function's argument or result asks for.
+pub(super) fn of(attributes: &[(&str, Attr<'_>)], raw: &ModuleText<'_>, text: &str) -> Option<Annotation> {
+    let find = |name: &str| attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| value);
+    match (find("sdy.sharding"), find("mhlo.sharding")) {
+        (Some(Attr::Dialect(_, inside)), _) => Some(Annotation::of_shardy(*inside, raw, text)),
+        (_, Some(Attr::Str(s))) => Some(Annotation::of_hlo(s)),
+        _ => None,
+    }
+}
+
+/// The sharding of an operation's results.
+pub(super) fn of_operation(o: &Operation<'_>, raw: &ModuleText<'_>, text: &str) -> Option<Annotation> {
+    match (o.get(&["sdy.sharding"]), o.get(&["mhlo.sharding"])) {
+        (Some(Attr::Dialect(_, inside)), _) => Some(Annotation::of_shardy(*inside, raw, text)),
+        (_, Some(Attr::Str(s))) => Some(Annotation::of_hlo(s)),
         _ => None,
     }
 }
@@ -46,7 +77,8 @@ fn from_shardy(c: &mut Cursor<'_>, raw: &ModuleText<'_>) -> Option<String> {
         return None;
     }
     let name = c.symbol().ok()?;
-    let axes = &raw.meshes.iter().find(|m| m.0 == name)?.1;
+    let mesh = raw.meshes.iter().find(|m| m.name == name && m.devices.is_empty())?;
+    let axes = &mesh.axes;
     if !(c.eat(",") && c.eat("[")) {
         return None;
     }
@@ -96,13 +128,18 @@ fn from_shardy(c: &mut Cursor<'_>, raw: &ModuleText<'_>) -> Option<String> {
 }
 
 /// The value with a sharding that it must have.
-pub(super) fn annotate<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, x: NodeId, text: &str) -> PResult<NodeId> {
+pub(super) fn annotate<'a>(
+    l: &mut Lower<'a, '_>,
+    body: &mut Body<'a>,
+    x: NodeId,
+    sharding: &Annotation,
+) -> PResult<NodeId> {
     let op =
         Op::CustomCall { target: "Sharding".into(), config: String::new(), has_side_effect: false, calls: Vec::new() };
     let shape = body.b.shape(x).clone();
     let made = body.b.add_shaped(op, &[x], shape, &l.module);
     let id = made.map_err(|e| Box::new(systole_hlo::diag::Diagnostic::error(body.b.span, e.message)))?;
-    body.b.attribute(id, "sharding", text);
+    sharding.attach(body, id);
     Ok(id)
 }
 
@@ -114,13 +151,12 @@ pub(super) fn constraint<'a>(
     args: &[NodeId],
 ) -> Lowered {
     let [x] = args else { return Err(o.error("the operation takes one operand")) };
-    let text = match o.get(&["angles", "sharding"]) {
-        Some(Attr::Dialect(_, inside)) => from_shardy(&mut Cursor::over(l.text, *inside), l.raw),
-        _ => None,
-    };
-    match text {
-        Some(text) => Ok(Some(vec![annotate(l, body, *x, &text)?])),
-        None => Ok(Some(vec![*x])),
+    match o.get(&["angles", "sharding"]) {
+        Some(Attr::Dialect(_, inside)) => {
+            let sharding = Annotation::of_shardy(*inside, l.raw, l.text);
+            Ok(Some(vec![annotate(l, body, *x, &sharding)?]))
+        }
+        _ => Err(o.error("the operation lacks its sharding")),
     }
 }
 

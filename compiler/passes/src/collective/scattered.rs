@@ -5,7 +5,7 @@
 //! group take parts of one size that together are the whole, each gets its part at half the traffic.
 
 use crate::edit::Draft;
-use crate::pipeline::PassOptions;
+use crate::options::PassOptions;
 use rustc_hash::FxHashMap;
 use systole_hlo::analysis::{devices, uses::uses};
 use systole_hlo::error::CompileError;

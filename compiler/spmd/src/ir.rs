@@ -1,0 +1,158 @@
+//! The program as the partitioner sees it: values that are arrays, nodes with several results, nested regions.
+//!
+//! Tuples and calls are gone: every array is a value of its own, and what aliases it (an element of a tuple, a parameter of
+//! a branch) is the same value. A loop's states are values too: the results of a `while` are the parameters of its body and
+//! condition, so one sharding is found for all of them.
+
+use crate::mesh::Axes;
+use crate::sharding::Spec;
+use systole_hlo::graph::{ArrayShape, Op, Shape, Span};
+
+/// A value, by its number in [`Program::values`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub u32);
+
+impl ValueId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// An array or a token.
+#[derive(Clone, Debug)]
+pub struct Value {
+    pub name: String,
+    pub shape: Shape,
+    pub spec: Spec,
+}
+
+impl Value {
+    /// Sizes of an array; none of a token.
+    pub fn dims(&self) -> &[u64] {
+        match &self.shape {
+            Shape::Array(ArrayShape { dims, .. }) => dims,
+            Shape::Tuple(_) | Shape::Token => &[],
+        }
+    }
+
+    pub fn rank(&self) -> usize {
+        self.dims().len()
+    }
+
+    /// Bytes of the whole array.
+    pub fn bytes(&self) -> u64 {
+        bytes(&self.shape)
+    }
+}
+
+/// Bytes of an array on the host; none of a token.
+pub fn bytes(shape: &Shape) -> u64 {
+    shape.as_array().map_or(0, |a| a.elements().saturating_mul(a.dtype.host_bytes() as u64))
+}
+
+/// A value, or a tuple of such.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tree {
+    Leaf(ValueId),
+    Tuple(Vec<Tree>),
+}
+
+impl Tree {
+    /// The values in order.
+    pub fn leaves(&self) -> Vec<ValueId> {
+        let mut out = Vec::new();
+        self.collect(&mut out);
+        out
+    }
+
+    fn collect(&self, out: &mut Vec<ValueId>) {
+        match self {
+            Tree::Leaf(v) => out.push(*v),
+            Tree::Tuple(t) => t.iter().for_each(|t| t.collect(out)),
+        }
+    }
+}
+
+/// What a node does.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// An operation of the graph; computations that it calls are over scalars, or are kept as they are.
+    Op(Op),
+    /// Results are the states, which are also the regions' parameters.
+    While {
+        condition: Region,
+        body: Region,
+    },
+    /// The first operand chooses; the others are the branches' parameters in order.
+    Conditional {
+        branches: Vec<Region>,
+    },
+    /// The operand with the result's sharding.
+    Constrain,
+    /// An array as the part that devices along the atoms have of it, and back.
+    ToLocal(Axes),
+    ToGlobal(Axes),
+}
+
+/// An operation with its operands, results, and where it comes from.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub kind: Kind,
+    pub operands: Vec<Tree>,
+    pub results: Vec<ValueId>,
+    /// The result's shape in the graph: of an array, a token or a tuple.
+    pub shape: Shape,
+    pub name: String,
+    pub span: Span,
+    pub attributes: Vec<(String, String)>,
+    /// Atoms that belong to the manual computation around the node.
+    pub manual: Axes,
+}
+
+impl Node {
+    /// The operands' values in order.
+    pub fn inputs(&self) -> Vec<ValueId> {
+        self.operands.iter().flat_map(Tree::leaves).collect()
+    }
+}
+
+/// Nodes in order, with what goes in and comes out.
+#[derive(Clone, Debug, Default)]
+pub struct Region {
+    pub params: Vec<ValueId>,
+    pub nodes: Vec<Node>,
+    pub results: Vec<ValueId>,
+}
+
+impl Region {
+    /// The node and all nodes in regions below, callees first.
+    pub fn walk<'a>(&'a self, f: &mut dyn FnMut(&'a Node)) {
+        for n in &self.nodes {
+            match &n.kind {
+                Kind::While { condition, body } => {
+                    condition.walk(f);
+                    body.walk(f);
+                }
+                Kind::Conditional { branches } => branches.iter().for_each(|b| b.walk(f)),
+                Kind::Op(_) | Kind::Constrain | Kind::ToLocal(_) | Kind::ToGlobal(_) => {}
+            }
+            f(n);
+        }
+    }
+}
+
+/// A whole program.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    pub values: Vec<Value>,
+    pub entry: Region,
+    /// Shapes of the entry's parameters and result in the graph.
+    pub params: Vec<Tree>,
+    pub result: Option<Tree>,
+}
+
+impl Program {
+    pub fn value(&self, v: ValueId) -> &Value {
+        &self.values[v.index()]
+    }
+}
