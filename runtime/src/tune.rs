@@ -56,6 +56,7 @@ pub fn family(spec: &KernelSpec) -> &'static str {
         KernelSpec::Scatter(_) => "scatter",
         KernelSpec::Sort { .. } => "sort",
         KernelSpec::Cholesky(_) | KernelSpec::Solve(_) => "factor",
+        KernelSpec::Mosaic(_) => "mosaic",
     }
 }
 

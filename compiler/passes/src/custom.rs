@@ -27,7 +27,16 @@ pub fn is_identity(target: &str) -> bool {
 /// Whether the compiler knows the target itself.
 pub fn is_known(target: &str) -> bool {
     is_identity(target)
-        || matches!(target, "TopK" | "mhlo.topk" | "ApproxTopK" | "AllocateBuffer" | "PadToStatic" | "SliceToDynamic")
+        || matches!(
+            target,
+            "tpu_custom_call"
+                | "TopK"
+                | "mhlo.topk"
+                | "ApproxTopK"
+                | "AllocateBuffer"
+                | "PadToStatic"
+                | "SliceToDynamic"
+        )
         || elementwise(target).is_some()
         || library::is_known(target)
 }

@@ -4,6 +4,7 @@ use crate::plan::spec::{KernelSpec, Looks, Needs};
 use blocks::Body;
 use systole_codegen::emit::factor::{cholesky_kernel, solve_kernel};
 use systole_codegen::emit::loops::{loop_kernel, reduce_kernel};
+use systole_codegen::emit::mosaic::mosaic_kernel;
 use systole_codegen::emit::moves::move_kernel;
 use systole_codegen::emit::rows::{gather_kernel, pick_kernel, scatter_kernel};
 use systole_codegen::emit::sort::sort_kernel;
@@ -16,13 +17,15 @@ use systole_isa::{ChipConfig, DmaDesc};
 #[derive(Clone, Debug)]
 pub struct KernelCode {
     pub kernel: Kernel,
+    /// Kernels that only this one calls, by numbers from 0.
+    pub callees: Vec<Kernel>,
     pub descs: Vec<DmaDesc>,
     pub needs: Needs,
 }
 
 impl KernelCode {
     fn plain(kernel: Kernel) -> KernelCode {
-        KernelCode { kernel, descs: Vec::new(), needs: Needs::default() }
+        KernelCode { kernel, callees: Vec::new(), descs: Vec::new(), needs: Needs::default() }
     }
 }
 
@@ -46,7 +49,7 @@ pub fn emit_kernel(
         KernelSpec::Blocks { spec, cut, share } => {
             let k = blocks::block_kernel(spec, *cut, *share, chip).ok_or_else(|| wrong(format!("no cut {cut:?}")))?;
             let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
-            KernelCode { kernel: k.kernel, descs: k.descs, needs }
+            KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, needs }
         }
         KernelSpec::Product { contraction, tile, looks } => {
             let hook = looks.map(|Looks { wanted, semaphore }| mxu::Hook { kernel: looks_kernel, wanted, semaphore });
@@ -54,7 +57,7 @@ pub fn emit_kernel(
             let k = mxu::contraction_kernel(contraction, (tile, hook), name, chip, epilogue);
             let k = k.map_err(|e| wrong(e.to_string()))?;
             let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
-            KernelCode { kernel: k.kernel, descs: k.descs, needs }
+            KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, needs }
         }
         KernelSpec::Gather { rows, far } => gather_kernel(rows, *far, chip).into(),
         KernelSpec::Pick(s) => KernelCode::plain(pick_kernel(s, chip)),
@@ -62,12 +65,17 @@ pub fn emit_kernel(
         KernelSpec::Sort { sort, pass } => KernelCode::plain(sort_kernel(sort, *pass, chip)),
         KernelSpec::Cholesky(s) => KernelCode::plain(cholesky_kernel(s, chip)),
         KernelSpec::Solve(s) => KernelCode::plain(solve_kernel(s, chip)),
+        KernelSpec::Mosaic(s) => {
+            let k = mosaic_kernel(s, name, chip).map_err(|e| wrong(e.to_string()))?;
+            let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
+            KernelCode { kernel: k.kernel, callees: k.callees, descs: k.descs, needs }
+        }
     })
 }
 
 impl From<systole_codegen::emit::rows::RowsKernel> for KernelCode {
     fn from(k: systole_codegen::emit::rows::RowsKernel) -> KernelCode {
         let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
-        KernelCode { kernel: k.kernel, descs: k.descs, needs }
+        KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, needs }
     }
 }

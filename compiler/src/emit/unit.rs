@@ -23,6 +23,7 @@ pub struct ProgramCode {
 pub fn emit(plan: &Plan, chip: &ChipConfig) -> Result<ProgramCode, CompileError> {
     let mut kernels = Vec::with_capacity(plan.kernels.len());
     let mut descs = Vec::new();
+    let mut callees = Vec::new();
     // What looks after exchanges is the first kernel behind the plan's.
     let looks = plan.kernels.len() as u32 + 1;
     for k in &plan.kernels {
@@ -31,6 +32,9 @@ pub fn emit(plan: &Plan, chip: &ChipConfig) -> Result<ProgramCode, CompileError>
         if code.needs != k.needs {
             let why = format!("kernel `{}` was planned with {:?} and has {:?}", k.name, k.needs, code.needs);
             return Err(CompileError::internal("emit", why));
+        }
+        if !code.callees.is_empty() {
+            callees.push((kernels.len() + 1, code.callees));
         }
         let mut kernel = code.kernel;
         kernel.renumber(descs.len() as u32);
@@ -42,6 +46,11 @@ pub fn emit(plan: &Plan, chip: &ChipConfig) -> Result<ProgramCode, CompileError>
     let mut unit = Unit { kernels: vec![main.kernel] };
     unit.kernels.extend(kernels);
     unit.kernels.extend(main.subroutines);
+    for (caller, own) in callees {
+        let first = unit.kernels.len() as u32;
+        unit.kernels[caller].renumber_calls(first);
+        unit.kernels.extend(own);
+    }
     Ok(ProgramCode { unit, descs: main.descs, host_calls: main.host_calls })
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use systole_codegen::emit::blocks::{self, BlockCut, BlockSpec, Body, Share};
 use systole_codegen::emit::factor::{FactorSpec, SolveSpec};
+use systole_codegen::emit::mosaic::{MosaicSpec, mosaic_kernel};
 use systole_codegen::emit::mxu::{Contraction, Tile};
 use systole_codegen::emit::rows::{Far, PickSpec, RowsSpec, ScatterSpec, gather_needs};
 use systole_codegen::emit::sort::{Pass, SortSpec};
@@ -41,6 +42,8 @@ pub enum KernelSpec {
     },
     Cholesky(FactorSpec),
     Solve(SolveSpec),
+    /// A kernel that Pallas wrote.
+    Mosaic(MosaicSpec),
 }
 
 /// When a kernel looks after the exchange under way: if the semaphore holds as many bytes as the word `wanted` of scalar
@@ -93,6 +96,10 @@ impl KernelSpec {
             KernelSpec::Scatter(s) => {
                 let (scratch_rows, semaphores) = s.needs(chip);
                 Needs { scratch_rows, semaphores }
+            }
+            KernelSpec::Mosaic(s) => {
+                let k = mosaic_kernel(s, "kernel", chip).ok()?;
+                Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores }
             }
         })
     }

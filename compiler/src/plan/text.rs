@@ -211,6 +211,7 @@ pub fn describe(spec: &KernelSpec) -> String {
         }
         KernelSpec::Sort { sort, pass } => format!("sorts 2^{} rows: {pass:?}", sort.row_bits),
         KernelSpec::Cholesky(s) => format!("factors of {} matrices of {} rows", s.batch, s.rows),
+        KernelSpec::Mosaic(s) => format!("a Pallas kernel of {} arrays", s.arrays.len()),
         KernelSpec::Solve(s) => format!("solves {} systems of {} rows", s.matrices.batch, s.matrices.rows),
     }
 }

@@ -236,6 +236,7 @@ fn sound(spec: &KernelSpec) -> Check {
         }
         KernelSpec::Cholesky(s) => ensure(s.rows > 0, || "matrices without rows".into()),
         KernelSpec::Solve(s) => ensure(s.matrices.rows > 0, || "matrices without rows".into()),
+        KernelSpec::Mosaic(s) => ensure(!s.body.is_empty(), || "a kernel without a body".into()),
     }
 }
 

@@ -8,6 +8,7 @@
 //!   index;
 //! - [`factor`]: kernels for the diagonal blocks of factorisations;
 //! - [`blocks`]: loops and moves over arrays in HBM, block by block;
+//! - [`mosaic`]: kernels that Pallas wrote.
 //!
 //! Element operations append straight-line code to a [`crate::kernel::KernelBuilder`] and handles one register of
 //! `sublanes x lanes` elements at a time; loops, addresses and tiling belong to the kernels.
@@ -18,6 +19,7 @@ pub mod factor;
 pub mod hbm;
 pub mod loops;
 pub mod memory;
+pub mod mosaic;
 pub mod moves;
 pub mod mxu;
 pub mod operand;

@@ -155,9 +155,32 @@ pub fn is_pure(op: Op) -> bool {
 }
 
 impl Kernel {
+    /// Adds `base` to the numbers of the kernels it calls.
+    pub fn renumber_calls(&mut self, base: u32) {
+        recall(&mut self.body, base);
+    }
+
     /// Adds `base` to the numbers of the DMA descriptors it names.
     pub fn renumber(&mut self, base: u32) {
         renumber(&mut self.body, base);
+    }
+}
+
+fn recall(items: &mut [Item], base: u32) {
+    for i in items {
+        match i {
+            Item::Call { kernel, .. } => *kernel += base,
+            Item::Loop(l) => recall(&mut l.body, base),
+            Item::If { then, otherwise, .. } => {
+                recall(then, base);
+                recall(otherwise, base);
+            }
+            Item::While { head, body, .. } => {
+                recall(head, base);
+                recall(body, base);
+            }
+            Item::Inst(_) | Item::Mark { .. } => {}
+        }
     }
 }
 

@@ -171,7 +171,24 @@ fn custom_call<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>
     if let Some(text) = annotated {
         body.b.attribute(id, "sharding", &text);
     }
+    if o.get(&["output_operand_aliases"]).is_some() {
+        let text = aliases(&raw(l, o, "output_operand_aliases"));
+        body.b.attribute(id, "output_to_operand_aliasing", &text);
+    }
     if o.result_types.len() == 1 { Ok(Some(vec![id])) } else { Ok(Some(l.parts(body, o, id)?)) }
+}
+
+/// Which results are operands, as HLO text says it, from `#stablehlo.output_operand_alias<..>` attributes.
+fn aliases(text: &str) -> String {
+    let number = |part: &str, key: &str| -> String {
+        let rest = part.split_once(key).map_or("", |p| p.1);
+        let rest = rest.trim_start_matches([' ', '=', '[']);
+        rest.chars().take_while(char::is_ascii_digit).collect()
+    };
+    let parts = text.split("output_operand_alias<").skip(1);
+    let pairs =
+        parts.map(|p| format!("{{{}}}: ({}, {{}})", number(p, "output_tuple_indices"), number(p, "operand_index")));
+    format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
 }
 
 /// An attribute as it is written, with its name.

@@ -14,6 +14,9 @@ impl<'a> Lower<'a> {
     /// A step that calls the host.
     pub fn host_call(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
+        if super::mosaic::is_kernel(&node.op) {
+            return self.kernel_call(r, id);
+        }
         let (kind, target, config) = match &node.op {
             Op::CustomCall { target, config, .. } => (HostCallKind::Custom, target.clone(), config.clone()),
             Op::Infeed { config } => (HostCallKind::Infeed, String::new(), config.clone()),

@@ -7,6 +7,7 @@ mod factor;
 mod host;
 mod indexed;
 pub mod loop_spec;
+mod mosaic;
 mod movement;
 pub mod moving;
 pub mod scalar;

@@ -1,0 +1,456 @@
+//! Arrays in memory: parts of them, and vectors and numbers that are read from them and written to them.
+
+use super::scalar::{add, mul, reg, two};
+use super::value::{Expr, Form, Fun, Num, Ref, Region, Tensor, Val};
+use super::{Lower, Refused};
+use crate::emit::Value as Elements;
+use crate::kernel::{KernelBuilder, S};
+use std::rc::Rc;
+use systole_hlo::graph::Binary;
+use systole_isa::{DType, Layout, Op};
+use systole_mosaic::{MemRef, Operation, Space, Type, Value};
+
+impl<'a> Lower<'a> {
+    /// The array of a layout in vector memory, at an element row.
+    pub(super) fn vmem_array(&mut self, layout: &Layout, base: S, offset: i32) -> Ref {
+        let n = layout.dims.len();
+        let strides = layout.row_strides().into_iter().enumerate();
+        let strides = strides.map(|(d, s)| if d + 1 == n { None } else { Some(s as i64) }).collect();
+        Ref {
+            space: Space::Vmem,
+            dtype: layout.dtype,
+            dims: layout.dims.clone(),
+            strides,
+            plane: layout.plane_rows() as i64,
+            base,
+            offset: Num::Const(offset),
+            lane: Num::Const(0),
+            whole: true,
+            semaphores: (0, 0),
+            buf: self.buffer(),
+        }
+    }
+
+    /// An array of the kernel's own: in vector memory, scalar memory, or semaphores.
+    pub(super) fn own_array(&mut self, b: &mut KernelBuilder, m: &MemRef) -> Result<Ref, Refused> {
+        let dims = m.sizes().ok_or_else(|| Refused::new("an array of open size"))?;
+        let count: u64 = dims.iter().product();
+        let layout = Layout::row_major(m.element.dtype(), &dims, self.sub(), self.shape().1);
+        match m.space {
+            Space::Vmem => {
+                let rows = u32::try_from(layout.component_word_rows())
+                    .map_err(|_| Refused::new("an array of too many rows"))?;
+                let at = self.room(rows);
+                let packing = layout.dtype.packing();
+                let base = self.scratch[packing.trailing_zeros() as usize];
+                Ok(self.vmem_array(&layout, base, (at * packing as u32) as i32))
+            }
+            Space::Smem => {
+                let at = self.smem(&layout)?;
+                let base = b.s_var(at as i32);
+                let r = self.vmem_array(&layout, base, 0);
+                Ok(Ref { space: Space::Smem, buf: crate::kernel::BufferRef::SCALAR_MEMORY, ..r })
+            }
+            Space::Semaphore => {
+                let n = u32::try_from(count)
+                    .ok()
+                    .filter(|n| *n <= 64)
+                    .ok_or_else(|| Refused::new("too many semaphores"))?;
+                let first = self.semaphores;
+                self.semaphores += n;
+                let r = self.vmem_array(&layout, S::ZERO, first as i32);
+                let mut step = 1;
+                let mut strides = vec![None; dims.len()];
+                for d in (0..dims.len()).rev() {
+                    strides[d] = Some(step);
+                    step *= dims[d] as i64;
+                }
+                Ok(Ref { space: Space::Semaphore, strides, semaphores: (first, n), ..r })
+            }
+            Space::Hbm => Err(Refused::new("an array of the kernel's own in HBM")),
+        }
+    }
+
+    /// Words of scalar memory for an array; the first one's number.
+    pub(super) fn smem(&mut self, layout: &Layout) -> Result<u32, Refused> {
+        let words = layout.component_bytes() / 4;
+        let words = u32::try_from(words).ok().filter(|w| u64::from(*w) * 4 <= self.chip.smem.bytes);
+        let words = words.ok_or_else(|| Refused::new("an array beyond scalar memory"))?;
+        let at = self.spec.smem + self.words;
+        self.words += words;
+        Ok(at)
+    }
+
+    pub(super) fn allocate(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        match self.type_of(o.results[0]).clone() {
+            Type::MemRef(m) => Ok(Val::Ref(self.own_array(b, &m)?)),
+            _ => Err(Refused::at(o, "makes no array")),
+        }
+    }
+
+    /// A reference moved on by indices.
+    pub(super) fn at(&mut self, b: &mut KernelBuilder, r: &Ref, indices: &[Num]) -> Ref {
+        let mut out = r.clone();
+        for (i, stride) in indices.iter().zip(&r.strides) {
+            match stride {
+                Some(s) => {
+                    let rows = mul(b, *i, Num::Const(*s as i32));
+                    out.offset = add(b, out.offset, rows);
+                }
+                None => out.lane = add(b, out.lane, *i),
+            }
+        }
+        out
+    }
+
+    /// Where a vector of sizes `dims` lies in an array.
+    pub(super) fn region_at(
+        &mut self,
+        b: &mut KernelBuilder,
+        r: &Ref,
+        dims: &[u64],
+    ) -> Result<(Region, Form), Refused> {
+        if r.space != Space::Vmem {
+            return Err(Refused::new("vectors are read from vector memory and written to it only"));
+        }
+        let form = if r.strides.last().is_some_and(Option::is_some) { Form::Rows } else { Form::Lanes };
+        let mut steps: Vec<i64> = r.strides.iter().flatten().copied().collect();
+        let n = super::value::phys(dims, form).len();
+        while steps.len() < n - 1 {
+            steps.insert(0, 0);
+        }
+        let row = steps.pop().unwrap_or(0);
+        let mut region = Region {
+            dtype: r.dtype,
+            base: r.base,
+            offset: 0,
+            outer: steps,
+            row,
+            plane: r.plane,
+            lane: Num::Const(0),
+            spread: false,
+            own: false,
+            buf: r.buf,
+            temp: None,
+        };
+        match r.offset {
+            Num::Const(c) => region.offset = c,
+            Num::Reg(s) => region.base = self.sum(b, r.base, s),
+        }
+        self.skip_columns(b, &mut region, r.lane);
+        Ok((region, form))
+    }
+
+    /// The sum of a base and an index; the same register for the same two.
+    fn sum(&mut self, b: &mut KernelBuilder, base: S, s: S) -> S {
+        b.s(Op::SAdd, &[base, s])
+    }
+
+    fn indices(&self, o: &Operation, values: &[Value]) -> Result<Vec<Num>, Refused> {
+        values.iter().map(|v| self.int_of(o, *v)).collect()
+    }
+
+    /// The array and the indices of a load.
+    fn loaded(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Ref, Refused> {
+        let r = self.array(o, o.operands[0])?;
+        let indices = match o.groups() {
+            Some(g) if g.len() > 1 => self.indices(o, g[1])?,
+            _ => self.indices(o, &o.operands[1..])?,
+        };
+        Ok(self.at(b, &r, &indices))
+    }
+
+    pub(super) fn load(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        if self.uses.get(&o.results[0]).copied().unwrap_or(0) == 0 {
+            return Ok(Val::Nothing);
+        }
+        if o.groups().is_some_and(|g| g.get(2).is_some_and(|m| !m.is_empty())) {
+            return Err(Refused::at(o, "with a mask"));
+        }
+        let dims = self.dims(o)?;
+        let r = self.loaded(b, o)?;
+        let (region, form) = self.region_at(b, &r, &dims)?;
+        Ok(Val::Vector(Tensor::new(&dims, form, r.dtype, Expr::Memory(region))))
+    }
+
+    pub(super) fn load_strided(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        let dims = self.dims(o)?;
+        let mut r = self.loaded(b, o)?;
+        self.stretch(o, &mut r)?;
+        let (region, form) = self.region_at(b, &r, &dims)?;
+        Ok(Val::Vector(Tensor::new(&dims, form, r.dtype, Expr::Memory(region))))
+    }
+
+    fn stretch(&self, o: &Operation, r: &mut Ref) -> Result<(), Refused> {
+        for (s, by) in r.strides.iter_mut().zip(o.ints("strides").unwrap_or_default()) {
+            match s {
+                Some(s) => *s *= by,
+                None if by == 1 => {}
+                None => return Err(Refused::at(o, "with steps along lanes")),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn store(&mut self, b: &mut KernelBuilder, o: &Operation, i: usize) -> Result<(), Refused> {
+        let groups = o.groups();
+        let (array, indices, mask) = match &groups {
+            Some(g) if g.len() >= 3 => (g[1][0], g[2].to_vec(), g.get(3).and_then(|m| m.first()).copied()),
+            _ => (o.operands[1], o.operands[2..].to_vec(), None),
+        };
+        let r = self.array(o, array)?;
+        let indices = self.indices(o, &indices)?;
+        let mut r = self.at(b, &r, &indices);
+        if &*o.name == "tpu.strided_store" {
+            self.stretch(o, &mut r)?;
+        }
+        let t = self.vector(o, 0)?;
+        let (region, form) = self.region_at(b, &r, &t.dims)?;
+        let mut t = self.in_form(b, &t, form)?;
+        let old = || Tensor::new(&t.dims, form, r.dtype, Expr::Memory(region.clone()));
+        let dims = t.dims.clone();
+        if o.flag("add") {
+            t = self.combined(b, Fun::Binary(Binary::Add), vec![old(), Rc::clone(&t)], &dims, r.dtype)?;
+        }
+        if let Some(m) = mask {
+            let Val::Vector(m) = self.get(o, m)? else { return Err(Refused::at(o, "a mask that is no vector")) };
+            let old = Tensor::new(&dims, form, r.dtype, Expr::Memory(region.clone()));
+            t = self.combined(b, Fun::Select, vec![m, t, old], &dims, r.dtype)?;
+        }
+        self.write(b, &t, &region, i)
+    }
+
+    /// Computes a vector into an array, at operation `i`.
+    pub(super) fn write(
+        &mut self,
+        b: &mut KernelBuilder,
+        t: &Rc<Tensor>,
+        to: &Region,
+        i: usize,
+    ) -> Result<(), Refused> {
+        // Dimensions of size 1 that were added for the store matter to nobody.
+        let inner = match &*t.expr.borrow() {
+            Expr::Recast(k) if !t.shared.get() => Some(Rc::clone(k)),
+            _ => None,
+        };
+        if let Some(k) = inner {
+            let (mine, theirs) = (t.phys(), k.phys());
+            let mut to = to.clone();
+            let steps = mine.iter().zip(&to.outer).filter(|d| *d.0 != 1).map(|d| *d.1).collect::<Vec<i64>>();
+            let mut steps = steps.into_iter();
+            to.outer = theirs[..theirs.len() - 2]
+                .iter()
+                .map(|d| if *d == 1 { 0 } else { steps.next().unwrap_or(0) })
+                .collect();
+            return self.write(b, &k, &to, i);
+        }
+        let mut kept = Vec::new();
+        super::block::kept(t, &mut kept);
+        self.settle(b, Some(to.buf), i, &kept)?;
+        if self.accumulate(b, t, to)? {
+            return Ok(());
+        }
+        if crosses(t, to, true) {
+            self.force_memory_apart(b, t)?;
+        }
+        self.store_all(b, t, to)
+    }
+
+    /// Computes a vector into memory of its own.
+    pub(super) fn force_memory_apart(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<(), Refused> {
+        let expr = t.expr.borrow().clone();
+        if let Expr::Memory(_) = expr {
+            let copy = Tensor::new(&t.dims, t.form, t.dtype, expr);
+            let region = self.temp(b, &t.dims, t.form, t.dtype);
+            self.store_all(b, &copy, &region)?;
+            *t.expr.borrow_mut() = Expr::Memory(region);
+            return Ok(());
+        }
+        self.force_memory(b, t).map(|_| ())
+    }
+
+    /// The word of scalar memory of an array's element, and where in the word it is.
+    fn word(&mut self, b: &mut KernelBuilder, r: &Ref) -> Result<(S, i32), Refused> {
+        if r.dtype.packing() > 1 {
+            return Err(Refused::new(format!("{} numbers in scalar memory", r.dtype)));
+        }
+        let lanes = self.shape().1 as i32;
+        let mut rows = r.offset;
+        let mut lane = r.lane;
+        if r.plane != 1 {
+            let q = two(b, Op::SShr, lane, Num::Const(lanes.trailing_zeros() as i32));
+            let q = mul(b, q, Num::Const(r.plane as i32));
+            rows = add(b, rows, q);
+            lane = two(b, Op::SAnd, lane, Num::Const(lanes - 1));
+        }
+        let words = mul(b, rows, Num::Const(lanes));
+        Ok(match add(b, words, lane) {
+            Num::Const(c) => (r.base, c),
+            Num::Reg(s) => (b.s(Op::SAdd, &[r.base, s]), 0),
+        })
+    }
+
+    pub(super) fn load_number(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        let r = self.loaded(b, o)?;
+        if r.space == Space::Smem {
+            let (base, offset) = self.word(b, &r)?;
+            let s = b.smem_load(base, offset);
+            return Ok(match r.dtype.is_float() {
+                true => Val::Float(Elements::word(r.dtype, b.splat(s))),
+                false => Val::Int(Num::Reg(s)),
+            });
+        }
+        let one = vec![1; r.dims.len().max(1)];
+        let (region, form) = self.region_at(b, &r, &one)?;
+        let t = Tensor::new(&one, form, r.dtype, Expr::Memory(region));
+        self.force(b, &t)?;
+        let v = match &*t.expr.borrow() {
+            Expr::Regs(all) => all[0],
+            _ => return Err(Refused::at(o, "has no value")),
+        };
+        Ok(match r.dtype.is_float() {
+            true => Val::Float(v),
+            false => Val::Int(Num::Reg(super::scalar::extract(b, r.dtype, &v))),
+        })
+    }
+
+    pub(super) fn store_number(&mut self, b: &mut KernelBuilder, o: &Operation, i: usize) -> Result<(), Refused> {
+        let r = self.array(o, o.operands[1])?;
+        let indices = self.indices(o, &o.operands[2..])?;
+        let r = self.at(b, &r, &indices);
+        let v = self.get(o, o.operands[0])?;
+        if r.space == Space::Smem {
+            let s = match v {
+                Val::Int(n) => reg(b, n),
+                Val::Float(v) => b.extract(v.v()),
+                _ => return Err(Refused::at(o, "stores no number")),
+            };
+            let (base, offset) = self.word(b, &r)?;
+            b.smem_store(s, base, offset);
+            return Ok(());
+        }
+        let ty = self.type_of(o.operands[0]).clone();
+        let v = self.splat(b, o, &v, &ty)?;
+        let one = vec![1; r.dims.len().max(1)];
+        let (region, form) = self.region_at(b, &r, &one)?;
+        let t = Tensor::new(&one, form, r.dtype, Expr::Splat(v));
+        self.write(b, &t, &region, i)
+    }
+
+    fn sizes(&self, o: &Operation) -> Result<(Vec<u64>, DType), Refused> {
+        match self.type_of(o.results[0]) {
+            Type::MemRef(m) => {
+                let dims = m.sizes().ok_or_else(|| Refused::at(o, "of a size that is known at run time only"))?;
+                Ok((dims, m.element.dtype()))
+            }
+            _ => Err(Refused::at(o, "makes no array")),
+        }
+    }
+
+    pub(super) fn slice_of(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        let r = self.array(o, o.operands[0])?;
+        let (dims, _) = self.sizes(o)?;
+        let first = match o.groups() {
+            Some(g) if g.len() > 1 => g[1].to_vec(),
+            _ => o.operands[1..].to_vec(),
+        };
+        let indices = self.indices(o, &first)?;
+        let mut out = self.at(b, &r, &indices);
+        out.whole = r.whole && dims.last() == r.dims.last();
+        out.dims = dims;
+        Ok(Val::Ref(out))
+    }
+
+    pub(super) fn squeezed(&mut self, o: &Operation) -> Result<Val, Refused> {
+        let mut r = self.array(o, o.operands[0])?;
+        let (dims, _) = self.sizes(o)?;
+        let mut strides = vec![None; dims.len()];
+        let mut j = dims.len();
+        for i in (0..r.dims.len()).rev() {
+            if j > 0 && dims[j - 1] == r.dims[i] && (r.dims[i] != 1 || i + dims.len() - j < r.dims.len() || i < j) {
+                j -= 1;
+                strides[j] = r.strides[i];
+            } else if r.dims[i] != 1 {
+                return Err(Refused::at(o, "drops what is no dimension of size 1"));
+            }
+        }
+        if j > 0 {
+            return Err(Refused::at(o, "drops too many dimensions"));
+        }
+        r.dims = dims;
+        r.strides = strides;
+        Ok(Val::Ref(r))
+    }
+
+    /// The same memory under another shape or element type.
+    pub(super) fn recast(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        let r = self.array(o, o.operands[0])?;
+        let (dims, dtype) = self.sizes(o)?;
+        self.recast_to(b, &r, &dims, dtype).map(Val::Ref).map_err(|e| Refused::at(o, e.what))
+    }
+
+    pub(super) fn recast_to(
+        &mut self,
+        b: &mut KernelBuilder,
+        r: &Ref,
+        dims: &[u64],
+        dtype: DType,
+    ) -> Result<Ref, Refused> {
+        let mut out = r.clone();
+        let (from, to) = (r.dtype.packing() as i64, dtype.packing() as i64);
+        let mut have = r.dims.clone();
+        if from != to {
+            // Rows are split, or put together.
+            let n = have.len();
+            let scale = |s: i64| if s * to % from == 0 { Some(s * to / from) } else { None };
+            let wrong = || Refused::new("rows that do not fill words");
+            out.plane = scale(r.plane).ok_or_else(wrong)?;
+            for (d, s) in out.strides.iter_mut().enumerate() {
+                if let Some(s) = s
+                    && d + 2 != n
+                {
+                    *s = scale(*s).ok_or_else(wrong)?;
+                }
+            }
+            if n >= 2 {
+                have[n - 2] = (have[n - 2] as i64 * to / from) as u64;
+            }
+            out.base = self.rescaled(b, r.base, from, to);
+            out.offset = match r.offset {
+                Num::Const(c) => Num::Const((i64::from(c) * to / from) as i32),
+                Num::Reg(s) => Num::Reg(self.rescaled(b, s, from, to)),
+            };
+        }
+        out.dtype = dtype;
+        out.dims = dims.to_vec();
+        if have != dims {
+            let n = have.len();
+            let rows: Option<Vec<i64>> = out.strides[..n.saturating_sub(1)].iter().copied().collect();
+            let same = have.last() == dims.last() && r.strides.last() == Some(&None);
+            let steps = rows
+                .filter(|_| same)
+                .and_then(|rows| super::shapes::restrided(&have[..n - 1], &rows, &dims[..dims.len() - 1]));
+            let steps = steps.ok_or_else(|| Refused::new(format!("sizes {have:?} as {dims:?}")))?;
+            out.strides = steps.into_iter().map(Some).chain([None]).collect();
+        }
+        Ok(out)
+    }
+}
+
+/// Whether a vector reads, elsewhere than where it goes, the buffer that it goes to.
+pub(super) fn crosses(t: &Rc<Tensor>, to: &Region, same: bool) -> bool {
+    match &*t.expr.borrow() {
+        Expr::Memory(r) if r.buf == to.buf => {
+            let alike = (r.base, r.offset, r.row, r.plane, &r.outer, r.lane)
+                == (to.base, to.offset, to.row, to.plane, &to.outer, to.lane);
+            // Lanes within registers are written in two steps.
+            !(same && alike && to.lane == Num::Const(0))
+        }
+        Expr::Memory(_) | Expr::Splat(_) | Expr::Regs(_) | Expr::Iota(_) => false,
+        Expr::Element(_, kids) => kids.iter().any(|k| crosses(k, to, same)),
+        Expr::Beside(kids) => kids.iter().any(|k| crosses(k, to, false)),
+        Expr::Product(p) => crosses(&p.x, to, false) || crosses(&p.y, to, false),
+        Expr::Recast(k) => crosses(k, to, same),
+        Expr::Expand(k) | Expr::Turned(k, _) => crosses(k, to, false),
+    }
+}

@@ -1,0 +1,212 @@
+//! Operations in order, and which vectors are computed when.
+
+use super::value::{Expr, Num, Ref, Tensor, Val};
+use super::{Lower, Refused};
+use crate::emit::Value as Elements;
+use crate::kernel::{BufferRef, KernelBuilder};
+use rustc_hash::FxHashSet;
+use std::rc::Rc;
+use systole_mosaic::{Block, Operation, Type, Value};
+
+/// Operations of a tile above which a vector that several need is computed once.
+const SHARED: u32 = 3;
+
+/// Every value that an operation uses, its regions' too.
+fn used(o: &Operation, f: &mut impl FnMut(Value)) {
+    o.operands.iter().for_each(|v| f(*v));
+    for b in &o.regions {
+        b.operations.iter().for_each(|o| used(o, f));
+    }
+}
+
+impl<'a> Lower<'a> {
+    /// Notes the last uses of the values that a block (or a block in it) defines.
+    pub(super) fn scan(&mut self, block: &Block) {
+        let mut own: FxHashSet<Value> = block.arguments.iter().copied().collect();
+        for (i, o) in block.operations.iter().enumerate() {
+            let mut here: FxHashSet<Value> = FxHashSet::default();
+            used(o, &mut |v| {
+                here.insert(v);
+            });
+            for v in here.into_iter().filter(|v| own.contains(v)) {
+                self.last.insert(v, i);
+                *self.uses.entry(v).or_default() += 1;
+            }
+            own.extend(&o.results);
+            o.regions.iter().for_each(|b| self.scan(b));
+        }
+    }
+
+    /// The operations of a block; the operands of its last one.
+    pub(super) fn block(&mut self, b: &mut KernelBuilder, block: &'a Block) -> Result<Vec<Val>, Refused> {
+        self.defined.push(block.arguments.clone());
+        let mut out = Vec::new();
+        for (i, o) in block.operations.iter().enumerate() {
+            if matches!(&*o.name, "scf.yield" | "func.return" | "tpu.yield" | "scf.condition" | "tpu.region_yield") {
+                out = o.operands.iter().map(|v| self.get(o, *v)).collect::<Result<_, Refused>>()?;
+                break;
+            }
+            self.operation(b, o, i).map_err(|e| if e.place.is_none() { Refused::at(o, e.what) } else { e })?;
+            // What nobody needs any more gives its memory back.
+            let mut here = FxHashSet::default();
+            used(o, &mut |v| {
+                here.insert(v);
+            });
+            for v in here {
+                let own = self.defined.last().is_some_and(|d| d.contains(&v));
+                if own && self.last.get(&v) == Some(&i) && matches!(self.env.get(&v), Some(Val::Vector(_))) {
+                    self.env.remove(&v);
+                }
+            }
+        }
+        self.defined.pop();
+        Ok(out)
+    }
+
+    pub(super) fn get(&self, o: &Operation, v: Value) -> Result<Val, Refused> {
+        self.env.get(&v).cloned().ok_or_else(|| Refused::at(o, "an operand is not defined"))
+    }
+
+    pub(super) fn vector(&self, o: &Operation, i: usize) -> Result<Rc<Tensor>, Refused> {
+        match o.operands.get(i).map(|v| self.get(o, *v)).transpose()? {
+            Some(Val::Vector(t)) => Ok(t),
+            _ => Err(Refused::at(o, format!("operand {i} is no vector"))),
+        }
+    }
+
+    pub(super) fn int(&self, o: &Operation, i: usize) -> Result<Num, Refused> {
+        match o.operands.get(i) {
+            Some(v) => self.int_of(o, *v),
+            None => Err(Refused::at(o, format!("operand {i} is missing"))),
+        }
+    }
+
+    pub(super) fn int_of(&self, o: &Operation, v: Value) -> Result<Num, Refused> {
+        match self.get(o, v)? {
+            Val::Int(n) => Ok(n),
+            _ => Err(Refused::at(o, "an operand is no integer")),
+        }
+    }
+
+    pub(super) fn array(&self, o: &Operation, v: Value) -> Result<Ref, Refused> {
+        match self.get(o, v)? {
+            Val::Ref(r) => Ok(r),
+            _ => Err(Refused::at(o, "an operand is no array")),
+        }
+    }
+
+    /// Gives a value its meaning; small vectors are computed at once.
+    pub(super) fn define(&mut self, b: &mut KernelBuilder, v: Value, val: Val) -> Result<(), Refused> {
+        if let Val::Vector(t) = &val {
+            let mask = t.dtype == systole_isa::DType::Pred;
+            if !mask && super::nest::tiles(&t.phys(), self.shape()) <= super::nest::SMALL {
+                self.force(b, t)?;
+            } else if self.uses.get(&v).copied().unwrap_or(0) > 1 && t.cost >= SHARED {
+                t.shared.set(true);
+            }
+        }
+        self.env.insert(v, val);
+        if let Some(d) = self.defined.last_mut() {
+            d.push(v);
+        }
+        Ok(())
+    }
+
+    /// Before memory is written (all of it if `buf` is `None`) by operation `i`: vectors that are still to be read from it
+    /// are computed. Those that the write keeps on its way are in `kept`.
+    pub(super) fn settle(
+        &mut self,
+        b: &mut KernelBuilder,
+        buf: Option<BufferRef>,
+        i: usize,
+        kept: &[Rc<Tensor>],
+    ) -> Result<(), Refused> {
+        let Some(defined) = self.defined.last().cloned() else { return Ok(()) };
+        for v in defined {
+            let needed = self.last.get(&v).is_some_and(|l| *l > i || buf.is_none() && *l == i);
+            let Some(Val::Vector(t)) = self.env.get(&v).filter(|_| needed).cloned() else { continue };
+            let reads = reads(&t, buf, kept);
+            if reads {
+                self.detach(b, &t)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a vector independent of what is written later.
+    fn detach(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<(), Refused> {
+        let own = |r: &super::value::Region| r.temp.is_some();
+        let outside = matches!(&*t.expr.borrow(), Expr::Memory(r) if !own(r));
+        if !outside {
+            return self.force(b, t);
+        }
+        let expr = t.expr.borrow().clone();
+        let copy = Tensor::new(&t.dims, t.form, t.dtype, expr);
+        let region = self.temp(b, &t.dims, t.form, t.dtype);
+        self.store_all(b, &copy, &region)?;
+        *t.expr.borrow_mut() = Expr::Memory(region);
+        Ok(())
+    }
+
+    /// Before a region of code that may run often, or not at all: what it may need is computed.
+    pub(super) fn settle_all(&mut self, b: &mut KernelBuilder, i: usize) -> Result<(), Refused> {
+        self.settle(b, None, i, &[])
+    }
+
+    pub(super) fn type_of(&self, v: Value) -> &'a Type {
+        &self.module.types[v.0 as usize]
+    }
+
+    /// The vector of one number.
+    pub(super) fn splat(
+        &mut self,
+        b: &mut KernelBuilder,
+        o: &Operation,
+        v: &Val,
+        t: &Type,
+    ) -> Result<Elements, Refused> {
+        let dtype = t.element().map(systole_mosaic::Element::dtype).ok_or_else(|| Refused::at(o, "of no numbers"))?;
+        match v {
+            Val::Float(e) => Ok(*e),
+            Val::Int(n) => {
+                let v = self.splat_num(b, *n);
+                Ok(if dtype == systole_isa::DType::Pred {
+                    let zero = b.v_imm(0);
+                    Elements::mask(b.cmp(systole_isa::Op::VNeI, v, zero))
+                } else {
+                    Elements::word(dtype, v)
+                })
+            }
+            _ => Err(Refused::at(o, "an operand is no number")),
+        }
+    }
+}
+
+/// Whether a vector is still to be read from a buffer (`None`: from any that others write, or is more than its operands).
+fn reads(t: &Rc<Tensor>, buf: Option<BufferRef>, kept: &[Rc<Tensor>]) -> bool {
+    if kept.iter().any(|k| Rc::ptr_eq(k, t)) {
+        return false;
+    }
+    match &*t.expr.borrow() {
+        Expr::Memory(r) => match buf {
+            Some(buf) => r.buf == buf,
+            None => r.temp.is_none(),
+        },
+        Expr::Splat(_) | Expr::Regs(_) | Expr::Iota(_) => false,
+        Expr::Element(_, kids) => (buf.is_none() && t.cost >= SHARED) || kids.iter().any(|k| reads(k, buf, kept)),
+        Expr::Beside(kids) => kids.iter().any(|k| reads(k, buf, kept)),
+        // Code that runs often, or not at all, does not make it.
+        Expr::Product(p) => buf.is_none() || reads(&p.x, buf, kept) || reads(&p.y, buf, kept),
+        Expr::Expand(k) | Expr::Recast(k) | Expr::Turned(k, _) => reads(k, buf, kept),
+    }
+}
+
+/// The vectors that a loop over a vector's tiles keeps in memory on the way.
+pub(super) fn kept(t: &Rc<Tensor>, out: &mut Vec<Rc<Tensor>>) {
+    if t.shared.get() {
+        out.push(Rc::clone(t));
+    }
+    if let Expr::Element(_, kids) = &*t.expr.borrow() {
+        kids.iter().for_each(|k| kept(k, out));
+    }
+}

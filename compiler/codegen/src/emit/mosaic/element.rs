@@ -1,0 +1,102 @@
+//! One register's worth of an operation on elements.
+
+use super::value::Fun;
+use crate::emit::elementwise::{self, bitcast_same_width, compare, convert, select};
+use crate::emit::{Value, operand::Ops};
+use crate::kernel::KernelBuilder;
+use systole_hlo::graph::{Binary, Direction, Order, Unary};
+use systole_isa::{DType, Op};
+
+/// The unsigned type of a signed type's width.
+pub(super) fn unsigned(t: DType) -> DType {
+    match t {
+        DType::S2 => DType::U2,
+        DType::S4 => DType::U4,
+        DType::S8 => DType::U8,
+        DType::S16 => DType::U16,
+        DType::S32 => DType::U32,
+        DType::S64 => DType::U64,
+        t => t,
+    }
+}
+
+/// The result, of element type `to`.
+pub(super) fn apply(b: &mut KernelBuilder, fun: Fun, x: &[Value], to: DType) -> Value {
+    let as_unsigned = |b: &mut KernelBuilder, v: &Value| bitcast_same_width(b, v, unsigned(v.dtype));
+    match fun {
+        Fun::Unary(u) => elementwise::unary(b, u, &x[0], to),
+        Fun::Binary(f) => elementwise::binary(b, f, &x[0], &x[1]),
+        Fun::Unsigned(f) => {
+            let (p, q) = (as_unsigned(b, &x[0]), as_unsigned(b, &x[1]));
+            let r = elementwise::binary(b, f, &p, &q);
+            bitcast_same_width(b, &r, to)
+        }
+        Fun::Compare(d) => compare(b, d, Order::Partial, &x[0], &x[1]),
+        Fun::CompareUnsigned(d) => {
+            let (p, q) = (as_unsigned(b, &x[0]), as_unsigned(b, &x[1]));
+            compare(b, d, Order::Partial, &p, &q)
+        }
+        Fun::CompareOrNan(d) => {
+            let holds = compare(b, d, Order::Partial, &x[0], &x[1]).m();
+            let ordered = ordered(b, &x[0], &x[1]).m();
+            let not = b.m_not(ordered);
+            Value::mask(b.m_or(holds, not))
+        }
+        Fun::Ordered => ordered(b, &x[0], &x[1]),
+        Fun::Unordered => {
+            let m = ordered(b, &x[0], &x[1]).m();
+            Value::mask(b.m_not(m))
+        }
+        Fun::Select => select(b, &x[0], &x[1], &x[2]),
+        Fun::Convert => match (x[0].dtype, to) {
+            // All ones for true: a sign that is repeated.
+            (DType::Pred, t) if t.is_integer() => {
+                let v = b.sel(x[0].m(), -1, 0);
+                Value::word(t, v)
+            }
+            // The lowest bit.
+            (t, DType::Pred) if t.is_integer() => {
+                let bit = b.and(x[0].v(), 1);
+                Value::mask(b.test(Op::VNeI, bit, 0))
+            }
+            _ => convert(b, &x[0], to),
+        },
+        Fun::FromUnsigned => {
+            let v = as_unsigned(b, &x[0]);
+            match to.is_float() {
+                true => convert(b, &v, to),
+                false => {
+                    let wide = convert(b, &v, unsigned(to));
+                    bitcast_same_width(b, &wide, to)
+                }
+            }
+        }
+        Fun::ToUnsigned => {
+            let v = convert(b, &x[0], unsigned(to));
+            bitcast_same_width(b, &v, to)
+        }
+        Fun::Bitcast => bitcast_same_width(b, &x[0], to),
+        Fun::Fma => {
+            let product = elementwise::binary(b, Binary::Mul, &x[0], &x[1]);
+            elementwise::binary(b, Binary::Add, &product, &x[2])
+        }
+        Fun::Exp2 => {
+            let scale = elementwise::constant_f64(b, std::f64::consts::LN_2, x[0].dtype);
+            let y = elementwise::binary(b, Binary::Mul, &x[0], &scale);
+            elementwise::unary(b, Unary::Exp, &y, to)
+        }
+        Fun::Number(f) => {
+            let r = elementwise::binary(b, f, &x[0], &x[1]);
+            let first = compare(b, Direction::Eq, Order::Partial, &x[0], &x[0]);
+            let second = compare(b, Direction::Eq, Order::Partial, &x[1], &x[1]);
+            let r = select(b, &second, &r, &x[0]);
+            select(b, &first, &r, &x[1])
+        }
+    }
+}
+
+fn ordered(b: &mut KernelBuilder, x: &Value, y: &Value) -> Value {
+    let p = compare(b, Direction::Eq, Order::Partial, x, x).m();
+    let q = compare(b, Direction::Eq, Order::Partial, y, y).m();
+    Value::mask(b.m_and(p, q))
+}

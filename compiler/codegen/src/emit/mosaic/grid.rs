@@ -1,0 +1,523 @@
+//! The loop over the grid, with the windows' copies running ahead.
+//!
+//! A window has two places in vector memory (one, if its block never changes or it is synchronous). Before a step's body
+//! the next step's blocks are known; of inputs whose block changes the copy into the other place begins, and of the step's
+//! own the copy is waited for. After the body results whose block changes are copied out; their place is waited for
+//! before it is used again. Blocks that reach beyond the array are copied as far as it goes.
+
+use super::scalar::{compare, mul, reg, two};
+use super::value::{Num, Ref, Val};
+use super::{Lower, Refused};
+use crate::kernel::{BufferRef, KernelBuilder, LoopHints, S, Trips};
+use systole_isa::{Layout, Op};
+use systole_mosaic::{Function, MemRef, Role, Space, Value, Window};
+
+/// A window while the grid runs.
+struct Pane {
+    argument: Value,
+    memref: MemRef,
+    window: Window,
+    array: Ref,
+    layout: Layout,
+    input: bool,
+    double: bool,
+    /// Element row of the place in use, and the sum of both places'.
+    row: S,
+    both: S,
+    /// Which place is in use: 0 or 1.
+    place: S,
+    /// The block in use.
+    block: Vec<Num>,
+    /// Bytes that are on their way into the place in use (of results: out of it), and of the other place.
+    busy: S,
+    busy_other: S,
+    /// Bytes of the copy that began last.
+    begun: S,
+    semaphores: [u32; 2],
+    buf: BufferRef,
+    /// The next step's block, and whether it is another one.
+    next: Vec<Num>,
+    changes: Num,
+}
+
+fn set(b: &mut KernelBuilder, to: S, from: Num) {
+    match from {
+        Num::Const(c) => b.set_s(to, Op::SLi, &[c.into()]),
+        Num::Reg(s) => b.copy_s(to, s),
+    }
+}
+
+impl<'a> Lower<'a> {
+    /// All of the kernel.
+    pub(super) fn run(&mut self, b: &mut KernelBuilder) -> Result<(), Refused> {
+        let functions: Vec<&'a Function> = self.module.functions.iter().collect();
+        functions.iter().for_each(|f| self.scan(&f.body));
+        let arguments = self.kernel.arguments.clone();
+        let own = self.own_count(&arguments);
+        if own != self.spec.arrays.len() {
+            let why = format!("the call has {} arrays, the kernel takes {own}", self.spec.arrays.len());
+            return Err(Refused::new(why));
+        }
+        let mut panes: Vec<Pane> = Vec::new();
+        let mut after: Vec<(Ref, Ref)> = Vec::new();
+        for (i, (v, m, role)) in arguments.iter().enumerate() {
+            if *role == Role::Scratch {
+                let r = self.own_array(b, m)?;
+                self.env.insert(*v, Val::Ref(r));
+                continue;
+            }
+            let array = self.far(i)?;
+            match role {
+                Role::Window(w) if m.space == Space::Vmem => panes.push(self.pane(b, (*v, m, w), array, i)?),
+                Role::Window(_) if m.space == Space::Smem => {
+                    return Err(Refused::new("windows in scalar memory; pass the whole array"));
+                }
+                _ => self.whole(b, *v, m, array, i, &mut after)?,
+            }
+        }
+        if self.kernel.grid.is_empty() {
+            let body = &self.kernel.function.body;
+            self.block(b, body)?;
+        } else {
+            self.steps(b, &mut panes)?;
+        }
+        for (from, to) in &after {
+            let sem = self.semaphore();
+            self.start(b, from, to, sem)?;
+            self.finish(b, from, to, sem)?;
+        }
+        Ok(())
+    }
+
+    fn own_count(&self, arguments: &[(Value, MemRef, Role)]) -> usize {
+        arguments.iter().filter(|a| a.2 != Role::Scratch).count()
+    }
+
+    fn semaphore(&mut self) -> u32 {
+        self.semaphores += 1;
+        self.semaphores - 1
+    }
+
+    /// An operand or result in HBM.
+    fn far(&mut self, i: usize) -> Result<Ref, Refused> {
+        let a = &self.spec.arrays[i];
+        let layout = Layout::row_major(a.dtype, &a.dims, self.sub(), self.shape().1);
+        let base = self.params[i];
+        let r = self.vmem_array(&layout, base, 0);
+        // Operands that are results too are one array.
+        let buf = self.spec.aliases.iter().find(|p| p.1 as usize == i).map(|p| p.0 as usize);
+        let buf = buf.and_then(|j| self.far_buffers.get(j).copied()).unwrap_or(r.buf);
+        self.far_buffers.push(buf);
+        Ok(Ref { space: Space::Hbm, buf, ..r })
+    }
+
+    /// An argument that is all of an array.
+    fn whole(
+        &mut self,
+        b: &mut KernelBuilder,
+        v: Value,
+        m: &MemRef,
+        array: Ref,
+        i: usize,
+        after: &mut Vec<(Ref, Ref)>,
+    ) -> Result<(), Refused> {
+        let dims = m.sizes().ok_or_else(|| Refused::new("an argument of open size"))?;
+        let input = i < self.spec.operands as usize;
+        let near = match m.space {
+            Space::Hbm => array.clone(),
+            Space::Vmem | Space::Smem => {
+                let like = MemRef { dims: array.dims.iter().map(|d| Some(*d)).collect(), ..m.clone() };
+                let near = self.own_array(b, &like)?;
+                let near = Ref { dtype: array.dtype, ..near };
+                let shared = self.spec.aliases.iter().any(|p| p.1 as usize == i);
+                if input || shared {
+                    let sem = self.semaphore();
+                    self.start(b, &array, &near, sem)?;
+                    self.finish(b, &array, &near, sem)?;
+                }
+                if !input {
+                    after.push((near.clone(), array.clone()));
+                }
+                near
+            }
+            Space::Semaphore => return Err(Refused::new("a semaphore from outside of the kernel")),
+        };
+        let near = if near.dims == dims { near } else { self.recast_to(b, &near, &dims, near.dtype)? };
+        self.env.insert(v, Val::Ref(near));
+        Ok(())
+    }
+
+    fn pane(
+        &mut self,
+        b: &mut KernelBuilder,
+        (argument, m, window): (Value, &MemRef, &Window),
+        array: Ref,
+        i: usize,
+    ) -> Result<Pane, Refused> {
+        if window.bounds.len() != array.dims.len() {
+            return Err(Refused::new(format!("a window of {:?} of an array of {:?}", window.bounds, array.dims)));
+        }
+        if window.padding.iter().any(|p| *p != (0, 0)) {
+            return Err(Refused::new("windows that begin before the array"));
+        }
+        let layout = Layout::row_major(array.dtype, &window.bounds, self.sub(), self.shape().1);
+        let rows =
+            u32::try_from(layout.component_word_rows()).map_err(|_| Refused::new("a window of too many rows"))?;
+        let input = i < self.spec.operands as usize;
+        let steps: u64 = self.kernel.steps();
+        let double = !window.synchronous && steps > 1;
+        let packing = layout.dtype.packing();
+        let scratch = self.scratch[packing.trailing_zeros() as usize];
+        let first = self.room(rows);
+        let second = if double { self.room(rows) } else { first };
+        let row = b.s_addi(scratch, (first * packing as u32) as i32);
+        let other = b.s_addi(scratch, (second * packing as u32) as i32);
+        let both = b.s(Op::SAdd, &[row, other]);
+        let semaphores = [self.semaphore(), if double { self.semaphore() } else { self.semaphores - 1 }];
+        self.whole.push(row);
+        Ok(Pane {
+            argument,
+            memref: m.clone(),
+            window: window.clone(),
+            array,
+            layout,
+            input,
+            double,
+            row,
+            both,
+            place: b.s_var(0),
+            block: Vec::new(),
+            busy: b.s_var(0),
+            busy_other: b.s_var(0),
+            begun: b.s_var(0),
+            semaphores,
+            buf: self.buffer(),
+            next: Vec::new(),
+            changes: Num::Const(0),
+        })
+    }
+
+    fn steps(&mut self, b: &mut KernelBuilder, panes: &mut [Pane]) -> Result<(), Refused> {
+        let grid = self.kernel.grid.clone();
+        let steps = self.kernel.steps();
+        if steps == 0 {
+            return Ok(());
+        }
+        // Dimensions of one step do not count.
+        let index: Vec<Num> = grid.iter().map(|g| if *g == 1 { Num::Const(0) } else { Num::Reg(b.s_var(0)) }).collect();
+        let zero = vec![Num::Const(0); grid.len()];
+        for p in panes.iter_mut() {
+            let first = self.blocks(b, &p.window, &zero)?;
+            let moving = self.blocks(b, &p.window, &index)?;
+            // What is the same number in every step stays a number.
+            p.block = first
+                .iter()
+                .zip(moving)
+                .map(|(f, m)| match (f, m) {
+                    (_, Num::Const(c)) => Num::Const(c),
+                    (f, Num::Reg(_)) => {
+                        let s = b.new_s();
+                        set(b, s, *f);
+                        Num::Reg(s)
+                    }
+                })
+                .collect();
+            if p.input {
+                let (block, row) = (p.block.clone(), p.row);
+                self.window_copy(b, p, &block, row, p.semaphores[0])?;
+                b.copy_s(p.busy, p.begun);
+            }
+        }
+        let left = b.s_var(steps as i32);
+        let mut done = Ok(());
+        let hints = LoopHints { max_unroll: 1, ..LoopHints::default() };
+        b.loop_with(Trips::Static(steps as u32), hints, |b| {
+            b.s_inc(left, -1);
+            done = self.step(b, panes, &index, left);
+        });
+        done?;
+        for p in panes.iter().filter(|p| !p.input) {
+            self.drain(b, p);
+        }
+        Ok(())
+    }
+
+    /// Waits for results that are still on their way.
+    fn drain(&mut self, b: &mut KernelBuilder, p: &Pane) {
+        b.if_(p.busy_other, |b| p.finish(b, true));
+        b.if_(p.busy, |b| p.finish(b, false));
+    }
+
+    fn step(&mut self, b: &mut KernelBuilder, panes: &mut [Pane], index: &[Num], left: S) -> Result<(), Refused> {
+        let next = self.advance_index(b, index);
+        for p in panes.iter_mut() {
+            let window = p.window.clone();
+            p.next = self.blocks(b, &window, &next)?;
+            let mut changes = Num::Const(0);
+            for (n, c) in p.next.iter().zip(&p.block) {
+                let differs = compare(b, 1, *n, *c).unwrap_or(Num::Const(0));
+                changes = two(b, Op::SOr, changes, differs);
+            }
+            p.changes = changes;
+            if !p.input {
+                continue;
+            }
+            // Behind the last step there is no other block.
+            let go = match changes {
+                Num::Const(0) => Num::Const(0),
+                c => {
+                    let c = reg(b, c);
+                    Num::Reg(b.s(Op::SSel, &[left, c, S::ZERO]))
+                }
+            };
+            p.changes = go;
+            if p.double && go != Num::Const(0) {
+                let go = reg(b, go);
+                let block = p.next.clone();
+                let mut done = Ok(());
+                b.if_(go, |b| {
+                    done = self.by_place(b, p, true, &block);
+                    b.copy_s(p.busy_other, p.begun);
+                });
+                done?;
+            }
+        }
+        for p in panes.iter() {
+            b.if_(p.busy, |b| {
+                p.finish(b, false);
+                b.set_s(p.busy, Op::SLi, &[0.into()]);
+            });
+        }
+        self.bind_body(b, panes, index)?;
+        let body = &self.kernel.function.body;
+        self.block(b, body)?;
+        for p in panes.iter() {
+            self.after_body(b, p, left)?;
+        }
+        for p in panes.iter() {
+            for (c, n) in p.block.iter().zip(&p.next) {
+                if let Num::Reg(c) = c {
+                    set(b, *c, *n);
+                }
+            }
+        }
+        for (i, n) in index.iter().zip(&next) {
+            if let Num::Reg(i) = i {
+                set(b, *i, *n);
+            }
+        }
+        Ok(())
+    }
+
+    /// The arguments of the body.
+    fn bind_body(&mut self, b: &mut KernelBuilder, panes: &[Pane], index: &[Num]) -> Result<(), Refused> {
+        for (v, n) in self.kernel.indices().iter().zip(index) {
+            self.env.insert(*v, Val::Int(*n));
+        }
+        for p in panes {
+            let r = self.vmem_array(&p.layout, p.row, 0);
+            let mut r = Ref { buf: p.buf, ..r };
+            let dims = p.memref.sizes().unwrap_or_default();
+            if r.dims != dims {
+                r = self.recast_to(b, &r, &dims, r.dtype)?;
+            }
+            self.env.insert(p.argument, Val::Ref(r));
+        }
+        Ok(())
+    }
+
+    /// After a body: results leave, inputs turn to the other place.
+    fn after_body(&mut self, b: &mut KernelBuilder, p: &Pane, left: S) -> Result<(), Refused> {
+        let turn = |b: &mut KernelBuilder| {
+            b.set_s(p.row, Op::SSub, &[p.both.into(), p.row.into()]);
+            let one = b.s_imm(1);
+            b.set_s(p.place, Op::SSub, &[one.into(), p.place.into()]);
+        };
+        let mut done = Ok(());
+        if p.input {
+            if p.changes == Num::Const(0) {
+                return Ok(());
+            }
+            let go = reg(b, p.changes);
+            let block = p.next.clone();
+            b.if_(go, |b| {
+                if p.double {
+                    turn(b);
+                    b.copy_s(p.busy, p.busy_other);
+                } else {
+                    done = self.by_place(b, p, false, &block);
+                    b.copy_s(p.busy, p.begun);
+                }
+            });
+            return done;
+        }
+        let changes = reg(b, p.changes);
+        let one = b.s_imm(1);
+        let leaves = b.s(Op::SSel, &[left, changes, one]);
+        let block = p.block.clone();
+        b.if_(leaves, |b| {
+            done = self.by_place(b, p, false, &block);
+            if p.double {
+                turn(b);
+                b.copy_s(p.busy, p.busy_other);
+                b.copy_s(p.busy_other, p.begun);
+            } else {
+                b.copy_s(p.busy, p.begun);
+            }
+        });
+        done
+    }
+
+    /// The indices of the step after.
+    fn advance_index(&mut self, b: &mut KernelBuilder, index: &[Num]) -> Vec<Num> {
+        let grid = self.kernel.grid.clone();
+        let mut next = index.to_vec();
+        let mut carry = Num::Const(1);
+        for d in (0..grid.len()).rev() {
+            let Num::Reg(s) = index[d] else { continue };
+            let more = super::scalar::add(b, Num::Reg(s), carry);
+            let wraps = compare(b, 0, more, Num::Const(grid[d] as i32)).unwrap_or(Num::Const(0));
+            let (w, m) = (reg(b, wraps), reg(b, more));
+            next[d] = Num::Reg(b.s(Op::SSel, &[w, S::ZERO, m]));
+            carry = wraps;
+        }
+        next
+    }
+
+    /// The block of a window at a step.
+    fn blocks(&mut self, b: &mut KernelBuilder, w: &Window, index: &[Num]) -> Result<Vec<Num>, Refused> {
+        let module = self.module;
+        let Some(f) = module.function(&w.transform) else {
+            return Err(Refused::new("a window's function is not there"));
+        };
+        let prefetched = self.kernel.arguments.iter().filter(|a| a.2 == Role::Prefetch);
+        let mut values: Vec<Val> = index.iter().map(|n| Val::Int(*n)).collect();
+        values.extend(prefetched.filter_map(|a| self.env.get(&a.0).cloned()));
+        for (a, v) in f.body.arguments.iter().zip(values) {
+            self.env.insert(*a, v);
+        }
+        let out = self.block(b, &f.body)?;
+        let numbers = out.iter().map(|v| if let Val::Int(n) = v { Some(*n) } else { None });
+        let numbers = numbers.collect::<Option<Vec<Num>>>().filter(|n| n.len() == w.bounds.len());
+        numbers.ok_or_else(|| Refused::new(format!("`{}` gives no block", w.transform)))
+    }
+
+    /// Starts the copy between HBM and the place in use, or the other one.
+    fn by_place(&mut self, b: &mut KernelBuilder, p: &Pane, other: bool, block: &[Num]) -> Result<(), Refused> {
+        if !p.double {
+            return self.window_copy(b, p, block, p.row, p.semaphores[0]);
+        }
+        let row = if other { b.s(Op::SSub, &[p.both, p.row]) } else { p.row };
+        let (mut x, mut y) = (Ok(()), Ok(()));
+        {
+            let cell = std::cell::RefCell::new(&mut *self);
+            b.if_else(
+                p.place,
+                |b| x = cell.borrow_mut().window_copy(b, p, block, row, p.semaphore(1, other)),
+                |b| y = cell.borrow_mut().window_copy(b, p, block, row, p.semaphore(0, other)),
+            );
+        }
+        x?;
+        y
+    }
+
+    /// A window's copy: as much of it as the array has.
+    fn window_copy(&mut self, b: &mut KernelBuilder, p: &Pane, block: &[Num], row: S, sem: u32) -> Result<(), Refused> {
+        let sizes = p.window.bounds.clone();
+        self.window_part(b, p, block, row, sem, 0, sizes)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a recursion over dimensions")]
+    fn window_part(
+        &mut self,
+        b: &mut KernelBuilder,
+        p: &Pane,
+        block: &[Num],
+        row: S,
+        sem: u32,
+        d: usize,
+        sizes: Vec<u64>,
+    ) -> Result<(), Refused> {
+        if d == sizes.len() {
+            return self.window_act(b, p, block, row, sem, &sizes);
+        }
+        let (bound, size) = (p.window.bounds[d], p.array.dims[d]);
+        let rest = size % bound;
+        if rest == 0 || p.window.elements {
+            return self.window_part(b, p, block, row, sem, d + 1, sizes);
+        }
+        let mut short = sizes.clone();
+        short[d] = rest;
+        let last = compare(b, 0, block[d], Num::Const((size / bound) as i32)).unwrap_or(Num::Const(0));
+        match last {
+            Num::Const(0) => self.window_part(b, p, block, row, sem, d + 1, sizes),
+            Num::Const(_) => self.window_part(b, p, block, row, sem, d + 1, short),
+            Num::Reg(s) => {
+                let (mut x, mut y) = (Ok(()), Ok(()));
+                {
+                    let cell = std::cell::RefCell::new(&mut *self);
+                    b.if_else(
+                        s,
+                        |b| x = cell.borrow_mut().window_part(b, p, block, row, sem, d + 1, short),
+                        |b| y = cell.borrow_mut().window_part(b, p, block, row, sem, d + 1, sizes),
+                    );
+                }
+                x?;
+                y
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what a copy is of")]
+    fn window_act(
+        &mut self,
+        b: &mut KernelBuilder,
+        p: &Pane,
+        block: &[Num],
+        row: S,
+        sem: u32,
+        sizes: &[u64],
+    ) -> Result<(), Refused> {
+        let n = sizes.len();
+        // Rows are copied with the padding that they have in both places.
+        let mut dims = sizes.to_vec();
+        if n >= 2 && dims[n - 2] < p.window.bounds[n - 2] {
+            dims[n - 2] = dims[n - 2].next_multiple_of(u64::from(self.sub())).min(p.window.bounds[n - 2]);
+        }
+        let near = self.vmem_array(&p.layout, row, 0);
+        let near = Ref { buf: p.buf, dims: dims.clone(), ..near };
+        let mut first = Vec::new();
+        for (d, i) in block.iter().enumerate() {
+            let by = if p.window.elements { 1 } else { p.window.bounds[d] as i32 };
+            first.push(mul(b, *i, Num::Const(by)));
+        }
+        let far = self.at(b, &p.array, &first);
+        let far = Ref { dims, ..far };
+        let (from, to) = if p.input { (far, near) } else { (near, far) };
+        self.start(b, &from, &to, sem)?;
+        let bytes = self.bytes(&from, &to)?;
+        b.set_s(p.begun, Op::SLi, &[bytes.into()]);
+        Ok(())
+    }
+}
+
+impl Pane {
+    /// The semaphore of a place, where place `place` is in use.
+    fn semaphore(&self, place: usize, other: bool) -> u32 {
+        self.semaphores[if other { 1 - place } else { place }]
+    }
+
+    /// Waits for the copy of the place in use, or the other one.
+    fn finish(&self, b: &mut KernelBuilder, other: bool) {
+        let busy = if other { self.busy_other } else { self.busy };
+        let buffers = [self.buf, self.array.buf];
+        if !self.double {
+            return b.dma_wait_s(self.semaphores[0], busy, &buffers, &buffers);
+        }
+        b.if_else(
+            self.place,
+            |b| b.dma_wait_s(self.semaphore(1, other), busy, &buffers, &buffers),
+            |b| b.dma_wait_s(self.semaphore(0, other), busy, &buffers, &buffers),
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! Kernels that Pallas wrote: from their Mosaic modules to instructions.
+//!
+//! - [`value`]: what values are while a kernel is lowered;
+//! - [`nest`]: loops over tiles of vectors; [`tiles`]: tiles in registers and in memory; [`element`]: operations on elements;
+//! - [`block`]: operations in order, and which vectors are computed when;
+//! - [`scalar`], [`vector`], [`reduce`], [`shapes`], [`product`], [`control`], [`array`], [`copy`]: operations by family;
+//! - [`grid`]: the loop over the grid, with the windows' copies running ahead.
+//!
+//! A vector of more than a few registers is an expression until something needs it in memory; then a loop over its tiles
+//! computes all of the expression at once, tile by tile. What several others need is stored by the first loop that
+//! computes it. Small vectors are computed at once and stay in registers.
+//!
+//! Invariants: a register of a vector of one row has that row in every sublane, and of one column that column in every
+//! lane. Before memory is written, every vector that still has to be read from it has been. Different buffers never
+//! overlap; memory of temporary vectors keeps its buffer when it is used again.
+
+mod array;
+mod block;
+mod control;
+mod copy;
+mod element;
+mod grid;
+mod nest;
+mod product;
+mod reduce;
+mod scalar;
+mod shapes;
+mod tiles;
+mod value;
+mod vector;
+
+use crate::kernel::{BufferRef, Kernel, KernelBuilder, S};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::rc::Rc;
+use systole_isa::{ChipConfig, DType, DmaDesc};
+use systole_mosaic as mosaic;
+use value::Val;
+
+pub(super) type Refused = mosaic::Error;
+
+/// A kernel of Pallas: with the chip it says all that the kernel's code depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MosaicSpec {
+    /// The module in MLIR bytecode, in hexadecimal digits.
+    pub body: String,
+    /// The arrays in HBM: operands, then results. All lie with their last dimension along lanes.
+    pub arrays: Vec<MosaicArray>,
+    /// How many of them are operands.
+    pub operands: u32,
+    /// Arrays that are one: an operand and a result, by number.
+    pub aliases: Vec<(u32, u32)>,
+    /// The first word of scalar memory that the kernel may use.
+    pub smem: u32,
+}
+
+/// An array of a kernel in HBM.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MosaicArray {
+    pub dtype: DType,
+    pub dims: Vec<u64>,
+}
+
+/// The kernel of a [`MosaicSpec`]. Parameters: the first granule of each array, then the scratch area (word rows).
+#[derive(Clone, Debug)]
+pub struct MosaicKernel {
+    pub kernel: Kernel,
+    /// Kernels that it calls, by number from 0.
+    pub callees: Vec<Kernel>,
+    pub descs: Vec<DmaDesc>,
+    pub scratch_rows: u32,
+    pub semaphores: u32,
+    /// Words of scalar memory from [`MosaicSpec::smem`] on.
+    pub smem_words: u32,
+}
+
+/// The code of a kernel.
+///
+/// # Errors
+/// What has no lowering, with its line of Python.
+pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result<MosaicKernel, Refused> {
+    let bytes: Option<Vec<u8>> = (0..spec.body.len() / 2)
+        .map(|i| spec.body.get(2 * i..2 * i + 2).and_then(|d| u8::from_str_radix(d, 16).ok()))
+        .collect();
+    let bytes = bytes.ok_or_else(|| Refused::new("the kernel is no hexadecimal number"))?;
+    let module = mosaic::Module::decode(&bytes)?;
+    let kernel = mosaic::Kernel::of(&module)?;
+    let mut b = KernelBuilder::new(name, chip);
+    b.save_around_calls();
+    let params: Vec<S> = spec.arrays.iter().map(|_| b.param()).collect();
+    let scratch = b.param();
+    let shifted = [0, 1, 2].map(|i| if i == 0 { scratch } else { b.s_muli(scratch, 1 << i) });
+    let mut l = Lower {
+        chip,
+        module: &module,
+        kernel,
+        spec,
+        params,
+        word_row: scratch,
+        scratch: shifted,
+        buffers: 0,
+        rows: 0,
+        semaphores: 0,
+        words: 0,
+        free: Rc::default(),
+        env: FxHashMap::default(),
+        last: FxHashMap::default(),
+        uses: FxHashMap::default(),
+        defined: Vec::new(),
+        descs: Vec::new(),
+        callees: Vec::new(),
+        products: FxHashMap::default(),
+        whole: Vec::new(),
+        far_buffers: Vec::new(),
+    };
+    l.run(&mut b)?;
+    Ok(MosaicKernel {
+        kernel: b.finish(),
+        callees: l.callees,
+        descs: l.descs,
+        scratch_rows: l.rows.next_multiple_of(32),
+        semaphores: l.semaphores,
+        smem_words: l.words,
+    })
+}
+
+/// A kernel being lowered.
+pub(super) struct Lower<'a> {
+    chip: &'a ChipConfig,
+    module: &'a mosaic::Module,
+    kernel: mosaic::Kernel<'a>,
+    spec: &'a MosaicSpec,
+    /// The first granule of each array.
+    params: Vec<S>,
+    /// The scratch area, in word rows, and in element rows by log2 of their packing.
+    word_row: S,
+    scratch: [S; 3],
+    buffers: u32,
+    /// Word rows of the scratch area, semaphores, words of scalar memory in use.
+    rows: u32,
+    semaphores: u32,
+    words: u32,
+    /// Memory of temporary vectors that nobody needs any more: rows, first row, buffer.
+    free: Rc<RefCell<Vec<(u32, u32, BufferRef)>>>,
+    env: FxHashMap<mosaic::Value, Val>,
+    /// Of each value the number of the last operation of its block that uses it, and how many operations do.
+    last: FxHashMap<mosaic::Value, usize>,
+    uses: FxHashMap<mosaic::Value, u32>,
+    /// Of the open blocks the values defined so far.
+    defined: Vec<Vec<mosaic::Value>>,
+    descs: Vec<DmaDesc>,
+    callees: Vec<Kernel>,
+    /// Products that there is a kernel for.
+    products: FxHashMap<String, (u32, u32)>,
+    /// Bases of element rows that begin word rows.
+    whole: Vec<S>,
+    /// Of each array in HBM its buffer.
+    far_buffers: Vec<BufferRef>,
+}
+
+impl Lower<'_> {
+    /// Word rows of the scratch area.
+    fn room(&mut self, rows: u32) -> u32 {
+        let at = self.rows;
+        self.rows += rows.next_multiple_of(32);
+        at
+    }
+
+    fn buffer(&mut self) -> BufferRef {
+        self.buffers += 1;
+        BufferRef(self.buffers - 1)
+    }
+
+    /// Adds a descriptor, or finds it.
+    fn desc(&mut self, d: DmaDesc) -> u32 {
+        if let Some(i) = self.descs.iter().position(|k| *k == d) {
+            return i as u32;
+        }
+        self.descs.push(d);
+        self.descs.len() as u32 - 1
+    }
+}

@@ -1,0 +1,235 @@
+//! Matrix products: each shape has a kernel of its own, by the emitter of all contractions, that the kernel calls.
+
+use super::value::{Expr, Form, Fun, Num, Product, Region, Tensor, Val};
+use super::{Lower, Refused};
+use crate::emit::mxu::{Array, Contraction, Epilogue, MatView, Place, TileAt, choose, contraction_kernel};
+use crate::emit::{Value, elementwise};
+use crate::kernel::{KernelBuilder, S};
+use std::rc::Rc;
+use systole_hlo::graph::Binary;
+use systole_hlo::graph::op::Precision;
+use systole_isa::{DType, Op};
+use systole_mosaic::{Operation, text};
+
+/// Word rows that a product may use for sums.
+const ROOM: u32 = 1 << 15;
+
+/// Converts the sums to the result's type, and adds what is given with them.
+struct Finish(DType);
+
+impl Epilogue for Finish {
+    fn apply(&mut self, b: &mut KernelBuilder, sums: Value, at: &TileAt<'_>) -> Value {
+        let v = elementwise::convert(b, &sums, self.0);
+        at.extras.iter().fold(v, |v, more| elementwise::binary(b, Binary::Add, &v, more))
+    }
+}
+
+/// Which dimension of an operand is what.
+struct Roles {
+    batch: Vec<usize>,
+    own: Vec<usize>,
+    shared: Vec<usize>,
+}
+
+fn roles(o: &Operation) -> Option<(Roles, Roles)> {
+    let of = |l: &[i64]| l.iter().map(|d| *d as usize).collect::<Vec<usize>>();
+    if let Some(numbers) = o.word("dimension_numbers") {
+        let l = text::lists(numbers);
+        let [lc, rc, ln, rn, _, lb, rb] = &l[..] else { return None };
+        let left = Roles { batch: of(lb), own: of(ln), shared: of(lc) };
+        let right = Roles { batch: of(rb), own: of(rn), shared: of(rc) };
+        return Some((left, right));
+    }
+    let plain = |turned: bool, k: usize| {
+        let k = if turned { 1 - k } else { k };
+        Roles { batch: Vec::new(), own: vec![1 - k], shared: vec![k] }
+    };
+    Some((plain(o.flag("transpose_lhs"), 1), plain(o.flag("transpose_rhs"), 0)))
+}
+
+impl Lower<'_> {
+    pub(super) fn product(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        let (left, right) = roles(o).ok_or_else(|| Refused::at(o, "of unknown dimensions"))?;
+        if left.own.len() != 1 || right.own.len() != 1 || left.shared.len() != 1 || left.batch.len() > 1 {
+            return Err(Refused::at(o, "of several dimensions of a kind"));
+        }
+        let (x, y) = (self.vector(o, 0)?, self.vector(o, 1)?);
+        let x = self.in_form(b, &x, Form::Lanes)?;
+        let y = self.in_form(b, &y, Form::Lanes)?;
+        let order = |r: &Roles, last_shared: bool| {
+            let (m, k) = (r.own[0], r.shared[0]);
+            let mut p = r.batch.clone();
+            p.extend(if last_shared { [m, k] } else { [k, m] });
+            p
+        };
+        // The left operand has what is summed along lanes; the right one may have it either way.
+        let turned = right.shared[0] + 1 == y.dims.len();
+        let (p, q) = (order(&left, true), order(&right, turned));
+        let sizes = |t: &Tensor, p: &[usize]| p.iter().map(|d| t.dims[*d]).collect::<Vec<u64>>();
+        let (xd, yd) = (sizes(&x, &p), sizes(&y, &q));
+        let x = self.permuted(b, &x, &p, &xd)?;
+        let y = self.permuted(b, &y, &q, &yd)?;
+        let n = xd.len();
+        let (m, k) = (xd[n - 2], xd[n - 1]);
+        let cols = if turned { yd[n - 2] } else { yd[n - 1] };
+        let batch = if n > 2 { xd[0] } else { 1 };
+        let dims = self.dims(o)?;
+        let to = self.element(o, o.results[0])?;
+        let exact = o.word("precision").is_some_and(|p| p.contains("fp32"));
+        let precision = if exact { Precision::Highest } else { Precision::Default };
+        let mut own = vec![m, cols];
+        if n > 2 {
+            own.insert(0, batch);
+        }
+        if own != dims {
+            return Err(Refused::at(o, format!("of a result of sizes {dims:?}, not {own:?}")));
+        }
+        let sizes = [batch, m, k, cols];
+        let product = Product { x, y, turned, sizes, precision };
+        let result = Tensor::new(&dims, Form::Lanes, to, Expr::Product(Rc::new(product)));
+        let acc = self.vector(o, 2)?;
+        if let Expr::Splat(v) = &*acc.expr.borrow() {
+            let zero = crate::emit::elementwise::constant_f64(b, 0.0, to);
+            if v.all() == zero.all() {
+                return Ok(Val::Vector(result));
+            }
+        }
+        self.combined(b, Fun::Binary(Binary::Add), vec![acc, result], &dims, to).map(Val::Vector)
+    }
+
+    /// Makes a product into memory of its own.
+    pub(super) fn multiplied(&mut self, b: &mut KernelBuilder, t: &Tensor, p: &Product) -> Result<Region, Refused> {
+        // Rows of padding belong to the result: the unit stores whole registers.
+        let mut padded = t.dims.clone();
+        let d = padded.len();
+        padded[d - 2] = p.sizes[1].next_multiple_of(u64::from(self.sub()));
+        let out = self.temp(b, &padded, Form::Lanes, t.dtype);
+        self.multiply(b, p, &out, None)?;
+        Ok(out)
+    }
+
+    /// Makes a product into a region, added to what another one of the same geometry has.
+    fn multiply(
+        &mut self,
+        b: &mut KernelBuilder,
+        p: &Product,
+        out: &Region,
+        plus: Option<&Region>,
+    ) -> Result<(), Refused> {
+        let [batch, m, k, n] = p.sizes;
+        let x = self.aligned(b, &p.x)?;
+        let y = self.aligned(b, &p.y)?;
+        let (sub, lanes) = self.shape();
+        let view = |r: &Region, rows: u64, cols: u64| {
+            let planes = cols.div_ceil(u64::from(lanes)) as i64;
+            let batch_stride = r.outer.last().copied().unwrap_or(0);
+            let last = (planes - 1) * r.plane + (batch as i64 - 1) * batch_stride;
+            let total = last + rows.next_multiple_of(u64::from(sub)) as i64 * r.row.max(1);
+            MatView {
+                array: Array {
+                    place: Place::Vmem,
+                    dtype: r.dtype,
+                    plane_rows: r.plane as u32,
+                    total_rows: (total as u32).next_multiple_of(4 * sub),
+                },
+                row_stride: r.row as u32,
+                batch_stride: batch_stride as u32,
+            }
+        };
+        let left = view(&x, m, k);
+        let right = if p.turned { view(&y, n, k) } else { view(&y, k, n) };
+        let result = view(out, m, n);
+        let mut c = Contraction::dot(batch as u32, [m as u32, k as u32, n as u32], left, (right, p.turned), result);
+        c.precision = p.precision;
+        c.vmem_rows = ROOM;
+        c.extras = plus.iter().map(|r| (Place::Vmem, r.dtype)).collect();
+        let (callee, scratch) = self.product_kernel(&c)?;
+        let mut args = Vec::new();
+        for r in [&x, &y, out].into_iter().chain(plus) {
+            args.push(self.word_row_of(b, r));
+        }
+        args.push(b.s_addi(self.word_row, scratch as i32));
+        b.call(callee, &args);
+        Ok(())
+    }
+
+    /// Stores the sum of a product and an array in one go, if the vector is one that goes where the array is.
+    pub(super) fn accumulate(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, to: &Region) -> Result<bool, Refused> {
+        let (p, plus, product) = match &*t.expr.borrow() {
+            Expr::Element(Fun::Binary(Binary::Add), kids) => {
+                let parts = |x: &Rc<Tensor>, y: &Rc<Tensor>| match (&*x.expr.borrow(), &*y.expr.borrow()) {
+                    (Expr::Product(p), Expr::Memory(r)) => Some((Rc::clone(p), r.clone(), Rc::clone(x))),
+                    _ => None,
+                };
+                match parts(&kids[0], &kids[1]).or_else(|| parts(&kids[1], &kids[0])) {
+                    Some(found) => found,
+                    None => return Ok(false),
+                }
+            }
+            _ => return Ok(false),
+        };
+        let lanes = u64::from(self.shape().1);
+        let whole = p.sizes[1] % u64::from(self.sub()) == 0 && p.sizes[3] % lanes == 0;
+        let alike = (plus.row, plus.plane, &plus.outer) == (to.row, to.plane, &to.outer) && to.row >= 1;
+        let first = |r: &Region| r.lane == Num::Const(0) && r.dtype.packing() == 1;
+        let apart = !super::array::crosses(&product, to, false);
+        // Only this sum needs the product: the expression holds it, and nobody else does.
+        let single = Rc::strong_count(&product) <= 3;
+        if !(whole && alike && first(&plus) && first(to) && apart && single && !t.shared.get()) {
+            return Ok(false);
+        }
+        self.multiply(b, &p, to, Some(&plus))?;
+        Ok(true)
+    }
+
+    /// The number of a contraction's kernel, and the word row of its scratch memory.
+    fn product_kernel(&mut self, c: &Contraction) -> Result<(u32, u32), Refused> {
+        let key = format!("{c:?}");
+        if let Some(found) = self.products.get(&key) {
+            return Ok(*found);
+        }
+        let wrong = |e: crate::emit::mxu::MxuError| Refused::new(e.to_string());
+        let chosen = choose(c, self.chip, false).map_err(wrong)?;
+        let mut finish = Finish(c.out.dtype);
+        let name = format!("product {}", self.callees.len());
+        let k = contraction_kernel(c, (&chosen.tile, None), &name, self.chip, &mut finish).map_err(wrong)?;
+        let at = self.room(k.scratch_rows.max(1));
+        self.callees.push(k.kernel);
+        let found = (self.callees.len() as u32 - 1, at);
+        self.products.insert(key, found);
+        Ok(found)
+    }
+
+    /// A vector in memory as matrix units read it: from the first lane and a whole word on.
+    fn aligned(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<Region, Refused> {
+        let r = self.force_memory(b, t)?;
+        let packing = r.dtype.packing() as i64;
+        let even = |n: i64| n % packing == 0;
+        let rows = t.phys()[t.phys().len() - 2];
+        let known = i64::from(r.offset) % packing == 0 && self.is_whole(r.base);
+        let fine = r.lane == Num::Const(0) && known && even(r.plane) && r.outer.iter().all(|s| even(*s));
+        if fine && (r.row >= 1 || rows == 1) && !(r.spread && t.phys()[t.phys().len() - 1] > 1) {
+            return Ok(r);
+        }
+        let copy = self.temp(b, &t.dims, t.form, t.dtype);
+        self.store_all(b, t, &copy)?;
+        Ok(copy)
+    }
+
+    /// Whether a base of element rows is known to begin a word row.
+    fn is_whole(&self, base: S) -> bool {
+        self.scratch.contains(&base) || self.whole.contains(&base)
+    }
+
+    /// The word row of a region that begins one.
+    pub(super) fn word_row_of(&mut self, b: &mut KernelBuilder, r: &Region) -> S {
+        let shift = r.dtype.packing().trailing_zeros() as usize;
+        let offset = r.offset >> shift;
+        let base = match r.base {
+            s if s == self.scratch[shift] => self.word_row,
+            s if shift == 0 => s,
+            s => b.def_s(Op::SShrI, &[s.into(), (shift as i32).into()]),
+        };
+        b.s_addi(base, offset)
+    }
+}

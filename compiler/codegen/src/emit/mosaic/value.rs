@@ -1,0 +1,226 @@
+//! Values while a kernel is lowered: numbers, arrays in memory, vectors.
+
+use crate::emit::Value as Elements;
+use crate::kernel::{BufferRef, S};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use systole_hlo::graph::op::Precision;
+use systole_hlo::graph::{Binary, Direction, Unary};
+use systole_isa::DType;
+use systole_mosaic::Space;
+
+/// An integer of the scalar unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Num {
+    Const(i32),
+    Reg(S),
+}
+
+/// What a value of the program is.
+#[derive(Clone, Debug)]
+pub(super) enum Val {
+    Int(Num),
+    /// A float: the same in every lane.
+    Float(Elements),
+    Vector(Rc<Tensor>),
+    Ref(Ref),
+    /// Of no use: what only says something to other compilers.
+    Nothing,
+}
+
+/// An array in memory, or a part of one.
+#[derive(Clone, Debug)]
+pub(super) struct Ref {
+    pub space: Space,
+    pub dtype: DType,
+    pub dims: Vec<u64>,
+    /// Of each dimension the element rows from one index to the next; `None` for the one along lanes.
+    pub strides: Vec<Option<i64>>,
+    /// Element rows from one plane of lanes to the next.
+    pub plane: i64,
+    /// Vector memory: an element row. HBM: a granule. Scalar memory: a word. Semaphores: none.
+    pub base: S,
+    /// Element rows behind the base; of semaphores the number.
+    pub offset: Num,
+    /// Lanes before the first element.
+    pub lane: Num,
+    /// Whether all of its columns are seen.
+    pub whole: bool,
+    /// Of semaphores the first one's number, and how many there are.
+    pub semaphores: (u32, u32),
+    pub buf: BufferRef,
+}
+
+/// Memory that vectors live in between their making and their uses; given back with the last of them.
+#[derive(Debug)]
+pub(super) struct Temp {
+    pub rows: u32,
+    pub at: u32,
+    pub buf: BufferRef,
+    pub free: Rc<RefCell<Vec<(u32, u32, BufferRef)>>>,
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        self.free.borrow_mut().push((self.rows, self.at, self.buf));
+    }
+}
+
+/// Where a vector lies in vector memory. Steps count element rows.
+#[derive(Clone, Debug)]
+pub(super) struct Region {
+    pub dtype: DType,
+    pub base: S,
+    pub offset: i32,
+    pub outer: Vec<i64>,
+    pub row: i64,
+    pub plane: i64,
+    /// Lanes before the first column, fewer than a register has.
+    pub lane: Num,
+    /// Of one column: every lane has it.
+    pub spread: bool,
+    /// What lies beside the vector belongs to nobody.
+    pub own: bool,
+    pub buf: BufferRef,
+    pub temp: Option<Rc<Temp>>,
+}
+
+/// How a vector's elements use registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The last dimension along lanes, the one before along sublanes.
+    Lanes,
+    /// The last dimension along sublanes, the same in every lane.
+    Rows,
+}
+
+/// An operation on elements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Fun {
+    Unary(Unary),
+    Binary(Binary),
+    /// On the bits as an unsigned type.
+    Unsigned(Binary),
+    Compare(Direction),
+    CompareUnsigned(Direction),
+    /// A comparison that also holds where an operand is no number.
+    CompareOrNan(Direction),
+    Ordered,
+    Unordered,
+    Select,
+    Convert,
+    /// From an unsigned type of the operand's width.
+    FromUnsigned,
+    /// To an unsigned type of the result's width.
+    ToUnsigned,
+    Bitcast,
+    /// `a * b + c`.
+    Fma,
+    /// Two to the power of the operand.
+    Exp2,
+    /// The other operand where one is no number.
+    Number(Binary),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Expr {
+    Splat(Elements),
+    Memory(Region),
+    /// By row tile, then column tile; outer dimensions first.
+    Regs(Rc<Vec<Elements>>),
+    Element(Fun, Vec<Rc<Tensor>>),
+    /// Along a dimension of the vector.
+    Iota(usize),
+    /// Dimensions of size 1, and missing leading ones, repeated.
+    Expand(Rc<Tensor>),
+    /// Another shape with the same rows and columns: dimensions of size 1 come and go.
+    Recast(Rc<Tensor>),
+    /// Whole tiles of columns side by side.
+    Beside(Vec<Rc<Tensor>>),
+    /// Lanes moved up, around all columns: the amount is below a register's lanes. The child is in memory twice, side by
+    /// side.
+    Turned(Rc<Tensor>, Num),
+    /// A matrix product, not yet made.
+    Product(Rc<Product>),
+}
+
+/// A matrix product: rows by what is summed, and what is summed by columns (`turned`: columns by it).
+#[derive(Debug)]
+pub(super) struct Product {
+    pub x: Rc<Tensor>,
+    pub y: Rc<Tensor>,
+    pub turned: bool,
+    /// Matrices, rows, what is summed, columns.
+    pub sizes: [u64; 4],
+    pub precision: Precision,
+}
+
+/// A vector: what it is, not yet where.
+#[derive(Debug)]
+pub(super) struct Tensor {
+    pub dims: Vec<u64>,
+    pub form: Form,
+    pub dtype: DType,
+    pub expr: RefCell<Expr>,
+    /// It is kept in memory when it has been computed once: others need it.
+    pub shared: Cell<bool>,
+    /// Operations to compute a tile of it again.
+    pub cost: u32,
+}
+
+impl Tensor {
+    pub fn new(dims: &[u64], form: Form, dtype: DType, expr: Expr) -> Rc<Tensor> {
+        let cost = match &expr {
+            Expr::Element(f, kids) => kids.iter().map(|k| k.price()).sum::<u32>() + f.price(),
+            Expr::Expand(k) | Expr::Recast(k) => k.price(),
+            Expr::Beside(kids) => kids.iter().map(|k| k.price()).max().unwrap_or(0),
+            Expr::Turned(..) => 3,
+            Expr::Iota(_) => 1,
+            Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Product(_) => 0,
+        };
+        let (expr, shared) = (RefCell::new(expr), Cell::new(false));
+        Rc::new(Tensor { dims: dims.to_vec(), form, dtype, expr, shared, cost })
+    }
+
+    /// What computing it costs those who use it.
+    fn price(&self) -> u32 {
+        match &*self.expr.borrow() {
+            Expr::Memory(_) | Expr::Regs(_) | Expr::Splat(_) => 0,
+            _ if self.shared.get() => 0,
+            _ => self.cost,
+        }
+    }
+
+    /// Sizes as registers see them: outer dimensions, rows, columns.
+    pub fn phys(&self) -> Vec<u64> {
+        phys(&self.dims, self.form)
+    }
+}
+
+/// Sizes as registers see them: outer dimensions, rows, columns.
+pub(super) fn phys(dims: &[u64], form: Form) -> Vec<u64> {
+    let mut p = dims.to_vec();
+    if form == Form::Rows {
+        p.push(1);
+    }
+    while p.len() < 2 {
+        p.insert(0, 1);
+    }
+    p
+}
+
+impl Fun {
+    fn price(self) -> u32 {
+        match self {
+            Fun::Unary(u) => match u {
+                Unary::Abs | Unary::Neg | Unary::Not | Unary::Sign => 1,
+                _ => 8,
+            },
+            Fun::Binary(b) | Fun::Unsigned(b) => match b {
+                Binary::Div | Binary::Rem | Binary::Pow | Binary::Atan2 => 8,
+                _ => 1,
+            },
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Kernels that Pallas wrote: a call of `tpu_custom_call` is a call of one kernel, its arrays in HBM.
+//!
+//! The kernel copies what it needs by itself. An operand that is also a result is first copied into the result; the kernel
+//! then sees one array.
+
+use super::{Lower, Region, Val};
+use crate::plan::spec::{KernelSpec, Needs};
+use crate::plan::step::{Arg, Step, Unit, Use};
+use crate::plan::view::{Form, View};
+use std::fmt::Write;
+use systole_codegen::emit::mosaic::{MosaicArray, MosaicSpec, mosaic_kernel};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Node, NodeId, Op, Shape};
+use systole_isa::DType;
+use systole_mosaic::{Call, Module, config};
+
+/// Whether an operation is a call of a kernel.
+pub fn is_kernel(op: &Op) -> bool {
+    matches!(op, Op::CustomCall { target, .. } if target == config::TARGET)
+}
+
+/// The operand that each result shares its memory with, by numbers of operand and result.
+fn aliases(node: &Node) -> Vec<(u32, u32)> {
+    let text = node.attributes.iter().find(|a| a.0 == "output_to_operand_aliasing").map_or("", |a| a.1.as_str());
+    let mut out = Vec::new();
+    // `{{0}: (1, {}), {}: (2, {})}`
+    for part in text.split("): ").flat_map(|p| p.split("),")) {
+        let Some((result, operand)) = part.split_once(':') else { continue };
+        let digits = |s: &str| s.chars().filter(char::is_ascii_digit).collect::<String>();
+        let operand = digits(operand.split(',').next().unwrap_or_default());
+        let result = digits(result);
+        if let Ok(operand) = operand.parse() {
+            out.push((operand, result.parse().unwrap_or(0)));
+        }
+    }
+    out
+}
+
+impl<'a> Lower<'a> {
+    /// A call of a kernel.
+    pub fn kernel_call(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
+        let node = r.comp.node(id);
+        let Op::CustomCall { config, .. } = &node.op else { return Err(self.no_lowering(r.comp, id)) };
+        let refused = |e: systole_mosaic::Error| {
+            let at = e.place.map(|p| format!(" ({p})")).unwrap_or_default();
+            CompileError::unsupported(node.span, format!("kernel `{}`: {}{at}", node.name, e.what))
+        };
+        let call = Call::parse(config).map_err(refused)?;
+        let module = call.module().map_err(refused)?;
+        let mut views = Vec::new();
+        for &o in &node.operands {
+            let given = r.comp.node(o);
+            if matches!(given.shape, Shape::Token) {
+                continue;
+            }
+            let v = self.lanes(r, o);
+            let dims = given.shape.as_array().map_or_else(|| v.dims.clone(), |a| a.dims.clone());
+            views.push(self.relaid_any(&v, &dims, &given.name));
+        }
+        let operands = views.len() as u32;
+        let mut results: Vec<View> = Vec::new();
+        for a in node.shape.leaves() {
+            results.push(self.array(&node.name, a.dtype, &a.dims, Form::Lanes));
+        }
+        let op = self.debug_op(r.comp, id, call.flops.map_or_else(|| flops(&module), |f| f as f64));
+        let mut shared = aliases(node);
+        shared.retain(|(o, k)| (*o as usize) < views.len() && (*k as usize) < results.len());
+        for (o, k) in &shared {
+            let dst = results[*k as usize].buf;
+            self.steps.push(Step::Copy { src: views[*o as usize].buf, dst, op });
+            views[*o as usize] = results[*k as usize].clone();
+        }
+        let all: Vec<&View> = views.iter().chain(&results).collect();
+        let spec = MosaicSpec {
+            body: call.body.iter().fold(String::new(), |mut s, byte| {
+                let _ = write!(s, "{byte:02x}");
+                s
+            }),
+            arrays: all.iter().map(|v| MosaicArray { dtype: v.dtype(), dims: v.dims.clone() }).collect(),
+            operands,
+            aliases: shared.iter().map(|(o, k)| (*o, operands + k)).collect(),
+            smem: self.plan.words,
+        };
+        let name = module.functions.first().map_or("kernel", |f| f.name.as_str()).to_string();
+        let code = mosaic_kernel(&spec, &name, self.chip).map_err(refused)?;
+        self.plan.words += code.smem_words;
+        if let Some(t) = product_type(&module) {
+            self.plan.peak_dtype = self.plan.peak_dtype.max(Some(t));
+        }
+        let needs = Needs { scratch_rows: code.scratch_rows, semaphores: code.semaphores };
+        let kernel = self.plan.simple_kernel(KernelSpec::Mosaic(spec), &name, needs);
+        let usage = |i: usize| {
+            let (i, n) = (i as u32, operands);
+            match shared.iter().any(|(o, k)| *o == i || n + k == i) {
+                true => Use::Update,
+                false if i < n => Use::Read,
+                false => Use::Write,
+            }
+        };
+        let unit = Unit::Granules;
+        let mut args: Vec<Arg> = all
+            .iter()
+            .enumerate()
+            .map(|(i, v)| Arg::Array { buf: v.buf, usage: usage(i), unit, offset: 0, dynamic: Vec::new() })
+            .collect();
+        args.push(Arg::Scratch);
+        self.steps.push(Step::Call { kernel, args, op });
+        let mut values = results.into_iter().map(Val::Array);
+        Ok(match (&node.shape, values.len()) {
+            (Shape::Array(_), 1) => values.next().unwrap_or(Val::Token),
+            (Shape::Tuple(_), _) => Val::Tuple(values.collect()),
+            (Shape::Array(_) | Shape::Token, _) => Val::Token,
+        })
+    }
+}
+
+/// Floating-point operations of the products of a kernel, each counted once a step of the grid.
+fn flops(module: &Module) -> f64 {
+    let Ok(kernel) = systole_mosaic::Kernel::of(module) else { return 0.0 };
+    let mut all = 0.0;
+    each_product(&kernel.function.body, &mut |o| {
+        let dims = |v| match module.type_of(v) {
+            systole_mosaic::Type::Vector(d, _) => d.iter().map(|d| *d as f64).product(),
+            _ => 0.0,
+        };
+        let (x, y, z): (f64, f64, f64) = (dims(o.operands[0]), dims(o.operands[1]), dims(o.results[0]));
+        // m k * k n * m n = (m k n) squared.
+        all += 2.0 * (x * y * z).sqrt();
+    });
+    all * kernel.steps() as f64
+}
+
+fn each_product(b: &systole_mosaic::Block, f: &mut dyn FnMut(&systole_mosaic::Operation)) {
+    for o in &b.operations {
+        if &*o.name == "tpu.matmul" {
+            f(o);
+        }
+        o.regions.iter().for_each(|b| each_product(b, f));
+    }
+}
+
+/// The type whose peak products are measured by.
+fn product_type(module: &Module) -> Option<DType> {
+    let mut found = None;
+    for f in &module.functions {
+        each_product(&f.body, &mut |o| {
+            let t = module.type_of(o.operands[0]).element().map(systole_mosaic::Element::dtype);
+            found = found.max(t.map(|t| {
+                if t.is_integer() {
+                    DType::S8
+                } else if t.is_f8() {
+                    t
+                } else {
+                    DType::BF16
+                }
+            }));
+        });
+    }
+    found
+}
