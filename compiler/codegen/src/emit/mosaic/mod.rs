@@ -3,7 +3,7 @@
 //! - [`value`]: what values are while a kernel is lowered;
 //! - [`nest`]: loops over tiles of vectors; [`tiles`]: tiles in registers and in memory; [`element`]: operations on elements;
 //! - [`block`]: operations in order, and which vectors are computed when;
-//! - [`scalar`], [`vector`], [`reduce`], [`shapes`], [`product`], [`control`], [`array`], [`copy`]: operations by family;
+//! - [`scalar`], [`vector`], [`reduce`], [`shapes`], [`rotate`], [`product`], [`control`], [`array`], [`copy`]: operations by family;
 //! - [`grid`]: the loop over the grid, with the windows' copies running ahead.
 //!
 //! A vector of more than a few registers is an expression until something needs it in memory; then a loop over its tiles
@@ -23,6 +23,7 @@ mod grid;
 mod nest;
 mod product;
 mod reduce;
+mod rotate;
 mod scalar;
 mod shapes;
 mod tiles;

@@ -1,0 +1,145 @@
+//! Rotations of vectors along rows and columns.
+
+use super::scalar::{add, two};
+use super::value::{Expr, Form, Num, Region, Tensor, Val};
+use super::{Lower, Refused};
+use crate::kernel::KernelBuilder;
+use std::rc::Rc;
+use systole_isa::Op;
+use systole_mosaic::Operation;
+
+impl Lower<'_> {
+    pub(super) fn rotated(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        let t = self.vector(o, 0)?;
+        let t = self.in_form(b, &t, Form::Lanes)?;
+        if o.int("stride").is_some_and(|s| s != 0) {
+            return Err(Refused::at(o, "by amounts that differ between rows"));
+        }
+        let dim = o.int("dimension").and_then(|d| usize::try_from(d).ok()).filter(|d| *d < t.dims.len());
+        let dim = dim.ok_or_else(|| Refused::at(o, "of no dimension"))?;
+        let by = match o.operands.len() {
+            1 => Num::Const(o.int("amount").unwrap_or(0) as i32),
+            _ => self.int(o, 1)?,
+        };
+        let size = t.dims[dim] as i32;
+        // The amount within 0..size; as unsigned numbers, as the machine has it.
+        let by = two(b, Op::SRem, by, Num::Const(size));
+        let by = match by {
+            Num::Const(c) => Num::Const(c.rem_euclid(size)),
+            Num::Reg(_) => {
+                let up = add(b, by, Num::Const(size));
+                two(b, Op::SRem, up, Num::Const(size))
+            }
+        };
+        if by == Num::Const(0) {
+            return Ok(Val::Vector(t));
+        }
+        if dim + 1 < t.dims.len() {
+            return self.rolled_rows(b, &t, dim, by).map(Val::Vector);
+        }
+        self.rolled_columns(b, &t, by).map(Val::Vector)
+    }
+
+    /// Rolled along a dimension of rows: it is in memory twice, one after the other, and read from the middle.
+    fn rolled_rows(
+        &mut self,
+        b: &mut KernelBuilder,
+        t: &Rc<Tensor>,
+        dim: usize,
+        by: Num,
+    ) -> Result<Rc<Tensor>, Refused> {
+        let mut twice = t.dims.clone();
+        let size = twice[dim];
+        twice[dim] *= 2;
+        let region = self.temp(b, &twice, Form::Lanes, t.dtype);
+        let mut steps = region.outer.clone();
+        steps.push(region.row);
+        let step = steps[dim];
+        for half in 0..2 {
+            let mut to = region.clone();
+            to.offset += (half * size as i64 * step) as i32;
+            to.own = false;
+            self.store_all(b, t, &to)?;
+        }
+        let back = two(b, Op::SSub, Num::Const(size as i32), by);
+        let rows = super::scalar::mul(b, back, Num::Const(step as i32));
+        let mut r = region;
+        self.advance(b, &mut r, rows);
+        Ok(Tensor::new(&t.dims, Form::Lanes, t.dtype, Expr::Memory(r)))
+    }
+
+    /// Moves a region on by element rows.
+    pub(super) fn advance(&mut self, b: &mut KernelBuilder, r: &mut Region, rows: Num) {
+        match rows {
+            Num::Const(c) => r.offset += c,
+            Num::Reg(s) => r.base = b.s(Op::SAdd, &[r.base, s]),
+        }
+    }
+
+    fn rolled_columns(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, by: Num) -> Result<Rc<Tensor>, Refused> {
+        let lanes = u64::from(self.shape().1);
+        let n = t.dims.len();
+        let cols = t.dims[n - 1];
+        let whole = cols.is_multiple_of(lanes);
+        if !whole && cols > lanes {
+            return Err(Refused::new(format!("a rotation of {cols} columns, which fill no registers")));
+        }
+        if !whole {
+            // In one register: twice side by side, read from the middle.
+            let mut twice = t.dims.clone();
+            twice[n - 1] *= 2;
+            let region = self.temp(b, &twice, Form::Lanes, t.dtype);
+            for half in 0..2 {
+                let mut to = self.columns(&region, half * cols);
+                to.own = false;
+                self.store_all(b, t, &to)?;
+            }
+            let back = two(b, Op::SSub, Num::Const(cols as i32), by);
+            let mut r = region;
+            r.own = true;
+            self.skip_columns(b, &mut r, back);
+            return Ok(Tensor::new(&t.dims, Form::Lanes, t.dtype, Expr::Memory(r)));
+        }
+        // The last register stands before the first too, and all of that twice.
+        let planes = cols / lanes;
+        let mut more = t.dims.clone();
+        more[n - 1] = (2 * planes + 1) * lanes;
+        let region = self.temp(b, &more, Form::Lanes, t.dtype);
+        for p in 0..2 {
+            let mut to = self.columns(&region, (1 + p * planes) * lanes);
+            to.own = false;
+            self.store_all(b, t, &to)?;
+        }
+        // Behind the first pair: column tiles `1 + planes - q + j` and the one before.
+        let bits = lanes.trailing_zeros() as i32;
+        let q = two(b, Op::SShr, by, Num::Const(bits));
+        let within = two(b, Op::SAnd, by, Num::Const(lanes as i32 - 1));
+        let first = two(b, Op::SSub, Num::Const(planes as i32), q);
+        let rows = super::scalar::mul(b, first, Num::Const(region.plane as i32));
+        let mut r = region;
+        self.advance(b, &mut r, rows);
+        let mut sizes = t.dims.clone();
+        sizes[n - 1] = (planes + 1) * lanes;
+        let twice = Tensor::new(&sizes, Form::Lanes, t.dtype, Expr::Memory(r));
+        Ok(Tensor::new(&t.dims, Form::Lanes, t.dtype, Expr::Turned(twice, within)))
+    }
+
+    /// Moves a region on by columns.
+    pub(super) fn skip_columns(&mut self, b: &mut KernelBuilder, r: &mut Region, by: Num) {
+        let lanes = self.shape().1 as i32;
+        let lane = add(b, r.lane, by);
+        match lane {
+            Num::Const(c) => {
+                r.offset += c / lanes * r.plane as i32;
+                r.lane = Num::Const(c % lanes);
+            }
+            Num::Reg(_) => {
+                let q = two(b, Op::SShr, lane, Num::Const(lanes.trailing_zeros() as i32));
+                let rows = super::scalar::mul(b, q, Num::Const(r.plane as i32));
+                self.advance(b, r, rows);
+                r.lane = two(b, Op::SAnd, lane, Num::Const(lanes - 1));
+            }
+        }
+        r.spread = false;
+    }
+}
