@@ -12,8 +12,7 @@ use systole_isa::ChipConfig;
 use systole_isa::chip::Quantity;
 use systole_isa::program::PodShape;
 use systole_runtime::pod::{self, PodOptions};
-use systole_runtime::report::HostReport;
-use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions, report};
+use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, Ran, RunOptions, report};
 
 #[derive(Deserialize)]
 struct Calibration {
@@ -193,7 +192,7 @@ fn programs(series: &Series, shape: &[u64]) -> Result<Vec<String>, String> {
 }
 
 /// Simulated microseconds of a point, its share of peak, and what bounds it (of the longest program).
-fn simulate(series: &Series, shape: &[u64]) -> Result<(f64, f64, &'static str), String> {
+fn simulate(series: &Series, shape: &[u64]) -> Result<(f64, f64, String), String> {
     let mut chip = ChipConfig::from_preset(&series.chip).map_err(|e| e.to_string())?;
     chip.apply_sets(&series.set).map_err(|e| e.to_string())?;
     let client = Client::with_chip(chip);
@@ -207,7 +206,7 @@ fn simulate(series: &Series, shape: &[u64]) -> Result<(f64, f64, &'static str), 
         let topology = Some(topology.map_err(|e| e.to_string())?);
         compile.pod = PodShape { replicas: series.devices, topology, ..PodShape::default() };
     }
-    let (mut all, mut longest) = (0.0, (0.0, 0.0, ""));
+    let (mut all, mut longest) = (0.0, (0.0, 0.0, String::new()));
     for text in programs(series, shape)? {
         let one = simulate_one(&client, &text, &compile)?;
         all += one.0;
@@ -217,21 +216,16 @@ fn simulate(series: &Series, shape: &[u64]) -> Result<(f64, f64, &'static str), 
 }
 
 /// Simulated microseconds of a program, its share of peak, and what bounds it.
-fn simulate_one(client: &Client, text: &str, compile: &CompileOptions) -> Result<(f64, f64, &'static str), String> {
+fn simulate_one(client: &Client, text: &str, compile: &CompileOptions) -> Result<(f64, f64, String), String> {
     let exe = client.compile_hlo(text, compile).map_err(|e| e.to_string())?;
     let params = exe.program.params.iter();
     let inputs: Vec<Array> =
         params.map(|p| Array { dtype: p.layout.dtype, dims: p.layout.dims.clone(), bytes: Vec::new() }).collect();
     let options = RunOptions::new(Mode::TimingOnly);
-    if compile.pod.replicas > 1 {
-        let (mut none, pods) = (NoObserver, PodOptions::default());
-        let done = client.run_pod(&exe, &[inputs], &options, &pods, &mut none, &mut [], Vec::new());
-        let done = done.map_err(|e| e.to_string())?;
-        let r = report::pod::report(client.chip(), &exe.program, &done.run, HostReport::default());
-        return Ok((r.time_s * 1e6, r.peak_share, r.bound));
-    }
-    let done = client.device(0).run_with(&exe, &inputs, &options, &mut NoObserver).map_err(|e| e.to_string())?;
-    let r = report::report(client.chip(), &exe.program, &done.result, HostReport::default());
+    let (mut none, pods) = (NoObserver, PodOptions::default());
+    let done = client.run_pod(&exe, &[inputs], &options, &pods, &mut none, &mut [], Vec::new());
+    let done = done.map_err(|e| e.to_string())?;
+    let r = report(&Ran::new(&exe.program.name, client.chip(), &exe.program, Mode::TimingOnly), &done.run);
     Ok((r.time_s * 1e6, r.peak_share, r.bound))
 }
 

@@ -9,8 +9,7 @@ use std::path::Path;
 use systole_isa::ChipConfig;
 use systole_isa::chip::Cost;
 use systole_runtime::cost::{Area, EnergyReport, Prices, energy};
-use systole_runtime::report::HostReport;
-use systole_runtime::{Client, CompileOptions, Mode, NoObserver, RunOptions, generate, report};
+use systole_runtime::{Client, CompileOptions, Mode, NoObserver, PodRun, Ran, RunOptions, generate, report};
 
 #[derive(Deserialize)]
 struct Published {
@@ -172,7 +171,8 @@ fn run(chip: &ChipConfig, text: &str) -> (EnergyReport, f64) {
     let inputs = generate::placeholders(&exe.program, 0);
     let options = RunOptions::new(Mode::TimingOnly);
     let done = client.device(0).run_with(&exe, &inputs, &options, &mut NoObserver).unwrap_or_else(|e| panic!("{e}"));
-    let r = report(client.chip(), &exe.program, &done.result, HostReport::default());
+    let ran = Ran::new(&exe.program.name, client.chip(), &exe.program, Mode::TimingOnly);
+    let r = report(&ran, &PodRun::alone(done.result));
     let rate = r.flops / r.time_s * f64::from(chip.devices_per_chip());
     (r.energy, rate)
 }

@@ -5,8 +5,7 @@
 //! time that moving the data that the operation needs through HBM once takes, the busiest unit, and what bounds it.
 
 use systole_isa::ChipConfig;
-use systole_runtime::report::HostReport;
-use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions, report};
+use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, PodRun, Ran, RunOptions, report};
 
 /// A case: name, elements counted, bytes that have to move, and the entry's instructions.
 struct Case {
@@ -104,7 +103,8 @@ fn simulate(client: &Client, c: &Case) -> Result<String, Box<dyn std::error::Err
         .collect();
     let options = RunOptions::new(Mode::TimingOnly);
     let done = client.device(0).run_with(&exe, &inputs, &options, &mut NoObserver)?;
-    let r = report(client.chip(), &exe.program, &done.result, HostReport::default());
+    let ran = Ran::new(c.name, client.chip(), &exe.program, Mode::TimingOnly);
+    let r = report(&ran, &PodRun::alone(done.result));
     let chip = client.chip();
     let once = c.bytes as f64 / (chip.hbm.bandwidth / chip.clock_hz);
     let busiest = r.units.iter().filter(|u| u.unit != "issue").max_by_key(|u| u.busy);

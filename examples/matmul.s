@@ -6,13 +6,13 @@
 .param a f32[16,16]             // two planes of 8 columns: rows 0 .. 15 and 16 .. 31 in memory
 .param b f32[16,8]
 .result c f32[16,8]
-.flops 4096
-.peak f32
+.op matmul dot flops 4096 peak f32
 
 .desc load_a  = hbm -> vmem chunk 1024
 .desc load_b  = hbm -> vmem chunk 512
 .desc store_c = vmem -> hbm chunk 512
 
+.loc 0
     // VMEM rows: a at 0, b at 32, c at 48.
     s.li s1, @a | s.li s2, @b
     s.li s3, @c | s.li s4, 32

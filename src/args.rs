@@ -141,6 +141,14 @@ impl CompileArgs {
             o.collective = Some(known.ok_or_else(|| bad(format!("--collective {c}: `ring` or `direct` is expected")))?);
         }
         o.guide = self.guide(chip)?;
+        let cores = chip.cores_per_device;
+        if let Some(n) = self.cores.filter(|n| !(1..=cores).contains(n)) {
+            let has = if cores == 1 { "1 core".to_string() } else { format!("{cores} cores") };
+            return Err(bad(format!("--cores {n}: a device of {} has {has}", chip.name)));
+        }
+        if self.cores.is_some_and(|n| n > 1) && replicas.saturating_mul(partitions) > 1 {
+            return Err(bad("--cores: a program of several devices runs on one core of each"));
+        }
         if replicas == 0 || partitions == 0 {
             return Err(bad("--replicas and --partitions are at least 1"));
         }
@@ -302,7 +310,9 @@ impl RunArgs {
     /// The flags that decide what code there is and how it runs, as a profile keeps them.
     pub fn flags(&self) -> Vec<String> {
         let assumed = self.assume.iter().map(|a| format!("--assume={a}"));
-        self.compile.flags().into_iter().chain(assumed).collect()
+        let faults = self.fault.iter().map(|f| format!("--fault={f}"));
+        let all = self.all_devices.then(|| "--all-devices".to_string());
+        self.compile.flags().into_iter().chain(assumed).chain(faults).chain(all).collect()
     }
 }
 

@@ -3,14 +3,13 @@
 //! Every simulated device has a [`Watch`] of its own, and all of them write into one [`Live`]. Devices may run side by side:
 //! a step ends at the device that the user looks at, a pause holds every device.
 
-use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use systole_runtime::profile::code::Code;
-use systole_runtime::profile::{Device, NO_OP, Profile, Recorded, Recorder, Run};
-use systole_runtime::report::{HostReport, report};
-use systole_runtime::{Mode, Observer, RunResult};
+use systole_runtime::profile::{Profile, Recorded, Recorder, Run};
+use systole_runtime::report::HostReport;
+use systole_runtime::{Observer, PodRun, Ran, RunResult};
 use systole_simulator::{CAUSES, Cause, DmaEvent, OpProfile, Sample, UNIT_TABLE, UnitCounters};
 use systole_tui::{Data, Event, Phase, Step};
 
@@ -79,11 +78,9 @@ impl Control {
 
 /// What a run is, for looks at it.
 pub struct Subject<'a> {
-    pub name: &'a str,
-    pub chip: &'a systole_isa::ChipConfig,
-    pub program: &'a systole_isa::Program,
-    pub source: &'a str,
-    pub mode: Mode,
+    pub ran: Ran<'a>,
+    /// Cores of the one device that several run.
+    pub cores: usize,
     pub code: Arc<Code>,
 }
 
@@ -94,8 +91,12 @@ struct Seen<'a> {
     begun: bool,
     cycle: u64,
     bundles: u64,
+    /// The bundle that issued last.
+    bundle: Option<u32>,
     hbm: (u64, u64),
     units: Vec<UnitCounters>,
+    /// Operations at the last sample before a look.
+    ops: Vec<OpProfile>,
 }
 
 /// The last look at a run.
@@ -113,6 +114,8 @@ pub struct Live<'a> {
     seen: Vec<Mutex<Seen<'a>>>,
     look: Mutex<Look>,
     since: Instant,
+    /// Time that was spent in pauses.
+    paused: Mutex<Duration>,
 }
 
 fn locked<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -128,10 +131,19 @@ impl<'a> Live<'a> {
         news: Sender<Event>,
     ) -> Live<'a> {
         let seen = recorders.into_iter().map(|recorder| {
-            Mutex::new(Seen { recorder, begun: false, cycle: 0, bundles: 0, hbm: (0, 0), units: Vec::new() })
+            Mutex::new(Seen {
+                recorder,
+                begun: false,
+                cycle: 0,
+                bundles: 0,
+                bundle: None,
+                hbm: (0, 0),
+                units: Vec::new(),
+                ops: Vec::new(),
+            })
         });
         let look = Mutex::new(Look { news, at: Instant::now(), cost: Duration::ZERO });
-        Live { subject, control, seen: seen.collect(), look, since: Instant::now() }
+        Live { subject, control, seen: seen.collect(), look, since: Instant::now(), paused: Mutex::default() }
     }
 
     /// An observer for each device.
@@ -151,42 +163,35 @@ impl<'a> Live<'a> {
         let Ok(mut look) = self.look.try_lock() else { return };
         let start = Instant::now();
         let s = &self.subject;
-        let mut results = Vec::new();
-        let mut recorded = Vec::new();
+        let (mut results, mut recorded, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for seen in &self.seen {
             let seen = locked(seen);
             if results.is_empty() || seen.begun {
-                results.push(seen.so_far(s.chip));
+                results.push(seen.so_far(s.ran.chip));
                 recorded.push(seen.recorder.so_far());
+                places.push((seen.cycle, seen.bundle));
             }
         }
-        let Some(slowest) = results.iter().max_by_key(|r| r.cycles) else { return };
-        let host = HostReport { simulate_s: self.since.elapsed().as_secs_f64(), ..HostReport::default() };
-        let report = report(s.chip, s.program, slowest, host);
-        let topology = s.program.pod.topology.as_ref();
-        let place = |d: u32| topology.map_or((d, 0), |t| (t.chip_of(d), d % t.devices_per_chip.max(1)));
-        let devices = recorded.into_iter().zip(&results).enumerate().map(|(d, (recorded, result))| {
-            let (chip, core) = place(d as u32);
-            Device::new(chip, core, recorded, result)
-        });
-        let run = Run {
-            name: s.name,
-            chip: s.chip,
-            program: s.program,
-            source: s.source,
-            mode: s.mode,
-            level: locked(&self.seen[0]).recorder.level,
-            report: &report,
-            flags: Vec::new(),
-            topology: topology.map_or(vec![1], |t| t.dims.clone()),
-            links: Vec::new(),
-            partial: true,
-        };
-        let profile = Profile::new(run, devices.collect());
+        let simulate_s = (self.since.elapsed().saturating_sub(*locked(&self.paused))).as_secs_f64();
+        let host = HostReport { simulate_s, ..HostReport::default() };
+        let ran = Ran { setup: s.ran.setup.clone(), host, ..s.ran };
+        let level = locked(&self.seen[0]).recorder.level;
+        let run = self.so_far(results);
+        let profile = Profile::new(&Run { ran: &ran, run: &run, level, partial: true }, recorded);
+        let mut data = Data::sharing(profile, Arc::clone(&s.code));
+        data.places = places;
         // A dashboard that is gone asks the run to stop by itself.
-        let _ = look.news.send(Event::Data(Arc::new(Data::sharing(profile, Arc::clone(&s.code)))));
+        let _ = look.news.send(Event::Data(Arc::new(data)));
         look.cost = start.elapsed();
         look.at = Instant::now();
+    }
+
+    /// The run up to now: of several devices, or of one that several cores run.
+    fn so_far(&self, results: Vec<RunResult>) -> PodRun {
+        if self.subject.cores > 1 {
+            return PodRun::alone(RunResult::joined(results));
+        }
+        PodRun { devices: results, ..PodRun::alone(RunResult::default()) }
     }
 
     /// Whether it is time for another look.
@@ -202,19 +207,15 @@ impl<'a> Live<'a> {
 impl Seen<'_> {
     /// The counters of the run up to now.
     fn so_far(&self, chip: &systole_isa::ChipConfig) -> RunResult {
-        let mut ops: HashMap<u32, OpProfile> = HashMap::new();
-        for s in self.recorder.trace.ops.iter() {
-            let o = ops.entry(s.id).or_insert_with(|| OpProfile {
-                op: (s.id != NO_OP).then_some(s.id),
-                start: s.start,
-                ..OpProfile::default()
-            });
-            o.cycles += s.end - s.start;
-            o.entries += 1;
-        }
-        let mut ops: Vec<OpProfile> = ops.into_values().collect();
+        let mut ops: Vec<OpProfile> = self.ops.iter().filter(|o| o.entries > 0).cloned().collect();
         ops.sort_by_key(|o| (o.start, o.op));
         let cycles = self.cycle.max(self.recorder.trace.ops.end());
+        // What has run since the sample, and the rest of the operation that runs, belong to that operation.
+        let known: u64 = ops.iter().map(|o| o.cycles).sum();
+        let running = self.recorder.running();
+        if let Some(o) = ops.iter_mut().find(|o| o.op == running) {
+            o.cycles += cycles.saturating_sub(known);
+        }
         RunResult {
             cycles,
             bundles: self.bundles,
@@ -263,6 +264,7 @@ impl<'a> Watch<'_, 'a> {
             return;
         }
         let mine = w.focus.min(self.live.seen.len() - 1) == self.device;
+        let since = Instant::now();
         if w.step.is_some() && (w.step != at || !mine) {
             return;
         }
@@ -276,6 +278,9 @@ impl<'a> Watch<'_, 'a> {
         }
         let running = !w.paused;
         drop(w);
+        if mine {
+            *locked(&self.live.paused) += since.elapsed();
+        }
         if running {
             self.live.say(Phase::Running);
         }
@@ -337,6 +342,10 @@ impl Observer for Watch<'_, '_> {
         let mut s = self.seen();
         (s.cycle, s.bundles, s.hbm) = (sample.cycle, sample.bundles, (sample.hbm_read, sample.hbm_write));
         s.units = sample.units.to_vec();
+        // Operations are many, looks are few.
+        if self.live.due() || self.live.control.lock().paused {
+            s.ops = sample.ops.to_vec();
+        }
         s.recorder.sample(sample);
     }
 
@@ -366,7 +375,7 @@ impl Observer for Watch<'_, '_> {
         {
             let mut s = self.seen();
             s.recorder.bundle(bundle, cycle);
-            s.cycle = cycle;
+            (s.cycle, s.bundle) = (cycle, Some(bundle));
         }
         // Looking at every bundle would take longer than running it.
         if cycle & 0xff == 0 || self.stepping() {

@@ -1,7 +1,15 @@
-//! Standard output: a closed pipe ends the process with success.
+//! What the command reads and writes. A closed pipe ends the process with success.
 
-use std::io::{ErrorKind, Write};
-use systole_runtime::RuntimeError;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use systole_compiler::front::hlo_proto;
+use systole_isa::container;
+use systole_runtime::{RuntimeError, files, profile};
+
+fn bad(message: impl Into<String>) -> RuntimeError {
+    RuntimeError::Request(message.into())
+}
 
 /// Writes text to standard output.
 ///
@@ -12,22 +20,93 @@ pub fn print(text: &str) -> Result<(), RuntimeError> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-        Err(e) => Err(RuntimeError::Request(format!("standard output: {e}"))),
+        Err(e) => Err(bad(format!("standard output: {e}"))),
     }
 }
 
-/// Reads a file.
+/// Writes data to standard output as JSON.
+///
+/// # Errors
+/// As [`print`].
+pub fn json(data: &impl Serialize) -> Result<(), RuntimeError> {
+    let text = serde_json::to_string_pretty(data).map_err(|e| bad(e.to_string()))?;
+    print(&(text + "\n"))
+}
+
+/// Largest file that is read: the largest programs with their constants are far below.
+const MAX_FILE: u64 = 8 << 30;
+/// Bytes of a file that its kind is found from.
+const HEAD: u64 = 4096;
+
+/// Reads a file: a text, or one of the kinds that systole writes. What is neither is refused by its first bytes.
 ///
 /// # Errors
 /// If it cannot be read; the message names it.
 pub fn read(path: &str) -> Result<Vec<u8>, RuntimeError> {
-    std::fs::read(path).map_err(|e| RuntimeError::Request(format!("{path}: {e}")))
+    let wrong = |e: std::io::Error| bad(format!("{path}: {e}"));
+    let mut file = File::open(path).map_err(wrong)?;
+    let about = file.metadata().map_err(wrong)?;
+    if about.is_dir() {
+        return Err(bad(format!("{path}: a folder, where a file is due")));
+    }
+    let mut bytes = Vec::new();
+    (&mut file).take(HEAD).read_to_end(&mut bytes).map_err(wrong)?;
+    if let Some(what) = foreign(path, &bytes, about.len()) {
+        return Err(bad(format!("{path}: {what}")));
+    }
+    if about.len() > MAX_FILE {
+        return Err(bad(format!("{path}: {} bytes are more than any program or profile has", about.len())));
+    }
+    file.read_to_end(&mut bytes).map_err(wrong)?;
+    Ok(bytes)
 }
 
-/// Writes a file.
+/// Files from here on must show by their beginning that they may be a program.
+const LARGE: u64 = 64 << 20;
+
+/// What a file is that cannot be a program or a profile, by its name and beginning, and what to do.
+fn foreign(path: &str, head: &[u8], size: u64) -> Option<String> {
+    const KNOWN: &[(&[u8], &str)] = &[
+        (b"PK\x03\x04", "an archive, such as .npz: arrays are given with --inputs FILE.npz beside a program"),
+        (b"\x93NUMPY", "a NumPy array: arrays are given in an .npz file, with --inputs FILE.npz beside a program"),
+        (b"\x1f\x8b", "compressed with gzip: unpack it first"),
+        (b"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first"),
+        (b"\x7fELF", "machine code of this computer: libraries of host functions are given with --custom-call-library"),
+        (b"\x89PNG", "a picture, where a program is due"),
+        (b"%PDF", "a document, where a program is due"),
+    ];
+    if let Some(k) = KNOWN.iter().find(|k| head.starts_with(k.0)) {
+        return Some(k.1.to_string());
+    }
+    let ends = |ending: &str| path.to_lowercase().ends_with(ending);
+    if head.is_empty() {
+        return Some("the file is empty".into());
+    }
+    if ends(".py") || ends(".ipynb") {
+        let how = "write its program with jax.jit(f).lower(*args).as_text(), as examples/README.md shows";
+        return Some(format!("a Python program: {how}"));
+    }
+    if ends(".toml") {
+        return Some("a chip file: give it with --chip, beside a program".into());
+    }
+    let own = container::is_program(head) || profile::is_profile(head) || head.starts_with(b"ML\xefR");
+    // A text's beginning may be cut within a character.
+    let text = !head.iter().any(|b| *b < 0x20 && !b"\t\n\r\x0c\x1b".contains(b));
+    if !own && !text && !hlo_proto::is_proto(head) && !ends(".pb") {
+        return Some("neither text nor a program, a profile or an HLO proto".into());
+    }
+    let words: [&[u8]; 6] = [b"HloModule", b"module", b"ENTRY", b"func", b"stablehlo", b".chip"];
+    let shown = words.iter().any(|w| head.windows(w.len()).any(|x| x == *w));
+    if text && !own && size > LARGE && !shown {
+        return Some("a text that does not begin like a program".into());
+    }
+    None
+}
+
+/// Writes a file, see [`files::write_by`].
 ///
 /// # Errors
-/// If it cannot be written; the message names it.
+/// As there.
 pub fn write(path: &str, bytes: &[u8]) -> Result<(), RuntimeError> {
-    std::fs::write(path, bytes).map_err(|e| RuntimeError::Request(format!("{path}: {e}")))
+    files::write_by(path, |out| out.write_all(bytes))
 }

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use systole_compiler::plan;
 use systole_isa::{ChipConfig, Program, asm, container};
+use systole_runtime::profile;
 use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
 use systole_runtime::spmd::{self, Parts, Unsaid};
 use systole_runtime::{
-    Array, Client, Executable, Finished, Inputs, Mode, Observer, PodFinished, Queues, RuntimeError, generate, memory,
+    Array, Client, Executable, Inputs, Mode, Observer, PodFinished, Queues, Ran, RuntimeError, Setup, generate, memory,
     npz,
 };
 
@@ -37,6 +38,11 @@ pub struct Opened {
 pub fn open(path: &str, chip: &ChipArgs) -> Result<Opened, RuntimeError> {
     let start = Instant::now();
     let bytes = output::read(path)?;
+    if profile::is_profile(&bytes) {
+        return Err(bad(format!(
+            "{path}: a recorded run, where a program is due: `systole top`, `systole profile` and `systole report` show it"
+        )));
+    }
     let chip = match chip.chip {
         Some(_) => chip.chip_or(DEFAULT_CHIP)?,
         None => named_chip(path, &bytes, chip)?,
@@ -118,10 +124,39 @@ impl Opened {
             let modules = self.rest.len() + 1;
             return Err(bad(format!("{path}: {modules} modules; only `systole run` takes several in a file")));
         }
+        for note in self.notes(path, options) {
+            eprintln!("note: {note}");
+        }
         let mut options = options.options_for(self.client.chip(), self.source.devices())?;
         options.timing_only = mode == Mode::TimingOnly;
         let program = self.client.compile_source(self.source, path, &options, dump)?;
         Ok((self.client, program))
+    }
+}
+
+impl Opened {
+    /// Flags that the program makes nothing of.
+    fn notes(&self, path: &str, options: &CompileArgs) -> Vec<String> {
+        let mut out = Vec::new();
+        match &self.source {
+            Source::Program(_) => {
+                // Latencies of a run are shuffled too.
+                let unused = CompileArgs { chaos: None, ..options.clone() }.flags();
+                if !unused.is_empty() {
+                    out.push(format!("{path} is compiled: {} change nothing", unused.join(" ")));
+                }
+            }
+            Source::Plan(_) => {}
+            Source::Module { .. } => {
+                if let Some(n) = options.partitions.filter(|n| *n > 1 && !self.source.is_shared()) {
+                    out.push(format!(
+                        "--partitions {n}: nothing in {path} divides its work (no collective, no partition-id): every device \
+                         computes all of it"
+                    ));
+                }
+            }
+        }
+        out
     }
 }
 
@@ -338,11 +373,12 @@ impl Ready {
         Ok(Given::Arrays(out))
     }
 
-    /// The inputs that `args` name for so many devices, else of the seed: drawn ones differ from device to device.
+    /// The inputs of every device that `args` name, else of the seed: drawn ones differ from device to device.
     ///
     /// # Errors
     /// If the file does not have them.
-    pub fn inputs(&self, args: &RunArgs, mode: Mode, devices: usize) -> Result<Given, RuntimeError> {
+    pub fn inputs(&self, args: &RunArgs, mode: Mode) -> Result<Given, RuntimeError> {
+        let devices = self.devices();
         match &args.inputs {
             Some(path) => Ok(Given::Arrays(match cut(path, self, devices)? {
                 Some(parts) => parts,
@@ -379,11 +415,17 @@ impl Ready {
         self.exe.program.pod.devices() as usize
     }
 
-    /// Runs the program on all its devices.
+    /// Recordings of a run: one of every device, or of every core of the only one.
+    pub fn lanes(&self) -> usize {
+        self.devices().max(self.exe.cores() as usize)
+    }
+
+    /// Runs the program on all its devices and notes what the host spent. `observer` is asked for progress, `watchers` see
+    /// what each lane does.
     ///
     /// # Errors
     /// Inputs that do not fit, or a fault of the program.
-    pub fn run_pod(
+    pub fn run(
         &mut self,
         args: &RunArgs,
         inputs: &Given,
@@ -399,39 +441,21 @@ impl Ready {
         self.outfeed = given(queues);
         self.host.simulate_s = start.elapsed().as_secs_f64();
         self.host.peak_rss_bytes = peak_rss();
-        let cycles = done.run.devices.iter().map(|d| d.cycles).max().unwrap_or(0);
-        self.host.cycles_per_s = cycles as f64 / self.host.simulate_s.max(1e-9);
+        self.host.cycles_per_s = done.run.cycles() as f64 / self.host.simulate_s.max(1e-9);
         Ok(done)
     }
 
-    /// Runs the program and notes what the host spent. `others` watch the device's other cores.
-    ///
-    /// # Errors
-    /// Inputs that do not fit, or a fault of the program.
-    pub fn run(
-        &mut self,
-        args: &RunArgs,
-        inputs: Inputs<'_>,
-        mode: Mode,
-        observer: &mut dyn Observer,
-        others: Vec<&mut dyn Observer>,
-    ) -> Result<Finished, RuntimeError> {
-        let options = args.options(mode)?;
-        if let Some(f) = args.pod_options()?.faults.first() {
-            return Err(bad(format!(
-                "no link joins chips {} and {}: the program runs on one device",
-                f.chips.0, f.chips.1
-            )));
-        }
-        let start = Instant::now();
-        let mut queues = queued(args.infeed.as_deref(), 1)?.pop().unwrap_or_default();
-        let device = self.client.device(0);
-        let done = device.finish(&self.exe, inputs, &options, observer, &mut queues, others)?;
-        self.outfeed = given(vec![queues]);
-        self.host.simulate_s = start.elapsed().as_secs_f64();
-        self.host.peak_rss_bytes = peak_rss();
-        self.host.cycles_per_s = done.result.cycles as f64 / self.host.simulate_s.max(1e-9);
-        Ok(done)
+    /// What ran, for reports and profiles.
+    pub fn ran(&self, args: &RunArgs, mode: Mode) -> Ran<'_> {
+        let (chip, program) = (self.client.chip(), &*self.exe.program);
+        let drawn = args.inputs.is_none() && !program.params.is_empty();
+        let setup = Setup {
+            seed: drawn.then_some(args.seed),
+            inputs: args.inputs.clone(),
+            flags: args.flags(),
+            ..Setup::new(&args.module, chip, program, mode)
+        };
+        Ran { setup, chip, program, source: &self.source, host: self.host.clone() }
     }
 }
 

@@ -285,6 +285,7 @@ const CIRCLES: &[(&str, &str)] = &[
     ("pjrt: ffi", "objects of the interface know one another"),
     ("pjrt: handle", "objects of the interface know one another"),
     ("pjrt: host", "objects of the interface know one another"),
+    ("pjrt: live", "objects of the interface know one another"),
 ];
 
 #[test]

@@ -193,8 +193,6 @@ pub fn generate(
         smem_words: plan.head.words + scheduled.spill_words,
         traps: plan.head.traps.clone(),
         host_calls: code.host_calls,
-        flops: plan.head.flops,
-        peak_dtype: plan.head.peak_dtype,
         pod: plan.pod.shape.clone(),
         debug: DebugInfo {
             source: String::new(),

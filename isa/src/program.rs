@@ -40,15 +40,26 @@ pub struct Program {
     pub traps: Vec<String>,
     /// What `b.host` asks of the host.
     pub host_calls: Vec<HostCall>,
-    /// Useful floating-point operations of the whole program when every loop's trip count is static (2 per
-    /// multiply-add of the dots and convolutions left after simplification, real taps only).
-    pub flops: f64,
-    /// Element type whose one-pass matrix-unit rate is the peak that `flops` compare with.
-    pub peak_dtype: Option<DType>,
     /// The devices that the program was compiled for.
     pub pod: PodShape,
     /// Where the code comes from.
     pub debug: DebugInfo,
+}
+
+impl Program {
+    /// The first bundle of every operation's code: it issues once for each execution of the operation, however often control
+    /// leaves the operation's code and comes back.
+    pub fn first_bundles(&self) -> Vec<Option<u32>> {
+        let mut first = vec![None; self.debug.ops.len()];
+        // Ranges ascend; one that is empty is not there.
+        for (i, r) in self.debug.ranges.iter().enumerate() {
+            let end = self.debug.ranges.get(i + 1).map_or(self.bundles, |n| n.start);
+            if let Some(f) = first.get_mut(r.op as usize).filter(|f| f.is_none() && r.start < end) {
+                *f = Some(r.start);
+            }
+        }
+        first
+    }
 }
 
 /// The devices that run a program together: device `replica * partitions + partition` of a pod.
@@ -240,10 +251,28 @@ pub struct DebugOp {
     pub opcode: String,
     /// Line in the source, from 1; 0 if unknown.
     pub line: u32,
-    /// Useful matrix-unit flops of one execution.
+    /// Useful flops of one execution: 2 per multiply-add of a dot or convolution, real taps only, whichever unit computes
+    /// them.
     pub flops: f64,
+    /// Element type whose one-pass matrix-unit rate is the peak that `flops` compare with.
+    pub peak: Option<DType>,
     /// HBM bytes of one execution.
     pub bytes: f64,
+    /// Share of the memory of its arrays that holds no element of the program, from 0 to 1.
+    pub padding: f64,
+    /// Operations that are computed by the same code, their results never in memory.
+    pub members: Vec<DebugMember>,
+}
+
+/// An HLO instruction that is computed as part of another one's code.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DebugMember {
+    /// HLO name.
+    pub name: String,
+    /// HLO opcode.
+    pub opcode: String,
+    /// Line in the source, from 1; 0 if unknown.
+    pub line: u32,
 }
 
 /// From bundle `start` on, code belongs to op `op` (index into [`DebugInfo::ops`]; `u32::MAX`: none of them, and

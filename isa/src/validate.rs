@@ -194,8 +194,11 @@ impl Program {
         if ranges.last().is_some_and(|r| r.start > self.bundles) {
             return wrong("a range begins after the code".into());
         }
-        if !self.flops.is_finite() || self.debug.ops.iter().any(|o| !o.flops.is_finite() || !o.bytes.is_finite()) {
+        if self.debug.ops.iter().any(|o| !o.flops.is_finite() || !o.bytes.is_finite()) {
             return wrong("a count of operations or bytes is not finite".into());
+        }
+        if self.debug.ops.iter().any(|o| !(0.0..=1.0).contains(&o.padding)) {
+            return wrong("a share of padding is not from 0 to 1".into());
         }
         let special = [DebugRange::NONE, DebugRange::CALLER];
         match ranges.iter().find(|r| r.op as usize >= self.debug.ops.len() && !special.contains(&r.op)) {

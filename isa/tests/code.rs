@@ -159,11 +159,18 @@ fn program(chip: &ChipConfig) -> Program {
         vmem_bytes: 4096,
         smem_words: 3,
         traps: vec!["no".into()],
-        flops: 30.0,
-        peak_dtype: Some(DType::BF16),
         debug: DebugInfo {
             source: "a.hlo".into(),
-            ops: vec![DebugOp { name: "dot.1".into(), opcode: "dot".into(), line: 3, flops: 1.0, bytes: 2.0 }],
+            ops: vec![DebugOp {
+                name: "dot.1".into(),
+                opcode: "dot".into(),
+                line: 3,
+                flops: 1.0,
+                peak: Some(DType::BF16),
+                bytes: 2.0,
+                padding: 0.0,
+                members: Vec::new(),
+            }],
             ranges: vec![DebugRange { start: 0, op: 0 }, DebugRange { start: 2, op: DebugRange::NONE }],
             ..DebugInfo::default()
         },

@@ -8,9 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use systole_isa::{ChipConfig, Program};
 use systole_runtime::profile::{self, Level, Limits, Profile, Recorded, Recorder};
-use systole_runtime::report::{self, HostReport, Report};
-use systole_runtime::{Mode, NoObserver, RunResult};
-use systole_simulator::PodRun;
+use systole_runtime::{Mode, NoObserver, PodRun, Ran, report};
 
 /// Runs that are kept at most; older ones are dropped.
 const MOST: usize = 4096;
@@ -50,22 +48,6 @@ pub fn take() -> Vec<Collected> {
     RUNS.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
 }
 
-/// The counters of a run.
-pub(crate) enum Counted {
-    One(Box<RunResult>),
-    Several(Box<PodRun>),
-}
-
-impl Counted {
-    pub fn report(&self, chip: &ChipConfig, program: &Program) -> Report {
-        let host = HostReport::default();
-        match self {
-            Counted::One(r) => report::report(chip, program, r, host),
-            Counted::Several(r) => report::pod::report(chip, program, r, host),
-        }
-    }
-}
-
 /// How closely runs are watched.
 pub(crate) const LEVEL: Level = Level::Kernels;
 
@@ -82,17 +64,15 @@ pub(crate) fn recorder<'a>(level: Level, program: &Program, inner: &'a mut NoObs
 }
 
 /// Keeps a run, if anybody collects, and shows it in the live view if it is to be `shown`.
-pub(crate) fn keep(e: &Executable, mode: Mode, recorded: Vec<Recorded>, counted: &Counted, shown: bool) {
+pub(crate) fn keep(e: &Executable, mode: Mode, recorded: Vec<Recorded>, run: &PodRun, shown: bool) {
     let collecting = COLLECTORS.load(Ordering::Relaxed) > 0;
     if !collecting && !shown {
         return;
     }
     let start = Instant::now();
-    let (chip, program) = (e.client.runtime.chip(), &e.exe.program);
-    let report = counted.report(chip, program);
-    let Ok(text) = serde_json::to_string(&report) else { return };
-    let profile = (!recorded.is_empty())
-        .then(|| profile::write(&counted.profile(chip, program, &e.facts, mode, &report, recorded)));
+    let ran = ran(e.client.runtime.chip(), &e.exe.program, &e.facts, mode);
+    let Ok(text) = serde_json::to_string(&report(&ran, run)) else { return };
+    let profile = (!recorded.is_empty()).then(|| profile::write(&profiled(&ran, run, recorded)));
     if let Some(bytes) = profile.as_ref().filter(|_| shown) {
         live::show(e, bytes, start);
     }
@@ -107,47 +87,12 @@ pub(crate) fn keep(e: &Executable, mode: Mode, recorded: Vec<Recorded>, counted:
     runs.push_back(Collected { name: e.facts.name.clone(), report: text, profile });
 }
 
-impl Counted {
-    pub fn profile(
-        &self,
-        chip: &ChipConfig,
-        program: &Program,
-        facts: &Facts,
-        mode: Mode,
-        report: &Report,
-        recorded: Vec<Recorded>,
-    ) -> Profile {
-        let run = profile::Run {
-            name: &facts.name,
-            chip,
-            program,
-            source: &facts.text,
-            mode,
-            level: LEVEL,
-            report,
-            flags: Vec::new(),
-            topology: vec![1],
-            links: Vec::new(),
-            partial: false,
-        };
-        match self {
-            Counted::One(result) if !result.cores.is_empty() => {
-                let cores = recorded.into_iter().zip(&result.cores).enumerate();
-                let devices = cores.map(|(i, (r, core))| profile::Device::new(0, i as u32, r, core));
-                Profile::new(run, devices.collect())
-            }
-            Counted::One(result) => {
-                let devices = recorded.into_iter().map(|r| profile::Device::new(0, 0, r, result));
-                Profile::new(run, devices.collect())
-            }
-            Counted::Several(done) => {
-                let run = profile::Run {
-                    topology: program.pod.topology.as_ref().map_or(vec![1], |t| t.dims.clone()),
-                    links: profile::pod_links(program, done),
-                    ..run
-                };
-                Profile::new(run, profile::pod_devices(program, recorded.into_iter(), done))
-            }
-        }
-    }
+/// What ran, for reports and profiles.
+pub(crate) fn ran<'a>(chip: &'a ChipConfig, program: &'a Program, facts: &'a Facts, mode: Mode) -> Ran<'a> {
+    Ran { source: &facts.text, ..Ran::new(&facts.name, chip, program, mode) }
+}
+
+/// The profile of a run.
+pub(crate) fn profiled(ran: &Ran<'_>, run: &PodRun, recorded: Vec<Recorded>) -> Profile {
+    Profile::new(&profile::Run { ran, run, level: LEVEL, partial: false }, recorded)
 }

@@ -1,15 +1,14 @@
 //! What a program costs, by counting its cycles once without its data.
 
+use crate::collect;
 use crate::executable::Executable;
-use systole_runtime::{Mode, NoObserver, PodOptions, Queues, RunOptions, RunResult, generate, report};
+use systole_runtime::{Mode, NoObserver, PodOptions, PodRun, Queues, RunOptions, generate, report};
 
 /// Named costs: XLA's names where there are some. Cycles are left out where they depend on the data.
 pub(crate) fn analysis(e: &Executable) -> &[(String, f32)] {
     e.costs.get_or_init(|| {
-        let report = timed(e).map(|r| {
-            let host = report::HostReport::default();
-            report::report(e.client.runtime.chip(), &e.exe.program, &r, host)
-        });
+        let ran = collect::ran(e.client.runtime.chip(), &e.exe.program, &e.facts, Mode::TimingOnly);
+        let report = timed(e).map(|run| report(&ran, &run));
         let mut out = Vec::new();
         let mut put = |name: &str, value: f64| out.push((name.to_string(), value as f32));
         if let Some(r) = report {
@@ -25,16 +24,11 @@ pub(crate) fn analysis(e: &Executable) -> &[(String, f32)] {
     })
 }
 
-fn timed(e: &Executable) -> Option<RunResult> {
+fn timed(e: &Executable) -> Option<PodRun> {
     let inputs = generate::placeholders(&e.exe.program, 0);
     let options = RunOptions::new(Mode::TimingOnly);
-    if e.facts.replicas * e.facts.partitions == 1 {
-        let run = e.client.runtime.device(0).run_with(&e.exe, &inputs, &options, &mut NoObserver);
-        return run.ok().map(|r| r.result);
-    }
     let mut queues = vec![Queues::default(); e.facts.replicas * e.facts.partitions];
     let pod = PodOptions::default();
-    let run =
-        e.client.runtime.run_pod(&e.exe, &[inputs], &options, &pod, &mut NoObserver, &mut queues, Vec::new()).ok()?;
-    run.run.devices.into_iter().max_by_key(|d| d.cycles)
+    let run = e.client.runtime.run_pod(&e.exe, &[inputs], &options, &pod, &mut NoObserver, &mut queues, Vec::new());
+    run.ok().map(|r| r.run)
 }

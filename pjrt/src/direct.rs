@@ -8,7 +8,9 @@ use crate::queue::on_large_stack;
 use serde::Deserialize;
 use systole_runtime::profile::{Profile, write};
 use systole_runtime::source::{self, Source};
-use systole_runtime::{Array, CompileOptions, Mode, NoObserver, Observer, Queues, RunOptions, export};
+use systole_runtime::{
+    Array, CompileOptions, Mode, NoObserver, Observer, PodOptions, Queues, RunOptions, export, report,
+};
 
 /// What a run is asked for.
 #[derive(Deserialize)]
@@ -64,18 +66,16 @@ fn run_here(code: &[u8], asked: &Asked, inputs: &[Array]) -> Result<Done, Error>
         .filter_map(|n| Some((n, level?)))
         .map(|(n, level)| collect::recorder(level, &exe.program, n))
         .collect();
-    let mut watchers: Vec<&mut dyn Observer> = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
-    let (mut queues, mut none) = (Queues::default(), NoObserver);
-    let first = if watchers.is_empty() { &mut none } else { watchers.remove(0) };
-    let run = client.runtime.device(0).run_cores(&exe, inputs, &RunOptions::new(mode), first, &mut queues, watchers)?;
+    let watchers: Vec<&mut dyn Observer> = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
+    let (options, pod) = (RunOptions::new(mode), PodOptions::default());
+    let (mut queues, mut none) = ([Queues::default()], NoObserver);
+    let done = client.runtime.run_pod(&exe, &[inputs.to_vec()], &options, &pod, &mut none, &mut queues, watchers)?;
     let recorded: Vec<_> = recorders.into_iter().map(|r| r.finish()).collect();
-    let counted = collect::Counted::One(Box::new(run.result));
-    let chip = client.runtime.chip();
-    let report = counted.report(chip, &exe.program);
-    let profile =
-        (!recorded.is_empty()).then(|| write(&counted.profile(chip, &exe.program, &facts, mode, &report, recorded)));
-    let report = serde_json::to_value(&report).map_err(|e| Error::internal(e.to_string()))?;
-    Ok(Done { outputs: run.outputs, report, profile })
+    let ran = collect::ran(client.runtime.chip(), &exe.program, &facts, mode);
+    let profile = (!recorded.is_empty()).then(|| write(&collect::profiled(&ran, &done.run, recorded)));
+    let report = serde_json::to_value(report(&ran, &done.run)).map_err(|e| Error::internal(e.to_string()))?;
+    let outputs = done.outputs.into_iter().next().unwrap_or_default();
+    Ok(Done { outputs, report, profile })
 }
 
 /// Most events of a line in exports.

@@ -106,27 +106,20 @@ impl Run {
             .filter_map(|n| Some((n, level?)))
             .map(|(n, level)| collect::recorder(level, &exe.program, n))
             .collect();
-        let mut watchers: Vec<&mut dyn Observer> = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
-        let outcome = if inputs.len() == 1 {
-            let (mut queues, mut none) = (Queues::default(), NoObserver);
-            let first = if watchers.is_empty() { &mut none } else { watchers.remove(0) };
-            let run = client.device(0).run_cores(exe, &inputs[0], &options, first, &mut queues, watchers);
-            run.map(|r| (vec![r.outputs], collect::Counted::One(Box::new(r.result))))
-        } else {
-            let mut queues = vec![Queues::default(); inputs.len()];
-            let pod = PodOptions { all_devices: true, ..PodOptions::default() };
-            let run = client.run_pod(exe, &inputs, &options, &pod, &mut NoObserver, &mut queues, watchers);
-            run.map(|r| (r.outputs, collect::Counted::Several(Box::new(r.run))))
-        };
-        let (mut outputs, counted) = outcome.map_err(|e| self.explained(e))?;
+        let watchers: Vec<&mut dyn Observer> = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
+        let mut queues = vec![Queues::default(); inputs.len()];
+        let pod = PodOptions { all_devices: true, ..PodOptions::default() };
+        let mut done = client
+            .run_pod(exe, &inputs, &options, &pod, &mut NoObserver, &mut queues, watchers)
+            .map_err(|e| self.explained(e))?;
         let recorded = recorders.into_iter().map(|r| r.finish()).collect();
-        collect::keep(&self.program, self.mode, recorded, &counted, shown);
+        collect::keep(&self.program, self.mode, recorded, &done.run, shown);
         Ok(match self.mode {
             Mode::TimingOnly => inputs.iter().map(|_| self.zeros()).collect(),
             Mode::Full | Mode::NumericOnly => {
                 let token = || Array::new(systole_isa::DType::Pred, &[0], Vec::new());
                 let whole = |own: &mut Vec<Array>| self.program.facts.tokens.filled(std::mem::take(own), token);
-                outputs.iter_mut().map(whole).collect()
+                done.outputs.iter_mut().map(whole).collect()
             }
         })
     }

@@ -141,32 +141,35 @@ fn type_string(dtype: DType) -> (&'static str, bool) {
     }
 }
 
-/// Writes arrays to a file.
+/// Writes arrays to a file. Its bytes depend on the arrays alone.
 ///
 /// # Errors
 /// A file that cannot be written.
 pub fn write(path: &str, arrays: &[(String, &Array)]) -> Result<(), RuntimeError> {
-    let mut file = Writer::create(path)?;
-    arrays.iter().try_for_each(|(name, a)| file.add(name, a))?;
-    file.finish()
+    write_each(path, |file| arrays.iter().try_for_each(|(name, a)| file.add(name, a)))
+}
+
+/// Writes a file array by array, so that not all of them need be there at once. Its bytes depend on the arrays alone.
+///
+/// # Errors
+/// A file that cannot be written, and what `fill` fails with.
+pub fn write_each(
+    path: &str,
+    fill: impl FnOnce(&mut Writer<'_>) -> Result<(), RuntimeError>,
+) -> Result<(), RuntimeError> {
+    crate::files::write_by(path, |out| {
+        let mut file = Writer { zip: zip::ZipWriter::new(out) };
+        fill(&mut file).map_err(std::io::Error::other)?;
+        file.zip.finish().map(drop).map_err(std::io::Error::other)
+    })
 }
 
 /// A file that arrays are written to one after the other.
-pub struct Writer {
-    path: String,
-    zip: zip::ZipWriter<std::io::BufWriter<std::fs::File>>,
+pub struct Writer<'f> {
+    zip: zip::ZipWriter<&'f mut std::io::BufWriter<std::fs::File>>,
 }
 
-impl Writer {
-    /// Creates a file.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn create(path: &str) -> Result<Writer, RuntimeError> {
-        let file = std::fs::File::create(path).map_err(|e| request(path, e))?;
-        Ok(Writer { path: path.to_string(), zip: zip::ZipWriter::new(std::io::BufWriter::new(file)) })
-    }
-
+impl Writer<'_> {
     /// Appends an array.
     ///
     /// # Errors
@@ -174,21 +177,13 @@ impl Writer {
     pub fn add(&mut self, name: &str, a: &Array) -> Result<(), RuntimeError> {
         let options = zip::write::FileOptions::default()
             .compression_method(zip::CompressionMethod::Stored)
+            .last_modified_time(zip::DateTime::default())
             .large_file(a.bytes.len() > 1 << 31);
         let (t, named) = type_string(a.dtype);
-        let name = if named { format!("{name}:{}.npy", a.dtype) } else { format!("{name}.npy") };
-        self.zip.start_file(name, options).map_err(|e| request(&self.path, e))?;
-        self.zip.write_all(&npy_header(t, &a.dims)).map_err(|e| request(&self.path, e))?;
-        self.zip.write_all(&a.bytes).map_err(|e| request(&self.path, e))
-    }
-
-    /// Completes the file.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn finish(mut self) -> Result<(), RuntimeError> {
-        let mut file = self.zip.finish().map_err(|e| request(&self.path, e))?;
-        file.flush().map_err(|e| request(&self.path, e))
+        let file = if named { format!("{name}:{}.npy", a.dtype) } else { format!("{name}.npy") };
+        self.zip.start_file(file, options).map_err(|e| request(name, e))?;
+        self.zip.write_all(&npy_header(t, &a.dims)).map_err(|e| request(name, e))?;
+        self.zip.write_all(&a.bytes).map_err(|e| request(name, e))
     }
 }
 
@@ -228,6 +223,9 @@ mod tests {
             .collect();
         let refs: Vec<(String, &Array)> = arrays.iter().map(|(n, a)| (n.clone(), a)).collect();
         super::write(path, &refs).unwrap();
+        // No clock: the date of members is the first that the format can say.
+        let mut zip = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
+        assert_eq!(zip.by_index(0).unwrap().last_modified().year(), 1980);
         let back = super::read(path).unwrap();
         std::fs::remove_file(path).unwrap();
         assert_eq!(back.into_iter().collect::<Vec<_>>(), arrays);

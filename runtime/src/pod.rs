@@ -2,11 +2,12 @@
 
 use crate::client::{Client, Executable};
 use crate::host::{Answering, Queues};
-use crate::transfer::{self, Inputs, PodFinished};
+use crate::transfer::{self, Held, Inputs, PodFinished};
 use crate::{Array, RuntimeError};
 use std::borrow::Borrow;
+use std::sync::Arc;
 use systole_isa::{ChipConfig, Topology};
-use systole_simulator::{LinkFault, Mode, NoObserver, Observer, Pod, PodRun, RunOptions};
+use systole_simulator::{LinkFault, Machine, Mode, NoObserver, Observer, Pod, PodRun, RunOptions};
 
 /// What a run on several devices is asked for, besides the options of each device.
 #[derive(Clone, Debug, Default)]
@@ -72,8 +73,9 @@ pub fn link_fault(text: &str) -> Result<LinkFault, RuntimeError> {
 }
 
 impl Client {
-    /// Runs a program on its devices, with `inputs` for each (or for one: all get the same). `observer` is asked for
-    /// progress; `watchers` see what each simulated device does (missing ones see nothing).
+    /// Runs a program on its devices, one or several, with `inputs` for each (or for one: all get the same). `observer` is
+    /// asked for progress; `watchers` see what each simulated device does, of a single device what each of its cores does
+    /// (missing ones see nothing). `queues` are those of each device.
     ///
     /// # Errors
     /// Inputs that do not fit, or a fault of the program.
@@ -118,13 +120,17 @@ impl Client {
         watchers: Vec<&mut dyn Observer>,
     ) -> Result<PodFinished, RuntimeError> {
         self.registry().check(&exe.program)?;
+        let devices = exe.program.pod.devices() as usize;
+        transfer::fits(&exe.program, devices, options.mode)?;
+        if devices == 1 {
+            return self.finish_alone(exe, &inputs(0), options, pod_options, observer, queues, watchers);
+        }
         let request = RuntimeError::Request;
-        transfer::fits(&exe.program, exe.program.pod.devices() as usize, options.mode)?;
         let mut pod =
             Pod::new(exe.loaded(), options, pod_options.faults.clone(), !pod_options.all_devices).map_err(request)?;
         for device in 0..pod.simulated() {
-            let mut write = |at: u64, bytes: &[u8]| pod.write_hbm(device, at, bytes);
-            transfer::place(&exe.program, &inputs(device), options.mode, &mut write)?;
+            let write = &mut |at: u64, bytes: &[u8]| pod.write_hbm(device, at, bytes);
+            transfer::place(&exe.program, &inputs(device), options.mode, write)?;
         }
         let mut nobody: Vec<NoObserver> = (0..pod.simulated()).map(|_| NoObserver).collect();
         let mut hosts: Vec<Box<dyn Observer + '_>> = Vec::new();
@@ -134,10 +140,42 @@ impl Client {
                 Some(w) => w,
                 None => none,
             };
-            hosts.push(Box::new(Answering { inner, registry: self.registry(), queues }));
+            hosts.push(Box::new(Answering { inner, registry: self.registry(), queues, asked: None }));
         }
         let run = pod.run(options, observer, &mut hosts).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
-        Ok(PodFinished { program: std::sync::Arc::clone(&exe.program), pod, mode: options.mode, run })
+        Ok(PodFinished { program: Arc::clone(&exe.program), held: Held::Pod(Box::new(pod)), mode: options.mode, run })
+    }
+
+    /// The run of a program of one device.
+    fn finish_alone(
+        &self,
+        exe: &Executable,
+        inputs: &Inputs<'_>,
+        options: &RunOptions,
+        pod_options: &PodOptions,
+        observer: &mut dyn Observer,
+        queues: &mut [Queues],
+        watchers: Vec<&mut dyn Observer>,
+    ) -> Result<PodFinished, RuntimeError> {
+        if let Some(f) = pod_options.faults.first() {
+            let (a, b) = f.chips;
+            let message = format!("no link joins chips {a} and {b}: the program runs on one device");
+            return Err(RuntimeError::Request(message));
+        }
+        let mut machine = Machine::new(exe.loaded());
+        transfer::place(&exe.program, inputs, options.mode, &mut |at, bytes| machine.write_hbm(at, bytes))?;
+        let (mut nobody, mut unused) = (NoObserver, Queues::default());
+        let mut watchers = watchers.into_iter().map(|o| o as &mut dyn Observer);
+        let inner: &mut dyn Observer = match watchers.next() {
+            Some(w) => w,
+            None => &mut nobody,
+        };
+        let queues = queues.first_mut().unwrap_or(&mut unused);
+        let mut first = Answering { inner, registry: self.registry(), queues, asked: Some(observer) };
+        let result =
+            machine.run_cores(options, &mut first, watchers.collect()).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
+        let (program, run) = (Arc::clone(&exe.program), PodRun::alone(result));
+        Ok(PodFinished { program, held: Held::One(Box::new(machine)), mode: options.mode, run })
     }
 }
 

@@ -25,19 +25,26 @@ impl Source {
     /// partitioned into; one of each if nothing says so.
     pub fn devices(&self) -> (u32, u32) {
         let Source::Module { module, .. } = self else { return (1, 1) };
+        let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        if spmd::is_annotated(module) {
+            return (count(module.replicas), count(spmd::partitions(module)));
+        }
+        match module.partitions > 1 || self.is_shared() {
+            true => (count(module.replicas), count(module.partitions)),
+            false => (1, 1),
+        }
+    }
+
+    /// Whether something divides its work: shardings, or operations that several devices do together or that tell them
+    /// apart.
+    pub fn is_shared(&self) -> bool {
+        let Source::Module { module, .. } = self else { return false };
         let several = |op: &Op| {
             let alone = matches!(op, Op::Send { host: true, .. } | Op::Recv { host: true, .. });
             let transfer = matches!(op, Op::Send { .. } | Op::Recv { .. }) && !alone;
             transfer || matches!(op, Op::Collective { .. } | Op::ReplicaId | Op::PartitionId)
         };
-        let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-        if spmd::is_annotated(module) {
-            return (count(module.replicas), count(spmd::partitions(module)));
-        }
-        match module.partitions > 1 || module.computations.iter().flat_map(|c| &c.nodes).any(|n| several(&n.op)) {
-            true => (count(module.replicas), count(module.partitions)),
-            false => (1, 1),
-        }
+        spmd::is_annotated(module) || module.computations.iter().flat_map(|c| &c.nodes).any(|n| several(&n.op))
     }
 }
 

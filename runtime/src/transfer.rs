@@ -146,10 +146,16 @@ impl Finished {
     }
 }
 
-/// The devices of a pod after a run, as [`Finished`].
+/// What holds the results of a run.
+pub(crate) enum Held {
+    One(Box<Machine>),
+    Pod(Box<Pod>),
+}
+
+/// All devices after a run, as [`Finished`].
 pub struct PodFinished {
     pub(crate) program: Arc<Program>,
-    pub(crate) pod: Pod,
+    pub(crate) held: Held,
     pub(crate) mode: Mode,
     pub run: PodRun,
 }
@@ -165,6 +171,9 @@ impl PodFinished {
     /// # Errors
     /// If its place is outside HBM.
     pub fn output(&self, device: usize, number: usize) -> Result<Array, RuntimeError> {
-        result(&self.program.results[number], &|at, out| self.pod.read_hbm(device, at, out))
+        result(&self.program.results[number], &|at, out| match &self.held {
+            Held::One(machine) => machine.read_hbm(at, out),
+            Held::Pod(pod) => pod.read_hbm(device, at, out),
+        })
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::OnceLock;
 use systole_isa::program::PodShape;
 use systole_runtime::export::{chrome, html, perfetto, xplane};
-use systole_runtime::profile::{self, Device, FileError, Level, Limits, Profile, Recorder, Run, diff, memory, table};
-use systole_runtime::report::pod::report as pod_report;
-use systole_runtime::report::{HostReport, report};
-use systole_runtime::{Client, CompileOptions, Mode, NoObserver, Observer, PodOptions, Queues, RunOptions, pod};
+use systole_runtime::profile::{self, FileError, Level, Limits, Profile, Recorder, Run, diff, memory, table};
+use systole_runtime::{
+    Client, CompileOptions, Mode, NoObserver, Observer, PodOptions, PodRun, Queues, Ran, RunOptions, pod,
+};
 
 const MLP: &str = include_str!("../../examples/mlp.hlo");
 
@@ -20,21 +20,9 @@ fn record(chip: &str, text: &str, mode: Mode, level: Level, limits: Limits) -> P
     let mut recorder = Recorder::new(level, limits, &exe.program, &mut nobody);
     let done = client.device(0).run_with(&exe, &inputs, &RunOptions::new(mode), &mut recorder).expect("no fault");
     let recorded = recorder.finish();
-    let report = report(client.chip(), &exe.program, &done.result, HostReport::default());
-    let run = Run {
-        name: "mlp.hlo",
-        chip: client.chip(),
-        program: &exe.program,
-        source: text,
-        mode,
-        level,
-        report: &report,
-        flags: Vec::new(),
-        topology: vec![1],
-        links: Vec::new(),
-        partial: false,
-    };
-    Profile::new(run, vec![Device::new(0, 0, recorded, &done.result)])
+    let ran = Ran { source: text, ..Ran::new("mlp.hlo", client.chip(), &exe.program, mode) };
+    let run = PodRun::alone(done.result);
+    Profile::new(&Run { ran: &ran, run: &run, level, partial: false }, vec![recorded])
 }
 
 fn mlp() -> &'static Profile {
@@ -60,13 +48,13 @@ fn check_sums(p: &Profile) {
     }
     // The report is that of the slowest device.
     let slowest = p.meta.devices.iter().find(|d| d.cycles == p.meta.cycles).expect("one is the slowest");
-    let reported = p.meta.report["ops"].as_array().expect("operations");
-    assert_eq!(p.meta.report["cycles"], p.meta.cycles);
-    assert_eq!(reported.len(), slowest.ops.len());
-    for (r, o) in reported.iter().zip(&slowest.ops) {
-        assert_eq!((r["name"].as_str(), r["cycles"].as_u64()), (Some(p.row_name(o)), Some(o.cycles)));
-        assert_eq!(r["flops"].as_f64(), Some(o.flops), "{}", p.row_name(o));
+    let report = p.report();
+    assert_eq!((report.cycles, report.ops.len()), (p.meta.cycles, slowest.ops.len()));
+    for (r, o) in report.ops.iter().zip(&slowest.ops) {
+        assert_eq!((r.name.as_str(), r.cycles, r.flops), (p.row_name(o), o.cycles, o.flops));
     }
+    assert_eq!(report.ops.iter().map(|o| o.flops).sum::<f64>(), report.flops);
+    assert_eq!(report.units.len(), slowest.units.len());
 }
 
 #[test]
@@ -159,9 +147,8 @@ fn tables_and_comparisons_name_what_changed() {
     for word in ["operation", "category", "stalled by", "VMEM", "sum", "bound by"] {
         assert!(page.contains(word), "{word} in {page}");
     }
-    let data = table::data(p);
-    let ops = data["devices"][0]["ops"].as_array().expect("operations");
-    assert_eq!(ops.iter().map(|o| o["cycles"].as_u64().expect("a number")).sum::<u64>(), p.meta.cycles);
+    let ops = &p.meta.devices[0].ops;
+    assert_eq!(ops.iter().map(|o| o.cycles).sum::<u64>(), p.meta.cycles);
     let mut other = p.clone();
     other.meta.devices[0].ops[1].cycles += 500;
     other.meta.devices[0].ops[1].stall[4] += 500;
@@ -216,22 +203,9 @@ fn record_pod(text: &str, all_devices: bool) -> Profile {
     let run = RunOptions::new(Mode::TimingOnly);
     let done = client.run_pod(&exe, &[inputs], &run, &pod_options, &mut NoObserver, &mut queues, watchers);
     let done = done.expect("no fault").run;
-    let report = pod_report(client.chip(), &program, &done, HostReport::default());
-    let described = Run {
-        name: "pod.hlo",
-        chip: client.chip(),
-        program: &program,
-        source: text,
-        mode: Mode::TimingOnly,
-        level: Level::Kernels,
-        report: &report,
-        flags: Vec::new(),
-        topology: vec![2, 2],
-        links: profile::pod_links(&program, &done),
-        partial: false,
-    };
-    let recorded = recorders.into_iter().map(Recorder::finish);
-    Profile::new(described, profile::pod_devices(&program, recorded, &done))
+    let ran = Ran { source: text, ..Ran::new("pod.hlo", client.chip(), &program, Mode::TimingOnly) };
+    let recorded = recorders.into_iter().map(Recorder::finish).collect();
+    Profile::new(&Run { ran: &ran, run: &done, level: Level::Kernels, partial: false }, recorded)
 }
 
 #[test]

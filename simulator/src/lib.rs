@@ -31,5 +31,7 @@ pub use load::{LoadError, Loaded, load, load_bundles};
 pub use machine::{HostRangeError, Machine};
 pub use options::{Assume, DmaEvent, HostMemory, Mode, NoObserver, Observer, RunOptions, Sample};
 pub use pod::{LinkFault, LinkReport, OpTraffic, Pod, PodRun};
-pub use stats::{Activities, Activity, CAUSE_TABLE, CAUSES, Cause, OpProfile, RunResult, UNIT_TABLE, UnitCounters};
+pub use stats::{
+    Activities, Activity, CAUSE_TABLE, CAUSES, Cause, OpProfile, Path, RunResult, UNIT_TABLE, UnitCounters,
+};
 pub use text::inst as inst_text;

@@ -1,7 +1,7 @@
 //! What a run does, and who watches it.
 
 use crate::machine::HostRangeError;
-use crate::stats::{Cause, UnitCounters};
+use crate::stats::{Cause, OpProfile, UnitCounters};
 use systole_isa::program::HostCall;
 
 /// Which halves of the simulation run.
@@ -92,6 +92,8 @@ pub struct Sample<'a> {
     /// Debug op that runs (`u32::MAX`: none).
     pub op: u32,
     pub units: &'a [UnitCounters],
+    /// Operations so far, those that have not run too; the cycles of the one that runs are those up to its last entry.
+    pub ops: &'a [OpProfile],
     /// HBM bytes of the transfers started so far, whole bursts.
     pub hbm_read: u64,
     pub hbm_write: u64,

@@ -6,13 +6,13 @@
 use crate::args::{PrecisionArg, RunArgs};
 use crate::output;
 use crate::progress::Progress;
-use crate::session;
+use crate::session::{self, Given};
 use systole_compiler::eval::scalar::{Scalar, decode};
 use systole_compiler::eval::{DotRounding, EvalOptions, Tensor, Value, evaluate};
 use systole_compiler::graph::{ArrayShape, Computation, Module, Node, Shape};
 use systole_isa::DType;
 use systole_runtime::source::Source;
-use systole_runtime::{Array, Inputs, Mode, RuntimeError, memory};
+use systole_runtime::{Array, Mode, RuntimeError, memory};
 
 /// Flags of `systole check`.
 #[derive(clap::Args)]
@@ -41,11 +41,17 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let module = module.clone();
     memory::require(largest(&module), "evaluating the program's largest operation")?;
     let mut ready = session::compile(opened, &a.run, Mode::NumericOnly)?;
-    let inputs = ready.arrays(&a.run)?;
-    let given = Inputs::of(&inputs);
-    let done = ready.run(&a.run, given, Mode::NumericOnly, &mut progress, Vec::new())?;
+    if ready.devices() > 1 {
+        return Err(RuntimeError::Request("check: the reference evaluates programs of one device".into()));
+    }
+    let given = Given::Arrays(vec![ready.arrays(&a.run)?]);
+    let done = ready.run(&a.run, &given, Mode::NumericOnly, &mut progress, Vec::new())?;
     progress.say("evaluating".into());
-    let expected = reference(&module, &inputs, a.run.compile.precision)?;
+    let inputs = match &given {
+        Given::Arrays(all) => all[0].as_slice(),
+        Given::Drawn(_) => &[],
+    };
+    let expected = reference(&module, inputs, a.run.compile.precision)?;
     drop(progress);
     if expected.len() != done.count() {
         let message = format!("{} results, the evaluator gives {}", done.count(), expected.len());
@@ -54,7 +60,7 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let mut text = String::new();
     let mut wrong = 0;
     for (i, want) in expected.iter().enumerate() {
-        let got = &done.output(i)?;
+        let got = &done.output(0, i)?;
         let found = compare(got, want, a.rtol.unwrap_or_else(|| tolerance(got.dtype)), a.atol);
         wrong += usize::from(found.wrong > 0);
         text += &found.line(&format!("out{i}"), got);

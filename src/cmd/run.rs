@@ -3,12 +3,12 @@
 use crate::args::{ModeArgs, ProfileArgs, RunArgs};
 use crate::output;
 use crate::progress::Progress;
-use crate::record::{self, Done};
-use crate::session::{self, Opened, Ready};
+use crate::session::{self, Opened};
 use systole_compiler::spmd::Note;
-use systole_runtime::profile::{self, Recorder};
+use systole_runtime::profile::{self, Profile, Recorder, Run};
+use systole_runtime::report::{self, report};
 use systole_runtime::spmd::Parts;
-use systole_runtime::{Array, Mode, NoObserver, Observer, Report, RuntimeError, npz, report};
+use systole_runtime::{Array, Mode, NoObserver, Observer, Report, RuntimeError, npz};
 
 /// Flags of `systole run`.
 #[derive(clap::Args)]
@@ -29,6 +29,9 @@ pub struct Args {
     /// Form of the report on standard output
     #[arg(long, value_enum, default_value = "text")]
     report: Form,
+    /// Says below the report what its words mean
+    #[arg(long)]
+    explain: bool,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq)]
@@ -69,86 +72,46 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
     let mode = a.mode.mode();
     let mut progress = Progress::start("compiling");
     let mut ready = session::compile(opened, &a.run, mode)?;
-    if ready.devices() > 1 {
-        return several(a, ready, mode, progress);
-    }
-    let inputs = ready.inputs(&a.run, mode, 1)?;
-    let (done, recorded) = match &a.record.profile {
-        None => (ready.run(&a.run, inputs.of(0), mode, &mut progress, Vec::new())?, Vec::new()),
-        Some(_) => {
-            let program = std::sync::Arc::clone(&ready.exe.program);
-            let mut recorder = Recorder::new(a.record.level(), a.record.limits(), &program, &mut progress);
-            let mut nobody: Vec<NoObserver> = (1..ready.exe.cores()).map(|_| NoObserver).collect();
-            let others = nobody.iter_mut().map(|n| Recorder::new(a.record.level(), a.record.limits(), &program, n));
-            let mut others: Vec<Recorder<'_>> = others.collect();
-            let watchers = others.iter_mut().map(|r| r as &mut dyn Observer).collect();
-            let done = ready.run(&a.run, inputs.of(0), mode, &mut recorder, watchers)?;
-            let recorded = std::iter::once(recorder).chain(others).map(Recorder::finish);
-            (done, recorded.collect())
-        }
-    };
-    drop(progress);
-    if let Some(path) = &a.outputs {
-        let mut file = npz::Writer::create(path)?;
-        (0..done.count()).try_for_each(|i| file.add(&format!("out{i}"), &done.output(i)?))?;
-        file.finish()?;
-    }
-    write_given(a, &ready)?;
-    let drawn = draws(a, &ready, mode);
-    let done = Done::One(done.result);
-    let report = done.report(&ready.client, &ready.exe.program, ready.host.clone());
-    if let Some(path) = &a.record.profile {
-        let profile = record::profile(&ready, &a.run, mode, a.record.level(), recorded, &done);
-        output::write(path, &profile::write(&profile))?;
-    }
-    show(a, &report, drawn)
-}
-
-/// Writes what the program gave the host.
-fn write_given(a: &Args, ready: &Ready) -> Result<(), RuntimeError> {
-    let Some(path) = &a.outfeed else { return Ok(()) };
-    npz::write(path, &ready.outfeed.iter().map(|(n, o)| (n.clone(), o)).collect::<Vec<(String, &Array)>>())
-}
-
-/// Runs a compiled program on several devices.
-fn several(a: &Args, mut ready: Ready, mode: Mode, mut progress: Progress) -> Result<(), RuntimeError> {
-    let devices = ready.devices();
-    let inputs = ready.inputs(&a.run, mode, devices)?;
     let program = std::sync::Arc::clone(&ready.exe.program);
-    let mut nobody: Vec<NoObserver> = (0..devices).map(|_| NoObserver).collect();
-    let mut recorders: Vec<Recorder<'_>> = match a.record.profile {
-        Some(_) => nobody.iter_mut().map(|n| Recorder::new(a.record.level(), a.record.limits(), &program, n)).collect(),
-        None => Vec::new(),
-    };
+    let lanes = if a.record.profile.is_some() { ready.lanes() } else { 0 };
+    let mut nobody: Vec<NoObserver> = (0..lanes).map(|_| NoObserver).collect();
+    let recorder = |n| Recorder::new(a.record.level(), a.record.limits(), &program, n);
+    let mut recorders: Vec<Recorder<'_>> = nobody.iter_mut().map(|n| recorder(n)).collect();
     let watchers = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
-    let done = ready.run_pod(&a.run, &inputs, mode, &mut progress, watchers)?;
+    let inputs = ready.inputs(&a.run, mode)?;
+    progress.say("simulating".into());
+    let done = ready.run(&a.run, &inputs, mode, &mut progress, watchers)?;
+    drop(inputs);
     drop(progress);
     if let Some(path) = &a.outputs {
-        let mut file = npz::Writer::create(path)?;
-        match ready.whole(&a.run)? {
-            Some(parts) => (0..done.count())
-                .try_for_each(|i| file.add(&format!("out{i}"), &parts.join(i, &|d| done.output(d, i))?))?,
-            None => {
-                for (d, i) in (0..devices).flat_map(|d| (0..done.count()).map(move |i| (d, i))) {
-                    file.add(&format!("dev{d}.out{i}"), &done.output(d, i)?)?;
-                }
+        let devices = ready.devices();
+        let whole = ready.whole(&a.run)?;
+        npz::write_each(path, |file| {
+            if let Some(parts) = whole {
+                return (0..done.count())
+                    .try_for_each(|i| file.add(&format!("out{i}"), &parts.join(i, &|d| done.output(d, i))?));
             }
-        }
-        file.finish()?;
+            for (d, i) in (0..devices).flat_map(|d| (0..done.count()).map(move |i| (d, i))) {
+                let name = if devices > 1 { format!("dev{d}.out{i}") } else { format!("out{i}") };
+                file.add(&name, &done.output(d, i)?)?;
+            }
+            Ok(())
+        })?;
     }
-    write_given(a, &ready)?;
-    let drawn = draws(a, &ready, mode);
-    let recorded = recorders.into_iter().map(Recorder::finish).collect();
-    let done = Done::Several(done.run);
-    let report = done.report(&ready.client, &ready.exe.program, ready.host.clone());
+    if let Some(path) = &a.outfeed {
+        let given = ready.outfeed.iter().map(|(n, o)| (n.clone(), o));
+        npz::write(path, &given.collect::<Vec<(String, &Array)>>())?;
+    }
+    let ran = ready.ran(&a.run, mode);
     if let Some(path) = &a.record.profile {
-        let profile = record::profile(&ready, &a.run, mode, a.record.level(), recorded, &done);
-        output::write(path, &profile::write(&profile))?;
+        let run = Run { ran: &ran, run: &done.run, level: a.record.level(), partial: false };
+        let recorded = recorders.into_iter().map(Recorder::finish).collect();
+        output::write(path, &profile::write(&Profile::new(&run, recorded)))?;
     }
     if let Some(parts) = &ready.parts {
         say_notes(parts);
     }
-    show(a, &report, drawn)
+    show(a, &report(&ran, &done.run))
 }
 
 /// Says what could not be divided, the largest first.
@@ -164,26 +127,18 @@ fn say_notes(parts: &Parts) {
     }
 }
 
-/// Whether a run computes on drawn inputs.
-fn draws(a: &Args, ready: &Ready, mode: Mode) -> bool {
-    a.run.inputs.is_none() && mode != Mode::TimingOnly && !ready.exe.program.params.is_empty()
-}
-
 /// Prints a report in the form that was asked for.
-fn show(a: &Args, report: &Report, drawn: bool) -> Result<(), RuntimeError> {
+fn show(a: &Args, report: &Report) -> Result<(), RuntimeError> {
     match a.report {
         Form::None => Ok(()),
-        Form::Json => {
-            let text = serde_json::to_string_pretty(report).map_err(|e| RuntimeError::Request(e.to_string()))?;
-            output::print(&(text + "\n"))
-        }
+        Form::Json => output::json(report),
         Form::Text => {
             let mut page = report::text::page(report);
             if let Some(p) = &report.pod {
                 page += &report::pod::page(p);
             }
-            if drawn {
-                page += &format!("\ninputs drawn with --seed {}\n", a.run.seed);
+            if a.explain {
+                page += &format!("\n{}", report::glossary::page(report));
             }
             output::print(&page)
         }

@@ -2,8 +2,8 @@
 
 use super::profile::open;
 use crate::output;
-use systole_runtime::RuntimeError;
 use systole_runtime::export::{chrome, perfetto, xplane};
+use systole_runtime::{RuntimeError, files};
 
 /// Flags of `systole trace`.
 #[derive(clap::Args)]
@@ -41,11 +41,6 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     match a.format {
         Form::Perfetto => output::write(&a.output, &perfetto::write(&p, most)),
         Form::Xplane => output::write(&a.output, &xplane::write(&p, most)),
-        Form::Chrome => {
-            let wrong = |e: std::io::Error| RuntimeError::Request(format!("{}: {e}", a.output));
-            let file = std::fs::File::create(&a.output).map_err(wrong)?;
-            let mut out = std::io::BufWriter::new(file);
-            chrome::write(&p, most, &mut out).and_then(|()| std::io::Write::flush(&mut out)).map_err(wrong)
-        }
+        Form::Chrome => files::write_by(&a.output, |out| chrome::write(&p, most, out)),
     }
 }

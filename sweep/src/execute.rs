@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, Program};
 use systole_runtime::cost::Work;
-use systole_runtime::report::{self, HostReport, Report};
+use systole_runtime::executions::Executions;
+use systole_runtime::report::{Report, report};
 use systole_runtime::source;
 use systole_runtime::{
     Assume, Client, CompileOptions, Executable, Mode, NoObserver, PodOptions, Queues, RunOptions, RunResult,
@@ -68,12 +69,6 @@ pub struct Ran {
     pub ops: Vec<OpCounters>,
 }
 
-/// What a run gave: one device's counters, or a pod's.
-enum Done {
-    One(Box<RunResult>),
-    Pod(PodRun),
-}
-
 /// How a point's program is compiled.
 fn options(point: &Point, chip: &ChipConfig, module: (u32, u32)) -> Result<CompileOptions, RuntimeError> {
     let get = |key: &str| point.options.get(key);
@@ -115,7 +110,7 @@ fn compiled(spec: &Spec, point: &Point, base: &Base, bytes: &[u8]) -> Result<Pro
 }
 
 /// Runs a compiled program for timing alone.
-fn timed(spec: &Spec, client: &Client, exe: &Executable) -> Result<Done, RuntimeError> {
+fn timed(spec: &Spec, client: &Client, exe: &Executable) -> Result<PodRun, RuntimeError> {
     let mut options = RunOptions::new(Mode::TimingOnly);
     options.max_cycles = spec.max_cycles.unwrap_or(u64::MAX);
     for a in &spec.assume {
@@ -124,24 +119,21 @@ fn timed(spec: &Spec, client: &Client, exe: &Executable) -> Result<Done, Runtime
         options.assume.push(Assume { name: name.to_string(), trips: n.parse().map_err(|_| wrong())? });
     }
     let inputs = generate::placeholders(&exe.program, 0);
-    if exe.program.pod.devices() > 1 {
-        let mut queues = vec![Queues::default(); exe.program.pod.devices() as usize];
-        let pods = PodOptions::default();
-        let done = client.run_pod(exe, &[inputs], &options, &pods, &mut NoObserver, &mut queues, Vec::new())?;
-        return Ok(Done::Pod(done.run));
-    }
-    Ok(Done::One(Box::new(client.device(0).run_with(exe, &inputs, &options, &mut NoObserver)?.result)))
+    let mut queues = vec![Queues::default(); exe.program.pod.devices() as usize];
+    let pods = PodOptions::default();
+    Ok(client.run_pod(exe, &[inputs], &options, &pods, &mut NoObserver, &mut queues, Vec::new())?.run)
 }
 
 /// Operations of a device, longest first.
 fn operations(chip: &ChipConfig, program: &Program, r: &RunResult) -> Vec<OpCounters> {
+    let executions = Executions::new(program);
     let one = |o: &systole_simulator::OpProfile| {
         let d = o.op.and_then(|i| program.debug.ops.get(i as usize));
         OpCounters {
             name: d.map_or("(none)".to_string(), |d| d.name.clone()),
             opcode: d.map_or(String::new(), |d| d.opcode.clone()),
             cycles: o.cycles,
-            work: Work::of_op(chip, program, o),
+            work: Work::of_op(chip, program, o, executions.of(r, o)),
         }
     };
     let mut ops: Vec<OpCounters> = r.ops.iter().map(one).collect();
@@ -149,20 +141,12 @@ fn operations(chip: &ChipConfig, program: &Program, r: &RunResult) -> Vec<OpCoun
     ops
 }
 
-fn finished(chip: &ChipConfig, program: &Program, done: &Done) -> Ran {
-    let host = HostReport::default();
-    let (report, work, ops) = match done {
-        Done::One(r) => {
-            let report = report::report(chip, program, r, host);
-            (report, Work::of_run(chip, program, r), operations(chip, program, r))
-        }
-        Done::Pod(p) => {
-            let report = report::pod::report(chip, program, p, host);
-            let slowest = p.devices.iter().max_by_key(|d| d.cycles);
-            let ops = slowest.map(|r| operations(chip, program, r)).unwrap_or_default();
-            (report, Work::of_pod(chip, program, p), ops)
-        }
-    };
+fn finished(chip: &ChipConfig, program: &Program, done: &PodRun) -> Ran {
+    let ran = systole_runtime::Ran::new(&program.name, chip, program, Mode::TimingOnly);
+    let report = report(&ran, done);
+    let work = Work::of_pod(chip, program, done);
+    let slowest = done.devices.iter().max_by_key(|d| d.cycles);
+    let ops = slowest.map(|r| operations(chip, program, r)).unwrap_or_default();
     Ran { chip: chip.clone(), program: program.clone(), report, work, ops }
 }
 
@@ -177,12 +161,16 @@ fn counters(ran: Ran) -> Counters {
         *most = most.max(share);
     }
     busy.insert("hbm".into(), report.hbm.share);
-    let dtype = program.peak_dtype.unwrap_or(systole_isa::DType::BF16);
+    // Where products of several types ran, the fastest of their rates.
+    let peak = report.peaks.iter().map(|p| p.peak_flops_per_s).fold(0.0, f64::max);
     Counters {
         cycles: report.cycles,
         devices: program.pod.devices(),
         flops: report.flops,
-        peak_per_cycle: chip.peak_flops_per_cycle(dtype),
+        peak_per_cycle: match peak {
+            0.0 => chip.peak_flops_per_cycle(systole_isa::DType::BF16),
+            rate => rate / report.clock_hz,
+        },
         bound: report.bound.to_string(),
         busy,
         work,

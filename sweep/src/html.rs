@@ -173,6 +173,8 @@ fn describe(table: &Table, d: &Design) -> String {
 /// A parameter's value as people read it.
 pub fn pretty(key: &str, text: &str) -> String {
     match crate::spec::number(key, text) {
+        // It has a unit.
+        Some(_) if text.parse::<f64>().is_err() => text.to_string(),
         Some(x) if x >= 1e4 || (x > 0.0 && x < 1e-2) => short(x),
         Some(_) | None => text.to_string(),
     }

@@ -248,7 +248,7 @@ fn complete(spec: &Spec, values: &mut Values, chip: &ChipConfig) -> Result<bool,
             Some(w) => w,
             None => {
                 let x = expr.eval(&|n| value(n, values, chip)).map_err(|e| bad(format!("linked `{key}`: {e}")))?;
-                format!("{x}")
+                crate::spec::write_number(key, x)
             }
         };
         values.insert(key.clone(), text);
@@ -414,7 +414,7 @@ mod tests {
         let mut rates = column(&p, "hbm.bandwidth");
         rates.sort();
         rates.dedup();
-        assert_eq!(rates, ["1600000000000", "400000000000", "800000000000"]);
+        assert_eq!(rates, ["1.6 TB/s", "400 GB/s", "800 GB/s"]);
         // Bandwidth needs no other code.
         assert_eq!(p.counts(), (5, 15));
         let ids: BTreeSet<&String> = p.points.iter().map(|p| &p.id).collect();
@@ -435,7 +435,7 @@ mod tests {
         }
         let mut tenths = [0; 10];
         for p in &p.points {
-            let at: f64 = p.sets["hbm.latency"].parse().expect("a number");
+            let at = crate::spec::number("hbm.latency", &p.sets["hbm.latency"]).expect("a time");
             tenths[((at - 1e-7) / 4e-8) as usize] += 1;
         }
         assert_eq!(tenths, [4; 10]);
@@ -455,7 +455,12 @@ mod tests {
     fn mistakes_name_their_place() {
         for (body, part) in [
             ("[parameters]\n\"mxu.rowz\" = [1]", "did you mean `mxu.rows`?"),
-            ("[parameters]\n\"hbm.latency\" = { from = 0, to = 1, scale = \"log\" }", "positive ends"),
+            ("[parameters]\n\"hbm.bandwidth\" = [1600]", "`1600`: it takes a bandwidth with its unit"),
+            (
+                "linked = { \"hbm.bandwidth\" = \"clock\" }\n[parameters]\nclock = { from = 1, to = 2 }",
+                "`1`: it takes a frequency",
+            ),
+            ("[parameters]\n\"hbm.latency\" = { from = 0, to = \"1 us\", scale = \"log\" }", "positive ends"),
             ("[parameters]\n\"mxu.rows\" = []", "no values"),
             ("[parameters]\n\"program.speed\" = [1]", "is none of program.precision"),
             ("conditions = [\"mxu.count <\"]", "column 12"),

@@ -135,7 +135,8 @@ pub enum Values {
         steps: u32,
         scale: Scale,
         multiple_of: Option<f64>,
-        whole: bool,
+        /// None where it is no number of a chip.
+        quantity: Option<Quantity>,
     },
 }
 
@@ -147,18 +148,18 @@ impl Values {
                 let i = (share * all.len() as f64) as usize;
                 all[i.min(all.len() - 1)].clone()
             }
-            Values::Range { from, to, scale, multiple_of, whole, .. } => {
+            Values::Range { from, to, scale, multiple_of, quantity, .. } => {
                 let x = match scale {
                     Scale::Linear => from + share * (to - from),
                     Scale::Log => (from.ln() + share * (to.ln() - from.ln())).exp(),
                 };
                 let x = match multiple_of {
                     Some(m) => ((x / m).round() * m).max(*m),
-                    None if *whole => x.round(),
+                    None if quantity.is_some_and(|q| q.is_whole()) => x.round(),
                     // Twelve digits: no trace of the way there.
                     None => format!("{x:.11e}").parse().unwrap_or(x),
                 };
-                format!("{x}")
+                written(*quantity, x)
             }
         }
     }
@@ -234,6 +235,20 @@ pub fn number(key: &str, text: &str) -> Option<f64> {
     }
 }
 
+/// A value of a parameter, given in its base unit, as chips take it: with a unit where one is due, and always the same number.
+pub fn write_number(key: &str, x: f64) -> String {
+    written(quantity(key), x)
+}
+
+fn written(quantity: Option<Quantity>, x: f64) -> String {
+    let Some(q) = quantity.filter(|q| q.needs_unit()) else { return format!("{x}") };
+    let short = q.print(x);
+    match q.units().first() {
+        Some((base, _)) if q.parse(&short) != Some(x) => format!("{x} {base}"),
+        Some(_) | None => short,
+    }
+}
+
 fn text_of(v: &toml::Value) -> Result<String, String> {
     match v {
         toml::Value::String(s) => Ok(s.clone()),
@@ -248,11 +263,21 @@ fn text_of(v: &toml::Value) -> Result<String, String> {
 fn axis(key: &str, entry: &AxisEntry) -> Result<Axis, String> {
     let values = match entry {
         AxisEntry::List(all) if all.is_empty() => return Err("has no values".into()),
-        AxisEntry::List(all) => Values::List(all.iter().map(text_of).collect::<Result<_, _>>()?),
+        AxisEntry::List(all) => {
+            let all = all.iter().map(text_of).collect::<Result<Vec<String>, _>>()?;
+            let unit = quantity(key).filter(|q| q.needs_unit());
+            if let Some((q, bare)) = unit.and_then(|q| Some((q, all.iter().find(|t| q.parse(t).is_none())?))) {
+                return Err(format!("`{bare}`: it takes {}", q.describe()));
+            }
+            Values::List(all)
+        }
         AxisEntry::Range(r) => {
             let end = |v: &toml::Value| {
                 let text = text_of(v)?;
-                number(key, &text).ok_or_else(|| format!("`{text}` is no value of it"))
+                number(key, &text).ok_or_else(|| match quantity(key) {
+                    Some(q) => format!("`{text}`: it takes {}", q.describe()),
+                    None => format!("`{text}` is no value of it"),
+                })
             };
             let (from, to) = (end(&r.from)?, end(&r.to)?);
             if r.scale == Scale::Log && (from <= 0.0 || to <= 0.0) {
@@ -262,8 +287,7 @@ fn axis(key: &str, entry: &AxisEntry) -> Result<Axis, String> {
             if multiple_of.is_some_and(|m| m <= 0.0) || !(1..=100_000).contains(&r.steps) {
                 return Err("`multiple_of` is positive, `steps` from 1 to 100000".into());
             }
-            let whole = quantity(key).is_some_and(|q| q.is_whole());
-            Values::Range { from, to, steps: r.steps, scale: r.scale, multiple_of, whole }
+            Values::Range { from, to, steps: r.steps, scale: r.scale, multiple_of, quantity: quantity(key) }
         }
     };
     Ok(Axis { key: key.to_string(), values })

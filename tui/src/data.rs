@@ -1,6 +1,7 @@
 //! A profile made ready to be looked at: lanes, occupancies, decoded code.
 
 use std::sync::Arc;
+use systole_runtime::origin::Origin;
 use systole_runtime::profile::code::Code;
 use systole_runtime::profile::memory::{Level, occupancy};
 use systole_runtime::profile::{DeviceMeta, Lane, Memory, OpRow, Profile, Trace};
@@ -13,6 +14,8 @@ pub struct Data {
     pub vmem: Vec<Level>,
     pub hbm: Vec<Level>,
     pub code: Arc<Code>,
+    /// Of a run that goes on: where every device is, as cycle and bundle.
+    pub places: Vec<(u64, Option<u32>)>,
 }
 
 impl Data {
@@ -28,6 +31,7 @@ impl Data {
             vmem: occupancy(&profile, Memory::Vmem),
             hbm: occupancy(&profile, Memory::Hbm),
             code,
+            places: Vec::new(),
             profile,
         }
     }
@@ -55,13 +59,18 @@ impl Data {
         }
     }
 
-    /// Whether an operation's row has the text in its name, opcode or category.
+    /// Whether an operation's row has the text in its name, opcode or category, in where it comes from, or in a member of its
+    /// kernel.
     pub fn matches(&self, o: &OpRow, filter: &str) -> bool {
-        let p = &self.profile;
-        let opcode = p.row_op(o).map_or("", |i| i.opcode.as_str());
-        filter.is_empty()
-            || [p.row_name(o), opcode, p.row_category(o).name(), &o.bound]
-                .iter()
-                .any(|t| t.to_lowercase().contains(&filter.to_lowercase()))
+        if filter.is_empty() {
+            return true;
+        }
+        let (p, filter) = (&self.profile, filter.to_lowercase());
+        let has = |t: &str| t.to_lowercase().contains(&filter);
+        let from = |origin: &Option<Origin>| origin.as_ref().is_some_and(|o| has(&o.name) || has(&o.place()));
+        let info = p.row_op(o);
+        [p.row_name(o), p.row_category(o).name(), &o.bound].into_iter().any(has)
+            || info.is_some_and(|i| has(&i.opcode) || from(&i.origin))
+            || info.is_some_and(|i| i.members.iter().any(|m| has(&m.name) || has(&m.opcode) || from(&m.origin)))
     }
 }

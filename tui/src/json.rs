@@ -10,7 +10,7 @@ use crate::views::{chip, memory, overview, stalls};
 use serde_json::{Map, Value, json};
 use systole_runtime::profile::memory::{most, peak, size};
 use systole_runtime::profile::roofline::{self, point};
-use systole_runtime::profile::{CAUSE_TABLE, LaneKind, Memory, NO_OP, diff, table};
+use systole_runtime::profile::{CAUSE_TABLE, LaneKind, Memory, NO_OP, diff};
 
 /// Spans of a lane that are listed.
 const SPANS: usize = 1000;
@@ -20,7 +20,7 @@ const POINTS: usize = 100;
 /// The data behind the frame; `null` before there are any.
 pub fn data(app: &App) -> Value {
     let Some(d) = app.shown() else { return Value::Null };
-    let mut out = table::data(&d.profile);
+    let mut out = d.profile.report();
     let mut view = json!({
         "name": app.view.name(), "device": app.device, "from": app.from, "to": app.to, "cursor": app.cursor,
         "filter": app.filter, "selected": app.selected(),
@@ -34,7 +34,7 @@ pub fn data(app: &App) -> Value {
         View::Stalls => stalls(app, d),
         View::Links => json!({
             "topology": d.profile.meta.topology, "links": d.profile.meta.links,
-            "collectives": d.profile.meta.report["pod"]["collectives"],
+            "collectives": d.profile.meta.report.pod.as_ref().map(|p| &p.collectives),
         }),
         View::Program => program(app, d),
         View::Chip => chip(app, d),
@@ -42,8 +42,8 @@ pub fn data(app: &App) -> Value {
     if let (Value::Object(view), Value::Object(own)) = (&mut view, own) {
         view.extend(own);
     }
-    out["view"] = view;
-    out
+    out.view = Some(view);
+    json!(out)
 }
 
 fn overview(app: &App, d: &Data) -> Value {
@@ -98,6 +98,8 @@ fn at_cursor(app: &App, d: &Data) -> Value {
             op["opcode"] = json!(o.opcode);
             op["line"] = json!(o.line);
             op["source"] = json!(p.line(o));
+            op["origin"] = json!(o.origin);
+            op["members"] = json!(o.members);
             op["first_bundle"] = json!(d.code.first(s.id));
         }
         out.insert("op".into(), op);

@@ -119,6 +119,31 @@ impl Pen<'_> {
         }
     }
 
+    /// A column chart of shares in two parts, `(all, of it the lower part)`, each from 0 to 1.
+    pub fn stacked(&mut self, x: usize, y: usize, height: usize, values: &[(f64, f64)], paints: (Paint, Paint)) {
+        let (upper, lower) = (self.theme.style(paints.0), self.theme.style(paints.1));
+        let eighths = |v: f64| (v.clamp(0.0, 1.0) * (height * 8) as f64).round() as usize;
+        for (i, &(all, part)) in values.iter().enumerate() {
+            let all = if all > 0.0 { eighths(all).max(1) } else { 0 };
+            let part = eighths(part).min(all);
+            for row in 0..height {
+                let within = |n: usize| n.saturating_sub(row * 8).min(8);
+                let (a, p) = (within(all), within(part));
+                let (symbol, style) = match (a, p) {
+                    (0, _) => continue,
+                    (a, 0) => (if a == 8 { "▓" } else { LEVELS[a] }, upper),
+                    // The lower part's top in a cell that is filled by both.
+                    (8, p) if p < 8 => match upper.fg {
+                        Some(c) => (LEVELS[p], lower.bg(c)),
+                        None => (LEVELS[p], lower),
+                    },
+                    (_, p) => (LEVELS[p], lower),
+                };
+                self.text(x + i, y + height - 1 - row, symbol, style);
+            }
+        }
+    }
+
     /// A frame with a title; gives what is inside.
     pub fn boxed(&mut self, title: &str) -> Pen<'_> {
         let (w, h) = (self.width(), self.height());

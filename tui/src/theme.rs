@@ -101,12 +101,26 @@ impl Theme {
         }
     }
 
-    /// Brings a frame down to what the terminal has.
+    /// Text and background; the dark palette is that of most terminals and takes theirs.
+    fn ground(&self) -> Option<(Color, Color)> {
+        match self.palette {
+            Palette::Dark => None,
+            Palette::Light => Some((Color::Rgb(0x18, 0x18, 0x18), Color::Rgb(0xf8, 0xf8, 0xf4))),
+            Palette::Contrast => Some((Color::Rgb(0xff, 0xff, 0xff), Color::Rgb(0, 0, 0))),
+        }
+    }
+
+    /// Puts a frame on the palette's background, and brings it down to what the terminal has.
     pub fn finish(&self, buffer: &mut Buffer) {
-        if self.depth == Depth::Full && !self.ascii {
+        let ground = self.ground();
+        if self.depth == Depth::Full && !self.ascii && ground.is_none() {
             return;
         }
         for cell in &mut buffer.content {
+            if let Some((fg, bg)) = ground {
+                cell.fg = if cell.fg == Color::Reset { fg } else { cell.fg };
+                cell.bg = if cell.bg == Color::Reset { bg } else { cell.bg };
+            }
             if self.ascii && !cell.symbol().is_ascii() {
                 let plain = ascii(cell.symbol());
                 cell.set_char(plain);
@@ -157,7 +171,12 @@ fn sixteen(c: Color) -> Color {
     let Color::Rgb(r, g, b) = c else { return c };
     let (most, least) = (r.max(g).max(b), r.min(g).min(b));
     if most - least < 0x20 {
-        return if most > 0x60 { Color::Gray } else { Color::DarkGray };
+        return match most {
+            0xe0.. => Color::White,
+            0x60.. => Color::Gray,
+            0x20.. => Color::DarkGray,
+            _ => Color::Black,
+        };
     }
     let on = |v: u8| v as u32 * 3 >= most as u32 * 2;
     match (on(r), on(g), on(b)) {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 use systole_runtime::profile;
+use systole_tui::app::Help;
 use systole_tui::{App, Data, Depth, Effect, Event, Key, Phase, Theme, View, export, frame, update};
 
 const PROFILE: &[u8] = include_bytes!("data/mlp.sysp");
@@ -44,6 +45,7 @@ fn screens_are_as_recorded() {
         ("chip", "9jjj<enter>"),
         ("what-if", "9:set hbm.bandwidth=400GB/s<enter>"),
         ("help", "2?"),
+        ("words", "6??"),
         ("command", "3:s<tab>"),
         ("expanded", "2e"),
     ];
@@ -72,7 +74,7 @@ fn any_size_draws_every_view() {
             app.view = view;
             for (width, height) in [(0, 0), (1, 1), (10, 3), (24, 6), (40, 12), (81, 25), (300, 100)] {
                 update(&mut app, Event::Resize { width, height });
-                for help in [false, true] {
+                for help in [Help::None, Help::Keys, Help::Words] {
                     app.help = help;
                     let text = screen(&app);
                     assert_eq!(text.lines().count(), height as usize, "{view:?} {width}x{height}");
@@ -172,4 +174,86 @@ fn views_are_written_as_pictures_text_and_data() {
     let json: serde_json::Value = serde_json::from_str(&export::for_file(&a, "x.json").expect("data")).expect("JSON");
     assert_eq!(json["cycles"], data().profile.meta.cycles);
     assert!(export::for_file(&a, "x.png").is_err());
+}
+
+#[test]
+fn what_ifs_are_compared_with_the_run_they_start_from() {
+    let mut a = app(120, 40);
+    let faster = |times: u64| {
+        let mut d = (*data()).clone();
+        d.profile.meta.cycles /= times;
+        Arc::new(d)
+    };
+    for (times, word) in [(2, "2.0"), (4, "4.0")] {
+        update(&mut a, Event::Rerun(faster(times)));
+        assert!(a.message.contains(word) && a.message.contains("times faster"), "{times}: {}", a.message);
+    }
+    // With the clock halved too, fewer cycles are no less time.
+    let mut d = (*data()).clone();
+    d.profile.meta.cycles /= 2;
+    d.profile.meta.chip.clock_hz /= 4.0;
+    update(&mut a, Event::Rerun(Arc::new(d)));
+    assert!(a.message.contains("times slower"), "{}", a.message);
+}
+
+#[test]
+fn steps_move_the_cursor_and_the_bundle() {
+    let mut a = app(120, 40);
+    a.phase = Phase::Running;
+    let at = |cycle: u64, bundle: u32| {
+        let mut d = (*data()).clone();
+        d.places = vec![(cycle, Some(bundle))];
+        Arc::new(d)
+    };
+    update(&mut a, Event::Data(at(900, 7)));
+    assert_eq!(a.cursor, 0, "a run that goes on leaves the cursor where it is");
+    for (cycle, bundle) in [(1000, 11), (1001, 12)] {
+        update(&mut a, Event::Data(at(cycle, bundle)));
+        update(&mut a, Event::Phase(Phase::Paused));
+        assert_eq!(a.cursor, cycle);
+        press(&mut a, "8");
+        assert!(screen(&a).contains(&format!("bundle {bundle} of")), "{}", screen(&a));
+    }
+}
+
+#[test]
+fn themes_differ_on_every_terminal() {
+    for depth in [Depth::Full, Depth::Sixteen] {
+        let frames: Vec<_> = Theme::ALL
+            .into_iter()
+            .map(|palette| {
+                let mut a = app(80, 24);
+                a.theme = Theme { palette, depth, ..Theme::full() };
+                frame(&a, 80, 24)
+            })
+            .collect();
+        for (i, x) in frames.iter().enumerate() {
+            let area = x.area.width as usize * x.area.height as usize;
+            for y in &frames[..i] {
+                let differ = x.content.iter().zip(&y.content).filter(|(p, q)| (p.fg, p.bg) != (q.fg, q.bg)).count();
+                assert!(differ > area / 2, "{depth:?}: {differ} cells of {area} differ");
+            }
+        }
+    }
+}
+
+#[test]
+fn maps_fit_small_screens() {
+    use systole_runtime::profile::LinkInfo;
+    let mut d = (*data()).clone();
+    d.profile.meta.topology = vec![16, 16];
+    let link = |from: u32, to: u32| LinkInfo { from_chip: from, to_chip: to, axis: 1, bytes: 64, busy: 5 };
+    d.profile.meta.links = (0..255).map(|c| link(c, c + 1)).collect();
+    d.profile.links = vec![Default::default(); 255];
+    for (width, height) in [(200, 60), (80, 40), (60, 40)] {
+        let mut a = app(width, height);
+        update(&mut a, Event::Data(Arc::new(d.clone())));
+        press(&mut a, "7");
+        let text = screen(&a);
+        let told = text.lines().find(|l| l.contains("chips do not fit"));
+        assert!(told.is_none(), "{width}x{height}: {text}");
+        let all =
+            text.contains("[255]") || text.lines().filter(|l| l.matches(['░', '·', '●']).count() >= 16).count() >= 16;
+        assert!(all, "{width}x{height}: {text}");
+    }
 }

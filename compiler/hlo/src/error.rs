@@ -21,6 +21,9 @@ pub enum CompileError {
     /// The compiler broke one of its own invariants.
     #[error("internal error in {stage}: {message}")]
     Internal { stage: String, message: String },
+    /// Any of these, found while working on an operation of the source.
+    #[error("{error}")]
+    At { span: Span, error: Box<CompileError> },
 }
 
 /// What a program can need too much of. Names are those of operations or arrays.
@@ -97,15 +100,31 @@ impl CompileError {
         CompileError::Internal { stage: stage.to_string(), message: message.into() }
     }
 
+    /// The error with the place of the operation that was worked on, unless it has a place already.
+    pub fn at(self, span: Span) -> CompileError {
+        match self.span() {
+            None if span != Span::default() => CompileError::At { span, error: Box::new(self) },
+            None | Some(_) => self,
+        }
+    }
+
     /// Whether arrays or windows did not fit into vector memory together: a plan that keeps less there may.
     pub fn is_vmem(&self) -> bool {
-        matches!(self, CompileError::Limit { resource: Resource::Vmem | Resource::Windows { .. }, .. })
+        match self {
+            CompileError::Limit { resource, .. } => matches!(resource, Resource::Vmem | Resource::Windows { .. }),
+            CompileError::At { error, .. } => error.is_vmem(),
+            CompileError::Unsupported { .. }
+            | CompileError::Plan(_)
+            | CompileError::Schedule { .. }
+            | CompileError::Internal { .. } => false,
+        }
     }
 
     /// Where in the source text, if known.
     pub fn span(&self) -> Option<Span> {
         match self {
             CompileError::Unsupported { span, .. } if *span != Span::default() => Some(*span),
+            CompileError::At { span, .. } => Some(*span),
             CompileError::Unsupported { .. }
             | CompileError::Limit { .. }
             | CompileError::Plan(_)

@@ -280,6 +280,16 @@ impl<'m> Emit<'m> {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
+    /// Gives a node an attribute, unless it has one of that key. `value` gets a name that no other node of the computation
+    /// has at any time.
+    pub fn mark(&mut self, id: NodeId, key: &str, value: impl FnOnce(&str) -> String) {
+        let n = &mut self.nodes[id.index()];
+        if n.attribute(key).is_none() {
+            let text = value(&format!("{}#{}", n.name, id.0));
+            n.attributes.push((key.to_string(), text));
+        }
+    }
+
     /// The computation `(x, y) -> x op y` over scalars.
     pub fn body(&mut self, op: Binary, dtype: DType) -> CompId {
         if let Some(&id) = self.draft.bodies.get(&(op, dtype)) {

@@ -77,15 +77,7 @@ pub fn alone(plan: &Plan, kernel: KernelEntry, args: &[Operand], times: usize, c
     let place = |a: &Operand| if let Operand::Scratch(_) = a { Operand::Scratch(at) } else { a.clone() };
     let args: Vec<Operand> = args.iter().map(place).collect();
     Plan {
-        head: PlanHead {
-            name: kernel.name.clone(),
-            cores: 1,
-            vmem_rows: rows,
-            flops: 0.0,
-            peak_dtype: None,
-            traps: Vec::new(),
-            ..plan.head.clone()
-        },
+        head: PlanHead { name: kernel.name.clone(), cores: 1, vmem_rows: rows, traps: Vec::new(), ..plan.head.clone() },
         arrays: plan.arrays.clone(),
         kernels: vec![kernel],
         actions: vec![Action::Call { kernel: 0, args }; times],

@@ -9,7 +9,7 @@ use super::place::{Placement, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
-use super::{order, overlap};
+use super::{order, overlap, padding};
 use std::collections::BTreeSet;
 use systole_hlo::core::CoreModule;
 use systole_hlo::error::{CompileError, Resource, limit};
@@ -132,8 +132,6 @@ fn planned(core: &Module, draft: Draft, placed: Placement, chip: &ChipConfig) ->
             words: draft.words,
             hbm_bytes: placed.hbm_bytes,
             vmem_rows: placed.vmem_rows,
-            flops: draft.flops,
-            peak_dtype: draft.peak_dtype,
             traps: draft.traps,
         },
         arrays: draft.buffers.into_iter().zip(&placed.granules).map(array).collect(),
@@ -182,7 +180,7 @@ fn draft(
         steps: Vec::new(),
         pending: Vec::new(),
         lines,
-        executions: 1.0,
+        counted: Default::default(),
         state_bytes: 0,
         guide: &options.guide,
         failed: None,
@@ -225,6 +223,7 @@ fn draft(
         overlap::hide(&mut lower.plan, chip);
     }
     collective::finish(&mut lower.plan, chip);
+    padding::note(&mut lower.plan);
     Ok(lower.plan)
 }
 

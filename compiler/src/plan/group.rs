@@ -9,6 +9,7 @@
 
 use super::again::Again;
 use smallvec::SmallVec;
+use std::collections::{BTreeSet, VecDeque};
 use systole_hlo::graph::elementwise::{Function, UnaryKind};
 use systole_hlo::graph::{Binary, Computation, NodeId, Op, Shape, SliceDim};
 
@@ -38,7 +39,29 @@ impl Groups {
     pub fn is_root(&self, id: NodeId) -> bool {
         self.owner[id.index()] == Owner::Root
     }
+
+    /// The operations that a root's kernel computes besides it, in the program's order: at most [`MEMBERS`], the nearest.
+    pub fn members(&self, comp: &Computation, root: NodeId) -> Vec<NodeId> {
+        let mut found = BTreeSet::from([root]);
+        let mut queue = VecDeque::from([root]);
+        while let Some(at) = queue.pop_front() {
+            for &o in &comp.node(at).operands {
+                let inside = match self.owner[o.index()] {
+                    Owner::In(_) | Owner::Inline => !matches!(comp.node(o).op, Op::Constant(_) | Op::Parameter { .. }),
+                    Owner::Root | Owner::None => false,
+                };
+                if inside && found.len() <= MEMBERS && found.insert(o) {
+                    queue.push_back(o);
+                }
+            }
+        }
+        found.remove(&root);
+        found.into_iter().collect()
+    }
 }
+
+/// Operations of a kernel that are listed.
+const MEMBERS: usize = 500;
 
 /// Nodes that are computed in the kernel of one root at most: what is done with a kernel takes longer than in proportion
 /// to its size.

@@ -13,6 +13,7 @@ pub mod lower;
 pub mod memory;
 mod order;
 pub mod overlap;
+mod padding;
 mod place;
 mod planned;
 pub mod spec;

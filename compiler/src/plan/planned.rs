@@ -5,8 +5,8 @@ use super::collective::Choice;
 use super::step::{BufferKind, KernelEntry, SplitPart};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use systole_isa::Layout;
 use systole_isa::program::{DebugBuffer, DebugOp, HostArray, PodShape};
-use systole_isa::{DType, Layout};
 
 /// An array of the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,8 +45,6 @@ pub struct PlanHead {
     pub hbm_bytes: u64,
     /// Highest word row of vector memory in use.
     pub vmem_rows: u64,
-    pub flops: f64,
-    pub peak_dtype: Option<DType>,
     /// Messages of traps.
     pub traps: Vec<String>,
 }

@@ -207,6 +207,8 @@ pub struct Draft {
     pub ops: Vec<systole_isa::program::DebugOp>,
     /// Operations that are computed in the kernel of another one, by that one's number: names.
     pub members: BTreeMap<u32, Vec<String>>,
+    /// Where the operations of `ops` are in the source; shorter where the last have no place.
+    pub op_spans: Vec<systole_hlo::graph::Span>,
     pub params: Vec<BufId>,
     /// Parameters whose memory the program may write once it has read them for the last time.
     pub donated: Vec<BufId>,
@@ -223,8 +225,6 @@ pub struct Draft {
     pub channels: BTreeMap<(u64, usize), View>,
     /// Tables and semaphores of collectives.
     pub pod: PodPlan,
-    pub flops: f64,
-    pub peak_dtype: Option<DType>,
 }
 
 impl Draft {

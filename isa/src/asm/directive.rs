@@ -6,7 +6,7 @@ use crate::diagnostic::{Diagnostic, closest};
 use crate::dma::{DmaDesc, DmaDim, MAX_DMA_DIMS, Space};
 use crate::dtype::DType;
 use crate::layout::Layout;
-use crate::program::{DebugBuffer, DebugKernel, DebugOp, DebugRange, HostArray, HostCall, HostCallKind};
+use crate::program::{DebugBuffer, DebugKernel, DebugMember, DebugOp, DebugRange, HostArray, HostCall, HostCallKind};
 use crate::topology::{MAX_POD, Topology};
 
 /// Names of all directives, without the dot.
@@ -27,10 +27,9 @@ pub(super) const NAMES: &[&str] = &[
     "host",
     "hostarg",
     "hostresult",
-    "flops",
-    "peak",
     "source",
     "op",
+    "member",
     "loc",
     "kernel",
     "buffer",
@@ -105,10 +104,15 @@ impl<'s> Parser<'s> {
                 };
                 if name == "hostarg" { call.operands.push(array) } else { call.results.push(array) }
             }
-            "flops" => self.program.flops = cursor.real("flops")?,
-            "peak" => self.program.peak_dtype = Some(dtype(cursor)?),
             "source" => self.program.debug.source = cursor.name("a file name")?,
             "op" => self.debug_op(cursor)?,
+            "member" => {
+                let member = member(cursor)?;
+                let Some(op) = self.program.debug.ops.last_mut() else {
+                    return Err(self.source.error(start, end, "`.member` belongs to a `.op` above"));
+                };
+                op.members.push(member);
+            }
             "loc" => self.loc(cursor)?,
             "kernel" => self.debug_kernel(cursor)?,
             "buffer" => self.debug_buffer(cursor)?,
@@ -260,19 +264,19 @@ impl<'s> Parser<'s> {
 
     /// `name opcode line n flops x bytes y`; the numbers may be left out.
     fn debug_op(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
-        let mut op = DebugOp {
-            name: cursor.name("an operation's name")?,
-            opcode: cursor.name("the operation's opcode")?,
-            ..DebugOp::default()
-        };
-        if cursor.take_word("line") {
-            op.line = cursor.integer("a line number", 0, u32::MAX as i128)? as u32;
-        }
+        let DebugMember { name, opcode, line } = member(cursor)?;
+        let mut op = DebugOp { name, opcode, line, ..DebugOp::default() };
         if cursor.take_word("flops") {
             op.flops = cursor.real("flops")?;
         }
+        if cursor.take_word("peak") {
+            op.peak = Some(dtype(cursor)?);
+        }
         if cursor.take_word("bytes") {
             op.bytes = cursor.real("bytes")?;
+        }
+        if cursor.take_word("padding") {
+            op.padding = cursor.real("a share")?;
         }
         self.program.debug.ops.push(op);
         Ok(())
@@ -368,4 +372,12 @@ fn list(cursor: &mut Cursor<'_, '_>, close: char, what: &str, max: i128) -> Resu
         items.push(cursor.integer(what, 0, max)? as u64);
     }
     Ok(items)
+}
+
+/// `name opcode line n`; the line may be left out.
+fn member(cursor: &mut Cursor<'_, '_>) -> Result<DebugMember, Diagnostic> {
+    let (name, opcode) = (cursor.name("an operation's name")?, cursor.name("the operation's opcode")?);
+    let known = cursor.take_word("line");
+    let line = if known { cursor.integer("a line number", 0, u32::MAX as i128)? as u32 } else { 0 };
+    Ok(DebugMember { name, opcode, line })
 }

@@ -63,10 +63,6 @@ fn header(program: &Program, chip: &ChipConfig, out: &mut String) {
     put!(out, ".program {}\n", quote(&program.name));
     put!(out, ".chip {}{}\n", quote(&program.chip), chip_sets(&program.chip, chip));
     put!(out, ".hbm {}\n.vmem {}\n.smem {}\n", program.hbm_bytes, program.vmem_bytes, program.smem_words);
-    put!(out, ".flops {:?}\n", program.flops);
-    if let Some(t) = program.peak_dtype {
-        put!(out, ".peak {t}\n");
-    }
     pod(program, out);
     for (directive, arrays) in [("param", &program.params), ("result", &program.results)] {
         arrays.iter().for_each(|a| host_array(directive, a, out));
@@ -170,7 +166,15 @@ fn debug(program: &Program, out: &mut String) {
     }
     for op in &d.ops {
         let (name, opcode) = (quote(&op.name), quote(&op.opcode));
-        put!(out, ".op {name} {opcode} line {} flops {:?} bytes {:?}\n", op.line, op.flops, op.bytes);
+        let peak = op.peak.map_or(String::new(), |t| format!(" peak {t}"));
+        put!(out, ".op {name} {opcode} line {} flops {:?}{peak} bytes {:?}", op.line, op.flops, op.bytes);
+        if op.padding > 0.0 {
+            put!(out, " padding {:?}", op.padding);
+        }
+        put!(out, "\n");
+        for m in &op.members {
+            put!(out, ".member {} {} line {}\n", quote(&m.name), quote(&m.opcode), m.line);
+        }
     }
     for k in &d.kernels {
         put!(out, ".kernel {} at {} bundles {}\n", quote(&k.name), k.start, k.bundles);

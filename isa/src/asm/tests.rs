@@ -5,7 +5,8 @@ use crate::container::write_program;
 use crate::inst::{Bundle, Inst};
 use crate::opcodes::TABLE;
 use crate::program::{
-    Constant, DebugBuffer, DebugInfo, DebugKernel, DebugOp, DebugRange, HostArray, HostCall, HostCallKind, PodShape,
+    Constant, DebugBuffer, DebugInfo, DebugKernel, DebugMember, DebugOp, DebugRange, HostArray, HostCall, HostCallKind,
+    PodShape,
 };
 use crate::table::Kind;
 use crate::topology::Topology;
@@ -219,11 +220,18 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
             results: vec![HostArray { address: 512, layout: layout.clone(), host_dims: None, name: text.clone() }],
         }],
         pod: if flags[2] { pod(&text, flags[3]) } else { PodShape::default() },
-        flops: real,
-        peak_dtype: flags[3].then_some(dtype),
         debug: DebugInfo {
             source: text.clone(),
-            ops: vec![DebugOp { name: text, opcode: "fusion".into(), line: n[5], flops: real, bytes: 0.1 }],
+            ops: vec![DebugOp {
+                name: text.clone(),
+                opcode: "fusion".into(),
+                line: n[5],
+                flops: real,
+                peak: flags[3].then_some(dtype),
+                bytes: 0.1,
+                padding: 0.3,
+                members: vec![DebugMember { name: text, opcode: "add".into(), line: n[4] }],
+            }],
             ranges,
             kernels: vec![DebugKernel { name: "a b".into(), start: n[3], bundles: n[2] }],
             buffers: vec![DebugBuffer {

@@ -190,10 +190,10 @@ impl ChipConfig {
 }
 
 /// 64-bit FNV-1a: stable across versions of the compiler and hosts.
-struct Fnv(u64);
+pub(super) struct Fnv(u64);
 
 impl Fnv {
-    fn new() -> Fnv {
+    pub(super) fn new() -> Fnv {
         Fnv(0xcbf2_9ce4_8422_2325)
     }
 
@@ -204,8 +204,12 @@ impl Fnv {
     }
 
     /// Hashes a text and an end mark.
-    fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
         self.bytes(&[0xff]);
+    }
+
+    pub(super) fn value(&self) -> u64 {
+        self.0
     }
 }

@@ -111,6 +111,14 @@ impl Key {
         Ok(Value::Number(n))
     }
 
+    /// Checks a number that a file states without a unit.
+    pub(super) fn check_bare(self, n: f64) -> Result<Value, String> {
+        match self.quantity() {
+            q if q.needs_unit() && n != 0.0 => Err(format!("takes {}", q.describe())),
+            _ => self.check_number(n),
+        }
+    }
+
     /// Checks a value written as text: a word, or a number with a unit.
     pub(super) fn check_text(self, text: &str) -> Result<Value, String> {
         let q = self.quantity();

@@ -7,8 +7,8 @@ use super::costs::{self, Costs};
 use super::key::Key;
 use super::params::{self, Value};
 use super::{
-    ChipConfig, CoreConfig, Dataflow, DmaConfig, HbmConfig, HostConfig, IciConfig, ImemConfig, MxuConfig, SmemConfig,
-    Timing, TimingTable, VmemConfig,
+    ChipConfig, CoreConfig, Dataflow, DmaConfig, HbmConfig, HostConfig, IciConfig, ImemConfig, MxuConfig, Origin,
+    SmemConfig, Timing, TimingTable, VmemConfig,
 };
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::table::Class;
@@ -64,6 +64,7 @@ fn blank() -> ChipConfig {
         },
         timing: TimingTable(Class::ALL.iter().map(|&c| (c, Timing { latency: 0, interval: 0 })).collect()),
         costs: Costs::default(),
+        origin: Origin::default(),
     }
 }
 
@@ -134,11 +135,11 @@ impl Loader<'_> {
         let checked = match value {
             DeValue::String(s) => key.check_text(s),
             DeValue::Integer(i) => match i64::from_str_radix(i.as_str(), i.radix()) {
-                Ok(n) => key.check_number(n as f64),
+                Ok(n) => key.check_bare(n as f64),
                 Err(_) => Err("takes a smaller number".into()),
             },
             DeValue::Float(x) => match x.as_str().parse::<f64>() {
-                Ok(n) => key.check_number(n),
+                Ok(n) => key.check_bare(n),
                 Err(_) => Err(format!("takes {}", key.quantity().describe())),
             },
             DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
@@ -207,7 +208,7 @@ impl ChipConfig {
         })?;
         let base = base(text, file_name, root.get_ref()).map_err(|d| Diagnostics(vec![d]))?;
         let complete = base.is_some();
-        let chip = base.unwrap_or_else(blank);
+        let chip = base.clone().unwrap_or_else(blank);
         let mut loader = Loader { file: file_name, text, chip, seen: BTreeSet::new(), errors: Vec::new() };
         loader.table("", root.get_ref());
         if !complete {
@@ -219,7 +220,15 @@ impl ChipConfig {
         }
         // The order of keys in a table is alphabetical; report in source order.
         loader.errors.sort_by_key(|d| d.place.as_ref().map(|p| (p.line, p.column)));
-        if loader.errors.is_empty() { Ok(loader.chip) } else { Err(Diagnostics(loader.errors)) }
+        if !loader.errors.is_empty() {
+            return Err(Diagnostics(loader.errors));
+        }
+        let mut chip = loader.chip;
+        if let Some(base) = &base {
+            chip.note_changes(base);
+        }
+        chip.origin.file = Some(file_name.to_string());
+        Ok(chip)
     }
 
     /// Applies overrides `KEY=VALUE` (`mxu.rows=256`, `clock=2.2GHz`, `timing.valu.latency=3`) in order, then checks
@@ -241,6 +250,7 @@ impl ChipConfig {
         if !errors.is_empty() {
             return Err(Diagnostics(errors));
         }
+        chip.note_changes(self);
         *self = chip;
         Ok(())
     }

@@ -6,6 +6,7 @@
 
 pub mod costs;
 mod derived;
+mod identity;
 mod key;
 mod load;
 pub mod params;
@@ -16,6 +17,7 @@ mod tests;
 pub mod units;
 
 pub use costs::{Cost, Costs};
+pub use identity::{ChipIdentity, Origin, Override};
 pub use load::ChipError;
 pub use preset::PRESETS;
 pub use reference::reference_page;
@@ -57,6 +59,8 @@ pub struct ChipConfig {
     pub timing: TimingTable,
     /// What work, area and time cost.
     pub costs: Costs,
+    /// What it starts from and how it differs; changes nothing.
+    pub origin: Origin,
 }
 
 /// Issue width and register files of a core.

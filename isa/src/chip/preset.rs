@@ -1,6 +1,6 @@
 //! The chips that come with the program, from `chips/*.toml`.
 
-use super::{ChipConfig, load::ChipError};
+use super::{ChipConfig, Origin, load::ChipError};
 use crate::diagnostic::{Diagnostic, Diagnostics, closest};
 
 macro_rules! presets {
@@ -18,21 +18,51 @@ impl ChipConfig {
         PRESETS.iter().map(|p| p.0)
     }
 
-    /// The preset of that name.
+    /// The preset of that name, or of another name that people give the same chip (see [`preset_named`]).
     ///
     /// # Errors
     /// If there is none; the message names those there are.
     pub fn from_preset(name: &str) -> Result<ChipConfig, ChipError> {
-        match PRESETS.iter().find(|p| p.0 == name) {
-            Some((name, text)) => ChipConfig::from_toml(text, &format!("{name}.toml")),
-            None => {
-                let names: Vec<&str> = ChipConfig::preset_names().collect();
-                let help = match closest(name, names.iter().copied()) {
-                    Some(c) => format!("did you mean `{c}`? (presets: {})", names.join(", ")),
-                    None => format!("presets are {}", names.join(", ")),
-                };
-                Err(Diagnostics(vec![Diagnostic::new(format!("no chip preset is called `{name}`")).help(help)]))
-            }
-        }
+        let known = preset_named(name).and_then(|name| PRESETS.iter().find(|p| p.0 == name));
+        let Some((name, text)) = known else {
+            let names: Vec<&str> = ChipConfig::preset_names().collect();
+            let likely = closest(name, names.iter().copied())
+                .or_else(|| closest(&format!("tpu-{}", plain(name)), names.iter().copied()));
+            let help = match likely {
+                Some(c) => format!("did you mean `{c}`? (presets: {})", names.join(", ")),
+                None => format!("presets are {}", names.join(", ")),
+            };
+            return Err(Diagnostics(vec![Diagnostic::new(format!("no chip preset is called `{name}`")).help(help)]));
+        };
+        let mut chip = ChipConfig::from_toml(text, &format!("{name}.toml"))?;
+        chip.origin = Origin { base: Some((*name).to_string()), ..Origin::default() };
+        Ok(chip)
     }
+}
+
+/// Names of the same chips elsewhere: product names, and what JAX calls a device's kind. As [`plain`] makes them.
+const ALIASES: &[(&str, &str)] = &[
+    ("v5lite", "tpu-v5e"),
+    ("v5litepod", "tpu-v5e"),
+    ("v6lite", "tpu-v6e"),
+    ("trillium", "tpu-v6e"),
+    ("7x", "tpu-v7"),
+    ("v7x", "tpu-v7"),
+    ("ironwood", "tpu-v7"),
+    ("v1", "tpu-v1-like"),
+];
+
+/// A name without case, separators, and the word TPU in front.
+fn plain(name: &str) -> String {
+    let kept = name.chars().filter(|c| c.is_ascii_alphanumeric()).map(|c| c.to_ascii_lowercase());
+    let name: String = kept.collect();
+    name.strip_prefix("tpu").map_or(name.clone(), str::to_string)
+}
+
+/// The preset that a name means: `v6e`, `TPU-V5E`, `tpu v5 lite`.
+fn preset_named(name: &str) -> Option<&'static str> {
+    let exact = ChipConfig::preset_names().find(|p| *p == name);
+    let wanted = plain(name);
+    let same = || ChipConfig::preset_names().find(|p| plain(p) == wanted);
+    exact.or_else(same).or_else(|| ALIASES.iter().find(|a| a.0 == wanted).map(|a| a.1))
 }

@@ -129,3 +129,82 @@ fn the_fingerprint_binds_shape_and_nothing_else() {
         assert_eq!(c.fingerprint() == base.fingerprint(), same, "{set}");
     }
 }
+
+#[test]
+fn a_changed_chip_says_what_it_is() {
+    let mut c = preset("tpu-v5e");
+    assert_eq!(c.label(), "tpu-v5e");
+    let digest = c.identity().digest;
+    c.apply_sets(&["hbm.bandwidth=1600GB/s", "timing.valu.latency=9"]).expect("good");
+    assert_eq!(c.label(), "tpu-v5e with hbm.bandwidth=1.6 TB/s, timing.valu.latency=9 cycles");
+    assert_eq!(c.origin.overrides[0].was, "819 GB/s");
+    assert_ne!(c.identity().digest, digest);
+    // Changed further, it still says what it was at first; set back, it is unchanged.
+    c.apply_sets(&["hbm.bandwidth=2TB/s", "timing.valu.latency=2"]).expect("good");
+    assert_eq!(c.label(), "tpu-v5e with hbm.bandwidth=2 TB/s");
+    assert_eq!(c.origin.overrides[0].was, "819 GB/s");
+    c.apply_set("hbm.bandwidth=819GB/s").expect("good");
+    assert_eq!((c.label().as_str(), c.identity().digest), ("tpu-v5e", digest));
+    // What it states can be given again.
+    let sets = ["mxu.types.f8.rows_per_cycle=4", "ici.topology=ring", "core.launch_cycles=7", "hbm.efficiency=0.5"];
+    c.apply_sets(&sets).expect("good");
+    let mut again = preset("tpu-v5e");
+    again.apply_sets(&c.identity().sets()).expect("its own sets");
+    assert_eq!(again.identity(), c.identity());
+}
+
+#[test]
+fn every_parameter_is_part_of_the_identity() {
+    let c = preset("tiny");
+    for p in params::NUMBERS {
+        let mut other = c.clone();
+        let params::Value::Number(n) = (p.get)(&c) else { continue };
+        (p.set)(&mut other, params::Value::Number(if n == p.min { p.max } else { p.min }));
+        let changed: Vec<String> = other.differences(&c).into_iter().map(|o| o.key).collect();
+        let expected: &[&str] = if p.min == p.max { &[] } else { &[p.key] };
+        assert_eq!(changed, expected, "{}", p.key);
+        assert_eq!(other.identity().digest == c.identity().digest, p.min == p.max, "{}", p.key);
+    }
+}
+
+#[test]
+fn files_name_themselves_and_their_base() {
+    let c = ChipConfig::from_toml("base = \"tiny\"\nname = \"mine\"\nclock = \"2 GHz\"\n", "my.toml").expect("good");
+    assert_eq!(c.label(), "mine (my.toml: tiny with clock=2 GHz)");
+    let whole = PRESETS.iter().find(|p| p.0 == "tiny").expect("a preset").1;
+    let mut c = ChipConfig::from_toml(whole, "whole.toml").expect("good");
+    assert_eq!(c.label(), "tiny (whole.toml)");
+    c.apply_set("clock=3GHz").expect("good");
+    assert_eq!(c.label(), "tiny (whole.toml) with clock=3 GHz");
+}
+
+#[test]
+fn a_quantity_needs_its_unit() {
+    let mut c = preset("tiny");
+    for bad in ["hbm.bandwidth=1600", "clock=2", "hbm.latency=500", "hbm.bandwidth=800Gb/s", "hbm.bandwidth=800gb/s"] {
+        let e = c.apply_set(bad).expect_err(bad).to_string();
+        assert!(e.contains("with its unit"), "{bad}: {e}");
+    }
+    assert!(error("base = \"tiny\"\n[hbm]\nbandwidth = 819e9\n").contains("with its unit"));
+    c.apply_sets(&["hbm.latency=0", "vmem.bytes=65536", "hbm.bandwidth=1GB/S"]).expect("zero, bytes, and case");
+}
+
+#[test]
+fn chips_are_known_by_other_names() {
+    for (name, chip) in [
+        ("v6e", "tpu-v6e"),
+        ("TPU-V5E", "tpu-v5e"),
+        ("TPU v5 lite", "tpu-v5e"),
+        ("tpuv4", "tpu-v4"),
+        ("tpu_v5p", "tpu-v5p"),
+        ("Ironwood", "tpu-v7"),
+        ("TINY", "tiny"),
+    ] {
+        assert_eq!(preset(name).name, chip, "{name}");
+    }
+    for (name, part) in [("v5", "did you mean `tpu-v5"), ("tpu-v8", "did you mean"), ("h100", "presets are")] {
+        let e = ChipConfig::from_preset(name).expect_err(name).to_string();
+        assert!(e.contains(part), "{name}: {e}");
+    }
+    assert!(ChipConfig::from_preset("").is_err());
+}

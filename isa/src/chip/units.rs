@@ -71,6 +71,12 @@ impl Quantity {
         matches!(self, Quantity::Count | Quantity::Cycles | Quantity::Bytes)
     }
 
+    /// Whether a number says nothing without a unit: nobody can tell whether `1600` of bandwidth are bytes or gigabytes.
+    /// Sizes may be whole bytes, as their keys say.
+    pub fn needs_unit(self) -> bool {
+        matches!(self, Quantity::Bandwidth | Quantity::Hertz | Quantity::Seconds)
+    }
+
     /// Whether values are words rather than numbers.
     pub fn is_text(self) -> bool {
         matches!(self, Quantity::Text | Quantity::Choice(_))
@@ -86,13 +92,15 @@ impl Quantity {
             Quantity::Rate => "a number".into(),
             Quantity::Share => "a share of one (`0.9` or `90%`)".into(),
             Quantity::Bytes => "a size (`32 MiB`, `16 GB` or whole bytes)".into(),
-            Quantity::Bandwidth => "a bandwidth (`819 GB/s`, `1.6 TB/s` or bytes per second)".into(),
-            Quantity::Hertz => "a frequency (`1.5 GHz`, `940 MHz` or hertz)".into(),
-            Quantity::Seconds => "a time (`500 ns`, `1 us` or seconds)".into(),
+            Quantity::Bandwidth => "a bandwidth with its unit (`819 GB/s`, `1.6 TB/s`)".into(),
+            Quantity::Hertz => "a frequency with its unit (`1.5 GHz`, `940 MHz`)".into(),
+            Quantity::Seconds => "a time with its unit (`500 ns`, `1 us`)".into(),
         }
     }
 
-    /// Reads a number with an optional unit, in the base unit. `None` if it is no such thing.
+    /// Reads a number with its unit, in the base unit. `None` if it is no such thing, or a number other than 0 without the
+    /// unit that it needs. Case does not matter but for the `b` of bandwidths,
+    /// which would be bits.
     pub fn parse(self, text: &str) -> Option<f64> {
         let text = text.trim();
         let split = text
@@ -107,11 +115,15 @@ impl Quantity {
         let number: f64 = text[..split].replace('_', "").parse().ok()?;
         let unit = text[split..].trim();
         let scale = if unit.is_empty() {
+            if self.needs_unit() && number != 0.0 {
+                return None;
+            }
             1.0
         } else {
             let units = self.units();
+            let bits = |unit: &str| self == Quantity::Bandwidth && unit.contains('b');
             let exact = units.iter().find(|u| u.0 == unit);
-            exact.or_else(|| units.iter().find(|u| u.0.eq_ignore_ascii_case(unit)))?.1
+            exact.or_else(|| units.iter().find(|u| u.0.eq_ignore_ascii_case(unit) && !bits(unit)))?.1
         };
         // Decimal fractions of a power of ten are divided, so that `500 ns` is the double nearest to 5e-7.
         Some(if scale < 1.0 { number / (1.0 / scale).round() } else { number * scale })
@@ -149,7 +161,10 @@ mod tests {
             (Quantity::Bytes, "1_024", Some(1024.0)),
             (Quantity::Bytes, "16 gib", Some(17179869184.0)),
             (Quantity::Seconds, "500ns", Some(5e-7)),
-            (Quantity::Seconds, "5e-7", Some(5e-7)),
+            (Quantity::Seconds, "5e-7 s", Some(5e-7)),
+            (Quantity::Seconds, "5e-7", None),
+            (Quantity::Bandwidth, "1600", None),
+            (Quantity::Bandwidth, "800 Gb/s", None),
             (Quantity::Seconds, "1 us", Some(1e-6)),
             (Quantity::Share, "90%", Some(0.9)),
             (Quantity::Count, "256", Some(256.0)),

@@ -4,9 +4,10 @@
 //! and of the host do not.
 
 use super::area::Area;
+use super::work::LANES;
 use super::{Prices, Work};
-use systole_isa::ChipConfig;
 use systole_isa::chip::Cost;
+use systole_isa::{ChipConfig, DType};
 use systole_simulator::stats::{Activities, Activity};
 
 macro_rules! names {
@@ -118,19 +119,11 @@ pub fn dynamic(chip: &ChipConfig, work: &Work, prices: &Prices) -> Energy {
     // A weight passes half of the rows on its way to its cell.
     let bits = 16.0 * n(Activity::WeightsBf16) + 8.0 * (n(Activity::WeightsInt) + n(Activity::WeightsF8));
     e.add(Unit::Mxu, Purpose::Weights, v2 * bits * f64::from(chip.mxu.rows) / 2.0 * p(Cost::WeightBit));
-    for (kind, cost, unit) in [
-        (Activity::Valu, Cost::Valu, Unit::Vpu),
-        (Activity::ValuMul, Cost::ValuMul, Unit::Vpu),
-        (Activity::ValuDiv, Cost::ValuDiv, Unit::Vpu),
-        (Activity::ValuConvert, Cost::ValuConvert, Unit::Vpu),
-        (Activity::ValuIntDiv, Cost::ValuIntDiv, Unit::Vpu),
-        (Activity::ValuF64, Cost::ValuF64, Unit::Vpu),
-        (Activity::ValuF64Div, Cost::ValuF64Div, Unit::Vpu),
-        (Activity::Eup, Cost::Eup, Unit::Vpu),
-        (Activity::Xlu, Cost::Xlu, Unit::Xlu),
-        (Activity::XluReduce, Cost::Xlu, Unit::Xlu),
-    ] {
-        e.add(unit, Purpose::Useful, v2 * n(kind) * p(cost));
+    for &(kind, cost) in LANES {
+        let unit = if cost == Cost::Xlu { Unit::Xlu } else { Unit::Vpu };
+        let empty = work.empty[kind].min(a[kind]) as f64;
+        e.add(unit, Purpose::Useful, v2 * (n(kind) - empty) * p(cost));
+        e.add(unit, Purpose::Padding, v2 * empty * p(cost));
     }
     let lane = chip.vmem.bytes as f64 / f64::from(chip.core.lanes.max(1));
     let size = (lane / f64::from(128 << 10)).sqrt();
@@ -155,12 +148,50 @@ pub fn energy(chip: &ChipConfig, work: &Work, seconds: f64, devices: u32, prices
     e
 }
 
-/// The least pJ per flop at an intensity (flops per HBM byte): a multiply-add, its share of HBM, and idle power for the
-/// time that the roofline allows.
-pub fn floor(chip: &ChipConfig, intensity: f64, peak_flops: f64, prices: &Prices) -> f64 {
-    let v2 = voltage_squared(chip, prices);
-    let move_pj = 8.0 * (prices.get(Cost::HbmDevice) + prices.get(Cost::HbmInterface)) / intensity.max(1e-12);
-    let rate = peak_flops.min(intensity * chip.device_hbm_bandwidth() * chip.hbm.efficiency).max(1.0);
-    let idle = idle_power(chip, prices) / f64::from(chip.devices_per_chip().max(1)) / rate * 1e12;
-    v2 * prices.get(Cost::MacBf16) / 2.0 + move_pj + idle
+/// Flops of one operand type: the type, how many, and the peak that they are compared with in flops per second.
+pub type Flops = (DType, f64, f64);
+
+/// What a multiply-add of an operand type costs at the least; types that the matrix units lack are computed as bf16.
+fn mac(chip: &ChipConfig, operand: DType) -> Cost {
+    let has = |prefix: &str| chip.mxu.types.iter().any(|t| t.operand.starts_with(prefix));
+    match (operand.bits() <= 8, operand.is_float()) {
+        (true, true) if has("f8") => Cost::MacF8,
+        (true, false) if has("s8") => Cost::MacInt8,
+        (true | false, _) => Cost::MacBf16,
+    }
+}
+
+/// The least pJ per flop at an intensity (flops per HBM byte) of a mix of operand types: multiply-adds, their share of HBM,
+/// and idle power for the time that the roofline allows. Without flops it is that of bf16.
+pub fn floor(chip: &ChipConfig, intensity: f64, mix: &[Flops], prices: &Prices) -> f64 {
+    let bf16 = [(DType::BF16, 1.0, chip.peak_flops(DType::BF16))];
+    let mix = if mix.iter().any(|m| m.1 > 0.0) { mix } else { &bf16 };
+    let all: f64 = mix.iter().map(|m| m.1).sum();
+    let compute: f64 = mix.iter().map(|m| m.1 / all * prices.get(mac(chip, m.0)) / 2.0).sum();
+    let at_peak: f64 = mix.iter().map(|m| m.1 / all / m.2.max(1.0)).sum();
+    let bytes = 1.0 / intensity.max(1e-12);
+    let seconds = at_peak.max(bytes / (chip.device_hbm_bandwidth() * chip.hbm.efficiency).max(1.0));
+    let move_pj = 8.0 * bytes * (prices.get(Cost::HbmDevice) + prices.get(Cost::HbmInterface));
+    let idle = idle_power(chip, prices) / f64::from(chip.devices_per_chip().max(1)) * seconds * 1e12;
+    voltage_squared(chip, prices) * compute + move_pj + idle
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_is_that_of_the_types_that_are_computed() {
+        let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+        let prices = Prices::of(&chip);
+        let of = |mix: &[Flops]| floor(&chip, 1e4, mix, &prices);
+        let one = |t: DType| (t, 1.0, chip.peak_flops(t));
+        let (bf16, s8) = (of(&[one(DType::BF16)]), of(&[one(DType::S8)]));
+        assert!(s8 < bf16, "{s8} {bf16}");
+        assert_eq!(of(&[]), bf16);
+        let both = of(&[one(DType::BF16), one(DType::S8)]);
+        assert!((both - (bf16 + s8) / 2.0).abs() < 1e-9 * both, "{both}");
+        // Less intensity costs more.
+        assert!(floor(&chip, 1.0, &[one(DType::S8)], &prices) > s8);
+    }
 }

@@ -12,7 +12,7 @@ mod work;
 
 pub use area::{Area, Constraint};
 pub use energy::{Energy, Purpose, Unit};
-pub use report::{AreaReport, EnergyReport, Spread, area_report, costs_page, energy_page, energy_report};
+pub use report::{AreaReport, EnergyReport, Spread, area_report, costs_page, energy_page, energy_report, joules};
 pub use work::Work;
 
 use systole_isa::ChipConfig;

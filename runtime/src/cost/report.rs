@@ -2,15 +2,16 @@
 
 use super::area::Area;
 use super::draws::{self, DRAWS};
-use super::energy::{self, Purpose, Unit};
+use super::energy::{self, Flops, Purpose, Unit};
 use super::{Prices, Work};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use systole_isa::ChipConfig;
 use systole_isa::chip::Cost;
 
 /// 5, 50 and 95 % of the draws.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     pub low: f64,
     pub median: f64,
@@ -26,32 +27,40 @@ impl Spread {
 }
 
 /// Energy of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EnergyReport {
     /// Joules of all devices, their part of idle power included.
     pub joules: f64,
+    /// The same over draws of uncertain coefficients.
     pub joules_spread: Spread,
+    /// Joules but those of idle power.
     pub dynamic_joules: f64,
-    /// Average watts of a chip, and those of the operation that takes most.
+    /// Average watts of a chip.
     pub power_w: f64,
+    /// Watts of a chip in the operation that takes most.
     pub peak_power_w: f64,
+    /// Watts of a chip that does nothing.
     pub idle_power_w: f64,
     /// Average watts of a chip at the system's plug: regulators, NIC, fans, the host's share.
     pub system_power_w: f64,
+    /// Energy over useful flops; none without flops.
     pub pj_per_flop: Option<f64>,
-    /// The least pJ per flop at the program's intensity, and that intensity in flops per HBM byte.
+    /// The least pJ per flop at the program's intensity.
     pub floor_pj_per_flop: Option<f64>,
+    /// Useful flops per HBM byte.
     pub intensity: Option<f64>,
-    pub units: BTreeMap<&'static str, f64>,
-    pub purposes: BTreeMap<&'static str, f64>,
+    /// Joules by unit; they sum to `joules`.
+    pub units: BTreeMap<String, f64>,
+    /// Joules by what they are spent for; they sum to `joules`.
+    pub purposes: BTreeMap<String, f64>,
 }
 
 /// Area of a chip.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AreaReport {
     pub mm2: f64,
     pub mm2_spread: Spread,
-    pub blocks: BTreeMap<&'static str, f64>,
+    pub blocks: BTreeMap<String, f64>,
     pub stacks: f64,
     /// Constraints that the design breaks, in words.
     pub broken: Vec<String>,
@@ -63,8 +72,7 @@ pub fn energy_report(
     work: &Work,
     cycles: u64,
     devices: u32,
-    flops: f64,
-    peak_flops: f64,
+    flops: &[Flops],
     operations: &[(Work, u64)],
 ) -> EnergyReport {
     let seconds = chip.seconds(cycles);
@@ -77,7 +85,7 @@ pub fn energy_report(
     let long = operations.iter().filter(|o| o.1 * 1000 > cycles && o.1 > 0);
     let per_chip = f64::from(chip.devices_per_chip());
     let peaks = long.map(|o| idle + per_chip * energy::dynamic(chip, &o.0, &prices).total() / chip.seconds(o.1));
-    let total_flops = flops * f64::from(devices);
+    let total_flops = flops.iter().map(|f| f.1).sum::<f64>() * f64::from(devices);
     let bytes = (work.hbm_read + work.hbm_write) as f64;
     let intensity = (total_flops > 0.0 && bytes > 0.0).then(|| total_flops / bytes);
     let total = |d: u64| energy::energy(chip, work, seconds, devices, &draws::draw(chip, d)).total();
@@ -90,10 +98,10 @@ pub fn energy_report(
         idle_power_w: idle,
         system_power_w: power / prices.get(Cost::Supply).max(0.01) + prices.get(Cost::Board),
         pj_per_flop: (total_flops > 0.0).then(|| e.total() * 1e12 / total_flops),
-        floor_pj_per_flop: intensity.map(|i| energy::floor(chip, i, peak_flops, &prices)),
+        floor_pj_per_flop: intensity.map(|i| energy::floor(chip, i, flops, &prices)),
         intensity,
-        units: Unit::ALL.iter().map(|&u| (u.name(), e.unit(u))).collect(),
-        purposes: Purpose::ALL.iter().map(|&p| (p.name(), e.purpose(p))).collect(),
+        units: Unit::ALL.iter().map(|&u| (u.name().to_string(), e.unit(u))).collect(),
+        purposes: Purpose::ALL.iter().map(|&p| (p.name().to_string(), e.purpose(p))).collect(),
     }
 }
 
@@ -107,21 +115,21 @@ pub fn area_report(chip: &ChipConfig, peak_w: f64) -> AreaReport {
         mm2_spread: Spread::of((0..DRAWS).map(|d| Area::of(chip, &draws::draw(chip, d)).total()).collect()),
         stacks: area.stacks,
         broken: broken.map(|c| format!("{}: {:.2} of {:.2} {}", c.name, c.have, c.limit, c.unit)).collect(),
-        blocks: area.blocks.into_iter().collect(),
+        blocks: area.blocks.into_iter().map(|(n, v)| (n.to_string(), v)).collect(),
     }
 }
 
 /// Shares of a total, largest first: `mxu 62 %, hbm 20 %`.
-fn shares(parts: &BTreeMap<&'static str, f64>) -> String {
+fn shares(parts: &BTreeMap<String, f64>) -> String {
     let total: f64 = parts.values().sum();
-    let mut all: Vec<(&str, f64)> = parts.iter().map(|(n, v)| (*n, 100.0 * v / total.max(1e-300))).collect();
+    let mut all: Vec<(&str, f64)> = parts.iter().map(|(n, v)| (n.as_str(), 100.0 * v / total.max(1e-300))).collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
     let shown = all.iter().filter(|s| s.1 >= 0.05).map(|(n, s)| format!("{n} {s:.1} %"));
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Joules with a unit.
-fn joules(j: f64) -> String {
+/// Joules with a unit: `1.50 mJ`.
+pub fn joules(j: f64) -> String {
     let steps = [(1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"), (1e-9, "nJ")];
     match steps.iter().find(|s| j >= s.0) {
         Some((scale, unit)) => format!("{:.2} {unit}", j / scale),
@@ -183,7 +191,7 @@ pub fn costs_page(chip: &ChipConfig) -> String {
         idle.low,
         idle.high
     );
-    let mut blocks: Vec<(&str, f64)> = area.blocks.iter().map(|b| (*b.0, *b.1)).filter(|b| b.1 > 0.0).collect();
+    let mut blocks: Vec<(&str, f64)> = area.blocks.iter().map(|b| (b.0.as_str(), *b.1)).filter(|b| b.1 > 0.0).collect();
     blocks.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
     for (name, mm2) in blocks {
         text += &format!("  {name:<14} {mm2:>7.1} mm2 {:>5.1} %\n", 100.0 * mm2 / area.mm2);

@@ -1,7 +1,9 @@
 //! What a run did, without prices: what is stored of a design to be priced again.
 
+use crate::executions::Executions;
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
+use systole_isa::chip::Cost;
 use systole_isa::{ChipConfig, MxuFormat, Program};
 use systole_simulator::stats::{Activities, Activity, OpProfile};
 use systole_simulator::{PodRun, RunResult};
@@ -30,6 +32,9 @@ pub struct Work {
     /// that rows passed; by class: bf16, 8-bit integers, 8-bit floats.
     pub useful: [f64; CLASSES],
     pub padding: [f64; CLASSES],
+    /// Lane operations of `activity` on lanes and rows that hold no element of the program.
+    #[serde(default)]
+    pub empty: Activities,
     /// Bytes times the links that they crossed.
     pub link_bytes: u64,
 }
@@ -41,9 +46,24 @@ impl AddAssign<&Work> for Work {
         self.hbm_write += o.hbm_write;
         self.useful.iter_mut().zip(o.useful).for_each(|(a, b)| *a += b);
         self.padding.iter_mut().zip(o.padding).for_each(|(a, b)| *a += b);
+        self.empty += &o.empty;
         self.link_bytes += o.link_bytes;
     }
 }
+
+/// Operations on vector lanes, and what one costs.
+pub(super) const LANES: &[(Activity, Cost)] = &[
+    (Activity::Valu, Cost::Valu),
+    (Activity::ValuMul, Cost::ValuMul),
+    (Activity::ValuDiv, Cost::ValuDiv),
+    (Activity::ValuConvert, Cost::ValuConvert),
+    (Activity::ValuIntDiv, Cost::ValuIntDiv),
+    (Activity::ValuF64, Cost::ValuF64),
+    (Activity::ValuF64Div, Cost::ValuF64Div),
+    (Activity::Eup, Cost::Eup),
+    (Activity::Xlu, Cost::Xlu),
+    (Activity::XluReduce, Cost::Xlu),
+];
 
 /// Passes of f32 products of a precision, from the pieces that it streams.
 fn passes(a: &Activities) -> f64 {
@@ -57,26 +77,41 @@ fn passes(a: &Activities) -> f64 {
 }
 
 impl Work {
-    /// What an operation did.
-    pub fn of_op(chip: &ChipConfig, program: &Program, o: &OpProfile) -> Work {
+    /// What an operation did that was executed so many times.
+    pub fn of_op(chip: &ChipConfig, program: &Program, o: &OpProfile, times: u64) -> Work {
         let cells = f64::from(chip.mxu.rows) * f64::from(chip.mxu.cols);
         let mut all = [0.0; CLASSES];
         for &f in &MxuFormat::ALL {
             all[class(f)] += o.activity[Activity::rows(f)] as f64 * cells;
         }
         let total: f64 = all.iter().sum();
-        let flops = o.op.and_then(|i| program.debug.ops.get(i as usize)).map_or(0.0, |d| d.flops);
-        let needed = (flops / 2.0 * o.entries.max(1) as f64 * passes(&o.activity)).min(total);
+        let debug = o.op.and_then(|i| program.debug.ops.get(i as usize));
+        let flops = debug.map_or(0.0, |d| d.flops);
+        let share = debug.map_or(0.0, |d| d.padding);
+        let mut empty = Activities::default();
+        for &(kind, _) in LANES {
+            empty[kind] = (o.activity[kind] as f64 * share).round() as u64;
+        }
+        let needed = (flops / 2.0 * times as f64 * passes(&o.activity)).min(total);
         let useful = all.map(|c| if total > 0.0 { needed * c / total } else { 0.0 });
         let mut padding = all;
         padding.iter_mut().zip(useful).for_each(|(p, u)| *p -= u);
-        Work { activity: o.activity, hbm_read: o.hbm_read, hbm_write: o.hbm_write, useful, padding, link_bytes: 0 }
+        Work {
+            activity: o.activity,
+            hbm_read: o.hbm_read,
+            hbm_write: o.hbm_write,
+            useful,
+            padding,
+            empty,
+            link_bytes: 0,
+        }
     }
 
     /// What a device did.
     pub fn of_run(chip: &ChipConfig, program: &Program, r: &RunResult) -> Work {
         let mut all = Work::default();
-        r.ops.iter().for_each(|o| all += &Work::of_op(chip, program, o));
+        let executions = Executions::new(program);
+        r.ops.iter().for_each(|o| all += &Work::of_op(chip, program, o, executions.of(r, o)));
         all
     }
 
@@ -93,6 +128,7 @@ impl Work {
         let mut out = self.clone();
         for &a in Activity::ALL {
             out.activity[a] *= n;
+            out.empty[a] *= n;
         }
         out.hbm_read *= n;
         out.hbm_write *= n;

@@ -1,6 +1,6 @@
 //! Chrome's trace JSON: opens in `chrome://tracing` and in Perfetto.
 
-use super::events::{device_name, gather, label};
+use super::events::{described, device_name, gather, label};
 use crate::profile::{Lane, LaneKind, NO_OP, Profile};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -17,7 +17,9 @@ pub fn write(p: &Profile, most: usize, out: &mut dyn Write) -> io::Result<()> {
         out,
         "{{\"displayTimeUnit\":\"ns\",\"otherData\":{},\"traceEvents\":[",
         json!({
-            "program": p.meta.program, "chip": p.meta.chip.name, "cycles": p.meta.cycles, "clock_hz": p.meta.chip.clock_hz,
+            "program": p.setup().program, "chip": p.meta.report.chip, "cycles": p.meta.cycles,
+            "clock_hz": p.meta.chip.clock_hz, "setup": p.setup(), "flops": p.meta.report.flops,
+            "peak_share": p.meta.report.peak_share, "bound": p.meta.report.bound,
         })
     )?;
     let mut first = true;
@@ -45,6 +47,9 @@ pub fn write(p: &Profile, most: usize, out: &mut dyn Write) -> io::Result<()> {
                 e["cat"] = json!(crate::profile::Category::of(&op.opcode).name());
                 e["args"]["opcode"] = json!(op.opcode);
                 e["args"]["line"] = json!(op.line);
+                for (key, text) in described(op) {
+                    e["args"][key] = json!(text);
+                }
             }
             put(e)?;
         }

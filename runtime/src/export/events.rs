@@ -1,7 +1,7 @@
 //! The events that all trace formats share: slices on tracks, flows from copies to their consumers, counters.
 
 use crate::profile::memory::occupancy;
-use crate::profile::{Lane, LaneKind, Memory, NO_OP, Profile, Spans, Transfer};
+use crate::profile::{Lane, LaneKind, Memory, NO_OP, OpInfo, Profile, Spans, Transfer};
 
 /// A track: where slices are.
 #[derive(Clone, Debug)]
@@ -121,5 +121,17 @@ pub fn label(p: &Profile, lanes: &[Lane], track: &Track, id: u32) -> String {
 /// Name of a device's process.
 pub fn device_name(p: &Profile, device: usize) -> String {
     let (chip, core) = p.meta.devices.get(device).map_or((0, 0), |d| (d.chip, d.core));
-    format!("{} chip {chip} core {core}", p.meta.chip.name)
+    format!("{} chip {chip} core {core}", p.meta.report.chip)
+}
+
+/// What viewers show of an operation besides its numbers: where it comes from, and what its code computes too.
+pub fn described(op: &OpInfo) -> Vec<(&'static str, String)> {
+    let mut out = Vec::new();
+    if let Some(o) = &op.origin {
+        out.extend([("source", o.place()), ("scope", o.name.clone())]);
+    }
+    let members: Vec<String> = op.members.iter().map(|m| format!("{} ({})", m.name, m.opcode)).collect();
+    out.push(("members", members.join(", ")));
+    out.retain(|d| !d.1.is_empty());
+    out
 }

@@ -41,34 +41,25 @@ pub fn text(p: &Profile, op: &OpInfo) -> String {
     line.filter(|l| l.contains(&op.name)).unwrap_or_else(|| format!("{} = {}()", op.name, op.opcode))
 }
 
-/// Names of files that a line of the source was made from, if it says: `(file, line)`.
+/// File and line of the user's program that an operation comes from; else those of the module.
 pub fn origin(p: &Profile, op: &OpInfo) -> (String, u32) {
-    let quoted = |text: &str, key: &str| {
-        let at = text.find(key)? + key.len();
-        text[at..].split('"').next().map(str::to_string)
-    };
-    let text = p.line(op).unwrap_or("");
-    if let Some(file) = quoted(text, "source_file=\"") {
-        let line = text.split("source_line=").nth(1).map_or("", |t| t);
-        let digits: String = line.chars().take_while(char::is_ascii_digit).collect();
-        return (file, digits.parse().unwrap_or(0));
+    match op.origin.as_ref().filter(|o| !o.file.is_empty()) {
+        Some(o) => (o.file.clone(), o.line),
+        None => (p.setup().program.clone(), op.line),
     }
-    (p.meta.program.clone(), op.line)
 }
 
-/// The name that the framework gave an operation, if its text says.
-pub fn framework_name(p: &Profile, op: &OpInfo) -> String {
-    let text = p.line(op).unwrap_or("");
-    let found = text.split_once("op_name=\"").and_then(|t| t.1.split('"').next());
-    found.map_or_else(|| op.name.clone(), str::to_string)
+/// The name that the framework gave an operation, if its module says.
+pub fn framework_name(op: &OpInfo) -> &str {
+    op.origin.as_ref().map(|o| o.name.as_str()).filter(|n| !n.is_empty()).unwrap_or(&op.name)
 }
 
 /// The graph of the profile's source, if there is one that can be read.
 fn graph(p: &Profile) -> Option<Module> {
     let mut warnings = Vec::new();
-    let all = source::read(&p.meta.program, p.source.as_bytes(), &p.meta.chip, false, &mut warnings).ok()?;
+    let all = source::read(&p.setup().program, p.source.as_bytes(), &p.meta.chip, false, &mut warnings).ok()?;
     all.into_iter().find_map(|s| match s {
-        Source::Module { module, .. } if module.name == p.meta.module => Some(*module),
+        Source::Module { module, .. } if module.name == p.setup().module => Some(*module),
         _ => None,
     })
 }
@@ -141,7 +132,7 @@ pub fn message(p: &Profile, id: i64) -> HloProto {
             let (source_file, source_line) = origin(p, op);
             i.metadata = Some(OpMetadata {
                 op_type: op.opcode.clone(),
-                op_name: framework_name(p, op),
+                op_name: framework_name(op).to_string(),
                 source_file,
                 source_line: source_line as i32,
             });
@@ -151,7 +142,7 @@ pub fn message(p: &Profile, id: i64) -> HloProto {
     HloProto {
         buffer_assignment: Some(assignment(p, &known, &name)),
         hlo_module: Some(HloModule {
-            name: p.meta.module.clone(),
+            name: p.setup().module.clone(),
             entry_computation_name: name,
             host_program_shape: c.all[entry].program_shape.clone(),
             id,

@@ -1,9 +1,11 @@
 //! A run as one page of HTML that needs nothing else: pictures are inline, no address is asked for.
 
 use super::plot::{self, escape};
+use crate::cost::joules;
 use crate::profile::table::{by_cycles, categories, peaks};
-use crate::profile::{DeviceMeta, Memory, Profile};
-use crate::report::text::{metric, time};
+use crate::profile::{DeviceMeta, Memory, OpInfo, Profile, scope};
+use crate::report::glossary;
+use crate::report::text::{metric, path, peak, time};
 use std::fmt::Write;
 use systole_simulator::CAUSE_TABLE;
 
@@ -19,12 +21,13 @@ macro_rules! put {
 /// The page.
 pub fn page(p: &Profile) -> String {
     let m = &p.meta;
-    let title = escape(&format!("{} on {}", m.program, m.chip.name));
+    let title = escape(&p.setup().title());
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+         content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
     );
-    put!(out, "<h1>{title}</h1>\n");
+    put!(out, "<h1>{title}</h1>\n<p class=\"setup\">{}</p>\n", escape(&p.setup().line()));
     summary(p, &mut out);
     for (i, d) in m.devices.iter().enumerate() {
         if m.devices.len() > 1 {
@@ -35,41 +38,90 @@ pub fn page(p: &Profile) -> String {
         put!(out, "<section><h3>Roofline</h3>\n<div class=\"wide\">{}</div></section>\n", plot::roofline(p, d));
         operations(p, d, &mut out);
         groups(p, d, &mut out);
+        scopes(p, d, &mut out);
         stalls(d, &mut out);
     }
     put!(out, "<section><h2>Memory over time</h2>\n");
     for memory in [Memory::Vmem, Memory::Hbm] {
-        out += &plot::memory(p, memory);
+        put!(out, "<div class=\"wide\">{}</div>\n", plot::memory(p, memory));
     }
     buffers(p, &mut out);
     put!(out, "</section>\n");
     links(p, &mut out);
+    super::energy::section(p, &mut out);
+    words(p, &mut out);
     put!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
     out
 }
 
 fn summary(p: &Profile, out: &mut String) {
-    let m = &p.meta;
+    let (m, r) = (&p.meta, &p.meta.report);
     let (read, written) = m.devices.iter().fold((0, 0), |s, d| (s.0 + d.hbm_read, s.1 + d.hbm_write));
     let facts = [
-        ("cycles", m.cycles.to_string()),
         ("time", time(p.seconds(m.cycles))),
-        ("useful work", format!("{}flop", metric(m.flops))),
-        ("of peak", format!("{:.1} %", m.peak_share * 100.0)),
+        ("cycles", m.cycles.to_string()),
+        ("useful work", format!("{}flop", metric(r.flops))),
+        ("share of the peak", peak(r)),
         ("HBM read", format!("{}B", metric(read as f64))),
         ("HBM written", format!("{}B", metric(written as f64))),
-        ("mode", m.mode.clone()),
+        ("energy", joules(r.energy.joules)),
+        ("power of a chip", format!("{:.0} W", r.energy.power_w)),
     ];
     put!(
         out,
-        "<p class=\"bound\">Bound by <strong>{}</strong>: {}.</p>\n<dl>",
-        escape(&m.bound),
-        escape(&m.bound_words)
+        "<p class=\"bound\">Bound by <strong>{}</strong>: {}; {}.</p>\n<dl>",
+        escape(&r.bound),
+        escape(&r.bound_words),
+        escape(&path(r))
     );
     for (k, v) in facts {
         put!(out, "<div><dt>{k}</dt><dd>{}</dd></div>", escape(&v));
     }
     put!(out, "</dl>\n");
+    let changed = &r.setup.chip.origin.overrides;
+    if !changed.is_empty() {
+        put!(out, "<p>Changed parameters of the chip:</p><ul>");
+        for o in changed {
+            put!(out, "<li><code>{}</code>: {} instead of {}</li>", escape(&o.key), escape(&o.value), escape(&o.was));
+        }
+        put!(out, "</ul>\n");
+    }
+}
+
+/// The words of the page.
+fn words(p: &Profile, out: &mut String) {
+    put!(out, "<section><details><summary>What the words mean</summary><dl class=\"words\">");
+    for (word, meaning) in glossary::of(&p.report()) {
+        put!(out, "<div><dt>{}</dt><dd>{}</dd></div>", escape(&word), escape(&meaning));
+    }
+    put!(out, "</dl></details></section>\n");
+}
+
+/// Operations by the scopes of the user's program, where the module tells them.
+fn scopes(p: &Profile, d: &DeviceMeta, out: &mut String) {
+    let all = scope::tree(p, d);
+    if all.iter().all(|s| s.path.len() == 1 && s.path[0].starts_with('(')) {
+        return;
+    }
+    put!(
+        out,
+        "<section><h3>Scopes</h3>\n<div class=\"wide\"><table><thead><tr><th>scope</th><th class=\"n\">operations</th>\
+         <th class=\"n\">cycles</th><th class=\"n\">share %</th><th class=\"n\">flop</th></tr></thead><tbody>\n"
+    );
+    for s in all.iter().take(ROWS) {
+        put!(
+            out,
+            "<tr><td style=\"padding-left:{}em\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{:.1}</td><td class=\"n\">{}</td></tr>\n",
+            s.path.len(),
+            escape(s.path.last().map_or("", |n| n)),
+            s.ops,
+            s.cycles,
+            100.0 * s.cycles as f64 / d.cycles.max(1) as f64,
+            s.flops
+        );
+    }
+    put!(out, "</tbody></table></div></section>\n");
 }
 
 /// Colours and what they mean, of the causes that occur.
@@ -78,15 +130,29 @@ fn legend(d: &DeviceMeta) -> String {
     let mut item = |fill: &str, what: &str| {
         put!(out, "<span><i style=\"background:{fill}\"></i>{what}</span> ");
     };
-    item("#117733", "useful");
-    item("#88ccaa", "busy");
+    item(plot::USEFUL, "useful");
+    item(plot::BUSY, "busy");
     for (c, cause) in CAUSE_TABLE.iter().enumerate().skip(1) {
         if d.units.iter().any(|u| u.stall[c] > 0) {
             item(plot::CAUSES[c], &format!("waits: {}", cause.1));
         }
     }
-    item("#dddddd", "idle");
+    item(plot::IDLE, "idle");
     out + "</p>\n"
+}
+
+/// What else a kernel computes, to be opened.
+fn members(info: &OpInfo) -> String {
+    if info.members.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("<details><summary>and {} more</summary>", info.members.len());
+    for m in &info.members {
+        let place = m.origin.as_ref().map_or(String::new(), |o| o.place());
+        let line = if m.line > 0 { format!(", line {}", m.line) } else { String::new() };
+        put!(out, "<div>{} ({}{line}) {}</div>", escape(&m.name), escape(&m.opcode), escape(&place));
+    }
+    out + "</details>"
 }
 
 fn operations(p: &Profile, d: &DeviceMeta, out: &mut String) {
@@ -95,8 +161,8 @@ fn operations(p: &Profile, d: &DeviceMeta, out: &mut String) {
         "<section><h3>Operations</h3>\n<p><input class=\"filter\" type=\"search\" placeholder=\"filter\" \
          aria-label=\"filter operations\"></p>\n<div class=\"wide\"><table class=\"ops sortable\"><thead><tr>\
          <th>operation</th><th>opcode</th><th class=\"n\">times</th><th class=\"n\">cycles</th><th class=\"n\">share %</th>\
-         <th class=\"n\">flop</th><th class=\"n\">HBM bytes</th><th class=\"n\">stalled %</th><th>bound</th>\
-         <th class=\"n\">line</th></tr></thead>\n<tbody>\n"
+         <th class=\"n\">flop</th><th class=\"n\">HBM bytes</th><th class=\"n\">uJ</th><th class=\"n\">stalled %</th><th>bound</th>\
+         <th class=\"n\">line</th><th>source</th></tr></thead>\n<tbody>\n"
     );
     let rows = by_cycles(d);
     for o in rows.iter().take(ROWS) {
@@ -104,19 +170,23 @@ fn operations(p: &Profile, d: &DeviceMeta, out: &mut String) {
         let source = info.and_then(|i| p.line(i)).unwrap_or("");
         put!(
             out,
-            "<tr title=\"{}\"><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.2}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.1}</td><td>{}</td><td class=\"n\">{}</td></tr>\n",
+            "<tr title=\"{}\"><td>{}{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.2}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.3}</td><td class=\"n\">{:.1}</td><td>{}</td>\
+             <td class=\"n\">{}</td><td>{}</td></tr>\n",
             escape(&source.chars().take(300).collect::<String>()),
             escape(p.row_name(o)),
+            info.map_or(String::new(), members),
             escape(info.map_or("", |i| &i.opcode)),
-            o.entries,
+            o.times,
             o.cycles,
             100.0 * o.cycles as f64 / d.cycles.max(1) as f64,
             o.flops,
             o.bytes(),
+            o.joules * 1e6,
             100.0 * o.stalled() as f64 / o.cycles.max(1) as f64,
             escape(&o.bound),
-            info.map_or(0, |i| i.line)
+            info.map_or(0, |i| i.line),
+            escape(&info.and_then(|i| i.origin.as_ref()).map_or(String::new(), |o| o.place()))
         );
     }
     let sum: u64 = d.ops.iter().map(|o| o.cycles).sum();
@@ -134,7 +204,7 @@ fn operations(p: &Profile, d: &DeviceMeta, out: &mut String) {
 fn groups(p: &Profile, d: &DeviceMeta, out: &mut String) {
     put!(
         out,
-        "<section><h3>Categories</h3>\n<table><thead><tr><th>category</th><th class=\"n\">operations</th><th class=\"n\">cycles</th><th class=\"n\">share %</th></tr></thead><tbody>\n"
+        "<section><h3>Categories</h3>\n<div class=\"wide\"><table><thead><tr><th>category</th><th class=\"n\">operations</th><th class=\"n\">cycles</th><th class=\"n\">share %</th></tr></thead><tbody>\n"
     );
     for (c, cycles, n) in categories(p, d) {
         let share = 100.0 * cycles as f64 / d.cycles.max(1) as f64;
@@ -144,7 +214,7 @@ fn groups(p: &Profile, d: &DeviceMeta, out: &mut String) {
             c.name()
         );
     }
-    put!(out, "</tbody></table></section>\n");
+    put!(out, "</tbody></table></div></section>\n");
 }
 
 fn stalls(d: &DeviceMeta, out: &mut String) {

@@ -5,6 +5,7 @@
 //! over windows of time, which keeps every operation's total. Times are from the start of the run.
 
 pub mod chrome;
+mod energy;
 mod events;
 mod hlo;
 pub mod html;

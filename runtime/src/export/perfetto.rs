@@ -2,7 +2,7 @@
 //!
 //! Timestamps are nanoseconds, which is about a cycle: slices carry their exact cycles as arguments.
 
-use super::events::{device_name, gather, label};
+use super::events::{described, device_name, gather, label};
 use super::proto::perfetto::*;
 use crate::profile::{Category, Lane, LaneKind, NO_OP, Profile};
 use prost::Message;
@@ -70,6 +70,23 @@ fn argument(name: &str, v: u64) -> DebugAnnotation {
     DebugAnnotation { name: Some(name.into()), value: Some(AnnotationValue::Uint(v)) }
 }
 
+fn text_argument(name: &str, text: String) -> DebugAnnotation {
+    DebugAnnotation { name: Some(name.into()), value: Some(AnnotationValue::Text(text)) }
+}
+
+/// An event at the start of a device's operations that says what ran on what.
+fn setup(p: &Profile, track: Option<u64>, (name, category): (u64, u64)) -> TrackEvent {
+    let s = p.setup();
+    TrackEvent {
+        category_iids: vec![category],
+        debug_annotations: vec![text_argument("run", s.title()), text_argument("setup", s.line())],
+        r#type: Some(INSTANT),
+        name_iid: Some(name),
+        track_uuid: track,
+        ..Default::default()
+    }
+}
+
 /// The trace as bytes. `most`: slices of a track.
 pub fn write(p: &Profile, most: usize) -> Vec<u8> {
     let lanes = Lane::all(p);
@@ -102,6 +119,10 @@ pub fn write(p: &Profile, most: usize) -> Vec<u8> {
     }
     let flows: HashMap<(usize, u32), u64> =
         events.flows.iter().enumerate().map(|(i, f)| ((f.device, f.transfer), i as u64 + 1)).collect();
+    if let Some(first) = events.tracks.iter().find(|t| t.kind == LaneKind::Ops) {
+        let (name, category, fresh) = w.intern("setup".into(), "run");
+        w.event(0, setup(p, Some(TRACKS + first.number as u64), (name, category)), fresh);
+    }
     for t in &events.tracks {
         let uuid = Some(TRACKS + t.number as u64);
         for s in t.slices.iter().filter(|s| t.kind != LaneKind::Ops || s.id != NO_OP) {
@@ -112,6 +133,7 @@ pub fn write(p: &Profile, most: usize) -> Vec<u8> {
             let mut arguments = vec![argument("cycle", s.start), argument("cycles", s.end - s.start)];
             if let Some(o) = op {
                 arguments.push(argument("line", o.line as u64));
+                arguments.extend(described(o).into_iter().map(|(name, text)| text_argument(name, text)));
             }
             let event = TrackEvent {
                 category_iids: vec![category],

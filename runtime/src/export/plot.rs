@@ -10,7 +10,7 @@ use systole_simulator::CAUSE_TABLE;
 /// Width of all pictures in their own units; they scale with the page.
 pub const WIDTH: f64 = 1000.0;
 /// Room for names on the left.
-const LEFT: f64 = 90.0;
+pub(super) const LEFT: f64 = 90.0;
 /// Columns of a timeline.
 const COLUMNS: u64 = 300;
 
@@ -18,8 +18,14 @@ const COLUMNS: u64 = 300;
 pub const PALETTE: &[&str] =
     &["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#997700", "#004488", "#bb5566", "#44aa99"];
 /// Colours of causes, by number.
-pub const CAUSES: &[&str] =
-    &["#bbbbbb", "#4477aa", "#aa3377", "#ee7733", "#cc3311", "#ccbb44", "#228833", "#66ccee", "#999933", "#882255"];
+pub const CAUSES: &[&str] = &[
+    "#bbbbbb", "#4477aa", "#aa3377", "#ee7733", "#cc3311", "#ccbb44", "#228833", "#66ccee", "#999933", "#882255",
+    "#ddaa88",
+];
+
+/// Colours of useful and of other busy cycles.
+pub const USEFUL: &str = "#117733";
+pub const BUSY: &str = "#88ccaa";
 
 /// Text as it stands in markup.
 pub fn escape(text: &str) -> String {
@@ -45,20 +51,23 @@ macro_rules! put {
     ($out:expr, $($arg:tt)*) => { let _ = write!($out, $($arg)*); };
 }
 
-fn open(height: f64, label: &str) -> String {
+pub(super) fn open(height: f64, label: &str) -> String {
     let label = escape(label);
     format!(
         "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{label}\" xmlns=\"http://www.w3.org/2000/svg\">\n"
     )
 }
 
-fn text(out: &mut String, x: f64, y: f64, anchor: &str, what: &str) {
+pub(super) fn text(out: &mut String, x: f64, y: f64, anchor: &str, what: &str) {
     put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n", escape(what));
 }
 
+/// The fill of time in which nothing happens: the page's style gives it a colour that fits its background.
+pub const IDLE: &str = "var(--idle)";
+
 fn rect(out: &mut String, at: [f64; 4], fill: &str, opacity: f64, title: &str) {
     let [x, y, w, h] = at;
-    put!(out, "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{fill}\"");
+    put!(out, "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" style=\"fill:{fill}\"");
     if opacity < 1.0 {
         put!(out, " fill-opacity=\"{opacity:.2}\"");
     }
@@ -100,22 +109,53 @@ pub fn timeline(p: &Profile, device: usize) -> String {
             let (fill, opacity) = match lane.kind {
                 LaneKind::Waits => (CAUSES[(id & 15) as usize % CAUSES.len()], 1.0),
                 LaneKind::Engine | LaneKind::Runs => ("#44aa99", 0.2 + 0.8 * share),
+                LaneKind::Unit(_) => (BUSY, 0.25 + 0.75 * share),
                 _ if heat => ("#228833", share),
                 _ => (color(id), 0.25 + 0.75 * share),
             };
             rect(&mut out, at, fill, opacity.clamp(0.05, 1.0), &title);
+            if let LaneKind::Unit(u) = lane.kind {
+                // The useful part of what is busy, from the bottom.
+                let part = p.useful_part(device, u, from, to);
+                let inside = [at[0], y + row * (1.0 - part * share), at[2], row * part * share];
+                rect(&mut out, inside, USEFUL, 1.0, &format!("{title}, {:.0} % of that useful", part * 100.0));
+            }
         }
     }
     axis(&mut out, height - 6.0, cycles);
     out + "</svg>\n"
 }
 
-fn axis(out: &mut String, y: f64, cycles: u64) {
-    for i in 0..=4u64 {
-        let anchor = ["start", "middle", "middle", "middle", "end"][i as usize];
-        let x = LEFT + (WIDTH - LEFT) * i as f64 / 4.0;
-        text(out, x, y, anchor, &format!("{}", cycles as u128 * i as u128 / 4));
+/// Round numbers from 0 to `last`: at most six, none twice.
+pub fn ticks(last: u64) -> Vec<u64> {
+    let mut step = 1u64;
+    while last / step > 5 {
+        step = match step.to_string().as_bytes()[0] {
+            b'1' => step * 2,
+            b'2' => step / 2 * 5,
+            _ => step.saturating_mul(2),
+        };
     }
+    (0..=last / step).map(|i| i * step).collect()
+}
+
+/// Cycles along the lower edge; the last says the unit.
+fn axis(out: &mut String, y: f64, cycles: u64) {
+    for t in ticks(cycles) {
+        let x = LEFT + (WIDTH - LEFT) * t as f64 / cycles.max(1) as f64;
+        // The end of the axis has the unit.
+        if x < WIDTH - 110.0 {
+            text(out, x, y, if t == 0 { "start" } else { "middle" }, metric(t as f64).trim_end());
+        }
+    }
+    text(out, WIDTH, y, "end", &format!("{cycles} cycles"));
+}
+
+/// Powers of ten in a range; every second or third where they are many.
+pub(super) fn decades(low: f64, high: f64) -> Vec<f64> {
+    let (from, to) = (low.max(1e-300).log10().ceil() as i32, high.max(1e-300).log10().floor() as i32);
+    let step = ((to - from) / 8 + 1).max(1);
+    (from..=to).filter(|e| (e - from) % step == 0).map(|e| 10f64.powi(e)).collect()
 }
 
 /// Operations as points under the roofs, in logarithms.
@@ -167,12 +207,34 @@ pub fn roofline(p: &Profile, d: &DeviceMeta) -> String {
             escape(&title)
         );
     }
-    text(&mut out, WIDTH - 8.0, height - 8.0, "end", "flop per byte of HBM");
-    text(&mut out, 4.0, 14.0, "start", "flop per cycle");
-    for v in [low, (low * high).sqrt(), high] {
-        text(&mut out, x(v).clamp(LEFT, WIDTH - 30.0), bottom + 18.0, "middle", &format!("{v:.1}"));
+    for v in decades(low, high) {
+        grid(&mut out, [x(v), 20.0, x(v), bottom]);
+        text(&mut out, x(v), bottom + 16.0, "middle", &power(v));
     }
+    let rate = |v: f64| v * p.meta.chip.clock_hz;
+    for v in decades(rate(least), rate(top * 2.0)) {
+        let at = y(v / p.meta.chip.clock_hz);
+        grid(&mut out, [LEFT, at, WIDTH, at]);
+        text(&mut out, LEFT - 6.0, at + 4.0, "end", metric(v).trim_end());
+    }
+    text(&mut out, WIDTH - 8.0, height - 6.0, "end", "flop per byte of HBM");
+    text(&mut out, 4.0, 14.0, "start", "flop/s");
     out + "</svg>\n"
+}
+
+/// A line behind a picture's points.
+pub(super) fn grid(out: &mut String, at: [f64; 4]) {
+    let [x1, y1, x2, y2] = at;
+    put!(out, "<line class=\"grid\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>\n");
+}
+
+/// A power of ten as a tick says it.
+pub(super) fn power(v: f64) -> String {
+    match v {
+        v if v >= 1000.0 => metric(v).trim_end().trim_end_matches(".00").replace(".00 ", " "),
+        v if v >= 1.0 => format!("{v:.0}"),
+        v => format!("{v}"),
+    }
 }
 
 /// Bytes in use over time.
@@ -214,12 +276,36 @@ pub fn units(d: &DeviceMeta) -> String {
                 x += cycles * scale;
             }
         };
-        part(u.useful, "#117733", 1.0, "useful");
-        part(u.busy as f64 - u.useful, "#88ccaa", 1.0, "busy, not useful");
+        part(u.useful, USEFUL, 1.0, "useful");
+        part(u.busy as f64 - u.useful, BUSY, 1.0, "busy, not useful");
         for (c, cause) in CAUSE_TABLE.iter().enumerate().skip(1) {
             part(u.stall[c] as f64, CAUSES[c], 1.0, &format!("stalled by {}", cause.1));
         }
-        part(u.idle as f64, "#dddddd", 1.0, "idle");
+        part(u.idle as f64, IDLE, 1.0, "idle");
     }
     out + "</svg>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_few_and_distinct() {
+        for (last, expected) in [
+            (0, &[0][..]),
+            (1, &[0, 1]),
+            (3, &[0, 1, 2, 3]),
+            (7, &[0, 2, 4, 6]),
+            (100, &[0, 20, 40, 60, 80, 100]),
+            (1999, &[0, 500, 1000, 1500]),
+        ] {
+            assert_eq!(ticks(last), expected, "{last}");
+        }
+        for last in [u64::MAX, 1 << 40, 12345678] {
+            let t = ticks(last);
+            assert!(t.len() <= 6 && t.windows(2).all(|w| w[0] < w[1]), "{last}: {t:?}");
+        }
+        assert_eq!(decades(0.05, 2000.0), [0.1, 1.0, 10.0, 100.0, 1000.0]);
+    }
 }

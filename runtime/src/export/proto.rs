@@ -99,7 +99,7 @@ pub mod perfetto {
     pub struct DebugAnnotation {
         #[prost(string, optional, tag = "10")]
         pub name: Option<String>,
-        #[prost(oneof = "AnnotationValue", tags = "3")]
+        #[prost(oneof = "AnnotationValue", tags = "3, 6")]
         pub value: Option<AnnotationValue>,
     }
 
@@ -107,6 +107,8 @@ pub mod perfetto {
     pub enum AnnotationValue {
         #[prost(uint64, tag = "3")]
         Uint(u64),
+        #[prost(string, tag = "6")]
+        Text(String),
     }
 }
 

@@ -69,11 +69,11 @@ fn device_plane(p: &Profile, device: usize, most: usize) -> XPlane {
     let giga = |bytes_per_cycle: f64| bytes_per_cycle * chip.clock_hz / 1e9;
     let register = chip.core.sublanes as f64 * chip.row_bytes() as f64;
     let stats = vec![
-        s.stat("peak_teraflops_per_second", XValue::Double(p.meta.peak_flops * chip.clock_hz / 1e12)),
+        s.stat("peak_teraflops_per_second", XValue::Double(crate::profile::roofline::peak(p) * chip.clock_hz / 1e12)),
         s.stat("peak_hbm_bw_gigabytes_per_second", XValue::Double(chip.device_hbm_bandwidth() / 1e9)),
         s.stat("peak_vmem_rd_bw_gigabytes_per_second", XValue::Double(giga(register * chip.vmem.read_ports as f64))),
         s.stat("peak_vmem_wr_bw_gigabytes_per_second", XValue::Double(giga(register * chip.vmem.write_ports as f64))),
-        s.stat("device_type_string", XValue::Str(chip.name.clone())),
+        s.stat("device_type_string", XValue::Str(p.meta.report.chip.clone())),
         s.stat("has_megacore", XValue::Int64((chip.cores_per_device > 1) as i64)),
         s.stat("has_merged_vmem", XValue::Int64(0)),
     ];
@@ -92,7 +92,7 @@ fn device_plane(p: &Profile, device: usize, most: usize) -> XPlane {
     }
     let plain = |id: i64, name: String| XEventMetadata { id, display_name: name.clone(), name, ..Default::default() };
     metadata.insert(STEP, plain(STEP, "1".into()));
-    metadata.insert(MODULE, plain(MODULE, format!("{}({PROGRAM})", p.meta.module)));
+    metadata.insert(MODULE, plain(MODULE, format!("{}({PROGRAM})", p.setup().module)));
     metadata.insert(NONE, plain(NONE, "launch".into()));
     let group = vec![s.stat("group_id", XValue::Int64(GROUP))];
     let run = vec![
@@ -159,7 +159,7 @@ fn op_metadata(
         s.stat("hlo_category", XValue::Str(category(&op.opcode).into())),
         s.stat("program_id", XValue::Uint64(PROGRAM as u64)),
         s.stat("symbol_id", XValue::Uint64(id as u64 + 1)),
-        s.stat("tf_op", XValue::Str(format!("{}:", hlo::framework_name(p, op)))),
+        s.stat("tf_op", XValue::Str(format!("{}:", hlo::framework_name(op)))),
         s.stat("flops", XValue::Uint64(flops)),
         s.stat("model_flops", XValue::Uint64(flops)),
         s.stat("bytes_accessed", XValue::Uint64(each(row.bytes()))),
@@ -200,7 +200,7 @@ fn copies(
 fn metadata_plane(p: &Profile) -> XPlane {
     let mut s = Stats::default();
     let stat = s.stat("Hlo Proto", XValue::Bytes(hlo::message(p, PROGRAM).encode_to_vec()));
-    let name = format!("{}({PROGRAM})", p.meta.module);
+    let name = format!("{}({PROGRAM})", p.setup().module);
     let module =
         XEventMetadata { id: PROGRAM, display_name: String::new(), name, stats: vec![stat], metadata: Vec::new() };
     XPlane {

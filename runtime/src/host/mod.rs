@@ -115,6 +115,8 @@ pub(crate) struct Answering<'a> {
     pub inner: &'a mut dyn Observer,
     pub registry: &'a Registry,
     pub queues: &'a mut Queues,
+    /// Asked too whether the run goes on.
+    pub asked: Option<&'a mut dyn Observer>,
 }
 
 impl Answering<'_> {
@@ -171,7 +173,8 @@ fn giver(call: &HostCall) -> String {
 
 impl Observer for Answering<'_> {
     fn progress(&mut self, cycle: u64, bundles: u64) -> bool {
-        self.inner.progress(cycle, bundles)
+        let asked = self.asked.as_mut().is_none_or(|a| a.progress(cycle, bundles));
+        self.inner.progress(cycle, bundles) && asked
     }
 
     fn wants_events(&self) -> bool {

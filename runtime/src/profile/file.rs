@@ -18,7 +18,7 @@ use systole_isa::ChipConfig;
 /// First bytes of a profile.
 pub const MAGIC: [u8; 8] = *b"SYSPROF\0";
 /// Version of the format that this library writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 const SECTION: usize = 24;
 /// Most bytes of all sections, unpacked.
@@ -95,7 +95,7 @@ fn put_trace(t: &Trace) -> Vec<u8> {
         w.differences(column.iter().copied());
     }
     // Column by column, each grows slowly.
-    for column in [&s.busy, &s.stalled] {
+    for column in [&s.busy, &s.stalled, &s.useful] {
         for u in 0..s.units {
             w.differences((u..column.len()).step_by(s.units).map(|i| column[i]));
         }
@@ -154,8 +154,8 @@ fn get_samples(r: &mut Reader<'_>) -> Result<Samples, FileError> {
         }
         Ok(out)
     };
-    let (busy, stalled) = (columns()?, columns()?);
-    Ok(Samples { cycle, bundles, hbm_read, hbm_write, busy, stalled, units })
+    let (busy, stalled, useful) = (columns()?, columns()?, columns()?);
+    Ok(Samples { cycle, bundles, hbm_read, hbm_write, busy, stalled, useful, units })
 }
 
 /// The file of a profile.
@@ -307,7 +307,8 @@ fn check(meta: &Meta, traces: &[Trace], links: &[Spans]) -> Result<(), FileError
             return wrong("an operation does not exist");
         }
     }
-    let numbers = [meta.flops, meta.peak_flops, meta.peak_share, meta.chip.clock_hz];
+    let r = &meta.report;
+    let numbers = [r.flops, r.peak_share, r.time_s, meta.chip.clock_hz];
     if numbers.iter().any(|n| !n.is_finite()) || meta.chip.clock_hz <= 0.0 {
         return wrong("a number is not finite");
     }

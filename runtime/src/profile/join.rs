@@ -1,63 +1,36 @@
 //! Joins what was recorded with the program and the counters of the run.
 
 use super::{
-    Buffer, DescInfo, DeviceMeta, Kernel, Level, LinkInfo, Memory, Meta, NO_OP, OpInfo, OpRow, Profile, Recorded,
-    Spans, Trace, UnitRow,
+    Buffer, DescInfo, DeviceMeta, Kernel, Level, Memory, Meta, NO_OP, OpRow, Profile, Recorded, Trace, UnitRow, pod,
 };
-use crate::report::text::bound_in_words;
-use crate::report::{HostReport, report};
-use crate::{Mode, Report, RunResult};
+use crate::RunResult;
+use crate::report::rows::{Scale, infos};
+use crate::report::{Ran, Report, report};
 use std::collections::HashMap;
 use systole_isa::dma::DmaDesc;
 use systole_isa::program::DebugRange;
-use systole_isa::{ChipConfig, DType, Program, Space, write_program};
+use systole_isa::{Program, Space, write_program};
+use systole_simulator::PodRun;
 
 /// Largest source text that is kept, in bytes.
 const MAX_SOURCE: usize = 16 << 20;
 
-/// What ran.
+/// A run to make a profile of.
 pub struct Run<'a> {
-    /// The path or name that the user gave.
-    pub name: &'a str,
-    pub chip: &'a ChipConfig,
-    pub program: &'a Program,
-    /// The text that was compiled, if there is one.
-    pub source: &'a str,
-    pub mode: Mode,
+    pub ran: &'a Ran<'a>,
+    pub run: &'a PodRun,
     pub level: Level,
-    pub report: &'a Report,
-    /// Flags of the command that compiled and ran it, so that it can be done again.
-    pub flags: Vec<String>,
-    /// Chips along each axis.
-    pub topology: Vec<u32>,
-    pub links: Vec<(LinkInfo, Spans)>,
     /// The run goes on: the program is left out.
     pub partial: bool,
 }
 
-/// What one device did.
-pub struct Device<'a> {
-    pub chip: u32,
-    pub core: u32,
-    pub meta: DeviceMeta,
-    pub trace: Trace,
-    pub result: &'a RunResult,
-}
-
-impl<'a> Device<'a> {
-    /// The recording of a device's run.
-    pub fn new(chip: u32, core: u32, recorded: Recorded, result: &'a RunResult) -> Device<'a> {
-        let meta = DeviceMeta {
-            chip,
-            core,
-            op_window: recorded.op_window,
-            kernel_window: recorded.kernel_window,
-            transfer_stride: recorded.transfer_stride,
-            bundle_stride: recorded.bundle_stride,
-            ..DeviceMeta::default()
-        };
-        Device { chip, core, meta, trace: recorded.trace, result }
-    }
+/// What one device (or core of the one device) did.
+struct Lane<'a> {
+    chip: u32,
+    core: u32,
+    result: &'a RunResult,
+    ops: Vec<OpRow>,
+    units: Vec<UnitRow>,
 }
 
 fn memory(space: Space) -> Memory {
@@ -96,117 +69,100 @@ fn buffers(program: &Program, trace: &Trace, cycles: u64) -> Vec<Buffer> {
     made.collect()
 }
 
-/// Rows of a device or core; `report` is of the device alone.
-fn op_rows(program: &Program, result: &RunResult, report: &Report) -> Vec<OpRow> {
-    // Cores of a device may come to operations in another order.
-    let described = |i: usize| {
-        let op = result.ops[i].op.and_then(|op| program.debug.ops.get(op as usize));
-        let name = op.map_or("(none)", |o| o.name.as_str());
-        let same = |r: &&crate::report::OpReport| r.name == name;
-        report.ops.get(i).filter(same).or_else(|| report.ops.iter().find(same))
-    };
-    let rows = result.ops.iter().enumerate().map(|(i, o)| OpRow {
-        op: o.op,
-        start: o.start,
-        cycles: o.cycles,
-        entries: o.entries,
-        flops: described(i).map_or(0.0, |d| d.flops),
-        hbm_read: o.hbm_read,
-        hbm_write: o.hbm_write,
-        mxu_rows: o.mxu_rows,
-        stall: o.stall,
-        bound: described(i).map_or(String::new(), |d| d.bound.to_string()),
-    });
-    rows.collect()
+/// Takes from the samples of useful work what the counters of the whole run take as padding.
+fn trim(trace: &mut Trace, result: &RunResult, units: &[UnitRow]) {
+    let n = trace.samples.units;
+    for (u, row) in units.iter().enumerate().take(n) {
+        let counted = result.units.iter().find(|c| c.unit == row.unit).map_or(0.0, |c| c.useful);
+        if counted > 0.0 && !row.unit.starts_with("mxu") {
+            let part = (row.useful / counted).min(1.0);
+            trace.samples.useful.iter_mut().skip(u).step_by(n).for_each(|v| *v = (*v as f64 * part).round() as u64);
+        }
+    }
+}
+
+/// The simulated devices of a run; of one device that several cores ran, its cores.
+fn lanes<'a>(scale: &Scale<'_>, run: &'a PodRun) -> Vec<Lane<'a>> {
+    let topology = scale.program.pod.topology.as_ref();
+    let mut out = Vec::new();
+    for (d, result) in run.devices.iter().enumerate() {
+        let (chip, core) = topology.map_or((d as u32, 0), |t| (t.chip_of(d as u32), t.core_of(d as u32)));
+        let rows = scale.ops(result);
+        let units = scale.units(result, &rows);
+        if result.cores.is_empty() {
+            let units = units.into_iter().map(|u| u.1).collect();
+            out.push(Lane { chip, core, result, ops: rows, units });
+            continue;
+        }
+        for (i, c) in result.cores.iter().enumerate() {
+            let own = units.iter().filter(|u| u.0 == i as u32).map(|u| u.1.clone());
+            out.push(Lane { chip, core: i as u32, result: c, ops: scale.core_ops(result, c), units: own.collect() });
+        }
+    }
+    out
 }
 
 impl Profile {
-    /// The profile of a run. Devices in order of their number.
-    pub fn new(run: Run<'_>, devices: Vec<Device<'_>>) -> Profile {
-        let program = run.program;
-        let cycles = devices.iter().map(|d| d.result.cycles).max().unwrap_or(0);
-        let cores = run.report.pod.is_none();
+    /// The profile of a run. `recorded`: of every simulated device, or of every core where one device has several.
+    pub fn new(what: &Run<'_>, recorded: Vec<Recorded>) -> Profile {
+        let (ran, program) = (what.ran, what.ran.program);
+        let scale = Scale::new(ran.chip, program);
+        let cycles = what.run.devices.iter().map(|d| d.cycles).max().unwrap_or(0);
         let mut traces = Vec::new();
-        let mut metas = Vec::new();
-        for d in devices {
-            let mut trace = d.trace;
-            trace.executions = d.result.executions.clone();
-            trace.waited = d.result.waits.clone();
+        let mut devices = Vec::new();
+        for (lane, recorded) in lanes(&scale, what.run).into_iter().zip(recorded) {
+            let (result, mut trace) = (lane.result, recorded.trace);
+            trace.executions = result.executions.clone();
+            trace.waited = result.waits.clone();
+            trim(&mut trace, result, &lane.units);
             // The lane ends where the run ends.
             let end = trace.ops.end();
-            trace.ops.push(NO_OP, end, d.result.cycles);
-            // The report of a run on several devices is that of the slowest.
-            let own = match cores {
-                true => None,
-                false => Some(report(run.chip, program, d.result, HostReport::default())),
-            };
-            let own = own.as_ref().unwrap_or(run.report);
-            // The cores of one device have one report; of several devices each has its own.
-            let place = if cores { d.meta.core } else { 0 };
-            let useful = |unit: &str, counted: f64| {
-                own.units
-                    .iter()
-                    .find(|u| u.unit == unit && u.core == place)
-                    .map_or(counted, |u| u.useful.min(u.busy as f64))
-            };
-            let units = d.result.units.iter().map(|u| UnitRow {
-                unit: u.unit.clone(),
-                useful: useful(&u.unit, u.useful),
-                busy: u.busy,
-                stall: u.stall,
-                idle: u.idle,
-            });
-            metas.push(DeviceMeta {
-                cycles: d.result.cycles,
-                ops: op_rows(program, d.result, own),
-                units: units.collect(),
-                hbm_read: d.result.hbm_read,
-                hbm_write: d.result.hbm_write,
-                bundles: d.result.bundles,
-                transfers: d.result.dma_transfers,
-                ..d.meta
+            trace.ops.push(NO_OP, end, result.cycles);
+            devices.push(DeviceMeta {
+                chip: lane.chip,
+                core: lane.core,
+                cycles: result.cycles,
+                ops: lane.ops,
+                units: lane.units,
+                hbm_read: result.hbm_read,
+                hbm_write: result.hbm_write,
+                bundles: result.bundles,
+                transfers: result.dma_transfers,
+                op_window: recorded.op_window,
+                kernel_window: recorded.kernel_window,
+                transfer_stride: recorded.transfer_stride,
+                bundle_stride: recorded.bundle_stride,
             });
             traces.push(trace);
         }
-        let ops = program.debug.ops.iter().map(|o| OpInfo {
-            name: o.name.clone(),
-            opcode: o.opcode.clone(),
-            line: o.line,
-            flops: o.flops,
-        });
         let kernels =
             program.debug.kernels.iter().map(|k| Kernel { name: k.name.clone(), start: k.start, bundles: k.bundles });
-        let (links, link_spans) = run.links.into_iter().unzip();
+        let (links, link_spans) = pod::links(program, what.run).into_iter().unzip();
+        let whole = report(ran, what.run);
+        let report = match what.run.devices.iter().all(|d| d.cores.is_empty()) {
+            // They are those of a device, and told with it.
+            true => Report { ops: Vec::new(), units: Vec::new(), ..whole },
+            false => whole,
+        };
         let meta = Meta {
-            program: run.name.to_string(),
-            module: program.name.clone(),
-            chip: run.chip.clone(),
-            flags: run.flags,
-            topology: run.topology,
-            level: run.level,
-            mode: match run.mode {
-                Mode::Full => "full",
-                Mode::TimingOnly => "timing-only",
-                Mode::NumericOnly => "numeric-only",
-            }
-            .to_string(),
+            report,
+            chip: ran.chip.clone(),
+            topology: program.pod.topology.as_ref().map_or(vec![1], |t| t.dims.clone()),
+            level: what.level,
             cycles,
-            flops: run.report.flops,
-            peak_flops: run.chip.peak_flops_per_cycle(program.peak_dtype.unwrap_or(DType::BF16)),
-            peak_share: run.report.peak_share,
-            bound: run.report.bound.to_string(),
-            bound_words: bound_in_words(run.report.bound).to_string(),
-            ops: ops.collect(),
+            ops: infos(program, ran.source),
             kernels: kernels.collect(),
             buffers: traces.first().map_or_else(Vec::new, |t| buffers(program, t, cycles)),
             descs: program.descs.iter().map(desc).collect(),
-            devices: metas,
+            devices,
             links,
-            report: serde_json::to_value(run.report).unwrap_or_default(),
         };
-        let code =
-            if run.partial { Vec::new() } else { write_program(&Program { constants: Vec::new(), ..program.clone() }) };
-        let source = if run.source.len() <= MAX_SOURCE { run.source.to_string() } else { String::new() };
+        let code = if what.partial {
+            Vec::new()
+        } else {
+            write_program(&Program { constants: Vec::new(), ..program.clone() })
+        };
+        let source = if ran.source.len() <= MAX_SOURCE { ran.source.to_string() } else { String::new() };
         Profile { meta, traces, links: link_spans, source, code }
     }
 }

@@ -7,7 +7,6 @@
 //! exact as long as they are few; beyond [`Limits`], spans of operations and kernels are joined (their sums stay exact) and
 //! transfers and bundles are sampled by windows of time.
 
-pub mod category;
 pub mod code;
 mod columns;
 pub mod diff;
@@ -18,21 +17,24 @@ pub mod memory;
 mod pod;
 mod record;
 pub mod roofline;
+mod schema;
+pub mod scope;
 mod spans;
 pub mod table;
 
-pub use category::Category;
 pub use file::{FileError, MAGIC, VERSION, is_profile, read, write};
-pub use join::{Device, Run};
+pub use join::Run;
 pub use lane::{Lane, LaneKind};
-pub use pod::{pod_devices, pod_links};
 pub use record::{Limits, Recorded, Recorder};
 pub use spans::{Cover, Index, Span, Spans};
 
+pub use crate::report::category::{self, Category};
+pub use crate::report::op::{Member, OpInfo, OpRow, UnitRow};
+use crate::report::{Report, Setup};
+pub use schema::schema;
 use serde::{Deserialize, Serialize};
 use systole_isa::ChipConfig;
 pub use systole_simulator::CAUSE_TABLE;
-use systole_simulator::CAUSES;
 
 /// How much is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -54,65 +56,6 @@ impl Level {
             Level::Kernels => "kernels",
             Level::Bundles => "bundles",
         }
-    }
-}
-
-/// An HLO operation of the program.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OpInfo {
-    pub name: String,
-    pub opcode: String,
-    /// Line in the source, from 1; 0 if unknown.
-    pub line: u32,
-    /// Useful matrix-unit flops of one execution.
-    pub flops: f64,
-}
-
-/// What one device spent on an operation. Cycles exclude those of others.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OpRow {
-    /// Index into [`Meta::ops`]; `None`: code of none of them (launch included).
-    pub op: Option<u32>,
-    pub start: u64,
-    pub cycles: u64,
-    /// How often control entered its code.
-    pub entries: u64,
-    /// Useful flops of all executions.
-    pub flops: f64,
-    pub hbm_read: u64,
-    pub hbm_write: u64,
-    /// Rows streamed by matrix units.
-    pub mxu_rows: u64,
-    /// Stalled cycles, indexed by cause.
-    pub stall: [u64; CAUSES],
-    /// What bounds it.
-    pub bound: String,
-}
-
-impl OpRow {
-    /// HBM bytes moved.
-    pub fn bytes(&self) -> u64 {
-        self.hbm_read + self.hbm_write
-    }
-
-    pub fn stalled(&self) -> u64 {
-        self.stall.iter().sum()
-    }
-}
-
-/// A unit's cycles: `busy + sum(stall) + idle` are the device's.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct UnitRow {
-    pub unit: String,
-    pub useful: f64,
-    pub busy: u64,
-    pub stall: [u64; CAUSES],
-    pub idle: u64,
-}
-
-impl UnitRow {
-    pub fn stalled(&self) -> u64 {
-        self.stall.iter().sum()
     }
 }
 
@@ -179,34 +122,20 @@ pub struct LinkInfo {
 /// Everything about a profile but its spans.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
-    /// What ran: the path or name that the user gave, and the module's name.
-    pub program: String,
-    pub module: String,
+    /// The report of the run: what ran on what, and its totals. Operations and units are those of the slowest device
+    /// where they are left out ([`Profile::report`] has them).
+    pub report: Report,
     pub chip: ChipConfig,
-    /// Flags that compiled and ran it, other than the chip's and files.
-    #[serde(default)]
-    pub flags: Vec<String>,
     /// Chips along each axis.
     pub topology: Vec<u32>,
     pub level: Level,
-    /// Timing-only, or with numbers.
-    pub mode: String,
     pub cycles: u64,
-    /// Useful flops of the run.
-    pub flops: f64,
-    /// Flops per cycle of one device at its peak in the program's operand type.
-    pub peak_flops: f64,
-    pub peak_share: f64,
-    pub bound: String,
-    pub bound_words: String,
     pub ops: Vec<OpInfo>,
     pub kernels: Vec<Kernel>,
     pub buffers: Vec<Buffer>,
     pub descs: Vec<DescInfo>,
     pub devices: Vec<DeviceMeta>,
     pub links: Vec<LinkInfo>,
-    /// The report as `--report json` prints it.
-    pub report: serde_json::Value,
 }
 
 /// A device's counters.
@@ -299,6 +228,8 @@ pub struct Samples {
     /// `busy` and all stalls of unit `u` at sample `i`: `[i * units + u]`.
     pub busy: Vec<u64>,
     pub stalled: Vec<u64>,
+    /// Useful cycles likewise, rounded; of matrix units those in which rows streamed.
+    pub useful: Vec<u64>,
     /// Units, in the order of the device's.
     pub units: usize,
 }
@@ -329,6 +260,16 @@ impl Samples {
         let stalled = |c| self.value(|i| self.stalled[i * n + u], c, (cycles, total.stalled()));
         let share = |v: f64| (v / over).clamp(0.0, 1.0);
         Share { busy: share(busy(to) - busy(from)), stalled: share(stalled(to) - stalled(from)) }
+    }
+
+    /// The part of unit `u`'s busy cycles in `from..to` that was useful, as the counters say.
+    fn useful(&self, u: usize, from: u64, to: u64, total: &UnitRow, cycles: u64) -> f64 {
+        let n = self.units;
+        let at = |column: &[u64], c, end| self.value(|i| column.get(i * n + u).copied().unwrap_or(0), c, (cycles, end));
+        let busy = at(&self.busy, to, total.busy) - at(&self.busy, from, total.busy);
+        let all = total.useful.round() as u64;
+        let useful = at(&self.useful, to, all) - at(&self.useful, from, all);
+        if busy > 0.0 { (useful / busy).clamp(0.0, 1.0) } else { 0.0 }
     }
 
     /// HBM bytes per cycle over cycles `from..to` of a device.
@@ -398,6 +339,29 @@ impl Profile {
     pub fn line(&self, op: &OpInfo) -> Option<&str> {
         let line = (op.line as usize).checked_sub(1)?;
         self.source.lines().nth(line).map(str::trim)
+    }
+
+    /// The part of a unit's busy cycles in `from..to` that was useful. Of a matrix unit it is that of the operation that runs
+    /// there: how much of the rows that were streamed for it it needs.
+    pub fn useful_part(&self, device: usize, unit: usize, from: u64, to: u64) -> f64 {
+        let (Some(d), Some(t)) = (self.meta.devices.get(device), self.traces.get(device)) else { return 0.0 };
+        let Some(row) = d.units.get(unit) else { return 0.0 };
+        if !row.unit.starts_with("mxu") {
+            return t.samples.useful(unit, from, to, row, d.cycles);
+        }
+        let running = t.ops.at(from.midpoint(to)).and_then(|(_, s)| d.ops.iter().find(|o| o.op == Some(s.id)));
+        running.filter(|o| o.mxu_rows > 0).map_or_else(
+            || if row.busy > 0 { row.useful / row.busy as f64 } else { 0.0 },
+            |o| {
+                let cells = 2.0 * f64::from(self.meta.chip.mxu.rows) * f64::from(self.meta.chip.mxu.cols);
+                (o.flops / (o.mxu_rows as f64 * cells).max(1e-9)).clamp(0.0, 1.0)
+            },
+        )
+    }
+
+    /// What ran on what.
+    pub fn setup(&self) -> &Setup {
+        &self.meta.report.setup
     }
 
     /// Seconds of a number of cycles.

@@ -1,28 +1,13 @@
-//! Runs on several devices: their recordings and their links.
+//! Runs on several devices: what their links carried.
 
-use super::{Device, LinkInfo, Recorded, Spans};
+use super::{LinkInfo, Spans};
 use systole_isa::topology::Hop;
 use systole_isa::{Program, Topology};
 use systole_simulator::PodRun;
 
-/// The simulated devices of a run with what was recorded of each.
-pub fn pod_devices<'a>(
-    program: &Program,
-    recorded: impl Iterator<Item = Recorded>,
-    run: &'a PodRun,
-) -> Vec<Device<'a>> {
-    let topology = program.pod.topology.as_ref();
-    let place = |d: u32| topology.map_or((d, 0), |t| (t.chip_of(d), t.core_of(d)));
-    let devices = recorded.zip(&run.devices).enumerate().map(|(d, (recorded, result))| {
-        let (chip, core) = place(d as u32);
-        Device::new(chip, core, recorded, result)
-    });
-    devices.collect()
-}
-
 /// The links of a run with what they carried: spans with the op that sent. A folded run has one chip's links: all others
 /// carry the same.
-pub fn pod_links(program: &Program, run: &PodRun) -> Vec<(LinkInfo, Spans)> {
+pub(super) fn links(program: &Program, run: &PodRun) -> Vec<(LinkInfo, Spans)> {
     let cycles = run.devices.iter().map(|d| d.cycles).max().unwrap_or(0);
     let counted = run.links.iter().map(|l| {
         let mut spans = Spans::default();

@@ -87,6 +87,11 @@ impl<'a> Recorder<'a> {
         }
     }
 
+    /// The op that runs, as the last sample said.
+    pub fn running(&self) -> Option<u32> {
+        (self.op != DebugRange::NONE).then_some(self.op)
+    }
+
     /// What is written down so far.
     pub fn so_far(&self) -> Recorded {
         Recorded {
@@ -159,7 +164,7 @@ impl<'a> Recorder<'a> {
         for column in [&mut s.cycle, &mut s.bundles, &mut s.hbm_read, &mut s.hbm_write] {
             keep(column, odd);
         }
-        for column in [&mut s.busy, &mut s.stalled] {
+        for column in [&mut s.busy, &mut s.stalled, &mut s.useful] {
             keep(column, |i| odd(i / n));
         }
         self.interval *= 2;
@@ -267,6 +272,7 @@ impl Observer for Recorder<'_> {
         for u in sample.units {
             s.busy.push(u.busy);
             s.stalled.push(u.stalled());
+            s.useful.push(u.useful.round() as u64);
         }
         self.op = sample.op;
         self.bound_samples();

@@ -1,6 +1,7 @@
 //! Rooflines: what an operation's intensity allows, and what it reached.
 
 use super::{DeviceMeta, OpRow, Profile};
+use systole_isa::DType;
 
 /// An operation as a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,9 +37,15 @@ pub fn roofs(p: &Profile) -> Vec<Roof> {
     all
 }
 
-/// Peak flops per cycle.
+/// Peak flops per cycle: of the run's operand type with the highest peak.
 pub fn peak(p: &Profile) -> f64 {
-    p.meta.peak_flops
+    let rates = p.meta.report.peaks.iter().map(|x| x.peak_flops_per_s / p.meta.chip.clock_hz);
+    rates.fold(None, |most: Option<f64>, x| Some(most.map_or(x, |m| m.max(x)))).unwrap_or_else(|| own_peak(p, ""))
+}
+
+/// Peak flops per cycle of an operand type.
+fn own_peak(p: &Profile, operand: &str) -> f64 {
+    p.meta.chip.peak_flops_per_cycle(DType::from_name(operand).unwrap_or(DType::BF16))
 }
 
 /// The point of an operation that computes and moves something.
@@ -47,7 +54,8 @@ pub fn point(p: &Profile, row: usize, o: &OpRow) -> Option<Point> {
         return None;
     }
     let intensity = if o.bytes() == 0 { f64::INFINITY } else { o.flops / o.bytes() as f64 };
-    let roof = (intensity * p.meta.chip.hbm_bytes_per_cycle()).min(peak(p));
+    let operand = p.row_op(o).map_or("", |i| i.operand.as_str());
+    let roof = (intensity * p.meta.chip.hbm_bytes_per_cycle()).min(own_peak(p, operand));
     Some(Point { row, intensity, rate: o.flops / o.cycles as f64, cycles: o.cycles, roof })
 }
 

@@ -1,9 +1,11 @@
 //! A profile as tables of text for pipes, and the same as data.
 
 use super::memory::{self, Level as Step};
-use super::{Category, DeviceMeta, Memory, OpRow, Profile};
-use crate::report::text::{metric, time};
-use serde_json::{Value, json};
+use super::{Category, DeviceMeta, Memory, OpRow, Profile, scope};
+use crate::cost::{energy_page, joules};
+use crate::report::rows::{op_report, unit_report};
+use crate::report::text::{metric, peak, time};
+use crate::report::{CategoryReport, DeviceReport, MemoryReport, Report, ScopeReport, text};
 use std::collections::BTreeMap;
 use systole_simulator::CAUSE_TABLE;
 
@@ -48,51 +50,112 @@ pub fn peaks(p: &Profile) -> Vec<(Memory, Step, u64)> {
     [Memory::Vmem, Memory::Hbm].into_iter().map(of).collect()
 }
 
+/// What ran and its totals.
+pub fn head(p: &Profile) -> String {
+    let (m, r) = (&p.meta, &p.meta.report);
+    let mut text = format!("{}: {} cycles, {}\n", r.setup.title(), m.cycles, time(p.seconds(m.cycles)));
+    text += &format!("  {}flop, {}\n", metric(r.flops), peak(r));
+    text += &format!("  bound by {}: {}; {}\n", r.bound, r.bound_words, text::path(r));
+    text + &format!("  {}\n", r.setup.line())
+}
+
+fn title(p: &Profile, i: usize, d: &DeviceMeta) -> String {
+    match p.meta.devices.len() {
+        0 | 1 => String::new(),
+        _ => format!("\ndevice {i} (chip {} core {}): {} cycles\n", d.chip, d.core, d.cycles),
+    }
+}
+
 /// The page: totals, operations, categories, units, stalls, memories, links. `top`: operations shown.
 pub fn page(p: &Profile, top: usize) -> String {
-    let m = &p.meta;
-    let mut text =
-        format!("{} on {}: {} cycles, {} ({})\n", m.program, m.chip.name, m.cycles, time(p.seconds(m.cycles)), m.mode);
-    text += &format!(
-        "  {}flop, {:.1} % of peak; bound by {}: {}\n",
-        metric(m.flops),
-        m.peak_share * 100.0,
-        m.bound,
-        m.bound_words
-    );
-    for (i, d) in m.devices.iter().enumerate() {
-        if m.devices.len() > 1 {
-            text += &format!("\ndevice {i} (chip {} core {}): {} cycles\n", d.chip, d.core, d.cycles);
-        }
+    let mut text = head(p);
+    for (i, d) in p.meta.devices.iter().enumerate() {
+        text += &title(p, i, d);
         text += &operations(p, d, top);
         text += &groups(p, d);
         text += &units(d);
         text += &stalls(d);
     }
     text += &memories(p);
-    text + &links(p)
+    text += &links(p);
+    text + &energy_page(&p.meta.report.energy, &p.meta.report.area)
+}
+
+/// What operations are grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Scopes of the user's program, as a tree.
+    Scope,
+    /// Lines of the user's program.
+    Line,
+    /// Kinds of work.
+    Category,
+}
+
+/// Totals, and the operations in groups. `top`: groups shown.
+pub fn page_by(p: &Profile, by: By, top: usize) -> String {
+    let mut text = head(p);
+    for (i, d) in p.meta.devices.iter().enumerate() {
+        text += &title(p, i, d);
+        text += &match by {
+            By::Category => groups(p, d),
+            By::Scope => scopes("scope", &scope::tree(p, d), d, top),
+            By::Line => scopes("line", &scope::lines(p, d), d, top),
+        };
+    }
+    text
+}
+
+/// Groups as lines; scopes are indented by their depth.
+fn scopes(what: &str, all: &[ScopeReport], d: &DeviceMeta, top: usize) -> String {
+    let header = ["ops", "cycles", "share", "flop", "bytes"];
+    let [ops, cycles, share, flop, bytes] = header;
+    let mut text = format!("\n{cycles:>13} {share:>7} {ops:>6} {flop:>9} {bytes:>9}  {what}\n");
+    for s in all.iter().take(top) {
+        let name = match what {
+            "line" => s.path.join(":"),
+            _ => format!("{}{}", "  ".repeat(s.path.len() - 1), s.path.last().map_or("", |n| n)),
+        };
+        text += &format!(
+            "{:>13} {:>5.1} % {:>6} {:>9} {:>9}  {name}\n",
+            s.cycles,
+            percent(s.cycles as f64, d.cycles as f64),
+            s.ops,
+            metric(s.flops),
+            metric(s.bytes as f64)
+        );
+    }
+    if all.is_empty() {
+        text += &format!("no operation has a {what}: the module says nothing of where it comes from (metadata, loc)\n");
+    }
+    if all.len() > top {
+        text += &format!("{} more: --top N shows them\n", all.len() - top);
+    }
+    text
 }
 
 fn operations(p: &Profile, d: &DeviceMeta, top: usize) -> String {
     let rows = by_cycles(d);
     let mut text = format!(
-        "\n{:<30} {:<18} {:>6} {:>13} {:>7} {:>9} {:>9} {:>7}  bound\n",
-        "operation", "opcode", "times", "cycles", "share", "flop", "bytes", "stalled"
+        "\n{:<30} {:<18} {:>6} {:>13} {:>7} {:>9} {:>9} {:>9} {:>7}  bound\n",
+        "operation", "opcode", "times", "cycles", "share", "flop", "bytes", "energy", "stalled"
     );
     let total = d.cycles as f64;
     for o in rows.iter().take(top) {
         let opcode = p.row_op(o).map_or("", |i| i.opcode.as_str());
         text += &format!(
-            "{:<30} {:<18} {:>6} {:>13} {:>5.1} % {:>9} {:>9} {:>5.1} %  {}\n",
+            "{:<30} {:<18} {:>6} {:>13} {:>5.1} % {:>9} {:>9} {:>9} {:>5.1} %  {}{}\n",
             cut(p.row_name(o), 30),
             cut(opcode, 18),
-            o.entries,
+            o.times,
             o.cycles,
             percent(o.cycles as f64, total),
             metric(o.flops),
             metric(o.bytes() as f64),
+            joules(o.joules),
             percent(o.stalled() as f64, o.cycles as f64),
-            o.bound
+            o.bound,
+            text::more(&op_report(o, p.row_op(o)))
         );
     }
     if rows.len() > top {
@@ -164,56 +227,51 @@ fn links(p: &Profile) -> String {
     text
 }
 
-/// The same as data: the report with what it lacks.
-pub fn data(p: &Profile) -> Value {
-    let devices: Vec<Value> = p.meta.devices.iter().map(|d| device(p, d)).collect();
-    let memories: Vec<Value> = peaks(p)
-        .into_iter()
-        .map(
-            |(m, peak, size)| json!({"memory": m.name(), "peak_bytes": peak.bytes, "cycle": peak.cycle, "bytes": size}),
-        )
-        .collect();
-    json!({
-        "program": p.meta.program, "module": p.meta.module, "chip": p.meta.chip.name, "mode": p.meta.mode,
-        "clock_hz": p.meta.chip.clock_hz, "level": p.meta.level.name(), "topology": p.meta.topology,
-        "cycles": p.meta.cycles, "time_s": p.seconds(p.meta.cycles), "flops": p.meta.flops,
-        "peak_share": p.meta.peak_share, "bound": p.meta.bound, "devices": devices, "memories": memories,
-        "links": p.meta.links,
-    })
+impl Profile {
+    /// The report of the run with everything that the profile knows besides spans.
+    pub fn report(&self) -> Report {
+        let devices: Vec<DeviceReport> = self.meta.devices.iter().map(|d| device(self, d)).collect();
+        let mut r = self.meta.report.clone();
+        let slowest = self.meta.devices.iter().position(|d| d.cycles == self.meta.cycles).unwrap_or(0);
+        if r.ops.is_empty()
+            && let (Some(d), Some(done)) = (self.meta.devices.get(slowest), devices.get(slowest))
+        {
+            r.ops = d.ops.iter().map(|o| op_report(o, self.row_op(o))).collect();
+            r.units = done.units.clone();
+        }
+        let memory = |(m, peak, size): (Memory, Step, u64)| MemoryReport {
+            memory: m.name().to_string(),
+            peak_bytes: peak.bytes,
+            cycle: peak.cycle,
+            bytes: size,
+        };
+        Report {
+            level: Some(self.meta.level.name().to_string()),
+            topology: self.meta.topology.clone(),
+            devices,
+            memories: peaks(self).into_iter().map(memory).collect(),
+            ..r
+        }
+    }
 }
 
-fn causes(stall: &[u64]) -> Value {
-    let named = CAUSE_TABLE.iter().zip(stall).skip(1).map(|(c, n)| (c.1.to_string(), json!(n)));
-    Value::Object(named.collect())
-}
-
-fn device(p: &Profile, d: &DeviceMeta) -> Value {
-    let ops: Vec<Value> = by_cycles(d)
-        .into_iter()
-        .map(|o| {
-            let info = p.row_op(o);
-            json!({
-                "name": p.row_name(o), "opcode": info.map_or("", |i| i.opcode.as_str()),
-                "category": p.row_category(o).name(), "line": info.map_or(0, |i| i.line), "start": o.start,
-                "cycles": o.cycles, "entries": o.entries, "flops": o.flops, "hbm_read": o.hbm_read,
-                "hbm_write": o.hbm_write, "mxu_rows": o.mxu_rows, "stall": causes(&o.stall), "bound": o.bound,
-            })
-        })
-        .collect();
-    let units: Vec<Value> = d
-        .units
-        .iter()
-        .map(|u| {
-            let stall = causes(&u.stall);
-            json!({"unit": u.unit, "useful": u.useful, "busy": u.busy, "stall": stall, "idle": u.idle})
-        })
-        .collect();
-    let groups: Vec<Value> = categories(p, d)
-        .into_iter()
-        .map(|(c, cycles, n)| json!({"category": c.name(), "cycles": cycles, "ops": n}))
-        .collect();
-    json!({
-        "chip": d.chip, "core": d.core, "cycles": d.cycles, "hbm_read": d.hbm_read, "hbm_write": d.hbm_write,
-        "transfers": d.transfers, "bundles": d.bundles, "ops": ops, "categories": groups, "units": units,
-    })
+fn device(p: &Profile, d: &DeviceMeta) -> DeviceReport {
+    let category = |(c, cycles, n): (Category, u64, usize)| CategoryReport {
+        category: c.name().to_string(),
+        cycles,
+        ops: n as u64,
+    };
+    DeviceReport {
+        chip: d.chip,
+        core: d.core,
+        cycles: d.cycles,
+        hbm_read: d.hbm_read,
+        hbm_write: d.hbm_write,
+        transfers: d.transfers,
+        bundles: d.bundles,
+        ops: by_cycles(d).into_iter().map(|o| op_report(o, p.row_op(o))).collect(),
+        categories: categories(p, d).into_iter().map(category).collect(),
+        scopes: scope::tree(p, d),
+        units: d.units.iter().map(|u| unit_report(d.chip, d.core, u)).collect(),
+    }
 }

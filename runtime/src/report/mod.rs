@@ -1,230 +1,390 @@
-//! The report of a run as data: what `--report json` prints; [`text`] is the same as a page for people.
+//! The report of a run as data: what `--report json` prints, and what tables, pages and the dashboard start from;
+//! [`text`] is the same as a page for people. `docs/json.md` describes the form, [`SCHEMA`] is its version.
 //!
 //! For every unit `busy` + all of `stall` + `idle` is `cycles`, exactly, and `useful <= busy`. The cycles of the operations
-//! sum to `cycles`.
+//! sum to `cycles`, their flops to `flops`.
 
+pub mod bound;
+pub mod category;
+pub mod glossary;
+pub mod op;
 pub mod pod;
+pub mod rows;
+pub mod setup;
 pub mod text;
 
+use crate::cost::energy::Flops;
 use crate::cost::{self, AreaReport, EnergyReport, Work};
-use serde::Serialize;
+use crate::executions::Executions;
+pub use setup::Setup;
+
+use crate::Mode;
+use crate::origin::Origin;
+use op::Member;
+use rows::Scale;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use systole_isa::{ChipConfig, DType, Program};
 use systole_simulator::stats::{CAUSE_TABLE, CAUSES, Cause, OpProfile};
-use systole_simulator::{RunResult, UnitCounters};
+use systole_simulator::{PodRun, RunResult};
+
+/// Version of the form. It grows when a field changes its meaning or goes; new fields leave it.
+pub const SCHEMA: u32 = 1;
 
 /// A unit's cycles: `busy + sum(stall) + idle = cycles`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitReport {
+    /// Its chip.
     pub chip: u32,
+    /// Its core, among those of the device.
     pub core: u32,
+    /// Its name.
     pub unit: String,
     /// Cycles of work that the program needs, over the unit's capacity.
     pub useful: f64,
+    /// Cycles in which it works.
     pub busy: u64,
-    pub stall: BTreeMap<&'static str, u64>,
+    /// Cycles in which it waits, by cause.
+    pub stall: BTreeMap<String, u64>,
+    /// Cycles in which there is nothing for it.
     pub idle: u64,
 }
 
-#[derive(Clone, Debug, Serialize)]
+/// HBM traffic of the device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HbmReport {
+    /// Bytes read, whole bursts.
     pub read_bytes: u64,
+    /// Bytes written, whole bursts.
     pub write_bytes: u64,
     /// Of the device's peak bandwidth.
     pub share: f64,
 }
 
-#[derive(Clone, Debug, Serialize)]
+/// Traffic of the interconnect.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IciReport {
+    /// Bytes that crossed links.
     pub bytes: u64,
+    /// Of what all links could have carried.
     pub share: f64,
 }
 
-/// An HLO operation: its cycles exclude those of others.
-#[derive(Clone, Debug, Serialize)]
-pub struct OpReport {
-    pub name: String,
-    pub opcode: String,
-    pub start: u64,
-    pub cycles: u64,
+/// Flops of one operand type, and the peak that they are compared with: the rate of one pass of that type (of bf16, where
+/// the chip's matrix units lack the type).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PeakReport {
+    /// Element type of the operands.
+    pub operand: String,
+    /// Flops of the run.
     pub flops: f64,
+    /// The peak of the device.
+    pub peak_flops_per_s: f64,
+    /// Share of the run's time that the flops take at that peak.
+    pub share: f64,
+}
+
+/// Cycles that the run's end depends on (see [`systole_simulator::Path`]); `core` is the rest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathReport {
+    /// HBM bandwidth.
+    pub hbm: f64,
+    /// Latency of copies.
+    pub latency: f64,
+    /// Copy engines.
+    pub dma: f64,
+    /// What the core does itself, or waits for otherwise.
+    pub core: f64,
+}
+
+/// An HLO operation: its cycles exclude those of others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OpReport {
+    /// Its name; `(none)` is code of no operation, the launch included.
+    pub name: String,
+    /// Its opcode.
+    pub opcode: String,
+    /// Kind of work.
+    pub category: String,
+    /// Line in the module's text, from 1; 0 if unknown.
+    pub line: u32,
+    /// Where it comes from in the user's program, if the module says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// Operations that the same code computes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Member>,
+    /// Cycle in which its code first ran.
+    pub start: u64,
+    /// Cycles in which its code ran.
+    pub cycles: u64,
+    /// Executions.
+    pub times: u64,
+    /// How often control entered its code: more than `times` where it is left and resumed.
+    pub entries: u64,
+    /// Useful flops of all executions.
+    pub flops: f64,
+    /// Element type whose peak the flops are compared with; empty without flops.
+    pub operand: String,
+    /// HBM bytes read and written.
     pub bytes: u64,
-    pub bound: &'static str,
+    /// HBM bytes read.
+    pub hbm_read: u64,
+    /// HBM bytes written.
+    pub hbm_write: u64,
+    /// Rows streamed by matrix units.
+    pub mxu_rows: u64,
+    /// Cycles in which its code waited, by cause; causes that do not occur are left out.
+    pub stall: BTreeMap<String, u64>,
+    /// What bounds it.
+    pub bound: String,
     /// Energy of one device, idle power apart.
     pub joules: f64,
 }
 
 /// What the host spent.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostReport {
+    /// Seconds for reading the program.
     pub parse_s: f64,
+    /// Seconds for compiling it.
     pub compile_s: f64,
+    /// Seconds for the simulation.
     pub simulate_s: f64,
+    /// Most resident memory of the process.
     pub peak_rss_bytes: u64,
+    /// Simulated cycles in a second.
     pub cycles_per_s: f64,
 }
 
-/// The whole report.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    pub chip: String,
-    pub chips: u32,
-    pub cores: u32,
-    pub clock_hz: f64,
+/// A category's operations.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CategoryReport {
+    /// Its name.
+    pub category: String,
+    /// Cycles of its operations.
     pub cycles: u64,
-    pub time_s: f64,
+    /// How many there are.
+    pub ops: u64,
+}
+
+/// Operations of one scope of the user's program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScopeReport {
+    /// Names from the outermost scope to this one.
+    pub path: Vec<String>,
+    /// Cycles of its operations, those of inner scopes included.
+    pub cycles: u64,
+    /// Useful flops, likewise.
     pub flops: f64,
-    pub peak_share: f64,
-    pub bound: &'static str,
+    /// HBM bytes, likewise.
+    pub bytes: u64,
+    /// Operations, likewise.
+    pub ops: u64,
+}
+
+/// What one device (or core of a device) did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceReport {
+    /// Its chip.
+    pub chip: u32,
+    /// Its core.
+    pub core: u32,
+    /// Cycles of its run.
+    pub cycles: u64,
+    /// HBM bytes read.
+    pub hbm_read: u64,
+    /// HBM bytes written.
+    pub hbm_write: u64,
+    /// Copies started.
+    pub transfers: u64,
+    /// Bundles issued.
+    pub bundles: u64,
+    /// Operations, longest first.
+    pub ops: Vec<OpReport>,
+    /// Categories, longest first.
+    pub categories: Vec<CategoryReport>,
+    /// Scopes, each behind the one around it, longest first.
+    pub scopes: Vec<ScopeReport>,
+    /// Units.
     pub units: Vec<UnitReport>,
+}
+
+/// Occupancy of a memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryReport {
+    /// Its name.
+    pub memory: String,
+    /// Most bytes taken at a time.
+    pub peak_bytes: u64,
+    /// First cycle of that.
+    pub cycle: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// The whole report.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// Version of this form.
+    pub schema: u32,
+    /// The chip with everything that was changed of it, in a line.
+    pub chip: String,
+    /// What ran on what.
+    pub setup: Setup,
+    /// Chips that the program ran on.
+    pub chips: u32,
+    /// Cores that make a device of the chip.
+    pub cores: u32,
+    /// The chip's clock.
+    pub clock_hz: f64,
+    /// Cycles of the slowest device.
+    pub cycles: u64,
+    /// Their time in seconds.
+    pub time_s: f64,
+    /// Useful flops of that device: multiply-adds of products and convolutions, twice.
+    pub flops: f64,
+    /// Share of the time that the flops take at the peaks of their operand types.
+    pub peak_share: f64,
+    /// The same by operand type.
+    pub peaks: Vec<PeakReport>,
+    /// What bounds the run.
+    pub bound: String,
+    /// The same in words.
+    pub bound_words: String,
+    /// What the run's end depends on.
+    pub path: PathReport,
+    /// Units of the slowest device.
+    pub units: Vec<UnitReport>,
+    /// HBM traffic of the slowest device.
     pub hbm: HbmReport,
+    /// Traffic of the interconnect.
     pub ici: IciReport,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The interconnect in detail, of runs on several devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<pod::PodReport>,
+    /// Operations of the slowest device, by first start.
     pub ops: Vec<OpReport>,
     /// Energy of all devices.
     pub energy: EnergyReport,
     /// Area of a chip.
     pub area: AreaReport,
+    /// What the host spent.
+    pub host: HostReport,
+    /// Of recorded runs: how much was recorded (`ops`, `kernels` or `bundles`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
+    /// Of recorded runs: chips along each axis.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topology: Vec<u32>,
+    /// Of recorded runs: every simulated device, or core of the device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceReport>,
+    /// Of recorded runs: occupancy of memories.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memories: Vec<MemoryReport>,
+    /// Of the dashboard: what the view shows (see docs/dashboard.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<serde_json::Value>,
+}
+
+/// What ran: everything that a report needs besides the counters.
+pub struct Ran<'a> {
+    pub setup: Setup,
+    pub chip: &'a ChipConfig,
+    pub program: &'a Program,
+    /// The text that was compiled; empty if it is unknown.
+    pub source: &'a str,
     pub host: HostReport,
 }
 
-/// What the program ran on, in the numbers that shares are of.
-struct Capacity {
-    /// Flops per cycle of the device, and of one of its matrix units, in one pass of the program's operand type.
-    flops: f64,
-    unit_flops: f64,
-    /// HBM bytes per cycle that the device reaches.
-    hbm: f64,
-    /// Rows per cycle of all matrix units that run the program.
-    rows: f64,
-}
-
-impl Capacity {
-    fn of(chip: &ChipConfig, program: &Program, cores: u32) -> Capacity {
-        let flops = chip.peak_flops_per_cycle(program.peak_dtype.unwrap_or(DType::BF16)).max(1.0);
-        // Rows of an operation are those of all cores that run the program.
-        let per_core = flops / chip.cores_per_device.max(1) as f64;
-        let cells = (2 * chip.mxu.rows as u64 * chip.mxu.cols as u64).max(1) as f64;
-        Capacity {
-            flops,
-            unit_flops: per_core / chip.mxu.count.max(1) as f64,
-            hbm: chip.hbm_bytes_per_cycle(),
-            rows: per_core * f64::from(cores) / cells,
-        }
+impl<'a> Ran<'a> {
+    /// A run of a program of that name, without its text.
+    pub fn new(name: &str, chip: &'a ChipConfig, program: &'a Program, mode: Mode) -> Ran<'a> {
+        Ran { setup: Setup::new(name, chip, program, mode), chip, program, source: "", host: HostReport::default() }
     }
 }
 
-/// What limited `cycles`: the load that takes at least half of them, else the longest wait or load.
-fn bound(load: &[(&'static str, f64)], cycles: f64, stall: &[u64; CAUSES]) -> &'static str {
-    let best = load.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("issue", 0.0));
-    if best.1 >= 0.5 * cycles {
-        return best.0;
-    }
-    let of = |causes: &[Cause]| causes.iter().map(|&c| stall[c as usize]).sum::<u64>();
-    let waits = [
-        ("hbm", of(&[Cause::Hbm, Cause::Dma])),
-        ("mxu", of(&[Cause::Mxu])),
-        ("issue", of(&[Cause::Register, Cause::Fetch, Cause::Slot])),
-        ("sync", of(&[Cause::Sync])),
-        ("host", of(&[Cause::Host])),
-        ("ici", of(&[Cause::Link])),
-    ];
-    let worst = waits.iter().rev().max_by_key(|w| w.1).copied().unwrap_or(("issue", 0));
-    if worst.1 as f64 > best.1 { worst.0 } else { best.0 }
+/// Stalls by the causes' names; `all`: those that do not occur too.
+pub(crate) fn stalls(stall: &[u64; CAUSES], all: bool) -> BTreeMap<String, u64> {
+    let causes = CAUSE_TABLE.iter().filter(|c| c.0 != Cause::None && (all || stall[c.0 as usize] > 0));
+    causes.map(|c| (c.1.to_string(), stall[c.0 as usize])).collect()
 }
 
-/// A unit's cycles. Matrix units share the program's multiply-adds by the rows that each streamed.
-fn unit(u: &UnitCounters, cycles: u64, mxu_cycles: f64, mxu_busy: f64) -> UnitReport {
-    let useful = if u.unit.starts_with("mxu") { mxu_cycles * u.busy as f64 / mxu_busy.max(1.0) } else { u.useful };
-    let causes = CAUSE_TABLE.iter().filter(|c| c.0 != Cause::None);
-    let stall: BTreeMap<&'static str, u64> = causes.map(|c| (c.1, u.stall[c.0 as usize])).collect();
-    let idle = cycles.saturating_sub(u.busy + stall.values().sum::<u64>());
-    UnitReport {
-        chip: 0,
-        core: u.core,
-        unit: u.unit.clone(),
-        useful: useful.min(u.busy as f64),
-        busy: u.busy,
-        stall,
-        idle,
+/// The report of a run: of its slowest device, with the interconnect if there are several.
+pub fn report(ran: &Ran<'_>, run: &PodRun) -> Report {
+    let slowest = run.devices.iter().enumerate().max_by_key(|(i, d)| (d.cycles, std::cmp::Reverse(*i)));
+    let nothing = RunResult::default();
+    let mut out = device(ran, slowest.map_or(&nothing, |s| s.1));
+    if ran.program.pod.devices() > 1 {
+        pod::add(&mut out, ran, run);
+        let work = Work::of_pod(ran.chip, ran.program, run);
+        let flops = mix(&out.peaks);
+        out.energy = energy(ran, &work, slowest.map_or(&nothing, |s| s.1), ran.program.pod.devices(), &flops);
     }
+    out
 }
 
-fn operation(o: &OpProfile, program: &Program, capacity: &Capacity, joules: f64) -> OpReport {
-    let d = o.op.and_then(|i| program.debug.ops.get(i as usize));
-    let bytes = o.hbm_read + o.hbm_write;
-    let load = [
-        ("mxu", o.mxu_rows as f64 / capacity.rows),
-        ("hbm", bytes as f64 / capacity.hbm),
-        ("vpu", o.cycles.saturating_sub(o.stall.iter().sum()) as f64 * 0.99),
-    ];
-    OpReport {
-        name: d.map_or("(none)".into(), |d| d.name.clone()),
-        opcode: d.map_or(String::new(), |d| d.opcode.clone()),
-        start: o.start,
-        cycles: o.cycles,
-        flops: d.map_or(0.0, |d| d.flops * o.entries.max(1) as f64),
-        bytes,
-        bound: bound(&load, o.cycles as f64, &o.stall),
-        joules,
-    }
+/// Flops by operand type with their peaks.
+pub(crate) fn mix(peaks: &[PeakReport]) -> Vec<Flops> {
+    let one = |p: &PeakReport| Some((DType::from_name(&p.operand)?, p.flops, p.peak_flops_per_s));
+    peaks.iter().filter_map(one).collect()
 }
 
-/// The report of a run on one device.
-pub fn report(chip: &ChipConfig, program: &Program, r: &RunResult, host: HostReport) -> Report {
-    let cycles = r.cycles.max(1) as f64;
-    let cores = r.units.iter().map(|u| u.core + 1).max().unwrap_or(1);
-    let capacity = Capacity::of(chip, program, cores);
-    let time_s = chip.seconds(r.cycles);
-    let most = |units: &[&str]| {
-        let chosen = r.units.iter().filter(|u| units.iter().any(|p| u.unit.starts_with(p)));
-        chosen.map(|u| u.busy as f64).fold(0.0, f64::max)
-    };
-    let load = [
-        ("mxu", most(&["mxu"])),
-        ("vpu", most(&["valu", "vload", "vstore", "eup"])),
-        ("xlu", most(&["xlu"])),
-        ("hbm", r.hbm_cycles),
-    ];
-    let no_stalls = [0; CAUSES];
-    let stalls = r.units.iter().find(|u| u.unit == "issue").map_or(&no_stalls, |u| &u.stall);
-    let mxu_busy: f64 = r.units.iter().filter(|u| u.unit.starts_with("mxu")).map(|u| u.busy as f64).sum();
-    let mxu_cycles = program.flops / capacity.unit_flops;
-    let seconds = chip.seconds(r.cycles.max(1));
-    let works: Vec<(Work, u64)> = r.ops.iter().map(|o| (Work::of_op(chip, program, o), o.cycles)).collect();
-    let mut work = Work::default();
-    works.iter().for_each(|w| work += &w.0);
-    let energy = cost::energy_report(chip, &work, r.cycles, 1, program.flops, capacity.flops * chip.clock_hz, &works);
-    let prices = cost::Prices::of(chip);
-    let op = |(o, w): (&OpProfile, &(Work, u64))| {
-        operation(o, program, &capacity, cost::energy::dynamic(chip, &w.0, &prices).total())
-    };
+/// Energy of a run: the work of all devices, and the flops of one, whose operations are those of `r`.
+fn energy(ran: &Ran<'_>, work: &Work, r: &RunResult, devices: u32, flops: &[Flops]) -> EnergyReport {
+    let executions = Executions::new(ran.program);
+    let of = |o: &OpProfile| (Work::of_op(ran.chip, ran.program, o, executions.of(r, o)), o.cycles);
+    let works: Vec<(Work, u64)> = r.ops.iter().map(of).collect();
+    cost::energy_report(ran.chip, work, r.cycles, devices, flops, &works)
+}
+
+/// The report of one device.
+fn device(ran: &Ran<'_>, r: &RunResult) -> Report {
+    let (chip, program) = (ran.chip, ran.program);
+    let scale = Scale::new(chip, program);
+    let rows = scale.ops(r);
+    let units = scale.units(r, &rows);
+    let peaks = scale.peaks(&rows, r.cycles);
+    let infos = rows::infos(program, ran.source);
+    let bound = bound::of_run(r, u64::from(chip.core.launch_cycles));
+    let bytes = (r.hbm_read + r.hbm_write) as f64;
+    let seconds = chip.seconds(r.cycles);
+    let path = r.path;
+    let flops: f64 = rows.iter().map(|o| o.flops).sum();
+    let energy = energy(ran, &Work::of_run(chip, program, r), r, 1, &mix(&peaks));
+    let op = |row: &op::OpRow| rows::op_report(row, row.op.and_then(|i| infos.get(i as usize)));
     Report {
-        chip: chip.name.clone(),
+        schema: SCHEMA,
+        chip: ran.setup.chip.label(),
+        setup: ran.setup.clone(),
         chips: 1,
         cores: chip.cores_per_device,
         clock_hz: chip.clock_hz,
         cycles: r.cycles,
-        time_s,
-        flops: program.flops,
-        peak_share: if r.cycles == 0 { 0.0 } else { program.flops / (cycles * capacity.flops) },
-        bound: bound(&load, cycles, stalls),
-        units: r.units.iter().map(|u| unit(u, r.cycles, mxu_cycles, mxu_busy)).collect(),
+        time_s: seconds,
+        flops,
+        peak_share: peaks.iter().map(|p| p.share).sum(),
+        peaks,
+        bound: bound.to_string(),
+        bound_words: bound::words(bound).to_string(),
+        path: PathReport {
+            hbm: path.bandwidth,
+            latency: path.latency,
+            dma: path.engine,
+            core: (r.cycles as f64 - path.bandwidth - path.latency - path.engine).max(0.0),
+        },
+        units: units.iter().map(|(core, u)| rows::unit_report(0, *core, u)).collect(),
         hbm: HbmReport {
             read_bytes: r.hbm_read,
             write_bytes: r.hbm_write,
-            share: if r.cycles == 0 {
-                0.0
-            } else {
-                (r.hbm_read + r.hbm_write) as f64 / (seconds * chip.device_hbm_bandwidth())
-            },
+            share: if r.cycles == 0 { 0.0 } else { bytes / (seconds * chip.device_hbm_bandwidth()) },
         },
-        ici: IciReport { bytes: 0, share: 0.0 },
-        pod: None,
-        ops: r.ops.iter().zip(&works).map(op).collect(),
+        ops: rows.iter().map(op).collect(),
         area: cost::area_report(chip, energy.peak_power_w),
         energy,
-        host,
+        host: ran.host.clone(),
+        ..Report::default()
     }
 }

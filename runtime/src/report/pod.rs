@@ -1,17 +1,17 @@
 //! The report of a run on several devices: that of the slowest device, with the interconnect's links and collectives.
 
-use crate::cost::{self, Work};
-
-use super::{HostReport, IciReport, Report, report as single};
-use serde::Serialize;
+use super::{IciReport, Ran, Report};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use systole_isa::{ChipConfig, Program};
 use systole_simulator::{LinkFault, PodRun};
 
 /// One direction of a link.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkReport {
+    /// Chips at its ends.
     pub from: u32,
+    /// See `from`.
     pub to: u32,
     /// Axis of the topology; -1 inside a chip and in fully connected pods.
     pub axis: i32,
@@ -23,7 +23,7 @@ pub struct LinkReport {
 }
 
 /// All links along an axis.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisReport {
     pub axis: i32,
     pub links: u32,
@@ -33,7 +33,7 @@ pub struct AxisReport {
 }
 
 /// The messages of an operation.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CollectiveReport {
     pub name: String,
     pub opcode: String,
@@ -49,7 +49,7 @@ pub struct CollectiveReport {
 }
 
 /// A link that broke or slowed down.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultReport {
     /// The chips at its ends.
     pub chips: (u32, u32),
@@ -62,7 +62,7 @@ pub struct FaultReport {
 }
 
 /// The interconnect in a run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PodReport {
     pub topology: String,
     pub replicas: u32,
@@ -75,13 +75,11 @@ pub struct PodReport {
     pub faults: Vec<FaultReport>,
 }
 
-/// The report of a run on several devices.
-pub fn report(chip: &ChipConfig, program: &Program, run: &PodRun, host: HostReport) -> Report {
-    let slowest = run.devices.iter().enumerate().max_by_key(|(i, d)| (d.cycles, std::cmp::Reverse(*i)));
-    let Some((_, slowest)) = slowest else { return single(chip, program, &Default::default(), host) };
-    let mut out = single(chip, program, slowest, host);
+/// Adds the interconnect to the report of the slowest device.
+pub(super) fn add(out: &mut Report, ran: &Ran<'_>, run: &PodRun) {
+    let (chip, program) = (ran.chip, ran.program);
     let devices = program.pod.devices();
-    let cycles = slowest.cycles.max(1) as f64;
+    let cycles = out.cycles.max(1) as f64;
     let rate = chip.link_bytes_per_cycle();
     // A folded run has one device's links; all others are alike.
     let times = if run.folded { u64::from(devices) } else { 1 };
@@ -120,10 +118,6 @@ pub fn report(chip: &ChipConfig, program: &Program, run: &PodRun, host: HostRepo
             share: t.bytes as f64 * times as f64 / capacity,
         }
     });
-    let works: Vec<(Work, u64)> = slowest.ops.iter().map(|o| (Work::of_op(chip, program, o), o.cycles)).collect();
-    let work = Work::of_pod(chip, program, run);
-    let peak = chip.peak_flops(program.peak_dtype.unwrap_or(systole_isa::DType::BF16));
-    out.energy = cost::energy_report(chip, &work, slowest.cycles, devices, program.flops, peak, &works);
     let topology = program.pod.topology.as_ref();
     out.chips = devices.div_ceil(chip.devices_per_chip().max(1));
     out.ici = IciReport { bytes: total, share: total as f64 / (cycles * rate * f64::from(count.max(1))) };
@@ -137,7 +131,6 @@ pub fn report(chip: &ChipConfig, program: &Program, run: &PodRun, host: HostRepo
         links,
         faults: run.faults.iter().map(fault).collect(),
     });
-    out
 }
 
 fn fault(&(f, messages): &(LinkFault, u64)) -> FaultReport {

@@ -23,48 +23,63 @@ pub fn time(seconds: f64) -> String {
     }
 }
 
-/// What bounds the run, in words.
-pub fn bound_in_words(bound: &str) -> &'static str {
-    match bound {
-        "mxu" => "the matrix units: streaming rows, or waiting for their results",
-        "vpu" => "the vector unit: arithmetic, loads and stores of registers",
-        "xlu" => "the cross-lane unit: transposes, rotations, reductions across lanes",
-        "hbm" => "HBM: bandwidth, or the latency of copies that nothing hides",
-        "ici" => "the interconnect",
-        "issue" => "the issue of instructions: latencies, slots, code fetch",
-        "sync" => "synchronisation",
-        "host" => "the host: the cost of the launch",
-        _ => "unknown",
-    }
-}
-
 fn percent(part: f64, cycles: u64) -> f64 {
     100.0 * part / cycles.max(1) as f64
 }
 
 /// The stalls of a unit, longest first: `hbm 12.5 %, mxu 3.0 %`.
 fn stalls(u: &UnitReport, cycles: u64) -> String {
-    let mut all: Vec<(&str, u64)> = u.stall.iter().map(|s| (*s.0, *s.1)).filter(|s| s.1 > 0).collect();
+    let mut all: Vec<(&str, u64)> = u.stall.iter().map(|s| (s.0.as_str(), *s.1)).filter(|s| s.1 > 0).collect();
     all.sort_by_key(|s| (std::cmp::Reverse(s.1), s.0));
     let shown: Vec<String> = all.iter().map(|(c, n)| format!("{c} {:.1} %", percent(*n as f64, cycles))).collect();
     shown.join(", ")
 }
 
-/// The page: totals, what bounds the run, a line for each unit, the operations that take longest.
+/// The share of the peak with what peak that is: `41.2 % of peak (bf16: 197 Tflop/s)`.
+pub fn peak(r: &Report) -> String {
+    let total = format!("{:.1} % of peak", r.peak_share * 100.0);
+    let one = |p: &super::PeakReport| match r.peaks.len() {
+        1 => format!("{}: {}flop/s", p.operand, metric(p.peak_flops_per_s)),
+        _ => format!("{} {:.1} % of {}flop/s", p.operand, p.share * 100.0, metric(p.peak_flops_per_s)),
+    };
+    match r.peaks.is_empty() {
+        true => total,
+        false => format!("{total} ({})", r.peaks.iter().map(one).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// The page: totals, what bounds the run, a line for each unit, the operations that take longest, what ran on what.
 pub fn page(r: &Report) -> String {
     if r.cycles == 0 {
-        return format!("{}: numbers only, no cycles ({} simulated)\n", r.chip, time(r.host.simulate_s));
+        let line = r.setup.line();
+        return format!("{}: numbers only, no cycles ({} simulated)\n{line}\n", r.chip, time(r.host.simulate_s));
     }
     let mut text = format!("{}: {} cycles, {} at {}Hz\n", r.chip, r.cycles, time(r.time_s), metric(r.clock_hz));
-    text += &format!("  {}flop, {:.1} % of peak\n", metric(r.flops), r.peak_share * 100.0);
+    text += &format!("  {}flop, {}\n", metric(r.flops), peak(r));
     text += &format!(
         "  HBM: {}B read, {}B written, {:.1} % of the bandwidth\n",
         metric(r.hbm.read_bytes as f64),
         metric(r.hbm.write_bytes as f64),
         r.hbm.share * 100.0
     );
-    text += &format!("  bound by {}: {}\n", r.bound, bound_in_words(r.bound));
-    text += &format!("\n{:<8} {:>8} {:>8} {:>8} {:>8}  stalled by\n", "unit", "useful", "busy", "stalled", "idle");
+    text += &format!("  bound by {}: {}; {}\n", r.bound, r.bound_words, path(r));
+    text += &units(r);
+    text + &operations(r) + &crate::cost::energy_page(&r.energy, &r.area) + &host(r)
+}
+
+/// What the run's end depends on, in a line.
+pub fn path(r: &Report) -> String {
+    let p = &r.path;
+    let parts = [("HBM bandwidth", p.hbm), ("copy latency", p.latency), ("copy engines", p.dma), ("the core", p.core)];
+    let shown = parts.iter().filter(|x| x.1 >= 0.0005 * r.cycles as f64);
+    let text = shown.map(|(name, c)| format!("{name} {:.1} %", 100.0 * c / r.cycles.max(1) as f64));
+    format!("on the way to its end: {}", text.collect::<Vec<_>>().join(", "))
+}
+
+/// A line for each unit.
+fn units(r: &Report) -> String {
+    let mut text =
+        format!("\n{:<8} {:>8} {:>8} {:>8} {:>8}  stalled by\n", "unit", "useful", "busy", "stalled", "idle");
     let several = r.units.iter().any(|u| u.core != r.units[0].core);
     for u in &r.units {
         let name = if several { format!("{} {}", u.core, u.unit) } else { u.unit.clone() };
@@ -81,7 +96,27 @@ pub fn page(r: &Report) -> String {
         text += line.trim_end();
         text.push('\n');
     }
-    text + &operations(r) + &crate::cost::energy_page(&r.energy, &r.area) + &host(r)
+    text
+}
+
+/// What else a kernel computes, and where it comes from: `  + tanh, add  model.py:12`.
+pub fn more(o: &super::OpReport) -> String {
+    const SHOWN: usize = 4;
+    let mut text = String::new();
+    // Broadcasts and reshapes of a kernel are how it reads its operands.
+    let real = o.members.iter().filter(|m| !["broadcast", "reshape", "convert", "iota"].contains(&m.opcode.as_str()));
+    let mut names: Vec<&str> = real.map(|m| m.opcode.as_str()).collect();
+    let count = names.len();
+    names.truncate(SHOWN);
+    if count > 0 {
+        let rest = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
+        text += &format!("  + {}{rest}", names.join(", "));
+    }
+    if let Some(place) = o.origin.as_ref().filter(|p| !p.file.is_empty()) {
+        let file = place.file.rsplit('/').next().unwrap_or("");
+        text += &format!("  {file}:{}", place.line);
+    }
+    text
 }
 
 /// The operations that take longest.
@@ -92,7 +127,7 @@ fn operations(r: &Report) -> String {
     for o in ops.iter().take(TOP) {
         let name: String = o.name.chars().take(28).collect();
         let share = percent(o.cycles as f64, r.cycles);
-        text += &format!("{name:<28} {:<16} {:>12} {share:>5.1} %  {}\n", o.opcode, o.cycles, o.bound);
+        text += &format!("{name:<28} {:<16} {:>12} {share:>5.1} %  {}{}\n", o.opcode, o.cycles, o.bound, more(o));
     }
     if ops.len() > TOP {
         let rest: u64 = ops[TOP..].iter().map(|o| o.cycles).sum();
@@ -102,15 +137,16 @@ fn operations(r: &Report) -> String {
     text
 }
 
-/// What the host spent.
+/// What the host spent, and what ran.
 fn host(r: &Report) -> String {
     let h = &r.host;
     format!(
-        "\nhost: read {}, compiled {}, simulated {} ({}cycles/s)\n",
+        "\nhost: read {}, compiled {}, simulated {} ({}cycles/s)\n{}\n",
         time(h.parse_s),
         time(h.compile_s),
         time(h.simulate_s),
-        metric(h.cycles_per_s)
+        metric(h.cycles_per_s),
+        r.setup.line()
     )
 }
 

@@ -7,8 +7,7 @@ use super::code::RemoteStart;
 use super::run::Core;
 use crate::fault::{Fault, FaultKind};
 use crate::options::Mode;
-use crate::stats::Cause;
-use crate::unit::dma::{self, Memories, Transfer};
+use crate::unit::dma::{self, By, Memories, Transfer};
 use systole_isa::Space;
 
 /// A wait for other devices.
@@ -194,7 +193,7 @@ impl Core<'_> {
         }
         let mut at = 0;
         if self.timed() {
-            let (head, hbm_read) = self.dma.send(g, src, self.now);
+            let (head, hbm_read) = self.dma.send(g, src, (self.now, self.blame));
             at = head;
             self.stats.transfer(hbm_read, 0);
         }
@@ -244,7 +243,7 @@ impl Core<'_> {
             if self.timed() {
                 self.dma.left(&self.l.geometry[*desc as usize], at);
             }
-            self.semaphores.add(*send as usize, at, m.bytes, Cause::Link);
+            self.semaphores.add(*send as usize, at, m.bytes, By::Link);
         }
     }
 
@@ -255,7 +254,7 @@ impl Core<'_> {
 
     fn place_message(&mut self, m: &Message, at: u64) -> Step<()> {
         let Content::Data { desc, dst, payload, .. } = &m.content else {
-            self.semaphores.add(m.recv as usize, at, m.bytes, Cause::Link);
+            self.semaphores.add(m.recv as usize, at, m.bytes, By::Link);
             return Ok(());
         };
         let n = self.l.program.descs.len() as u32;
@@ -297,7 +296,7 @@ impl Core<'_> {
                 Space::Vmem => {}
             },
         }
-        self.semaphores.add(m.recv as usize, end, m.bytes, Cause::Link);
+        self.semaphores.add(m.recv as usize, end, m.bytes, By::Link);
         Ok(())
     }
 }

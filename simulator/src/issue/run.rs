@@ -16,7 +16,7 @@ use crate::load::Loaded;
 use crate::mem::{Hbm, Smem};
 use crate::options::{Mode, Observer, RunOptions, Sample};
 use crate::stats::{Cause, Collector, Parts, RunResult, SLOTS};
-use crate::unit::dma::{DmaTiming, RaceChecker, Semaphores};
+use crate::unit::dma::{Blame, Dated, DmaTiming, RaceChecker, Semaphores};
 use crate::unit::mxu::MxuTiming;
 use crate::unit::scalar;
 use rustc_hash::FxHashMap;
@@ -72,6 +72,9 @@ pub(crate) struct Core<'a> {
     pub(super) dma: DmaTiming,
     pub(super) fetch: Fetch,
     pub(super) semaphores: Semaphores,
+    /// What the cycle of the last bundle depends on, and when what the next one waits for is there.
+    pub(super) blame: Blame,
+    pub(super) due: Dated,
     pub(super) effects: Vec<Effect>,
     pub(super) race: Option<RaceChecker>,
     pub(super) stats: Collector,
@@ -144,6 +147,8 @@ impl<'a> Core<'a> {
             dma: DmaTiming::new(chip, options.chaos),
             fetch: Fetch::new(&l.code.blocks, chip),
             semaphores: Semaphores::new(semaphores),
+            blame: Blame::default(),
+            due: Dated::default(),
             effects: Vec::new(),
             race: checks.then(|| RaceChecker::new(semaphores)),
             stats: Collector::new(l.bundles.len(), l.program.debug.ops.len(), chip.mxu.count as usize),
@@ -227,7 +232,15 @@ impl<'a> Core<'a> {
         let units = self.stats.sample(cycle, &parts);
         let s = &self.stats;
         let (read, write) = (s.hbm_read, s.hbm_write);
-        let sample = Sample { cycle, bundles: s.bundles, op: s.op(), units: &units, hbm_read: read, hbm_write: write };
+        let sample = Sample {
+            cycle,
+            bundles: s.bundles,
+            op: s.op(),
+            units: &units,
+            ops: s.ops(),
+            hbm_read: read,
+            hbm_write: write,
+        };
         self.observer.sample(&sample);
         let bundles = sample.bundles;
         self.sample_interval = self.observer.sample_interval().map_or(u64::MAX, |n| n.max(1));

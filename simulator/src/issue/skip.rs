@@ -327,8 +327,8 @@ impl Core<'_> {
                 s.extend(words.into_iter().map(u64::from));
             }
         }
-        self.dma.relative(now, &mut s);
-        self.semaphores.relative(now, &mut s);
+        self.dma.relative((now, self.blame), &mut s);
+        self.semaphores.relative((now, self.blame), &mut s);
         s.extend(self.effects.iter().flat_map(|e| [e.desc as u64, e.end.saturating_sub(now)]));
         Some(Snapshot { state: s, scalars: self.scalars, now, bundles: self.stats.bundles, left })
     }

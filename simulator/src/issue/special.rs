@@ -7,7 +7,7 @@ use super::trace::Moved;
 use crate::fault::FaultKind;
 use crate::options::{DmaEvent, Mode};
 use crate::stats::{Cause, SLOTS};
-use crate::unit::dma::{self, Geometry, Memories, Transfer, memory_name};
+use crate::unit::dma::{self, By, Geometry, Memories, Transfer, later, memory_name};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{Effect as IsaEffect, Inst, Space};
 
@@ -90,7 +90,13 @@ impl Core<'_> {
 
     fn wait_ready(&mut self, sem: u8, bytes: u64) -> Step<Packed> {
         match self.semaphores.ready(sem as usize, bytes) {
-            Ok((at, cause)) => Ok(at << 4 | cause as u64),
+            Ok((at, by)) => {
+                if let Some(By::Copy(blame)) = by {
+                    self.due = later(self.due, (at, blame));
+                }
+                let cause = by.map_or(Cause::None, |by| by.cause(self.blame));
+                Ok(at << 4 | cause as u64)
+            }
             Err(have) => Err(self.blocked(sem, bytes, have)),
         }
     }
@@ -107,6 +113,11 @@ impl Core<'_> {
 
     /// Takes the bytes of the bundle's waits; transfers that are complete by now take effect.
     pub(super) fn take_waits(&mut self, head: &Head) {
+        let (at, blame) = std::mem::take(&mut self.due);
+        if at == self.now {
+            self.stats.path(blame.relative(self.blame));
+            self.blame = blame;
+        }
         for i in self.specials(head) {
             let (sem, bytes, latency) = match self.l.code.specials[i] {
                 Special::Wait { sem, bytes, latency } => (sem, bytes as u64, latency),
@@ -287,10 +298,10 @@ impl Core<'_> {
         }
         self.note_hbm(s.desc, src, dst);
         let mut end = 0;
-        let mut cause = Cause::Dma;
+        let mut by = By::Copy(self.blame);
         if self.options.mode != Mode::NumericOnly {
-            let slot = self.dma.start(g, src, dst, self.now);
-            (end, cause) = (slot.end, slot.cause);
+            let slot = self.dma.start(g, src, dst, (self.now, self.blame));
+            (end, by) = (slot.end, By::Copy(slot.blame));
             self.stats.transfer(slot.hbm_read, slot.hbm_write);
             if self.events {
                 self.observer.dma(&DmaEvent {
@@ -306,7 +317,7 @@ impl Core<'_> {
                 });
             }
         }
-        self.semaphores.add(s.sem as usize, end, g.bytes, cause);
+        self.semaphores.add(s.sem as usize, end, g.bytes, by);
         let moves_known = g.dst != Space::Vmem && g.bytes > 0;
         if self.values.is_some() || moves_known {
             if !to.1 {

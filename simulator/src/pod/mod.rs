@@ -84,6 +84,18 @@ pub struct PodRun {
     pub folded: bool,
 }
 
+impl PodRun {
+    /// The run of one device by itself.
+    pub fn alone(result: RunResult) -> PodRun {
+        PodRun { devices: vec![result], links: Vec::new(), traffic: Vec::new(), faults: Vec::new(), folded: false }
+    }
+
+    /// Cycles of the slowest device.
+    pub fn cycles(&self) -> u64 {
+        self.devices.iter().map(|d| d.cycles).max().unwrap_or(0)
+    }
+}
+
 /// An event: time, hops behind the message, its number at its sender, the sender; then what it is.
 type Key = (u64, u32, u64, u32, Kind, usize);
 

@@ -1,7 +1,7 @@
 //! Gathers counters during a run and turns them into a [`RunResult`].
 
 use super::activity::Runs;
-use super::{CAUSES, Cause, OpProfile, RunResult, UNIT_TABLE, UnitCounters};
+use super::{CAUSES, Cause, OpProfile, Path, RunResult, UNIT_TABLE, UnitCounters};
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::DmaTiming;
 use crate::unit::mxu::MxuTiming;
@@ -27,6 +27,8 @@ pub(crate) struct Collector {
     pub hbm_read: u64,
     pub hbm_write: u64,
     pub transfers: u64,
+    /// Bandwidth, latency and engines on the way to the last bundle, in 1/256 cycles.
+    path: [i64; 3],
     journal: Option<Vec<Entry>>,
     live: Option<Box<Live>>,
 }
@@ -69,6 +71,7 @@ pub(crate) struct Tally {
     hbm_read: u64,
     hbm_write: u64,
     transfers: u64,
+    path: [i64; 3],
     live: SlotTotals,
     /// Counters that units keep.
     pub units: Vec<u64>,
@@ -100,6 +103,7 @@ impl Collector {
             hbm_read: 0,
             hbm_write: 0,
             transfers: 0,
+            path: [0; 3],
             journal: None,
             live: None,
         }
@@ -177,6 +181,7 @@ impl Collector {
             hbm_read: self.hbm_read,
             hbm_write: self.hbm_write,
             transfers: self.transfers,
+            path: self.path,
             live: self.live.as_ref().map(|l| l.now.clone()).unwrap_or_default(),
             units,
         }
@@ -195,6 +200,7 @@ impl Collector {
         grow(&mut self.hbm_read, before.hbm_read);
         grow(&mut self.hbm_write, before.hbm_write);
         grow(&mut self.transfers, before.transfers);
+        self.path.iter_mut().zip(before.path).for_each(|(now, then)| *now += (*now - then) * times as i64);
         self.group_busy.iter_mut().zip(before.group_busy).for_each(|(a, b)| *a += (*a - b) * times as i64);
         let overlaps = self.group_overlap.iter_mut().flatten().zip(before.group_overlap.iter().flatten());
         overlaps.for_each(|(a, b)| grow(a, *b));
@@ -266,6 +272,11 @@ impl Collector {
         self.ops[self.current].op.unwrap_or(DebugRange::NONE)
     }
 
+    /// All operations so far; the cycles of the current one are those up to its last entry.
+    pub fn ops(&self) -> &[OpProfile] {
+        &self.ops
+    }
+
     /// The op that cycles belong to, and since when.
     pub fn current(&self) -> (u32, u64) {
         (self.op(), self.since)
@@ -278,6 +289,15 @@ impl Collector {
         self.hbm_write += write;
         self.ops[self.current].hbm_read += read;
         self.ops[self.current].hbm_write += write;
+    }
+
+    /// The core waited for a copy: what the way to its cycle has more than the way to the last bundle's, as
+    /// [`crate::unit::dma::Blame::relative`] tells.
+    pub fn path(&mut self, more: [u64; 3]) {
+        let [bandwidth, latency, engine] = more.map(|m| m as i64);
+        for (sum, m) in self.path.iter_mut().zip([bandwidth, latency * 256, engine * 256]) {
+            *sum += m;
+        }
     }
 
     /// Closes the run at `cycles`; `last` is the bundle that ended it.
@@ -301,6 +321,7 @@ impl Collector {
             hbm_read: self.hbm_read,
             hbm_write: self.hbm_write,
             hbm_cycles: parts.dma.hbm_busy as f64 / 256.0,
+            path: Path::of(self.path),
             dma_transfers: self.transfers,
             executions,
             waits: self.waits.iter().map(|w| w.iter().sum()).collect(),

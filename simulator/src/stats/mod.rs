@@ -16,23 +16,24 @@ pub(crate) use collect::{Collector, Parts, SLOTS, Tally};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[rustfmt::skip]
-pub enum Cause { None, Register, Mxu, Dma, Hbm, Slot, Fetch, Sync, Host, Link }
+pub enum Cause { None, Register, Mxu, Dma, Hbm, Slot, Fetch, Sync, Host, Link, Latency }
 
 /// Number of causes, [`Cause::None`] included.
-pub const CAUSES: usize = 10;
+pub const CAUSES: usize = 11;
 
 /// Every cause with its name in reports and its meaning.
 pub const CAUSE_TABLE: [(Cause, &str, &str); CAUSES] = [
     (Cause::None, "none", "no stall"),
     (Cause::Register, "register", "a source or destination register was not ready"),
     (Cause::Mxu, "mxu", "a matrix unit's result was not ready, or its queue was full"),
-    (Cause::Dma, "dma", "a wait for a DMA limited by latency or its engine"),
-    (Cause::Hbm, "hbm", "a wait for a DMA limited by HBM bandwidth"),
+    (Cause::Dma, "dma", "a wait for a copy limited by its engine: bytes or chunks in a cycle, descriptors"),
+    (Cause::Hbm, "hbm", "a wait for a copy limited by HBM bandwidth"),
     (Cause::Slot, "slot", "a unit or memory port was taken by an earlier instruction"),
     (Cause::Fetch, "fetch", "a taken branch, or code not yet in instruction memory"),
     (Cause::Sync, "sync", "the cost of a semaphore operation, or a barrier"),
     (Cause::Host, "host", "the host"),
     (Cause::Link, "link", "the interconnect"),
+    (Cause::Latency, "latency", "a wait for a copy limited by HBM latency, and by the way to its first request"),
 ];
 
 impl Cause {
@@ -100,6 +101,26 @@ pub struct OpProfile {
     pub activity: Activities,
 }
 
+/// What of copies the run's end depends on: cycles on the longest way to it. What is left of the run's cycles is the
+/// core's own. A parameter that is twice as good takes at most half of its part away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Path {
+    /// HBM at its bandwidth.
+    pub bandwidth: f64,
+    /// HBM latency, and the way from a copy's start to its first request.
+    pub latency: f64,
+    /// Copy engines.
+    pub engine: f64,
+}
+
+impl Path {
+    /// From sums in 1/256 cycles.
+    fn of(sums: [i64; 3]) -> Path {
+        let [bandwidth, latency, engine] = sums.map(|s| s.max(0) as f64 / 256.0);
+        Path { bandwidth, latency, engine }
+    }
+}
+
 /// What a run counted.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct RunResult {
@@ -116,6 +137,8 @@ pub struct RunResult {
     pub hbm_write: u64,
     /// HBM busy cycles (bytes over bandwidth).
     pub hbm_cycles: f64,
+    /// What of copies its end depends on (of several cores: of the first, with which all meet).
+    pub path: Path,
     pub dma_transfers: u64,
     /// Times each bundle issued.
     pub executions: Vec<u64>,
@@ -137,7 +160,7 @@ impl RunResult {
 
     /// What the cores of a device counted over the same cycles, as one: operations have the times of the first core and
     /// the work of all.
-    pub(crate) fn joined(cores: Vec<RunResult>) -> RunResult {
+    pub fn joined(cores: Vec<RunResult>) -> RunResult {
         let mut all = RunResult::default();
         let each = cores.clone();
         for (core, mut r) in cores.into_iter().enumerate() {

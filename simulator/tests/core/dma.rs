@@ -52,7 +52,75 @@ fn a_transfer_takes_issue_bandwidth_and_latency() {
     let r = p.run(&tiny(), Mode::TimingOnly).expect("no fault");
     assert_eq!((r.hbm_read, r.hbm_write), (512, 0));
     let issue = r.units.iter().find(|u| u.unit == "issue").expect("there is one");
-    assert_eq!(issue.stall[Cause::Dma as usize], 85);
+    // The way has 4 + 50 cycles of latency and 32 of bandwidth.
+    assert_eq!(issue.stall[Cause::Latency as usize], 85);
+    assert_eq!((r.path.latency, r.path.bandwidth, r.path.engine), (54.0, 32.0, 0.0));
+}
+
+#[test]
+fn stores_and_copies_within_hbm_cost_what_they_move() {
+    // As the load above; a copy within HBM moves twice the bytes and has two latencies.
+    for (from, to, moved, latency) in
+        [(Space::Vmem, Space::Hbm, (0, 512), 50), (Space::Hbm, Space::Hbm, (512, 512), 100)]
+    {
+        let mut p = Build::default();
+        let copy = p.desc(DmaDesc::contiguous(from, to, 512));
+        p.set(&[(1, 1)]);
+        p.one(Op::DmaStart, &[copy, 0, 0, 1, 0, 0]);
+        p.one(Op::DmaWait, &[0, 512]);
+        p.halt();
+        let bandwidth = (moved.0 + moved.1) / 16;
+        assert_eq!(p.cycles(&tiny()), 5 + bandwidth + latency + 2 + 1, "{from:?} to {to:?}");
+        let r = p.run(&tiny(), Mode::TimingOnly).expect("no fault");
+        assert_eq!((r.hbm_read, r.hbm_write), moved, "{from:?} to {to:?}");
+        assert_eq!(r.hbm_cycles, bandwidth as f64);
+    }
+}
+
+/// Copies of `bytes`, two under way at a time: each waits for the one before the last.
+fn double_buffered(bytes: i32, count: i32) -> Build {
+    let mut p = Build::default();
+    let load = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, bytes as u32));
+    p.one(Op::DmaStart, &[load, 0, 0, 0, 0, 0]);
+    p.one(Op::DmaStart, &[load, 0, 0, 0, 0, 1]);
+    for k in 0..count {
+        p.one(Op::DmaWait, &[k & 1, bytes]);
+        if k + 2 < count {
+            p.one(Op::DmaStart, &[load, 0, 0, 0, 0, k & 1]);
+        }
+    }
+    p.halt();
+    p
+}
+
+#[test]
+fn steady_copies_wait_for_what_limits_them() {
+    let named = |bytes: i32, latency: f64| {
+        let mut chip = tiny();
+        chip.hbm.latency_s = latency * 1e-9;
+        let r = double_buffered(bytes, 64).run(&chip, Mode::TimingOnly).expect("no fault");
+        let issue = r.units.iter().find(|u| u.unit == "issue").expect("there is one").stall;
+        (issue[Cause::Hbm as usize], issue[Cause::Latency as usize], r)
+    };
+    // 1024 bytes are 64 cycles of HBM: less than the latency of one copy, but two of them fill it.
+    let (hbm, latency, r) = named(1024, 100.0);
+    assert!(hbm > 8 * latency, "{hbm} cycles of bandwidth, {latency} of latency");
+    assert!(r.path.bandwidth > 0.9 * r.cycles as f64, "{:?} of {}", r.path, r.cycles);
+    // With a latency that two copies do not hide, it is what they wait for.
+    let (hbm, latency, r) = named(1024, 1000.0);
+    assert!(latency > 8 * hbm, "{hbm} cycles of bandwidth, {latency} of latency");
+    assert!(r.path.latency > 0.9 * r.cycles as f64, "{:?} of {}", r.path, r.cycles);
+    // The parts are those of one way: they never exceed the run.
+    for bytes in [64, 512, 4096] {
+        for latency in [1.0, 50.0, 300.0] {
+            let r = named(bytes, latency).2;
+            assert!(
+                r.path.bandwidth + r.path.latency + r.path.engine <= r.cycles as f64,
+                "{bytes} {latency}: {:?}",
+                r.path
+            );
+        }
+    }
 }
 
 #[test]

@@ -5,9 +5,7 @@ mod sweep;
 
 use crate::args::{ModeArgs, ProfileArgs, RunArgs};
 use crate::live::{Control, Live, Stop, Subject};
-use crate::output;
-use crate::record::{self, Done};
-use crate::session::{self, Ready};
+use crate::{output, record, session};
 use attach::Folder;
 use std::any::Any;
 use std::io::IsTerminal;
@@ -15,8 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use systole_runtime::profile::code::Code;
-use systole_runtime::profile::{self, Profile, Recorder};
-use systole_runtime::{Mode, NoObserver, Observer, RuntimeError};
+use systole_runtime::profile::{self, Profile, Recorder, Run};
+use systole_runtime::report::HostReport;
+use systole_runtime::{Mode, NoObserver, Observer, Ran, RuntimeError};
 use systole_tui::{App, Data, Effect, Event, Key, Phase, View, export, json, update};
 
 /// Flags of `systole top`. MODULE may be a profile: then the recorded run is shown.
@@ -85,39 +84,29 @@ fn simulate(a: &Args, control: &Control, news: &Sender<Event>) -> Result<Profile
     let mut ready = session::prepare(&a.run, mode)?;
     let program = Arc::clone(&ready.exe.program);
     let (chip, source) = (ready.client.chip().clone(), ready.source.clone());
+    let setup = ready.ran(&a.run, mode).setup;
     let subject = Subject {
-        name: &a.run.module,
-        chip: &chip,
-        program: &program,
-        source: &source,
-        mode,
+        ran: Ran { setup, chip: &chip, program: &program, source: &source, host: HostReport::default() },
+        cores: ready.exe.cores() as usize,
         code: Arc::new(Code::of(&program, &chip)),
     };
     // The dashboard may be gone: then the run ends at its next look.
     let _ = news.send(Event::Phase(Phase::Running));
-    let devices = ready.devices();
-    let mut nobody: Vec<NoObserver> = (0..devices).map(|_| NoObserver).collect();
+    let mut nobody: Vec<NoObserver> = (0..ready.lanes()).map(|_| NoObserver).collect();
     let recorders = nobody.iter_mut().map(|n| Recorder::new(a.record.level(), a.record.limits(), &program, n));
     let live = Live::new(recorders.collect(), subject, control, news.clone());
-    let done = watched(&mut ready, a, mode, &live, control)?;
-    let profile = record::profile(&ready, &a.run, mode, a.record.level(), live.finish(), &done);
+    let mut watches = live.watches();
+    let watchers = watches.iter_mut().map(|w| w as &mut dyn Observer).collect();
+    let inputs = ready.inputs(&a.run, mode)?;
+    let done = ready.run(&a.run, &inputs, mode, &mut Stop(control), watchers)?;
+    drop(watches);
+    let ran = ready.ran(&a.run, mode);
+    let run = Run { ran: &ran, run: &done.run, level: a.record.level(), partial: false };
+    let profile = Profile::new(&run, live.finish());
     if let Some(path) = &a.record.profile {
         output::write(path, &profile::write(&profile))?;
     }
     Ok(profile)
-}
-
-/// Runs on one device or several while they are watched.
-fn watched(ready: &mut Ready, a: &Args, mode: Mode, live: &Live<'_>, control: &Control) -> Result<Done, RuntimeError> {
-    let devices = ready.devices();
-    let mut watches = live.watches();
-    if devices == 1 {
-        let inputs = ready.inputs(&a.run, mode, 1)?;
-        return Ok(Done::One(ready.run(&a.run, inputs.of(0), mode, &mut watches[0], Vec::new())?.result));
-    }
-    let inputs = ready.inputs(&a.run, mode, devices)?;
-    let watchers = watches.iter_mut().map(|w| w as &mut dyn Observer).collect();
-    Ok(Done::Several(ready.run_pod(&a.run, &inputs, mode, &mut Stop(control), watchers)?.run))
 }
 
 /// Runs the subcommand.
@@ -178,8 +167,7 @@ fn once(a: &Args, mut app: App, recorded: Option<Profile>) -> Result<(), Runtime
         update(&mut app, Event::Key(key));
     }
     if a.json {
-        let text = serde_json::to_string_pretty(&json::data(&app)).map_err(|e| bad(e.to_string()))?;
-        return output::print(&(text + "\n"));
+        return output::json(&json::data(&app));
     }
     match &a.output {
         Some(path) => output::write(path, export::for_file(&app, path).map_err(bad)?.as_bytes()),

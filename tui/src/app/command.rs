@@ -1,6 +1,6 @@
 //! Commands behind `:`, with completion.
 
-use super::{App, Effect, Sort, View};
+use super::{App, Effect, Help, Sort, View};
 use crate::theme::Theme;
 
 /// A command: name, arguments as help shows them, meaning.
@@ -19,6 +19,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("speed", "CYCLES/S|max", "limits a live run"),
     ("w", "FILE", "writes the view: .svg, .txt, .json"),
     ("help", "", "shows the keys"),
+    ("words", "", "says what the words of the view mean"),
     ("q", "", "quits"),
 ];
 
@@ -99,7 +100,8 @@ pub fn run(app: &mut App, line: &str) -> Result<Vec<Effect>, String> {
             return Ok(vec![Effect::Speed(app.speed)]);
         }
         "w" => return Ok(vec![Effect::Write(if rest.is_empty() { app.default_file() } else { rest.to_string() })]),
-        "help" => app.help = true,
+        "help" => app.help = Help::Keys,
+        "words" => app.help = Help::Words,
         "q" | "quit" => return Ok(vec![Effect::Quit]),
         _ => return Err(format!("no command `{name}`; Tab shows them")),
     }

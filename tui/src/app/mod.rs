@@ -194,6 +194,17 @@ pub enum Step {
     Op,
 }
 
+/// What is laid over the view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Help {
+    #[default]
+    None,
+    /// Its keys.
+    Keys,
+    /// What its words mean.
+    Words,
+}
+
 /// Everything that a frame is drawn from.
 #[derive(Clone, Debug)]
 pub struct App {
@@ -218,7 +229,7 @@ pub struct App {
     pub input: Option<Input>,
     /// The operation whose inside is shown: index of its row.
     pub drill: Option<usize>,
-    pub help: bool,
+    pub help: Help,
     pub expand: bool,
     /// The timeline has the operations of all devices and all links.
     pub all_devices: bool,
@@ -252,7 +263,7 @@ impl App {
             filter: String::new(),
             input: None,
             drill: None,
-            help: false,
+            help: Help::None,
             expand: false,
             all_devices: false,
             frozen: None,

@@ -1,10 +1,10 @@
 //! The state after an event.
 
 use super::keys::{self, Action, Code, Key};
-use super::{App, Effect, Event, Hit, HitBox, Input, InputKind, Phase, Sort, View, command};
+use super::{App, Effect, Event, Help, Hit, HitBox, Input, InputKind, Phase, Sort, View, command};
 use crate::data::Data;
 use std::sync::Arc;
-use systole_runtime::profile::LaneKind;
+use systole_runtime::profile::{LaneKind, diff};
 
 /// Rows of a page.
 const PAGE: usize = 10;
@@ -32,18 +32,27 @@ pub fn update(app: &mut App, event: Event) -> Vec<Effect> {
             Vec::new()
         }
         Event::Data(data) => {
+            let paused = app.phase == Phase::Paused;
             app.take(data);
+            if paused {
+                app.follow();
+            }
             Vec::new()
         }
         Event::Phase(phase) => {
+            let stopped = phase == Phase::Paused && app.phase != Phase::Paused;
             app.phase = phase;
+            if stopped {
+                app.follow();
+            }
             Vec::new()
         }
         Event::Rerun(data) => {
-            let (old, new) = (app.data.as_ref().map_or(0, |d| d.cycles()), data.cycles());
-            let percent = 100.0 * (new as f64 / old.max(1) as f64 - 1.0);
-            app.message = format!("with {}: {old} -> {new} cycles ({percent:+.1} %)", app.sets.join(" "));
-            app.before = app.data.take();
+            // What-ifs are compared with the run that they started from, not with each other.
+            let base = app.before.clone().or_else(|| app.data.clone());
+            let change = base.as_ref().map_or(String::new(), |b| diff::change(&b.profile, &data.profile));
+            app.message = format!("with {}: {change}", app.sets.join(" "));
+            app.before = base;
             app.frozen = None;
             app.take(data);
             Vec::new()
@@ -68,6 +77,15 @@ impl App {
         }
         self.data = Some(data);
         self.clamp();
+    }
+
+    /// Puts the cursor where the run in progress stands: it stopped there, or was stepped there.
+    fn follow(&mut self) {
+        let at = self.data.as_ref().and_then(|d| d.places.get(self.device)).map(|p| p.0);
+        if let Some(cycle) = at.filter(|_| self.frozen.is_none()) {
+            self.selected[View::Program as usize] = 0;
+            self.look_at(cycle);
+        }
     }
 
     /// Keeps everything inside what there is.
@@ -136,8 +154,9 @@ fn on_key(app: &mut App, key: Key) -> Vec<Effect> {
     app.message.clear();
     match keys::action(app.view, key) {
         Some(Action::Quit) => vec![Effect::Quit],
-        _ if app.help => {
-            app.help = false;
+        action if app.help != Help::None => {
+            let more = app.help == Help::Keys && action == Some(Action::Help);
+            app.help = if more { Help::Words } else { Help::None };
             Vec::new()
         }
         Some(action) => act(app, action),
@@ -214,8 +233,8 @@ fn cycle_at(at: [u16; 4], x: u16, from: u64, to: u64) -> u64 {
 }
 
 fn press(app: &mut App, x: u16, y: u16, hits: &[HitBox]) -> Vec<Effect> {
-    if app.help {
-        app.help = false;
+    if app.help != Help::None {
+        app.help = Help::None;
         return Vec::new();
     }
     match hit(hits, x, y) {
@@ -255,7 +274,7 @@ fn act(app: &mut App, action: Action) -> Vec<Effect> {
             app.view = View::ALL[(app.view as usize + by) % View::ALL.len()];
             (app.drill, app.hover) = (None, None);
         }
-        Action::Help => app.help = true,
+        Action::Help => app.help = Help::Keys,
         Action::Filter | Action::Command => {
             let kind = if action == Action::Filter { InputKind::Filter } else { InputKind::Command };
             app.input = Some(Input { kind, text: String::new(), choice: 0, stem: String::new() });

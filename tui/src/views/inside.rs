@@ -9,6 +9,8 @@ use systole_runtime::profile::roofline::point;
 use systole_runtime::profile::{CAUSE_TABLE, OpRow};
 use systole_runtime::report::text::{metric, time};
 
+/// Members of a kernel that are listed.
+const MEMBERS: usize = 12;
 /// Spans of an operation that are looked through for its kernels.
 const SPANS: usize = 10_000;
 
@@ -32,18 +34,31 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
             y += 1;
         }
     };
-    let file = p.meta.program.rsplit('/').next().unwrap_or("");
+    let file = p.setup().program.rsplit('/').next().unwrap_or("");
     if let Some(info) = p.row_op(o) {
         line(&format!("{}, {}, line {} of {}", info.opcode, p.row_category(o).name(), info.line, file), Paint::Text);
         line(&cut(p.line(info).unwrap_or(""), 400), Paint::Accent);
+        if let Some(o) = &info.origin {
+            line(&format!("from {}  {}", o.place(), o.name), Paint::Text);
+        }
+        if !info.members.is_empty() {
+            line(&format!("its kernel computes {} more operations:", info.members.len()), Paint::Text);
+        }
+        for m in info.members.iter().take(MEMBERS) {
+            let place = m.origin.as_ref().map_or(String::new(), |o| format!("  {}", o.place()));
+            line(&format!("  {} ({}), line {}{place}", m.name, m.opcode, m.line), Paint::Dim);
+        }
+        if info.members.len() > MEMBERS {
+            line(&format!("  and {} more", info.members.len() - MEMBERS), Paint::Dim);
+        }
     }
     line(
         &format!(
-            "{} cycles ({}), {} of the run, entered {} times, first at cycle {}",
+            "{} cycles ({}), {} of the run, executed {} times, first at cycle {}",
             o.cycles,
             time(p.seconds(o.cycles)),
             percent(o.cycles as f64, d.cycles as f64),
-            o.entries,
+            o.times,
             o.start
         ),
         Paint::Text,

@@ -32,7 +32,7 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
         return;
     }
     let (rows, _) = grid(&m.topology);
-    let collectives = m.report["pod"]["collectives"].as_array().map_or(0, Vec::len);
+    let collectives = m.report.pod.as_ref().map_or(0, |p| p.collectives.len());
     let top = (rows * 2 + 2).min(h / 2).max(5).min(h);
     map(app, data, &mut pen.part(0, 0, w, top));
     let below = if collectives > 0 { (collectives + 3).min((h - top) / 2) } else { 0 };
@@ -91,11 +91,28 @@ fn map(app: &App, data: &Data, pen: &mut Pen<'_>) {
     let chips: usize = axes.iter().map(|n| *n as usize).product::<usize>().max(1);
     let plane = (rows * columns).max(1);
     let own = data.device(app.device).map(|d| d.chip);
-    let (step, name) = (11, chips.saturating_sub(1).to_string().len().max(2));
+    let name = chips.saturating_sub(1).to_string().len().max(2);
+    let planes = chips.div_ceil(plane);
+    // As much as there is room for: chips with their links' numbers, with lines alone, or a mark a chip.
+    let gap = |step: usize| if step == 11 { 6 } else { 2 };
+    let width = |step: usize| planes * (columns * step + gap(step));
+    let fits = |step: &usize| width(*step) <= inner.width();
+    let step = [11, name + 3, 2].into_iter().find(fits).unwrap_or(1);
+    let tall = if rows * 2 <= inner.height() + 1 { 2 } else { 1 };
+    let mut left_out = 0;
     for chip in 0..chips.min(4096) {
         let (z, r, c) = (chip / plane, chip % plane / columns, chip % columns);
-        let (x, y) = (1 + z * (columns * step + 6) + c * step, r * 2);
+        let (x, y) = (1 + z * (columns * step + gap(step)) + c * step, r * tall);
         if y >= inner.height() || x >= inner.width() {
+            left_out += 1;
+            continue;
+        }
+        let loads = worst.iter().filter(|(ends, _)| ends.0 == chip as u32 || ends.1 == chip as u32).map(|w| *w.1);
+        if step <= 2 {
+            let v = loads.fold(0.0, f64::max);
+            let symbol =
+                if own == Some(chip as u32) { "●" } else { ["·", "░", "▓", "█"][((v * 4.0) as usize).min(3)] };
+            inner.paint(x, y, symbol, paint(v));
             continue;
         }
         let after = inner.bold(x, y, &format!("[{chip:>name$}]"));
@@ -107,18 +124,26 @@ fn map(app: &App, data: &Data, pen: &mut Pen<'_>) {
         if let Some(v) = right.and_then(|to| between(chip, to)) {
             let line = strokes(v).0;
             let number = format!("{:>3.0}", v * 100.0);
-            let text = match around {
-                true => format!("{line}{}{line}↩", number.trim()),
-                false => format!("{line}{number}{}", line.repeat((step - name - 2).saturating_sub(4))),
+            let text = match (around, step) {
+                (true, 11) => format!("{line}{}{line}↩", number.trim()),
+                (true, _) => "↩".to_string(),
+                (false, 11) => format!("{line}{number}{}", line.repeat((step - name - 2).saturating_sub(4))),
+                (false, _) => line.to_string(),
             };
             inner.paint(after, y, &text, paint(v));
         }
         let around = r + 1 == rows && rows > 2;
         let down = if r + 1 < rows { Some(chip + columns) } else { Some(chip + columns - plane).filter(|_| around) };
-        if let Some(v) = down.and_then(|to| between(chip, to)) {
+        if let Some(v) = down.and_then(|to| between(chip, to)).filter(|_| tall == 2) {
             let end = if around { "↩" } else { "" };
-            inner.paint(x + 1, y + 1, &format!("{} {:.0}{end}", strokes(v).1, v * 100.0), paint(v));
+            let text =
+                if step == 11 { format!("{} {:.0}{end}", strokes(v).1, v * 100.0) } else { strokes(v).1.to_string() };
+            inner.paint(x + 1, y + 1, &text, paint(v));
         }
+    }
+    if left_out > 0 {
+        let (y, w) = (inner.height().saturating_sub(1), inner.width());
+        inner.right(w, y, &format!("{left_out} chips do not fit"), inner.theme.style(Paint::Warning));
     }
     if chips > plane {
         let (y, w) = (inner.height().saturating_sub(1), inner.width());
@@ -128,7 +153,7 @@ fn map(app: &App, data: &Data, pen: &mut Pen<'_>) {
 
 /// Collectives: what they sent, by which algorithm, how long it took.
 fn collective(data: &Data, pen: &mut Pen<'_>) {
-    let Some(all) = data.profile.meta.report["pod"]["collectives"].as_array() else { return };
+    let Some(all) = data.profile.meta.report.pod.as_ref().map(|p| &p.collectives) else { return };
     let mut inner = pen.boxed(&format!("collectives: {}", all.len()));
     let name = inner.width().saturating_sub(60).clamp(12, 40);
     let row = |n: &str, cells: [&str; 5]| {
@@ -137,17 +162,15 @@ fn collective(data: &Data, pen: &mut Pen<'_>) {
     };
     inner.bold(1, 0, &row("collective", ["by", "bytes", "from cycle", "cycles", "of links"]));
     for (y, c) in all.iter().enumerate().take(inner.height().saturating_sub(1)) {
-        let text = |key: &str| c[key].as_str().unwrap_or("").to_string();
-        let number = |key: &str| c[key].as_f64().unwrap_or(0.0);
         let cells = [
-            text("algorithm"),
-            metric(number("bytes")),
-            number("start").to_string(),
-            number("cycles").to_string(),
-            percent(number("share"), 1.0),
+            c.algorithm.clone(),
+            metric(c.bytes as f64),
+            c.start.to_string(),
+            c.cycles.to_string(),
+            percent(c.share, 1.0),
         ];
         let [a, b, s, n, share] = &cells;
-        inner.plain(1, y + 1, &row(&text("name"), [a, b, s, n, share]));
+        inner.plain(1, y + 1, &row(&c.name, [a, b, s, n, share]));
     }
 }
 

@@ -12,12 +12,13 @@ mod roofline;
 pub mod stalls;
 mod timeline;
 
-use crate::app::{App, Hit, HitBox, InputKind, Phase, View, command, keys};
+use crate::app::{App, Help, Hit, HitBox, InputKind, Phase, View, command, keys};
 use crate::pen::{Pen, cut, cut_start, wrap};
 use crate::theme::Paint;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
+use systole_runtime::report::glossary;
 
 /// Smallest terminal that shows everything.
 pub const LEAST: (u16, u16) = (80, 24);
@@ -50,8 +51,10 @@ fn frame(app: &App, pen: &mut Pen<'_>) {
         view(app, &mut body);
     }
     bottom(app, &mut pen.part(0, h - 1, w, 1));
-    if app.help {
-        help(app, pen);
+    match app.help {
+        Help::None => {}
+        Help::Keys => help(app, pen),
+        Help::Words => words(app, pen),
     }
     completions(app, pen);
 }
@@ -156,7 +159,7 @@ fn state(app: &App, pen: &mut Pen<'_>) {
     }
     if let Some(d) = app.shown() {
         let m = &d.profile.meta;
-        parts.push(m.chip.name.clone());
+        parts.push(m.report.chip.clone());
         if let Some(x) = m.devices.get(app.device).filter(|_| m.devices.len() > 1) {
             parts.push(format!("device {} of {} (chip {} core {})", app.device, m.devices.len(), x.chip, x.core));
         }
@@ -229,12 +232,46 @@ fn help(app: &App, pen: &mut Pen<'_>) {
     let (bw, bh) = ((columns * 38).min(w), (lines + 2).min(h));
     let mut panel = pen.part((w - bw) / 2, (h - bh) / 2, bw, bh);
     clear(&mut panel);
-    let mut inner = panel.boxed(&format!("keys: {}", app.view.name()));
+    let mut inner = panel.boxed(&format!("keys: {} (? again: words)", app.view.name()));
     for (i, (keys, what)) in rows.iter().enumerate() {
         let (x, y) = ((i / lines) * 37, i % lines);
         inner.bold(x + 1, y, keys);
         let room = 36usize.saturating_sub(10);
         inner.plain(x + 10, y, &cut(what, room));
+    }
+}
+
+/// What the words of the view mean.
+fn words(app: &App, pen: &mut Pen<'_>) {
+    let Some(data) = app.shown() else { return };
+    let wanted: &[&str] = match app.view {
+        View::Overview | View::Timeline | View::Stalls | View::Program => {
+            &["useful", "busy", "stalled", "idle", "unit ", "bound "]
+        }
+        View::Operations | View::Roofline => &["flop", "peak", "times", "cycles", "members", "bound", "stalled by"],
+        View::Memory => &["VMEM", "HBM"],
+        View::Links => &["stalled by link", "bound ici", "busy"],
+        View::Chip => &["bound"],
+    };
+    let all = glossary::of(&data.profile.report());
+    let chosen: Vec<_> = all.iter().filter(|w| wanted.iter().any(|p| w.0.starts_with(p))).collect();
+    let (w, h) = (pen.width(), pen.height());
+    let name = chosen.iter().map(|c| c.0.chars().count()).max().unwrap_or(0) + 2;
+    let width = w.min(110);
+    let lines: Vec<(String, String)> = chosen
+        .iter()
+        .flat_map(|(word, meaning)| {
+            let parts = wrap(meaning, width.saturating_sub(name + 4).max(10));
+            parts.into_iter().enumerate().map(|(i, p)| (if i == 0 { word.clone() } else { String::new() }, p))
+        })
+        .collect();
+    let height = (lines.len() + 2).min(h);
+    let mut panel = pen.part((w - width) / 2, (h - height) / 2, width, height);
+    clear(&mut panel);
+    let mut inner = panel.boxed(&format!("words: {}", app.view.name()));
+    for (y, (word, meaning)) in lines.iter().enumerate() {
+        inner.bold(1, y, word);
+        inner.plain(1 + name, y, meaning);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::data::Data;
 use crate::pen::{Pen, cut, percent, scroll, wrap};
 use crate::theme::Paint;
 use systole_runtime::profile::{CAUSE_TABLE, UnitRow};
-use systole_runtime::report::text::{metric, time};
+use systole_runtime::report::text::{metric, peak, time};
 
 pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let Some(data) = app.shown() else { return };
@@ -18,8 +18,8 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let top = (lines.len() + 2 + running as usize).min(h.saturating_sub(units + 3).max(least)).min(h);
     {
         let mut panel = pen.part(0, 0, w, top);
-        let program = data.profile.meta.program.rsplit('/').next().unwrap_or("");
-        let mut inner = panel.boxed(&format!("{program} on {}", data.profile.meta.chip.name));
+        let program = data.profile.setup().program.rsplit('/').next().unwrap_or("");
+        let mut inner = panel.boxed(&format!("{program} on {}", data.profile.meta.report.chip));
         let room = inner.height().saturating_sub(running as usize);
         for (y, (text, paint)) in lines.iter().take(room).enumerate() {
             inner.paint(1, y, text, *paint);
@@ -47,31 +47,31 @@ fn summary(app: &App, data: &Data, width: usize) -> Vec<(String, Paint)> {
     let m = &p.meta;
     let Some(d) = data.device(app.device) else { return Vec::new() };
     let bytes = (d.hbm_read + d.hbm_write) as f64;
-    let peak = m.chip.hbm_bytes_per_cycle() * d.cycles.max(1) as f64;
+    let most = m.chip.hbm_bytes_per_cycle() * d.cycles.max(1) as f64;
     let first = format!(
         "{} cycles, {} at {}Hz ({})   {} bundles",
         d.cycles,
         time(p.seconds(d.cycles)),
         metric(m.chip.clock_hz),
-        m.mode,
+        m.report.setup.mode,
         d.bundles
     );
     let second = format!(
-        "{}flop, {:.1} % of peak   HBM {}B, {} of what it reaches",
-        metric(m.flops),
-        m.peak_share * 100.0,
+        "{}flop, {}   HBM {}B, {} of what it reaches",
+        metric(m.report.flops),
+        peak(&m.report),
         metric(bytes),
-        percent(bytes, peak)
+        percent(bytes, most)
     );
     let mut lines = vec![(first, Paint::Text), (second, Paint::Text)];
-    let words = format!("bound by {}: {}", m.bound, bottleneck(data, app.device));
+    let words = format!("bound by {}: {}", m.report.bound, bottleneck(data, app.device));
     lines.extend(wrap(&words, width).into_iter().map(|l| (l, Paint::Warning)));
     lines
 }
 
 /// What bounds the run: the longest wait and the operation that waits most, in words.
 pub fn bottleneck(data: &Data, device: usize) -> String {
-    let words = data.profile.meta.bound_words.clone();
+    let words = data.profile.meta.report.bound_words.clone();
     let Some(d) = data.device(device) else { return words };
     let Some(issue) = d.units.iter().find(|u| u.unit == "issue") else { return words };
     let Some((cause, cycles)) = issue.stall.iter().enumerate().max_by_key(|s| s.1) else { return words };
@@ -92,7 +92,7 @@ fn progress(app: &App, data: &Data, pen: &mut Pen<'_>) {
     let share = ran as f64 / all as f64;
     let width = pen.width().saturating_sub(50).clamp(8, 60);
     pen.bar(1, 0, width, &[(share, "█", Paint::Accent), (1.0 - share, "░", Paint::Idle)]);
-    let spent = data.profile.meta.report["host"]["simulate_s"].as_f64().unwrap_or(0.0);
+    let spent = data.profile.meta.report.host.simulate_s;
     let left = match share > 0.0 && spent > 0.0 {
         true => format!(", about {} left", time(spent * (1.0 - share) / share)),
         false => String::new(),

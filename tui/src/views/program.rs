@@ -12,6 +12,12 @@ const SLOTS: &str = "SVLWEXPQDB";
 /// The bundle at the cursor: exact where bundles were recorded, else the beginning of the code that ran.
 pub fn at_cursor(app: &App, data: &Data) -> u32 {
     let Some(t) = data.trace(app.device) else { return 0 };
+    // Where a run in progress stands, the bundle is known at any level.
+    if let Some(&(cycle, Some(bundle))) = data.places.get(app.device)
+        && cycle == app.cursor
+    {
+        return bundle;
+    }
     if let Some((_, s)) = t.runs.at(app.cursor) {
         return s.id + (app.cursor - s.start) as u32;
     }

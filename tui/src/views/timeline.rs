@@ -47,11 +47,13 @@ fn lanes(app: &App, data: &Data, pen: &mut Pen<'_>) {
             pen.plain(1, y, &name);
         }
         let edge = |c: usize| app.from + ((app.to - app.from) as u128 * c as u128 / columns.max(1) as u128) as u64;
-        if matches!(l.kind, LaneKind::Unit(_)) {
-            let values = shares(columns, app.from, app.to, |a, b| {
-                l.cover(&data.profile, a, b).map_or(0.0, |c| c.busy as f64 / (b - a) as f64)
-            });
-            pen.columns(names, top, height, &values, Paint::Busy);
+        if let LaneKind::Unit(unit) = l.kind {
+            let p = &data.profile;
+            let busy = |a: u64, b: u64| l.cover(p, a, b).map_or(0.0, |c| c.busy as f64 / (b - a) as f64);
+            let all = shares(columns, app.from, app.to, busy);
+            let useful = shares(columns, app.from, app.to, |a, b| p.useful_part(l.device, unit, a, b));
+            let values: Vec<(f64, f64)> = all.into_iter().zip(useful).map(|(b, u)| (b, b * u)).collect();
+            pen.stacked(names, top, height, &values, (Paint::Busy, Paint::Useful));
         } else {
             for c in 0..columns {
                 let (a, b) = (edge(c), edge(c + 1).max(edge(c) + 1));
@@ -120,9 +122,12 @@ pub fn ruler(app: &App, pen: &mut Pen<'_>, names: usize, columns: usize) {
     pen.hit(names, 0, columns, 1, Hit::Time { from: 0, to: total });
     pen.paint(0, 1, "cycle", Paint::Dim);
     let marks = (columns / 18).max(1);
+    let mut last = None;
     for i in 0..marks {
         let cycle = app.from + ((app.to - app.from) as u128 * i as u128 / marks as u128) as u64;
-        pen.paint(names + columns * i / marks, 1, &format!("│{cycle}"), Paint::Dim);
+        if last.replace(cycle) != Some(cycle) {
+            pen.paint(names + columns * i / marks, 1, &format!("│{cycle}"), Paint::Dim);
+        }
     }
     pen.hit(names, 1, columns, 1, Hit::Time { from: app.from, to: app.to });
 }
@@ -136,11 +141,16 @@ fn at_cursor(app: &App, data: &Data, pen: &mut Pen<'_>) {
     let mut lines = Vec::new();
     if let Some((_, s)) = t.ops.at(cycle) {
         let info = p.meta.ops.get(s.id as usize);
-        let place = info.map_or(String::new(), |o| format!(" ({}, line {})", o.opcode, o.line));
+        let more = info.map_or(0, |o| o.members.len());
+        let more = if more > 0 { format!(" with {more} more") } else { String::new() };
+        let place = info.map_or(String::new(), |o| format!(" ({}, line {}){more}", o.opcode, o.line));
         let first = data.code.first(s.id).map_or(String::new(), |b| format!(", bundle {b}"));
         lines.push(format!("op      {}..{} {}{place}{first}", s.start, s.end, p.op_name(s.id)));
         if let Some(text) = info.and_then(|o| p.line(o)) {
             lines.push(format!("source  {text}"));
+        }
+        if let Some(origin) = info.and_then(|o| o.origin.as_ref()) {
+            lines.push(format!("from    {}  {}", origin.place(), origin.name));
         }
     }
     if let Some((_, s)) = t.kernels.at(cycle)

@@ -130,6 +130,38 @@ fn header(m: &Message<'_>, out: &mut String) -> Read<()> {
         put!(out, ", entry_computation_layout={{({})->{}}}", parameters?.join(", "), shape(&result)?);
     }
     out.push('\n');
+    match m.message(25)? {
+        Some(frames) => stack_frames(&frames, out),
+        None => Ok(()),
+    }
+}
+
+/// The tables of stack frames, as newer text has them; numbers count from 1.
+fn stack_frames(m: &Message<'_>, out: &mut String) -> Read<()> {
+    for (number, table) in [(1, "FileNames"), (2, "FunctionNames")] {
+        let names = m.texts(number)?;
+        if !names.is_empty() {
+            put!(out, "\n{table}\n");
+        }
+        names.iter().enumerate().for_each(|(i, n)| put!(out, "{} {}\n", i + 1, quoted(n)));
+    }
+    let places = m.messages(3)?;
+    if !places.is_empty() {
+        put!(out, "\nFileLocations\n");
+    }
+    for (i, p) in places.iter().enumerate() {
+        let (file, function, line) = (p.int(1)?.max(0), p.int(2)?.max(0), p.int(3)?.max(0));
+        put!(out, "{} {{file_name_id={file} function_name_id={function} line={line}}}\n", i + 1);
+    }
+    let frames = m.messages(4)?;
+    if !frames.is_empty() {
+        put!(out, "\nStackFrames\n");
+    }
+    for (i, f) in frames.iter().enumerate() {
+        let (place, parent) = (f.int(1)?.max(0), f.int(2)?.max(0));
+        put!(out, "{} {{file_location_id={place} parent_frame_id={parent}}}\n", i + 1);
+    }
+    out.push('\n');
     Ok(())
 }
 
@@ -258,10 +290,22 @@ impl Writer<'_, '_> {
         self.indexing()?;
         self.numbers()?;
         self.devices()?;
-        if let Some(meta) = self.i.message(7)?
-            && !meta.bytes(2)?.is_empty()
-        {
-            self.attribute("metadata", format_args!("{{op_name={}}}", quoted(meta.bytes(2)?)));
+        let Some(meta) = self.i.message(7)? else { return Ok(()) };
+        let mut parts = Vec::new();
+        for (number, key) in [(2, "op_name"), (3, "source_file")] {
+            let text = meta.bytes(number)?;
+            if !text.is_empty() {
+                parts.push(format!("{key}={}", quoted(text)));
+            }
+        }
+        for (number, key) in [(4, "source_line"), (15, "stack_frame_id")] {
+            let n = meta.int(number)?;
+            if n > 0 {
+                parts.push(format!("{key}={n}"));
+            }
+        }
+        if !parts.is_empty() {
+            self.attribute("metadata", format_args!("{{{}}}", parts.join(" ")));
         }
         Ok(())
     }

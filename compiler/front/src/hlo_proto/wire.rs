@@ -200,6 +200,15 @@ impl<'a> Message<'a> {
             .map_err(|_| Damage { at: self.at, what: format!("field {number} is not text in UTF-8") })
     }
 
+    /// The texts of a field, as bytes.
+    pub fn texts(&self, number: u32) -> Read<Vec<&'a [u8]>> {
+        let text = |(value, _)| match value {
+            Value::Bytes(b) => Ok(b),
+            Value::Varint(_) | Value::Fixed64(_) | Value::Fixed32(_) => self.wrong(number),
+        };
+        self.all(number).map(text).collect()
+    }
+
     /// The messages of a field.
     pub fn messages(&self, number: u32) -> Read<Vec<Message<'a>>> {
         self.all(number)

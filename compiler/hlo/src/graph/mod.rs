@@ -77,6 +77,13 @@ pub struct Computation {
     pub root: NodeId,
 }
 
+impl Node {
+    /// The text of an attribute that is kept as text.
+    pub fn attribute(&self, key: &str) -> Option<&str> {
+        self.attributes.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+}
+
 impl Computation {
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]

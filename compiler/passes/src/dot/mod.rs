@@ -152,10 +152,23 @@ fn expanded(b: &mut Emit, p: &Parts, sum: DType, to: DType) -> NodeId {
     let y_map: Vec<usize> = (0..nk + nb).chain(nk + nb + nm..nk + nb + nm + nn).collect();
     let (x, y) = (b.broadcast(x, &x_map, &all), b.broadcast(y, &y_map, &all));
     let product = b.mul(x, y);
+    let flops = 2.0 * all.iter().map(|&d| d as f64).product::<f64>();
     let add = if sum == DType::Pred { Binary::Or } else { Binary::Add };
     let k_dims: Vec<usize> = (0..nk).collect();
     let r = if nk == 0 { product } else { b.reduce(product, add, 0.0, &k_dims) };
+    b.mark(r, FLOPS, |name| format!("{{{name} {flops} {sum}}}"));
     b.convert(r, to)
+}
+
+/// The attribute that says how many useful flops of a dot an operation stands for that no matrix unit computes:
+/// `{NAME FLOPS TYPE}`. What passes make of the operation has it too, with the same name, so that it counts once.
+pub const FLOPS: &str = "useful_flops";
+
+/// Flops and element type of a mark.
+pub fn marked(mark: &str) -> (f64, Option<DType>) {
+    let mut words = mark.trim_matches(['{', '}']).split(' ').skip(1);
+    let flops = words.next().and_then(|w| w.parse().ok()).unwrap_or(0.0);
+    (flops, words.next().and_then(DType::from_name))
 }
 
 /// What arranging an operand by a permutation costs: nothing if nothing moves, less if rows stay rows.

@@ -255,7 +255,7 @@ impl<'a> Lower<'a> {
         let src = self.lanes(r, node.operands[0]);
         let shape = node.shape.as_array().expect("a canonical collective gives an array").clone();
         let out = self.array(&node.name, shape.dtype, &shape.dims, Form::Lanes);
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let groups: Vec<Vec<u32>> = devices.groups.iter().map(|g| g.iter().map(|&d| d as u32).collect()).collect();
         let name = node.name.clone();
         let whole = || {

@@ -45,8 +45,6 @@ impl<'a> Lower<'a> {
         }
         c.vmem_rows = (self.window_bytes() / self.chip.row_bytes()) as u32;
         let flops = c.flops();
-        self.plan.peak_dtype =
-            self.plan.peak_dtype.max(Some(peak(if c.rhs.dtype.is_float() { c.rhs.dtype } else { c.lhs.dtype })));
         // Large arrays stay in HBM and are streamed, and so are parameters and results: their copies then run behind the
         // product.
         let result = self.is_result(r, id);
@@ -84,7 +82,8 @@ impl<'a> Lower<'a> {
         if made.is_err() && self.without_cuts(r, id) {
             return self.contraction(r, id);
         }
-        let op = self.debug_op(r.comp, id, flops);
+        let op = self.debug_op(r, id, flops);
+        self.plan.ops[op as usize].peak = Some(peak(c.lhs.dtype));
         let kernel = made.and_then(|k| self.shared_or(&mut c, k, (&out, &node.name)));
         let kernel = kernel.map_err(|e| self.no_product(&node.name, &e))?;
         let arg = |l: &Lower<'_>, v: &View, p: Place, usage, start: &[(Word, i64)]| {

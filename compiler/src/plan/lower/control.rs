@@ -4,7 +4,6 @@ use super::scalar::is_scalar_type;
 use super::{Lower, Region, Val};
 use crate::plan::step::{BufferKind, ScalarOp, Step, Word};
 use crate::plan::view::{Form, View, layout_of};
-use systole_hlo::analysis::counted::counted_loop;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CompId, NodeId, Op, Shape};
 use systole_isa::DType;
@@ -168,7 +167,7 @@ impl<'a> Lower<'a> {
         body: CompId,
     ) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let init = flat(&self.value(r, node.operands[0]));
         let leaves = shapes(&node.shape);
         let mut words: Vec<bool> = leaves
@@ -188,9 +187,6 @@ impl<'a> Lower<'a> {
         let whole = matches!(node.shape, Shape::Tuple(_));
         let state: Vec<Val> = slots.iter().map(Slot::val).collect();
         let state = if whole { Val::Tuple(state) } else { state[0].clone() };
-        let trips = counted_loop(self.module, r.comp, id).and_then(|l| l.trips);
-        let before = self.executions;
-        self.executions *= trips.unwrap_or(1) as f64;
         let (mut head, cond) = self.inner(condition, std::slice::from_ref(&state))?;
         let outer = std::mem::replace(&mut self.steps, head);
         let (cond, _) = self.to_word(&cond, "condition");
@@ -199,7 +195,6 @@ impl<'a> Lower<'a> {
         let outer = std::mem::replace(&mut self.steps, body);
         self.store_slots(&slots, &flat(&result), op);
         let body = std::mem::replace(&mut self.steps, outer);
-        self.executions = before;
         self.state_bytes = outside;
         self.steps.push(Step::While { head, cond, body, op });
         Ok(state)
@@ -251,7 +246,7 @@ impl<'a> Lower<'a> {
 
     fn lower_conditional(&mut self, r: &mut Region<'a>, id: NodeId, branches: &[CompId]) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let selector = self.value(r, node.operands[0]);
         let (mut index, t) = self.to_word(&selector, &node.name);
         if t == DType::Pred {

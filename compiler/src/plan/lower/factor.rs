@@ -32,7 +32,7 @@ impl<'a> Lower<'a> {
             _ => return Err(self.no_lowering(r.comp, id)),
         };
         let kernel = self.plan.simple_kernel(spec, name, Needs::default());
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let mut args: Vec<Arg> = operands.iter().map(|v| Arg::rows(v.buf, Use::Read)).collect();
         args.push(Arg::rows(out.buf, Use::Write));
         self.steps.push(Step::Call { kernel, args, op });

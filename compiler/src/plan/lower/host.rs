@@ -35,7 +35,7 @@ impl<'a> Lower<'a> {
         for a in node.shape.leaves() {
             views.push(self.array(&node.name, a.dtype, &a.dims, Form::Lanes));
         }
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let results = views.iter().map(|v| (v.buf, v.layout.clone())).collect();
         let call = HostStep { kind, target, config };
         self.steps.push(Step::Host { call, operands, results, op });

@@ -71,7 +71,7 @@ impl<'a> Lower<'a> {
         let (scratch_rows, semaphores) = gather_needs(&spec, far, self.chip);
         let needs = Needs { scratch_rows, semaphores };
         let kernel = self.plan.simple_kernel(KernelSpec::Gather { rows: spec, far }, "gather", needs);
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let args = vec![
             placed(&table, Use::Read, Unit::Granules),
             placed(&indices, Use::Read, if far.indices { Unit::Granules } else { Unit::WordRows }),
@@ -108,7 +108,7 @@ impl<'a> Lower<'a> {
             out_component: out.layout.total_rows() as u32,
         };
         let kernel = self.plan.simple_kernel(KernelSpec::Pick(spec), "pick", Needs::default());
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let args =
             vec![Arg::rows(table.buf, Use::Read), Arg::rows(indices.buf, Use::Read), Arg::rows(out.buf, Use::Write)];
         self.steps.push(Step::Call { kernel, args, op });
@@ -155,7 +155,7 @@ impl<'a> Lower<'a> {
         let Some(body) = scalar_body(module.computation(s.body)) else {
             return Err(self.no_lowering(r.comp, id));
         };
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let indices = self.lanes(r, node.operands[n]);
         let mut specs = Vec::new();
         let (mut before, mut tables, mut updates) = (Vec::new(), Vec::new(), Vec::new());

@@ -21,12 +21,14 @@ use super::group::{Groups, group, is_lane_reduce, is_pointwise};
 use super::guide::Guide;
 use super::step::{Arg, BufferKind, Draft, ScalarOp, Step, Use, Word};
 use super::view::{BufId, Form, View, layout_of};
+use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use systole_codegen::emit::blocks::Body;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{CompId, Computation, Family, Module, NodeId, Op, Shape};
-use systole_isa::program::DebugOp;
+use systole_hlo::graph::{CompId, Computation, Family, Module, Node, NodeId, Op, Shape, Span};
+use systole_isa::program::{DebugMember, DebugOp};
 use systole_isa::{ChipConfig, DType};
+use systole_passes::dot;
 
 /// A node's value.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,8 +51,8 @@ pub struct Lower<'a> {
     pub pending: Vec<Step>,
     /// Text for line numbers of debug ops.
     pub lines: &'a dyn Fn(systole_hlo::graph::Span) -> u32,
-    /// How often the code being lowered runs (for flops), if known.
-    pub executions: f64,
+    /// Flops of products without a matrix unit that an operation already counts: computation and mark.
+    pub counted: FxHashSet<(String, String)>,
     /// Bytes of the states in vector memory of the loops around the code being lowered.
     pub state_bytes: u64,
     pub guide: &'a Guide,
@@ -110,7 +112,7 @@ impl<'a> Lower<'a> {
             let val = if scalars[id.index()] {
                 Some(self.scalar_node(&r, id, params)?)
             } else if !matches!(comp.node(id).shape, Shape::Array(_)) || r.groups.is_root(id) {
-                Some(self.node(&mut r, id, params)?)
+                Some(self.node(&mut r, id, params).map_err(|e| e.at(comp.node(id).span))?)
             } else {
                 None
             };
@@ -158,9 +160,24 @@ impl<'a> Lower<'a> {
         self.plan.ops.get(op as usize).map_or("", |o| o.name.as_str())
     }
 
-    /// A debug op for a node.
-    pub fn debug_op(&mut self, comp: &Computation, id: NodeId, flops: f64) -> u32 {
+    /// A debug op for a node: `flops` of a product on the matrix unit, and those of products that its kernel computes
+    /// otherwise.
+    pub fn debug_op(&mut self, r: &Region<'a>, id: NodeId, flops: f64) -> u32 {
+        let comp = r.comp;
         let n = comp.node(id);
+        self.plan.op_spans.resize(self.plan.ops.len(), Span::default());
+        self.plan.op_spans.push(n.span);
+        let members = r.groups.members(comp, id);
+        let (mut flops, mut peak) = (flops, None);
+        for m in std::iter::once(id).chain(members.iter().copied()) {
+            if let Some(mark) = comp.node(m).attribute(dot::FLOPS)
+                && self.counted.insert((comp.name.clone(), mark.to_string()))
+            {
+                let (count, dtype) = dot::marked(mark);
+                flops += count;
+                peak = peak.or(dtype);
+            }
+        }
         let bytes =
             |s: &Shape| s.leaves().iter().map(|a| a.elements() as f64 * a.dtype.bits() as f64 / 8.0).sum::<f64>();
         let moved = bytes(&n.shape) + n.operands.iter().map(|o| bytes(&comp.node(*o).shape)).sum::<f64>();
@@ -169,10 +186,16 @@ impl<'a> Lower<'a> {
             opcode: n.op.name().to_string(),
             line: (self.lines)(n.span),
             flops,
+            peak,
             bytes: moved,
+            padding: 0.0,
+            members: members.into_iter().map(|m| self.member(comp.node(m))).collect(),
         });
-        self.plan.flops += flops * self.executions;
         self.plan.ops.len() as u32 - 1
+    }
+
+    fn member(&self, n: &Node) -> DebugMember {
+        DebugMember { name: n.name.clone(), opcode: n.op.name().to_string(), line: (self.lines)(n.span) }
     }
 
     /// A new array for a result.
@@ -391,7 +414,7 @@ impl<'a> Lower<'a> {
         let name = &r.comp.node(id).name;
         let views: Vec<View> = results.iter().map(|(d, t, f)| self.array(name, *t, d, *f)).collect();
         args.extend(views.iter().map(|v| Arg::rows(v.buf, Use::Write)));
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let members = fused(r, id);
         if !members.is_empty() {
             self.plan.members.insert(op, members);

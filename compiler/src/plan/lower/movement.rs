@@ -63,7 +63,7 @@ impl<'a> Lower<'a> {
         let (dtype, dims) = self.shape(r, id);
         let dst = self.array(&r.comp.node(id).name, dtype, &dims, Form::Lanes);
         let spec = move_spec(sizes, src, from, &dst, to);
-        let to = Target { usage: Use::Write, op: self.debug_op(r.comp, id, 0.0), result: self.is_result(r, id) };
+        let to = Target { usage: Use::Write, op: self.debug_op(r, id, 0.0), result: self.is_result(r, id) };
         self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], to);
         Val::Array(dst)
     }
@@ -141,7 +141,7 @@ impl<'a> Lower<'a> {
         let from = Position { dims: at.iter().map(|&d| middle.dims[d].clone()).collect() };
         let dst = self.array(&r.comp.node(id).name, dtype, &merged, Form::Lanes);
         let spec = move_spec(&sizes, src, &from, &dst, &to);
-        let target = Target { usage: Use::Write, op: self.debug_op(r.comp, id, 0.0), result: self.is_result(r, user) };
+        let target = Target { usage: Use::Write, op: self.debug_op(r, id, 0.0), result: self.is_result(r, user) };
         self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], target);
         // The reshape goes by the layout.
         Some(Val::Array(View { dims, ..dst }))
@@ -221,7 +221,7 @@ impl<'a> Lower<'a> {
             return Ok(done);
         }
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let mut at = 0;
         for &o in &node.operands {
             let src = self.lanes(r, o);
@@ -250,7 +250,7 @@ impl<'a> Lower<'a> {
         let (sizes, middle, to) = refine(&dims, &merged)?;
         let &[(factor, 1)] = &middle.dims[dim].0[..] else { return None };
         let dst = self.array(&r.comp.node(id).name, dtype, &merged, Form::Lanes);
-        let (op, result) = (self.debug_op(r.comp, id, 0.0), self.is_result(r, user));
+        let (op, result) = (self.debug_op(r, id, 0.0), self.is_result(r, user));
         let mut at = 0;
         for &o in &r.comp.node(id).operands {
             let src = self.lanes(r, o);
@@ -332,7 +332,7 @@ impl<'a> Lower<'a> {
         let (dtype, dims) = self.shape(r, id);
         let src = self.lanes(r, node.operands[0]);
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let result = self.is_result(r, id);
         self.fill(r, node.operands[1], &dst, op, result);
         // Elements that negative edges cut are left out: those whose place lies outside.
@@ -391,7 +391,7 @@ impl<'a> Lower<'a> {
         let (rows, lane) = Lower::dynamic(&src, &starts, &dims);
         let mut spec = move_spec(&dims, &src, &Position::identity(n), &dst, &Position::identity(n));
         spec.src.dynamic_lane = lane.is_some();
-        let to = Target { usage: Use::Write, op: self.debug_op(r.comp, id, 0.0), result: self.is_result(r, id) };
+        let to = Target { usage: Use::Write, op: self.debug_op(r, id, 0.0), result: self.is_result(r, id) };
         self.push_move_dynamic(spec, (src.buf, rows), (dst.buf, Vec::new()), [lane, None], to);
         Ok(Val::Array(dst))
     }
@@ -405,7 +405,7 @@ impl<'a> Lower<'a> {
             return Ok(Val::Array(update));
         }
         let starts = self.starts(r, &node.operands[2..], &dims, &update.dims);
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
         self.steps.push(Step::Copy { src: src.buf, dst: dst.buf, op });
         let n = dims.len();

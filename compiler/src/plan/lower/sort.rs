@@ -122,7 +122,7 @@ impl<'a> Lower<'a> {
         let sources: Vec<View> = taken.iter().map(|&i| self.lanes(r, node.operands[i])).collect();
         let dims = sources[0].dims.clone();
         let (count, batch) = (dims[dims.len() - 1], dims[..dims.len() - 1].iter().product());
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let shape = Shape::choose(batch, count, self.chip);
         let name = node.name.clone();
         let dtypes: Vec<DType> = sources.iter().map(View::dtype).collect();

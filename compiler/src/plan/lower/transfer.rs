@@ -111,7 +111,7 @@ impl<'a> Lower<'a> {
         let how = self
             .transfer_plan((&r.comp.node(at).name, key.0, key.1), pairs.as_deref(), stage, buffer.layout.bytes())
             .map_err(|why| CompileError::unsupported(node.span, format!("{}: {why}", node.name)))??;
-        let op = self.debug_op(r.comp, at, 0.0);
+        let op = self.debug_op(r, at, 0.0);
         let other = data.map_or(buffer.buf, |v| v.buf);
         let (src, dst) = if stage == Stage::RecvDone { (buffer.buf, other) } else { (other, buffer.buf) };
         Ok(Step::Exchange(Box::new(Exchange { src, dst, temps: Vec::new(), how: How::Transfer(how), op })))
@@ -136,7 +136,7 @@ impl<'a> Lower<'a> {
         };
         let views: Vec<View> =
             leaves.into_iter().map(|a| self.array(&node.name, a.dtype, &a.dims, Form::Lanes)).collect();
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let results = views.iter().map(|v| (v.buf, v.layout.clone())).collect();
         let call = HostStep { kind, target: channel.unwrap_or(0).to_string(), config: String::new() };
         self.steps.push(Step::Host { call, operands, results, op });

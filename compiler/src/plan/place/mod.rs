@@ -6,7 +6,7 @@
 
 mod control;
 mod exchange;
-mod reach;
+pub(super) mod reach;
 
 use super::action::{Action, Operand, Spot};
 use super::memory::lifetime::Lifetimes;
@@ -19,6 +19,7 @@ use exchange::Hidden;
 use reach::{reads, returns};
 use rustc_hash::FxHashMap;
 use systole_hlo::error::CompileError;
+use systole_hlo::graph::Span;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{DebugBuffer, DebugRange, HostArray, HostCall};
 use systole_isa::{ChipConfig, Layout};
@@ -127,9 +128,14 @@ impl<'a> Placer<'a> {
         self.actions.extend(copies.into_iter().map(Action::Copy));
     }
 
+    /// Where the operation is in the source whose step is emitted.
+    fn span(&self) -> Span {
+        self.plan.op_spans.get(self.op as usize).copied().unwrap_or_default()
+    }
+
     fn steps(&mut self, steps: &'a [Step]) -> Result<(), CompileError> {
         for (i, s) in steps.iter().enumerate() {
-            self.step(s, &steps[i + 1..])?;
+            self.step(s, &steps[i + 1..]).map_err(|e| e.at(self.span()))?;
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ pub(super) fn reads(steps: &[Step], buf: BufId) -> bool {
     })
 }
 
-pub(super) fn visit(steps: &[Step], f: &mut dyn FnMut(BufId, bool)) {
+pub(in crate::plan) fn visit(steps: &[Step], f: &mut dyn FnMut(BufId, bool)) {
     for s in steps {
         match s {
             Step::Call { args, .. } => {

@@ -10,6 +10,7 @@
 //! What other devices write comes in at times that the core may be ahead of: it takes bandwidth that was idle at its time
 //! ([`Idle`]), and only what is left over queues behind the transfers that are known.
 
+use super::blame::{Blame, Dated, later};
 use super::geometry::Geometry;
 use crate::stats::Cause;
 use std::collections::VecDeque;
@@ -21,7 +22,8 @@ use systole_isa::chip::ChipConfig;
 pub(crate) struct Slot {
     pub begin: u64,
     pub end: u64,
-    pub cause: Cause,
+    /// What the end depends on.
+    pub blame: Blame,
     pub hbm_read: u64,
     pub hbm_write: u64,
 }
@@ -38,12 +40,13 @@ pub(crate) struct DmaTiming {
     per_chunk: f64,
     per_byte: f64,
     /// Cycles from which the engines are free.
-    engines: Vec<u64>,
+    engines: Vec<Dated>,
     /// When the last transfers under way end, ascending; never more than `places`.
-    under_way: VecDeque<u64>,
+    under_way: VecDeque<Dated>,
     places: usize,
     descriptor: u64,
     hbm_free: u64,
+    hbm_blame: Blame,
     pub hbm_busy: u64,
     /// End of the last transfer, for the cycles in which any is in progress.
     busy_until: u64,
@@ -119,11 +122,12 @@ impl DmaTiming {
             parts: 1,
             per_chunk: 1.0 / chip.dma.chunks_per_cycle,
             per_byte: 1.0 / chip.dma.bytes_per_cycle,
-            engines: vec![0; chip.dma.engines as usize],
+            engines: vec![Dated::default(); chip.dma.engines as usize],
             under_way: VecDeque::new(),
             places: chip.dma.in_flight as usize,
             descriptor: chip.dma.descriptor_cycles as u64,
             hbm_free: 0,
+            hbm_blame: Blame::default(),
             hbm_busy: 0,
             busy_until: 0,
             busy: 0,
@@ -142,63 +146,66 @@ impl DmaTiming {
         self.idle = Some(Idle::default());
     }
 
-    /// Takes an engine and bandwidth for a transfer that issued at cycle `now`.
-    pub fn start(&mut self, g: &Geometry, src: i64, dst: i64, now: u64) -> Slot {
+    /// Takes an engine and bandwidth for a transfer that issued at cycle `now.0`.
+    pub fn start(&mut self, g: &Geometry, src: i64, dst: i64, now: Dated) -> Slot {
         let hbm_read = if g.src == Space::Hbm { g.from.burst_bytes(src) } else { 0 };
         let hbm_write = if g.dst == Space::Hbm { g.to.burst_bytes(dst) } else { 0 };
-        let (begin, engine) = self.engine(g, now);
+        let ((begin, blame), engine) = self.engine(g, now);
         let sides = (g.src == Space::Hbm) as u64 + (g.dst == Space::Hbm) as u64;
         let latency = sides * self.latency + self.chaos(engine);
-        let mut done = begin + engine;
-        let mut cause = Cause::Dma;
+        let mut done = (begin + engine, blame.engine(engine));
         if sides > 0 {
             let bytes = hbm_read as f64 * g.from.slow + hbm_write as f64 * g.to.slow;
             let service = (bytes * self.per_hbm_byte).round() as u64;
-            self.hbm_free = self.hbm_free.max(begin << 8) + service * self.parts;
+            self.queue((begin << 8, blame), service * self.parts);
             self.hbm_busy += service;
             if let Some(idle) = self.idle.as_mut().filter(|i| self.hbm_free > i.from + Idle::SHORT) {
                 idle.until(self.hbm_free, self.hbm_busy);
             }
-            let hbm = self.hbm_free.div_ceil(256);
-            if hbm > done && hbm - begin > latency {
-                cause = Cause::Hbm;
-            }
-            done = done.max(hbm);
+            done = later(done, (self.hbm_free.div_ceil(256), self.hbm_blame));
         }
-        let end = done + latency;
-        self.hold(end);
+        let (end, blame) = (done.0 + latency, done.1.latency(latency));
+        self.hold((end, blame));
         self.busy += end.saturating_sub(begin.max(self.busy_until));
         self.busy_until = self.busy_until.max(end);
-        Slot { begin, end, cause, hbm_read, hbm_write }
+        Slot { begin, end, blame, hbm_read, hbm_write }
+    }
+
+    /// Puts `service` 1/256 cycles of HBM behind what it does already, from a time in 1/256 cycles on.
+    fn queue(&mut self, from: Dated, service: u64) {
+        let (at, blame) = later((self.hbm_free, self.hbm_blame), from);
+        (self.hbm_free, self.hbm_blame) = (at + service, blame.bandwidth(service));
     }
 
     /// Takes an engine and bandwidth for the source of a transfer to another device that issued at cycle `now`: when its
     /// head leaves for the interconnect, and the HBM bytes read.
-    pub fn send(&mut self, g: &Geometry, src: i64, now: u64) -> (u64, u64) {
+    pub fn send(&mut self, g: &Geometry, src: i64, now: Dated) -> (u64, u64) {
         let hbm_read = if g.src == Space::Hbm { g.from.burst_bytes(src) } else { 0 };
-        let (begin, engine) = self.engine(g, now);
+        let ((begin, blame), engine) = self.engine(g, now);
         let head = if hbm_read > 0 { begin + self.latency } else { begin };
-        self.hold(begin + engine);
+        self.hold((begin + engine, blame.engine(engine)));
         self.busy += (begin + engine).saturating_sub(begin.max(self.busy_until));
         self.busy_until = self.busy_until.max(begin + engine);
         (head, hbm_read)
     }
 
-    /// Takes the engine that is free first for a transfer that issued at cycle `now`: when it begins, and for how long.
-    fn engine(&mut self, g: &Geometry, now: u64) -> (u64, u64) {
-        let (at, free) =
-            self.engines.iter().copied().enumerate().min_by_key(|e| (e.1, e.0)).expect("at least one engine");
-        let place = if self.under_way.len() < self.places { 0 } else { self.under_way.pop_front().unwrap_or(0) };
-        let begin = (now + self.issue).max(free).max(place);
+    /// Takes the engine that is free first for a transfer that issued at cycle `now.0`: when it begins, and for how long.
+    fn engine(&mut self, g: &Geometry, now: Dated) -> (Dated, u64) {
+        let engines = self.engines.iter().copied().enumerate();
+        let (at, free) = engines.min_by_key(|e| (e.1.0, e.0)).expect("at least one engine");
+        let full = self.under_way.len() >= self.places;
+        let place = if full { self.under_way.pop_front().unwrap_or_default() } else { Dated::default() };
+        let own = (now.0 + self.issue, now.1.latency(self.issue));
+        let (begin, blame) = later(later(own, free), place);
         let cycles = (g.chunks() as f64 * self.per_chunk).max(g.bytes as f64 * self.per_byte).ceil() as u64;
         let cycles = cycles.max(self.descriptor);
-        self.engines[at] = begin + cycles;
-        (begin, cycles)
+        self.engines[at] = (begin + cycles, blame.engine(cycles));
+        ((begin, blame), cycles)
     }
 
-    /// Takes a place among the transfers under way until cycle `end`.
-    fn hold(&mut self, end: u64) {
-        let at = self.under_way.partition_point(|e| *e <= end);
+    /// Takes a place among the transfers under way until a cycle.
+    fn hold(&mut self, end: Dated) {
+        let at = self.under_way.partition_point(|e| e.0 <= end.0);
         self.under_way.insert(at, end);
     }
 
@@ -235,7 +242,8 @@ impl DmaTiming {
         }
         self.hbm_busy += service;
         if need > 0 {
-            self.hbm_free = self.hbm_free.max(from) + need;
+            // What leads to the arrival of another device's message is not followed.
+            self.queue((from, self.hbm_blame), need);
             done = self.hbm_free;
         }
         done
@@ -246,22 +254,30 @@ impl DmaTiming {
         self.issue
     }
 
-    /// Appends the state that decides later times, relative to cycle `now`, the last issue.
-    pub fn relative(&self, now: u64, out: &mut Vec<u64>) {
-        let at = out.len();
-        out.extend(self.engines.iter().map(|e| e.saturating_sub(now)));
+    /// Appends the state that decides later times, relative to cycle `now.0`, the last issue.
+    pub fn relative(&self, now: Dated, out: &mut Vec<u64>) {
+        let (cycle, from) = now;
+        let dated = |e: &Dated, at: u64| match e.0 > at {
+            true => (e.0 - at, e.1.relative(from)),
+            // What it depended on is over.
+            false => (0, [0; 3]),
+        };
+        let flat = |(time, blame): (u64, [u64; 3])| [time, blame[0], blame[1], blame[2]];
         // Which engine is free does not matter.
-        out[at..].sort_unstable();
+        let mut engines: Vec<_> = self.engines.iter().map(|e| dated(e, cycle)).collect();
+        engines.sort_unstable();
+        out.extend(engines.into_iter().flat_map(flat));
         // Transfers that have ended take no place.
-        let ended = self.under_way.partition_point(|e| *e <= now);
-        out.extend(self.under_way.iter().skip(ended).map(|e| e - now));
+        let ended = self.under_way.partition_point(|e| e.0 <= cycle);
+        out.extend(self.under_way.iter().skip(ended).flat_map(|e| flat(dated(e, cycle))));
         out.push(u64::MAX);
-        out.extend([self.hbm_free.saturating_sub(now << 8), self.busy_until.saturating_sub(now), self.parts]);
+        out.extend(flat(dated(&(self.hbm_free, self.hbm_blame), cycle << 8)));
+        out.extend([self.busy_until.saturating_sub(cycle), self.parts]);
     }
 
     /// Moves all times by `cycles`.
     pub fn shift(&mut self, cycles: u64) {
-        self.engines.iter_mut().chain(&mut self.under_way).for_each(|e| *e += cycles);
+        self.engines.iter_mut().chain(&mut self.under_way).for_each(|e| e.0 += cycles);
         self.hbm_free += cycles << 8;
         self.busy_until += cycles;
     }
@@ -277,11 +293,30 @@ impl DmaTiming {
 #[derive(Debug)]
 pub(crate) struct Semaphores(Vec<Semaphore>);
 
+/// What makes a semaphore grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// A copy of this core: what its end depends on.
+    Copy(Blame),
+    /// A message, or one that was sent.
+    Link,
+}
+
+impl By {
+    /// What a wait for it is called by, from the time of the last bundle on.
+    pub fn cause(self, from: Blame) -> Cause {
+        match self {
+            By::Copy(blame) => blame.cause(from),
+            By::Link => Cause::Link,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 struct Semaphore {
     count: u64,
-    /// Transfers to complete, by time: (end, bytes, cause).
-    arrivals: Vec<(u64, u64, Cause)>,
+    /// Transfers to complete, by time: (end, bytes, what for).
+    arrivals: Vec<(u64, u64, By)>,
 }
 
 impl Semaphores {
@@ -290,23 +325,24 @@ impl Semaphores {
     }
 
     /// A transfer will add `bytes` at cycle `end`.
-    pub fn add(&mut self, sem: usize, end: u64, bytes: u64, cause: Cause) {
+    pub fn add(&mut self, sem: usize, end: u64, bytes: u64, by: By) {
         let a = &mut self.0[sem].arrivals;
         let at = a.partition_point(|x| x.0 <= end);
-        a.insert(at, (end, bytes, cause));
+        a.insert(at, (end, bytes, by));
     }
 
-    /// When the semaphore holds `bytes`; `Err` with what it will ever hold if that is less.
-    pub fn ready(&self, sem: usize, bytes: u64) -> Result<(u64, Cause), u64> {
+    /// When the semaphore holds `bytes`, and by what (none if it does already); `Err` with what it will ever hold if that
+    /// is less.
+    pub fn ready(&self, sem: usize, bytes: u64) -> Result<(u64, Option<By>), u64> {
         let s = &self.0[sem];
         let mut have = s.count;
-        let mut at = (0, Cause::None);
-        for &(end, n, cause) in &s.arrivals {
+        let mut at = (0, None);
+        for &(end, n, by) in &s.arrivals {
             if have >= bytes {
                 break;
             }
             have += n;
-            at = (end, cause);
+            at = (end, Some(by));
         }
         if have >= bytes { Ok(at) } else { Err(have) }
     }
@@ -319,12 +355,17 @@ impl Semaphores {
         s.count = s.count.saturating_sub(bytes);
     }
 
-    /// Appends what semaphores hold and will receive, relative to cycle `now`.
-    pub fn relative(&self, now: u64, out: &mut Vec<u64>) {
+    /// Appends what semaphores hold and will receive, relative to cycle `now.0`.
+    pub fn relative(&self, (now, from): Dated, out: &mut Vec<u64>) {
         for (i, s) in self.0.iter().enumerate().filter(|s| s.1.count > 0 || !s.1.arrivals.is_empty()) {
             out.extend([i as u64, s.count]);
-            for &(end, bytes, cause) in &s.arrivals {
-                out.extend([end.saturating_sub(now), bytes, cause as u64]);
+            for &(end, bytes, by) in &s.arrivals {
+                out.extend([end.saturating_sub(now), bytes]);
+                match by {
+                    By::Copy(blame) if end > now => out.extend(blame.relative(from)),
+                    By::Copy(_) => out.push(0),
+                    By::Link => out.push(1),
+                }
             }
         }
         out.push(u64::MAX - 1);

@@ -1,0 +1,235 @@
+//! Counters with what they mean: useful work of operations and units, and shares of peaks.
+//!
+//! The flops of an operation are those of one execution times its executions. An execution is counted where the operation's
+//! code begins: loops count every round, and a product that is left and resumed beside an exchange counts once. Everything
+//! else (totals, shares of peaks, useful cycles, tables, exports) is summed from these rows, so that all say the same.
+
+use super::bound;
+use super::category::Category;
+use super::op::{Member, OpInfo, OpRow, UnitRow};
+use super::{OpReport, PeakReport, UnitReport, stalls};
+use crate::cost::{Prices, Work, energy};
+use crate::executions::Executions;
+use crate::origin::{Origin, Origins};
+use std::collections::BTreeMap;
+use systole_isa::program::{DebugMember, DebugOp};
+use systole_isa::{ChipConfig, DType, Program};
+use systole_simulator::stats::Activity;
+use systole_simulator::{OpProfile, RunResult};
+
+/// A program on a chip, as counters are compared with it.
+pub struct Scale<'a> {
+    pub chip: &'a ChipConfig,
+    pub program: &'a Program,
+    executions: Executions,
+    prices: Prices,
+}
+
+impl<'a> Scale<'a> {
+    pub fn new(chip: &'a ChipConfig, program: &'a Program) -> Scale<'a> {
+        Scale { chip, program, executions: Executions::new(program), prices: Prices::of(chip) }
+    }
+
+    fn debug(&self, op: Option<u32>) -> Option<&'a DebugOp> {
+        op.and_then(|i| self.program.debug.ops.get(i as usize))
+    }
+
+    /// Flops per cycle of one matrix unit in one pass of an operand type.
+    fn unit_flops(&self, operand: DType) -> f64 {
+        let units = self.chip.cores_per_device.max(1) * self.chip.mxu.count.max(1);
+        (self.chip.peak_flops_per_cycle(operand) / f64::from(units)).max(1e-9)
+    }
+
+    /// The operations of a device, by first start.
+    pub fn ops(&self, r: &RunResult) -> Vec<OpRow> {
+        let cores = r.units.iter().map(|u| u.core + 1).max().unwrap_or(1);
+        let mut rows: Vec<OpRow> = r.ops.iter().map(|o| self.op(o, self.executions.of(r, o), cores)).collect();
+        if r.executions.is_empty() && r.cores.is_empty() {
+            // What was entered may not have ended: no more can have been done than the units were busy for.
+            let busy: u64 = r.units.iter().filter(|u| u.unit.starts_with("mxu")).map(|u| u.busy).sum();
+            let needed = self.mxu_useful(&rows);
+            let part = if needed > busy as f64 { busy as f64 / needed } else { 1.0 };
+            rows.iter_mut().for_each(|o| o.flops *= part);
+        }
+        rows
+    }
+
+    /// The operations of one core of a device: each has the part of the flops that its matrix units' rows are.
+    pub fn core_ops(&self, device: &RunResult, core: &RunResult) -> Vec<OpRow> {
+        let one = |o: &OpProfile| {
+            let times = self.executions.of(device, o);
+            let mut row = self.op(o, times, 1);
+            let rows: Vec<u64> =
+                device.cores.iter().map(|c| c.ops.iter().find(|x| x.op == o.op).map_or(0, |x| x.mxu_rows)).collect();
+            row.flops *= match rows.iter().sum::<u64>() {
+                0 => 1.0 / device.cores.len().max(1) as f64,
+                all => o.mxu_rows as f64 / all as f64,
+            };
+            row
+        };
+        core.ops.iter().map(one).collect()
+    }
+
+    fn op(&self, o: &OpProfile, times: u64, cores: u32) -> OpRow {
+        let d = self.debug(o.op);
+        let operand = d.and_then(|d| d.peak).unwrap_or(DType::BF16);
+        let cells = f64::from(self.chip.mxu.rows) * f64::from(self.chip.mxu.cols) * 2.0;
+        let rows = self.unit_flops(operand) * f64::from(self.chip.mxu.count) * f64::from(cores) / cells.max(1.0);
+        let load = [
+            ("mxu", o.mxu_rows as f64 / rows.max(1e-9)),
+            ("hbm", (o.hbm_read + o.hbm_write) as f64 / self.chip.hbm_bytes_per_cycle()),
+        ];
+        OpRow {
+            op: o.op,
+            start: o.start,
+            cycles: o.cycles,
+            entries: o.entries,
+            times,
+            flops: d.map_or(0.0, |d| d.flops * times as f64),
+            hbm_read: o.hbm_read,
+            hbm_write: o.hbm_write,
+            mxu_rows: o.mxu_rows,
+            stall: o.stall,
+            bound: bound::of_op(&load, o.cycles, &o.stall).to_string(),
+            joules: energy::dynamic(self.chip, &Work::of_op(self.chip, self.program, o, times), &self.prices).total(),
+        }
+    }
+
+    /// Cycles of all matrix units that the program needs: their operations' flops at their peaks.
+    fn mxu_useful(&self, ops: &[OpRow]) -> f64 {
+        // Rows are counted when a run is over.
+        let counted = ops.iter().any(|o| o.mxu_rows > 0);
+        let on_units = ops.iter().filter(|o| o.mxu_rows > 0 || !counted);
+        on_units.map(|o| o.flops / self.unit_flops(self.operand(o))).sum()
+    }
+
+    fn operand(&self, o: &OpRow) -> DType {
+        self.debug(o.op).and_then(|d| d.peak).unwrap_or(DType::BF16)
+    }
+
+    /// The part of a unit's work that is for elements of the program, not for the padding of arrays: by how much of it each
+    /// operation asked.
+    fn filled(&self, r: &RunResult, unit: &str) -> f64 {
+        use Activity::*;
+        let kinds: &[Activity] = match unit {
+            "valu" => &[Valu, ValuMul, ValuDiv, ValuConvert, ValuIntDiv, ValuF64, ValuF64Div],
+            "vload" => &[VmemRead],
+            "vstore" => &[VmemWrite],
+            "eup" => &[Eup],
+            "xlu" => &[Xlu, XluReduce],
+            "dma" => &[],
+            _ => return 1.0,
+        };
+        let asked = |o: &OpProfile| match kinds {
+            [] => (o.hbm_read + o.hbm_write) as f64,
+            _ => kinds.iter().map(|&k| o.activity[k] as f64).sum(),
+        };
+        let used = |o: &OpProfile| asked(o) * (1.0 - self.debug(o.op).map_or(0.0, |d| d.padding));
+        let all: f64 = r.ops.iter().map(asked).sum();
+        if all > 0.0 { r.ops.iter().map(used).sum::<f64>() / all } else { 1.0 }
+    }
+
+    /// The units of a device (or of a core of one) that executed `ops`.
+    pub fn units(&self, r: &RunResult, ops: &[OpRow]) -> Vec<(u32, UnitRow)> {
+        let is_mxu = |unit: &str| unit.starts_with("mxu");
+        let busy: u64 = r.units.iter().filter(|u| is_mxu(&u.unit)).map(|u| u.busy).sum();
+        let needed = self.mxu_useful(ops);
+        let one = |u: &systole_simulator::UnitCounters| {
+            // Matrix units share the program's work by the rows that each streamed.
+            let useful = match is_mxu(&u.unit) {
+                true => needed * u.busy as f64 / busy.max(1) as f64,
+                false => u.useful * self.filled(r, &u.unit),
+            };
+            let stalled: u64 = u.stall.iter().sum();
+            let idle = r.cycles.saturating_sub(u.busy + stalled);
+            let unit = u.unit.clone();
+            (u.core, UnitRow { unit, useful: useful.min(u.busy as f64), busy: u.busy, stall: u.stall, idle })
+        };
+        r.units.iter().map(one).collect()
+    }
+
+    /// The flops of operations by operand type, each with the peak that it is compared with.
+    pub fn peaks(&self, ops: &[OpRow], cycles: u64) -> Vec<PeakReport> {
+        let mut sums: BTreeMap<DType, f64> = BTreeMap::new();
+        for o in ops.iter().filter(|o| o.flops > 0.0) {
+            *sums.entry(self.operand(o)).or_insert(0.0) += o.flops;
+        }
+        let one = |(operand, flops): (DType, f64)| {
+            let peak = self.chip.peak_flops_per_cycle(operand);
+            PeakReport {
+                operand: operand.to_string(),
+                flops,
+                peak_flops_per_s: peak * self.chip.clock_hz,
+                share: if cycles == 0 { 0.0 } else { flops / (peak.max(1e-9) * cycles as f64) },
+            }
+        };
+        let mut all: Vec<PeakReport> = sums.into_iter().map(one).collect();
+        all.sort_by(|a, b| b.share.total_cmp(&a.share));
+        all
+    }
+}
+
+/// What is known of a program's operations besides counters.
+pub fn infos(program: &Program, source: &str) -> Vec<OpInfo> {
+    let origins = Origins::new(source);
+    let mut known: BTreeMap<u32, Option<Origin>> = BTreeMap::new();
+    let mut origin = |line: u32| known.entry(line).or_insert_with(|| origins.of(line)).clone();
+    let one = |o: &DebugOp| OpInfo {
+        name: o.name.clone(),
+        opcode: o.opcode.clone(),
+        line: o.line,
+        flops: o.flops,
+        operand: o.peak.map_or(String::new(), |t| t.to_string()),
+        origin: origin(o.line),
+        members: o
+            .members
+            .iter()
+            .map(|m: &DebugMember| Member {
+                name: m.name.clone(),
+                opcode: m.opcode.clone(),
+                line: m.line,
+                origin: origin(m.line),
+            })
+            .collect(),
+    };
+    program.debug.ops.iter().map(one).collect()
+}
+
+/// A row as outputs state it.
+pub fn op_report(row: &OpRow, info: Option<&OpInfo>) -> OpReport {
+    let text = |f: fn(&OpInfo) -> &String| info.map_or(String::new(), |i| f(i).clone());
+    OpReport {
+        name: info.map_or("(none)".into(), |i| i.name.clone()),
+        opcode: text(|i| &i.opcode),
+        category: info.map_or(Category::None, |i| Category::of(&i.opcode)).name().to_string(),
+        line: info.map_or(0, |i| i.line),
+        origin: info.and_then(|i| i.origin.clone()),
+        members: info.map_or(Vec::new(), |i| i.members.clone()),
+        start: row.start,
+        cycles: row.cycles,
+        times: row.times,
+        entries: row.entries,
+        flops: row.flops,
+        operand: text(|i| &i.operand),
+        bytes: row.bytes(),
+        hbm_read: row.hbm_read,
+        hbm_write: row.hbm_write,
+        mxu_rows: row.mxu_rows,
+        stall: stalls(&row.stall, false),
+        bound: row.bound.clone(),
+        joules: row.joules,
+    }
+}
+
+/// A row as outputs state it.
+pub fn unit_report(chip: u32, core: u32, u: &UnitRow) -> UnitReport {
+    UnitReport {
+        chip,
+        core,
+        unit: u.unit.clone(),
+        useful: u.useful,
+        busy: u.busy,
+        stall: stalls(&u.stall, true),
+        idle: u.idle,
+    }
+}

@@ -1,0 +1,136 @@
+//! What a run is said to be bound by is what would have to be better: the parameter that is named changes the time, and by
+//! more than the others do. Programs run again as they are on chips with one parameter changed.
+
+use systole_isa::{ChipConfig, Program};
+use systole_runtime::generate;
+use systole_runtime::{Client, CompileOptions, Mode, NoObserver, PodOptions, Queues, Ran, Report, RunOptions, report};
+
+fn run(chip: &ChipConfig, program: &Program) -> Report {
+    let client = Client::with_chip(chip.clone());
+    let exe = client.load(program.clone()).expect("the same code fits");
+    let inputs = generate::placeholders(program, 0);
+    let options = RunOptions::new(Mode::TimingOnly);
+    let pod = PodOptions::default();
+    let done = client
+        .run_pod(&exe, &[inputs], &options, &pod, &mut NoObserver, &mut [Queues::default()], Vec::new())
+        .expect("no fault");
+    report(&Ran::new("test", chip, program, Mode::TimingOnly), &done.run)
+}
+
+/// Programs of many kinds: what they do, and their text.
+fn programs() -> Vec<(&'static str, String)> {
+    let two = |op: &str, dtype: &str, shape: &str| {
+        format!(
+            "HloModule m\nENTRY e {{ a = {dtype}[{shape}] parameter(0) b = {dtype}[{shape}] parameter(1) \
+             ROOT c = {dtype}[{shape}] {op}(a, b) }}"
+        )
+    };
+    let dot = |m: u64, k: u64, n: u64| {
+        format!(
+            "HloModule m\nENTRY e {{ a = bf16[{m},{k}] parameter(0) b = bf16[{k},{n}] parameter(1) \
+             ROOT c = bf16[{m},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}"
+        )
+    };
+    // Every step of the loop reads one row at an index that the row before it gives.
+    let chase = "HloModule m\nbody { s = (s32[], s32[4096,128]) parameter(0) i = s32[] get-tuple-element(s), index=0\n\
+                 t = s32[4096,128] get-tuple-element(s), index=1 z = s32[] constant(0) n = s32[] constant(1)\n\
+                 r = s32[1,128] dynamic-slice(t, i, z), dynamic_slice_sizes={1,128}\n\
+                 u = s32[1,128] add(r, r) j = s32[] add(i, n)\n\
+                 w = s32[4096,128] dynamic-update-slice(t, u, j, z) ROOT o = (s32[], s32[4096,128]) tuple(j, w) }\n\
+                 cond { s = (s32[], s32[4096,128]) parameter(0) i = s32[] get-tuple-element(s), index=0\n\
+                 n = s32[] constant(200) ROOT c = pred[] compare(i, n), direction=LT }\n\
+                 ENTRY e { t = s32[4096,128] parameter(0) z = s32[] constant(0) s = (s32[], s32[4096,128]) tuple(z, t)\n\
+                 l = (s32[], s32[4096,128]) while(s), condition=cond, body=body\n\
+                 ROOT r = s32[4096,128] get-tuple-element(l), index=1 }";
+    vec![
+        ("large sum", two("add", "f32", "4096,4096")),
+        ("large bf16 product of elements", two("multiply", "bf16", "8192,2048")),
+        ("small sum", two("add", "f32", "8,128")),
+        ("large product", dot(2048, 2048, 2048)),
+        ("thin product", dot(8, 4096, 4096)),
+        ("tiny product", dot(128, 128, 128)),
+        ("row after row", chase.to_string()),
+    ]
+}
+
+/// The chip with parameters twice as good.
+fn better(chip: &ChipConfig, bound: &str) -> Option<ChipConfig> {
+    let mut c = chip.clone();
+    match bound {
+        "hbm" => c.hbm.bandwidth *= 2.0,
+        "latency" => {
+            c.hbm.latency_s /= 2.0;
+            c.dma.issue_cycles /= 2;
+        }
+        "dma" => {
+            c.dma.bytes_per_cycle *= 2.0;
+            c.dma.chunks_per_cycle *= 2.0;
+            c.dma.descriptor_cycles = c.dma.descriptor_cycles.div_ceil(2);
+        }
+        _ => return None,
+    }
+    Some(c)
+}
+
+#[test]
+fn the_named_parameter_changes_the_time() {
+    let mut seen: std::collections::BTreeSet<String> = Default::default();
+    for chip in ["tpu-v3", "tpu-v4", "tpu-v5e", "tpu-v6e"] {
+        let chip = ChipConfig::from_preset(chip).expect("a preset");
+        let client = Client::with_chip(chip.clone());
+        for (what, text) in programs() {
+            let options = CompileOptions { cores: Some(1), ..CompileOptions::default() };
+            let exe = client.compile_hlo(&text, &options).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let base = run(&chip, &exe.program);
+            seen.insert(base.bound.clone());
+            let saved = |bound: &str| {
+                let faster = run(&better(&chip, bound).expect("of copies"), &exe.program);
+                1.0 - faster.time_s / base.time_s
+            };
+            let savings: Vec<(&str, f64)> = ["hbm", "latency", "dma"].into_iter().map(|b| (b, saved(b))).collect();
+            let said = format!("{what} on {}: bound by {}, {savings:?}, {:?}", chip.name, base.bound, base.path);
+            let path = [("hbm", base.path.hbm), ("latency", base.path.latency), ("dma", base.path.dma)];
+            for (name, cycles) in path {
+                let share = cycles / base.cycles as f64;
+                let got = savings.iter().find(|s| s.0 == name).map_or(0.0, |s| s.1);
+                // Twice as good takes at most half of its part away, and nothing that has no part helps.
+                assert!(got <= 0.5 * share + 0.03, "{said}: {name} is {share} of the way");
+                if base.bound == name {
+                    // Another way may be nearly as long, so not all of the half need be won.
+                    assert!(got >= 0.15 * share, "{said}: {name} is {share} of the way");
+                    assert!(savings.iter().all(|s| s.1 <= got + 0.02), "{said}");
+                }
+            }
+            if !path.iter().any(|p| p.0 == base.bound) {
+                assert!(savings.iter().all(|s| s.1 < 0.34), "{said}");
+            }
+        }
+    }
+    for bound in ["hbm", "latency", "mxu"] {
+        assert!(seen.contains(bound), "no program is bound by {bound}: {seen:?}");
+    }
+}
+
+#[test]
+fn waits_are_called_by_what_they_wait_for() {
+    let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+    let client = Client::with_chip(chip.clone());
+    let stall = |r: &Report, cause: &str| {
+        let issue = r.units.iter().find(|u| u.unit == "issue").expect("the issue stage");
+        issue.stall[cause] as f64 / r.cycles as f64
+    };
+    for (what, text) in programs() {
+        let exe = client.compile_hlo(&text, &CompileOptions::default()).expect("it compiles");
+        let r = run(&chip, &exe.program);
+        match what {
+            // Steady copies of blocks: every one is shorter than the latency, all together fill the bandwidth.
+            "large sum" | "large bf16 product of elements" => {
+                assert!(r.hbm.share > 0.8 && stall(&r, "hbm") > 4.0 * stall(&r, "latency"), "{what}: {:?}", r.units);
+            }
+            "small sum" | "row after row" => {
+                assert!(stall(&r, "latency") > 2.0 * stall(&r, "hbm"), "{what}: {:?}", r.units);
+            }
+            _ => {}
+        }
+    }
+}
