@@ -349,7 +349,8 @@ impl Plan {
             }
         };
         let text = |c: &ChipConfig, prices: bool| {
-            let mut c = c.clone();
+            // Where a chip comes from changes no number.
+            let mut c = ChipConfig { origin: Default::default(), ..c.clone() };
             if !prices {
                 c.costs = Default::default();
             }

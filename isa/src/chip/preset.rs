@@ -26,8 +26,11 @@ impl ChipConfig {
         let known = preset_named(name).and_then(|name| PRESETS.iter().find(|p| p.0 == name));
         let Some((name, text)) = known else {
             let names: Vec<&str> = ChipConfig::preset_names().collect();
-            let likely = closest(name, names.iter().copied())
-                .or_else(|| closest(&format!("tpu-{}", plain(name)), names.iter().copied()));
+            let short = plain(name);
+            let begins = |n: &&&str| !short.is_empty() && plain(n).starts_with(&short);
+            let likely = (names.iter().find(begins).copied())
+                .or_else(|| closest(name, names.iter().copied()))
+                .or_else(|| closest(&format!("tpu-{short}"), names.iter().copied()));
             let help = match likely {
                 Some(c) => format!("did you mean `{c}`? (presets: {})", names.join(", ")),
                 None => format!("presets are {}", names.join(", ")),

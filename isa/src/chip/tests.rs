@@ -98,7 +98,7 @@ fn mistakes_in_files_are_shown_in_place() {
         error("base = \"tiny\"\n[hbm]\nbandwith = \"1 TB/s\"\nlatency = \"1 lightyear\"\n"),
         "unknown parameter `hbm.bandwith`\n --> my.toml:3:1\n  |\n3 | bandwith = \"1 TB/s\"\n  | ^^^^^^^^\n  = did you mean \
          `hbm.bandwidth`?\nbad value of `hbm.latency`\n --> my.toml:4:11\n  |\n4 | latency = \"1 lightyear\"\n  |           \
-         ^^^^^^^^^^^^^\n  = `hbm.latency` takes a time (`500 ns`, `1 us` or seconds)"
+         ^^^^^^^^^^^^^\n  = `hbm.latency` takes a time with its unit (`500 ns`, `1 us`)"
     );
     assert!(error("cores = 1\n").contains("does not state `name`, `mxu.dataflow`"));
     assert!(error("base = \"tpu-v9\"\n").contains("tpu-v7"));

@@ -80,7 +80,7 @@ pub fn most(load: &[(&'static str, f64)], cycles: f64, stall: &[u64; CAUSES]) ->
 pub fn of_op(load: &[(&'static str, f64)], cycles: u64, stall: &[u64; CAUSES]) -> &'static str {
     let issued = cycles.saturating_sub(stall.iter().sum()) as f64;
     let named = most(load, cycles as f64, stall);
-    let half = load.iter().any(|l| l.0 == named && l.1 >= 0.5 * cycles as f64);
+    let half = load.iter().any(|l| l.0 == named && l.1 > 0.0 && l.1 >= 0.5 * cycles as f64);
     if half || longest_wait(stall).1 as f64 > issued { named } else { "issue" }
 }
 
