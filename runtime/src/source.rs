@@ -29,13 +29,13 @@ impl Source {
         if spmd::is_annotated(module) {
             return (count(module.replicas), count(spmd::partitions(module)));
         }
-        match module.partitions > 1 || self.is_shared() {
+        match self.is_shared() {
             true => (count(module.replicas), count(module.partitions)),
             false => (1, 1),
         }
     }
 
-    /// Whether something divides its work: shardings, or operations that several devices do together or that tell them
+    /// Whether something divides its work: shardings, partitions, or operations that several devices do together or that tell them
     /// apart.
     pub fn is_shared(&self) -> bool {
         let Source::Module { module, .. } = self else { return false };
@@ -44,7 +44,8 @@ impl Source {
             let transfer = matches!(op, Op::Send { .. } | Op::Recv { .. }) && !alone;
             transfer || matches!(op, Op::Collective { .. } | Op::ReplicaId | Op::PartitionId)
         };
-        spmd::is_annotated(module) || module.computations.iter().flat_map(|c| &c.nodes).any(|n| several(&n.op))
+        let divided = spmd::is_annotated(module) || module.partitions > 1;
+        divided || module.computations.iter().flat_map(|c| &c.nodes).any(|n| several(&n.op))
     }
 }
 
