@@ -62,7 +62,8 @@ impl<'a> Lower<'a> {
         for a in node.shape.leaves() {
             results.push(self.array(&node.name, a.dtype, &a.dims, Form::Lanes));
         }
-        let op = self.debug_op(r.comp, id, call.flops.map_or_else(|| flops(&module), |f| f as f64));
+        let op = self.debug_op(r, id, call.flops.map_or_else(|| flops(&module), |f| f as f64));
+        self.plan.ops[op as usize].peak = product_type(&module);
         let mut shared = aliases(node);
         shared.retain(|(o, k)| (*o as usize) < views.len() && (*k as usize) < results.len());
         for (o, k) in &shared {
@@ -84,9 +85,6 @@ impl<'a> Lower<'a> {
         let name = module.functions.first().map_or("kernel", |f| f.name.as_str()).to_string();
         let code = mosaic_kernel(&spec, &name, self.chip).map_err(refused)?;
         self.plan.words += code.smem_words;
-        if let Some(t) = product_type(&module) {
-            self.plan.peak_dtype = self.plan.peak_dtype.max(Some(t));
-        }
         let needs = Needs { scratch_rows: code.scratch_rows, semaphores: code.semaphores };
         let kernel = self.plan.simple_kernel(KernelSpec::Mosaic(spec), &name, needs);
         let usage = |i: usize| {
