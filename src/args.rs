@@ -221,7 +221,7 @@ impl CompileArgs {
             chaos: self.chaos,
             max_resident: self.max_resident,
             cores: self.cores,
-            verify: self.verify,
+            verify: self.verify || cfg!(debug_assertions),
             ..CompileOptions::default()
         }
     }

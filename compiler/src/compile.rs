@@ -1,7 +1,7 @@
 //! The whole way: from a verified module to a program.
 
 use crate::emit::kernel::emit_kernel;
-use crate::emit::unit::emit;
+use crate::emit::unit::{ProgramCode, emit};
 use crate::plan::collective::Algorithm;
 use crate::plan::guide::Guide;
 use crate::plan::memory::vmem_map;
@@ -9,7 +9,8 @@ use crate::plan::spec::KernelSpec;
 use crate::plan::step::BufferKind;
 use crate::plan::{Plan, PlanOptions, plan, text};
 use systole_codegen::estimate::cycles;
-use systole_codegen::schedule::{ScheduleError, ScheduleOptions, schedule};
+use systole_codegen::check::CheckError;
+use systole_codegen::schedule::{ScheduleError, ScheduleOptions, Scheduled, schedule};
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Module, Span};
 use systole_isa::dma::HBM_GRANULE;
@@ -31,7 +32,7 @@ pub struct CompileOptions {
     pub cores: u32,
     /// Decisions of the planner from outside.
     pub guide: Guide,
-    /// Whether the emitted bundles are proved to do what the kernels say.
+    /// Whether the emitted bundles are proved to do what the kernels say. Builds with debug assertions do so by default.
     pub verify: bool,
 }
 
@@ -45,7 +46,7 @@ impl CompileOptions {
             collective: None,
             cores: 1,
             guide: Guide::default(),
-            verify: false,
+            verify: cfg!(debug_assertions),
         }
     }
 }
@@ -135,6 +136,36 @@ fn estimate(plan: &mut Plan, chip: &ChipConfig) {
     }
 }
 
+/// The code of a plan before and after scheduling.
+pub struct ScheduledCode {
+    pub code: ProgramCode,
+    /// What the scheduler was asked for.
+    pub options: ScheduleOptions,
+    pub scheduled: Scheduled,
+}
+
+/// The bundles of a plan, not yet encoded or proved, with the kernels that they were made of.
+///
+/// # Errors
+/// A kernel that the chip has no registers or slots for, or a plan that does not go together.
+pub fn schedule_code(plan: &Plan, chip: &ChipConfig, options: &CompileOptions) -> Result<ScheduledCode, CompileError> {
+    let code = emit(plan, chip)?;
+    let map = vmem_map(chip);
+    let options = ScheduleOptions {
+        chaos: options.chaos,
+        spill_rows: map.spill as u32,
+        ..ScheduleOptions::new(map.spill_base as u32, plan.head.words)
+    };
+    let scheduled = schedule(&code.unit, chip, &options).map_err(unscheduled)?;
+    Ok(ScheduledCode { code, options, scheduled })
+}
+
+/// What the checker found, as the bug that it is.
+fn unproved(errors: Vec<CheckError>) -> CompileError {
+    let message = errors.iter().take(8).map(CheckError::to_string).collect::<Vec<_>>().join("; ");
+    CompileError::internal("schedule check", message)
+}
+
 /// The program of a plan. Plans that were read are to be [verified](crate::plan::verify::verify) first.
 ///
 /// # Errors
@@ -145,23 +176,14 @@ pub fn generate(
     options: &CompileOptions,
     dump: Option<&mut Dump<'_>>,
 ) -> Result<Program, CompileError> {
-    let code = emit(plan, chip)?;
+    let ScheduledCode { code, options: schedule_options, scheduled } = schedule_code(plan, chip, options)?;
     let map = vmem_map(chip);
-    let schedule_options = ScheduleOptions {
-        chaos: options.chaos,
-        spill_rows: map.spill as u32,
-        ..ScheduleOptions::new(map.spill_base as u32, plan.head.words)
-    };
-    let scheduled = schedule(&code.unit, chip, &schedule_options).map_err(unscheduled)?;
     if let Some(dump) = dump {
         dump("kernels.txt", &code.unit.to_string());
         dump("schedule.txt", &systole_codegen::schedule::print::listing(&scheduled, chip, true));
     }
     if options.verify {
-        scheduled.verify(&code.unit, chip, &schedule_options).map_err(|errors| {
-            let message = errors.iter().take(8).map(|e| e.to_string()).collect::<Vec<_>>().join("; ");
-            CompileError::Internal { stage: "schedule check".into(), message }
-        })?;
+        scheduled.verify(&code.unit, chip, &schedule_options).map_err(unproved)?;
     }
     limit(Resource::SpillRows, scheduled.spill_rows as u64, map.spill)?;
     limit(Resource::SmemWords, plan.head.words as u64 + scheduled.spill_words as u64, chip.smem.bytes / 4)?;

@@ -32,7 +32,7 @@ pub struct CompileOptions {
     pub max_resident: Option<u64>,
     /// Cores of a device that share the work; without, as many as make it fastest.
     pub cores: Option<u32>,
-    /// Proves the emitted bundles again.
+    /// Proves that the emitted bundles do what the kernels say. Builds with debug assertions do so by default.
     pub verify: bool,
     /// The devices that run the program.
     pub pod: PodShape,
@@ -52,7 +52,7 @@ impl Default for CompileOptions {
             chaos: None,
             max_resident: None,
             cores: None,
-            verify: false,
+            verify: cfg!(debug_assertions),
             pod: PodShape::default(),
             collective: None,
             guide: Guide::default(),

@@ -123,7 +123,7 @@ fn simulated(p: &Program, client: &Client, chaos: Option<u64>) -> Result<Vec<Arr
     let cores = Some(client.chip().cores_per_device);
     let max_resident = (cores > Some(1)).then_some(0);
     let precision = Precision::Highest;
-    let options = CompileOptions { precision, chaos, cores, max_resident, ..CompileOptions::default() };
+    let options = CompileOptions { precision, chaos, cores, max_resident, verify: true, ..CompileOptions::default() };
     let program = client.compile_source(source, "fuzz.hlo", &options, None).map_err(|e| match e.to_string() {
         m if m.contains(": needs ") => Failure::Large,
         m => Failure::Compile(m),

@@ -84,21 +84,37 @@ impl<'a> Walk<'a> {
         self.entered.push((first, last));
         let (mark, depth) = (self.source.mark(), self.entered.len());
         let mut heads = vec![self.at_head(&slots, remaining)];
+        let back = |w: &mut Self, to: &Head, remaining: &mut Value| {
+            w.set_head(&slots, to, remaining);
+            w.source.reset(mark);
+            w.entered.truncate(depth);
+        };
+        // In another round of the loop around, mostly what held before does: without this, loops in loops would take a
+        // multiple of time for each level.
+        let like = |k: &&Rc<Held>| k.relations.len() == heads[0].virtuals.len() && k.choices.len() == changed.len();
+        let known = self.proved.get(&(first, last)).filter(like).cloned();
+        if let Some(known) = known {
+            let start = known.at(&heads[0], &changed);
+            if self.induct(cycle, &slots, start, &heads[0], &mut remaining).is_ok() {
+                self.entered.pop();
+                return Ok(());
+            }
+            back(self, &heads[0], &mut remaining);
+        }
         // A second iteration is looked at where one does not tell.
         let mut outcome = Ok(());
         for _ in 0..2 {
             self.pc = first;
             self.iteration(cycle, &slots, &mut remaining)?;
             heads.push(self.at_head(&slots, remaining));
-            outcome = self.induct(cycle, &slots, &changed, &heads, &mut remaining);
+            let start = Held::seen(&heads, &changed);
+            outcome = self.induct(cycle, &slots, start, &heads[0], &mut remaining);
             if outcome.is_ok() {
                 break;
             }
             // Go on from the head that the first iteration led to.
             let last_head = heads.last().expect("just pushed").clone();
-            self.set_head(&slots, &last_head, &mut remaining);
-            self.source.reset(mark);
-            self.entered.truncate(depth);
+            back(self, &last_head, &mut remaining);
         }
         outcome?;
         self.entered.pop();
@@ -186,29 +202,26 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Guesses what holds at the head from the states seen there, and proves it by one iteration from no more than that.
+    /// Proves what is held to be true at the head, by one iteration from no more than that; what is not is given up.
     fn induct(
         &mut self,
         cycle: Cycle<'a>,
         slots: &[Slot],
-        changed: &[Cell],
-        heads: &[Head],
+        mut held: Held,
+        entry: &Head,
         remaining: &mut Value,
     ) -> Proof<()> {
         let &(first, last) = self.entered.last().expect("the loop is entered");
-        let rows: Vec<&[Value]> = heads.iter().map(|h| &h.virtuals[..]).collect();
-        let mut relations = Relation::find(&rows, slots.len() + 1);
-        let mut choices: Vec<(Cell, Vec<Guess>)> = changed.iter().map(|&c| (c, guesses(c, heads))).collect();
         for _ in 0..ATTEMPTS {
-            let mut start = heads[0].clone();
-            start.virtuals = Relation::assume(&relations, &mut self.values);
+            let mut start = entry.clone();
+            start.virtuals = Relation::assume(&held.relations, &mut self.values);
             let expected = |guess: Guess, virtuals: &[Value], cell: Cell| match guess {
-                Guess::Same => heads[0].cells[cell],
+                Guess::Same => entry.cells[cell],
                 Guess::Of(v, by) => virtuals[v].plus(by),
                 Guess::Unknown => Value::UNKNOWN,
             };
             let mut cells = start.cells.to_vec();
-            for (cell, list) in &choices {
+            for (cell, list) in &held.choices {
                 cells[*cell] = expected(list[0], &start.virtuals, *cell);
             }
             start.cells = cells.into();
@@ -216,8 +229,8 @@ impl<'a> Walk<'a> {
             self.pc = first;
             let exit = self.iteration(cycle, slots, remaining)?;
             let end = self.at_head(slots, *remaining);
-            let mut holds = Relation::keep(&mut relations, &end.virtuals);
-            for (cell, list) in &mut choices {
+            let mut holds = Relation::keep(&mut held.relations, &end.virtuals);
+            for (cell, list) in &mut held.choices {
                 if list[0] != Guess::Unknown && expected(list[0], &end.virtuals, *cell) != end.cells[*cell] {
                     list.remove(0);
                     holds = false;
@@ -228,10 +241,46 @@ impl<'a> Walk<'a> {
                     self.set_head(slots, &exit, remaining);
                 }
                 self.pc = last + 1;
+                self.proved.insert((first, last), Rc::new(held));
                 return Ok(());
             }
         }
         self.fail("no relation of the registers to the kernel's holds in every iteration of the loop")
+    }
+}
+
+/// What is taken to hold at a loop's head: of the virtual places, and of each changed cell, the likeliest first.
+pub(super) struct Held {
+    relations: Vec<Relation>,
+    choices: Vec<(Cell, Vec<Guess>)>,
+}
+
+impl Held {
+    /// What held the first times.
+    fn seen(heads: &[Head], changed: &[Cell]) -> Held {
+        let rows: Vec<&[Value]> = heads.iter().map(|h| &h.virtuals[..]).collect();
+        let choices = changed.iter().map(|&c| (c, guesses(c, heads))).collect();
+        Held { relations: Relation::find(&rows, rows[0].len()), choices }
+    }
+
+    /// The same at another entry, as far as it is true there.
+    fn at(&self, entry: &Head, changed: &[Cell]) -> Held {
+        let v = &entry.virtuals;
+        let relation = |(at, r): (usize, &Relation)| match *r {
+            Relation::Constant(_) | Relation::With(..) if v[at] == Value::UNKNOWN => Relation::With(at, 0),
+            Relation::Constant(_) => Relation::Constant(v[at]),
+            Relation::With(o, by) if v[at] == v[o].plus(by) => *r,
+            Relation::With(..) => Relation::With(at, 0),
+        };
+        let relations = self.relations.iter().enumerate().map(relation).collect();
+        let choices = changed.iter().zip(&self.choices).map(|(&cell, (_, before))| {
+            let mut list = guesses(cell, std::slice::from_ref(entry));
+            if let Some(at) = list.iter().position(|g| *g == before[0]) {
+                list[..=at].rotate_right(1);
+            }
+            (cell, list)
+        });
+        Held { relations, choices: choices.collect() }
     }
 }
 

@@ -105,7 +105,9 @@ struct Place {
 
 impl Place {
     fn new(inst: &Inst, sublanes: u32, registers: &impl Registers) -> Option<Place> {
-        let address = registers.read(Kind::Su, inst.operands[1])[0].plus(address_offset(inst)?);
+        // Operand 1 of an instruction without an address is no register.
+        let offset = address_offset(inst)?;
+        let address = registers.read(Kind::Su, inst.operands[1])[0].plus(offset);
         Some(match inst.vmem_access() {
             Some(a) => Place { address, bits: a.element_bits, stride: a.stride as i64, count: sublanes as i64 },
             None => Place { address, bits: 32, stride: 0, count: 1 },

@@ -51,11 +51,24 @@ pub struct Claims<'a> {
     pub spill: SpillArea,
 }
 
+/// Stack of the proof (only what is touched takes memory): loops in loops are proved one inside the other.
+const STACK: usize = 512 << 20;
+
 /// Proves that bundles do what the kernels of a unit say.
 ///
 /// # Errors
 /// Breaches of the form, or the first thing in each kernel that is not proved.
 pub fn verify(unit: &Unit, bundles: &[Bundle], claims: &Claims<'_>, chip: &ChipConfig) -> Result<(), Vec<CheckError>> {
+    std::thread::scope(|scope| {
+        let proof = || prove(unit, bundles, claims, chip);
+        match std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, proof) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => prove(unit, bundles, claims, chip),
+        }
+    })
+}
+
+fn prove(unit: &Unit, bundles: &[Bundle], claims: &Claims<'_>, chip: &ChipConfig) -> Result<(), Vec<CheckError>> {
     let mut errors = Vec::new();
     form::check(bundles, chip, &mut errors);
     if claims.starts.len() != unit.kernels.len() || claims.starts.first() != Some(&0) {

@@ -19,6 +19,8 @@ use systole_isa::{Bundle, Kind, Op};
 
 /// Attempts to find what holds after every round.
 const ATTEMPTS: usize = 6;
+/// Iterations that registers may be ahead of the events.
+const MOST_AHEAD: u32 = 64;
 
 /// A guess of a cell: a place in the log's rows, the iteration, and a constant.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +35,8 @@ struct Seen {
     /// Values of the cells at the loop's head, three times.
     heads: [Vec<Value>; 3],
     copies: u32,
-    /// One more than the last iteration that the bundles have done anything of.
+    /// One more than the last iteration that the bundles have done anything of; loads may be ahead of it, where an
+    /// earlier loop made the same.
     reach: u32,
     /// The earliest iteration that the next round may do anything of.
     oldest: u32,
@@ -131,9 +134,8 @@ impl<'a> Walk<'a> {
         counter: Cell,
     ) -> Proof<()> {
         let c = seen.copies;
-        // Registers may be ahead of the events; the guesses need the values that they will be compared with.
-        self.source.advance_to((seen.reach + 2).min(trips - 1), &mut self.values);
         let changed = self.code.layout.changed(&self.code.bundles[first..=last]);
+        self.run_ahead(&changed, seen, trips);
         let mut held: Vec<(Cell, Held)> = self.held(&changed, seen);
         held.retain(|h| h.0 != counter);
         let run = self.source.active().map_or(0, |a| a.0.run);
@@ -191,7 +193,7 @@ impl<'a> Walk<'a> {
                 holds = false;
             }
             if holds {
-                return self.leave(last, seen, rounds, trips, counter);
+                return self.leave(last, seen, ahead, rounds, trips, counter);
             }
             if !message.is_empty() {
                 break;
@@ -201,6 +203,25 @@ impl<'a> Walk<'a> {
             message = "no relation of the registers to the kernel's holds in every round of the loop".into();
         }
         self.fail(message)
+    }
+
+    /// Executes the kernel's side so far that the values in the registers are among its own. They are ahead of the events
+    /// where loads are those of an earlier loop.
+    fn run_ahead(&mut self, changed: &[Cell], seen: &Seen, trips: u32) {
+        let varies = |c: &&Cell| seen.heads[1][**c] != seen.heads[2][**c] && seen.heads[2][**c] != Value::UNKNOWN;
+        let mut missing: FxHashSet<u32> = changed.iter().filter(varies).map(|&c| seen.heads[2][c].root).collect();
+        let mut looked = 0;
+        for more in 2..MOST_AHEAD {
+            self.source.advance_to((seen.reach + more).min(trips - 1), &mut self.values);
+            let rows = &self.source.log.rows;
+            for v in rows[looked..].iter().flatten() {
+                missing.remove(&v.root);
+            }
+            looked = rows.len().saturating_sub(1);
+            if missing.is_empty() || seen.reach + more >= trips {
+                return;
+            }
+        }
     }
 
     /// Executes the iterations from `start` to `reach` on the kernel's side again, from these values at its start.
@@ -246,14 +267,23 @@ impl<'a> Walk<'a> {
         (count != had).then(|| "a round does not do what the one before it did".into())
     }
 
-    /// Goes on behind the last round.
-    fn leave(&mut self, last: usize, seen: &Seen, rounds: u32, trips: u32, counter: Cell) -> Proof<()> {
+    /// Goes on behind the last round. Registers hold values of iterations before `ahead` and a round more, so the
+    /// kernel's side keeps those; what is ahead of the loop's end is of no iteration.
+    fn leave(
+        &mut self,
+        last: usize,
+        seen: &Seen,
+        ahead: u32,
+        rounds: u32,
+        trips: u32,
+        counter: Cell,
+    ) -> Proof<()> {
         let c = seen.copies;
-        let at = seen.reach + c;
         let by = c * (rounds - 3);
-        if at as u64 + by as u64 > trips as u64 {
+        if (seen.reach + c) as u64 + by as u64 > trips as u64 {
             return self.fail("a loop does more iterations than the kernel's");
         }
+        let at = (ahead + c).min(trips - by);
         self.source.advance_to(at, &mut self.values);
         let start: Vec<Value> = (0..self.source.log.changed.len())
             .map(|p| self.source.log.get(p, at as i64).unwrap_or(Value::UNKNOWN))
@@ -291,11 +321,15 @@ impl<'a> Walk<'a> {
                 };
                 (iteration >= c && before(1, h1) && before(2, h0)).then_some(Held::Log { place, iteration, by })
             };
-            // The latest iteration needs the least replayed.
+            // The latest iteration needs the least replayed. What an instruction gave tells more than what a register held
+            // at the start of the next iteration: there nothing is known of how registers hang together.
             let list = by_root.get(&h2.root).map_or(&[][..], |l| l);
+            let latest = |defined: bool| {
+                list.iter().rev().filter(|e| (e.0 >= log.changed.len()) == defined).find_map(&fits)
+            };
             // What is loaded or made anew in every iteration is seen as that, not as a constant.
             let same = if h0 == h1 && h1 == h2 { Held::Same } else { Held::Unknown };
-            list.iter().rev().find_map(fits).unwrap_or(same)
+            latest(true).or_else(|| latest(false)).unwrap_or(same)
         };
         changed.iter().map(|&cell| (cell, guess(cell))).collect()
     }

@@ -5,12 +5,13 @@
 //! events that it is ordered with ([`Walk::claim`]). At a branch, call or loop both sides meet: the kernel's side is
 //! completed, and nothing required may be left over.
 
-use super::cycle::Cycle;
+use super::cycle::{Cycle, Held};
 use super::event::Event;
 use super::machine::{Branch, Cell, Cells, Layout, Spill, control, is_pure};
 use super::source::{Next, Slot, Source, is_static};
 use super::value::{Key, Registers, Results, Value, Values, key};
 use crate::kernel::{Item, Kernel, Loop, Trips};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -63,6 +64,8 @@ pub(super) struct Walk<'a> {
     pub pc: usize,
     /// Loops of the bundles that the walk is in: first and last bundle.
     pub entered: Vec<(usize, usize)>,
+    /// What holds at the heads of loops that have been proved, by first and last bundle.
+    pub proved: FxHashMap<(usize, usize), Rc<Held>>,
     /// Bundles executed.
     pub tick: u32,
     joins: u32,
@@ -85,6 +88,7 @@ impl<'a> Walk<'a> {
             cells: code.layout.cells(),
             pc: code.starts[index],
             entered: Vec::new(),
+            proved: FxHashMap::default(),
             tick: 0,
             joins: 0,
             unreachable: false,
@@ -213,6 +217,9 @@ impl<'a> Walk<'a> {
     fn condition(&mut self, other: usize, then: &'a [Item], otherwise: &'a [Item]) -> Proof<()> {
         let mut slots: Vec<Slot> = self.source.changes(then).to_vec();
         slots.extend(self.source.changes(otherwise).iter());
+        // Each once: a place that is joined twice would differ from its register.
+        slots.sort_unstable();
+        slots.dedup();
         let before = (self.snapshot(&slots), self.unreachable);
         let around = self.items(then)?;
         let end = match self.run(Some(other))? {

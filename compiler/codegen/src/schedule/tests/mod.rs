@@ -2,6 +2,7 @@
 
 mod machine;
 mod mutants;
+mod mutate;
 mod quality;
 mod random;
 

@@ -126,7 +126,15 @@ impl Gen<'_> {
         match self.r.below(6) {
             0 => {
                 let c = self.r.pick(&self.s);
-                b.if_else(c, |b| self.scope(b, |g, b| g.block(b, depth + 1)), |_| {});
+                // Changed in both ways, or in one.
+                let (x, n) = (self.r.pick(&self.v), self.r.pick(&self.s));
+                let (x, n) = (b.v_copy(x), b.s_addi(n, 1));
+                let ways = self.r.below(4);
+                let g = std::cell::RefCell::new(&mut *self);
+                let way = |b: &mut KernelBuilder, changes| g.borrow_mut().way(b, depth, (x, n), changes);
+                b.if_else(c, |b| way(b, ways & 1 == 0), |b| if ways > 0 { way(b, ways & 2 == 0) });
+                self.v.push(x);
+                self.s.push(n);
             }
             1 => {
                 let c = b.s_var(self.r.below(4) as i32);
@@ -144,6 +152,16 @@ impl Gen<'_> {
                 b.loop_dynamic(t, |b| self.scope(b, |g, b| g.block(b, depth + 1)));
             }
             _ => self.counted(b, depth),
+        }
+    }
+
+    /// One way of a branch, which may change registers of the code around it.
+    fn way(&mut self, b: &mut KernelBuilder, depth: usize, (x, n): (V, S), changes: bool) {
+        self.scope(b, |g, b| g.block(b, depth + 1));
+        if changes {
+            let by = self.r.pick(&self.v);
+            b.set_v(x, Op::VAddI, &[x.into(), by.into()]);
+            b.s_inc(n, self.r.below(9) as i32);
         }
     }
 
@@ -188,12 +206,14 @@ impl Gen<'_> {
 
     /// An elementwise loop over independent rows of one or two buffers.
     fn stream(&mut self, b: &mut KernelBuilder) {
-        let trips = 1 + self.r.below(if self.times > 50 { 6 } else { 50 });
+        let most = 1 + self.r.below(if self.times > 50 { 6 } else { 50 });
         let (from, to) = (self.r.below(BUFFERS), self.r.below(BUFFERS));
         let [x, y] = [from, to].map(|k| b.s_addi(self.bases[k].0, 0));
         let y = if from == to { x } else { y };
         let hints = LoopHints::independent(&[self.buffers[from], self.buffers[to]]);
         let unroll = 1 + self.r.below(3);
+        // Rows of another buffer would be touched in an order that nothing keeps.
+        let trips = most.min((SPAN - 2 * ROOM) / (unroll * SUBLANES));
         let length = self.r.below(6);
         let c = self.r.pick(&self.v);
         b.loop_with(Trips::Static(trips as u32), hints, |b| {
@@ -211,7 +231,6 @@ impl Gen<'_> {
                 b.s_inc(y, (unroll * SUBLANES) as i32);
             }
         });
-        assert!(unroll * SUBLANES * 50 < 2 * SPAN);
     }
 
     /// Pushes rows through a matrix unit and pops the results some pushes later.
