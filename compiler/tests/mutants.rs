@@ -31,7 +31,7 @@ fn scheduled(path: &Path, chip: &ChipConfig) -> ScheduledCode {
     let text = std::fs::read_to_string(path).expect("a program");
     let (module, _) = parse_hlo(&text).expect("a module");
     let options = CompileOptions::for_chip(chip);
-    let plan = plan_module(module, chip, &options, &text, None).expect("a plan");
+    let plan = plan_module(module, chip, &options, &text).expect("a plan");
     schedule_code(&plan, chip, &options).expect("bundles")
 }
 

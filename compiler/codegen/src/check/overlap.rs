@@ -269,15 +269,7 @@ impl<'a> Walk<'a> {
 
     /// Goes on behind the last round. Registers hold values of iterations before `ahead` and a round more, so the
     /// kernel's side keeps those; what is ahead of the loop's end is of no iteration.
-    fn leave(
-        &mut self,
-        last: usize,
-        seen: &Seen,
-        ahead: u32,
-        rounds: u32,
-        trips: u32,
-        counter: Cell,
-    ) -> Proof<()> {
+    fn leave(&mut self, last: usize, seen: &Seen, ahead: u32, rounds: u32, trips: u32, counter: Cell) -> Proof<()> {
         let c = seen.copies;
         let by = c * (rounds - 3);
         if (seen.reach + c) as u64 + by as u64 > trips as u64 {
@@ -324,9 +316,8 @@ impl<'a> Walk<'a> {
             // The latest iteration needs the least replayed. What an instruction gave tells more than what a register held
             // at the start of the next iteration: there nothing is known of how registers hang together.
             let list = by_root.get(&h2.root).map_or(&[][..], |l| l);
-            let latest = |defined: bool| {
-                list.iter().rev().filter(|e| (e.0 >= log.changed.len()) == defined).find_map(&fits)
-            };
+            let latest =
+                |defined: bool| list.iter().rev().filter(|e| (e.0 >= log.changed.len()) == defined).find_map(&fits);
             // What is loaded or made anew in every iteration is seen as that, not as a constant.
             let same = if h0 == h1 && h1 == h2 { Held::Same } else { Held::Unknown };
             latest(true).or_else(|| latest(false)).unwrap_or(same)

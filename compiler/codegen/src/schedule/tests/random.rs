@@ -132,7 +132,15 @@ impl Gen<'_> {
                 let ways = self.r.below(4);
                 let g = std::cell::RefCell::new(&mut *self);
                 let way = |b: &mut KernelBuilder, changes| g.borrow_mut().way(b, depth, (x, n), changes);
-                b.if_else(c, |b| way(b, ways & 1 == 0), |b| if ways > 0 { way(b, ways & 2 == 0) });
+                b.if_else(
+                    c,
+                    |b| way(b, ways & 1 == 0),
+                    |b| {
+                        if ways > 0 {
+                            way(b, ways & 2 == 0)
+                        }
+                    },
+                );
                 self.v.push(x);
                 self.s.push(n);
             }
