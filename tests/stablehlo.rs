@@ -15,7 +15,7 @@ fn run(name: &str, text: &str) -> (i32, String) {
 }
 
 /// Programs by name; `WRONG` stands for a number that the program gives as `RIGHT`.
-const PROGRAMS: [(&str, &str, &str, &str); 9] = [
+const PROGRAMS: [(&str, &str, &str, &str); 10] = [
     (
         "generic",
         "7",
@@ -182,6 +182,34 @@ module @m {
     } : (tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>)
     check.expect_eq_const %r#1, dense<[3, VALUE]> : tensor<2xi32>
     check.expect_eq_const %r#2, dense<[4, 42]> : tensor<2xi32>
+    return
+  }
+}
+"#,
+    ),
+    (
+        "different results side by side",
+        "7",
+        "8",
+        r#"
+module @m {
+  func.func @one(%x: tensor<2xi32>) -> tensor<2xi32> {
+    %0 = stablehlo.add %x, %x : tensor<2xi32>
+    return %0 : tensor<2xi32>
+  }
+  func.func @two(%x: tensor<2xi32>, %y: tensor<f32>) -> (tensor<f32>, tensor<2xi32>) {
+    %0 = stablehlo.multiply %x, %x : tensor<2xi32>
+    return %y, %0 : tensor<f32>, tensor<2xi32>
+  }
+  func.func @main() {
+    %a = stablehlo.constant dense<[1, 4]> : tensor<2xi32>
+    %b = stablehlo.constant dense<2.5> : tensor<f32>
+    %r:3 = "interpreter.run_parallel"(%a, %a, %b) {
+      programs = [[@one], [@two]]
+    } : (tensor<2xi32>, tensor<2xi32>, tensor<f32>) -> (tensor<2xi32>, tensor<f32>, tensor<2xi32>)
+    check.expect_eq_const %r#0, dense<[2, VALUE]> : tensor<2xi32>
+    check.expect_eq_const %r#1, dense<2.5> : tensor<f32>
+    check.expect_eq_const %r#2, dense<[1, 16]> : tensor<2xi32>
     return
   }
 }
