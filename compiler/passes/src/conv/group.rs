@@ -4,7 +4,7 @@
 //! the matrix unit: a convolution for each, joined. Narrower groups: as many as fill the matrix unit share a convolution
 //! whose kernel is zero outside its diagonal blocks.
 
-use super::{Spec, positions, single, taps};
+use super::{Spec, canonical, positions, single, taps};
 use crate::dot::types::sum_type;
 use crate::edit::Emit;
 use systole_hlo::error::CompileError;
@@ -80,8 +80,19 @@ fn block_diagonal(b: &mut Emit, s: Spec) -> Spec {
     Spec { kernel, groups: 1, ..s }
 }
 
-/// One input channel for each group: sums of shifted inputs times a kernel value for each channel.
-fn depthwise(b: &mut Emit, s: Spec) -> NodeId {
+/// Window positions up to which the products of a depthwise convolution are written out, for what uses them to take in.
+const WRITTEN_OUT: u64 = 16;
+
+/// One input channel for each group: sums of shifted inputs times a kernel value for each channel; a window of many positions
+/// stays a convolution.
+fn depthwise(b: &mut Emit, mut s: Spec) -> NodeId {
+    let float = |t: DType| t.is_float() && t != DType::F64;
+    let types = float(b.dtype(s.x)) && float(b.dtype(s.kernel)) && float(s.to);
+    if s.taps() > WRITTEN_OUT && s.features(b) == s.groups && types {
+        let to = std::mem::replace(&mut s.to, DType::F32);
+        let sums = canonical(b, &s);
+        return b.convert(sums, to);
+    }
     let result = s.result(b);
     let last = result.len() - 1;
     let multiple = s.features(b) / s.groups;

@@ -258,7 +258,8 @@ fn as_dot(b: &mut Emit, s: &Spec) -> NodeId {
 fn canonical(b: &mut Emit, s: &Spec) -> NodeId {
     let n = s.spatial();
     let dims = ConvDims::channels_last(n);
-    let conv = Conv { window: s.window.clone(), dims, feature_groups: 1, batch_groups: 1, precision: s.precision };
+    let conv =
+        Conv { window: s.window.clone(), dims, feature_groups: s.groups, batch_groups: 1, precision: s.precision };
     let shape = Shape::array(s.to, &s.result(b));
     b.emit(Op::Convolution(Box::new(conv)), &[s.x, s.kernel], shape)
 }

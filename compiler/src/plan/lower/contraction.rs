@@ -1,13 +1,15 @@
 //! Dots and convolutions: kernels of the matrix unit.
 
+use super::loop_spec::depthwise_spec;
 use super::{Cut, Lower, Region, Val};
 use crate::plan::guide::{Guide, impossible};
 use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
 use crate::plan::step::{Arg, KernelEntry, SplitPart, Step, Unit, Use, Word};
 use crate::plan::view::{Form, View};
+use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::mxu::{self, Array, Chosen, Contraction, Dim, Place, RhsForm, Tile};
 use systole_hlo::error::{CompileError, Resource};
-use systole_hlo::graph::{NodeId, Op, Precision};
+use systole_hlo::graph::{Conv, NodeId, Op, Precision};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::{ChipConfig, DType};
 
@@ -20,6 +22,11 @@ impl<'a> Lower<'a> {
     /// Lowers a canonical dot or convolution.
     pub fn contraction(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
+        if let Op::Convolution(conv) = &node.op
+            && conv.feature_groups > 1
+        {
+            return Ok(self.depthwise(r, id, conv));
+        }
         let (lhs, lhs_start) = self.operand(r, node.operands[0]);
         let (rhs, rhs_start) = self.operand(r, node.operands[1]);
         let shape = node.shape.as_array().expect("a product is an array").clone();
@@ -104,6 +111,29 @@ impl<'a> Lower<'a> {
         Ok(Val::Array(out))
     }
 
+    /// Lowers a convolution with a group for each channel.
+    fn depthwise(&mut self, r: &mut Region<'a>, id: NodeId, conv: &Conv) -> Val {
+        let node = r.comp.node(id);
+        let (x, weights) = (self.lanes(r, node.operands[0]), self.lanes(r, node.operands[1]));
+        let shape = node.shape.as_array().expect("a convolution is an array").clone();
+        let spec = depthwise_spec(conv, &x, &weights, &shape, self.chip);
+        let out = self.array(&node.name, shape.dtype, &shape.dims, Form::Lanes);
+        let args = vec![Arg::rows(x.buf, Use::Read), Arg::rows(weights.buf, Use::Read), Arg::rows(out.buf, Use::Write)];
+        let op = self.debug_op(r.comp, id, 0.0);
+        let result = self.is_result(r, id);
+        self.push_body(Body::Reduce(spec), args, "depthwise", op, result);
+        Val::Array(out)
+    }
+
+    /// Whether an operation multiplies on the matrix unit.
+    fn multiplies(op: &Op) -> bool {
+        match op {
+            Op::Dot { .. } => true,
+            Op::Convolution(c) => c.feature_groups == 1,
+            _ => false,
+        }
+    }
+
     /// An operand of a product: an array along lanes, and where it begins in its buffer.
     fn operand(&mut self, r: &mut Region<'a>, id: NodeId) -> (View, Vec<(Word, i64)>) {
         match r.cuts[id.index()].clone() {
@@ -120,7 +150,7 @@ impl<'a> Lower<'a> {
         let leading = shape.dims.len().saturating_sub(own.len());
         let same = shape.dims[leading..] == *own && shape.dims[..leading].iter().all(|&d| d == 1);
         let one = |&u: &NodeId| match &r.comp.node(u).op {
-            Op::Dot { .. } | Op::Convolution(_) => leading == 0,
+            op if Self::multiplies(op) => leading == 0,
             Op::Reshape => Self::only_products(r, u, own),
             Op::Convert => Self::converts(r, u) && Self::only_products(r, u, own),
             _ => false,
@@ -153,7 +183,7 @@ impl<'a> Lower<'a> {
         let (Some(from), Some(to)) = (dtype(node.operands[0]), dtype(id)) else { return false };
         let once = |u: &NodeId| match &r.comp.node(*u).op {
             Op::Dot { precision, .. } => *precision == Precision::Default,
-            Op::Convolution(c) => c.precision == Precision::Default,
+            Op::Convolution(c) => c.precision == Precision::Default && c.feature_groups == 1,
             _ => false,
         };
         let users = &r.groups.users[id.index()];

@@ -4,8 +4,10 @@ use crate::plan::fuse::{DimMap, Fuser, Leaf, Materialise};
 use crate::plan::group::{Groups, is_lane_reduce};
 use crate::plan::view::{Form, View, layout_of};
 use smallvec::SmallVec;
-use systole_codegen::emit::loops::spec::{Access, Expr, ExprOp, Index, Input, LaneMap, LoopSpec, Output, ReduceSpec};
-use systole_hlo::graph::{ArrayShape, Computation, Module, NodeId, Op, WindowDim};
+use systole_codegen::emit::loops::spec::{
+    Access, Body, Expr, ExprNode, ExprOp, Index, Input, LaneMap, LoopSpec, Output, ReduceSpec, Reduction,
+};
+use systole_hlo::graph::{ArrayShape, Binary, Computation, Conv, Module, NodeId, Op, WindowDim};
 use systole_isa::{ChipConfig, DType};
 
 /// Where the planner has a materialised node.
@@ -283,11 +285,61 @@ pub fn window_spec(
         reduce_columns: false,
         inputs: specs,
         expr: order.expr(f.expr),
-        reduction: systole_codegen::emit::loops::spec::Reduction { args, inits, body },
+        reduction: Reduction { args, inits, body },
         outputs,
         resumed: false,
     };
     Ok(Fused { spec, inputs: places, results })
+}
+
+/// The kernel of a convolution with a group for each channel, on the vector unit: sums over the window of products with weights of
+/// each channel. `x` is `[N, spatial.., C]`, `weights` `[spatial.., 1, C]`.
+pub fn depthwise_spec(conv: &Conv, x: &View, weights: &View, out: &ArrayShape, chip: &ChipConfig) -> ReduceSpec {
+    let n = out.rank();
+    let all = std::iter::once(WindowDim::TRIVIAL).chain(conv.window.iter().copied()).chain([WindowDim::TRIVIAL]);
+    let window: Vec<WindowDim> = all.collect();
+    let windowed: Vec<usize> = (0..n).filter(|&d| window[d].size != 1).collect();
+    let kept = n - 2;
+    let outer = kept + windowed.len();
+    let mut position: Vec<usize> = (0..kept).collect();
+    position.extend([outer, outer + 1]);
+    let order = Order { position, outer };
+    let strides = weights.layout.row_strides();
+    let mut of_weights = window_access(weights, &[], &[], 0, &order);
+    for (k, &d) in windowed.iter().enumerate() {
+        of_weights.outer[kept + k] = strides[d - 1] as i64;
+    }
+    let seen = window_access(x, &window, &windowed, 0, &order);
+    let mut nodes: Vec<ExprNode> = Vec::new();
+    let mut node = |op, args: &[u32], dtype| {
+        nodes.push(ExprNode { op, args: args.into(), dtype });
+        nodes.len() as u32 - 1
+    };
+    let mut operand = |i: u32, dtype: DType| {
+        let read = node(ExprOp::Input(i), &[], dtype);
+        if dtype == out.dtype { read } else { node(ExprOp::Convert, &[read], out.dtype) }
+    };
+    let factors = [operand(0, x.dtype()), operand(1, weights.dtype())];
+    let product = node(ExprOp::Binary(Binary::Mul), &factors, out.dtype);
+    let zero = node(ExprOp::Const(smallvec::smallvec![0; out.dtype.host_bytes()]), &[], out.dtype);
+    let param = |i| ExprNode { op: ExprOp::Param(i), args: SmallVec::new(), dtype: out.dtype };
+    let sum = ExprNode { op: ExprOp::Binary(Binary::Add), args: smallvec::smallvec![0, 1], dtype: out.dtype };
+    let body = Body { nodes: vec![param(0), param(1), sum], roots: vec![2] };
+    let map: Vec<Option<usize>> = (0..n).map(|d| (out.dims[d] != 1).then_some(order.position[d])).collect();
+    let sizes = out.dims[..kept].iter().map(|&d| d as u32);
+    ReduceSpec {
+        outer: sizes.chain(windowed.iter().map(|&d| window[d].size as u32)).collect(),
+        kept_outer: kept as u32,
+        rows: padded(out.dims[kept], chip),
+        reduce_rows: false,
+        columns: out.dims[n - 1] as u32,
+        reduce_columns: false,
+        inputs: vec![Input::Array(seen), Input::Array(of_weights)],
+        expr: Expr { nodes, reductions: Vec::new() },
+        reduction: Reduction { args: vec![product], inits: vec![zero], body },
+        outputs: vec![output(out.dtype, &out.dims, Form::Lanes, &map, outer, chip)],
+        resumed: false,
+    }
 }
 
 fn window_access(v: &View, window: &[WindowDim], windowed: &[usize], added: usize, order: &Order) -> Access {

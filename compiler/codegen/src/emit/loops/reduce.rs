@@ -1,7 +1,8 @@
 //! Kernels that reduce over outer dimensions, rows or columns: [`ReduceSpec`] to a [`Kernel`].
 //!
 //! Loops over what is kept are outside, loops over what is reduced inside, with the accumulators in registers. Few
-//! reduced points (a pooling window) are unrolled into the loop over the rows.
+//! reduced points (a pooling window) are unrolled into the loop over the rows; where they are more, several blocks of rows are
+//! reduced side by side, and what their rows share (a window's weights) is loaded once for all.
 
 use super::address::{Affine, nest, step};
 use super::bases::Bases;
@@ -19,6 +20,8 @@ use systole_isa::{ChipConfig, DType};
 
 /// Most reduced points that are unrolled into one loop body.
 const UNROLLED_POINTS: u64 = 16;
+/// Most accumulators of blocks of rows that are reduced side by side.
+const SIDE_BY_SIDE: u32 = 8;
 
 /// The kernel of a spec. Parameters: one register for each input, then one for each output.
 pub fn reduce_kernel(spec: &ReduceSpec, chip: &ChipConfig) -> Kernel {
@@ -76,7 +79,7 @@ impl Reducer<'_> {
     fn kept_rows(&self, b: &mut KernelBuilder, regs: &[Affine]) {
         let sub = self.ctx.sublanes;
         if self.spec.reduce_rows {
-            return self.point(b, &At::start(regs, sub));
+            return self.points(b, &[At::start(regs, sub)]);
         }
         let rows = self.spec.rows;
         let exact =
@@ -84,15 +87,32 @@ impl Reducer<'_> {
         let blocks = if exact { rows.div_ceil(sub) } else { rows / sub };
         let d = self.ctx.spec.outer.len();
         let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();
-        if blocks > 0 {
-            b.loop_with(Trips::Static(blocks), LoopHints::independent(&self.ctx.outputs), |b| {
-                self.point(b, &At::start(&own, sub));
-                step(b, &own, |a| a.row * sub as i64);
+        let together = self.side_by_side().min(blocks.max(1));
+        let at = |i: u32| At { block: i64::from(i), ..At::start(&own, sub) };
+        if blocks / together > 0 {
+            b.loop_with(Trips::Static(blocks / together), LoopHints::independent(&self.ctx.outputs), |b| {
+                self.points(b, &(0..together).map(at).collect::<Vec<_>>());
+                step(b, &own, |a| a.row * i64::from(together * sub));
             });
         }
-        if !exact {
-            self.point(b, &At::start(&own, rows % sub));
+        let left = blocks % together;
+        if left > 0 {
+            self.points(b, &(0..left).map(at).collect::<Vec<_>>());
         }
+        if !exact {
+            let last = At { block: i64::from(left), ..At::start(&own, rows % sub) };
+            self.points(b, &[last]);
+        }
+    }
+
+    /// Blocks of rows that are reduced side by side.
+    fn side_by_side(&self) -> u32 {
+        let points: u64 = self.reduced_sizes().iter().map(|&s| u64::from(s)).product();
+        if points <= UNROLLED_POINTS || self.spec.reduce_columns {
+            return 1;
+        }
+        let words: usize = self.spec.outputs.iter().map(|o| o.dtype.components()).sum();
+        (SIDE_BY_SIDE / words.max(1) as u32).max(1)
     }
 
     fn inits(&self, b: &mut KernelBuilder, at: &At) -> Vec<Value> {
@@ -106,14 +126,29 @@ impl Reducer<'_> {
         if self.wide { v.retyped(DType::F32) } else { v }
     }
 
-    /// One kept point: a register of results.
-    fn point(&self, b: &mut KernelBuilder, at: &At) {
+    /// Registers of results, one for each place; the places differ in their blocks of rows.
+    fn points(&self, b: &mut KernelBuilder, places: &[At]) {
+        let Some(at) = places.first() else { return };
         let inits = self.inits(b, at);
         let (neutral, known) = neutral(b, &self.body, &inits);
         let points: u64 = self.reduced_sizes().iter().map(|&s| s as u64).product();
         let tiles = if self.spec.reduce_columns { self.ctx.tiles as u64 } else { 1 };
         let from_points = !self.spec.reduce_rows && points * tiles <= UNROLLED_POINTS;
-        let mut acc = if from_points { self.unrolled(b, at, &neutral, !known) } else { self.looped(b, at, &neutral) };
+        if from_points {
+            for at in places {
+                let acc = self.unrolled(b, at, &neutral, !known);
+                self.finish(b, at, (&inits, known), acc);
+            }
+            return;
+        }
+        let all = self.looped(b, places, &neutral);
+        for (at, acc) in places.iter().zip(all) {
+            self.finish(b, at, (&inits, known), acc);
+        }
+    }
+
+    /// Results from accumulators; `known`: those began at the identity.
+    fn finish(&self, b: &mut KernelBuilder, at: &At, (inits, known): (&[Value], bool), mut acc: Vec<Value>) {
         if self.spec.reduce_columns {
             acc = reduce_lanes(b, &self.body, &acc);
         }
@@ -126,7 +161,7 @@ impl Reducer<'_> {
                 let before: Vec<Value> = (0..acc.len()).map(|i| self.ctx.stored(b, at, i)).collect();
                 emit_body(b, &self.body, &before, &acc)
             }
-            (false, true) => emit_body(b, &self.body, &inits, &acc),
+            (false, true) => emit_body(b, &self.body, inits, &acc),
             (false, false) => acc,
         };
         for (i, v) in result.iter().enumerate() {
@@ -160,12 +195,7 @@ impl Reducer<'_> {
         let tiles = if self.spec.reduce_columns { self.ctx.tiles } else { 1 };
         let mut acc: Option<Vec<Value>> = begin.then(|| inits.to_vec());
         for p in 0..points {
-            let mut fixed = vec![0; self.ctx.spec.outer.len()];
-            let mut rest = p;
-            for (k, &s) in sizes.iter().enumerate().rev() {
-                fixed[self.kept + k] = (rest % s as u64) as i64;
-                rest /= s as u64;
-            }
+            let fixed = point_of(&self.ctx.spec.outer, self.kept, p);
             let at = At { fixed: &fixed, ..*at };
             let mut memo = Memo::default();
             for t in 0..tiles {
@@ -181,18 +211,38 @@ impl Reducer<'_> {
         acc.unwrap_or_else(|| inits.to_vec())
     }
 
-    fn looped(&self, b: &mut KernelBuilder, at: &At, inits: &[Value]) -> Vec<Value> {
-        let acc: Vec<Value> = inits.iter().map(|v| variable(b, v)).collect();
+    fn looped(&self, b: &mut KernelBuilder, places: &[At], inits: &[Value]) -> Vec<Vec<Value>> {
+        let all: Vec<Vec<Value>> = places.iter().map(|_| inits.iter().map(|v| variable(b, v)).collect()).collect();
+        let (Some(first), Some(acc)) = (places.first(), all.first()) else { return all };
         let sizes = self.ctx.spec.outer.clone();
-        nest(b, &sizes, self.kept, at.regs, &mut |b, regs| {
-            let at = At { regs, ..*at };
-            if self.spec.reduce_rows {
-                self.rows(b, &at, inits, &acc)
-            } else {
-                self.columns(b, &at, inits, &acc, M::ALL)
+        if self.spec.reduce_rows || self.spec.reduce_columns {
+            nest(b, &sizes, self.kept, first.regs, &mut |b, regs| {
+                let at = At { regs, ..*first };
+                if self.spec.reduce_rows {
+                    self.rows(b, &at, inits, acc)
+                } else {
+                    self.columns(b, &at, inits, acc, M::ALL)
+                }
+            });
+            return all;
+        }
+        // The last dimensions are unrolled as far as they are few points.
+        let count = |d: usize| sizes[d..].iter().map(|&s| u64::from(s)).product::<u64>();
+        let from = (self.kept..=sizes.len()).find(|&d| count(d) <= UNROLLED_POINTS).unwrap_or(sizes.len());
+        nest(b, &sizes[..from], self.kept, first.regs, &mut |b, regs| {
+            for p in 0..count(from) {
+                let fixed = point_of(&sizes, from, p);
+                let mut memo = Memo::default();
+                for (at, acc) in places.iter().zip(&all) {
+                    let at = At { regs, fixed: &fixed, ..*at };
+                    let x = self.values(b, &at, 0, &mut memo);
+                    accumulate(b, &self.body, acc, &x);
+                    // What rows share is there for the next block.
+                    memo.retain(|&(id, _), _| self.ctx.row_free[id as usize]);
+                }
             }
         });
-        acc
+        all
     }
 
     fn rows(&self, b: &mut KernelBuilder, at: &At, inits: &[Value], acc: &[Value]) {
@@ -242,4 +292,15 @@ impl Reducer<'_> {
             one(b, &At { tile_loop: Some(&regs), ..*at }, 0, mask);
         }
     }
+}
+
+/// Indices of point `p` of the dimensions from `from` on, in row-major order; those before are 0.
+fn point_of(sizes: &[u32], from: usize, p: u64) -> Vec<i64> {
+    let mut indices = vec![0; sizes.len()];
+    let mut rest = p;
+    for d in (from..sizes.len()).rev() {
+        indices[d] = (rest % u64::from(sizes[d])) as i64;
+        rest /= u64::from(sizes[d]);
+    }
+    indices
 }

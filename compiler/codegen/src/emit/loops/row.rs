@@ -102,7 +102,7 @@ pub(super) struct Context<'a> {
     pub(super) outputs: Vec<BufferRef>,
     /// Whether a node's value is the same in every column / row.
     column_free: Vec<bool>,
-    row_free: Vec<bool>,
+    pub(super) row_free: Vec<bool>,
 }
 
 /// Values that have been computed at the current place.
