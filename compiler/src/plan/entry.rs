@@ -34,9 +34,12 @@ pub struct PlanOptions {
 
 /// Parts of vector memory up to which arrays are kept there as a whole, tried one after the other: what is kept costs no
 /// traffic, but all arrays of a kernel must fit together.
-const RESIDENT: [(u64, u64); 8] = [(2, 5), (1, 4), (1, 6), (1, 8), (1, 12), (1, 16), (1, 24), (1, 48)];
+const RESIDENT: [(u64, u64); 10] =
+    [(2, 5), (1, 4), (1, 6), (1, 8), (1, 12), (1, 16), (1, 24), (1, 48), (1, 64), (1, 128)];
 /// Arrays that are streamed though they are not larger, one after the other, before less is kept.
 const STREAMED: usize = 16;
+/// Plans that are tried with single arrays streamed: large programs take long to plan.
+const TRIED: usize = 24;
 
 /// The plan that keeps as much in vector memory as fits; exchanges are hidden behind other work if there is memory for it.
 /// `line` says where in the source text a node is.
@@ -52,6 +55,7 @@ pub fn plan(
     // One for copies of whole arrays, beside those that kernels number.
     limit(Resource::Semaphores, u64::from(kernel_semaphores(chip)) + 1, u64::from(chip.core.semaphores))?;
     let mut failed = None;
+    let mut tried = 0;
     let several = options.pod.devices() > 1;
     let hiding = RESIDENT.iter().filter(|_| several).map(|r| (r, true));
     for (&(part, of), hide) in hiding.chain(RESIDENT.iter().map(|r| (r, false))) {
@@ -74,7 +78,8 @@ pub fn plan(
                 Err(e) => return Err(e),
             }
             let more = crowding.is_some_and(|name| streamed.insert(name));
-            if !more || streamed.len() > STREAMED {
+            tried += 1;
+            if !more || streamed.len() > STREAMED || tried > TRIED {
                 break;
             }
         }

@@ -201,11 +201,16 @@ impl<'a> Memory<'a> {
 
     /// Waits for what is under way to or from a buffer.
     pub fn settle(&mut self, buf: BufId, out: &mut Vec<Copy>) {
+        self.settle_in(buf, out);
+        self.settle_out(buf, out);
+    }
+
+    /// Waits for the copy to vector memory, if one is under way.
+    pub fn settle_in(&mut self, buf: BufId, out: &mut Vec<Copy>) {
         if let Some(p) = self.places[buf.index()].incoming.take() {
             out.push(Copy { kind: CopyKind::WaitIn, array: buf, pending: p });
             self.semaphores.push(p.semaphore);
         }
-        self.settle_out(buf, out);
     }
 
     /// Waits for the copy to HBM, if one is under way.

@@ -10,6 +10,7 @@ use systole_hlo::error::CompileError;
 impl<'a> Placer<'a> {
     /// Waits for all copies, and pins what is resident: its place is the same in every iteration or branch.
     pub(super) fn enter(&mut self, inner: &[&'a [Step]]) -> Result<Vec<BufId>, CompileError> {
+        self.inside += 1;
         let mut out = Vec::new();
         let mut used = Vec::new();
         for s in inner {
@@ -78,6 +79,7 @@ impl<'a> Placer<'a> {
     }
 
     pub(super) fn unpin(&mut self, pinned: &[BufId]) {
+        self.inside -= 1;
         let mut out = Vec::new();
         for &b in pinned {
             self.memory.places[b.index()].pinned -= 1;

@@ -4,6 +4,7 @@
 //! in one memory is not read from the other before it is copied; what is resident at the beginning of a loop or branch is
 //! at the same place in every iteration and branch.
 
+mod behind;
 mod control;
 mod exchange;
 pub(super) mod reach;
@@ -71,8 +72,11 @@ pub fn place(
         free_at: FxHashMap::default(),
         op: DebugRange::NONE,
         stays: Residences::new(draft.buffers.len()),
+        inside: 0,
+        written_before: Vec::new(),
     };
     p.index_frees();
+    p.count_written();
     let placed = p.steps(&draft.steps).and_then(|()| p.results());
     *culprit = p.memory.crowding;
     placed?;
@@ -102,6 +106,10 @@ struct Placer<'a> {
     /// Op of the step that is placed.
     op: u32,
     stays: Residences,
+    /// Loops and branches around the step.
+    inside: u32,
+    /// Word rows that the steps before each one write.
+    written_before: Vec<u64>,
 }
 
 impl<'a> Placer<'a> {
@@ -298,7 +306,13 @@ impl<'a> Placer<'a> {
         }
         for a in args {
             if let Arg::Array { buf, usage, unit, .. } = a {
-                self.memory.settle(*buf, &mut out);
+                let read = *usage == Use::Read && *unit != Unit::Granules;
+                // What is only read may be on its way out.
+                if read {
+                    self.memory.settle_in(*buf, &mut out)
+                } else {
+                    self.memory.settle(*buf, &mut out)
+                }
                 if *usage != Use::Read && *unit != Unit::Granules {
                     self.written(*buf, &mut out);
                 }
@@ -309,6 +323,7 @@ impl<'a> Placer<'a> {
         let operands = args.iter().map(|a| self.operand(a, scratch)).collect::<Result<Vec<Operand>, CompileError>>()?;
         self.actions.push(Action::Call { kernel: number, args: operands });
         self.publish(number, args)?;
+        self.store_early(args)?;
         self.look();
         if let Some(at) = scratch {
             let own = u64::from(self.kernel(number).needs.scratch_rows);
@@ -381,51 +396,6 @@ impl<'a> Placer<'a> {
             self.memory.settle(buf, &mut out);
             self.copies(out);
         }
-        Ok(())
-    }
-
-    /// Starts loads of what the next steps read, as far as there is free room.
-    /// What the call in between (`args`) writes is not there yet.
-    fn prefetch(&mut self, args: &'a [Arg], rest: &'a [Step]) -> Result<(), CompileError> {
-        const AHEAD: usize = 6;
-        /// Semaphores kept for loads that cannot wait.
-        const SPARE: usize = 8;
-        let mut out = Vec::new();
-        let written: Vec<BufId> = args
-            .iter()
-            .filter_map(|a| match a {
-                Arg::Array { buf, usage, .. } if *usage != Use::Read => Some(*buf),
-                _ => None,
-            })
-            .collect();
-        for s in rest.iter().take(AHEAD) {
-            let Step::Call { args, .. } = s else {
-                // What an exchange brings is there when it ends.
-                if matches!(s, Step::While { .. } | Step::Switch { .. } | Step::Exchange(_) | Step::End(_)) {
-                    break;
-                }
-                continue;
-            };
-            for a in args {
-                let Arg::Array { buf, usage, unit, .. } = a else { continue };
-                let p = &self.memory.places[buf.index()];
-                let wanted = *unit != Unit::Granules && *usage == Use::Read && p.row.is_none() && p.in_hbm;
-                let wanted = wanted && !written.contains(buf);
-                if !wanted || self.memory.semaphores_free() <= SPARE {
-                    continue;
-                }
-                let rows = self.memory.rows_of(*buf);
-                // Room for results of the steps in between is left.
-                let (_, free) = self.memory.vmem.room();
-                if rows * 4 > free {
-                    continue;
-                }
-                if let Some(row) = self.memory.vmem.take(rows) {
-                    self.memory.load(*buf, row, &mut out)?;
-                }
-            }
-        }
-        self.copies(out);
         Ok(())
     }
 
