@@ -119,7 +119,7 @@ impl<'a> Lower<'a> {
         let spec = depthwise_spec(conv, &x, &weights, &shape, self.chip);
         let out = self.array(&node.name, shape.dtype, &shape.dims, Form::Lanes);
         let args = vec![Arg::rows(x.buf, Use::Read), Arg::rows(weights.buf, Use::Read), Arg::rows(out.buf, Use::Write)];
-        let op = self.debug_op(r.comp, id, 0.0);
+        let op = self.debug_op(r, id, 0.0);
         let result = self.is_result(r, id);
         self.push_body(Body::Reduce(spec), args, "depthwise", op, result);
         Val::Array(out)
