@@ -101,7 +101,8 @@ impl<'a> Kernel<'a> {
             };
             if let Role::Window(w) = &role {
                 let sizes = m.sizes().ok_or_else(|| wrong("a window of open size"))?;
-                if w.bounds.iter().product::<u64>() != sizes.iter().product::<u64>() {
+                let elements = |dims: &[u64]| dims.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
+                if elements(&w.bounds).is_none() || elements(&w.bounds) != elements(&sizes) {
                     return Err(wrong("a window's argument has another size than the window"));
                 }
                 if module.function(&w.transform).is_none() {
@@ -115,7 +116,7 @@ impl<'a> Kernel<'a> {
 
     /// Steps of the grid.
     pub fn steps(&self) -> u64 {
-        self.grid.iter().product()
+        self.grid.iter().fold(1, |n: u64, &d| n.saturating_mul(d))
     }
 
     /// The grid's indices among the function's arguments.

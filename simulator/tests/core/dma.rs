@@ -102,8 +102,8 @@ fn steady_copies_wait_for_what_limits_them() {
         let issue = r.units.iter().find(|u| u.unit == "issue").expect("there is one").stall;
         (issue[Cause::Hbm as usize], issue[Cause::Latency as usize], r)
     };
-    // 1024 bytes are 64 cycles of HBM: less than the latency of one copy, but two of them fill it.
-    let (hbm, latency, r) = named(1024, 100.0);
+    // 8192 bytes are 512 cycles of HBM: while one copy waits out its latency, the other one keeps the memory busy.
+    let (hbm, latency, r) = named(8192, 100.0);
     assert!(hbm > 8 * latency, "{hbm} cycles of bandwidth, {latency} of latency");
     assert!(r.path.bandwidth > 0.9 * r.cycles as f64, "{:?} of {}", r.path, r.cycles);
     // With a latency that two copies do not hide, it is what they wait for.
