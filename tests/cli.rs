@@ -328,6 +328,8 @@ fn every_view_has_data_behind_its_frame() {
 #[test]
 fn the_newest_run_of_a_folder_is_shown() {
     let folder = scratch("live");
+    // What an earlier run of the test left there.
+    let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("writable");
     assert!(refused(&["top", "--attach", &folder, "--once"]).contains("no run has been written"));
     let profile = format!("{folder}/jit_f.sysp");

@@ -148,12 +148,16 @@ fn agree(want: &Tensor, have: &Tensor) -> Result<(), String> {
     Ok(())
 }
 
-/// An array as a program has it that works in another order of dimensions than the host: `known` is what the entry's layout
-/// says of it.
-fn in_order(t: Tensor, known: Option<&Shape>) -> Tensor {
-    let Some(order) = known.and_then(Shape::as_array).and_then(|a| a.minor_to_major.clone()) else { return t };
+/// An array as a program has it (`own`) that may work in another order of dimensions than the host: `known` is what the
+/// entry's layout says of it.
+fn in_order(t: Tensor, known: Option<&Shape>, own: &Shape) -> Tensor {
+    let order = known.and_then(Shape::as_array).and_then(|a| a.minor_to_major.clone());
+    let (Some(order), Some(own)) = (order, own.as_array()) else { return t };
     let order: Vec<usize> = order.into_iter().rev().map(usize::from).collect();
     let dims: Vec<usize> = order.iter().map(|&d| t.dims[d]).collect();
+    if own.minor_to_major.is_some() || !dims.iter().map(|&d| d as u64).eq(own.dims.iter().copied()) {
+        return t;
+    }
     let stride = |d: usize| t.dims[d + 1..].iter().product::<usize>();
     let width = t.bytes().len() / t.elements().max(1);
     let mut bytes = Vec::with_capacity(t.bytes().len());
@@ -182,15 +186,13 @@ fn before_and_after(path: &Path) -> Result<(), String> {
     let inputs: Vec<Value> = shapes.iter().filter_map(|s| nested(s, &mut next)).collect();
     let opts = EvalOptions::default();
     let want = evaluate(&module, &inputs, &opts).map_err(|e| format!("before: {e}"))?.into_leaves();
-    let stated = module.entry_layout.clone();
     let core = lowered(module)?;
     // Parameters may have another shape of as many elements by now, or another order of dimensions.
     let entry = core.entry();
-    // Layouts that the program itself states are the host's alone.
-    let known = core.entry_layout.as_ref().filter(|&k| stated.as_ref() != Some(k));
+    let known = core.entry_layout.as_ref();
     let shaped = |(i, (t, &p)): (usize, (Tensor, &_))| match entry.node(p).shape.as_array() {
         Some(a) => {
-            let t = in_order(t, known.and_then(|k| k.0.get(i)));
+            let t = in_order(t, known.and_then(|k| k.0.get(i)), &entry.node(p).shape);
             let dims: Vec<usize> = a.dims.iter().map(|&d| d as usize).collect();
             Value::Array(Tensor::new(t.dtype, &dims, t.bytes().to_vec()))
         }
@@ -201,12 +203,11 @@ fn before_and_after(path: &Path) -> Result<(), String> {
     if want.len() != have.len() {
         return Err(format!("{} results, not {}", have.len(), want.len()));
     }
-    let results = known.map_or(Vec::new(), |k| match &k.1 {
-        Shape::Tuple(t) => t.clone(),
-        s => vec![s.clone()],
-    });
+    let parts = |s: &Shape| if let Shape::Tuple(t) = s { t.clone() } else { vec![s.clone()] };
+    let results = known.map_or(Vec::new(), |k| parts(&k.1));
+    let own = parts(entry.result());
     for (i, (w, h)) in want.into_iter().zip(&have).enumerate() {
-        agree(&in_order(w, results.get(i)), h).map_err(|e| format!("result {i}: {e}"))?;
+        agree(&in_order(w, results.get(i), &own[i]), h).map_err(|e| format!("result {i}: {e}"))?;
     }
     Ok(())
 }
