@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding, PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 jax.config.update("jax_default_matmul_precision", "highest")
 pytestmark = pytest.mark.skipif(
@@ -26,7 +26,7 @@ def f32(*shape):
 
 @functools.cache
 def mesh():
-    return jax.make_mesh((2, 4), ("d", "m"))
+    return jax.make_mesh((2, 4), ("d", "m"), axis_types=(AxisType.Explicit, AxisType.Explicit))
 
 
 def put(x, *spec):
@@ -35,7 +35,8 @@ def put(x, *spec):
 
 def test_two_layers_divided_both_ways():
     x, a, b = f32(8, 16), f32(16, 32), f32(32, 16)
-    f = jax.jit(lambda x, a, b: jnp.tanh(x @ a) @ b, out_shardings=NamedSharding(mesh(), P("d", None)))
+    out = NamedSharding(mesh(), P("d", None))
+    f = jax.jit(lambda x, a, b: jnp.matmul(jnp.tanh(x @ a), b, out_sharding=out))
     got = f(put(x, "d", None), put(a, None, "m"), put(b, "m", None))
     assert got.sharding.spec == P("d", None)
     np.testing.assert_allclose(got, np.tanh(x @ a) @ b, rtol=2e-4, atol=2e-4)
@@ -53,12 +54,12 @@ def test_constraints_inside():
 
     @jax.jit
     def f(x):
-        y = jax.lax.with_sharding_constraint(jnp.sin(x).T, NamedSharding(mesh(), P("m", "d")))
-        return y * 2, jnp.sort(x, axis=0)
+        y = jax.sharding.reshard(jnp.sin(x).T, NamedSharding(mesh(), P("m", "d")))
+        return y * 2, jnp.sort(x, axis=1)
 
     y, s = f(put(x, "d", None))
     np.testing.assert_allclose(y, 2 * np.sin(x).T, rtol=2e-5, atol=2e-6)
-    np.testing.assert_array_equal(s, np.sort(x, axis=0))
+    np.testing.assert_array_equal(s, np.sort(x, axis=1))
 
 
 def test_shard_map():
