@@ -101,7 +101,7 @@ def check_xprof(path, data, want):
     # Lists the pages, and unpacks the program's message beside the trace.
     convert.xspace_to_tool_names([str(path)])
     for page in XPROF_PAGES:
-        module = f"{data['module']}(1)"
+        module = f"{data['setup']['module']}(1)"
         graph = {"type": "long_txt", "module_name": module, "node_name": next(iter(want)), "graph_width": 1,
                  "show_metadata": True, "merge_fusion": False, "format": "html"}
         options = {"host": "systole", "module_name": module, "memory_space": "0", "graph_viewer_options": graph}
