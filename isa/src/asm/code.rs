@@ -78,55 +78,37 @@ impl<'s> Parser<'s> {
             return Ok(self.trap(message));
         }
         let (word, start, end) = cursor.word(operand::describe(kind)).map_err(|d| d.help(usage(op)))?;
-        match kind {
-            Kind::Target => {
-                let bundle = self.bundles.len();
-                self.fixups.push(Fixup { bundle, inst: place.0, operand: place.1, label: word, start, end });
-                Ok(0)
-            }
-            Kind::Desc => self.descs.get(word).copied().ok_or_else(|| {
+        if kind == Kind::Target {
+            let bundle = self.bundles.len();
+            self.fixups.push(Fixup { bundle, inst: place.0, operand: place.1, label: word, start, end });
+            return Ok(0);
+        }
+        if kind == Kind::Desc {
+            return self.descs.get(word).copied().ok_or_else(|| {
                 let d = self.source.error(start, end, format!("descriptor `{word}` is not defined above"));
                 let hint = closest(word, self.descs.keys().map(String::as_str));
                 d.help(match hint {
                     Some(c) => format!("did you mean `{c}`?"),
                     None => "`.desc name = hbm -> vmem chunk 4096` defines one".to_string(),
                 })
-            }),
-            Kind::I32 if word.starts_with('@') => self.symbol(word, start, end),
-            Kind::Sd
-            | Kind::Su
-            | Kind::Sm
-            | Kind::Vd
-            | Kind::Vu
-            | Kind::Pd
-            | Kind::Pu
-            | Kind::Md
-            | Kind::Mu
-            | Kind::I32
-            | Kind::I20
-            | Kind::I16
-            | Kind::U8
-            | Kind::U4
-            | Kind::Sem
-            | Kind::Mxu
-            | Kind::Xlu
-            | Kind::Fmt
-            | Kind::F8 => {
-                let value = operand::parse(kind, word).ok_or_else(|| {
-                    let message = format!("expected {}", operand::describe(kind));
-                    self.source.error(start, end, message).help(usage(op))
-                })?;
-                let (min, max) = kind.range(&self.chip);
-                if !(min..=max).contains(&value) {
-                    let d = self.source.error(start, end, format!("`{word}` is out of range"));
-                    return Err(d.help(format!("on {} it takes {min} to {max}", self.chip.name)));
-                }
-                if matches!(kind, Kind::Pd | Kind::Pu) && value % 2 == 1 {
-                    return Err(self.source.error(start, end, "a register pair begins at an even number"));
-                }
-                Ok(value)
-            }
+            });
         }
+        if kind == Kind::I32 && word.starts_with('@') {
+            return self.symbol(word, start, end);
+        }
+        let value = operand::parse(kind, word).ok_or_else(|| {
+            let message = format!("expected {}", operand::describe(kind));
+            self.source.error(start, end, message).help(usage(op))
+        })?;
+        let (min, max) = kind.range(&self.chip);
+        if !(min..=max).contains(&value) {
+            let d = self.source.error(start, end, format!("`{word}` is out of range"));
+            return Err(d.help(format!("on {} it takes {min} to {max}", self.chip.name)));
+        }
+        if matches!(kind, Kind::Pd | Kind::Pu) && value % 2 == 1 {
+            return Err(self.source.error(start, end, "a register pair begins at an even number"));
+        }
+        Ok(value)
     }
 
     /// The value of `@name` (address in granules), `@name.bytes` or `@name.rows` (rows of 32-bit lanes).

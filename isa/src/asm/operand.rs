@@ -81,35 +81,22 @@ pub(super) fn parse(kind: Kind, word: &str) -> Option<i32> {
         let plain = digits.len() <= 9 && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
         return if plain { digits.parse().ok() } else { None };
     }
-    match kind {
-        Kind::Fmt => MxuFormat::ALL.iter().position(|f| f.name() == word).map(|i| i as i32),
-        Kind::F8 => F8::ALL.iter().position(|f| f.name() == word).map(|i| i as i32),
-        Kind::I32 => match word.strip_suffix('f').filter(|_| !word.starts_with("0x")) {
-            Some(real) => real.parse::<f32>().ok().map(|x| x.to_bits() as i32),
-            // Hexadecimal may state all 32 bits.
-            None => integer(word).and_then(|n| match i32::try_from(n) {
-                Ok(n) => Some(n),
-                Err(_) if word.starts_with("0x") => u32::try_from(n).ok().map(|n| n as i32),
-                Err(_) => None,
-            }),
-        },
-        Kind::Sd
-        | Kind::Su
-        | Kind::Sm
-        | Kind::Vd
-        | Kind::Vu
-        | Kind::Pd
-        | Kind::Pu
-        | Kind::Md
-        | Kind::Mu
-        | Kind::I20
-        | Kind::I16
-        | Kind::U8
-        | Kind::U4
-        | Kind::Target
-        | Kind::Desc
-        | Kind::Sem
-        | Kind::Mxu
-        | Kind::Xlu => integer(word).and_then(|n| i32::try_from(n).ok()),
+    if kind == Kind::Fmt {
+        return MxuFormat::ALL.iter().position(|f| f.name() == word).map(|i| i as i32);
     }
+    if kind == Kind::F8 {
+        return F8::ALL.iter().position(|f| f.name() == word).map(|i| i as i32);
+    }
+    let hexadecimal = word.starts_with("0x");
+    if kind == Kind::I32
+        && let Some(real) = word.strip_suffix('f').filter(|_| !hexadecimal)
+    {
+        return real.parse::<f32>().ok().map(|x| x.to_bits() as i32);
+    }
+    integer(word).and_then(|n| match i32::try_from(n) {
+        Ok(n) => Some(n),
+        // Hexadecimal may state all 32 bits.
+        Err(_) if kind == Kind::I32 && hexadecimal => u32::try_from(n).ok().map(|n| n as i32),
+        Err(_) => None,
+    })
 }
