@@ -4,8 +4,9 @@
 //! an `s32`, the state has an `s32` in its place; what else reads the counter reads it converted. Loops that share a body
 //! are left alone.
 
-use crate::edit::Draft;
+use crate::edit::{Draft, base_name};
 use crate::loops::{element_of_parameter, used_elements};
+use rustc_hash::FxHashSet;
 use systole_hlo::analysis::{CountedLoop, counted_loop};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Computation, Literal, Module, Node, NodeId, Op, Order, Shape};
@@ -74,19 +75,26 @@ fn with_narrow(shape: &Shape, counter: usize) -> Shape {
     }
 }
 
-/// Nodes of a computation while they are copied.
-struct Copied(Vec<Node>);
+/// Nodes of a computation while they are copied, and the names in use.
+struct Copied {
+    nodes: Vec<Node>,
+    names: FxHashSet<String>,
+}
 
 impl Copied {
     fn push(&mut self, n: Node) -> NodeId {
-        self.0.push(n);
-        NodeId(self.0.len() as u32 - 1)
+        self.nodes.push(n);
+        NodeId(self.nodes.len() as u32 - 1)
     }
 
     /// A scalar node on behalf of another.
     fn made(&mut self, of: &Node, op: Op, operands: Vec<NodeId>, shape: Shape) -> NodeId {
         let attributes = Vec::new();
-        self.push(Node { name: of.name.clone(), op, operands, shape, span: of.span, attributes })
+        let base = base_name(&of.name);
+        let free = (1..).map(|i| format!("{base}-{i}")).find(|n| !self.names.contains(n));
+        let name = free.unwrap_or_else(|| base.to_string());
+        self.names.insert(name.clone());
+        self.push(Node { name, op, operands, shape, span: of.span, attributes })
     }
 
     fn constant(&mut self, of: &Node, v: i64) -> NodeId {
@@ -105,13 +113,14 @@ impl Copied {
 /// Copies a computation node after node; `f` gets each with its operands renumbered and says what stands for it.
 fn copied(c: &mut Computation, mut f: impl FnMut(&mut Copied, usize, Node) -> NodeId) {
     let mut map: Vec<NodeId> = Vec::with_capacity(c.nodes.len());
-    let mut new = Copied(Vec::with_capacity(c.nodes.len() + 8));
+    let names = c.nodes.iter().map(|n| n.name.clone()).collect();
+    let mut new = Copied { nodes: Vec::with_capacity(c.nodes.len() + 8), names };
     for (i, mut n) in std::mem::take(&mut c.nodes).into_iter().enumerate() {
         n.operands.iter_mut().for_each(|o| *o = map[o.index()]);
         let id = f(&mut new, i, n);
         map.push(id);
     }
-    c.nodes = new.0;
+    c.nodes = new.nodes;
     c.params.iter_mut().for_each(|p| *p = map[p.index()]);
     c.root = map[c.root.index()];
 }
@@ -120,7 +129,7 @@ fn narrow_caller(c: &mut Computation, id: NodeId, counter: usize, first: i64) {
     let mut done = None;
     copied(c, |new, i, mut n| {
         if i == id.index() {
-            let start = new.0[n.operands[0].index()].clone();
+            let start = new.nodes[n.operands[0].index()].clone();
             let mut operands = start.operands.clone();
             operands[counter] = new.constant(&n, first);
             let state = with_narrow(&n.shape, counter);
