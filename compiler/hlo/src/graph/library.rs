@@ -16,10 +16,14 @@ pub enum Routine {
     Cholesky,
     /// A triangular system.
     Solve,
+    /// `A = Q H Q^H`, packed.
+    Hessenberg,
+    /// A tridiagonal system.
+    Tridiagonal,
 }
 
 /// The targets, `?` standing for LAPACK's letter of the type.
-pub const TARGETS: [(&str, Routine); 15] = [
+pub const TARGETS: [(&str, Routine); 17] = [
     ("LuDecomposition", Routine::Lu),
     ("Qr", Routine::Qr),
     ("ProductOfElementaryHouseholderReflectors", Routine::Reflectors),
@@ -35,6 +39,8 @@ pub const TARGETS: [(&str, Routine); 15] = [
     ("lapack_?gesdd_ffi", Routine::Svd),
     ("lapack_?potrf_ffi", Routine::Cholesky),
     ("lapack_?trsm_ffi", Routine::Solve),
+    ("lapack_?gehrd_ffi", Routine::Hessenberg),
+    ("lapack_?gtsv_ffi", Routine::Tridiagonal),
 ];
 
 /// The routine that a target asks for.
@@ -54,10 +60,15 @@ pub fn is_lapack(target: &str) -> bool {
     target.starts_with("lapack_")
 }
 
-/// A letter of LAPACK's settings, written as its code: `uplo = 76 : ui8`.
-pub fn letter(config: &str, key: &str) -> Option<char> {
+/// A number of LAPACK's settings: `high = 5 : i32`.
+pub fn number(config: &str, key: &str) -> Option<u64> {
     let (_, rest) = config.split_once(key)?;
     let digits = rest.trim_start_matches([' ', '=', ':', '"']);
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-    digits[..end].parse::<u8>().ok().map(char::from)
+    digits[..end].parse().ok()
+}
+
+/// A letter of LAPACK's settings, written as its code: `uplo = 76 : ui8`.
+pub fn letter(config: &str, key: &str) -> Option<char> {
+    u8::try_from(number(config, key)?).ok().map(char::from)
 }

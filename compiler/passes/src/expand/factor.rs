@@ -1,4 +1,4 @@
-//! Matrix factors that programs ask for by custom calls: LU, QR, products of reflectors, symmetric eigenvalues.
+//! Matrix factors that programs ask for by custom calls: LU, QR, Hessenberg forms, products of reflectors.
 //!
 //! Arrays are batches of matrices; a step works on the whole batch at once, in the element type itself (f32 for 16-bit
 //! floats). Factors are packed as LAPACK packs them.
@@ -123,7 +123,7 @@ pub fn lu(b: &mut Emit, x: NodeId) -> Result<[NodeId; 3], CompileError> {
 }
 
 /// The size by which pivots are chosen: of a complex number the sum of its parts' sizes.
-fn magnitude(b: &mut Emit, x: NodeId) -> NodeId {
+pub(super) fn magnitude(b: &mut Emit, x: NodeId) -> NodeId {
     if !b.dtype(x).is_complex() {
         return b.unary(Unary::Abs, x);
     }
@@ -146,49 +146,9 @@ pub fn qr(b: &mut Emit, x: NodeId) -> Result<[NodeId; 2], CompileError> {
     let taus = b.splat(kind, &[batch, k], 0.0);
     let done = b.counted_loop("qr", k, &[a, taus], |b, j, s| {
         let zero = b.index(0);
-        let place = b.iota(DType::S32, &rows, 1);
         let column = b.dynamic_slice(s[0], &[zero, zero, j], &[batch, m, 1]);
         let column = b.reshape(column, &rows);
-        let alpha = b.dynamic_slice(column, &[zero, j], &[batch, 1]);
-        let alpha = b.reshape(alpha, &[batch]);
-        let below = b.compare(Direction::Gt, place, j);
-        let tail = keep(b, below, column);
-        let mirror = conjugate(b, tail);
-        let square = b.mul(tail, mirror);
-        let square = real_only(b, square);
-        let rest = sum(b, square, 1);
-        let (re, im) = (b.unary(Unary::Real, alpha), b.unary(Unary::Imag, alpha));
-        let (re2, im2) = (b.mul(re, re), b.mul(im, im));
-        let other = b.add(rest, im2);
-        let all = b.add(re2, other);
-        let norm = b.unary(Unary::Sqrt, all);
-        let minus = b.neg(norm);
-        let none = b.splat(b.dtype(re), &[batch], 0.0);
-        let positive = b.compare(Direction::Ge, re, none);
-        let beta = b.select(positive, minus, norm);
-        // A column that is one already has no reflector.
-        let trivial = b.compare(Direction::Eq, other, none);
-        let difference = b.sub(beta, re);
-        let tau = b.binary(Binary::Div, difference, beta);
-        let tau = if kind.is_complex() {
-            let turn = b.binary(Binary::Div, im, beta);
-            let turn = b.neg(turn);
-            b.binary(Binary::Complex, tau, turn)
-        } else {
-            tau
-        };
-        let nought = b.splat(kind, &[batch], 0.0);
-        let tau = b.select(trivial, nought, tau);
-        let beta = as_type(b, beta, kind);
-        let beta = b.select(trivial, alpha, beta);
-        let divisor = b.sub(alpha, beta);
-        let one = b.splat(kind, &[batch], 1.0);
-        let divisor = b.select(trivial, one, divisor);
-        let divisor = b.broadcast(divisor, &[0], &rows);
-        let v = b.binary(Binary::Div, tail, divisor);
-        let at = b.compare(Direction::Eq, place, j);
-        let unit = b.scalar(kind, 1.0);
-        let v = b.select(at, unit, v);
+        let Reflector { tau, beta, v, at, below } = reflector(b, column, j);
         // H^H A of what is right of the column.
         let turned = conjugate(b, tau);
         let across = b.iota(DType::S32, &dims, 2);
@@ -201,6 +161,121 @@ pub fn qr(b: &mut Emit, x: NodeId) -> Result<[NodeId; 2], CompileError> {
         let stored = b.select(at, stored, column);
         let stored = b.select(below, v, stored);
         let stored = spread(b, stored, &[0, 1], &dims);
+        let next = b.select(at_column, stored, next);
+        let tau = b.reshape(tau, &[batch, 1]);
+        let taus = b.dynamic_update_slice(s[1], tau, &[zero, j]);
+        Ok(vec![next, taus])
+    })?;
+    let packed = b.convert(done[0], dtype);
+    let packed = b.reshape(packed, &given);
+    let taus = b.convert(done[1], dtype);
+    let taus = b.reshape(taus, &[&given[..given.len() - 2], &[k]].concat());
+    Ok([packed, taus])
+}
+
+/// Householder's reflector of a column.
+struct Reflector {
+    tau: NodeId,
+    /// What the column's element at the pivot becomes.
+    beta: NodeId,
+    /// One at the pivot, zero above it.
+    v: NodeId,
+    /// The pivot's row, and those below it.
+    at: NodeId,
+    below: NodeId,
+}
+
+/// The reflector that takes away what is below row `j` of columns `[B, m]`.
+fn reflector(b: &mut Emit, column: NodeId, j: NodeId) -> Reflector {
+    let kind = b.dtype(column);
+    let rows = b.dims(column).to_vec();
+    let batch = rows[0];
+    let zero = b.index(0);
+    let place = b.iota(DType::S32, &rows, 1);
+    let alpha = b.dynamic_slice(column, &[zero, j], &[batch, 1]);
+    let alpha = b.reshape(alpha, &[batch]);
+    let below = b.compare(Direction::Gt, place, j);
+    let tail = keep(b, below, column);
+    let mirror = conjugate(b, tail);
+    let square = b.mul(tail, mirror);
+    let square = real_only(b, square);
+    let rest = sum(b, square, 1);
+    let (re, im) = (b.unary(Unary::Real, alpha), b.unary(Unary::Imag, alpha));
+    let (re2, im2) = (b.mul(re, re), b.mul(im, im));
+    let other = b.add(rest, im2);
+    let all = b.add(re2, other);
+    let norm = b.unary(Unary::Sqrt, all);
+    let minus = b.neg(norm);
+    let none = b.splat(b.dtype(re), &[batch], 0.0);
+    let positive = b.compare(Direction::Ge, re, none);
+    let beta = b.select(positive, minus, norm);
+    // A column that is one already has no reflector.
+    let trivial = b.compare(Direction::Eq, other, none);
+    let difference = b.sub(beta, re);
+    let tau = b.binary(Binary::Div, difference, beta);
+    let tau = if kind.is_complex() {
+        let turn = b.binary(Binary::Div, im, beta);
+        let turn = b.neg(turn);
+        b.binary(Binary::Complex, tau, turn)
+    } else {
+        tau
+    };
+    let nought = b.splat(kind, &[batch], 0.0);
+    let tau = b.select(trivial, nought, tau);
+    let beta = as_type(b, beta, kind);
+    let beta = b.select(trivial, alpha, beta);
+    let divisor = b.sub(alpha, beta);
+    let one = b.splat(kind, &[batch], 1.0);
+    let divisor = b.select(trivial, one, divisor);
+    let divisor = b.broadcast(divisor, &[0], &rows);
+    let v = b.binary(Binary::Div, tail, divisor);
+    let at = b.compare(Direction::Eq, place, j);
+    let unit = b.scalar(kind, 1.0);
+    let v = b.select(at, unit, v);
+    Reflector { tau, beta, v, at, below }
+}
+
+/// The Hessenberg form of square matrices `[.., n, n]`, packed with the reflectors below the first lower diagonal, and
+/// their factors.
+pub fn hessenberg(b: &mut Emit, x: NodeId) -> Result<[NodeId; 2], CompileError> {
+    let given = b.dims(x).to_vec();
+    let dtype = b.dtype(x);
+    let kind = wide(dtype);
+    let a = fold_batch(b, x, 2);
+    let a = b.convert(a, kind);
+    let dims = [b.dims(a)[0], b.dims(a)[1], b.dims(a)[2]];
+    let [batch, m, n] = dims;
+    let k = n.saturating_sub(1);
+    let taus = b.splat(kind, &[batch, k], 0.0);
+    let done = b.counted_loop("hessenberg", k, &[a, taus], |b, j, s| {
+        let zero = b.index(0);
+        let column = b.dynamic_slice(s[0], &[zero, zero, j], &[batch, m, 1]);
+        let column = b.reshape(column, &[batch, m]);
+        let pivot = b.with(Binary::Add, j, 1.0);
+        let Reflector { tau, beta, v, at, below } = reflector(b, column, pivot);
+        // A H: v has nothing in the columns up to j.
+        let across_v = spread(b, v, &[0, 2], &dims);
+        let product = b.mul(s[0], across_v);
+        let along = sum(b, product, 2);
+        let along = spread(b, along, &[0, 1], &dims);
+        let mirror = conjugate(b, v);
+        let mirror = spread(b, mirror, &[0, 2], &dims);
+        let factor = spread(b, tau, &[0], &dims);
+        let less = b.mul(along, mirror);
+        let less = b.mul(less, factor);
+        let a = b.sub(s[0], less);
+        // H^H (A H), right of the column.
+        let turned = conjugate(b, tau);
+        let across = b.iota(DType::S32, &dims, 2);
+        let behind = b.compare(Direction::Gt, across, j);
+        let right = keep(b, behind, a);
+        let less = reflected(b, v, right, turned, &dims);
+        let next = b.sub(a, less);
+        let stored = b.broadcast(beta, &[0], &[batch, m]);
+        let stored = b.select(at, stored, column);
+        let stored = b.select(below, v, stored);
+        let stored = spread(b, stored, &[0, 1], &dims);
+        let at_column = b.compare(Direction::Eq, across, j);
         let next = b.select(at_column, stored, next);
         let tau = b.reshape(tau, &[batch, 1]);
         let taus = b.dynamic_update_slice(s[1], tau, &[zero, j]);

@@ -2,7 +2,7 @@
 //!
 //! The verifier has proved that operands and results are as the routine takes and gives them (`graph::infer`).
 
-use super::{factor, jacobi, linear, triangular};
+use super::{factor, jacobi, linear, triangular, tridiagonal};
 use crate::edit::Emit;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::library::{Routine, is_lapack, letter, routine};
@@ -132,6 +132,14 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], tile: (u32, u32)) -> Result<O
             let factor = linear::cholesky(b, x[0], !upper("uplo"), tile)?;
             let state = info(b, n, 1, Some(factor));
             vec![other_triangle(b, factor, x[0], upper("uplo")), state]
+        }
+        Routine::Hessenberg => {
+            let [packed, taus] = factor::hessenberg(b, x[0])?;
+            vec![packed, taus, info(b, n, 2, None)]
+        }
+        Routine::Tridiagonal => {
+            let solved = tridiagonal::solve(b, [x[0], x[1], x[2]], x[3])?;
+            [&solved.parts[..], &[solved.info]].concat()
         }
         Routine::Solve => {
             let transpose = match letter(config, "trans_x") {

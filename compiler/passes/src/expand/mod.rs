@@ -18,6 +18,7 @@ mod select_scatter;
 mod sort;
 mod top_k;
 mod triangular;
+mod tridiagonal;
 
 use super::edit::Emit;
 use super::make::array;

@@ -3,7 +3,7 @@
 //! Of other calls nothing is known: they give what they declare.
 
 use super::{Rule, Site, elementwise, ensure, fail, linear};
-use crate::graph::library::{Routine, is_lapack, letter, routine};
+use crate::graph::library::{Routine, is_lapack, letter, number, routine};
 use crate::graph::{ArrayShape, CompId, Op, Shape, Unary};
 use systole_isa::DType;
 
@@ -85,6 +85,9 @@ fn matrix<'a>(s: &Site<'a>, target: &str, i: usize) -> Rule<(&'a ArrayShape, &'a
 
 /// The results of a routine on the call's operands; `None` where any array will do.
 fn results(s: &Site<'_>, r: Routine, target: &str, config: &str) -> Rule<Vec<Option<Shape>>> {
+    if r == Routine::Tridiagonal {
+        return tridiagonal(s, target);
+    }
     s.count(if matches!(r, Routine::Reflectors | Routine::Solve) { 2 } else { 1 })?;
     let (a, outer, m, n) = matrix(s, target, 0)?;
     let k = m.min(n);
@@ -132,8 +135,29 @@ fn results(s: &Site<'_>, r: Routine, target: &str, config: &str) -> Rule<Vec<Opt
             square()?;
             vec![same, info]
         }
+        Routine::Hessenberg => {
+            square()?;
+            let whole = number(config, "low").is_none_or(|l| l == 1) && number(config, "high").is_none_or(|h| h == n);
+            ensure(whole, "call_operands", || format!("{target} of a part of the matrix is not supported"))?;
+            vec![same, of(a.dtype, &[n.saturating_sub(1)]), info]
+        }
+        Routine::Tridiagonal => return tridiagonal(s, target),
         Routine::Solve => vec![Some(linear::triangular_solve(s, letter(config, "side") != Some('R'))?)],
     })
+}
+
+/// Three diagonals `[.., n]` and right sides `[.., n, m]`; they come back with `info`.
+fn tridiagonal(s: &Site<'_>, target: &str) -> Rule<Vec<Option<Shape>>> {
+    s.count(4)?;
+    let (y, outer, n, _) = matrix(s, target, 3)?;
+    let diagonal = Shape::array(y.dtype, &[outer, &[n]].concat());
+    ensure(s.operands[..3].iter().all(|d| d.same(&diagonal)), "call_operands", || {
+        format!("{target} of right sides {y} takes three diagonals {diagonal}")
+    })?;
+    let mut parts = vec![Some(diagonal); 3];
+    parts.push(Some(Shape::array(y.dtype, &y.dims)));
+    parts.push(Some(Shape::array(DType::S32, outer)));
+    Ok(parts)
 }
 
 /// `ApproxTopK`: arrays, then as many values to begin with; along one dimension fewer elements are left.
