@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 use std::time::Duration;
-use systole_front::{hlo_proto, parse_hlo, parse_stablehlo};
+use systole_front::{hlo_proto, parse_hlo, parse_stablehlo, vhlo};
 use systole_fuzz::{Choices, Watch, corpus, executions, mutate, own, seal};
 use systole_hlo::graph::{Module, print, verify::verify};
 use systole_isa::{ChipConfig, asm, container};
@@ -85,6 +85,19 @@ fn hlo_proto() {
             && let Ok((module, _)) = parse_hlo(&text)
         {
             come_back(&module);
+        }
+    });
+}
+
+#[test]
+fn vhlo_bytecode() {
+    let corpus = own("compiler/front/src/vhlo/data", "mlirbc");
+    target("vhlo_bytecode", &["add_v1", "func", "vhlo", "stablehlo", "sdy", "StableHLO_v1.9.0"], corpus, 20_000, |input| {
+        let Some(bytes) = vhlo::bytecode(input) else { return };
+        if let Ok(text) = vhlo::to_text(bytes)
+            && let Ok((modules, _)) = parse_stablehlo(&text)
+        {
+            modules.iter().for_each(come_back);
         }
     });
 }
