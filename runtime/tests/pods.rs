@@ -251,6 +251,28 @@ fn cycles(c: &Client, text: &str, devices: u32, topology: &str) -> f64 {
 }
 
 #[test]
+fn every_hop_has_its_latency() {
+    let c = client();
+    let hop = c.chip().ici.hop_latency_s * c.chip().clock_hz;
+    assert!(hop > 10.0, "{hop} cycles");
+    let arrival = |to: usize| {
+        let text = format!(
+            "HloModule m\nENTRY e {{ x = s32[8,128] parameter(0) \
+             ROOT r = s32[8,128] collective-permute(x), source_target_pairs={{{{0,{to}}}}} }}"
+        );
+        let exe = compiled(&text, 8, "ring:8", None);
+        let options = PodOptions { all_devices: true, ..PodOptions::default() };
+        let done = run(&exe, &operands(8, 8, 128), Mode::Full, &options).expect("it runs");
+        done.run.devices[to].cycles as f64
+    };
+    let times: Vec<f64> = (1..=4).map(arrival).collect();
+    for more in times.windows(2).map(|t| t[1] - t[0]) {
+        // A hop more is its latency more, and at most the time of the message on another link.
+        assert!(more >= hop - 1.0 && more < hop + 4096.0, "{times:?}, a hop {hop}");
+    }
+}
+
+#[test]
 fn exchanges_hide_behind_products() {
     let cases = [
         ("tpu-v5e", 4, "ring:4", 8192),

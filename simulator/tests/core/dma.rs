@@ -124,6 +124,22 @@ fn steady_copies_wait_for_what_limits_them() {
 }
 
 #[test]
+fn writes_take_bandwidth_as_reads_do() {
+    let time = |src, dst, bytes: u32| {
+        let mut p = Build::default();
+        let copy = p.desc(DmaDesc::contiguous(src, dst, bytes));
+        p.one(Op::DmaStart, &[copy, 0, 0, 0, 0, 0]);
+        p.one(Op::DmaWait, &[0, bytes as i32]);
+        p.halt();
+        p.cycles(&tiny())
+    };
+    for (src, dst) in [(Space::Hbm, Space::Vmem), (Space::Vmem, Space::Hbm)] {
+        // 16 bytes a cycle.
+        assert_eq!(time(src, dst, 32768) - time(src, dst, 16384), 16384 / 16, "{src:?} to {dst:?}");
+    }
+}
+
+#[test]
 fn transfers_share_bandwidth() {
     // Two of 4096 bytes, started at 0 and 1: together 8192 / 16 = 512 cycles from cycle 4 on, then 50.
     let mut p = Build::default();

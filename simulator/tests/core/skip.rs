@@ -85,6 +85,29 @@ fn streams_with_toggles_are_skipped() {
     }
 }
 
+#[test]
+fn transfers_under_way_go_on_behind_a_skipped_loop() {
+    // One load is always ahead, so the loop is bound by HBM and leaves it busy: what follows waits for what the loop began.
+    for bytes in [512, 1024] {
+        let mut p = Build::default();
+        let load = p.desc(DmaDesc::contiguous(Space::Hbm, Space::Vmem, 1024));
+        let store = p.desc(DmaDesc::contiguous(Space::Vmem, Space::Hbm, bytes));
+        p.set(&[(1, 0), (2, 0), (9, 64), (3, 1 << 16)]);
+        p.op("stream");
+        let start = vec![i(Op::DmaStart, &[load, 1, 0, 2, 0, 0]), i(Op::SAddI, &[1, 1, 2])];
+        p.b(&start);
+        let toggle = vec![i(Op::DmaWait, &[0, 1024]), i(Op::SXor, &[2, 2, 9])];
+        looped(&mut p, 5000, &[start, toggle, vec![i(Op::SAddI, &[4, 4, 1])]]);
+        p.op("behind");
+        p.one(Op::DmaStart, &[store, 2, 0, 3, 0, 1]);
+        p.one(Op::DmaWait, &[1, bytes as i32]);
+        p.one(Op::DmaWait, &[0, 1024]);
+        p.halt();
+        let skipped = check(&p, &tiny(), "under way");
+        assert!(skipped > 100_000, "{bytes}: {skipped}");
+    }
+}
+
 /// A matrix unit fed and drained, nested in an outer loop with a transfer.
 fn nested(outer: i32, inner: i32, ahead: i32) -> Build {
     let mut p = Build::default();

@@ -90,20 +90,20 @@ pub fn solve(b: &mut Emit, diagonals: [NodeId; 3], y: NodeId) -> Result<Solved, 
     })?;
     let (low, middle, up) = (done[0], done[1], done[2]);
     let rest = b.splat(kind, &[batch, m], 0.0);
-    let back = b.counted_loop("tridiagonal_back", n, &[done[3], rest, rest], |b, t, s| {
+    let back = b.counted_loop("tridiagonal_back", n, &[done[3], rest, rest, low, middle, up], |b, t, s| {
         let last = b.index(n as i64 - 1);
         let i = b.sub(last, t);
         // The second upper diagonal's element of row i stands at i + 1; beyond the end anything will do for a zero.
         let next = b.with(Binary::Add, i, 1.0);
         let next = b.binary(Binary::Min, next, last);
-        let (d, u, second) = (at(b, middle, i), at(b, up, i), at(b, low, next));
+        let (d, u, second) = (at(b, s[4], i), at(b, s[5], i), at(b, s[3], next));
         let x = row(b, s[0], i);
         let x = less(b, x, u, s[1]);
         let x = less(b, x, second, s[2]);
         let d = b.broadcast(d, &[0], &[batch, m]);
         let x = b.binary(Binary::Div, x, d);
         let y = put_row(b, s[0], i, x);
-        Ok(vec![y, x, s[1]])
+        Ok(vec![y, x, s[1], s[3], s[4], s[5]])
     })?;
     let zero = b.scalar(kind, 0.0);
     let zero = b.broadcast(zero, &[], &line);
