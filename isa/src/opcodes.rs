@@ -367,9 +367,9 @@ opcodes! {
         /// d = square root of a, correctly rounded.
         118 ESqrt "e.sqrt" Eup Eup None [d:Vd, a:Vu];
         /// d = sine of a (radians, any magnitude).
-        119 ESin "e.sin" Eup Eup None [d:Vd, a:Vu];
+        119 ESin "e.sin" Eup EupTrig None [d:Vd, a:Vu];
         /// d = cosine of a (radians, any magnitude).
-        120 ECos "e.cos" Eup Eup None [d:Vd, a:Vu];
+        120 ECos "e.cos" Eup EupTrig None [d:Vd, a:Vu];
     }
 
     /// Cross-lane unit: lanes and sublanes to other places, and the transpose buffer.

@@ -104,6 +104,7 @@ classes! {
     Vload "vload" "Load from vector memory.";
     Vstore "vstore" "Store to vector memory.";
     Eup "eup" "Transcendental functions.";
+    EupTrig "eup-trig" "Sine and cosine: the range reduction of any argument, then the function.";
     XluRotate "xlu-rotate" "Rotation of lanes or sublanes.";
     XluPermute "xlu-permute" "Permutation of lanes or sublanes.";
     XluReduce "xlu-reduce" "Reduction over lanes.";

@@ -252,7 +252,22 @@ pub struct Timing {
 
 /// [`Timing`] of every [`Class`], indexed by it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<(Class, Timing)>")]
 pub struct TimingTable(pub Vec<(Class, Timing)>);
+
+impl TryFrom<Vec<(Class, Timing)>> for TimingTable {
+    type Error = String;
+
+    /// A recorded table has every class of this program, in order; others are of another version.
+    fn try_from(rows: Vec<(Class, Timing)>) -> Result<TimingTable, String> {
+        match rows.iter().map(|r| r.0).eq(Class::ALL.iter().copied()) {
+            true => Ok(TimingTable(rows)),
+            false => {
+                Err("its chip's table of latencies is of another version of this program: record the run again".into())
+            }
+        }
+    }
+}
 
 impl TimingTable {
     /// The class's timing.

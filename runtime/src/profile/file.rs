@@ -284,12 +284,19 @@ fn get_meta(raw: &[u8]) -> Result<Meta, FileError> {
     serde_json::from_value(value).map_err(|e| FileError::Other(e.to_string()))
 }
 
-/// Gives an object the fields that it lacks.
+/// Gives an object the fields that it lacks, and a table of pairs (name, value) its rows.
 fn fill(value: &mut Value, from: &Value) {
-    if let (Value::Object(own), Value::Object(all)) = (value, from) {
-        for (key, known) in all {
-            fill(own.entry(key).or_insert_with(|| known.clone()), known);
+    match (value, from) {
+        (Value::Object(own), Value::Object(all)) => {
+            for (key, known) in all {
+                fill(own.entry(key).or_insert_with(|| known.clone()), known);
+            }
         }
+        (Value::Array(own), Value::Array(all)) if all.iter().all(|row| row[0].is_string()) => {
+            let row = |known: &Value| own.iter().find(|r| r[0] == known[0]).unwrap_or(known).clone();
+            *own = all.iter().map(row).collect();
+        }
+        _ => {}
     }
 }
 
@@ -313,4 +320,23 @@ fn check(meta: &Meta, traces: &[Trace], links: &[Spans]) -> Result<(), FileError
         return wrong("a number is not finite");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_take_what_they_lack_from_the_preset() {
+        let mut old =
+            serde_json::json!({ "name": "x", "timing": [["eup", { "latency": 3 }], ["gone", { "latency": 7 }]] });
+        let known = serde_json::json!({
+            "name": "y", "lanes": 8, "timing": [["valu", { "latency": 1 }], ["eup", { "latency": 2 }]],
+        });
+        fill(&mut old, &known);
+        let want = serde_json::json!({
+            "name": "x", "lanes": 8, "timing": [["valu", { "latency": 1 }], ["eup", { "latency": 3 }]],
+        });
+        assert_eq!(old, want);
+    }
 }

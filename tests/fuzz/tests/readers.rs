@@ -92,14 +92,20 @@ fn hlo_proto() {
 #[test]
 fn vhlo_bytecode() {
     let corpus = own("compiler/front/src/vhlo/data", "mlirbc");
-    target("vhlo_bytecode", &["add_v1", "func", "vhlo", "stablehlo", "sdy", "StableHLO_v1.9.0"], corpus, 20_000, |input| {
-        let Some(bytes) = vhlo::bytecode(input) else { return };
-        if let Ok(text) = vhlo::to_text(bytes)
-            && let Ok((modules, _)) = parse_stablehlo(&text)
-        {
-            modules.iter().for_each(come_back);
-        }
-    });
+    target(
+        "vhlo_bytecode",
+        &["add_v1", "func", "vhlo", "stablehlo", "sdy", "StableHLO_v1.9.0"],
+        corpus,
+        20_000,
+        |input| {
+            let Some(bytes) = vhlo::bytecode(input) else { return };
+            if let Ok(text) = vhlo::to_text(bytes)
+                && let Ok((modules, _)) = parse_stablehlo(&text)
+            {
+                modules.iter().for_each(come_back);
+            }
+        },
+    );
 }
 
 /// Programs of this version: the examples in assembly, and small modules.
