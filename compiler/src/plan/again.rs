@@ -12,11 +12,11 @@ use systole_hlo::graph::{Computation, NodeId, Op};
 
 /// Bytes that a simple vector operation on one element is worth (a lane of four slots against HBM's bandwidth, on public chips an
 /// eighth to a quarter of a byte).
-const BYTES_OF_WORK: f64 = 1.0 / 6.0;
+pub const BYTES_OF_WORK: f64 = 1.0 / 6.0;
 /// Bytes that a kernel of its own is worth: some hundreds of cycles of calls and of pipelines that fill.
 const BYTES_OF_KERNEL: f64 = 256e3;
 /// Lanes that hold a value of which only one an iteration along them is wanted.
-const LANES: f64 = 128.0;
+pub const LANES: f64 = 128.0;
 /// Rows of a register.
 const SUBLANES: f64 = 8.0;
 /// Most work of an operation that is passed over because what is above it is narrower.
@@ -58,9 +58,10 @@ impl<'a> Again<'a> {
         Again { comp, arrays, kernels: vec![SmallVec::new(); n], work: vec![0; n] }
     }
 
-    /// The kernels that compute an operation of several.
-    pub fn kernels(&self, id: NodeId) -> &[NodeId] {
-        &self.kernels[id.index()]
+    /// The kernels that compute an operation of several, and whether these are all.
+    pub fn kernels(&self, id: NodeId) -> (&[NodeId], bool) {
+        let all = &self.kernels[id.index()];
+        (all, all.len() < MOST_KERNELS)
     }
 
     /// Whether an operation of these kernels is computed in each of them.

@@ -21,7 +21,7 @@ pub struct Leaf {
 }
 
 /// Operands of a fused kernel at most: they come in registers.
-const MOST_OPERANDS: usize = 20;
+pub const MOST_OPERANDS: usize = 20;
 
 /// Why a group cannot be fused as it stands: this node must be materialised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub struct Fuser<'a> {
     pub module: &'a Module,
     pub comp: &'a Computation,
     pub groups: &'a Groups,
-    /// The root, whose kernel this is.
-    pub root: NodeId,
+    /// The roots whose kernel this is.
+    roots: SmallVec<[NodeId; 4]>,
     /// Sizes of the iteration dimensions, at least two: the last is the columns, the one before it the rows.
     pub dims: Vec<u64>,
     /// How many of them (the first, of size 1) were added to make two.
@@ -45,11 +45,22 @@ pub struct Fuser<'a> {
 
 impl<'a> Fuser<'a> {
     pub fn new(module: &'a Module, comp: &'a Computation, groups: &'a Groups, root: NodeId, dims: &[u64]) -> Fuser<'a> {
+        Fuser::of(module, comp, groups, &[root], dims)
+    }
+
+    /// The kernel of several roots.
+    pub fn of(
+        module: &'a Module,
+        comp: &'a Computation,
+        groups: &'a Groups,
+        roots: &[NodeId],
+        dims: &[u64],
+    ) -> Fuser<'a> {
         Fuser {
             module,
             comp,
             groups,
-            root,
+            roots: roots.into(),
             added: 2usize.saturating_sub(dims.len()),
             dims: std::iter::repeat_n(1, 2usize.saturating_sub(dims.len())).chain(dims.iter().copied()).collect(),
             expr: Expr::default(),
@@ -80,6 +91,23 @@ impl<'a> Fuser<'a> {
             .collect()
     }
 
+    /// The map of a root: at every point, or one element for each row of them.
+    pub fn map_of(&self, root: NodeId) -> DimMap {
+        let dims = self.dims_of(root);
+        if dims == &self.dims[self.added..] { self.identity() } else { self.leading(dims) }
+    }
+
+    /// Whether a node was wanted at one place of the iteration only.
+    pub fn is_once(&self, id: NodeId) -> bool {
+        self.memo.keys().filter(|k| k.0 == id).count() <= 1
+    }
+
+    /// The nodes that are computed here.
+    pub fn computed(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let leaf = |id: &NodeId| self.leaves.iter().any(|l| l.node == *id);
+        self.memo.keys().map(|k| k.0).filter(move |id| !leaf(id))
+    }
+
     pub fn push(&mut self, op: ExprOp, args: &[ExprId], dtype: DType) -> ExprId {
         self.expr.nodes.push(ExprNode { op, args: args.into(), dtype });
         self.expr.nodes.len() as ExprId - 1
@@ -99,9 +127,9 @@ impl<'a> Fuser<'a> {
             return Ok(e);
         }
         let inside = match self.groups.owner[id.index()] {
-            Owner::In(r) => r == self.root,
+            Owner::In(r) => self.roots.contains(&r),
             Owner::Inline => true,
-            Owner::Root => id == self.root,
+            Owner::Root => self.roots.contains(&id),
             Owner::None => false,
         };
         let e = if inside { self.inside(id, map)? } else { self.leaf(id, map) };
@@ -147,7 +175,7 @@ impl<'a> Fuser<'a> {
             });
             let n = all.as_ref().map_or(MOST_OPERANDS, BTreeSet::len);
             below.insert(id, all);
-            if id != self.root && (2..MOST_OPERANDS).contains(&n) && best.is_none_or(|(most, _)| n > most) {
+            if !self.roots.contains(&id) && (2..MOST_OPERANDS).contains(&n) && best.is_none_or(|(most, _)| n > most) {
                 best = Some((n, id));
             }
         }
@@ -186,7 +214,8 @@ impl<'a> Fuser<'a> {
                 let columns = Some(self.dims.len() - 1);
                 let across = map.iter().position(|&m| m == columns).is_some_and(|d| d + 1 != map.len());
                 let source = node.operands[0];
-                if across || self.groups.owner[source.index()] != Owner::Root {
+                let here = self.roots.contains(&source);
+                if across || here || self.groups.owner[source.index()] != Owner::Root {
                     return Err(Materialise(id));
                 }
                 let cut = dims.iter().map(|d| (d.start, d.stride)).collect();

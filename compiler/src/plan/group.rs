@@ -8,6 +8,7 @@
 //! chains); other reductions are roots that take in their producers.
 
 use super::again::Again;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use systole_hlo::graph::elementwise::{Function, UnaryKind};
@@ -27,12 +28,19 @@ pub enum Owner {
 }
 
 /// The owners of a computation's nodes.
+#[derive(Default)]
 pub struct Groups {
     pub owner: Vec<Owner>,
     /// For each root of a row kernel: the node whose shape is the iteration space (the root, or the operand of a reduction
     /// that the root's rows come from).
     pub space: Vec<NodeId>,
     pub users: Vec<Vec<NodeId>>,
+    /// Kernels of several roots by the one that they are named after: all of them, that one first.
+    pub several: FxHashMap<NodeId, Vec<NodeId>>,
+    /// That one of the others.
+    pub lead: FxHashMap<NodeId, NodeId>,
+    /// The nodes in an order that has the roots of a kernel side by side; empty: the program's.
+    pub order: Vec<NodeId>,
 }
 
 impl Groups {
@@ -40,10 +48,26 @@ impl Groups {
         self.owner[id.index()] == Owner::Root
     }
 
+    /// The roots of a root's kernel, the one that it is named after first.
+    pub fn roots_of(&self, root: NodeId) -> Vec<NodeId> {
+        let lead = self.lead.get(&root).copied().unwrap_or(root);
+        self.several.get(&lead).cloned().unwrap_or_else(|| vec![root])
+    }
+
+    /// Sizes of the points of a kernel: those of the roots that have the most.
+    pub fn points(&self, comp: &Computation, roots: &[NodeId]) -> Vec<u64> {
+        let space = |&root: &NodeId| {
+            let of = if is_lane_reduce(comp, root) { comp.node(root).operands[0] } else { self.space[root.index()] };
+            comp.node(of).shape.as_array().map_or(&[][..], |a| &a.dims)
+        };
+        roots.iter().map(space).max_by_key(|d| d.iter().product::<u64>()).unwrap_or_default().to_vec()
+    }
+
     /// The operations that a root's kernel computes besides it, in the program's order: at most [`MEMBERS`], the nearest.
     pub fn members(&self, comp: &Computation, root: NodeId) -> Vec<NodeId> {
-        let mut found = BTreeSet::from([root]);
-        let mut queue = VecDeque::from([root]);
+        let roots = self.roots_of(root);
+        let mut found: BTreeSet<NodeId> = roots.iter().copied().collect();
+        let mut queue: VecDeque<NodeId> = roots.into();
         while let Some(at) = queue.pop_front() {
             for &o in &comp.node(at).operands {
                 let inside = match self.owner[o.index()] {
@@ -196,8 +220,8 @@ fn inserts(comp: &Computation, id: NodeId, dim: usize) -> bool {
     to.remove(dim) == 1 && sizes(node.operands[0]) == Some(to)
 }
 
-/// Decides the owners. `pinned` nodes must be materialised whatever uses them.
-pub fn group(comp: &Computation, lanes: u64, pinned: &dyn Fn(NodeId) -> bool) -> Groups {
+/// Decides the owners. `pinned` nodes must be materialised whatever uses them; roots of one of `sets` share a kernel.
+pub fn group(comp: &Computation, lanes: u64, pinned: &dyn Fn(NodeId) -> bool, sets: &[Vec<NodeId>]) -> Groups {
     let n = comp.nodes.len();
     let mut users: Vec<Vec<NodeId>> = vec![Vec::new(); n];
     for id in comp.ids() {
@@ -207,8 +231,9 @@ pub fn group(comp: &Computation, lanes: u64, pinned: &dyn Fn(NodeId) -> bool) ->
             }
         }
     }
-    let mut g = Groups { owner: vec![Owner::None; n], space: comp.ids().collect(), users };
+    let mut g = Groups { owner: vec![Owner::None; n], space: comp.ids().collect(), users, ..Groups::default() };
     let mut again = Again::new(comp, pinned, &g.users);
+    let mut shared = Shared::new(sets);
     let mut members = vec![0u32; n];
     // Concatenations of windows, and the reshapes between their slices and them.
     let mut windows: Vec<bool> = comp.ids().map(|id| windows_of(comp, id).is_some()).collect();
@@ -234,23 +259,62 @@ pub fn group(comp: &Computation, lanes: u64, pinned: &dyn Fn(NodeId) -> bool) ->
         {
             Owner::Inline
         } else if is_pointwise(comp, id) || is_cut(comp, id, lanes) {
-            pointwise_owner(comp, &g, &mut again, &members, id)
+            pointwise_owner(comp, &g, (&mut again, &shared), &members, id)
         } else if is_lane_reduce(comp, id) {
-            reduce_owner(comp, &mut g, &members, id)
+            reduce_owner(comp, &mut g, (&again, &shared), &members, id)
         } else {
             Owner::Root
         };
-        if let Owner::In(root) = g.owner[id.index()] {
-            members[root.index()] += 1;
+        match g.owner[id.index()] {
+            Owner::In(root) => members[root.index()] += 1,
+            Owner::Root => shared.decided(id),
+            Owner::Inline | Owner::None => {}
+        }
+    }
+    for set in sets {
+        let mut roots: Vec<NodeId> = set.iter().copied().filter(|&id| g.is_root(id)).collect();
+        // The root with the most elements names the kernel.
+        let size = |id: &NodeId| comp.node(*id).shape.as_array().map_or(0, |a| a.elements());
+        roots.sort_by_key(|id| std::cmp::Reverse((size(id), *id)));
+        if let [lead, others @ ..] = &roots[..]
+            && !others.is_empty()
+        {
+            g.lead.extend(others.iter().map(|id| (*id, *lead)));
+            g.several.insert(*lead, roots);
         }
     }
     g
 }
 
+/// Roots that share a kernel, while owners are decided.
+struct Shared {
+    /// The set of a root, and of each set the first root that was decided.
+    set: FxHashMap<NodeId, usize>,
+    first: Vec<Option<NodeId>>,
+}
+
+impl Shared {
+    fn new(sets: &[Vec<NodeId>]) -> Shared {
+        let set = sets.iter().enumerate().flat_map(|(i, s)| s.iter().map(move |&id| (id, i))).collect();
+        Shared { set, first: vec![None; sets.len()] }
+    }
+
+    fn decided(&mut self, root: NodeId) {
+        if let Some(&i) = self.set.get(&root) {
+            self.first[i].get_or_insert(root);
+        }
+    }
+
+    /// The root that stands for a root's kernel.
+    fn kernel(&self, root: NodeId) -> NodeId {
+        self.set.get(&root).and_then(|&i| self.first[i]).unwrap_or(root)
+    }
+}
+
 /// The owner that every user of a node leads to, if there is one.
 enum Common {
     One(NodeId),
-    Several,
+    Several(SmallVec<[NodeId; 4]>),
     /// Some user needs the array itself.
     Array,
 }
@@ -260,54 +324,54 @@ pub fn reads_points(comp: &Computation, user: NodeId) -> bool {
     is_pointwise(comp, user) || matches!(comp.node(user).op, Op::Reduce { .. } | Op::ReduceWindow { .. })
 }
 
-fn common_owner(comp: &Computation, g: &Groups, id: NodeId) -> Common {
-    let mut found: Option<NodeId> = None;
-    let mut several = false;
+/// The kernels that need a node.
+fn common_owner(comp: &Computation, g: &Groups, (again, shared): (&Again<'_>, &Shared), id: NodeId) -> Common {
+    let mut kernels: SmallVec<[NodeId; 4]> = SmallVec::new();
+    let mut known = true;
     for &u in &g.users[id.index()] {
         if !reads_points(comp, u) {
             return Common::Array;
         }
-        let owner = match g.owner[u.index()] {
-            Owner::None if comp.node(u).shape.as_array().is_some() => continue,
+        match g.owner[u.index()] {
+            Owner::None if comp.node(u).shape.as_array().is_some() => {}
             // A reduction with several results is a root of its own.
-            Owner::None | Owner::Root => u,
-            Owner::In(r) => r,
+            Owner::None | Owner::Root => kernels.push(shared.kernel(u)),
+            Owner::In(r) => kernels.push(r),
             Owner::Inline => {
-                several = true;
-                continue;
+                let (all, whole) = again.kernels(u);
+                kernels.extend(all.iter().map(|&k| shared.kernel(k)));
+                known &= whole;
             }
-        };
-        match found {
-            Some(f) if f != owner => several = true,
-            _ => found = Some(owner),
         }
     }
-    match found {
-        Some(f) if !several => Common::One(f),
-        _ => Common::Several,
+    kernels.sort_unstable();
+    kernels.dedup();
+    match kernels[..] {
+        [one] if known => Common::One(one),
+        _ => Common::Several(kernels),
     }
 }
 
-fn pointwise_owner(comp: &Computation, g: &Groups, again: &mut Again, members: &[u32], id: NodeId) -> Owner {
+fn pointwise_owner(
+    comp: &Computation,
+    g: &Groups,
+    (again, shared): (&mut Again<'_>, &Shared),
+    members: &[u32],
+    id: NodeId,
+) -> Owner {
     if is_windowed(comp, &g.users, id) {
         return Owner::Root;
     }
-    match common_owner(comp, g, id) {
+    match common_owner(comp, g, (again, shared), id) {
         Common::Array => Owner::Root,
         Common::One(r) if members[r.index()] >= MOST_MEMBERS => Owner::Root,
         Common::One(r) => Owner::In(r),
-        Common::Several => {
-            let mut kernels: SmallVec<[NodeId; 4]> = SmallVec::new();
-            for &u in &g.users[id.index()] {
-                match g.owner[u.index()] {
-                    Owner::None | Owner::Root => kernels.push(u),
-                    Owner::In(r) => kernels.push(r),
-                    Owner::Inline => kernels.extend_from_slice(again.kernels(u)),
-                }
+        Common::Several(kernels) => {
+            if again.pays(id, kernels) {
+                Owner::Inline
+            } else {
+                Owner::Root
             }
-            kernels.sort_unstable();
-            kernels.dedup();
-            if again.pays(id, kernels) { Owner::Inline } else { Owner::Root }
         }
     }
 }
@@ -320,8 +384,14 @@ pub fn is_windowed(comp: &Computation, users: &[Vec<NodeId>], id: NodeId) -> boo
         .any(|u| matches!(u.op, Op::ReduceWindow { .. }) && u.operands[..u.operands.len() / 2].contains(&id))
 }
 
-fn reduce_owner(comp: &Computation, g: &mut Groups, members: &[u32], id: NodeId) -> Owner {
-    let Common::One(root) = common_owner(comp, g, id) else { return Owner::Root };
+fn reduce_owner(
+    comp: &Computation,
+    g: &mut Groups,
+    kernels: (&Again<'_>, &Shared),
+    members: &[u32],
+    id: NodeId,
+) -> Owner {
+    let Common::One(root) = common_owner(comp, g, kernels, id) else { return Owner::Root };
     let row_kernel = is_pointwise(comp, root) || is_lane_reduce(comp, root);
     if !row_kernel || members[root.index()] >= MOST_MEMBERS {
         return Owner::Root;

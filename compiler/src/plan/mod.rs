@@ -19,6 +19,7 @@ mod planned;
 pub mod spec;
 pub mod step;
 pub mod text;
+mod together;
 pub mod verify;
 pub mod view;
 

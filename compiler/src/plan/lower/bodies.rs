@@ -63,8 +63,9 @@ impl<'a> Lower<'a> {
         vmem_map(self.chip).arrays.saturating_sub(guard_rows(self.chip)) * self.chip.row_bytes()
     }
 
-    /// Appends the call of a body. `args` are its arrays by element rows and its scalars, in parameter order.
-    pub fn push_body(&mut self, body: Body, args: Vec<Arg>, name: &str, op: u32, result: bool) {
+    /// Appends the call of a body. `args` are its arrays by element rows and its scalars, in parameter order; `results`: for its
+    /// outputs, see [`Lower::is_result`].
+    pub fn push_body(&mut self, body: Body, args: Vec<Arg>, name: &str, op: u32, results: &[bool]) {
         let bytes = |l: &Lower<'_>, b: BufId| l.plan.buffers[b.index()].layout.bytes();
         let arrays = body.walks(self.chip.core.lanes).len();
         let mut hbm = vec![false; arrays];
@@ -72,7 +73,9 @@ impl<'a> Lower<'a> {
         // Arrays in vector memory, each with the operands that it is (slices of it are several).
         let mut resident: Vec<(u64, BufId, Vec<usize>)> = Vec::new();
         let of: Vec<Option<(BufId, Use)>> = args.iter().take(arrays).map(array_of).collect();
+        let inputs = arrays.saturating_sub(results.len());
         for (i, &(buf, usage)) in of.iter().enumerate().filter_map(|(i, a)| a.as_ref().map(|a| (i, a))) {
+            let result = i.checked_sub(inputs).and_then(|i| results.get(i)).is_some_and(|r| *r);
             let pinned = self.pinned_place(buf);
             let beyond = bytes(self, buf) > self.plan.largest_resident
                 || self.plan.streamed.contains(&self.plan.buffers[buf.index()].name);

@@ -121,7 +121,7 @@ impl<'a> Lower<'a> {
         let args = vec![Arg::rows(x.buf, Use::Read), Arg::rows(weights.buf, Use::Read), Arg::rows(out.buf, Use::Write)];
         let op = self.debug_op(r, id, 0.0);
         let result = self.is_result(r, id);
-        self.push_body(Body::Reduce(spec), args, "depthwise", op, result);
+        self.push_body(Body::Reduce(spec), args, "depthwise", op, &[result]);
         Val::Array(out)
     }
 

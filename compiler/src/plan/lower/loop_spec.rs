@@ -1,7 +1,7 @@
 //! Specs of loop kernels from roots and their fused producers.
 
 use crate::plan::fuse::{DimMap, Fuser, Leaf, Materialise};
-use crate::plan::group::{Groups, is_lane_reduce};
+use crate::plan::group::Groups;
 use crate::plan::view::{Form, View, layout_of};
 use smallvec::SmallVec;
 use systole_codegen::emit::loops::spec::{
@@ -116,48 +116,46 @@ fn output(dtype: DType, dims: &[u64], form: Form, map: &[Option<usize>], outer: 
     a
 }
 
-/// The kernel of a pointwise root or a reduction along the last dimension. `rows_form`: results of a pointwise root are
+/// The kernel of pointwise roots and reductions along the last dimension. `rows_form`: results of pointwise roots are
 /// wanted one element a row.
 pub fn loop_spec(
     module: &Module,
     comp: &Computation,
     groups: &Groups,
-    root: NodeId,
+    roots: &[NodeId],
     rows_form: bool,
     chip: &ChipConfig,
     resolve: &mut dyn Resolve,
 ) -> Result<Fused<LoopSpec>, Materialise> {
-    let shape = array(comp, root).clone();
-    let space = groups.space[root.index()];
-    let lane_reduce = is_lane_reduce(comp, root);
-    let (dims, form) = if lane_reduce {
-        (array(comp, comp.node(root).operands[0]).dims.clone(), Form::Rows)
-    } else if space != root {
-        (array(comp, space).dims.clone(), Form::Rows)
-    } else if rows_form {
-        (shape.dims.iter().copied().chain([1]).collect(), Form::Rows)
-    } else {
-        (shape.dims.clone(), Form::Lanes)
-    };
-    let mut f = Fuser::new(module, comp, groups, root, &dims);
-    let map = match form {
-        Form::Lanes => f.identity(),
-        Form::Rows => f.leading(&shape.dims),
-    };
-    let node = f.value(root, &map)?;
+    let mut dims = groups.points(comp, roots);
+    if rows_form {
+        dims.push(1);
+    }
+    let mut f = Fuser::of(module, comp, groups, roots, &dims);
+    let mut found = Vec::new();
+    for &root in roots {
+        let shape = array(comp, root).clone();
+        let form = if shape.dims == dims { Form::Lanes } else { Form::Rows };
+        let map = f.map_of(root);
+        found.push((f.value(root, &map)?, map, shape, form));
+    }
     let n = f.dims.len();
     let order = Order::natural(n);
     let (specs, places) = inputs(&f.leaves, &order, resolve);
-    let access = output(shape.dtype, &shape.dims, form, &order.map(&map), order.outer, chip);
+    let access = |(node, map, shape, form): &(u32, DimMap, ArrayShape, Form)| Output {
+        node: *node,
+        access: output(shape.dtype, &shape.dims, *form, &order.map(map), order.outer, chip),
+    };
     let spec = LoopSpec {
         outer: f.dims[..n - 2].iter().map(|&d| d as u32).collect(),
         rows: padded(f.dims[n - 2], chip),
         columns: f.dims[n - 1] as u32,
         inputs: specs,
+        outputs: found.iter().map(access).collect(),
         expr: order.expr(f.expr),
-        outputs: vec![Output { node, access }],
     };
-    Ok(Fused { spec, inputs: places, results: vec![(shape.dims, shape.dtype, form)] })
+    let results = found.into_iter().map(|(_, _, shape, form)| (shape.dims, shape.dtype, form)).collect();
+    Ok(Fused { spec, inputs: places, results })
 }
 
 /// The kernel of any other reduction.

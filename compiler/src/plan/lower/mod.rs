@@ -20,6 +20,7 @@ use super::fuse::{Fuser, Materialise};
 use super::group::{Groups, group, is_lane_reduce, is_pointwise};
 use super::guide::Guide;
 use super::step::{Arg, BufferKind, Draft, ScalarOp, Step, Use, Word};
+use super::together::Sets;
 use super::view::{BufId, Form, View, layout_of};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
@@ -94,10 +95,16 @@ impl<'a> Lower<'a> {
         pinned.extend(comp.ids().filter(|&i| array(i) && self.guide.schedule.is_alone(&comp.node(i).name)));
         pinned.extend(comp.ids().filter(|i| comp.node(*i).op.has_effect()));
         pinned.extend(comp.node(comp.root).operands.iter().filter(|_| matches!(comp.node(comp.root).op, Op::Tuple)));
-        let groups = loop {
-            let groups = group(comp, u64::from(self.chip.core.lanes), &|id| pinned.contains(&id));
+        let lanes = u64::from(self.chip.core.lanes);
+        let alone = |id: NodeId| self.guide.schedule.is_alone(&comp.node(id).name);
+        let mut sets = Sets::default();
+        let mut groups = loop {
+            let mut groups = group(comp, lanes, &|id| pinned.contains(&id), &sets.all);
             let needed = self.check_groups(comp, &groups, &scalars);
             if needed.is_empty() {
+                if sets.join(&mut groups, (module, comp), &scalars, &alone) {
+                    continue;
+                }
                 break groups;
             }
             let before = pinned.len();
@@ -106,9 +113,17 @@ impl<'a> Lower<'a> {
                 return Err(self.no_lowering(comp, needed[0].0));
             }
         };
+        let order = match &mut groups.order {
+            order if order.is_empty() => comp.ids().collect(),
+            order => std::mem::take(order),
+        };
         let n = comp.nodes.len();
         let mut r = Region { comp, groups, values: vec![None; n], lanes: vec![None; n], cuts: vec![None; n] };
-        for id in comp.ids() {
+        for id in order {
+            // Computed with another one.
+            if r.groups.lead.contains_key(&id) {
+                continue;
+            }
             let val = if scalars[id.index()] {
                 Some(self.scalar_node(&r, id, params)?)
             } else if !matches!(comp.node(id).shape, Shape::Array(_)) || r.groups.is_root(id) {
@@ -132,17 +147,18 @@ impl<'a> Lower<'a> {
     /// Tries to fuse every group, so that what cannot be fused is known before any step is made: of each group the first
     /// node that must be an array.
     fn check_groups(&self, comp: &Computation, groups: &Groups, scalars: &[bool]) -> Vec<Materialise> {
-        let roots = comp.ids().filter(|&id| groups.is_root(id) && !scalars[id.index()]);
+        let own = |id: NodeId| !groups.lead.contains_key(&id);
+        let roots = comp.ids().filter(|&id| groups.is_root(id) && own(id) && !scalars[id.index()]);
         let fused = |id: NodeId| -> Result<(), Materialise> {
             let node = comp.node(id);
             let dims = |n: NodeId| comp.node(n).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
             if is_pointwise(comp, id) || is_lane_reduce(comp, id) {
-                let space = groups.space[id.index()];
-                let lane = is_lane_reduce(comp, id);
-                let d = if lane { dims(node.operands[0]) } else { dims(space) };
-                let mut f = Fuser::new(self.module, comp, groups, id, &d);
-                let map = if lane || space != id { f.leading(&dims(id)) } else { f.identity() };
-                f.value(id, &map)?;
+                let roots = groups.roots_of(id);
+                let mut f = Fuser::of(self.module, comp, groups, &roots, &groups.points(comp, &roots));
+                for &root in &roots {
+                    let map = f.map_of(root);
+                    f.value(root, &map)?;
+                }
                 f.crowded().map_or(Ok(()), Err)?;
             } else if let Op::Reduce { body, .. } = node.op {
                 let mut f = Fuser::new(self.module, comp, groups, id, &dims(node.operands[0]));
@@ -320,20 +336,33 @@ impl<'a> Lower<'a> {
         self.relaid(&flat, dims, name)
     }
 
+    /// The kernel of a root, and of those that share it.
     fn row_kernel(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let comp = r.comp;
-        let rows_form = self.wants_rows(r, id);
+        let roots = r.groups.roots_of(id);
+        let plain = |id: &NodeId| r.groups.space[id.index()] == *id && !is_lane_reduce(comp, *id);
+        let size = |id: &NodeId| comp.node(*id).shape.as_array().map(|a| &a.dims);
+        let alike = roots.iter().all(|root| plain(root) && size(root) == size(&id));
+        let rows_form = alike && roots.iter().any(|&root| self.wants_rows(r, root));
         // The spec is made with a resolver that may append conversion steps.
-        let groups =
-            std::mem::replace(&mut r.groups, Groups { owner: Vec::new(), space: Vec::new(), users: Vec::new() });
+        let groups = std::mem::take(&mut r.groups);
         let made = {
             let mut resolver = Resolver { lower: self, region: r };
-            loop_spec(resolver.lower.module, comp, &groups, id, rows_form, resolver.lower.chip, &mut resolver)
+            loop_spec(resolver.lower.module, comp, &groups, &roots, rows_form, resolver.lower.chip, &mut resolver)
         };
         r.groups = groups;
         let fused = made.map_err(|Materialise(n)| self.no_lowering(comp, n))?;
-        let results = self.call_fused(r, id, Body::Loop(fused.spec), &fused.inputs, &fused.results);
-        Ok(Val::Array(results.into_iter().next().expect("one result")))
+        let results = self.call_fused(r, &roots, Body::Loop(fused.spec), &fused.inputs, &fused.results);
+        let mut own = Val::Token;
+        for (root, view) in roots.into_iter().zip(results) {
+            let val = Val::Array(view);
+            if root == id {
+                own = val;
+            } else {
+                r.values[root.index()] = Some(val);
+            }
+        }
+        Ok(own)
     }
 
     /// Whether a pointwise root is better one element a row: it reads such arrays of its own size.
@@ -369,8 +398,7 @@ impl<'a> Lower<'a> {
             Op::ReduceWindow { window, .. } => Some(window),
             _ => None,
         };
-        let groups =
-            std::mem::replace(&mut r.groups, Groups { owner: Vec::new(), space: Vec::new(), users: Vec::new() });
+        let groups = std::mem::take(&mut r.groups);
         let made = {
             let mut resolver = Resolver { lower: self, region: r };
             let (module, chip) = (resolver.lower.module, resolver.lower.chip);
@@ -381,7 +409,7 @@ impl<'a> Lower<'a> {
         };
         r.groups = groups;
         let fused = made.map_err(|Materialise(n)| self.no_lowering(comp, n))?;
-        let mut results = self.call_fused(r, id, Body::Reduce(fused.spec), &fused.inputs, &fused.results);
+        let mut results = self.call_fused(r, &[id], Body::Reduce(fused.spec), &fused.inputs, &fused.results);
         for (v, leaf) in results.iter_mut().zip(comp.node(id).shape.leaves()) {
             if v.dims != leaf.dims {
                 *v = self.relaid(&v.clone(), &leaf.dims, &comp.node(id).name);
@@ -393,10 +421,11 @@ impl<'a> Lower<'a> {
         })
     }
 
+    /// Calls the kernel of some roots (or of one with several results), named after the first.
     fn call_fused(
         &mut self,
         r: &Region<'a>,
-        id: NodeId,
+        roots: &[NodeId],
         body: Body,
         inputs: &[(NodeId, Resolved)],
         results: &[(Vec<u64>, DType, Form)],
@@ -411,17 +440,20 @@ impl<'a> Lower<'a> {
                 },
             });
         }
-        let name = &r.comp.node(id).name;
-        let views: Vec<View> = results.iter().map(|(d, t, f)| self.array(name, *t, d, *f)).collect();
+        let id = roots[0];
+        let name = |i: usize| &r.comp.node(*roots.get(i).unwrap_or(&id)).name;
+        let views: Vec<View> =
+            results.iter().enumerate().map(|(i, (d, t, f))| self.array(name(i), *t, d, *f)).collect();
         args.extend(views.iter().map(|v| Arg::rows(v.buf, Use::Write)));
         let op = self.debug_op(r, id, 0.0);
-        let members = fused(r, id);
+        let members = fused(r, roots);
         if !members.is_empty() {
             self.plan.members.insert(op, members);
         }
         let name = if matches!(body, Body::Loop(_)) { "loop" } else { "reduce" };
-        let result = self.is_result(r, id);
-        self.push_body(body, args, name, op, result);
+        let is_result = |i: usize| self.is_result(r, *roots.get(i).unwrap_or(&id));
+        let results: Vec<bool> = (0..views.len()).map(is_result).collect();
+        self.push_body(body, args, name, op, &results);
         views
     }
 
@@ -443,7 +475,7 @@ impl<'a> Lower<'a> {
             outputs: vec![Output { node: 0, access }],
         };
         let op = self.named_op(name, "scalar");
-        self.push_body(Body::Loop(spec), vec![Arg::Scalar(w), Arg::rows(v.buf, Use::Write)], "splat", op, false);
+        self.push_body(Body::Loop(spec), vec![Arg::Scalar(w), Arg::rows(v.buf, Use::Write)], "splat", op, &[false]);
         let layout = layout_of(dtype, &[], Form::Lanes, self.chip);
         View { form: Form::Lanes, layout, ..v }
     }
@@ -475,13 +507,13 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// Names of the nodes that are computed in a root's kernel, in the program's order.
-fn fused(r: &Region<'_>, root: NodeId) -> Vec<String> {
-    let mut inside = BTreeSet::new();
-    let mut stack = vec![root];
+/// Names of the nodes that are computed in a kernel besides its first root, in the program's order.
+fn fused(r: &Region<'_>, roots: &[NodeId]) -> Vec<String> {
+    let mut inside: BTreeSet<NodeId> = roots[1..].iter().copied().collect();
+    let mut stack = roots.to_vec();
     while let Some(n) = stack.pop() {
         for &o in &r.comp.node(n).operands {
-            if r.values[o.index()].is_none() && inside.insert(o) {
+            if r.values[o.index()].is_none() && !roots.contains(&o) && inside.insert(o) {
                 stack.push(o);
             }
         }

@@ -55,7 +55,7 @@ impl<'a> Lower<'a> {
         };
         let mut args = vec![array(src, Use::Read), array(dst, to.usage)];
         args.extend(lanes.iter().flatten().map(|w| Arg::Scalar(*w)));
-        self.push_body(Body::Move(spec), args, "move", to.op, to.result);
+        self.push_body(Body::Move(spec), args, "move", to.op, &[to.result]);
     }
 
     /// A node's array moved into a new one: sizes of the iteration and the positions of both.
@@ -323,7 +323,7 @@ impl<'a> Lower<'a> {
             outputs: vec![Output { node: 0, access }],
         };
         args.push(Arg::rows(dst.buf, Use::Write));
-        self.push_body(Body::Loop(spec), args, "fill", op, result);
+        self.push_body(Body::Loop(spec), args, "fill", op, &[result]);
     }
 
     fn pad(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
