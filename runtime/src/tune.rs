@@ -52,7 +52,6 @@ pub fn family(spec: &KernelSpec) -> &'static str {
         KernelSpec::Blocks { .. } => "blocks",
         KernelSpec::Product { .. } => "product",
         KernelSpec::Gather { .. } => "gather",
-        KernelSpec::Pick(_) => "pick",
         KernelSpec::Scatter(_) => "scatter",
         KernelSpec::Sort { .. } => "sort",
         KernelSpec::Cholesky(_) | KernelSpec::Solve(_) => "factor",

@@ -45,6 +45,7 @@ pub fn emit_kernel(
             Body::Loop(s) => loop_kernel(s, chip),
             Body::Reduce(s) => reduce_kernel(s, chip),
             Body::Move(s) => move_kernel(s, chip),
+            Body::Pick(s) => pick_kernel(s, chip),
         }),
         KernelSpec::Blocks { spec, cut, share } => {
             let k = blocks::block_kernel(spec, *cut, *share, chip).ok_or_else(|| wrong(format!("no cut {cut:?}")))?;
@@ -60,7 +61,6 @@ pub fn emit_kernel(
             KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, needs }
         }
         KernelSpec::Gather { rows, far } => gather_kernel(rows, *far, chip).into(),
-        KernelSpec::Pick(s) => KernelCode::plain(pick_kernel(s, chip)),
         KernelSpec::Scatter(s) => scatter_kernel(s, chip).into(),
         KernelSpec::Sort { sort, pass } => KernelCode::plain(sort_kernel(sort, *pass, chip)),
         KernelSpec::Cholesky(s) => KernelCode::plain(cholesky_kernel(s, chip)),

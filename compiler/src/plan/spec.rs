@@ -5,14 +5,14 @@ use systole_codegen::emit::blocks::{self, BlockCut, BlockSpec, Body, Share};
 use systole_codegen::emit::factor::{FactorSpec, SolveSpec};
 use systole_codegen::emit::mosaic::{MosaicSpec, mosaic_kernel};
 use systole_codegen::emit::mxu::{Contraction, Tile};
-use systole_codegen::emit::rows::{Far, PickSpec, RowsSpec, ScatterSpec, gather_needs};
+use systole_codegen::emit::rows::{Far, RowsSpec, ScatterSpec, gather_needs};
 use systole_codegen::emit::sort::{Pass, SortSpec};
 use systole_isa::ChipConfig;
 
 /// A kernel, one variant a family.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KernelSpec {
-    /// A loop nest, reduction or move on arrays in vector memory.
+    /// A loop nest, reduction, move or pick on arrays in vector memory.
     Body(Body),
     /// A body over arrays in HBM, block by block; all blocks or a core's share.
     Blocks {
@@ -31,8 +31,6 @@ pub enum KernelSpec {
         rows: RowsSpec,
         far: Far,
     },
-    /// Elements by index.
-    Pick(PickSpec),
     /// Updates combined into rows (or single elements) of tables by index.
     Scatter(ScatterSpec),
     /// A pass of a sorting network.
@@ -92,7 +90,6 @@ impl KernelSpec {
                 let (scratch_rows, semaphores) = gather_needs(rows, *far, chip);
                 Needs { scratch_rows, semaphores }
             }
-            KernelSpec::Pick(_) => Needs::default(),
             KernelSpec::Scatter(s) => {
                 let (scratch_rows, semaphores) = s.needs(chip);
                 Needs { scratch_rows, semaphores }

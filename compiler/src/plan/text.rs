@@ -203,7 +203,6 @@ pub fn describe(spec: &KernelSpec) -> String {
             format!("product of {rows} x {taps}*{} x {}: {tile}{hidden}", c.k, c.n)
         }
         KernelSpec::Gather { rows, .. } => format!("gathers {} rows", rows.count),
-        KernelSpec::Pick(s) => format!("picks elements, {} blocks of rows", s.blocks),
         KernelSpec::Scatter(s) => {
             let updates = s.specs.first().map_or(0, |t| t.count);
             let blocks = if s.block > 0 { format!(", tables in blocks of {} rows", s.block) } else { String::new() };
@@ -233,6 +232,7 @@ fn describe_body(body: &Body) -> String {
             let all: Vec<String> = s.sizes.iter().map(u32::to_string).collect();
             format!("move of {}", all.join("x"))
         }
+        Body::Pick(s) => format!("picks of {}x{} from {} tiles", s.rows, s.columns, s.tiles),
     }
 }
 

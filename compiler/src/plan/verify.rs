@@ -212,6 +212,7 @@ fn sound(spec: &KernelSpec) -> Check {
                 Body::Loop(s) => s.inputs.len() + s.outputs.len(),
                 Body::Reduce(s) => s.inputs.len() + s.outputs.len(),
                 Body::Move(_) => 2,
+                Body::Pick(_) => 3,
             };
             // Lane starts of moves are operands too.
             ensure(spec.operands.len() >= arrays, || "fewer operands than arrays".into())
@@ -223,7 +224,6 @@ fn sound(spec: &KernelSpec) -> Check {
             ensure(c.extras.is_empty(), || "operands of an epilogue without one".into())
         }
         KernelSpec::Gather { rows, .. } => ensure(rows.planes > 0, || "rows without planes".into()),
-        KernelSpec::Pick(_) => Ok(()),
         KernelSpec::Scatter(s) => {
             ensure(!s.specs.is_empty() && s.rows > 0, || "a scatter without tables".into())?;
             sound_nodes(&s.body.nodes, (0, 2 * s.specs.len(), 0))
@@ -264,6 +264,10 @@ fn sound_body(body: &Body) -> Check {
             s.outputs.iter().try_for_each(|a| sound_access(a, s.outer.len()))
         }
         Body::Move(s) => sound_move(s),
+        Body::Pick(s) => {
+            ensure(s.rows > 0 && s.columns > 0 && s.tiles > 0, || "picks nothing".into())?;
+            [&s.table, &s.indices, &s.out].into_iter().try_for_each(|a| sound_access(a, 0))
+        }
     }
 }
 

@@ -352,7 +352,7 @@ fn device(ran: &Ran<'_>, r: &RunResult) -> Report {
     let bytes = (r.hbm_read + r.hbm_write) as f64;
     let seconds = chip.seconds(r.cycles);
     let path = r.path;
-    let flops: f64 = rows.iter().map(|o| o.flops).sum();
+    let flops = total(rows.iter().map(|o| o.flops));
     let energy = energy(ran, &Work::of_run(chip, program, r), r, 1, &mix(&peaks));
     let op = |row: &op::OpRow| rows::op_report(row, row.op.and_then(|i| infos.get(i as usize)));
     Report {
@@ -365,7 +365,7 @@ fn device(ran: &Ran<'_>, r: &RunResult) -> Report {
         cycles: r.cycles,
         time_s: seconds,
         flops,
-        peak_share: peaks.iter().map(|p| p.share).sum(),
+        peak_share: total(peaks.iter().map(|p| p.share)),
         peaks,
         bound: bound.to_string(),
         bound_words: bound::words(bound).to_string(),
@@ -387,4 +387,9 @@ fn device(ran: &Ran<'_>, r: &RunResult) -> Report {
         host: ran.host.clone(),
         ..Report::default()
     }
+}
+
+/// A sum that is 0 of nothing (`Iterator::sum` of floats begins with -0).
+fn total(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |a, b| a + b)
 }

@@ -101,26 +101,32 @@ impl<'a> Lower<'a> {
             }
         }
         let budget = self.window_bytes();
-        if hbm.contains(&true) && self.push_blocks(&body, &args, (&hbm, budget), (name, op)) {
-            return;
-        }
+        let planes = body.by_planes(self.chip.core.lanes);
         // Those that need not be streamed may stand in the way.
-        let mut tried = hbm;
-        let near = |(i, a): (usize, &Arg)| matches!(a, Arg::Array { usage, .. } if large[i] && *usage == Use::Read);
-        // Reduced dimensions are cut where results stay in vector memory.
-        let read: Vec<bool> = args.iter().take(arrays).enumerate().map(near).collect();
-        for ways in [&large, &read] {
-            if *ways != tried && ways.contains(&true) && self.push_blocks(&body, &args, (ways, budget), (name, op)) {
-                return;
+        for (i, ways) in [&hbm, &large].into_iter().enumerate() {
+            for body in [Some(&body), planes.as_ref()].into_iter().flatten() {
+                let again = i > 0 && large == hbm;
+                if !again && ways.contains(&true) && self.push_blocks(body, &args, (ways, budget), (name, op)) {
+                    return;
+                }
             }
-            tried.clone_from(ways);
+        }
+        // Reduced dimensions are cut where results stay in vector memory.
+        let near = |(i, a): (usize, &Arg)| matches!(a, Arg::Array { usage, .. } if large[i] && *usage == Use::Read);
+        let read: Vec<bool> = args.iter().take(arrays).enumerate().map(near).collect();
+        let stay: u64 = of.iter().zip(&read).filter(|(_, far)| !**far).flat_map(|(a, _)| a).map(|a| bytes(self, a.0)).sum();
+        let room = stay <= self.array_bytes();
+        if read != large && read.contains(&true) && room && self.push_blocks(&body, &args, (&read, budget), (name, op)) {
+            return;
         }
         // Where the least windows are larger than that, all of vector memory is better than no way.
         let all = self.chip.vmem.bytes / ALL.1 * ALL.0;
         let array = |a: &Arg| if let Arg::Array { buf, .. } = a { bytes(self, *buf) } else { 0 };
         let whole: u64 = args.iter().take(arrays).map(array).sum();
         let more = self.guide.scoped_vmem.is_none() && large.contains(&true) && whole > all;
-        if !more || !self.push_blocks(&body, &args, (&large, all), (name, op)) {
+        let mut bodies = [Some(&body), planes.as_ref()].into_iter().flatten();
+        let done = more && bodies.any(|b| self.push_blocks(b, &args, (&large, all), (name, op)));
+        if !done {
             self.push_resident(body, args, name, op);
         }
     }

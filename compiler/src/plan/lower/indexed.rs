@@ -5,7 +5,9 @@ use crate::plan::fuse::scalar_body;
 use crate::plan::spec::{KernelSpec, Needs};
 use crate::plan::step::{Arg, Step, Unit, Use};
 use crate::plan::view::{Form, View};
-use systole_codegen::emit::loops::spec::Body;
+use smallvec::SmallVec;
+use systole_codegen::emit::blocks;
+use systole_codegen::emit::loops::spec::{Access, Body, LaneMap};
 use systole_codegen::emit::rows::{CHUNK, Far, PickSpec, RowsSpec, ScatterSpec, gather_needs};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op};
@@ -89,29 +91,31 @@ impl<'a> Lower<'a> {
         let indices = self.lanes(r, node.operands[1]);
         let shape = node.shape.as_array().expect("a gather makes an array").clone();
         let out = self.array(&node.name, shape.dtype, &shape.dims, Form::Lanes);
-        let shared = table.dims.len() == 1;
         // Planes of one row are rows themselves.
-        let sub = u64::from(self.chip.core.sublanes);
-        let (rows, planes) = match out.layout.plane_rows() {
-            0 | 1 => (out.layout.planes(), 1),
-            _ => (shape.dims[0], out.layout.planes()),
+        let (rows, columns) = match out.layout.plane_rows() {
+            0 | 1 => (out.layout.planes(), u64::from(self.chip.core.lanes)),
+            _ => (shape.dims[0], *shape.dims.last().unwrap_or(&1)),
+        };
+        let access = |v: &View, row: i64| Access {
+            dtype: v.dtype(),
+            component_rows: v.layout.total_rows() as i64,
+            outer: SmallVec::new(),
+            row,
+            offset: 0,
+            lane: LaneMap::Tile { tile_rows: v.layout.plane_rows() as i64 },
         };
         let spec = PickSpec {
-            dtype: shape.dtype,
-            blocks: rows.div_ceil(sub) as u32,
-            planes: planes as u32,
-            plane: out.layout.plane_rows() as u32,
+            rows: rows as u32,
+            columns: columns as u32,
             tiles: table.layout.planes() as u32,
-            tile: table.layout.plane_rows() as u32,
-            shared,
-            table_component: table.layout.total_rows() as u32,
-            out_component: out.layout.total_rows() as u32,
+            table: access(&table, i64::from(table.dims.len() > 1)),
+            indices: access(&indices, 1),
+            out: access(&out, 1),
         };
-        let kernel = self.plan.simple_kernel(KernelSpec::Pick(spec), "pick", Needs::default());
         let op = self.debug_op(r, id, 0.0);
         let args =
             vec![Arg::rows(table.buf, Use::Read), Arg::rows(indices.buf, Use::Read), Arg::rows(out.buf, Use::Write)];
-        self.steps.push(Step::Call { kernel, args, op });
+        self.push_body(blocks::Body::Pick(spec), args, "pick", op, self.is_result(r, id));
         Ok(Val::Array(out))
     }
 

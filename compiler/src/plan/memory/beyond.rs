@@ -29,7 +29,7 @@ fn inputs(body: &Body, sublanes: u32, lanes: u32) -> Vec<u64> {
     let (outer, rows, columns, inputs) = match body {
         Body::Loop(l) => (&l.outer, l.rows, l.columns, &l.inputs),
         Body::Reduce(r) => (&r.outer, r.rows, r.columns, &r.inputs),
-        Body::Move(_) => return Vec::new(),
+        Body::Move(_) | Body::Pick(_) => return Vec::new(),
     };
     let far = |a: &Access| {
         // The last row that is read, were all registers full.

@@ -4,6 +4,7 @@ use crate::emit::loops::spec::{Access, ExprOp, Input, LaneMap, LoopSpec, ReduceS
 use crate::emit::loops::{flatten, merge_reduce, widened};
 use crate::emit::moves;
 use crate::emit::moves::spec::{MoveSpec, Side};
+use crate::emit::rows::PickSpec;
 use serde::{Deserialize, Serialize};
 use systole_isa::DType;
 
@@ -13,6 +14,7 @@ pub enum Body {
     Loop(LoopSpec),
     Reduce(ReduceSpec),
     Move(MoveSpec),
+    Pick(PickSpec),
 }
 
 /// How the elements of an array follow the iteration (see [`Side`]; here `lanes` is 0 where lanes follow the columns).
@@ -42,6 +44,7 @@ impl Body {
             Body::Loop(s) => flatten(s, (sublanes, lanes)),
             Body::Reduce(s) => merge_reduce(s, lanes),
             Body::Move(s) => moves::flatten(s, lanes),
+            Body::Pick(_) => {}
         }
         body
     }
@@ -53,6 +56,7 @@ impl Body {
                 outer.iter().copied().chain([*rows]).collect()
             }
             Body::Move(s) => s.sizes.clone(),
+            Body::Pick(s) => vec![s.rows],
         }
     }
 
@@ -62,13 +66,33 @@ impl Body {
                 *outer.get_mut(d).unwrap_or(rows) = size;
             }
             Body::Move(s) => s.sizes[d] = size,
+            Body::Pick(s) => s.rows = size,
         }
+    }
+
+    /// The same with whole tiles of lanes as a dimension of its own around all others: blocks of the others then have a part
+    /// of each row. `None` unless it is a move whose both sides go lane by lane along a dimension of several whole tiles.
+    pub fn by_planes(&self, lanes: u32) -> Option<Body> {
+        let Body::Move(s) = self else { return None };
+        let wide = |d: &usize| {
+            let along = |x: &Side| !x.replicated && x.lanes[*d] == 1;
+            along(&s.src) && along(&s.dst) && s.sizes[*d] > lanes && s.sizes[*d].is_multiple_of(lanes)
+        };
+        let d = (0..s.sizes.len()).find(wide)?;
+        let mut split = s.clone();
+        split.sizes[d] = lanes;
+        split.sizes.insert(0, s.sizes[d] / lanes);
+        for side in [&mut split.src, &mut split.dst] {
+            side.rows.insert(0, side.rows[d] * i64::from(lanes));
+            side.lanes.insert(0, i64::from(lanes));
+        }
+        Some(Body::Move(split))
     }
 
     /// Whether blocks of a dimension are independent of each other.
     pub fn may_cut(&self, d: usize) -> bool {
         match self {
-            Body::Loop(_) | Body::Move(_) => true,
+            Body::Loop(_) | Body::Move(_) | Body::Pick(_) => true,
             Body::Reduce(s) if d == s.outer.len() => !s.reduce_rows,
             Body::Reduce(s) => d < s.kept_outer as usize,
         }
@@ -87,6 +111,7 @@ impl Body {
         match self {
             Body::Loop(LoopSpec { outer, .. }) | Body::Reduce(ReduceSpec { outer, .. }) => Some(outer.len()),
             Body::Move(_) => None,
+            Body::Pick(_) => Some(0),
         }
     }
 
@@ -104,6 +129,8 @@ impl Body {
                 (s.columns.div_ceil(lanes), arrays(&s.inputs), 0, n)
             }
             Body::Move(_) => (1, 1, 1, 0),
+            // Of each tile of the table a load, a permutation, a comparison, a selection.
+            Body::Pick(s) => (s.columns.div_ceil(lanes), s.tiles as usize + 1, 1, 3 * s.tiles as usize),
         }
     }
 
@@ -121,6 +148,11 @@ impl Body {
                 inputs(&s.inputs, tiles).chain(outputs).collect()
             }
             Body::Move(s) => vec![Some(walk_side(s.dtype, &s.src, false)), Some(walk_side(s.dtype, &s.dst, true))],
+            Body::Pick(s) => {
+                let tiles = s.columns.div_ceil(lanes);
+                let table = walk(&s.table, s.tiles, false);
+                vec![Some(table), Some(walk(&s.indices, tiles, false)), Some(walk(&s.out, tiles, true))]
+            }
         }
     }
 
@@ -145,6 +177,7 @@ impl Body {
                 side.plane_rows = w.plane_rows;
                 side.component_rows = w.component_rows;
             }
+            Body::Pick(s) => set_access([&mut s.table, &mut s.indices, &mut s.out][i], w),
         }
     }
 

@@ -7,6 +7,7 @@ use crate::emit::hbm::{Descs, HbmUnit};
 use crate::emit::loops::spec::ReduceSpec;
 use crate::emit::loops::{Bases, emit_loop, emit_reduce};
 use crate::emit::moves::{Bases as MoveBases, emit_move};
+use crate::emit::rows::emit_pick;
 use crate::kernel::build_units::DmaArgs;
 use crate::kernel::{BufferRef, KernelBuilder, S};
 use rustc_hash::FxHashMap;
@@ -67,7 +68,7 @@ pub fn emit(body: &Body, spec: &BlockSpec, choice: &Choice, chip: &ChipConfig, s
     // Lane starts of moves.
     let extra: Vec<S> = match body {
         Body::Move(m) => (0..m.src.dynamic_lane as u32 + m.dst.dynamic_lane as u32).map(|_| b.param()).collect(),
-        Body::Loop(_) | Body::Reduce(_) => Vec::new(),
+        Body::Loop(_) | Body::Reduce(_) | Body::Pick(_) => Vec::new(),
     };
     let floats: Vec<Option<S>> = spec.operands.iter().map(|o| o.floating.then(|| b.param())).collect();
     let scratch = b.param();
@@ -204,7 +205,7 @@ impl Flow<'_> {
         match self.body {
             Body::Move(_) => step(w, d, size, &grid(self.chip)).unwrap_or(0),
             // Lanes of indexed inputs follow the index.
-            Body::Loop(_) | Body::Reduce(_) => w.rows[d] * size as i64,
+            Body::Loop(_) | Body::Reduce(_) | Body::Pick(_) => w.rows[d] * size as i64,
         }
     }
 
@@ -429,9 +430,10 @@ impl Flow<'_> {
                 match &body {
                     Body::Loop(s) => emit_loop(b, s, &bases),
                     Body::Reduce(s) => self.reduce(b, s, &bases, index),
-                    Body::Move(_) => {}
+                    Body::Move(_) | Body::Pick(_) => {}
                 }
             }
+            Body::Pick(s) => emit_pick(b, s, &args),
             Body::Move(m) => {
                 let mut starts = self.extra.iter().copied();
                 let src_start = m.src.dynamic_lane.then(|| starts.next()).flatten();

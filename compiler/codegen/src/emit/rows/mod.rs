@@ -8,7 +8,7 @@ mod pick;
 mod scatter;
 
 pub use gather::{gather_kernel, gather_needs};
-pub use pick::{PickSpec, pick_kernel};
+pub use pick::{PickSpec, emit_pick, pick_kernel};
 pub use scatter::{ScatterSpec, scatter_kernel};
 use serde::{Deserialize, Serialize};
 

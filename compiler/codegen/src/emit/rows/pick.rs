@@ -1,27 +1,24 @@
-//! Kernels that pick elements by index: gathers within rows by permutations of lanes.
+//! Elements picked by index: gathers within rows by permutations of lanes.
 
+use crate::emit::loops::spec::{Access, LaneMap};
 use crate::emit::operand::Ops;
-use crate::kernel::{Kernel, KernelBuilder, LoopHints, MemFormat, StoreFormat, Trips};
+use crate::kernel::{BufferRef, Kernel, KernelBuilder, LoopHints, M, MemFormat, S, StoreFormat, Trips};
 use serde::{Deserialize, Serialize};
 use systole_isa::{ChipConfig, DType, Op};
 
-/// Elements of a table's rows picked by an array of indices: `out[r, i] = table[r, indices[r, i]]`. A table of one row
-/// serves all rows; then rows are any rows of the indices.
+/// Elements of a table's rows picked by an array of indices (s32, lane numbers of a table row that need not be in one tile):
+/// `out[r, i] = table[r, indices[r, i]]`. All three are walked by tiles of lanes and have no outer dimensions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PickSpec {
-    pub dtype: DType,
-    /// Blocks of a register's rows, and planes of the indices and the result, with their element rows.
-    pub blocks: u32,
-    pub planes: u32,
-    pub plane: u32,
-    /// Tiles of lanes of a table row, and element rows from one to the next.
+    /// Rows and columns of the indices and the result.
+    pub rows: u32,
+    pub columns: u32,
+    /// Tiles of lanes of a table row.
     pub tiles: u32,
-    pub tile: u32,
-    /// Whether all rows pick from the same table row.
-    pub shared: bool,
-    /// Element rows of a component in the table and in the result.
-    pub table_component: u32,
-    pub out_component: u32,
+    /// The table; where its row step is 0 all rows pick from its only one.
+    pub table: Access,
+    pub indices: Access,
+    pub out: Access,
 }
 
 /// How words of an element type are moved without being changed.
@@ -33,44 +30,63 @@ fn formats(dtype: DType) -> (MemFormat, StoreFormat) {
     }
 }
 
+/// Element rows from one tile of lanes to the next.
+fn tile_rows(a: &Access) -> i32 {
+    match a.lane {
+        LaneMap::Tile { tile_rows } => tile_rows as i32,
+        LaneMap::Replicated | LaneMap::Indexed { .. } => 0,
+    }
+}
+
 /// The kernel. Parameters: table, indices, result (element rows).
 pub fn pick_kernel(s: &PickSpec, chip: &ChipConfig) -> Kernel {
     let mut b = KernelBuilder::new("pick", chip);
-    let (table, indices, out) = (b.param(), b.param(), b.param());
-    let (from, index, to) = (b.buffer(), b.buffer(), b.buffer());
+    let rows: [S; 3] = std::array::from_fn(|_| b.param());
+    let args: Vec<(S, BufferRef)> = rows.into_iter().map(|row| (row, b.buffer())).collect();
+    emit_pick(&mut b, s, &args);
+    b.finish()
+}
+
+/// Appends the code of a spec. `args`: first element row and buffer of the table, the indices, the result.
+pub fn emit_pick(b: &mut KernelBuilder, s: &PickSpec, args: &[(S, BufferRef)]) {
+    let &[(table, from), (indices, index), (out, to)] = args else { return };
     let (sub, lanes) = b.shape();
-    let (load, store) = formats(s.dtype);
-    let words = s.dtype.components();
+    let (load, store) = formats(s.table.dtype);
     let hints = LoopHints::independent(&[from, index, to]);
     let row = b.s_var(0);
-    b.loop_static(s.blocks, |b| {
-        let at = b.s_copy(row);
-        b.loop_static(s.planes, |b| {
-            let place = b.s(Op::SAdd, &[indices, at]);
-            let i = b.load(MemFormat::W32, place, 0, 1, index);
+    b.loop_static(s.rows.div_ceil(sub), |b| {
+        let first = |b: &mut KernelBuilder, base: S, a: &Access| {
+            let ahead = b.s_muli(row, a.row as i32);
+            let at = b.s(Op::SAdd, &[base, ahead]);
+            b.s_addi(at, a.offset as i32)
+        };
+        let from_row = first(b, table, &s.table);
+        let (index_at, to_at) = (first(b, indices, &s.indices), first(b, out, &s.out));
+        let (index_at, to_at) = (b.s_copy(index_at), b.s_copy(to_at));
+        b.loop_static(s.columns.div_ceil(lanes), |b| {
+            let i = b.load(MemFormat::W32, index_at, 0, s.indices.row as i32, index);
             let tile_of = b.sar(i, lanes.trailing_zeros() as i32);
-            let found: Vec<_> = (0..words).map(|_| b.v_var(0)).collect();
-            let tile = if s.shared { b.s_copy(table) } else { b.s(Op::SAdd, &[table, row]) };
+            let found: Vec<_> = (0..s.table.dtype.components()).map(|_| b.v_var(0)).collect();
+            let tile = b.s_copy(from_row);
             let number = b.s_var(0);
             b.loop_with(Trips::Static(s.tiles), hints.clone(), |b| {
                 let here = b.splat(number);
                 let hit = b.cmp(Op::VEqI, tile_of, here);
                 for (c, &f) in found.iter().enumerate() {
-                    let offset = c as i32 * s.table_component as i32;
-                    let v = b.load(load, tile, offset, !s.shared as i32, from);
+                    let offset = c as i32 * s.table.component_rows as i32;
+                    let v = b.load(load, tile, offset, s.table.row as i32, from);
                     let v = b.def_v(Op::XPermLane, &[v.into(), i.into()]);
                     b.set_v(f, Op::VSel, &[hit.into(), v.into(), f.into()]);
                 }
                 b.s_inc(number, 1);
-                b.s_inc(tile, s.tile as i32);
+                b.s_inc(tile, tile_rows(&s.table));
             });
-            let place = b.s(Op::SAdd, &[out, at]);
             for (c, &f) in found.iter().enumerate() {
-                b.store(store, f, place, c as i32 * s.out_component as i32, 1, crate::kernel::M::ALL, to);
+                b.store(store, f, to_at, c as i32 * s.out.component_rows as i32, s.out.row as i32, M::ALL, to);
             }
-            b.s_inc(at, s.plane as i32);
+            b.s_inc(index_at, tile_rows(&s.indices));
+            b.s_inc(to_at, tile_rows(&s.out));
         });
         b.s_inc(row, sub as i32);
     });
-    b.finish()
 }
