@@ -7,7 +7,7 @@ use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
 use crate::plan::step::{Arg, BufferKind, KernelEntry, SplitPart, Step, Unit, Use, Word};
 use crate::plan::view::BufId;
 use systole_codegen::emit::blocks::{
-    BlockCut, BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, choose_shares,
+    BlockCut, BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, choose_shares, parted,
 };
 use systole_hlo::graph::{NodeId, Op};
 
@@ -101,22 +101,26 @@ impl<'a> Lower<'a> {
             }
         }
         let budget = self.window_bytes();
-        let planes = body.by_planes(self.chip.core.lanes);
         // Those that need not be streamed may stand in the way.
         for (i, ways) in [&hbm, &large].into_iter().enumerate() {
-            for body in [Some(&body), planes.as_ref()].into_iter().flatten() {
-                let again = i > 0 && large == hbm;
-                if !again && ways.contains(&true) && self.push_blocks(body, &args, (ways, budget), (name, op)) {
-                    return;
-                }
+            let new = i == 0 || large != hbm;
+            if new && ways.contains(&true) && self.push_blocks(&body, &args, (ways, budget), (name, op)) {
+                return;
             }
+        }
+        // Blocks of two dimensions are smaller than blocks of one.
+        let smaller = if large.contains(&true) { parted(&body, self.chip) } else { Vec::new() };
+        if smaller.iter().any(|b| self.push_blocks(b, &args, (&large, budget), (name, op))) {
+            return;
         }
         // Reduced dimensions are cut where results stay in vector memory.
         let near = |(i, a): (usize, &Arg)| matches!(a, Arg::Array { usage, .. } if large[i] && *usage == Use::Read);
         let read: Vec<bool> = args.iter().take(arrays).enumerate().map(near).collect();
-        let stay: u64 = of.iter().zip(&read).filter(|(_, far)| !**far).flat_map(|(a, _)| a).map(|a| bytes(self, a.0)).sum();
+        let stay: u64 =
+            of.iter().zip(&read).filter(|(_, far)| !**far).flat_map(|(a, _)| a).map(|a| bytes(self, a.0)).sum();
         let room = stay <= self.array_bytes();
-        if read != large && read.contains(&true) && room && self.push_blocks(&body, &args, (&read, budget), (name, op)) {
+        if read != large && read.contains(&true) && room && self.push_blocks(&body, &args, (&read, budget), (name, op))
+        {
             return;
         }
         // Where the least windows are larger than that, all of vector memory is better than no way.
@@ -124,8 +128,8 @@ impl<'a> Lower<'a> {
         let array = |a: &Arg| if let Arg::Array { buf, .. } = a { bytes(self, *buf) } else { 0 };
         let whole: u64 = args.iter().take(arrays).map(array).sum();
         let more = self.guide.scoped_vmem.is_none() && large.contains(&true) && whole > all;
-        let mut bodies = [Some(&body), planes.as_ref()].into_iter().flatten();
-        let done = more && bodies.any(|b| self.push_blocks(b, &args, (&large, all), (name, op)));
+        let mut bodies = std::iter::once(body.clone()).chain(smaller);
+        let done = more && bodies.any(|b| self.push_blocks(&b, &args, (&large, all), (name, op)));
         if !done {
             self.push_resident(body, args, name, op);
         }

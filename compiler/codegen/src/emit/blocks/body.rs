@@ -14,7 +14,7 @@ pub enum Body {
     Loop(LoopSpec),
     Reduce(ReduceSpec),
     Move(MoveSpec),
-    Pick(PickSpec),
+    Pick(Box<PickSpec>),
 }
 
 /// How the elements of an array follow the iteration (see [`Side`]; here `lanes` is 0 where lanes follow the columns).
@@ -70,23 +70,21 @@ impl Body {
         }
     }
 
-    /// The same with whole tiles of lanes as a dimension of its own around all others: blocks of the others then have a part
-    /// of each row. `None` unless it is a move whose both sides go lane by lane along a dimension of several whole tiles.
-    pub fn by_planes(&self, lanes: u32) -> Option<Body> {
+    /// A move with `unit` steps of dimension `d` apart from the rest of it, which is a dimension of its own around all others.
+    pub fn parted(&self, d: usize, unit: u32) -> Option<Body> {
         let Body::Move(s) = self else { return None };
-        let wide = |d: &usize| {
-            let along = |x: &Side| !x.replicated && x.lanes[*d] == 1;
-            along(&s.src) && along(&s.dst) && s.sizes[*d] > lanes && s.sizes[*d].is_multiple_of(lanes)
-        };
-        let d = (0..s.sizes.len()).find(wide)?;
-        let mut split = s.clone();
-        split.sizes[d] = lanes;
-        split.sizes.insert(0, s.sizes[d] / lanes);
-        for side in [&mut split.src, &mut split.dst] {
-            side.rows.insert(0, side.rows[d] * i64::from(lanes));
-            side.lanes.insert(0, i64::from(lanes));
+        let count = s.sizes.get(d)? / unit.max(1);
+        if count < 2 || count * unit != s.sizes[d] {
+            return None;
         }
-        Some(Body::Move(split))
+        let mut parted = s.clone();
+        parted.sizes[d] = unit;
+        parted.sizes.insert(0, count);
+        for side in [&mut parted.src, &mut parted.dst] {
+            side.rows.insert(0, side.rows[d] * i64::from(unit));
+            side.lanes.insert(0, side.lanes[d] * i64::from(unit));
+        }
+        Some(Body::Move(parted))
     }
 
     /// Whether blocks of a dimension are independent of each other.

@@ -258,6 +258,18 @@ fn unit(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig) -> Option<u3
     Some(unit.min(body.sizes()[d].max(1)))
 }
 
+/// A move in other orders of its iteration: of each dimension that has several, the least blocks (whole registers of rows,
+/// whole tiles of lanes) apart from what they count, which is a dimension around all others. Cut along another dimension, its
+/// blocks are parts of both.
+pub fn parted(body: &Body, chip: &ChipConfig) -> Vec<Body> {
+    let body = body.normal((chip.core.sublanes, chip.core.lanes));
+    let arrays = body.walks(chip.core.lanes).len();
+    let operands = vec![Operand { hbm: true, kept: false, floating: false }; arrays];
+    let spec = BlockSpec { body: body.clone(), operands };
+    let one = |d: usize| body.parted(d, unit(&body, &spec, d, chip)?);
+    (0..body.sizes().len()).rev().filter_map(one).collect()
+}
+
 /// The cuts along a dimension, inside of some outer ones, that are worth a look: a small and a wanted block size.
 fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConfig, budget: u64) -> Vec<Choice> {
     let d = at.1;
