@@ -115,7 +115,7 @@ impl<'a> Lower<'a> {
         let op = self.debug_op(r, id, 0.0);
         let args =
             vec![Arg::rows(table.buf, Use::Read), Arg::rows(indices.buf, Use::Read), Arg::rows(out.buf, Use::Write)];
-        self.push_body(blocks::Body::Pick(Box::new(spec)), args, "pick", op, self.is_result(r, id));
+        self.push_body(blocks::Body::Pick(Box::new(spec)), args, "pick", op, &[self.is_result(r, id)]);
         Ok(Val::Array(out))
     }
 
