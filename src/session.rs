@@ -43,34 +43,38 @@ pub fn open(path: &str, chip: &ChipArgs) -> Result<Opened, RuntimeError> {
             "{path}: a recorded run, where a program is due: `systole top`, `systole profile` and `systole report` show it"
         )));
     }
-    let chip = match chip.chip {
-        Some(_) => chip.chip_or(DEFAULT_CHIP)?,
+    let (chip, program) = match chip.chip {
+        Some(_) => (chip.chip_or(DEFAULT_CHIP)?, None),
         None => named_chip(path, &bytes, chip)?,
     };
     let client = Client::with_chip(chip);
     let mut warnings = Vec::new();
-    let mut sources = source::read(path, &bytes, client.chip(), false, &mut warnings)?.into_iter();
+    let sources = match program {
+        Some(p) => vec![Source::Program(Box::new(p))],
+        None => source::read(path, &bytes, client.chip(), false, &mut warnings)?,
+    };
+    let mut sources = sources.into_iter();
     let source = sources.next().ok_or_else(|| bad(format!("{path}: no program")))?;
     let rest = sources.collect();
     for w in &warnings {
         eprintln!("{}", w.trim_end());
     }
     if let Source::Program(p) = &source {
-        p.validate(client.chip()).map_err(|e| bad(format!("{path}: {e}")))?;
+        p.check_tables(client.chip()).map_err(|e| bad(format!("{path}: {e}")))?;
     }
     Ok(Opened { client, source, rest, parse_s: start.elapsed().as_secs_f64() })
 }
 
-/// The chip that a file names, with the user's overrides.
-fn named_chip(path: &str, bytes: &[u8], chip: &ChipArgs) -> Result<ChipConfig, RuntimeError> {
+/// The chip that a file names, with the user's overrides; and the program, if the file is a compiled one.
+fn named_chip(path: &str, bytes: &[u8], chip: &ChipArgs) -> Result<(ChipConfig, Option<Program>), RuntimeError> {
     if container::is_program(bytes) {
         let program = container::read_program(bytes).map_err(|e| RuntimeError::Source(format!("{path}: {e}")))?;
         let found = chip_named(&program.chip).map_err(|_| {
             bad(format!("{path}: compiled for `{}`, which is no preset: name its file with --chip", program.chip))
         })?;
-        return chip.with_sets(found);
+        return Ok((chip.with_sets(found)?, Some(program)));
     }
-    match std::str::from_utf8(bytes) {
+    let named = match std::str::from_utf8(bytes) {
         Ok(text) if asm::is_assembly(text) => {
             let (_, found) =
                 asm::assemble_with_chip(text, path, None).map_err(|e| RuntimeError::Source(e.to_string()))?;
@@ -85,7 +89,8 @@ fn named_chip(path: &str, bytes: &[u8], chip: &ChipArgs) -> Result<ChipConfig, R
             chip.with_sets(found)
         }
         _ => chip.chip_or(DEFAULT_CHIP),
-    }
+    };
+    Ok((named?, None))
 }
 
 impl Opened {
@@ -201,7 +206,7 @@ pub fn compile(opened: Opened, args: &RunArgs, mode: Mode) -> Result<Ready, Runt
     let (source_of_one, parts) = spmd::partitioned(opened.source, &args.module, options.pod.partitions, Unsaid::Free)?;
     opened.source = source_of_one;
     let (client, program) = opened.program(&args.module, &args.compile, mode, None)?;
-    let exe = client.load(program)?;
+    let exe = client.load(program).map_err(|e| bad(format!("{}: {e}", args.module)))?;
     host.compile_s = start.elapsed().as_secs_f64();
     Ok(Ready { client, exe, host, source, outfeed: Vec::new(), parts })
 }

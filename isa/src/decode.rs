@@ -6,7 +6,7 @@
 
 use crate::chip::ChipConfig;
 use crate::encoding::{COUNT_BITS, CodeError, Fields, HEADER_BITS, Problem, WORD_BYTES};
-use crate::inst::Bundle;
+use crate::inst::{Bundle, Bundles};
 use crate::table::Slot;
 
 /// Why bytes were not decoded.
@@ -16,17 +16,26 @@ pub type DecodeError = CodeError;
 ///
 /// # Errors
 /// The first bundle that is no code of this chip.
-pub fn decode_bundles(code: &[u8], chip: &ChipConfig) -> Result<Vec<Bundle>, DecodeError> {
+pub fn decode_code(code: &[u8], chip: &ChipConfig) -> Result<Bundles, DecodeError> {
     let fields = Fields::new(chip);
-    let mut bundles = Vec::with_capacity(code.len() / (4 * WORD_BYTES));
+    let mut bundles = Bundles::with_capacity(code.len() / WORD_BYTES);
     let mut rest = code;
     while !rest.is_empty() {
-        match decode_bundle(&mut rest, &fields) {
-            Ok(b) => bundles.push(b),
+        match decode_bundle(&mut rest, &fields, &mut bundles) {
+            Ok(()) => bundles.end(),
             Err(problem) => return Err(CodeError { bundle: bundles.len(), problem }),
         }
     }
     Ok(bundles)
+}
+
+/// [`decode_code`], every bundle by itself.
+///
+/// # Errors
+/// As there.
+pub fn decode_bundles(code: &[u8], chip: &ChipConfig) -> Result<Vec<Bundle>, DecodeError> {
+    let bundles = decode_code(code, chip)?;
+    Ok(bundles.iter().map(|insts| Bundle { insts: insts.to_vec() }).collect())
 }
 
 #[inline]
@@ -36,7 +45,7 @@ fn word(rest: &mut &[u8]) -> Result<u64, Problem> {
     Ok(u64::from_le_bytes(*bytes))
 }
 
-fn decode_bundle(rest: &mut &[u8], fields: &Fields) -> Result<Bundle, Problem> {
+fn decode_bundle(rest: &mut &[u8], fields: &Fields, out: &mut Bundles) -> Result<(), Problem> {
     let header = word(rest)?;
     if header >> HEADER_BITS != 0 {
         return Err(Problem::Header);
@@ -53,11 +62,10 @@ fn decode_bundle(rest: &mut &[u8], fields: &Fields) -> Result<Bundle, Problem> {
     if rest.len() < total * WORD_BYTES {
         return Err(Problem::Truncated);
     }
-    let mut insts = Vec::with_capacity(total);
     for slot in Slot::ALL {
         for _ in 0..count(slot) {
-            insts.push(fields.decode(word(rest)?, slot)?);
+            out.push(fields.decode(word(rest)?, slot)?);
         }
     }
-    Ok(Bundle { insts })
+    Ok(())
 }

@@ -43,3 +43,72 @@ pub struct Bundle {
     /// The instructions; those of one slot kind in order of effect.
     pub insts: Vec<Inst>,
 }
+
+/// The bundles of a program, their instructions one behind the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bundles {
+    insts: Vec<Inst>,
+    /// Where the instructions of each bundle end.
+    ends: Vec<u32>,
+}
+
+impl Bundles {
+    /// No bundles, with room for so many instructions.
+    pub fn with_capacity(insts: usize) -> Bundles {
+        Bundles { insts: Vec::with_capacity(insts), ends: Vec::new() }
+    }
+
+    /// Appends an instruction to the bundle that is not ended.
+    pub fn push(&mut self, inst: Inst) {
+        self.insts.push(inst);
+    }
+
+    /// Ends a bundle.
+    pub fn end(&mut self) {
+        self.ends.push(self.insts.len() as u32);
+    }
+
+    /// Bundles.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The instructions of a bundle, if it exists.
+    pub fn get(&self, bundle: usize) -> Option<&[Inst]> {
+        (bundle < self.len()).then(|| &self[bundle])
+    }
+
+    /// The instructions of each bundle.
+    pub fn iter(&self) -> impl Iterator<Item = &[Inst]> {
+        (0..self.len()).map(|b| &self[b])
+    }
+
+    /// All instructions.
+    pub fn insts(&self) -> &[Inst] {
+        &self.insts
+    }
+}
+
+impl std::ops::Index<usize> for Bundles {
+    type Output = [Inst];
+    fn index(&self, bundle: usize) -> &[Inst] {
+        let start = if bundle == 0 { 0 } else { self.ends[bundle - 1] };
+        &self.insts[start as usize..self.ends[bundle] as usize]
+    }
+}
+
+impl<'a> FromIterator<&'a Bundle> for Bundles {
+    fn from_iter<I: IntoIterator<Item = &'a Bundle>>(bundles: I) -> Bundles {
+        let mut out = Bundles::default();
+        for b in bundles {
+            out.insts.extend(&b.insts);
+            out.end();
+        }
+        out
+    }
+}

@@ -27,14 +27,14 @@ pub mod validate;
 
 pub use chip::{ChipConfig, ChipError};
 pub use container::{ContainerError, read_program, write_program};
-pub use decode::{DecodeError, decode_bundles};
+pub use decode::{DecodeError, decode_bundles, decode_code};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use dma::{DmaDesc, DmaDim, Space};
 pub use dtype::DType;
 pub use effects::{Access, File, Reg, Resource};
 pub use encode::{EncodeError, encode_bundles};
 pub use float::F8;
-pub use inst::{Bundle, Inst};
+pub use inst::{Bundle, Bundles, Inst};
 pub use layout::Layout;
 pub use opcodes::{Function, Op};
 pub use program::Program;

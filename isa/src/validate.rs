@@ -5,10 +5,10 @@
 //! depends on run time (addresses from registers, the call stack, running off the end) is the simulator's to check.
 
 use crate::chip::ChipConfig;
-use crate::decode::decode_bundles;
+use crate::decode::decode_code;
 use crate::dma::{HBM_GRANULE, MAX_DMA_DIMS};
 use crate::encoding::CodeError;
-use crate::inst::Bundle;
+use crate::inst::Bundles;
 use crate::layout::Layout;
 use crate::opcodes::Op;
 use crate::program::{DebugRange, HostArray, Program};
@@ -49,33 +49,33 @@ impl Program {
     ///
     /// # Errors
     /// The first thing that does not fit.
-    pub fn decode(&self, chip: &ChipConfig) -> Result<Vec<Bundle>, ProgramError> {
-        if self.fingerprint != chip.fingerprint() {
-            return Err(ProgramError::Fingerprint { compiled: self.chip.clone(), chip: chip.name.clone() });
-        }
-        let bundles = decode_bundles(&self.code, chip)?;
+    pub fn decode(&self, chip: &ChipConfig) -> Result<Bundles, ProgramError> {
+        self.check_tables(chip)?;
+        let bundles = decode_code(&self.code, chip)?;
         if bundles.len() != self.bundles as usize {
             return Err(ProgramError::BundleCount { stated: self.bundles, found: bundles.len() });
         }
         self.check_indices(&bundles)?;
-        self.check_descriptors()?;
-        self.check_memory(chip)?;
-        self.check_pod(chip)?;
-        self.check_debug()?;
         Ok(bundles)
     }
 
-    /// [`Program::decode`] for its checks alone.
+    /// The checks of [`Program::decode`] that need no code.
     ///
     /// # Errors
     /// The first thing that does not fit.
-    pub fn validate(&self, chip: &ChipConfig) -> Result<(), ProgramError> {
-        self.decode(chip).map(|_| ())
+    pub fn check_tables(&self, chip: &ChipConfig) -> Result<(), ProgramError> {
+        if self.fingerprint != chip.fingerprint() {
+            return Err(ProgramError::Fingerprint { compiled: self.chip.clone(), chip: chip.name.clone() });
+        }
+        self.check_descriptors()?;
+        self.check_memory(chip)?;
+        self.check_pod(chip)?;
+        self.check_debug()
     }
 
-    fn check_indices(&self, bundles: &[Bundle]) -> Result<(), ProgramError> {
+    fn check_indices(&self, bundles: &Bundles) -> Result<(), ProgramError> {
         for (bundle, b) in bundles.iter().enumerate() {
-            for inst in &b.insts {
+            for inst in b {
                 for (kind, index) in inst.iter() {
                     let (what, count) = match kind {
                         Kind::Target => ("bundle", bundles.len()),

@@ -73,11 +73,13 @@ pub fn placeholders(program: &Program, seed: u64) -> Vec<Array> {
     program.params.iter().enumerate().map(one).collect()
 }
 
+#[inline(always)]
 fn unit(bits: u32) -> f32 {
     bits as f32 / (1 << 23) as f32 - 1.0
 }
 
 /// Elements from 24 random bits each.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 fn convert(dtype: DType, bits: &[u32], out: &mut [u8]) {
     let size = dtype.host_bytes();
     let each = out.chunks_exact_mut(size).zip(bits);
@@ -89,8 +91,11 @@ fn convert(dtype: DType, bits: &[u32], out: &mut [u8]) {
         }
         DTypeClass::Float | DTypeClass::Complex => match dtype {
             DType::F64 => each.for_each(|(o, &b)| o.copy_from_slice(&f64::from(unit(b)).to_le_bytes())),
-            DType::F32 => each.for_each(|(o, &b)| o.copy_from_slice(&unit(b).to_le_bytes())),
-            DType::BF16 => each.for_each(|(o, &b)| o.copy_from_slice(&half::bf16::from_f32(unit(b)).to_le_bytes())),
+            DType::F32 => out.as_chunks_mut().0.iter_mut().zip(bits).for_each(|(o, &b)| *o = unit(b).to_le_bytes()),
+            DType::BF16 => {
+                let words = out.as_chunks_mut().0.iter_mut();
+                words.zip(bits).for_each(|(o, &b)| *o = half::bf16::from_f32(unit(b)).to_le_bytes());
+            }
             DType::F16 => each.for_each(|(o, &b)| o.copy_from_slice(&half::f16::from_f32(unit(b)).to_le_bytes())),
             // Eight-bit floats: finite positive values around one in every format.
             _ => each.for_each(|(o, &b)| o[0] = 0x30 + (b % 8) as u8),

@@ -152,7 +152,7 @@ fn cpu_seconds() -> f64 {
 
 fn run(code: Code, mode: Mode, loop_skip: bool) -> (RunResult, f64) {
     let chip = ChipConfig::from_preset("tpu-v5e").expect("the preset exists");
-    let loaded = load_bundles(code.0, &Program::default(), &chip).expect("the kernel is well formed");
+    let loaded = load_bundles(&code.0, &Program::default(), &chip).expect("the kernel is well formed");
     let mut m = Machine::new(Arc::new(loaded));
     let options = RunOptions { loop_skip, ..RunOptions::new(mode) };
     let start = cpu_seconds();

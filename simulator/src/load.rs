@@ -5,7 +5,7 @@ use crate::stats::Static;
 use crate::unit::dma::Geometry;
 use systole_isa::chip::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
-use systole_isa::{Bundle, Class, Op, Program, Slot, Space};
+use systole_isa::{Bundle, Bundles, Class, Op, Program, ProgramError, Slot, Space};
 
 /// Why a program cannot run on a chip.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -18,8 +18,8 @@ pub enum LoadError {
     Timing { class: Class },
     #[error("the program has no bundles")]
     Empty,
-    #[error("damaged code: {0}")]
-    Decode(String),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     #[error("bundle {bundle}: operand {operand} of `{inst}` is out of range")]
     Operand { bundle: u32, inst: String, operand: u32 },
     #[error("bundle {bundle}: {need} instructions of slot {slot:?}, the chip has {have}")]
@@ -39,7 +39,7 @@ pub enum LoadError {
 pub struct Loaded {
     pub(crate) program: Program,
     pub(crate) chip: ChipConfig,
-    pub(crate) bundles: Vec<Bundle>,
+    pub(crate) bundles: Bundles,
     pub(crate) code: Code,
     /// Cores of a device that run the program: all, if its code knows of others.
     pub(crate) cores: u32,
@@ -72,34 +72,32 @@ impl Loaded {
         (start, self.boundaries.get(next).copied().unwrap_or(self.chip.device_hbm_bytes()))
     }
 
-    /// The decoded bundles.
-    pub fn bundles(&self) -> &[Bundle] {
-        &self.bundles
-    }
 }
 
 /// Loads a program for a chip.
 ///
 /// # Errors
-/// If the code is damaged or not well formed for the chip.
+/// If the program does not fit the chip, or its code is damaged.
 pub fn load(program: &Program, chip: &ChipConfig) -> Result<Loaded, LoadError> {
-    let bundles =
-        systole_isa::decode::decode_bundles(&program.code, chip).map_err(|e| LoadError::Decode(e.to_string()))?;
-    load_bundles(bundles, program, chip)
+    load_code(program.decode(chip)?, program, chip)
 }
 
 /// Loads already decoded bundles; `program` gives descriptors, constants and debug data.
 ///
 /// # Errors
 /// If the bundles are not well formed for the chip.
-pub fn load_bundles(bundles: Vec<Bundle>, program: &Program, chip: &ChipConfig) -> Result<Loaded, LoadError> {
+pub fn load_bundles(bundles: &[Bundle], program: &Program, chip: &ChipConfig) -> Result<Loaded, LoadError> {
+    load_code(bundles.iter().collect(), program, chip)
+}
+
+fn load_code(bundles: Bundles, program: &Program, chip: &ChipConfig) -> Result<Loaded, LoadError> {
     if bundles.is_empty() {
         return Err(LoadError::Empty);
     }
     check_shape(chip)?;
     let mut code = predecode::predecode(&bundles, program, chip)?;
     code.activity = Static::new(&bundles, program, chip);
-    let shared = bundles.iter().flat_map(|b| &b.insts).any(|i| matches!(i.op, Op::SCore | Op::SyncCores));
+    let shared = bundles.insts().iter().any(|i| matches!(i.op, Op::SCore | Op::SyncCores));
     let cores = if shared { chip.cores_per_device.max(1) } else { 1 };
     if cores > 1 && program.pod.devices() > 1 {
         return Err(LoadError::Shape("cores_per_device: a program of several devices runs on one core of each".into()));

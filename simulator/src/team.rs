@@ -137,7 +137,7 @@ impl Team<'_> {
 
     fn instruction(&self, t: &Touch) -> String {
         let bundle = &self.loaded.bundles[t.bundle as usize];
-        let start = bundle.insts.iter().find(|i| i.op == Op::DmaStart && i.operands[0] as u32 == t.desc);
+        let start = bundle.iter().find(|i| i.op == Op::DmaStart && i.operands[0] as u32 == t.desc);
         start.map(crate::text::inst).unwrap_or_default()
     }
 }

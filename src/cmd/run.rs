@@ -111,7 +111,7 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
     if let Some(parts) = &ready.parts {
         say_notes(parts);
     }
-    show(a, &report(&ran, &done.run))
+    show(a, &|| report(&ran, &done.run))
 }
 
 /// Says what could not be divided, the largest first.
@@ -128,12 +128,13 @@ fn say_notes(parts: &Parts) {
 }
 
 /// Prints a report in the form that was asked for.
-fn show(a: &Args, report: &Report) -> Result<(), RuntimeError> {
+fn show(a: &Args, report: &dyn Fn() -> Report) -> Result<(), RuntimeError> {
     match a.report {
         Form::None => Ok(()),
-        Form::Json => output::json(report),
+        Form::Json => output::json(&report()),
         Form::Text => {
-            let mut page = report::text::page(report);
+            let report = report();
+            let mut page = report::text::page(&report);
             if let Some(p) = &report.pod {
                 page += &report::pod::page(p);
             }

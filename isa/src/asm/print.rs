@@ -5,7 +5,7 @@ use super::operand;
 use crate::chip::params::{self, Value};
 use crate::chip::{ChipConfig, Quantity};
 use crate::dma::Space;
-use crate::inst::{Bundle, Inst};
+use crate::inst::{Bundle, Bundles, Inst};
 use crate::layout::Layout;
 use crate::program::{DebugRange, HostArray, PodShape, Program};
 use crate::table::Kind;
@@ -195,8 +195,8 @@ fn debug(program: &Program, out: &mut String) {
     }
 }
 
-fn code(program: &Program, bundles: &[Bundle], out: &mut String) {
-    let targets: BTreeSet<i32> = (bundles.iter().flat_map(|b| &b.insts))
+fn code(program: &Program, bundles: &Bundles, out: &mut String) {
+    let targets: BTreeSet<i32> = (bundles.insts().iter())
         .flat_map(|i| i.iter().filter(|(k, _)| *k == Kind::Target).map(|(_, v)| v))
         .collect();
     let mut ranges = program.debug.ranges.iter().peekable();
@@ -221,11 +221,11 @@ fn code(program: &Program, bundles: &[Bundle], out: &mut String) {
     loc(bundles.len(), out);
 }
 
-fn bundle(b: &Bundle, out: &mut String) {
-    if b.insts.is_empty() {
+fn bundle(b: &[Inst], out: &mut String) {
+    if b.is_empty() {
         out.push_str("nop");
     }
-    for (i, inst) in b.insts.iter().enumerate() {
+    for (i, inst) in b.iter().enumerate() {
         if i > 0 {
             out.push_str(" | ");
         }
@@ -252,7 +252,7 @@ impl std::fmt::Display for Inst {
 impl std::fmt::Display for Bundle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = String::new();
-        bundle(self, &mut text);
+        bundle(&self.insts, &mut text);
         f.write_str(&text)
     }
 }

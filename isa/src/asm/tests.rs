@@ -51,7 +51,7 @@ fn what_is_not_said_has_a_default() {
     assert_eq!(p.constants[0].bytes, [0, 0, 128, 63, 0, 0, 32, 64, 255, 255, 255, 255]);
     assert_eq!((p.hbm_bytes, p.vmem_bytes, p.traps.len()), (4096 + p.params[1].layout.bytes(), chip.vmem.bytes, 1));
     let code = p.decode(&chip).expect("valid");
-    assert_eq!(code[0].insts[1], Inst::new(crate::Op::SLi, &[2, 8]));
+    assert_eq!(code[0][1], Inst::new(crate::Op::SLi, &[2, 8]));
     check_round_trip(&p, &chip);
 }
 
@@ -64,9 +64,10 @@ fn numbers_and_labels_take_their_forms() {
     let good = text.replace(" | nowhere", "");
     let p = assemble(&good, "t.s", None).unwrap_or_else(|e| panic!("{e}"));
     let code = p.decode(&tiny()).expect("valid");
-    assert_eq!(code[0].insts.iter().map(|i| i.operands[1]).collect::<Vec<_>>(), [-7, 0x3fc00000, -1]);
-    assert_eq!((code[1].insts[0].operands[1], code[2].insts[0].operands[0]), (0, 1));
-    assert_eq!((code.len(), code[3].to_string().as_str()), (4, "p.add.f64 p2, p4, p6 | v.pack.f8 v1, v2, e5m2"));
+    assert_eq!(code[0].iter().map(|i| i.operands[1]).collect::<Vec<_>>(), [-7, 0x3fc00000, -1]);
+    assert_eq!((code[1][0].operands[1], code[2][0].operands[0]), (0, 1));
+    let last = Bundle { insts: code[3].to_vec() };
+    assert_eq!((code.len(), last.to_string().as_str()), (4, "p.add.f64 p2, p4, p6 | v.pack.f8 v1, v2, e5m2"));
 }
 
 #[test]

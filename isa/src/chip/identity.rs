@@ -119,6 +119,9 @@ impl ChipConfig {
 
     /// Notes what changed since `before`, which had changes of its own.
     pub(super) fn note_changes(&mut self, before: &ChipConfig) {
+        if self == before {
+            return;
+        }
         let known = &before.origin.overrides;
         let original = |o: &Override| known.iter().find(|k| k.key == o.key).map_or(&o.was, |k| &k.was).clone();
         let fresh = self.differences(before);

@@ -30,9 +30,27 @@ impl Key {
         if let Some(p) = params::all().find(|p| p.key == snake) {
             return Ok(Key::Param(p));
         }
-        match Key::families().find(|(n, _)| n.replace('-', "_") == snake) {
-            Some((_, key)) => Ok(key),
-            None => Err(Key::suggest(&snake)),
+        Key::of_family(&snake).ok_or_else(|| Key::suggest(&snake))
+    }
+
+    /// The parameter of that name, dashes written as underscores, among those that are declared by pattern.
+    fn of_family(snake: &str) -> Option<Key> {
+        let (table, rest) = snake.split_once('.')?;
+        match (table, rest) {
+            ("costs", "node") => return Some(Key::Node),
+            ("costs", name) => return Cost::ALL.iter().find(|c| c.info().0 == name).map(|&c| Key::Cost(c)),
+            _ => {}
+        }
+        let (name, field) = rest.rsplit_once('.')?;
+        let dashed = |c: &Class| c.name().bytes().map(|b| if b == b'-' { b'_' } else { b }).eq(name.bytes());
+        let class = || Class::ALL.iter().copied().find(dashed);
+        let operand = || OPERAND_TYPES.iter().position(|t| name.strip_prefix("types.") == Some(t.0));
+        match (table, field) {
+            ("timing", "latency") => class().map(Key::Latency),
+            ("timing", "interval") => class().map(Key::Interval),
+            ("mxu", "accumulator") => operand().map(Key::Accumulator),
+            ("mxu", "rows_per_cycle") => operand().map(Key::RowsPerCycle),
+            _ => None,
         }
     }
 

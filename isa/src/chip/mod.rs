@@ -16,7 +16,7 @@ mod reference;
 mod tests;
 pub mod units;
 
-pub use costs::{Cost, Costs};
+pub use costs::{Cost, Costs, Sourced};
 pub use identity::{ChipIdentity, Origin, Override};
 pub use load::ChipError;
 pub use preset::PRESETS;

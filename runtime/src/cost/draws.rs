@@ -5,7 +5,7 @@
 
 use super::Prices;
 use systole_isa::ChipConfig;
-use systole_isa::chip::Cost;
+use systole_isa::chip::{Cost, Sourced};
 
 /// Draws that percentiles are taken of.
 pub const DRAWS: u64 = 400;
@@ -27,16 +27,27 @@ fn normal(name: &str, draw: u64) -> f64 {
     (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
+/// A coefficient in a draw.
+fn drawn(row: &Sourced, name: &str, draw: u64) -> f64 {
+    if row.low >= row.high {
+        return row.value;
+    }
+    (row.value * (row.quality.sigma() * normal(name, draw)).exp()).clamp(row.low, row.high)
+}
+
 /// The prices of a draw.
 pub fn draw(chip: &ChipConfig, draw: u64) -> Prices {
-    let one = |&c: &Cost| {
-        let row = chip.costs.row(c);
-        if row.low >= row.high {
-            return row.value;
-        }
-        (row.value * (row.quality.sigma() * normal(c.info().0, draw)).exp()).clamp(row.low, row.high)
-    };
-    Prices(Cost::ALL.iter().map(one).collect())
+    Prices(Cost::ALL.iter().map(|&c| drawn(chip.costs.row(c), c.info().0, draw)).collect())
+}
+
+/// The prices of the first [`DRAWS`] draws: percentiles of several quantities are taken of the same ones.
+pub fn all(chip: &ChipConfig) -> Vec<Prices> {
+    let mut out: Vec<Prices> = (0..DRAWS).map(|_| Prices(Vec::with_capacity(Cost::ALL.len()))).collect();
+    for &c in Cost::ALL {
+        let (row, name) = (chip.costs.row(c), c.info().0);
+        (0..).zip(&mut out).for_each(|(i, p)| p.0.push(drawn(row, name, i)));
+    }
+    out
 }
 
 /// 5, 50 and 95 % of values.
@@ -64,5 +75,6 @@ mod tests {
         let same = macs.iter().zip(&others).filter(|(a, b)| (**a > 0.98) == (**b > 2.2)).count();
         assert_eq!(same as u64, DRAWS);
         assert!(of(&v4, Cost::Reticle).iter().all(|&x| x == 858.0));
+        assert_eq!(all(&v4), (0..DRAWS).map(|i| draw(&v4, i)).collect::<Vec<_>>());
     }
 }

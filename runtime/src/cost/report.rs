@@ -1,7 +1,7 @@
 //! Energy and area as data and as text.
 
 use super::area::Area;
-use super::draws::{self, DRAWS};
+use super::draws;
 use super::energy::{self, Flops, Purpose, Unit};
 use super::{Prices, Work};
 use schemars::JsonSchema;
@@ -66,9 +66,9 @@ pub struct AreaReport {
     pub broken: Vec<String>,
 }
 
-/// The energy of a run. `operations`: work and cycles of each, of one device; `flops`: of one device.
+/// The energy of a run. `operations`: work and cycles of each, of one device; `flops`: of one device; `drawn`: [`draws::all`].
 pub fn energy_report(
-    chip: &ChipConfig,
+    (chip, drawn): (&ChipConfig, &[Prices]),
     work: &Work,
     cycles: u64,
     devices: u32,
@@ -88,10 +88,10 @@ pub fn energy_report(
     let total_flops = flops.iter().map(|f| f.1).sum::<f64>() * f64::from(devices);
     let bytes = (work.hbm_read + work.hbm_write) as f64;
     let intensity = (total_flops > 0.0 && bytes > 0.0).then(|| total_flops / bytes);
-    let total = |d: u64| energy::energy(chip, work, seconds, devices, &draws::draw(chip, d)).total();
+    let total = |p: &Prices| energy::energy(chip, work, seconds, devices, p).total();
     EnergyReport {
         joules: e.total(),
-        joules_spread: Spread::of((0..DRAWS).map(total).collect()),
+        joules_spread: Spread::of(drawn.iter().map(total).collect()),
         dynamic_joules: e.dynamic(),
         power_w: power,
         peak_power_w: peaks.fold(power, f64::max),
@@ -105,14 +105,14 @@ pub fn energy_report(
     }
 }
 
-/// The area of a chip that takes so many watts at most.
-pub fn area_report(chip: &ChipConfig, peak_w: f64) -> AreaReport {
+/// The area of a chip that takes so many watts at most; `drawn`: [`draws::all`].
+pub fn area_report(chip: &ChipConfig, drawn: &[Prices], peak_w: f64) -> AreaReport {
     let prices = Prices::of(chip);
     let area = Area::of(chip, &prices);
     let broken = area.constraints(&prices, peak_w).into_iter().filter(|c| !c.holds());
     AreaReport {
         mm2: area.total(),
-        mm2_spread: Spread::of((0..DRAWS).map(|d| Area::of(chip, &draws::draw(chip, d)).total()).collect()),
+        mm2_spread: Spread::of(drawn.iter().map(|p| Area::of(chip, p).total()).collect()),
         stacks: area.stacks,
         broken: broken.map(|c| format!("{}: {:.2} of {:.2} {}", c.name, c.have, c.limit, c.unit)).collect(),
         blocks: area.blocks.into_iter().map(|(n, v)| (n.to_string(), v)).collect(),
@@ -180,8 +180,9 @@ pub fn costs_page(chip: &ChipConfig) -> String {
             &format!("{key:<15} {:>9} {unit:<8} {range:>16}  {:?}  {}\n", number(row.value), row.quality, row.source);
     }
     let prices = Prices::of(chip);
-    let area = area_report(chip, 0.0);
-    let idle = Spread::of((0..DRAWS).map(|d| energy::idle_power(chip, &draws::draw(chip, d))).collect());
+    let drawn = draws::all(chip);
+    let area = area_report(chip, &drawn, 0.0);
+    let idle = Spread::of(drawn.iter().map(|p| energy::idle_power(chip, p)).collect());
     text += &format!(
         "\narea {:.0} mm2 (5 to 95 %: {:.0} to {:.0}), idle {:.0} W ({:.0} to {:.0})\n",
         area.mm2,

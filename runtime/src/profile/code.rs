@@ -2,12 +2,12 @@
 
 use super::{Kernel, NO_OP, Profile};
 use systole_isa::program::DebugRange;
-use systole_isa::{Bundle, ChipConfig, Kind, Program, Slot, read_program};
+use systole_isa::{Bundles, ChipConfig, Kind, Program, Slot, read_program};
 
 /// Decoded bundles with what belongs to them.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
-    bundles: Vec<Bundle>,
+    bundles: Bundles,
     ranges: Vec<DebugRange>,
     /// Loops by their first and last bundle, inner ones after those around them.
     pub loops: Vec<(u32, u32)>,
@@ -24,7 +24,7 @@ impl Code {
         let Ok(bundles) = program.decode(chip) else { return Code::default() };
         let mut loops = Vec::new();
         for (i, b) in bundles.iter().enumerate() {
-            let targets = b.insts.iter().filter(|x| x.op != systole_isa::Op::BCall).flat_map(|x| x.iter());
+            let targets = b.iter().filter(|x| x.op != systole_isa::Op::BCall).flat_map(|x| x.iter());
             for (_, to) in targets.filter(|(k, to)| *k == Kind::Target && *to >= 0 && *to as usize <= i) {
                 loops.push((to as u32, i as u32));
             }
@@ -48,14 +48,14 @@ impl Code {
 
     /// The text of each of the bundle's instructions.
     pub fn texts(&self, bundle: usize) -> Vec<String> {
-        let insts = self.bundles.get(bundle).map_or(&[][..], |b| &b.insts);
+        let insts = self.bundles.get(bundle).unwrap_or_default();
         insts.iter().map(systole_simulator::inst_text).collect()
     }
 
     /// Instructions of the bundle by slot.
     pub fn slots(&self, bundle: usize) -> [u32; Slot::ALL.len()] {
         let mut out = [0; Slot::ALL.len()];
-        for i in self.bundles.get(bundle).map_or(&[][..], |b| &b.insts) {
+        for i in self.bundles.get(bundle).unwrap_or_default() {
             out[i.op.info().slot as usize] += 1;
         }
         out

@@ -14,7 +14,7 @@ pub mod setup;
 pub mod text;
 
 use crate::cost::energy::Flops;
-use crate::cost::{self, AreaReport, EnergyReport, Work};
+use crate::cost::{self, AreaReport, EnergyReport, Prices, Work, draws};
 use crate::executions::Executions;
 pub use setup::Setup;
 
@@ -316,12 +316,14 @@ pub(crate) fn stalls(stall: &[u64; CAUSES], all: bool) -> BTreeMap<String, u64> 
 pub fn report(ran: &Ran<'_>, run: &PodRun) -> Report {
     let slowest = run.devices.iter().enumerate().max_by_key(|(i, d)| (d.cycles, std::cmp::Reverse(*i)));
     let nothing = RunResult::default();
-    let mut out = device(ran, slowest.map_or(&nothing, |s| s.1));
+    let drawn = draws::all(ran.chip);
+    let mut out = device(ran, &drawn, slowest.map_or(&nothing, |s| s.1));
     if ran.program.pod.devices() > 1 {
         pod::add(&mut out, ran, run);
         let work = Work::of_pod(ran.chip, ran.program, run);
         let flops = mix(&out.peaks);
-        out.energy = energy(ran, &work, slowest.map_or(&nothing, |s| s.1), ran.program.pod.devices(), &flops);
+        let slowest = slowest.map_or(&nothing, |s| s.1);
+        out.energy = energy(ran, &drawn, &work, slowest, ran.program.pod.devices(), &flops);
     }
     out
 }
@@ -333,15 +335,22 @@ pub(crate) fn mix(peaks: &[PeakReport]) -> Vec<Flops> {
 }
 
 /// Energy of a run: the work of all devices, and the flops of one, whose operations are those of `r`.
-fn energy(ran: &Ran<'_>, work: &Work, r: &RunResult, devices: u32, flops: &[Flops]) -> EnergyReport {
+fn energy(
+    ran: &Ran<'_>,
+    drawn: &[Prices],
+    work: &Work,
+    r: &RunResult,
+    devices: u32,
+    flops: &[Flops],
+) -> EnergyReport {
     let executions = Executions::new(ran.program);
     let of = |o: &OpProfile| (Work::of_op(ran.chip, ran.program, o, executions.of(r, o)), o.cycles);
     let works: Vec<(Work, u64)> = r.ops.iter().map(of).collect();
-    cost::energy_report(ran.chip, work, r.cycles, devices, flops, &works)
+    cost::energy_report((ran.chip, drawn), work, r.cycles, devices, flops, &works)
 }
 
 /// The report of one device.
-fn device(ran: &Ran<'_>, r: &RunResult) -> Report {
+fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult) -> Report {
     let (chip, program) = (ran.chip, ran.program);
     let scale = Scale::new(chip, program);
     let rows = scale.ops(r);
@@ -353,7 +362,7 @@ fn device(ran: &Ran<'_>, r: &RunResult) -> Report {
     let seconds = chip.seconds(r.cycles);
     let path = r.path;
     let flops = total(rows.iter().map(|o| o.flops));
-    let energy = energy(ran, &Work::of_run(chip, program, r), r, 1, &mix(&peaks));
+    let energy = energy(ran, drawn, &Work::of_run(chip, program, r), r, 1, &mix(&peaks));
     let op = |row: &op::OpRow| rows::op_report(row, row.op.and_then(|i| infos.get(i as usize)));
     Report {
         schema: SCHEMA,
@@ -382,7 +391,7 @@ fn device(ran: &Ran<'_>, r: &RunResult) -> Report {
             share: if r.cycles == 0 { 0.0 } else { bytes / (seconds * chip.device_hbm_bandwidth()) },
         },
         ops: rows.iter().map(op).collect(),
-        area: cost::area_report(chip, energy.peak_power_w),
+        area: cost::area_report(chip, drawn, energy.peak_power_w),
         energy,
         host: ran.host.clone(),
         ..Report::default()

@@ -98,6 +98,8 @@ pub(crate) struct Head {
     pub nreads: u8,
     pub nwrites: u8,
     pub nscalars: u8,
+    /// The first so many of them are those that time depends on.
+    pub ntimed: u8,
     pub nspecials: u8,
     pub nvalues: u8,
     pub flags: u8,
@@ -201,6 +203,14 @@ pub(crate) enum Special {
     },
     /// A look at a semaphore: what other devices sent until now must be known.
     Test,
+}
+
+impl Code {
+    /// The scalar instructions of a bundle that time depends on.
+    #[inline(always)]
+    pub fn timed(&self, head: &Head) -> &[ScalarOp] {
+        &self.scalars[head.scalars as usize..][..head.ntimed as usize]
+    }
 }
 
 impl Special {

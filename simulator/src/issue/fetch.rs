@@ -8,7 +8,7 @@
 
 use super::code::{Branch, Code, FLAG_BLOCK, FLAG_BRANCH};
 use std::collections::VecDeque;
-use systole_isa::Bundle;
+use systole_isa::Bundles;
 use systole_isa::chip::ChipConfig;
 use systole_isa::encode::bundle_bytes;
 
@@ -29,8 +29,8 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     /// Divides code into blocks, and flags the bundles that begin one.
-    pub fn new(bundles: &[Bundle], code: &mut Code, chip: &ChipConfig) -> Blocks {
-        let size: u64 = bundles.iter().map(|b| bundle_bytes(b.insts.len()) as u64).sum();
+    pub fn new(bundles: &Bundles, code: &mut Code, chip: &ChipConfig) -> Blocks {
+        let size: u64 = bundles.iter().map(|b| bundle_bytes(b.len()) as u64).sum();
         if size <= chip.imem.bytes {
             return Blocks::default();
         }
@@ -43,7 +43,7 @@ impl Blocks {
                 head.flags |= FLAG_BLOCK;
             }
             of.push(block);
-            at += bundle_bytes(b.insts.len()) as u64;
+            at += bundle_bytes(b.len()) as u64;
         }
         let mut targets = vec![Vec::new(); of.last().map_or(0, |b| *b as usize + 1)];
         for (b, head) in code.heads.iter().enumerate().filter(|h| h.1.flags & FLAG_BRANCH != 0) {

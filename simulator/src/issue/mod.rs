@@ -11,5 +11,6 @@ pub(crate) mod remote;
 pub(crate) mod run;
 mod skip;
 mod special;
+mod timed;
 mod trace;
 pub(crate) mod values;

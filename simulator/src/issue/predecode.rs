@@ -2,16 +2,17 @@
 
 use super::code::*;
 use super::fetch::Blocks;
+use super::timed;
 use crate::load::LoadError;
 use crate::stats::Cause;
 use smallvec::SmallVec;
 use systole_isa::chip::ChipConfig;
-use systole_isa::opcodes::{BranchFn, CrossLaneFn, DmaFn, MatrixFn, StateFn};
+use systole_isa::opcodes::{BranchFn, CrossLaneFn, DmaFn, MatrixFn, StateFn, TABLE};
 use systole_isa::program::DebugRange;
-use systole_isa::{Bundle, Effect, Function, Inst, Kind, MxuFormat, Op, Program, Slot};
+use systole_isa::{Bundles, Effect, Function, Inst, Kind, MxuFormat, Op, Program, Slot};
 
 /// Decodes `bundles` for `chip`.
-pub(crate) fn predecode(bundles: &[Bundle], program: &Program, chip: &ChipConfig) -> Result<Code, LoadError> {
+pub(crate) fn predecode(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> Result<Code, LoadError> {
     let resources = resources(chip)?;
     let long = long_groups(bundles, chip);
     let any_long = long.contains(&true);
@@ -20,18 +21,21 @@ pub(crate) fn predecode(bundles: &[Bundle], program: &Program, chip: &ChipConfig
     let mut p = Predecoder {
         code: Code { resources, long, any_long, shared, ..Code::default() },
         chip,
-        program,
-        bundles: bundles.len(),
         at: 0,
         need: [0; GROUPS],
         have: Slot::ALL.map(|s| chip.slots(s)),
-        long: Slot::ALL.into_iter().filter(|s| long[*s as usize]).collect(),
+        intervals: Default::default(),
+        uses: uses(chip),
+        ranges: ranges(bundles.len(), program, chip),
+        read_at: vec![usize::MAX; RESOURCES],
+        written_at: vec![usize::MAX; RESOURCES],
     };
     for (at, b) in bundles.iter().enumerate() {
         p.at = at;
         p.bundle(b)?;
     }
     let mut code = p.code;
+    timed::mark(&mut code);
     code.blocks = Blocks::new(bundles, &mut code, chip);
     code.ops = vec![DebugRange::NONE; bundles.len()];
     let ranges = &program.debug.ranges;
@@ -86,9 +90,9 @@ fn resources(chip: &ChipConfig) -> Result<Resources, LoadError> {
 }
 
 /// The slot groups in which an instruction keeps its unit longer than a cycle.
-fn long_groups(bundles: &[Bundle], chip: &ChipConfig) -> [bool; GROUPS] {
+fn long_groups(bundles: &Bundles, chip: &ChipConfig) -> [bool; GROUPS] {
     let mut long = [false; GROUPS];
-    for i in bundles.iter().flat_map(|b| &b.insts) {
+    for i in bundles.insts() {
         long[i.op.info().slot as usize] |= interval(i.op, chip) > 1;
     }
     long
@@ -106,20 +110,99 @@ fn interval(op: Op, chip: &ChipConfig) -> u32 {
     }
 }
 
+/// What the walks make of an opcode's instructions.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    /// Of a register that it defines.
+    delta: u32,
+    interval: u32,
+    scalar: bool,
+    special: bool,
+    /// It names a chunk of a matrix unit's rows or columns.
+    chunked: bool,
+    values: Values,
+}
+
+/// When the value walk executes an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// First: it reads registers and memory.
+    Reads,
+    /// Behind all that read.
+    Stores,
+    /// Scalar instructions, DMA and branches are other walks'.
+    Never,
+}
+
+/// By number of the opcode.
+fn uses(chip: &ChipConfig) -> Vec<Use> {
+    let numbers = TABLE.iter().map(|i| i.op as usize + 1).max().unwrap_or(0);
+    let none =
+        Use { delta: 0, interval: 0, scalar: false, special: false, chunked: false, values: Values::Never };
+    let mut out = vec![none; numbers];
+    for info in TABLE {
+        let (scalar, special, values) = match info.op.function() {
+            Function::Scalar(_) => (true, false, Values::Never),
+            Function::State(f) => (true, f == StateFn::SyncTest, Values::Never),
+            Function::Dma(_) => (false, true, Values::Never),
+            Function::Branch(_) => (false, false, Values::Never),
+            Function::Store(_) => (false, false, Values::Stores),
+            Function::Matrix(_) | Function::CrossLane(_) => (false, true, Values::Reads),
+            Function::Fill(_) | Function::Lanes(_) | Function::Convert(_) | Function::Compare(_) => {
+                (false, false, Values::Reads)
+            }
+            Function::Mask(_) | Function::Select(_) | Function::PairMove(_) | Function::Pair(_) => {
+                (false, false, Values::Reads)
+            }
+            Function::PairCompare(_) | Function::PairConvert(_) | Function::Transcendental(_) => {
+                (false, false, Values::Reads)
+            }
+            Function::Reduce(_) | Function::Load(_) => (false, false, Values::Reads),
+        };
+        out[info.op as usize] = Use {
+            delta: delta(chip.timing.get(info.class).latency.max(1), Cause::Register),
+            interval: interval(info.op, chip),
+            scalar,
+            special,
+            chunked: matches!(info.slot, Slot::MxuPush | Slot::MxuPop),
+            values,
+        };
+    }
+    out
+}
+
+/// Kinds of operands.
+const KINDS: usize = Kind::F8 as usize + 1;
+
+/// Least and greatest operand by kind.
+fn ranges(bundles: usize, program: &Program, chip: &ChipConfig) -> [(i32, i32); KINDS] {
+    let mut out = [(0, -1); KINDS];
+    for kind in TABLE.iter().flat_map(|i| i.operands).map(|o| o.kind) {
+        out[kind as usize] = kind.range(chip);
+    }
+    let below = |n: usize| (0, i32::try_from(n).unwrap_or(i32::MAX) - 1);
+    out[Kind::Target as usize] = below(bundles);
+    out[Kind::Desc as usize] = below(program.descs.len());
+    out
+}
+
 struct Predecoder<'a> {
     code: Code,
     chip: &'a ChipConfig,
-    program: &'a Program,
-    bundles: usize,
     at: usize,
-    /// Instructions of the bundle by slot, what the chip has, and the slots of long groups.
+    /// Instructions of the bundle by slot, what the chip has, and how long those of long groups keep their units.
     need: [u32; GROUPS],
     have: [u32; GROUPS],
-    long: Vec<Slot>,
+    intervals: [SmallVec<[u32; MAX_UNITS]>; GROUPS],
+    uses: Vec<Use>,
+    ranges: [(i32, i32); KINDS],
+    /// The last bundle that reads, and that writes, each resource.
+    read_at: Vec<usize>,
+    written_at: Vec<usize>,
 }
 
 impl Predecoder<'_> {
-    fn bundle(&mut self, b: &Bundle) -> Result<(), LoadError> {
+    fn bundle(&mut self, b: &[Inst]) -> Result<(), LoadError> {
         let c = &self.code;
         let mut head = Head {
             reads: c.reads.len() as u32,
@@ -131,7 +214,7 @@ impl Predecoder<'_> {
         };
         self.check_slots(b)?;
         let mut branch = Branch::Halt;
-        for inst in &b.insts {
+        for inst in b {
             self.check_operands(inst)?;
             self.hazards(inst)?;
             head.units |= self.unit_bit(inst);
@@ -140,11 +223,15 @@ impl Predecoder<'_> {
                 head.flags |= FLAG_BRANCH;
             }
         }
-        self.group_hazards(b, &mut head);
-        self.dedup(&head)?;
-        for inst in &b.insts {
-            self.scalar(inst);
-            self.special(inst);
+        self.group_hazards(&mut head)?;
+        for inst in b {
+            let of = self.uses[inst.op as usize];
+            if of.scalar {
+                self.scalar(inst);
+            }
+            if of.special {
+                self.special(inst);
+            }
         }
         // Loads of scalar memory come before its stores: all results are computed before any is written.
         let scalars = &mut self.code.scalars[head.scalars as usize..];
@@ -180,9 +267,15 @@ impl Predecoder<'_> {
     }
 
     /// Counts the bundle's instructions by slot.
-    fn check_slots(&mut self, b: &Bundle) -> Result<(), LoadError> {
+    fn check_slots(&mut self, b: &[Inst]) -> Result<(), LoadError> {
         self.need = [0; GROUPS];
-        b.insts.iter().for_each(|i| self.need[i.op.info().slot as usize] += 1);
+        for i in b {
+            let slot = i.op.info().slot as usize;
+            self.need[slot] += 1;
+            if self.code.long[slot] {
+                self.intervals[slot].push(self.uses[i.op as usize].interval.max(1));
+            }
+        }
         for slot in Slot::ALL {
             let (have, need) = (self.have[slot as usize], self.need[slot as usize]);
             if need > have.min(200) {
@@ -193,36 +286,13 @@ impl Predecoder<'_> {
     }
 
     fn check_operands(&self, inst: &Inst) -> Result<(), LoadError> {
-        let c = &self.chip.core;
         for (i, (kind, v)) in inst.iter().enumerate() {
-            let range = match kind {
-                Kind::Sd | Kind::Su | Kind::Sm => 0..c.scalar_registers as i64,
-                Kind::Vd | Kind::Vu => 0..c.vector_registers as i64,
-                Kind::Pd | Kind::Pu => {
-                    if v % 2 != 0 {
-                        return Err(self.operand(inst, i));
-                    }
-                    0..c.vector_registers as i64 - 1
-                }
-                Kind::Md | Kind::Mu => 0..c.mask_registers as i64,
-                Kind::I32 => i32::MIN as i64..i32::MAX as i64 + 1,
-                Kind::I20 => -(1 << 19)..1 << 19,
-                Kind::I16 => -(1 << 15)..1 << 15,
-                Kind::U8 => 0..256,
-                Kind::U4 => 0..16,
-                Kind::Target => 0..self.bundles as i64,
-                Kind::Desc => 0..self.program.descs.len() as i64,
-                Kind::Sem => 0..c.semaphores as i64,
-                Kind::Mxu => 0..self.chip.mxu.count as i64,
-                Kind::Xlu => 0..c.xlu_slots as i64,
-                Kind::Fmt => 0..MxuFormat::ALL.len() as i64,
-                Kind::F8 => 0..systole_isa::float::F8::ALL.len() as i64,
-            };
-            if !range.contains(&(v as i64)) {
+            let (least, greatest) = self.ranges[kind as usize];
+            if v < least || v > greatest || matches!(kind, Kind::Pd | Kind::Pu) && v % 2 != 0 {
                 return Err(self.operand(inst, i));
             }
         }
-        self.check_chunk(inst)
+        if self.uses[inst.op as usize].chunked { self.check_chunk(inst) } else { Ok(()) }
     }
 
     fn check_chunk(&self, inst: &Inst) -> Result<(), LoadError> {
@@ -245,22 +315,25 @@ impl Predecoder<'_> {
     fn hazards(&mut self, inst: &Inst) -> Result<(), LoadError> {
         let r = self.code.resources;
         let info = inst.op.info();
-        let write_delta = delta(self.chip.timing.get(info.class).latency.max(1), Cause::Register);
+        let write_delta = self.uses[inst.op as usize].delta;
         for (kind, v) in inst.iter() {
             let v = v as usize;
             match kind {
-                Kind::Su if v != 0 => self.code.reads.push(v as u16),
-                Kind::Sd if v != 0 => self.define(v, write_delta),
-                Kind::Sm if v != 0 => self.define(v, delta(1, Cause::Register)),
-                Kind::Vu => self.code.reads.push((r.vectors + v) as u16),
-                Kind::Vd => self.define(r.vectors + v, write_delta),
-                Kind::Pu => self.code.reads.extend([(r.vectors + v) as u16, (r.vectors + v + 1) as u16]),
-                Kind::Pd => {
-                    self.define(r.vectors + v, write_delta);
-                    self.define(r.vectors + v + 1, write_delta);
+                Kind::Su if v != 0 => self.read(v),
+                Kind::Sd if v != 0 => self.define(v, write_delta)?,
+                Kind::Sm if v != 0 => self.define(v, delta(1, Cause::Register))?,
+                Kind::Vu => self.read(r.vectors + v),
+                Kind::Vd => self.define(r.vectors + v, write_delta)?,
+                Kind::Pu => {
+                    self.read(r.vectors + v);
+                    self.read(r.vectors + v + 1);
                 }
-                Kind::Mu if v != 0 => self.code.reads.push((r.masks + v) as u16),
-                Kind::Md if v != 0 => self.define(r.masks + v, write_delta),
+                Kind::Pd => {
+                    self.define(r.vectors + v, write_delta)?;
+                    self.define(r.vectors + v + 1, write_delta)?;
+                }
+                Kind::Mu if v != 0 => self.read(r.masks + v),
+                Kind::Md if v != 0 => self.define(r.masks + v, write_delta)?,
                 Kind::Su | Kind::Sd | Kind::Sm | Kind::Mu | Kind::Md => {}
                 Kind::I32 | Kind::I20 | Kind::I16 | Kind::U8 | Kind::U4 | Kind::Target | Kind::Desc | Kind::Sem => {}
                 Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => {}
@@ -268,10 +341,10 @@ impl Predecoder<'_> {
         }
         let o = &inst.operands;
         match info.effect {
-            Effect::MxuStage => self.code.reads.push(r.mxu(o[0] as usize, MXU_STAGE) as u16),
-            Effect::MxuPush | Effect::MxuAccumulate => self.code.reads.push(r.mxu(o[0] as usize, MXU_PUSH) as u16),
-            Effect::MxuPop => self.code.reads.push(r.mxu(o[1] as usize, MXU_POP) as u16),
-            Effect::XluPop => self.code.reads.push(r.xlu(o[1] as usize) as u16),
+            Effect::MxuStage => self.read(r.mxu(o[0] as usize, MXU_STAGE)),
+            Effect::MxuPush | Effect::MxuAccumulate => self.read(r.mxu(o[0] as usize, MXU_PUSH)),
+            Effect::MxuPop => self.read(r.mxu(o[1] as usize, MXU_POP)),
+            Effect::XluPop => self.read(r.xlu(o[1] as usize)),
             Effect::None | Effect::VmemLoad | Effect::VmemStore | Effect::SmemLoad | Effect::SmemStore => {}
             Effect::MxuLatch | Effect::MxuDrain | Effect::XluPush => {}
             Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::Signal => {}
@@ -281,29 +354,20 @@ impl Predecoder<'_> {
         Ok(())
     }
 
-    fn define(&mut self, resource: usize, delta: u32) {
-        self.code.reads.push(resource as u16);
-        self.code.writes.push(Write { resource: resource as u16, delta });
+    /// The bundle waits for a resource.
+    fn read(&mut self, resource: usize) {
+        if std::mem::replace(&mut self.read_at[resource], self.at) != self.at {
+            self.code.reads.push(resource as u16);
+        }
     }
 
-    /// Drops repeated reads and refuses repeated writes of the bundle that began at `head`.
-    fn dedup(&mut self, head: &Head) -> Result<(), LoadError> {
-        let start = head.reads as usize;
-        self.code.reads[start..].sort_unstable();
-        let mut kept = start;
-        for i in start..self.code.reads.len() {
-            if i == start || self.code.reads[i] != self.code.reads[kept - 1] {
-                self.code.reads[kept] = self.code.reads[i];
-                kept += 1;
-            }
-        }
-        self.code.reads.truncate(kept);
-        let mut writes: SmallVec<[u16; 16]> =
-            self.code.writes[head.writes as usize..].iter().map(|w| w.resource).collect();
-        writes.sort_unstable();
-        if writes.windows(2).any(|w| w[0] == w[1]) {
+    /// The bundle waits for a resource and says when it is ready again.
+    fn define(&mut self, resource: usize, delta: u32) -> Result<(), LoadError> {
+        self.read(resource);
+        if std::mem::replace(&mut self.written_at[resource], self.at) == self.at {
             return Err(LoadError::DefinedTwice { bundle: self.at as u32 });
         }
+        self.code.writes.push(Write { resource: resource as u16, delta });
         Ok(())
     }
 
@@ -441,44 +505,33 @@ impl Predecoder<'_> {
 
     /// Occupancy of slot groups whose units may be kept for more than a cycle: the times at which one, two, ... units are
     /// free are resources like registers. A group of one unit is even written like a register.
-    fn group_hazards(&mut self, b: &Bundle, head: &mut Head) {
-        for n in 0..self.long.len() {
-            let slot = self.long[n];
-            if self.need[slot as usize] == 0 {
+    fn group_hazards(&mut self, head: &mut Head) -> Result<(), LoadError> {
+        for group in 0..GROUPS {
+            if self.intervals[group].is_empty() {
                 continue;
             }
-            let intervals =
-                b.insts.iter().filter(|i| i.op.info().slot == slot).map(|i| interval(i.op, self.chip).max(1));
-            let mut intervals: SmallVec<[u32; MAX_UNITS]> = intervals.collect();
-            let group = slot as usize;
-            let free = self.code.resources.group(group, intervals.len()) as u16;
-            self.code.reads.push(free);
-            if !self.code.shared[group] {
-                self.code.writes.push(Write { resource: free, delta: delta(intervals[0], Cause::Slot) });
+            let mut intervals = std::mem::take(&mut self.intervals[group]);
+            let free = self.code.resources.group(group, intervals.len());
+            if self.code.shared[group] {
+                self.read(free);
+                head.flags |= FLAG_SHARED;
+                intervals.sort_unstable();
+                for same in intervals.chunk_by(|a, b| a == b).filter(|s| s[0] > 1) {
+                    let special = Special::Group { group: group as u8, count: same.len() as u8, interval: same[0] };
+                    self.code.specials.push(special);
+                }
+            } else {
+                self.define(free, delta(intervals[0], Cause::Slot))?;
                 self.code.kept.push((self.at as u32, group as u8, intervals[0]));
-                continue;
-            }
-            head.flags |= FLAG_SHARED;
-            intervals.sort_unstable();
-            for same in intervals.chunk_by(|a, b| a == b).filter(|s| s[0] > 1) {
-                let special = Special::Group { group: group as u8, count: same.len() as u8, interval: same[0] };
-                self.code.specials.push(special);
             }
         }
+        Ok(())
     }
 
-    fn values(&mut self, b: &Bundle) {
-        // What reads registers and memory, then stores. Scalar instructions, DMA and branches are other walks'.
-        let phase = |i: &Inst| match i.op.function() {
-            Function::Store(_) => Some(1),
-            Function::Scalar(_) | Function::State(_) | Function::Dma(_) | Function::Branch(_) => None,
-            Function::Fill(_) | Function::Lanes(_) | Function::Convert(_) | Function::Compare(_) => Some(0),
-            Function::Mask(_) | Function::Select(_) | Function::PairMove(_) | Function::Pair(_) => Some(0),
-            Function::PairCompare(_) | Function::PairConvert(_) | Function::Transcendental(_) => Some(0),
-            Function::CrossLane(_) | Function::Reduce(_) | Function::Matrix(_) | Function::Load(_) => Some(0),
-        };
-        for p in 0..2 {
-            self.code.values.extend(b.insts.iter().filter(|i| phase(i) == Some(p)));
+    fn values(&mut self, b: &[Inst]) {
+        for when in [Values::Reads, Values::Stores] {
+            let uses = &self.uses;
+            self.code.values.extend(b.iter().filter(|i| uses[i.op as usize].values == when));
         }
     }
 }

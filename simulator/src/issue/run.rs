@@ -468,7 +468,7 @@ impl<'a> Core<'a> {
     /// Computes the bundle's scalars from the old values, then writes them.
     #[inline(always)]
     pub(super) fn scalar_ops<const VALUES: bool>(&mut self, head: &Head) -> Step<()> {
-        match head.nscalars {
+        match if VALUES { head.nscalars } else { head.ntimed } {
             0 => Ok(()),
             1 => {
                 let s = &self.l.code.scalars[head.scalars as usize];
@@ -583,7 +583,7 @@ impl<'a> Core<'a> {
 
     /// The instruction of the bundle that a fault is about, as far as its kind tells; else the whole bundle.
     fn culprit(&self, bundle: u32, kind: &FaultKind) -> String {
-        let insts = &self.l.bundles[bundle as usize].insts;
+        let insts = &self.l.bundles[bundle as usize];
         let fits = |i: &&systole_isa::Inst| super::special::concerns(i, kind);
         match insts.iter().find(fits) {
             Some(i) => crate::text::inst(i),

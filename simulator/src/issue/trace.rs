@@ -79,7 +79,7 @@ impl Trace {
         if head.flags & FLAG_BRANCH != 0 {
             self.branch(pc, &code.branches[pc as usize], known);
         }
-        let ops = &code.scalars[head.scalars as usize..head.scalars as usize + head.nscalars as usize];
+        let ops = code.timed(head);
         ops.iter().for_each(|s| self.read(s.sources));
         let results: Vec<(u8, i32, bool)> = ops.iter().map(|s| self.result(s, values)).collect();
         for (d, step, wild) in results.into_iter().filter(|r| r.0 != 0) {

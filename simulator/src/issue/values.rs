@@ -5,6 +5,7 @@
 
 use crate::fault::FaultKind;
 use crate::load::Loaded;
+use crate::mem::Block;
 use crate::unit::dma::{Access, RaceChecker};
 use crate::unit::mxu::{Destination, MxuFunction, Shape};
 use crate::unit::vmem::{self, Rows};
@@ -25,10 +26,21 @@ pub(crate) struct Values {
     /// Results of the bundle in progress, and where they go.
     spare: Vec<Reg>,
     writes: Vec<Target>,
-    pub vmem: Vec<u32>,
+    pub vmem: Block,
     mxus: Vec<MxuFunction>,
     accumulator_rows: i64,
     transposes: Vec<Transpose>,
+}
+
+/// Bytes of a program's arrays in HBM from which it is taken to use much of vector memory.
+const MUCH: u64 = 32 << 20;
+
+fn vector_memory(l: &Loaded) -> Block {
+    let memory = Block::new(l.chip.vmem.bytes as usize & !3);
+    if l.program.hbm_bytes >= MUCH {
+        memory.expect_use();
+    }
+    memory
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +73,7 @@ impl Values {
             masks,
             spare: Vec::new(),
             writes: Vec::new(),
-            vmem: vec![0; (l.chip.vmem.bytes / 4) as usize],
+            vmem: vector_memory(l),
             mxus: (0..last).map(|_| MxuFunction::new(shape, threads)).collect(),
             accumulator_rows: m.accumulator_rows as i64,
             transposes: (0..c.xlu_slots).map(|_| Transpose::new(lanes)).collect(),

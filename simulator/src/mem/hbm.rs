@@ -1,12 +1,16 @@
-//! HBM: byte-addressed, in pages that exist once written. Unwritten bytes read as zero.
+//! HBM: byte-addressed, in pages that exist once written. Unwritten bytes read as zero. Pages lie in larger extents of host memory.
 //!
 //! Timing-only runs move no data to HBM. Pages then hold what the host wrote and the program's constants, and
 //! `unknown` lists the byte ranges that the program has overwritten since.
 
+use super::Block;
 use std::collections::BTreeMap;
 
 const PAGE_BITS: u32 = 20;
 const PAGE: usize = 1 << PAGE_BITS;
+/// Pages of an extent, and how many of them are written when large pages of the host begin to pay.
+const EXTENT_PAGES: usize = 32;
+const MANY_PAGES: u32 = 4;
 
 /// How much of a range is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,15 +24,45 @@ pub(crate) enum Known {
 #[derive(Debug)]
 pub(crate) struct Hbm {
     size: u64,
-    pages: Vec<Option<Box<[u8]>>>,
+    /// Whether each page was written.
+    pages: Vec<bool>,
+    extents: Vec<Option<Extent>>,
     /// Disjoint ranges, start to end.
     unknown: BTreeMap<u64, u64>,
+}
+
+/// Memory of some pages, and how many of them were written.
+#[derive(Debug)]
+struct Extent {
+    memory: Block,
+    written: u32,
+}
+
+/// The extent of a page, and where the page begins in it.
+fn place(page: usize) -> (usize, usize) {
+    (page / EXTENT_PAGES, page % EXTENT_PAGES * PAGE)
 }
 
 impl Hbm {
     /// A memory of `size` bytes; takes host memory only for pages that are written.
     pub fn new(size: u64) -> Hbm {
-        Hbm { size, pages: vec![None; size.div_ceil(PAGE as u64) as usize], unknown: BTreeMap::new() }
+        let pages = size.div_ceil(PAGE as u64) as usize;
+        let extents = (0..pages.div_ceil(EXTENT_PAGES)).map(|_| None).collect();
+        Hbm { size, pages: vec![false; pages], extents, unknown: BTreeMap::new() }
+    }
+
+    /// A page to write to.
+    fn page(&mut self, page: usize) -> &mut [u8] {
+        let (extent, at) = place(page);
+        let new = || Extent { memory: Block::new(EXTENT_PAGES * PAGE), written: 0 };
+        let e = self.extents[extent].get_or_insert_with(new);
+        if !std::mem::replace(&mut self.pages[page], true) {
+            e.written += 1;
+            if e.written == MANY_PAGES {
+                e.memory.expect_use();
+            }
+        }
+        &mut e.memory.bytes_mut()[at..at + PAGE]
     }
 
     pub fn size(&self) -> u64 {
@@ -39,8 +73,7 @@ impl Hbm {
     pub fn write(&mut self, mut address: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (piece, at) = self.piece(address, bytes.len());
-            let page = self.pages[(address >> PAGE_BITS) as usize].get_or_insert_with(|| vec![0; PAGE].into());
-            page[at..at + piece].copy_from_slice(&bytes[..piece]);
+            self.page((address >> PAGE_BITS) as usize)[at..at + piece].copy_from_slice(&bytes[..piece]);
             bytes = &bytes[piece..];
             address += piece as u64;
         }
@@ -51,9 +84,11 @@ impl Hbm {
         while !out.is_empty() {
             let (piece, at) = self.piece(address, out.len());
             let (now, rest) = out.split_at_mut(piece);
-            match &self.pages[(address >> PAGE_BITS) as usize] {
-                Some(page) => now.copy_from_slice(&page[at..at + piece]),
-                None => now.fill(0),
+            let page = (address >> PAGE_BITS) as usize;
+            let (extent, begin) = place(page);
+            match &self.extents[extent] {
+                Some(e) if self.pages[page] => now.copy_from_slice(&e.memory.bytes()[begin + at..][..piece]),
+                Some(_) | None => now.fill(0),
             }
             out = rest;
             address += piece as u64;
@@ -71,7 +106,7 @@ impl Hbm {
             return false;
         }
         let pages = (start >> PAGE_BITS) as usize..=((end - 1) >> PAGE_BITS) as usize;
-        self.pages.get(pages).is_some_and(|p| p.iter().any(Option::is_some))
+        self.pages.get(pages).is_some_and(|p| p.contains(&true))
     }
 
     /// What a timing-only run knows of the bytes of a range. `Parts` may also be all or none.
@@ -81,13 +116,13 @@ impl Hbm {
         }
         let pages = (start >> PAGE_BITS) as usize..=((end - 1) >> PAGE_BITS) as usize;
         let pages = self.pages.get(pages).unwrap_or(&[]);
-        if pages.iter().all(Option::is_none) {
+        if !pages.contains(&true) {
             return Known::Nothing;
         }
         let (s, e) = self.unknown.range(..end).next_back().map_or((end, end), |(s, e)| (*s, *e));
         if s <= start && e >= end {
             Known::Nothing
-        } else if pages.iter().all(Option::is_some) && (s >= end || e <= start) {
+        } else if !pages.contains(&false) && (s >= end || e <= start) {
             Known::Everything
         } else {
             Known::Parts
@@ -130,7 +165,7 @@ impl Hbm {
     pub fn write_known(&mut self, address: u64, bytes: &[u8]) {
         let end = address + bytes.len() as u64;
         for page in address >> PAGE_BITS..end.div_ceil(PAGE as u64) {
-            if self.pages[page as usize].is_none() {
+            if !self.pages[page as usize] {
                 self.forget(page << PAGE_BITS, (page + 1) << PAGE_BITS);
             }
         }

@@ -10,7 +10,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Index, IndexMut};
-use systole_isa::{Bundle, ChipConfig, Class, Effect, Inst, MxuFormat, Op, Program, Slot, Space};
+use systole_isa::{Bundles, ChipConfig, Class, Effect, Inst, MxuFormat, Op, Program, Slot, Space};
 
 macro_rules! activities {
     ($($kind:ident $name:literal $unit:literal $doc:literal;)+) => {
@@ -188,13 +188,13 @@ pub(crate) struct Static {
 }
 
 impl Static {
-    pub fn new(bundles: &[Bundle], program: &Program, chip: &ChipConfig) -> Static {
+    pub fn new(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> Static {
         let mut out = Static { starts: Vec::with_capacity(bundles.len() + 1), entries: Vec::new() };
-        for b in bundles {
+        for b in bundles.iter() {
             out.starts.push(out.entries.len() as u32);
             out.entries.push((Activity::Bundles, 1));
             let first = out.entries.len();
-            for i in &b.insts {
+            for i in b {
                 of_inst(i, program, chip, &mut |kind, n| match out.entries[first..].iter_mut().find(|e| e.0 == kind) {
                     Some(e) => e.1 += n,
                     None => out.entries.push((kind, n)),

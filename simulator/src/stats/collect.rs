@@ -6,7 +6,7 @@ use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::DmaTiming;
 use crate::unit::mxu::MxuTiming;
 use systole_isa::program::DebugRange;
-use systole_isa::{Bundle, Slot};
+use systole_isa::{Bundles, Slot};
 
 /// Counters while a program runs.
 #[derive(Debug)]
@@ -245,12 +245,14 @@ impl Collector {
     }
 
     /// From cycle `now` and bundle `next` on, cycles belong to `op`. Returns the op before and since when, if it changed.
+    #[inline(always)]
     pub fn enter(&mut self, op: u32, next: u32, now: u64) -> Option<(u32, u64)> {
-        let last = self.ops.len() - 1;
-        let to = place(op, last);
-        if op == DebugRange::CALLER || to == self.current {
-            return None;
-        }
+        let to = place(op, self.ops.len() - 1);
+        if op == DebugRange::CALLER || to == self.current { None } else { Some(self.change(to, next, now)) }
+    }
+
+    /// [`Collector::enter`] of an operation in its place, another than the present one.
+    fn change(&mut self, to: usize, next: u32, now: u64) -> (u32, u64) {
         if self.run_start < next {
             self.ran(self.run_start, next - 1);
             self.run_start = next;
@@ -264,7 +266,7 @@ impl Collector {
             p.start = now;
         }
         p.entries += 1;
-        Some(before)
+        before
     }
 
     /// The op that cycles belong to.
@@ -334,11 +336,7 @@ impl Collector {
     pub fn watch(&mut self, parts: &Parts<'_>) {
         let mut before = vec![[0u32; 2 * SLOT_UNITS]; parts.code.heads.len() + 1];
         for b in 0..parts.code.heads.len() {
-            for unit in 0..SLOT_UNITS {
-                let (busy, work) = parts.of_bundle(b, unit);
-                before[b + 1][unit] = busy as u32;
-                before[b + 1][SLOT_UNITS + unit] = work as u32;
-            }
+            before[b + 1] = parts.of_bundle(b).map(u32::from);
         }
         for (bundle, unit, cycles) in parts.kept() {
             before[bundle + 1][unit] += cycles as u32;
@@ -359,16 +357,16 @@ impl Collector {
     /// Cycles of the slot units from the executions of every bundle.
     fn slot_totals(&self, executions: &[u64], parts: &Parts<'_>) -> SlotTotals {
         let mut t = SlotTotals::default();
-        for (b, n) in executions.iter().enumerate() {
-            for unit in 0..SLOT_UNITS {
-                let (busy, work) = parts.of_bundle(b, unit);
-                t.sums[unit] += n * busy;
-                t.sums[SLOT_UNITS + unit] += n * work;
-                if parts.code.heads[b].units >> unit & 1 == 1 {
-                    t.stall[unit].iter_mut().zip(self.waits[b]).for_each(|(s, w)| *s += w);
-                }
+        for (b, n) in executions.iter().enumerate().filter(|e| *e.1 > 0) {
+            t.sums.iter_mut().zip(parts.of_bundle(b)).for_each(|(s, c)| *s += n * u64::from(c));
+            let waits = &self.waits[b];
+            if waits.iter().all(|w| *w == 0) {
+                continue;
             }
-            t.issue.iter_mut().zip(self.waits[b]).for_each(|(s, w)| *s += w);
+            for unit in (0..SLOT_UNITS).filter(|u| parts.code.heads[b].units >> u & 1 == 1) {
+                t.stall[unit].iter_mut().zip(waits).for_each(|(s, w)| *s += w);
+            }
+            t.issue.iter_mut().zip(waits).for_each(|(s, w)| *s += w);
         }
         for (bundle, unit, cycles) in parts.kept() {
             t.sums[unit] += executions[bundle] * cycles;
@@ -419,7 +417,7 @@ pub(crate) const SLOTS: [Slot; SLOT_UNITS] =
 /// What a run leaves for its result.
 pub(crate) struct Parts<'a> {
     pub code: &'a Code,
-    pub bundles: &'a [Bundle],
+    pub bundles: &'a Bundles,
     pub dma: &'a DmaTiming,
     pub mxus: &'a [MxuTiming],
     pub slots: [u32; SLOT_UNITS],
@@ -434,15 +432,21 @@ impl Parts<'_> {
         })
     }
 
-    /// Cycles that one issue of bundle `b` makes a slot unit busy (0 where instructions may keep the only one longer: those
-    /// are counted apart), and its instructions.
-    fn of_bundle(&self, b: usize, unit: usize) -> (u64, u64) {
-        if self.code.heads[b].units >> unit & 1 == 0 {
-            return (0, 0);
+    /// Cycles that one issue of a bundle makes each slot unit busy (0 where instructions may keep the only one longer: those
+    /// are counted apart), then the instructions of each.
+    fn of_bundle(&self, b: usize) -> [u8; 2 * SLOT_UNITS] {
+        let mut out = [0; 2 * SLOT_UNITS];
+        for i in &self.bundles[b] {
+            let slot = i.op.info().slot;
+            if let Some(unit) = SLOTS.iter().position(|s| *s == slot) {
+                out[SLOT_UNITS + unit] += 1;
+            }
         }
-        let slot = SLOTS[unit];
-        let work = self.bundles[b].insts.iter().filter(|i| i.op.info().slot == slot).count() as u64;
-        (!self.code.long[slot as usize] as u64 | self.code.shared[slot as usize] as u64, work)
+        for (unit, slot) in SLOTS.iter().enumerate() {
+            let counted = !self.code.long[*slot as usize] || self.code.shared[*slot as usize];
+            out[unit] = (counted && self.code.heads[b].units >> unit & 1 == 1) as u8;
+        }
+        out
     }
 }
 

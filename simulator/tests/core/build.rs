@@ -60,7 +60,7 @@ impl Build {
     }
 
     pub fn machine(&self, chip: &ChipConfig) -> Machine {
-        let loaded = load_bundles(self.bundles.clone(), &self.program, chip).expect("the program is well formed");
+        let loaded = load_bundles(&self.bundles, &self.program, chip).expect("the program is well formed");
         Machine::new(Arc::new(loaded))
     }
 

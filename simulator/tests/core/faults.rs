@@ -93,7 +93,7 @@ fn faults_name_instruction_and_place() {
 
 #[test]
 fn programs_that_do_not_fit_the_chip() {
-    let load = |p: &Build| load_bundles(p.bundles.clone(), &p.program, &tiny()).map(|_| ()).expect_err("an error");
+    let load = |p: &Build| load_bundles(&p.bundles, &p.program, &tiny()).map(|_| ()).expect_err("an error");
     assert_eq!(load(&Build::default()), LoadError::Empty);
     assert!(matches!(load(&one(Op::VMov, &[32, 0])), LoadError::Operand { bundle: 2, operand: 0, .. }));
     assert!(matches!(load(&one(Op::PAddD, &[2, 4, 5])), LoadError::Operand { operand: 2, .. }));

@@ -59,6 +59,8 @@ pub(super) struct Piece {
     pub looks: bool,
     /// Other cores decide when it goes on: never replayed.
     pub barrier: bool,
+    /// Nothing but the state and the first ready time decides how it goes.
+    pub simple: bool,
     /// Visits by the plain walk that are still to come before states are looked at.
     pub rest: u32,
     /// Doublings of `rest` so far.
@@ -98,6 +100,7 @@ pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec
         waits: flags & FLAG_WAIT != 0,
         looks: any(code, &code.heads[first as usize], |s| matches!(s, Special::Test)),
         barrier: any(code, &code.heads[first as usize], |s| matches!(s, Special::Cores { .. })),
+        simple: false,
         rest: 1,
         demoted: 0,
         credit: 0,
@@ -106,7 +109,7 @@ pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec
     let mut at = first;
     loop {
         let head = &code.heads[at as usize];
-        let scalars = &code.scalars[head.scalars as usize..][..head.nscalars as usize];
+        let scalars = code.timed(head);
         for r in row_registers(code, head) {
             if !rows[p.rows as usize..].contains(&r) {
                 rows.push(r);
@@ -132,6 +135,7 @@ pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec
     }
     p.end = steps.len() as u32;
     p.nrows = rows.len() as u32 - p.rows;
+    p.simple = !(p.barrier || p.waits || p.looks) && p.nrows == 0 && flags & (FLAG_OP | FLAG_BLOCK) == 0;
     p
 }
 
@@ -159,7 +163,7 @@ fn events(code: &Code, head: &Head, at: u32, waits: bool, steps: &mut Vec<Step>)
         steps.push(step);
     }
     // What reads or writes scalar memory may fault, and a look at a semaphore asks for the cycle.
-    let scalars = &code.scalars[head.scalars as usize..][..head.nscalars as usize];
+    let scalars = code.timed(head);
     if steps.len() == begin && scalars.iter().any(outside) {
         steps.push(Step::At { bundle: at });
     }

@@ -72,9 +72,8 @@ impl Core<'_> {
 /// Registers, queues and groups that code waits for.
 pub(in super::super) fn used(code: &Code, units: &[usize; GROUPS]) -> Vec<u16> {
     let groups = (0..GROUPS).filter(|g| code.shared[*g]).flat_map(|g| (1..=units[g]).map(move |n| (g, n)));
-    let mut used: Vec<u16> = groups.map(|(g, n)| code.resources.group(g, n) as u16).collect();
-    used.extend(&code.reads);
-    used.sort_unstable();
-    used.dedup();
-    used
+    let groups = groups.map(|(g, n)| code.resources.group(g, n));
+    let mut used = [false; RESOURCES];
+    groups.chain(code.reads.iter().map(|&r| r as usize)).for_each(|r| used[r & (RESOURCES - 1)] = true);
+    (0..RESOURCES).filter(|&r| used[r]).map(|r| r as u16).collect()
 }

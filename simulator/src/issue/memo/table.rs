@@ -125,7 +125,7 @@ pub(crate) struct Table {
     pub(super) stalls: Vec<(Cause, u32)>,
     details: Vec<Details>,
     /// Transitions with pending replays.
-    dirty: Vec<u32>,
+    pub(super) dirty: Vec<u32>,
     pub(super) scratch: Vec<u32>,
 }
 
@@ -232,17 +232,13 @@ impl Table {
         id
     }
 
-    /// Counts a replay.
+    /// The piece of a transition.
     #[inline(always)]
-    pub(super) fn replayed(&mut self, id: u32) {
-        let t = &mut self.transitions[id as usize];
-        if t.pending == 0 {
-            self.dirty.push(id);
-        }
-        t.pending += 1;
+    pub(super) fn piece_of(&self, id: u32) -> &Piece {
+        &self.pieces[self.transitions[id as usize].piece as usize]
     }
 
-    /// Whether a transition's count of replays is full.
+    /// Whether there are as many states or transitions as may be kept.
     pub(super) fn is_full(&self) -> bool {
         self.words.len() > MOST_WORDS || self.transitions.len() > MOST_TRANSITIONS
     }

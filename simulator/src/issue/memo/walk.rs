@@ -54,34 +54,20 @@ impl Core<'_> {
                 self.pc -= 1;
                 return Err(FaultKind::EndOfCode);
             }
-            let number = table.piece(code, self.pc);
-            let p = table.pieces[number as usize];
-            if p.flags & FLAG_OP != 0 {
-                self.enter_op(self.next);
-            }
-            if p.flags & FLAG_BLOCK != 0 {
-                self.enter_block();
-            }
-            let (taken, id) = match self.way(table, number, &p, before)? {
-                Way::Replay(id) => (self.replay(table, number, &p, id)?, id),
-                Way::Find { floor, rows } => self.find(table, number, &p, floor, rows)?,
-                Way::Plain => {
-                    if self.body != NONE {
-                        self.refresh(table);
-                        self.body = NONE;
-                    }
-                    (self.straight(&p, |_, _| {})?, NONE)
-                }
+            let known = self.follower(table, before);
+            let (taken, id, branches) = match known {
+                NONE => self.piece(table, before)?,
+                id => (self.replay(table, id)?, id, table.piece_of(id).branches),
             };
-            if id != NONE && before.0 != NONE {
+            if id != known && id != NONE && before.0 != NONE {
                 table.transitions[before.0 as usize].next[before.1] = id;
             }
-            if !p.branches {
-                self.pc = p.last + 1;
+            if !branches {
+                self.pc += 1;
                 before = (id, 0);
                 continue;
             }
-            let from = p.last;
+            let from = self.pc;
             if !self.branch(taken)? {
                 return self.halt();
             }
@@ -108,6 +94,43 @@ impl Core<'_> {
 }
 
 impl Core<'_> {
+    /// The transition that followed the last time, if it is the one that follows now and nothing else is to be asked: else none.
+    #[inline(always)]
+    fn follower(&self, table: &Table, before: (u32, usize)) -> u32 {
+        let Some(last) = table.transitions.get(before.0 as usize) else { return NONE };
+        let id = last.next[before.1];
+        let Some(t) = table.transitions.get(id as usize) else { return NONE };
+        let p = &table.pieces[t.piece as usize];
+        let here = p.simple && p.first == self.pc && p.rest == 0;
+        let same = t.body == self.body && t.floor as u64 == self.floor - (self.now << 4);
+        if here && same && !self.tracing() { id } else { NONE }
+    }
+
+    /// Does the piece that begins here in the way that is found for it: where its branch goes, its transition, and whether it
+    /// ends in a branch.
+    fn piece(&mut self, table: &mut Table, before: (u32, usize)) -> Result<(Option<u32>, u32, bool)> {
+        let number = table.piece(&self.l.code, self.pc);
+        let p = table.pieces[number as usize];
+        if p.flags & FLAG_OP != 0 {
+            self.enter_op(self.next);
+        }
+        if p.flags & FLAG_BLOCK != 0 {
+            self.enter_block();
+        }
+        let (taken, id) = match self.way(table, number, &p, before)? {
+            Way::Replay(id) => (self.replay(table, id)?, id),
+            Way::Find { floor, rows } => self.find(table, number, &p, floor, rows)?,
+            Way::Plain => {
+                if self.body != NONE {
+                    self.refresh(table);
+                    self.body = NONE;
+                }
+                (self.straight(&p, |_, _| {})?, NONE)
+            }
+        };
+        Ok((taken, id, p.branches))
+    }
+
     /// Whether a piece is replayed; what is not known of the state and of the piece's begin is found out.
     #[inline(always)]
     fn way(&mut self, table: &mut Table, number: u32, p: &Piece, before: (u32, usize)) -> Result<Way> {
@@ -229,17 +252,25 @@ impl Core<'_> {
 
     /// Does a piece as it was done before.
     #[inline(always)]
-    fn replay(&mut self, table: &mut Table, number: u32, p: &Piece, id: u32) -> Result<Option<u32>> {
-        table.replayed(id);
-        table.pieces[number as usize].credit += (p.last - p.first) as i64;
-        let t = table.transitions[id as usize];
-        for &(cause, cycles) in &table.stalls[t.stalls as usize..][..t.nstalls as usize] {
-            self.stats.op_stall(cause, cycles as u64);
+    fn replay(&mut self, table: &mut Table, id: u32) -> Result<Option<u32>> {
+        let Table { pieces, transitions, steps, offsets, stalls, dirty, .. } = table;
+        let t = &mut transitions[id as usize];
+        if t.pending == 0 {
+            dirty.push(id);
+        }
+        t.pending += 1;
+        let p = &mut pieces[t.piece as usize];
+        p.credit += (p.last - p.first) as i64;
+        if t.nstalls > 0 {
+            for &(cause, cycles) in &stalls[t.stalls as usize..][..t.nstalls as usize] {
+                self.stats.op_stall(cause, cycles as u64);
+            }
         }
         let base = self.now;
         let mut offset = t.offsets as usize;
-        for i in p.steps..p.tail {
-            self.step(table.steps[i as usize], base, &table.offsets, &mut offset)?;
+        let (steps, tail) = steps[p.steps as usize..p.end as usize].split_at((p.tail - p.steps) as usize);
+        for &step in steps {
+            self.step(step, base, offsets, &mut offset)?;
         }
         self.now = base + t.duration as u64;
         self.next = self.now + 1;
@@ -251,8 +282,8 @@ impl Core<'_> {
             return Ok(None);
         }
         let taken = self.decide()?;
-        for i in p.tail..p.end {
-            self.step(table.steps[i as usize], base, &table.offsets, &mut offset)?;
+        for &step in tail {
+            self.step(step, base, offsets, &mut offset)?;
         }
         Ok(taken)
     }

@@ -149,7 +149,7 @@ impl Conflict {
             access,
             memory: memory_name(space),
             dma_bundle: self.transfer.bundle,
-            dma_inst: bundle.insts.iter().find(start).map(crate::text::inst).unwrap_or_default().into(),
+            dma_inst: bundle.iter().find(start).map(crate::text::inst).unwrap_or_default().into(),
             dma_side: self.side,
         }
     }

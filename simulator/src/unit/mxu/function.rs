@@ -133,11 +133,14 @@ impl MxuFunction {
         }
         self.mix(self.stage_at.iter().any(|&at| at > 0));
         convert(format, reg, &mut self.scratch);
-        for k in 0..s.lanes {
-            for i in 0..s.sublanes {
-                let o = place(self.width, s.rows, chunk * s.lanes + k, at + i);
-                self.staged[o] = self.scratch[i * s.lanes + k];
-            }
+        let mut col = at;
+        while col < at + s.sublanes {
+            // Columns of one panel.
+            let next = ((col / self.width + 1) * self.width).min(at + s.sublanes);
+            let o = place(self.width, s.rows, chunk * s.lanes, col);
+            let columns = &self.scratch[(col - at) * s.lanes..(next - at) * s.lanes];
+            kernel::transpose(columns, s.lanes, self.width, &mut self.staged[o..]);
+            col = next;
         }
         self.stage_t_at[chunk] = at + s.sublanes;
         self.staged_rows = self.staged_rows.max((chunk + 1) * s.lanes);

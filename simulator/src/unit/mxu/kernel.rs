@@ -62,20 +62,24 @@ fn panels<const R: usize, const C: usize>(p: Operands<'_>, out: &mut [f32], cols
         let mut rows = p.a.chunks_exact(R * p.stride);
         let mut results = out.chunks_exact_mut(R * cols);
         for (a, out) in (&mut rows).zip(&mut results) {
-            tile::<R, C>(std::array::from_fn(|r| &a[r * p.stride..]), w, &mut out[panel * C..], cols);
+            tile::<R, C>((a, p.stride), w, &mut out[panel * C..], cols);
         }
         let rest = results.into_remainder().chunks_exact_mut(cols);
         for (a, out) in rows.remainder().chunks_exact(p.stride).zip(rest) {
-            tile::<1, C>([a], w, &mut out[panel * C..], cols);
+            tile::<1, C>((a, p.stride), w, &mut out[panel * C..], cols);
         }
     }
 }
 
-/// `R` rows times a panel. The sums stay in registers.
+/// `R` rows, one every `stride` values of `a`, times a panel. The sums stay in registers.
 #[inline(always)]
-fn tile<const R: usize, const C: usize>(rows: [&[f32]; R], w: &[[f32; C]], out: &mut [f32], cols: usize) {
+fn tile<const R: usize, const C: usize>((a, stride): (&[f32], usize), w: &[[f32; C]], out: &mut [f32], cols: usize) {
     let k = w.len();
-    let rows = rows.map(|r| &r[..k]);
+    // Cut one by one, all to the same length: then one check a step is left of the indices below.
+    let mut rows = [&a[..k]; R];
+    for (r, row) in rows.iter_mut().enumerate() {
+        *row = &a[r * stride..][..k];
+    }
     let mut sums = [[0f32; C]; R];
     for i in 0..k {
         let w = &w[i];
@@ -108,9 +112,60 @@ fn narrow(p: Operands<'_>, out: &mut [f32], cols: usize) {
     }
 }
 
+/// Writes columns of `rows` values each, one behind the other in `columns`, side by side into rows of a panel: row `r` begins at
+/// `r * width` of `out`.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+pub(super) fn transpose(columns: &[f32], rows: usize, width: usize, out: &mut [f32]) {
+    match columns.len() / rows {
+        8 => side_by_side::<8>(columns, rows, width, out),
+        n => {
+            for (r, out) in out.chunks_mut(width).take(rows).enumerate() {
+                (0..n).for_each(|c| out[c] = columns[c * rows + r]);
+            }
+        }
+    }
+}
+
+/// [`transpose`] of `N` columns.
+#[inline(always)]
+fn side_by_side<const N: usize>(columns: &[f32], rows: usize, width: usize, out: &mut [f32]) {
+    const BLOCK: usize = 32;
+    let mut from = [&columns[..rows]; N];
+    for (c, column) in from.iter_mut().enumerate() {
+        *column = &columns[c * rows..][..rows];
+    }
+    let mut first = 0;
+    while first < rows {
+        let n = BLOCK.min(rows - first);
+        let mut block = [[0f32; N]; BLOCK];
+        for (r, row) in block.iter_mut().enumerate().take(n) {
+            for c in 0..N {
+                row[c] = from[c][first + r];
+            }
+        }
+        for (row, out) in block.iter().zip(out[first * width..].chunks_mut(width)).take(n) {
+            out[..N].copy_from_slice(row);
+        }
+        first += n;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn transposed_columns_lie_side_by_side() {
+        for (n, rows, width) in [(8, 128, 32), (8, 40, 16), (4, 8, 4), (8, 8, 8)] {
+            let columns: Vec<f32> = (0..n * rows).map(value).collect();
+            let mut out = vec![-1.0; rows * width];
+            transpose(&columns, rows, width, &mut out);
+            for (i, &got) in out.iter().enumerate() {
+                let (r, c) = (i / width, i % width);
+                assert_eq!(got, if c < n { columns[c * rows + r] } else { -1.0 }, "{n} {rows} {width}: {r} {c}");
+            }
+        }
+    }
 
     /// Values with few bits, some of them large, tiny or zero.
     fn value(i: usize) -> f32 {

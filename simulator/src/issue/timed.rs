@@ -1,0 +1,255 @@
+//! Which scalar instructions time depends on.
+//!
+//! A run without numbers needs few of a program's scalars: those that decide branches, address transfers, name accumulator rows
+//! or go through scalar memory, and those that they are made of. The rest address vector memory or become vectors, which takes
+//! the same time whatever they are. They are found as dead code is: a register is live where something that time depends on may
+//! read it before it is written again.
+//!
+//! Control is followed through calls: a subroutine returns behind the calls of it, and is left by nothing else.
+
+use super::code::*;
+use systole_isa::opcodes::StateFn;
+
+/// Rounds of the search, and visits by functions of a block on average, beyond which less is found out: far more than compilers'
+/// code needs.
+const MOST_ROUNDS: usize = 40;
+const MOST_VISITS: usize = 16;
+
+const NONE: u32 = u32::MAX;
+
+/// Bundles `first..=last` with one way in and one branch at most, at their end.
+struct Block {
+    first: u32,
+    last: u32,
+    /// Registers live at its begin, and those that were live at its end when that was found.
+    before: u64,
+    behind: Option<u64>,
+}
+
+/// Where control goes from the ends of blocks.
+struct Flow {
+    /// Block that begins at each bundle.
+    at: Vec<u32>,
+    /// Subroutine that begins at each bundle.
+    entries: Vec<u32>,
+    /// By subroutine: the blocks behind calls of it.
+    returns_to: Vec<Vec<u32>>,
+    /// By block: the subroutines that return at its end.
+    returns_from: Vec<Vec<u32>>,
+}
+
+/// Puts the scalar instructions that time depends on before the others of their bundles, and says how many there are.
+pub(super) fn mark(code: &mut Code) {
+    let mut blocks = blocks(code);
+    let flow = Flow::new(code, &blocks);
+    let settled = search(code, &flow, &mut blocks);
+    for b in &blocks {
+        let mut live = if settled { b.behind.unwrap_or(!0) } else { !0 };
+        for bundle in (b.first..=b.last).rev() {
+            let behind = live | read_by_branch(code, bundle);
+            let head = &mut code.heads[bundle as usize];
+            let scalars = &mut code.scalars[head.scalars as usize..][..head.nscalars as usize];
+            scalars.sort_by_key(|s| !needed(s, behind));
+            head.ntimed = scalars.iter().filter(|s| needed(s, behind)).count() as u8;
+            live = before(code, bundle, live);
+        }
+    }
+}
+
+/// Finds what is live where; `false` if that takes too long.
+fn search(code: &Code, flow: &Flow, blocks: &mut [Block]) -> bool {
+    for _ in 0..MOST_ROUNDS {
+        let union = |of: &Vec<u32>| of.iter().fold(0, |live, &b| live | blocks[b as usize].before);
+        let returned: Vec<u64> = flow.returns_to.iter().map(union).collect();
+        let mut changed = false;
+        for b in (0..blocks.len()).rev() {
+            let behind = flow.behind(code, blocks, b, &returned);
+            if blocks[b].behind == Some(behind) {
+                continue;
+            }
+            let bundles = blocks[b].first..=blocks[b].last;
+            let live = bundles.rev().fold(behind, |live, bundle| before(code, bundle, live));
+            changed |= live != blocks[b].before;
+            (blocks[b].before, blocks[b].behind) = (live, Some(behind));
+        }
+        if !changed {
+            return true;
+        }
+    }
+    false
+}
+
+/// Where a branch goes if it is taken.
+fn target(branch: Branch) -> Option<u32> {
+    match branch {
+        Branch::Jump { target } | Branch::NotZero { target, .. } | Branch::Zero { target, .. } => Some(target),
+        Branch::Loop { target, .. } | Branch::Call { target } => Some(target),
+        Branch::Return | Branch::Halt | Branch::Trap { .. } | Branch::Host { .. } => None,
+    }
+}
+
+/// Whether the bundle behind a branch may follow it in the same subroutine.
+fn goes_on(branch: Branch) -> bool {
+    match branch {
+        Branch::NotZero { .. } | Branch::Zero { .. } | Branch::Loop { .. } => true,
+        Branch::Call { .. } | Branch::Host { .. } => true,
+        Branch::Jump { .. } | Branch::Return | Branch::Halt | Branch::Trap { .. } => false,
+    }
+}
+
+/// The branch of a bundle, if it ends in one.
+fn branch(code: &Code, bundle: u32) -> Option<Branch> {
+    (code.heads[bundle as usize].flags & FLAG_BRANCH != 0).then(|| code.branches[bundle as usize])
+}
+
+fn blocks(code: &Code) -> Vec<Block> {
+    let n = code.heads.len();
+    let mut begins = vec![false; n + 1];
+    begins[n] = true;
+    for bundle in 0..n as u32 {
+        if let Some(b) = branch(code, bundle) {
+            begins[bundle as usize + 1] = true;
+            target(b).into_iter().for_each(|t| begins[t as usize] = true);
+        }
+    }
+    let (mut out, mut first) = (Vec::new(), 0);
+    for last in 0..n {
+        if begins[last + 1] {
+            out.push(Block { first: first as u32, last: last as u32, before: 0, behind: None });
+            first = last + 1;
+        }
+    }
+    out
+}
+
+impl Flow {
+    fn new(code: &Code, blocks: &[Block]) -> Flow {
+        let n = code.heads.len();
+        let mut flow = Flow {
+            at: vec![NONE; n + 1],
+            entries: vec![NONE; n],
+            returns_to: Vec::new(),
+            returns_from: vec![Vec::new(); blocks.len()],
+        };
+        for (i, b) in blocks.iter().enumerate() {
+            flow.at[b.first as usize] = i as u32;
+        }
+        for b in blocks {
+            let Some(Branch::Call { target }) = branch(code, b.last) else { continue };
+            let entry = &mut flow.entries[target as usize];
+            if *entry == NONE {
+                *entry = flow.returns_to.len() as u32;
+                flow.returns_to.push(Vec::new());
+            }
+            let behind = flow.at[b.last as usize + 1];
+            flow.returns_to[*entry as usize].extend((behind != NONE).then_some(behind));
+        }
+        flow.find_returns(code, blocks);
+        flow
+    }
+
+    /// Follows every subroutine from its begin to its returns.
+    fn find_returns(&mut self, code: &Code, blocks: &[Block]) {
+        let mut seen = vec![NONE; blocks.len()];
+        let mut visits = 0;
+        for first in 0..self.entries.len() {
+            let entry = self.entries[first];
+            if entry == NONE {
+                continue;
+            }
+            let mut open = vec![self.at[first]];
+            while let Some(b) = open.pop() {
+                if b == NONE || std::mem::replace(&mut seen[b as usize], entry) == entry {
+                    continue;
+                }
+                visits += 1;
+                let last = blocks[b as usize].last;
+                let ends = branch(code, last);
+                if matches!(ends, Some(Branch::Return)) {
+                    self.returns_from[b as usize].push(entry);
+                }
+                if ends.is_none_or(goes_on) {
+                    open.push(self.at[last as usize + 1]);
+                }
+                let inside = ends.filter(|b| !matches!(b, Branch::Call { .. })).and_then(target);
+                open.extend(inside.map(|t| self.at[t as usize]));
+            }
+            if visits > MOST_VISITS * blocks.len() {
+                // Any return may lead behind any call.
+                self.returns_to = vec![self.returns_to.concat()];
+                self.returns_from = vec![vec![0]; blocks.len()];
+                return;
+            }
+        }
+    }
+
+    /// What is live behind a block; `returned`: behind the calls of each subroutine.
+    fn behind(&self, code: &Code, blocks: &[Block], b: usize, returned: &[u64]) -> u64 {
+        let last = blocks[b].last;
+        let begin = |bundle: u32| match self.at[bundle as usize] {
+            NONE => 0,
+            next => blocks[next as usize].before,
+        };
+        let Some(branch) = branch(code, last) else { return begin(last + 1) };
+        if matches!(branch, Branch::Return) {
+            return self.returns_from[b].iter().fold(0, |live, &e| live | returned[e as usize]);
+        }
+        // A subroutine's begin says what is live behind the call of it.
+        let next = goes_on(branch) && !matches!(branch, Branch::Call { .. });
+        target(branch).map_or(0, begin) | if next { begin(last + 1) } else { 0 }
+    }
+}
+
+fn bit(register: u8) -> u64 {
+    1 << (register & 63) & !1
+}
+
+fn read_by_branch(code: &Code, bundle: u32) -> u64 {
+    match branch(code, bundle) {
+        Some(Branch::NotZero { reg, .. } | Branch::Zero { reg, .. } | Branch::Loop { reg, .. }) => bit(reg),
+        Some(Branch::Jump { .. } | Branch::Call { .. } | Branch::Return | Branch::Halt) => 0,
+        Some(Branch::Trap { .. } | Branch::Host { .. }) | None => 0,
+    }
+}
+
+fn read_by_special(code: &Code, s: &Special) -> u64 {
+    match *s {
+        Special::PushAcc { row, .. } | Special::Drain { row, .. } => bit(row),
+        Special::WaitS { reg, .. } => bit(reg),
+        Special::DmaStart { start } => {
+            let s = code.starts[start as usize];
+            bit(s.src) | bit(s.src_offset) | bit(s.dst) | bit(s.dst_offset)
+        }
+        Special::DmaRemote { start } => {
+            let s = code.remotes[start as usize];
+            bit(s.src) | bit(s.dst) | bit(s.device)
+        }
+        Special::Signal { device, .. } => bit(device),
+        Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::Pop { .. } => 0,
+        Special::TransposePush { .. } | Special::Group { .. } | Special::Wait { .. } => 0,
+        Special::Cores { .. } | Special::Test => 0,
+    }
+}
+
+/// Whether time depends on a scalar instruction, if these registers are live behind it.
+fn needed(s: &ScalarOp, live: u64) -> bool {
+    match s.kind {
+        ScalarKind::State(StateFn::SLd | StateFn::SSt | StateFn::SyncTest) => true,
+        ScalarKind::State(StateFn::SDev | StateFn::SCore | StateFn::XExtract) | ScalarKind::Pure(_) => {
+            live & bit(s.d) != 0
+        }
+    }
+}
+
+/// What is live before a bundle of what is live behind it. A bundle reads everything before it writes anything.
+fn before(code: &Code, bundle: u32, behind: u64) -> u64 {
+    let head = &code.heads[bundle as usize];
+    let by_branch = read_by_branch(code, bundle);
+    // A counted loop's branch also writes its register, from what is there by then.
+    let behind = behind | by_branch;
+    let scalars = &code.scalars[head.scalars as usize..][..head.nscalars as usize];
+    let specials = &code.specials[head.specials as usize..][..head.nspecials as usize];
+    let written = scalars.iter().fold(0, |all, s| all | bit(s.d));
+    let read = scalars.iter().filter(|s| needed(s, behind)).fold(by_branch, |all, s| all | s.sources & !1);
+    specials.iter().fold(behind & !written | read, |all, s| all | read_by_special(code, s))
+}
