@@ -208,7 +208,7 @@ fn program_files_round_trip_and_damage_is_told() {
 #[test]
 fn programs_that_do_not_fit_are_refused() {
     let tiny = chip("tiny");
-    let e = program(&tiny).validate(&chip("tpu-v5e")).expect_err("another chip").to_string();
+    let e = program(&tiny).decode(&chip("tpu-v5e")).expect_err("another chip").to_string();
     assert!(e.contains("`tiny`") && e.contains("`tpu-v5e`"), "{e}");
     type Change = fn(&mut Program);
     let changes: [(&str, Change); 14] = [
@@ -230,7 +230,7 @@ fn programs_that_do_not_fit_are_refused() {
     for (part, change) in changes {
         let mut p = program(&tiny);
         change(&mut p);
-        let e = p.validate(&tiny).expect_err(part).to_string();
+        let e = p.decode(&tiny).expect_err(part).to_string();
         assert!(e.contains(part), "{part}: {e}");
     }
 }
@@ -265,7 +265,7 @@ proptest! {
         file[12..16].copy_from_slice(&crc.to_le_bytes());
         file[16..24].copy_from_slice(&(payload as u64).to_le_bytes());
         if let Ok(p) = read_program(&file) {
-            let _ = p.validate(&chip);
+            let _ = p.decode(&chip);
         }
     }
 }

@@ -71,7 +71,6 @@ impl Loaded {
         let start = next.checked_sub(1).map_or(0, |i| self.boundaries[i]);
         (start, self.boundaries.get(next).copied().unwrap_or(self.chip.device_hbm_bytes()))
     }
-
 }
 
 /// Loads a program for a chip.

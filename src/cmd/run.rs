@@ -139,7 +139,7 @@ fn show(a: &Args, report: &dyn Fn() -> Report) -> Result<(), RuntimeError> {
                 page += &report::pod::page(p);
             }
             if a.explain {
-                page += &format!("\n{}", report::glossary::page(report));
+                page += &format!("\n{}", report::glossary::page(&report));
             }
             output::print(&page)
         }

@@ -196,9 +196,8 @@ fn debug(program: &Program, out: &mut String) {
 }
 
 fn code(program: &Program, bundles: &Bundles, out: &mut String) {
-    let targets: BTreeSet<i32> = (bundles.insts().iter())
-        .flat_map(|i| i.iter().filter(|(k, _)| *k == Kind::Target).map(|(_, v)| v))
-        .collect();
+    let targets: BTreeSet<i32> =
+        (bundles.insts().iter()).flat_map(|i| i.iter().filter(|(k, _)| *k == Kind::Target).map(|(_, v)| v)).collect();
     let mut ranges = program.debug.ranges.iter().peekable();
     let mut loc = |bundle: usize, out: &mut String| {
         if let Some(r) = ranges.next_if(|r| r.start as usize == bundle) {

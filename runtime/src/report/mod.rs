@@ -335,14 +335,7 @@ pub(crate) fn mix(peaks: &[PeakReport]) -> Vec<Flops> {
 }
 
 /// Energy of a run: the work of all devices, and the flops of one, whose operations are those of `r`.
-fn energy(
-    ran: &Ran<'_>,
-    drawn: &[Prices],
-    work: &Work,
-    r: &RunResult,
-    devices: u32,
-    flops: &[Flops],
-) -> EnergyReport {
+fn energy(ran: &Ran<'_>, drawn: &[Prices], work: &Work, r: &RunResult, devices: u32, flops: &[Flops]) -> EnergyReport {
     let executions = Executions::new(ran.program);
     let of = |o: &OpProfile| (Work::of_op(ran.chip, ran.program, o, executions.of(r, o)), o.cycles);
     let works: Vec<(Work, u64)> = r.ops.iter().map(of).collect();

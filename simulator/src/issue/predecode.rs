@@ -137,8 +137,7 @@ enum Values {
 /// By number of the opcode.
 fn uses(chip: &ChipConfig) -> Vec<Use> {
     let numbers = TABLE.iter().map(|i| i.op as usize + 1).max().unwrap_or(0);
-    let none =
-        Use { delta: 0, interval: 0, scalar: false, special: false, chunked: false, values: Values::Never };
+    let none = Use { delta: 0, interval: 0, scalar: false, special: false, chunked: false, values: Values::Never };
     let mut out = vec![none; numbers];
     for info in TABLE {
         let (scalar, special, values) = match info.op.function() {

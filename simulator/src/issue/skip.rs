@@ -7,14 +7,20 @@
 //! counters and registers grow by so many times what one iteration adds. The result is the same, to the cycle, as
 //! without skipping.
 //!
+//! Transfers need not repeat: their residues on engines and HBM move from round to round even where the core never notices. Where
+//! only they differ and no wait held up its bundle, rounds are skipped but for the transfers that they start and the waits that
+//! they take ([`super::rounds`]), which are done one by one; it ends with the first round in which a wait is not met in time.
+//!
 //! Where nothing matches, looking backs off exponentially.
 
 use super::code::*;
 use super::memo::{NONE, Table};
+use super::rounds::Rounds;
 use super::run::{Core, SCALARS};
-use super::trace::Trace;
+use super::trace::{Trace, What};
 use crate::options::Mode;
 use crate::stats::Tally;
+use crate::unit::dma::Blame;
 use systole_isa::Space;
 
 /// Iterations left below which looking is not worth it, and bundles that skipping must save.
@@ -29,7 +35,11 @@ const MAX_BACK_OFF: u32 = 1 << 14;
 /// The machine at a visit of a loop's branch.
 #[derive(Debug)]
 struct Snapshot {
+    /// The core's state, and that of transfers.
     state: Vec<u64>,
+    outside: Vec<u64>,
+    /// What the cycle of the last bundle depends on: changes where a wait holds one up.
+    blame: Blame,
     scalars: [i32; SCALARS],
     now: u64,
     bundles: u64,
@@ -42,6 +52,17 @@ impl Snapshot {
         std::array::from_fn(|i| self.scalars[i].wrapping_sub(earlier.scalars[i]))
     }
 
+    /// Whether waits never held up the core since an earlier snapshot.
+    fn flows(&self, earlier: &Snapshot) -> bool {
+        self.blame == earlier.blame
+    }
+
+    /// Whether transfers are in the same state at three visits.
+    fn outside_repeats(&self, b: &Snapshot, c: &Snapshot) -> bool {
+        self.outside == b.outside && b.outside == c.outside
+    }
+
+    /// Whether the core is, and registers move, in the same way at three visits.
     fn repeats(&self, b: &Snapshot, c: &Snapshot) -> bool {
         self.state == b.state
             && b.state == c.state
@@ -181,12 +202,14 @@ impl Core<'_> {
             skipper.fail(at);
             return;
         };
+        let free = self.transfers_alone();
         let Some(c) = skipper.candidate(at) else { return };
         c.snapshots.push(snapshot);
         let n = c.snapshots.len();
         for period in (1..=MAX_PERIOD).filter(|p| n > 2 * p) {
             let [a, b, d] = [n - 1, n - 1 - period, n - 1 - 2 * period].map(|i| &c.snapshots[i]);
-            if a.repeats(b, d) {
+            let steady = a.outside_repeats(b, d) || free && a.flows(d);
+            if steady && a.repeats(b, d) {
                 let trace = Trace::new(at, a.deltas(b), self.stats.bundles);
                 c.period = period;
                 c.snapshots.drain(..n - 1);
@@ -231,24 +254,40 @@ impl Core<'_> {
         self.finish_trace(skipper, left, table).is_some()
     }
 
+    /// Whether transfers are this core's own, and nobody is told of each.
+    fn transfers_alone(&self) -> bool {
+        self.remote.is_none() && self.mates.is_none() && !self.events
+    }
+
     /// The trace is complete: skips if it proves a steady state.
-    fn finish_trace(&mut self, skipper: &mut Skipper, left: u32, table: Option<&mut Table>) -> Option<()> {
+    fn finish_trace(&mut self, skipper: &mut Skipper, left: u32, mut table: Option<&mut Table>) -> Option<()> {
         let journal = self.stats.take_journal();
         let trace = skipper.trace.take()?;
         let at = trace.back_edge;
         let place = skipper.candidates.iter().position(|c| c.back_edge == at)?;
         let c = skipper.candidates.remove(place);
         let [first, middle] = &c.snapshots[..] else { return None };
-        let (end, tally) = (self.snapshot(skipper, left, table)?, c.tally?);
+        let (end, tally) = (self.snapshot(skipper, left, table.as_deref_mut())?, c.tally?);
         let period = end.now - middle.now;
         let times = (left.saturating_sub(2) / c.period as u32) as u64;
-        let times = times.min(self.options.max_cycles.saturating_sub(self.now) / period.max(1));
+        let mut times = times.min(self.options.max_cycles.saturating_sub(self.now) / period.max(1));
         if times == 0 || !end.repeats(middle, first) || !self.stats.steady(&tally, end.now, middle.now) {
             return None;
         }
-        for (lo, hi) in self.transfer_ranges(&trace, c.period, times)? {
-            if self.hbm.touches_pages(lo, hi) {
+        let ranges = self.transfer_ranges(&trace, c.period, times)?;
+        let exact = end.outside_repeats(middle, first);
+        if exact {
+            for (lo, hi) in ranges.into_iter().filter(|r| self.hbm.touches_pages(r.0, r.1)).collect::<Vec<_>>() {
                 self.hbm.forget(lo, hi);
+            }
+        } else {
+            if !self.transfers_alone() || !end.flows(first) {
+                return None;
+            }
+            let rounds = Rounds::of(&trace, c.period, [first.now, middle.now], period)?;
+            times = self.rounds(&rounds, times);
+            if times == 0 {
+                return None;
             }
         }
         let deltas = end.deltas(middle);
@@ -256,13 +295,18 @@ impl Core<'_> {
             self.scalars[r] = self.scalars[r].wrapping_add(d.wrapping_mul(times as i32));
         }
         self.stats.repeat(&tally, &journal, times, times * period);
-        for (counter, before) in self.unit_counters().into_iter().zip(tally.units) {
+        if let Some(t) = table {
+            t.repeat(times);
+        }
+        // Those of transfers count what was done.
+        let kept = if exact { tally.units.len() } else { self.mxus.len() };
+        for (counter, before) in self.unit_counters().into_iter().zip(tally.units).take(kept) {
             *counter += (*counter - before) * times;
         }
         if self.events {
             self.observer.repeated(middle.now, period, times);
         }
-        self.shift(skipper, times * period);
+        self.shift(skipper, times * period, exact);
         skipper.skipped += times * period;
         skipper.wait[at as usize] = (2, 4);
         Some(())
@@ -270,20 +314,18 @@ impl Core<'_> {
 
     /// HBM ranges that `times` more iterations overwrite; `None` if their transfers might differ in more than address.
     fn transfer_ranges(&self, trace: &Trace, period: usize, times: u64) -> Option<Vec<(u64, u64)>> {
-        let middle = trace.marks[period - 1];
-        let (a, b) = trace.transfers.split_at(middle);
-        if a.len() != b.len() {
-            return None;
-        }
+        let (a, b) = trace.halves(period)?;
         let burst = self.l.chip.hbm.burst_bytes.max(1) as i64;
         let mut ranges = Vec::new();
         for (a, b) in a.iter().zip(b) {
-            if a.desc != b.desc {
-                return None;
-            }
-            let g = &self.l.geometry[a.desc as usize];
+            let (What::Transfer { desc, src: a_src, dst: a_dst, .. }, What::Transfer { src: b_src, dst: b_dst, .. }) =
+                (a.what, b.what)
+            else {
+                continue;
+            };
+            let g = &self.l.geometry[desc as usize];
             for (space, side, from, to, writes) in
-                [(g.src, &g.from, a.src, b.src, false), (g.dst, &g.to, a.dst, b.dst, true)]
+                [(g.src, &g.from, a_src, b_src, false), (g.dst, &g.to, a_dst, b_dst, true)]
             {
                 let step = to - from;
                 let last = to.checked_add(step.checked_mul(times as i64)?)?;
@@ -327,10 +369,12 @@ impl Core<'_> {
                 s.extend(words.into_iter().map(u64::from));
             }
         }
-        self.dma.relative((now, self.blame), &mut s);
-        self.semaphores.relative((now, self.blame), &mut s);
-        s.extend(self.effects.iter().flat_map(|e| [e.desc as u64, e.end.saturating_sub(now)]));
-        Some(Snapshot { state: s, scalars: self.scalars, now, bundles: self.stats.bundles, left })
+        let mut outside = Vec::with_capacity(64);
+        self.dma.relative((now, self.blame), &mut outside);
+        self.semaphores.relative((now, self.blame), &mut outside);
+        outside.extend(self.effects.iter().flat_map(|e| [e.desc as u64, e.end.saturating_sub(now)]));
+        let (scalars, bundles, blame) = (self.scalars, self.stats.bundles, self.blame);
+        Some(Snapshot { state: s, outside, blame, scalars, now, bundles, left })
     }
 
     /// Counters that units keep themselves.
@@ -340,16 +384,18 @@ impl Core<'_> {
         all
     }
 
-    /// Moves all times by `cycles`.
-    fn shift(&mut self, skipper: &Skipper, cycles: u64) {
+    /// Moves all times of the core by `cycles`, and those of transfers.
+    fn shift(&mut self, skipper: &Skipper, cycles: u64, transfers: bool) {
         let mut words = Vec::new();
         let moves = self.fresh && self.capture(&skipper.used, &mut words).is_some();
         self.shift_issue(cycles);
         if moves {
             self.restore(&skipper.used, &words);
         }
-        self.dma.shift(cycles);
-        self.semaphores.shift(cycles);
-        self.effects.iter_mut().for_each(|e| e.end += cycles);
+        if transfers {
+            self.dma.shift(cycles);
+            self.semaphores.shift(cycles);
+            self.effects.iter_mut().for_each(|e| e.end += cycles);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::code::*;
 use super::remote::Blocked;
 use super::run::{Core, Effect, SCALARS};
-use super::trace::Moved;
+use super::trace::{Event, What};
 use crate::fault::FaultKind;
 use crate::options::{DmaEvent, Mode};
 use crate::stats::{Cause, SLOTS};
@@ -133,6 +133,7 @@ impl Core<'_> {
                 Special::Group { .. } | Special::DmaStart { .. } | Special::DmaRemote { .. } => continue,
                 Special::Signal { .. } | Special::Test => continue,
             };
+            self.note(What::Wait { sem, bytes });
             self.semaphores.take(sem as usize, bytes, self.now);
             if let Some(r) = &mut self.race {
                 r.wait(sem as u32, bytes);
@@ -142,8 +143,18 @@ impl Core<'_> {
         }
     }
 
+    /// Tells a trace what happens outside the core.
+    #[inline(always)]
+    fn note(&mut self, what: What) {
+        if let Some(skipper) = &mut self.skipper
+            && let Some(trace) = &mut skipper.trace
+        {
+            trace.events.push(Event { at: self.now, what });
+        }
+    }
+
     /// Performs the transfers that end by cycle `until`, in order of completion.
-    fn apply_effects(&mut self, until: u64) {
+    pub(super) fn apply_effects(&mut self, until: u64) {
         if self.effects.is_empty() {
             return;
         }
@@ -285,11 +296,7 @@ impl Core<'_> {
         let to = self.address(g.dst, s.dst, s.dst_offset);
         let src = self.range(g.src, &g.from, from)?;
         let dst = self.range(g.dst, &g.to, to)?;
-        if let Some(skipper) = &mut self.skipper
-            && let Some(trace) = &mut skipper.trace
-        {
-            trace.transfers.push(Moved { desc: s.desc, src, dst });
-        }
+        self.note(What::Transfer { desc: s.desc, sem: s.sem, src, dst, known: from.1 && to.1 });
         if let Some(race) = &mut self.race {
             let t = Transfer { desc: s.desc, sem: s.sem as u32, bundle: self.pc, bytes: g.bytes, src, dst, peer: None };
             if let Some(c) = race.start(&self.l.geometry, t) {

@@ -3,24 +3,39 @@
 //! A register *steps* by the difference of its value from one period of iterations to the next. If moving values
 //! (with a step other than zero) go only through linear operations, and decide no branch, no wait and no accumulator
 //! row, then steps that were equal twice in a row stay the same for ever (modulo 2^32). A value that came out of another
-//! operation is *wild*: it may address vector memory, which takes the same time everywhere, and nothing else, and it
-//! must be computed anew in every iteration before it is used.
+//! operation is *wild*: it must be computed anew in every iteration before it is used, and decide nothing. Scalars that time
+//! does not depend on ([`super::timed`]) are not looked at.
 
 use super::code::*;
 use super::run::SCALARS;
 use crate::unit::dma::Geometry;
+use systole_isa::Space;
 use systole_isa::opcodes::{ScalarFn, StateFn};
-use systole_isa::{Kind, Space};
 
 /// Copies within HBM up to this size carry known values (see `unit::dma`).
 const CARRIES_VALUES: u64 = 1 << 16;
 
-/// A transfer of a traced iteration.
+/// What a traced iteration did outside the core, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moved {
-    pub desc: u32,
-    pub src: i64,
-    pub dst: i64,
+pub(super) struct Event {
+    pub at: u64,
+    pub what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// `known`: both addresses are.
+    Transfer {
+        desc: u32,
+        sem: u8,
+        src: i64,
+        dst: i64,
+        known: bool,
+    },
+    Wait {
+        sem: u8,
+        bytes: u64,
+    },
 }
 
 /// What a trace has seen.
@@ -37,8 +52,8 @@ pub(super) struct Trace {
     written: u64,
     /// Something was seen that other iterations might do differently.
     pub broken: bool,
-    /// Transfers, and where each iteration ended in them.
-    pub transfers: Vec<Moved>,
+    /// Transfers and waits, and where each iteration ended in them.
+    pub events: Vec<Event>,
     pub marks: Vec<usize>,
 }
 
@@ -52,7 +67,7 @@ impl Trace {
             live_in: 0,
             written: 0,
             broken: false,
-            transfers: Vec::new(),
+            events: Vec::new(),
             marks: Vec::new(),
         }
     }
@@ -61,7 +76,7 @@ impl Trace {
     pub fn mark(&mut self) {
         // A wild value that an iteration takes from the one before does not step.
         self.broken |= self.wild & self.live_in != 0;
-        self.marks.push(self.transfers.len());
+        self.marks.push(self.events.len());
     }
 
     /// A bundle is about to change the scalars `values`, of which `known` are known.
@@ -69,17 +84,14 @@ impl Trace {
         for s in &code.specials[head.specials as usize..head.specials as usize + head.nspecials as usize] {
             self.special(s, code, g);
         }
-        for i in &code.values[head.values as usize..head.values as usize + head.nvalues as usize] {
-            for (kind, r) in i.iter() {
-                if kind == Kind::Su {
-                    self.read(1 << r);
-                }
-            }
-        }
         if head.flags & FLAG_BRANCH != 0 {
             self.branch(pc, &code.branches[pc as usize], known);
         }
-        let ops = code.timed(head);
+        self.scalars(code.timed(head), values);
+    }
+
+    /// Scalars of a bundle, or of a part of it that reads nothing that another part writes, are about to change the values.
+    pub fn scalars(&mut self, ops: &[ScalarOp], values: &[i32; SCALARS]) {
         ops.iter().for_each(|s| self.read(s.sources));
         let results: Vec<(u8, i32, bool)> = ops.iter().map(|s| self.result(s, values)).collect();
         for (d, step, wild) in results.into_iter().filter(|r| r.0 != 0) {
@@ -88,6 +100,17 @@ impl Trace {
             self.wild = self.wild & !bit | if wild { bit } else { 0 };
             self.written |= bit;
         }
+    }
+
+    /// What the first and the second half of the iterations did, where both did the same but for times and addresses.
+    pub fn halves(&self, period: usize) -> Option<(&[Event], &[Event])> {
+        let (a, b) = self.events.split_at(self.marks[period - 1]);
+        let alike = |(a, b): (&Event, &Event)| match (a.what, b.what) {
+            (What::Transfer { desc, sem, .. }, What::Transfer { desc: d, sem: s, .. }) => (desc, sem) == (d, s),
+            (What::Wait { sem, bytes }, What::Wait { sem: s, bytes: n }) => (sem, bytes) == (s, n),
+            (What::Transfer { .. }, What::Wait { .. }) | (What::Wait { .. }, What::Transfer { .. }) => false,
+        };
+        (a.len() == b.len() && a.iter().zip(b).all(alike)).then_some((a, b))
     }
 
     fn read(&mut self, registers: u64) {
@@ -158,7 +181,12 @@ impl Trace {
         (s.d, linear, false)
     }
 
-    fn branch(&mut self, pc: u32, b: &Branch, known: u64) {
+    /// Registers name accumulator rows.
+    pub fn rows(&mut self, registers: &[u8]) {
+        self.broken |= registers.iter().any(|&r| self.moves(r));
+    }
+
+    pub fn branch(&mut self, pc: u32, b: &Branch, known: u64) {
         match *b {
             Branch::NotZero { reg, .. } | Branch::Zero { reg, .. } | Branch::Loop { reg, .. } => {
                 self.read(1 << (reg & 63));
@@ -170,7 +198,7 @@ impl Trace {
         }
     }
 
-    fn special(&mut self, s: &Special, code: &Code, geometry: &[Geometry]) {
+    pub fn special(&mut self, s: &Special, code: &Code, geometry: &[Geometry]) {
         match *s {
             Special::PushAcc { row, .. } | Special::Drain { row, .. } => self.broken |= self.moves(row),
             Special::WaitS { reg, .. } => {

@@ -32,17 +32,6 @@ pub(crate) struct Values {
     transposes: Vec<Transpose>,
 }
 
-/// Bytes of a program's arrays in HBM from which it is taken to use much of vector memory.
-const MUCH: u64 = 32 << 20;
-
-fn vector_memory(l: &Loaded) -> Block {
-    let memory = Block::new(l.chip.vmem.bytes as usize & !3);
-    if l.program.hbm_bytes >= MUCH {
-        memory.expect_use();
-    }
-    memory
-}
-
 #[derive(Clone, Copy, Debug)]
 enum Target {
     Vector(usize),
@@ -73,7 +62,7 @@ impl Values {
             masks,
             spare: Vec::new(),
             writes: Vec::new(),
-            vmem: vector_memory(l),
+            vmem: Block::new(l.chip.vmem.bytes as usize & !3),
             mxus: (0..last).map(|_| MxuFunction::new(shape, threads)).collect(),
             accumulator_rows: m.accumulator_rows as i64,
             transposes: (0..c.xlu_slots).map(|_| Transpose::new(lanes)).collect(),

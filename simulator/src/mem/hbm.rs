@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 const PAGE_BITS: u32 = 20;
 const PAGE: usize = 1 << PAGE_BITS;
-/// Pages of an extent, and how many of them are written when large pages of the host begin to pay.
+/// Pages of an extent, and how many of them may be written in part: what comes behind is taken to be written whole.
 const EXTENT_PAGES: usize = 32;
-const MANY_PAGES: u32 = 4;
+const FEW_PAGES: u32 = 4;
 
 /// How much of a range is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +58,8 @@ impl Hbm {
         let e = self.extents[extent].get_or_insert_with(new);
         if !std::mem::replace(&mut self.pages[page], true) {
             e.written += 1;
-            if e.written == MANY_PAGES {
-                e.memory.expect_use();
+            if e.written > FEW_PAGES {
+                e.memory.expect_use(at, PAGE);
             }
         }
         &mut e.memory.bytes_mut()[at..at + PAGE]

@@ -138,9 +138,6 @@ impl Collector {
     pub fn stall(&mut self, bundle: usize, cause: Cause, cycles: u64) {
         self.op_stall(cause, cycles);
         self.waited(bundle, cause, cycles);
-        if let Some(j) = &mut self.journal {
-            j.push(Entry::Wait { bundle: bundle as u32, cause, cycles });
-        }
     }
 
     /// The present operation waited `cycles`.
@@ -155,6 +152,9 @@ impl Collector {
         self.waits[bundle][cause as usize] += cycles;
         if let Some(l) = &mut self.live {
             l.stall(bundle, cause, cycles);
+        }
+        if let Some(j) = &mut self.journal {
+            j.push(Entry::Wait { bundle: bundle as u32, cause, cycles });
         }
     }
 

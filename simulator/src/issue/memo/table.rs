@@ -59,7 +59,7 @@ pub(super) struct Transition {
     pub stalls: u32,
     pub nstalls: u32,
     /// Replays that the counters do not know yet.
-    pub pending: u32,
+    pub pending: u64,
 }
 
 /// What a transition adds to the counters that need no order.
@@ -243,10 +243,18 @@ impl Table {
         self.words.len() > MOST_WORDS || self.transitions.len() > MOST_TRANSITIONS
     }
 
+    /// All pending replays happened so many times more.
+    pub(in super::super) fn repeat(&mut self, times: u64) {
+        for &id in &self.dirty {
+            let pending = &mut self.transitions[id as usize].pending;
+            *pending += *pending * times;
+        }
+    }
+
     /// Adds pending replays to the counters.
     pub(crate) fn settle(&mut self, stats: &mut Collector, mxus: &mut [MxuTiming]) {
         for id in self.dirty.drain(..) {
-            let times = std::mem::take(&mut self.transitions[id as usize].pending) as u64;
+            let times = std::mem::take(&mut self.transitions[id as usize].pending);
             let d = &self.details[id as usize];
             for &(bundle, cause, cycles) in &d.waits {
                 stats.waited(bundle as usize, cause, cycles as u64 * times);

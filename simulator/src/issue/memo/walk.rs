@@ -1,11 +1,13 @@
 //! The walk by pieces: replays what is known, and finds what is not with the plain walk's own steps.
 
 use super::super::code::*;
-use super::super::run::{Core, PROGRESS_INTERVAL, Step as Result};
+use super::super::run::{Core, PROGRESS_INTERVAL, SCALARS, Step as Result};
+use super::super::trace::Trace;
 use super::pieces::{Piece, Step};
 use super::table::{Details, NONE, Table, Transition};
 use crate::fault::FaultKind;
 use crate::stats::Cause;
+use crate::unit::dma::Geometry;
 
 /// What looking at states costs, in bundles of the plain walk: to number a state, and to keep a transition.
 const NUMBERING: i64 = 20;
@@ -17,6 +19,14 @@ const REST: u32 = 6;
 const LONGEST_REST: u32 = 16;
 /// Cycles behind everything in a state from which a wait only delays.
 const CLEAR: u32 = 64;
+
+/// What a trace is told of the core.
+struct Seen<'a> {
+    code: &'a Code,
+    geometry: &'a [Geometry],
+    scalars: &'a [i32; SCALARS],
+    known: u64,
+}
 
 /// How a piece goes on.
 enum Way {
@@ -57,7 +67,7 @@ impl Core<'_> {
             let known = self.follower(table, before);
             let (taken, id, branches) = match known {
                 NONE => self.piece(table, before)?,
-                id => (self.replay(table, id)?, id, table.piece_of(id).branches),
+                id => (self.replay::<false>(table, id)?, id, table.piece_of(id).branches),
             };
             if id != known && id != NONE && before.0 != NONE {
                 table.transitions[before.0 as usize].next[before.1] = id;
@@ -118,7 +128,8 @@ impl Core<'_> {
             self.enter_block();
         }
         let (taken, id) = match self.way(table, number, &p, before)? {
-            Way::Replay(id) => (self.replay(table, id)?, id),
+            Way::Replay(id) if self.tracing() => (self.replay::<true>(table, id)?, id),
+            Way::Replay(id) => (self.replay::<false>(table, id)?, id),
             Way::Find { floor, rows } => self.find(table, number, &p, floor, rows)?,
             Way::Plain => {
                 if self.body != NONE {
@@ -134,7 +145,7 @@ impl Core<'_> {
     /// Whether a piece is replayed; what is not known of the state and of the piece's begin is found out.
     #[inline(always)]
     fn way(&mut self, table: &mut Table, number: u32, p: &Piece, before: (u32, usize)) -> Result<Way> {
-        if p.barrier || p.waits && p.looks || self.tracing() {
+        if p.barrier || p.waits && p.looks {
             return Ok(Way::Plain);
         }
         if p.rest > 0 {
@@ -250,10 +261,10 @@ impl Core<'_> {
         }
     }
 
-    /// Does a piece as it was done before.
+    /// Does a piece as it was done before. `TRACE`: and tells the trace of it.
     #[inline(always)]
-    fn replay(&mut self, table: &mut Table, id: u32) -> Result<Option<u32>> {
-        let Table { pieces, transitions, steps, offsets, stalls, dirty, .. } = table;
+    fn replay<const TRACE: bool>(&mut self, table: &mut Table, id: u32) -> Result<Option<u32>> {
+        let Table { pieces, transitions, steps, offsets, stalls, dirty, row_registers, .. } = table;
         let t = &mut transitions[id as usize];
         if t.pending == 0 {
             dirty.push(id);
@@ -269,7 +280,16 @@ impl Core<'_> {
         let base = self.now;
         let mut offset = t.offsets as usize;
         let (steps, tail) = steps[p.steps as usize..p.end as usize].split_at((p.tail - p.steps) as usize);
+        if TRACE {
+            self.trace(|t, _| {
+                t.rows(&row_registers[p.rows as usize..][..p.nrows as usize]);
+                t.broken |= p.looks;
+            });
+        }
         for &step in steps {
+            if TRACE {
+                self.trace_step(step);
+            }
             self.step(step, base, offsets, &mut offset)?;
         }
         self.now = base + t.duration as u64;
@@ -282,10 +302,40 @@ impl Core<'_> {
             return Ok(None);
         }
         let taken = self.decide()?;
+        if TRACE {
+            let pc = self.pc;
+            self.trace(|t, core| t.branch(pc, &core.code.branches[pc as usize], core.known));
+        }
         for &step in tail {
+            if TRACE {
+                self.trace_step(step);
+            }
             self.step(step, base, offsets, &mut offset)?;
         }
         Ok(taken)
+    }
+
+    fn trace(&mut self, tell: impl FnOnce(&mut Trace, &Seen<'_>)) {
+        let seen = Seen { code: &self.l.code, geometry: &self.l.geometry, scalars: &self.scalars, known: self.known };
+        if let Some(t) = self.skipper.as_mut().and_then(|s| s.trace.as_mut()) {
+            tell(t, &seen);
+        }
+    }
+
+    /// Tells the trace of a step that is about to be done.
+    fn trace_step(&mut self, step: Step) {
+        self.trace(|t, core| match step {
+            Step::Scalar(s) => t.scalars(&[s], core.scalars),
+            Step::Parallel { bundle } => t.scalars(core.code.timed(&core.code.heads[bundle as usize]), core.scalars),
+            Step::At { .. } => {}
+            Step::Waits { bundle } => {
+                let head = &core.code.heads[bundle as usize];
+                let specials = &core.code.specials[head.specials as usize..][..head.nspecials as usize];
+                specials.iter().for_each(|s| t.special(s, core.code, core.geometry));
+            }
+            Step::Transfer { start } => t.special(&Special::DmaStart { start }, core.code, core.geometry),
+            Step::Remote { .. } | Step::Signal { .. } => t.broken = true,
+        });
     }
 
     #[inline(always)]

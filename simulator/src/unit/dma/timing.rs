@@ -29,7 +29,7 @@ pub(crate) struct Slot {
 }
 
 /// Engines and HBM bandwidth. HBM times are in 1/256 cycles.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DmaTiming {
     issue: u64,
     latency: u64,
@@ -58,7 +58,7 @@ pub(crate) struct DmaTiming {
 
 /// HBM bandwidth that was idle, in 1/256 cycles: stretches of time, oldest first, and where the next one begins (time, and
 /// what the server's busy time was then).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Idle {
     stretches: VecDeque<Stretch>,
     from: u64,
@@ -66,7 +66,7 @@ struct Idle {
 }
 
 /// A stretch of time and how much of it is idle.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Stretch {
     start: u64,
     end: u64,
@@ -290,7 +290,7 @@ impl DmaTiming {
 }
 
 /// Bytes that semaphores hold and will receive.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Semaphores(Vec<Semaphore>);
 
 /// What makes a semaphore grow.
