@@ -5,9 +5,10 @@
 //! same order. An element that is compared as it is in total order is its own key: it is sorted as such an integer and
 //! turned back.
 
+use super::codes;
 use crate::edit::Emit;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, CompId, Computation, Node, NodeId, Op, Order, Shape};
+use systole_hlo::graph::{Binary, CompId, Computation, Direction, Node, NodeId, Op, Order, Shape};
 use systole_isa::DType;
 
 /// A sort by keys.
@@ -17,8 +18,18 @@ pub struct Keyed {
     /// How many keys.
     pub keys: usize,
     pub body: CompId,
-    /// Operands that are sorted as integers of their total order.
-    turned: Vec<bool>,
+    forms: Vec<Form>,
+}
+
+/// How an operand is sorted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As it is.
+    Same,
+    /// As the integer of its place in total order.
+    Turned,
+    /// As a [code](codes).
+    Coded,
 }
 
 /// What a value of the comparator depends on.
@@ -145,6 +156,9 @@ impl Keyed {
     pub fn of(b: &mut Emit, body: CompId, operands: &[NodeId]) -> Result<Option<Keyed>, CompileError> {
         let c = b.draft.computations[body.index()].clone();
         let Some((keys, compared)) = keys(&c) else { return Ok(None) };
+        if let Some(k) = Keyed::coded(b, &c, (&keys, &compared), operands)? {
+            return Ok(Some(k));
+        }
         let plain = |k: &Key| matches!(c.node(k.value).op, Op::Parameter { .. });
         let mut turned = vec![false; operands.len()];
         for k in keys.iter().filter(|k| plain(k) && k.total) {
@@ -176,16 +190,54 @@ impl Keyed {
         let types: Vec<DType> = sorted.iter().map(|&x| b.dtype(x)).collect();
         let total: Vec<bool> = keys.iter().map(|k| k.total && (!plain(k) || turned[k.operand])).collect();
         let body = b.computation("by_key", |b| comparator(b, &c, &types, &compared, (&place, &total)))?;
-        Ok(Some(Keyed { operands: sorted, keys: count, body, turned }))
+        let forms = turned.iter().map(|&t| if t { Form::Turned } else { Form::Same }).collect();
+        Ok(Some(Keyed { operands: sorted, keys: count, body, forms }))
+    }
+
+    /// The sort by codes that a sort is whose only key is a float with its zeros and NaNs made equal.
+    fn coded(
+        b: &mut Emit,
+        c: &Computation,
+        (keys, compared): (&[Key], &[Option<(usize, bool)>]),
+        operands: &[NodeId],
+    ) -> Result<Option<Keyed>, CompileError> {
+        let ([key], Some((_, ahead))) = (keys, compared[c.root.index()]) else { return Ok(None) };
+        let Op::Compare { direction, .. } = &c.node(c.root).op else { return Ok(None) };
+        let ascending = match direction {
+            Direction::Lt => ahead,
+            Direction::Gt => !ahead,
+            Direction::Eq | Direction::Ne | Direction::Le | Direction::Ge => return Ok(None),
+        };
+        let x = operands[key.operand];
+        if !key.total || !codes::fits(b, x) || !codes::unifies(c, key.value) {
+            return Ok(None);
+        }
+        let mut sorted = operands.to_vec();
+        sorted[key.operand] = codes::encoded(b, x, ascending);
+        let types: Vec<DType> = sorted.iter().map(|&x| b.dtype(x)).collect();
+        let body = b.computation("by_code", |b| {
+            let mut params = Vec::new();
+            for &t in &types {
+                params.push((b.parameter(Shape::array(t, &[])), b.parameter(Shape::array(t, &[]))));
+            }
+            let (x, y) = params[key.operand];
+            Ok(b.compare(if ascending { Direction::Lt } else { Direction::Gt }, x, y))
+        })?;
+        let mut forms = vec![Form::Same; operands.len()];
+        forms[key.operand] = Form::Coded;
+        Ok(Some(Keyed { operands: sorted, keys: 0, body, forms }))
     }
 
     /// An operand's sorted elements as they were.
     pub fn back(&self, b: &mut Emit, operand: usize, sorted: NodeId, dtype: DType) -> NodeId {
-        if self.turned[operand] {
-            debug_assert_eq!(b.dtype(sorted), integer(dtype));
-            return turn(b, sorted, dtype, true);
+        match self.forms[operand] {
+            Form::Same => sorted,
+            Form::Turned => {
+                debug_assert_eq!(b.dtype(sorted), integer(dtype));
+                turn(b, sorted, dtype, true)
+            }
+            Form::Coded => codes::decoded(b, sorted, dtype),
         }
-        sorted
     }
 }
 

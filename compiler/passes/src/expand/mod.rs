@@ -2,6 +2,7 @@
 
 mod batch_norm;
 mod bits;
+mod codes;
 mod factor;
 mod fft;
 mod gather;

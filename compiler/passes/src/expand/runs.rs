@@ -2,8 +2,9 @@
 //!
 //! Runs are merged by the levels of a bitonic network whose steps between runs are elementwise over the whole array, which
 //! streams; what is left of a level is within the runs, and sorts them again. Elements carry their places, by which equal
-//! ones keep their order and what fills the last run comes behind everything.
+//! ones keep their order and what fills the last run comes behind everything, unless they are nothing but integers.
 
+use super::sort::one_integer;
 use crate::edit::Emit;
 use crate::make::one_or_tuple;
 use systole_hlo::error::CompileError;
@@ -86,9 +87,11 @@ fn by_runs(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Resul
     let dims = b.dims(operands[0]).to_vec();
     let last = dims.len() - 1;
     let n = dims[last];
-    // Places are an operand here.
+    // Equal integers that nothing goes along with are the same in any order; else places are an operand here.
+    let alike =
+        operands.len() == 1 && n.is_power_of_two() && one_integer(&b.draft.computations[body.index()]).is_some();
     let carried: u64 = operands.iter().map(|&x| b.dtype(x).components() as u64).sum();
-    let run = room.elements(carried + 1).min(n.next_power_of_two());
+    let run = room.elements(carried + u64::from(!alike)).min(n.next_power_of_two());
     let count = n.div_ceil(run).next_power_of_two();
     let mut full = dims.clone();
     full[last] = count * run;
@@ -101,9 +104,13 @@ fn by_runs(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Resul
         let x = b.pad(x, fill, &edges);
         arrays.push(b.reshape(x, &lines));
     }
-    let places = b.iota(DType::S32, &full, last);
-    arrays.push(b.reshape(places, &lines));
-    let order = ordered(b, operands, body, n)?;
+    let order = if alike {
+        body
+    } else {
+        let places = b.iota(DType::S32, &full, last);
+        arrays.push(b.reshape(places, &lines));
+        ordered(b, operands, body, n)?
+    };
     let mut arrays = each_run(b, &arrays, order, run, room.lanes)?;
     let mut level = 2;
     while level <= count {
@@ -116,7 +123,7 @@ fn by_runs(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Resul
         arrays = each_run(b, &arrays, order, run, room.lanes)?;
         level *= 2;
     }
-    arrays.pop();
+    arrays.truncate(operands.len());
     let cut = |x: NodeId| {
         let whole = b.reshape(x, &full);
         b.slice_dim(whole, last, 0, n, 1)

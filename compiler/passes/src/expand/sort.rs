@@ -13,7 +13,7 @@ use systole_isa::dtype::DTypeClass;
 const FILLED: u64 = 1024;
 
 /// The operand that a comparator of one comparison of integers looks at, and whether the smaller ones come first.
-fn one_integer(c: &Computation) -> Option<(usize, bool)> {
+pub(super) fn one_integer(c: &Computation) -> Option<(usize, bool)> {
     let root = c.node(c.root);
     let Op::Compare { direction, .. } = root.op else { return None };
     let ascending = match direction {
@@ -35,9 +35,18 @@ fn one_integer(c: &Computation) -> Option<(usize, bool)> {
 
 /// The operands with as many elements more that a network has all its places filled: none of its steps needs to ask whether a
 /// place holds an element. What is filled in comes behind everything, since equal elements keep their order.
-fn filled(b: &mut Emit, operands: Vec<NodeId>, dims: Vec<u64>, body: CompId) -> (Vec<NodeId>, Vec<u64>) {
+///
+/// A single sequence has a row of lanes for each lane at least: then a network's columns are its rows as they lie.
+fn filled(
+    b: &mut Emit,
+    (operands, dims): (Vec<NodeId>, Vec<u64>),
+    body: CompId,
+    room: Room,
+) -> (Vec<NodeId>, Vec<u64>) {
     let last = dims.len() - 1;
-    let (n, full) = (dims[last], dims[last].next_power_of_two());
+    let n = dims[last];
+    let least = if last == 0 { room.lanes * room.lanes } else { 1 };
+    let full = n.next_power_of_two().max(least);
     let Some((seen, ascending)) = one_integer(&b.draft.computations[body.index()]) else { return (operands, dims) };
     if n == full || n < FILLED {
         return (operands, dims);
@@ -101,7 +110,7 @@ pub fn lower(b: &mut Emit, dim: usize, body: CompId, operands: &[NodeId], room: 
         None => (inputs.clone(), 0, body),
     };
     let count = flat[flat.len() - 1];
-    let (sorted, flat) = filled(b, sorted, flat, body);
+    let (sorted, flat) = filled(b, (sorted, flat), body, room);
     let sorted = match runs::large(b, &sorted, body, room)? {
         Some(parts) => parts,
         None => {
