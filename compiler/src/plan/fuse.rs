@@ -22,6 +22,8 @@ pub struct Leaf {
 
 /// Operands of a fused kernel at most: they come in registers.
 pub const MOST_OPERANDS: usize = 20;
+/// Numbers of a fused kernel at most: each lies in a vector register, and what is computed needs some, too.
+const MOST_NUMBERS: usize = 32;
 
 /// Why a group cannot be fused as it stands: this node must be materialised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +128,10 @@ impl<'a> Fuser<'a> {
         if let Some(&e) = self.memo.get(&(id, map.clone())) {
             return Ok(e);
         }
+        // Numbers are the kernel's own: operands come in registers, of which there are few.
+        let number = matches!(&self.comp.node(id).op, Op::Constant(l) if l.dims.is_empty());
         let inside = match self.groups.owner[id.index()] {
+            _ if number => true,
             Owner::In(r) => self.roots.contains(&r),
             Owner::Inline => true,
             Owner::Root => self.roots.contains(&id),
@@ -152,30 +157,37 @@ impl<'a> Fuser<'a> {
         self.push(ExprOp::Input(i as u32), &[], self.dtype(id))
     }
 
-    /// A node to materialise where the group has more operands than a kernel takes: the one with the most of them below it
-    /// that fits.
+    /// A node to materialise where the group has more operands or numbers than a kernel takes: the one with the most of them
+    /// below it that fits.
     pub fn crowded(&self) -> Option<Materialise> {
-        if self.leaves.len() <= MOST_OPERANDS {
-            return None;
+        let leaves: BTreeSet<NodeId> = self.leaves.iter().map(|l| l.node).collect();
+        if self.leaves.len() > MOST_OPERANDS {
+            return self.cut_above(&leaves, MOST_OPERANDS);
         }
+        let number = |id: &NodeId| matches!(self.comp.node(*id).op, Op::Constant(_));
+        let numbers: BTreeSet<NodeId> = self.memo.keys().map(|k| k.0).filter(number).collect();
+        if numbers.len() > MOST_NUMBERS { self.cut_above(&numbers, MOST_NUMBERS) } else { None }
+    }
+
+    /// The fused node with the most of `given` below it, at least two and fewer than `most`.
+    fn cut_above(&self, given: &BTreeSet<NodeId>, most: usize) -> Option<Materialise> {
         // Of nodes with too many below them, nothing.
         let mut below: FxHashMap<NodeId, Option<BTreeSet<NodeId>>> = FxHashMap::default();
-        let leaves: BTreeSet<NodeId> = self.leaves.iter().map(|l| l.node).collect();
         let fused: BTreeSet<NodeId> = self.memo.keys().map(|k| k.0).collect();
         let mut best = None;
         for &id in &fused {
-            if leaves.contains(&id) || matches!(self.comp.node(id).op, Op::Slice { .. }) {
+            if given.contains(&id) || matches!(self.comp.node(id).op, Op::Slice { .. }) {
                 below.insert(id, Some(BTreeSet::from([id])));
                 continue;
             }
             let operands = self.comp.node(id).operands.iter().filter_map(|o| below.get(o));
             let all = operands.cloned().try_fold(BTreeSet::new(), |mut all, of| {
                 all.append(&mut of?);
-                (all.len() < MOST_OPERANDS).then_some(all)
+                (all.len() < most).then_some(all)
             });
-            let n = all.as_ref().map_or(MOST_OPERANDS, BTreeSet::len);
+            let n = all.as_ref().map_or(most, BTreeSet::len);
             below.insert(id, all);
-            if !self.roots.contains(&id) && (2..MOST_OPERANDS).contains(&n) && best.is_none_or(|(most, _)| n > most) {
+            if !self.roots.contains(&id) && (2..most).contains(&n) && best.is_none_or(|(most, _)| n > most) {
                 best = Some((n, id));
             }
         }
