@@ -54,6 +54,13 @@ impl CompileOptions {
 /// What is called with the name and text of every stage.
 pub type Dump<'a> = dyn FnMut(&str, &str) + 'a;
 
+/// A program, and what was chosen on the way to it.
+pub struct Compiled {
+    pub program: Program,
+    /// Chains that are done strip by strip ([`PassOptions::strips`]).
+    pub strips: usize,
+}
+
 /// Compiles a verified module. `source` is its text (for line numbers); `dump` gets what every stage changed.
 ///
 /// # Errors
@@ -64,16 +71,18 @@ pub fn compile(
     options: &CompileOptions,
     source: &str,
     mut dump: Option<&mut Dump<'_>>,
-) -> Result<Program, CompileError> {
-    let mut plan = planned(module, chip, options, source, dump.as_mut().map(|d| &mut **d as &mut Dump<'_>))?;
+) -> Result<Compiled, CompileError> {
+    let (mut plan, strips) = planned(module, chip, options, source, dump.as_mut().map(|d| &mut **d as &mut Dump<'_>))?;
     if let Some(dump) = &mut dump {
         estimate(&mut plan, chip);
         dump("plan.txt", &text::to_text(&plan));
     }
-    generate(&plan, chip, options, dump)
+    Ok(Compiled { program: generate(&plan, chip, options, dump)?, strips })
 }
 
 /// The plan of a verified module with an estimate of every kernel; see [`compile`].
+///
+/// What does not fit with chains done strip by strip is planned without.
 ///
 /// # Errors
 /// A program without a lowering, or one too large for the chip.
@@ -83,21 +92,45 @@ pub fn plan_module(
     options: &CompileOptions,
     source: &str,
 ) -> Result<Plan, CompileError> {
-    let mut plan = planned(module, chip, options, source, None)?;
+    let (mut plan, _) = planned(module, chip, options, source, None)?;
     estimate(&mut plan, chip);
     Ok(plan)
 }
 
-/// The plan of a module, with the estimates that choices were made by.
+/// The plan of a module, with the estimates that choices were made by, and its chains that are done strip by strip.
 fn planned(
     module: Module,
     chip: &ChipConfig,
     options: &CompileOptions,
     source: &str,
     mut dump: Option<&mut Dump<'_>>,
-) -> Result<Plan, CompileError> {
+) -> Result<(Plan, usize), CompileError> {
+    if options.passes.strips > 0 {
+        let dump = dump.as_mut().map(|d| &mut **d as &mut Dump<'_>);
+        match attempt(module.clone(), chip, (options, &options.passes), source, dump) {
+            Err(e) if e.is_vmem() => {}
+            done => return done,
+        }
+    }
+    let passes = PassOptions { strips: 0, ..options.passes.clone() };
+    attempt(module, chip, (options, &passes), source, dump)
+}
+
+fn attempt(
+    module: Module,
+    chip: &ChipConfig,
+    (options, passes): (&CompileOptions, &PassOptions),
+    source: &str,
+    mut dump: Option<&mut Dump<'_>>,
+) -> Result<(Plan, usize), CompileError> {
     let (mut number, mut last) = (0, String::new());
-    let core = lower_to_core(module, &options.passes, &mut |pass, m| {
+    let (mut computations, mut strips) = (0, 0);
+    let core = lower_to_core(module, passes, &mut |pass, m| {
+        if pass == "strips" {
+            // A loop is a condition and a body.
+            strips = m.computations.len().saturating_sub(computations) / 2;
+        }
+        computations = m.computations.len();
         let Some(dump) = &mut dump else { return };
         number += 1;
         let text = systole_hlo::graph::print::to_text(m);
@@ -115,7 +148,7 @@ fn planned(
         cores: options.cores,
         guide: options.guide.clone(),
     };
-    plan(&core, chip, &planning, &line)
+    Ok((plan(&core, chip, &planning, &line)?, strips))
 }
 
 /// Estimates kernels from their scheduled code, and what else was considered of them. What is not scheduled alone keeps the

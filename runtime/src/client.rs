@@ -7,7 +7,7 @@ use crate::{Array, RuntimeError};
 use std::borrow::Borrow;
 use std::sync::Arc;
 use systole_compiler::builder::XlaComputation;
-use systole_compiler::compile::{self, compile};
+use systole_compiler::compile::{self, Compiled, compile};
 use systole_compiler::diag::Diagnostic;
 use systole_compiler::error::CompileError;
 use systole_compiler::graph::{Module, Op, Precision};
@@ -30,6 +30,9 @@ pub struct CompileOptions {
     pub chaos: Option<u64>,
     /// Arrays of more bytes than this are streamed through vector memory; without, those that do not fit.
     pub max_resident: Option<u64>,
+    /// Per cent of vector memory for the arrays of a strip, where chains over large arrays are done strip by strip (0: nowhere);
+    /// without, what makes it fastest.
+    pub strips: Option<u32>,
     /// Cores of a device that share the work; without, as many as make it fastest.
     pub cores: Option<u32>,
     /// Proves that the emitted bundles do what the kernels say. Builds with debug assertions do so by default.
@@ -51,6 +54,7 @@ impl Default for CompileOptions {
             fold: true,
             chaos: None,
             max_resident: None,
+            strips: None,
             cores: None,
             verify: cfg!(debug_assertions),
             pod: PodShape::default(),
@@ -69,6 +73,7 @@ impl CompileOptions {
         o.passes.fold = self.fold;
         o.chaos = self.chaos;
         o.max_resident = self.max_resident;
+        o.passes.strips = self.strips.unwrap_or(o.passes.strips);
         o.cores = self.cores.unwrap_or(1);
         o.verify = self.verify;
         o.passes.pod = self.pod.clone();
@@ -243,24 +248,24 @@ impl Client {
         self.check_targets(&module, name, &text)?;
         let module = whole_or_part(module, name, &text, options)?;
         let quiet = |m: Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, None);
-        match self.choose_cores(&module, options, &quiet)? {
+        match self.choose(&module, options, &quiet)? {
             (_, Some(program)) if dump.is_none() => Ok(program),
-            (chosen, _) => self.compile_module(module, (name, &text), &chosen, dump),
+            (chosen, _) => Ok(self.compile_module(module, (name, &text), &chosen, dump)?.program),
         }
     }
 
-    /// The program of a module for the cores of `options`.
+    /// The program of a module for the cores and strips of `options`.
     fn compile_module(
         &self,
         module: Module,
         (name, text): (&str, &str),
         options: &CompileOptions,
         dump: Option<&mut dyn FnMut(&str, &str)>,
-    ) -> Result<Program, RuntimeError> {
+    ) -> Result<Compiled, RuntimeError> {
         let o = options.for_chip(&self.chip);
-        let mut program = compile(module, &self.chip, &o, text, dump).map_err(|e| compile_error(&e, (name, text)))?;
-        program.debug.source = name.to_string();
-        Ok(program)
+        let mut done = compile(module, &self.chip, &o, text, dump).map_err(|e| compile_error(&e, (name, text)))?;
+        done.program.debug.source = name.to_string();
+        Ok(done)
     }
 
     /// The plan of a module, on one core or as many as `options` say.
@@ -276,7 +281,7 @@ impl Client {
         self.check_targets(&module, name, &text)?;
         let module = whole_or_part(module, name, &text, options)?;
         let quiet = |m: Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, None);
-        let (chosen, _) = self.choose_cores(&module, options, &quiet)?;
+        let (chosen, _) = self.choose(&module, options, &quiet)?;
         let o = chosen.for_chip(&self.chip);
         compile::plan_module(module, &self.chip, &o, &text).map_err(|e| compile_error(&e, (name, &text)))
     }

@@ -14,8 +14,8 @@
 //! ```
 
 pub mod array;
+mod choose;
 pub mod client;
-mod cores;
 pub mod cost;
 pub mod error;
 pub mod executions;

@@ -9,6 +9,10 @@
 //! - nodes that nothing needs are gone when a computation is finished, except parameters and side effects;
 //! - names are unique in their computation: a node made on behalf of `x` is called `x` or `x-N`.
 
+mod regroup;
+
+pub use regroup::{Build, regroup};
+
 use super::make::array;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::BTreeMap;

@@ -24,6 +24,7 @@ pub mod siblings;
 pub mod simplify;
 pub mod squeeze;
 pub mod stacks;
+pub mod strips;
 pub mod transfers;
 pub mod unroll;
 pub mod window;

@@ -25,6 +25,9 @@ pub struct PassOptions {
     pub tile: (u32, u32),
     /// Bytes of the chip's vector memory.
     pub vmem_bytes: u64,
+    /// Per cent of vector memory that the arrays of a strip may take together, where chains over large arrays are done strip by
+    /// strip; 0: they are not.
+    pub strips: u32,
     /// Whether the module is proved after every pass.
     pub verify: bool,
 }
@@ -42,6 +45,7 @@ impl PassOptions {
             pod: PodShape::default(),
             tile: (chip.core.sublanes, chip.core.lanes),
             vmem_bytes: chip.vmem.bytes,
+            strips: 75,
             verify: cfg!(debug_assertions),
         }
     }

@@ -5,7 +5,7 @@
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
     check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, siblings,
-    squeeze, stacks, transfers, unroll, window,
+    squeeze, stacks, strips, transfers, unroll, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::core::CoreModule;
@@ -137,6 +137,15 @@ pub const PASSES: &[Pass] = &[
         name: "transfers",
         summary: "entry parameters and results in the shape and order that the program works in",
         run: |m, d, o| transfers::run(m, d, o.tile),
+    },
+    // After everything that decides what arrays there are.
+    Pass {
+        name: "strips",
+        summary: "chains over arrays that do not stay in vector memory done strip by strip, in loops",
+        run: |m, d, o| match o.strips {
+            0 => Ok(m),
+            share => strips::run(m, d, strips::Room { bytes: o.vmem_bytes, share, tile: o.tile }),
+        },
     },
     // Once reductions are what they stay.
     Pass {

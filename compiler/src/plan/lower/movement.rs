@@ -9,7 +9,7 @@ use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Expr, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output};
 use systole_codegen::emit::moves::spec::MoveSpec;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{NodeId, Op};
+use systole_hlo::graph::{Binary, Computation, NodeId, Op};
 
 /// What a move does to its destination.
 #[derive(Clone, Copy)]
@@ -20,6 +20,9 @@ struct Target {
     /// See [`Lower::is_result`].
     result: bool,
 }
+
+/// How far a start index is followed to what it is computed from.
+const DEPTH: u32 = 6;
 
 impl<'a> Lower<'a> {
     /// Appends a move between two buffers; `Use::Write` if it writes every element, else `Use::Update`.
@@ -368,13 +371,37 @@ impl<'a> Lower<'a> {
         words
     }
 
-    /// Row terms and lane start of an array's dynamic position.
-    fn dynamic(v: &View, starts: &[Word], sizes: &[u64]) -> (Vec<(Word, i64)>, Option<Word>) {
+    /// Row terms and lane start of an array's dynamic position; `aligned`: along lanes it begins at a whole tile, so that it is
+    /// a number of planes.
+    fn dynamic(&mut self, v: &View, starts: &[Word], sizes: &[u64], aligned: bool) -> (Vec<(Word, i64)>, Option<Word>) {
         let strides = v.layout.row_strides();
         let minor = v.dims.len() - 1;
         let moves = |d: usize| v.dims[d] != sizes[d];
-        let rows = (0..minor).filter(|&d| moves(d)).map(|d| (starts[d], strides[d] as i64)).collect();
-        (rows, moves(minor).then(|| starts[minor]))
+        let mut rows: Vec<(Word, i64)> =
+            (0..minor).filter(|&d| moves(d)).map(|d| (starts[d], strides[d] as i64)).collect();
+        let lanes = u64::from(v.layout.lanes);
+        let tiles = aligned && lanes.is_power_of_two() && sizes[minor].is_multiple_of(lanes);
+        if !moves(minor) || !tiles || !(v.dims[minor] - sizes[minor]).is_multiple_of(lanes) {
+            return (rows, moves(minor).then(|| starts[minor]));
+        }
+        let bits = self.scalar(ScalarOp::Const(lanes.ilog2() as i32), systole_isa::DType::S32);
+        let plane = ScalarOp::Binary(Binary::Shr, starts[minor], bits);
+        rows.push((self.scalar(plane, systole_isa::DType::S32), v.layout.plane_rows() as i64));
+        (rows, None)
+    }
+
+    /// Whether a start index is a multiple of the chip's lanes whatever it is computed from.
+    fn is_aligned(&self, comp: &Computation, id: NodeId, depth: u32) -> bool {
+        let Some(depth) = depth.checked_sub(1) else { return false };
+        let lanes = i64::from(self.chip.core.lanes);
+        let n = comp.node(id);
+        match &n.op {
+            Op::Constant(l) => l.dims.is_empty() && l.integer(0).is_some_and(|v| v % lanes == 0),
+            Op::Binary(Binary::Mul) => n.operands.iter().any(|o| self.is_aligned(comp, *o, depth)),
+            Op::Binary(Binary::Add | Binary::Sub) => n.operands.iter().all(|o| self.is_aligned(comp, *o, depth)),
+            Op::Reshape => self.is_aligned(comp, n.operands[0], depth),
+            _ => false,
+        }
     }
 
     fn dynamic_slice(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
@@ -388,7 +415,8 @@ impl<'a> Lower<'a> {
         let starts = self.starts(r, &node.operands[1..], &limits, &dims);
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
         let n = dims.len();
-        let (rows, lane) = Lower::dynamic(&src, &starts, &dims);
+        let aligned = self.is_aligned(r.comp, node.operands[n], DEPTH);
+        let (rows, lane) = self.dynamic(&src, &starts, &dims, aligned);
         let mut spec = move_spec(&dims, &src, &Position::identity(n), &dst, &Position::identity(n));
         spec.src.dynamic_lane = lane.is_some();
         let to = Target { usage: Use::Write, op: self.debug_op(r, id, 0.0), result: self.is_result(r, id) };
@@ -409,7 +437,8 @@ impl<'a> Lower<'a> {
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
         self.steps.push(Step::Copy { src: src.buf, dst: dst.buf, op });
         let n = dims.len();
-        let (rows, lane) = Lower::dynamic(&dst, &starts, &update.dims);
+        let aligned = self.is_aligned(r.comp, node.operands[n + 1], DEPTH);
+        let (rows, lane) = self.dynamic(&dst, &starts, &update.dims, aligned);
         let sizes = update.dims.clone();
         let mut spec = move_spec(&sizes, &update, &Position::identity(n), &dst, &Position::identity(n));
         spec.dst.dynamic_lane = lane.is_some();

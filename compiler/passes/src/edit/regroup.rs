@@ -1,0 +1,72 @@
+//! A computation built anew in another order, some of its nodes replaced together.
+
+use super::{Draft, Emit, prune, reachable, rewrite_one};
+use std::collections::BTreeMap;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{CompId, Computation, Module, NodeId, Op};
+
+/// What makes nodes in the place of others: gets the emitter, the new node of every old one so far, and the new numbers of
+/// computations; it adds those of the nodes it stands for.
+pub type Build<'r> = &'r mut dyn FnMut(&mut Emit, &mut [Option<NodeId>], &[CompId]) -> Result<(), CompileError>;
+
+/// Builds computation `at` anew in another order: the nodes `before` (in an order that holds), what `build` makes instead of
+/// those that are in neither list, and the nodes `after`. Other computations stay.
+pub fn regroup(
+    module: Module,
+    draft: &mut Draft,
+    at: usize,
+    parts: (&[NodeId], &[NodeId]),
+    build: Build<'_>,
+) -> Result<Module, CompileError> {
+    let mut new_ids: Vec<CompId> = Vec::with_capacity(module.computations.len());
+    let wanted = reachable(&module);
+    for (index, old) in module.computations.iter().enumerate() {
+        if !wanted[index] {
+            new_ids.push(CompId(u32::MAX));
+            continue;
+        }
+        let computation = if index == at {
+            regroup_one(old, draft, &new_ids, parts, build)?
+        } else {
+            rewrite_one(old, draft, (&new_ids, &BTreeMap::new()), &mut |_, _, _| Ok(None))?
+        };
+        new_ids.push(draft.push(computation));
+        draft.check_size()?;
+    }
+    let entry = new_ids[module.entry.index()];
+    let computations = std::mem::take(&mut draft.computations);
+    draft.bodies.clear();
+    Ok(prune(Module { computations, entry, ..module }))
+}
+
+fn regroup_one(
+    old: &Computation,
+    draft: &mut Draft,
+    new_ids: &[CompId],
+    (before, after): (&[NodeId], &[NodeId]),
+    build: Build<'_>,
+) -> Result<Computation, CompileError> {
+    let mut b = Emit::new(draft);
+    let mut map: Vec<Option<NodeId>> = vec![None; old.nodes.len()];
+    for &p in &old.params {
+        b.on_behalf_of(old.node(p));
+        map[p.index()] = Some(b.parameter(old.node(p).shape.clone()));
+    }
+    let missing = || CompileError::internal("regroup", "a node comes before an operand");
+    let copy = |b: &mut Emit, map: &mut [Option<NodeId>], ids: &[NodeId]| -> Result<(), CompileError> {
+        for &id in ids.iter().filter(|id| !matches!(old.node(**id).op, Op::Parameter { .. })) {
+            let n = old.node(id);
+            b.on_behalf_of(n);
+            let operands: Option<Vec<NodeId>> = n.operands.iter().map(|o| map[o.index()]).collect();
+            let mut op = n.op.clone();
+            op.for_each_called(|c| *c = new_ids[c.index()]);
+            map[id.index()] = Some(b.emit(op, &operands.ok_or_else(missing)?, n.shape.clone()));
+        }
+        Ok(())
+    };
+    copy(&mut b, &mut map, before)?;
+    build(&mut b, &mut map, new_ids)?;
+    copy(&mut b, &mut map, after)?;
+    let root = map[old.root.index()].ok_or_else(missing)?;
+    Ok(b.finish(old.name.clone(), root))
+}

@@ -1,0 +1,202 @@
+//! `strips`: chains over large arrays done strip by strip.
+//!
+//! Operations that hand arrays to each other which do not stay in vector memory move each of them through HBM and back. Where
+//! all of them do the same along one dimension (elementwise ones, products with it as a batch or a free dimension, moves along
+//! others), they are done for a part of that dimension after the other, in a loop: what they hand to each other then stays in
+//! vector memory. Arrays from outside are cut into strips by the loop, results are put together in it.
+
+mod region;
+mod walk;
+
+use crate::edit::{Draft, Emit, reachable, regroup};
+use region::Region;
+pub use region::Room;
+use std::collections::BTreeMap;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Binary, CompId, Computation, Module, NodeId, Op, Shape};
+use systole_isa::DType;
+use walk::{At, Need, needs};
+
+/// Most loops that are made of one program.
+const MOST: usize = 64;
+
+/// Runs the pass.
+pub fn run(mut module: Module, draft: &mut Draft, room: Room) -> Result<Module, CompileError> {
+    for _ in 0..MOST {
+        let wanted = reachable(&module);
+        let mut all = module.computations.iter().enumerate().filter(|(i, _)| wanted[*i]);
+        let Some((index, r)) = all.find_map(|(i, c)| Some((i, region::find(c, room)?))) else { break };
+        if !draft.fire("strips") {
+            break;
+        }
+        module = replaced(module, draft, index, &r)?;
+    }
+    Ok(module)
+}
+
+/// An array of sizes `dims` with the strips' dimension as (part of) one of its own, numbered `axis`: `step` places of it for
+/// each place along the strips' dimension.
+struct Split {
+    dims: Vec<u64>,
+    axis: usize,
+    step: u64,
+}
+
+fn split(dims: &[u64], at: At, size: u64) -> Split {
+    let others = at.others(dims, size);
+    let mut all = dims[..at.dim].to_vec();
+    if others > 1 {
+        all.push(others);
+    }
+    let axis = all.len();
+    // Along lanes, whole rows of them are better told apart.
+    let rows = at.dim + 1 == dims.len() && at.inner > 1;
+    if rows {
+        all.extend([size, at.inner])
+    } else {
+        all.push(size * at.inner)
+    }
+    all.extend(&dims[at.dim + 1..]);
+    Split { dims: all, axis, step: if rows { 1 } else { at.inner } }
+}
+
+fn sizes(comp: &Computation, id: NodeId) -> Vec<u64> {
+    comp.node(id).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default()
+}
+
+/// The module with a region of a computation as a loop over strips.
+fn replaced(module: Module, draft: &mut Draft, index: usize, r: &Region) -> Result<Module, CompileError> {
+    let comp = module.computations[index].clone();
+    let mut behind = vec![false; comp.nodes.len()];
+    for id in comp.ids() {
+        let uses = |o: &NodeId| r.has(*o) && !r.is_made(&comp, *o) || behind[o.index()];
+        behind[id.index()] = comp.node(id).operands.iter().any(uses);
+    }
+    // What is made of nothing large is made again for users outside.
+    let outside: Vec<NodeId> = comp.ids().filter(|id| !r.has(*id) || r.is_made(&comp, *id)).collect();
+    let (after, before): (Vec<NodeId>, Vec<NodeId>) = outside.iter().partition(|id| behind[id.index()]);
+    let others = |u: &&NodeId| !r.has(**u);
+    let used =
+        |id: NodeId| comp.root == id || outside.iter().filter(others).any(|u| comp.node(*u).operands.contains(&id));
+    let strips = Strips {
+        comp: &comp,
+        r,
+        inputs: r.inputs(&comp),
+        results: r.members.keys().copied().filter(|&id| used(id) && !r.is_made(&comp, id)).collect(),
+    };
+    regroup(module, draft, index, (&before, &after), &mut |b, map, new_ids| strips.build(b, map, new_ids))
+}
+
+struct Strips<'a> {
+    comp: &'a Computation,
+    r: &'a Region,
+    inputs: Vec<(NodeId, Need)>,
+    results: Vec<NodeId>,
+}
+
+impl Strips<'_> {
+    fn build(&self, b: &mut Emit, map: &mut [Option<NodeId>], new_ids: &[CompId]) -> Result<(), CompileError> {
+        let (comp, r) = (self.comp, self.r);
+        let Some(&first) = self.results.first() else { return Ok(()) };
+        b.on_behalf_of(comp.node(first));
+        let mut state = Vec::new();
+        for &id in &self.results {
+            let dtype = comp.node(id).shape.as_array().map(|a| a.dtype);
+            let dtype = dtype.ok_or_else(|| CompileError::internal("strips", "a result is no array"))?;
+            state.push(b.splat(dtype, &split(&sizes(comp, id), r.members[&id], r.size).dims, 0.0));
+        }
+        for &(id, need) in &self.inputs {
+            let x = map[id.index()].ok_or_else(|| CompileError::internal("strips", "an input comes too late"))?;
+            state.push(match need {
+                Need::Whole => x,
+                Need::Strip(at) => b.reshape(x, &split(&sizes(comp, id), at, r.size).dims),
+            });
+        }
+        let done =
+            b.counted_loop("strips", r.size / r.width, &state, |b, counter, s| self.strip(b, counter, s, new_ids))?;
+        for (&id, &whole) in self.results.iter().zip(&done) {
+            map[id.index()] = Some(b.reshape(whole, &sizes(comp, id)));
+        }
+        Ok(())
+    }
+
+    /// Where a strip begins along `axis` of an array of `rank` dimensions.
+    fn starts(&self, b: &mut Emit, counter: NodeId, (rank, axis): (usize, usize), step: u64) -> Vec<NodeId> {
+        let zero = b.index(0);
+        let mut starts = vec![zero; rank];
+        starts[axis] = b.with(Binary::Mul, counter, (self.r.width * step) as f64);
+        starts
+    }
+
+    /// One iteration: the next state.
+    fn strip(
+        &self,
+        b: &mut Emit,
+        counter: NodeId,
+        state: &[NodeId],
+        new_ids: &[CompId],
+    ) -> Result<Vec<NodeId>, CompileError> {
+        let (comp, r) = (self.comp, self.r);
+        let cut = (r.size, r.width);
+        let mut next = state.to_vec();
+        let mut inputs = Vec::new();
+        for (&(id, need), &x) in self.inputs.iter().zip(&state[self.results.len()..]) {
+            let Need::Strip(at) = need else {
+                inputs.push(x);
+                continue;
+            };
+            let dims = sizes(comp, id);
+            let Split { dims: mut part, axis, step } = split(&dims, at, r.size);
+            part[axis] = r.width * step;
+            let starts = self.starts(b, counter, (part.len(), axis), step);
+            let x = b.dynamic_slice(x, &starts, &part);
+            inputs.push(b.reshape(x, &at.cut(&dims, cut)));
+        }
+        let mut made: BTreeMap<NodeId, NodeId> = BTreeMap::new();
+        for (&id, &at) in &r.members {
+            let n = comp.node(id);
+            b.on_behalf_of(n);
+            let all = needs(comp, n, at, r.size).unwrap_or_default();
+            let mut operand = |(o, need): (&NodeId, &Need)| {
+                if let Some(number) = region::number(comp, *o) {
+                    return Some(b.constant(number.clone()));
+                }
+                let given = || self.inputs.iter().position(|i| i == &(*o, *need)).map(|i| inputs[i]);
+                made.get(o).copied().or_else(given)
+            };
+            let operands: Option<Vec<NodeId>> = n.operands.iter().zip(&all).map(&mut operand).collect();
+            let operands = operands.ok_or_else(|| CompileError::internal("strips", "an operand is missing"))?;
+            let x = self.made(b, id, &operands, counter, new_ids);
+            made.insert(id, x);
+            if let Some(i) = self.results.iter().position(|&o| o == id) {
+                let Split { dims: mut part, axis, step } = split(&sizes(comp, id), at, r.size);
+                part[axis] = r.width * step;
+                let starts = self.starts(b, counter, (part.len(), axis), step);
+                let update = b.reshape(x, &part);
+                next[i] = b.dynamic_update_slice(state[i], update, &starts);
+            }
+        }
+        Ok(next)
+    }
+
+    /// A member's operation on a strip.
+    fn made(&self, b: &mut Emit, id: NodeId, operands: &[NodeId], counter: NodeId, new_ids: &[CompId]) -> NodeId {
+        let n = self.comp.node(id);
+        let at = self.r.members[&id];
+        let a = crate::make::array(&n.shape);
+        let dims = at.cut(&a.dims, (self.r.size, self.r.width));
+        let mut op = n.op.clone();
+        op.for_each_called(|c| *c = new_ids[c.index()]);
+        match &mut op {
+            Op::Slice { dims: cut } => cut[at.dim].limit = dims[at.dim],
+            Op::Iota { dim } if *dim == at.dim => {
+                let own = b.iota(DType::S32, &dims, *dim);
+                let first = b.with(Binary::Mul, counter, (self.r.width * at.inner) as f64);
+                let number = b.add(own, first);
+                return b.convert(number, a.dtype);
+            }
+            _ => {}
+        }
+        b.emit(op, operands, Shape::array(a.dtype, &dims))
+    }
+}

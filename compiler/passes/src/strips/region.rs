@@ -1,0 +1,503 @@
+//! Which operations are done strip by strip, along which dimension.
+//!
+//! A region grows from an array that is too large to stay in vector memory, through others like it; then what lies on paths
+//! between its operations, what only it uses, and what makes less of its results are taken in. It is convex: nothing outside
+//! of it both uses it and is used by it.
+
+use super::walk::{At, Need, follows, needs};
+use crate::inline::is_elementwise;
+use std::collections::{BTreeMap, BTreeSet};
+use systole_hlo::analysis::uses::uses;
+use systole_hlo::graph::{Computation, Literal, NodeId, Op};
+use systole_isa::Layout;
+
+/// Arrays that take more than this part of vector memory do not stay there.
+const LARGE: (u64, u64) = (2, 5);
+/// Arrays of at most one part in so many of vector memory are cut anywhere: what that costs is little.
+const SMALL: u64 = 64;
+/// Arrays of more than one part in so many of vector memory lead a region that reaches far from one operation to the next.
+const MIDDLE: u64 = 16;
+/// HBM traffic of a region's inner arrays over that of its border, and the part of vector memory (one in so many), from which
+/// strips are worth their loop.
+const WORTH: u64 = 2;
+const LEAST: u64 = 8;
+/// Most elements that a product contracts whose time is that of its operands' traffic.
+const THIN: u64 = 256;
+/// Elementwise operations of a region that no kernel takes together.
+const LONG: usize = 64;
+/// Rows (or columns) of a strip of a product, at least.
+const BROAD: u64 = 256;
+/// Times that a region is mended before it is given up.
+const BROKEN: usize = 32;
+/// Places of a strip that are not many.
+const FEW: u64 = 32;
+/// Sizes of strips along rows and lanes are multiples of these, so that they begin where copies may.
+const ROWS: u64 = 32;
+
+/// What is known of the chip.
+#[derive(Clone, Copy)]
+pub struct Room {
+    /// Bytes of vector memory.
+    pub bytes: u64,
+    /// Per cent of it that the arrays of a strip may take together.
+    pub share: u32,
+    /// Sublanes and lanes.
+    pub tile: (u32, u32),
+}
+
+/// Operations that are done strip by strip.
+pub struct Region {
+    /// Where the strips' dimension is in each operation's result.
+    pub members: BTreeMap<NodeId, At>,
+    /// Its size, and that of a strip.
+    pub size: u64,
+    pub width: u64,
+}
+
+impl Region {
+    pub fn has(&self, id: NodeId) -> bool {
+        self.members.contains_key(&id)
+    }
+
+    /// Whether a member is made of nothing: broadcast from outside, or numbers.
+    pub fn is_made(&self, comp: &Computation, id: NodeId) -> bool {
+        let n = comp.node(id);
+        matches!(n.op, Op::Broadcast { .. } | Op::Iota { .. }) && n.operands.iter().all(|o| !self.has(*o))
+    }
+
+    /// Arrays from outside, and how they are needed. An array may be needed in two ways.
+    pub fn inputs(&self, comp: &Computation) -> Vec<(NodeId, Need)> {
+        let mut out = Vec::new();
+        for (&id, &at) in &self.members {
+            let node = comp.node(id);
+            for (&o, need) in node.operands.iter().zip(needs(comp, node, at, self.size).unwrap_or_default()) {
+                if !self.has(o) && number(comp, o).is_none() && !out.contains(&(o, need)) {
+                    out.push((o, need));
+                }
+            }
+        }
+        out
+    }
+}
+
+/// A number that is known: every strip has its own.
+pub fn number(comp: &Computation, id: NodeId) -> Option<&Literal> {
+    match &comp.node(id).op {
+        Op::Constant(l) if l.dims.is_empty() => Some(l),
+        _ => None,
+    }
+}
+
+/// What a region may take in besides what it must.
+#[derive(Clone, Copy)]
+struct Way {
+    /// Arrays that would stay in vector memory by themselves.
+    far: bool,
+    /// Products of which a strip would have few rows.
+    narrow: bool,
+    /// Transposes at its border, which may put the strips' dimension along lanes there.
+    turns: bool,
+}
+
+/// The ways in which a region is tried: the first that works counts.
+const WAYS: [Way; 8] = [
+    Way { far: true, narrow: true, turns: true },
+    Way { far: true, narrow: false, turns: true },
+    Way { far: true, narrow: true, turns: false },
+    Way { far: true, narrow: false, turns: false },
+    Way { far: false, narrow: true, turns: true },
+    Way { far: false, narrow: false, turns: true },
+    Way { far: false, narrow: true, turns: false },
+    Way { far: false, narrow: false, turns: false },
+];
+
+struct Search<'a> {
+    comp: &'a Computation,
+    users: Vec<Vec<NodeId>>,
+    /// Bytes of every node's array.
+    sizes: Vec<u64>,
+    room: Room,
+}
+
+/// A region of a computation that is worth its loop.
+pub fn find(comp: &Computation, room: Room) -> Option<Region> {
+    let mut s = Search { comp, users: uses(comp), sizes: Vec::new(), room };
+    s.sizes = comp.ids().map(|id| s.whole(id)).collect();
+    let mut tried: BTreeSet<NodeId> = BTreeSet::new();
+    for seed in comp.ids().filter(|&id| s.is_large(id)) {
+        if tried.contains(&seed) {
+            continue;
+        }
+        let dims = comp.node(seed).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
+        // Of equal worth is the outermost dimension: strips along it lie together. What grew to the same is not tried again.
+        let mut grown: Vec<((bool, bool), BTreeMap<NodeId, At>)> = Vec::new();
+        let mut along = |dim: usize, way: Way| {
+            let mut r = Region { members: BTreeMap::new(), size: dims[dim], width: 0 };
+            s.grow(&mut r, (seed, At { dim, inner: 1 }), way);
+            let key = ((way.turns, way.narrow), r.members.clone());
+            if grown.contains(&key) {
+                return None;
+            }
+            grown.push(key);
+            s.complete(&mut r, way);
+            tried.extend(r.members.keys());
+            let worth = s.worth(&r)?;
+            r.width = s.width(&r)?;
+            Some((worth, r))
+        };
+        let regions =
+            (0..dims.len()).rev().filter(|&d| dims[d] > 1).filter_map(|d| WAYS.iter().find_map(|&w| along(d, w)));
+        if let Some((_, r)) = regions.max_by_key(|(worth, _)| *worth) {
+            return Some(r);
+        }
+    }
+    None
+}
+
+impl Search<'_> {
+    fn bytes_of(&self, id: NodeId, dims: &[u64]) -> u64 {
+        let a = self.comp.node(id).shape.as_array();
+        a.map_or(0, |a| Layout::row_major(a.dtype, dims, self.room.tile.0, self.room.tile.1).bytes())
+    }
+
+    fn bytes(&self, id: NodeId) -> u64 {
+        self.sizes[id.index()]
+    }
+
+    fn whole(&self, id: NodeId) -> u64 {
+        self.comp.node(id).shape.as_array().map_or(0, |a| self.bytes_of(id, &a.dims))
+    }
+
+    /// Whether a node makes an array that does not stay in vector memory.
+    fn is_large(&self, id: NodeId) -> bool {
+        self.makes(id, self.room.bytes / LARGE.1 * LARGE.0)
+    }
+
+    /// Whether a region grows over a node's array.
+    fn leads(&self, id: NodeId, way: Way) -> bool {
+        if way.far { self.makes(id, self.room.bytes / MIDDLE) } else { self.is_large(id) }
+    }
+
+    /// Whether a node makes an array of more bytes than that.
+    fn makes(&self, id: NodeId, bytes: u64) -> bool {
+        let n = self.comp.node(id);
+        let given = matches!(n.op, Op::Parameter { .. } | Op::Constant(_) | Op::GetTupleElement { .. });
+        let bounded = n.shape.as_array().is_none_or(|a| a.dynamic.contains(&true));
+        !given && !bounded && self.bytes(id) > bytes
+    }
+
+    /// Whether an operation takes what its operands are computed from.
+    fn is_fused(&self, id: NodeId) -> bool {
+        let op = &self.comp.node(id).op;
+        is_elementwise(op) || matches!(op, Op::Reduce { .. })
+    }
+
+    /// Whether a node's result is an array rather than a value inside of its users' kernels.
+    fn is_stored(&self, id: NodeId) -> bool {
+        let n = self.comp.node(id);
+        let users = &self.users[id.index()];
+        let fused = |u: &NodeId| self.is_fused(*u);
+        match &n.op {
+            Op::Broadcast { .. } | Op::Iota { .. } | Op::Constant(_) | Op::Reshape => false,
+            // Products take what conversions convert.
+            Op::Convert if users.iter().all(|u| matches!(self.comp.node(*u).op, Op::Dot { .. })) => false,
+            op if is_elementwise(op) => users.len() > 1 || !users.iter().all(fused),
+            Op::Slice { .. } => !users.iter().all(fused),
+            _ => true,
+        }
+    }
+
+    /// Whether a node may join: its operands and users in the region agree on where the dimension is.
+    fn agrees(&self, r: &Region, id: NodeId, at: At) -> bool {
+        let n = self.comp.node(id);
+        let Some(all) = needs(self.comp, n, at, r.size) else { return false };
+        let below = n.operands.iter().zip(&all).all(|(o, need)| match r.members.get(o) {
+            Some(&a) => *need == Need::Strip(a),
+            None => true,
+        });
+        below
+            && self.users[id.index()].iter().all(|u| match r.members.get(u) {
+                Some(&a) => {
+                    let user = self.comp.node(*u);
+                    let wanted = needs(self.comp, user, a, r.size).unwrap_or_default();
+                    user.operands.iter().zip(&wanted).all(|(o, need)| *o != id || *need == Need::Strip(at))
+                }
+                None => true,
+            })
+    }
+
+    fn join(&self, r: &mut Region, id: NodeId, at: At, way: Way) -> bool {
+        let few = !way.narrow && !self.is_wide(id, at, (r.size, r.size.min(FEW)));
+        let joins = !r.has(id) && !few && self.agrees(r, id, at);
+        if joins {
+            r.members.insert(id, at);
+        }
+        joins
+    }
+
+    fn grow(&self, r: &mut Region, (seed, at): (NodeId, At), way: Way) {
+        if !self.join(r, seed, at, way) {
+            return;
+        }
+        let mut open = vec![seed];
+        while let Some(id) = open.pop() {
+            let at = r.members[&id];
+            let node = self.comp.node(id);
+            for (&o, need) in node.operands.iter().zip(needs(self.comp, node, at, r.size).unwrap_or_default()) {
+                if let Need::Strip(a) = need
+                    && self.leads(o, way)
+                    && self.join(r, o, a, way)
+                {
+                    open.push(o);
+                }
+            }
+            for &u in &self.users[id.index()] {
+                let user = self.comp.node(u);
+                let Some(i) = user.operands.iter().position(|o| *o == id) else { continue };
+                if let Some(a) = follows(self.comp, user, i, at, r.size)
+                    && self.leads(u, way)
+                    && self.join(r, u, a, way)
+                {
+                    open.push(u);
+                }
+            }
+        }
+    }
+
+    /// Takes in what lies between a region's operations, and what else belongs to them.
+    fn complete(&self, r: &mut Region, way: Way) {
+        self.make_convex(r, way);
+        self.take_makers(r, way);
+        self.take_users(r, way);
+        // What was taken in may lie on new paths.
+        self.make_convex(r, way);
+    }
+
+    /// Nodes outside, up to one or all, that use the region's results, directly or not.
+    fn behind(&self, r: &Region, upto: Option<NodeId>) -> Vec<bool> {
+        let mut behind = vec![false; self.comp.nodes.len()];
+        let first = r.members.keys().next().map_or(usize::MAX, |id| id.index());
+        for id in self.comp.ids().skip(first).take_while(|&id| upto.is_none_or(|last| id <= last)) {
+            let uses = |o: &NodeId| r.has(*o) && !r.is_made(self.comp, *o) || behind[o.index()];
+            behind[id.index()] = !r.has(id) && self.comp.node(id).operands.iter().any(uses);
+        }
+        behind
+    }
+
+    /// Takes in what lies on paths between members; where something cannot be, what is behind it leaves.
+    fn make_convex(&self, r: &mut Region, way: Way) {
+        for _ in 0..=BROKEN {
+            let behind = self.behind(r, r.members.keys().next_back().copied());
+            let broken =
+                r.members.keys().copied().find(|id| self.comp.node(*id).operands.iter().any(|o| behind[o.index()]));
+            let Some(broken) = broken else { return };
+            // Outside nodes above it that are behind the region.
+            let mut between = BTreeSet::new();
+            let mut open: Vec<NodeId> = self.comp.node(broken).operands.clone();
+            while let Some(o) = open.pop() {
+                if behind[o.index()] && between.insert(o) {
+                    open.extend(&self.comp.node(o).operands);
+                }
+            }
+            let taken = between.iter().all(|&id| {
+                let node = self.comp.node(id);
+                let place = node
+                    .operands
+                    .iter()
+                    .enumerate()
+                    .find_map(|(i, o)| r.members.get(o).and_then(|&a| follows(self.comp, node, i, a, r.size)));
+                place.is_some_and(|at| self.join(r, id, at, way))
+            });
+            if !taken {
+                r.members.remove(&broken);
+                let cut: Vec<NodeId> = between.iter().copied().filter(|id| r.has(*id)).collect();
+                cut.iter().for_each(|id| {
+                    r.members.remove(id);
+                });
+            }
+        }
+        r.members.clear();
+    }
+
+    /// Takes in cheap operations whose results nothing else uses.
+    fn take_makers(&self, r: &mut Region, way: Way) {
+        let mut open: BTreeSet<NodeId> =
+            r.members.keys().flat_map(|id| &self.comp.node(*id).operands).copied().collect();
+        while let Some(id) = open.pop_last() {
+            let n = self.comp.node(id);
+            let users = &self.users[id.index()];
+            let cheap = is_elementwise(&n.op)
+                || matches!(
+                    n.op,
+                    Op::Broadcast { .. } | Op::Iota { .. } | Op::Reshape | Op::Slice { .. } | Op::Pad { .. }
+                )
+                || way.turns && matches!(n.op, Op::Transpose { .. });
+            // What is made of nothing is made again for others.
+            let made = matches!(n.op, Op::Broadcast { .. } | Op::Iota { .. });
+            let others = users.iter().any(|u| !r.has(*u)) && !made;
+            if r.has(id) || !cheap || id == self.comp.root || others {
+                continue;
+            }
+            let Some(first) = users.iter().find(|u| r.has(**u)) else { continue };
+            let user = self.comp.node(*first);
+            let wanted = needs(self.comp, user, r.members[first], r.size).unwrap_or_default();
+            let first = user.operands.iter().zip(&wanted).find(|(o, _)| **o == id);
+            let Some((_, &Need::Strip(at))) = first else { continue };
+            let read: u64 = n.operands.iter().map(|o| self.bytes(*o)).sum();
+            // Other arrays must not come in instead of this one.
+            if read <= self.bytes(id).saturating_mul(2) && self.join(r, id, at, way) {
+                open.extend(&n.operands);
+            }
+        }
+    }
+
+    /// Takes in what is done with the region's results and nothing else, and makes no more of them.
+    fn take_users(&self, r: &mut Region, way: Way) {
+        let behind = self.behind(r, None);
+        let mut open: BTreeSet<NodeId> = r.members.keys().flat_map(|id| &self.users[id.index()]).copied().collect();
+        while let Some(id) = open.pop_first() {
+            let n = self.comp.node(id);
+            let product = matches!(n.op, Op::Dot { .. });
+            let free = product
+                || is_elementwise(&n.op)
+                || way.turns && matches!(n.op, Op::Transpose { .. })
+                || matches!(n.op, Op::Reduce { .. } | Op::Slice { .. } | Op::Reshape)
+                || matches!(n.op, Op::Concatenate { .. } | Op::Pad { .. } | Op::Reverse { .. });
+            if r.has(id) || !free {
+                continue;
+            }
+            let Some((i, &at)) = n.operands.iter().enumerate().find_map(|(i, o)| Some((i, r.members.get(o)?))) else {
+                continue;
+            };
+            let Some(at) = follows(self.comp, n, i, at, r.size) else { continue };
+            let Some(all) = needs(self.comp, n, at, r.size) else { continue };
+            let made = |o: &NodeId| matches!(self.comp.node(*o).op, Op::Broadcast { .. } | Op::Constant(_));
+            let own = n.operands.iter().zip(&all).all(|(o, need)| match need {
+                // A product takes its other operand from outside.
+                Need::Strip(_) => r.has(*o) || (made(o) || product) && !behind[o.index()],
+                Need::Whole => !r.has(*o) && !behind[o.index()],
+            });
+            let read: u64 = n.operands.iter().filter(|o| r.has(**o)).map(|o| self.bytes(*o)).sum();
+            if own && self.bytes(id) <= read.saturating_mul(2) && self.join(r, id, at, way) {
+                open.extend(&self.users[id.index()]);
+            }
+        }
+    }
+
+    fn is_result(&self, r: &Region, id: NodeId) -> bool {
+        !r.is_made(self.comp, id) && self.is_used(r, id)
+    }
+
+    fn is_used(&self, r: &Region, id: NodeId) -> bool {
+        self.comp.root == id || self.users[id.index()].iter().any(|u| !r.has(*u))
+    }
+
+    /// Bytes of HBM traffic that the strips save, if that is worth their loop.
+    fn worth(&self, r: &Region) -> Option<u64> {
+        let hidden = |id: NodeId| -> bool {
+            // A product's operands and result come and go while it computes.
+            let n = self.comp.node(id);
+            let Op::Dot { dims, .. } = &n.op else { return false };
+            let left = self.comp.node(n.operands[0]).shape.as_array();
+            let deep: u64 = left.map_or(0, |a| dims.lhs_contracting.iter().map(|&d| a.dims[d]).product());
+            deep > THIN
+        };
+        // What is elementwise throughout is one kernel anyway, unless it is very long.
+        let elementwise = |id: NodeId| is_elementwise(&self.comp.node(id).op);
+        let long = r.members.keys().filter(|m| elementwise(**m)).count() >= LONG;
+        let users = |id: NodeId| &self.users[id.index()];
+        let apart = |id: NodeId| long || !elementwise(id) || !users(id).iter().all(|u| self.is_fused(*u));
+        let mut saved = 0u64;
+        for &id in r.members.keys().filter(|&&id| self.is_large(id) && self.is_stored(id) && apart(id)) {
+            let readers = self.users[id.index()].iter().filter(|u| r.has(**u) && !hidden(**u)).count() as u64;
+            let written = u64::from(!self.is_result(r, id) && !hidden(id));
+            saved += self.bytes(id) * (readers + written);
+        }
+        let inputs = r.inputs(self.comp);
+        let strips = inputs.iter().filter(|i| i.1 != Need::Whole).map(|i| self.bytes(i.0)).sum::<u64>();
+        let results = r.members.keys().filter(|&&id| self.is_result(r, id)).map(|&id| self.bytes(id)).sum::<u64>();
+        (saved >= self.room.bytes / LEAST && saved >= WORTH * (strips + results)).then_some(saved)
+    }
+
+    /// The largest strips whose arrays fit in vector memory together; `None` if none do, or one strip would.
+    fn width(&self, r: &Region) -> Option<u64> {
+        let lanes = u64::from(self.room.tile.1);
+        let border = r.inputs(self.comp).into_iter().filter_map(|(id, need)| match need {
+            Need::Strip(at) => Some((id, at)),
+            Need::Whole => None,
+        });
+        let border = border.chain(r.members.iter().filter(|m| self.is_result(r, *m.0)).map(|(&id, &at)| (id, at)));
+        let border: Vec<(NodeId, At)> = border.filter(|b| self.bytes(b.0) > self.room.bytes / SMALL).collect();
+        let rank = |id: NodeId| self.comp.node(id).shape.as_array().map_or(0, |a| a.rank());
+        let aligned = |width: u64| {
+            border.iter().all(|&(id, at)| match rank(id) - at.dim {
+                1 if at.inner > 1 => width.is_multiple_of(ROWS),
+                1 => width.is_multiple_of(lanes),
+                2 => (width * at.inner).is_multiple_of(ROWS),
+                _ => true,
+            })
+        };
+        let wide = |width: u64| r.members.iter().all(|(&id, &at)| self.is_wide(id, at, (r.size, width)));
+        let most = self.room.bytes / 100 * u64::from(self.room.share);
+        let widths = (1..r.size).rev().filter(|w| r.size.is_multiple_of(*w));
+        widths.filter(|&w| aligned(w) && wide(w)).find(|&w| self.peak(r, w) <= most)
+    }
+
+    /// Whether a strip of a product has as many rows as pay for bringing the other operand to the matrix unit again.
+    fn is_wide(&self, id: NodeId, at: At, cut: (u64, u64)) -> bool {
+        let n = self.comp.node(id);
+        let (Op::Dot { dims, .. }, Some(a)) = (&n.op, n.shape.as_array()) else { return true };
+        at.dim < dims.lhs_batch.len() || at.cut(&a.dims, cut)[at.dim] >= BROAD
+    }
+
+    /// Bytes of the arrays that a strip's work has at the same time, at most.
+    fn peak(&self, r: &Region, width: u64) -> u64 {
+        let order: Vec<NodeId> = r.members.keys().copied().collect();
+        let place: BTreeMap<NodeId, usize> = order.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+        // When the kernel runs that a node's value is part of.
+        let mut done = vec![0usize; order.len()];
+        for (i, &id) in order.iter().enumerate().rev() {
+            let users = self.users[id.index()].iter().filter_map(|u| place.get(u));
+            let last = users.map(|&u| done[u]).max().unwrap_or(i);
+            done[i] = if self.is_stored(id) || self.is_result(r, id) { i } else { last.max(i) };
+        }
+        let mut change = vec![0i64; order.len() + 1];
+        let mut live = |from: usize, to: usize, bytes: u64| {
+            change[from] += bytes as i64;
+            change[to + 1] -= bytes as i64;
+        };
+        let strip = |id: NodeId, at: At| {
+            let dims = self.comp.node(id).shape.as_array().map(|a| at.cut(&a.dims, (r.size, width)));
+            dims.map_or(0, |d| self.bytes_of(id, &d))
+        };
+        let last_use = |id: NodeId, own: usize| {
+            let users = self.users[id.index()].iter().filter_map(|u| place.get(u));
+            users.map(|&u| done[u]).max().unwrap_or(own).max(own)
+        };
+        for (i, &id) in order.iter().enumerate() {
+            if self.is_stored(id) || self.is_result(r, id) {
+                live(i, last_use(id, i), strip(id, r.members[&id]));
+            }
+        }
+        for (id, need) in r.inputs(self.comp) {
+            let users = self.users[id.index()].iter().filter_map(|u| place.get(u));
+            let first = users.map(|&u| done[u]).min().unwrap_or(0);
+            match need {
+                Need::Strip(at) => live(first, last_use(id, first), strip(id, at)),
+                // Large ones are streamed.
+                Need::Whole if !self.is_large(id) => live(0, order.len() - 1, self.bytes(id)),
+                Need::Whole => {}
+            }
+        }
+        let mut now = 0i64;
+        change
+            .iter()
+            .map(|c| {
+                now += c;
+                now
+            })
+            .max()
+            .unwrap_or(0)
+            .max(0) as u64
+    }
+}

@@ -1,0 +1,121 @@
+//! Choices by the simulator's timing of whole programs: what is faster is kept.
+//!
+//! Chains over large arrays may be done strip by strip; that saves traffic with HBM, and costs a loop and copies of strips.
+//!
+//! Sharing work among cores pays where kernels are large: results then go through HBM, and cores wait for each other. Small
+//! programs, and those that live in one core's vector memory, are faster on one core.
+
+use crate::RuntimeError;
+use crate::client::{Client, CompileOptions, Executable, RunOptions};
+use crate::transfer::{self, Inputs};
+use systole_compiler::compile::Compiled;
+use systole_compiler::graph::Module;
+use systole_isa::Program;
+use systole_simulator::{Machine, Mode, NoObserver};
+
+/// Cycles below which one core is enough: the barriers of the smallest program take a part of that.
+const SMALL: u64 = 10_000;
+/// Part of vector memory up to which arrays stay there in the plan that shares out most.
+const RESIDENT: u64 = 64;
+/// Per cent of vector memory for a strip's arrays that are tried where the usual part makes strips.
+const SHARES: [u32; 2] = [50, 0];
+
+/// Compiles a module.
+type Compile<'c> = &'c dyn Fn(Module, &CompileOptions) -> Result<Compiled, RuntimeError>;
+
+/// Options, and their program if it was compiled on the way.
+type Chosen = (CompileOptions, Option<Program>);
+
+impl Client {
+    /// The cores, the strips and the largest array kept in vector memory with which a module is fastest, of those that
+    /// `options` leave open.
+    ///
+    /// # Errors
+    /// As for compiling on one core.
+    pub(crate) fn choose(
+        &self,
+        module: &Module,
+        options: &CompileOptions,
+        compile: Compile<'_>,
+    ) -> Result<Chosen, RuntimeError> {
+        let cores = self.chip().cores_per_device.max(1);
+        let several = options.pod.devices() > 1;
+        let given = if cores == 1 || several { Some(1) } else { options.cores.map(|n| n.clamp(1, cores)) };
+        let first = CompileOptions { cores: Some(given.unwrap_or(1)), ..options.clone() };
+        let (first, program) = match several || options.strips.is_some() {
+            true => (first, None),
+            false => self.choose_strips(module, first, compile)?,
+        };
+        if given.is_some() {
+            return Ok((first, program));
+        }
+        let program = match program {
+            Some(program) => program,
+            None => compile(module.clone(), &first)?.program,
+        };
+        self.choose_cores(module, (first, program), compile)
+    }
+
+    /// Strips, or none.
+    fn choose_strips(
+        &self,
+        module: &Module,
+        options: CompileOptions,
+        compile: Compile<'_>,
+    ) -> Result<Chosen, RuntimeError> {
+        let first = compile(module.clone(), &options)?;
+        let mut chosen = (options.clone(), Some(first.program));
+        if first.strips == 0 {
+            return Ok(chosen);
+        }
+        let Some(mut best) = chosen.1.as_ref().and_then(|p| self.timed(p, u64::MAX)) else { return Ok(chosen) };
+        for share in SHARES {
+            let other = CompileOptions { strips: Some(share), ..options.clone() };
+            // A plan that does not fit is none.
+            let Ok(done) = compile(module.clone(), &other) else { continue };
+            if let Some(t) = self.timed(&done.program, best).filter(|&t| t < best) {
+                best = t;
+                chosen = (other, Some(done.program));
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// All cores, or the one that a program was compiled for.
+    fn choose_cores(
+        &self,
+        module: &Module,
+        (alone, first): (CompileOptions, Program),
+        compile: Compile<'_>,
+    ) -> Result<Chosen, RuntimeError> {
+        let cores = self.chip().cores_per_device;
+        let mut limits = vec![alone.max_resident];
+        if alone.max_resident.is_none() {
+            limits.push(Some(self.chip().vmem.bytes / RESIDENT));
+        }
+        let Some(mut best) = self.timed(&first, u64::MAX).filter(|&t| t >= SMALL) else {
+            return Ok((alone, Some(first)));
+        };
+        let mut chosen = (alone.clone(), Some(first));
+        for max_resident in limits {
+            let shared = CompileOptions { cores: Some(cores), max_resident, ..alone.clone() };
+            // A plan that does not fit is none.
+            let Ok(done) = compile(module.clone(), &shared) else { continue };
+            if let Some(t) = self.timed(&done.program, best).filter(|&t| t < best) {
+                best = t;
+                chosen = (shared, Some(done.program));
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Cycles of a program, if they do not depend on data and are not more than `limit`.
+    fn timed(&self, program: &Program, limit: u64) -> Option<u64> {
+        let exe: Executable = self.load(program.clone()).ok()?;
+        let mut machine = Machine::new(exe.loaded());
+        transfer::place(program, &Inputs::Drawn(0), Mode::TimingOnly, &mut |at, bytes| machine.write_hbm(at, bytes))
+            .ok()?;
+        let options = RunOptions { max_cycles: limit, ..RunOptions::new(Mode::TimingOnly) };
+        machine.run(&options, &mut NoObserver).ok().map(|r| r.cycles)
+    }
+}
