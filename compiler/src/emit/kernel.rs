@@ -54,7 +54,12 @@ pub fn emit_kernel(
         }
         KernelSpec::Product { contraction, tile, looks } => {
             let hook = looks.map(|Looks { wanted, semaphore }| mxu::Hook { kernel: looks_kernel, wanted, semaphore });
-            let epilogue = &mut mxu::Convert(contraction.out.dtype);
+            let mut convert = mxu::Convert(contraction.out.dtype);
+            let mut finishing = contraction.finish.as_ref().map(mxu::Finishing);
+            let epilogue: &mut dyn mxu::Epilogue = match &mut finishing {
+                Some(f) => f,
+                None => &mut convert,
+            };
             let k = mxu::contraction_kernel(contraction, (tile, hook), name, chip, epilogue);
             let k = k.map_err(|e| wrong(e.to_string()))?;
             let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };

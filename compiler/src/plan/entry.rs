@@ -2,6 +2,7 @@
 
 use super::collective::{self, Algorithm, PodPlan};
 use super::guide::Guide;
+use super::lower::memo::Memo;
 use super::lower::scalar::is_scalar_type;
 use super::lower::{Lower, Val};
 use super::memory::{kernel_semaphores, vmem_map};
@@ -9,7 +10,7 @@ use super::place::{Placement, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
-use super::{order, overlap, padding};
+use super::{finish, order, overlap, padding};
 use std::collections::BTreeSet;
 use systole_hlo::core::CoreModule;
 use systole_hlo::error::{CompileError, Resource, limit};
@@ -33,11 +34,13 @@ pub struct PlanOptions {
 }
 
 /// Parts of vector memory up to which arrays are kept there as a whole, tried one after the other: what is kept costs no
-/// traffic, but all arrays of a kernel must fit together.
-const RESIDENT: [(u64, u64); 10] =
-    [(2, 5), (1, 4), (1, 6), (1, 8), (1, 12), (1, 16), (1, 24), (1, 48), (1, 64), (1, 128)];
+/// traffic, but all arrays of a kernel must fit together. The first is for programs of which few arrays are so large.
+const RESIDENT: [(u64, u64); 11] =
+    [(3, 5), (2, 5), (1, 4), (1, 6), (1, 8), (1, 12), (1, 16), (1, 24), (1, 48), (1, 64), (1, 128)];
 /// Arrays that are streamed though they are not larger, one after the other, before less is kept.
 const STREAMED: usize = 16;
+/// As [`STREAMED`], of those that are kept in the largest part.
+const FEW: usize = 6;
 /// Plans that are tried with single arrays streamed: large programs take long to plan.
 const TRIED: usize = 24;
 
@@ -54,6 +57,7 @@ pub fn plan(
 ) -> Result<Plan, CompileError> {
     // One for copies of whole arrays, beside those that kernels number.
     limit(Resource::Semaphores, u64::from(kernel_semaphores(chip)) + 1, u64::from(chip.core.semaphores))?;
+    let memo = Memo::default();
     let mut failed = None;
     let mut tried = 0;
     let several = options.pod.devices() > 1;
@@ -61,10 +65,11 @@ pub fn plan(
     for (&(part, of), hide) in hiding.chain(RESIDENT.iter().map(|r| (r, false))) {
         let largest = (chip.vmem.bytes / of * part).min(options.max_resident.unwrap_or(u64::MAX));
         let mut streamed = BTreeSet::new();
+        let most = (part, of) == RESIDENT[0];
         loop {
             // What stood in the way of a step.
             let mut crowding = None;
-            let made = draft(core, chip, (largest, &streamed), line, options, hide).and_then(|draft| {
+            let made = draft(core, chip, (largest, &streamed), line, (options, &memo), hide).and_then(|draft| {
                 draft.check(chip)?;
                 let mut culprit = None;
                 let placement = place(&draft, chip, vmem_map(chip).arrays, &mut culprit);
@@ -74,12 +79,13 @@ pub fn plan(
             match made {
                 Ok(made) => return Ok(made),
                 // The first attempt's message speaks of the arrays as the program has them.
-                Err(e) if e.is_vmem() => failed = failed.or(Some(e)),
+                Err(e) if e.is_vmem() && !most => failed = failed.or(Some(e)),
+                Err(e) if e.is_vmem() => {}
                 Err(e) => return Err(e),
             }
             let more = crowding.is_some_and(|name| streamed.insert(name));
-            tried += 1;
-            if !more || streamed.len() > STREAMED || tried > TRIED {
+            tried += usize::from(!most);
+            if !more || streamed.len() > if most { FEW } else { STREAMED } || tried > TRIED {
                 break;
             }
         }
@@ -167,7 +173,7 @@ fn draft(
     chip: &ChipConfig,
     (largest_resident, streamed): (u64, &BTreeSet<String>),
     lines: &dyn Fn(Span) -> u32,
-    options: &PlanOptions,
+    (options, memo): (&PlanOptions, &Memo),
     hide: bool,
 ) -> Result<Draft, CompileError> {
     let transfers = core
@@ -188,6 +194,7 @@ fn draft(
         counted: Default::default(),
         state_bytes: 0,
         guide: &options.guide,
+        memo,
         failed: None,
     };
     options.guide.schedule.reset();
@@ -222,6 +229,7 @@ fn draft(
         return Err(e);
     }
     lower.plan.steps = lower.steps;
+    finish::products(&mut lower.plan, chip, &options.guide, memo);
     order::pinned(&mut lower.plan, &options.guide.schedule)?;
     options.guide.schedule.check()?;
     if hide {

@@ -28,7 +28,7 @@ pub enum Owner {
 }
 
 /// The owners of a computation's nodes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Groups {
     pub owner: Vec<Owner>,
     /// For each root of a row kernel: the node whose shape is the iteration space (the root, or the operand of a reduction

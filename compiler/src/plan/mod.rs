@@ -6,6 +6,7 @@ pub mod alone;
 pub mod collective;
 mod entry;
 pub mod explain;
+mod finish;
 pub mod fuse;
 pub mod group;
 pub mod guide;

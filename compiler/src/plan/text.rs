@@ -200,7 +200,9 @@ pub fn describe(spec: &KernelSpec) -> String {
             let rows: u64 = c.batch.iter().chain(&c.rows).map(|d| u64::from(d.count)).product();
             let taps: u64 = c.taps.iter().map(|d| u64::from(d.count)).product();
             let hidden = if looks.is_some() { "; looks after an exchange" } else { "" };
-            format!("product of {rows} x {taps}*{} x {}: {tile}{hidden}", c.k, c.n)
+            let end =
+                c.finish.as_ref().map_or_else(String::new, |f| format!(", {} operations at its end", f.nodes.len()));
+            format!("product of {rows} x {taps}*{} x {}{end}: {tile}{hidden}", c.k, c.n)
         }
         KernelSpec::Gather { rows, .. } => format!("gathers {} rows", rows.count),
         KernelSpec::Scatter(s) => {

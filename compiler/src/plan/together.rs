@@ -14,8 +14,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use systole_hlo::graph::{Computation, Family, Module, NodeId, Op};
 
-/// Share of what two kernels read, write and compute that they must have in common.
-const COMMON: f64 = 0.1;
+/// Share of what one of two kernels reads, writes and computes that it must have in common with the other.
+const COMMON: f64 = 0.2;
 /// Results of a kernel at most.
 const MOST_RESULTS: usize = 8;
 /// Operations of a kernel of several results at most: longer code has more values than registers.
@@ -184,7 +184,8 @@ impl Join<'_> {
         if !roots.iter().all(|&r| f.is_once(r)) || f.leaves.len() + roots.len() > MOST_OPERANDS {
             return None;
         }
-        let whole = |l: &Leaf| self.is_row(l.node, &dims) && groups.is_root(l.node) && self.reads_rows(groups, l.node);
+        // One element a row fills its lanes.
+        let whole = |l: &Leaf| groups.is_root(l.node) && self.is_in_rows(groups, l.node);
         let bytes = |l: &Leaf| self.array_bytes(l.node) * if whole(l) { LANES } else { 1.0 };
         let leaves = f.leaves.iter().map(|l| (l.clone(), bytes(l))).collect();
         let nodes = f.computed().collect();
@@ -192,7 +193,7 @@ impl Join<'_> {
     }
 
     /// Whether a root's array has one element a row.
-    fn reads_rows(&self, groups: &Groups, id: NodeId) -> bool {
+    fn is_in_rows(&self, groups: &Groups, id: NodeId) -> bool {
         is_lane_reduce(self.comp, id) || groups.space[id.index()] != id
     }
 
@@ -268,7 +269,7 @@ impl Join<'_> {
         };
         let again: f64 = a.nodes.intersection(&b.nodes).map(|&n| self.work(n)).sum();
         let common = same + handed(a, b) + handed(b, a) + again;
-        let share = common / (of(a) + of(b)).max(1.0);
+        let share = common / of(a).min(of(b)).max(1.0);
         (share >= COMMON).then_some(share)
     }
 

@@ -13,6 +13,7 @@ use super::step::{ScalarOp, Unit, Word};
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Access, Expr, ExprNode, ExprOp, Input, LaneMap};
 use systole_codegen::emit::moves::spec::MoveSpec;
+use systole_codegen::emit::mxu::FinishInput;
 use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
@@ -221,7 +222,14 @@ fn sound(spec: &KernelSpec) -> Check {
             let dims = c.batch.iter().chain(&c.rows).chain(&c.taps);
             let sizes = dims.map(|d| d.count).chain([c.k, c.n]).all(|n| n > 0);
             ensure(sizes && !c.rows.is_empty(), || "a product without elements".into())?;
-            ensure(c.extras.is_empty(), || "operands of an epilogue without one".into())
+            let Some(f) = &c.finish else {
+                return ensure(c.extras.is_empty(), || "operands of an epilogue without one".into());
+            };
+            sound_nodes(&f.nodes, (f.inputs.len(), 0, 0))?;
+            let known = |i: &FinishInput| !matches!(i, FinishInput::Extra(n) if *n as usize >= c.extras.len());
+            let plain = f.nodes.iter().all(|n| !matches!(n.op, ExprOp::Index(_)));
+            let all = (f.root as usize) < f.nodes.len() && f.inputs.iter().all(known) && plain;
+            ensure(all, || "an epilogue of what there is not".into())
         }
         KernelSpec::Gather { rows, .. } => ensure(rows.planes > 0, || "rows without planes".into()),
         KernelSpec::Scatter(s) => {

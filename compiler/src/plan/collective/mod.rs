@@ -223,6 +223,15 @@ pub enum How {
 }
 
 impl How {
+    /// The numbers of the kernels that combine contributions.
+    pub fn kernels_mut(&mut self) -> Vec<&mut usize> {
+        match self {
+            How::Ring(r) => r.phases.iter_mut().filter_map(|p| p.kernel.as_mut()).collect(),
+            How::Direct(all) => all.iter_mut().filter_map(|d| d.kernel.as_mut()).collect(),
+            How::Transfer(_) => Vec::new(),
+        }
+    }
+
     /// The semaphore that counts what comes last in a move.
     pub fn recv(&self) -> u32 {
         match self {

@@ -212,14 +212,15 @@ impl<'a> Lower<'a> {
             })
             .collect();
         let spec = BlockSpec { body: body.clone(), operands };
-        let (chip, guide) = (self.chip, self.guide);
+        let (chip, guide, memo) = (self.chip, self.guide, self.memo);
         let pin = guide.schedule.cut(self.op_name(op));
         let split = self.split_blocks(&spec, args, (name, op));
         let made: Result<usize, ()> = split.map_or_else(
             || {
                 self.plan.kernel(KernelKey::Blocks(spec.clone(), None, pin.map(|p| p.1)), |_| {
                     let weigh = |c: &BlockCut, cost: u64| guide.weigh_cut(pin.map(|p| p.0), &spec, c, cost);
-                    let chosen = choose_cut(&spec, chip, budget, &weigh).ok_or(())?;
+                    let key = (spec.clone(), budget, pin.map(|p| p.1));
+                    let chosen = memo.cuts.get(key, |_| choose_cut(&spec, chip, budget, &weigh)).ok_or(())?;
                     Ok(block_entry(&spec, chosen, None, format!("{name} in blocks")))
                 })
             },

@@ -1,6 +1,7 @@
 //! Dots and convolutions: kernels of the matrix unit.
 
 use super::loop_spec::depthwise_spec;
+use super::memo::Memo;
 use super::{Cut, Lower, Region, Val};
 use crate::plan::guide::{Guide, impossible};
 use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
@@ -158,7 +159,21 @@ impl<'a> Lower<'a> {
         same && !users.is_empty() && id != r.comp.root && users.iter().all(one)
     }
 
-    /// Notes a dynamic slice that products can read where it lies, or a reshape of one; false for all other nodes.
+    /// Whether one transpose alone uses a node, as an array of sizes `own`.
+    fn only_transposed(r: &Region<'_>, id: NodeId, own: &[u64]) -> bool {
+        let &[user] = &r.groups.users[id.index()][..] else { return false };
+        let Some(shape) = r.comp.node(id).shape.as_array() else { return false };
+        let leading = shape.dims.len().saturating_sub(own.len());
+        let same = shape.dims[leading..] == *own && shape.dims[..leading].iter().all(|&d| d == 1);
+        same && id != r.comp.root
+            && match &r.comp.node(user).op {
+                Op::Transpose { .. } => leading == 0,
+                Op::Reshape => Self::only_transposed(r, user, own),
+                _ => false,
+            }
+    }
+
+    /// Notes a dynamic slice that products or a transpose can read where it lies, or a reshape of one; false for all other nodes.
     pub fn note_cut(&mut self, r: &mut Region<'a>, id: NodeId) -> bool {
         let node = r.comp.node(id);
         let cut = match &node.op {
@@ -233,7 +248,7 @@ impl<'a> Lower<'a> {
             && sizes[..rank].iter().all(|&s| s == 1)
             && row_major
             && (0..rank).all(aligned)
-            && Self::only_products(r, id, own);
+            && (Self::only_products(r, id, own) || Self::only_transposed(r, id, own));
         if !fits {
             return None;
         }
@@ -280,7 +295,7 @@ impl<'a> Lower<'a> {
             rhs: Array { place: rhs, ..c.rhs },
             ..c.clone()
         };
-        let cycles = |c: &Contraction| Some(mxu::choose(c, chip, false).ok()?.cycles);
+        let cycles = |c: &Contraction| self.memo.cycles(c, chip).ok();
         if streamed < WAITS * once || streamed < WAITS * cycles(&place(Place::Vmem, Place::Vmem))? {
             return None;
         }
@@ -301,7 +316,7 @@ impl<'a> Lower<'a> {
     fn placed(&mut self, c: &Contraction, name: &str) -> Result<Option<usize>, mxu::MxuError> {
         match self.plan.cores {
             0 | 1 => self.product_kernel(c, name).map(Some),
-            _ => mxu::choose(c, self.chip, false).map(|_| None),
+            _ => self.memo.cycles(c, self.chip).map(|_| None),
         }
     }
 
@@ -330,13 +345,14 @@ impl<'a> Lower<'a> {
         let cores = self.plan.cores;
         let shared = mxu::shared(self.chip, cores);
         let far = Contraction { out: Array { place: Place::Hbm, ..c.out }, ..c.clone() };
-        let (Ok(whole), Some((_, part))) = (mxu::choose(c, &shared, false), mxu::split(&far, cores, self.chip)) else {
+        let (Ok(whole), Some((_, part))) = (self.memo.cycles(c, &shared), self.memo.parts(&far, cores, self.chip))
+        else {
             return false;
         };
         // The result comes back to every core.
         let back = out.layout.bytes() as f64 / shared.hbm_bytes_per_cycle().max(1e-9);
         let latency = self.chip.hbm_latency_cycles() as f64;
-        part + back + 2.0 * latency < whole.cycles
+        part + back + 2.0 * latency < whole
     }
 
     /// The first core's kernel of a product that all cores share.
@@ -350,7 +366,7 @@ impl<'a> Lower<'a> {
         if let Some(&k) = self.plan.keys.get(&key(0)) {
             return Some(k);
         }
-        let (parts, _) = mxu::split(c, cores, self.chip)?;
+        let (parts, _) = self.memo.parts(c, cores, self.chip)?;
         let shared = mxu::shared(self.chip, cores);
         let row_bytes = self.chip.row_bytes();
         let units = |a: &Array, rows: u32| {
@@ -363,7 +379,7 @@ impl<'a> Lower<'a> {
             let kernel = match same {
                 Some(j) => split[j].kernel,
                 None => {
-                    let made = product_entry(&p.contraction, &shared, (name, self.guide)).ok()?;
+                    let made = product_entry(&p.contraction, &shared, (name, self.guide), self.memo).ok()?;
                     self.plan.kernel(key(i), |_| Ok::<_, mxu::MxuError>(made)).ok()?
                 }
             };
@@ -376,18 +392,28 @@ impl<'a> Lower<'a> {
     }
 
     fn product_kernel(&mut self, c: &Contraction, name: &str) -> Result<usize, mxu::MxuError> {
-        let (chip, guide) = (self.chip, self.guide);
+        let (chip, guide, memo) = (self.chip, self.guide, self.memo);
         let line = guide.schedule.tile(name).map(|t| t.1);
-        self.plan.kernel(KernelKey::Product(c.clone(), None, line), |_| product_entry(c, chip, (name, guide)))
+        self.plan.kernel(KernelKey::Product(c.clone(), None, line), |_| product_entry(c, chip, (name, guide), memo))
     }
 }
 
 /// The kernel of a contraction with the best tile.
-fn product_entry(
+///
+/// # Errors
+/// If there is none.
+pub fn product_entry(
     c: &Contraction,
     chip: &ChipConfig,
     (name, guide): (&str, &Guide),
+    memo: &Memo,
 ) -> Result<KernelEntry, mxu::MxuError> {
+    let line = guide.schedule.tile(name).map(|t| t.1);
+    let found = memo.products.get((Memo::product(c, chip), line), |_| searched(c, chip, (name, guide)));
+    found.map(|entry| KernelEntry { name: name.to_string(), ..entry })
+}
+
+fn searched(c: &Contraction, chip: &ChipConfig, (name, guide): (&str, &Guide)) -> Result<KernelEntry, mxu::MxuError> {
     let pin = guide.schedule.tile(name).map(|t| t.0);
     let weigh = |t: &Tile, cycles: f64| guide.weigh_tile(pin, c, t, cycles);
     let (Chosen { tile, scratch_rows, semaphores, cycles }, others) = mxu::search(c, chip, false, &weigh)?;
@@ -438,6 +464,7 @@ fn dot(lhs: &View, rhs: &View, transposed: bool, out: &View) -> Contraction {
         rhs: array(rhs),
         out: array(out),
         extras: Vec::new(),
+        finish: None,
         batch,
         rows: vec![Dim { count: lhs.dims[ln - 2] as u32, lhs: ls[ln - 2], rhs: 0, out: os[on - 2] }],
         taps: Vec::new(),
@@ -469,6 +496,7 @@ fn convolution(lhs: &View, rhs: &View, out: &View, conv: &systole_hlo::graph::Co
         rhs: array(rhs),
         out: array(out),
         extras: Vec::new(),
+        finish: None,
         batch: Vec::new(),
         rows,
         taps,

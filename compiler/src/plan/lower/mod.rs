@@ -7,6 +7,7 @@ mod factor;
 mod host;
 mod indexed;
 pub mod loop_spec;
+pub mod memo;
 mod mosaic;
 mod movement;
 pub mod moving;
@@ -14,7 +15,9 @@ pub mod scalar;
 mod sort;
 mod transfer;
 
+pub use self::contraction::product_entry;
 use self::loop_spec::{Resolve, Resolved, loop_spec, reduce_spec, window_spec};
+use self::memo::Memo;
 use self::scalar::scalar_nodes;
 use super::fuse::{Fuser, Materialise};
 use super::group::{Groups, group, is_lane_reduce, is_pointwise};
@@ -57,6 +60,7 @@ pub struct Lower<'a> {
     /// Bytes of the states in vector memory of the loops around the code being lowered.
     pub state_bytes: u64,
     pub guide: &'a Guide,
+    pub memo: &'a Memo,
     /// The first pin that cannot hold.
     pub failed: Option<CompileError>,
 }
@@ -89,30 +93,12 @@ impl<'a> Lower<'a> {
         let module: &'a Module = self.module;
         let comp = module.computation(id);
         let scalars = scalar_nodes(comp, &|i| matches!(params.get(i), Some(Val::Word(..))), params);
-        let mut pinned: BTreeSet<NodeId> = comp.ids().filter(|i| scalars[i.index()]).collect();
-        pinned.insert(comp.root);
-        let array = |id: NodeId| matches!(comp.node(id).shape, Shape::Array(_));
-        pinned.extend(comp.ids().filter(|&i| array(i) && self.guide.schedule.is_alone(&comp.node(i).name)));
-        pinned.extend(comp.ids().filter(|i| comp.node(*i).op.has_effect()));
-        pinned.extend(comp.node(comp.root).operands.iter().filter(|_| matches!(comp.node(comp.root).op, Op::Tuple)));
-        let lanes = u64::from(self.chip.core.lanes);
-        let alone = |id: NodeId| self.guide.schedule.is_alone(&comp.node(id).name);
-        let mut sets = Sets::default();
-        let mut groups = loop {
-            let mut groups = group(comp, lanes, &|id| pinned.contains(&id), &sets.all);
-            let needed = self.check_groups(comp, &groups, &scalars);
-            if needed.is_empty() {
-                if sets.join(&mut groups, (module, comp), &scalars, &alone) {
-                    continue;
-                }
-                break groups;
-            }
-            let before = pinned.len();
-            pinned.extend(needed.iter().map(|m| m.0));
-            if pinned.len() == before {
-                return Err(self.no_lowering(comp, needed[0].0));
-            }
-        };
+        // Pins hold in every attempt.
+        for n in &comp.nodes {
+            self.guide.schedule.is_alone(&n.name);
+        }
+        let key = (id, scalars.clone());
+        let mut groups = self.memo.groups.get(key, |_| self.grouped(comp, &scalars))?;
         let order = match &mut groups.order {
             order if order.is_empty() => comp.ids().collect(),
             order => std::mem::take(order),
@@ -135,6 +121,34 @@ impl<'a> Lower<'a> {
         }
         self.begin_sends();
         Ok(r.values[comp.root.index()].clone().expect("the root is pinned"))
+    }
+
+    /// Who owns the nodes of a computation.
+    fn grouped(&self, comp: &Computation, scalars: &[bool]) -> Result<Groups, CompileError> {
+        let mut pinned: BTreeSet<NodeId> = comp.ids().filter(|i| scalars[i.index()]).collect();
+        pinned.insert(comp.root);
+        let array = |id: NodeId| matches!(comp.node(id).shape, Shape::Array(_));
+        pinned.extend(comp.ids().filter(|&i| array(i) && self.guide.schedule.is_alone(&comp.node(i).name)));
+        pinned.extend(comp.ids().filter(|i| comp.node(*i).op.has_effect()));
+        pinned.extend(comp.node(comp.root).operands.iter().filter(|_| matches!(comp.node(comp.root).op, Op::Tuple)));
+        let lanes = u64::from(self.chip.core.lanes);
+        let alone = |id: NodeId| self.guide.schedule.is_alone(&comp.node(id).name);
+        let mut sets = Sets::default();
+        loop {
+            let mut groups = group(comp, lanes, &|id| pinned.contains(&id), &sets.all);
+            let needed = self.check_groups(comp, &groups, scalars);
+            if needed.is_empty() {
+                if sets.join(&mut groups, (self.module, comp), scalars, &alone) {
+                    continue;
+                }
+                return Ok(groups);
+            }
+            let before = pinned.len();
+            pinned.extend(needed.iter().map(|m| m.0));
+            if pinned.len() == before {
+                return Err(self.no_lowering(comp, needed[0].0));
+            }
+        }
     }
 
     pub fn no_lowering(&self, comp: &Computation, id: NodeId) -> CompileError {

@@ -11,6 +11,9 @@ use systole_codegen::emit::moves::spec::MoveSpec;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Computation, NodeId, Op};
 
+/// The part of vector memory from which on an array stays in HBM where only so small a part of it (one in `.1`) is updated.
+const PART: (u64, u64) = (2, 5);
+
 /// What a move does to its destination.
 #[derive(Clone, Copy)]
 struct Target {
@@ -83,6 +86,29 @@ impl<'a> Lower<'a> {
         dst
     }
 
+    /// A transpose, of a slice where it lies; `at` says which dimension of the result each of the operand's is.
+    fn transpose(&mut self, r: &mut Region<'a>, id: NodeId, at: &[usize]) -> Val {
+        let operand = r.comp.node(id).operands[0];
+        let (src, start) = match r.cuts[operand.index()].clone() {
+            Some(c) => (c.source, c.start),
+            None => (self.lanes(r, operand), Vec::new()),
+        };
+        let within = src.dims.len() - at.len();
+        if within == 0
+            && let Some(done) = self.merged_transpose(r, id, &src, at)
+        {
+            return done;
+        }
+        let (dtype, dims) = self.shape(r, id);
+        let mut from = Position::permuted(at);
+        from.dims.splice(0..0, vec![(Vec::new(), 0); within]);
+        let dst = self.array(&r.comp.node(id).name, dtype, &dims, Form::Lanes);
+        let spec = move_spec(&dims, &src, &from, &dst, &Position::identity(dims.len()));
+        let to = Target { usage: Use::Write, op: self.debug_op(r, id, 0.0), result: self.is_result(r, id) };
+        self.push_move_dynamic(spec, (src.buf, start), (dst.buf, Vec::new()), [None, None], to);
+        Val::Array(dst)
+    }
+
     fn shape(&self, r: &Region<'a>, id: NodeId) -> (systole_isa::DType, Vec<u64>) {
         let a = r.comp.node(id).shape.as_array().expect("movement makes arrays");
         (a.dtype, a.dims.clone())
@@ -95,17 +121,11 @@ impl<'a> Lower<'a> {
             Op::Reshape => self.reshape(r, id),
             Op::Copy => self.copy(r, id),
             Op::Transpose { permutation } => {
-                let src = self.lanes(r, node.operands[0]);
-                let (_, dims) = self.shape(r, id);
-                let n = dims.len();
-                let mut at = vec![0; n];
+                let mut at = vec![0; permutation.len()];
                 for (i, &p) in permutation.iter().enumerate() {
                     at[p] = i;
                 }
-                if let Some(done) = self.merged_transpose(r, id, &src, &at) {
-                    return Ok(done);
-                }
-                Ok(self.moved(r, id, &src, &dims, &Position::permuted(&at), &Position::identity(n)))
+                Ok(self.transpose(r, id, &at))
             }
             Op::Reverse { dims: reversed } => {
                 let src = self.lanes(r, node.operands[0]);
@@ -435,6 +455,14 @@ impl<'a> Lower<'a> {
         let starts = self.starts(r, &node.operands[2..], &dims, &update.dims);
         let op = self.debug_op(r, id, 0.0);
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
+        // A large array that lies in HBM is not brought in for a small part of it.
+        let bytes = dst.layout.bytes();
+        if bytes > self.chip.vmem.bytes / PART.1 * PART.0
+            && update.layout.bytes() <= bytes / PART.1
+            && self.streams(src.buf, false)
+        {
+            self.plan.streamed.insert(node.name.clone());
+        }
         self.steps.push(Step::Copy { src: src.buf, dst: dst.buf, op });
         let n = dims.len();
         let aligned = self.is_aligned(r.comp, node.operands[n + 1], DEPTH);

@@ -4,6 +4,7 @@
 //! and runs an [`Epilogue`] on every tile of results.
 //!
 //! - [`spec`]: the contraction, its arrays, the epilogue;
+//! - [`finish`]: an epilogue as data;
 //! - [`format`]: operand types, passes of multi-pass products;
 //! - [`geometry`]: dimensions merged and cut into row blocks;
 //! - [`tile`]: the choice of blocks, groups and chunks, with its cost model;
@@ -20,6 +21,7 @@
 
 mod body;
 mod choose;
+mod finish;
 mod flow;
 mod format;
 mod geometry;
@@ -35,6 +37,7 @@ mod tile;
 mod tests;
 
 pub use choose::{Chosen, Tile, Weigh, choose, consider, search};
+pub use finish::{Finish, FinishInput, Finishing};
 pub use spec::{
     Array, Contraction, Convert, Dim, Epilogue, Hook, KernelOut, MatView, MxuError, Place, RhsForm, TileAt,
 };

@@ -1,5 +1,6 @@
 //! What a contraction kernel computes and where its arrays lie: [`Contraction`], which covers dots and convolutions.
 
+use super::finish::Finish;
 use crate::emit::Value;
 use crate::kernel::{BufferRef, Kernel, KernelBuilder, M, S};
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,9 @@ pub struct Contraction {
     /// Operands of the epilogue with the result's shape and geometry (`plane_rows`, strides); element types may differ.
     /// The kernel hands their tiles to [`Epilogue::apply`].
     pub extras: Vec<(Place, DType)>,
+    /// What is done to results before they are stored; without, they are converted to the result's type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<Finish>,
     /// Dimensions of all three arrays, outermost first.
     pub batch: Vec<Dim>,
     /// Dimensions of lhs and out, outermost first; the last one lies across sublanes. At least one.
@@ -92,6 +96,7 @@ impl Contraction {
             rhs: rhs.array,
             out: out.array,
             extras: Vec::new(),
+            finish: None,
             batch: vec![Dim { count: batch, lhs: lhs.batch_stride, rhs: rhs.batch_stride, out: out.batch_stride }],
             rows: vec![Dim { count: m, lhs: lhs.row_stride, rhs: 0, out: out.row_stride }],
             taps: Vec::new(),

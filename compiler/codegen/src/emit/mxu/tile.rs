@@ -561,6 +561,9 @@ impl Problem<'_> {
             if bytes > 0.0 { period.max((latency + bytes / bandwidth) / periods) } else { period }
         };
         let mut part = steps * (step + if self.hooked { LOOK } else { 0.0 });
+        let results = f64::from(t.blocks * t.ns * t.ms * t.nch);
+        let finish = self.spec.finish.as_ref().map_or(0.0, |f| f.cycles(results, chip));
+        part += (finish - step).max(0.0) / t.ks as f64;
         if t.ks > 1 {
             part += if self.hooked { 2.0 * TURN } else { TURN };
         }
