@@ -89,6 +89,11 @@ fn the_named_parameter_changes_the_time() {
             };
             let savings: Vec<(&str, f64)> = ["hbm", "latency", "dma"].into_iter().map(|b| (b, saved(b))).collect();
             let said = format!("{what} on {}: bound by {}, {savings:?}, {:?}", chip.name, base.bound, base.path);
+            let next = base.path.next_cycles / base.cycles as f64;
+            assert!(
+                !base.path.next.is_empty() && base.path.next != base.bound && (0.0..=1.0).contains(&next),
+                "{said}"
+            );
             let path = [("hbm", base.path.hbm), ("latency", base.path.latency), ("dma", base.path.dma)];
             for (name, cycles) in path {
                 let share = cycles / base.cycles as f64;
@@ -96,8 +101,9 @@ fn the_named_parameter_changes_the_time() {
                 // Twice as good takes at most half of its part away, and nothing that has no part helps.
                 assert!(got <= 0.5 * share + 0.03, "{said}: {name} is {share} of the way");
                 if base.bound == name {
-                    // Another way may be nearly as long, so not all of the half need be won.
+                    // Another way may be nearly as long, so not all of the half need be won; beyond the next nothing is.
                     assert!(got >= 0.08 * share, "{said}: {name} is {share} of the way");
+                    assert!(got <= 1.0 - next + 0.03, "{said}: {next} of the time is left");
                     assert!(savings.iter().all(|s| s.1 <= got + 0.02), "{said}");
                 }
             }

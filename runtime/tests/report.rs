@@ -52,3 +52,13 @@ fn shares_of_the_peaks_are_those_of_the_data_sheets() {
         }
     }
 }
+
+#[test]
+fn without_work_every_share_is_zero() {
+    for text in ["ENTRY e { ROOT a = s32[0] parameter(0) }", "ENTRY e { ROOT t = () tuple() }"] {
+        let r = reported("tpu-v5e", &format!("HloModule m\n{text}"));
+        for number in [r.flops, r.peak_share, r.hbm.share] {
+            assert_eq!(number.to_bits(), 0f64.to_bits(), "{number} in {text}");
+        }
+    }
+}

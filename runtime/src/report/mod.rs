@@ -96,6 +96,12 @@ pub struct PathReport {
     pub dma: f64,
     /// What the core does itself, or waits for otherwise.
     pub core: f64,
+    /// What bounds the run next, if what bounds it is better.
+    #[serde(default)]
+    pub next: String,
+    /// Cycles that it takes by itself: the least time of the run, whatever the bound.
+    #[serde(default)]
+    pub next_cycles: f64,
 }
 
 /// An HLO operation: its cycles exclude those of others.
@@ -350,9 +356,11 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult) -> Report {
     let units = scale.units(r, &rows);
     let peaks = scale.peaks(&rows, r.cycles);
     let infos = rows::infos(program, ran.source);
-    let bound = bound::of_run(r, u64::from(chip.core.launch_cycles));
     let bytes = (r.hbm_read + r.hbm_write) as f64;
     let seconds = chip.seconds(r.cycles);
+    let hbm_share = if r.cycles == 0 { 0.0 } else { bytes / (seconds * chip.device_hbm_bandwidth()) };
+    let bound::Bounds { bound, next } =
+        bound::of_run(r, u64::from(chip.core.launch_cycles), hbm_share * r.cycles as f64);
     let path = r.path;
     let flops = total(rows.iter().map(|o| o.flops));
     let energy = energy(ran, drawn, &Work::of_run(chip, program, r), r, 1, &mix(&peaks));
@@ -376,13 +384,11 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult) -> Report {
             latency: path.latency,
             dma: path.engine,
             core: (r.cycles as f64 - path.bandwidth - path.latency - path.engine).max(0.0),
+            next: next.0.to_string(),
+            next_cycles: next.1,
         },
         units: units.iter().map(|(core, u)| rows::unit_report(0, *core, u)).collect(),
-        hbm: HbmReport {
-            read_bytes: r.hbm_read,
-            write_bytes: r.hbm_write,
-            share: if r.cycles == 0 { 0.0 } else { bytes / (seconds * chip.device_hbm_bandwidth()) },
-        },
+        hbm: HbmReport { read_bytes: r.hbm_read, write_bytes: r.hbm_write, share: hbm_share },
         ops: rows.iter().map(op).collect(),
         area: cost::area_report(chip, drawn, energy.peak_power_w),
         energy,

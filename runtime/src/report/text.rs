@@ -73,7 +73,11 @@ pub fn path(r: &Report) -> String {
     let parts = [("HBM bandwidth", p.hbm), ("copy latency", p.latency), ("copy engines", p.dma), ("the core", p.core)];
     let shown = parts.iter().filter(|x| x.1 >= 0.0005 * r.cycles as f64);
     let text = shown.map(|(name, c)| format!("{name} {:.1} %", 100.0 * c / r.cycles.max(1) as f64));
-    format!("on the way to its end: {}", text.collect::<Vec<_>>().join(", "))
+    let next = match p.next.as_str() {
+        "" => String::new(),
+        next => format!("; next {next}, {:.1} % of the time by itself", percent(p.next_cycles, r.cycles)),
+    };
+    format!("on the way to its end: {}{next}", text.collect::<Vec<_>>().join(", "))
 }
 
 /// A line for each unit.
