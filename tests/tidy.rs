@@ -308,3 +308,22 @@ fn links_of_documents_lead_somewhere() {
     }
     assert!(wrong.is_empty(), "links to nothing: {}", wrong.join(", "));
 }
+
+/// Sources that documents name in code: `folder/file.rs`, from any folder on.
+#[test]
+fn sources_that_documents_name_exist() {
+    let mut all = Vec::new();
+    files(&root(), ".md", &mut all);
+    let sources: Vec<String> = sources().iter().map(|p| format!("/{}", shown(p))).collect();
+    let mut wrong = Vec::new();
+    for path in all {
+        let text = read(&path);
+        let named = text.split('`').skip(1).step_by(2);
+        for name in named.filter(|n| n.ends_with(".rs") && n.contains('/') && !n.contains(['*', '<', ' ', '{'])) {
+            if !sources.iter().any(|s| s.ends_with(&format!("/{name}"))) {
+                wrong.push(format!("{}: {name}", shown(&path)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "no such source: {}", wrong.join(", "));
+}
