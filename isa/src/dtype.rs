@@ -109,6 +109,11 @@ impl DType {
         if self == DType::C64 { DType::F32 } else { DType::F64 }
     }
 
+    /// The complex type of such parts: of `f64` `c128`, of others `c64`; complex types are their own.
+    pub fn complex(self) -> DType {
+        if matches!(self.real(), DType::F64) { DType::C128 } else { DType::C64 }
+    }
+
     /// How many 32-bit (or narrower) components hold a value: 1, 2 or 4.
     pub fn components(self) -> usize {
         (self.bits() as usize).div_ceil(32)

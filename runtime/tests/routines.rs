@@ -4,12 +4,17 @@
 use systole_isa::DType;
 use systole_runtime::{Array, Client, CompileOptions};
 
-fn outputs(text: &str, inputs: &[Array]) -> Vec<Array> {
+/// A program that is compiled once and run on several inputs.
+fn compiled(text: &str) -> impl Fn(&[Array]) -> Vec<Array> {
     let client = Client::new("tiny").expect("a preset");
     let options =
         CompileOptions { precision: systole_compiler::graph::Precision::Highest, ..CompileOptions::default() };
     let exe = client.compile_text(text, &options).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    client.device(0).run(&exe, inputs).unwrap_or_else(|e| panic!("{e}\n{text}")).outputs
+    move |inputs| client.device(0).run(&exe, inputs).unwrap_or_else(|e| panic!("{e}\n{text}")).outputs
+}
+
+fn outputs(text: &str, inputs: &[Array]) -> Vec<Array> {
+    compiled(text)(inputs)
 }
 
 fn drawn(n: usize, seed: u64) -> Vec<f32> {
@@ -209,4 +214,173 @@ fn complex_roots_and_reciprocals_keep_infinities_and_zeros() {
     assert!((got[0].0 / 1.902_976_7e19 - 1.0).abs() < 1e-4, "{got:?}");
     assert!([got[1].0, got[1].1].iter().all(|part| (part / 1e-19 - 1.0).abs() < 1e-6), "{got:?}");
     assert_eq!(got[2].1, 2.0, "on the cut the upper one");
+}
+
+/// A complex number, as pairs: product and sum of matrices of them.
+type C = (f64, f64);
+
+fn times(x: C, y: C) -> C {
+    (x.0 * y.0 - x.1 * y.1, x.0 * y.1 + x.1 * y.0)
+}
+
+/// The product of square matrices.
+fn product(n: usize, x: &[C], y: &[C]) -> Vec<C> {
+    let element = |i: usize, j: usize| {
+        let terms = (0..n).map(|k| times(x[i * n + k], y[k * n + j]));
+        terms.fold((0.0, 0.0), |a, t| (a.0 + t.0, a.1 + t.1))
+    };
+    (0..n * n).map(|at| element(at / n, at % n)).collect()
+}
+
+fn adjoint(n: usize, x: &[C]) -> Vec<C> {
+    (0..n * n).map(|at| x[at % n * n + at / n]).map(|(re, im)| (re, -im)).collect()
+}
+
+fn near(what: &str, got: &[C], want: &[C], most: f64) {
+    let off = got.iter().zip(want).map(|(g, w)| (g.0 - w.0).hypot(g.1 - w.1)).fold(0.0, f64::max);
+    assert!(off <= most, "{what}: off by {off}");
+}
+
+/// The elements of an array of any real or complex type.
+fn numbers(a: &Array) -> Vec<C> {
+    let part = |raw: &[u8]| match raw.len() {
+        4 => f64::from(f32::from_le_bytes(raw.try_into().expect("four"))),
+        _ => f64::from_le_bytes(raw.try_into().expect("eight")),
+    };
+    let width = a.dtype.host_bytes();
+    let pair = |raw: &[u8]| match a.dtype.is_complex() {
+        true => (part(&raw[..width / 2]), part(&raw[width / 2..])),
+        false => (part(raw), 0.0),
+    };
+    a.bytes.chunks_exact(width).map(pair).collect()
+}
+
+fn matrix(dtype: DType, n: usize, x: &[C]) -> Array {
+    let part = |v: f64| match dtype.real() {
+        DType::F64 => v.to_le_bytes().to_vec(),
+        _ => (v as f32).to_le_bytes().to_vec(),
+    };
+    let bytes = x.iter().flat_map(|&(re, im)| {
+        let mut bytes = part(re);
+        if dtype.is_complex() {
+            bytes.extend(part(im));
+        }
+        bytes
+    });
+    Array::new(dtype, &[n as u64, n as u64], bytes.collect())
+}
+
+/// Matrices that are easy, and such as algorithms stumble over: random, triangular, a cycle (no shift moves it), zeros,
+/// the identity, a Jordan block, a rotation, one with equal rows.
+fn matrices(n: usize, complex: bool) -> Vec<(&'static str, Vec<C>)> {
+    let (re, im) = (drawn(n * n, 11), drawn(n * n, 12));
+    let random: Vec<C> =
+        re.iter().zip(&im).map(|(&r, &i)| (f64::from(r), if complex { f64::from(i) } else { 0.0 })).collect();
+    let by = |f: &dyn Fn(usize, usize) -> f64| -> Vec<C> { (0..n * n).map(|at| (f(at / n, at % n), 0.0)).collect() };
+    let upper: Vec<C> =
+        random.iter().enumerate().map(|(at, &v)| if at / n <= at % n { v } else { (0.0, 0.0) }).collect();
+    vec![
+        ("random", random),
+        ("triangular", upper),
+        ("cycle", by(&|i, j| f64::from(u8::from((i + 1) % n == j)))),
+        ("zeros", by(&|_, _| 0.0)),
+        ("identity", by(&|i, j| f64::from(u8::from(i == j)))),
+        ("jordan", by(&|i, j| f64::from(u8::from(i == j || i == j + 1)))),
+        ("equal rows", by(&|_, j| j as f64 - 1.0)),
+        ("antisymmetric", by(&|i, j| i as f64 - j as f64)),
+    ]
+}
+
+const GENERAL: [(DType, &str, &str, &str, f64); 4] = [
+    (DType::F32, "s", "f32", "c64", 2e-5),
+    (DType::F64, "d", "f64", "c128", 1e-12),
+    (DType::C64, "c", "c64", "c64", 2e-5),
+    (DType::C128, "z", "c128", "c128", 1e-12),
+];
+
+#[test]
+fn factors_of_small_and_large_numbers_are_exact() {
+    let n = 4usize;
+    let text = "HloModule m\nENTRY e { a = f32[4,4] parameter(0)\n q = (f32[4,4], f32[4]) custom-call(a), custom_call_target=\"Qr\"\n p = f32[4,4] get-tuple-element(q), index=0\n t = f32[4] get-tuple-element(q), index=1\n o = f32[4,4] custom-call(p, t), custom_call_target=\"ProductOfElementaryHouseholderReflectors\"\n ROOT r = (f32[4,4], f32[4,4]) tuple(p, o) }";
+    for scale in [1e-25f32, 1.0, 1e25] {
+        let a: Vec<f32> = drawn(n * n, 5).iter().map(|v| v * scale).collect();
+        let out = outputs(text, &[Array::from_f32(&[4, 4], &a)]);
+        let upper = |(at, v): (usize, C)| if at / n <= at % n { (v.0 / f64::from(scale), 0.0) } else { (0.0, 0.0) };
+        let r: Vec<C> = numbers(&out[0]).into_iter().enumerate().map(upper).collect();
+        let want: Vec<C> = a.iter().map(|v| (f64::from(*v) / f64::from(scale), 0.0)).collect();
+        near(&format!("times {scale}"), &product(n, &numbers(&out[1]), &r), &want, 1e-5);
+    }
+}
+
+#[test]
+fn schur_forms_give_their_matrix_back() {
+    for (dtype, letter, t, _, most) in GENERAL {
+        for n in [1usize, 2, 3, 7] {
+            let w = if dtype.is_complex() { format!("{t}[{n}]") } else { format!("{t}[{n}], {t}[{n}]") };
+            let text = format!(
+                "HloModule m\nENTRY e {{ a = {t}[{n},{n}] parameter(0)\n ROOT r = ({t}[{n},{n}], {t}[{n},{n}], {w}, s32[], s32[]) custom-call(a), custom_call_target=\"lapack_{letter}gees_ffi\", backend_config=\"{{mode = 86 : ui8, sort = 78 : ui8}}\" }}"
+            );
+            let run = compiled(&text);
+            for (name, a) in matrices(n, dtype.is_complex()) {
+                let name = format!("{name} {t} {n}");
+                let given = matrix(dtype, n, &a);
+                let a = numbers(&given);
+                let out = run(&[given]);
+                let (form, z) = (numbers(&out[0]), numbers(&out[1]));
+                assert_eq!(out.last().map(|info| &info.bytes[..]), Some(&[0u8; 4][..]), "{name}: it converged");
+                let most = most * (n * n) as f64;
+                near(&name, &product(n, &product(n, &z, &form), &adjoint(n, &z)), &a, most);
+                let unit: Vec<C> = (0..n * n).map(|at| (f64::from(u8::from(at / n == at % n)), 0.0)).collect();
+                near(&name, &product(n, &z, &adjoint(n, &z)), &unit, most);
+                for at in 0..n * n {
+                    let (i, j) = (at / n, at % n);
+                    let below = form[at] != (0.0, 0.0) && i > j;
+                    // A block of two has no neighbour, equal diagonal elements and a complex pair.
+                    let block = !dtype.is_complex()
+                        && i == j + 1
+                        && form[j * n + j] == form[at + 1]
+                        && form[at].0 * form[j * n + i].0 < 0.0;
+                    assert!(!below || block, "{name}: {:?} at {i}, {j}", form[at]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn eigenvectors_are_turned_by_nothing() {
+    for (dtype, letter, t, c, most) in GENERAL {
+        for n in [1usize, 2, 6] {
+            let w = if dtype.is_complex() { format!("{t}[{n}]") } else { format!("{t}[{n}], {t}[{n}]") };
+            let text = format!(
+                "HloModule m\nENTRY e {{ a = {t}[{n},{n}] parameter(0)\n ROOT r = ({w}, {c}[{n},{n}], {c}[{n},{n}], s32[]) custom-call(a), custom_call_target=\"lapack_{letter}geev_ffi\", backend_config=\"{{compute_left = 86 : ui8, compute_right = 86 : ui8}}\" }}"
+            );
+            let run = compiled(&text);
+            for (name, a) in matrices(n, dtype.is_complex()) {
+                let name = format!("{name} {t} {n}");
+                let given = matrix(dtype, n, &a);
+                let a = numbers(&given);
+                let mut out = run(&[given]);
+                let mut values = numbers(&out.remove(0));
+                if !dtype.is_complex() {
+                    let im = numbers(&out.remove(0));
+                    values.iter_mut().zip(im).for_each(|(v, im)| v.1 = im.0);
+                }
+                let most = most * (n * n) as f64;
+                let diagonal: Vec<C> =
+                    (0..n * n).map(|at| if at / n == at % n { values[at / n] } else { (0.0, 0.0) }).collect();
+                let (left, right) = (numbers(&out[0]), numbers(&out[1]));
+                near(&name, &product(n, &a, &right), &product(n, &right, &diagonal), most);
+                let left = adjoint(n, &left);
+                near(&name, &product(n, &left, &a), &product(n, &diagonal, &left), most);
+                for k in 0..n {
+                    let column: Vec<C> = right[k..].iter().step_by(n).copied().collect();
+                    for (v, side) in [(&column[..], "right"), (&left[k * n..][..n], "left")] {
+                        let size: f64 = v.iter().map(|x| x.0 * x.0 + x.1 * x.1).sum();
+                        assert!((size - 1.0).abs() < 1e-4, "{name}: {side} vector {k} has length {size}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -69,11 +69,8 @@ impl Emit<'_> {
     /// An elementwise operation of two operands of the same shape, either of which may be a scalar.
     pub fn binary(&mut self, op: Binary, x: NodeId, y: NodeId) -> NodeId {
         let (x, y) = self.level(x, y);
-        let dtype = match (op, self.dtype(x)) {
-            (Binary::Complex, DType::F64) => DType::C128,
-            (Binary::Complex, _) => DType::C64,
-            (_, t) => t,
-        };
+        let part = self.dtype(x);
+        let dtype = if op == Binary::Complex { part.complex() } else { part };
         let shape = Shape::array(dtype, self.dims(x));
         self.emit(Op::Binary(op), &[x, y], shape)
     }

@@ -20,10 +20,14 @@ pub enum Routine {
     Hessenberg,
     /// A tridiagonal system.
     Tridiagonal,
+    /// Eigenvalues of any matrix, and its eigenvectors from left and right.
+    Eig,
+    /// `A = Z T Z^H`, T triangular (of real matrices with blocks of two for complex pairs).
+    Schur,
 }
 
 /// The targets, `?` standing for LAPACK's letter of the type.
-pub const TARGETS: [(&str, Routine); 17] = [
+pub const TARGETS: [(&str, Routine); 19] = [
     ("LuDecomposition", Routine::Lu),
     ("Qr", Routine::Qr),
     ("ProductOfElementaryHouseholderReflectors", Routine::Reflectors),
@@ -41,6 +45,8 @@ pub const TARGETS: [(&str, Routine); 17] = [
     ("lapack_?trsm_ffi", Routine::Solve),
     ("lapack_?gehrd_ffi", Routine::Hessenberg),
     ("lapack_?gtsv_ffi", Routine::Tridiagonal),
+    ("lapack_?geev_ffi", Routine::Eig),
+    ("lapack_?gees_ffi", Routine::Schur),
 ];
 
 /// The routine that a target asks for.

@@ -204,7 +204,7 @@ fn typed(b: &mut Emit, mut s: Spec) -> Result<NodeId, CompileError> {
 }
 
 fn complex(b: &mut Emit, s: &Spec, part: DType) -> Result<NodeId, CompileError> {
-    let full = if part == DType::F64 { DType::C128 } else { DType::C64 };
+    let full = part.complex();
     let (x, k) = (b.convert(s.x, full), b.convert(s.kernel, full));
     let (xr, xi) = (b.unary(Unary::Real, x), b.unary(Unary::Imag, x));
     let (kr, ki) = (b.unary(Unary::Real, k), b.unary(Unary::Imag, k));

@@ -3,11 +3,9 @@
 mod batch_norm;
 mod bits;
 mod codes;
-mod factor;
 mod fft;
 mod gather;
 mod index;
-mod jacobi;
 mod keys;
 pub(crate) mod library;
 mod linear;
@@ -19,7 +17,6 @@ mod select_scatter;
 mod sort;
 mod top_k;
 mod triangular;
-mod tridiagonal;
 
 use super::edit::Emit;
 use super::make::array;

@@ -142,8 +142,29 @@ fn results(s: &Site<'_>, r: Routine, target: &str, config: &str) -> Rule<Vec<Opt
             vec![same, of(a.dtype, &[n.saturating_sub(1)]), info]
         }
         Routine::Tridiagonal => return tridiagonal(s, target),
+        Routine::Eig => {
+            square()?;
+            let vectors = of(a.dtype.complex(), &[m, n]);
+            let mut parts = values(a.dtype, of(a.dtype, &[n]));
+            parts.extend([vectors.clone(), vectors, info]);
+            parts
+        }
+        Routine::Schur => {
+            square()?;
+            let sorted = letter(config, "sort").is_some_and(|sort| sort != 'N');
+            ensure(!sorted, "call_operands", || format!("{target} in an order of eigenvalues is not supported"))?;
+            let mut parts = vec![same.clone(), same];
+            parts.extend(values(a.dtype, of(a.dtype, &[n])));
+            parts.extend([info.clone(), info]);
+            parts
+        }
         Routine::Solve => vec![Some(linear::triangular_solve(s, letter(config, "side") != Some('R'))?)],
     })
+}
+
+/// Eigenvalues: of real matrices their real and imaginary parts.
+fn values(dtype: DType, one: Option<Shape>) -> Vec<Option<Shape>> {
+    vec![one; if dtype.is_complex() { 1 } else { 2 }]
 }
 
 /// Three diagonals `[.., n]` and right sides `[.., n, m]`; they come back with `info`.

@@ -38,11 +38,7 @@ pub(super) fn binary(s: &Site<'_>, b: Binary) -> Rule {
     let a = common(s, &s.arrays()?)?;
     let parts = b != Binary::Complex || matches!(a.dtype, DType::F32 | DType::F64);
     typed(s, a.dtype, parts && b.takes(a.dtype.class()))?;
-    let dtype = match (b, a.dtype) {
-        (Binary::Complex, DType::F64) => DType::C128,
-        (Binary::Complex, _) => DType::C64,
-        (_, t) => t,
-    };
+    let dtype = if b == Binary::Complex { a.dtype.complex() } else { a.dtype };
     Ok(with_type(&a, dtype))
 }
 

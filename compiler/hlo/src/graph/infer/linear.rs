@@ -118,7 +118,7 @@ pub(super) fn fft(s: &Site<'_>, kind: FftKind, lengths: &[u64]) -> Rule {
             if let Some(d) = out.last_mut() {
                 *d = if last == 0 { 0 } else { last as i128 / 2 + 1 };
             }
-            if t == DType::F64 { DType::C128 } else { DType::C64 }
+            t.complex()
         }
         (FftKind::Irfft, t) => {
             if let Some(d) = out.last_mut() {

@@ -3,9 +3,9 @@
 //! Arrays are batches of matrices; a step works on the whole batch at once, in the element type itself (f32 for 16-bit
 //! floats). Factors are packed as LAPACK packs them.
 
-use super::fold_batch;
-use super::linear::{conjugate, real_only};
 use crate::edit::Emit;
+use crate::expand::fold_batch;
+use crate::expand::linear::{conjugate, real_only};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, NodeId, Unary};
 use systole_isa::DType;
@@ -16,12 +16,12 @@ fn spread(b: &mut Emit, x: NodeId, map: &[usize], dims: &[u64; 3]) -> NodeId {
 }
 
 /// The elements of `x` where `mask` holds, zero elsewhere.
-fn keep(b: &mut Emit, mask: NodeId, x: NodeId) -> NodeId {
+pub(super) fn keep(b: &mut Emit, mask: NodeId, x: NodeId) -> NodeId {
     let none = b.scalar(b.dtype(x), 0.0);
     b.select(mask, x, none)
 }
 
-fn sum(b: &mut Emit, x: NodeId, dim: usize) -> NodeId {
+pub(super) fn sum(b: &mut Emit, x: NodeId, dim: usize) -> NodeId {
     b.reduce(x, Binary::Add, 0.0, &[dim])
 }
 
@@ -30,7 +30,7 @@ fn as_type(b: &mut Emit, x: NodeId, dtype: DType) -> NodeId {
     b.convert(x, dtype)
 }
 
-fn wide(dtype: DType) -> DType {
+pub(super) fn wide(dtype: DType) -> DType {
     if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype }
 }
 
@@ -174,24 +174,35 @@ pub fn qr(b: &mut Emit, x: NodeId) -> Result<[NodeId; 2], CompileError> {
 }
 
 /// Householder's reflector of a column.
-struct Reflector {
-    tau: NodeId,
+pub(super) struct Reflector {
+    pub tau: NodeId,
     /// What the column's element at the pivot becomes.
     beta: NodeId,
     /// One at the pivot, zero above it.
-    v: NodeId,
+    pub v: NodeId,
     /// The pivot's row, and those below it.
     at: NodeId,
     below: NodeId,
 }
 
 /// The reflector that takes away what is below row `j` of columns `[B, m]`.
-fn reflector(b: &mut Emit, column: NodeId, j: NodeId) -> Reflector {
+pub(super) fn reflector(b: &mut Emit, column: NodeId, j: NodeId) -> Reflector {
     let kind = b.dtype(column);
     let rows = b.dims(column).to_vec();
     let batch = rows[0];
     let zero = b.index(0);
     let place = b.iota(DType::S32, &rows, 1);
+    // In units of the largest element: squares neither vanish nor overflow.
+    let open = b.compare(Direction::Ge, place, j);
+    let size = magnitude(b, column);
+    let size = keep(b, open, size);
+    let most = b.reduce(size, Binary::Max, 0.0, &[1]);
+    let (nothing, whole) = (b.scalar(b.dtype(most), 0.0), b.scalar(b.dtype(most), 1.0));
+    let empty = b.compare(Direction::Eq, most, nothing);
+    let most = b.select(empty, whole, most);
+    let most = b.convert(most, kind);
+    let divisor = b.broadcast(most, &[0], &rows);
+    let column = b.binary(Binary::Div, column, divisor);
     let alpha = b.dynamic_slice(column, &[zero, j], &[batch, 1]);
     let alpha = b.reshape(alpha, &[batch]);
     let below = b.compare(Direction::Gt, place, j);
@@ -232,6 +243,7 @@ fn reflector(b: &mut Emit, column: NodeId, j: NodeId) -> Reflector {
     let at = b.compare(Direction::Eq, place, j);
     let unit = b.scalar(kind, 1.0);
     let v = b.select(at, unit, v);
+    let beta = b.mul(beta, most);
     Reflector { tau, beta, v, at, below }
 }
 
@@ -254,15 +266,7 @@ pub fn hessenberg(b: &mut Emit, x: NodeId) -> Result<[NodeId; 2], CompileError> 
         let pivot = b.with(Binary::Add, j, 1.0);
         let Reflector { tau, beta, v, at, below } = reflector(b, column, pivot);
         // A H: v has nothing in the columns up to j.
-        let across_v = spread(b, v, &[0, 2], &dims);
-        let product = b.mul(s[0], across_v);
-        let along = sum(b, product, 2);
-        let along = spread(b, along, &[0, 1], &dims);
-        let mirror = conjugate(b, v);
-        let mirror = spread(b, mirror, &[0, 2], &dims);
-        let factor = spread(b, tau, &[0], &dims);
-        let less = b.mul(along, mirror);
-        let less = b.mul(less, factor);
+        let less = reflected_right(b, v, s[0], tau, &dims);
         let a = b.sub(s[0], less);
         // H^H (A H), right of the column.
         let turned = conjugate(b, tau);
@@ -289,7 +293,7 @@ pub fn hessenberg(b: &mut Emit, x: NodeId) -> Result<[NodeId; 2], CompileError> 
 }
 
 /// `tau v (v^H A)`: what a reflector takes from `a`.
-fn reflected(b: &mut Emit, v: NodeId, a: NodeId, tau: NodeId, dims: &[u64; 3]) -> NodeId {
+pub(super) fn reflected(b: &mut Emit, v: NodeId, a: NodeId, tau: NodeId, dims: &[u64; 3]) -> NodeId {
     let mirror = conjugate(b, v);
     let mirror = spread(b, mirror, &[0, 1], dims);
     let product = b.mul(mirror, a);
@@ -299,6 +303,19 @@ fn reflected(b: &mut Emit, v: NodeId, a: NodeId, tau: NodeId, dims: &[u64; 3]) -
     let tau = spread(b, tau, &[0], dims);
     let scaled = b.mul(v, tau);
     b.mul(scaled, along)
+}
+
+/// `tau (A v) v^H`: what a reflector on the right takes from `a`.
+pub(super) fn reflected_right(b: &mut Emit, v: NodeId, a: NodeId, tau: NodeId, dims: &[u64; 3]) -> NodeId {
+    let across = spread(b, v, &[0, 2], dims);
+    let product = b.mul(a, across);
+    let along = sum(b, product, 2);
+    let along = spread(b, along, &[0, 1], dims);
+    let mirror = conjugate(b, v);
+    let mirror = spread(b, mirror, &[0, 2], dims);
+    let factor = spread(b, tau, &[0], dims);
+    let less = b.mul(along, mirror);
+    b.mul(less, factor)
 }
 
 /// The product of the reflectors below the diagonal of `[.., m, n]`, its first n columns.

@@ -4,8 +4,8 @@
 //! but the first one place on, so that a sweep of n - 1 steps meets every pair once and ends as it began. The number of
 //! sweeps depends on size and type alone.
 
-use super::fold_batch;
 use crate::edit::Emit;
+use crate::expand::{fold_batch, runs, sort};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, DotDims, NodeId, Op, Order, PadDim, Precision, Shape, Unary};
 use systole_isa::DType;
@@ -28,7 +28,7 @@ fn even(b: &mut Emit, x: NodeId, square: bool) -> NodeId {
 }
 
 /// The diagonal of `[B, n, n]`.
-fn diagonal(b: &mut Emit, x: NodeId) -> NodeId {
+pub(super) fn diagonal(b: &mut Emit, x: NodeId) -> NodeId {
     let dims = b.dims(x).to_vec();
     let (row, column) = (b.iota(DType::S32, &dims, 1), b.iota(DType::S32, &dims, 2));
     let at = b.compare(Direction::Eq, row, column);
@@ -37,7 +37,7 @@ fn diagonal(b: &mut Emit, x: NodeId) -> NodeId {
     b.reduce(kept, Binary::Add, 0.0, &[2])
 }
 
-fn identity(b: &mut Emit, dtype: DType, batch: u64, n: u64) -> NodeId {
+pub(super) fn identity(b: &mut Emit, dtype: DType, batch: u64, n: u64) -> NodeId {
     let dims = [batch, n, n];
     let (row, column) = (b.iota(DType::S32, &dims, 1), b.iota(DType::S32, &dims, 2));
     let at = b.compare(Direction::Eq, row, column);
@@ -152,7 +152,7 @@ fn order(b: &mut Emit, values: NodeId, rows: NodeId, direction: Direction) -> Re
         b.parameter(index);
         Ok(b.raw(Op::Compare { direction, order: Order::Total }, &[p, q], Shape::array(DType::Pred, &[])))
     })?;
-    let sort = super::sort::lower(b, 1, body, &[values, places], super::runs::Room::ENOUGH)?;
+    let sort = sort::lower(b, 1, body, &[values, places], runs::Room::ENOUGH)?;
     let parts = b.elements_of(sort);
     // Rows move by a product with a matrix of ones and zeros, which is exact.
     let square = [dims[0], dims[1], dims[1]];

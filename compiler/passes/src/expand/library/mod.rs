@@ -2,7 +2,13 @@
 //!
 //! The verifier has proved that operands and results are as the routine takes and gives them (`graph::infer`).
 
-use super::{factor, jacobi, linear, triangular, tridiagonal};
+mod eigen;
+mod factor;
+mod jacobi;
+mod schur;
+mod tridiagonal;
+
+use super::{linear, triangular};
 use crate::edit::Emit;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::library::{Routine, is_lapack, letter, routine};
@@ -141,6 +147,11 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], tile: (u32, u32)) -> Result<O
             let solved = tridiagonal::solve(b, [x[0], x[1], x[2]], x[3])?;
             [&solved.parts[..], &[solved.info]].concat()
         }
+        Routine::Eig => {
+            let asked = |key| letter(config, key) == Some('V');
+            eigen::eig(b, x[0], [asked("compute_left"), asked("compute_right")])?
+        }
+        Routine::Schur => eigen::schur_parts(b, x[0])?,
         Routine::Solve => {
             let transpose = match letter(config, "trans_x") {
                 Some('T') => TriangularTranspose::Transpose,

@@ -1,8 +1,8 @@
 //! Systems of tridiagonal matrices, by elimination with partial pivoting, as LAPACK's `gtsv` does it.
 
 use super::factor::magnitude;
-use super::fold_batch;
 use crate::edit::Emit;
+use crate::expand::fold_batch;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, NodeId};
 use systole_isa::DType;
