@@ -22,10 +22,11 @@ const MOST: usize = 64;
 
 /// Runs the pass.
 pub fn run(mut module: Module, draft: &mut Draft, room: Room) -> Result<Module, CompileError> {
+    let mut effort = region::EFFORT;
     for _ in 0..MOST {
         let wanted = reachable(&module);
         let mut all = module.computations.iter().enumerate().filter(|(i, _)| wanted[*i]);
-        let Some((index, r)) = all.find_map(|(i, c)| Some((i, region::find(c, room)?))) else { break };
+        let Some((index, r)) = all.find_map(|(i, c)| Some((i, region::find(c, room, &mut effort)?))) else { break };
         if !draft.fire("strips") {
             break;
         }

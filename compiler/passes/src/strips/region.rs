@@ -6,6 +6,7 @@
 
 use super::walk::{At, Need, follows, needs};
 use crate::inline::is_elementwise;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use systole_hlo::analysis::uses::uses;
 use systole_hlo::graph::{Computation, Literal, NodeId, Op};
@@ -27,6 +28,11 @@ const THIN: u64 = 256;
 const LONG: usize = 64;
 /// Rows (or columns) of a strip of a product, at least.
 const BROAD: u64 = 256;
+/// Steps of the search for a program's regions: what is not found by then stays as it is.
+pub const EFFORT: u64 = 4_000_000;
+/// Steps for an operation that is asked whether it joins, and for one whose lifetime in a strip is looked at.
+const ASKED: u64 = 4;
+const TIMED: u64 = 4;
 /// Times that a region is mended before it is given up.
 const BROKEN: usize = 32;
 /// Places of a strip that are not many.
@@ -117,44 +123,64 @@ struct Search<'a> {
     /// Bytes of every node's array.
     sizes: Vec<u64>,
     room: Room,
+    /// Steps that are left.
+    effort: Cell<u64>,
 }
 
-/// A region of a computation that is worth its loop.
-pub fn find(comp: &Computation, room: Room) -> Option<Region> {
-    let mut s = Search { comp, users: uses(comp), sizes: Vec::new(), room };
+/// A region of a computation that is worth its loop. Takes the steps of the search from `effort`.
+pub fn find(comp: &Computation, room: Room, effort: &mut u64) -> Option<Region> {
+    let mut s = Search { comp, users: uses(comp), sizes: Vec::new(), room, effort: Cell::new(*effort) };
     s.sizes = comp.ids().map(|id| s.whole(id)).collect();
-    let mut tried: BTreeSet<NodeId> = BTreeSet::new();
-    for seed in comp.ids().filter(|&id| s.is_large(id)) {
-        if tried.contains(&seed) {
-            continue;
-        }
-        let dims = comp.node(seed).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
-        // Of equal worth is the outermost dimension: strips along it lie together. What grew to the same is not tried again.
-        let mut grown: Vec<((bool, bool), BTreeMap<NodeId, At>)> = Vec::new();
-        let mut along = |dim: usize, way: Way| {
-            let mut r = Region { members: BTreeMap::new(), size: dims[dim], width: 0 };
-            s.grow(&mut r, (seed, At { dim, inner: 1 }), way);
-            let key = ((way.turns, way.narrow), r.members.clone());
-            if grown.contains(&key) {
-                return None;
-            }
-            grown.push(key);
-            s.complete(&mut r, way);
-            tried.extend(r.members.keys());
-            let worth = s.worth(&r)?;
-            r.width = s.width(&r)?;
-            Some((worth, r))
-        };
-        let regions =
-            (0..dims.len()).rev().filter(|&d| dims[d] > 1).filter_map(|d| WAYS.iter().find_map(|&w| along(d, w)));
-        if let Some((_, r)) = regions.max_by_key(|(worth, _)| *worth) {
-            return Some(r);
-        }
-    }
-    None
+    let found = s.region();
+    *effort = s.effort.get();
+    found
 }
 
 impl Search<'_> {
+    fn region(&self) -> Option<Region> {
+        let (s, comp) = (self, self.comp);
+        let mut tried: BTreeSet<NodeId> = BTreeSet::new();
+        for seed in comp.ids().filter(|&id| s.is_large(id)) {
+            if tried.contains(&seed) {
+                continue;
+            }
+            if s.effort.get() == 0 {
+                return None;
+            }
+            let dims = comp.node(seed).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
+            // Of equal worth is the outermost dimension: strips along it lie together. What grew to the same is not tried again.
+            let mut grown: Vec<((bool, bool), BTreeMap<NodeId, At>)> = Vec::new();
+            let mut along = |dim: usize, way: Way| {
+                if s.effort.get() == 0 {
+                    return None;
+                }
+                let mut r = Region { members: BTreeMap::new(), size: dims[dim], width: 0 };
+                s.grow(&mut r, (seed, At { dim, inner: 1 }), way);
+                let key = ((way.turns, way.narrow), r.members.clone());
+                if grown.contains(&key) {
+                    return None;
+                }
+                grown.push(key);
+                s.complete(&mut r, way);
+                tried.extend(r.members.keys());
+                let worth = s.worth(&r)?;
+                r.width = s.width(&r)?;
+                Some((worth, r))
+            };
+            let regions =
+                (0..dims.len()).rev().filter(|&d| dims[d] > 1).filter_map(|d| WAYS.iter().find_map(|&w| along(d, w)));
+            if let Some((_, r)) = regions.max_by_key(|(worth, _)| *worth) {
+                return Some(r);
+            }
+        }
+        None
+    }
+
+    /// Takes steps from what is left.
+    fn spend(&self, steps: u64) {
+        self.effort.set(self.effort.get().saturating_sub(steps));
+    }
+
     fn bytes_of(&self, id: NodeId, dims: &[u64]) -> u64 {
         let a = self.comp.node(id).shape.as_array();
         a.map_or(0, |a| Layout::row_major(a.dtype, dims, self.room.tile.0, self.room.tile.1).bytes())
@@ -209,6 +235,7 @@ impl Search<'_> {
 
     /// Whether a node may join: its operands and users in the region agree on where the dimension is.
     fn agrees(&self, r: &Region, id: NodeId, at: At) -> bool {
+        self.spend(ASKED * (1 + self.users[id.index()].len() as u64));
         let n = self.comp.node(id);
         let Some(all) = needs(self.comp, n, at, r.size) else { return false };
         let below = n.operands.iter().zip(&all).all(|(o, need)| match r.members.get(o) {
@@ -277,6 +304,8 @@ impl Search<'_> {
     fn behind(&self, r: &Region, upto: Option<NodeId>) -> Vec<bool> {
         let mut behind = vec![false; self.comp.nodes.len()];
         let first = r.members.keys().next().map_or(usize::MAX, |id| id.index());
+        let last = upto.map_or(self.comp.nodes.len(), |id| id.index());
+        self.spend(last.saturating_sub(first) as u64);
         for id in self.comp.ids().skip(first).take_while(|&id| upto.is_none_or(|last| id <= last)) {
             let uses = |o: &NodeId| r.has(*o) && !r.is_made(self.comp, *o) || behind[o.index()];
             behind[id.index()] = !r.has(id) && self.comp.node(id).operands.iter().any(uses);
@@ -453,6 +482,7 @@ impl Search<'_> {
     /// Bytes of the arrays that a strip's work has at the same time, at most.
     fn peak(&self, r: &Region, width: u64) -> u64 {
         let order: Vec<NodeId> = r.members.keys().copied().collect();
+        self.spend(TIMED * order.len() as u64);
         let place: BTreeMap<NodeId, usize> = order.iter().enumerate().map(|(i, &id)| (id, i)).collect();
         // When the kernel runs that a node's value is part of.
         let mut done = vec![0usize; order.len()];
