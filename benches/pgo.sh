@@ -17,7 +17,7 @@ if [ -z "$merge" ]; then
 fi
 
 # A named target keeps the flags away from build scripts.
-build() { RUSTFLAGS=$1 cargo build --release --bin systole --target "$host" --target-dir "$2"; }
+build() { CARGO_ENCODED_RUSTFLAGS=$1 cargo build --release --bin systole --target "$host" --target-dir "$2"; }
 
 rm -rf "$target/raw"
 build "-Cprofile-generate=$target/raw" "$target/learning"
