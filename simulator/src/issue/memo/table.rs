@@ -2,7 +2,7 @@
 
 use super::pieces::{self, Piece, Step};
 use super::state;
-use crate::issue::code::{Code, GROUPS};
+use crate::issue::code::{Code, GROUPS, Packed};
 use crate::stats::{Cause, Collector};
 use crate::unit::mxu::MxuTiming;
 use rustc_hash::FxHashMap;
@@ -103,7 +103,7 @@ impl Recorder {
 }
 
 /// Piece, state, first ready time, accumulator rows.
-type Key = (u32, u32, u32, u32);
+pub(super) type Key = (u32, u32, u32, u32);
 
 /// All that is known of a program.
 #[derive(Debug)]
@@ -121,6 +121,8 @@ pub(crate) struct Table {
     by_hash: FxHashMap<u64, u32>,
     pub(super) transitions: Vec<Transition>,
     by_key: FxHashMap<Key, u32>,
+    /// When pieces that nothing was kept of might begin, were it not for what they wait for: packed, relative to the last issue.
+    pub(super) firsts: FxHashMap<Key, Packed>,
     pub(super) offsets: Vec<u32>,
     pub(super) stalls: Vec<(Cause, u32)>,
     details: Vec<Details>,
@@ -159,6 +161,7 @@ impl Table {
             by_hash: FxHashMap::default(),
             transitions: Vec::new(),
             by_key: FxHashMap::default(),
+            firsts: FxHashMap::default(),
             offsets: Vec::new(),
             stalls: Vec::new(),
             details: Vec::new(),
@@ -240,7 +243,7 @@ impl Table {
 
     /// Whether there are as many states or transitions as may be kept.
     pub(super) fn is_full(&self) -> bool {
-        self.words.len() > MOST_WORDS || self.transitions.len() > MOST_TRANSITIONS
+        self.words.len() > MOST_WORDS || self.transitions.len().max(self.firsts.len()) > MOST_TRANSITIONS
     }
 
     /// All pending replays happened so many times more.
@@ -282,6 +285,7 @@ impl Table {
         self.by_hash.clear();
         self.transitions.clear();
         self.by_key.clear();
+        self.firsts.clear();
         self.offsets.clear();
         self.stalls.clear();
         self.details.clear();

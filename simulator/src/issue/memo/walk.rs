@@ -4,7 +4,7 @@ use super::super::code::*;
 use super::super::run::{Core, PROGRESS_INTERVAL, SCALARS, Step as Result};
 use super::super::trace::Trace;
 use super::pieces::{Piece, Step};
-use super::table::{Details, NONE, Table, Transition};
+use super::table::{Details, Key, NONE, Table, Transition};
 use crate::fault::FaultKind;
 use crate::stats::Cause;
 use crate::unit::dma::Geometry;
@@ -160,9 +160,10 @@ impl Core<'_> {
         let rows = if p.nrows == 0 { 0 } else { self.rows(table, p) };
         let hint = table.transitions.get(before.0 as usize).map_or(NONE, |t| t.next[before.1]);
         if floor <= (CLEAR as u64) << 4 && !p.waits {
-            let id = table.find((number, self.body, floor as u32, rows), hint);
+            let key = (number, self.body, floor as u32, rows);
+            let id = table.find(key, hint);
             if p.looks {
-                let first = self.first(table, p, id, base);
+                let first = self.first(table, p, id, key, base);
                 self.look(first >> 4)?;
             }
             return Ok(if id == NONE { Way::Find { floor: floor as u32, rows } } else { Way::Replay(id) });
@@ -179,8 +180,9 @@ impl Core<'_> {
         }
         if p.waits {
             let end = self.wait_time(&self.l.code.heads[p.first as usize])?;
-            let id = table.find((number, self.body, floor as u32, rows), hint);
-            if end <= self.first(table, p, id, base) {
+            let key = (number, self.body, floor as u32, rows);
+            let id = table.find(key, hint);
+            if end <= self.first(table, p, id, key, base) {
                 return Ok(if id == NONE { Way::Find { floor: floor as u32, rows } } else { Way::Replay(id) });
             }
             floor = floor.max(end - base);
@@ -192,7 +194,8 @@ impl Core<'_> {
         if begin > u32::MAX as u64 / 4 {
             return Ok(Way::Plain);
         }
-        let id = table.find((number, self.body, begin as u32, rows), hint);
+        let key = (number, self.body, begin as u32, rows);
+        let id = table.find(key, hint);
         if id == NONE {
             self.refresh(table);
             if self.earliest(&self.l.code.heads[p.first as usize]) == NEVER {
@@ -200,7 +203,7 @@ impl Core<'_> {
             }
         }
         if p.looks {
-            let first = if delay > 0 { base + floor } else { self.first(table, p, id, base) };
+            let first = if delay > 0 { base + floor } else { self.first(table, p, id, key, base) };
             self.look(first >> 4)?;
         }
         if delay > 0 {
@@ -251,14 +254,19 @@ impl Core<'_> {
     }
 
     /// When the first bundle of a piece may issue by itself.
-    fn first(&mut self, table: &mut Table, p: &Piece, id: u32, base: Packed) -> Packed {
-        match table.transitions.get(id as usize) {
-            Some(t) => base + t.first as u64,
-            None => {
-                self.refresh(table);
-                self.earliest(&self.l.code.heads[p.first as usize])
-            }
+    fn first(&mut self, table: &mut Table, p: &Piece, id: u32, key: Key, base: Packed) -> Packed {
+        if let Some(t) = table.transitions.get(id as usize) {
+            return base + t.first as u64;
         }
+        if let Some(first) = table.firsts.get(&key) {
+            return base + first;
+        }
+        self.refresh(table);
+        let first = self.earliest(&self.l.code.heads[p.first as usize]);
+        if first != NEVER {
+            table.firsts.insert(key, first - base);
+        }
+        first
     }
 
     /// Does a piece as it was done before. `TRACE`: and tells the trace of it.
