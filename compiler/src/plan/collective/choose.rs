@@ -1,11 +1,12 @@
 //! Which algorithm a collective gets, and why.
 
-use super::ring::Line;
-use super::{Request, RingKind};
+use super::lines::{Line, Way};
+use super::{Request, RingKind, message_cycles};
 use crate::plan::guide::impossible;
 use crate::plan::lower::Lower;
 use serde::{Deserialize, Serialize};
 use systole_hlo::error::CompileError;
+use std::rc::Rc;
 use systole_isa::ChipConfig;
 
 /// Ways to do a collective.
@@ -50,18 +51,75 @@ pub struct Choice {
     pub partners: Vec<Vec<u32>>,
 }
 
-impl Request<'_> {
-    /// Estimated cycles of a reduction in which everybody along an axis sends to everybody, axis by axis.
-    pub(super) fn by_axis(&self, lines: &[Line], chip: &ChipConfig) -> f64 {
-        let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
-        let hbm = chip.hbm_latency_cycles() as f64;
-        let axis = |l: &Line| {
-            let n = f64::from(l.n);
-            let far = n / 4.0 * f64::from(l.shared);
-            let sent = self.bytes as f64 * (n - 1.0) * far.max(1.0) / (2.0 * chip.link_bytes_per_cycle());
-            (far.max(0.5) * 2.0 + 2.0) * hop + sent + 4.0 * hbm
-        };
-        lines.iter().map(axis).sum()
+/// Estimated cycles of a reduction in which everybody along an axis sends to everybody, axis by axis.
+fn by_axis(q: &Request<'_>, lines: &[Line], chip: &ChipConfig) -> f64 {
+    let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
+    let hbm = chip.hbm_latency_cycles() as f64;
+    let axis = |l: &Line| {
+        let n = f64::from(l.n);
+        let far = n / 4.0 * f64::from(l.shared);
+        let sent = q.bytes as f64 * (n - 1.0) * far.max(1.0) / (2.0 * chip.link_bytes_per_cycle());
+        (far.max(0.5) * 2.0 + 2.0) * hop + sent + 4.0 * hbm
+    };
+    lines.iter().map(axis).sum()
+}
+
+impl Way {
+    /// Whether shares can begin with any of the lines: they are of equal length.
+    fn balanced(&self) -> bool {
+        self.lines.windows(2).all(|w| w[0].n == w[1].n)
+    }
+
+    /// Shares that an array is cut into.
+    pub(super) fn shares(&self) -> usize {
+        if self.balanced() { self.lines.len() } else { 1 }
+    }
+
+    /// Streams of a share.
+    pub(super) fn directions(&self) -> usize {
+        if self.lines.iter().any(|l| l.both_ways) { 2 } else { 1 }
+    }
+
+    /// Phases of a collective.
+    pub(super) fn phases(&self, kind: RingKind) -> usize {
+        self.lines.len() * if kind == RingKind::AllReduce { 2 } else { 1 }
+    }
+
+    /// The line that a reduction of one share begins with: the fastest, since the others have less to do.
+    fn first(&self, chip: &ChipConfig) -> usize {
+        let cycles = |i: &usize| self.cycles(*i, 1.0, chip);
+        (0..self.lines.len()).min_by(|a, b| cycles(a).total_cmp(&cycles(b))).unwrap_or(0)
+    }
+
+    /// Estimated cycles of the reduction (or gathering) of so many bytes in shares; one share begins with line `first`.
+    fn cycles(&self, first: usize, bytes: f64, chip: &ChipConfig) -> f64 {
+        let (lines, shares) = (&self.lines, self.shares());
+        let message = message_cycles(chip);
+        let (mut total, mut left) = (0.0, bytes / shares as f64);
+        for i in 0..lines.len() {
+            let at = |s: usize| &lines[(first + s + i) % lines.len()];
+            let slowest = (0..shares).map(|s| at(s).cycles_per_byte(chip)).fold(0.0, f64::max);
+            let steps = f64::from(at(0).n) - 1.0;
+            total += f64::max(left * slowest, steps * message) + message;
+            left /= f64::from(at(0).n);
+        }
+        total
+    }
+
+    /// Estimated cycles of a collective that goes this way by rings.
+    pub(super) fn estimate(&self, q: &Request<'_>, chip: &ChipConfig) -> f64 {
+        let phases = if q.kind == RingKind::AllReduce { 2.0 } else { 1.0 };
+        phases * self.cycles(self.first(chip), q.bytes as f64, chip)
+    }
+
+    /// The semaphores that rings take, by name.
+    fn semaphores(&self, q: &Request<'_>) -> Vec<String> {
+        let mut all = vec!["local".to_string(), "stored".into()];
+        for s in 0..self.directions() * self.shares() {
+            all.extend([format!("send {s}"), format!("recv {s}")]);
+            all.extend((0..self.phases(q.kind)).map(|p| format!("ready {:?} {s} {p}", q.groups)));
+        }
+        all
     }
 }
 
@@ -69,18 +127,30 @@ impl Request<'_> {
 const MOST_DIRECT: u64 = 64;
 
 impl Lower<'_> {
+    /// The way that rings take, the fastest by estimate of those for which there are semaphores, and the line that its first
+    /// share begins with.
+    pub(super) fn ring_way(&mut self, q: &Request<'_>) -> (Rc<Way>, usize) {
+        let ways = self.ways(q);
+        let fits = |w: &&Rc<Way>| self.plan.pod.has_semaphores(&w.semaphores(q));
+        let best = ways.iter().filter(fits).min_by(|a, b| a.estimate(q, self.chip).total_cmp(&b.estimate(q, self.chip)));
+        // One ring through all takes the least.
+        let best = best.cloned().unwrap_or_else(|| Rc::new(Way { lines: vec![self.one_ring(&q.groups)] }));
+        let first = best.first(self.chip);
+        (best, first)
+    }
+
     /// Chooses by estimated time; `fits`: the direct way has the memory that it needs.
     pub(super) fn choose(&mut self, q: &Request<'_>, fits: bool) -> Result<Algorithm, CompileError> {
         let n = q.groups.first().map_or(1, Vec::len) as u64;
         let chip = self.chip;
-        let axes = self.axes(q).len().max(1) as f64;
-        let rate = 2.0 * axes * chip.link_bytes_per_cycle();
+        let ways = self.ways(q);
+        let lines = &ways[0].lines;
+        let ring = self.ring_way(q).0.estimate(q, chip);
+        let rate: f64 = lines.iter().map(|l| l.bytes_per_cycle(chip)).sum();
         let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
         let hbm = chip.hbm_latency_cycles() as f64;
         let bytes = q.bytes as f64;
-        let phases = if q.kind == RingKind::AllReduce { 2.0 } else { 1.0 };
-        let steps: f64 = self.axes(q).iter().map(|a| f64::from(a.n) - 1.0).sum();
-        let ring = phases * (steps * (hop + 2.0 * hbm) + bytes * (n as f64 - 1.0) / n as f64 / rate);
+        let steps: f64 = lines.iter().map(|a| f64::from(a.n) - 1.0).sum();
         let sent = match q.kind {
             RingKind::AllReduce => bytes * (n as f64 - 1.0),
             RingKind::ReduceScatter | RingKind::AllGather => bytes * (n as f64 - 1.0) / n as f64,
@@ -88,13 +158,12 @@ impl Lower<'_> {
         // Messages go several hops and share links.
         let far = steps / 4.0 + 1.0;
         let direct = far * (hop + sent / rate) + 2.0 * hbm;
-        let lines = self.axes(q);
         let longest = lines.iter().map(|l| u64::from(l.n)).max().unwrap_or(1);
         let (pinned, line) = match self.guide.schedule.exchange(q.name) {
             Some((a, line)) => (Some(a), Some(line)),
             None => (self.plan.pod.pinned, None),
         };
-        let axes_fit = self.may_go_by_axis(q, &lines) && longest <= MOST_DIRECT;
+        let axes_fit = self.may_go_by_axis(q, lines) && longest <= MOST_DIRECT;
         if let Some(line) = line
             && (pinned == Some(Algorithm::Direct) && !fits || pinned == Some(Algorithm::Axes) && !axes_fit)
         {
@@ -105,7 +174,7 @@ impl Lower<'_> {
             return Ok(Algorithm::Axes);
         }
         if axes_fit && pinned.is_none() {
-            let axes = q.by_axis(&lines, chip);
+            let axes = by_axis(q, lines, chip);
             if axes < ring && (axes < direct || !fits || n > MOST_DIRECT) {
                 let reason =
                     format!("axis by axis; estimated cycles: ring {ring:.0}, direct {direct:.0}, by axis {axes:.0}");

@@ -10,7 +10,9 @@
 //! collective before everybody has begun it.
 
 mod choose;
+mod cycle;
 mod direct;
+mod lines;
 mod ring;
 mod state;
 mod transfer;
@@ -28,7 +30,8 @@ use super::spec::{KernelSpec, Needs};
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Access, Expr, ExprOp, Input, LaneMap, LoopSpec, Output};
 use systole_hlo::analysis::parts::{Parts, parts};
@@ -53,6 +56,8 @@ pub struct PodPlan {
     /// First of the words that say where the ring under way is.
     pub state: u32,
     pub constant: Option<BufId>,
+    /// Ways round the groups of collectives (whose blocks may be in any order).
+    ways: FxHashMap<(Vec<Vec<u32>>, bool), Rc<Vec<Rc<lines::Way>>>>,
     /// Semaphores of collectives: first, and how many have been given out.
     first_semaphore: u32,
     semaphores: u32,
@@ -123,7 +128,7 @@ impl PodPlan {
 
     /// Whether so many more semaphores are there for names that have none yet.
     fn has_semaphores(&self, names: &[String]) -> bool {
-        let new = names.iter().filter(|n| !self.names.contains_key(*n)).count() as u32;
+        let new = names.iter().filter(|n| !self.names.contains_key(*n)).collect::<BTreeSet<_>>().len() as u32;
         self.given + new <= self.semaphores
     }
 
@@ -364,18 +369,18 @@ impl<'a> Lower<'a> {
     fn by_axis(&mut self, q: &Request<'_>, body: CompId, out: &View) -> Result<(How, Vec<BufId>), CompileError> {
         // Devices along an axis are alike if those of all axes are.
         let symmetric = self.plan.pod.symmetric && q.groups.len() == 1;
-        let lines = self.axes(q);
+        let ways = self.ways(q);
+        let lines = &ways[0].lines;
         let rows = q.parts.total() / q.parts.components;
         let (mut stages, mut temps) = (Vec::new(), Vec::new());
         for (i, l) in lines.iter().enumerate() {
-            let mut groups: Vec<Vec<u32>> = Vec::new();
-            for (d, ring) in l.rings.iter().enumerate() {
+            let group = |ring: &Vec<(u32, u32)>| {
                 let mut group: Vec<u32> = ring.iter().map(|r| r.0).collect();
                 group.sort_unstable();
-                if group.first() == Some(&(d as u32)) {
-                    groups.push(group);
-                }
-            }
+                group
+            };
+            let mut groups: Vec<Vec<u32>> = l.rings.iter().map(group).collect();
+            groups.sort_unstable();
             let along = Request { groups, ..q.clone() };
             let mut d = self.direct_plan(&along, DirectKind::Reduce)?;
             d.kernel = Some(self.combine(q, body, rows)?);

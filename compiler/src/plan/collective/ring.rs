@@ -1,16 +1,16 @@
-//! Rings along the axes of the topology.
+//! Rings along the lines of a way round the groups.
 //!
-//! A group that is a box of the topology is reduced and gathered axis by axis; with axes of equal length the array is cut
-//! into a share for each axis, and share `k` begins with axis `k`, so that all links work all the time. Every share is cut
-//! into two *streams* that go round in opposite directions (one where two neighbours have one link). Any other group is one ring in the order of its members.
+//! Groups are reduced and gathered line by line; with lines of equal length the array is cut into a share for each line, and
+//! share `k` begins with line `k`, so that all links work all the time. Every share is cut into two *streams* that go
+//! round in opposite directions (one where two neighbours have one link).
 //!
 //! A ring of `n` devices gathers in `n - 1` steps: at each, a device passes on the block that it got last. It reduces
 //! in as many: the block of the device behind it goes round, and everybody adds its own.
 
+use super::lines::Line;
 use super::{Request, Table};
 use crate::plan::lower::Lower;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use systole_hlo::analysis::parts::Parts;
 use systole_hlo::error::{CompileError, Resource};
 use systole_isa::dma::MAX_DMA_DIMS;
@@ -183,144 +183,14 @@ impl Ring {
     }
 }
 
-/// An axis that groups extend along: the order of the devices in the ring, per group and line.
-pub(super) struct Line {
-    pub n: u32,
-    pub mult: u64,
-    pub shared: u32,
-    /// Going round in both directions uses twice the links: not so between two neighbours with one link.
-    pub both_ways: bool,
-    /// Every device's ring of (device, coordinate).
-    pub rings: Vec<Vec<(u32, u32)>>,
-}
-
 impl Lower<'_> {
-    /// The axes of the groups: several where all groups are boxes, else one.
-    pub(super) fn axes(&self, q: &Request<'_>) -> Vec<Line> {
-        self.boxes(q).unwrap_or_else(|| vec![self.one_ring(q)])
-    }
-
-    fn one_ring(&self, q: &Request<'_>) -> Line {
-        let devices = self.plan.pod.shape.devices() as usize;
-        let mut rings = vec![Vec::new(); devices];
-        for g in &q.groups {
-            // Neighbours by number are neighbours in the pod; blocks go by the group's order.
-            let mut ring: Vec<(u32, u32)> = g.iter().enumerate().map(|(rank, &d)| (d, rank as u32)).collect();
-            ring.sort_unstable();
-            for &d in g {
-                rings[d as usize] = ring.clone();
-            }
-        }
-        let n = q.groups.first().map_or(1, Vec::len) as u32;
-        Line { n, mult: 1, shared: 1, both_ways: true, rings }
-    }
-
-    /// Lines along the axes if every group is a box of the same sizes whose members are in an order that follows the axes.
-    fn boxes(&self, q: &Request<'_>) -> Option<Vec<Line>> {
-        let shape = &self.plan.pod.shape;
-        let t = shape.topology.as_ref().filter(|t| !t.full)?;
-        let place = |d: u32| -> Vec<u32> {
-            let mut c = t.coordinates(t.chip_of(d));
-            c.push(t.core_of(d));
-            c
-        };
-        let axes = t.dims.len() + 1;
-        let mut sizes: Option<Vec<u32>> = None;
-        let mut mults: Vec<u64> = vec![0; axes];
-        let mut neighbours = vec![true; axes];
-        let mut rings: Vec<Vec<Vec<(u32, u32)>>> = vec![vec![Vec::new(); shape.devices() as usize]; axes];
-        for g in &q.groups {
-            let places: Vec<Vec<u32>> = g.iter().map(|&d| place(d)).collect();
-            let values: Vec<Vec<u32>> = (0..axes)
-                .map(|a| places.iter().map(|p| p[a]).collect::<BTreeSet<u32>>().into_iter().collect())
-                .collect();
-            let n: Vec<u32> = values.iter().map(|v| v.len() as u32).collect();
-            if n.iter().map(|&x| x as usize).product::<usize>() != g.len() || *sizes.get_or_insert(n.clone()) != n {
-                return None;
-            }
-            for (n, v) in neighbours.iter_mut().zip(&values) {
-                *n &= v.windows(2).all(|w| w[1] - w[0] == 1);
-            }
-            let index = |p: &[u32]| -> Vec<u32> {
-                p.iter().zip(&values).map(|(c, v)| v.iter().position(|x| x == c).unwrap_or(0) as u32).collect()
-            };
-            let indices: Vec<Vec<u32>> = places.iter().map(|p| index(p)).collect();
-            let long: Vec<usize> = (0..axes).filter(|&a| n[a] > 1).collect();
-            // Any order does for an all-reduce and for a single axis.
-            let free = q.kind == RingKind::AllReduce || long.len() == 1;
-            let mut m = vec![0; axes];
-            let mut row_major = 1;
-            for &a in long.iter().rev() {
-                let unit = |i: &Vec<u32>| (0..axes).all(|b| i[b] == u32::from(b == a));
-                m[a] = if free { row_major } else { indices.iter().position(unit)? as u64 };
-                row_major *= u64::from(n[a]);
-            }
-            if mults.iter().all(|&x| x == 0) {
-                mults.clone_from(&m);
-            }
-            let follows = |(rank, i): (usize, &Vec<u32>)| {
-                rank as u64 == i.iter().zip(&m).map(|(&c, &k)| u64::from(c) * k).sum::<u64>()
-            };
-            if mults != m || !free && !indices.iter().enumerate().all(follows) {
-                return None;
-            }
-            for &a in &long {
-                let whole = a < t.dims.len() && n[a] == t.dims[a] && t.wrap[a];
-                for (d, i) in g.iter().zip(&indices) {
-                    let line: Vec<(u32, u32)> = round(n[a], whole)
-                        .into_iter()
-                        .filter_map(|c| {
-                            let on = indices
-                                .iter()
-                                .position(|o| (0..axes).all(|b| o[b] == if b == a { c } else { i[b] }))?;
-                            let block = if long.len() == 1 && q.kind != RingKind::AllReduce { on as u32 } else { c };
-                            Some((g[on], block))
-                        })
-                        .collect();
-                    rings[a][*d as usize] = line;
-                }
-            }
-        }
-        let sizes = sizes?;
-        let single = sizes.iter().filter(|&&n| n > 1).count() == 1;
-        let line = |a: usize| {
-            let whole = a >= t.dims.len() || sizes[a] == 2 || sizes[a] == t.dims[a] && t.wrap[a];
-            let mult = if single { 1 } else { mults[a] };
-            let two_links = a < t.dims.len() && t.dims[a] == 2 && t.wrap[a];
-            let both_ways = sizes[a] > 2 || two_links || !neighbours[a];
-            Line { n: sizes[a], mult, shared: if whole { 1 } else { 2 }, both_ways, rings: rings[a].clone() }
-        };
-        Some((0..axes).filter(|&a| sizes[a] > 1).map(line).collect())
-    }
-
     /// Plans a collective by rings.
     pub(super) fn ring(&mut self, q: &Request<'_>) -> Result<Ring, CompileError> {
-        let mut lines = self.axes(q);
-        if lines.is_empty() {
-            lines.push(self.one_ring(q));
-        }
-        self.plan.pod.symmetric &= q.groups.len() == 1;
-        let equal = lines.windows(2).all(|w| w[0].n == w[1].n);
-        let mut shares = if equal { lines.len() } else { 1 };
-        let ways = if lines.iter().any(|l| l.both_ways) { 2 } else { 1 };
-        let phases = |lines: &[Line]| lines.len() * if q.kind == RingKind::AllReduce { 2 } else { 1 };
-        let names = |shares: usize, phases: usize| -> Vec<String> {
-            let mut all = vec!["local".to_string(), "stored".into(), "send 0".into(), "recv 0".into()];
-            for s in 0..ways * shares {
-                all.extend([format!("send {s}"), format!("recv {s}")]);
-                all.extend((0..phases).map(|p| format!("ready {:?} {s} {p}", q.groups)));
-            }
-            all.sort();
-            all.dedup();
-            all
-        };
-        if shares > 1 && !self.plan.pod.has_semaphores(&names(shares, phases(&lines))) {
-            shares = 1;
-        }
-        if shares == 1 && lines.len() > 1 && !self.plan.pod.has_semaphores(&names(1, phases(&lines))) {
-            // One ring through all takes the least.
-            lines = vec![self.one_ring(q)];
-        }
+        let (way, first) = self.ring_way(q);
+        let lines = &way.lines;
+        self.plan.pod.symmetric &= q.groups.len() == 1 && lines.iter().all(|l| !l.joined);
+        let (ways, shares) = (way.directions(), way.shares());
+        let phases = way.phases(q.kind);
         let axes = lines
             .iter()
             .map(|l| Axis { n: l.n, mult: l.mult, shared: l.shared, table: self.axis_table(l) })
@@ -328,9 +198,9 @@ impl Lower<'_> {
         let (parts, cuts) = self.cut(q, &axes, (ways * shares) as u64)?;
         let mut streams = Vec::new();
         for (s, c) in cuts.into_iter().enumerate() {
-            let order: Vec<usize> = (0..axes.len()).map(|i| (i + s / ways) % axes.len()).collect();
+            let order: Vec<usize> = (0..axes.len()).map(|i| (i + first + s / ways) % axes.len()).collect();
             let mut ready = Vec::new();
-            for p in 0..phases(&lines) {
+            for p in 0..phases {
                 ready.push(self.plan.pod.semaphore(&format!("ready {:?} {s} {p}", q.groups))?);
             }
             let (mut scale, mut block) = (Vec::new(), Vec::new());
@@ -446,14 +316,13 @@ impl Lower<'_> {
     }
 
     fn axis_table(&mut self, l: &Line) -> Table {
-        let rows = l.rings.iter().enumerate().map(|(d, ring)| {
-            let n = ring.len();
-            let at = ring.iter().position(|r| r.0 as usize == d).unwrap_or(0);
-            let behind = (0..=n).map(|k| ring[(at + n - k % n) % n].1 as i32);
-            let ends = [ring[(at + 1) % n].0 as i32, ring[(at + n - 1) % n].0 as i32];
+        let n = l.n as usize;
+        let row = |d: usize| {
+            let behind = (0..=n).map(|k| l.ahead(d, n - k % n).1 as i32);
+            let ends = [l.ahead(d, 1).0 as i32, l.ahead(d, n - 1).0 as i32];
             ends.into_iter().chain(behind).collect::<Vec<i32>>()
-        });
-        let rows = rows.collect();
+        };
+        let rows = (0..l.of.len()).map(row).collect();
         self.plan.pod.table(rows)
     }
 
@@ -511,30 +380,4 @@ impl Lower<'_> {
 fn batch_of(pieces: u64, rows: u64, budget: u64, wish: u64) -> u64 {
     let fits = |b: &u64| pieces.is_multiple_of(*b) && rows.saturating_mul(*b) <= budget;
     (2..=wish).rev().find(fits).unwrap_or(1)
-}
-
-/// Coordinates in ring order: the axis itself where it wraps, else out on the even ones and back on the odd ones.
-fn round(n: u32, wraps: bool) -> Vec<u32> {
-    if wraps || n <= 2 {
-        return (0..n).collect();
-    }
-    (0..n).filter(|c| c % 2 == 0).chain((0..n).rev().filter(|c| c % 2 == 1)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::round;
-
-    #[test]
-    fn rings_on_a_line_never_go_further_than_two() {
-        for n in 2..17u32 {
-            let r = round(n, false);
-            assert_eq!(r.len(), n as usize);
-            for i in 0..r.len() {
-                let (a, b) = (r[i], r[(i + 1) % r.len()]);
-                assert!(a.abs_diff(b) <= 2, "{r:?}");
-            }
-        }
-        assert_eq!(round(5, true), [0, 1, 2, 3, 4]);
-    }
 }
