@@ -106,6 +106,8 @@ pub struct Emit<'m> {
     sizes: FxHashMap<(NodeId, usize), NodeId>,
     /// See [`Emit::uses`].
     uses: FxHashMap<NodeId, u32>,
+    /// See [`Emit::place`].
+    place: (usize, NodeId),
 }
 
 /// Whether equal nodes of an operation may become one.
@@ -134,7 +136,13 @@ impl<'m> Emit<'m> {
             origin: Origin::default(),
             sizes: FxHashMap::default(),
             uses: FxHashMap::default(),
+            place: (0, NodeId(0)),
         }
+    }
+
+    /// While a module is rewritten: the number of the old computation, and the old node that is rewritten.
+    pub fn place(&self) -> (usize, NodeId) {
+        self.place
     }
 
     /// How often the nodes of the old computation that `id` stands for are used there, as far as they are rewritten.
@@ -487,6 +495,7 @@ fn rewrite_one(
     }
     for n in &old.nodes {
         b.on_behalf_of(n);
+        b.place = (new_ids.len(), NodeId(map.len() as u32));
         if let Op::Parameter { index } = n.op {
             let p = b.params[index];
             map.push(if shapes.contains_key(&index) { b.reshape(p, &array(&n.shape).dims) } else { p });

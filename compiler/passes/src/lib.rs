@@ -19,6 +19,7 @@ pub mod lanes;
 pub mod loops;
 pub mod make;
 pub mod options;
+pub mod pieces;
 pub mod pipeline;
 pub mod siblings;
 pub mod simplify;

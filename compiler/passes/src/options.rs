@@ -23,6 +23,8 @@ pub struct PassOptions {
     pub pod: PodShape,
     /// Sublanes and lanes of the chip's vectors.
     pub tile: (u32, u32),
+    /// How fast the chip is.
+    pub rates: Rates,
     /// Bytes of the chip's vector memory.
     pub vmem_bytes: u64,
     /// Per cent of vector memory that the arrays of a strip may take together, where chains over large arrays are done strip by
@@ -30,6 +32,30 @@ pub struct PassOptions {
     pub strips: u32,
     /// Whether the module is proved after every pass.
     pub verify: bool,
+}
+
+/// How fast a chip is, per second: for passes that trade one resource for another.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    /// Multiply-adds times two of bf16.
+    pub flops: f64,
+    /// Bytes of HBM.
+    pub memory: f64,
+    /// Bytes of one link in one direction.
+    pub link: f64,
+    /// Seconds of a small message to a neighbour.
+    pub message: f64,
+}
+
+impl Rates {
+    fn of(chip: &ChipConfig) -> Rates {
+        Rates {
+            flops: chip.peak_flops(DType::BF16).max(1.0),
+            memory: (chip.hbm_bytes_per_cycle() * chip.clock_hz).max(1.0),
+            link: chip.link_bytes_per_cycle() * chip.clock_hz,
+            message: chip.ici.hop_latency_s + 2.0 * chip.hbm.latency_s,
+        }
+    }
 }
 
 impl PassOptions {
@@ -44,6 +70,7 @@ impl PassOptions {
             seed: 0,
             pod: PodShape::default(),
             tile: (chip.core.sublanes, chip.core.lanes),
+            rates: Rates::of(chip),
             vmem_bytes: chip.vmem.bytes,
             strips: 75,
             verify: cfg!(debug_assertions),

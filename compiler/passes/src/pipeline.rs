@@ -4,7 +4,7 @@
 
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
-    check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, siblings,
+    check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, pieces, siblings,
     squeeze, stacks, strips, transfers, unroll, window,
 };
 use std::collections::BTreeMap;
@@ -48,6 +48,12 @@ pub const PASSES: &[Pass] = &[
         name: "scattered-sums",
         summary: "all-reduces of which every device takes its own part as reduce-scatters",
         run: collective::scattered::run,
+    },
+    // While products have the dimensions of the program; once sums that every device takes its part of are known.
+    Pass {
+        name: "pieces",
+        summary: "collectives in pieces, with the products that need them or make them",
+        run: pieces::run,
     },
     // Once loops carry only what changes.
     Pass {
