@@ -71,9 +71,10 @@ pub struct PodShape {
     pub partitions: u32,
     /// How the pod is joined; none for one device.
     pub topology: Option<Topology>,
-    /// All devices behave alike: what one does to its neighbours, each does to its own, so that one can stand for all when
-    /// only time is asked for.
-    pub symmetric: bool,
+    /// Along each axis of the topology, every how many chips devices behave alike: what one does to its neighbours, the
+    /// others do to theirs, so that one can stand for them when only time is asked for. Empty, or an axis's length:
+    /// nothing is known.
+    pub alike: Vec<u32>,
     /// The algorithm of each collective, by the name of its operation.
     pub algorithms: Vec<(String, String)>,
     /// The devices that exchange with each other in an operation, by its name: groups, or pairs of sender and receiver.
@@ -86,7 +87,7 @@ impl Default for PodShape {
             replicas: 1,
             partitions: 1,
             topology: None,
-            symmetric: false,
+            alike: Vec::new(),
             algorithms: Vec::new(),
             partners: Vec::new(),
         }
@@ -94,6 +95,16 @@ impl Default for PodShape {
 }
 
 impl PodShape {
+    /// Every how many chips devices behave alike along each axis, if some do: of chips with one device, on a topology that is
+    /// used as a whole and wraps around where they do.
+    pub fn distances(&self) -> Option<&[u32]> {
+        let t = self.topology.as_ref()?;
+        let sound = |(a, &by): (usize, &u32)| by > 0 && t.dims[a].is_multiple_of(by) && (by == t.dims[a] || t.turns(a));
+        let whole = t.devices_per_chip == 1 && t.devices() == self.devices();
+        let known = whole && self.alike.len() == t.dims.len() && self.alike.iter().enumerate().all(sound);
+        (known && self.alike != t.dims && (!t.full || self.alike == [1])).then_some(&self.alike)
+    }
+
     /// The algorithm of an operation, if it is a collective.
     pub fn algorithm(&self, op: &str) -> &str {
         self.algorithms.iter().find(|a| a.0 == op).map_or("", |a| a.1.as_str())

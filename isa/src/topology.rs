@@ -147,6 +147,11 @@ impl Topology {
         Ok(())
     }
 
+    /// Whether the pod looks the same from every chip along an axis.
+    pub fn turns(&self, axis: usize) -> bool {
+        self.full || self.wrap[axis] || self.dims[axis] == 1
+    }
+
     /// Number of chips.
     pub fn chips(&self) -> u32 {
         self.dims.iter().product()

@@ -140,6 +140,56 @@ fn one_device_stands_for_all() {
     }
 }
 
+/// Steps of a program on 32 devices, with how many devices have to be simulated on a torus of 4x8.
+const STEPS: [(&str, usize); 7] = [
+    ("all-reduce(x), channel_id=1, replica_groups=[4,8]<=[32], use_global_device_ids=true, to_apply=add", 1),
+    ("all-reduce(x), channel_id=1, replica_groups=[8,4]<=[4,8]T(1,0), use_global_device_ids=true, to_apply=add", 1),
+    ("all-reduce(x), channel_id=1, replica_groups=[8,4]<=[32], use_global_device_ids=true, to_apply=add", 4),
+    ("all-to-all(x), channel_id=1, replica_groups=[4,8]<=[4,2,4]T(0,2,1), dimensions={0}", 1),
+    ("collective-permute(x), channel_id=1, source_target_pairs={{0,8},{8,16},{16,24},{24,0},{1,9}}", 32),
+    ("conditional(lower, x, x), true_computation=sum, false_computation=alone", 4),
+    ("dynamic-slice(wide, row, zero), dynamic_slice_sizes={512,8}", 1),
+];
+
+#[test]
+fn one_device_stands_for_those_that_are_alike() {
+    for (step, simulated) in STEPS {
+        let text = format!(
+            "HloModule m, num_partitions=32\n{SUM}sum {{ p = s32[512,8] parameter(0) ROOT q = s32[512,8] all-reduce(p), \
+             channel_id=7, replica_groups=[4,8]<=[32], use_global_device_ids=true, to_apply=add }}\n\
+             alone {{ p = s32[512,8] parameter(0) r = s32[512,8] add(p, p) ROOT q = s32[512,8] multiply(r, p) }}\n\
+             ENTRY e {{ x = s32[512,8] parameter(0) id = u32[] partition-id() eight = u32[] constant(8) \
+             stage = u32[] divide(id, eight) two = u32[] constant(2) lower = pred[] compare(stage, two), direction=LT \
+             zero = u32[] constant(0) row = u32[] multiply(id, eight) \
+             wide = s32[1024,8] concatenate(x, x), dimensions={{0}} ROOT r = s32[512,8] {step} }}"
+        );
+        let pod = PodShape {
+            partitions: 32,
+            topology: Some(pod::topology(Some("4x8:torus"), client().chip(), 32).expect("it fits")),
+            ..PodShape::default()
+        };
+        let options = CompileOptions { pod, ..CompileOptions::default() };
+        let exe = client().compile_text(&text, &options).expect("it compiles");
+        let inputs = vec![vec![Array { dtype: DType::S32, dims: vec![512, 8], bytes: Vec::new() }]];
+        let time = |all_devices: bool| {
+            let options = PodOptions { all_devices, ..PodOptions::default() };
+            run(&exe, &inputs, Mode::TimingOnly, &options).expect("it runs").run
+        };
+        let (some, all) = (time(false), time(true));
+        assert_eq!((some.devices.len(), all.devices.len()), (simulated, 32), "{step}");
+        let alike = exe.program.pod.distances().unwrap_or(&[4, 8]).to_vec();
+        let mut cycles = some.devices.iter().map(|d| d.cycles);
+        let first: Vec<Option<u64>> =
+            (0..32).map(|d| (d / 8 < alike[0] && d % 8 < alike[1]).then(|| cycles.next()).flatten()).collect();
+        for d in 0..32u32 {
+            let stands = (d / 8 % alike[0]) * 8 + d % 8 % alike[1];
+            assert_eq!(Some(all.devices[d as usize].cycles), first[stands as usize], "{step}: device {d} of {alike:?}");
+        }
+        let bytes = |r: &systole_simulator::PodRun| r.traffic.iter().map(|t| t.link_bytes).sum::<u64>();
+        assert_eq!(bytes(&some) * u64::from(some.stands_for), bytes(&all), "{step}");
+    }
+}
+
 /// Whether the device takes part in the run.
 #[derive(Default)]
 struct Begun(bool);
@@ -409,9 +459,9 @@ fn small_reductions_go_axis_by_axis() {
     let time = |all_devices: bool| {
         let options = PodOptions { all_devices, ..PodOptions::default() };
         let run = run_by(&c, &exe, &inputs, Mode::TimingOnly, &options).expect("it runs").run;
-        (run.folded, run.devices.iter().map(|d| d.cycles).collect::<Vec<u64>>())
+        (run.stands_for, run.devices.iter().map(|d| d.cycles).collect::<Vec<u64>>())
     };
     let (one, all) = (time(false), time(true));
-    assert!(one.0 && !all.0);
+    assert_eq!((one.0, all.0), (16, 1));
     assert_eq!(all.1, vec![one.1[0]; 16]);
 }

@@ -203,7 +203,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// `replicas partitions topology text symmetric order d:d:..`; the words may be left out.
+    /// `replicas partitions topology text alike n:n:.. order d:d:..`; the words may be left out.
     fn pod(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
         let most = i128::from(MAX_POD);
         self.program.pod.replicas = cursor.integer("replicas", 1, most)? as u32;
@@ -215,7 +215,9 @@ impl<'s> Parser<'s> {
                 found.ok_or_else(|| cursor.error("expected a topology such as \"2x4:torus,mesh\" or \"full:4\""))?;
             self.program.pod.topology = Some(found);
         }
-        self.program.pod.symmetric = cursor.take_word("symmetric");
+        if cursor.take_word("alike") {
+            self.program.pod.alike = self.devices(cursor)?;
+        }
         if cursor.take_word("order") {
             let order = self.devices(cursor)?;
             let found = self.program.pod.topology.take().map(|t| t.ordered(order));
@@ -224,7 +226,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// `d:d:..`.
+    /// Numbers `d:d:..`.
     fn devices(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<Vec<u32>, Diagnostic> {
         let mut devices = Vec::new();
         loop {

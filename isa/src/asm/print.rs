@@ -85,8 +85,10 @@ fn pod(program: &Program, out: &mut String) {
         return;
     }
     let topology = p.topology.as_ref().map_or(String::new(), |t| format!(" topology {}", quote(&t.to_string())));
-    let symmetric = if p.symmetric { " symmetric" } else { "" };
-    put!(out, ".pod {} {}{topology}{symmetric}", p.replicas, p.partitions);
+    put!(out, ".pod {} {}{topology}", p.replicas, p.partitions);
+    for (i, by) in p.alike.iter().enumerate() {
+        put!(out, "{}{by}", if i == 0 { " alike " } else { ":" });
+    }
     let order = p.topology.as_ref().map_or(&[][..], |t| &t.order);
     for (i, place) in order.iter().enumerate() {
         put!(out, "{}{place}", if i == 0 { " order " } else { ":" });

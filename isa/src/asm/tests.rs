@@ -247,12 +247,12 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
     }
 }
 
-fn pod(name: &str, symmetric: bool) -> PodShape {
+fn pod(name: &str, alike: bool) -> PodShape {
     PodShape {
         replicas: 2,
         partitions: 2,
         topology: Topology::parse("2x2:torus,mesh", &tiny()).and_then(|t| t.ordered(vec![2, 0, 1, 3])).ok(),
-        symmetric,
+        alike: if alike { vec![1, 2] } else { Vec::new() },
         algorithms: vec![(name.to_string(), "ring".into())],
         partners: vec![(name.to_string(), vec![vec![0, 2], vec![3, 1]])],
     }

@@ -120,7 +120,7 @@ impl Work {
         let mut all = Work::default();
         run.devices.iter().for_each(|d| all += &Work::of_run(chip, program, d));
         all.link_bytes = run.traffic.iter().map(|t| t.link_bytes).sum();
-        if run.folded { all.times(u64::from(program.pod.devices())) } else { all }
+        all.times(u64::from(run.stands_for))
     }
 
     /// So many times the work.

@@ -1,12 +1,13 @@
 //! Runs on several devices: what their links carried.
 
 use super::{LinkInfo, Spans};
+use std::collections::{BTreeMap, BTreeSet};
 use systole_isa::topology::Hop;
 use systole_isa::{Program, Topology};
 use systole_simulator::PodRun;
 
-/// The links of a run with what they carried: spans with the op that sent. A folded run has one chip's links: all others
-/// carry the same.
+/// The links of a run with what they carried: spans with the op that sent. Where devices stand for others, the
+/// others' links carry the same.
 pub(super) fn links(program: &Program, run: &PodRun) -> Vec<(LinkInfo, Spans)> {
     let cycles = run.devices.iter().map(|d| d.cycles).max().unwrap_or(0);
     let counted = run.links.iter().map(|l| {
@@ -25,23 +26,27 @@ pub(super) fn links(program: &Program, run: &PodRun) -> Vec<(LinkInfo, Spans)> {
     });
     let counted: Vec<(LinkInfo, Spans)> = counted.collect();
     match &program.pod.topology {
-        Some(t) if run.folded => everywhere(t, &counted),
+        Some(t) if run.stands_for > 1 => everywhere(t, program.pod.distances().unwrap_or(&t.dims), &counted),
         _ => counted,
     }
 }
 
-/// One chip's links at every chip.
-fn everywhere(t: &Topology, of_first: &[(LinkInfo, Spans)]) -> Vec<(LinkInfo, Spans)> {
+/// The links of chips that stand for others, at every chip.
+fn everywhere(t: &Topology, distances: &[u32], known: &[(LinkInfo, Spans)]) -> Vec<(LinkInfo, Spans)> {
+    let by_ends: BTreeMap<(u32, u32), &(LinkInfo, Spans)> =
+        known.iter().map(|l| ((l.0.from_chip, l.0.to_chip), l)).collect();
     let mut out: Vec<(LinkInfo, Spans)> = Vec::new();
+    let mut seen: BTreeSet<(u32, u32)> = BTreeSet::default();
     for chip in 0..t.chips() {
+        let at: Vec<u32> = t.coordinates(chip).iter().zip(distances).map(|(c, by)| c % by).collect();
+        let first = if t.full { 0 } else { t.chip_at(&at) };
         for port in 0..t.ports() {
-            let Some(first) = t.neighbour(Hop { chip: 0, port }) else { continue };
+            let Some(own) = t.neighbour(Hop { chip: first, port }) else { continue };
             let Some(to) = t.neighbour(Hop { chip, port }) else { continue };
-            if let Some((l, spans)) = of_first.iter().find(|l| l.0.from_chip == 0 && l.0.to_chip == first) {
-                let known = |o: &(LinkInfo, Spans)| (o.0.from_chip, o.0.to_chip) == (chip, to);
-                if !out.iter().any(known) {
-                    out.push((LinkInfo { from_chip: chip, to_chip: to, ..l.clone() }, spans.clone()));
-                }
+            if let Some((l, spans)) = by_ends.get(&(first, own))
+                && seen.insert((chip, to))
+            {
+                out.push((LinkInfo { from_chip: chip, to_chip: to, ..l.clone() }, spans.clone()));
             }
         }
     }

@@ -81,8 +81,8 @@ pub(super) fn add(out: &mut Report, ran: &Ran<'_>, run: &PodRun) {
     let devices = program.pod.devices();
     let cycles = out.cycles.max(1) as f64;
     let rate = chip.link_bytes_per_cycle();
-    // A folded run has one device's links; all others are alike.
-    let times = if run.folded { u64::from(devices) } else { 1 };
+    // Simulated devices stand for others with their links.
+    let times = u64::from(run.stands_for);
     let mut axes: BTreeMap<i32, AxisReport> = BTreeMap::new();
     let mut links = Vec::new();
     for l in &run.links {

@@ -6,12 +6,14 @@
 //! into the same stretch. So devices that were woken in a stretch run side by side, on any number of host threads, and the
 //! outcome is always the same. Where no device can go on and no message is under way, the pod is in a deadlock.
 //!
-//! In timing-only runs of programs whose devices all behave alike, on a pod that looks the same from every chip, one
-//! device is simulated: what it sends to a neighbour it gets from the opposite one at the same time.
+//! In timing-only runs of programs whose devices behave alike every so many chips along axes that wrap around, one device
+//! stands for all that are alike ([`fold`]): what it sends to another it gets from the opposite one at the same time.
 
+mod fold;
 mod network;
 
 pub use network::LinkFault;
+use fold::Fold;
 use network::{Flight, Moved, Network, TICKS};
 
 use crate::fault::{Fault, FaultKind};
@@ -35,7 +37,7 @@ pub struct Pod {
     loaded: Arc<Loaded>,
     topology: Topology,
     machines: Vec<Machine>,
-    folded: bool,
+    fold: Fold,
     faults: Vec<LinkFault>,
 }
 
@@ -74,20 +76,20 @@ pub struct OpTraffic {
 /// What a pod's run gave.
 #[derive(Clone, Debug)]
 pub struct PodRun {
-    /// One result for each device; of a folded pod, the first device's alone.
+    /// One result for each simulated device.
     pub devices: Vec<RunResult>,
     pub links: Vec<LinkReport>,
     pub traffic: Vec<OpTraffic>,
     /// The faults of links, each with the messages that it slowed or sent another way.
     pub faults: Vec<(LinkFault, u64)>,
-    /// One device stood for all.
-    pub folded: bool,
+    /// Devices that each simulated one stood for, itself among them.
+    pub stands_for: u32,
 }
 
 impl PodRun {
     /// The run of one device by itself.
     pub fn alone(result: RunResult) -> PodRun {
-        PodRun { devices: vec![result], links: Vec::new(), traffic: Vec::new(), faults: Vec::new(), folded: false }
+        PodRun { devices: vec![result], links: Vec::new(), traffic: Vec::new(), faults: Vec::new(), stands_for: 1 }
     }
 
     /// Cycles of the slowest device.
@@ -96,7 +98,9 @@ impl PodRun {
     }
 }
 
-/// An event: time, hops behind the message, its number at its sender, the sender; then what it is.
+/// An event: time, hops behind the message, its number at its sender, the way to its sender; then what it is, and of a
+/// look the device's place among the simulated ones, else the message's. (The way, not the sender: what is decided among
+/// messages is then decided alike at every chip.)
 type Key = (u64, u32, u64, u32, Kind, usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,18 +145,11 @@ impl Pod {
                 return Err(format!("no link joins chips {} and {} of topology {topology}", f.chips.0, f.chips.1));
             }
         }
-        let alike = topology.dims.iter().zip(&topology.wrap).all(|(&n, &w)| w || n == 1) || topology.full;
-        let folded = fold
-            && shape.symmetric
-            && alike
-            && faults.is_empty()
-            && options.mode == Mode::TimingOnly
-            && options.chaos.is_none()
-            && topology.devices_per_chip == 1
-            && devices == topology.devices();
-        let count = if folded { 1 } else { devices };
+        let may = fold && faults.is_empty() && options.mode == Mode::TimingOnly && options.chaos.is_none();
+        let fold = Fold::new(&topology, devices, shape.distances().filter(|_| may));
+        let count = fold.simulated().len();
         let machines = (0..count).map(|_| Machine::new(Arc::clone(&loaded))).collect();
-        Ok(Pod { loaded, topology, machines, folded, faults })
+        Ok(Pod { loaded, topology, machines, fold, faults })
     }
 
     /// Devices that are simulated.
@@ -189,8 +186,8 @@ impl Pod {
     ) -> Result<PodRun, Fault> {
         let loaded = Arc::clone(&self.loaded);
         let n = self.machines.len();
-        let each: Vec<RunOptions> = (0..n as u32)
-            .map(|device| RunOptions {
+        let each: Vec<RunOptions> = (self.fold.simulated().iter())
+            .map(|&device| RunOptions {
                 device,
                 chip: self.topology.chip_of(device),
                 core: self.topology.core_of(device),
@@ -221,7 +218,7 @@ impl Pod {
             core.join(loaded.program.pod.devices());
             slots.push(Slot { core, done: false, runnable: true, error: None, sent: 0 });
         }
-        let network = Network::new(&loaded.chip, self.topology.clone(), self.faults.clone(), self.folded);
+        let network = Network::new(&loaded.chip, self.topology.clone(), self.faults.clone());
         let issue = u64::from(loaded.chip.dma.issue_cycles).max(1) * TICKS;
         let run = Run {
             loaded: &loaded,
@@ -233,7 +230,7 @@ impl Pod {
             traffic: BTreeMap::new(),
             stretch: issue,
             timed: options.mode != Mode::NumericOnly,
-            folded: self.folded,
+            fold: &self.fold,
             parallel: options.threads > 1,
         };
         run.all(observer)
@@ -250,7 +247,7 @@ struct Run<'a> {
     traffic: BTreeMap<u32, OpTraffic>,
     stretch: u64,
     timed: bool,
-    folded: bool,
+    fold: &'a Fold,
     parallel: bool,
 }
 
@@ -280,7 +277,7 @@ impl Run<'_> {
         let faults = self.network.faults();
         let traffic = self.traffic.into_values().collect();
         let devices = self.slots.into_iter().map(|s| s.core.finish()).collect();
-        Ok(PodRun { devices, links, traffic, faults, folded: self.folded })
+        Ok(PodRun { devices, links, traffic, faults, stands_for: self.fold.stands_for() })
     }
 
     /// Runs every device that can go on until it waits, and takes their messages.
@@ -312,7 +309,7 @@ impl Run<'_> {
                 self.launch(m, order);
             }
             if let Some(Blocked::Look { cycle }) = self.slots[i].core.blocked_on() {
-                self.events.push(Reverse((cycle * TICKS, u32::MAX, 0, i as u32, Kind::Look, 0)));
+                self.events.push(Reverse((cycle * TICKS, u32::MAX, 0, 0, Kind::Look, i)));
             }
         }
         Ok(())
@@ -329,7 +326,7 @@ impl Run<'_> {
         let flight = Flight { message: m, route, tail: 0 };
         let id = self.free.pop().unwrap_or(self.flights.len());
         let direct = flight.route.is_empty();
-        let key = |kind| (at, 0, order, flight.message.from, kind, id);
+        let key = |kind| (at, 0, order, 0, kind, id);
         if direct {
             self.events.push(Reverse(key(Kind::Sent)));
             self.events.push(Reverse(key(Kind::Arrive)));
@@ -350,19 +347,19 @@ impl Run<'_> {
         while let Some(Reverse(next)) = self.events.peek()
             && next.0 < until
         {
-            let Some(Reverse((at, hops, order, from, kind, id))) = self.events.pop() else { break };
+            let Some(Reverse((at, hops, order, _, kind, id))) = self.events.pop() else { break };
             match kind {
-                Kind::Hop => self.hop(at, hops, order, from, id)?,
+                Kind::Hop => self.hop(at, hops, order, id)?,
                 Kind::Sent => {
                     if let Some(f) = &self.flights[id] {
-                        let slot = &mut self.slots[from as usize];
+                        let slot = &mut self.slots[self.fold.place(f.message.from)];
                         slot.core.sent(&f.message, at.div_ceil(TICKS));
                         slot.runnable = !slot.done && slot.core.may_go_on();
                     }
                 }
                 Kind::Look => {
                     // Everything of the stretch is delivered before the device goes on.
-                    let slot = &mut self.slots[from as usize];
+                    let slot = &mut self.slots[id];
                     slot.core.knows_until((until - 1) / TICKS);
                     slot.runnable = true;
                 }
@@ -376,26 +373,27 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn hop(&mut self, at: u64, hops: u32, order: u64, from: u32, id: usize) -> Result<(), Fault> {
+    fn hop(&mut self, at: u64, hops: u32, order: u64, id: usize) -> Result<(), Fault> {
         let Some(f) = &mut self.flights[id] else { return Ok(()) };
-        let moved = self.network.advance(f, hops as usize, at);
-        let (op, bytes) = (f.message.op, f.message.bytes);
+        let moved = self.network.advance(f, hops as usize, at, self.fold);
+        let (op, bytes, from) = (f.message.op, f.message.bytes, f.message.from);
+        let way = f.route.get(hops as usize + 1).map_or(0, |next| self.fold.way(from, next.chip));
         if hops == 0 {
             let left = self.network.left(f);
             if !matches!(moved, Moved::Cut(_)) {
-                self.events.push(Reverse((left, 0, order, from, Kind::Sent, id)));
+                self.events.push(Reverse((left, 0, order, 0, Kind::Sent, id)));
             }
         }
         if let Some(t) = self.traffic.get_mut(&op).filter(|_| !matches!(moved, Moved::Cut(_))) {
             t.link_bytes += bytes;
         }
         match moved {
-            Moved::Next(time) => self.events.push(Reverse((time, hops + 1, order, from, Kind::Hop, id))),
-            Moved::Arrives(time) => self.events.push(Reverse((time, hops + 1, order, from, Kind::Arrive, id))),
+            Moved::Next(time) => self.events.push(Reverse((time, hops + 1, order, way, Kind::Hop, id))),
+            Moved::Arrives(time) => self.events.push(Reverse((time, hops + 1, order, 0, Kind::Arrive, id))),
             Moved::Cut(hop) => {
                 let to = self.network.topology().neighbour(hop).unwrap_or(hop.chip);
                 let fault = FaultKind::LinkDown { from: hop.chip, to, device: f.message.to };
-                return Err(self.slots[from as usize].core.fault_here(fault));
+                return Err(self.slots[self.fold.place(from)].core.fault_here(fault));
             }
         }
         Ok(())
@@ -406,8 +404,7 @@ impl Run<'_> {
         if let Some(t) = self.traffic.get_mut(&m.op) {
             t.end = t.end.max(at);
         }
-        let target = if self.folded { 0 } else { m.to as usize };
-        let slot = &mut self.slots[target];
+        let slot = &mut self.slots[self.fold.place(m.to)];
         slot.core.receive(m, at)?;
         slot.runnable = !slot.done && slot.core.may_go_on();
         Ok(())
@@ -421,25 +418,29 @@ impl Run<'_> {
         let mut waits: Vec<String> = Vec::new();
         let mut ended: Vec<u32> = Vec::new();
         let mut first = None;
-        for (d, s) in self.slots.iter().enumerate() {
+        for (i, s) in self.slots.iter().enumerate() {
+            let d = self.fold.simulated()[i];
             let Some(Blocked::Semaphore { semaphore, need, have }) = s.core.blocked_on().filter(|_| !s.done) else {
-                ended.push(d as u32);
+                ended.push(d);
                 continue;
             };
-            first.get_or_insert(d);
-            let op = place(d);
+            first.get_or_insert(i);
+            let op = place(i);
             // Partners that are not in the same operation are whom it waits for; the others wait too.
-            let elsewhere = |p: &u32| self.slots.get(*p as usize).is_some_and(|o| o.done || place(*p as usize) != op);
-            let all = pod.partners(&op, d as u32);
+            let elsewhere = |p: &u32| {
+                let at = self.fold.place(*p);
+                self.slots.get(at).is_some_and(|o| o.done || place(at) != op)
+            };
+            let all = pod.partners(&op, d);
             let mut partners: Vec<u32> = all.iter().copied().filter(elsewhere).take(MOST).collect();
             if partners.is_empty() {
                 partners = all.into_iter().take(MOST).collect();
             }
-            let whom = |&p: &u32| match self.slots[p as usize].done {
+            let whom = |&p: &u32| match self.slots[self.fold.place(p)].done {
                 true => format!("{p} (ended)"),
-                false => format!("{p} (in %{})", place(p as usize)),
+                false => format!("{p} (in %{})", place(self.fold.place(p))),
             };
-            let mut line = format!("device {d} (chip {}) waits in %{op}", self.network.topology().chip_of(d as u32));
+            let mut line = format!("device {d} (chip {}) waits in %{op}", self.network.topology().chip_of(d));
             if !partners.is_empty() {
                 line += &format!(" for device {}", partners.iter().map(whom).collect::<Vec<_>>().join(", "));
             }

@@ -5,6 +5,7 @@
 //! arrive in the same instant, the one with fewer hops behind it first, then the older of its sender. So the outcome
 //! depends on nothing but the messages. Times are in 1/256 cycles.
 
+use super::fold::Fold;
 use crate::issue::remote::Message;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -113,12 +114,10 @@ pub(super) struct Network {
     faults: Vec<LinkFault>,
     /// Messages that each fault slowed or sent another way.
     met: Vec<u64>,
-    /// One device stands for all: every link of a port is the same.
-    folded: bool,
 }
 
 impl Network {
-    pub fn new(chip: &ChipConfig, topology: Topology, faults: Vec<LinkFault>, folded: bool) -> Network {
+    pub fn new(chip: &ChipConfig, topology: Topology, faults: Vec<LinkFault>) -> Network {
         let per_byte = TICKS as f64 / chip.link_bytes_per_cycle().max(1e-9);
         Network {
             topology,
@@ -129,7 +128,6 @@ impl Network {
             flit: u64::from(chip.ici.flit_bytes.max(1)),
             met: vec![0; faults.len()],
             faults,
-            folded,
         }
     }
 
@@ -198,8 +196,8 @@ impl Network {
         None
     }
 
-    /// Moves the head of a message over its hop number `i` from time `at` on.
-    pub fn advance(&mut self, f: &mut Flight, i: usize, at: u64) -> Moved {
+    /// Moves the head of a message over its hop number `i` from time `at` on; `fold`: which links stand for others.
+    pub fn advance(&mut self, f: &mut Flight, i: usize, at: u64, fold: &Fold) -> Moved {
         let mut hop = f.route[i];
         if self.meet(hop, at) {
             let inside = f.route.last().filter(|h| h.port == Hop::INSIDE).copied();
@@ -213,8 +211,7 @@ impl Network {
         let per_byte = if hop.port == Hop::INSIDE { self.inside_per_byte } else { self.per_byte };
         let flits = f.message.bytes.max(1).div_ceil(self.flit) * self.flit;
         let taken = (flits as f64 * per_byte / self.factor(hop, at).max(1e-9)).round() as u64;
-        let key = if self.folded { Hop { chip: 0, ..hop } } else { hop };
-        let link = self.links.entry(key).or_default();
+        let link = self.links.entry(fold.link(hop)).or_default();
         let start = at.max(link.free);
         link.free = start + taken;
         link.busy += taken;

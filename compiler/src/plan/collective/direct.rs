@@ -1,6 +1,6 @@
 //! Direct exchange: every device sends to all others of its group at once.
 
-use super::{Request, Table};
+use super::{Request, Table, alike};
 use crate::plan::collective::How;
 use crate::plan::collective::choose::Algorithm;
 use crate::plan::lower::Lower;
@@ -48,7 +48,6 @@ impl Lower<'_> {
         if matches!(kind, DirectKind::AllToAll | DirectKind::Broadcast) {
             self.note(q, Algorithm::Direct, "the only way".into());
         }
-        self.plan.pod.symmetric &= q.groups.len() == 1 && kind != DirectKind::Broadcast;
         let devices = self.plan.pod.shape.devices() as usize;
         let mut rows = vec![Vec::new(); devices];
         for g in &q.groups {
@@ -59,6 +58,17 @@ impl Lower<'_> {
                     row.extend([other as i32, place as i32]);
                 }
             }
+        }
+        // The first device of a broadcast does something else.
+        let broadcast = kind == DirectKind::Broadcast;
+        let what = if broadcast { "broadcast" } else { "direct" };
+        if self.plan.pod.told_apart.insert((what, q.groups.clone())) {
+            self.plan.pod.distinguish(|t, d| {
+                let row = &rows[d as usize];
+                let first = broadcast && row.first() == Some(&0);
+                let to = row.get(1..).unwrap_or_default().chunks_exact(2).map(|p| alike::way(t, d, p[0] as u32));
+                (first, to.collect::<Vec<u32>>())
+            });
         }
         let table = self.plan.pod.table(rows);
         let ready = self.plan.pod.semaphore(&format!("ready {:?}", q.groups))?;
@@ -120,23 +130,17 @@ impl Lower<'_> {
             rows[s as usize][0] = t as i32;
             rows[t as usize][1] = s as i32;
         }
-        self.plan.pod.symmetric &= self.is_translation(pairs);
+        self.distinguish_pairs(&rows);
         let table = self.plan.pod.table(rows);
         let ready = self.plan.pod.semaphore(&format!("ready pairs {pairs:?}"))?;
         Ok(How::Direct(vec![self.direct_with(q, DirectKind::Permute, table, ready)?]))
     }
 
-    /// Whether every device sends the same way.
-    pub(super) fn is_translation(&self, pairs: &[(u32, u32)]) -> bool {
-        let shape = &self.plan.pod.shape;
-        let Some(t) = &shape.topology else { return true };
-        if pairs.len() != shape.devices() as usize {
-            return false;
-        }
-        let way = |&(s, d): &(u32, u32)| -> Vec<u32> {
-            let (a, b) = (t.coordinates(t.chip_of(s)), t.coordinates(t.chip_of(d)));
-            a.iter().zip(&b).zip(&t.dims).map(|((a, b), n)| (b + n - a) % n).collect()
-        };
-        pairs.iter().all(|p| way(p) == way(&pairs[0]))
+    /// Tells devices apart by rows of target and source, or -1.
+    pub(super) fn distinguish_pairs(&mut self, rows: &[Vec<i32>]) {
+        self.plan.pod.distinguish(|t, d| {
+            let way = |&other: &i32| u32::try_from(other).ok().map(|other| alike::way(t, d, other));
+            rows[d as usize].iter().map(way).collect::<Vec<_>>()
+        });
     }
 }

@@ -29,8 +29,6 @@ pub(super) struct Line {
     pub rings: Vec<Vec<(u32, u32)>>,
     /// Every device's ring, and its place there.
     pub of: Vec<(u32, u32)>,
-    /// Several axes are joined.
-    pub joined: bool,
 }
 
 impl Line {
@@ -58,6 +56,7 @@ impl Line {
 pub(super) struct Way {
     pub lines: Vec<Line>,
 }
+
 
 /// Groups that are boxes of the topology.
 struct Boxes {
@@ -109,7 +108,7 @@ impl Lower<'_> {
             short(ring.len(), hops).into_iter().map(|i| ring[i]).collect()
         };
         let n = groups.first().map_or(1, Vec::len) as u32;
-        self.line(n, 1, groups.iter().map(ring).collect(), false)
+        self.line(n, 1, groups.iter().map(ring).collect())
     }
 
     /// The groups as boxes of equal sizes.
@@ -197,10 +196,10 @@ impl Lower<'_> {
             let at_start = |at: &usize| set.iter().all(|&a| *at as u64 / places[a] % u64::from(b.sizes[a]) == 0);
             rings.extend((0..g.len()).filter(at_start).map(|first| on(g, first)));
         }
-        Some(self.line(n as u32, if all { 1 } else { least }, rings, set.len() > 1))
+        Some(self.line(n as u32, if all { 1 } else { least }, rings))
     }
 
-    fn line(&self, n: u32, mult: u64, rings: Vec<Vec<(u32, u32)>>, joined: bool) -> Line {
+    fn line(&self, n: u32, mult: u64, rings: Vec<Vec<(u32, u32)>>) -> Line {
         let devices = self.plan.pod.shape.devices() as usize;
         let mut of = vec![(0, 0); devices];
         for (r, ring) in rings.iter().enumerate() {
@@ -208,7 +207,7 @@ impl Lower<'_> {
                 of[d as usize] = (r as u32, at as u32);
             }
         }
-        let mut line = Line { n, mult, both_ways: true, shared: 1, rings, of, joined };
+        let mut line = Line { n, mult, both_ways: true, shared: 1, rings, of };
         if let Some(t) = self.topology() {
             let (one, both) = (shared(t, &line.rings, false), shared(t, &line.rings, true));
             // Of two devices with one link, both ways are the same.

@@ -9,6 +9,7 @@
 //! waits. Handshake semaphores are shared only by collectives among the same groups, where nobody can finish one
 //! collective before everybody has begun it.
 
+mod alike;
 mod choose;
 mod cycle;
 mod direct;
@@ -29,7 +30,7 @@ use super::lower::{Lower, Region, Val};
 use super::spec::{KernelSpec, Needs};
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use systole_codegen::emit::blocks::Body;
@@ -67,8 +68,10 @@ pub struct PodPlan {
     pub choices: Vec<Choice>,
     /// Pairs of devices of every transfer, by the operation's name.
     transfers: BTreeMap<String, Vec<Vec<u32>>>,
-    /// Every collective is among all devices and treats them alike.
-    pub symmetric: bool,
+    /// Along each axis of the topology, every how many chips devices behave alike.
+    pub alike: Vec<u32>,
+    /// Groups by which devices have been told apart, and for what.
+    told_apart: FxHashSet<(&'static str, Vec<Vec<u32>>)>,
     /// Which algorithm the user asked for.
     pub pinned: Option<Algorithm>,
 }
@@ -88,10 +91,10 @@ impl PodPlan {
             given: streams,
             names: (0..streams).map(|s| (format!("recv {s}"), first_semaphore + s)).collect(),
             rows: vec![Vec::new(); if several { shape.devices() as usize } else { 0 }],
+            alike: alike::all(&shape),
             shape,
             first_semaphore,
             semaphores,
-            symmetric: true,
             pinned,
             ..PodPlan::default()
         }
@@ -105,7 +108,7 @@ impl PodPlan {
         let algorithms = self.choices.iter().map(|c| (c.name.clone(), c.algorithm.name().to_string())).collect();
         let chosen = self.choices.iter().map(|c| (c.name.clone(), c.partners.clone()));
         let partners = chosen.chain(self.transfers.iter().map(|(n, p)| (n.clone(), p.clone()))).collect();
-        PodShape { symmetric: self.symmetric, algorithms, partners, ..self.shape.clone() }
+        PodShape { alike: self.alike.clone(), algorithms, partners, ..self.shape.clone() }
     }
 
     /// Semaphores that nothing else may use: the last of the chip's.
@@ -175,6 +178,7 @@ fn reserved_semaphores(chip: &ChipConfig) -> u32 {
 
 /// Gives the tables their place once all collectives are planned.
 pub fn finish(plan: &mut Draft, chip: &ChipConfig) {
+    alike::numbers(plan);
     let words = plan.pod.words();
     if words == 0 {
         return;
@@ -367,8 +371,6 @@ impl<'a> Lower<'a> {
 
     /// A small all-reduce: along one axis after the other, everybody's contribution to everybody.
     fn by_axis(&mut self, q: &Request<'_>, body: CompId, out: &View) -> Result<(How, Vec<BufId>), CompileError> {
-        // Devices along an axis are alike if those of all axes are.
-        let symmetric = self.plan.pod.symmetric && q.groups.len() == 1;
         let ways = self.ways(q);
         let lines = &ways[0].lines;
         let rows = q.parts.total() / q.parts.components;
@@ -389,7 +391,6 @@ impl<'a> Lower<'a> {
                 temps.push(self.array(&format!("{}.axis{i}", q.name), out.dtype(), &out.dims, Form::Lanes).buf);
             }
         }
-        self.plan.pod.symmetric = symmetric;
         Ok((How::Direct(stages), temps))
     }
 

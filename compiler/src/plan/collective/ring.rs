@@ -8,7 +8,7 @@
 //! in as many: the block of the device behind it goes round, and everybody adds its own.
 
 use super::lines::Line;
-use super::{Request, Table};
+use super::{Request, Table, alike};
 use crate::plan::lower::Lower;
 use serde::{Deserialize, Serialize};
 use systole_hlo::analysis::parts::Parts;
@@ -186,9 +186,17 @@ impl Ring {
 impl Lower<'_> {
     /// Plans a collective by rings.
     pub(super) fn ring(&mut self, q: &Request<'_>) -> Result<Ring, CompileError> {
-        let (way, first) = self.ring_way(q);
+        let (way, begin) = self.ring_way(q);
         let lines = &way.lines;
-        self.plan.pod.symmetric &= q.groups.len() == 1 && lines.iter().all(|l| !l.joined);
+        // Of one set of groups, collectives of different sizes may go different ways.
+        let first = |l: &Line| l.rings.first().map_or(Vec::new(), |r| r.iter().map(|p| p.0).collect::<Vec<u32>>());
+        let known = lines.iter().map(first).chain(q.groups.iter().cloned()).collect();
+        if self.plan.pod.told_apart.insert(("ring", known)) {
+            self.plan.pod.distinguish(|t, d| {
+                let ends = |l: &Line| [1, l.n as usize - 1].map(|k| alike::way(t, d, l.ahead(d as usize, k).0));
+                lines.iter().map(ends).collect::<Vec<_>>()
+            });
+        }
         let (ways, shares) = (way.directions(), way.shares());
         let phases = way.phases(q.kind);
         let axes = lines
@@ -198,7 +206,7 @@ impl Lower<'_> {
         let (parts, cuts) = self.cut(q, &axes, (ways * shares) as u64)?;
         let mut streams = Vec::new();
         for (s, c) in cuts.into_iter().enumerate() {
-            let order: Vec<usize> = (0..axes.len()).map(|i| (i + first + s / ways) % axes.len()).collect();
+            let order: Vec<usize> = (0..axes.len()).map(|i| (i + begin + s / ways) % axes.len()).collect();
             let mut ready = Vec::new();
             for p in 0..phases {
                 ready.push(self.plan.pod.semaphore(&format!("ready {:?} {s} {p}", q.groups))?);

@@ -62,8 +62,7 @@ impl Lower<'_> {
             self.plan.pod.transfers.insert(name.to_string(), pairs);
         }
         if !own {
-            let narrow: Vec<(u32, u32)> = pairs.unwrap_or_default().iter().map(|p| (p.0 as u32, p.1 as u32)).collect();
-            self.plan.pod.symmetric &= self.is_translation(&narrow);
+            self.distinguish_pairs(&rows);
         }
         let table = (!own).then(|| self.plan.pod.table(rows));
         let pod = &mut self.plan.pod;

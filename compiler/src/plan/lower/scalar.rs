@@ -62,8 +62,6 @@ impl<'a> Lower<'a> {
             }
             Op::Constant(l) => ScalarOp::Const(l.integer(0).unwrap_or(0) as i32),
             Op::ReplicaId | Op::PartitionId => {
-                // What a device does may depend on its number.
-                self.plan.pod.symmetric = false;
                 let device = self.scalar(ScalarOp::Device, dtype);
                 let partitions = self.plan.pod.shape.partitions as i32;
                 let count = self.scalar(ScalarOp::Const(partitions), dtype);
