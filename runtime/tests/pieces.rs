@@ -135,7 +135,15 @@ fn programs_in_pieces_answer_as_they_are_written() {
             let exe = client.compile_text(&text, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
             exchanges.push(exe.program.pod.algorithms.len());
             let done = client
-                .run_pod(&exe, &inputs, &RunOptions::new(Mode::Full), &PodOptions::default(), &mut NoObserver, &mut [], Vec::new())
+                .run_pod(
+                    &exe,
+                    &inputs,
+                    &RunOptions::new(Mode::Full),
+                    &PodOptions::default(),
+                    &mut NoObserver,
+                    &mut [],
+                    Vec::new(),
+                )
                 .unwrap_or_else(|e| panic!("{name}: {e}"));
             for (device, (got, want)) in done.outputs.iter().zip(&want).enumerate() {
                 for (i, (got, want)) in got.iter().zip(want.clone().into_leaves()).enumerate() {

@@ -12,8 +12,8 @@
 mod fold;
 mod network;
 
-pub use network::LinkFault;
 use fold::Fold;
+pub use network::LinkFault;
 use network::{Flight, Moved, Network, TICKS};
 
 use crate::fault::{Fault, FaultKind};

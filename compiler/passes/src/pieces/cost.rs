@@ -48,7 +48,9 @@ impl<'a> Costs<'a> {
     fn alone(&self, id: NodeId) -> f64 {
         let (n, r) = (self.c.node(id), &self.o.rates);
         match &n.op {
-            Op::Collective { .. } | Op::Parameter { .. } | Op::Constant(_) | Op::Tuple | Op::GetTupleElement { .. } => 0.0,
+            Op::Collective { .. } | Op::Parameter { .. } | Op::Constant(_) | Op::Tuple | Op::GetTupleElement { .. } => {
+                0.0
+            }
             Op::Dot { .. } => {
                 let moved: f64 = n.operands.iter().chain([&id]).map(|&x| bytes(self.c, x)).sum();
                 f64::max(self.flops(id) / r.flops, moved / r.memory)

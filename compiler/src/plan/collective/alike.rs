@@ -11,8 +11,8 @@ use crate::plan::spec::KernelSpec;
 use crate::plan::step::{Draft, ScalarOp, Step, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
 use systole_hlo::graph::{Binary, Direction};
-use systole_isa::{DType, Topology};
 use systole_isa::program::PodShape;
+use systole_isa::{DType, Topology};
 
 /// The distances of a pod whose devices have not been told apart yet.
 pub(super) fn all(shape: &PodShape) -> Vec<u32> {

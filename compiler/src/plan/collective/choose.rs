@@ -5,8 +5,8 @@ use super::{Request, RingKind, message_cycles};
 use crate::plan::guide::impossible;
 use crate::plan::lower::Lower;
 use serde::{Deserialize, Serialize};
-use systole_hlo::error::CompileError;
 use std::rc::Rc;
+use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
 
 /// Ways to do a collective.
@@ -132,7 +132,8 @@ impl Lower<'_> {
     pub(super) fn ring_way(&mut self, q: &Request<'_>) -> (Rc<Way>, usize) {
         let ways = self.ways(q);
         let fits = |w: &&Rc<Way>| self.plan.pod.has_semaphores(&w.semaphores(q));
-        let best = ways.iter().filter(fits).min_by(|a, b| a.estimate(q, self.chip).total_cmp(&b.estimate(q, self.chip)));
+        let best =
+            ways.iter().filter(fits).min_by(|a, b| a.estimate(q, self.chip).total_cmp(&b.estimate(q, self.chip)));
         // One ring through all takes the least.
         let best = best.cloned().unwrap_or_else(|| Rc::new(Way { lines: vec![self.one_ring(&q.groups)] }));
         let first = best.first(self.chip);

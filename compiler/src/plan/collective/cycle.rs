@@ -92,7 +92,9 @@ mod tests {
 
     #[test]
     fn cycles_through_boxes_visit_every_place_by_single_steps() {
-        for sizes in [vec![2, 2], vec![2, 4], vec![3, 4], vec![4, 3], vec![5, 6], vec![2, 2, 4], vec![3, 3, 2], vec![2, 3, 3, 2]] {
+        for sizes in
+            [vec![2, 2], vec![2, 4], vec![3, 4], vec![4, 3], vec![5, 6], vec![2, 2, 4], vec![3, 3, 2], vec![2, 3, 3, 2]]
+        {
             let c = through_box(&sizes).expect("an even number of places");
             let all: BTreeSet<&Vec<u32>> = c.iter().collect();
             assert_eq!((c.len(), all.len()), (sizes.iter().product::<u32>() as usize, c.len()), "{sizes:?}");

@@ -57,7 +57,6 @@ pub(super) struct Way {
     pub lines: Vec<Line>,
 }
 
-
 /// Groups that are boxes of the topology.
 struct Boxes {
     /// Devices along every axis, and parts from one coordinate to the next; axes of length 1 left out.
@@ -143,9 +142,9 @@ impl Lower<'_> {
             }
             let mut order = vec![(0, 0); g.len()];
             for (rank, (&d, p)) in g.iter().zip(&places).enumerate() {
-                let at = long.iter().fold(0, |n, &a| {
-                    n * values[a].len() + values[a].iter().position(|x| *x == p[a]).unwrap_or(0)
-                });
+                let at = long
+                    .iter()
+                    .fold(0, |n, &a| n * values[a].len() + values[a].iter().position(|x| *x == p[a]).unwrap_or(0));
                 order[at] = (d, rank as u32);
             }
             let mults = if free { row_major(&sizes) } else { ranks_by_axis(&sizes, &order) };
