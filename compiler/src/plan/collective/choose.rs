@@ -70,9 +70,9 @@ impl Way {
         self.lines.windows(2).all(|w| w[0].n == w[1].n)
     }
 
-    /// Shares that an array is cut into.
-    pub(super) fn shares(&self) -> usize {
-        if self.balanced() { self.lines.len() } else { 1 }
+    /// Numbers of shares that an array can be cut into, the better one first.
+    fn shares(&self) -> Vec<usize> {
+        if self.balanced() && self.lines.len() > 1 { vec![self.lines.len(), 1] } else { vec![1] }
     }
 
     /// Streams of a share.
@@ -86,14 +86,14 @@ impl Way {
     }
 
     /// The line that a reduction of one share begins with: the fastest, since the others have less to do.
-    fn first(&self, chip: &ChipConfig) -> usize {
-        let cycles = |i: &usize| self.cycles(*i, 1.0, chip);
+    fn first(&self, shares: usize, chip: &ChipConfig) -> usize {
+        let cycles = |i: &usize| self.cycles((*i, shares), 1.0, chip);
         (0..self.lines.len()).min_by(|a, b| cycles(a).total_cmp(&cycles(b))).unwrap_or(0)
     }
 
-    /// Estimated cycles of the reduction (or gathering) of so many bytes in shares; one share begins with line `first`.
-    fn cycles(&self, first: usize, bytes: f64, chip: &ChipConfig) -> f64 {
-        let (lines, shares) = (&self.lines, self.shares());
+    /// Estimated cycles of the reduction (or gathering) of so many bytes in shares; the first begins with line `first`.
+    fn cycles(&self, (first, shares): (usize, usize), bytes: f64, chip: &ChipConfig) -> f64 {
+        let lines = &self.lines;
         let message = message_cycles(chip);
         let (mut total, mut left) = (0.0, bytes / shares as f64);
         for i in 0..lines.len() {
@@ -107,15 +107,15 @@ impl Way {
     }
 
     /// Estimated cycles of a collective that goes this way by rings.
-    pub(super) fn estimate(&self, q: &Request<'_>, chip: &ChipConfig) -> f64 {
+    fn estimate(&self, q: &Request<'_>, shares: usize, chip: &ChipConfig) -> f64 {
         let phases = if q.kind == RingKind::AllReduce { 2.0 } else { 1.0 };
-        phases * self.cycles(self.first(chip), q.bytes as f64, chip)
+        phases * self.cycles((self.first(shares, chip), shares), q.bytes as f64, chip)
     }
 
     /// The semaphores that rings take, by name.
-    fn semaphores(&self, q: &Request<'_>) -> Vec<String> {
+    fn semaphores(&self, q: &Request<'_>, shares: usize) -> Vec<String> {
         let mut all = vec!["local".to_string(), "stored".into()];
-        for s in 0..self.directions() * self.shares() {
+        for s in 0..self.directions() * shares {
             all.extend([format!("send {s}"), format!("recv {s}")]);
             all.extend((0..self.phases(q.kind)).map(|p| format!("ready {:?} {s} {p}", q.groups)));
         }
@@ -123,21 +123,33 @@ impl Way {
     }
 }
 
+/// A way that rings take.
+pub(super) struct RingWay {
+    pub way: Rc<Way>,
+    /// Shares of the array, and the line that the first begins with.
+    pub shares: usize,
+    pub first: usize,
+    /// Estimated cycles.
+    cycles: f64,
+}
+
 /// Most devices that send to each other directly if there is a choice.
 const MOST_DIRECT: u64 = 64;
 
 impl Lower<'_> {
-    /// The way that rings take, the fastest by estimate of those for which there are semaphores, and the line that its first
-    /// share begins with.
-    pub(super) fn ring_way(&mut self, q: &Request<'_>) -> (Rc<Way>, usize) {
-        let ways = self.ways(q);
-        let fits = |w: &&Rc<Way>| self.plan.pod.has_semaphores(&w.semaphores(q));
-        let best =
-            ways.iter().filter(fits).min_by(|a, b| a.estimate(q, self.chip).total_cmp(&b.estimate(q, self.chip)));
+    /// The way that rings take, the fastest by estimate of those for which there are semaphores, and its shares.
+    pub(super) fn ring_way(&mut self, q: &Request<'_>) -> RingWay {
+        let (ways, chip) = (self.ways(q), self.chip);
+        let with = |w: &Rc<Way>, shares: usize| {
+            let (first, cycles) = (w.first(shares, chip), w.estimate(q, shares, chip));
+            RingWay { way: Rc::clone(w), shares, first, cycles }
+        };
+        let all = ways.iter().flat_map(|w| w.shares().into_iter().map(move |s| with(w, s)));
+        let fits = |w: &RingWay| self.plan.pod.has_semaphores(&w.way.semaphores(q, w.shares));
         // One ring through all takes the least.
-        let best = best.cloned().unwrap_or_else(|| Rc::new(Way { lines: vec![self.one_ring(&q.groups)] }));
-        let first = best.first(self.chip);
-        (best, first)
+        all.filter(fits)
+            .min_by(|a, b| a.cycles.total_cmp(&b.cycles))
+            .unwrap_or_else(|| with(&Rc::new(Way { lines: vec![self.one_ring(&q.groups)] }), 1))
     }
 
     /// Chooses by estimated time; `fits`: the direct way has the memory that it needs.
@@ -146,7 +158,7 @@ impl Lower<'_> {
         let chip = self.chip;
         let ways = self.ways(q);
         let lines = &ways[0].lines;
-        let ring = self.ring_way(q).0.estimate(q, chip);
+        let ring = self.ring_way(q).cycles;
         let rate: f64 = lines.iter().map(|l| l.bytes_per_cycle(chip)).sum();
         let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
         let hbm = chip.hbm_latency_cycles() as f64;

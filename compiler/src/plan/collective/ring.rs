@@ -7,6 +7,7 @@
 //! A ring of `n` devices gathers in `n - 1` steps: at each, a device passes on the block that it got last. It reduces
 //! in as many: the block of the device behind it goes round, and everybody adds its own.
 
+use super::choose::RingWay;
 use super::lines::Line;
 use super::{Request, Table, alike};
 use crate::plan::lower::Lower;
@@ -186,7 +187,7 @@ impl Ring {
 impl Lower<'_> {
     /// Plans a collective by rings.
     pub(super) fn ring(&mut self, q: &Request<'_>) -> Result<Ring, CompileError> {
-        let (way, begin) = self.ring_way(q);
+        let RingWay { way, shares, first: begin, .. } = self.ring_way(q);
         let lines = &way.lines;
         // Of one set of groups, collectives of different sizes may go different ways.
         let first = |l: &Line| l.rings.first().map_or(Vec::new(), |r| r.iter().map(|p| p.0).collect::<Vec<u32>>());
@@ -197,7 +198,7 @@ impl Lower<'_> {
                 lines.iter().map(ends).collect::<Vec<_>>()
             });
         }
-        let (ways, shares) = (way.directions(), way.shares());
+        let ways = way.directions();
         let phases = way.phases(q.kind);
         let axes = lines
             .iter()
