@@ -13,7 +13,7 @@ use crate::edit::{Draft, Emit, rewrite};
 use crate::options::PassOptions;
 use cost::Costs;
 use region::{Cut, Region, grow, is_free, operand_cuts};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use systole_hlo::analysis::uses::uses;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CollectiveKind, Computation, Module, Node, NodeId, Op, Shape};
@@ -74,15 +74,15 @@ fn choose(c: &Computation, o: &PassOptions, draft: &mut Draft, found: &mut dyn F
     let users = uses(c);
     let costs = Costs::new(c, &users, o);
     seeds.sort_by(|a, b| costs.collective(*b).total_cmp(&costs.collective(*a)).then(a.cmp(b)));
-    let mut taken: FxHashMap<NodeId, ()> = FxHashMap::default();
+    let mut taken: FxHashSet<NodeId> = FxHashSet::default();
     for seed in seeds {
-        if taken.contains_key(&seed) {
+        if taken.contains(&seed) {
             continue;
         }
         let mut best: Option<(f64, u64, Region)> = None;
         for cut in cuts(c, seed) {
             for pieces in PIECES {
-                let free = |id: NodeId| taken.contains_key(&id);
+                let free = |id: NodeId| taken.contains(&id);
                 let Some(region) = grow(c, &users, (seed, cut), pieces, &free) else { continue };
                 let Some(gain) = costs.gain(&region, pieces) else { continue };
                 if best.as_ref().is_none_or(|b| gain > b.0) {
@@ -92,7 +92,7 @@ fn choose(c: &Computation, o: &PassOptions, draft: &mut Draft, found: &mut dyn F
         }
         let Some((_, pieces, region)) = best.filter(|_| draft.fire("pieces")) else { continue };
         for (id, cut) in region {
-            taken.insert(id, ());
+            taken.insert(id);
             let operands = c.node(id).operands.iter().copied().zip(operand_cuts(c, id, cut).unwrap_or_default());
             found(id, Piecewise { pieces, cut, operands: operands.collect() });
         }

@@ -57,6 +57,9 @@ pub(super) struct Way {
     pub lines: Vec<Line>,
 }
 
+/// Ways round some groups.
+pub(super) type Ways = Rc<Vec<Rc<Way>>>;
+
 /// Groups that are boxes of the topology.
 struct Boxes {
     /// Devices along every axis, and parts from one coordinate to the next; axes of length 1 left out.
@@ -72,7 +75,7 @@ struct Boxes {
 
 impl Lower<'_> {
     /// Ways round the groups of a collective; the first one has a line for every axis if that is possible.
-    pub(super) fn ways(&mut self, q: &Request<'_>) -> Rc<Vec<Rc<Way>>> {
+    pub(super) fn ways(&mut self, q: &Request<'_>) -> Ways {
         let free = q.kind == RingKind::AllReduce;
         let key = (q.groups.clone(), free);
         if let Some(known) = self.plan.pod.ways.get(&key) {

@@ -32,7 +32,6 @@ use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Access, Expr, ExprOp, Input, LaneMap, LoopSpec, Output};
 use systole_hlo::analysis::parts::{Parts, parts};
@@ -44,6 +43,9 @@ use systole_isa::{ChipConfig, DType, Layout};
 /// First of the words that a table has for every device, counted from the start of a device's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Table(pub u32);
+
+/// Devices by group.
+type Groups = Vec<Vec<u32>>;
 
 /// What the plan knows of the pod.
 #[derive(Default)]
@@ -58,7 +60,7 @@ pub struct PodPlan {
     pub state: u32,
     pub constant: Option<BufId>,
     /// Ways round the groups of collectives (whose blocks may be in any order).
-    ways: FxHashMap<(Vec<Vec<u32>>, bool), Rc<Vec<Rc<lines::Way>>>>,
+    ways: FxHashMap<(Groups, bool), lines::Ways>,
     /// Semaphores of collectives: first, and how many have been given out.
     first_semaphore: u32,
     semaphores: u32,
@@ -71,7 +73,7 @@ pub struct PodPlan {
     /// Along each axis of the topology, every how many chips devices behave alike.
     pub alike: Vec<u32>,
     /// Groups by which devices have been told apart, and for what.
-    told_apart: FxHashSet<(&'static str, Vec<Vec<u32>>)>,
+    told_apart: FxHashSet<(&'static str, Groups)>,
     /// Which algorithm the user asked for.
     pub pinned: Option<Algorithm>,
 }
