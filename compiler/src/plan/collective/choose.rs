@@ -109,7 +109,8 @@ impl Way {
     /// Estimated cycles of a collective that goes this way by rings.
     fn estimate(&self, q: &Request<'_>, shares: usize, chip: &ChipConfig) -> f64 {
         let phases = if q.kind == RingKind::AllReduce { 2.0 } else { 1.0 };
-        phases * self.cycles((self.first(shares, chip), shares), q.bytes as f64, chip)
+        let worse = if self.joined { JOINED } else { 1.0 };
+        worse * phases * self.cycles((self.first(shares, chip), shares), q.bytes as f64, chip)
     }
 
     /// The semaphores that rings take, by name.
@@ -122,6 +123,10 @@ impl Way {
         all
     }
 }
+
+/// How much faster a ring along several axes has to be than rings along one: it has more steps than the estimate tells, and
+/// devices on it are not alike.
+const JOINED: f64 = 1.15;
 
 /// A way that rings take.
 pub(super) struct RingWay {
@@ -149,7 +154,7 @@ impl Lower<'_> {
         // One ring through all takes the least.
         all.filter(fits)
             .min_by(|a, b| a.cycles.total_cmp(&b.cycles))
-            .unwrap_or_else(|| with(&Rc::new(Way { lines: vec![self.one_ring(&q.groups)] }), 1))
+            .unwrap_or_else(|| with(&Rc::new(Way { lines: vec![self.one_ring(&q.groups)], joined: false }), 1))
     }
 
     /// Chooses by estimated time; `fits`: the direct way has the memory that it needs.

@@ -55,6 +55,8 @@ impl Line {
 /// Lines that lead from every device of a group to every other.
 pub(super) struct Way {
     pub lines: Vec<Line>,
+    /// Some line goes along several axes.
+    pub joined: bool,
 }
 
 /// Ways round some groups.
@@ -87,7 +89,7 @@ impl Lower<'_> {
             ways.extend(several.filter_map(|p| self.along(&b, &p, free)).map(Rc::new));
         }
         if ways.is_empty() {
-            ways.push(Rc::new(Way { lines: vec![self.one_ring(&q.groups)] }));
+            ways.push(Rc::new(Way { lines: vec![self.one_ring(&q.groups)], joined: false }));
         }
         let ways = Rc::new(ways);
         self.plan.pod.ways.insert(key, Rc::clone(&ways));
@@ -163,7 +165,7 @@ impl Lower<'_> {
     /// Lines along the axes of every set of a partition.
     fn along(&self, b: &Boxes, partition: &[Vec<usize>], free: bool) -> Option<Way> {
         let lines = partition.iter().map(|set| self.join(b, set, partition.len() == 1, free));
-        Some(Way { lines: lines.collect::<Option<_>>()? })
+        Some(Way { lines: lines.collect::<Option<_>>()?, joined: partition.iter().any(|set| set.len() > 1) })
     }
 
     /// The line along a set of axes; `all`: these are all.
