@@ -4,8 +4,8 @@
 
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
-    check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, pieces, siblings,
-    squeeze, stacks, strips, transfers, unroll, window,
+    check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, pieces,
+    siblings, squeeze, stacks, strips, transfers, unroll, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::core::CoreModule;
