@@ -197,7 +197,8 @@ impl Lower<'_> {
         let mut rings = Vec::new();
         for g in &b.groups {
             // A ring for every place whose coordinates along the set are all 0.
-            let at_start = |at: &usize| set.iter().all(|&a| *at as u64 / places[a] % u64::from(b.sizes[a]) == 0);
+            let at_start =
+                |at: &usize| set.iter().all(|&a| (*at as u64 / places[a]).is_multiple_of(u64::from(b.sizes[a])));
             rings.extend((0..g.len()).filter(at_start).map(|first| on(g, first)));
         }
         Some(self.line(n as u32, if all { 1 } else { least }, rings))
