@@ -5,7 +5,7 @@ use systole_isa::chip::PRESETS;
 use systole_isa::container::ContainerError;
 use systole_isa::encoding::{CodeError, Problem, layout};
 use systole_isa::opcodes::TABLE;
-use systole_isa::program::{Constant, DebugInfo, DebugOp, DebugRange, HostArray};
+use systole_isa::program::{Constant, DebugInfo, DebugLine, DebugOp, DebugRange, HostArray};
 use systole_isa::table::{Kind, OpInfo};
 use systole_isa::*;
 
@@ -226,6 +226,8 @@ fn programs_that_do_not_fit_are_refused() {
         ("permutation", |p| p.results[0].layout.minor_to_major = vec![0, 0]),
         ("larger than any memory", |p| p.results[0].layout.dims = vec![u64::MAX, u64::MAX]),
         ("operation 9", |p| p.debug.ranges[1].op = 9),
+        ("place 3", |p| p.debug.lines.push(DebugLine { start: 0, place: 3 })),
+        ("a line begins after", |p| p.debug.lines.push(DebugLine { start: 99, place: DebugRange::NONE })),
     ];
     for (part, change) in changes {
         let mut p = program(&tiny);

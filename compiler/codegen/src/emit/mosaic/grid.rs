@@ -9,6 +9,7 @@ use super::scalar::{compare, mul, reg, two};
 use super::value::{Num, Ref, Val};
 use super::{Lower, Refused};
 use crate::kernel::{BufferRef, KernelBuilder, LoopHints, S, Trips};
+use systole_isa::program::DebugPlace;
 use systole_isa::{Layout, Op};
 use systole_mosaic::{Function, MemRef, Role, Space, Value, Window};
 
@@ -35,6 +36,8 @@ struct Pane {
     begun: S,
     semaphores: [u32; 2],
     buf: BufferRef,
+    /// The line of its copies, as instructions have it.
+    line: u16,
     /// The next step's block, and whether it is another one.
     next: Vec<Num>,
     changes: Num,
@@ -52,6 +55,7 @@ impl<'a> Lower<'a> {
     pub(super) fn run(&mut self, b: &mut KernelBuilder) -> Result<(), Refused> {
         let functions: Vec<&'a Function> = self.module.functions.iter().collect();
         functions.iter().for_each(|f| self.scan(&f.body));
+        self.prepare_random(b);
         let arguments = self.kernel.arguments.clone();
         let own = self.own_count(&arguments);
         if own != self.spec.arrays.len() {
@@ -192,9 +196,18 @@ impl<'a> Lower<'a> {
             begun: b.s_var(0),
             semaphores,
             buf: self.buffer(),
+            line: self.window_line(b, i),
             next: Vec::new(),
             changes: Num::Const(0),
         })
+    }
+
+    /// Copies of a window belong to the kernel's function, under a name of their own.
+    fn window_line(&self, b: &mut KernelBuilder, i: usize) -> u16 {
+        let Some(p) = &self.kernel.function.place else { return 0 };
+        let operands = self.spec.operands as usize;
+        let name = if i < operands { format!("window of operand {i}") } else { format!("window of result {}", i - operands) };
+        b.place(DebugPlace { file: p.file.to_string(), line: p.line, function: p.function.to_string(), name })
     }
 
     fn steps(&mut self, b: &mut KernelBuilder, panes: &mut [Pane]) -> Result<(), Refused> {
@@ -207,6 +220,7 @@ impl<'a> Lower<'a> {
         let index: Vec<Num> = grid.iter().map(|g| if *g == 1 { Num::Const(0) } else { Num::Reg(b.s_var(0)) }).collect();
         let zero = vec![Num::Const(0); grid.len()];
         for p in panes.iter_mut() {
+            b.set_place(p.line);
             let first = self.blocks(b, &p.window, &zero)?;
             let moving = self.blocks(b, &p.window, &index)?;
             // What is the same number in every step stays a number.
@@ -228,6 +242,7 @@ impl<'a> Lower<'a> {
                 b.copy_s(p.busy, p.begun);
             }
         }
+        b.set_place(0);
         let left = b.s_var(steps as i32);
         let mut done = Ok(());
         let hints = LoopHints { max_unroll: 1, ..LoopHints::default() };
@@ -237,8 +252,10 @@ impl<'a> Lower<'a> {
         });
         done?;
         for p in panes.iter().filter(|p| !p.input) {
+            b.set_place(p.line);
             self.drain(b, p);
         }
+        b.set_place(0);
         Ok(())
     }
 
@@ -251,6 +268,7 @@ impl<'a> Lower<'a> {
     fn step(&mut self, b: &mut KernelBuilder, panes: &mut [Pane], index: &[Num], left: S) -> Result<(), Refused> {
         let next = self.advance_index(b, index);
         for p in panes.iter_mut() {
+            b.set_place(p.line);
             let window = p.window.clone();
             p.next = self.blocks(b, &window, &next)?;
             let mut changes = Num::Const(0);
@@ -283,17 +301,21 @@ impl<'a> Lower<'a> {
             }
         }
         for p in panes.iter() {
+            b.set_place(p.line);
             b.if_(p.busy, |b| {
                 p.finish(b, false);
                 b.set_s(p.busy, Op::SLi, &[0.into()]);
             });
         }
+        b.set_place(0);
         self.bind_body(b, panes, index)?;
         let body = &self.kernel.function.body;
         self.block(b, body)?;
         for p in panes.iter() {
+            b.set_place(p.line);
             self.after_body(b, p, left)?;
         }
+        b.set_place(0);
         for p in panes.iter() {
             for (c, n) in p.block.iter().zip(&p.next) {
                 if let Num::Reg(c) = c {
