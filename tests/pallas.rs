@@ -71,6 +71,9 @@ fn said(name: &str, arguments: &[&str]) -> (bool, String) {
 
 #[test]
 fn kernels_are_printed_with_their_lines() {
+    let (fine, text) = said("product", &["mosaic"]);
+    assert!(fine && text.contains("argument 1: window, bf16 block [128, 128], 2 of 32768 bytes"), "{text}");
+    assert!(text.contains("4 copies, 2 blocks, each 2 times"), "{text}");
     for file in kernels() {
         let (fine, text) = said(&file.file_stem().expect("a name").to_string_lossy(), &["mosaic"]);
         assert!(fine && text.contains("func @") && text.contains("make.py:"), "{}", file.display());
@@ -99,6 +102,8 @@ fn faults_name_the_line_of_python() {
         let (fine, text) = said(&format!("bad/{name}"), &["run", "--chip", "tpu-v5e"]);
         assert!(!fine && text.contains(what) && text.contains(&format!("make.py:{at} ")), "{name}, line {at}:\n{text}");
     }
+    let (fine, text) = said("bad/beyond", &["run", "--chip", "tpu-v5e"]);
+    assert!(!fine && text.contains("block [4, 0]") && text.contains("make.py:"), "{text}");
     let (fine, text) = said("bad/too_large", &["run", "--chip", "tpu-v5e"]);
-    assert!(!fine && text.contains("vector memory"), "{text}");
+    assert!(!fine && text.contains("VMEM: needs"), "{text}");
 }

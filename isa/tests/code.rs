@@ -211,7 +211,7 @@ fn programs_that_do_not_fit_are_refused() {
     let e = program(&tiny).decode(&chip("tpu-v5e")).expect_err("another chip").to_string();
     assert!(e.contains("`tiny`") && e.contains("`tpu-v5e`"), "{e}");
     type Change = fn(&mut Program);
-    let changes: [(&str, Change); 14] = [
+    let changes: [(&str, Change); 16] = [
         ("bundles", |p| p.bundles = 4),
         ("DMA descriptor 0 does not exist", |p| p.descs.clear()),
         ("trap message 0", |p| p.traps.clear()),

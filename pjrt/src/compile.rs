@@ -60,7 +60,9 @@ fn compile_here(
     let whole = spmd::partitioned(source, "jax", partitions, unsaid);
     let (source, parts) = whole.map_err(|e| located(e.into(), &text, chip))?;
     let partitioned = match &source {
-        Source::Module { module, .. } if partitions > 1 => sharded_message(module, parts.as_ref().map(|p| &p.boundary)),
+        Source::Module { module, .. } if partitions > 1 => {
+            sharded_message(module, parts.as_ref().map(|p| &p.boundary), (replicas, partitions))
+        }
         _ => Vec::new(),
     };
     let program = client.runtime.compile_source(source, "jax", &o, None).map_err(|e| located(e.into(), &text, chip))?;

@@ -163,7 +163,7 @@ impl Executable {
     pub fn optimized(&self) -> (&str, &[u8]) {
         match self.facts.partitioned.is_empty() {
             true => (&self.facts.format, &self.facts.code),
-            false => ("hlo", &self.facts.partitioned),
+            false => ("hlo_with_config", &self.facts.partitioned),
         }
     }
 

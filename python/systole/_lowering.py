@@ -25,6 +25,8 @@ TARGETS = [CALLBACK, "Eigh", "LuDecomposition", "Qr", "ProductOfElementaryHouseh
 _callbacks: dict[int, Callable[..., Any]] = {}
 _numbers = itertools.count(secrets.randbits(62))
 _installed = False
+#: The version of serialised kernels that the compiler reads.
+_KERNEL_VERSION = 11
 
 
 class _Rules(dict):
@@ -78,6 +80,24 @@ def _checked(callback: Callable[..., Any], result_avals) -> Callable[..., Any]:
     return checked
 
 
+def _prepare_pallas() -> None:
+    """Kernels of Pallas are written in the version that is read here; those that ask for the chip get its TPU's sizes."""
+    from jax._src import tpu_custom_call
+    from jax._src.pallas.mosaic import tpu_info
+
+    version_of = tpu_custom_call.get_ir_version
+
+    def get_ir_version(ctx):
+        return _KERNEL_VERSION if PLATFORM in ctx.module_context.platforms else version_of(ctx)
+
+    tpu_custom_call.get_ir_version = get_ir_version
+
+    chips = {"tpu-v3": "TPU_V3", "tpu-v4": "TPU_V4", "tpu-v5e": "TPU_V5E", "tpu-v5p": "TPU_V5P", "tpu-v6e": "TPU_V6E"}
+    for kind, version in chips.items():
+        version = getattr(tpu_info.ChipVersion, version)
+        tpu_info.registry.setdefault(kind, lambda version=version: tpu_info.get_tpu_info_for_chip(version, 1))
+
+
 def install() -> None:
     """Makes the platform known to JAX's lowering; once."""
     global _installed
@@ -93,6 +113,21 @@ def install() -> None:
     tables[PLATFORM] = own
     if PLATFORM not in mlir._platforms_with_donation:
         mlir._platforms_with_donation.append(PLATFORM)
+
+    by_platform = mlir.lower_per_platform
+
+    def lower_per_platform(ctx, description, platform_rules, *args, **kwargs):
+        # What chooses by platform only when it is lowered: kernels of Pallas.
+        if "tpu" in platform_rules:
+            platform_rules = {PLATFORM: platform_rules["tpu"], **platform_rules}
+        return by_platform(ctx, description, platform_rules, *args, **kwargs)
+
+    mlir.lower_per_platform = lower_per_platform
+    try:
+        _prepare_pallas()
+    except (ImportError, AttributeError):
+        # Another JAX than the one that this was written for: its kernels end in a message that says so.
+        pass
 
     original = cb.emit_python_callback
 

@@ -262,3 +262,11 @@ def beyond(x, o):
 
 bad("beyond", beyond, [f32(32, 128)], out((32, 128)), grid=(4,), in_specs=[rows(8, 128, lambda i: (i + 2, 0))],
     out_specs=rows(8, 128, lambda i: (i, 0)))
+
+
+def rolled(x, a, b):
+    a[...] = pltpu.roll(x[...], 3, 1, stride=2, stride_axis=0)
+    b[...] = pltpu.roll(x[...], 5, 0)
+
+
+case("rolled", rolled, [f32(16, 256)], (out((16, 256)), out((16, 256))))

@@ -105,9 +105,9 @@ pub fn computations(m: &Module) -> Computations {
     Computations { all, entry: ids.computation(m.entry), schedule: Schedule { sequences }, free }
 }
 
-/// A device's program as the bytes of a message that says how the entry's arrays are divided; without a boundary every
-/// device has all of them.
-pub fn sharded_message(m: &Module, boundary: Option<&Boundary>) -> Vec<u8> {
+/// A device's program as the bytes of a message (with its configuration) that says how the entry's arrays are divided;
+/// without a boundary every device has all of them.
+pub fn sharded_message(m: &Module, boundary: Option<&Boundary>, (replicas, partitions): (u32, u32)) -> Vec<u8> {
     let c = computations(m);
     let entry = c.all.iter().find(|x| x.id == c.entry);
     let sharding = |b: Option<&Boundary>, e: Option<&Edge>| match (b, e) {
@@ -125,17 +125,24 @@ pub fn sharded_message(m: &Module, boundary: Option<&Boundary>) -> Vec<u8> {
         }
         graph::Shape::Array(_) | graph::Shape::Token => result(0),
     };
-    let message = HloModule {
+    let host_program_shape = entry.and_then(|e| e.program_shape.clone());
+    let config = HloModuleConfig {
+        entry_computation_layout: host_program_shape.clone(),
+        replica_count: i64::from(replicas),
+        num_partitions: i64::from(partitions),
+        use_spmd_partitioning: true,
+    };
+    let module = HloModule {
         name: m.name.clone(),
         entry_computation_name: entry.map_or_else(String::new, |e| e.name.clone()),
-        host_program_shape: entry.and_then(|e| e.program_shape.clone()),
+        host_program_shape,
         entry_computation_id: c.entry,
         computations: c.all,
         result_sharding: Some(result_sharding),
         parameter_shardings,
         ..HloModule::default()
     };
-    message.encode_to_vec()
+    HloModuleWithConfig { hlo_module: Some(module), config: Some(config) }.encode_to_vec()
 }
 
 /// An array's sharding: tiles in row-major order, each with the partitions that have it.

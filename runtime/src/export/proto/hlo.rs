@@ -33,6 +33,27 @@ pub struct HloModule {
     pub parameter_shardings: Vec<OpSharding>,
 }
 
+/// A module with what belongs to its compilation.
+#[derive(Clone, PartialEq, Message)]
+pub struct HloModuleWithConfig {
+    #[prost(message, optional, tag = "1")]
+    pub hlo_module: Option<HloModule>,
+    #[prost(message, optional, tag = "2")]
+    pub config: Option<HloModuleConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct HloModuleConfig {
+    #[prost(message, optional, tag = "1")]
+    pub entry_computation_layout: Option<ProgramShape>,
+    #[prost(int64, tag = "4")]
+    pub replica_count: i64,
+    #[prost(int64, tag = "5")]
+    pub num_partitions: i64,
+    #[prost(bool, tag = "7")]
+    pub use_spmd_partitioning: bool,
+}
+
 /// How an array is divided. Kinds: 0 replicated, 2 a tuple, 3 tiles.
 #[derive(Clone, PartialEq, Message)]
 pub struct OpSharding {

@@ -29,11 +29,23 @@ impl Lower<'_> {
         if by.dims != dims || of.dims.len() != n || !others(&of.dims) {
             return Err(Refused::at(o, format!("of sizes {:?} by numbers of sizes {:?}", of.dims, by.dims)));
         }
-        if by.dtype.bits() != 32 || self.count(&of, axis == 1) > SOURCES {
-            return Err(Refused::at(o, format!("of {} elements by {} numbers", of.dims[n - 2 + axis], by.dtype)));
+        self.picked(b, o, &of, &by, axis == 1).map(Val::Vector)
+    }
+
+    /// Elements of a vector along its columns or rows, by numbers in a vector of the result's sizes.
+    pub(super) fn picked(
+        &mut self,
+        b: &mut KernelBuilder,
+        o: &Operation,
+        of: &Rc<Tensor>,
+        by: &Rc<Tensor>,
+        columns: bool,
+    ) -> Result<Rc<Tensor>, Refused> {
+        if by.dtype.bits() != 32 || self.count(of, columns) > SOURCES {
+            return Err(Refused::at(o, format!("of {:?} elements by {} numbers", of.dims, by.dtype)));
         }
-        let t = Tensor::new(&dims, Form::Lanes, of.dtype, Expr::Gather(Rc::clone(&of), by, axis == 1));
-        Ok(Val::Vector(t))
+        let (by, dims) = (self.in_form(b, by, Form::Lanes)?, by.dims.clone());
+        Ok(Tensor::new(&dims, Form::Lanes, of.dtype, Expr::Gather(Rc::clone(of), by, columns)))
     }
 
     /// Registers along columns (`columns`) or rows.

@@ -11,7 +11,7 @@ use super::{Lower, Refused};
 use crate::kernel::{BufferRef, KernelBuilder, LoopHints, S, Trips};
 use systole_isa::program::DebugPlace;
 use systole_isa::{Layout, Op};
-use systole_mosaic::{Function, MemRef, Role, Space, Value, Window};
+use systole_mosaic::{Function, MemRef, Role, Space, Value, Walk, Window};
 
 /// A window while the grid runs.
 struct Pane {
@@ -164,6 +164,18 @@ impl<'a> Lower<'a> {
         if window.padding.iter().any(|p| *p != (0, 0)) {
             return Err(Refused::new("windows that begin before the array"));
         }
+        let walk = systole_mosaic::walk(&self.kernel, window, &array.dims);
+        if let Some((step, block)) = walk.as_ref().and_then(|w| w.outside.as_ref()) {
+            let sizes = &array.dims;
+            let function = self.module.function(&window.transform);
+            let place = function.and_then(|f| f.body.operations.iter().find_map(|o| o.place.as_ref()));
+            let what = format!(
+                "the {} shows block {block:?} of sizes {:?} at step {step:?} of the grid, beyond the array of sizes {sizes:?}",
+                self.window_name(i),
+                window.bounds
+            );
+            return Err(Refused { what, place: place.map(ToString::to_string) });
+        }
         let layout = Layout::row_major(array.dtype, &window.bounds, self.sub(), self.shape().1);
         let rows =
             u32::try_from(layout.component_word_rows()).map_err(|_| Refused::new("a window of too many rows"))?;
@@ -196,17 +208,29 @@ impl<'a> Lower<'a> {
             begun: b.s_var(0),
             semaphores,
             buf: self.buffer(),
-            line: self.window_line(b, i),
+            line: self.window_line(b, i, window, walk.as_ref()),
             next: Vec::new(),
             changes: Num::Const(0),
         })
     }
 
+    fn window_name(&self, i: usize) -> String {
+        match i.checked_sub(self.spec.operands as usize) {
+            None => format!("window of operand {i}"),
+            Some(result) => format!("window of result {result}"),
+        }
+    }
+
     /// Copies of a window belong to the kernel's function, under a name of their own.
-    fn window_line(&self, b: &mut KernelBuilder, i: usize) -> u16 {
-        let Some(p) = &self.kernel.function.place else { return 0 };
-        let operands = self.spec.operands as usize;
-        let name = if i < operands { format!("window of operand {i}") } else { format!("window of result {}", i - operands) };
+    fn window_line(&self, b: &mut KernelBuilder, i: usize, w: &Window, walk: Option<&Walk>) -> u16 {
+        // Functions say nothing of their place; their first operation does.
+        let f = self.kernel.function;
+        let first = || f.body.operations.iter().find_map(|o| o.place.as_ref());
+        let Some(p) = f.place.as_ref().or_else(first) else { return 0 };
+        let mut name = format!("{}: block {:?}", self.window_name(i), w.bounds);
+        if let Some(n) = walk.map(Walk::times).filter(|n| *n > 1) {
+            name += &format!(", each copied {n} times");
+        }
         b.place(DebugPlace { file: p.file.to_string(), line: p.line, function: p.function.to_string(), name })
     }
 
