@@ -93,10 +93,9 @@ fn reports_name_the_lines_of_kernels() {
 #[test]
 fn faults_name_the_line_of_python() {
     let make = std::fs::read_to_string(folder().join("make.py")).expect("the script");
-    for (name, code, what) in [
-        ("never_signalled", "pl.semaphore_wait(sem, 1)", "deadlock"),
-        ("too_early", "o[...] = t[...] * 2", "race"),
-    ] {
+    for (name, code, what) in
+        [("never_signalled", "pl.semaphore_wait(sem, 1)", "deadlock"), ("too_early", "o[...] = t[...] * 2", "race")]
+    {
         let after = make.lines().position(|l| l.starts_with(&format!("def {name}("))).expect("the kernel");
         let at = after + 1 + make.lines().skip(after).position(|l| l.trim() == code).expect("the line");
         let (fine, text) = said(&format!("bad/{name}"), &["run", "--chip", "tpu-v5e"]);

@@ -105,7 +105,8 @@ impl<'a> Decoder<'a, '_> {
         let file = self.files.entry(frame.file.to_string()).or_insert_with(|| frame.file.into());
         let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let file = Arc::clone(file);
-        let function = Arc::clone(self.files.entry(frame.function.to_string()).or_insert_with(|| frame.function.into()));
+        let function =
+            Arc::clone(self.files.entry(frame.function.to_string()).or_insert_with(|| frame.function.into()));
         Ok(Some(Place { file, line: number(frame.line), column: number(frame.column), function }))
     }
 

@@ -7,7 +7,8 @@ use crate::dma::{DmaDesc, DmaDim, MAX_DMA_DIMS, Space};
 use crate::dtype::DType;
 use crate::layout::Layout;
 use crate::program::{
-    DebugBuffer, DebugKernel, DebugLine, DebugMember, DebugOp, DebugPlace, DebugRange, HostArray, HostCall, HostCallKind,
+    DebugBuffer, DebugKernel, DebugLine, DebugMember, DebugOp, DebugPlace, DebugRange, HostArray, HostCall,
+    HostCallKind,
 };
 use crate::topology::{MAX_POD, Topology};
 

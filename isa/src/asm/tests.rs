@@ -6,8 +6,7 @@ use crate::inst::{Bundle, Inst};
 use crate::opcodes::TABLE;
 use crate::program::{
     Constant, DebugBuffer, DebugInfo, DebugKernel, DebugLine, DebugMember, DebugOp, DebugPlace, DebugRange, HostArray,
-    HostCall, HostCallKind,
-    PodShape,
+    HostCall, HostCallKind, PodShape,
 };
 use crate::table::Kind;
 use crate::topology::Topology;

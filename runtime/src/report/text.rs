@@ -157,7 +157,8 @@ pub fn lines(r: &Report) -> String {
     let exposed: u64 = windows().map(|l| l.waited).sum();
     if let Some(worst) = windows().max_by_key(|l| l.waited).filter(|_| exposed * 20 > r.cycles) {
         let share = percent(exposed as f64, r.cycles);
-        text += &format!("copies of windows are exposed for {share:.1} % of the time, most of all the {}\n", worst.part);
+        text +=
+            &format!("copies of windows are exposed for {share:.1} % of the time, most of all the {}\n", worst.part);
     }
     text
 }

@@ -110,12 +110,7 @@ impl Code {
     }
 
     /// `places`: the lines that its instructions come from.
-    pub fn push(
-        &mut self,
-        region: u32,
-        insts: impl IntoIterator<Item = Inst>,
-        places: impl IntoIterator<Item = u16>,
-    ) {
+    pub fn push(&mut self, region: u32, insts: impl IntoIterator<Item = Inst>, places: impl IntoIterator<Item = u16>) {
         self.bundles.push(VBundle {
             place: most(places),
             insts: insts.into_iter().collect(),

@@ -272,7 +272,13 @@ impl<'a> Lower<'a> {
     }
 
     /// Numbers along dimensions: of several, those of the index in row-major order.
-    pub(super) fn iota_of(&mut self, b: &mut KernelBuilder, dims: &[u64], dtype: DType, axes: Vec<i64>) -> Result<Val, Refused> {
+    pub(super) fn iota_of(
+        &mut self,
+        b: &mut KernelBuilder,
+        dims: &[u64],
+        dtype: DType,
+        axes: Vec<i64>,
+    ) -> Result<Val, Refused> {
         let mut all: Option<Rc<Tensor>> = None;
         for a in axes {
             let d =
