@@ -106,3 +106,26 @@ fn faults_name_the_line_of_python() {
     let (fine, text) = said("bad/too_large", &["run", "--chip", "tpu-v5e"]);
     assert!(!fine && text.contains("VMEM: needs"), "{text}");
 }
+
+#[test]
+fn random_bits_differ_and_are_even() {
+    let outputs = std::env::temp_dir().join(format!("systole-pallas-{}-drawn.npz", std::process::id()));
+    let (fine, text) = said("free/drawn", &["run", "--chip", "tpu-v5e", "--outputs", &outputs.to_string_lossy()]);
+    assert!(fine, "{text}");
+    let arrays = npz::read(&outputs.to_string_lossy()).expect("arrays");
+    std::fs::remove_file(&outputs).expect("the file was written");
+    let words = |key: &str| -> Vec<u32> {
+        let bytes = &arrays.get(key).expect("a result").bytes;
+        bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+    };
+    let (first, second) = (words("out0"), words("out1"));
+    assert_eq!((first.len(), first.iter().zip(&second).filter(|(a, b)| a == b).count()), (1024, 0));
+    for all in [&first, &second] {
+        let distinct: std::collections::BTreeSet<&u32> = all.iter().collect();
+        assert!(distinct.len() > 1020, "{} distinct words", distinct.len());
+        for bit in 0..32 {
+            let ones = all.iter().filter(|w| **w >> bit & 1 == 1).count();
+            assert!((400..624).contains(&ones), "bit {bit}: {ones} of 1024");
+        }
+    }
+}

@@ -210,22 +210,10 @@ def masked(x, o):
 case("masked", masked, [f32(24, 256)], out((24, 256)))
 
 
-def drawn(seed, o):
-    pltpu.prng_seed(seed[0])
-    first = pltpu.prng_random_bits((8, 128))
-    second = pltpu.prng_random_bits((8, 128))
-    # No bits are promised: only that draws differ.
-    same = (first == second).astype(jnp.int32)
-    o[...] = jnp.where(jnp.sum(same) < 4, 1, 0) + same * 0
-
-
-case("drawn", drawn, [np.array([5], np.int32)], out((8, 128), jnp.int32), in_specs=[SCALARS])
-
-
-def bad(name, kernel, ins, outs, **kw):
-    """A kernel that is at fault: there are no answers."""
+def bad(name, kernel, ins, outs, folder="bad", **kw):
+    """A kernel that is at fault, or one whose answers are its own."""
     text = jax.jit(pl.pallas_call(kernel, out_shape=outs, **kw)).trace(*ins).lower(lowering_platforms=("tpu",)).as_text()
-    with open(f"tests/pallas/bad/{name}.mlir", "w") as f:
+    with open(f"tests/pallas/{folder}/{name}.mlir", "w") as f:
         f.write(text)
 
 
@@ -270,3 +258,12 @@ def rolled(x, a, b):
 
 
 case("rolled", rolled, [f32(16, 256)], (out((16, 256)), out((16, 256))))
+
+
+def drawn(seed, a, b):
+    pltpu.prng_seed(seed[0])
+    a[...] = pltpu.prng_random_bits((8, 128)).astype(jnp.int32)
+    b[...] = pltpu.prng_random_bits((8, 128)).astype(jnp.int32)
+
+
+bad("drawn", drawn, [np.array([5], np.int32)], (out((8, 128), jnp.int32),) * 2, folder="free", in_specs=[SCALARS])

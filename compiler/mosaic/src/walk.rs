@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use systole_isa::DType;
 
 /// Steps of a grid that are walked at most.
-const STEPS: u64 = 1 << 16;
+const STEPS: u64 = 1 << 14;
 
 /// The blocks of a window, over all steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
