@@ -259,6 +259,8 @@ pub fn generate(
                 .map(|k| DebugKernel { name: k.name, start: k.start, bundles: k.bundles })
                 .collect(),
             buffers: plan.residences.clone(),
+            places: scheduled.places,
+            lines: scheduled.lines,
         },
     })
 }

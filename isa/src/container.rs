@@ -18,7 +18,10 @@ use crate::program::Program;
 pub const MAGIC: [u8; 8] = *b"SYSTOLE\0";
 /// Version of the format that this library writes and reads. It grows with every change of [`Program`] or of the
 /// instruction table.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
+
+/// The version before, which had no lines of kernels: two empty lists at the end of the debug data, a byte each.
+const WITHOUT_LINES: u32 = 7;
 
 const HEADER_BYTES: usize = 24;
 /// Bytes in memory for each byte of a payload at most: an empty text takes one there and 24 here.
@@ -96,7 +99,7 @@ pub fn read_program(file: &[u8]) -> Result<Program, ContainerError> {
     if version > VERSION {
         return Err(ContainerError::Newer { version });
     }
-    if version < VERSION {
+    if version < WITHOUT_LINES {
         return Err(ContainerError::Older { version });
     }
     let length = four(16) as u64 | (four(20) as u64) << 32;
@@ -114,6 +117,14 @@ pub fn read_program(file: &[u8]) -> Result<Program, ContainerError> {
     if stated != found {
         return Err(ContainerError::Checksum { stated, found });
     }
+    let completed;
+    let payload = match version {
+        WITHOUT_LINES => {
+            completed = [payload, &[0, 0]].concat();
+            &completed[..]
+        }
+        _ => payload,
+    };
     let (program, read) = bounded(payload).map_err(|e| ContainerError::Payload { reason: e.to_string() })?;
     if read != payload.len() {
         return Err(ContainerError::Payload { reason: "it goes on after the program".into() });

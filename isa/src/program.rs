@@ -7,6 +7,7 @@ use crate::{
     topology::Topology,
 };
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// A compiled program for one device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -222,6 +223,48 @@ pub struct DebugInfo {
     pub kernels: Vec<DebugKernel>,
     /// Where arrays are while the program runs.
     pub buffers: Vec<DebugBuffer>,
+    /// Lines of programs that kernels were written in, where kernels bring their own.
+    pub places: Vec<DebugPlace>,
+    /// Runs of bundles that come from such a line, ascending by `start`; each lasts until the next.
+    pub lines: Vec<DebugLine>,
+}
+
+impl DebugInfo {
+    /// The line that a bundle comes from, if its kernel brings one.
+    pub fn place(&self, bundle: u32) -> Option<&DebugPlace> {
+        let i = self.lines.partition_point(|l| l.start <= bundle).checked_sub(1)?;
+        self.places.get(self.lines[i].place as usize)
+    }
+}
+
+/// A line of a program that a kernel was written in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DebugPlace {
+    /// Its file.
+    pub file: String,
+    /// From 1; 0 if unknown.
+    pub line: u32,
+    /// The function around it; may be empty.
+    pub function: String,
+    /// What the framework calls what stands there, with the scopes around it; may be empty.
+    pub name: String,
+}
+
+impl fmt::Display for DebugPlace {
+    /// `file:line (function)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)?;
+        if self.function.is_empty() { Ok(()) } else { write!(f, " ({})", self.function) }
+    }
+}
+
+/// From bundle `start` on, code comes from line `place` (index into [`DebugInfo::places`]; [`DebugRange::NONE`]: none).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DebugLine {
+    /// First bundle.
+    pub start: u32,
+    /// Index of the place.
+    pub place: u32,
 }
 
 /// A subroutine.

@@ -194,6 +194,17 @@ impl Program {
         if ranges.last().is_some_and(|r| r.start > self.bundles) {
             return wrong("a range begins after the code".into());
         }
+        let lines = &self.debug.lines;
+        if let Some(w) = lines.windows(2).find(|w| w[0].start >= w[1].start) {
+            return wrong(format!("a line at bundle {} follows one at {}", w[1].start, w[0].start));
+        }
+        if lines.last().is_some_and(|l| l.start > self.bundles) {
+            return wrong("a line begins after the code".into());
+        }
+        let known = |place: u32| (place as usize) < self.debug.places.len() || place == DebugRange::NONE;
+        if let Some(l) = lines.iter().find(|l| !known(l.place)) {
+            return wrong(format!("place {} does not exist", l.place));
+        }
         if self.debug.ops.iter().any(|o| !o.flops.is_finite() || !o.bytes.is_finite()) {
             return wrong("a count of operations or bytes is not finite".into());
         }

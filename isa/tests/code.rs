@@ -5,7 +5,7 @@ use systole_isa::chip::PRESETS;
 use systole_isa::container::ContainerError;
 use systole_isa::encoding::{CodeError, Problem, layout};
 use systole_isa::opcodes::TABLE;
-use systole_isa::program::{Constant, DebugInfo, DebugOp, DebugRange, HostArray};
+use systole_isa::program::{Constant, DebugInfo, DebugLine, DebugOp, DebugRange, HostArray};
 use systole_isa::table::{Kind, OpInfo};
 use systole_isa::*;
 
@@ -201,8 +201,21 @@ fn program_files_round_trip_and_damage_is_told() {
     let mut newer = file.clone();
     newer[8] += 1;
     assert!(matches!(read_program(&newer), Err(ContainerError::Newer { .. })));
-    newer[8] -= 2;
+    newer[8] -= 3;
     assert!(matches!(read_program(&newer), Err(ContainerError::Older { .. })));
+}
+
+#[test]
+fn programs_from_before_lines_of_kernels_are_read() {
+    let p = program(&chip("tiny"));
+    let mut file = write_program(&p);
+    let payload = file.len() - 2;
+    file.truncate(payload);
+    file[8] = 6;
+    let crc = crc32fast::hash(&file[24..]);
+    file[12..16].copy_from_slice(&crc.to_le_bytes());
+    file[16..24].copy_from_slice(&(payload as u64 - 24).to_le_bytes());
+    assert_eq!(read_program(&file).as_ref(), Ok(&p));
 }
 
 #[test]
@@ -211,7 +224,7 @@ fn programs_that_do_not_fit_are_refused() {
     let e = program(&tiny).decode(&chip("tpu-v5e")).expect_err("another chip").to_string();
     assert!(e.contains("`tiny`") && e.contains("`tpu-v5e`"), "{e}");
     type Change = fn(&mut Program);
-    let changes: [(&str, Change); 14] = [
+    let changes: [(&str, Change); 16] = [
         ("bundles", |p| p.bundles = 4),
         ("DMA descriptor 0 does not exist", |p| p.descs.clear()),
         ("trap message 0", |p| p.traps.clear()),
@@ -226,6 +239,8 @@ fn programs_that_do_not_fit_are_refused() {
         ("permutation", |p| p.results[0].layout.minor_to_major = vec![0, 0]),
         ("larger than any memory", |p| p.results[0].layout.dims = vec![u64::MAX, u64::MAX]),
         ("operation 9", |p| p.debug.ranges[1].op = 9),
+        ("place 3", |p| p.debug.lines.push(DebugLine { start: 0, place: 3 })),
+        ("a line begins after", |p| p.debug.lines.push(DebugLine { start: 99, place: DebugRange::NONE })),
     ];
     for (part, change) in changes {
         let mut p = program(&tiny);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use systole_compiler::diag::line_col;
 use systole_isa::ChipConfig;
 use systole_isa::program::PodShape;
+use systole_runtime::export::module::sharded_message;
 use systole_runtime::source::{self, Source};
 use systole_runtime::{CompileOptions, pod, spmd};
 
@@ -53,10 +54,17 @@ fn compile_here(
     let donated = donated(&text);
     let tokens = Tokens::of(&module);
     let source = Source::Module { module, text: text.clone() };
-    // What JAX says nothing of it takes to be on every device.
-    let unsaid = spmd::Unsaid::Replicated;
+    // Parameters that JAX says nothing of it takes to be on every device; results too, unless it asks.
+    let free = build.free_results.contains(&true);
+    let unsaid = if free { spmd::Unsaid::FreeResults } else { spmd::Unsaid::Replicated };
     let whole = spmd::partitioned(source, "jax", partitions, unsaid);
-    let (source, _) = whole.map_err(|e| located(e.into(), &text, chip))?;
+    let (source, parts) = whole.map_err(|e| located(e.into(), &text, chip))?;
+    let partitioned = match &source {
+        Source::Module { module, .. } if partitions > 1 => {
+            sharded_message(module, parts.as_ref().map(|p| &p.boundary), (replicas, partitions))
+        }
+        _ => Vec::new(),
+    };
     let program = client.runtime.compile_source(source, "jax", &o, None).map_err(|e| located(e.into(), &text, chip))?;
     let assigned = build.assignment.as_ref().map(proto::DeviceAssignment::ids).filter(|ids| !ids.is_empty());
     let devices = match assigned {
@@ -74,6 +82,7 @@ fn compile_here(
         tokens,
         code,
         format,
+        partitioned,
         options,
         text,
     };

@@ -27,6 +27,9 @@ pub struct Facts {
     #[serde(with = "hex")]
     pub code: Vec<u8>,
     pub format: String,
+    /// A device's program of several partitions with the shardings of its arrays, as an HLO message; else empty.
+    #[serde(with = "hex")]
+    pub partitioned: Vec<u8>,
     #[serde(with = "hex")]
     pub options: Vec<u8>,
     /// The program as text, for messages and profiles.
@@ -45,6 +48,7 @@ impl Facts {
             tokens: Tokens::default(),
             code: Vec::new(),
             format: String::new(),
+            partitioned: Vec::new(),
             options: Vec::new(),
             text,
         }
@@ -155,6 +159,14 @@ impl Executable {
         LOADED.lock().unwrap_or_else(PoisonError::into_inner).get(fingerprint)?.upgrade()
     }
 
+    /// The program with its format: of several partitions what each of them runs, else as it came.
+    pub fn optimized(&self) -> (&str, &[u8]) {
+        match self.facts.partitioned.is_empty() {
+            true => (&self.facts.format, &self.facts.code),
+            false => ("hlo_with_config", &self.facts.partitioned),
+        }
+    }
+
     /// The plan as text, where the program was compiled here and not read back.
     ///
     /// # Errors
@@ -204,7 +216,7 @@ impl Executable {
 static LOADED: Mutex<BTreeMap<String, Weak<Executable>>> = Mutex::new(BTreeMap::new());
 
 /// What serialised programs begin with; it changes with their form.
-const MAGIC: &[u8] = b"systole-pjrt-2\n";
+const MAGIC: &[u8] = b"systole-pjrt-3\n";
 
 impl LoadedExecutable {
     pub fn new(program: Arc<Executable>) -> Result<LoadedExecutable, Error> {

@@ -23,6 +23,9 @@ pub(crate) struct BuildOptions {
     pub num_partitions: i64,
     #[prost(message, optional, tag = "9")]
     pub assignment: Option<DeviceAssignment>,
+    /// Of each result (one: of all) whether its sharding is the compiler's to choose.
+    #[prost(bool, repeated, tag = "12")]
+    pub free_results: Vec<bool>,
 }
 
 /// `xla.DeviceAssignmentProto`.

@@ -10,6 +10,8 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+import systole
+
 jax.config.update("jax_default_matmul_precision", "highest")
 pytestmark = pytest.mark.skipif(jax.default_backend() != "systole", reason="needs JAX_PLATFORMS=systole,cpu")
 
@@ -57,3 +59,23 @@ def test_kernels_that_ask_for_the_chip():
     call = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[anywhere],
                           out_specs=anywhere)
     np.testing.assert_allclose(call(x), x * 3, rtol=1e-6)
+
+
+def test_an_error_names_the_line_of_the_kernel():
+    def kernel(x, o, sem):
+        o[...] = x[...]
+        pl.semaphore_wait(sem, 1)
+
+    x = f32(8, 128)
+    call = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+                          scratch_shapes=[pltpu.SemaphoreType.REGULAR])
+    with pytest.raises(Exception, match=r"test_pallas\.py:\d+ \(.*kernel.*deadlock"):
+        jax.block_until_ready(call(x))
+    np.testing.assert_allclose(jnp.asarray(x) + 1, x + 1)
+
+
+def test_a_report_without_a_device_has_the_kernels_lines():
+    x, y = f32(16, 128), f32(128, 128)
+    kernel = pl.pallas_call(product, out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32))
+    report = systole.run(kernel, x, y, chip="tpu-v5e")
+    assert any(line["file"].endswith("test_pallas.py") and line["cycles"] > 0 for line in report.data["lines"])

@@ -29,6 +29,11 @@ def mesh():
     return jax.make_mesh((2, 4), ("d", "m"), axis_types=(AxisType.Explicit, AxisType.Explicit))
 
 
+@functools.cache
+def automatic():
+    return jax.make_mesh((2, 4), ("d", "m"), axis_types=(AxisType.Auto, AxisType.Auto))
+
+
 def put(x, *spec):
     return jax.device_put(x, NamedSharding(mesh(), P(*spec)))
 
@@ -67,3 +72,57 @@ def test_shard_map():
     f = jax.shard_map(lambda b: jax.lax.psum(b, "m"), mesh=mesh(), in_specs=P("d", "m"), out_specs=P("d", None))
     got = jax.jit(f)(put(x, "d", "m"))
     np.testing.assert_allclose(got, x.reshape(8, 4, 4).sum(1), rtol=2e-5, atol=2e-6)
+
+
+def given(x, *spec):
+    return jax.device_put(x, NamedSharding(automatic(), P(*spec)))
+
+
+def test_automatic_axes():
+    """Nobody says how results are divided; what comes out goes in again."""
+    x, a, b = f32(8, 16), f32(16, 32), f32(32, 16)
+
+    @jax.jit
+    def f(x, a, b):
+        h = jnp.tanh(x @ a)
+        return h @ b, h, jnp.sum(h), {"rows": jnp.max(h, axis=1)}
+
+    out, h, total, more = f(given(x, "d", None), given(a, None, "m"), given(b, "m", None))
+    want = np.tanh(x @ a)
+    np.testing.assert_allclose(out, want @ b, rtol=2e-4, atol=2e-4)
+    np.testing.assert_allclose(h, want, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(total, want.sum(), rtol=2e-4, atol=1e-4)
+    np.testing.assert_allclose(more["rows"], want.max(1), rtol=2e-5, atol=2e-6)
+    assert h.sharding.is_equivalent_to(NamedSharding(automatic(), P("d", "m")), 2), h.sharding
+    again = jax.jit(lambda h: h * 2 + 1)(h)
+    assert again.sharding.is_equivalent_to(h.sharding, 2)
+    np.testing.assert_allclose(again, want * 2 + 1, rtol=2e-5, atol=2e-5)
+
+
+def test_steps_of_training_on_automatic_axes():
+    x, y, w = f32(16, 8), f32(16, 6), f32(8, 6)
+
+    def loss(w, x, y):
+        return jnp.mean((x @ w - y) ** 2)
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def step(w, x, y):
+        value, grad = jax.value_and_grad(loss)(w, x, y)
+        return w - 0.1 * grad, value
+
+    on = (given(w), given(x, "d", None), given(y, "d", None))
+    mine, theirs = on[0], w
+    for _ in range(3):
+        mine, value = step(mine, *on[1:])
+        error = x @ theirs - y
+        np.testing.assert_allclose(value, np.mean(error**2), rtol=2e-4)
+        theirs = theirs - 0.1 * 2 * x.T @ error / error.size
+    np.testing.assert_allclose(mine, theirs, rtol=2e-4, atol=2e-5)
+
+
+def test_sizes_that_do_not_divide_on_automatic_axes():
+    x = f32(8, 12)
+    # Six columns over four devices would be uneven: they stay whole.
+    got = jax.jit(lambda x: jnp.concatenate([x[:, :3], x[:, 9:]], axis=1) * 2)(given(x, "d", "m"))
+    np.testing.assert_allclose(got, np.concatenate([x[:, :3], x[:, 9:]], axis=1) * 2, rtol=2e-5)
+    assert len(got.addressable_shards) == 8

@@ -15,6 +15,8 @@ pub struct Fault {
     pub inst: Box<str>,
     /// The HLO instruction that the code belongs to; empty if none.
     pub op: Box<str>,
+    /// The line that the code comes from, where its kernel brings one; else empty.
+    pub place: Box<str>,
     pub kind: FaultKind,
 }
 
@@ -158,6 +160,9 @@ impl fmt::Display for Fault {
         }
         if !self.op.is_empty() {
             write!(f, " (%{})", self.op.trim_start_matches('%'))?;
+        }
+        if !self.place.is_empty() {
+            write!(f, " at {}", self.place)?;
         }
         write!(f, ": {}", self.kind)
     }

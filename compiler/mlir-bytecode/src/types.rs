@@ -19,6 +19,18 @@ pub enum FloatKind {
     F64,
     F80,
     F128,
+    TF32,
+    F8E5M2,
+    F8E4M3,
+    F8E4M3FN,
+    F8E5M2FNUZ,
+    F8E4M3FNUZ,
+    F8E4M3B11FNUZ,
+    F8E3M4,
+    F4E2M1FN,
+    F6E2M3FN,
+    F6E3M2FN,
+    F8E8M0FNU,
 }
 
 impl FloatKind {
@@ -30,6 +42,17 @@ impl FloatKind {
             FloatKind::F64 => 64,
             FloatKind::F80 => 80,
             FloatKind::F128 => 128,
+            FloatKind::TF32 => 19,
+            FloatKind::F8E5M2
+            | FloatKind::F8E4M3
+            | FloatKind::F8E4M3FN
+            | FloatKind::F8E5M2FNUZ
+            | FloatKind::F8E4M3FNUZ
+            | FloatKind::F8E4M3B11FNUZ
+            | FloatKind::F8E3M4
+            | FloatKind::F8E8M0FNU => 8,
+            FloatKind::F6E2M3FN | FloatKind::F6E3M2FN => 6,
+            FloatKind::F4E2M1FN => 4,
         }
     }
 }
@@ -136,6 +159,18 @@ impl<'a> Bytecode<'a> {
                 let dims = r.dims()?;
                 Type::Vector { dims, element: r.type_id(self)?, scalable: true }
             }
+            21 => Type::Float(FloatKind::TF32),
+            22 => Type::Float(FloatKind::F8E5M2),
+            23 => Type::Float(FloatKind::F8E4M3),
+            24 => Type::Float(FloatKind::F8E4M3FN),
+            25 => Type::Float(FloatKind::F8E5M2FNUZ),
+            26 => Type::Float(FloatKind::F8E4M3FNUZ),
+            27 => Type::Float(FloatKind::F8E4M3B11FNUZ),
+            28 => Type::Float(FloatKind::F8E3M4),
+            29 => Type::Float(FloatKind::F4E2M1FN),
+            30 => Type::Float(FloatKind::F6E2M3FN),
+            31 => Type::Float(FloatKind::F6E3M2FN),
+            32 => Type::Float(FloatKind::F8E8M0FNU),
             other => return Err(at.error(format!("a builtin type of unknown kind {other}"))),
         })
     }

@@ -104,7 +104,10 @@ impl<'a> Decoder<'a, '_> {
         let Some(frame) = location.frames.iter().find(|f| f.line > 0) else { return Ok(None) };
         let file = self.files.entry(frame.file.to_string()).or_insert_with(|| frame.file.into());
         let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-        Ok(Some(Place { file: Arc::clone(file), line: number(frame.line), column: number(frame.column) }))
+        let file = Arc::clone(file);
+        let function =
+            Arc::clone(self.files.entry(frame.function.to_string()).or_insert_with(|| frame.function.into()));
+        Ok(Some(Place { file, line: number(frame.line), column: number(frame.column), function }))
     }
 
     fn attributes_of(&mut self, o: &mlir::Operation<'a>) -> Result<Attributes, Error> {
@@ -238,7 +241,22 @@ impl<'a> Decoder<'a, '_> {
                 FloatKind::F16 => DType::F16,
                 FloatKind::F32 => DType::F32,
                 FloatKind::F64 => DType::F64,
-                FloatKind::F80 | FloatKind::F128 => return Err(Error::new("floats of more than 64 bits")),
+                FloatKind::F8E5M2 => DType::F8E5M2,
+                FloatKind::F8E4M3 => DType::F8E4M3,
+                FloatKind::F8E4M3FN => DType::F8E4M3FN,
+                FloatKind::F8E5M2FNUZ => DType::F8E5M2FNUZ,
+                FloatKind::F8E4M3FNUZ => DType::F8E4M3FNUZ,
+                FloatKind::F8E4M3B11FNUZ => DType::F8E4M3B11FNUZ,
+                FloatKind::F8E3M4 => DType::F8E3M4,
+                FloatKind::F8E8M0FNU => DType::F8E8M0FNU,
+                FloatKind::F80
+                | FloatKind::F128
+                | FloatKind::TF32
+                | FloatKind::F4E2M1FN
+                | FloatKind::F6E2M3FN
+                | FloatKind::F6E3M2FN => {
+                    return Err(Error::new(format!("floats of {} bits", k.bits())));
+                }
             })),
             mlir::Type::Vector { dims, element, scalable: false } => {
                 let dims = dims.into_iter().collect::<Option<Vec<u64>>>().ok_or_else(open)?;

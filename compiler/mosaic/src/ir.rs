@@ -53,6 +53,8 @@ pub struct Place {
     pub file: Arc<str>,
     pub line: u32,
     pub column: u32,
+    /// The function around it; may be empty.
+    pub function: Arc<str>,
 }
 
 impl fmt::Display for Place {

@@ -7,6 +7,7 @@
 //! - [`ir`]: modules, functions, operations, types, attributes;
 //! - [`kernel`]: what a kernel's function says of its grid and its arguments;
 //! - [`decode`]: bytecode to [`ir`]; [`text`]: the types and attributes that bytecode holds as text;
+//! - [`walk()`]: which blocks a window shows while the grid runs;
 //! - [`config`]: the JSON around it.
 //!
 //! Invariants, for any bytes whatever: a result or an error, no panic, memory within a small multiple of the input. Every
@@ -18,11 +19,13 @@ pub mod ir;
 pub mod kernel;
 mod print;
 pub mod text;
+pub mod walk;
 
 pub use config::Call;
 pub use ir::{Attr, Block, Element, Function, MemRef, Module, Operation, Place, Space, Type, Value};
 pub use kernel::{Kernel, Role, Window};
 pub use print::print;
+pub use walk::{Walk, walk};
 
 /// The version of the serialized dialect that this crate reads: the one of jaxlib 0.10.
 pub const VERSION: i64 = 11;

@@ -2,7 +2,7 @@
 
 use crate::Unsaid;
 use crate::annotation::{self, Raw, Reader, Unread};
-use crate::ir::{Kind, Node, Program, Region, Tree, Value, ValueId};
+use crate::ir::{Kind, Node, Program, Region, Tree, ValueId};
 use crate::mesh::{Axes, Axis, Mesh};
 use crate::sharding::Spec;
 use rustc_hash::FxHashMap;
@@ -134,7 +134,7 @@ pub fn import(module: &Module, partitions: u64, unsaid: Unsaid) -> Result<(Progr
         let n = entry.node(p);
         let tree = importer.fresh(&n.shape, &n.name);
         importer.annotate(n, KEYS[0], &tree.leaves(), Axes::default())?;
-        if unsaid == Unsaid::Replicated {
+        if unsaid != Unsaid::Free {
             tree.leaves().iter().for_each(|v| importer.program.values[v.index()].spec.close());
         }
         region.params.extend(tree.leaves());
@@ -142,10 +142,10 @@ pub fn import(module: &Module, partitions: u64, unsaid: Unsaid) -> Result<(Progr
     }
     let result = importer.computation(entry, &params, Axes::default(), &mut region)?;
     region.results = result.leaves();
-    if unsaid == Unsaid::Replicated {
-        importer.close_results(&mut region);
-    }
     let mut program = importer.program;
+    if unsaid == Unsaid::Replicated {
+        program.close_results(&mut region);
+    }
     program.entry = region;
     program.params = params;
     program.result = Some(result);
@@ -162,40 +162,8 @@ struct Importer<'a> {
 }
 
 impl Importer<'_> {
-    /// Results that no annotation divides stay whole.
-    fn close_results(&mut self, region: &mut Region) {
-        for v in &mut region.results {
-            let value = self.program.value(*v);
-            if value.spec.given && value.spec.is_closed() {
-                continue;
-            }
-            let (shape, name) = (value.shape.clone(), value.name.clone());
-            let mut spec = if value.spec.given { value.spec.clone() } else { Spec::open(value.rank()) };
-            spec.close();
-            let closed = self.value(&shape, &name);
-            self.program.values[closed.index()].spec = spec;
-            region.nodes.push(Node {
-                kind: Kind::Constrain,
-                operands: vec![Tree::Leaf(*v)],
-                results: vec![closed],
-                shape,
-                name,
-                span: graph::Span::default(),
-                attributes: Vec::new(),
-                manual: Axes::default(),
-            });
-            *v = closed;
-        }
-    }
-
     fn value(&mut self, shape: &Shape, name: &str) -> ValueId {
-        let rank = shape.as_array().map_or(0, |a| a.rank());
-        let shape = match shape {
-            Shape::Array(a) => Shape::Array(graph::ArrayShape { minor_to_major: None, ..a.clone() }),
-            other => other.clone(),
-        };
-        self.program.values.push(Value { name: name.to_string(), shape, spec: Spec::open(rank) });
-        ValueId(self.program.values.len() as u32 - 1)
+        self.program.add(shape, name)
     }
 
     /// New values of a shape.

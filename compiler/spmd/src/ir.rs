@@ -4,7 +4,7 @@
 //! a branch) is the same value. A loop's states are values too: the results of a `while` are the parameters of its body and
 //! condition, so one sharding is found for all of them.
 
-use crate::mesh::Axes;
+use crate::mesh::{Axes, Mesh};
 use crate::sharding::Spec;
 use systole_hlo::graph::{ArrayShape, Op, Shape, Span};
 
@@ -154,5 +154,65 @@ pub struct Program {
 impl Program {
     pub fn value(&self, v: ValueId) -> &Value {
         &self.values[v.index()]
+    }
+
+    /// A new value, of which nothing is known.
+    pub fn add(&mut self, shape: &Shape, name: &str) -> ValueId {
+        let rank = shape.as_array().map_or(0, |a| a.rank());
+        let shape = match shape {
+            Shape::Array(a) => Shape::Array(ArrayShape { minor_to_major: None, ..a.clone() }),
+            other => other.clone(),
+        };
+        self.values.push(Value { name: name.to_string(), shape, spec: Spec::open(rank) });
+        ValueId(self.values.len() as u32 - 1)
+    }
+
+    /// The program's results are divided as it says, and no further.
+    pub fn close_results(&mut self, region: &mut Region) {
+        for v in &mut region.results {
+            let value = self.value(*v);
+            if value.spec.given && value.spec.is_closed() {
+                continue;
+            }
+            let spec = if value.spec.given { value.spec.clone() } else { Spec::open(value.rank()) };
+            *v = self.constrained(*v, spec, &mut region.nodes);
+        }
+    }
+
+    /// Results that parts of different sizes make up are not divided along those dimensions.
+    pub fn even_results(&mut self, mesh: &Mesh) {
+        let mut region = std::mem::take(&mut self.entry);
+        for v in &mut region.results {
+            let value = self.value(*v);
+            let mut spec = value.spec.clone();
+            for (d, n) in value.dims().iter().enumerate() {
+                if spec.sharding.is_uneven(d, *n, mesh) {
+                    spec.sharding.dims[d].clear();
+                }
+            }
+            if spec.sharding != value.spec.sharding && !(value.spec.given && value.spec.is_closed()) {
+                *v = self.constrained(*v, spec, &mut region.nodes);
+            }
+        }
+        self.entry = region;
+    }
+
+    /// The value under a sharding that is final.
+    fn constrained(&mut self, v: ValueId, mut spec: Spec, nodes: &mut Vec<Node>) -> ValueId {
+        spec.close();
+        let (shape, name) = (self.value(v).shape.clone(), self.value(v).name.clone());
+        let closed = self.add(&shape, &name);
+        self.values[closed.index()].spec = spec;
+        nodes.push(Node {
+            kind: Kind::Constrain,
+            operands: vec![Tree::Leaf(v)],
+            results: vec![closed],
+            shape,
+            name,
+            span: Span::default(),
+            attributes: Vec::new(),
+            manual: Axes::default(),
+        });
+        closed
     }
 }

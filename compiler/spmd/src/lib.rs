@@ -75,6 +75,9 @@ pub enum Unsaid {
     Free,
     /// Every partition has all of them.
     Replicated,
+    /// Every partition has all of the parameters. Results are divided as suits the program, where that is even: their
+    /// sizes need no padding.
+    FreeResults,
 }
 
 /// Partitions a verified module among `devices` partitions.
@@ -85,6 +88,9 @@ pub fn partition(module: &Module, devices: u64, unsaid: Unsaid) -> Result<Partit
     let (mut program, mesh) = import::import(module, devices, unsaid)?;
     split::split(&mut program);
     propagate::propagate(&mut program, module, &mesh);
+    if unsaid == Unsaid::FreeResults {
+        program.even_results(&mesh);
+    }
     let done = emit::emit(module, &program, &mesh)?;
     if let Err(errors) = verify::verify(&done.module) {
         let all: Vec<String> = errors.iter().take(3).map(|e| format!("{e:?}")).collect();

@@ -520,7 +520,11 @@ fn differs(m: &Module, d: &mut Draw) -> Result<(), String> {
         .collect();
     let alone: Vec<Value> = inputs.iter().cloned().map(Value::Array).collect();
     let want = evaluate(m, &alone, &EvalOptions::default()).map_err(|e| format!("alone: {e}"))?.into_leaves();
-    let unsaid = if d.below(4) == 0 { Unsaid::Replicated } else { Unsaid::Free };
+    let unsaid = match d.below(4) {
+        0 => Unsaid::Replicated,
+        1 => Unsaid::FreeResults,
+        _ => Unsaid::Free,
+    };
     let done = partition(m, m.partitions, unsaid).map_err(|e| format!("partition: {e}"))?;
     let b = &done.boundary;
     let devices = b.mesh.devices();

@@ -6,7 +6,10 @@ use crate::diagnostic::{Diagnostic, closest};
 use crate::dma::{DmaDesc, DmaDim, MAX_DMA_DIMS, Space};
 use crate::dtype::DType;
 use crate::layout::Layout;
-use crate::program::{DebugBuffer, DebugKernel, DebugMember, DebugOp, DebugRange, HostArray, HostCall, HostCallKind};
+use crate::program::{
+    DebugBuffer, DebugKernel, DebugLine, DebugMember, DebugOp, DebugPlace, DebugRange, HostArray, HostCall,
+    HostCallKind,
+};
 use crate::topology::{MAX_POD, Topology};
 
 /// Names of all directives, without the dot.
@@ -31,6 +34,8 @@ pub(super) const NAMES: &[&str] = &[
     "op",
     "member",
     "loc",
+    "place",
+    "from",
     "kernel",
     "buffer",
     "hex",
@@ -114,6 +119,8 @@ impl<'s> Parser<'s> {
                 op.members.push(member);
             }
             "loc" => self.loc(cursor)?,
+            "place" => self.debug_place(cursor)?,
+            "from" => self.from_place(cursor)?,
             "kernel" => self.debug_kernel(cursor)?,
             "buffer" => self.debug_buffer(cursor)?,
             _ => {
@@ -309,6 +316,40 @@ impl<'s> Parser<'s> {
         let first = number(cursor, "from", none as i128, none)? as u32;
         let last = number(cursor, "to", none as i128, none)? as u32;
         self.program.debug.buffers.push(DebugBuffer { name, space, address, bytes, first, last });
+        Ok(())
+    }
+
+    /// `file line n in function name text`; what follows the file may be left out.
+    fn debug_place(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
+        let mut place = DebugPlace { file: cursor.name("a file name")?, ..DebugPlace::default() };
+        if cursor.take_word("line") {
+            place.line = cursor.integer("a line", 0, i128::from(u32::MAX))? as u32;
+        }
+        if cursor.take_word("in") {
+            place.function = cursor.name("a function's name")?;
+        }
+        if cursor.take_word("name") {
+            place.name = cursor.name("a name")?;
+        }
+        self.program.debug.places.push(place);
+        Ok(())
+    }
+
+    /// `index` or `none`: which line of a kernel's program the code from here on comes from.
+    fn from_place(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
+        let place = if cursor.take_word("none") {
+            DebugRange::NONE
+        } else {
+            let last = self.program.debug.places.len() as i128 - 1;
+            if last < 0 {
+                return Err(cursor.error("`.from` takes the number of a `.place` above, or none"));
+            }
+            cursor.integer("the number of a `.place` above", 0, last)? as u32
+        };
+        let start = self.bundles.len() as u32;
+        let lines = &mut self.program.debug.lines;
+        lines.pop_if(|l| l.start == start);
+        lines.push(DebugLine { start, place });
         Ok(())
     }
 

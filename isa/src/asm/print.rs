@@ -195,6 +195,15 @@ fn debug(program: &Program, out: &mut String) {
         }
         out.push('\n');
     }
+    for p in &d.places {
+        put!(out, ".place {} line {}", quote(&p.file), p.line);
+        for (word, text) in [("in", &p.function), ("name", &p.name)] {
+            if !text.is_empty() {
+                put!(out, " {word} {}", quote(text));
+            }
+        }
+        out.push('\n');
+    }
 }
 
 fn code(program: &Program, bundles: &Bundles, out: &mut String) {
@@ -210,8 +219,18 @@ fn code(program: &Program, bundles: &Bundles, out: &mut String) {
             }
         }
     };
+    let mut lines = program.debug.lines.iter().peekable();
+    let mut from = |bundle: usize, out: &mut String| {
+        if let Some(l) = lines.next_if(|l| l.start as usize == bundle) {
+            match program.debug.places.get(l.place as usize) {
+                Some(p) => put!(out, "  .from {}  // {}:{}\n", l.place, p.file.escape_debug(), p.line),
+                None => out.push_str("  .from none\n"),
+            }
+        }
+    };
     for (i, b) in bundles.iter().enumerate() {
         loc(i, out);
+        from(i, out);
         if targets.contains(&(i as i32)) {
             put!(out, "L{i}:\n");
         }
@@ -220,6 +239,7 @@ fn code(program: &Program, bundles: &Bundles, out: &mut String) {
         put!(out, "  // {i}\n");
     }
     loc(bundles.len(), out);
+    from(bundles.len(), out);
 }
 
 fn bundle(b: &[Inst], out: &mut String) {

@@ -5,8 +5,8 @@ use crate::container::write_program;
 use crate::inst::{Bundle, Inst};
 use crate::opcodes::TABLE;
 use crate::program::{
-    Constant, DebugBuffer, DebugInfo, DebugKernel, DebugMember, DebugOp, DebugRange, HostArray, HostCall, HostCallKind,
-    PodShape,
+    Constant, DebugBuffer, DebugInfo, DebugKernel, DebugLine, DebugMember, DebugOp, DebugPlace, DebugRange, HostArray,
+    HostCall, HostCallKind, PodShape,
 };
 use crate::table::Kind;
 use crate::topology::Topology;
@@ -243,6 +243,8 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
                 first: DebugRange::NONE,
                 last: n[0],
             }],
+            places: vec![DebugPlace { file: "k.py".into(), line: n[5], function: "f".into(), name: "a/b c".into() }],
+            lines: vec![DebugLine { start: 0, place: if flags[3] { 0 } else { DebugRange::NONE } }],
         },
     }
 }

@@ -151,11 +151,12 @@ calls! {
     executable_optimized_program(args: ExecutableOptimizedProgramArgs) {
         // SAFETY: a live executable, and a program that the caller owns.
         let (e, to) = unsafe { (program(args.executable)?, super::object_mut(args.program)?) };
-        (to.format, to.format_size) = (e.facts.format.as_ptr().cast(), e.facts.format.len());
-        to.code_size = e.facts.code.len();
+        let (format, code) = e.optimized();
+        (to.format, to.format_size) = (format.as_ptr().cast(), format.len());
+        to.code_size = code.len();
         if !to.code.is_null() {
             // SAFETY: the caller's second call brings a place of the size that the first one told.
-            unsafe { to.code.cast::<u8>().copy_from_nonoverlapping(e.facts.code.as_ptr(), e.facts.code.len()) }
+            unsafe { to.code.cast::<u8>().copy_from_nonoverlapping(code.as_ptr(), code.len()) }
         }
     }
 

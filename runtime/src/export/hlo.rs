@@ -149,6 +149,7 @@ pub fn message(p: &Profile, id: i64) -> HloProto {
             entry_computation_id: c.entry,
             computations: c.all,
             schedule: Some(c.schedule),
+            ..HloModule::default()
         }),
     }
 }

@@ -9,7 +9,7 @@ mod energy;
 mod events;
 mod hlo;
 pub mod html;
-mod module;
+pub mod module;
 pub mod perfetto;
 pub mod plot;
 mod proto;

@@ -5,8 +5,10 @@
 //! are without their values.
 
 use super::proto::hlo::*;
+use prost::Message;
 use std::collections::{BTreeMap, HashSet};
 use systole_compiler::graph::{self, CollectiveKind, CompId, Direction, Module, Op};
+use systole_compiler::spmd::{Boundary, Edge};
 
 /// Numbers of element types in HLO messages.
 #[rustfmt::skip]
@@ -101,6 +103,65 @@ pub fn computations(m: &Module) -> Computations {
         all.push(HloComputation { name, instructions, program_shape, id, root_id });
     }
     Computations { all, entry: ids.computation(m.entry), schedule: Schedule { sequences }, free }
+}
+
+/// A device's program as the bytes of a message (with its configuration) that says how the entry's arrays are divided;
+/// without a boundary every device has all of them.
+pub fn sharded_message(m: &Module, boundary: Option<&Boundary>, (replicas, partitions): (u32, u32)) -> Vec<u8> {
+    let c = computations(m);
+    let entry = c.all.iter().find(|x| x.id == c.entry);
+    let sharding = |b: Option<&Boundary>, e: Option<&Edge>| match (b, e) {
+        (Some(b), Some(e)) => tiles(b, e),
+        _ => OpSharding::default(),
+    };
+    let leaves = |s: &graph::Shape| s.leaves().len();
+    let inputs: usize = m.entry().params.iter().map(|p| leaves(&m.entry().node(*p).shape)).sum();
+    let parameter_shardings = (0..inputs).map(|i| sharding(boundary, boundary.and_then(|b| b.params.get(i)))).collect();
+    let result = |i| sharding(boundary, boundary.and_then(|b| b.results.get(i)));
+    let results = m.entry().result();
+    let result_sharding = match results {
+        graph::Shape::Tuple(_) => {
+            OpSharding { kind: 2, elements: (0..leaves(results)).map(result).collect(), ..OpSharding::default() }
+        }
+        graph::Shape::Array(_) | graph::Shape::Token => result(0),
+    };
+    let host_program_shape = entry.and_then(|e| e.program_shape.clone());
+    let config = HloModuleConfig {
+        entry_computation_layout: host_program_shape.clone(),
+        replica_count: i64::from(replicas),
+        num_partitions: i64::from(partitions),
+        use_spmd_partitioning: true,
+    };
+    let module = HloModule {
+        name: m.name.clone(),
+        entry_computation_name: entry.map_or_else(String::new, |e| e.name.clone()),
+        host_program_shape,
+        entry_computation_id: c.entry,
+        computations: c.all,
+        result_sharding: Some(result_sharding),
+        parameter_shardings,
+        ..HloModule::default()
+    };
+    HloModuleWithConfig { hlo_module: Some(module), config: Some(config) }.encode_to_vec()
+}
+
+/// An array's sharding: tiles in row-major order, each with the partitions that have it.
+fn tiles(b: &Boundary, e: &Edge) -> OpSharding {
+    if e.sharding.is_replicated() {
+        return OpSharding::default();
+    }
+    let mesh = &b.mesh;
+    let (divided, used): (Vec<_>, _) = (e.sharding.dims.concat(), e.sharding.used());
+    let copied: Vec<_> = mesh.all().into_iter().filter(|a| !used.has(*a)).collect();
+    let copies = mesh.size(&copied);
+    let mut tiles: Vec<i64> = e.sharding.dims.iter().map(|d| mesh.size(d) as i64).collect();
+    if copies > 1 {
+        tiles.push(copies as i64);
+    }
+    let place = |t: u64, c: u64| mesh.place(&divided, t) + mesh.place(&copied, c);
+    let all = (0..mesh.size(&divided)).flat_map(|t| (0..copies).map(move |c| (t, c)));
+    let devices = all.map(|(t, c)| mesh.partition(place(t, c)) as i64).collect();
+    OpSharding { kind: 3, tiles, devices, replicated_last: copies > 1, ..OpSharding::default() }
 }
 
 fn instruction(m: &Module, ids: &Ids, computation: usize, node: usize) -> HloInstruction {

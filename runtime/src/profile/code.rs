@@ -1,7 +1,7 @@
 //! The program of a profile, bundle by bundle.
 
 use super::{Kernel, NO_OP, Profile};
-use systole_isa::program::DebugRange;
+use systole_isa::program::{DebugInfo, DebugPlace, DebugRange};
 use systole_isa::{Bundles, ChipConfig, Kind, Program, Slot, read_program};
 
 /// Decoded bundles with what belongs to them.
@@ -9,6 +9,8 @@ use systole_isa::{Bundles, ChipConfig, Kind, Program, Slot, read_program};
 pub struct Code {
     bundles: Bundles,
     ranges: Vec<DebugRange>,
+    /// What of the program's debug data lines are found by.
+    lines: DebugInfo,
     /// Loops by their first and last bundle, inner ones after those around them.
     pub loops: Vec<(u32, u32)>,
 }
@@ -30,7 +32,9 @@ impl Code {
             }
         }
         loops.sort_by_key(|l| (l.0, std::cmp::Reverse(l.1)));
-        Code { bundles, ranges: program.debug.ranges.clone(), loops }
+        let debug = &program.debug;
+        let lines = DebugInfo { places: debug.places.clone(), lines: debug.lines.clone(), ..DebugInfo::default() };
+        Code { bundles, ranges: debug.ranges.clone(), lines, loops }
     }
 
     pub fn len(&self) -> usize {
@@ -68,6 +72,11 @@ impl Code {
             Some(DebugRange::CALLER) | None => NO_OP,
             Some(op) => op,
         }
+    }
+
+    /// The line that a bundle comes from, where its kernel brings one.
+    pub fn place(&self, bundle: u32) -> Option<&DebugPlace> {
+        self.lines.place(bundle)
     }
 
     /// First bundle of an op's code.

@@ -190,6 +190,23 @@ pub struct ScopeReport {
     pub ops: u64,
 }
 
+/// A line of the program that a kernel was written in, with what its code took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LineReport {
+    /// Its file, line and function.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// May be empty.
+    pub function: String,
+    /// Which part of it: a traced region, or the copies of a window ("window of operand 1"); may be empty.
+    pub part: String,
+    /// Cycles in which its code issued or waited.
+    pub cycles: u64,
+    /// Cycles of these in which it waited.
+    pub waited: u64,
+}
+
 /// What one device (or core of a device) did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceReport {
@@ -272,6 +289,10 @@ pub struct Report {
     pub pod: Option<pod::PodReport>,
     /// Operations of the slowest device, by first start.
     pub ops: Vec<OpReport>,
+    /// Of kernels that bring lines of their own (Pallas): these, longest first. Their cycles are part of those of the
+    /// operations that call the kernels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<LineReport>,
     /// Energy of all devices.
     pub energy: EnergyReport,
     /// Area of a chip.
@@ -390,6 +411,7 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult) -> Report {
         units: units.iter().map(|(core, u)| rows::unit_report(0, *core, u)).collect(),
         hbm: HbmReport { read_bytes: r.hbm_read, write_bytes: r.hbm_write, share: hbm_share },
         ops: rows.iter().map(op).collect(),
+        lines: rows::lines(program, r),
         area: cost::area_report(chip, drawn, energy.peak_power_w),
         energy,
         host: ran.host.clone(),

@@ -64,7 +64,7 @@ pub fn page(r: &Report) -> String {
     );
     text += &format!("  bound by {}: {}; {}\n", r.bound, r.bound_words, path(r));
     text += &units(r);
-    text + &operations(r) + &crate::cost::energy_page(&r.energy, &r.area) + &host(r)
+    text + &operations(r) + &lines(r) + &crate::cost::energy_page(&r.energy, &r.area) + &host(r)
 }
 
 /// What the run's end depends on, in a line.
@@ -137,6 +137,32 @@ fn operations(r: &Report) -> String {
         let rest: u64 = ops[TOP..].iter().map(|o| o.cycles).sum();
         let share = percent(rest as f64, r.cycles);
         text += &format!("{:<45} {rest:>12} {share:>5.1} %\n", format!("{} more", ops.len() - TOP));
+    }
+    text
+}
+
+/// The lines of kernels that take longest, and what of them is time that copies of windows did not hide.
+pub fn lines(r: &Report) -> String {
+    if r.lines.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{:<36} {:>12} {:>7} {:>8}  part\n", "line of a kernel", "cycles", "share", "waited");
+    for l in r.lines.iter().take(TOP) {
+        let file = l.file.rsplit('/').next().unwrap_or("");
+        let place = match l.function.is_empty() {
+            true => format!("{file}:{}", l.line),
+            false => format!("{file}:{} ({})", l.line, l.function),
+        };
+        let [share, waited] = [l.cycles, l.waited].map(|n| percent(n as f64, r.cycles));
+        text += format!("{place:<36} {:>12} {share:>5.1} % {waited:>6.1} %  {}", l.cycles, l.part).trim_end();
+        text.push('\n');
+    }
+    let windows = || r.lines.iter().filter(|l| l.part.starts_with("window of "));
+    let exposed: u64 = windows().map(|l| l.waited).sum();
+    if let Some(worst) = windows().max_by_key(|l| l.waited).filter(|_| exposed * 20 > r.cycles) {
+        let share = percent(exposed as f64, r.cycles);
+        text +=
+            &format!("copies of windows are exposed for {share:.1} % of the time, most of all the {}\n", worst.part);
     }
     text
 }

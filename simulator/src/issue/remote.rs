@@ -216,8 +216,13 @@ impl Core<'_> {
     }
 
     pub(super) fn signal(&mut self, device: u8, sem: u8, count: u32) -> Step<()> {
-        let to = self.target(device)?;
         let at = if self.timed() { self.now + self.dma.issue() } else { 0 };
+        // A program of one device has no links, and its own semaphores.
+        if self.remote.is_none() && self.scalar_value(device) == (0, true) {
+            self.semaphores.add(sem as usize, at, u64::from(count), By::Link);
+            return Ok(());
+        }
+        let to = self.target(device)?;
         self.post(Message {
             from: self.options.device,
             to,

@@ -577,6 +577,7 @@ impl<'a> Core<'a> {
             cycle: if timed { self.now } else { 0 },
             inst: self.culprit(bundle, &kind).into(),
             op,
+            place: self.l.program.debug.place(bundle).map_or_else(Box::default, |p| p.to_string().into()),
             kind,
         }
     }

@@ -117,6 +117,10 @@ fn bundle(app: &App, data: &Data, b: usize, pen: &mut Pen<'_>) {
         let source = p.line(o).map_or(String::new(), |l| format!(": {l}"));
         lines.push((format!("{} ({}, line {}){source}", o.name, o.opcode, o.line), Paint::Accent));
     }
+    if let Some(place) = data.code.place(b as u32) {
+        let part = if place.name.is_empty() { String::new() } else { format!(": {}", place.name) };
+        lines.push((format!("{place}{part}"), Paint::Accent));
+    }
     let around = data.code.loops.iter().rfind(|l| l.0 as usize <= b && b <= l.1 as usize);
     let t = data.trace(app.device);
     let count = |v: Option<&Vec<u64>>| v.and_then(|v| v.get(b)).copied().unwrap_or(0);

@@ -9,6 +9,7 @@
 
 use super::{BufferRef, Item, Kernel, Loop, M, P, S, Trips, V, VInst};
 use rustc_hash::{FxHashMap, FxHashSet};
+use systole_isa::program::DebugPlace;
 use systole_isa::{ChipConfig, Inst, Kind, Op};
 
 /// An operand of any kind, as the number that goes into the instruction.
@@ -85,6 +86,8 @@ pub struct KernelBuilder {
     prologue: Vec<Item>,
     /// Open bodies, the innermost last; the first is the kernel's.
     bodies: Vec<Vec<Item>>,
+    /// Number of the line that code comes from ([`VInst::place`]).
+    place: u16,
     pool: FxHashMap<Pooled, u32>,
     pooled_scalars: FxHashSet<u32>,
     pooled_vectors: FxHashSet<u32>,
@@ -108,6 +111,7 @@ impl KernelBuilder {
             converts_bf16: chip.vmem.bf16_conversion != 0,
             prologue: Vec::new(),
             bodies: vec![Vec::new()],
+            place: 0,
             pool: FxHashMap::default(),
             pooled_scalars: FxHashSet::default(),
             pooled_vectors: FxHashSet::default(),
@@ -127,6 +131,27 @@ impl KernelBuilder {
     /// The program's debug op that the kernel's time belongs to (default: its caller's).
     pub fn set_debug_op(&mut self, op: u32) {
         self.kernel.debug_op = op;
+    }
+
+    /// The number of a line of the program that the kernel was written in ([`VInst::place`]).
+    pub fn place(&mut self, p: DebugPlace) -> u16 {
+        let known = self.kernel.places.iter().position(|k| *k == p);
+        let i = known.unwrap_or_else(|| {
+            self.kernel.places.push(p);
+            self.kernel.places.len() - 1
+        });
+        // Lines beyond the number's range have none.
+        u16::try_from(i + 1).unwrap_or(0)
+    }
+
+    /// Code from here on comes from a line (0: from none); what it came from before.
+    pub fn set_place(&mut self, place: u16) -> u16 {
+        std::mem::replace(&mut self.place, place)
+    }
+
+    /// The line that code comes from now, with its number.
+    pub fn current_place(&self) -> (u16, Option<&DebugPlace>) {
+        (self.place, usize::from(self.place).checked_sub(1).and_then(|i| self.kernel.places.get(i)))
     }
 
     /// Saves what lives across calls around them ([`Kernel::saves`]).
@@ -197,7 +222,8 @@ impl KernelBuilder {
 
     /// Appends an instruction with the buffers it reads and writes.
     pub fn emit_mem(&mut self, op: Op, operands: &[i32], reads: &[BufferRef], writes: &[BufferRef]) {
-        let inst = VInst { inst: Inst::new(op, operands), reads: reads.to_vec(), writes: writes.to_vec() };
+        let place = self.place;
+        let inst = VInst { inst: Inst::new(op, operands), reads: reads.to_vec(), writes: writes.to_vec(), place };
         self.push(Item::Inst(inst));
     }
 
@@ -352,10 +378,12 @@ impl KernelBuilder {
         if let Some(&r) = self.pool.get(&key) {
             return r;
         }
+        let line = std::mem::take(&mut self.place);
         let open = std::mem::replace(&mut self.bodies, vec![std::mem::take(&mut self.prologue)]);
         let r = make(self);
         let mut inner = std::mem::replace(&mut self.bodies, open);
         self.prologue = inner.pop().expect("the prologue was opened above");
+        self.place = line;
         self.pool.insert(key, r);
         r
     }

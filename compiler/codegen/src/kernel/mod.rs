@@ -27,6 +27,7 @@ pub mod tidy;
 pub use build::{Arg, KernelBuilder, LoopHints};
 pub use build_units::{DmaArgs, MemFormat, RemoteArgs, StoreFormat};
 
+use systole_isa::program::DebugPlace;
 use systole_isa::{Inst, Op};
 
 /// Virtual scalar register.
@@ -67,6 +68,8 @@ pub struct VInst {
     /// writable again; everything on those buffers keeps its order with the wait.
     pub reads: Vec<BufferRef>,
     pub writes: Vec<BufferRef>,
+    /// Number of the line that it comes from, from 1, in [`Kernel::places`]; 0: none.
+    pub place: u16,
 }
 
 /// How often a loop runs.
@@ -135,6 +138,35 @@ pub struct Kernel {
     pub debug_op: u32,
     /// What lives across a call is saved before and restored after it, not kept in memory all the time: calls are rare.
     pub saves: bool,
+    /// Lines of the program that the kernel was written in, where it brings them.
+    pub places: Vec<DebugPlace>,
+}
+
+impl Kernel {
+    /// The kernel as code of one line, for kernels that bring none.
+    #[must_use]
+    pub fn at(mut self, place: DebugPlace) -> Kernel {
+        fn all(items: &mut [Item]) {
+            for item in items {
+                match item {
+                    Item::Inst(v) => v.place = 1,
+                    Item::Loop(l) => all(&mut l.body),
+                    Item::If { then, otherwise, .. } => {
+                        all(then);
+                        all(otherwise);
+                    }
+                    Item::While { head, body, .. } => {
+                        all(head);
+                        all(body);
+                    }
+                    Item::Call { .. } | Item::Mark { .. } => {}
+                }
+            }
+        }
+        all(&mut self.body);
+        self.places = vec![place];
+        self
+    }
 }
 
 /// A whole program before scheduling: `kernels[0]` is the main program and ends by `b.halt`; all others end by return.

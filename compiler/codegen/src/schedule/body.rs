@@ -26,6 +26,8 @@ pub struct Node {
     pub fold: Option<Fold>,
     /// Which copy of an unrolled loop body the instruction is from.
     pub copy: u32,
+    /// As [`VInst::place`].
+    pub place: u16,
 }
 
 impl Node {
@@ -36,6 +38,7 @@ impl Node {
             writes: SmallVec::from_slice(&v.writes),
             fold: None,
             copy: 0,
+            place: v.place,
         }
     }
 

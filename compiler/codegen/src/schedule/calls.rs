@@ -66,7 +66,7 @@ fn counted(l: Loop, scalars: &mut u32, out: &mut Vec<Item>) {
     let counter = S(*scalars);
     *scalars += 1;
     let inst = |op, operands: &[i32]| {
-        Item::Inst(VInst { inst: Inst::new(op, operands), reads: Vec::new(), writes: Vec::new() })
+        Item::Inst(VInst { inst: Inst::new(op, operands), reads: Vec::new(), writes: Vec::new(), place: 0 })
     };
     let c = counter.0 as i32;
     out.push(match l.trips {

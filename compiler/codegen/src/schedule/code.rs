@@ -15,6 +15,8 @@ pub struct VBundle {
     pub region: u32,
     /// The debug op, if it is not the kernel's.
     pub debug: Option<u32>,
+    /// The line that most of its instructions come from, as [`VInst::place`](crate::kernel::VInst::place).
+    pub place: u16,
 }
 
 /// A piece of a kernel that was scheduled as one, for retries and listings.
@@ -107,14 +109,29 @@ impl Code {
         self.regions.len() as u32 - 1
     }
 
-    pub fn push(&mut self, region: u32, insts: impl IntoIterator<Item = Inst>) {
+    /// `places`: the lines that its instructions come from.
+    pub fn push(&mut self, region: u32, insts: impl IntoIterator<Item = Inst>, places: impl IntoIterator<Item = u16>) {
         self.bundles.push(VBundle {
+            place: most(places),
             insts: insts.into_iter().collect(),
             after: SmallVec::new(),
             region,
             debug: self.debug,
         });
     }
+}
+
+/// The number that occurs most often, the first of them; 0 does not count.
+fn most(places: impl IntoIterator<Item = u16>) -> u16 {
+    let mut seen: SmallVec<[(u16, u32); 4]> = SmallVec::new();
+    for p in places.into_iter().filter(|p| *p != 0) {
+        match seen.iter_mut().find(|s| s.0 == p) {
+            Some(s) => s.1 += 1,
+            None => seen.push((p, 1)),
+        }
+    }
+    let best = seen.iter().map(|s| s.1).max();
+    seen.iter().find(|s| Some(s.1) == best).map_or(0, |s| s.0)
 }
 
 /// Which operand of a branch is its target, if any.

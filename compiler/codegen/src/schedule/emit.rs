@@ -3,7 +3,8 @@
 use super::Scheduled;
 use super::code::{Code, RegionKind, target_at};
 use crate::kernel::Unit;
-use systole_isa::program::DebugRange;
+use rustc_hash::FxHashMap;
+use systole_isa::program::{DebugLine, DebugRange};
 use systole_isa::{Bundle, Op};
 
 /// Where a kernel went and how its regions were scheduled.
@@ -41,12 +42,24 @@ pub(super) fn link(unit: &Unit, codes: Vec<Code>) -> Scheduled {
         place.push(at);
         places.push(place);
     }
+    let mut numbers = FxHashMap::default();
     for (k, c) in codes.iter().enumerate() {
+        // What kernels bring no line for does not belong to the one before.
+        let mut place = DebugRange::NONE;
         out.kernels.push(report(&unit.kernels[k].name, c, &places[k]));
         for b in c.bundles.iter().filter(|b| !b.insts.is_empty()) {
             let op = b.debug.unwrap_or(unit.kernels[k].debug_op);
             if out.ranges.last().is_none_or(|r| r.op != op) {
                 out.ranges.push(DebugRange { start: out.bundles.len() as u32, op });
+            }
+            if let Some(p) = usize::from(b.place).checked_sub(1).and_then(|i| unit.kernels[k].places.get(i)) {
+                place = *numbers.entry(p).or_insert_with(|| {
+                    out.places.push(p.clone());
+                    out.places.len() as u32 - 1
+                });
+            }
+            if out.lines.last().map_or(DebugRange::NONE, |l| l.place) != place {
+                out.lines.push(DebugLine { start: out.bundles.len() as u32, place });
             }
             let mut bundle = Bundle { insts: b.insts.to_vec() };
             for i in &mut bundle.insts {

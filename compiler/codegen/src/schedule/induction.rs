@@ -129,6 +129,7 @@ impl Analysis<'_> {
             writes: SmallVec::new(),
             fold: Some(Fold { iv, offset_at: 2 }),
             copy: 0,
+            place: 0,
         });
         self.temporaries.insert((iv, extra), t);
         t

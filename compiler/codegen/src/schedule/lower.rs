@@ -261,7 +261,7 @@ impl Lower<'_> {
     }
 
     fn push_inst(&mut self, inst: Inst) {
-        self.run.push(Node::new(&VInst { inst, reads: Vec::new(), writes: Vec::new() }));
+        self.run.push(Node::new(&VInst { inst, reads: Vec::new(), writes: Vec::new(), place: 0 }));
     }
 
     fn counted(&mut self, l: &Loop, depth: u32) {
@@ -368,7 +368,7 @@ impl Lower<'_> {
             {
                 b.insts.push(end);
             }
-            _ => self.code.push(region, [end]),
+            _ => self.code.push(region, [end], []),
         }
     }
 
@@ -385,7 +385,8 @@ impl Lower<'_> {
         let own = |r: Reg| names.is_new(r) || is_local(r);
         let bundles = list::schedule(&nodes, &graph, self.chip, order, &own, &mut self.chaos);
         for b in bundles {
-            self.code.push(region, b.into_iter().map(|i| nodes[i].inst));
+            let places = b.iter().map(|&i| nodes[i].place);
+            self.code.push(region, b.iter().map(|&i| nodes[i].inst), places);
         }
     }
 }

@@ -38,7 +38,7 @@ use chaos::Chaos;
 use code::Code;
 use lower::{LAST_LEVEL, Levels};
 use spill::{Area, Spiller};
-use systole_isa::program::DebugRange;
+use systole_isa::program::{DebugLine, DebugPlace, DebugRange};
 use systole_isa::{Bundle, ChipConfig, Slot};
 
 /// How to schedule.
@@ -72,6 +72,9 @@ pub struct Scheduled {
     pub spill_rows: u32,
     pub spill_words: u32,
     pub kernels: Vec<KernelReport>,
+    /// Lines that kernels bring, and the runs of bundles that come from each.
+    pub places: Vec<DebugPlace>,
+    pub lines: Vec<DebugLine>,
 }
 
 impl Scheduled {

@@ -311,14 +311,15 @@ pub fn emit(plan: &Plan, code: &mut Code, chip: &ChipConfig, depth: u32, id: u32
     let e = Emitter { plan, names, by_slot };
     let region = code.region(RegionKind::Pipelined(plan.report), depth, id);
     let starts = plan.prologue_starts() as u64;
-    let push = |code: &mut Code, insts: Vec<Inst>| {
+    let place = |i: usize| plan.body.nodes[i].place;
+    let push = |code: &mut Code, t: u64, advanced: &dyn Fn(u32) -> i64| {
+        let insts: Vec<Inst> = e.at(t, plan.iterations).map(|(i, j)| e.instance(i, j, advanced)).collect();
         if !insts.is_empty() {
-            code.push(region, insts);
+            code.push(region, insts, e.at(t, plan.iterations).map(|(i, _)| place(i)));
         }
     };
     for t in 0..starts * ii {
-        let insts = e.at(t, plan.iterations).map(|(i, j)| e.instance(i, j, &|_| 0)).collect();
-        push(code, insts);
+        push(code, t, &|_| 0);
     }
     if let (true, Some(counter)) = (plan.rounds > 0, counter) {
         round(&e, code, chip, region, starts * ii, counter);
@@ -329,8 +330,7 @@ pub fn emit(plan: &Plan, code: &mut Code, chip: &ChipConfig, depth: u32, id: u32
     let epilogue = code.bundles.len();
     // After the loop, time goes on as if every round had been written out.
     for t in (starts + done as u64) * ii..=end {
-        let insts = e.at(t, plan.iterations).map(|(i, j)| e.instance(i, j, &|iv| done * step(iv))).collect();
-        push(code, insts);
+        push(code, t, &|iv| done * step(iv));
     }
     for iv in &plan.body.inductions {
         let by = iv.step as i64 * (plan.iterations as i64 - done);
@@ -341,7 +341,7 @@ pub fn emit(plan: &Plan, code: &mut Code, chip: &ChipConfig, depth: u32, id: u32
         let straight = plan.rounds == 0 || code.bundles.len() > epilogue;
         match code.bundles.last_mut() {
             Some(b) if straight && b.region == region && scalar_room(&b.insts, chip) => b.insts.push(inst),
-            _ => code.push(region, [inst]),
+            _ => code.push(region, [inst], []),
         }
     }
 }
@@ -381,7 +381,7 @@ fn round(e: &Emitter<'_>, code: &mut Code, chip: &ChipConfig, region: u32, start
             insts.push(Inst::new(Op::BLoop, &[counter.number() as i32, label as i32]));
         }
         if !insts.is_empty() {
-            code.push(region, insts);
+            code.push(region, insts, b.iter().map(|(i, _)| plan.body.nodes[*i].place));
         }
     }
 }

@@ -171,7 +171,7 @@ struct Rewriter<'a> {
 }
 
 fn plain(op: Op, operands: &[i32]) -> Item {
-    Item::Inst(VInst { inst: Inst::new(op, operands), reads: Vec::new(), writes: Vec::new() })
+    Item::Inst(VInst { inst: Inst::new(op, operands), reads: Vec::new(), writes: Vec::new(), place: 0 })
 }
 
 impl Rewriter<'_> {
@@ -334,7 +334,7 @@ impl Rewriter<'_> {
                 }
                 inst.operands[r.at] = new.number() as i32;
             }
-            out.push(Item::Inst(VInst { inst, reads: Vec::new(), writes: Vec::new() }));
+            out.push(Item::Inst(VInst { inst, reads: Vec::new(), writes: Vec::new(), place: 0 }));
         }
     }
 
@@ -365,10 +365,10 @@ impl Rewriter<'_> {
 
 fn load_row(t: Reg, row: u32, buffer: BufferRef) -> Item {
     let inst = Inst::new(Op::VLd, &[t.number() as i32, 0, row as i32, 1]);
-    Item::Inst(VInst { inst, reads: vec![buffer], writes: Vec::new() })
+    Item::Inst(VInst { inst, reads: vec![buffer], writes: Vec::new(), place: 0 })
 }
 
 fn store_row(t: Reg, row: u32, buffer: BufferRef) -> Item {
     let inst = Inst::new(Op::VSt, &[t.number() as i32, 0, row as i32, 1, 0]);
-    Item::Inst(VInst { inst, reads: Vec::new(), writes: vec![buffer] })
+    Item::Inst(VInst { inst, reads: Vec::new(), writes: vec![buffer], place: 0 })
 }

@@ -26,6 +26,48 @@ pub struct HloModule {
     pub entry_computation_id: i64,
     #[prost(message, optional, tag = "7")]
     pub schedule: Option<Schedule>,
+    /// Of the result; of several results a tuple.
+    #[prost(message, optional, tag = "12")]
+    pub result_sharding: Option<OpSharding>,
+    #[prost(message, repeated, tag = "14")]
+    pub parameter_shardings: Vec<OpSharding>,
+}
+
+/// A module with what belongs to its compilation.
+#[derive(Clone, PartialEq, Message)]
+pub struct HloModuleWithConfig {
+    #[prost(message, optional, tag = "1")]
+    pub hlo_module: Option<HloModule>,
+    #[prost(message, optional, tag = "2")]
+    pub config: Option<HloModuleConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct HloModuleConfig {
+    #[prost(message, optional, tag = "1")]
+    pub entry_computation_layout: Option<ProgramShape>,
+    #[prost(int64, tag = "4")]
+    pub replica_count: i64,
+    #[prost(int64, tag = "5")]
+    pub num_partitions: i64,
+    #[prost(bool, tag = "7")]
+    pub use_spmd_partitioning: bool,
+}
+
+/// How an array is divided. Kinds: 0 replicated, 2 a tuple, 3 tiles.
+#[derive(Clone, PartialEq, Message)]
+pub struct OpSharding {
+    #[prost(int32, tag = "1")]
+    pub kind: i32,
+    /// Tiles along each dimension; with `replicated_last` the copies of each behind them.
+    #[prost(int64, repeated, tag = "3")]
+    pub tiles: Vec<i64>,
+    #[prost(int64, repeated, tag = "4")]
+    pub devices: Vec<i64>,
+    #[prost(message, repeated, tag = "5")]
+    pub elements: Vec<OpSharding>,
+    #[prost(bool, tag = "6")]
+    pub replicated_last: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

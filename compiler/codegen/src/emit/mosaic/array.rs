@@ -269,11 +269,9 @@ impl<'a> Lower<'a> {
         self.force_memory(b, t).map(|_| ())
     }
 
-    /// The word of scalar memory of an array's element, and where in the word it is.
-    fn word(&mut self, b: &mut KernelBuilder, r: &Ref) -> Result<(S, i32), Refused> {
-        if r.dtype.packing() > 1 {
-            return Err(Refused::new(format!("{} numbers in scalar memory", r.dtype)));
-        }
+    /// The word of scalar memory that an array's element is in, and the number of its first bit.
+    fn word(&mut self, b: &mut KernelBuilder, r: &Ref) -> Result<(S, i32, Num), Refused> {
+        let packing = r.dtype.packing() as i32;
         let lanes = self.shape().1 as i32;
         let mut rows = r.offset;
         let mut lane = r.lane;
@@ -283,18 +281,41 @@ impl<'a> Lower<'a> {
             rows = add(b, rows, q);
             lane = two(b, Op::SAnd, lane, Num::Const(lanes - 1));
         }
+        // Rows that share words lie in them from the lowest bit on.
+        let within = two(b, Op::SAnd, rows, Num::Const(packing - 1));
+        let bit = mul(b, within, Num::Const(32 / packing));
+        let rows = two(b, Op::SShr, rows, Num::Const(packing.trailing_zeros() as i32));
         let words = mul(b, rows, Num::Const(lanes));
         Ok(match add(b, words, lane) {
-            Num::Const(c) => (r.base, c),
-            Num::Reg(s) => (b.s(Op::SAdd, &[r.base, s]), 0),
+            Num::Const(c) => (r.base, c, bit),
+            Num::Reg(s) => (b.s(Op::SAdd, &[r.base, s]), 0, bit),
         })
+    }
+
+    /// A number of a narrow type out of its word, or out of the low bits of one.
+    fn narrow_number(&mut self, b: &mut KernelBuilder, t: DType, word: S, bit: Num) -> Result<Val, Refused> {
+        let bits = 32 / t.packing() as i32;
+        let up = two(b, Op::SSub, Num::Const(32 - bits), bit);
+        let high = two(b, Op::SShl, Num::Reg(word), up);
+        match t {
+            // Registers hold it as the upper half of a float.
+            DType::BF16 => {
+                let s = reg(b, high);
+                Ok(Val::Float(Elements::word(t, b.splat(s))))
+            }
+            t if t.is_integer() => Ok(Val::Int(two(b, Op::SSar, high, Num::Const(32 - bits)))),
+            t => Err(Refused::new(format!("{t} numbers in scalar memory"))),
+        }
     }
 
     pub(super) fn load_number(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         let r = self.loaded(b, o)?;
         if r.space == Space::Smem {
-            let (base, offset) = self.word(b, &r)?;
+            let (base, offset, bit) = self.word(b, &r)?;
             let s = b.smem_load(base, offset);
+            if r.dtype.packing() > 1 {
+                return self.narrow_number(b, r.dtype, s, bit);
+            }
             return Ok(match r.dtype.is_float() {
                 true => Val::Float(Elements::word(r.dtype, b.splat(s))),
                 false => Val::Int(Num::Reg(s)),
@@ -325,7 +346,10 @@ impl<'a> Lower<'a> {
                 Val::Float(v) => b.extract(v.v()),
                 _ => return Err(Refused::at(o, "stores no number")),
             };
-            let (base, offset) = self.word(b, &r)?;
+            if r.dtype.packing() > 1 {
+                return Err(Refused::at(o, format!("{} numbers in scalar memory are only read", r.dtype)));
+            }
+            let (base, offset, _) = self.word(b, &r)?;
             b.smem_store(s, base, offset);
             return Ok(());
         }
@@ -452,5 +476,6 @@ pub(super) fn crosses(t: &Rc<Tensor>, to: &Region, same: bool) -> bool {
         Expr::Product(p) => crosses(&p.x, to, false) || crosses(&p.y, to, false),
         Expr::Recast(k) => crosses(k, to, same),
         Expr::Expand(k) | Expr::Turned(k, _) => crosses(k, to, false),
+        Expr::Gather(of, by, _) => crosses(of, to, false) || crosses(by, to, same),
     }
 }

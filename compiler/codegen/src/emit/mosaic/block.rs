@@ -6,7 +6,8 @@ use crate::emit::Value as Elements;
 use crate::kernel::{BufferRef, KernelBuilder};
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
-use systole_mosaic::{Block, Operation, Type, Value};
+use systole_isa::program::DebugPlace;
+use systole_mosaic::{Block, Operation, Place, Type, Value};
 
 /// Operations of a tile above which a vector that several need is computed once.
 const SHARED: u32 = 3;
@@ -46,7 +47,11 @@ impl<'a> Lower<'a> {
                 out = o.operands.iter().map(|v| self.get(o, *v)).collect::<Result<_, Refused>>()?;
                 break;
             }
+            let line = self.line_of(b, o.place.as_ref()).map(|line| b.set_place(line));
             self.operation(b, o, i).map_err(|e| if e.place.is_none() { Refused::at(o, e.what) } else { e })?;
+            if let Some(line) = line {
+                b.set_place(line);
+            }
             // What nobody needs any more gives its memory back.
             let mut here = FxHashSet::default();
             used(o, &mut |v| {
@@ -61,6 +66,13 @@ impl<'a> Lower<'a> {
         }
         self.defined.pop();
         Ok(out)
+    }
+
+    /// The number of an operation's line; `None`: none is known, it is part of what is around it.
+    fn line_of(&self, b: &mut KernelBuilder, place: Option<&Place>) -> Option<u16> {
+        let p = place?;
+        let name = self.regions.join("/");
+        Some(b.place(DebugPlace { file: p.file.to_string(), line: p.line, function: p.function.to_string(), name }))
     }
 
     pub(super) fn get(&self, o: &Operation, v: Value) -> Result<Val, Refused> {
@@ -98,6 +110,9 @@ impl<'a> Lower<'a> {
     /// Gives a value its meaning; small vectors are computed at once.
     pub(super) fn define(&mut self, b: &mut KernelBuilder, v: Value, val: Val) -> Result<(), Refused> {
         if let Val::Vector(t) = &val {
+            if t.place.get() == 0 {
+                t.place.set(b.current_place().0);
+            }
             let mask = t.dtype == systole_isa::DType::Pred;
             if !mask && super::nest::tiles(&t.phys(), self.shape()) <= super::nest::SMALL {
                 self.force(b, t)?;
@@ -195,6 +210,7 @@ fn reads(t: &Rc<Tensor>, buf: Option<BufferRef>, kept: &[Rc<Tensor>]) -> bool {
         Expr::Splat(_) | Expr::Regs(_) | Expr::Iota(_) => false,
         Expr::Element(_, kids) => (buf.is_none() && t.cost >= SHARED) || kids.iter().any(|k| reads(k, buf, kept)),
         Expr::Beside(kids) => kids.iter().any(|k| reads(k, buf, kept)),
+        Expr::Gather(of, by, _) => reads(of, buf, kept) || reads(by, buf, kept),
         // Code that runs often, or not at all, does not make it.
         Expr::Product(p) => buf.is_none() || reads(&p.x, buf, kept) || reads(&p.y, buf, kept),
         Expr::Expand(k) | Expr::Recast(k) | Expr::Turned(k, _) => reads(k, buf, kept),

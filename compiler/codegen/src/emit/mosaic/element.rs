@@ -76,6 +76,10 @@ pub(super) fn apply(b: &mut KernelBuilder, fun: Fun, x: &[Value], to: DType) -> 
             bitcast_same_width(b, &v, to)
         }
         Fun::Bitcast => bitcast_same_width(b, &x[0], to),
+        Fun::NotFinite => {
+            let finite = elementwise::unary(b, Unary::IsFinite, &x[0], DType::Pred).m();
+            Value::mask(b.m_not(finite))
+        }
         Fun::Fma => {
             let product = elementwise::binary(b, Binary::Mul, &x[0], &x[1]);
             elementwise::binary(b, Binary::Add, &product, &x[2])

@@ -9,8 +9,9 @@ use super::scalar::{compare, mul, reg, two};
 use super::value::{Num, Ref, Val};
 use super::{Lower, Refused};
 use crate::kernel::{BufferRef, KernelBuilder, LoopHints, S, Trips};
+use systole_isa::program::DebugPlace;
 use systole_isa::{Layout, Op};
-use systole_mosaic::{Function, MemRef, Role, Space, Value, Window};
+use systole_mosaic::{Function, MemRef, Role, Space, Value, Walk, Window};
 
 /// A window while the grid runs.
 struct Pane {
@@ -35,6 +36,8 @@ struct Pane {
     begun: S,
     semaphores: [u32; 2],
     buf: BufferRef,
+    /// The line of its copies, as instructions have it.
+    line: u16,
     /// The next step's block, and whether it is another one.
     next: Vec<Num>,
     changes: Num,
@@ -52,6 +55,7 @@ impl<'a> Lower<'a> {
     pub(super) fn run(&mut self, b: &mut KernelBuilder) -> Result<(), Refused> {
         let functions: Vec<&'a Function> = self.module.functions.iter().collect();
         functions.iter().for_each(|f| self.scan(&f.body));
+        self.prepare_random(b);
         let arguments = self.kernel.arguments.clone();
         let own = self.own_count(&arguments);
         if own != self.spec.arrays.len() {
@@ -160,6 +164,18 @@ impl<'a> Lower<'a> {
         if window.padding.iter().any(|p| *p != (0, 0)) {
             return Err(Refused::new("windows that begin before the array"));
         }
+        let walk = systole_mosaic::walk(&self.kernel, window, &array.dims);
+        if let Some((step, block)) = walk.as_ref().and_then(|w| w.outside.as_ref()) {
+            let sizes = &array.dims;
+            let function = self.module.function(&window.transform);
+            let place = function.and_then(|f| f.body.operations.iter().find_map(|o| o.place.as_ref()));
+            let what = format!(
+                "the {} shows block {block:?} of sizes {:?} at step {step:?} of the grid, beyond the array of sizes {sizes:?}",
+                self.window_name(i),
+                window.bounds
+            );
+            return Err(Refused { what, place: place.map(ToString::to_string) });
+        }
         let layout = Layout::row_major(array.dtype, &window.bounds, self.sub(), self.shape().1);
         let rows =
             u32::try_from(layout.component_word_rows()).map_err(|_| Refused::new("a window of too many rows"))?;
@@ -192,9 +208,30 @@ impl<'a> Lower<'a> {
             begun: b.s_var(0),
             semaphores,
             buf: self.buffer(),
+            line: self.window_line(b, i, window, walk.as_ref()),
             next: Vec::new(),
             changes: Num::Const(0),
         })
+    }
+
+    fn window_name(&self, i: usize) -> String {
+        match i.checked_sub(self.spec.operands as usize) {
+            None => format!("window of operand {i}"),
+            Some(result) => format!("window of result {result}"),
+        }
+    }
+
+    /// Copies of a window belong to the kernel's function, under a name of their own.
+    fn window_line(&self, b: &mut KernelBuilder, i: usize, w: &Window, walk: Option<&Walk>) -> u16 {
+        // Functions say nothing of their place; their first operation does.
+        let f = self.kernel.function;
+        let first = || f.body.operations.iter().find_map(|o| o.place.as_ref());
+        let Some(p) = f.place.as_ref().or_else(first) else { return 0 };
+        let mut name = format!("{}: block {:?}", self.window_name(i), w.bounds);
+        if let Some(n) = walk.map(Walk::times).filter(|n| *n > 1) {
+            name += &format!(", each copied {n} times");
+        }
+        b.place(DebugPlace { file: p.file.to_string(), line: p.line, function: p.function.to_string(), name })
     }
 
     fn steps(&mut self, b: &mut KernelBuilder, panes: &mut [Pane]) -> Result<(), Refused> {
@@ -207,6 +244,7 @@ impl<'a> Lower<'a> {
         let index: Vec<Num> = grid.iter().map(|g| if *g == 1 { Num::Const(0) } else { Num::Reg(b.s_var(0)) }).collect();
         let zero = vec![Num::Const(0); grid.len()];
         for p in panes.iter_mut() {
+            b.set_place(p.line);
             let first = self.blocks(b, &p.window, &zero)?;
             let moving = self.blocks(b, &p.window, &index)?;
             // What is the same number in every step stays a number.
@@ -228,6 +266,7 @@ impl<'a> Lower<'a> {
                 b.copy_s(p.busy, p.begun);
             }
         }
+        b.set_place(0);
         let left = b.s_var(steps as i32);
         let mut done = Ok(());
         let hints = LoopHints { max_unroll: 1, ..LoopHints::default() };
@@ -237,8 +276,10 @@ impl<'a> Lower<'a> {
         });
         done?;
         for p in panes.iter().filter(|p| !p.input) {
+            b.set_place(p.line);
             self.drain(b, p);
         }
+        b.set_place(0);
         Ok(())
     }
 
@@ -251,6 +292,7 @@ impl<'a> Lower<'a> {
     fn step(&mut self, b: &mut KernelBuilder, panes: &mut [Pane], index: &[Num], left: S) -> Result<(), Refused> {
         let next = self.advance_index(b, index);
         for p in panes.iter_mut() {
+            b.set_place(p.line);
             let window = p.window.clone();
             p.next = self.blocks(b, &window, &next)?;
             let mut changes = Num::Const(0);
@@ -283,17 +325,21 @@ impl<'a> Lower<'a> {
             }
         }
         for p in panes.iter() {
+            b.set_place(p.line);
             b.if_(p.busy, |b| {
                 p.finish(b, false);
                 b.set_s(p.busy, Op::SLi, &[0.into()]);
             });
         }
+        b.set_place(0);
         self.bind_body(b, panes, index)?;
         let body = &self.kernel.function.body;
         self.block(b, body)?;
         for p in panes.iter() {
+            b.set_place(p.line);
             self.after_body(b, p, left)?;
         }
+        b.set_place(0);
         for p in panes.iter() {
             for (c, n) in p.block.iter().zip(&p.next) {
                 if let Num::Reg(c) = c {

@@ -3,7 +3,7 @@
 //! - [`value`]: what values are while a kernel is lowered;
 //! - [`nest`]: loops over tiles of vectors; [`tiles`]: tiles in registers and in memory; [`element`]: operations on elements;
 //! - [`block`]: operations in order, and which vectors are computed when;
-//! - [`scalar`], [`vector`], [`reduce`], [`shapes`], [`rotate`], [`product`], [`control`], [`array`], [`copy`]: operations by family;
+//! - [`scalar`], [`vector`], [`reduce`], [`shapes`], [`rotate`], [`gather`], [`random`], [`product`], [`control`], [`array`], [`copy`]: operations by family;
 //! - [`grid`]: the loop over the grid, with the windows' copies running ahead.
 //!
 //! A vector of more than a few registers is an expression until something needs it in memory; then a loop over its tiles
@@ -19,9 +19,11 @@ mod block;
 mod control;
 mod copy;
 mod element;
+mod gather;
 mod grid;
 mod nest;
 mod product;
+mod random;
 mod reduce;
 mod rotate;
 mod scalar;
@@ -114,6 +116,8 @@ pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result
         products: FxHashMap::default(),
         whole: Vec::new(),
         far_buffers: Vec::new(),
+        regions: Vec::new(),
+        random: None,
     };
     l.run(&mut b)?;
     Ok(MosaicKernel {
@@ -158,6 +162,10 @@ pub(super) struct Lower<'a> {
     whole: Vec<S>,
     /// Of each array in HBM its buffer.
     far_buffers: Vec<BufferRef>,
+    /// Names of the traced regions around the operation, outermost first.
+    regions: Vec<String>,
+    /// The seed of random bits, and how often some were drawn since.
+    random: Option<(S, S)>,
 }
 
 impl Lower<'_> {

@@ -290,6 +290,10 @@ impl Lower<'_> {
             // Dimensions of size 1 at most: the same tiles.
             Expr::Recast(k) => self.prepare_one(b, n, &k, false),
             Expr::Beside(kids) => kids.iter().try_for_each(|k| self.prepare_one(b, n, k, false)),
+            Expr::Gather(of, by, _) => {
+                self.force(b, &of)?;
+                self.prepare_one(b, n, &by, same)
+            }
             Expr::Product(_) => self.force_memory(b, t).map(|_| ()),
             Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) => Ok(()),
         }
@@ -322,6 +326,12 @@ impl Lower<'_> {
                 }
                 Ok(())
             }
+            Expr::Gather(of, by, columns) => {
+                for at in self.sources(of, at, *columns) {
+                    self.touch(b, n, of, &at)?;
+                }
+                self.touch(b, n, by, at)
+            }
         }
     }
 
@@ -338,6 +348,7 @@ impl Lower<'_> {
             return Ok(*v);
         }
         let expr = t.expr.borrow().clone();
+        let line = (t.place.get() != 0).then(|| b.set_place(t.place.get()));
         let v = match &expr {
             Expr::Splat(v) => *v,
             Expr::Memory(r) => self.load_tile(b, n, r, &t.phys(), at),
@@ -357,7 +368,16 @@ impl Lower<'_> {
                 let (this, before) = (self.tile(b, n, k, &this)?, self.tile(b, n, k, &before)?);
                 self.turn(b, &this, &before, *amount)
             }
+            Expr::Gather(of, by, columns) => {
+                let by = self.tile(b, n, by, at)?;
+                let tiles = self.sources(of, at, *columns);
+                let tiles = tiles.iter().map(|at| self.tile(b, n, of, at)).collect::<Result<Vec<Value>, Refused>>()?;
+                self.chosen(b, &tiles, &by, *columns)
+            }
         };
+        if let Some(line) = line {
+            b.set_place(line);
+        }
         n.known.insert(key, v);
         Ok(v)
     }
@@ -414,9 +434,13 @@ fn children(t: &Tensor, expr: &Expr, at: &At, lanes: u32) -> Result<Vec<(Rc<Tens
             }
             return Err(Refused::new("columns beyond a vector"));
         }
-        Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) | Expr::Turned(..) | Expr::Product(_) => {
-            Vec::new()
-        }
+        Expr::Splat(_)
+        | Expr::Memory(_)
+        | Expr::Regs(_)
+        | Expr::Iota(_)
+        | Expr::Turned(..)
+        | Expr::Gather(..)
+        | Expr::Product(_) => Vec::new(),
     })
 }
 
@@ -425,7 +449,7 @@ pub(super) fn needs_columns(t: &Tensor) -> bool {
     match &*t.expr.borrow() {
         Expr::Beside(_) => true,
         Expr::Element(_, kids) => kids.iter().any(|k| needs_columns(k)),
-        Expr::Expand(k) | Expr::Recast(k) | Expr::Turned(k, _) => needs_columns(k),
+        Expr::Expand(k) | Expr::Recast(k) | Expr::Turned(k, _) | Expr::Gather(_, k, _) => needs_columns(k),
         Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) | Expr::Product(_) => false,
     }
 }

@@ -99,12 +99,14 @@ impl Lower<'_> {
 
     /// Makes a product into memory of its own.
     pub(super) fn multiplied(&mut self, b: &mut KernelBuilder, t: &Tensor, p: &Product) -> Result<Region, Refused> {
+        let line = b.set_place(if t.place.get() == 0 { b.current_place().0 } else { t.place.get() });
         // Rows of padding belong to the result: the unit stores whole registers.
         let mut padded = t.dims.clone();
         let d = padded.len();
         padded[d - 2] = p.sizes[1].next_multiple_of(u64::from(self.sub()));
         let out = self.temp(b, &padded, Form::Lanes, t.dtype);
         self.multiply(b, p, &out, None)?;
+        b.set_place(line);
         Ok(out)
     }
 
@@ -143,7 +145,7 @@ impl Lower<'_> {
         c.precision = p.precision;
         c.vmem_rows = ROOM;
         c.extras = plus.iter().map(|r| (Place::Vmem, r.dtype)).collect();
-        let (callee, scratch) = self.product_kernel(&c)?;
+        let (callee, scratch) = self.product_kernel(b, &c)?;
         let mut args = Vec::new();
         for r in [&x, &y, out].into_iter().chain(plus) {
             args.push(self.word_row_of(b, r));
@@ -178,12 +180,14 @@ impl Lower<'_> {
         if !(whole && alike && first(&plus) && first(to) && apart && single && !t.shared.get()) {
             return Ok(false);
         }
+        let line = b.set_place(if product.place.get() == 0 { b.current_place().0 } else { product.place.get() });
         self.multiply(b, &p, to, Some(&plus))?;
+        b.set_place(line);
         Ok(true)
     }
 
     /// The number of a contraction's kernel, and the word row of its scratch memory.
-    fn product_kernel(&mut self, c: &Contraction) -> Result<(u32, u32), Refused> {
+    fn product_kernel(&mut self, b: &KernelBuilder, c: &Contraction) -> Result<(u32, u32), Refused> {
         let key = format!("{c:?}");
         if let Some(found) = self.products.get(&key) {
             return Ok(*found);
@@ -194,7 +198,11 @@ impl Lower<'_> {
         let name = format!("product {}", self.callees.len());
         let k = contraction_kernel(c, (&chosen.tile, None), &name, self.chip, &mut finish).map_err(wrong)?;
         let at = self.room(k.scratch_rows.max(1));
-        self.callees.push(k.kernel);
+        let kernel = match b.current_place().1 {
+            Some(p) => k.kernel.at(p.clone()),
+            None => k.kernel,
+        };
+        self.callees.push(kernel);
         let found = (self.callees.len() as u32 - 1, at);
         self.products.insert(key, found);
         Ok(found)

@@ -1,20 +1,19 @@
 //! Rotations of vectors along rows and columns.
 
 use super::scalar::{add, two};
-use super::value::{Expr, Form, Num, Region, Tensor, Val};
+use super::value::{Expr, Form, Fun, Num, Region, Tensor, Val};
 use super::{Lower, Refused};
+use crate::emit::Value;
 use crate::kernel::KernelBuilder;
 use std::rc::Rc;
-use systole_isa::Op;
+use systole_hlo::graph::Binary;
+use systole_isa::{DType, Op};
 use systole_mosaic::Operation;
 
 impl Lower<'_> {
     pub(super) fn rotated(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         let t = self.vector(o, 0)?;
         let t = self.in_form(b, &t, Form::Lanes)?;
-        if o.int("stride").is_some_and(|s| s != 0) {
-            return Err(Refused::at(o, "by amounts that differ between rows"));
-        }
         let dim = o.int("dimension").and_then(|d| usize::try_from(d).ok()).filter(|d| *d < t.dims.len());
         let dim = dim.ok_or_else(|| Refused::at(o, "of no dimension"))?;
         let by = match o.operands.len() {
@@ -31,6 +30,11 @@ impl Lower<'_> {
                 two(b, Op::SRem, up, Num::Const(size))
             }
         };
+        if let Some(stride) = o.int("stride").filter(|s| *s != 0) {
+            let along = o.int("stride_dimension").and_then(|d| usize::try_from(d).ok()).filter(|d| *d < t.dims.len());
+            let along = along.ok_or_else(|| Refused::at(o, "by amounts that differ along no dimension"))?;
+            return self.rolled_more(b, o, &t, (dim, by), (along, stride as i32)).map(Val::Vector);
+        }
         if by == Num::Const(0) {
             return Ok(Val::Vector(t));
         }
@@ -38,6 +42,40 @@ impl Lower<'_> {
             return self.rolled_rows(b, &t, dim, by).map(Val::Vector);
         }
         self.rolled_columns(b, &t, by).map(Val::Vector)
+    }
+
+    /// Rolled along one of the last two dimensions, by so much more with every index of another one: elements are chosen by
+    /// their numbers.
+    fn rolled_more(
+        &mut self,
+        b: &mut KernelBuilder,
+        o: &Operation,
+        t: &Rc<Tensor>,
+        (dim, by): (usize, Num),
+        (along, stride): (usize, i32),
+    ) -> Result<Rc<Tensor>, Refused> {
+        let n = t.dims.len();
+        if dim + 2 < n || along == dim {
+            return Err(Refused::at(o, "by amounts that differ, along other dimensions than one of the last two"));
+        }
+        let dims = t.dims.clone();
+        let numbers = |d| Tensor::new(&dims, Form::Lanes, DType::S32, Expr::Iota(d));
+        let splat = |l: &mut Self, b: &mut KernelBuilder, n: Num| {
+            let v = l.splat_num(b, n);
+            Tensor::new(&dims, Form::Lanes, DType::S32, Expr::Splat(Value::word(DType::S32, v)))
+        };
+        let apply = |l: &mut Self, b: &mut KernelBuilder, f: Binary, x: Rc<Tensor>, y: Num| {
+            let y = splat(l, b, y);
+            l.combined(b, Fun::Binary(f), vec![x, y], &dims, DType::S32)
+        };
+        let size = Num::Const(t.dims[dim] as i32);
+        let more = apply(self, b, Binary::Mul, numbers(along), Num::Const(stride))?;
+        let more = apply(self, b, Binary::Add, more, by)?;
+        let from = self.combined(b, Fun::Binary(Binary::Sub), vec![numbers(dim), more], &dims, DType::S32)?;
+        let from = apply(self, b, Binary::Rem, from, size)?;
+        let from = apply(self, b, Binary::Add, from, size)?;
+        let from = apply(self, b, Binary::Rem, from, size)?;
+        self.picked(b, o, t, &from, dim + 1 == n)
     }
 
     /// Rolled along a dimension of rows: it is in memory twice, one after the other, and read from the middle.

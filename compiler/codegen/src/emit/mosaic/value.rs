@@ -107,6 +107,8 @@ pub(super) enum Fun {
     CompareOrNan(Direction),
     Ordered,
     Unordered,
+    /// Whether it is infinite or no number.
+    NotFinite,
     Select,
     Convert,
     /// From an unsigned type of the operand's width.
@@ -140,6 +142,8 @@ pub(super) enum Expr {
     /// Lanes moved up, around all columns: the amount is below a register's lanes. The child is in memory twice, side by
     /// side.
     Turned(Rc<Tensor>, Num),
+    /// Elements of the first vector along its columns (`true`) or rows, whose numbers the second one has.
+    Gather(Rc<Tensor>, Rc<Tensor>, bool),
     /// A matrix product, not yet made.
     Product(Rc<Product>),
 }
@@ -166,6 +170,8 @@ pub(super) struct Tensor {
     pub shared: Cell<bool>,
     /// Operations to compute a tile of it again.
     pub cost: u32,
+    /// The line that it comes from, as instructions have it; 0: that of whoever computes it.
+    pub place: Cell<u16>,
 }
 
 impl Tensor {
@@ -175,11 +181,12 @@ impl Tensor {
             Expr::Expand(k) | Expr::Recast(k) => k.price(),
             Expr::Beside(kids) => kids.iter().map(|k| k.price()).max().unwrap_or(0),
             Expr::Turned(..) => 3,
+            Expr::Gather(..) => 8,
             Expr::Iota(_) => 1,
             Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Product(_) => 0,
         };
         let (expr, shared) = (RefCell::new(expr), Cell::new(false));
-        Rc::new(Tensor { dims: dims.to_vec(), form, dtype, expr, shared, cost })
+        Rc::new(Tensor { dims: dims.to_vec(), form, dtype, expr, shared, cost, place: Cell::new(0) })
     }
 
     /// What computing it costs those who use it.

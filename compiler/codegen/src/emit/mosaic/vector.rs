@@ -60,6 +60,8 @@ fn element(o: &Operation) -> Option<Fun> {
             3 => Fun::Compare(Direction::Ge),
             4 => Fun::Compare(Direction::Lt),
             5 => Fun::Compare(Direction::Le),
+            // Pallas writes `!=` as the ordered comparison and means the one that holds with NaN.
+            6 => Fun::Compare(Direction::Ne),
             7 => Fun::Ordered,
             8 => Fun::CompareOrNan(Direction::Eq),
             9 => Fun::CompareOrNan(Direction::Gt),
@@ -70,6 +72,7 @@ fn element(o: &Operation) -> Option<Fun> {
             14 => Fun::Unordered,
             _ => return None,
         },
+        "tpu.weird" => Fun::NotFinite,
         "math.fma" => Fun::Fma,
         "math.powf" => b(Binary::Pow),
         "math.atan2" => b(Binary::Atan2),
@@ -131,6 +134,9 @@ impl<'a> Lower<'a> {
             "tpu.matmul" | "vector.contract" => self.product(b, o)?,
             "tpu.transpose" | "vector.transpose" => self.transposed(b, o)?,
             "tpu.dynamic_rotate" | "tpu.rotate" => self.rotated(b, o)?,
+            "tpu.dynamic_gather" => self.gathered(b, o)?,
+            "tpu.prng_set_seed_32" => return self.seed(b, o),
+            "tpu.prng_random_bits" => self.random_bits(b, o)?,
             "tpu.concatenate" => self.concatenated(b, o)?,
             "vector.extract_strided_slice" => self.sliced(b, o)?,
             "vector.extract" | "vector.extractelement" => self.extracted(b, o)?,
@@ -141,7 +147,15 @@ impl<'a> Lower<'a> {
             | "tpu.assume_layout"
             | "tpu.erase_memref_layout"
             | "tpu.erase_layout" => self.get(o, o.operands[0])?,
-            "tpu.trace_start" | "tpu.trace_stop" | "tpu.trace_value" | "tpu.log" | "tpu.delay" => return Ok(()),
+            "tpu.trace_start" => {
+                self.regions.push(o.word("message").unwrap_or_default().to_string());
+                return Ok(());
+            }
+            "tpu.trace_stop" => {
+                self.regions.pop();
+                return Ok(());
+            }
+            "tpu.trace_value" | "tpu.log" | "tpu.delay" => return Ok(()),
             "vector.load" | "tpu.vector_load" => self.load(b, o)?,
             "tpu.strided_load" => self.load_strided(b, o)?,
             "vector.store" | "tpu.vector_store" | "tpu.strided_store" => return self.store(b, o, i),
@@ -258,7 +272,13 @@ impl<'a> Lower<'a> {
     }
 
     /// Numbers along dimensions: of several, those of the index in row-major order.
-    fn iota_of(&mut self, b: &mut KernelBuilder, dims: &[u64], dtype: DType, axes: Vec<i64>) -> Result<Val, Refused> {
+    pub(super) fn iota_of(
+        &mut self,
+        b: &mut KernelBuilder,
+        dims: &[u64],
+        dtype: DType,
+        axes: Vec<i64>,
+    ) -> Result<Val, Refused> {
         let mut all: Option<Rc<Tensor>> = None;
         for a in axes {
             let d =

@@ -1,0 +1,131 @@
+//! Pallas kernels that JAX wrote (`tests/pallas/make.py`) give the answers of JAX's interpreter, on chips of different kinds.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use systole_runtime::npz;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pallas")
+}
+
+/// The kernels' files.
+fn kernels() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder()).expect("the folder").map(|e| e.expect("an entry").path());
+    let mut files: Vec<PathBuf> = entries.filter(|p| p.extension().is_some_and(|e| e == "mlir")).collect();
+    files.sort();
+    files
+}
+
+/// What differs from the answers, if anything does.
+fn differs(file: &Path, chip: &str) -> Option<String> {
+    let inputs = file.with_extension("npz");
+    let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
+    let outputs = std::env::temp_dir().join(format!("systole-pallas-{}-{chip}-{name}.npz", std::process::id()));
+    let out = Command::new(env!("CARGO_BIN_EXE_systole"))
+        .args(["run", "--precision", "highest", "--chip", chip, "--inputs"])
+        .arg(&inputs)
+        .arg("--outputs")
+        .arg(&outputs)
+        .arg(file)
+        .output()
+        .expect("systole runs");
+    if !out.status.success() {
+        return Some(String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned());
+    }
+    let read = |p: &Path| npz::read(&p.to_string_lossy()).expect("arrays");
+    let (got, want) = (read(&outputs), read(&inputs));
+    std::fs::remove_file(&outputs).expect("the file was written");
+    for (key, want) in want.iter().filter(|a| a.0.starts_with("out")) {
+        let Some(got) = got.get(key) else { return Some(format!("no {key}")) };
+        if got.shape() != want.shape() {
+            return Some(format!("{key} is {}, not {}", got.shape(), want.shape()));
+        }
+        let near = |g: f32, w: f32| (g - w).abs() <= 2e-2 * w.abs() + 1e-4;
+        let pairs: Vec<(f32, f32)> = got.to_f32().into_iter().zip(want.to_f32()).collect();
+        if let Some(i) = pairs.iter().position(|(g, w)| !near(*g, *w)) {
+            return Some(format!("{key}: element {i} is {}, not {}", pairs[i].0, pairs[i].1));
+        }
+    }
+    None
+}
+
+#[test]
+fn kernels_agree_with_the_interpreter() {
+    let mut failures = String::new();
+    for chip in ["tpu-v5e", "tpu-v4", "tpu-v6e"] {
+        for file in kernels() {
+            if let Some(why) = differs(&file, chip) {
+                failures += &format!("{} on {chip}: {why}\n", file.display());
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+/// What the command says of a kernel.
+fn said(name: &str, arguments: &[&str]) -> (bool, String) {
+    let file = folder().join(name).with_extension("mlir");
+    let out = Command::new(env!("CARGO_BIN_EXE_systole")).args(arguments).arg(&file).output().expect("systole runs");
+    (out.status.success(), String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned())
+}
+
+#[test]
+fn kernels_are_printed_with_their_lines() {
+    let (fine, text) = said("product", &["mosaic"]);
+    assert!(fine && text.contains("argument 1: window, bf16 block [128, 128], 2 of 32768 bytes"), "{text}");
+    assert!(text.contains("4 copies, 2 blocks, each 2 times"), "{text}");
+    for file in kernels() {
+        let (fine, text) = said(&file.file_stem().expect("a name").to_string_lossy(), &["mosaic"]);
+        assert!(fine && text.contains("func @") && text.contains("make.py:"), "{}", file.display());
+    }
+}
+
+#[test]
+fn reports_name_the_lines_of_kernels() {
+    let (fine, text) = said("product", &["run", "--chip", "tpu-v5e"]);
+    assert!(fine, "{text}");
+    let rows: Vec<&str> = text.lines().skip_while(|l| !l.starts_with("line of a kernel")).collect();
+    let row = |part: &str| rows.iter().any(|l| l.contains("make.py:") && l.contains(part));
+    assert!(row("(product)"), "the kernel's function:\n{text}");
+    assert!(row("window of operand 1") && row("window of result 0"), "copies of windows:\n{text}");
+}
+
+#[test]
+fn faults_name_the_line_of_python() {
+    let make = std::fs::read_to_string(folder().join("make.py")).expect("the script");
+    for (name, code, what) in
+        [("never_signalled", "pl.semaphore_wait(sem, 1)", "deadlock"), ("too_early", "o[...] = t[...] * 2", "race")]
+    {
+        let after = make.lines().position(|l| l.starts_with(&format!("def {name}("))).expect("the kernel");
+        let at = after + 1 + make.lines().skip(after).position(|l| l.trim() == code).expect("the line");
+        let (fine, text) = said(&format!("bad/{name}"), &["run", "--chip", "tpu-v5e"]);
+        assert!(!fine && text.contains(what) && text.contains(&format!("make.py:{at} ")), "{name}, line {at}:\n{text}");
+    }
+    let (fine, text) = said("bad/beyond", &["run", "--chip", "tpu-v5e"]);
+    assert!(!fine && text.contains("block [4, 0]") && text.contains("make.py:"), "{text}");
+    let (fine, text) = said("bad/too_large", &["run", "--chip", "tpu-v5e"]);
+    assert!(!fine && text.contains("VMEM: needs"), "{text}");
+}
+
+#[test]
+fn random_bits_differ_and_are_even() {
+    let outputs = std::env::temp_dir().join(format!("systole-pallas-{}-drawn.npz", std::process::id()));
+    let (fine, text) = said("free/drawn", &["run", "--chip", "tpu-v5e", "--outputs", &outputs.to_string_lossy()]);
+    assert!(fine, "{text}");
+    let arrays = npz::read(&outputs.to_string_lossy()).expect("arrays");
+    std::fs::remove_file(&outputs).expect("the file was written");
+    let words = |key: &str| -> Vec<u32> {
+        let bytes = &arrays.get(key).expect("a result").bytes;
+        bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+    };
+    let (first, second) = (words("out0"), words("out1"));
+    assert_eq!((first.len(), first.iter().zip(&second).filter(|(a, b)| a == b).count()), (1024, 0));
+    for all in [&first, &second] {
+        let distinct: std::collections::BTreeSet<&u32> = all.iter().collect();
+        assert!(distinct.len() > 1020, "{} distinct words", distinct.len());
+        for bit in 0..32 {
+            let ones = all.iter().filter(|w| **w >> bit & 1 == 1).count();
+            assert!((400..624).contains(&ones), "bit {bit}: {ones} of 1024");
+        }
+    }
+}

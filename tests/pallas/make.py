@@ -1,0 +1,269 @@
+"""Writes the kernels of this folder: what JAX lowers for a TPU, with inputs and the answers of JAX's interpreter.
+
+    python tests/pallas/make.py        # from the repository's root; needs jax 0.10 and numpy
+"""
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+from jax._src.pallas.mosaic import tpu_info
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+# Kernels that ask for the chip get one.
+tpu_info.registry["cpu"] = lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1)
+# Places in the files begin at the repository's root.
+jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/(?=tests/)")
+rng = np.random.default_rng(17)
+# Types that NumPy lacks, as the files name them.
+TYPES = {"bfloat16": (":bf16", np.uint16), "float8_e4m3fn": (":f8e4m3fn", np.uint8)}
+F = jnp.float32
+
+
+def f32(*s):
+    return rng.integers(-64, 64, s).astype(np.float32) / 16
+
+
+def out(s, t=F):
+    return jax.ShapeDtypeStruct(s, t)
+
+
+def case(name, kernel, ins, outs, **kw):
+    def call(**how):
+        return jax.jit(pl.pallas_call(kernel, out_shape=outs, **kw, **how))
+
+    text = call().trace(*ins).lower(lowering_platforms=("tpu",)).as_text()
+    answers = jax.tree.leaves(call(interpret=pltpu.InterpretParams())(*ins))
+    with open(f"tests/pallas/{name}.mlir", "w") as f:
+        f.write(text)
+    arrays = {}
+    for kind, all in (("arg", ins), ("out", answers)):
+        for i, a in enumerate(all):
+            a = np.asarray(a)
+            suffix, bits = TYPES.get(a.dtype.name, ("", None))
+            arrays[f"{kind}{i}{suffix}"] = a.view(bits) if bits else a
+    np.savez_compressed(f"tests/pallas/{name}.npz", **arrays)
+
+
+def rows(n, m, by):
+    return pl.BlockSpec((n, m), by)
+
+
+def ragged(x, o):
+    o[...] = jnp.tanh(x[...]) * 2
+
+
+case("ragged", ragged, [f32(40, 150)], out((40, 150)), grid=(3, 2),
+     in_specs=[rows(16, 128, lambda i, j: (i, j))], out_specs=rows(16, 128, lambda i, j: (i, j)))
+
+
+def softmax(x, o):
+    o[...] = jax.nn.softmax(x[...], axis=-1)
+
+
+case("softmax", softmax, [f32(48, 256)], out((48, 256)), grid=(3,),
+     in_specs=[rows(16, 256, lambda i: (i, 0))], out_specs=rows(16, 256, lambda i: (i, 0)))
+
+
+def running_sum(x, o):
+    def body(i, c):
+        c = c + x[pl.ds(i, 1), :]
+        o[pl.ds(i, 1), :] = c
+        return c
+
+    jax.lax.fori_loop(0, 16, body, jnp.zeros((1, 128), F))
+
+
+case("running_sum", running_sum, [f32(16, 128)], out((16, 128)))
+
+
+def gathered(index, x, o):
+    o[...] = x[...] + 1
+
+
+case("gathered", gathered, [np.array([2, 0, 3, 1], np.int32), f32(32, 128)], out((32, 128)),
+     grid_spec=pltpu.PrefetchScalarGridSpec(
+         num_scalar_prefetch=1, grid=(4,), in_specs=[rows(8, 128, lambda i, p: (p[i], 0))],
+         out_specs=rows(8, 128, lambda i, p: (i, 0))))
+
+
+def copied(x, o):
+    def inner(t, s):
+        c = pltpu.make_async_copy(x.at[pl.ds(8, 16)], t, s)
+        c.start()
+        c.wait()
+        o[...] = t[...] * 2
+
+    pl.run_scoped(inner, pltpu.VMEM((16, 128), F), pltpu.SemaphoreType.DMA)
+
+
+case("copied", copied, [f32(32, 128)], out((16, 128)), in_specs=[pl.BlockSpec(memory_space=pl.ANY)])
+
+
+def turned(x, o):
+    o[...] = x[...].T + pltpu.roll(x[...], 5, 0)
+
+
+case("turned", turned, [f32(128, 128)], out((128, 128)))
+
+
+def summed(x, o):
+    o[...] = jnp.sum(x[...], axis=2)
+
+
+case("summed", summed, [f32(8, 16, 128)], out((8, 16)))
+
+
+def product(x, y, o, acc):
+    @pl.when(pl.program_id(2) == 0)
+    def _():
+        acc[...] = jnp.zeros_like(acc)
+
+    acc[...] += jnp.dot(x[...], y[...], preferred_element_type=F)
+
+    @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+    def _():
+        o[...] = jax.nn.relu(acc[...]).astype(o.dtype)
+
+
+B = jnp.bfloat16
+case("product", product, [f32(32, 256).astype(B), f32(256, 128).astype(B)], out((32, 128), B), grid=(2, 1, 2),
+     in_specs=[rows(16, 128, lambda i, j, k: (i, k)), rows(128, 128, lambda i, j, k: (k, j))],
+     out_specs=rows(16, 128, lambda i, j, k: (i, j)), scratch_shapes=[pltpu.VMEM((16, 128), F)])
+
+
+def halved(n, x, o):
+    o[...] = jax.lax.while_loop(lambda s: s[0] < n[0], lambda s: (s[0] + 1, s[1] * 0.5), (0, x[...]))[1]
+
+
+case("halved", halved, [np.array([3], np.int32), f32(8, 128)], out((8, 128)),
+     in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec()])
+
+
+def chosen(x, i, j, a, b):
+    a[...] = jnp.take_along_axis(x[...], i[...], axis=1)
+    b[...] = jnp.take_along_axis(x[...], j[...], axis=0)
+
+
+case("chosen", chosen, [f32(8, 128), rng.integers(0, 128, (8, 128)).astype(np.int32),
+                        rng.integers(0, 8, (8, 128)).astype(np.int32)], (out((8, 128)), out((8, 128))))
+
+
+def eights(x, a, b):
+    a[...] = x[...].astype(F) * 2
+    b[...] = (x[...].astype(F) + 1).astype(jnp.float8_e4m3fn)
+
+
+case("eights", eights, [f32(32, 128).astype(ml_dtypes.float8_e4m3fn)],
+     (out((32, 128)), out((32, 128), jnp.float8_e4m3fn)))
+
+
+def no_numbers(x, o):
+    v = x[...]
+    o[...] = jnp.where(jnp.isnan(v), 1.0, jnp.where(jnp.isfinite(v), jax.nn.softplus(v), 2.0))
+
+
+odd = f32(16, 128)
+odd[0, :3] = [np.nan, np.inf, -np.inf]
+case("no_numbers", no_numbers, [odd], out((16, 128)))
+
+SCALARS = pl.BlockSpec(memory_space=pltpu.SMEM)
+
+
+def narrow_scalars(s, t, x, o):
+    o[...] = x[...] * s[1].astype(F) + t[3].astype(F)
+
+
+case("narrow_scalars", narrow_scalars,
+     [rng.integers(-50, 50, 6).astype(np.int8), f32(4).astype(ml_dtypes.bfloat16), f32(8, 128)], out((8, 128)),
+     in_specs=[SCALARS, SCALARS, pl.BlockSpec()])
+
+
+def signalled(x, o, sem):
+    pl.semaphore_signal(sem, 2)
+    pl.semaphore_wait(sem, 1)
+    o[...] = x[...] * 2
+    pl.semaphore_wait(sem, 1)
+
+
+case("signalled", signalled, [f32(8, 128)], out((8, 128)), scratch_shapes=[pltpu.SemaphoreType.REGULAR])
+
+
+def pipelined(x, o):
+    def body(a, b):
+        b[...] = a[...] * 3
+
+    pltpu.emit_pipeline(body, grid=(4,), in_specs=[rows(8, 128, lambda i: (3 - i, 0))],
+                        out_specs=[rows(8, 128, lambda i: (i, 0))])(x, o)
+
+
+ANYWHERE = pl.BlockSpec(memory_space=pl.ANY)
+case("pipelined", pipelined, [f32(32, 128)], out((32, 128)), in_specs=[ANYWHERE], out_specs=ANYWHERE)
+
+
+def masked(x, o):
+    o[...] = jnp.full(o.shape, 7, F)
+    pltpu.store(o, x[...], mask=jax.lax.broadcasted_iota(jnp.int32, (24, 256), 0) % 3 == 0)
+
+
+case("masked", masked, [f32(24, 256)], out((24, 256)))
+
+
+def bad(name, kernel, ins, outs, folder="bad", **kw):
+    """A kernel that is at fault, or one whose answers are its own."""
+    text = jax.jit(pl.pallas_call(kernel, out_shape=outs, **kw)).trace(*ins).lower(lowering_platforms=("tpu",)).as_text()
+    with open(f"tests/pallas/{folder}/{name}.mlir", "w") as f:
+        f.write(text)
+
+
+def never_signalled(x, o, sem):
+    o[...] = x[...]
+    pl.semaphore_wait(sem, 1)
+
+
+bad("never_signalled", never_signalled, [f32(8, 128)], out((8, 128)), scratch_shapes=[pltpu.SemaphoreType.REGULAR])
+
+
+def too_early(x, o, t, sem):
+    copy = pltpu.make_async_copy(x, t, sem)
+    copy.start()
+    o[...] = t[...] * 2
+    copy.wait()
+
+
+bad("too_early", too_early, [f32(8, 128)], out((8, 128)), in_specs=[ANYWHERE],
+    scratch_shapes=[pltpu.VMEM((8, 128), F), pltpu.SemaphoreType.DMA])
+
+
+def too_large(x, o, t):
+    t[0:8] = x[...]
+    o[...] = t[0:8]
+
+
+bad("too_large", too_large, [f32(8, 128)], out((8, 128)), scratch_shapes=[pltpu.VMEM((1 << 20, 128), F)])
+
+
+def beyond(x, o):
+    o[...] = x[...]
+
+
+bad("beyond", beyond, [f32(32, 128)], out((32, 128)), grid=(4,), in_specs=[rows(8, 128, lambda i: (i + 2, 0))],
+    out_specs=rows(8, 128, lambda i: (i, 0)))
+
+
+def rolled(x, a, b):
+    a[...] = pltpu.roll(x[...], 3, 1, stride=2, stride_axis=0)
+    b[...] = pltpu.roll(x[...], 5, 0)
+
+
+case("rolled", rolled, [f32(16, 256)], (out((16, 256)), out((16, 256))))
+
+
+def drawn(seed, a, b):
+    pltpu.prng_seed(seed[0])
+    a[...] = pltpu.prng_random_bits((8, 128)).astype(jnp.int32)
+    b[...] = pltpu.prng_random_bits((8, 128)).astype(jnp.int32)
+
+
+bad("drawn", drawn, [np.array([5], np.int32)], (out((8, 128), jnp.int32),) * 2, folder="free", in_specs=[SCALARS])
