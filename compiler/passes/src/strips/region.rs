@@ -29,7 +29,7 @@ const LONG: usize = 64;
 /// Rows (or columns) of a strip of a product, at least.
 const BROAD: u64 = 256;
 /// Steps of the search for a program's regions: what is not found by then stays as it is.
-pub const EFFORT: u64 = 4_000_000;
+pub const EFFORT: u64 = 64_000_000;
 /// Steps for an operation that is asked whether it joins, and for one whose lifetime in a strip is looked at.
 const ASKED: u64 = 4;
 const TIMED: u64 = 4;
