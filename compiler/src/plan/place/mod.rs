@@ -25,6 +25,9 @@ use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{DebugBuffer, DebugRange, HostArray, HostCall};
 use systole_isa::{ChipConfig, Layout};
 
+/// The part of vector memory up to which an array that is copied whole is kept there.
+const COPIED: (u64, u64) = (2, 5);
+
 /// What placement decides.
 pub struct Placement {
     pub actions: Vec<Action>,
@@ -492,7 +495,9 @@ impl<'a> Placer<'a> {
             return Ok(());
         }
         let streamed = self.plan.streamed.contains(self.memory.name_of(dst));
-        let large = self.memory.bytes_of(dst) > self.plan.largest_resident || streamed;
+        // What is copied whole is there twice, and copies within vector memory go through registers.
+        let most = self.plan.largest_resident.min(self.memory.chip.vmem.bytes / COPIED.1 * COPIED.0);
+        let large = self.memory.bytes_of(dst) > most || streamed;
         let places = &self.memory.places;
         let kind = &self.plan.buffers[dst.index()].kind;
         let far = *kind == BufferKind::FarState;
