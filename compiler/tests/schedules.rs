@@ -20,7 +20,7 @@ ENTRY e {
   t = f32[512,384] tanh(y)
   u = f32[512,384] multiply(t, t)
   v = f32[512,256] exponential(x)
-  ROOT all = (f32[512,384], f32[512,256]) tuple(u, v)
+  ROOT all = (f32[512,384], f32[512,384], f32[512,256]) tuple(y, u, v)
 }
 ";
 

@@ -130,7 +130,10 @@ fn files_come_back_and_damage_is_told() {
         let mut damaged = file.clone();
         damaged[at] ^= 0x55;
         // A section whose kind is not known is passed over: damage there is a part that is missing.
-        assert!(profile::read(&damaged).is_err() || damaged[at..].len() < 64, "byte {at}");
+        if let Ok(r) = profile::read(&damaged) {
+            let whole = r.traces == p.traces && r.links == p.links && r.source == p.source && r.code == p.code;
+            assert!(!whole || damaged[at..].len() < 64, "byte {at}");
+        }
     }
     let mut newer = file.clone();
     newer[8] = 200;
