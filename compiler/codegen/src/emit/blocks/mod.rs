@@ -249,8 +249,10 @@ fn unit(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig) -> Option<u3
             unit = unit.max((g.lanes * rows) as u32);
         }
     }
+    // Moves fill whole registers of arrays in vector memory too: single rows of one cost as much as registers.
+    let filled = matches!(body, Body::Move(_));
     for (w, o) in walks.iter().zip(&spec.operands) {
-        let Some(w) = w.as_ref().filter(|_| o.hbm) else { continue };
+        let Some(w) = w.as_ref().filter(|_| o.hbm || filled) else { continue };
         while unit < g.spacing as u32 * 4 && w.rows[d] * unit as i64 % g.align != 0 {
             unit *= 2;
         }
