@@ -77,14 +77,27 @@ pub fn computations(m: &Module) -> Computations {
         free += c.nodes.len() as i64;
     }
     let ids = Ids { before };
-    let mut names = HashSet::new();
+    let (mut names, mut taken) = (HashSet::new(), HashSet::new());
     let mut all = Vec::new();
     let mut sequences = BTreeMap::new();
     let fused = |op: &Op| matches!(op, Op::Fusion { .. });
     let nodes = m.computations.iter().flat_map(|c| &c.nodes);
     let inside: HashSet<CompId> = nodes.filter(|n| fused(&n.op)).flat_map(|n| n.op.called()).collect();
     for (k, c) in m.computations.iter().enumerate() {
-        let instructions: Vec<HloInstruction> = (0..c.nodes.len()).map(|n| instruction(m, &ids, k, n)).collect();
+        let mut instructions: Vec<HloInstruction> = (0..c.nodes.len()).map(|n| instruction(m, &ids, k, n)).collect();
+        // A reader of the message takes no name twice in a module, after it has put `_` for what it does not like in names;
+        // here computations may share names, and those may be any text.
+        for i in &mut instructions {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
+            i.name = i.name.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+            if !i.name.starts_with(begins) {
+                i.name.insert(0, '_');
+            }
+            while !taken.insert(i.name.clone()) {
+                i.name = format!("{}.{}", i.name, i.id);
+            }
+        }
         let id = ids.computation(CompId(k as u32));
         if !inside.contains(&CompId(k as u32)) {
             sequences.insert(id, Sequence { instruction_ids: instructions.iter().map(|i| i.id).collect() });
