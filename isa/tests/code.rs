@@ -211,7 +211,7 @@ fn programs_from_before_lines_of_kernels_are_read() {
     let mut file = write_program(&p);
     let payload = file.len() - 2;
     file.truncate(payload);
-    file[8] = 6;
+    file[8] = 7;
     let crc = crc32fast::hash(&file[24..]);
     file[12..16].copy_from_slice(&crc.to_le_bytes());
     file[16..24].copy_from_slice(&(payload as u64 - 24).to_le_bytes());

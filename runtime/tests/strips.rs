@@ -2,17 +2,17 @@
 
 use systole_runtime::{Client, CompileOptions, Mode, NoObserver, RunOptions};
 
-/// A chain of moves over 6.3 MB, 24 times vector memory, that ends in little.
+/// A chain of moves over 50 MB, three times vector memory, that ends in little.
 const CHAIN: &str = "HloModule chain
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
 ENTRY e {
-  x = f32[512,16,48] parameter(0)
+  x = f32[4096,16,48] parameter(0)
   zero = f32[] constant(0)
-  p = f32[512,64,48] pad(x, zero), padding=0_0x0_48x0_0
-  t = f32[512,48,64] transpose(p), dimensions={0,2,1}
-  r = f32[512,48,64] reverse(t), dimensions={2}
-  s = f32[512,48,64] add(t, r)
-  ROOT sum = f32[512,48] reduce(s, zero), dimensions={2}, to_apply=add
+  p = f32[4096,64,48] pad(x, zero), padding=0_0x0_48x0_0
+  t = f32[4096,48,64] transpose(p), dimensions={0,2,1}
+  r = f32[4096,48,64] reverse(t), dimensions={2}
+  s = f32[4096,48,64] add(t, r)
+  ROOT sum = f32[4096,48] reduce(s, zero), dimensions={2}, to_apply=add
 }";
 /// One elementwise kernel, which needs no strips.
 const KERNEL: &str = "HloModule kernel

@@ -176,6 +176,11 @@ impl<'a> Fuser<'a> {
         let fused: BTreeSet<NodeId> = self.memo.keys().map(|k| k.0).collect();
         let mut best = None;
         for &id in &fused {
+            // Arrays already: nothing below them is computed here.
+            if !given.contains(&id) && self.leaves.iter().any(|l| l.node == id) {
+                below.insert(id, Some(BTreeSet::new()));
+                continue;
+            }
             if given.contains(&id) || matches!(self.comp.node(id).op, Op::Slice { .. }) {
                 below.insert(id, Some(BTreeSet::from([id])));
                 continue;
