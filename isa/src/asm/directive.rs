@@ -120,7 +120,7 @@ impl<'s> Parser<'s> {
             }
             "loc" => self.loc(cursor)?,
             "place" => self.debug_place(cursor)?,
-            "from" => self.from_place(cursor)?,
+            "from" => self.place_of_bundle(cursor)?,
             "kernel" => self.debug_kernel(cursor)?,
             "buffer" => self.debug_buffer(cursor)?,
             _ => {
@@ -336,7 +336,7 @@ impl<'s> Parser<'s> {
     }
 
     /// `index` or `none`: which line of a kernel's program the code from here on comes from.
-    fn from_place(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
+    fn place_of_bundle(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
         let place = if cursor.take_word("none") {
             DebugRange::NONE
         } else {

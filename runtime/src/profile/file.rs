@@ -218,6 +218,9 @@ fn take(rest: &[u8], whole: usize) -> Result<([u8; 4], Vec<u8>, &[u8]), FileErro
     }
     let raw = lz4_flex::block::decompress(packed, unpacked as usize)
         .map_err(|e| FileError::Damaged(format!("section `{name}`: {e}")))?;
+    if raw.len() as u64 != unpacked {
+        return Err(FileError::Damaged(format!("section `{name}` has {} bytes, not {unpacked}", raw.len())));
+    }
     Ok((kind, raw, rest))
 }
 
