@@ -135,7 +135,7 @@ impl Run {
     /// The error with the operation's place in Python.
     fn explained(&self, e: RuntimeError) -> Error {
         let op = match &e {
-            RuntimeError::Fault(f) => f.op.trim_start_matches('%').to_string(),
+            RuntimeError::Fault(f) => f.origin.op.trim_start_matches('%').to_string(),
             _ => String::new(),
         };
         let mut e = Error::from(e);

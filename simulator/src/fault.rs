@@ -1,6 +1,7 @@
 //! Faults of the simulated program, as values.
 
 use std::fmt;
+use systole_isa::program::DebugPlace;
 
 /// What went wrong in the simulated program, and where.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,11 +14,17 @@ pub struct Fault {
     pub cycle: u64,
     /// The instruction in assembly text; empty where a bundle as a whole is at fault.
     pub inst: Box<str>,
-    /// The HLO instruction that the code belongs to; empty if none.
-    pub op: Box<str>,
-    /// The line that the code comes from, where its kernel brings one; else empty.
-    pub place: Box<str>,
+    pub origin: Box<Origin>,
     pub kind: FaultKind,
+}
+
+/// What the faulty code was made from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Origin {
+    /// The HLO instruction; empty if none.
+    pub op: Box<str>,
+    /// The line, where the code's kernel brings one.
+    pub place: Option<DebugPlace>,
 }
 
 /// A side of a transfer.
@@ -158,11 +165,11 @@ impl fmt::Display for Fault {
         if !self.inst.is_empty() {
             write!(f, " `{}`", self.inst)?;
         }
-        if !self.op.is_empty() {
-            write!(f, " (%{})", self.op.trim_start_matches('%'))?;
+        if !self.origin.op.is_empty() {
+            write!(f, " (%{})", self.origin.op.trim_start_matches('%'))?;
         }
-        if !self.place.is_empty() {
-            write!(f, " at {}", self.place)?;
+        if let Some(place) = &self.origin.place {
+            write!(f, " at {place}")?;
         }
         write!(f, ": {}", self.kind)
     }

@@ -26,7 +26,7 @@ mod team;
 mod text;
 mod unit;
 
-pub use fault::{DmaSide, Fault, FaultKind};
+pub use fault::{DmaSide, Fault, FaultKind, Origin};
 pub use load::{LoadError, Loaded, load, load_bundles};
 pub use machine::{HostRangeError, Machine};
 pub use options::{Assume, DmaEvent, HostMemory, Mode, NoObserver, Observer, RunOptions, Sample};

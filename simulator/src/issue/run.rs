@@ -11,7 +11,7 @@ use super::memo::{self, Pool, Recorder};
 use super::remote::Remote;
 use super::skip::Skipper;
 use super::values::Values;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, Origin};
 use crate::load::Loaded;
 use crate::mem::{Hbm, Smem};
 use crate::options::{Mode, Observer, RunOptions, Sample};
@@ -576,8 +576,7 @@ impl<'a> Core<'a> {
             bundle,
             cycle: if timed { self.now } else { 0 },
             inst: self.culprit(bundle, &kind).into(),
-            op,
-            place: self.l.program.debug.place(bundle).map_or_else(Box::default, |p| p.to_string().into()),
+            origin: Box::new(Origin { op, place: self.l.program.debug.place(bundle).cloned() }),
             kind,
         }
     }

@@ -212,7 +212,7 @@ fn race(then: &[systole_isa::Inst]) -> Option<FaultKind> {
     for mode in [Mode::Full, Mode::NumericOnly] {
         let fault = p.run(&tiny(), mode).err();
         if let Some(f) = &fault {
-            assert_eq!((f.bundle, &*f.op), (6, "mul.7"));
+            assert_eq!((f.bundle, &*f.origin.op), (6, "mul.7"));
         }
         kinds.push(fault.map(|f| f.kind));
     }
