@@ -454,6 +454,19 @@ fn rewrite_with(
     entry_shapes: &BTreeMap<usize, Vec<u64>>,
     rule: Rule<'_>,
 ) -> Result<Module, CompileError> {
+    let entry = module.entry.index();
+    each_computation(module, draft, &mut |index, old, draft, new_ids| {
+        let kept = BTreeMap::new();
+        let shapes = if index == entry { entry_shapes } else { &kept };
+        rewrite_one(old, draft, (new_ids, shapes), rule)
+    })
+}
+
+/// Makes a computation from the one of a number, with the new numbers of those before it.
+type Make<'r> = &'r mut dyn FnMut(usize, &Computation, &mut Draft, &[CompId]) -> Result<Computation, CompileError>;
+
+/// The module with every computation that the entry reaches made anew.
+fn each_computation(module: Module, draft: &mut Draft, make: Make<'_>) -> Result<Module, CompileError> {
     let mut new_ids: Vec<CompId> = Vec::with_capacity(module.computations.len());
     let wanted = reachable(&module);
     for (index, old) in module.computations.iter().enumerate() {
@@ -461,9 +474,7 @@ fn rewrite_with(
             new_ids.push(CompId(u32::MAX));
             continue;
         }
-        let kept = BTreeMap::new();
-        let shapes = if index == module.entry.index() { entry_shapes } else { &kept };
-        let computation = rewrite_one(old, draft, (&new_ids, shapes), rule)?;
+        let computation = make(index, old, draft, &new_ids)?;
         new_ids.push(draft.push(computation));
         draft.check_size()?;
     }

@@ -1,6 +1,6 @@
 //! A computation built anew in another order, some of its nodes replaced together.
 
-use super::{Draft, Emit, prune, reachable, rewrite_one};
+use super::{Draft, Emit, each_computation, rewrite_one};
 use std::collections::BTreeMap;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CompId, Computation, Module, NodeId, Op};
@@ -18,25 +18,13 @@ pub fn regroup(
     parts: (&[NodeId], &[NodeId]),
     build: Build<'_>,
 ) -> Result<Module, CompileError> {
-    let mut new_ids: Vec<CompId> = Vec::with_capacity(module.computations.len());
-    let wanted = reachable(&module);
-    for (index, old) in module.computations.iter().enumerate() {
-        if !wanted[index] {
-            new_ids.push(CompId(u32::MAX));
-            continue;
-        }
-        let computation = if index == at {
-            regroup_one(old, draft, &new_ids, parts, build)?
+    each_computation(module, draft, &mut |index, old, draft, new_ids| {
+        if index == at {
+            regroup_one(old, draft, new_ids, parts, build)
         } else {
-            rewrite_one(old, draft, (&new_ids, &BTreeMap::new()), &mut |_, _, _| Ok(None))?
-        };
-        new_ids.push(draft.push(computation));
-        draft.check_size()?;
-    }
-    let entry = new_ids[module.entry.index()];
-    let computations = std::mem::take(&mut draft.computations);
-    draft.bodies.clear();
-    Ok(prune(Module { computations, entry, ..module }))
+            rewrite_one(old, draft, (new_ids, &BTreeMap::new()), &mut |_, _, _| Ok(None))
+        }
+    })
 }
 
 fn regroup_one(

@@ -134,28 +134,49 @@ pub(super) fn magnitude(b: &mut Emit, x: NodeId) -> NodeId {
 
 /// Householder's QR of `[.., m, n]`: R with the reflectors below its diagonal, and their factors.
 pub fn qr(b: &mut Emit, x: NodeId) -> Result<[NodeId; 2], CompileError> {
+    let k = b.dims(x).iter().rev().take(2).copied().min().unwrap_or(0);
+    reduced(b, x, ("qr", k), false)
+}
+
+/// The Hessenberg form of square matrices `[.., n, n]`, packed with the reflectors below the first lower diagonal, and
+/// their factors.
+pub fn hessenberg(b: &mut Emit, x: NodeId) -> Result<[NodeId; 2], CompileError> {
+    let k = b.dims(x).last().map_or(0, |n| n.saturating_sub(1));
+    reduced(b, x, ("hessenberg", k), true)
+}
+
+/// The first `k` columns of `[.., m, n]` made zero by reflectors, which stay there, and their factors: below the diagonal by
+/// `H^H A`, or below the first lower diagonal by `H^H A H` (`similar`).
+fn reduced(b: &mut Emit, x: NodeId, (name, k): (&str, u64), similar: bool) -> Result<[NodeId; 2], CompileError> {
     let given = b.dims(x).to_vec();
     let dtype = b.dtype(x);
     let kind = wide(dtype);
     let a = fold_batch(b, x, 2);
     let a = b.convert(a, kind);
     let dims = [b.dims(a)[0], b.dims(a)[1], b.dims(a)[2]];
-    let [batch, m, n] = dims;
-    let k = m.min(n);
+    let [batch, m, _] = dims;
     let rows = [batch, m];
     let taus = b.splat(kind, &[batch, k], 0.0);
-    let done = b.counted_loop("qr", k, &[a, taus], |b, j, s| {
+    let done = b.counted_loop(name, k, &[a, taus], |b, j, s| {
         let zero = b.index(0);
         let column = b.dynamic_slice(s[0], &[zero, zero, j], &[batch, m, 1]);
         let column = b.reshape(column, &rows);
-        let Reflector { tau, beta, v, at, below } = reflector(b, column, j);
-        // H^H A of what is right of the column.
+        let pivot = if similar { b.with(Binary::Add, j, 1.0) } else { j };
+        let Reflector { tau, beta, v, at, below } = reflector(b, column, pivot);
+        let a = if similar {
+            // A H: v has nothing in the columns up to j.
+            let less = reflected_right(b, v, s[0], tau, &dims);
+            b.sub(s[0], less)
+        } else {
+            s[0]
+        };
+        // H^H of what is right of the column.
         let turned = conjugate(b, tau);
         let across = b.iota(DType::S32, &dims, 2);
         let behind = b.compare(Direction::Gt, across, j);
-        let right = keep(b, behind, s[0]);
+        let right = keep(b, behind, a);
         let less = reflected(b, v, right, turned, &dims);
-        let next = b.sub(s[0], less);
+        let next = b.sub(a, less);
         let at_column = b.compare(Direction::Eq, across, j);
         let stored = b.broadcast(beta, &[0], &rows);
         let stored = b.select(at, stored, column);
@@ -245,51 +266,6 @@ pub(super) fn reflector(b: &mut Emit, column: NodeId, j: NodeId) -> Reflector {
     let v = b.select(at, unit, v);
     let beta = b.mul(beta, most);
     Reflector { tau, beta, v, at, below }
-}
-
-/// The Hessenberg form of square matrices `[.., n, n]`, packed with the reflectors below the first lower diagonal, and
-/// their factors.
-pub fn hessenberg(b: &mut Emit, x: NodeId) -> Result<[NodeId; 2], CompileError> {
-    let given = b.dims(x).to_vec();
-    let dtype = b.dtype(x);
-    let kind = wide(dtype);
-    let a = fold_batch(b, x, 2);
-    let a = b.convert(a, kind);
-    let dims = [b.dims(a)[0], b.dims(a)[1], b.dims(a)[2]];
-    let [batch, m, n] = dims;
-    let k = n.saturating_sub(1);
-    let taus = b.splat(kind, &[batch, k], 0.0);
-    let done = b.counted_loop("hessenberg", k, &[a, taus], |b, j, s| {
-        let zero = b.index(0);
-        let column = b.dynamic_slice(s[0], &[zero, zero, j], &[batch, m, 1]);
-        let column = b.reshape(column, &[batch, m]);
-        let pivot = b.with(Binary::Add, j, 1.0);
-        let Reflector { tau, beta, v, at, below } = reflector(b, column, pivot);
-        // A H: v has nothing in the columns up to j.
-        let less = reflected_right(b, v, s[0], tau, &dims);
-        let a = b.sub(s[0], less);
-        // H^H (A H), right of the column.
-        let turned = conjugate(b, tau);
-        let across = b.iota(DType::S32, &dims, 2);
-        let behind = b.compare(Direction::Gt, across, j);
-        let right = keep(b, behind, a);
-        let less = reflected(b, v, right, turned, &dims);
-        let next = b.sub(a, less);
-        let stored = b.broadcast(beta, &[0], &[batch, m]);
-        let stored = b.select(at, stored, column);
-        let stored = b.select(below, v, stored);
-        let stored = spread(b, stored, &[0, 1], &dims);
-        let at_column = b.compare(Direction::Eq, across, j);
-        let next = b.select(at_column, stored, next);
-        let tau = b.reshape(tau, &[batch, 1]);
-        let taus = b.dynamic_update_slice(s[1], tau, &[zero, j]);
-        Ok(vec![next, taus])
-    })?;
-    let packed = b.convert(done[0], dtype);
-    let packed = b.reshape(packed, &given);
-    let taus = b.convert(done[1], dtype);
-    let taus = b.reshape(taus, &[&given[..given.len() - 2], &[k]].concat());
-    Ok([packed, taus])
 }
 
 /// `tau v (v^H A)`: what a reflector takes from `a`.
