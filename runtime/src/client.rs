@@ -315,8 +315,9 @@ impl Client {
     /// # Errors
     /// A program for another kind of chip, or one that is damaged.
     pub fn load(&self, program: Program) -> Result<Executable, RuntimeError> {
-        let loaded = load(&program, &self.chip).map_err(|e| RuntimeError::Request(e.to_string()))?;
-        Ok(Executable { program: Arc::new(program), loaded: Arc::new(loaded) })
+        let program = Arc::new(program);
+        let loaded = load(Arc::clone(&program), &self.chip).map_err(|e| RuntimeError::Request(e.to_string()))?;
+        Ok(Executable { program, loaded: Arc::new(loaded) })
     }
 }
 

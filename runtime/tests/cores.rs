@@ -98,7 +98,7 @@ fn as_many_cores_as_make_it_faster() {
         let options = CompileOptions { cores, ..CompileOptions::default() };
         let exe = c.compile_text(&product(n), &options).expect("it compiles");
         let mut machine = systole_simulator::Machine::new(std::sync::Arc::new(
-            systole_simulator::load(&exe.program, c.chip()).expect("it loads"),
+            systole_simulator::load(exe.program.clone(), c.chip()).expect("it loads"),
         ));
         machine.run(&RunOptions::new(Mode::TimingOnly), &mut NoObserver).expect("no fault").cycles
     };

@@ -26,7 +26,7 @@ fn cycles(text: &str, strips: Option<u32>) -> u64 {
     let client = Client::new("tiny").expect("the preset exists");
     let options = CompileOptions { strips, ..CompileOptions::default() };
     let exe = client.compile_text(text, &options).expect("it compiles");
-    let loaded = systole_simulator::load(&exe.program, client.chip()).expect("it loads");
+    let loaded = systole_simulator::load(exe.program.clone(), client.chip()).expect("it loads");
     let mut machine = systole_simulator::Machine::new(std::sync::Arc::new(loaded));
     machine.run(&RunOptions::new(Mode::TimingOnly), &mut NoObserver).expect("no fault").cycles
 }

@@ -3,9 +3,10 @@
 use crate::issue::{code::Code, predecode};
 use crate::stats::Static;
 use crate::unit::dma::Geometry;
+use std::sync::{Arc, OnceLock};
 use systole_isa::chip::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
-use systole_isa::{Bundle, Bundles, Class, Op, Program, ProgramError, Slot, Space};
+use systole_isa::{Bundle, Bundles, Class, Inst, Op, Program, ProgramError, Slot, Space};
 
 /// Why a program cannot run on a chip.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -37,10 +38,12 @@ pub enum LoadError {
 /// A program ready to run on a chip. Shared by any number of machines.
 #[derive(Debug)]
 pub struct Loaded {
-    pub(crate) program: Program,
+    pub(crate) program: Arc<Program>,
     pub(crate) chip: ChipConfig,
     pub(crate) bundles: Bundles,
     pub(crate) code: Code,
+    /// What the value walk executes, once a run asks for numbers.
+    values: OnceLock<Vec<Inst>>,
     /// Cores of a device that run the program: all, if its code knows of others.
     pub(crate) cores: u32,
     /// The program's descriptors; with transfers to other devices also their sources alone, then their destinations alone.
@@ -50,8 +53,13 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The instructions of the value walk, in its order.
+    pub(crate) fn values(&self) -> &[Inst] {
+        self.values.get_or_init(|| predecode::values(&self.bundles))
+    }
+
     /// The program that was loaded.
-    pub fn program(&self) -> &Program {
+    pub fn program(&self) -> &Arc<Program> {
         &self.program
     }
 
@@ -77,7 +85,8 @@ impl Loaded {
 ///
 /// # Errors
 /// If the program does not fit the chip, or its code is damaged.
-pub fn load(program: &Program, chip: &ChipConfig) -> Result<Loaded, LoadError> {
+pub fn load(program: impl Into<Arc<Program>>, chip: &ChipConfig) -> Result<Loaded, LoadError> {
+    let program = program.into();
     load_code(program.decode(chip)?, program, chip)
 }
 
@@ -86,16 +95,20 @@ pub fn load(program: &Program, chip: &ChipConfig) -> Result<Loaded, LoadError> {
 /// # Errors
 /// If the bundles are not well formed for the chip.
 pub fn load_bundles(bundles: &[Bundle], program: &Program, chip: &ChipConfig) -> Result<Loaded, LoadError> {
-    load_code(bundles.iter().collect(), program, chip)
+    let bundles: Bundles = bundles.iter().collect();
+    check_shape(chip)?;
+    predecode::check(&bundles, program, chip)?;
+    load_code(bundles, Arc::new(program.clone()), chip)
 }
 
-fn load_code(bundles: Bundles, program: &Program, chip: &ChipConfig) -> Result<Loaded, LoadError> {
+/// Loads bundles whose operands are in the chip's range.
+fn load_code(bundles: Bundles, program: Arc<Program>, chip: &ChipConfig) -> Result<Loaded, LoadError> {
     if bundles.is_empty() {
         return Err(LoadError::Empty);
     }
     check_shape(chip)?;
-    let mut code = predecode::predecode(&bundles, program, chip)?;
-    code.activity = Static::new(&bundles, program, chip);
+    let mut code = predecode::predecode(&bundles, &program, chip)?;
+    code.activity = Static::new(&bundles, &program, chip);
     let shared = bundles.insts().iter().any(|i| matches!(i.op, Op::SCore | Op::SyncCores));
     let cores = if shared { chip.cores_per_device.max(1) } else { 1 };
     if cores > 1 && program.pod.devices() > 1 {
@@ -131,7 +144,7 @@ fn load_code(bundles: Bundles, program: &Program, chip: &ChipConfig) -> Result<L
     let mut boundaries: Vec<u64> = ranges.flat_map(|(at, n)| [at, at.saturating_add(n)]).collect();
     boundaries.sort_unstable();
     boundaries.dedup();
-    Ok(Loaded { program: program.clone(), chip: chip.clone(), bundles, code, cores, geometry, boundaries })
+    Ok(Loaded { program, chip: chip.clone(), bundles, code, values: OnceLock::new(), cores, geometry, boundaries })
 }
 
 fn check_shape(chip: &ChipConfig) -> Result<(), LoadError> {

@@ -8,7 +8,7 @@ use systole_simulator::{Machine, Mode, NoObserver, RunOptions, load};
 /// Assembles and runs a kernel on f32 arrays in row-major order, and gives its only result.
 fn run(text: &str, inputs: &[Vec<f32>]) -> Vec<f32> {
     let (program, chip) = assemble_with_chip(text, "example.s", None).unwrap_or_else(|e| panic!("{e}"));
-    let mut machine = Machine::new(Arc::new(load(&program, &chip).expect("the program fits the chip")));
+    let mut machine = Machine::new(Arc::new(load(program.clone(), &chip).expect("the program fits the chip")));
     for (HostArray { address, layout, .. }, input) in program.params.iter().zip(inputs) {
         let host: Vec<u8> = input.iter().flat_map(|x| x.to_le_bytes()).collect();
         machine.write_hbm(*address, &layout.to_device(&host)).expect("inside HBM");

@@ -10,42 +10,58 @@ use systole_isa::chip::{Cost, Sourced};
 /// Draws that percentiles are taken of.
 pub const DRAWS: u64 = 400;
 
-/// A number from 0 to 1 that follows from a text and a number.
-fn uniform(name: &str, index: u64) -> f64 {
-    let mut h = index.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D_4C95_7F2D;
-    for b in name.bytes() {
-        h = (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
+/// What a name's numbers begin with.
+fn key(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+/// A number from 0 to 1 that follows from a key and a number.
+fn uniform(key: u64, index: u64) -> f64 {
+    let mut h = key.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     h = (h ^ (h >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     h = (h ^ (h >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     ((h ^ (h >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// A standard normal number of a draw.
-fn normal(name: &str, draw: u64) -> f64 {
-    let (u, v) = (uniform(name, 2 * draw).max(1e-300), uniform(name, 2 * draw + 1));
-    (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+/// The standard normal numbers of draws `2 * pair` and `2 * pair + 1`, by the method of Box and Muller.
+fn normals(key: u64, pair: u64) -> [f64; 2] {
+    let (u, v) = (uniform(key, 2 * pair).max(1e-300), uniform(key, 2 * pair + 1));
+    let (sin, cos) = (std::f64::consts::TAU * v).sin_cos();
+    let r = (-2.0 * u.ln()).sqrt();
+    [r * cos, r * sin]
 }
 
-/// A coefficient in a draw.
-fn drawn(row: &Sourced, name: &str, draw: u64) -> f64 {
-    if row.low >= row.high {
-        return row.value;
-    }
-    (row.value * (row.quality.sigma() * normal(name, draw)).exp()).clamp(row.low, row.high)
+/// A coefficient where its normal number is `normal`.
+fn drawn(row: &Sourced, normal: f64) -> f64 {
+    (row.value * (row.quality.sigma() * normal).exp()).clamp(row.low, row.high)
+}
+
+/// A coefficient's row of the chip file, and the key of its name if it is not certain.
+fn uncertain(chip: &ChipConfig, c: Cost) -> (&Sourced, Option<u64>) {
+    let row = chip.costs.row(c);
+    (row, (row.low < row.high).then(|| key(c.info().0)))
 }
 
 /// The prices of a draw.
 pub fn draw(chip: &ChipConfig, draw: u64) -> Prices {
-    Prices(Cost::ALL.iter().map(|&c| drawn(chip.costs.row(c), c.info().0, draw)).collect())
+    let price = |&c: &Cost| {
+        let (row, key) = uncertain(chip, c);
+        key.map_or(row.value, |k| drawn(row, normals(k, draw / 2)[(draw % 2) as usize]))
+    };
+    Prices(Cost::ALL.iter().map(price).collect())
 }
 
 /// The prices of the first [`DRAWS`] draws: percentiles of several quantities are taken of the same ones.
 pub fn all(chip: &ChipConfig) -> Vec<Prices> {
     let mut out: Vec<Prices> = (0..DRAWS).map(|_| Prices(Vec::with_capacity(Cost::ALL.len()))).collect();
     for &c in Cost::ALL {
-        let (row, name) = (chip.costs.row(c), c.info().0);
-        (0..).zip(&mut out).for_each(|(i, p)| p.0.push(drawn(row, name, i)));
+        let (row, key) = uncertain(chip, c);
+        for (pair, of) in (0..).zip(out.chunks_mut(2)) {
+            let both = key.map(|k| normals(k, pair));
+            for (i, prices) in of.iter_mut().enumerate() {
+                prices.0.push(both.map_or(row.value, |n| drawn(row, n[i])));
+            }
+        }
     }
     out
 }

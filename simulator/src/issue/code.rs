@@ -6,8 +6,8 @@
 
 use super::fetch::Blocks;
 use crate::stats::{Cause, Static};
+use systole_isa::Slot;
 use systole_isa::opcodes::{ScalarFn, StateFn};
-use systole_isa::{Inst, Slot};
 
 /// Ready-time resources: one flat array over registers and unit queues.
 pub(crate) const RESOURCES: usize = 1024;
@@ -277,8 +277,6 @@ pub(crate) struct Code {
     pub specials: Vec<Special>,
     pub starts: Vec<Start>,
     pub remotes: Vec<RemoteStart>,
-    /// Vector, matrix and memory instructions in an order that respects a bundle's reads before its writes to memory.
-    pub values: Vec<Inst>,
     /// Branch of each bundle; meaningful where the head says so.
     pub branches: Vec<Branch>,
     /// Debug op of each bundle.

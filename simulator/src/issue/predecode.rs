@@ -9,9 +9,33 @@ use smallvec::SmallVec;
 use systole_isa::chip::ChipConfig;
 use systole_isa::opcodes::{BranchFn, CrossLaneFn, DmaFn, MatrixFn, StateFn, TABLE};
 use systole_isa::program::DebugRange;
+use systole_isa::table::OpInfo;
 use systole_isa::{Bundles, Effect, Function, Inst, Kind, MxuFormat, Op, Program, Slot};
 
-/// Decodes `bundles` for `chip`.
+/// The instructions that the value walk executes: each bundle's that read before its stores. A head's `values` and `nvalues` are
+/// its range of them.
+pub(crate) fn values(bundles: &Bundles) -> Vec<Inst> {
+    let mut when = vec![None; TABLE.iter().map(|i| i.op as usize + 1).max().unwrap_or(0)];
+    TABLE.iter().for_each(|i| when[i.op as usize] = value_walk(i.op));
+    let mut out = Vec::with_capacity(bundles.insts().len());
+    for b in bundles.iter() {
+        for turn in [Turn::Reads, Turn::Stores] {
+            out.extend(b.iter().filter(|i| when[i.op as usize] == Some(turn)));
+        }
+    }
+    out
+}
+
+/// Checks that the operands of bundles are in the chip's range: what [`Program::decode`] gives is.
+pub(crate) fn check(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> Result<(), LoadError> {
+    let ranges = ranges(bundles.len(), program, chip);
+    for (at, b) in bundles.iter().enumerate() {
+        b.iter().try_for_each(|i| check_operands(i, &ranges, chip, at))?;
+    }
+    Ok(())
+}
+
+/// Decodes `bundles`, whose operands are in range, for `chip`.
 pub(crate) fn predecode(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> Result<Code, LoadError> {
     let resources = resources(chip)?;
     let long = long_groups(bundles, chip);
@@ -26,10 +50,12 @@ pub(crate) fn predecode(bundles: &Bundles, program: &Program, chip: &ChipConfig)
         have: Slot::ALL.map(|s| chip.slots(s)),
         intervals: Default::default(),
         uses: uses(chip),
-        ranges: ranges(bundles.len(), program, chip),
+        values: 0,
         read_at: vec![usize::MAX; RESOURCES],
         written_at: vec![usize::MAX; RESOURCES],
     };
+    p.code.heads.reserve_exact(bundles.len());
+    p.code.branches.reserve_exact(bundles.len());
     for (at, b) in bundles.iter().enumerate() {
         p.at = at;
         p.bundle(b)?;
@@ -113,60 +139,64 @@ fn interval(op: Op, chip: &ChipConfig) -> u32 {
 /// What the walks make of an opcode's instructions.
 #[derive(Clone, Copy, Debug)]
 struct Use {
+    info: &'static OpInfo,
     /// Of a register that it defines.
     delta: u32,
     interval: u32,
     scalar: bool,
     special: bool,
-    /// It names a chunk of a matrix unit's rows or columns.
-    chunked: bool,
-    values: Values,
+    value: bool,
 }
 
 /// When the value walk executes an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Values {
+enum Turn {
     /// First: it reads registers and memory.
     Reads,
     /// Behind all that read.
     Stores,
-    /// Scalar instructions, DMA and branches are other walks'.
-    Never,
+}
+
+/// When the value walk executes instructions of an opcode; scalar instructions, DMA and branches are other walks'.
+fn value_walk(op: Op) -> Option<Turn> {
+    match op.function() {
+        Function::Scalar(_) | Function::State(_) | Function::Dma(_) | Function::Branch(_) => None,
+        Function::Store(_) => Some(Turn::Stores),
+        Function::Matrix(_) | Function::CrossLane(_) | Function::Fill(_) | Function::Lanes(_) => Some(Turn::Reads),
+        Function::Convert(_) | Function::Compare(_) | Function::Mask(_) | Function::Select(_) => Some(Turn::Reads),
+        Function::PairMove(_) | Function::Pair(_) | Function::PairCompare(_) => Some(Turn::Reads),
+        Function::PairConvert(_) | Function::Transcendental(_) => Some(Turn::Reads),
+        Function::Reduce(_) | Function::Load(_) => Some(Turn::Reads),
+    }
+}
+
+/// Whether time depends on more of an opcode's instructions than registers and units.
+fn is_special(op: Op) -> bool {
+    match op.function() {
+        Function::Dma(_) | Function::Matrix(_) | Function::CrossLane(_) => true,
+        Function::State(f) => f == StateFn::SyncTest,
+        Function::Scalar(_) | Function::Branch(_) | Function::Store(_) | Function::Load(_) => false,
+        Function::Fill(_) | Function::Lanes(_) | Function::Convert(_) | Function::Compare(_) => false,
+        Function::Mask(_) | Function::Select(_) | Function::PairMove(_) | Function::Pair(_) => false,
+        Function::PairCompare(_) | Function::PairConvert(_) | Function::Transcendental(_) => false,
+        Function::Reduce(_) => false,
+    }
 }
 
 /// By number of the opcode.
 fn uses(chip: &ChipConfig) -> Vec<Use> {
     let numbers = TABLE.iter().map(|i| i.op as usize + 1).max().unwrap_or(0);
-    let none = Use { delta: 0, interval: 0, scalar: false, special: false, chunked: false, values: Values::Never };
-    let mut out = vec![none; numbers];
-    for info in TABLE {
-        let (scalar, special, values) = match info.op.function() {
-            Function::Scalar(_) => (true, false, Values::Never),
-            Function::State(f) => (true, f == StateFn::SyncTest, Values::Never),
-            Function::Dma(_) => (false, true, Values::Never),
-            Function::Branch(_) => (false, false, Values::Never),
-            Function::Store(_) => (false, false, Values::Stores),
-            Function::Matrix(_) | Function::CrossLane(_) => (false, true, Values::Reads),
-            Function::Fill(_) | Function::Lanes(_) | Function::Convert(_) | Function::Compare(_) => {
-                (false, false, Values::Reads)
-            }
-            Function::Mask(_) | Function::Select(_) | Function::PairMove(_) | Function::Pair(_) => {
-                (false, false, Values::Reads)
-            }
-            Function::PairCompare(_) | Function::PairConvert(_) | Function::Transcendental(_) => {
-                (false, false, Values::Reads)
-            }
-            Function::Reduce(_) | Function::Load(_) => (false, false, Values::Reads),
-        };
-        out[info.op as usize] = Use {
-            delta: delta(chip.timing.get(info.class).latency.max(1), Cause::Register),
-            interval: interval(info.op, chip),
-            scalar,
-            special,
-            chunked: matches!(info.slot, Slot::MxuPush | Slot::MxuPop),
-            values,
-        };
-    }
+    let of = |info: &'static OpInfo| Use {
+        info,
+        delta: delta(chip.timing.get(info.class).latency.max(1), Cause::Register),
+        interval: interval(info.op, chip),
+        scalar: matches!(info.op.function(), Function::Scalar(_) | Function::State(_)),
+        special: is_special(info.op),
+        value: value_walk(info.op).is_some(),
+    };
+    // Numbers that no opcode has are in no bundle.
+    let mut out = vec![of(&TABLE[0]); numbers];
+    TABLE.iter().for_each(|info| out[info.op as usize] = of(info));
     out
 }
 
@@ -194,7 +224,8 @@ struct Predecoder<'a> {
     have: [u32; GROUPS],
     intervals: [SmallVec<[u32; MAX_UNITS]>; GROUPS],
     uses: Vec<Use>,
-    ranges: [(i32, i32); KINDS],
+    /// Instructions of the value walk so far.
+    values: u32,
     /// The last bundle that reads, and that writes, each resource.
     read_at: Vec<usize>,
     written_at: Vec<usize>,
@@ -208,20 +239,26 @@ impl Predecoder<'_> {
             writes: c.writes.len() as u32,
             scalars: c.scalars.len() as u32,
             specials: c.specials.len() as u32,
-            values: c.values.len() as u32,
+            values: self.values,
             ..Head::default()
         };
         self.check_slots(b)?;
         let mut branch = Branch::Halt;
+        let mut nvalues = 0;
         for inst in b {
-            self.check_operands(inst)?;
-            self.hazards(inst)?;
-            head.units |= self.unit_bit(inst);
-            if let Function::Branch(function) = inst.op.function() {
+            let of = self.uses[inst.op as usize];
+            self.hazards(inst, of)?;
+            head.units |= self.unit_bit(inst, of);
+            nvalues += u32::from(of.value);
+            if of.info.slot == Slot::Branch
+                && let Function::Branch(function) = inst.op.function()
+            {
                 branch = to_branch(function, inst);
                 head.flags |= FLAG_BRANCH;
             }
         }
+        head.nvalues = u8::try_from(nvalues).map_err(|_| LoadError::BundleTooLarge { bundle: self.at as u32 })?;
+        self.values += nvalues;
         self.group_hazards(&mut head)?;
         for inst in b {
             let of = self.uses[inst.op as usize];
@@ -234,8 +271,9 @@ impl Predecoder<'_> {
         }
         // Loads of scalar memory come before its stores: all results are computed before any is written.
         let scalars = &mut self.code.scalars[head.scalars as usize..];
-        scalars.sort_by_key(|s| s.kind == ScalarKind::State(StateFn::SSt));
-        self.values(b);
+        if scalars.len() > 1 {
+            scalars.sort_by_key(|s| s.kind == ScalarKind::State(StateFn::SSt));
+        }
         self.finish(&mut head)?;
         self.code.heads.push(head);
         self.code.branches.push(branch);
@@ -250,12 +288,8 @@ impl Predecoder<'_> {
         head.nwrites = len(self.code.writes.len(), head.writes)?;
         head.nscalars = len(self.code.scalars.len(), head.scalars)?;
         head.nspecials = len(self.code.specials.len(), head.specials)?;
-        head.nvalues = len(self.code.values.len(), head.values)?;
-        if self.code.specials[head.specials as usize..].iter().any(Special::gates) {
-            head.flags |= FLAG_GATE;
-        }
-        if self.code.specials[head.specials as usize..].iter().any(Special::waits) {
-            head.flags |= FLAG_WAIT;
+        for s in &self.code.specials[head.specials as usize..] {
+            head.flags |= if s.gates() { FLAG_GATE } else { 0 } | if s.waits() { FLAG_WAIT } else { 0 };
         }
         let count = |slot: Slot| self.need[slot as usize];
         let v = &self.chip.vmem;
@@ -269,10 +303,11 @@ impl Predecoder<'_> {
     fn check_slots(&mut self, b: &[Inst]) -> Result<(), LoadError> {
         self.need = [0; GROUPS];
         for i in b {
-            let slot = i.op.info().slot as usize;
+            let of = self.uses[i.op as usize];
+            let slot = of.info.slot as usize;
             self.need[slot] += 1;
             if self.code.long[slot] {
-                self.intervals[slot].push(self.uses[i.op as usize].interval.max(1));
+                self.intervals[slot].push(of.interval.max(1));
             }
         }
         for slot in Slot::ALL {
@@ -284,40 +319,13 @@ impl Predecoder<'_> {
         Ok(())
     }
 
-    fn check_operands(&self, inst: &Inst) -> Result<(), LoadError> {
-        for (i, (kind, v)) in inst.iter().enumerate() {
-            let (least, greatest) = self.ranges[kind as usize];
-            if v < least || v > greatest || matches!(kind, Kind::Pd | Kind::Pu) && v % 2 != 0 {
-                return Err(self.operand(inst, i));
-            }
-        }
-        if self.uses[inst.op as usize].chunked { self.check_chunk(inst) } else { Ok(()) }
-    }
-
-    fn check_chunk(&self, inst: &Inst) -> Result<(), LoadError> {
-        let m = &self.chip.mxu;
-        let lanes = self.chip.core.lanes;
-        let Function::Matrix(function) = inst.op.function() else { return Ok(()) };
-        let chunks = match function {
-            MatrixFn::MStage | MatrixFn::MPop | MatrixFn::MDrain => m.cols / lanes,
-            MatrixFn::MStageT | MatrixFn::MPush | MatrixFn::MPushSet | MatrixFn::MPushAdd => m.rows / lanes,
-            MatrixFn::MLatch => return Ok(()),
-        };
-        if inst.operands[2] as u32 >= chunks { Err(self.operand(inst, 2)) } else { Ok(()) }
-    }
-
-    fn operand(&self, inst: &Inst, index: usize) -> LoadError {
-        LoadError::Operand { bundle: self.at as u32, inst: crate::text::inst(inst), operand: index as u32 }
-    }
-
     /// Adds the registers and queues that `inst` waits for and defines.
-    fn hazards(&mut self, inst: &Inst) -> Result<(), LoadError> {
+    fn hazards(&mut self, inst: &Inst, of: Use) -> Result<(), LoadError> {
         let r = self.code.resources;
-        let info = inst.op.info();
-        let write_delta = self.uses[inst.op as usize].delta;
-        for (kind, v) in inst.iter() {
+        let (info, write_delta) = (of.info, of.delta);
+        for (operand, v) in info.operands.iter().zip(inst.operands) {
             let v = v as usize;
-            match kind {
+            match operand.kind {
                 Kind::Su if v != 0 => self.read(v),
                 Kind::Sd if v != 0 => self.define(v, write_delta)?,
                 Kind::Sm if v != 0 => self.define(v, delta(1, Cause::Register))?,
@@ -370,8 +378,8 @@ impl Predecoder<'_> {
         Ok(())
     }
 
-    fn unit_bit(&mut self, inst: &Inst) -> u32 {
-        let unit = match inst.op.info().slot {
+    fn unit_bit(&mut self, inst: &Inst, of: Use) -> u32 {
+        let unit = match of.info.slot {
             Slot::Scalar | Slot::Branch => UNIT_SCALAR,
             Slot::Valu => UNIT_VALU,
             Slot::Vload => UNIT_VLOAD,
@@ -526,13 +534,25 @@ impl Predecoder<'_> {
         }
         Ok(())
     }
+}
 
-    fn values(&mut self, b: &[Inst]) {
-        for when in [Values::Reads, Values::Stores] {
-            let uses = &self.uses;
-            self.code.values.extend(b.iter().filter(|i| uses[i.op as usize].values == when));
+/// Whether the operands of an instruction of bundle `at` are in the chip's range.
+fn check_operands(inst: &Inst, ranges: &[(i32, i32); KINDS], chip: &ChipConfig, at: usize) -> Result<(), LoadError> {
+    let wrong = |i: usize| LoadError::Operand { bundle: at as u32, inst: crate::text::inst(inst), operand: i as u32 };
+    for (i, (kind, v)) in inst.iter().enumerate() {
+        let (least, greatest) = ranges[kind as usize];
+        if v < least || v > greatest || matches!(kind, Kind::Pd | Kind::Pu) && v % 2 != 0 {
+            return Err(wrong(i));
         }
     }
+    let (m, lanes) = (&chip.mxu, chip.core.lanes);
+    let Function::Matrix(function) = inst.op.function() else { return Ok(()) };
+    let chunks = match function {
+        MatrixFn::MStage | MatrixFn::MPop | MatrixFn::MDrain => m.cols / lanes,
+        MatrixFn::MStageT | MatrixFn::MPush | MatrixFn::MPushSet | MatrixFn::MPushAdd => m.rows / lanes,
+        MatrixFn::MLatch => return Ok(()),
+    };
+    if inst.operands[2] as u32 >= chunks { Err(wrong(2)) } else { Ok(()) }
 }
 
 fn to_branch(function: BranchFn, inst: &Inst) -> Branch {

@@ -22,7 +22,7 @@ use crate::unit::scalar;
 use rustc_hash::FxHashMap;
 use systole_isa::opcodes::StateFn;
 use systole_isa::program::DebugRange;
-use systole_isa::{Class, MxuFormat, Space};
+use systole_isa::{Class, Inst, MxuFormat, Space};
 
 /// Bundles between looks at limits and calls of the observer.
 pub(super) const PROGRESS_INTERVAL: u64 = 1 << 22;
@@ -51,6 +51,8 @@ pub(crate) struct Core<'a> {
     watched: bool,
     pub(super) hbm: &'a mut Hbm,
     pub(super) values: Option<&'a mut Values>,
+    /// What the values are computed by; nothing in runs without.
+    insts: &'a [Inst],
     pub(super) smem: &'a mut Smem,
     pub(super) scalars: [i32; SCALARS],
     /// One bit for each scalar register whose value is known.
@@ -132,6 +134,7 @@ impl<'a> Core<'a> {
             watched: observer.wants_bundles(),
             observer,
             hbm: state.hbm,
+            insts: if state.values.is_some() { l.values() } else { &[] },
             values: state.values,
             smem: state.smem,
             scalars: [0; SCALARS],
@@ -452,8 +455,7 @@ impl<'a> Core<'a> {
     fn compute(&mut self, head: &Head) -> Step<()> {
         let Some(values) = self.values.as_deref_mut() else { return Ok(()) };
         let race = self.race.as_ref().map(|r| (r, self.l));
-        let insts = &self.l.code.values[head.values as usize..head.values as usize + head.nvalues as usize];
-        for i in insts {
+        for i in &self.insts[head.values as usize..][..head.nvalues as usize] {
             values.execute(i, &self.scalars, race)?;
         }
         Ok(())
@@ -584,8 +586,7 @@ impl<'a> Core<'a> {
     /// The instruction of the bundle that a fault is about, as far as its kind tells; else the whole bundle.
     fn culprit(&self, bundle: u32, kind: &FaultKind) -> String {
         let insts = &self.l.bundles[bundle as usize];
-        let fits = |i: &&systole_isa::Inst| super::special::concerns(i, kind);
-        match insts.iter().find(fits) {
+        match insts.iter().find(|i| super::special::concerns(i, kind)) {
             Some(i) => crate::text::inst(i),
             None => insts.iter().map(crate::text::inst).collect::<Vec<_>>().join("; "),
         }

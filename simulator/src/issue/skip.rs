@@ -86,10 +86,13 @@ const MAX_CANDIDATES: usize = 8;
 /// Bundles after which a trace that never comes round is given up.
 const MAX_TRACE: u64 = 1 << 24;
 
+/// Visits until a branch is looked at first, and the back-off after its first failure.
+const FRESH: (u32, u32) = (2, 4);
+
 /// The search for steady states.
 #[derive(Debug)]
 pub(super) struct Skipper {
-    /// Visits of each bundle's branch until it is looked at again, and the back-off after a failure.
+    /// Visits of each bundle's branch until it is looked at again, and the back-off after a failure; zeros before its first visit.
     wait: Vec<(u32, u32)>,
     candidates: Vec<Candidate>,
     pub trace: Option<Box<Trace>>,
@@ -100,7 +103,7 @@ pub(super) struct Skipper {
 
 impl Skipper {
     pub fn new(bundles: usize, used: Vec<u16>) -> Skipper {
-        Skipper { wait: vec![(2, 4); bundles], candidates: Vec::new(), trace: None, skipped: 0, used }
+        Skipper { wait: vec![(0, 0); bundles], candidates: Vec::new(), trace: None, skipped: 0, used }
     }
 
     /// The loop does not repeat so far: look again later.
@@ -134,6 +137,9 @@ impl Core<'_> {
     pub(super) fn back_edge(&mut self, at: u32, table: Option<&mut Table>) {
         let Some(skipper) = &mut self.skipper else { return };
         let wait = &mut skipper.wait[at as usize];
+        if wait.1 == 0 {
+            *wait = FRESH;
+        }
         if wait.0 > 1 {
             wait.0 -= 1;
             return;
@@ -308,7 +314,7 @@ impl Core<'_> {
         }
         self.shift(skipper, times * period, exact);
         skipper.skipped += times * period;
-        skipper.wait[at as usize] = (2, 4);
+        skipper.wait[at as usize] = FRESH;
         Some(())
     }
 

@@ -8,6 +8,7 @@ use crate::issue::code::Code;
 use rustc_hash::FxHashMap;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Index, IndexMut};
 use systole_isa::{Bundles, ChipConfig, Class, Effect, Inst, MxuFormat, Op, Program, Slot, Space};
@@ -179,34 +180,46 @@ impl<'de> Deserialize<'de> for Activities {
     }
 }
 
-/// What one issue of each bundle does.
+/// What one issue of each bundle does. Many bundles do the same.
 #[derive(Debug, Default)]
 pub(crate) struct Static {
-    /// Where each bundle's entries begin, and the end.
+    /// Number of what each bundle does.
+    of: Vec<u32>,
+    /// Where each number's entries begin, and the end.
     starts: Vec<u32>,
     entries: Vec<(Activity, u64)>,
 }
 
 impl Static {
     pub fn new(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> Static {
-        let mut out = Static { starts: Vec::with_capacity(bundles.len() + 1), entries: Vec::new() };
+        let mut out = Static { of: Vec::with_capacity(bundles.len()), starts: vec![0], entries: Vec::new() };
+        let mut known = FxHashMap::default();
         for b in bundles.iter() {
-            out.starts.push(out.entries.len() as u32);
-            out.entries.push((Activity::Bundles, 1));
-            let first = out.entries.len();
+            let mut does: SmallVec<[(Activity, u64); 8]> = SmallVec::from_slice(&[(Activity::Bundles, 1)]);
             for i in b {
-                of_inst(i, program, chip, &mut |kind, n| match out.entries[first..].iter_mut().find(|e| e.0 == kind) {
+                of_inst(i, program, chip, &mut |kind, n| match does.iter_mut().find(|e| e.0 == kind) {
                     Some(e) => e.1 += n,
-                    None => out.entries.push((kind, n)),
+                    None => does.push((kind, n)),
                 });
             }
+            let number = match known.get(&does) {
+                Some(&n) => n,
+                None => {
+                    let n = out.starts.len() as u32 - 1;
+                    out.entries.extend_from_slice(&does);
+                    out.starts.push(out.entries.len() as u32);
+                    known.insert(does, n);
+                    n
+                }
+            };
+            out.of.push(number);
         }
-        out.starts.push(out.entries.len() as u32);
         out
     }
 
     fn of(&self, bundle: usize) -> &[(Activity, u64)] {
-        &self.entries[self.starts[bundle] as usize..self.starts[bundle + 1] as usize]
+        let n = self.of[bundle] as usize;
+        &self.entries[self.starts[n] as usize..self.starts[n + 1] as usize]
     }
 }
 
@@ -299,63 +312,55 @@ fn vector_class(class: Class) -> Activity {
 }
 
 /// How often runs of bundles issued, and for which operation. Adding a run again that ended at the same bundle costs one
-/// look; everything is additive.
+/// look; everything is additive. Memory is touched where runs end.
 #[derive(Debug)]
 pub(crate) struct Runs {
-    /// By last bundle: the run that ended there last.
-    recent: Vec<Run>,
+    /// By last bundle, the run that ended there last: operation (its place in the profile), first bundle, and how often.
+    recent: Vec<(u32, u32, u64)>,
     rest: FxHashMap<(u32, u32, u32), u64>,
-}
-
-/// A run of bundles of an operation (its place in the profile), and how often.
-#[derive(Clone, Copy, Debug, Default)]
-struct Run {
-    op: u32,
-    first: u32,
-    count: u64,
 }
 
 impl Runs {
     pub fn new(bundles: usize) -> Runs {
-        Runs { recent: vec![Run::default(); bundles], rest: FxHashMap::default() }
+        Runs { recent: vec![(0, 0, 0); bundles], rest: FxHashMap::default() }
     }
 
     /// Bundles `first..=last` issued in a row `times` times for an operation.
     #[inline(always)]
     pub fn add(&mut self, op: u32, first: u32, last: u32, times: u64) {
-        let r = &mut self.recent[last as usize];
-        if r.op == op && r.first == first {
-            r.count += times;
+        let (last_op, last_first, count) = &mut self.recent[last as usize];
+        if *last_op == op && *last_first == first {
+            *count += times;
         } else {
             self.replace(op, first, last, times);
         }
     }
 
     fn replace(&mut self, op: u32, first: u32, last: u32, times: u64) {
-        let r = std::mem::replace(&mut self.recent[last as usize], Run { op, first, count: times });
-        if r.count > 0 {
-            *self.rest.entry((r.op, r.first, last)).or_default() += r.count;
+        let (op, first, count) = std::mem::replace(&mut self.recent[last as usize], (op, first, times));
+        if count > 0 {
+            *self.rest.entry((op, first, last)).or_default() += count;
         }
+    }
+
+    /// All runs: operation, first and last bundle, and how often.
+    fn all(&self) -> impl Iterator<Item = (u32, u32, u32, u64)> {
+        let recent = self.recent.iter().enumerate().filter(|r| r.1.2 > 0);
+        let recent = recent.map(|(last, &(op, first, count))| (op, first, last as u32, count));
+        recent.chain(self.rest.iter().map(|(&(op, first, last), &n)| (op, first, last, n)))
     }
 
     /// By operation: runs as (first, last, times).
     fn by_op(&self, ops: usize) -> Vec<Vec<(u32, u32, u64)>> {
         let mut out = vec![Vec::new(); ops];
-        let recent = self.recent.iter().enumerate().filter(|r| r.1.count > 0);
-        for (last, r) in recent {
-            out[r.op as usize].push((r.first, last as u32, r.count));
-        }
-        for (&(op, first, last), &n) in &self.rest {
-            out[op as usize].push((first, last, n));
-        }
+        self.all().for_each(|(op, first, last, n)| out[op as usize].push((first, last, n)));
         out
     }
 
     /// Times that each bundle issued.
     pub fn executions(&self) -> Vec<u64> {
         let mut change = vec![0i64; self.recent.len() + 1];
-        let recent = self.recent.iter().enumerate().map(|(last, r)| (r.first, last as u32, r.count));
-        for (first, last, n) in recent.chain(self.rest.iter().map(|(k, &n)| (k.1, k.2, n))).filter(|r| r.2 > 0) {
+        for (_, first, last, n) in self.all() {
             change[first as usize] += n as i64;
             change[last as usize + 1] -= n as i64;
         }

@@ -1,6 +1,7 @@
 //! Gathers counters during a run and turns them into a [`RunResult`].
 
 use super::activity::Runs;
+use super::waits::Waits;
 use super::{CAUSES, Cause, OpProfile, Path, RunResult, UNIT_TABLE, UnitCounters};
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::DmaTiming;
@@ -15,7 +16,7 @@ pub(crate) struct Collector {
     run_start: u32,
     pub bundles: u64,
     /// Stalled cycles by bundle and cause.
-    waits: Vec<[u64; CAUSES]>,
+    waits: Waits,
     /// Stalled cycles in which matrix units, and slot groups with long instructions, were busy.
     mxu_stall: Vec<[u64; CAUSES]>,
     group_overlap: [[u64; CAUSES]; GROUPS],
@@ -93,7 +94,7 @@ impl Collector {
             runs: Runs::new(bundles),
             run_start: 0,
             bundles: 0,
-            waits: vec![[0; CAUSES]; bundles],
+            waits: Waits::new(bundles),
             mxu_stall: vec![[0; CAUSES]; mxus],
             group_overlap: [[0; CAUSES]; GROUPS],
             group_busy: [0; GROUPS],
@@ -149,7 +150,7 @@ impl Collector {
     /// A bundle waited `cycles`, which its operation's counters have.
     #[inline(always)]
     pub fn waited(&mut self, bundle: usize, cause: Cause, cycles: u64) {
-        self.waits[bundle][cause as usize] += cycles;
+        self.waits.add(bundle, cause, cycles);
         if let Some(l) = &mut self.live {
             l.stall(bundle, cause, cycles);
         }
@@ -226,7 +227,7 @@ impl Collector {
         for e in journal {
             match *e {
                 Entry::Run { op, first, last } => self.runs.add(op, first, last, times),
-                Entry::Wait { bundle, cause, cycles } => self.waits[bundle as usize][cause as usize] += cycles * times,
+                Entry::Wait { bundle, cause, cycles } => self.waits.add(bundle as usize, cause, cycles * times),
             }
         }
         if self.since != before.since {
@@ -326,7 +327,7 @@ impl Collector {
             path: Path::of(self.path),
             dma_transfers: self.transfers,
             executions,
-            waits: self.waits.iter().map(|w| w.iter().sum()).collect(),
+            waits: self.waits.totals(),
             skipped_cycles: skipped,
             cores: Vec::new(),
         }
@@ -359,10 +360,7 @@ impl Collector {
         let mut t = SlotTotals::default();
         for (b, n) in executions.iter().enumerate().filter(|e| *e.1 > 0) {
             t.sums.iter_mut().zip(parts.of_bundle(b)).for_each(|(s, c)| *s += n * u64::from(c));
-            let waits = &self.waits[b];
-            if waits.iter().all(|w| *w == 0) {
-                continue;
-            }
+            let Some(waits) = self.waits.of(b) else { continue };
             for unit in (0..SLOT_UNITS).filter(|u| parts.code.heads[b].units >> u & 1 == 1) {
                 t.stall[unit].iter_mut().zip(waits).for_each(|(s, w)| *s += w);
             }

@@ -7,6 +7,7 @@
 
 mod activity;
 mod collect;
+mod waits;
 
 pub(crate) use activity::Static;
 pub use activity::{ACTIVITIES, Activities, Activity};
