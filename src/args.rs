@@ -152,7 +152,7 @@ impl CompileArgs {
         if replicas == 0 || partitions == 0 {
             return Err(bad("--replicas and --partitions are at least 1"));
         }
-        if (replicas, partitions) != (1, 1) || self.topology.is_some() {
+        if (replicas, partitions) != (1, 1) || self.topology.is_some() || self.device_order.is_some() {
             let devices = replicas.saturating_mul(partitions);
             let mut topology = pod::topology(self.topology.as_deref(), chip, devices)?;
             if let Some(order) = &self.device_order {
@@ -179,6 +179,11 @@ impl CompileArgs {
             let what = Quantity::Bytes;
             let bytes = what.parse(size).filter(|b| *b >= 0.0);
             let bytes = bytes.ok_or_else(|| bad(format!("--scoped-vmem {size}: {} is expected", what.describe())))?;
+            let (least, most) = (chip.row_bytes(), chip.vmem.bytes);
+            if !(least as f64..=most as f64).contains(&bytes) {
+                let name = &chip.name;
+                return Err(bad(format!("--scoped-vmem {size}: {least} to {most} bytes, the vector memory of {name}")));
+            }
             guide.scoped_vmem = Some(bytes as u64);
         }
         Ok(guide)

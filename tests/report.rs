@@ -435,6 +435,17 @@ fn flags_that_do_nothing_are_told() {
     let said = String::from_utf8_lossy(&o.stderr);
     assert_eq!(o.status.code(), Some(0), "{said}");
     assert!(said.contains("--partitions 4") && said.contains("every device"), "{said}");
+    for (flags, part) in [
+        (["--device-order", "1,1"], "place 1"),
+        (["--device-order", "5"], "place 5"),
+        (["--device-order", "0,0"], "place 0 twice"),
+        (["--scoped-vmem", "0"], "bytes"),
+        (["--scoped-vmem", "1TiB"], "vector memory of tpu-v5e"),
+    ] {
+        let message = refused(&["run", &mlp, flags[0], flags[1], "--timing-only"]);
+        assert!(message.contains(flags[0]) && message.contains(part), "{message}");
+    }
+    works(&["run", &mlp, "--device-order", "0", "--timing-only"]);
     let sys = scratch("flags.sys");
     works(&["compile", &mlp, "-o", &sys, "--chip", "tiny"]);
     let o = systole(&["run", &sys, "--precision", "highest", "--timing-only"]);

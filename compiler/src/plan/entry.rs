@@ -203,6 +203,7 @@ fn draft(
     for &p in &entry.params {
         let node = entry.node(p);
         params.push(parameter(&mut lower, &node.shape, &node.name)?);
+        lower.plan.param_spans.resize(lower.plan.params.len(), node.span);
     }
     for a in core.aliases.iter().filter(|a| a.parameter_index.is_empty()) {
         if let Some(Val::Array(v)) = params.get(a.parameter) {

@@ -210,6 +210,8 @@ pub struct Draft {
     /// Where the operations of `ops` are in the source; shorter where the last have no place.
     pub op_spans: Vec<systole_hlo::graph::Span>,
     pub params: Vec<BufId>,
+    /// Where the parameters are in the source.
+    pub param_spans: Vec<systole_hlo::graph::Span>,
     /// Parameters whose memory the program may write once it has read them for the last time.
     pub donated: Vec<BufId>,
     pub results: Vec<BufId>,

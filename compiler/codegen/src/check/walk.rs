@@ -76,6 +76,8 @@ pub(super) struct Walk<'a> {
     /// The run of a loop that is looked at, and its lowest iteration that the bundles had an event of.
     pub watched: u32,
     pub oldest: u32,
+    /// The run whose loop the bundles have had; if it is of arithmetic alone, they have no other of it.
+    looped: Option<u32>,
 }
 
 impl<'a> Walk<'a> {
@@ -95,6 +97,7 @@ impl<'a> Walk<'a> {
             now: Vec::new(),
             watched: 0,
             oldest: 0,
+            looped: None,
         };
         for (i, p) in kernel.params.iter().enumerate() {
             let value = w.values.fresh();
@@ -349,14 +352,24 @@ impl<'a> Walk<'a> {
         }
         let straight = self.code.bundles[self.pc..last].iter().all(|b| control(b).is_none());
         loop {
+            // A loop of arithmetic alone is asked for nothing: where the bundles are at another loop, they are behind it.
+            if let Some((turn, _)) = self.source.active()
+                && !has_effects(&turn.counted.body)
+                && (self.looped == Some(turn.run) || !straight || self.has_effects(last))
+            {
+                while self.source.active().is_some_and(|(t, _)| t.run == turn.run)
+                    && self.source.advance(&mut self.values)
+                {}
+            }
             // What nothing has asked for yet: it is before the loop, or the end of one that was written out.
             while matches!(self.source.next(), Next::Pure | Next::Load)
                 && self.source.active().is_none_or(|(t, trips)| t.iteration + 1 == trips)
             {
                 self.source.advance(&mut self.values);
             }
-            if self.source.active().is_some() && straight {
+            if let (Some((turn, _)), true) = (self.source.active(), straight) {
                 self.overlap(last)?;
+                self.looped = Some(turn.run);
                 return Ok(true);
             }
             match self.source.next() {
@@ -367,6 +380,7 @@ impl<'a> Walk<'a> {
                 }
                 Next::Loop(l) if straight => {
                     self.source.enter(l);
+                    self.looped = self.source.active().map(|(turn, _)| turn.run);
                     self.overlap(last)?;
                     return Ok(true);
                 }

@@ -2,7 +2,8 @@
 
 use crate::kernel::regs::{File, Reg, registers};
 use crate::kernel::{Item, Kernel, Loop, S, Trips, VInst};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
 use systole_isa::{Inst, Op};
 
 /// Whether a body calls another kernel, directly.
@@ -80,10 +81,10 @@ fn counted(l: Loop, scalars: &mut u32, out: &mut Vec<Item>) {
 
 /// Registers that live across a call.
 pub fn across_calls(kernel: &Kernel) -> Vec<Reg> {
-    let mut crossing = FxHashSet::default();
-    let mut live = FxHashSet::default();
-    backward(&kernel.body, &mut live, &mut crossing);
-    let mut out: Vec<Reg> = crossing.into_iter().collect();
+    let mut walk = Liveness::default();
+    let mut live = Live::default();
+    walk.backward(&kernel.body, &mut live);
+    let mut out: Vec<Reg> = walk.crossing.into_iter().collect();
     out.sort();
     out
 }
@@ -95,58 +96,108 @@ fn scalar(s: S) -> Option<Reg> {
     (!r.is_constant()).then_some(r)
 }
 
-/// Takes `live` from after the items to before them.
-fn backward(items: &[Item], live: &mut Live, crossing: &mut Live) {
-    for item in items.iter().rev() {
-        match item {
-            Item::Inst(v) => {
-                for r in registers(&v.inst).filter(|r| r.is_def) {
-                    live.remove(&r.reg);
+/// What is live, from a kernel's end to its start. Every loop is walked twice however deep it is: once for what it reads before
+/// it writes, and once with that, and what is live after the loop, live at its end.
+#[derive(Default)]
+struct Liveness {
+    crossing: Live,
+    /// What a loop reads before it writes, by its item.
+    exposed: FxHashMap<*const Item, Rc<Live>>,
+}
+
+impl Liveness {
+    /// Takes `live` from after the items to before them.
+    fn backward(&mut self, items: &[Item], live: &mut Live) {
+        for item in items.iter().rev() {
+            match item {
+                Item::Inst(v) => before(v, live),
+                Item::Loop(l) => {
+                    live.extend(self.exposed(item).iter().copied());
+                    let mut inside = live.clone();
+                    self.backward(&l.body, &mut inside);
+                    live.extend(counter(l));
                 }
-                live.extend(registers(&v.inst).filter(|r| r.is_use).map(|r| r.reg));
-            }
-            Item::Loop(l) => {
-                repeat(live, |live| {
-                    backward(&l.body, live, crossing);
-                });
-                if let Trips::Dynamic(s) = l.trips {
-                    live.extend(scalar(s));
-                }
-            }
-            Item::If { cond, then, otherwise } => {
-                let mut other = live.clone();
-                backward(then, live, crossing);
-                backward(otherwise, &mut other, crossing);
-                live.extend(other);
-                live.extend(scalar(*cond));
-            }
-            Item::While { head, cond, body } => {
-                let after = live.clone();
-                repeat(live, |live| {
-                    backward(body, live, crossing);
-                    live.extend(after.iter().copied());
+                Item::If { cond, then, otherwise } => {
+                    let mut other = live.clone();
+                    self.backward(then, live);
+                    self.backward(otherwise, &mut other);
+                    live.extend(other);
                     live.extend(scalar(*cond));
-                    backward(head, live, crossing);
-                });
+                }
+                Item::While { head, cond, body } => {
+                    let after = live.clone();
+                    live.extend(self.exposed(item).iter().copied());
+                    let mut inside = live.clone();
+                    self.backward(body, &mut inside);
+                    inside.extend(after);
+                    inside.extend(scalar(*cond));
+                    self.backward(head, &mut inside);
+                }
+                Item::Call { args, .. } => {
+                    self.crossing.extend(live.iter().copied());
+                    live.extend(args.iter().filter_map(|&a| scalar(a)));
+                }
+                Item::Mark { .. } => {}
             }
-            Item::Call { args, .. } => {
-                crossing.extend(live.iter().copied());
-                live.extend(args.iter().filter_map(|&a| scalar(a)));
+        }
+    }
+
+    /// What an item that is a loop reads before it writes.
+    fn exposed(&mut self, item: &Item) -> Rc<Live> {
+        if let Some(known) = self.exposed.get(&std::ptr::from_ref(item)) {
+            return known.clone();
+        }
+        let mut live = Live::default();
+        match item {
+            Item::Loop(l) => self.reads(&l.body, &mut live),
+            Item::While { head, cond, body } => {
+                self.reads(body, &mut live);
+                live.extend(scalar(*cond));
+                self.reads(head, &mut live);
             }
-            Item::Mark { .. } => {}
+            Item::Inst(_) | Item::If { .. } | Item::Call { .. } | Item::Mark { .. } => {}
+        }
+        let live = Rc::new(live);
+        self.exposed.insert(std::ptr::from_ref(item), live.clone());
+        live
+    }
+
+    /// The same as [`Liveness::backward`] without looking at calls, and into no loop that was looked into before.
+    fn reads(&mut self, items: &[Item], live: &mut Live) {
+        for item in items.iter().rev() {
+            match item {
+                Item::Inst(v) => before(v, live),
+                Item::Loop(l) => {
+                    live.extend(self.exposed(item).iter().copied());
+                    live.extend(counter(l));
+                }
+                Item::While { .. } => live.extend(self.exposed(item).iter().copied()),
+                Item::If { cond, then, otherwise } => {
+                    let mut other = live.clone();
+                    self.reads(then, live);
+                    self.reads(otherwise, &mut other);
+                    live.extend(other);
+                    live.extend(scalar(*cond));
+                }
+                Item::Call { args, .. } => live.extend(args.iter().filter_map(|&a| scalar(a))),
+                Item::Mark { .. } => {}
+            }
         }
     }
 }
 
-/// Runs a loop body backward until nothing new is live at its start; what is live after the loop stays live before it.
-fn repeat(live: &mut Live, mut body: impl FnMut(&mut Live)) {
-    loop {
-        let before = live.len();
-        let mut at = live.clone();
-        body(&mut at);
-        live.extend(at);
-        if live.len() == before {
-            return;
-        }
+/// Takes `live` from after an instruction to before it.
+fn before(v: &VInst, live: &mut Live) {
+    for r in registers(&v.inst).filter(|r| r.is_def) {
+        live.remove(&r.reg);
+    }
+    live.extend(registers(&v.inst).filter(|r| r.is_use).map(|r| r.reg));
+}
+
+/// The register that holds a loop's trips.
+fn counter(l: &Loop) -> Option<Reg> {
+    match l.trips {
+        Trips::Dynamic(s) => scalar(s),
+        Trips::Static(_) => None,
     }
 }

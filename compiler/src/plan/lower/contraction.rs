@@ -275,6 +275,12 @@ impl<'a> Lower<'a> {
             (mxu::MxuError::Tile(_), Some((_, line))) => {
                 impossible(line, format!("no tile of `{name}` that fits is like that"))
             }
+            (mxu::MxuError::Vmem { need, have }, Some(_) | None) => CompileError::Limit {
+                resource: Resource::Windows { op: name.to_string(), why: "the smallest of its blocks".to_string() },
+                need: need * self.chip.row_bytes(),
+                have: have * self.chip.row_bytes(),
+                detail: String::new(),
+            },
             (_, Some(_) | None) => CompileError::Limit {
                 resource: Resource::Windows { op: name.to_string(), why: e.to_string() },
                 need: 0,

@@ -56,8 +56,8 @@ pub fn place(
     let mut memory = Memory::new(chip, &draft.buffers, &super::memory::beyond::rows(draft, chip), life, vmem_rows);
     memory.reserve_semaphores(draft.pod.reserved());
     memory.keep(draft);
-    for &p in &draft.params {
-        memory.granule(p)?;
+    for (&p, &span) in draft.params.iter().zip(&draft.param_spans) {
+        memory.granule(p).map_err(|e| e.at(span))?;
     }
     for (i, b) in draft.buffers.iter().enumerate() {
         if matches!(b.kind, BufferKind::Constant(_)) {
