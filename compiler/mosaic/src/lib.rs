@@ -8,6 +8,7 @@
 //! - [`kernel`]: what a kernel's function says of its grid and its arguments;
 //! - [`decode`]: bytecode to [`ir`]; [`text`]: the types and attributes that bytecode holds as text;
 //! - [`walk()`]: which blocks a window shows while the grid runs;
+//! - `hoist`: products moved up to where their operands are known;
 //! - [`config`]: the JSON around it.
 //!
 //! Invariants, for any bytes whatever: a result or an error, no panic, memory within a small multiple of the input. Every
@@ -17,6 +18,7 @@ pub mod config;
 pub mod decode;
 pub mod ir;
 pub mod kernel;
+mod hoist;
 mod print;
 pub mod text;
 pub mod walk;

@@ -475,7 +475,7 @@ pub(super) fn crosses(t: &Rc<Tensor>, to: &Region, same: bool) -> bool {
         Expr::Beside(kids) => kids.iter().any(|k| crosses(k, to, false)),
         Expr::Product(p) => crosses(&p.x, to, false) || crosses(&p.y, to, false),
         Expr::Recast(k) => crosses(k, to, same),
-        Expr::Expand(k) | Expr::Turned(k, _) => crosses(k, to, false),
+        Expr::Expand(k) | Expr::Turned(k, _) | Expr::Across(k, _) => crosses(k, to, false),
         Expr::Gather(of, by, _) => crosses(of, to, false) || crosses(by, to, same),
     }
 }

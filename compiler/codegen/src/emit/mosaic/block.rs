@@ -48,6 +48,7 @@ impl<'a> Lower<'a> {
                 break;
             }
             let line = self.line_of(b, o.place.as_ref()).map(|line| b.set_place(line));
+            self.step = i;
             self.operation(b, o, i).map_err(|e| if e.place.is_none() { Refused::at(o, e.what) } else { e })?;
             if let Some(line) = line {
                 b.set_place(line);
@@ -64,6 +65,7 @@ impl<'a> Lower<'a> {
                 }
             }
         }
+        self.land(b)?;
         self.defined.pop();
         Ok(out)
     }
@@ -165,6 +167,7 @@ impl<'a> Lower<'a> {
 
     /// Before a region of code that may run often, or not at all: what it may need is computed.
     pub(super) fn settle_all(&mut self, b: &mut KernelBuilder, i: usize) -> Result<(), Refused> {
+        self.land(b)?;
         self.settle(b, None, i, &[])
     }
 
@@ -209,6 +212,7 @@ fn reads(t: &Rc<Tensor>, buf: Option<BufferRef>, kept: &[Rc<Tensor>]) -> bool {
         },
         Expr::Splat(_) | Expr::Regs(_) | Expr::Iota(_) => false,
         Expr::Element(_, kids) => (buf.is_none() && t.cost >= SHARED) || kids.iter().any(|k| reads(k, buf, kept)),
+        Expr::Across(k, _) => buf.is_none() || reads(k, buf, kept),
         Expr::Beside(kids) => kids.iter().any(|k| reads(k, buf, kept)),
         Expr::Gather(of, by, _) => reads(of, buf, kept) || reads(by, buf, kept),
         // Code that runs often, or not at all, does not make it.
@@ -222,7 +226,42 @@ pub(super) fn kept(t: &Rc<Tensor>, out: &mut Vec<Rc<Tensor>>) {
     if t.shared.get() {
         out.push(Rc::clone(t));
     }
-    if let Expr::Element(_, kids) = &*t.expr.borrow() {
-        kids.iter().for_each(|k| kept(k, out));
+    match &*t.expr.borrow() {
+        Expr::Element(_, kids) | Expr::Beside(kids) => kids.iter().for_each(|k| kept(k, out)),
+        Expr::Expand(k) | Expr::Recast(k) | Expr::Across(k, _) => kept(k, out),
+        Expr::Splat(_)
+        | Expr::Memory(_)
+        | Expr::Regs(_)
+        | Expr::Iota(_)
+        | Expr::Turned(..)
+        | Expr::Gather(..)
+        | Expr::Product(_) => {}
     }
+}
+
+impl Lower<'_> {
+    /// Whether a product is needed again behind the operation, where the vectors `made` are in memory by then.
+    pub(super) fn needed_later(&self, product: &Rc<Tensor>, made: &[Rc<Tensor>]) -> bool {
+        let Some(defined) = self.defined.last() else { return true };
+        defined.iter().any(|v| match self.env.get(v) {
+            Some(Val::Vector(t)) if self.last.get(v).is_some_and(|l| *l > self.step) => reaches(t, product, made),
+            _ => false,
+        })
+    }
+}
+
+/// Whether computing a vector needs another one.
+fn reaches(t: &Rc<Tensor>, other: &Rc<Tensor>, made: &[Rc<Tensor>]) -> bool {
+    if made.iter().any(|k| Rc::ptr_eq(k, t)) {
+        return false;
+    }
+    let to = |k: &Rc<Tensor>| reaches(k, other, made);
+    Rc::ptr_eq(t, other)
+        || match &*t.expr.borrow() {
+            Expr::Element(_, kids) | Expr::Beside(kids) => kids.iter().any(to),
+            Expr::Expand(k) | Expr::Recast(k) | Expr::Across(k, _) | Expr::Turned(k, _) => to(k),
+            Expr::Gather(of, by, _) => to(of) || to(by),
+            Expr::Product(p) => to(&p.x) || to(&p.y),
+            Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) => false,
+        }
 }

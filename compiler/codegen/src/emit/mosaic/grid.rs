@@ -2,46 +2,16 @@
 //!
 //! A window has two places in vector memory (one, if its block never changes or it is synchronous). Before a step's body
 //! the next step's blocks are known; of inputs whose block changes the copy into the other place begins, and of the step's
-//! own the copy is waited for. After the body results whose block changes are copied out; their place is waited for
-//! before it is used again. Blocks that reach beyond the array are copied as far as it goes.
+//! own the copy is waited for. Results whose block changes after the body are copied out once the copies that the next
+//! step begins are under way, which are needed sooner; their place is waited for before it is used again. Blocks that reach beyond the array are copied as far as it goes.
 
-use super::scalar::{compare, mul, reg, two};
+use super::scalar::{compare, reg, two};
+use super::window::Pane;
 use super::value::{Num, Ref, Val};
 use super::{Lower, Refused};
-use crate::kernel::{BufferRef, KernelBuilder, LoopHints, S, Trips};
-use systole_isa::program::DebugPlace;
+use crate::kernel::{KernelBuilder, LoopHints, S, Trips};
 use systole_isa::{Layout, Op};
-use systole_mosaic::{Function, MemRef, Role, Space, Value, Walk, Window};
-
-/// A window while the grid runs.
-struct Pane {
-    argument: Value,
-    memref: MemRef,
-    window: Window,
-    array: Ref,
-    layout: Layout,
-    input: bool,
-    double: bool,
-    /// Element row of the place in use, and the sum of both places'.
-    row: S,
-    both: S,
-    /// Which place is in use: 0 or 1.
-    place: S,
-    /// The block in use.
-    block: Vec<Num>,
-    /// Bytes that are on their way into the place in use (of results: out of it), and of the other place.
-    busy: S,
-    busy_other: S,
-    /// Bytes of the copy that began last.
-    begun: S,
-    semaphores: [u32; 2],
-    buf: BufferRef,
-    /// The line of its copies, as instructions have it.
-    line: u16,
-    /// The next step's block, and whether it is another one.
-    next: Vec<Num>,
-    changes: Num,
-}
+use systole_mosaic::{Function, MemRef, Role, Space, Value, Window};
 
 fn set(b: &mut KernelBuilder, to: S, from: Num) {
     match from {
@@ -97,7 +67,7 @@ impl<'a> Lower<'a> {
         arguments.iter().filter(|a| a.2 != Role::Scratch).count()
     }
 
-    fn semaphore(&mut self) -> u32 {
+    pub(super) fn semaphore(&mut self) -> u32 {
         self.semaphores += 1;
         self.semaphores - 1
     }
@@ -151,89 +121,6 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    fn pane(
-        &mut self,
-        b: &mut KernelBuilder,
-        (argument, m, window): (Value, &MemRef, &Window),
-        array: Ref,
-        i: usize,
-    ) -> Result<Pane, Refused> {
-        if window.bounds.len() != array.dims.len() {
-            return Err(Refused::new(format!("a window of {:?} of an array of {:?}", window.bounds, array.dims)));
-        }
-        if window.padding.iter().any(|p| *p != (0, 0)) {
-            return Err(Refused::new("windows that begin before the array"));
-        }
-        let walk = systole_mosaic::walk(&self.kernel, window, &array.dims);
-        if let Some((step, block)) = walk.as_ref().and_then(|w| w.outside.as_ref()) {
-            let sizes = &array.dims;
-            let function = self.module.function(&window.transform);
-            let place = function.and_then(|f| f.body.operations.iter().find_map(|o| o.place.as_ref()));
-            let what = format!(
-                "the {} shows block {block:?} of sizes {:?} at step {step:?} of the grid, beyond the array of sizes {sizes:?}",
-                self.window_name(i),
-                window.bounds
-            );
-            return Err(Refused { what, place: place.map(ToString::to_string) });
-        }
-        let layout = Layout::row_major(array.dtype, &window.bounds, self.sub(), self.shape().1);
-        let rows =
-            u32::try_from(layout.component_word_rows()).map_err(|_| Refused::new("a window of too many rows"))?;
-        let input = i < self.spec.operands as usize;
-        let steps: u64 = self.kernel.steps();
-        let double = !window.synchronous && steps > 1;
-        let packing = layout.dtype.packing();
-        let scratch = self.scratch[packing.trailing_zeros() as usize];
-        let first = self.room(rows);
-        let second = if double { self.room(rows) } else { first };
-        let row = b.s_addi(scratch, (first * packing as u32) as i32);
-        let other = b.s_addi(scratch, (second * packing as u32) as i32);
-        let both = b.s(Op::SAdd, &[row, other]);
-        let semaphores = [self.semaphore(), if double { self.semaphore() } else { self.semaphores - 1 }];
-        self.whole.push(row);
-        Ok(Pane {
-            argument,
-            memref: m.clone(),
-            window: window.clone(),
-            array,
-            layout,
-            input,
-            double,
-            row,
-            both,
-            place: b.s_var(0),
-            block: Vec::new(),
-            busy: b.s_var(0),
-            busy_other: b.s_var(0),
-            begun: b.s_var(0),
-            semaphores,
-            buf: self.buffer(),
-            line: self.window_line(b, i, window, walk.as_ref()),
-            next: Vec::new(),
-            changes: Num::Const(0),
-        })
-    }
-
-    fn window_name(&self, i: usize) -> String {
-        match i.checked_sub(self.spec.operands as usize) {
-            None => format!("window of operand {i}"),
-            Some(result) => format!("window of result {result}"),
-        }
-    }
-
-    /// Copies of a window belong to the kernel's function, under a name of their own.
-    fn window_line(&self, b: &mut KernelBuilder, i: usize, w: &Window, walk: Option<&Walk>) -> u16 {
-        // Functions say nothing of their place; their first operation does.
-        let f = self.kernel.function;
-        let first = || f.body.operations.iter().find_map(|o| o.place.as_ref());
-        let Some(p) = f.place.as_ref().or_else(first) else { return 0 };
-        let mut name = format!("{}: block {:?}", self.window_name(i), w.bounds);
-        if let Some(n) = walk.map(Walk::times).filter(|n| *n > 1) {
-            name += &format!(", each copied {n} times");
-        }
-        b.place(DebugPlace { file: p.file.to_string(), line: p.line, function: p.function.to_string(), name })
-    }
-
     fn steps(&mut self, b: &mut KernelBuilder, panes: &mut [Pane]) -> Result<(), Refused> {
         let grid = self.kernel.grid.clone();
         let steps = self.kernel.steps();
@@ -260,6 +147,8 @@ impl<'a> Lower<'a> {
                     }
                 })
                 .collect();
+            let mut other = |n: &Num| if let Num::Reg(_) = n { Num::Reg(b.s_var(0)) } else { *n };
+            p.left = p.block.iter().map(&mut other).collect();
             if p.input {
                 let (block, row) = (p.block.clone(), p.row);
                 self.window_copy(b, p, &block, row, p.semaphores[0])?;
@@ -277,6 +166,7 @@ impl<'a> Lower<'a> {
         done?;
         for p in panes.iter().filter(|p| !p.input) {
             b.set_place(p.line);
+            self.leave(b, p)?;
             self.drain(b, p);
         }
         b.set_place(0);
@@ -291,6 +181,10 @@ impl<'a> Lower<'a> {
 
     fn step(&mut self, b: &mut KernelBuilder, panes: &mut [Pane], index: &[Num], left: S) -> Result<(), Refused> {
         let next = self.advance_index(b, index);
+        // A result that is an operand too is written before any of it is read.
+        for p in panes.iter().filter(|p| !p.input && p.shared) {
+            self.leave(b, p)?;
+        }
         for p in panes.iter_mut() {
             b.set_place(p.line);
             let window = p.window.clone();
@@ -323,6 +217,9 @@ impl<'a> Lower<'a> {
                 });
                 done?;
             }
+        }
+        for p in panes.iter().filter(|p| !p.input && !p.shared) {
+            self.leave(b, p)?;
         }
         for p in panes.iter() {
             b.set_place(p.line);
@@ -402,15 +299,36 @@ impl<'a> Lower<'a> {
         let leaves = b.s(Op::SSel, &[left, changes, one]);
         let block = p.block.clone();
         b.if_(leaves, |b| {
-            done = self.by_place(b, p, false, &block);
             if p.double {
+                for (to, from) in p.left.iter().zip(&block) {
+                    if let Num::Reg(to) = to {
+                        set(b, *to, *from);
+                    }
+                }
+                b.set_s(p.leaving, Op::SLi, &[1.into()]);
                 turn(b);
                 b.copy_s(p.busy, p.busy_other);
-                b.copy_s(p.busy_other, p.begun);
             } else {
+                done = self.by_place(b, p, false, &block);
                 b.copy_s(p.busy, p.begun);
             }
         });
+        done
+    }
+
+    /// Begins the copy of a result that has left its place.
+    fn leave(&mut self, b: &mut KernelBuilder, p: &Pane) -> Result<(), Refused> {
+        if !p.double {
+            return Ok(());
+        }
+        let mut done = Ok(());
+        let line = b.set_place(p.line);
+        b.if_(p.leaving, |b| {
+            done = self.by_place(b, p, true, &p.left);
+            b.copy_s(p.busy_other, p.begun);
+            b.set_s(p.leaving, Op::SLi, &[0.into()]);
+        });
+        b.set_place(line);
         done
     }
 
@@ -446,124 +364,5 @@ impl<'a> Lower<'a> {
         let numbers = out.iter().map(|v| if let Val::Int(n) = v { Some(*n) } else { None });
         let numbers = numbers.collect::<Option<Vec<Num>>>().filter(|n| n.len() == w.bounds.len());
         numbers.ok_or_else(|| Refused::new(format!("`{}` gives no block", w.transform)))
-    }
-
-    /// Starts the copy between HBM and the place in use, or the other one.
-    fn by_place(&mut self, b: &mut KernelBuilder, p: &Pane, other: bool, block: &[Num]) -> Result<(), Refused> {
-        if !p.double {
-            return self.window_copy(b, p, block, p.row, p.semaphores[0]);
-        }
-        let row = if other { b.s(Op::SSub, &[p.both, p.row]) } else { p.row };
-        let (mut x, mut y) = (Ok(()), Ok(()));
-        {
-            let cell = std::cell::RefCell::new(&mut *self);
-            b.if_else(
-                p.place,
-                |b| x = cell.borrow_mut().window_copy(b, p, block, row, p.semaphore(1, other)),
-                |b| y = cell.borrow_mut().window_copy(b, p, block, row, p.semaphore(0, other)),
-            );
-        }
-        x?;
-        y
-    }
-
-    /// A window's copy: as much of it as the array has.
-    fn window_copy(&mut self, b: &mut KernelBuilder, p: &Pane, block: &[Num], row: S, sem: u32) -> Result<(), Refused> {
-        let sizes = p.window.bounds.clone();
-        self.window_part(b, p, block, row, sem, 0, sizes)
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "a recursion over dimensions")]
-    fn window_part(
-        &mut self,
-        b: &mut KernelBuilder,
-        p: &Pane,
-        block: &[Num],
-        row: S,
-        sem: u32,
-        d: usize,
-        sizes: Vec<u64>,
-    ) -> Result<(), Refused> {
-        if d == sizes.len() {
-            return self.window_act(b, p, block, row, sem, &sizes);
-        }
-        let (bound, size) = (p.window.bounds[d], p.array.dims[d]);
-        let rest = size % bound;
-        if rest == 0 || p.window.elements {
-            return self.window_part(b, p, block, row, sem, d + 1, sizes);
-        }
-        let mut short = sizes.clone();
-        short[d] = rest;
-        let last = compare(b, 0, block[d], Num::Const((size / bound) as i32)).unwrap_or(Num::Const(0));
-        match last {
-            Num::Const(0) => self.window_part(b, p, block, row, sem, d + 1, sizes),
-            Num::Const(_) => self.window_part(b, p, block, row, sem, d + 1, short),
-            Num::Reg(s) => {
-                let (mut x, mut y) = (Ok(()), Ok(()));
-                {
-                    let cell = std::cell::RefCell::new(&mut *self);
-                    b.if_else(
-                        s,
-                        |b| x = cell.borrow_mut().window_part(b, p, block, row, sem, d + 1, short),
-                        |b| y = cell.borrow_mut().window_part(b, p, block, row, sem, d + 1, sizes),
-                    );
-                }
-                x?;
-                y
-            }
-        }
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "what a copy is of")]
-    fn window_act(
-        &mut self,
-        b: &mut KernelBuilder,
-        p: &Pane,
-        block: &[Num],
-        row: S,
-        sem: u32,
-        sizes: &[u64],
-    ) -> Result<(), Refused> {
-        let n = sizes.len();
-        // Rows are copied with the padding that they have in both places.
-        let mut dims = sizes.to_vec();
-        if n >= 2 && dims[n - 2] < p.window.bounds[n - 2] {
-            dims[n - 2] = dims[n - 2].next_multiple_of(u64::from(self.sub())).min(p.window.bounds[n - 2]);
-        }
-        let near = self.vmem_array(&p.layout, row, 0);
-        let near = Ref { buf: p.buf, dims: dims.clone(), ..near };
-        let mut first = Vec::new();
-        for (d, i) in block.iter().enumerate() {
-            let by = if p.window.elements { 1 } else { p.window.bounds[d] as i32 };
-            first.push(mul(b, *i, Num::Const(by)));
-        }
-        let far = self.at(b, &p.array, &first);
-        let far = Ref { dims, ..far };
-        let (from, to) = if p.input { (far, near) } else { (near, far) };
-        self.start(b, &from, &to, sem)?;
-        let bytes = self.bytes(&from, &to)?;
-        b.set_s(p.begun, Op::SLi, &[bytes.into()]);
-        Ok(())
-    }
-}
-
-impl Pane {
-    /// The semaphore of a place, where place `place` is in use.
-    fn semaphore(&self, place: usize, other: bool) -> u32 {
-        self.semaphores[if other { 1 - place } else { place }]
-    }
-
-    /// Waits for the copy of the place in use, or the other one.
-    fn finish(&self, b: &mut KernelBuilder, other: bool) {
-        let busy = if other { self.busy_other } else { self.busy };
-        let buffers = [self.buf, self.array.buf];
-        if !self.double {
-            return b.dma_wait_s(self.semaphores[0], busy, &buffers, &buffers);
-        }
-        b.if_else(
-            self.place,
-            |b| b.dma_wait_s(self.semaphore(1, other), busy, &buffers, &buffers),
-            |b| b.dma_wait_s(self.semaphore(0, other), busy, &buffers, &buffers),
-        );
     }
 }

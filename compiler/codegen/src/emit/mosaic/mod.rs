@@ -4,7 +4,8 @@
 //! - [`nest`]: loops over tiles of vectors; [`tiles`]: tiles in registers and in memory; [`element`]: operations on elements;
 //! - [`block`]: operations in order, and which vectors are computed when;
 //! - [`scalar`], [`vector`], [`reduce`], [`shapes`], [`rotate`], [`gather`], [`random`], [`product`], [`control`], [`array`], [`copy`]: operations by family;
-//! - [`grid`]: the loop over the grid, with the windows' copies running ahead.
+//! - [`stream`]: products whose rows run through the matrix units while a loop works on what comes out;
+//! - [`grid`]: the loop over the grid, with the copies of its [`window`]s running ahead.
 //!
 //! A vector of more than a few registers is an expression until something needs it in memory; then a loop over its tiles
 //! computes all of the expression at once, tile by tile. What several others need is stored by the first loop that
@@ -28,9 +29,11 @@ mod reduce;
 mod rotate;
 mod scalar;
 mod shapes;
+mod stream;
 mod tiles;
 mod value;
 mod vector;
+mod window;
 
 use crate::kernel::{BufferRef, Kernel, KernelBuilder, S};
 use rustc_hash::FxHashMap;
@@ -87,7 +90,8 @@ pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result
         .map(|i| spec.body.get(2 * i..2 * i + 2).and_then(|d| u8::from_str_radix(d, 16).ok()))
         .collect();
     let bytes = bytes.ok_or_else(|| Refused::new("the kernel is no hexadecimal number"))?;
-    let module = mosaic::Module::decode(&bytes)?;
+    let mut module = mosaic::Module::decode(&bytes)?;
+    module.hoist_products();
     let kernel = mosaic::Kernel::of(&module)?;
     let mut b = KernelBuilder::new(name, chip);
     b.save_around_calls();
@@ -110,6 +114,9 @@ pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result
         env: FxHashMap::default(),
         last: FxHashMap::default(),
         uses: FxHashMap::default(),
+        step: 0,
+        making: Vec::new(),
+        flying: None,
         defined: Vec::new(),
         descs: Vec::new(),
         callees: Vec::new(),
@@ -152,6 +159,12 @@ pub(super) struct Lower<'a> {
     /// Of each value the number of the last operation of its block that uses it, and how many operations do.
     last: FxHashMap<mosaic::Value, usize>,
     uses: FxHashMap<mosaic::Value, u32>,
+    /// The product whose first rows the units have.
+    flying: Option<Box<stream::Stream>>,
+    /// Vectors that are being computed into memory or registers.
+    making: Vec<std::rc::Rc<value::Tensor>>,
+    /// The number of the operation in its block.
+    step: usize,
     /// Of the open blocks the values defined so far.
     defined: Vec<Vec<mosaic::Value>>,
     descs: Vec<DmaDesc>,

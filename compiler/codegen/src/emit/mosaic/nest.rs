@@ -4,6 +4,8 @@
 //! (tiles that the innermost body works on, at fixed distances). Every array that the body touches has a cursor: a scalar
 //! register that holds its element row at the level's turn and moves on at the level's end.
 
+use super::reduce::row_tiles;
+use super::stream::Stream;
 use super::value::{Expr, Region, Tensor};
 use super::{Lower, Refused};
 use crate::emit::Value;
@@ -133,9 +135,22 @@ pub(super) struct Nest {
     sub: u32,
     cursors: Vec<(Key, S)>,
     /// Values of tiles that the body has computed.
-    known: FxHashMap<(*const Tensor, At), Value>,
-    /// Vectors that are kept in memory on the way.
-    keep: Vec<(Rc<Tensor>, Region)>,
+    pub known: FxHashMap<(*const Tensor, At), Value>,
+    /// Vectors that are kept in memory on the way: of the walk's tiles, or all tiles of its rows.
+    pub keep: Vec<(Rc<Tensor>, Region, Fit)>,
+    /// The product whose rows stream by.
+    pub stream: Option<Box<Stream>>,
+}
+
+/// How the tiles of a vector go with those of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// They are the same.
+    Same,
+    /// The rows are the same; the body has all columns.
+    Rows,
+    /// In no simple way.
+    Other,
 }
 
 /// What a nest does besides its loops.
@@ -179,18 +194,39 @@ impl Lower<'_> {
     ) -> Result<(), Refused> {
         let mut n = Nest::fixed(walk, self.sub());
         self.prepare(b, &mut n, roots)?;
-        let points = n.walk.points.clone();
-        for at in &points {
-            for r in roots {
-                self.touch(b, &mut n, r, at)?;
-            }
-        }
         for (region, ats) in regions {
             ats.iter().for_each(|at| n.claim(region, at));
         }
-        let kept: Vec<(Rc<Tensor>, Region)> = n.keep.clone();
-        for (_, r) in &kept {
-            points.iter().for_each(|at| n.claim(r, at));
+        let kept = n.keep.clone();
+        for (t, r, fit) in &kept {
+            for at in n.walk.points.clone() {
+                fit.tiles(t, &at, self.chip.core.lanes).iter().for_each(|at| n.claim(r, at));
+            }
+        }
+        self.place_cursors(b, &mut n, roots)?;
+        let mut buffers: Vec<_> = kept.iter().map(|k| k.1.buf).collect();
+        buffers.extend(regions.iter().map(|r| r.0.buf));
+        match n.stream.take() {
+            Some(s) => self.streamed(b, &mut n, *s, &buffers, body)?,
+            None => self.level(b, &mut n, 0, &buffers, body)?,
+        }
+        for (t, region, _) in kept {
+            *t.expr.borrow_mut() = Expr::Memory(region);
+        }
+        Ok(())
+    }
+
+    /// Finds what the roots' tiles touch, and sets all cursors to the first tile.
+    pub(super) fn place_cursors(
+        &mut self,
+        b: &mut KernelBuilder,
+        n: &mut Nest,
+        roots: &[Rc<Tensor>],
+    ) -> Result<(), Refused> {
+        for at in n.walk.points.clone() {
+            for r in roots {
+                self.touch(b, n, r, &at)?;
+            }
         }
         // Counters of rows, columns and indices, for masks and numbers.
         let levels = n.walk.levels.clone();
@@ -203,12 +239,6 @@ impl Lower<'_> {
             if key.1.iter().any(|&k| k != 0) {
                 *s = b.s_copy(key.0);
             }
-        }
-        let mut buffers: Vec<_> = kept.iter().map(|k| k.1.buf).collect();
-        buffers.extend(regions.iter().map(|r| r.0.buf));
-        self.level(b, &mut n, 0, &buffers, body)?;
-        for (t, region) in kept {
-            *t.expr.borrow_mut() = Expr::Memory(region);
         }
         Ok(())
     }
@@ -224,11 +254,7 @@ impl Lower<'_> {
         body.enter(self, b, n, depth)?;
         let Some(level) = n.walk.levels.get(depth).copied() else {
             n.known.clear();
-            for at in n.walk.points.clone() {
-                body.tile(self, b, n, &at)?;
-                self.keep_tile(b, n, &at)?;
-            }
-            n.known.clear();
+            self.points(b, n, body)?;
             return body.exit(self, b, n, depth);
         };
         let innermost = depth + 1 == n.walk.levels.len();
@@ -255,45 +281,63 @@ impl Lower<'_> {
         body.exit(self, b, n, depth)
     }
 
-    /// Stores the tiles of what is kept.
-    fn keep_tile(&mut self, b: &mut KernelBuilder, n: &mut Nest, at: &At) -> Result<(), Refused> {
-        for (t, region) in n.keep.clone() {
-            let v = self.tile(b, n, &t, at)?;
-            self.store_tile(b, n, &region, &t.phys(), &v, at);
+    /// The tiles of one turn of the innermost loop.
+    pub(super) fn points(&mut self, b: &mut KernelBuilder, n: &mut Nest, body: &mut dyn Body) -> Result<(), Refused> {
+        for at in n.walk.points.clone() {
+            body.tile(self, b, n, &at)?;
+            // What is kept is stored.
+            for (t, region, fit) in n.keep.clone() {
+                for at in fit.tiles(&t, &at, self.chip.core.lanes) {
+                    let v = self.tile(b, n, &t, &at)?;
+                    self.store_tile(b, n, &region, &t.phys(), &v, &at);
+                }
+            }
         }
+        n.known.clear();
         Ok(())
     }
 
     /// Decides which shared vectors are kept on the way; the others are computed before.
-    fn prepare(&mut self, b: &mut KernelBuilder, n: &mut Nest, roots: &[Rc<Tensor>]) -> Result<(), Refused> {
+    pub(super) fn prepare(&mut self, b: &mut KernelBuilder, n: &mut Nest, roots: &[Rc<Tensor>]) -> Result<(), Refused> {
         for r in roots {
-            self.prepare_one(b, n, r, r.phys() == n.walk.phys)?;
+            self.prepare_one(b, n, r, (Fit::Same, roots))?;
         }
         Ok(())
     }
 
-    fn prepare_one(&mut self, b: &mut KernelBuilder, n: &mut Nest, t: &Rc<Tensor>, same: bool) -> Result<(), Refused> {
+    fn prepare_one(
+        &mut self,
+        b: &mut KernelBuilder,
+        n: &mut Nest,
+        t: &Rc<Tensor>,
+        (fit, roots): (Fit, &[Rc<Tensor>]),
+    ) -> Result<(), Refused> {
+        let fit = n.fit(t, fit);
         let expr = t.expr.borrow().clone();
         if t.shared.get() && !matches!(expr, Expr::Memory(_) | Expr::Regs(_) | Expr::Splat(_)) {
             if n.keep.iter().any(|k| Rc::ptr_eq(&k.0, t)) {
                 return Ok(());
             }
-            if !same {
+            if fit == Fit::Other {
                 return self.force(b, t);
             }
             let region = self.temp(b, &t.dims, t.form, t.dtype);
-            n.keep.push((Rc::clone(t), region));
+            n.keep.push((Rc::clone(t), region, fit));
         }
         match expr {
-            Expr::Element(_, kids) => kids.iter().try_for_each(|k| self.prepare_one(b, n, k, same)),
-            Expr::Expand(k) | Expr::Turned(k, _) => self.prepare_one(b, n, &k, false),
-            // Dimensions of size 1 at most: the same tiles.
-            Expr::Recast(k) => self.prepare_one(b, n, &k, false),
-            Expr::Beside(kids) => kids.iter().try_for_each(|k| self.prepare_one(b, n, k, false)),
+            Expr::Element(_, kids) | Expr::Beside(kids) => {
+                kids.iter().try_for_each(|k| self.prepare_one(b, n, k, (fit, roots)))
+            }
+            // Dimensions of size 1 at most come and go: rows stay where they are, or are nowhere.
+            Expr::Expand(k) | Expr::Recast(k) => self.prepare_one(b, n, &k, (fit, roots)),
+            Expr::Across(k, _) if fit != Fit::Other => self.prepare_one(b, n, &k, (fit, roots)),
+            Expr::Across(..) => self.force(b, t),
+            Expr::Turned(k, _) => self.prepare_one(b, n, &k, (Fit::Other, roots)),
             Expr::Gather(of, by, _) => {
                 self.force(b, &of)?;
-                self.prepare_one(b, n, &by, same)
+                self.prepare_one(b, n, &by, (fit, roots))
             }
+            Expr::Product(p) if fit != Fit::Other => self.streams(b, n, t, (&p, roots)),
             Expr::Product(_) => self.force_memory(b, t).map(|_| ()),
             Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) => Ok(()),
         }
@@ -315,7 +359,7 @@ impl Lower<'_> {
                 self.touch(b, n, t, at)
             }
             Expr::Splat(_) | Expr::Iota(_) | Expr::Product(_) => Ok(()),
-            Expr::Element(..) | Expr::Expand(_) | Expr::Recast(_) | Expr::Beside(_) => {
+            Expr::Element(..) | Expr::Expand(_) | Expr::Recast(_) | Expr::Beside(_) | Expr::Across(..) => {
                 children(t, &expr, at, self.chip.core.lanes)?
                     .into_iter()
                     .try_for_each(|(k, at)| self.touch(b, n, &k, &at))
@@ -362,6 +406,7 @@ impl Lower<'_> {
                 let (k, at) = children(t, &expr, at, self.chip.core.lanes)?.remove(0);
                 self.tile(b, n, &k, &at)?
             }
+            Expr::Across(of, how) => self.across_tile(b, n, (of, *how), at)?,
             Expr::Product(_) => return Err(Refused::new("a product that is not made")),
             Expr::Turned(k, amount) => {
                 let [this, before] = turned(at);
@@ -434,6 +479,7 @@ fn children(t: &Tensor, expr: &Expr, at: &At, lanes: u32) -> Result<Vec<(Rc<Tens
             }
             return Err(Refused::new("columns beyond a vector"));
         }
+        Expr::Across(k, _) => row_tiles(k, at, lanes).into_iter().map(|at| (Rc::clone(k), at)).collect(),
         Expr::Splat(_)
         | Expr::Memory(_)
         | Expr::Regs(_)
@@ -450,7 +496,19 @@ pub(super) fn needs_columns(t: &Tensor) -> bool {
         Expr::Beside(_) => true,
         Expr::Element(_, kids) => kids.iter().any(|k| needs_columns(k)),
         Expr::Expand(k) | Expr::Recast(k) | Expr::Turned(k, _) | Expr::Gather(_, k, _) => needs_columns(k),
-        Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) | Expr::Product(_) => false,
+        Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) | Expr::Product(_) | Expr::Across(..) => false,
+    }
+}
+
+impl Fit {
+    /// The tiles of a kept vector that are stored with a tile of the walk.
+    fn tiles(self, t: &Tensor, at: &At, lanes: u32) -> Vec<At> {
+        match self {
+            // With the first of a row come all.
+            Fit::Rows if at.col == Coord::default() => row_tiles(t, at, lanes),
+            Fit::Rows => Vec::new(),
+            Fit::Same | Fit::Other => vec![at.clone()],
+        }
     }
 }
 
@@ -471,7 +529,28 @@ impl Nest {
 
     /// A nest without loops.
     pub fn fixed(walk: Walk, sub: u32) -> Nest {
-        Nest { walk, sub, cursors: Vec::new(), known: FxHashMap::default(), keep: Vec::new() }
+        Nest { walk, sub, cursors: Vec::new(), known: FxHashMap::default(), keep: Vec::new(), stream: None }
+    }
+
+    /// How a vector's tiles go with the walk's, where those of what needs it go so.
+    fn fit(&self, t: &Tensor, user: Fit) -> Fit {
+        let (mine, walked) = (t.phys(), &self.walk.phys);
+        let (m, n) = (mine.len(), walked.len());
+        let last = walked.len() - 1;
+        if user == Fit::Other || mine[m - 2] != walked[n - 2] {
+            return Fit::Other;
+        }
+        if mine == *walked {
+            return Fit::Same;
+        }
+        let outer = mine[..m - 2] == walked[..n - 2] || mine[..m - 2].iter().chain(&walked[..n - 2]).all(|d| *d == 1);
+        let columns = self.walk.levels.iter().all(|l| l.dim != last);
+        if outer && columns { Fit::Rows } else { Fit::Other }
+    }
+
+    /// The cursors' registers, with their steps at a level.
+    pub fn advanced(&self, level: usize) -> Vec<(S, i32)> {
+        self.cursors.iter().map(|(key, s)| (*s, key.1[level] as i32)).filter(|c| c.1 != 0).collect()
     }
 
     fn claim(&mut self, r: &Region, at: &At) {

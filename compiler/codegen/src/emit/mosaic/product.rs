@@ -118,6 +118,7 @@ impl Lower<'_> {
         out: &Region,
         plus: Option<&Region>,
     ) -> Result<(), Refused> {
+        self.land(b)?;
         let [batch, m, k, n] = p.sizes;
         let x = self.aligned(b, &p.x)?;
         let y = self.aligned(b, &p.y)?;
@@ -170,6 +171,10 @@ impl Lower<'_> {
             }
             _ => return Ok(false),
         };
+        // What streams by needs no sums in memory.
+        if self.units(&p).is_some() {
+            return Ok(false);
+        }
         let lanes = u64::from(self.shape().1);
         let whole = p.sizes[1] % u64::from(self.sub()) == 0 && p.sizes[3] % lanes == 0;
         let alike = (plus.row, plus.plane, &plus.outer) == (to.row, to.plane, &to.outer) && to.row >= 1;
@@ -209,19 +214,26 @@ impl Lower<'_> {
     }
 
     /// A vector in memory as matrix units read it: from the first lane and a whole word on.
-    fn aligned(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<Region, Refused> {
-        let r = self.force_memory(b, t)?;
-        let packing = r.dtype.packing() as i64;
-        let even = |n: i64| n % packing == 0;
-        let rows = t.phys()[t.phys().len() - 2];
-        let known = i64::from(r.offset) % packing == 0 && self.is_whole(r.base);
-        let fine = r.lane == Num::Const(0) && known && even(r.plane) && r.outer.iter().all(|s| even(*s));
-        if fine && (r.row >= 1 || rows == 1) && !(r.spread && t.phys()[t.phys().len() - 1] > 1) {
+    pub(super) fn aligned(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<Region, Refused> {
+        self.force_memory(b, t)?;
+        if let Some(r) = self.as_read(t) {
             return Ok(r);
         }
         let copy = self.temp(b, &t.dims, t.form, t.dtype);
         self.store_all(b, t, &copy)?;
         Ok(copy)
+    }
+
+    /// Where a vector lies, if it lies as matrix units read it.
+    pub(super) fn as_read(&self, t: &Rc<Tensor>) -> Option<Region> {
+        let Expr::Memory(r) = &*t.expr.borrow() else { return None };
+        let packing = r.dtype.packing() as i64;
+        let even = |n: i64| n % packing == 0;
+        let phys = t.phys();
+        let (rows, columns) = (phys[phys.len() - 2], phys[phys.len() - 1]);
+        let known = i64::from(r.offset) % packing == 0 && self.is_whole(r.base);
+        let fine = r.lane == Num::Const(0) && known && even(r.plane) && r.outer.iter().all(|s| even(*s));
+        (fine && (r.row >= 1 || rows == 1) && !(r.spread && columns > 1)).then(|| r.clone())
     }
 
     /// Whether a base of element rows is known to begin a word row.

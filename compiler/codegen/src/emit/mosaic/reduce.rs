@@ -13,6 +13,9 @@ use systole_hlo::graph::{Binary, Direction};
 use systole_isa::{DType, Op};
 use systole_mosaic::Operation;
 
+/// Tiles of a row up to which a reduction along lanes is part of what needs it.
+const ROW_TILES: u64 = 8;
+
 /// What elements are combined with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Combine {
@@ -61,50 +64,64 @@ struct Reduce<'a> {
     results: Vec<Value>,
 }
 
-impl Reduce<'_> {
-    fn two(&self, b: &mut KernelBuilder, x: &Value, y: &Value) -> Value {
-        let fun = if self.how.unsigned { Fun::Unsigned(self.how.fun) } else { Fun::Binary(self.how.fun) };
-        super::element::apply(b, fun, &[*x, *y], self.dtype)
+impl Combine {
+    fn two(self, b: &mut KernelBuilder, dtype: DType, x: &Value, y: &Value) -> Value {
+        let fun = if self.unsigned { Fun::Unsigned(self.fun) } else { Fun::Binary(self.fun) };
+        super::element::apply(b, fun, &[*x, *y], dtype)
     }
 
-    fn neutral(&self, b: &mut KernelBuilder) -> Value {
-        match self.dtype {
-            t if t.is_float() => constant_f64(b, self.how.neutral, t),
-            t => Value::word(t, b.v_imm(self.how.neutral as i64 as i32)),
+    fn neutral(self, b: &mut KernelBuilder, dtype: DType) -> Value {
+        match dtype {
+            t if t.is_float() => constant_f64(b, self.neutral, t),
+            t => Value::word(t, b.v_imm(self.neutral as i64 as i32)),
         }
     }
 
+    /// Along the sublanes of a register.
+    fn sublanes(self, sub: u32, b: &mut KernelBuilder, mut v: Value) -> Value {
+        let mut k = sub / 2;
+        while k > 0 {
+            let other = lanes_of(b, &v, |b, v| b.rot_sublane(v, k as i32));
+            v = self.two(b, v.dtype, &v, &other);
+            k /= 2;
+        }
+        v
+    }
+
+    /// Along the lanes of a register.
+    fn lanes(self, lanes: u32, b: &mut KernelBuilder, mut v: Value) -> Value {
+        let op = match (self.fun, v.dtype) {
+            (Binary::Add, DType::F32) => Some(Op::XSumLane),
+            (Binary::Max, DType::F32) => Some(Op::XMaxLane),
+            (Binary::Min, DType::F32) => Some(Op::XMinLane),
+            _ => None,
+        };
+        if let Some(op) = op {
+            return Value::word(v.dtype, b.v(op, &[v.v()]));
+        }
+        let mut k = lanes / 2;
+        while k > 0 {
+            let other = lanes_of(b, &v, |b, v| b.rot_lane(v, k as i32));
+            v = self.two(b, v.dtype, &v, &other);
+            k /= 2;
+        }
+        v
+    }
+}
+
+/// The type that elements are combined in.
+fn sum_type(t: DType) -> DType {
+    if t.is_float() { DType::F32 } else { t }
+}
+
+impl Reduce<'_> {
     /// Along the last two dimensions, if they go.
     fn across(&self, l: &Lower<'_>, b: &mut KernelBuilder, v: Value) -> Value {
         let (sub, lanes) = l.shape();
         let n = self.phys.len();
-        let mut v = v;
-        if self.gone.contains(&(n - 2)) && self.phys[n - 2] > 1 {
-            let mut k = sub / 2;
-            while k > 0 {
-                let other = lanes_of(b, &v, |b, v| b.rot_sublane(v, k as i32));
-                v = self.two(b, &v, &other);
-                k /= 2;
-            }
-        }
-        if self.gone.contains(&(n - 1)) && self.phys[n - 1] > 1 {
-            let op = match (self.how.fun, self.dtype) {
-                (Binary::Add, DType::F32) => Some(Op::XSumLane),
-                (Binary::Max, DType::F32) => Some(Op::XMaxLane),
-                (Binary::Min, DType::F32) => Some(Op::XMinLane),
-                _ => None,
-            };
-            if let Some(op) = op {
-                return Value::word(self.dtype, b.v(op, &[v.v()]));
-            }
-            let mut k = lanes / 2;
-            while k > 0 {
-                let other = lanes_of(b, &v, |b, v| b.rot_lane(v, k as i32));
-                v = self.two(b, &v, &other);
-                k /= 2;
-            }
-        }
-        v
+        let goes = |d: usize| self.gone.contains(&d) && self.phys[d] > 1;
+        let v = if goes(n - 2) { self.how.sublanes(sub, b, v) } else { v };
+        if goes(n - 1) { self.how.lanes(lanes, b, v) } else { v }
     }
 }
 
@@ -119,7 +136,7 @@ impl Body for Reduce<'_> {
             for at in n.walk.points.clone() {
                 let place = result_place(&self.gone, &self.phys, &at);
                 if !self.sums.contains_key(&place) {
-                    let first = self.neutral(b);
+                    let first = self.how.neutral(b, self.dtype);
                     let v = lanes_of(b, &first, |b, v| b.v_copy(v));
                     self.sums.insert(place.clone(), (place, v));
                 }
@@ -133,7 +150,7 @@ impl Body for Reduce<'_> {
         let mut v = if v.dtype == self.dtype { v } else { convert(b, &v, self.dtype) };
         let d = self.phys.len();
         let (sub, lanes) = l.shape();
-        let neutral = self.neutral(b);
+        let neutral = self.how.neutral(b, self.dtype);
         let ragged = |size: u64, by: u32| size > 1 && !size.is_multiple_of(u64::from(by));
         if self.gone.contains(&(d - 2)) && ragged(self.phys[d - 2], sub) {
             let m = l.rows_left(b, n, self.phys[d - 2], at.row);
@@ -146,7 +163,7 @@ impl Body for Reduce<'_> {
         let place = result_place(&self.gone, &self.phys, at);
         match self.sums.get(&place).cloned() {
             Some((_, sum)) => {
-                let new = self.two(b, &sum, &v);
+                let new = self.how.two(b, self.dtype, &sum, &v);
                 if self.depth < n.walk.levels.len() {
                     sum.all().iter().zip(new.all()).for_each(|(s, v)| b.copy_v(*s, *v));
                 } else {
@@ -249,7 +266,12 @@ impl Lower<'_> {
         let columns_go = gone.contains(&(n - 1)) || t.form == Form::Rows;
         let form = if columns_go && !left.is_empty() { Form::Rows } else { Form::Lanes };
         let dtype = t.dtype;
-        let sum_type = if dtype.is_float() { DType::F32 } else { dtype };
+        // Along lanes alone, of many rows: a part of whatever needs it, row by row.
+        let lanes_only = t.form == Form::Lanes && gone == [n - 1] && form == Form::Rows;
+        let tall = super::nest::tiles(&super::value::phys(&left, form), self.shape()) > super::nest::SMALL;
+        if lanes_only && tall && given[n - 1].div_ceil(u64::from(self.shape().1)) <= ROW_TILES {
+            return Ok(Tensor::new(&left, form, dtype, Expr::Across(Rc::clone(t), how)));
+        }
         let walk = Walk::new(
             &given,
             self.shape(),
@@ -314,7 +336,7 @@ impl Lower<'_> {
         let mut body = Reduce {
             of: t,
             how,
-            dtype: sum_type,
+            dtype: sum_type(dtype),
             phys: given,
             gone,
             depth,
@@ -331,6 +353,34 @@ impl Lower<'_> {
             None => Expr::Regs(Rc::new(results)),
         };
         Ok(Tensor::new(&left, form, dtype, expr))
+    }
+
+    /// The value of a tile of [`Expr::Across`]: of the row's tiles in order, then along lanes.
+    pub(super) fn across_tile(
+        &mut self,
+        b: &mut KernelBuilder,
+        n: &mut Nest,
+        (of, how): (&Rc<Tensor>, Combine),
+        at: &At,
+    ) -> Result<Value, Refused> {
+        let (lanes, cols) = (self.shape().1, of.phys()[of.phys().len() - 1]);
+        let dtype = sum_type(of.dtype);
+        let mut sum: Option<Value> = None;
+        for at in row_tiles(of, at, lanes) {
+            let v = self.tile(b, n, of, &at)?;
+            let mut v = if v.dtype == dtype { v } else { convert(b, &v, dtype) };
+            if cols > 1 && cols < u64::from((at.col.fixed + 1) * lanes) {
+                let (m, neutral) = (self.cols_left(b, n, cols, at.col), how.neutral(b, dtype));
+                v = select(b, &Value::mask(m), &v, &neutral);
+            }
+            sum = Some(match sum {
+                None => v,
+                Some(s) => how.two(b, dtype, &s, &v),
+            });
+        }
+        let sum = sum.ok_or_else(|| Refused::new("a reduction of nothing"))?;
+        let v = if cols > 1 { how.lanes(lanes, b, sum) } else { sum };
+        Ok(if v.dtype == of.dtype { v } else { convert(b, &v, of.dtype) })
     }
 
     /// The number of the largest (or smallest) element along a dimension, the first of several.
@@ -403,4 +453,12 @@ fn left_in_registers(left: &[u64], form: Form, rows_stay: bool, given: &[u64], g
                 || rows_stay && !gone.contains(&(n - 2)) && !gone.contains(&(n - 1))
         }
     }
+}
+
+/// All tiles of a vector in the row of tiles that `at` is in.
+pub(super) fn row_tiles(of: &Tensor, at: &At, lanes: u32) -> Vec<At> {
+    let phys = of.phys();
+    let outer = if at.outer.len() == phys.len() - 2 { at.outer.clone() } else { vec![Coord::default(); phys.len() - 2] };
+    let count = phys[phys.len() - 1].div_ceil(u64::from(lanes)) as u32;
+    (0..count).map(|c| At { outer: outer.clone(), row: at.row, col: Coord::at(c) }).collect()
 }

@@ -103,7 +103,10 @@ impl Lower<'_> {
         if tiles(&t.phys(), self.shape()) <= SMALL {
             let mut body = Keep { of: t, values: Vec::new() };
             let walk = Walk::new(&t.phys(), self.shape(), &[], true);
-            self.nest(b, walk, std::slice::from_ref(t), &[], &mut body)?;
+            self.making.push(Rc::clone(t));
+            let done = self.nest(b, walk, std::slice::from_ref(t), &[], &mut body);
+            self.making.pop();
+            done?;
             let values = body.values;
             *t.expr.borrow_mut() = Expr::Regs(Rc::new(values));
             return Ok(());
@@ -122,12 +125,19 @@ impl Lower<'_> {
             _ => None,
         };
         if let Some(p) = product {
+            self.land(b)?;
+            if let Expr::Memory(r) = &*t.expr.borrow() {
+                return Ok(r.clone());
+            }
             let region = self.multiplied(b, t, &p)?;
             *t.expr.borrow_mut() = Expr::Memory(region.clone());
             return Ok(region);
         }
         let region = self.temp(b, &t.dims, t.form, t.dtype);
-        self.store_all(b, t, &region)?;
+        self.making.push(Rc::clone(t));
+        let done = self.store_all(b, t, &region);
+        self.making.pop();
+        done?;
         *t.expr.borrow_mut() = Expr::Memory(region.clone());
         Ok(region)
     }

@@ -1,5 +1,6 @@
 //! Values while a kernel is lowered: numbers, arrays in memory, vectors.
 
+use super::reduce::Combine;
 use crate::emit::Value as Elements;
 use crate::kernel::{BufferRef, S};
 use std::cell::{Cell, RefCell};
@@ -144,6 +145,8 @@ pub(super) enum Expr {
     Turned(Rc<Tensor>, Num),
     /// Elements of the first vector along its columns (`true`) or rows, whose numbers the second one has.
     Gather(Rc<Tensor>, Rc<Tensor>, bool),
+    /// The vector's rows reduced along lanes.
+    Across(Rc<Tensor>, Combine),
     /// A matrix product, not yet made.
     Product(Rc<Product>),
 }
@@ -180,6 +183,7 @@ impl Tensor {
             Expr::Element(f, kids) => kids.iter().map(|k| k.price()).sum::<u32>() + f.price(),
             Expr::Expand(k) | Expr::Recast(k) => k.price(),
             Expr::Beside(kids) => kids.iter().map(|k| k.price()).max().unwrap_or(0),
+            Expr::Across(k, _) => k.price() + 8,
             Expr::Turned(..) => 3,
             Expr::Gather(..) => 8,
             Expr::Iota(_) => 1,

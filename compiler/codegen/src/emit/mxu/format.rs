@@ -66,6 +66,12 @@ fn float_passes(lhs: DType, rhs: DType, precision: Precision) -> Vec<(MxuFormat,
     all.iter().map(|&(i, j)| (piece(i, j), piece(j, i))).collect()
 }
 
+/// Whether operands of these types go through the arrays once, as bf16.
+pub(in crate::emit) fn one_pass(lhs: DType, rhs: DType, precision: Precision) -> bool {
+    let plain = |t| matches!(t, DType::BF16 | DType::F32);
+    plain(lhs) && plain(rhs) && float_passes(lhs, rhs, precision).len() == 1
+}
+
 impl Formats {
     /// The formats of a contraction on a chip.
     pub fn choose(spec: &Contraction, chip: &ChipConfig) -> Result<Formats, MxuError> {
