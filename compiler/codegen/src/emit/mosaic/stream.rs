@@ -55,6 +55,15 @@ pub(super) struct Stream {
     flown: bool,
 }
 
+/// What goes into the units after a row of results.
+enum Push<'a> {
+    Nothing,
+    /// The next row of the same product.
+    Own(&'a mut Stream),
+    /// A row of the next product, where the walk's cursors and these tiles say.
+    Next(&'a Stream, &'a Rc<Tensor>),
+}
+
 /// A unit's part of the right operand: where its next registers lie, how many groups of them there are, the first plane.
 struct Part {
     unit: u32,
@@ -175,7 +184,7 @@ impl Lower<'_> {
     }
 
     /// The product that takes rows of what a nest keeps, and whose weights lie where the nest does not write.
-    fn follower(&self, n: &Nest, s: &Stream, buffers: &[BufferRef]) -> Option<Stream> {
+    fn follower(&self, n: &Nest, s: &Stream, buffers: &[BufferRef]) -> Option<(Stream, Region)> {
         let turns = n.walk.levels.first().map_or(0, |l| l.count);
         let values = self.defined.last().filter(|_| s.lag < turns)?;
         values.iter().find_map(|v| {
@@ -188,7 +197,7 @@ impl Lower<'_> {
             let (_, region, _) = n.keep.iter().find(|k| Rc::ptr_eq(&k.0, &x))?;
             let weights = self.as_read(&p.y).filter(|w| !buffers.contains(&w.buf))?;
             let rows = Tensor::new(&x.dims, x.form, x.dtype, Expr::Memory(region.clone()));
-            Some(self.stream(n, (t, p), units, (rows, weights)))
+            Some((self.stream(n, (t, p), units, (rows, weights)), region.clone()))
         })
     }
 
@@ -215,29 +224,42 @@ impl Lower<'_> {
     ) -> Result<(), Refused> {
         body.enter(self, b, n, 0)?;
         let (all, lag, popped) = (n.walk.levels[0].count, s.lag, (Rc::clone(&s.product), s.units));
-        let mut next = self.follower(n, &s, buffers);
+        let next = self.follower(n, &s, buffers);
         let line = b.set_place(s.line(b));
         if s.flown {
-            next.iter().for_each(|next| self.stage(b, next));
+            next.iter().for_each(|next| self.stage(b, &next.0));
         } else {
             self.place_cursors(b, &mut s.feed, &[Rc::clone(&s.rows)])?;
             self.stage(b, &s);
             latch(b, &s);
-            self.first_rows(b, &mut s, next.as_ref())?;
+            self.first_rows(b, &mut s, next.as_ref().map(|n| &n.0))?;
         }
         b.set_place(line);
-        self.turns(b, n, (all - lag, &popped, Some(&mut s)), buffers, body)?;
+        self.turns(b, n, (all - lag, &popped, Push::Own(&mut s)), buffers, body)?;
         let mut apart = buffers.to_vec();
-        if let Some(next) = &mut next {
-            // What is pushed was stored some turns ago.
-            apart.retain(|b| !matches!(&*next.rows.expr.borrow(), Expr::Memory(r) if r.buf == *b));
+        let mut flying = None;
+        if let Some((mut next, kept)) = next {
             let line = b.set_place(next.line(b));
-            latch(b, next);
+            latch(b, &next);
+            b.set_place(line);
+            let step = kept.row * i64::from(self.sub());
+            // What is pushed was stored by this loop or the one before, so many turns ago, and is told apart by its rows.
+            apart.retain(|b| *b != kept.buf);
+            let moved = |turns: i64| {
+                let region = Region { offset: kept.offset + (turns * step) as i32, ..kept.clone() };
+                Tensor::new(&next.rows.dims, next.rows.form, next.rows.dtype, Expr::Memory(region))
+            };
+            let (behind, after) = (moved(i64::from(lag) - i64::from(all)), moved(i64::from(lag)));
+            self.turns(b, n, (lag, &popped, Push::Next(&next, &behind)), &apart, body)?;
+            next.rows = after;
+            let line = b.set_place(next.line(b));
             self.place_cursors(b, &mut next.feed, &[Rc::clone(&next.rows)])?;
             b.set_place(line);
+            flying = Some(Box::new(Stream { flown: true, ..next }));
+        } else {
+            self.turns(b, n, (lag, &popped, Push::Nothing), &apart, body)?;
         }
-        self.turns(b, n, (lag, &popped, next.as_mut()), &apart, body)?;
-        self.flying = next.map(|next| Box::new(Stream { flown: true, ..next }));
+        self.flying = flying;
         body.exit(self, b, n, 0)
     }
 
@@ -268,19 +290,33 @@ impl Lower<'_> {
         &mut self,
         b: &mut KernelBuilder,
         n: &mut Nest,
-        (count, popped, mut pushed): (u32, &(Rc<Tensor>, Units), Option<&mut Stream>),
+        (count, popped, mut push): (u32, &(Rc<Tensor>, Units), Push<'_>),
         buffers: &[BufferRef],
         body: &mut dyn Body,
     ) -> Result<(), Refused> {
         let mut done = Ok(());
         b.loop_with(Trips::Static(count), LoopHints::independent(buffers), |b| {
             done = (|| {
+                n.known.clear();
                 self.pop_row(b, n, popped);
                 body.enter(self, b, n, 1)?;
                 self.points(b, n, body)?;
                 body.exit(self, b, n, 1)?;
+                match &mut push {
+                    Push::Nothing => {}
+                    Push::Own(s) => self.push_row(b, s)?,
+                    Push::Next(s, rows) => {
+                        let line = b.set_place(s.line(b));
+                        let mut tiles = Vec::new();
+                        for at in &s.feed.walk.points {
+                            tiles.push(self.tile(b, n, rows, at)?);
+                        }
+                        self.push_tiles(b, s.units, &tiles);
+                        b.set_place(line);
+                    }
+                }
                 n.advanced(0).into_iter().for_each(|(c, by)| b.s_inc(c, by));
-                pushed.as_mut().map_or(Ok(()), |s| self.push_row(b, s))
+                Ok(())
             })();
         });
         done
@@ -311,21 +347,26 @@ impl Lower<'_> {
         s.feed.known.clear();
         let mut tiles = Vec::new();
         for at in s.feed.walk.points.clone() {
-            tiles.push(self.tile(b, &mut s.feed, &s.rows, &at)?.v());
+            tiles.push(self.tile(b, &mut s.feed, &s.rows, &at)?);
         }
+        self.push_tiles(b, u, &tiles);
+        s.feed.advanced(0).into_iter().for_each(|(c, by)| b.s_inc(c, by));
+        b.set_place(line);
+        Ok(())
+    }
+
+    /// Puts the tiles of a row into the units.
+    fn push_tiles(&self, b: &mut KernelBuilder, u: Units, tiles: &[Value]) {
         for unit in 0..u.sums * u.columns {
             for chunk in 0..u.sum_chunks {
                 let plane = unit / u.columns * u.sum_chunks + chunk;
                 let v = match tiles.get(plane as usize) {
-                    Some(v) => *v,
+                    Some(v) => v.v(),
                     None => b.v_imm(0),
                 };
                 b.mxu_push(unit, v, chunk, MxuFormat::Bf16);
             }
         }
-        s.feed.advanced(0).into_iter().for_each(|(c, by)| b.s_inc(c, by));
-        b.set_place(line);
-        Ok(())
     }
 
     /// Brings the right operand into the units.
