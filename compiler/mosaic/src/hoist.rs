@@ -74,7 +74,8 @@ fn is_store(o: &Operation) -> bool {
 /// Whether nothing but its results comes of an operation.
 fn is_pure(o: &Operation) -> bool {
     let family = ["arith.", "math.", "vector."].iter().any(|f| o.name.starts_with(f));
-    let other = matches!(&*o.name, "tpu.matmul" | "tpu.vector_load" | "tpu.concatenate" | "tpu.iota" | "tpu.reciprocal");
+    let other =
+        matches!(&*o.name, "tpu.matmul" | "tpu.vector_load" | "tpu.concatenate" | "tpu.iota" | "tpu.reciprocal");
     o.regions.is_empty() && (family || other) && !is_store(o)
 }
 
@@ -123,7 +124,14 @@ mod tests {
     fn op(name: &str, operands: &[u32], results: &[u32]) -> Operation {
         let values = |v: &[u32]| v.iter().map(|v| Value(*v)).collect();
         let (operands, results) = (values(operands), values(results));
-        Operation { name: name.into(), operands, results, attributes: BTreeMap::new(), regions: Vec::new(), place: None }
+        Operation {
+            name: name.into(),
+            operands,
+            results,
+            attributes: BTreeMap::new(),
+            regions: Vec::new(),
+            place: None,
+        }
     }
 
     /// Values below 10 are arguments.
@@ -147,7 +155,8 @@ mod tests {
                 op("func.return", &[], &[]),
             ]
         };
-        let passed = ["math.exp", "vector.load", "tpu.matmul", "vector.multi_reduction", "tpu.vector_store", "func.return"];
+        let passed =
+            ["math.exp", "vector.load", "tpu.matmul", "vector.multi_reduction", "tpu.vector_store", "func.return"];
         assert_eq!(moved(all(2)), passed);
         let stays: Vec<String> = all(3).iter().map(|o| o.name.to_string()).collect();
         assert_eq!(moved(all(3)), stays, "the store is to what the product loads");

@@ -16,9 +16,9 @@
 
 pub mod config;
 pub mod decode;
+mod hoist;
 pub mod ir;
 pub mod kernel;
-mod hoist;
 mod print;
 pub mod text;
 pub mod walk;

@@ -6,8 +6,8 @@
 //! step begins are under way, which are needed sooner; their place is waited for before it is used again. Blocks that reach beyond the array are copied as far as it goes.
 
 use super::scalar::{compare, reg, two};
-use super::window::Pane;
 use super::value::{Num, Ref, Val};
+use super::window::Pane;
 use super::{Lower, Refused};
 use crate::kernel::{KernelBuilder, LoopHints, S, Trips};
 use systole_isa::{Layout, Op};

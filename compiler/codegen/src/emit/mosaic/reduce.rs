@@ -458,7 +458,8 @@ fn left_in_registers(left: &[u64], form: Form, rows_stay: bool, given: &[u64], g
 /// All tiles of a vector in the row of tiles that `at` is in.
 pub(super) fn row_tiles(of: &Tensor, at: &At, lanes: u32) -> Vec<At> {
     let phys = of.phys();
-    let outer = if at.outer.len() == phys.len() - 2 { at.outer.clone() } else { vec![Coord::default(); phys.len() - 2] };
+    let outer =
+        if at.outer.len() == phys.len() - 2 { at.outer.clone() } else { vec![Coord::default(); phys.len() - 2] };
     let count = phys[phys.len() - 1].div_ceil(u64::from(lanes)) as u32;
     (0..count).map(|c| At { outer: outer.clone(), row: at.row, col: Coord::at(c) }).collect()
 }

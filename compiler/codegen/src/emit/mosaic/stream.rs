@@ -20,10 +20,10 @@
 use super::nest::{At, Body, Coord, Fit, Level, Nest, SMALL, Walk, tiles};
 use super::value::{Expr, Fun, Product, Region, Tensor, Val};
 use super::{Lower, Refused};
+use crate::emit::Value;
 use crate::emit::elementwise::convert;
 use crate::emit::memory::{Place, load_operand};
 use crate::emit::mxu::one_pass;
-use crate::emit::Value;
 use crate::kernel::{BufferRef, KernelBuilder, LoopHints, S, Trips, V, pop_delay_window};
 use std::rc::Rc;
 use systole_isa::{DType, MxuFormat, Op};
@@ -388,8 +388,7 @@ impl Lower<'_> {
     fn parts(&self, b: &mut KernelBuilder, s: &Stream) -> Vec<Part> {
         let (u, mxu, (sub, lanes)) = (s.units, &self.chip.mxu, self.shape());
         // Registers of a tile: rows of what is summed, or (turned) of columns.
-        let (tile, size) =
-            if s.of.turned { (mxu.cols, u.planes.1 * lanes) } else { (mxu.rows, u.planes.0 * lanes) };
+        let (tile, size) = if s.of.turned { (mxu.cols, u.planes.1 * lanes) } else { (mxu.rows, u.planes.0 * lanes) };
         let part = |unit: u32| {
             let (k, n) = (unit / u.columns, unit % u.columns);
             let first = tile * if s.of.turned { n } else { k };

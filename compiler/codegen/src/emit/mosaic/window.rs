@@ -131,7 +131,13 @@ impl Lower<'_> {
     }
 
     /// Starts the copy between HBM and the place in use, or the other one.
-    pub(super) fn by_place(&mut self, b: &mut KernelBuilder, p: &Pane, other: bool, block: &[Num]) -> Result<(), Refused> {
+    pub(super) fn by_place(
+        &mut self,
+        b: &mut KernelBuilder,
+        p: &Pane,
+        other: bool,
+        block: &[Num],
+    ) -> Result<(), Refused> {
         if !p.double {
             return self.window_copy(b, p, block, p.row, p.semaphores[0]);
         }
@@ -150,7 +156,14 @@ impl Lower<'_> {
     }
 
     /// A window's copy: as much of it as the array has.
-    pub(super) fn window_copy(&mut self, b: &mut KernelBuilder, p: &Pane, block: &[Num], row: S, sem: u32) -> Result<(), Refused> {
+    pub(super) fn window_copy(
+        &mut self,
+        b: &mut KernelBuilder,
+        p: &Pane,
+        block: &[Num],
+        row: S,
+        sem: u32,
+    ) -> Result<(), Refused> {
         let sizes = p.window.bounds.clone();
         self.window_part(b, p, block, row, sem, 0, sizes)
     }

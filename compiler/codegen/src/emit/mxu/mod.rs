@@ -37,8 +37,8 @@ mod tile;
 mod tests;
 
 pub use choose::{Chosen, Tile, Weigh, choose, consider, search};
-pub(in crate::emit) use format::one_pass;
 pub use finish::{Finish, FinishInput, Finishing};
+pub(in crate::emit) use format::one_pass;
 pub use spec::{
     Array, Contraction, Convert, Dim, Epilogue, Hook, KernelOut, MatView, MxuError, Place, RhsForm, TileAt,
 };
