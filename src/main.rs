@@ -3,6 +3,8 @@
 //! Exit codes: 0 success, 1 the program failed (a fault, a check), 2 the request was wrong. A closed pipe is success.
 //! A panic is a bug of this program; it is reported as one in a line, without a trace.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod args;
 mod cmd;
 #[cfg(feature = "evaluator")]

@@ -63,7 +63,7 @@ fn compile_here(
         Source::Module { module, .. } if partitions > 1 => {
             sharded_message(module, parts.as_ref().map(|p| &p.boundary), (replicas, partitions))
         }
-        _ => Vec::new(),
+        Source::Module { .. } | Source::Program(_) | Source::Plan(_) => Vec::new(),
     };
     let program = client.runtime.compile_source(source, "jax", &o, None).map_err(|e| located(e.into(), &text, chip))?;
     let assigned = build.assignment.as_ref().map(proto::DeviceAssignment::ids).filter(|ids| !ids.is_empty());

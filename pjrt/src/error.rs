@@ -36,6 +36,10 @@ impl Error {
 }
 
 impl From<RuntimeError> for Error {
+    #[allow(
+        clippy::wildcard_enum_match_arm,
+        reason = "every fault but a failed check is a bug of the program or of this project"
+    )]
     fn from(e: RuntimeError) -> Error {
         let message = e.to_string();
         let code = match &e {

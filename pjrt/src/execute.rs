@@ -136,7 +136,11 @@ impl Run {
     fn explained(&self, e: RuntimeError) -> Error {
         let op = match &e {
             RuntimeError::Fault(f) => f.origin.op.trim_start_matches('%').to_string(),
-            _ => String::new(),
+            RuntimeError::Source(_)
+            | RuntimeError::Compile(_)
+            | RuntimeError::Request(_)
+            | RuntimeError::Check(_)
+            | RuntimeError::Failed(_) => String::new(),
         };
         let mut e = Error::from(e);
         let debug = &self.program.exe.program.debug;

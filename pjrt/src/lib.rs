@@ -11,6 +11,8 @@
 //! Invariants: no panic crosses the boundary; every call of the interface works or answers UNIMPLEMENTED; clients and
 //! their devices live as long as the process, so what Python still holds stays valid.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod boundary;
 pub mod buffer;
 pub mod client;

@@ -35,6 +35,10 @@ impl Array {
     ///
     /// # Panics
     /// For other element types.
+    #[allow(
+        clippy::wildcard_enum_match_arm,
+        reason = "the caller asks for floats; anything else is its bug, said in the panic"
+    )]
     pub fn to_f32(&self) -> Vec<f32> {
         let pairs = || self.bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
         match self.dtype {

@@ -296,6 +296,7 @@ impl Client {
     }
 
     /// Refuses custom calls that nothing would answer.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "only custom calls name targets")]
     fn check_targets(&self, module: &Module, name: &str, text: &str) -> Result<(), RuntimeError> {
         let nodes = module.computations.iter().flat_map(|c| &c.nodes);
         let unknown = nodes.filter_map(|n| match &n.op {

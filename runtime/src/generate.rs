@@ -80,6 +80,7 @@ fn unit(bits: u32) -> f32 {
 
 /// Elements from 24 random bits each.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+#[allow(clippy::wildcard_enum_match_arm, reason = "the class is Float: these are the eight-bit ones")]
 fn convert(dtype: DType, bits: &[u32], out: &mut [u8]) {
     let size = dtype.host_bytes();
     let each = out.chunks_exact_mut(size).zip(bits);

@@ -13,6 +13,8 @@
 //! assert!(out.result.cycles > 0);
 //! ```
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 pub mod array;
 mod choose;
 pub mod client;

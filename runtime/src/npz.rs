@@ -137,7 +137,18 @@ fn type_string(dtype: DType) -> (&'static str, bool) {
         DType::C64 => ("<c8", false),
         DType::C128 => ("<c16", false),
         DType::BF16 => ("<u2", true),
-        _ => ("|u1", true),
+        DType::S4
+        | DType::U4
+        | DType::F8E4M3FN
+        | DType::F8E5M2
+        | DType::F8E4M3
+        | DType::F8E4M3B11FNUZ
+        | DType::F8E4M3FNUZ
+        | DType::F8E5M2FNUZ
+        | DType::F8E3M4
+        | DType::F8E8M0FNU
+        | DType::S2
+        | DType::U2 => ("|u1", true),
     }
 }
 

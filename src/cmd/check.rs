@@ -115,6 +115,7 @@ fn value<'a>(shape: &Shape, arrays: &mut impl Iterator<Item = &'a Array>) -> Val
 }
 
 /// Relative error that rounding explains.
+#[allow(clippy::wildcard_enum_match_arm, reason = "integers and truth values are exact")]
 fn tolerance(dtype: DType) -> f64 {
     match dtype.real() {
         DType::F64 => 1e-9,

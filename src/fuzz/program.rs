@@ -145,6 +145,7 @@ pub struct Gen {
 }
 
 /// Largest magnitude that values of a type are allowed.
+#[allow(clippy::wildcard_enum_match_arm, reason = "integers and truth values have no limit")]
 fn cap(t: DType) -> f64 {
     match t.real() {
         DType::F32 | DType::F64 | DType::BF16 => 1e5,
@@ -155,6 +156,7 @@ fn cap(t: DType) -> f64 {
 }
 
 /// Relative error of one operation of a type, transcendental ones included.
+#[allow(clippy::wildcard_enum_match_arm, reason = "integers and truth values are exact")]
 pub fn epsilon(t: DType) -> f64 {
     match t.real() {
         DType::F64 => 1e-14,
@@ -168,6 +170,7 @@ pub fn epsilon(t: DType) -> f64 {
 }
 
 /// Bits of a type's significand.
+#[allow(clippy::wildcard_enum_match_arm, reason = "integers and truth values have all their bits")]
 fn significand(t: DType) -> i32 {
     match t.real() {
         DType::F64 => 53,

@@ -6,6 +6,8 @@
 //! not matter who ran a point, when, how often, or in what order, and the table is always the same. [`engine`] starts workers:
 //! processes here, or tasks of Slurm, HyperQueue or GNU parallel; scheduling and network are theirs.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 #[cfg(feature = "parquet")]
 mod columns;
 pub mod engine;

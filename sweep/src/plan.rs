@@ -242,7 +242,10 @@ fn complete(spec: &Spec, values: &mut Values, chip: &ChipConfig) -> Result<bool,
         // A parameter that is equal to another may be a word.
         let word = match expr {
             crate::expr::Expr::Name(n) => values.get(n).cloned(),
-            _ => None,
+            crate::expr::Expr::Number(_)
+            | crate::expr::Expr::Not(_)
+            | crate::expr::Expr::Negate(_)
+            | crate::expr::Expr::Binary(..) => None,
         };
         let text = match word {
             Some(w) => w,

@@ -23,6 +23,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a foreign type: themes use only these colors")]
 fn rgb(c: Color, default: &str) -> String {
     match c {
         Color::Rgb(r, g, b) => format!("#{r:02x}{g:02x}{b:02x}"),

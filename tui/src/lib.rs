@@ -3,6 +3,8 @@
 //! All state is in an [`App`]: an event changes it ([`update`]), and a frame is drawn from it alone ([`views`]). The
 //! dashboard knows only profiles: it neither compiles nor simulates, and asks for both by [`Effect`]s.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 pub mod app;
 pub mod data;
 pub mod export;

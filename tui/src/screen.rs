@@ -159,12 +159,15 @@ fn apply(app: &mut App, e: Event, effects: &mut dyn FnMut(&App, Effect)) -> bool
                     .and_then(|text| std::fs::write(&path, text).map_err(|e| format!("{path}: {e}")));
                 app.message = written.map_or_else(|e| e, |()| format!("written to {path}"));
             }
-            other => effects(app, other),
+            other @ (Effect::Pause(_) | Effect::Step(_) | Effect::Speed(_) | Effect::Device(_) | Effect::Rerun(_)) => {
+                effects(app, other)
+            }
         }
     }
     false
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a foreign type: the dashboard reacts to nothing else")]
 fn translate(input: Input, hits: &[HitBox]) -> Option<Event> {
     match input {
         Input::Key(k) if k.kind != KeyEventKind::Release => {
@@ -186,6 +189,7 @@ fn translate(input: Input, hits: &[HitBox]) -> Option<Event> {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a foreign type: no command has another key")]
 pub(crate) fn key_code(code: KeyCode) -> Option<Code> {
     Some(match code {
         KeyCode::Char(c) => Code::Char(c),

@@ -40,6 +40,7 @@ pub fn evaluate_node(module: &Module, comp: CompId, node: NodeId, operands: &[Va
 /// The value of an array instruction all of whose operands are constants (or iotas), if it is pure, small and cheap.
 ///
 /// A constant or an iota itself is not folded: there is nothing to gain.
+#[allow(clippy::wildcard_enum_match_arm, reason = "only what is known without running is folded")]
 pub fn fold_constant(module: &Module, comp: CompId, node: NodeId) -> Option<Literal> {
     let c = module.computation(comp);
     let n = c.node(node);
@@ -71,6 +72,7 @@ fn is_small(shape: &Shape) -> bool {
 }
 
 /// Whether the work is about that of touching each element a few times.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others cost about their size, which is bounded elsewhere")]
 fn is_cheap(module: &Module, comp: CompId, n: &Node) -> bool {
     let c = module.computation(comp);
     let elements = |o: NodeId| c.node(o).shape.as_array().map_or(u64::MAX, |a| a.elements());

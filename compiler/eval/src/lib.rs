@@ -16,6 +16,8 @@
 //!
 //! The module must be verified. Dynamic dimensions have their current size in the values.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod dispatch;
 mod error;
 pub mod fold;

@@ -96,6 +96,7 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "only these two have a wider form")]
     fn dtype(&self, shape: &Shape) -> Option<DType> {
         let a = shape.as_array().filter(|a| a.rank() == 0)?;
         Some(match a.dtype {
@@ -128,6 +129,10 @@ impl Compiler<'_> {
         slots[comp.root.index()].clone()
     }
 
+    #[allow(
+        clippy::wildcard_enum_match_arm,
+        reason = "all others are elementwise or have no scalar form, which the callee decides"
+    )]
     fn node(
         &mut self,
         comp: &Computation,

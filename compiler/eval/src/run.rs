@@ -37,6 +37,7 @@ struct Plan {
 
 impl Plan {
     /// Constants of more than `max_elements` are left out: running them is refused.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for constants alone")]
     fn new(module: &Module, comp: CompId, max_elements: u64) -> Plan {
         let c = module.computation(comp);
         let mut last: Vec<Option<usize>> = vec![None; c.nodes.len()];
@@ -86,6 +87,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Runs a computation on its parameters.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others take their operands' values")]
     pub(super) fn run(&mut self, comp: CompId, params: Vec<Value>) -> Result<Value, EvalError> {
         let module = self.module;
         let c = module.computation(comp);
@@ -153,6 +155,7 @@ impl<'a> Machine<'a> {
     }
 
     /// `conditional`: the branch of a pred (the first if true) or of an index (the last if out of range).
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the verifier lets pred and s32 alone choose")]
     pub(super) fn conditional(&mut self, branches: &[CompId], mut args: Vec<Value>) -> Result<Value, Fault> {
         let selector = args[0].as_array().ok_or_else(|| malformed("the selector is no array"))?;
         let index = match selector.dtype {

@@ -150,7 +150,17 @@ impl<'a> Decoder<'a, '_> {
             Attribute::Symbol(parts) => Attr::Symbol(parts.join("::")),
             Attribute::Type(t) => match self.of.type_of(t)? {
                 mlir::Type::Function { .. } => Attr::Text("function".into()),
-                _ => Attr::Type(self.type_of(t)?),
+                mlir::Type::Integer(..)
+                | mlir::Type::Index
+                | mlir::Type::Float(_)
+                | mlir::Type::Complex(_)
+                | mlir::Type::None
+                | mlir::Type::Tuple(_)
+                | mlir::Type::Tensor { .. }
+                | mlir::Type::MemRef { .. }
+                | mlir::Type::Vector { .. }
+                | mlir::Type::Text(_)
+                | mlir::Type::Custom { .. } => Attr::Type(self.type_of(t)?),
             },
             Attribute::Unit => Attr::Unit,
             Attribute::Integer(_, v) => Attr::Int(v as i64),
@@ -195,7 +205,18 @@ impl<'a> Decoder<'a, '_> {
                 let dims = dims.into_iter().collect::<Option<Vec<u64>>>();
                 Type::Vector(dims.ok_or_else(|| Error::new("a constant of open size"))?, e)
             }
-            _ => self.type_of(shaped)?,
+            mlir::Type::Integer(..)
+            | mlir::Type::Index
+            | mlir::Type::Float(_)
+            | mlir::Type::Complex(_)
+            | mlir::Type::Function { .. }
+            | mlir::Type::None
+            | mlir::Type::Tuple(_)
+            | mlir::Type::Tensor { .. }
+            | mlir::Type::MemRef { .. }
+            | mlir::Type::Vector { .. }
+            | mlir::Type::Text(_)
+            | mlir::Type::Custom { .. } => self.type_of(shaped)?,
         };
         let Type::Vector(dims, element) = &t else { return Err(Error::new("dense elements of no vector")) };
         let n = dims.iter().try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?));
@@ -310,6 +331,7 @@ fn signed(bytes: &[u8]) -> i64 {
 }
 
 /// The value of a float's bits.
+#[allow(clippy::wildcard_enum_match_arm, reason = "of all others, eight bits wide floats have values")]
 pub fn float(t: DType, bits: u64) -> Option<f64> {
     Some(match t {
         DType::F64 => f64::from_bits(bits),

@@ -201,7 +201,14 @@ impl Attr {
             Attr::Ints(v) => Some(v.clone()),
             Attr::List(l) => l.iter().map(|a| if let Attr::Int(i) = a { Some(*i) } else { None }).collect(),
             Attr::Dense(_, v) => Some(v.iter().map(|x| *x as i64).collect()),
-            _ => None,
+            Attr::Int(_)
+            | Attr::Float(_)
+            | Attr::Str(_)
+            | Attr::Symbol(_)
+            | Attr::Unit
+            | Attr::Dict(_)
+            | Attr::Type(_)
+            | Attr::Text(_) => None,
         }
     }
 
@@ -210,7 +217,15 @@ impl Attr {
         match self {
             Attr::Text(t) => t.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).map(str::trim),
             Attr::Str(s) => Some(s),
-            _ => None,
+            Attr::Int(_)
+            | Attr::Float(_)
+            | Attr::Symbol(_)
+            | Attr::Unit
+            | Attr::Ints(_)
+            | Attr::List(_)
+            | Attr::Dict(_)
+            | Attr::Dense(..)
+            | Attr::Type(_) => None,
         }
     }
 }

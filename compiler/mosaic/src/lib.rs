@@ -14,6 +14,8 @@
 //! Invariants, for any bytes whatever: a result or an error, no panic, memory within a small multiple of the input. Every
 //! [`Value`] of a module has a type, regions have one block.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 pub mod config;
 pub mod decode;
 mod hoist;

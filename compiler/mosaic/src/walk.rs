@@ -96,7 +96,16 @@ fn number(module: &Module, o: &Operation, env: &FxHashMap<Value, i64>) -> Option
         "arith.constant" => match o.attributes.get("value")? {
             Attr::Int(n) if truth(o) => Some(n & 1),
             Attr::Int(n) => Some(*n),
-            _ => None,
+            Attr::Float(_)
+            | Attr::Str(_)
+            | Attr::Symbol(_)
+            | Attr::Unit
+            | Attr::Ints(_)
+            | Attr::List(_)
+            | Attr::Dict(_)
+            | Attr::Dense(..)
+            | Attr::Type(_)
+            | Attr::Text(_) => None,
         },
         "arith.addi" => wrapped(x(0)?.wrapping_add(x(1)?)),
         "arith.subi" => wrapped(x(0)?.wrapping_sub(x(1)?)),

@@ -39,6 +39,7 @@ fn check_one(module: &Module, index: usize, c: &Computation) -> Result<(), Strin
     Ok(())
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation has a rule here")]
 fn flow_shapes(module: &Module, op: &Op, operands: &[&Shape], shape: &Shape) -> Result<(), String> {
     let param = |c: systole_hlo::graph::CompId| {
         let c = module.computation(c);

@@ -24,6 +24,7 @@ pub fn bounds(shape: &Shape) -> Shape {
 }
 
 /// Rewrites one operation.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation begins a dynamic size")]
 pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
     match &n.op {
         Op::GetDimensionSize { dim } => {
@@ -98,6 +99,7 @@ fn carry(b: &mut Emit, from: NodeId, to: NodeId, place: impl Fn(usize) -> Option
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others are elementwise, written out, or refused before")]
 fn pass_on(b: &mut Emit, n: &Node, x: &[NodeId], done: NodeId) {
     match &n.op {
         op if is_elementwise(op) => x.iter().for_each(|&o| carry(b, o, done, Some)),
@@ -156,6 +158,7 @@ fn pass_on(b: &mut Emit, n: &Node, x: &[NodeId], done: NodeId) {
 }
 
 /// Operands with padding made harmless where the operation would read it.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation reads beyond the sizes")]
 fn masked(b: &mut Emit, n: &Node, x: &[NodeId]) -> Vec<NodeId> {
     let mut out = x.to_vec();
     match &n.op {

@@ -222,6 +222,7 @@ impl<'m> Emit<'m> {
     }
 
     /// The literal of a constant node.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for constants alone")]
     pub fn literal(&self, id: NodeId) -> Option<&Literal> {
         match self.op(id) {
             Op::Constant(l) => Some(l),
@@ -366,6 +367,7 @@ impl<'m> Emit<'m> {
 }
 
 /// Whether an operation's computations have effects that must stay.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation calls a computation that may have effects")]
 fn calls_effect(op: &Op, computations: &[Computation]) -> bool {
     match op {
         Op::While { .. } | Op::Conditional { .. } | Op::Call { .. } | Op::Fusion { .. } | Op::AsyncStart { .. } => {
@@ -409,6 +411,7 @@ pub fn base_name(name: &str) -> &str {
 }
 
 /// A short name for nodes that no source named.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the name is for people")]
 fn mnemonic(op: &Op) -> &'static str {
     match op {
         Op::Constant(_) => "constant",

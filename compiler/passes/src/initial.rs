@@ -103,6 +103,7 @@ fn by_windows(b: &mut Emit, op: Binary, x: NodeId, init: NodeId, dims: &[usize])
 }
 
 /// A value combined with itself: `times` of it.
+#[allow(clippy::wildcard_enum_match_arm, reason = "an initial value of another operation is applied as it stands")]
 fn repeated(b: &mut Emit, op: Binary, x: NodeId, times: u64) -> NodeId {
     let dtype = b.dtype(x);
     if times == 1 || dtype == DType::Pred {

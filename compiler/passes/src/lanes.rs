@@ -73,6 +73,7 @@ pub fn order_of_slices(a: &systole_hlo::graph::ArrayShape, count: u64, tile: (u3
 }
 
 /// The order of a node's dimensions that follows from that of an operand's.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation asks for an order of its own")]
 fn follows(comp: &Computation, n: &Node, operand: usize, p: &[usize]) -> Option<Vec<usize>> {
     let rank = n.shape.as_array()?.rank();
     match &n.op {
@@ -108,6 +109,7 @@ fn behind(from: &[u64], to: &[u64], p: &[usize]) -> Option<Vec<usize>> {
 }
 
 /// Whether an operation works on any order of its dimensions.
+#[allow(clippy::wildcard_enum_match_arm, reason = "anything else keeps its order, which costs speed alone")]
 fn is_free(comp: &Computation, n: &Node) -> bool {
     let Some(a) = n.shape.as_array() else { return false };
     if !(2..=8).contains(&a.rank()) || a.dynamic.contains(&true) {
@@ -135,6 +137,7 @@ fn is_free(comp: &Computation, n: &Node) -> bool {
 }
 
 /// Arrays that a turned operation needs turned: its operands of the same rank, or the one of a reshape or broadcast.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others take arrays of the result's rank in its order")]
 fn arrays(comp: &Computation, n: &Node) -> Vec<usize> {
     let rank = n.shape.as_array().map_or(0, |a| a.rank());
     let of_rank = |i: &usize| comp.node(n.operands[*i]).shape.as_array().is_some_and(|a| a.rank() == rank);
@@ -200,6 +203,7 @@ fn turns_of(comp: &Computation, tile: (u32, u32), entry: bool) -> Vec<Option<Vec
 }
 
 /// Which nodes are parameters that every user wants in the same order: the host transfers them so.
+#[allow(clippy::wildcard_enum_match_arm, reason = "every other operation takes its operands in its own order")]
 fn free_parameters(comp: &Computation, orders: &[Option<Vec<usize>>]) -> Vec<bool> {
     let mut wanted: Vec<Option<Vec<usize>>> = vec![None; comp.nodes.len()];
     let mut free: Vec<bool> = comp.nodes.iter().map(|n| matches!(n.op, Op::Parameter { .. })).collect();
@@ -220,6 +224,7 @@ fn free_parameters(comp: &Computation, orders: &[Option<Vec<usize>>]) -> Vec<boo
 }
 
 /// Leaves the regions alone that are not worth their borders.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation stores an order")]
 fn keep_worthy(
     comp: &Computation,
     tile: (u32, u32),
@@ -298,6 +303,7 @@ fn keep_worthy(
 
 /// The operation on transposed operands, transposed back. `p` is the order of its result's dimensions (of what a reduction
 /// reduces).
+#[allow(clippy::wildcard_enum_match_arm, reason = "every other operation is made anew on moved operands")]
 fn turned(b: &mut Emit, n: &Node, operands: &[NodeId], p: &[usize]) -> Option<NodeId> {
     let back = inverse(p);
     let rank = p.len();

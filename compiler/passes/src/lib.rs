@@ -3,6 +3,8 @@
 //! A pass makes a new module from an old one through [`edit`]. The list of passes and their order is in
 //! [`crate::pipeline`].
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 pub mod check;
 pub mod collective;
 pub mod conv;

@@ -36,6 +36,7 @@ fn root_operands(c: &Computation) -> Option<Vec<NodeId>> {
 }
 
 /// Which element of the parameter a node is.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for elements of a state alone")]
 pub fn element_of_parameter(c: &Computation, id: NodeId) -> Option<usize> {
     match c.node(id).op {
         Op::GetTupleElement { index } if c.params.first() == Some(&c.node(id).operands[0]) => Some(index),
@@ -73,6 +74,7 @@ fn sink_constants(m: &mut Module, at: usize, id: NodeId, condition: CompId, body
 }
 
 /// Elements of the loop's result that its users name; `None` if they use it as a whole.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for elements of a state alone")]
 pub fn used_elements(c: &Computation, id: NodeId, count: usize) -> Option<Vec<bool>> {
     let mut used = vec![false; count];
     if c.root == id {

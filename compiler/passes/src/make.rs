@@ -281,7 +281,7 @@ impl Emit<'_> {
     pub fn element(&mut self, tuple: NodeId, index: usize) -> NodeId {
         let shape = match self.shape(tuple) {
             Shape::Tuple(t) => t[index].clone(),
-            other => other.clone(),
+            other @ (Shape::Array(_) | Shape::Token) => other.clone(),
         };
         self.emit(Op::GetTupleElement { index }, &[tuple], shape)
     }

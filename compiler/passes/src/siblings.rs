@@ -208,6 +208,7 @@ fn joined(c: &Computation, groups: &Groups, all: &mut Vec<Computation>) -> Compu
 }
 
 /// What combines the elements of all members: `(sums.., values..) -> sums`.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the caller sends reductions alone")]
 fn body(c: &Computation, members: &[NodeId], all: &[Computation]) -> Computation {
     let k = members.len();
     let bodies: Vec<&Computation> = members

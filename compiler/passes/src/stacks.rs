@@ -189,6 +189,7 @@ fn update_in_place(c: &mut Computation, s: &Stacked) {
 }
 
 /// The loop's users take the first stack instead of the second.
+#[allow(clippy::wildcard_enum_match_arm, reason = "only reads of the element change")]
 fn take_first(c: &mut Computation, id: NodeId, s: &Stacked) {
     for n in &mut c.nodes {
         match &mut n.op {

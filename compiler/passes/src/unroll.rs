@@ -33,6 +33,7 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
     Ok(Some(b.tuple(&state)))
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for constants alone")]
 fn constant(c: &Computation, id: NodeId) -> Option<i128> {
     match &c.node(id).op {
         Op::Constant(l) if l.dims.is_empty() => as_index(l),

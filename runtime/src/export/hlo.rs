@@ -60,7 +60,7 @@ fn graph(p: &Profile) -> Option<Module> {
     let all = source::read(&p.setup().program, p.source.as_bytes(), &p.meta.chip, false, &mut warnings).ok()?;
     all.into_iter().find_map(|s| match s {
         Source::Module { module, .. } if module.name == p.setup().module => Some(*module),
-        _ => None,
+        Source::Module { .. } | Source::Program(_) | Source::Plan(_) => None,
     })
 }
 

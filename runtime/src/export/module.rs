@@ -192,6 +192,10 @@ fn instruction(m: &Module, ids: &Ids, computation: usize, node: usize) -> HloIns
 }
 
 /// What an instruction of an operation has besides; a custom call where that is not known.
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "messages of HLO have no others: they are written as custom calls that say what they are"
+)]
 fn attributes(op: &Op, ids: &Ids, base: HloInstruction) -> HloInstruction {
     let by = |dimensions: Vec<i64>| HloInstruction { dimensions, ..base.clone() };
     match op {

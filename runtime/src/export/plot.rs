@@ -111,7 +111,7 @@ pub fn timeline(p: &Profile, device: usize) -> String {
                 LaneKind::Engine | LaneKind::Runs => ("#44aa99", 0.2 + 0.8 * share),
                 LaneKind::Unit(_) => (BUSY, 0.25 + 0.75 * share),
                 _ if heat => ("#228833", share),
-                _ => (color(id), 0.25 + 0.75 * share),
+                LaneKind::Ops | LaneKind::Kernels | LaneKind::Link(_) => (color(id), 0.25 + 0.75 * share),
             };
             rect(&mut out, at, fill, opacity.clamp(0.05, 1.0), &title);
             if let LaneKind::Unit(u) = lane.kind {

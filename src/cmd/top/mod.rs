@@ -181,6 +181,7 @@ fn panicked(panic: &(dyn Any + Send)) -> RuntimeError {
     RuntimeError::Check(format!("the run panicked, which is a bug: {}", text.unwrap_or("no message")))
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a foreign type: all others are told alike")]
 fn interactive(a: &Args, app: App, recorded: Option<Profile>, folder: Option<Folder>) -> Result<(), RuntimeError> {
     let control = Control::default();
     control.pause(a.paused);

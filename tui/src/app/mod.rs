@@ -301,7 +301,7 @@ impl App {
             let first = match self.sort {
                 Sort::Start => x.start.cmp(&y.start),
                 Sort::Name => data.profile.row_name(x).cmp(data.profile.row_name(y)),
-                _ => most(b).total_cmp(&most(a)),
+                Sort::Cycles | Sort::Flops | Sort::Bytes | Sort::Stalled => most(b).total_cmp(&most(a)),
             };
             first.then(x.start.cmp(&y.start)).then(a.cmp(&b))
         });
@@ -334,7 +334,12 @@ impl App {
         match l.kind {
             LaneKind::Link(_) => format!("link {}", l.name),
             _ if self.all_devices => format!("dev {} {}", l.device, l.name),
-            _ => l.name.clone(),
+            LaneKind::Ops
+            | LaneKind::Kernels
+            | LaneKind::Engine
+            | LaneKind::Unit(_)
+            | LaneKind::Runs
+            | LaneKind::Waits => l.name.clone(),
         }
     }
 

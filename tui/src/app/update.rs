@@ -208,7 +208,17 @@ fn typed(app: &mut App, key: Key) -> Vec<Effect> {
             input.text.push(c);
             (input.stem, input.choice) = (input.text.clone(), 0);
         }
-        _ => {}
+        Code::Char(_)
+        | Code::Up
+        | Code::Down
+        | Code::Left
+        | Code::Right
+        | Code::PageUp
+        | Code::PageDown
+        | Code::Home
+        | Code::End
+        | Code::Tab
+        | Code::BackTab => {}
     }
     if input.kind == InputKind::Filter {
         app.filter = input.text.clone();
@@ -326,6 +336,7 @@ fn act(app: &mut App, action: Action) -> Vec<Effect> {
 }
 
 /// Keys of live runs.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the callers send nothing else here")]
 fn live(app: &mut App, action: Action) -> Vec<Effect> {
     if matches!(app.phase, Phase::Replay | Phase::Done | Phase::Failed(_)) {
         app.message = "this needs a run in progress: systole top MODULE".into();

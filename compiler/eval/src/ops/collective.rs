@@ -110,6 +110,7 @@ impl Machine<'_> {
     /// `send`, `recv` and their ends, between devices or with the host.
     ///
     /// The context that `recv` gives is the sender's number plus one, or zero if nobody sends to this device.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the caller sends transfers alone, and the fault is said")]
     pub(in super::super) fn transfer(&mut self, node: &Node, args: Vec<Value>) -> Result<Value, Fault> {
         let pairs = devices::source_target_pairs(node)
             .map(|p| p.into_iter().map(|(s, t)| (s as usize, t as usize)).collect::<Vec<_>>());

@@ -78,6 +78,7 @@ fn dot_in<T: Number>(a: &Tensor, b: &Tensor, dims: &DotDims, result: DType) -> R
 }
 
 /// Ragged and scaled dots, by way of plain ones.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the caller sends products alone, and the fault is said")]
 pub(in super::super) fn special(
     opts: &EvalOptions,
     args: &[&Tensor],

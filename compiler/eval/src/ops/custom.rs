@@ -84,7 +84,7 @@ fn check_call(check: &str, config: &str, node: &Node, args: &[Value]) -> Result<
     }
     Ok(match &node.shape {
         Shape::Tuple(t) if t.is_empty() => Value::Tuple(Vec::new()),
-        shape => Value::zeros(shape),
+        shape @ (Shape::Array(_) | Shape::Tuple(_) | Shape::Token) => Value::zeros(shape),
     })
 }
 

@@ -32,6 +32,7 @@ pub(in super::super) enum Kernel {
 impl Kernel {
     /// The kernel of an operation on operands of these types with a result of that type; `None` if the operation is
     /// not elementwise or has no meaning for them.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the caller asks the other families next")]
     pub(in super::super) fn new(op: &Op, operands: &[DType], result: DType) -> Option<Kernel> {
         let ty = operands.first().copied()?;
         Some(match op {

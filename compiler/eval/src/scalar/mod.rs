@@ -69,6 +69,7 @@ fn array<const N: usize>(b: &[u8]) -> [u8; N] {
 }
 
 /// An element's value from its bytes in a host array.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is neither complex nor a float is an integer")]
 pub fn decode(dtype: DType, b: &[u8]) -> Scalar {
     match dtype {
         DType::C64 => Scalar::C(f32::from_le_bytes(array(b)) as f64, f32::from_le_bytes(array(&b[4..])) as f64),
@@ -79,6 +80,7 @@ pub fn decode(dtype: DType, b: &[u8]) -> Scalar {
 }
 
 /// Writes a value, rounding or wrapping it to the type.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is neither complex nor a float is an integer")]
 pub fn encode(dtype: DType, value: Scalar, out: &mut [u8]) {
     match dtype {
         DType::C64 => {
@@ -96,6 +98,7 @@ pub fn encode(dtype: DType, value: Scalar, out: &mut [u8]) {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is left has eight bits or fewer")]
 pub(super) fn decode_int(dtype: DType, b: &[u8]) -> i64 {
     match dtype {
         DType::S8 => b[0] as i8 as i64,
@@ -116,6 +119,7 @@ pub(super) fn encode_int(dtype: DType, v: i64, out: &mut [u8]) {
     out[..size].copy_from_slice(&v.to_le_bytes()[..size]);
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is left has eight bits")]
 pub(super) fn decode_float(dtype: DType, b: &[u8]) -> f64 {
     match dtype {
         DType::F32 => f32::from_le_bytes(array(b)) as f64,
@@ -126,6 +130,7 @@ pub(super) fn decode_float(dtype: DType, b: &[u8]) -> f64 {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is left has eight bits")]
 pub(super) fn encode_float(dtype: DType, v: f64, out: &mut [u8]) {
     match dtype {
         DType::F32 => out[..4].copy_from_slice(&(v as f32).to_le_bytes()),
@@ -137,6 +142,7 @@ pub(super) fn encode_float(dtype: DType, v: f64, out: &mut [u8]) {
 }
 
 /// A float rounded to its type, to nearest even (narrower types by way of `f32`, as XLA computes them).
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is left has eight bits")]
 pub fn round(dtype: DType, v: f64) -> f64 {
     match dtype {
         DType::F64 => v,
@@ -148,6 +154,7 @@ pub fn round(dtype: DType, v: f64) -> f64 {
 }
 
 /// Zero of the same sign for a subnormal of the types whose arithmetic flushes them; else the value.
+#[allow(clippy::wildcard_enum_match_arm, reason = "arithmetic of the others keeps what is subnormal")]
 pub fn flush(dtype: DType, v: f64) -> f64 {
     let least = match dtype {
         DType::F64 | DType::C128 => f64::MIN_POSITIVE,
@@ -181,6 +188,7 @@ pub fn finish_scalar(dtype: DType, v: Scalar) -> Scalar {
 }
 
 /// All elements of a real float array in wide form.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the others are decoded one by one")]
 pub fn floats(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     match dtype {
         DType::F32 => bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b) as f64).collect(),
@@ -190,6 +198,7 @@ pub fn floats(dtype: DType, bytes: &[u8]) -> Vec<f64> {
 }
 
 /// Bytes of a real float array; each value is rounded to the type.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the others are encoded one by one")]
 pub fn float_bytes(dtype: DType, values: impl ExactSizeIterator<Item = f64>) -> Vec<u8> {
     match dtype {
         DType::F32 => values.flat_map(|v| (v as f32).to_le_bytes()).collect(),

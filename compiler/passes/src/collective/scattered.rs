@@ -17,6 +17,7 @@ use systole_isa::program::PodShape;
 const TABLE: usize = 1 << 16;
 
 /// Makes the reduce-scatters of a module.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation has a channel")]
 pub fn run(mut module: Module, draft: &mut Draft, o: &PassOptions) -> Result<Module, CompileError> {
     let channel = |op: &Op| match op {
         Op::Collective { devices, .. } => devices.channel,
@@ -111,6 +112,7 @@ fn offset(c: &Computation, id: NodeId, device: u32, pod: &PodShape) -> Option<i6
 }
 
 /// The elements of an array of integers on a device.
+#[allow(clippy::wildcard_enum_match_arm, reason = "indices of other forms are not known here")]
 fn integers(
     c: &Computation,
     id: NodeId,
@@ -165,7 +167,16 @@ fn combined(op: Binary, x: i64, y: i64) -> Option<i64> {
         Binary::Rem => x.checked_rem(y)?,
         Binary::Min => x.min(y),
         Binary::Max => x.max(y),
-        _ => return None,
+        Binary::Pow
+        | Binary::Atan2
+        | Binary::Complex
+        | Binary::And
+        | Binary::Or
+        | Binary::Xor
+        | Binary::Shl
+        | Binary::Sar
+        | Binary::Shr
+        | Binary::MulHi => return None,
     };
     // Within every type of 32 bits nothing wraps.
     i32::try_from(value).is_ok().then_some(value)

@@ -67,6 +67,7 @@ pub fn packed(b: &mut Emit, s: &Spec) -> Option<Spec> {
 
 /// Whether an array can be made with its last two dimensions as one at no cost: what the host gives, and what is computed
 /// from that element by element.
+#[allow(clippy::wildcard_enum_match_arm, reason = "anything else may not be dense, which costs speed alone")]
 pub(super) fn is_dense(b: &Emit, x: NodeId, depth: u32) -> bool {
     let n = b.node(x);
     match &n.op {

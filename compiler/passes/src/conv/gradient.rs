@@ -31,6 +31,7 @@ fn window_at(w: &WindowDim, place: u64) -> SliceDim {
 }
 
 /// The convolution as dots.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation hides an order")]
 pub fn lower(b: &mut Emit, s: &Spec) -> NodeId {
     let n = s.spatial();
     let outputs = s.outputs(b);
@@ -84,7 +85,7 @@ pub fn depthwise(b: &mut Emit, s: &Spec, groups: u64) -> Result<Option<NodeId>, 
     let (element, sum) = match plan {
         TypePlan::Matrix { operand, result } => (operand, sum_type(result)),
         TypePlan::Expand { element } if element != DType::Pred => (element, element),
-        _ => return Ok(None),
+        TypePlan::Expand { .. } | TypePlan::Complex { .. } => return Ok(None),
     };
     // Channels first, groups along the lanes: `[C, spatial.., groups]` of both.
     let (x, kernel) = (b.convert(s.x, element), b.convert(s.kernel, element));

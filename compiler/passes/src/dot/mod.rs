@@ -172,6 +172,7 @@ pub fn marked(mark: &str) -> (f64, Option<DType>) {
 }
 
 /// What arranging an operand by a permutation costs: nothing if nothing moves, less if rows stay rows.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation is a transpose to be composed with")]
 fn cost(b: &Emit, x: NodeId, permutation: &[usize]) -> u64 {
     let (source, composed): (NodeId, Vec<usize>) = match b.op(x) {
         Op::Transpose { permutation: inner } => (b.operand(x, 0), permutation.iter().map(|&p| inner[p]).collect()),

@@ -56,6 +56,7 @@ pub fn plan(x: DType, y: DType, to: DType, k: u64) -> TypePlan {
 }
 
 /// The type in which sums of a result type are taken outside the matrix unit.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a type that is wide enough accumulates in itself")]
 pub fn sum_type(result: DType) -> DType {
     match result {
         DType::BF16 | DType::F16 => DType::F32,

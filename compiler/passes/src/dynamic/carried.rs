@@ -19,6 +19,7 @@ pub fn run(module: Module, draft: &mut Draft) -> Result<Module, CompileError> {
 }
 
 /// Rewrites a `while` or a `conditional`.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation carries values around")]
 fn rule(b: &mut Emit, n: &Node, x: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
     match &n.op {
         Op::While { condition, body } if is_sized(&n.shape) => {

@@ -15,6 +15,7 @@ fn size(b: &mut Emit, x: NodeId, d: usize) -> NodeId {
 }
 
 /// Rewrites an operation along a dimension whose size is not its bound; `None`: it is not one.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the caller asks the other families next")]
 pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
     let sized = |b: &Emit, d: usize| b.size_of(x[0], d).is_some();
     Ok(match &n.op {

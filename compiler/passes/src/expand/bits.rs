@@ -122,6 +122,7 @@ pub fn stochastic(b: &mut Emit, n: &Node, operands: &[NodeId]) -> NodeId {
 }
 
 /// Adds the random bits below the last mantissa bit that stays, then cuts.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is left are the eight-bit formats with three bits")]
 fn stochastic_float(b: &mut Emit, x: NodeId, random: NodeId, to: DType) -> NodeId {
     let from = b.dtype(x);
     let mantissa = |t: DType| match t {

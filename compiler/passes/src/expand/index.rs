@@ -9,6 +9,7 @@ const MANY: u64 = 1 << 20;
 
 /// An index array as s32, limited to `0..=max` wherever it could not be represented (negative s32 stay as they are
 /// unless `clamp`).
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation is looked through")]
 pub fn as_s32(b: &mut Emit, index: NodeId, max: u64, clamp: bool) -> NodeId {
     // What was widened to be an index may be read before that.
     let index = match b.op(index) {

@@ -13,13 +13,14 @@ use systole_isa::dtype::DTypeClass;
 const FILLED: u64 = 1024;
 
 /// The operand that a comparator of one comparison of integers looks at, and whether the smaller ones come first.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for parameters alone")]
 pub(super) fn one_integer(c: &Computation) -> Option<(usize, bool)> {
     let root = c.node(c.root);
     let Op::Compare { direction, .. } = root.op else { return None };
     let ascending = match direction {
         Direction::Lt => true,
         Direction::Gt => false,
-        _ => return None,
+        Direction::Eq | Direction::Ne | Direction::Ge | Direction::Le => return None,
     };
     let number = |id: NodeId| match c.node(id).op {
         Op::Parameter { index } => Some(index),

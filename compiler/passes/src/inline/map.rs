@@ -8,6 +8,7 @@ use systole_hlo::graph::{Computation, NodeId, Op, Shape, Span};
 ///
 /// # Errors
 /// If the computation does anything but elementwise work on scalars.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the message for any other operation")]
 pub fn apply(
     b: &mut Emit,
     c: &Computation,

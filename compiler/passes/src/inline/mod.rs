@@ -100,6 +100,7 @@ fn origin(node: &Node) -> Node {
 }
 
 /// Copies a flat computation's nodes to where it is called; gives the result's leaves.
+#[allow(clippy::wildcard_enum_match_arm, reason = "every other operation is copied")]
 fn splice(b: &mut Emit, flat: &Flat, args: &[NodeId]) -> Vec<NodeId> {
     let c = &flat.computation;
     let mut map: Vec<NodeId> = Vec::with_capacity(c.nodes.len());
@@ -121,6 +122,7 @@ fn splice(b: &mut Emit, flat: &Flat, args: &[NodeId]) -> Vec<NodeId> {
 
 impl Inliner<'_> {
     /// Rewrites a computation in terms of leaves.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "every other operation is copied")]
     fn flatten(&mut self, id: CompId, draft: &mut Draft) -> Result<Flat, CompileError> {
         let old = self.old.computation(id);
         let mut b = Emit::new(draft);

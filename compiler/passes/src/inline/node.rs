@@ -12,6 +12,7 @@ use systole_hlo::graph::{Computation, Node, NodeId, Op, Shape};
 type Result<T> = std::result::Result<T, CompileError>;
 
 /// Emits what a node of an old computation becomes.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others are copied on their arrays")]
 pub(super) fn lower(
     cx: &mut Inliner,
     b: &mut Emit,
@@ -110,6 +111,7 @@ fn conditional(b: &mut Emit, n: &Node, op: Op, which: NodeId, states: &[Vec<Node
 }
 
 /// Host queues and transfers, without tokens.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the caller sends the family alone, and the fault is said")]
 fn effect(b: &mut Emit, n: &Node, operands: &[Value<NodeId>]) -> Result<Value<NodeId>> {
     let inputs = leaves(operands);
     let handle = || match operands.first() {
@@ -146,7 +148,7 @@ fn effect(b: &mut Emit, n: &Node, operands: &[Value<NodeId>]) -> Result<Value<No
         Op::RecvDone { .. } => {
             let shape = match &n.shape {
                 Shape::Tuple(t) => plain(t.first().ok_or_else(|| missing(n))?),
-                other => plain(other),
+                other @ (Shape::Array(_) | Shape::Token) => plain(other),
             };
             let data = b.raw(n.op.clone(), &[handle()?], flat_tuple(&shape));
             let elements = b.elements_of(data);

@@ -45,6 +45,7 @@ impl<'a> Costs<'a> {
     }
 
     /// Seconds of a node that is no collective.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "every other operation shares a kernel with its neighbours")]
     fn alone(&self, id: NodeId) -> f64 {
         let (n, r) = (self.c.node(id), &self.o.rates);
         match &n.op {
@@ -68,7 +69,12 @@ impl<'a> Costs<'a> {
         let moved = match kind {
             CollectiveKind::AllReduce { .. } => 2.0 * bytes(self.c, id),
             CollectiveKind::ReduceScatter { .. } => n.operands.iter().map(|&o| bytes(self.c, o)).sum(),
-            _ => bytes(self.c, id),
+            CollectiveKind::AllGather { .. }
+            | CollectiveKind::AllToAll { .. }
+            | CollectiveKind::Permute { .. }
+            | CollectiveKind::Broadcast
+            | CollectiveKind::RaggedAllToAll
+            | CollectiveKind::Reduce { .. } => bytes(self.c, id),
         };
         moved * share / (self.links(&first) * self.o.rates.link).max(1.0)
     }

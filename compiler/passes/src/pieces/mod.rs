@@ -33,6 +33,7 @@ struct Piecewise {
 }
 
 /// Runs the pass.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for collectives alone")]
 pub fn run(module: Module, draft: &mut Draft, o: &PassOptions) -> Result<Module> {
     if o.pod.devices() <= 1 {
         return Ok(module);
@@ -59,6 +60,7 @@ pub fn run(module: Module, draft: &mut Draft, o: &PassOptions) -> Result<Module>
 }
 
 /// Chooses regions of a computation, the largest collectives first.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for collectives alone")]
 fn choose(c: &Computation, o: &PassOptions, draft: &mut Draft, found: &mut dyn FnMut(NodeId, Piecewise)) {
     let is_collective = |id: &NodeId| match &c.node(*id).op {
         Op::Collective { kind, .. } => matches!(
@@ -101,6 +103,7 @@ fn choose(c: &Computation, o: &PassOptions, draft: &mut Draft, found: &mut dyn F
 
 /// The cuts of a collective's result that pieces of it can have: along any dimension, and of what is gathered the same part
 /// of what every device contributes.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for collectives alone")]
 fn cuts(c: &Computation, id: NodeId) -> Vec<Cut> {
     let n = c.node(id);
     let (Shape::Array(result), [operand]) = (&n.shape, &n.operands[..]) else { return Vec::new() };
@@ -152,6 +155,7 @@ impl Maker {
     }
 
     /// The operation of a piece.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for collectives alone")]
     fn op(&mut self, op: &Op, p: &Piecewise, number: u64, dims: &[u64]) -> Op {
         let mut op = op.clone();
         match &mut op {

@@ -25,6 +25,7 @@ fn dims(c: &Computation, id: NodeId) -> Option<&[u64]> {
 
 /// The cut of every operand (none: all of it is needed) of which a piece of a node's result is made; none if it cannot be
 /// made of pieces.
+#[allow(clippy::wildcard_enum_match_arm, reason = "an operation without a rule is not cut")]
 pub fn operand_cuts(c: &Computation, id: NodeId, cut: Cut) -> Option<Vec<Option<Cut>>> {
     let n = c.node(id);
     let result = dims(c, id)?;
@@ -99,7 +100,11 @@ pub fn operand_cuts(c: &Computation, id: NodeId, cut: Cut) -> Option<Vec<Option<
                 Some(vec![Some(Cut { dim, outer: outer * group })])
             }
             CollectiveKind::AllGather { .. } | CollectiveKind::ReduceScatter { .. } => Some(vec![same(dim)]),
-            _ => None,
+            CollectiveKind::AllToAll { .. }
+            | CollectiveKind::Permute { .. }
+            | CollectiveKind::Broadcast
+            | CollectiveKind::RaggedAllToAll
+            | CollectiveKind::Reduce { .. } => None,
         },
         _ => None,
     }
@@ -124,6 +129,7 @@ fn reshaped(dims: &[u64], cut: Cut, to: &[u64]) -> Option<Cut> {
 }
 
 /// The cut of a node's result if its operands are cut so.
+#[allow(clippy::wildcard_enum_match_arm, reason = "an operation without a rule is not cut")]
 fn result_cut(c: &Computation, id: NodeId, operand: NodeId, cut: Cut) -> Option<Cut> {
     let n = c.node(id);
     if n.op == Op::Reshape {

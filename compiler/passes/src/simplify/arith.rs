@@ -29,6 +29,7 @@ pub fn unary(b: &mut Emit, op: Unary, x: NodeId) -> Option<NodeId> {
 }
 
 /// Whether a literal is all ones of its type.
+#[allow(clippy::wildcard_enum_match_arm, reason = "of all others, whole bytes of ones")]
 fn is_all_ones(l: &Literal) -> bool {
     match l.dtype {
         DType::Pred => l.integer(0) == Some(1),
@@ -54,6 +55,7 @@ pub fn binary(b: &mut Emit, op: Binary, x: NodeId, y: NodeId) -> Option<NodeId> 
     if commutes { by_right(b, op, y, x, &left) } else { None }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operations stay as they are")]
 fn same_operands(b: &mut Emit, op: Binary, x: NodeId, y: NodeId) -> Option<NodeId> {
     if x != y {
         return None;
@@ -81,6 +83,7 @@ fn complex(b: &mut Emit, x: NodeId, y: NodeId) -> Option<NodeId> {
 }
 
 /// `x op y` where `y` is a splat of the literal `l`.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operations stay as they are")]
 fn by_right(b: &mut Emit, op: Binary, x: NodeId, y: NodeId, l: &Literal) -> Option<NodeId> {
     let exact = l.dtype.is_integer() || l.dtype == DType::Pred;
     if is_all_ones(l) {
@@ -95,6 +98,7 @@ fn by_right(b: &mut Emit, op: Binary, x: NodeId, y: NodeId, l: &Literal) -> Opti
     by_number(b, op, x, y, number(l)?, exact)
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operations stay as they are")]
 fn by_number(b: &mut Emit, op: Binary, x: NodeId, y: NodeId, v: f64, exact: bool) -> Option<NodeId> {
     let dtype = b.dtype(x);
     let zero = v == 0.0;
@@ -118,6 +122,7 @@ fn by_number(b: &mut Emit, op: Binary, x: NodeId, y: NodeId, v: f64, exact: bool
 }
 
 /// Whether dividing by `v` is the same as multiplying by its reciprocal: powers of two away from the ends of the range.
+#[allow(clippy::wildcard_enum_match_arm, reason = "every wider type has this range")]
 fn has_exact_reciprocal(dtype: DType, v: f64) -> bool {
     let mantissa = v.to_bits() & ((1 << 52) - 1);
     let range = match dtype {
@@ -191,6 +196,7 @@ pub fn clamp(b: &mut Emit, operands: &[NodeId], _shape: &Shape) -> Option<NodeId
 }
 
 /// Whether every value of `from` is a value of `to`.
+#[allow(clippy::wildcard_enum_match_arm, reason = "other types are not looked at")]
 pub fn embeds(from: DType, to: DType) -> bool {
     use systole_isa::dtype::DTypeClass as C;
     let mantissa = |t: DType| match t {

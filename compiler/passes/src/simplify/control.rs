@@ -13,6 +13,10 @@ pub fn element(b: &mut Emit, tuple: NodeId, index: usize) -> Option<NodeId> {
 }
 
 /// A branch that is known is computed in place.
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "the verifier lets pred and s32 alone choose; every other operation is copied"
+)]
 pub fn conditional(b: &mut Emit, branches: &[CompId], operands: &[NodeId]) -> Option<NodeId> {
     let which = if branches.len() == 1 {
         0

@@ -9,6 +9,7 @@ use systole_hlo::graph::{Literal, NodeId, Op, Shape};
 use systole_isa::DType;
 
 /// The scalar that every element of a node equals, if it is a constant or a splat.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operations stay as they are")]
 pub fn scalar_of<'a>(b: &'a Emit, x: NodeId) -> Option<&'a Literal> {
     let literal = match b.op(x) {
         Op::Constant(l) => l,
@@ -53,6 +54,7 @@ pub fn fold(b: &mut Emit, op: &Op, operands: &[NodeId], shape: &Shape) -> Option
     splats(b, op, operands, shape).or_else(|| evaluated(b, op, operands, shape))
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operations stay as they are")]
 fn splats(b: &mut Emit, op: &Op, operands: &[NodeId], shape: &Shape) -> Option<NodeId> {
     let to = shape.as_array()?;
     let bitcast = matches!(op, Op::BitcastConvert) && b.dtype(operands[0]).bits() != to.dtype.bits();
@@ -82,6 +84,7 @@ fn evaluated(_: &mut Emit, _: &Op, _: &[NodeId], _: &Shape) -> Option<NodeId> {
 /// Whether an elementwise operation on these types has one right answer, bit for bit, so that evaluator and chip agree:
 /// what is exact, and what is rounded correctly once. Other functions are left to the chip.
 #[cfg(feature = "evaluator")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operations stay as they are")]
 fn is_exact(op: &Op, types: &[DType]) -> bool {
     let integers = types.iter().all(|t| !t.is_float() && !t.is_complex());
     let complex = types.iter().any(|t| t.is_complex());

@@ -21,6 +21,7 @@ pub use reduce::{combiner, identity, is_identity};
 pub use shape::degenerate_map;
 
 /// A simpler form of an operation that is about to be emitted.
+#[allow(clippy::wildcard_enum_match_arm, reason = "there is no rule for the others: they stay as they are")]
 pub fn rules(b: &mut Emit, op: &Op, operands: &[NodeId], shape: &Shape) -> Option<NodeId> {
     if let Some(empty) = empty(b, op, shape) {
         return Some(empty);

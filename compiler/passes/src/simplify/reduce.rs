@@ -24,7 +24,19 @@ pub fn is_identity(op: Binary, l: &Literal) -> bool {
         Binary::Min if l.dtype.is_float() => v == f64::INFINITY,
         Binary::Or => v == 0.0,
         Binary::And => l.dtype == DType::Pred && v == 1.0,
-        _ => false,
+        Binary::Sub
+        | Binary::Div
+        | Binary::Rem
+        | Binary::Max
+        | Binary::Min
+        | Binary::Pow
+        | Binary::Atan2
+        | Binary::Complex
+        | Binary::Xor
+        | Binary::Shl
+        | Binary::Sar
+        | Binary::Shr
+        | Binary::MulHi => false,
     }
 }
 
@@ -86,6 +98,17 @@ pub fn identity(op: Binary, dtype: DType) -> Option<f64> {
         Binary::Min => Some(high),
         Binary::Or => Some(0.0),
         Binary::And if dtype == DType::Pred => Some(1.0),
-        _ => None,
+        Binary::Sub
+        | Binary::Div
+        | Binary::Rem
+        | Binary::Pow
+        | Binary::Atan2
+        | Binary::Complex
+        | Binary::And
+        | Binary::Xor
+        | Binary::Shl
+        | Binary::Sar
+        | Binary::Shr
+        | Binary::MulHi => None,
     }
 }

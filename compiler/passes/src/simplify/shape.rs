@@ -29,6 +29,7 @@ fn is_bounded(b: &Emit, x: NodeId) -> bool {
     b.shape(x).as_array().is_some_and(|a| a.dynamic.contains(&true))
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operations stay as they are")]
 pub fn reshape(b: &mut Emit, x: NodeId, shape: &Shape) -> Option<NodeId> {
     let to = array(shape);
     if is_bounded(b, x) || to.dynamic.contains(&true) {
@@ -68,6 +69,7 @@ pub fn reshape(b: &mut Emit, x: NodeId, shape: &Shape) -> Option<NodeId> {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operations stay as they are")]
 pub fn broadcast(b: &mut Emit, x: NodeId, map: &[usize], shape: &Shape) -> Option<NodeId> {
     let to = array(shape);
     if is_bounded(b, x) || to.dynamic.contains(&true) {
@@ -111,6 +113,7 @@ pub fn broadcast(b: &mut Emit, x: NodeId, map: &[usize], shape: &Shape) -> Optio
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operations stay as they are")]
 pub fn transpose(b: &mut Emit, x: NodeId, permutation: &[usize]) -> Option<NodeId> {
     if is_bounded(b, x) {
         return None;

@@ -181,6 +181,7 @@ impl Strips<'_> {
     }
 
     /// A member's operation on a strip.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others are the same in every strip")]
     fn made(&self, b: &mut Emit, id: NodeId, operands: &[NodeId], counter: NodeId, new_ids: &[CompId]) -> NodeId {
         let n = self.comp.node(id);
         let at = self.r.members[&id];

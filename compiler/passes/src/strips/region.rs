@@ -87,6 +87,7 @@ impl Region {
 }
 
 /// A number that is known: every strip has its own.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for constants alone")]
 pub fn number(comp: &Computation, id: NodeId) -> Option<&Literal> {
     match &comp.node(id).op {
         Op::Constant(l) if l.dims.is_empty() => Some(l),
@@ -219,6 +220,7 @@ impl Search<'_> {
     }
 
     /// Whether a node's result is an array rather than a value inside of its users' kernels.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "any other operation is a value of its own")]
     fn is_stored(&self, id: NodeId) -> bool {
         let n = self.comp.node(id);
         let users = &self.users[id.index()];

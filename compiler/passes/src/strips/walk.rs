@@ -74,6 +74,7 @@ fn free(rank: usize, batch: &[usize], contracting: &[usize]) -> Vec<usize> {
 }
 
 /// What a strip of a node's result needs of each operand; `None` where strips of it cannot be made.
+#[allow(clippy::wildcard_enum_match_arm, reason = "an operation without a rule is not cut in strips")]
 pub fn needs(comp: &Computation, n: &Node, at: At, size: u64) -> Option<Vec<Need>> {
     let own = &n.shape.as_array()?.dims;
     if !at.fits(own, size) {
@@ -135,6 +136,7 @@ fn dot(comp: &Computation, n: &Node, d: &DotDims, at: At) -> Option<Vec<Need>> {
 }
 
 /// Where the dimension is in a node's result, given that it is at `at` of an operand.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others are cut like their result")]
 pub fn follows(comp: &Computation, n: &Node, operand: usize, at: At, size: u64) -> Option<At> {
     let own = &n.shape.as_array()?.dims;
     let candidates: Vec<At> = match &n.op {
