@@ -116,7 +116,11 @@ impl<'a> Emitter<'a> {
                 bytes = match &step {
                     reshard::Step::AllGather { axes, .. } => bytes * self.mesh().size(axes),
                     reshard::Step::Slice { axes, .. } => bytes / self.mesh().size(axes),
-                    _ => bytes,
+                    reshard::Step::ReduceScatter { .. }
+                    | reshard::Step::AllReduce { .. }
+                    | reshard::Step::Permute { .. }
+                    | reshard::Step::AllToAll { .. }
+                    | reshard::Step::Trim { .. } => bytes,
                 };
             }
             sum
@@ -346,7 +350,9 @@ impl<'a> Emitter<'a> {
         }
         let what = match &n.kind {
             Kind::Op(op) => op.name().to_string(),
-            _ => String::new(),
+            Kind::While { .. } | Kind::Conditional { .. } | Kind::Constrain | Kind::ToLocal(_) | Kind::ToGlobal(_) => {
+                String::new()
+            }
         };
         let dims: Vec<String> = dims.iter().map(usize::to_string).collect();
         let one = dims.len() == 1;

@@ -161,7 +161,7 @@ impl Program {
         let rank = shape.as_array().map_or(0, |a| a.rank());
         let shape = match shape {
             Shape::Array(a) => Shape::Array(ArrayShape { minor_to_major: None, ..a.clone() }),
-            other => other.clone(),
+            other @ (Shape::Tuple(_) | Shape::Token) => other.clone(),
         };
         self.values.push(Value { name: name.to_string(), shape, spec: Spec::open(rank) });
         ValueId(self.values.len() as u32 - 1)

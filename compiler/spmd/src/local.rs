@@ -445,7 +445,17 @@ fn neutral(op: Binary, dtype: DType) -> Option<Vec<u8>> {
         Binary::Or => vec![0; dtype.host_bytes()],
         Binary::And if dtype == DType::Pred => vec![1],
         Binary::And => element_bytes(dtype, -1.0),
-        _ => return None,
+        Binary::Sub
+        | Binary::Div
+        | Binary::Rem
+        | Binary::Pow
+        | Binary::Atan2
+        | Binary::Complex
+        | Binary::Xor
+        | Binary::Shl
+        | Binary::Sar
+        | Binary::Shr
+        | Binary::MulHi => return None,
     };
     (!known.is_empty()).then_some(known)
 }
@@ -473,7 +483,15 @@ fn same_coordinates(
     let at = |id: u64| out.mesh.coordinate(out.mesh.place_of(id % parts), &used);
     let fits = match kind {
         CollectiveKind::Permute { pairs } => pairs.iter().all(|(a, b)| at(*a) == at(*b)),
-        _ => !devices.groups.is_empty() && devices.groups.iter().all(|g| g.iter().all(|d| at(*d) == at(g[0]))),
+        CollectiveKind::AllReduce { .. }
+        | CollectiveKind::AllGather { .. }
+        | CollectiveKind::ReduceScatter { .. }
+        | CollectiveKind::AllToAll { .. }
+        | CollectiveKind::Broadcast
+        | CollectiveKind::RaggedAllToAll
+        | CollectiveKind::Reduce { .. } => {
+            !devices.groups.is_empty() && devices.groups.iter().all(|g| g.iter().all(|d| at(*d) == at(g[0])))
+        }
     };
     if fits {
         return Ok(());

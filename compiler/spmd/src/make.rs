@@ -79,7 +79,9 @@ impl<'a> Out<'a> {
     pub fn array(&self, s: &Scope, x: NodeId) -> Result<ArrayShape, CompileError> {
         match s.b.shape(x) {
             Shape::Array(a) => Ok(a.clone()),
-            other => Err(CompileError::internal("spmd", format!("an array is due where {other} is"))),
+            other @ (Shape::Tuple(_) | Shape::Token) => {
+                Err(CompileError::internal("spmd", format!("an array is due where {other} is")))
+            }
         }
     }
 
@@ -257,7 +259,13 @@ impl<'a> Out<'a> {
         };
         let groups = match kind {
             CollectiveKind::Permute { .. } => Vec::new(),
-            _ => self.mesh.groups(axes),
+            CollectiveKind::AllReduce { .. }
+            | CollectiveKind::AllGather { .. }
+            | CollectiveKind::ReduceScatter { .. }
+            | CollectiveKind::AllToAll { .. }
+            | CollectiveKind::Broadcast
+            | CollectiveKind::RaggedAllToAll
+            | CollectiveKind::Reduce { .. } => self.mesh.groups(axes),
         };
         // Global ids number replicas too.
         let groups = match joins {

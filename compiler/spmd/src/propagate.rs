@@ -102,7 +102,9 @@ fn equations(region: &Region, module: &Module, program: &Program, out: &mut Vec<
                 // A whole array's manual atoms are its own affair.
                 let manual = match n.kind {
                     NodeKind::ToLocal(_) | NodeKind::ToGlobal(_) => Axes::default(),
-                    _ => n.manual,
+                    NodeKind::Op(_) | NodeKind::While { .. } | NodeKind::Conditional { .. } | NodeKind::Constrain => {
+                        n.manual
+                    }
                 };
                 out.push(Equation { rule, tensors, round: rule::round(n), manual });
             }

@@ -55,7 +55,9 @@ fn usable(list: &[Axis], used: Axes, factor: &Factor, mesh: &Mesh) -> Vec<Axis> 
     // Padding may be anywhere but in what is summed up or moved.
     match factor.kind {
         Kind::Pass if !even(&free) => list[..free].to_vec(),
-        _ => (0..=free).rev().find(even).map_or_else(Vec::new, |n| list[..n].to_vec()),
+        Kind::Pass | Kind::Reduce | Kind::Halo | Kind::Whole => {
+            (0..=free).rev().find(even).map_or_else(Vec::new, |n| list[..n].to_vec())
+        }
     }
 }
 

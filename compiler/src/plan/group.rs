@@ -154,7 +154,19 @@ pub fn cost(op: &Op) -> u32 {
         Op::Binary(b) => match b {
             Binary::Div | Binary::Rem => 6,
             Binary::Pow | Binary::Atan2 => 24,
-            _ => 1,
+            Binary::Add
+            | Binary::Sub
+            | Binary::Mul
+            | Binary::Max
+            | Binary::Min
+            | Binary::Complex
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor
+            | Binary::Shl
+            | Binary::Sar
+            | Binary::Shr
+            | Binary::MulHi => 1,
         },
         Op::Reduce { .. } | Op::ReduceWindow { .. } => 100,
         _ => 1,

@@ -204,7 +204,7 @@ impl Schedule {
         let pick = |p: &Pinned| match p {
             Pinned::Stream => Some(true),
             Pinned::Keep => Some(false),
-            _ => None,
+            Pinned::Tile(_) | Pinned::Cut(_) | Pinned::Alone | Pinned::Exchange(_) | Pinned::Before(_) => None,
         };
         let (pin, streams) = self.find(name, pick)?;
         pin.hold();
@@ -236,7 +236,9 @@ impl Schedule {
     pub fn orders(&self) -> impl Iterator<Item = (&str, &str, usize)> {
         self.pins.iter().filter_map(|p| match &p.what {
             Pinned::Before(other) => Some((p.pattern.as_str(), other.as_str(), p.line)),
-            _ => None,
+            Pinned::Tile(_) | Pinned::Cut(_) | Pinned::Keep | Pinned::Stream | Pinned::Alone | Pinned::Exchange(_) => {
+                None
+            }
         })
     }
 

@@ -47,7 +47,13 @@ pub fn hides(steps: &[Step]) -> bool {
         Step::Begin(_) => true,
         Step::While { head, body, .. } => hides(head) || hides(body),
         Step::Switch { branches, .. } => branches.iter().any(|b| hides(b)),
-        _ => false,
+        Step::Call { .. }
+        | Step::Copy { .. }
+        | Step::Scalar { .. }
+        | Step::ReadScalar { .. }
+        | Step::Host { .. }
+        | Step::Exchange(_)
+        | Step::End(_) => false,
     })
 }
 
@@ -85,7 +91,14 @@ impl Hider<'_> {
             Step::Switch { index, branches, op } => {
                 Step::Switch { index, branches: branches.into_iter().map(|b| self.region(b)).collect(), op }
             }
-            s => s,
+            s @ (Step::Call { .. }
+            | Step::Copy { .. }
+            | Step::Scalar { .. }
+            | Step::ReadScalar { .. }
+            | Step::Host { .. }
+            | Step::Exchange(_)
+            | Step::Begin(_)
+            | Step::End(_)) => s,
         }
     }
 
@@ -103,7 +116,12 @@ impl Hider<'_> {
             Step::Switch { branches, .. } => {
                 branches.iter().map(|b| b.iter().map(|s| self.cycles(s)).sum::<f64>()).fold(0.0, f64::max)
             }
-            _ => SMALL,
+            Step::Copy { .. }
+            | Step::Scalar { .. }
+            | Step::ReadScalar { .. }
+            | Step::Host { .. }
+            | Step::Begin(_)
+            | Step::End(_) => SMALL,
         }
     }
 
@@ -176,7 +194,16 @@ impl Hider<'_> {
                     flight = Some(Flight { node: i, begin, cycles, at, hurried: left.links_decide() });
                     out.push(Step::Begin(x));
                 }
-                step => {
+                step @ (Step::Call { .. }
+                | Step::Copy { .. }
+                | Step::Scalar { .. }
+                | Step::ReadScalar { .. }
+                | Step::Host { .. }
+                | Step::Exchange(_)
+                | Step::Begin(_)
+                | Step::End(_)
+                | Step::While { .. }
+                | Step::Switch { .. }) => {
                     out.push(step);
                     now += nodes[i].cycles;
                     release(&mut nodes, i, &mut ready);

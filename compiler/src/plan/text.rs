@@ -106,7 +106,17 @@ impl Writer<'_> {
                     }
                     self.line(depth, "}", "");
                 }
-                a => {
+                a @ (Action::Mark(_)
+                | Action::Copy(_)
+                | Action::Move { .. }
+                | Action::Scalar { .. }
+                | Action::ReadScalar { .. }
+                | Action::Call { .. }
+                | Action::Host(_)
+                | Action::Exchange(..)
+                | Action::Begin(..)
+                | Action::End(_)
+                | Action::Look(_)) => {
                     let comment = self.comment(a);
                     self.line(depth, &ron(a), &comment);
                 }

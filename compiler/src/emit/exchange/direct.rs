@@ -45,7 +45,7 @@ impl<'a> Code<'a> {
         let (from, to) = match d.kind {
             DirectKind::AllGather => (Place::Part, Place::Whole),
             DirectKind::Reduce => (Place::Whole, Place::Slot),
-            _ => (Place::Whole, Place::Whole),
+            DirectKind::AllToAll | DirectKind::Broadcast | DirectKind::Permute => (Place::Whole, Place::Whole),
         };
         let spaces = (Space::Hbm, if reduce { Space::Vmem } else { Space::Hbm });
         let slot = |rows: u64| p.slot_component(rows, cx.sublanes);

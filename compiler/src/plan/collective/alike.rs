@@ -194,7 +194,15 @@ impl Flow {
                     Binary::And => a & b,
                     Binary::Or => a | b,
                     Binary::Xor => a ^ b,
-                    _ => return None,
+                    Binary::Div
+                    | Binary::Rem
+                    | Binary::Pow
+                    | Binary::Atan2
+                    | Binary::Complex
+                    | Binary::Shl
+                    | Binary::Sar
+                    | Binary::Shr
+                    | Binary::MulHi => return None,
                 }
             }
             ScalarOp::Unary(..) => return None,

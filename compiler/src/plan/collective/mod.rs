@@ -323,7 +323,9 @@ impl<'a> Lower<'a> {
                 let q = request(whole(), RingKind::AllGather, &src.layout);
                 (self.permute(&q, &pairs)?, Vec::new())
             }
-            _ => return Err(self.no_lowering(r.comp, id)),
+            CollectiveKind::AllToAll { .. } | CollectiveKind::RaggedAllToAll | CollectiveKind::Reduce { .. } => {
+                return Err(self.no_lowering(r.comp, id));
+            }
         };
         self.steps.push(Step::Exchange(Box::new(Exchange { src: src.buf, dst: out.buf, temps, how, op })));
         Ok(Val::Array(out))

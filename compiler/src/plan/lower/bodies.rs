@@ -208,7 +208,12 @@ impl<'a> Lower<'a> {
                     let floating = self.granule_terms(*buf, dynamic).is_none();
                     Operand { hbm, kept: *usage == Use::Update, floating }
                 }
-                _ => Operand { hbm: false, kept: false, floating: false },
+                Arg::Array { .. }
+                | Arg::Scalar(_)
+                | Arg::Sum(_)
+                | Arg::Linear { .. }
+                | Arg::Const(_)
+                | Arg::Scratch => Operand { hbm: false, kept: false, floating: false },
             })
             .collect();
         let spec = BlockSpec { body: body.clone(), operands };
@@ -245,7 +250,12 @@ impl<'a> Lower<'a> {
                     let dynamic = terms.unwrap_or_default();
                     call.push(Arg::Array { buf: *buf, usage: *usage, unit: Unit::Granules, offset: 0, dynamic });
                 }
-                a => call.push(a.clone()),
+                a @ (Arg::Array { .. }
+                | Arg::Scalar(_)
+                | Arg::Sum(_)
+                | Arg::Linear { .. }
+                | Arg::Const(_)
+                | Arg::Scratch) => call.push(a.clone()),
             }
         }
         call.extend(starts);

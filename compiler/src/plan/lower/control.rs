@@ -225,7 +225,7 @@ impl<'a> Lower<'a> {
             .zip(words.iter())
             .map(|(s, w)| match s {
                 Shape::Array(a) if *w => Val::Word(Word(0), a.dtype),
-                _ => Val::Token,
+                Shape::Array(_) | Shape::Tuple(_) | Shape::Token => Val::Token,
             })
             .collect();
         let param = if matches!(shape, Shape::Tuple(_)) { Val::Tuple(params) } else { params[0].clone() };

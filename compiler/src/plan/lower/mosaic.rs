@@ -119,7 +119,7 @@ fn flops(module: &Module) -> f64 {
     each_product(&kernel.function.body, &mut |o| {
         let dims = |v| match module.type_of(v) {
             systole_mosaic::Type::Vector(d, _) => d.iter().map(|d| *d as f64).product(),
-            _ => 0.0,
+            systole_mosaic::Type::Scalar(_) | systole_mosaic::Type::MemRef(_) | systole_mosaic::Type::Other(_) => 0.0,
         };
         let (x, y, z): (f64, f64, f64) = (dims(o.operands[0]), dims(o.operands[1]), dims(o.results[0]));
         // m k * k n * m n = (m k n) squared.

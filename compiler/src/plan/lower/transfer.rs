@@ -132,7 +132,7 @@ impl<'a> Lower<'a> {
         }
         let leaves = match &node.shape {
             Shape::Token => Vec::new(),
-            s => s.leaves(),
+            s @ (Shape::Array(_) | Shape::Tuple(_)) => s.leaves(),
         };
         let views: Vec<View> =
             leaves.into_iter().map(|a| self.array(&node.name, a.dtype, &a.dims, Form::Lanes)).collect();

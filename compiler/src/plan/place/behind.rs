@@ -20,7 +20,12 @@ impl<'a> Placer<'a> {
             .iter()
             .filter_map(|a| match a {
                 Arg::Array { buf, usage, .. } if *usage != Use::Read => Some(*buf),
-                _ => None,
+                Arg::Array { .. }
+                | Arg::Scalar(_)
+                | Arg::Sum(_)
+                | Arg::Linear { .. }
+                | Arg::Const(_)
+                | Arg::Scratch => None,
             })
             .collect();
         for s in rest.iter().take(AHEAD) {

@@ -283,7 +283,12 @@ impl<'a> Placer<'a> {
             .iter()
             .filter_map(|a| match a {
                 Arg::Array { buf, unit, .. } if *unit != Unit::Granules => Some(*buf),
-                _ => None,
+                Arg::Array { .. }
+                | Arg::Scalar(_)
+                | Arg::Sum(_)
+                | Arg::Linear { .. }
+                | Arg::Const(_)
+                | Arg::Scratch => None,
             })
             .collect();
         let mut out = Vec::new();
@@ -383,7 +388,12 @@ impl<'a> Placer<'a> {
                 Arg::Array { buf, usage, unit, .. } if *usage != Use::Read && (*unit == Unit::Granules) == far => {
                     Some(*buf)
                 }
-                _ => None,
+                Arg::Array { .. }
+                | Arg::Scalar(_)
+                | Arg::Sum(_)
+                | Arg::Linear { .. }
+                | Arg::Const(_)
+                | Arg::Scratch => None,
             };
             args.iter().filter_map(of).collect()
         };
