@@ -1,6 +1,6 @@
 //! Arrays on a device: there, on the way, or failed.
 
-use crate::client::{Client, Device};
+use crate::client::{Client, Device, MemoryKind};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,22 +12,18 @@ use systole_runtime::Array;
 pub struct Slot {
     pub ready: Event,
     value: OnceLock<Arc<Array>>,
-    usage: Arc<crate::client::Usage>,
+    /// Whose bytes it takes; places of the host are not counted.
+    usage: Option<Arc<crate::client::Usage>>,
     bytes: i64,
     /// The values are made up: only cycles were counted.
     pub made_up: AtomicBool,
 }
 
 impl Slot {
-    fn new(device: &Device, bytes: i64) -> Slot {
-        device.bytes.add(bytes);
-        Slot {
-            ready: Event::new(),
-            value: OnceLock::new(),
-            usage: Arc::clone(&device.bytes),
-            bytes,
-            made_up: AtomicBool::new(false),
-        }
+    fn new(device: &Device, kind: MemoryKind, bytes: i64) -> Slot {
+        let usage = (kind == MemoryKind::Device).then(|| Arc::clone(&device.bytes));
+        usage.iter().for_each(|u| u.add(bytes));
+        Slot { ready: Event::new(), value: OnceLock::new(), usage, bytes, made_up: AtomicBool::new(false) }
     }
 
     /// Gives the contents, or why there are none.
@@ -53,7 +49,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.usage.remove(self.bytes);
+        self.usage.iter().for_each(|u| u.remove(self.bytes));
         // Who still waits hears that nothing comes: work that was lost.
         self.ready.set(Err(Error::internal("the run that was to compute this array ended without a result")));
     }
@@ -63,6 +59,7 @@ impl Drop for Slot {
 pub struct Buffer {
     pub client: &'static Client,
     pub device: &'static Device,
+    pub kind: MemoryKind,
     pub dtype: DType,
     pub dims: Vec<i64>,
     slot: Arc<Slot>,
@@ -73,30 +70,36 @@ pub struct Buffer {
 
 impl Buffer {
     /// A buffer whose contents are still to come.
-    pub fn pending(client: &'static Client, device: &'static Device, dtype: DType, dims: &[u64]) -> Buffer {
+    pub fn pending(
+        client: &'static Client,
+        (device, kind): (&'static Device, MemoryKind),
+        dtype: DType,
+        dims: &[u64],
+    ) -> Buffer {
         let bytes = dims.iter().product::<u64>().saturating_mul(dtype.host_bytes() as u64);
         Buffer {
             client,
             device,
+            kind,
             dtype,
             dims: dims.iter().map(|d| *d as i64).collect(),
-            slot: Arc::new(Slot::new(device, i64::try_from(bytes).unwrap_or(i64::MAX))),
+            slot: Arc::new(Slot::new(device, kind, i64::try_from(bytes).unwrap_or(i64::MAX))),
             deleted: AtomicBool::new(false),
             held: AtomicUsize::new(0),
         }
     }
 
     /// A buffer of an array.
-    pub fn of(client: &'static Client, device: &'static Device, array: Array) -> Buffer {
-        let b = Buffer::pending(client, device, array.dtype, &array.dims);
+    pub fn of(client: &'static Client, place: (&'static Device, MemoryKind), array: Array) -> Buffer {
+        let b = Buffer::pending(client, place, array.dtype, &array.dims);
         b.slot.fill(Ok(Arc::new(array)));
         b
     }
 
-    /// A buffer with the same contents on another device.
-    pub fn copy_to(&self, device: &'static Device) -> Result<Buffer, Error> {
+    /// A buffer with the same contents on another device, or in another memory.
+    pub fn copy_to(&self, place: (&'static Device, MemoryKind)) -> Result<Buffer, Error> {
         let from = self.slot()?;
-        let copy = Buffer::pending(self.client, device, self.dtype, &self.sizes());
+        let copy = Buffer::pending(self.client, place, self.dtype, &self.sizes());
         let to = Arc::clone(&copy.slot);
         let source = Arc::clone(&from);
         from.ready.on_ready(move |outcome| match outcome {

@@ -111,14 +111,42 @@ pub struct Device {
     pub(crate) client: OnceLock<&'static Client>,
 }
 
-/// A memory: each device has one, its HBM.
+/// A memory: its kind, and the device whose it is.
 pub struct Memory {
     pub id: usize,
+    pub device: usize,
+    pub kind: MemoryKind,
     pub text: String,
 }
 
-/// The one kind of memory.
-pub const MEMORY_KIND: &str = "device";
+/// The kinds of memories that every device has: its HBM, and places of the host, which arrays can be kept in. Programs copy
+/// what they take from the host's, and give results there, without time: it is the transfer before and behind a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum MemoryKind {
+    #[default]
+    Device,
+    PinnedHost,
+    UnpinnedHost,
+}
+
+impl MemoryKind {
+    /// In the order of their numbers.
+    pub const ALL: [MemoryKind; 3] = [MemoryKind::Device, MemoryKind::PinnedHost, MemoryKind::UnpinnedHost];
+
+    /// As JAX has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            MemoryKind::Device => "device",
+            MemoryKind::PinnedHost => "pinned_host",
+            MemoryKind::UnpinnedHost => "unpinned_host",
+        }
+    }
+
+    /// The kind of a name.
+    pub fn named(name: &str) -> Option<MemoryKind> {
+        MemoryKind::ALL.into_iter().find(|k| k.name() == name)
+    }
+}
 
 /// Bytes of a device's arrays.
 #[derive(Default)]
@@ -174,7 +202,10 @@ impl Client {
             client: OnceLock::new(),
         };
         let devices: Vec<Device> = (0..count as usize).map(device).collect();
-        let memory = |id| Memory { id, text: format!("SystoleMemory(id={id}, kind={MEMORY_KIND})") };
+        let memory = |id: usize| {
+            let (device, kind) = (id / MemoryKind::ALL.len(), MemoryKind::ALL[id % MemoryKind::ALL.len()]);
+            Memory { id, device, kind, text: format!("SystoleMemory(id={id}, kind={})", kind.name()) }
+        };
         let version = format!("systole {} on {}", env!("CARGO_PKG_VERSION"), chip.name);
         let mut runtime = systole_runtime::Client::with_chip(chip);
         host::register(&mut runtime);
@@ -182,7 +213,7 @@ impl Client {
             runtime,
             topology,
             version,
-            memories: (0..count as usize).map(memory).collect(),
+            memories: (0..count as usize * MemoryKind::ALL.len()).map(memory).collect(),
             devices,
             mode: RwLock::new(mode),
             queue: Queue::default(),
@@ -194,6 +225,7 @@ impl Client {
         &self.devices
     }
 
+    /// Device after device, the kinds of each in their order.
     pub fn memories(&self) -> &[Memory] {
         &self.memories
     }
@@ -247,6 +279,10 @@ mod tests {
         let four = with("tpu-v5e", "2x2", "timing").map_err(|e| e.message).expect("a client");
         assert_eq!(four.devices().len(), 4);
         assert_eq!(four.devices()[3].coordinates, [1, 1, 0]);
+        let host: Vec<usize> =
+            four.memories().iter().filter(|m| m.kind == MemoryKind::PinnedHost).map(|m| m.device).collect();
+        assert_eq!(host, [0, 1, 2, 3]);
+        assert_eq!(MemoryKind::named("pinned_host"), Some(MemoryKind::PinnedHost));
         assert_eq!(four.mode(), Mode::TimingOnly);
         assert_eq!(with("tiny", "", "").map_err(|e| e.message).expect("a client").devices().len(), 1);
         for (chip, topology, mode, part) in

@@ -1,8 +1,8 @@
 //! From what JAX hands over to a program on its devices.
 
-use crate::client::Client;
+use crate::client::{Client, MemoryKind};
 use crate::error::Error;
-use crate::executable::{Executable, Facts, Tokens};
+use crate::executable::{Executable, Facts, Memories, Tokens};
 use crate::proto;
 use crate::queue::on_large_stack;
 use prost::Message;
@@ -11,6 +11,7 @@ use systole_compiler::diag::line_col;
 use systole_isa::ChipConfig;
 use systole_isa::program::PodShape;
 use systole_runtime::export::module::sharded_message;
+use systole_runtime::origin::Origins;
 use systole_runtime::source::{self, Source};
 use systole_runtime::{CompileOptions, pod, spmd};
 
@@ -51,7 +52,8 @@ fn compile_here(
         o.pod = PodShape { replicas, partitions, topology: Some(topology), ..PodShape::default() };
     }
     let name = module.name.clone();
-    let donated = donated(&text);
+    let (parameters, results) = signature(&text);
+    let (donated, memories) = (donated(&parameters), memories(&parameters, &results)?);
     let tokens = Tokens::of(&module);
     let source = Source::Module { module, text: text.clone() };
     // Parameters that JAX says nothing of it takes to be on every device; results too, unless it asks.
@@ -80,6 +82,7 @@ fn compile_here(
         devices,
         donated,
         tokens,
+        memories,
         code,
         format,
         partitioned,
@@ -89,31 +92,60 @@ fn compile_here(
     Executable::new(client, facts, program, Some(o))
 }
 
-/// The parameters of `main` that the caller gives away: those with `tf.aliasing_output` or `jax.buffer_donor`.
-fn donated(text: &str) -> Vec<usize> {
-    let Some(start) = text.find("@main(").map(|i| i + "@main(".len()) else { return Vec::new() };
-    let end = text[start..].find(") -> (").map_or(text.len(), |i| start + i);
-    let mut out = Vec::new();
-    // A parameter begins with the name of its value at the outermost level of brackets.
-    let (mut depth, mut quoted, mut number, mut from) = (0i32, false, 0, start);
-    for (i, c) in text[start..end].char_indices().chain([(end - start, ',')]) {
+/// What `main` says of its parameters and of its results, one text each.
+fn signature(text: &str) -> (Vec<&str>, Vec<&str>) {
+    let Some(start) = text.find("@main(").map(|i| i + "@main(".len()) else { return (Vec::new(), Vec::new()) };
+    let (parameters, end) = listed(text, start);
+    let behind = text[end..].find("-> (").filter(|at| text[end..end + at].trim_matches([')', ' ']).is_empty());
+    (parameters, behind.map_or_else(Vec::new, |at| listed(text, end + at + "-> (".len()).0))
+}
+
+/// The parts between commas at the outermost level of brackets, up to the bracket that closes the list, and where that is.
+fn listed(text: &str, start: usize) -> (Vec<&str>, usize) {
+    let (mut depth, mut quoted, mut from, mut before, mut parts) = (0u32, false, start, ' ', Vec::new());
+    for (i, c) in text[start..].char_indices() {
         match c {
-            '"' => quoted = !quoted,
+            '"' if before != '\\' => quoted = !quoted,
             _ if quoted => {}
             '(' | '<' | '{' | '[' => depth += 1,
+            // The head of an arrow closes nothing.
+            '>' if before == '-' => {}
+            ')' | '>' | '}' | ']' if depth == 0 => {
+                parts.push(&text[from..start + i]);
+                parts.retain(|p| !p.trim().is_empty());
+                return (parts, start + i);
+            }
             ')' | '>' | '}' | ']' => depth -= 1,
             ',' if depth == 0 => {
-                let parameter = &text[from..start + i];
-                if parameter.contains("tf.aliasing_output") || parameter.contains("jax.buffer_donor = true") {
-                    out.push(number);
-                }
-                number += 1;
+                parts.push(&text[from..start + i]);
                 from = start + i + 1;
             }
             _ => {}
         }
+        before = c;
     }
-    out
+    (parts, text.len())
+}
+
+/// The parameters that the caller gives away: those with `tf.aliasing_output` or `jax.buffer_donor`.
+fn donated(parameters: &[&str]) -> Vec<usize> {
+    let given = |p: &str| p.contains("tf.aliasing_output") || p.contains("jax.buffer_donor = true");
+    (0..parameters.len()).filter(|i| given(parameters[*i])).collect()
+}
+
+/// The memories that a signature says.
+///
+/// # Errors
+/// One that the devices do not have.
+fn memories(parameters: &[&str], results: &[&str]) -> Result<Memories, Error> {
+    let kind = |said: &&str| {
+        let Some((_, rest)) = said.split_once("mhlo.memory_kind = \"") else { return Ok(MemoryKind::default()) };
+        let name = rest.split('"').next().unwrap_or_default();
+        let known = MemoryKind::ALL.map(MemoryKind::name).join(", ");
+        MemoryKind::named(name).ok_or_else(|| Error::invalid(format!("memory kind `{name}`: a device has {known}")))
+    };
+    let all = |list: &[&str]| list.iter().map(kind).collect::<Result<Vec<_>, _>>();
+    Ok(Memories { parameters: all(parameters)?, results: all(results)? })
 }
 
 /// The error with the line of Python that the operation at fault comes from: the one whose place it shows, else one that it
@@ -150,25 +182,11 @@ fn named(message: &str, text: &str, chip: &ChipConfig) -> Option<usize> {
 
 /// Where in Python a line of the decoded program comes from: `jit(f)/add at train.py:12`.
 pub(crate) fn python(text: &str, line: usize) -> Option<String> {
-    let mut lines = text.lines().skip(line.checked_sub(1)?).peekable();
-    let first = *lines.peek()?;
-    // The location of an operation with regions stands behind the last of them.
-    let indent = |l: &str| l.len() - l.trim_start().len();
-    let within = |l: &str| indent(l) != indent(first) || l.trim_start().starts_with('^') || l.trim_end().ends_with('{');
-    let line = lines.find(|l| !within(l))?;
-    let name = line.rsplit_once("loc(#")?.1.split_once(')')?.0;
-    let start = format!("#{name} = loc(");
-    let found = text.lines().rev().find_map(|l| l.strip_prefix(&start))?;
-    let strings: Vec<&str> = found.split('"').skip(1).step_by(2).collect();
-    let file = found.match_indices("\":").next().map(|(i, _)| {
-        let name = found[..i].rsplit('"').next().unwrap_or("");
-        let line: String = found[i + 2..].chars().take_while(char::is_ascii_digit).collect();
-        format!("{name}:{line}")
-    });
-    let operation = strings.first().filter(|_| !found.starts_with("callsite"))?;
-    Some(match file {
-        Some(file) => format!("{operation} at {file}"),
-        None => (*operation).to_string(),
+    let origin = Origins::new(text).of(u32::try_from(line).ok()?)?;
+    Some(match (origin.name.is_empty(), origin.file.is_empty()) {
+        (false, false) => format!("{} at {}:{}", origin.name, origin.file, origin.line),
+        (true, false) => format!("{}:{}", origin.file, origin.line),
+        (_, true) => origin.name,
     })
 }
 
@@ -186,8 +204,22 @@ mod tests {
 
     #[test]
     fn parameters_given_away_are_found() {
-        assert_eq!(donated(TEXT), [0, 2]);
-        assert_eq!(donated("HloModule m"), [0usize; 0]);
+        assert_eq!(donated(&signature(TEXT).0), [0, 2]);
+        assert_eq!(signature("HloModule m"), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn memories_are_those_that_the_signature_says() {
+        let text = r#"func.func public @main(%0: tensor<4xf32> {a = "x) -> (", mhlo.memory_kind = "pinned_host"}, %1: tensor<i32>)
+            -> (tensor<4xf32>, tensor<4xf32> {jax.result_info = "result[1]", mhlo.memory_kind = "unpinned_host"}) {"#;
+        let text = text.replace(")\n            ->", ") ->");
+        let (parameters, results) = signature(&text);
+        let found = memories(&parameters, &results).map_err(|e| e.message);
+        let (host, device) = (MemoryKind::PinnedHost, MemoryKind::Device);
+        let due = Memories { parameters: vec![host, device], results: vec![device, MemoryKind::UnpinnedHost] };
+        assert_eq!(found, Ok(due));
+        let e = memories(&[r#"%0: tensor<f32> {mhlo.memory_kind = "tape"}"#], &[]).expect_err("an error");
+        assert!(e.message.contains("tape"), "{}", e.message);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Compiled programs as the interface sees them.
 
-use crate::client::Client;
+use crate::client::{Client, MemoryKind};
 use crate::error::{Code, Error};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ pub struct Facts {
     pub donated: Vec<usize>,
     /// Parameters and results that are tokens: the caller has empty arrays for them, the program nothing.
     pub tokens: Tokens,
+    /// Where arrays lie before and behind a run.
+    pub memories: Memories,
     /// The program as it came.
     #[serde(with = "hex")]
     pub code: Vec<u8>,
@@ -46,6 +48,7 @@ impl Facts {
             devices: None,
             donated: Vec::new(),
             tokens: Tokens::default(),
+            memories: Memories::default(),
             code: Vec::new(),
             format: String::new(),
             partitioned: Vec::new(),
@@ -53,6 +56,13 @@ impl Facts {
             text,
         }
     }
+}
+
+/// The kinds of memories of a program's parameters and results, where the program says them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memories {
+    pub parameters: Vec<MemoryKind>,
+    pub results: Vec<MemoryKind>,
 }
 
 /// Places of tokens in a program's signature, ascending.
@@ -216,7 +226,7 @@ impl Executable {
 static LOADED: Mutex<BTreeMap<String, Weak<Executable>>> = Mutex::new(BTreeMap::new());
 
 /// What serialised programs begin with; it changes with their form.
-const MAGIC: &[u8] = b"systole-pjrt-3\n";
+const MAGIC: &[u8] = b"systole-pjrt-4\n";
 
 impl LoadedExecutable {
     pub fn new(program: Arc<Executable>) -> Result<LoadedExecutable, Error> {

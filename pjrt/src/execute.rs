@@ -62,7 +62,9 @@ pub(crate) fn execute(
         given.filter_map(|i| list.get(*i)).for_each(|b| b.delete());
     }
     let make = |d: &&'static Device| -> Vec<Buffer> {
-        program.outputs.iter().map(|(dtype, dims)| Buffer::pending(client, d, *dtype, dims)).collect()
+        let kind = |i: usize| program.facts.memories.results.get(i).copied().unwrap_or_default();
+        let outputs = program.outputs.iter().enumerate();
+        outputs.map(|(i, (dtype, dims))| Buffer::pending(client, (*d, kind(i)), *dtype, dims)).collect()
     };
     let outputs: Vec<Vec<Buffer>> = devices.iter().map(make).collect();
     let slots = outputs.iter().map(|l| l.iter().map(Buffer::slot).collect()).collect::<Result<Vec<Vec<_>>, _>>()?;

@@ -37,6 +37,22 @@ def test_a_donated_array_is_gone():
         jax.jit(lambda v: v + 1)(a)
 
 
+@pytest.mark.parametrize("kind", ["pinned_host", "unpinned_host"])
+def test_arrays_live_in_memories_of_the_host(kind):
+    device = jax.devices()[0]
+    assert device.default_memory().kind == "device"
+    assert [m.kind for m in device.addressable_memories()] == ["device", "pinned_host", "unpinned_host"]
+    host, hbm = (jax.sharding.SingleDeviceSharding(device, memory_kind=k) for k in (kind, "device"))
+    before = device.memory_stats()["bytes_in_use"]
+    a = jax.device_put(X, host)
+    assert a.sharding.memory_kind == kind and device.memory_stats()["bytes_in_use"] == before
+    f = jax.jit(lambda v: jax.device_put(v, hbm) * 2, out_shardings=host)
+    out = f(a)
+    assert out.sharding.memory_kind == kind
+    assert jax.device_put(out, hbm).sharding.memory_kind == "device"
+    np.testing.assert_array_equal(np.asarray(out), 2 * X)
+
+
 def test_runs_are_collected_with_their_cycles():
     f = jax.jit(lambda a: jnp.tanh(a) @ a.T)
     f(X)
@@ -174,7 +190,7 @@ def test_zeros_of_timing_only_runs_are_no_answers():
 
 
 def test_what_does_not_fit_is_an_error_with_its_line():
-    with pytest.raises(Exception, match=r"(?s)RESOURCE_EXHAUSTED.*HBM.*-->.*reduce_window"):
+    with pytest.raises(Exception, match=r"(?s)RESOURCE_EXHAUSTED.*HBM.*-->.*reduce_window.*test_package.py:\d+"):
         jax.jit(lambda: jnp.ones((1 << 17, 1 << 17)).T.cumsum(0)[0])().block_until_ready()
     assert float(jax.jit(lambda a: a.sum())(X)) == 66.0
 

@@ -79,6 +79,9 @@ pub struct Origins<'a> {
     frames: HashMap<u32, u32>,
     /// `#loc3 = loc(..)` of StableHLO.
     aliases: HashMap<&'a str, &'a str>,
+    /// Functions of StableHLO: where each begins (ascending), and the lines that call it.
+    functions_at: Vec<(usize, &'a str)>,
+    calls: HashMap<&'a str, Vec<usize>>,
 }
 
 impl<'a> Origins<'a> {
@@ -90,6 +93,10 @@ impl<'a> Origins<'a> {
             let line = o.lines[i].trim();
             if let Some((name, loc)) = line.strip_prefix('#').and_then(|l| l.split_once(" = loc(")) {
                 o.aliases.insert(name.trim(), loc);
+            } else if let Some(name) = line.strip_prefix("func.func ").and_then(symbol) {
+                o.functions_at.push((i, name));
+            } else if let Some((_, name)) = line.split_once("callee = ").or_else(|| line.split_once("call @")) {
+                o.calls.entry(until_symbol_ends(name.trim_start_matches('@'))).or_default().push(i);
             } else if matches!(line, "FileNames" | "FunctionNames" | "FileLocations" | "StackFrames") {
                 table = line;
             } else if !table.is_empty() {
@@ -115,9 +122,34 @@ impl<'a> Origins<'a> {
         }
     }
 
-    /// What the text says about the operation on a line (from 1), if anything.
+    /// What the text says about the operation on a line (from 1), if anything. Functions that the framework keeps (`cumsum`) are
+    /// lowered once, without places: where one is called from one place only, that is the place of what it does.
     pub fn of(&self, line: u32) -> Option<Origin> {
-        let at = (line as usize).checked_sub(1)?;
+        let mut at = (line as usize).checked_sub(1)?;
+        let mut found = self.said(at).unwrap_or_default();
+        for _ in 0..DEPTH {
+            let Some(call) = self.only_call(at).filter(|_| found.file.is_empty()) else { break };
+            if let Some(caller) = self.said(call) {
+                found.name = match (found.name.contains('/'), caller.name.is_empty()) {
+                    (false, false) => format!("{}/{}", caller.name, found.name),
+                    _ => found.name,
+                };
+                (found.file, found.line, found.function) = (caller.file, caller.line, caller.function);
+            }
+            at = call;
+        }
+        Some(found).filter(|o| !o.is_empty())
+    }
+
+    /// The one line that calls the function which a line is in.
+    fn only_call(&self, at: usize) -> Option<usize> {
+        let around = self.functions_at.partition_point(|f| f.0 <= at).checked_sub(1)?;
+        let &[call] = &self.calls.get(self.functions_at[around].1)?[..] else { return None };
+        (call != at).then_some(call)
+    }
+
+    /// What a line (from 0) says about its operation itself.
+    fn said(&self, at: usize) -> Option<Origin> {
         let text = self.lines.get(at)?;
         let found = match text.split_once("metadata={") {
             Some((_, metadata)) => self.metadata(metadata),
@@ -202,6 +234,15 @@ impl<'a> Origins<'a> {
     }
 }
 
+/// The name behind the first `@` of a text.
+fn symbol(text: &str) -> Option<&str> {
+    text.split_once('@').map(|(_, name)| until_symbol_ends(name))
+}
+
+fn until_symbol_ends(text: &str) -> &str {
+    &text[..text.find(|c: char| !(c.is_alphanumeric() || "_.$-".contains(c))).unwrap_or(text.len())]
+}
+
 fn digits(text: &str) -> Option<u32> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok()
@@ -265,6 +306,26 @@ mod tests {
         assert_eq!(o.of(7), origin("jit(f)/sum", "/a/x.py", 5, ""));
         assert_eq!(o.of(10), None);
         assert_eq!(o.of(11), origin("jit(f)/dot_general", "/a/x.py", 5, "f"));
+    }
+
+    #[test]
+    fn what_is_in_functions_without_places_is_where_they_are_called() {
+        let text = "module {\nfunc.func public @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n\
+                    %0 = call @cumsum(%a) : (tensor<2xf32>) -> tensor<2xf32> loc(#loc2)\n\
+                    %1 = \"func.call\"(%0) {callee = @twice} : (tensor<2xf32>) -> tensor<2xf32> loc(#loc2)\n\
+                    %2 = \"func.call\"(%1) {callee = @twice} : (tensor<2xf32>) -> tensor<2xf32> loc(#loc2)\n}\n\
+                    func.func private @cumsum(%a: tensor<2xf32>) -> tensor<2xf32> {\n\
+                    %0 = \"func.call\"(%a) <{callee = @cumsum_0}> : (tensor<2xf32>) -> tensor<2xf32> loc(#loc)\n}\n\
+                    func.func private @cumsum_0(%a: tensor<2xf32>) -> tensor<2xf32> {\n\
+                    %0 = stablehlo.abs %a : tensor<2xf32> loc(#loc3)\n}\n\
+                    func.func private @twice(%a: tensor<2xf32>) -> tensor<2xf32> {\n\
+                    %0 = stablehlo.abs %a : tensor<2xf32> loc(#loc3)\n}\n}\n\
+                    #loc = loc(unknown)\n#loc1 = loc(\"a.py\":4:11)\n#loc2 = loc(\"jit(g)/jit(cumsum)\"(#loc1))\n\
+                    #loc3 = loc(\"reduce_window_sum\")\n";
+        let o = Origins::new(text);
+        assert_eq!(o.of(11), origin("jit(g)/jit(cumsum)/reduce_window_sum", "a.py", 4, ""));
+        // One of two calls: nobody knows which.
+        assert_eq!(o.of(14), origin("reduce_window_sum", "", 0, ""));
     }
 
     #[test]

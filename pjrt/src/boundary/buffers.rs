@@ -3,6 +3,7 @@
 use super::devices::{client_of, pointers};
 use super::{Foreign, array, calls, given, object, taken};
 use crate::buffer::Buffer;
+use crate::client::MemoryKind;
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ffi::buffer::*;
@@ -153,7 +154,7 @@ calls! {
     buffer_memory(args: BufferMemoryArgs) {
         // SAFETY: a live buffer.
         let b = unsafe { object(args.buffer) }?;
-        args.memory = pointers(b.client)?.memories[b.device.id];
+        args.memory = pointers(b.client)?.memory(b.device.id, b.kind);
     }
 
     buffer_delete(args: BufferDeleteArgs) {
@@ -170,13 +171,13 @@ calls! {
         // SAFETY: a live buffer, and a device, which lives as long as the process.
         let (b, device) = unsafe { (object(args.buffer)?, object(args.dst_device)?) };
         client_of(device)?;
-        args.dst_buffer = given(b.copy_to(device)?);
+        args.dst_buffer = given(b.copy_to((device, MemoryKind::Device))?);
     }
 
     buffer_copy_to_memory(args: BufferCopyToMemoryArgs) {
         // SAFETY: a live buffer and a live memory.
         let (b, memory) = unsafe { (object(args.buffer)?, object(args.dst_memory)?) };
-        args.dst_buffer = given(b.copy_to(&memory.client.devices()[memory.memory.id])?);
+        args.dst_buffer = given(b.copy_to((&memory.client.devices()[memory.memory.device], memory.memory.kind))?);
     }
 
     buffer_bitcast(args: BufferBitcastArgs) {
@@ -189,7 +190,7 @@ calls! {
             return Err(Error::invalid("a bitcast to a type of another size"));
         }
         let copy = Array::new(dtype, &dims, contents.bytes.clone());
-        args.out_buffer = given(Buffer::of(b.client, b.device, copy));
+        args.out_buffer = given(Buffer::of(b.client, (b.device, b.kind), copy));
     }
 
     buffer_to_host_buffer(args: BufferToHostBufferArgs) {

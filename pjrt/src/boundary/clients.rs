@@ -3,7 +3,7 @@
 use super::devices::{client_of, pointers};
 use super::{array, calls, given, keep_client, object, text};
 use crate::buffer::Buffer;
-use crate::client::{Client, Device, Options};
+use crate::client::{Client, Device, MemoryKind, Options};
 use crate::compile::compile;
 use crate::error::Error;
 use crate::event::Event;
@@ -31,15 +31,15 @@ fn value_text(v: &NamedValue) -> String {
     }
 }
 
-/// The device that a call names, or that of the memory which it names.
-fn device_of(device: *mut Device, memory: *mut Memory) -> Result<&'static Device, Error> {
+/// The device that a call names, or the memory which it names.
+fn place_of(device: *mut Device, memory: *mut Memory) -> Result<(&'static Device, MemoryKind), Error> {
     if !memory.is_null() {
         // SAFETY: a live memory.
         let m = unsafe { object(memory) }?;
-        return Ok(&m.client.devices()[m.memory.id]);
+        return Ok((&m.client.devices()[m.memory.device], m.memory.kind));
     }
     // SAFETY: a live device; devices live as long as the process.
-    unsafe { object(device) }
+    Ok((unsafe { object(device) }?, MemoryKind::Device))
 }
 
 calls! {
@@ -141,7 +141,7 @@ calls! {
     }
 
     client_buffer_from_host_buffer(args: ClientBufferFromHostBufferArgs) {
-        let device = device_of(args.device, args.memory)?;
+        let place = place_of(args.device, args.memory)?;
         let dtype = types::from_number(args.kind)
             .ok_or_else(|| Error::invalid(format!("arrays of element type {} are not supported", args.kind)))?;
         // SAFETY: lists of the lengths that stand beside them.
@@ -170,7 +170,7 @@ calls! {
                 data[n * size..(n + 1) * size].copy_from_slice(element);
             });
         }
-        args.buffer = given(Buffer::of(client_of(device)?, device, Array::new(dtype, &dims, data)));
+        args.buffer = given(Buffer::of(client_of(place.0)?, place, Array::new(dtype, &dims, data)));
         // The data was copied.
         args.done_with_host_buffer = given(Event::done(Ok(())));
     }

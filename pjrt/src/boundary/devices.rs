@@ -1,7 +1,7 @@
 //! Devices, their descriptions (the same objects), memories, topologies (a client stands for its own).
 
 use super::{calls, missing_object, object};
-use crate::client::MEMORY_KIND;
+use crate::client::MemoryKind;
 use crate::error::Error;
 use crate::ffi::common::{MemoryFunctionTable, NamedValue, NamedValueUnion};
 use crate::ffi::device::*;
@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 /// The interface's pointers to what a client has.
 pub(crate) struct Pointers {
     pub devices: Vec<*mut Device>,
+    /// Device after device, each with all kinds.
     pub memories: Vec<*mut Memory>,
     /// By device.
     attributes: Vec<Vec<NamedValue>>,
@@ -27,6 +28,13 @@ unsafe impl Sync for Pointers {}
 /// `PJRT_NamedValue_kInt64`, `PJRT_NamedValue_kInt64List`.
 const INT64: u32 = 1;
 const INT64_LIST: u32 = 2;
+
+impl Pointers {
+    /// The memory of a device and a kind.
+    pub fn memory(&self, device: usize, kind: MemoryKind) -> *mut Memory {
+        self.memories[device * MemoryKind::ALL.len() + kind as usize]
+    }
+}
 
 pub(crate) fn pointers(client: &'static Client) -> Result<&'static Pointers, Error> {
     let made = client.pointers.get_or_init(|| {
@@ -144,14 +152,15 @@ calls! {
     device_addressable_memories(args: DeviceAddressableMemoriesArgs) {
         // SAFETY: a live device.
         let d = unsafe { object(args.device) }?;
-        args.memories = &pointers(client_of(d)?)?.memories[d.id];
-        args.num_memories = 1;
+        let kinds = MemoryKind::ALL.len();
+        args.memories = pointers(client_of(d)?)?.memories[d.id * kinds..].as_ptr();
+        args.num_memories = kinds;
     }
 
     device_default_memory(args: DeviceDefaultMemoryArgs) {
         // SAFETY: a live device.
         let d = unsafe { object(args.device) }?;
-        args.memory = pointers(client_of(d)?)?.memories[d.id];
+        args.memory = pointers(client_of(d)?)?.memory(d.id, MemoryKind::Device);
     }
 
     device_memory_stats(args: DeviceMemoryStatsArgs) {
@@ -194,11 +203,14 @@ calls! {
     }
 
     memory_kind(args: MemoryKindArgs) {
-        (args.kind, args.kind_size) = (MEMORY_KIND.as_ptr().cast(), MEMORY_KIND.len());
+        // SAFETY: a live memory.
+        let name = unsafe { object(args.memory) }?.memory.kind.name();
+        (args.kind, args.kind_size) = (name.as_ptr().cast(), name.len());
     }
 
     memory_kind_id(args: MemoryKindIdArgs) {
-        args.kind_id = 0;
+        // SAFETY: a live memory.
+        args.kind_id = unsafe { object(args.memory) }?.memory.kind as i32;
     }
 
     memory_debug_string(args: MemoryDebugStringArgs) {
@@ -216,7 +228,7 @@ calls! {
     memory_addressable_by_devices(args: MemoryAddressableByDevicesArgs) {
         // SAFETY: a live memory.
         let m = unsafe { object(args.memory) }?;
-        args.devices = &pointers(m.client)?.devices[m.memory.id];
+        args.devices = &pointers(m.client)?.devices[m.memory.device];
         args.num_devices = 1;
     }
 

@@ -2,6 +2,7 @@
 
 use super::devices::pointers;
 use super::{array, calls, given, object, taken};
+use crate::client::MemoryKind;
 use crate::cost;
 use crate::error::Error;
 use crate::executable::{self, LoadedExecutable};
@@ -17,13 +18,24 @@ use std::sync::Arc;
 
 /// Lists that the interface points to, and that live as long as the program.
 struct Lists {
-    kinds: Vec<*const c_char>,
-    kind_sizes: Vec<usize>,
+    parameter_kinds: Kinds,
+    result_kinds: Kinds,
     types: Vec<u32>,
     /// All results' sizes one after the other, and how many each has.
     dims: Vec<i64>,
     ranks: Vec<usize>,
     costs: std::sync::OnceLock<Vec<NamedValue>>,
+}
+
+/// Names of memories, and their lengths.
+struct Kinds(Vec<*const c_char>, Vec<usize>);
+
+impl Kinds {
+    /// Of a list of kinds, where those that are not said are the device's.
+    fn new(said: &[MemoryKind], count: usize) -> Kinds {
+        let name = |i: usize| said.get(i).copied().unwrap_or_default().name();
+        Kinds((0..count).map(|i| name(i).as_ptr().cast()).collect(), (0..count).map(|i| name(i).len()).collect())
+    }
 }
 
 // SAFETY: the pointers are to constants and to the program's own text, and nothing changes them.
@@ -33,10 +45,9 @@ unsafe impl Sync for Lists {}
 
 fn lists(e: &executable::Executable) -> Result<&Lists, Error> {
     let made = e.kept.get_or_init(|| {
-        let most = e.outputs.len().max(parameters(e));
         Box::new(Lists {
-            kinds: vec![crate::client::MEMORY_KIND.as_ptr().cast(); most],
-            kind_sizes: vec![crate::client::MEMORY_KIND.len(); most],
+            parameter_kinds: Kinds::new(&e.facts.memories.parameters, parameters(e)),
+            result_kinds: Kinds::new(&e.facts.memories.results, e.outputs.len()),
             types: e.outputs.iter().map(|o| types::to_number(o.0)).collect(),
             dims: e.outputs.iter().flat_map(|o| o.1.iter().map(|d| *d as i64)).collect(),
             ranks: e.outputs.iter().map(|o| o.1.len()).collect(),
@@ -137,7 +148,7 @@ calls! {
         let e = unsafe { program(args.executable) }?;
         let l = lists(e)?;
         args.num_outputs = e.outputs.len();
-        (args.memory_kinds, args.memory_kind_sizes) = (l.kinds.as_ptr(), l.kind_sizes.as_ptr());
+        (args.memory_kinds, args.memory_kind_sizes) = (l.result_kinds.0.as_ptr(), l.result_kinds.1.as_ptr());
     }
 
     executable_parameter_memory_kinds(args: ExecutableParameterMemoryKindsArgs) {
@@ -145,7 +156,7 @@ calls! {
         let e = unsafe { program(args.executable) }?;
         let l = lists(e)?;
         args.num_parameters = parameters(e);
-        (args.memory_kinds, args.memory_kind_sizes) = (l.kinds.as_ptr(), l.kind_sizes.as_ptr());
+        (args.memory_kinds, args.memory_kind_sizes) = (l.parameter_kinds.0.as_ptr(), l.parameter_kinds.1.as_ptr());
     }
 
     executable_optimized_program(args: ExecutableOptimizedProgramArgs) {
