@@ -58,7 +58,7 @@ fn pairs(b: &mut Emit, rows: u64, sizes: NodeId) -> Pairs {
     let tile = rows.min(TILE).next_multiple_of(32);
     let tiles = rows.div_ceil(tile);
     let g = b.dims(sizes)[0];
-    let count = tiles + g;
+    let count = tiles + g - 1;
     let sizes = b.convert(sizes, DType::S32);
     // Sums of the sizes up to each run: runs are few.
     let sums = |b: &mut Emit, x: NodeId| {
