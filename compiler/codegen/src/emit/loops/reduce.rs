@@ -1,8 +1,9 @@
 //! Kernels that reduce over outer dimensions, rows or columns: [`ReduceSpec`] to a [`Kernel`].
 //!
 //! Loops over what is kept are outside, loops over what is reduced inside, with the accumulators in registers. Few
-//! reduced points (a pooling window) are unrolled into the loop over the rows; where they are more, several blocks of rows are
-//! reduced side by side, and what their rows share (a window's weights) is loaded once for all.
+//! reduced points (a pooling window) are unrolled into the loop over the rows; where they are more, several blocks of rows (and
+//! where those are few, several indices of the dimension around them) are reduced side by side, and what they share (a window's
+//! weights) is loaded once for all.
 
 use super::address::{Affine, nest, step};
 use super::bases::Bases;
@@ -11,7 +12,7 @@ use super::eval::{
 };
 use super::row::{At, Context, Memo, tiles_to_outer};
 use super::simplify::merge_reduce;
-use super::spec::{Body, LoopSpec, Output, ReduceSpec};
+use super::spec::{Body, ExprOp, Input, LaneMap, LoopSpec, Output, ReduceSpec};
 use crate::emit::elementwise;
 use crate::emit::value::Value;
 use crate::kernel::build::LoopHints;
@@ -59,8 +60,31 @@ pub fn emit_reduce(b: &mut KernelBuilder, spec: &ReduceSpec, bases: &Bases) {
     let regs = ctx.affine.clone();
     let wide = widened(&spec.reduction, &spec.expr.nodes);
     let body = if wide { widen_body(&spec.reduction.body) } else { spec.reduction.body.clone() };
-    let r = Reducer { ctx, spec: &spec, body, wide, kept };
-    nest(b, &flat.outer[..kept], 0, &regs, &mut |b, regs| r.kept_rows(b, regs));
+    let around = kept.saturating_sub(1);
+    let shared = shared(&flat, &ctx, around);
+    let r = Reducer { ctx, spec: &spec, body, wide, kept, shared };
+    nest(b, &flat.outer[..around], 0, &regs, &mut |b, regs| r.kept_indices(b, regs));
+}
+
+/// Which nodes' values are the same for all rows, and for all indices of outer dimension `d`.
+fn shared(spec: &LoopSpec, ctx: &Context, d: usize) -> Vec<bool> {
+    let still = |outer: &[i64]| outer.get(d).is_none_or(|&step| step == 0);
+    let mut all: Vec<bool> = Vec::with_capacity(spec.expr.nodes.len());
+    for (n, row_free) in spec.expr.nodes.iter().zip(&ctx.row_free) {
+        let own = match &n.op {
+            ExprOp::Input(i) => match &spec.inputs[*i as usize] {
+                Input::Array(a) => {
+                    let lane = if let LaneMap::Indexed { index, .. } = &a.lane { still(&index.outer) } else { true };
+                    still(&a.outer) && lane
+                }
+                Input::Scalar(_) => true,
+            },
+            ExprOp::Index(i) => still(&i.outer),
+            _ => true,
+        };
+        all.push(own && *row_free && n.args.iter().all(|&a| all[a as usize]));
+    }
+    all
 }
 
 struct Reducer<'a> {
@@ -69,6 +93,8 @@ struct Reducer<'a> {
     body: Body,
     wide: bool,
     kept: usize,
+    /// Which nodes' values are the same for all places that are reduced side by side.
+    shared: Vec<bool>,
 }
 
 impl Reducer<'_> {
@@ -76,32 +102,62 @@ impl Reducer<'_> {
         &self.ctx.spec.outer[self.kept..]
     }
 
-    fn kept_rows(&self, b: &mut KernelBuilder, regs: &[Affine]) {
+    /// The innermost kept dimension around the rows: several of its indices side by side where the rows are few blocks.
+    fn kept_indices(&self, b: &mut KernelBuilder, regs: &[Affine]) {
+        let size = self.kept.checked_sub(1).map_or(1, |d| self.ctx.spec.outer[d]);
+        if size == 1 {
+            return self.kept_rows(b, regs, 1);
+        }
+        let d = self.kept - 1;
+        let blocks = self.spec.rows.div_ceil(self.ctx.sublanes).max(1);
+        let together = if self.spec.reduce_rows { 1 } else { (self.side_by_side() / blocks).clamp(1, size) };
+        let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();
+        b.loop_static(size / together, |b| {
+            self.kept_rows(b, &own, together);
+            step(b, &own, |a| a.outer[d] * i64::from(together));
+        });
+        if !size.is_multiple_of(together) {
+            self.kept_rows(b, &own, size % together);
+        }
+    }
+
+    /// The rows of `indices` indices of the dimension around them.
+    fn kept_rows(&self, b: &mut KernelBuilder, regs: &[Affine], indices: u32) {
         let sub = self.ctx.sublanes;
         if self.spec.reduce_rows {
             return self.points(b, &[At::start(regs, sub)]);
         }
+        let fixed: Vec<Vec<i64>> = (0..indices)
+            .map(|i| {
+                let mut fixed = vec![0; self.kept];
+                fixed.last_mut().into_iter().for_each(|last| *last = i64::from(i));
+                fixed
+            })
+            .collect();
         let rows = self.spec.rows;
         let exact =
             self.kept == 0 || self.ctx.spec.outer[..self.kept].iter().all(|&s| s == 1) || rows.is_multiple_of(sub);
         let blocks = if exact { rows.div_ceil(sub) } else { rows / sub };
         let d = self.ctx.spec.outer.len();
         let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();
-        let together = self.side_by_side().min(blocks.max(1));
-        let at = |i: u32| At { block: i64::from(i), ..At::start(&own, sub) };
+        let together = (self.side_by_side() / indices).clamp(1, blocks.max(1));
+        let places = |blocks: std::ops::Range<u32>, rows: u32| -> Vec<At> {
+            let of = |fixed| blocks.clone().map(move |i| (fixed, i));
+            let at = |(fixed, i)| At { block: i64::from(i), fixed, ..At::start(&own, rows) };
+            fixed.iter().flat_map(|f| of(&f[..])).map(at).collect()
+        };
         if blocks / together > 0 {
             b.loop_with(Trips::Static(blocks / together), LoopHints::independent(&self.ctx.outputs), |b| {
-                self.points(b, &(0..together).map(at).collect::<Vec<_>>());
+                self.points(b, &places(0..together, sub));
                 step(b, &own, |a| a.row * i64::from(together * sub));
             });
         }
         let left = blocks % together;
         if left > 0 {
-            self.points(b, &(0..left).map(at).collect::<Vec<_>>());
+            self.points(b, &places(0..left, sub));
         }
         if !exact {
-            let last = At { block: i64::from(left), ..At::start(&own, rows % sub) };
-            self.points(b, &[last]);
+            self.points(b, &places(left..left + 1, rows % sub));
         }
     }
 
@@ -126,7 +182,7 @@ impl Reducer<'_> {
         if self.wide { v.retyped(DType::F32) } else { v }
     }
 
-    /// Registers of results, one for each place; the places differ in their blocks of rows.
+    /// Registers of results, one for each place; the places differ in their blocks of rows and indices around them.
     fn points(&self, b: &mut KernelBuilder, places: &[At]) {
         let Some(at) = places.first() else { return };
         let inits = self.inits(b, at);
@@ -195,7 +251,7 @@ impl Reducer<'_> {
         let tiles = if self.spec.reduce_columns { self.ctx.tiles } else { 1 };
         let mut acc: Option<Vec<Value>> = begin.then(|| inits.to_vec());
         for p in 0..points {
-            let fixed = point_of(&self.ctx.spec.outer, self.kept, p);
+            let fixed = point_of(&self.ctx.spec.outer, self.kept, p, at.fixed);
             let at = At { fixed: &fixed, ..*at };
             let mut memo = Memo::default();
             for t in 0..tiles {
@@ -231,14 +287,16 @@ impl Reducer<'_> {
         let from = (self.kept..=sizes.len()).find(|&d| count(d) <= UNROLLED_POINTS).unwrap_or(sizes.len());
         nest(b, &sizes[..from], self.kept, first.regs, &mut |b, regs| {
             for p in 0..count(from) {
-                let fixed = point_of(&sizes, from, p);
                 let mut memo = Memo::default();
-                for (at, acc) in places.iter().zip(&all) {
+                for (i, (at, acc)) in places.iter().zip(&all).enumerate() {
+                    let fixed = point_of(&sizes, from, p, at.fixed);
                     let at = At { regs, fixed: &fixed, ..*at };
                     let x = self.values(b, &at, 0, &mut memo);
                     accumulate(b, &self.body, acc, &x);
-                    // What rows share is there for the next block.
-                    memo.retain(|&(id, _), _| self.ctx.row_free[id as usize]);
+                    // What it shares is there for the next place.
+                    let same = places.get(i + 1).is_some_and(|next| next.fixed == places[i].fixed);
+                    let still = if same { &self.ctx.row_free } else { &self.shared };
+                    memo.retain(|&(id, _), _| still[id as usize]);
                 }
             }
         });
@@ -294,9 +352,10 @@ impl Reducer<'_> {
     }
 }
 
-/// Indices of point `p` of the dimensions from `from` on, in row-major order; those before are 0.
-fn point_of(sizes: &[u32], from: usize, p: u64) -> Vec<i64> {
+/// Indices of point `p` of the dimensions from `from` on, in row-major order; those before are as given, or 0.
+fn point_of(sizes: &[u32], from: usize, p: u64, before: &[i64]) -> Vec<i64> {
     let mut indices = vec![0; sizes.len()];
+    indices[..before.len().min(from)].copy_from_slice(&before[..before.len().min(from)]);
     let mut rest = p;
     for d in (from..sizes.len()).rev() {
         indices[d] = (rest % u64::from(sizes[d])) as i64;
