@@ -10,12 +10,16 @@ runs cost. :func:`run` takes one function and its arguments and gives a :class:`
     report.table()                 # rows for pandas.DataFrame
     report.profile.save("matmul.sysp")
     report.assert_utilisation("mxu", at_least=0.2)
+
+:func:`tune_kernel` tries a Pallas kernel with other block sizes.
 """
 
 from ._config import configure, configured
 from ._native_calls import SystoleError
 from ._report import Profile, Report
 from ._run import Collected, collect, run
+from ._tune import Trial, Tuning, tune_kernel
 
-__all__ = ["Collected", "Profile", "Report", "SystoleError", "collect", "configure", "configured", "run"]
+__all__ = ["Collected", "Profile", "Report", "SystoleError", "Trial", "Tuning", "collect", "configure", "configured",
+           "run", "tune_kernel"]
 __version__ = "0.1.0"
