@@ -2,7 +2,8 @@
 //!
 //! The last registers of a kernel's rows may be partly filled, and rows may be padded as results are: loads still read a
 //! row for every sublane. Where a kernel steps through an array by several rows, that is far; the array's place in vector
-//! memory is made so much longer that nothing else is read (another's copy may be on its way).
+//! memory is made so much longer that nothing else is read (another's copy may be on its way). The same in HBM, where
+//! products copy splits of whole planes.
 
 use crate::plan::spec::KernelSpec;
 use crate::plan::step::{Arg, Draft, KernelEntry, Step};
@@ -11,7 +12,31 @@ use systole_codegen::emit::loops::spec::{Access, Input, LaneMap};
 use systole_isa::ChipConfig;
 
 /// Word rows behind every buffer, by number.
-pub fn rows(plan: &Draft, chip: &ChipConfig) -> Vec<u64> {
+pub struct Beyond {
+    pub vmem: Vec<u64>,
+    pub hbm: Vec<u64>,
+}
+
+/// How far the kernels of a draft read.
+pub fn rows(plan: &Draft, chip: &ChipConfig) -> Beyond {
+    let copied = |k: &KernelEntry| -> Vec<u64> {
+        let KernelSpec::Product { contraction, tile, .. } = &k.spec else { return Vec::new() };
+        vec![0, tile.beyond(contraction, chip)]
+    };
+    let mut hbm = vec![0; plan.buffers.len()];
+    let mut kernels: Vec<Vec<u64>> = plan.kernels.iter().map(copied).collect();
+    // Those of other cores are called with the first one's arrays.
+    for (first, parts) in &plan.splits {
+        if let Some(most) = parts.iter().map(|p| kernels[p.kernel].clone()).max() {
+            kernels[*first] = most;
+        }
+    }
+    walk(&plan.steps, &kernels, &mut hbm);
+    Beyond { vmem: loaded(plan, chip), hbm }
+}
+
+/// Behind places in vector memory.
+fn loaded(plan: &Draft, chip: &ChipConfig) -> Vec<u64> {
     // What lies behind all arrays is not longer than that either.
     let most = chip.vmem.bytes / (u64::from(chip.core.lanes) * 4) / 16;
     let far = |k: &KernelEntry| -> Vec<u64> {

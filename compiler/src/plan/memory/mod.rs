@@ -14,6 +14,7 @@ use super::action::{Copy, CopyKind, Pending};
 use super::collective::Exchange;
 use super::step::{Buffer, BufferKind, Draft, Step};
 use super::view::BufId;
+use beyond::Beyond;
 use lifetime::Lifetimes;
 use systole_hlo::error::{CompileError, Resource};
 use systole_isa::ChipConfig;
@@ -101,7 +102,7 @@ pub fn guard_rows(chip: &ChipConfig) -> u64 {
 impl<'a> Memory<'a> {
     /// Vector memory is `rows` word rows; HBM starts behind `code_bytes`.
     /// `beyond`: word rows that kernels read behind each buffer, more than all may.
-    pub fn new(chip: &'a ChipConfig, buffers: &[Buffer], beyond: &[u64], life: Lifetimes, rows: u64) -> Memory<'a> {
+    pub fn new(chip: &'a ChipConfig, buffers: &[Buffer], beyond: &Beyond, life: Lifetimes, rows: u64) -> Memory<'a> {
         let granules = chip.device_hbm_bytes() / HBM_GRANULE;
         let row_bytes = chip.core.lanes as u64 * 4;
         let mut m = Memory {
@@ -110,11 +111,13 @@ impl<'a> Memory<'a> {
             vmem: Rows::new(0, rows, 8),
             hbm: Rows::new(0, granules, 8),
             life,
-            rows: (buffers.iter().zip(beyond))
+            rows: (buffers.iter().zip(&beyond.vmem))
                 .map(|(b, far)| b.layout.bytes().div_ceil(row_bytes) + guard_rows(chip).max(*far))
                 .collect(),
             bytes: buffers.iter().map(|b| b.layout.bytes()).collect(),
-            slack: buffers.iter().map(|b| b.slack_rows * row_bytes).collect(),
+            slack: (buffers.iter().zip(&beyond.hbm))
+                .map(|(b, far)| (b.slack_rows + guard_rows(chip).max(*far)) * row_bytes)
+                .collect(),
             names: buffers.iter().map(|b| b.name.clone()).collect(),
             crowding: None,
             semaphores: (kernel_semaphores(chip)..chip.core.semaphores).rev().collect(),
@@ -176,9 +179,8 @@ impl<'a> Memory<'a> {
     }
 
     /// Granules of a buffer's place in HBM: blocks read a little beyond the last rows, as registers do in vector memory.
-    fn granules_of(&self, buf: BufId) -> u64 {
-        let bytes = self.bytes[buf.index()] + self.slack[buf.index()] + guard_rows(self.chip) * self.chip.row_bytes();
-        bytes.div_ceil(HBM_GRANULE)
+    pub fn granules_of(&self, buf: BufId) -> u64 {
+        (self.bytes[buf.index()] + self.slack[buf.index()]).div_ceil(HBM_GRANULE)
     }
 
     /// Gives the buffer's place in HBM to others; its contents are not needed any more, there or in vector memory.

@@ -440,7 +440,7 @@ impl<'a> Placer<'a> {
             && *kind(dst) == BufferKind::Temp
             && self.memory.places[dst.index()].granule.is_none()
             && self.memory.places[dst.index()].row.is_none()
-            && self.plan.buffers[dst.index()].slack_rows <= self.plan.buffers[src.index()].slack_rows
+            && self.memory.granules_of(dst) <= self.memory.granules_of(src)
             && !reads(rest, src)
             && returns(src, dst, rest)
     }
@@ -456,7 +456,7 @@ impl<'a> Placer<'a> {
             && (s.in_hbm && s.granule.is_some() && s.pinned == 0)
             && (d.row.is_none() && d.granule.is_none() && !d.granule_kept)
             && self.plan.buffers[src.index()].layout == self.plan.buffers[dst.index()].layout
-            && self.plan.buffers[src.index()].slack_rows == self.plan.buffers[dst.index()].slack_rows
+            && self.memory.granules_of(src) == self.memory.granules_of(dst)
     }
 
     fn copy(&mut self, src: BufId, dst: BufId, rest: &[Step]) -> Result<(), CompileError> {

@@ -1,6 +1,6 @@
 //! The best tile of a contraction, as plain numbers that everything else about its kernel follows from.
 
-use super::spec::{Contraction, MxuError};
+use super::spec::{Contraction, MxuError, Place, RhsForm};
 use super::tile::{Problem, Tiling};
 use super::{format, geometry};
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,17 @@ pub struct Chosen {
 
 impl Tile {
     pub(super) fn of(variant: u32, t: &Tiling) -> Tile {
+    /// Word rows that a kernel's copies of rhs read behind the array's end: splits of `k` are whole planes of lanes, the array's
+    /// last rows may be fewer.
+    pub fn beyond(&self, spec: &Contraction, chip: &ChipConfig) -> u64 {
+        let along_rows = matches!(spec.rhs_form, RhsForm::LanesN { .. });
+        if self.splits < 2 || spec.rhs.place != Place::Hbm || !along_rows {
+            return 0;
+        }
+        let ends = spec.k.next_multiple_of(chip.core.lanes) - spec.k;
+        u64::from(ends) / spec.rhs.dtype.packing() as u64
+    }
+
         let count = |w: &Option<super::tile::Window>| w.map_or(0, |w| w.count);
         Tile {
             variant,

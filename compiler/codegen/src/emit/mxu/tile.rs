@@ -38,8 +38,6 @@ use systole_isa::ChipConfig;
 
 /// Most chunks that an operand's window arrives in: each has a semaphore.
 const MAX_CHUNKS: u32 = 16;
-/// Registers of rows that copies may read behind an array.
-const READ_BEYOND: u32 = 4;
 /// Most windows of an operand.
 const MAX_WINDOWS: u32 = 8;
 
@@ -272,13 +270,8 @@ impl Problem<'_> {
         let kt = self.geometry.planes_k.div_ceil(kch);
         let mut all = vec![(1, 0)];
         // Splits are whole tiles, and as long as each other. The last one may end in padding: along lanes that is there, rows of rhs
-        // are read a little beyond their end.
-        let end = kt * kch * self.geometry.lanes;
-        let beyond =
-            (end - self.spec.k.next_multiple_of(self.geometry.sublanes)) / self.spec.rhs.dtype.packing() as u32;
-        if kt * kch != self.geometry.planes_k
-            || !self.staging.transposed && beyond > READ_BEYOND * self.geometry.sublanes
-        {
+        // are read beyond their end ([`Tile::beyond`]).
+        if kt * kch != self.geometry.planes_k {
             return all;
         }
         let groups = self.geometry.planes_n.div_ceil(ns * nch);
