@@ -246,9 +246,9 @@ impl Context<'_> {
                     }
                     None => (st.at, skip),
                 };
-                for (c, &(at, mask)) in st.lhs_like.iter().enumerate() {
+                for (&(at, mask), c) in st.lhs_like.iter().zip(s.part.first_k..) {
                     let v = self.load(b, &self.rhs, base, at, offset, s.stride, mask);
-                    (0..self.t.ms).for_each(|si| b.mxu_stage_t(si * self.t.ns + ni, v, c as u32, format));
+                    (0..self.t.ms).for_each(|si| b.mxu_stage_t(si * self.t.ns + ni, v, c, format));
                 }
             }
         } else {
@@ -263,7 +263,8 @@ impl Context<'_> {
                     let at = ChunkAt::Fixed((plane * self.rhs.plane) as i32);
                     let at = if plane < g.planes_n { at } else { ChunkAt::Missing };
                     let v = self.load(b, &self.rhs, base, at, 0, s.stride, mask);
-                    (0..self.t.ms).for_each(|si| b.mxu_stage(si * self.t.ns + ni, v, c, format));
+                    let chunk = s.part.first_n + c;
+                    (0..self.t.ms).for_each(|si| b.mxu_stage(si * self.t.ns + ni, v, chunk, format));
                 }
             }
             if let Some(left) = st.k_left {
@@ -319,14 +320,16 @@ impl Context<'_> {
             let load = |b: &mut KernelBuilder, chunk: &(ChunkAt, M)| {
                 self.load(b, &self.lhs, at, chunk.0, skip as i32 + offset, stride, chunk.1)
             };
-            let chunks: Vec<V> = step.lhs.iter().map(|c| load(b, c)).collect();
+            let part = self.p.staging.part;
+            let mut chunks: Vec<(V, u32)> = step.lhs.iter().zip(part.first_k..).map(|(c, n)| (load(b, c), n)).collect();
+            chunks.extend(part.fires.map(|last| (b.v_imm(0), last)));
             for ni in 0..self.t.ns {
                 let u = si as u32 * self.t.ns + ni;
-                for (c, &v) in chunks.iter().enumerate() {
+                for &(v, c) in &chunks {
                     match push {
-                        Push::Fifo(f) => b.mxu_push(u, v, c as u32, f),
-                        Push::Set(f) => b.mxu_push_set(u, v, c as u32, f, row),
-                        Push::Add(f) => b.mxu_push_add(u, v, c as u32, f, row),
+                        Push::Fifo(f) => b.mxu_push(u, v, c, f),
+                        Push::Set(f) => b.mxu_push_set(u, v, c, f, row),
+                        Push::Add(f) => b.mxu_push_add(u, v, c, f, row),
                     }
                 }
             }
@@ -356,10 +359,18 @@ impl Context<'_> {
         }
     }
 
-    /// The next result of a unit: from the FIFO, or from the accumulator rows of block `i`.
-    fn result(&self, b: &mut KernelBuilder, i: u32, unit: u32, chunk: u32) -> V {
+    /// The next result of a unit, of the part's plane `plane` of columns: from the FIFO, or from the accumulator rows of block `i`.
+    fn result(&self, b: &mut KernelBuilder, i: u32, unit: u32, plane: u32) -> V {
+        let part = self.p.staging.part;
+        let chunk = part.first_n + plane;
         match (self.t.accumulators, i * self.sub()) {
-            (false, _) => b.mxu_pop(unit, chunk),
+            (false, _) => {
+                let v = b.mxu_pop(unit, chunk);
+                if let Some(last) = part.retires.filter(|_| plane + 1 == part.nch) {
+                    b.mxu_pop(unit, last);
+                }
+                v
+            }
             (true, 0) => b.mxu_drain(unit, chunk, self.pop_row),
             (true, ahead) => {
                 let row = b.s_addi(self.pop_row, ahead as i32);

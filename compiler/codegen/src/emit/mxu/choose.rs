@@ -10,7 +10,8 @@ use systole_isa::ChipConfig;
 /// How a contraction is cut. With the contraction and the chip it says all that a kernel's code depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tile {
-    /// Which of the contraction's geometries ([`geometry::Geometry::variants`]).
+    /// Which of the contraction's geometries ([`geometry::Geometry::variants`]), on which of [`unit_counts`]: all geometries with
+    /// all units first.
     pub variant: u32,
     /// Matrix units side by side along the columns of results; the others take rows.
     pub units: u32,
@@ -46,7 +47,6 @@ pub struct Chosen {
 }
 
 impl Tile {
-    pub(super) fn of(variant: u32, t: &Tiling) -> Tile {
     /// Word rows that a kernel's copies of rhs read behind the array's end: splits of `k` are whole planes of lanes, the array's
     /// last rows may be fewer.
     pub fn beyond(&self, spec: &Contraction, chip: &ChipConfig) -> u64 {
@@ -58,6 +58,7 @@ impl Tile {
         u64::from(ends) / spec.rhs.dtype.packing() as u64
     }
 
+    pub(super) fn of(variant: u32, t: &Tiling) -> Tile {
         let count = |w: &Option<super::tile::Window>| w.map_or(0, |w| w.count);
         Tile {
             variant,
@@ -132,9 +133,10 @@ pub fn search(
     let mut search = Search { weigh, considered: Vec::new() };
     let mut best: Option<(Chosen, f64)> = None;
     let mut failed = None;
-    for (i, geometry) in variants.iter().enumerate() {
+    let ways = unit_counts(chip).into_iter().flat_map(|units| variants.iter().map(move |g| (units, g)));
+    for (i, (units, geometry)) in ways.enumerate() {
         let variant = i as u32;
-        let problem = Problem { spec, chip, geometry, formats: &formats, staging, hooked, variant };
+        let problem = Problem { spec, chip, geometry, formats: &formats, staging, hooked, variant, units };
         match problem.choose(&mut search) {
             Ok((tiling, weight)) if best.as_ref().is_none_or(|b| weight < LESS_REGULAR * b.1) => {
                 best = Some((Chosen::new(variant, &tiling), weight));
@@ -176,8 +178,18 @@ pub(super) fn with_problem<T>(
     let formats = format::Formats::choose(spec, chip)?;
     let staging = geometry::Staging::new(spec, chip);
     let variants = geometry::Geometry::variants(spec, chip);
-    let geometry = variants.get(variant as usize).ok_or_else(|| MxuError::Tile(format!("variant {variant}")))?;
-    f(Problem { spec, chip, geometry, formats: &formats, staging, hooked, variant })
+    let (part, which) = (variant as usize / variants.len(), variant as usize % variants.len());
+    let units = unit_counts(chip).get(part).copied().ok_or_else(|| MxuError::Tile(format!("variant {variant}")))?;
+    f(Problem { spec, chip, geometry: &variants[which], formats: &formats, staging, hooked, variant, units })
+}
+
+/// Matrix units that always work, if there are so many.
+const FEW_UNITS: u32 = 4;
+
+/// Numbers of matrix units that a contraction may use: all of them, and where there are many, fewer and fewer: each has to be given
+/// its weights, which small products do not wait for.
+fn unit_counts(chip: &ChipConfig) -> Vec<u32> {
+    std::iter::successors(Some(chip.mxu.count), |&n| (n > FEW_UNITS).then(|| (n / 2).max(FEW_UNITS))).collect()
 }
 
 /// Sizes of equal parts of `count`, largest first: all of them for the first few, then fewer and fewer.
@@ -199,6 +211,14 @@ pub(super) fn cuts(count: u32) -> impl Iterator<Item = u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_units_may_rest() {
+        let mut chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+        assert_eq!(unit_counts(&chip), [4]);
+        chip.apply_sets(&["mxu.count=14".to_string()]).expect("in range");
+        assert_eq!(unit_counts(&chip), [14, 7, 4]);
+    }
 
     #[test]
     fn cuts_are_distinct_and_end_at_one() {

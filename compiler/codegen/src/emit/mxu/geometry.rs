@@ -155,6 +155,41 @@ fn padded(spec: &Contraction, batch: &[Dim], rows: &[Dim], inner: Dim, sublanes:
         && spec.out.plane_rows >= Geometry::extent(batch, |d| d.out) + Geometry::extent(rows, |d| d.out) - 2 + line
 }
 
+/// The part of an array that a contraction uses: what does not fill an array's rows or columns leaves the others alone, and what
+/// takes several arrays fills each as far. Rows of weights are staged from the array's first row on, columns of transposed ones
+/// from its first column; along the other dimension the part is at the array's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Lane chunks of rows (k) and columns (n), and the first of each.
+    pub kch: u32,
+    pub nch: u32,
+    pub first_k: u32,
+    pub first_n: u32,
+    /// The array's last chunks, where they are not in the part: pushing one fires a row, popping one retires a result.
+    pub fires: Option<u32>,
+    pub retires: Option<u32>,
+}
+
+impl Part {
+    fn new(spec: &Contraction, chip: &ChipConfig) -> Part {
+        let (rows, cols) = chip.mxu_chunks();
+        let even = |size: u32, chunks: u32| {
+            let planes = size.div_ceil(chip.core.lanes).max(1);
+            planes.div_ceil(planes.div_ceil(chunks))
+        };
+        let (kch, nch) = (even(spec.k, rows), even(spec.n, cols));
+        let beyond = |part: u32, all: u32| (part < all).then_some(all - 1);
+        match spec.rhs_form {
+            RhsForm::LanesN { .. } => {
+                Part { kch, nch, first_k: 0, first_n: cols - nch, fires: beyond(kch, rows), retires: None }
+            }
+            RhsForm::LanesK { .. } => {
+                Part { kch, nch, first_k: rows - kch, first_n: 0, fires: None, retires: beyond(nch, cols) }
+            }
+        }
+    }
+}
+
 /// How the rhs is staged: registers along the sublanes' dimension, and lane chunks of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Staging {
@@ -165,20 +200,25 @@ pub(super) struct Staging {
     /// Register groups of a full tile, and lane chunks of each.
     pub groups: u32,
     pub chunks: u32,
+    pub part: Part,
 }
 
 impl Staging {
     /// The staging of a contraction on a chip: a single tile of `k` or `n` is staged only as far as it reaches.
     pub fn new(spec: &Contraction, chip: &ChipConfig) -> Staging {
-        let (kch, nch) = chip.mxu_chunks();
-        let sub = chip.core.sublanes;
-        let groups = |size: u32, tile: u32| size.min(tile).div_ceil(sub);
+        let part = Part::new(spec, chip);
+        let (sub, lanes) = (chip.core.sublanes, chip.core.lanes);
+        let groups = |size: u32, chunks: u32| size.min(chunks * lanes).div_ceil(sub);
         match spec.rhs_form {
-            RhsForm::LanesN { k_stride } => {
-                Staging { transposed: false, stride: k_stride, groups: groups(spec.k, chip.mxu.rows), chunks: nch }
-            }
+            RhsForm::LanesN { k_stride } => Staging {
+                transposed: false,
+                stride: k_stride,
+                groups: groups(spec.k, part.kch),
+                chunks: part.nch,
+                part,
+            },
             RhsForm::LanesK { n_stride } => {
-                Staging { transposed: true, stride: n_stride, groups: groups(spec.n, chip.mxu.cols), chunks: kch }
+                Staging { transposed: true, stride: n_stride, groups: groups(spec.n, part.nch), chunks: part.kch, part }
             }
         }
     }
@@ -193,6 +233,26 @@ mod tests {
     fn view(plane_rows: u32, row_stride: u32, batch_stride: u32) -> MatView {
         let array = Array { place: Place::Vmem, dtype: DType::BF16, plane_rows, total_rows: 8 * plane_rows };
         MatView { array, row_stride, batch_stride }
+    }
+
+    #[test]
+    fn parts_of_wide_arrays_are_what_a_contraction_fills() {
+        let mut chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+        let part = |chip: &ChipConfig, k, n, transposed| {
+            let spec = Contraction::dot(1, [64, k, n], view(64, 1, 0), (view(2048, 1, 0), transposed), view(64, 1, 0));
+            Staging::new(&spec, chip)
+        };
+        assert_eq!(part(&chip, 300, 300, false).part.fires, None);
+        chip.apply_sets(&["mxu.rows=1024", "mxu.cols=1024"].map(String::from)).expect("in range");
+        let small = part(&chip, 64, 200, false);
+        assert_eq!((small.groups, small.chunks), (8, 2));
+        let due = Part { kch: 1, nch: 2, first_k: 0, first_n: 6, fires: Some(7), retires: None };
+        assert_eq!(small.part, due);
+        let due = Part { kch: 1, nch: 2, first_k: 7, first_n: 0, fires: None, retires: Some(7) };
+        assert_eq!(part(&chip, 64, 200, true).part, due);
+        // Two arrays deep and one wide: both are filled alike.
+        let large = part(&chip, 1152, 1024, false).part;
+        assert_eq!((large.kch, large.nch, large.fires, large.first_n), (5, 8, Some(7), 0));
     }
 
     #[test]

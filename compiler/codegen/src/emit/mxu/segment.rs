@@ -3,7 +3,7 @@
 //! The next step's weights are staged while the first blocks stream; the last blocks of the step before are popped while
 //! the first blocks of this one are pushed, so that the arrays never drain.
 
-use systole_isa::ChipConfig;
+use systole_isa::{ChipConfig, MxuFormat};
 
 /// Whose results a loop takes at step `t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +50,15 @@ fn wanted_lag(chip: &ChipConfig, rate: f64) -> u32 {
     (latency(chip, rate) * rate / chip.core.sublanes as f64).ceil() as u32 + 1
 }
 
-/// Result rows in flight that the scheduler leaves to program order.
-fn fifo_blocks(chip: &ChipConfig) -> u32 {
+/// Result rows in flight that the scheduler leaves to program order: those that the FIFO holds, and where results should lag by
+/// more, those on their way through the array too.
+fn most_in_flight(chip: &ChipConfig, need: u32) -> u32 {
     let all = chip.mxu.fifo_rows / chip.core.sublanes.max(1);
-    (all - (all / 4).max(1).min(all)).max(1)
+    let fifo = (all - (all / 4).max(1).min(all)).max(1);
+    // Arrays that take more rows a cycle hold more of them: code does not count on it.
+    let rate = chip.mxu_type(MxuFormat::Bf16).or(chip.mxu.types.first()).map_or(1.0, |t| t.rows_per_cycle);
+    let inside = f64::from(chip.mxu.rows + chip.mxu.cols) * rate.min(1.0) / f64::from(chip.core.sublanes);
+    fifo.max(need.min(fifo + inside as u32))
 }
 
 /// Cycles around a step, and around each of its loops, in which nothing is pushed.
@@ -104,7 +109,7 @@ impl Segments {
             let lag = (1..=need.div_ceil(blocks).max(1)).rev().find(|&l| fits(l)).unwrap_or(1);
             return vec![Segments::cut(blocks, groups, 0, lag)];
         }
-        let most = fifo_blocks(chip);
+        let most = most_in_flight(chip, need);
         let mut all = Vec::new();
         let per_group = need.div_ceil(groups);
         let tail = groups * per_group;
@@ -201,7 +206,8 @@ mod tests {
                         let earlier = |l: &Segment| (l.source == Source::Earlier) as u32;
                         assert_eq!(sum(&|l| earlier(l) * l.iterations * l.blocks), c.tail, "{what}");
                         assert!(accumulators || c.lag * blocks + c.tail > 0, "{what}");
-                        assert!(accumulators || c.lag * blocks + c.tail <= fifo_blocks(&chip), "{what}");
+                        let most = most_in_flight(&chip, wanted_lag(&chip, s.rate));
+                        assert!(accumulators || c.lag * blocks + c.tail <= most, "{what}");
                     }
                 }
             }

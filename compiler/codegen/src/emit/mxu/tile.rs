@@ -29,7 +29,7 @@
 
 use super::choose::{Search, Tile, cuts};
 use super::format::Formats;
-use super::geometry::{Geometry, Staging};
+use super::geometry::{Geometry, Part, Staging};
 use super::segment::{Segments, StepShape};
 use super::setup::check_placement;
 use super::spec::{Array, Contraction, Dim, MxuError, Place};
@@ -178,6 +178,8 @@ pub(super) struct Problem<'a> {
     pub hooked: bool,
     /// The geometry's number among the contraction's.
     pub variant: u32,
+    /// Matrix units that may be used.
+    pub units: u32,
 }
 
 /// Cycles of a look between two steps, with what registers in memory cost because of it (measured with products whose
@@ -230,7 +232,7 @@ impl Problem<'_> {
         let mut least = u64::MAX;
         let mut refused = None;
         let streams = [self.spec.lhs.place, self.spec.rhs.place].contains(&Place::Hbm);
-        for ns in 1..=self.chip.mxu.count {
+        for ns in 1..=self.units {
             for outer in 0..g.blocks.len() {
                 for ob in cuts(g.blocks[outer].count) {
                     let splits = if streams { self.splits(ns) } else { vec![(1, 0)] };
@@ -266,7 +268,7 @@ impl Problem<'_> {
 
     /// Splits of k, and groups of a wide tile for each (0: all columns).
     fn splits(&self, ns: u32) -> Vec<(u32, u32)> {
-        let (kch, nch) = self.chip.mxu_chunks();
+        let Part { kch, nch, .. } = self.staging.part;
         let kt = self.geometry.planes_k.div_ceil(kch);
         let mut all = vec![(1, 0)];
         // Splits are whole tiles, and as long as each other. The last one may end in padding: along lanes that is there, rows of rhs
@@ -301,10 +303,10 @@ impl Problem<'_> {
         let none = || MxuError::Tile(tile.to_string());
         let blocks = self.geometry.blocks.get(tile.outer as usize).ok_or_else(none)?;
         let counts = [tile.units, tile.rows, tile.splits, tile.groups];
-        if counts.contains(&0) || tile.units > self.chip.mxu.count || tile.rows > blocks.count {
+        if counts.contains(&0) || tile.units > self.units || tile.rows > blocks.count {
             return Err(none());
         }
-        let planes = self.geometry.planes_n.div_ceil(tile.units.saturating_mul(self.chip.mxu_chunks().1));
+        let planes = self.geometry.planes_n.div_ceil(tile.units.saturating_mul(self.staging.part.nch));
         let split = tile.splits > 1 && self.splits(tile.units).iter().any(|s| s.0 == tile.splits);
         if tile.groups > planes || !split && (tile.splits, tile.groups) != (1, planes) {
             return Err(none());
@@ -329,11 +331,11 @@ impl Problem<'_> {
     /// A tiling with two windows of each operand that has a next block, without loops and estimate.
     fn untimed(&self, ns: u32, (outer, ob): (usize, u32), (ks, ng): (u32, u32)) -> Option<Tiling> {
         let (g, chip) = (self.geometry, self.chip);
-        let (kch, nch) = chip.mxu_chunks();
+        let Part { kch, nch, .. } = self.staging.part;
         if ns > 1 && ns * nch > g.planes_n {
             return None;
         }
-        let ms = chip.mxu.count / ns;
+        let ms = self.units / ns;
         // Where the end of a line is masked, its position must be that of the innermost walk.
         let whole_lines = g.masked && g.long_lines;
         if whole_lines && outer + 1 == g.blocks.len() && ob != g.blocks[outer].count {
@@ -509,17 +511,21 @@ impl Problem<'_> {
         // Accumulators give results in one step of a tile only.
         let popped = if t.accumulators { results / steps as f64 } else { results };
         let summed = if t.sums > 0 { popped } else { 0.0 };
+        let part = self.staging.part;
+        let retired = if part.retires.is_some() && !t.accumulators { units } else { 0.0 };
         let walk = t.walk.len() as f64 * 4.0 - 2.0;
         let block = [
-            per(units * t.kch as f64, c.mxu_push_slots),
-            per(popped, c.mxu_pop_slots),
+            per(units * f64::from(t.kch + u32::from(part.fires.is_some())), c.mxu_push_slots),
+            per(popped + retired, c.mxu_pop_slots),
             per((t.ms * t.kch) as f64 + summed, c.vload_slots),
             per(popped, c.vstore_slots),
             per(walk, c.scalar_slots),
             1.0,
         ];
         let staged = self.staging.chunks as f64;
-        let tile_load = if self.staging.transposed { self.chip.mxu.cols } else { self.chip.mxu.rows };
+        let (rows, cols) = self.chip.mxu_chunks();
+        let tile_rows = if self.staging.transposed { self.chip.mxu.cols } else { self.chip.mxu.rows };
+        let tile_load = f64::from(tile_rows) * f64::from(t.kch * t.nch) / f64::from(rows * cols);
         StepShape {
             blocks: t.blocks,
             groups: self.staging.groups,
@@ -530,7 +536,7 @@ impl Problem<'_> {
             rate: self.formats.rate,
             block_issue: block.into_iter().fold(0.0, f64::max),
             group_issue: per(staged * units, c.mxu_push_slots).max(per(staged * t.ns as f64, c.vload_slots)),
-            tile_load: tile_load as f64 / self.chip.mxu.weight_rows_per_cycle.max(1) as f64,
+            tile_load: tile_load / self.chip.mxu.weight_rows_per_cycle.max(1) as f64,
         }
     }
 
