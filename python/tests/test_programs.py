@@ -283,6 +283,16 @@ def same(a, b, tol):
         np.testing.assert_array_equal(a, b)
 
 
+@program(f32(300, 40), f32(10, 40), tol=1e-3)
+def k_means(x, centres):
+    def step(c, _):
+        nearest = jnp.argmin(((x[:, None] - c[None]) ** 2).sum(-1), 1)
+        member = jax.nn.one_hot(nearest, 10)
+        return member.T @ x / (member.sum(0)[:, None] + 1e-6), nearest.sum()
+
+    return lax.scan(step, centres, None, length=3)
+
+
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_program(name):
     f, args, tol = PROGRAMS[name]

@@ -291,12 +291,12 @@ fn keep_worthy(
             *order = None;
         }
     }
-    // Reductions follow what they reduce.
+    // Reductions follow what they reduce: their order is that of their operand's dimensions, so what reduces theirs has none.
     for (i, node) in comp.nodes.iter().enumerate() {
-        if matches!(node.op, Op::Reduce { .. })
-            && let Some(p) = orders[node.operands[0].index()].clone()
-        {
-            orders[i] = Some(p);
+        let Op::Reduce { .. } = node.op else { continue };
+        let from = node.operands[0];
+        if !matches!(comp.node(from).op, Op::Reduce { .. }) {
+            orders[i] = orders[from.index()].clone();
         }
     }
 }
