@@ -80,6 +80,18 @@ impl<'a> Again<'a> {
         pays
     }
 
+    /// Whether an operation of one kernel only is still better an array: along leading dimensions of the kernel its value is
+    /// the same, and computing it for each of their indices takes more than writing it once and reading it.
+    pub fn repeats(&self, id: NodeId, kernel: NodeId) -> bool {
+        let node = self.comp.node(id);
+        let columns = |id: NodeId| self.comp.node(id).shape.as_array().and_then(|a| a.dims.last().copied());
+        let reduces = matches!(self.comp.node(kernel).op, Op::Reduce { .. } | Op::ReduceWindow { .. });
+        let space = if reduces { self.comp.node(kernel).operands[0] } else { kernel };
+        let free = matches!(node.op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast { .. } | Op::Slice { .. });
+        let fewer = 2.0 * self.elements(id) <= self.elements(space) && columns(id) == columns(space);
+        !free && fewer && !self.is_cheaper(id, &[kernel])
+    }
+
     fn elements(&self, id: NodeId) -> f64 {
         self.comp.node(id).shape.as_array().map_or(0.0, |a| a.elements() as f64)
     }

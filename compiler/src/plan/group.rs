@@ -376,7 +376,7 @@ fn pointwise_owner(
     }
     match common_owner(comp, g, (again, shared), id) {
         Common::Array => Owner::Root,
-        Common::One(r) if members[r.index()] >= MOST_MEMBERS => Owner::Root,
+        Common::One(r) if members[r.index()] >= MOST_MEMBERS || again.repeats(id, r) => Owner::Root,
         Common::One(r) => Owner::In(r),
         Common::Several(kernels) => {
             if again.pays(id, kernels) {
