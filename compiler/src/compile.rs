@@ -8,15 +8,16 @@ use crate::plan::memory::vmem_map;
 use crate::plan::spec::KernelSpec;
 use crate::plan::step::BufferKind;
 use crate::plan::{Plan, PlanOptions, plan, text};
+use crate::shared::{Lowered, Shared, Stages};
 use systole_codegen::check::CheckError;
 use systole_codegen::estimate::cycles;
-use systole_codegen::schedule::{ScheduleError, ScheduleOptions, Scheduled, schedule};
+use systole_codegen::schedule::{Done, ScheduleError, ScheduleOptions, Scheduled, schedule_known};
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Module, Span};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{Constant, DebugInfo, DebugKernel};
 use systole_isa::{ChipConfig, Program};
-use systole_passes::pipeline::{PassOptions, lower_to_core};
+use systole_passes::pipeline::PassOptions;
 
 /// What to compile for, and how.
 #[derive(Clone, Debug)]
@@ -70,14 +71,29 @@ pub fn compile(
     chip: &ChipConfig,
     options: &CompileOptions,
     source: &str,
-    mut dump: Option<&mut Dump<'_>>,
+    dump: Option<&mut Dump<'_>>,
 ) -> Result<Compiled, CompileError> {
-    let (mut plan, strips) = planned(module, chip, options, source, dump.as_mut().map(|d| &mut **d as &mut Dump<'_>))?;
-    if let Some(dump) = &mut dump {
+    compile_sharing(&module, (chip, options), source, dump, &Shared::default())
+}
+
+/// [`compile`], with what other attempts at the same module found out. They dump nothing.
+///
+/// # Errors
+/// As there.
+pub fn compile_sharing(
+    module: &Module,
+    (chip, options): (&ChipConfig, &CompileOptions),
+    source: &str,
+    dump: Option<&mut Dump<'_>>,
+    shared: &Shared,
+) -> Result<Compiled, CompileError> {
+    let mut stages = Stages::new(dump);
+    let (mut plan, strips) = planned(module, (chip, options), source, &mut stages, shared)?;
+    if let Some(dump) = &mut stages.dump {
         estimate(&mut plan, chip);
         dump("plan.txt", &text::to_text(&plan));
     }
-    Ok(Compiled { program: generate(&plan, chip, options, dump)?, strips })
+    Ok(Compiled { program: generated(&plan, (chip, options), stages.dump, &shared.done)?, strips })
 }
 
 /// The plan of a verified module with an estimate of every kernel; see [`compile`].
@@ -92,53 +108,19 @@ pub fn plan_module(
     options: &CompileOptions,
     source: &str,
 ) -> Result<Plan, CompileError> {
-    let (mut plan, _) = planned(module, chip, options, source, None)?;
+    let (mut plan, _) = planned(&module, (chip, options), source, &mut Stages::default(), &Shared::default())?;
     estimate(&mut plan, chip);
     Ok(plan)
 }
 
 /// The plan of a module, with the estimates that choices were made by, and its chains that are done strip by strip.
 fn planned(
-    module: Module,
-    chip: &ChipConfig,
-    options: &CompileOptions,
+    module: &Module,
+    (chip, options): (&ChipConfig, &CompileOptions),
     source: &str,
-    mut dump: Option<&mut Dump<'_>>,
+    stages: &mut Stages<'_, '_>,
+    shared: &Shared,
 ) -> Result<(Plan, usize), CompileError> {
-    if options.passes.strips > 0 {
-        let dump = dump.as_mut().map(|d| &mut **d as &mut Dump<'_>);
-        match attempt(module.clone(), chip, (options, &options.passes), source, dump) {
-            Err(e) if e.is_vmem() => {}
-            done => return done,
-        }
-    }
-    let passes = PassOptions { strips: 0, ..options.passes.clone() };
-    attempt(module, chip, (options, &passes), source, dump)
-}
-
-fn attempt(
-    module: Module,
-    chip: &ChipConfig,
-    (options, passes): (&CompileOptions, &PassOptions),
-    source: &str,
-    mut dump: Option<&mut Dump<'_>>,
-) -> Result<(Plan, usize), CompileError> {
-    let (mut number, mut last) = (0, String::new());
-    let (mut computations, mut strips) = (0, 0);
-    let core = lower_to_core(module, passes, &mut |pass, m| {
-        if pass == "strips" {
-            // A loop is a condition and a body.
-            strips = m.computations.len().saturating_sub(computations) / 2;
-        }
-        computations = m.computations.len();
-        let Some(dump) = &mut dump else { return };
-        number += 1;
-        let text = systole_hlo::graph::print::to_text(m);
-        if text != last {
-            dump(&format!("{number:02}-{pass}.hlo"), &text);
-            last = text;
-        }
-    })?;
     let lines = line_starts(source);
     let line = |s: Span| if s == Span::default() { 0 } else { line_of(&lines, s.start) };
     let planning = PlanOptions {
@@ -148,7 +130,15 @@ fn attempt(
         cores: options.cores,
         guide: options.guide.clone(),
     };
-    Ok((plan(&core, chip, &planning, &line)?, strips))
+    let planned = |l: &Lowered| plan(&l.core, chip, &planning, &line, &l.memo).map(|p| (p, l.strips));
+    let lowered = shared.lowered(module, &options.passes, stages)?;
+    match planned(&lowered) {
+        Err(e) if e.is_vmem() && lowered.strips > 0 => {
+            let passes = PassOptions { strips: 0, ..options.passes.clone() };
+            planned(&*shared.lowered(module, &passes, stages)?)
+        }
+        done => done,
+    }
 }
 
 /// Estimates kernels from their scheduled code, and what else was considered of them. What is not scheduled alone keeps the
@@ -182,6 +172,14 @@ pub struct ScheduledCode {
 /// # Errors
 /// A kernel that the chip has no registers or slots for, or a plan that does not go together.
 pub fn schedule_code(plan: &Plan, chip: &ChipConfig, options: &CompileOptions) -> Result<ScheduledCode, CompileError> {
+    scheduled(plan, (chip, options), &Done::default())
+}
+
+fn scheduled(
+    plan: &Plan,
+    (chip, options): (&ChipConfig, &CompileOptions),
+    done: &Done<KernelSpec>,
+) -> Result<ScheduledCode, CompileError> {
     let code = emit(plan, chip)?;
     let map = vmem_map(chip);
     let options = ScheduleOptions {
@@ -189,7 +187,13 @@ pub fn schedule_code(plan: &Plan, chip: &ChipConfig, options: &CompileOptions) -
         spill_rows: map.spill as u32,
         ..ScheduleOptions::new(map.spill_base as u32, plan.head.words)
     };
-    let scheduled = schedule(&code.unit, chip, &options).map_err(unscheduled)?;
+    // The main program comes first. What looks after exchanges calls kernels by numbers that are the program's own.
+    let key = |i: usize| {
+        let spec = &plan.kernels.get(i.checked_sub(1)?)?.spec;
+        let own = matches!(spec, KernelSpec::Product { looks: Some(_), .. });
+        Some((spec, *code.first_descs.get(i - 1)?)).filter(|_| !own)
+    };
+    let scheduled = schedule_known(&code.unit, chip, &options, &key, done).map_err(unscheduled)?;
     Ok(ScheduledCode { code, options, scheduled })
 }
 
@@ -209,7 +213,16 @@ pub fn generate(
     options: &CompileOptions,
     dump: Option<&mut Dump<'_>>,
 ) -> Result<Program, CompileError> {
-    let ScheduledCode { code, options: schedule_options, scheduled } = schedule_code(plan, chip, options)?;
+    generated(plan, (chip, options), dump, &Done::default())
+}
+
+fn generated(
+    plan: &Plan,
+    (chip, options): (&ChipConfig, &CompileOptions),
+    dump: Option<&mut Dump<'_>>,
+    done: &Done<KernelSpec>,
+) -> Result<Program, CompileError> {
+    let ScheduledCode { code, options: schedule_options, scheduled } = scheduled(plan, (chip, options), done)?;
     let map = vmem_map(chip);
     if let Some(dump) = dump {
         dump("kernels.txt", &code.unit.to_string());

@@ -8,6 +8,7 @@ pub mod compile;
 pub mod emit;
 pub mod plan;
 pub mod reference;
+pub mod shared;
 
 pub use systole_codegen::{kernel, schedule};
 #[cfg(feature = "evaluator")]

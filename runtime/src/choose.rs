@@ -21,7 +21,7 @@ const RESIDENT: u64 = 64;
 const SHARES: [u32; 2] = [50, 0];
 
 /// Compiles a module.
-type Compile<'c> = &'c dyn Fn(Module, &CompileOptions) -> Result<Compiled, RuntimeError>;
+type Compile<'c> = &'c dyn Fn(&Module, &CompileOptions) -> Result<Compiled, RuntimeError>;
 
 /// Options, and their program if it was compiled on the way.
 type Chosen = (CompileOptions, Option<Program>);
@@ -51,7 +51,7 @@ impl Client {
         }
         let program = match program {
             Some(program) => program,
-            None => compile(module.clone(), &first)?.program,
+            None => compile(module, &first)?.program,
         };
         self.choose_cores(module, (first, program), compile)
     }
@@ -63,7 +63,7 @@ impl Client {
         options: CompileOptions,
         compile: Compile<'_>,
     ) -> Result<Chosen, RuntimeError> {
-        let first = compile(module.clone(), &options)?;
+        let first = compile(module, &options)?;
         let mut chosen = (options.clone(), Some(first.program));
         if first.strips == 0 {
             return Ok(chosen);
@@ -72,7 +72,7 @@ impl Client {
         for share in SHARES {
             let other = CompileOptions { strips: Some(share), ..options.clone() };
             // A plan that does not fit is none.
-            let Ok(done) = compile(module.clone(), &other) else { continue };
+            let Ok(done) = compile(module, &other) else { continue };
             if let Some(t) = self.timed(&done.program, best).filter(|&t| t < best) {
                 best = t;
                 chosen = (other, Some(done.program));
@@ -100,7 +100,7 @@ impl Client {
         for max_resident in limits {
             let shared = CompileOptions { cores: Some(cores), max_resident, ..alone.clone() };
             // A plan that does not fit is none.
-            let Ok(done) = compile(module.clone(), &shared) else { continue };
+            let Ok(done) = compile(module, &shared) else { continue };
             if let Some(t) = self.timed(&done.program, best).filter(|&t| t < best) {
                 best = t;
                 chosen = (shared, Some(done.program));

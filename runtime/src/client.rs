@@ -7,7 +7,7 @@ use crate::{Array, RuntimeError};
 use std::borrow::Borrow;
 use std::sync::Arc;
 use systole_compiler::builder::XlaComputation;
-use systole_compiler::compile::{self, Compiled, compile};
+use systole_compiler::compile::{self, Compiled, compile_sharing};
 use systole_compiler::diag::Diagnostic;
 use systole_compiler::error::CompileError;
 use systole_compiler::graph::{Module, Op, Precision};
@@ -15,6 +15,7 @@ use systole_compiler::passes::custom;
 use systole_compiler::plan::Plan;
 use systole_compiler::plan::collective::Algorithm;
 use systole_compiler::plan::guide::Guide;
+use systole_compiler::shared::Shared;
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, Program};
 use systole_simulator::{Machine, Mode, NoObserver, Observer, RunResult, load};
@@ -247,23 +248,28 @@ impl Client {
         }
         self.check_targets(&module, name, &text)?;
         let module = whole_or_part(module, name, &text, options)?;
-        let quiet = |m: Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, None);
+        let shared = Shared::default();
+        let quiet = |m: &Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, (None, &shared));
         match self.choose(&module, options, &quiet)? {
             (_, Some(program)) if dump.is_none() => Ok(program),
-            (chosen, _) => Ok(self.compile_module(module, (name, &text), &chosen, dump)?.program),
+            (chosen, None) if dump.is_none() => Ok(quiet(&module, &chosen)?.program),
+            (chosen, _) => {
+                Ok(self.compile_module(&module, (name, &text), &chosen, (dump, &Shared::default()))?.program)
+            }
         }
     }
 
     /// The program of a module for the cores and strips of `options`.
     fn compile_module(
         &self,
-        module: Module,
+        module: &Module,
         (name, text): (&str, &str),
         options: &CompileOptions,
-        dump: Option<&mut dyn FnMut(&str, &str)>,
+        (dump, shared): (Option<&mut dyn FnMut(&str, &str)>, &Shared),
     ) -> Result<Compiled, RuntimeError> {
         let o = options.for_chip(&self.chip);
-        let mut done = compile(module, &self.chip, &o, text, dump).map_err(|e| compile_error(&e, (name, text)))?;
+        let done = compile_sharing(module, (&self.chip, &o), text, dump, shared);
+        let mut done = done.map_err(|e| compile_error(&e, (name, text)))?;
         done.program.debug.source = name.to_string();
         Ok(done)
     }
@@ -280,7 +286,8 @@ impl Client {
         };
         self.check_targets(&module, name, &text)?;
         let module = whole_or_part(module, name, &text, options)?;
-        let quiet = |m: Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, None);
+        let shared = Shared::default();
+        let quiet = |m: &Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, (None, &shared));
         let (chosen, _) = self.choose(&module, options, &quiet)?;
         let o = chosen.for_chip(&self.chip);
         compile::plan_module(module, &self.chip, &o, &text).map_err(|e| compile_error(&e, (name, &text)))

@@ -204,27 +204,89 @@ pub struct Passed {
 /// # Errors
 /// A program that has no lowering, or a broken invariant.
 pub fn run_passes(
-    mut module: Module,
+    module: Module,
     passes: &[&Pass],
     options: &PassOptions,
     dump: &mut dyn FnMut(&str, &Module),
 ) -> Result<Passed, CompileError> {
-    let mut fuel = options.fuel;
-    let mut fired = BTreeMap::new();
-    let written = module.computations.iter().map(|c| c.nodes.len() as u64).sum();
-    for pass in passes {
-        let mut draft = Draft::new(fuel, options.fold, written);
-        module = (pass.run)(module, &mut draft, options)?;
-        fuel = draft.fuel;
-        for (label, n) in draft.fired {
-            *fired.entry(label).or_insert(0) += n;
-        }
-        if options.verify {
-            check::check(&module).map_err(|message| CompileError::internal(pass.name, message))?;
-        }
-        dump(pass.name, &module);
+    let (done, fired) = Halfway::new(module, options).run(passes, options, dump)?;
+    Ok(Passed { module: done.module, fired })
+}
+
+/// A module between two passes.
+#[derive(Clone)]
+pub struct Halfway {
+    module: Module,
+    /// Rewrites that may still be made.
+    fuel: Option<u64>,
+    /// Nodes of the program as written.
+    written: u64,
+}
+
+impl Halfway {
+    /// A verified module that no pass has seen.
+    pub fn new(module: Module, options: &PassOptions) -> Halfway {
+        let written = module.computations.iter().map(|c| c.nodes.len() as u64).sum();
+        Halfway { module, fuel: options.fuel, written }
     }
-    Ok(Passed { module, fired })
+
+    /// Runs passes, in the order given; how often each labelled rewrite was made.
+    fn run(
+        self,
+        passes: &[&Pass],
+        options: &PassOptions,
+        dump: &mut dyn FnMut(&str, &Module),
+    ) -> Result<(Halfway, BTreeMap<&'static str, u64>), CompileError> {
+        let Halfway { mut module, mut fuel, written } = self;
+        let mut fired = BTreeMap::new();
+        for pass in passes {
+            let mut draft = Draft::new(fuel, options.fold, written);
+            module = (pass.run)(module, &mut draft, options)?;
+            fuel = draft.fuel;
+            for (label, n) in draft.fired {
+                *fired.entry(label).or_insert(0) += n;
+            }
+            if options.verify {
+                check::check(&module).map_err(|message| CompileError::internal(pass.name, message))?;
+            }
+            dump(pass.name, &module);
+        }
+        Ok((Halfway { module, fuel, written }, fired))
+    }
+
+    /// Runs the passes that do not depend on [`PassOptions::strips`]: all before the one of that name.
+    ///
+    /// # Errors
+    /// As [`lower_to_core`].
+    pub fn before_strips(
+        module: Module,
+        options: &PassOptions,
+        dump: &mut dyn FnMut(&str, &Module),
+    ) -> Result<Halfway, CompileError> {
+        Ok(Halfway::new(module, options).run(&Halfway::parts().0, options, dump)?.0)
+    }
+
+    /// Runs the passes behind [`Halfway::before_strips`].
+    ///
+    /// # Errors
+    /// As [`lower_to_core`].
+    pub fn to_core(
+        self,
+        options: &PassOptions,
+        dump: &mut dyn FnMut(&str, &Module),
+    ) -> Result<CoreModule, CompileError> {
+        CoreModule::new(self.run(&Halfway::parts().1, options, dump)?.0.module)
+    }
+
+    fn parts() -> (Vec<&'static Pass>, Vec<&'static Pass>) {
+        let strips = PASSES.iter().position(|p| p.name == "strips").unwrap_or(PASSES.len());
+        (PASSES[..strips].iter().collect(), PASSES[strips..].iter().collect())
+    }
+
+    /// Computations so far.
+    pub fn computations(&self) -> usize {
+        self.module.computations.len()
+    }
 }
 
 /// Lowers a verified module to core operations.
@@ -238,6 +300,5 @@ pub fn lower_to_core(
     options: &PassOptions,
     dump: &mut dyn FnMut(&str, &Module),
 ) -> Result<CoreModule, CompileError> {
-    let all: Vec<&Pass> = PASSES.iter().collect();
-    CoreModule::new(run_passes(module, &all, options, dump)?.module)
+    Halfway::before_strips(module, options, dump)?.to_core(options, dump)
 }

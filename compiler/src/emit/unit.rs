@@ -13,6 +13,8 @@ use systole_isa::{ChipConfig, DmaDesc};
 pub struct ProgramCode {
     pub unit: Unit,
     pub descs: Vec<DmaDesc>,
+    /// The number of the first descriptor of each kernel of the plan.
+    pub first_descs: Vec<u32>,
     pub host_calls: Vec<HostCall>,
 }
 
@@ -23,6 +25,7 @@ pub struct ProgramCode {
 pub fn emit(plan: &Plan, chip: &ChipConfig) -> Result<ProgramCode, CompileError> {
     let mut kernels = Vec::with_capacity(plan.kernels.len());
     let mut descs = Vec::new();
+    let mut first_descs = Vec::with_capacity(plan.kernels.len());
     let mut callees = Vec::new();
     // What looks after exchanges is the first kernel behind the plan's.
     let looks = plan.kernels.len() as u32 + 1;
@@ -37,6 +40,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig) -> Result<ProgramCode, CompileError>
             callees.push((kernels.len() + 1, code.callees));
         }
         let mut kernel = code.kernel;
+        first_descs.push(descs.len() as u32);
         kernel.renumber(descs.len() as u32);
         descs.extend(code.descs);
         kernels.push(kernel);
@@ -51,7 +55,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig) -> Result<ProgramCode, CompileError>
         unit.kernels[caller].renumber_calls(first);
         unit.kernels.extend(own);
     }
-    Ok(ProgramCode { unit, descs: main.descs, host_calls: main.host_calls })
+    Ok(ProgramCode { unit, descs: main.descs, first_descs, host_calls: main.host_calls })
 }
 
 /// Fails where a call has other arguments than its kernel has parameters.

@@ -37,15 +37,11 @@ pub struct PlanOptions {
 /// traffic, but all arrays of a kernel must fit together. The first is for programs of which few arrays are so large.
 const RESIDENT: [(u64, u64); 11] =
     [(3, 5), (2, 5), (1, 4), (1, 6), (1, 8), (1, 12), (1, 16), (1, 24), (1, 48), (1, 64), (1, 128)];
-/// Arrays that are streamed though they are not larger, one after the other, before less is kept.
-const STREAMED: usize = 16;
-/// As [`STREAMED`], of those that are kept in the largest part.
-const FEW: usize = 6;
-/// Plans that are tried with single arrays streamed: large programs take long to plan.
-const TRIED: usize = 24;
+/// Plans with the same part: after each, arrays for which there was no room are streamed though they are not larger.
+const AGAIN: usize = 5;
 
 /// The plan that keeps as much in vector memory as fits; exchanges are hidden behind other work if there is memory for it.
-/// `line` says where in the source text a node is.
+/// `line` says where in the source text a node is; `memo` is of this module, chip and guide.
 ///
 /// # Errors
 /// A program without a lowering, or one too large for the chip.
@@ -54,26 +50,26 @@ pub fn plan(
     chip: &ChipConfig,
     options: &PlanOptions,
     line: &dyn Fn(Span) -> u32,
+    memo: &Memo,
 ) -> Result<Plan, CompileError> {
     // One for copies of whole arrays, beside those that kernels number.
     limit(Resource::Semaphores, u64::from(kernel_semaphores(chip)) + 1, u64::from(chip.core.semaphores))?;
-    let memo = Memo::default();
     let mut failed = None;
-    let mut tried = 0;
     let several = options.pod.devices() > 1;
     let hiding = RESIDENT.iter().filter(|_| several).map(|r| (r, true));
     for (&(part, of), hide) in hiding.chain(RESIDENT.iter().map(|r| (r, false))) {
         let largest = (chip.vmem.bytes / of * part).min(options.max_resident.unwrap_or(u64::MAX));
         let mut streamed = BTreeSet::new();
         let most = (part, of) == RESIDENT[0];
+        let mut again = 0;
         loop {
-            // What stood in the way of a step.
-            let mut crowding = None;
-            let made = draft(core, chip, (largest, &streamed), line, (options, &memo), hide).and_then(|draft| {
+            // What stood in the way of steps.
+            let mut crowding: Vec<String> = Vec::new();
+            let made = draft(core, chip, (largest, &streamed), line, (options, memo), hide).and_then(|draft| {
                 draft.check(chip)?;
-                let mut culprit = None;
-                let placement = place(&draft, chip, vmem_map(chip).arrays, &mut culprit);
-                crowding = culprit.map(|b: BufId| draft.buffers[b.index()].name.clone());
+                let mut arrays: Vec<BufId> = Vec::new();
+                let placement = place(&draft, chip, vmem_map(chip).arrays, &mut arrays);
+                crowding = arrays.iter().map(|b| draft.buffers[b.index()].name.clone()).collect();
                 planned(core, draft, placement?, chip)
             });
             match made {
@@ -83,9 +79,10 @@ pub fn plan(
                 Err(e) if e.is_vmem() => {}
                 Err(e) => return Err(e),
             }
-            let more = crowding.is_some_and(|name| streamed.insert(name));
-            tried += usize::from(!most);
-            if !more || streamed.len() > if most { FEW } else { STREAMED } || tried > TRIED {
+            let before = streamed.len();
+            streamed.extend(crowding);
+            again += 1;
+            if streamed.len() == before || again >= AGAIN {
                 break;
             }
         }

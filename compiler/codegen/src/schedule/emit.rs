@@ -1,7 +1,7 @@
 //! Linking: kernels one after the other, branch and call targets as bundle indices.
 
-use super::Scheduled;
 use super::code::{Code, RegionKind, target_at};
+use super::{Linked, Scheduled};
 use crate::kernel::Unit;
 use rustc_hash::FxHashMap;
 use systole_isa::program::{DebugLine, DebugRange};
@@ -28,7 +28,9 @@ pub struct RegionReport {
 }
 
 /// Joins allocated code of all kernels, in order.
-pub(super) fn link(unit: &Unit, codes: Vec<Code>) -> Scheduled {
+pub(super) fn link(unit: &Unit, codes: &[Linked]) -> Scheduled {
+    let moved: Vec<i32> = codes.iter().map(|c| c.moved).collect();
+    let codes: Vec<&Code> = codes.iter().map(|c| &c.done.code).collect();
     let mut out = Scheduled::default();
     // Where each bundle of each kernel went; a bundle without instructions is where the next one is.
     let mut places: Vec<Vec<u32>> = Vec::with_capacity(codes.len());
@@ -63,6 +65,9 @@ pub(super) fn link(unit: &Unit, codes: Vec<Code>) -> Scheduled {
             }
             let mut bundle = Bundle { insts: b.insts.to_vec() };
             for i in &mut bundle.insts {
+                if matches!(i.op, Op::DmaStart | Op::DmaRemote) {
+                    i.operands[0] += moved[k];
+                }
                 let Some(t) = target_at(i.op) else { continue };
                 let to = i.operands[t] as usize;
                 i.operands[t] = if i.op == Op::BCall { places[to][0] } else { places[k][c.labels[to] as usize] } as i32;

@@ -95,9 +95,6 @@ impl Bits {
     fn new(n: usize) -> Bits {
         Bits(vec![0; n.div_ceil(64)])
     }
-    fn get(&self, i: usize) -> bool {
-        self.0[i / 64] >> (i % 64) & 1 != 0
-    }
     fn set(&mut self, i: usize) {
         self.0[i / 64] |= 1 << (i % 64);
     }
@@ -126,7 +123,7 @@ pub fn analyse(code: &mut Code, numbering: &Numbering, flight: &dyn Fn(Op) -> u3
     for (block, out) in blocks.iter().zip(&live_out).rev() {
         live.clear();
         let end = 2 * block.end as u32;
-        for v in out.iter() {
+        for &v in out {
             open[v] = end;
             live.push(v);
         }
@@ -182,26 +179,31 @@ fn add(ranges: &mut Ranges, from: u32, to: u32) {
     }
 }
 
-fn live_out(code: &Code, blocks: &[Block], numbering: &Numbering) -> Vec<Bits> {
-    let n = numbering.count;
-    let mut gen_: Vec<Bits> = Vec::with_capacity(blocks.len());
+/// Registers that live on at the end of each block.
+///
+/// Most registers are written and read within one block: only those that some block reads before it writes them are told apart.
+fn live_out(code: &Code, blocks: &[Block], numbering: &Numbering) -> Vec<Vec<usize>> {
+    let (crossing, reads) = crossing(code, blocks, numbering);
+    let mut place = vec![usize::MAX; numbering.count];
+    crossing.iter().enumerate().for_each(|(i, &v)| place[v] = i);
+    let n = crossing.len();
     let mut kill: Vec<Bits> = Vec::with_capacity(blocks.len());
     for b in blocks {
-        let (mut g, mut k) = (Bits::new(n), Bits::new(n));
-        for bundle in &code.bundles[b.start..b.end] {
-            for u in bundle.insts.iter().flat_map(uses) {
-                let v = numbering.of(u);
-                if !k.get(v) {
-                    g.set(v);
-                }
-            }
-            for d in bundle.insts.iter().flat_map(defs) {
-                k.set(numbering.of(d));
+        let mut k = Bits::new(n);
+        for d in code.bundles[b.start..b.end].iter().flat_map(|b| b.insts.iter().flat_map(defs)) {
+            let at = place[numbering.of(d)];
+            if at != usize::MAX {
+                k.set(at);
             }
         }
-        gen_.push(g);
         kill.push(k);
     }
+    let bits = |read: &Vec<usize>| {
+        let mut g = Bits::new(n);
+        read.iter().for_each(|&v| g.set(place[v]));
+        g
+    };
+    let gen_: Vec<Bits> = reads.iter().map(bits).collect();
     let mut live_in = gen_.clone();
     let mut out: Vec<Bits> = vec![Bits::new(n); blocks.len()];
     loop {
@@ -221,7 +223,31 @@ fn live_out(code: &Code, blocks: &[Block], numbering: &Numbering) -> Vec<Bits> {
             }
         }
         if !changed {
-            return out;
+            return out.iter().map(|b| b.iter().map(|i| crossing[i]).collect()).collect();
         }
     }
+}
+
+/// Registers that some block reads before it writes them, in order, and those of each block.
+fn crossing(code: &Code, blocks: &[Block], numbering: &Numbering) -> (Vec<usize>, Vec<Vec<usize>>) {
+    // The last block that wrote a register, or noted its read, counted from 1.
+    let mut seen = vec![0usize; numbering.count];
+    let mut all = Vec::new();
+    let mut reads = Vec::with_capacity(blocks.len());
+    for (i, b) in blocks.iter().enumerate() {
+        let mut own = Vec::new();
+        for bundle in &code.bundles[b.start..b.end] {
+            for v in bundle.insts.iter().flat_map(uses).map(|u| numbering.of(u)) {
+                if std::mem::replace(&mut seen[v], i + 1) != i + 1 {
+                    own.push(v);
+                }
+            }
+            bundle.insts.iter().flat_map(defs).for_each(|d| seen[numbering.of(d)] = i + 1);
+        }
+        all.extend_from_slice(&own);
+        reads.push(own);
+    }
+    all.sort_unstable();
+    all.dedup();
+    (all, reads)
 }

@@ -37,7 +37,11 @@ use crate::kernel::{Kernel, Unit};
 use chaos::Chaos;
 use code::Code;
 use lower::{LAST_LEVEL, Levels};
+use rustc_hash::FxHashMap;
 use spill::{Area, Spiller};
+use std::cell::RefCell;
+use std::hash::Hash;
+use std::rc::Rc;
 use systole_isa::program::{DebugLine, DebugPlace, DebugRange};
 use systole_isa::{Bundle, ChipConfig, Slot};
 
@@ -110,12 +114,53 @@ const ATTEMPTS: u32 = 200;
 /// Rounds after which twice as many registers are spilled in each.
 const MORE_AFTER: u32 = 24;
 
+/// Kernels that were scheduled before, for one chip and the same options but for the spills' first word, by what they are made
+/// from.
+pub struct Done<K>(RefCell<FxHashMap<K, Rc<DoneKernel>>>);
+
+impl<K> Default for Done<K> {
+    fn default() -> Done<K> {
+        Done(RefCell::default())
+    }
+}
+
+/// A kernel that was scheduled.
+struct DoneKernel {
+    code: Code,
+    /// The number of its first DMA descriptor.
+    descs: u32,
+    /// Where its spilled registers begin and end.
+    from: Area,
+    to: Area,
+}
+
+impl DoneKernel {
+    /// The end of its spills if they begin at `start`; `None` if they cannot.
+    fn end(&self, start: Area) -> Option<Area> {
+        let words = self.from.word == start.word || self.from.word == self.to.word;
+        let rows = self.from.row == start.row && words;
+        rows.then(|| Area { word: start.word + self.to.word - self.from.word, ..self.to })
+    }
+}
+
 /// Schedules all kernels of a unit and links them, the main program first.
 pub fn schedule(unit: &Unit, chip: &ChipConfig, options: &ScheduleOptions) -> Result<Scheduled, ScheduleError> {
+    schedule_known::<()>(unit, chip, options, &|_| None, &Done::default())
+}
+
+/// [`schedule`], but for kernels that were scheduled before. `key` says of a kernel that calls nothing what it is made from, but for
+/// the number of its first descriptor, which comes with it.
+pub fn schedule_known<'k, K: Hash + Eq + Clone>(
+    unit: &Unit,
+    chip: &ChipConfig,
+    options: &ScheduleOptions,
+    key: &dyn Fn(usize) -> Option<(&'k K, u32)>,
+    done: &Done<K>,
+) -> Result<Scheduled, ScheduleError> {
     let base = Area { row: options.spill_base_row, word: options.spill_base_word, sublanes: chip.core.sublanes };
     check_calls(unit, chip)?;
     // Kernels that call nothing are never active together and share an area; each of the others has its own after it.
-    let mut codes: Vec<Option<Code>> = vec![None; unit.kernels.len()];
+    let mut codes: Vec<Option<Linked>> = vec![None; unit.kernels.len()];
     let mut end = base;
     for leaf in [true, false] {
         let shared = end;
@@ -124,17 +169,40 @@ pub fn schedule(unit: &Unit, chip: &ChipConfig, options: &ScheduleOptions) -> Re
                 continue;
             }
             let start = if leaf { shared } else { end };
-            let (code, used) = schedule_kernel(kernel, i == 0, chip, options, start)?;
+            let key = key(i).filter(|_| leaf && i > 0);
+            let found = key.and_then(|(k, descs)| {
+                let done = Rc::clone(done.0.borrow().get(k)?);
+                Some((done.end(start)?, Linked { moved: descs as i32 - done.descs as i32, done }))
+            });
+            let (used, linked) = match found {
+                Some(found) => found,
+                None => {
+                    let (code, to) = schedule_kernel(kernel, i == 0, chip, options, start)?;
+                    let descs = key.map_or(0, |k| k.1);
+                    let made = Rc::new(DoneKernel { code, descs, from: start, to });
+                    if let Some((k, _)) = key {
+                        done.0.borrow_mut().insert(k.clone(), Rc::clone(&made));
+                    }
+                    (to, Linked { moved: 0, done: made })
+                }
+            };
             end.row = end.row.max(used.row);
             end.word = end.word.max(used.word);
-            codes[i] = Some(code);
+            codes[i] = Some(linked);
         }
     }
-    let codes: Vec<Code> = codes.into_iter().flatten().collect();
-    let mut out = emit::link(unit, codes);
+    let codes: Vec<Linked> = codes.into_iter().flatten().collect();
+    let mut out = emit::link(unit, &codes);
     out.spill_rows = end.row - base.row;
     out.spill_words = end.word - base.word;
     Ok(out)
+}
+
+/// A kernel's code, and what is added to its descriptors' numbers.
+#[derive(Clone)]
+struct Linked {
+    done: Rc<DoneKernel>,
+    moved: i32,
 }
 
 fn check_calls(unit: &Unit, chip: &ChipConfig) -> Result<(), ScheduleError> {

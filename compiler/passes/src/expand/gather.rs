@@ -2,7 +2,8 @@
 //!
 //! Canonical form ("rows"): operand `[R, W..]`, indices `s32[n]` within `0..R`, result `[n, W..]`: a gather with
 //! `offset_dims={1..}`, `collapsed_slice_dims={0}`, `start_index_map={0}`, `index_vector_dim=1` and whole rows. Slices of
-//! more than one element along indexed dimensions become dynamic slices, in a loop if there are many.
+//! more than one element along indexed dimensions become dynamic slices, in a loop if there are many; so do large slices of
+//! several dimensions.
 //!
 //! Canonical form ("elements"): operand `[N]`, indices `s32[n]`, result `[n]`, or with a batching dimension in front of
 //! each: single elements, found by permutations of lanes. Where tables are so long that this costs more than to fetch a
@@ -100,7 +101,7 @@ pub fn lower(
         found
     } else if let Some(found) = elements(b, x, &indexed, g, &batch)? {
         found
-    } else if indexed.iter().all(|i| g.slice_sizes[i.dim] == 1) {
+    } else if indexed.iter().all(|i| g.slice_sizes[i.dim] == 1) && !is_slab(b.dtype(x), &g.slice_sizes) {
         rows(b, x, &indexed, g, batch.iter().product())
     } else {
         ordered(b, x, indexed, g, (batch.iter().product(), tile))?
@@ -114,6 +115,16 @@ pub fn lower(
     let rest = (0..to.rank()).filter(|d| !g.offset_dims.contains(d));
     let place: Vec<usize> = rest.chain(g.offset_dims.iter().copied()).collect();
     Ok(b.transpose(ordered, &inverse(&place)))
+}
+
+/// Bytes of a slice of several dimensions that is copied as it lies: as a row of a table it would be laid out anew, and the
+/// table with it.
+const SLAB: u64 = 1 << 18;
+
+/// Whether a slice is large and has rows of its own.
+fn is_slab(dtype: DType, sizes: &[u64]) -> bool {
+    let bytes = sizes.iter().product::<u64>() * u64::from(dtype.bits()).max(8) / 8;
+    sizes.iter().filter(|&&s| s != 1).count() > 1 && bytes >= SLAB
 }
 
 /// Rows of the operand with indexed dimensions merged in front: `[n, W..]`.

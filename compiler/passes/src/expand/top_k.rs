@@ -13,6 +13,8 @@ use systole_isa::DType;
 
 /// Elements of a part.
 const PART: u64 = 128;
+/// Where there are several rows, each has a multiple of so many parts: those of all rows one after the other lie as those of each.
+const SUBLANES: u64 = 8;
 /// Parts are chosen among at least this many for each that is chosen.
 const WORTH: u64 = 4;
 
@@ -74,7 +76,7 @@ fn selected(b: &mut Emit, key: NodeId, k: u64, room: Room) -> Result<(NodeId, No
         return first(b, key, places, (k, true), room);
     }
     let dtype = b.dtype(key);
-    let parts = n.div_ceil(PART);
+    let parts = n.div_ceil(PART).next_multiple_of(if rows > 1 { SUBLANES } else { 1 });
     let least = b.bits(dtype, 1u64 << (dtype.bits() - 1));
     let more = PadDim { low: 0, high: (parts * PART - n) as i64, interior: 0 };
     let key = b.pad(key, least, &[PadDim { low: 0, high: 0, interior: 0 }, more]);

@@ -29,7 +29,7 @@ const LONG: usize = 64;
 /// Rows (or columns) of a strip of a product, at least.
 const BROAD: u64 = 256;
 /// Steps of the search for a program's regions: what is not found by then stays as it is.
-pub const EFFORT: u64 = 64_000_000;
+pub const EFFORT: u64 = 16_000_000;
 /// Steps for an operation that is asked whether it joins, and for one whose lifetime in a strip is looked at.
 const ASKED: u64 = 4;
 const TIMED: u64 = 4;
@@ -302,26 +302,44 @@ impl Search<'_> {
         self.make_convex(r, way);
     }
 
-    /// Nodes outside, up to one or all, that use the region's results, directly or not.
-    fn behind(&self, r: &Region, upto: Option<NodeId>) -> Vec<bool> {
+    /// Notes of a node whether it is outside and uses the region's results, directly or not.
+    fn note_behind(&self, r: &Region, behind: &mut [bool], id: NodeId) {
+        let uses = |o: &NodeId| r.has(*o) && !r.is_made(self.comp, *o) || behind[o.index()];
+        behind[id.index()] = !r.has(id) && self.comp.node(id).operands.iter().any(uses);
+    }
+
+    /// Nodes outside that use the region's results, directly or not.
+    fn behind(&self, r: &Region) -> Vec<bool> {
         let mut behind = vec![false; self.comp.nodes.len()];
         let first = r.members.keys().next().map_or(usize::MAX, |id| id.index());
-        let last = upto.map_or(self.comp.nodes.len(), |id| id.index());
-        self.spend(last.saturating_sub(first) as u64);
-        for id in self.comp.ids().skip(first).take_while(|&id| upto.is_none_or(|last| id <= last)) {
-            let uses = |o: &NodeId| r.has(*o) && !r.is_made(self.comp, *o) || behind[o.index()];
-            behind[id.index()] = !r.has(id) && self.comp.node(id).operands.iter().any(uses);
+        self.spend(behind.len().saturating_sub(first) as u64);
+        for id in self.comp.ids().skip(first) {
+            self.note_behind(r, &mut behind, id);
         }
         behind
     }
 
+    /// The first member from node `from` on that uses something outside that uses the region; `behind` is known up to it.
+    fn broken(&self, r: &Region, behind: &mut [bool], from: NodeId) -> Option<NodeId> {
+        let last = r.members.keys().next_back()?;
+        for i in from.index()..=last.index() {
+            let id = NodeId(i as u32);
+            if r.has(id) && self.comp.node(id).operands.iter().any(|o| behind[o.index()]) {
+                self.spend((i - from.index()) as u64);
+                return Some(id);
+            }
+            self.note_behind(r, behind, id);
+        }
+        self.spend((last.index() - from.index().min(last.index())) as u64);
+        None
+    }
+
     /// Takes in what lies on paths between members; where something cannot be, what is behind it leaves.
     fn make_convex(&self, r: &mut Region, way: Way) {
+        let mut behind = vec![false; self.comp.nodes.len()];
+        let Some(mut from) = r.members.keys().next().copied() else { return };
         for _ in 0..=BROKEN {
-            let behind = self.behind(r, r.members.keys().next_back().copied());
-            let broken =
-                r.members.keys().copied().find(|id| self.comp.node(*id).operands.iter().any(|o| behind[o.index()]));
-            let Some(broken) = broken else { return };
+            let Some(broken) = self.broken(r, &mut behind, from) else { return };
             // Outside nodes above it that are behind the region.
             let mut between = BTreeSet::new();
             let mut open: Vec<NodeId> = self.comp.node(broken).operands.clone();
@@ -346,6 +364,8 @@ impl Search<'_> {
                     r.members.remove(id);
                 });
             }
+            // What is above all of these is as it was.
+            from = between.first().copied().unwrap_or(broken).min(broken);
         }
         r.members.clear();
     }
@@ -384,7 +404,7 @@ impl Search<'_> {
 
     /// Takes in what is done with the region's results and nothing else, and makes no more of them.
     fn take_users(&self, r: &mut Region, way: Way) {
-        let behind = self.behind(r, None);
+        let behind = self.behind(r);
         let mut open: BTreeSet<NodeId> = r.members.keys().flat_map(|id| &self.users[id.index()]).copied().collect();
         while let Some(id) = open.pop_first() {
             let n = self.comp.node(id);

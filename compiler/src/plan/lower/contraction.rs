@@ -1,7 +1,7 @@
 //! Dots and convolutions: kernels of the matrix unit.
 
 use super::loop_spec::depthwise_spec;
-use super::memo::Memo;
+use super::memo::KernelMemo;
 use super::{Cut, Lower, Region, Val};
 use crate::plan::guide::{Guide, impossible};
 use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
@@ -412,10 +412,10 @@ pub fn product_entry(
     c: &Contraction,
     chip: &ChipConfig,
     (name, guide): (&str, &Guide),
-    memo: &Memo,
+    memo: &KernelMemo,
 ) -> Result<KernelEntry, mxu::MxuError> {
     let line = guide.schedule.tile(name).map(|t| t.1);
-    let found = memo.products.get((Memo::product(c, chip), line), |_| searched(c, chip, (name, guide)));
+    let found = memo.products.get((KernelMemo::product(c, chip), line), |_| searched(c, chip, (name, guide)));
     found.map(|entry| KernelEntry { name: name.to_string(), ..entry })
 }
 

@@ -1,5 +1,6 @@
 //! What is found out once for all attempts at a plan: a program that does not fit is lowered again and again with less in vector
-//! memory, and most of its operations and products are the same each time.
+//! memory, for other numbers of cores, with chains done strip by strip and without; most of its operations and products are the
+//! same each time.
 //!
 //! Everything here follows from its key, the chip and what decides from outside, which stay the same.
 
@@ -8,6 +9,8 @@ use crate::plan::step::KernelEntry;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::hash::Hash;
+use std::ops::Deref;
+use std::rc::Rc;
 use systole_codegen::emit::blocks::{BlockCut, BlockSpec, ChosenCut};
 use systole_codegen::emit::mxu::{self, Contraction, MxuError, Part};
 use systole_hlo::error::CompileError;
@@ -44,11 +47,34 @@ type Parts = Option<(Vec<Part>, f64)>;
 /// A cut of a body, and the others that were considered.
 type Cut = Option<(ChosenCut, Vec<(BlockCut, u64)>)>;
 
-/// All that is known.
+/// Owners of a computation's nodes, by which of them are scalars.
+type Owners = Known<(CompId, Vec<bool>), Result<Groups, CompileError>>;
+
+/// All that is known of one core module's plans.
 #[derive(Default)]
 pub struct Memo {
-    /// Owners of a computation's nodes, by which of them are scalars.
-    pub groups: Known<(CompId, Vec<bool>), Result<Groups, CompileError>>,
+    pub groups: Owners,
+    pub kernels: Rc<KernelMemo>,
+}
+
+impl Memo {
+    /// Nothing is known of the module; of kernels, what others found out.
+    pub fn new(kernels: &Rc<KernelMemo>) -> Memo {
+        Memo { groups: Known::default(), kernels: Rc::clone(kernels) }
+    }
+}
+
+impl Deref for Memo {
+    type Target = KernelMemo;
+
+    fn deref(&self) -> &KernelMemo {
+        &self.kernels
+    }
+}
+
+/// What is known of kernels, of any module.
+#[derive(Default)]
+pub struct KernelMemo {
     /// Kernels of products, by the line of the pin that they obey.
     pub products: Known<(Product, Option<usize>), Result<KernelEntry, MxuError>>,
     cycles: Known<Product, Result<f64, MxuError>>,
@@ -57,7 +83,7 @@ pub struct Memo {
     pub cuts: Known<(BlockSpec, u64, Option<usize>), Cut>,
 }
 
-impl Memo {
+impl KernelMemo {
     /// A contraction on a chip, as a key.
     pub fn product(c: &Contraction, chip: &ChipConfig) -> Product {
         (c.clone(), chip.hbm.bandwidth.to_bits())
@@ -65,7 +91,7 @@ impl Memo {
 
     /// Cycles of a product by estimate.
     pub fn cycles(&self, c: &Contraction, chip: &ChipConfig) -> Result<f64, MxuError> {
-        self.cycles.get(Memo::product(c, chip), |(c, _)| mxu::choose(c, chip, false).map(|found| found.cycles))
+        self.cycles.get(KernelMemo::product(c, chip), |(c, _)| mxu::choose(c, chip, false).map(|found| found.cycles))
     }
 
     /// A product's parts for several cores.

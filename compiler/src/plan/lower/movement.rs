@@ -183,6 +183,14 @@ impl<'a> Lower<'a> {
         if let Some(v) = src.reshaped(&dims, self.chip) {
             return Ok(Val::Array(v));
         }
+        // The same elements may be there in another shape.
+        let made = |u: &NodeId| match (&r.comp.node(*u).op, &r.values[u.index()]) {
+            (Op::Reshape, Some(Val::Array(v))) => v.reshaped(&dims, self.chip),
+            _ => None,
+        };
+        if let Some(v) = r.groups.users[node.operands[0].index()].iter().find_map(made) {
+            return Ok(Val::Array(v));
+        }
         if let Some((sizes, from, to)) = refine(&src.dims, &dims) {
             return Ok(self.moved(r, id, &src, &sizes, &from, &to));
         }

@@ -41,7 +41,8 @@ pub struct Placement {
     pub residences: Vec<DebugBuffer>,
 }
 
-/// Places the arrays of a draft in `vmem_rows` rows of vector memory and the chip's HBM.
+/// Places the arrays of a draft in `vmem_rows` rows of vector memory and the chip's HBM. Where that fails for want of vector
+/// memory, `crowding` gets the largest array of each step for which there was no room.
 ///
 /// # Errors
 /// What does not fit.
@@ -49,7 +50,7 @@ pub fn place(
     draft: &Draft,
     chip: &ChipConfig,
     vmem_rows: u64,
-    culprit: &mut Option<BufId>,
+    crowding: &mut Vec<BufId>,
 ) -> Result<Placement, CompileError> {
     let given = |b: BufId| matches!(draft.buffers[b.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
     let life = Lifetimes::new(&draft.steps, draft.buffers.len(), &given, &draft.results);
@@ -77,12 +78,15 @@ pub fn place(
         stays: Residences::new(draft.buffers.len()),
         inside: 0,
         written_before: Vec::new(),
+        crowding: Vec::new(),
+        failed: None,
     };
     p.index_frees();
     p.count_written();
     let placed = p.steps(&draft.steps).and_then(|()| p.results());
-    *culprit = p.memory.crowding;
-    placed?;
+    *crowding = std::mem::take(&mut p.crowding);
+    // The first step that did not fit is what is wrong.
+    p.failed.take().map_or(placed, Err)?;
     p.stays.finish(&p.memory);
     Ok(Placement {
         actions: p.actions,
@@ -113,6 +117,10 @@ struct Placer<'a> {
     inside: u32,
     /// Word rows that the steps before each one write.
     written_before: Vec<u64>,
+    /// The largest arrays of the steps for which there was no room, and why there was none for the first: the others are placed
+    /// to find them all.
+    crowding: Vec<BufId>,
+    failed: Option<CompileError>,
 }
 
 impl<'a> Placer<'a> {
@@ -146,7 +154,16 @@ impl<'a> Placer<'a> {
 
     fn steps(&mut self, steps: &'a [Step]) -> Result<(), CompileError> {
         for (i, s) in steps.iter().enumerate() {
-            self.step(s, &steps[i + 1..]).map_err(|e| e.at(self.span()))?;
+            let Err(e) = self.step(s, &steps[i + 1..]) else { continue };
+            let e = e.at(self.span());
+            let crowding = self.memory.crowding.take().filter(|_| e.is_vmem());
+            self.crowding.extend(crowding);
+            let simple = matches!(s, Step::Call { .. } | Step::Copy { .. });
+            if crowding.is_none() || !simple {
+                return Err(e);
+            }
+            self.failed.get_or_insert(e);
+            self.finish_step();
         }
         Ok(())
     }
@@ -305,13 +322,16 @@ impl<'a> Placer<'a> {
             n => Some(self.memory.room(n, self.now, &locked, &format!("scratch of {name}"), &mut out)?),
         };
         // Loads first, so that they run side by side.
-        for a in args {
-            if let Arg::Array { buf, usage, unit, .. } = a
-                && *unit != Unit::Granules
-            {
-                self.resident(*buf, *usage != Use::Write, &locked, &mut out)?;
+        let loaded = args.iter().try_for_each(|a| match a {
+            Arg::Array { buf, usage, unit, .. } if *unit != Unit::Granules => {
+                self.resident(*buf, *usage != Use::Write, &locked, &mut out).map(|_| ())
             }
+            _ => Ok(()),
+        });
+        if let (Err(_), Some(at)) = (&loaded, scratch) {
+            self.memory.vmem.give(at, scratch_rows);
         }
+        loaded?;
         for a in args {
             if let Arg::Array { buf, usage, unit, .. } = a {
                 let read = *usage == Use::Read && *unit != Unit::Granules;

@@ -1,0 +1,99 @@
+//! What attempts at one program have in common.
+//!
+//! A program is compiled several times before the fastest code is chosen: with chains done strip by strip and without, for one
+//! core and for all. Most of the work is the same each time and is done once: the passes up to strips, tiles and cuts of
+//! kernels, the scheduled code of kernels.
+//!
+//! Everything here is of one module, one chip and one set of options, but for those of [`Shared`]'s documentation.
+
+use crate::compile::Dump;
+use crate::plan::lower::memo::{KernelMemo, Memo};
+use crate::plan::spec::KernelSpec;
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
+use systole_codegen::schedule::Done;
+use systole_hlo::core::CoreModule;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::Module;
+use systole_hlo::graph::print;
+use systole_passes::pipeline::{Halfway, PASSES, PassOptions};
+
+/// What attempts at one program have in common. Between them only [`PassOptions::strips`],
+/// [`max_resident`](crate::compile::CompileOptions::max_resident) and [`cores`](crate::compile::CompileOptions::cores) differ.
+#[derive(Default)]
+pub struct Shared {
+    halfway: OnceCell<Halfway>,
+    /// By the share of vector memory that strips may take.
+    lowered: RefCell<Vec<(u32, Rc<Lowered>)>>,
+    kernels: Rc<KernelMemo>,
+    /// Scheduled kernels.
+    pub done: Done<KernelSpec>,
+}
+
+/// A program as core operations.
+pub struct Lowered {
+    pub core: CoreModule,
+    /// Chains that are done strip by strip.
+    pub strips: usize,
+    pub memo: Memo,
+}
+
+/// Texts of stages, those that changed nothing left out.
+#[derive(Default)]
+pub struct Stages<'a, 'd> {
+    pub dump: Option<&'a mut Dump<'d>>,
+    last: String,
+}
+
+impl<'a, 'd> Stages<'a, 'd> {
+    pub fn new(dump: Option<&'a mut Dump<'d>>) -> Stages<'a, 'd> {
+        Stages { dump, last: String::new() }
+    }
+
+    fn stage(&mut self, pass: &str, m: &Module) {
+        let Some(dump) = &mut self.dump else { return };
+        let number = PASSES.iter().position(|p| p.name == pass).map_or(0, |i| i + 1);
+        let text = print::to_text(m);
+        if text != self.last {
+            dump(&format!("{number:02}-{pass}.hlo"), &text);
+            self.last = text;
+        }
+    }
+}
+
+impl Shared {
+    /// The module as core operations.
+    ///
+    /// # Errors
+    /// A program that has no lowering, or a broken invariant.
+    pub fn lowered(
+        &self,
+        module: &Module,
+        options: &PassOptions,
+        stages: &mut Stages<'_, '_>,
+    ) -> Result<Rc<Lowered>, CompileError> {
+        let known =
+            |(share, done): &&(u32, Rc<Lowered>)| *share == options.strips || options.strips == 0 && done.strips == 0;
+        if let Some((_, done)) = self.lowered.borrow().iter().find(known) {
+            return Ok(Rc::clone(done));
+        }
+        let halfway = match self.halfway.get() {
+            Some(done) => done.clone(),
+            None => {
+                let done = Halfway::before_strips(module.clone(), options, &mut |pass, m| stages.stage(pass, m))?;
+                self.halfway.get_or_init(|| done).clone()
+            }
+        };
+        let (before, mut strips) = (halfway.computations(), 0);
+        let core = halfway.to_core(options, &mut |pass, m| {
+            if pass == "strips" {
+                // A loop is a condition and a body.
+                strips = m.computations.len().saturating_sub(before) / 2;
+            }
+            stages.stage(pass, m);
+        })?;
+        let done = Rc::new(Lowered { core, strips, memo: Memo::new(&self.kernels) });
+        self.lowered.borrow_mut().push((options.strips, Rc::clone(&done)));
+        Ok(done)
+    }
+}
