@@ -74,7 +74,7 @@ pub fn linear(b: &mut Emit, indexed: &[Indexed], dims: &[u64], n: u64) -> NodeId
     sum.unwrap_or_else(|| b.splat(DType::S32, &[n], 0.0))
 }
 
-/// Lowers one gather; `tile` is the chip's sublanes and lanes.
+/// Lowers one gather; `tile` is the chip's sublanes and lanes, `vmem` the bytes of its vector memory.
 ///
 /// # Errors
 /// A loop that could not be made.
@@ -83,7 +83,7 @@ pub fn lower(
     g: &Gather,
     node: &Node,
     operands: &[NodeId],
-    tile: (u32, u32),
+    (tile, vmem): ((u32, u32), u64),
 ) -> Result<NodeId, CompileError> {
     let (x, indices) = (operands[0], operands[1]);
     let to = array(&node.shape);
@@ -101,7 +101,7 @@ pub fn lower(
         found
     } else if let Some(found) = elements(b, x, &indexed, g, &batch)? {
         found
-    } else if indexed.iter().all(|i| g.slice_sizes[i.dim] == 1) && !is_slab(b.dtype(x), &g.slice_sizes) {
+    } else if indexed.iter().all(|i| g.slice_sizes[i.dim] == 1) && !are_slabs(b, x, g, (batch.iter().product(), vmem)) {
         rows(b, x, &indexed, g, batch.iter().product())
     } else {
         ordered(b, x, indexed, g, (batch.iter().product(), tile))?
@@ -121,10 +121,15 @@ pub fn lower(
 /// table with it.
 const SLAB: u64 = 1 << 18;
 
-/// Whether a slice is large and has rows of its own.
-fn is_slab(dtype: DType, sizes: &[u64]) -> bool {
-    let bytes = sizes.iter().product::<u64>() * u64::from(dtype.bits()).max(8) / 8;
-    sizes.iter().filter(|&&s| s != 1).count() > 1 && bytes >= SLAB
+/// Slices of that size fit in vector memory so many times, several of them under way.
+const SLABS: u64 = 8;
+
+/// Whether `n` slices are large, have rows of their own, and are together more than vector memory holds.
+fn are_slabs(b: &Emit, x: NodeId, g: &Gather, (n, vmem): (u64, u64)) -> bool {
+    let sizes = &g.slice_sizes;
+    let bytes = sizes.iter().product::<u64>() * u64::from(b.dtype(x).bits()).max(8) / 8;
+    let rows = sizes.iter().filter(|&&s| s != 1).count() > 1;
+    rows && bytes >= SLAB && bytes.saturating_mul(SLABS) <= vmem && bytes.saturating_mul(n) > vmem
 }
 
 /// Rows of the operand with indexed dimensions merged in front: `[n, W..]`.

@@ -35,7 +35,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         Op::StochasticConvert => Some(bits::stochastic(b, n, x)),
         Op::DynamicSlice { sizes } => Some(index::dynamic_slice(b, sizes, x)),
         Op::DynamicUpdateSlice => Some(index::dynamic_update_slice(b, x)),
-        Op::Gather(g) => Some(gather::lower(b, g, n, x, options.tile)?),
+        Op::Gather(g) => Some(gather::lower(b, g, n, x, (options.tile, options.vmem_bytes))?),
         Op::Scatter(s) => Some(scatter::lower(b, s, x)?),
         Op::SelectAndScatter { window, select, scatter } => {
             Some(select_scatter::lower(b, window, *select, *scatter, x)?)

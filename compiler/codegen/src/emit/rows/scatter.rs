@@ -6,11 +6,12 @@
 
 use super::{CHUNK, Far, RowsKernel, RowsSpec, chunk, fetch};
 use crate::emit::hbm::HbmUnit;
-use crate::emit::loops::eval::{emit_body, map_words};
+use crate::emit::loops::eval::{emit_body, map_words, select_mask};
 use crate::emit::loops::spec::Body;
 use crate::emit::memory::{self, Place};
+use crate::emit::value::Value;
 use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{BufferRef, KernelBuilder, M, S};
+use crate::kernel::{BufferRef, KernelBuilder, M, S, V};
 use serde::{Deserialize, Serialize};
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
@@ -43,6 +44,39 @@ struct Area {
     /// Element rows from plane to plane and from component to component.
     plane: u32,
     component: u32,
+}
+
+/// Updates that are combined together: their rows are read before any is written, so that they wait for each other in registers
+/// and not in memory.
+const GROUP: u32 = 4;
+/// Registers of a row that are read before any is written.
+const PARTS: usize = 4;
+
+/// An update: the place that it names in a table (any that there is if it is not taken), its own number.
+struct Update {
+    place: S,
+    at: S,
+    /// The place in every lane, as it was given.
+    number: V,
+    taken: M,
+}
+
+/// What an update finds and brings.
+struct Loaded {
+    /// The table's row in every lane.
+    row: V,
+    /// What of it changes.
+    mask: M,
+    /// By table.
+    places: Vec<Place>,
+    old: Vec<Value>,
+    new: Vec<Value>,
+}
+
+impl Loaded {
+    fn new(row: V, mask: M) -> Loaded {
+        Loaded { row, mask, places: Vec::new(), old: Vec::new(), new: Vec::new() }
+    }
 }
 
 struct Table {
@@ -321,99 +355,143 @@ impl Scatter<'_> {
         let at = if self.s.far.rows { b.s_var(0) } else { b.s_copy(first) };
         let lanes = if self.s.elements { self.lanes } else { 1 };
         let low = if rows > 0 && lanes > 1 { b.s_muli(low, lanes as i32) } else { low };
-        b.loop_static(count, |b| {
-            let index = b.smem_load(word, 0);
-            let index = if rows > 0 { b.s(Op::SSub, &[index, low]) } else { index };
-            let place = b.s(Op::SMax, &[index, S::ZERO]);
-            let (number, zero) = (b.splat(index), b.v_imm(0));
-            let mut taken = b.cmp(Op::VLeS, zero, number);
-            let mut place = place;
-            if rows > 0 {
-                let end = (rows * lanes) as i32;
-                let last = b.s_imm(end - 1);
-                place = b.s(Op::SMin, &[place, last]);
-                let end = b.v_imm(end);
-                let below = b.cmp(Op::VLtS, number, end);
-                taken = b.m_and(taken, below);
-            }
-            if self.s.elements {
-                self.element(b, half, (place, at), taken);
-            } else {
-                self.row(b, half, (place, at), taken);
-            }
-            b.s_inc(word, 1);
-            b.s_inc(at, 1);
-        });
+        // Narrow types are rounded on their way to memory.
+        let wide = |r: &RowsSpec| r.dtype.bits() == 32 * r.dtype.components() as u32;
+        let group = if self.s.specs.iter().all(wide) { GROUP } else { 1 };
+        for (trips, size) in [(count / group, group), (count % group, 1)] {
+            b.loop_static(trips, |b| {
+                let all: Vec<Update> =
+                    (0..size as i32).map(|i| self.update(b, (word, at, i), (low, rows * lanes))).collect();
+                if self.s.elements {
+                    self.elements(b, half, &all);
+                } else {
+                    self.rows(b, half, &all);
+                }
+                b.s_inc(word, size as i32);
+                b.s_inc(at, size as i32);
+            });
+        }
     }
 
-    /// Table row `place` = body(table row, update row `at`).
-    fn row(&self, b: &mut KernelBuilder, half: u32, (place, at): (S, S), taken: M) {
+    /// The `i`th update from scalar word `word` on, which is number `at` of its array: of a block, where its table has `end` places
+    /// from `low` on (0: of all of it).
+    fn update(&self, b: &mut KernelBuilder, (word, at, i): (S, S, i32), (low, end): (S, u32)) -> Update {
+        let index = b.smem_load(word, i);
+        let index = if end > 0 { b.s(Op::SSub, &[index, low]) } else { index };
+        let place = b.s(Op::SMax, &[index, S::ZERO]);
+        let (number, zero) = (b.splat(index), b.v_imm(0));
+        let taken = b.cmp(Op::VLeS, zero, number);
+        let at = if i == 0 { at } else { b.s_addi(at, i) };
+        if end == 0 {
+            return Update { place, at, number, taken };
+        }
+        let last = b.s_imm(end as i32 - 1);
+        let place = b.s(Op::SMin, &[place, last]);
+        let end = b.v_imm(end as i32);
+        let below = b.cmp(Op::VLtS, number, end);
+        Update { place, at, number, taken: b.m_and(taken, below) }
+    }
+
+    /// Table rows = body(table rows, update rows), one after the other.
+    fn rows(&self, b: &mut KernelBuilder, half: u32, all: &[Update]) {
         let planes = self.s.specs[0].planes;
+        let mut parts = Vec::new();
         let mut plane = 0;
         while plane < planes {
             // What does not fill a register goes plane by plane: rows behind an array may belong to a copy.
             let n = if planes - plane < self.sublanes { 1 } else { self.sublanes };
-            let of = |b: &mut KernelBuilder, a: &Area, row: S| Place {
-                base: b.s(Op::SAdd, &[a.base, row]),
-                offset: (plane * a.plane) as i32,
-                stride: if n == 1 { 0 } else { a.plane as i32 },
-                buf: a.buf,
-                component_rows: a.component as i32,
-            };
-            let mut old = Vec::new();
-            let mut new = Vec::new();
-            for (r, ((_, table), (_, updates))) in self.s.specs.iter().zip(self.tables.iter().zip(&self.updates)) {
-                let t = of(b, table, place);
-                old.push(memory::load_value(b, r.dtype, t));
-                let u = of(b, &updates[half as usize], at);
-                new.push(memory::load_value(b, r.dtype, u));
-            }
-            let result = emit_body(b, &self.s.body, &old, &new);
-            for ((_, table), value) in self.tables.iter().zip(&result) {
-                let t = of(b, table, place);
-                let mask = b.sublanes_below(n);
-                let mask = b.m_and(mask, taken);
-                memory::store_value(b, value, t, mask);
-            }
+            parts.push((plane, n));
             plane += n;
         }
-    }
-
-    /// Table element `place` = body(table element, update `at`).
-    fn element(&self, b: &mut KernelBuilder, half: u32, (place, at): (S, S), taken: M) {
-        let lanes = self.lanes;
-        let shift = lanes.trailing_zeros() as i32;
-        let row = b.def_s(Op::SShrI, &[place.into(), shift.into()]);
-        let from = b.def_s(Op::SShrI, &[at.into(), shift.into()]);
-        let turn = b.s(Op::SSub, &[place, at]);
-        let turn = b.def_s(Op::SAndI, &[turn.into(), (lanes as i32 - 1).into()]);
-        let lane_number = b.def_s(Op::SAndI, &[place.into(), (lanes as i32 - 1).into()]);
-        let lane = b.lane();
-        let wanted = b.splat(lane_number);
-        let here = b.cmp(Op::VEqI, lane, wanted);
-        let mask = b.m_and(taken, here);
-        let one = b.sublanes_below(1);
-        let mask = b.m_and(mask, one);
-        let of = |b: &mut KernelBuilder, a: &Area, row: S| Place {
+        let of = |b: &mut KernelBuilder, a: &Area, row: S, (plane, n): (u32, u32)| Place {
             base: b.s(Op::SAdd, &[a.base, row]),
-            offset: 0,
-            stride: 0,
+            offset: (plane * a.plane) as i32,
+            stride: if n == 1 { 0 } else { a.plane as i32 },
             buf: a.buf,
             component_rows: a.component as i32,
         };
-        let mut old = Vec::new();
-        let mut new = Vec::new();
-        for (r, ((_, table), (_, updates))) in self.s.specs.iter().zip(self.tables.iter().zip(&self.updates)) {
-            let t = of(b, table, row);
-            old.push(memory::load_value(b, r.dtype, t));
-            let u = of(b, &updates[half as usize], from);
-            let v = memory::load_value(b, r.dtype, u);
-            new.push(map_words(b, &v, |b, w| b.rot_lane_s(w, turn)));
+        // Parts do not meet: those of all rows are read before any is written.
+        for parts in parts.chunks(PARTS) {
+            let mut stores = Vec::new();
+            for &part in parts {
+                let mask = b.sublanes_below(part.1);
+                let mut group = Vec::new();
+                for u in all {
+                    let mut one = Loaded::new(u.number, b.m_and(mask, u.taken));
+                    for (r, ((_, table), (_, updates))) in
+                        self.s.specs.iter().zip(self.tables.iter().zip(&self.updates))
+                    {
+                        let t = of(b, table, u.place, part);
+                        one.old.push(memory::load_value(b, r.dtype, t));
+                        one.places.push(t);
+                        let from = of(b, &updates[half as usize], u.at, part);
+                        one.new.push(memory::load_value(b, r.dtype, from));
+                    }
+                    group.push(one);
+                }
+                stores.extend(self.combined(b, group));
+            }
+            stores.iter().for_each(|(value, place, mask)| memory::store_value(b, value, *place, *mask));
         }
-        let result = emit_body(b, &self.s.body, &old, &new);
-        for ((_, table), value) in self.tables.iter().zip(&result) {
-            let t = of(b, table, row);
-            memory::store_value(b, value, t, mask);
+    }
+
+    /// Table elements = body(table elements, updates), one after the other.
+    fn elements(&self, b: &mut KernelBuilder, half: u32, all: &[Update]) {
+        let lanes = self.lanes;
+        let shift = lanes.trailing_zeros() as i32;
+        let mut group = Vec::new();
+        for u in all {
+            let row = b.def_s(Op::SShrI, &[u.place.into(), shift.into()]);
+            let from = b.def_s(Op::SShrI, &[u.at.into(), shift.into()]);
+            let turn = b.s(Op::SSub, &[u.place, u.at]);
+            let turn = b.def_s(Op::SAndI, &[turn.into(), (lanes as i32 - 1).into()]);
+            let lane_number = b.def_s(Op::SAndI, &[u.place.into(), (lanes as i32 - 1).into()]);
+            let lane = b.lane();
+            let wanted = b.splat(lane_number);
+            let here = b.cmp(Op::VEqI, lane, wanted);
+            let mask = b.m_and(u.taken, here);
+            let one = b.sublanes_below(1);
+            let mask = b.m_and(mask, one);
+            let mut one = Loaded::new(b.splat(row), mask);
+            let of = |b: &mut KernelBuilder, a: &Area, row: S| Place {
+                base: b.s(Op::SAdd, &[a.base, row]),
+                offset: 0,
+                stride: 0,
+                buf: a.buf,
+                component_rows: a.component as i32,
+            };
+            for (r, ((_, table), (_, updates))) in self.s.specs.iter().zip(self.tables.iter().zip(&self.updates)) {
+                let t = of(b, table, row);
+                one.old.push(memory::load_value(b, r.dtype, t));
+                one.places.push(t);
+                let u = of(b, &updates[half as usize], from);
+                let v = memory::load_value(b, r.dtype, u);
+                one.new.push(map_words(b, &v, |b, w| b.rot_lane_s(w, turn)));
+            }
+            group.push(one);
         }
+        let stores = self.combined(b, group);
+        stores.iter().for_each(|(value, place, mask)| memory::store_value(b, value, *place, *mask));
+    }
+
+    /// What is stored where, in order: what an update of the group has made of a row is what the next one finds there.
+    fn combined(&self, b: &mut KernelBuilder, mut group: Vec<Loaded>) -> Vec<(Value, Place, M)> {
+        let mut made: Vec<Vec<Value>> = Vec::new();
+        for i in 0..group.len() {
+            let (before, rest) = group.split_at_mut(i);
+            let own = &mut rest[0];
+            for (other, values) in before.iter().zip(&made) {
+                let same = b.cmp(Op::VEqI, own.row, other.row);
+                let same = b.m_and(same, other.mask);
+                for (old, new) in own.old.iter_mut().zip(values) {
+                    *old = select_mask(b, same, new, old);
+                }
+            }
+            made.push(emit_body(b, &self.s.body, &own.old, &own.new));
+        }
+        let stored = |(one, values): (Loaded, Vec<Value>)| {
+            values.into_iter().zip(one.places).map(move |(v, place)| (v, place, one.mask))
+        };
+        group.into_iter().zip(made).flat_map(stored).collect()
     }
 }
