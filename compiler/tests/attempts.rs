@@ -46,6 +46,25 @@ ENTRY e {
 }
 ";
 
+/// Rows of half a megabyte.
+const SOFTMAX: &str = "HloModule m
+max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT m = f32[] maximum(a, b) }
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY e {
+  x = f32[32,128256] parameter(0)
+  r = f32[32,128256] reverse(x), dimensions={1}
+  i = f32[] constant(-inf)
+  m = f32[32] reduce(r, i), dimensions={1}, to_apply=max
+  mb = f32[32,128256] broadcast(m), dimensions={0}
+  d = f32[32,128256] subtract(r, mb)
+  e = f32[32,128256] exponential(d)
+  z = f32[] constant(0)
+  t = f32[32] reduce(e, z), dimensions={1}, to_apply=add
+  tb = f32[32,128256] broadcast(t), dimensions={0}
+  ROOT p = f32[32,128256] divide(e, tb)
+}
+";
+
 fn chip() -> ChipConfig {
     ChipConfig::from_preset("tpu-v4").expect("a preset")
 }
@@ -80,7 +99,7 @@ fn attempts_that_share_make_the_programs_that_each_makes_alone() {
 fn long_rows_and_large_slices_stream_through_small_vector_memories() {
     for name in ["tpu-v4", "tpu-v3"] {
         let chip = ChipConfig::from_preset(name).expect("a preset");
-        for text in [TOP, SLICES] {
+        for text in [TOP, SLICES, SOFTMAX] {
             let o = CompileOptions { verify: false, ..CompileOptions::for_chip(&chip) };
             let done = compile(module(text), &chip, &o, text, None);
             assert!(done.is_ok(), "{name}: {}\n{text}", done.err().map(|e| e.to_string()).unwrap_or_default());

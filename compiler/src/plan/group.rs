@@ -8,7 +8,7 @@
 //! chains); other reductions are roots that take in their producers.
 
 use super::again::Again;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use systole_hlo::graph::elementwise::{Function, UnaryKind};
@@ -41,6 +41,8 @@ pub struct Groups {
     pub lead: FxHashMap<NodeId, NodeId>,
     /// The nodes in an order that has the roots of a kernel side by side; empty: the program's.
     pub order: Vec<NodeId>,
+    /// Reductions that share no kernel: their rows are too long for it.
+    pub long: FxHashSet<NodeId>,
 }
 
 impl Groups {
@@ -232,8 +234,31 @@ fn inserts(comp: &Computation, id: NodeId, dim: usize) -> bool {
     to.remove(dim) == 1 && sizes(node.operands[0]) == Some(to)
 }
 
+/// What the rows of kernels are bounded by.
+#[derive(Clone, Copy)]
+pub struct Rows {
+    /// Rows and lanes of a register.
+    pub sublanes: u64,
+    pub lanes: u64,
+    /// Bytes of vector memory.
+    pub vmem: u64,
+}
+
+/// Windows of whole rows that a kernel has room for besides others: what it reads and what it writes, twice each.
+const ROW_WINDOWS: u64 = 6;
+
+impl Rows {
+    /// Whether a reduction along lanes has rows of which no kernel can hold a register's, read and written, and that do not stay in
+    /// vector memory either: it is a pass of its own.
+    fn are_long(self, comp: &Computation, reduce: NodeId) -> bool {
+        let Some(a) = comp.node(comp.node(reduce).operands[0]).shape.as_array() else { return false };
+        let columns = a.dims.last().copied().unwrap_or(1);
+        a.elements().saturating_mul(4) > self.vmem / 2 && columns * self.sublanes * 4 * ROW_WINDOWS > self.vmem
+    }
+}
+
 /// Decides the owners. `pinned` nodes must be materialised whatever uses them; roots of one of `sets` share a kernel.
-pub fn group(comp: &Computation, lanes: u64, pinned: &dyn Fn(NodeId) -> bool, sets: &[Vec<NodeId>]) -> Groups {
+pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, sets: &[Vec<NodeId>]) -> Groups {
     let n = comp.nodes.len();
     let mut users: Vec<Vec<NodeId>> = vec![Vec::new(); n];
     for id in comp.ids() {
@@ -270,8 +295,11 @@ pub fn group(comp: &Computation, lanes: u64, pinned: &dyn Fn(NodeId) -> bool, se
             && g.users[id.index()].iter().all(|&u| windows[u.index()])
         {
             Owner::Inline
-        } else if is_pointwise(comp, id) || is_cut(comp, id, lanes) {
+        } else if is_pointwise(comp, id) || is_cut(comp, id, rows.lanes) {
             pointwise_owner(comp, &g, (&mut again, &shared), &members, id)
+        } else if is_lane_reduce(comp, id) && rows.are_long(comp, id) {
+            g.long.insert(id);
+            Owner::Root
         } else if is_lane_reduce(comp, id) {
             reduce_owner(comp, &mut g, (&again, &shared), &members, id)
         } else {

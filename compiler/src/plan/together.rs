@@ -138,6 +138,7 @@ impl Join<'_> {
         let view = from != id && groups.is_root(from);
         loops
             && !view
+            && !groups.long.contains(&id)
             && !matches!(node.op, Op::Constant(_) | Op::Slice { .. })
             && node.shape.as_array().is_some_and(|a| a.elements() > 0 && a.rank() > 0)
     }

@@ -20,7 +20,7 @@ use self::loop_spec::{Resolve, Resolved, loop_spec, reduce_spec, window_spec};
 use self::memo::Memo;
 use self::scalar::scalar_nodes;
 use super::fuse::{Fuser, Materialise};
-use super::group::{Groups, group, is_lane_reduce, is_pointwise};
+use super::group::{Groups, Rows, group, is_lane_reduce, is_pointwise};
 use super::guide::Guide;
 use super::step::{Arg, BufferKind, Draft, ScalarOp, Step, Use, Word};
 use super::together::Sets;
@@ -131,11 +131,12 @@ impl<'a> Lower<'a> {
         pinned.extend(comp.ids().filter(|&i| array(i) && self.guide.schedule.is_alone(&comp.node(i).name)));
         pinned.extend(comp.ids().filter(|i| comp.node(*i).op.has_effect()));
         pinned.extend(comp.node(comp.root).operands.iter().filter(|_| matches!(comp.node(comp.root).op, Op::Tuple)));
-        let lanes = u64::from(self.chip.core.lanes);
+        let (sublanes, lanes) = (u64::from(self.chip.core.sublanes), u64::from(self.chip.core.lanes));
+        let rows = Rows { sublanes, lanes, vmem: self.chip.vmem.bytes };
         let alone = |id: NodeId| self.guide.schedule.is_alone(&comp.node(id).name);
         let mut sets = Sets::default();
         loop {
-            let mut groups = group(comp, lanes, &|id| pinned.contains(&id), &sets.all);
+            let mut groups = group(comp, rows, &|id| pinned.contains(&id), &sets.all);
             let needed = self.check_groups(comp, &groups, scalars);
             if needed.is_empty() {
                 if sets.join(&mut groups, (self.module, comp), scalars, &alone) {
