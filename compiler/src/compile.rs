@@ -8,7 +8,7 @@ use crate::plan::memory::vmem_map;
 use crate::plan::spec::KernelSpec;
 use crate::plan::step::BufferKind;
 use crate::plan::{Plan, PlanOptions, plan, text};
-use crate::shared::{Lowered, Shared, Stages};
+use crate::shared::{Dump, Lowered, Shared, Stages};
 use systole_codegen::check::CheckError;
 use systole_codegen::estimate::cycles;
 use systole_codegen::schedule::{Done, ScheduleError, ScheduleOptions, Scheduled, schedule_known};
@@ -51,9 +51,6 @@ impl CompileOptions {
         }
     }
 }
-
-/// What is called with the name and text of every stage.
-pub type Dump<'a> = dyn FnMut(&str, &str) + 'a;
 
 /// A program, and what was chosen on the way to it.
 pub struct Compiled {

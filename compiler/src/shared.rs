@@ -6,7 +6,6 @@
 //!
 //! Everything here is of one module, one chip and one set of options, but for those of [`Shared`]'s documentation.
 
-use crate::compile::Dump;
 use crate::plan::lower::memo::{KernelMemo, Memo};
 use crate::plan::spec::KernelSpec;
 use std::cell::{OnceCell, RefCell};
@@ -17,6 +16,9 @@ use systole_hlo::error::CompileError;
 use systole_hlo::graph::Module;
 use systole_hlo::graph::print;
 use systole_passes::pipeline::{Halfway, PASSES, PassOptions};
+
+/// What is called with the name and text of every stage.
+pub type Dump<'a> = dyn FnMut(&str, &str) + 'a;
 
 /// What attempts at one program have in common. Between them only [`PassOptions::strips`],
 /// [`max_resident`](crate::compile::CompileOptions::max_resident) and [`cores`](crate::compile::CompileOptions::cores) differ.
