@@ -76,7 +76,7 @@ fn module(text: &str) -> Module {
 #[test]
 fn attempts_that_share_make_the_programs_that_each_makes_alone() {
     let (chip, module, shared) = (chip(), module(ATTENTION), Shared::default());
-    let mut lengths = Vec::new();
+    let (mut lengths, mut with_strips) = (Vec::new(), 0);
     for (strips, cores, max_resident) in
         [(75, 1, None), (50, 1, None), (0, 1, None), (75, 2, None), (75, 2, Some(1 << 18))]
     {
@@ -85,11 +85,13 @@ fn attempts_that_share_make_the_programs_that_each_makes_alone() {
         let together = compile_sharing(&module, (&chip, &o), ATTENTION, None, &shared).expect("compiles");
         let alone = compile(module.clone(), &chip, &o, ATTENTION, None).expect("compiles");
         let case = (strips, cores, max_resident);
-        assert_eq!(together.strips > 0, strips > 0, "{case:?}");
+        assert!(together.strips == 0 || strips > 0, "{case:?}");
         assert_eq!(together.strips, alone.strips, "{case:?}");
         assert!(together.program == alone.program, "{case:?} is another program when attempts share");
+        with_strips += u32::from(together.strips > 0);
         lengths.push(together.program.bundles);
     }
+    assert!(with_strips > 0, "none of the attempts works strip by strip");
     lengths.sort_unstable();
     lengths.dedup();
     assert!(lengths.len() > 2, "the attempts are alike: {lengths:?}");
