@@ -154,12 +154,10 @@ impl<'a> Placer<'a> {
 
     fn steps(&mut self, steps: &'a [Step]) -> Result<(), CompileError> {
         for (i, s) in steps.iter().enumerate() {
-            let Err(e) = self.step(s, &steps[i + 1..]) else { continue };
-            let e = e.at(self.span());
+            let Err(e) = self.step(s, &steps[i + 1..]).map_err(|e| e.at(self.span())) else { continue };
             let crowding = self.memory.crowding.take().filter(|_| e.is_vmem());
             self.crowding.extend(crowding);
-            let simple = matches!(s, Step::Call { .. } | Step::Copy { .. });
-            if crowding.is_none() || !simple {
+            if crowding.is_none() || !matches!(s, Step::Call { .. } | Step::Copy { .. }) {
                 return Err(e);
             }
             self.failed.get_or_insert(e);
