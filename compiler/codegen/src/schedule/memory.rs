@@ -203,9 +203,11 @@ fn distance(first: Option<&Place>, second: Option<&Place>, c: &Cyclic<'_>) -> Op
         return p.meets(q, 0).then_some(1);
     }
     let ((a0, a1), (b0, b1)) = (p.range(), q.range());
-    let reach = ((a1 - b0).abs().max((b1 - a0).abs())) / step.abs() + 1;
-    if reach > MAX_DISTANCE {
-        return Some(1);
+    // The ranges overlap after so many iterations at least, and at most.
+    let (low, high) = if step > 0 { (a0 - b1, a1 - b0) } else { (b0 - a1, b1 - a0) };
+    let (low, high) = ((low / step.abs()).max(1), high.div_euclid(step.abs()));
+    if high - low > MAX_DISTANCE {
+        return u32::try_from(low).ok();
     }
-    (1..=reach).find(|d| p.meets(q, step * d)).map(|d| d as u32)
+    (low..=high).find(|d| p.meets(q, step * d)).and_then(|d| u32::try_from(d).ok())
 }
