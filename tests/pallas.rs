@@ -110,7 +110,42 @@ fn faults_name_the_line_of_python() {
     let (fine, text) = said("bad/beyond", &["run", "--chip", "tpu-v5e"]);
     assert!(!fine && text.contains("block [4, 0]") && text.contains("make.py:"), "{text}");
     let (fine, text) = said("bad/too_large", &["run", "--chip", "tpu-v5e"]);
-    assert!(!fine && text.contains("VMEM: needs"), "{text}");
+    assert!(!fine && text.contains("VMEM: needs") && text.contains("argument 2 (scratch"), "{text}");
+    assert!(text.contains("make.py:"), "{text}");
+    let (fine, text) = said("bad/unchecked", &["run", "--chip", "tpu-v5e"]);
+    assert!(!fine && text.contains("check failed: numbers are too small") && text.contains("make.py:"), "{text}");
+}
+
+#[test]
+fn copies_that_begin_within_a_register_are_refused_with_their_line() {
+    let inputs = folder().join("bad/unaligned.npz");
+    let (fine, text) = said("bad/unaligned", &["run", "--chip", "tpu-v5e", "--inputs", &inputs.to_string_lossy()]);
+    assert!(!fine && text.contains("begins within a register") && text.contains("make.py:"), "{text}");
+}
+
+#[test]
+fn prints_name_chip_time_and_line() {
+    let (fine, text) = said("free/printed", &["run", "--chip", "tpu-v5e"]);
+    assert!(fine, "{text}");
+    let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("[chip 0, ") && l.contains(" us, make.py:")).collect();
+    let ends: Vec<&str> = lines.iter().filter_map(|l| l.split_once("] ")).map(|l| l.1).collect();
+    assert_eq!((ends.len(), ends[0], ends[3]), (6, "step 0 of 2", "step 1 of 2"), "{text}");
+    assert!(ends[1].starts_with("largest ") && ends[2].starts_with("row ["), "{text}");
+    let row: Vec<f32> =
+        ends[2].trim_start_matches("row [").trim_end_matches(']').split(' ').map(|n| n.parse().expect("a number")).collect();
+    let largest: f32 = ends[1].trim_start_matches("largest ").parse().expect("a number");
+    assert!(row.len() == 128 && row.iter().all(|n| *n <= largest), "{text}");
+}
+
+#[test]
+fn semaphores_are_read() {
+    let outputs = std::env::temp_dir().join(format!("systole-pallas-{}-read.npz", std::process::id()));
+    let (fine, text) = said("free/read", &["run", "--chip", "tpu-v5e", "--outputs", &outputs.to_string_lossy()]);
+    assert!(fine, "{text}");
+    let arrays = npz::read(&outputs.to_string_lossy()).expect("arrays");
+    std::fs::remove_file(&outputs).expect("the file was written");
+    let got: Vec<u8> = arrays.get("out0").expect("a result").bytes.chunks_exact(4).map(|b| b[0]).collect();
+    assert_eq!(got[..2], [3, 1]);
 }
 
 #[test]

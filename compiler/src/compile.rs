@@ -188,7 +188,7 @@ fn scheduled(
     let key = |i: usize| {
         let spec = &plan.kernels.get(i.checked_sub(1)?)?.spec;
         let own = matches!(spec, KernelSpec::Product { looks: Some(_), .. });
-        Some((spec, *code.first_descs.get(i - 1)?)).filter(|_| !own)
+        Some((spec, (*code.first_descs.get(i - 1)?)?)).filter(|_| !own)
     };
     let scheduled = schedule_known(&code.unit, chip, &options, &key, done).map_err(unscheduled)?;
     Ok(ScheduledCode { code, options, scheduled })

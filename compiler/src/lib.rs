@@ -16,6 +16,7 @@ pub use systole_eval as eval;
 pub use systole_front as front;
 pub use systole_front::builder;
 pub use systole_hlo::{analysis, diag, error, graph};
+pub use systole_mosaic as mosaic;
 pub use systole_passes as passes;
 pub use systole_passes::pipeline;
 pub use systole_spmd as spmd;

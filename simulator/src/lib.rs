@@ -29,7 +29,7 @@ mod unit;
 pub use fault::{DmaSide, Fault, FaultKind, Origin};
 pub use load::{LoadError, Loaded, load, load_bundles};
 pub use machine::{HostRangeError, Machine};
-pub use options::{Assume, DmaEvent, HostMemory, Mode, NoObserver, Observer, RunOptions, Sample};
+pub use options::{Assume, DmaEvent, HostMemory, Mode, Moment, NoObserver, Observer, RunOptions, Sample};
 pub use pod::{LinkFault, LinkReport, OpTraffic, Pod, PodRun};
 pub use stats::{
     Activities, Activity, CAUSE_TABLE, CAUSES, Cause, OpProfile, Path, RunResult, UNIT_TABLE, UnitCounters,

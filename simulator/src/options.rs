@@ -146,7 +146,7 @@ pub trait Observer: Send {
     fn repeated(&mut self, _from: u64, _period: u64, _times: u64) {}
 }
 
-/// A device's HBM as the host sees it during a call. Ranges outside it are an error.
+/// A device's memories as the host sees them during a call. Ranges outside HBM are an error.
 pub trait HostMemory {
     /// Reads bytes from an address.
     ///
@@ -158,6 +158,21 @@ pub trait HostMemory {
     /// # Errors
     /// If the range is outside HBM.
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), HostRangeError>;
+    /// A word of scalar memory; `None` outside of it.
+    fn scalar(&self, word: u32) -> Option<i32>;
+    /// The bytes of vector memory from a row of words on; `false` outside of it.
+    fn vector(&self, row: u32, out: &mut [u8]) -> bool;
+    /// When and where it is.
+    fn moment(&self) -> Moment;
+}
+
+/// When and where a program calls the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Moment {
+    pub device: u32,
+    /// Cycles since the run began, and seconds; zero where a run has no time.
+    pub cycle: u64,
+    pub seconds: f64,
 }
 
 /// Watches nothing.

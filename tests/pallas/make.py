@@ -267,3 +267,87 @@ def drawn(seed, a, b):
 
 
 bad("drawn", drawn, [np.array([5], np.int32)], (out((8, 128), jnp.int32),) * 2, folder="free", in_specs=[SCALARS])
+
+
+def streamed(q, k, v, o, m, l):
+    s = jax.lax.dot_general(q[...], k[...], (((1,), (1,)), ((), ())), preferred_element_type=F) * 0.125
+    before = m[...]
+    most = jnp.maximum(before, jnp.max(s, axis=1, keepdims=True))
+    p = jnp.exp(s - most[:, :1])
+    total = jnp.exp(before - most) * l[...] + jnp.sum(p, axis=1, keepdims=True)
+    l[...] = total
+    m[...] = most
+    o[...] = jnp.dot(p.astype(v.dtype), v[...], preferred_element_type=F) / total[:, :1]
+
+
+def streaming(n, kv):
+    def kernel(q, k, v, o, m, l):
+        m[...] = jnp.full_like(m, -1e30)
+        l[...] = jnp.zeros_like(l)
+        streamed(q, k, v, o, m, l)
+
+    bf16 = [(f32(*s) / 4).astype(ml_dtypes.bfloat16) for s in ((n, 128), (kv, 128), (kv, 128))]
+    case(f"streamed_{n}_{kv}", kernel, bf16, out((n, 128)),
+         scratch_shapes=[pltpu.VMEM((n, 128), F), pltpu.VMEM((n, 128), F)])
+
+
+# Rows fewer and more than are on their way through the arrays; units all in use, or one left over.
+streaming(256, 512)
+streaming(512, 384)
+
+
+def printed(x, o):
+    i = pl.program_id(0)
+    pl.debug_print("step {} of {}", i, pl.num_programs(0))
+    pl.debug_print("largest", jnp.max(x[...]))
+    pl.debug_print("row {}", x[0:1, 0:128])
+    o[...] = x[...] * 2
+
+
+bad("printed", printed, [f32(16, 128)], out((16, 128)), folder="free", grid=(2,),
+    in_specs=[rows(8, 128, lambda i: (i, 0))], out_specs=rows(8, 128, lambda i: (i, 0)))
+
+
+def unchecked(x, o):
+    pl.debug_check(jnp.max(x[...]) > 1e6, "numbers are too small")
+    o[...] = x[...]
+
+
+with pl.enable_debug_checks():
+    bad("unchecked", unchecked, [f32(8, 128)], out((8, 128)))
+
+
+def unaligned(n, x, o, t, sem):
+    copy = pltpu.make_async_copy(x.at[:, pl.ds(n[0], 128)], t, sem)
+    copy.start()
+    copy.wait()
+    o[...] = t[...]
+
+
+bad("unaligned", unaligned, [np.array([5], np.int32), f32(8, 256)], out((8, 128)), in_specs=[SCALARS, ANYWHERE],
+    scratch_shapes=[pltpu.VMEM((8, 128), F), pltpu.SemaphoreType.DMA])
+
+
+def narrow_stores(x, o, s):
+    for i in range(4):
+        s[i] = x[0, i].astype(jnp.float16)
+    s[1] = s[0] + s[3]
+    for i in range(4):
+        o[i] = s[i].astype(F)
+
+
+case("narrow_stores", narrow_stores, [f32(8, 128)], out((4,)), out_specs=SCALARS,
+     scratch_shapes=[pltpu.SMEM((4,), jnp.float16)])
+
+
+def read(x, o, sem):
+    pl.semaphore_signal(sem, 3)
+    o[0] = pl.semaphore_read(sem)
+    pl.semaphore_wait(sem, 2)
+    o[1] = pl.semaphore_read(sem)
+    pl.semaphore_wait(sem, 1)
+    o[2] = x[0]
+
+
+bad("read", read, [np.array([7], np.int32)], out((3,), jnp.int32), folder="free", in_specs=[SCALARS], out_specs=SCALARS,
+    scratch_shapes=[pltpu.SemaphoreType.REGULAR])

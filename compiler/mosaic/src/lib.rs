@@ -9,6 +9,7 @@
 //! - [`decode`]: bytecode to [`ir`]; [`text`]: the types and attributes that bytecode holds as text;
 //! - [`walk()`]: which blocks a window shows while the grid runs;
 //! - `hoist`: products moved up to where their operands are known;
+//! - [`console`]: what kernels print and check, as calls of the host;
 //! - [`config`]: the JSON around it.
 //!
 //! Invariants, for any bytes whatever: a result or an error, no panic, memory within a small multiple of the input. Every
@@ -17,6 +18,7 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod config;
+pub mod console;
 pub mod decode;
 mod hoist;
 pub mod ir;

@@ -11,6 +11,7 @@ use systole_codegen::emit::sort::sort_kernel;
 use systole_codegen::emit::{blocks, mxu};
 use systole_codegen::kernel::Kernel;
 use systole_hlo::error::CompileError;
+use systole_isa::program::HostCall;
 use systole_isa::{ChipConfig, DmaDesc};
 
 /// A kernel's code. Descriptors and semaphores are numbered from 0.
@@ -20,12 +21,14 @@ pub struct KernelCode {
     /// Kernels that only this one calls, by numbers from 0.
     pub callees: Vec<Kernel>,
     pub descs: Vec<DmaDesc>,
+    /// Calls of the host, numbered from 0 too.
+    pub host_calls: Vec<HostCall>,
     pub needs: Needs,
 }
 
 impl KernelCode {
     fn plain(kernel: Kernel) -> KernelCode {
-        KernelCode { kernel, callees: Vec::new(), descs: Vec::new(), needs: Needs::default() }
+        KernelCode { kernel, callees: Vec::new(), descs: Vec::new(), host_calls: Vec::new(), needs: Needs::default() }
     }
 }
 
@@ -50,7 +53,7 @@ pub fn emit_kernel(
         KernelSpec::Blocks { spec, cut, share } => {
             let k = blocks::block_kernel(spec, *cut, *share, chip).ok_or_else(|| wrong(format!("no cut {cut:?}")))?;
             let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
-            KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, needs }
+            KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, host_calls: Vec::new(), needs }
         }
         KernelSpec::Product { contraction, tile, looks } => {
             let hook = looks.map(|Looks { wanted, semaphore }| mxu::Hook { kernel: looks_kernel, wanted, semaphore });
@@ -63,7 +66,7 @@ pub fn emit_kernel(
             let k = mxu::contraction_kernel(contraction, (tile, hook), name, chip, epilogue);
             let k = k.map_err(|e| wrong(e.to_string()))?;
             let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
-            KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, needs }
+            KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, host_calls: Vec::new(), needs }
         }
         KernelSpec::Gather { rows, far } => gather_kernel(rows, *far, chip).into(),
         KernelSpec::Scatter(s) => scatter_kernel(s, chip).into(),
@@ -73,7 +76,7 @@ pub fn emit_kernel(
         KernelSpec::Mosaic(s) => {
             let k = mosaic_kernel(s, name, chip).map_err(|e| wrong(e.to_string()))?;
             let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
-            KernelCode { kernel: k.kernel, callees: k.callees, descs: k.descs, needs }
+            KernelCode { kernel: k.kernel, callees: k.callees, descs: k.descs, host_calls: k.host_calls, needs }
         }
     })
 }
@@ -81,6 +84,6 @@ pub fn emit_kernel(
 impl From<systole_codegen::emit::rows::RowsKernel> for KernelCode {
     fn from(k: systole_codegen::emit::rows::RowsKernel) -> KernelCode {
         let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
-        KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, needs }
+        KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, host_calls: Vec::new(), needs }
     }
 }

@@ -13,8 +13,9 @@ use systole_isa::{ChipConfig, DmaDesc};
 pub struct ProgramCode {
     pub unit: Unit,
     pub descs: Vec<DmaDesc>,
-    /// The number of the first descriptor of each kernel of the plan.
-    pub first_descs: Vec<u32>,
+    /// The number of the first descriptor of each kernel of the plan; none where code names other numbers of the program too,
+    /// those of host calls.
+    pub first_descs: Vec<Option<u32>>,
     pub host_calls: Vec<HostCall>,
 }
 
@@ -27,6 +28,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig) -> Result<ProgramCode, CompileError>
     let mut descs = Vec::new();
     let mut first_descs = Vec::with_capacity(plan.kernels.len());
     let mut callees = Vec::new();
+    let mut hosts = Vec::new();
     // What looks after exchanges is the first kernel behind the plan's.
     let looks = plan.kernels.len() as u32 + 1;
     for k in &plan.kernels {
@@ -39,8 +41,11 @@ pub fn emit(plan: &Plan, chip: &ChipConfig) -> Result<ProgramCode, CompileError>
         if !code.callees.is_empty() {
             callees.push((kernels.len() + 1, code.callees));
         }
+        first_descs.push(code.host_calls.is_empty().then_some(descs.len() as u32));
+        if !code.host_calls.is_empty() {
+            hosts.push((kernels.len() + 1, code.host_calls));
+        }
         let mut kernel = code.kernel;
-        first_descs.push(descs.len() as u32);
         kernel.renumber(descs.len() as u32);
         descs.extend(code.descs);
         kernels.push(kernel);
@@ -55,7 +60,12 @@ pub fn emit(plan: &Plan, chip: &ChipConfig) -> Result<ProgramCode, CompileError>
         unit.kernels[caller].renumber_calls(first);
         unit.kernels.extend(own);
     }
-    Ok(ProgramCode { unit, descs: main.descs, first_descs, host_calls: main.host_calls })
+    let mut host_calls = main.host_calls;
+    for (caller, own) in hosts {
+        unit.kernels[caller].renumber_host(host_calls.len() as u32);
+        host_calls.extend(own);
+    }
+    Ok(ProgramCode { unit, descs: main.descs, first_descs, host_calls })
 }
 
 /// Fails where a call has other arguments than its kernel has parameters.

@@ -5,11 +5,13 @@
 //! programs are built in ([`check`]): the chip computes what they compare.
 
 pub mod check;
+pub mod console;
 pub mod library;
 
 use crate::{Array, RuntimeError};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use systole_compiler::mosaic::console::TARGETS;
 use systole_isa::program::{HostArray, HostCall, HostCallKind};
 use systole_isa::{DType, Program};
 use systole_simulator::{Cause, DmaEvent, HostMemory, Observer, Sample};
@@ -28,10 +30,15 @@ pub struct CustomCall<'a> {
 /// A host function: operands in order to results in order, or why it cannot.
 pub type HostFunction = Arc<dyn Fn(&CustomCall<'_>, &[Array]) -> Result<Vec<Array>, String> + Send + Sync>;
 
+/// What is done with a line that a kernel prints.
+pub type Console = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// The functions that programs may call, by name.
 #[derive(Clone, Default)]
 pub struct Registry {
     functions: BTreeMap<String, HostFunction>,
+    /// Where kernels print; standard error if nothing is said.
+    console: Option<Console>,
     libraries: Vec<Arc<library::Library>>,
 }
 
@@ -51,6 +58,11 @@ impl Registry {
         self.functions.insert(target.to_string(), Arc::new(function));
     }
 
+    /// Says where the lines go that kernels print.
+    pub fn print_to(&mut self, console: impl Fn(&str) + Send + Sync + 'static) {
+        self.console = Some(Arc::new(console));
+    }
+
     /// Adds a library: its functions answer to their names, after those registered here.
     pub fn add_library(&mut self, library: library::Library) {
         self.libraries.push(Arc::new(library));
@@ -58,7 +70,8 @@ impl Registry {
 
     /// Whether a program may call this name.
     pub fn knows(&self, target: &str) -> bool {
-        let registered = check::TARGETS.contains(&target) || self.functions.contains_key(target);
+        let own = check::TARGETS.contains(&target) || TARGETS.contains(&target);
+        let registered = own || self.functions.contains_key(target);
         registered || self.libraries.iter().any(|l| l.has(target))
     }
 
@@ -222,6 +235,14 @@ impl Observer for Answering<'_> {
     }
 
     fn host_call(&mut self, call: &HostCall, memory: &mut dyn HostMemory) -> Result<(), String> {
+        if call.kind == HostCallKind::Custom && TARGETS.contains(&call.target.as_str()) {
+            let line = console::said(call, memory)?;
+            match &self.registry.console {
+                Some(console) => console(&line),
+                None => eprintln!("{line}"),
+            }
+            return Ok(());
+        }
         let read = |a: &HostArray| {
             let mut bytes = vec![0; a.layout.bytes() as usize];
             memory.read(a.address, &mut bytes).map_err(|e| e.to_string())?;

@@ -6,23 +6,47 @@
 use super::run::Core;
 use crate::fault::FaultKind;
 use crate::machine::HostRangeError;
-use crate::mem::Hbm;
-use crate::options::{HostMemory, Mode};
+use crate::mem::{Hbm, Smem};
+use crate::options::{HostMemory, Mode, Moment};
 use crate::stats::Cause;
 
-struct Access<'a>(&'a mut Hbm);
+struct Access<'a> {
+    hbm: &'a mut Hbm,
+    smem: &'a Smem,
+    vmem: &'a [u32],
+    lanes: usize,
+    moment: Moment,
+}
 
 impl HostMemory for Access<'_> {
     fn read(&self, address: u64, out: &mut [u8]) -> Result<(), HostRangeError> {
-        HostRangeError::check(self.0, address, out.len())?;
-        self.0.read(address, out);
+        HostRangeError::check(self.hbm, address, out.len())?;
+        self.hbm.read(address, out);
         Ok(())
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), HostRangeError> {
-        HostRangeError::check(self.0, address, bytes.len())?;
-        self.0.write(address, bytes);
+        HostRangeError::check(self.hbm, address, bytes.len())?;
+        self.hbm.write(address, bytes);
         Ok(())
+    }
+
+    fn scalar(&self, word: u32) -> Option<i32> {
+        self.smem.load(i64::from(word)).map(|w| w.0)
+    }
+
+    fn vector(&self, row: u32, out: &mut [u8]) -> bool {
+        let memory: &[u8] = bytemuck::cast_slice(self.vmem);
+        let first = (row as usize).saturating_mul(4 * self.lanes);
+        let bytes = first.checked_add(out.len()).and_then(|end| memory.get(first..end));
+        bytes.is_some_and(|b| {
+            out.copy_from_slice(b);
+            true
+        })
+    }
+
+    fn moment(&self) -> Moment {
+        self.moment
     }
 }
 
@@ -39,7 +63,15 @@ impl Core<'_> {
                 self.hbm.forget(r.address, r.address + r.layout.bytes());
             }
         } else {
-            let mut memory = Access(&mut *self.hbm);
+            let cycle = if self.options.mode == Mode::NumericOnly { 0 } else { self.now };
+            let seconds = cycle as f64 / self.l.chip.clock_hz;
+            let mut memory = Access {
+                hbm: &mut *self.hbm,
+                smem: &*self.smem,
+                vmem: self.values.as_ref().map_or(&[][..], |v| &v.vmem[..]),
+                lanes: self.l.chip.core.lanes as usize,
+                moment: Moment { device: self.options.device, cycle, seconds },
+            };
             self.observer.host_call(call, &mut memory).map_err(|message| FaultKind::Host { message })?;
         }
         if self.options.mode != Mode::NumericOnly {

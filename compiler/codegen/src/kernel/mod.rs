@@ -192,6 +192,11 @@ impl Kernel {
         recall(&mut self.body, base);
     }
 
+    /// Adds `base` to the numbers of the calls of the host that it makes.
+    pub fn renumber_host(&mut self, base: u32) {
+        rehost(&mut self.body, base);
+    }
+
     /// Adds `base` to the numbers of the DMA descriptors it names.
     pub fn renumber(&mut self, base: u32) {
         renumber(&mut self.body, base);
@@ -212,6 +217,24 @@ fn recall(items: &mut [Item], base: u32) {
                 recall(body, base);
             }
             Item::Inst(_) | Item::Mark { .. } => {}
+        }
+    }
+}
+
+fn rehost(items: &mut [Item], base: u32) {
+    for i in items {
+        match i {
+            Item::Inst(v) if v.inst.op == Op::BHost => v.inst.operands[0] += base as i32,
+            Item::Loop(l) => rehost(&mut l.body, base),
+            Item::If { then, otherwise, .. } => {
+                rehost(then, base);
+                rehost(otherwise, base);
+            }
+            Item::While { head, body, .. } => {
+                rehost(head, base);
+                rehost(body, base);
+            }
+            Item::Inst(_) | Item::Call { .. } | Item::Mark { .. } => {}
         }
     }
 }

@@ -11,8 +11,8 @@ use std::fmt::Write;
 use systole_codegen::emit::mosaic::{MosaicArray, MosaicSpec, mosaic_kernel};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Node, NodeId, Op, Shape};
-use systole_isa::DType;
-use systole_mosaic::{Call, Module, config};
+use systole_isa::{ChipConfig, DType, Layout};
+use systole_mosaic::{Call, Module, Role, config};
 
 /// Whether an operation is a call of a kernel.
 pub fn is_kernel(op: &Op) -> bool {
@@ -84,6 +84,10 @@ impl<'a> Lower<'a> {
         };
         let name = module.functions.first().map_or("kernel", |f| f.name.as_str()).to_string();
         let code = mosaic_kernel(&spec, &name, self.chip).map_err(refused)?;
+        let rows = self.chip.vmem.bytes / self.chip.row_bytes();
+        if u64::from(code.scratch_rows) > rows {
+            return Err(refused(too_large(&module, &spec, u64::from(code.scratch_rows), self.chip)));
+        }
         self.plan.words += code.smem_words;
         let needs = Needs { scratch_rows: code.scratch_rows, semaphores: code.semaphores };
         let kernel = self.plan.simple_kernel(KernelSpec::Mosaic(spec), &name, needs);
@@ -155,4 +159,34 @@ fn product_type(module: &Module) -> Option<DType> {
         });
     }
     found
+}
+
+/// Why a kernel does not fit in vector memory: what takes most of it.
+fn too_large(module: &Module, spec: &MosaicSpec, rows: u64, chip: &ChipConfig) -> systole_mosaic::Error {
+    let row = chip.row_bytes();
+    let mut parts: Vec<(u64, String)> = Vec::new();
+    let mut place = None;
+    if let Ok(kernel) = systole_mosaic::Kernel::of(module) {
+        place = kernel.function.body.operations.iter().find_map(|o| o.place.as_ref()).map(ToString::to_string);
+        let dims = |i: usize| spec.arrays.get(i).map(|a| a.dims.clone());
+        for (i, (_, m, role)) in kernel.arguments.iter().enumerate() {
+            let vmem = m.space == systole_mosaic::Space::Vmem;
+            let (what, dims, places) = match role {
+                Role::Window(w) if vmem && kernel.steps() > 1 && !w.synchronous => ("window, twice", Some(w.bounds.clone()), 2),
+                Role::Window(w) if vmem => ("window", Some(w.bounds.clone()), 1),
+                Role::Scratch if vmem => ("scratch", m.sizes(), 1),
+                _ if vmem => ("all of the array", dims(i), 1),
+                _ => continue,
+            };
+            let Some(dims) = dims else { continue };
+            let layout = Layout::row_major(m.element.dtype(), &dims, chip.core.sublanes, chip.core.lanes);
+            let bytes = places * layout.bytes();
+            parts.push((bytes, format!("argument {i} ({what}, {} {dims:?}) {bytes}", m.element.dtype())));
+        }
+    }
+    parts.sort_by(|a, b| b.0.cmp(&a.0));
+    let most: Vec<String> = parts.into_iter().take(3).map(|p| p.1).collect();
+    let (need, have) = (rows.saturating_mul(row), chip.vmem.bytes);
+    let what = format!("VMEM: needs {need} bytes, the chip has {have}; most of all take, in bytes: {}", most.join(", "));
+    systole_mosaic::Error { what, place }
 }

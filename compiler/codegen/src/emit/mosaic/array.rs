@@ -4,6 +4,7 @@ use super::scalar::{add, mul, reg, two};
 use super::value::{Expr, Form, Fun, Num, Ref, Region, Tensor, Val};
 use super::{Lower, Refused};
 use crate::emit::Value as Elements;
+use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, S};
 use std::rc::Rc;
 use systole_hlo::graph::Binary;
@@ -25,6 +26,7 @@ impl<'a> Lower<'a> {
             base,
             offset: Num::Const(offset),
             lane: Num::Const(0),
+            uneven: false,
             whole: true,
             semaphores: (0, 0),
             buf: self.buffer(),
@@ -94,6 +96,7 @@ impl<'a> Lower<'a> {
         for (i, stride) in indices.iter().zip(&r.strides) {
             match stride {
                 Some(s) => {
+                    out.uneven |= matches!(i, Num::Reg(_)) && s % r.dtype.packing() as i64 != 0;
                     let rows = mul(b, *i, Num::Const(*s as i32));
                     out.offset = add(b, out.offset, rows);
                 }
@@ -303,9 +306,27 @@ impl<'a> Lower<'a> {
                 let s = reg(b, high);
                 Ok(Val::Float(Elements::word(t, b.splat(s))))
             }
+            DType::F16 => {
+                let low = two(b, Op::SShr, high, Num::Const(16));
+                let s = reg(b, low);
+                let v = b.splat(s);
+                Ok(Val::Float(Elements::word(t, b.v1(Op::VUnpackF16, v))))
+            }
             t if t.is_integer() => Ok(Val::Int(two(b, Op::SSar, high, Num::Const(32 - bits)))),
             t => Err(Refused::new(format!("{t} numbers in scalar memory"))),
         }
+    }
+
+    /// A word with other bits from number `bit` on.
+    fn within(&mut self, b: &mut KernelBuilder, (word, bit): (S, Num), n: Num, bits: u32) -> S {
+        let mask = ((1u64 << bits) - 1) as i32;
+        let n = two(b, Op::SAnd, n, Num::Const(mask));
+        let n = two(b, Op::SShl, n, bit);
+        let holes = two(b, Op::SShl, Num::Const(mask), bit);
+        let kept = two(b, Op::SXor, holes, Num::Const(-1));
+        let kept = two(b, Op::SAnd, Num::Reg(word), kept);
+        let sum = two(b, Op::SOr, kept, n);
+        reg(b, sum)
     }
 
     pub(super) fn load_number(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
@@ -341,15 +362,22 @@ impl<'a> Lower<'a> {
         let r = self.at(b, &r, &indices);
         let v = self.get(o, o.operands[0])?;
         if r.space == Space::Smem {
-            let s = match v {
-                Val::Int(n) => reg(b, n),
-                Val::Float(v) => b.extract(v.v()),
+            let mut s = match (v, r.dtype) {
+                (Val::Int(n), _) => reg(b, n),
+                (Val::Float(v), DType::F16) => {
+                    let packed = b.v1(Op::VPackF16, v.v());
+                    b.extract(packed)
+                }
+                (Val::Float(v), _) => b.extract(v.v()),
                 _ => return Err(Refused::at(o, "stores no number")),
             };
+            let (base, offset, bit) = self.word(b, &r)?;
             if r.dtype.packing() > 1 {
-                return Err(Refused::at(o, format!("{} numbers in scalar memory are only read", r.dtype)));
+                // Registers hold bf16 as the upper half of a float.
+                let n = if r.dtype == DType::BF16 { two(b, Op::SShr, Num::Reg(s), Num::Const(16)) } else { Num::Reg(s) };
+                let word = b.smem_load(base, offset);
+                s = self.within(b, (word, bit), n, 32 / r.dtype.packing() as u32);
             }
-            let (base, offset, _) = self.word(b, &r)?;
             b.smem_store(s, base, offset);
             return Ok(());
         }

@@ -7,8 +7,9 @@ use crate::emit::Value as Elements;
 use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, LoopHints, S, Trips};
 use std::rc::Rc;
+use systole_isa::program::{HostCall, HostCallKind};
 use systole_isa::{DType, Op};
-use systole_mosaic::{Block, Operation, Type, Value};
+use systole_mosaic::{Attr, Block, Operation, Type, Value, console};
 
 /// A variable: what a value of the program is that changes from turn to turn.
 enum Variable {
@@ -26,6 +27,14 @@ enum Variable {
     },
     /// References do not change.
     Fixed(Val),
+}
+
+/// A text that an operation has.
+fn text_of(o: &Operation, name: &str) -> String {
+    match o.attributes.get(name) {
+        Some(Attr::Str(s)) => s.clone(),
+        _ => String::new(),
+    }
 }
 
 fn words(b: &mut KernelBuilder, v: &Elements) -> Elements {
@@ -318,6 +327,75 @@ impl<'a> Lower<'a> {
         head?;
         body?;
         self.results(b, o, &passed)
+    }
+
+    /// Calls the host: a function by name, with text.
+    fn host(&mut self, b: &mut KernelBuilder, target: &str, config: String) {
+        let (target, operands, results) = (target.to_string(), Vec::new(), Vec::new());
+        let call = HostCall { kind: HostCallKind::Custom, target, config, operands, results };
+        let known = self.host_calls.iter().position(|c| *c == call);
+        let number = known.unwrap_or_else(|| {
+            self.host_calls.push(call);
+            self.host_calls.len() - 1
+        });
+        b.host(number as i32);
+    }
+
+    /// `pl.debug_print`: numbers go through scalar memory.
+    pub(super) fn printed(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<(), Refused> {
+        let at = self.words(o.operands.len());
+        let mut types = Vec::new();
+        for (i, v) in o.operands.iter().enumerate() {
+            let (s, dtype) = match self.get(o, *v)? {
+                Val::Int(n) => (reg(b, n), DType::S32),
+                Val::Float(e) => (b.extract(e.v()), DType::F32),
+                Val::Vector(_) | Val::Ref(_) | Val::Nothing => return Err(Refused::at(o, "prints what is no number")),
+            };
+            b.smem_store(s, S::ZERO, (at + i as u32) as i32);
+            types.push(dtype);
+        }
+        let (text, placed) = (text_of(o, "tag"), o.flag("formatted"));
+        self.host(b, console::NUMBERS, console::numbers(at, &types, placed, o.place.as_ref(), &text));
+        Ok(())
+    }
+
+    /// `pl.debug_print` of a vector, which is an array by now.
+    pub(super) fn printed_array(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<(), Refused> {
+        let v = *o.operands.first().ok_or_else(|| Refused::at(o, "prints nothing"))?;
+        let r = self.array(o, v)?;
+        let packing = r.dtype.packing() as i32;
+        let (space, Num::Const(offset)) = (r.space, r.offset) else {
+            return Err(Refused::at(o, "of an array at a place that is known at run time only"));
+        };
+        if space != systole_mosaic::Space::Vmem || r.lane != Num::Const(0) || !r.whole || offset % packing != 0 {
+            return Err(Refused::at(o, "of a part of an array"));
+        }
+        let at = self.words(1);
+        let shift = packing.trailing_zeros() as i32;
+        let base = if shift == 0 { r.base } else { b.def_s(Op::SShrI, &[r.base.into(), shift.into()]) };
+        let row = b.s_addi(base, offset / packing);
+        b.smem_store(row, S::ZERO, at as i32);
+        let (sub, lanes) = self.shape();
+        let config = console::array(at, (r.dtype, &r.dims), (sub, lanes), o.place.as_ref(), &text_of(o, "tag"));
+        self.host(b, console::ARRAY, config);
+        Ok(())
+    }
+
+    /// Ends the run with a message.
+    pub(super) fn fails(&mut self, b: &mut KernelBuilder, message: &str) {
+        self.host(b, console::CHECK, message.to_string());
+    }
+
+    /// `pl.debug_check`: the host ends the run where it does not hold.
+    pub(super) fn checked(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<(), Refused> {
+        let holds = self.int(o, 0)?;
+        if let Num::Const(1 | -1) = holds {
+            return Ok(());
+        }
+        let holds = reg(b, holds);
+        let message = text_of(o, "msg");
+        b.if_else(holds, |_| {}, |b| self.fails(b, &message));
+        Ok(())
     }
 
     /// A part of the body with names of its own.

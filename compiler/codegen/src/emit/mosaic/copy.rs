@@ -1,7 +1,7 @@
 //! Copies that the kernel asks for itself, and semaphores.
 
 use super::scalar::{add, mul, reg, two};
-use super::value::{Num, Ref};
+use super::value::{Num, Ref, Val};
 use super::{Lower, Refused};
 use crate::kernel::{BufferRef, DmaArgs, KernelBuilder, RemoteArgs, S};
 use systole_isa::dma::{HBM_GRANULE, MAX_DMA_DIMS};
@@ -264,6 +264,38 @@ impl<'a> Lower<'a> {
         q
     }
 
+    /// Copies begin with a register's first lane, or end within the register, and with whole words: refused where that is
+    /// known not to be so, checked while the kernel runs where it is not known.
+    fn begins_evenly(&mut self, b: &mut KernelBuilder, r: &Ref) -> Result<(), Refused> {
+        if !matches!(r.space, Space::Vmem | Space::Hbm) {
+            return Ok(());
+        }
+        let lanes = self.shape().1 as i32;
+        let packing = r.dtype.packing() as i32;
+        let along = r.strides.last() == Some(&None);
+        let width = r.dims.last().map_or(1, |n| i32::try_from(*n).unwrap_or(i32::MAX));
+        let lane = two(b, Op::SAnd, r.lane, Num::Const(lanes - 1));
+        let row = if packing == 1 { Num::Const(0) } else { two(b, Op::SAnd, r.offset, Num::Const(packing - 1)) };
+        let what = |n: i32, of: &str| format!("a copy begins {n} {of}");
+        match lane {
+            Num::Const(n) if along && n.saturating_add(width) > lanes && n != 0 => {
+                return Err(Refused::new(what(n, "lanes behind a register's first and goes on in the next one")));
+            }
+            Num::Reg(s) if along => {
+                b.if_(s, |b| self.fails(b, "a copy begins within a register: its first column is no multiple of the lanes"));
+            }
+            Num::Const(_) | Num::Reg(_) => {}
+        }
+        match row {
+            Num::Const(n) if n != 0 => Err(Refused::new(what(n, "rows behind the first of a word"))),
+            Num::Reg(s) if r.uneven => {
+                b.if_(s, |b| self.fails(b, "a copy begins within a word: its first row is no multiple of the rows that share one"));
+                Ok(())
+            }
+            Num::Const(_) | Num::Reg(_) => Ok(()),
+        }
+    }
+
     pub(super) fn enqueue(&mut self, b: &mut KernelBuilder, o: &'a Operation, i: usize) -> Result<(), Refused> {
         // source, source semaphore, target, target semaphore, device, core.
         let g = o.groups().ok_or_else(|| Refused::at(o, "with operands that are not told apart"))?;
@@ -273,6 +305,8 @@ impl<'a> Lower<'a> {
         let (from, to) = (self.array(o, source[0])?, self.array(o, target[0])?);
         let sem = self.array(o, target_sem[0])?;
         self.settle(b, Some(to.buf), i, &[])?;
+        self.begins_evenly(b, &from)?;
+        self.begins_evenly(b, &to)?;
         let Some(device) = device.first() else {
             return self.with_semaphore(b, &sem, &mut |l, b, sem| l.start(b, &from, &to, sem));
         };
@@ -345,6 +379,23 @@ impl<'a> Lower<'a> {
             b.signal(device, sem, count, &order);
             Ok(())
         })
+    }
+
+    /// What a semaphore holds: found bit by bit, from the highest on, since the machine only tells whether it is enough.
+    pub(super) fn read_semaphore(&mut self, b: &mut KernelBuilder, o: &'a Operation) -> Result<Val, Refused> {
+        let sem = self.array(o, o.operands[0])?;
+        let held = b.s_var(0);
+        self.with_semaphore(b, &sem, &mut |_, b, sem| {
+            let bit = b.s_var(1 << 30);
+            b.loop_static(31, |b| {
+                let more = b.s(Op::SOr, &[held, bit]);
+                let there = b.sync_test(sem, more);
+                b.set_s(held, Op::SSel, &[there.into(), more.into(), held.into()]);
+                b.set_s(bit, Op::SShrI, &[bit.into(), 1.into()]);
+            });
+            Ok(())
+        })?;
+        Ok(Val::Int(Num::Reg(held)))
     }
 
     pub(super) fn wait_semaphore(&mut self, b: &mut KernelBuilder, o: &'a Operation, _: usize) -> Result<(), Refused> {

@@ -147,8 +147,6 @@ impl<'a> Lower<'a> {
                     }
                 })
                 .collect();
-            let mut other = |n: &Num| if let Num::Reg(_) = n { Num::Reg(b.s_var(0)) } else { *n };
-            p.left = p.block.iter().map(&mut other).collect();
             if p.input {
                 let (block, row) = (p.block.clone(), p.row);
                 self.window_copy(b, p, &block, row, p.semaphores[0])?;
@@ -300,9 +298,9 @@ impl<'a> Lower<'a> {
         let block = p.block.clone();
         b.if_(leaves, |b| {
             if p.double {
-                for (to, from) in p.left.iter().zip(&block) {
-                    if let Num::Reg(to) = to {
-                        set(b, *to, *from);
+                for (i, n) in block.iter().enumerate() {
+                    if let Num::Reg(n) = n {
+                        b.smem_store(*n, S::ZERO, (p.left + i as u32) as i32);
                     }
                 }
                 b.set_s(p.leaving, Op::SLi, &[1.into()]);
@@ -324,7 +322,12 @@ impl<'a> Lower<'a> {
         let mut done = Ok(());
         let line = b.set_place(p.line);
         b.if_(p.leaving, |b| {
-            done = self.by_place(b, p, true, &p.left);
+            let load = |(i, n): (usize, &Num)| match n {
+                Num::Const(c) => Num::Const(*c),
+                Num::Reg(_) => Num::Reg(b.smem_load(S::ZERO, (p.left + i as u32) as i32)),
+            };
+            let block: Vec<Num> = p.block.iter().enumerate().map(load).collect();
+            done = self.by_place(b, p, true, &block);
             b.copy_s(p.busy_other, p.begun);
             b.set_s(p.leaving, Op::SLi, &[0.into()]);
         });

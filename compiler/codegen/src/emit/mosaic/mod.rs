@@ -40,6 +40,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::rc::Rc;
+use systole_isa::program::HostCall;
 use systole_isa::{ChipConfig, DType, DmaDesc};
 use systole_mosaic as mosaic;
 use value::Val;
@@ -75,6 +76,8 @@ pub struct MosaicKernel {
     /// Kernels that it calls, by number from 0.
     pub callees: Vec<Kernel>,
     pub descs: Vec<DmaDesc>,
+    /// What it prints and checks: calls of the host, by number from 0.
+    pub host_calls: Vec<HostCall>,
     pub scratch_rows: u32,
     pub semaphores: u32,
     /// Words of scalar memory from [`MosaicSpec::smem`] on.
@@ -119,6 +122,7 @@ pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result
         flying: None,
         defined: Vec::new(),
         descs: Vec::new(),
+        host_calls: Vec::new(),
         callees: Vec::new(),
         products: FxHashMap::default(),
         whole: Vec::new(),
@@ -126,11 +130,13 @@ pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result
         regions: Vec::new(),
         random: None,
     };
-    l.run(&mut b)?;
+    let first = l.kernel.function.body.operations.iter().find_map(|o| o.place.as_ref()).map(ToString::to_string);
+    l.run(&mut b).map_err(|e| Refused { place: e.place.or(first), what: e.what })?;
     Ok(MosaicKernel {
         kernel: b.finish(),
         callees: l.callees,
         descs: l.descs,
+        host_calls: l.host_calls,
         scratch_rows: l.rows.next_multiple_of(32),
         semaphores: l.semaphores,
         smem_words: l.words,
@@ -168,6 +174,7 @@ pub(super) struct Lower<'a> {
     /// Of the open blocks the values defined so far.
     defined: Vec<Vec<mosaic::Value>>,
     descs: Vec<DmaDesc>,
+    host_calls: Vec<HostCall>,
     callees: Vec<Kernel>,
     /// Products that there is a kernel for.
     products: FxHashMap<String, (u32, u32)>,
@@ -186,6 +193,13 @@ impl Lower<'_> {
     fn room(&mut self, rows: u32) -> u32 {
         let at = self.rows;
         self.rows += rows.next_multiple_of(32);
+        at
+    }
+
+    /// Words of scalar memory of the kernel's own; the first one's number.
+    fn words(&mut self, n: usize) -> u32 {
+        let at = self.spec.smem + self.words;
+        self.words += n as u32;
         at
     }
 

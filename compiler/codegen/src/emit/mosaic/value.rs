@@ -45,6 +45,8 @@ pub(super) struct Ref {
     pub offset: Num,
     /// Lanes before the first element.
     pub lane: Num,
+    /// Whether an index that is known at run time only may have moved it to within a word of packed rows.
+    pub uneven: bool,
     /// Whether all of its columns are seen.
     pub whole: bool,
     /// Of semaphores the first one's number, and how many there are.

@@ -155,7 +155,10 @@ impl<'a> Lower<'a> {
                 self.regions.pop();
                 return Ok(());
             }
-            "tpu.trace_value" | "tpu.log" | "tpu.delay" => return Ok(()),
+            "tpu.log" => return self.printed(b, o),
+            "tpu.log_buffer" => return self.printed_array(b, o),
+            "cf.assert" => return self.checked(b, o),
+            "tpu.trace_value" | "tpu.delay" => return Ok(()),
             "vector.load" | "tpu.vector_load" => self.load(b, o)?,
             "tpu.strided_load" => self.load_strided(b, o)?,
             "vector.store" | "tpu.vector_store" | "tpu.strided_store" => return self.store(b, o, i),
@@ -171,6 +174,7 @@ impl<'a> Lower<'a> {
             }
             "tpu.sem_signal" => return self.signal(b, o, i),
             "tpu.sem_wait" => return self.wait_semaphore(b, o, i),
+            "tpu.sem_read" => self.read_semaphore(b, o)?,
             "tpu.device_id" => Val::Int(Num::Reg(b.def_s(systole_isa::Op::SDev, &[]))),
             "tpu.core_index" | "tpu.iteration_bound" if o.results.len() == 1 => Val::Int(self.program_number(o)?),
             "scf.if" => return self.branch(b, o, i),

@@ -35,9 +35,10 @@ pub(super) struct Pane {
     pub buf: BufferRef,
     /// The line of its copies, as instructions have it.
     pub line: u16,
-    /// Of results: whether the block in the other place is still to be copied out, and which one it is.
+    /// Of results: whether the block in the other place is still to be copied out, and the words of scalar memory that
+    /// say which one it is.
     pub leaving: S,
-    pub left: Vec<Num>,
+    pub left: u32,
     /// The next step's block, and whether it is another one.
     pub next: Vec<Num>,
     pub changes: Num,
@@ -104,7 +105,7 @@ impl Lower<'_> {
             buf: self.buffer(),
             line: self.window_line(b, i, window, walk.as_ref()),
             leaving: b.s_var(0),
-            left: Vec::new(),
+            left: if input { 0 } else { self.words(window.bounds.len()) },
             next: Vec::new(),
             changes: Num::Const(0),
         })
