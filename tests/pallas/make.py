@@ -351,3 +351,12 @@ def read(x, o, sem):
 
 bad("read", read, [np.array([7], np.int32)], out((3,), jnp.int32), folder="free", in_specs=[SCALARS], out_specs=SCALARS,
     scratch_shapes=[pltpu.SemaphoreType.REGULAR])
+
+
+def cut(x, a, b, c):
+    a[...] = x[...].reshape(10, 120)
+    b[...] = x[...].reshape(2, 5, 4, 30)
+    c[...] = x[...].astype(jnp.bfloat16).reshape(3, 400)
+
+
+case("cut", cut, [f32(8, 150)], (out((10, 120)), out((2, 5, 4, 30)), out((3, 400), jnp.bfloat16)))

@@ -1,9 +1,11 @@
-//! Elements that are chosen by number along rows or columns.
+//! Elements that are chosen by number along rows or columns, and rows that are cut anew.
 
 use super::nest::{At, Coord};
-use super::value::{Expr, Form, Tensor, Val};
+use super::tiles::lanes_of;
+use super::value::{Expr, Form, Num, Region, Tensor, Val, phys};
 use super::{Lower, Refused};
 use crate::emit::elementwise::select;
+use crate::emit::memory::{Place, load_value, store_value};
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::KernelBuilder;
 use std::rc::Rc;
@@ -13,7 +15,74 @@ use systole_mosaic::Operation;
 /// Registers that one element may come from at most.
 const SOURCES: u64 = 64;
 
+/// Parts of rows that a reshape moves at most: each is code of its own.
+const MOVED: usize = 4096;
+
+/// Elements that lie together before and after a reshape: rows and first columns there and here, and how many.
+struct Run {
+    from: (u64, u64),
+    to: (u64, u64),
+    len: u64,
+}
+
+/// The runs of a reshape of rows of `c` elements to rows of `d`; `None` if they are too many.
+fn runs(total: u64, (c, d): (u64, u64), lanes: u64) -> Option<Vec<Run>> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < total {
+        let (from, to) = ((at / c, at % c), (at / d, at % d));
+        let len = (c - from.1).min(d - to.1).min(lanes - from.1 % lanes).min(lanes - to.1 % lanes);
+        out.push(Run { from, to, len });
+        at += len;
+        if out.len() > MOVED {
+            return None;
+        }
+    }
+    Some(out)
+}
+
+/// The element row of a vector's row, by number over all outer dimensions, and of the register that a column is in.
+fn row_of(r: &Region, phys: &[u64], (row, column): (u64, u64), lanes: u64) -> i32 {
+    let mut rest = row;
+    let mut at = i64::from(r.offset) + (column / lanes) as i64 * r.plane;
+    let steps = [&r.outer[..], &[r.row]].concat();
+    for (size, step) in phys[..phys.len() - 1].iter().zip(&steps).rev() {
+        at += (rest % size) as i64 * step;
+        rest /= size;
+    }
+    at as i32
+}
+
 impl Lower<'_> {
+    /// Elements in row-major order under other sizes, where neither rows nor registers stay what they are: run by run.
+    pub(super) fn cut_anew(
+        &mut self,
+        b: &mut KernelBuilder,
+        t: &Rc<Tensor>,
+        from: &Region,
+        dims: &[u64],
+    ) -> Result<Rc<Tensor>, Refused> {
+        let (have, want) = (t.phys(), phys(dims, Form::Lanes));
+        let lanes = u64::from(self.shape().1);
+        let columns = (have[have.len() - 1], want[want.len() - 1]);
+        let all = runs(have.iter().product(), columns, lanes).filter(|_| from.lane == Num::Const(0));
+        let all = all.ok_or_else(|| Refused::new(format!("a reshape of {have:?} to {want:?}")))?;
+        let region = self.temp(b, dims, Form::Lanes, t.dtype);
+        for run in all {
+            let place = |r: &Region, offset| Place { base: r.base, offset, stride: 0, buf: r.buf, component_rows: 0 };
+            // The row is in every sublane.
+            let v = load_value(b, from.dtype, place(from, row_of(from, &have, run.from, lanes)));
+            let (first, there) = ((run.to.1 % lanes) as i32, (run.from.1 % lanes) as i32);
+            let v = if first == there { v } else { lanes_of(b, &v, |b, v| b.rot_lane(v, first - there)) };
+            let (end, begin) = (b.lanes_below(first as u32 + run.len as u32), b.lanes_below(first as u32));
+            let (one, begun) = (b.sublane_is(0), b.m_not(begin));
+            let inside = b.m_and(end, begun);
+            let mask = b.m_and(inside, one);
+            store_value(b, &v, place(&region, row_of(&region, &want, run.to, lanes)), mask);
+        }
+        Ok(Tensor::new(dims, Form::Lanes, t.dtype, Expr::Memory(region)))
+    }
+
     pub(super) fn gathered(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         let (of, by) = (self.vector(o, 0)?, self.vector(o, 1)?);
         let (of, by) = (self.in_form(b, &of, Form::Lanes)?, self.in_form(b, &by, Form::Lanes)?);

@@ -197,7 +197,10 @@ impl Lower<'_> {
         if let Some(r) = self.seen_as(&region, &from, &to) {
             return Ok(Tensor::new(dims, Form::Lanes, t.dtype, Expr::Memory(r)));
         }
-        self.moved(b, &t, &region, dims)
+        match self.moved(b, &t, &region, dims) {
+            Ok(t) => Ok(t),
+            Err(_) => self.cut_anew(b, &t, &region, dims),
+        }
     }
 
     /// A region under other sizes, if they lie alike.
