@@ -131,8 +131,12 @@ fn prints_name_chip_time_and_line() {
     let ends: Vec<&str> = lines.iter().filter_map(|l| l.split_once("] ")).map(|l| l.1).collect();
     assert_eq!((ends.len(), ends[0], ends[3]), (6, "step 0 of 2", "step 1 of 2"), "{text}");
     assert!(ends[1].starts_with("largest ") && ends[2].starts_with("row ["), "{text}");
-    let row: Vec<f32> =
-        ends[2].trim_start_matches("row [").trim_end_matches(']').split(' ').map(|n| n.parse().expect("a number")).collect();
+    let row: Vec<f32> = ends[2]
+        .trim_start_matches("row [")
+        .trim_end_matches(']')
+        .split(' ')
+        .map(|n| n.parse().expect("a number"))
+        .collect();
     let largest: f32 = ends[1].trim_start_matches("largest ").parse().expect("a number");
     assert!(row.len() == 128 && row.iter().all(|n| *n <= largest), "{text}");
 }

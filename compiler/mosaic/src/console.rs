@@ -82,7 +82,12 @@ impl Print {
     pub fn with(&self, numbers: &[String]) -> String {
         if !self.placed {
             let all = numbers.join(" ");
-            return [self.message.trim_end(), &all].iter().filter(|t| !t.is_empty()).copied().collect::<Vec<_>>().join(" ");
+            return [self.message.trim_end(), &all]
+                .iter()
+                .filter(|t| !t.is_empty())
+                .copied()
+                .collect::<Vec<_>>()
+                .join(" ");
         }
         // From the last on, so that `$1` is not taken for the start of `$10`.
         let places = numbers.iter().enumerate().rev();

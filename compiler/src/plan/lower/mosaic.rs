@@ -172,7 +172,9 @@ fn too_large(module: &Module, spec: &MosaicSpec, rows: u64, chip: &ChipConfig) -
         for (i, (_, m, role)) in kernel.arguments.iter().enumerate() {
             let vmem = m.space == systole_mosaic::Space::Vmem;
             let (what, dims, places) = match role {
-                Role::Window(w) if vmem && kernel.steps() > 1 && !w.synchronous => ("window, twice", Some(w.bounds.clone()), 2),
+                Role::Window(w) if vmem && kernel.steps() > 1 && !w.synchronous => {
+                    ("window, twice", Some(w.bounds.clone()), 2)
+                }
                 Role::Window(w) if vmem => ("window", Some(w.bounds.clone()), 1),
                 Role::Scratch if vmem => ("scratch", m.sizes(), 1),
                 _ if vmem => ("all of the array", dims(i), 1),
@@ -187,6 +189,7 @@ fn too_large(module: &Module, spec: &MosaicSpec, rows: u64, chip: &ChipConfig) -
     parts.sort_by(|a, b| b.0.cmp(&a.0));
     let most: Vec<String> = parts.into_iter().take(3).map(|p| p.1).collect();
     let (need, have) = (rows.saturating_mul(row), chip.vmem.bytes);
-    let what = format!("VMEM: needs {need} bytes, the chip has {have}; most of all take, in bytes: {}", most.join(", "));
+    let what =
+        format!("VMEM: needs {need} bytes, the chip has {have}; most of all take, in bytes: {}", most.join(", "));
     systole_mosaic::Error { what, place }
 }

@@ -345,11 +345,7 @@ impl<'a> Lower<'a> {
         let one = vec![1; r.dims.len().max(1)];
         let (region, form) = self.region_at(b, &r, &one)?;
         let t = Tensor::new(&one, form, r.dtype, Expr::Memory(region));
-        self.force(b, &t)?;
-        let v = match &*t.expr.borrow() {
-            Expr::Regs(all) => all[0],
-            _ => return Err(Refused::at(o, "has no value")),
-        };
+        let v = self.single(b, &t)?;
         Ok(match r.dtype.is_float() {
             true => Val::Float(v),
             false => Val::Int(Num::Reg(super::scalar::extract(b, r.dtype, &v))),
@@ -374,7 +370,8 @@ impl<'a> Lower<'a> {
             let (base, offset, bit) = self.word(b, &r)?;
             if r.dtype.packing() > 1 {
                 // Registers hold bf16 as the upper half of a float.
-                let n = if r.dtype == DType::BF16 { two(b, Op::SShr, Num::Reg(s), Num::Const(16)) } else { Num::Reg(s) };
+                let n =
+                    if r.dtype == DType::BF16 { two(b, Op::SShr, Num::Reg(s), Num::Const(16)) } else { Num::Reg(s) };
                 let word = b.smem_load(base, offset);
                 s = self.within(b, (word, bit), n, 32 / r.dtype.packing() as u32);
             }

@@ -282,14 +282,21 @@ impl<'a> Lower<'a> {
                 return Err(Refused::new(what(n, "lanes behind a register's first and goes on in the next one")));
             }
             Num::Reg(s) if along => {
-                b.if_(s, |b| self.fails(b, "a copy begins within a register: its first column is no multiple of the lanes"));
+                b.if_(s, |b| {
+                    self.fails(b, "a copy begins within a register: its first column is no multiple of the lanes")
+                });
             }
             Num::Const(_) | Num::Reg(_) => {}
         }
         match row {
             Num::Const(n) if n != 0 => Err(Refused::new(what(n, "rows behind the first of a word"))),
             Num::Reg(s) if r.uneven => {
-                b.if_(s, |b| self.fails(b, "a copy begins within a word: its first row is no multiple of the rows that share one"));
+                b.if_(s, |b| {
+                    self.fails(
+                        b,
+                        "a copy begins within a word: its first row is no multiple of the rows that share one",
+                    )
+                });
                 Ok(())
             }
             Num::Const(_) | Num::Reg(_) => Ok(()),

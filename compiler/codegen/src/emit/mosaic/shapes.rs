@@ -511,30 +511,29 @@ impl Lower<'_> {
         }
         let one = vec![1; t.dims.len()];
         let t = self.in_form(b, &t, Form::Lanes)?;
-        let mut v = match &*t.expr.borrow() {
+        let known = match &*t.expr.borrow() {
             Expr::Splat(v) => Some(*v),
             Expr::Regs(all) if t.dims.iter().all(|d| *d == 1) => Some(all[0]),
             _ => None,
         };
-        if v.is_none() {
-            let mut r = self.force_memory(b, &t)?;
-            let mut steps = r.outer.clone();
-            steps.push(r.row);
-            let n = t.dims.len();
-            for (d, i) in at.iter().enumerate() {
-                if d + 1 < n {
-                    r.offset += (i * steps[steps.len() + 1 + d - n]) as i32;
-                } else if t.dims[d] > 1 {
-                    r = self.columns(&r, *i as u64);
+        let v = match known {
+            Some(v) => v,
+            None => {
+                let mut r = self.force_memory(b, &t)?;
+                let mut steps = r.outer.clone();
+                steps.push(r.row);
+                let n = t.dims.len();
+                for (d, i) in at.iter().enumerate() {
+                    if d + 1 < n {
+                        r.offset += (i * steps[steps.len() + 1 + d - n]) as i32;
+                    } else if t.dims[d] > 1 {
+                        r = self.columns(&r, *i as u64);
+                    }
                 }
+                let part = Tensor::new(&one, Form::Lanes, t.dtype, Expr::Memory(r));
+                self.single(b, &part)?
             }
-            let part = Tensor::new(&one, Form::Lanes, t.dtype, Expr::Memory(r));
-            self.force(b, &part)?;
-            if let Expr::Regs(all) = &*part.expr.borrow() {
-                v = Some(all[0]);
-            }
-        }
-        let v = v.ok_or_else(|| Refused::at(o, "has no value"))?;
+        };
         Ok(match t.dtype {
             d if d.is_float() => Val::Float(v),
             d => Val::Int(Num::Reg(super::scalar::extract(b, d, &v))),

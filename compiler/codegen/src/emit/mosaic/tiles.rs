@@ -114,6 +114,14 @@ impl Lower<'_> {
         self.force_memory(b, t).map(|_| ())
     }
 
+    /// The register of a vector of one element.
+    pub(super) fn single(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<Value, Refused> {
+        let mut body = Keep { of: t, values: Vec::new() };
+        let walk = Walk::new(&t.phys(), self.shape(), &[], true);
+        self.nest(b, walk, std::slice::from_ref(t), &[], &mut body)?;
+        body.values.first().copied().ok_or_else(|| Refused::new("a vector without elements".to_string()))
+    }
+
     /// Computes a vector into memory; where it is.
     pub(super) fn force_memory(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<Region, Refused> {
         if let Expr::Memory(r) = &*t.expr.borrow() {
