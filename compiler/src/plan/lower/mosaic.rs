@@ -186,7 +186,7 @@ fn too_large(module: &Module, spec: &MosaicSpec, rows: u64, chip: &ChipConfig) -
             parts.push((bytes, format!("argument {i} ({what}, {} {dims:?}) {bytes}", m.element.dtype())));
         }
     }
-    parts.sort_by(|a, b| b.0.cmp(&a.0));
+    parts.sort_by_key(|p| std::cmp::Reverse(p.0));
     let most: Vec<String> = parts.into_iter().take(3).map(|p| p.1).collect();
     let (need, have) = (rows.saturating_mul(row), chip.vmem.bytes);
     let what =
