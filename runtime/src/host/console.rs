@@ -61,9 +61,12 @@ fn elements(layout: &Layout, bytes: &[u8]) -> String {
 fn integer(t: DType, bytes: &[u8]) -> String {
     let raw = bytes.iter().take(8).rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
     let spare = 64 - 8 * bytes.len().min(8) as u32;
-    match t {
-        DType::Pred => (raw != 0).to_string(),
-        DType::U2 | DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64 => raw.to_string(),
-        _ => ((raw << spare) as i64 >> spare).to_string(),
+    let unsigned = matches!(t, DType::U2 | DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64);
+    if t == DType::Pred {
+        (raw != 0).to_string()
+    } else if unsigned {
+        raw.to_string()
+    } else {
+        ((raw << spare) as i64 >> spare).to_string()
     }
 }
