@@ -140,6 +140,28 @@ fn one_device_stands_for_all() {
     }
 }
 
+#[test]
+fn unequal_axes_share_the_array_over_all_links() {
+    let c = Client::new("tpu-v5e").expect("a preset");
+    let all: Vec<usize> = (0..8).collect();
+    for kind in ["all-reduce", "all-gather", "reduce-scatter"] {
+        for topology in ["2x4:torus", "4x2:torus"] {
+            let rows = if kind == "all-gather" { 512 } else { 4096 };
+            let text = program(kind, "{{0,1,2,3,4,5,6,7}}", 8, rows, 256);
+            let exe = compiled_by(&c, &text, 8, topology, Some(Algorithm::Ring));
+            let done = run_by(&c, &exe, &operands(8, rows, 256), Mode::Full, &PodOptions::default());
+            let done = done.unwrap_or_else(|e| panic!("{kind} {topology}: {e}"));
+            for (rank, out) in done.outputs.iter().enumerate() {
+                assert!(numbers(&out[0]) == expected(kind, &all, rank, rows, 256), "{kind} {topology} device {rank}");
+            }
+            assert_eq!(done.run.links.len(), 32, "{kind} {topology}: links without work");
+            let busy: Vec<f64> = done.run.links.iter().map(|l| l.busy).collect();
+            let (least, most) = (busy.iter().copied().fold(f64::INFINITY, f64::min), busy.iter().copied().fold(0.0, f64::max));
+            assert!(least > 0.6 * most, "{kind} {topology}: links work from {least} to {most} cycles");
+        }
+    }
+}
+
 /// Steps of a program on 32 devices, with how many devices have to be simulated on a torus of 4x8.
 const STEPS: [(&str, usize); 7] = [
     ("all-reduce(x), channel_id=1, replica_groups=[4,8]<=[32], use_global_device_ids=true, to_apply=add", 1),

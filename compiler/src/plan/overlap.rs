@@ -264,12 +264,15 @@ fn end_hiding(out: &mut Vec<Step>, f: &Flight, beside: f64, chip: &ChipConfig) {
         out[f.at] = Step::Exchange(exchange.clone());
         return;
     }
-    if let How::Ring(r) = &mut exchange.how
-        && let Some(calm) = r.calm.take()
-        && !f.hurried
-        && ring_cycles(r, &calm, chip) * LEISURE < beside
-    {
-        r.phases = calm;
+    if let How::Rings(all) = &mut exchange.how {
+        for r in all {
+            if let Some(calm) = r.calm.take()
+                && !f.hurried
+                && ring_cycles(r, &calm, chip) * LEISURE < beside
+            {
+                r.phases = calm;
+            }
+        }
     }
     let end = Step::End(exchange.clone());
     out.push(end);
@@ -302,7 +305,7 @@ pub fn exchange_cycles(x: &Exchange, chip: &ChipConfig) -> f64 {
     let rate = chip.link_bytes_per_cycle().max(1e-9) / chip.row_bytes() as f64;
     let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
     match &x.how {
-        How::Ring(r) => ring_cycles(r, &r.phases, chip),
+        How::Rings(all) => all.iter().map(|r| ring_cycles(r, &r.phases, chip)).fold(0.0, f64::max),
         How::Transfer(_) => 0.0,
         How::Direct(all) => {
             let one = |d: &Direct| {

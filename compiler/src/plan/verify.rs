@@ -5,7 +5,7 @@
 //! array is overwritten while another needs it (the simulator's race checker sees that).
 
 use super::action::{Action, Copy, CopyKind, Flight, Operand, Spot};
-use super::collective::{Exchange, How};
+use super::collective::{Exchange, How, MOST_RINGS};
 use super::memory::vmem_map;
 use super::planned::Plan;
 use super::spec::KernelSpec;
@@ -188,10 +188,11 @@ impl Verifier<'_> {
         self.row(f.slots + f.slot_rows)?;
         ensure(f.temps.len() == x.temps.len(), || "an exchange with other partial results".into())?;
         match &x.how {
-            How::Ring(r) => {
-                let whole = !r.streams.is_empty() && !r.axes.is_empty();
-                ensure(whole, || "a ring without streams".into())?;
-                let kernels = r.phases.iter().filter_map(|p| p.kernel);
+            How::Rings(all) => {
+                let whole = all.iter().all(|r| !r.streams.is_empty() && !r.axes.is_empty());
+                ensure(whole && !all.is_empty(), || "a ring without streams".into())?;
+                ensure(all.len() <= MOST_RINGS as usize, || "more rings than have words of state".into())?;
+                let kernels = all.iter().flat_map(|r| &r.phases).filter_map(|p| p.kernel);
                 kernels.into_iter().try_for_each(|k| self.kernel(k))
             }
             How::Direct(all) => {

@@ -14,9 +14,9 @@ mod transfer;
 
 use super::main_program::Emitter;
 use crate::plan::action::Flight;
-use crate::plan::collective::{Exchange, How, State, Table};
+use crate::plan::collective::{Exchange, How, MOST_RINGS, STATE_WORDS, State, Table};
 use crate::plan::kernel_semaphores;
-use progress::{Moves, store};
+use progress::{Moves, Run, store};
 use systole_codegen::kernel::build_units::{DmaArgs, RemoteArgs};
 use systole_codegen::kernel::{BufferRef, KernelBuilder, S};
 use systole_hlo::analysis::parts::Parts;
@@ -164,7 +164,7 @@ impl Emitter<'_> {
                     c.settle(&mut self.b);
                 }
             }
-            How::Direct(_) | How::Ring(_) => {
+            How::Direct(_) | How::Rings(_) => {
                 let number = self.progress(x, f, false);
                 self.set_state(x, f);
                 self.run_to_the_end(number);
@@ -177,25 +177,33 @@ impl Emitter<'_> {
         let op = own.then_some(x.op);
         // Rings take their addresses from scalar memory, so equal ones share their code.
         let addresses = match &x.how {
-            How::Ring(_) => None,
+            How::Rings(_) => None,
             How::Direct(_) | How::Transfer(_) => Some(f.clone()),
         };
         let state = self.plan.pod.state;
         self.subroutine(Subroutine::Progress(op, Box::new(x.how.clone()), addresses), |e| {
             let mut b = KernelBuilder::new("exchange", e.chip);
             let cx = e.cx(b.buffer(), f);
-            let mut phases: Vec<Box<dyn Moves + '_>> = Vec::new();
+            let mut runs: Vec<Run<'_>> = Vec::new();
             match &x.how {
-                How::Ring(r) => phases = ring::phases(e, &cx, r, state),
+                How::Rings(all) => {
+                    for (r, state) in all.iter().zip(states(state)) {
+                        let recv = r.streams.last().map_or(0, |s| s.recv);
+                        let moves = r.phases.iter().map(|p| r.moves(p)).sum();
+                        runs.push(Run { phases: ring::phases(e, &cx, r, state), state, recv, moves });
+                    }
+                }
                 How::Direct(all) => {
+                    let mut phases: Vec<Box<dyn Moves + '_>> = Vec::new();
                     for (i, d) in all.iter().enumerate() {
                         let cx = stage(f, &cx, i);
                         phases.push(Box::new(direct::Code::new(e, cx, d, (i, state))));
                     }
+                    runs.push(Run { phases, state, recv: x.how.recv(), moves: 1 });
                 }
                 How::Transfer(_) => {}
             }
-            progress::run(&mut b, &phases, state, x.how.recv());
+            progress::run(&mut b, &runs, state);
             op.into_iter().for_each(|op| b.set_debug_op(op));
             b.finish()
         })
@@ -203,25 +211,30 @@ impl Emitter<'_> {
 
     /// Sets the words that say where an exchange is.
     fn set_state(&mut self, x: &Exchange, f: &Flight) {
-        let state = self.plan.pod.state;
-        for w in [
-            State::Phase,
-            State::Moves,
-            State::Step,
-            State::Batch,
-            State::Piece,
-            State::Turn,
-            State::Blocking,
-            State::Wanted,
-        ] {
-            store(&mut self.b, state, w, S::ZERO);
-        }
-        if let How::Ring(_) = x.how {
-            let temp = f.temps.first().copied().unwrap_or(f.dst);
-            let all = [(State::Src, f.src), (State::Dst, f.dst), (State::Temp, temp), (State::Slots, f.slots)];
-            for (w, v) in all {
-                let v = self.b.s_imm(v as i32);
-                store(&mut self.b, state, w, v);
+        let rings = if let How::Rings(all) = &x.how { &all[..] } else { &[] };
+        let mut slots = f.slots;
+        for (i, state) in states(self.plan.pod.state).enumerate().take(rings.len().max(1)) {
+            for w in [
+                State::Phase,
+                State::Moves,
+                State::Step,
+                State::Batch,
+                State::Piece,
+                State::Turn,
+                State::Blocking,
+                State::Made,
+                State::Wanted,
+            ] {
+                store(&mut self.b, state, w, S::ZERO);
+            }
+            if let Some(r) = rings.get(i) {
+                let temp = f.temps.first().copied().unwrap_or(f.dst);
+                let all = [(State::Src, f.src), (State::Dst, f.dst), (State::Temp, temp), (State::Slots, slots)];
+                for (w, v) in all {
+                    let v = self.b.s_imm(v as i32);
+                    store(&mut self.b, state, w, v);
+                }
+                slots += r.slots(self.chip.core.sublanes);
             }
         }
     }
@@ -232,6 +245,11 @@ impl Emitter<'_> {
         store(&mut self.b, self.plan.pod.state, State::Blocking, one);
         self.b.call(subroutine as u32, &[]);
     }
+}
+
+/// The first words of state of the rings of an exchange.
+fn states(first: u32) -> impl Iterator<Item = u32> {
+    (0..MOST_RINGS).map(move |i| first + i * STATE_WORDS)
 }
 
 /// What code of one of several exchanges in a row sees.

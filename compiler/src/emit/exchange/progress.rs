@@ -65,41 +65,96 @@ pub(super) fn promises(b: &mut KernelBuilder, state: u32, recv: u32) -> S {
     b.sync_test(recv, wanted)
 }
 
-/// Makes moves while they need not wait (or all that are left). `recv`: the semaphore of what comes last in a move.
-pub(super) fn run(b: &mut KernelBuilder, phases: &[Box<dyn Moves + '_>], state: u32, recv: u32) {
+/// What goes on side by side in an exchange: its phases, its words of state, the semaphore of what comes last in a move, and
+/// its moves (of one among several).
+pub(super) struct Run<'a> {
+    pub phases: Vec<Box<dyn Moves + 'a>>,
+    pub state: u32,
+    pub recv: u32,
+    pub moves: u64,
+}
+
+/// How finely progress of several is compared.
+const WHOLE: u64 = 1 << 24;
+
+impl Run<'_> {
+    /// Whether there are moves left.
+    fn on(&self, b: &mut KernelBuilder) -> S {
+        let phase = load(b, self.state, State::Phase);
+        b.def_s(Op::SLtI, &[phase.into(), (self.phases.len() as i32).into()])
+    }
+
+    /// How far it is: the same at the same move on all devices.
+    fn progress(&self, b: &mut KernelBuilder) -> S {
+        let made = load(b, self.state, State::Made);
+        b.s_muli(made, (WHOLE / self.moves.max(1)).max(1) as i32)
+    }
+
+    /// Makes the next move if it need not wait, or is to be made all the same.
+    fn go(&self, b: &mut KernelBuilder, blocking: S, go: S) {
+        let on = self.on(b);
+        let promising = promises(b, self.state, self.recv);
+        let may = b.s(Op::SOr, &[blocking, promising]);
+        let may = b.s(Op::SAnd, &[may, on]);
+        b.if_(may, |b| {
+            let phase = load(b, self.state, State::Phase);
+            select(b, phase, self.phases.len(), &mut |b, i| {
+                let ready = self.phases[i].ready(b);
+                let ok = b.s(Op::SOr, &[blocking, ready]);
+                b.if_(ok, |b| {
+                    self.phases[i].make(b);
+                    let made = load(b, self.state, State::Made);
+                    let made = b.s_addi(made, 1);
+                    store(b, self.state, State::Made, made);
+                    b.set_s(go, Op::SLi, &[1.into()]);
+                });
+            });
+        });
+    }
+}
+
+/// Makes moves while they need not wait (or all that are left). Of several runs, the one that is least far waits: what it
+/// waits for is made before all that is further, so nobody waits for each other. `state`: words of the exchange.
+pub(super) fn run(b: &mut KernelBuilder, runs: &[Run<'_>], state: u32) {
     let go = b.s_var(1);
     b.while_(
         |_| go,
         |b| {
             b.set_s(go, Op::SLi, &[0.into()]);
-            let phase = load(b, state, State::Phase);
-            let blocking = load(b, state, State::Blocking);
-            let promising = promises(b, state, recv);
-            let on = b.def_s(Op::SLtI, &[phase.into(), (phases.len() as i32).into()]);
-            let may = b.s(Op::SOr, &[blocking, promising]);
-            let may = b.s(Op::SAnd, &[may, on]);
-            b.if_(may, |b| {
-                select(b, phase, phases.len(), &mut |b, i| {
-                    let ready = phases[i].ready(b);
-                    let ok = b.s(Op::SOr, &[blocking, ready]);
-                    b.if_(ok, |b| {
-                        phases[i].make(b);
-                        b.set_s(go, Op::SLi, &[1.into()]);
-                    });
-                });
-            });
+            if let [one] = runs {
+                let blocking = load(b, state, State::Blocking);
+                return one.go(b, blocking, go);
+            }
+            for (i, r) in runs.iter().enumerate() {
+                let mut first = load(b, state, State::Blocking);
+                let own = r.progress(b);
+                for (j, other) in runs.iter().enumerate().filter(|o| o.0 != i) {
+                    let theirs = other.progress(b);
+                    // Of two equally far, the one that comes first.
+                    let later = b.s(Op::SLt, &if j < i { [own, theirs] } else { [theirs, own] });
+                    let later = if j < i { later } else { b.def_s(Op::SEqI, &[later.into(), 0.into()]) };
+                    let over = other.on(b);
+                    let over = b.def_s(Op::SEqI, &[over.into(), 0.into()]);
+                    let before = b.s(Op::SOr, &[later, over]);
+                    first = b.s(Op::SAnd, &[first, before]);
+                }
+                r.go(b, first, go);
+            }
         },
     );
     // Nobody needs to look any more.
-    let phase = load(b, state, State::Phase);
-    let on = b.def_s(Op::SLtI, &[phase.into(), (phases.len() as i32).into()]);
-    b.if_else(
-        on,
-        |_| {},
-        |b| {
-            store(b, state, State::Current, S::ZERO);
-            let never = b.s_imm(i32::MAX);
-            store(b, state, State::Wanted, never);
-        },
-    );
+    let mut left = S::ZERO;
+    for r in runs {
+        let on = r.on(b);
+        left = b.s(Op::SOr, &[left, on]);
+        b.if_else(
+            on,
+            |_| {},
+            |b| {
+                let never = b.s_imm(i32::MAX);
+                store(b, r.state, State::Wanted, never);
+            },
+        );
+    }
+    b.if_else(left, |_| {}, |b| store(b, state, State::Current, S::ZERO));
 }

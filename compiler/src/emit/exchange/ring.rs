@@ -322,7 +322,7 @@ impl Code<'_> {
         let pieces = if p.reduce { p.batch } else { r.rounds(p) * u64::from(p.n - 1) };
         b.loop_static(pieces as u32, |b| r.streams.iter().for_each(|s| cx.wait(b, s.send, self.bytes(s))));
         if self.copies_own_part() {
-            cx.wait(b, r.local, r.parts.total() * cx.row_bytes);
+            cx.wait(b, r.local, r.own_rows(p) * cx.row_bytes);
         }
     }
 
@@ -558,7 +558,7 @@ impl Moves for Code<'_> {
         let end = |b: &mut KernelBuilder| {
             let mut list = streams(&|s| (s.send, self.left(s)));
             list.extend(p.reduce.then(|| (r.stored, self.all_bytes() * p.batch)));
-            list.extend(self.copies_own_part().then(|| (r.local, r.parts.total() * self.cx.row_bytes)));
+            list.extend(self.copies_own_part().then(|| (r.local, r.own_rows(p) * self.cx.row_bytes)));
             let left = all(b, &list);
             b.copy_s(ok, left);
         };

@@ -1,7 +1,8 @@
 //! Which algorithm a collective gets, and why.
 
 use super::lines::{Line, Way};
-use super::{Request, RingKind, message_cycles};
+use super::shares::Split;
+use super::{Request, RingKind};
 use crate::plan::guide::impossible;
 use crate::plan::lower::Lower;
 use serde::{Deserialize, Serialize};
@@ -64,97 +65,23 @@ fn by_axis(q: &Request<'_>, lines: &[Line], chip: &ChipConfig) -> f64 {
     lines.iter().map(axis).sum()
 }
 
-impl Way {
-    /// Whether shares can begin with any of the lines: they are of equal length.
-    fn balanced(&self) -> bool {
-        self.lines.windows(2).all(|w| w[0].n == w[1].n)
-    }
-
-    /// Numbers of shares that an array can be cut into, the better one first.
-    fn shares(&self) -> Vec<usize> {
-        if self.balanced() && self.lines.len() > 1 { vec![self.lines.len(), 1] } else { vec![1] }
-    }
-
-    /// Streams of a share.
-    pub(super) fn directions(&self) -> usize {
-        if self.lines.iter().any(|l| l.both_ways) { 2 } else { 1 }
-    }
-
-    /// Phases of a collective.
-    pub(super) fn phases(&self, kind: RingKind) -> usize {
-        self.lines.len() * if kind == RingKind::AllReduce { 2 } else { 1 }
-    }
-
-    /// The line that a reduction of one share begins with: the fastest, since the others have less to do.
-    fn first(&self, shares: usize, chip: &ChipConfig) -> usize {
-        let cycles = |i: &usize| self.cycles((*i, shares), 1.0, chip);
-        (0..self.lines.len()).min_by(|a, b| cycles(a).total_cmp(&cycles(b))).unwrap_or(0)
-    }
-
-    /// Estimated cycles of the reduction (or gathering) of so many bytes in shares; the first begins with line `first`.
-    fn cycles(&self, (first, shares): (usize, usize), bytes: f64, chip: &ChipConfig) -> f64 {
-        let lines = &self.lines;
-        let message = message_cycles(chip);
-        let (mut total, mut left) = (0.0, bytes / shares as f64);
-        for i in 0..lines.len() {
-            let at = |s: usize| &lines[(first + s + i) % lines.len()];
-            let slowest = (0..shares).map(|s| at(s).cycles_per_byte(chip)).fold(0.0, f64::max);
-            let steps = f64::from(at(0).n) - 1.0;
-            total += f64::max(left * slowest, steps * message) + message;
-            left /= f64::from(at(0).n);
-        }
-        total
-    }
-
-    /// Estimated cycles of a collective that goes this way by rings.
-    fn estimate(&self, q: &Request<'_>, shares: usize, chip: &ChipConfig) -> f64 {
-        let phases = if q.kind == RingKind::AllReduce { 2.0 } else { 1.0 };
-        let worse = if self.joined { JOINED } else { 1.0 };
-        worse * phases * self.cycles((self.first(shares, chip), shares), q.bytes as f64, chip)
-    }
-
-    /// The semaphores that rings take, by name.
-    fn semaphores(&self, q: &Request<'_>, shares: usize) -> Vec<String> {
-        let mut all = vec!["local".to_string(), "stored".into()];
-        for s in 0..self.directions() * shares {
-            all.extend([format!("send {s}"), format!("recv {s}")]);
-            all.extend((0..self.phases(q.kind)).map(|p| format!("ready {:?} {s} {p}", q.groups)));
-        }
-        all
-    }
-}
-
-/// How much faster a ring along several axes has to be than rings along one: it has more steps than the estimate tells, and
-/// devices on it are not alike.
-const JOINED: f64 = 1.15;
-
-/// A way that rings take.
-pub(super) struct RingWay {
-    pub way: Rc<Way>,
-    /// Shares of the array, and the line that the first begins with.
-    pub shares: usize,
-    pub first: usize,
-    /// Estimated cycles.
-    cycles: f64,
-}
-
 /// Most devices that send to each other directly if there is a choice.
 const MOST_DIRECT: u64 = 64;
 
 impl Lower<'_> {
-    /// The way that rings take, the fastest by estimate of those for which there are semaphores, and its shares.
-    pub(super) fn ring_way(&mut self, q: &Request<'_>) -> RingWay {
-        let (ways, chip) = (self.ways(q), self.chip);
-        let with = |w: &Rc<Way>, shares: usize| {
-            let (first, cycles) = (w.first(shares, chip), w.estimate(q, shares, chip));
-            RingWay { way: Rc::clone(w), shares, first, cycles }
-        };
-        let all = ways.iter().flat_map(|w| w.shares().into_iter().map(move |s| with(w, s)));
-        let fits = |w: &RingWay| self.plan.pod.has_semaphores(&w.way.semaphores(q, w.shares));
+    /// The way that rings take, the fastest by estimate of those for which there are semaphores.
+    pub(super) fn ring_way(&mut self, q: &Request<'_>) -> (Rc<Way>, Split) {
+        let ways = self.ways(q);
+        let one = ways.iter().flat_map(|w| w.splits(self.chip).iter().map(move |s| (w, s)));
+        let fits = |(w, s): &(&Rc<Way>, &Split)| self.plan.pod.has_semaphores(&w.semaphores(q, s));
+        let best = one.filter(fits).min_by(|a, b| a.1.estimate(q, self.chip).total_cmp(&b.1.estimate(q, self.chip)));
+        if let Some((way, split)) = best {
+            return (Rc::clone(way), split.clone());
+        }
         // One ring through all takes the least.
-        all.filter(fits)
-            .min_by(|a, b| a.cycles.total_cmp(&b.cycles))
-            .unwrap_or_else(|| with(&Rc::new(Way { lines: vec![self.one_ring(&q.groups)], joined: false }), 1))
+        let way = Rc::new(Way::new(vec![self.one_ring(&q.groups)]));
+        let split = way.splits(self.chip)[0].clone();
+        (way, split)
     }
 
     /// Chooses by estimated time; `fits`: the direct way has the memory that it needs.
@@ -163,7 +90,7 @@ impl Lower<'_> {
         let chip = self.chip;
         let ways = self.ways(q);
         let lines = &ways[0].lines;
-        let ring = self.ring_way(q).cycles;
+        let ring = self.ring_way(q).1.estimate(q, chip);
         let rate: f64 = lines.iter().map(|l| l.bytes_per_cycle(chip)).sum();
         let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
         let hbm = chip.hbm_latency_cycles() as f64;

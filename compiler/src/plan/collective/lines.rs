@@ -5,9 +5,11 @@
 //! routes of its messages: how many share a link.
 
 use super::cycle::{round, short, through_box};
+use super::shares::Split;
 use super::{Request, RingKind};
 use crate::plan::lower::Lower;
 use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use systole_isa::ChipConfig;
@@ -55,8 +57,14 @@ impl Line {
 /// Lines that lead from every device of a group to every other.
 pub(super) struct Way {
     pub lines: Vec<Line>,
-    /// Some line goes along several axes.
-    pub joined: bool,
+    /// See [`Way::splits`].
+    pub splits: OnceCell<Vec<Split>>,
+}
+
+impl Way {
+    pub fn new(lines: Vec<Line>) -> Way {
+        Way { lines, splits: OnceCell::new() }
+    }
 }
 
 /// Ways round some groups.
@@ -89,7 +97,7 @@ impl Lower<'_> {
             ways.extend(several.filter_map(|p| self.along(&b, &p, free)).map(Rc::new));
         }
         if ways.is_empty() {
-            ways.push(Rc::new(Way { lines: vec![self.one_ring(&q.groups)], joined: false }));
+            ways.push(Rc::new(Way::new(vec![self.one_ring(&q.groups)])));
         }
         let ways = Rc::new(ways);
         self.plan.pod.ways.insert(key, Rc::clone(&ways));
@@ -165,7 +173,7 @@ impl Lower<'_> {
     /// Lines along the axes of every set of a partition.
     fn along(&self, b: &Boxes, partition: &[Vec<usize>], free: bool) -> Option<Way> {
         let lines = partition.iter().map(|set| self.join(b, set, partition.len() == 1, free));
-        Some(Way { lines: lines.collect::<Option<_>>()?, joined: partition.iter().any(|set| set.len() > 1) })
+        Some(Way::new(lines.collect::<Option<_>>()?))
     }
 
     /// The line along a set of axes; `all`: these are all.

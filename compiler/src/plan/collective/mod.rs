@@ -15,6 +15,7 @@ mod cycle;
 mod direct;
 mod lines;
 mod ring;
+mod shares;
 mod state;
 mod transfer;
 
@@ -22,7 +23,7 @@ pub use choose::{Algorithm, Choice};
 pub use direct::{Direct, DirectKind};
 pub use ring::{Axis, Phase, Ring, RingKind, SLOTS, Stream};
 use serde::{Deserialize, Serialize};
-pub use state::State;
+pub use state::{MOST_RINGS, STATE_WORDS, State};
 pub use transfer::{Stage, Transfer};
 
 use super::fuse::scalar_body;
@@ -188,7 +189,7 @@ pub fn finish(plan: &mut Draft, chip: &ChipConfig) {
     plan.pod.base = plan.words;
     plan.words += words;
     plan.pod.state = plan.words;
-    plan.words += state::STATE_WORDS;
+    plan.words += state::STATE_WORDS * state::MOST_RINGS;
     let bytes = plan.pod.bytes();
     let (s, l) = (chip.core.sublanes, chip.core.lanes);
     let layout = Layout::row_major(DType::S32, &[bytes.len() as u64 / 4], s, l);
@@ -227,7 +228,8 @@ pub fn message_cycles(chip: &ChipConfig) -> f64 {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum How {
-    Ring(Ring),
+    /// Side by side, each with a share of the array.
+    Rings(Vec<Ring>),
     /// One after the other, each from the result of the one before.
     Direct(Vec<Direct>),
     Transfer(Transfer),
@@ -237,7 +239,7 @@ impl How {
     /// The numbers of the kernels that combine contributions.
     pub fn kernels_mut(&mut self) -> Vec<&mut usize> {
         match self {
-            How::Ring(r) => r.phases.iter_mut().filter_map(|p| p.kernel.as_mut()).collect(),
+            How::Rings(all) => all.iter_mut().flat_map(|r| &mut r.phases).filter_map(|p| p.kernel.as_mut()).collect(),
             How::Direct(all) => all.iter_mut().filter_map(|d| d.kernel.as_mut()).collect(),
             How::Transfer(_) => Vec::new(),
         }
@@ -247,7 +249,7 @@ impl How {
     pub fn recv(&self) -> u32 {
         match self {
             // Streams are sent in order, and some share a link.
-            How::Ring(r) => r.streams.last().map_or(0, |s| s.recv),
+            How::Rings(all) => all.first().and_then(|r| r.streams.last()).map_or(0, |s| s.recv),
             How::Direct(all) => all.first().map_or(0, |d| d.recv),
             How::Transfer(t) => t.recv,
         }
@@ -348,8 +350,8 @@ impl<'a> Lower<'a> {
             d.kernel = Some(self.combine(q, body, rows)?);
             return Ok((How::Direct(vec![d]), Vec::new()));
         }
-        let mut ring = self.ring(q)?;
-        let mut temps = Vec::new();
+        let mut rings = self.rings(q)?;
+        let (mut temps, ring) = (Vec::new(), &rings[0]);
         if q.kind == RingKind::AllReduce {
             // The array is cut into parts that may reach beyond its end.
             let slack = match ring.parts.components {
@@ -364,13 +366,15 @@ impl<'a> Lower<'a> {
             let v = self.array(&format!("{}.partial", q.name), src.dtype(), &src.dims, Form::Lanes);
             temps.push(v.buf);
         }
-        let (mut phases, mut calm) = (std::mem::take(&mut ring.phases), ring.calm.take());
-        for p in phases.iter_mut().chain(calm.iter_mut().flatten()).filter(|p| p.reduce) {
-            let rows = ring.slot_component(p, self.chip.core.sublanes) * ring.streams.len() as u64;
-            p.kernel = Some(self.combine(q, body, rows)?);
+        for ring in &mut rings {
+            let (mut phases, mut calm) = (std::mem::take(&mut ring.phases), ring.calm.take());
+            for p in phases.iter_mut().chain(calm.iter_mut().flatten()).filter(|p| p.reduce) {
+                let rows = ring.slot_component(p, self.chip.core.sublanes) * ring.streams.len() as u64;
+                p.kernel = Some(self.combine(q, body, rows)?);
+            }
+            (ring.phases, ring.calm) = (phases, calm);
         }
-        (ring.phases, ring.calm) = (phases, calm);
-        Ok((How::Ring(ring), temps))
+        Ok((How::Rings(rings), temps))
     }
 
     /// A small all-reduce: along one axis after the other, everybody's contribution to everybody.
@@ -401,7 +405,7 @@ impl<'a> Lower<'a> {
     fn gathering(&mut self, q: &Request<'_>) -> Result<How, CompileError> {
         match self.choose(q, true)? {
             Algorithm::Direct => self.direct(q, DirectKind::AllGather),
-            Algorithm::Ring | Algorithm::Axes => Ok(How::Ring(self.ring(q)?)),
+            Algorithm::Ring | Algorithm::Axes => Ok(How::Rings(self.rings(q)?)),
         }
     }
 

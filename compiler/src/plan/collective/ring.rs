@@ -7,7 +7,6 @@
 //! A ring of `n` devices gathers in `n - 1` steps: at each, a device passes on the block that it got last. It reduces
 //! in as many: the block of the device behind it goes round, and everybody adds its own.
 
-use super::choose::RingWay;
 use super::lines::Line;
 use super::{Request, Table, alike};
 use crate::plan::lower::Lower;
@@ -165,6 +164,11 @@ impl Ring {
         p.looped.iter().map(|&i| self.count(i)).product::<u64>() * p.groups * p.pieces
     }
 
+    /// Rows of its own part that a device has in the streams of the first phase of an all-gather.
+    pub fn own_rows(&self, p: &Phase) -> u64 {
+        self.rounds(p) * self.streams.iter().map(|s| self.piece_rows(p, s)).sum::<u64>()
+    }
+
     /// Times that a phase is taken a bit further: twice to begin, once for each piece and step, and once to end.
     pub fn moves(&self, p: &Phase) -> u64 {
         3 + self.rounds(p) * u64::from(p.n - 1)
@@ -186,8 +190,8 @@ impl Ring {
 
 impl Lower<'_> {
     /// Plans a collective by rings.
-    pub(super) fn ring(&mut self, q: &Request<'_>) -> Result<Ring, CompileError> {
-        let RingWay { way, shares, first: begin, .. } = self.ring_way(q);
+    pub(super) fn rings(&mut self, q: &Request<'_>) -> Result<Vec<Ring>, CompileError> {
+        let (way, split) = self.ring_way(q);
         let lines = &way.lines;
         // Of one set of groups, collectives of different sizes may go different ways.
         let first = |l: &Line| l.rings.first().map_or(Vec::new(), |r| r.iter().map(|p| p.0).collect::<Vec<u32>>());
@@ -198,59 +202,94 @@ impl Lower<'_> {
                 lines.iter().map(ends).collect::<Vec<_>>()
             });
         }
-        let ways = way.directions();
-        let phases = way.phases(q.kind);
         let axes = lines
             .iter()
             .map(|l| Axis { n: l.n, mult: l.mult, shared: l.shared, table: self.axis_table(l) })
             .collect::<Vec<_>>();
-        let (parts, cuts) = self.cut(q, &axes, (ways * shares) as u64)?;
-        let mut streams = Vec::new();
-        for (s, c) in cuts.into_iter().enumerate() {
-            let order: Vec<usize> = (0..axes.len()).map(|i| (i + begin + s / ways) % axes.len()).collect();
-            let mut ready = Vec::new();
-            for p in 0..phases {
-                ready.push(self.plan.pod.semaphore(&format!("ready {:?} {s} {p}", q.groups))?);
+        let directions = way.directions();
+        let weights: Vec<f64> = split.rings.iter().flat_map(|r| vec![r.share; r.orders.len() * directions]).collect();
+        let (parts, cuts) = self.cut(q, &axes, &weights)?;
+        let mut rings = Vec::new();
+        let mut cuts = cuts.into_iter().enumerate();
+        for (m, together) in split.rings.iter().enumerate() {
+            let mut streams = Vec::new();
+            let orders = together.orders.iter().flat_map(|o| (0..directions).map(move |d| (o, d == 0)));
+            for ((order, forward), (s, c)) in orders.zip(cuts.by_ref()) {
+                streams.push(self.stream(
+                    q,
+                    (&axes[..], &parts, order.clone(), forward),
+                    (s, c),
+                    way.phases(q.kind),
+                )?);
             }
-            let (mut scale, mut block) = (Vec::new(), Vec::new());
-            for i in 0..axes.len() {
-                // An all-reduce may take any rows as a block; else blocks are where the parts are.
-                let within: u64 = order[i + 1..].iter().map(|&a| u64::from(axes[a].n)).product();
-                let free = q.kind == RingKind::AllReduce;
-                block.push(if free { c.1 * within } else { c.1 });
-                scale.push(if free { c.1 * within } else { axes[order[i]].mult * parts.step });
+            if streams.is_empty() {
+                break;
             }
-            let send = self.plan.pod.semaphore(&format!("send {s}"))?;
-            let recv = self.plan.pod.semaphore(&format!("recv {s}"))?;
-            let (first, forward) = (c.0, s % ways == 0);
-            streams.push(Stream { order, forward, first, scale, block, send, recv, ready });
+            let local = self.plan.pod.semaphore(&format!("local {m}"))?;
+            let stored = self.plan.pod.semaphore(&format!("stored {m}"))?;
+            let packing = q.dtype.packing() as u64;
+            let (axes, parts) = (axes.clone(), parts.clone());
+            rings.push(Ring {
+                kind: q.kind,
+                axes,
+                streams,
+                phases: Vec::new(),
+                calm: None,
+                parts,
+                local,
+                stored,
+                packing,
+            });
         }
-        let local = self.plan.pod.semaphore("local")?;
-        let stored = self.plan.pod.semaphore("stored")?;
-        let packing = q.dtype.packing() as u64;
-        let mut r = Ring { kind: q.kind, axes, streams, phases: Vec::new(), calm: None, parts, local, stored, packing };
-        r.phases = self.phases(&r, q, false)?;
-        let calm = self.phases(&r, q, true)?;
-        let moves = |phases: &[Phase]| phases.iter().map(|p| r.moves(p)).sum::<u64>();
-        r.calm = (moves(&calm) < moves(&r.phases)).then_some(calm);
-        Ok(r)
+        let streams = rings.iter().map(|r| r.streams.len() as u64).sum();
+        for r in &mut rings {
+            r.phases = self.phases(r, q, false, streams)?;
+            let calm = self.phases(r, q, true, streams)?;
+            let moves = |phases: &[Phase]| phases.iter().map(|p| r.moves(p)).sum::<u64>();
+            r.calm = (moves(&calm) < moves(&r.phases)).then_some(calm);
+        }
+        Ok(rings)
     }
 
-    fn phases(&self, r: &Ring, q: &Request<'_>, calm: bool) -> Result<Vec<Phase>, CompileError> {
+    fn stream(
+        &mut self,
+        q: &Request<'_>,
+        (axes, parts, order, forward): (&[Axis], &Parts, Vec<usize>, bool),
+        (number, (first, rows)): (usize, (u64, u64)),
+        phases: usize,
+    ) -> Result<Stream, CompileError> {
+        let mut ready = Vec::new();
+        for p in 0..phases {
+            ready.push(self.plan.pod.semaphore(&format!("ready {:?} {number} {p}", q.groups))?);
+        }
+        let (mut scale, mut block) = (Vec::new(), Vec::new());
+        for i in 0..axes.len() {
+            // An all-reduce may take any rows as a block; else blocks are where the parts are.
+            let within: u64 = order[i + 1..].iter().map(|&a| u64::from(axes[a].n)).product();
+            let free = q.kind == RingKind::AllReduce;
+            block.push(if free { rows * within } else { rows });
+            scale.push(if free { rows * within } else { axes[order[i]].mult * parts.step });
+        }
+        let send = self.plan.pod.semaphore(&format!("send {number}"))?;
+        let recv = self.plan.pod.semaphore(&format!("recv {number}"))?;
+        Ok(Stream { order, forward, first, scale, block, send, recv, ready })
+    }
+
+    fn phases(&self, r: &Ring, q: &Request<'_>, calm: bool, streams: u64) -> Result<Vec<Phase>, CompileError> {
         let last = r.axes.len();
         let reductions = (0..last).filter(|_| q.kind != RingKind::AllGather).map(|i| (i, true));
         let gatherings = (0..last).rev().filter(|_| q.kind != RingKind::ReduceScatter).map(|i| (i, false));
-        reductions.chain(gatherings).map(|(i, reduce)| self.phase(r, q, (i, reduce), calm)).collect()
+        reductions.chain(gatherings).map(|(i, reduce)| self.phase(r, q, (i, reduce), (calm, streams))).collect()
     }
 
     /// The pieces of a phase: large enough to keep a link busy for a while, small enough for their slots, and some at a
-    /// time so that one can be worked on while another is under way.
+    /// time so that one can be worked on while another is under way. `streams`: of all rings of the exchange.
     fn phase(
         &self,
         r: &Ring,
         q: &Request<'_>,
         (position, reduce): (usize, bool),
-        calm: bool,
+        (calm, streams): (bool, u64),
     ) -> Result<Phase, CompileError> {
         let chip = self.chip;
         let n = r.count(position) as u32;
@@ -266,7 +305,7 @@ impl Lower<'_> {
             kernel: None,
         };
         let budget = match reduce {
-            true => chip.vmem_rows() * SHARE.0 / SHARE.1 / (r.streams.len() as u64 * SLOTS),
+            true => chip.vmem_rows() * SHARE.0 / SHARE.1 / (streams * SLOTS),
             false => u64::MAX,
         };
         let most = |p: &Phase| r.streams.iter().map(|s| r.piece_rows(p, s)).max().unwrap_or(0);
@@ -343,9 +382,11 @@ impl Lower<'_> {
     /// Cuts an array into streams: its parts, then the first row and the rows of each stream in a part's run (of an
     /// all-reduce: its first row in the array, and the rows of its smallest block).
     #[allow(clippy::type_complexity, reason = "the numbers of one decision")]
-    fn cut(&self, q: &Request<'_>, axes: &[Axis], streams: u64) -> Result<(Parts, Vec<(u64, u64)>), CompileError> {
+    fn cut(&self, q: &Request<'_>, axes: &[Axis], weights: &[f64]) -> Result<(Parts, Vec<(u64, u64)>), CompileError> {
         let unit = self.cut_unit();
         let n: u64 = axes.iter().map(|a| u64::from(a.n)).product();
+        let (streams, all) = (weights.len() as u64, weights.iter().sum::<f64>());
+        let even = weights.iter().all(|w| *w == weights[0]);
         let mut parts = q.parts.clone();
         if q.kind == RingKind::AllReduce && q.parts.components == 1 {
             // Rounded up a little, so that it can be cut into equal pieces of many sizes.
@@ -354,14 +395,20 @@ impl Lower<'_> {
             let small = q.parts.step < n * streams * sublanes;
             let align = if small { unit } else { sublanes };
             let streams = if small { (q.parts.step / (n * unit)).clamp(1, streams) } else { streams };
-            let rows = q.parts.step.div_ceil(n * streams);
-            let mut to = align;
-            while to * 64 <= rows {
-                to *= 2;
-            }
-            let rows = rows.next_multiple_of(to);
-            parts = Parts::rows(q.dtype, q.parts.whole[0], streams * rows);
-            return Ok((parts, (0..streams).map(|s| (s * rows * n, rows)).collect()));
+            let rows = |weight: f64| {
+                let rows = (q.parts.step as f64 * weight / n as f64).ceil() as u64;
+                let mut to = align;
+                while to * 64 <= rows {
+                    to *= 2;
+                }
+                rows.next_multiple_of(to)
+            };
+            let each: Vec<u64> = match small || even {
+                true => vec![rows(1.0 / streams as f64); streams as usize],
+                false => weights.iter().map(|w| rows(w / all)).collect(),
+            };
+            parts = Parts::rows(q.dtype, q.parts.whole[0], each.iter().sum());
+            return Ok((parts, firsts(each, n)));
         }
         if q.kind == RingKind::AllReduce {
             parts = Parts::rows(q.dtype, q.parts.whole[0], q.parts.step / n);
@@ -370,7 +417,7 @@ impl Lower<'_> {
             }
             let streams = if parts.step.is_multiple_of(streams * unit) { streams } else { 1 };
             let rows = parts.step / streams;
-            return Ok((parts, (0..streams).map(|s| (s * rows * n, rows)).collect()));
+            return Ok((parts, firsts(vec![rows; streams as usize], n)));
         }
         let units = parts.run / unit;
         let streams = streams.min(units).max(1);
@@ -380,9 +427,27 @@ impl Lower<'_> {
         // Streams are of nearly equal rows, and all can be cut into as many equal pieces.
         let most = (units / (32 * streams)).clamp(1, 256);
         let pieces = (1..=most).rev().find(|g| units.is_multiple_of(*g)).unwrap_or(1);
-        let at = |s: u64| units / pieces * s / streams * pieces * unit;
+        let enough = units / pieces >= 64 * streams;
+        let at = |s: u64| match even || !enough || streams < weights.len() as u64 {
+            true => units / pieces * s / streams * pieces * unit,
+            false => {
+                let before = weights[..s as usize].iter().sum::<f64>() / all;
+                ((units / pieces) as f64 * before).round() as u64 * pieces * unit
+            }
+        };
         Ok((parts, (0..streams).map(|s| (at(s), at(s + 1) - at(s))).collect()))
     }
+}
+
+/// Streams of so many rows in each of `n` blocks, one behind the other: their first rows, and these.
+fn firsts(rows: Vec<u64>, n: u64) -> Vec<(u64, u64)> {
+    let mut first = 0;
+    let next = |rows: u64| {
+        let at = first;
+        first += rows * n;
+        (at, rows)
+    };
+    rows.into_iter().map(next).collect()
 }
 
 /// Pieces of `rows` rows that go round together, of so many: at most `wish`.

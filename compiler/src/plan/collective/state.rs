@@ -20,10 +20,14 @@ pub enum State {
     Blocking,
     /// Number of the exchange under way among those that are hidden, from 1; 0 without one.
     Current,
+    /// Moves that were made in all phases.
+    Made,
     /// Bytes on the semaphore of what comes last (of the collective) without which the next move would wait; 0 if
     /// others decide, very many if there are no more moves.
     Wanted,
 }
 
-/// How many words.
+/// How many words an exchange takes; one of several rings takes as many for each.
 pub const STATE_WORDS: u32 = State::Wanted as u32 + 1;
+/// Most rings that run side by side in one exchange.
+pub const MOST_RINGS: u32 = 3;

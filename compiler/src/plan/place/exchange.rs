@@ -2,7 +2,7 @@
 
 use super::Placer;
 use crate::plan::action::{Action, Flight};
-use crate::plan::collective::{Direct, DirectKind, Exchange, How, Phase, Stage, State, Transfer, message_cycles};
+use crate::plan::collective::{Direct, DirectKind, Exchange, How, Phase, Ring, Stage, State, Transfer, message_cycles};
 use crate::plan::memory::guard_rows;
 use crate::plan::overlap::exchange_cycles;
 use crate::plan::spec::{KernelSpec, Looks, Needs};
@@ -36,9 +36,12 @@ const MOST_SHARE: f64 = 0.6;
 /// Cycles that HBM is busy with what an exchange reads at once.
 fn burst(x: &Exchange, chip: &ChipConfig) -> u32 {
     let rows = match &x.how {
-        How::Ring(r) => {
-            let piece = |p: &Phase| r.streams.iter().map(|s| r.piece_rows(p, s)).sum::<u64>();
-            r.phases.iter().filter(|p| p.reduce).map(piece).max().unwrap_or(0)
+        How::Rings(all) => {
+            let one = |r: &Ring| {
+                let piece = |p: &Phase| r.streams.iter().map(|s| r.piece_rows(p, s)).sum::<u64>();
+                r.phases.iter().filter(|p| p.reduce).map(piece).max().unwrap_or(0)
+            };
+            all.iter().map(one).sum()
         }
         How::Direct(_) | How::Transfer(_) => 0,
     };
@@ -49,7 +52,7 @@ fn burst(x: &Exchange, chip: &ChipConfig) -> u32 {
 /// Share of HBM's bandwidth that an exchange takes at most: what all its links bring is stored, and read to be sent on.
 fn share(x: &Exchange, chip: &ChipConfig) -> f64 {
     let streams = match &x.how {
-        How::Ring(r) => r.streams.len() as f64,
+        How::Rings(all) => all.iter().map(|r| r.streams.len()).sum::<usize>() as f64,
         How::Direct(_) | How::Transfer(_) => 1.0,
     };
     (2.0 * streams * chip.link_bytes_per_cycle() / chip.hbm_bytes_per_cycle().max(1.0)).min(MOST_SHARE)
@@ -60,7 +63,7 @@ impl Placer<'_> {
     pub(super) fn exchange(&mut self, x: &Exchange) -> Result<(), CompileError> {
         let flight = match &x.how {
             How::Transfer(t) => self.transfer(x, t)?,
-            How::Ring(_) | How::Direct(_) => self.begin_exchange(x)?,
+            How::Rings(_) | How::Direct(_) => self.begin_exchange(x)?,
         };
         self.end_exchange(&flight);
         self.actions.push(Action::Exchange(Box::new(x.clone()), flight));
@@ -106,7 +109,7 @@ impl Placer<'_> {
             if reduces { d.parts.components * component * u64::from(d.devices) } else { 0 }
         };
         let rows = match &x.how {
-            How::Ring(r) => r.slots(sublanes),
+            How::Rings(all) => all.iter().map(|r| r.slots(sublanes)).sum(),
             How::Direct(all) => all.iter().map(contributions).max().unwrap_or(0),
             How::Transfer(_) => 0,
         };
