@@ -3,8 +3,8 @@
 //! In Shardy's order: user priorities outside; then three rounds, each with all directions of the earlier ones
 //! (elementwise operations and edges of data flow; everything along factors that cost nothing; everything); within a round, a
 //! worklist until nothing changes. A factor's atoms are those of the tensor with most of them; a tensor that cannot take
-//! one (it is used, closed, kept replicated) stays behind. Where two factors want an atom, the one whose source is the larger
-//! tensor has it.
+//! one (it is used, closed, kept replicated) stays behind. Where two factors want an atom, the one has it whose source would lose
+//! more without it.
 //!
 //! Atoms are only ever added, so it ends. Whatever comes out is right: resolution makes operations of any shardings.
 
@@ -142,7 +142,7 @@ fn step(e: &Equation, (stage, priority): (u32, u32), program: &mut Program, mesh
             project(&e.rule, t, &visible(spec, priority), mesh)
         })
         .collect();
-    // Factors by their sources: the tensor with most atoms, then the larger one.
+    // Factors by what their sources have to lose; a source is the tensor with most atoms, then the larger one.
     let mut sources: Vec<(u64, usize, usize)> = Vec::new();
     for (f, factor) in e.rule.factors.iter().enumerate() {
         let may = matches!(factor.kind, Kind::Pass | Kind::Halo) || factor.kind == Kind::Reduce && sums;
@@ -150,7 +150,8 @@ fn step(e: &Equation, (stage, priority): (u32, u32), program: &mut Program, mesh
             .filter(|&t| !lists[t][f].is_empty())
             .max_by_key(|&t| (lists[t][f].len(), program.value(e.tensors[t]).bytes(), std::cmp::Reverse(t)));
         if let (true, Some(t)) = (may, best) {
-            sources.push((program.value(e.tensors[t]).bytes(), t, f));
+            let bytes = program.value(e.tensors[t]).bytes();
+            sources.push((stake(&e.rule, &lists, (t, f), &lists[t][f], bytes, mesh), t, f));
         }
     }
     sources.sort_by_key(|&(bytes, t, f)| (std::cmp::Reverse(bytes), t, f));
@@ -215,6 +216,22 @@ fn extend(
         program.values[v.index()].spec.sharding.dims[d].push(next);
         changed = true;
     }
+}
+
+/// What a tensor that has atoms on a factor loses if others take them for another factor: it is gathered, or only turned (an
+/// all-to-all moves one part of as many as there are) if that other factor is one of its own and costs nothing.
+pub fn stake(
+    rule: &Rule,
+    lists: &[Vec<Vec<Axis>>],
+    (tensor, factor): (usize, usize),
+    list: &[Axis],
+    bytes: u64,
+    mesh: &Mesh,
+) -> u64 {
+    let wants = |g: usize| lists.iter().any(|l| l[g].iter().any(|a| list.contains(a)));
+    let turns = |&g: &usize| g != factor && rule.factors[g].kind == Kind::Pass && wants(g);
+    let turned = rule.tensors[tensor].iter().flatten().any(turns);
+    if turned { bytes / mesh.size(list).max(1) } else { bytes }
 }
 
 /// A tensor's atoms by factor. What a dimension of several factors has beyond them is left out.

@@ -1,11 +1,11 @@
 //! How an operation is divided: for every factor the atoms that all its tensors are to have.
 //!
 //! After propagation operands and results of an operation may still disagree. Among all `(factor, atoms)` that some tensor has,
-//! the one is taken whose tensors are largest in all, then the cheaper kind, then the more atoms; what overlaps with it is
-//! dropped; and again. Tensors with other shardings are resharded. An atom divides one factor of an operation.
+//! the one is taken whose tensors have most to lose (see [`stake`]), then the cheaper kind, then the more atoms; what overlaps
+//! with it is dropped; and again. Tensors with other shardings are resharded. An atom divides one factor of an operation.
 
 use crate::mesh::{Axes, Axis, Mesh};
-use crate::propagate::project;
+use crate::propagate::{project, stake};
 use crate::rule::{Factor, Kind, Rule};
 use crate::sharding::Sharding;
 
@@ -31,7 +31,8 @@ pub fn resolve(rule: &Rule, shardings: &[&Sharding], bytes: &[u64], manual: Axes
                     let own = &lists[*x][f];
                     own.starts_with(&list) || !own.is_empty() && list.starts_with(own)
                 };
-                let weight = (0..lists.len()).filter(have).map(|x| bytes[x]).fold(0, u64::saturating_add);
+                let stake = |x: usize| stake(rule, &lists, (x, f), &list, bytes[x], mesh);
+                let weight = (0..lists.len()).filter(have).map(stake).fold(0, u64::saturating_add);
                 let key = (weight, std::cmp::Reverse(factor.kind), mesh.size(&list));
                 if best.as_ref().is_none_or(|(k, ..)| key > *k) {
                     best = Some((key, f, list));
