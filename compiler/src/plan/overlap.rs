@@ -181,7 +181,8 @@ impl Hider<'_> {
                 continue;
             }
             let next = match flight {
-                Some(_) => ready.iter().copied().find(|&i| !nodes[i].large),
+                // What the next exchange waits for comes first, so that links have work again soon.
+                Some(_) => ready.iter().copied().filter(|&i| !nodes[i].large).min_by_key(|&i| (nodes[i].wanted, i)),
                 None => ready.iter().copied().min_by_key(|&i| (!nodes[i].large, nodes[i].wanted, i)),
             };
             let Some(i) = next else { break };
