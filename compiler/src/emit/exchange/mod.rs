@@ -14,9 +14,9 @@ mod transfer;
 
 use super::main_program::Emitter;
 use crate::plan::action::Flight;
-use crate::plan::collective::{Exchange, How, MOST_RINGS, STATE_WORDS, State, Table};
+use crate::plan::collective::{Exchange, How, MOST_RINGS, Phase, Ring, STATE_WORDS, State, Table};
 use crate::plan::kernel_semaphores;
-use progress::{Moves, Run, store};
+use progress::{Moves, Pace, Run, store};
 use systole_codegen::kernel::build_units::{DmaArgs, RemoteArgs};
 use systole_codegen::kernel::{BufferRef, KernelBuilder, S};
 use systole_hlo::analysis::parts::Parts;
@@ -189,8 +189,8 @@ impl Emitter<'_> {
                 How::Rings(all) => {
                     for (r, state) in all.iter().zip(states(state)) {
                         let recv = r.streams.last().map_or(0, |s| s.recv);
-                        let moves = r.phases.iter().map(|p| r.moves(p)).sum();
-                        runs.push(Run { phases: ring::phases(e, &cx, r, state), state, recv, moves });
+                        let paces = if all.len() > 1 { paces(r, all) } else { Vec::new() };
+                        runs.push(Run { phases: ring::phases(e, &cx, r, state), state, recv, paces });
                     }
                 }
                 How::Direct(all) => {
@@ -199,7 +199,7 @@ impl Emitter<'_> {
                         let cx = stage(f, &cx, i);
                         phases.push(Box::new(direct::Code::new(e, cx, d, (i, state))));
                     }
-                    runs.push(Run { phases, state, recv: x.how.recv(), moves: 1 });
+                    runs.push(Run { phases, state, recv: x.how.recv(), paces: Vec::new() });
                 }
                 How::Transfer(_) => {}
             }
@@ -245,6 +245,18 @@ impl Emitter<'_> {
         store(&mut self.b, self.plan.pod.state, State::Blocking, one);
         self.b.call(subroutine as u32, &[]);
     }
+}
+
+/// How far a ring is among several after moves of its phases.
+fn paces(r: &Ring, all: &[Ring]) -> Vec<Pace> {
+    let mut end = 0;
+    let pace = |(i, p): (usize, &Phase)| {
+        // A cycle for every move at least, so that each counts; phases end alike for all.
+        let span = all.iter().map(|r| r.moves(&r.phases[i])).chain([u64::from(p.span)]).max().unwrap_or(1);
+        end += span as i32;
+        Pace { cycles: (span / r.moves(p)) as i32, end }
+    };
+    r.phases.iter().enumerate().map(pace).collect()
 }
 
 /// The first words of state of the rings of an exchange.

@@ -66,16 +66,20 @@ pub(super) fn promises(b: &mut KernelBuilder, state: u32, recv: u32) -> S {
 }
 
 /// What goes on side by side in an exchange: its phases, its words of state, the semaphore of what comes last in a move, and
-/// its moves (of one among several).
+/// the pace of every phase (of one among several).
 pub(super) struct Run<'a> {
     pub phases: Vec<Box<dyn Moves + 'a>>,
     pub state: u32,
     pub recv: u32,
-    pub moves: u64,
+    pub paces: Vec<Pace>,
 }
 
-/// How finely progress of several is compared.
-const WHOLE: u64 = 1 << 24;
+/// Estimated cycles of a move of a phase, and of all moves up to the phase's end: that many or more than its moves make.
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    pub cycles: i32,
+    pub end: i32,
+}
 
 impl Run<'_> {
     /// Whether there are moves left.
@@ -84,17 +88,25 @@ impl Run<'_> {
         b.def_s(Op::SLtI, &[phase.into(), (self.phases.len() as i32).into()])
     }
 
-    /// How far it is: the same at the same move on all devices.
-    fn progress(&self, b: &mut KernelBuilder) -> S {
+    /// Notes a move: whoever is in a later phase is further.
+    fn advance(&self, b: &mut KernelBuilder, phase: usize, pace: Pace) {
+        let now = load(b, self.state, State::Phase);
+        let same = b.def_s(Op::SEqI, &[now.into(), (phase as i32).into()]);
         let made = load(b, self.state, State::Made);
-        b.s_muli(made, (WHOLE / self.moves.max(1)).max(1) as i32)
+        let made = b.s_addi(made, pace.cycles);
+        let end = b.s_imm(pace.end);
+        let made = b.s(Op::SSel, &[same, made, end]);
+        store(b, self.state, State::Made, made);
     }
 
-    /// Makes the next move if it need not wait, or is to be made all the same.
-    fn go(&self, b: &mut KernelBuilder, blocking: S, go: S) {
+    /// Makes the next move if it need not wait and may be made now, or is to be made all the same.
+    fn go(&self, b: &mut KernelBuilder, (blocking, now): (S, Option<S>), go: S) {
         let on = self.on(b);
-        let promising = promises(b, self.state, self.recv);
-        let may = b.s(Op::SOr, &[blocking, promising]);
+        let mut may = promises(b, self.state, self.recv);
+        if let Some(now) = now {
+            may = b.s(Op::SAnd, &[may, now]);
+        }
+        let may = b.s(Op::SOr, &[blocking, may]);
         let may = b.s(Op::SAnd, &[may, on]);
         b.if_(may, |b| {
             let phase = load(b, self.state, State::Phase);
@@ -103,9 +115,9 @@ impl Run<'_> {
                 let ok = b.s(Op::SOr, &[blocking, ready]);
                 b.if_(ok, |b| {
                     self.phases[i].make(b);
-                    let made = load(b, self.state, State::Made);
-                    let made = b.s_addi(made, 1);
-                    store(b, self.state, State::Made, made);
+                    if let Some(&pace) = self.paces.get(i) {
+                        self.advance(b, i, pace);
+                    }
                     b.set_s(go, Op::SLi, &[1.into()]);
                 });
             });
@@ -113,23 +125,24 @@ impl Run<'_> {
     }
 }
 
+/// Moves that a ring may be ahead of another: enough to have work while the core waits for the other. One in a later phase would
+/// fill links that the other needs for the present one.
+const AHEAD: i32 = 2;
+
 /// Makes moves while they need not wait (or all that are left). Of several runs, the one that is least far waits: what it
 /// waits for is made before all that is further, so nobody waits for each other. `state`: words of the exchange.
 pub(super) fn run(b: &mut KernelBuilder, runs: &[Run<'_>], state: u32) {
+    let longest = runs.iter().flat_map(|r| r.paces.iter().map(|p| p.cycles)).max().unwrap_or(0);
     let go = b.s_var(1);
     b.while_(
         |_| go,
         |b| {
             b.set_s(go, Op::SLi, &[0.into()]);
-            if let [one] = runs {
-                let blocking = load(b, state, State::Blocking);
-                return one.go(b, blocking, go);
-            }
             for (i, r) in runs.iter().enumerate() {
                 let mut first = load(b, state, State::Blocking);
-                let own = r.progress(b);
+                let mut now = None;
                 for (j, other) in runs.iter().enumerate().filter(|o| o.0 != i) {
-                    let theirs = other.progress(b);
+                    let (own, theirs) = (load(b, r.state, State::Made), load(b, other.state, State::Made));
                     // Of two equally far, the one that comes first.
                     let later = b.s(Op::SLt, &if j < i { [own, theirs] } else { [theirs, own] });
                     let later = if j < i { later } else { b.def_s(Op::SEqI, &[later.into(), 0.into()]) };
@@ -137,8 +150,17 @@ pub(super) fn run(b: &mut KernelBuilder, runs: &[Run<'_>], state: u32) {
                     let over = b.def_s(Op::SEqI, &[over.into(), 0.into()]);
                     let before = b.s(Op::SOr, &[later, over]);
                     first = b.s(Op::SAnd, &[first, before]);
+                    let limit = b.s_addi(theirs, AHEAD * longest);
+                    let close = b.s(Op::SLt, &[own, limit]);
+                    let (phase, behind) = (load(b, r.state, State::Phase), load(b, other.state, State::Phase));
+                    let same = b.s(Op::SEq, &[phase, behind]);
+                    let less = b.s(Op::SLt, &[phase, behind]);
+                    let same = b.s(Op::SOr, &[same, less]);
+                    let close = b.s(Op::SAnd, &[close, same]);
+                    let close = b.s(Op::SOr, &[close, over]);
+                    now = Some(now.map_or(close, |n| b.s(Op::SAnd, &[n, close])));
                 }
-                r.go(b, first, go);
+                r.go(b, (first, now), go);
             }
         },
     );

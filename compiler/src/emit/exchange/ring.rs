@@ -70,7 +70,7 @@ fn descriptors(e: &mut Emitter<'_>, cx: &Cx, r: &Ring, p: &Phase, s: &Stream) ->
         let own = if p.looped.is_empty() && p.folded.is_empty() { make(part, whole) } else { on };
         return [own, on, on, on];
     }
-    let to_part = r.kind == RingKind::ReduceScatter && p.position + 1 == r.axes.len();
+    let to_part = r.kind == RingKind::ReduceScatter && p.position + 1 == r.positions();
     [make(whole, slot), make(whole, slot), make(slot, slot), make(slot, if to_part { part } else { whole })]
 }
 
@@ -230,7 +230,7 @@ impl Code<'_> {
         let gathers = |i: usize| self.r.phases.get(i).is_some_and(|p| !p.reduce);
         // What several axes gather goes where earlier results were sent from, and of two devices, the other one's block
         // may come before this one has waited for what it sent of it.
-        let apart = self.r.axes.len() == 1 && self.p.n > 2;
+        let apart = self.r.positions() == 1 && self.p.n > 2;
         apart && number > 0 && gathers(number) && !gathers(number - 1)
     }
 
@@ -385,7 +385,7 @@ impl Code<'_> {
     }
 
     fn to_part(&self) -> bool {
-        self.r.kind == RingKind::ReduceScatter && self.p.position + 1 == self.r.axes.len()
+        self.r.kind == RingKind::ReduceScatter && self.p.position + 1 == self.r.positions()
     }
 
     /// Rows of a piece of all streams in vector memory.

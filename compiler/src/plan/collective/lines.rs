@@ -5,6 +5,7 @@
 //! routes of its messages: how many share a link.
 
 use super::cycle::{round, short, through_box};
+use super::disjoint::disjoint_cycles;
 use super::shares::Split;
 use super::{Request, RingKind};
 use crate::plan::lower::Lower;
@@ -54,16 +55,23 @@ impl Line {
     }
 }
 
-/// Lines that lead from every device of a group to every other.
+/// Lines that lead from every device of a group to every other: one after the other, or each by itself.
 pub(super) struct Way {
     pub lines: Vec<Line>,
+    /// Every line goes through the whole group.
+    pub side_by_side: bool,
     /// See [`Way::splits`].
     pub splits: OnceCell<Vec<Split>>,
 }
 
 impl Way {
     pub fn new(lines: Vec<Line>) -> Way {
-        Way { lines, splits: OnceCell::new() }
+        Way { lines, side_by_side: false, splits: OnceCell::new() }
+    }
+
+    /// Lines one after the other, in all orders that are of use, or each by itself: how many there are in an order.
+    pub fn positions(&self) -> usize {
+        if self.side_by_side { 1 } else { self.lines.len() }
     }
 }
 
@@ -95,6 +103,7 @@ impl Lower<'_> {
         if let Some(b) = self.boxes(&q.groups, free) {
             let several = partitions(b.sizes.len()).into_iter().filter(|p| b.follows || p.len() == 1);
             ways.extend(several.filter_map(|p| self.along(&b, &p, free)).map(Rc::new));
+            ways.extend(self.side_by_side(&b, free).map(Rc::new));
         }
         if ways.is_empty() {
             ways.push(Rc::new(Way::new(vec![self.one_ring(&q.groups)])));
@@ -176,15 +185,38 @@ impl Lower<'_> {
         Some(Way::new(lines.collect::<Option<_>>()?))
     }
 
+    /// Lines through a whole torus that share no link: where its axes are alike, lines along them do as well with fewer steps.
+    fn side_by_side(&self, b: &Boxes, free: bool) -> Option<Way> {
+        let n: u64 = b.sizes.iter().map(|&n| u64::from(n)).product();
+        let alike = b.sizes.windows(2).all(|w| w[0] == w[1]);
+        if alike || n > MOST_JOINED || !b.wraps.iter().all(|w| *w) {
+            return None;
+        }
+        let set: Vec<usize> = (0..b.sizes.len()).collect();
+        let cycles = disjoint_cycles(&b.sizes)?;
+        let mut lines: Vec<Line> =
+            cycles.iter().map(|c| self.round(b, &set, c, (true, free))).collect::<Option<_>>()?;
+        let all: Vec<_> = lines.iter().flat_map(|l| l.rings.iter().cloned()).collect();
+        let load = shared(self.topology()?, &all, true);
+        lines.iter_mut().for_each(|l| l.shared = load);
+        Some(Way { side_by_side: true, ..Way::new(lines) })
+    }
+
     /// The line along a set of axes; `all`: these are all.
     fn join(&self, b: &Boxes, set: &[usize], all: bool, free: bool) -> Option<Line> {
         let sizes: Vec<u32> = set.iter().map(|&a| b.sizes[a]).collect();
-        let n: u64 = sizes.iter().map(|&n| u64::from(n)).product();
         let cycle: Vec<Vec<u32>> = match sizes[..] {
             [n] => round(n, b.wraps[set[0]]).into_iter().map(|c| vec![c]).collect(),
-            _ if n > MOST_JOINED => return None,
+            _ if sizes.iter().map(|&n| u64::from(n)).product::<u64>() > MOST_JOINED => return None,
             _ => through_box(&sizes)?,
         };
+        self.round(b, set, &cycle, (all, free))
+    }
+
+    /// The line that goes along a set of axes by a cycle of their coordinates; `all`: these are all.
+    fn round(&self, b: &Boxes, set: &[usize], cycle: &[Vec<u32>], (all, free): (bool, bool)) -> Option<Line> {
+        let sizes: Vec<u32> = set.iter().map(|&a| b.sizes[a]).collect();
+        let n: u64 = sizes.iter().map(|&n| u64::from(n)).product();
         // Numbers along the line, in parts of one size.
         let mults: Vec<u64> = if free { row_major(&sizes) } else { set.iter().map(|&a| b.mults[a]).collect() };
         let by_rank = all && !free;

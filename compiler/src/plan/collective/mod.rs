@@ -13,6 +13,7 @@ mod alike;
 mod choose;
 mod cycle;
 mod direct;
+mod disjoint;
 mod lines;
 mod ring;
 mod shares;
@@ -362,7 +363,7 @@ impl<'a> Lower<'a> {
                 let s = &mut self.plan.buffers[b.index()].slack_rows;
                 *s = (*s).max(slack);
             }
-        } else if ring.axes.len() > 1 {
+        } else if ring.positions() > 1 {
             let v = self.array(&format!("{}.partial", q.name), src.dtype(), &src.dims, Form::Lanes);
             temps.push(v.buf);
         }

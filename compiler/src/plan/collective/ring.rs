@@ -8,6 +8,7 @@
 //! in as many: the block of the device behind it goes round, and everybody adds its own.
 
 use super::lines::Line;
+use super::shares::Split;
 use super::{Request, Table, alike};
 use crate::plan::lower::Lower;
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,8 @@ pub struct Phase {
     pub position: usize,
     /// Devices in the ring.
     pub n: u32,
+    /// Estimated cycles, of all rings of the exchange that are in this phase (0: there is one ring).
+    pub span: u32,
     /// Positions behind this one over whose blocks code loops, and those that the descriptors go over.
     pub looped: Vec<usize>,
     pub folded: Vec<usize>,
@@ -99,6 +102,11 @@ const BATCH: (u64, u64) = (2, 4);
 /// Pieces of a batch (unless blocks are larger than the largest piece), and bytes of the smallest piece, of an exchange
 /// behind other work.
 const CALM: (u64, u64) = (1, 64 << 10);
+/// Longest time that a phase counts as: sums of all stay within a word.
+const MOST_SPAN: u32 = 1 << 27;
+/// Parts of a run that unequal shares are counted in: fine enough where there are so many, and of each stream at least so many.
+const FINE: u64 = 64;
+const COARSE: u64 = 8;
 /// Bytes from which a block is large.
 const LARGE: u64 = 96 << 10;
 /// Smallest and wanted bytes of a piece.
@@ -106,7 +114,12 @@ const PIECE: (u64, u64) = (16 << 10, 1 << 20);
 
 impl Ring {
     pub fn devices(&self) -> u64 {
-        self.axes.iter().map(|a| u64::from(a.n)).product()
+        (0..self.positions()).map(|p| self.count(p)).product()
+    }
+
+    /// Axes that a stream goes along.
+    pub fn positions(&self) -> usize {
+        self.streams[0].order.len()
     }
 
     /// Devices along the axis at a position of the streams' orders.
@@ -208,7 +221,7 @@ impl Lower<'_> {
             .collect::<Vec<_>>();
         let directions = way.directions();
         let weights: Vec<f64> = split.rings.iter().flat_map(|r| vec![r.share; r.orders.len() * directions]).collect();
-        let (parts, cuts) = self.cut(q, &axes, &weights)?;
+        let (parts, cuts) = self.cut(q, &weights)?;
         let mut rings = Vec::new();
         let mut cuts = cuts.into_iter().enumerate();
         for (m, together) in split.rings.iter().enumerate() {
@@ -241,14 +254,23 @@ impl Lower<'_> {
                 packing,
             });
         }
+        self.all_phases(&mut rings, q, &split)?;
+        Ok(rings)
+    }
+
+    fn all_phases(&self, rings: &mut [Ring], q: &Request<'_>, split: &Split) -> Result<(), CompileError> {
         let streams = rings.iter().map(|r| r.streams.len() as u64).sum();
-        for r in &mut rings {
+        let several = rings.len() > 1;
+        for r in rings {
             r.phases = self.phases(r, q, false, streams)?;
             let calm = self.phases(r, q, true, streams)?;
             let moves = |phases: &[Phase]| phases.iter().map(|p| r.moves(p)).sum::<u64>();
             r.calm = (moves(&calm) < moves(&r.phases)).then_some(calm);
+            for p in r.phases.iter_mut().chain(r.calm.iter_mut().flatten()).filter(|_| several) {
+                p.span = split.span(p.position, !p.reduce, q, self.chip).min(f64::from(MOST_SPAN)) as u32;
+            }
         }
-        Ok(rings)
+        Ok(())
     }
 
     fn stream(
@@ -263,7 +285,7 @@ impl Lower<'_> {
             ready.push(self.plan.pod.semaphore(&format!("ready {:?} {number} {p}", q.groups))?);
         }
         let (mut scale, mut block) = (Vec::new(), Vec::new());
-        for i in 0..axes.len() {
+        for i in 0..order.len() {
             // An all-reduce may take any rows as a block; else blocks are where the parts are.
             let within: u64 = order[i + 1..].iter().map(|&a| u64::from(axes[a].n)).product();
             let free = q.kind == RingKind::AllReduce;
@@ -276,7 +298,7 @@ impl Lower<'_> {
     }
 
     fn phases(&self, r: &Ring, q: &Request<'_>, calm: bool, streams: u64) -> Result<Vec<Phase>, CompileError> {
-        let last = r.axes.len();
+        let last = r.positions();
         let reductions = (0..last).filter(|_| q.kind != RingKind::AllGather).map(|i| (i, true));
         let gatherings = (0..last).rev().filter(|_| q.kind != RingKind::ReduceScatter).map(|i| (i, false));
         reductions.chain(gatherings).map(|(i, reduce)| self.phase(r, q, (i, reduce), (calm, streams))).collect()
@@ -297,6 +319,7 @@ impl Lower<'_> {
             reduce,
             position,
             n,
+            span: 0,
             looped: Vec::new(),
             folded: Vec::new(),
             groups: 1,
@@ -312,7 +335,7 @@ impl Lower<'_> {
         if q.kind != RingKind::AllReduce {
             let used = [r.parts.components, r.parts.planes, r.parts.before].iter().filter(|&&x| x > 1).count();
             let wanted = (PIECE.1 / chip.row_bytes()).min(budget / 2);
-            for i in (position + 1..r.axes.len()).rev() {
+            for i in (position + 1..r.positions()).rev() {
                 p.folded.insert(0, i);
                 let fits = used + p.folded.len() <= MAX_DMA_DIMS && most(&p) <= wanted && r.parts.components == 1;
                 if !fits || !p.looped.is_empty() {
@@ -331,10 +354,12 @@ impl Lower<'_> {
             groups.map(|g| (g, k / g)).find(|c| even(c.1))
         };
         let bytes = whole * chip.row_bytes();
+        let several = streams > r.streams.len() as u64;
         let (wish, smallest) = match bytes >= LARGE {
             _ if calm => (if bytes >= PIECE.1 { BATCH.0 } else { CALM.0 }, CALM.1),
-            true => (BATCH.0, PIECE.0),
-            false => (BATCH.1, PIECE.0),
+            // A piece may have to wait until the core has waited for that of another ring.
+            true if !several => (BATCH.0, PIECE.0),
+            _ => (BATCH.1, PIECE.0),
         };
         let smallest = (smallest / chip.row_bytes()).max(1);
         // Of the possible numbers of pieces, the one with pieces nearest below what is wanted.
@@ -382,9 +407,9 @@ impl Lower<'_> {
     /// Cuts an array into streams: its parts, then the first row and the rows of each stream in a part's run (of an
     /// all-reduce: its first row in the array, and the rows of its smallest block).
     #[allow(clippy::type_complexity, reason = "the numbers of one decision")]
-    fn cut(&self, q: &Request<'_>, axes: &[Axis], weights: &[f64]) -> Result<(Parts, Vec<(u64, u64)>), CompileError> {
+    fn cut(&self, q: &Request<'_>, weights: &[f64]) -> Result<(Parts, Vec<(u64, u64)>), CompileError> {
         let unit = self.cut_unit();
-        let n: u64 = axes.iter().map(|a| u64::from(a.n)).product();
+        let n = q.groups.first().map_or(1, Vec::len) as u64;
         let (streams, all) = (weights.len() as u64, weights.iter().sum::<f64>());
         let even = weights.iter().all(|w| *w == weights[0]);
         let mut parts = q.parts.clone();
@@ -424,10 +449,11 @@ impl Lower<'_> {
         if streams == 1 || !parts.run.is_multiple_of(unit) {
             return Ok((parts.clone(), vec![(0, parts.run)]));
         }
-        // Streams are of nearly equal rows, and all can be cut into as many equal pieces.
+        // All streams can be cut into as many equal pieces, and are of nearly the rows that they should have.
         let most = (units / (32 * streams)).clamp(1, 256);
-        let pieces = (1..=most).rev().find(|g| units.is_multiple_of(*g)).unwrap_or(1);
-        let enough = units / pieces >= 64 * streams;
+        let fine = if even { most } else { most.min(units / FINE).max(1) };
+        let pieces = (1..=fine).rev().find(|g| units.is_multiple_of(*g)).unwrap_or(1);
+        let enough = units / pieces >= COARSE * streams;
         let at = |s: u64| match even || !enough || streams < weights.len() as u64 {
             true => units / pieces * s / streams * pieces * unit,
             false => {

@@ -31,9 +31,22 @@ pub(super) struct Split {
 impl Split {
     /// Estimated cycles of a collective that is split so.
     pub fn estimate(&self, q: &Request<'_>, chip: &ChipConfig) -> f64 {
-        let times = if q.kind == RingKind::AllReduce { 2.0 } else { 1.0 };
-        let message = message_cycles(chip);
-        times * self.phases.iter().map(|p| f64::max(p.0 * q.bytes as f64, p.1) + message).sum::<f64>()
+        let gathers: &[bool] = match q.kind {
+            RingKind::AllReduce => &[false, true],
+            RingKind::ReduceScatter => &[false],
+            RingKind::AllGather => &[true],
+        };
+        let positions = (0..self.phases.len()).flat_map(|p| gathers.iter().map(move |g| (p, *g)));
+        positions.map(|(position, gathers)| self.span(position, gathers, q, chip)).sum()
+    }
+
+    /// Estimated cycles of the phases of a position that gather (or reduce), of all rings.
+    pub fn span(&self, position: usize, gathers: bool, q: &Request<'_>, chip: &ChipConfig) -> f64 {
+        let (of_byte, messages) = self.phases[position];
+        let bytes = of_byte * q.bytes as f64;
+        // What is gathered goes through HBM at every step, and leaves when half of what a step brings is there.
+        let alone = if gathers { bytes / 2.0 } else { 0.0 };
+        f64::max(bytes, alone + messages) + message_cycles(chip)
     }
 }
 
@@ -45,7 +58,7 @@ impl Way {
 
     /// Phases of a collective.
     pub fn phases(&self, kind: RingKind) -> usize {
-        self.lines.len() * if kind == RingKind::AllReduce { 2 } else { 1 }
+        self.positions() * if kind == RingKind::AllReduce { 2 } else { 1 }
     }
 
     /// The ways to share an array out.
@@ -55,6 +68,9 @@ impl Way {
 
     fn all_splits(&self, chip: &ChipConfig) -> Vec<Split> {
         let n = self.lines.len();
+        if self.side_by_side {
+            return vec![self.split(vec![Together { orders: (0..n).map(|l| vec![l]).collect(), share: 1.0 }], chip)];
+        }
         let alike = |w: &[Line]| w[0].n == w[1].n && w[0].shared == w[1].shared && w[0].both_ways == w[1].both_ways;
         let turned = |first: usize| (0..n).map(|i| (first + i) % n).collect::<Vec<usize>>();
         if self.lines.windows(2).all(alike) {
@@ -75,7 +91,7 @@ impl Way {
 
     fn split(&self, rings: Vec<Together>, chip: &ChipConfig) -> Split {
         let mut phases = Vec::new();
-        for p in 0..self.lines.len() {
+        for p in 0..self.positions() {
             let mut busy = vec![0.0; self.lines.len()];
             let mut steps = 0.0;
             for r in &rings {

@@ -20,7 +20,7 @@ pub enum State {
     Blocking,
     /// Number of the exchange under way among those that are hidden, from 1; 0 without one.
     Current,
-    /// Moves that were made in all phases.
+    /// Estimated cycles of the moves that were made (of one ring among several): the same at the same move on all devices.
     Made,
     /// Bytes on the semaphore of what comes last (of the collective) without which the next move would wait; 0 if
     /// others decide, very many if there are no more moves.
