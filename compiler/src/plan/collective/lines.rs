@@ -91,6 +91,13 @@ struct Boxes {
     follows: bool,
 }
 
+impl Boxes {
+    /// Whether all axes are of one length and wrap around or not.
+    fn alike(&self) -> bool {
+        self.sizes.windows(2).all(|w| w[0] == w[1]) && self.wraps.windows(2).all(|w| w[0] == w[1])
+    }
+}
+
 impl Lower<'_> {
     /// Ways round the groups of a collective; the first one has a line for every axis if that is possible.
     pub(super) fn ways(&mut self, q: &Request<'_>) -> Ways {
@@ -101,7 +108,10 @@ impl Lower<'_> {
         }
         let mut ways = Vec::new();
         if let Some(b) = self.boxes(&q.groups, free) {
-            let several = partitions(b.sizes.len()).into_iter().filter(|p| b.follows || p.len() == 1);
+            // Along axes that are alike, lines are as fast as one ring through all, take fewer steps and keep devices alike.
+            let lines_do = b.follows && b.sizes.len() > 1 && b.alike();
+            let several = partitions(b.sizes.len()).into_iter();
+            let several = several.filter(|p| if p.len() == 1 { !lines_do } else { b.follows });
             ways.extend(several.filter_map(|p| self.along(&b, &p, free)).map(Rc::new));
             ways.extend(self.side_by_side(&b, free).map(Rc::new));
         }
@@ -188,8 +198,7 @@ impl Lower<'_> {
     /// Lines through a whole torus that share no link: where its axes are alike, lines along them do as well with fewer steps.
     fn side_by_side(&self, b: &Boxes, free: bool) -> Option<Way> {
         let n: u64 = b.sizes.iter().map(|&n| u64::from(n)).product();
-        let alike = b.sizes.windows(2).all(|w| w[0] == w[1]);
-        if alike || n > MOST_JOINED || !b.wraps.iter().all(|w| *w) {
+        if b.alike() || n > MOST_JOINED || !b.wraps.iter().all(|w| *w) {
             return None;
         }
         let set: Vec<usize> = (0..b.sizes.len()).collect();
