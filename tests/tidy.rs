@@ -45,7 +45,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sweep", &["isa", "runtime", "simulator"]),
     ("tui", &["isa", "runtime"]),
     ("pjrt", &["isa", "compiler", "compiler/front", "compiler/hlo", "simulator", "runtime"]),
-    ("python", &["pjrt"]),
+    // The plugin, and the command under it.
+    ("python", &["pjrt", "isa", "compiler", "compiler/mosaic", "simulator", "runtime", "sweep", "tui"]),
     ("tests/fuzz", &[]),
     (".", &["isa", "compiler", "compiler/mosaic", "simulator", "runtime", "sweep", "tui"]),
 ];
