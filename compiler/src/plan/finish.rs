@@ -78,15 +78,7 @@ impl Finisher<'_> {
         // The product that makes a buffer, in `out`.
         let mut products: BTreeMap<BufId, usize> = BTreeMap::new();
         for step in steps {
-            let step = match step {
-                Step::While { head, cond, body, op } => {
-                    Step::While { head: self.region(head), cond, body: self.region(body), op }
-                }
-                Step::Switch { index, branches, op } => {
-                    Step::Switch { index, branches: branches.into_iter().map(|b| self.region(b)).collect(), op }
-                }
-                step => step,
-            };
+            let step = step.map_regions(|r| self.region(r));
             if let Some((at, joined)) = self.join(&out, &products, &step) {
                 out[at] = None;
                 out.extend(joined.before.into_iter().map(Some));

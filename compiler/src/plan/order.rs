@@ -25,23 +25,7 @@ type Wish<'a> = (&'a str, &'a str, usize, &'a Schedule);
 fn region(steps: Vec<Step>, draft: &Draft, wish: Wish<'_>) -> Result<Vec<Step>, CompileError> {
     let mut all = Vec::with_capacity(steps.len());
     for s in steps {
-        all.push(match s {
-            Step::While { head, cond, body, op } => {
-                Step::While { head: region(head, draft, wish)?, cond, body: region(body, draft, wish)?, op }
-            }
-            Step::Switch { index, branches, op } => {
-                let branches = branches.into_iter().map(|b| region(b, draft, wish));
-                Step::Switch { index, branches: branches.collect::<Result<_, _>>()?, op }
-            }
-            s @ (Step::Call { .. }
-            | Step::Copy { .. }
-            | Step::Scalar { .. }
-            | Step::ReadScalar { .. }
-            | Step::Host { .. }
-            | Step::Exchange(_)
-            | Step::Begin(_)
-            | Step::End(_)) => s,
-        });
+        all.push(s.try_map_regions(|steps| region(steps, draft, wish))?);
     }
     let named = |pattern: &str| -> BTreeSet<usize> {
         let is =

@@ -76,30 +76,11 @@ struct Node {
 
 impl Hider<'_> {
     fn region(&self, steps: Vec<Step>) -> Vec<Step> {
-        let steps: Vec<Step> = steps.into_iter().map(|s| self.inner(s)).collect();
+        let steps: Vec<Step> = steps.into_iter().map(|s| s.map_regions(|r| self.region(r))).collect();
         if !steps.iter().any(|s| self.is_large(s)) {
             return steps;
         }
         self.order(self.nodes(steps))
-    }
-
-    fn inner(&self, s: Step) -> Step {
-        match s {
-            Step::While { head, cond, body, op } => {
-                Step::While { head: self.region(head), cond, body: self.region(body), op }
-            }
-            Step::Switch { index, branches, op } => {
-                Step::Switch { index, branches: branches.into_iter().map(|b| self.region(b)).collect(), op }
-            }
-            s @ (Step::Call { .. }
-            | Step::Copy { .. }
-            | Step::Scalar { .. }
-            | Step::ReadScalar { .. }
-            | Step::Host { .. }
-            | Step::Exchange(_)
-            | Step::Begin(_)
-            | Step::End(_)) => s,
-        }
     }
 
     fn is_large(&self, s: &Step) -> bool {

@@ -182,6 +182,35 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// The step with what `region` makes of the steps inside it: of a loop's head and body, and of branches.
+    ///
+    /// # Errors
+    /// What `region` returns.
+    pub fn try_map_regions<E>(self, mut region: impl FnMut(Vec<Step>) -> Result<Vec<Step>, E>) -> Result<Step, E> {
+        Ok(match self {
+            Step::While { head, cond, body, op } => Step::While { head: region(head)?, cond, body: region(body)?, op },
+            Step::Switch { index, branches, op } => {
+                Step::Switch { index, branches: branches.into_iter().map(region).collect::<Result<_, _>>()?, op }
+            }
+            s @ (Step::Call { .. }
+            | Step::Copy { .. }
+            | Step::Scalar { .. }
+            | Step::ReadScalar { .. }
+            | Step::Host { .. }
+            | Step::Exchange(_)
+            | Step::Begin(_)
+            | Step::End(_)) => s,
+        })
+    }
+
+    /// [`Step::try_map_regions`] where nothing fails.
+    pub fn map_regions(self, mut region: impl FnMut(Vec<Step>) -> Vec<Step>) -> Step {
+        let Ok(mapped) = self.try_map_regions(|steps| Ok::<_, std::convert::Infallible>(region(steps)));
+        mapped
+    }
+}
+
 /// What one core does of a kernel that is shared out: its kernel, and for the first arguments how much further (in the
 /// argument's unit) its arrays begin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
