@@ -15,12 +15,10 @@ use systole_isa::{Bundles, Effect, Function, Inst, Kind, MxuFormat, Op, Program,
 /// The instructions that the value walk executes: each bundle's that read before its stores. A head's `values` and `nvalues` are
 /// its range of them.
 pub(crate) fn values(bundles: &Bundles) -> Vec<Inst> {
-    let mut when = vec![None; TABLE.iter().map(|i| i.op as usize + 1).max().unwrap_or(0)];
-    TABLE.iter().for_each(|i| when[i.op as usize] = value_walk(i.op));
     let mut out = Vec::with_capacity(bundles.insts().len());
     for b in bundles.iter() {
         for turn in [Turn::Reads, Turn::Stores] {
-            out.extend(b.iter().filter(|i| when[i.op as usize] == Some(turn)));
+            out.extend(b.iter().filter(|i| value_walk(i.op) == Some(turn)));
         }
     }
     out
