@@ -490,3 +490,65 @@ fn small_reductions_go_axis_by_axis() {
     assert_eq!((one.0, all.0), (16, 1));
     assert_eq!(all.1, vec![one.1[0]; 16]);
 }
+
+/// An exchange along either axis of a 4x4 torus, of arrays of different sizes.
+fn across(kinds: [&str; 2], rows: [usize; 2], used: [bool; 2]) -> String {
+    let groups = ["{{0,4,8,12},{1,5,9,13},{2,6,10,14},{3,7,11,15}}", "{{0,1,2,3},{4,5,6,7},{8,9,10,11},{12,13,14,15}}"];
+    let (mut lines, mut shapes, mut names) = (String::new(), Vec::new(), Vec::new());
+    for i in (0..2).filter(|&i| used[i]) {
+        let (out, more) = match kinds[i] {
+            "all-gather" => (rows[i] * 4, "dimensions={0}"),
+            "reduce-scatter" => (rows[i] / 4, "dimensions={0}, to_apply=add"),
+            _ => (rows[i], "to_apply=add"),
+        };
+        let shape = format!("s32[{out},128]");
+        lines += &format!("r{i} = {shape} {}(x{i}), replica_groups={}, {more}\n", kinds[i], groups[i]);
+        shapes.push(shape);
+        names.push(format!("r{i}"));
+    }
+    format!(
+        "HloModule m\n{SUM}ENTRY e {{ x0 = s32[{},128] parameter(0) x1 = s32[{},128] parameter(1) {lines} \
+         ROOT t = ({}) tuple({}) }}",
+        rows[0],
+        rows[1],
+        shapes.join(", "),
+        names.join(", ")
+    )
+}
+
+#[test]
+fn exchanges_on_links_of_their_own_run_side_by_side() {
+    let c = Client::new("tpu-v5e").expect("a preset");
+    let cases = [
+        (["all-reduce", "all-reduce"], [8192, 8192]),
+        (["all-gather", "reduce-scatter"], [2048, 8192]),
+        (["all-reduce", "all-gather"], [4096, 4096]),
+        (["reduce-scatter", "all-reduce"], [8192, 1024]),
+    ];
+    for (kinds, rows) in cases {
+        let [first, second, both] =
+            [[true, false], [false, true], [true, true]].map(|used| across(kinds, rows, used));
+        let [first, second, time] = [&first, &second, &both].map(|t| cycles(&c, t, 16, "4x4:torus"));
+        // One of them is hidden, but for what the core does for both.
+        let longer = first.max(second);
+        assert!(time < 1.15 * longer, "{kinds:?} {rows:?}: {first} and {second}, together {time}");
+
+        let exe = compiled_by(&c, &both, 16, "4x4:torus", None);
+        let operand = |d: usize, i: usize| operands(d + 1, rows[i], 128).remove(d).remove(0);
+        let inputs: Vec<Vec<Array>> = (0..16).map(|d| vec![operand(d, 0), operand(d, 1)]).collect();
+        for (mode, chaos) in [(Mode::Full, None), (Mode::NumericOnly, None), (Mode::Full, Some(7))] {
+            let mut options = RunOptions::new(mode);
+            options.chaos = chaos;
+            let done = c.run_pod(&exe, &inputs, &options, &PodOptions::default(), &mut NoObserver, &mut [], Vec::new());
+            let done = done.unwrap_or_else(|e| panic!("{kinds:?}: {e}"));
+            for d in 0..16 {
+                let column: Vec<usize> = (0..4).map(|k| d % 4 + 4 * k).collect();
+                let row: Vec<usize> = (0..4).map(|k| d / 4 * 4 + k).collect();
+                for (i, (group, rank)) in [(column, d / 4), (row, d % 4)].iter().enumerate() {
+                    let want = expected(kinds[i], group, *rank, rows[i], 128);
+                    assert_eq!(numbers(&done.outputs[d][i]), want, "{kinds:?} {mode:?} {chaos:?} device {d}");
+                }
+            }
+        }
+    }
+}

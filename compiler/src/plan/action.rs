@@ -74,6 +74,16 @@ pub struct Flight {
     /// First word row of its slots in vector memory, and how many rows they have.
     pub slots: u64,
     pub slot_rows: u64,
+    /// Those of the exchanges beside it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Flight>,
+}
+
+impl Flight {
+    /// It and those beside it.
+    pub fn all(&self) -> impl Iterator<Item = &Flight> {
+        std::iter::once(self).chain(&self.beside)
+    }
 }
 
 /// A thing that the main program does.

@@ -521,9 +521,7 @@ fn named(steps: &[Step], f: &mut dyn FnMut(BufId)) {
             Step::Scalar { .. } => {}
             Step::ReadScalar { buf, .. } => f(*buf),
             Step::Host { operands, results, .. } => operands.iter().chain(results).for_each(|(b, _)| f(*b)),
-            Step::Exchange(x) | Step::Begin(x) | Step::End(x) => {
-                x.temps.iter().chain([&x.src, &x.dst]).for_each(|b| f(*b));
-            }
+            Step::Exchange(x) | Step::Begin(x) | Step::End(x) => x.arrays(&mut |b, _| f(b)),
             Step::While { head, body, .. } => {
                 named(head, f);
                 named(body, f);
@@ -544,7 +542,7 @@ fn drop_unused(draft: &mut Draft) {
                     each(body, f);
                 }
                 Step::Switch { branches, .. } => branches.iter_mut().for_each(|b| each(b, f)),
-                Step::Exchange(x) | Step::Begin(x) | Step::End(x) => x.how.kernels_mut().into_iter().for_each(&mut *f),
+                Step::Exchange(x) | Step::Begin(x) | Step::End(x) => x.kernels_mut().into_iter().for_each(&mut *f),
                 Step::Copy { .. } | Step::Scalar { .. } | Step::ReadScalar { .. } | Step::Host { .. } => {}
             }
         }

@@ -2,10 +2,11 @@
 //!
 //! Steps are put in an order in which a large exchange begins as soon as what it sends is there, is followed by steps that
 //! do not need it, and ends where nothing else is left to do (or where it should be over by estimate). One exchange is under
-//! way at a time; exchanges keep their order, as calls of the host do, so that all devices make them in one order. Within
+//! way at a time, or several on links of their own that begin and end together; exchanges keep their order, as calls of the
+//! host do, so that all devices make them in one order. Within
 //! these bounds the program's order is kept.
 
-use super::collective::{Direct, Exchange, How, Phase, Ring, move_cycles};
+use super::collective::{Direct, Exchange, How, Phase, Ring, phase_cycles};
 use super::step::{Arg, Draft, ScalarOp, Step, Use};
 use super::view::BufId;
 use rustc_hash::FxHashMap;
@@ -20,6 +21,8 @@ const SHARED: f64 = 1.2;
 const LATE: f64 = 1.0;
 /// An exchange has time for larger pieces if other work takes so many times as long.
 const LEISURE: f64 = 1.2;
+/// How much longer an exchange may take that runs beside another.
+const LONGER: f64 = 1.25;
 /// Cycles of a step that no estimate knows.
 const SMALL: f64 = 200.0;
 /// Rounds of a loop whose number is not known.
@@ -58,7 +61,7 @@ pub fn hides(steps: &[Step]) -> bool {
 }
 
 struct Hider<'a> {
-    plan: &'a Draft,
+    plan: &'a mut Draft,
     chip: &'a ChipConfig,
 }
 
@@ -75,7 +78,7 @@ struct Node {
 }
 
 impl Hider<'_> {
-    fn region(&self, steps: Vec<Step>) -> Vec<Step> {
+    fn region(&mut self, steps: Vec<Step>) -> Vec<Step> {
         let steps: Vec<Step> = steps.into_iter().map(|s| s.map_regions(|r| self.region(r))).collect();
         if !steps.iter().any(|s| self.is_large(s)) {
             return steps;
@@ -142,8 +145,37 @@ impl Hider<'_> {
         nodes
     }
 
+    /// Puts the exchange that comes next beside one that begins, if it waits for nothing but its turn. One that takes
+    /// longer would keep others waiting, which matters unless the links decide.
+    fn put_beside(&mut self, x: &mut Exchange, nodes: &mut [Node], last: usize, left: &Left) -> Option<usize> {
+        let first = exchange_cycles(x, self.chip);
+        let next = |&j: &usize| nodes[j].large && nodes[j].open == 1;
+        let j = nodes[last].after.iter().copied().find(next)?;
+        if nodes[j].cycles > LONGER * first && !left.links_decide() {
+            return None;
+        }
+        let mut own = BTreeSet::new();
+        x.arrays(&mut |b, _| {
+            own.insert(b);
+        });
+        let Some(Step::Exchange(next)) = &nodes[j].step else { return None };
+        let mut apart = true;
+        next.arrays(&mut |b, _| apart &= !own.contains(&b));
+        if !apart {
+            return None;
+        }
+        let Some(Step::Exchange(next)) = nodes[j].step.take() else { return None };
+        match self.plan.pod.put_beside(x, *next, self.chip) {
+            None => Some(j),
+            Some(back) => {
+                nodes[j].step = Some(Step::Exchange(Box::new(back)));
+                None
+            }
+        }
+    }
+
     /// Takes steps as a device would that has one link and one core.
-    fn order(&self, mut nodes: Vec<Node>) -> Vec<Step> {
+    fn order(&mut self, mut nodes: Vec<Node>) -> Vec<Step> {
         let mut ready: BTreeSet<usize> = (0..nodes.len()).filter(|&i| nodes[i].open == 0).collect();
         let mut out: Vec<Step> = Vec::with_capacity(nodes.len());
         let mut now = 0.0;
@@ -153,12 +185,18 @@ impl Hider<'_> {
         while !ready.is_empty() || flight.is_some() {
             let idle = ready.iter().all(|&i| nodes[i].large);
             // Exchanges keep their order, so the next one needs the present one's end, if nothing else.
-            let next = |f: &Flight| nodes[f.node].after.iter().any(|&j| nodes[j].large && nodes[j].open == 1);
+            let next = |f: &Flight| {
+                let last = f.nodes.last().map_or(&[][..], |&i| &nodes[i].after);
+                last.iter().any(|&j| nodes[j].large && nodes[j].open == 1)
+            };
             let waits = flight.as_ref().is_some_and(next);
             if let Some(f) = flight.take_if(|f| idle || f.is_over(now, waits, &left)) {
                 end_hiding(&mut out, &f, now - f.begin, self.chip);
                 now = f64::max(now, f.begin + f.cycles * SHARED);
-                release(&mut nodes, f.node, &mut ready);
+                f.nodes.iter().for_each(|&i| release(&mut nodes, i, &mut ready));
+                f.nodes.iter().for_each(|i| {
+                    ready.remove(i);
+                });
                 continue;
             }
             let next = match flight {
@@ -171,9 +209,20 @@ impl Hider<'_> {
             left.add(&nodes[i], -1.0);
             let Some(step) = nodes[i].step.take() else { continue };
             match step {
-                Step::Exchange(x) if nodes[i].large => {
-                    let (begin, cycles, at) = (now, nodes[i].cycles, out.len());
-                    flight = Some(Flight { node: i, begin, cycles, at, hurried: left.links_decide() });
+                Step::Exchange(mut x) if nodes[i].large => {
+                    let mut flying = vec![i];
+                    while let Some(j) = self.put_beside(&mut x, &mut nodes, flying[flying.len() - 1], &left) {
+                        left.add(&nodes[j], -1.0);
+                        flying.push(j);
+                    }
+                    let cycles = flying.iter().map(|&j| nodes[j].cycles).fold(0.0, f64::max);
+                    flight = Some(Flight {
+                        nodes: flying,
+                        begin: now,
+                        cycles,
+                        at: out.len(),
+                        hurried: left.links_decide(),
+                    });
                     out.push(Step::Begin(x));
                 }
                 step @ (Step::Call { .. }
@@ -216,7 +265,8 @@ impl Left {
 
 /// The exchange under way.
 struct Flight {
-    node: usize,
+    /// It, and those beside it.
+    nodes: Vec<usize>,
     begin: f64,
     cycles: f64,
     /// Its step in the result.
@@ -246,14 +296,12 @@ fn end_hiding(out: &mut Vec<Step>, f: &Flight, beside: f64, chip: &ChipConfig) {
         out[f.at] = Step::Exchange(exchange.clone());
         return;
     }
-    if let How::Rings(all) = &mut exchange.how {
-        for r in all {
-            if let Some(calm) = r.calm.take()
-                && !f.hurried
-                && ring_cycles(r, &calm, chip) * LEISURE < beside
-            {
-                r.phases = calm;
-            }
+    for r in exchange.all_rings_mut() {
+        if let Some(calm) = r.calm.take()
+            && !f.hurried
+            && ring_cycles(r, &calm, chip) * LEISURE < beside
+        {
+            r.phases = calm;
         }
     }
     let end = Step::End(exchange.clone());
@@ -278,12 +326,15 @@ pub fn call_cycles(plan: &Draft, chip: &ChipConfig, kernel: usize, op: u32) -> f
 
 /// Estimated cycles of a ring's phases.
 fn ring_cycles(r: &Ring, phases: &[Phase], chip: &ChipConfig) -> f64 {
-    let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
-    phases.iter().map(|p| (r.moves(p) - 3) as f64 * move_cycles(r, p, chip) + 2.0 * hop).sum()
+    phases.iter().map(|p| phase_cycles(r, p, chip)).sum()
 }
 
-/// Estimated cycles of an exchange.
+/// Estimated cycles of an exchange, and of those beside it.
 pub fn exchange_cycles(x: &Exchange, chip: &ChipConfig) -> f64 {
+    x.all().map(|x| one_exchange_cycles(x, chip)).fold(0.0, f64::max)
+}
+
+fn one_exchange_cycles(x: &Exchange, chip: &ChipConfig) -> f64 {
     let rate = chip.link_bytes_per_cycle().max(1e-9) / chip.row_bytes() as f64;
     let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
     match &x.how {
@@ -335,9 +386,7 @@ pub(super) fn touches(s: &Step, f: &mut dyn FnMut(Item, bool)) {
             f(Item::Host, true);
         }
         Step::Exchange(x) | Step::Begin(x) | Step::End(x) => {
-            f(Item::Buffer(x.src), false);
-            x.temps.iter().for_each(|&t| f(Item::Buffer(t), true));
-            f(Item::Buffer(x.dst), true);
+            x.arrays(&mut |b, writes| f(Item::Buffer(b), writes));
             f(Item::Exchanges, true);
         }
         Step::While { head, cond, body, .. } => {

@@ -183,6 +183,15 @@ impl Verifier<'_> {
     }
 
     fn exchange(&self, x: &Exchange, f: &Flight) -> Check {
+        ensure(x.beside.len() == f.beside.len(), || "exchanges side by side without places".into())?;
+        let rings = |x: &Exchange| if let How::Rings(all) = &x.how { all.len() } else { 0 };
+        ensure(x.beside.is_empty() || x.all().all(|x| rings(x) > 0), || "side by side, but not by rings".into())?;
+        ensure(x.all().map(rings).sum::<usize>() <= MOST_RINGS as usize, || "more rings than have words of state".into())?;
+        ensure(x.beside.iter().all(|x| x.beside.is_empty()), || "exchanges beside others beside others".into())?;
+        x.all().zip(f.all()).try_for_each(|(x, f)| self.one_exchange(x, f))
+    }
+
+    fn one_exchange(&self, x: &Exchange, f: &Flight) -> Check {
         self.op(x.op)?;
         [f.src, f.dst].iter().chain(&f.temps).try_for_each(|g| self.granule(*g))?;
         self.row(f.slots + f.slot_rows)?;
@@ -191,7 +200,6 @@ impl Verifier<'_> {
             How::Rings(all) => {
                 let whole = all.iter().all(|r| !r.streams.is_empty() && !r.axes.is_empty());
                 ensure(whole && !all.is_empty(), || "a ring without streams".into())?;
-                ensure(all.len() <= MOST_RINGS as usize, || "more rings than have words of state".into())?;
                 let kernels = all.iter().flat_map(|r| &r.phases).filter_map(|p| p.kernel);
                 kernels.into_iter().try_for_each(|k| self.kernel(k))
             }

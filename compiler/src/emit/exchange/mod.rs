@@ -28,9 +28,9 @@ use systole_isa::{DmaDesc, DmaDim, Op, Space};
 pub(in crate::emit) enum Subroutine {
     /// Takes the exchange further that is under way.
     Looks,
-    /// Takes an exchange further: its operation if the code counts as that wherever it is called, and where its arrays are
-    /// if the code depends on it.
-    Progress(Option<u32>, Box<How>, Option<Flight>),
+    /// Takes an exchange further, and those beside it: their operations if the code counts as those wherever it is called,
+    /// and where its arrays are if the code depends on it.
+    Progress(Vec<u32>, Vec<How>, Option<Flight>),
 }
 
 /// How rows of pieces lie: in vector memory (one after the other), in the whole array, or in a part.
@@ -172,47 +172,59 @@ impl Emitter<'_> {
         }
     }
 
-    /// The subroutine that takes an exchange further. `own`: its code counts as the exchange's wherever it is called.
+    /// The subroutine that takes an exchange further. `own`: its code counts as the exchange's wherever it is called (that
+    /// of several always does).
     fn progress(&mut self, x: &Exchange, f: &Flight, own: bool) -> usize {
-        let op = own.then_some(x.op);
+        let several = !x.beside.is_empty();
+        let ops: Vec<u32> = x.all().filter(|_| own || several).map(|x| x.op).collect();
         // Rings take their addresses from scalar memory, so equal ones share their code.
         let addresses = match &x.how {
             How::Rings(_) => None,
             How::Direct(_) | How::Transfer(_) => Some(f.clone()),
         };
         let state = self.plan.pod.state;
-        self.subroutine(Subroutine::Progress(op, Box::new(x.how.clone()), addresses), |e| {
+        let hows = x.all().map(|x| x.how.clone()).collect();
+        self.subroutine(Subroutine::Progress(ops.clone(), hows, addresses), |e| {
             let mut b = KernelBuilder::new("exchange", e.chip);
             let cx = e.cx(b.buffer(), f);
             let mut runs: Vec<Run<'_>> = Vec::new();
-            match &x.how {
-                How::Rings(all) => {
-                    for (r, state) in all.iter().zip(states(state)) {
-                        let recv = r.streams.last().map_or(0, |s| s.recv);
-                        let paces = if all.len() > 1 { paces(r, all) } else { Vec::new() };
-                        runs.push(Run { phases: ring::phases(e, &cx, r, state), state, recv, paces });
-                    }
+            let mut states = states(state);
+            for (exchange, x) in x.all().enumerate() {
+                let all = x.how.rings();
+                for (r, state) in all.iter().zip(&mut states) {
+                    let recv = r.streams.last().map_or(0, |s| s.recv);
+                    let paces = if all.len() > 1 || several { paces(r, all) } else { Vec::new() };
+                    let op = several.then_some(x.op);
+                    runs.push(Run { phases: ring::phases(e, &cx, r, state), state, recv, paces, exchange, op });
                 }
+            }
+            match &x.how {
                 How::Direct(all) => {
                     let mut phases: Vec<Box<dyn Moves + '_>> = Vec::new();
                     for (i, d) in all.iter().enumerate() {
                         let cx = stage(f, &cx, i);
                         phases.push(Box::new(direct::Code::new(e, cx, d, (i, state))));
                     }
-                    runs.push(Run { phases, state, recv: x.how.recv(), paces: Vec::new() });
+                    runs.push(Run { phases, state, recv: x.how.recv(), paces: Vec::new(), exchange: 0, op: None });
                 }
-                How::Transfer(_) => {}
+                How::Rings(_) | How::Transfer(_) => {}
             }
             progress::run(&mut b, &runs, state);
-            op.into_iter().for_each(|op| b.set_debug_op(op));
+            ops.first().into_iter().for_each(|&op| b.set_debug_op(op));
             b.finish()
         })
     }
 
-    /// Sets the words that say where an exchange is.
+    /// Sets the words that say where an exchange is, and those beside it.
     fn set_state(&mut self, x: &Exchange, f: &Flight) {
-        let rings = if let How::Rings(all) = &x.how { &all[..] } else { &[] };
-        let mut slots = f.slots;
+        let mut rings = Vec::new();
+        for (x, f) in x.all().zip(f.all()) {
+            let mut slots = f.slots;
+            for r in x.how.rings() {
+                rings.push((f, slots));
+                slots += r.slots(self.chip.core.sublanes);
+            }
+        }
         for (i, state) in states(self.plan.pod.state).enumerate().take(rings.len().max(1)) {
             for w in [
                 State::Phase,
@@ -227,14 +239,13 @@ impl Emitter<'_> {
             ] {
                 store(&mut self.b, state, w, S::ZERO);
             }
-            if let Some(r) = rings.get(i) {
+            if let Some(&(f, slots)) = rings.get(i) {
                 let temp = f.temps.first().copied().unwrap_or(f.dst);
                 let all = [(State::Src, f.src), (State::Dst, f.dst), (State::Temp, temp), (State::Slots, slots)];
                 for (w, v) in all {
                     let v = self.b.s_imm(v as i32);
                     store(&mut self.b, state, w, v);
                 }
-                slots += r.slots(self.chip.core.sublanes);
             }
         }
     }

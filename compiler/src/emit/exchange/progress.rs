@@ -66,12 +66,14 @@ pub(super) fn promises(b: &mut KernelBuilder, state: u32, recv: u32) -> S {
 }
 
 /// What goes on side by side in an exchange: its phases, its words of state, the semaphore of what comes last in a move, and
-/// the pace of every phase (of one among several).
+/// the pace of every phase (of one among several). Of several exchanges: the number of its own, and the operation that its code counts as.
 pub(super) struct Run<'a> {
     pub phases: Vec<Box<dyn Moves + 'a>>,
     pub state: u32,
     pub recv: u32,
     pub paces: Vec<Pace>,
+    pub exchange: usize,
+    pub op: Option<u32>,
 }
 
 /// Estimated cycles of a move of a phase, and of all moves up to the phase's end: that many or more than its moves make.
@@ -130,7 +132,8 @@ impl Run<'_> {
 const AHEAD: i32 = 2;
 
 /// Makes moves while they need not wait (or all that are left). Of several runs, the one that is least far waits: what it
-/// waits for is made before all that is further, so nobody waits for each other. `state`: words of the exchange.
+/// waits for is made before all that is further, so nobody waits for each other. Runs of one exchange share links and keep
+/// together, those of several do not. `state`: words of the exchange.
 pub(super) fn run(b: &mut KernelBuilder, runs: &[Run<'_>], state: u32) {
     let longest = runs.iter().flat_map(|r| r.paces.iter().map(|p| p.cycles)).max().unwrap_or(0);
     let go = b.s_var(1);
@@ -139,6 +142,7 @@ pub(super) fn run(b: &mut KernelBuilder, runs: &[Run<'_>], state: u32) {
         |b| {
             b.set_s(go, Op::SLi, &[0.into()]);
             for (i, r) in runs.iter().enumerate() {
+                r.op.into_iter().for_each(|op| b.mark(op));
                 let mut first = load(b, state, State::Blocking);
                 let mut now = None;
                 for (j, other) in runs.iter().enumerate().filter(|o| o.0 != i) {
@@ -150,6 +154,9 @@ pub(super) fn run(b: &mut KernelBuilder, runs: &[Run<'_>], state: u32) {
                     let over = b.def_s(Op::SEqI, &[over.into(), 0.into()]);
                     let before = b.s(Op::SOr, &[later, over]);
                     first = b.s(Op::SAnd, &[first, before]);
+                    if r.exchange != other.exchange {
+                        continue;
+                    }
                     let limit = b.s_addi(theirs, AHEAD * longest);
                     let close = b.s(Op::SLt, &[own, limit]);
                     let (phase, behind) = (load(b, r.state, State::Phase), load(b, other.state, State::Phase));
@@ -177,6 +184,15 @@ pub(super) fn run(b: &mut KernelBuilder, runs: &[Run<'_>], state: u32) {
                 store(b, r.state, State::Wanted, never);
             },
         );
+    }
+    if let [first, .., last] = runs
+        && first.exchange != last.exchange
+    {
+        // Whoever asks asks for the first run. Those of other exchanges may be left, and are looked for every time.
+        let on = first.on(b);
+        let others = b.def_s(Op::SEqI, &[on.into(), 0.into()]);
+        let others = b.s(Op::SAnd, &[left, others]);
+        b.if_(others, |b| store(b, first.state, State::Wanted, S::ZERO));
     }
     b.if_else(left, |_| {}, |b| store(b, state, State::Current, S::ZERO));
 }

@@ -32,6 +32,8 @@ pub(super) struct Line {
     pub rings: Vec<Vec<(u32, u32)>>,
     /// Every device's ring, and its place there.
     pub of: Vec<(u32, u32)>,
+    /// See [`super::Ring::links`].
+    pub links: u32,
 }
 
 impl Line {
@@ -261,15 +263,26 @@ impl Lower<'_> {
                 of[d as usize] = (r as u32, at as u32);
             }
         }
-        let mut line = Line { n, mult, both_ways: true, shared: 1, rings, of };
+        let mut line = Line { n, mult, both_ways: true, shared: 1, rings, of, links: OTHER_LINKS };
         if let Some(t) = self.topology() {
             let (one, both) = (shared(t, &line.rings, false), shared(t, &line.rings, true));
             // Of two devices with one link, both ways are the same.
             line.both_ways = n > 2 || both < 2 * one;
             line.shared = if line.both_ways { both } else { one };
+            line.links = links(t, &line.rings);
         }
         line
     }
+}
+
+/// Links that belong to no axis.
+const OTHER_LINKS: u32 = 1 << 31;
+
+/// The axes along which messages between neighbours of rings go, either way.
+fn links(t: &Topology, rings: &[Vec<(u32, u32)>]) -> u32 {
+    let pairs = rings.iter().flat_map(|r| (0..r.len()).map(move |i| (r[i].0, r[(i + 1) % r.len()].0)));
+    let hops = pairs.flat_map(|(a, b)| t.route(a, b, true).into_iter().chain(t.route(b, a, false)));
+    hops.fold(0, |all, hop| all | if hop.port / 2 < t.dims.len() as u32 { 1 << (hop.port / 2) } else { OTHER_LINKS })
 }
 
 /// Most messages that share a direction of a link when everybody sends to the next one on its ring, and to the one before.

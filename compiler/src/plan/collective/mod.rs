@@ -10,6 +10,7 @@
 //! collective before everybody has begun it.
 
 mod alike;
+mod beside;
 mod choose;
 mod cycle;
 mod direct;
@@ -206,6 +207,41 @@ pub struct Exchange {
     pub temps: Vec<BufId>,
     pub how: How,
     pub op: u32,
+    /// Others that run at the same time, all by rings and on links of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Exchange>,
+}
+
+impl Exchange {
+    /// One whose arrays are known, by itself.
+    pub fn alone(src: BufId, dst: BufId, temps: Vec<BufId>, how: How, op: u32) -> Exchange {
+        Exchange { src, dst, temps, how, op, beside: Vec::new() }
+    }
+
+    /// It and those beside it.
+    pub fn all(&self) -> impl Iterator<Item = &Exchange> {
+        std::iter::once(self).chain(&self.beside)
+    }
+
+    /// Every array that is read or written (`true`).
+    pub fn arrays(&self, f: &mut dyn FnMut(BufId, bool)) {
+        for x in self.all() {
+            f(x.src, false);
+            x.temps.iter().for_each(|&t| f(t, true));
+            f(x.dst, true);
+        }
+    }
+
+    /// The rings of all.
+    pub fn all_rings_mut(&mut self) -> impl Iterator<Item = &mut Ring> {
+        self.how.rings_mut().iter_mut().chain(self.beside.iter_mut().flat_map(|x| x.how.rings_mut()))
+    }
+
+    /// The numbers of the kernels that combine contributions.
+    pub fn kernels_mut(&mut self) -> Vec<&mut usize> {
+        let beside = self.beside.iter_mut().flat_map(|x| x.how.kernels_mut());
+        self.how.kernels_mut().into_iter().chain(beside).collect()
+    }
 }
 
 /// Estimated cycles of a piece of a ring's phase on a link.
@@ -220,6 +256,12 @@ pub fn move_cycles(r: &Ring, p: &Phase, chip: &ChipConfig) -> f64 {
     let (piece, message) = (piece_cycles(r, p, chip), message_cycles(chip));
     // A piece by itself waits for its message; others are under way meanwhile.
     if p.batch == 1 { piece + message } else { piece.max(message / p.batch as f64) }
+}
+
+/// Estimated cycles of a ring's phase.
+pub fn phase_cycles(r: &Ring, p: &Phase, chip: &ChipConfig) -> f64 {
+    let hop = chip.cycles(chip.ici.hop_latency_s) as f64;
+    (r.moves(p) - 3) as f64 * move_cycles(r, p, chip) + 2.0 * hop
 }
 
 /// Estimated cycles of a small message to a neighbour.
@@ -237,6 +279,22 @@ pub enum How {
 }
 
 impl How {
+    /// Its rings, if it goes by rings.
+    pub fn rings(&self) -> &[Ring] {
+        match self {
+            How::Rings(all) => all,
+            How::Direct(_) | How::Transfer(_) => &[],
+        }
+    }
+
+    /// [`How::rings`] to be changed.
+    pub fn rings_mut(&mut self) -> &mut [Ring] {
+        match self {
+            How::Rings(all) => all,
+            How::Direct(_) | How::Transfer(_) => &mut [],
+        }
+    }
+
     /// The numbers of the kernels that combine contributions.
     pub fn kernels_mut(&mut self) -> Vec<&mut usize> {
         match self {
@@ -330,7 +388,7 @@ impl<'a> Lower<'a> {
                 return Err(self.no_lowering(r.comp, id));
             }
         };
-        self.steps.push(Step::Exchange(Box::new(Exchange { src: src.buf, dst: out.buf, temps, how, op })));
+        self.steps.push(Step::Exchange(Box::new(Exchange::alone(src.buf, out.buf, temps, how, op))));
         Ok(Val::Array(out))
     }
 

@@ -61,7 +61,7 @@ pub struct Phase {
     pub position: usize,
     /// Devices in the ring.
     pub n: u32,
-    /// Estimated cycles, of all rings of the exchange that are in this phase (0: there is one ring).
+    /// Estimated cycles, of all rings of the exchange that are in this phase (0: there is one ring, by itself).
     pub span: u32,
     /// Positions behind this one over whose blocks code loops, and those that the descriptors go over.
     pub looped: Vec<usize>,
@@ -90,12 +90,14 @@ pub struct Ring {
     pub local: u32,
     pub stored: u32,
     pub packing: u64,
+    /// A bit for every axis of the topology along which messages go; the last one for all else.
+    pub links: u32,
 }
 
 /// Slots of a stream, for each piece of a batch: two for own contributions and two for what comes in.
 pub const SLOTS: u64 = 4;
 /// Share of vector memory that slots may take.
-const SHARE: (u64, u64) = (5, 9);
+pub(super) const SHARE: (u64, u64) = (5, 9);
 /// Pieces that go round together: two of large blocks (one is worked on while the other is under way), more of small ones,
 /// whose time on a link is short beside that of a message.
 const BATCH: (u64, u64) = (2, 4);
@@ -103,7 +105,7 @@ const BATCH: (u64, u64) = (2, 4);
 /// behind other work.
 const CALM: (u64, u64) = (1, 64 << 10);
 /// Longest time that a phase counts as: sums of all stay within a word.
-const MOST_SPAN: u32 = 1 << 27;
+pub(super) const MOST_SPAN: u32 = 1 << 27;
 /// Parts of a run that unequal shares are counted in: fine enough where there are so many, and of each stream at least so many.
 const FINE: u64 = 64;
 const COARSE: u64 = 8;
@@ -241,6 +243,7 @@ impl Lower<'_> {
             let local = self.plan.pod.semaphore(&format!("local {m}"))?;
             let stored = self.plan.pod.semaphore(&format!("stored {m}"))?;
             let packing = q.dtype.packing() as u64;
+            let links = lines.iter().fold(0, |all, l| all | l.links);
             let (axes, parts) = (axes.clone(), parts.clone());
             rings.push(Ring {
                 kind: q.kind,
@@ -252,6 +255,7 @@ impl Lower<'_> {
                 local,
                 stored,
                 packing,
+                links,
             });
         }
         self.all_phases(&mut rings, q, &split)?;

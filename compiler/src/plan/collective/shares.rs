@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn line(n: u32, shared: u32) -> Line {
-        Line { n, mult: 1, both_ways: true, shared, rings: Vec::new(), of: Vec::new() }
+        Line { n, mult: 1, both_ways: true, shared, rings: Vec::new(), of: Vec::new(), links: 1 }
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl<'a> Lower<'a> {
         let op = self.debug_op(r, at, 0.0);
         let other = data.map_or(buffer.buf, |v| v.buf);
         let (src, dst) = if stage == Stage::RecvDone { (buffer.buf, other) } else { (other, buffer.buf) };
-        Ok(Step::Exchange(Box::new(Exchange { src, dst, temps: Vec::new(), how: How::Transfer(how), op })))
+        Ok(Step::Exchange(Box::new(Exchange::alone(src, dst, Vec::new(), How::Transfer(how), op))))
     }
 
     fn host_transfer(&mut self, r: &mut Region<'a>, id: NodeId, kind: HostCallKind) -> Result<Val, CompileError> {

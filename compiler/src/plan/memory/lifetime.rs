@@ -104,9 +104,7 @@ impl Walk {
             }
             // Arrays of an exchange that is under way stay to its end.
             Step::Exchange(x) | Step::Begin(x) | Step::End(x) => {
-                self.read(x.src);
-                x.temps.iter().for_each(|&t| self.write(t));
-                self.write(x.dst);
+                x.arrays(&mut |b, writes| if writes { self.write(b) } else { self.read(b) });
             }
             Step::Scalar { .. } => {}
             Step::While { head, body, .. } => {

@@ -172,7 +172,7 @@ impl<'a> Memory<'a> {
             p.granule_kept = matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
         }
         let mut exchanged: Vec<BufId> = plan.channels.values().map(|v| v.buf).collect();
-        exchanges(&plan.steps, &mut |x| exchanged.extend(x.temps.iter().copied().chain([x.src, x.dst])));
+        exchanges(&plan.steps, &mut |x| x.arrays(&mut |b, _| exchanged.push(b)));
         for b in exchanged {
             self.places[b.index()].granule_kept = true;
         }

@@ -35,26 +35,18 @@ const MOST_SHARE: f64 = 0.6;
 
 /// Cycles that HBM is busy with what an exchange reads at once.
 fn burst(x: &Exchange, chip: &ChipConfig) -> u32 {
-    let rows = match &x.how {
-        How::Rings(all) => {
-            let one = |r: &Ring| {
-                let piece = |p: &Phase| r.streams.iter().map(|s| r.piece_rows(p, s)).sum::<u64>();
-                r.phases.iter().filter(|p| p.reduce).map(piece).max().unwrap_or(0)
-            };
-            all.iter().map(one).sum()
-        }
-        How::Direct(_) | How::Transfer(_) => 0,
+    let one = |r: &Ring| {
+        let piece = |p: &Phase| r.streams.iter().map(|s| r.piece_rows(p, s)).sum::<u64>();
+        r.phases.iter().filter(|p| p.reduce).map(piece).max().unwrap_or(0)
     };
+    let rows: u64 = x.all().flat_map(|x| x.how.rings()).map(one).sum();
     let cycles = rows as f64 * chip.row_bytes() as f64 / chip.hbm_bytes_per_cycle().max(1.0);
     (cycles.min(LONGEST) as u32).next_power_of_two()
 }
 
 /// Share of HBM's bandwidth that an exchange takes at most: what all its links bring is stored, and read to be sent on.
 fn share(x: &Exchange, chip: &ChipConfig) -> f64 {
-    let streams = match &x.how {
-        How::Rings(all) => all.iter().map(|r| r.streams.len()).sum::<usize>() as f64,
-        How::Direct(_) | How::Transfer(_) => 1.0,
-    };
+    let streams = x.all().flat_map(|x| x.how.rings()).map(|r| r.streams.len()).sum::<usize>().max(1) as f64;
     (2.0 * streams * chip.link_bytes_per_cycle() / chip.hbm_bytes_per_cycle().max(1.0)).min(MOST_SHARE)
 }
 
@@ -91,8 +83,14 @@ impl Placer<'_> {
         Ok(Flight { src, dst, ..Flight::default() })
     }
 
-    /// Prepares a collective: its arrays are in HBM, and slots in vector memory are taken.
+    /// Prepares a collective and those beside it: their arrays are in HBM, and slots in vector memory are taken.
     fn begin_exchange(&mut self, x: &Exchange) -> Result<Flight, CompileError> {
+        let mut flight = self.begin_one(x)?;
+        flight.beside = x.beside.iter().map(|x| self.begin_one(x)).collect::<Result<_, _>>()?;
+        Ok(flight)
+    }
+
+    fn begin_one(&mut self, x: &Exchange) -> Result<Flight, CompileError> {
         let mut out = Vec::new();
         self.in_hbm(x.src, Use::Read, &mut out)?;
         self.in_hbm(x.dst, Use::Write, &mut out)?;
@@ -120,12 +118,12 @@ impl Placer<'_> {
             n => self.memory.room(n, self.now, &[], &format!("slots of `{name}`"), &mut out)?,
         };
         self.copies(out);
-        Ok(Flight { src, dst, temps, slots, slot_rows: rows })
+        Ok(Flight { src, dst, temps, slots, slot_rows: rows, beside: Vec::new() })
     }
 
     /// Gives back what an exchange took.
     fn end_exchange(&mut self, f: &Flight) {
-        if f.slot_rows > 0 {
+        for f in f.all().filter(|f| f.slot_rows > 0) {
             self.memory.vmem.give(f.slots, f.slot_rows);
         }
     }

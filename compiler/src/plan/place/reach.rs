@@ -27,7 +27,7 @@ pub(super) fn reads(steps: &[Step], buf: BufId) -> bool {
         Step::Copy { src, .. } => *src == buf,
         Step::ReadScalar { buf: b, .. } => *b == buf,
         Step::Host { operands, .. } => operands.iter().any(|o| o.0 == buf),
-        Step::Exchange(x) | Step::Begin(x) | Step::End(x) => x.src == buf,
+        Step::Exchange(x) | Step::Begin(x) | Step::End(x) => x.all().any(|x| x.src == buf),
         Step::Scalar { .. } => false,
         Step::While { head, body, .. } => reads(head, buf) || reads(body, buf),
         Step::Switch { branches, .. } => branches.iter().any(|b| reads(b, buf)),
@@ -53,11 +53,7 @@ pub(in crate::plan) fn visit(steps: &[Step], f: &mut dyn FnMut(BufId, bool)) {
                 operands.iter().for_each(|b| f(b.0, false));
                 results.iter().for_each(|b| f(b.0, true));
             }
-            Step::Exchange(x) | Step::Begin(x) | Step::End(x) => {
-                f(x.src, false);
-                x.temps.iter().for_each(|&t| f(t, true));
-                f(x.dst, true);
-            }
+            Step::Exchange(x) | Step::Begin(x) | Step::End(x) => x.arrays(f),
             Step::Scalar { .. } => {}
             Step::While { head, body, .. } => {
                 visit(head, f);

@@ -1,0 +1,95 @@
+//! Exchanges that run at the same time: by rings, on links, semaphores, words of state and vector memory of their own.
+//!
+//! Rings of one array keep to the same phase, since they share links. Exchanges beside each other share none: each goes on
+//! when what it waits for is there. Where the core has to wait, it waits for the one that is least far by estimate, so that
+//! all devices wait in one order.
+
+use super::ring::{MOST_SPAN, SHARE};
+use super::{Exchange, MOST_RINGS, PodPlan, Ring, phase_cycles};
+use systole_isa::ChipConfig;
+
+/// Streams whose receiving semaphores lie in a row ([`PodPlan::new`]).
+const STREAMS: usize = 6;
+
+/// Where the numbers of an exchange's rings and streams begin that runs beside others.
+struct Numbers {
+    rings: usize,
+    streams: usize,
+}
+
+impl PodPlan {
+    /// Puts an exchange beside another if both can run at the same time; gives it back if not.
+    pub fn put_beside(&mut self, x: &mut Exchange, mut y: Exchange, chip: &ChipConfig) -> Option<Exchange> {
+        if !self.go_together(x, &y, chip) {
+            return Some(y);
+        }
+        let at = numbers(x);
+        if !self.renumber(&mut y, &at) {
+            return Some(y);
+        }
+        x.beside.push(y);
+        for r in x.all_rings_mut() {
+            set_spans(r, chip);
+        }
+        None
+    }
+
+    fn go_together(&self, x: &Exchange, y: &Exchange, chip: &ChipConfig) -> bool {
+        let rings = |x: &Exchange| x.all().flat_map(|x| x.how.rings()).count();
+        let by_rings = x.all().chain(y.all()).all(|x| !x.how.rings().is_empty());
+        let links = |x: &Exchange| x.all().flat_map(|x| x.how.rings()).fold(0, |all, r| all | r.links);
+        let slots = |x: &Exchange| x.all().flat_map(|x| x.how.rings()).map(|r| r.slots(chip.core.sublanes)).sum::<u64>();
+        let streams = |x: &Exchange| x.all().flat_map(|x| x.how.rings()).map(|r| r.streams.len()).sum::<usize>();
+        by_rings
+            && y.beside.is_empty()
+            && links(x) & links(y) == 0
+            && rings(x) + rings(y) <= MOST_RINGS as usize
+            && streams(x).next_multiple_of(2) + streams(y) <= STREAMS
+            && slots(x) + slots(y) <= chip.vmem_rows() * SHARE.0 / SHARE.1
+    }
+
+    /// Gives rings and streams semaphores by other numbers, if there are so many.
+    fn renumber(&mut self, y: &mut Exchange, at: &Numbers) -> bool {
+        let (rings, streams) = (y.how.rings().len(), y.how.rings().iter().map(|r| r.streams.len()).sum::<usize>());
+        let of_rings = (at.rings..at.rings + rings).map(|m| [format!("local {m}"), format!("stored {m}")]);
+        let of_streams = (at.streams..at.streams + streams).map(|s| [format!("send {s}"), format!("recv {s}")]);
+        let (of_rings, of_streams): (Vec<_>, Vec<_>) = (of_rings.collect(), of_streams.collect());
+        let names: Vec<String> = of_rings.iter().chain(&of_streams).flatten().cloned().collect();
+        if !self.has_semaphores(&names) {
+            return false;
+        }
+        let mut of = |name: &String, old: u32| self.semaphore(name).unwrap_or(old);
+        let mut streams = of_streams.iter();
+        for (r, [local, stored]) in y.how.rings_mut().iter_mut().zip(&of_rings) {
+            (r.local, r.stored) = (of(local, r.local), of(stored, r.stored));
+            for (s, [send, recv]) in r.streams.iter_mut().zip(&mut streams) {
+                (s.send, s.recv) = (of(send, s.send), of(recv, s.recv));
+            }
+        }
+        true
+    }
+}
+
+/// The numbers that follow those of an exchange: of streams an even one, since the parity of receiving semaphores decides
+/// between ways of equal length.
+fn numbers(x: &Exchange) -> Numbers {
+    let of = |x: &Exchange| (x.how.rings().len(), x.how.rings().iter().map(|r| r.streams.len()).sum::<usize>());
+    let mut at = Numbers { rings: 0, streams: 0 };
+    for (rings, streams) in x.all().map(of) {
+        at.rings += rings;
+        at.streams = (at.streams + streams).next_multiple_of(2);
+    }
+    at
+}
+
+/// Phases count as their estimated cycles, so that those of different exchanges compare.
+fn set_spans(r: &mut Ring, chip: &ChipConfig) {
+    let span = |r: &Ring, p: &super::Phase| match p.span {
+        0 => phase_cycles(r, p, chip).min(f64::from(MOST_SPAN)) as u32,
+        known => known,
+    };
+    let phases: Vec<u32> = r.phases.iter().map(|p| span(r, p)).collect();
+    let calm: Vec<u32> = r.calm.iter().flatten().map(|p| span(r, p)).collect();
+    r.phases.iter_mut().zip(phases).for_each(|(p, s)| p.span = s);
+    r.calm.iter_mut().flatten().zip(calm).for_each(|(p, s)| p.span = s);
+}
