@@ -526,8 +526,7 @@ fn exchanges_on_links_of_their_own_run_side_by_side() {
         (["reduce-scatter", "all-reduce"], [8192, 1024]),
     ];
     for (kinds, rows) in cases {
-        let [first, second, both] =
-            [[true, false], [false, true], [true, true]].map(|used| across(kinds, rows, used));
+        let [first, second, both] = [[true, false], [false, true], [true, true]].map(|used| across(kinds, rows, used));
         let [first, second, time] = [&first, &second, &both].map(|t| cycles(&c, t, 16, "4x4:torus"));
         // One of them is hidden, but for what the core does for both.
         let longer = first.max(second);

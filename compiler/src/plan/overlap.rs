@@ -216,13 +216,8 @@ impl Hider<'_> {
                         flying.push(j);
                     }
                     let cycles = flying.iter().map(|&j| nodes[j].cycles).fold(0.0, f64::max);
-                    flight = Some(Flight {
-                        nodes: flying,
-                        begin: now,
-                        cycles,
-                        at: out.len(),
-                        hurried: left.links_decide(),
-                    });
+                    flight =
+                        Some(Flight { nodes: flying, begin: now, cycles, at: out.len(), hurried: left.links_decide() });
                     out.push(Step::Begin(x));
                 }
                 step @ (Step::Call { .. }

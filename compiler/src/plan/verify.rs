@@ -186,7 +186,9 @@ impl Verifier<'_> {
         ensure(x.beside.len() == f.beside.len(), || "exchanges side by side without places".into())?;
         let rings = |x: &Exchange| if let How::Rings(all) = &x.how { all.len() } else { 0 };
         ensure(x.beside.is_empty() || x.all().all(|x| rings(x) > 0), || "side by side, but not by rings".into())?;
-        ensure(x.all().map(rings).sum::<usize>() <= MOST_RINGS as usize, || "more rings than have words of state".into())?;
+        ensure(x.all().map(rings).sum::<usize>() <= MOST_RINGS as usize, || {
+            "more rings than have words of state".into()
+        })?;
         ensure(x.beside.iter().all(|x| x.beside.is_empty()), || "exchanges beside others beside others".into())?;
         x.all().zip(f.all()).try_for_each(|(x, f)| self.one_exchange(x, f))
     }

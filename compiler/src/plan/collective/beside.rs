@@ -38,7 +38,8 @@ impl PodPlan {
         let rings = |x: &Exchange| x.all().flat_map(|x| x.how.rings()).count();
         let by_rings = x.all().chain(y.all()).all(|x| !x.how.rings().is_empty());
         let links = |x: &Exchange| x.all().flat_map(|x| x.how.rings()).fold(0, |all, r| all | r.links);
-        let slots = |x: &Exchange| x.all().flat_map(|x| x.how.rings()).map(|r| r.slots(chip.core.sublanes)).sum::<u64>();
+        let slots =
+            |x: &Exchange| x.all().flat_map(|x| x.how.rings()).map(|r| r.slots(chip.core.sublanes)).sum::<u64>();
         let streams = |x: &Exchange| x.all().flat_map(|x| x.how.rings()).map(|r| r.streams.len()).sum::<usize>();
         by_rings
             && y.beside.is_empty()
