@@ -217,6 +217,186 @@ module @m {
     ),
 ];
 
+/// Programs on quantized tensors, by hand: of the form of [`PROGRAMS`].
+const QUANTIZED: [(&str, &str, &str, &str); 9] = [
+    (
+        "quantize and requantize, a scale for each column",
+        "11",
+        "10",
+        r#"
+func.func @main() {
+  %x = stablehlo.constant dense<[4.0, 15.0]> : tensor<2xf32>
+  %q = stablehlo.uniform_quantize %x : (tensor<2xf32>) -> tensor<2x!quant.uniform<i8:f32:0, {0.1:-30,0.5:-20}>>
+  %i = stablehlo.bitcast_convert %q : (tensor<2x!quant.uniform<i8:f32:0, {0.1:-30,0.5:-20}>>) -> tensor<2xi8>
+  check.expect_eq_const %i, dense<[VALUE, 10]> : tensor<2xi8>
+  %r = stablehlo.uniform_quantize %q : (tensor<2x!quant.uniform<i8:f32:0, {0.1:-30,0.5:-20}>>) -> tensor<2x!quant.uniform<i8:f32:0, {0.1:-20,0.2:-30}>>
+  %j = stablehlo.bitcast_convert %r : (tensor<2x!quant.uniform<i8:f32:0, {0.1:-20,0.2:-30}>>) -> tensor<2xi8>
+  check.expect_eq_const %j, dense<[20, 45]> : tensor<2xi8>
+  return
+}
+"#,
+    ),
+    (
+        "halves to even, held within the range",
+        "3",
+        "2",
+        r#"
+func.func @main() {
+  %x = stablehlo.constant dense<[2.5, 3.5, -2.5, 900.0, -900.0]> : tensor<5xf32>
+  %q = stablehlo.uniform_quantize %x : (tensor<5xf32>) -> tensor<5x!quant.uniform<i8<-100:101>:f32, 1.0>>
+  %i = stablehlo.bitcast_convert %q : (tensor<5x!quant.uniform<i8<-100:101>:f32, 1.0>>) -> tensor<5xi8>
+  check.expect_eq_const %i, dense<[VALUE, 4, -2, 101, -100]> : tensor<5xi8>
+  return
+}
+"#,
+    ),
+    (
+        "sum of two scales",
+        "95",
+        "94",
+        r#"
+func.func @main() {
+  %x = stablehlo.constant dense<[3, 5, 127]> : tensor<3xi8>
+  %y = stablehlo.constant dense<[4, -8, 127]> : tensor<3xi8>
+  %a = stablehlo.bitcast_convert %x : (tensor<3xi8>) -> tensor<3x!quant.uniform<i8:f32, 0.5:1>>
+  %b = stablehlo.bitcast_convert %y : (tensor<3xi8>) -> tensor<3x!quant.uniform<i8:f32, 0.25>>
+  %c = stablehlo.add %a, %b : (tensor<3x!quant.uniform<i8:f32, 0.5:1>>, tensor<3x!quant.uniform<i8:f32, 0.25>>) -> tensor<3x!quant.uniform<i8:f32, 1.0:-1>>
+  %i = stablehlo.bitcast_convert %c : (tensor<3x!quant.uniform<i8:f32, 1.0:-1>>) -> tensor<3xi8>
+  check.expect_eq_const %i, dense<[1, -1, VALUE]> : tensor<3xi8>
+  return
+}
+"#,
+    ),
+    (
+        "product of integers with a zero point",
+        "767",
+        "766",
+        r#"
+func.func @main() {
+  %x = stablehlo.constant dense<[[128, 130, 126], [255, 0, 128]]> : tensor<2x3xui8>
+  %y = stablehlo.constant dense<[[1, 2], [3, -4], [5, 6]]> : tensor<3x2xi8>
+  %a = stablehlo.bitcast_convert %x : (tensor<2x3xui8>) -> tensor<2x3x!quant.uniform<u8:f32, 0.5:128>>
+  %b = stablehlo.bitcast_convert %y : (tensor<3x2xi8>) -> tensor<3x2x!quant.uniform<i8:f32, 0.25>>
+  %c = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<2x3x!quant.uniform<u8:f32, 0.5:128>>, tensor<3x2x!quant.uniform<i8:f32, 0.25>>) -> tensor<2x2x!quant.uniform<i16:f32, 0.125>>
+  %i = stablehlo.bitcast_convert %c : (tensor<2x2x!quant.uniform<i16:f32, 0.125>>) -> tensor<2x2xi16>
+  check.expect_eq_const %i, dense<[[-4, -20], [-257, VALUE]]> : tensor<2x2xi16>
+  return
+}
+"#,
+    ),
+    (
+        "product with a scale for each column",
+        "12",
+        "11",
+        r#"
+func.func @main() {
+  %x = stablehlo.constant dense<[[1, 2]]> : tensor<1x2xi8>
+  %y = stablehlo.constant dense<[[2, 4], [6, 8]]> : tensor<2x2xi8>
+  %a = stablehlo.bitcast_convert %x : (tensor<1x2xi8>) -> tensor<1x2x!quant.uniform<i8:f32, 1.0>>
+  %b = stablehlo.bitcast_convert %y : (tensor<2x2xi8>) -> tensor<2x2x!quant.uniform<i8:f32:1, {0.5, 0.25}>>
+  %c = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<1x2x!quant.uniform<i8:f32, 1.0>>, tensor<2x2x!quant.uniform<i8:f32:1, {0.5, 0.25}>>) -> tensor<1x2x!quant.uniform<i8:f32, 0.5:1>>
+  %i = stablehlo.bitcast_convert %c : (tensor<1x2x!quant.uniform<i8:f32, 0.5:1>>) -> tensor<1x2xi8>
+  check.expect_eq_const %i, dense<[[15, VALUE]]> : tensor<1x2xi8>
+  return
+}
+"#,
+    ),
+    (
+        "numbers by quantized weights",
+        "5.25",
+        "5.5",
+        r#"
+func.func @main() {
+  %x = stablehlo.constant dense<[[1.5, 2.0]]> : tensor<1x2xf32>
+  %y = stablehlo.constant dense<[[2], [4]]> : tensor<2x1xi8>
+  %b = stablehlo.bitcast_convert %y : (tensor<2x1xi8>) -> tensor<2x1x!quant.uniform<i8:f32, 0.5>>
+  %c = stablehlo.dot_general %x, %b, contracting_dims = [1] x [0] : (tensor<1x2xf32>, tensor<2x1x!quant.uniform<i8:f32, 0.5>>) -> tensor<1x1xf32>
+  check.expect_eq_const %c, dense<[[VALUE]]> : tensor<1x1xf32>
+  return
+}
+"#,
+    ),
+    (
+        "convolution whose padding is the zero point",
+        "4",
+        "3",
+        r#"
+func.func @main() {
+  %x = stablehlo.constant dense<[[[6], [7], [8]]]> : tensor<1x3x1xi8>
+  %y = stablehlo.constant dense<1> : tensor<3x1x1xi8>
+  %a = stablehlo.bitcast_convert %x : (tensor<1x3x1xi8>) -> tensor<1x3x1x!quant.uniform<i8:f32, 1.0:5>>
+  %b = stablehlo.bitcast_convert %y : (tensor<3x1x1xi8>) -> tensor<3x1x1x!quant.uniform<i8:f32, 1.0>>
+  %c = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x3x1x!quant.uniform<i8:f32, 1.0:5>>, tensor<3x1x1x!quant.uniform<i8:f32, 1.0>>) -> tensor<1x3x1x!quant.uniform<i16:f32, 1.0>>
+  %i = stablehlo.bitcast_convert %c : (tensor<1x3x1x!quant.uniform<i16:f32, 1.0>>) -> tensor<1x3x1xi16>
+  check.expect_eq_const %i, dense<[[[VALUE], [6], [5]]]> : tensor<1x3x1xi16>
+  return
+}
+"#,
+    ),
+    (
+        "regions, calls and loops",
+        "39",
+        "40",
+        r#"
+func.func private @twice(%x: tensor<3x!quant.uniform<i8:f32, 0.5:2>>) -> tensor<3x!quant.uniform<i8:f32, 0.5:2>> {
+  %0 = stablehlo.add %x, %x : tensor<3x!quant.uniform<i8:f32, 0.5:2>>
+  return %0 : tensor<3x!quant.uniform<i8:f32, 0.5:2>>
+}
+func.func @main() {
+  %x = stablehlo.constant dense<[4, 6, 3]> : tensor<3xi8>
+  %n = stablehlo.constant dense<0> : tensor<i32>
+  %z = stablehlo.constant dense<2> : tensor<i8>
+  %q = stablehlo.bitcast_convert %x : (tensor<3xi8>) -> tensor<3x!quant.uniform<i8:f32, 0.5:2>>
+  %s = stablehlo.bitcast_convert %z : (tensor<i8>) -> tensor<!quant.uniform<i8:f32, 0.5:2>>
+  %1 = call @twice(%q) : (tensor<3x!quant.uniform<i8:f32, 0.5:2>>) -> tensor<3x!quant.uniform<i8:f32, 0.5:2>>
+  %l:2 = stablehlo.while(%i = %n, %v = %1) : tensor<i32>, tensor<3x!quant.uniform<i8:f32, 0.5:2>> cond {
+    %c = stablehlo.constant dense<1> : tensor<i32>
+    %t = stablehlo.compare LT, %i, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  } do {
+    %c = stablehlo.constant dense<1> : tensor<i32>
+    %j = stablehlo.add %i, %c : tensor<i32>
+    %w = stablehlo.add %v, %v : tensor<3x!quant.uniform<i8:f32, 0.5:2>>
+    stablehlo.return %j, %w : tensor<i32>, tensor<3x!quant.uniform<i8:f32, 0.5:2>>
+  }
+  %r = stablehlo.reduce(%l#1 init: %s) across dimensions = [0] : (tensor<3x!quant.uniform<i8:f32, 0.5:2>>, tensor<!quant.uniform<i8:f32, 0.5:2>>) -> tensor<!quant.uniform<i8:f32, 0.5:2>>
+   reducer(%a: tensor<!quant.uniform<i8:f32, 0.5:2>>, %b: tensor<!quant.uniform<i8:f32, 0.5:2>>) {
+    %0 = stablehlo.add %a, %b : tensor<!quant.uniform<i8:f32, 0.5:2>>
+    stablehlo.return %0 : tensor<!quant.uniform<i8:f32, 0.5:2>>
+  }
+  %o = stablehlo.bitcast_convert %r : (tensor<!quant.uniform<i8:f32, 0.5:2>>) -> tensor<i8>
+  %e = stablehlo.constant dense<30> : tensor<i8>
+  %k = stablehlo.add %o, %z : tensor<i8>
+  %h = stablehlo.subtract %k, %z : tensor<i8>
+  %m = stablehlo.convert %h : (tensor<i8>) -> tensor<i32>
+  %p = stablehlo.constant dense<10> : tensor<i32>
+  %u = stablehlo.add %m, %p : tensor<i32>
+  check.expect_eq_const %u, dense<VALUE> : tensor<i32>
+  return
+}
+"#,
+    ),
+    (
+        "comparison and largest of two scales",
+        "false",
+        "true",
+        r#"
+func.func @main() {
+  %x = stablehlo.constant dense<[4, 4]> : tensor<2xi8>
+  %y = stablehlo.constant dense<[7, 9]> : tensor<2xi8>
+  %a = stablehlo.bitcast_convert %x : (tensor<2xi8>) -> tensor<2x!quant.uniform<i8:f32, 1.0>>
+  %b = stablehlo.bitcast_convert %y : (tensor<2xi8>) -> tensor<2x!quant.uniform<i8:f32, 0.5>>
+  %t = stablehlo.compare GT, %a, %b : (tensor<2x!quant.uniform<i8:f32, 1.0>>, tensor<2x!quant.uniform<i8:f32, 0.5>>) -> tensor<2xi1>
+  check.expect_eq_const %t, dense<[VALUE, false]> : tensor<2xi1>
+  %m = stablehlo.maximum %a, %b : (tensor<2x!quant.uniform<i8:f32, 1.0>>, tensor<2x!quant.uniform<i8:f32, 0.5>>) -> tensor<2x!quant.uniform<i8:f32, 0.25>>
+  %f = stablehlo.uniform_dequantize %m : (tensor<2x!quant.uniform<i8:f32, 0.25>>) -> tensor<2xf32>
+  check.expect_eq_const %f, dense<[4.0, 4.5]> : tensor<2xf32>
+  return
+}
+"#,
+    ),
+];
+
 /// Windows of whole columns, their sums, and an array that is copied meanwhile: a kernel reads in steps of 32 rows.
 #[test]
 fn kernels_read_no_array_that_is_on_its_way() {
@@ -238,7 +418,7 @@ ENTRY e {
 
 #[test]
 fn forms_of_text_mean_what_they_say() {
-    for (name, wrong, right, text) in PROGRAMS {
+    for (name, wrong, right, text) in PROGRAMS.into_iter().chain(QUANTIZED) {
         let (code, said) = run(name, &text.replace("VALUE", right));
         assert_eq!(code, 0, "{name}: {said}");
         let (code, said) = run(name, &text.replace("VALUE", wrong));

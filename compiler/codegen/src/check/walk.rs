@@ -354,8 +354,8 @@ impl<'a> Walk<'a> {
         loop {
             // A loop of arithmetic alone is asked for nothing: where the bundles are at another loop, they are behind it.
             if let Some((turn, _)) = self.source.active()
-                && !has_effects(&turn.counted.body)
-                && (self.looped == Some(turn.run) || !straight || self.has_effects(last))
+                && (self.is_behind(&turn.counted.body, last)
+                    || self.looped == Some(turn.run) && !has_effects(&turn.counted.body, false))
             {
                 while self.source.active().is_some_and(|(t, _)| t.run == turn.run)
                     && self.source.advance(&mut self.values)
@@ -373,7 +373,7 @@ impl<'a> Walk<'a> {
                 return Ok(true);
             }
             match self.source.next() {
-                Next::Loop(l) if !has_effects(&l.body) && self.has_effects(last) => {
+                Next::Loop(l) if self.is_behind(&l.body, last) => {
                     // A loop of arithmetic alone was written out before.
                     self.source.advance(&mut self.values);
                     while self.source.active().is_some() && self.source.advance(&mut self.values) {}
@@ -398,11 +398,16 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether the bundles up to `last` have effects on anything but registers and the spill area.
-    fn has_effects(&self, last: usize) -> bool {
-        let effect = |i: &Inst| !is_pure(i) && self.code.layout.spill(i).is_none();
-        let insts = self.code.bundles[self.pc..=last].iter().flat_map(|b| &b.insts);
-        insts.filter(|i| !matches!(i.op.function(), Function::Branch(_))).any(effect)
+    /// Whether the loop of the bundles that begins here has what this body has not: then it is another loop. Loads that nothing
+    /// uses are left out of the bundles.
+    fn is_behind(&self, body: &[Item], last: usize) -> bool {
+        [false, true].into_iter().any(|loads| !has_effects(body, loads) && self.has_effects(last, loads))
+    }
+
+    /// Whether the bundles up to `last` have effects on anything but registers and the spill area; with `loads`, they count.
+    fn has_effects(&self, last: usize, loads: bool) -> bool {
+        let effect = |i: &Inst| i.op == Op::BCall || counts(i.op, loads) && self.code.layout.spill(i).is_none();
+        self.code.bundles[self.pc..=last].iter().flat_map(|b| &b.insts).any(effect)
     }
 
     fn source_settled(&mut self) -> Proof<()> {
@@ -535,14 +540,19 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a loop's body has effects; loads count, since the bundles name them.
-fn has_effects(items: &[Item]) -> bool {
+/// Whether a loop's body has effects; with `loads`, they count.
+fn has_effects(items: &[Item], loads: bool) -> bool {
     items.iter().any(|i| match i {
-        Item::Inst(v) => !crate::kernel::is_pure(v.inst.op),
-        Item::Loop(l) => has_effects(&l.body),
+        Item::Inst(v) => counts(v.inst.op, loads),
+        Item::Loop(l) => has_effects(&l.body, loads),
         Item::If { .. } | Item::While { .. } | Item::Call { .. } => true,
         Item::Mark { .. } => false,
     })
+}
+
+fn counts(op: Op, loads: bool) -> bool {
+    let load = matches!(op.info().effect, Effect::VmemLoad | Effect::SmemLoad);
+    !matches!(op.function(), Function::Branch(_)) && !crate::kernel::is_pure(op) && (loads || !load)
 }
 
 /// Values of some virtual places and of all cells.

@@ -104,7 +104,7 @@ impl XlaBuilder {
     fn array_of(&self, name: &'static str, shape: &Shape) -> Built<Vec<u64>> {
         match shape {
             Shape::Array(a) => Ok(a.dims.clone()),
-            other => refuse(name, format!("expected an array, not {other}")),
+            other @ (Shape::Tuple(_) | Shape::Token) => refuse(name, format!("expected an array, not {other}")),
         }
     }
 

@@ -137,7 +137,7 @@ impl XlaBuilder {
     fn array(&self, operation: &'static str, x: XlaOp) -> Built<ArrayShape> {
         match self.get_shape(x) {
             Shape::Array(a) => Ok(a.clone()),
-            other => refuse(operation, format!("expected an array, not {other}")),
+            other @ (Shape::Tuple(_) | Shape::Token) => refuse(operation, format!("expected an array, not {other}")),
         }
     }
 

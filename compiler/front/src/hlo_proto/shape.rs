@@ -121,7 +121,14 @@ fn data(m: &Message<'_>, dtype: DType, elements: u64) -> Read<Vec<u8>> {
         DType::F16 => plain(11),
         DType::BF16 => plain(13),
         // Their fields have their types' numbers.
-        f8 => plain(TYPES.iter().find(|t| t.1 == f8).map_or(0, |t| t.0 as u32)),
+        f8 @ (DType::F8E4M3FN
+        | DType::F8E5M2
+        | DType::F8E4M3
+        | DType::F8E4M3B11FNUZ
+        | DType::F8E4M3FNUZ
+        | DType::F8E5M2FNUZ
+        | DType::F8E3M4
+        | DType::F8E8M0FNU) => plain(TYPES.iter().find(|t| t.1 == f8).map_or(0, |t| t.0 as u32)),
     }
 }
 

@@ -401,6 +401,7 @@ fn operands<'a>(
 }
 
 /// Parameter nodes by number: each number once, none left out.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for parameters alone")]
 fn parameters(nodes: &[Node], raw: &RawComputation<'_>) -> PResult<Vec<NodeId>> {
     let all: Vec<(usize, NodeId)> = (nodes.iter().zip(0..))
         .filter_map(|(n, id)| match n.op {

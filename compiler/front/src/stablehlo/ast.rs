@@ -43,6 +43,8 @@ pub(crate) enum Attr<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Region<'a> {
     pub args: Vec<(&'a str, Shape)>,
+    /// Where the arguments' types stand in the text, if the block has them.
+    pub arg_places: Vec<Span>,
     pub ops: Vec<Operation<'a>>,
 }
 
@@ -58,6 +60,8 @@ pub(crate) struct Operation<'a> {
     pub attributes: Vec<(&'a str, Attr<'a>, Span)>,
     pub regions: Vec<Region<'a>>,
     pub result_types: Vec<Shape>,
+    /// Where they stand in the text, perhaps with the operands' before them.
+    pub result_place: Span,
     /// What stands inside `loc(..)`.
     pub location: Option<Span>,
 }
@@ -79,10 +83,11 @@ pub(crate) struct Function<'a> {
 pub(crate) struct Argument<'a> {
     pub name: &'a str,
     pub shape: Shape,
+    /// Where its type stands in the text.
+    pub place: Span,
     pub attributes: Vec<(&'a str, Attr<'a>)>,
 }
 
-/// A module.
 /// `sdy.mesh`: axes with their sizes, and the devices where they are not in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Mesh<'a> {
@@ -91,6 +96,7 @@ pub(crate) struct Mesh<'a> {
     pub devices: Vec<u64>,
 }
 
+/// A module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ModuleText<'a> {
     pub name: &'a str,
@@ -115,6 +121,7 @@ impl<'a> Operation<'a> {
             attributes: Vec::new(),
             regions: Vec::new(),
             result_types: Vec::new(),
+            result_place: Span::default(),
             location: None,
         }
     }

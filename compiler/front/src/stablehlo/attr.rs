@@ -192,7 +192,9 @@ impl<'a> Cursor<'a> {
                 self.expect(":", "and a type after `dense<..>`")?;
                 match self.mlir_type()? {
                     Shape::Array(a) if !a.dims.contains(&UNKNOWN) => Ok(Attr::Dense(inside, a)),
-                    _ => Err(self.error_here("`dense` needs the type of a tensor of known sizes")),
+                    Shape::Array(_) | Shape::Tuple(_) | Shape::Token => {
+                        Err(self.error_here("`dense` needs the type of a tensor of known sizes"))
+                    }
                 }
             }
             "array" => {
@@ -222,7 +224,9 @@ impl<'a> Cursor<'a> {
                 self.expect(":", "and a type after `dense_resource<..>`")?;
                 match self.mlir_type()? {
                     Shape::Array(a) if !a.dims.contains(&UNKNOWN) => Ok(Attr::Resource(name, inside, a)),
-                    _ => Err(self.error_here("`dense_resource` needs the type of a tensor of known sizes")),
+                    Shape::Array(_) | Shape::Tuple(_) | Shape::Token => {
+                        Err(self.error_here("`dense_resource` needs the type of a tensor of known sizes"))
+                    }
                 }
             }
             _ => {
@@ -341,7 +345,16 @@ pub(crate) fn sizes(a: &Attr<'_>) -> Vec<u64> {
     match a {
         Attr::Dense(_, s) | Attr::Resource(_, _, s) => s.dims.clone(),
         Attr::List(l) => vec![l.len() as u64],
-        _ => Vec::new(),
+        Attr::Unit
+        | Attr::Bool(_)
+        | Attr::Int(_)
+        | Attr::Float(_)
+        | Attr::Str(_)
+        | Attr::Symbol(_)
+        | Attr::Dict(_)
+        | Attr::Dialect(..)
+        | Attr::Word(_)
+        | Attr::Function(..) => Vec::new(),
     }
 }
 

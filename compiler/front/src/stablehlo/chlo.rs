@@ -60,7 +60,17 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
             let v = match value {
                 Attr::Float(v) => *v,
                 Attr::Int(v) => *v as f64,
-                _ => return Err(o.error("the value of constant_like must be a number")),
+                Attr::Unit
+                | Attr::Bool(_)
+                | Attr::Str(_)
+                | Attr::Symbol(_)
+                | Attr::List(_)
+                | Attr::Dict(_)
+                | Attr::Dense(..)
+                | Attr::Dialect(..)
+                | Attr::Word(_)
+                | Attr::Resource(..)
+                | Attr::Function(..) => return Err(o.error("the value of constant_like must be a number")),
             };
             return Ok(Some(vec![Math::new(l, body, o, *x)?.number(v)?]));
         }
@@ -119,7 +129,7 @@ pub(super) fn weak_compare<'a>(
     let nans = match strict {
         Direction::Lt => m.compare(Direction::Lt, x_nan, y_nan)?,
         Direction::Gt => m.compare(Direction::Gt, x_nan, y_nan)?,
-        _ => m.two(Binary::And, x_nan, y_nan)?,
+        Direction::Eq | Direction::Ne | Direction::Ge | Direction::Le => m.two(Binary::And, x_nan, y_nan)?,
     };
     let result = m.two(Binary::Or, numbers, nans)?;
     Ok(Some(vec![if positive { result } else { m.one(Unary::Not, result)? }]))

@@ -204,7 +204,19 @@ fn transfer_pairs<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<
     let given = match o.get(&["mhlo.frontend_attributes"]) {
         Some(Attr::Dict(entries)) => entries.iter().find_map(|(k, v)| match v {
             Attr::Str(s) if k.trim_matches('"') == KEY => Some(unescape(s)),
-            _ => None,
+            Attr::Unit
+            | Attr::Bool(_)
+            | Attr::Int(_)
+            | Attr::Float(_)
+            | Attr::Str(_)
+            | Attr::Symbol(_)
+            | Attr::List(_)
+            | Attr::Dict(_)
+            | Attr::Dense(..)
+            | Attr::Dialect(..)
+            | Attr::Word(_)
+            | Attr::Resource(..)
+            | Attr::Function(..) => None,
         }),
         _ => None,
     };

@@ -57,7 +57,16 @@ impl<'a> Lower<'a, '_> {
         match a {
             Attr::Word(w) | Attr::Str(w) => Some(w),
             Attr::Dialect(_, inside) => Cursor::over(self.text, *inside).rest().split_whitespace().last(),
-            _ => None,
+            Attr::Unit
+            | Attr::Bool(_)
+            | Attr::Int(_)
+            | Attr::Float(_)
+            | Attr::Symbol(_)
+            | Attr::List(_)
+            | Attr::Dict(_)
+            | Attr::Dense(..)
+            | Attr::Resource(..)
+            | Attr::Function(..) => None,
         }
     }
 
@@ -99,14 +108,24 @@ impl<'a> Lower<'a, '_> {
                     Ok(Literal::splat(shape.dtype, &shape.dims, &vec![0; shape.dtype.host_bytes()]))
                 }
             },
-            _ => Err(o.error("expected `dense<..> : type`")),
+            Attr::Unit
+            | Attr::Bool(_)
+            | Attr::Int(_)
+            | Attr::Float(_)
+            | Attr::Str(_)
+            | Attr::Symbol(_)
+            | Attr::List(_)
+            | Attr::Dict(_)
+            | Attr::Dialect(..)
+            | Attr::Word(_)
+            | Attr::Function(..) => Err(o.error("expected `dense<..> : type`")),
         }
     }
 
     pub fn array(&self, body: &Body<'a>, o: &Operation<'a>, id: NodeId) -> PResult<ArrayShape> {
         match body.b.shape(id) {
             Shape::Array(a) => Ok(a.clone()),
-            other => Err(o.error(format!("expected a tensor, not {other}"))),
+            other @ (Shape::Tuple(_) | Shape::Token) => Err(o.error(format!("expected a tensor, not {other}"))),
         }
     }
 }

@@ -3,11 +3,13 @@
 use super::ast::{Attr, Function, ModuleText, Operation, Region, Use};
 use super::attr::integers;
 use super::parse::function_error;
+use super::quant::Quant;
 use super::types::{fits, is_known, spell};
-use super::{chlo, collective, contraction, control, data, location, parallel, sharding};
+use super::{chlo, collective, contraction, control, data, location, parallel, quant, sharding};
 use crate::hlo_text::PResult;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
+use std::rc::Rc;
 use systole_hlo::diag::{Diagnostic, did_you_mean};
 use systole_hlo::graph::build::ComputationBuilder;
 use systole_hlo::graph::infer::ShapeError;
@@ -60,6 +62,7 @@ fn program<'a>(
         queue: VecDeque::new(),
         probes: Vec::new(),
         bodies: 0,
+        quantized: text.contains("!quant."),
     };
     for (key, value) in &raw.attributes {
         let count = |v: &Attr<'_>| integers(text, v).ok().and_then(|v| u64::try_from(*v.first()?).ok());
@@ -93,24 +96,35 @@ pub(super) struct Lower<'a, 'r> {
     /// Probed values: their name, the body they are in, the value.
     pub probes: Vec<(String, usize, NodeId)>,
     bodies: usize,
+    /// Whether the text has quantized types.
+    quantized: bool,
 }
 
 /// A computation while it is built, with what its values are called.
 pub(super) struct Body<'a> {
     pub b: ComputationBuilder,
     values: FxHashMap<&'a str, Vec<NodeId>>,
+    /// What the integers of quantized values mean.
+    pub quants: FxHashMap<NodeId, Rc<Quant>>,
     /// Its number among all bodies.
     pub id: usize,
 }
 
 impl<'a> Body<'a> {
     fn new(name: &str, id: usize) -> Body<'a> {
-        Body { b: ComputationBuilder::new(name), values: FxHashMap::default(), id }
+        Body { b: ComputationBuilder::new(name), values: FxHashMap::default(), quants: FxHashMap::default(), id }
     }
 
     /// Gives a name to values.
     pub fn define(&mut self, name: &'a str, nodes: Vec<NodeId>) {
         self.values.insert(name, nodes);
+    }
+
+    /// Makes a use that is defined stand for another value.
+    pub fn rebind(&mut self, u: &Use<'a>, id: NodeId) {
+        if let Some(place) = self.values.get_mut(u.name).and_then(|v| v.get_mut(u.index)) {
+            *place = id;
+        }
     }
 
     fn find(&self, u: &Use<'a>) -> Option<NodeId> {
@@ -180,6 +194,9 @@ impl<'a> Lower<'a, '_> {
                 sharding.attach(&mut body, id);
             }
             body.define(a.name, vec![id]);
+            if self.quantized {
+                quant::mark_arguments(self, &mut body, &[a.place], &[id])?;
+            }
         }
         let mut results = self.ops(&mut body, &block.ops)?;
         self.check_results(f, &body, &results)?;
@@ -257,6 +274,32 @@ impl<'a> Lower<'a, '_> {
     fn op(&mut self, body: &mut Body<'a>, o: &Operation<'a>) -> PResult<()> {
         body.b.span = o.span;
         let first = body.b.len();
+        let values = match self.quantized {
+            true => quant::lower(self, body, o)?,
+            false => self.plain(body, o)?,
+        };
+        if !o.name.ends_with(".custom_call")
+            && let Some(sharding) = sharding::of_operation(o, self.raw, self.text)
+        {
+            let operands = body.operands(o)?;
+            let made = values.iter().filter(|v| !operands.contains(v));
+            made.for_each(|v| sharding.attach(body, *v));
+        }
+        if let Some(inside) = o.location
+            && let Some(text) = location::metadata(self.text, inside, &self.raw.locations)
+        {
+            (first..body.b.len()).for_each(|i| body.b.attribute(NodeId(i as u32), "metadata", &text));
+        }
+        let mut values = values.into_iter();
+        for &(name, n) in &o.results {
+            let nodes = values.by_ref().take(n).collect();
+            body.define(name, nodes);
+        }
+        Ok(())
+    }
+
+    /// The values of an operation on what its operands are in the graph, which have the types that the text gives.
+    pub fn plain(&mut self, body: &mut Body<'a>, o: &Operation<'a>) -> PResult<Vec<NodeId>> {
         let name = o.name.strip_prefix("mhlo.").or_else(|| o.name.strip_prefix("stablehlo.")).unwrap_or(o.name);
         let done = match o.name.strip_prefix("chlo.") {
             Some(name) => chlo::lower(self, body, o, name)?,
@@ -298,24 +341,7 @@ impl<'a> Lower<'a, '_> {
                 return Err(o.error(format!("the result is {is}, not {}", spell(t))));
             }
         }
-        if name != "custom_call"
-            && let Some(sharding) = sharding::of_operation(o, self.raw, self.text)
-        {
-            let operands = body.operands(o)?;
-            let made = values.iter().filter(|v| !operands.contains(v));
-            made.for_each(|v| sharding.attach(body, *v));
-        }
-        if let Some(inside) = o.location
-            && let Some(text) = location::metadata(self.text, inside, &self.raw.locations)
-        {
-            (first..body.b.len()).for_each(|i| body.b.attribute(NodeId(i as u32), "metadata", &text));
-        }
-        let mut values = values.into_iter();
-        for &(name, n) in &o.results {
-            let nodes = values.by_ref().take(n).collect();
-            body.define(name, nodes);
-        }
-        Ok(())
+        Ok(values)
     }
 
     /// Adds an operation with its result's shape.
@@ -429,9 +455,14 @@ impl<'a> Lower<'a, '_> {
         body.b.span = o.span;
         let handed = match frame {
             Frame::Plain => {
+                let mut given = Vec::new();
                 for (name, shape) in &region.args {
                     let p = body.b.parameter(shape.clone());
                     body.define(name, vec![p]);
+                    given.push(p);
+                }
+                if self.quantized {
+                    quant::mark_arguments(self, &mut body, &region.arg_places, &given)?;
                 }
                 Vec::new()
             }
@@ -443,14 +474,19 @@ impl<'a> Lower<'a, '_> {
                 for ((name, _), part) in region.args.iter().zip(&parts) {
                     body.define(name, vec![*part]);
                 }
-                for ((name, index, _), part) in captures.values.iter().zip(&parts[region.args.len()..]) {
+                if self.quantized {
+                    quant::mark_arguments(self, &mut body, &region.arg_places, &parts)?;
+                }
+                for ((name, index, id), part) in captures.values.iter().zip(&parts[region.args.len()..]) {
                     bind(&mut body, name, *index, *part);
+                    body.quants.extend(outer.quants.get(id).map(|q| (*part, q.clone())));
                 }
                 parts[region.args.len()..].to_vec()
             }
         };
         for &(name, index, id) in &captures.sunk {
             let copy = sink(outer, &mut body, id);
+            body.quants.extend(outer.quants.get(&id).map(|q| (copy, q.clone())));
             bind(&mut body, name, index, copy);
         }
         let mut results = self.ops(&mut body, &region.ops)?;
@@ -531,6 +567,7 @@ fn free<'a>(region: &Region<'a>, known: &mut Vec<&'a str>, f: &mut impl FnMut(&U
 }
 
 /// Whether a value follows from constants alone, cheaply.
+#[allow(clippy::wildcard_enum_match_arm, reason = "anything else would be computed twice")]
 fn sinkable(body: &Body<'_>, id: NodeId, depth: usize) -> bool {
     let n = body.b.node(id);
     match n.op {

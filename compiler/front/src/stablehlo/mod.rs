@@ -21,6 +21,7 @@ mod lower;
 mod parallel;
 mod parse;
 mod pretty;
+mod quant;
 mod refine;
 mod sharding;
 mod special;

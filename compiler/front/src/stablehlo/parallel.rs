@@ -136,7 +136,18 @@ fn programs<'a>(o: &Operation<'a>) -> PResult<Vec<Vec<&'a str>>> {
         Attr::List(list) => {
             list.iter().map(|f| if let Attr::Symbol(s) = f { Some(*s) } else { None }).collect::<Option<Vec<_>>>()
         }
-        _ => None,
+        Attr::Unit
+        | Attr::Bool(_)
+        | Attr::Int(_)
+        | Attr::Float(_)
+        | Attr::Str(_)
+        | Attr::Symbol(_)
+        | Attr::Dict(_)
+        | Attr::Dense(..)
+        | Attr::Dialect(..)
+        | Attr::Word(_)
+        | Attr::Resource(..)
+        | Attr::Function(..) => None,
     };
     let rows: Vec<Vec<&str>> = rows.iter().map(row).collect::<Option<_>>().ok_or_else(wrong)?;
     let width = rows.first().map_or(0, Vec::len);
@@ -231,6 +242,7 @@ fn share<'a>(
 
 /// A computation that takes the arguments of `callee` as one tuple. With `among`, its results are device `among.0`'s of
 /// those of all devices, the others zeros.
+#[allow(clippy::wildcard_enum_match_arm, reason = "every other value is made by its operation")]
 fn unpacked<'a>(
     l: &mut Lower<'a, '_>,
     o: &Operation<'a>,
@@ -257,7 +269,7 @@ fn unpacked<'a>(
                     }
                     Shape::Token if d != device => Op::AfterAll,
                     _ if matches!(b.shape(root), Shape::Tuple(_)) => Op::GetTupleElement { index },
-                    _ => {
+                    Shape::Array(_) | Shape::Tuple(_) | Shape::Token => {
                         places.push(root);
                         continue;
                     }

@@ -104,12 +104,14 @@ fn symbol_of<'a>(properties: &[(&'a str, Attr<'a>, Span)]) -> Option<&'a str> {
     })
 }
 
-/// Reads `: (types) -> types`; the types of the results.
-fn operation_type(c: &mut Cursor<'_>) -> PResult<Vec<Shape>> {
+/// Reads `: (types) -> types`; the types of the results, and where they stand.
+fn operation_type(c: &mut Cursor<'_>) -> PResult<(Vec<Shape>, Span)> {
     c.expect(":", "before the operation's type")?;
     c.type_list()?;
     c.expect("->", "before the results' types")?;
-    c.type_list()
+    let start = c.pos();
+    let types = c.type_list()?;
+    Ok((types, c.span_from(start)))
 }
 
 /// Skips `#name = ..` lines but those of locations; keeps what sections of resources hold.
@@ -250,6 +252,7 @@ fn generic_function<'a>(c: &mut Cursor<'a>) -> PResult<Function<'a>> {
         .map(|(i, shape)| Argument {
             name: named.get(i).map_or("", |a| a.0),
             shape: shape.clone(),
+            place: body.as_ref().and_then(|b| b.arg_places.get(i)).copied().unwrap_or_default(),
             attributes: attributes("arg_attrs", i),
         })
         .collect();
@@ -317,10 +320,12 @@ fn function<'a>(c: &mut Cursor<'a>) -> PResult<Function<'a>> {
         if !name.is_empty() {
             c.expect(":", "after the argument's name")?;
         }
+        let start = c.pos();
         let shape = c.mlir_type()?;
+        let place = c.span_from(start);
         let attributes = if c.peek() == Some(b'{') { c.dict()? } else { Vec::new() };
         location(c)?;
-        args.push(Argument { name, shape, attributes });
+        args.push(Argument { name, shape, place, attributes });
     }
     let mut results = Vec::new();
     if c.eat("->") {
@@ -382,7 +387,9 @@ pub(super) fn block<'a>(c: &mut Cursor<'a>, depth: usize) -> PResult<Region<'a>>
                 }
                 let name = value_name(c)?;
                 c.expect(":", "after the argument's name")?;
+                let start = c.pos();
                 region.args.push((name, c.mlir_type()?));
+                region.arg_places.push(c.span_from(start));
                 location(c)?;
             }
         }
@@ -472,7 +479,7 @@ fn generic_form<'a>(c: &mut Cursor<'a>, o: &mut Operation<'a>, depth: usize) -> 
     if c.eat("{") {
         o.attributes.extend(c.dict_entries("}", 0)?);
     }
-    o.result_types = operation_type(c)?;
+    (o.result_types, o.result_place) = operation_type(c)?;
     Ok(())
 }
 

@@ -138,9 +138,13 @@ impl<'a> Pretty<'a, '_> {
         if !self.c.eat(":") {
             return Ok(());
         }
+        let start = self.c.pos();
         let first = self.c.type_list()?;
+        self.o.result_place = self.c.span_from(start);
         if self.c.eat("->") {
+            let start = self.c.pos();
             self.o.result_types = self.c.type_list()?;
+            self.o.result_place = self.c.span_from(start);
             return Ok(());
         }
         let n: usize = self.o.results.iter().map(|r| r.1).sum();
@@ -212,7 +216,9 @@ impl<'a> Pretty<'a, '_> {
             self.o.operands.push(u);
         }
         if self.c.eat(":") {
+            let start = self.c.pos();
             self.o.result_types = self.c.type_list()?;
+            self.o.result_place = self.c.span_from(start);
         }
         if self.c.eat_word("attributes") {
             self.c.expect("{", "to begin the attributes")?;
@@ -229,6 +235,7 @@ impl<'a> Pretty<'a, '_> {
             self.c.expect("{", "to begin a region")?;
             let mut region = block(self.c, self.depth + 1)?;
             region.args = names.iter().copied().zip(self.o.result_types.iter().cloned()).collect();
+            region.arg_places = vec![self.o.result_place];
             self.o.regions.push(region);
         }
         Ok(())
@@ -272,7 +279,9 @@ impl<'a> Pretty<'a, '_> {
                 for list in [&mut first, &mut second] {
                     let name = value_name(self.c)?;
                     self.c.expect(":", "after the argument's name")?;
-                    list.push((name, self.c.mlir_type()?));
+                    let start = self.c.pos();
+                    let shape = self.c.mlir_type()?;
+                    list.push(((name, shape), self.c.span_from(start)));
                     location(self.c)?;
                     location(self.c)?;
                     self.c.eat(",");
@@ -281,7 +290,7 @@ impl<'a> Pretty<'a, '_> {
             }
             self.c.expect("{", "to begin the reducer")?;
             let mut region = block(self.c, self.depth + 1)?;
-            region.args = first.into_iter().chain(second).collect();
+            (region.args, region.arg_places) = first.into_iter().chain(second).unzip();
             self.o.regions.push(region);
         }
         Ok(())

@@ -70,6 +70,7 @@ pub(super) fn region<'a>(body: &Body<'a>, r: &Region<'a>, values: &[NodeId]) -> 
 }
 
 /// The integers of a value that follows from constants and static sizes.
+#[allow(clippy::wildcard_enum_match_arm, reason = "sizes that depend on anything else are not known here")]
 pub(super) fn integers(body: &Body<'_>, id: NodeId, depth: usize) -> Option<Vec<i64>> {
     let n = body.b.node(id);
     let elements = n.shape.as_array()?.elements();
@@ -107,7 +108,16 @@ pub(super) fn integers(body: &Body<'_>, id: NodeId, depth: usize) -> Option<Vec<
                 Binary::Rem => x.checked_rem(*y),
                 Binary::Max => Some(*x.max(y)),
                 Binary::Min => Some(*x.min(y)),
-                _ => None,
+                Binary::Pow
+                | Binary::Atan2
+                | Binary::Complex
+                | Binary::And
+                | Binary::Or
+                | Binary::Xor
+                | Binary::Shl
+                | Binary::Sar
+                | Binary::Shr
+                | Binary::MulHi => None,
             };
             operand(0)?.iter().zip(&operand(1)?).map(combine).collect()
         }

@@ -1,5 +1,6 @@
-//! Types: `tensor<4x?xf32, #stablehlo.bounds<?, 8>>`, `tuple<..>`, `!stablehlo.token`.
+//! Types: `tensor<4x?xf32, #stablehlo.bounds<?, 8>>`, `tuple<..>`, `!stablehlo.token`. Quantized element types are in `quant`.
 
+use super::quant::Quant;
 use crate::hlo_text::lex::Cursor;
 use crate::hlo_text::shape::check_size;
 use crate::hlo_text::{MAX_DEPTH, PResult};
@@ -73,6 +74,15 @@ impl<'a> Cursor<'a> {
             }
             return Ok(Shape::Tuple(parts));
         }
+        Ok(self.tensor()?.0)
+    }
+
+    /// Reads a type of a value, and what its elements mean if they are quantized.
+    pub(super) fn typed(&mut self) -> PResult<(Shape, Option<Quant>)> {
+        if self.peek_word() == "tensor" { self.tensor() } else { Ok((self.mlir_type()?, None)) }
+    }
+
+    fn tensor(&mut self) -> PResult<(Shape, Option<Quant>)> {
         if !self.eat_word("tensor") {
             let d = self.unexpected("a type");
             return Err(Box::new(d.note("values are tensors such as tensor<2x3xf32>, tuples or !stablehlo.token")));
@@ -96,20 +106,23 @@ impl<'a> Cursor<'a> {
             }
             self.expect("x", "after a dimension of a tensor type")?;
         }
-        let dtype = self.element_type()?;
+        let (dtype, quant) = self.element()?;
+        if let Some(why) = quant.as_ref().and_then(|q| q.fits(&dims).err()) {
+            return Err(Box::new(Diagnostic::error(self.span_from(start), why)));
+        }
         if self.eat(",") {
             self.bounds(&mut dims)?;
         }
         self.expect(">", "to end the tensor type")?;
         let mut shape = ArrayShape::new(dtype, &dims);
         if dims.contains(&UNKNOWN) {
-            return Ok(Shape::Array(shape));
+            return Ok((Shape::Array(shape), quant));
         }
         if dynamic.contains(&true) {
             shape.dynamic = dynamic;
         }
         check_size(&shape).map_err(|why| Box::new(Diagnostic::error(self.span_from(start), why)))?;
-        Ok(Shape::Array(shape))
+        Ok((Shape::Array(shape), quant))
     }
 
     /// `#stablehlo.bounds<?, 8>` (or another encoding, which is skipped).
@@ -143,14 +156,19 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// Reads an element type; of a quantized one, what is stored.
+    fn element(&mut self) -> PResult<(DType, Option<Quant>)> {
+        if self.looking_at("!quant.") {
+            let quant = self.quantized()?;
+            return Ok((quant.storage, Some(quant)));
+        }
+        Ok((self.element_type()?, None))
+    }
+
     /// Reads an element type.
     pub(crate) fn element_type(&mut self) -> PResult<DType> {
         self.skip();
         let start = self.pos();
-        if self.looking_at("!quant.") {
-            let d = self.error_here("quantized types are not supported");
-            return Err(Box::new(d.note("write the arithmetic out: stablehlo-opt --stablehlo-legalize-quant-to-math")));
-        }
         let word = self.peek_word();
         let mut name = word.to_string();
         self.advance(word.len());

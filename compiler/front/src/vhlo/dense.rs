@@ -111,12 +111,13 @@ pub(super) fn number(dtype: DType, bytes: &[u8], out: &mut String) {
             number(dtype.real(), im, out);
             write!(out, ")")
         }
-        _ => float(dtype, bits, out),
+        DTypeClass::Float | DTypeClass::Complex => float(dtype, bits, out),
     };
     done.expect("strings take any text");
 }
 
 /// Decimal where that says all of it, else the bits.
+#[allow(clippy::wildcard_enum_match_arm, reason = "every other type is written by its bits")]
 pub(super) fn float(dtype: DType, bits: u64, out: &mut String) -> std::fmt::Result {
     let exact = match dtype {
         DType::F32 => {

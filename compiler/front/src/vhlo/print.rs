@@ -91,6 +91,7 @@ impl<'a, 'b> Printer<'a, 'b> {
         Ok(())
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a mesh that is no text is one of the dialect's attributes")]
     fn mesh(&mut self, o: &Operation<'a>) -> Result<(), Error> {
         let attributes = self.attributes(o)?;
         let text = |key: &str| {
@@ -181,6 +182,10 @@ impl<'a, 'b> Printer<'a, 'b> {
     }
 
     /// The entries of a dictionary, VHLO's or MLIR's.
+    #[allow(
+        clippy::wildcard_enum_match_arm,
+        reason = "every other attribute is the dialect's own; the message for any other value"
+    )]
     pub fn pairs(&self, id: AttributeId) -> Result<Attributes<'a>, Error> {
         match self.of.attribute(id)? {
             systole_mlir_bytecode::Attribute::Dictionary(pairs) => Ok(pairs),

@@ -138,6 +138,7 @@ impl<'a> Printer<'a, '_> {
         Ok(if is_one { format!("{name} = {}", v[0]) } else { format!("{name} = {v:?}") })
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the message for any other value")]
     fn algorithm(&mut self, all: &Attributes<'a>) -> Result<Option<String>, Error> {
         let mut fields = Vec::new();
         for name in ALGORITHM {

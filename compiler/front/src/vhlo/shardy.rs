@@ -22,6 +22,7 @@ impl<'a> Printer<'a, '_> {
     }
 
     /// The attribute's code, and what stands inside its brackets.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a mesh without a name is written out")]
     fn shardy_at(&self, id: AttributeId, depth: usize) -> Result<(u64, String), Error> {
         let Attribute::Custom { dialect: "sdy", data: mut r } = self.of.attribute(id)? else {
             return Err(Error::new(0, format!("attribute {} is none of Shardy", id.index())));

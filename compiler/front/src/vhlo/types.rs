@@ -47,11 +47,22 @@ impl<'a> Printer<'a, '_> {
         Ok(text)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the message for any other value")]
     fn spell(&mut self, id: TypeId, depth: usize) -> Result<String, Error> {
         let mut r = match self.of.type_of(id)? {
             Type::Custom { dialect: "vhlo", data } => data,
             Type::Text(text) => return Ok(text.to_string()),
-            other => return self.builtin(&other, depth),
+            other @ (Type::Integer(..)
+            | Type::Index
+            | Type::Float(_)
+            | Type::Complex(_)
+            | Type::Function { .. }
+            | Type::None
+            | Type::Tuple(_)
+            | Type::Tensor { .. }
+            | Type::MemRef { .. }
+            | Type::Vector { .. }
+            | Type::Custom { .. }) => return self.builtin(&other, depth),
         };
         if depth > MAX_DEPTH {
             return Err(r.error(format!("types are nested more than {MAX_DEPTH} deep")));
@@ -131,7 +142,17 @@ impl<'a> Printer<'a, '_> {
                 Ok((r.list(|r| r.type_id(self.of))?, r.list(|r| r.type_id(self.of))?))
             }
             Type::Function { inputs, results } => Ok((inputs, results)),
-            _ => Err(Error::new(0, "a function's type is due")),
+            Type::Integer(..)
+            | Type::Index
+            | Type::Float(_)
+            | Type::Complex(_)
+            | Type::None
+            | Type::Tuple(_)
+            | Type::Tensor { .. }
+            | Type::MemRef { .. }
+            | Type::Vector { .. }
+            | Type::Text(_)
+            | Type::Custom { .. } => Err(Error::new(0, "a function's type is due")),
         }
     }
 

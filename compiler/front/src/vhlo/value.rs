@@ -150,6 +150,7 @@ impl<'a> Printer<'a, '_> {
     }
 
     /// The text of a string.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the message for any other value")]
     pub fn string(&self, id: AttributeId) -> Result<&'a str, Error> {
         match self.value(id)? {
             Value::String(s) => {
@@ -161,6 +162,7 @@ impl<'a> Printer<'a, '_> {
     }
 
     /// The integers of a list or a tensor, or of one integer.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the message for any other value")]
     pub fn integers(&self, id: AttributeId) -> Result<Vec<i64>, Error> {
         match self.value(id)? {
             Value::Integer(_, v) => Ok(vec![v as i64]),
