@@ -62,11 +62,12 @@ fn hlo_text() {
 }
 
 #[rustfmt::skip]
-const STABLEHLO_WORDS: [&str; 28] = [
+const STABLEHLO_WORDS: [&str; 31] = [
     "stablehlo.add", "stablehlo.constant", "stablehlo.dot_general", "stablehlo.reduce", "stablehlo.while", "stablehlo.case",
     "stablehlo.convolution", "stablehlo.gather", "stablehlo.custom_call", "stablehlo.composite", "chlo.top_k", "func.call",
     "func.func", "return", "module", "tensor", "dense", "array", "i64", "i4", "ui2", "f8E4M3FN", "complex", "index",
     "dims", "across", "loc", "dense_resource",
+    "!quant.uniform<i8:f32, 0.5:-3>", "stablehlo.uniform_quantize", "stablehlo.uniform_dequantize",
 ];
 
 #[test]
