@@ -7,6 +7,8 @@
 //!
 //! It knows no front end, no pass and no chip but its element types and layouts.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 pub mod analysis;
 pub mod core;
 pub mod diag;

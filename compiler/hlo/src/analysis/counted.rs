@@ -21,6 +21,7 @@ pub struct CountedLoop {
 }
 
 /// Looks through operations that pass an integer on unchanged.
+#[allow(clippy::wildcard_enum_match_arm, reason = "any other operation makes the value itself")]
 fn source(c: &Computation, mut id: NodeId) -> NodeId {
     loop {
         let n = c.node(id);
@@ -57,6 +58,7 @@ fn widens(c: &Computation, id: NodeId) -> bool {
 }
 
 /// The value of an integer constant.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for constants alone")]
 fn constant(c: &Computation, id: NodeId) -> Option<i64> {
     match &c.node(source(c, id)).op {
         Op::Constant(l) if l.elements() == 1 && l.dtype != DType::Pred => {
@@ -68,6 +70,7 @@ fn constant(c: &Computation, id: NodeId) -> Option<i64> {
 }
 
 /// The state element that a node is.
+#[allow(clippy::wildcard_enum_match_arm, reason = "nothing else takes an element of the state")]
 fn state_element(c: &Computation, id: NodeId) -> Option<usize> {
     let n = c.node(source(c, id));
     match n.op {
@@ -87,6 +90,7 @@ fn flipped(d: Direction) -> Direction {
 }
 
 /// Recognises a counted loop. `node` is a `while` of `computation`, on a flat state.
+#[allow(clippy::wildcard_enum_match_arm, reason = "counters of other forms are not recognized")]
 pub fn counted_loop(module: &Module, computation: &Computation, node: NodeId) -> Option<CountedLoop> {
     let n = computation.node(node);
     let Op::While { condition, body } = n.op else { return None };
@@ -144,7 +148,7 @@ fn trips(init: i64, limit: i64, step: i64, direction: Direction, dtype: DType) -
                 Direction::Lt => init < limit,
                 Direction::Le => init <= limit,
                 Direction::Gt => init > limit,
-                _ => init >= limit,
+                Direction::Eq | Direction::Ne | Direction::Ge => init >= limit,
             };
             return if holds { None } else { Some(0) };
         }

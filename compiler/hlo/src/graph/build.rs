@@ -127,6 +127,7 @@ impl ComputationBuilder {
     }
 
     /// Adds the body of another computation with `args` for its parameters; its result.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "every other operation is copied as it is")]
     pub fn inline(&mut self, callee: &Computation, args: &[NodeId]) -> NodeId {
         let mut map: Vec<NodeId> = Vec::with_capacity(callee.nodes.len());
         for n in &callee.nodes {

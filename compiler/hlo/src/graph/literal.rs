@@ -85,7 +85,20 @@ impl Literal {
             DType::S32 => i32::from_le_bytes([b[0], b[1], b[2], b[3]]) as i64,
             DType::U32 => u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as i64,
             DType::S64 | DType::U64 => i64::from_le_bytes(b.try_into().ok()?),
-            _ => return None,
+            DType::F8E4M3FN
+            | DType::F8E5M2
+            | DType::F8E4M3
+            | DType::F8E4M3B11FNUZ
+            | DType::F8E4M3FNUZ
+            | DType::F8E5M2FNUZ
+            | DType::F8E3M4
+            | DType::BF16
+            | DType::F16
+            | DType::F32
+            | DType::F64
+            | DType::C64
+            | DType::C128
+            | DType::F8E8M0FNU => return None,
         })
     }
 }

@@ -23,6 +23,7 @@ enum Special {
     Fnuz,
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "no float of at most 16 bits: it has no such format")]
 fn format(dtype: DType) -> Option<Format> {
     use Special::{Fn, Fnuz, Ieee};
     let (exponent_bits, mantissa_bits, bias, special) = match dtype {
@@ -155,6 +156,7 @@ pub fn max_float(dtype: DType) -> f64 {
 }
 
 /// Mantissa bits of a real floating-point type whose NaNs have payloads.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the table of formats has the others")]
 pub fn nan_payload_bits(dtype: DType) -> Option<u32> {
     match dtype {
         DType::F64 => Some(52),

@@ -431,6 +431,7 @@ pub enum Op {
 }
 
 /// The element type that a literal of type `dtype` accumulates in on the matrix unit.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a type that is wide enough accumulates in itself")]
 pub fn accumulator(dtype: DType) -> DType {
     match dtype {
         DType::BF16 | DType::F16 => DType::F32,

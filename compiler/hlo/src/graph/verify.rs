@@ -85,6 +85,7 @@ impl Verifier<'_> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation ends one that began before")]
     fn node(&mut self, id: CompId, c: &Computation, at: NodeId) {
         let node = c.node(at);
         if let Some(callee) = node.op.called().into_iter().find(|callee| *callee >= id) {

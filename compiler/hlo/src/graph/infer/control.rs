@@ -4,6 +4,7 @@ use super::{Rule, Site, ensure, fail};
 use crate::graph::{CompId, Op, Shape};
 use systole_isa::DType;
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "the caller sends control operations alone, and the fault is said")]
 pub(super) fn rule(s: &Site<'_>) -> Rule {
     match s.op {
         Op::Tuple => Ok(Shape::Tuple(all(s))),
@@ -12,7 +13,9 @@ pub(super) fn rule(s: &Site<'_>) -> Rule {
             match s.operands[0] {
                 Shape::Tuple(t) if *index < t.len() => Ok(t[*index].clone()),
                 Shape::Tuple(t) => fail("tuple_index", format!("element {index} of a tuple of {}", t.len())),
-                other => fail("tuple_operand", format!("get-tuple-element takes a tuple, not {other}")),
+                other @ (Shape::Array(_) | Shape::Token) => {
+                    fail("tuple_operand", format!("get-tuple-element takes a tuple, not {other}"))
+                }
             }
         }
         Op::OptBarrier | Op::Domain => {
@@ -71,7 +74,7 @@ fn all(s: &Site<'_>) -> Vec<Shape> {
 fn element(s: &Site<'_>, i: usize) -> Rule {
     match s.operands[0] {
         Shape::Tuple(t) if i < t.len() => Ok(t[i].clone()),
-        other => {
+        other @ (Shape::Array(_) | Shape::Tuple(_) | Shape::Token) => {
             fail("async_operand", format!("{} takes the result of the operation that it ends, not {other}", s.name()))
         }
     }
@@ -89,6 +92,7 @@ fn while_rule(s: &Site<'_>, condition: CompId, body: CompId) -> Rule {
     Ok(state)
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "the verifier's message for any other type")]
 fn conditional(s: &Site<'_>, branches: &[CompId]) -> Rule {
     s.count(branches.len() + 1)?;
     let index = s.scalar(0)?;

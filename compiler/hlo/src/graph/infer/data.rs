@@ -4,6 +4,7 @@ use super::{Rule, Site, ensure, fail, sized, with_type};
 use crate::graph::{ArrayShape, Op, PadDim, Shape, SliceDim};
 use systole_isa::DType;
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "the caller sends data movement alone, and the fault is said")]
 pub(super) fn rule(s: &Site<'_>) -> Rule {
     match s.op {
         Op::Parameter { .. } => {
@@ -88,6 +89,7 @@ fn broadcast(s: &Site<'_>, dims: &[usize]) -> Rule {
     Ok(with_type(to, a.dtype))
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other shape that is declared has a rule of its own here")]
 fn reshape(s: &Site<'_>) -> Rule {
     if matches!(s.op, Op::DynamicReshape) {
         s.at_least(1)?

@@ -144,6 +144,8 @@ pub(super) fn map(s: &Site<'_>, body: CompId, dims: &[usize]) -> Rule {
     let scalars: Vec<Shape> = arrays.iter().map(|a| Shape::array(a.dtype, &[])).collect();
     match s.signature(body, &scalars)? {
         Shape::Array(r) if r.rank() == 0 => Ok(with_type(arrays[0], r.dtype)),
-        r => fail("computation_result", format!("map's computation must return a scalar, not {r}")),
+        r @ (Shape::Array(_) | Shape::Tuple(_) | Shape::Token) => {
+            fail("computation_result", format!("map's computation must return a scalar, not {r}"))
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::{Rule, Site, ensure, fail, one_or_tuple, sized, with_type};
 use crate::graph::{CompId, FftKind, Op, RngAlgorithm, Shape};
 use systole_isa::DType;
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "the caller sends the three of the family alone")]
 pub(super) fn batch_norm(s: &Site<'_>, feature: usize) -> Rule {
     let (count, last) = match s.op {
         Op::BatchNormTraining { .. } => (3, 3),
@@ -130,6 +131,7 @@ pub(super) fn fft(s: &Site<'_>, kind: FftKind, lengths: &[u64]) -> Rule {
     sized(dtype, &out)
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "the caller sends generators alone; the last one takes nothing")]
 pub(super) fn random(s: &Site<'_>) -> Rule {
     match s.op {
         Op::Rng { .. } => {

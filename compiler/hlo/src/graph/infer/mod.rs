@@ -139,7 +139,9 @@ impl<'a> Site<'a> {
     fn declared_array(&self) -> Rule<&'a ArrayShape> {
         match self.declared()? {
             Shape::Array(a) => Ok(a),
-            s => fail("result_array", format!("{} gives an array, not {s}", self.name())),
+            s @ (Shape::Tuple(_) | Shape::Token) => {
+                fail("result_array", format!("{} gives an array, not {s}", self.name()))
+            }
         }
     }
 

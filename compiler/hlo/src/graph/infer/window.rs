@@ -106,7 +106,7 @@ pub(super) fn scan(s: &Site<'_>, dim: usize, carries: usize, body: CompId) -> Ru
     let result = s.signature(body, &params)?;
     let parts = match result {
         Shape::Tuple(t) if t.len() >= carries => t.clone(),
-        r => {
+        r @ (Shape::Array(_) | Shape::Tuple(_) | Shape::Token) => {
             return fail(
                 "computation_result",
                 format!("the computation of scan must return outputs and {carries} carries, not {r}"),
@@ -128,7 +128,7 @@ pub(super) fn scan(s: &Site<'_>, dim: usize, carries: usize, body: CompId) -> Ru
                 dims.insert(dim, first.dims[dim] as i128);
                 out.push(sized(a.dtype, &dims)?);
             }
-            p => out.push(p.clone()),
+            p @ (Shape::Array(_) | Shape::Tuple(_) | Shape::Token) => out.push(p.clone()),
         }
     }
     Ok(Shape::Tuple(out))
