@@ -397,6 +397,45 @@ func.func @main() {
     ),
 ];
 
+/// A product whose result is kept in 32 bits, as programs that quantize activations alone have it.
+const WIDE_SUM: (&str, &str, &str, &str) = (
+    "product in 32 bits, quantized again",
+    "346.5",
+    "349.25",
+    r#"
+func.func @main() {
+  %x = stablehlo.constant dense<[[3, 5], [-7, 127]]> : tensor<2x2xi8>
+  %a = stablehlo.bitcast_convert %x : (tensor<2x2xi8>) -> tensor<2x2x!quant.uniform<i8:f32, 0.5:-1>>
+  %p = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : (tensor<2x2x!quant.uniform<i8:f32, 0.5:-1>>, tensor<2x2x!quant.uniform<i8:f32, 0.5:-1>>) -> tensor<2x2x!quant.uniform<i32:f32, 0.25>>
+  %i = stablehlo.bitcast_convert %p : (tensor<2x2x!quant.uniform<i32:f32, 0.25>>) -> tensor<2x2xi32>
+  check.expect_eq_const %i, dense<[[-20, 792], [-792, 16348]]> : tensor<2x2xi32>
+  %q = stablehlo.uniform_quantize %p : (tensor<2x2x!quant.uniform<i32:f32, 0.25>>) -> tensor<2x2x!quant.uniform<i8:f32, 2.75>>
+  %f = stablehlo.uniform_dequantize %q : (tensor<2x2x!quant.uniform<i8:f32, 2.75>>) -> tensor<2x2xf32>
+  check.expect_eq_const %f, dense<[[-5.5, 198.0], [-198.0, VALUE]]> : tensor<2x2xf32>
+  return
+}
+"#,
+);
+
+/// A check that gives a truth value.
+const TRUTH: (&str, &str, &str, &str) = (
+    "a check with a result",
+    "5.5",
+    "5.0",
+    r#"
+func.func @main() -> tensor<i1> {
+  %x = stablehlo.constant dense<[2.0, 3.0]> : tensor<2xf32>
+  %w = stablehlo.constant dense<[4.0, VALUE]> : tensor<2xf32>
+  %c = stablehlo.constant dense<2.0> : tensor<2xf32>
+  %s = stablehlo.add %x, %c : tensor<2xf32>
+  %t = stablehlo.custom_call @check.eq(%w, %s) : (tensor<2xf32>, tensor<2xf32>) -> tensor<i1>
+  %yes = stablehlo.constant dense<true> : tensor<i1>
+  check.expect_eq %t, %yes : tensor<i1>
+  return %t : tensor<i1>
+}
+"#,
+);
+
 /// Windows of whole columns, their sums, and an array that is copied meanwhile: a kernel reads in steps of 32 rows.
 #[test]
 fn kernels_read_no_array_that_is_on_its_way() {
@@ -418,11 +457,11 @@ ENTRY e {
 
 #[test]
 fn forms_of_text_mean_what_they_say() {
-    for (name, wrong, right, text) in PROGRAMS.into_iter().chain(QUANTIZED) {
+    for (name, wrong, right, text) in PROGRAMS.into_iter().chain(QUANTIZED).chain([WIDE_SUM, TRUTH]) {
         let (code, said) = run(name, &text.replace("VALUE", right));
         assert_eq!(code, 0, "{name}: {said}");
         let (code, said) = run(name, &text.replace("VALUE", wrong));
         assert_eq!(code, 1, "{name} with a wrong value: {said}");
-        assert!(said.contains("check.expect_"), "{name}: {said}");
+        assert!(said.contains("check.e"), "{name}: {said}");
     }
 }

@@ -1,11 +1,12 @@
-//! The assertions of self-checking programs: `check.expect_eq`, `check.expect_close`, `check.expect_almost_eq`.
+//! The assertions of self-checking programs: `check.expect_eq`, `check.expect_close`, `check.expect_almost_eq`, `check.eq`.
 //!
 //! Each compares what the chip computed with what the program expects, element by element. Numbers are read exactly
 //! (as integers, or as `f64`) and compared with the tolerance that the program asks for:
 //!
 //! - `eq`: the same value; NaN equals NaN, zeros of both signs are equal;
 //! - `close`: at least `min_ulp_difference` and at most `max_ulp_difference` (default 0 and 3) representable values apart;
-//! - `almost_eq`: within `tolerance` (default 0.0001) of the expected value, relative above 1, absolute below.
+//! - `almost_eq`: within `tolerance` (default 0.0001) of the expected value, relative above 1, absolute below;
+//! - `check.eq`, an older form that gives a truth value: `eq` for integers, `almost_eq` for all else.
 
 use crate::Array;
 use systole_compiler::graph::number::decode_float;
@@ -13,7 +14,8 @@ use systole_isa::DType;
 use systole_isa::dtype::DTypeClass;
 
 /// Names of the assertions. The `_const` forms have their expected value as an operand too.
-pub const TARGETS: [&str; 6] = [
+pub const TARGETS: [&str; 7] = [
+    "check.eq",
     "check.expect_eq",
     "check.expect_close",
     "check.expect_almost_eq",
@@ -94,7 +96,13 @@ fn setting(config: &str, key: &str) -> Option<f64> {
 }
 
 impl Rule {
-    fn new(target: &str, config: &str) -> Result<Rule, String> {
+    fn new(target: &str, config: &str, dtype: DType) -> Result<Rule, String> {
+        if target == "check.eq" {
+            return Ok(match dtype.class() {
+                DTypeClass::Pred | DTypeClass::Unsigned | DTypeClass::Signed => Rule::Same,
+                DTypeClass::Float | DTypeClass::Complex => Rule::Near(1e-4),
+            });
+        }
         let name = target.strip_prefix("check.expect_").unwrap_or(target);
         match name.strip_suffix("_const").unwrap_or(name) {
             "eq" => Ok(Rule::Same),
@@ -137,7 +145,7 @@ pub fn run(target: &str, config: &str, operands: &[Array]) -> Result<(), String>
     if got.dtype != want.dtype || got.dims != want.dims {
         return Err(format!("{target} failed: the value is {}, expected is {}", got.shape(), want.shape()));
     }
-    let rule = Rule::new(target, config)?;
+    let rule = Rule::new(target, config, got.dtype)?;
     let (size, real) = (got.dtype.host_bytes(), got.dtype.real());
     let part = if got.dtype.is_complex() { size / 2 } else { size };
     let pairs = || got.bytes.chunks_exact(size).zip(want.bytes.chunks_exact(size)).enumerate();
@@ -196,6 +204,8 @@ mod tests {
             ("check.expect_almost_eq", "", f(&[0.0002]), f(&[0.0]), false),
             ("check.expect_almost_eq_const", "{tolerance = 1.0e-2 : f64}", f(&[0.0002]), f(&[0.0]), true),
             ("check.expect_eq", "", f(&[1.0]), f(&[1.0, 1.0]), false),
+            ("check.eq", "", f(&[1.00005]), f(&[1.0]), true),
+            ("check.eq", "", f(&[1.0002]), f(&[1.0]), false),
         ] {
             let result = run(target, config, &[got.clone(), want.clone()]);
             assert_eq!(result.is_ok(), holds, "{target} {config}: {got:?} {want:?}: {result:?}");

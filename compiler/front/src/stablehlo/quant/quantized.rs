@@ -115,7 +115,7 @@ impl<'a> Cursor<'a> {
 /// The constraints of the type.
 fn rules(q: &Quant, (least, most): (i64, i64)) -> Result<(), String> {
     let (a, b) = q.range;
-    if !q.expressed.is_float() || q.storage.bits() >= q.expressed.bits() {
+    if !q.expressed.is_float() {
         return Err(format!("{} cannot express the integers of {}", q.expressed, q.storage));
     }
     if !(least <= a && a < b && b <= most) {
