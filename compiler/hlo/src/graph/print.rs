@@ -77,7 +77,10 @@ fn computation(m: &Module, c: &Computation, out: &mut String) {
     out.push_str("}\n");
 }
 
-#[allow(clippy::wildcard_enum_match_arm, reason = "all others print their operands; attributes of all others are printed by a match without a wildcard")]
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "all others print their operands; attributes of all others are printed by a match without a wildcard"
+)]
 fn node(m: &Module, c: &Computation, n: &Node, out: &mut String) {
     put(out, format_args!("%{} = {} {}(", ident(&n.name), n.shape, n.op.name()));
     match &n.op {
@@ -338,7 +341,10 @@ impl Attributes<'_, '_> {
     }
 
     /// Calls, host queues and what goes between devices.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "the last of a chain of printers by family: debug builds say what none takes")]
+    #[allow(
+        clippy::wildcard_enum_match_arm,
+        reason = "the last of a chain of printers by family: debug builds say what none takes"
+    )]
     fn control(&mut self, op: &Op) {
         match op {
             Op::Call { body } => self.call("to_apply", *body),
