@@ -7,10 +7,12 @@
 //! these bounds the program's order is kept.
 
 use super::collective::{Direct, Exchange, How, Phase, Ring, phase_cycles};
+use super::spec::KernelSpec;
 use super::step::{Arg, Draft, ScalarOp, Step, Use};
 use super::view::BufId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+use systole_codegen::emit::blocks::{body_cycles, consider_cut};
 use systole_isa::ChipConfig;
 
 /// An exchange is worth hiding if it takes so many times as long as a message to a neighbour.
@@ -312,11 +314,22 @@ fn release(nodes: &mut [Node], i: usize, ready: &mut BTreeSet<usize>) {
     }
 }
 
-/// Estimated cycles of a kernel's call.
+/// Estimated cycles of a kernel's call: where nothing better is known, the time of the operation's bytes in HBM.
 pub fn call_cycles(plan: &Draft, chip: &ChipConfig, kernel: usize, op: u32) -> f64 {
-    let moved = plan.ops.get(op as usize).map_or(0.0, |o| o.bytes / chip.hbm_bytes_per_cycle().max(1.0));
-    let known = plan.kernels[kernel].cycles.unwrap_or(0.0);
-    known.max(moved).max(SMALL)
+    let entry = &plan.kernels[kernel];
+    let moved = || plan.ops.get(op as usize).map_or(0.0, |o| o.bytes / chip.hbm_bytes_per_cycle().max(1.0));
+    let known = entry.cycles.or_else(|| match &entry.spec {
+        KernelSpec::Body(body) => Some(body_cycles(body, chip)),
+        KernelSpec::Blocks { spec, cut, .. } => consider_cut(spec, *cut, chip).map(|c| c.cost as f64),
+        KernelSpec::Product { .. }
+        | KernelSpec::Gather { .. }
+        | KernelSpec::Scatter(_)
+        | KernelSpec::Sort { .. }
+        | KernelSpec::Cholesky(_)
+        | KernelSpec::Solve(_)
+        | KernelSpec::Mosaic(_) => None,
+    });
+    known.unwrap_or_else(moved).max(SMALL)
 }
 
 /// Estimated cycles of a ring's phases.

@@ -408,6 +408,12 @@ impl Moved {
     }
 }
 
+/// Estimated cycles of a body on arrays in vector memory.
+pub fn body_cycles(body: &Body, chip: &ChipConfig) -> f64 {
+    let sizes = body.sizes();
+    work(body, &sizes, (sizes.len(), 0), chip)
+}
+
 /// Cycles of a body on a block: its registers through the fullest slot, and its loops.
 fn work(body: &Body, sizes: &[u32], (d, steps): (usize, u32), chip: &ChipConfig) -> f64 {
     let (sublanes, lanes) = (chip.core.sublanes, chip.core.lanes);
