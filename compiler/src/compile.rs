@@ -187,8 +187,7 @@ fn scheduled(
     // The main program comes first. What looks after exchanges calls kernels by numbers that are the program's own.
     let key = |i: usize| {
         let spec = &plan.kernels.get(i.checked_sub(1)?)?.spec;
-        let own = matches!(spec, KernelSpec::Product { looks: Some(_), .. });
-        Some((spec, (*code.first_descs.get(i - 1)?)?)).filter(|_| !own)
+        Some((spec, (*code.first_descs.get(i - 1)?)?)).filter(|k| k.0.looks().is_none())
     };
     let scheduled = schedule_known(&code.unit, chip, &options, &key, done).map_err(unscheduled)?;
     Ok(ScheduledCode { code, options, scheduled })

@@ -551,3 +551,35 @@ fn exchanges_on_links_of_their_own_run_side_by_side() {
         }
     }
 }
+
+#[test]
+fn exchanges_hide_behind_loops_in_blocks() {
+    let program = |work: bool, reduction: bool| {
+        let (mut lines, mut shapes, mut names) = (String::new(), Vec::new(), Vec::new());
+        if work {
+            lines += "t = f32[8192,8192] tanh(y) u = f32[8192,8192] cosine(t) v = f32[8192,8192] sine(u) ";
+            shapes.push("f32[8192,8192]");
+            names.push("v");
+        }
+        if reduction {
+            lines += "r = f32[4096,1024] all-reduce(x), replica_groups={}, to_apply=add ";
+            shapes.push("f32[4096,1024]");
+            names.push("r");
+        }
+        format!(
+            "HloModule m\nadd {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}\n\
+             ENTRY e {{ x = f32[4096,1024] parameter(0) y = f32[8192,8192] parameter(1) {lines} \
+             ROOT t0 = ({}) tuple({}) }}",
+            shapes.join(", "),
+            names.join(", ")
+        )
+    };
+    for (chip, topology) in [("tpu-v5e", "2x4"), ("tpu-v4", "2x2x2")] {
+        let c = Client::new(chip).expect("a preset");
+        let [work, reduction, both] =
+            [(true, false), (false, true), (true, true)].map(|(w, r)| cycles(&c, &program(w, r), 8, topology));
+        assert!(work > reduction, "{chip}: {work} {reduction}");
+        let hidden = (work + reduction - both) / reduction;
+        assert!(hidden > 0.8, "{chip} {topology}: work {work}, reduction {reduction}, both {both}: {hidden} hidden");
+    }
+}

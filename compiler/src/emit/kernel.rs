@@ -3,6 +3,7 @@
 use crate::plan::spec::{KernelSpec, Looks, Needs};
 use blocks::Body;
 use systole_codegen::emit::factor::{cholesky_kernel, solve_kernel};
+use systole_codegen::emit::hook::Hook;
 use systole_codegen::emit::loops::{loop_kernel, reduce_kernel};
 use systole_codegen::emit::mosaic::mosaic_kernel;
 use systole_codegen::emit::moves::move_kernel;
@@ -42,6 +43,7 @@ pub fn emit_kernel(
     looks_kernel: u32,
     chip: &ChipConfig,
 ) -> Result<KernelCode, CompileError> {
+    let hook = |Looks { wanted, semaphore }: Looks| Hook { kernel: looks_kernel, wanted, semaphore };
     let wrong = |why: String| CompileError::internal("emit", format!("kernel `{name}`: {why}"));
     Ok(match spec {
         KernelSpec::Body(body) => KernelCode::plain(match body {
@@ -50,13 +52,13 @@ pub fn emit_kernel(
             Body::Move(s) => move_kernel(s, chip),
             Body::Pick(s) => pick_kernel(s, chip),
         }),
-        KernelSpec::Blocks { spec, cut, share } => {
-            let k = blocks::block_kernel(spec, *cut, *share, chip).ok_or_else(|| wrong(format!("no cut {cut:?}")))?;
+        KernelSpec::Blocks { spec, cut, share, looks } => {
+            let k = blocks::block_kernel(spec, (*cut, looks.map(hook)), *share, chip).ok_or_else(|| wrong(format!("no cut {cut:?}")))?;
             let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
             KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, host_calls: Vec::new(), needs }
         }
         KernelSpec::Product { contraction, tile, looks } => {
-            let hook = looks.map(|Looks { wanted, semaphore }| mxu::Hook { kernel: looks_kernel, wanted, semaphore });
+            let hook = looks.map(hook);
             let mut convert = mxu::Convert(contraction.out.dtype);
             let mut finishing = contraction.finish.as_ref().map(mxu::Finishing);
             let epilogue: &mut dyn mxu::Epilogue = match &mut finishing {

@@ -122,7 +122,7 @@ impl Finisher<'_> {
         }
         let (spec, cycles) = match &k.spec {
             KernelSpec::Body(Body::Loop(spec)) => (spec, self.work(spec)),
-            KernelSpec::Blocks { spec, cut, share: None } => {
+            KernelSpec::Blocks { spec, cut, share: None, looks: None } => {
                 let Body::Loop(body) = &spec.body else { return None };
                 if spec.operands.iter().any(|o| o.floating || o.kept) {
                     return None;

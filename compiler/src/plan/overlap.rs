@@ -208,6 +208,7 @@ impl Hider<'_> {
             };
             let Some(i) = next else { break };
             ready.remove(&i);
+            let hurried = left.links_decide();
             left.add(&nodes[i], -1.0);
             let Some(step) = nodes[i].step.take() else { continue };
             match step {
@@ -219,7 +220,7 @@ impl Hider<'_> {
                     }
                     let cycles = flying.iter().map(|&j| nodes[j].cycles).fold(0.0, f64::max);
                     flight =
-                        Some(Flight { nodes: flying, begin: now, cycles, at: out.len(), hurried: left.links_decide() });
+                        Some(Flight { nodes: flying, begin: now, cycles, at: out.len(), hurried });
                     out.push(Step::Begin(x));
                 }
                 step @ (Step::Call { .. }

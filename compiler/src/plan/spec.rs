@@ -14,11 +14,13 @@ use systole_isa::ChipConfig;
 pub enum KernelSpec {
     /// A loop nest, reduction, move or pick on arrays in vector memory.
     Body(Body),
-    /// A body over arrays in HBM, block by block; all blocks or a core's share.
+    /// A body over arrays in HBM, block by block; all blocks or a core's share. If it looks after an exchange, between blocks.
     Blocks {
         spec: BlockSpec,
         cut: BlockCut,
         share: Option<Share>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        looks: Option<Looks>,
     },
     /// A contraction on matrix units; if it looks after an exchange, now and then between its steps.
     Product {
@@ -70,6 +72,20 @@ impl KernelSpec {
             _ => return None,
         }
         Some(spec)
+    }
+
+    /// How it looks after the exchange under way, if it does.
+    pub fn looks(&self) -> Option<Looks> {
+        match self {
+            KernelSpec::Product { looks, .. } | KernelSpec::Blocks { looks, .. } => *looks,
+            KernelSpec::Body(_)
+            | KernelSpec::Gather { .. }
+            | KernelSpec::Scatter(_)
+            | KernelSpec::Sort { .. }
+            | KernelSpec::Cholesky(_)
+            | KernelSpec::Solve(_)
+            | KernelSpec::Mosaic(_) => None,
+        }
     }
 
     /// What the kernel's code will need; `None` if it cannot be made like that.

@@ -5,7 +5,7 @@
 
 use super::action::{Action, Copy, CopyKind, Operand, Spot};
 use super::planned::Plan;
-use super::spec::KernelSpec;
+use super::spec::{KernelSpec, Looks};
 use super::step::{Unit, Use};
 use ron::ser::PrettyConfig;
 use serde::Serialize;
@@ -198,18 +198,21 @@ pub(super) fn bytes(n: u64) -> String {
 pub fn describe(spec: &KernelSpec) -> String {
     match spec {
         KernelSpec::Body(b) => describe_body(b),
-        KernelSpec::Blocks { spec, cut, share } => {
+        KernelSpec::Blocks { spec, cut, share, looks } => {
             let of = describe_body(&spec.body);
             let core = share.map_or_else(String::new, |s| format!(", {}..{} of them", s.first, s.end));
             format!(
-                "{of} in blocks of {} of dimension {}, inside of {} loops{core}",
-                cut.size, cut.dimension, cut.outer
+                "{of} in blocks of {} of dimension {}, inside of {} loops{core}{}",
+                cut.size,
+                cut.dimension,
+                cut.outer,
+                hidden(*looks)
             )
         }
         KernelSpec::Product { contraction: c, tile, looks } => {
             let rows: u64 = c.batch.iter().chain(&c.rows).map(|d| u64::from(d.count)).product();
             let taps: u64 = c.taps.iter().map(|d| u64::from(d.count)).product();
-            let hidden = if looks.is_some() { "; looks after an exchange" } else { "" };
+            let hidden = hidden(*looks);
             let end =
                 c.finish.as_ref().map_or_else(String::new, |f| format!(", {} operations at its end", f.nodes.len()));
             format!("product of {rows} x {taps}*{} x {}{end}: {tile}{hidden}", c.k, c.n)
@@ -225,6 +228,10 @@ pub fn describe(spec: &KernelSpec) -> String {
         KernelSpec::Mosaic(s) => format!("a Pallas kernel of {} arrays", s.arrays.len()),
         KernelSpec::Solve(s) => format!("solves {} systems of {} rows", s.matrices.batch, s.matrices.rows),
     }
+}
+
+fn hidden(looks: Option<Looks>) -> &'static str {
+    if looks.is_some() { "; looks after an exchange" } else { "" }
 }
 
 fn describe_body(body: &Body) -> String {

@@ -17,6 +17,7 @@ pub mod blocks;
 pub mod elementwise;
 pub mod factor;
 pub mod hbm;
+pub mod hook;
 pub mod loops;
 pub mod memory;
 pub mod mosaic;

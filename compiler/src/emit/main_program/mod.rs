@@ -5,7 +5,6 @@ mod scalars;
 
 use super::exchange::Subroutine;
 use crate::plan::action::{Action, Copy, CopyKind, Operand, Spot};
-use crate::plan::spec::KernelSpec;
 use crate::plan::step::Word;
 use crate::plan::{Plan, kernel_semaphores};
 use rustc_hash::FxHashMap;
@@ -45,7 +44,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, descs: Vec<DmaDesc>) -> MainCode {
         concealed: Vec::new(),
         made: FxHashMap::default(),
     };
-    if plan.kernels.iter().any(|k| matches!(&k.spec, KernelSpec::Product { looks: Some(_), .. })) {
+    if plan.kernels.iter().any(|k| k.spec.looks().is_some()) {
         e.dispatcher();
     }
     e.load_tables();

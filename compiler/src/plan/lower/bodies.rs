@@ -283,7 +283,7 @@ fn block_entry(
     let considered = others.into_iter().map(|(c, cost)| Considered { way: Way::Cut(c), cycles: cost as f64 });
     KernelEntry {
         name,
-        spec: KernelSpec::Blocks { spec: spec.clone(), cut: chosen.cut, share },
+        spec: KernelSpec::Blocks { spec: spec.clone(), cut: chosen.cut, share, looks: None },
         needs: Needs { scratch_rows: chosen.scratch_rows, semaphores: SEMAPHORES },
         cycles: None,
         considered: considered.collect(),

@@ -7,7 +7,8 @@ use crate::plan::memory::guard_rows;
 use crate::plan::overlap::exchange_cycles;
 use crate::plan::spec::{KernelSpec, Looks, Needs};
 use crate::plan::step::{KernelEntry, Use};
-use systole_codegen::emit::mxu::{Chosen, choose};
+use systole_codegen::emit::blocks::consider_cut;
+use systole_codegen::emit::mxu::{Chosen, choose, consider};
 use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
 
@@ -157,32 +158,42 @@ impl Placer<'_> {
         }
     }
 
-    /// The product's kernel that looks after the exchange under way.
+    /// The kernel that looks after the exchange under way, of one that can.
     pub(super) fn hooked(&mut self, kernel: usize) -> Option<usize> {
         let entry = &self.plan.kernels[kernel];
-        let KernelSpec::Product { contraction, .. } = &entry.spec else { return None };
         let h = self.hidden.as_ref()?;
-        if entry.cycles? < message_cycles(self.memory.chip) {
-            return None;
-        }
         let wanted = self.plan.pod.state + State::Wanted as u32;
-        let looks = Looks { wanted, semaphore: h.recv };
-        let Chosen { tile, scratch_rows, semaphores, cycles } =
-            prepared(h, |chip| choose(contraction, chip, true), self.memory.chip)?;
-        let spec = KernelSpec::Product { contraction: contraction.clone(), tile, looks: Some(looks) };
+        let looks = Some(Looks { wanted, semaphore: h.recv });
+        let chip = self.memory.chip;
+        let long = |cycles: f64| cycles >= message_cycles(chip);
+        let (spec, needs, cycles) = match &entry.spec {
+            KernelSpec::Product { contraction, .. } => {
+                entry.cycles.filter(|c| long(*c))?;
+                let tile = prepared(h, |chip| choose(contraction, chip, true), chip)?.tile;
+                // It was chosen for less than the chip has; what it takes is what it takes there.
+                let Chosen { scratch_rows, semaphores, cycles, .. } = consider(contraction, &tile, chip, true).ok()?;
+                let spec = KernelSpec::Product { contraction: contraction.clone(), tile, looks };
+                (spec, Needs { scratch_rows, semaphores }, Some(cycles))
+            }
+            KernelSpec::Blocks { spec, cut, share, looks: None } => {
+                consider_cut(spec, *cut, chip).filter(|c| long(c.cost as f64))?;
+                (KernelSpec::Blocks { spec: spec.clone(), cut: *cut, share: *share, looks }, entry.needs, entry.cycles)
+            }
+            KernelSpec::Blocks { looks: Some(_), .. }
+            | KernelSpec::Body(_)
+            | KernelSpec::Gather { .. }
+            | KernelSpec::Scatter(_)
+            | KernelSpec::Sort { .. }
+            | KernelSpec::Cholesky(_)
+            | KernelSpec::Solve(_)
+            | KernelSpec::Mosaic(_) => return None,
+        };
         if let Some(&k) = self.made.get(&spec) {
             return Some(k);
         }
-        let needs = Needs { scratch_rows, semaphores };
         let number = self.plan.kernels.len() + self.kernels.len();
         self.made.insert(spec.clone(), number);
-        self.kernels.push(KernelEntry {
-            name: entry.name.clone(),
-            spec,
-            needs,
-            cycles: Some(cycles),
-            considered: Vec::new(),
-        });
+        self.kernels.push(KernelEntry { name: entry.name.clone(), spec, needs, cycles, considered: Vec::new() });
         Some(number)
     }
 }

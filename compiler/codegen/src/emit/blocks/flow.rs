@@ -4,6 +4,7 @@ use super::body::{Body, Walk};
 use super::window::{Window, step};
 use super::{BlockKernel, BlockSpec, Choice, SEMAPHORES, Share, grid};
 use crate::emit::hbm::{Descs, HbmUnit};
+use crate::emit::hook::Hook;
 use crate::emit::loops::spec::ReduceSpec;
 use crate::emit::loops::{Bases, emit_loop, emit_reduce};
 use crate::emit::moves::{Bases as MoveBases, emit_move};
@@ -58,11 +59,22 @@ struct Flow<'a> {
     descs: Descs,
     /// One core's share of all blocks, where several work on them.
     share: Option<Share>,
+    /// What is done between blocks.
+    hook: Option<Hook>,
 }
 
 /// Writes the kernel of a choice, or of a core's share.
-pub fn emit(body: &Body, spec: &BlockSpec, choice: &Choice, chip: &ChipConfig, share: Option<Share>) -> BlockKernel {
+pub fn emit(
+    body: &Body,
+    spec: &BlockSpec,
+    (choice, hook): (&Choice, Option<Hook>),
+    chip: &ChipConfig,
+    share: Option<Share>,
+) -> BlockKernel {
     let mut b = KernelBuilder::new("blocks", chip);
+    if hook.is_some() {
+        b.save_around_calls();
+    }
     let walks = body.walks(chip.core.lanes);
     let params: Vec<(S, BufferRef)> = walks.iter().map(|_| (b.param(), b.buffer())).collect();
     // Lane starts of moves.
@@ -74,7 +86,7 @@ pub fn emit(body: &Body, spec: &BlockSpec, choice: &Choice, chip: &ChipConfig, s
     let scratch = b.param();
     let around: Vec<S> = (0..choice.outer).map(|_| b.s_var(0)).collect();
     let mut flow =
-        Flow { body, choice, chip, walks, params, extra, around, streams: Vec::new(), descs: Descs::default(), share };
+        Flow { body, choice, chip, walks, params, extra, around, streams: Vec::new(), descs: Descs::default(), share, hook };
     // Arrays in vector memory are walked by registers of their own.
     if choice.outer > 0 {
         for (i, w) in choice.windows.iter().enumerate() {
@@ -235,6 +247,10 @@ impl Flow<'_> {
             self.bring(b, &plan, S::ZERO, IN);
         }
         b.loop_static(count, |b| {
+            if let Some(hook) = self.hook {
+                let there = hook.there(b);
+                hook.call(b, there);
+            }
             b.s_inc(left, -1);
             if sets > 1 {
                 let other = b.s_imm(set_words);

@@ -14,6 +14,7 @@ mod window;
 pub use body::Body;
 use serde::{Deserialize, Serialize};
 
+use crate::emit::hook::Hook;
 use crate::kernel::Kernel;
 use systole_isa::{ChipConfig, DmaDesc};
 use window::{Cut, Grid, Purpose, Window, step};
@@ -147,10 +148,15 @@ pub fn consider_cut(spec: &BlockSpec, cut: BlockCut, chip: &ChipConfig) -> Optio
 }
 
 /// The kernel of a body cut into blocks, or of a core's share of them; `None` if it cannot be cut so.
-pub fn block_kernel(spec: &BlockSpec, cut: BlockCut, share: Option<Share>, chip: &ChipConfig) -> Option<BlockKernel> {
+pub fn block_kernel(
+    spec: &BlockSpec,
+    (cut, hook): (BlockCut, Option<Hook>),
+    share: Option<Share>,
+    chip: &ChipConfig,
+) -> Option<BlockKernel> {
     let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
     let choice = restored(&body, spec, cut, chip)?;
-    Some(flow::emit(&body, spec, &choice, chip, share))
+    Some(flow::emit(&body, spec, (&choice, hook), chip, share))
 }
 
 /// The choice that a cut stands for.

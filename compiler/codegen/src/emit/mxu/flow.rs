@@ -2,8 +2,9 @@
 
 use super::body::{Context, Pop, Push, Step};
 use super::segment::Source;
-use super::spec::{Hook, Place};
+use super::spec::Place;
 use super::stream::{Kind, Stream, switch};
+use crate::emit::hook::Hook;
 use crate::kernel::{KernelBuilder, LoopHints, M, S, Trips};
 use systole_isa::{MxuFormat, Op};
 
@@ -40,13 +41,10 @@ impl Context<'_> {
         }
         b.loop_with(Trips::Static(steps), LoopHints::default(), |b| {
             // Loaded beside the first copies of a step, and held by no register any longer than that.
-            let there = hook.map(|h| {
-                let wanted = b.smem_load(S::ZERO, h.wanted as i32);
-                (h.kernel, b.sync_test(h.semaphore, wanted))
-            });
+            let there = hook.map(|h| (h, h.there(b)));
             self.keep(b);
-            if let Some((kernel, there)) = there {
-                b.if_(there, |b| b.call(kernel, &[]));
+            if let Some((hook, there)) = there {
+                hook.call(b, there);
             }
             self.advance(b);
             self.step(b);

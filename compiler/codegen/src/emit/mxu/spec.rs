@@ -178,15 +178,6 @@ pub struct KernelOut {
     pub semaphores: u32,
 }
 
-/// A kernel without parameters that is called between steps if the semaphore holds as many bytes as the word `wanted` of
-/// scalar memory says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Hook {
-    pub kernel: u32,
-    pub wanted: u32,
-    pub semaphore: u32,
-}
-
 /// Why there is no kernel.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MxuError {
