@@ -53,7 +53,8 @@ pub fn emit_kernel(
             Body::Pick(s) => pick_kernel(s, chip),
         }),
         KernelSpec::Blocks { spec, cut, share, looks } => {
-            let k = blocks::block_kernel(spec, (*cut, looks.map(hook)), *share, chip).ok_or_else(|| wrong(format!("no cut {cut:?}")))?;
+            let k = blocks::block_kernel(spec, (*cut, looks.map(hook)), *share, chip)
+                .ok_or_else(|| wrong(format!("no cut {cut:?}")))?;
             let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
             KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, host_calls: Vec::new(), needs }
         }

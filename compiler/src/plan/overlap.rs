@@ -219,8 +219,7 @@ impl Hider<'_> {
                         flying.push(j);
                     }
                     let cycles = flying.iter().map(|&j| nodes[j].cycles).fold(0.0, f64::max);
-                    flight =
-                        Some(Flight { nodes: flying, begin: now, cycles, at: out.len(), hurried });
+                    flight = Some(Flight { nodes: flying, begin: now, cycles, at: out.len(), hurried });
                     out.push(Step::Begin(x));
                 }
                 step @ (Step::Call { .. }

@@ -85,8 +85,19 @@ pub fn emit(
     let floats: Vec<Option<S>> = spec.operands.iter().map(|o| o.floating.then(|| b.param())).collect();
     let scratch = b.param();
     let around: Vec<S> = (0..choice.outer).map(|_| b.s_var(0)).collect();
-    let mut flow =
-        Flow { body, choice, chip, walks, params, extra, around, streams: Vec::new(), descs: Descs::default(), share, hook };
+    let mut flow = Flow {
+        body,
+        choice,
+        chip,
+        walks,
+        params,
+        extra,
+        around,
+        streams: Vec::new(),
+        descs: Descs::default(),
+        share,
+        hook,
+    };
     // Arrays in vector memory are walked by registers of their own.
     if choice.outer > 0 {
         for (i, w) in choice.windows.iter().enumerate() {

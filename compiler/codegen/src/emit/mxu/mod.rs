@@ -39,9 +39,7 @@ mod tests;
 pub use choose::{Chosen, Tile, Weigh, choose, consider, search};
 pub use finish::{Finish, FinishInput, Finishing};
 pub(in crate::emit) use format::one_pass;
-pub use spec::{
-    Array, Contraction, Convert, Dim, Epilogue, KernelOut, MatView, MxuError, Place, RhsForm, TileAt,
-};
+pub use spec::{Array, Contraction, Convert, Dim, Epilogue, KernelOut, MatView, MxuError, Place, RhsForm, TileAt};
 pub use split::{Part, shared, split};
 
 use crate::emit::hook::Hook;
