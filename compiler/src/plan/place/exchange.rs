@@ -6,8 +6,8 @@ use crate::plan::collective::{Direct, DirectKind, Exchange, How, Phase, Ring, St
 use crate::plan::memory::guard_rows;
 use crate::plan::overlap::exchange_cycles;
 use crate::plan::spec::{KernelSpec, Looks, Needs};
-use crate::plan::step::{KernelEntry, Use};
-use systole_codegen::emit::blocks::consider_cut;
+use crate::plan::step::{Arg, KernelEntry, Use};
+use systole_codegen::emit::blocks::{self, consider_cut, divided};
 use systole_codegen::emit::mxu::{Chosen, choose, consider};
 use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
@@ -29,6 +29,8 @@ pub(super) struct Hidden {
 /// a share of the exchange.
 const LESS: u32 = 4;
 const SLOWER: f64 = 0.06;
+/// Cycles between two looks of a loop in vector memory, as a multiple of a message's.
+const BETWEEN: f64 = 2.0;
 /// Longest time that products are prepared for, in cycles.
 const LONGEST: f64 = 8192.0;
 /// Most of the bandwidth of HBM that products leave to an exchange.
@@ -179,8 +181,13 @@ impl Placer<'_> {
                 consider_cut(spec, *cut, chip).filter(|c| long(c.cost as f64))?;
                 (KernelSpec::Blocks { spec: spec.clone(), cut: *cut, share: *share, looks }, entry.needs, entry.cycles)
             }
+            KernelSpec::Body(body) => {
+                let (spec, chosen) = divided(body, BETWEEN * message_cycles(chip), chip)?;
+                let needs = Needs { scratch_rows: chosen.scratch_rows, semaphores: blocks::SEMAPHORES };
+                let spec = KernelSpec::Blocks { spec, cut: chosen.cut, share: None, looks };
+                (spec, needs, Some(chosen.cost as f64))
+            }
             KernelSpec::Blocks { looks: Some(_), .. }
-            | KernelSpec::Body(_)
             | KernelSpec::Gather { .. }
             | KernelSpec::Scatter(_)
             | KernelSpec::Sort { .. }
@@ -195,6 +202,14 @@ impl Placer<'_> {
         self.made.insert(spec.clone(), number);
         self.kernels.push(KernelEntry { name: entry.name.clone(), spec, needs, cycles, considered: Vec::new() });
         Some(number)
+    }
+
+    /// Arguments that a kernel takes besides those of the one that it stands for: bodies in vector memory have no scratch,
+    /// in blocks they have.
+    pub(super) fn hook_args(&self, kernel: usize, number: usize) -> Option<&'static Arg> {
+        let (of, to) = (&self.kernel(kernel).spec, &self.kernel(number).spec);
+        let more = matches!((of, to), (KernelSpec::Body(_), KernelSpec::Blocks { .. }));
+        more.then_some(&Arg::Scratch)
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod behind;
 mod control;
+mod cores;
 mod exchange;
 pub(super) mod reach;
 
@@ -346,7 +347,9 @@ impl<'a> Placer<'a> {
         }
         self.copies(out);
         self.prefetch(args, rest)?;
-        let operands = args.iter().map(|a| self.operand(a, scratch)).collect::<Result<Vec<Operand>, CompileError>>()?;
+        let args_of_code = args.iter().chain(self.hook_args(kernel, number));
+        let operands =
+            args_of_code.map(|a| self.operand(a, scratch)).collect::<Result<Vec<Operand>, CompileError>>()?;
         self.actions.push(Action::Call { kernel: number, args: operands });
         self.publish(number, args)?;
         self.store_early(args)?;
@@ -393,41 +396,6 @@ impl<'a> Placer<'a> {
             Arg::Const(value) => Operand::Const(*value),
             Arg::Scratch => Operand::Scratch(scratch.unwrap_or(0)),
         })
-    }
-
-    /// What the first core alone made in vector memory, in a call that writes HBM and is not shared out, goes to the others
-    /// through HBM.
-    fn publish(&mut self, kernel: usize, args: &[Arg]) -> Result<(), CompileError> {
-        if self.plan.cores < 2 || self.plan.splits.contains_key(&kernel) {
-            return Ok(());
-        }
-        let written = |far: bool| -> Vec<BufId> {
-            let of = |a: &Arg| match a {
-                Arg::Array { buf, usage, unit, .. } if *usage != Use::Read && (*unit == Unit::Granules) == far => {
-                    Some(*buf)
-                }
-                Arg::Array { .. }
-                | Arg::Scalar(_)
-                | Arg::Sum(_)
-                | Arg::Linear { .. }
-                | Arg::Const(_)
-                | Arg::Scratch => None,
-            };
-            args.iter().filter_map(of).collect()
-        };
-        if written(true).is_empty() {
-            return Ok(());
-        }
-        for buf in written(false) {
-            let mut out = Vec::new();
-            self.memory.store(buf, &mut out)?;
-            self.memory.settle(buf, &mut out);
-            let row = self.row(buf)?;
-            self.memory.load(buf, row, &mut out)?;
-            self.memory.settle(buf, &mut out);
-            self.copies(out);
-        }
-        Ok(())
     }
 
     /// Whether `dst`, a copy of `src`, may take over its memory: `src` is not read again, or is a loop state that the copy

@@ -141,6 +141,24 @@ pub fn choose_shares(
     Some((choice.chosen(), (0..cores).map(part).collect()))
 }
 
+/// A body on arrays in vector memory in parts of about so many cycles, of independent results; `None` if it cannot be divided so
+/// or is not much longer.
+pub fn divided(body: &Body, cycles: f64, chip: &ChipConfig) -> Option<(BlockSpec, ChosenCut)> {
+    let count = (body_cycles(body, chip) / cycles) as u64;
+    let operands = vec![Operand { hbm: false, kept: false, floating: false }; body.walks(chip.core.lanes).len()];
+    let spec = BlockSpec { body: body.clone(), operands };
+    let body = body.normal((chip.core.sublanes, chip.core.lanes));
+    let sizes = body.sizes();
+    let enough = |d: usize| sizes[..=d].iter().map(|&n| u64::from(n)).product::<u64>() >= count;
+    let at = (0..sizes.len()).take_while(|&d| body.may_cut(d)).find(|&d| enough(d)).filter(|_| count > 1)?;
+    let around: u64 = sizes[..at].iter().map(|&n| u64::from(n)).product();
+    let unit = unit(&body, &spec, at, chip)?;
+    let blocks = count.div_ceil(around) as u32;
+    let size = sizes[at].div_ceil(blocks).next_multiple_of(unit);
+    let cut = BlockCut { outer: at as u32, dimension: at as u32, size };
+    consider_cut(&spec, cut, chip).map(|chosen| (spec, chosen))
+}
+
 /// What a cut needs and costs; `None` if the body cannot be cut so.
 pub fn consider_cut(spec: &BlockSpec, cut: BlockCut, chip: &ChipConfig) -> Option<ChosenCut> {
     let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
