@@ -88,6 +88,15 @@ impl KernelSpec {
         }
     }
 
+    /// The same without looks after exchanges.
+    pub fn without_looks(&self) -> KernelSpec {
+        let mut spec = self.clone();
+        if let KernelSpec::Product { looks, .. } | KernelSpec::Blocks { looks, .. } = &mut spec {
+            *looks = None;
+        }
+        spec
+    }
+
     /// What the kernel's code will need; `None` if it cannot be made like that.
     pub fn needs(&self, chip: &ChipConfig) -> Option<Needs> {
         Some(match self {

@@ -1,0 +1,57 @@
+//! Plans of programs with exchanges: what runs beside them, and what is estimated of it.
+
+use systole_compiler::compile::{CompileOptions, plan_module};
+use systole_compiler::front::parse_hlo;
+use systole_compiler::plan::action::Action;
+use systole_compiler::plan::{Plan, spec::KernelSpec};
+use systole_isa::{ChipConfig, DType};
+use systole_isa::program::PodShape;
+use systole_isa::topology::Topology;
+
+fn planned(text: &str, devices: u32, topology: &str) -> Plan {
+    let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+    let mut options = CompileOptions::for_chip(&chip);
+    let topology = Some(Topology::parse(topology, &chip).expect("a topology"));
+    options.passes.pod = PodShape { replicas: devices, topology, ..PodShape::default() };
+    let (module, _) = parse_hlo(text).expect("a module");
+    plan_module(module, &chip, &options, text).expect("it fits")
+}
+
+/// A product, a loop in blocks and one in vector memory, none of which needs the reduction.
+const PROGRAM: &str = "HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[8192,4096] parameter(0)
+  a = bf16[2048,2048] parameter(1)
+  y = f32[8192,8192] parameter(2)
+  z = f32[1024,2048] parameter(3)
+  r = f32[8192,4096] all-reduce(x), replica_groups={}, to_apply=add
+  d = bf16[2048,2048] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[8192,8192] tanh(y)
+  u = f32[1024,2048] sine(z)
+  ROOT all = (f32[8192,4096], bf16[2048,2048], f32[8192,8192], f32[1024,2048]) tuple(r, d, t, u)
+}
+";
+
+#[test]
+fn long_kernels_look_after_exchanges_and_are_estimated_without() {
+    let plan = planned(PROGRAM, 8, "2x4");
+    let begins = plan.actions.iter().position(|a| matches!(a, Action::Begin(..))).expect("it is hidden");
+    let called = |a: &Action| match a {
+        Action::Call { kernel, .. } => Some(&plan.kernels[*kernel]),
+        _ => None,
+    };
+    let beside: Vec<_> = plan.actions[begins..].iter().filter_map(called).collect();
+    assert!(beside.iter().any(|k| matches!(k.spec, KernelSpec::Product { .. })), "the product is beside it");
+    assert!(beside.iter().filter(|k| matches!(k.spec, KernelSpec::Blocks { .. })).count() >= 2, "and both loops");
+    let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+    let product = 2.0 * 2048f64.powi(3) / chip.peak_flops_per_cycle(DType::BF16);
+    let moved = 2.0 * 4.0 * 8192f64.powi(2) / chip.hbm_bytes_per_cycle();
+    for k in beside {
+        assert!(k.spec.looks().is_some(), "{} does not look", k.name);
+        let cycles = k.cycles.expect("an estimate");
+        // What a kernel by itself cannot be below: its operations, or its bytes.
+        let floor = if matches!(k.spec, KernelSpec::Product { .. }) { product } else { moved };
+        assert!(cycles < 1.5 * floor, "{}: {cycles} of {floor} cycles", k.name);
+    }
+}
