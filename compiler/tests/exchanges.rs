@@ -4,9 +4,9 @@ use systole_compiler::compile::{CompileOptions, plan_module};
 use systole_compiler::front::parse_hlo;
 use systole_compiler::plan::action::Action;
 use systole_compiler::plan::{Plan, spec::KernelSpec};
-use systole_isa::{ChipConfig, DType};
 use systole_isa::program::PodShape;
 use systole_isa::topology::Topology;
+use systole_isa::{ChipConfig, DType};
 
 fn planned(text: &str, devices: u32, topology: &str) -> Plan {
     let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
