@@ -237,6 +237,16 @@ impl DebugInfo {
     }
 }
 
+/// How the names of places and buffers begin that are no scopes of the program: copies of a window, elements that change
+/// lanes or sublanes, registers that are kept in vector memory.
+pub const WINDOW: &str = "window of ";
+/// See [`WINDOW`].
+pub const RELAYOUT: &str = "relayout of ";
+/// See [`WINDOW`].
+pub const SPILLED: &str = "spilled registers of ";
+/// What stands before the shares of a window that hold no elements of its array.
+pub const PADDING: &str = "padding: ";
+
 /// A line of a program that a kernel was written in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DebugPlace {
