@@ -18,7 +18,7 @@ use crate::program::Program;
 pub const MAGIC: [u8; 8] = *b"SYSTOLE\0";
 /// Version of the format that this library writes and reads. It grows with every change of [`Program`] or of the
 /// instruction table.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// The version before, which had no lines of kernels: two empty lists at the end of the debug data, a byte each.
 const WITHOUT_LINES: u32 = 7;

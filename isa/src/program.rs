@@ -80,6 +80,8 @@ pub struct PodShape {
     pub algorithms: Vec<(String, String)>,
     /// The devices that exchange with each other in an operation, by its name: groups, or pairs of sender and receiver.
     pub partners: Vec<(String, Vec<Vec<u32>>)>,
+    /// The operations that work while a collective is under way, by its name.
+    pub behind: Vec<(String, Vec<String>)>,
 }
 
 impl Default for PodShape {
@@ -91,6 +93,7 @@ impl Default for PodShape {
             alike: Vec::new(),
             algorithms: Vec::new(),
             partners: Vec::new(),
+            behind: Vec::new(),
         }
     }
 }
@@ -109,6 +112,11 @@ impl PodShape {
     /// The algorithm of an operation, if it is a collective.
     pub fn algorithm(&self, op: &str) -> &str {
         self.algorithms.iter().find(|a| a.0 == op).map_or("", |a| a.1.as_str())
+    }
+
+    /// The operations that work while another one, a collective, is under way.
+    pub fn behind(&self, op: &str) -> &[String] {
+        self.behind.iter().find(|a| a.0 == op).map_or(&[], |a| &a.1)
     }
 
     /// The devices that a device exchanges with in an operation.

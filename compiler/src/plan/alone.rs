@@ -1,10 +1,12 @@
-//! A kernel of a plan by itself: what its call takes when nothing else runs.
+//! What runs together in a plan and what by itself: a kernel's call when nothing else runs, and what is beside exchanges.
 
 use super::action::{Action, Operand};
 use super::memory::vmem_map;
 use super::planned::{Plan, PlanHead};
 use super::step::{KernelEntry, Unit};
+use std::collections::BTreeMap;
 use systole_isa::ChipConfig;
+use systole_isa::program::DebugOp;
 
 /// A kernel, the operations that call it, and the arguments of its first call.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +52,44 @@ fn walk<'a>(actions: &'a [Action], op: &mut u32, all: &mut [Option<Called<'a>>])
             | Action::Exchange(..)
             | Action::Begin(..)
             | Action::End(_) => {}
+        }
+    }
+}
+
+/// The operations that call kernels between an exchange's begin and end, by its operation's name.
+pub fn behind(actions: &[Action], ops: &[DebugOp]) -> Vec<(String, Vec<String>)> {
+    let (mut all, mut op) = (BTreeMap::new(), u32::MAX);
+    under_way(actions, &mut Vec::new(), &mut op, &mut all);
+    let name = |op: &u32| ops.get(*op as usize).map(|o| o.name.clone());
+    let one = |(x, by): (&u32, &Vec<u32>)| Some((name(x)?, by.iter().filter_map(name).collect()));
+    all.iter().filter_map(one).collect()
+}
+
+fn under_way(actions: &[Action], now: &mut Vec<u32>, op: &mut u32, all: &mut BTreeMap<u32, Vec<u32>>) {
+    for a in actions {
+        match a {
+            Action::Mark(o) | Action::Look(o) => *op = *o,
+            Action::Begin(x, _) => *now = x.all().map(|x| x.op).collect(),
+            Action::End(_) => now.clear(),
+            Action::Call { .. } => {
+                for x in now.iter() {
+                    let by = all.entry(*x).or_default();
+                    if !by.contains(op) {
+                        by.push(*op);
+                    }
+                }
+            }
+            Action::While { head, body, .. } => {
+                under_way(head, now, op, all);
+                under_way(body, now, op, all);
+            }
+            Action::Switch { branches, .. } => branches.iter().for_each(|b| under_way(b, now, op, all)),
+            Action::Copy(_)
+            | Action::Move { .. }
+            | Action::Scalar { .. }
+            | Action::ReadScalar { .. }
+            | Action::Host(_)
+            | Action::Exchange(..) => {}
         }
     }
 }

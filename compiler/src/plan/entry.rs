@@ -10,7 +10,7 @@ use super::place::{Placement, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
-use super::{finish, order, overlap, padding};
+use super::{alone, finish, order, overlap, padding};
 use std::collections::BTreeSet;
 use systole_hlo::core::CoreModule;
 use systole_hlo::error::{CompileError, Resource, limit};
@@ -121,7 +121,7 @@ fn planned(core: &Module, draft: Draft, placed: Placement, chip: &ChipConfig) ->
         words: draft.pod.words(),
         base: draft.pod.base,
         state: draft.pod.state,
-        shape: draft.pod.described(),
+        shape: PodShape { behind: alone::behind(&placed.actions, &draft.ops), ..draft.pod.described() },
     };
     let mut kernels = draft.kernels;
     kernels.extend(placed.kernels);

@@ -75,6 +75,14 @@ impl<'s> Parser<'s> {
                 self.program.pod.algorithms.push((name, algorithm));
             }
             "partners" => self.partners(cursor)?,
+            "behind" => {
+                let (name, op) = (cursor.name("a collective's name")?, cursor.name("an operation's name")?);
+                let all = &mut self.program.pod.behind;
+                match all.last_mut().filter(|b| b.0 == name) {
+                    Some(known) => known.1.push(op),
+                    None => all.push((name, vec![op])),
+                }
+            }
             "hbm" => {
                 self.program.hbm_bytes = cursor.integer("bytes", 0, U64)? as u64;
                 self.stated.hbm = true;

@@ -97,6 +97,11 @@ fn pod(program: &Program, out: &mut String) {
     for (name, algorithm) in &p.algorithms {
         put!(out, ".algorithm {} {}\n", quote(name), quote(algorithm));
     }
+    for (name, ops) in &p.behind {
+        for op in ops {
+            put!(out, ".behind {} {}\n", quote(name), quote(op));
+        }
+    }
     for (name, groups) in &p.partners {
         put!(out, ".partners {}", quote(name));
         for (i, g) in groups.iter().enumerate() {

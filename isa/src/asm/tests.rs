@@ -257,6 +257,7 @@ fn pod(name: &str, alike: bool) -> PodShape {
         alike: if alike { vec![1, 2] } else { Vec::new() },
         algorithms: vec![(name.to_string(), "ring".into())],
         partners: vec![(name.to_string(), vec![vec![0, 2], vec![3, 1]])],
+        behind: vec![(name.to_string(), vec![name.to_string(), "dot".into()])],
     }
 }
 

@@ -46,6 +46,12 @@ pub struct CollectiveReport {
     pub cycles: u64,
     /// Bytes over what all links of the devices could have carried meanwhile.
     pub share: f64,
+    /// Cycles of the slowest device that the operation took for itself, waiting and doing its part: what was not hidden.
+    #[serde(default)]
+    pub exposed: u64,
+    /// The operations that worked while it was under way.
+    #[serde(default)]
+    pub behind: Vec<String>,
 }
 
 /// A link that broke or slowed down.
@@ -107,8 +113,10 @@ pub(super) fn add(out: &mut Report, ran: &Ran<'_>, run: &PodRun) {
         let time = t.end.saturating_sub(t.start).max(1);
         let capacity = time as f64 * rate * 2.0 * ports.len().max(1) as f64 * f64::from(devices);
         let name = op.map_or("(none)".to_string(), |o| o.name.clone());
+        let exposed = out.ops.iter().find(|o| o.name == name).map_or(0, |o| o.cycles);
         CollectiveReport {
             algorithm: program.pod.algorithm(&name).to_string(),
+            behind: program.pod.behind(&name).to_vec(),
             opcode: op.map_or(String::new(), |o| o.opcode.clone()),
             name,
             bytes: t.bytes * times,
@@ -116,6 +124,7 @@ pub(super) fn add(out: &mut Report, ran: &Ran<'_>, run: &PodRun) {
             start: t.start,
             cycles: time,
             share: t.bytes as f64 * times as f64 / capacity,
+            exposed,
         }
     });
     let topology = program.pod.topology.as_ref();
@@ -180,15 +189,27 @@ pub fn page(p: &PodReport) -> String {
     }
     for c in &p.collectives {
         out += &format!(
-            "  {} ({}, {}): {} bytes in {} messages, {} cycles, {:.1} % of the links\n",
+            "  {} ({}, {}): {} bytes in {} messages, {} cycles, {:.1} % of the links, {} cycles exposed{}\n",
             c.name,
             c.opcode,
             c.algorithm,
             c.bytes,
             c.messages,
             c.cycles,
-            100.0 * c.share
+            100.0 * c.share,
+            c.exposed,
+            beside(&c.behind)
         );
     }
     out
+}
+
+/// Behind what a collective was hidden: the first of it, and how much more.
+fn beside(ops: &[String]) -> String {
+    match ops {
+        [] => String::new(),
+        [one] => format!(", behind {one}"),
+        [first, second] => format!(", behind {first} and {second}"),
+        [first, second, more @ ..] => format!(", behind {first}, {second} and {} more", more.len()),
+    }
 }

@@ -155,22 +155,23 @@ fn map(app: &App, data: &Data, pen: &mut Pen<'_>) {
 fn collective(data: &Data, pen: &mut Pen<'_>) {
     let Some(all) = data.profile.meta.report.pod.as_ref().map(|p| &p.collectives) else { return };
     let mut inner = pen.boxed(&format!("collectives: {}", all.len()));
-    let name = inner.width().saturating_sub(60).clamp(12, 40);
-    let row = |n: &str, cells: [&str; 5]| {
-        let [algorithm, bytes, start, cycles, share] = cells;
-        format!("{:<name$} {algorithm:<8} {bytes:>10} {start:>11} {cycles:>11} {share:>9}", cut(n, name))
+    let name = inner.width().saturating_sub(72).clamp(12, 40);
+    let row = |n: &str, cells: [&str; 6]| {
+        let [algorithm, bytes, start, cycles, exposed, share] = cells;
+        format!("{:<name$} {algorithm:<8} {bytes:>10} {start:>11} {cycles:>11} {exposed:>11} {share:>9}", cut(n, name))
     };
-    inner.bold(1, 0, &row("collective", ["by", "bytes", "from cycle", "cycles", "of links"]));
+    inner.bold(1, 0, &row("collective", ["by", "bytes", "from cycle", "cycles", "exposed", "of links"]));
     for (y, c) in all.iter().enumerate().take(inner.height().saturating_sub(1)) {
         let cells = [
             c.algorithm.clone(),
             metric(c.bytes as f64),
             c.start.to_string(),
             c.cycles.to_string(),
+            c.exposed.to_string(),
             percent(c.share, 1.0),
         ];
-        let [a, b, s, n, share] = &cells;
-        inner.plain(1, y + 1, &row(&c.name, [a, b, s, n, share]));
+        let [a, b, s, n, e, share] = &cells;
+        inner.plain(1, y + 1, &row(&c.name, [a, b, s, n, e, share]));
     }
 }
 
