@@ -56,6 +56,9 @@ fn programs() -> Vec<(&'static str, String)> {
     let one_nan = "n = pred[12] compare(v, v), direction=NE\n o = f32[] constant(nan)\n os = f32[12] broadcast(o), dimensions={}\n q = f32[12] select(n, os, v)\n ";
     let corner = "i = s32[20,20] iota(), iota_dimension=0\n j = s32[20,20] iota(), iota_dimension=1\n ";
     vec![
+        ("transpose and reshape that no blocks do", format!("{}x = s32[5,7,601,2] reshape(a)\n n = s32[5,7,601,2] negate(x)\n \
+            t = s32[2,7,601,5] transpose(n), dimensions={{3,1,2,0}}\n r = s32[2,21035] reshape(t)\n ROOT o = s32[2,21035] negate(r)",
+            jumps("a", "s32", 42_070, (7919, 13, 100_003)))),
         ("stable sort by a key", format!("{bits}s = (f32[12], s32[12]) sort(x, i), dimensions={{0}}, is_stable=true, to_apply=jax_less\n \
             v = f32[12] get-tuple-element(s), index=0\n {one_nan}w = s32[12] bitcast-convert(q)\n j = s32[12] get-tuple-element(s), index=1\n ROOT r = (s32[12], s32[12]) tuple(w, j)")),
         ("sort in total order", format!("{bits}s = f32[12] sort(x), dimensions={{0}}, to_apply=total\n ROOT r = s32[12] bitcast-convert(s)")),

@@ -130,9 +130,17 @@ impl<'a> Lower<'a> {
         let more = self.guide.scoped_vmem.is_none() && large.contains(&true) && whole > all;
         let mut bodies = std::iter::once(body.clone()).chain(smaller);
         let done = more && bodies.any(|b| self.push_blocks(&b, &args, (&large, all), (name, op)));
-        if !done {
-            self.push_resident(body, args, name, op);
+        if done {
+            return;
         }
+        if let Body::Move(spec) = &body
+            && large.contains(&true)
+            && whole > self.array_bytes()
+            && self.push_in_steps(spec, &args, (name, op), results)
+        {
+            return;
+        }
+        self.push_resident(body, args, name, op);
     }
 
     fn push_resident(&mut self, body: Body, args: Vec<Arg>, name: &str, op: u32) {

@@ -13,6 +13,7 @@ mod movement;
 pub mod moving;
 pub mod scalar;
 mod sort;
+mod steps;
 mod transfer;
 
 pub use self::contraction::product_entry;
