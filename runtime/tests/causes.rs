@@ -52,8 +52,20 @@ fn programs() -> Vec<(&'static str, String)> {
         ("row after row", chase.to_string()),
         ("softmax", SOFTMAX.to_string()),
         ("reversed rows", one("ROOT r = f32[4096,1000] reverse(a), dimensions={1}", "f32[4096,1000]")),
-        ("sums of rows", one("z = f32[] constant(0) ROOT r = f32[4096] reduce(a, z), dimensions={1}, to_apply=add", "f32[4096,2048]")),
-        ("many powers", one("b = f32[1024,1024] power(a, a) c = f32[1024,1024] atan2(b, a) ROOT r = f32[1024,1024] power(c, b)", "f32[1024,1024]")),
+        (
+            "sums of rows",
+            one(
+                "z = f32[] constant(0) ROOT r = f32[4096] reduce(a, z), dimensions={1}, to_apply=add",
+                "f32[4096,2048]",
+            ),
+        ),
+        (
+            "many powers",
+            one(
+                "b = f32[1024,1024] power(a, a) c = f32[1024,1024] atan2(b, a) ROOT r = f32[1024,1024] power(c, b)",
+                "f32[1024,1024]",
+            ),
+        ),
         ("sorted", one("ROOT r = f32[64,1024] sort(a), dimensions={1}, to_apply=less", "f32[64,1024]")),
         ("gathered rows", GATHER.to_string()),
     ]
