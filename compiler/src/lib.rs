@@ -4,6 +4,8 @@
 //! and code generation ([`kernel`], [`schedule`]); here are the [`plan`] between passes and code, its
 //! emission ([`emit`]), and the whole way ([`compile`]).
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 pub mod compile;
 pub mod emit;
 pub mod plan;

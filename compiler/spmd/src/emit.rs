@@ -32,6 +32,7 @@ struct Emitter<'a> {
 ///
 /// # Errors
 /// What a device cannot do on parts, broken invariants.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for parameters alone")]
 pub fn emit(old: &Module, program: &Program, mesh: &Mesh) -> Result<Partitioned, CompileError> {
     let partitions = mesh.devices();
     let attributes =

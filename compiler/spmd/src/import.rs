@@ -253,6 +253,10 @@ impl Importer<'_> {
         Ok(trees[c.root.index()].clone())
     }
 
+    #[allow(
+        clippy::wildcard_enum_match_arm,
+        reason = "every other operation is one of whole arrays, for the rules to decide"
+    )]
     fn node(
         &mut self,
         n: &graph::Node,
@@ -488,6 +492,7 @@ impl Importer<'_> {
     }
 
     /// Calls that are the body of a manual computation, by node number, with its atoms.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for calls alone")]
     fn manual_calls(&self, c: &Computation) -> Result<FxHashMap<usize, Axes>, CompileError> {
         let mut of: FxHashMap<NodeId, Axes> = FxHashMap::default();
         let mut calls = FxHashMap::default();

@@ -12,6 +12,8 @@
 //!
 //! Any sharding of the values inside gives the same numbers. What is decided here is time and memory.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod annotation;
 mod boundary;
 mod emit;

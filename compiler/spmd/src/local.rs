@@ -75,6 +75,10 @@ fn divided(shape: &Shape, f: &mut dyn FnMut(&ArrayShape) -> Shape, token: &mut d
 }
 
 /// The results' parts, by result value, and what is left to combine.
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "every other operation is done on parts as it is on the whole; its rule has decided that"
+)]
 pub fn emit(out: &mut Out<'_>, s: &mut Scope, w: &Work<'_>) -> Result<(Vec<NodeId>, Pending), CompileError> {
     let sums = resolve::reduced(w.rule, w.division);
     let one = |id: NodeId| (vec![id], Pending::none());
@@ -461,6 +465,7 @@ fn neutral(op: Binary, dtype: DType) -> Option<Vec<u8>> {
 }
 
 /// Whether a value is a constant of these elements.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for constants alone")]
 fn is_all(s: &Scope, x: NodeId, element: &[u8]) -> bool {
     match &s.b.node(x).op {
         Op::Constant(l) => l.uniform() == Some(element),

@@ -52,6 +52,7 @@ impl Pending {
 }
 
 impl<'a> Out<'a> {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation has a channel")]
     pub fn new(mesh: &'a Mesh, module: Module) -> Out<'a> {
         // Channels that the program has taken.
         let taken = |n: &Node| match &n.op {

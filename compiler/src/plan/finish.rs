@@ -113,6 +113,7 @@ impl Finisher<'_> {
     }
 
     /// The loop that a step is.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for loops alone")]
     fn loop_of(&self, step: &Step) -> Option<LoopCall> {
         let Step::Call { kernel, args, op } = step else { return None };
         let k = &self.draft.kernels[*kernel];
@@ -147,6 +148,7 @@ impl Finisher<'_> {
     }
 
     /// The product among the steps so far whose end a step becomes.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for arrays that are read")]
     fn join(
         &mut self,
         out: &[Option<Step>],
@@ -244,7 +246,9 @@ impl Finisher<'_> {
             Arg::Array { buf, usage, unit: Unit::ElementRows, offset, dynamic } => {
                 Arg::Array { buf: *buf, usage: *usage, unit: Unit::WordRows, offset: *offset, dynamic: dynamic.clone() }
             }
-            a => a.clone(),
+            Arg::Array { .. } | Arg::Scalar(_) | Arg::Sum(_) | Arg::Linear { .. } | Arg::Const(_) | Arg::Scratch => {
+                a.clone()
+            }
         };
         all.push(word(call.args.last()?));
         all.extend(end.extras.iter().map(|e| word(&e.0)));
@@ -347,6 +351,7 @@ impl End {
     }
 
     /// Computes what depends on columns alone in a loop before the product, where that is work.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for inputs alone")]
     fn prepare(&mut self, f: &mut Finisher<'_>, call: &LoopCall) -> Option<()> {
         let nodes = &self.finish.nodes;
         let input = |n: &ExprNode| match n.op {
@@ -470,7 +475,7 @@ impl End {
                     extras.push(self.extras[*n as usize].clone());
                     FinishInput::Extra(extras.len() as u32 - 1)
                 }
-                other => other.clone(),
+                FinishInput::Sums(_) | FinishInput::Columns { .. } | FinishInput::Scalar(_) => input.clone(),
             });
         }
         let finish = Finish { nodes: kept, inputs, root: to[self.finish.root as usize] };

@@ -199,6 +199,7 @@ impl<'a> Fuser<'a> {
         best.map(|b| Materialise(b.1))
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what a loop cannot compute is an array of its own")]
     fn inside(&mut self, id: NodeId, map: &DimMap) -> Result<ExprId, Materialise> {
         let node = self.comp.node(id);
         let dtype = self.dtype(id);
@@ -295,6 +296,7 @@ impl<'a> Fuser<'a> {
 }
 
 /// A scalar computation as an expression of its parameters; `None` if it holds anything but elementwise operations.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what a loop cannot compute is no body")]
 pub fn scalar_body(comp: &Computation) -> Option<Body> {
     let mut nodes: Vec<ExprNode> = Vec::new();
     let mut at: Vec<ExprId> = Vec::new();

@@ -94,6 +94,7 @@ const MEMBERS: usize = 500;
 const MOST_MEMBERS: u32 = 1024;
 
 /// Whether an operation may be computed at a point inside any loop kernel.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is not listed has a kernel of its own")]
 pub fn is_pointwise(comp: &Computation, id: NodeId) -> bool {
     let n = comp.node(id);
     match &n.op {
@@ -140,6 +141,7 @@ pub fn is_degenerate_reshape(comp: &Computation, id: NodeId) -> bool {
 }
 
 /// Work of one element, in simple vector operations.
+#[allow(clippy::wildcard_enum_match_arm, reason = "an estimate: what is not listed moves elements")]
 pub fn cost(op: &Op) -> u32 {
     match op {
         Op::Unary(u) => match u.kind() {
@@ -197,6 +199,7 @@ pub struct Windows {
 }
 
 /// The windows that a concatenation puts side by side, if that is all it does.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for slices alone")]
 pub fn windows_of(comp: &Computation, id: NodeId) -> Option<Windows> {
     let node = comp.node(id);
     let Op::Concatenate { dim } = node.op else { return None };

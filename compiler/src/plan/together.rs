@@ -275,6 +275,7 @@ impl Join<'_> {
     }
 
     /// Bytes that an operation's work is worth.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "an estimate: every other operation works on its elements")]
     fn work(&self, id: NodeId) -> f64 {
         let n = self.comp.node(id);
         let free = matches!(n.op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast { .. } | Op::Reshape);

@@ -46,6 +46,7 @@ const TYPES: &[DType] = &[
 const LIGHT: usize = 24;
 
 /// The text of a sample for an element type; `None` where its other types do not exist.
+#[allow(clippy::wildcard_enum_match_arm, reason = "two types have complex numbers")]
 fn text(s: &Sample, t: DType) -> Option<String> {
     let body = &s.text;
     let unsigned = match t.bits() {
@@ -74,6 +75,7 @@ fn text(s: &Sample, t: DType) -> Option<String> {
 }
 
 /// What a core operation is served by; `None` for what costs nothing.
+#[allow(clippy::wildcard_enum_match_arm, reason = "words for a page: what is not listed has the words of its family")]
 fn served_by(op: &Op) -> Option<&'static str> {
     match op.family() {
         Family::Pointwise => Some("fused loop"),
@@ -94,6 +96,7 @@ fn served_by(op: &Op) -> Option<&'static str> {
 }
 
 /// Instructions that an elementwise node takes for a register of elements.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the page counts instructions of elementwise operations alone")]
 fn instructions(n: &Node, c: &systole_hlo::graph::Computation, chip: &ChipConfig) -> usize {
     let Shape::Array(to) = &n.shape else { return 0 };
     let op = match &n.op {
@@ -127,6 +130,7 @@ fn instructions(n: &Node, c: &systole_hlo::graph::Computation, chip: &ChipConfig
 }
 
 /// What serves a module, and its cost class.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for control alone")]
 fn summary(name: &str, m: &Module, chip: &ChipConfig) -> (String, String) {
     let mut by: Vec<&'static str> = Vec::new();
     let mut most = 0;

@@ -37,6 +37,7 @@ const W: &str = "Contractions and windows";
 const C: &str = "Control flow";
 
 /// All operations of programs for one device, in the order of the page.
+#[allow(clippy::wildcard_enum_match_arm, reason = "results are truth values, parts, or of the operand's type")]
 pub fn samples() -> Vec<Sample> {
     let x = "x = T[64,300] parameter(0)";
     let unary = Unary::ALL.iter().filter(|&&u| u != Unary::ErfInv).map(|u| {

@@ -124,7 +124,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn scalar_binary(&mut self, op: Binary, x: S, y: S, dtype: DType, unsigned: bool) -> S {
-        let pred = dtype == DType::Pred;
+        let (pred, bits) = (dtype == DType::Pred, dtype.storage_bits() as i32);
         let min_max = |b: &mut KernelBuilder, max: bool| {
             if !unsigned {
                 return b.s(if max { Op::SMax } else { Op::SMin }, &[x, y]);
@@ -146,30 +146,22 @@ impl Emitter<'_> {
             Binary::Xor => b.s(Op::SXor, &[x, y]),
             Binary::Max => min_max(b, true),
             Binary::Min => min_max(b, false),
-            Binary::Shl | Binary::Shr | Binary::Sar => {
-                let bits = dtype.storage_bits() as i32;
-                let opcode = match op {
-                    Binary::Shl => Op::SShl,
-                    Binary::Shr => Op::SShr,
-                    _ => Op::SSar,
-                };
-                if bits == 32 {
-                    return b.s(opcode, &[x, y]);
+            Binary::Shl => {
+                let y = amount(b, y, bits);
+                b.s(Op::SShl, &[x, y])
+            }
+            Binary::Shr => {
+                let y = amount(b, y, bits);
+                let x = if bits < 32 { b.def_s(Op::SAndI, &[x.into(), ((1 << bits) - 1).into()]) } else { x };
+                b.s(Op::SShr, &[x, y])
+            }
+            Binary::Sar => {
+                let (y, mut x) = (amount(b, y, bits), x);
+                if unsigned && bits < 32 {
+                    x = b.def_s(Op::SShlI, &[x.into(), (32 - bits).into()]);
+                    x = b.def_s(Op::SSarI, &[x.into(), (32 - bits).into()]);
                 }
-                // Amounts beyond the narrow width act as 32.
-                let limit = b.s_imm(bits);
-                let fits = b.s(Op::SLtU, &[y, limit]);
-                let far = b.s_imm(32);
-                let y = b.s(Op::SSel, &[fits, y, far]);
-                let x = match op {
-                    Binary::Shr => b.def_s(Op::SAndI, &[x.into(), ((1 << bits) - 1).into()]),
-                    Binary::Sar if unsigned => {
-                        let up = b.def_s(Op::SShlI, &[x.into(), (32 - bits).into()]);
-                        b.def_s(Op::SSarI, &[up.into(), (32 - bits).into()])
-                    }
-                    _ => x,
-                };
-                b.s(opcode, &[x, y])
+                b.s(Op::SSar, &[x, y])
             }
             Binary::Atan2 | Binary::Complex | Binary::MulHi | Binary::Pow => unreachable!("never scalar code"),
         }
@@ -197,4 +189,15 @@ impl Emitter<'_> {
             }
         }
     }
+}
+
+/// The amount of a shift of a number of so many bits: beyond its width it acts as 32.
+fn amount(b: &mut KernelBuilder, y: S, bits: i32) -> S {
+    if bits == 32 {
+        return y;
+    }
+    let limit = b.s_imm(bits);
+    let fits = b.s(Op::SLtU, &[y, limit]);
+    let far = b.s_imm(32);
+    b.s(Op::SSel, &[fits, y, far])
 }

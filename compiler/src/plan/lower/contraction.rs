@@ -21,6 +21,7 @@ const WORTH: f64 = 0.95;
 
 impl<'a> Lower<'a> {
     /// Lowers a canonical dot or convolution.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the operations of one family; no other comes here")]
     pub fn contraction(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         if let Op::Convolution(conv) = &node.op
@@ -127,6 +128,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Whether an operation multiplies on the matrix unit.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation multiplies on matrix units")]
     fn multiplies(op: &Op) -> bool {
         match op {
             Op::Dot { .. } => true,
@@ -145,6 +147,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Whether only products use a node, as an array of sizes `own`.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "any other user wants the array as it is")]
     fn only_products(r: &Region<'_>, id: NodeId, own: &[u64]) -> bool {
         let users = &r.groups.users[id.index()];
         let Some(shape) = r.comp.node(id).shape.as_array() else { return false };
@@ -160,6 +163,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Whether one transpose alone uses a node, as an array of sizes `own`.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "any other user wants the array as it is")]
     fn only_transposed(r: &Region<'_>, id: NodeId, own: &[u64]) -> bool {
         let &[user] = &r.groups.users[id.index()][..] else { return false };
         let Some(shape) = r.comp.node(id).shape.as_array() else { return false };
@@ -174,6 +178,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Notes a dynamic slice that products or a transpose can read where it lies, or a reshape of one; false for all other nodes.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "any other user wants the array as it is")]
     pub fn note_cut(&mut self, r: &mut Region<'a>, id: NodeId) -> bool {
         let node = r.comp.node(id);
         let cut = match &node.op {
@@ -192,6 +197,7 @@ impl<'a> Lower<'a> {
 
     /// Whether products may take what a conversion converts as it is: every value is exact in what the matrix unit multiplies, or
     /// is rounded there as the conversion does. The one that makes arrays smaller is worth it for one product only.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation multiplies on matrix units")]
     fn converts(r: &Region<'_>, id: NodeId) -> bool {
         let node = r.comp.node(id);
         let dtype = |n: NodeId| r.comp.node(n).shape.as_array().map(|a| a.dtype);
@@ -434,6 +440,7 @@ fn searched(c: &Contraction, chip: &ChipConfig, (name, guide): (&str, &Guide)) -
 }
 
 /// The element type whose matrix-unit rate is the peak of products of `t`.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the units' formats: what is no integer and no f8 goes as bf16")]
 fn peak(t: DType) -> DType {
     match t {
         DType::S8 | DType::U8 | DType::S4 | DType::U4 | DType::S2 | DType::U2 => DType::S8,

@@ -151,6 +151,7 @@ impl<'a> Lower<'a> {
     }
 
     /// A loop or a branch.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the operations of one family; no other comes here")]
     pub fn control(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         match &r.comp.node(id).op {
             Op::While { condition, body } => self.lower_while(r, id, *condition, *body),

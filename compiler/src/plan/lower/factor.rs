@@ -11,6 +11,7 @@ use systole_isa::DType;
 
 impl<'a> Lower<'a> {
     /// `cholesky` and `triangular-solve` of f32 blocks: of whole registers' rows, as wide as the lanes at most.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the operations of one family; no other comes here")]
     pub fn factor(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         let shape = node.shape.as_array().expect("factors are arrays").clone();

@@ -12,6 +12,7 @@ use systole_isa::program::HostCallKind;
 
 impl<'a> Lower<'a> {
     /// A step that calls the host.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the operations of one family; no other comes here")]
     pub fn host_call(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         if super::mosaic::is_kernel(&node.op) {

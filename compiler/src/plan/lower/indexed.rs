@@ -14,6 +14,10 @@ use systole_hlo::graph::{NodeId, Op};
 
 impl<'a> Lower<'a> {
     /// A gather or scatter.
+    #[allow(
+        clippy::wildcard_enum_match_arm,
+        reason = "the operations of one family: scatters, and gathers of all kinds"
+    )]
     pub fn indexed(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         match &r.comp.node(id).op {
             Op::Scatter(_) => self.scatter(r, id),

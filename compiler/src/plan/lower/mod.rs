@@ -237,6 +237,7 @@ impl<'a> Lower<'a> {
         View { buf, dims: dims.to_vec(), form, layout }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "everything else is lowered by family below")]
     fn node(&mut self, r: &mut Region<'a>, id: NodeId, params: &[Val]) -> Result<Val, CompileError> {
         let comp = r.comp;
         let node = comp.node(id);
@@ -408,6 +409,7 @@ impl<'a> Lower<'a> {
         rows
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for windows alone")]
     fn reduce(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let comp = r.comp;
         let window = match &comp.node(id).op {

@@ -162,6 +162,10 @@ fn product_type(module: &Module) -> Option<DType> {
 }
 
 /// Why a kernel does not fit in vector memory: what takes most of it.
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "windows and scratch in vector memory are told apart, all else is whole arrays"
+)]
 fn too_large(module: &Module, spec: &MosaicSpec, rows: u64, chip: &ChipConfig) -> systole_mosaic::Error {
     let row = chip.row_bytes();
     let mut parts: Vec<(u64, String)> = Vec::new();

@@ -115,6 +115,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Every other operation: data movement, then what has no lowering.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the operations of one family; no other comes here")]
     pub fn movement(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         match &node.op {
@@ -311,6 +312,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Fills an array with a scalar value (an array of rank 0 or a word).
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for constants alone")]
     pub fn fill(&mut self, r: &Region<'a>, value: NodeId, dst: &View, op: u32, result: bool) {
         let n = dst.dims.len().max(2);
         let mut dims = vec![1; n - dst.dims.len()];
@@ -419,6 +421,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Whether a start index is a multiple of the chip's lanes whatever it is computed from.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what is not known to be a multiple is taken for none")]
     fn is_aligned(&self, comp: &Computation, id: NodeId, depth: u32) -> bool {
         let Some(depth) = depth.checked_sub(1) else { return false };
         let lanes = i64::from(self.chip.core.lanes);

@@ -14,6 +14,7 @@ pub fn is_scalar_type(t: DType) -> bool {
 
 /// Which nodes are scalar code: rank 0 integers computed from such alone. `param` says which parameters are words;
 /// `params` gives tuple parameters' leaves.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is not listed is no scalar")]
 pub fn scalar_nodes(comp: &Computation, param: &dyn Fn(usize) -> bool, params: &[Val]) -> Vec<bool> {
     let mut is = vec![false; comp.nodes.len()];
     for id in comp.ids() {
@@ -45,6 +46,7 @@ pub fn scalar_nodes(comp: &Computation, param: &dyn Fn(usize) -> bool, params: &
 
 impl<'a> Lower<'a> {
     /// Lowers a node that [`scalar_nodes`] chose.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what is not listed is no scalar, and has no lowering as one")]
     pub fn scalar_node(&mut self, r: &Region<'a>, id: NodeId, params: &[Val]) -> Result<Val, CompileError> {
         let n = r.comp.node(id);
         let dtype = n.shape.as_array().map_or(DType::S32, |a| a.dtype);

@@ -263,6 +263,7 @@ impl<'a> Lower<'a> {
 }
 
 /// Whether something reads result `i` of a sort.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for elements of a tuple alone")]
 fn is_used(comp: &Computation, sort: NodeId, i: usize) -> bool {
     let node = comp.node(sort);
     let one = node.operands.len() == 1;

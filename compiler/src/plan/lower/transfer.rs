@@ -20,6 +20,7 @@ impl<'a> Lower<'a> {
     }
 
     /// A transfer or its end.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the operations of one family; no other comes here")]
     pub fn transfer(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let comp = r.comp;
         let node = comp.node(id);

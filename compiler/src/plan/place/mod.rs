@@ -292,6 +292,7 @@ impl<'a> Placer<'a> {
         self.memory.places[buf.index()].in_hbm = false;
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for arrays in vector memory alone")]
     fn call(&mut self, kernel: usize, args: &'a [Arg], rest: &'a [Step]) -> Result<(), CompileError> {
         let number = self.hooked(kernel).unwrap_or(kernel);
         let (name, rows) = (self.kernel(number).name.clone(), self.scratch_rows(number));
