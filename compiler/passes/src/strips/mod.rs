@@ -8,7 +8,8 @@
 mod region;
 mod walk;
 
-use crate::edit::{Draft, Emit, reachable, regroup};
+use crate::edit::{Draft, Emit, reachable, regroup, rewrite};
+use crate::squeeze;
 use region::Region;
 pub use region::Room;
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ const MOST: usize = 64;
 /// Runs the pass.
 pub fn run(mut module: Module, draft: &mut Draft, room: Room) -> Result<Module, CompileError> {
     let mut effort = region::EFFORT;
+    let mut done = false;
     for _ in 0..MOST {
         let wanted = reachable(&module);
         let mut all = module.computations.iter().enumerate().filter(|(i, _)| wanted[*i]);
@@ -31,8 +33,10 @@ pub fn run(mut module: Module, draft: &mut Draft, room: Room) -> Result<Module, 
             break;
         }
         module = replaced(module, draft, index, &r)?;
+        done = true;
     }
-    Ok(module)
+    // Strips of one place have a dimension of size 1.
+    if done { rewrite(module, draft, &mut squeeze::rule) } else { Ok(module) }
 }
 
 /// An array of sizes `dims` with the strips' dimension as (part of) one of its own, numbered `axis`: `step` places of it for

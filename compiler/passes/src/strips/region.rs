@@ -6,6 +6,7 @@
 
 use super::walk::{At, Need, follows, needs};
 use crate::inline::is_elementwise;
+use rustc_hash::FxHashSet;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use systole_hlo::analysis::uses::uses;
@@ -121,6 +122,8 @@ const WAYS: [Way; 8] = [
 struct Search<'a> {
     comp: &'a Computation,
     users: Vec<Vec<NodeId>>,
+    /// Whose kernel computes every node ([`kernels`]).
+    kernels: Vec<NodeId>,
     /// Bytes of every node's array.
     sizes: Vec<u64>,
     room: Room,
@@ -130,27 +133,56 @@ struct Search<'a> {
 
 /// A region of a computation that is worth its loop. Takes the steps of the search from `effort`.
 pub fn find(comp: &Computation, room: Room, effort: &mut u64) -> Option<Region> {
-    let mut s = Search { comp, users: uses(comp), sizes: Vec::new(), room, effort: Cell::new(*effort) };
+    let users = uses(comp);
+    let kernels = kernels(comp, &users);
+    let mut s = Search { comp, users, kernels, sizes: Vec::new(), room, effort: Cell::new(*effort) };
     s.sizes = comp.ids().map(|id| s.whole(id)).collect();
     let found = s.region();
     *effort = s.effort.get();
     found
 }
 
+/// The operation in whose kernel every node is computed: that of all its users where they are computed in one and take what
+/// their operands are computed from (reductions of rows among them), else its own.
+fn kernels(comp: &Computation, users: &[Vec<NodeId>]) -> Vec<NodeId> {
+    let mut of: Vec<NodeId> = comp.ids().collect();
+    for id in comp.ids().rev() {
+        let n = comp.node(id);
+        let rows = |dims: &[usize]| n.operands.len() == 2 && dims == [n.shape.as_array().map_or(0, |a| a.rank())];
+        let inside = match &n.op {
+            Op::Broadcast { .. } => true,
+            Op::Reduce { dims, .. } => rows(dims),
+            op => is_elementwise(op),
+        };
+        let takes = |u: &&NodeId| {
+            let op = &comp.node(**u).op;
+            is_elementwise(op) || matches!(op, Op::Reduce { .. } | Op::Broadcast { .. })
+        };
+        let mut all = users[id.index()].iter().map(|u| Some(u).filter(takes).map(|u| of[u.index()]));
+        if let Some(Some(first)) = all.next().filter(|_| inside)
+            && all.all(|k| k == Some(first))
+        {
+            of[id.index()] = first;
+        }
+    }
+    of
+}
+
 impl Search<'_> {
     fn region(&self) -> Option<Region> {
         let (s, comp) = (self, self.comp);
-        let mut tried: BTreeSet<NodeId> = BTreeSet::new();
+        // Members of regions that were grown, each with where the dimension is in it and how large that is.
+        let mut tried: FxHashSet<(NodeId, At, u64)> = FxHashSet::default();
         for seed in comp.ids().filter(|&id| s.is_large(id)) {
-            if tried.contains(&seed) {
-                continue;
-            }
             if s.effort.get() == 0 {
                 return None;
             }
             let dims = comp.node(seed).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
             // Of equal worth is the outermost dimension: strips along it lie together. What grew to the same is not tried again.
             let mut grown: Vec<((bool, bool), BTreeMap<NodeId, At>)> = Vec::new();
+            let fresh =
+                |dim: &usize| dims[*dim] > 1 && !tried.contains(&(seed, At { dim: *dim, inner: 1 }, dims[*dim]));
+            let wanted: Vec<usize> = (0..dims.len()).rev().filter(fresh).collect();
             let mut along = |dim: usize, way: Way| {
                 if s.effort.get() == 0 {
                     return None;
@@ -163,13 +195,12 @@ impl Search<'_> {
                 }
                 grown.push(key);
                 s.complete(&mut r, way);
-                tried.extend(r.members.keys());
+                tried.extend(r.members.iter().map(|(&id, &at)| (id, at, r.size)));
                 let worth = s.worth(&r)?;
                 r.width = s.width(&r)?;
                 Some((worth, r))
             };
-            let regions =
-                (0..dims.len()).rev().filter(|&d| dims[d] > 1).filter_map(|d| WAYS.iter().find_map(|&w| along(d, w)));
+            let regions = wanted.into_iter().filter_map(|d| WAYS.iter().find_map(|&w| along(d, w)));
             if let Some((_, r)) = regions.max_by_key(|(worth, _)| *worth) {
                 return Some(r);
             }
@@ -229,7 +260,7 @@ impl Search<'_> {
             Op::Broadcast { .. } | Op::Iota { .. } | Op::Constant(_) | Op::Reshape => false,
             // Products take what conversions convert.
             Op::Convert if users.iter().all(|u| matches!(self.comp.node(*u).op, Op::Dot { .. })) => false,
-            op if is_elementwise(op) => users.len() > 1 || !users.iter().all(fused),
+            op if is_elementwise(op) => self.kernels[id.index()] == id,
             Op::Slice { .. } => !users.iter().all(fused),
             _ => true,
         }

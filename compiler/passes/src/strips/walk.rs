@@ -5,7 +5,7 @@ use systole_hlo::graph::{Computation, DotDims, Node, Op, SliceDim};
 
 /// Where the dimension that is cut into strips is in an array: dimension `dim` is `[others, size, inner]` in row-major order,
 /// `size` the strips' dimension, whose size is that of the region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct At {
     pub dim: usize,
     pub inner: u64,
