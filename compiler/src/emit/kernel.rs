@@ -46,12 +46,15 @@ pub fn emit_kernel(
     let hook = |Looks { wanted, semaphore }: Looks| Hook { kernel: looks_kernel, wanted, semaphore };
     let wrong = |why: String| CompileError::internal("emit", format!("kernel `{name}`: {why}"));
     Ok(match spec {
-        KernelSpec::Body(body) => KernelCode::plain(match body {
-            Body::Loop(s) => loop_kernel(s, chip),
-            Body::Reduce(s) => reduce_kernel(s, chip),
-            Body::Move(s) => move_kernel(s, chip),
-            Body::Pick(s) => pick_kernel(s, chip),
-        }),
+        KernelSpec::Body(body) => {
+            let kernel = match body {
+                Body::Loop(s) => loop_kernel(s, chip),
+                Body::Reduce(s) => reduce_kernel(s, chip),
+                Body::Move(s) => move_kernel(s, chip),
+                Body::Pick(s) => pick_kernel(s, chip),
+            };
+            KernelCode { needs: spec.needs(chip).unwrap_or_default(), ..KernelCode::plain(kernel) }
+        }
         KernelSpec::Blocks { spec, cut, share, looks } => {
             let k = blocks::block_kernel(spec, (*cut, looks.map(hook)), *share, chip)
                 .ok_or_else(|| wrong(format!("no cut {cut:?}")))?;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use systole_codegen::emit::blocks::{self, BlockCut, BlockSpec, Body, Share};
 use systole_codegen::emit::factor::{FactorSpec, SolveSpec};
+use systole_codegen::emit::loops::scratch_rows;
 use systole_codegen::emit::mosaic::{MosaicSpec, mosaic_kernel};
 use systole_codegen::emit::mxu::{Contraction, Tile};
 use systole_codegen::emit::rows::{Far, RowsSpec, ScatterSpec, gather_needs};
@@ -100,6 +101,10 @@ impl KernelSpec {
     /// What the kernel's code will need; `None` if it cannot be made like that.
     pub fn needs(&self, chip: &ChipConfig) -> Option<Needs> {
         Some(match self {
+            KernelSpec::Body(Body::Loop(s)) => {
+                let scratch_rows = scratch_rows(s, (chip.core.sublanes, chip.core.lanes));
+                Needs { scratch_rows, ..Needs::default() }
+            }
             KernelSpec::Body(_) | KernelSpec::Sort { .. } | KernelSpec::Cholesky(_) | KernelSpec::Solve(_) => {
                 Needs::default()
             }

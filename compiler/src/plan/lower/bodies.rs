@@ -143,7 +143,7 @@ impl<'a> Lower<'a> {
         self.push_resident(body, args, name, op);
     }
 
-    fn push_resident(&mut self, body: Body, args: Vec<Arg>, name: &str, op: u32) {
+    fn push_resident(&mut self, body: Body, mut args: Vec<Arg>, name: &str, op: u32) {
         let pinned = |a: &Arg| match a {
             Arg::Array { buf, .. } => self.pinned_place(*buf).filter(|p| p.0).map(|p| (p.1, *buf)),
             Arg::Scalar(_) | Arg::Sum(_) | Arg::Linear { .. } | Arg::Const(_) | Arg::Scratch => None,
@@ -153,7 +153,12 @@ impl<'a> Lower<'a> {
             let why = format!("`{}` cannot be done in blocks with `{array}` in HBM", self.op_name(op));
             self.failed.get_or_insert(impossible(line, why));
         }
-        let kernel = self.plan.simple_kernel(KernelSpec::Body(body), name, Needs::default());
+        let spec = KernelSpec::Body(body);
+        let needs = spec.needs(self.chip).unwrap_or_default();
+        if needs.scratch_rows > 0 {
+            args.push(Arg::Scratch);
+        }
+        let kernel = self.plan.simple_kernel(spec, name, needs);
         self.steps.push(Step::Call { kernel, args, op });
     }
 

@@ -56,6 +56,8 @@ struct Flow<'a> {
     /// Indices of the outer dimensions.
     around: Vec<S>,
     streams: Vec<Stream>,
+    /// What the body keeps in scratch memory.
+    kept: Option<(S, BufferRef)>,
     descs: Descs,
     /// One core's share of all blocks, where several work on them.
     share: Option<Share>,
@@ -94,6 +96,7 @@ pub fn emit(
         extra,
         around,
         streams: Vec::new(),
+        kept: None,
         descs: Descs::default(),
         share,
         hook,
@@ -128,8 +131,11 @@ pub fn emit(
             place: BlockPlace { residual: None, next_in: S::ZERO, next_out: S::ZERO },
         });
     }
+    if choice.kept > 0 {
+        flow.kept = Some((b.s_addi(scratch, (choice.one_set() * choice.sets()) as i32), b.buffer()));
+    }
     flow.rows(&mut b, 0);
-    let scratch_rows = choice.one_set() * choice.sets();
+    let scratch_rows = choice.scratch_rows();
     BlockKernel { kernel: b.finish(), scratch_rows, descs: flow.descs.0, semaphores: SEMAPHORES }
 }
 
@@ -441,7 +447,7 @@ impl Flow<'_> {
         }
         match &body {
             Body::Loop(_) | Body::Reduce(_) => {
-                let mut bases = Bases { args, ..Bases::default() };
+                let mut bases = Bases { args, scratch: self.kept, ..Bases::default() };
                 let indices = self.around.iter().copied().enumerate().chain([(d, index)]);
                 for (d, index) in indices {
                     for (node, c) in self.body.index_steps(d) {

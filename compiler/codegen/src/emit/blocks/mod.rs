@@ -15,6 +15,7 @@ pub use body::Body;
 use serde::{Deserialize, Serialize};
 
 use crate::emit::hook::Hook;
+use crate::emit::loops::scratch_rows;
 use crate::kernel::Kernel;
 use systole_isa::{ChipConfig, DmaDesc};
 use window::{Cut, Grid, Purpose, Window, step};
@@ -80,8 +81,9 @@ struct Choice {
     /// By array; `None` for scalars and arrays in vector memory.
     windows: Vec<Option<Window>>,
     rest_windows: Vec<Option<Window>>,
-    /// Word rows of every window.
+    /// Word rows of every window, and of what the body keeps behind them.
     words: Vec<u32>,
+    kept: u32,
     /// One block is finished before the next begins: they have common rows.
     serial: bool,
     cost: u64,
@@ -400,7 +402,8 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
     };
     let row = row + if rest > 0 { alone(&last, rest) } else { 0.0 };
     let cost = (row * rows as f64).min(u64::MAX as f64 / 4.0) as u64;
-    Some(Choice { outer, dimension: d, size, blocks, rest, windows, rest_windows, words, serial, cost })
+    let kept = if let Body::Loop(s) = body { scratch_rows(s, (chip.core.sublanes, chip.core.lanes)) } else { 0 };
+    Some(Choice { outer, dimension: d, size, blocks, rest, windows, rest_windows, words, kept, serial, cost })
 }
 
 /// Cycles from a copy's start to its first byte.
@@ -458,7 +461,7 @@ fn work(body: &Body, sizes: &[u32], (d, steps): (usize, u32), chip: &ChipConfig)
 impl Choice {
     fn chosen(&self) -> ChosenCut {
         let cut = BlockCut { outer: self.outer as u32, dimension: self.dimension as u32, size: self.size };
-        ChosenCut { cut, scratch_rows: self.one_set() * self.sets(), cost: self.cost }
+        ChosenCut { cut, scratch_rows: self.scratch_rows(), cost: self.cost }
     }
 
     /// What is shared out among cores: blocks, or indices of the outermost dimension.
@@ -492,8 +495,13 @@ impl Choice {
         if self.serial || self.blocks < 2 { 1 } else { 2 }
     }
 
-    /// Vector memory of two sets of windows.
+    /// Word rows of all sets of windows and what is kept behind them.
+    fn scratch_rows(&self) -> u32 {
+        self.one_set() * self.sets() + self.kept
+    }
+
+    /// Vector memory of two sets of windows, and of what is kept.
     fn bytes(&self, chip: &ChipConfig) -> u64 {
-        self.one_set() as u64 * 2 * chip.row_bytes()
+        (u64::from(self.one_set()) * 2 + u64::from(self.kept)) * chip.row_bytes()
     }
 }

@@ -12,6 +12,8 @@ pub struct Bases {
     /// Values at which index nodes start, by node; at which lane positions of indexed inputs start, by input.
     pub index: FxHashMap<ExprId, S>,
     pub lane: FxHashMap<usize, S>,
+    /// The first word row of the scratch area, where the code needs one.
+    pub scratch: Option<(S, BufferRef)>,
 }
 
 impl Bases {

@@ -7,9 +7,11 @@ mod reduce;
 mod row;
 mod simplify;
 pub mod spec;
+mod staged;
 
 pub use bases::Bases;
 pub use eval::widened;
 pub use reduce::{emit_reduce, reduce_kernel};
 pub use row::{emit_loop, flatten, loop_kernel};
 pub use simplify::merge_reduce;
+pub use staged::scratch_rows;

@@ -2,35 +2,35 @@
 //!
 //! Without lane reductions, tiles become an outer dimension and the rows are the inner loop. With them, a body handles all
 //! tiles of a row block when they are few (one pipelined loop over the row blocks); else each stage between reductions
-//! is a loop over the tiles of its own, and what a later stage needs again is computed again from the inputs.
+//! is a loop over the tiles of its own ([`super::staged`]).
 
 use super::address::{Affine, nest, step};
 use super::bases::Bases;
-use super::eval::{
-    accumulate, emit_body, emit_node, map_words, neutral, reduce_lanes, select_mask, variable, widen_body, widened,
-};
+use super::eval::{emit_body, emit_node, map_words, neutral, reduce_lanes, select_mask, widen_body, widened};
 use super::simplify::{fill_rows, merge};
 use super::spec::{Access, ExprId, ExprOp, Input, LaneMap, LoopSpec};
+use super::staged::{Staging, TileRegs, column_free, is_staged};
 use crate::emit::elementwise;
 use crate::emit::memory::{Place, load_value, store_value};
 use crate::emit::value::Value;
 use crate::kernel::build::LoopHints;
-use crate::kernel::{BufferRef, Kernel, KernelBuilder, M, S, Trips, V};
+use crate::kernel::{BufferRef, Kernel, KernelBuilder, S, Trips, V};
 use rustc_hash::FxHashMap;
 use systole_isa::{ChipConfig, DType, Op};
 
-/// Most tiles of a row block that one loop body handles at once.
-const UNROLLED_TILES: u32 = 16;
 /// Row loops of fewer blocks than this are unrolled into the loop around them.
 const SHORT_ROWS: u32 = 4;
 /// Most vector registers of row-invariant values kept across the row loop.
 const HOISTED: usize = 10;
 
 /// The kernel of a spec. Parameters: one register for each input (element-row base address, or the scalar's value), then
-/// one for each output.
+/// one for each output, then the first word row of the scratch area if it has one ([`super::scratch_rows`]).
 pub fn loop_kernel(spec: &LoopSpec, chip: &ChipConfig) -> Kernel {
     let mut b = KernelBuilder::new("loop", chip);
-    let bases = Bases::params(&mut b, spec.inputs.len() + spec.outputs.len());
+    let mut bases = Bases::params(&mut b, spec.inputs.len() + spec.outputs.len());
+    if super::scratch_rows(spec, b.shape()) > 0 {
+        bases.scratch = Some((b.param(), b.buffer()));
+    }
     emit_loop(&mut b, spec, &bases);
     b.finish()
 }
@@ -93,16 +93,18 @@ pub(super) struct Context<'a> {
     pub(super) tiles: u32,
     /// Affine registers: inputs' pointers, outputs' pointers, then lane-index functions and index nodes.
     pub(super) affine: Vec<Affine>,
-    input_reg: Vec<usize>,
-    output_reg: Vec<usize>,
+    pub(super) input_reg: Vec<usize>,
+    pub(super) output_reg: Vec<usize>,
     lane_reg: FxHashMap<usize, usize>,
     index_reg: FxHashMap<ExprId, usize>,
     scalars: FxHashMap<usize, S>,
     buffers: Vec<BufferRef>,
     pub(super) outputs: Vec<BufferRef>,
     /// Whether a node's value is the same in every column / row.
-    column_free: Vec<bool>,
+    pub(super) column_free: Vec<bool>,
     pub(super) row_free: Vec<bool>,
+    /// How row blocks of many tiles are done.
+    pub(super) staging: Staging,
 }
 
 /// Values that have been computed at the current place.
@@ -118,12 +120,14 @@ pub(super) struct At<'r> {
     pub(super) tile_loop: Option<&'r TileRegs>,
     /// Indices of outer dimensions that are unrolled rather than stepped in the registers (empty: none).
     pub(super) fixed: &'r [i64],
+    /// Number among the row blocks that are done together.
+    pub(super) member: u32,
 }
 
 impl<'r> At<'r> {
     /// The first block of `rows` rows at the registers.
     pub(super) fn start(regs: &'r [Affine], rows: u32) -> At<'r> {
-        At { regs, block: 0, rows, tile_loop: None, fixed: &[] }
+        At { regs, block: 0, rows, tile_loop: None, fixed: &[], member: 0 }
     }
 
     /// Steps of an affine function that its register does not hold.
@@ -131,12 +135,6 @@ impl<'r> At<'r> {
         let fixed: i64 = a.outer.iter().zip(self.fixed).map(|(c, i)| c * i).sum();
         a.offset + fixed + self.block * sublanes as i64 * a.row
     }
-}
-
-pub(super) struct TileRegs {
-    inputs: Vec<S>,
-    outputs: Vec<S>,
-    column: S,
 }
 
 impl<'a> Context<'a> {
@@ -155,8 +153,9 @@ impl<'a> Context<'a> {
             scalars: FxHashMap::default(),
             buffers: Vec::new(),
             outputs: Vec::new(),
-            column_free: Vec::new(),
+            column_free: column_free(spec),
             row_free: Vec::new(),
+            staging: Staging::of(spec, sublanes, lanes, bases.scratch),
         };
         for (i, input) in spec.inputs.iter().enumerate() {
             let (base, buffer) = bases.args[i];
@@ -193,23 +192,21 @@ impl<'a> Context<'a> {
     fn classify(&mut self) {
         for n in &self.spec.expr.nodes {
             let all = |v: &[bool]| n.args.iter().all(|&a| v[a as usize]);
-            let (column, row) = match &n.op {
+            let row = match &n.op {
                 ExprOp::Input(i) => match &self.spec.inputs[*i as usize] {
-                    Input::Scalar(_) => (true, true),
+                    Input::Scalar(_) => true,
                     Input::Array(a) => match &a.lane {
-                        LaneMap::Tile { .. } => (false, a.row == 0),
-                        LaneMap::Replicated => (true, a.row == 0),
-                        LaneMap::Indexed { index, .. } => (true, a.row == 0 && index.row == 0),
+                        LaneMap::Tile { .. } | LaneMap::Replicated => a.row == 0,
+                        LaneMap::Indexed { index, .. } => a.row == 0 && index.row == 0,
                     },
                 },
-                ExprOp::Index(i) => (i.column == 0, i.row == 0),
+                ExprOp::Index(i) => i.row == 0,
                 ExprOp::LaneReduce(r, _) => {
                     let r = &self.spec.expr.reductions[*r as usize];
-                    (true, r.args.iter().chain(&r.inits).all(|&a| self.row_free[a as usize]))
+                    r.args.iter().chain(&r.inits).all(|&a| self.row_free[a as usize])
                 }
-                _ => (all(&self.column_free), all(&self.row_free)),
+                _ => all(&self.row_free),
             };
-            self.column_free.push(column);
             self.row_free.push(row);
         }
     }
@@ -224,8 +221,11 @@ impl<'a> Context<'a> {
         let exact = self.spec.outer.iter().all(|&s| s == 1) || self.spec.rows.is_multiple_of(sub);
         let blocks = if exact { self.spec.rows.div_ceil(sub) } else { full };
         let rest = if exact { 0 } else { self.spec.rows % sub };
-        let unrolled = self.spec.expr.reductions.is_empty() || self.tiles <= UNROLLED_TILES;
-        if blocks > SHORT_ROWS || !unrolled {
+        if is_staged(self.spec, self.lanes) {
+            let last = (rest > 0).then(|| At { block: i64::from(blocks), ..At::start(&own, rest) });
+            return self.staged_rows(b, &own, blocks, last);
+        }
+        if blocks > SHORT_ROWS {
             let hoisted = self.hoist(b, &own);
             let hints = LoopHints::independent(&self.outputs);
             b.loop_with(Trips::Static(blocks), hints, |b| {
@@ -249,9 +249,6 @@ impl<'a> Context<'a> {
     /// Values that no row changes, computed before the row loop (as many as registers allow).
     fn hoist(&self, b: &mut KernelBuilder, regs: &[Affine]) -> Memo {
         let mut memo = Memo::default();
-        if !self.spec.expr.reductions.is_empty() && self.tiles > UNROLLED_TILES {
-            return memo;
-        }
         let at = At::start(regs, self.sublanes);
         let mut used = 0;
         let mut wanted: Vec<ExprId> = Vec::new();
@@ -285,155 +282,31 @@ impl<'a> Context<'a> {
     /// One row block: all outputs.
     fn block(&self, b: &mut KernelBuilder, at: &At, hoisted: &Memo) {
         let mut memo = hoisted.clone();
-        if self.spec.expr.reductions.is_empty() || self.tiles <= UNROLLED_TILES {
-            for (i, o) in self.spec.outputs.iter().enumerate() {
-                let tiles = self.output_tiles(i);
-                for t in 0..tiles {
-                    let v = self.eval(b, at, o.node, t, &mut memo);
-                    self.store(b, at, i, t, &v);
-                }
+        for (i, o) in self.spec.outputs.iter().enumerate() {
+            for t in 0..self.output_tiles(i) {
+                let v = self.eval(b, at, o.node, t, &mut memo);
+                self.store(b, at, i, t, &v);
             }
-            return;
         }
-        self.staged(b, at, &mut memo);
     }
 
-    fn output_tiles(&self, i: usize) -> u32 {
+    pub(super) fn output_tiles(&self, i: usize) -> u32 {
         match self.spec.outputs[i].access.lane {
             LaneMap::Tile { .. } => self.tiles,
             LaneMap::Replicated | LaneMap::Indexed { .. } => 1,
         }
     }
 
-    /// Evaluates what all tiles of the row share, of the nodes before `end`.
-    fn shared(&self, b: &mut KernelBuilder, at: &At, end: usize, memo: &mut Memo) {
-        for id in (0..end).filter(|&id| self.column_free[id]) {
-            self.eval(b, at, id as ExprId, 0, memo);
-        }
-    }
-
-    /// One row block of many tiles: a tile loop for every reduction, then one for the outputs.
-    fn staged(&self, b: &mut KernelBuilder, at: &At, memo: &mut Memo) {
-        for (id, n) in self.spec.expr.nodes.iter().enumerate() {
-            if let ExprOp::LaneReduce(r, 0) = n.op {
-                self.shared(b, at, id, memo);
-                self.staged_reduction(b, at, id as ExprId, r, memo);
-            }
-        }
-        let tiled: Vec<usize> = (0..self.spec.outputs.len()).filter(|&i| self.output_tiles(i) > 1).collect();
-        for (i, o) in self.spec.outputs.iter().enumerate() {
-            if !tiled.contains(&i) {
-                let v = self.eval(b, at, o.node, 0, memo);
-                self.store(b, at, i, 0, &v);
-            }
-        }
-        if !tiled.is_empty() {
-            self.shared(b, at, self.spec.expr.nodes.len(), memo);
-            let hints = LoopHints::independent(&self.outputs);
-            self.tile_loop(b, at, memo, self.tiles, hints, &mut |b, at, memo| {
-                for &i in &tiled {
-                    let v = self.eval(b, at, self.spec.outputs[i].node, 0, memo);
-                    self.store(b, at, i, 0, &v);
-                }
-            });
-        }
-    }
-
-    /// A loop over the first `tiles` tiles; the registers after it stand at the next tile.
-    pub(super) fn tile_loop(
+    /// Records the results of reduction `r`, whose first node is `id`.
+    pub(super) fn remember(
         &self,
         b: &mut KernelBuilder,
-        at: &At,
-        memo: &Memo,
-        tiles: u32,
-        hints: LoopHints,
-        f: &mut dyn FnMut(&mut KernelBuilder, &At, &mut Memo),
-    ) -> TileRegs {
-        let steps = |a: &Access| match a.lane {
-            LaneMap::Tile { tile_rows } => tile_rows,
-            LaneMap::Replicated | LaneMap::Indexed { .. } => 0,
-        };
-        let inputs: Vec<(S, i64)> = self
-            .spec
-            .inputs
-            .iter()
-            .enumerate()
-            .map(|(i, input)| match input {
-                Input::Array(a) if steps(a) != 0 => (b.s_copy(at.regs[self.input_reg[i]].reg), steps(a)),
-                Input::Array(_) => (at.regs[self.input_reg[i]].reg, 0),
-                Input::Scalar(_) => (S::ZERO, 0),
-            })
-            .collect();
-        let outputs: Vec<(S, i64)> = self
-            .spec
-            .outputs
-            .iter()
-            .enumerate()
-            .map(|(i, o)| match steps(&o.access) {
-                0 => (at.regs[self.output_reg[i]].reg, 0),
-                s => (b.s_copy(at.regs[self.output_reg[i]].reg), s),
-            })
-            .collect();
-        let has_column = self.spec.expr.nodes.iter().any(|n| matches!(&n.op, ExprOp::Index(i) if i.column != 0));
-        let column = if has_column { b.s_var(0) } else { S::ZERO };
-        let regs = TileRegs {
-            inputs: inputs.iter().map(|x| x.0).collect(),
-            outputs: outputs.iter().map(|x| x.0).collect(),
-            column,
-        };
-        b.loop_with(Trips::Static(tiles), hints, |b| {
-            let at = At { tile_loop: Some(&regs), ..*at };
-            f(b, &at, &mut memo.clone());
-            for (r, s) in inputs.iter().chain(&outputs) {
-                if *s != 0 {
-                    b.s_inc(*r, *s as i32);
-                }
-            }
-            if has_column {
-                b.s_inc(column, self.lanes as i32);
-            }
-        });
-        regs
-    }
-
-    fn staged_reduction(&self, b: &mut KernelBuilder, at: &At, id: ExprId, r: u32, memo: &mut Memo) {
-        let red = &self.spec.expr.reductions[r as usize];
-        let wide = widened(red, &self.spec.expr.nodes);
-        let body = if wide { widen_body(&red.body) } else { red.body.clone() };
-        let inits: Vec<Value> = red.inits.iter().map(|&i| self.eval(b, at, i, 0, memo)).collect();
-        let inits: Vec<Value> = inits.iter().map(|v| if wide { v.retyped(DType::F32) } else { *v }).collect();
-        let (neutral, known) = neutral(b, &body, &inits);
-        let acc: Vec<Value> = neutral.iter().map(|v| variable(b, v)).collect();
-        let rest = self.spec.columns % self.lanes;
-        let full = if rest == 0 { self.tiles } else { self.tiles - 1 };
-        let outer_memo = memo.clone();
-        let one = |b: &mut KernelBuilder, at: &At, memo: &mut Memo, mask: M| {
-            let x: Vec<Value> = red
-                .args
-                .iter()
-                .zip(&neutral)
-                .map(|(&a, init)| {
-                    let v = self.eval(b, at, a, 0, memo);
-                    let v = if wide { v.retyped(DType::F32) } else { v };
-                    select_mask(b, mask, &v, init)
-                })
-                .collect();
-            accumulate(b, &body, &acc, &x);
-        };
-        let regs =
-            self.tile_loop(b, at, &outer_memo, full, LoopHints::default(), &mut |b, at, memo| one(b, at, memo, M::ALL));
-        if rest > 0 {
-            let mask = b.lanes_below(rest);
-            let at = At { tile_loop: Some(&regs), ..*at };
-            one(b, &at, &mut outer_memo.clone(), mask);
-        }
-        let lanes = reduce_lanes(b, &body, &acc);
-        let result = if known { emit_body(b, &body, &inits, &lanes) } else { lanes };
-        self.remember(b, id, r, wide, result, memo);
-    }
-
-    /// Records the results of reduction `r`, whose first node is `id`.
-    fn remember(&self, b: &mut KernelBuilder, id: ExprId, r: u32, wide: bool, result: Vec<Value>, memo: &mut Memo) {
+        id: ExprId,
+        r: u32,
+        wide: bool,
+        result: Vec<Value>,
+        memo: &mut Memo,
+    ) {
         for (i, n) in self.spec.expr.nodes.iter().enumerate().skip(id as usize) {
             if let ExprOp::LaneReduce(r2, k) = n.op
                 && r2 == r
@@ -449,6 +322,11 @@ impl<'a> Context<'a> {
         let tile = if self.column_free[id as usize] { 0 } else { tile };
         if let Some(v) = memo.get(&(id, tile)) {
             return *v;
+        }
+        if let Some(v) = at.tile_loop.and_then(|t| self.staging.kept_before(b, id, at, t)) {
+            let v = Value::word(self.spec.expr.nodes[id as usize].dtype, v);
+            memo.insert((id, tile), v);
+            return v;
         }
         let node = &self.spec.expr.nodes[id as usize];
         let value = match &node.op {
