@@ -102,7 +102,7 @@ impl KernelSpec {
     pub fn needs(&self, chip: &ChipConfig) -> Option<Needs> {
         Some(match self {
             KernelSpec::Body(Body::Loop(s)) => {
-                let scratch_rows = scratch_rows(s, (chip.core.sublanes, chip.core.lanes));
+                let scratch_rows = scratch_rows(s, chip);
                 Needs { scratch_rows, ..Needs::default() }
             }
             KernelSpec::Body(_) | KernelSpec::Sort { .. } | KernelSpec::Cholesky(_) | KernelSpec::Solve(_) => {

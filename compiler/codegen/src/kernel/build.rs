@@ -83,6 +83,7 @@ pub struct KernelBuilder {
     xlu_units: u32,
     pub(super) lanes: u32,
     converts_bf16: bool,
+    vmem_rows: u64,
     prologue: Vec<Item>,
     /// Open bodies, the innermost last; the first is the kernel's.
     bodies: Vec<Vec<Item>>,
@@ -108,6 +109,7 @@ impl KernelBuilder {
             sublanes: chip.core.sublanes,
             xlu_units: chip.core.xlu_slots,
             lanes: chip.core.lanes,
+            vmem_rows: chip.vmem.bytes / chip.row_bytes(),
             converts_bf16: chip.vmem.bf16_conversion != 0,
             prologue: Vec::new(),
             bodies: vec![Vec::new()],
@@ -211,6 +213,11 @@ impl KernelBuilder {
     pub fn new_m(&mut self) -> M {
         self.kernel.masks += 1;
         M(self.kernel.masks - 1)
+    }
+
+    /// Word rows of the chip's vector memory.
+    pub fn vmem_rows(&self) -> u64 {
+        self.vmem_rows
     }
 
     // ---- appending ----

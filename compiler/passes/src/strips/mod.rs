@@ -12,7 +12,7 @@ use crate::edit::{Draft, Emit, reachable, regroup, rewrite};
 use crate::squeeze;
 use region::Region;
 pub use region::Room;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Computation, Module, NodeId, Op, Shape};
 use systole_isa::DType;
@@ -25,9 +25,11 @@ const MOST: usize = 64;
 pub fn run(mut module: Module, draft: &mut Draft, room: Room) -> Result<Module, CompileError> {
     let mut effort = region::EFFORT;
     let mut done = false;
+    // The loops that are made here hold strips already.
+    let given: BTreeSet<String> = module.computations.iter().map(|c| c.name.clone()).collect();
     for _ in 0..MOST {
         let wanted = reachable(&module);
-        let mut all = module.computations.iter().enumerate().filter(|(i, _)| wanted[*i]);
+        let mut all = module.computations.iter().enumerate().filter(|(i, c)| wanted[*i] && given.contains(&c.name));
         let Some((index, r)) = all.find_map(|(i, c)| Some((i, region::find(c, room, &mut effort)?))) else { break };
         if !draft.fire("strips") {
             break;

@@ -402,7 +402,7 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
     };
     let row = row + if rest > 0 { alone(&last, rest) } else { 0.0 };
     let cost = (row * rows as f64).min(u64::MAX as f64 / 4.0) as u64;
-    let kept = if let Body::Loop(s) = body { scratch_rows(s, (chip.core.sublanes, chip.core.lanes)) } else { 0 };
+    let kept = if let Body::Loop(s) = body { scratch_rows(s, chip) } else { 0 };
     Some(Choice { outer, dimension: d, size, blocks, rest, windows, rest_windows, words, kept, serial, cost })
 }
 

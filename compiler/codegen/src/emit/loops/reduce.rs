@@ -344,7 +344,9 @@ impl Reducer<'_> {
         let partial = self.spec.columns % self.ctx.lanes;
         let full = if partial == 0 { tiles } else { tiles - 1 };
         let hints = LoopHints::default();
-        let regs = self.ctx.tile_loop(b, at, &Memo::default(), full, hints, &mut |b, at, _| one(b, at, 0, M::ALL));
+        let regs = self.ctx.tile_loop(b, at, (full, 0), hints, &mut |b, regs| {
+            one(b, &At { tile_loop: Some(regs), ..*at }, 0, M::ALL);
+        });
         if partial > 0 {
             let mask = b.lanes_below(partial);
             one(b, &At { tile_loop: Some(&regs), ..*at }, 0, mask);

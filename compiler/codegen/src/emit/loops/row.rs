@@ -28,7 +28,7 @@ const HOISTED: usize = 10;
 pub fn loop_kernel(spec: &LoopSpec, chip: &ChipConfig) -> Kernel {
     let mut b = KernelBuilder::new("loop", chip);
     let mut bases = Bases::params(&mut b, spec.inputs.len() + spec.outputs.len());
-    if super::scratch_rows(spec, b.shape()) > 0 {
+    if super::scratch_rows(spec, chip) > 0 {
         bases.scratch = Some((b.param(), b.buffer()));
     }
     emit_loop(&mut b, spec, &bases);
@@ -155,7 +155,7 @@ impl<'a> Context<'a> {
             outputs: Vec::new(),
             column_free: column_free(spec),
             row_free: Vec::new(),
-            staging: Staging::of(spec, sublanes, lanes, bases.scratch),
+            staging: Staging::of(b, spec, bases.scratch),
         };
         for (i, input) in spec.inputs.iter().enumerate() {
             let (base, buffer) = bases.args[i];

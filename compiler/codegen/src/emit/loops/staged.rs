@@ -13,7 +13,7 @@ use crate::kernel::build::LoopHints;
 use crate::kernel::{BufferRef, KernelBuilder, M, MemFormat, S, StoreFormat, Trips, V};
 use systole_hlo::graph::Binary;
 use systole_hlo::graph::elementwise::{Function, UnaryKind};
-use systole_isa::DType;
+use systole_isa::{ChipConfig, DType};
 
 /// Most tiles of a row block that one loop body handles at once.
 const UNROLLED_TILES: u32 = 16;
@@ -22,8 +22,9 @@ const TOGETHER: usize = 48;
 const GROUP: u32 = 4;
 /// Tiles from which one row block is enough to hide what its loops wait for.
 const LONG: u32 = 128;
-/// Word rows of kept values at most.
-const SCRATCH: u32 = 1024;
+/// Word rows of kept values at most, and the part of vector memory (one in so many).
+const SCRATCH: u64 = 1024;
+const SPARE: u64 = 64;
 /// Work of a value, in simple vector operations, from which it is kept rather than computed again: what a store and a load
 /// take of their slots.
 const KEPT: u32 = 6;
@@ -34,14 +35,16 @@ pub(super) fn is_staged(spec: &LoopSpec, lanes: u32) -> bool {
 }
 
 /// Word rows of the scratch area of a loop's code.
-pub fn scratch_rows(spec: &LoopSpec, (sublanes, lanes): (u32, u32)) -> u32 {
+pub fn scratch_rows(spec: &LoopSpec, chip: &ChipConfig) -> u32 {
+    let (sublanes, lanes) = (chip.core.sublanes, chip.core.lanes);
     if !is_staged(spec, lanes) {
         return 0;
     }
     let mut spec = spec.clone();
     flatten(&mut spec, (sublanes, lanes));
     let tiles = spec.columns.div_ceil(lanes);
-    kept(&spec, tiles * sublanes, tiles).len() as u32 * group(&spec.expr, tiles) * tiles * sublanes
+    let room = chip.vmem.bytes / chip.row_bytes();
+    kept(&spec, (tiles * sublanes, room), tiles).len() as u32 * group(&spec.expr, tiles) * tiles * sublanes
 }
 
 /// Row blocks that are done together.
@@ -109,10 +112,10 @@ fn stages(spec: &LoopSpec) -> Vec<Vec<ExprId>> {
 }
 
 /// The nodes whose values are kept, each with the stage that computes it: as many as there is memory for, `rows` word rows for
-/// each of a row block.
-fn kept(spec: &LoopSpec, rows: u32, tiles: u32) -> Vec<(ExprId, usize)> {
+/// each of a row block, in a vector memory of `room`.
+fn kept(spec: &LoopSpec, (rows, room): (u32, u64), tiles: u32) -> Vec<(ExprId, usize)> {
     let (expr, column_free) = (&spec.expr, &column_free(spec)[..]);
-    let most = (SCRATCH / (rows * group(expr, tiles))) as usize;
+    let most = (SCRATCH.min(room / SPARE) / u64::from(rows * group(expr, tiles))) as usize;
     let mut first: Vec<Option<usize>> = vec![None; expr.nodes.len()];
     let mut kept: Vec<(ExprId, usize)> = Vec::new();
     for (stage, roots) in stages(spec).into_iter().enumerate() {
@@ -169,13 +172,14 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    pub(super) fn of(spec: &LoopSpec, sublanes: u32, lanes: u32, scratch: Option<(S, BufferRef)>) -> Staging {
+    pub(super) fn of(b: &KernelBuilder, spec: &LoopSpec, scratch: Option<(S, BufferRef)>) -> Staging {
+        let (sublanes, lanes) = b.shape();
         if !is_staged(spec, lanes) {
             return Staging::default();
         }
         let tiles = spec.columns.div_ceil(lanes);
         let rows = tiles * sublanes;
-        let kept = if scratch.is_some() { kept(spec, rows, tiles) } else { Vec::new() };
+        let kept = if scratch.is_some() { kept(spec, (rows, b.vmem_rows()), tiles) } else { Vec::new() };
         Staging { group: group(&spec.expr, tiles), kept, scratch, rows }
     }
 
