@@ -4,8 +4,11 @@
 use std::path::Path;
 use std::process::Command;
 
-const WAYS: [&[&str]; 4] =
-    [&["tiny"], &["tiny", "--max-resident", "0"], &["tiny", "--set", "vmem.bytes=64 KiB"], &["tpu-v5e"]];
+const SMALL: &[&str] = &["tiny", "--set", "vmem.bytes=64 KiB"];
+const WAYS: [&[&str]; 4] = [&["tiny"], &["tiny", "--max-resident", "0"], SMALL, &["tpu-v5e"]];
+
+/// Programs of this name have rows of which the small memory does not hold a register's.
+const WIDE: &str = "wide_";
 
 #[test]
 fn programs_agree_with_the_evaluator() {
@@ -15,7 +18,8 @@ fn programs_agree_with_the_evaluator() {
     files.sort();
     let mut failures = String::new();
     for file in &files {
-        for way in WAYS {
+        let wide = file.file_name().is_some_and(|n| n.to_string_lossy().starts_with(WIDE));
+        for way in WAYS.into_iter().filter(|w| !(wide && *w == SMALL)) {
             let out = Command::new(env!("CARGO_BIN_EXE_systole"))
                 .args(["check", "--precision", "highest", "--chip"])
                 .args(way)
