@@ -114,6 +114,12 @@ pub const PASSES: &[Pass] = &[
         summary: "dots as [B,M,K] x [B,K,N]; types that the matrix unit lacks expanded",
         run: |m, d, o| rewrite(m, d, &mut |b, n, x| dot::rule(b, n, x, o)),
     },
+    // Once products have the dimensions that they keep.
+    Pass {
+        name: "unsplit",
+        summary: "what follows products done while their dimensions are together",
+        run: |m, d, o| dot::unsplit::run(m, d, o.tile),
+    },
     // Once nothing else makes sums of padded arrays.
     Pass {
         name: "interleave",

@@ -6,6 +6,7 @@
 
 pub mod turned;
 pub mod types;
+pub mod unsplit;
 
 use super::edit::Emit;
 use super::make::array;

@@ -1,0 +1,266 @@
+//! `unsplit`: what follows products done while their dimensions are together.
+//!
+//! A product's result is split into the program's dimensions: rows into batch and place, columns into heads and their features.
+//! What comes next often asks for neither. Two kinds of such operations are done on the product's own dimensions, and the
+//! result split instead:
+//!
+//! - [`Kind::Outer`]: chains of elementwise operations, reductions and broadcasts between two reshapes (the softmax of attention
+//!   between its products), where only leading dimensions are split: that costs nothing, but one dimension is easier to cut into
+//!   strips than two.
+//! - [`Kind::Lanes`]: elementwise operations (biases, scales) that alone use a product whose columns are split so that it takes
+//!   more memory: they become the product's end.
+//!
+//! Nothing is computed twice: where something else wants the split form, a chain stays as it is.
+
+use crate::edit::{Draft, Emit, reachable, rewrite};
+use crate::inline::is_elementwise;
+use crate::make::array;
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+use systole_hlo::analysis::uses::uses;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{ArrayShape, Computation, Module, Node, NodeId, Op, Shape};
+use systole_isa::Layout;
+
+/// Times that chains are looked through for operations that must stay; what is not settled by then is left as it is.
+const ROUNDS: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Outer,
+    Lanes,
+}
+
+/// That a node is computed with the dimensions `dims`, each of them some neighbours of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Merged {
+    kind: Kind,
+    dims: Vec<u64>,
+}
+
+/// The dimensions of `to` that each of `from` is split into.
+fn parts(from: &[u64], to: &[u64]) -> Option<Vec<Range<usize>>> {
+    let mut all = Vec::with_capacity(from.len());
+    let mut next = 0;
+    for &size in from {
+        let (first, mut product) = (next, 1u64);
+        while product < size && next < to.len() {
+            product *= to[next];
+            next += 1;
+        }
+        if product != size || next == first {
+            return None;
+        }
+        all.push(first..next);
+    }
+    (next == to.len()).then_some(all)
+}
+
+/// The parts of a broadcast's operand that its dimensions `map` are, and where they come in the merged result; `None` if only
+/// a piece of a part is in the operand.
+fn kept(all: &[Range<usize>], map: &[usize]) -> Option<Vec<usize>> {
+    if !map.windows(2).all(|w| w[0] < w[1]) {
+        return None;
+    }
+    let mut places = Vec::new();
+    for (i, part) in all.iter().enumerate() {
+        match part.clone().filter(|d| map.contains(d)).count() {
+            0 => {}
+            n if n == part.len() => places.push(i),
+            _ => return None,
+        }
+    }
+    Some(places)
+}
+
+/// The nodes of a computation that are done on merged dimensions.
+struct Search<'a> {
+    comp: &'a Computation,
+    users: Vec<Vec<NodeId>>,
+    tile: (u32, u32),
+    marks: Vec<Option<Merged>>,
+    /// Reshapes that split, which are what merged operands are taken from.
+    seeds: Vec<Option<Merged>>,
+}
+
+impl Search<'_> {
+    fn shape(&self, id: NodeId) -> Option<&ArrayShape> {
+        self.comp.node(id).shape.as_array().filter(|a| !a.dynamic.contains(&true))
+    }
+
+    fn bytes(&self, a: &ArrayShape, dims: &[u64]) -> u64 {
+        Layout::row_major(a.dtype, dims, self.tile.0, self.tile.1).bytes()
+    }
+
+    /// A reshape that splits the dimensions of a product.
+    fn seed(&self, id: NodeId) -> Option<Merged> {
+        let n = self.comp.node(id);
+        let from = (n.op == Op::Reshape).then(|| n.operands[0])?;
+        let product = matches!(self.comp.node(from).op, Op::Dot { .. } | Op::Convolution { .. });
+        let (a, x) = (self.shape(id)?, self.shape(from).filter(|_| product)?);
+        parts(&x.dims, &a.dims).filter(|_| x.rank() < a.rank())?;
+        let last = |dims: &[u64]| dims[dims.len().saturating_sub(2)..].to_vec();
+        let dims = x.dims.clone();
+        if x.rank() >= 3 && last(&x.dims) == last(&a.dims) {
+            return Some(Merged { kind: Kind::Outer, dims });
+        }
+        let denser = x.dims.last() != a.dims.last() && self.bytes(a, &x.dims) < self.bytes(a, &a.dims);
+        (denser && self.users[id.index()].len() == 1).then_some(Merged { kind: Kind::Lanes, dims })
+    }
+
+    fn of(&self, id: NodeId) -> Option<&Merged> {
+        self.marks[id.index()].as_ref().or(self.seeds[id.index()].as_ref())
+    }
+
+    /// Whether an operand can be had with the dimensions `m`.
+    fn converts(&self, id: NodeId, m: &Merged) -> bool {
+        if self.of(id) == Some(m) {
+            return true;
+        }
+        let (n, Some(a)) = (self.comp.node(id), self.shape(id)) else { return false };
+        let Op::Broadcast { dims: map } = &n.op else { return false };
+        parts(&m.dims, &a.dims).and_then(|all| kept(&all, map)).is_some()
+    }
+
+    /// How a node would be done, from how its operands are.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others want the program's dimensions")]
+    fn follows(&self, id: NodeId) -> Option<Merged> {
+        let n = self.comp.node(id);
+        let a = self.shape(id)?;
+        match &n.op {
+            op if is_elementwise(op) => {
+                let same = |o: &&NodeId| self.shape(**o).is_some_and(|x| x.dims == a.dims);
+                let m = n.operands.iter().filter(same).find_map(|o| self.of(*o))?.clone();
+                let alone = m.kind == Kind::Outer || self.users[id.index()].len() == 1;
+                // Operands that come from a chain of several users stay for the others.
+                (alone && n.operands.iter().all(|o| self.converts(*o, &m))).then_some(m)
+            }
+            Op::Reduce { dims, .. } if n.operands.len() == 2 => {
+                let m = self.of(n.operands[0]).filter(|m| m.kind == Kind::Outer)?;
+                let all = parts(&m.dims, &self.shape(n.operands[0])?.dims)?;
+                let rest = (0..self.shape(n.operands[0])?.rank()).filter(|d| !dims.contains(d)).collect::<Vec<_>>();
+                let dims: Vec<u64> = kept(&all, &rest)?.into_iter().map(|i| m.dims[i]).collect();
+                (dims.len() < a.rank()).then_some(Merged { kind: Kind::Outer, dims })
+            }
+            Op::Broadcast { dims: map } => {
+                let m = self.of(n.operands[0]).filter(|m| m.kind == Kind::Outer)?;
+                let all = parts(&m.dims, &self.shape(n.operands[0])?.dims)?;
+                let mut dims = Vec::new();
+                let mut next = 0;
+                for (part, &size) in all.iter().zip(&m.dims) {
+                    let (first, last) = (*map.get(part.start)?, *map.get(part.end - 1)?);
+                    let together = map[part.clone()].windows(2).all(|w| w[1] == w[0] + 1);
+                    if !together || first < next {
+                        return None;
+                    }
+                    dims.extend(&a.dims[next..first]);
+                    dims.push(size);
+                    next = last + 1;
+                }
+                dims.extend(&a.dims[next..]);
+                Some(Merged { kind: Kind::Outer, dims })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether everything that uses a node of an outer chain takes it merged.
+    fn ends_well(&self, id: NodeId) -> bool {
+        let takes = |u: &NodeId| self.marks[u.index()].is_some() || self.comp.node(*u).op == Op::Reshape;
+        id != self.comp.root && self.users[id.index()].iter().all(takes)
+    }
+
+    /// Marks what can be done on merged dimensions.
+    fn run(&mut self) {
+        for id in self.comp.ids() {
+            self.seeds[id.index()] = self.seed(id);
+            self.marks[id.index()] = self.follows(id);
+        }
+        for _ in 0..ROUNDS {
+            let mut changed = false;
+            for id in self.comp.ids().rev() {
+                let outer = self.marks[id.index()].as_ref().is_some_and(|m| m.kind == Kind::Outer);
+                if outer && !self.ends_well(id) {
+                    self.marks[id.index()] = None;
+                    changed = true;
+                }
+            }
+            for id in self.comp.ids() {
+                if self.marks[id.index()].is_some() && self.follows(id) != self.marks[id.index()] {
+                    self.marks[id.index()] = None;
+                    changed = true;
+                }
+            }
+            if !changed {
+                return;
+            }
+        }
+        self.marks.fill(None);
+    }
+}
+
+/// Runs the pass; `tile` is the chip's sublanes and lanes.
+pub fn run(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Module, CompileError> {
+    let wanted = reachable(&module);
+    let mut all: FxHashMap<(usize, NodeId), Merged> = FxHashMap::default();
+    for (i, comp) in module.computations.iter().enumerate().filter(|(i, _)| wanted[*i]) {
+        let n = comp.nodes.len();
+        let mut s = Search { comp, users: uses(comp), tile, marks: vec![None; n], seeds: vec![None; n] };
+        s.run();
+        all.extend(s.marks.into_iter().enumerate().filter_map(|(k, m)| Some(((i, NodeId(k as u32)), m?))));
+    }
+    if all.is_empty() {
+        return Ok(module);
+    }
+    rewrite(module, draft, &mut |b, n, operands| {
+        let Some(m) = all.get(&b.place()).filter(|_| b.draft.fire("unsplit")) else { return Ok(None) };
+        Ok(merged(b, n, operands, m))
+    })
+}
+
+/// An operand with merged dimensions.
+fn operand(b: &mut Emit, x: NodeId, dims: &[u64]) -> NodeId {
+    if let Op::Broadcast { dims: map } = b.op(x).clone()
+        && let Some(all) = parts(dims, b.dims(x))
+        && let Some(places) = kept(&all, &map)
+    {
+        let y = b.operand(x, 0);
+        let sizes: Vec<u64> = places.iter().map(|&i| dims[i]).collect();
+        let y = b.reshape(y, &sizes);
+        return b.broadcast(y, &places, dims);
+    }
+    b.reshape(x, dims)
+}
+
+/// What a reshape splits.
+fn source(b: &Emit, x: NodeId) -> Option<NodeId> {
+    (*b.op(x) == Op::Reshape).then(|| b.operand(x, 0))
+}
+
+/// The node on merged dimensions, split again.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation is marked")]
+fn merged(b: &mut Emit, n: &Node, operands: &[NodeId], m: &Merged) -> Option<NodeId> {
+    let a = array(&n.shape).clone();
+    let whole = match &n.op {
+        op if is_elementwise(op) => {
+            let xs: Vec<NodeId> = operands.iter().map(|&o| operand(b, o, &m.dims)).collect();
+            b.emit(op.clone(), &xs, Shape::array(a.dtype, &m.dims))
+        }
+        Op::Reduce { dims, body } => {
+            let x = source(b, operands[0])?;
+            let all = parts(b.dims(x), b.dims(operands[0]))?;
+            let along: Vec<usize> = (0..all.len()).filter(|&i| dims.contains(&all[i].start)).collect();
+            b.reduce_by(&[x], &operands[1..], &along, *body)
+        }
+        Op::Broadcast { dims: map } => {
+            let x = source(b, operands[0])?;
+            let all = parts(b.dims(x), b.dims(operands[0]))?;
+            let to = parts(&m.dims, &a.dims)?;
+            let places: Option<Vec<usize>> =
+                all.iter().map(|part| to.iter().position(|t| t.start == map[part.start])).collect();
+            b.broadcast(x, &places?, &m.dims)
+        }
+        _ => return None,
+    };
+    Some(b.reshape(whole, &a.dims))
+}
