@@ -237,6 +237,32 @@ fn inserts(comp: &Computation, id: NodeId, dim: usize) -> bool {
     to.remove(dim) == 1 && sizes(node.operands[0]) == Some(to)
 }
 
+/// Whether a node is a reshape that splits dimensions, the last one among them (heads and their features, say), and that only
+/// transposes read: they split on the way.
+pub fn is_split(comp: &Computation, id: NodeId, users: &[NodeId]) -> bool {
+    let node = comp.node(id);
+    let sizes = |id: NodeId| comp.node(id).shape.as_array().map(|a| &a.dims[..]);
+    let (Op::Reshape, Some(to)) = (&node.op, sizes(id)) else { return false };
+    let Some(from) = sizes(node.operands[0]) else { return false };
+    let last = |dims: &[u64]| dims.last().copied().unwrap_or(1);
+    let turned = |u: &NodeId| matches!(comp.node(*u).op, Op::Transpose { .. });
+    last(from) > last(to) && last(to) > 1 && splits(from, to) && !users.is_empty() && users.iter().all(turned)
+}
+
+/// Whether every dimension of `from` is some neighbours in `to` together.
+fn splits(from: &[u64], to: &[u64]) -> bool {
+    let mut parts = to.iter();
+    let whole = |&size: &u64| {
+        let mut product = 1;
+        while product < size {
+            let Some(part) = parts.next() else { return false };
+            product *= part;
+        }
+        product == size
+    };
+    from.iter().all(whole) && parts.all(|&d| d == 1)
+}
+
 /// What the rows of kernels are bounded by.
 #[derive(Clone, Copy)]
 pub struct Rows {
@@ -296,6 +322,7 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
             Owner::None
         } else if matches!(comp.node(id).op, Op::Slice { .. } | Op::Reshape)
             && g.users[id.index()].iter().all(|&u| windows[u.index()])
+            || is_split(comp, id, &g.users[id.index()])
         {
             Owner::Inline
         } else if is_pointwise(comp, id) || is_cut(comp, id, rows.lanes) {
