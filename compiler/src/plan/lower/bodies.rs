@@ -1,5 +1,6 @@
 //! Calls of loop, reduction and move kernels: on arrays in vector memory, or block by block on arrays in HBM.
 
+use super::moving::in_words;
 use super::{Lower, Region};
 use crate::plan::guide::impossible;
 use crate::plan::memory::{guard_rows, vmem_map};
@@ -143,7 +144,7 @@ impl<'a> Lower<'a> {
         self.push_resident(body, args, name, op);
     }
 
-    fn push_resident(&mut self, body: Body, mut args: Vec<Arg>, name: &str, op: u32) {
+    fn push_resident(&mut self, body: Body, args: Vec<Arg>, name: &str, op: u32) {
         let pinned = |a: &Arg| match a {
             Arg::Array { buf, .. } => self.pinned_place(*buf).filter(|p| p.0).map(|p| (p.1, *buf)),
             Arg::Scalar(_) | Arg::Sum(_) | Arg::Linear { .. } | Arg::Const(_) | Arg::Scratch => None,
@@ -153,6 +154,7 @@ impl<'a> Lower<'a> {
             let why = format!("`{}` cannot be done in blocks with `{array}` in HBM", self.op_name(op));
             self.failed.get_or_insert(impossible(line, why));
         }
+        let (body, mut args) = by_words(body, args);
         let spec = KernelSpec::Body(body);
         let needs = spec.needs(self.chip).unwrap_or_default();
         if needs.scratch_rows > 0 {
@@ -300,5 +302,26 @@ fn block_entry(
         needs: Needs { scratch_rows: chosen.scratch_rows, semaphores: SEMAPHORES },
         cycles: None,
         considered: considered.collect(),
+    }
+}
+
+/// A move between arrays in vector memory by words, if it may go so.
+fn by_words(body: Body, args: Vec<Arg>) -> (Body, Vec<Arg>) {
+    let Body::Move(spec) = &body else { return (body, args) };
+    let packing = spec.dtype.packing() as i64;
+    let whole = matches!(args.get(1), Some(Arg::Array { usage: Use::Write, .. }));
+    let words = |a: &Arg| match a {
+        Arg::Array { buf, usage, unit: Unit::ElementRows, offset, dynamic } => {
+            let even = offset % packing == 0 && dynamic.iter().all(|(_, rows)| rows % packing == 0);
+            let dynamic = dynamic.iter().map(|&(w, rows)| (w, rows / packing)).collect();
+            let unit = Unit::WordRows;
+            even.then_some(Arg::Array { buf: *buf, usage: *usage, unit, offset: offset / packing, dynamic })
+        }
+        Arg::Array { unit: Unit::WordRows | Unit::Granules, .. } => None,
+        Arg::Scalar(_) | Arg::Sum(_) | Arg::Linear { .. } | Arg::Const(_) | Arg::Scratch => Some(a.clone()),
+    };
+    match (in_words(spec, whole), args.iter().map(words).collect::<Option<Vec<Arg>>>()) {
+        (Some(spec), Some(args)) => (Body::Move(spec), args),
+        _ => (body, args),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::plan::view::{Form, View};
 use systole_codegen::emit::moves::spec::{MoveSpec, Side};
+use systole_isa::DType;
 
 /// The affine map of iteration dimensions to positions in an array: for each array dimension, `(iteration dimension,
 /// coefficient)` terms and an offset.
@@ -73,6 +74,32 @@ pub fn move_spec(sizes: &[u64], src: &View, from: &Position, dst: &View, to: &Po
     spec
 }
 
+/// The same move of 32-bit words, where whole words of narrower elements go from one array to the other; `whole`: it writes all
+/// of the destination, so that what its last words hold besides is padding.
+pub fn in_words(spec: &MoveSpec, whole: bool) -> Option<MoveSpec> {
+    let p = spec.dtype.packing() as i64;
+    let sides = [&spec.src, &spec.dst];
+    let along = (0..spec.sizes.len()).find(|&d| sides.iter().all(|s| (s.rows[d], s.lanes[d]) == (1, 0)))?;
+    let fits = |s: &&Side| {
+        let others = s.rows.iter().enumerate().filter(|(d, _)| *d != along).map(|(_, rows)| rows);
+        others.chain([&s.row_offset, &s.plane_rows]).all(|rows| rows % p == 0)
+    };
+    let ends = whole || i64::from(spec.sizes[along]) % p == 0;
+    if p == 1 || spec.dtype.components() != 1 || !ends || !sides.iter().all(fits) {
+        return None;
+    }
+    let side = |s: &Side| Side {
+        rows: s.rows.iter().enumerate().map(|(d, &rows)| if d == along { 1 } else { rows / p }).collect(),
+        row_offset: s.row_offset / p,
+        plane_rows: s.plane_rows / p,
+        component_rows: s.component_rows / p,
+        ..s.clone()
+    };
+    let mut sizes = spec.sizes.clone();
+    sizes[along] = sizes[along].div_ceil(p as u32);
+    Some(MoveSpec { dtype: DType::U32, sizes, src: side(&spec.src), dst: side(&spec.dst) })
+}
+
 /// Splits the dimensions of two shapes with equal elements into common factors: sizes, and for each shape the position
 /// of its dimensions. `None` if they have no common refinement.
 pub fn refine(a: &[u64], b: &[u64]) -> Option<(Vec<u64>, Position, Position)> {
@@ -121,4 +148,39 @@ pub fn refine(a: &[u64], b: &[u64]) -> Option<(Vec<u64>, Position, Position)> {
     }
     let [pa, pb] = positions;
     Some((sizes, pa, pb))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A move of `[2, rows, 64]` along sublanes, heads side by side, whose destination begins `first` rows further.
+    fn heads(dtype: DType, rows: u32, first: i64) -> MoveSpec {
+        let side = |head: i64, lanes: i64, row_offset: i64| Side {
+            rows: vec![head, 1, 0],
+            lanes: vec![lanes, 0, 1],
+            row_offset,
+            plane_rows: 64,
+            component_rows: 64,
+            ..Side::default()
+        };
+        MoveSpec { dtype, sizes: vec![2, rows, 64], src: side(32, 0, 0), dst: side(0, 64, first) }
+    }
+
+    #[test]
+    fn rows_that_share_words_move_together() {
+        let words = in_words(&heads(DType::BF16, 20, 4), false).expect("ten words");
+        assert_eq!((words.dtype, &words.sizes[..]), (DType::U32, &[2, 10, 64][..]));
+        assert_eq!((&words.src.rows[..], &words.dst.rows[..]), (&[16, 1, 0][..], &[0, 1, 0][..]));
+        assert_eq!((words.dst.row_offset, words.dst.plane_rows), (2, 32));
+        assert_eq!(in_words(&heads(DType::S8, 20, 4), false).map(|s| s.sizes[1]), Some(5));
+    }
+
+    #[test]
+    fn parts_of_words_stay_elements() {
+        assert_eq!(in_words(&heads(DType::F32, 20, 4), true), None, "a word each");
+        assert_eq!(in_words(&heads(DType::BF16, 20, 3), true), None, "other places in words");
+        assert_eq!(in_words(&heads(DType::BF16, 21, 4), false), None, "the rest of the last word is another's");
+        assert_eq!(in_words(&heads(DType::BF16, 21, 4), true).map(|s| s.sizes[1]), Some(11));
+    }
 }
