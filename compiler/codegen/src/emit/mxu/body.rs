@@ -227,6 +227,24 @@ impl Context<'_> {
         if mask == M::ALL { v } else { b.select(mask, v, zero) }
     }
 
+    /// Loads a register of weights for every slab, once for those that share it, and runs `f(slab, register)`.
+    fn each_slab(
+        &self,
+        b: &mut KernelBuilder,
+        load: &dyn Fn(&mut KernelBuilder, i32) -> V,
+        f: &mut dyn FnMut(&mut KernelBuilder, u32, V),
+    ) {
+        let mut last: Option<(u32, V)> = None;
+        for (si, &skip) in self.t.slab_rhs.iter().enumerate() {
+            let v = match last {
+                Some((at, v)) if at == skip => v,
+                _ => load(b, skip as i32),
+            };
+            last = Some((skip, v));
+            f(b, si as u32, v);
+        }
+    }
+
     /// Stages the next group of weight registers in every unit.
     pub fn stage_group(&self, b: &mut KernelBuilder, step: &Step, format: MxuFormat) {
         let (g, s, sub) = (self.p.geometry, self.p.staging, self.sub());
@@ -247,8 +265,13 @@ impl Context<'_> {
                     None => (st.at, skip),
                 };
                 for (&(at, mask), c) in st.lhs_like.iter().zip(s.part.first_k..) {
-                    let v = self.load(b, &self.rhs, base, at, offset, s.stride, mask);
-                    (0..self.t.ms).for_each(|si| b.mxu_stage_t(si * self.t.ns + ni, v, c, format));
+                    self.each_slab(
+                        b,
+                        &|b, skip| self.load(b, &self.rhs, base, at, offset + skip, s.stride, mask),
+                        &mut |b, si, v| {
+                            b.mxu_stage_t(si * self.t.ns + ni, v, c, format);
+                        },
+                    );
                 }
             }
         } else {
@@ -262,9 +285,14 @@ impl Context<'_> {
                     let plane = ni * self.t.nch + c;
                     let at = ChunkAt::Fixed((plane * self.rhs.plane) as i32);
                     let at = if plane < g.planes_n { at } else { ChunkAt::Missing };
-                    let v = self.load(b, &self.rhs, base, at, 0, s.stride, mask);
                     let chunk = s.part.first_n + c;
-                    (0..self.t.ms).for_each(|si| b.mxu_stage(si * self.t.ns + ni, v, chunk, format));
+                    self.each_slab(
+                        b,
+                        &|b, skip| self.load(b, &self.rhs, base, at, skip, s.stride, mask),
+                        &mut |b, si, v| {
+                            b.mxu_stage(si * self.t.ns + ni, v, chunk, format);
+                        },
+                    );
                 }
             }
             if let Some(left) = st.k_left {

@@ -129,14 +129,13 @@ pub fn search(
 ) -> Result<(Chosen, Vec<(Tile, f64)>), MxuError> {
     let formats = format::Formats::choose(spec, chip)?;
     let staging = geometry::Staging::new(spec, chip);
-    let variants = geometry::Geometry::variants(spec, chip);
     let mut search = Search { weigh, considered: Vec::new() };
     let mut best: Option<(Chosen, f64)> = None;
     let mut failed = None;
-    let ways = unit_counts(chip).into_iter().flat_map(|units| variants.iter().map(move |g| (units, g)));
-    for (i, (units, geometry)) in ways.enumerate() {
+    let ways = |units| geometry::Geometry::variants(spec, chip, units).into_iter().map(move |g| (units, g));
+    for (i, (units, geometry)) in unit_counts(chip).into_iter().flat_map(ways).enumerate() {
         let variant = i as u32;
-        let problem = Problem { spec, chip, geometry, formats: &formats, staging, hooked, variant, units };
+        let problem = Problem { spec, chip, geometry: &geometry, formats: &formats, staging, hooked, variant, units };
         match problem.choose(&mut search) {
             Ok((tiling, weight)) if best.as_ref().is_none_or(|b| weight < LESS_REGULAR * b.1) => {
                 best = Some((Chosen::new(variant, &tiling), weight));
@@ -177,10 +176,12 @@ pub(super) fn with_problem<T>(
 ) -> Result<T, MxuError> {
     let formats = format::Formats::choose(spec, chip)?;
     let staging = geometry::Staging::new(spec, chip);
-    let variants = geometry::Geometry::variants(spec, chip);
-    let (part, which) = (variant as usize / variants.len(), variant as usize % variants.len());
-    let units = unit_counts(chip).get(part).copied().ok_or_else(|| MxuError::Tile(format!("variant {variant}")))?;
-    f(Problem { spec, chip, geometry: &variants[which], formats: &formats, staging, hooked, variant, units })
+    let counts = unit_counts(chip);
+    let each = geometry::Geometry::variants(spec, chip, counts[0]).len();
+    let units = counts.get(variant as usize / each).copied();
+    let units = units.ok_or_else(|| MxuError::Tile(format!("variant {variant}")))?;
+    let geometry = &geometry::Geometry::variants(spec, chip, units)[variant as usize % each];
+    f(Problem { spec, chip, geometry, formats: &formats, staging, hooked, variant, units })
 }
 
 /// Matrix units that always work, if there are so many.

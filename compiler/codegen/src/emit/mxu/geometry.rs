@@ -6,7 +6,7 @@
 //! - Rows are *blocks* of `sublanes` positions along the innermost dimension; the last block of a line may reach past
 //!   its end.
 
-use super::spec::{Contraction, Dim, RhsForm};
+use super::spec::{Contraction, Dim, Place, RhsForm};
 use systole_isa::ChipConfig;
 
 /// See the module docs. Dimensions are outermost first.
@@ -15,6 +15,9 @@ pub(super) struct Geometry {
     pub sublanes: u32,
     pub lanes: u32,
     pub batch: Vec<Dim>,
+    /// The dimension that is cut over the matrix units where each of them has a batch index, and so weights, of its own: all of
+    /// it, of which the last of `batch` is the longest unit's part.
+    pub beside: Option<Dim>,
     /// Block dimensions: strides from block to block.
     pub blocks: Vec<Dim>,
     /// The last of `blocks` counts blocks of one line (else a line is one block).
@@ -66,9 +69,10 @@ fn merge_all(dims: &mut Vec<Dim>) {
 }
 
 impl Geometry {
-    /// The geometries to choose from: as written, and where its lines do not fill registers, with the sublanes of a
-    /// register across another dimension of rows that fills them.
-    pub fn variants(spec: &Contraction, chip: &ChipConfig) -> Vec<Geometry> {
+    /// The geometries to choose from for so many matrix units: as written, where its lines do not fill registers with the
+    /// sublanes of a register across another dimension of rows that fills them, and with batch indices beside each other.
+    /// How many there are does not depend on `units`.
+    pub fn variants(spec: &Contraction, chip: &ChipConfig, units: u32) -> Vec<Geometry> {
         let plain = Geometry::new(spec, chip);
         let sub = chip.core.sublanes;
         let mut all = Vec::new();
@@ -78,8 +82,21 @@ impl Geometry {
             let across = (0..rows.len()).filter(|&i| fits(&rows[i]));
             all.extend(across.map(|i| Geometry::across(spec, chip, i)));
         }
+        let beside = plain.beside(spec, chip, units);
         all.insert(0, plain);
+        all.extend(beside);
         all
+    }
+
+    /// The geometry with the innermost batch dimension cut over the units, where all arrays are in vector memory.
+    fn beside(&self, spec: &Contraction, chip: &ChipConfig, units: u32) -> Option<Geometry> {
+        let places = spec.extras.iter().map(|e| e.0).chain([spec.lhs.place, spec.rhs.place, spec.out.place]);
+        let there = places.into_iter().all(|p| p == Place::Vmem) && chip.mxu.count > 1;
+        let whole = self.batch.last().copied().filter(|_| there)?;
+        let mut g = Geometry { beside: Some(whole), ..self.clone() };
+        g.batch.pop();
+        g.batch.push(Dim { count: whole.count.div_ceil(units.min(whole.count)), ..whole });
+        Some(g)
     }
 
     /// All dimensions of rows: the result's, and batch dimensions that the rhs does not have.
@@ -130,6 +147,7 @@ impl Geometry {
             sublanes,
             lanes,
             batch,
+            beside: None,
             blocks: rows,
             long_lines,
             inner,

@@ -10,7 +10,7 @@
 //! wide tile stay in vector memory while the splits of `k` pass by.
 //!
 //! A step runs on `ns * ms` units: unit `si * ns + ni` multiplies slab `si` of the rows with column tile `ni` of the
-//! group. Blocks, groups and slabs all have full size: the last one begins earlier and computes some results again.
+//! group. Slabs are parts of a block of rows, or the same block of different batch indices ([`Geometry::beside`]). Blocks, groups and slabs all have full size: the last one begins earlier and computes some results again.
 //!
 //! Operands in HBM pass through windows: lhs `[k planes][rows of the block]` once per row block, rhs
 //! `[columns of the group][taps][k]` once per group, both in chunks of `ktc` k tiles so that work starts when the first
@@ -87,6 +87,7 @@ pub(super) struct Tiling {
     /// Dimensions of a slab, outermost first, and where each slab begins.
     pub walk: Vec<Dim>,
     pub slab_lhs: Vec<u32>,
+    pub slab_rhs: Vec<u32>,
     pub slab_out: Vec<u32>,
     /// Row blocks of a slab.
     pub blocks: u32,
@@ -344,8 +345,18 @@ impl Problem<'_> {
         let block = Dim { count: ob, ..g.blocks[outer] };
         let mut dims = vec![block];
         dims.extend(&g.blocks[outer + 1..]);
-        let (ms, (walk, slab_lhs, slab_out)) =
-            (1..=ms).rev().find_map(|m| Some((m, slabs(dims.clone(), m, whole_lines)?)))?;
+        let (ms, (walk, mut slab_lhs, mut slab_out)) = match g.beside {
+            Some(_) if ns > 1 => return None,
+            Some(whole) => (ms.min(whole.count), slabs(dims, 1, whole_lines)?),
+            None => (1..=ms).rev().find_map(|m| Some((m, slabs(dims.clone(), m, whole_lines)?)))?,
+        };
+        let mut slab_rhs = vec![0; ms as usize];
+        if let Some(whole) = g.beside {
+            // The last unit begins earlier where the indices do not come out even.
+            let part = whole.count.div_ceil(ms);
+            let begins = |stride: u32| (0..ms).map(|s| (s * part).min(whole.count - part) * stride).collect();
+            (slab_lhs, slab_rhs, slab_out) = (begins(whole.lhs), begins(whole.rhs), begins(whole.out));
+        }
         let blocks: u32 = walk.iter().map(|d| d.count).product();
         let acc_rows = chip.mxu.accumulator_rows;
         let accumulators = acc_rows >= g.sublanes && !self.formats.emulated;
@@ -374,6 +385,7 @@ impl Problem<'_> {
             mo: g.blocks[outer].count.div_ceil(ob),
             walk,
             slab_lhs,
+            slab_rhs,
             slab_out,
             blocks,
             ng: groups,
@@ -523,6 +535,7 @@ impl Problem<'_> {
             1.0,
         ];
         let staged = self.staging.chunks as f64;
+        let loaded = if g.beside.is_some() { units } else { f64::from(t.ns) };
         let (rows, cols) = self.chip.mxu_chunks();
         let tile_rows = if self.staging.transposed { self.chip.mxu.cols } else { self.chip.mxu.rows };
         let tile_load = f64::from(tile_rows) * f64::from(t.kch * t.nch) / f64::from(rows * cols);
@@ -535,7 +548,7 @@ impl Problem<'_> {
             accumulators: t.accumulators,
             rate: self.formats.rate,
             block_issue: block.into_iter().fold(0.0, f64::max),
-            group_issue: per(staged * units, c.mxu_push_slots).max(per(staged * t.ns as f64, c.vload_slots)),
+            group_issue: per(staged * units, c.mxu_push_slots).max(per(staged * loaded, c.vload_slots)),
             tile_load: tile_load / self.chip.mxu.weight_rows_per_cycle.max(1) as f64,
         }
     }

@@ -199,12 +199,12 @@ impl Case {
         sum as f32
     }
 
-    /// Splits of k and row blocks that the tiling has.
-    fn tiling(&self, spec: &Contraction, chip: &ChipConfig) -> (u32, u32) {
+    /// Splits of k and row blocks that the tiling has, and whether batch indices are beside each other.
+    fn tiling(&self, spec: &Contraction, chip: &ChipConfig) -> (u32, u32, bool) {
         let chosen = choose(spec, chip, false).expect("a tile").tile;
         let found = choose::with_problem(spec, chosen.variant, chip, false, |p| p.restored(&chosen));
         let t = found.expect("the tile's tiling");
-        (t.ks, t.mo)
+        (t.ks, t.mo, t.slab_rhs.iter().any(|&s| s > 0))
     }
 
     fn check(&self) {
@@ -217,8 +217,9 @@ impl Case {
         let chosen = choose(&spec, &chip, false).unwrap_or_else(|e| panic!("{}: {e}", self.name));
         let out = contraction_kernel(&spec, (&chosen.tile, None), "dot", &chip, &mut Convert(self.types[2]));
         let out = out.unwrap_or_else(|e| panic!("{}: {e}", self.name));
-        let (splits, blocks) = self.tiling(&spec, &chip);
+        let (splits, blocks, beside) = self.tiling(&spec, &chip);
         assert!(splits > 1 || !self.name.starts_with("splits"), "{}: one split", self.name);
+        assert!(beside || !self.name.starts_with("beside"), "{}: one after the other", self.name);
         assert!(blocks > 1 || !self.name.starts_with("small"), "{}: one block", self.name);
         assert!(out.scratch_rows <= self.vmem_rows, "{}: beyond the budget", self.name);
         let told = (chosen.scratch_rows, chosen.semaphores);
@@ -296,6 +297,17 @@ fn dots_in_vector_memory() {
         Case { name: "highest", sizes: [0, 20, 20, 20], precision: Precision::Highest, ..CASE },
         Case { name: "high, long", sizes: [0, 100, 20, 20], precision: Precision::High, ..CASE },
         Case { name: "s8", sizes: [0, 70, 20, 20], types: [DType::S8, DType::S8, DType::S32], ..CASE },
+    ]);
+}
+
+#[test]
+fn batches_beside_each_other() {
+    check_all(&[
+        Case { name: "beside", sizes: [6, 4, 16, 8], types: BF, ..CASE },
+        Case { name: "beside, odd", sizes: [5, 7, 13, 5], types: BF, ..CASE },
+        Case { name: "beside, transposed", sizes: [5, 7, 13, 5], transposed: true, types: BF, ..CASE },
+        Case { name: "beside, groups", sizes: [4, 4, 11, 30], types: [DType::BF16; 3], ..CASE },
+        Case { name: "beside, highest", sizes: [3, 4, 8, 8], precision: Precision::Highest, ..CASE },
     ]);
 }
 
