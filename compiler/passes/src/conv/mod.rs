@@ -4,7 +4,8 @@
 //! - padding and base dilation become an explicit `pad` with zeros, reversal a `reverse` of the kernel;
 //! - batch groups become feature groups, feature groups see [`group`];
 //! - images of few channels are read as rows of places and channels ([`flat`]);
-//! - windows of size 1 become dots, few input channels are packed together with window positions ([`pack`]), windows
+//! - windows of size 1 become dots, few input channels are packed together with window positions ([`pack`]), lines of
+//!   few channels are stacked ([`stack`]), windows
 //!   larger than the output (gradients of kernels) contract many images along lanes ([`images`]), or become a dot, or a sum
 //!   for each channel, for each output position ([`gradient`]);
 //! - element types that the matrix unit lacks become products and sums for each window position ([`taps`]).
@@ -14,6 +15,7 @@ mod gradient;
 mod group;
 mod images;
 mod pack;
+mod stack;
 mod taps;
 
 use super::dot::types::{self, TypePlan};
@@ -226,7 +228,7 @@ fn single(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
     if let Some(packed) = pack::packed(b, &s) {
         return single(b, packed);
     }
-    Ok(canonical(b, &s))
+    Ok(stack::lower(b, &s).unwrap_or_else(|| canonical(b, &s)))
 }
 
 /// Rows that the chip stores together: a reshape that merges whole groups of them moves nothing.
