@@ -18,7 +18,7 @@ const SMALL: u64 = 10_000;
 /// Part of vector memory up to which arrays stay there in the plan that shares out most.
 const RESIDENT: u64 = 64;
 /// Per cent of vector memory for a strip's arrays that are tried where the usual part makes strips.
-const SHARES: [u32; 2] = [50, 0];
+const SHARES: [u32; 3] = [50, 30, 0];
 
 /// Compiles a module.
 type Compile<'c> = &'c dyn Fn(&Module, &CompileOptions) -> Result<Compiled, RuntimeError>;
