@@ -56,9 +56,15 @@ pub struct Memory<'a> {
     names: Vec<String>,
     /// Semaphores free for whole-buffer copies.
     semaphores: Vec<u32>,
-    /// The largest array of the step for which there was no room.
-    pub crowding: Option<BufId>,
+    /// What stood in the way of the step for which there was no room: large arrays that stay for a loop, of which that reads
+    /// slices; without, the largest array of the step.
+    pub crowding: Vec<BufId>,
+    /// Arrays of which loops read nothing but slices.
+    pub sliced: Vec<BufId>,
 }
+
+/// Arrays of more than one part in so many of vector memory make room when they leave it.
+const LARGE: u64 = 64;
 
 /// How vector memory is divided, in word rows: arrays and scratch areas, guard rows that partial blocks may read (never
 /// write), and spilled registers at the end.
@@ -119,7 +125,8 @@ impl<'a> Memory<'a> {
                 .map(|(b, far)| (b.slack_rows + guard_rows(chip).max(*far)) * row_bytes)
                 .collect(),
             names: buffers.iter().map(|b| b.name.clone()).collect(),
-            crowding: None,
+            crowding: Vec::new(),
+            sliced: Vec::new(),
             semaphores: (kernel_semaphores(chip)..chip.core.semaphores).rev().collect(),
         };
         for (i, b) in buffers.iter().enumerate() {
@@ -260,7 +267,10 @@ impl<'a> Memory<'a> {
             let Some(victim) = victim else {
                 let row_bytes = self.chip.core.lanes as u64 * 4;
                 let largest = locked.iter().copied().max_by_key(|b| self.rows[b.index()]);
-                self.crowding = largest;
+                self.crowding = self.aside(locked);
+                if self.crowding.is_empty() {
+                    self.crowding.extend(largest);
+                }
                 let largest = largest.map(|b| self.name_of(b).to_string());
                 return Err(CompileError::Limit {
                     resource: Resource::Vmem,
@@ -271,6 +281,16 @@ impl<'a> Memory<'a> {
             };
             self.put_out(victim, now, out)?;
         }
+    }
+
+    /// Large arrays that are there for the slices that a loop reads of them: those are as well read from HBM, once each.
+    fn aside(&self, locked: &[BufId]) -> Vec<BufId> {
+        let stays = |b: &BufId| {
+            let p = &self.places[b.index()];
+            let large = self.bytes[b.index()] > self.chip.vmem.bytes / LARGE;
+            large && p.row.is_some() && p.pinned > 0 && !locked.contains(b)
+        };
+        self.sliced.iter().copied().filter(stays).collect()
     }
 
     /// Moves a buffer out of vector memory, to HBM if it is needed and not there.

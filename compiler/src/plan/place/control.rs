@@ -1,7 +1,7 @@
 //! Loops and branches: what is in vector memory stays at one place in every iteration and branch.
 
 use super::Placer;
-use super::reach::{buffers_of, written_in};
+use super::reach::{buffers_of, sliced_in, written_in};
 use crate::plan::action::Action;
 use crate::plan::step::{BufferKind, Step, Use, Word};
 use crate::plan::view::BufId;
@@ -21,6 +21,7 @@ impl<'a> Placer<'a> {
         let all: Vec<BufId> = (0..self.memory.places.len() as u32).map(BufId).collect();
         let total: u64 = used.iter().map(|b| self.memory.rows_of(*b)).sum();
         let crowded = total > self.memory.vmem.room().1;
+        self.memory.sliced.extend(sliced_in(inner));
         for &b in &all {
             self.memory.settle(b, &mut out);
             let resident = self.memory.places[b.index()].row.is_some();

@@ -43,7 +43,7 @@ pub struct Placement {
 }
 
 /// Places the arrays of a draft in `vmem_rows` rows of vector memory and the chip's HBM. Where that fails for want of vector
-/// memory, `crowding` gets the largest array of each step for which there was no room.
+/// memory, `crowding` gets what stood in the way of each step for which there was no room.
 ///
 /// # Errors
 /// What does not fit.
@@ -118,8 +118,7 @@ struct Placer<'a> {
     inside: u32,
     /// Word rows that the steps before each one write.
     written_before: Vec<u64>,
-    /// The largest arrays of the steps for which there was no room, and why there was none for the first: the others are placed
-    /// to find them all.
+    /// What stood in the way of steps, and why there was no room for the first: the others are placed to find it all.
     crowding: Vec<BufId>,
     failed: Option<CompileError>,
 }
@@ -156,9 +155,10 @@ impl<'a> Placer<'a> {
     fn steps(&mut self, steps: &'a [Step]) -> Result<(), CompileError> {
         for (i, s) in steps.iter().enumerate() {
             let Err(e) = self.step(s, &steps[i + 1..]).map_err(|e| e.at(self.span())) else { continue };
-            let crowding = self.memory.crowding.take().filter(|_| e.is_vmem());
-            self.crowding.extend(crowding);
-            if crowding.is_none() || !matches!(s, Step::Call { .. } | Step::Copy { .. }) {
+            let crowding = std::mem::take(&mut self.memory.crowding);
+            let known = e.is_vmem() && !crowding.is_empty();
+            self.crowding.extend(crowding.into_iter().filter(|_| known));
+            if !known || !matches!(s, Step::Call { .. } | Step::Copy { .. }) {
                 return Err(e);
             }
             self.failed.get_or_insert(e);

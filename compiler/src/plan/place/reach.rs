@@ -2,6 +2,7 @@
 
 use super::super::step::{Arg, Step, Use};
 use super::super::view::BufId;
+use std::collections::BTreeMap;
 
 /// Whether the chain of copies from `dst`, a copy of `src`, ends in `src`.
 pub(super) fn returns(src: BufId, dst: BufId, rest: &[Step]) -> bool {
@@ -74,4 +75,44 @@ pub(super) fn written_in(steps: &[Step], out: &mut Vec<BufId>) {
             out.push(b);
         }
     });
+}
+
+/// The buffers of which the kernels in a loop's steps read slices at places that change, and nothing else is used.
+pub(super) fn sliced_in(steps: &[&[Step]]) -> Vec<BufId> {
+    let mut uses = Vec::new();
+    let mut slices: BTreeMap<BufId, usize> = BTreeMap::new();
+    for s in steps {
+        buffers_of(s, &mut uses);
+        count_slices(s, &mut slices);
+    }
+    let all = |&(b, n): &(BufId, usize)| uses.iter().filter(|u| **u == b).count() == n;
+    slices.into_iter().filter(all).map(|(b, _)| b).collect()
+}
+
+fn count_slices(steps: &[Step], slices: &mut BTreeMap<BufId, usize>) {
+    for s in steps {
+        match s {
+            Step::Call { args, .. } => {
+                for a in args {
+                    if let Arg::Array { buf, usage: Use::Read, dynamic, .. } = a
+                        && !dynamic.is_empty()
+                    {
+                        *slices.entry(*buf).or_default() += 1;
+                    }
+                }
+            }
+            Step::While { head, body, .. } => {
+                count_slices(head, slices);
+                count_slices(body, slices);
+            }
+            Step::Switch { branches, .. } => branches.iter().for_each(|b| count_slices(b, slices)),
+            Step::Copy { .. }
+            | Step::ReadScalar { .. }
+            | Step::Host { .. }
+            | Step::Exchange(_)
+            | Step::Begin(_)
+            | Step::End(_)
+            | Step::Scalar { .. } => {}
+        }
+    }
 }
