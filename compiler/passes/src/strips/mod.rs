@@ -14,7 +14,7 @@ use region::Region;
 pub use region::Room;
 use std::collections::{BTreeMap, BTreeSet};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, CompId, Computation, Module, NodeId, Op, Shape};
+use systole_hlo::graph::{Binary, CompId, Computation, DotDims, Module, Node, NodeId, Op, Shape};
 use systole_isa::DType;
 use walk::{At, Need, needs};
 
@@ -37,8 +37,33 @@ pub fn run(mut module: Module, draft: &mut Draft, room: Room) -> Result<Module, 
         module = replaced(module, draft, index, &r)?;
         done = true;
     }
+    if !done {
+        return Ok(module);
+    }
     // Strips of one place have a dimension of size 1.
-    if done { rewrite(module, draft, &mut squeeze::rule) } else { Ok(module) }
+    rewrite(module, draft, &mut |b, n, operands| match alone(b, n, operands) {
+        Some(done) => Ok(Some(done)),
+        None => squeeze::rule(b, n, operands),
+    })
+}
+
+/// A product of stacks of one matrix as that of two matrices, so that what is between products has no such dimension either.
+fn alone(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Option<NodeId> {
+    let Op::Dot { dims, precision } = &n.op else { return None };
+    let to = n.shape.as_array()?.clone();
+    let stacks = dims.lhs_batch == [0] && dims.rhs_batch == [0] && to.dims.first() == Some(&1);
+    if !stacks || !b.draft.fire("squeeze") {
+        return None;
+    }
+    let [x, y] = [operands[0], operands[1]].map(|o| {
+        let sizes = b.dims(o)[1..].to_vec();
+        b.reshape(o, &sizes)
+    });
+    let less = |all: &[usize]| all.iter().map(|d| d - 1).collect();
+    let (lhs_contracting, rhs_contracting) = (less(&dims.lhs_contracting), less(&dims.rhs_contracting));
+    let matrices = DotDims { lhs_contracting, rhs_contracting, ..DotDims::default() };
+    let product = b.dot(x, y, matrices, *precision, to.dtype);
+    Some(b.reshape(product, &to.dims))
 }
 
 /// An array of sizes `dims` with the strips' dimension as (part of) one of its own, numbered `axis`: `step` places of it for
