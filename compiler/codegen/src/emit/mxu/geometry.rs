@@ -6,7 +6,7 @@
 //! - Rows are *blocks* of `sublanes` positions along the innermost dimension; the last block of a line may reach past
 //!   its end.
 
-use super::spec::{Contraction, Dim, Place, RhsForm};
+use super::spec::{Array, Contraction, Dim, Place, RhsForm};
 use systole_isa::ChipConfig;
 
 /// See the module docs. Dimensions are outermost first.
@@ -30,6 +30,18 @@ pub(super) struct Geometry {
     pub planes_n: u32,
     /// Stores must be masked to the positions that exist.
     pub masked: bool,
+}
+
+/// Element rows rounded up to whole words.
+pub(super) fn aligned(array: &Array, rows: u32) -> u32 {
+    rows.next_multiple_of(array.dtype.packing() as u32)
+}
+
+/// Where `units` equal parts of a dimension begin in lhs, rhs and out. The last one begins earlier where they do not come out even.
+pub(super) fn parts(whole: Dim, units: u32) -> [Vec<u32>; 3] {
+    let part = whole.count.div_ceil(units);
+    let begins = |stride: u32| (0..units).map(|s| (s * part).min(whole.count - part) * stride).collect();
+    [begins(whole.lhs), begins(whole.rhs), begins(whole.out)]
 }
 
 /// Largest sublane stride of a load or store.

@@ -29,7 +29,7 @@
 
 use super::choose::{Search, Tile, cuts};
 use super::format::Formats;
-use super::geometry::{Geometry, Part, Staging};
+use super::geometry::{self, Geometry, Part, Staging, aligned};
 use super::segment::{Segments, StepShape};
 use super::setup::check_placement;
 use super::spec::{Array, Contraction, Dim, MxuError, Place};
@@ -352,10 +352,7 @@ impl Problem<'_> {
         };
         let mut slab_rhs = vec![0; ms as usize];
         if let Some(whole) = g.beside {
-            // The last unit begins earlier where the indices do not come out even.
-            let part = whole.count.div_ceil(ms);
-            let begins = |stride: u32| (0..ms).map(|s| (s * part).min(whole.count - part) * stride).collect();
-            (slab_lhs, slab_rhs, slab_out) = (begins(whole.lhs), begins(whole.rhs), begins(whole.out));
+            [slab_lhs, slab_rhs, slab_out] = geometry::parts(whole, ms);
         }
         let blocks: u32 = walk.iter().map(|d| d.count).product();
         let acc_rows = chip.mxu.accumulator_rows;
@@ -598,11 +595,6 @@ impl Problem<'_> {
         let last = if m.out > 0.0 { m.out / bandwidth + latency } else { 0.0 };
         (rows * blocks_of_rows).max(moved / bandwidth) + first + drain + last
     }
-}
-
-/// Element rows rounded up to whole words.
-fn aligned(array: &Array, rows: u32) -> u32 {
-    rows.next_multiple_of(array.dtype.packing() as u32)
 }
 
 #[cfg(test)]
