@@ -144,6 +144,7 @@ pub fn find(comp: &Computation, room: Room, effort: &mut u64) -> Option<Region> 
 
 /// The operation in whose kernel every node is computed: that of all its users where they are computed in one and take what
 /// their operands are computed from (reductions of rows among them), else its own.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is what loops over rows compute")]
 fn kernels(comp: &Computation, users: &[Vec<NodeId>]) -> Vec<NodeId> {
     let mut of: Vec<NodeId> = comp.ids().collect();
     for id in comp.ids().rev() {
