@@ -174,7 +174,7 @@ impl<'a> Live<'a> {
         }
         let simulate_s = (self.since.elapsed().saturating_sub(*locked(&self.paused))).as_secs_f64();
         let host = HostReport { simulate_s, ..HostReport::default() };
-        let ran = Ran { setup: s.ran.setup.clone(), host, ..s.ran };
+        let ran = Ran { setup: s.ran.setup.clone(), host, whole: s.ran.whole.clone(), ..s.ran };
         let level = locked(&self.seen[0]).recorder.level;
         let run = self.so_far(results);
         let profile = Profile::new(&Run { ran: &ran, run: &run, level, partial: true }, recorded);

@@ -83,7 +83,14 @@ pub fn again(p: &Profile, sets: &[String]) -> Result<Profile, RuntimeError> {
         flags: p.setup().flags.clone(),
         ..Setup::new(&p.setup().program, client.chip(), &program, Mode::TimingOnly)
     };
-    let ran = Ran { setup, chip: client.chip(), program: &program, source: &p.source, host: HostReport::default() };
+    let ran = Ran {
+        setup,
+        chip: client.chip(),
+        program: &program,
+        source: &p.source,
+        host: HostReport::default(),
+        whole: Vec::new(),
+    };
     let run = Run { ran: &ran, run: &done.run, level, partial: false };
     Ok(Profile::new(&run, recorders.into_iter().map(Recorder::finish).collect()))
 }

@@ -460,7 +460,8 @@ impl Ready {
             flags: args.flags(),
             ..Setup::new(&args.module, chip, program, mode)
         };
-        Ran { setup, chip, program, source: &self.source, host: self.host.clone() }
+        let whole = self.parts.as_ref().map_or(Vec::new(), Parts::kept_whole);
+        Ran { setup, chip, program, source: &self.source, host: self.host.clone(), whole }
     }
 }
 

@@ -537,3 +537,27 @@ fn padding_is_busy_and_not_useful() {
         }
     }
 }
+
+#[test]
+fn what_cannot_be_divided_is_in_the_report() {
+    let text = r#"module attributes {mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @mesh = <["x"=8]>
+  func.func @main(%a: tensor<64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+    %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64, is_stable = true}> ({
+    ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+      %1 = stablehlo.compare LT, %x, %y, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    }) : (tensor<64xf32>) -> tensor<64xf32>
+    return %0 : tensor<64xf32>
+  }
+}
+"#;
+    let path = written("sorted.mlir", text);
+    let flags = ["--partitions", "8"];
+    let whole = &report(&path, &flags)["pod"]["whole"];
+    assert!(whole[0]["why"].as_str().is_some_and(|w| w.contains("sort")), "{whole}");
+    // The other seven parts of 8 floats.
+    assert_eq!(whole[0]["bytes"], 7 * 8 * 4);
+    let page = works(&[&["run", &path, "--timing-only"][..], &flags].concat());
+    assert!(page.contains("whole on every device: "), "{page}");
+}

@@ -1,5 +1,6 @@
 //! Programs of whole arrays on several partitions: partitioning, cutting inputs, joining outputs.
 
+use crate::report::pod::WholeReport;
 use crate::source::Source;
 use crate::{Array, RuntimeError};
 use systole_compiler::diag::{self, Diagnostic};
@@ -69,6 +70,14 @@ pub fn partition(
 }
 
 impl Parts {
+    /// What could not be divided, for reports: the largest first.
+    pub fn kept_whole(&self) -> Vec<WholeReport> {
+        let one = |n: &Note| WholeReport { name: n.name.clone(), why: n.message.clone(), bytes: n.bytes };
+        let mut all: Vec<WholeReport> = self.notes.iter().map(one).collect();
+        all.sort_by_key(|n| std::cmp::Reverse(n.bytes));
+        all
+    }
+
     /// Every partition's part of a whole input.
     ///
     /// # Errors

@@ -4,10 +4,8 @@ use crate::args::{ModeArgs, ProfileArgs, RunArgs};
 use crate::output;
 use crate::progress::Progress;
 use crate::session::{self, Opened};
-use systole_compiler::spmd::Note;
 use systole_runtime::profile::{self, Profile, Recorder, Run};
 use systole_runtime::report::{self, report};
-use systole_runtime::spmd::Parts;
 use systole_runtime::{Array, Mode, NoObserver, Observer, Report, RuntimeError, npz};
 
 /// Flags of `systole run`.
@@ -108,23 +106,7 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
         let recorded = recorders.into_iter().map(Recorder::finish).collect();
         output::write(path, &profile::write(&Profile::new(&run, recorded)))?;
     }
-    if let Some(parts) = &ready.parts {
-        say_notes(parts);
-    }
     show(a, &|| report(&ran, &done.run))
-}
-
-/// Says what could not be divided, the largest first.
-fn say_notes(parts: &Parts) {
-    const MOST: usize = 8;
-    let mut notes: Vec<&Note> = parts.notes.iter().collect();
-    notes.sort_by_key(|n| std::cmp::Reverse(n.bytes));
-    for n in notes.iter().take(MOST) {
-        eprintln!("partitioned: {}; {} bytes more on every device", n.message, n.bytes);
-    }
-    if notes.len() > MOST {
-        eprintln!("partitioned: and {} more (systole partition lists them)", notes.len() - MOST);
-    }
 }
 
 /// Prints a report in the form that was asked for.

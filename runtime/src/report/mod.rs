@@ -324,12 +324,15 @@ pub struct Ran<'a> {
     /// The text that was compiled; empty if it is unknown.
     pub source: &'a str,
     pub host: HostReport,
+    /// What the partitioner could not divide, the largest first.
+    pub whole: Vec<pod::WholeReport>,
 }
 
 impl<'a> Ran<'a> {
     /// A run of a program of that name, without its text.
     pub fn new(name: &str, chip: &'a ChipConfig, program: &'a Program, mode: Mode) -> Ran<'a> {
-        Ran { setup: Setup::new(name, chip, program, mode), chip, program, source: "", host: HostReport::default() }
+        let (setup, host) = (Setup::new(name, chip, program, mode), HostReport::default());
+        Ran { setup, chip, program, source: "", host, whole: Vec::new() }
     }
 }
 

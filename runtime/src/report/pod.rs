@@ -54,6 +54,17 @@ pub struct CollectiveReport {
     pub behind: Vec<String>,
 }
 
+/// A value that could not be divided among partitions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WholeReport {
+    /// The operation that makes it.
+    pub name: String,
+    /// What is kept whole, and why.
+    pub why: String,
+    /// Bytes that every device holds of it beyond its part.
+    pub bytes: u64,
+}
+
 /// A link that broke or slowed down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultReport {
@@ -78,6 +89,9 @@ pub struct PodReport {
     pub axes: Vec<AxisReport>,
     pub links: Vec<LinkReport>,
     pub collectives: Vec<CollectiveReport>,
+    /// What could not be divided, the largest first.
+    #[serde(default)]
+    pub whole: Vec<WholeReport>,
     pub faults: Vec<FaultReport>,
 }
 
@@ -136,6 +150,7 @@ pub(super) fn add(out: &mut Report, ran: &Ran<'_>, run: &PodRun) {
         partitions: program.pod.partitions,
         simulated: run.devices.len() as u32,
         collectives: collectives.collect(),
+        whole: ran.whole.clone(),
         axes: axes.into_values().collect(),
         links,
         faults: run.faults.iter().map(fault).collect(),
@@ -200,6 +215,13 @@ pub fn page(p: &PodReport) -> String {
             c.exposed,
             beside(&c.behind)
         );
+    }
+    const MOST: usize = 8;
+    for n in p.whole.iter().take(MOST) {
+        out += &format!("  whole on every device: {}; {} bytes more\n", n.why, n.bytes);
+    }
+    if p.whole.len() > MOST {
+        out += &format!("  and {} more (systole partition lists them)\n", p.whole.len() - MOST);
     }
     out
 }

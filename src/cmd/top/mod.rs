@@ -86,7 +86,14 @@ fn simulate(a: &Args, control: &Control, news: &Sender<Event>) -> Result<Profile
     let (chip, source) = (ready.client.chip().clone(), ready.source.clone());
     let setup = ready.ran(&a.run, mode).setup;
     let subject = Subject {
-        ran: Ran { setup, chip: &chip, program: &program, source: &source, host: HostReport::default() },
+        ran: Ran {
+            setup,
+            chip: &chip,
+            program: &program,
+            source: &source,
+            host: HostReport::default(),
+            whole: Vec::new(),
+        },
         cores: ready.exe.cores() as usize,
         code: Arc::new(Code::of(&program, &chip)),
     };
