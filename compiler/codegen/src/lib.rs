@@ -6,6 +6,8 @@
 //!
 //! It decides nothing that a plan decides: no fusion, no memory, no order of kernels.
 
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 pub mod check;
 pub mod emit;
 pub mod estimate;

@@ -54,6 +54,7 @@ impl Layout {
     }
 
     /// The access to the spill area that an instruction makes: whole registers, at an address that is in the code.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "registers are kept by these only")]
     pub fn spill(&self, inst: &Inst) -> Option<Spill> {
         let o = &inst.operands;
         let at = u32::try_from(o[2]).ok()?;
@@ -68,7 +69,6 @@ impl Layout {
             Op::VSt if whole && o[4] == 0 => (rows()?, true),
             Op::SLd if o[1] == 0 => (words()?, false),
             Op::SSt if o[1] == 0 => (words()?, true),
-            #[allow(clippy::wildcard_enum_match_arm, reason = "registers are kept by these only")]
             _ => return None,
         };
         Some(Spill { cell, store })

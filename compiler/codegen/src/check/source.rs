@@ -215,6 +215,7 @@ impl<'a> Source<'a> {
     }
 
     /// What comes next; ends of iterations and of loops are passed.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others must happen once")]
     pub fn next(&mut self) -> Next<'a> {
         loop {
             let outermost = self.frames.iter().skip(self.base).position(|f| f.turn.is_some());
@@ -228,7 +229,6 @@ impl<'a> Source<'a> {
                     return match v.inst.op.info().effect {
                         Effect::None => Next::Pure,
                         Effect::VmemLoad | Effect::SmemLoad => Next::Load,
-                        #[allow(clippy::wildcard_enum_match_arm, reason = "all others must happen once")]
                         _ => Next::Event,
                     };
                 }

@@ -103,6 +103,7 @@ impl Values {
     }
 
     /// The results of a pure instruction.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a function without a rule here has a number of its own")]
     pub fn pure(&mut self, inst: &Inst, registers: &impl Registers) -> Results {
         let o = &inst.operands;
         match inst.op.function() {
@@ -116,7 +117,6 @@ impl Values {
             }
             Function::PairMove(PairMoveFn::PLo) => return Results::from_slice(&registers.read(Kind::Pu, o[1])[..1]),
             Function::PairMove(PairMoveFn::PHi) => return Results::from_slice(&registers.read(Kind::Pu, o[1])[1..]),
-            #[allow(clippy::wildcard_enum_match_arm, reason = "a function without a rule here has a number of its own")]
             _ => {}
         }
         let key = key(inst, registers);
@@ -173,11 +173,11 @@ pub(super) fn key(inst: &Inst, registers: &impl Registers) -> Key {
 }
 
 /// The offset of an instruction that accesses memory at a register (operand 1) plus an offset (operand 2).
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other family has an address")]
 pub(super) fn address_offset(inst: &Inst) -> Option<i32> {
     let accesses = match inst.op.function() {
         Function::Load(_) | Function::Store(_) => true,
         Function::State(f) => matches!(f, StateFn::SLd | StateFn::SSt),
-        #[allow(clippy::wildcard_enum_match_arm, reason = "no other family has an address")]
         _ => false,
     };
     accesses.then(|| inst.operands[2])

@@ -20,6 +20,7 @@ pub struct Place {
     pub component_rows: i32,
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other types lie as words")]
 fn load_format(dtype: DType) -> MemFormat {
     match dtype {
         DType::Pred | DType::U8 | DType::U4 | DType::U2 => MemFormat::U8,
@@ -59,6 +60,7 @@ pub fn load_operand(b: &mut KernelBuilder, dtype: DType, at: Place) -> Value {
 }
 
 /// The value whose loaded (widened) words these are.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other types lie as their words")]
 pub fn from_memory(b: &mut KernelBuilder, dtype: DType, words: &[V]) -> Value {
     let v = words[0];
     match dtype {
@@ -89,6 +91,7 @@ pub fn store_value(b: &mut KernelBuilder, value: &Value, at: Place, mask: M) {
 }
 
 /// The words that a store of the value narrows and writes, one for each component.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other types lie as their words")]
 pub fn to_memory(b: &mut KernelBuilder, value: &Value) -> Vec<V> {
     match value.dtype {
         DType::Pred => vec![b.sel(value.m(), 1, 0)],

@@ -113,23 +113,23 @@ pub fn operand_of(inst: &Inst, kind: Kind) -> Option<i32> {
 }
 
 /// Operand indices (base register, immediate offset) of instructions whose value or address is the sum of the two.
+#[allow(clippy::wildcard_enum_match_arm, reason = "few opcodes add an immediate; a new one loses only speed")]
 pub fn base_and_offset(op: Op) -> Option<(usize, usize)> {
     match op {
         Op::SAddI | Op::SLd | Op::SSt => Some((1, 2)),
         Op::VLd | Op::VLdBf16 | Op::VLdS16 | Op::VLdU16 | Op::VLdS8 | Op::VLdU8 => Some((1, 2)),
         Op::VSt | Op::VStBf16 | Op::VSt16 | Op::VSt8 => Some((1, 2)),
-        #[allow(clippy::wildcard_enum_match_arm, reason = "few opcodes add an immediate; a new one loses only speed")]
         _ => None,
     }
 }
 
 /// The bits of a vector memory access's rows (32, 16 or 8).
+#[allow(clippy::wildcard_enum_match_arm, reason = "few opcodes access vector memory")]
 pub fn row_bits(op: Op) -> Option<u32> {
     match op {
         Op::VLd | Op::VSt => Some(32),
         Op::VLdBf16 | Op::VLdS16 | Op::VLdU16 | Op::VStBf16 | Op::VSt16 => Some(16),
         Op::VLdS8 | Op::VLdU8 | Op::VSt8 => Some(8),
-        #[allow(clippy::wildcard_enum_match_arm, reason = "few opcodes access vector memory")]
         _ => None,
     }
 }

@@ -57,6 +57,7 @@ impl Builder<'_> {
 }
 
 /// Builds the graph of a block; with `cyclic`, of a loop body.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other effect has a latency besides its registers")]
 pub fn build(nodes: &[Node], chip: &ChipConfig, cyclic: Option<&Cyclic<'_>>) -> DepGraph {
     let mut b = Builder { graph: DepGraph::with_capacity(nodes.len(), nodes.len() * 4), chip };
     for _ in nodes {
@@ -146,6 +147,7 @@ fn register_edges(b: &mut Builder<'_>, nodes: &[Node], cyclic: Option<&Cyclic<'_
 }
 
 /// Serial units: transpose buffers and semaphores.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other effect is chained")]
 fn chain_edges(b: &mut Builder<'_>, nodes: &[Node], cyclic: bool) {
     let mut chains: FxHashMap<(bool, i32), (usize, usize)> = FxHashMap::default();
     let mut order = Vec::new();
@@ -194,6 +196,7 @@ struct Unit {
     outputs: Vec<(usize, usize)>,
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other effect is the matrix units'")]
 fn matrix_edges(b: &mut Builder<'_>, nodes: &[Node], cyclic: bool) {
     let mut units: std::collections::BTreeMap<i32, Unit> = Default::default();
     for (i, n) in nodes.iter().enumerate() {

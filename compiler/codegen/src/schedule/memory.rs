@@ -86,6 +86,7 @@ pub(super) fn edges(b: &mut Builder<'_>, nodes: &[Node], cyclic: Option<&Cyclic<
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other effect touches accumulators")]
 fn collect(nodes: &[Node], sublanes: u32, cyclic: Option<&Cyclic<'_>>) -> BTreeMap<BufferRef, Vec<Access>> {
     let dma = |e| matches!(e, Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::Signal | Effect::Cores);
     let vector = |e| matches!(e, Effect::VmemLoad | Effect::VmemStore) || dma(e);
@@ -130,6 +131,7 @@ fn collect(nodes: &[Node], sublanes: u32, cyclic: Option<&Cyclic<'_>>) -> BTreeM
     out
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other effect has a place in memory")]
 fn place(n: &Node, sublanes: u32, versions: &FxHashMap<Reg, u32>, redefined: &FxHashMap<Reg, ()>) -> Option<Place> {
     let effect = n.inst.op.info().effect;
     let (base_at, offset_at) = base_and_offset(n.inst.op)?;

@@ -180,6 +180,7 @@ impl Body {
     }
 
     /// Index nodes that follow dimension `d`, with their coefficients.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for indices alone")]
     pub fn index_steps(&self, d: usize) -> Vec<(u32, i64)> {
         let (Body::Loop(LoopSpec { expr, outer, .. }) | Body::Reduce(ReduceSpec { expr, outer, .. })) = self else {
             return Vec::new();

@@ -9,6 +9,7 @@ use systole_isa::Op;
 use super::int32::is_signed;
 
 /// Whether a comparison is one of equality, or of order with operands swapped (`>` and `>=`).
+#[allow(clippy::wildcard_enum_match_arm, reason = "two directions are turned round, all others stay")]
 fn oriented(d: Direction) -> (Direction, bool) {
     match d {
         Direction::Gt => (Direction::Lt, true),

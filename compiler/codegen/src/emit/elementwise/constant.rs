@@ -7,6 +7,7 @@ use half::{bf16, f16};
 use systole_isa::{DType, Op, float::F8};
 
 /// The constant whose host bytes (little-endian, [`DType::host_bytes`]) are given, in every lane.
+#[allow(clippy::wildcard_enum_match_arm, reason = "types with a form of their own come first, all others are words")]
 pub fn constant(b: &mut KernelBuilder, bytes: &[u8], dtype: DType) -> Value {
     let word = |i: usize| i32::from_le_bytes(std::array::from_fn(|k| bytes[4 * i + k]));
     let half = |i: usize| u16::from_le_bytes([bytes[2 * i], bytes[2 * i + 1]]);
@@ -40,6 +41,7 @@ fn mask(b: &mut KernelBuilder, value: bool) -> M {
 }
 
 /// A constant that is exact (or acceptably rounded) in `dtype`; for complex types the imaginary part is 0.
+#[allow(clippy::wildcard_enum_match_arm, reason = "only 8-bit floats are left")]
 pub fn constant_f64(b: &mut KernelBuilder, value: f64, dtype: DType) -> Value {
     match dtype {
         DType::Pred => Value::mask(mask(b, value != 0.0)),
@@ -69,6 +71,7 @@ fn float64(b: &mut KernelBuilder, value: f64) -> Value {
 }
 
 /// The element of an iota: the index (s32 lanes, not negative) as a value of `dtype`.
+#[allow(clippy::wildcard_enum_match_arm, reason = "numbers of all types come from s32")]
 pub fn iota_value(b: &mut KernelBuilder, index: V, dtype: DType) -> Value {
     match dtype {
         DType::Pred => Value::mask(b.test(Op::VNeI, index, 0)),

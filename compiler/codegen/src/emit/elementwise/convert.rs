@@ -119,6 +119,7 @@ pub fn bitcast_same_width(b: &mut KernelBuilder, x: &Value, to: DType) -> Value 
 }
 
 /// The bits of a value of at most 32 bits; bits above its width are whatever they are.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other types are their bits")]
 pub fn to_bits(b: &mut KernelBuilder, x: &Value) -> V {
     match x.dtype {
         DType::Pred => b.sel(x.m(), 1, 0),
@@ -130,6 +131,7 @@ pub fn to_bits(b: &mut KernelBuilder, x: &Value) -> V {
 }
 
 /// The value of at most 32 bits whose bits are given; bits above its width are ignored.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other types are their bits")]
 pub fn from_bits(b: &mut KernelBuilder, bits: V, to: DType) -> Value {
     let v = match to {
         DType::Pred => return Value::mask(b.test(Op::VNeI, bits, 0)),
@@ -145,6 +147,7 @@ pub fn from_bits(b: &mut KernelBuilder, bits: V, to: DType) -> Value {
 /// Rounds to a float with `exponent` exponent bits and `mantissa` mantissa bits, still of the value's type.
 ///
 /// Ties go to even, overflow to infinity, numbers below the narrow format's normal ones to zero; NaN stays.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the widest of the other types decides")]
 pub fn reduce_precision(b: &mut KernelBuilder, x: &Value, exponent: u32, mantissa: u32) -> Value {
     if x.dtype == DType::F64 {
         return float64::reduce_precision(b, x, exponent, mantissa);

@@ -14,6 +14,7 @@ pub(crate) const ABS: u32 = 0x7fff_ffff;
 pub(crate) const INF: u32 = 0x7f80_0000;
 
 /// Rounds an f32 result to the precision of the type it stands for.
+#[allow(clippy::wildcard_enum_match_arm, reason = "only 8-bit floats are left")]
 pub fn round_to(b: &mut KernelBuilder, v: V, dtype: DType) -> V {
     match dtype {
         DType::F32 => v,

@@ -209,6 +209,7 @@ pub fn compare(b: &mut KernelBuilder, d: Direction, x: &Value, y: &Value) -> M {
 }
 
 /// An integer or a narrower float as f64.
+#[allow(clippy::wildcard_enum_match_arm, reason = "every other family goes through integers of 64 bits")]
 pub fn widen(b: &mut KernelBuilder, x: &Value) -> Value {
     match family(x.dtype) {
         Family::Float32 => {
@@ -224,6 +225,7 @@ pub fn widen(b: &mut KernelBuilder, x: &Value) -> Value {
 }
 
 /// A float as a 64-bit integer: truncated, saturated.
+#[allow(clippy::wildcard_enum_match_arm, reason = "every other family is widened first")]
 pub fn to_int64(b: &mut KernelBuilder, x: &Value, to: DType) -> Value {
     let p = match family(x.dtype) {
         Family::Float32 => b.def_p(Op::PCvtF32, &[x.v().into()]),

@@ -27,6 +27,7 @@ pub fn emit_node(b: &mut KernelBuilder, node: &ExprNode, args: &[Value]) -> Valu
 }
 
 /// Applies a reduction body: accumulators and values in, new accumulators out.
+#[allow(clippy::wildcard_enum_match_arm, reason = "parameters are known, everything else is computed")]
 pub fn emit_body(b: &mut KernelBuilder, body: &Body, acc: &[Value], x: &[Value]) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::with_capacity(body.nodes.len());
     for node in &body.nodes {
@@ -44,6 +45,7 @@ pub fn emit_body(b: &mut KernelBuilder, body: &Body, acc: &[Value], x: &[Value])
 }
 
 /// The one binary operation that a body is, if it is one on its two parameters in order.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for parameters alone")]
 pub fn simple_body(body: &Body) -> Option<Binary> {
     let [root] = body.roots[..] else { return None };
     let node = &body.nodes[root as usize];
@@ -58,6 +60,7 @@ pub fn simple_body(body: &Body) -> Option<Binary> {
 }
 
 /// The order of the one strict comparison that a body is, if it is one of its two parameters.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for parameters alone")]
 pub fn simple_compare(body: &Body) -> Option<Order> {
     let [root] = body.roots[..] else { return None };
     let node = &body.nodes[root as usize];
@@ -170,6 +173,7 @@ pub fn reduce_sublanes(b: &mut KernelBuilder, body: &Body, x: &[Value]) -> Vec<V
 }
 
 /// Bytes of the value that leaves every other value of the type alone under a simple body.
+#[allow(clippy::wildcard_enum_match_arm, reason = "other types are reduced as these")]
 fn identity_bytes(op: Binary, t: DType) -> Option<Vec<u8>> {
     use systole_isa::dtype::DTypeClass as C;
     let n = t.host_bytes();

@@ -67,6 +67,7 @@ pub fn emit_reduce(b: &mut KernelBuilder, spec: &ReduceSpec, bases: &Bases) {
 }
 
 /// Which nodes' values are the same for all rows, and for all indices of outer dimension `d`.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is computed varies as its operands do")]
 fn shared(spec: &LoopSpec, ctx: &Context, d: usize) -> Vec<bool> {
     let still = |outer: &[i64]| outer.get(d).is_none_or(|&step| step == 0);
     let mut all: Vec<bool> = Vec::with_capacity(spec.expr.nodes.len());

@@ -189,6 +189,7 @@ impl<'a> Context<'a> {
         c
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what is computed varies as its operands do")]
     fn classify(&mut self) {
         for n in &self.spec.expr.nodes {
             let all = |v: &[bool]| n.args.iter().all(|&a| v[a as usize]);
@@ -318,6 +319,7 @@ impl<'a> Context<'a> {
     }
 
     /// The value of a node at a tile.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "leaves are known, everything else is computed")]
     pub(super) fn eval(&self, b: &mut KernelBuilder, at: &At, id: ExprId, tile: u32, memo: &mut Memo) -> Value {
         let tile = if self.column_free[id as usize] { 0 } else { tile };
         if let Some(v) = memo.get(&(id, tile)) {

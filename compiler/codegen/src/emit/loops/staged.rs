@@ -53,6 +53,7 @@ fn group(expr: &Expr, tiles: u32) -> u32 {
 }
 
 /// Which nodes' values are the same in every column.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is computed varies as its operands do")]
 pub(super) fn column_free(spec: &LoopSpec) -> Vec<bool> {
     let mut free: Vec<bool> = Vec::with_capacity(spec.expr.nodes.len());
     for n in &spec.expr.nodes {

@@ -83,6 +83,7 @@ impl<'a> Lower<'a> {
         Ok(at)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "no other type is an array")]
     pub(super) fn allocate(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         match self.type_of(o.results[0]).clone() {
             Type::MemRef(m) => Ok(Val::Ref(self.own_array(b, &m)?)),
@@ -224,6 +225,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Computes a vector into an array, at operation `i`.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for recast vectors alone")]
     pub(super) fn write(
         &mut self,
         b: &mut KernelBuilder,
@@ -296,6 +298,7 @@ impl<'a> Lower<'a> {
     }
 
     /// A number of a narrow type out of its word, or out of the low bits of one.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what is left is refused by name")]
     fn narrow_number(&mut self, b: &mut KernelBuilder, t: DType, word: S, bit: Num) -> Result<Val, Refused> {
         let bits = 32 / t.packing() as i32;
         let up = two(b, Op::SSub, Num::Const(32 - bits), bit);
@@ -386,6 +389,7 @@ impl<'a> Lower<'a> {
         self.write(b, &t, &region, i)
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "no other type is an array")]
     fn sizes(&self, o: &Operation) -> Result<(Vec<u64>, DType), Refused> {
         match self.type_of(o.results[0]) {
             Type::MemRef(m) => {

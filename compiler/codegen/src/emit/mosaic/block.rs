@@ -95,6 +95,7 @@ impl<'a> Lower<'a> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "anything else is refused")]
     pub(super) fn int_of(&self, o: &Operation, v: Value) -> Result<Num, Refused> {
         match self.get(o, v)? {
             Val::Int(n) => Ok(n),
@@ -102,6 +103,7 @@ impl<'a> Lower<'a> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "anything else is refused")]
     pub(super) fn array(&self, o: &Operation, v: Value) -> Result<Ref, Refused> {
         match self.get(o, v)? {
             Val::Ref(r) => Ok(r),
@@ -176,6 +178,7 @@ impl<'a> Lower<'a> {
     }
 
     /// The vector of one number.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "anything else is refused")]
     pub(super) fn splat(
         &mut self,
         b: &mut KernelBuilder,

@@ -37,6 +37,7 @@ fn text_of(o: &Operation, name: &str) -> String {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other types are words")]
 fn words(b: &mut KernelBuilder, v: &Elements) -> Elements {
     match v.dtype {
         DType::Pred => Elements::word(DType::S32, b.sel(v.m(), 1, 0)),
@@ -44,6 +45,7 @@ fn words(b: &mut KernelBuilder, v: &Elements) -> Elements {
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other types are words")]
 fn from_words(b: &mut KernelBuilder, v: &Elements, dtype: DType) -> Elements {
     match dtype {
         DType::Pred => Elements::mask(b.test(Op::VNeI, v.v(), 0)),
@@ -83,6 +85,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Gives variables values, all at once.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "anything else is refused")]
     fn assign(&mut self, b: &mut KernelBuilder, to: &[Variable], values: &[Val]) -> Result<(), Refused> {
         if to.len() != values.len() {
             return Err(Refused::new("other values than the loop carries"));
@@ -164,6 +167,7 @@ impl<'a> Lower<'a> {
     }
 
     /// The tiles of a small vector in memory.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "anything else is refused")]
     fn in_registers(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<Vec<Elements>, Refused> {
         let fresh = Tensor::new(&t.dims, t.form, t.dtype, Expr::Recast(Rc::clone(t)));
         self.force(b, &fresh)?;

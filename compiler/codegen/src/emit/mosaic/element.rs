@@ -8,6 +8,7 @@ use systole_hlo::graph::{Binary, Direction, Order, Unary};
 use systole_isa::{DType, Op};
 
 /// The unsigned type of a signed type's width.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other types have no sign")]
 pub(super) fn unsigned(t: DType) -> DType {
     match t {
         DType::S2 => DType::U2,

@@ -22,6 +22,7 @@ fn set(b: &mut KernelBuilder, to: S, from: Num) {
 
 impl<'a> Lower<'a> {
     /// All of the kernel.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for windows in scalar memory alone")]
     pub(super) fn run(&mut self, b: &mut KernelBuilder) -> Result<(), Refused> {
         let functions: Vec<&'a Function> = self.module.functions.iter().collect();
         functions.iter().for_each(|f| self.scan(&f.body));
@@ -177,6 +178,7 @@ impl<'a> Lower<'a> {
         b.if_(p.busy, |b| p.finish(b, false));
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a constant is known, everything else is tested")]
     fn step(&mut self, b: &mut KernelBuilder, panes: &mut [Pane], index: &[Num], left: S) -> Result<(), Refused> {
         let next = self.advance_index(b, index);
         // A result that is an operand too is written before any of it is read.

@@ -157,6 +157,7 @@ impl Lower<'_> {
     }
 
     /// Stores the sum of a product and an array in one go, if the vector is one that goes where the array is.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what is no product is added as it is")]
     pub(super) fn accumulate(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, to: &Region) -> Result<bool, Refused> {
         let (p, plus, product) = match &*t.expr.borrow() {
             Expr::Element(Fun::Binary(Binary::Add), kids) => {

@@ -49,6 +49,7 @@ impl Lower<'_> {
         Ok(())
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "bits are s32; every other type is a view of them")]
     pub(super) fn random_bits(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         let (seed, drawn) = self.generator(o)?;
         let (dims, to) = (self.dims(o)?, self.element(o, o.results[0])?);

@@ -201,6 +201,7 @@ impl Body for Reduce<'_> {
 }
 
 impl Lower<'_> {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "anything else is refused")]
     pub(super) fn reduction(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         let t = self.vector(o, 0)?;
         let dims = o.ints("reduction_dims").unwrap_or_default();

@@ -47,6 +47,7 @@ pub(super) fn two(b: &mut KernelBuilder, op: Op, x: Num, y: Num) -> Num {
     Num::Reg(b.s(op, &[x, y]))
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is not listed is not folded")]
 fn known(op: Op, x: i32, y: i32) -> Option<i32> {
     Some(match op {
         Op::SSub => x.wrapping_sub(y),
@@ -146,6 +147,10 @@ impl Lower<'_> {
     }
 
     /// A constant.
+    #[allow(
+        clippy::wildcard_enum_match_arm,
+        reason = "anything else is refused; truth values are masks, integers words, all others floats; vectors are spread, everything else is a number"
+    )]
     pub(super) fn constant(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         let ty = self.type_of(o.results[0]).clone();
         let dtype = self.element(o, o.results[0])?;
@@ -212,6 +217,7 @@ impl Lower<'_> {
 }
 
 /// The number that every lane has.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other types are words")]
 pub(super) fn extract(b: &mut KernelBuilder, t: DType, v: &Elements) -> S {
     match t {
         DType::Pred => {
@@ -223,6 +229,7 @@ pub(super) fn extract(b: &mut KernelBuilder, t: DType, v: &Elements) -> S {
 }
 
 /// An operation on integers of the scalar unit, if it has it.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is not listed goes through the vector unit")]
 fn integers(b: &mut KernelBuilder, fun: Fun, x: &[Num], from: DType, to: DType) -> Option<Num> {
     use systole_hlo::graph::{Binary, Direction};
     if to.is_float() || from.is_float() {

@@ -161,6 +161,7 @@ impl Lower<'_> {
     }
 
     /// The same elements, in row-major order, under another shape.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for arrays in memory alone")]
     pub(super) fn reshaped(
         &mut self,
         b: &mut KernelBuilder,
@@ -428,6 +429,7 @@ impl Lower<'_> {
     }
 
     /// A tile at a fixed place, as 32-bit words.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all other types are words")]
     fn bare_tile(&mut self, b: &mut KernelBuilder, r: &Region, phys: &[u64], at: &At) -> crate::kernel::V {
         let walk = Walk { phys: phys.to_vec(), levels: Vec::new(), points: Vec::new() };
         let n = Nest::fixed(walk, self.sub());
@@ -500,6 +502,7 @@ impl Lower<'_> {
     }
 
     /// One element.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for what is in registers")]
     pub(super) fn extracted(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         let t = self.vector(o, 0)?;
         let at = o.ints("static_position").unwrap_or_else(|| vec![0; t.dims.len()]);

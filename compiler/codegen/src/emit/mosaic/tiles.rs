@@ -123,6 +123,7 @@ impl Lower<'_> {
     }
 
     /// Computes a vector into memory; where it is.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for products alone")]
     pub(super) fn force_memory(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<Region, Refused> {
         if let Expr::Memory(r) = &*t.expr.borrow() {
             return Ok(r.clone());

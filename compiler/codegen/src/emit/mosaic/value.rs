@@ -196,6 +196,7 @@ impl Tensor {
     }
 
     /// What computing it costs those who use it.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "an estimate")]
     fn price(&self) -> u32 {
         match &*self.expr.borrow() {
             Expr::Memory(_) | Expr::Regs(_) | Expr::Splat(_) => 0,
@@ -223,6 +224,7 @@ pub(super) fn phys(dims: &[u64], form: Form) -> Vec<u64> {
 }
 
 impl Fun {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "an estimate: what is not listed is a sequence; an estimate")]
     fn price(self) -> u32 {
         match self {
             Fun::Unary(u) => match u {

@@ -107,6 +107,7 @@ fn element(o: &Operation) -> Option<Fun> {
 
 impl<'a> Lower<'a> {
     /// One operation, the `i`-th of its block.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "vectors are computed by tiles, everything else is a number")]
     pub(super) fn operation(&mut self, b: &mut KernelBuilder, o: &'a Operation, i: usize) -> Result<(), Refused> {
         if let Some(fun) = element(o) {
             let v = match self.type_of(o.results[0]) {
@@ -208,6 +209,7 @@ impl<'a> Lower<'a> {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "vectors are taken as they are, everything else is spread")]
     fn elementwise(&mut self, b: &mut KernelBuilder, o: &Operation, fun: Fun) -> Result<Rc<Tensor>, Refused> {
         let dims = self.dims(o)?;
         let to = self.element(o, o.results[0])?;

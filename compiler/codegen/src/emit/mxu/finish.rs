@@ -75,6 +75,7 @@ impl Epilogue for Finishing<'_> {
         self.0.inputs.iter().filter(|i| Finish::has_param(i)).count()
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "inputs are known, everything else is computed")]
     fn apply(&mut self, b: &mut KernelBuilder, sums: Value, at: &TileAt<'_>) -> Value {
         let mut values: Vec<Value> = Vec::with_capacity(self.0.nodes.len());
         for node in &self.0.nodes {

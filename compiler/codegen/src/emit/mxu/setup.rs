@@ -203,6 +203,7 @@ impl Levels<'_> {
 }
 
 /// The steps' odometer: lhs, rhs, k left, n left.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other level moves it")]
 fn step_odometer(b: &mut KernelBuilder, l: &Levels<'_>, lhs: &Base, rhs: &Base) -> Odometer<Kind> {
     let (g, t, spec) = (l.p.geometry, l.t, l.p.spec);
     let tile_k = (t.kch * g.lanes) as i64;
@@ -268,6 +269,7 @@ fn lhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, lhs: &Ba
     Some(Stream::new(b, (unit, lhs.operand.buf), (chunks, sem), levels, (lhs.window, &w)))
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other levels move as the array does")]
 fn rhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, rhs: &Base) -> Option<Stream> {
     let (unit, w, t, g) = (rhs.hbm?, l.t.rhs?, l.t, l.p.geometry);
     let a = rhs.operand.array;
@@ -471,6 +473,7 @@ pub(super) fn prepare<'a>(
 }
 
 /// The tiles' odometer: places of results as the walk has them, plane, copy address of the result.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other level moves it")]
 fn tile_odometer(b: &mut KernelBuilder, l: &Levels<'_>, out: &Base, row: bool, extras: &[Base]) -> Odometer<Kind> {
     let array_plane = l.p.spec.out.plane_rows;
     let of = |e: &Base, k: Kind| match e.hbm {

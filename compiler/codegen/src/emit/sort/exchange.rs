@@ -78,6 +78,7 @@ pub fn store(b: &mut KernelBuilder, a: &Arrays, e: &Element, rows: &Rows, offset
 }
 
 /// The operands' values.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other types lie as memory has them")]
 fn values(b: &mut KernelBuilder, spec: &SortSpec, e: &Element) -> Vec<Value> {
     let mut at = 0;
     spec.dtypes
@@ -100,6 +101,10 @@ fn compared(b: &mut KernelBuilder, spec: &SortSpec, x: &[Value], y: &[Value]) ->
 }
 
 /// Whether `y` does not come after `x`, where that is one comparison: of integers of at most 32 bits.
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "other directions are no order; the question is for parameters alone"
+)]
 fn integers(b: &mut KernelBuilder, spec: &SortSpec, y: &[Value], x: &[Value]) -> Option<M> {
     simple_compare(&spec.body)?;
     let node = &spec.body.nodes[spec.body.roots[0] as usize];
@@ -151,6 +156,7 @@ pub fn before(b: &mut KernelBuilder, spec: &SortSpec, y: &Element, x: &Element) 
 }
 
 /// The instructions that give the earlier and the later of two elements of one 32-bit integer.
+#[allow(clippy::wildcard_enum_match_arm, reason = "two types have instructions for it")]
 pub fn extremes(spec: &SortSpec) -> Option<(Op, Op)> {
     let ([dtype], None) = (&spec.dtypes[..], &spec.places) else { return None };
     simple_compare(&spec.body)?;
