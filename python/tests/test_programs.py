@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax, random
+from jax.experimental import checkify
 
 jax.config.update("jax_default_matmul_precision", "highest")
 pytestmark = pytest.mark.skipif(jax.default_backend() != "systole", reason="needs JAX_PLATFORMS=systole,cpu")
@@ -328,3 +329,24 @@ def test_training_ends_where_it_does_on_the_cpu():
     with jax.default_device(jax.devices("cpu")[0]):
         due = train(200)
     assert found == pytest.approx(due, rel=1e-2)
+
+
+@pytest.mark.parametrize("which", ["user", "index", "float", "all"])
+def test_checks_say_what_they_say_on_the_cpu(which):
+    def checked(x, i):
+        checkify.check(i >= 0, "the number must not be negative: {i}", i=i)
+        return jnp.sin(x[i]) / x[0]
+
+    errors = getattr(checkify, f"{which}_checks")
+    errors = errors if which == "user" else errors | checkify.user_checks
+    call = checkify.checkify(jax.jit(checked), errors=errors)
+    many = jax.vmap(checkify.checkify(checked, errors=errors), in_axes=(0, None))
+    for first, i in ((1.0, 1), (0.0, 1), (1.0, 7), (1.0, -5)):
+        x = np.array([first, 2, 3], np.float32)
+
+        def said():
+            return [str(f(v, jnp.int32(i))[0].get()).split("\n")[0] for f, v in ((call, x), (many, np.stack([x, x + 1])))]
+
+        found = said()
+        with jax.default_device(jax.devices("cpu")[0]):
+            assert found == said()
