@@ -174,3 +174,47 @@ fn random_bits_differ_and_are_even() {
         }
     }
 }
+
+#[test]
+fn regions_of_a_kernel_are_spans() {
+    let temp = |end: &str| std::env::temp_dir().join(format!("systole-pallas-{}-regions.{end}", std::process::id()));
+    let (profile, trace) = (temp("sysp"), temp("json"));
+    let [profile_at, trace_at] = [&profile, &trace].map(|p| p.to_string_lossy().into_owned());
+    // What the file says of the command's output comes behind the program.
+    let text = std::fs::read_to_string(folder().join("../data/pallas/waiting.mlir")).expect("the kernel");
+    let program = temp("mlir");
+    std::fs::write(&program, text.split("// ====").next().expect("a program")).expect("the program is written");
+    let out = Command::new(env!("CARGO_BIN_EXE_systole"))
+        .args(["run", "--chip", "tpu-v5e", "--profile-level", "bundles", "--profile", &profile_at])
+        .arg(&program)
+        .output()
+        .expect("systole runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let out = Command::new(env!("CARGO_BIN_EXE_systole"))
+        .args(["trace", &profile_at, "--format", "chrome", "--output", &trace_at])
+        .output()
+        .expect("systole runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let events = std::fs::read_to_string(&trace).expect("the trace");
+    let events: serde_json::Value = serde_json::from_str(&events).expect("JSON");
+    for file in [profile, trace, program] {
+        std::fs::remove_file(file).expect("the file was written");
+    }
+    let events = events["traceEvents"].as_array().expect("events");
+    // Cycles of the spans of a name.
+    let spans = |name: &str| -> Vec<(u64, u64)> {
+        let named = events.iter().filter(|e| e["ph"] == "X" && e["name"] == name);
+        named
+            .map(|e| {
+                let [from, cycles] = ["cycle", "cycles"].map(|k| e["args"][k].as_u64().expect("a number"));
+                (from, from + cycles)
+            })
+            .collect()
+    };
+    let (outer, inner) = (spans("normalise"), spans("power"));
+    assert!(outer.len() >= 4, "one for every step of the grid: {outer:?}");
+    assert!(!spans("product").is_empty());
+    for (from, to) in &inner {
+        assert!(outer.iter().any(|o| o.0 <= *from && *to <= o.1), "{from}..{to} in one of {outer:?}");
+    }
+}

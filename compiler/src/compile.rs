@@ -15,8 +15,8 @@ use systole_codegen::schedule::{Done, ScheduleError, ScheduleOptions, Scheduled,
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Module, Span};
 use systole_isa::dma::HBM_GRANULE;
-use systole_isa::program::{Constant, DebugInfo, DebugKernel};
-use systole_isa::{ChipConfig, Program};
+use systole_isa::program::{Constant, DebugBuffer, DebugInfo, DebugKernel, DebugRange, SPILLED};
+use systole_isa::{ChipConfig, Program, Space};
 use systole_passes::pipeline::PassOptions;
 
 /// What to compile for, and how.
@@ -240,6 +240,15 @@ fn generated(
             constants.push(Constant { address: g * HBM_GRANULE, bytes: bytes.clone() });
         }
     }
+    let spills = scheduled.kernels.iter().filter(|k| k.spilled.1 > 0).map(|k| DebugBuffer {
+        name: format!("{SPILLED}{}", k.name),
+        space: Space::Vmem,
+        address: u64::from(k.spilled.0) * chip.row_bytes(),
+        bytes: u64::from(k.spilled.1) * chip.row_bytes(),
+        first: DebugRange::NONE,
+        last: DebugRange::NONE,
+    });
+    let spilled: Vec<DebugBuffer> = spills.collect();
     Ok(Program {
         name: plan.head.name.clone(),
         chip: plan.head.chip.clone(),
@@ -268,7 +277,7 @@ fn generated(
                 .into_iter()
                 .map(|k| DebugKernel { name: k.name, start: k.start, bundles: k.bundles })
                 .collect(),
-            buffers: plan.residences.clone(),
+            buffers: [plan.residences.clone(), spilled].concat(),
             places: scheduled.places,
             lines: scheduled.lines,
         },

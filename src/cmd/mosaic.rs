@@ -65,7 +65,7 @@ fn memory(module: &systole_mosaic::Module, sizes: &[Vec<u64>]) -> Result<String,
         let bytes = |dims: &[u64]| dims.iter().product::<u64>().saturating_mul(u64::from(element.bits())) / 8;
         let line = match role {
             Role::Window(w) => {
-                let places = if w.synchronous || kernel.steps() < 2 { 1 } else { 2 };
+                let places = if w.synchronous || kernel.steps().is_some_and(|n| n < 2) { 1 } else { 2 };
                 total += bytes(&w.bounds) * places;
                 let text = format!("window, {element} block {:?}, {places} of {} bytes", w.bounds, bytes(&w.bounds));
                 let walked = sizes.get(i).and_then(|s| walk(&kernel, w, s));
@@ -89,6 +89,8 @@ fn memory(module: &systole_mosaic::Module, sizes: &[Vec<u64>]) -> Result<String,
         };
         let _ = writeln!(out, "// argument {i}: {line} ({space})");
     }
-    let _ = writeln!(out, "// grid {:?}; windows and scratch take {total} bytes of vector memory", kernel.grid);
+    let size = |g: &Option<u64>| g.map_or("?".to_string(), |n| n.to_string());
+    let grid: Vec<String> = kernel.grid.iter().map(size).collect();
+    let _ = writeln!(out, "// grid [{}]; windows and scratch take {total} bytes of vector memory", grid.join(", "));
     Ok(out)
 }

@@ -38,6 +38,8 @@ enum Form {
     Text,
     /// The same as data
     Json,
+    /// What the page says of kernels that bring lines of their own (Pallas): lines, regions, memory, what holds them back
+    Kernels,
     /// Nothing
     None,
 }
@@ -114,6 +116,7 @@ fn show(a: &Args, report: &dyn Fn() -> Report) -> Result<(), RuntimeError> {
     match a.report {
         Form::None => Ok(()),
         Form::Json => output::json(&report()),
+        Form::Kernels => output::print(report::text::lines(&report()).trim_start()),
         Form::Text => {
             let report = report();
             let mut page = report::text::page(&report);

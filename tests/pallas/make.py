@@ -29,15 +29,15 @@ def out(s, t=F):
     return jax.ShapeDtypeStruct(s, t)
 
 
-def case(name, kernel, ins, outs, **kw):
-    def call(**how):
-        return jax.jit(pl.pallas_call(kernel, out_shape=outs, **kw, **how))
+def case(name, kernel, ins, outs, interpret=pltpu.InterpretParams(), **kw):
+    write(name, lambda **how: jax.jit(pl.pallas_call(kernel, out_shape=outs, **kw, **how)), ins, interpret)
 
+
+def write(name, call, ins, interpret=pltpu.InterpretParams()):
     text = call().trace(*ins).lower(lowering_platforms=("tpu",)).as_text()
-    answers = jax.tree.leaves(call(interpret=pltpu.InterpretParams())(*ins))
+    answers, arrays = jax.tree.leaves(call(interpret=interpret)(*ins)), {}
     with open(f"tests/pallas/{name}.mlir", "w") as f:
         f.write(text)
-    arrays = {}
     for kind, all in (("arg", ins), ("out", answers)):
         for i, a in enumerate(all):
             a = np.asarray(a)
@@ -360,3 +360,87 @@ def cut(x, a, b, c):
 
 
 case("cut", cut, [f32(8, 150)], (out((10, 120)), out((2, 5, 4, 30)), out((3, 400), jnp.bfloat16)))
+
+
+def halo(x, o):
+    v = x[...]
+    row = pl.program_id(0) * 64 - 8 + jax.lax.broadcasted_iota(jnp.int32, v.shape, 0)
+    v = jnp.where((row >= 0) & (row < 256), v, 0.0)
+    o[...] = v[7:71] + v[9:73] - 2 * v[8:72]
+
+
+# What lies in the padding is nobody's: the interpreter that knows of it has it as NaN, and the kernel does not look.
+case("halo", halo, [f32(256, 128)], out((256, 128)), grid=(4,), interpret=True,
+     in_specs=[pl.BlockSpec((pl.Element(80, (8, 8)), pl.Element(128)), lambda i: (i * 64, 0))],
+     out_specs=rows(64, 128, lambda i: (i, 0)))
+
+
+def scalar_blocks(x, s, o, t):
+    o[...] = x[...] * s[0, 0, 1]
+    t[0, 0, 0] = jnp.sum(x[...])
+    t[0, 0, 1] = jnp.max(x[...]) + s[0, 0, 0]
+
+
+in_scalars = pl.BlockSpec((1, 1, 2), lambda i: (i, 0, 0), memory_space=pltpu.SMEM)
+case("scalar_blocks", scalar_blocks, [f32(64, 128), f32(4, 1, 2)], (out((64, 128)), out((4, 1, 2))), grid=(4,),
+     in_specs=[rows(16, 128, lambda i: (i, 0)), in_scalars],
+     out_specs=(rows(16, 128, lambda i: (i, 0)), in_scalars))
+
+
+def packed(x, y, z, p, q, r, s):
+    both = pltpu.pack_elementwise([x[...], y[...]], packed_dtype=jnp.bfloat16)
+    p[...] = both
+    q[...] = pltpu.unpack_elementwise(both, index=1, packed_dtype=jnp.bfloat16, unpacked_dtype=F)
+    r[...] = pltpu.unpack_elementwise(z[...], index=2, packed_dtype=jnp.int8, unpacked_dtype=jnp.int32)
+    s[...] = pltpu.pack_elementwise([z[...] + i for i in range(4)], packed_dtype=jnp.int8)
+
+
+def packing(interpret=None):
+    """The kernel, or what it means: the interpreter has no such operations."""
+    words = (out((8, 128), jnp.uint32), out((8, 128)), out((8, 128), jnp.int32), out((8, 128), jnp.uint32))
+    if interpret is None:
+        return jax.jit(pl.pallas_call(packed, out_shape=words))
+
+    def meaning(x, y, z):
+        x, y = (a.astype(ml_dtypes.bfloat16) for a in (x, y))
+        low, high = (a.view(np.uint16).astype(np.uint32) for a in (x, y))
+        bytes_of = [(z + np.int32(i)).view(np.uint32) & 0xFF for i in range(4)]
+        return (low | high << 16, y.astype(np.float32), (z >> 16).astype(np.int8).astype(np.int32),
+                sum(b << 8 * i for i, b in enumerate(bytes_of)).astype(np.uint32))
+
+    return meaning
+
+
+write("packed", packing,
+      [f32(8, 128), f32(8, 128), rng.integers(-(1 << 31), 1 << 31, (8, 128)).astype(np.int32)])
+
+
+def gathered_rows(numbers, x, o, sem):
+    def one(i, _):
+        copy = pltpu.make_async_copy(x.at[pl.ds(numbers[i], 1)], o.at[pl.ds(i, 1)], sem)
+        copy.start()
+        copy.wait()
+        return 0
+
+    jax.lax.fori_loop(0, 16, one, 0)
+
+
+case("gathered_rows", gathered_rows, [rng.integers(0, 64, 16).astype(np.int32), f32(64, 256)], out((16, 256)),
+     grid_spec=pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(1,), in_specs=[ANYWHERE], out_specs=ANYWHERE,
+                                            scratch_shapes=[pltpu.SemaphoreType.DMA]))
+
+
+def open_grid(x, o):
+    o[...] = x[...] * 2 + pl.program_id(0).astype(F)
+
+
+def some_steps(**how):
+    def call(n, x):
+        return pl.pallas_call(open_grid, out_shape=out((64, 128)), grid=(n[0], 2), input_output_aliases={0: 0},
+                              in_specs=[rows(16, 64 * 2, lambda i, j: (i, 0))],
+                              out_specs=rows(16, 64 * 2, lambda i, j: (i, 0)), **how)(x)
+
+    return jax.jit(call)
+
+
+write("open_grid", some_steps, [np.array([3], np.int32), f32(64, 128)])

@@ -65,6 +65,7 @@ fn timeline(app: &App, d: &Data) -> Value {
         let kind = match lane.kind {
             LaneKind::Ops => "op",
             LaneKind::Kernels => "kernel",
+            LaneKind::Regions(_) => "region",
             LaneKind::Engine => "dma",
             LaneKind::Unit(_) => "unit",
             LaneKind::Runs => "bundle",

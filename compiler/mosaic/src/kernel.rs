@@ -2,13 +2,17 @@
 
 use crate::{Attr, Error, Function, MemRef, Module, Space, Type, Value};
 
+/// How MLIR writes a size that is known at run time only.
+const OPEN: i64 = i64::MIN;
+
 /// A kernel: its function with the meaning of its arguments.
 #[derive(Clone, Debug)]
 pub struct Kernel<'a> {
     pub module: &'a Module,
     pub function: &'a Function,
-    /// Sizes of the grid, outermost first; empty: the body runs once and takes whole arrays.
-    pub grid: Vec<u64>,
+    /// Sizes of the grid, outermost first; empty: the body runs once and takes whole arrays. `None`: the next of the call's
+    /// leading operands has the size.
+    pub grid: Vec<Option<u64>>,
     /// Of each dimension of the grid, whether its steps do not depend on each other.
     pub parallel: Vec<bool>,
     /// The arguments behind the grid's indices.
@@ -62,9 +66,12 @@ impl<'a> Kernel<'a> {
             None => Vec::new(),
             Some(a) => a.ints().ok_or_else(|| wrong("`iteration_bounds` are no numbers"))?,
         };
-        let grid = grid.iter().map(|n| u64::try_from(*n).map_err(|_| wrong("a grid whose size is not known")));
-        let grid = grid.collect::<Result<Vec<u64>, Error>>()?;
-        let steps = grid.iter().try_fold(1u64, |n, g| n.checked_mul(*g)).filter(|n| *n < MAX_STEPS);
+        let size = |n: &i64| match *n {
+            OPEN => Ok(None),
+            n => u64::try_from(n).map(Some).map_err(|_| wrong("a grid of a negative size")),
+        };
+        let grid = grid.iter().map(size).collect::<Result<Vec<Option<u64>>, Error>>()?;
+        let steps = grid.iter().flatten().try_fold(1u64, |n, g| n.checked_mul(*g)).filter(|n| *n < MAX_STEPS);
         if steps.is_none() {
             return Err(wrong("a grid of too many steps"));
         }
@@ -79,7 +86,7 @@ impl<'a> Kernel<'a> {
             }
             _ => None,
         };
-        let windows = windows.map(|w| w.collect::<Result<Vec<Window>, Error>>()).transpose()?;
+        let windows = windows.map(|w| w.collect::<Result<Vec<Option<Window>>, Error>>()).transpose()?;
         let body =
             function.body.arguments.get(grid.len()..).ok_or_else(|| wrong("fewer arguments than the grid has"))?;
         let operands = body.len().checked_sub(prefetch + scratch).ok_or_else(|| wrong("too few arguments"))?;
@@ -95,7 +102,7 @@ impl<'a> Kernel<'a> {
                 _ if i >= prefetch + operands => Role::Scratch,
                 _ => match windows.as_mut().and_then(Iterator::next) {
                     // What stays in HBM, or is a semaphore, has no blocks.
-                    Some(w) if !matches!(m.space, Space::Hbm | Space::Semaphore) => Role::Window(w),
+                    Some(Some(w)) if !matches!(m.space, Space::Hbm | Space::Semaphore) => Role::Window(w),
                     _ => Role::Whole,
                 },
             };
@@ -114,9 +121,14 @@ impl<'a> Kernel<'a> {
         Ok(Kernel { module, function, grid, parallel: semantics, arguments })
     }
 
-    /// Steps of the grid.
-    pub fn steps(&self) -> u64 {
-        self.grid.iter().fold(1, |n: u64, &d| n.saturating_mul(d))
+    /// Steps of the grid, where they are known.
+    pub fn steps(&self) -> Option<u64> {
+        self.grid.iter().try_fold(1, |n: u64, d| Some(n.saturating_mul((*d)?)))
+    }
+
+    /// Sizes of the grid that are operands of the call, ahead of all others.
+    pub fn open_sizes(&self) -> usize {
+        self.grid.iter().filter(|g| g.is_none()).count()
     }
 
     /// The grid's indices among the function's arguments.
@@ -125,9 +137,11 @@ impl<'a> Kernel<'a> {
     }
 }
 
-fn window(a: &Attr) -> Option<Window> {
+/// What is said of a window: `Some(None)` for one without blocks, which is all of its array.
+fn window(a: &Attr) -> Option<Option<Window>> {
     let Attr::Dict(d) = a else { return None };
-    let bounds = d.get("window_bounds")?.ints()?;
+    let Some(bounds) = d.get("window_bounds") else { return Some(None) };
+    let bounds = bounds.ints()?;
     let bounds = bounds.into_iter().map(|b| u64::try_from(b).ok()).collect::<Option<Vec<u64>>>()?;
     let Attr::Symbol(transform) = d.get("transform_indices")? else { return None };
     let mode = d.get("pipeline_mode").and_then(Attr::word);
@@ -140,11 +154,11 @@ fn window(a: &Attr) -> Option<Window> {
         }
         _ => vec![(0, 0); bounds.len()],
     };
-    Some(Window {
+    Some(Some(Window {
         bounds,
         transform: transform.clone(),
         synchronous: mode == Some("synchronous"),
         elements: kind.is_some(),
         padding,
-    })
+    }))
 }

@@ -2,6 +2,7 @@
 
 use crate::{Attr, Element, Kernel, Module, Operation, Type, Value, Window};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 use systole_isa::DType;
 
 /// Steps of a grid that are walked at most.
@@ -16,6 +17,9 @@ pub struct Walk {
     pub blocks: u64,
     /// The first step whose block begins outside of the array: the grid's indices, and the block's.
     pub outside: Option<(Vec<u64>, Vec<i64>)>,
+    /// Of windows that are placed by elements: for each dimension where blocks begin that reach beyond the array into its
+    /// padding.
+    pub edges: Vec<BTreeSet<i64>>,
 }
 
 impl Walk {
@@ -28,25 +32,32 @@ impl Walk {
 /// Walks the grid. `None`: the blocks depend on data, their function does what is not followed here, or there are too
 /// many steps.
 pub fn walk(kernel: &Kernel<'_>, window: &Window, sizes: &[u64]) -> Option<Walk> {
-    if kernel.steps() > STEPS {
-        return None;
-    }
-    let mut out = Walk::default();
+    let grid: Vec<u64> = kernel.grid.iter().copied().collect::<Option<_>>()?;
+    let steps = kernel.steps().filter(|n| *n <= STEPS)?;
+    let mut out = Walk { edges: vec![BTreeSet::new(); sizes.len()], ..Walk::default() };
     let (mut last, mut seen) = (Vec::new(), FxHashSet::default());
-    let mut step = vec![0; kernel.grid.len()];
-    for _ in 0..kernel.steps() {
+    let mut step = vec![0; grid.len()];
+    for _ in 0..steps {
         let block = blocks(kernel, window, &step)?;
         if block != last {
             out.copies += 1;
             if out.outside.is_none() && !inside(window, &block, sizes) {
                 out.outside = Some((step.clone(), block.clone()));
             }
+            if window.elements {
+                for (d, &b) in block.iter().enumerate().take(sizes.len()) {
+                    let low = window.padding.get(d).map_or(0, |p| p.0 as i64);
+                    if b < low || b - low + window.bounds[d] as i64 > sizes[d] as i64 {
+                        out.edges[d].insert(b);
+                    }
+                }
+            }
             seen.insert(block.clone());
             last = block;
         }
         for d in (0..step.len()).rev() {
             step[d] += 1;
-            if step[d] < kernel.grid[d] {
+            if step[d] < grid[d] {
                 break;
             }
             step[d] = 0;
@@ -63,7 +74,7 @@ fn inside(w: &Window, block: &[i64], sizes: &[u64]) -> bool {
         match w.elements {
             true => {
                 let (low, high) = w.padding.get(d).map_or((0, 0), |p| (p.0 as i64, p.1 as i64));
-                b >= -low && b.saturating_add(bound) <= size.saturating_add(high)
+                b >= 0 && b.saturating_add(bound) <= size.saturating_add(low).saturating_add(high)
             }
             false => b >= 0 && b.saturating_mul(bound) < size,
         }

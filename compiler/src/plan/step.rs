@@ -6,6 +6,7 @@ use super::view::{BufId, View};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use systole_codegen::emit::mosaic::Part;
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::program::HostCallKind;
@@ -46,6 +47,9 @@ pub struct KernelEntry {
     pub name: String,
     pub spec: KernelSpec,
     pub needs: Needs,
+    /// What its scratch area holds, where the kernel's own arrays have names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
     /// Estimated cycles of a call, if known.
     pub cycles: Option<f64>,
     /// The best other ways to make it.
@@ -290,7 +294,14 @@ impl Draft {
     /// A kernel that there is one way to make.
     pub fn simple_kernel(&mut self, spec: KernelSpec, name: &str, needs: Needs) -> usize {
         let made: Result<usize, std::convert::Infallible> = self.kernel(KernelKey::Exactly(spec.clone()), |_| {
-            Ok(KernelEntry { name: name.to_string(), spec, needs, cycles: None, considered: Vec::new() })
+            Ok(KernelEntry {
+                name: name.to_string(),
+                spec,
+                needs,
+                parts: Vec::new(),
+                cycles: None,
+                considered: Vec::new(),
+            })
         });
         let Ok(kernel) = made;
         kernel

@@ -49,7 +49,7 @@ pub fn gather(p: &Profile, most: usize) -> Events {
     for (number, lane) in lanes.iter().enumerate() {
         let Some(spans) = lane.spans(p) else { continue };
         let mut slices = spans.clone();
-        if matches!(lane.kind, LaneKind::Ops | LaneKind::Kernels) {
+        if matches!(lane.kind, LaneKind::Ops | LaneKind::Kernels | LaneKind::Regions(_)) {
             let mut window = (slices.end() / most.max(1) as u64).max(1);
             while slices.len() > most {
                 slices.fold(window);

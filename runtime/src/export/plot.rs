@@ -91,7 +91,7 @@ pub fn timeline(p: &Profile, device: usize) -> String {
             let from = (cycles as u128 * c as u128 / COLUMNS as u128) as u64;
             let to = (cycles as u128 * (c + 1) as u128 / COLUMNS as u128) as u64;
             let cover = lane.cover(p, from, to).filter(|v| v.busy > 0);
-            let joins = matches!(lane.kind, LaneKind::Ops | LaneKind::Kernels);
+            let joins = matches!(lane.kind, LaneKind::Ops | LaneKind::Kernels | LaneKind::Regions(_));
             match (&mut open_run, cover) {
                 (Some(r), Some(v)) if joins && r.2 == v.id => (r.1, r.3) = (to, r.3 + v.busy),
                 (r, v) => {
@@ -111,7 +111,9 @@ pub fn timeline(p: &Profile, device: usize) -> String {
                 LaneKind::Engine | LaneKind::Runs => ("#44aa99", 0.2 + 0.8 * share),
                 LaneKind::Unit(_) => (BUSY, 0.25 + 0.75 * share),
                 _ if heat => ("#228833", share),
-                LaneKind::Ops | LaneKind::Kernels | LaneKind::Link(_) => (color(id), 0.25 + 0.75 * share),
+                LaneKind::Ops | LaneKind::Kernels | LaneKind::Regions(_) | LaneKind::Link(_) => {
+                    (color(id), 0.25 + 0.75 * share)
+                }
             };
             rect(&mut out, at, fill, opacity.clamp(0.05, 1.0), &title);
             if let LaneKind::Unit(u) = lane.kind {

@@ -170,7 +170,7 @@ fn op_metadata(
     XEventMetadata { id: id + 1, name, metadata: Vec::new(), display_name: op.name.clone(), stats }
 }
 
-/// Copies as lines of their own.
+/// Regions that kernels name, and copies, as lines of their own.
 fn copies(
     p: &Profile,
     device: usize,
@@ -180,7 +180,17 @@ fn copies(
 ) {
     let lanes = Lane::all(p);
     let mut names: HashMap<String, i64> = HashMap::new();
-    for t in events.tracks.iter().filter(|t| t.device == device && t.kind == LaneKind::Engine) {
+    for t in events.tracks.iter().filter(|t| t.device == device) {
+        let line_name = match t.kind {
+            LaneKind::Engine => format!("Async XLA Ops {}", t.name),
+            LaneKind::Regions(_) => format!("XLA TraceMe {}", t.name),
+            LaneKind::Ops
+            | LaneKind::Kernels
+            | LaneKind::Unit(_)
+            | LaneKind::Runs
+            | LaneKind::Waits
+            | LaneKind::Link(_) => continue,
+        };
         let made = t.slices.iter().map(|x| {
             let name = super::events::label(p, &lanes, t, x.id);
             let next = COPIES + names.len() as i64;
@@ -189,7 +199,7 @@ fn copies(
             XEvent { metadata_id: id, offset_ps: picos(p, x.start), duration_ps, stats: Vec::new() }
         });
         let made = made.collect();
-        lines.push(line(lines.len() as i64 + 1, &format!("Async XLA Ops {}", t.name), made));
+        lines.push(line(lines.len() as i64 + 1, &line_name, made));
     }
     for (name, id) in names {
         metadata.insert(id, XEventMetadata { id, display_name: name.clone(), name, ..Default::default() });

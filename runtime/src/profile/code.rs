@@ -9,7 +9,7 @@ use systole_isa::{Bundles, ChipConfig, Kind, Program, Slot, read_program};
 pub struct Code {
     bundles: Bundles,
     ranges: Vec<DebugRange>,
-    /// What of the program's debug data lines are found by.
+    /// What of the program's debug data lines and kernels are found by.
     lines: DebugInfo,
     /// Loops by their first and last bundle, inner ones after those around them.
     pub loops: Vec<(u32, u32)>,
@@ -33,7 +33,12 @@ impl Code {
         }
         loops.sort_by_key(|l| (l.0, std::cmp::Reverse(l.1)));
         let debug = &program.debug;
-        let lines = DebugInfo { places: debug.places.clone(), lines: debug.lines.clone(), ..DebugInfo::default() };
+        let lines = DebugInfo {
+            places: debug.places.clone(),
+            lines: debug.lines.clone(),
+            kernels: debug.kernels.clone(),
+            ..DebugInfo::default()
+        };
         Code { bundles, ranges: debug.ranges.clone(), lines, loops }
     }
 
@@ -77,6 +82,11 @@ impl Code {
     /// The line that a bundle comes from, where its kernel brings one.
     pub fn place(&self, bundle: u32) -> Option<&DebugPlace> {
         self.lines.place(bundle)
+    }
+
+    /// Lines, their places and the kernels.
+    pub fn debug(&self) -> &DebugInfo {
+        &self.lines
     }
 
     /// First bundle of an op's code.

@@ -1,6 +1,8 @@
 //! Lanes of a timeline: one for each thing that can be busy, made ready for quick looks at any part of a run.
 
-use super::{Cover, Index, Level, NO_OP, Profile, Spans};
+use super::code::Code;
+use super::region::regions;
+use super::{Cover, Index, Level, NO_OP, Profile, Spans, Trace};
 use crate::report::text::metric;
 
 /// What a lane shows.
@@ -10,6 +12,8 @@ pub enum LaneKind {
     Ops,
     /// Kernels; ids are kernels.
     Kernels,
+    /// A region that kernels name, by number.
+    Regions(usize),
     /// Copies of one engine; ids are transfers.
     Engine,
     /// Shares of a unit over time, from counters.
@@ -28,8 +32,10 @@ pub struct Lane {
     pub name: String,
     /// Index of the device, or of the link's sender's first.
     pub device: usize,
-    /// Spans of its own (engines); others are in the profile.
+    /// Spans of its own (engines, regions); others are in the profile.
     own: Spans,
+    /// Of a region, its names, outermost first.
+    region: Vec<String>,
     index: Index,
 }
 
@@ -39,12 +45,13 @@ const MAX_ENGINES: usize = 8;
 impl Lane {
     fn new(kind: LaneKind, name: String, device: usize, own: Spans, spans: Option<&Spans>) -> Lane {
         let index = Index::new(spans.unwrap_or(&own));
-        Lane { kind, name, device, own, index }
+        Lane { kind, name, device, own, region: Vec::new(), index }
     }
 
     /// The lanes of a profile, device by device; their names say nothing of the device.
     pub fn all(p: &Profile) -> Vec<Lane> {
-        let mut lanes = Vec::new();
+        let mut lanes: Vec<Lane> = Vec::new();
+        let code = if p.meta.level == Level::Bundles { Code::new(p) } else { Code::default() };
         for (d, (meta, trace)) in p.meta.devices.iter().zip(&p.traces).enumerate() {
             let mut lane = |kind, what: &str, own: Spans, spans: Option<&Spans>| {
                 lanes.push(Lane::new(kind, what.to_string(), d, own, spans));
@@ -53,6 +60,10 @@ impl Lane {
             if p.meta.level >= Level::Kernels {
                 lane(LaneKind::Kernels, "kernel", Spans::default(), Some(&trace.kernels));
             }
+            lanes.extend(named(&code, trace, d));
+            let mut lane = |kind, what: &str, own: Spans, spans: Option<&Spans>| {
+                lanes.push(Lane::new(kind, what.to_string(), d, own, spans));
+            };
             for (u, unit) in meta.units.iter().enumerate() {
                 lane(LaneKind::Unit(u), &unit.unit, Spans::default(), None);
             }
@@ -80,7 +91,7 @@ impl Lane {
             LaneKind::Kernels => Some(&trace.kernels),
             LaneKind::Runs => Some(&trace.runs),
             LaneKind::Waits => Some(&trace.waits),
-            LaneKind::Engine => Some(&self.own),
+            LaneKind::Engine | LaneKind::Regions(_) => Some(&self.own),
             LaneKind::Link(i) => p.links.get(i),
             LaneKind::Unit(_) => None,
         }
@@ -104,6 +115,7 @@ impl Lane {
         match self.kind {
             LaneKind::Ops | LaneKind::Link(_) => p.op_name(id).to_string(),
             LaneKind::Kernels => p.meta.kernels.get(id as usize).map_or(String::new(), |k| k.name.clone()),
+            LaneKind::Regions(_) => self.region.last().cloned().unwrap_or_default(),
             LaneKind::Engine => {
                 let transfer = p.traces.get(self.device).and_then(|t| t.transfers.get(id as usize));
                 transfer.map_or(String::new(), |t| {
@@ -122,6 +134,14 @@ impl Lane {
             LaneKind::Unit(_) => self.name.clone(),
         }
     }
+}
+
+/// Lanes of the regions that kernels name.
+fn named<'a>(code: &'a Code, trace: &'a Trace, device: usize) -> impl Iterator<Item = Lane> + 'a {
+    regions(code, trace).into_iter().enumerate().map(move |(i, r)| {
+        let kind = LaneKind::Regions(i);
+        Lane { region: r.path.clone(), ..Lane::new(kind, r.path.join("/"), device, r.spans, None) }
+    })
 }
 
 /// Transfers of a device on as many lanes as overlap, by index.

@@ -16,6 +16,7 @@ mod lane;
 pub mod memory;
 mod pod;
 mod record;
+pub mod region;
 pub mod roofline;
 mod schema;
 pub mod scope;

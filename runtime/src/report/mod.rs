@@ -7,6 +7,7 @@
 pub mod bound;
 pub mod category;
 pub mod glossary;
+pub mod kernels;
 pub mod op;
 pub mod pod;
 pub mod rows;
@@ -199,12 +200,52 @@ pub struct LineReport {
     pub line: u32,
     /// May be empty.
     pub function: String,
-    /// Which part of it: a traced region, or the copies of a window ("window of operand 1"); may be empty.
+    /// Which part of it: a traced region, the copies of a window ("window of operand 1"), or elements that change lanes or
+    /// sublanes ("relayout of .."); may be empty.
     pub part: String,
     /// Cycles in which its code issued or waited.
     pub cycles: u64,
     /// Cycles of these in which it waited.
     pub waited: u64,
+}
+
+/// A region that a kernel names (`jax.named_scope`).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RegionReport {
+    /// Names from the outermost region to this one.
+    pub path: Vec<String>,
+    /// Cycles in which its code issued or waited, that of inner regions included.
+    pub cycles: u64,
+    /// Cycles of these in which it waited.
+    pub waited: u64,
+}
+
+/// A part of the vector memory that a kernel keeps for itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RoomReport {
+    /// The kernel's name.
+    pub kernel: String,
+    /// What is there: a window, an argument, vectors on their way, spilled registers.
+    pub what: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Something that holds a kernel back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LintReport {
+    /// `exposed copies`, `relayouts`, `spills`, `padding` or `matrix units`.
+    pub kind: String,
+    /// The line that it is about most.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// May be empty.
+    pub function: String,
+    /// Cycles that it takes; of spills, the loads and stores.
+    pub cycles: u64,
+    /// What it is, in words.
+    pub text: String,
 }
 
 /// What one device (or core of a device) did.
@@ -293,6 +334,15 @@ pub struct Report {
     /// operations that call the kernels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<LineReport>,
+    /// Of such kernels: the regions that they name, with what is in them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<RegionReport>,
+    /// Of such kernels: what they keep in vector memory for themselves, largest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rooms: Vec<RoomReport>,
+    /// Of such kernels: what holds them back, in words, what takes most first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lint: Vec<LintReport>,
     /// Energy of all devices.
     pub energy: EnergyReport,
     /// Area of a chip.
@@ -388,6 +438,8 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult) -> Report {
     let path = r.path;
     let flops = total(rows.iter().map(|o| o.flops));
     let energy = energy(ran, drawn, &Work::of_run(chip, program, r), r, 1, &mix(&peaks));
+    let unit_reports: Vec<UnitReport> = units.iter().map(|(core, u)| rows::unit_report(0, *core, u)).collect();
+    let lines = kernels::Lines::new(program, chip, r);
     let op = |row: &op::OpRow| rows::op_report(row, row.op.and_then(|i| infos.get(i as usize)));
     Report {
         schema: SCHEMA,
@@ -411,10 +463,13 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult) -> Report {
             next: next.0.to_string(),
             next_cycles: next.1,
         },
-        units: units.iter().map(|(core, u)| rows::unit_report(0, *core, u)).collect(),
         hbm: HbmReport { read_bytes: r.hbm_read, write_bytes: r.hbm_write, share: hbm_share },
         ops: rows.iter().map(op).collect(),
-        lines: rows::lines(program, r),
+        lines: lines.rows(),
+        regions: lines.regions(),
+        rooms: kernels::rooms(program),
+        lint: lines.lint(&unit_reports),
+        units: unit_reports,
         area: cost::area_report(chip, drawn, energy.peak_power_w),
         energy,
         host: ran.host.clone(),

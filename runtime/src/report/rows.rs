@@ -7,7 +7,7 @@
 use super::bound;
 use super::category::Category;
 use super::op::{Member, OpInfo, OpRow, UnitRow};
-use super::{LineReport, OpReport, PeakReport, UnitReport, stalls};
+use super::{OpReport, PeakReport, UnitReport, stalls};
 use crate::cost::{Prices, Work, energy};
 use crate::executions::Executions;
 use crate::origin::{Origin, Origins};
@@ -193,26 +193,6 @@ pub fn infos(program: &Program, source: &str) -> Vec<OpInfo> {
             .collect(),
     };
     program.debug.ops.iter().map(one).collect()
-}
-
-/// The lines that kernels bring, with the cycles of their bundles, longest first.
-pub fn lines(program: &Program, r: &RunResult) -> Vec<LineReport> {
-    let d = &program.debug;
-    let mut all: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    for (i, l) in d.lines.iter().enumerate() {
-        let end = d.lines.get(i + 1).map_or(program.bundles, |n| n.start) as usize;
-        let sum = |v: &[u64]| v.get(l.start as usize..end.min(v.len())).map_or(0, |v| v.iter().sum::<u64>());
-        let (issued, waited) = (sum(&r.executions), sum(&r.waits));
-        let line = all.entry(l.place).or_default();
-        *line = (line.0 + issued + waited, line.1 + waited);
-    }
-    let one = |(place, (cycles, waited)): (u32, (u64, u64))| {
-        let p = d.places.get(place as usize).filter(|_| cycles > 0)?.clone();
-        Some(LineReport { file: p.file, line: p.line, function: p.function, part: p.name, cycles, waited })
-    };
-    let mut out: Vec<LineReport> = all.into_iter().filter_map(one).collect();
-    out.sort_by(|a, b| (b.cycles, &a.file, a.line, &a.part).cmp(&(a.cycles, &b.file, b.line, &b.part)));
-    out
 }
 
 /// A row as outputs state it.

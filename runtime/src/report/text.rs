@@ -141,7 +141,7 @@ fn operations(r: &Report) -> String {
     text
 }
 
-/// The lines of kernels that take longest, and what of them is time that copies of windows did not hide.
+/// The lines of kernels that take longest, then what else is known of kernels.
 pub fn lines(r: &Report) -> String {
     if r.lines.is_empty() {
         return String::new();
@@ -157,12 +157,41 @@ pub fn lines(r: &Report) -> String {
         text += format!("{place:<36} {:>12} {share:>5.1} % {waited:>6.1} %  {}", l.cycles, l.part).trim_end();
         text.push('\n');
     }
-    let windows = || r.lines.iter().filter(|l| l.part.starts_with("window of "));
-    let exposed: u64 = windows().map(|l| l.waited).sum();
-    if let Some(worst) = windows().max_by_key(|l| l.waited).filter(|_| exposed * 20 > r.cycles) {
-        let share = percent(exposed as f64, r.cycles);
-        text +=
-            &format!("copies of windows are exposed for {share:.1} % of the time, most of all the {}\n", worst.part);
+    text + &regions(r) + &rooms(r) + &lint(r)
+}
+
+/// The regions that kernels name.
+fn regions(r: &Report) -> String {
+    let mut text = String::new();
+    if !r.regions.is_empty() {
+        text += &format!("\n{:<36} {:>12} {:>7} {:>8}\n", "region of a kernel", "cycles", "share", "waited");
+    }
+    for l in r.regions.iter().take(TOP) {
+        let [share, waited] = [l.cycles, l.waited].map(|n| percent(n as f64, r.cycles));
+        text += &format!("{:<36} {:>12} {share:>5.1} % {waited:>6.1} %\n", l.path.join("/"), l.cycles);
+    }
+    text
+}
+
+/// What kernels keep in vector memory.
+fn rooms(r: &Report) -> String {
+    let mut text = String::new();
+    if !r.rooms.is_empty() {
+        text += &format!("\n{:<36} {:>12}  what\n", "vector memory of a kernel", "bytes");
+    }
+    for l in r.rooms.iter().take(TOP) {
+        text += &format!("{:<36} {:>12}  {}\n", l.kernel, l.bytes, l.what);
+    }
+    text
+}
+
+/// What holds kernels back.
+fn lint(r: &Report) -> String {
+    let mut text = String::new();
+    for (i, l) in r.lint.iter().take(TOP).enumerate() {
+        text += if i == 0 { "\n" } else { "" };
+        let file = l.file.rsplit('/').next().unwrap_or("");
+        text += &format!("{file}:{}: {}\n", l.line, l.text);
     }
     text
 }

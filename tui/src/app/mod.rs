@@ -336,6 +336,7 @@ impl App {
             _ if self.all_devices => format!("dev {} {}", l.device, l.name),
             LaneKind::Ops
             | LaneKind::Kernels
+            | LaneKind::Regions(_)
             | LaneKind::Engine
             | LaneKind::Unit(_)
             | LaneKind::Runs

@@ -69,7 +69,9 @@ fn lanes(app: &App, data: &Data, pen: &mut Pen<'_>) {
                 let paint = match l.kind {
                     LaneKind::Waits => Paint::Stalled,
                     LaneKind::Engine | LaneKind::Runs | LaneKind::Link(_) => Paint::Busy,
-                    LaneKind::Ops | LaneKind::Kernels | LaneKind::Unit(_) => Paint::Item(cover.id),
+                    LaneKind::Ops | LaneKind::Kernels | LaneKind::Regions(_) | LaneKind::Unit(_) => {
+                        Paint::Item(cover.id)
+                    }
                 };
                 pen.paint(names + c, y, symbol, paint);
             }

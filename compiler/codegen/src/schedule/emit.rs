@@ -14,6 +14,8 @@ pub struct KernelReport {
     /// First bundle, and bundles.
     pub start: u32,
     pub bundles: u32,
+    /// First row of vector memory with spilled registers, and rows of them.
+    pub spilled: (u32, u32),
     pub regions: Vec<RegionReport>,
 }
 
@@ -96,5 +98,5 @@ fn report(name: &str, c: &Code, places: &[u32]) -> KernelReport {
         }
     }
     let start = places[0];
-    KernelReport { name: name.into(), start, bundles: places[c.bundles.len()] - start, regions }
+    KernelReport { name: name.into(), start, bundles: places[c.bundles.len()] - start, spilled: (0, 0), regions }
 }

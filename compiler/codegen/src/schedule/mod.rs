@@ -193,6 +193,10 @@ pub fn schedule_known<'k, K: Hash + Eq + Clone>(
     }
     let codes: Vec<Linked> = codes.into_iter().flatten().collect();
     let mut out = emit::link(unit, &codes);
+    for (report, code) in out.kernels.iter_mut().zip(&codes) {
+        let (from, to) = (code.done.from.row, code.done.to.row);
+        report.spilled = (from, to - from);
+    }
     out.spill_rows = end.row - base.row;
     out.spill_words = end.word - base.word;
     Ok(out)

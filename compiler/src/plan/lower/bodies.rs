@@ -300,6 +300,7 @@ fn block_entry(
         name,
         spec: KernelSpec::Blocks { spec: spec.clone(), cut: chosen.cut, share, looks: None },
         needs: Needs { scratch_rows: chosen.scratch_rows, semaphores: SEMAPHORES },
+        parts: Vec::new(),
         cycles: None,
         considered: considered.collect(),
     }

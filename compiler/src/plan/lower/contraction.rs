@@ -434,6 +434,7 @@ fn searched(c: &Contraction, chip: &ChipConfig, (name, guide): (&str, &Guide)) -
         name: name.to_string(),
         spec: KernelSpec::Product { contraction: c.clone(), tile, looks: None },
         needs: Needs { scratch_rows, semaphores },
+        parts: Vec::new(),
         cycles: Some(cycles),
         considered: considered.collect(),
     })

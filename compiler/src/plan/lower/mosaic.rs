@@ -91,6 +91,7 @@ impl<'a> Lower<'a> {
         self.plan.words += code.smem_words;
         let needs = Needs { scratch_rows: code.scratch_rows, semaphores: code.semaphores };
         let kernel = self.plan.simple_kernel(KernelSpec::Mosaic(spec), &name, needs);
+        self.plan.kernels[kernel].parts = code.parts;
         let usage = |i: usize| {
             let (i, n) = (i as u32, operands);
             match shared.iter().any(|(o, k)| *o == i || n + k == i) {
@@ -129,7 +130,8 @@ fn flops(module: &Module) -> f64 {
         // m k * k n * m n = (m k n) squared.
         all += 2.0 * (x * y * z).sqrt();
     });
-    all * kernel.steps() as f64
+    // Of a grid whose size is known at run time only, one step's.
+    all * kernel.steps().unwrap_or(1) as f64
 }
 
 fn each_product(b: &systole_mosaic::Block, f: &mut dyn FnMut(&systole_mosaic::Operation)) {
@@ -172,11 +174,11 @@ fn too_large(module: &Module, spec: &MosaicSpec, rows: u64, chip: &ChipConfig) -
     let mut place = None;
     if let Ok(kernel) = systole_mosaic::Kernel::of(module) {
         place = kernel.function.body.operations.iter().find_map(|o| o.place.as_ref()).map(ToString::to_string);
-        let dims = |i: usize| spec.arrays.get(i).map(|a| a.dims.clone());
+        let dims = |i: usize| spec.arrays.get(i + kernel.open_sizes()).map(|a| a.dims.clone());
         for (i, (_, m, role)) in kernel.arguments.iter().enumerate() {
             let vmem = m.space == systole_mosaic::Space::Vmem;
             let (what, dims, places) = match role {
-                Role::Window(w) if vmem && kernel.steps() > 1 && !w.synchronous => {
+                Role::Window(w) if vmem && kernel.steps() != Some(1) && !w.synchronous => {
                     ("window, twice", Some(w.bounds.clone()), 2)
                 }
                 Role::Window(w) if vmem => ("window", Some(w.bounds.clone()), 1),

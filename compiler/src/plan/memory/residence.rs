@@ -2,6 +2,7 @@
 
 use super::Memory;
 use crate::plan::view::BufId;
+use systole_codegen::emit::mosaic::Part;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{DebugBuffer, DebugRange};
 use systole_isa::{ChipConfig, Space};
@@ -41,16 +42,24 @@ impl Residences {
         }
     }
 
-    /// A kernel's own rows of vector memory, from row `at`.
-    pub fn scratch(&mut self, chip: &ChipConfig, (kernel, rows): (&str, u64), at: u64, op: u32) {
-        self.done.push(DebugBuffer {
-            name: format!("scratch of {kernel}"),
-            space: Space::Vmem,
-            address: at * chip.row_bytes(),
-            bytes: rows * chip.row_bytes(),
-            first: op,
-            last: op,
-        });
+    /// A kernel's own rows of vector memory, from row `at`: the parts that have names, or all of it.
+    pub fn scratch(&mut self, chip: &ChipConfig, (kernel, rows, parts): (&str, u64, &[Part]), at: u64, op: u32) {
+        let mut stay = |name, from: u64, rows: u64| {
+            self.done.push(DebugBuffer {
+                name,
+                space: Space::Vmem,
+                address: from * chip.row_bytes(),
+                bytes: rows * chip.row_bytes(),
+                first: op,
+                last: op,
+            });
+        };
+        for p in parts {
+            stay(format!("{kernel}: {}", p.name), at + u64::from(p.row), u64::from(p.rows));
+        }
+        if parts.is_empty() {
+            stay(format!("scratch of {kernel}"), at, rows);
+        }
     }
 
     fn close(&mut self, memory: &Memory<'_>, i: usize, last: u32) {

@@ -200,7 +200,14 @@ impl Placer<'_> {
         }
         let number = self.plan.kernels.len() + self.kernels.len();
         self.made.insert(spec.clone(), number);
-        self.kernels.push(KernelEntry { name: entry.name.clone(), spec, needs, cycles, considered: Vec::new() });
+        self.kernels.push(KernelEntry {
+            name: entry.name.clone(),
+            spec,
+            needs,
+            parts: Vec::new(),
+            cycles,
+            considered: Vec::new(),
+        });
         Some(number)
     }
 

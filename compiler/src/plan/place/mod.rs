@@ -357,7 +357,8 @@ impl<'a> Placer<'a> {
         self.look();
         if let Some(at) = scratch {
             let own = u64::from(self.kernel(number).needs.scratch_rows);
-            self.stays.scratch(self.memory.chip, (&name, own), at, self.op);
+            let parts = self.kernel(number).parts.clone();
+            self.stays.scratch(self.memory.chip, (&name, own, &parts), at, self.op);
             self.memory.vmem.give(at, scratch_rows);
         }
         Ok(())

@@ -266,7 +266,7 @@ impl<'a> Lower<'a> {
 
     /// Copies begin with a register's first lane, or end within the register, and with whole words: refused where that is
     /// known not to be so, checked while the kernel runs where it is not known.
-    fn begins_evenly(&mut self, b: &mut KernelBuilder, r: &Ref) -> Result<(), Refused> {
+    pub(super) fn begins_evenly(&mut self, b: &mut KernelBuilder, r: &Ref) -> Result<(), Refused> {
         if !matches!(r.space, Space::Vmem | Space::Hbm) {
             return Ok(());
         }

@@ -1,11 +1,14 @@
-//! One register's worth of an operation on elements.
+//! One register's worth of an operation on elements; vectors of several narrow elements in one wide one.
 
-use super::value::Fun;
+use super::value::{Expr, Fun, Tensor, Val};
+use super::{Lower, Refused};
 use crate::emit::elementwise::{self, bitcast_same_width, compare, convert, select};
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::KernelBuilder;
+use std::rc::Rc;
 use systole_hlo::graph::{Binary, Direction, Order, Unary};
 use systole_isa::{DType, Op};
+use systole_mosaic::{Attr, Operation, Type};
 
 /// The unsigned type of a signed type's width.
 #[allow(clippy::wildcard_enum_match_arm, reason = "all other types have no sign")]
@@ -104,4 +107,85 @@ fn ordered(b: &mut KernelBuilder, x: &Value, y: &Value) -> Value {
     let p = compare(b, Direction::Eq, Order::Partial, x, x).m();
     let q = compare(b, Direction::Eq, Order::Partial, y, y).m();
     Value::mask(b.m_and(p, q))
+}
+
+/// The narrow type that an attribute names.
+fn narrow(o: &Operation, name: &str) -> Result<DType, Refused> {
+    match o.attributes.get(name) {
+        Some(Attr::Type(Type::Scalar(e))) => Ok(e.dtype()),
+        _ => Err(Refused::at(o, format!("`{name}` is no type of elements"))),
+    }
+}
+
+/// The integer type of as many bits.
+fn integer(o: &Operation, bits: i32) -> Result<DType, Refused> {
+    match bits {
+        8 => Ok(DType::S8),
+        16 => Ok(DType::S16),
+        _ => Err(Refused::at(o, format!("floats of {bits} bits"))),
+    }
+}
+
+impl Lower<'_> {
+    /// `of` and the same number everywhere.
+    fn with_number(&mut self, b: &mut KernelBuilder, fun: Fun, of: Rc<Tensor>, n: i32) -> Result<Rc<Tensor>, Refused> {
+        let (dims, dtype, form) = (of.dims.clone(), of.dtype, of.form);
+        let n = crate::emit::Value::word(dtype, b.v_imm(n));
+        let n = Tensor::new(&dims, form, dtype, Expr::Splat(n));
+        self.combined(b, fun, vec![of, n], &dims, dtype)
+    }
+
+    /// `tpu.pack_elementwise`: the first operand in the lowest bits.
+    pub(super) fn packed(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        let (dims, word) = (self.dims(o)?, self.element(o, o.results[0])?);
+        let to = narrow(o, "target_type")?;
+        let bits = to.bits() as i32;
+        let mut all: Option<Rc<Tensor>> = None;
+        for i in 0..o.operands.len() {
+            let t = self.vector(o, i)?;
+            let low = if to.is_float() {
+                let t = self.combined(b, Fun::Convert, vec![t], &dims, to)?;
+                let same = integer(o, bits)?;
+                let t = self.combined(b, Fun::Bitcast, vec![t], &dims, same)?;
+                self.combined(b, Fun::FromUnsigned, vec![t], &dims, word)?
+            } else {
+                self.with_number(b, Fun::Binary(Binary::And), t, ((1i64 << bits) - 1) as i32)?
+            };
+            let at = match i {
+                0 => low,
+                i => self.with_number(b, Fun::Binary(Binary::Shl), low, bits * i as i32)?,
+            };
+            all = Some(match all {
+                None => at,
+                Some(before) => self.combined(b, Fun::Binary(Binary::Or), vec![before, at], &dims, word)?,
+            });
+        }
+        all.map(Val::Vector).ok_or_else(|| Refused::at(o, "of nothing"))
+    }
+
+    /// `tpu.unpack_elementwise`: integers keep their sign.
+    pub(super) fn unpacked(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        let (dims, to) = (self.dims(o)?, self.element(o, o.results[0])?);
+        let t = self.vector(o, 0)?;
+        let from = narrow(o, "source_type")?;
+        let (bits, width) = (from.bits() as i32, t.dtype.bits() as i32);
+        let index = o.int("index").and_then(|i| i32::try_from(i).ok()).filter(|i| *i >= 0 && (i + 1) * bits <= width);
+        let index = index.ok_or_else(|| Refused::at(o, "of an element beyond the word"))?;
+        // First into the highest bits: what lies above is gone.
+        let high = match width - (index + 1) * bits {
+            0 => t,
+            n => self.with_number(b, Fun::Binary(Binary::Shl), t, n)?,
+        };
+        let out = if from.is_float() {
+            let same = integer(o, bits)?;
+            let low = self.with_number(b, Fun::Unsigned(Binary::Shr), high, width - bits)?;
+            let low = self.combined(b, Fun::Convert, vec![low], &dims, same)?;
+            let low = self.combined(b, Fun::Bitcast, vec![low], &dims, from)?;
+            self.combined(b, Fun::Convert, vec![low], &dims, to)?
+        } else {
+            let low = self.with_number(b, Fun::Binary(Binary::Sar), high, width - bits)?;
+            self.combined(b, Fun::Convert, vec![low], &dims, to)?
+        };
+        Ok(Val::Vector(out))
+    }
 }

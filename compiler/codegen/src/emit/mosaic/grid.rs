@@ -8,7 +8,7 @@
 use super::scalar::{compare, reg, two};
 use super::value::{Num, Ref, Val};
 use super::window::Pane;
-use super::{Lower, Refused};
+use super::{Lower, Part, Refused};
 use crate::kernel::{KernelBuilder, LoopHints, S, Trips};
 use systole_isa::{Layout, Op};
 use systole_mosaic::{Function, MemRef, Role, Space, Value, Window};
@@ -20,6 +20,15 @@ fn set(b: &mut KernelBuilder, to: S, from: Num) {
     }
 }
 
+/// A window in scalar memory: the body sees a part of the array, all of which is there.
+struct Scalars {
+    argument: Value,
+    /// Sizes as the body has them.
+    dims: Vec<u64>,
+    window: Window,
+    near: Ref,
+}
+
 impl<'a> Lower<'a> {
     /// All of the kernel.
     #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for windows in scalar memory alone")]
@@ -28,24 +37,37 @@ impl<'a> Lower<'a> {
         functions.iter().for_each(|f| self.scan(&f.body));
         self.prepare_random(b);
         let arguments = self.kernel.arguments.clone();
-        let own = self.own_count(&arguments);
+        let open = self.kernel.open_sizes();
+        let own = self.own_count(&arguments) + open;
         if own != self.spec.arrays.len() {
             let why = format!("the call has {} arrays, the kernel takes {own}", self.spec.arrays.len());
             return Err(Refused::new(why));
         }
+        self.grid = self.grid_sizes(b)?;
         let mut panes: Vec<Pane> = Vec::new();
+        let mut scalars: Vec<Scalars> = Vec::new();
         let mut after: Vec<(Ref, Ref)> = Vec::new();
-        for (i, (v, m, role)) in arguments.iter().enumerate() {
+        for (i, (v, m, role)) in arguments.iter().enumerate().map(|(i, a)| (i + open, a)) {
             if *role == Role::Scratch {
+                let before = self.rows;
                 let r = self.own_array(b, m)?;
+                self.name_part(before, || format!("scratch argument {i}: {} {:?}", r.dtype, r.dims));
                 self.env.insert(*v, Val::Ref(r));
                 continue;
             }
             let array = self.far(i)?;
             match role {
                 Role::Window(w) if m.space == Space::Vmem => panes.push(self.pane(b, (*v, m, w), array, i)?),
-                Role::Window(_) if m.space == Space::Smem => {
-                    return Err(Refused::new("windows in scalar memory; pass the whole array"));
+                Role::Window(w) if m.space == Space::Smem => {
+                    let whole = MemRef { dims: array.dims.iter().map(|d| Some(*d)).collect(), ..m.clone() };
+                    self.whole(b, *v, &whole, array, i, &mut after)?;
+                    let Some(Val::Ref(near)) = self.env.get(v).cloned() else { continue };
+                    scalars.push(Scalars {
+                        argument: *v,
+                        dims: m.sizes().unwrap_or_default(),
+                        window: w.clone(),
+                        near,
+                    });
                 }
                 _ => self.whole(b, *v, m, array, i, &mut after)?,
             }
@@ -54,7 +76,7 @@ impl<'a> Lower<'a> {
             let body = &self.kernel.function.body;
             self.block(b, body)?;
         } else {
-            self.steps(b, &mut panes)?;
+            self.steps(b, &mut panes, &scalars)?;
         }
         for (from, to) in &after {
             let sem = self.semaphore();
@@ -66,6 +88,13 @@ impl<'a> Lower<'a> {
 
     fn own_count(&self, arguments: &[(Value, MemRef, Role)]) -> usize {
         arguments.iter().filter(|a| a.2 != Role::Scratch).count()
+    }
+
+    /// Gives what was taken of the scratch area since a row its name.
+    fn name_part(&mut self, row: u32, name: impl FnOnce() -> String) {
+        if self.rows > row {
+            self.parts.push(Part { name: name(), row, rows: self.rows - row });
+        }
     }
 
     pub(super) fn semaphore(&mut self) -> u32 {
@@ -102,7 +131,10 @@ impl<'a> Lower<'a> {
             Space::Hbm => array.clone(),
             Space::Vmem | Space::Smem => {
                 let like = MemRef { dims: array.dims.iter().map(|d| Some(*d)).collect(), ..m.clone() };
+                let before = self.rows;
                 let near = self.own_array(b, &like)?;
+                let which = self.argument_name(i);
+                self.name_part(before, || format!("all of {which}: {} {:?}", array.dtype, array.dims));
                 let near = Ref { dtype: array.dtype, ..near };
                 let shared = self.spec.aliases.iter().any(|p| p.1 as usize == i);
                 if input || shared {
@@ -122,14 +154,56 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    fn steps(&mut self, b: &mut KernelBuilder, panes: &mut [Pane]) -> Result<(), Refused> {
-        let grid = self.kernel.grid.clone();
-        let steps = self.kernel.steps();
-        if steps == 0 {
-            return Ok(());
+    /// Sizes of the grid; those that the call has are copied into scalar memory.
+    fn grid_sizes(&mut self, b: &mut KernelBuilder) -> Result<Vec<Num>, Refused> {
+        let mut out = Vec::new();
+        for size in self.kernel.grid.clone() {
+            out.push(match size {
+                Some(n) => Num::Const(n as i32),
+                None => {
+                    let array = self.far(self.far_buffers.len())?;
+                    let (layout, element) = (array.dims.clone(), systole_mosaic::Element::Number(array.dtype));
+                    let dims = layout.into_iter().map(Some).collect();
+                    let near = self.own_array(b, &MemRef { dims, element, space: Space::Smem })?;
+                    let sem = self.semaphore();
+                    self.start(b, &array, &near, sem)?;
+                    self.finish(b, &array, &near, sem)?;
+                    Num::Reg(b.smem_load(near.base, 0))
+                }
+            });
         }
+        Ok(out)
+    }
+
+    /// The loop over the grid, where it has a step.
+    fn steps(&mut self, b: &mut KernelBuilder, panes: &mut [Pane], scalars: &[Scalars]) -> Result<(), Refused> {
+        let mut steps = Num::Const(1);
+        for size in self.grid.clone() {
+            steps = super::scalar::mul(b, steps, size);
+        }
+        match steps {
+            Num::Const(0) => Ok(()),
+            Num::Const(n) => self.some_steps(b, panes, scalars, (steps, Trips::Static(n as u32))),
+            Num::Reg(s) => {
+                let mut done = Ok(());
+                b.if_(s, |b| done = self.some_steps(b, panes, scalars, (steps, Trips::Dynamic(s))));
+                done
+            }
+        }
+    }
+
+    fn some_steps(
+        &mut self,
+        b: &mut KernelBuilder,
+        panes: &mut [Pane],
+        scalars: &[Scalars],
+        (steps, trips): (Num, Trips),
+    ) -> Result<(), Refused> {
+        let grid = self.grid.clone();
         // Dimensions of one step do not count.
-        let index: Vec<Num> = grid.iter().map(|g| if *g == 1 { Num::Const(0) } else { Num::Reg(b.s_var(0)) }).collect();
+        let one = Num::Const(1);
+        let index: Vec<Num> =
+            grid.iter().map(|g| if *g == one { Num::Const(0) } else { Num::Reg(b.s_var(0)) }).collect();
         let zero = vec![Num::Const(0); grid.len()];
         for p in panes.iter_mut() {
             b.set_place(p.line);
@@ -155,12 +229,13 @@ impl<'a> Lower<'a> {
             }
         }
         b.set_place(0);
-        let left = b.s_var(steps as i32);
+        let left = b.s_var(0);
+        set(b, left, steps);
         let mut done = Ok(());
         let hints = LoopHints { max_unroll: 1, ..LoopHints::default() };
-        b.loop_with(Trips::Static(steps as u32), hints, |b| {
+        b.loop_with(trips, hints, |b| {
             b.s_inc(left, -1);
-            done = self.step(b, panes, &index, left);
+            done = self.step(b, panes, scalars, &index, left);
         });
         done?;
         for p in panes.iter().filter(|p| !p.input) {
@@ -179,7 +254,14 @@ impl<'a> Lower<'a> {
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "a constant is known, everything else is tested")]
-    fn step(&mut self, b: &mut KernelBuilder, panes: &mut [Pane], index: &[Num], left: S) -> Result<(), Refused> {
+    fn step(
+        &mut self,
+        b: &mut KernelBuilder,
+        panes: &mut [Pane],
+        scalars: &[Scalars],
+        index: &[Num],
+        left: S,
+    ) -> Result<(), Refused> {
         let next = self.advance_index(b, index);
         // A result that is an operand too is written before any of it is read.
         for p in panes.iter().filter(|p| !p.input && p.shared) {
@@ -230,6 +312,7 @@ impl<'a> Lower<'a> {
         }
         b.set_place(0);
         self.bind_body(b, panes, index)?;
+        scalars.iter().try_for_each(|w| self.bind_scalars(b, w, index))?;
         let body = &self.kernel.function.body;
         self.block(b, body)?;
         for p in panes.iter() {
@@ -266,6 +349,32 @@ impl<'a> Lower<'a> {
             }
             self.env.insert(p.argument, Val::Ref(r));
         }
+        Ok(())
+    }
+
+    /// A block of an array in scalar memory, which has all of it.
+    fn bind_scalars(&mut self, b: &mut KernelBuilder, w: &Scalars, index: &[Num]) -> Result<(), Refused> {
+        let block = self.blocks(b, &w.window, index)?;
+        let mut first = Vec::new();
+        for (d, n) in block.into_iter().enumerate() {
+            let by = if w.window.elements { 1 } else { w.window.bounds[d] as i32 };
+            let begin = super::scalar::mul(b, n, Num::Const(by));
+            let low = w.window.padding.get(d).map_or(0, |p| -(p.0 as i32));
+            first.push(super::scalar::add(b, begin, Num::Const(low)));
+        }
+        let r = self.at(b, &w.near, &first);
+        let mut r = Ref { dims: w.window.bounds.clone(), whole: false, ..r };
+        // The block's first word is the base: what reads it needs no more of where it is.
+        let lanes = self.shape().1 as i32;
+        let words = super::scalar::mul(b, r.offset, Num::Const(lanes));
+        let words = super::scalar::add(b, words, r.lane);
+        let words = reg(b, words);
+        r.base = b.s(Op::SAdd, &[r.base, words]);
+        (r.offset, r.lane) = (Num::Const(0), Num::Const(0));
+        if r.dims != w.dims {
+            r = self.recast_to(b, &r, &w.dims, r.dtype)?;
+        }
+        self.env.insert(w.argument, Val::Ref(r));
         Ok(())
     }
 
@@ -339,13 +448,13 @@ impl<'a> Lower<'a> {
 
     /// The indices of the step after.
     fn advance_index(&mut self, b: &mut KernelBuilder, index: &[Num]) -> Vec<Num> {
-        let grid = self.kernel.grid.clone();
+        let grid = self.grid.clone();
         let mut next = index.to_vec();
         let mut carry = Num::Const(1);
         for d in (0..grid.len()).rev() {
             let Num::Reg(s) = index[d] else { continue };
             let more = super::scalar::add(b, Num::Reg(s), carry);
-            let wraps = compare(b, 0, more, Num::Const(grid[d] as i32)).unwrap_or(Num::Const(0));
+            let wraps = compare(b, 0, more, grid[d]).unwrap_or(Num::Const(0));
             let (w, m) = (reg(b, wraps), reg(b, more));
             next[d] = Num::Reg(b.s(Op::SSel, &[w, S::ZERO, m]));
             carry = wraps;

@@ -69,6 +69,16 @@ pub struct MosaicArray {
     pub dims: Vec<u64>,
 }
 
+/// A part of a kernel's scratch area.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// What it is for.
+    pub name: String,
+    /// Its first word row, and how many it has.
+    pub row: u32,
+    pub rows: u32,
+}
+
 /// The kernel of a [`MosaicSpec`]. Parameters: the first granule of each array, then the scratch area (word rows).
 #[derive(Clone, Debug)]
 pub struct MosaicKernel {
@@ -79,6 +89,8 @@ pub struct MosaicKernel {
     /// What it prints and checks: calls of the host, by number from 0.
     pub host_calls: Vec<HostCall>,
     pub scratch_rows: u32,
+    /// What the scratch area holds, by first row.
+    pub parts: Vec<Part>,
     pub semaphores: u32,
     /// Words of scalar memory from [`MosaicSpec::smem`] on.
     pub smem_words: u32,
@@ -105,12 +117,14 @@ pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result
         chip,
         module: &module,
         kernel,
+        grid: Vec::new(),
         spec,
         params,
         word_row: scratch,
         scratch: shifted,
         buffers: 0,
         rows: 0,
+        parts: Vec::new(),
         semaphores: 0,
         words: 0,
         free: Rc::default(),
@@ -132,12 +146,14 @@ pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result
     };
     let first = l.kernel.function.body.operations.iter().find_map(|o| o.place.as_ref()).map(ToString::to_string);
     l.run(&mut b).map_err(|e| Refused { place: e.place.or(first), what: e.what })?;
+    let parts = l.all_parts();
     Ok(MosaicKernel {
         kernel: b.finish(),
         callees: l.callees,
         descs: l.descs,
         host_calls: l.host_calls,
         scratch_rows: l.rows.next_multiple_of(32),
+        parts,
         semaphores: l.semaphores,
         smem_words: l.words,
     })
@@ -148,6 +164,8 @@ pub(super) struct Lower<'a> {
     chip: &'a ChipConfig,
     module: &'a mosaic::Module,
     kernel: mosaic::Kernel<'a>,
+    /// Sizes of the grid.
+    grid: Vec<value::Num>,
     spec: &'a MosaicSpec,
     /// The first granule of each array.
     params: Vec<S>,
@@ -159,6 +177,8 @@ pub(super) struct Lower<'a> {
     rows: u32,
     semaphores: u32,
     words: u32,
+    /// Windows, arrays and scratch in the scratch area.
+    parts: Vec<Part>,
     /// Memory of temporary vectors that nobody needs any more: rows, first row, buffer.
     free: Rc<RefCell<Vec<(u32, u32, BufferRef)>>>,
     env: FxHashMap<mosaic::Value, Val>,
@@ -194,6 +214,23 @@ impl Lower<'_> {
         let at = self.rows;
         self.rows += rows.next_multiple_of(32);
         at
+    }
+
+    /// Everything that the kernel's memory of its own holds; what has no name are vectors on their way.
+    fn all_parts(&self) -> Vec<Part> {
+        let mut all = self.parts.clone();
+        all.sort_by_key(|p| p.row);
+        let (mut free, mut at) = (Vec::new(), 0);
+        let end = Part { name: String::new(), row: self.rows.next_multiple_of(32), rows: 0 };
+        for p in all.iter().chain([&end]) {
+            if p.row > at {
+                free.push(Part { name: "vectors on their way".into(), row: at, rows: p.row - at });
+            }
+            at = at.max(p.row + p.rows);
+        }
+        all.extend(free);
+        all.sort_by_key(|p| p.row);
+        all
     }
 
     /// Words of scalar memory of the kernel's own; the first one's number.

@@ -9,7 +9,18 @@ use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, M, S};
 use std::rc::Rc;
 use systole_isa::Op;
+use systole_isa::program::RELAYOUT;
 use systole_mosaic::Operation;
+
+/// Code from here on moves elements to other lanes or sublanes: it belongs to a part of the line of its own. The line before.
+fn mark(b: &mut KernelBuilder, what: impl FnOnce() -> String) -> u16 {
+    let (line, place) = b.current_place();
+    let Some(mut place) = place.cloned() else { return line };
+    place.name += if place.name.is_empty() { "" } else { "/" };
+    place.name += &what();
+    let marked = b.place(place);
+    b.set_place(marked)
+}
 
 fn ones_dropped(d: &[u64]) -> Vec<u64> {
     d.iter().copied().filter(|d| *d != 1).collect()
@@ -156,7 +167,9 @@ impl Lower<'_> {
         }
         let mut body = Stand { of: t, to: &to, sum: None, phys: from };
         let map = |at: &At| At { outer: at.outer.clone(), row: Coord::default(), col: Coord::default() };
+        let line = mark(b, || format!("{RELAYOUT}a column of {:?} to a row", t.dims));
         self.nest(b, walk, std::slice::from_ref(t), &[(&to, &map)], &mut body)?;
+        b.set_place(line);
         Ok(Tensor::new(&t.dims, Form::Lanes, t.dtype, Expr::Memory(region)))
     }
 
@@ -198,10 +211,10 @@ impl Lower<'_> {
         if let Some(r) = self.seen_as(&region, &from, &to) {
             return Ok(Tensor::new(dims, Form::Lanes, t.dtype, Expr::Memory(r)));
         }
-        match self.moved(b, &t, &region, dims) {
-            Ok(t) => Ok(t),
-            Err(_) => self.cut_anew(b, &t, &region, dims),
-        }
+        let line = mark(b, || format!("{RELAYOUT}{:?} to {dims:?}", t.dims));
+        let moved = self.moved(b, &t, &region, dims).or_else(|_| self.cut_anew(b, &t, &region, dims));
+        b.set_place(line);
+        moved
     }
 
     /// A region under other sizes, if they lie alike.
@@ -350,7 +363,9 @@ impl Lower<'_> {
         first.extend([last, n - 1]);
         let sizes: Vec<u64> = first.iter().map(|d| t.dims[*d]).collect();
         let t = self.permuted(b, t, &first, &sizes)?;
+        let line = mark(b, || format!("{RELAYOUT}{:?} with rows and columns exchanged", t.dims));
         let t = self.swapped(b, &t)?;
+        b.set_place(line);
         // Where each dimension is now.
         let mut now = first;
         now.swap(n - 2, n - 1);

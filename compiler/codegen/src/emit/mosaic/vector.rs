@@ -142,6 +142,8 @@ impl<'a> Lower<'a> {
             "vector.extract_strided_slice" => self.sliced(b, o)?,
             "vector.extract" | "vector.extractelement" => self.extracted(b, o)?,
             "tpu.bitcast" => self.bitcast(b, o)?,
+            "tpu.pack_elementwise" => self.packed(b, o)?,
+            "tpu.unpack_elementwise" => self.unpacked(b, o)?,
             "tpu.reciprocal" => self.reciprocal(b, o)?,
             "tpu.relayout"
             | "tpu.assume_multiple"
@@ -195,8 +197,8 @@ impl<'a> Lower<'a> {
             "tpu.core_index" => Ok(Num::Const(0)),
             _ => {
                 let dim = o.int("dim").and_then(|d| usize::try_from(d).ok());
-                let bound = dim.and_then(|d| self.kernel.grid.get(d).copied());
-                bound.map(|n| Num::Const(n as i32)).ok_or_else(|| Refused::at(o, "a dimension beyond the grid"))
+                let bound = dim.and_then(|d| self.grid.get(d).copied());
+                bound.ok_or_else(|| Refused::at(o, "a dimension beyond the grid"))
             }
         }
     }

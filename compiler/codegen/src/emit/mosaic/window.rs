@@ -1,12 +1,18 @@
 //! Windows: their places in vector memory, and the copies between these and HBM.
 
-use super::scalar::{compare, mul};
+use super::scalar::{add, compare, mul};
 use super::value::{Num, Ref};
-use super::{Lower, Refused};
+use super::{Lower, Part as Held, Refused};
 use crate::kernel::{BufferRef, KernelBuilder, S};
-use systole_isa::program::DebugPlace;
+use std::collections::BTreeSet;
+use systole_isa::program::{DebugPlace, PADDING, WINDOW};
 use systole_isa::{Layout, Op};
 use systole_mosaic::{MemRef, Value, Walk, Window};
+
+/// Padding of a window, in percent, that its name tells.
+const MUCH: u64 = 10;
+/// Blocks of a window that reach into padding, in a dimension: each is a copy of another size.
+const MOST_EDGES: usize = 8;
 
 /// A window while the grid runs.
 pub(super) struct Pane {
@@ -39,9 +45,21 @@ pub(super) struct Pane {
     /// say which one it is.
     pub leaving: S,
     pub left: u32,
+    /// Of each dimension where blocks begin that reach into the array's padding.
+    pub edges: Vec<BTreeSet<i64>>,
     /// The next step's block, and whether it is another one.
     pub next: Vec<Num>,
     pub changes: Num,
+}
+
+/// What of a block a copy moves.
+#[derive(Clone)]
+struct Part {
+    /// Its sizes, and what of the block lies before it.
+    sizes: Vec<u64>,
+    skipped: Vec<u64>,
+    /// Where the array's padding begins, in elements of the array.
+    first: Vec<i32>,
 }
 
 impl Lower<'_> {
@@ -55,9 +73,6 @@ impl Lower<'_> {
         if window.bounds.len() != array.dims.len() {
             return Err(Refused::new(format!("a window of {:?} of an array of {:?}", window.bounds, array.dims)));
         }
-        if window.padding.iter().any(|p| *p != (0, 0)) {
-            return Err(Refused::new("windows that begin before the array"));
-        }
         let walk = systole_mosaic::walk(&self.kernel, window, &array.dims);
         if let Some((step, block)) = walk.as_ref().and_then(|w| w.outside.as_ref()) {
             let sizes = &array.dims;
@@ -70,21 +85,31 @@ impl Lower<'_> {
             );
             return Err(Refused { what, place: place.map(ToString::to_string) });
         }
+        let padded = window.padding.iter().any(|p| *p != (0, 0));
+        let edges = walk.as_ref().map_or_else(Vec::new, |w| w.edges.clone());
+        if padded && (edges.is_empty() || edges.iter().any(|e| e.len() > MOST_EDGES)) {
+            return Err(Refused::new("windows in padding whose blocks depend on data, or of many kinds"));
+        }
         let layout = Layout::row_major(array.dtype, &window.bounds, self.sub(), self.shape().1);
         let rows =
             u32::try_from(layout.component_word_rows()).map_err(|_| Refused::new("a window of too many rows"))?;
         let input = i < self.spec.operands as usize;
-        let steps: u64 = self.kernel.steps();
-        let double = !window.synchronous && steps > 1;
+        let double = !window.synchronous && self.kernel.steps() != Some(1);
         let packing = layout.dtype.packing();
         let scratch = self.scratch[packing.trailing_zeros() as usize];
         let first = self.room(rows);
         let second = if double { self.room(rows) } else { first };
+        for (place, row) in [first, second].into_iter().enumerate().take(1 + usize::from(double)) {
+            let which = if double { format!(", place {} of 2", place + 1) } else { String::new() };
+            let name = format!("{}: block {:?}{which}", self.window_name(i), window.bounds);
+            self.parts.push(Held { name, row, rows: rows.next_multiple_of(32) });
+        }
         let row = b.s_addi(scratch, (first * packing as u32) as i32);
         let other = b.s_addi(scratch, (second * packing as u32) as i32);
         let both = b.s(Op::SAdd, &[row, other]);
         let semaphores = [self.semaphore(), if double { self.semaphore() } else { self.semaphores - 1 }];
         self.whole.push(row);
+        let line = self.window_line(b, i, (window, &layout, &array.dims), walk.as_ref());
         Ok(Pane {
             argument,
             memref: m.clone(),
@@ -103,30 +128,55 @@ impl Lower<'_> {
             begun: b.s_var(0),
             semaphores,
             buf: self.buffer(),
-            line: self.window_line(b, i, window, walk.as_ref()),
+            line,
             leaving: b.s_var(0),
             left: if input { 0 } else { self.words(window.bounds.len()) },
+            edges,
             next: Vec::new(),
             changes: Num::Const(0),
         })
     }
 
     fn window_name(&self, i: usize) -> String {
+        format!("{WINDOW}{}", self.argument_name(i))
+    }
+
+    /// An array of the call: `operand 1`, `result 0`.
+    pub(super) fn argument_name(&self, i: usize) -> String {
         match i.checked_sub(self.spec.operands as usize) {
-            None => format!("window of operand {i}"),
-            Some(result) => format!("window of result {result}"),
+            None => format!("operand {}", i - self.kernel.open_sizes().min(i)),
+            Some(result) => format!("result {result}"),
         }
     }
 
     /// Copies of a window belong to the kernel's function, under a name of their own.
-    fn window_line(&self, b: &mut KernelBuilder, i: usize, w: &Window, walk: Option<&Walk>) -> u16 {
+    fn window_line(
+        &self,
+        b: &mut KernelBuilder,
+        i: usize,
+        (w, layout, array): (&Window, &Layout, &[u64]),
+        walk: Option<&Walk>,
+    ) -> u16 {
         // Functions say nothing of their place; their first operation does.
         let f = self.kernel.function;
         let first = || f.body.operations.iter().find_map(|o| o.place.as_ref());
         let Some(p) = f.place.as_ref().or_else(first) else { return 0 };
-        let mut name = format!("{}: block {:?}", self.window_name(i), w.bounds);
+        let mut name = format!("{WINDOW}{}: block {:?}", self.argument_name(i), w.bounds);
         if let Some(n) = walk.map(Walk::times).filter(|n| *n > 1) {
             name += &format!(", each copied {n} times");
+        }
+        let percent = |part: u64, all: u64| 100 * (all - part.min(all)) / all.max(1);
+        let own: u64 = w.bounds.iter().product();
+        let row = u64::from(self.shape().1) * layout.dtype.packing() as u64;
+        let registers = percent(own, layout.component_word_rows().saturating_mul(row));
+        let dims = || array.iter().zip(&w.bounds);
+        let covered = dims().map(|(d, b)| if w.elements { *d } else { d.next_multiple_of(*b) });
+        let beyond = percent(array.iter().product(), covered.fold(1, u64::saturating_mul));
+        let shares = [(registers, "of its registers"), (beyond, "beyond the array")];
+        let much = shares.iter().filter(|s| s.0 >= MUCH).map(|(n, what)| format!("{n} % {what}"));
+        let much: Vec<String> = much.collect();
+        if !much.is_empty() {
+            name += &format!(", {PADDING}{}", much.join(", "));
         }
         b.place(DebugPlace { file: p.file.to_string(), line: p.line, function: p.function.to_string(), name })
     }
@@ -165,43 +215,71 @@ impl Lower<'_> {
         row: S,
         sem: u32,
     ) -> Result<(), Refused> {
-        let sizes = p.window.bounds.clone();
-        self.window_part(b, p, block, row, sem, 0, sizes)
+        let part = Part {
+            sizes: p.window.bounds.clone(),
+            skipped: vec![0; p.window.bounds.len()],
+            first: p.window.padding.iter().map(|q| -(q.0 as i32)).collect(),
+        };
+        self.window_part(b, p, block, (row, sem), 0, part)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "a recursion over dimensions")]
+    /// The copy of what of a block is in the array, dimension by dimension from `d` on.
     fn window_part(
         &mut self,
         b: &mut KernelBuilder,
         p: &Pane,
         block: &[Num],
-        row: S,
-        sem: u32,
+        to: (S, u32),
         d: usize,
-        sizes: Vec<u64>,
+        part: Part,
     ) -> Result<(), Refused> {
-        if d == sizes.len() {
-            return self.window_act(b, p, block, row, sem, &sizes);
+        let Some(&bound) = p.window.bounds.get(d) else {
+            return self.window_act(b, p, block, to, &part);
+        };
+        let size = p.array.dims[d];
+        let mut cases: Vec<(i64, Part)> = Vec::new();
+        if p.window.elements {
+            for &begin in p.edges.get(d).into_iter().flatten() {
+                // Elements of the array, from `from` until before `until`.
+                let from = begin + i64::from(part.first[d]);
+                let until = (from + bound as i64).min(size as i64);
+                let mut short = part.clone();
+                short.skipped[d] = (-from).max(0) as u64;
+                short.sizes[d] = (until - from.max(0)).max(0) as u64;
+                cases.push((begin, short));
+            }
+        } else if !size.is_multiple_of(bound) {
+            let mut short = part.clone();
+            short.sizes[d] = size % bound;
+            cases.push(((size / bound) as i64, short));
         }
-        let (bound, size) = (p.window.bounds[d], p.array.dims[d]);
-        let rest = size % bound;
-        if rest == 0 || p.window.elements {
-            return self.window_part(b, p, block, row, sem, d + 1, sizes);
-        }
-        let mut short = sizes.clone();
-        short[d] = rest;
-        let last = compare(b, 0, block[d], Num::Const((size / bound) as i32)).unwrap_or(Num::Const(0));
-        match last {
-            Num::Const(0) => self.window_part(b, p, block, row, sem, d + 1, sizes),
-            Num::Const(_) => self.window_part(b, p, block, row, sem, d + 1, short),
+        self.one_part(b, p, block, to, d, (&cases, part))
+    }
+
+    /// The copy of the case that a dimension's block is, or of a whole block.
+    fn one_part(
+        &mut self,
+        b: &mut KernelBuilder,
+        p: &Pane,
+        block: &[Num],
+        to: (S, u32),
+        d: usize,
+        (cases, whole): (&[(i64, Part)], Part),
+    ) -> Result<(), Refused> {
+        let Some(((begin, short), rest)) = cases.split_first() else {
+            return self.window_part(b, p, block, to, d + 1, whole);
+        };
+        match compare(b, 0, block[d], Num::Const(*begin as i32)).unwrap_or(Num::Const(0)) {
+            Num::Const(0) => self.one_part(b, p, block, to, d, (rest, whole)),
+            Num::Const(_) => self.window_part(b, p, block, to, d + 1, short.clone()),
             Num::Reg(s) => {
                 let (mut x, mut y) = (Ok(()), Ok(()));
                 {
                     let cell = std::cell::RefCell::new(&mut *self);
                     b.if_else(
                         s,
-                        |b| x = cell.borrow_mut().window_part(b, p, block, row, sem, d + 1, short),
-                        |b| y = cell.borrow_mut().window_part(b, p, block, row, sem, d + 1, sizes),
+                        |b| x = cell.borrow_mut().window_part(b, p, block, to, d + 1, short.clone()),
+                        |b| y = cell.borrow_mut().one_part(b, p, block, to, d, (rest, whole)),
                     );
                 }
                 x?;
@@ -210,31 +288,41 @@ impl Lower<'_> {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what a copy is of")]
     fn window_act(
         &mut self,
         b: &mut KernelBuilder,
         p: &Pane,
         block: &[Num],
-        row: S,
-        sem: u32,
-        sizes: &[u64],
+        (row, sem): (S, u32),
+        part: &Part,
     ) -> Result<(), Refused> {
-        let n = sizes.len();
+        let n = part.sizes.len();
+        if part.sizes.contains(&0) {
+            b.set_s(p.begun, Op::SLi, &[0.into()]);
+            return Ok(());
+        }
         // Rows are copied with the padding that they have in both places.
-        let mut dims = sizes.to_vec();
-        if n >= 2 && dims[n - 2] < p.window.bounds[n - 2] {
+        let mut dims = part.sizes.clone();
+        if n >= 2 && !p.window.elements && dims[n - 2] < p.window.bounds[n - 2] {
             dims[n - 2] = dims[n - 2].next_multiple_of(u64::from(self.sub())).min(p.window.bounds[n - 2]);
         }
         let near = self.vmem_array(&p.layout, row, 0);
-        let near = Ref { buf: p.buf, dims: dims.clone(), ..near };
+        let skipped: Vec<Num> = part.skipped.iter().map(|s| Num::Const(*s as i32)).collect();
+        let near = self.at(b, &near, &skipped);
+        let near =
+            Ref { buf: p.buf, dims: dims.clone(), whole: near.whole && part.skipped.iter().all(|s| *s == 0), ..near };
         let mut first = Vec::new();
         for (d, i) in block.iter().enumerate() {
             let by = if p.window.elements { 1 } else { p.window.bounds[d] as i32 };
-            first.push(mul(b, *i, Num::Const(by)));
+            let begin = mul(b, *i, Num::Const(by));
+            first.push(add(b, begin, Num::Const(part.first[d] + part.skipped[d] as i32)));
         }
         let far = self.at(b, &p.array, &first);
         let far = Ref { dims, ..far };
+        if p.window.elements {
+            self.begins_evenly(b, &far)?;
+            self.begins_evenly(b, &near)?;
+        }
         let (from, to) = if p.input { (far, near) } else { (near, far) };
         self.start(b, &from, &to, sem)?;
         let bytes = self.bytes(&from, &to)?;
