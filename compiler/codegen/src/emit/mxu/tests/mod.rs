@@ -306,7 +306,7 @@ fn batches_beside_each_other() {
         Case { name: "beside", sizes: [6, 4, 16, 8], types: BF, ..CASE },
         Case { name: "beside, odd", sizes: [5, 7, 13, 5], types: BF, ..CASE },
         Case { name: "beside, transposed", sizes: [5, 7, 13, 5], transposed: true, types: BF, ..CASE },
-        Case { name: "beside, groups", sizes: [4, 4, 11, 30], types: [DType::BF16; 3], ..CASE },
+        Case { name: "groups, or beside", sizes: [4, 4, 11, 30], types: [DType::BF16; 3], ..CASE },
         Case { name: "beside, highest", sizes: [3, 4, 8, 8], precision: Precision::Highest, ..CASE },
     ]);
 }
