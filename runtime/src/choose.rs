@@ -19,6 +19,8 @@ const SMALL: u64 = 10_000;
 const RESIDENT: u64 = 64;
 /// Per cent of vector memory for a strip's arrays that are tried where the usual part makes strips.
 const SHARES: [u32; 3] = [50, 30, 0];
+/// Operations of a module from which on fewer are tried: every try plans all of it.
+const MANY: usize = 6_000;
 
 /// Compiles a module.
 type Compile<'c> = &'c dyn Fn(&Module, &CompileOptions) -> Result<Compiled, RuntimeError>;
@@ -69,7 +71,8 @@ impl Client {
             return Ok(chosen);
         }
         let Some(mut best) = chosen.1.as_ref().and_then(|p| self.timed(p, u64::MAX)) else { return Ok(chosen) };
-        for share in SHARES {
+        let many = module.computations.iter().map(|c| c.nodes.len()).sum::<usize>() >= MANY;
+        for share in SHARES.into_iter().filter(|&s| s != SHARES[1] || !many) {
             let other = CompileOptions { strips: Some(share), ..options.clone() };
             // A plan that does not fit is none.
             let Ok(done) = compile(module, &other) else { continue };
