@@ -316,6 +316,9 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
         let used = g.users[id.index()]
             .iter()
             .any(|u| g.owner[u.index()] != Owner::None || comp.node(*u).shape.as_array().is_none());
+        if is_lane_reduce(comp, id) && rows.are_long(comp, id) {
+            g.long.insert(id);
+        }
         g.owner[id.index()] = if pinned(id) {
             Owner::Root
         } else if !used {
@@ -327,8 +330,7 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
             Owner::Inline
         } else if is_pointwise(comp, id) || is_cut(comp, id, rows.lanes) {
             pointwise_owner(comp, &g, (&mut again, &shared), &members, id)
-        } else if is_lane_reduce(comp, id) && rows.are_long(comp, id) {
-            g.long.insert(id);
+        } else if g.long.contains(&id) {
             Owner::Root
         } else if is_lane_reduce(comp, id) {
             reduce_owner(comp, &mut g, (&again, &shared), &members, id)

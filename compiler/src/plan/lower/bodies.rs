@@ -8,7 +8,7 @@ use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
 use crate::plan::step::{Arg, BufferKind, KernelEntry, SplitPart, Step, Unit, Use, Word};
 use crate::plan::view::BufId;
 use systole_codegen::emit::blocks::{
-    BlockCut, BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, choose_shares, parted,
+    BlockCut, BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, choose_shares, parted, tiled,
 };
 use systole_hlo::graph::{NodeId, Op};
 
@@ -120,9 +120,12 @@ impl<'a> Lower<'a> {
         let stay: u64 =
             of.iter().zip(&read).filter(|(_, far)| !**far).flat_map(|(a, _)| a).map(|a| bytes(self, a.0)).sum();
         let room = stay <= self.array_bytes();
-        if read != large && read.contains(&true) && room && self.push_blocks(&body, &args, (&read, budget), (name, op))
-        {
-            return;
+        if read.contains(&true) && room {
+            let whole = (read != large).then(|| body.clone());
+            let mut ways = whole.into_iter().chain(tiled(&body, self.chip));
+            if ways.any(|b| self.push_blocks(&b, &args, (&read, budget), (name, op))) {
+                return;
+            }
         }
         // Where the least windows are larger than that, all of vector memory is better than no way.
         let all = self.chip.vmem.bytes / ALL.1 * ALL.0;

@@ -210,6 +210,7 @@ pub fn reduce_spec(
         reduction,
         outputs,
         resumed: false,
+        apart: false,
     };
     Ok(Fused { spec, inputs: places, results })
 }
@@ -286,6 +287,7 @@ pub fn window_spec(
         reduction: Reduction { args, inits, body },
         outputs,
         resumed: false,
+        apart: false,
     };
     Ok(Fused { spec, inputs: places, results })
 }
@@ -337,6 +339,7 @@ pub fn depthwise_spec(conv: &Conv, x: &View, weights: &View, out: &ArrayShape, c
         reduction: Reduction { args: vec![product], inits: vec![zero], body },
         outputs: vec![output(out.dtype, &out.dims, Form::Lanes, &map, outer, chip)],
         resumed: false,
+        apart: false,
     }
 }
 

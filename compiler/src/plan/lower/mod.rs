@@ -271,7 +271,7 @@ impl<'a> Lower<'a> {
         }
         // A reshape of an array is a view of it; of a fused value, part of the kernel.
         let is_view = matches!(node.op, Op::Reshape) && r.values[node.operands[0].index()].is_some();
-        if is_pointwise(comp, id) && !is_view || is_lane_reduce(comp, id) {
+        if is_pointwise(comp, id) && !is_view || is_lane_reduce(comp, id) && !r.groups.long.contains(&id) {
             return self.row_kernel(r, id);
         }
         if matches!(node.op.family(), Family::Control | Family::Exchange | Family::Host) {

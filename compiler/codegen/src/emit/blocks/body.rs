@@ -1,7 +1,7 @@
 //! What is done block by block, seen as arrays walked by an iteration.
 
 use crate::emit::loops::spec::{Access, ExprOp, Input, LaneMap, LoopSpec, ReduceSpec};
-use crate::emit::loops::{flatten, merge_reduce, widened};
+use crate::emit::loops::{flatten, merge_reduce, part_rows, tiles_to_reduced, widened};
 use crate::emit::moves;
 use crate::emit::moves::spec::{MoveSpec, Side};
 use crate::emit::rows::PickSpec;
@@ -85,6 +85,20 @@ impl Body {
             side.lanes.insert(0, side.lanes[d] * i64::from(unit));
         }
         Some(Body::Move(parted))
+    }
+
+    /// A reduction along lanes with its tiles of columns as the last of the reduced dimensions, where `rows` is given with so many rows
+    /// apart from the rest of them: blocks are then parts of long rows.
+    pub fn tiled(&self, lanes: u32, rows: Option<u32>) -> Option<Body> {
+        let Body::Reduce(s) = self else { return None };
+        let mut tiled = s.clone();
+        if !tiles_to_reduced(&mut tiled, lanes) {
+            return None;
+        }
+        if let Some(rows) = rows {
+            part_rows(&mut tiled, rows)?;
+        }
+        Some(Body::Reduce(tiled))
     }
 
     /// Whether blocks of a dimension are independent of each other.

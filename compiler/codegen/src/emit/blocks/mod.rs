@@ -298,6 +298,15 @@ pub fn parted(body: &Body, chip: &ChipConfig) -> Vec<Body> {
     (0..body.sizes().len()).rev().filter_map(one).collect()
 }
 
+/// A reduction along lanes in forms that can be cut within its rows: all rows at a time, or some.
+pub fn tiled(body: &Body, chip: &ChipConfig) -> Vec<Body> {
+    /// Rows at a time.
+    const ROWS: [u32; 2] = [64, 8];
+    let lanes = chip.core.lanes;
+    let some = ROWS.iter().filter_map(|&rows| body.tiled(lanes, Some(rows)));
+    body.tiled(lanes, None).into_iter().chain(some).collect()
+}
+
 /// The cuts along a dimension, inside of some outer ones, that are worth a look: a small and a wanted block size.
 fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConfig, budget: u64) -> Vec<Choice> {
     let d = at.1;

@@ -202,6 +202,12 @@ fn identity_bytes(op: Binary, t: DType) -> Option<Vec<u8>> {
     })
 }
 
+/// Bytes of the value that leaves others alone under a reduction of one array of that type, if it is known.
+pub fn identity(reduction: &Reduction, t: DType) -> Option<Vec<u8>> {
+    let op = simple_body(&reduction.body).filter(|_| reduction.args.len() == 1 && t.bits() >= 8)?;
+    identity_bytes(op, t)
+}
+
 /// Values that leave others alone under the body, if they are known; else the initial values, which XLA may apply any number
 /// of times. The flag says which: `true` for known identities, and then the initial values remain to be combined.
 pub fn neutral(b: &mut KernelBuilder, body: &Body, inits: &[Value]) -> (Vec<Value>, bool) {

@@ -8,6 +8,7 @@ mod row;
 mod simplify;
 pub mod spec;
 mod staged;
+mod tiled;
 
 pub use bases::Bases;
 pub use eval::widened;
@@ -15,3 +16,4 @@ pub use reduce::{emit_reduce, reduce_kernel};
 pub use row::{emit_loop, flatten, loop_kernel};
 pub use simplify::merge_reduce;
 pub use staged::scratch_rows;
+pub use tiled::{part_rows, tiles_to_reduced};

@@ -50,6 +50,7 @@ pub fn merge_reduce(spec: &mut ReduceSpec, lanes: u32) {
     columns_to_rows(spec, lanes);
     while let Some(i) = spec.outer.iter().position(|&s| s == 1) {
         spec.outer.remove(i);
+        spec.apart &= i > 0;
         spec.kept_outer -= (i < spec.kept_outer as usize) as u32;
         for_each_affine_of_reduce(spec, &mut |outer, _, _| {
             outer.remove(i);
@@ -59,7 +60,7 @@ pub fn merge_reduce(spec: &mut ReduceSpec, lanes: u32) {
     while i >= 2 {
         i -= 1;
         let size = spec.outer[i] as i64;
-        let mut ok = i != spec.kept_outer as usize;
+        let mut ok = i != spec.kept_outer as usize && !(spec.apart && i == 1);
         for_each_affine_of_reduce(spec, &mut |outer, _, _| ok &= outer[i - 1] == outer[i] * size);
         if ok {
             spec.outer[i - 1] *= size as u32;
@@ -72,7 +73,8 @@ pub fn merge_reduce(spec: &mut ReduceSpec, lanes: u32) {
         }
     }
     let last = if spec.reduce_rows { spec.outer.len() } else { spec.kept_outer as usize };
-    if last == 0 || (spec.reduce_rows && last == spec.kept_outer as usize) {
+    let apart = spec.apart && last == 1;
+    if last == 0 || apart || (spec.reduce_rows && last == spec.kept_outer as usize) {
         return;
     }
     let (i, rows) = (last - 1, spec.rows as i64);

@@ -148,4 +148,7 @@ pub struct ReduceSpec {
     pub outputs: Vec<Access>,
     /// The outputs hold what has been reduced before, and are combined with this part.
     pub resumed: bool,
+    /// The first outer dimension counts groups of rows that are done one after the other: it does not become rows again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub apart: bool,
 }
