@@ -9,6 +9,7 @@ use crate::plan::step::{Arg, BufferKind, KernelEntry, SplitPart, Step, Unit, Use
 use crate::plan::view::BufId;
 use systole_codegen::emit::blocks::{
     BlockCut, BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, choose_shares, parted, tiled,
+    whole_work,
 };
 use systole_hlo::graph::{NodeId, Op};
 
@@ -91,6 +92,9 @@ impl<'a> Lower<'a> {
                 }
             }
         }
+        if self.cores_pay(&body, &of[inputs..]) {
+            (inputs..arrays).for_each(|i| hbm[i] = true);
+        }
         // What else would not fit together is streamed, the largest first.
         resident.sort_unstable();
         while resident.iter().map(|r| r.0).sum::<u64>()
@@ -145,6 +149,27 @@ impl<'a> Lower<'a> {
             return;
         }
         self.push_resident(body, args, name, op);
+    }
+
+    /// Whether a loop is worth being shared out among the device's cores, by way of HBM: else each of them does all of it. `made`: its
+    /// results.
+    fn cores_pay(&self, body: &Body, made: &[Option<(BufId, Use)>]) -> bool {
+        /// Of the cycles that the other cores save, the share that the way may take.
+        const WORTH: f64 = 0.5;
+        /// Cycles of barriers, of filling and draining copies.
+        const FIXED: f64 = 4000.0;
+        let cores = self.plan.cores;
+        let free = |a: &Option<(BufId, Use)>| {
+            a.is_some_and(|(buf, usage)| usage == Use::Write && self.pinned_place(buf).is_none())
+        };
+        if cores < 2 || !matches!(body, Body::Loop(_)) || !made.iter().all(free) {
+            return false;
+        }
+        let bytes: u64 = made.iter().flatten().map(|m| self.plan.buffers[m.0.index()].layout.bytes()).sum();
+        // Written once, and read by every core.
+        let way = (1 + cores) as f64 * bytes as f64 / self.chip.hbm_bytes_per_cycle().max(1e-9) + FIXED;
+        let saved = whole_work(body, self.chip) * (1.0 - 1.0 / f64::from(cores));
+        way < WORTH * saved
     }
 
     fn push_resident(&mut self, body: Body, args: Vec<Arg>, name: &str, op: u32) {

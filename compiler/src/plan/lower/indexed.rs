@@ -3,7 +3,7 @@
 use super::{Lower, Region, Val};
 use crate::plan::fuse::scalar_body;
 use crate::plan::spec::{KernelSpec, Needs};
-use crate::plan::step::{Arg, Step, Unit, Use};
+use crate::plan::step::{Arg, SplitPart, Step, Unit, Use};
 use crate::plan::view::{Form, View};
 use smallvec::SmallVec;
 use systole_codegen::emit::blocks;
@@ -40,6 +40,7 @@ impl<'a> Lower<'a> {
         RowsSpec {
             dtype: table.dtype(),
             count: count as u32,
+            first: 0,
             planes: table.layout.planes() as u32,
             table_plane: table.layout.plane_rows() as u32,
             rows_plane: rows.layout.plane_rows() as u32,
@@ -74,9 +75,7 @@ impl<'a> Lower<'a> {
         let out = self.array(&node.name, shape.dtype, &[shape.dims[0], width], Form::Lanes);
         let spec = self.rows_spec(&table, &out, shape.dims[0]);
         let far = Far { indices: self.streams(indices.buf, false), rows: self.streams(out.buf, self.is_result(r, id)) };
-        let (scratch_rows, semaphores) = gather_needs(&spec, far, self.chip);
-        let needs = Needs { scratch_rows, semaphores };
-        let kernel = self.plan.simple_kernel(KernelSpec::Gather { rows: spec, far }, "gather", needs);
+        let kernel = self.gather_kernel(&spec, far);
         let op = self.debug_op(r, id, 0.0);
         let args = vec![
             placed(&table, Use::Read, Unit::Granules),
@@ -86,6 +85,32 @@ impl<'a> Lower<'a> {
         ];
         self.steps.push(Step::Call { kernel, args, op });
         Ok(Val::Array(self.relaid_any(&out, &shape.dims, &node.name)))
+    }
+
+    /// The kernel of a gather of rows; indices are shared out among the device's cores if the rows go to HBM.
+    fn gather_kernel(&mut self, spec: &RowsSpec, far: Far) -> usize {
+        /// Rows that no two cores share a register of.
+        const WHOLE: u64 = 64;
+        let (cores, count) = (u64::from(self.plan.cores), u64::from(spec.count));
+        if cores < 2 || !far.rows || count < WHOLE * cores {
+            return self.one_gather(spec.clone(), far, "gather");
+        }
+        let bound = |core: u64| if core == cores { count } else { count * core / cores / WHOLE * WHOLE };
+        let mut part = |core: u64| {
+            let (first, count) = (bound(core) as u32, (bound(core + 1) - bound(core)) as u32);
+            let kernel =
+                self.one_gather(RowsSpec { first, count, ..spec.clone() }, far, &format!("gather, core {core}"));
+            SplitPart { kernel, offsets: Vec::new() }
+        };
+        let parts: Vec<SplitPart> = (0..cores).map(&mut part).collect();
+        let first = parts[0].kernel;
+        self.plan.splits.insert(first, parts);
+        first
+    }
+
+    fn one_gather(&mut self, rows: RowsSpec, far: Far, name: &str) -> usize {
+        let (scratch_rows, semaphores) = gather_needs(&rows, far, self.chip);
+        self.plan.simple_kernel(KernelSpec::Gather { rows, far }, name, Needs { scratch_rows, semaphores })
     }
 
     /// A gather of single elements, from one table or from each row of one by the indices in the same row.
@@ -150,9 +175,32 @@ impl<'a> Lower<'a> {
         let whole = 4 * u64::from(self.chip.core.sublanes);
         let row_bytes = (bytes(tables) / rows.max(1)).max(1);
         let fits = (room / row_bytes / whole).max(1) * whole;
-        let blocks = rows.div_ceil(fits).max(1);
+        // As many for each core.
+        let blocks = rows.div_ceil(fits).max(1).next_multiple_of(u64::from(self.plan.cores.max(1)));
         let block = if near { 0 } else { rows.div_ceil(blocks).next_multiple_of(whole) as u32 };
-        ScatterSpec { specs, elements, body, far, rows: rows as u32, block }
+        ScatterSpec { specs, elements, body, far, rows: rows as u32, block, share: None }
+    }
+
+    /// The kernel of a scatter; blocks of tables are shared out among the device's cores.
+    fn scatter_kernel(&mut self, spec: &ScatterSpec) -> usize {
+        let (scratch_rows, semaphores) = spec.needs(self.chip);
+        let needs = Needs { scratch_rows, semaphores };
+        let cores = self.plan.cores;
+        let blocks = spec.rows.div_ceil(spec.block.max(1));
+        if cores < 2 || spec.block == 0 || blocks < cores {
+            return self.plan.simple_kernel(KernelSpec::Scatter(spec.clone()), "scatter", needs);
+        }
+        let bound = |core: u32| (u64::from(blocks) * u64::from(core) / u64::from(cores)) as u32;
+        let part = |core: u32| {
+            let share = Some((bound(core), bound(core + 1)));
+            let spec = KernelSpec::Scatter(ScatterSpec { share, ..spec.clone() });
+            let kernel = self.plan.simple_kernel(spec, &format!("scatter, core {core}"), needs);
+            SplitPart { kernel, offsets: Vec::new() }
+        };
+        let parts: Vec<SplitPart> = (0..cores).map(part).collect();
+        let first = parts[0].kernel;
+        self.plan.splits.insert(first, parts);
+        first
     }
 
     fn scatter(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
@@ -181,9 +229,7 @@ impl<'a> Lower<'a> {
             updates.push(update);
         }
         let spec = self.scatter_spec(specs, (elements, body), &indices, &tables, &updates);
-        let (scratch_rows, semaphores) = spec.needs(self.chip);
-        let needs = Needs { scratch_rows, semaphores };
-        let kernel = self.plan.simple_kernel(KernelSpec::Scatter(spec.clone()), "scatter", needs);
+        let kernel = self.scatter_kernel(&spec);
         let mut args =
             vec![placed(&indices, Use::Read, if spec.far.indices { Unit::Granules } else { Unit::WordRows })];
         if spec.block == 0 {

@@ -467,6 +467,14 @@ fn work(body: &Body, sizes: &[u32], (d, steps): (usize, u32), chip: &ChipConfig)
     loops * (LOOP + registers * f64::from(tiles) * each)
 }
 
+/// Cycles of a body by itself, with all of its arrays in vector memory.
+pub fn whole_work(body: &Body, chip: &ChipConfig) -> f64 {
+    let body = body.normal((chip.core.sublanes, chip.core.lanes));
+    let sizes = body.sizes();
+    let first = sizes.first().copied().unwrap_or(1);
+    work(&body, &sizes, (0, first), chip)
+}
+
 impl Choice {
     fn chosen(&self) -> ChosenCut {
         let cut = BlockCut { outer: self.outer as u32, dimension: self.dimension as u32, size: self.size };

@@ -135,7 +135,7 @@ impl Gather<'_> {
 
     fn emit(&mut self, b: &mut KernelBuilder) {
         let (full, rest) = (self.s.count / self.chunk, self.s.count % self.chunk);
-        let first = b.s_var(0);
+        let first = b.s_var(self.s.first as i32);
         if full > 0 {
             let indices = self.index_desc(self.chunk);
             let results = if self.far.rows { self.out_desc(self.chunk) } else { 0 };

@@ -31,6 +31,9 @@ pub struct RowsSpec {
     pub dtype: DType,
     /// Number of indices.
     pub count: u32,
+    /// The first of them: those before are another core's.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first: u32,
     /// Planes of a row (`W` over lanes), and the element rows of a plane in the table and in the picked array.
     pub planes: u32,
     pub table_plane: u32,
@@ -56,6 +59,11 @@ pub struct RowsKernel {
     pub descs: Vec<DmaDesc>,
     pub scratch_rows: u32,
     pub semaphores: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(x: &u32) -> bool {
+    *x == 0
 }
 
 impl RowsSpec {

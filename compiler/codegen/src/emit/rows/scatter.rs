@@ -33,6 +33,9 @@ pub struct ScatterSpec {
     pub rows: u32,
     /// Element rows of a block of tables in HBM; 0: tables lie in vector memory.
     pub block: u32,
+    /// The first and the end of the blocks that a core does; without, all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<(u32, u32)>,
 }
 
 /// A part of memory that a table or updates are walked in.
@@ -201,9 +204,11 @@ impl Scatter<'_> {
             let first = S::ZERO;
             return self.indices(b, (first, 0));
         }
-        let (full, rest) = (self.s.rows / self.s.block, self.s.rows % self.s.block);
-        let first = b.s_var(0);
         let block = self.s.block;
+        let (from, end) = self.s.share.unwrap_or((0, self.s.rows.div_ceil(block)));
+        let (begin, end) = (from * block, (end * block).min(self.s.rows));
+        let (full, rest) = (end.saturating_sub(begin) / block, end.saturating_sub(begin) % block);
+        let first = b.s_var(begin as i32);
         if full > 0 {
             let copies = self.block_descs(block);
             b.loop_static(full, |b| {
