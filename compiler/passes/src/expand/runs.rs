@@ -31,18 +31,32 @@ impl Room {
     }
 }
 
-/// Words of an element: those of all operands, and its place unless a word is all that there is.
-fn words(b: &Emit, operands: &[NodeId]) -> u64 {
+/// Words of an element: those of all operands, and its place unless that is one of them or a word is all that there is.
+fn words(b: &Emit, operands: &[NodeId], body: CompId) -> u64 {
     match operands.iter().map(|&x| b.dtype(x).components() as u64).sum::<u64>() {
         1 => 1,
+        n if places_among(b, operands, body).is_some() => n,
         n => n + 1,
     }
+}
+
+/// The operand that is each element's place, and which the comparator does not look at.
+fn places_among(b: &Emit, operands: &[NodeId], body: CompId) -> Option<usize> {
+    let c = &b.draft.computations[body.index()];
+    let last = b.rank(operands[0]) - 1;
+    let unseen = |i: usize| {
+        c.params.chunks(2).nth(i).is_some_and(|p| !c.nodes.iter().any(|n| p.iter().any(|q| n.operands.contains(q))))
+    };
+    (0..operands.len()).find(|&i| {
+        let x = operands[i];
+        b.dtype(x) == DType::S32 && matches!(b.op(x), Op::Iota { dim } if *dim == last) && unseen(i)
+    })
 }
 
 /// The sort along the last dimension of `[n]` or `[rows, n]`; `None` if it fits into vector memory as it is.
 pub fn large(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Result<Option<Vec<NodeId>>, CompileError> {
     let dims = b.dims(operands[0]).to_vec();
-    let fits = room.elements(words(b, operands));
+    let fits = room.elements(words(b, operands, body));
     let (rows, n) = match dims[..] {
         [n] => (1, n),
         [rows, n] => (rows, n),
@@ -90,8 +104,9 @@ fn by_runs(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Resul
     // Equal integers that nothing goes along with are the same in any order; else places are an operand here.
     let alike =
         operands.len() == 1 && n.is_power_of_two() && one_integer(&b.draft.computations[body.index()]).is_some();
+    let own = places_among(b, operands, body);
     let carried: u64 = operands.iter().map(|&x| b.dtype(x).components() as u64).sum();
-    let run = room.elements(carried + u64::from(!alike)).min(n.next_power_of_two());
+    let run = room.elements(carried + u64::from(!alike && own.is_none())).min(n.next_power_of_two());
     let count = n.div_ceil(run).next_power_of_two();
     let mut full = dims.clone();
     full[last] = count * run;
@@ -99,7 +114,12 @@ fn by_runs(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Resul
     let mut edges = vec![PadDim { low: 0, high: 0, interior: 0 }; dims.len()];
     edges[last].high = (count * run - n) as i64;
     let mut arrays: Vec<NodeId> = Vec::new();
-    for &x in operands {
+    for (i, &x) in operands.iter().enumerate() {
+        if own == Some(i) {
+            let places = b.iota(DType::S32, &full, last);
+            arrays.push(b.reshape(places, &lines));
+            continue;
+        }
         let fill = b.scalar(b.dtype(x), 0.0);
         let x = b.pad(x, fill, &edges);
         arrays.push(b.reshape(x, &lines));
@@ -107,9 +127,11 @@ fn by_runs(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Resul
     let order = if alike {
         body
     } else {
-        let places = b.iota(DType::S32, &full, last);
-        arrays.push(b.reshape(places, &lines));
-        ordered(b, operands, body, n)?
+        if own.is_none() {
+            let places = b.iota(DType::S32, &full, last);
+            arrays.push(b.reshape(places, &lines));
+        }
+        ordered(b, operands, own, (body, n))?
     };
     let mut arrays = each_run(b, &arrays, order, run, room.lanes)?;
     let mut level = 2;
@@ -131,16 +153,24 @@ fn by_runs(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Resul
     Ok(arrays.into_iter().map(cut).collect())
 }
 
-/// A strict total order of elements with their places: the comparator's where it says different things, else the places'.
-fn ordered(b: &mut Emit, operands: &[NodeId], body: CompId, n: u64) -> Result<CompId, CompileError> {
-    let types: Vec<DType> = operands.iter().map(|&x| b.dtype(x)).chain([DType::S32]).collect();
+/// A strict total order of elements with their places (operand `own`, or behind all of them): the comparator's where it says different things, else the places'.
+fn ordered(
+    b: &mut Emit,
+    operands: &[NodeId],
+    own: Option<usize>,
+    (body, n): (CompId, u64),
+) -> Result<CompId, CompileError> {
+    let added = own.is_none().then_some(DType::S32);
+    let types: Vec<DType> = operands.iter().map(|&x| b.dtype(x)).chain(added).collect();
     b.computation("ordered", |b| {
         let mut params = Vec::new();
         for &t in &types {
             params.push(b.parameter(Shape::array(t, &[])));
             params.push(b.parameter(Shape::array(t, &[])));
         }
-        let (values, places) = params.split_at(params.len() - 2);
+        let values = &params[..2 * operands.len()];
+        let at = 2 * own.unwrap_or(operands.len());
+        let places = &params[at..at + 2];
         let turned: Vec<NodeId> = values.chunks(2).flat_map(|p| [p[1], p[0]]).collect();
         let less = b.apply(body, values, &[])?[0];
         let more = b.apply(body, &turned, &[])?[0];
