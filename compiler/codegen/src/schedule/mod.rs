@@ -12,6 +12,7 @@ mod body;
 mod calls;
 mod chaos;
 mod code;
+mod crowded;
 pub mod deps;
 pub mod emit;
 mod induction;
@@ -246,6 +247,10 @@ fn schedule_kernel(
         } else {
             spiller.spill(&mut kernel, &crossing);
         }
+    }
+    if options.pipeline {
+        let crowding = crowded::crowding(&kernel, chip);
+        spiller.keep(&mut kernel, &crowding);
     }
     let mut levels = Levels::default();
     let mut chaos = Chaos::new(options.chaos);

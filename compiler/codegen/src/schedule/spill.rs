@@ -52,9 +52,19 @@ impl Spiller {
         Spiller { area, share_from: limit, slots: Slots::default(), pinned: FxHashSet::default(), buffers: 0 }
     }
 
-    /// Moves registers to memory.
+    /// Moves registers to memory; what is made from nothing is made anew instead.
     pub fn spill(&mut self, kernel: &mut Kernel, regs: &[Reg]) {
-        let homes = self.homes(kernel, regs);
+        let homes = self.homes(kernel, regs, true);
+        self.moved(kernel, regs, homes);
+    }
+
+    /// Moves registers to memory, whatever they are made from.
+    pub fn keep(&mut self, kernel: &mut Kernel, regs: &[Reg]) {
+        let homes = self.homes(kernel, regs, false);
+        self.moved(kernel, regs, homes);
+    }
+
+    fn moved(&mut self, kernel: &mut Kernel, regs: &[Reg], homes: FxHashMap<Reg, Home>) {
         self.pinned.extend(regs.iter().copied());
         let body = std::mem::take(&mut kernel.body);
         let params = kernel.params.clone();
@@ -72,14 +82,14 @@ impl Spiller {
 
     /// Saves registers before every call and restores them after it.
     pub fn save(&mut self, kernel: &mut Kernel, regs: &[Reg]) {
-        let homes = self.homes(kernel, regs);
+        let homes = self.homes(kernel, regs, true);
         let body = std::mem::take(&mut kernel.body);
         let mut w = Rewriter { homes, kernel: &mut *kernel, sublanes: self.area.sublanes, pinned: &mut self.pinned };
         kernel.body = w.saved(body, regs);
     }
 
-    /// Where registers of a kernel are kept.
-    fn homes(&mut self, kernel: &Kernel, regs: &[Reg]) -> FxHashMap<Reg, Home> {
+    /// Where registers of a kernel are kept; `anew`: constants may be made again.
+    fn homes(&mut self, kernel: &Kernel, regs: &[Reg], anew: bool) -> FxHashMap<Reg, Home> {
         let mut definitions: FxHashMap<Reg, Option<Inst>> = FxHashMap::default();
         each_instruction(&kernel.body, &mut |v| {
             for r in registers(&v.inst).filter(|r| r.is_def) {
@@ -99,7 +109,7 @@ impl Spiller {
         let mut homes = FxHashMap::default();
         for &r in regs {
             let mut recipe = Vec::new();
-            let home = match constant(r, &definitions, &mut recipe) {
+            let home = match anew && constant(r, &definitions, &mut recipe) {
                 true => Home::Constant(recipe),
                 false => self.place(r, short),
             };
