@@ -20,9 +20,6 @@ pub const MAGIC: [u8; 8] = *b"SYSTOLE\0";
 /// instruction table.
 pub const VERSION: u32 = 9;
 
-/// The version before, which had no lines of kernels: two empty lists at the end of the debug data, a byte each.
-const WITHOUT_LINES: u32 = 7;
-
 const HEADER_BYTES: usize = 24;
 /// Bytes in memory for each byte of a payload at most: an empty text takes one there and 24 here.
 const GROWTH: usize = 64;
@@ -99,7 +96,7 @@ pub fn read_program(file: &[u8]) -> Result<Program, ContainerError> {
     if version > VERSION {
         return Err(ContainerError::Newer { version });
     }
-    if version < WITHOUT_LINES {
+    if version < VERSION {
         return Err(ContainerError::Older { version });
     }
     let length = four(16) as u64 | (four(20) as u64) << 32;
@@ -117,14 +114,6 @@ pub fn read_program(file: &[u8]) -> Result<Program, ContainerError> {
     if stated != found {
         return Err(ContainerError::Checksum { stated, found });
     }
-    let completed;
-    let payload = match version {
-        WITHOUT_LINES => {
-            completed = [payload, &[0, 0]].concat();
-            &completed[..]
-        }
-        _ => payload,
-    };
     let (program, read) = bounded(payload).map_err(|e| ContainerError::Payload { reason: e.to_string() })?;
     if read != payload.len() {
         return Err(ContainerError::Payload { reason: "it goes on after the program".into() });
