@@ -22,68 +22,58 @@ pub struct Called<'a> {
 /// The kernels that the main program calls, by number.
 pub fn called(plan: &Plan) -> Vec<Called<'_>> {
     let mut all: Vec<Option<Called<'_>>> = vec![None; plan.kernels.len()];
-    let mut op = u32::MAX;
-    walk(&plan.actions, &mut op, &mut all);
-    all.into_iter().flatten().collect()
-}
-
-fn walk<'a>(actions: &'a [Action], op: &mut u32, all: &mut [Option<Called<'a>>]) {
-    for a in actions {
-        match a {
-            Action::Mark(o) | Action::Look(o) => *op = *o,
-            Action::Call { kernel, args } => {
-                let Some(entry) = all.get_mut(*kernel) else { continue };
-                let c = entry.get_or_insert_with(|| Called { kernel: *kernel, ops: Vec::new(), calls: 0, args });
-                c.calls += 1;
-                if !c.ops.contains(op) {
-                    c.ops.push(*op);
-                }
-            }
-            Action::While { head, body, .. } => {
-                walk(head, op, all);
-                walk(body, op, all);
-            }
-            Action::Switch { branches, .. } => branches.iter().for_each(|b| walk(b, op, all)),
-            Action::Copy(_)
-            | Action::Move { .. }
-            | Action::Scalar { .. }
-            | Action::ReadScalar { .. }
-            | Action::Host(_)
-            | Action::Exchange(..)
-            | Action::Begin(..)
-            | Action::End(_) => {}
+    calls(&plan.actions, &mut Now::default(), &mut |now, kernel, args| {
+        let Some(entry) = all.get_mut(kernel) else { return };
+        let c = entry.get_or_insert_with(|| Called { kernel, ops: Vec::new(), calls: 0, args });
+        c.calls += 1;
+        if !c.ops.contains(&now.op) {
+            c.ops.push(now.op);
         }
-    }
+    });
+    all.into_iter().flatten().collect()
 }
 
 /// The operations that call kernels between an exchange's begin and end, by its operation's name.
 pub fn behind(actions: &[Action], ops: &[DebugOp]) -> Vec<(String, Vec<String>)> {
-    let (mut all, mut op) = (BTreeMap::new(), u32::MAX);
-    under_way(actions, &mut Vec::new(), &mut op, &mut all);
+    let mut all: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    calls(actions, &mut Now::default(), &mut |now, _, _| {
+        for x in &now.under_way {
+            let by = all.entry(*x).or_default();
+            if !by.contains(&now.op) {
+                by.push(now.op);
+            }
+        }
+    });
     let name = |op: &u32| ops.get(*op as usize).map(|o| o.name.clone());
     let one = |(x, by): (&u32, &Vec<u32>)| Some((name(x)?, by.iter().filter_map(name).collect()));
     all.iter().filter_map(one).collect()
 }
 
-fn under_way(actions: &[Action], now: &mut Vec<u32>, op: &mut u32, all: &mut BTreeMap<u32, Vec<u32>>) {
+/// Where a walk over actions is: the operation that they belong to, and those of the exchanges under way.
+struct Now {
+    op: u32,
+    under_way: Vec<u32>,
+}
+
+impl Default for Now {
+    fn default() -> Now {
+        Now { op: u32::MAX, under_way: Vec::new() }
+    }
+}
+
+/// Every call in the main program's text, with its kernel and arguments.
+fn calls<'a>(actions: &'a [Action], now: &mut Now, f: &mut dyn FnMut(&Now, usize, &'a [Operand])) {
     for a in actions {
         match a {
-            Action::Mark(o) | Action::Look(o) => *op = *o,
-            Action::Begin(x, _) => *now = x.all().map(|x| x.op).collect(),
-            Action::End(_) => now.clear(),
-            Action::Call { .. } => {
-                for x in now.iter() {
-                    let by = all.entry(*x).or_default();
-                    if !by.contains(op) {
-                        by.push(*op);
-                    }
-                }
-            }
+            Action::Mark(o) | Action::Look(o) => now.op = *o,
+            Action::Begin(x, _) => now.under_way = x.all().map(|x| x.op).collect(),
+            Action::End(_) => now.under_way.clear(),
+            Action::Call { kernel, args } => f(now, *kernel, args),
             Action::While { head, body, .. } => {
-                under_way(head, now, op, all);
-                under_way(body, now, op, all);
+                calls(head, now, f);
+                calls(body, now, f);
             }
-            Action::Switch { branches, .. } => branches.iter().for_each(|b| under_way(b, now, op, all)),
+            Action::Switch { branches, .. } => branches.iter().for_each(|b| calls(b, now, f)),
             Action::Copy(_)
             | Action::Move { .. }
             | Action::Scalar { .. }

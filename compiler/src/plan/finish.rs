@@ -148,7 +148,6 @@ impl Finisher<'_> {
     }
 
     /// The product among the steps so far whose end a step becomes.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for arrays that are read")]
     fn join(
         &mut self,
         out: &[Option<Step>],
@@ -159,9 +158,9 @@ impl Finisher<'_> {
         if call.spec.outputs.len() != 1 || !call.spec.expr.reductions.is_empty() {
             return None;
         }
-        let read = |a: &Arg| match a {
-            Arg::Array { buf, usage: Use::Read, .. } => products.get(buf).map(|&at| (at, *buf)),
-            _ => None,
+        let read = |a: &Arg| {
+            let (buf, usage, _) = a.array()?;
+            products.get(&buf).filter(|_| usage == Use::Read).map(|&at| (at, buf))
         };
         let mut made: Vec<(usize, BufId)> = call.args.iter().filter_map(read).collect();
         made.sort_unstable();

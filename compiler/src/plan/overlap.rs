@@ -151,8 +151,7 @@ impl Hider<'_> {
     /// longer would keep others waiting, which matters unless the links decide.
     fn put_beside(&mut self, x: &mut Exchange, nodes: &mut [Node], last: usize, left: &Left) -> Option<usize> {
         let first = exchange_cycles(x, self.chip);
-        let next = |&j: &usize| nodes[j].large && nodes[j].open == 1;
-        let j = nodes[last].after.iter().copied().find(next)?;
+        let j = waiting(nodes, last)?;
         if nodes[j].cycles > LONGER * first && !left.links_decide() {
             return None;
         }
@@ -187,11 +186,7 @@ impl Hider<'_> {
         while !ready.is_empty() || flight.is_some() {
             let idle = ready.iter().all(|&i| nodes[i].large);
             // Exchanges keep their order, so the next one needs the present one's end, if nothing else.
-            let next = |f: &Flight| {
-                let last = f.nodes.last().map_or(&[][..], |&i| &nodes[i].after);
-                last.iter().any(|&j| nodes[j].large && nodes[j].open == 1)
-            };
-            let waits = flight.as_ref().is_some_and(next);
+            let waits = flight.as_ref().is_some_and(|f| f.nodes.last().is_some_and(|&i| waiting(&nodes, i).is_some()));
             if let Some(f) = flight.take_if(|f| idle || f.is_over(now, waits, &left)) {
                 end_hiding(&mut out, &f, now - f.begin, self.chip);
                 now = f64::max(now, f.begin + f.cycles * SHARED);
@@ -303,6 +298,11 @@ fn end_hiding(out: &mut Vec<Step>, f: &Flight, beside: f64, chip: &ChipConfig) {
     }
     let end = Step::End(exchange.clone());
     out.push(end);
+}
+
+/// The exchange that waits for nothing but the end of another.
+fn waiting(nodes: &[Node], under_way: usize) -> Option<usize> {
+    nodes[under_way].after.iter().copied().find(|&j| nodes[j].large && nodes[j].open == 1)
 }
 
 fn release(nodes: &mut [Node], i: usize, ready: &mut BTreeSet<usize>) {

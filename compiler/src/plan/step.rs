@@ -100,6 +100,14 @@ impl Arg {
     pub fn rows(buf: BufId, usage: Use) -> Arg {
         Arg::Array { buf, usage, unit: Unit::ElementRows, offset: 0, dynamic: Vec::new() }
     }
+
+    /// The array that it is, what is done with it, and in what units it is addressed.
+    pub fn array(&self) -> Option<(BufId, Use, Unit)> {
+        match self {
+            Arg::Array { buf, usage, unit, .. } => Some((*buf, *usage, *unit)),
+            Arg::Scalar(_) | Arg::Sum(_) | Arg::Linear { .. } | Arg::Const(_) | Arg::Scratch => None,
+        }
+    }
 }
 
 /// A scalar operation of the scalar unit, on 32-bit words.

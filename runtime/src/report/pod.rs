@@ -122,12 +122,13 @@ pub(super) fn add(out: &mut Report, ran: &Ran<'_>, run: &PodRun) {
     let count: u32 = axes.values().map(|a| a.links).sum();
     let ports =
         run.links.iter().filter(|l| l.axis.is_some()).map(|l| l.axis).collect::<std::collections::BTreeSet<_>>();
+    let own: BTreeMap<&str, u64> = out.ops.iter().rev().map(|o| (o.name.as_str(), o.cycles)).collect();
     let collectives = run.traffic.iter().map(|t| {
         let op = program.debug.ops.get(t.op as usize);
         let time = t.end.saturating_sub(t.start).max(1);
         let capacity = time as f64 * rate * 2.0 * ports.len().max(1) as f64 * f64::from(devices);
         let name = op.map_or("(none)".to_string(), |o| o.name.clone());
-        let exposed = out.ops.iter().find(|o| o.name == name).map_or(0, |o| o.cycles);
+        let exposed = own.get(name.as_str()).copied().unwrap_or(0);
         CollectiveReport {
             algorithm: program.pod.algorithm(&name).to_string(),
             behind: program.pod.behind(&name).to_vec(),
@@ -141,6 +142,7 @@ pub(super) fn add(out: &mut Report, ran: &Ran<'_>, run: &PodRun) {
             exposed,
         }
     });
+    let collectives: Vec<CollectiveReport> = collectives.collect();
     let topology = program.pod.topology.as_ref();
     out.chips = devices.div_ceil(chip.devices_per_chip().max(1));
     out.ici = IciReport { bytes: total, share: total as f64 / (cycles * rate * f64::from(count.max(1))) };
@@ -149,7 +151,7 @@ pub(super) fn add(out: &mut Report, ran: &Ran<'_>, run: &PodRun) {
         replicas: program.pod.replicas,
         partitions: program.pod.partitions,
         simulated: run.devices.len() as u32,
-        collectives: collectives.collect(),
+        collectives,
         whole: ran.whole.clone(),
         axes: axes.into_values().collect(),
         links,

@@ -7,7 +7,7 @@ use super::lower::{Body, Lower};
 use super::types::{UNKNOWN, is_known, spell};
 use crate::hlo_text::PResult;
 use systole_hlo::graph::infer::infer_shape;
-use systole_hlo::graph::{ArrayShape, Binary, NodeId, Op, Shape};
+use systole_hlo::graph::{ArrayShape, NodeId, Op, Shape};
 
 /// Longest list of sizes that is followed back to constants.
 const MAX_SIZES: u64 = 64;
@@ -99,28 +99,7 @@ pub(super) fn integers(body: &Body<'_>, id: NodeId, depth: usize) -> Option<Vec<
             Some(range.iter().step_by(usize::try_from(d.stride).ok()?.max(1)).copied().collect())
         }
         Op::Broadcast { dims } if dims.is_empty() => Some(vec![*operand(0)?.first()?; elements as usize]),
-        Op::Binary(b) => {
-            let combine = |(x, y): (&i64, &i64)| match b {
-                Binary::Add => x.checked_add(*y),
-                Binary::Sub => x.checked_sub(*y),
-                Binary::Mul => x.checked_mul(*y),
-                Binary::Div => x.checked_div(*y),
-                Binary::Rem => x.checked_rem(*y),
-                Binary::Max => Some(*x.max(y)),
-                Binary::Min => Some(*x.min(y)),
-                Binary::Pow
-                | Binary::Atan2
-                | Binary::Complex
-                | Binary::And
-                | Binary::Or
-                | Binary::Xor
-                | Binary::Shl
-                | Binary::Sar
-                | Binary::Shr
-                | Binary::MulHi => None,
-            };
-            operand(0)?.iter().zip(&operand(1)?).map(combine).collect()
-        }
+        Op::Binary(b) => operand(0)?.iter().zip(&operand(1)?).map(|(x, y)| b.of_integers(*x, *y)).collect(),
         _ => None,
     }
 }

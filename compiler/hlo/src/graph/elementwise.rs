@@ -225,4 +225,27 @@ impl Binary {
     pub fn from_name(name: &str) -> Option<Binary> {
         Binary::ALL.iter().copied().find(|b| b.name() == name)
     }
+
+    /// The result of integer arithmetic on known numbers; `None` where it is not defined, overflows, or depends on a type's bits.
+    pub fn of_integers(self, x: i64, y: i64) -> Option<i64> {
+        match self {
+            Binary::Add => x.checked_add(y),
+            Binary::Sub => x.checked_sub(y),
+            Binary::Mul => x.checked_mul(y),
+            Binary::Div => x.checked_div(y),
+            Binary::Rem => x.checked_rem(y),
+            Binary::Max => Some(x.max(y)),
+            Binary::Min => Some(x.min(y)),
+            Binary::Pow
+            | Binary::Atan2
+            | Binary::Complex
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor
+            | Binary::Shl
+            | Binary::Sar
+            | Binary::Shr
+            | Binary::MulHi => None,
+        }
+    }
 }

@@ -159,25 +159,6 @@ fn integers(
 }
 
 fn combined(op: Binary, x: i64, y: i64) -> Option<i64> {
-    let value = match op {
-        Binary::Add => x.checked_add(y)?,
-        Binary::Sub => x.checked_sub(y)?,
-        Binary::Mul => x.checked_mul(y)?,
-        Binary::Div => x.checked_div(y)?,
-        Binary::Rem => x.checked_rem(y)?,
-        Binary::Min => x.min(y),
-        Binary::Max => x.max(y),
-        Binary::Pow
-        | Binary::Atan2
-        | Binary::Complex
-        | Binary::And
-        | Binary::Or
-        | Binary::Xor
-        | Binary::Shl
-        | Binary::Sar
-        | Binary::Shr
-        | Binary::MulHi => return None,
-    };
     // Within every type of 32 bits nothing wraps.
-    i32::try_from(value).is_ok().then_some(value)
+    op.of_integers(x, y).filter(|value| i32::try_from(*value).is_ok())
 }

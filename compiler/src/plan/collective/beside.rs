@@ -5,11 +5,8 @@
 //! all devices wait in one order.
 
 use super::ring::{MOST_SPAN, SHARE};
-use super::{Exchange, MOST_RINGS, PodPlan, Ring, phase_cycles};
+use super::{Exchange, MOST_RINGS, PodPlan, Ring, STREAMS, phase_cycles};
 use systole_isa::ChipConfig;
-
-/// Streams whose receiving semaphores lie in a row ([`PodPlan::new`]).
-const STREAMS: usize = 6;
 
 /// Where the numbers of an exchange's rings and streams begin that runs beside others.
 struct Numbers {
@@ -35,23 +32,21 @@ impl PodPlan {
     }
 
     fn go_together(&self, x: &Exchange, y: &Exchange, chip: &ChipConfig) -> bool {
-        let rings = |x: &Exchange| x.all().flat_map(|x| x.how.rings()).count();
         let by_rings = x.all().chain(y.all()).all(|x| !x.how.rings().is_empty());
-        let links = |x: &Exchange| x.all().flat_map(|x| x.how.rings()).fold(0, |all, r| all | r.links);
-        let slots =
-            |x: &Exchange| x.all().flat_map(|x| x.how.rings()).map(|r| r.slots(chip.core.sublanes)).sum::<u64>();
-        let streams = |x: &Exchange| x.all().flat_map(|x| x.how.rings()).map(|r| r.streams.len()).sum::<usize>();
+        let links = |x: &Exchange| x.all_rings().fold(0, |all, r| all | r.links);
+        let slots = |x: &Exchange| x.all_rings().map(|r| r.slots(chip.core.sublanes)).sum::<u64>();
+        let at = numbers(x);
         by_rings
             && y.beside.is_empty()
             && links(x) & links(y) == 0
-            && rings(x) + rings(y) <= MOST_RINGS as usize
-            && streams(x).next_multiple_of(2) + streams(y) <= STREAMS
+            && at.rings + y.how.rings().len() <= MOST_RINGS as usize
+            && at.streams + streams(y) <= STREAMS as usize
             && slots(x) + slots(y) <= chip.vmem_rows() * SHARE.0 / SHARE.1
     }
 
     /// Gives rings and streams semaphores by other numbers, if there are so many.
     fn renumber(&mut self, y: &mut Exchange, at: &Numbers) -> bool {
-        let (rings, streams) = (y.how.rings().len(), y.how.rings().iter().map(|r| r.streams.len()).sum::<usize>());
+        let (rings, streams) = (y.how.rings().len(), streams(y));
         let of_rings = (at.rings..at.rings + rings).map(|m| [format!("local {m}"), format!("stored {m}")]);
         let of_streams = (at.streams..at.streams + streams).map(|s| [format!("send {s}"), format!("recv {s}")]);
         let (of_rings, of_streams): (Vec<_>, Vec<_>) = (of_rings.collect(), of_streams.collect());
@@ -74,13 +69,17 @@ impl PodPlan {
 /// The numbers that follow those of an exchange: of streams an even one, since the parity of receiving semaphores decides
 /// between ways of equal length.
 fn numbers(x: &Exchange) -> Numbers {
-    let of = |x: &Exchange| (x.how.rings().len(), x.how.rings().iter().map(|r| r.streams.len()).sum::<usize>());
     let mut at = Numbers { rings: 0, streams: 0 };
-    for (rings, streams) in x.all().map(of) {
-        at.rings += rings;
-        at.streams = (at.streams + streams).next_multiple_of(2);
+    for x in x.all() {
+        at.rings += x.how.rings().len();
+        at.streams = (at.streams + streams(x)).next_multiple_of(2);
     }
     at
+}
+
+/// Streams of an exchange, without those beside it.
+fn streams(x: &Exchange) -> usize {
+    x.how.rings().iter().map(|r| r.streams.len()).sum()
 }
 
 /// Phases count as their estimated cycles, so that those of different exchanges compare.

@@ -84,13 +84,16 @@ pub struct PodPlan {
 /// Words of a row are padded to a granule of HBM.
 const ROW_WORDS: usize = 128;
 
+/// Streams whose receiving semaphores lie in a row, where there are enough.
+const STREAMS: u32 = 6;
+
 impl PodPlan {
     /// `transfers`: the program has some, if only from a device to itself.
     pub fn new(shape: PodShape, chip: &ChipConfig, pinned: Option<Algorithm>, transfers: bool) -> PodPlan {
         let several = shape.devices() > 1;
         let semaphores = if several || transfers { reserved_semaphores(chip) } else { 0 };
         // Receiving semaphores come first, in a row: their parity decides between ways of equal length.
-        let streams = if semaphores >= 24 { 6 } else { semaphores.min(2) };
+        let streams = if semaphores >= 4 * STREAMS { STREAMS } else { semaphores.min(2) };
         let first_semaphore = chip.core.semaphores - semaphores;
         PodPlan {
             given: streams,
@@ -233,6 +236,11 @@ impl Exchange {
     }
 
     /// The rings of all.
+    pub fn all_rings(&self) -> impl Iterator<Item = &Ring> {
+        self.all().flat_map(|x| x.how.rings())
+    }
+
+    /// [`Exchange::all_rings`] to be changed.
     pub fn all_rings_mut(&mut self) -> impl Iterator<Item = &mut Ring> {
         self.how.rings_mut().iter_mut().chain(self.beside.iter_mut().flat_map(|x| x.how.rings_mut()))
     }

@@ -16,18 +16,8 @@ impl<'a> Placer<'a> {
     pub(super) fn prefetch(&mut self, args: &'a [Arg], rest: &'a [Step]) -> Result<(), CompileError> {
         const AHEAD: usize = 6;
         let mut out = Vec::new();
-        let written: Vec<BufId> = args
-            .iter()
-            .filter_map(|a| match a {
-                Arg::Array { buf, usage, .. } if *usage != Use::Read => Some(*buf),
-                Arg::Array { .. }
-                | Arg::Scalar(_)
-                | Arg::Sum(_)
-                | Arg::Linear { .. }
-                | Arg::Const(_)
-                | Arg::Scratch => None,
-            })
-            .collect();
+        let written: Vec<BufId> =
+            args.iter().filter_map(Arg::array).filter(|a| a.1 != Use::Read).map(|a| a.0).collect();
         for s in rest.iter().take(AHEAD) {
             let Step::Call { args, .. } = s else {
                 // What an exchange brings is there when it ends.

@@ -13,18 +13,8 @@ impl Placer<'_> {
             return Ok(());
         }
         let written = |far: bool| -> Vec<BufId> {
-            let of = |a: &Arg| match a {
-                Arg::Array { buf, usage, unit, .. } if *usage != Use::Read && (*unit == Unit::Granules) == far => {
-                    Some(*buf)
-                }
-                Arg::Array { .. }
-                | Arg::Scalar(_)
-                | Arg::Sum(_)
-                | Arg::Linear { .. }
-                | Arg::Const(_)
-                | Arg::Scratch => None,
-            };
-            args.iter().filter_map(of).collect()
+            let one = |(buf, usage, unit)| (usage != Use::Read && (unit == Unit::Granules) == far).then_some(buf);
+            args.iter().filter_map(Arg::array).filter_map(one).collect()
         };
         if written(true).is_empty() {
             return Ok(());

@@ -42,14 +42,14 @@ fn burst(x: &Exchange, chip: &ChipConfig) -> u32 {
         let piece = |p: &Phase| r.streams.iter().map(|s| r.piece_rows(p, s)).sum::<u64>();
         r.phases.iter().filter(|p| p.reduce).map(piece).max().unwrap_or(0)
     };
-    let rows: u64 = x.all().flat_map(|x| x.how.rings()).map(one).sum();
+    let rows: u64 = x.all_rings().map(one).sum();
     let cycles = rows as f64 * chip.row_bytes() as f64 / chip.hbm_bytes_per_cycle().max(1.0);
     (cycles.min(LONGEST) as u32).next_power_of_two()
 }
 
 /// Share of HBM's bandwidth that an exchange takes at most: what all its links bring is stored, and read to be sent on.
 fn share(x: &Exchange, chip: &ChipConfig) -> f64 {
-    let streams = x.all().flat_map(|x| x.how.rings()).map(|r| r.streams.len()).sum::<usize>().max(1) as f64;
+    let streams = x.all_rings().map(|r| r.streams.len()).sum::<usize>().max(1) as f64;
     (2.0 * streams * chip.link_bytes_per_cycle() / chip.hbm_bytes_per_cycle().max(1.0)).min(MOST_SHARE)
 }
 

@@ -292,22 +292,11 @@ impl<'a> Placer<'a> {
         self.memory.places[buf.index()].in_hbm = false;
     }
 
-    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for arrays in vector memory alone")]
     fn call(&mut self, kernel: usize, args: &'a [Arg], rest: &'a [Step]) -> Result<(), CompileError> {
         let number = self.hooked(kernel).unwrap_or(kernel);
         let (name, rows) = (self.kernel(number).name.clone(), self.scratch_rows(number));
-        let locked: Vec<BufId> = args
-            .iter()
-            .filter_map(|a| match a {
-                Arg::Array { buf, unit, .. } if *unit != Unit::Granules => Some(*buf),
-                Arg::Array { .. }
-                | Arg::Scalar(_)
-                | Arg::Sum(_)
-                | Arg::Linear { .. }
-                | Arg::Const(_)
-                | Arg::Scratch => None,
-            })
-            .collect();
+        let near = args.iter().filter_map(Arg::array).filter(|a| a.2 != Unit::Granules);
+        let locked: Vec<BufId> = near.clone().map(|a| a.0).collect();
         let mut out = Vec::new();
         // What the kernel reads from HBM gets there before room is made for the rest: this step may be its last reader, and
         // what nobody reads later is not kept.
@@ -322,12 +311,9 @@ impl<'a> Placer<'a> {
             n => Some(self.memory.room(n, self.now, &locked, &format!("scratch of {name}"), &mut out)?),
         };
         // Loads first, so that they run side by side.
-        let loaded = args.iter().try_for_each(|a| match a {
-            Arg::Array { buf, usage, unit, .. } if *unit != Unit::Granules => {
-                self.resident(*buf, *usage != Use::Write, &locked, &mut out).map(|_| ())
-            }
-            _ => Ok(()),
-        });
+        let loaded = near
+            .clone()
+            .try_for_each(|(buf, usage, _)| self.resident(buf, usage != Use::Write, &locked, &mut out).map(|_| ()));
         if let (Err(_), Some(at)) = (&loaded, scratch) {
             self.memory.vmem.give(at, scratch_rows);
         }

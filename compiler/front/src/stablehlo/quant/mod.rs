@@ -246,8 +246,7 @@ fn centred<'a>(
     if q.parameters.iter().any(|p| p.1 != 0) {
         let shape = Shape::array(wide, &dims);
         x = l.add(body, o, Op::Convert, &[x], shape.clone())?;
-        let zeros = q.parameters.iter().map(|p| element_bytes(wide, p.1 as f64)).collect();
-        let zero = spread(l, body, o, &shape, q.axis, zeros)?;
+        let zero = each(l, body, o, &shape, (q, &zero_point))?;
         x = l.add(body, o, Op::Binary(Binary::Sub), &[x, zero], shape)?;
     }
     l.add(body, o, Op::Convert, &[x], Shape::array(to, &dims))
@@ -263,8 +262,7 @@ fn dequantize<'a>(
 ) -> PResult<NodeId> {
     let x = centred(l, body, o, x, q, q.expressed)?;
     let shape = body.b.shape(x).clone();
-    let scales = q.parameters.iter().map(|p| element_bytes(q.expressed, p.0)).collect();
-    let scale = spread(l, body, o, &shape, q.axis, scales)?;
+    let scale = each(l, body, o, &shape, (q, &|p| p.0))?;
     l.add(body, o, Op::Binary(Binary::Mul), &[x, scale], shape)
 }
 
@@ -282,12 +280,10 @@ fn quantize<'a>(
         return Err(o.error(format!("the type expresses {}, the operand is {}", q.expressed, body.b.shape(x))));
     }
     let number = |v: f64| element_bytes(q.expressed, v);
-    let scales = q.parameters.iter().map(|p| number(p.0)).collect();
-    let scale = spread(l, body, o, &shape, q.axis, scales)?;
+    let scale = each(l, body, o, &shape, (q, &|p| p.0))?;
     let mut x = l.add(body, o, Op::Binary(Binary::Div), &[x, scale], shape.clone())?;
     if q.parameters.iter().any(|p| p.1 != 0) {
-        let zeros = q.parameters.iter().map(|p| number(p.1 as f64)).collect();
-        let zero = spread(l, body, o, &shape, q.axis, zeros)?;
+        let zero = each(l, body, o, &shape, (q, &zero_point))?;
         x = l.add(body, o, Op::Binary(Binary::Add), &[x, zero], shape.clone())?;
     }
     let least = spread(l, body, o, &shape, None, vec![number(q.range.0 as f64)])?;
@@ -295,6 +291,26 @@ fn quantize<'a>(
     let x = l.add(body, o, Op::Clamp, &[least, x, most], shape.clone())?;
     let x = l.add(body, o, Op::Unary(Unary::RoundEven), &[x], shape)?;
     l.add(body, o, Op::Convert, &[x], Shape::array(q.storage, &dims))
+}
+
+/// A parameter: its scale and zero point.
+type Parameter = (f64, i64);
+
+fn zero_point(p: &Parameter) -> f64 {
+    p.1 as f64
+}
+
+/// A number of every parameter, spread over a shape in its type.
+fn each<'a>(
+    l: &mut Lower<'a, '_>,
+    body: &mut Body<'a>,
+    o: &Operation<'a>,
+    shape: &Shape,
+    (q, of): (&Quant, &dyn Fn(&Parameter) -> f64),
+) -> PResult<NodeId> {
+    let Shape::Array(array) = shape else { return Err(o.error("quantized values are tensors")) };
+    let elements = q.parameters.iter().map(|p| element_bytes(array.dtype, of(p))).collect();
+    spread(l, body, o, shape, q.axis, elements)
 }
 
 /// One element for all, or one for each index of a dimension.
