@@ -146,9 +146,6 @@ impl CompileArgs {
             let has = if cores == 1 { "1 core".to_string() } else { format!("{cores} cores") };
             return Err(bad(format!("--cores {n}: a device of {} has {has}", chip.name)));
         }
-        if self.cores.is_some_and(|n| n > 1) && replicas.saturating_mul(partitions) > 1 {
-            return Err(bad("--cores: a program of several devices runs on one core of each"));
-        }
         if replicas == 0 || partitions == 0 {
             return Err(bad("--replicas and --partitions are at least 1"));
         }

@@ -186,12 +186,13 @@ impl<'a> Live<'a> {
         look.at = Instant::now();
     }
 
-    /// The run up to now: of several devices, or of one that several cores run.
+    /// The run up to now, from the counters of every core of every device.
     fn so_far(&self, results: Vec<RunResult>) -> PodRun {
-        if self.subject.cores > 1 {
-            return PodRun::alone(RunResult::joined(results));
-        }
-        PodRun { devices: results, ..PodRun::alone(RunResult::default()) }
+        let devices = match self.subject.cores {
+            0 | 1 => results,
+            cores => results.chunks(cores).map(|own| RunResult::joined(own.to_vec())).collect(),
+        };
+        PodRun { devices, ..PodRun::alone(RunResult::default()) }
     }
 
     /// Whether it is time for another look.

@@ -63,7 +63,7 @@ pub fn again(p: &Profile, sets: &[String]) -> Result<Profile, RuntimeError> {
     let inputs = generate::placeholders(&program, seed);
     let level = p.meta.level.min(Level::Kernels);
     let devices = program.pod.devices() as usize;
-    let lanes = devices.max(exe.cores() as usize);
+    let lanes = devices * exe.cores() as usize;
     let mut nobody: Vec<NoObserver> = (0..lanes).map(|_| NoObserver).collect();
     let mut recorders: Vec<Recorder<'_>> =
         nobody.iter_mut().map(|n| Recorder::new(level, Limits::default(), &program, n)).collect();

@@ -420,9 +420,9 @@ impl Ready {
         self.exe.program.pod.devices() as usize
     }
 
-    /// Recordings of a run: one of every device, or of every core of the only one.
+    /// Recordings of a run: one of every core of every device.
     pub fn lanes(&self) -> usize {
-        self.devices().max(self.exe.cores() as usize)
+        self.devices() * self.exe.cores() as usize
     }
 
     /// Runs the program on all its devices and notes what the host spent. `observer` is asked for progress, `watchers` see

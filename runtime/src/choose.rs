@@ -3,15 +3,18 @@
 //! Chains over large arrays may be done strip by strip; that saves traffic with HBM, and costs a loop and copies of strips.
 //!
 //! Sharing work among cores pays where kernels are large: results then go through HBM, and cores wait for each other. Small
-//! programs, and those that live in one core's vector memory, are faster on one core.
+//! programs, and those that live in one core's vector memory, are faster on one core; in pods, so are those that wait for
+//! exchanges, which are the first core's.
 
 use crate::RuntimeError;
 use crate::client::{Client, CompileOptions, Executable, RunOptions};
-use crate::transfer::{self, Inputs};
+use crate::host::Queues;
+use crate::pod::PodOptions;
+use crate::transfer::Inputs;
 use systole_compiler::compile::Compiled;
 use systole_compiler::graph::Module;
 use systole_isa::Program;
-use systole_simulator::{Machine, Mode, NoObserver};
+use systole_simulator::{Mode, NoObserver};
 
 /// Cycles below which one core is enough: the barriers of the smallest program take a part of that.
 const SMALL: u64 = 10_000;
@@ -42,7 +45,7 @@ impl Client {
     ) -> Result<Chosen, RuntimeError> {
         let cores = self.chip().cores_per_device.max(1);
         let several = options.pod.devices() > 1;
-        let given = if cores == 1 || several { Some(1) } else { options.cores.map(|n| n.clamp(1, cores)) };
+        let given = if cores == 1 { Some(1) } else { options.cores.map(|n| n.clamp(1, cores)) };
         let first = CompileOptions { cores: Some(given.unwrap_or(1)), ..options.clone() };
         let (first, program) = match several || options.strips.is_some() {
             true => (first, None),
@@ -115,10 +118,10 @@ impl Client {
     /// Cycles of a program, if they do not depend on data and are not more than `limit`.
     fn timed(&self, program: &Program, limit: u64) -> Option<u64> {
         let exe: Executable = self.load(program.clone()).ok()?;
-        let mut machine = Machine::new(exe.loaded());
-        transfer::place(program, &Inputs::Drawn(0), Mode::TimingOnly, &mut |at, bytes| machine.write_hbm(at, bytes))
-            .ok()?;
         let options = RunOptions { max_cycles: limit, ..RunOptions::new(Mode::TimingOnly) };
-        machine.run(&options, &mut NoObserver).ok().map(|r| r.cycles)
+        let (pod, mut queues) = (PodOptions::default(), vec![Queues::default()]);
+        let drawn = |_| Inputs::Drawn(0);
+        let done = self.finish_pod(&exe, &drawn, &options, &pod, &mut NoObserver, &mut queues, Vec::new()).ok()?;
+        Some(done.run.cycles())
     }
 }

@@ -74,7 +74,7 @@ pub fn link_fault(text: &str) -> Result<LinkFault, RuntimeError> {
 
 impl Client {
     /// Runs a program on its devices, one or several, with `inputs` for each (or for one: all get the same). `observer` is
-    /// asked for progress; `watchers` see what each simulated device does, of a single device what each of its cores does
+    /// asked for progress; `watchers` see what each core of each simulated device does, device after device
     /// (missing ones see nothing). `queues` are those of each device.
     ///
     /// # Errors
@@ -132,14 +132,19 @@ impl Client {
             let write = &mut |at: u64, bytes: &[u8]| pod.write_hbm(device, at, bytes);
             transfer::place(&exe.program, &inputs(device), options.mode, write)?;
         }
-        let mut nobody: Vec<NoObserver> = (0..pod.simulated()).map(|_| NoObserver).collect();
+        let cores = exe.cores() as usize;
+        let lanes = pod.simulated() * cores;
+        let mut nobody: Vec<NoObserver> = (0..lanes).map(|_| NoObserver).collect();
+        let mut unused: Vec<Queues> = (0..lanes).map(|_| Queues::default()).collect();
         let mut hosts: Vec<Box<dyn Observer + '_>> = Vec::new();
-        let mut watchers = watchers.into_iter();
-        for (none, queues) in nobody.iter_mut().zip(queues.iter_mut()) {
+        let (mut watchers, mut queues) = (watchers.into_iter(), queues.iter_mut());
+        for (i, (none, unused)) in nobody.iter_mut().zip(&mut unused).enumerate() {
             let inner: &mut dyn Observer = match watchers.next() {
                 Some(w) => w,
                 None => none,
             };
+            // Only the first core of a device calls the host.
+            let queues = (i % cores == 0).then(|| queues.next()).flatten().unwrap_or(unused);
             hosts.push(Box::new(Answering { inner, registry: self.registry(), queues, asked: None }));
         }
         let run = pod.run(options, observer, &mut hosts).map_err(|f| RuntimeError::Fault(Box::new(f)))?;

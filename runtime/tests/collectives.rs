@@ -4,8 +4,8 @@
 #![cfg(feature = "evaluator")]
 
 use systole_compiler::eval::{EvalOptions, Host, NoHost, Tensor, Value, evaluate_devices};
-use systole_isa::DType;
 use systole_isa::program::PodShape;
+use systole_isa::{ChipConfig, DType};
 use systole_runtime::pod::{self, PodOptions};
 use systole_runtime::source::{self, Source};
 use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions};
@@ -136,8 +136,20 @@ fn input(c: &Case, device: usize) -> Array {
 
 #[test]
 fn random_collectives_agree_with_the_evaluator() {
-    let client = Client::new("tiny").expect("a preset");
-    for seed in 0..40 {
+    random_collectives(&Client::new("tiny").expect("a preset"), 0..40);
+}
+
+/// The first core exchanges for all of its device.
+#[test]
+fn random_collectives_of_devices_with_two_cores_agree_with_the_evaluator() {
+    let mut chip = ChipConfig::from_preset("tiny").expect("the preset exists");
+    chip.apply_sets(&["cores=2".to_string(), "cores_per_device=2".to_string()]).expect("in range");
+    random_collectives(&Client::with_chip(chip), 0..40);
+}
+
+fn random_collectives(client: &Client, seeds: std::ops::Range<u64>) {
+    let cores = Some(client.chip().cores_per_device);
+    for seed in seeds {
         let c = case(seed);
         let inputs: Vec<Vec<Array>> = (0..c.devices).map(|d| vec![input(&c, d)]).collect();
         let source = source::read_one("m", c.text.as_bytes(), client.chip(), false, &mut Vec::new());
@@ -154,7 +166,7 @@ fn random_collectives_agree_with_the_evaluator() {
             .unwrap_or_else(|e| panic!("{seed}: {}: {e}", c.text));
         let topology = pod::topology(Some(c.topology), client.chip(), c.devices as u32).expect("it fits");
         let shape = PodShape { replicas: c.devices as u32, topology: Some(topology), ..PodShape::default() };
-        let options = CompileOptions { pod: shape, ..CompileOptions::default() };
+        let options = CompileOptions { pod: shape, cores, ..CompileOptions::default() };
         let exe = client.compile_text(&c.text, &options).unwrap_or_else(|e| panic!("{seed}: {}: {e}", c.text));
         let run = RunOptions::new(Mode::Full);
         let done = client

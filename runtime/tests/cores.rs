@@ -1,7 +1,9 @@
-//! Programs on all cores of a device give the answers of one core.
+//! Programs on all cores of a device, and of every device of a pod, give the answers of one core.
 
 use systole_isa::ChipConfig;
-use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions, generate};
+use systole_isa::program::PodShape;
+use systole_runtime::pod::{self, PodOptions};
+use systole_runtime::{Array, Client, CompileOptions, Executable, Mode, NoObserver, RunOptions, generate};
 
 fn client() -> Client {
     let mut chip = ChipConfig::from_preset("tiny").expect("the preset exists");
@@ -106,4 +108,98 @@ fn as_many_cores_as_make_it_faster() {
         assert_eq!(cycles(n, None), cycles(n, Some(1)).min(cycles(n, Some(2))), "{n}");
     }
     assert!((cycles(2048, Some(1)) as f64) > 1.7 * cycles(2048, Some(2)) as f64);
+}
+
+/// A reduction over the devices and a chain of products that do not need each other, in a loop; the sum of both at its end.
+const TRAINING: &str = "HloModule m
+    add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }
+    body {
+      p = (s32[], f32[256,128], f32[256,128]) parameter(0)
+      i = s32[] get-tuple-element(p), index=0
+      g = f32[256,128] get-tuple-element(p), index=1
+      w = f32[256,128] get-tuple-element(p), index=2
+      r = f32[256,128] all-reduce(g), replica_groups={}, to_apply=add
+      d = f32[256,256] dot(w, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+      e = f32[256,128] dot(d, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      t = f32[256,128] tanh(e)
+      n = f32[256,128] add(t, r)
+      one = s32[] constant(1)
+      j = s32[] add(i, one)
+      ROOT o = (s32[], f32[256,128], f32[256,128]) tuple(j, n, t)
+    }
+    cond {
+      p = (s32[], f32[256,128], f32[256,128]) parameter(0)
+      i = s32[] get-tuple-element(p), index=0
+      n = s32[] constant(3)
+      ROOT l = pred[] compare(i, n), direction=LT
+    }
+    ENTRY main {
+      g = f32[256,128] parameter(0)
+      w = f32[256,128] parameter(1)
+      z = s32[] constant(0)
+      t = (s32[], f32[256,128], f32[256,128]) tuple(z, g, w)
+      l = (s32[], f32[256,128], f32[256,128]) while(t), condition=cond, body=body
+      a = f32[256,128] get-tuple-element(l), index=1
+      ROOT r = f32[64,128] reduce-scatter(a), replica_groups={}, dimensions={0}, to_apply=add
+    }";
+
+fn on_pod(c: &Client, text: &str, devices: u32, options: CompileOptions) -> Executable {
+    let topology = pod::topology(None, c.chip(), devices).expect("it fits");
+    let pod = PodShape { replicas: devices, topology: Some(topology), ..PodShape::default() };
+    c.compile_text(text, &CompileOptions { pod, ..options }).expect("it compiles")
+}
+
+#[test]
+fn cores_share_the_work_of_every_device_of_a_pod() {
+    let c = client();
+    for max_resident in [None, Some(0)] {
+        let on =
+            |n| on_pod(&c, TRAINING, 4, CompileOptions { cores: Some(n), max_resident, ..CompileOptions::default() });
+        let run = |exe: &Executable, options: &RunOptions| {
+            let inputs: Vec<Vec<Array>> = (0..4)
+                .map(|d| (0..2).map(|i| generate::input(d, i, systole_isa::DType::F32, &[256, 128])).collect())
+                .collect();
+            let pods = PodOptions::default();
+            c.run_pod(exe, &inputs, options, &pods, &mut NoObserver, &mut [], Vec::new()).expect("no fault")
+        };
+        let want = run(&on(1), &RunOptions::new(Mode::Full)).outputs;
+        let exe = on(2);
+        assert!(max_resident.is_none() || exe.cores() == 2, "one core did all");
+        let full = run(&exe, &RunOptions::new(Mode::Full));
+        assert!(full.outputs == want, "{max_resident:?}: other answers");
+        assert!(run(&exe, &RunOptions::new(Mode::NumericOnly)).outputs == want, "{max_resident:?}: without times");
+        for chaos in 1..4 {
+            let options = RunOptions { chaos: Some(chaos), ..RunOptions::new(Mode::Full) };
+            assert!(run(&exe, &options).outputs == want, "{max_resident:?}, latencies {chaos}");
+        }
+        for (loop_skip, memo) in [(true, true), (false, true), (false, false)] {
+            let options = RunOptions { loop_skip, memo, ..RunOptions::new(Mode::TimingOnly) };
+            assert_eq!(run(&exe, &options).run.cycles(), full.run.cycles(), "{max_resident:?}: {loop_skip} {memo}");
+        }
+    }
+}
+
+#[test]
+fn pods_run_on_as_many_cores_as_make_them_faster() {
+    let c = Client::new("tpu-v4").expect("the preset exists");
+    let layer = |n: u32| {
+        format!(
+            "HloModule m\nf {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
+            ENTRY main {{ a = bf16[{n},{n}] parameter(0) x = f32[{n},256] parameter(1)
+            d = bf16[{n},{n}] dot(a, a), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+            r = f32[{n},256] all-reduce(x), replica_groups={{}}, to_apply=f
+            ROOT t = (bf16[{n},{n}], f32[{n},256]) tuple(d, r) }}"
+        )
+    };
+    let cycles = |n: u32, cores| {
+        let exe = on_pod(&c, &layer(n), 8, CompileOptions { cores, ..CompileOptions::default() });
+        let inputs = vec![generate::placeholders(&exe.program, 0)];
+        let (options, pods) = (RunOptions::new(Mode::TimingOnly), PodOptions::default());
+        let done = c.run_pod(&exe, &inputs, &options, &pods, &mut NoObserver, &mut [], Vec::new());
+        done.expect("no fault").run.cycles()
+    };
+    for n in [128, 4096] {
+        assert_eq!(cycles(n, None), cycles(n, Some(1)).min(cycles(n, Some(2))), "{n}");
+    }
+    assert!((cycles(4096, Some(1)) as f64) > 1.7 * cycles(4096, Some(2)) as f64);
 }

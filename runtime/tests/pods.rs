@@ -350,20 +350,21 @@ fn every_hop_has_its_latency() {
 #[test]
 fn exchanges_hide_behind_products() {
     let cases = [
-        ("tpu-v5e", 4, "ring:4", 8192),
-        ("tpu-v5e", 8, "ring:8", 10240),
-        ("tpu-v5e", 8, "2x4", 16384),
-        ("tpu-v4", 8, "2x2x2", 5120),
-        ("tpu-v4", 8, "ring:8", 6400),
+        ("tpu-v5e", 4, "ring:4", 8192, 0.89),
+        ("tpu-v5e", 8, "ring:8", 10240, 0.89),
+        ("tpu-v5e", 8, "2x4", 16384, 0.89),
+        // Two cores share the product, and one of them does all that the exchange asks of a core.
+        ("tpu-v4", 8, "2x2x2", 10240, 0.86),
+        ("tpu-v4", 8, "ring:8", 12800, 0.86),
     ];
-    for (chip, devices, topology, depth) in cases {
+    for (chip, devices, topology, depth, least) in cases {
         let c = Client::new(chip).expect("a preset");
         let [product, reduction, both] = [(true, false), (false, true), (true, true)]
             .map(|(p, r)| cycles(&c, &layer(depth, p, r), devices, topology));
         assert!(product > reduction, "{chip} {topology}: {product} {reduction}");
         let hidden = (product + reduction - both) / reduction;
         assert!(
-            hidden > 0.89,
+            hidden > least,
             "{chip} {topology}: product {product}, reduction {reduction}, both {both}: {hidden} hidden"
         );
     }

@@ -111,9 +111,6 @@ fn load_code(bundles: Bundles, program: Arc<Program>, chip: &ChipConfig) -> Resu
     code.activity = Static::new(&bundles, &program, chip);
     let shared = bundles.insts().iter().any(|i| matches!(i.op, Op::SCore | Op::SyncCores));
     let cores = if shared { chip.cores_per_device.max(1) } else { 1 };
-    if cores > 1 && program.pod.devices() > 1 {
-        return Err(LoadError::Shape("cores_per_device: a program of several devices runs on one core of each".into()));
-    }
     let burst = chip.hbm.burst_bytes.max(1) as u64;
     let geometry = program.descs.iter().enumerate().map(|(i, d)| {
         Geometry::new(d, burst).ok_or(LoadError::Descriptor { index: i as u32, max: systole_isa::dma::MAX_DMA_DIMS })

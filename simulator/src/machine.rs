@@ -8,6 +8,7 @@ use crate::load::Loaded;
 use crate::mem::{Hbm, Smem};
 use crate::options::{Mode, Observer, RunOptions};
 use crate::stats::RunResult;
+use crate::team::Seats;
 use std::sync::Arc;
 
 /// One device: its cores and its share of HBM, with the program's constants in place.
@@ -101,8 +102,14 @@ impl Machine {
         self.hbm.know_all();
         let loaded = Arc::clone(&self.loaded);
         if loaded.cores > 1 {
-            let observers = std::iter::once(observer).chain(others).collect();
-            return crate::team::run(&loaded, &mut self.hbm, options, observers);
+            let (mut seats, pool) = (Seats::new(&loaded, options), Pool::default());
+            let mut observers: Vec<&mut dyn Observer> = vec![observer];
+            for o in others {
+                observers.push(o);
+            }
+            let mut team = seats.team(&loaded, &mut self.hbm, observers, (&pool, None));
+            team.resume()?;
+            return Ok(team.finish());
         }
         let mut smem = Smem::new(loaded.chip.smem.bytes);
         let mut values = (options.mode != Mode::TimingOnly).then(|| Values::new(&loaded, options.threads.max(1)));

@@ -6,6 +6,9 @@
 //! how many parts there are, so that a core's time depends on nothing that others do in between, and its loops may be
 //! skipped as if it were alone. What a core does to HBM between two barriers must not touch what another one writes
 //! there; the race checker holds that, whatever the order in which the cores are simulated.
+//!
+//! In a pod, other devices hear of the first core only: it sends, and what is sent to the device comes to its memories and
+//! semaphores. While it waits for others, the rest of the team waits at the next `sync.cores`.
 
 use crate::fault::{Fault, FaultKind};
 use crate::issue::cores::Touch;
@@ -17,50 +20,66 @@ use crate::mem::{Hbm, Smem};
 use crate::options::{Mode, NoObserver, Observer, RunOptions};
 use crate::stats::RunResult;
 use crate::unit::dma::Geometry;
-use systole_isa::{Op, Space};
+use systole_isa::{Inst, Op, Space};
 
-/// Runs a program on all cores of a device. `observers` watch one core each, from the first on.
-pub(crate) fn run(
-    loaded: &Loaded,
-    hbm: &mut Hbm,
-    options: &RunOptions,
-    observers: Vec<&mut dyn Observer>,
-) -> Result<RunResult, Fault> {
-    let n = loaded.cores as usize;
-    let each: Vec<RunOptions> =
-        (0..n as u32).map(|i| RunOptions { core: options.core + i, ..options.clone() }).collect();
-    let mut nobody: Vec<NoObserver> = (observers.len()..n).map(|_| NoObserver).collect();
-    let mut watchers: Vec<&mut dyn Observer> = Vec::with_capacity(n);
-    for o in observers.into_iter().take(n) {
-        watchers.push(o);
-    }
-    watchers.extend(nobody.iter_mut().map(|o| o as &mut dyn Observer));
-    let mut smems: Vec<Smem> = (0..n).map(|_| Smem::new(loaded.chip.smem.bytes)).collect();
-    let mut values: Vec<Option<Values>> = (0..n)
-        .map(|_| (options.mode != Mode::TimingOnly).then(|| Values::new(loaded, options.threads.max(1))))
-        .collect();
-    // Cores that do not run hold an empty memory in HBM's place.
-    let mut empty: Vec<Hbm> = (1..n).map(|_| Hbm::new(0)).collect();
-    let mut memories: Vec<&mut Hbm> = vec![hbm];
-    memories.extend(empty.iter_mut());
-    let parts = memories.into_iter().zip(&mut smems).zip(&mut values).zip(watchers).zip(&each);
-    let pool = Pool::default();
-    let make = |(i, ((((hbm, smem), values), watcher), options)): (usize, ((((_, _), _), _), _))| {
-        let values: &mut Option<Values> = values;
-        let mut core = Core::new(loaded, options, watcher, State { hbm, values: values.as_mut(), smem, pool: &pool });
-        core.join_cores(i as u32);
-        core
-    };
-    let cores: Vec<Core<'_>> = parts.enumerate().map(make).collect();
-    let mut team = Team { loaded, done: vec![false; n], cores, holder: 0 };
-    let end = team.all();
-    team.hand(0);
-    end?;
-    let cycles = team.cores.iter().map(|c| c.progress().0 + 1).max().unwrap_or(0);
-    Ok(RunResult::joined(team.cores.into_iter().map(|c| c.finish_at(cycles)).collect()))
+/// What the cores of a device have for themselves in a run.
+pub(crate) struct Seats {
+    options: Vec<RunOptions>,
+    smems: Vec<Smem>,
+    values: Vec<Option<Values>>,
+    /// What cores that do not run hold in HBM's place.
+    empty: Vec<Hbm>,
+    nobody: Vec<NoObserver>,
 }
 
-struct Team<'a> {
+impl Seats {
+    pub fn new(loaded: &Loaded, options: &RunOptions) -> Seats {
+        let n = loaded.cores;
+        let values = || (options.mode != Mode::TimingOnly).then(|| Values::new(loaded, options.threads.max(1)));
+        Seats {
+            options: (0..n).map(|i| RunOptions { core: options.core + i, ..options.clone() }).collect(),
+            smems: (0..n).map(|_| Smem::new(loaded.chip.smem.bytes)).collect(),
+            values: (0..n).map(|_| values()).collect(),
+            empty: (1..n).map(|_| Hbm::new(0)).collect(),
+            nobody: (0..n).map(|_| NoObserver).collect(),
+        }
+    }
+
+    /// The cores, before their first bundle. `observers` watch one core each, from the first on. `devices`: how many the program
+    /// runs on, where the device is one of a pod's; the first core is the one that others hear of.
+    pub fn team<'a>(
+        &'a mut self,
+        loaded: &'a Loaded,
+        hbm: &'a mut Hbm,
+        observers: Vec<&'a mut dyn Observer>,
+        (pool, devices): (&'a Pool, Option<u32>),
+    ) -> Team<'a> {
+        let n = self.options.len();
+        let mut watchers: Vec<&mut dyn Observer> = Vec::with_capacity(n);
+        for o in observers.into_iter().take(n) {
+            watchers.push(o);
+        }
+        let missing = self.nobody.iter_mut().skip(watchers.len());
+        watchers.extend(missing.map(|o| o as &mut dyn Observer));
+        let memories = std::iter::once(hbm).chain(&mut self.empty);
+        let parts = memories.zip(&mut self.smems).zip(&mut self.values).zip(watchers).zip(&self.options);
+        let mut cores = Vec::with_capacity(n);
+        for (i, ((((hbm, smem), values), watcher), options)) in parts.enumerate() {
+            let mut core = Core::new(loaded, options, watcher, State { hbm, values: values.as_mut(), smem, pool });
+            if n > 1 {
+                core.join_cores(i as u32);
+            }
+            if let Some(devices) = devices.filter(|_| i == 0) {
+                core.join(devices);
+            }
+            cores.push(core);
+        }
+        Team { loaded, done: vec![false; n], cores, holder: 0 }
+    }
+}
+
+/// The cores of a device in a run.
+pub(crate) struct Team<'a> {
     loaded: &'a Loaded,
     cores: Vec<Core<'a>>,
     done: Vec<bool>,
@@ -68,19 +87,57 @@ struct Team<'a> {
     holder: usize,
 }
 
-impl Team<'_> {
-    fn all(&mut self) -> Result<(), Fault> {
+impl<'a> Team<'a> {
+    /// Runs to the end of all cores (`true`), or until the first core waits for other devices.
+    ///
+    /// # Errors
+    /// The fault that stopped a core.
+    pub fn resume(&mut self) -> Result<bool, Fault> {
+        let end = self.go_on();
+        self.hand(0);
+        end
+    }
+
+    /// The core that other devices hear of; between runs it has the device's HBM.
+    pub fn first(&self) -> &Core<'a> {
+        &self.cores[0]
+    }
+
+    /// As [`Team::first`].
+    pub fn first_mut(&mut self) -> &mut Core<'a> {
+        &mut self.cores[0]
+    }
+
+    /// Semaphores of any core that hold bytes that no wait took.
+    pub fn left_over(&self) -> Vec<(u32, u64)> {
+        self.cores.iter().flat_map(Core::left_over).collect()
+    }
+
+    /// The counters after the end.
+    pub fn finish(self) -> RunResult {
+        let cycles = self.cores.iter().map(|c| c.progress().0 + 1).max().unwrap_or(0);
+        let mut results: Vec<RunResult> = self.cores.into_iter().map(|c| c.finish_at(cycles)).collect();
+        match results.pop() {
+            Some(alone) if results.is_empty() => alone,
+            last => RunResult::joined(results.into_iter().chain(last).collect()),
+        }
+    }
+
+    fn go_on(&mut self) -> Result<bool, Fault> {
         let signal = u64::from(self.loaded.chip.dma.issue_cycles);
         loop {
             for i in 0..self.cores.len() {
-                if !self.done[i] {
+                if !self.done[i] && self.cores[i].at_barrier().is_none() {
                     self.hand(i);
-                    self.done[i] = self.cores[i].advance()?;
+                    self.done[i] = self.cores[i].resume()?;
                 }
+            }
+            if self.first().blocked_on().is_some() {
+                return Ok(false);
             }
             self.races()?;
             if self.done.iter().all(|d| *d) {
-                return Ok(());
+                return Ok(true);
             }
             if self.done.contains(&true) {
                 return Err(self.deadlock());
@@ -137,7 +194,10 @@ impl Team<'_> {
 
     fn instruction(&self, t: &Touch) -> String {
         let bundle = &self.loaded.bundles[t.bundle as usize];
-        let start = bundle.iter().find(|i| i.op == Op::DmaStart && i.operands[0] as u32 == t.desc);
+        // Sides of transfers between devices have numbers of their own behind all descriptors.
+        let desc = t.desc % (self.loaded.program.descs.len() as u32).max(1);
+        let is = |i: &&Inst| matches!(i.op, Op::DmaStart | Op::DmaRemote) && i.operands[0] as u32 == desc;
+        let start = bundle.iter().find(is);
         start.map(crate::text::inst).unwrap_or_default()
     }
 }
@@ -160,10 +220,10 @@ fn sides<'a>(geometry: &'a [Geometry], touches: Vec<Touch>) -> (Vec<Side<'a>>, V
     let (mut reads, mut writes) = (Vec::new(), Vec::new());
     for touch in touches {
         let g = &geometry[touch.desc as usize];
-        if g.src == Space::Hbm {
+        if g.src == Space::Hbm && g.from.run > 0 {
             reads.push(Side { touch, side: &g.from, base: touch.src });
         }
-        if g.dst == Space::Hbm {
+        if g.dst == Space::Hbm && g.to.run > 0 {
             writes.push(Side { touch, side: &g.to, base: touch.dst });
         }
     }

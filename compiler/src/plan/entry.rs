@@ -144,7 +144,7 @@ fn planned(core: &Module, draft: Draft, placed: Placement, chip: &ChipConfig) ->
         },
         arrays: draft.buffers.into_iter().zip(&placed.granules).map(array).collect(),
         kernels,
-        splits: draft.splits,
+        splits: draft.splits.into_iter().chain(placed.splits).collect(),
         actions: placed.actions,
         ops: draft.ops,
         members: draft.members,
@@ -178,8 +178,7 @@ fn draft(
         .iter()
         .any(|c| c.nodes.iter().any(|n| matches!(n.op, Op::Send { host: false, .. } | Op::Recv { host: false, .. })));
     let pod = PodPlan::new(options.pod.clone(), chip, options.collective, transfers);
-    let several = options.pod.devices() > 1;
-    let cores = if several { 1 } else { options.cores.clamp(1, chip.cores_per_device.max(1)) };
+    let cores = options.cores.clamp(1, chip.cores_per_device.max(1));
     let plan = Draft { largest_resident, streamed: streamed.clone(), pod, cores, ..Draft::default() };
     let mut lower = Lower {
         module: core,

@@ -177,6 +177,7 @@ impl Core<'_> {
         let from = self.address(g.src, s.src, 0);
         let src = self.range(g.src, &g.from, from)?;
         let dst = self.address(g.dst, s.dst, 0).0;
+        self.note_hbm(s.desc + n, src, 0);
         if let Some(race) = &mut self.race {
             let t = Transfer {
                 desc: s.desc + n,
@@ -265,6 +266,7 @@ impl Core<'_> {
         let n = self.l.program.descs.len() as u32;
         let g = &self.l.geometry[*desc as usize];
         let dst = self.range(g.dst, &g.to, (*dst, true))?;
+        self.note_hbm(desc + 2 * n, 0, dst);
         if let Some(race) = &mut self.race {
             let t = Transfer {
                 desc: desc + 2 * n,

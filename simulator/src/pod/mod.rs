@@ -19,13 +19,11 @@ use network::{Flight, Moved, Network, TICKS};
 use crate::fault::{Fault, FaultKind};
 use crate::issue::memo::Pool;
 use crate::issue::remote::{Blocked, Message};
-use crate::issue::run::{Core, State};
-use crate::issue::values::Values;
 use crate::load::Loaded;
 use crate::machine::{HostRangeError, Machine};
-use crate::mem::Smem;
 use crate::options::{Mode, NoObserver, Observer, RunOptions};
 use crate::stats::RunResult;
+use crate::team::{Seats, Team};
 use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -114,7 +112,7 @@ enum Kind {
 
 /// A device in a run.
 struct Slot<'a> {
-    core: Core<'a>,
+    team: Team<'a>,
     done: bool,
     runnable: bool,
     error: Option<Fault>,
@@ -173,8 +171,8 @@ impl Pod {
         self.machines[device].read_hbm(address, out)
     }
 
-    /// Runs the program on all devices. `observer` is asked for progress; `hosts` has one observer for each simulated
-    /// device (missing ones watch nothing).
+    /// Runs the program on all devices. `observer` is asked for progress; `hosts` has an observer for each core
+    /// of each simulated device, device after device (missing ones watch nothing).
     ///
     /// # Errors
     /// The first fault, or a deadlock with who waits for what.
@@ -194,9 +192,10 @@ impl Pod {
                 ..options.clone()
             })
             .collect();
-        let mut nobody: Vec<NoObserver> = (0..n).map(|_| NoObserver).collect();
+        let cores = loaded.cores as usize;
+        let mut nobody: Vec<NoObserver> = (0..n * cores).map(|_| NoObserver).collect();
         let mut hosts = hosts.iter_mut();
-        let mut watchers: Vec<&mut dyn Observer> = Vec::with_capacity(n);
+        let mut watchers: Vec<&mut dyn Observer> = Vec::with_capacity(n * cores);
         for none in &mut nobody {
             watchers.push(match hosts.next() {
                 Some(h) => h.as_mut(),
@@ -204,19 +203,15 @@ impl Pod {
             });
         }
         watchers.iter_mut().for_each(|w| w.begin());
-        let mut smems: Vec<Smem> = (0..n).map(|_| Smem::new(loaded.chip.smem.bytes)).collect();
-        let mut values: Vec<Option<Values>> = (0..n)
-            .map(|_| (options.mode != Mode::TimingOnly).then(|| Values::new(&loaded, options.threads.max(1))))
-            .collect();
+        let mut seats: Vec<Seats> = each.iter().map(|options| Seats::new(&loaded, options)).collect();
         let pool = Pool::default();
+        let devices = Some(loaded.program.pod.devices());
+        let mut watchers = watchers.into_iter();
         let mut slots: Vec<Slot<'_>> = Vec::with_capacity(n);
-        let parts = self.machines.iter_mut().zip(&mut smems).zip(&mut values).zip(watchers).zip(&each);
-        for ((((machine, smem), values), watcher), options) in parts {
-            let hbm = machine.memory();
-            let state = State { hbm, values: values.as_mut(), smem, pool: &pool };
-            let mut core = Core::new(&loaded, options, watcher, state);
-            core.join(loaded.program.pod.devices());
-            slots.push(Slot { core, done: false, runnable: true, error: None, sent: 0 });
+        for (machine, seats) in self.machines.iter_mut().zip(&mut seats) {
+            let own = watchers.by_ref().take(cores).collect();
+            let team = seats.team(&loaded, machine.memory(), own, (&pool, devices));
+            slots.push(Slot { team, done: false, runnable: true, error: None, sent: 0 });
         }
         let network = Network::new(&loaded.chip, self.topology.clone(), self.faults.clone());
         let issue = u64::from(loaded.chip.dma.issue_cycles).max(1) * TICKS;
@@ -255,9 +250,9 @@ impl Run<'_> {
     fn all(mut self, observer: &mut dyn Observer) -> Result<PodRun, Fault> {
         loop {
             self.go_on()?;
-            let (clock, bundles) = self.slots[0].core.progress();
+            let (clock, bundles) = self.slots[0].team.first().progress();
             if !observer.progress(clock, bundles) {
-                return Err(self.slots[0].core.fault_here(FaultKind::Interrupted));
+                return Err(self.slots[0].team.first().fault_here(FaultKind::Interrupted));
             }
             if self.events.is_empty() {
                 break;
@@ -268,15 +263,15 @@ impl Run<'_> {
             return Err(self.deadlock());
         }
         for s in &mut self.slots {
-            let semaphores = s.core.left_over();
+            let semaphores = s.team.left_over();
             if !semaphores.is_empty() {
-                return Err(s.core.fault_here(FaultKind::Unbalanced { semaphores }));
+                return Err(s.team.first().fault_here(FaultKind::Unbalanced { semaphores }));
             }
         }
         let links = self.links();
         let faults = self.network.faults();
         let traffic = self.traffic.into_values().collect();
-        let devices = self.slots.into_iter().map(|s| s.core.finish()).collect();
+        let devices = self.slots.into_iter().map(|s| s.team.finish()).collect();
         Ok(PodRun { devices, links, traffic, faults, stands_for: self.fold.stands_for() })
     }
 
@@ -284,7 +279,7 @@ impl Run<'_> {
     fn go_on(&mut self) -> Result<(), Fault> {
         let step = |s: &mut Slot<'_>| {
             if s.runnable {
-                match s.core.resume() {
+                match s.team.resume() {
                     Ok(done) => s.done = done,
                     Err(e) => s.error = Some(e),
                 }
@@ -303,12 +298,12 @@ impl Run<'_> {
             if let Some(e) = self.slots[i].error.take() {
                 return Err(e);
             }
-            for m in self.slots[i].core.take_outbox() {
+            for m in self.slots[i].team.first_mut().take_outbox() {
                 self.slots[i].sent += 1;
                 let order = self.slots[i].sent;
                 self.launch(m, order);
             }
-            if let Some(Blocked::Look { cycle }) = self.slots[i].core.blocked_on() {
+            if let Some(Blocked::Look { cycle }) = self.slots[i].team.first().blocked_on() {
                 self.events.push(Reverse((cycle * TICKS, u32::MAX, 0, 0, Kind::Look, i)));
             }
         }
@@ -353,14 +348,14 @@ impl Run<'_> {
                 Kind::Sent => {
                     if let Some(f) = &self.flights[id] {
                         let slot = &mut self.slots[self.fold.place(f.message.from)];
-                        slot.core.sent(&f.message, at.div_ceil(TICKS));
-                        slot.runnable = !slot.done && slot.core.may_go_on();
+                        slot.team.first_mut().sent(&f.message, at.div_ceil(TICKS));
+                        slot.runnable = !slot.done && slot.team.first().may_go_on();
                     }
                 }
                 Kind::Look => {
                     // Everything of the stretch is delivered before the device goes on.
                     let slot = &mut self.slots[id];
-                    slot.core.knows_until((until - 1) / TICKS);
+                    slot.team.first_mut().knows_until((until - 1) / TICKS);
                     slot.runnable = true;
                 }
                 Kind::Arrive => {
@@ -393,7 +388,7 @@ impl Run<'_> {
             Moved::Cut(hop) => {
                 let to = self.network.topology().neighbour(hop).unwrap_or(hop.chip);
                 let fault = FaultKind::LinkDown { from: hop.chip, to, device: f.message.to };
-                return Err(self.slots[self.fold.place(from)].core.fault_here(fault));
+                return Err(self.slots[self.fold.place(from)].team.first().fault_here(fault));
             }
         }
         Ok(())
@@ -405,8 +400,8 @@ impl Run<'_> {
             t.end = t.end.max(at);
         }
         let slot = &mut self.slots[self.fold.place(m.to)];
-        slot.core.receive(m, at)?;
-        slot.runnable = !slot.done && slot.core.may_go_on();
+        slot.team.first_mut().receive(m, at)?;
+        slot.runnable = !slot.done && slot.team.first().may_go_on();
         Ok(())
     }
 
@@ -414,13 +409,14 @@ impl Run<'_> {
     fn deadlock(&mut self) -> Fault {
         const MOST: usize = 16;
         let pod = &self.loaded.program.pod;
-        let place = |d: usize| self.slots[d].core.place().1.trim_start_matches('%').to_string();
+        let place = |d: usize| self.slots[d].team.first().place().1.trim_start_matches('%').to_string();
         let mut waits: Vec<String> = Vec::new();
         let mut ended: Vec<u32> = Vec::new();
         let mut first = None;
         for (i, s) in self.slots.iter().enumerate() {
             let d = self.fold.simulated()[i];
-            let Some(Blocked::Semaphore { semaphore, need, have }) = s.core.blocked_on().filter(|_| !s.done) else {
+            let Some(Blocked::Semaphore { semaphore, need, have }) = s.team.first().blocked_on().filter(|_| !s.done)
+            else {
                 ended.push(d);
                 continue;
             };
@@ -457,7 +453,7 @@ impl Run<'_> {
             waits.push(format!("devices that have ended and send nothing more: {}", list.join(", ")));
         }
         let waits_for = format!("other devices, which wait themselves: {}", waits.join("; "));
-        self.slots[first.unwrap_or(0)].core.fault_here(FaultKind::Deadlock { waits_for })
+        self.slots[first.unwrap_or(0)].team.first().fault_here(FaultKind::Deadlock { waits_for })
     }
 
     fn links(&self) -> Vec<LinkReport> {

@@ -8,6 +8,7 @@ use super::progress::{load, select, store};
 use crate::plan::action::Flight;
 use crate::plan::collective::{Exchange, State};
 use systole_codegen::kernel::{Kernel, KernelBuilder, S};
+use systole_isa::Op;
 
 impl Emitter<'_> {
     /// Begins an exchange that other actions follow.
@@ -37,6 +38,19 @@ impl Emitter<'_> {
             self.b.call(subroutine as u32, &[]);
             self.b.mark(op);
         }
+    }
+
+    /// Cores other than the first have no exchange to look after.
+    pub(in crate::emit) fn look_on_first_core(&mut self) {
+        if self.plan.head.cores < 2 {
+            return;
+        }
+        let state = self.plan.pod.state;
+        let core = self.b.def_s(Op::SCore, &[]);
+        self.b.if_(core, |b| {
+            let never = b.s_imm(i32::MAX);
+            store(b, state, State::Wanted, never);
+        });
     }
 
     /// The subroutine that kernels call; its code is made when all exchanges are known.

@@ -4,6 +4,10 @@
 //! the same contents. What is in HBM they have in common. Steps that write there are between two barriers, and are either
 //! shared out ([`Plan::splits`]: each core makes a part of the result) or done by the first core alone. So between barriers
 //! HBM is only read, or each byte belongs to one core.
+//!
+//! Exchanges with other devices are the first core's from beginning to end: it begins one when all cores are done with what
+//! it reads and writes, and all go on together once it has ended. While it is under way, the kernels that all run look after
+//! it on the first core; the others find none in their scalar memory.
 
 use super::{Emitter, MOST_BYTES};
 use crate::plan::action::Operand;
@@ -45,6 +49,18 @@ impl Emitter<'_> {
         let core = self.b.def_s(Op::SCore, &[]);
         let first = self.b.def_s(Op::SEqI, &[core.into(), 0.into()]);
         self.b.if_(first, f);
+    }
+
+    /// Code of the first core alone that the emitter makes, between no barriers.
+    pub(in crate::emit) fn on_first_core(&mut self, f: impl FnOnce(&mut Self)) {
+        if !self.several() {
+            return f(self);
+        }
+        let core = self.b.def_s(Op::SCore, &[]);
+        let first = self.b.def_s(Op::SEqI, &[core.into(), 0.into()]);
+        let mut builder = std::mem::replace(&mut self.b, KernelBuilder::new("", self.chip));
+        builder.if_(first, |b| self.lend(b, f));
+        self.b = builder;
     }
 
     /// A barrier, code of the first core alone (which has all of HBM meanwhile), and another barrier.

@@ -44,10 +44,14 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, descs: Vec<DmaDesc>) -> MainCode {
         concealed: Vec::new(),
         made: FxHashMap::default(),
     };
-    if plan.kernels.iter().any(|k| k.spec.looks().is_some()) {
+    let looks = plan.kernels.iter().any(|k| k.spec.looks().is_some());
+    if looks {
         e.dispatcher();
     }
     e.load_tables();
+    if looks {
+        e.look_on_first_core();
+    }
     e.actions(&plan.actions);
     e.finish_looks();
     MainCode { kernel: e.b.finish(), subroutines: e.subroutines, descs: e.descs, host_calls: e.host_calls }
@@ -125,10 +129,20 @@ impl Emitter<'_> {
                 let number = self.host_calls.len() as i32 - 1;
                 self.alone(|b| b.host(number));
             }
-            Action::Exchange(x, f) => self.exchange(x, f),
-            Action::Begin(x, f) => self.begin_hidden(x, f),
-            Action::End(x) => self.end_hidden(x),
-            Action::Look(op) => self.look(*op),
+            Action::Exchange(x, f) => {
+                self.barrier(1);
+                self.on_first_core(|e| e.exchange(x, f));
+                self.barrier(self.plan.head.cores);
+            }
+            Action::Begin(x, f) => {
+                self.barrier(self.plan.head.cores);
+                self.on_first_core(|e| e.begin_hidden(x, f));
+            }
+            Action::End(x) => {
+                self.on_first_core(|e| e.end_hidden(x));
+                self.barrier(self.plan.head.cores);
+            }
+            Action::Look(op) => self.on_first_core(|e| e.look(*op)),
             Action::While { head, cond, body } => self.while_(head, *cond, body),
             Action::Switch { index, branches } => self.switch(*index, branches),
         }
@@ -207,7 +221,7 @@ impl Emitter<'_> {
     }
 
     /// Runs code that emits into another part of the main program, which it is lent.
-    fn lend(&mut self, b: &mut KernelBuilder, f: impl FnOnce(&mut Self)) {
+    pub(super) fn lend(&mut self, b: &mut KernelBuilder, f: impl FnOnce(&mut Self)) {
         std::mem::swap(b, &mut self.b);
         f(self);
         std::mem::swap(b, &mut self.b);

@@ -9,7 +9,7 @@ impl Placer<'_> {
     /// What the first core alone made in vector memory, in a call that writes HBM and is not shared out, goes to the others
     /// through HBM.
     pub(super) fn publish(&mut self, kernel: usize, args: &[Arg]) -> Result<(), CompileError> {
-        if self.plan.cores < 2 || self.plan.splits.contains_key(&kernel) {
+        if self.plan.cores < 2 || self.parts(kernel).is_some() {
             return Ok(());
         }
         let written = |far: bool| -> Vec<BufId> {

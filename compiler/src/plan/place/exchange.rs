@@ -6,7 +6,7 @@ use crate::plan::collective::{Direct, DirectKind, Exchange, How, Phase, Ring, St
 use crate::plan::memory::guard_rows;
 use crate::plan::overlap::exchange_cycles;
 use crate::plan::spec::{KernelSpec, Looks, Needs};
-use crate::plan::step::{Arg, KernelEntry, Use};
+use crate::plan::step::{Arg, KernelEntry, SplitPart, Use};
 use systole_codegen::emit::blocks::{self, consider_cut, divided};
 use systole_codegen::emit::mxu::{Chosen, choose, consider};
 use systole_hlo::error::CompileError;
@@ -195,11 +195,19 @@ impl Placer<'_> {
             | KernelSpec::Solve(_)
             | KernelSpec::Mosaic(_) => return None,
         };
-        if let Some(&k) = self.made.get(&spec) {
+        let parts = self.plan.splits.get(&kernel);
+        let key = (spec, parts.map(|_| kernel));
+        if let Some(&k) = self.made.get(&key) {
             return Some(k);
         }
-        let number = self.plan.kernels.len() + self.kernels.len();
-        self.made.insert(spec.clone(), number);
+        let (spec, number) = (key.0.clone(), self.plan.kernels.len() + self.kernels.len());
+        self.made.insert(key, number);
+        if let Some(parts) = parts {
+            // The first core is the one that looks: kernels of the others stay as they are.
+            let first = |p: &SplitPart| p.kernel == kernel;
+            let part = |p: &SplitPart| SplitPart { kernel: if first(p) { number } else { p.kernel }, ..p.clone() };
+            self.splits.insert(number, parts.iter().map(part).collect());
+        }
         self.kernels.push(KernelEntry {
             name: entry.name.clone(),
             spec,

@@ -15,11 +15,12 @@ use super::memory::lifetime::Lifetimes;
 use super::memory::residence::Residences;
 use super::memory::{Memory, guard_rows};
 use super::spec::KernelSpec;
-use super::step::{Arg, BufferKind, Draft, HostStep, KernelEntry, Step, Unit, Use};
+use super::step::{Arg, BufferKind, Draft, HostStep, KernelEntry, SplitPart, Step, Unit, Use};
 use super::view::BufId;
 use exchange::Hidden;
 use reach::{reads, returns};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::Span;
 use systole_isa::dma::HBM_GRANULE;
@@ -32,8 +33,9 @@ const COPIED: (u64, u64) = (2, 5);
 /// What placement decides.
 pub struct Placement {
     pub actions: Vec<Action>,
-    /// Kernels that look after exchanges, behind the draft's.
+    /// Kernels that look after exchanges, behind the draft's, and what each core does of those that are shared out.
     pub kernels: Vec<KernelEntry>,
+    pub splits: BTreeMap<usize, Vec<SplitPart>>,
     /// HBM granule of every array that has a place there.
     pub granules: Vec<Option<u64>>,
     pub hbm_bytes: u64,
@@ -73,6 +75,7 @@ pub fn place(
         hidden: None,
         kernels: Vec::new(),
         made: FxHashMap::default(),
+        splits: BTreeMap::new(),
         now: 0,
         free_at: FxHashMap::default(),
         op: DebugRange::NONE,
@@ -92,6 +95,7 @@ pub fn place(
     Ok(Placement {
         actions: p.actions,
         kernels: p.kernels,
+        splits: p.splits,
         granules: p.memory.places.iter().map(|p| p.granule).collect(),
         hbm_bytes: p.memory.hbm.peak * HBM_GRANULE,
         vmem_rows: p.memory.vmem.peak,
@@ -105,9 +109,11 @@ struct Placer<'a> {
     actions: Vec<Action>,
     /// The exchange that is under way.
     hidden: Option<Hidden>,
-    /// Kernels that look after exchanges, and where each spec's is.
+    /// Kernels that look after exchanges, where that of each spec is (of one that is shared out: of each first part), and the
+    /// parts of those that are shared out.
     kernels: Vec<KernelEntry>,
-    made: FxHashMap<KernelSpec, usize>,
+    made: FxHashMap<(KernelSpec, Option<usize>), usize>,
+    splits: BTreeMap<usize, Vec<SplitPart>>,
     now: u32,
     /// Buffers whose contents end with a step.
     free_at: FxHashMap<u32, Vec<BufId>>,
@@ -138,9 +144,14 @@ impl<'a> Placer<'a> {
 
     /// Word rows of scratch memory of a call: the most of any core's part.
     fn scratch_rows(&self, kernel: usize) -> u32 {
-        let parts = self.plan.splits.get(&kernel).into_iter().flatten();
+        let parts = self.parts(kernel).into_iter().flatten();
         let own = self.kernel(kernel).needs.scratch_rows;
         parts.map(|p| self.kernel(p.kernel).needs.scratch_rows).fold(own, u32::max)
+    }
+
+    /// What each core does of a kernel that is shared out.
+    fn parts(&self, kernel: usize) -> Option<&Vec<SplitPart>> {
+        self.plan.splits.get(&kernel).or_else(|| self.splits.get(&kernel))
     }
 
     fn copies(&mut self, copies: Vec<super::action::Copy>) {

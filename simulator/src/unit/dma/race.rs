@@ -123,7 +123,7 @@ impl RaceChecker {
     /// The transfers that no wait has ordered.
     pub fn open_touches(&self) -> Vec<Touch> {
         let touch = |t: &Transfer| Touch { desc: t.desc, src: t.src, dst: t.dst, bundle: t.bundle };
-        self.open.iter().filter(|t| t.peer.is_none()).map(touch).collect()
+        self.open.iter().map(touch).collect()
     }
 
     /// Whether every transfer has been ordered by a wait.
