@@ -17,11 +17,40 @@ pub(super) const ENOUGH: u64 = 32;
 const MAX_SEEN: u64 = 128;
 /// Most output positions along the row: each is a move of its own.
 const MAX_OUTPUTS: u64 = 512;
+/// Results, for each lane, from which it pays to have some beside each other.
+const PLACES: u64 = 32;
 /// How far the source is looked for.
 pub(super) const MAX_DEPTH: u32 = 8;
 
+/// Output positions along the last spatial dimension whose features lie beside each other.
+pub(super) struct Beside {
+    /// All of them, and how many share a place.
+    outputs: u64,
+    shared: u64,
+}
+
+impl Beside {
+    /// The result with every position at a place of its own.
+    pub fn apart(&self, b: &mut Emit, y: NodeId) -> NodeId {
+        let mut sizes = b.dims(y).to_vec();
+        let n = sizes.len() - 2;
+        sizes[n] *= self.shared;
+        sizes[n + 1] /= self.shared;
+        let y = b.reshape(y, &sizes);
+        b.slice_dim(y, n, 0, self.outputs, 1)
+    }
+}
+
+/// Output positions that share a slice.
+fn shared(b: &Emit, s: &Spec, (w, outputs): (&WindowDim, u64)) -> u64 {
+    let results: u64 = s.outputs(b).iter().product::<u64>() * s.batch(b);
+    let more = (MAX_SEEN / s.inputs(b)).saturating_sub(w.size) / w.stride;
+    let fits = (s.lanes / s.features(b).max(1)).min(more + 1).min(outputs);
+    if results < PLACES * s.lanes { 1 } else { fits.max(1) }
+}
+
 /// The convolution with the window's last dimension cut from dense rows, if that is worth it. `s` is not padded yet.
-pub fn packed(b: &mut Emit, s: &Spec) -> Option<Spec> {
+pub fn packed(b: &mut Emit, s: &Spec) -> Option<(Spec, Beside)> {
     let n = s.spatial();
     let w = *s.window.last()?;
     let channels = s.inputs(b);
@@ -43,26 +72,44 @@ pub fn packed(b: &mut Emit, s: &Spec) -> Option<Spec> {
     }
     pads[n].low *= channels as i64;
     pads[n].high *= channels as i64;
+    // What the last slice sees behind the last window: nothing but zeros of the kernel meet it.
+    let shared = shared(b, s, (&w, outputs));
+    let (slices, reach) = (outputs.div_ceil(shared), ((shared - 1) * w.stride + w.size) * channels);
+    let pitch = shared * w.stride * channels;
+    let row = width as i64 * channels as i64 + pads[n].low + pads[n].high;
+    pads[n].high += (((slices - 1) * pitch + reach) as i64 - row).max(0);
     let zero = b.scalar(b.dtype(x), 0.0);
     let x = b.pad(x, zero, &pads);
-    let seen = w.size * channels;
     let mut parts = Vec::new();
-    for o in 0..outputs {
-        let start = o * w.stride * channels;
-        let part = b.slice_dim(x, n, start, start + seen, 1);
+    for o in 0..slices {
+        let start = o * pitch;
+        let part = b.slice_dim(x, n, start, start + reach, 1);
         let mut sizes = b.dims(part).to_vec();
         sizes.insert(n, 1);
         parts.push(b.reshape(part, &sizes));
     }
     let x = b.concatenate(&parts, n);
-    let mut sizes = b.dims(s.kernel).to_vec();
-    sizes[n - 1] = 1;
-    sizes[n] = seen;
-    let kernel = b.reshape(s.kernel, &sizes);
+    let kernel = shifted(b, s, (shared, w.stride * channels));
     let unpadded = |w: &WindowDim| WindowDim { pad_low: 0, pad_high: 0, base_dilation: 1, ..*w };
     let mut window: Vec<WindowDim> = s.window.iter().map(unpadded).collect();
     window[n - 1] = WindowDim::TRIVIAL;
-    Some(Spec { x, kernel, window, ..s.clone() })
+    Some((Spec { x, kernel, window, ..s.clone() }, Beside { outputs, shared }))
+}
+
+/// The kernel along a row for `shared` output positions, `pitch` elements apart, beside each other.
+fn shifted(b: &mut Emit, s: &Spec, (shared, pitch): (u64, u64)) -> NodeId {
+    let n = s.spatial();
+    let mut sizes = b.dims(s.kernel).to_vec();
+    (sizes[n - 1], sizes[n]) = (1, sizes[n - 1] * sizes[n]);
+    let kernel = b.reshape(s.kernel, &sizes);
+    let zero = b.scalar(b.dtype(kernel), 0.0);
+    let mut parts = Vec::new();
+    for j in 0..shared {
+        let mut dims = vec![PadDim { low: 0, high: 0, interior: 0 }; n + 2];
+        (dims[n].low, dims[n].high) = ((j * pitch) as i64, ((shared - 1 - j) * pitch) as i64);
+        parts.push(b.pad(kernel, zero, &dims));
+    }
+    b.concatenate(&parts, n + 1)
 }
 
 /// Whether an array can be made with its last two dimensions as one at no cost: what the host gives, and what is computed

@@ -139,9 +139,13 @@ pub fn rule(
         Some(done) => done,
         None => {
             let spec = batch_groups(b, spec, conv.batch_groups);
-            let spec = flat::packed(b, &spec).unwrap_or(spec);
+            let (spec, beside) = match flat::packed(b, &spec) {
+                Some((spec, beside)) => (spec, Some(beside)),
+                None => (spec, None),
+            };
             let spec = padded(b, spec);
-            typed(b, spec)?
+            let result = typed(b, spec)?;
+            beside.map_or(result, |places| places.apart(b, result))
         }
     };
     let order = [&[d.output_batch][..], &d.output_spatial, &[d.output_feature]].concat();

@@ -1,10 +1,10 @@
 //! Few input channels: window positions along the last spatial dimensions become channels, so that the matrix unit
-//! contracts more at once.
+//! contracts more at once. Of a dimension whose positions are too many, some that follow each other do.
 
 use super::Spec;
 use crate::edit::Emit;
 use crate::make::{whole, window_outputs};
-use systole_hlo::graph::{SliceDim, WindowDim};
+use systole_hlo::graph::{NodeId, PadDim, SliceDim, WindowDim};
 
 /// Packing stops at this many channels for the innermost spatial dimension, at [`MAX_MORE`] for the others.
 const MAX_INNER: u64 = 256;
@@ -12,38 +12,73 @@ const MAX_MORE: u64 = 128;
 /// Convolutions of at least this many channels are left alone.
 const ENOUGH: u64 = 32;
 
+/// Times fewer window positions from which packing some of them is worth the copies.
+const WORTH: u64 = 2;
+
 /// The convolution with one spatial dimension's window packed into the channels, if that is worth it.
 pub fn packed(b: &mut Emit, s: &Spec) -> Option<Spec> {
     let channels = s.inputs(b);
     let d = (0..s.spatial()).rev().find(|&d| s.window[d].size > 1)?;
     let inner = s.window[d + 1..].iter().all(|w| w.size == 1 && w.stride == 1) && d + 1 == s.spatial();
     let limit = if inner { MAX_INNER } else { MAX_MORE };
-    if channels * s.window[d].size > limit || (inner && channels >= ENOUGH) {
-        return None;
-    }
-    if !b.draft.fire("conv-pack") {
+    if inner && channels >= ENOUGH {
         return None;
     }
     let w = s.window[d];
+    let together = if channels * w.size > limit { some(&w, limit / channels).filter(|_| !inner)? } else { w.size };
+    let left = w.size.div_ceil(together);
+    if !b.draft.fire("conv-pack") {
+        return None;
+    }
     let outputs = window_outputs(b.dims(s.x)[d + 1], &w);
+    // Places of the packed dimension: windows of `left` positions, `between` apart, give the outputs.
+    let between = if left > 1 { together / w.stride } else { 1 };
+    let places = outputs + (left - 1) * between;
+    let reach = (places - 1) * w.stride + (together - 1) * w.window_dilation + 1;
+    let source = longer(b, s, (d, reach));
     let mut parts = Vec::new();
-    for tap in 0..w.size {
-        let mut dims = whole(b.dims(s.x));
+    for tap in 0..together {
+        let mut dims = whole(b.dims(source));
         let start = tap * w.window_dilation;
-        dims[d + 1] = SliceDim { start, limit: start + (outputs - 1) * w.stride + 1, stride: w.stride };
-        parts.push(b.slice(s.x, &dims));
+        dims[d + 1] = SliceDim { start, limit: start + (places - 1) * w.stride + 1, stride: w.stride };
+        parts.push(b.slice(source, &dims));
     }
     let n = s.spatial();
     let x = b.concatenate(&parts, n + 1);
-    // The packed window dimension moves next to the channels: [.., k, .., C, Cout] -> [.., 1, .., k * C, Cout].
-    let kernel_dims = b.dims(s.kernel).to_vec();
-    let order: Vec<usize> = (0..n).filter(|&i| i != d).chain([d, n, n + 1]).collect();
-    let kernel = b.transpose(s.kernel, &order);
-    let mut sizes = kernel_dims;
-    sizes[d] = 1;
-    sizes[n] = w.size * channels;
-    let kernel = b.reshape(kernel, &sizes);
+    let kernel = packed_kernel(b, s, (d, together, left));
     let mut window = s.window.clone();
-    window[d] = WindowDim::TRIVIAL;
+    window[d] = WindowDim { size: left, window_dilation: between, ..WindowDim::TRIVIAL };
     Some(Spec { x, kernel, window, ..s.clone() })
+}
+
+/// How many positions of a window of which at most `most` may be packed: whole strides, so that the others are at packed places.
+fn some(w: &WindowDim, most: u64) -> Option<u64> {
+    let together = most / w.stride * w.stride;
+    (w.window_dilation == 1 && together > 1 && w.size.div_ceil(together) * WORTH <= w.size).then_some(together)
+}
+
+/// The input with zeros up to `reach` places along spatial dimension `d`.
+fn longer(b: &mut Emit, s: &Spec, (d, reach): (usize, u64)) -> NodeId {
+    let more = reach.saturating_sub(b.dims(s.x)[d + 1]);
+    let zero = b.scalar(b.dtype(s.x), 0.0);
+    let mut dims = vec![PadDim { low: 0, high: 0, interior: 0 }; s.spatial() + 2];
+    dims[d + 1].high = more as i64;
+    b.pad(s.x, zero, &dims)
+}
+
+/// The kernel with `together` window positions of dimension `d` next to the channels, `left` times, the last ones zeros:
+/// `[.., k, .., C, Cout]` becomes `[.., left, .., together * C, Cout]`.
+fn packed_kernel(b: &mut Emit, s: &Spec, (d, together, left): (usize, u64, u64)) -> NodeId {
+    let n = s.spatial();
+    let mut sizes = b.dims(s.kernel).to_vec();
+    let zero = b.scalar(b.dtype(s.kernel), 0.0);
+    let mut dims = vec![PadDim { low: 0, high: 0, interior: 0 }; n + 2];
+    dims[d].high = (left * together - sizes[d]) as i64;
+    let kernel = b.pad(s.kernel, zero, &dims);
+    let kernel = b.reshape(kernel, &[&sizes[..d], &[left, together], &sizes[d + 1..]].concat());
+    let order: Vec<usize> = (0..n + 1).filter(|&i| i != d + 1).chain([d + 1, n + 1, n + 2]).collect();
+    let kernel = b.transpose(kernel, &order);
+    sizes[d] = left;
+    sizes[n] *= together;
+    b.reshape(kernel, &sizes)
 }

@@ -1,7 +1,7 @@
 //! `unsplit`: what follows products done while their dimensions are together.
 //!
 //! A product's result is split into the program's dimensions: rows into batch and place, columns into heads and their features.
-//! What comes next often asks for neither. Two kinds of such operations are done on the product's own dimensions, and the
+//! What comes next often asks for neither. Three kinds of such operations are done on the product's own dimensions, and the
 //! result split instead:
 //!
 //! - [`Kind::Outer`]: chains of elementwise operations, reductions and broadcasts between two reshapes (the softmax of attention
@@ -9,6 +9,9 @@
 //!   strips than two.
 //! - [`Kind::Lanes`]: elementwise operations (biases, scales) that alone use a product whose columns are split so that it takes
 //!   more memory: they become the product's end.
+//! - [`Kind::Beside`]: elementwise operations whose other operands depend on the last dimension at most, on a product that has
+//!   several of their places beside each other in its columns (small convolutions) and is rearranged by reshapes, transposes and
+//!   slices: what depends on the last dimension is repeated.
 //!
 //! Nothing is computed twice: where something else wants the split form, a chain stays as it is.
 
@@ -29,7 +32,11 @@ const ROUNDS: usize = 16;
 enum Kind {
     Outer,
     Lanes,
+    Beside,
 }
+
+/// Most reshapes, transposes and slices between a product and the form that the program wants.
+const MOST_MOVES: usize = 6;
 
 /// That a node is computed with the dimensions `dims`, each of them some neighbours of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +99,28 @@ impl Search<'_> {
         Layout::row_major(a.dtype, dims, self.tile.0, self.tile.1).bytes()
     }
 
+    /// A product's results at places of their own, that were beside each other.
+    fn beside(&self, id: NodeId) -> Option<Merged> {
+        let last = *self.shape(id)?.dims.last()?;
+        let mut at = id;
+        for _ in 0..MOST_MOVES {
+            let from = rearranged(self.comp.node(at), self.shape(at)?, last)?;
+            if self.users[at.index()].len() != 1 {
+                return None;
+            }
+            at = from;
+            let x = self.shape(at)?;
+            if matches!(self.comp.node(at).op, Op::Dot { .. } | Op::Convolution { .. }) {
+                let more = x.dims.last().is_some_and(|n| *n > last && n.is_multiple_of(last));
+                let one = self.users[at.index()].len() == 1;
+                let size = |dims: &[u64]| dims.iter().product::<u64>();
+                let few = size(&x.dims) > size(&self.shape(id)?.dims) / 3 * 4;
+                return (more && one && !few).then(|| Merged { kind: Kind::Beside, dims: x.dims.clone() });
+            }
+        }
+        None
+    }
+
     /// A reshape that splits the dimensions of a product.
     fn seed(&self, id: NodeId) -> Option<Merged> {
         let n = self.comp.node(id);
@@ -108,6 +137,13 @@ impl Search<'_> {
         (denser && self.users[id.index()].len() == 1).then_some(Merged { kind: Kind::Lanes, dims })
     }
 
+    /// Whether an operand can be repeated along the last dimension of a product that has several places beside each other.
+    fn repeats(&self, id: NodeId) -> bool {
+        let (n, Some(a)) = (self.comp.node(id), self.shape(id)) else { return false };
+        let Op::Broadcast { dims: map } = &n.op else { return false };
+        map.iter().all(|&d| d + 1 == a.rank())
+    }
+
     fn of(&self, id: NodeId) -> Option<&Merged> {
         self.marks[id.index()].as_ref().or(self.seeds[id.index()].as_ref())
     }
@@ -116,6 +152,9 @@ impl Search<'_> {
     fn converts(&self, id: NodeId, m: &Merged) -> bool {
         if self.of(id) == Some(m) {
             return true;
+        }
+        if m.kind == Kind::Beside {
+            return self.repeats(id);
         }
         let (n, Some(a)) = (self.comp.node(id), self.shape(id)) else { return false };
         let Op::Broadcast { dims: map } = &n.op else { return false };
@@ -131,7 +170,14 @@ impl Search<'_> {
             op if is_elementwise(op) => {
                 let same = |o: &&NodeId| self.shape(**o).is_some_and(|x| x.dims == a.dims);
                 let m = n.operands.iter().filter(same).find_map(|o| self.of(*o))?.clone();
-                let alone = m.kind == Kind::Outer || self.users[id.index()].len() == 1;
+                let small = |o: &&NodeId| self.shape(**o).is_some_and(|x| x.dtype.bits() >= a.dtype.bits());
+                let alone = match m.kind {
+                    Kind::Outer => true,
+                    Kind::Lanes => self.users[id.index()].len() == 1,
+                    Kind::Beside => n.operands.iter().filter(|o| self.of(**o) == Some(&m)).all(|o| {
+                        self.users[o.index()].len() == 1 && small(&o)
+                    }),
+                };
                 // Operands that come from a chain of several users stay for the others.
                 (alone && n.operands.iter().all(|o| self.converts(*o, &m))).then_some(m)
             }
@@ -173,7 +219,7 @@ impl Search<'_> {
     /// Marks what can be done on merged dimensions.
     fn run(&mut self) {
         for id in self.comp.ids() {
-            self.seeds[id.index()] = self.seed(id);
+            self.seeds[id.index()] = self.seed(id).or_else(|| self.beside(id));
             self.marks[id.index()] = self.follows(id);
         }
         for _ in 0..ROUNDS {
@@ -218,6 +264,52 @@ pub fn run(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Module
     })
 }
 
+/// What a node rearranges so that its last dimension, of size `last`, stays last or a part of the last.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation only rearranges")]
+fn rearranged(n: &Node, a: &ArrayShape, last: u64) -> Option<NodeId> {
+    let rank = a.rank();
+    let stays = match &n.op {
+        Op::Reshape => true,
+        Op::Transpose { permutation } => permutation.last().is_some_and(|&d| d + 1 == rank),
+        Op::Slice { dims } => dims.last().is_some_and(|d| d.start == 0 && d.stride == 1),
+        _ => false,
+    };
+    let whole = a.dims.last().is_some_and(|n| n.is_multiple_of(last));
+    (stays && whole).then(|| n.operands[0])
+}
+
+/// An elementwise operation on places beside each other, which its results leave as what it was applied to did.
+fn beside(b: &mut Emit, n: &Node, operands: &[NodeId], dims: &[u64]) -> Option<NodeId> {
+    let a = array(&n.shape).clone();
+    let mut moves = Vec::new();
+    let mut xs = Vec::with_capacity(operands.len());
+    for &o in operands {
+        if let Op::Broadcast { dims: map } = b.op(o).clone() {
+            let (y, last) = (b.operand(o, 0), *a.dims.last()?);
+            let (of, end) = (*dims.last()?, dims.len() - 1);
+            xs.push(if map.is_empty() {
+                b.broadcast(y, &[], dims)
+            } else {
+                let y = b.broadcast(y, &[1], &[of / last, last]);
+                let y = b.reshape(y, &[of]);
+                b.broadcast(y, &[end], dims)
+            });
+            continue;
+        }
+        let (mut at, mut way) = (o, Vec::new());
+        while b.dims(at) != dims {
+            way.push((b.op(at).clone(), b.dims(at).to_vec()));
+            at = rearranged(b.node(at), &array(&b.node(at).shape), *a.dims.last()?)?;
+        }
+        (moves, xs) = (way, [&xs[..], &[at]].concat());
+    }
+    let mut whole = b.emit(n.op.clone(), &xs, Shape::array(a.dtype, dims));
+    for (op, sizes) in moves.into_iter().rev() {
+        whole = b.emit(op, &[whole], Shape::array(a.dtype, &sizes));
+    }
+    Some(whole)
+}
+
 /// An operand with merged dimensions.
 fn operand(b: &mut Emit, x: NodeId, dims: &[u64]) -> NodeId {
     if let Op::Broadcast { dims: map } = b.op(x).clone()
@@ -241,6 +333,9 @@ fn source(b: &Emit, x: NodeId) -> Option<NodeId> {
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation is marked")]
 fn merged(b: &mut Emit, n: &Node, operands: &[NodeId], m: &Merged) -> Option<NodeId> {
     let a = array(&n.shape).clone();
+    if m.kind == Kind::Beside {
+        return beside(b, n, operands, &m.dims);
+    }
     let whole = match &n.op {
         op if is_elementwise(op) => {
             let xs: Vec<NodeId> = operands.iter().map(|&o| operand(b, o, &m.dims)).collect();
