@@ -174,9 +174,11 @@ impl Search<'_> {
                 let alone = match m.kind {
                     Kind::Outer => true,
                     Kind::Lanes => self.users[id.index()].len() == 1,
-                    Kind::Beside => n.operands.iter().filter(|o| self.of(**o) == Some(&m)).all(|o| {
-                        self.users[o.index()].len() == 1 && small(&o)
-                    }),
+                    Kind::Beside => n
+                        .operands
+                        .iter()
+                        .filter(|o| self.of(**o) == Some(&m))
+                        .all(|o| self.users[o.index()].len() == 1 && small(&o)),
                 };
                 // Operands that come from a chain of several users stay for the others.
                 (alone && n.operands.iter().all(|o| self.converts(*o, &m))).then_some(m)
