@@ -107,9 +107,10 @@ pub struct CompileArgs {
     /// chip's, as square as the devices allow
     #[arg(long, value_name = "SHAPE")]
     pub topology: Option<String>,
-    /// Where devices are: the place of device 0, 1, .. (chips in row-major order, the devices of a chip one after the other)
-    #[arg(long, value_name = "PLACE,PLACE,..", value_delimiter = ',')]
-    pub device_order: Option<Vec<u32>>,
+    /// Where devices are: the place of device 0, 1, .. (chips in row-major order, the devices of a chip one after the
+    /// other), or `auto`: tries orders that fit the program's groups to the mesh, and keeps the fastest
+    #[arg(long, value_name = "PLACE,PLACE,..|auto")]
+    pub device_order: Option<DeviceOrder>,
     /// Algorithm of collectives where there is a choice
     #[arg(long, value_name = "ring|direct")]
     pub collective: Option<String>,
@@ -152,8 +153,12 @@ impl CompileArgs {
         if (replicas, partitions) != (1, 1) || self.topology.is_some() || self.device_order.is_some() {
             let devices = replicas.saturating_mul(partitions);
             let mut topology = pod::topology(self.topology.as_deref(), chip, devices)?;
-            if let Some(order) = &self.device_order {
-                topology = topology.ordered(order.clone()).map_err(|e| bad(format!("--device-order: {e}")))?;
+            match &self.device_order {
+                Some(DeviceOrder::Places(order)) => {
+                    topology = topology.ordered(order.clone()).map_err(|e| bad(format!("--device-order: {e}")))?;
+                }
+                Some(DeviceOrder::Auto) => o.any_order = true,
+                None => {}
             }
             let topology = Some(topology);
             o.pod = PodShape { replicas, partitions, topology, ..PodShape::default() };
@@ -202,8 +207,7 @@ impl CompileArgs {
         put("replicas", self.replicas.map(|n| n.to_string()));
         put("partitions", self.partitions.map(|n| n.to_string()));
         put("topology", self.topology.clone());
-        let order = self.device_order.as_ref();
-        put("device-order", order.map(|o| o.iter().map(u32::to_string).collect::<Vec<_>>().join(",")));
+        put("device-order", self.device_order.as_ref().map(DeviceOrder::to_string));
         put("collective", self.collective.clone());
         put("schedule", self.schedule.clone());
         put("schedule-db", self.schedule_db.clone());
@@ -225,6 +229,37 @@ impl CompileArgs {
             cores: self.cores,
             verify: self.verify || cfg!(debug_assertions),
             ..CompileOptions::default()
+        }
+    }
+}
+
+/// Where the devices of a pod are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceOrder {
+    /// Where the program is fastest.
+    Auto,
+    /// The place of each device.
+    Places(Vec<u32>),
+}
+
+impl std::str::FromStr for DeviceOrder {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DeviceOrder, String> {
+        if text == "auto" {
+            return Ok(DeviceOrder::Auto);
+        }
+        let place =
+            |t: &str| t.trim().parse().map_err(|_| format!("`{t}` is no place; numbers or `auto` are expected"));
+        Ok(DeviceOrder::Places(text.split(',').map(place).collect::<Result<_, _>>()?))
+    }
+}
+
+impl std::fmt::Display for DeviceOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            DeviceOrder::Auto => f.write_str("auto"),
+            DeviceOrder::Places(all) => f.write_str(&all.iter().map(u32::to_string).collect::<Vec<_>>().join(",")),
         }
     }
 }

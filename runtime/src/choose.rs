@@ -2,6 +2,9 @@
 //!
 //! Chains over large arrays may be done strip by strip; that saves traffic with HBM, and costs a loop and copies of strips.
 //!
+//! Devices of a pod may be put at any places ([`CompileOptions::any_order`]): orders that fit the program's groups to the mesh
+//! are tried ([`crate::order`]).
+//!
 //! Sharing work among cores pays where kernels are large: results then go through HBM, and cores wait for each other. Small
 //! programs, and those that live in one core's vector memory, are faster on one core; in pods, so are those that wait for
 //! exchanges, which are the first core's.
@@ -9,11 +12,13 @@
 use crate::RuntimeError;
 use crate::client::{Client, CompileOptions, Executable, RunOptions};
 use crate::host::Queues;
+use crate::order::orders;
 use crate::pod::PodOptions;
 use crate::transfer::Inputs;
 use systole_compiler::compile::Compiled;
 use systole_compiler::graph::Module;
 use systole_isa::Program;
+use systole_isa::program::PodShape;
 use systole_simulator::{Mode, NoObserver};
 
 /// Cycles below which one core is enough: the barriers of the smallest program take a part of that.
@@ -43,6 +48,11 @@ impl Client {
         options: &CompileOptions,
         compile: Compile<'_>,
     ) -> Result<Chosen, RuntimeError> {
+        let ordered = match options.any_order {
+            true => Some(self.choose_order(module, options, compile)?),
+            false => None,
+        };
+        let options = ordered.as_ref().unwrap_or(options);
         let cores = self.chip().cores_per_device.max(1);
         let several = options.pod.devices() > 1;
         let given = if cores == 1 { Some(1) } else { options.cores.map(|n| n.clamp(1, cores)) };
@@ -59,6 +69,40 @@ impl Client {
             None => compile(module, &first)?.program,
         };
         self.choose_cores(module, (first, program), compile)
+    }
+
+    /// The places of devices with which a module is fastest on one core of each; of equally fast ones the first.
+    fn choose_order(
+        &self,
+        module: &Module,
+        options: &CompileOptions,
+        compile: Compile<'_>,
+    ) -> Result<CompileOptions, RuntimeError> {
+        let placed = |order: Vec<u32>| -> Option<CompileOptions> {
+            let topology = options.pod.topology.clone()?.ordered(order).ok()?;
+            let pod = PodShape { topology: Some(topology), ..options.pod.clone() };
+            Some(CompileOptions { pod, any_order: false, cores: Some(1), ..options.clone() })
+        };
+        let chosen = |best: CompileOptions| CompileOptions { cores: options.cores, ..best };
+        let fixed = CompileOptions { any_order: false, ..options.clone() };
+        let Some(topology) = options.pod.topology.as_ref().filter(|_| options.pod.devices() > 1) else {
+            return Ok(fixed);
+        };
+        let Some(mut best) = placed((0..topology.devices()).collect()) else { return Ok(fixed) };
+        let first = compile(module, &best)?.program;
+        let groups: Vec<Vec<u32>> = first.pod.partners.iter().flat_map(|p| p.1.iter().cloned()).collect();
+        let Some(mut time) = self.timed(&first, u64::MAX) else {
+            let why = "the program's time depends on its data, so no order of devices can be chosen";
+            return Err(RuntimeError::Request(format!("--device-order auto: {why}; name one")));
+        };
+        for other in orders(topology, &groups).into_iter().skip(1).filter_map(placed) {
+            // An order with which something does not fit is none.
+            let Ok(done) = compile(module, &other) else { continue };
+            if let Some(t) = self.timed(&done.program, time).filter(|&t| t < time) {
+                (best, time) = (other, t);
+            }
+        }
+        Ok(chosen(best))
     }
 
     /// Strips, or none.

@@ -40,6 +40,8 @@ pub struct CompileOptions {
     pub verify: bool,
     /// The devices that run the program.
     pub pod: PodShape,
+    /// Devices are put where the program is fastest, wherever the topology of `pod` says that they are.
+    pub any_order: bool,
     /// The algorithm of collectives, where there is a choice.
     pub collective: Option<Algorithm>,
     /// Decisions of the planner from outside: a schedule, a cost model.
@@ -59,6 +61,7 @@ impl Default for CompileOptions {
             cores: None,
             verify: cfg!(debug_assertions),
             pod: PodShape::default(),
+            any_order: false,
             collective: None,
             guide: Guide::default(),
             timing_only: false,

@@ -27,6 +27,7 @@ pub mod generate;
 pub mod host;
 pub mod memory;
 pub mod npz;
+mod order;
 pub mod origin;
 pub mod pod;
 pub mod profile;

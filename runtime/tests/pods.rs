@@ -584,3 +584,31 @@ fn exchanges_hide_behind_loops_in_blocks() {
         assert!(hidden > 0.8, "{chip} {topology}: work {work}, reduction {reduction}, both {both}: {hidden} hidden");
     }
 }
+
+/// Groups of four that number every other device of a mesh, or the rows of one, in any order of the devices.
+#[test]
+fn devices_are_put_where_their_groups_are_joined_best() {
+    let c = Client::new("tpu-v5e").expect("a preset");
+    let rows = "{{0,1,2,3},{4,5,6,7},{8,9,10,11},{12,13,14,15}}";
+    let apart = "{{0,2,4,6},{1,3,5,7}}";
+    for (groups, devices, topology) in [(rows, 16, "4x4"), (apart, 8, "2x4")] {
+        let text = format!(
+            "HloModule m\n{SUM}ENTRY e {{ x = s32[8192,128] parameter(0) \
+             ROOT r = s32[8192,128] all-reduce(x), replica_groups={groups}, to_apply=add }}"
+        );
+        let topology = pod::topology(Some(topology), c.chip(), devices).expect("it fits");
+        let shape = PodShape { replicas: devices, topology: Some(topology), ..PodShape::default() };
+        let compiled = |any_order| {
+            let options = CompileOptions { pod: shape.clone(), any_order, ..CompileOptions::default() };
+            c.compile_text(&text, &options).expect("it compiles")
+        };
+        let inputs = operands(devices as usize, 8192, 128);
+        let [named, free] =
+            [false, true].map(|any| run_by(&c, &compiled(any), &inputs, Mode::Full, &PodOptions::default()));
+        let (named, free) = (named.expect("it runs"), free.expect("it runs"));
+        assert!(named.outputs == free.outputs, "{groups}: other answers");
+        let (named, free) = (named.run.cycles() as f64, free.run.cycles() as f64);
+        // Four devices in a square have two links each, of four in a row the outer ones have one.
+        assert!(free < 0.6 * named, "{groups}: {named} by number, {free} in any order");
+    }
+}

@@ -82,6 +82,9 @@ pub struct FaultReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PodReport {
     pub topology: String,
+    /// The place of each device, where that is not its number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<u32>,
     pub replicas: u32,
     pub partitions: u32,
     /// Devices that were simulated: one where it stood for all.
@@ -148,6 +151,7 @@ pub(super) fn add(out: &mut Report, ran: &Ran<'_>, run: &PodRun) {
     out.ici = IciReport { bytes: total, share: total as f64 / (cycles * rate * f64::from(count.max(1))) };
     out.pod = Some(PodReport {
         topology: topology.map(|t| t.to_string()).unwrap_or_default(),
+        order: topology.map(|t| t.order.clone()).unwrap_or_default(),
         replicas: program.pod.replicas,
         partitions: program.pod.partitions,
         simulated: run.devices.len() as u32,
@@ -163,6 +167,9 @@ fn fault(&(f, messages): &(LinkFault, u64)) -> FaultReport {
     FaultReport { chips: f.chips, factor: f.factor, from: f.from, messages }
 }
 
+/// Places of devices that are listed.
+const MOST_PLACES: usize = 32;
+
 /// The lines about the interconnect for people.
 pub fn page(p: &PodReport) -> String {
     let mut out = format!(
@@ -173,6 +180,11 @@ pub fn page(p: &PodReport) -> String {
         p.topology,
         p.simulated
     );
+    if !p.order.is_empty() {
+        let shown: Vec<String> = p.order.iter().take(MOST_PLACES).map(u32::to_string).collect();
+        let more = if p.order.len() > MOST_PLACES { ",.." } else { "" };
+        out += &format!("  devices 0, 1, .. are at places {}{more}\n", shown.join(","));
+    }
     for a in &p.axes {
         let name = if a.axis < 0 { "inside".to_string() } else { format!("axis {}", a.axis) };
         out += &format!(
