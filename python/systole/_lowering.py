@@ -80,10 +80,15 @@ def _checked(callback: Callable[..., Any], result_avals) -> Callable[..., Any]:
     return checked
 
 
-def _prepare_pallas() -> None:
+def _prepare_pallas(rules: dict) -> None:
     """Kernels of Pallas are written in the version that is read here; those that ask for the chip get its TPU's sizes."""
     from jax._src import tpu_custom_call
+    from jax._src.interpreters import mlir
+    from jax._src.pallas import mpmd
     from jax._src.pallas.mosaic import tpu_info
+
+    # The rule for all platforms refuses those that it does not know by name.
+    rules[mpmd.mpmd_map_p] = mlir.LoweringRuleEntry(mpmd._mpmd_map_tpu_lowering, True)
 
     version_of = tpu_custom_call.get_ir_version
 
@@ -124,7 +129,7 @@ def install() -> None:
 
     mlir.lower_per_platform = lower_per_platform
     try:
-        _prepare_pallas()
+        _prepare_pallas(own)
     except (ImportError, AttributeError):
         # Another JAX than the one that this was written for: its kernels end in a message that says so.
         pass

@@ -32,6 +32,7 @@ def reason(text):
 class Counts:
     def __init__(self, seconds, every):
         self.outcomes, self.reasons, self.skips = collections.Counter(), collections.Counter(), collections.Counter()
+        self.first: dict[str, str] = {}
         self.seconds, self.every = seconds, every
 
     def pytest_collection_modifyitems(self, items):
@@ -48,7 +49,9 @@ class Counts:
         if report.when == "call" or report.outcome == "skipped":
             self.outcomes[report.outcome] += 1
         if report.outcome == "failed":
-            self.reasons[reason(report.longreprtext)] += 1
+            said = reason(report.longreprtext)
+            self.reasons[said] += 1
+            self.first.setdefault(said, report.nodeid.rsplit("::", 1)[-1])
         if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
             self.skips[re.sub(r"\d+", "N", report.longrepr[2])[:110]] += 1
         if report.when == "teardown":
@@ -101,7 +104,7 @@ def main():
         print(f"== {f}: {dict(counts.outcomes)}")
         for what, all in (("failed", counts.reasons), ("skipped", counts.skips)):
             for said, n in all.most_common(25):
-                print(f"   {what} {n:4}: {said}")
+                print(f"   {what} {n:4}: {said}" + (f" ({counts.first[said]})" if what == "failed" else ""))
         sys.stdout.flush()
         total.update(counts.outcomes)
     print(f"== all: {dict(total)}")

@@ -444,3 +444,68 @@ def some_steps(**how):
 
 
 write("open_grid", some_steps, [np.array([3], np.int32), f32(64, 128)])
+
+
+def copied_out(x, o):
+    pltpu.sync_copy(x, o)
+
+
+case("copied_out", copied_out, [f32(8, 128)], out((8, 128)),
+     in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM)], out_specs=ANYWHERE)
+
+
+def shared_out(x, y, old, o, sums):
+    step = pl.program_id(2)
+
+    @pl.when(step == 0)
+    def _():
+        sums[...] = jnp.zeros_like(sums)
+
+    sums[...] += jnp.dot(x[...], y[...], preferred_element_type=F)
+
+    @pl.when(step == 1)
+    def _():
+        o[...] = sums[...] + old[...] + pl.program_id(0) * 10
+
+
+case("shared_out", shared_out, [f32(64, 256), f32(256, 384), f32(64, 384)], out((64, 384)), grid=(1, 3, 2),
+     in_specs=[rows(64, 128, lambda i, j, k: (0, k)), rows(128, 128, lambda i, j, k: (k, j)), rows(64, 128, lambda i, j, k: (0, j))],
+     out_specs=rows(64, 128, lambda i, j, k: (0, j)), scratch_shapes=[pltpu.VMEM((64, 128), F)], input_output_aliases={2: 0},
+     compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel", "arbitrary")))
+
+
+def begun(x, same, o, sem, counted):
+    pltpu.make_async_copy(x.at[pl.ds(0, 8)], o.at[pl.ds(8, 8)], sem).start()
+    pltpu.make_async_copy(x.at[pl.ds(8, 8)], o.at[pl.ds(0, 8)], sem).start()
+    pl.semaphore_signal(counted, 3)
+    pl.semaphore_wait(counted, 1)
+
+
+def ended(x, o, sem, counted, same, left):
+    pltpu.make_async_copy(x, o, sem).wait()
+    left[0] = pl.semaphore_read(counted)
+    pl.semaphore_wait(counted, 2)
+
+
+def handed_on(interpret=None):
+    """What one kernel begins ends in the next turn of a loop; the interpreter has no semaphores between kernels."""
+    if interpret is not None:
+        return lambda x: (np.roll(x, 8, 0) * 8, np.full(1, 2, np.int32))
+    semaphores, semaphore = (pltpu.SemaphoreType.DMA(()), pltpu.SemaphoreType.REGULAR(())), pl.BlockSpec(memory_space=pltpu.SEMAPHORE)
+
+    def begin(x):
+        return pl.pallas_call(begun, out_shape=(out((16, 128)), out((16, 128)), *semaphores), in_specs=[ANYWHERE],
+                              out_specs=(ANYWHERE, ANYWHERE, semaphore, semaphore), input_output_aliases={0: 0})(x)
+
+    def end(x, o, sem, counted):
+        return pl.pallas_call(ended, out_shape=(out((16, 128)), out((1,), jnp.int32)),
+                              in_specs=[ANYWHERE, ANYWHERE, semaphore, semaphore],
+                              out_specs=(ANYWHERE, pl.BlockSpec(memory_space=pltpu.SMEM)), input_output_aliases={1: 0})(x, o, sem, counted)
+
+    def run(x):
+        return end(*jax.lax.fori_loop(0, 2, lambda i, c: begin(end(*c)[0] * 2), begin(x * 2)))
+
+    return jax.jit(run)
+
+
+write("handed_on", handed_on, [f32(16, 128)])

@@ -40,8 +40,8 @@ class Draw:
 
     def array(self, shape, dtype):
         dtype = np.dtype(dtype)
-        if dtype == np.int32:
-            return self.rng.integers(-40, 40, shape).astype(np.int32)
+        if dtype.kind in "iu":
+            return self.rng.integers(-40 if dtype.kind == "i" else 0, 40, shape).astype(dtype)
         return (self.rng.integers(-64, 64, shape) / 32).astype(dtype)
 
 
@@ -279,7 +279,387 @@ def shapes(d):
     return kernel, [x], S(numpy.get(what, (n, m)), t), {}
 
 
-FAMILIES = [elementwise, reduction, product, attention, loop, copies, prefetched, shapes]
+NARROW = [jnp.int8, jnp.uint8, jnp.int16, jnp.uint16, jnp.float16, B, F, I]
+
+
+def types(d):
+    """Elements of a narrow type, taken into another one, worked on, and written in a third."""
+    t, to, wide = d.one("type", NARROW), d.one("to", NARROW), d.one("work", [F, I])
+    by, columns, steps = d.one("rows", [32, 64]), d.one("columns", [128, 256, 100]), d.one("steps", [1, 2, 3])
+    f = chain(d, wide, d.one("depth", [1, 2]) if wide == I else 1)
+
+    def kernel(x, o):
+        y = jnp.clip(f(x[...].astype(wide)), 0, 30)
+        # Between two integers, a little error does not matter.
+        y = jnp.round(y * 3 + 0.3) if wide == F else y
+        o[...] = y.astype(to)
+
+    spec = pl.BlockSpec((by, columns), lambda i: (i, 0))
+    shape = (by * steps, columns)
+    return kernel, [d.array(shape, t)], S(shape, to), dict(grid=(steps,), in_specs=[spec], out_specs=spec)
+
+
+def quantised(d):
+    """Products of integers, or of weights that are made floats before: scales by row or by column."""
+    m, n, k = d.one("rows", [32, 64, 128]), d.one("columns", [128, 256]), d.one("depth", [128, 256, 384])
+    how, steps = d.one("how", ["int8", "weights", "rows"]), d.one("steps", [1, 2])
+
+    def kernel(x, w, scale, o):
+        if how == "int8":
+            r = jnp.dot(x[...], w[...], preferred_element_type=I)
+            o[...] = r.astype(F) * scale[...]
+        elif how == "weights":
+            o[...] = jnp.dot(x[...].astype(F), w[...].astype(F) * scale[...], preferred_element_type=F)
+        else:
+            y = x[...].astype(F)
+            most = jnp.max(jnp.abs(y), axis=1, keepdims=True) + 1
+            q = jnp.round(y / most * 127).astype(jnp.int8)
+            o[...] = jnp.dot(q, w[...], preferred_element_type=I).astype(F) * (most / 127) * scale[...]
+
+    x = d.array((m * steps, k), jnp.int8 if how != "rows" else F)
+    specs = [pl.BlockSpec((m, k), lambda i: (i, 0)), pl.BlockSpec((k, n), lambda i: (0, 0)), pl.BlockSpec((1, n), lambda i: (0, 0))]
+    return kernel, [x, d.array((k, n), jnp.int8), d.array((1, n), F)], S((m * steps, n), F), dict(
+        grid=(steps,), in_specs=specs, out_specs=pl.BlockSpec((m, n), lambda i: (i, 0)))
+
+
+def masked(d):
+    """Rows of lengths that scalar memory has: softmax, sums or largest of what is there."""
+    by, columns, steps = d.one("rows", [8, 16, 32]), d.one("columns", [128, 256, 200]), d.one("steps", [1, 3])
+    what, along = d.one("what", ["softmax", "sum", "max", "keep"]), d.one("along", [0, 1])
+    skipped = d.one("skipped", [False, True])
+
+    def kernel(lengths, x, o):
+        n = lengths[pl.program_id(0)]
+
+        def go():
+            y = x[...]
+            here = jax.lax.broadcasted_iota(I, y.shape, along) < n
+            if what == "keep":
+                o[...] = jnp.where(here, y, -1.0)
+                return
+            y = jnp.where(here, y, -1e30 if what != "sum" else 0.0)
+            most = jnp.max(y, axis=along, keepdims=True)
+            if what == "softmax":
+                p = jnp.exp(y - most)
+                o[...] = jnp.where(here, p / jnp.sum(p, axis=along, keepdims=True), 0.0)
+            else:
+                r = jnp.sum(y, axis=along, keepdims=True) if what == "sum" else most
+                o[...] = jnp.broadcast_to(r, y.shape)
+
+        if not skipped:
+            return go()
+        pl.when(n > 3)(go)
+
+        @pl.when(n <= 3)
+        def _():
+            o[...] = jnp.zeros_like(o)
+
+    spec = pl.BlockSpec((by, columns), lambda i, n: (i, 0))
+    lengths = d.rng.integers(1, (by, columns)[along], steps).astype(np.int32)
+    shape = (by * steps, columns)
+    return kernel, [lengths, d.array(shape, F)], S(shape, F), dict(grid_spec=pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1, grid=(steps,), in_specs=[spec], out_specs=spec))
+
+
+def pipeline(d):
+    """Loops over blocks within a kernel: `emit_pipeline`, in a grid or without, with sums in the result or in scratch."""
+    t = d.one("type", [F, B])
+    by, columns, inner = d.one("rows", [16, 32]), d.one("columns", [128, 256]), d.one("inner", [2, 3, 5])
+    outer, how = d.one("outer", [1, 2]), d.one("how", ["map", "sum", "product"])
+    f, across = chain(d, t, 1), d.one("across", [1, 2])
+
+    if how == "product":
+        n, k = 128, 128
+
+        def kernel(x, y, o, sums):
+            def body(x, y, o):
+                step = pl.program_id(1)
+
+                @pl.when(step == 0)
+                def _():
+                    sums[...] = jnp.zeros_like(sums)
+
+                sums[...] += jnp.dot(x[...], y[...], preferred_element_type=F)
+
+                @pl.when(step == inner - 1)
+                def _():
+                    o[...] = sums[...].astype(o.dtype)
+
+            pltpu.emit_pipeline(body, grid=(outer, inner), in_specs=[
+                pl.BlockSpec((by, k), lambda i, j: (i, j)), pl.BlockSpec((k, n), lambda i, j: (j, 0))],
+                out_specs=[pl.BlockSpec((by, n), lambda i, j: (i, 0))])(x, y, o)
+
+        anywhere = pl.BlockSpec(memory_space=pl.ANY)
+        return kernel, [d.array((by * outer, k * inner), t), d.array((k * inner, n), t)], S((by * outer, n), t), dict(
+            in_specs=[anywhere] * 2, out_specs=anywhere, scratch_shapes=[pltpu.VMEM((by, n), F)])
+
+    def kernel(x, o):
+        first = pl.program_id(0) * inner
+
+        def body(x, o):
+            if how == "map":
+                o[...] = f(x[...])
+                return
+
+            @pl.when(pl.program_id(0) == 0)
+            def _():
+                o[...] = jnp.zeros_like(o)
+
+            o[...] += f(x[...])
+
+        grid = (inner, across) if how == "map" else (inner,)
+        wide = columns // across if how == "map" else columns
+        at = (lambda i, j: (first + i, j)) if how == "map" else (lambda i: (first + i, 0))
+        to = at if how == "map" else (lambda i: (pl.program_id(0), 0))
+        if how == "map":
+            pltpu.emit_pipeline(body, grid=grid, in_specs=[pl.BlockSpec((by, wide), at)],
+                                out_specs=[pl.BlockSpec((by, wide), to)])(x, o)
+        else:
+            pltpu.emit_pipeline(body, grid=grid, in_specs=[pl.BlockSpec((by, wide), at)],
+                                out_specs=[pl.BlockSpec((by, wide), lambda i: (0, 0))])(x, o.at[pl.ds(pl.program_id(0) * by, by)])
+
+    if how == "map":
+        columns = columns * across
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    rows = by * outer * (inner if how == "map" else 1)
+    return kernel, [d.array((by * outer * inner, columns), t)], S((rows, columns), t), dict(
+        grid=(outer,), in_specs=[anywhere], out_specs=anywhere)
+
+
+def ring(d):
+    """Copies by hand in a counted loop whose slot is a number of run time, and semaphores that are signalled."""
+    t = d.one("type", [F, I, B])
+    by, turns, columns = d.one("rows", [16, 32]), d.one("turns", [3, 4, 6]), d.one("columns", [128, 256])
+    slots, f, signals = d.one("slots", [2, 3]), chain(d, t, 1), d.one("signals", [0, 1, 2])
+
+    def kernel(x, o, buf, sems, flag):
+        def copy(i):
+            slot = jax.lax.rem(i, slots)
+            return pltpu.make_async_copy(x.at[pl.ds(i * by, by)], buf.at[slot], sems.at[slot])
+
+        for i in range(min(slots - 1, turns)):
+            copy(i).start()
+
+        def step(i, c):
+            @pl.when(i + slots - 1 < turns)
+            def _():
+                copy(i + slots - 1).start()
+
+            copy(i).wait()
+            if signals:
+                pl.semaphore_signal(flag, signals)
+            o[pl.ds(pl.multiple_of(i * by, by), by), :] = f(buf[jax.lax.rem(i, slots)])
+            return c
+
+        jax.lax.fori_loop(0, turns, step, 0)
+        if signals:
+            pl.semaphore_wait(flag, signals * turns)
+
+    shape = (by * turns, columns)
+    return kernel, [d.array(shape, t)], S(shape, t), dict(
+        in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+        scratch_shapes=[pltpu.VMEM((slots, by, columns), t), pltpu.SemaphoreType.DMA((slots,)), pltpu.SemaphoreType.REGULAR])
+
+
+def scans(d):
+    """Running sums and largest: by shifts, by loops with a carried row, over blocks with a row in scratch."""
+    t = d.one("type", [F, I])
+    by, columns, steps = d.one("rows", [8, 16, 32]), d.one("columns", [128, 256]), d.one("steps", [1, 2, 4])
+    how, op = d.one("how", ["shifts", "rows", "lanes"]), d.one("op", [jnp.add, jnp.maximum])
+    none = 0 if op is jnp.add else -1000
+
+    def kernel(x, o, last):
+        @pl.when(pl.program_id(0) == 0)
+        def _():
+            last[...] = jnp.full_like(last, none)
+
+        y = x[...]
+        if how == "rows":
+            def body(i, c):
+                c = op(c, x[pl.ds(i, 1), :])
+                o[pl.ds(i, 1), :] = c
+                return c
+
+            last[...] = jax.lax.fori_loop(0, by, body, last[...])
+            return
+        axis = 0 if how == "shifts" else 1
+        place, k = jax.lax.broadcasted_iota(I, y.shape, axis), 1
+        while k < y.shape[axis]:
+            y = op(y, jnp.where(place >= k, pltpu.roll(y, k, axis), none))
+            k *= 2
+        if axis == 0:
+            y = op(y, last[...])
+            last[...] = y[by - 1 :, :]
+        o[...] = y
+
+    spec = pl.BlockSpec((by, columns), lambda i: (i, 0))
+    shape = (by * steps, columns)
+    return kernel, [d.array(shape, t)], S(shape, t), dict(
+        grid=(steps,), in_specs=[spec], out_specs=spec, scratch_shapes=[pltpu.VMEM((1, columns), t)])
+
+
+def steps(d):
+    """Rows with steps between them, read and written; rows and columns that begin anywhere."""
+    t = d.one("type", [F, I])
+    n, by, columns = d.one("rows", [8, 16, 24]), d.one("by", [2, 3, 4]), d.one("columns", [128, 256])
+    what, first = d.one("what", ["load", "store", "both", "offset", "number"]), d.one("first", [0, 1])
+
+    def kernel(at, x, o):
+        if what == "load":
+            o[...] = x[pl.ds(first, n, by), :] * 2
+        elif what == "store":
+            o[...] = jnp.zeros_like(o)
+            o[pl.ds(first, n, by), :] = x[...] + 1
+        elif what == "both":
+            for k in range(by):
+                o[pl.ds(k, n, by), :] = x[pl.ds(by - 1 - k, n, by), :]
+        elif what == "offset":
+            o[...] = x[5 : 5 + n, :] + x[2 : 2 + n, :]
+        else:
+            o[...] = x[pl.ds(at[0], n), :] - x[pl.ds(at[1], n), :]
+
+    rows = {"load": n * by, "store": n, "both": n * by}.get(what, n + 8)
+    out = {"load": n, "store": n * by, "both": n * by}.get(what, n)
+    specs = [pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec()]
+    at = d.rng.integers(0, 8, 2).astype(np.int32)
+    return kernel, [at, d.array((rows, columns), t)], S((out, columns), t), dict(in_specs=specs)
+
+
+def batches(d):
+    """Arrays of three dimensions: blocks with a dimension dropped, products of batches, reductions of the outer one."""
+    t = d.one("type", [F, B])
+    g, m, n = d.one("groups", [2, 3, 4]), d.one("rows", [16, 32, 64]), d.one("columns", [128, 256])
+    what = d.one("what", ["dropped", "batched", "outer", "left", "turned", "folded"])
+    if what == "dropped":
+        def kernel(x, w, o):
+            o[...] = jnp.dot(x[...], w[...], preferred_element_type=F).astype(o.dtype)
+
+        return kernel, [d.array((g, m, 128), t), d.array((g, 128, n), t)], S((g, m, n), t), dict(
+            grid=(g,), in_specs=[pl.BlockSpec((None, m, 128), lambda i: (i, 0, 0)), pl.BlockSpec((None, 128, n), lambda i: (i, 0, 0))],
+            out_specs=pl.BlockSpec((None, m, n), lambda i: (i, 0, 0)))
+    if what == "batched":
+        def kernel(x, w, o):
+            dims = (((2,), (1,)), ((0,), (0,)))
+            o[...] = jax.lax.dot_general(x[...], w[...], dims, preferred_element_type=F).astype(o.dtype)
+
+        return kernel, [d.array((g, m, 128), t), d.array((g, 128, n), t)], S((g, m, n), t), {}
+    if what == "left":
+        def kernel(x, w, o):
+            o[...] = jax.lax.dot_general(x[...], w[...], (((0,), (0,)), ((), ())), preferred_element_type=F)
+
+        return kernel, [d.array((128, m), t), d.array((128, n), t)], S((m, n), F), {}
+
+    def kernel(x, o):
+        y = x[...].astype(F)
+        if what == "outer":
+            o[...] = jnp.sum(y, axis=0)
+        elif what == "turned":
+            o[...] = jnp.swapaxes(y, 1, 2)
+        else:
+            o[...] = y.reshape(g * m, n) * 2
+
+    out = {"outer": (m, n), "turned": (g, n, m)}.get(what, (g * m, n))
+    return kernel, [d.array((g, m, n), t)], S(out, F), {}
+
+
+def places(d):
+    """Where the largest or smallest is, whether any or all hold, how many do."""
+    t = d.one("type", [F, F, I])
+    m, n, axis = d.one("rows", [8, 16, 64]), d.one("columns", [128, 256, 384]), d.one("axis", [0, 1])
+    what = d.one("what", ["argmax", "argmin", "any", "all", "count", "twice"])
+
+    def kernel(x, o):
+        y = x[...]
+        if what in ("argmax", "argmin"):
+            r = getattr(jnp, what)(y.astype(F), axis=axis, keepdims=True).astype(I)
+        elif what in ("any", "all"):
+            r = getattr(jnp, what)(y > (1 if what == "any" else -2), axis=axis, keepdims=True).astype(I)
+        elif what == "count":
+            r = jnp.sum((y > 0).astype(I), axis=axis, keepdims=True)
+        else:
+            y = y.astype(F)
+            at = jnp.argmax(y, axis=axis, keepdims=True).astype(I)
+            y = jnp.where(jax.lax.broadcasted_iota(I, y.shape, axis) == at, -1e30, y)
+            r = jnp.argmax(y, axis=axis, keepdims=True).astype(I)
+        o[...] = jnp.broadcast_to(r, o.shape)
+
+    x = d.array((m, n), t)
+    x = d.rng.permutation(m * n).reshape(m, n).astype(x.dtype)
+    return kernel, [x], S((m, n), I), {}
+
+
+def scalars(d):
+    """Numbers in scalar memory: read, counted with, chosen by, written; branches and nested loops."""
+    n, rows = d.one("numbers", [4, 7, 9]), d.one("rows", [8, 16])
+    what, t = d.one("what", ["sum", "branch", "nested", "switch", "sort"]), d.one("type", [I, F])
+
+    def kernel(s, x, o, out):
+        for i in range(n):
+            out[i] = s[i]
+        if what == "sum":
+            total = jax.lax.fori_loop(0, n, lambda i, c: c + s[i], jnp.array(0, t))
+            o[...] = x[...] * total
+            out[0] = total
+        elif what == "branch":
+            def step(i, y):
+                return jax.lax.cond(s[i] > 1, lambda y: y + s[i], lambda y: y * 2 - s[i], y)
+
+            o[...] = jax.lax.fori_loop(0, n, step, x[...])
+        elif what == "nested":
+            def outer(i, y):
+                return jax.lax.fori_loop(0, i + 1, lambda j, y: y + s[j] * (i + 1), y)
+
+            o[...] = jax.lax.fori_loop(0, n, outer, x[...])
+        elif what == "switch":
+            k = jax.lax.rem(jnp.abs(s[1]).astype(I), 3)
+            o[...] = jax.lax.switch(k, [lambda y: y + 1, lambda y: y * 3, lambda y: -y], x[...])
+        else:
+            def pass_over(i, c):
+                def swap(j, c):
+                    a, b = out[j], out[j + 1]
+                    out[j] = jnp.minimum(a, b)
+                    out[j + 1] = jnp.maximum(a, b)
+                    return c
+
+                return jax.lax.fori_loop(0, n - 1, swap, c)
+
+            jax.lax.fori_loop(0, n, pass_over, 0)
+            o[...] = x[...] + out[0]
+
+    smem = pl.BlockSpec(memory_space=pltpu.SMEM)
+    arrays = [d.array((n,), t), d.array((rows, 128), t)]
+    return kernel, arrays, (S((rows, 128), t), S((n,), t)), dict(in_specs=[smem, pl.BlockSpec()], out_specs=(pl.BlockSpec(), smem))
+
+
+def updates(d):
+    """A result that is an operand too, of which some blocks are written."""
+    t = d.one("type", [F, I, B])
+    by, count, steps = d.one("rows", [16, 32]), d.one("blocks", [3, 4, 6]), d.one("steps", [1, 2, 3])
+    f, copied = chain(d, t, 1), d.one("copied", [False, True])
+    order = d.rng.permutation(count)[:steps].astype(np.int32)
+
+    if copied:
+        def kernel(order, x, old, o, buf, sem):
+            i = pl.program_id(0)
+            buf[...] = f(x[...])
+            c = pltpu.make_async_copy(buf, o.at[pl.ds(pl.multiple_of(order[i] * by, by), by)], sem)
+            c.start()
+            c.wait()
+    else:
+        def kernel(order, x, old, o):
+            o[...] = f(x[...]) + old[...]
+
+    spec = pl.BlockSpec((by, 128), lambda i, order: (i, 0))
+    other = pl.BlockSpec(memory_space=pl.ANY) if copied else pl.BlockSpec((by, 128), lambda i, order: (order[i], 0))
+    scratch = [pltpu.VMEM((by, 128), t), pltpu.SemaphoreType.DMA] if copied else []
+    arrays = [order, d.array((by * steps, 128), t), d.array((by * count, 128), t)]
+    return kernel, arrays, S((by * count, 128), t), dict(
+        input_output_aliases={2: 0}, grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1, grid=(steps,), in_specs=[spec, other], out_specs=other, scratch_shapes=scratch))
+
+
+FAMILIES = [elementwise, reduction, product, attention, loop, copies, prefetched, shapes, types, quantised, masked, pipeline, ring, scans,
+            steps, batches, places, scalars, updates]
 
 
 def made(seed):

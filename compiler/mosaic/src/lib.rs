@@ -31,7 +31,7 @@ pub use config::Call;
 pub use ir::{Attr, Block, Element, Function, MemRef, Module, Operation, Place, Space, Type, Value};
 pub use kernel::{Kernel, Role, Window};
 pub use print::print;
-pub use walk::{Walk, walk};
+pub use walk::{Walk, apart, walk};
 
 /// The version of the serialized dialect that this crate reads: the one of jaxlib 0.10.
 pub const VERSION: i64 = 11;

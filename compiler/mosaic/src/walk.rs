@@ -67,6 +67,32 @@ pub fn walk(kernel: &Kernel<'_>, window: &Window, sizes: &[u64]) -> Option<Walk>
     Some(out)
 }
 
+/// Whether steps whose index in a dimension of the grid is another one never show the same block of an array, which several
+/// windows of the same sizes may show.
+pub fn apart(kernel: &Kernel<'_>, windows: &[&Window], dimension: usize) -> bool {
+    let all = || -> Option<bool> {
+        let grid: Vec<u64> = kernel.grid.iter().copied().collect::<Option<_>>()?;
+        kernel.steps().filter(|n| *n <= STEPS)?;
+        let bounds = &windows.first()?.bounds;
+        if windows.iter().any(|w| w.elements || w.bounds != *bounds) {
+            return None;
+        }
+        let mut seen: FxHashMap<Vec<i64>, u64> = FxHashMap::default();
+        let mut step = vec![0; grid.len()];
+        loop {
+            for w in windows {
+                if *seen.entry(blocks(kernel, w, &step)?).or_insert(step[dimension]) != step[dimension] {
+                    return Some(false);
+                }
+            }
+            let Some(d) = (0..step.len()).rev().find(|&d| step[d] + 1 < grid[d]) else { return Some(true) };
+            step[d] += 1;
+            step[d + 1..].fill(0);
+        }
+    };
+    all().unwrap_or(false)
+}
+
 /// Whether a block begins in its array (and ends in it, where its place is given in elements).
 fn inside(w: &Window, block: &[i64], sizes: &[u64]) -> bool {
     block.iter().zip(&w.bounds).zip(sizes).enumerate().all(|(d, ((&b, &bound), &size))| {

@@ -56,6 +56,8 @@ pub(crate) fn pointers(client: &'static Client) -> Result<&'static Pointers, Err
             vec![
                 attribute("coords", INT64_LIST, coordinates, d.coordinates.len()),
                 attribute("core_on_chip", INT64, NamedValueUnion { int64: 0 }, 1),
+                // Cores that the code of one kernel may tell apart.
+                attribute("num_cores", INT64, NamedValueUnion { int64: 1 }, 1),
             ]
         };
         Box::new(Pointers {

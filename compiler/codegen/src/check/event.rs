@@ -194,7 +194,7 @@ impl<'a> Event<'a> {
             if !(x.write || y.write) || !meet(x, y) || self.inst_unit_differs(later, x.space, y.space) {
                 continue;
             }
-            if x.queued && y.queued && matches!(x.space, Space::ScalarMemory | Space::AllAccumulators) {
+            if x.queued && y.queued && x.space == Space::AllAccumulators {
                 continue;
             }
             if let (Space::Buffer(b) | Space::Accumulators(b), true) = (x.space, x.space == y.space)

@@ -406,6 +406,12 @@ impl KernelBuilder {
         self.pooled_v(Pooled::Vector(bits), |b| b.v_var(bits))
     }
 
+    /// The bits that a pooled constant has in every lane.
+    pub fn constant_of(&self, v: V) -> Option<i32> {
+        let mut all = self.pool.iter().filter(|p| *p.1 == v.0);
+        all.find_map(|p| if let Pooled::Vector(bits) = p.0 { Some(*bits) } else { None })
+    }
+
     /// An f32 constant in every lane, pooled.
     pub fn v_f32(&mut self, value: f32) -> V {
         self.v_imm(value.to_bits() as i32)

@@ -70,7 +70,8 @@ struct Access {
 
 impl Access {
     fn conflicts_by_kind(&self, o: &Access, buffer: BufferRef) -> bool {
-        (self.write || o.write) && !(self.serial && o.serial && buffer.0 >= FIRST_RESERVED && buffer != EVERYTHING)
+        let accumulators = (FIRST_RESERVED..=ACCUMULATORS).contains(&buffer.0);
+        (self.write || o.write) && !(self.serial && o.serial && accumulators)
     }
 }
 

@@ -5,14 +5,14 @@
 
 use super::{Lower, Region, Val};
 use crate::plan::spec::{KernelSpec, Needs};
-use crate::plan::step::{Arg, Step, Unit, Use};
+use crate::plan::step::{Arg, SplitPart, Step, Unit, Use};
 use crate::plan::view::{Form, View};
 use std::fmt::Write;
-use systole_codegen::emit::mosaic::{MosaicArray, MosaicSpec, mosaic_kernel};
+use systole_codegen::emit::mosaic::{MosaicArray, MosaicKernel, MosaicSpec, Share, mosaic_kernel};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Node, NodeId, Op, Shape};
 use systole_isa::{ChipConfig, DType, Layout};
-use systole_mosaic::{Call, Module, Role, config};
+use systole_mosaic::{Call, Module, Role, Window, config};
 
 /// Whether an operation is a call of a kernel.
 pub fn is_kernel(op: &Op) -> bool {
@@ -81,17 +81,12 @@ impl<'a> Lower<'a> {
             operands,
             aliases: shared.iter().map(|(o, k)| (*o, operands + k)).collect(),
             smem: self.plan.words,
+            share: None,
         };
-        let name = module.functions.first().map_or("kernel", |f| f.name.as_str()).to_string();
-        let code = mosaic_kernel(&spec, &name, self.chip).map_err(refused)?;
-        let rows = self.chip.vmem.bytes / self.chip.row_bytes();
-        if u64::from(code.scratch_rows) > rows {
-            return Err(refused(too_large(&module, &spec, u64::from(code.scratch_rows), self.chip)));
-        }
-        self.plan.words += code.smem_words;
-        let needs = Needs { scratch_rows: code.scratch_rows, semaphores: code.semaphores };
-        let kernel = self.plan.simple_kernel(KernelSpec::Mosaic(spec), &name, needs);
-        self.plan.kernels[kernel].parts = code.parts;
+        let kernel = match self.known_kernel(&spec) {
+            Some(kernel) => kernel,
+            None => self.new_kernel(&module, spec).map_err(refused)?,
+        };
         let usage = |i: usize| {
             let (i, n) = (i as u32, operands);
             match shared.iter().any(|(o, k)| *o == i || n + k == i) {
@@ -114,6 +109,96 @@ impl<'a> Lower<'a> {
             (Shape::Tuple(_), _) => Val::Tuple(values.collect()),
             (Shape::Array(_) | Shape::Token, _) => Val::Token,
         })
+    }
+}
+
+impl Lower<'_> {
+    /// A kernel that an earlier call has, which may use the same scalar memory: calls follow each other.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for kernels of Pallas alone")]
+    fn known_kernel(&self, spec: &MosaicSpec) -> Option<usize> {
+        self.plan.kernels.iter().position(|k| match &k.spec {
+            KernelSpec::Mosaic(s) => {
+                (&s.body, &s.arrays, s.operands, &s.aliases) == (&spec.body, &spec.arrays, spec.operands, &spec.aliases)
+            }
+            _ => false,
+        })
+    }
+
+    fn new_kernel(&mut self, module: &Module, spec: MosaicSpec) -> Result<usize, systole_mosaic::Error> {
+        let name = module.functions.first().map_or("kernel", |f| f.name.as_str());
+        let code = mosaic_kernel(&spec, name, self.chip)?;
+        let rows = self.chip.vmem.bytes / self.chip.row_bytes();
+        if u64::from(code.scratch_rows) > rows {
+            return Err(too_large(module, &spec, u64::from(code.scratch_rows), self.chip));
+        }
+        match shares(module, &spec, &code, self.plan.cores)? {
+            all if all.is_empty() => Ok(self.add_kernel(spec, code, name)),
+            all => self.share_kernel(&spec, all, name),
+        }
+    }
+
+    fn add_kernel(&mut self, spec: MosaicSpec, code: MosaicKernel, name: &str) -> usize {
+        self.plan.words = self.plan.words.max(spec.smem + code.smem_words);
+        let needs = Needs { scratch_rows: code.scratch_rows, semaphores: code.semaphores };
+        let kernel = self.plan.simple_kernel(KernelSpec::Mosaic(spec), name, needs);
+        self.plan.kernels[kernel].parts = code.parts;
+        kernel
+    }
+
+    /// Kernels for the parts of a grid that the cores have; the first core's.
+    fn share_kernel(
+        &mut self,
+        spec: &MosaicSpec,
+        shares: Vec<Share>,
+        name: &str,
+    ) -> Result<usize, systole_mosaic::Error> {
+        let mut parts = Vec::new();
+        for share in shares {
+            let own = MosaicSpec { share: Some(share), ..spec.clone() };
+            let name = format!("{name}, core {}", share.core);
+            let code = mosaic_kernel(&own, &name, self.chip)?;
+            parts.push(SplitPart { kernel: self.add_kernel(own, code, &name), offsets: Vec::new() });
+        }
+        let first = parts.first().map_or(0, |p| p.kernel);
+        self.plan.splits.insert(first, parts);
+        Ok(first)
+    }
+}
+
+/// How the cores of a device share a kernel's grid; nothing if the first core runs all of it. Its steps along a dimension may
+/// run in any order, as the kernel says; what is proved here is that no two cores write, or read and write, the same block.
+fn shares(
+    module: &Module,
+    spec: &MosaicSpec,
+    code: &MosaicKernel,
+    cores: u32,
+) -> Result<Vec<Share>, systole_mosaic::Error> {
+    if cores < 2 || !code.host_calls.is_empty() {
+        return Ok(Vec::new());
+    }
+    let kernel = systole_mosaic::Kernel::of(module)?;
+    let own = kernel.arguments.iter().filter(|a| a.2 != Role::Scratch);
+    let windows: Vec<Option<&Window>> = own.map(|(_, m, role)| window_of(m, role)).collect();
+    let open = kernel.open_sizes();
+    let of = |array: usize| array.checked_sub(open).and_then(|i| windows.get(i).copied().flatten());
+    let apart = |d: usize| {
+        (spec.operands as usize..spec.arrays.len()).all(|result| {
+            let twins = spec.aliases.iter().filter(|a| a.1 as usize == result).map(|a| a.0 as usize);
+            let shown: Option<Vec<&Window>> = twins.chain([result]).map(of).collect();
+            shown.is_some_and(|w| systole_mosaic::apart(&kernel, &w, d))
+        })
+    };
+    let wide = |d: usize| kernel.grid[d].is_some_and(|n| n >= u64::from(cores));
+    let found = (0..kernel.grid.len()).find(|&d| kernel.parallel.get(d) == Some(&true) && wide(d) && apart(d));
+    let share = |d: usize| (0..cores).map(move |core| Share { dimension: d as u32, core, cores });
+    Ok(found.map_or_else(Vec::new, |d| share(d).collect()))
+}
+
+/// A window in vector memory.
+fn window_of<'m>(m: &systole_mosaic::MemRef, role: &'m Role) -> Option<&'m Window> {
+    match role {
+        Role::Window(w) if m.space == systole_mosaic::Space::Vmem => Some(w),
+        Role::Window(_) | Role::Prefetch | Role::Whole | Role::Scratch => None,
     }
 }
 

@@ -37,7 +37,7 @@ impl<'a> Lower<'a> {
     pub(super) fn own_array(&mut self, b: &mut KernelBuilder, m: &MemRef) -> Result<Ref, Refused> {
         let dims = m.sizes().ok_or_else(|| Refused::new("an array of open size"))?;
         let count: u64 = dims.iter().product();
-        let layout = Layout::row_major(m.element.dtype(), &dims, self.sub(), self.shape().1);
+        let layout = self.own_layout(m, &dims);
         match m.space {
             Space::Vmem => {
                 let rows = u32::try_from(layout.component_word_rows())
@@ -71,6 +71,19 @@ impl<'a> Lower<'a> {
             }
             Space::Hbm => Err(Refused::new("an array of the kernel's own in HBM")),
         }
+    }
+
+    /// How an array of the kernel's own lies. In vector memory few rows are not padded to a register's where others follow
+    /// them: kernels see the same memory under other sizes.
+    fn own_layout(&self, m: &MemRef, dims: &[u64]) -> Layout {
+        let (dtype, (sub, lanes)) = (m.element.dtype(), self.shape());
+        let packing = dtype.packing() as u32;
+        let together = match dims {
+            [_, .., rows, _] => rows % u64::from(sub) != 0 && rows % u64::from(packing) == 0,
+            _ => false,
+        };
+        let padded = if together && m.space == Space::Vmem { packing } else { sub };
+        Layout::row_major(dtype, dims, padded, lanes)
     }
 
     /// Words of scalar memory for an array; the first one's number.
@@ -316,6 +329,12 @@ impl<'a> Lower<'a> {
                 Ok(Val::Float(Elements::word(t, b.v1(Op::VUnpackF16, v))))
             }
             t if t.is_integer() => Ok(Val::Int(two(b, Op::SSar, high, Num::Const(32 - bits)))),
+            t if t.is_f8() => {
+                let low = two(b, Op::SShr, high, Num::Const(24));
+                let s = reg(b, low);
+                let bits = Elements::word(DType::U8, b.splat(s));
+                Ok(Val::Float(crate::emit::elementwise::bitcast_same_width(b, &bits, t)))
+            }
             t => Err(Refused::new(format!("{t} numbers in scalar memory"))),
         }
     }
@@ -366,6 +385,10 @@ impl<'a> Lower<'a> {
                 (Val::Float(v), DType::F16) => {
                     let packed = b.v1(Op::VPackF16, v.v());
                     b.extract(packed)
+                }
+                (Val::Float(v), t) if t.is_f8() => {
+                    let bits = crate::emit::elementwise::bitcast_same_width(b, &v, DType::U8);
+                    b.extract(bits.v())
                 }
                 (Val::Float(v), _) => b.extract(v.v()),
                 _ => return Err(Refused::at(o, "stores no number")),

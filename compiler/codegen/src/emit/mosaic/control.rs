@@ -371,7 +371,10 @@ impl<'a> Lower<'a> {
         let (space, Num::Const(offset)) = (r.space, r.offset) else {
             return Err(Refused::at(o, "of an array at a place that is known at run time only"));
         };
-        if space != systole_mosaic::Space::Vmem || r.lane != Num::Const(0) || !r.whole || offset % packing != 0 {
+        let layout = systole_isa::Layout::row_major(r.dtype, &r.dims, self.shape().0, self.shape().1);
+        let mut steps = layout.row_strides().into_iter().zip(&r.strides);
+        let padded = steps.all(|(s, t)| t.is_none_or(|t| t == s as i64));
+        if space != systole_mosaic::Space::Vmem || r.lane != Num::Const(0) || !padded || !r.whole || offset % packing != 0 {
             return Err(Refused::at(o, "of a part of an array"));
         }
         let at = self.words(1);

@@ -54,6 +54,36 @@ fn row_of(r: &Region, phys: &[u64], (row, column): (u64, u64), lanes: u64) -> i3
 }
 
 impl Lower<'_> {
+    /// A reshape by way of rows that lie together: what is padded between them keeps others from being moved at once.
+    pub(super) fn by_rows(
+        &mut self,
+        b: &mut KernelBuilder,
+        t: &Rc<Tensor>,
+        from: &Region,
+        dims: &[u64],
+    ) -> Result<Rc<Tensor>, Refused> {
+        let (have, want) = (t.phys(), phys(dims, Form::Lanes));
+        let (c, d) = (have[have.len() - 1], want[want.len() - 1]);
+        let total: u64 = have.iter().product();
+        if c % d == 0 && want.len() > 2 {
+            let rows = self.moved(b, t, from, &[total / d, d])?;
+            return self.reshaped(b, &rows, dims);
+        }
+        let (n, wrong) = (have.len() - 1, || Refused::new(format!("a reshape of {have:?} to {want:?}")));
+        if d % c != 0 || n < 2 {
+            return Err(wrong());
+        }
+        let together = self.temp(b, &[total / c, c], Form::Lanes, t.dtype);
+        let mut to = together.clone();
+        let steps = super::shapes::restrided(&[total / c], &[together.row], &have[..n]).ok_or_else(wrong)?;
+        to.row = steps[n - 1];
+        to.outer = steps[..n - 1].to_vec();
+        to.own = false;
+        self.store_all(b, t, &to)?;
+        let rows = Tensor::new(&[total / c, c], Form::Lanes, t.dtype, Expr::Memory(together.clone()));
+        self.moved(b, &rows, &together, dims)
+    }
+
     /// Elements in row-major order under other sizes, where neither rows nor registers stay what they are: run by run.
     pub(super) fn cut_anew(
         &mut self,

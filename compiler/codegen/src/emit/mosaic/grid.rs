@@ -44,6 +44,7 @@ impl<'a> Lower<'a> {
             return Err(Refused::new(why));
         }
         self.grid = self.grid_sizes(b)?;
+        self.turns = self.own_turns()?;
         let mut panes: Vec<Pane> = Vec::new();
         let mut scalars: Vec<Scalars> = Vec::new();
         let mut after: Vec<(Ref, Ref)> = Vec::new();
@@ -78,6 +79,7 @@ impl<'a> Lower<'a> {
         } else {
             self.steps(b, &mut panes, &scalars)?;
         }
+        self.hand_on(b)?;
         for (from, to) in &after {
             let sem = self.semaphore();
             self.start(b, from, to, sem)?;
@@ -115,6 +117,16 @@ impl<'a> Lower<'a> {
         Ok(Ref { space: Space::Hbm, buf, ..r })
     }
 
+    /// The operand that a result shares its memory with, where the kernel writes that.
+    fn written_as_operand(&self, v: Value, i: usize) -> Option<Ref> {
+        let twin = self.spec.aliases.iter().find(|p| p.1 as usize == i)?.0 as usize;
+        let argument = self.kernel.arguments.get(twin.checked_sub(self.kernel.open_sizes())?)?.0;
+        match self.env.get(&argument) {
+            Some(Val::Ref(near)) if !self.uses.contains_key(&v) => Some(near.clone()),
+            _ => None,
+        }
+    }
+
     /// An argument that is all of an array.
     fn whole(
         &mut self,
@@ -127,6 +139,10 @@ impl<'a> Lower<'a> {
     ) -> Result<(), Refused> {
         let dims = m.sizes().ok_or_else(|| Refused::new("an argument of open size"))?;
         let input = i < self.spec.operands as usize;
+        if let Some(near) = self.written_as_operand(v, i).filter(|_| matches!(m.space, Space::Vmem | Space::Smem)) {
+            after.push((near, array));
+            return Ok(());
+        }
         let near = match m.space {
             Space::Hbm => array.clone(),
             Space::Vmem | Space::Smem => {
@@ -147,7 +163,7 @@ impl<'a> Lower<'a> {
                 }
                 near
             }
-            Space::Semaphore => return Err(Refused::new("a semaphore from outside of the kernel")),
+            Space::Semaphore => return self.carry(b, v, m, array, i),
         };
         let near = if near.dims == dims { near } else { self.recast_to(b, &near, &dims, near.dtype)? };
         self.env.insert(v, Val::Ref(near));
@@ -175,10 +191,25 @@ impl<'a> Lower<'a> {
         Ok(out)
     }
 
+    /// What of the grid runs here.
+    fn own_turns(&self) -> Result<Vec<(i32, Num)>, Refused> {
+        let all = self.grid.iter().enumerate().map(|(d, size)| match (self.spec.share, size) {
+            (Some(s), Num::Const(n)) if s.dimension as usize == d => {
+                let (first, count) = s.of(*n as u64);
+                Ok((first as i32, Num::Const(count as i32)))
+            }
+            (Some(s), Num::Reg(_)) if s.dimension as usize == d => {
+                Err(Refused::new("cores share a dimension whose size is not known"))
+            }
+            _ => Ok((0, *size)),
+        });
+        all.collect()
+    }
+
     /// The loop over the grid, where it has a step.
     fn steps(&mut self, b: &mut KernelBuilder, panes: &mut [Pane], scalars: &[Scalars]) -> Result<(), Refused> {
         let mut steps = Num::Const(1);
-        for size in self.grid.clone() {
+        for (_, size) in self.turns.clone() {
             steps = super::scalar::mul(b, steps, size);
         }
         match steps {
@@ -199,15 +230,14 @@ impl<'a> Lower<'a> {
         scalars: &[Scalars],
         (steps, trips): (Num, Trips),
     ) -> Result<(), Refused> {
-        let grid = self.grid.clone();
         // Dimensions of one step do not count.
         let one = Num::Const(1);
-        let index: Vec<Num> =
-            grid.iter().map(|g| if *g == one { Num::Const(0) } else { Num::Reg(b.s_var(0)) }).collect();
-        let zero = vec![Num::Const(0); grid.len()];
+        let first_step: Vec<Num> = self.turns.iter().map(|t| Num::Const(t.0)).collect();
+        let start = |t: &(i32, Num)| if t.1 == one { Num::Const(t.0) } else { Num::Reg(b.s_var(t.0)) };
+        let index: Vec<Num> = self.turns.iter().map(start).collect();
         for p in panes.iter_mut() {
             b.set_place(p.line);
-            let first = self.blocks(b, &p.window, &zero)?;
+            let first = self.blocks(b, &p.window, &first_step)?;
             let moving = self.blocks(b, &p.window, &index)?;
             // What is the same number in every step stays a number.
             p.block = first
@@ -448,15 +478,15 @@ impl<'a> Lower<'a> {
 
     /// The indices of the step after.
     fn advance_index(&mut self, b: &mut KernelBuilder, index: &[Num]) -> Vec<Num> {
-        let grid = self.grid.clone();
         let mut next = index.to_vec();
         let mut carry = Num::Const(1);
-        for d in (0..grid.len()).rev() {
+        for (d, (first, count)) in self.turns.clone().into_iter().enumerate().rev() {
             let Num::Reg(s) = index[d] else { continue };
             let more = super::scalar::add(b, Num::Reg(s), carry);
-            let wraps = compare(b, 0, more, grid[d]).unwrap_or(Num::Const(0));
-            let (w, m) = (reg(b, wraps), reg(b, more));
-            next[d] = Num::Reg(b.s(Op::SSel, &[w, S::ZERO, m]));
+            let end = super::scalar::add(b, count, Num::Const(first));
+            let wraps = compare(b, 0, more, end).unwrap_or(Num::Const(0));
+            let (w, m, f) = (reg(b, wraps), reg(b, more), reg(b, Num::Const(first)));
+            next[d] = Num::Reg(b.s(Op::SSel, &[w, f, m]));
             carry = wraps;
         }
         next

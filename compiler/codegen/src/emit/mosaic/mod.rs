@@ -60,6 +60,25 @@ pub struct MosaicSpec {
     pub aliases: Vec<(u32, u32)>,
     /// The first word of scalar memory that the kernel may use.
     pub smem: u32,
+    /// What one of several cores does of it; `None`: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
+}
+
+/// One core's part of a grid: of a dimension, whose steps may run in any order, a run of the indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Share {
+    pub dimension: u32,
+    pub core: u32,
+    pub cores: u32,
+}
+
+impl Share {
+    /// The first index of `size`, and how many, that are the core's.
+    fn of(self, size: u64) -> (u64, u64) {
+        let first = |core: u32| size * u64::from(core) / u64::from(self.cores.max(1));
+        (first(self.core), first(self.core + 1) - first(self.core))
+    }
 }
 
 /// An array of a kernel in HBM.
@@ -118,6 +137,7 @@ pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result
         module: &module,
         kernel,
         grid: Vec::new(),
+        turns: Vec::new(),
         spec,
         params,
         word_row: scratch,
@@ -141,6 +161,7 @@ pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result
         products: FxHashMap::default(),
         whole: Vec::new(),
         far_buffers: Vec::new(),
+        carried: Vec::new(),
         regions: Vec::new(),
         random: None,
     };
@@ -166,6 +187,8 @@ pub(super) struct Lower<'a> {
     kernel: mosaic::Kernel<'a>,
     /// Sizes of the grid.
     grid: Vec<value::Num>,
+    /// Of each of its dimensions the first index that runs here, and how many do.
+    turns: Vec<(i32, value::Num)>,
     spec: &'a MosaicSpec,
     /// The first granule of each array.
     params: Vec<S>,
@@ -202,6 +225,8 @@ pub(super) struct Lower<'a> {
     whole: Vec<S>,
     /// Of each array in HBM its buffer.
     far_buffers: Vec<BufferRef>,
+    /// Semaphores that are operands or results.
+    carried: Vec<copy::carried::Carried>,
     /// Names of the traced regions around the operation, outermost first.
     regions: Vec<String>,
     /// The seed of random bits, and how often some were drawn since.
@@ -209,10 +234,11 @@ pub(super) struct Lower<'a> {
 }
 
 impl Lower<'_> {
-    /// Word rows of the scratch area.
+    /// Word rows of the scratch area. A load of few rows reads others behind them, which must not be a copy's by then: so
+    /// many as a register has belong to nobody.
     fn room(&mut self, rows: u32) -> u32 {
         let at = self.rows;
-        self.rows += rows.next_multiple_of(32);
+        self.rows += (rows + self.chip.core.sublanes).next_multiple_of(32);
         at
     }
 

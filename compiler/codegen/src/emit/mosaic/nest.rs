@@ -51,7 +51,7 @@ pub(super) struct Level {
 /// Tiles that are worked on without a loop at most.
 pub(super) const SMALL: u64 = 8;
 /// Columns of tiles that a body works on at most.
-const WIDE: u64 = 8;
+pub(super) const WIDE: u64 = 8;
 
 /// What a nest walks, and in which order.
 #[derive(Clone, Debug)]

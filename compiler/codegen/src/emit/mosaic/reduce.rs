@@ -1,12 +1,13 @@
 //! Reductions along any dimensions.
 
-use super::nest::{At, Body, Coord, Nest, Walk, needs_columns};
+use super::nest::{At, Body, Coord, Nest, WIDE, Walk, needs_columns};
 use super::tiles::lanes_of;
 use super::value::{Expr, Form, Fun, Num, Region, Tensor, Val};
 use super::{Lower, Refused};
 use crate::emit::Value;
 use crate::emit::elementwise::{constant_f64, convert, select};
-use crate::kernel::KernelBuilder;
+use crate::emit::operand::Ops;
+use crate::kernel::{KernelBuilder, V};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use systole_hlo::graph::{Binary, Direction};
@@ -57,6 +58,9 @@ struct Reduce<'a> {
     depth: usize,
     /// Sums by the fixed part of the place of a result.
     sums: FxHashMap<At, (At, Value)>,
+    /// What a turn of the innermost loop adds to each: combined among themselves first, two and two, so that a turn waits
+    /// for the one before it once.
+    turn: FxHashMap<At, Vec<Value>>,
     /// Where results go, and the tiles they are.
     to: Option<&'a Region>,
     map: &'a dyn Fn(&At) -> At,
@@ -77,6 +81,15 @@ impl Combine {
         }
     }
 
+    /// All of several values, neighbours first.
+    fn tree(self, b: &mut KernelBuilder, dtype: DType, mut all: Vec<Value>) -> Option<Value> {
+        while all.len() > 1 {
+            let pair = |p: &[Value]| if let [x, y] = p { self.two(b, dtype, x, y) } else { p[0] };
+            all = all.chunks(2).map(pair).collect();
+        }
+        all.pop()
+    }
+
     /// Along the sublanes of a register.
     fn sublanes(self, sub: u32, b: &mut KernelBuilder, mut v: Value) -> Value {
         let mut k = sub / 2;
@@ -88,16 +101,13 @@ impl Combine {
         v
     }
 
-    /// Along the lanes of a register.
-    fn lanes(self, lanes: u32, b: &mut KernelBuilder, mut v: Value) -> Value {
-        let op = match (self.fun, v.dtype) {
-            (Binary::Add, DType::F32) => Some(Op::XSumLane),
-            (Binary::Max, DType::F32) => Some(Op::XMaxLane),
-            (Binary::Min, DType::F32) => Some(Op::XMinLane),
-            _ => None,
-        };
-        if let Some(op) = op {
+    /// Along the lanes of a register. `exact`: the elements are integers that f32 has.
+    fn lanes(self, lanes: u32, b: &mut KernelBuilder, mut v: Value, exact: bool) -> Value {
+        if let Some(op) = self.unit(v.dtype) {
             return Value::word(v.dtype, b.v(op, &[v.v()]));
+        }
+        if let Some(op) = self.unit(DType::F32).filter(|_| v.dtype.is_integer() && v.dtype.bits() <= 32) {
+            return self.integers(op, b, v, exact);
         }
         let mut k = lanes / 2;
         while k > 0 {
@@ -106,6 +116,76 @@ impl Combine {
             k /= 2;
         }
         v
+    }
+
+    /// The cross-lane unit's instruction, if it has one.
+    fn unit(self, dtype: DType) -> Option<Op> {
+        match (self.fun, dtype) {
+            (Binary::Add, DType::F32) => Some(Op::XSumLane),
+            (Binary::Max, DType::F32) => Some(Op::XMaxLane),
+            (Binary::Min, DType::F32) => Some(Op::XMinLane),
+            _ => None,
+        }
+    }
+
+    /// Integers as floats, exactly: in one piece, or the upper and the lower half of their bits one after the other. Sums of
+    /// halves stay below 2^24 for up to 256 lanes.
+    fn integers(self, op: Op, b: &mut KernelBuilder, v: Value, exact: bool) -> Value {
+        let to_float = |b: &mut KernelBuilder, v: V| convert(b, &Value::word(DType::S32, v), DType::F32).v();
+        let to_int = |b: &mut KernelBuilder, v: V| convert(b, &Value::word(DType::F32, v), DType::S32).v();
+        let adds = self.fun == Binary::Add;
+        let whole = |b: &mut KernelBuilder, v: V| {
+            let f = to_float(b, v);
+            let r = b.v(op, &[f]);
+            to_int(b, r)
+        };
+        if v.dtype.bits() <= 16 {
+            // Words hold narrow elements with their sign; sums wrap.
+            let word = if self.unsigned { b.and(v.v(), (1 << v.dtype.bits()) - 1) } else { v.v() };
+            let r = whole(b, word);
+            return convert(b, &Value::word(DType::S32, r), v.dtype);
+        }
+        if exact && !adds && !self.unsigned {
+            let r = whole(b, v.v());
+            return Value::word(v.dtype, r);
+        }
+        let unsigned = self.unsigned || super::element::unsigned(v.dtype) == v.dtype;
+        let high = b.v2(if unsigned { Op::VShr } else { Op::VSar }, v.v(), 16);
+        let low = b.and(v.v(), 0xffff);
+        let (high, low) = (to_float(b, high), to_float(b, low));
+        let most = b.v(op, &[high]);
+        let low = match adds {
+            true => low,
+            // The lower halves of those whose upper half it is.
+            false => {
+                let here = b.cmp(Op::VEqF, high, most);
+                let none = b.v_f32(self.neutral_half());
+                b.sel(here, low, none)
+            }
+        };
+        let low = b.v(op, &[low]);
+        let (most, low) = (to_int(b, most), to_int(b, low));
+        let most = b.v2(Op::VShl, most, 16);
+        Value::word(v.dtype, b.v(Op::VAddI, &[most, low]))
+    }
+
+    /// A number beyond every half of a word.
+    fn neutral_half(self) -> f32 {
+        if self.fun == Binary::Max { f32::NEG_INFINITY } else { f32::INFINITY }
+    }
+}
+
+/// Whether f32 has a vector's integers exactly: numbers of places, and what is chosen among them.
+#[allow(clippy::wildcard_enum_match_arm, reason = "of what is not listed nothing is known")]
+fn exact(b: &KernelBuilder, t: &Tensor) -> bool {
+    match &*t.expr.borrow() {
+        Expr::Iota(_) => true,
+        Expr::Splat(v) => b.constant_of(v.v()).is_some_and(|c| (c as f32) as i32 == c),
+        Expr::Element(Fun::Select, kids) => kids[1..].iter().all(|k| exact(b, k)),
+        Expr::Element(Fun::Binary(Binary::Max | Binary::Min), kids) => kids.iter().all(|k| exact(b, k)),
+        Expr::Element(Fun::Convert | Fun::FromUnsigned, kids) => !kids[0].dtype.is_float() && kids[0].dtype.bits() <= 16,
+        Expr::Expand(k) | Expr::Recast(k) => exact(b, k),
+        _ => false,
     }
 }
 
@@ -121,7 +201,7 @@ impl Reduce<'_> {
         let n = self.phys.len();
         let goes = |d: usize| self.gone.contains(&d) && self.phys[d] > 1;
         let v = if goes(n - 2) { self.how.sublanes(sub, b, v) } else { v };
-        if goes(n - 1) { self.how.lanes(lanes, b, v) } else { v }
+        if goes(n - 1) { self.how.lanes(lanes, b, v, exact(b, self.of)) } else { v }
     }
 }
 
@@ -161,6 +241,15 @@ impl Body for Reduce<'_> {
             v = select(b, &Value::mask(m), &v, &neutral);
         }
         let place = result_place(&self.gone, &self.phys, at);
+        let own = |p: &&At| result_place(&self.gone, &self.phys, p) == place;
+        let expected = n.walk.points.iter().filter(own).count();
+        let so_far = self.turn.entry(place.clone()).or_default();
+        so_far.push(v);
+        if so_far.len() < expected {
+            return Ok(());
+        }
+        let v = self.how.tree(b, self.dtype, std::mem::take(so_far));
+        let Some(v) = v else { return Ok(()) };
         match self.sums.get(&place).cloned() {
             Some((_, sum)) => {
                 let new = self.how.two(b, self.dtype, &sum, &v);
@@ -273,13 +362,14 @@ impl Lower<'_> {
         if lanes_only && tall && given[n - 1].div_ceil(u64::from(self.shape().1)) <= ROW_TILES {
             return Ok(Tensor::new(&left, form, dtype, Expr::Across(Rc::clone(t), how)));
         }
-        let walk = Walk::new(
+        let mut walk = Walk::new(
             &given,
             self.shape(),
             &gone,
             needs_columns(t)
                 || !gone.contains(&(n - 1)) && gone.contains(&(n - 2)) && given[n - 1] <= 8 * u64::from(self.shape().1),
         );
+        walk.widen(&gone);
         let depth = walk.before(&gone);
         let small =
             walk.levels.iter().take(depth).next().is_none() && left_in_registers(&left, form, rows_stay, &given, &gone);
@@ -342,6 +432,7 @@ impl Lower<'_> {
             gone,
             depth,
             sums: FxHashMap::default(),
+            turn: FxHashMap::default(),
             to: single.as_ref(),
             map: &map,
             to_phys: single_phys,
@@ -380,7 +471,7 @@ impl Lower<'_> {
             });
         }
         let sum = sum.ok_or_else(|| Refused::new("a reduction of nothing"))?;
-        let v = if cols > 1 { how.lanes(lanes, b, sum) } else { sum };
+        let v = if cols > 1 { how.lanes(lanes, b, sum, exact(b, of)) } else { sum };
         Ok(if v.dtype == of.dtype { v } else { convert(b, &v, of.dtype) })
     }
 
@@ -424,6 +515,28 @@ impl Lower<'_> {
         let rd = r.dims.clone();
         let r = if to == DType::S32 { r } else { self.combined(b, Fun::Convert, vec![r], &rd, to)? };
         Ok(Val::Vector(r))
+    }
+}
+
+impl Walk {
+    /// Several turns of the innermost loop in one body, if it walks one of these dimensions.
+    fn widen(&mut self, dims: &[usize]) {
+        let Some(l) = self.levels.last_mut().filter(|l| dims.contains(&l.dim)) else { return };
+        let room = (WIDE as u32 / self.points.len().max(1) as u32).min(l.count);
+        let Some(by) = (2..=room).rev().find(|k| l.count.is_multiple_of(*k)) else { return };
+        let (step, dim, n) = (l.step, l.dim, self.phys.len());
+        (l.count, l.step) = (l.count / by, l.step * by);
+        let more = |p: &At, k: u32| {
+            let mut p = p.clone();
+            let coord = match n - dim {
+                1 => &mut p.col,
+                2 => &mut p.row,
+                _ => &mut p.outer[dim],
+            };
+            coord.fixed += k * step;
+            p
+        };
+        self.points = (0..by).flat_map(|k| self.points.iter().map(move |p| more(p, k))).collect();
     }
 }
 

@@ -212,7 +212,8 @@ impl Lower<'_> {
             return Ok(Tensor::new(dims, Form::Lanes, t.dtype, Expr::Memory(r)));
         }
         let line = mark(b, || format!("{RELAYOUT}{:?} to {dims:?}", t.dims));
-        let moved = self.moved(b, &t, &region, dims).or_else(|_| self.cut_anew(b, &t, &region, dims));
+        let moved = self.moved(b, &t, &region, dims).or_else(|_| self.by_rows(b, &t, &region, dims));
+        let moved = moved.or_else(|_| self.cut_anew(b, &t, &region, dims));
         b.set_place(line);
         moved
     }
@@ -253,7 +254,7 @@ impl Lower<'_> {
     }
 
     /// Moves elements where columns are cut, or joined.
-    fn moved(
+    pub(super) fn moved(
         &mut self,
         b: &mut KernelBuilder,
         t: &Rc<Tensor>,

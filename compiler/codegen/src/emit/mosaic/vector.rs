@@ -194,7 +194,7 @@ impl<'a> Lower<'a> {
 
     fn program_number(&self, o: &Operation) -> Result<Num, Refused> {
         match &*o.name {
-            "tpu.core_index" => Ok(Num::Const(0)),
+            "tpu.core_index" => Ok(Num::Const(self.spec.share.map_or(0, |s| s.core as i32))),
             _ => {
                 let dim = o.int("dim").and_then(|d| usize::try_from(d).ok());
                 let bound = dim.and_then(|d| self.grid.get(d).copied());

@@ -1,4 +1,6 @@
-//! Copies that the kernel asks for itself, and semaphores.
+//! Copies that the kernel asks for itself, and semaphores; [`carried`]: those that other kernels go on with.
+
+pub(super) mod carried;
 
 use super::scalar::{add, mul, reg, two};
 use super::value::{Num, Ref, Val};
@@ -315,7 +317,11 @@ impl<'a> Lower<'a> {
         self.begins_evenly(b, &from)?;
         self.begins_evenly(b, &to)?;
         let Some(device) = device.first() else {
-            return self.with_semaphore(b, &sem, &mut |l, b, sem| l.start(b, &from, &to, sem));
+            let bytes = self.bytes(&from, &to)?;
+            return self.with_semaphore(b, &sem, &mut |l, b, sem| {
+                l.begins(b, sem, bytes);
+                l.start(b, &from, &to, sem)
+            });
         };
         let device = self.int_of(o, *device)?;
         let device = reg(b, device);
@@ -332,7 +338,10 @@ impl<'a> Lower<'a> {
         }
         let desc = self.desc(desc.clone());
         self.with_semaphore(b, &send.clone(), &mut |l, b, send| {
-            l.with_semaphore(b, &sem, &mut |_, b, recv| {
+            l.with_semaphore(b, &sem, &mut |l, b, recv| {
+                if l.is_carried(send) || l.is_carried(recv) {
+                    return Err(Refused::new("to another device with a semaphore that goes on behind the kernel"));
+                }
                 b.dma_remote(
                     RemoteArgs { desc, src, dst, device, send, recv },
                     &[from.buf, to.buf],
@@ -358,8 +367,8 @@ impl<'a> Lower<'a> {
         };
         let bytes = self.bytes(&from, &to)?;
         let buffers = [from.buf, to.buf];
-        self.with_semaphore(b, &sem, &mut |_, b, sem| {
-            b.dma_wait(sem, bytes, &buffers, &buffers);
+        self.with_semaphore(b, &sem, &mut |l, b, sem| {
+            l.takes(b, sem, Num::Const(bytes), &buffers);
             Ok(())
         })
     }
@@ -374,15 +383,19 @@ impl<'a> Lower<'a> {
         let Num::Const(count) = self.int_of(o, amount)? else {
             return Err(Refused::at(o, "by an amount that is not known"));
         };
-        let device = match device {
+        let (device, far) = match device {
             Some(d) => {
                 let d = self.int_of(o, d)?;
-                reg(b, d)
+                (reg(b, d), true)
             }
-            None => b.def_s(Op::SDev, &[]),
+            None => (b.def_s(Op::SDev, &[]), false),
         };
         let order: Vec<BufferRef> = (0..self.buffers).map(BufferRef).collect();
-        self.with_semaphore(b, &sem, &mut |_, b, sem| {
+        self.with_semaphore(b, &sem, &mut |l, b, sem| {
+            if far && l.is_carried(sem) {
+                return Err(Refused::new("of another device's semaphore that goes on behind the kernel"));
+            }
+            l.begins(b, sem, count);
             b.signal(device, sem, count, &order);
             Ok(())
         })
@@ -392,7 +405,7 @@ impl<'a> Lower<'a> {
     pub(super) fn read_semaphore(&mut self, b: &mut KernelBuilder, o: &'a Operation) -> Result<Val, Refused> {
         let sem = self.array(o, o.operands[0])?;
         let held = b.s_var(0);
-        self.with_semaphore(b, &sem, &mut |_, b, sem| {
+        self.with_semaphore(b, &sem, &mut |l, b, sem| {
             let bit = b.s_var(1 << 30);
             b.loop_static(31, |b| {
                 let more = b.s(Op::SOr, &[held, bit]);
@@ -400,6 +413,9 @@ impl<'a> Lower<'a> {
                 b.set_s(held, Op::SSel, &[there.into(), more.into(), held.into()]);
                 b.set_s(bit, Op::SShrI, &[bit.into(), 1.into()]);
             });
+            if let Num::Reg(before) = l.still_held(b, sem) {
+                b.set_s(held, Op::SAdd, &[held.into(), before.into()]);
+            }
             Ok(())
         })?;
         Ok(Val::Int(Num::Reg(held)))
@@ -409,11 +425,8 @@ impl<'a> Lower<'a> {
         let sem = self.array(o, o.operands[0])?;
         let amount = self.int(o, 1)?;
         let order: Vec<BufferRef> = (0..self.buffers).map(BufferRef).collect();
-        self.with_semaphore(b, &sem, &mut |_, b, sem| {
-            match amount {
-                Num::Const(c) => b.dma_wait(sem, c, &order, &order),
-                Num::Reg(s) => b.dma_wait_s(sem, s, &order, &order),
-            }
+        self.with_semaphore(b, &sem, &mut |l, b, sem| {
+            l.takes(b, sem, amount, &order);
             Ok(())
         })
     }
