@@ -374,7 +374,12 @@ impl<'a> Lower<'a> {
         let layout = systole_isa::Layout::row_major(r.dtype, &r.dims, self.shape().0, self.shape().1);
         let mut steps = layout.row_strides().into_iter().zip(&r.strides);
         let padded = steps.all(|(s, t)| t.is_none_or(|t| t == s as i64));
-        if space != systole_mosaic::Space::Vmem || r.lane != Num::Const(0) || !padded || !r.whole || offset % packing != 0 {
+        if space != systole_mosaic::Space::Vmem
+            || r.lane != Num::Const(0)
+            || !padded
+            || !r.whole
+            || offset % packing != 0
+        {
             return Err(Refused::at(o, "of a part of an array"));
         }
         let at = self.words(1);

@@ -183,7 +183,9 @@ fn exact(b: &KernelBuilder, t: &Tensor) -> bool {
         Expr::Splat(v) => b.constant_of(v.v()).is_some_and(|c| (c as f32) as i32 == c),
         Expr::Element(Fun::Select, kids) => kids[1..].iter().all(|k| exact(b, k)),
         Expr::Element(Fun::Binary(Binary::Max | Binary::Min), kids) => kids.iter().all(|k| exact(b, k)),
-        Expr::Element(Fun::Convert | Fun::FromUnsigned, kids) => !kids[0].dtype.is_float() && kids[0].dtype.bits() <= 16,
+        Expr::Element(Fun::Convert | Fun::FromUnsigned, kids) => {
+            !kids[0].dtype.is_float() && kids[0].dtype.bits() <= 16
+        }
         Expr::Expand(k) | Expr::Recast(k) => exact(b, k),
         _ => false,
     }
