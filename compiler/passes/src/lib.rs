@@ -8,7 +8,6 @@
 pub mod check;
 pub mod collective;
 pub mod conv;
-pub mod counters;
 pub mod custom;
 pub mod dot;
 pub mod dynamic;
@@ -26,8 +25,6 @@ pub mod pipeline;
 pub mod siblings;
 pub mod simplify;
 pub mod squeeze;
-pub mod stacks;
 pub mod strips;
 pub mod transfers;
-pub mod unroll;
 pub mod window;

@@ -5,6 +5,10 @@
 //!
 //! Bodies shared by several loops are left alone.
 
+pub mod counters;
+pub mod stacks;
+pub mod unroll;
+
 use super::edit::Draft;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CompId, Computation, Module, NodeId, Op, Shape};

@@ -4,8 +4,8 @@
 
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
-    check, collective, conv, counters, dot, dynamic, expand, initial, inline, interleave, lanes, loops, pieces,
-    siblings, squeeze, stacks, strips, transfers, unroll, window,
+    check, collective, conv, dot, dynamic, expand, initial, inline, interleave, lanes, loops, pieces, siblings,
+    squeeze, strips, transfers, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::core::CoreModule;
@@ -42,7 +42,11 @@ pub const PASSES: &[Pass] = &[
         run: |m, d, _| loops::run(m, d),
     },
     // Behind what drops elements, before anything looks at trip counts.
-    Pass { name: "counters", summary: "64-bit counters of constant bounds as s32", run: |m, d, _| counters::run(m, d) },
+    Pass {
+        name: "counters",
+        summary: "64-bit counters of constant bounds as s32",
+        run: |m, d, _| loops::counters::run(m, d),
+    },
     // While collectives and slices are as partitioners write them.
     Pass {
         name: "scattered-sums",
@@ -59,7 +63,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "unroll",
         summary: "short loops over elementwise work written out",
-        run: |m, d, _| rewrite(m, d, &mut unroll::rule),
+        run: |m, d, _| rewrite(m, d, &mut loops::unroll::rule),
     },
     // Before everything that looks at sizes.
     Pass {
@@ -142,7 +146,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "stacks",
         summary: "stacks that a loop takes and puts down slice by slice updated where they are",
-        run: |m, d, _| stacks::run(m, d),
+        run: |m, d, _| loops::stacks::run(m, d),
     },
     // After everything that makes and removes reshapes.
     Pass {

@@ -4,8 +4,8 @@
 //! an `s32`, the state has an `s32` in its place; what else reads the counter reads it converted. Loops that share a body
 //! are left alone.
 
+use super::{element_of_parameter, used_elements};
 use crate::edit::{Draft, base_name};
-use crate::loops::{element_of_parameter, used_elements};
 use rustc_hash::FxHashSet;
 use systole_hlo::analysis::{CountedLoop, counted_loop};
 use systole_hlo::error::CompileError;

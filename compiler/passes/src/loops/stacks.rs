@@ -4,8 +4,8 @@
 //! another stack: both stacks exist, and every slice is copied from one to the other. Where the loop runs once for every slice
 //! and looks at nothing else of either stack, the rows are written into the first one, which then is the result.
 
-use super::edit::Draft;
-use super::loops::{self, element_of_parameter};
+use crate::edit::Draft;
+use crate::loops::{self, element_of_parameter};
 use std::collections::BTreeSet;
 use systole_hlo::analysis::counted::counted_loop;
 use systole_hlo::analysis::uses::uses;

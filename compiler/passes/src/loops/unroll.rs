@@ -4,10 +4,10 @@
 //! element: the rounds of a counter-based random generator, say, which JAX writes as a loop. Written out they become one
 //! fused kernel, and what depends on the counter alone becomes constants.
 
-use super::edit::Emit;
-use super::inline::is_elementwise;
-use super::loops::element_of_parameter;
-use super::simplify::{as_index, splat_number};
+use super::element_of_parameter;
+use crate::edit::Emit;
+use crate::inline::is_elementwise;
+use crate::simplify::{as_index, splat_number};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Computation, Direction, Node, NodeId, Op, Shape};
 
