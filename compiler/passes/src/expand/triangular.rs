@@ -2,8 +2,8 @@
 //!
 //! Small f32 systems are solved for a whole batch at once, by the inverse of the matrix with its columns scaled to a unit
 //! diagonal: the batch lies along lanes, and every multiplication is added with one rounding. Large ones go block by block
-//! of rows: the products with the rows known before are taken off, and the diagonal block is solved by a kernel of its own
-//! (f32) or row by row.
+//! of rows: the products with the rows known before are taken off, and what is left is multiplied with the inverse of the
+//! diagonal block (f32; a kernel inverts all of them at once) or solved row by row.
 
 use super::fold_batch;
 use super::linear::{Blocks, UNROLLED, conjugate, extended, part, places, product};
@@ -47,9 +47,8 @@ pub fn triangular_solve(
     let mut x = if wide == DType::F32 && (1..=SMALL).contains(&n) {
         small(b, a, y, t.lower, turned)
     } else {
-        let a = if turned { b.transpose(a, &[0, 2, 1]) } else { a };
         let a = if t.transpose == TriangularTranspose::Adjoint { conjugate(b, a) } else { a };
-        large(b, a, y, t.lower != turned, tile)?
+        large(b, (a, turned), y, t.lower, tile)?
     };
     if !t.left {
         x = b.transpose(x, &[0, 2, 1]);
@@ -151,8 +150,14 @@ fn small(b: &mut Emit, a: NodeId, y: NodeId, lower: bool, turned: bool) -> NodeI
     b.transpose(x, &back)
 }
 
-/// `A X = Y` of `[B, n, n]` and `[B, n, m]`, block by block of rows.
-fn large(b: &mut Emit, a: NodeId, y: NodeId, lower: bool, tile: (u32, u32)) -> Result<NodeId, CompileError> {
+/// `A X = Y` (of `A`'s transpose, if it is to be turned) of `[B, n, n]` and `[B, n, m]`, block by block of rows.
+fn large(
+    b: &mut Emit,
+    (a, turned): (NodeId, bool),
+    y: NodeId,
+    lower: bool,
+    tile: (u32, u32),
+) -> Result<NodeId, CompileError> {
     let kind = b.dtype(a);
     let [batch, n, m] = b.dims(y)[..] else { return Ok(y) };
     let blocks = Blocks::of(kind, n, tile);
@@ -163,21 +168,26 @@ fn large(b: &mut Emit, a: NodeId, y: NodeId, lower: bool, tile: (u32, u32)) -> R
     let y = if rows > n { b.pad(y, none, &[edge(0), edge(rows - n), edge(0)]) } else { y };
     let triangle = places(b, &[batch, rows, rows], if lower { Direction::Ge } else { Direction::Le });
     let a = b.select(triangle, a, none);
+    let whole = if turned { b.transpose(a, &[0, 2, 1]) } else { a };
     // Kernels take as many right sides as there are lanes; more are multiplied with the inverse.
     let direct = !blocks.native || m <= u64::from(tile.1);
     if blocks.count <= 1 && direct {
-        let x = solve_block(b, a, y, lower, blocks.native)?;
+        let x = solve_block(b, whole, y, lower != turned, blocks.native)?;
         return Ok(if rows > n { b.slice_dim(x, 1, 0, n, 1) } else { x });
     }
+    // All blocks' inverses at once, whichever way round: systems of the same matrix share them.
+    let inverses = if blocks.native { Some(inverses(b, (a, turned), lower, &blocks)?) } else { None };
+    let (a, lower) = (whole, lower != turned);
     if blocks.count <= UNROLLED {
         // One column would lie along rows; a tile of them costs the same.
         let wide = if m == 1 { u64::from(tile.0) } else { m };
         let y = if wide > m { b.pad(y, none, &[edge(0), edge(0), edge(wide - m)]) } else { y };
-        let x = written_out(b, a, y, lower, (&blocks, direct))?;
+        let x = written_out(b, a, y, lower, (&blocks, inverses))?;
         return Ok(part(b, x, (0, 0), (n, m)));
     }
     let start = b.splat(kind, &[batch, rows, m], 0.0);
-    let done = b.counted_loop("triangular", blocks.count, &[start, a, y], |b, counter, s| {
+    let state: Vec<NodeId> = [start, a, y].into_iter().chain(inverses).collect();
+    let done = b.counted_loop("triangular", blocks.count, &state, |b, counter, s| {
         let zero = b.index(0);
         let last = b.index(blocks.count as i64 - 1);
         let i = if lower { counter } else { b.sub(last, counter) };
@@ -186,31 +196,34 @@ fn large(b: &mut Emit, a: NodeId, y: NodeId, lower: bool, tile: (u32, u32)) -> R
         let known = product(b, known, s[0], [2, 1]);
         let want = b.dynamic_slice(s[2], &[zero, at, zero], &[batch, size, m]);
         let want = b.sub(want, known);
-        let block = b.dynamic_slice(s[1], &[zero, at, at], &[batch, size, size]);
-        let x = solved(b, block, want, lower, (&blocks, direct))?;
+        let x = match s.get(3) {
+            Some(&inverses) => {
+                let first = b.with(Binary::Mul, i, batch as f64);
+                let inverse = b.dynamic_slice(inverses, &[first, zero, zero], &[batch, size, size]);
+                product(b, inverse, want, [2, 1])
+            }
+            None => {
+                let block = b.dynamic_slice(s[1], &[zero, at, at], &[batch, size, size]);
+                by_rows(b, block, want, lower)?
+            }
+        };
         let next = b.dynamic_update_slice(s[0], x, &[zero, at, zero]);
-        Ok(vec![next, s[1], s[2]])
+        Ok([&[next], &s[1..]].concat())
     })?;
     let x = done[0];
     Ok(if rows > n { b.slice_dim(x, 1, 0, n, 1) } else { x })
 }
 
-/// `A X = Y` of diagonal blocks, with their inverse if not `direct`.
-fn solved(
-    b: &mut Emit,
-    block: NodeId,
-    want: NodeId,
-    lower: bool,
-    (blocks, direct): (&Blocks, bool),
-) -> Result<NodeId, CompileError> {
-    if direct {
-        return solve_block(b, block, want, lower, blocks.native);
-    }
-    let dims = b.dims(block).to_vec();
-    let zeros = b.splat(b.dtype(block), &dims, 0.0);
+/// The inverses of the diagonal blocks, those of the first block of all matrices first: `[blocks * B, k, k]`.
+fn inverses(b: &mut Emit, (a, turned): (NodeId, bool), lower: bool, blocks: &Blocks) -> Result<NodeId, CompileError> {
+    let size = blocks.size;
+    let diagonal: Vec<NodeId> = (0..blocks.count).map(|i| part(b, a, (i * size, i * size), (size, size))).collect();
+    let diagonal = b.concatenate(&diagonal, 0);
+    let dims = b.dims(diagonal).to_vec();
+    let zeros = b.splat(b.dtype(a), &dims, 0.0);
     let identity = with_ones(b, zeros);
-    let inverse = solve_block(b, block, identity, lower, blocks.native)?;
-    Ok(product(b, inverse, want, [2, 1]))
+    let all = solve_block(b, diagonal, identity, lower, blocks.native)?;
+    Ok(if turned { b.transpose(all, &[0, 2, 1]) } else { all })
 }
 
 /// `A X = Y` block by block without a loop: what is known is taken off all that is left.
@@ -219,18 +232,27 @@ fn written_out(
     a: NodeId,
     y: NodeId,
     lower: bool,
-    (blocks, direct): (&Blocks, bool),
+    (blocks, inverses): (&Blocks, Option<NodeId>),
 ) -> Result<NodeId, CompileError> {
-    let (size, m) = (blocks.size, b.dims(y)[2]);
+    let (size, batch, m) = (blocks.size, b.dims(y)[0], b.dims(y)[2]);
     let mut rest = y;
     let mut parts = Vec::new();
     for i in 0..blocks.count {
         let left = blocks.rows() - (i + 1) * size;
         // Of the matrix, and of what is left: the block's first row, and the first row behind it.
         let (at, own, behind) = if lower { (i * size, 0, size) } else { (left, left, 0) };
-        let block = part(b, a, (at, at), (size, size));
         let want = part(b, rest, (own, 0), (size, m));
-        let x = solved(b, block, want, lower, (blocks, direct))?;
+        let x = match inverses {
+            Some(all) => {
+                let first = at / size * batch;
+                let inverse = b.slice_dim(all, 0, first, first + batch, 1);
+                product(b, inverse, want, [2, 1])
+            }
+            None => {
+                let block = part(b, a, (at, at), (size, size));
+                by_rows(b, block, want, lower)?
+            }
+        };
         parts.push(x);
         if left > 0 {
             let factor = part(b, a, (if lower { at + size } else { 0 }, at), (left, size));
