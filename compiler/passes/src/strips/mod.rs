@@ -14,7 +14,7 @@ use region::Region;
 pub use region::Room;
 use std::collections::{BTreeMap, BTreeSet};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, CompId, Computation, DotDims, Module, Node, NodeId, Op, Shape};
+use systole_hlo::graph::{Binary, CompId, Computation, DotDims, Module, Node, NodeId, Op, Shape, SliceDim};
 use systole_isa::DType;
 use walk::{At, Need, needs};
 
@@ -34,7 +34,7 @@ pub fn run(mut module: Module, draft: &mut Draft, room: Room) -> Result<Module, 
         if !draft.fire("strips") {
             break;
         }
-        module = replaced(module, draft, index, &r)?;
+        module = replaced(module, draft, index, (&r, room.tile))?;
         done = true;
     }
     if !done {
@@ -97,7 +97,12 @@ fn sizes(comp: &Computation, id: NodeId) -> Vec<u64> {
 }
 
 /// The module with a region of a computation as a loop over strips.
-fn replaced(module: Module, draft: &mut Draft, index: usize, r: &Region) -> Result<Module, CompileError> {
+fn replaced(
+    module: Module,
+    draft: &mut Draft,
+    index: usize,
+    (r, tile): (&Region, (u32, u32)),
+) -> Result<Module, CompileError> {
     let comp = module.computations[index].clone();
     let mut behind = vec![false; comp.nodes.len()];
     for id in comp.ids() {
@@ -113,15 +118,27 @@ fn replaced(module: Module, draft: &mut Draft, index: usize, r: &Region) -> Resu
     let strips = Strips {
         comp: &comp,
         r,
+        tile,
         inputs: r.inputs(&comp),
         results: r.members.keys().copied().filter(|&id| used(id) && !r.is_made(&comp, id)).collect(),
     };
     regroup(module, draft, index, (&before, &after), &mut |b, map, new_ids| strips.build(b, map, new_ids))
 }
 
+/// What an input's strips are cut from: an array, how its dimensions are split, and of the input in those the first places
+/// and the sizes.
+struct Source {
+    id: NodeId,
+    split: Split,
+    first: Vec<u64>,
+    part: Vec<u64>,
+}
+
 struct Strips<'a> {
     comp: &'a Computation,
     r: &'a Region,
+    /// The chip's sublanes and lanes.
+    tile: (u32, u32),
     inputs: Vec<(NodeId, Need)>,
     results: Vec<NodeId>,
 }
@@ -137,11 +154,15 @@ impl Strips<'_> {
             let dtype = dtype.ok_or_else(|| CompileError::internal("strips", "a result is no array"))?;
             state.push(b.splat(dtype, &split(&sizes(comp, id), r.members[&id], r.size).dims, 0.0));
         }
+        let made =
+            |id: NodeId| map[id.index()].ok_or_else(|| CompileError::internal("strips", "an input comes too late"));
         for &(id, need) in &self.inputs {
-            let x = map[id.index()].ok_or_else(|| CompileError::internal("strips", "an input comes too late"))?;
             state.push(match need {
-                Need::Whole => x,
-                Need::Strip(at) => b.reshape(x, &split(&sizes(comp, id), at, r.size).dims),
+                Need::Whole => made(id)?,
+                Need::Strip(at) => {
+                    let source = self.source(id, at);
+                    b.reshape(made(source.id)?, &source.split.dims)
+                }
             });
         }
         let done =
@@ -150,6 +171,45 @@ impl Strips<'_> {
             map[id.index()] = Some(b.reshape(whole, &sizes(comp, id)));
         }
         Ok(())
+    }
+
+    /// What the strips of an input are cut from: of a slice, from the array that it is of, so that it is not made for them.
+    fn source(&self, id: NodeId, at: At) -> Source {
+        let own = sizes(self.comp, id);
+        let plain = |id: NodeId| {
+            let split = split(&sizes(self.comp, id), at, self.r.size);
+            Source { id, first: vec![0; split.dims.len()], part: split.dims.clone(), split }
+        };
+        let n = self.comp.node(id);
+        let Op::Slice { dims } = &n.op else { return plain(id) };
+        let (whole, lanes) = (sizes(self.comp, n.operands[0]), u64::from(self.tile.1));
+        // Copies begin at whole tiles.
+        let begins = |d: usize| match whole.len() - d {
+            1 => lanes,
+            2 => region::ROWS,
+            _ => 1,
+        };
+        let cut = |(d, s): (usize, &SliceDim)| s.stride == 1 && s.start.is_multiple_of(begins(d));
+        if !dims.iter().enumerate().all(cut) {
+            return plain(id);
+        }
+        let along = &dims[at.dim];
+        if (along.start, along.limit) == (0, whole[at.dim]) {
+            let source = plain(n.operands[0]);
+            let part = split(&own, at, self.r.size).dims;
+            let behind = part.len() - own.len();
+            let mut first = vec![0; part.len()];
+            for (d, s) in dims.iter().enumerate().filter(|(d, _)| *d != at.dim) {
+                first[if d < at.dim { d } else { d + behind }] = s.start;
+            }
+            Source { first, part, ..source }
+        } else if at.others(&own, self.r.size) == 1 {
+            // Along the strips' dimension: it is not split, and begins further on.
+            let split = Split { dims: whole, axis: at.dim, step: at.inner };
+            Source { id: n.operands[0], first: dims.iter().map(|s| s.start).collect(), part: own, split }
+        } else {
+            plain(id)
+        }
     }
 
     /// Where a strip begins along `axis` of an array of `rank` dimensions.
@@ -177,11 +237,14 @@ impl Strips<'_> {
                 inputs.push(x);
                 continue;
             };
-            let dims = sizes(comp, id);
-            let Split { dims: mut part, axis, step } = split(&dims, at, r.size);
+            let Source { first, mut part, split: Split { axis, step, .. }, .. } = self.source(id, at);
             part[axis] = r.width * step;
-            let starts = self.starts(b, counter, (part.len(), axis), step);
+            let mut starts = self.starts(b, counter, (part.len(), axis), step);
+            for (start, &first) in starts.iter_mut().zip(&first).filter(|f| *f.1 > 0) {
+                *start = b.with(Binary::Add, *start, first as f64);
+            }
             let x = b.dynamic_slice(x, &starts, &part);
+            let dims = sizes(comp, id);
             inputs.push(b.reshape(x, &at.cut(&dims, cut)));
         }
         let mut made: BTreeMap<NodeId, NodeId> = BTreeMap::new();

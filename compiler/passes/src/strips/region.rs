@@ -39,7 +39,7 @@ const BROKEN: usize = 32;
 /// Places of a strip that are not many.
 const FEW: u64 = 32;
 /// Sizes of strips along rows and lanes are multiples of these, so that they begin where copies may.
-const ROWS: u64 = 32;
+pub const ROWS: u64 = 32;
 
 /// What is known of the chip.
 #[derive(Clone, Copy)]

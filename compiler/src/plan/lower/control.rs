@@ -1,7 +1,7 @@
 //! Loops and conditionals.
 
 use super::scalar::is_scalar_type;
-use super::{Lower, Region, Val};
+use super::{Lower, Region, Val, unseen};
 use crate::plan::step::{BufferKind, ScalarOp, Step, Word};
 use crate::plan::view::{Form, View, layout_of};
 use systole_hlo::error::CompileError;
@@ -169,7 +169,15 @@ impl<'a> Lower<'a> {
     ) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         let op = self.debug_op(r, id, 0.0);
-        let init = flat(&self.value(r, node.operands[0]));
+        let mut init = flat(&self.value(r, node.operands[0]));
+        for (val, unseen) in init.iter_mut().zip(unseen::elements(self.module, r.comp, id)) {
+            if let (Val::Array(v), true) = (&*val, unseen)
+                && v.layout.bytes() > self.plan.largest_resident
+            {
+                let (name, dtype) = (self.plan.buffers[v.buf.index()].name.clone(), v.dtype());
+                *val = Val::Array(self.array(&name, dtype, &v.dims.clone(), Form::Lanes));
+            }
+        }
         let leaves = shapes(&node.shape);
         let mut words: Vec<bool> = leaves
             .iter()

@@ -15,6 +15,7 @@ pub mod scalar;
 mod sort;
 mod steps;
 mod transfer;
+mod unseen;
 
 pub use self::contraction::product_entry;
 use self::loop_spec::{Resolve, Resolved, loop_spec, reduce_spec, window_spec};
@@ -106,9 +107,18 @@ impl<'a> Lower<'a> {
         };
         let n = comp.nodes.len();
         let mut r = Region { comp, groups, values: vec![None; n], lanes: vec![None; n], cuts: vec![None; n] };
+        let unseen = unseen::nodes(module, comp, &r.groups.users);
         for id in order {
             // Computed with another one.
             if r.groups.lead.contains_key(&id) {
+                continue;
+            }
+            if unseen.contains(&id)
+                && let Shape::Array(a) = &comp.node(id).shape
+                && r.groups.roots_of(id) == [id]
+                && layout_of(a.dtype, &a.dims, Form::Lanes, self.chip).bytes() > self.plan.largest_resident
+            {
+                r.values[id.index()] = Some(Val::Array(self.array(&comp.node(id).name, a.dtype, &a.dims, Form::Lanes)));
                 continue;
             }
             let val = if scalars[id.index()] {

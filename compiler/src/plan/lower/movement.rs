@@ -283,8 +283,8 @@ impl<'a> Lower<'a> {
             to.dims[dim].1 = at;
             at += src.dims[dim] as i64;
             let spec = move_spec(&src.dims.clone(), &src, &Position::identity(n), &dst, &to);
-            let first = |d: usize| if d == dim { at - src.dims[dim] as i64 } else { 0 };
-            let usage = self.part(&dims, &src.dims, &first);
+            let first = at - src.dims[dim] as i64;
+            let usage = self.part(&dims, &src.dims, &|d, tile| d != dim || first % tile as i64 == 0);
             let to = Target { usage, op, result: self.is_result(r, id) };
             self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], to);
         }
@@ -322,14 +322,17 @@ impl<'a> Lower<'a> {
         Some(Val::Array(View { dims, ..dst }))
     }
 
-    /// How a part of sizes `part` of an array is written: in whole tiles if it has all of the last two dimensions, or the last
-    /// one and whole tiles of the one before it. `first` gives the part's first index along a dimension.
-    fn part(&self, dims: &[u64], part: &[u64], first: &dyn Fn(usize) -> i64) -> Use {
+    /// Whole registers of rows of the narrowest type.
+    fn tile_rows(&self) -> u64 {
+        4 * u64::from(self.chip.core.sublanes)
+    }
+
+    /// How a part of sizes `part` of an array is written: in whole tiles if of each of the last two dimensions it has all, or
+    /// whole tiles. `begins` says whether the part begins at a multiple along a dimension.
+    fn part(&self, dims: &[u64], part: &[u64], begins: &dyn Fn(usize, u64) -> bool) -> Use {
         let n = dims.len();
-        // Whole registers of rows of the narrowest type.
-        let tile = 4 * u64::from(self.chip.core.sublanes);
-        let rows = |d: usize| part[d] == dims[d] || part[d].is_multiple_of(tile) && first(d) % tile as i64 == 0;
-        let whole = n >= 2 && part[n - 1] == dims[n - 1] && rows(n - 2);
+        let tiles = |d: usize, tile: u64| part[d] == dims[d] || part[d].is_multiple_of(tile) && begins(d, tile);
+        let whole = n >= 2 && tiles(n - 1, u64::from(self.chip.core.lanes)) && tiles(n - 2, self.tile_rows());
         if whole { Use::Tiles } else { Use::Update }
     }
 
@@ -442,21 +445,6 @@ impl<'a> Lower<'a> {
         (rows, None)
     }
 
-    /// Whether a start index is a multiple of the chip's lanes whatever it is computed from.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "what is not known to be a multiple is taken for none")]
-    fn is_aligned(&self, comp: &Computation, id: NodeId, depth: u32) -> bool {
-        let Some(depth) = depth.checked_sub(1) else { return false };
-        let lanes = i64::from(self.chip.core.lanes);
-        let n = comp.node(id);
-        match &n.op {
-            Op::Constant(l) => l.dims.is_empty() && l.integer(0).is_some_and(|v| v % lanes == 0),
-            Op::Binary(Binary::Mul) => n.operands.iter().any(|o| self.is_aligned(comp, *o, depth)),
-            Op::Binary(Binary::Add | Binary::Sub) => n.operands.iter().all(|o| self.is_aligned(comp, *o, depth)),
-            Op::Reshape => self.is_aligned(comp, n.operands[0], depth),
-            _ => false,
-        }
-    }
-
     fn dynamic_slice(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         let (dtype, dims) = self.shape(r, id);
@@ -468,7 +456,7 @@ impl<'a> Lower<'a> {
         let starts = self.starts(r, &node.operands[1..], &limits, &dims);
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
         let n = dims.len();
-        let aligned = self.is_aligned(r.comp, node.operands[n], DEPTH);
+        let aligned = is_multiple(r.comp, node.operands[n], u64::from(self.chip.core.lanes), DEPTH);
         let (rows, lane) = self.dynamic(&src, &starts, &dims, aligned);
         let mut spec = move_spec(&dims, &src, &Position::identity(n), &dst, &Position::identity(n));
         spec.src.dynamic_lane = lane.is_some();
@@ -498,15 +486,32 @@ impl<'a> Lower<'a> {
         }
         self.steps.push(Step::Copy { src: src.buf, dst: dst.buf, op });
         let n = dims.len();
-        let aligned = self.is_aligned(r.comp, node.operands[n + 1], DEPTH);
+        let aligned = is_multiple(r.comp, node.operands[n + 1], u64::from(self.chip.core.lanes), DEPTH);
         let (rows, lane) = self.dynamic(&dst, &starts, &update.dims, aligned);
         let sizes = update.dims.clone();
         let mut spec = move_spec(&sizes, &update, &Position::identity(n), &dst, &Position::identity(n));
         spec.dst.dynamic_lane = lane.is_some();
-        // Where along a dimension is not known.
-        let usage = self.part(&dims, &update.dims, &|_| 1);
+        // Starts are clamped to what is left of the array.
+        let begins = |d: usize, tile: u64| {
+            (dims[d] - update.dims[d]).is_multiple_of(tile) && is_multiple(r.comp, node.operands[2 + d], tile, DEPTH)
+        };
+        let usage = self.part(&dims, &update.dims, &begins);
         let to = Target { usage, op, result: self.is_result(r, id) };
         self.push_move_dynamic(spec, (update.buf, Vec::new()), (dst.buf, rows), [None, lane], to);
         Ok(Val::Array(dst))
+    }
+}
+
+/// Whether a start index is a multiple of a number whatever it is computed from.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is not known to be a multiple is taken for none")]
+fn is_multiple(comp: &Computation, id: NodeId, of: u64, depth: u32) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    let n = comp.node(id);
+    match &n.op {
+        Op::Constant(l) => l.dims.is_empty() && l.integer(0).is_some_and(|v| v % of as i64 == 0),
+        Op::Binary(Binary::Mul) => n.operands.iter().any(|o| is_multiple(comp, *o, of, depth)),
+        Op::Binary(Binary::Add | Binary::Sub) => n.operands.iter().all(|o| is_multiple(comp, *o, of, depth)),
+        Op::Reshape => is_multiple(comp, n.operands[0], of, depth),
+        _ => false,
     }
 }

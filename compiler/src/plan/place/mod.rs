@@ -444,6 +444,11 @@ impl<'a> Placer<'a> {
             && self.memory.granules_of(src) == self.memory.granules_of(dst)
     }
 
+    /// Whether an array has no contents: nothing ever writes it.
+    fn is_nothing(&self, buf: BufId) -> bool {
+        self.plan.buffers[buf.index()].kind == BufferKind::Temp && self.memory.life.writes[buf.index()].is_empty()
+    }
+
     fn copy(&mut self, src: BufId, dst: BufId, rest: &[Step]) -> Result<(), CompileError> {
         let mut out = Vec::new();
         let (s, d) = (&self.memory.places[src.index()], &self.memory.places[dst.index()]);
@@ -496,10 +501,16 @@ impl<'a> Placer<'a> {
         let places = &self.memory.places;
         let kind = &self.plan.buffers[dst.index()].kind;
         let far = *kind == BufferKind::FarState;
+        let nothing = self.is_nothing(src);
         if far || large && places[dst.index()].row.is_none() && *kind != BufferKind::State {
-            self.in_hbm(src, Use::Read, &mut out)?;
+            if !nothing {
+                self.in_hbm(src, Use::Read, &mut out)?;
+            }
             self.in_hbm(dst, Use::Write, &mut out)?;
             self.copies(out);
+            if nothing {
+                return Ok(());
+            }
             let (from, to) = (self.memory.granule(src)?, self.memory.granule(dst)?);
             let bytes = self.memory.bytes_of(dst);
             if from != to && bytes > 0 {
@@ -514,7 +525,7 @@ impl<'a> Placer<'a> {
         self.written(dst, &mut out);
         self.copies(out);
         let bytes = self.memory.bytes_of(dst);
-        if bytes > 0 {
+        if bytes > 0 && !nothing {
             let from = self.spot(src)?;
             self.actions.push(Action::Move { from, to: Spot::Vmem(row), bytes });
         }
