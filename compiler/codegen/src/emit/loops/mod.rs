@@ -6,6 +6,7 @@ pub mod eval;
 mod reduce;
 mod row;
 mod simplify;
+mod slide;
 pub mod spec;
 mod staged;
 mod tiled;

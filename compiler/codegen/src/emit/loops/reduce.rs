@@ -12,6 +12,7 @@ use super::eval::{
 };
 use super::row::{At, Context, Memo, tiles_to_outer};
 use super::simplify::merge_reduce;
+use super::slide::Slide;
 use super::spec::{Body, ExprOp, Input, LaneMap, LoopSpec, Output, ReduceSpec};
 use crate::emit::elementwise;
 use crate::emit::value::Value;
@@ -21,8 +22,9 @@ use systole_isa::{ChipConfig, DType};
 
 /// Most reduced points that are unrolled into one loop body.
 const UNROLLED_POINTS: u64 = 16;
-/// Most accumulators of blocks of rows that are reduced side by side.
+/// Most accumulators of blocks of rows that are reduced side by side, and where windows of them overlap.
 const SIDE_BY_SIDE: u32 = 8;
+const SLIDING: u32 = 32;
 
 /// The kernel of a spec. Parameters: one register for each input, then one for each output.
 pub fn reduce_kernel(spec: &ReduceSpec, chip: &ChipConfig) -> Kernel {
@@ -62,7 +64,8 @@ pub fn emit_reduce(b: &mut KernelBuilder, spec: &ReduceSpec, bases: &Bases) {
     let body = if wide { widen_body(&spec.reduction.body) } else { spec.reduction.body.clone() };
     let around = kept.saturating_sub(1);
     let shared = shared(&flat, &ctx, around);
-    let r = Reducer { ctx, spec: &spec, body, wide, kept, shared };
+    let slide = Slide::of(&flat, kept).filter(|_| !spec.reduce_rows && !spec.reduce_columns);
+    let r = Reducer { ctx, spec: &spec, body, wide, kept, shared, slide };
     nest(b, &flat.outer[..around], 0, &regs, &mut |b, regs| r.kept_indices(b, regs));
 }
 
@@ -88,14 +91,15 @@ fn shared(spec: &LoopSpec, ctx: &Context, d: usize) -> Vec<bool> {
     all
 }
 
-struct Reducer<'a> {
-    ctx: Context<'a>,
+pub(super) struct Reducer<'a> {
+    pub(super) ctx: Context<'a>,
     spec: &'a ReduceSpec,
-    body: Body,
+    pub(super) body: Body,
     wide: bool,
-    kept: usize,
+    pub(super) kept: usize,
     /// Which nodes' values are the same for all places that are reduced side by side.
-    shared: Vec<bool>,
+    pub(super) shared: Vec<bool>,
+    slide: Option<Slide>,
 }
 
 impl Reducer<'_> {
@@ -111,7 +115,11 @@ impl Reducer<'_> {
         }
         let d = self.kept - 1;
         let blocks = self.spec.rows.div_ceil(self.ctx.sublanes).max(1);
-        let together = if self.spec.reduce_rows { 1 } else { (self.side_by_side() / blocks).clamp(1, size) };
+        let together = match (&self.slide, self.side_by_side()) {
+            _ if self.spec.reduce_rows => 1,
+            (Some(_), 2..) => Slide::together(size),
+            (_, most) => (most / blocks).clamp(1, size),
+        };
         let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();
         b.loop_static(size / together, |b| {
             self.kept_rows(b, &own, together);
@@ -169,7 +177,8 @@ impl Reducer<'_> {
             return 1;
         }
         let words: usize = self.spec.outputs.iter().map(|o| o.dtype.components()).sum();
-        (SIDE_BY_SIDE / words.max(1) as u32).max(1)
+        let most = if self.slide.is_some() { SLIDING } else { SIDE_BY_SIDE };
+        (most / words.max(1) as u32).max(1)
     }
 
     fn inits(&self, b: &mut KernelBuilder, at: &At) -> Vec<Value> {
@@ -229,7 +238,7 @@ impl Reducer<'_> {
     }
 
     /// Arguments of the reduction at one reduced point.
-    fn values(&self, b: &mut KernelBuilder, at: &At, tile: u32, memo: &mut Memo) -> Vec<Value> {
+    pub(super) fn values(&self, b: &mut KernelBuilder, at: &At, tile: u32, memo: &mut Memo) -> Vec<Value> {
         let v: Vec<Value> = self.spec.reduction.args.iter().map(|&a| self.ctx.eval(b, at, a, tile, memo)).collect();
         v.into_iter().map(|v| self.widen(v)).collect()
     }
@@ -281,6 +290,10 @@ impl Reducer<'_> {
                     self.columns(b, &at, inits, acc, M::ALL)
                 }
             });
+            return all;
+        }
+        if let Some(slide) = &self.slide {
+            self.sliding(b, slide, places, &all);
             return all;
         }
         // The last dimensions are unrolled as far as they are few points.
