@@ -17,13 +17,14 @@ lint.py:30 (copied_again)                     434   0.9 %    0.1 %
 lint.py:32 (copied_again.<locals>._)          320   0.6 %    0.1 %
 
 vector memory of a kernel                   bytes  what
-copied_again                                81920  scratch argument 3: f32 [128, 128]
+copied_again                                65536  scratch argument 3: f32 [128, 128]
 copied_again                                65536  window of result 0: block [128, 128], place 1 of 2
 copied_again                                65536  window of result 0: block [128, 128], place 2 of 2
 copied_again                                32768  window of operand 0: block [128, 128], place 1 of 2
 copied_again                                32768  window of operand 0: block [128, 128], place 2 of 2
 copied_again                                32768  window of operand 1: block [128, 128], place 1 of 2
 copied_again                                32768  window of operand 1: block [128, 128], place 2 of 2
+copied_again                                16384  rows behind arrays
 copied_again                                16384  vectors on their way
 
 lint.py:34: matrix units work for 4.1 % of the time because of waits in lines with products (41.2 %), copies of windows (31.4 %), lines without products, most of all line 35 (3.2 %)

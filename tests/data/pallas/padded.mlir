@@ -17,7 +17,7 @@ padded                                      32768  window of operand 0: block [6
 padded                                      32768  window of operand 0: block [64, 40], place 2 of 2
 padded                                      32768  window of result 0: block [64, 40], place 1 of 2
 padded                                      32768  window of result 0: block [64, 40], place 2 of 2
-padded                                      16384  vectors on their way
+padded                                      16384  rows behind arrays
 
 lint.py:65: window of operand 0: block [64, 40], padding: 68 % of its registers, 43 % beyond the array
 lint.py:65: window of result 0: block [64, 40], padding: 68 % of its registers, 43 % beyond the array

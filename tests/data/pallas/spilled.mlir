@@ -14,8 +14,9 @@ lint.py:57 (spilled.<locals>.<genexpr>)         1040  11.1 %    7.6 %
 lint.py:56 (spilled)                          773   8.2 %    6.2 %
 
 vector memory of a kernel                   bytes  what
-spilled                                    802816  all of operand 0: f32 [1536, 128]
+spilled                                    786432  all of operand 0: f32 [1536, 128]
 spilled                                    536576  spilled registers
-spilled                                     32768  all of result 0: f32 [8, 128]
+spilled                                     16384  all of result 0: f32 [8, 128]
+spilled                                     16384  rows behind arrays
 
 lint.py:55: registers spill: 262 loads and 131 stores of them, 536576 bytes of vector memory, most of them here

@@ -15,12 +15,12 @@ lint.py:46 (turned)                           172   3.2 %    0.2 %
 lint.py:46 (turned)                           172   3.2 %    0.0 %  relayout of [128, 256] to [64, 512]
 
 vector memory of a kernel                   bytes  what
-turned                                     311296  vectors on their way
+turned                                     131072  vectors on their way
 turned                                     131072  window of operand 0: block [256, 128], place 1 of 2
 turned                                     131072  window of operand 0: block [256, 128], place 2 of 2
 turned                                     131072  window of result 0: block [64, 512], place 1 of 2
 turned                                     131072  window of result 0: block [64, 512], place 2 of 2
-turned                                      16384  vectors on their way
+turned                                      16384  rows behind arrays
 
 lint.py:45: copies of a window are exposed for 32.0 % of the time: window of operand 0: block [256, 128]
 lint.py:45: copies of a window are exposed for 28.7 % of the time: window of result 0: block [64, 512]

@@ -21,13 +21,13 @@ normalise/power                               940  12.4 %    8.1 %
 product                                      3330  44.0 %   24.8 %
 
 vector memory of a kernel                   bytes  what
-waiting                                    262144  vectors on their way
 waiting                                    131072  window of operand 0: block [128, 256], place 1 of 2
 waiting                                    131072  window of operand 0: block [128, 256], place 2 of 2
+waiting                                     65536  vectors on their way
 waiting                                     65536  window of operand 1: block [256, 128]
 waiting                                     65536  window of result 0: block [128, 128], place 1 of 2
 waiting                                     65536  window of result 0: block [128, 128], place 2 of 2
-waiting                                     16384  vectors on their way
+waiting                                     16384  rows behind arrays
 
 lint.py:79: matrix units work for 3.4 % of the time because of copies of windows (29.9 %), waits in lines with products (24.8 %), lines without products, most of all line 77 (16.1 %)
 lint.py:75: copies of a window are exposed for 13.4 % of the time: window of operand 0: block [128, 256]

@@ -94,8 +94,8 @@ impl<'a> Lower<'a> {
 
     /// Gives what was taken of the scratch area since a row its name.
     fn name_part(&mut self, row: u32, name: impl FnOnce() -> String) {
-        if self.rows > row {
-            self.parts.push(Part { name: name(), row, rows: self.rows - row });
+        if self.filled > row {
+            self.parts.push(Part { name: name(), row, rows: self.filled - row });
         }
     }
 

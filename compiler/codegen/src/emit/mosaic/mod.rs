@@ -144,6 +144,7 @@ pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result
         scratch: shifted,
         buffers: 0,
         rows: 0,
+        filled: 0,
         parts: Vec::new(),
         semaphores: 0,
         words: 0,
@@ -196,6 +197,8 @@ pub(super) struct Lower<'a> {
     word_row: S,
     scratch: [S; 3],
     buffers: u32,
+    /// The word row of the scratch area where its last array ends.
+    filled: u32,
     /// Word rows of the scratch area, semaphores, words of scalar memory in use.
     rows: u32,
     semaphores: u32,
@@ -238,7 +241,15 @@ impl Lower<'_> {
     /// many as a register has belong to nobody.
     fn room(&mut self, rows: u32) -> u32 {
         let at = self.rows;
+        self.filled = at + rows.next_multiple_of(32);
         self.rows += (rows + self.chip.core.sublanes).next_multiple_of(32);
+        if self.rows > self.filled {
+            self.parts.push(Part {
+                name: "rows behind arrays".into(),
+                row: self.filled,
+                rows: self.rows - self.filled,
+            });
+        }
         at
     }
 
