@@ -79,7 +79,7 @@ impl Control {
 /// What a run is, for looks at it.
 pub struct Subject<'a> {
     pub ran: Ran<'a>,
-    /// Cores of the one device that several run.
+    /// Cores of each device that run the program.
     pub cores: usize,
     pub code: Arc<Code>,
 }

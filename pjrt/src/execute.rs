@@ -101,7 +101,7 @@ impl Run {
         let options = RunOptions::new(self.mode);
         let shown = live::wanted(&self.program, self.mode);
         let level = collect::level(self.mode, shown);
-        let lanes = if level.is_some() { inputs.len().max(exe.cores() as usize) } else { 0 };
+        let lanes = if level.is_some() { inputs.len() * exe.cores() as usize } else { 0 };
         let mut nobody: Vec<NoObserver> = (0..lanes).map(|_| NoObserver).collect();
         let mut recorders: Vec<_> = nobody
             .iter_mut()
