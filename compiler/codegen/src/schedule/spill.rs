@@ -54,13 +54,13 @@ impl Spiller {
 
     /// Moves registers to memory; what is made from nothing is made anew instead.
     pub fn spill(&mut self, kernel: &mut Kernel, regs: &[Reg]) {
-        let homes = self.homes(kernel, regs, true);
+        let homes = self.homes(kernel, regs, (true, true));
         self.moved(kernel, regs, homes);
     }
 
     /// Moves registers to memory, whatever they are made from.
     pub fn keep(&mut self, kernel: &mut Kernel, regs: &[Reg]) {
-        let homes = self.homes(kernel, regs, false);
+        let homes = self.homes(kernel, regs, (false, true));
         self.moved(kernel, regs, homes);
     }
 
@@ -80,16 +80,17 @@ impl Spiller {
         kernel.body = out;
     }
 
-    /// Saves registers before every call and restores them after it.
+    /// Saves registers before every call and restores them after it. All of them are saved at once: none shares its place,
+    /// wherever it lives.
     pub fn save(&mut self, kernel: &mut Kernel, regs: &[Reg]) {
-        let homes = self.homes(kernel, regs, true);
+        let homes = self.homes(kernel, regs, (true, false));
         let body = std::mem::take(&mut kernel.body);
         let mut w = Rewriter { homes, kernel: &mut *kernel, sublanes: self.area.sublanes, pinned: &mut self.pinned };
         kernel.body = w.saved(body, regs);
     }
 
-    /// Where registers of a kernel are kept; `anew`: constants may be made again.
-    fn homes(&mut self, kernel: &Kernel, regs: &[Reg], anew: bool) -> FxHashMap<Reg, Home> {
+    /// Where registers of a kernel are kept; `anew`: constants may be made again; `shared`: places may be others' too.
+    fn homes(&mut self, kernel: &Kernel, regs: &[Reg], (anew, shared): (bool, bool)) -> FxHashMap<Reg, Home> {
         let mut definitions: FxHashMap<Reg, Option<Inst>> = FxHashMap::default();
         each_instruction(&kernel.body, &mut |v| {
             for r in registers(&v.inst).filter(|r| r.is_def) {
@@ -102,7 +103,7 @@ impl Spiller {
             definitions.insert(Reg::new(File::Scalar, p.0), None);
         }
         // At most two registers' rows each.
-        let short = self.area.row + regs.len() as u32 * 2 * self.area.sublanes > self.share_from;
+        let short = shared && self.area.row + regs.len() as u32 * 2 * self.area.sublanes > self.share_from;
         if short {
             self.slots.look(kernel, regs);
         }
