@@ -22,9 +22,8 @@ use systole_isa::{ChipConfig, DType};
 
 /// Most reduced points that are unrolled into one loop body.
 const UNROLLED_POINTS: u64 = 16;
-/// Most accumulators of blocks of rows that are reduced side by side, and where windows of them overlap.
+/// Most accumulators of blocks of rows that are reduced side by side.
 const SIDE_BY_SIDE: u32 = 8;
-const SLIDING: u32 = 32;
 
 /// The kernel of a spec. Parameters: one register for each input, then one for each output.
 pub fn reduce_kernel(spec: &ReduceSpec, chip: &ChipConfig) -> Kernel {
@@ -177,8 +176,7 @@ impl Reducer<'_> {
             return 1;
         }
         let words: usize = self.spec.outputs.iter().map(|o| o.dtype.components()).sum();
-        let most = if self.slide.is_some() { SLIDING } else { SIDE_BY_SIDE };
-        (most / words.max(1) as u32).max(1)
+        (SIDE_BY_SIDE / words.max(1) as u32).max(1)
     }
 
     fn inits(&self, b: &mut KernelBuilder, at: &At) -> Vec<Value> {
