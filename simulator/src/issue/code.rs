@@ -33,7 +33,7 @@ pub(crate) struct Resources {
 pub(crate) const MXU_PUSH: usize = 0;
 pub(crate) const MXU_STAGE: usize = 1;
 pub(crate) const MXU_POP: usize = 2;
-const PER_MXU: usize = 3;
+pub(crate) const PER_MXU: usize = 3;
 /// Most units of a slot group that instructions may keep.
 pub(crate) const MAX_UNITS: usize = 16;
 /// Slot groups.

@@ -14,4 +14,5 @@ mod skip;
 mod special;
 mod timed;
 mod trace;
+mod uses;
 pub(crate) mod values;

@@ -3,14 +3,14 @@
 use super::code::*;
 use super::fetch::Blocks;
 use super::timed;
+use super::uses::{Access, Turn, Units, Use, interval, uses, value_walk};
 use crate::load::LoadError;
 use crate::stats::Cause;
 use smallvec::SmallVec;
 use systole_isa::chip::ChipConfig;
 use systole_isa::opcodes::{BranchFn, CrossLaneFn, DmaFn, MatrixFn, StateFn, TABLE};
 use systole_isa::program::DebugRange;
-use systole_isa::table::OpInfo;
-use systole_isa::{Bundles, Effect, Function, Inst, Kind, MxuFormat, Op, Program, Slot};
+use systole_isa::{Bundles, Function, Inst, Kind, MxuFormat, Program, Slot};
 
 /// The instructions that the value walk executes: each bundle's that read before its stores. A head's `values` and `nvalues` are
 /// its range of them.
@@ -47,13 +47,18 @@ pub(crate) fn predecode(bundles: &Bundles, program: &Program, chip: &ChipConfig)
         need: [0; GROUPS],
         have: Slot::ALL.map(|s| chip.slots(s)),
         intervals: Default::default(),
-        uses: uses(chip),
+        uses: uses(&resources, chip),
+        push_d16: MxuFormat::ALL.map(|f| push_d16(f, chip)),
+        stage_d16: stage_d16(chip),
         values: 0,
         read_at: vec![usize::MAX; RESOURCES],
         written_at: vec![usize::MAX; RESOURCES],
     };
     p.code.heads.reserve_exact(bundles.len());
     p.code.branches.reserve_exact(bundles.len());
+    // What is not touched costs nothing.
+    p.code.reads.reserve(2 * bundles.insts().len());
+    p.code.writes.reserve(bundles.insts().len());
     for (at, b) in bundles.iter().enumerate() {
         p.at = at;
         p.bundle(b)?;
@@ -122,82 +127,6 @@ fn long_groups(bundles: &Bundles, chip: &ChipConfig) -> [bool; GROUPS] {
     long
 }
 
-/// Issue interval of an opcode as its slot group sees it; matrix units and DMA engines model their own.
-fn interval(op: Op, chip: &ChipConfig) -> u32 {
-    let info = op.info();
-    match info.slot {
-        Slot::Branch => 1,
-        Slot::Valu | Slot::Eup | Slot::Xlu | Slot::Scalar | Slot::Vload | Slot::Vstore => {
-            chip.timing.get(info.class).interval
-        }
-        Slot::MxuPush | Slot::MxuPop | Slot::Dma => chip.timing.get(info.class).interval,
-    }
-}
-
-/// What the walks make of an opcode's instructions.
-#[derive(Clone, Copy, Debug)]
-struct Use {
-    info: &'static OpInfo,
-    /// Of a register that it defines.
-    delta: u32,
-    interval: u32,
-    scalar: bool,
-    special: bool,
-    value: bool,
-}
-
-/// When the value walk executes an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    /// First: it reads registers and memory.
-    Reads,
-    /// Behind all that read.
-    Stores,
-}
-
-/// When the value walk executes instructions of an opcode; scalar instructions, DMA and branches are other walks'.
-fn value_walk(op: Op) -> Option<Turn> {
-    match op.function() {
-        Function::Scalar(_) | Function::State(_) | Function::Dma(_) | Function::Branch(_) => None,
-        Function::Store(_) => Some(Turn::Stores),
-        Function::Matrix(_) | Function::CrossLane(_) | Function::Fill(_) | Function::Lanes(_) => Some(Turn::Reads),
-        Function::Convert(_) | Function::Compare(_) | Function::Mask(_) | Function::Select(_) => Some(Turn::Reads),
-        Function::PairMove(_) | Function::Pair(_) | Function::PairCompare(_) => Some(Turn::Reads),
-        Function::PairConvert(_) | Function::Transcendental(_) => Some(Turn::Reads),
-        Function::Reduce(_) | Function::Load(_) => Some(Turn::Reads),
-    }
-}
-
-/// Whether time depends on more of an opcode's instructions than registers and units.
-fn is_special(op: Op) -> bool {
-    match op.function() {
-        Function::Dma(_) | Function::Matrix(_) | Function::CrossLane(_) => true,
-        Function::State(f) => f == StateFn::SyncTest,
-        Function::Scalar(_) | Function::Branch(_) | Function::Store(_) | Function::Load(_) => false,
-        Function::Fill(_) | Function::Lanes(_) | Function::Convert(_) | Function::Compare(_) => false,
-        Function::Mask(_) | Function::Select(_) | Function::PairMove(_) | Function::Pair(_) => false,
-        Function::PairCompare(_) | Function::PairConvert(_) | Function::Transcendental(_) => false,
-        Function::Reduce(_) => false,
-    }
-}
-
-/// By number of the opcode.
-fn uses(chip: &ChipConfig) -> Vec<Use> {
-    let numbers = TABLE.iter().map(|i| i.op as usize + 1).max().unwrap_or(0);
-    let of = |info: &'static OpInfo| Use {
-        info,
-        delta: delta(chip.timing.get(info.class).latency.max(1), Cause::Register),
-        interval: interval(info.op, chip),
-        scalar: matches!(info.op.function(), Function::Scalar(_) | Function::State(_)),
-        special: is_special(info.op),
-        value: value_walk(info.op).is_some(),
-    };
-    // Numbers that no opcode has are in no bundle.
-    let mut out = vec![of(&TABLE[0]); numbers];
-    TABLE.iter().for_each(|info| out[info.op as usize] = of(info));
-    out
-}
-
 /// Kinds of operands.
 const KINDS: usize = Kind::F8 as usize + 1;
 
@@ -213,6 +142,26 @@ fn ranges(bundles: usize, program: &Program, chip: &ChipConfig) -> [(i32, i32); 
     out
 }
 
+/// Sixteenths of a cycle that a register's rows take to enter a matrix unit.
+fn push_d16(f: MxuFormat, chip: &ChipConfig) -> u32 {
+    let names: &[&str] = match f {
+        MxuFormat::S8 | MxuFormat::U8 => &["s8", "int8", "bf16"],
+        MxuFormat::F8 => &["f8", "fp8", "bf16"],
+        MxuFormat::Bf16 | MxuFormat::High | MxuFormat::Mid | MxuFormat::Low | MxuFormat::HighFinite => &["bf16"],
+    };
+    let types = &chip.mxu.types;
+    let rate = names.iter().find_map(|n| types.iter().find(|t| t.operand == *n)).or(types.first());
+    let rate = rate.map_or(1.0, |t| t.rows_per_cycle).max(1e-3);
+    (chip.core.sublanes as f64 * 16.0 / rate).round().max(1.0) as u32
+}
+
+/// Sixteenths of a cycle that a register of weights takes to shift in.
+fn stage_d16(chip: &ChipConfig) -> u32 {
+    let (c, m) = (&chip.core, &chip.mxu);
+    let rows = (c.sublanes * c.lanes) as f64 / m.cols.max(1) as f64;
+    (rows * 16.0 / m.weight_rows_per_cycle.max(1) as f64).round().max(1.0) as u32
+}
+
 struct Predecoder<'a> {
     code: Code,
     chip: &'a ChipConfig,
@@ -222,6 +171,9 @@ struct Predecoder<'a> {
     have: [u32; GROUPS],
     intervals: [SmallVec<[u32; MAX_UNITS]>; GROUPS],
     uses: Vec<Use>,
+    /// Sixteenths of a cycle that a register's rows of each format take to enter a matrix unit, and a register of weights.
+    push_d16: [u32; MxuFormat::ALL.len()],
+    stage_d16: u32,
     /// Instructions of the value walk so far.
     values: u32,
     /// The last bundle that reads, and that writes, each resource.
@@ -240,26 +192,36 @@ impl Predecoder<'_> {
             values: self.values,
             ..Head::default()
         };
-        self.check_slots(b)?;
+        self.need = [0; GROUPS];
         let mut branch = Branch::Halt;
         let mut nvalues = 0;
+        let uses = std::mem::take(&mut self.uses);
         for inst in b {
-            let of = self.uses[inst.op as usize];
+            let of = &uses[inst.op as usize];
+            self.need[of.slot as usize] += 1;
+            if self.code.any_long && self.code.long[of.slot as usize] {
+                self.intervals[of.slot as usize].push(of.interval.max(1));
+            }
             self.hazards(inst, of)?;
-            head.units |= self.unit_bit(inst, of);
+            head.units |= match of.units {
+                Units::These(bits) => bits,
+                Units::Mxu { operand } => 1 << (MXU_BIT + inst.operands[operand as usize] as u32),
+            };
             nvalues += u32::from(of.value);
-            if of.info.slot == Slot::Branch
+            if of.slot == Slot::Branch
                 && let Function::Branch(function) = inst.op.function()
             {
                 branch = to_branch(function, inst);
                 head.flags |= FLAG_BRANCH;
             }
         }
+        self.code.mxus_used |= head.units >> MXU_BIT;
+        self.check_slots()?;
         head.nvalues = u8::try_from(nvalues).map_err(|_| LoadError::BundleTooLarge { bundle: self.at as u32 })?;
         self.values += nvalues;
         self.group_hazards(&mut head)?;
         for inst in b {
-            let of = self.uses[inst.op as usize];
+            let of = &uses[inst.op as usize];
             if of.scalar {
                 self.scalar(inst);
             }
@@ -267,6 +229,7 @@ impl Predecoder<'_> {
                 self.special(inst);
             }
         }
+        self.uses = uses;
         // Loads of scalar memory come before its stores: all results are computed before any is written.
         let scalars = &mut self.code.scalars[head.scalars as usize..];
         if scalars.len() > 1 {
@@ -297,16 +260,10 @@ impl Predecoder<'_> {
         Ok(())
     }
 
-    /// Counts the bundle's instructions by slot.
-    fn check_slots(&mut self, b: &[Inst]) -> Result<(), LoadError> {
-        self.need = [0; GROUPS];
-        for i in b {
-            let of = self.uses[i.op as usize];
-            let slot = of.info.slot as usize;
-            self.need[slot] += 1;
-            if self.code.long[slot] {
-                self.intervals[slot].push(of.interval.max(1));
-            }
+    /// Whether the chip has a slot for each instruction of the bundle.
+    fn check_slots(&self) -> Result<(), LoadError> {
+        if self.need.iter().zip(&self.have).all(|(need, have)| *need <= (*have).min(200)) {
+            return Ok(());
         }
         for slot in Slot::ALL {
             let (have, need) = (self.have[slot as usize], self.need[slot as usize]);
@@ -318,48 +275,32 @@ impl Predecoder<'_> {
     }
 
     /// Adds the registers and queues that `inst` waits for and defines.
-    fn hazards(&mut self, inst: &Inst, of: Use) -> Result<(), LoadError> {
-        let r = self.code.resources;
-        let (info, write_delta) = (of.info, of.delta);
-        for (operand, v) in info.operands.iter().zip(inst.operands) {
-            let v = v as usize;
-            match operand.kind {
-                Kind::Su if v != 0 => self.read(v),
-                Kind::Sd if v != 0 => self.define(v, write_delta)?,
-                Kind::Sm if v != 0 => self.define(v, delta(1, Cause::Register))?,
-                Kind::Vu => self.read(r.vectors + v),
-                Kind::Vd => self.define(r.vectors + v, write_delta)?,
-                Kind::Pu => {
-                    self.read(r.vectors + v);
-                    self.read(r.vectors + v + 1);
-                }
-                Kind::Pd => {
-                    self.define(r.vectors + v, write_delta)?;
-                    self.define(r.vectors + v + 1, write_delta)?;
-                }
-                Kind::Mu if v != 0 => self.read(r.masks + v),
-                Kind::Md if v != 0 => self.define(r.masks + v, write_delta)?,
-                Kind::Su | Kind::Sd | Kind::Sm | Kind::Mu | Kind::Md => {}
-                Kind::I32 | Kind::I20 | Kind::I16 | Kind::U8 | Kind::U4 | Kind::Target | Kind::Desc | Kind::Sem => {}
-                Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => {}
+    #[inline]
+    fn hazards(&mut self, inst: &Inst, of: &Use) -> Result<(), LoadError> {
+        for h in &of.hazards {
+            let v = inst.operands[h.operand as usize] as usize;
+            if h.skips_zero && v == 0 {
+                continue;
             }
-        }
-        let o = &inst.operands;
-        match info.effect {
-            Effect::MxuStage => self.read(r.mxu(o[0] as usize, MXU_STAGE)),
-            Effect::MxuPush | Effect::MxuAccumulate => self.read(r.mxu(o[0] as usize, MXU_PUSH)),
-            Effect::MxuPop => self.read(r.mxu(o[1] as usize, MXU_POP)),
-            Effect::XluPop => self.read(r.xlu(o[1] as usize)),
-            Effect::None | Effect::VmemLoad | Effect::VmemStore | Effect::SmemLoad | Effect::SmemStore => {}
-            Effect::MxuLatch | Effect::MxuDrain | Effect::XluPush => {}
-            Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::Signal => {}
-            Effect::Cores | Effect::SyncTest => {}
-            Effect::Control | Effect::Trap => {}
+            let resource = h.first as usize + h.step as usize * v;
+            match h.what {
+                Access::Read => self.read(resource),
+                Access::ReadPair => {
+                    self.read(resource);
+                    self.read(resource + 1);
+                }
+                Access::Define => self.define(resource, h.delta)?,
+                Access::DefinePair => {
+                    self.define(resource, h.delta)?;
+                    self.define(resource + 1, h.delta)?;
+                }
+            }
         }
         Ok(())
     }
 
     /// The bundle waits for a resource.
+    #[inline]
     fn read(&mut self, resource: usize) {
         if std::mem::replace(&mut self.read_at[resource], self.at) != self.at {
             self.code.reads.push(resource as u16);
@@ -367,6 +308,7 @@ impl Predecoder<'_> {
     }
 
     /// The bundle waits for a resource and says when it is ready again.
+    #[inline]
     fn define(&mut self, resource: usize, delta: u32) -> Result<(), LoadError> {
         self.read(resource);
         if std::mem::replace(&mut self.written_at[resource], self.at) == self.at {
@@ -374,24 +316,6 @@ impl Predecoder<'_> {
         }
         self.code.writes.push(Write { resource: resource as u16, delta });
         Ok(())
-    }
-
-    fn unit_bit(&mut self, inst: &Inst, of: Use) -> u32 {
-        let unit = match of.info.slot {
-            Slot::Scalar | Slot::Branch => UNIT_SCALAR,
-            Slot::Valu => UNIT_VALU,
-            Slot::Vload => UNIT_VLOAD,
-            Slot::Vstore => UNIT_VSTORE,
-            Slot::Eup => UNIT_EUP,
-            Slot::Xlu => UNIT_XLU,
-            Slot::MxuPush => MXU_BIT + inst.operands[0] as u32,
-            Slot::MxuPop => MXU_BIT + inst.operands[1] as u32,
-            Slot::Dma => return 0,
-        };
-        if unit >= MXU_BIT {
-            self.code.mxus_used |= 1 << (unit - MXU_BIT);
-        }
-        1 << unit
     }
 
     fn scalar(&mut self, inst: &Inst) {
@@ -423,27 +347,6 @@ impl Predecoder<'_> {
         self.code.scalars.push(s);
     }
 
-    /// Sixteenths of a cycle that a register's rows take to enter a matrix unit.
-    fn push_d16(&self, format: i32) -> u32 {
-        let f = MxuFormat::ALL[format as usize];
-        let names: &[&str] = match f {
-            MxuFormat::S8 | MxuFormat::U8 => &["s8", "int8", "bf16"],
-            MxuFormat::F8 => &["f8", "fp8", "bf16"],
-            MxuFormat::Bf16 | MxuFormat::High | MxuFormat::Mid | MxuFormat::Low | MxuFormat::HighFinite => &["bf16"],
-        };
-        let types = &self.chip.mxu.types;
-        let rate = names.iter().find_map(|n| types.iter().find(|t| t.operand == *n)).or(types.first());
-        let rate = rate.map_or(1.0, |t| t.rows_per_cycle).max(1e-3);
-        (self.chip.core.sublanes as f64 * 16.0 / rate).round().max(1.0) as u32
-    }
-
-    /// Sixteenths of a cycle that a register of weights takes to shift in.
-    fn stage_d16(&self) -> u32 {
-        let (c, m) = (&self.chip.core, &self.chip.mxu);
-        let rows = (c.sublanes * c.lanes) as f64 / m.cols.max(1) as f64;
-        (rows * 16.0 / m.weight_rows_per_cycle.max(1) as f64).round().max(1.0) as u32
-    }
-
     fn special(&mut self, inst: &Inst) {
         let o = &inst.operands;
         let m = &self.chip.mxu;
@@ -454,13 +357,13 @@ impl Predecoder<'_> {
         let fires = is_last(o[2], m.rows);
         let s = match inst.op.function() {
             Function::Matrix(function) => match function {
-                MatrixFn::MStage | MatrixFn::MStageT => Special::Stage { unit, d16: self.stage_d16() },
+                MatrixFn::MStage | MatrixFn::MStageT => Special::Stage { unit, d16: self.stage_d16 },
                 MatrixFn::MLatch => Special::Latch { unit },
                 // Only the last chunk moves the array.
                 MatrixFn::MPush | MatrixFn::MPushSet | MatrixFn::MPushAdd if !fires => return,
-                MatrixFn::MPush => Special::Push { unit, d16: self.push_d16(o[3]) },
+                MatrixFn::MPush => Special::Push { unit, d16: self.push_d16[o[3] as usize] },
                 MatrixFn::MPushSet | MatrixFn::MPushAdd => {
-                    Special::PushAcc { unit, d16: self.push_d16(o[3]), row: o[4] as u8 }
+                    Special::PushAcc { unit, d16: self.push_d16[o[3] as usize], row: o[4] as u8 }
                 }
                 MatrixFn::MPop => Special::Pop { unit: o[1] as u8, retires: is_last(o[2], m.cols) },
                 MatrixFn::MDrain => Special::Drain { unit: o[1] as u8, row: o[3] as u8 },
@@ -511,6 +414,9 @@ impl Predecoder<'_> {
     /// Occupancy of slot groups whose units may be kept for more than a cycle: the times at which one, two, ... units are
     /// free are resources like registers. A group of one unit is even written like a register.
     fn group_hazards(&mut self, head: &mut Head) -> Result<(), LoadError> {
+        if !self.code.any_long {
+            return Ok(());
+        }
         for group in 0..GROUPS {
             if self.intervals[group].is_empty() {
                 continue;

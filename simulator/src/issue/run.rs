@@ -63,7 +63,7 @@ pub(crate) struct Core<'a> {
     pub(super) called: (u32, u64),
     /// Ready times of registers and queues.
     pub(super) ready: Box<[Packed; RESOURCES]>,
-    /// Units of each slot group, and when the last unit of all that are shared is free.
+    /// Units of each slot group; when the last unit of all that are shared is free.
     pub(super) group_units: [usize; GROUPS],
     pub(super) shared_until: u64,
     /// First cycle in which the next bundle could issue, with the cause if that is later than the next cycle.
@@ -92,10 +92,11 @@ pub(crate) struct Core<'a> {
     pub(super) remote: Option<Box<Remote>>,
     /// The device's other cores; none where it runs alone.
     pub(super) mates: Option<Box<Mates>>,
-    /// Tables of known transitions, for runs that remember; the number of the present state in the one that is in use, and
-    /// whether the ready times and units are that state too.
+    /// Tables of known transitions, for runs that remember; the number of the present state in one of them, whose it is
+    /// between two walks, and whether the ready times and units are that state too.
     pub(super) pool: &'a Pool,
     pub(super) body: u32,
+    pub(super) numbers: Option<memo::Numbers>,
     pub(super) fresh: bool,
     /// Stalls while a transition is found.
     pub(super) recorder: Option<Box<Recorder>>,
@@ -166,12 +167,13 @@ impl<'a> Core<'a> {
             mates: None,
             pool: state.pool,
             body: memo::NONE,
+            numbers: None,
             fresh: true,
             recorder: None,
         };
         if core.sample_interval != u64::MAX {
             let slots = SLOTS.map(|s| chip.slots(s));
-            let parts = Parts { code: &l.code, bundles: &l.bundles, dma: &core.dma, mxus: &core.mxus, slots };
+            let parts = Parts { code: &l.code, dma: &core.dma, mxus: &core.mxus, slots };
             core.stats.watch(&parts);
         }
         core.skipper = core.may_skip().then(|| Skipper::new(l.bundles.len(), memo::used(&l.code, &core.group_units)));
@@ -222,8 +224,8 @@ impl<'a> Core<'a> {
             self.close_op(cycles);
         }
         let slots = SLOTS.map(|s| self.l.chip.slots(s));
-        let parts = Parts { code: &self.l.code, bundles: &self.l.bundles, dma: &self.dma, mxus: &self.mxus, slots };
         let skipped = self.skipper.as_ref().map_or(0, |s| s.skipped);
+        let parts = Parts { code: &self.l.code, dma: &self.dma, mxus: &self.mxus, slots };
         self.stats.finish(self.pc, cycles, timed, skipped, parts)
     }
 
@@ -231,7 +233,7 @@ impl<'a> Core<'a> {
     pub(super) fn sample(&mut self) -> Step<()> {
         let cycle = self.now + 1;
         let slots = SLOTS.map(|s| self.l.chip.slots(s));
-        let parts = Parts { code: &self.l.code, bundles: &self.l.bundles, dma: &self.dma, mxus: &self.mxus, slots };
+        let parts = Parts { code: &self.l.code, dma: &self.dma, mxus: &self.mxus, slots };
         let units = self.stats.sample(cycle, &parts);
         let s = &self.stats;
         let (read, write) = (s.hbm_read, s.hbm_write);
@@ -519,7 +521,7 @@ impl<'a> Core<'a> {
             StateFn::SDev => Ok((self.options.device as i32, true)),
             StateFn::SCore => Ok((self.mates.as_ref().map_or(0, |m| m.core) as i32, true)),
             StateFn::SyncTest => Ok(((known && self.holds(s.imm as u8, a as u32)) as i32, true)),
-            StateFn::SLd => self.smem_load(b_is_address(s, a), known),
+            StateFn::SLd => self.smem_load(a as i64 + s.imm as i64, known),
             StateFn::SSt => {
                 // Operand order is value, address.
                 let value_known = VALUES || self.known >> (s.a & 63) & 1 == 1;
@@ -591,10 +593,4 @@ impl<'a> Core<'a> {
             None => insts.iter().map(crate::text::inst).collect::<Vec<_>>().join("; "),
         }
     }
-}
-
-/// Address of an `s.ld`: register plus offset.
-#[inline(always)]
-fn b_is_address(s: &ScalarOp, a: i32) -> i64 {
-    a as i64 + s.imm as i64
 }

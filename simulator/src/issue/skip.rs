@@ -364,7 +364,7 @@ impl Core<'_> {
         match table {
             Some(t) => {
                 self.body = self.interned(t);
-                s.extend([t.generation, self.body as u64]);
+                s.extend([t.numbers().1, self.body as u64]);
                 if self.body == NONE {
                     return None;
                 }

@@ -16,22 +16,27 @@ pub(super) struct Fold {
     simulated: Vec<u32>,
     /// By device: the place among the simulated ones of the one that stands for it.
     places: Vec<u32>,
+    /// By chip: its coordinate along each axis.
+    coordinates: Vec<u32>,
     folded: bool,
 }
 
 impl Fold {
     /// All devices simulated, or those that distances leave.
     pub fn new(t: &Topology, devices: u32, distances: Option<&[u32]>) -> Fold {
+        let coordinates: Vec<u32> = (0..t.chips()).flat_map(|chip| t.coordinates(chip)).collect();
         let Some(distances) = distances else {
             let distances = t.dims.clone();
             let simulated: Vec<u32> = (0..devices).collect();
-            return Fold { topology: t.clone(), distances, places: simulated.clone(), simulated, folded: false };
+            let places = simulated.clone();
+            return Fold { topology: t.clone(), distances, places, simulated, coordinates, folded: false };
         };
         let mut fold = Fold {
             topology: t.clone(),
             distances: distances.to_vec(),
             simulated: Vec::new(),
             places: vec![0; devices as usize],
+            coordinates,
             folded: true,
         };
         fold.simulated = (0..devices).filter(|&d| fold.chip(t.chip_of(d)) == t.chip_of(d)).collect();
@@ -77,8 +82,10 @@ impl Fold {
     /// The way from a chip to the one that a device is on, as a number: the same for all that lie so.
     pub fn way(&self, device: u32, chip: u32) -> u32 {
         let t = &self.topology;
-        let (to, from) = (t.coordinates(t.chip_of(device)), t.coordinates(chip));
-        let steps = to.iter().zip(&from).zip(&t.dims).map(|((b, a), n)| (b + n - a) % n);
+        let axes = t.dims.len();
+        let of = |chip: u32| &self.coordinates[chip as usize * axes..][..axes];
+        let (to, from) = (of(t.chip_of(device)), of(chip));
+        let steps = to.iter().zip(from).zip(&t.dims).map(|((b, a), n)| if b < a { b + n - a } else { b - a });
         steps.zip(&t.dims).fold(0, |number, (s, n)| number * n + s)
     }
 }

@@ -9,9 +9,11 @@
 //! In timing-only runs of programs whose devices behave alike every so many chips along axes that wrap around, one device
 //! stands for all that are alike ([`fold`]): what it sends to another it gets from the opposite one at the same time.
 
+mod event;
 mod fold;
 mod network;
 
+use event::{Event, Kind};
 use fold::Fold;
 pub use network::LinkFault;
 use network::{Flight, Moved, Network, TICKS};
@@ -96,19 +98,10 @@ impl PodRun {
     }
 }
 
-/// An event: time, hops behind the message, its number at its sender, the way to its sender; then what it is, and of a
-/// look the device's place among the simulated ones, else the message's. (The way, not the sender: what is decided among
-/// messages is then decided alike at every chip.)
-type Key = (u64, u32, u64, u32, Kind, usize);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Hop,
-    Sent,
-    Arrive,
-    /// A device looks at a semaphore.
-    Look,
-}
+/// Bundles of a round after which it goes on with several threads: what waking them costs is more than fewer take.
+const ALONE: u64 = 1 << 13;
+/// The same where numbers are computed.
+const ALONE_WITH_NUMBERS: u64 = 1 << 8;
 
 /// A device in a run.
 struct Slot<'a> {
@@ -220,6 +213,7 @@ impl Pod {
             slots,
             network,
             events: BinaryHeap::new(),
+            woken: (0..n).collect(),
             flights: Vec::new(),
             free: Vec::new(),
             traffic: BTreeMap::new(),
@@ -227,6 +221,7 @@ impl Pod {
             timed: options.mode != Mode::NumericOnly,
             fold: &self.fold,
             parallel: options.threads > 1,
+            alone: if options.mode == Mode::TimingOnly { ALONE } else { ALONE_WITH_NUMBERS },
         };
         run.all(observer)
     }
@@ -236,7 +231,9 @@ struct Run<'a> {
     loaded: &'a Loaded,
     slots: Vec<Slot<'a>>,
     network: Network,
-    events: BinaryHeap<Reverse<Key>>,
+    events: BinaryHeap<Reverse<Event>>,
+    /// Places of the devices that can go on; some are there twice, or have ended.
+    woken: Vec<usize>,
     flights: Vec<Option<Flight>>,
     free: Vec<usize>,
     traffic: BTreeMap<u32, OpTraffic>,
@@ -244,6 +241,8 @@ struct Run<'a> {
     timed: bool,
     fold: &'a Fold,
     parallel: bool,
+    /// Bundles of a round that one thread takes.
+    alone: u64,
 }
 
 impl Run<'_> {
@@ -285,16 +284,23 @@ impl Run<'_> {
                 }
             }
         };
-        let many = self.slots.iter().filter(|s| s.runnable).count() > 1;
-        if many && self.parallel {
-            self.slots.par_iter_mut().for_each(step);
-        } else {
-            self.slots.iter_mut().for_each(step);
+        let mut woken = std::mem::take(&mut self.woken);
+        woken.sort_unstable();
+        woken.dedup();
+        woken.retain(|&i| self.slots[i].runnable);
+        let (mut one, mut ran) = (0, 0);
+        while one < woken.len() && (ran < self.alone || !self.parallel) {
+            let slot = &mut self.slots[woken[one]];
+            let before = slot.team.first().progress().1;
+            step(slot);
+            ran += slot.team.first().progress().1 - before;
+            one += 1;
         }
-        for i in 0..self.slots.len() {
-            if !std::mem::take(&mut self.slots[i].runnable) {
-                continue;
-            }
+        if let Some(&first) = woken.get(one) {
+            self.slots[first..].par_iter_mut().for_each(step);
+        }
+        for i in woken {
+            self.slots[i].runnable = false;
             if let Some(e) = self.slots[i].error.take() {
                 return Err(e);
             }
@@ -304,14 +310,15 @@ impl Run<'_> {
                 self.launch(m, order);
             }
             if let Some(Blocked::Look { cycle }) = self.slots[i].team.first().blocked_on() {
-                self.events.push(Reverse((cycle * TICKS, u32::MAX, 0, 0, Kind::Look, i)));
+                let event = Event::new(cycle * TICKS, (event::LAST, 0, 0), Kind::Look, i);
+                self.events.push(Reverse(event));
             }
         }
         Ok(())
     }
 
     fn launch(&mut self, m: Message, order: u64) {
-        let route = if self.timed { self.network.route(&m) } else { Vec::new() };
+        let route = if self.timed { self.network.route(&m) } else { Arc::default() };
         let t =
             self.traffic.entry(m.op).or_insert_with(|| OpTraffic { op: m.op, start: u64::MAX, ..OpTraffic::default() });
         t.bytes += m.bytes;
@@ -321,7 +328,7 @@ impl Run<'_> {
         let flight = Flight { message: m, route, tail: 0 };
         let id = self.free.pop().unwrap_or(self.flights.len());
         let direct = flight.route.is_empty();
-        let key = |kind| (at, 0, order, 0, kind, id);
+        let key = |kind| Event::new(at, (0, order, 0), kind, id);
         if direct {
             self.events.push(Reverse(key(Kind::Sent)));
             self.events.push(Reverse(key(Kind::Arrive)));
@@ -338,18 +345,21 @@ impl Run<'_> {
     /// Takes the events of one stretch of time.
     fn deliver(&mut self) -> Result<(), Fault> {
         let Some(Reverse(first)) = self.events.peek() else { return Ok(()) };
-        let until = first.0.saturating_add(self.stretch);
+        let until = first.at().saturating_add(self.stretch);
         while let Some(Reverse(next)) = self.events.peek()
-            && next.0 < until
+            && next.at() < until
         {
-            let Some(Reverse((at, hops, order, _, kind, id))) = self.events.pop() else { break };
-            match kind {
-                Kind::Hop => self.hop(at, hops, order, id)?,
+            let Some(Reverse(event)) = self.events.pop() else { break };
+            let (at, id) = (event.at(), event.place());
+            match event.kind() {
+                Kind::Hop => self.hop(at, event.hops(), event.order(), id)?,
                 Kind::Sent => {
                     if let Some(f) = &self.flights[id] {
-                        let slot = &mut self.slots[self.fold.place(f.message.from)];
+                        let place = self.fold.place(f.message.from);
+                        let slot = &mut self.slots[place];
                         slot.team.first_mut().sent(&f.message, at.div_ceil(TICKS));
                         slot.runnable = !slot.done && slot.team.first().may_go_on();
+                        self.woken.extend(slot.runnable.then_some(place));
                     }
                 }
                 Kind::Look => {
@@ -357,6 +367,7 @@ impl Run<'_> {
                     let slot = &mut self.slots[id];
                     slot.team.first_mut().knows_until((until - 1) / TICKS);
                     slot.runnable = true;
+                    self.woken.push(id);
                 }
                 Kind::Arrive => {
                     let Some(f) = self.flights[id].take() else { continue };
@@ -376,15 +387,19 @@ impl Run<'_> {
         if hops == 0 {
             let left = self.network.left(f);
             if !matches!(moved, Moved::Cut(_)) {
-                self.events.push(Reverse((left, 0, order, 0, Kind::Sent, id)));
+                self.events.push(Reverse(Event::new(left, (0, order, 0), Kind::Sent, id)));
             }
         }
         if let Some(t) = self.traffic.get_mut(&op).filter(|_| !matches!(moved, Moved::Cut(_))) {
             t.link_bytes += bytes;
         }
         match moved {
-            Moved::Next(time) => self.events.push(Reverse((time, hops + 1, order, way, Kind::Hop, id))),
-            Moved::Arrives(time) => self.events.push(Reverse((time, hops + 1, order, 0, Kind::Arrive, id))),
+            Moved::Next(time) => {
+                self.events.push(Reverse(Event::new(time, (hops + 1, order, way), Kind::Hop, id)));
+            }
+            Moved::Arrives(time) => {
+                self.events.push(Reverse(Event::new(time, (hops + 1, order, 0), Kind::Arrive, id)));
+            }
             Moved::Cut(hop) => {
                 let to = self.network.topology().neighbour(hop).unwrap_or(hop.chip);
                 let fault = FaultKind::LinkDown { from: hop.chip, to, device: f.message.to };
@@ -399,9 +414,11 @@ impl Run<'_> {
         if let Some(t) = self.traffic.get_mut(&m.op) {
             t.end = t.end.max(at);
         }
-        let slot = &mut self.slots[self.fold.place(m.to)];
+        let place = self.fold.place(m.to);
+        let slot = &mut self.slots[place];
         slot.team.first_mut().receive(m, at)?;
         slot.runnable = !slot.done && slot.team.first().may_go_on();
+        self.woken.extend(slot.runnable.then_some(place));
         Ok(())
     }
 

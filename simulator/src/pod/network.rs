@@ -9,6 +9,7 @@ use super::fold::Fold;
 use crate::issue::remote::Message;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use systole_isa::chip::ChipConfig;
 use systole_isa::topology::{Hop, Topology};
 
@@ -39,6 +40,9 @@ pub(super) struct Link {
 
 /// Most spans that a link remembers.
 const MAX_SPANS: usize = 1 << 14;
+
+/// Most routes that are kept: pods send along the same ones over and over.
+const MAX_ROUTES: usize = 1 << 16;
 
 /// When a link carried what: spans in ticks with the op that sent, in order. Where they are many, spans that begin in the
 /// same window of time are joined into one at its start; the sum of their lengths stays the same.
@@ -87,7 +91,7 @@ impl Occupied {
 #[derive(Debug)]
 pub(super) struct Flight {
     pub message: Message,
-    pub route: Vec<Hop>,
+    pub route: Arc<[Hop]>,
     /// When its last byte is at the head's place.
     pub tail: u64,
 }
@@ -106,6 +110,8 @@ pub(super) enum Moved {
 pub(super) struct Network {
     topology: Topology,
     links: FxHashMap<Hop, Link>,
+    /// Routes that messages took: sender, receiver, which of equal ones.
+    routes: FxHashMap<(u32, u32, bool), Arc<[Hop]>>,
     /// Ticks per byte.
     per_byte: f64,
     inside_per_byte: f64,
@@ -122,6 +128,7 @@ impl Network {
         Network {
             topology,
             links: FxHashMap::default(),
+            routes: FxHashMap::default(),
             per_byte,
             inside_per_byte: per_byte / chip.ici.inside_rate.max(1e-9),
             hop: chip.cycles(chip.ici.hop_latency_s) * TICKS,
@@ -137,8 +144,16 @@ impl Network {
     }
 
     /// The route of a message; of ways of equal length its semaphore decides, so that messages of one purpose stay in order.
-    pub fn route(&self, m: &Message) -> Vec<Hop> {
-        self.topology.route(m.from, m.to, m.recv.is_multiple_of(2))
+    pub fn route(&mut self, m: &Message) -> Arc<[Hop]> {
+        let key = (m.from, m.to, m.recv.is_multiple_of(2));
+        if let Some(known) = self.routes.get(&key) {
+            return Arc::clone(known);
+        }
+        let route: Arc<[Hop]> = self.topology.route(key.0, key.1, key.2).into();
+        if self.routes.len() < MAX_ROUTES {
+            self.routes.insert(key, Arc::clone(&route));
+        }
+        route
     }
 
     /// The fault that a link has at a time, the worst of several.
@@ -203,8 +218,7 @@ impl Network {
             let inside = f.route.last().filter(|h| h.port == Hop::INSIDE).copied();
             let target = self.topology.chip_of(f.message.to);
             let Some(way) = self.around(hop.chip, target, at) else { return Moved::Cut(hop) };
-            f.route.truncate(i);
-            f.route.extend(way.into_iter().chain(inside));
+            f.route = f.route[..i].iter().copied().chain(way).chain(inside).collect();
             hop = f.route[i];
             self.meet(hop, at);
         }

@@ -4,13 +4,17 @@
 //! is counted while a program runs but that ([`Runs`]); the counts are exact and by operation. What depends on addresses (whole
 //! bursts of HBM) and on routes (bytes over links) is counted where it happens, in [`super::OpProfile`] and in the pod.
 
-use crate::issue::code::Code;
+use super::collect::SLOTS;
+use crate::issue::code::{Code, SLOT_UNITS};
 use rustc_hash::FxHashMap;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Index, IndexMut};
+use systole_isa::inst::MAX_OPERANDS;
+use systole_isa::opcodes::TABLE;
+use systole_isa::table::OpInfo;
 use systole_isa::{Bundles, ChipConfig, Class, Effect, Inst, MxuFormat, Op, Program, Slot, Space};
 
 macro_rules! activities {
@@ -188,27 +192,76 @@ pub(crate) struct Static {
     /// Where each number's entries begin, and the end.
     starts: Vec<u32>,
     entries: Vec<(Activity, u64)>,
+    /// By number: the instructions of each slot unit.
+    instructions: Vec<Instructions>,
+}
+
+/// Instructions by slot unit.
+pub(crate) type Instructions = [u8; SLOT_UNITS];
+
+/// What a bundle does, as it is gathered.
+type Doing = SmallVec<[(Activity, u64); 8]>;
+
+fn note(doing: &mut Doing, kind: Activity, n: u64) {
+    match doing.iter_mut().find(|e| e.0 == kind) {
+        Some(e) => e.1 += n,
+        None => doing.push((kind, n)),
+    }
+}
+
+/// What instructions of an opcode have in common: what they do, if that depends on no operand, and their slot unit.
+#[derive(Clone, Default)]
+struct Common {
+    does: Option<SmallVec<[(Activity, u64); 2]>>,
+    unit: Option<usize>,
+}
+
+impl Common {
+    fn of(info: &OpInfo, program: &Program, chip: &ChipConfig) -> Common {
+        let same = match info.effect {
+            Effect::MxuStage | Effect::MxuPush | Effect::MxuAccumulate | Effect::DmaStart | Effect::DmaRemote => false,
+            Effect::Control => info.op != Op::BHost,
+            Effect::None | Effect::VmemLoad | Effect::VmemStore | Effect::SmemLoad | Effect::SmemStore => true,
+            Effect::MxuLatch | Effect::MxuPop | Effect::MxuDrain | Effect::XluPush | Effect::XluPop => true,
+            Effect::DmaWait | Effect::Signal | Effect::Cores | Effect::SyncTest | Effect::Trap => true,
+        };
+        let does = same.then(|| {
+            let mut does = SmallVec::new();
+            let any = Inst { op: info.op, operands: [0; MAX_OPERANDS] };
+            of_inst(&any, program, chip, &mut |kind, n| does.push((kind, n)));
+            does
+        });
+        Common { does, unit: SLOTS.iter().position(|s| *s == info.slot) }
+    }
 }
 
 impl Static {
     pub fn new(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> Static {
-        let mut out = Static { of: Vec::with_capacity(bundles.len()), starts: vec![0], entries: Vec::new() };
-        let mut known = FxHashMap::default();
+        let numbers = TABLE.iter().map(|i| i.op as usize + 1).max().unwrap_or(0);
+        let mut common = vec![Common::default(); numbers];
+        TABLE.iter().for_each(|info| common[info.op as usize] = Common::of(info, program, chip));
+        let mut out = Static { of: Vec::with_capacity(bundles.len()), starts: vec![0], ..Static::default() };
+        let mut known: FxHashMap<(Doing, Instructions), u32> = FxHashMap::default();
         for b in bundles.iter() {
-            let mut does: SmallVec<[(Activity, u64); 8]> = SmallVec::from_slice(&[(Activity::Bundles, 1)]);
+            let mut does: Doing = SmallVec::from_slice(&[(Activity::Bundles, 1)]);
+            let mut instructions = Instructions::default();
             for i in b {
-                of_inst(i, program, chip, &mut |kind, n| match does.iter_mut().find(|e| e.0 == kind) {
-                    Some(e) => e.1 += n,
-                    None => does.push((kind, n)),
-                });
+                let of = &common[i.op as usize];
+                of.unit.into_iter().for_each(|u| instructions[u] += 1);
+                match &of.does {
+                    Some(same) => same.iter().for_each(|&(kind, n)| note(&mut does, kind, n)),
+                    None => of_inst(i, program, chip, &mut |kind, n| note(&mut does, kind, n)),
+                }
             }
-            let number = match known.get(&does) {
+            let doing = (does, instructions);
+            let number = match known.get(&doing) {
                 Some(&n) => n,
                 None => {
-                    let n = out.starts.len() as u32 - 1;
-                    out.entries.extend_from_slice(&does);
+                    let n = out.instructions.len() as u32;
+                    out.entries.extend_from_slice(&doing.0);
                     out.starts.push(out.entries.len() as u32);
-                    known.insert(does, n);
+                    out.instructions.push(instructions);
+                    known.insert(doing, n);
                     n
                 }
             };
@@ -220,6 +273,11 @@ impl Static {
     fn of(&self, bundle: usize) -> &[(Activity, u64)] {
         let n = self.of[bundle] as usize;
         &self.entries[self.starts[n] as usize..self.starts[n + 1] as usize]
+    }
+
+    /// A bundle's instructions by slot unit.
+    pub fn instructions(&self, bundle: usize) -> &Instructions {
+        &self.instructions[self.of[bundle] as usize]
     }
 }
 

@@ -7,7 +7,7 @@ use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::DmaTiming;
 use crate::unit::mxu::MxuTiming;
 use systole_isa::program::DebugRange;
-use systole_isa::{Bundles, Slot};
+use systole_isa::Slot;
 
 /// Counters while a program runs.
 #[derive(Debug)]
@@ -415,7 +415,6 @@ pub(crate) const SLOTS: [Slot; SLOT_UNITS] =
 /// What a run leaves for its result.
 pub(crate) struct Parts<'a> {
     pub code: &'a Code,
-    pub bundles: &'a Bundles,
     pub dma: &'a DmaTiming,
     pub mxus: &'a [MxuTiming],
     pub slots: [u32; SLOT_UNITS],
@@ -434,12 +433,7 @@ impl Parts<'_> {
     /// are counted apart), then the instructions of each.
     fn of_bundle(&self, b: usize) -> [u8; 2 * SLOT_UNITS] {
         let mut out = [0; 2 * SLOT_UNITS];
-        for i in &self.bundles[b] {
-            let slot = i.op.info().slot;
-            if let Some(unit) = SLOTS.iter().position(|s| *s == slot) {
-                out[SLOT_UNITS + unit] += 1;
-            }
-        }
+        out[SLOT_UNITS..].copy_from_slice(self.code.activity.instructions(b));
         for (unit, slot) in SLOTS.iter().enumerate() {
             let counted = !self.code.long[*slot as usize] || self.code.shared[*slot as usize];
             out[unit] = (counted && self.code.heads[b].units >> unit & 1 == 1) as u8;

@@ -20,4 +20,4 @@ mod walk;
 
 pub(super) use state::used;
 pub(super) use table::Recorder;
-pub(crate) use table::{NONE, Pool, Table};
+pub(crate) use table::{NONE, Numbers, Pool, Table};

@@ -7,6 +7,8 @@ use super::table::Table;
 
 /// A ready time that depends on instructions to come.
 const LATER: u32 = u32::MAX;
+/// A state has a word for so many registers, a bit for each that is not ready, and behind it when those are.
+const REGISTERS_A_WORD: usize = 32;
 
 impl Core<'_> {
     /// Writes the state to `out`: the latest cycle behind the last issue that is in it; `None` if it is out of range.
@@ -14,17 +16,19 @@ impl Core<'_> {
         out.clear();
         let base = self.now << 4;
         let mut last = 0u64;
-        for &r in used {
-            let t = self.ready[r as usize & (RESOURCES - 1)];
-            let word = match t {
-                NEVER => LATER,
-                t if t < base + 32 => 0,
-                t => {
-                    last = last.max(t - base);
-                    (t - base) as u32
-                }
-            };
-            out.push(word);
+        for some in used.chunks(REGISTERS_A_WORD) {
+            let place = out.len();
+            let busy = |(i, &r): (usize, &u16)| u32::from(self.ready[r as usize & (RESOURCES - 1)] >= base + 32) << i;
+            let all: u32 = some.iter().enumerate().map(busy).sum();
+            out.push(all);
+            let mut left = all;
+            while left != 0 {
+                let t = self.ready[some[left.trailing_zeros() as usize] as usize & (RESOURCES - 1)];
+                left &= left - 1;
+                out.push(if t == NEVER { LATER } else { (t - base) as u32 });
+                last = last.max(if t == NEVER { 0 } else { t - base });
+            }
+            debug_assert_eq!(out.len() - place, 1 + all.count_ones() as usize);
         }
         let mut last = last >> 4;
         let mut units = self.l.code.mxus_used;
@@ -39,13 +43,18 @@ impl Core<'_> {
     /// Makes a state that [`Core::capture`] wrote that of the machine whose last issue was now.
     pub(in super::super) fn restore(&mut self, used: &[u16], words: &[u32]) {
         let base = self.now << 4;
-        let (ready, mut rest) = words.split_at(used.len());
-        for (&r, &w) in used.iter().zip(ready) {
-            self.ready[r as usize & (RESOURCES - 1)] = match w {
-                LATER => NEVER,
-                0 => 0,
-                w => base + w as u64,
-            };
+        let mut rest = words;
+        for some in used.chunks(REGISTERS_A_WORD) {
+            some.iter().for_each(|&r| self.ready[r as usize & (RESOURCES - 1)] = 0);
+            let Some((&all, behind)) = rest.split_first() else { return };
+            let (times, behind) = behind.split_at(all.count_ones() as usize);
+            let mut left = all;
+            for &w in times {
+                let r = some[left.trailing_zeros() as usize];
+                left &= left - 1;
+                self.ready[r as usize & (RESOURCES - 1)] = if w == LATER { NEVER } else { base + w as u64 };
+            }
+            rest = behind;
         }
         let mut units = self.l.code.mxus_used;
         while units != 0 {

@@ -6,6 +6,7 @@ use crate::issue::code::{Code, GROUPS, Packed};
 use crate::stats::{Cause, Collector};
 use crate::unit::mxu::MxuTiming;
 use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// No piece, state or transition.
@@ -16,16 +17,27 @@ const MOST_TRANSITIONS: usize = 1 << 18;
 
 /// Tables of the cores of one run: a core takes one while it goes on, so that all learn from each other.
 #[derive(Debug, Default)]
-pub(crate) struct Pool(Mutex<Vec<Table>>);
+pub(crate) struct Pool {
+    idle: Mutex<Vec<Table>>,
+    /// Tables made so far.
+    made: AtomicU64,
+}
+
+/// Whose numbers of states are meant: a table, and how often it had forgotten everything.
+pub(crate) type Numbers = (u64, u64);
 
 impl Pool {
-    pub(super) fn take(&self, code: &Code, units: &[usize; GROUPS]) -> Table {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        kept.unwrap_or_else(|| Table::new(code, units))
+    /// A table, if possible the one whose numbers a core has.
+    pub(super) fn take(&self, code: &Code, units: &[usize; GROUPS], known: Option<Numbers>) -> Table {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = idle.iter().position(|t| known.is_some_and(|k| k.0 == t.id));
+        let kept = same.map(|at| idle.swap_remove(at)).or_else(|| idle.pop());
+        drop(idle);
+        kept.unwrap_or_else(|| Table::new(self.made.fetch_add(1, Ordering::Relaxed), code, units))
     }
 
     pub(super) fn give(&self, table: Table) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(table);
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(table);
     }
 }
 
@@ -108,8 +120,9 @@ pub(super) type Key = (u32, u32, u32, u32);
 /// All that is known of a program.
 #[derive(Debug)]
 pub(crate) struct Table {
+    id: u64,
     /// Numbers of states are new in every generation.
-    pub generation: u64,
+    generation: u64,
     pub(super) used: Vec<u16>,
     /// Piece that begins at each bundle.
     at: Vec<u32>,
@@ -148,8 +161,9 @@ fn hash(words: &[u32]) -> u64 {
 }
 
 impl Table {
-    fn new(code: &Code, units: &[usize; GROUPS]) -> Table {
+    fn new(id: u64, code: &Code, units: &[usize; GROUPS]) -> Table {
         Table {
+            id,
             generation: 0,
             used: state::used(code, units),
             at: vec![NONE; code.heads.len()],
@@ -168,6 +182,11 @@ impl Table {
             dirty: Vec::new(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Whose numbers its states have.
+    pub(in super::super) fn numbers(&self) -> Numbers {
+        (self.id, self.generation)
     }
 
     /// The piece that begins at a bundle of the code.

@@ -42,12 +42,16 @@ enum Way {
 impl Core<'_> {
     /// [`Core::walk`] of a timing-only run that nobody watches bundle by bundle.
     pub(in super::super) fn walk_pieces(&mut self) -> Result<()> {
-        let mut table = self.pool.take(&self.l.code, &self.group_units);
+        let mut table = self.pool.take(&self.l.code, &self.group_units, self.numbers);
+        if self.numbers.take() != Some(table.numbers()) {
+            self.body = NONE;
+        }
         let end = self.pieces(&mut table);
         if self.body != NONE {
             self.refresh(&mut table);
-            self.body = NONE;
         }
+        // Other cores decide when this one goes on behind a barrier.
+        self.numbers = self.mates.is_none().then(|| table.numbers());
         table.settle(&mut self.stats, &mut self.mxus);
         self.recorder = None;
         self.pool.give(table);
@@ -411,6 +415,7 @@ impl Core<'_> {
         let group_busy = self.stats.group_busy;
         let streamed: Vec<u64> = self.mxus.iter_mut().map(|m| *m.busy16_mut()).collect();
         self.recorder = Some(Box::default());
+        self.body = NONE;
         let (offsets, mut event) = (table.offsets.len(), p.steps);
         let taken = self.straight(p, |bundle, now| {
             while event < p.end {
@@ -426,7 +431,6 @@ impl Core<'_> {
             }
         })?;
         let recorder = self.recorder.take().unwrap_or_default();
-        self.body = NONE;
         let duration = self.now - base;
         let exit_floor = self.floor - (self.now << 4);
         let exit = self.interned(table);

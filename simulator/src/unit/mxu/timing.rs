@@ -208,14 +208,14 @@ impl MxuTiming {
             t as u32
         };
         out.push(after(self.weights));
-        for q in [&self.pushes, &self.stages] {
-            let first = q.started.saturating_sub(q.places);
-            // Places that were never taken count as free.
-            out.extend((0..q.places - (q.started - first)).map(|_| 0));
-            out.extend((first..q.started).map(|n| after(q.starts.get(n))));
-        }
         out.push((self.fifo_started - self.popped) as u32);
-        out.extend((self.popped..self.fifo_started).map(|n| after(self.results.get(n))));
+        let queues = [&self.pushes, &self.stages].map(|q| (&q.starts, q.started.saturating_sub(q.places), q.started));
+        for (times, first, end) in [queues[0], queues[1], (&self.results, self.popped, self.fifo_started)] {
+            // What is past needs no words, and places that were never taken count as free.
+            let first = (first..end).find(|&n| times.get(n) > now + 1).unwrap_or(end);
+            out.push((end - first) as u32);
+            (first..end).for_each(|n| out.push(after(times.get(n))));
+        }
         if self.accumulated > now + 1 || !self.pending.is_empty() {
             for (g, &t) in self.accumulators.iter().enumerate() {
                 if t == NEVER {
@@ -262,26 +262,25 @@ impl MxuTiming {
             self.accumulators.fill(0);
             self.accumulated = 0;
         }
+        self.pushes.starts.times.fill(0);
+        self.stages.starts.times.fill(0);
         let (&weights, mut words) = words.split_first().unwrap_or((&AT_REST, &[]));
         if weights == AT_REST {
             self.weights = now + 1;
             (self.in_free16, self.stage_free16, self.run_start16) = (at16(0), at16(0), at16(0));
-            self.pushes.starts.times.fill(0);
-            self.stages.starts.times.fill(0);
             return words;
         }
         self.weights = at(weights);
-        for q in [&mut self.pushes, &mut self.stages] {
-            let (starts, rest) = words.split_at(q.places as usize);
-            starts.iter().enumerate().for_each(|(n, &w)| q.starts.set(n as u64, at(w)));
+        self.fifo_started += words[0] as u64;
+        self.results.times.fill(0);
+        words = &words[1..];
+        let queues = [&mut self.pushes, &mut self.stages].map(|q| (&mut q.starts, q.started));
+        for (times, end) in queues.into_iter().chain([(&mut self.results, self.fifo_started)]) {
+            let (later, rest) = words[1..].split_at(words[0] as usize);
+            let first = end - later.len() as u64;
+            (first..).zip(later).for_each(|(n, &w)| times.set(n, at(w)));
             words = rest;
         }
-        let (results, rest) = words[1..].split_at(words[0] as usize);
-        for &w in results {
-            self.results.set(self.fifo_started, at(w));
-            self.fifo_started += 1;
-        }
-        words = rest;
         while words[0] != LATER {
             let time = if words[1] == LATER { NEVER } else { pack(at(words[1])) };
             self.accumulators[words[0] as usize] = time;
