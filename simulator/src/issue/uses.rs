@@ -27,7 +27,9 @@ pub(super) struct Use {
 pub(super) enum Units {
     These(u32),
     /// That of the matrix unit which an operand names.
-    Mxu { operand: u8 },
+    Mxu {
+        operand: u8,
+    },
 }
 
 /// What an instruction does to the resource `first + step * operand`.

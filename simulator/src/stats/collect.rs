@@ -6,8 +6,8 @@ use super::{CAUSES, Cause, OpProfile, Path, RunResult, UNIT_TABLE, UnitCounters}
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::DmaTiming;
 use crate::unit::mxu::MxuTiming;
-use systole_isa::program::DebugRange;
 use systole_isa::Slot;
+use systole_isa::program::DebugRange;
 
 /// Counters while a program runs.
 #[derive(Debug)]
