@@ -108,6 +108,36 @@ fn crowded(chip: &ChipConfig) -> Unit {
     Unit { kernels: vec![b.finish()] }
 }
 
+/// Rounds that each hold rows over a call.
+fn calling(chip: &ChipConfig) -> Unit {
+    let mut b = KernelBuilder::new("calling", chip);
+    b.save_around_calls();
+    let (buffer, base) = (b.buffer(), b.s_var(0));
+    let rows: Vec<i32> = (0..4).map(|i| i * chip.core.sublanes as i32).collect();
+    for _ in 0..2 {
+        let held: Vec<V> = rows.iter().map(|&row| b.load(MemFormat::W32, base, row, 1, buffer)).collect();
+        b.call(1, &[]);
+        for (&row, v) in rows.iter().zip(held) {
+            let v = b.v(Op::VAddI, &[v, v]);
+            b.store(StoreFormat::W32, v, base, row, 1, M::ALL, buffer);
+        }
+    }
+    let mut c = KernelBuilder::new("called", chip);
+    let (buffer, base) = (c.buffer(), c.s_var(0));
+    let v = c.load(MemFormat::W32, base, 400, 1, buffer);
+    c.store(StoreFormat::W32, v, base, 500, 1, M::ALL, buffer);
+    Unit { kernels: vec![b.finish(), c.finish()] }
+}
+
+#[test]
+fn registers_saved_around_a_call_share_no_places() {
+    // At the first call those of the second are saved too, which nobody has written: this is not run.
+    let (chip, options) = (chip(), ScheduleOptions { spill_rows: 0, ..options() });
+    let unit = calling(&chip);
+    let out = schedule(&unit, &chip, &options).expect("there are registers enough");
+    out.verify(&unit, &chip, &options).expect("every value comes back");
+}
+
 #[test]
 fn spilled_registers_share_places_where_memory_is_short() {
     let few = chips().swap_remove(1);
