@@ -9,7 +9,7 @@ use systole_isa::chip::Quantity;
 use systole_isa::program::PodShape;
 use systole_runtime::pod;
 use systole_runtime::profile::{Level, Limits};
-use systole_runtime::{Assume, CompileOptions, Mode, PodOptions, RunOptions, RuntimeError};
+use systole_runtime::{Assume, CompileOptions, EntryLayouts, Mode, PodOptions, RunOptions, RuntimeError};
 
 fn bad(message: impl Into<String>) -> RuntimeError {
     RuntimeError::Request(message.into())
@@ -76,6 +76,14 @@ pub enum FoldArg {
     Small,
 }
 
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryLayoutArg {
+    /// Their shapes: row-major, narrow last dimensions joined with those before them
+    Default,
+    /// The program, where it reads or writes them in forms that take less memory
+    Auto,
+}
+
 /// How to compile.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CompileArgs {
@@ -85,6 +93,9 @@ pub struct CompileArgs {
     /// Which constants are evaluated at compile time
     #[arg(long, value_enum, default_value = "small")]
     pub fold: FoldArg,
+    /// Who decides how entry arrays lie in HBM
+    #[arg(long, value_enum, default_value = "default")]
+    pub entry_layout: EntryLayoutArg,
     /// Random legal schedules and latencies from this seed
     #[arg(long, value_name = "SEED")]
     pub chaos: Option<u64>,
@@ -200,6 +211,8 @@ impl CompileArgs {
             "precision",
             named(&|| self.precision.to_possible_value()).filter(|_| self.precision != PrecisionArg::Default),
         );
+        let layout = self.entry_layout;
+        put("entry-layout", named(&|| layout.to_possible_value()).filter(|_| layout != EntryLayoutArg::Default));
         put("fold", named(&|| self.fold.to_possible_value()).filter(|_| self.fold != FoldArg::Small));
         put("chaos", self.chaos.map(|v| v.to_string()));
         put("max-resident", self.max_resident.map(|v| v.to_string()));
@@ -224,6 +237,10 @@ impl CompileArgs {
         CompileOptions {
             precision,
             fold: self.fold == FoldArg::Small,
+            entry_layouts: match self.entry_layout {
+                EntryLayoutArg::Default => EntryLayouts::Default,
+                EntryLayoutArg::Auto => EntryLayouts::Auto,
+            },
             chaos: self.chaos,
             max_resident: self.max_resident,
             cores: self.cores,

@@ -561,3 +561,38 @@ fn what_cannot_be_divided_is_in_the_report() {
     let page = works(&[&["run", &path, "--timing-only"][..], &flags].concat());
     assert!(page.contains("whole on every device: "), "{page}");
 }
+
+#[test]
+fn entry_arrays_lie_by_their_shapes_alone() {
+    let module = |name: &str, (from, to): (&str, &str)| {
+        let text = format!(
+            "HloModule m\nENTRY e {{ a = f32[{from}] parameter(0) n = f32[{from}] negate(a) ROOT r = f32[{to}] reshape(n) }}"
+        );
+        written(name, &text)
+    };
+    let (narrow, wide) = ("262144,4", "8192,128");
+    let parameter = module("narrow_parameter.hlo", (narrow, wide));
+    let result = module("narrow_result.hlo", (wide, narrow));
+    let most = 1.05 * 4.0 * 1_048_576.0;
+    for (path, name) in [(&parameter, "a"), (&result, "result")] {
+        let r = report(path, &[]);
+        for moved in ["read_bytes", "write_bytes"] {
+            assert!(number(&r["hbm"][moved]) < most, "{path}: {moved} {}", r["hbm"][moved]);
+        }
+        let entry = r["entry"].as_array().expect("a narrow array is compact");
+        assert_eq!(entry.len(), 1, "{entry:?}");
+        assert_eq!(entry[0]["name"], name);
+        assert_eq!(entry[0]["shape"], format!("f32[{narrow}]"));
+        assert_eq!(entry[0]["lies_as"], serde_json::json!([8192, 128]));
+        assert!(works(&["run", path, "--timing-only"]).contains("by their shapes"));
+        assert!(works(&["check", path]).contains(": ok"));
+    }
+    // What else the program does with it changes nothing; what was chosen is said.
+    let text =
+        "HloModule t\nENTRY e { a = f32[262144,4] parameter(0) ROOT t = f32[4,262144] transpose(a), dimensions={1,0} }";
+    let turned = written("narrow_turned.hlo", text);
+    assert_eq!(report(&turned, &[])["entry"][0]["lies_as"], serde_json::json!([8192, 128]));
+    let auto = report(&turned, &["--entry-layout", "auto"]);
+    assert_eq!(auto["entry"][0]["lies_as"], serde_json::json!([4, 262144]));
+    assert!(works(&["run", &turned, "--timing-only", "--entry-layout", "auto"]).contains("chosen for the program"));
+}

@@ -12,6 +12,7 @@ use systole_compiler::diag::Diagnostic;
 use systole_compiler::error::CompileError;
 use systole_compiler::graph::{Module, Op, Precision};
 use systole_compiler::passes::custom;
+use systole_compiler::passes::transfers::EntryLayouts;
 use systole_compiler::plan::Plan;
 use systole_compiler::plan::collective::Algorithm;
 use systole_compiler::plan::guide::Guide;
@@ -27,6 +28,8 @@ pub struct CompileOptions {
     pub precision: Precision,
     /// Whether small constants are evaluated at compile time.
     pub fold: bool,
+    /// Who decides how the entry's arrays lie in HBM.
+    pub entry_layouts: EntryLayouts,
     /// Random legal scheduling choices from this seed.
     pub chaos: Option<u64>,
     /// Arrays of more bytes than this are streamed through vector memory; without, those that do not fit.
@@ -55,6 +58,7 @@ impl Default for CompileOptions {
         CompileOptions {
             precision: Precision::Default,
             fold: true,
+            entry_layouts: EntryLayouts::Default,
             chaos: None,
             max_resident: None,
             strips: None,
@@ -75,6 +79,7 @@ impl CompileOptions {
         let mut o = compile::CompileOptions::for_chip(chip);
         o.passes.precision = self.precision;
         o.passes.fold = self.fold;
+        o.passes.entry_layouts = self.entry_layouts;
         o.chaos = self.chaos;
         o.max_resident = self.max_resident;
         o.passes.strips = self.strips.unwrap_or(o.passes.strips);

@@ -4,13 +4,14 @@
 //! not care how their dimensions are ordered (elementwise ones, slices, reductions and the like) are done on arrays with a
 //! longer dimension last, where that saves more memory traffic than the transposes at the region's border cost. Every
 //! operation of a region is done on transposed operands and its result transposed back; inside of the region transposes meet
-//! and cancel. Those at the entry's own border cost nothing: parameters and results are transferred in the order that is
-//! wanted (see [`super::transfers`]).
+//! and cancel. Those at the entry's own border cost nothing where the program chooses how its parameters and results lie
+//! (see [`super::transfers`]).
 
 use super::edit::{Draft, Emit, reachable, rewrite};
 use super::inline::is_elementwise;
 use super::make::{array, inverse};
 use super::simplify::degenerate_map;
+use super::transfers::EntryLayouts;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Computation, Gather, Module, Node, NodeId, Op, Shape};
 use systole_isa::Layout;
@@ -28,12 +29,17 @@ const LEAST: u64 = 1 << 19;
 const NEAR: (u64, u64) = (5, 4);
 
 /// Runs the pass; `tile` is the chip's sublanes and lanes.
-pub fn run(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Module, CompileError> {
+pub fn run(
+    module: Module,
+    draft: &mut Draft,
+    (tile, layouts): ((u32, u32), EntryLayouts),
+) -> Result<Module, CompileError> {
+    let free = |c: usize| layouts == EntryLayouts::Auto && c == module.entry.index();
     let wanted = reachable(&module);
     // In the order in which operations are rewritten.
     let mut turns = Vec::new();
     for (i, c) in module.computations.iter().enumerate().filter(|(i, _)| wanted[*i]) {
-        let turned = turns_of(c, tile, i == module.entry.index());
+        let turned = turns_of(c, tile, free(i));
         let nodes = c.nodes.iter().zip(turned).filter(|(n, _)| !matches!(n.op, Op::Parameter { .. }));
         turns.extend(nodes.map(|(_, t)| t));
     }

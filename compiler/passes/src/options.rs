@@ -1,5 +1,6 @@
 //! What the passes are asked for.
 
+use crate::transfers::EntryLayouts;
 use systole_hlo::graph::Precision;
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
@@ -11,6 +12,8 @@ pub struct PassOptions {
     pub fold: bool,
     /// How many labelled rewrites may be made in all; `None`: any number. Lowerings that are needed are always made.
     pub fuel: Option<u64>,
+    /// Who decides how the entry's arrays lie in HBM.
+    pub entry_layouts: EntryLayouts,
     /// Raises the precision of f32 dots and convolutions to at least this.
     pub precision: Precision,
     /// Operand types that the matrix unit takes, as the chip lists them.
@@ -64,6 +67,7 @@ impl PassOptions {
         PassOptions {
             fold: true,
             fuel: None,
+            entry_layouts: EntryLayouts::Default,
             precision: Precision::Default,
             mxu_types: chip.mxu.types.iter().filter_map(|t| DType::from_name(&t.operand)).collect(),
             mxu_cols: u64::from(chip.mxu.cols),

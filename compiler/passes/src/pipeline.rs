@@ -13,6 +13,7 @@ use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Module, Node, NodeId, Op};
 
 pub use crate::options::PassOptions;
+use crate::transfers::EntryLayouts;
 
 /// A pass: its name (kebab-case), what it does in a line, and the function.
 pub struct Pass {
@@ -130,11 +131,20 @@ pub const PASSES: &[Pass] = &[
         summary: "sums of arrays spread out with zeros as the arrays beside each other",
         run: |m, d, _| rewrite(m, d, &mut interleave::rule),
     },
+    // When canonical forms are there, whose reshapes meet those of the entry's arrays.
+    Pass {
+        name: "entry-layouts",
+        summary: "entry parameters and results compact by their shapes; operations on them as they lie",
+        run: |m, d, o| match o.entry_layouts {
+            EntryLayouts::Default => transfers::by_rule(m, d, o.tile),
+            EntryLayouts::Auto => Ok(m),
+        },
+    },
     // When every operation that wants its dimensions in an order of its own is there.
     Pass {
         name: "lanes",
         summary: "long dimensions along lanes where operations do not care",
-        run: |m, d, o| lanes::run(m, d, o.tile),
+        run: |m, d, o| lanes::run(m, d, (o.tile, o.entry_layouts)),
     },
     // Last: reshapes and transposes that the canonical forms needed meet their neighbours.
     Pass {
@@ -151,8 +161,11 @@ pub const PASSES: &[Pass] = &[
     // After everything that makes and removes reshapes.
     Pass {
         name: "transfers",
-        summary: "entry parameters and results in the shape and order that the program works in",
-        run: |m, d, o| transfers::run(m, d, o.tile),
+        summary: "with --entry-layout auto, entry parameters and results in the shape and order that the program works in",
+        run: |m, d, o| match o.entry_layouts {
+            EntryLayouts::Default => Ok(m),
+            EntryLayouts::Auto => transfers::by_program(m, d, o.tile),
+        },
     },
     // After everything that decides what arrays there are.
     Pass {

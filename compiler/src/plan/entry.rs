@@ -14,10 +14,11 @@ use super::{alone, finish, order, overlap, padding};
 use std::collections::BTreeSet;
 use systole_hlo::core::CoreModule;
 use systole_hlo::error::{CompileError, Resource, limit};
-use systole_hlo::graph::{ArrayShape, Module, Op, Shape, Span};
+use systole_hlo::graph::{ArrayShape, Computation, Module, Op, Shape, Span};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{HostArray, PodShape};
 use systole_isa::{ChipConfig, Layout};
+use systole_passes::edit::base_name;
 
 /// What a plan depends on besides the program and the chip.
 #[derive(Clone, Debug, Default)]
@@ -112,8 +113,10 @@ fn planned(core: &Module, draft: Draft, placed: Placement, chip: &ChipConfig) ->
     let known: Vec<&ArrayShape> = core.entry_layout.iter().flat_map(|(_, result)| result.leaves()).collect();
     let mut results = Vec::new();
     for (i, (b, l)) in draft.results.iter().zip(&draft.result_layouts).enumerate() {
-        let layout = known.get(i).and_then(|a| in_order(l, a));
-        results.push(host(*b, "result", layout.as_ref().unwrap_or(l))?);
+        let known = known.get(i).copied();
+        let layout = known.and_then(|a| in_order(l, a)).unwrap_or_else(|| l.clone());
+        let host_dims = known.filter(|a| a.dims != layout.dims).map(|a| a.dims.clone());
+        results.push(HostArray { host_dims, ..host(*b, "result", &layout)? });
     }
     let granule = |b: BufId| placed.granules[b.index()];
     let pod = PodCode {
@@ -198,7 +201,7 @@ fn draft(
     let mut params = Vec::new();
     for &p in &entry.params {
         let node = entry.node(p);
-        params.push(parameter(&mut lower, &node.shape, &node.name)?);
+        params.push(parameter(&mut lower, &node.shape, own_name(entry, &node.name))?);
         lower.plan.param_spans.resize(lower.plan.params.len(), node.span);
     }
     for a in core.aliases.iter().filter(|a| a.parameter_index.is_empty()) {
@@ -235,6 +238,12 @@ fn draft(
     collective::finish(&mut lower.plan, chip);
     padding::note(&mut lower.plan);
     Ok(lower.plan)
+}
+
+/// A parameter's name in the program, where what turns its elements into the program's form has that name now.
+fn own_name<'a>(entry: &Computation, name: &'a str) -> &'a str {
+    let base = base_name(name);
+    if entry.nodes.iter().any(|n| n.name == base) { base } else { name }
 }
 
 fn flatten(val: &Val, out: &mut Vec<Val>) {

@@ -26,7 +26,8 @@ use rows::Scale;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use systole_isa::{ChipConfig, DType, Program};
+use systole_isa::program::HostArray;
+use systole_isa::{ChipConfig, DType, Layout, Program};
 use systole_simulator::stats::{CAUSE_TABLE, CAUSES, Cause, OpProfile};
 use systole_simulator::{PodRun, RunResult};
 
@@ -288,6 +289,21 @@ pub struct MemoryReport {
     pub bytes: u64,
 }
 
+/// An array of the program's entry that does not lie in HBM row-major in its own shape.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EntryReport {
+    /// Its name, or `result` with a number.
+    pub name: String,
+    /// Its shape to the host.
+    pub shape: String,
+    /// How it lies: sizes, major to minor.
+    pub lies_as: Vec<u64>,
+    /// Bytes of HBM that it takes.
+    pub bytes: u64,
+    /// Bytes that it would take row-major in its own shape.
+    pub row_major_bytes: u64,
+}
+
 /// The whole report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
@@ -343,6 +359,9 @@ pub struct Report {
     /// Of such kernels: what holds them back, in words, what takes most first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lint: Vec<LintReport>,
+    /// Entry arrays that do not lie row-major in their own shapes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub entry: Vec<EntryReport>,
     /// Energy of all devices.
     pub energy: EnergyReport,
     /// Area of a chip.
@@ -469,12 +488,41 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult) -> Report {
         regions: lines.regions(),
         rooms: kernels::rooms(program),
         lint: lines.lint(&unit_reports),
+        entry: entry(program),
         units: unit_reports,
         area: cost::area_report(chip, drawn, energy.peak_power_w),
         energy,
         host: ran.host.clone(),
         ..Report::default()
     }
+}
+
+/// The entry arrays that do not lie row-major in their own shapes.
+fn entry(program: &Program) -> Vec<EntryReport> {
+    let several = program.results.len() > 1;
+    let results = program
+        .results
+        .iter()
+        .enumerate()
+        .map(|(i, a)| (a, if several { format!("result {i}") } else { "result".into() }));
+    let all = program.params.iter().map(|a| (a, a.name.clone())).chain(results);
+    let one = |(a, name): (&HostArray, String)| {
+        let own = Layout::row_major(a.layout.dtype, a.dims(), a.layout.sublanes, a.layout.lanes);
+        let lies_as = a.layout.physical();
+        (a.host_dims.is_some() || a.layout.minor_to_major != own.minor_to_major).then(|| EntryReport {
+            name,
+            shape: format!("{}[{}]", own.dtype, sizes(&own.dims)),
+            lies_as,
+            bytes: a.layout.bytes(),
+            row_major_bytes: own.bytes(),
+        })
+    };
+    all.filter_map(one).collect()
+}
+
+/// Sizes with commas between.
+pub(crate) fn sizes(dims: &[u64]) -> String {
+    dims.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// A sum that is 0 of nothing (`Iterator::sum` of floats begins with -0).

@@ -63,8 +63,25 @@ pub fn page(r: &Report) -> String {
         r.hbm.share * 100.0
     );
     text += &format!("  bound by {}: {}; {}\n", r.bound, r.bound_words, path(r));
+    text += &entry(r);
     text += &units(r);
     text + &operations(r) + &lines(r) + &crate::cost::energy_page(&r.energy, &r.area) + &host(r)
+}
+
+/// Entry arrays that do not lie row-major in their own shapes, in a line.
+fn entry(r: &Report) -> String {
+    const SHOWN: usize = 3;
+    if r.entry.is_empty() {
+        return String::new();
+    }
+    let one = |e: &super::EntryReport| format!("{} {} as [{}]", e.name, e.shape, super::sizes(&e.lies_as));
+    let mut shown: Vec<String> = r.entry.iter().take(SHOWN).map(one).collect();
+    if r.entry.len() > SHOWN {
+        shown.push(format!("{} more", r.entry.len() - SHOWN));
+    }
+    let auto = r.setup.flags.iter().any(|f| f == "--entry-layout=auto");
+    let who = if auto { "chosen for the program" } else { "by their shapes" };
+    format!("  entry arrays compact, {who}: {}\n", shown.join(", "))
 }
 
 /// What the run's end depends on, in a line.

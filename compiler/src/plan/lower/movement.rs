@@ -168,6 +168,9 @@ impl<'a> Lower<'a> {
         let from = Position { dims: at.iter().map(|&d| middle.dims[d].clone()).collect() };
         let dst = self.array(&r.comp.node(id).name, dtype, &merged, Form::Lanes);
         let spec = move_spec(&sizes, src, &from, &dst, &to);
+        if scatters_lanes(&spec) {
+            return None;
+        }
         let target = Target { usage: Use::Write, op: self.debug_op(r, id, 0.0), result: self.is_result(r, user) };
         self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], target);
         // The reshape goes by the layout.
@@ -514,4 +517,12 @@ fn is_multiple(comp: &Computation, id: NodeId, of: u64, depth: u32) -> bool {
         Op::Reshape => is_multiple(comp, n.operands[0], of, depth),
         _ => false,
     }
+}
+
+/// Whether a move makes lanes of rows and spreads lanes at the same time: neither the one nor the other takes whole registers then,
+/// and two moves, one after the other, are faster by far.
+fn scatters_lanes(spec: &MoveSpec) -> bool {
+    let lanes = || spec.src.lanes.iter().zip(&spec.dst.lanes).zip(&spec.src.rows);
+    let from_rows = lanes().any(|((&src, &dst), &row)| src == 0 && dst == 1 && row != 0);
+    from_rows && lanes().any(|((&src, &dst), _)| src != 0 && dst != 0 && src != dst)
 }

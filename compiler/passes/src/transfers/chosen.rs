@@ -1,21 +1,19 @@
-//! `transfers`: entry parameters and results in the shape and order that the program works in.
+//! Entry parameters and results in the shape and order that the program works in (`--entry-layout auto`).
 //!
-//! The host's arrays are in row-major order without padding, so that an array may be transferred under any shape of as many
-//! elements. Where the program only sees a parameter after a reshape, and that shape takes much less memory on the chip (an
-//! image of three channels fills three lanes of each row), the parameter itself gets the shape, and the reshape is gone.
-//!
-//! So with orders of dimensions, as XLA chooses compact layouts for what is transferred: a parameter that the program only
+//! Where the program only sees a parameter after a reshape, and that shape takes much less memory on the chip, the parameter itself
+//! gets the shape, and the reshape is gone. So with orders of dimensions: a parameter that the program only
 //! sees transposed, and a result that is a transpose, are transferred transposed where that takes much less memory. The
 //! parameter or result then has the transposed sizes.
 //!
-//! The entry's layout keeps the shape that the host knows; where its layout is not row-major (of an array that the program
-//! has in row-major order), the program has the dimensions in that order.
+//! Where the entry's layout is not row-major (of an array that the program has in row-major order), the program has the dimensions in
+//! that order.
 
-use super::edit::{Draft, reshape_parameters, rewrite};
-use super::make::inverse;
+use super::super::edit::{Draft, reshape_parameters, rewrite};
+use super::super::make::inverse;
+use super::rule::result_nodes as results;
 use std::collections::BTreeMap;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{ArrayShape, Computation, Module, Node, NodeId, Op, Shape};
+use systole_hlo::graph::{ArrayShape, Module, Node, NodeId, Op, Shape};
 use systole_isa::Layout;
 
 /// A shape is changed when that saves this factor of the array's memory.
@@ -44,12 +42,6 @@ struct Ordered {
 enum Border {
     Parameter(usize),
     Result(usize),
-}
-
-/// The nodes of the entry's results.
-fn results(entry: &Computation) -> Vec<NodeId> {
-    let root = entry.node(entry.root);
-    if root.op == Op::Tuple { root.operands.clone() } else { vec![entry.root] }
 }
 
 /// What is worth another order. What shares memory with another array has that one's order too, or none.
