@@ -36,7 +36,8 @@ pub fn read_from(
     path: &str,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<BTreeMap<String, Array>, RuntimeError> {
-    let mut zip = zip::ZipArchive::new(file).map_err(|e| request(path, e))?;
+    let no_archive = |e| request(path, format!("no archive of arrays, as `numpy.savez` writes one (.npz): {e}"));
+    let mut zip = zip::ZipArchive::new(file).map_err(no_archive)?;
     let mut out = BTreeMap::new();
     for i in 0..zip.len() {
         let mut file = zip.by_index(i).map_err(|e| request(path, e))?;
@@ -50,8 +51,44 @@ pub fn read_from(
     Ok(out)
 }
 
+/// Bytes of the longest header that is read.
+const HEADER: u64 = 1 << 16;
+
+/// The header in front of an array's elements. Its text is a Python dictionary of a type's name, an order and a shape; one that nests
+/// deeper is refused before it is parsed, since the parser's time grows exponentially with the depth.
+fn header(reader: &mut impl Read) -> Result<npyz::NpyHeader, String> {
+    let mut bytes = Vec::new();
+    let mut more = |bytes: &mut Vec<u8>, n: u64| {
+        let had = bytes.len() as u64;
+        Read::take(&mut *reader, n).read_to_end(bytes).map_err(|e| e.to_string())?;
+        if bytes.len() as u64 == had + n { Ok(()) } else { Err("it ends within its header".to_string()) }
+    };
+    more(&mut bytes, 10)?;
+    if !bytes.starts_with(b"\x93NUMPY") {
+        return Err("it is no .npy file".into());
+    }
+    let mut length = u64::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    if bytes[6] > 1 {
+        more(&mut bytes, 2)?;
+        length |= u64::from(u16::from_le_bytes([bytes[10], bytes[11]])) << 16;
+    }
+    if length > HEADER {
+        return Err(format!("a header of {length} bytes: at most {HEADER} are read"));
+    }
+    let start = bytes.len();
+    more(&mut bytes, length)?;
+    let count = |c: u8| bytes[start..].iter().filter(|b| **b == c).count();
+    if count(b'[') > 0 {
+        return Err("structured types are not arrays of HLO".into());
+    }
+    if count(b'{') > 1 || count(b'(') > 1 {
+        return Err("its header is no dictionary of a type, an order and a shape".into());
+    }
+    npyz::NpyHeader::from_reader(&mut &bytes[..]).map_err(|e| e.to_string())
+}
+
 fn array(name: &str, mut reader: impl Read) -> Result<(String, Array), String> {
-    let header = npyz::NpyHeader::from_reader(&mut reader).map_err(|e| e.to_string())?;
+    let header = header(&mut reader)?;
     let dims = header.shape().to_vec();
     let fortran = header.order() == npyz::Order::Fortran && dims.len() > 1;
     let NpyType::Plain(t) = header.dtype() else { return Err("structured types are not arrays of HLO".into()) };
@@ -240,5 +277,36 @@ mod tests {
         let back = super::read(path).unwrap();
         std::fs::remove_file(path).unwrap();
         assert_eq!(back.into_iter().collect::<Vec<_>>(), arrays);
+    }
+
+    /// The message for a file with one array whose header has that text.
+    fn refused(text: &str) -> String {
+        let mut npy = b"\x93NUMPY\x01\x00".to_vec();
+        npy.extend((text.len() as u16).to_le_bytes());
+        npy.extend(text.as_bytes());
+        super::array("x", &npy[..]).map(|_| ()).unwrap_err()
+    }
+
+    #[test]
+    fn headers_that_nest_are_refused_before_they_are_parsed() {
+        let open = "{".repeat(200);
+        assert!(refused(&open).contains("no dictionary"), "{}", refused(&open));
+        assert!(refused(&"(".repeat(200)).contains("no dictionary"));
+        assert!(refused("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }").contains("structured"));
+        assert!(
+            refused("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }").contains("0 bytes of data where 8")
+        );
+    }
+
+    #[test]
+    fn headers_that_end_early_say_so() {
+        let check = |bytes: &[u8], want: &str| {
+            let message = super::array("x", bytes).map(|_| ()).unwrap_err();
+            assert!(message.contains(want), "{message}");
+        };
+        check(b"\x93NUMPY\x01\x00\xff\x00{", "ends within");
+        check(b"PK", "ends within");
+        check(b"0123456789", "no .npy file");
+        check(b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "at most");
     }
 }
