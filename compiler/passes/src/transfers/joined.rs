@@ -131,6 +131,7 @@ fn starts(b: &mut Emit, starts: &[NodeId], kept: usize) -> Vec<NodeId> {
     starts[..kept].iter().copied().chain([zero]).collect()
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "any other operand would have to be moved")]
 fn elementwise(b: &mut Emit, n: &Node, operands: &[NodeId], lies: &Joined) -> Option<NodeId> {
     let own = array(&n.shape);
     let (_, joined) = operands.iter().find_map(|&x| lies.source(b, x).filter(|_| b.dims(x) == own.dims))?;
