@@ -24,7 +24,7 @@ pub struct Run<'a> {
     pub partial: bool,
 }
 
-/// What one device (or core of the one device) did.
+/// What one device, or one core of a device, did.
 struct Lane<'a> {
     chip: u32,
     core: u32,
@@ -81,7 +81,7 @@ fn trim(trace: &mut Trace, result: &RunResult, units: &[UnitRow]) {
     }
 }
 
-/// The simulated devices of a run; of one device that several cores ran, its cores.
+/// The simulated devices of a run; where several cores of each ran, these.
 fn lanes<'a>(scale: &Scale<'_>, run: &'a PodRun) -> Vec<Lane<'a>> {
     let topology = scale.program.pod.topology.as_ref();
     let mut out = Vec::new();
