@@ -28,6 +28,8 @@ pub struct Raw {
     pub manual: Vec<Piece>,
     /// Everything belongs to a manual computation.
     pub all_manual: bool,
+    /// What devices hold is still to be summed along some axes.
+    pub unreduced: bool,
 }
 
 impl Raw {
@@ -296,7 +298,7 @@ impl Reader {
         while s.eat(",") {
             let kept = match s.word() {
                 "replicated" => true,
-                // Sums that are pending are taken at once: the value is the same.
+                // Sums that are pending are taken at once: the value is the same, but for manual computations and callers.
                 "unreduced" => false,
                 other => return wrong(format!("`{other}` of a sharding is not known")),
             };
@@ -307,6 +309,8 @@ impl Reader {
                     let found = self.axis(mesh, s)?;
                     if kept {
                         out.replicated.extend(found);
+                    } else {
+                        out.unreduced = true;
                     }
                 }
             }
@@ -435,7 +439,7 @@ impl Reader {
                 }
                 "manual" => Raw { all_manual: true, ..Raw::default() },
                 "unknown" => Raw { unknown: true, ..Raw::default() },
-                "unreduced" => Raw::default(),
+                "unreduced" => Raw { unreduced: true, ..Raw::default() },
                 other => return wrong(format!("a sharding `{other}` is not known")),
             };
             s.expect("}")?;
@@ -476,8 +480,10 @@ impl Reader {
                 }
                 for kind in kinds.iter().rev() {
                     let pieces = dims.pop().unwrap_or_default();
-                    if *kind == "manual" {
-                        raw.manual.extend(pieces);
+                    match *kind {
+                        "manual" => raw.manual.extend(pieces),
+                        "unreduced" => raw.unreduced = true,
+                        _ => {}
                     }
                 }
             } else if s.eat("metadata={") {

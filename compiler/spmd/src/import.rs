@@ -36,6 +36,11 @@ pub(crate) fn attribute<'a>(n: &'a graph::Node, key: &str) -> Option<&'a str> {
     n.attributes.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
 }
 
+/// Why a value is refused whose devices hold parts of a sum: what is made here is whole.
+fn pending(name: &str) -> String {
+    format!("`{name}` goes in or out as sums that are still to be taken (`unreduced`): take them before, with `psum`")
+}
+
 /// The annotations of a module, read with one numbering of places.
 struct Texts {
     reader: Reader,
@@ -189,6 +194,9 @@ impl Importer<'_> {
             let Some(raw) = all.get(i).or(if all.len() == 1 { all.first() } else { None }) else {
                 return Err(wrong(format!("{} shardings for {} values", all.len(), values.len())));
             };
+            if raw.unreduced && matches!(n.op, Op::Parameter { .. }) {
+                return Err(wrong(pending(&n.name)));
+            }
             if raw.unknown || raw.all_manual || (!raw.manual.is_empty() && !shardy) {
                 continue;
             }
@@ -427,6 +435,9 @@ impl Importer<'_> {
         let Some(raw) = read.get(i).filter(|_| read.len() == of) else {
             return Err(wrong(format!("{} shardings for {of} values of a manual computation", read.len())));
         };
+        if raw.unreduced {
+            return Err(wrong(pending(&n.name)));
+        }
         let rank = self.program.value(to).rank();
         if let Some(spec) = self.spec(raw, rank, manual).map_err(wrong)? {
             self.program.values[to.index()].spec = spec;
