@@ -48,17 +48,16 @@ impl Client {
         options: &CompileOptions,
         compile: Compile<'_>,
     ) -> Result<Chosen, RuntimeError> {
-        let ordered = match options.any_order {
-            true => Some(self.choose_order(module, options, compile)?),
-            false => None,
+        let (options, ordered) = match options.any_order {
+            true => self.choose_order(module, options, compile)?,
+            false => (options.clone(), None),
         };
-        let options = ordered.as_ref().unwrap_or(options);
         let cores = self.chip().cores_per_device.max(1);
         let several = options.pod.devices() > 1;
         let given = if cores == 1 { Some(1) } else { options.cores.map(|n| n.clamp(1, cores)) };
-        let first = CompileOptions { cores: Some(given.unwrap_or(1)), ..options.clone() };
-        let (first, program) = match several || options.strips.is_some() {
-            true => (first, None),
+        let first = CompileOptions { cores: Some(given.unwrap_or(1)), ..options };
+        let (first, program) = match several || first.strips.is_some() {
+            true => (first, ordered.filter(|_| given.unwrap_or(1) == 1)),
             false => self.choose_strips(module, first, compile)?,
         };
         if given.is_some() {
@@ -71,27 +70,26 @@ impl Client {
         self.choose_cores(module, (first, program), compile)
     }
 
-    /// The places of devices with which a module is fastest on one core of each; of equally fast ones the first.
+    /// The places of devices with which a module is fastest on one core of each, with its program there; of equally fast ones
+    /// the first.
     fn choose_order(
         &self,
         module: &Module,
         options: &CompileOptions,
         compile: Compile<'_>,
-    ) -> Result<CompileOptions, RuntimeError> {
-        let placed = |order: Vec<u32>| -> Option<CompileOptions> {
-            let topology = options.pod.topology.clone()?.ordered(order).ok()?;
-            let pod = PodShape { topology: Some(topology), ..options.pod.clone() };
-            Some(CompileOptions { pod, any_order: false, cores: Some(1), ..options.clone() })
-        };
-        let chosen = |best: CompileOptions| CompileOptions { cores: options.cores, ..best };
+    ) -> Result<Chosen, RuntimeError> {
         let fixed = CompileOptions { any_order: false, ..options.clone() };
         let Some(topology) = options.pod.topology.as_ref().filter(|_| options.pod.devices() > 1) else {
-            return Ok(fixed);
+            return Ok((fixed, None));
         };
-        let Some(mut best) = placed((0..topology.devices()).collect()) else { return Ok(fixed) };
-        let first = compile(module, &best)?.program;
-        let groups: Vec<Vec<u32>> = first.pod.partners.iter().flat_map(|p| p.1.iter().cloned()).collect();
-        let Some(mut time) = self.timed(&first, u64::MAX) else {
+        let placed = |order: Vec<u32>| -> Option<CompileOptions> {
+            let pod = PodShape { topology: Some(topology.clone().ordered(order).ok()?), ..options.pod.clone() };
+            Some(CompileOptions { pod, cores: Some(1), ..fixed.clone() })
+        };
+        let Some(mut best) = placed((0..topology.devices()).collect()) else { return Ok((fixed, None)) };
+        let mut program = compile(module, &best)?.program;
+        let groups: Vec<Vec<u32>> = program.pod.partners.iter().flat_map(|p| p.1.iter().cloned()).collect();
+        let Some(mut time) = self.timed(&program, u64::MAX) else {
             let why = "the program's time depends on its data, so no order of devices can be chosen";
             return Err(RuntimeError::Request(format!("--device-order auto: {why}; name one")));
         };
@@ -99,10 +97,10 @@ impl Client {
             // An order with which something does not fit is none.
             let Ok(done) = compile(module, &other) else { continue };
             if let Some(t) = self.timed(&done.program, time).filter(|&t| t < time) {
-                (best, time) = (other, t);
+                (best, time, program) = (other, t, done.program);
             }
         }
-        Ok(chosen(best))
+        Ok((CompileOptions { cores: options.cores, ..best }, Some(program)))
     }
 
     /// Strips, or none.
