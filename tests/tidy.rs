@@ -11,7 +11,6 @@ const MOST_FILES: usize = 20;
 
 /// Files that are longer, and how long they may be.
 const LONGER: &[(&str, usize, &str)] =
-    &[("compiler/src/emit/exchange/ring.rs", 606, "the turns of a ring share their state")];
 
 /// Folders with more files, and how many they may have.
 const WIDER: &[(&str, usize, &str)] = &[("compiler/front/src/stablehlo", 21, "a file for each family of operations")];

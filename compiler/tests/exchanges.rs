@@ -3,6 +3,7 @@
 use systole_compiler::compile::{CompileOptions, plan_module};
 use systole_compiler::front::parse_hlo;
 use systole_compiler::plan::action::Action;
+use systole_compiler::plan::collective::Work;
 use systole_compiler::plan::{Plan, spec::KernelSpec};
 use systole_isa::program::PodShape;
 use systole_isa::topology::Topology;
@@ -53,5 +54,37 @@ fn long_kernels_look_after_exchanges_and_are_estimated_without() {
         // What a kernel by itself cannot be below: its operations, or its bytes.
         let floor = if matches!(k.spec, KernelSpec::Product { .. }) { product } else { moved };
         assert!(cycles < 1.5 * floor, "{}: {cycles} of {floor} cycles", k.name);
+    }
+}
+
+/// A reduction with so much beside it that it goes in larger pieces, while kernels that no step needs any more are dropped.
+#[test]
+fn reductions_add_whatever_is_beside_them() {
+    let mut text = "HloModule m
+add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = s32[] add(a, b) }
+ENTRY e {
+  x0 = f32[1024,1024] parameter(0)
+  w = f32[1024,1024] parameter(1)
+  g = s32[1024,1024] parameter(2)
+  half = f32[] constant(0.5)
+  bias = f32[1024,1024] broadcast(half), dimensions={}
+  r = s32[1024,1024] all-reduce(g), replica_groups={}, to_apply=add
+"
+    .to_string();
+    for i in 0..12 {
+        text += &format!(
+            "d{i} = f32[1024,1024] dot(x{i}, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+             a{i} = f32[1024,1024] add(d{i}, bias) x{} = f32[1024,1024] tanh(a{i})\n",
+            i + 1
+        );
+    }
+    let plan = planned(&(text + "ROOT all = (s32[1024,1024], f32[1024,1024]) tuple(r, x12) }"), 4, "ring:4");
+    let begun = |a: &Action| if let Action::Begin(x, _) = a { Some(x.clone()) } else { None };
+    let exchange = plan.actions.iter().find_map(begun).expect("it is hidden");
+    let phases: Vec<_> = exchange.all_rings().flat_map(|r| &r.phases).filter(|p| p.work == Work::Reduce).collect();
+    assert!(!phases.is_empty());
+    for p in phases {
+        let kernel = &plan.kernels[p.kernel.expect("a reduction adds")];
+        assert_eq!((kernel.name.as_str(), p.pieces), ("combine", 1));
     }
 }

@@ -165,6 +165,25 @@ fn unequal_axes_share_the_array_over_all_links() {
     }
 }
 
+/// Steps too short for HBM: what comes in is sent on from slots in vector memory, of which there are few.
+#[test]
+fn long_rings_gather_through_slots() {
+    for (chip, topology, n, rows) in [("tiny", "ring:8", 8, 640), ("tpu-v5e", "4x16", 64, 8), ("tpu-v4", "4x4x4", 64, 8)] {
+        let c = Client::new(chip).expect("a preset");
+        let all: Vec<usize> = (0..n).collect();
+        for kind in ["all-reduce", "all-gather"] {
+            let rows = if kind == "all-gather" { rows } else { rows * n };
+            let text = program(kind, &format!("[1,{n}]<=[{n}]"), n, rows, 256);
+            let exe = compiled_by(&c, &text, n as u32, topology, Some(Algorithm::Ring));
+            let done = run_by(&c, &exe, &operands(n, rows, 256), Mode::Full, &PodOptions::default());
+            let done = done.unwrap_or_else(|e| panic!("{kind} {topology}: {e}"));
+            for (rank, out) in done.outputs.iter().enumerate() {
+                assert!(numbers(&out[0]) == expected(kind, &all, rank, rows, 256), "{kind} {topology} device {rank}");
+            }
+        }
+    }
+}
+
 /// Steps of a program on 32 devices, with how many devices have to be simulated on a torus of 4x8.
 const STEPS: [(&str, usize); 7] = [
     ("all-reduce(x), channel_id=1, replica_groups=[4,8]<=[32], use_global_device_ids=true, to_apply=add", 1),

@@ -235,6 +235,7 @@ fn draft(
     if hide {
         overlap::hide(&mut lower.plan, chip);
     }
+    lower.plan.steps = overlap::leave_alone(std::mem::take(&mut lower.plan.steps));
     collective::finish(&mut lower.plan, chip);
     padding::note(&mut lower.plan);
     Ok(lower.plan)

@@ -12,7 +12,7 @@ use super::step::{Arg, Draft, ScalarOp, Step, Use};
 use super::view::BufId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-use systole_codegen::emit::blocks::{body_cycles, consider_cut};
+use systole_codegen::emit::blocks::{consider_cut, whole_work};
 use systole_isa::ChipConfig;
 
 /// An exchange is worth hiding if it takes so many times as long as a message to a neighbour.
@@ -44,6 +44,26 @@ pub(super) enum Item {
 pub fn hide(plan: &mut Draft, chip: &ChipConfig) {
     let steps = std::mem::take(&mut plan.steps);
     plan.steps = Hider { plan, chip }.region(steps);
+}
+
+/// Exchanges with nothing beside them are cut into pieces for that.
+pub fn leave_alone(steps: Vec<Step>) -> Vec<Step> {
+    let alone = |s: Step| match s.map_regions(leave_alone) {
+        Step::Exchange(mut x) => {
+            x.goes_alone();
+            Step::Exchange(x)
+        }
+        other @ (Step::Call { .. }
+        | Step::Copy { .. }
+        | Step::Scalar { .. }
+        | Step::ReadScalar { .. }
+        | Step::Host { .. }
+        | Step::Begin(_)
+        | Step::End(_)
+        | Step::While { .. }
+        | Step::Switch { .. }) => other,
+    };
+    steps.into_iter().map(alone).collect()
 }
 
 /// Whether a plan has hidden exchanges.
@@ -289,6 +309,9 @@ fn end_hiding(out: &mut Vec<Step>, f: &Flight, beside: f64, chip: &ChipConfig) {
         return;
     }
     for r in exchange.all_rings_mut() {
+        if let Some(a) = r.alone.take() && f.hurried {
+            r.phases = a;
+        }
         if let Some(calm) = r.calm.take()
             && !f.hurried
             && ring_cycles(r, &calm, chip) * LEISURE < beside
@@ -319,7 +342,7 @@ pub fn call_cycles(plan: &Draft, chip: &ChipConfig, kernel: usize, op: u32) -> f
     let entry = &plan.kernels[kernel];
     let moved = || plan.ops.get(op as usize).map_or(0.0, |o| o.bytes / chip.hbm_bytes_per_cycle().max(1.0));
     let known = entry.cycles.or_else(|| match &entry.spec {
-        KernelSpec::Body(body) => Some(body_cycles(body, chip)),
+        KernelSpec::Body(body) => Some(whole_work(body, chip)),
         KernelSpec::Blocks { spec, cut, .. } => consider_cut(spec, *cut, chip).map(|c| c.cost as f64),
         KernelSpec::Product { .. }
         | KernelSpec::Gather { .. }

@@ -84,12 +84,8 @@ fn streams(x: &Exchange) -> usize {
 
 /// Phases count as their estimated cycles, so that those of different exchanges compare.
 fn set_spans(r: &mut Ring, chip: &ChipConfig) {
-    let span = |r: &Ring, p: &super::Phase| match p.span {
-        0 => phase_cycles(r, p, chip).min(f64::from(MOST_SPAN)) as u32,
-        known => known,
-    };
-    let phases: Vec<u32> = r.phases.iter().map(|p| span(r, p)).collect();
-    let calm: Vec<u32> = r.calm.iter().flatten().map(|p| span(r, p)).collect();
-    r.phases.iter_mut().zip(phases).for_each(|(p, s)| p.span = s);
-    r.calm.iter_mut().flatten().zip(calm).for_each(|(p, s)| p.span = s);
+    let shape = r.clone();
+    for p in r.all_phases_mut().filter(|p| p.span == 0) {
+        p.span = phase_cycles(&shape, p, chip).min(f64::from(MOST_SPAN)) as u32;
+    }
 }

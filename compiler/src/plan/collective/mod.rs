@@ -23,7 +23,7 @@ mod transfer;
 
 pub use choose::{Algorithm, Choice};
 pub use direct::{Direct, DirectKind};
-pub use ring::{Axis, Phase, Ring, RingKind, SLOTS, Stream};
+pub use ring::{Axis, Phase, Ring, RingKind, SLOTS, Stream, Work};
 use serde::{Deserialize, Serialize};
 pub use state::{MOST_RINGS, STATE_WORDS, State};
 pub use transfer::{Stage, Transfer};
@@ -226,6 +226,16 @@ impl Exchange {
         std::iter::once(self).chain(&self.beside)
     }
 
+    /// Takes the pieces of an exchange with nothing beside it.
+    pub fn goes_alone(&mut self) {
+        if self.beside.is_empty() {
+            for r in self.how.rings_mut() {
+                r.phases = r.alone.take().unwrap_or(std::mem::take(&mut r.phases));
+                r.calm = None;
+            }
+        }
+    }
+
     /// Every array that is read or written (`true`).
     pub fn arrays(&self, f: &mut dyn FnMut(BufId, bool)) {
         for x in self.all() {
@@ -306,7 +316,7 @@ impl How {
     /// The numbers of the kernels that combine contributions.
     pub fn kernels_mut(&mut self) -> Vec<&mut usize> {
         match self {
-            How::Rings(all) => all.iter_mut().flat_map(|r| &mut r.phases).filter_map(|p| p.kernel.as_mut()).collect(),
+            How::Rings(all) => all.iter_mut().flat_map(Ring::all_phases_mut).filter_map(|p| p.kernel.as_mut()).collect(),
             How::Direct(all) => all.iter_mut().filter_map(|d| d.kernel.as_mut()).collect(),
             How::Transfer(_) => Vec::new(),
         }
@@ -434,12 +444,11 @@ impl<'a> Lower<'a> {
             temps.push(v.buf);
         }
         for ring in &mut rings {
-            let (mut phases, mut calm) = (std::mem::take(&mut ring.phases), ring.calm.take());
-            for p in phases.iter_mut().chain(calm.iter_mut().flatten()).filter(|p| p.reduce) {
-                let rows = ring.slot_component(p, self.chip.core.sublanes) * ring.streams.len() as u64;
+            let shape = ring.clone();
+            for p in ring.all_phases_mut().filter(|p| p.work == Work::Reduce) {
+                let rows = shape.slot_component(p, self.chip.core.sublanes) * shape.streams.len() as u64;
                 p.kernel = Some(self.combine(q, body, rows)?);
             }
-            (ring.phases, ring.calm) = (phases, calm);
         }
         Ok((How::Rings(rings), temps))
     }

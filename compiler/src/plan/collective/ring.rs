@@ -9,7 +9,7 @@
 
 use super::lines::Line;
 use super::shares::Split;
-use super::{Request, Table, alike};
+use super::{Request, Table, alike, message_cycles, piece_cycles};
 use crate::plan::lower::Lower;
 use serde::{Deserialize, Serialize};
 use systole_hlo::analysis::parts::Parts;
@@ -22,6 +22,27 @@ pub enum RingKind {
     AllReduce,
     ReduceScatter,
     AllGather,
+}
+
+/// What a phase does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Work {
+    /// Adds own contributions to what goes round, in slots in vector memory.
+    Reduce,
+    /// Gathers from place to place in HBM: a step begins when what the one before has brought is stored.
+    Gather,
+    /// Gathers through slots in vector memory: what comes in is sent on from there, beside being stored.
+    Relay,
+}
+
+impl Work {
+    /// Whether what comes in comes into slots.
+    pub fn has_slots(self) -> bool {
+        match self {
+            Work::Reduce | Work::Relay => true,
+            Work::Gather => false,
+        }
+    }
 }
 
 /// An axis of the group.
@@ -57,7 +78,7 @@ pub struct Stream {
 /// A phase: all streams go round the ring of one position in their orders of axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Phase {
-    pub reduce: bool,
+    pub work: Work,
     pub position: usize,
     /// Devices in the ring.
     pub n: u32,
@@ -75,6 +96,15 @@ pub struct Phase {
     pub kernel: Option<usize>,
 }
 
+/// What is going on beside an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    Work,
+    /// So much that the exchange has time.
+    Plenty,
+}
+
 /// A collective by rings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ring {
@@ -85,6 +115,9 @@ pub struct Ring {
     /// The same with fewer pieces where there are many small ones: for an exchange behind other work, whose moves take
     /// the time of that work.
     pub calm: Option<Vec<Phase>>,
+    /// The same in short pieces, and gathered through slots where that is faster: for an exchange with nothing beside it,
+    /// whose moves take nobody's time and whose slots nobody's memory.
+    pub alone: Option<Vec<Phase>>,
     pub parts: Parts,
     /// Semaphores of own copies: what comes in, and results that go out.
     pub local: u32,
@@ -98,6 +131,8 @@ pub struct Ring {
 pub const SLOTS: u64 = 4;
 /// Share of vector memory that slots may take.
 pub(super) const SHARE: (u64, u64) = (5, 9);
+/// The same of gathering, which could do without.
+const RELAYED: (u64, u64) = (1, 4);
 /// Pieces that go round together: two of large blocks (one is worked on while the other is under way), more of small ones,
 /// whose time on a link is short beside that of a message.
 const BATCH: (u64, u64) = (2, 4);
@@ -111,10 +146,18 @@ const FINE: u64 = 64;
 const COARSE: u64 = 8;
 /// Bytes from which a block is large.
 const LARGE: u64 = 96 << 10;
-/// Smallest and wanted bytes of a piece.
+/// Smallest and largest bytes of a piece.
 const PIECE: (u64, u64) = (16 << 10, 1 << 20);
+/// Longest piece of an exchange with nothing beside it, as a multiple of what a link carries while a message is under way:
+/// enough to keep it busy, and what crosses a stream's link waits for no more than a piece.
+const SHORT: f64 = 1.5;
 
 impl Ring {
+    /// The phases for all that can go on beside it, to be changed.
+    pub fn all_phases_mut(&mut self) -> impl Iterator<Item = &mut Phase> {
+        self.phases.iter_mut().chain(self.calm.iter_mut().flatten()).chain(self.alone.iter_mut().flatten())
+    }
+
     pub fn devices(&self) -> u64 {
         (0..self.positions()).map(|p| self.count(p)).product()
     }
@@ -170,7 +213,7 @@ impl Ring {
 
     /// Rows of all slots.
     pub fn slots(&self, sublanes: u32) -> u64 {
-        let rows = |p: &Phase| if p.reduce { self.slot_rows(p, sublanes) * p.batch * SLOTS } else { 0 };
+        let rows = |p: &Phase| if p.work.has_slots() { self.slot_rows(p, sublanes) * p.batch * SLOTS } else { 0 };
         self.phases.iter().map(rows).max().unwrap_or(0)
     }
 
@@ -251,6 +294,7 @@ impl Lower<'_> {
                 streams,
                 phases: Vec::new(),
                 calm: None,
+                alone: None,
                 parts,
                 local,
                 stored,
@@ -266,12 +310,14 @@ impl Lower<'_> {
         let streams = rings.iter().map(|r| r.streams.len() as u64).sum();
         let several = rings.len() > 1;
         for r in rings {
-            r.phases = self.phases(r, q, false, streams)?;
-            let calm = self.phases(r, q, true, streams)?;
+            r.phases = self.phases(r, q, Beside::Work, streams)?;
+            let calm = self.phases(r, q, Beside::Plenty, streams)?;
+            let alone = self.phases(r, q, Beside::Nothing, streams)?;
             let moves = |phases: &[Phase]| phases.iter().map(|p| r.moves(p)).sum::<u64>();
             r.calm = (moves(&calm) < moves(&r.phases)).then_some(calm);
-            for p in r.phases.iter_mut().chain(r.calm.iter_mut().flatten()).filter(|_| several) {
-                p.span = split.span(p.position, !p.reduce, q, self.chip).min(f64::from(MOST_SPAN)) as u32;
+            r.alone = (alone != r.phases).then_some(alone);
+            for p in r.all_phases_mut().filter(|_| several) {
+                p.span = split.span(p.position, q, self.chip).min(f64::from(MOST_SPAN)) as u32;
             }
         }
         Ok(())
@@ -301,26 +347,59 @@ impl Lower<'_> {
         Ok(Stream { order, forward, first, scale, block, send, recv, ready })
     }
 
-    fn phases(&self, r: &Ring, q: &Request<'_>, calm: bool, streams: u64) -> Result<Vec<Phase>, CompileError> {
+    fn phases(&self, r: &Ring, q: &Request<'_>, beside: Beside, streams: u64) -> Result<Vec<Phase>, CompileError> {
         let last = r.positions();
         let reductions = (0..last).filter(|_| q.kind != RingKind::AllGather).map(|i| (i, true));
         let gatherings = (0..last).rev().filter(|_| q.kind != RingKind::ReduceScatter).map(|i| (i, false));
-        reductions.chain(gatherings).map(|(i, reduce)| self.phase(r, q, (i, reduce), (calm, streams))).collect()
+        reductions.chain(gatherings).map(|(i, reduce)| self.phase(r, q, (i, reduce), (beside, streams))).collect()
     }
 
-    /// The pieces of a phase: large enough to keep a link busy for a while, small enough for their slots, and some at a
-    /// time so that one can be worked on while another is under way. `streams`: of all rings of the exchange.
     fn phase(
         &self,
         r: &Ring,
         q: &Request<'_>,
         (position, reduce): (usize, bool),
-        (calm, streams): (bool, u64),
+        beside: (Beside, u64),
+    ) -> Result<Phase, CompileError> {
+        if reduce {
+            return self.phase_of(r, q, (position, Work::Reduce), beside);
+        }
+        let gather = self.phase_of(r, q, (position, Work::Gather), beside)?;
+        // Two devices have nothing to send on.
+        if beside.0 != Beside::Nothing || gather.n == 2 {
+            return Ok(gather);
+        }
+        let relay = self.phase_of(r, q, (position, Work::Relay), beside).ok();
+        Ok(relay.filter(|p| self.relays(r, p, &gather)).unwrap_or(gather))
+    }
+
+    /// Whether gathering is faster through slots: a piece need not be stored before it is sent on, but fewer are under way.
+    /// Messages that go several hops wait behind all that others have sent at once, which is less then.
+    fn relays(&self, r: &Ring, relay: &Phase, gather: &Phase) -> bool {
+        let hop = self.chip.cycles(self.chip.ici.hop_latency_s) as f64;
+        let turn = |p: &Phase, pieces: u64, message: f64| {
+            let piece = piece_cycles(r, p, self.chip);
+            (r.rounds(p) / pieces) as f64 * f64::max(pieces as f64 * piece, message + piece)
+        };
+        let (slots, hbm) =
+            (turn(relay, relay.batch, hop), turn(gather, r.rounds(gather), message_cycles(self.chip)));
+        let crossing = r.axes[r.streams[0].order[relay.position]].shared > 1;
+        slots < hbm || crossing && slots <= hbm
+    }
+
+    /// The pieces of a phase: large enough to keep a link busy for a while, small enough for their slots, and some at a
+    /// time so that one can be worked on while another is under way. `streams`: of all rings of the exchange.
+    fn phase_of(
+        &self,
+        r: &Ring,
+        q: &Request<'_>,
+        (position, work): (usize, Work),
+        (beside, streams): (Beside, u64),
     ) -> Result<Phase, CompileError> {
         let chip = self.chip;
         let n = r.count(position) as u32;
         let mut p = Phase {
-            reduce,
+            work,
             position,
             n,
             span: 0,
@@ -331,8 +410,9 @@ impl Lower<'_> {
             batch: 1,
             kernel: None,
         };
-        let budget = match reduce {
-            true => chip.vmem_rows() * SHARE.0 / SHARE.1 / (streams * SLOTS),
+        let share = if q.kind == RingKind::AllGather { RELAYED } else { SHARE };
+        let budget = match p.work.has_slots() {
+            true => chip.vmem_rows() * share.0 / share.1 / (streams * SLOTS),
             false => u64::MAX,
         };
         let most = |p: &Phase| r.streams.iter().map(|s| r.piece_rows(p, s)).max().unwrap_or(0);
@@ -359,15 +439,17 @@ impl Lower<'_> {
         };
         let bytes = whole * chip.row_bytes();
         let several = streams > r.streams.len() as u64;
+        let short = (SHORT * message_cycles(chip) * chip.link_bytes_per_cycle()) as u64;
+        let largest = if beside == Beside::Nothing { short.clamp(PIECE.0, PIECE.1) } else { PIECE.1 };
         let (wish, smallest) = match bytes >= LARGE {
-            _ if calm => (if bytes >= PIECE.1 { BATCH.0 } else { CALM.0 }, CALM.1),
+            _ if beside == Beside::Plenty => (if bytes >= PIECE.1 { BATCH.0 } else { CALM.0 }, CALM.1),
             // A piece may have to wait until the core has waited for that of another ring.
             true if !several => (BATCH.0, PIECE.0),
             _ => (BATCH.1, PIECE.0),
         };
         let smallest = (smallest / chip.row_bytes()).max(1);
         // Of the possible numbers of pieces, the one with pieces nearest below what is wanted.
-        let wanted = (PIECE.1 / chip.row_bytes()).min(budget / wish).min((whole / wish).max(smallest)).max(1);
+        let wanted = (largest / chip.row_bytes()).min(budget / wish).min((whole / wish).max(smallest)).max(1);
         let limit = outer * r.streams.iter().map(|s| s.block[position] / unit).max().unwrap_or(1).max(1);
         let start = whole.div_ceil(wanted).clamp(1, limit);
         let around = r.rounds(&p);

@@ -31,22 +31,16 @@ pub(super) struct Split {
 impl Split {
     /// Estimated cycles of a collective that is split so.
     pub fn estimate(&self, q: &Request<'_>, chip: &ChipConfig) -> f64 {
-        let gathers: &[bool] = match q.kind {
-            RingKind::AllReduce => &[false, true],
-            RingKind::ReduceScatter => &[false],
-            RingKind::AllGather => &[true],
-        };
-        let positions = (0..self.phases.len()).flat_map(|p| gathers.iter().map(move |g| (p, *g)));
-        positions.map(|(position, gathers)| self.span(position, gathers, q, chip)).sum()
+        let times = if q.kind == RingKind::AllReduce { 2.0 } else { 1.0 };
+        (0..self.phases.len()).map(|position| times * self.span(position, q, chip)).sum()
     }
 
     /// Estimated cycles of the phases of a position that gather (or reduce), of all rings.
-    pub fn span(&self, position: usize, gathers: bool, q: &Request<'_>, chip: &ChipConfig) -> f64 {
+    pub fn span(&self, position: usize, q: &Request<'_>, chip: &ChipConfig) -> f64 {
         let (of_byte, messages) = self.phases[position];
         let bytes = of_byte * q.bytes as f64;
-        // What is gathered goes through HBM at every step, and leaves when half of what a step brings is there.
-        let alone = if gathers { bytes / 2.0 } else { 0.0 };
-        f64::max(bytes, alone + messages) + message_cycles(chip)
+        // Pieces of reductions are under way beside each other, and so are those of gatherings that go through slots.
+        f64::max(bytes, messages) + message_cycles(chip)
     }
 }
 

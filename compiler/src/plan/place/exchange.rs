@@ -2,7 +2,7 @@
 
 use super::Placer;
 use crate::plan::action::{Action, Flight};
-use crate::plan::collective::{Direct, DirectKind, Exchange, How, Phase, Ring, Stage, State, Transfer, message_cycles};
+use crate::plan::collective::{Direct, DirectKind, Exchange, How, Phase, Ring, Stage, State, Transfer, Work, message_cycles};
 use crate::plan::memory::guard_rows;
 use crate::plan::overlap::exchange_cycles;
 use crate::plan::spec::{KernelSpec, Looks, Needs};
@@ -40,7 +40,7 @@ const MOST_SHARE: f64 = 0.6;
 fn burst(x: &Exchange, chip: &ChipConfig) -> u32 {
     let one = |r: &Ring| {
         let piece = |p: &Phase| r.streams.iter().map(|s| r.piece_rows(p, s)).sum::<u64>();
-        r.phases.iter().filter(|p| p.reduce).map(piece).max().unwrap_or(0)
+        r.phases.iter().filter(|p| p.work == Work::Reduce).map(piece).max().unwrap_or(0)
     };
     let rows: u64 = x.all_rings().map(one).sum();
     let cycles = rows as f64 * chip.row_bytes() as f64 / chip.hbm_bytes_per_cycle().max(1.0);

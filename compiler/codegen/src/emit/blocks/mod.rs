@@ -146,7 +146,7 @@ pub fn choose_shares(
 /// A body on arrays in vector memory in parts of about so many cycles, of independent results; `None` if it cannot be divided so
 /// or is not much longer.
 pub fn divided(body: &Body, cycles: f64, chip: &ChipConfig) -> Option<(BlockSpec, ChosenCut)> {
-    let count = (body_cycles(body, chip) / cycles) as u64;
+    let count = (whole_work(body, chip) / cycles) as u64;
     let operands = vec![Operand { hbm: false, kept: false, floating: false }; body.walks(chip.core.lanes).len()];
     let spec = BlockSpec { body: body.clone(), operands };
     let body = body.normal((chip.core.sublanes, chip.core.lanes));
@@ -442,12 +442,6 @@ impl Moved {
             }
         }
     }
-}
-
-/// Estimated cycles of a body on arrays in vector memory.
-pub fn body_cycles(body: &Body, chip: &ChipConfig) -> f64 {
-    let sizes = body.sizes();
-    work(body, &sizes, (sizes.len(), 0), chip)
 }
 
 /// Cycles of a body on a block: its registers through the fullest slot, and its loops.

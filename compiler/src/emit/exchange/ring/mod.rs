@@ -4,27 +4,18 @@
 //! device begins with; every other one takes a piece of each stream that the device behind has sent, adds the own
 //! contribution (reductions), and sends them on or keeps them; the last one waits until all has left and is stored.
 //!
-//! Pieces of a batch make a *turn*. Turn `t` of a reduction sends into half `t % 2` of the slots for what comes in, and the
-//! next turn of the device ahead takes it from there. Own contributions are loaded one turn ahead into the two halves of
-//! their slots in turn; a half is filled again when what was sent or stored from it has left. In a half, pieces are one
-//! after the other, and in a piece, its streams: one call adds all.
+//! Pieces of a batch make a *turn*: what a turn sends, the next turn of the device ahead takes.
+
+mod gathering;
+mod reduction;
+mod relay;
 
 use super::super::main_program::Emitter;
 use super::progress::{Moves, all, load, store};
 use super::{Cx, Place, desc, plus};
-use crate::plan::collective::{Phase, Ring, RingKind, SLOTS, State, Stream};
-use systole_codegen::kernel::build_units::RemoteArgs;
+use crate::plan::collective::{Phase, Ring, RingKind, SLOTS, State, Stream, Work};
 use systole_codegen::kernel::{KernelBuilder, S};
 use systole_isa::{Op, Space};
-
-/// Slots that a move works with, as first rows counted from a stream's first.
-struct Halves {
-    own: S,
-    come: S,
-    sent: S,
-    /// Own contributions of the next move.
-    next: S,
-}
 
 /// Where a piece is: step round the ring, batch, and number in the batch.
 #[derive(Clone, Copy)]
@@ -50,13 +41,13 @@ struct Code<'a> {
 pub(super) fn phases<'a>(e: &mut Emitter<'_>, cx: &Cx, r: &'a Ring, state: u32) -> Vec<Box<dyn Moves + 'a>> {
     let mut phases: Vec<Box<dyn Moves + 'a>> = Vec::new();
     for (number, p) in r.phases.iter().enumerate() {
-        let descs = r.streams.iter().map(|s| descriptors(e, cx, r, p, s)).collect();
+        let descs = r.streams.iter().map(|s| descriptors(e, cx, r, (number, p), s)).collect();
         phases.push(Box::new(Code { cx: *cx, r, p, number, state, descs }));
     }
     phases
 }
 
-fn descriptors(e: &mut Emitter<'_>, cx: &Cx, r: &Ring, p: &Phase, s: &Stream) -> [u32; 4] {
+fn descriptors(e: &mut Emitter<'_>, cx: &Cx, r: &Ring, (number, p): (usize, &Phase), s: &Stream) -> [u32; 4] {
     let folds: Vec<(u64, u64)> = p.folded.iter().map(|&i| (r.count(i), s.scale[i])).collect();
     let rows = r.piece(p, s);
     let mut make = |from: (Place, Space), to: (Place, Space)| {
@@ -65,13 +56,21 @@ fn descriptors(e: &mut Emitter<'_>, cx: &Cx, r: &Ring, p: &Phase, s: &Stream) ->
         e.desc(d)
     };
     let (slot, whole, part) = ((Place::Slot, Space::Vmem), (Place::Whole, Space::Hbm), (Place::Part, Space::Hbm));
-    if !p.reduce {
-        let on = make(whole, whole);
-        let own = if p.looped.is_empty() && p.folded.is_empty() { make(part, whole) } else { on };
-        return [own, on, on, on];
+    let own = if p.looped.is_empty() && p.folded.is_empty() { part } else { whole };
+    match p.work {
+        Work::Gather => {
+            let on = make(whole, whole);
+            [make(own, whole), on, on, on]
+        }
+        Work::Relay => {
+            let first = if number == 0 { own } else { whole };
+            [make(own, whole), make(first, slot), make(slot, slot), make(slot, whole)]
+        }
+        Work::Reduce => {
+            let to_part = r.kind == RingKind::ReduceScatter && p.position + 1 == r.positions();
+            [make(whole, slot), make(whole, slot), make(slot, slot), make(slot, if to_part { part } else { whole })]
+        }
     }
-    let to_part = r.kind == RingKind::ReduceScatter && p.position + 1 == r.positions();
-    [make(whole, slot), make(whole, slot), make(slot, slot), make(slot, if to_part { part } else { whole })]
 }
 
 impl Code<'_> {
@@ -111,7 +110,7 @@ impl Code<'_> {
         let table = r.axes[s.order[p.position]].table;
         let first = (cx.base + table.0 + 2) as i32;
         // The block of step 0 is, in reductions, that of the device behind.
-        let ahead = i32::from(p.reduce);
+        let ahead = i32::from(p.work == Work::Reduce);
         let index = if s.forward {
             plus(b, t, ahead)
         } else {
@@ -227,19 +226,21 @@ impl Code<'_> {
 
     /// Whether a phase has been announced before it begins.
     fn announced(&self, number: usize) -> bool {
-        let gathers = |i: usize| self.r.phases.get(i).is_some_and(|p| !p.reduce);
+        let is = |i: usize, work: Work| self.r.phases.get(i).is_some_and(|p| p.work == work);
         // What several axes gather goes where earlier results were sent from, and of two devices, the other one's block
         // may come before this one has waited for what it sent of it.
         let apart = self.r.positions() == 1 && self.p.n > 2;
-        apart && number > 0 && gathers(number) && !gathers(number - 1)
+        apart && number > 0 && is(number, Work::Gather) && is(number - 1, Work::Reduce)
     }
 
     /// Pieces that the device behind may send before this one has taken any (gathering: the whole phase counts as one).
     fn credits(&self) -> u64 {
-        match self.p.reduce {
-            true => (self.r.rounds(self.p) * u64::from(self.p.n - 1)).min(SLOTS / 2 * self.p.batch),
-            false => 1,
-        }
+        let slots = match self.p.work {
+            Work::Reduce => SLOTS / 2,
+            Work::Relay => SLOTS,
+            Work::Gather => return 1,
+        };
+        (self.r.rounds(self.p) * u64::from(self.p.n - 1)).min(slots * self.p.batch)
     }
 
     /// Turns of the phase, but for the first.
@@ -248,19 +249,20 @@ impl Code<'_> {
     }
 
     fn first_move(&self, b: &mut KernelBuilder) {
-        if self.p.reduce {
-            self.begin_reduction(b);
-        } else {
-            self.begin_gathering(b);
+        match self.p.work {
+            Work::Reduce => self.begin_reduction(b),
+            Work::Gather => self.begin_gathering(b),
+            Work::Relay => self.begin_relay(b),
         }
         let one = b.s_imm(1);
         self.store(b, State::Step, one);
         self.store(b, State::Turn, one);
     }
 
-    /// Step and batch of the next move: reductions take a batch round the ring before the next one.
+    /// Step and batch of the next move: through slots, a batch goes round the ring before the next one.
     fn advance(&self, b: &mut KernelBuilder, step: S, batch: S) -> (S, S) {
-        let (inner, outer, limit, from) = match self.p.reduce {
+        let slots = self.p.work.has_slots();
+        let (inner, outer, limit, from) = match slots {
             true => (step, batch, self.p.n as i32, 1),
             false => (batch, step, self.batches() as i32, 0),
         };
@@ -270,7 +272,7 @@ impl Code<'_> {
         let inner = b.s(Op::SSel, &[inside, next, first]);
         let further = b.s_addi(outer, 1);
         let outer = b.s(Op::SSel, &[inside, outer, further]);
-        if self.p.reduce { (inner, outer) } else { (outer, inner) }
+        if slots { (inner, outer) } else { (outer, inner) }
     }
 
     /// Where the next move is, and its turn.
@@ -281,15 +283,15 @@ impl Code<'_> {
     }
 
     fn later_move(&self, b: &mut KernelBuilder) {
-        if self.p.reduce {
+        if self.p.work == Work::Reduce {
             self.combine(b);
         }
         // Read only now: calls of kernels lose every register.
         let (at, turn) = self.at(b);
-        if self.p.reduce {
-            self.reduce(b, turn, at);
-        } else {
-            self.gather(b, at);
+        match self.p.work {
+            Work::Reduce => self.reduce(b, turn, at),
+            Work::Gather => self.gather(b, at),
+            Work::Relay => self.relay(b, turn, at),
         }
         let next = b.s_addi(at.piece, 1);
         let inside = b.def_s(Op::SLtI, &[next.into(), (self.p.batch as i32).into()]);
@@ -307,85 +309,45 @@ impl Code<'_> {
         );
     }
 
-    /// Bytes that the last move waits for: sent by a stream, and stored.
-    fn left(&self, s: &Stream) -> u64 {
-        let pieces = if self.p.reduce { self.p.batch } else { self.r.rounds(self.p) * u64::from(self.p.n - 1) };
-        pieces * self.bytes(s)
+    /// Pieces of a stream whose sending the last move waits for.
+    fn left(&self) -> u64 {
+        match self.p.work {
+            Work::Reduce => self.p.batch,
+            Work::Gather => self.r.rounds(self.p) * u64::from(self.p.n - 1),
+            Work::Relay => 0,
+        }
     }
 
     /// After the last piece of the phase.
     fn end(&self, b: &mut KernelBuilder) {
         let (cx, r, p) = (&self.cx, self.r, self.p);
-        if p.reduce {
+        if p.work.has_slots() {
             cx.wait(b, r.stored, self.all_bytes() * p.batch);
         }
-        let pieces = if p.reduce { p.batch } else { r.rounds(p) * u64::from(p.n - 1) };
-        b.loop_static(pieces as u32, |b| r.streams.iter().for_each(|s| cx.wait(b, s.send, self.bytes(s))));
+        b.loop_static(self.left() as u32, |b| r.streams.iter().for_each(|s| cx.wait(b, s.send, self.bytes(s))));
         if self.copies_own_part() {
             cx.wait(b, r.local, r.own_rows(p) * cx.row_bytes);
         }
     }
-
-    // ---- gathering ----
 
     /// The own part of an all-gather goes to its place piece by piece during the first step round.
     fn copies_own_part(&self) -> bool {
         self.r.kind == RingKind::AllGather && self.number == 0
     }
 
-    fn begin_gathering(&self, b: &mut KernelBuilder) {
-        let (cx, r) = (&self.cx, self.r);
-        for s in &r.streams {
-            cx.wait(b, self.ready(s), 1);
+    /// At the first step: the piece of the own part goes to its place.
+    fn copy_own_part(&self, b: &mut KernelBuilder, at: At) {
+        if !self.copies_own_part() {
+            return;
         }
-        let from_part = self.copies_own_part();
-        let number = b.s_var(0);
-        b.loop_static(self.batches() as u32, |b| {
-            self.pieces(b, (S::ZERO, number), |b, at| {
-                let dst = self.addresses(b, at, (Place::Whole, State::Dst));
-                let own = from_part.then(|| self.addresses(b, at, (Place::Part, State::Src)));
-                for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
-                    let (desc, src) = own.as_ref().map_or((d[1], dst[i]), |own| (d[0], own[i]));
-                    let device = self.peer(b, s, true);
-                    cx.send(b, RemoteArgs { desc, src, dst: dst[i], device, send: s.send, recv: s.recv });
-                }
-            });
-            b.s_inc(number, 1);
-        });
-    }
-
-    fn gather(&self, b: &mut KernelBuilder, at: At) {
-        let (cx, r) = (&self.cx, self.r);
-        r.streams.iter().for_each(|s| cx.wait(b, s.recv, self.bytes(s)));
-        let on = b.def_s(Op::SLtI, &[at.step.into(), (self.p.n as i32 - 1).into()]);
-        b.if_(on, |b| {
-            let places = self.addresses(b, at, (Place::Whole, State::Dst));
-            for ((s, d), &dst) in r.streams.iter().zip(&self.descs).zip(&places) {
-                let device = self.peer(b, s, true);
-                cx.send(b, RemoteArgs { desc: d[2], src: dst, dst, device, send: s.send, recv: s.recv });
+        let first = b.def_s(Op::SEqI, &[at.step.into(), 1.into()]);
+        b.if_(first, |b| {
+            let from = self.addresses(b, at, (Place::Part, State::Src));
+            let to = self.addresses(b, At { step: S::ZERO, ..at }, (Place::Whole, State::Dst));
+            for (i, d) in self.descs.iter().enumerate() {
+                self.cx.copy(b, d[0], from[i], to[i], self.r.local);
             }
         });
-        if self.copies_own_part() {
-            let first = b.def_s(Op::SEqI, &[at.step.into(), 1.into()]);
-            b.if_(first, |b| {
-                let from = self.addresses(b, at, (Place::Part, State::Src));
-                let to = self.addresses(b, At { step: S::ZERO, ..at }, (Place::Whole, State::Dst));
-                for (i, d) in self.descs.iter().enumerate() {
-                    cx.copy(b, d[0], from[i], to[i], r.local);
-                }
-            });
-        }
-    }
-
-    // ---- reduction ----
-
-    /// The array that the own contributions are in.
-    fn own(&self) -> State {
-        if self.p.position == 0 { State::Src } else { State::Temp }
-    }
-
-    fn to_part(&self) -> bool {
-        self.r.kind == RingKind::ReduceScatter && self.p.position + 1 == self.r.positions()
     }
 
     /// Rows of a piece of all streams in vector memory.
@@ -393,18 +355,7 @@ impl Code<'_> {
         self.r.slot_rows(self.p, self.cx.sublanes) as i32
     }
 
-    fn halves(&self, b: &mut KernelBuilder, turn: S) -> Halves {
-        let half = self.p.batch as i32 * self.piece_rows();
-        let slots = self.load(b, State::Slots);
-        let odd = b.def_s(Op::SAndI, &[turn.into(), 1.into()]);
-        let odd = b.s_muli(odd, half);
-        let own = b.s(Op::SAdd, &[slots, odd]);
-        let sent = b.s_addi(own, 2 * half);
-        let other = b.s(Op::SSub, &[slots, odd]);
-        Halves { own, sent, come: b.s_addi(other, 3 * half), next: b.s_addi(other, half) }
-    }
-
-    /// The row of a piece's slot in a half: that of the first stream.
+    /// The row of a piece's slot in a half (or set): that of the first stream.
     fn slot(&self, b: &mut KernelBuilder, half: S, piece: S) -> S {
         let row = b.s_muli(piece, self.piece_rows());
         b.s(Op::SAdd, &[row, half])
@@ -415,120 +366,12 @@ impl Code<'_> {
         plus(b, first, (stream as u64 * self.r.slot_component(self.p, self.cx.sublanes)) as i32)
     }
 
-    fn begin_reduction(&self, b: &mut KernelBuilder) {
-        let h = self.halves(b, S::ZERO);
-        self.pieces(b, (S::ZERO, S::ZERO), |b, at| self.send_first(b, at, h.sent));
-        let one = b.s_imm(1);
-        self.pieces(b, (one, S::ZERO), |b, at| self.load_piece(b, at, h.next));
-    }
-
-    /// Sends the own contributions that a batch begins with, from where they are.
-    fn send_first(&self, b: &mut KernelBuilder, at: At, half: S) {
-        let (cx, r) = (&self.cx, self.r);
-        r.streams.iter().for_each(|s| cx.wait(b, self.ready(s), 1));
-        let from = self.addresses(b, At { step: S::ZERO, ..at }, (Place::Whole, self.own()));
-        let slot = self.slot(b, half, at.piece);
-        for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
-            let (src, dst) = (from[i], self.stream_slot(b, slot, i));
-            let device = self.peer(b, s, true);
-            cx.send(b, RemoteArgs { desc: d[1], src, dst, device, send: s.send, recv: s.recv });
-        }
-    }
-
-    /// Starts to load the own contributions to a piece.
-    fn load_piece(&self, b: &mut KernelBuilder, at: At, half: S) {
-        let from = self.addresses(b, at, (Place::Whole, self.own()));
-        let slot = self.slot(b, half, at.piece);
-        for (i, d) in self.descs.iter().enumerate() {
-            let dst = self.stream_slot(b, slot, i);
-            self.cx.copy(b, d[0], from[i], dst, self.r.local);
-        }
-    }
-
     /// Whether a step is the last one round, and whether another batch begins then.
     fn last_step(&self, b: &mut KernelBuilder, at: At) -> (S, S, S) {
         let last = b.def_s(Op::SEqI, &[at.step.into(), (self.p.n as i32 - 1).into()]);
         let further = b.s_addi(at.batch, 1);
         let more = b.def_s(Op::SLtI, &[further.into(), (self.batches() as i32).into()]);
         (last, b.s(Op::SAnd, &[last, more]), further)
-    }
-
-    /// Adds own contributions to the pieces that have come.
-    fn combine(&self, b: &mut KernelBuilder) {
-        let (cx, r, p) = (&self.cx, self.r, self.p);
-        let (at, turn) = self.at(b);
-        let (_, begins, further) = self.last_step(b, at);
-        let h = self.halves(b, turn);
-        // Links have work while results come in.
-        b.if_(begins, |b| self.send_first(b, At { batch: further, ..at }, h.sent));
-        b.if_else(at.piece, |_| {}, |b| cx.wait(b, r.local, self.all_bytes() * p.batch));
-        r.streams.iter().for_each(|s| cx.wait(b, s.recv, self.bytes(s)));
-        // Of two devices, every turn stores: what the one before stored has left before more of it counts.
-        if p.n == 2 {
-            self.await_stored(b, at);
-        }
-        let (own, come) = (self.slot(b, h.own, at.piece), self.slot(b, h.come, at.piece));
-        let (x, y) = (b.s_muli(own, r.packing as i32), b.s_muli(come, r.packing as i32));
-        b.call(p.kernel.unwrap_or(0) as u32 + 1, &[x, y, x]);
-    }
-
-    /// Sends a piece on, or stores it.
-    fn reduce(&self, b: &mut KernelBuilder, turn: S, at: At) {
-        let (cx, r) = (&self.cx, self.r);
-        let (last, _, _) = self.last_step(b, at);
-        let h = self.halves(b, turn);
-        let own = self.slot(b, h.own, at.piece);
-        // The devices behind may have the slots again.
-        let again = b.def_s(Op::SLtI, &[turn.into(), (self.turns() as i32 - 1).into()]);
-        b.if_(again, |b| {
-            for s in &r.streams {
-                let prev = self.peer(b, s, false);
-                cx.signal(b, prev, self.ready(s), 1);
-            }
-        });
-        b.if_else(
-            last,
-            |b| {
-                let result = if self.to_part() { (Place::Part, State::Dst) } else { (Place::Whole, State::Temp) };
-                let to = self.addresses(b, at, result);
-                for (i, d) in self.descs.iter().enumerate() {
-                    let own = self.stream_slot(b, own, i);
-                    cx.copy(b, d[3], own, to[i], r.stored);
-                }
-            },
-            |b| {
-                r.streams.iter().for_each(|s| cx.wait(b, self.ready(s), 1));
-                let to = self.slot(b, h.sent, at.piece);
-                for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
-                    let (src, dst) = (self.stream_slot(b, own, i), self.stream_slot(b, to, i));
-                    let device = self.peer(b, s, true);
-                    cx.send(b, RemoteArgs { desc: d[2], src, dst, device, send: s.send, recv: s.recv });
-                }
-            },
-        );
-        self.prefetch(b, turn, at, &h);
-    }
-
-    /// At the first piece of a batch: what the batch before has stored.
-    fn await_stored(&self, b: &mut KernelBuilder, at: At) {
-        let first_step = b.def_s(Op::SEqI, &[at.step.into(), 1.into()]);
-        let stored = b.s(Op::SSel, &[first_step, at.batch, S::ZERO]);
-        let stored = b.s(Op::SSel, &[at.piece, S::ZERO, stored]);
-        b.if_(stored, |b| self.cx.wait(b, self.r.stored, self.all_bytes() * self.p.batch));
-    }
-
-    /// Starts to load what the next turn's piece of the same number needs, once what used its slots before has left.
-    fn prefetch(&self, b: &mut KernelBuilder, turn: S, at: At, h: &Halves) {
-        let (cx, r, p) = (&self.cx, self.r, self.p);
-        if p.n > 2 {
-            self.await_stored(b, at);
-        }
-        let next = b.def_s(Op::SLtI, &[turn.into(), (self.turns() as i32).into()]);
-        b.if_(next, |b| {
-            r.streams.iter().for_each(|s| cx.wait(b, s.send, self.bytes(s)));
-            let (step, batch) = self.advance(b, at.step, at.batch);
-            self.load_piece(b, At { step, batch, ..at }, h.next);
-        });
     }
 }
 
@@ -541,7 +384,7 @@ impl Moves for Code<'_> {
         let streams = |what: &dyn Fn(&Stream) -> (u32, u64)| r.streams.iter().map(what).collect::<Vec<_>>();
         let later = |b: &mut KernelBuilder| {
             let come = all(b, &streams(&|s| (s.recv, self.bytes(s))));
-            if !p.reduce {
+            if p.work == Work::Gather {
                 return b.copy_s(ok, come);
             }
             let [step, batch, piece] = [State::Step, State::Batch, State::Piece].map(|w| self.load(b, w));
@@ -549,21 +392,23 @@ impl Moves for Code<'_> {
             let free = all(b, &streams(&|s| (self.ready(s), 1)));
             let ends = b.s(Op::SSub, &[last, begins]);
             let free = b.s(Op::SOr, &[free, ends]);
-            let own = all(b, &[(r.local, self.all_bytes() * p.batch)]);
-            let own = b.s(Op::SOr, &[own, piece]);
-            let come = b.s(Op::SSel, &[own, come, S::ZERO]);
-            let all = b.s(Op::SAnd, &[come, free]);
-            b.copy_s(ok, all);
+            let mut ready = b.s(Op::SAnd, &[come, free]);
+            if p.work == Work::Reduce {
+                let own = all(b, &[(r.local, self.all_bytes() * p.batch)]);
+                let own = b.s(Op::SOr, &[own, piece]);
+                ready = b.s(Op::SSel, &[own, ready, S::ZERO]);
+            }
+            b.copy_s(ok, ready);
         };
         let end = |b: &mut KernelBuilder| {
-            let mut list = streams(&|s| (s.send, self.left(s)));
-            list.extend(p.reduce.then(|| (r.stored, self.all_bytes() * p.batch)));
+            let mut list = streams(&|s| (s.send, self.left() * self.bytes(s)));
+            list.extend(p.work.has_slots().then(|| (r.stored, self.all_bytes() * p.batch)));
             list.extend(self.copies_own_part().then(|| (r.local, r.own_rows(p) * self.cx.row_bytes)));
             let left = all(b, &list);
             b.copy_s(ok, left);
         };
         let first = |b: &mut KernelBuilder| {
-            let free = if p.reduce { p.batch } else { 1 };
+            let free = if p.work.has_slots() { p.batch } else { 1 };
             let free = all(b, &streams(&|s| (self.ready(s), free)));
             b.copy_s(ok, free);
         };
