@@ -10,7 +10,7 @@ const MOST_LINES: usize = 600;
 const MOST_FILES: usize = 20;
 
 /// Files that are longer, and how long they may be.
-const LONGER: &[(&str, usize, &str)] =
+const LONGER: &[(&str, usize, &str)] = &[];
 
 /// Folders with more files, and how many they may have.
 const WIDER: &[(&str, usize, &str)] = &[("compiler/front/src/stablehlo", 21, "a file for each family of operations")];

@@ -168,7 +168,9 @@ fn unequal_axes_share_the_array_over_all_links() {
 /// Steps too short for HBM: what comes in is sent on from slots in vector memory, of which there are few.
 #[test]
 fn long_rings_gather_through_slots() {
-    for (chip, topology, n, rows) in [("tiny", "ring:8", 8, 640), ("tpu-v5e", "4x16", 64, 8), ("tpu-v4", "4x4x4", 64, 8)] {
+    for (chip, topology, n, rows) in
+        [("tiny", "ring:8", 8, 640), ("tpu-v5e", "4x16", 64, 8), ("tpu-v4", "4x4x4", 64, 8)]
+    {
         let c = Client::new(chip).expect("a preset");
         let all: Vec<usize> = (0..n).collect();
         for kind in ["all-reduce", "all-gather"] {

@@ -309,7 +309,9 @@ fn end_hiding(out: &mut Vec<Step>, f: &Flight, beside: f64, chip: &ChipConfig) {
         return;
     }
     for r in exchange.all_rings_mut() {
-        if let Some(a) = r.alone.take() && f.hurried {
+        if let Some(a) = r.alone.take()
+            && f.hurried
+        {
             r.phases = a;
         }
         if let Some(calm) = r.calm.take()

@@ -316,7 +316,9 @@ impl How {
     /// The numbers of the kernels that combine contributions.
     pub fn kernels_mut(&mut self) -> Vec<&mut usize> {
         match self {
-            How::Rings(all) => all.iter_mut().flat_map(Ring::all_phases_mut).filter_map(|p| p.kernel.as_mut()).collect(),
+            How::Rings(all) => {
+                all.iter_mut().flat_map(Ring::all_phases_mut).filter_map(|p| p.kernel.as_mut()).collect()
+            }
             How::Direct(all) => all.iter_mut().filter_map(|d| d.kernel.as_mut()).collect(),
             How::Transfer(_) => Vec::new(),
         }

@@ -381,8 +381,7 @@ impl Lower<'_> {
             let piece = piece_cycles(r, p, self.chip);
             (r.rounds(p) / pieces) as f64 * f64::max(pieces as f64 * piece, message + piece)
         };
-        let (slots, hbm) =
-            (turn(relay, relay.batch, hop), turn(gather, r.rounds(gather), message_cycles(self.chip)));
+        let (slots, hbm) = (turn(relay, relay.batch, hop), turn(gather, r.rounds(gather), message_cycles(self.chip)));
         let crossing = r.axes[r.streams[0].order[relay.position]].shared > 1;
         slots < hbm || crossing && slots <= hbm
     }

@@ -2,7 +2,9 @@
 
 use super::Placer;
 use crate::plan::action::{Action, Flight};
-use crate::plan::collective::{Direct, DirectKind, Exchange, How, Phase, Ring, Stage, State, Transfer, Work, message_cycles};
+use crate::plan::collective::{
+    Direct, DirectKind, Exchange, How, Phase, Ring, Stage, State, Transfer, Work, message_cycles,
+};
 use crate::plan::memory::guard_rows;
 use crate::plan::overlap::exchange_cycles;
 use crate::plan::spec::{KernelSpec, Looks, Needs};
