@@ -32,6 +32,6 @@ pub use machine::{HostRangeError, Machine};
 pub use options::{Assume, DmaEvent, HostMemory, Mode, Moment, NoObserver, Observer, RunOptions, Sample};
 pub use pod::{LinkFault, LinkReport, OpTraffic, Pod, PodRun};
 pub use stats::{
-    Activities, Activity, CAUSE_TABLE, CAUSES, Cause, OpProfile, Path, RunResult, UNIT_TABLE, UnitCounters,
+    Activities, Activity, CAUSE_TABLE, CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, UNIT_TABLE, UnitCounters,
 };
 pub use text::inst as inst_text;

@@ -4,7 +4,8 @@
 //! nothing hid. What is left is the core's own time, which its units and waits divide. Of an operation the waits and the
 //! work that its code asked for are known.
 
-use systole_simulator::{CAUSES, Cause, Path, RunResult};
+use std::collections::BTreeMap;
+use systole_simulator::{CAUSE_TABLE, CAUSES, Cause, Path, RunResult, SlotCycles, UNIT_TABLE, UnitCounters};
 
 /// What bounds, the units and counters that show it, and the parameters of the chip that change it.
 pub struct Meaning {
@@ -20,7 +21,11 @@ const fn meaning(name: &'static str, words: &'static str, parameters: &'static [
 
 /// Everything that can bound.
 pub const TABLE: &[Meaning] = &[
-    meaning("mxu", "the matrix units: streaming rows, or waiting for their results", &["mxu.", "timing.mxu", "clock"]),
+    meaning(
+        "mxu",
+        "the matrix units: streaming rows, being given rows and weights, or waiting for their results",
+        &["mxu.", "core.mxu_push_slots", "core.mxu_pop_slots", "timing.mxu", "clock"],
+    ),
     meaning("valu", "vector arithmetic (valu)", &["core.valu_slots", "timing.valu", "clock"]),
     meaning("vload", "loads of vector registers (vload)", &["core.vload_slots", "vmem.read_ports", "clock"]),
     meaning("vstore", "stores of vector registers (vstore)", &["core.vstore_slots", "vmem.write_ports", "clock"]),
@@ -51,37 +56,64 @@ pub fn words(bound: &str) -> &'static str {
 
 /// The longest wait: its name and cycles.
 fn longest_wait(stall: &[u64; CAUSES]) -> (&'static str, u64) {
-    let of = |causes: &[Cause]| causes.iter().map(|&c| stall[c as usize]).sum::<u64>();
-    let waits = [
-        ("hbm", of(&[Cause::Hbm])),
-        ("latency", of(&[Cause::Latency])),
-        ("dma", of(&[Cause::Dma])),
-        ("mxu", of(&[Cause::Mxu])),
-        ("issue", of(&[Cause::Register, Cause::Fetch, Cause::Slot])),
-        ("sync", of(&[Cause::Sync])),
-        ("host", of(&[Cause::Host])),
-        ("ici", of(&[Cause::Link])),
-    ];
-    waits.iter().rev().max_by_key(|w| w.1).copied().unwrap_or(("issue", 0))
+    longest_of(stall, &CAUSE_TABLE.map(|c| c.0))
 }
 
-/// The load that takes at least half of `cycles`, else the longest wait or load.
-pub fn most(load: &[(&'static str, f64)], cycles: f64, stall: &[u64; CAUSES]) -> &'static str {
+/// The longest wait among some causes.
+fn longest_of(stall: &[u64; CAUSES], causes: &[Cause]) -> (&'static str, u64) {
+    let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
+    for &c in causes {
+        *waits.entry(wait(c)).or_default() += stall[c as usize];
+    }
+    waits.into_iter().max_by_key(|w| w.1).unwrap_or(("issue", 0))
+}
+
+/// What has to be better for less of a wait.
+fn wait(c: Cause) -> &'static str {
+    match c {
+        Cause::Hbm => "hbm",
+        Cause::Latency => "latency",
+        Cause::Dma => "dma",
+        Cause::Mxu => "mxu",
+        Cause::None | Cause::Register | Cause::Fetch | Cause::Slot => "issue",
+        Cause::Sync => "sync",
+        Cause::Host => "host",
+        Cause::Link => "ici",
+    }
+}
+
+/// What the core's own cycles go to, of which `issued` issue instructions: the load that takes at least half of them, else the
+/// longest wait or load, or what stands in the way of fuller instructions.
+pub fn most(load: &[(&'static str, f64)], cycles: f64, issued: f64, stall: &[u64; CAUSES]) -> &'static str {
     let best = load.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("issue", 0.0));
     if best.1 >= 0.5 * cycles && best.1 > 0.0 {
         return best.0;
     }
     let worst = longest_wait(stall);
-    if worst.1 as f64 > best.1 { worst.0 } else { best.0 }
+    let rest = issued - best.1;
+    if worst.1 as f64 > best.1.max(rest) {
+        worst.0
+    } else if best.1 > 0.0 && best.1 >= rest {
+        best.0
+    } else {
+        "issue"
+    }
 }
 
-/// What bounds an operation: `load` are cycles of work that its code asked of matrix units and HBM. Where neither takes half
-/// of its cycles, it is what it waits for longest, or its own instructions.
-pub fn of_op(load: &[(&'static str, f64)], cycles: u64, stall: &[u64; CAUSES]) -> &'static str {
+/// What bounds an operation. `mxu` are the cycles that its rows take in matrix units, `hbm` those that its bytes take at the
+/// bandwidth. Better copies take their waits away; a better core leaves the bytes.
+pub fn of_op(mxu: f64, hbm: f64, cycles: u64, stall: &[u64; CAUSES]) -> &'static str {
+    const COPIES: [Cause; 3] = [Cause::Hbm, Cause::Latency, Cause::Dma];
+    let mut own = *stall;
+    COPIES.iter().for_each(|&c| own[c as usize] = 0);
+    let waits = longest_of(stall, &COPIES);
+    let copied: u64 = COPIES.iter().map(|&c| stall[c as usize]).sum();
+    let core = cycles.saturating_sub(copied) as f64;
+    if waits.1 > 0 && waits.1 as f64 >= core.min(cycles as f64 - hbm) {
+        return waits.0;
+    }
     let issued = cycles.saturating_sub(stall.iter().sum()) as f64;
-    let named = most(load, cycles as f64, stall);
-    let half = load.iter().any(|l| l.0 == named && l.1 > 0.0 && l.1 >= 0.5 * cycles as f64);
-    if half || longest_wait(stall).1 as f64 > issued { named } else { "issue" }
+    most(&[("mxu", mxu)], core, issued, &own)
 }
 
 /// What bounds a run, and what does next.
@@ -106,16 +138,29 @@ pub fn of_run(r: &RunResult, launch: u64, hbm: f64) -> Bounds {
     for cause in [Cause::Hbm, Cause::Latency, Cause::Dma] {
         stall[cause as usize] = 0;
     }
-    let busy =
-        |unit: &str| r.units.iter().filter(|u| u.unit.starts_with(unit)).map(|u| u.busy as f64).fold(0.0, f64::max);
-    let named = |name: &'static str| (name, busy(name));
-    let load = ["mxu", "valu", "vload", "vstore", "eup", "xlu", "scalar"].map(named);
+    let load = loads(r);
+    let issued = r.cycles.saturating_sub(issue.iter().sum()) as f64;
     if copy.1 < own {
-        return Bounds { bound: most(&load, own, &stall), next: ("hbm", hbm.min(r.cycles as f64)) };
+        return Bounds { bound: most(&load, own, issued, &stall), next: ("hbm", hbm.min(r.cycles as f64)) };
     }
     let waits: u64 = issue.iter().zip(&stall).map(|(all, rest)| all - rest).sum();
     let working = r.cycles.saturating_sub(waits) as f64;
-    Bounds { bound: copy.0, next: (most(&load, working, &stall), working) }
+    Bounds { bound: copy.0, next: (most(&load, working, issued, &stall), working) }
+}
+
+/// Cycles in which what the core has of each kind was full: the array of the matrix unit that works most, or the slots that
+/// lead to and from it; the slots of other units. While a run is not over, what is known of their work.
+fn loads(r: &RunResult) -> Vec<(&'static str, f64)> {
+    let of = |unit: &str, cycles: fn(&UnitCounters) -> f64| {
+        r.units.iter().filter(|u| u.unit.starts_with(unit)).map(cycles).fold(0.0, f64::max)
+    };
+    let s = &r.slots;
+    let over = *s != SlotCycles::default();
+    let slots = UNIT_TABLE.iter().zip(&s.units);
+    let mut out: Vec<(&'static str, f64)> =
+        slots.map(|(u, &full)| (u.0, if over { full } else { of(u.0, |u| u.useful) })).collect();
+    out.push(("mxu", of("mxu", |u| u.busy as f64).max(s.push).max(s.pop)));
+    out
 }
 
 #[cfg(test)]
@@ -125,6 +170,7 @@ mod tests {
     use systole_isa::chip::params;
     use systole_simulator::UnitCounters;
 
+    /// A run of 1,000 cycles: full slots of units (of matrix units: busy arrays), and waits.
     fn run(path: Path, units: &[(&str, u64)], waits: &[(Cause, u64)]) -> RunResult {
         let unit = |&(name, busy): &(&str, u64)| UnitCounters {
             core: 0,
@@ -134,27 +180,46 @@ mod tests {
             stall: [0; CAUSES],
             idle: 1000 - busy,
         };
-        let mut units: Vec<UnitCounters> = units.iter().map(unit).collect();
+        let mut all: Vec<UnitCounters> = units.iter().map(unit).collect();
         let mut issue = unit(&("issue", 0));
         waits.iter().for_each(|&(c, n)| issue.stall[c as usize] = n);
-        units.push(issue);
-        RunResult { cycles: 1000, path, units, ..RunResult::default() }
+        all.push(issue);
+        let mut slots = SlotCycles { push: 1.0, ..SlotCycles::default() };
+        for (name, full) in units {
+            if let Some(u) = UNIT_TABLE.iter().position(|u| u.0 == *name) {
+                slots.units[u] = *full as f64;
+            }
+        }
+        RunResult { cycles: 1000, path, units: all, slots, ..RunResult::default() }
+    }
+
+    fn bound(path: [f64; 3], units: &[(&str, u64)], waits: &[(Cause, u64)]) -> &'static str {
+        let [bandwidth, latency, engine] = path;
+        of_run(&run(Path { bandwidth, latency, engine }, units, waits), 0, 0.0).bound
     }
 
     #[test]
     fn the_way_to_the_end_decides() {
-        let path = |bandwidth, latency, engine| Path { bandwidth, latency, engine };
         // A unit that is busy half of the time does not bound a run whose copies' latency nothing hides.
-        assert_eq!(of_run(&run(path(100.0, 880.0, 0.0), &[("mxu0", 500)], &[]), 0, 0.0).bound, "latency");
-        assert_eq!(of_run(&run(path(800.0, 100.0, 0.0), &[("mxu0", 790)], &[]), 0, 0.0).bound, "hbm");
-        assert_eq!(of_run(&run(path(100.0, 100.0, 700.0), &[("mxu0", 900)], &[]), 0, 0.0).bound, "dma");
-        assert_eq!(of_run(&run(path(300.0, 100.0, 0.0), &[("mxu0", 790), ("valu", 200)], &[]), 0, 0.0).bound, "mxu");
-        assert_eq!(
-            of_run(&run(path(0.0, 0.0, 0.0), &[("valu", 300), ("xlu", 400)], &[(Cause::Mxu, 450)]), 0, 0.0).bound,
-            "mxu"
-        );
-        assert_eq!(of_run(&run(path(0.0, 0.0, 0.0), &[("valu", 300)], &[(Cause::Link, 600)]), 0, 0.0).bound, "ici");
-        assert_eq!(of_run(&run(path(100.0, 100.0, 0.0), &[("valu", 100)], &[]), 700, 0.0).bound, "host");
+        assert_eq!(bound([100.0, 880.0, 0.0], &[("mxu0", 500)], &[]), "latency");
+        assert_eq!(bound([800.0, 100.0, 0.0], &[("mxu0", 790)], &[]), "hbm");
+        assert_eq!(bound([100.0, 100.0, 700.0], &[("mxu0", 900)], &[]), "dma");
+        assert_eq!(bound([300.0, 100.0, 0.0], &[("mxu0", 790), ("valu", 200)], &[]), "mxu");
+        assert_eq!(bound([0.0; 3], &[("valu", 300), ("xlu", 400)], &[(Cause::Mxu, 450)]), "mxu");
+        assert_eq!(bound([0.0; 3], &[("valu", 300)], &[(Cause::Link, 600)]), "ici");
+        let launched = run(Path { bandwidth: 100.0, latency: 100.0, engine: 0.0 }, &[("valu", 100)], &[]);
+        assert_eq!(of_run(&launched, 700, 0.0).bound, "host");
+    }
+
+    #[test]
+    fn slots_that_are_rarely_full_do_not_bound() {
+        assert_eq!(bound([0.0; 3], &[("vload", 700), ("valu", 300)], &[]), "vload");
+        // Every cycle issues something, but no kind of slot is what it lacks.
+        assert_eq!(bound([0.0; 3], &[("vload", 300), ("valu", 300)], &[]), "issue");
+        // What matrix units are given bounds as their arrays do.
+        let mut given = run(Path::default(), &[("mxu0", 400), ("vload", 500)], &[]);
+        given.slots.push = 750.0;
+        assert_eq!(of_run(&given, 0, 0.0).bound, "mxu");
     }
 
     #[test]
@@ -168,15 +233,22 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_bound_by_half_of_its_cycles_or_its_longest_wait() {
-        let mut stall = [0; CAUSES];
-        stall[Cause::Mxu as usize] = 250;
-        assert_eq!(of_op(&[("mxu", 650.0), ("hbm", 100.0)], 1000, &stall), "mxu");
-        assert_eq!(of_op(&[("mxu", 100.0), ("hbm", 700.0)], 1000, &stall), "hbm");
-        assert_eq!(of_op(&[("mxu", 100.0), ("hbm", 100.0)], 1000, &stall), "issue");
-        stall[Cause::Latency as usize] = 600;
-        assert_eq!(of_op(&[("mxu", 100.0), ("hbm", 100.0)], 1000, &stall), "latency");
-        assert_eq!(of_op(&[("mxu", 0.0), ("hbm", 0.0)], 0, &[0; CAUSES]), "issue");
+    fn an_operation_is_bound_by_what_would_save_most() {
+        let of = |mxu: f64, hbm: f64, waits: &[(Cause, u64)]| {
+            let mut stall = [0; CAUSES];
+            waits.iter().for_each(|&(c, n)| stall[c as usize] = n);
+            of_op(mxu, hbm, 1000, &stall)
+        };
+        assert_eq!(of(650.0, 100.0, &[(Cause::Mxu, 250)]), "mxu");
+        // Copies that take most of the time behind work that takes all of it.
+        assert_eq!(of(600.0, 700.0, &[(Cause::Hbm, 10)]), "mxu");
+        assert_eq!(of(300.0, 700.0, &[]), "issue");
+        // Copies that take all of the time beside work that takes most of it.
+        assert_eq!(of(700.0, 980.0, &[(Cause::Hbm, 200)]), "hbm");
+        assert_eq!(of(100.0, 100.0, &[(Cause::Latency, 600)]), "latency");
+        assert_eq!(of(100.0, 100.0, &[(Cause::Register, 600)]), "issue");
+        assert_eq!(of(100.0, 100.0, &[(Cause::Host, 600)]), "host");
+        assert_eq!(of_op(0.0, 0.0, 0, &[0; CAUSES]), "issue");
     }
 
     #[test]

@@ -75,10 +75,8 @@ impl<'a> Scale<'a> {
         let operand = d.and_then(|d| d.peak).unwrap_or(DType::BF16);
         let cells = f64::from(self.chip.mxu.rows) * f64::from(self.chip.mxu.cols) * 2.0;
         let rows = self.unit_flops(operand) * f64::from(self.chip.mxu.count) * f64::from(cores) / cells.max(1.0);
-        let load = [
-            ("mxu", o.mxu_rows as f64 / rows.max(1e-9)),
-            ("hbm", (o.hbm_read + o.hbm_write) as f64 / self.chip.hbm_bytes_per_cycle()),
-        ];
+        let mxu = o.mxu_rows as f64 / rows.max(1e-9);
+        let hbm = (o.hbm_read + o.hbm_write) as f64 / self.chip.hbm_bytes_per_cycle();
         OpRow {
             op: o.op,
             start: o.start,
@@ -90,7 +88,7 @@ impl<'a> Scale<'a> {
             hbm_write: o.hbm_write,
             mxu_rows: o.mxu_rows,
             stall: o.stall,
-            bound: bound::of_op(&load, o.cycles, &o.stall).to_string(),
+            bound: bound::of_op(mxu, hbm, o.cycles, &o.stall).to_string(),
             joules: energy::dynamic(self.chip, &Work::of_op(self.chip, self.program, o, times), &self.prices).total(),
         }
     }

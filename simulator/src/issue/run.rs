@@ -395,7 +395,7 @@ impl<'a> Core<'a> {
             }
         }
         if self.l.code.any_long {
-            for (unit, slot) in SLOTS.iter().enumerate() {
+            for (unit, slot) in SLOTS.iter().enumerate().take(SLOT_UNITS) {
                 if self.l.code.long[*slot as usize] && head.units >> unit & 1 == 1 {
                     let last = self.l.code.resources.group(*slot as usize, self.group_units[*slot as usize]);
                     let overlap = to.min(self.ready[last] >> 4).saturating_sub(from);

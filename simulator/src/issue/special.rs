@@ -205,7 +205,7 @@ impl Core<'_> {
     /// The cycle of a bundle is counted for the groups that it uses, but earlier instructions may be using them too.
     #[cold]
     pub(super) fn share_units(&mut self, head: &Head) {
-        for (unit, slot) in SLOTS.iter().enumerate() {
+        for (unit, slot) in SLOTS.iter().enumerate().take(SLOT_UNITS) {
             let group = *slot as usize;
             if self.l.code.shared[group] && head.units >> unit & 1 == 1 {
                 let last = self.l.code.resources.group(group, self.group_units[group]);

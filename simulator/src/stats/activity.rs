@@ -4,8 +4,8 @@
 //! is counted while a program runs but that ([`Runs`]); the counts are exact and by operation. What depends on addresses (whole
 //! bursts of HBM) and on routes (bytes over links) is counted where it happens, in [`super::OpProfile`] and in the pod.
 
-use super::collect::SLOTS;
-use crate::issue::code::{Code, SLOT_UNITS};
+use super::collect::{SLOT_KINDS, SLOTS};
+use crate::issue::code::Code;
 use rustc_hash::FxHashMap;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -192,12 +192,16 @@ pub(crate) struct Static {
     /// Where each number's entries begin, and the end.
     starts: Vec<u32>,
     entries: Vec<(Activity, u64)>,
-    /// By number: the instructions of each slot unit.
+    /// By number: the instructions of each kind of slot.
     instructions: Vec<Instructions>,
 }
 
-/// Instructions by slot unit.
-pub(crate) type Instructions = [u8; SLOT_UNITS];
+/// A bundle's instructions by kind of slot, and the cycles beyond their first that they keep what they run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Instructions {
+    pub count: [u8; SLOT_KINDS],
+    pub kept: [u16; SLOT_KINDS],
+}
 
 /// What a bundle does, as it is gathered.
 type Doing = SmallVec<[(Activity, u64); 8]>;
@@ -209,11 +213,13 @@ fn note(doing: &mut Doing, kind: Activity, n: u64) {
     }
 }
 
-/// What instructions of an opcode have in common: what they do, if that depends on no operand, and their slot unit.
+/// What instructions of an opcode have in common: what they do, if that depends on no operand, their kind of slot, and how long
+/// they keep it.
 #[derive(Clone, Default)]
 struct Common {
     does: Option<SmallVec<[(Activity, u64); 2]>>,
-    unit: Option<usize>,
+    slot: Option<usize>,
+    kept: u16,
 }
 
 impl Common {
@@ -231,7 +237,9 @@ impl Common {
             of_inst(&any, program, chip, &mut |kind, n| does.push((kind, n)));
             does
         });
-        Common { does, unit: SLOTS.iter().position(|s| *s == info.slot) }
+        let interval = chip.timing.get(info.class).interval;
+        let kept = interval.saturating_sub(1).min(u32::from(u16::MAX)) as u16;
+        Common { does, slot: SLOTS.iter().position(|s| *s == info.slot), kept }
     }
 }
 
@@ -247,7 +255,10 @@ impl Static {
             let mut instructions = Instructions::default();
             for i in b {
                 let of = &common[i.op as usize];
-                of.unit.into_iter().for_each(|u| instructions[u] += 1);
+                if let Some(slot) = of.slot {
+                    instructions.count[slot] += 1;
+                    instructions.kept[slot] = instructions.kept[slot].saturating_add(of.kept);
+                }
                 match &of.does {
                     Some(same) => same.iter().for_each(|&(kind, n)| note(&mut does, kind, n)),
                     None => of_inst(i, program, chip, &mut |kind, n| note(&mut does, kind, n)),
@@ -275,7 +286,7 @@ impl Static {
         &self.entries[self.starts[n] as usize..self.starts[n + 1] as usize]
     }
 
-    /// A bundle's instructions by slot unit.
+    /// A bundle's instructions by kind of slot.
     pub fn instructions(&self, bundle: usize) -> &Instructions {
         &self.instructions[self.of[bundle] as usize]
     }

@@ -2,7 +2,7 @@
 
 use super::activity::Runs;
 use super::waits::Waits;
-use super::{CAUSES, Cause, OpProfile, Path, RunResult, UNIT_TABLE, UnitCounters};
+use super::{CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, UNIT_TABLE, UnitCounters};
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::DmaTiming;
 use crate::unit::mxu::MxuTiming;
@@ -314,12 +314,14 @@ impl Collector {
             o.activity = *a;
         }
         let units = if timed { self.units(self.slot_totals(&executions, &parts), cycles, &parts) } else { Vec::new() };
+        let slots = if timed { parts.taken(&executions) } else { SlotCycles::default() };
         let mut ops: Vec<OpProfile> = self.ops.into_iter().filter(|o| o.entries > 0).collect();
         ops.sort_by_key(|o| (o.start, o.op));
         RunResult {
             cycles: if timed { cycles } else { 0 },
             bundles: self.bundles,
             units,
+            slots,
             ops,
             hbm_read: self.hbm_read,
             hbm_write: self.hbm_write,
@@ -408,19 +410,44 @@ impl Collector {
     }
 }
 
-/// Slots of the slot units in the order of the unit table. Branches count as scalar in the unit bits.
-pub(crate) const SLOTS: [Slot; SLOT_UNITS] =
-    [Slot::Scalar, Slot::Valu, Slot::Vload, Slot::Vstore, Slot::Eup, Slot::Xlu];
+/// Kinds of slots that are counted: those of the slot units, and those of matrix units.
+pub(crate) const SLOT_KINDS: usize = SLOT_UNITS + 2;
+
+/// Slots of the slot units in the order of the unit table, then those of matrix units. Branches count as scalar in the unit bits.
+pub(crate) const SLOTS: [Slot; SLOT_KINDS] = [
+    Slot::Scalar,
+    Slot::Valu,
+    Slot::Vload,
+    Slot::Vstore,
+    Slot::Eup,
+    Slot::Xlu,
+    Slot::MxuPush,
+    Slot::MxuPop,
+];
 
 /// What a run leaves for its result.
 pub(crate) struct Parts<'a> {
     pub code: &'a Code,
     pub dma: &'a DmaTiming,
     pub mxus: &'a [MxuTiming],
-    pub slots: [u32; SLOT_UNITS],
+    pub slots: [u32; SLOT_KINDS],
 }
 
 impl Parts<'_> {
+    /// Cycles in which instructions took all slots of a kind.
+    fn taken(&self, executions: &[u64]) -> SlotCycles {
+        let mut sums = [(0u64, 0u64); SLOT_KINDS];
+        for (b, &n) in executions.iter().enumerate().filter(|e| *e.1 > 0) {
+            let i = self.code.activity.instructions(b);
+            for (kind, (all, kept)) in sums.iter_mut().enumerate() {
+                *all += if u32::from(i.count[kind]) >= self.slots[kind].max(1) { n } else { 0 };
+                *kept += n * u64::from(i.kept[kind]);
+            }
+        }
+        let cycles = |kind: usize| sums[kind].0 as f64 + sums[kind].1 as f64 / f64::from(self.slots[kind].max(1));
+        SlotCycles { units: std::array::from_fn(cycles), push: cycles(SLOT_UNITS), pop: cycles(SLOT_UNITS + 1) }
+    }
+
     /// Bundles whose instructions keep a unit of a long group: (bundle, slot unit, cycles).
     fn kept(&self) -> impl Iterator<Item = (usize, usize, u64)> {
         self.code.kept.iter().filter_map(|k| {
@@ -433,8 +460,8 @@ impl Parts<'_> {
     /// are counted apart), then the instructions of each.
     fn of_bundle(&self, b: usize) -> [u8; 2 * SLOT_UNITS] {
         let mut out = [0; 2 * SLOT_UNITS];
-        out[SLOT_UNITS..].copy_from_slice(self.code.activity.instructions(b));
-        for (unit, slot) in SLOTS.iter().enumerate() {
+        out[SLOT_UNITS..].copy_from_slice(&self.code.activity.instructions(b).count[..SLOT_UNITS]);
+        for (unit, slot) in SLOTS.iter().enumerate().take(SLOT_UNITS) {
             let counted = !self.code.long[*slot as usize] || self.code.shared[*slot as usize];
             out[unit] = (counted && self.code.heads[b].units >> unit & 1 == 1) as u8;
         }

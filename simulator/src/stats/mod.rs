@@ -122,6 +122,25 @@ impl Path {
     }
 }
 
+/// Cycles in which instructions took all slots of a kind (those that run for several cycles count as all of them): the slots of
+/// a kind bound code that takes all of them in nearly every cycle, more of them would not shorten code that does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct SlotCycles {
+    /// The first units of [`UNIT_TABLE`].
+    pub units: [f64; 6],
+    /// What matrix units are given, and what is taken from them.
+    pub push: f64,
+    pub pop: f64,
+}
+
+impl SlotCycles {
+    /// The larger of each.
+    fn max(self, other: SlotCycles) -> SlotCycles {
+        let units = std::array::from_fn(|u| self.units[u].max(other.units[u]));
+        SlotCycles { units, push: self.push.max(other.push), pop: self.pop.max(other.pop) }
+    }
+}
+
 /// What a run counted.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct RunResult {
@@ -131,6 +150,8 @@ pub struct RunResult {
     pub bundles: u64,
     /// In the order of [`UNIT_TABLE`], then the matrix units.
     pub units: Vec<UnitCounters>,
+    /// Slots that were full (of several cores: of the fullest). Zero where a run is not over.
+    pub slots: SlotCycles,
     /// Operations that ran, by first start.
     pub ops: Vec<OpProfile>,
     /// HBM bytes moved, whole bursts.
@@ -173,6 +194,7 @@ impl RunResult {
             all.cycles = all.cycles.max(r.cycles);
             all.bundles += r.bundles;
             all.units.append(&mut r.units);
+            all.slots = all.slots.max(r.slots);
             all.hbm_read += r.hbm_read;
             all.hbm_write += r.hbm_write;
             all.hbm_cycles += r.hbm_cycles;
