@@ -179,6 +179,73 @@ fn the_named_parameter_changes_the_time() {
     }
 }
 
+/// The chip with twice the slots, ports or units of what is named; `None`: it is not one of them.
+fn wider(chip: &ChipConfig, bound: &str) -> Option<ChipConfig> {
+    let mut c = chip.clone();
+    match bound {
+        "valu" => c.core.valu_slots *= 2,
+        "vload" => {
+            c.core.vload_slots *= 2;
+            c.vmem.read_ports *= 2;
+        }
+        "vstore" => {
+            c.core.vstore_slots *= 2;
+            c.vmem.write_ports *= 2;
+        }
+        "eup" => c.core.eup_slots *= 2,
+        "xlu" => c.core.xlu_slots *= 2,
+        "scalar" => c.core.scalar_slots *= 2,
+        "mxu" => {
+            c.mxu.count *= 2;
+            c.core.mxu_push_slots *= 2;
+            c.core.mxu_pop_slots *= 2;
+        }
+        _ => return None,
+    }
+    Some(c)
+}
+
+#[test]
+fn more_of_the_unit_that_is_named_saves_time_or_another_one_is_named() {
+    let dot = |t: &str, out: &str, m: u64, k: u64, n: u64| {
+        format!(
+            "HloModule m\nENTRY e {{ a = {t}[{m},{k}] parameter(0) b = {t}[{k},{n}] parameter(1) \
+             ROOT c = {out}[{m},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}"
+        )
+    };
+    // Integers whose registers are loaded in every cycle, by one of two slots; the slots to the matrix units are full.
+    let mut all = programs();
+    all.push(("integers", dot("s8", "s32", 4096, 4096, 7168)));
+    all.push(("wide integers", dot("s32", "s32", 128, 128, 128)));
+    let tanh = (0..5).fold(String::new(), |t, i| format!("{t} t{} = f32[512,1024] tanh(t{i})", i + 1));
+    let tanh = tanh.replace("tanh(t0)", "tanh(a)");
+    all.push(("functions", one(&format!("{tanh} ROOT r = f32[512,1024] tanh(t5)"), "f32[512,1024]")));
+    for name in ["tpu-v3", "tpu-v4", "tpu-v5e", "tpu-v6e"] {
+        let chip = ChipConfig::from_preset(name).expect("a preset");
+        let measured = |chip: &ChipConfig, text: &str| {
+            let mut options = CompileOptions { cores: Some(1), ..CompileOptions::default() };
+            options.guide.scoped_vmem = Some(16 << 20);
+            let exe = Client::with_chip(chip.clone()).compile_hlo(text, &options).expect("it compiles");
+            run(chip, &exe.program)
+        };
+        for (what, text) in &all {
+            let base = measured(&chip, text);
+            // An operation that is nearly all of the run is bound by copies if the run is.
+            let copies = |bound: &str| ["hbm", "latency", "dma"].contains(&bound);
+            if let Some(o) = base.ops.iter().find(|o| o.cycles as f64 > 0.97 * base.cycles as f64) {
+                let near = (base.path.hbm + base.path.latency + base.path.dma) / base.cycles as f64;
+                let clear = !(0.4..0.6).contains(&near);
+                let said = format!("{what} on {name}: {} and {}, {near}", base.bound, o.bound);
+                assert!(!clear || copies(&base.bound) == copies(&o.bound), "{said}");
+            }
+            let Some(more) = wider(&chip, &base.bound) else { continue };
+            let now = measured(&more, text);
+            let said = format!("{what} on {name}: {} of {}, then {} of {}", base.bound, base.cycles, now.bound, now.cycles);
+            assert!(now.bound != base.bound || (now.cycles as f64) < 0.95 * base.cycles as f64, "{said}");
+        }
+    }
+}
+
 #[test]
 fn waits_are_called_by_what_they_wait_for() {
     let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");

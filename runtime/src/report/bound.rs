@@ -104,14 +104,15 @@ pub fn most(load: &[(&'static str, f64)], cycles: f64, issued: f64, stall: &[u64
 /// bandwidth. Better copies take their waits away; a better core leaves the bytes.
 pub fn of_op(mxu: f64, hbm: f64, cycles: u64, stall: &[u64; CAUSES]) -> &'static str {
     const COPIES: [Cause; 3] = [Cause::Hbm, Cause::Latency, Cause::Dma];
+    let all = cycles as f64;
+    let copies: u64 = COPIES.iter().map(|&c| stall[c as usize]).sum();
+    let core = cycles.saturating_sub(copies) as f64;
+    if copies > 0 && copies as f64 >= core.min(all - hbm) {
+        // Bytes that fill most of the time make a copy's latency longer too.
+        return if hbm >= 0.5 * all { "hbm" } else { longest_of(stall, &COPIES).0 };
+    }
     let mut own = *stall;
     COPIES.iter().for_each(|&c| own[c as usize] = 0);
-    let waits = longest_of(stall, &COPIES);
-    let copied: u64 = COPIES.iter().map(|&c| stall[c as usize]).sum();
-    let core = cycles.saturating_sub(copied) as f64;
-    if waits.1 > 0 && waits.1 as f64 >= core.min(cycles as f64 - hbm) {
-        return waits.0;
-    }
     let issued = cycles.saturating_sub(stall.iter().sum()) as f64;
     most(&[("mxu", mxu)], core, issued, &own)
 }
@@ -245,6 +246,7 @@ mod tests {
         assert_eq!(of(300.0, 700.0, &[]), "issue");
         // Copies that take all of the time beside work that takes most of it.
         assert_eq!(of(700.0, 980.0, &[(Cause::Hbm, 200)]), "hbm");
+        assert_eq!(of(0.0, 640.0, &[(Cause::Hbm, 140), (Cause::Latency, 260)]), "hbm");
         assert_eq!(of(100.0, 100.0, &[(Cause::Latency, 600)]), "latency");
         assert_eq!(of(100.0, 100.0, &[(Cause::Register, 600)]), "issue");
         assert_eq!(of(100.0, 100.0, &[(Cause::Host, 600)]), "host");
