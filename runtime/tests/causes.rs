@@ -240,7 +240,8 @@ fn more_of_the_unit_that_is_named_saves_time_or_another_one_is_named() {
             }
             let Some(more) = wider(&chip, &base.bound) else { continue };
             let now = measured(&more, text);
-            let said = format!("{what} on {name}: {} of {}, then {} of {}", base.bound, base.cycles, now.bound, now.cycles);
+            let said =
+                format!("{what} on {name}: {} of {}, then {} of {}", base.bound, base.cycles, now.bound, now.cycles);
             assert!(now.bound != base.bound || (now.cycles as f64) < 0.95 * base.cycles as f64, "{said}");
         }
     }

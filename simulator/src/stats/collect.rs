@@ -414,16 +414,8 @@ impl Collector {
 pub(crate) const SLOT_KINDS: usize = SLOT_UNITS + 2;
 
 /// Slots of the slot units in the order of the unit table, then those of matrix units. Branches count as scalar in the unit bits.
-pub(crate) const SLOTS: [Slot; SLOT_KINDS] = [
-    Slot::Scalar,
-    Slot::Valu,
-    Slot::Vload,
-    Slot::Vstore,
-    Slot::Eup,
-    Slot::Xlu,
-    Slot::MxuPush,
-    Slot::MxuPop,
-];
+pub(crate) const SLOTS: [Slot; SLOT_KINDS] =
+    [Slot::Scalar, Slot::Valu, Slot::Vload, Slot::Vstore, Slot::Eup, Slot::Xlu, Slot::MxuPush, Slot::MxuPop];
 
 /// What a run leaves for its result.
 pub(crate) struct Parts<'a> {
