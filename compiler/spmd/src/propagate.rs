@@ -2,7 +2,8 @@
 //!
 //! In Shardy's order: user priorities outside; then three rounds, each with all directions of the earlier ones
 //! (elementwise operations and edges of data flow; everything along factors that cost nothing; everything); within a round, a
-//! worklist until nothing changes. A factor's atoms are those of the tensor with most of them; a tensor that cannot take
+//! worklist until nothing changes, in which elementwise operations and edges go first: what a product's result flows into is known
+//! before the next product is. A factor's atoms are those of the tensor with most of them; a tensor that cannot take
 //! one (it is used, closed, kept replicated) stays behind. Where two factors want an atom, the one has it whose source would lose
 //! more without it.
 //!
@@ -39,14 +40,15 @@ pub fn propagate(program: &mut Program, module: &Module, mesh: &Mesh) {
     }
     for priority in priorities {
         for stage in 0..3 {
-            let mut queue: VecDeque<u32> = (0..all.len() as u32).collect();
+            let (mut first, mut queue): (VecDeque<u32>, VecDeque<u32>) = (VecDeque::new(), (0..all.len() as u32).collect());
             let mut queued = vec![true; all.len()];
-            while let Some(i) = queue.pop_front() {
+            while let Some(i) = first.pop_front().or_else(|| queue.pop_front()) {
                 queued[i as usize] = false;
                 for v in step(&all[i as usize], (stage, priority), program, mesh) {
                     for &u in &users[v.index()] {
                         if !std::mem::replace(&mut queued[u as usize], true) {
-                            queue.push_back(u);
+                            let plain = all[u as usize].round == Round::Elementwise;
+                            (if plain { &mut first } else { &mut queue }).push_back(u);
                         }
                     }
                 }
@@ -106,7 +108,7 @@ fn equations(region: &Region, module: &Module, program: &Program, out: &mut Vec<
                         n.manual
                     }
                 };
-                out.push(Equation { rule, tensors, round: rule::round(n), manual });
+                out.push(Equation { rule, tensors, round: rule::round(n, program), manual });
             }
         }
     }

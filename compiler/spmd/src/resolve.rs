@@ -2,7 +2,8 @@
 //!
 //! After propagation operands and results of an operation may still disagree. Among all `(factor, atoms)` that some tensor has,
 //! the one is taken whose tensors have most to lose (see [`stake`]), then the cheaper kind, then the more atoms; what overlaps
-//! with it is dropped; and again. Tensors with other shardings are resharded. An atom divides one factor of an operation.
+//! with it is dropped; and again. Tensors with other shardings are resharded. An atom divides one factor of an operation, or one
+//! of each part of it that has tensors of its own (the operands of a barrier).
 
 use crate::mesh::{Axes, Axis, Mesh};
 use crate::propagate::{project, stake};
@@ -17,12 +18,13 @@ pub fn resolve(rule: &Rule, shardings: &[&Sharding], bytes: &[u64], manual: Axes
     let lists: Vec<Vec<Vec<Axis>>> = (0..shardings.len()).map(|t| project(rule, t, shardings[t], mesh)).collect();
     let mut chosen: Division = vec![Vec::new(); rule.factors.len()];
     let mut open: Vec<bool> = rule.factors.iter().map(|f| f.kind != Kind::Whole).collect();
-    let mut used = manual;
+    let parts = parts(rule);
+    let mut used = vec![manual; rule.factors.len()];
     loop {
         let mut best: Option<((u64, std::cmp::Reverse<Kind>, u64), usize, Vec<Axis>)> = None;
         for (f, factor) in rule.factors.iter().enumerate().filter(|(f, _)| open[*f]) {
             for t in 0..lists.len() {
-                let list = usable(&lists[t][f], used, factor, mesh);
+                let list = usable(&lists[t][f], used[parts[f]], factor, mesh);
                 if list.is_empty() {
                     continue;
                 }
@@ -40,13 +42,29 @@ pub fn resolve(rule: &Rule, shardings: &[&Sharding], bytes: &[u64], manual: Axes
             }
         }
         let Some((_, f, list)) = best else { break };
-        used = used.and(Axes::of(&list));
+        used[parts[f]] = used[parts[f]].and(Axes::of(&list));
         open[f] = false;
         chosen[f] = list;
     }
-    move_whole(rule, &lists, &mut chosen, used, mesh);
+    let all = used.into_iter().fold(manual, Axes::and);
+    move_whole(rule, &lists, &mut chosen, all, mesh);
     fit(rule, &mut chosen, mesh);
     chosen
+}
+
+/// For every factor the first one that tensors join it with. Sums join all: their results are parts of what every operand has.
+fn parts(rule: &Rule) -> Vec<usize> {
+    if rule.factors.iter().any(|f| f.kind != Kind::Pass) {
+        return vec![0; rule.factors.len()];
+    }
+    let mut part: Vec<usize> = (0..rule.factors.len()).collect();
+    for tensor in &rule.tensors {
+        let joined: Vec<usize> = tensor.iter().flatten().map(|&f| part[f]).collect();
+        if let Some(&first) = joined.iter().min() {
+            part.iter_mut().filter(|p| joined.contains(p)).for_each(|p| *p = first);
+        }
+    }
+    part
 }
 
 /// The part of a list that is free and divides a factor.

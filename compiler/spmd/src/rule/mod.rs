@@ -490,16 +490,24 @@ fn collective(kind: &CollectiveKind, s: &Sizes<'_>) -> Rule {
     }
 }
 
+/// Whether the first operand has as many elements as the result.
+fn same_size(node: &Node, program: &Program) -> bool {
+    let elements = |v: &ValueId| program.value(*v).dims().iter().product::<u64>();
+    node.inputs().first().map(elements) == node.results.first().map(elements)
+}
+
 /// When a node takes part in propagation.
 #[allow(
     clippy::wildcard_enum_match_arm,
     reason = "the order of propagation is a preference: what is not listed waits for a later round"
 )]
-pub fn round(node: &Node) -> Round {
+pub fn round(node: &Node, program: &Program) -> Round {
     match &node.kind {
         NodeKind::Op(op) => match op {
             Op::Dot { .. } | Op::Reduce { .. } | Op::Gather(_) | Op::Scatter(_) | Op::Convolution(_) => Round::Other,
             Op::DynamicSlice { .. } | Op::DynamicUpdateSlice => Round::Slice,
+            // One that adds dimensions of size 1 alone is a reshape.
+            Op::Broadcast { .. } if same_size(node, program) => Round::Elementwise,
             Op::Broadcast { .. } => Round::Broadcast,
             Op::Unary(_)
             | Op::Binary(_)
