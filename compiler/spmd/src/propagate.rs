@@ -40,7 +40,8 @@ pub fn propagate(program: &mut Program, module: &Module, mesh: &Mesh) {
     }
     for priority in priorities {
         for stage in 0..3 {
-            let (mut first, mut queue): (VecDeque<u32>, VecDeque<u32>) = (VecDeque::new(), (0..all.len() as u32).collect());
+            let (mut first, mut queue): (VecDeque<u32>, VecDeque<u32>) =
+                (VecDeque::new(), (0..all.len() as u32).collect());
             let mut queued = vec![true; all.len()];
             while let Some(i) = first.pop_front().or_else(|| queue.pop_front()) {
                 queued[i as usize] = false;
