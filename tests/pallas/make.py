@@ -509,3 +509,139 @@ def handed_on(interpret=None):
 
 
 write("handed_on", handed_on, [f32(16, 128)])
+
+
+def revisited(x, o):
+    @pl.when(pl.program_id(0) == 0)
+    def _():
+        o[...] = jnp.zeros_like(o)
+
+    o[...] += x[...]
+
+
+case("revisited", revisited, [f32(32, 200)], out((8, 200)), interpret=True, grid=(4, 2), in_specs=[rows(8, 128, lambda i, j: (i, j))],
+     out_specs=pl.BlockSpec((8, 128), lambda i, j: (0, j), pipeline_mode=pl.Buffered(1, revisit=pl.RevisitMode.ANY)))
+
+
+def narrow_rows(a, c, d, x, o, p, q):
+    # Elements behind the first registers of lanes; types of half a byte.
+    o[0, 0] = a[257].astype(jnp.int32)
+    o[0, 1] = a[640 + a[1010].astype(jnp.int32)].astype(jnp.int32)
+    o[0, 2] = c[597].astype(jnp.int32)
+    o[0, 3] = c[1025].astype(jnp.int32)
+    q[...] = jnp.broadcast_to(d[131], q.shape)
+    small = x[...].astype(jnp.int4)
+    p[...] = small.astype(jnp.int32)
+
+
+case("narrow_rows", narrow_rows, [np.arange(-1000, 1048, dtype=np.int16) * 3, np.arange(2048, dtype=np.int16).astype(np.int8),
+                                  np.arange(512).astype(ml_dtypes.bfloat16), rng.integers(-100, 100, (16, 128)).astype(np.int8)],
+     (out((1, 4), jnp.int32), out((16, 128), jnp.int32), out((16, 128), jnp.bfloat16)),
+     in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM)] * 3 + [pl.BlockSpec(memory_space=pltpu.VMEM)],
+     out_specs=(pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pltpu.VMEM), pl.BlockSpec(memory_space=pltpu.VMEM)))
+
+
+def few_rows(x, y, bias, o):
+    """Windows of fewer rows than a register has, and of one dimension: their places lie beside each other."""
+
+    def body(x, y, bias, o):
+        o[...] = (x[...] + y[...] + bias[...][None, :]).astype(o.dtype)
+
+    two = pl.BlockSpec((2, 256), lambda i, j: (i, j))
+    pltpu.emit_pipeline(body, grid=(12, 2), in_specs=(two, two, pl.BlockSpec((256,), lambda i, j: (j,))), out_specs=two)(x, y, bias, o)
+
+
+case("few_rows", few_rows, [f32(24, 512), f32(24, 512), f32(512)], out((24, 512)), in_specs=[ANYWHERE] * 3, out_specs=ANYWHERE)
+
+
+def in_parts(x, o, t, sem):
+    """Rows arrive in parts while those before them are read."""
+    parts = ((0, 3), (3, 10), (13, 5), (18, 6))
+
+    def copy(i):
+        first, count = parts[i]
+        return pltpu.make_async_copy(x.at[pl.ds(first, count)], t.at[pl.ds(first, count)], sem.at[i % 2])
+
+    copy(0).start()
+    for i, (first, count) in enumerate(parts):
+        if i + 1 < len(parts):
+            copy(i + 1).start()
+        copy(i).wait()
+        o[pl.ds(first, count)] = t[pl.ds(first, count)] * 2
+
+
+case("in_parts", in_parts, [f32(24, 300)], out((24, 300)), in_specs=[ANYWHERE],
+     scratch_shapes=[pltpu.VMEM((24, 300), F), pltpu.SemaphoreType.DMA((2,))])
+
+
+def rolled_unevenly(by, x, o, p):
+    o[...] = pltpu.roll(x[...], 40, 1)
+    p[...] = pltpu.roll(x[...], by[0], 1)
+
+
+case("rolled_unevenly", rolled_unevenly, [np.array([333], np.int32), f32(16, 400)], (out((16, 400)), out((16, 400))),
+     in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pltpu.VMEM)])
+
+
+def halves(x, y, o, p, q):
+    o[...] = pltpu.bitcast(x[...], jnp.int4).astype(jnp.int32)
+    p[...] = pltpu.bitcast(x[...].astype(jnp.int4), jnp.int32)
+    q[...] = pltpu.bitcast(y[...], jnp.int4).astype(jnp.int32)
+
+
+case("halves", halves, [rng.integers(-128, 128, (32, 256)).astype(np.int8), rng.integers(-2**31, 2**31, (8, 256)).astype(np.int32)],
+     (out((64, 256), jnp.int32), out((4, 256), jnp.int32), out((64, 256), jnp.int32)))
+
+
+def open_copies(sizes, x, y, o, p, t, sem):
+    def move(a, b):
+        copy = pltpu.make_async_copy(a, b, sem)
+        copy.start()
+        copy.wait()
+
+    t[...] = jnp.zeros_like(t)
+    move(x.at[pl.ds(sizes[0], sizes[1])], t.at[pl.ds(0, sizes[1])])
+    o[...] = t[...] + 1
+    move(t.at[pl.ds(0, sizes[1])], p.at[pl.ds(sizes[2], sizes[1])])
+
+
+case("open_copies", open_copies, [np.array([5, 21, 8], np.int32), f32(64, 200), f32(40, 200)], (out((32, 200)), out((40, 200))),
+     in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), ANYWHERE, ANYWHERE], out_specs=(pl.BlockSpec(memory_space=pltpu.VMEM), ANYWHERE),
+     scratch_shapes=[pltpu.VMEM((32, 200), F), pltpu.SemaphoreType.DMA], input_output_aliases={2: 1})
+
+
+def several(x, y, v, o, p, q):
+    o[...] = jnp.einsum("amk,kn->amn", x[...], y[0], preferred_element_type=F)
+    p[...] = jnp.einsum("amk,akn->amn", x[...], y[...], preferred_element_type=F)
+    q[...] = jnp.dot(x[0], v[...], preferred_element_type=F)
+
+
+case("several", several, [f32(2, 16, 128), f32(2, 128, 128), f32(128)], (out((2, 16, 128)), out((2, 16, 128)), out((16,))))
+
+
+def at_random(interpret=None):
+    """Without random bits floats are rounded towards zero, with all of them away from it."""
+
+    def kernel(x, bits, *outs):
+        for o in outs:
+            o[...] = pltpu.stochastic_round(x[...], bits[...], target_dtype=o.dtype)
+
+    types = (jnp.bfloat16, jnp.float8_e4m3fn)
+    if interpret is None:
+        return jax.jit(pl.pallas_call(kernel, out_shape=[out((16, 128), t) for t in types]))
+
+    def answer(x, bits):
+        x = np.asarray(x, np.float64)
+        all = []
+        for t, fraction, least in ((types[0], 7, -126), (types[1], 3, -6)):
+            step = 2.0 ** (np.maximum(np.floor(np.log2(np.maximum(np.abs(x), 1e-30))), least) - fraction)
+            up = np.asarray(bits) != 0
+            size = np.where(up, np.ceil(np.abs(x) / step - 2.0**-16), np.floor(np.abs(x) / step)) * step
+            all.append((np.sign(x) * size).astype(t))
+        return all
+
+    return answer
+
+
+write("at_random", at_random, [(rng.standard_normal((16, 128)) * 2.0 ** rng.integers(-12, 4, (16, 128))).astype(np.float32),
+                               np.repeat(np.array([0, 0xFFFFFFFF], np.uint32), 8)[:, None] + np.zeros((1, 128), np.uint32)])

@@ -40,6 +40,8 @@ pub struct Window {
     pub transform: String,
     /// One copy in vector memory, not two.
     pub synchronous: bool,
+    /// Blocks of a result are read again when they come back later than in the next step.
+    pub revisited: bool,
     /// Of each dimension, whether the function gives elements, not blocks.
     pub elements: bool,
     /// Elements before and after the array that blocks may cover, where the function gives elements.
@@ -158,6 +160,7 @@ fn window(a: &Attr) -> Option<Option<Window>> {
         bounds,
         transform: transform.clone(),
         synchronous: mode == Some("synchronous"),
+        revisited: d.get("revisit_mode").and_then(Attr::word) == Some("any"),
         elements: kind.is_some(),
         padding,
     }))

@@ -26,8 +26,11 @@ impl<'a> Lower<'a> {
             base,
             offset: Num::Const(offset),
             lane: Num::Const(0),
+            lane_zeros: super::facts::ALL_ZERO,
             uneven: false,
             whole: true,
+            guarded: false,
+            open: None,
             semaphores: (0, 0),
             buf: self.buffer(),
         }
@@ -99,22 +102,43 @@ impl<'a> Lower<'a> {
     #[allow(clippy::wildcard_enum_match_arm, reason = "no other type is an array")]
     pub(super) fn allocate(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         match self.type_of(o.results[0]).clone() {
-            Type::MemRef(m) => Ok(Val::Ref(self.own_array(b, &m)?)),
+            Type::MemRef(m) => {
+                let r = self.own_array(b, &m)?;
+                Ok(self.bound(o.results[0], r))
+            }
             _ => Err(Refused::at(o, "makes no array")),
         }
     }
 
+    /// An array that a value of the program stands for.
+    pub(super) fn bound(&self, v: Value, r: Ref) -> Val {
+        Val::Ref(Ref { guarded: self.facts.is_filled(v), ..r })
+    }
+
     /// A reference moved on by indices.
     pub(super) fn at(&mut self, b: &mut KernelBuilder, r: &Ref, indices: &[Num]) -> Ref {
+        let known = |n: &Num| match n {
+            Num::Const(c) => (*n, super::facts::zeros_of(i64::from(*c))),
+            Num::Reg(_) => (*n, 0),
+        };
+        self.moved_by(b, r, &indices.iter().map(known).collect::<Vec<(Num, u32)>>())
+    }
+
+    /// A reference moved on by indices, of each of which so many low bits are zero.
+    fn moved_by(&mut self, b: &mut KernelBuilder, r: &Ref, indices: &[(Num, u32)]) -> Ref {
         let mut out = r.clone();
-        for (i, stride) in indices.iter().zip(&r.strides) {
+        for ((i, zeros), stride) in indices.iter().zip(&r.strides) {
             match stride {
                 Some(s) => {
-                    out.uneven |= matches!(i, Num::Reg(_)) && s % r.dtype.packing() as i64 != 0;
+                    let even = (s << (*zeros).min(8)) % r.dtype.packing() as i64 == 0;
+                    out.uneven |= matches!(i, Num::Reg(_)) && !even;
                     let rows = mul(b, *i, Num::Const(*s as i32));
                     out.offset = add(b, out.offset, rows);
                 }
-                None => out.lane = add(b, out.lane, *i),
+                None => {
+                    out.lane = add(b, out.lane, *i);
+                    out.lane_zeros = out.lane_zeros.min(*zeros);
+                }
             }
         }
         out
@@ -145,6 +169,8 @@ impl<'a> Lower<'a> {
             row,
             plane: r.plane,
             lane: Num::Const(0),
+            beyond: None,
+            guarded: r.guarded,
             spread: false,
             own: false,
             buf: r.buf,
@@ -154,7 +180,19 @@ impl<'a> Lower<'a> {
             Num::Const(c) => region.offset = c,
             Num::Reg(s) => region.base = self.sum(b, r.base, s),
         }
-        self.skip_columns(b, &mut region, r.lane);
+        let bits = self.shape().1.trailing_zeros();
+        match r.lane {
+            // Whole registers of lanes.
+            Num::Reg(_) if r.lane_zeros >= bits => {
+                let planes = two(b, Op::SShr, r.lane, Num::Const(bits as i32));
+                let rows = mul(b, planes, Num::Const(r.plane as i32));
+                self.advance(b, &mut region, rows);
+            }
+            lane @ (Num::Const(_) | Num::Reg(_)) => {
+                let columns = if form == Form::Rows { 1 } else { dims.last().copied().unwrap_or(1) };
+                self.skip_columns(b, &mut region, lane, columns);
+            }
+        }
         Ok((region, form))
     }
 
@@ -163,8 +201,9 @@ impl<'a> Lower<'a> {
         b.s(Op::SAdd, &[base, s])
     }
 
-    fn indices(&self, o: &Operation, values: &[Value]) -> Result<Vec<Num>, Refused> {
-        values.iter().map(|v| self.int_of(o, *v)).collect()
+    /// Indices, each with how many of its low bits are zero.
+    fn indices(&self, o: &Operation, values: &[Value]) -> Result<Vec<(Num, u32)>, Refused> {
+        values.iter().map(|v| Ok((self.int_of(o, *v)?, self.facts.low_zeros(*v)))).collect()
     }
 
     /// The array and the indices of a load.
@@ -174,7 +213,7 @@ impl<'a> Lower<'a> {
             Some(g) if g.len() > 1 => self.indices(o, g[1])?,
             _ => self.indices(o, &o.operands[1..])?,
         };
-        Ok(self.at(b, &r, &indices))
+        Ok(self.moved_by(b, &r, &indices))
     }
 
     pub(super) fn load(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
@@ -217,7 +256,7 @@ impl<'a> Lower<'a> {
         };
         let r = self.array(o, array)?;
         let indices = self.indices(o, &indices)?;
-        let mut r = self.at(b, &r, &indices);
+        let mut r = self.moved_by(b, &r, &indices);
         if &*o.name == "tpu.strided_store" {
             self.stretch(o, &mut r)?;
         }
@@ -293,7 +332,8 @@ impl<'a> Lower<'a> {
         let lanes = self.shape().1 as i32;
         let mut rows = r.offset;
         let mut lane = r.lane;
-        if r.plane != 1 {
+        // Where each register of lanes is a word row of its own behind the one before, words follow each other.
+        if r.plane != 1 || packing != 1 {
             let q = two(b, Op::SShr, lane, Num::Const(lanes.trailing_zeros() as i32));
             let q = mul(b, q, Num::Const(r.plane as i32));
             rows = add(b, rows, q);
@@ -328,7 +368,13 @@ impl<'a> Lower<'a> {
                 let v = b.splat(s);
                 Ok(Val::Float(Elements::word(t, b.v1(Op::VUnpackF16, v))))
             }
-            t if t.is_integer() => Ok(Val::Int(two(b, Op::SSar, high, Num::Const(32 - bits)))),
+            // Types narrower than their place have its low bits.
+            t if t.is_integer() => {
+                let spare = 32 - t.bits() as i32;
+                let up = two(b, Op::SSub, Num::Const(spare), bit);
+                let high = two(b, Op::SShl, Num::Reg(word), up);
+                Ok(Val::Int(two(b, Op::SSar, high, Num::Const(spare))))
+            }
             t if t.is_f8() => {
                 let low = two(b, Op::SShr, high, Num::Const(24));
                 let s = reg(b, low);
@@ -377,7 +423,7 @@ impl<'a> Lower<'a> {
     pub(super) fn store_number(&mut self, b: &mut KernelBuilder, o: &Operation, i: usize) -> Result<(), Refused> {
         let r = self.array(o, o.operands[1])?;
         let indices = self.indices(o, &o.operands[2..])?;
-        let r = self.at(b, &r, &indices);
+        let r = self.moved_by(b, &r, &indices);
         let v = self.get(o, o.operands[0])?;
         if r.space == Space::Smem {
             let mut s = match (v, r.dtype) {
@@ -412,6 +458,15 @@ impl<'a> Lower<'a> {
         self.write(b, &t, &region, i)
     }
 
+    /// The sizes of the array that an operation makes; `None`: known at run time only.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "no other type is an array")]
+    fn open_sizes_of(&self, o: &Operation) -> Result<Vec<Option<u64>>, Refused> {
+        match self.type_of(o.results[0]) {
+            Type::MemRef(m) => Ok(m.dims.clone()),
+            _ => Err(Refused::at(o, "makes no array")),
+        }
+    }
+
     #[allow(clippy::wildcard_enum_match_arm, reason = "no other type is an array")]
     fn sizes(&self, o: &Operation) -> Result<(Vec<u64>, DType), Refused> {
         match self.type_of(o.results[0]) {
@@ -425,21 +480,33 @@ impl<'a> Lower<'a> {
 
     pub(super) fn slice_of(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         let r = self.array(o, o.operands[0])?;
-        let (dims, _) = self.sizes(o)?;
-        let first = match o.groups() {
-            Some(g) if g.len() > 1 => g[1].to_vec(),
-            _ => o.operands[1..].to_vec(),
+        let (first, open) = match o.groups() {
+            Some(g) if g.len() > 1 => (g[1].to_vec(), g.get(2).map(|g| g.to_vec()).unwrap_or_default()),
+            _ => (o.operands[1..].to_vec(), Vec::new()),
+        };
+        let sizes = self.open_sizes_of(o)?;
+        // What is known at run time only is at most what there is.
+        let dims: Vec<u64> = sizes.iter().zip(&r.dims).map(|(d, all)| d.unwrap_or(*all)).collect();
+        let unknown: Vec<usize> = (0..sizes.len()).filter(|d| sizes[*d].is_none()).collect();
+        let size = match (&unknown[..], &open[..]) {
+            ([], _) => None,
+            ([d], [n]) if d + 1 < sizes.len() => Some((*d, self.int_of(o, *n)?)),
+            _ => return Err(Refused::at(o, "of several sizes that are known at run time only, or of columns")),
         };
         let indices = self.indices(o, &first)?;
-        let mut out = self.at(b, &r, &indices);
+        let mut out = self.moved_by(b, &r, &indices);
         out.whole = r.whole && dims.last() == r.dims.last();
         out.dims = dims;
+        out.open = size.or(r.open);
         Ok(Val::Ref(out))
     }
 
     pub(super) fn squeezed(&mut self, o: &Operation) -> Result<Val, Refused> {
         let mut r = self.array(o, o.operands[0])?;
-        let (dims, _) = self.sizes(o)?;
+        let sizes = self.open_sizes_of(o)?;
+        let most = r.open.map_or(0, |(d, _)| r.dims[d]);
+        let dims: Vec<u64> = sizes.iter().map(|d| d.unwrap_or(most)).collect();
+        r.open = r.open.and_then(|(_, n)| Some((sizes.iter().position(Option::is_none)?, n)));
         let mut strides = vec![None; dims.len()];
         let mut j = dims.len();
         for i in (0..r.dims.len()).rev() {

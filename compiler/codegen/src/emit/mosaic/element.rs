@@ -1,6 +1,6 @@
 //! One register's worth of an operation on elements; vectors of several narrow elements in one wide one.
 
-use super::value::{Expr, Fun, Tensor, Val};
+use super::value::{Expr, Form, Fun, Num, Region, Tensor, Val};
 use super::{Lower, Refused};
 use crate::emit::elementwise::{self, bitcast_same_width, compare, convert, select};
 use crate::emit::{Value, operand::Ops};
@@ -187,5 +187,132 @@ impl Lower<'_> {
             self.combined(b, Fun::Convert, vec![low], &dims, to)?
         };
         Ok(Val::Vector(out))
+    }
+
+    /// The bits of elements of another width: rows are split, or put together, the lowest bits first.
+    pub(super) fn bitcast(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        let t = self.vector(o, 0)?;
+        let (dims, to) = (self.dims(o)?, self.element(o, o.results[0])?);
+        if t.dtype.bits() == to.bits() {
+            let form = t.form;
+            return Ok(Val::Vector(Tensor::new(&dims, form, to, Expr::Element(Fun::Bitcast, vec![t]))));
+        }
+        let n = t.dims.len();
+        let fits = n >= 2 && dims.len() == n && dims[..n - 2] == t.dims[..n - 2] && dims[n - 1] == t.dims[n - 1];
+        if !fits || t.dims[n - 2] * t.dtype.bits() as u64 != dims[n - 2] * to.bits() as u64 {
+            return Err(Refused::at(o, format!("sizes {:?} of {} as {dims:?} of {to}", t.dims, t.dtype)));
+        }
+        let t = self.in_form(b, &t, Form::Lanes)?;
+        let t = if t.dtype.bits() < 8 { self.bytes_of(b, &t)? } else { t };
+        // Types narrower than a byte have one each: they come last.
+        let width = to.bits().max(8);
+        let through = match to.bits() == width {
+            true => to,
+            false => DType::S8,
+        };
+        let mut sizes = t.dims.clone();
+        sizes[n - 2] = sizes[n - 2] * t.dtype.bits() as u64 / width as u64;
+        let t = self.other_width(b, &t, &sizes, through)?;
+        let t = if to.bits() < 8 { self.parts_of_bytes(b, &t, to)? } else { t };
+        Ok(Val::Vector(t))
+    }
+
+    /// The bits under another type of whole bytes: the same memory.
+    fn other_width(
+        &mut self,
+        b: &mut KernelBuilder,
+        t: &Rc<Tensor>,
+        dims: &[u64],
+        to: DType,
+    ) -> Result<Rc<Tensor>, Refused> {
+        if t.dtype.bits() == to.bits() {
+            return Ok(Tensor::new(dims, t.form, to, Expr::Element(Fun::Bitcast, vec![Rc::clone(t)])));
+        }
+        let (from, into) = (t.dtype.packing() as i64, to.packing() as i64);
+        let scaled = |r: &Region| {
+            let scale = |x: i64| Some(x * into / from).filter(|s| s * from == x * into);
+            let mut r = r.clone();
+            if r.row != 1 || r.lane != Num::Const(0) {
+                return None;
+            }
+            r.offset = scale(i64::from(r.offset))? as i32;
+            r.plane = scale(r.plane)?;
+            r.outer = r.outer.iter().map(|s| scale(*s)).collect::<Option<_>>()?;
+            r.dtype = to;
+            Some(r)
+        };
+        let mut r = self.force_memory(b, t)?;
+        let even = |l: &Self, r: &Region| from <= into || l.begins_words(r.base);
+        let mut seen = scaled(&r).filter(|_| even(self, &r));
+        if seen.is_none() {
+            // Rows apart from each other, or within a word, are first put together. Dimensions of several rows begin words.
+            let mut whole = t.dims.clone();
+            let n = whole.len();
+            whole[n - 2] = whole[n - 2].next_multiple_of(from.max(into) as u64);
+            r = self.temp(b, &whole, Form::Lanes, t.dtype);
+            self.store_all(b, t, &r)?;
+            seen = scaled(&r);
+        }
+        let mut seen = seen.ok_or_else(|| Refused::new("of rows that do not lie together"))?;
+        seen.base = self.rescaled(b, r.base, from, into);
+        Ok(Tensor::new(dims, Form::Lanes, to, Expr::Memory(seen)))
+    }
+
+    /// Part `k` of `parts` of a region's rows: every so many.
+    fn every(r: &Region, k: u64, parts: u64) -> Region {
+        let mut part = r.clone();
+        part.offset += (k as i64 * r.row) as i32;
+        part.row *= parts as i64;
+        part.own = false;
+        part
+    }
+
+    /// Elements narrower than a byte, which have one each in memory, put together to bytes.
+    fn bytes_of(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<Rc<Tensor>, Refused> {
+        let (bits, n) = (t.dtype.bits() as i32, t.dims.len());
+        let parts = 8 / bits as u64;
+        let r = self.force_memory(b, t)?;
+        let mut dims = t.dims.clone();
+        dims[n - 2] /= parts;
+        let splat = |b: &mut KernelBuilder, c: i32| {
+            Tensor::new(&dims, Form::Lanes, DType::S32, Expr::Splat(Value::word(DType::S32, b.v_imm(c))))
+        };
+        let mut all: Option<Rc<Tensor>> = None;
+        for k in 0..parts {
+            let part = Tensor::new(&dims, Form::Lanes, t.dtype, Expr::Memory(Self::every(&r, k, parts)));
+            let wide = self.combined(b, Fun::Convert, vec![part], &dims, DType::S32)?;
+            let (mask, by) = (splat(b, (1 << bits) - 1), splat(b, k as i32 * bits));
+            let low = self.combined(b, Fun::Binary(Binary::And), vec![wide, mask], &dims, DType::S32)?;
+            let up = self.combined(b, Fun::Binary(Binary::Shl), vec![low, by], &dims, DType::S32)?;
+            all = Some(match all {
+                None => up,
+                Some(all) => self.combined(b, Fun::Binary(Binary::Or), vec![all, up], &dims, DType::S32)?,
+            });
+        }
+        let all = all.ok_or_else(|| Refused::new("of no bits"))?;
+        self.combined(b, Fun::Convert, vec![all], &dims, DType::S8)
+    }
+
+    /// Bytes taken apart.
+    fn parts_of_bytes(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, to: DType) -> Result<Rc<Tensor>, Refused> {
+        let (bits, n) = (to.bits() as i32, t.dims.len());
+        let parts = 8 / bits as u64;
+        let mut dims = t.dims.clone();
+        dims[n - 2] *= parts;
+        let region = self.temp(b, &dims, Form::Lanes, to);
+        self.force(b, t)?;
+        let splat = |b: &mut KernelBuilder, c: i32| {
+            Tensor::new(&t.dims, Form::Lanes, DType::S32, Expr::Splat(Value::word(DType::S32, b.v_imm(c))))
+        };
+        for k in 0..parts {
+            let wide = self.combined(b, Fun::Convert, vec![Rc::clone(t)], &t.dims, DType::S32)?;
+            // The sign is the part's own.
+            let (up, down) = (splat(b, 32 - (k as i32 + 1) * bits), splat(b, 32 - bits));
+            let high = self.combined(b, Fun::Binary(Binary::Shl), vec![wide, up], &t.dims, DType::S32)?;
+            let part = self.combined(b, Fun::Binary(Binary::Sar), vec![high, down], &t.dims, DType::S32)?;
+            let part = self.combined(b, Fun::Convert, vec![part], &t.dims, to)?;
+            self.store_all(b, &part, &Self::every(&region, k, parts))?;
+        }
+        Ok(Tensor::new(&dims, Form::Lanes, to, Expr::Memory(region)))
     }
 }

@@ -35,6 +35,7 @@ impl<'a> Lower<'a> {
     pub(super) fn run(&mut self, b: &mut KernelBuilder) -> Result<(), Refused> {
         let functions: Vec<&'a Function> = self.module.functions.iter().collect();
         functions.iter().for_each(|f| self.scan(&f.body));
+        functions.iter().for_each(|f| self.facts.note(&f.body));
         self.prepare_random(b);
         let arguments = self.kernel.arguments.clone();
         let open = self.kernel.open_sizes();
@@ -53,7 +54,8 @@ impl<'a> Lower<'a> {
                 let before = self.rows;
                 let r = self.own_array(b, m)?;
                 self.name_part(before, || format!("scratch argument {i}: {} {:?}", r.dtype, r.dims));
-                self.env.insert(*v, Val::Ref(r));
+                let r = self.bound(*v, r);
+                self.env.insert(*v, r);
                 continue;
             }
             let array = self.far(i)?;
@@ -166,7 +168,8 @@ impl<'a> Lower<'a> {
             Space::Semaphore => return self.carry(b, v, m, array, i),
         };
         let near = if near.dims == dims { near } else { self.recast_to(b, &near, &dims, near.dtype)? };
-        self.env.insert(v, Val::Ref(near));
+        let near = self.bound(v, near);
+        self.env.insert(v, near);
         Ok(())
     }
 
@@ -377,7 +380,8 @@ impl<'a> Lower<'a> {
             if r.dims != dims {
                 r = self.recast_to(b, &r, &dims, r.dtype)?;
             }
-            self.env.insert(p.argument, Val::Ref(r));
+            let r = self.bound(p.argument, r);
+            self.env.insert(p.argument, r);
         }
         Ok(())
     }
@@ -394,13 +398,17 @@ impl<'a> Lower<'a> {
         }
         let r = self.at(b, &w.near, &first);
         let mut r = Ref { dims: w.window.bounds.clone(), whole: false, ..r };
-        // The block's first word is the base: what reads it needs no more of where it is.
+        // The block's first word is the base: what reads it needs no more of where it is. Elements that share words, or
+        // go on in another plane, are found from the array's own first word.
         let lanes = self.shape().1 as i32;
-        let words = super::scalar::mul(b, r.offset, Num::Const(lanes));
-        let words = super::scalar::add(b, words, r.lane);
-        let words = reg(b, words);
-        r.base = b.s(Op::SAdd, &[r.base, words]);
-        (r.offset, r.lane) = (Num::Const(0), Num::Const(0));
+        let one_plane = w.near.dims.last().is_none_or(|n| *n <= lanes as u64);
+        if r.dtype.packing() == 1 && (r.plane == 1 || one_plane) {
+            let words = super::scalar::mul(b, r.offset, Num::Const(lanes));
+            let words = super::scalar::add(b, words, r.lane);
+            let words = reg(b, words);
+            r.base = b.s(Op::SAdd, &[r.base, words]);
+            (r.offset, r.lane) = (Num::Const(0), Num::Const(0));
+        }
         if r.dims != w.dims {
             r = self.recast_to(b, &r, &w.dims, r.dtype)?;
         }
@@ -450,6 +458,14 @@ impl<'a> Lower<'a> {
             } else {
                 done = self.by_place(b, p, false, &block);
                 b.copy_s(p.busy, p.begun);
+            }
+            if p.window.revisited && done.is_ok() {
+                // What the next block has been so far is read again.
+                b.if_(left, |b| {
+                    p.finish(b, false);
+                    done = self.fetch_again(b, p);
+                    b.copy_s(p.busy, p.begun);
+                });
             }
         });
         done

@@ -1,6 +1,6 @@
 //! Kernels that Pallas wrote: from their Mosaic modules to instructions.
 //!
-//! - [`value`]: what values are while a kernel is lowered;
+//! - [`value`]: what values are while a kernel is lowered; [`facts`]: what is known of them before;
 //! - [`nest`]: loops over tiles of vectors; [`tiles`]: tiles in registers and in memory; [`element`]: operations on elements;
 //! - [`block`]: operations in order, and which vectors are computed when;
 //! - [`scalar`], [`vector`], [`reduce`], [`shapes`], [`rotate`], [`gather`], [`random`], [`product`], [`control`], [`array`], [`copy`]: operations by family;
@@ -20,6 +20,7 @@ mod block;
 mod control;
 mod copy;
 mod element;
+mod facts;
 mod gather;
 mod grid;
 mod nest;
@@ -155,6 +156,7 @@ pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result
         step: 0,
         making: Vec::new(),
         flying: None,
+        facts: facts::Facts::default(),
         defined: Vec::new(),
         descs: Vec::new(),
         host_calls: Vec::new(),
@@ -211,6 +213,8 @@ pub(super) struct Lower<'a> {
     /// Of each value the number of the last operation of its block that uses it, and how many operations do.
     last: FxHashMap<mosaic::Value, usize>,
     uses: FxHashMap<mosaic::Value, u32>,
+    /// What operations show of values.
+    facts: facts::Facts<'a>,
     /// The product whose first rows the units have.
     flying: Option<Box<stream::Stream>>,
     /// Vectors that are being computed into memory or registers.

@@ -47,46 +47,61 @@ fn roles(o: &Operation) -> Option<(Roles, Roles)> {
     Some((plain(o.flag("transpose_lhs"), 1), plain(o.flag("transpose_rhs"), 0)))
 }
 
+/// Which of the dimensions (those of batches, the left operand's, the right one's) each of the result's is.
+fn result_order(o: &Operation, left: &Roles, right: &Roles) -> Option<Vec<usize>> {
+    let of = |side: i64, d: &[usize]| d.iter().map(|d| [side, *d as i64]).collect::<Vec<_>>();
+    let all = [of(0, &left.batch), of(0, &left.own), of(1, &right.own)].concat();
+    let asked = o.word("dimension_numbers").map(text::lists).and_then(|l| l.get(4).cloned()).unwrap_or_default();
+    if asked.is_empty() {
+        return Some((0..all.len()).collect());
+    }
+    let places: Option<Vec<usize>> = asked.chunks(2).map(|d| all.iter().position(|k| k[..] == *d)).collect();
+    places.filter(|p| p.len() == all.len())
+}
+
 impl Lower<'_> {
     pub(super) fn product(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         let (left, right) = roles(o).ok_or_else(|| Refused::at(o, "of unknown dimensions"))?;
-        if left.own.len() != 1 || right.own.len() != 1 || left.shared.len() != 1 || left.batch.len() > 1 {
-            return Err(Refused::at(o, "of several dimensions of a kind"));
-        }
         let (x, y) = (self.vector(o, 0)?, self.vector(o, 1)?);
         let x = self.in_form(b, &x, Form::Lanes)?;
         let y = self.in_form(b, &y, Form::Lanes)?;
-        let order = |r: &Roles, last_shared: bool| {
-            let (m, k) = (r.own[0], r.shared[0]);
-            let mut p = r.batch.clone();
-            p.extend(if last_shared { [m, k] } else { [k, m] });
-            p
-        };
         // The left operand has what is summed along lanes; the right one may have it either way.
-        let turned = right.shared[0] + 1 == y.dims.len();
-        let (p, q) = (order(&left, true), order(&right, turned));
+        let turned = right.shared.last().is_some_and(|d| d + 1 == y.dims.len());
         let sizes = |t: &Tensor, p: &[usize]| p.iter().map(|d| t.dims[*d]).collect::<Vec<u64>>();
-        let (xd, yd) = (sizes(&x, &p), sizes(&y, &q));
-        let x = self.permuted(b, &x, &p, &xd)?;
-        let y = self.permuted(b, &y, &q, &yd)?;
-        let n = xd.len();
-        let (m, k) = (xd[n - 2], xd[n - 1]);
-        let cols = if turned { yd[n - 2] } else { yd[n - 1] };
-        let batch = if n > 2 { xd[0] } else { 1 };
+        let count = |t: &Tensor, p: &[usize]| p.iter().map(|d| t.dims[*d]).product::<u64>();
+        let (batch, m, k) = (count(&x, &left.batch), count(&x, &left.own), count(&x, &left.shared));
+        let cols = count(&y, &right.own);
+        if (batch, k) != (count(&y, &right.batch), count(&y, &right.shared)) {
+            return Err(Refused::at(o, format!("of operands of sizes {:?} and {:?}", x.dims, y.dims)));
+        }
+        // Several dimensions of a kind are one.
+        let one = |rows: u64, columns: u64| match left.batch[..] {
+            [] => vec![rows, columns],
+            _ => vec![batch, rows, columns],
+        };
+        let own = [sizes(&x, &left.batch), sizes(&x, &left.own), sizes(&y, &right.own)].concat();
+        let p = [&left.batch[..], &left.own, &left.shared].concat();
+        let q = if turned {
+            [&right.batch[..], &right.own, &right.shared].concat()
+        } else {
+            [&right.batch[..], &right.shared, &right.own].concat()
+        };
+        let x = self.permuted(b, &x, &p, &sizes(&x, &p))?;
+        let y = self.permuted(b, &y, &q, &sizes(&y, &q))?;
+        let x = self.reshaped(b, &x, &one(m, k))?;
+        let y = self.reshaped(b, &y, &if turned { one(cols, k) } else { one(k, cols) })?;
+        let x = self.in_form(b, &x, Form::Lanes)?;
+        let y = self.in_form(b, &y, Form::Lanes)?;
         let dims = self.dims(o)?;
+        let places = result_order(o, &left, &right).filter(|p| p.iter().map(|i| own[*i]).eq(dims.iter().copied()));
+        let places = places.ok_or_else(|| Refused::at(o, format!("of a result of sizes {dims:?}, not {own:?}")))?;
         let to = self.element(o, o.results[0])?;
         let exact = o.word("precision").is_some_and(|p| p.contains("fp32"));
         let precision = if exact { Precision::Highest } else { Precision::Default };
-        let mut own = vec![m, cols];
-        if n > 2 {
-            own.insert(0, batch);
-        }
-        if own != dims {
-            return Err(Refused::at(o, format!("of a result of sizes {dims:?}, not {own:?}")));
-        }
-        let sizes = [batch, m, k, cols];
-        let product = Product { x, y, turned, sizes, precision };
-        let result = Tensor::new(&dims, Form::Lanes, to, Expr::Product(Rc::new(product)));
+        let product = Product { x, y, turned, sizes: [batch, m, k, cols], precision };
+        let result = Tensor::new(&one(m, cols), Form::Lanes, to, Expr::Product(Rc::new(product)));
+        let result = self.reshaped(b, &result, &own)?;
+        let result = self.permuted(b, &result, &places, &dims)?;
         let acc = self.vector(o, 2)?;
         if let Expr::Splat(v) = &*acc.expr.borrow() {
             let zero = crate::emit::elementwise::constant_f64(b, 0.0, to);
@@ -104,7 +119,9 @@ impl Lower<'_> {
         let mut padded = t.dims.clone();
         let d = padded.len();
         padded[d - 2] = p.sizes[1].next_multiple_of(u64::from(self.sub()));
-        let out = self.temp(b, &padded, Form::Lanes, t.dtype);
+        let mut out = self.temp(b, &padded, Form::Lanes, t.dtype);
+        // Of one column only the first lane has the sums.
+        out.spread = false;
         self.multiply(b, p, &out, None)?;
         b.set_place(line);
         Ok(out)
@@ -232,13 +249,15 @@ impl Lower<'_> {
         let even = |n: i64| n % packing == 0;
         let phys = t.phys();
         let (rows, columns) = (phys[phys.len() - 2], phys[phys.len() - 1]);
-        let known = i64::from(r.offset) % packing == 0 && self.is_whole(r.base);
+        let known = i64::from(r.offset) % packing == 0 && self.begins_words(r.base);
         let fine = r.lane == Num::Const(0) && known && even(r.plane) && r.outer.iter().all(|s| even(*s));
+        // Matrix units read whole registers of rows.
+        let fine = fine && (!r.guarded || rows.is_multiple_of(u64::from(self.sub())));
         (fine && (r.row >= 1 || rows == 1) && !(r.spread && columns > 1)).then(|| r.clone())
     }
 
     /// Whether a base of element rows is known to begin a word row.
-    fn is_whole(&self, base: S) -> bool {
+    pub(super) fn begins_words(&self, base: S) -> bool {
         self.scratch.contains(&base) || self.whole.contains(&base)
     }
 

@@ -7,7 +7,7 @@ use super::{Lower, Refused};
 use crate::emit::Value;
 use crate::kernel::{KernelBuilder, S};
 use std::rc::Rc;
-use systole_hlo::graph::Binary;
+use systole_hlo::graph::{Binary, Unary};
 use systole_isa::{DType, Op};
 use systole_mosaic::{Block, Operation};
 
@@ -90,5 +90,91 @@ impl Lower<'_> {
             DType::S32 => x,
             to => Tensor::new(&dims, Form::Lanes, to, Expr::Element(Fun::Bitcast, vec![x])),
         }))
+    }
+
+    /// Floats rounded up or down: the nearer one of the two is the likelier.
+    pub(super) fn rounded_at_random(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        let (x, bits) = (self.vector(o, 0)?, self.vector(o, 1)?);
+        let (dims, to) = (self.dims(o)?, self.element(o, o.results[0])?);
+        // Bits of the fraction, and the exponent below which steps stay as they are.
+        let (fraction, least) = rounding(to).ok_or_else(|| Refused::at(o, format!("to {to}")))?;
+        let mut c = Chain { l: self, b, dims: &dims };
+        let (exact, low) = (c.bitcast(&x, DType::S32)?, c.int(0xffff));
+        let noise = c.two(Binary::And, &bits, &low, DType::S32)?;
+        let rounded = if to == DType::BF16 {
+            let (sum, high) = (c.two(Binary::Add, &exact, &noise, DType::S32)?, c.int(!0xffff));
+            let cut = c.two(Binary::And, &sum, &high, DType::S32)?;
+            c.bitcast(&cut, DType::F32)?
+        } else {
+            // In steps of the result's type: a random part of one is added, and what is left of a step is dropped.
+            let positive = c.int(i32::MAX);
+            let size = c.two(Binary::And, &exact, &positive, DType::S32)?;
+            let (by, first, last) = (c.int(23), c.int(least + 127), c.int(254 + fraction - 23));
+            let exponent = c.two(Binary::Shr, &size, &by, DType::S32)?;
+            let exponent = c.two(Binary::Max, &exponent, &first, DType::S32)?;
+            let exponent = c.two(Binary::Min, &exponent, &last, DType::S32)?;
+            let (less, whole) = (c.int(fraction), c.int(254));
+            let step = c.two(Binary::Sub, &exponent, &less, DType::S32)?;
+            let inverse = c.two(Binary::Sub, &whole, &step, DType::S32)?;
+            let power = |c: &mut Chain<'_, '_>, n: &Rc<Tensor>| {
+                let bits = c.two(Binary::Shl, n, &by, DType::S32)?;
+                c.bitcast(&bits, DType::F32)
+            };
+            let (step, inverse) = (power(&mut c, &step)?, power(&mut c, &inverse)?);
+            let size = c.bitcast(&size, DType::F32)?;
+            let steps = c.two(Binary::Mul, &size, &inverse, DType::F32)?;
+            let part = c.l.combined(c.b, Fun::Convert, vec![noise], c.dims, DType::F32)?;
+            let scale = c.float(1.0 / 65536.0);
+            let part = c.two(Binary::Mul, &part, &scale, DType::F32)?;
+            let sum = c.two(Binary::Add, &steps, &part, DType::F32)?;
+            let floor = c.l.combined(c.b, Fun::Unary(Unary::Floor), vec![sum], c.dims, DType::F32)?;
+            let size = c.two(Binary::Mul, &floor, &step, DType::F32)?;
+            let (size, sign) = (c.bitcast(&size, DType::S32)?, c.int(i32::MIN));
+            let sign = c.two(Binary::And, &exact, &sign, DType::S32)?;
+            let all = c.two(Binary::Or, &size, &sign, DType::S32)?;
+            c.bitcast(&all, DType::F32)?
+        };
+        let special = c.l.combined(c.b, Fun::NotFinite, vec![Rc::clone(&x)], c.dims, DType::Pred)?;
+        let chosen = c.l.combined(c.b, Fun::Select, vec![special, x, rounded], c.dims, DType::F32)?;
+        c.l.combined(c.b, Fun::Convert, vec![chosen], c.dims, to).map(Val::Vector)
+    }
+}
+
+/// Of a type that floats are rounded to at random: bits of its fraction, its smallest exponent.
+#[allow(clippy::wildcard_enum_match_arm, reason = "Pallas rounds to these types only")]
+fn rounding(to: DType) -> Option<(i32, i32)> {
+    Some(match to {
+        DType::BF16 => (7, -126),
+        DType::F8E5M2 => (2, -14),
+        DType::F8E4M3FN => (3, -6),
+        DType::F8E4M3B11FNUZ => (3, -10),
+        _ => return None,
+    })
+}
+
+/// Operations on vectors of the same sizes, one after the other.
+struct Chain<'c, 'a> {
+    l: &'c mut Lower<'a>,
+    b: &'c mut KernelBuilder,
+    dims: &'c [u64],
+}
+
+impl Chain<'_, '_> {
+    fn int(&mut self, n: i32) -> Rc<Tensor> {
+        let v = Value::word(DType::S32, self.b.v_imm(n));
+        Tensor::new(self.dims, Form::Lanes, DType::S32, Expr::Splat(v))
+    }
+
+    fn float(&mut self, n: f32) -> Rc<Tensor> {
+        let v = Value::word(DType::F32, self.b.v_f32(n));
+        Tensor::new(self.dims, Form::Lanes, DType::F32, Expr::Splat(v))
+    }
+
+    fn two(&mut self, f: Binary, x: &Rc<Tensor>, y: &Rc<Tensor>, to: DType) -> Result<Rc<Tensor>, Refused> {
+        self.l.combined(self.b, Fun::Binary(f), vec![Rc::clone(x), Rc::clone(y)], self.dims, to)
+    }
+
+    fn bitcast(&mut self, x: &Rc<Tensor>, to: DType) -> Result<Rc<Tensor>, Refused> {
+        self.l.combined(self.b, Fun::Bitcast, vec![Rc::clone(x)], self.dims, to)
     }
 }

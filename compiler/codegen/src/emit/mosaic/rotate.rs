@@ -119,13 +119,10 @@ impl Lower<'_> {
         let n = t.dims.len();
         let cols = t.dims[n - 1];
         let whole = cols.is_multiple_of(lanes);
-        if !whole && cols > lanes {
-            return Err(Refused::new(format!("a rotation of {cols} columns, which fill no registers")));
-        }
         if !whole {
-            // In one register: twice side by side, read from the middle.
+            // Twice side by side, read from the middle; a register more where a read goes on.
             let mut twice = t.dims.clone();
-            twice[n - 1] *= 2;
+            twice[n - 1] = 2 * cols + if cols > lanes { lanes } else { 0 };
             let region = self.temp(b, &twice, Form::Lanes, t.dtype);
             for half in 0..2 {
                 let mut to = self.columns(&region, half * cols);
@@ -135,7 +132,7 @@ impl Lower<'_> {
             let back = two(b, Op::SSub, Num::Const(cols as i32), by);
             let mut r = region;
             r.own = true;
-            self.skip_columns(b, &mut r, back);
+            self.skip_columns(b, &mut r, back, cols);
             return Ok(Tensor::new(&t.dims, Form::Lanes, t.dtype, Expr::Memory(r)));
         }
         // The last register stands before the first too, and all of that twice.
@@ -162,8 +159,8 @@ impl Lower<'_> {
         Ok(Tensor::new(&t.dims, Form::Lanes, t.dtype, Expr::Turned(twice, within)))
     }
 
-    /// Moves a region on by columns.
-    pub(super) fn skip_columns(&mut self, b: &mut KernelBuilder, r: &mut Region, by: Num) {
+    /// Moves a region on by columns; of so many columns it is.
+    pub(super) fn skip_columns(&mut self, b: &mut KernelBuilder, r: &mut Region, by: Num, columns: u64) {
         let lanes = self.shape().1 as i32;
         let lane = add(b, r.lane, by);
         match lane {
@@ -176,6 +173,11 @@ impl Lower<'_> {
                 let rows = super::scalar::mul(b, q, Num::Const(r.plane as i32));
                 self.advance(b, r, rows);
                 r.lane = two(b, Op::SAnd, lane, Num::Const(lanes - 1));
+                // Columns that end in their register are not looked for in the next one, which may belong to others.
+                let width = columns.clamp(1, lanes as u64) as i32;
+                let ends = super::scalar::less(b, r.lane, Num::Const(lanes - width + 1));
+                let (ends, plane) = (super::scalar::reg(b, ends), b.s_imm(r.plane as i32));
+                r.beyond = Some(b.s(Op::SSel, &[ends, crate::kernel::S::ZERO, plane]));
             }
         }
         r.spread = false;

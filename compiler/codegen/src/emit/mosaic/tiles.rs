@@ -84,6 +84,8 @@ impl Lower<'_> {
             row,
             plane: layout.plane_rows() as i64,
             lane: Num::Const(0),
+            beyond: None,
+            guarded: false,
             spread: false,
             own: false,
             buf,
@@ -180,7 +182,8 @@ impl Lower<'_> {
         let (base, offset) = n.address(r, at);
         let stride = if phys[d - 2] == 1 { 0 } else { r.row as i32 };
         let mut place = Place { base, offset, stride, buf: r.buf, component_rows: 0 };
-        let v = load_value(b, r.dtype, place);
+        let rows = (phys[d - 2], at.row);
+        let v = self.load_rows(b, n, r, rows, place);
         if phys[d - 1] == 1 && !r.spread {
             let idx = self.splat_num(b, r.lane);
             return lanes_of(b, &v, |b, v| b.v(Op::XPermLane, &[v, idx]));
@@ -194,11 +197,59 @@ impl Lower<'_> {
         if matches!(r.lane, Num::Const(l) if left <= u64::from(lanes) - l as u64) {
             return low;
         }
-        place.offset += r.plane as i32;
-        let next = load_value(b, r.dtype, place);
+        match r.beyond {
+            Some(rows) => place.base = b.s(Op::SAdd, &[base, rows]),
+            None => place.offset += r.plane as i32,
+        }
+        let next = self.load_rows(b, n, r, rows, place);
         let high = self.rotate(b, &next, r.lane, true);
         let edge = self.lanes_until(b, r.lane);
         crate::emit::elementwise::select(b, &Value::mask(edge), &low, &high)
+    }
+
+    /// A register's rows of a tile that is at `at` among `rows`. Of a guarded region only the vector's own are read.
+    fn load_rows(
+        &mut self,
+        b: &mut KernelBuilder,
+        n: &Nest,
+        r: &Region,
+        (rows, at): (u64, Coord),
+        place: Place,
+    ) -> Value {
+        let sub = self.sub();
+        let count = rows.div_ceil(u64::from(sub)) as u32;
+        let full = rows == 1 || rows.is_multiple_of(u64::from(sub));
+        if !r.guarded || full || !n.may_be_last(at, count) {
+            return load_value(b, r.dtype, place);
+        }
+        let step = place.stride;
+        if count == 1 {
+            let one = |b: &mut KernelBuilder, i: i32| {
+                load_value(b, r.dtype, Place { offset: place.offset + i * step, stride: 0, ..place })
+            };
+            let mut all = one(b, 0);
+            for i in 1..rows as i32 {
+                let (row, above) = (one(b, i), b.sublanes_below(i as u32));
+                all = crate::emit::elementwise::select(b, &Value::mask(above), &all, &row);
+            }
+            return all;
+        }
+        // The last rows are read behind those before them, and moved to the first sublanes.
+        let (s, fixed) = n.count(at);
+        let beyond = ((fixed + 1) * sub) as i32 - rows as i32;
+        if s == crate::kernel::S::ZERO {
+            let v = load_value(b, r.dtype, Place { offset: place.offset - beyond * step, ..place });
+            return lanes_of(b, &v, |b, v| b.rot_sublane(v, -beyond));
+        }
+        let turns = b.s_muli(s, sub as i32);
+        let end = b.s_addi(turns, beyond);
+        let back = b.s(Op::SMax, &[end, crate::kernel::S::ZERO]);
+        let before = b.s_muli(back, step);
+        let base = b.s(Op::SSub, &[place.base, before]);
+        let v = load_value(b, r.dtype, Place { base, ..place });
+        let (sublane, back) = (b.sublane(), b.splat(back));
+        let from = b.v(Op::VAddI, &[sublane, back]);
+        lanes_of(b, &v, |b, v| b.v(Op::XPermSub, &[v, from]))
     }
 
     /// Lanes below `lanes - n`.

@@ -43,12 +43,17 @@ pub(super) struct Ref {
     pub base: S,
     /// Element rows behind the base; of semaphores the number.
     pub offset: Num,
-    /// Lanes before the first element.
+    /// Lanes before the first element, and how many low bits of that are zero for certain.
     pub lane: Num,
+    pub lane_zeros: u32,
     /// Whether an index that is known at run time only may have moved it to within a word of packed rows.
     pub uneven: bool,
     /// Whether all of its columns are seen.
     pub whole: bool,
+    /// Whether what lies beside a part of it may be on its way: see [`Region::guarded`].
+    pub guarded: bool,
+    /// A dimension whose size is known at run time only, and that size; `dims` has the most that it can be.
+    pub open: Option<(usize, Num)>,
     /// Of semaphores the first one's number, and how many there are.
     pub semaphores: (u32, u32),
     pub buf: BufferRef,
@@ -80,6 +85,10 @@ pub(super) struct Region {
     pub plane: i64,
     /// Lanes before the first column, fewer than a register has.
     pub lane: Num,
+    /// Of lanes known at run time only: element rows to where a register's columns go on; 0 where they end in it.
+    pub beyond: Option<S>,
+    /// Rows behind the vector's own are not read: a copy may be on its way into them.
+    pub guarded: bool,
     /// Of one column: every lane has it.
     pub spread: bool,
     /// What lies beside the vector belongs to nobody.

@@ -142,6 +142,7 @@ impl<'a> Lower<'a> {
             "vector.extract_strided_slice" => self.sliced(b, o)?,
             "vector.extract" | "vector.extractelement" => self.extracted(b, o)?,
             "tpu.bitcast" => self.bitcast(b, o)?,
+            "tpu.stochastic_convert" => self.rounded_at_random(b, o)?,
             "tpu.pack_elementwise" => self.packed(b, o)?,
             "tpu.unpack_elementwise" => self.unpacked(b, o)?,
             "tpu.reciprocal" => self.reciprocal(b, o)?,
@@ -313,35 +314,5 @@ impl<'a> Lower<'a> {
         let one = Tensor::new(&t.dims, t.form, t.dtype, Expr::Splat(one));
         let (dims, dtype) = (t.dims.clone(), t.dtype);
         Ok(Val::Vector(self.combined(b, Fun::Binary(Binary::Div), vec![one, t], &dims, dtype)?))
-    }
-
-    /// The bits of elements of another width: rows are split, or put together, the lowest bits first.
-    fn bitcast(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
-        let t = self.vector(o, 0)?;
-        let (dims, to) = (self.dims(o)?, self.element(o, o.results[0])?);
-        if t.dtype.bits() == to.bits() {
-            let form = t.form;
-            return Ok(Val::Vector(Tensor::new(&dims, form, to, Expr::Element(Fun::Bitcast, vec![t]))));
-        }
-        let t = self.in_form(b, &t, Form::Lanes)?;
-        let mut r = self.force_memory(b, &t)?;
-        let (from, into) = (t.dtype.packing() as i64, to.packing() as i64);
-        let n = t.dims.len();
-        let whole = n >= 2 && r.row == 1 && (t.dims[n - 2] * into as u64).is_multiple_of(from as u64);
-        let padded =
-            n < 2 || t.dims[..n - 2].iter().product::<u64>() == 1 || t.dims[n - 2] % u64::from(self.sub()) == 0;
-        if !whole || !padded || r.lane != Num::Const(0) {
-            return Err(Refused::at(o, "of rows that do not lie together"));
-        }
-        let scale = |x: i64| x * into / from;
-        if scale(i64::from(r.offset)) * from != i64::from(r.offset) * into {
-            return Err(Refused::at(o, "of rows that begin within a word"));
-        }
-        r.base = self.rescaled(b, r.base, from, into);
-        r.offset = scale(i64::from(r.offset)) as i32;
-        r.plane = scale(r.plane);
-        r.outer.iter_mut().for_each(|s| *s = scale(*s));
-        r.dtype = to;
-        Ok(Val::Vector(Tensor::new(&dims, Form::Lanes, to, Expr::Memory(r))))
     }
 }

@@ -60,6 +60,8 @@ struct Part {
     skipped: Vec<u64>,
     /// Where the array's padding begins, in elements of the array.
     first: Vec<i32>,
+    /// From the array to the window.
+    inward: bool,
 }
 
 impl Lower<'_> {
@@ -94,7 +96,8 @@ impl Lower<'_> {
         let rows =
             u32::try_from(layout.component_word_rows()).map_err(|_| Refused::new("a window of too many rows"))?;
         let input = i < self.spec.operands as usize;
-        let double = !window.synchronous && self.kernel.steps() != Some(1);
+        // A block that is read again must have been written by then.
+        let double = !window.synchronous && !window.revisited && self.kernel.steps() != Some(1);
         let packing = layout.dtype.packing();
         let scratch = self.scratch[packing.trailing_zeros() as usize];
         let first = self.room(rows);
@@ -215,12 +218,24 @@ impl Lower<'_> {
         row: S,
         sem: u32,
     ) -> Result<(), Refused> {
-        let part = Part {
+        let part = self.all_of(p, p.input);
+        self.window_part(b, p, block, (row, sem), 0, part)
+    }
+
+    /// The copy of what a result's next block has been so far.
+    pub(super) fn fetch_again(&mut self, b: &mut KernelBuilder, p: &Pane) -> Result<(), Refused> {
+        let part = self.all_of(p, true);
+        self.window_part(b, p, &p.next, (p.row, p.semaphores[0]), 0, part)
+    }
+
+    /// A whole block.
+    fn all_of(&self, p: &Pane, inward: bool) -> Part {
+        Part {
             sizes: p.window.bounds.clone(),
             skipped: vec![0; p.window.bounds.len()],
             first: p.window.padding.iter().map(|q| -(q.0 as i32)).collect(),
-        };
-        self.window_part(b, p, block, (row, sem), 0, part)
+            inward,
+        }
     }
 
     /// The copy of what of a block is in the array, dimension by dimension from `d` on.
@@ -323,7 +338,7 @@ impl Lower<'_> {
             self.begins_evenly(b, &far)?;
             self.begins_evenly(b, &near)?;
         }
-        let (from, to) = if p.input { (far, near) } else { (near, far) };
+        let (from, to) = if part.inward { (far, near) } else { (near, far) };
         self.start(b, &from, &to, sem)?;
         let bytes = self.bytes(&from, &to)?;
         b.set_s(p.begun, Op::SLi, &[bytes.into()]);

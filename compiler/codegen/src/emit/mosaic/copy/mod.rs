@@ -1,6 +1,8 @@
-//! Copies that the kernel asks for itself, and semaphores; [`carried`]: those that other kernels go on with.
+//! Copies that the kernel asks for itself, and semaphores; [`carried`]: those that other kernels go on with; [`open`]: of
+//! sizes that are known at run time only.
 
 pub(super) mod carried;
+mod open;
 
 use super::scalar::{add, mul, reg, two};
 use super::value::{Num, Ref, Val};
@@ -50,6 +52,13 @@ impl<'a> Lower<'a> {
         let last = cols % u64::from(lanes);
         let partial = last != 0 && !(from.whole && to.whole);
         dims.retain(|d| d.0 != 1);
+        // Rows without gaps are one run of rows.
+        while let [.., (n, s, t), (count, 1, 1)] = dims[..]
+            && (s, t) == (count as i64, count as i64)
+        {
+            dims.truncate(dims.len() - 2);
+            dims.push((n * count, 1, 1));
+        }
         // Rows that share words go together.
         let rows = match dims.last().copied() {
             Some((count, 1, 1)) => {
@@ -283,7 +292,7 @@ impl<'a> Lower<'a> {
             Num::Const(n) if along && n.saturating_add(width) > lanes && n != 0 => {
                 return Err(Refused::new(what(n, "lanes behind a register's first and goes on in the next one")));
             }
-            Num::Reg(s) if along => {
+            Num::Reg(s) if along && r.lane_zeros < self.shape().1.trailing_zeros() => {
                 b.if_(s, |b| {
                     self.fails(b, "a copy begins within a register: its first column is no multiple of the lanes")
                 });
@@ -316,6 +325,12 @@ impl<'a> Lower<'a> {
         self.settle(b, Some(to.buf), i, &[])?;
         self.begins_evenly(b, &from)?;
         self.begins_evenly(b, &to)?;
+        if let Some(size) = from.open.or(to.open) {
+            if !device.is_empty() {
+                return Err(Refused::at(o, "to another device, of a size that is known at run time only"));
+            }
+            return self.with_semaphore(b, &sem, &mut |l, b, sem| l.start_open(b, &from, &to, size, sem));
+        }
         let Some(device) = device.first() else {
             let bytes = self.bytes(&from, &to)?;
             return self.with_semaphore(b, &sem, &mut |l, b, sem| {
@@ -365,8 +380,15 @@ impl<'a> Lower<'a> {
             Some(v) => self.array(o, v)?,
             None => to.clone(),
         };
-        let bytes = self.bytes(&from, &to)?;
         let buffers = [from.buf, to.buf];
+        if let Some(size) = from.open.or(to.open) {
+            let bytes = self.open_bytes(b, &from, &to, size)?;
+            return self.with_semaphore(b, &sem, &mut |l, b, sem| {
+                l.takes(b, sem, bytes, &buffers);
+                Ok(())
+            });
+        }
+        let bytes = self.bytes(&from, &to)?;
         self.with_semaphore(b, &sem, &mut |l, b, sem| {
             l.takes(b, sem, Num::Const(bytes), &buffers);
             Ok(())
