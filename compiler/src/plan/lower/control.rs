@@ -73,15 +73,16 @@ impl<'a> Lower<'a> {
     }
 
     /// Which arrays of a state stay in HBM: the largest, until the others leave half of vector memory to what is done with
-    /// them. Small ones never do.
+    /// them, or more where plans that keep much did not fit. Small ones never do.
     fn far(&mut self, bytes: &[u64]) -> Vec<bool> {
         const SMALL: u64 = 64 << 10;
         let mut far = vec![false; bytes.len()];
         let mut order: Vec<usize> = (0..bytes.len()).filter(|&i| bytes[i] > SMALL).collect();
         order.sort_by_key(|&i| (std::cmp::Reverse(bytes[i]), i));
         let mut near: u64 = bytes.iter().sum();
+        let room = (self.chip.vmem.bytes / 2).min(self.plan.largest_resident.saturating_mul(2));
         for i in order {
-            if self.state_bytes + near <= self.chip.vmem.bytes / 2 {
+            if self.state_bytes + near <= room {
                 break;
             }
             far[i] = true;
