@@ -401,7 +401,9 @@ impl<'a> Placer<'a> {
     /// becomes again at the loop's end.
     fn may_take_over(&self, src: BufId, dst: BufId, rest: &[Step]) -> bool {
         let kind = |b: BufId| &self.plan.buffers[b.index()].kind;
-        if matches!(kind(dst), BufferKind::State) || self.memory.places[src.index()].row.is_none() {
+        // A state in HBM is there at the end of every iteration, where rows of its values are given back.
+        let state = matches!(kind(dst), BufferKind::State | BufferKind::FarState);
+        if state || self.memory.places[src.index()].row.is_none() {
             return false;
         }
         if self.memory.places[dst.index()].row.is_some() {
@@ -483,6 +485,12 @@ impl<'a> Placer<'a> {
             (p.granule, p.granule_kept, p.in_hbm) = (Some(granule), true, true);
             self.copies(out);
             return Ok(());
+        }
+        let kind = |b: BufId| &self.plan.buffers[b.index()].kind;
+        let last = self.memory.life.last[src.index()] == self.now && !self.is_nothing(src);
+        if *kind(dst) == BufferKind::FarState && *kind(src) == BufferKind::Temp && last {
+            self.in_hbm(src, Use::Read, &mut out)?;
+            self.memory.release(src, &mut out);
         }
         if self.may_inherit(src, dst) {
             self.memory.release(src, &mut out);
