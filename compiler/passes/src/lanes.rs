@@ -12,6 +12,7 @@ use super::inline::is_elementwise;
 use super::make::{array, inverse};
 use super::simplify::degenerate_map;
 use super::transfers::EntryLayouts;
+use super::transfers::narrow::{reshape_turned_by, unpacked_turned};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Computation, Gather, Module, Node, NodeId, Op, Shape};
 use systole_isa::Layout;
@@ -23,6 +24,8 @@ const RATIO: u64 = 2;
 /// What it costs to move an element to another lane, as bytes of HBM traffic: transposes of short dimensions take about half a
 /// cycle an element.
 const TURN_BYTES: u64 = 240;
+/// Times that the elements of a compact array pass on their way to or from narrow rows that are turned.
+const RELAID: u64 = 4;
 /// Bytes that a region saves at least.
 const LEAST: u64 = 1 << 19;
 /// Parts of the least memory that an order may take which leaves more of the first dimensions in place: five of four.
@@ -49,7 +52,7 @@ pub fn run(
     let mut turns = turns.into_iter();
     rewrite(module, draft, &mut |b, n, operands| {
         let turn = turns.next().flatten();
-        Ok(turn.filter(|_| b.draft.fire("lanes")).and_then(|p| turned(b, n, operands, &p)))
+        Ok(turn.filter(|_| b.draft.fire("lanes")).and_then(|p| turned(b, n, operands, (&p, tile))))
     })
 }
 
@@ -177,11 +180,16 @@ fn turns_of(comp: &Computation, tile: (u32, u32), entry: bool) -> Vec<Option<Vec
     let mut orders: Vec<Option<Vec<usize>>> = vec![None; n];
     let mut parents: Vec<usize> = (0..n).collect();
     for (i, node) in comp.nodes.iter().enumerate() {
+        let Some(a) = node.shape.as_array() else { continue };
+        let own = bytes(a, &a.dims, tile);
+        if let Some((along, true)) = reshape_turned_by(comp, node, tile) {
+            let pays = |p: &Vec<usize>| bytes(a, &permuted(&a.dims, p), tile) * RATIO <= own;
+            orders[i] = Some(best(a, tile)).filter(|p| p.last() == Some(&along) && pays(p));
+            continue;
+        }
         if !is_free(comp, node) {
             continue;
         }
-        let Some(a) = node.shape.as_array() else { continue };
-        let own = bytes(a, &a.dims, tile);
         // Rows that are gathered stay whole.
         let whole = |p: &[usize]| !matches!(node.op, Op::Gather(_)) || p.first() == Some(&0);
         let pays = |p: &Vec<usize>| whole(p) && bytes(a, &permuted(&a.dims, p), tile) * RATIO <= own;
@@ -252,6 +260,7 @@ fn keep_worthy(
         let least = bytes(a, &permuted(&a.dims, &best(a, tile)), tile);
         bytes(a, &a.dims, tile) + least + TURN_BYTES * a.elements()
     };
+    let relaid = |n: &Node| n.shape.as_array().map_or(0, |a| a.elements() * a.dtype.host_bytes() as u64 * RELAID);
     let mut left = vec![false; n];
     for (i, node) in comp.nodes.iter().enumerate() {
         let Some(p) = orders[i].clone() else {
@@ -259,6 +268,14 @@ fn keep_worthy(
                 // Reductions and transposes take any order.
                 let result = entry && comp.root.index() == i && node.op == Op::Tuple;
                 let takes = result || matches!(node.op, Op::Reduce { .. } | Op::Transpose { .. });
+                let packs = |p: &Vec<usize>| {
+                    let along = reshape_turned_by(comp, node, tile).filter(|(_, unpacks)| !unpacks);
+                    along.is_some_and(|(d, _)| p.last() == Some(&d))
+                };
+                if orders[o.index()].as_ref().is_some_and(packs) {
+                    border[find(parents, o.index())] += relaid(node);
+                    continue;
+                }
                 if orders[o.index()].is_some() && !takes && !std::mem::replace(&mut left[o.index()], true) {
                     let region = find(parents, o.index());
                     border[region] += crossing(*o);
@@ -269,6 +286,10 @@ fn keep_worthy(
         let region = find(parents, i);
         if let Some(a) = node.shape.as_array() {
             saved[region] += bytes(a, &a.dims, tile) - bytes(a, &permuted(&a.dims, &p), tile);
+        }
+        if let Some((_, true)) = reshape_turned_by(comp, node, tile) {
+            border[region] += relaid(node);
+            continue;
         }
         for o in arrays(comp, node) {
             let from = node.operands[o];
@@ -310,7 +331,7 @@ fn keep_worthy(
 /// The operation on transposed operands, transposed back. `p` is the order of its result's dimensions (of what a reduction
 /// reduces).
 #[allow(clippy::wildcard_enum_match_arm, reason = "every other operation is made anew on moved operands")]
-fn turned(b: &mut Emit, n: &Node, operands: &[NodeId], p: &[usize]) -> Option<NodeId> {
+fn turned(b: &mut Emit, n: &Node, operands: &[NodeId], (p, tile): (&[usize], (u32, u32))) -> Option<NodeId> {
     let back = inverse(p);
     let rank = p.len();
     if let Op::Reduce { dims, body } = &n.op {
@@ -328,6 +349,11 @@ fn turned(b: &mut Emit, n: &Node, operands: &[NodeId], p: &[usize]) -> Option<No
         Op::Reshape => {
             let from = b.dims(x?).to_vec();
             let order = match degenerate_map(&from, &a.dims) {
+                None if behind(&a.dims, &from, p).is_none() => {
+                    // Of a compact array into narrow rows.
+                    let done = unpacked_turned(b, x?, &a.dims, p, tile);
+                    return Some(b.transpose(done, &back));
+                }
                 Some(pairs) => {
                     let kept = p.iter().filter_map(|d| pairs.iter().find(|q| q.1 == *d).map(|q| q.0));
                     let kept: Vec<usize> = kept.collect();

@@ -152,6 +152,12 @@ pub const PASSES: &[Pass] = &[
         summary: "dimensions of size 1 that canonical forms needed gone; local rules applied once more",
         run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
     },
+    // When transposes have met their neighbours, before anything looks at what arrays there are.
+    Pass {
+        name: "narrow-rows",
+        summary: "reshapes between narrow rows and full lanes through columns",
+        run: |m, d, o| transfers::narrow_rows(m, d, o.tile),
+    },
     // Once slices of states are dynamic slices without reshapes and transposes between.
     Pass {
         name: "stacks",

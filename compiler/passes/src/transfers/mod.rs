@@ -2,13 +2,14 @@
 //!
 //! Without a word of the user that follows from an array's shape alone ([`rule`]), so that what a program costs does not depend on
 //! which of its operations stand at its border; operations that work in other forms are chip code. [`joined`] lets
-//! operations that do not care work on arrays as they lie. `--entry-layout auto` lets the program choose ([`chosen`]).
+//! operations that do not care work on arrays as they lie, and [`narrow`] moves what does. `--entry-layout auto` lets the program choose ([`chosen`]).
 //!
 //! The host's arrays are in row-major order without padding: an array may be transferred under any shape of as many elements. The
 //! entry's layout keeps the shape that the host knows.
 
 pub mod chosen;
 pub mod joined;
+pub mod narrow;
 pub mod rule;
 
 use super::edit::Draft;
@@ -53,4 +54,13 @@ pub fn by_rule(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Mo
 pub fn by_program(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Module, CompileError> {
     let module = chosen::run(module, draft, tile)?;
     rule::run(module, draft, tile)
+}
+
+/// Reshapes between narrow rows and full lanes, through columns.
+///
+/// # Errors
+/// Too large a program.
+pub fn narrow_rows(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Module, CompileError> {
+    let mut narrow = narrow::NarrowRows::new(tile);
+    super::edit::rewrite(module, draft, &mut |b, n, x| Ok(narrow.rule(b, n, x)))
 }
