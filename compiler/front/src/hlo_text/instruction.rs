@@ -174,13 +174,18 @@ impl<'a> Cursor<'a> {
             Some(b'{' | b'(') => self.balanced()?,
             Some(b'[') => {
                 self.balanced()?;
+                let mut end = self.span_from(start);
                 if self.eat("<=") {
                     self.balanced()?;
+                    end = self.span_from(start);
                     if self.looking_at("T(") {
                         self.advance(1);
                         self.balanced()?;
+                        end = self.span_from(start);
                     }
                 }
+                // Without the space that was looked past.
+                return Ok(end);
             }
             _ => self.bare_value(start)?,
         }

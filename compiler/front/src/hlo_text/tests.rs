@@ -196,6 +196,20 @@ fn mistakes_are_explained() {
     }
 }
 
+/// What is kept as text has no space behind it, though a transposition might have followed.
+#[test]
+fn lists_that_are_kept_end_where_they_end() {
+    for value in ["[0,0]<=[]", "[2,2]", "[2,2]<=[2,2]T(1,0)"] {
+        let text = format!(
+            "HloModule m\nENTRY e {{ x = f32[] parameter(0)\n r = f32[4] broadcast(x), dimensions={{}}, replica_groups={value}\n\n \
+             ROOT s = f32[4] negate(r) }}"
+        );
+        let m = round_trip(&text);
+        let kept = m.entry().nodes.iter().find_map(|n| n.attributes.iter().find(|a| a.0 == "replica_groups"));
+        assert_eq!(kept.map(|a| a.1.as_str()), Some(value));
+    }
+}
+
 #[test]
 fn device_lists_in_all_forms() {
     let groups = |list: &str| {
