@@ -645,3 +645,14 @@ def at_random(interpret=None):
 
 write("at_random", at_random, [(rng.standard_normal((16, 128)) * 2.0 ** rng.integers(-12, 4, (16, 128))).astype(np.float32),
                                np.repeat(np.array([0, 0xFFFFFFFF], np.uint32), 8)[:, None] + np.zeros((1, 128), np.uint32)])
+
+
+def rolled_lanes(by, x, y, o, p, q):
+    o[...] = pltpu.roll(x[...], 3, 1) + x[...]
+    p[...] = pltpu.roll(x[...], by[0], 1)
+    q[...] = jnp.where(pltpu.roll(y[...], 127, 2) > y[...], 1, 0)
+
+
+case("rolled_lanes", rolled_lanes, [np.array([77], np.int32), f32(80, 128), rng.integers(-9, 9, (2, 40, 128)).astype(np.int32)],
+     (out((80, 128)), out((80, 128)), out((2, 40, 128), jnp.int32)),
+     in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM)] + [pl.BlockSpec(memory_space=pltpu.VMEM)] * 2)
