@@ -14,6 +14,8 @@ use systole_hlo::graph::{Collective, CollectiveKind, Computation, NodeId, Op, Sh
 const FUSED: f64 = 0.5;
 /// A gain is worth it from this share of the collectives' time on, and from so many messages.
 const WORTH: (f64, f64) = (0.15, 16.0);
+/// Messages that a piece of a collective takes to begin and to end.
+const ENDS: f64 = 4.0;
 
 /// Costs of the nodes of a computation.
 pub struct Costs<'a> {
@@ -146,7 +148,10 @@ impl<'a> Costs<'a> {
         let exposed = links - beside;
         let work: f64 = members.iter().map(|m| self.work[m.0.index()]).sum();
         let steps: f64 = exchanges.iter().map(|&n| self.steps(n)).sum();
-        let mut more = steps * (pieces - 1) as f64 * rates.message;
+        // Pieces whose steps take longer than a message cost what begins and ends them; shorter ones wait at every step.
+        let step = links / (steps * pieces as f64).max(1.0);
+        let waits = ENDS * exchanges.len() as f64 * rates.message + steps * (rates.message - step).max(0.0);
+        let mut more = (pieces - 1) as f64 * waits;
         let mut entered = FxHashSet::default();
         for &(id, cut) in &members {
             let n = self.c.node(id);
@@ -161,7 +166,10 @@ impl<'a> Costs<'a> {
                         more += (again - self.flops(id) / rates.flops).max(0.0);
                     }
                     Some(own) if region.get(&o) != Some(&own) && entered.insert(o) => {
-                        more += if product { 2.0 } else { FUSED } * bytes(self.c, o) / rates.memory;
+                        // Products read rows of an array where they are.
+                        let rows = matches!(n.op, Op::Dot { .. }) && own.dim == 0 && own.outer == 1;
+                        let share = if rows { 0.0 } else if product { 2.0 } else { FUSED };
+                        more += share * bytes(self.c, o) / rates.memory;
                     }
                     _ => {}
                 }
