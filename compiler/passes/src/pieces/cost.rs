@@ -168,7 +168,13 @@ impl<'a> Costs<'a> {
                     Some(own) if region.get(&o) != Some(&own) && entered.insert(o) => {
                         // Products read rows of an array where they are.
                         let rows = matches!(n.op, Op::Dot { .. }) && own.dim == 0 && own.outer == 1;
-                        let share = if rows { 0.0 } else if product { 2.0 } else { FUSED };
+                        let share = if rows {
+                            0.0
+                        } else if product {
+                            2.0
+                        } else {
+                            FUSED
+                        };
                         more += share * bytes(self.c, o) / rates.memory;
                     }
                     _ => {}
