@@ -108,10 +108,12 @@ impl KernelSpec {
             KernelSpec::Body(_) | KernelSpec::Sort { .. } | KernelSpec::Cholesky(_) | KernelSpec::Solve(_) => {
                 Needs::default()
             }
-            KernelSpec::Blocks { spec, cut, .. } => Needs {
-                scratch_rows: blocks::consider_cut(spec, *cut, chip)?.scratch_rows,
-                semaphores: blocks::SEMAPHORES,
-            },
+            KernelSpec::Blocks { spec, cut, share, .. } => {
+                let partial = share.is_some_and(|s| s.partial);
+                let results = if partial { blocks::result_words(&spec.body, chip) } else { 0 };
+                let scratch_rows = blocks::consider_cut(spec, *cut, chip)?.scratch_rows + results;
+                Needs { scratch_rows, semaphores: blocks::SEMAPHORES }
+            }
             KernelSpec::Product { contraction, tile, looks } => {
                 let c = systole_codegen::emit::mxu::consider(contraction, tile, chip, looks.is_some()).ok()?;
                 Needs { scratch_rows: c.scratch_rows, semaphores: c.semaphores }

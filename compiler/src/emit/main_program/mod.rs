@@ -44,6 +44,8 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, descs: Vec<DmaDesc>) -> MainCode {
         concealed: Vec::new(),
         made: FxHashMap::default(),
     };
+    // Cores have a part of HBM's bandwidth each from the beginning.
+    e.barrier(plan.head.cores);
     let looks = plan.kernels.iter().any(|k| k.spec.looks().is_some());
     if looks {
         e.dispatcher();

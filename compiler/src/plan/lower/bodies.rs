@@ -5,11 +5,10 @@ use super::{Lower, Region};
 use crate::plan::guide::impossible;
 use crate::plan::memory::{guard_rows, vmem_map};
 use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
-use crate::plan::step::{Arg, BufferKind, KernelEntry, SplitPart, Step, Unit, Use, Word};
+use crate::plan::step::{Arg, BufferKind, KernelEntry, Step, Unit, Use, Word};
 use crate::plan::view::BufId;
 use systole_codegen::emit::blocks::{
-    BlockCut, BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, choose_shares, parted, tiled,
-    whole_work,
+    BlockCut, BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, parted, tiled,
 };
 use systole_hlo::graph::{NodeId, Op};
 
@@ -92,7 +91,7 @@ impl<'a> Lower<'a> {
                 }
             }
         }
-        if self.cores_pay(&body, &of[inputs..]) {
+        if self.cores_pay(&body, &args, (&hbm, inputs), (name, op)) {
             (inputs..arrays).for_each(|i| hbm[i] = true);
         }
         // What else would not fit together is streamed, the largest first.
@@ -106,6 +105,9 @@ impl<'a> Lower<'a> {
             }
         }
         let budget = self.window_bytes();
+        if self.push_partial(&body, &args, &hbm, (name, op), results) {
+            return;
+        }
         // Those that need not be streamed may stand in the way.
         for (i, ways) in [&hbm, &large].into_iter().enumerate() {
             let new = i == 0 || large != hbm;
@@ -151,27 +153,6 @@ impl<'a> Lower<'a> {
         self.push_resident(body, args, name, op);
     }
 
-    /// Whether a loop is worth being shared out among the device's cores, by way of HBM: else each of them does all of it. `made`: its
-    /// results.
-    fn cores_pay(&self, body: &Body, made: &[Option<(BufId, Use)>]) -> bool {
-        /// Of the cycles that the other cores save, the share that the way may take.
-        const WORTH: f64 = 0.5;
-        /// Cycles of barriers, of filling and draining copies.
-        const FIXED: f64 = 4000.0;
-        let cores = self.plan.cores;
-        let free = |a: &Option<(BufId, Use)>| {
-            a.is_some_and(|(buf, usage)| usage == Use::Write && self.pinned_place(buf).is_none())
-        };
-        if cores < 2 || !matches!(body, Body::Loop(_)) || !made.iter().all(free) {
-            return false;
-        }
-        let bytes: u64 = made.iter().flatten().map(|m| self.plan.buffers[m.0.index()].layout.bytes()).sum();
-        // Written once, and read by every core.
-        let way = (1 + cores) as f64 * bytes as f64 / self.chip.hbm_bytes_per_cycle().max(1e-9) + FIXED;
-        let saved = whole_work(body, self.chip) * (1.0 - 1.0 / f64::from(cores));
-        way < WORTH * saved
-    }
-
     fn push_resident(&mut self, body: Body, args: Vec<Arg>, name: &str, op: u32) {
         let pinned = |a: &Arg| match a {
             Arg::Array { buf, .. } => self.pinned_place(*buf).filter(|p| p.0).map(|p| (p.1, *buf)),
@@ -190,36 +171,6 @@ impl<'a> Lower<'a> {
         }
         let kernel = self.plan.simple_kernel(spec, name, needs);
         self.steps.push(Step::Call { kernel, args, op });
-    }
-
-    /// Shares the blocks of a body out among the device's cores: the first one's kernel.
-    fn split_blocks(&mut self, spec: &BlockSpec, args: &[Arg], (name, op): (&str, u32)) -> Option<usize> {
-        let cores = self.plan.cores;
-        let arrays: Vec<(BufId, Use)> = args.iter().filter_map(array_of).collect();
-        // One core must not read what another has made anew.
-        let alone = |w: &(BufId, Use)| w.1 == Use::Read || arrays.iter().filter(|a| a.0 == w.0).count() == 1;
-        if cores < 2 || !arrays.iter().all(alone) {
-            return None;
-        }
-        let pin = self.guide.schedule.cut(self.op_name(op));
-        let key = |core: usize| KernelKey::Blocks(spec.clone(), Some((core as u32, cores)), pin.map(|p| p.1));
-        if let Some(&k) = self.plan.keys.get(&key(0)) {
-            return Some(k);
-        }
-        let guide = self.guide;
-        let weigh = |c: &BlockCut, cost: u64| guide.weigh_cut(pin.map(|p| p.0), spec, c, cost);
-        let (chosen, parts) = choose_shares(spec, (self.chip, self.window_bytes()), cores, &weigh)?;
-        let add = |(i, share): (usize, Share)| {
-            let entry = block_entry(spec, (chosen, Vec::new()), Some(share), format!("{name} in blocks, core {i}"));
-            let made: Result<usize, std::convert::Infallible> = self.plan.kernel(key(i), |_| Ok(entry));
-            match made {
-                Ok(kernel) => SplitPart { kernel, offsets: Vec::new() },
-            }
-        };
-        let parts: Vec<SplitPart> = parts.into_iter().enumerate().map(add).collect();
-        let first = parts.first()?.kernel;
-        self.plan.splits.insert(first, parts);
-        Some(first)
     }
 
     /// Dynamic element rows of an array in HBM as granules, if each step is rows by which copies begin, and whole granules.
@@ -243,23 +194,7 @@ impl<'a> Lower<'a> {
         (hbm, budget): (&[bool], u64),
         (name, op): (&str, u32),
     ) -> bool {
-        let operands = args
-            .iter()
-            .zip(hbm)
-            .map(|(a, &hbm)| match a {
-                Arg::Array { buf, usage, dynamic, .. } if hbm => {
-                    let floating = self.granule_terms(*buf, dynamic).is_none();
-                    Operand { hbm, kept: *usage == Use::Update, floating }
-                }
-                Arg::Array { .. }
-                | Arg::Scalar(_)
-                | Arg::Sum(_)
-                | Arg::Linear { .. }
-                | Arg::Const(_)
-                | Arg::Scratch => Operand { hbm: false, kept: false, floating: false },
-            })
-            .collect();
-        let spec = BlockSpec { body: body.clone(), operands };
+        let spec = self.block_spec(body, args, hbm);
         let (chip, guide, memo) = (self.chip, self.guide, self.memo);
         let pin = guide.schedule.cut(self.op_name(op));
         let split = self.split_blocks(&spec, args, (name, op));
@@ -281,6 +216,34 @@ impl<'a> Lower<'a> {
             }
             return false;
         };
+        let call = self.block_args(args, hbm);
+        self.steps.push(Step::Call { kernel, args: call, op });
+        true
+    }
+
+    /// A body with its arrays where they are.
+    pub(super) fn block_spec(&self, body: &Body, args: &[Arg], hbm: &[bool]) -> BlockSpec {
+        let operands = args
+            .iter()
+            .zip(hbm)
+            .map(|(a, &hbm)| match a {
+                Arg::Array { buf, usage, dynamic, .. } if hbm => {
+                    let floating = self.granule_terms(*buf, dynamic).is_none();
+                    Operand { hbm, kept: *usage == Use::Update, floating }
+                }
+                Arg::Array { .. }
+                | Arg::Scalar(_)
+                | Arg::Sum(_)
+                | Arg::Linear { .. }
+                | Arg::Const(_)
+                | Arg::Scratch => Operand { hbm: false, kept: false, floating: false },
+            })
+            .collect();
+        BlockSpec { body: body.clone(), operands }
+    }
+
+    /// The arguments of a call in blocks.
+    pub(super) fn block_args(&self, args: &[Arg], hbm: &[bool]) -> Vec<Arg> {
         let mut call = Vec::new();
         let mut starts = Vec::new();
         for (i, a) in args.iter().enumerate() {
@@ -303,13 +266,12 @@ impl<'a> Lower<'a> {
         }
         call.extend(starts);
         call.push(Arg::Scratch);
-        self.steps.push(Step::Call { kernel, args: call, op });
-        true
+        call
     }
 }
 
 /// The array that an argument is, and what for.
-fn array_of(arg: &Arg) -> Option<(BufId, Use)> {
+pub(super) fn array_of(arg: &Arg) -> Option<(BufId, Use)> {
     match arg {
         Arg::Array { buf, usage, .. } => Some((*buf, *usage)),
         Arg::Scalar(_) | Arg::Sum(_) | Arg::Linear { .. } | Arg::Const(_) | Arg::Scratch => None,
@@ -317,7 +279,7 @@ fn array_of(arg: &Arg) -> Option<(BufId, Use)> {
 }
 
 /// A kernel in blocks.
-fn block_entry(
+pub(super) fn block_entry(
     spec: &BlockSpec,
     (chosen, others): (ChosenCut, Vec<(BlockCut, u64)>),
     share: Option<Share>,

@@ -3,6 +3,7 @@
 mod bodies;
 mod contraction;
 mod control;
+mod cores;
 mod factor;
 mod host;
 mod indexed;

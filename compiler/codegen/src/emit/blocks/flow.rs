@@ -1,8 +1,9 @@
 //! The code of a body done block by block.
 
 use super::body::{Body, Walk};
+use super::share::words_of_result;
 use super::window::{Window, step};
-use super::{BlockKernel, BlockSpec, Choice, SEMAPHORES, Share, grid};
+use super::{BlockKernel, BlockSpec, Choice, SEMAPHORES, Share, grid, result_words, slot_rows};
 use crate::emit::hbm::{Descs, HbmUnit};
 use crate::emit::hook::Hook;
 use crate::emit::loops::spec::ReduceSpec;
@@ -43,6 +44,14 @@ struct BlockPlace {
     /// Place of the next block to bring, and of the one to take away.
     next_in: S,
     next_out: S,
+}
+
+/// A result of a share that is partial: where it is made, and where it goes.
+struct PartialResult {
+    unit: HbmUnit,
+    words: S,
+    buf: BufferRef,
+    bytes: u32,
 }
 
 struct Flow<'a> {
@@ -101,6 +110,8 @@ pub fn emit(
         share,
         hook,
     };
+    let partial = share.is_some_and(|s| s.partial);
+    let results = if partial { flow.partial_results(&mut b, scratch) } else { Vec::new() };
     // Arrays in vector memory are walked by registers of their own.
     if choice.outer > 0 {
         for (i, w) in choice.windows.iter().enumerate() {
@@ -135,7 +146,8 @@ pub fn emit(
         flow.kept = Some((b.s_addi(scratch, (choice.one_set() * choice.sets()) as i32), b.buffer()));
     }
     flow.rows(&mut b, 0);
-    let scratch_rows = choice.scratch_rows();
+    flow.publish(&mut b, &results);
+    let scratch_rows = choice.scratch_rows() + if partial { result_words(body, chip) } else { 0 };
     BlockKernel { kernel: b.finish(), scratch_rows, descs: flow.descs.0, semaphores: SEMAPHORES }
 }
 
@@ -478,10 +490,46 @@ impl Flow<'_> {
 }
 
 impl Flow<'_> {
-    /// A block of a reduction; where reduced dimensions are cut, all blocks but the first of them go on from its results.
+    /// Places for partial results, behind all else in scratch memory: the body makes its results there.
+    fn partial_results(&mut self, b: &mut KernelBuilder, scratch: S) -> Vec<PartialResult> {
+        let mut at = self.choice.scratch_rows();
+        let mut all = Vec::new();
+        for (i, w) in self.walks.iter().enumerate() {
+            let Some(w) = w.as_ref().filter(|w| w.is_output) else { continue };
+            let (base, hbm) = self.params[i];
+            let unit = HbmUnit::new(base, hbm, w.dtype, self.chip);
+            let (words, buf) = (b.s_addi(scratch, at as i32), b.buffer());
+            let packing = w.dtype.packing() as i32;
+            self.params[i] = (if packing == 1 { words } else { b.s_muli(words, packing) }, buf);
+            at += words_of_result(w, self.chip);
+            all.push(PartialResult { unit, words, buf, bytes: unit.bytes(slot_rows(w, self.chip) as u32) as u32 });
+        }
+        all
+    }
+
+    /// Copies partial results to HBM.
+    fn publish(&mut self, b: &mut KernelBuilder, results: &[PartialResult]) {
+        for r in results {
+            let desc = self.descs.number(DmaDesc::contiguous(Space::Vmem, Space::Hbm, r.bytes));
+            let (dst, dst_offset) = r.unit.place(b, S::ZERO, 0);
+            let args = DmaArgs { desc, src: r.words, src_offset: S::ZERO, dst, dst_offset, sem: OUT };
+            b.dma_start(args, &[r.buf], &[r.unit.buf]);
+        }
+        for r in results {
+            b.dma_wait(OUT, r.bytes as i32, &[r.buf], &[r.unit.buf]);
+        }
+    }
+
+    /// A block of a reduction; where reduced dimensions are cut, all blocks but the first of them (of a share whose
+    /// results are partial, the first of the share) go on from its results.
     fn reduce(&self, b: &mut KernelBuilder, s: &ReduceSpec, bases: &Bases, index: S) {
         let indices = self.around.iter().copied().enumerate().chain([(self.choice.dimension, index)]);
-        let reduced: Vec<S> = indices.filter(|i| self.body.resumes(i.0)).map(|i| i.1).collect();
+        let mut reduced: Vec<S> = indices.filter(|i| self.body.resumes(i.0)).map(|i| i.1).collect();
+        // The shared dimension is the first of them.
+        if let (Some(share), Some(index)) = (self.share.filter(|s| s.partial && s.first > 0), reduced.first_mut()) {
+            let steps = if self.choice.outer > 0 { 1 } else { self.choice.size };
+            *index = b.s_addi(*index, -((share.first * steps) as i32));
+        }
         let Some(steps) = reduced.into_iter().reduce(|x, y| b.s(Op::SAdd, &[x, y])) else {
             return emit_reduce(b, s, bases);
         };

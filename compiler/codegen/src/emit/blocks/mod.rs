@@ -9,10 +9,12 @@
 
 mod body;
 mod flow;
+mod share;
 mod window;
 
-pub use body::Body;
+pub use body::{Body, Walk};
 use serde::{Deserialize, Serialize};
+pub use share::{Share, choose_partials, choose_shares, result_words, slot_rows};
 
 use crate::emit::hook::Hook;
 use crate::emit::loops::scratch_rows;
@@ -116,31 +118,13 @@ pub fn choose_cut(
     weigh: &WeighCut<'_>,
 ) -> Option<(ChosenCut, Vec<(BlockCut, u64)>)> {
     let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
-    let (choice, mut others) = choose(&body, spec, (chip, budget), weigh)?;
+    let (choice, mut others) = choose(&body, spec, (chip, budget), (weigh, &|_| true))?;
     let chosen = choice.chosen();
     others.sort_by_key(|o| o.1);
     others.retain(|o| o.0 != chosen.cut);
     others.dedup_by_key(|o| o.0);
     others.truncate(REMEMBERED);
     Some((chosen, others))
-}
-
-/// As [`choose_cut`], with the shares of `cores` cores; `None` if blocks are not independent of each other or too few.
-pub fn choose_shares(
-    spec: &BlockSpec,
-    (chip, budget): (&ChipConfig, u64),
-    cores: u32,
-    weigh: &WeighCut<'_>,
-) -> Option<(ChosenCut, Vec<Share>)> {
-    let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
-    let choice = choose(&body, spec, (chip, budget), weigh)?.0;
-    let count = choice.shared(&body);
-    if count < cores || !choice.independent(&body, spec, chip) {
-        return None;
-    }
-    let bound = |i: u32| (u64::from(count) * u64::from(i)).div_ceil(u64::from(cores)) as u32;
-    let part = |i: u32| Share { first: bound(i), end: bound(i + 1), last: i + 1 == cores };
-    Some((choice.chosen(), (0..cores).map(part).collect()))
 }
 
 /// A body on arrays in vector memory in parts of about so many cycles, of independent results; `None` if it cannot be divided so
@@ -194,15 +178,6 @@ fn restored(body: &Body, spec: &BlockSpec, c: BlockCut, chip: &ChipConfig) -> Op
     cut(body, spec, (outer, d), c.size, chip)
 }
 
-/// A core's share: blocks, or where blocks lie inside of loops indices of the outermost one. The last core's has the rest
-/// behind the whole blocks too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Share {
-    pub first: u32,
-    pub end: u32,
-    pub last: bool,
-}
-
 fn grid(chip: &ChipConfig) -> Grid {
     let sublanes = chip.core.sublanes as i64;
     Grid { lanes: chip.core.lanes as i64, align: sublanes.max(4), spacing: 4 * sublanes }
@@ -229,7 +204,7 @@ fn choose(
     body: &Body,
     spec: &BlockSpec,
     (chip, budget): (&ChipConfig, u64),
-    weigh: &WeighCut<'_>,
+    (weigh, may): (&WeighCut<'_>, &dyn Fn(&Choice) -> bool),
 ) -> Option<(Choice, Vec<(BlockCut, u64)>)> {
     let sizes = body.sizes();
     let mut best: Option<(Choice, u64)> = None;
@@ -243,7 +218,7 @@ fn choose(
             if outer > 0 && (!may_cut(outer - 1) || body.row_dimension() == Some(outer - 1)) {
                 break;
             }
-            for c in candidates(body, spec, (outer, d), chip, budget) {
+            for c in candidates(body, spec, (outer, d), chip, budget).into_iter().filter(may) {
                 let Some(cost) = weigh(&c.chosen().cut, c.cost) else { continue };
                 considered.push((c.chosen().cut, cost));
                 if best.as_ref().is_none_or(|b| (cost as f64) < LARGER * b.1 as f64) {
@@ -473,27 +448,6 @@ impl Choice {
     fn chosen(&self) -> ChosenCut {
         let cut = BlockCut { outer: self.outer as u32, dimension: self.dimension as u32, size: self.size };
         ChosenCut { cut, scratch_rows: self.scratch_rows(), cost: self.cost }
-    }
-
-    /// What is shared out among cores: blocks, or indices of the outermost dimension.
-    fn shared(&self, body: &Body) -> u32 {
-        if self.outer > 0 { body.sizes()[0] } else { self.blocks }
-    }
-
-    /// Whether no block touches what another one writes: all results lie in HBM, and each block writes rows of its own.
-    fn independent(&self, body: &Body, spec: &BlockSpec, chip: &ChipConfig) -> bool {
-        let walks = body.walks(chip.core.lanes);
-        let alone = |(i, w): (usize, &Option<body::Walk>)| {
-            if w.as_ref().is_none_or(|w| !w.is_output) {
-                return true;
-            }
-            let moves = self.windows[i].as_ref().is_some_and(|w| match self.outer {
-                0 => w.step != 0,
-                _ => w.outer_steps[0] != 0,
-            });
-            moves && !spec.operands[i].kept
-        };
-        walks.iter().enumerate().all(alone)
     }
 
     /// Windows of one block.

@@ -208,6 +208,23 @@ pub fn identity(reduction: &Reduction, t: DType) -> Option<Vec<u8>> {
     identity_bytes(op, t)
 }
 
+/// Whether initial values may be taken in once for every part of what is reduced: they leave others alone, or taking them in again
+/// changes nothing. Of bodies that are not simple XLA says so.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for constants alone")]
+pub fn repeatable(reduction: &Reduction, nodes: &[ExprNode]) -> bool {
+    let Some(op) = simple_body(&reduction.body) else { return true };
+    if matches!(op, Binary::Max | Binary::Min | Binary::And | Binary::Or) {
+        return true;
+    }
+    reduction.inits.iter().map(|&i| &nodes[i as usize]).all(|n| match &n.op {
+        ExprOp::Const(bytes) => {
+            let zero = op == Binary::Add && bytes.iter().all(|&b| b == 0);
+            zero || identity_bytes(op, n.dtype).is_some_and(|known| known[..] == bytes[..])
+        }
+        _ => false,
+    })
+}
+
 /// Values that leave others alone under the body, if they are known; else the initial values, which XLA may apply any number
 /// of times. The flag says which: `true` for known identities, and then the initial values remain to be combined.
 pub fn neutral(b: &mut KernelBuilder, body: &Body, inits: &[Value]) -> (Vec<Value>, bool) {

@@ -12,7 +12,7 @@ mod staged;
 mod tiled;
 
 pub use bases::Bases;
-pub use eval::widened;
+pub use eval::{repeatable, widened};
 pub use reduce::{emit_reduce, reduce_kernel};
 pub use row::{emit_loop, flatten, loop_kernel};
 pub use simplify::merge_reduce;
