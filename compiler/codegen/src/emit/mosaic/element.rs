@@ -93,10 +93,6 @@ pub(super) fn apply(b: &mut KernelBuilder, fun: Fun, x: &[Value], to: DType) -> 
             let y = elementwise::binary(b, Binary::Mul, &x[0], &scale);
             elementwise::unary(b, Unary::Exp, &y, to)
         }
-        Fun::Rotate(by) => super::tiles::lanes_of(b, &x[0], |b, v| match by {
-            Num::Const(n) => b.rot_lane(v, n),
-            Num::Reg(s) => b.rot_lane_s(v, s),
-        }),
         Fun::Number(f) => {
             let r = elementwise::binary(b, f, &x[0], &x[1]);
             let first = compare(b, Direction::Eq, Order::Partial, &x[0], &x[0]);

@@ -135,13 +135,8 @@ impl Lower<'_> {
             self.skip_columns(b, &mut r, back, cols);
             return Ok(Tensor::new(&t.dims, Form::Lanes, t.dtype, Expr::Memory(r)));
         }
-        // Within its register every row turns by itself.
-        let planes = cols / lanes;
-        if planes == 1 {
-            let turned = Expr::Element(Fun::Rotate(by), vec![Rc::clone(t)]);
-            return Ok(Tensor::new(&t.dims, Form::Lanes, t.dtype, turned));
-        }
         // The last register stands before the first too, and all of that twice.
+        let planes = cols / lanes;
         let mut more = t.dims.clone();
         more[n - 1] = (2 * planes + 1) * lanes;
         let region = self.temp(b, &more, Form::Lanes, t.dtype);

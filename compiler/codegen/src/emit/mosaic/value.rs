@@ -134,8 +134,6 @@ pub(super) enum Fun {
     Exp2,
     /// The other operand where one is no number.
     Number(Binary),
-    /// Lanes moved up, around the register: of vectors whose columns are the lanes of one.
-    Rotate(Num),
 }
 
 #[derive(Clone, Debug)]
