@@ -1,6 +1,7 @@
 //! Programs in the making: instructions with facts about their values, and their text.
 
 use super::random::Random;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use systole_isa::DType;
 use systole_runtime::Array;
@@ -56,6 +57,10 @@ pub struct Program {
     pub computations: Vec<String>,
     pub instrs: Vec<Instr>,
     pub roots: Vec<usize>,
+    /// Results take the memory of parameters of their shape.
+    pub donates: bool,
+    /// Layouts of results, minor dimension first, by instruction.
+    pub lie: BTreeMap<usize, Vec<usize>>,
 }
 
 /// Sizes as text.
@@ -97,6 +102,35 @@ impl Program {
         self.instrs.iter().zip(needed).filter(|(_, n)| *n).filter_map(|(i, _)| i.input.clone()).collect()
     }
 
+    /// Results that take the memory of parameters, as the module's header says it: each the first of its shape that is left.
+    fn aliases(&self) -> String {
+        let needed = self.needed();
+        let mut left: Vec<(usize, &Instr)> = self
+            .instrs
+            .iter()
+            .zip(&needed)
+            .filter(|(_, n)| **n)
+            .map(|(i, _)| i)
+            .filter(|i| i.input.is_some())
+            .enumerate()
+            .collect();
+        let mut all = Vec::new();
+        for (result, &r) in self.roots.iter().enumerate() {
+            let fits = |(_, p): &(usize, &Instr)| p.shapes == self.instrs[r].shapes && p.layout.is_none();
+            if self.lie.contains_key(&r) {
+                continue;
+            }
+            if let Some(at) = left.iter().position(fits) {
+                all.push(format!("{{{result}}}: ({}, {{}}, may-alias)", left.remove(at).0));
+            }
+        }
+        if self.donates && !all.is_empty() {
+            format!(", input_output_alias={{ {} }}", all.join(", "))
+        } else {
+            String::new()
+        }
+    }
+
     /// HLO text.
     pub fn text(&self) -> String {
         let needed = self.needed();
@@ -104,8 +138,14 @@ impl Program {
         let params: Vec<String> = used.iter().filter(|i| i.input.is_some()).map(|i| shape_of(i)).collect();
         let roots: Vec<String> =
             self.roots.iter().map(|&r| shape_of(&Instr { layout: None, ..self.instrs[r].clone() })).collect();
-        let mut text =
-            format!("HloModule fuzz, entry_computation_layout={{({})->({})}}\n\n", params.join(", "), roots.join(", "));
+        let lie = |r: &usize| shape_of(&Instr { layout: self.lie.get(r).cloned(), ..self.instrs[*r].clone() });
+        let results: Vec<String> = self.roots.iter().map(lie).collect();
+        let mut text = format!(
+            "HloModule fuzz{}, entry_computation_layout={{({})->({})}}\n\n",
+            self.aliases(),
+            params.join(", "),
+            results.join(", ")
+        );
         for c in &self.computations {
             let name = c.split_whitespace().next().unwrap_or("");
             // Computations come before those that call them; those that nothing names are left out.
@@ -135,13 +175,15 @@ impl Program {
 }
 
 /// Largest number of elements of a value.
-pub const ELEMENTS: u64 = 3000;
+pub const ELEMENTS: u64 = 6400;
 
 /// A program while it is made.
 pub struct Gen {
     pub random: Random,
     pub program: Program,
     computations: usize,
+    /// Operations work on the latest values, so that programs are long chains.
+    pub deep: bool,
 }
 
 /// Largest magnitude that values of a type are allowed.
@@ -185,8 +227,14 @@ fn significand(t: DType) -> i32 {
 
 impl Gen {
     pub fn new(random: Random) -> Gen {
-        let program = Program { computations: Vec::new(), instrs: Vec::new(), roots: Vec::new() };
-        Gen { random, program, computations: 0 }
+        let program = Program {
+            computations: Vec::new(),
+            instrs: Vec::new(),
+            roots: Vec::new(),
+            donates: false,
+            lie: BTreeMap::new(),
+        };
+        Gen { random, program, computations: 0, deep: false }
     }
 
     pub fn instr(&self, i: usize) -> &Instr {
@@ -288,6 +336,7 @@ impl Gen {
         // The latest values make the deepest programs.
         match all.len() as u64 {
             0 => None,
+            n if self.deep && !self.random.once_in(8) => Some(all[n as usize - 1]),
             n if self.random.once_in(2) => Some(all[(n - 1 - self.random.below(n.min(3))) as usize]),
             n => Some(all[self.random.below(n) as usize]),
         }

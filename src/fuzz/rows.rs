@@ -1,6 +1,6 @@
 //! The table of operations: a row for each opcode, with the function that makes one.
 
-use super::program::{Facts, Gen, Instr};
+use super::program::{ELEMENTS, Facts, Gen, Instr};
 use super::{calls, elementwise, movement, numeric};
 use systole_compiler::eval::Tensor;
 use systole_compiler::eval::scalar::Scalar;
@@ -97,6 +97,21 @@ const SIZES: &[u64] = &[1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 24, 32, 33];
 pub fn any_dims(g: &mut Gen) -> Vec<u64> {
     if g.random.once_in(12) {
         return vec![g.random.pick(&[100u64, 127, 128, 129, 200, 257, 300])];
+    }
+    if g.random.once_in(14) {
+        // Few elements along lanes and many beside them.
+        let narrow = g.random.pick(&[1u64, 1, 2, 3, 4, 6]);
+        let mut dims = vec![g.random.pick(&[64u64, 300, 1000, 1024]), narrow];
+        if g.random.once_in(2) {
+            dims.insert(0, g.random.pick(&[1u64, 2, 3, 5]));
+        }
+        if dims.iter().product::<u64>() <= ELEMENTS {
+            return dims;
+        }
+    }
+    if g.random.once_in(60) {
+        // So many rows of one element that they lie joined.
+        return vec![g.random.pick(&[2176u64, 2304, 3000, 4096]), 1];
     }
     loop {
         let rank = g.random.below(5);

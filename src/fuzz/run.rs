@@ -51,7 +51,9 @@ pub fn program(seed: u64, number: u64, counts: &mut [u64]) -> Program {
     for _ in 0..2 {
         any_parameter(&mut g);
     }
-    let wanted = LEAST + g.random.below(14) as usize;
+    g.deep = number % 6 == 4;
+    g.program.donates = number.is_multiple_of(3);
+    let wanted = (LEAST + g.random.below(14) as usize) * if g.deep { 2 } else { 1 };
     let mut made = 0;
     let mut structured = number % 2 == 1;
     for _ in 0..40 * wanted {
@@ -81,6 +83,13 @@ pub fn program(seed: u64, number: u64, counts: &mut [u64]) -> Program {
         .filter(|&i| !used[i] && !g.program.instrs[i].tuple && g.program.instrs[i].input.is_none())
         .collect();
     g.program.roots = if loose.is_empty() { vec![used.len() - 1] } else { loose };
+    for r in g.program.roots.clone() {
+        let rank = g.program.instrs[r].dims().len();
+        if rank >= 2 && g.random.once_in(6) {
+            let order = g.permutation(rank);
+            g.program.lie.insert(r, order);
+        }
+    }
     g.program
 }
 
