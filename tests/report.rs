@@ -384,6 +384,13 @@ fn fusions_show_their_members_and_scopes_form_a_tree() {
     assert!(depth("jit(f)") < depth("  block") + 2 && tree.contains("head"), "{tree}");
     let lines = works(&["profile", &profile, "--by", "line"]);
     assert!(lines.contains("/home/me/model.py:12"), "{lines}");
+    // What the module names, what it does not, and code of no operation: all of the run.
+    let table = lines.lines().skip_while(|l| !l.contains("cycles   share")).skip(1);
+    let sum: u64 = table.filter_map(|l| l.split_whitespace().next()?.parse::<u64>().ok()).sum();
+    assert_eq!(sum as f64, number(&r["cycles"]), "{lines}");
+    let scopes = r["devices"][0]["scopes"].as_array().expect("scopes");
+    let outermost = scopes.iter().filter(|s| s["path"].as_array().is_some_and(|p| p.len() == 1));
+    assert_eq!(outermost.map(|s| number(&s["cycles"])).sum::<f64>(), number(&r["cycles"]), "{scopes:?}");
     // A filter finds a member.
     let found = json(&["top", &profile, "--json", "--view", "operations", "--keys", "/tanh<enter>"]);
     assert_eq!(found["view"]["operations"].as_array().map(Vec::len), Some(1), "{}", found["view"]);

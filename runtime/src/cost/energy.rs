@@ -99,6 +99,11 @@ fn vmem_bits(a: &Activities) -> (f64, f64) {
     (read, bits(&[VmemWrite, HbmToVmem, VmemToVmem, SmemToVmem, ArrivedVmem]))
 }
 
+/// Joules of bytes times the links that they cross.
+pub fn over_links(bytes: f64, prices: &Prices) -> f64 {
+    8.0 * bytes * prices.get(Cost::Ici) * 1e-12
+}
+
 fn smem_bits(a: &Activities) -> f64 {
     use Activity::*;
     let kinds = [SmemRead, SmemWrite, HbmToSmem, SmemToHbm, VmemToSmem, SmemToVmem, SmemToSmem, SmemToSmem, SentSmem];
@@ -135,7 +140,7 @@ pub fn dynamic(chip: &ChipConfig, work: &Work, prices: &Prices) -> Energy {
     e.add(Unit::Issue, Purpose::Control, v2 * (issue + n(Activity::Descriptors) * p(Cost::Descriptor)));
     let hbm = 8.0 * (work.hbm_read + work.hbm_write) as f64;
     e.add(Unit::Hbm, Purpose::Movement, hbm * (p(Cost::HbmDevice) + p(Cost::HbmInterface)));
-    e.add(Unit::Ici, Purpose::Movement, 8.0 * work.link_bytes as f64 * p(Cost::Ici));
+    e.add(Unit::Ici, Purpose::Movement, over_links(work.link_bytes as f64, prices));
     e.add(Unit::Host, Purpose::Movement, 8.0 * n(Activity::Host) * p(Cost::Host));
     e
 }

@@ -13,7 +13,7 @@ mod work;
 pub use area::{Area, Constraint};
 pub use energy::{Energy, Purpose, Unit};
 pub use report::{AreaReport, EnergyReport, Spread, area_report, costs_page, energy_page, energy_report, joules};
-pub use work::Work;
+pub use work::{Links, Work};
 
 use systole_isa::ChipConfig;
 use systole_isa::chip::Cost;

@@ -2,8 +2,10 @@
 
 use crate::executions::Executions;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use systole_isa::chip::Cost;
+use systole_isa::program::DebugRange;
 use systole_isa::{ChipConfig, MxuFormat, Program};
 use systole_simulator::stats::{Activities, Activity, OpProfile};
 use systole_simulator::{PodRun, RunResult};
@@ -48,6 +50,25 @@ impl AddAssign<&Work> for Work {
         self.padding.iter_mut().zip(o.padding).for_each(|(a, b)| *a += b);
         self.empty += &o.empty;
         self.link_bytes += o.link_bytes;
+    }
+}
+
+/// Bytes times the links that they crossed, of every operation of a pod: those of one device, on average.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Links(BTreeMap<u32, f64>);
+
+impl Links {
+    /// Of a run.
+    pub fn of(run: &PodRun) -> Links {
+        let devices = run.devices.len().max(1) as f64;
+        let mut all = BTreeMap::new();
+        run.traffic.iter().for_each(|t| *all.entry(t.op).or_insert(0.0) += t.link_bytes as f64 / devices);
+        Links(all)
+    }
+
+    /// Of an operation.
+    pub fn bytes(&self, op: Option<u32>) -> f64 {
+        self.0.get(&op.unwrap_or(DebugRange::NONE)).copied().unwrap_or(0.0)
     }
 }
 

@@ -4,6 +4,7 @@ use super::{
     Buffer, DescInfo, DeviceMeta, Kernel, Level, Memory, Meta, NO_OP, OpRow, Profile, Recorded, Trace, UnitRow, pod,
 };
 use crate::RunResult;
+use crate::cost::Links;
 use crate::report::rows::{Scale, infos};
 use crate::report::{Ran, Report, report};
 use std::collections::HashMap;
@@ -106,7 +107,7 @@ impl Profile {
     /// The profile of a run. `recorded`: of every simulated device, or of every core where one device has several.
     pub fn new(what: &Run<'_>, recorded: Vec<Recorded>) -> Profile {
         let (ran, program) = (what.ran, what.ran.program);
-        let scale = Scale::new(ran.chip, program);
+        let scale = Scale::new(ran.chip, program, Links::of(what.run));
         let cycles = what.run.devices.iter().map(|d| d.cycles).max().unwrap_or(0);
         let mut traces = Vec::new();
         let mut devices = Vec::new();

@@ -5,7 +5,9 @@ use crate::report::ScopeReport;
 use std::collections::BTreeMap;
 
 /// A name for operations whose module says nothing.
-const UNKNOWN: &str = "(unknown)";
+pub const UNKNOWN: &str = "(unknown)";
+/// A name for code of no operation.
+pub const NONE: &str = "(none)";
 
 fn add(into: &mut ScopeReport, o: &OpRow) {
     into.cycles += o.cycles;
@@ -14,13 +16,15 @@ fn add(into: &mut ScopeReport, o: &OpRow) {
     into.ops += 1;
 }
 
-/// The scopes of a device's operations: each behind the one around it, longest first among those of one scope. Code of no
-/// operation is left out.
+/// The scopes of a device's operations: each behind the one around it, longest first among those of one scope. The outermost
+/// sum to the device's cycles.
 pub fn tree(p: &Profile, d: &DeviceMeta) -> Vec<ScopeReport> {
     let mut all: BTreeMap<Vec<String>, ScopeReport> = BTreeMap::new();
     for o in d.ops.iter().filter(|o| o.cycles > 0) {
-        let Some(info) = p.row_op(o) else { continue };
-        let scopes = info.origin.as_ref().map_or(Vec::new(), |origin| origin.scopes());
+        let scopes = match p.row_op(o) {
+            Some(info) => info.origin.as_ref().map_or(Vec::new(), |origin| origin.scopes()),
+            None => vec![NONE],
+        };
         let scopes = if scopes.is_empty() { vec![UNKNOWN] } else { scopes };
         for depth in 1..=scopes.len() {
             let path: Vec<String> = scopes[..depth].iter().map(|s| (*s).to_string()).collect();
@@ -38,15 +42,17 @@ pub fn tree(p: &Profile, d: &DeviceMeta) -> Vec<ScopeReport> {
     out
 }
 
-/// The lines of the user's program with the cycles of their operations, longest first; operations of unknown lines are left
-/// out. The path is `file`, `line`.
+/// The lines of the user's program with the cycles of their operations, longest first; they sum to the device's cycles. The path
+/// is `file`, `line`, or one word for what has none.
 pub fn lines(p: &Profile, d: &DeviceMeta) -> Vec<ScopeReport> {
-    let mut all: BTreeMap<(String, u32), ScopeReport> = BTreeMap::new();
+    let mut all: BTreeMap<Vec<String>, ScopeReport> = BTreeMap::new();
     for o in d.ops.iter().filter(|o| o.cycles > 0) {
-        let Some(origin) = p.row_op(o).and_then(|i| i.origin.as_ref()).filter(|o| !o.file.is_empty()) else { continue };
-        let path = vec![origin.file.clone(), origin.line.to_string()];
-        let line = all.entry((origin.file.clone(), origin.line));
-        add(line.or_insert_with(|| ScopeReport { path, ..ScopeReport::default() }), o);
+        let info = p.row_op(o);
+        let path = match info.and_then(|i| i.origin.as_ref()).filter(|o| !o.file.is_empty()) {
+            Some(origin) => vec![origin.file.clone(), origin.line.to_string()],
+            None => vec![if info.is_some() { UNKNOWN } else { NONE }.to_string()],
+        };
+        add(all.entry(path.clone()).or_insert_with(|| ScopeReport { path, ..ScopeReport::default() }), o);
     }
     let mut out: Vec<ScopeReport> = all.into_values().collect();
     out.sort_by(|a, b| (b.cycles, &a.path).cmp(&(a.cycles, &b.path)));

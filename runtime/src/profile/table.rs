@@ -125,7 +125,7 @@ fn scopes(what: &str, all: &[ScopeReport], d: &DeviceMeta, top: usize) -> String
             metric(s.bytes as f64)
         );
     }
-    if all.is_empty() {
+    if all.iter().all(|s| [scope::UNKNOWN, scope::NONE].contains(&s.path[0].as_str())) {
         text += &format!("no operation has a {what}: the module says nothing of where it comes from (metadata, loc)\n");
     }
     if all.len() > top {

@@ -121,6 +121,8 @@ pub fn of_op(mxu: f64, hbm: f64, cycles: u64, stall: &[u64; CAUSES]) -> &'static
 pub struct Bounds {
     /// A name of [`TABLE`].
     pub bound: &'static str,
+    /// Cycles in which the core waited for other devices.
+    pub links: f64,
     /// What the time is up to if `bound` is better: the longest way beside it, and the cycles that it takes by itself.
     pub next: (&'static str, f64),
 }
@@ -141,12 +143,19 @@ pub fn of_run(r: &RunResult, launch: u64, hbm: f64) -> Bounds {
     }
     let load = loads(r);
     let issued = r.cycles.saturating_sub(issue.iter().sum()) as f64;
+    let links = issue[Cause::Link as usize] as f64;
     if copy.1 < own {
-        return Bounds { bound: most(&load, own, issued, &stall), next: ("hbm", hbm.min(r.cycles as f64)) };
+        let bound = most(&load, own, issued, &stall);
+        let bytes = ("hbm", hbm.min(r.cycles as f64));
+        let mut rest = stall;
+        rest[Cause::Link as usize] = 0;
+        let work = (own - links).max(0.0);
+        let next = if bound == "ici" && work > bytes.1 { (most(&load, work, issued, &rest), work) } else { bytes };
+        return Bounds { bound, links: links.min(own), next };
     }
     let waits: u64 = issue.iter().zip(&stall).map(|(all, rest)| all - rest).sum();
     let working = r.cycles.saturating_sub(waits) as f64;
-    Bounds { bound: copy.0, next: (most(&load, working, issued, &stall), working) }
+    Bounds { bound: copy.0, links: links.min(own), next: (most(&load, working, issued, &stall), working) }
 }
 
 /// Cycles in which what the core has of each kind was full: the array of the matrix unit that works most, or the slots that
@@ -231,6 +240,17 @@ mod tests {
         assert_eq!(of_run(&close, 0, 950.0).next, ("mxu", 910.0));
         let own = run(path(100.0, 0.0, 0.0), &[("mxu0", 800)], &[(Cause::Hbm, 70)]);
         assert_eq!(of_run(&own, 0, 640.0).next, ("hbm", 640.0));
+    }
+
+    #[test]
+    fn waits_for_other_devices_are_on_the_way() {
+        let path = Path { bandwidth: 100.0, ..Path::default() };
+        let of = |links, busy| of_run(&run(path, &[("mxu0", busy)], &[(Cause::Link, links)]), 0, 150.0);
+        let far = of(700, 190);
+        assert_eq!((far.bound, far.links, far.next), ("ici", 700.0, ("mxu", 200.0)));
+        let near = of(800, 90);
+        assert_eq!((near.bound, near.links, near.next), ("ici", 800.0, ("hbm", 150.0)));
+        assert_eq!((of(10, 850).bound, of(10, 850).links), ("mxu", 10.0));
     }
 
     #[test]

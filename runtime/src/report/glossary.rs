@@ -15,7 +15,11 @@ pub const WORDS: &[(&str, &str)] = &[
     ("stalled", "cycles in which no bundle issues and the waiting bundle needs the unit; each has one cause"),
     ("idle", "the rest: nothing asks for the unit"),
     ("flop", "two for each multiply-add of dots and convolutions, real taps only, once for each execution"),
-    ("peak", "flops at one pass of their operand type on all matrix units of the device, every cycle"),
+    (
+        "peak",
+        "flops at one pass of their operand type on all matrix units of the device, every cycle (f64 and integers beyond 8 bits: on \
+         all vector ALUs)",
+    ),
     ("times", "executions of the operation, over all rounds of loops"),
     ("cycles", "cycles in which the operation's own code ran or waited; those of all operations sum to the run's"),
     ("bound", "what would have to be better for the run, or the operation, to take less time"),

@@ -15,7 +15,7 @@ pub mod setup;
 pub mod text;
 
 use crate::cost::energy::Flops;
-use crate::cost::{self, AreaReport, EnergyReport, Prices, Work, draws};
+use crate::cost::{self, AreaReport, EnergyReport, Links, Prices, Work, draws};
 use crate::executions::Executions;
 pub use setup::Setup;
 
@@ -74,7 +74,7 @@ pub struct IciReport {
 }
 
 /// Flops of one operand type, and the peak that they are compared with: the rate of one pass of that type (of bf16, where
-/// the chip's matrix units lack the type).
+/// the chip's matrix units lack the type; of the vector ALUs for f64 and integers beyond 8 bits).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeakReport {
     /// Element type of the operands.
@@ -96,6 +96,9 @@ pub struct PathReport {
     pub latency: f64,
     /// Copy engines.
     pub dma: f64,
+    /// Waits for other devices.
+    #[serde(default)]
+    pub ici: f64,
     /// What the core does itself, or waits for otherwise.
     pub core: f64,
     /// What bounds the run next, if what bounds it is better.
@@ -416,13 +419,14 @@ pub fn report(ran: &Ran<'_>, run: &PodRun) -> Report {
     let slowest = run.devices.iter().enumerate().max_by_key(|(i, d)| (d.cycles, std::cmp::Reverse(*i)));
     let nothing = RunResult::default();
     let drawn = draws::all(ran.chip);
-    let mut out = device(ran, &drawn, slowest.map_or(&nothing, |s| s.1));
+    let links = Links::of(run);
+    let mut out = device(ran, &drawn, slowest.map_or(&nothing, |s| s.1), &links);
     if ran.program.pod.devices() > 1 {
         pod::add(&mut out, ran, run);
         let work = Work::of_pod(ran.chip, ran.program, run);
         let flops = mix(&out.peaks);
         let slowest = slowest.map_or(&nothing, |s| s.1);
-        out.energy = energy(ran, &drawn, &work, slowest, ran.program.pod.devices(), &flops);
+        out.energy = energy((ran, &drawn), &work, (slowest, &links), ran.program.pod.devices(), &flops);
     }
     out
 }
@@ -434,17 +438,26 @@ pub(crate) fn mix(peaks: &[PeakReport]) -> Vec<Flops> {
 }
 
 /// Energy of a run: the work of all devices, and the flops of one, whose operations are those of `r`.
-fn energy(ran: &Ran<'_>, drawn: &[Prices], work: &Work, r: &RunResult, devices: u32, flops: &[Flops]) -> EnergyReport {
+fn energy(
+    (ran, drawn): (&Ran<'_>, &[Prices]),
+    work: &Work,
+    (r, links): (&RunResult, &Links),
+    devices: u32,
+    flops: &[Flops],
+) -> EnergyReport {
     let executions = Executions::new(ran.program);
-    let of = |o: &OpProfile| (Work::of_op(ran.chip, ran.program, o, executions.of(r, o)), o.cycles);
+    let of = |o: &OpProfile| {
+        let own = Work::of_op(ran.chip, ran.program, o, executions.of(r, o));
+        (Work { link_bytes: links.bytes(o.op).round() as u64, ..own }, o.cycles)
+    };
     let works: Vec<(Work, u64)> = r.ops.iter().map(of).collect();
     cost::energy_report((ran.chip, drawn), work, r.cycles, devices, flops, &works)
 }
 
 /// The report of one device.
-fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult) -> Report {
+fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult, links: &Links) -> Report {
     let (chip, program) = (ran.chip, ran.program);
-    let scale = Scale::new(chip, program);
+    let scale = Scale::new(chip, program, links.clone());
     let rows = scale.ops(r);
     let units = scale.units(r, &rows);
     let peaks = scale.peaks(&rows, r.cycles);
@@ -452,11 +465,11 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult) -> Report {
     let bytes = (r.hbm_read + r.hbm_write) as f64;
     let seconds = chip.seconds(r.cycles);
     let hbm_share = if r.cycles == 0 { 0.0 } else { bytes / (seconds * chip.device_hbm_bandwidth()) };
-    let bound::Bounds { bound, next } =
+    let bound::Bounds { bound, links: waited, next } =
         bound::of_run(r, u64::from(chip.core.launch_cycles), hbm_share * r.cycles as f64);
     let path = r.path;
     let flops = total(rows.iter().map(|o| o.flops));
-    let energy = energy(ran, drawn, &Work::of_run(chip, program, r), r, 1, &mix(&peaks));
+    let energy = energy((ran, drawn), &Work::of_run(chip, program, r), (r, links), 1, &mix(&peaks));
     let unit_reports: Vec<UnitReport> = units.iter().map(|(core, u)| rows::unit_report(0, *core, u)).collect();
     let lines = kernels::Lines::new(program, chip, r);
     let op = |row: &op::OpRow| rows::op_report(row, row.op.and_then(|i| infos.get(i as usize)));
@@ -478,7 +491,8 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult) -> Report {
             hbm: path.bandwidth,
             latency: path.latency,
             dma: path.engine,
-            core: (r.cycles as f64 - path.bandwidth - path.latency - path.engine).max(0.0),
+            ici: waited,
+            core: (r.cycles as f64 - path.bandwidth - path.latency - path.engine - waited).max(0.0),
             next: next.0.to_string(),
             next_cycles: next.1,
         },

@@ -4,6 +4,8 @@ use super::{IciReport, Ran, Report};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use systole_isa::topology::Topology;
+use systole_isa::{ChipConfig, Program};
 use systole_simulator::{LinkFault, PodRun};
 
 /// One direction of a link.
@@ -22,7 +24,7 @@ pub struct LinkReport {
     pub waiting: f64,
 }
 
-/// All links along an axis.
+/// All links along an axis, those that carried nothing too.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisReport {
     pub axis: i32,
@@ -44,7 +46,7 @@ pub struct CollectiveReport {
     /// From the first message's head at a link to the last byte in place.
     pub start: u64,
     pub cycles: u64,
-    /// Bytes over what all links of the devices could have carried meanwhile.
+    /// Bytes times the links that they crossed, over what all links of the pod could have carried meanwhile.
     pub share: f64,
     /// Cycles of the slowest device that the operation took for itself, waiting and doing its part: what was not hidden.
     #[serde(default)]
@@ -98,6 +100,27 @@ pub struct PodReport {
     pub faults: Vec<FaultReport>,
 }
 
+/// Directed links between chips along an axis (of a fully connected pod: all).
+fn along(t: &Topology, axis: usize) -> u32 {
+    let chips = t.chips();
+    if t.full {
+        return chips * chips.saturating_sub(1);
+    }
+    let Some(&n) = t.dims.get(axis).filter(|&&n| n > 1) else { return 0 };
+    chips / n * 2 * if t.wrap[axis] { n } else { n - 1 }
+}
+
+/// The axes of a program's pod with all of their links, none of which has carried anything.
+fn every_axis(chip: &ChipConfig, program: &Program) -> BTreeMap<i32, AxisReport> {
+    let Some(t) = &program.pod.topology else { return BTreeMap::new() };
+    let inside = if chip.devices_per_chip() > 1 { t.chips() } else { 0 };
+    let first = if t.full { (-1, along(t, 0)) } else { (-1, inside) };
+    let axes = if t.full { 0 } else { t.dims.len() };
+    let all = std::iter::once(first).chain((0..axes).map(|a| (a as i32, along(t, a))));
+    let one = |(axis, links)| (axis, AxisReport { axis, links, ..AxisReport::default() });
+    all.filter(|a| a.1 > 0).map(one).collect()
+}
+
 /// Adds the interconnect to the report of the slowest device.
 pub(super) fn add(out: &mut Report, ran: &Ran<'_>, run: &PodRun) {
     let (chip, program) = (ran.chip, ran.program);
@@ -106,30 +129,30 @@ pub(super) fn add(out: &mut Report, ran: &Ran<'_>, run: &PodRun) {
     let rate = chip.link_bytes_per_cycle();
     // Simulated devices stand for others with their links.
     let times = u64::from(run.stands_for);
-    let mut axes: BTreeMap<i32, AxisReport> = BTreeMap::new();
-    let mut links = Vec::new();
+    let (mut axes, mut links) = (every_axis(chip, program), Vec::new());
     for l in &run.links {
         let axis = l.axis.map_or(-1, |a| a as i32);
         let share = l.busy / cycles;
-        let a = axes.entry(axis).or_insert(AxisReport { axis, links: 0, bytes: 0, share: 0.0, waiting: 0.0 });
-        a.links += times as u32;
-        a.bytes += l.bytes * times;
-        a.share += share * times as f64;
-        a.waiting += l.waiting * times as f64;
+        if let Some(a) = axes.get_mut(&axis) {
+            a.bytes += l.bytes * times;
+            a.share += share * times as f64 / f64::from(a.links.max(1));
+            a.waiting += l.waiting * times as f64;
+        }
         links.push(LinkReport { from: l.from, to: l.to, axis, bytes: l.bytes, share, waiting: l.waiting });
     }
-    for a in axes.values_mut() {
-        a.share /= f64::from(a.links.max(1));
-    }
+    // The link inside a chip is another one than those between chips.
+    let full = program.pod.topology.as_ref().is_some_and(|t| t.full);
+    let (between, inside): (Vec<&AxisReport>, Vec<&AxisReport>) = axes.values().partition(|a| full || a.axis >= 0);
+    let count = |all: &[&AxisReport]| all.iter().map(|a| f64::from(a.links)).sum::<f64>();
+    let told = if count(&between) > 0.0 { &between } else { &inside };
+    let share = told.iter().map(|a| a.share * f64::from(a.links)).sum::<f64>() / count(told).max(1.0);
+    let used: Vec<&AxisReport> = inside.iter().copied().filter(|a| a.bytes > 0).collect();
+    let capacity = rate * (count(&between) + count(&used) * chip.ici.inside_rate);
     let total: u64 = axes.values().map(|a| a.bytes).sum();
-    let count: u32 = axes.values().map(|a| a.links).sum();
-    let ports =
-        run.links.iter().filter(|l| l.axis.is_some()).map(|l| l.axis).collect::<std::collections::BTreeSet<_>>();
     let own: BTreeMap<&str, u64> = out.ops.iter().rev().map(|o| (o.name.as_str(), o.cycles)).collect();
     let collectives = run.traffic.iter().map(|t| {
         let op = program.debug.ops.get(t.op as usize);
         let time = t.end.saturating_sub(t.start).max(1);
-        let capacity = time as f64 * rate * 2.0 * ports.len().max(1) as f64 * f64::from(devices);
         let name = op.map_or("(none)".to_string(), |o| o.name.clone());
         let exposed = own.get(name.as_str()).copied().unwrap_or(0);
         CollectiveReport {
@@ -141,14 +164,14 @@ pub(super) fn add(out: &mut Report, ran: &Ran<'_>, run: &PodRun) {
             messages: t.messages * times,
             start: t.start,
             cycles: time,
-            share: t.bytes as f64 * times as f64 / capacity,
+            share: t.link_bytes as f64 * times as f64 / (capacity * time as f64).max(1.0),
             exposed,
         }
     });
     let collectives: Vec<CollectiveReport> = collectives.collect();
     let topology = program.pod.topology.as_ref();
     out.chips = devices.div_ceil(chip.devices_per_chip().max(1));
-    out.ici = IciReport { bytes: total, share: total as f64 / (cycles * rate * f64::from(count.max(1))) };
+    out.ici = IciReport { bytes: total, share };
     out.pod = Some(PodReport {
         topology: topology.map(|t| t.to_string()).unwrap_or_default(),
         order: topology.map(|t| t.order.clone()).unwrap_or_default(),

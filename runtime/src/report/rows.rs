@@ -8,12 +8,12 @@ use super::bound;
 use super::category::Category;
 use super::op::{Member, OpInfo, OpRow, UnitRow};
 use super::{OpReport, PeakReport, UnitReport, stalls};
-use crate::cost::{Prices, Work, energy};
+use crate::cost::{Links, Prices, Work, energy};
 use crate::executions::Executions;
 use crate::origin::{Origin, Origins};
 use std::collections::BTreeMap;
 use systole_isa::program::{DebugMember, DebugOp};
-use systole_isa::{ChipConfig, DType, Program};
+use systole_isa::{ChipConfig, Class, DType, Program};
 use systole_simulator::stats::Activity;
 use systole_simulator::{OpProfile, RunResult};
 
@@ -23,11 +23,12 @@ pub struct Scale<'a> {
     pub program: &'a Program,
     executions: Executions,
     prices: Prices,
+    links: Links,
 }
 
 impl<'a> Scale<'a> {
-    pub fn new(chip: &'a ChipConfig, program: &'a Program) -> Scale<'a> {
-        Scale { chip, program, executions: Executions::new(program), prices: Prices::of(chip) }
+    pub fn new(chip: &'a ChipConfig, program: &'a Program, links: Links) -> Scale<'a> {
+        Scale { chip, program, executions: Executions::new(program), prices: Prices::of(chip), links }
     }
 
     fn debug(&self, op: Option<u32>) -> Option<&'a DebugOp> {
@@ -37,7 +38,7 @@ impl<'a> Scale<'a> {
     /// Flops per cycle of one matrix unit in one pass of an operand type.
     fn unit_flops(&self, operand: DType) -> f64 {
         let units = self.chip.cores_per_device.max(1) * self.chip.mxu.count.max(1);
-        (self.chip.peak_flops_per_cycle(operand) / f64::from(units)).max(1e-9)
+        (peak_flops_per_cycle(self.chip, operand) / f64::from(units)).max(1e-9)
     }
 
     /// The operations of a device, by first start.
@@ -59,6 +60,10 @@ impl<'a> Scale<'a> {
         let one = |o: &OpProfile| {
             let times = self.executions.of(device, o);
             let mut row = self.op(o, times, 1);
+            // Exchanges are the first core's.
+            if !device.cores.first().is_some_and(|first| std::ptr::eq(first, core)) {
+                row.joules -= energy::over_links(self.links.bytes(o.op), &self.prices);
+            }
             let rows: Vec<u64> =
                 device.cores.iter().map(|c| c.ops.iter().find(|x| x.op == o.op).map_or(0, |x| x.mxu_rows)).collect();
             row.flops *= match rows.iter().sum::<u64>() {
@@ -89,7 +94,8 @@ impl<'a> Scale<'a> {
             mxu_rows: o.mxu_rows,
             stall: o.stall,
             bound: bound::of_op(mxu, hbm, o.cycles, &o.stall).to_string(),
-            joules: energy::dynamic(self.chip, &Work::of_op(self.chip, self.program, o, times), &self.prices).total(),
+            joules: energy::dynamic(self.chip, &Work::of_op(self.chip, self.program, o, times), &self.prices).total()
+                + energy::over_links(self.links.bytes(o.op), &self.prices),
         }
     }
 
@@ -153,7 +159,7 @@ impl<'a> Scale<'a> {
             *sums.entry(self.operand(o)).or_insert(0.0) += o.flops;
         }
         let one = |(operand, flops): (DType, f64)| {
-            let peak = self.chip.peak_flops_per_cycle(operand);
+            let peak = peak_flops_per_cycle(self.chip, operand);
             PeakReport {
                 operand: operand.to_string(),
                 flops,
@@ -165,6 +171,22 @@ impl<'a> Scale<'a> {
         all.sort_by(|a, b| b.share.total_cmp(&a.share));
         all
     }
+}
+
+/// Flops per cycle of a device that products of an operand type are compared with: one pass on all matrix units, narrow types
+/// that they lack at the bf16 rate; f64 and wide integers, which no matrix unit multiplies, on all vector ALUs (an f64 multiply-add
+/// is one instruction, one of integers two).
+pub fn peak_flops_per_cycle(chip: &ChipConfig, operand: DType) -> f64 {
+    let interval = |c: Class| f64::from(chip.timing.get(c).interval);
+    let wide = operand.is_integer() && operand.bits() > 8;
+    let cycles = match operand.real() == DType::F64 {
+        true => interval(Class::ValuF64),
+        false if wide => interval(Class::ValuMul) + interval(Class::Valu),
+        false => return chip.peak_flops_per_cycle(operand),
+    };
+    let c = &chip.core;
+    let lanes = f64::from(c.lanes) * f64::from(c.sublanes) * f64::from(c.valu_slots);
+    2.0 * lanes / cycles.max(1.0) * f64::from(chip.cores_per_device)
 }
 
 /// What is known of a program's operations besides counters.
@@ -229,5 +251,25 @@ pub fn unit_report(chip: u32, core: u32, u: &UnitRow) -> UnitReport {
         busy: u.busy,
         stall: stalls(&u.stall, true),
         idle: u.idle,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_matrix_unit_multiplies_has_the_peak_of_the_vector_alus() {
+        let preset = |name| ChipConfig::from_preset(name).expect("a preset");
+        let v5e = preset("tpu-v5e");
+        // 1,024 lanes of four ALUs: f64 keeps one for eight cycles a multiply-add, integers for two.
+        assert_eq!(peak_flops_per_cycle(&v5e, DType::F64), 2.0 * 1024.0 * 4.0 / 8.0);
+        for wide in [DType::S16, DType::S32, DType::U32, DType::S64] {
+            assert_eq!(peak_flops_per_cycle(&v5e, wide), 2.0 * 1024.0 * 4.0 / 2.0, "{wide}");
+        }
+        for narrow in [DType::BF16, DType::F32, DType::F16, DType::C64, DType::S8] {
+            assert_eq!(peak_flops_per_cycle(&v5e, narrow), v5e.peak_flops_per_cycle(narrow), "{narrow}");
+        }
+        assert_eq!(peak_flops_per_cycle(&preset("tpu-v4"), DType::F64), 2.0 * 2.0 * 1024.0 * 2.0 / 8.0);
     }
 }

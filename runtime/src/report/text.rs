@@ -68,26 +68,45 @@ pub fn page(r: &Report) -> String {
     text + &operations(r) + &lines(r) + &crate::cost::energy_page(&r.energy, &r.area) + &host(r)
 }
 
-/// Entry arrays that do not lie row-major in their own shapes, in a line.
+/// Entry arrays that do not lie row-major in their own shapes: joined ones, and those of another order of dimensions.
 fn entry(r: &Report) -> String {
     const SHOWN: usize = 3;
-    if r.entry.is_empty() {
-        return String::new();
-    }
-    let one = |e: &super::EntryReport| format!("{} {} as [{}]", e.name, e.shape, super::sizes(&e.lies_as));
-    let mut shown: Vec<String> = r.entry.iter().take(SHOWN).map(one).collect();
-    if r.entry.len() > SHOWN {
-        shown.push(format!("{} more", r.entry.len() - SHOWN));
-    }
     let auto = r.setup.flags.iter().any(|f| f == "--entry-layout=auto");
-    let who = if auto { "chosen for the program" } else { "by their shapes" };
-    format!("  entry arrays compact, {who}: {}\n", shown.join(", "))
+    let line = |what: &str, all: Vec<&super::EntryReport>| {
+        let one = |e: &&super::EntryReport| format!("{} {} as [{}]", e.name, e.shape, super::sizes(&e.lies_as));
+        let mut shown: Vec<String> = all.iter().take(SHOWN).map(one).collect();
+        if all.len() > SHOWN {
+            shown.push(format!("{} more", all.len() - SHOWN));
+        }
+        if shown.is_empty() { String::new() } else { format!("  entry arrays {what}: {}\n", shown.join(", ")) }
+    };
+    if auto {
+        return line("compact, chosen for the program", r.entry.iter().collect());
+    }
+    let (ordered, joined) = r.entry.iter().partition(|e| reordered(e));
+    line("compact, by their shapes", joined) + &line("in the order of dimensions that the program states", ordered)
+}
+
+/// Whether an entry array has its own dimensions, in another order.
+fn reordered(e: &super::EntryReport) -> bool {
+    let own = e.shape.split_once('[').map_or("", |s| s.1.trim_end_matches(']'));
+    let mut own: Vec<u64> = own.split(',').filter_map(|d| d.parse().ok()).collect();
+    let mut lies = e.lies_as.clone();
+    own.sort_unstable();
+    lies.sort_unstable();
+    own == lies
 }
 
 /// What the run's end depends on, in a line.
 pub fn path(r: &Report) -> String {
     let p = &r.path;
-    let parts = [("HBM bandwidth", p.hbm), ("copy latency", p.latency), ("copy engines", p.dma), ("the core", p.core)];
+    let parts = [
+        ("HBM bandwidth", p.hbm),
+        ("copy latency", p.latency),
+        ("copy engines", p.dma),
+        ("the interconnect", p.ici),
+        ("the core", p.core),
+    ];
     let shown = parts.iter().filter(|x| x.1 >= 0.0005 * r.cycles as f64);
     let text = shown.map(|(name, c)| format!("{name} {:.1} %", 100.0 * c / r.cycles.max(1) as f64));
     let next = match p.next.as_str() {

@@ -1,0 +1,103 @@
+//! Totals of runs on several devices are the sums of their parts.
+
+use systole_isa::ChipConfig;
+use systole_isa::program::PodShape;
+use systole_runtime::{
+    Client, CompileOptions, Mode, NoObserver, PodOptions, Ran, Report, RunOptions, generate, pod, report,
+};
+
+/// Two rounds of an exchange beside products.
+const PROGRAM: &str = "HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+body { s = (s32[], bf16[256,256], f32[512,512]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = bf16[256,256] get-tuple-element(s), index=1
+  g = f32[512,512] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  r = f32[512,512] all-reduce(g), replica_groups={}, to_apply=add
+  d = bf16[256,256] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  h = f32[512,512] multiply(r, r)
+  ROOT o = (s32[], bf16[256,256], f32[512,512]) tuple(j, d, h) }
+cond { s = (s32[], bf16[256,256], f32[512,512]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2)
+  ROOT c = pred[] compare(i, n), direction=LT }
+ENTRY e {
+  x = bf16[256,256] parameter(0)
+  g = f32[512,512] parameter(1)
+  z = s32[] constant(0)
+  s = (s32[], bf16[256,256], f32[512,512]) tuple(z, x, g)
+  l = (s32[], bf16[256,256], f32[512,512]) while(s), condition=cond, body=body
+  a = bf16[256,256] get-tuple-element(l), index=1
+  b = f32[512,512] get-tuple-element(l), index=2
+  ROOT t = (bf16[256,256], f32[512,512]) tuple(a, b) }";
+
+fn run(chip: &str, pod: (u32, &str), all: bool) -> Report {
+    run_text(PROGRAM, chip, pod, all)
+}
+
+fn run_text(text: &str, chip: &str, (devices, topology): (u32, &str), all: bool) -> Report {
+    let chip = ChipConfig::from_preset(chip).expect("a preset");
+    let client = Client::with_chip(chip.clone());
+    let mut options = CompileOptions::default();
+    let topology = pod::topology(Some(topology), &chip, devices).expect("a topology");
+    options.pod = PodShape { replicas: devices, topology: Some(topology), ..PodShape::default() };
+    let exe = client.compile_hlo(text, &options).expect("it compiles");
+    let inputs = vec![generate::placeholders(&exe.program, 0)];
+    let mode = RunOptions::new(Mode::TimingOnly);
+    let pods = PodOptions { all_devices: all, ..PodOptions::default() };
+    let done = client.run_pod(&exe, &inputs, &mode, &pods, &mut NoObserver, &mut [], Vec::new()).expect("no fault");
+    report(&Ran::new("m", &chip, &exe.program, Mode::TimingOnly), &done.run)
+}
+
+#[test]
+fn parts_of_a_pod_sum_to_its_totals() {
+    for (chip, devices, topology) in [("tpu-v5e", 4, "2x2"), ("tpu-v4", 4, "2x2x1"), ("tpu-v3", 8, "2x2")] {
+        for all in [false, true] {
+            let r = run(chip, (devices, topology), all);
+            let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * b.abs().max(1.0);
+            let cycles = r.cycles as f64;
+            let p = &r.path;
+            assert!(near(p.hbm + p.latency + p.dma + p.ici + p.core, cycles), "{chip}: {p:?} of {cycles}");
+            assert!(p.ici > 0.0, "{chip}: {p:?}");
+            assert_eq!(r.ops.iter().map(|o| o.cycles).sum::<u64>(), r.cycles, "{chip}");
+            assert_eq!(r.flops, 2.0 * 2.0 * 256f64.powi(3), "{chip}");
+            assert!(near(r.ops.iter().map(|o| o.flops).sum(), r.flops), "{chip}");
+            // Every device does the same; what crosses links is energy of the operation that sends it.
+            let joules: f64 = r.ops.iter().map(|o| o.joules).sum::<f64>() * f64::from(devices);
+            assert!((joules / r.energy.dynamic_joules - 1.0).abs() < 1e-3, "{chip}: {joules} of {:?}", r.energy);
+            let links = r.energy.units["ici"];
+            let sent = r.ops.iter().find(|o| o.opcode == "all-reduce").expect("the exchange").joules;
+            assert!(links > 0.0 && sent * f64::from(devices) > links, "{chip}: {sent} and {links}");
+            // What the exchange took of the links is what the links were busy.
+            let pod = r.pod.as_ref().expect("a pod");
+            let between: Vec<_> = pod.axes.iter().filter(|a| a.axis >= 0).collect();
+            let count: f64 = between.iter().map(|a| f64::from(a.links)).sum();
+            let busy = between.iter().map(|a| a.share * f64::from(a.links)).sum::<f64>();
+            assert_eq!(count, 8.0, "{chip}: both directions of four neighbours");
+            assert!(near(r.ici.share, busy / count), "{chip}: {:?} of {busy}", r.ici);
+            let c = &pod.collectives[0];
+            if devices == 4 {
+                let took = c.share * c.cycles as f64 * count;
+                assert!((took / (busy * cycles) - 1.0).abs() < 0.02, "{chip}: {c:?}, busy {busy}");
+            }
+            let (units, causes) = (r.energy.units.values().sum::<f64>(), r.energy.purposes.values().sum::<f64>());
+            assert!(near(units, r.energy.joules) && near(causes, r.energy.joules), "{chip}");
+        }
+    }
+}
+
+#[test]
+fn links_that_carry_nothing_count() {
+    // Of the twenty links of 2x4 chips without wraps, a shift along the longer axis uses six.
+    let text = "HloModule m\nENTRY e { x = f32[512,512] parameter(0)\n\
+                ROOT r = f32[512,512] collective-permute(x), source_target_pairs={{0,1},{1,2},{2,3},{4,5},{5,6},{6,7}} }";
+    let r = run_text(text, "tpu-v5e", (8, "2x4"), true);
+    let pod = r.pod.expect("a pod");
+    let links: Vec<(i32, u32)> = pod.axes.iter().map(|a| (a.axis, a.links)).collect();
+    assert_eq!((links, pod.links.len()), (vec![(0, 8), (1, 12)], 6));
+    let c = &pod.collectives[0];
+    assert!((0.25..0.31).contains(&c.share), "{c:?}");
+    assert!(r.ici.share <= c.share && r.ici.share > 0.2, "{:?}", r.ici);
+}
