@@ -32,14 +32,8 @@ pub fn roofs(p: &Profile) -> Vec<Roof> {
     let c = &p.meta.chip;
     let vmem = c.vmem.read_ports as f64 * c.core.sublanes as f64 * c.row_bytes() as f64;
     let mut all = vec![Roof { name: "HBM", bytes: c.hbm_bytes_per_cycle() }, Roof { name: "VMEM", bytes: vmem }];
-    // The links that a chip has in this pod, on average.
-    if let Some(pod) = p.meta.report.pod.as_ref().filter(|_| c.ici.topology != "none") {
-        let links: u32 =
-            pod.axes.iter().filter(|a| a.axis >= 0 || pod.topology.starts_with("full")).map(|a| a.links).sum();
-        let each = f64::from(links) / f64::from(p.meta.report.chips.max(1));
-        if each > 0.0 {
-            all.push(Roof { name: "ICI", bytes: c.link_bytes_per_cycle() * each });
-        }
+    if c.ici.links > 0 && c.ici.topology != "none" {
+        all.push(Roof { name: "ICI", bytes: c.link_bytes_per_cycle() * c.ici.links as f64 });
     }
     all
 }
