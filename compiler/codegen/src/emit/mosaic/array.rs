@@ -307,7 +307,7 @@ impl<'a> Lower<'a> {
         if self.accumulate(b, t, to)? {
             return Ok(());
         }
-        if crosses(t, to, true) {
+        if super::block::crosses(t, to, true) {
             self.force_memory_apart(b, t)?;
         }
         self.store_all(b, t, to)
@@ -577,24 +577,5 @@ impl<'a> Lower<'a> {
             out.strides = steps.into_iter().map(Some).chain([None]).collect();
         }
         Ok(out)
-    }
-}
-
-/// Whether a vector reads, elsewhere than where it goes, the buffer that it goes to.
-pub(super) fn crosses(t: &Rc<Tensor>, to: &Region, same: bool) -> bool {
-    match &*t.expr.borrow() {
-        Expr::Memory(r) if r.buf == to.buf => {
-            let alike = (r.base, r.offset, r.row, r.plane, &r.outer, r.lane)
-                == (to.base, to.offset, to.row, to.plane, &to.outer, to.lane);
-            // Lanes within registers are written in two steps.
-            !(same && alike && to.lane == Num::Const(0))
-        }
-        Expr::Memory(_) | Expr::Splat(_) | Expr::Regs(_) | Expr::Iota(_) => false,
-        Expr::Element(_, kids) => kids.iter().any(|k| crosses(k, to, same)),
-        Expr::Beside(kids) => kids.iter().any(|k| crosses(k, to, false)),
-        Expr::Product(p) => crosses(&p.x, to, false) || crosses(&p.y, to, false),
-        Expr::Recast(k) => crosses(k, to, same),
-        Expr::Expand(k) | Expr::Turned(k, _) | Expr::Across(k, _) => crosses(k, to, false),
-        Expr::Gather(of, by, _) => crosses(of, to, false) || crosses(by, to, same),
     }
 }

@@ -1,6 +1,6 @@
 //! Operations in order, and which vectors are computed when.
 
-use super::value::{Expr, Num, Ref, Tensor, Val};
+use super::value::{Expr, Num, Ref, Region, Tensor, Val};
 use super::{Lower, Refused};
 use crate::emit::Value as Elements;
 use crate::kernel::{BufferRef, KernelBuilder};
@@ -203,45 +203,6 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// Whether a vector is still to be read from a buffer (`None`: from any that others write, or is more than its operands).
-fn reads(t: &Rc<Tensor>, buf: Option<BufferRef>, kept: &[Rc<Tensor>]) -> bool {
-    if kept.iter().any(|k| Rc::ptr_eq(k, t)) {
-        return false;
-    }
-    match &*t.expr.borrow() {
-        Expr::Memory(r) => match buf {
-            Some(buf) => r.buf == buf,
-            None => r.temp.is_none(),
-        },
-        Expr::Splat(_) | Expr::Regs(_) | Expr::Iota(_) => false,
-        Expr::Element(_, kids) => (buf.is_none() && t.cost >= SHARED) || kids.iter().any(|k| reads(k, buf, kept)),
-        Expr::Across(k, _) => buf.is_none() || reads(k, buf, kept),
-        Expr::Beside(kids) => kids.iter().any(|k| reads(k, buf, kept)),
-        Expr::Gather(of, by, _) => reads(of, buf, kept) || reads(by, buf, kept),
-        // Code that runs often, or not at all, does not make it.
-        Expr::Product(p) => buf.is_none() || reads(&p.x, buf, kept) || reads(&p.y, buf, kept),
-        Expr::Expand(k) | Expr::Recast(k) | Expr::Turned(k, _) => reads(k, buf, kept),
-    }
-}
-
-/// The vectors that a loop over a vector's tiles keeps in memory on the way.
-pub(super) fn kept(t: &Rc<Tensor>, out: &mut Vec<Rc<Tensor>>) {
-    if t.shared.get() {
-        out.push(Rc::clone(t));
-    }
-    match &*t.expr.borrow() {
-        Expr::Element(_, kids) | Expr::Beside(kids) => kids.iter().for_each(|k| kept(k, out)),
-        Expr::Expand(k) | Expr::Recast(k) | Expr::Across(k, _) => kept(k, out),
-        Expr::Splat(_)
-        | Expr::Memory(_)
-        | Expr::Regs(_)
-        | Expr::Iota(_)
-        | Expr::Turned(..)
-        | Expr::Gather(..)
-        | Expr::Product(_) => {}
-    }
-}
-
 impl Lower<'_> {
     /// Whether a product is needed again behind the operation, where the vectors `made` are in memory by then.
     pub(super) fn needed_later(&self, product: &Rc<Tensor>, made: &[Rc<Tensor>]) -> bool {
@@ -253,12 +214,78 @@ impl Lower<'_> {
     }
 }
 
-/// Whether computing a vector needs another one.
-fn reaches(t: &Rc<Tensor>, other: &Rc<Tensor>, made: &[Rc<Tensor>]) -> bool {
-    if made.iter().any(|k| Rc::ptr_eq(k, t)) {
+/// Vectors that a walk over what a vector is computed from has met: vectors share operands, so that there are many ways to each.
+#[derive(Default)]
+struct Met(FxHashSet<(*const Tensor, bool)>);
+
+impl Met {
+    /// Whether a vector is met for the first time; `how`: walks that ask two questions meet it once with each.
+    fn first(&mut self, t: &Tensor, how: bool) -> bool {
+        self.0.insert((std::ptr::from_ref(t), how))
+    }
+}
+
+/// Whether a vector is still to be read from a buffer (`None`: from any that others write, or is more than its operands).
+fn reads(t: &Rc<Tensor>, buf: Option<BufferRef>, kept: &[Rc<Tensor>]) -> bool {
+    still_reads(t, buf, kept, &mut Met::default())
+}
+
+fn still_reads(t: &Rc<Tensor>, buf: Option<BufferRef>, kept: &[Rc<Tensor>], met: &mut Met) -> bool {
+    if kept.iter().any(|k| Rc::ptr_eq(k, t)) || !met.first(t, false) {
         return false;
     }
-    let to = |k: &Rc<Tensor>| reaches(k, other, made);
+    let mut from = |k: &Rc<Tensor>| still_reads(k, buf, kept, met);
+    match &*t.expr.borrow() {
+        Expr::Memory(r) => match buf {
+            Some(buf) => r.buf == buf,
+            None => r.temp.is_none(),
+        },
+        Expr::Splat(_) | Expr::Regs(_) | Expr::Iota(_) => false,
+        Expr::Element(_, kids) => (buf.is_none() && t.cost >= SHARED) || kids.iter().any(from),
+        Expr::Across(k, _) => buf.is_none() || from(k),
+        Expr::Beside(kids) => kids.iter().any(from),
+        Expr::Gather(of, by, _) => from(of) || from(by),
+        // Code that runs often, or not at all, does not make it.
+        Expr::Product(p) => buf.is_none() || from(&p.x) || from(&p.y),
+        Expr::Expand(k) | Expr::Recast(k) | Expr::Turned(k, _) => from(k),
+    }
+}
+
+/// The vectors that a loop over a vector's tiles keeps in memory on the way.
+pub(super) fn kept(t: &Rc<Tensor>, out: &mut Vec<Rc<Tensor>>) {
+    find_kept(t, out, &mut Met::default());
+}
+
+fn find_kept(t: &Rc<Tensor>, out: &mut Vec<Rc<Tensor>>, met: &mut Met) {
+    if !met.first(t, false) {
+        return;
+    }
+    if t.shared.get() {
+        out.push(Rc::clone(t));
+    }
+    match &*t.expr.borrow() {
+        Expr::Element(_, kids) | Expr::Beside(kids) => kids.iter().for_each(|k| find_kept(k, out, met)),
+        Expr::Expand(k) | Expr::Recast(k) | Expr::Across(k, _) => find_kept(k, out, met),
+        Expr::Splat(_)
+        | Expr::Memory(_)
+        | Expr::Regs(_)
+        | Expr::Iota(_)
+        | Expr::Turned(..)
+        | Expr::Gather(..)
+        | Expr::Product(_) => {}
+    }
+}
+
+/// Whether computing a vector needs another one.
+fn reaches(t: &Rc<Tensor>, other: &Rc<Tensor>, made: &[Rc<Tensor>]) -> bool {
+    may_reach(t, other, made, &mut Met::default())
+}
+
+fn may_reach(t: &Rc<Tensor>, other: &Rc<Tensor>, made: &[Rc<Tensor>], met: &mut Met) -> bool {
+    if made.iter().any(|k| Rc::ptr_eq(k, t)) || !met.first(t, false) {
+        return false;
+    }
+    let mut to = |k: &Rc<Tensor>| may_reach(k, other, made, met);
     Rc::ptr_eq(t, other)
         || match &*t.expr.borrow() {
             Expr::Element(_, kids) | Expr::Beside(kids) => kids.iter().any(to),
@@ -266,5 +293,49 @@ fn reaches(t: &Rc<Tensor>, other: &Rc<Tensor>, made: &[Rc<Tensor>]) -> bool {
             Expr::Gather(of, by, _) => to(of) || to(by),
             Expr::Product(p) => to(&p.x) || to(&p.y),
             Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) => false,
+        }
+}
+
+/// Whether a vector reads, elsewhere than where it goes, the buffer that it goes to.
+pub(super) fn crosses(t: &Rc<Tensor>, to: &Region, same: bool) -> bool {
+    may_cross(t, to, same, &mut Met::default())
+}
+
+fn may_cross(t: &Rc<Tensor>, to: &Region, same: bool, met: &mut Met) -> bool {
+    if !met.first(t, same) {
+        return false;
+    }
+    let mut from = |k: &Rc<Tensor>, same: bool| may_cross(k, to, same, met);
+    match &*t.expr.borrow() {
+        Expr::Memory(r) if r.buf == to.buf => {
+            let alike = (r.base, r.offset, r.row, r.plane, &r.outer, r.lane)
+                == (to.base, to.offset, to.row, to.plane, &to.outer, to.lane);
+            // Lanes within registers are written in two steps.
+            !(same && alike && to.lane == Num::Const(0))
+        }
+        Expr::Memory(_) | Expr::Splat(_) | Expr::Regs(_) | Expr::Iota(_) => false,
+        Expr::Element(_, kids) => kids.iter().any(|k| from(k, same)),
+        Expr::Beside(kids) => kids.iter().any(|k| from(k, false)),
+        Expr::Product(p) => from(&p.x, false) || from(&p.y, false),
+        Expr::Recast(k) => from(k, same),
+        Expr::Expand(k) | Expr::Turned(k, _) | Expr::Across(k, _) => from(k, false),
+        Expr::Gather(of, by, _) => from(of, false) || from(by, same),
+    }
+}
+
+/// Whether columns of a vector are chosen by their number when code is made.
+pub(super) fn needs_columns(t: &Tensor) -> bool {
+    has_columns(t, &mut Met::default())
+}
+
+fn has_columns(t: &Tensor, met: &mut Met) -> bool {
+    met.first(t, false)
+        && match &*t.expr.borrow() {
+            Expr::Beside(_) => true,
+            Expr::Element(_, kids) => kids.iter().any(|k| has_columns(k, met)),
+            Expr::Expand(k) | Expr::Recast(k) | Expr::Turned(k, _) | Expr::Gather(_, k, _) => has_columns(k, met),
+            Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) | Expr::Product(_) | Expr::Across(..) => {
+                false
+            }
         }
 }

@@ -98,7 +98,7 @@ impl<'a> Lower<'a> {
                 (Variable::Large { region, .. }, Val::Vector(t)) => {
                     let t = self.in_form(b, t, Form::Lanes)?;
                     let own = matches!(&*t.expr.borrow(), Expr::Memory(r) if r.buf == region.buf);
-                    if !own && (large > 1 || super::array::crosses(&t, region, true)) {
+                    if !own && (large > 1 || super::block::crosses(&t, region, true)) {
                         self.force_memory_apart(b, &t)?;
                     }
                     Val::Vector(t)

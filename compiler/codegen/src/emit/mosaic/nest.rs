@@ -10,7 +10,7 @@ use super::value::{Expr, Region, Tensor};
 use super::{Lower, Refused};
 use crate::emit::Value;
 use crate::kernel::{KernelBuilder, LoopHints, S, Trips};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
 /// Where a tile is along a dimension: a level's turn, and so many tiles (or indices) further.
@@ -36,6 +36,12 @@ pub(super) struct At {
     pub outer: Vec<Coord>,
     pub row: Coord,
     pub col: Coord,
+}
+
+impl At {
+    fn levels(&self) -> impl Iterator<Item = Option<usize>> {
+        self.outer.iter().chain([&self.row, &self.col]).map(|c| c.level)
+    }
 }
 
 /// A loop of a nest.
@@ -140,6 +146,8 @@ pub(super) struct Nest {
     pub keep: Vec<(Rc<Tensor>, Region, Fit)>,
     /// The product whose rows stream by.
     pub stream: Option<Box<Stream>>,
+    /// Tiles whose cursors are known.
+    touched: FxHashSet<(*const Tensor, At)>,
 }
 
 /// How the tiles of a vector go with those of a walk.
@@ -345,20 +353,21 @@ impl Lower<'_> {
 
     /// Finds the cursors that a tile needs.
     fn touch(&mut self, b: &mut KernelBuilder, n: &mut Nest, t: &Rc<Tensor>, at: &At) -> Result<(), Refused> {
+        let key = (Rc::as_ptr(t), at.clone());
+        if n.touched.contains(&key) {
+            return Ok(());
+        }
+        if matches!(&*t.expr.borrow(), Expr::Regs(_)) && at.levels().any(|l| l.is_some()) {
+            self.spill(b, t)?;
+        }
+        n.touched.insert(key);
         let expr = t.expr.borrow().clone();
         match &expr {
             Expr::Memory(r) => {
                 n.claim(r, at);
                 Ok(())
             }
-            Expr::Regs(_) => {
-                if at.outer.iter().chain([&at.row, &at.col]).all(|c| c.level.is_none()) {
-                    return Ok(());
-                }
-                self.spill(b, t)?;
-                self.touch(b, n, t, at)
-            }
-            Expr::Splat(_) | Expr::Iota(_) | Expr::Product(_) => Ok(()),
+            Expr::Regs(_) | Expr::Splat(_) | Expr::Iota(_) | Expr::Product(_) => Ok(()),
             Expr::Element(..) | Expr::Expand(_) | Expr::Recast(_) | Expr::Beside(_) | Expr::Across(..) => {
                 children(t, &expr, at, self.chip.core.lanes)?
                     .into_iter()
@@ -490,16 +499,6 @@ fn children(t: &Tensor, expr: &Expr, at: &At, lanes: u32) -> Result<Vec<(Rc<Tens
     })
 }
 
-/// Whether columns of a vector are chosen by their number when code is made.
-pub(super) fn needs_columns(t: &Tensor) -> bool {
-    match &*t.expr.borrow() {
-        Expr::Beside(_) => true,
-        Expr::Element(_, kids) => kids.iter().any(|k| needs_columns(k)),
-        Expr::Expand(k) | Expr::Recast(k) | Expr::Turned(k, _) | Expr::Gather(_, k, _) => needs_columns(k),
-        Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) | Expr::Product(_) | Expr::Across(..) => false,
-    }
-}
-
 impl Fit {
     /// The tiles of a kept vector that are stored with a tile of the walk.
     fn tiles(self, t: &Tensor, at: &At, lanes: u32) -> Vec<At> {
@@ -529,7 +528,15 @@ impl Nest {
 
     /// A nest without loops.
     pub fn fixed(walk: Walk, sub: u32) -> Nest {
-        Nest { walk, sub, cursors: Vec::new(), known: FxHashMap::default(), keep: Vec::new(), stream: None }
+        Nest {
+            walk,
+            sub,
+            cursors: Vec::new(),
+            known: FxHashMap::default(),
+            keep: Vec::new(),
+            stream: None,
+            touched: FxHashSet::default(),
+        }
     }
 
     /// How a vector's tiles go with the walk's, where those of what needs it go so.

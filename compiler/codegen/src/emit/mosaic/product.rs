@@ -197,7 +197,7 @@ impl Lower<'_> {
         let whole = p.sizes[1] % u64::from(self.sub()) == 0 && p.sizes[3] % lanes == 0;
         let alike = (plus.row, plus.plane, &plus.outer) == (to.row, to.plane, &to.outer) && to.row >= 1;
         let first = |r: &Region| r.lane == Num::Const(0) && r.dtype.packing() == 1;
-        let apart = !super::array::crosses(&product, to, false);
+        let apart = !super::block::crosses(&product, to, false);
         // Only this sum needs the product: the expression holds it, and nobody else does.
         let single = Rc::strong_count(&product) <= 3;
         if !(whole && alike && first(&plus) && first(to) && apart && single && !t.shared.get()) {

@@ -99,6 +99,7 @@ impl Lower<'_> {
         // Bits of the fraction, and the exponent below which steps stay as they are.
         let (fraction, least) = rounding(to).ok_or_else(|| Refused::at(o, format!("to {to}")))?;
         let mut c = Chain { l: self, b, dims: &dims };
+        let bits = if bits.dtype == DType::S32 { bits } else { c.bitcast(&bits, DType::S32)? };
         let (exact, low) = (c.bitcast(&x, DType::S32)?, c.int(0xffff));
         let noise = c.two(Binary::And, &bits, &low, DType::S32)?;
         let rounded = if to == DType::BF16 {

@@ -1,6 +1,7 @@
 //! Reductions along any dimensions.
 
-use super::nest::{At, Body, Coord, Nest, WIDE, Walk, needs_columns};
+use super::block::needs_columns;
+use super::nest::{At, Body, Coord, Nest, WIDE, Walk};
 use super::tiles::lanes_of;
 use super::value::{Expr, Form, Fun, Num, Region, Tensor, Val};
 use super::{Lower, Refused};

@@ -1,6 +1,7 @@
 //! Tiles of vectors between registers and memory, and vectors that come to be in memory.
 
-use super::nest::{At, Body, Coord, Nest, SMALL, Walk, needs_columns, tiles};
+use super::block::needs_columns;
+use super::nest::{At, Body, Coord, Nest, SMALL, Walk, tiles};
 use super::value::{Expr, Form, Num, Region, Temp, Tensor, phys};
 use super::{Lower, Refused};
 use crate::emit::elementwise::convert;
