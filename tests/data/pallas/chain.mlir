@@ -7,5 +7,4 @@ module @jit__lambda attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas
   }
 }
 
-
 // ==== run %s --chip tpu-v5e --timing-only --report none
