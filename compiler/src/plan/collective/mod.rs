@@ -230,7 +230,9 @@ impl Exchange {
     pub fn goes_alone(&mut self) {
         if self.beside.is_empty() {
             for r in self.how.rings_mut() {
-                r.phases = r.alone.take().unwrap_or(std::mem::take(&mut r.phases));
+                if let Some(alone) = r.alone.take() {
+                    r.phases = alone;
+                }
                 r.calm = None;
             }
         }

@@ -14,6 +14,7 @@ use super::super::main_program::Emitter;
 use super::progress::{Moves, all, load, store};
 use super::{Cx, Place, desc, plus};
 use crate::plan::collective::{Phase, Ring, RingKind, SLOTS, State, Stream, Work};
+use systole_codegen::kernel::build_units::RemoteArgs;
 use systole_codegen::kernel::{KernelBuilder, S};
 use systole_isa::{Op, Space};
 
@@ -364,6 +365,37 @@ impl Code<'_> {
     /// A stream's slot, from that of the first one.
     fn stream_slot(&self, b: &mut KernelBuilder, first: S, stream: usize) -> S {
         plus(b, first, (stream as u64 * self.r.slot_component(self.p, self.cx.sublanes)) as i32)
+    }
+
+    /// Sends a piece that a batch begins with from its array into slots of the devices ahead, once these are free.
+    fn send_begin(&self, b: &mut KernelBuilder, at: At, own: (Place, State), to: S) {
+        self.r.streams.iter().for_each(|s| self.cx.wait(b, self.ready(s), 1));
+        let from = self.addresses(b, At { step: S::ZERO, ..at }, own);
+        let to = self.slot(b, to, at.piece);
+        for (i, (s, d)) in self.r.streams.iter().zip(&self.descs).enumerate() {
+            let (src, dst) = (from[i], self.stream_slot(b, to, i));
+            let device = self.peer(b, s, true);
+            self.cx.send(b, RemoteArgs { desc: d[1], src, dst, device, send: s.send, recv: s.recv });
+        }
+    }
+
+    /// Sends a piece from its slot into slots of the devices ahead, once these are free.
+    fn send_on(&self, b: &mut KernelBuilder, from: S, to: S, piece: S) {
+        self.r.streams.iter().for_each(|s| self.cx.wait(b, self.ready(s), 1));
+        let to = self.slot(b, to, piece);
+        for (i, (s, d)) in self.r.streams.iter().zip(&self.descs).enumerate() {
+            let (src, dst) = (self.stream_slot(b, from, i), self.stream_slot(b, to, i));
+            let device = self.peer(b, s, true);
+            self.cx.send(b, RemoteArgs { desc: d[2], src, dst, device, send: s.send, recv: s.recv });
+        }
+    }
+
+    /// Tells the devices behind that a piece's slots are free.
+    fn give_back(&self, b: &mut KernelBuilder) {
+        for s in &self.r.streams {
+            let prev = self.peer(b, s, false);
+            self.cx.signal(b, prev, self.ready(s), 1);
+        }
     }
 
     /// Whether a step is the last one round, and whether another batch begins then.

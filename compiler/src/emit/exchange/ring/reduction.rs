@@ -8,7 +8,6 @@
 use super::super::Place;
 use super::{At, Code};
 use crate::plan::collective::{RingKind, State};
-use systole_codegen::kernel::build_units::RemoteArgs;
 use systole_codegen::kernel::{KernelBuilder, S};
 use systole_isa::Op;
 
@@ -51,15 +50,7 @@ impl Code<'_> {
 
     /// Sends the own contributions that a batch begins with, from where they are.
     fn send_first(&self, b: &mut KernelBuilder, at: At, half: S) {
-        let (cx, r) = (&self.cx, self.r);
-        r.streams.iter().for_each(|s| cx.wait(b, self.ready(s), 1));
-        let from = self.addresses(b, At { step: S::ZERO, ..at }, (Place::Whole, self.own()));
-        let slot = self.slot(b, half, at.piece);
-        for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
-            let (src, dst) = (from[i], self.stream_slot(b, slot, i));
-            let device = self.peer(b, s, true);
-            cx.send(b, RemoteArgs { desc: d[1], src, dst, device, send: s.send, recv: s.recv });
-        }
+        self.send_begin(b, at, (Place::Whole, self.own()), half);
     }
 
     /// Starts to load the own contributions to a piece.
@@ -99,12 +90,7 @@ impl Code<'_> {
         let own = self.slot(b, h.own, at.piece);
         // The devices behind may have the slots again.
         let again = b.def_s(Op::SLtI, &[turn.into(), (self.turns() as i32 - 1).into()]);
-        b.if_(again, |b| {
-            for s in &r.streams {
-                let prev = self.peer(b, s, false);
-                cx.signal(b, prev, self.ready(s), 1);
-            }
-        });
+        b.if_(again, |b| self.give_back(b));
         b.if_else(
             last,
             |b| {
@@ -115,15 +101,7 @@ impl Code<'_> {
                     cx.copy(b, d[3], own, to[i], r.stored);
                 }
             },
-            |b| {
-                r.streams.iter().for_each(|s| cx.wait(b, self.ready(s), 1));
-                let to = self.slot(b, h.sent, at.piece);
-                for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
-                    let (src, dst) = (self.stream_slot(b, own, i), self.stream_slot(b, to, i));
-                    let device = self.peer(b, s, true);
-                    cx.send(b, RemoteArgs { desc: d[2], src, dst, device, send: s.send, recv: s.recv });
-                }
-            },
+            |b| self.send_on(b, own, h.sent, at.piece),
         );
         self.prefetch(b, turn, at, &h);
     }

@@ -9,7 +9,6 @@
 use super::super::Place;
 use super::{At, Code};
 use crate::plan::collective::{SLOTS, State};
-use systole_codegen::kernel::build_units::RemoteArgs;
 use systole_codegen::kernel::{KernelBuilder, S};
 use systole_isa::Op;
 
@@ -30,16 +29,8 @@ impl Code<'_> {
 
     /// Sends a piece that a batch begins with.
     fn send_own(&self, b: &mut KernelBuilder, at: At, set: S) {
-        let (cx, r) = (&self.cx, self.r);
-        r.streams.iter().for_each(|s| cx.wait(b, self.ready(s), 1));
         let own = if self.copies_own_part() { (Place::Part, State::Src) } else { (Place::Whole, State::Dst) };
-        let from = self.addresses(b, At { step: S::ZERO, ..at }, own);
-        let slot = self.slot(b, set, at.piece);
-        for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
-            let (src, dst) = (from[i], self.stream_slot(b, slot, i));
-            let device = self.peer(b, s, true);
-            cx.send(b, RemoteArgs { desc: d[1], src, dst, device, send: s.send, recv: s.recv });
-        }
+        self.send_begin(b, at, own, set);
     }
 
     /// Takes a piece that has come, sends it on unless it has been everywhere, and stores it.
@@ -58,19 +49,7 @@ impl Code<'_> {
         b.if_(starts, |b| {
             b.loop_static(p.batch as u32, |b| r.streams.iter().for_each(|s| cx.wait(b, s.send, self.bytes(s))));
         });
-        b.if_else(
-            last,
-            |_| {},
-            |b| {
-                r.streams.iter().for_each(|s| cx.wait(b, self.ready(s), 1));
-                let to = self.slot(b, ahead, at.piece);
-                for (i, (s, d)) in r.streams.iter().zip(&self.descs).enumerate() {
-                    let (src, dst) = (self.stream_slot(b, slot, i), self.stream_slot(b, to, i));
-                    let device = self.peer(b, s, true);
-                    cx.send(b, RemoteArgs { desc: d[2], src, dst, device, send: s.send, recv: s.recv });
-                }
-            },
-        );
+        b.if_else(last, |_| {}, |b| self.send_on(b, slot, ahead, at.piece));
         let first = b.def_s(Op::SEqI, &[turn.into(), 1.into()]);
         let quiet = b.s(Op::SOr, &[first, at.piece]);
         b.if_else(quiet, |_| {}, |b| cx.wait(b, r.stored, self.all_bytes() * p.batch));
@@ -84,11 +63,6 @@ impl Code<'_> {
         b.if_else(begun, |_| {}, |b| r.streams.iter().for_each(|s| cx.wait(b, s.send, self.bytes(s))));
         let used = b.def_s(Op::SLtI, &[turn.into(), (self.turns() as i32 + 2 - SLOTS as i32).into()]);
         let none = b.s(Op::SSel, &[first, S::ZERO, used]);
-        b.if_(none, |b| {
-            for s in &r.streams {
-                let prev = self.peer(b, s, false);
-                cx.signal(b, prev, self.ready(s), 1);
-            }
-        });
+        b.if_(none, |b| self.give_back(b));
     }
 }
