@@ -656,3 +656,32 @@ def rolled_lanes(by, x, y, o, p, q):
 case("rolled_lanes", rolled_lanes, [np.array([77], np.int32), f32(80, 128), rng.integers(-9, 9, (2, 40, 128)).astype(np.int32)],
      (out((80, 128)), out((80, 128)), out((2, 40, 128), jnp.int32)),
      in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM)] + [pl.BlockSpec(memory_space=pltpu.VMEM)] * 2)
+
+
+def single_rows(ids, x, y, z, o, p, q, r, buf, sem):
+    """Windows and copies of single rows of narrow elements, of which several share a word."""
+    i = pl.program_id(0)
+    o[...] = (y[...].astype(F) * 2 + x[...].astype(F)).astype(o.dtype)
+    p[...] = jnp.max(y[...].astype(F), axis=1, keepdims=True).astype(p.dtype)
+    q[...] = x[...] + x[...]
+    copy = pltpu.make_async_copy(z.at[ids[i]], buf.at[i % 2], sem)
+    copy.start()
+    copy.wait()
+    copy = pltpu.make_async_copy(buf.at[i % 2], r.at[i], sem)
+    copy.start()
+    copy.wait()
+
+
+def single(*size):
+    return pl.BlockSpec((1, *size), lambda i, ids: (ids[i], *[0] * len(size)))
+
+
+B, S, everything = jnp.bfloat16, jnp.int8, pl.BlockSpec(memory_space=pl.ANY)
+case("single_rows", single_rows,
+     [np.array([4, 1, 1, 5, 0, 2], np.int32), f32(6, 1, 256).astype(B), f32(6, 8, 256).astype(S), f32(6, 1, 100).astype(B)],
+     [out((6, 8, 256), S), out((6, 1, 256), S), out((6, 1, 256), B), out((6, 1, 100), B)],
+     grid_spec=pltpu.PrefetchScalarGridSpec(
+         num_scalar_prefetch=1, grid=(6,), in_specs=[single(1, 256), pl.BlockSpec((1, 8, 256), lambda i, ids: (i, 0, 0)), everything],
+         out_specs=[pl.BlockSpec((1, 8, 256), lambda i, ids: (i, 0, 0)), pl.BlockSpec((1, 1, 256), lambda i, ids: (i, 0, 0)),
+                    pl.BlockSpec((1, 1, 256), lambda i, ids: (i, 0, 0)), everything],
+         scratch_shapes=[pltpu.VMEM((2, 1, 100), B), pltpu.SemaphoreType.DMA]))

@@ -3,12 +3,13 @@
 //! The kernel copies what it needs by itself. An operand that is also a result is first copied into the result; the kernel
 //! then sees one array.
 
+use super::moving::{Position, move_spec};
 use super::{Lower, Region, Val};
 use crate::plan::spec::{KernelSpec, Needs};
 use crate::plan::step::{Arg, SplitPart, Step, Unit, Use};
 use crate::plan::view::{Form, View};
 use std::fmt::Write;
-use systole_codegen::emit::mosaic::{MosaicArray, MosaicKernel, MosaicSpec, Share, mosaic_kernel};
+use systole_codegen::emit::mosaic::{MosaicArray, MosaicKernel, MosaicSpec, Share, even_kernel, mosaic_kernel};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Node, NodeId, Op, Shape};
 use systole_isa::{ChipConfig, DType, Layout};
@@ -66,27 +67,48 @@ impl<'a> Lower<'a> {
         self.plan.ops[op as usize].peak = product_type(&module);
         let mut shared = aliases(node);
         shared.retain(|(o, k)| (*o as usize) < views.len() && (*k as usize) < results.len());
-        for (o, k) in &shared {
-            let dst = results[*k as usize].buf;
-            self.steps.push(Step::Copy { src: views[*o as usize].buf, dst, op });
-            views[*o as usize] = results[*k as usize].clone();
-        }
-        let all: Vec<&View> = views.iter().chain(&results).collect();
+        let all = views.iter().chain(&results);
         let spec = MosaicSpec {
             body: call.body.iter().fold(String::new(), |mut s, byte| {
                 let _ = write!(s, "{byte:02x}");
                 s
             }),
-            arrays: all.iter().map(|v| MosaicArray { dtype: v.dtype(), dims: v.dims.clone() }).collect(),
+            arrays: all.map(|v| MosaicArray { dtype: v.dtype(), dims: v.dims.clone(), apart: false }).collect(),
             operands,
             aliases: shared.iter().map(|(o, k)| (*o, operands + k)).collect(),
             smem: self.plan.words,
             share: None,
+            apart: Vec::new(),
         };
         let kernel = match self.known_kernel(&spec) {
             Some(kernel) => kernel,
             None => self.new_kernel(&module, spec).map_err(refused)?,
         };
+        let arrays = self.arrays_of(kernel);
+        // Results whose rows are apart are made from what the kernel leaves.
+        let mut left: Vec<(View, usize)> = Vec::new();
+        for (k, own) in results.iter_mut().enumerate() {
+            if let Some(a) = arrays.get(views.len() + k).filter(|a| a.apart) {
+                let apart = self.array(&node.name, a.dtype, &a.stored(), Form::Lanes);
+                left.push((std::mem::replace(own, apart), k));
+            }
+        }
+        for (o, view) in views.iter_mut().enumerate() {
+            let result = shared.iter().find(|s| s.0 as usize == o).map(|s| results[s.1 as usize].clone());
+            match arrays.get(o).filter(|a| a.apart) {
+                Some(a) => {
+                    let to = result.unwrap_or_else(|| self.array(&node.name, a.dtype, &a.stored(), Form::Lanes));
+                    self.rows_apart(view, &to, true, &node.name);
+                    *view = to;
+                }
+                None => {
+                    let Some(to) = result else { continue };
+                    self.steps.push(Step::Copy { src: view.buf, dst: to.buf, op });
+                    *view = to;
+                }
+            }
+        }
+        let all: Vec<&View> = views.iter().chain(&results).collect();
         let usage = |i: usize| {
             let (i, n) = (i as u32, operands);
             match shared.iter().any(|(o, k)| *o == i || n + k == i) {
@@ -103,6 +125,10 @@ impl<'a> Lower<'a> {
             .collect();
         args.push(Arg::Scratch);
         self.steps.push(Step::Call { kernel, args, op });
+        for (own, k) in left {
+            self.rows_apart(&own, &results[k], false, &node.name);
+            results[k] = own;
+        }
         let mut values = results.into_iter().map(Val::Array);
         Ok(match (&node.shape, values.len()) {
             (Shape::Array(_), 1) => values.next().unwrap_or(Val::Token),
@@ -118,15 +144,44 @@ impl Lower<'_> {
     fn known_kernel(&self, spec: &MosaicSpec) -> Option<usize> {
         self.plan.kernels.iter().position(|k| match &k.spec {
             KernelSpec::Mosaic(s) => {
-                (&s.body, &s.arrays, s.operands, &s.aliases) == (&spec.body, &spec.arrays, spec.operands, &spec.aliases)
+                let alike = |(a, b): (&MosaicArray, &MosaicArray)| (a.dtype, &a.dims) == (b.dtype, &b.dims);
+                (&s.body, s.operands, &s.aliases) == (&spec.body, spec.operands, &spec.aliases)
+                    && s.arrays.len() == spec.arrays.len()
+                    && s.arrays.iter().zip(&spec.arrays).all(alike)
             }
             _ => false,
         })
     }
 
+    /// The arrays of a kernel, as they lie.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for kernels of Pallas alone")]
+    fn arrays_of(&self, kernel: usize) -> Vec<MosaicArray> {
+        match &self.plan.kernels[kernel].spec {
+            KernelSpec::Mosaic(s) => s.arrays.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Moves the rows of narrow elements of an array to words of their own, or back from there.
+    fn rows_apart(&mut self, array: &View, apart: &View, there: bool, name: &str) {
+        let n = array.dims.len();
+        let own = Position::identity(n);
+        let mut step = array.dtype().packing() as i64;
+        let mut rows = Vec::new();
+        for d in (0..n - 1).rev() {
+            rows.push((d, step));
+            step *= array.dims[d] as i64;
+        }
+        let theirs = Position { dims: vec![(rows, 0), (vec![(n - 1, 1)], 0)] };
+        let (from, to) = ((array, &own), (apart, &theirs));
+        let ((src, from), (dst, to)) = if there { (from, to) } else { (to, from) };
+        let spec = move_spec(&array.dims, src, from, dst, to);
+        self.push_move(spec, src.buf, (dst.buf, Use::Write), name);
+    }
+
     fn new_kernel(&mut self, module: &Module, spec: MosaicSpec) -> Result<usize, systole_mosaic::Error> {
         let name = module.functions.first().map_or("kernel", |f| f.name.as_str());
-        let code = mosaic_kernel(&spec, name, self.chip)?;
+        let (spec, code) = even_kernel(spec, name, self.chip)?;
         let rows = self.chip.vmem.bytes / self.chip.row_bytes();
         if u64::from(code.scratch_rows) > rows {
             return Err(too_large(module, &spec, u64::from(code.scratch_rows), self.chip));

@@ -2,7 +2,7 @@
 
 use super::scalar::{add, mul, reg, two};
 use super::value::{Expr, Form, Fun, Num, Ref, Region, Tensor, Val};
-use super::{Lower, Refused};
+use super::{Lower, MosaicArray, Refused};
 use crate::emit::Value as Elements;
 use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, S};
@@ -40,7 +40,12 @@ impl<'a> Lower<'a> {
     pub(super) fn own_array(&mut self, b: &mut KernelBuilder, m: &MemRef) -> Result<Ref, Refused> {
         let dims = m.sizes().ok_or_else(|| Refused::new("an array of open size"))?;
         let count: u64 = dims.iter().product();
-        let layout = self.own_layout(m, &dims);
+        let mut own = MosaicArray { dtype: m.element.dtype(), dims: dims.clone(), apart: false };
+        own.apart = self.spec.apart.contains(&(self.own_buffers.len() as u32)) && own.can_be_apart();
+        let layout = match own.apart {
+            true => Layout::row_major(own.dtype, &own.stored(), self.sub(), self.shape().1),
+            false => self.own_layout(m, &dims),
+        };
         match m.space {
             Space::Vmem => {
                 let rows = u32::try_from(layout.component_word_rows())
@@ -48,7 +53,9 @@ impl<'a> Lower<'a> {
                 let at = self.room(rows);
                 let packing = layout.dtype.packing();
                 let base = self.scratch[packing.trailing_zeros() as usize];
-                Ok(self.vmem_array(&layout, base, (at * packing as u32) as i32))
+                let r = self.vmem_array(&layout, base, (at * packing as u32) as i32);
+                self.own_buffers.push(r.buf);
+                Ok(self.as_stored(r, &own))
             }
             Space::Smem => {
                 let at = self.smem(&layout)?;
@@ -125,7 +132,7 @@ impl<'a> Lower<'a> {
     }
 
     /// A reference moved on by indices, of each of which so many low bits are zero.
-    fn moved_by(&mut self, b: &mut KernelBuilder, r: &Ref, indices: &[(Num, u32)]) -> Ref {
+    pub(super) fn moved_by(&mut self, b: &mut KernelBuilder, r: &Ref, indices: &[(Num, u32)]) -> Ref {
         let mut out = r.clone();
         for ((i, zeros), stride) in indices.iter().zip(&r.strides) {
             match stride {

@@ -8,7 +8,7 @@
 use super::scalar::{compare, reg, two};
 use super::value::{Num, Ref, Val};
 use super::window::Pane;
-use super::{Lower, Part, Refused};
+use super::{Lower, MosaicArray, Part, Refused};
 use crate::kernel::{KernelBuilder, LoopHints, S, Trips};
 use systole_isa::{Layout, Op};
 use systole_mosaic::{Function, MemRef, Role, Space, Value, Window};
@@ -108,15 +108,28 @@ impl<'a> Lower<'a> {
 
     /// An operand or result in HBM.
     fn far(&mut self, i: usize) -> Result<Ref, Refused> {
-        let a = &self.spec.arrays[i];
-        let layout = Layout::row_major(a.dtype, &a.dims, self.sub(), self.shape().1);
+        let a = self.spec.arrays[i].clone();
+        let layout = Layout::row_major(a.dtype, &a.stored(), self.sub(), self.shape().1);
         let base = self.params[i];
         let r = self.vmem_array(&layout, base, 0);
+        let r = self.as_stored(r, &a);
         // Operands that are results too are one array.
         let buf = self.spec.aliases.iter().find(|p| p.1 as usize == i).map(|p| p.0 as usize);
         let buf = buf.and_then(|j| self.far_buffers.get(j).copied()).unwrap_or(r.buf);
         self.far_buffers.push(buf);
         Ok(Ref { space: Space::Hbm, buf, ..r })
+    }
+
+    /// The memory of an array under the array's own sizes.
+    pub(super) fn as_stored(&self, r: Ref, a: &MosaicArray) -> Ref {
+        if !a.apart {
+            return r;
+        }
+        let own = Layout::row_major(a.dtype, &a.dims, self.sub(), self.shape().1);
+        let (n, packing) = (a.dims.len(), a.dtype.packing() as i64);
+        let strides = own.row_strides().into_iter().enumerate();
+        let strides = strides.map(|(d, s)| (d + 1 != n).then_some(s as i64 * packing)).collect();
+        Ref { dims: a.dims.clone(), strides, ..r }
     }
 
     /// The operand that a result shares its memory with, where the kernel writes that.
@@ -374,8 +387,7 @@ impl<'a> Lower<'a> {
             self.env.insert(*v, Val::Int(*n));
         }
         for p in panes {
-            let r = self.vmem_array(&p.layout, p.row, 0);
-            let mut r = Ref { buf: p.buf, ..r };
+            let mut r = self.near(p);
             let dims = p.memref.sizes().unwrap_or_default();
             if r.dims != dims {
                 r = self.recast_to(b, &r, &dims, r.dtype)?;

@@ -64,6 +64,9 @@ pub struct MosaicSpec {
     /// What one of several cores does of it; `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
+    /// Arrays of the kernel's own, in the order in which it makes them, whose rows are apart as [`MosaicArray::apart`] says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apart: Vec<u32>,
 }
 
 /// One core's part of a grid: of a dimension, whose steps may run in any order, a run of the indices.
@@ -87,6 +90,27 @@ impl Share {
 pub struct MosaicArray {
     pub dtype: DType,
     pub dims: Vec<u64>,
+    /// Of narrow elements whose rows share words: every row begins a word of its own, what is behind it there is padding.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub apart: bool,
+}
+
+impl MosaicArray {
+    /// The sizes that it lies in memory with.
+    pub fn stored(&self) -> Vec<u64> {
+        match self.dims.split_last() {
+            Some((columns, rows)) if self.apart => {
+                vec![rows.iter().product::<u64>() * self.dtype.packing() as u64, *columns]
+            }
+            _ => self.dims.clone(),
+        }
+    }
+
+    /// Whether its rows can be kept apart: none of them are one behind the other in a register.
+    pub fn can_be_apart(&self) -> bool {
+        let n = self.dims.len();
+        !self.apart && self.dtype.packing() > 1 && self.dtype.components() == 1 && n > 2 && self.dims[n - 2] == 1
+    }
 }
 
 /// A part of a kernel's scratch area.
@@ -121,6 +145,54 @@ pub struct MosaicKernel {
 /// # Errors
 /// What has no lowering, with its line of Python.
 pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result<MosaicKernel, Refused> {
+    lowered(spec, name, chip, &mut Vec::new())
+}
+
+/// A kernel's code, and the kernel with rows apart in the arrays where copies begin within a word otherwise.
+///
+/// # Errors
+/// As [`mosaic_kernel`].
+pub fn even_kernel(mut spec: MosaicSpec, name: &str, chip: &ChipConfig) -> Result<(MosaicSpec, MosaicKernel), Refused> {
+    // What cannot be mended checks itself while it runs, or is refused in its own words.
+    let mut best: Option<(MosaicSpec, Result<MosaicKernel, Refused>)> = None;
+    loop {
+        let mut within = Vec::new();
+        let code = lowered(&spec, name, chip, &mut within);
+        if let (Ok(code), true) = (&code, within.is_empty()) {
+            return Ok((spec, code.clone()));
+        }
+        let before = spec.clone();
+        within.into_iter().for_each(|i| spec.keep_apart(i));
+        let same = spec == before;
+        if code.is_ok() || best.is_none() {
+            best = Some((before, code));
+        }
+        if let (true, Some((kept, result))) = (same, &best) {
+            return result.clone().map(|code| (kept.clone(), code));
+        }
+    }
+}
+
+impl MosaicSpec {
+    /// Keeps the rows of an array apart where that can be: those of the call are numbered first, then the kernel's own.
+    fn keep_apart(&mut self, i: u32) {
+        match i.checked_sub(self.arrays.len() as u32) {
+            Some(own) if self.apart.contains(&own) => {}
+            Some(own) => self.apart.push(own),
+            None => {
+                let twins = self.aliases.iter().filter(|a| a.0 == i || a.1 == i).flat_map(|a| [a.0, a.1]);
+                for i in twins.chain([i]).collect::<Vec<u32>>() {
+                    let a = &mut self.arrays[i as usize];
+                    a.apart |= a.can_be_apart();
+                }
+            }
+        }
+    }
+}
+
+/// The code of a kernel. `within`: arrays that a copy begins in, or may begin in, within a word, as [`MosaicSpec::keep_apart`]
+/// numbers them; the kernel checks what is not known before.
+fn lowered(spec: &MosaicSpec, name: &str, chip: &ChipConfig, within: &mut Vec<u32>) -> Result<MosaicKernel, Refused> {
     let bytes: Option<Vec<u8>> = (0..spec.body.len() / 2)
         .map(|i| spec.body.get(2 * i..2 * i + 2).and_then(|d| u8::from_str_radix(d, 16).ok()))
         .collect();
@@ -167,9 +239,13 @@ pub fn mosaic_kernel(spec: &MosaicSpec, name: &str, chip: &ChipConfig) -> Result
         carried: Vec::new(),
         regions: Vec::new(),
         random: None,
+        own_buffers: Vec::new(),
+        within: RefCell::default(),
     };
     let first = l.kernel.function.body.operations.iter().find_map(|o| o.place.as_ref()).map(ToString::to_string);
-    l.run(&mut b).map_err(|e| Refused { place: e.place.or(first), what: e.what })?;
+    let done = l.run(&mut b).map_err(|e| Refused { place: e.place.or(first), what: e.what });
+    *within = l.within.take();
+    done?;
     let parts = l.all_parts();
     Ok(MosaicKernel {
         kernel: b.finish(),
@@ -238,6 +314,10 @@ pub(super) struct Lower<'a> {
     regions: Vec<String>,
     /// The seed of random bits, and how often some were drawn since.
     random: Option<(S, S)>,
+    /// Of each array of the kernel's own its buffer.
+    own_buffers: Vec<BufferRef>,
+    /// Arrays with copies that begin within a word.
+    within: RefCell<Vec<u32>>,
 }
 
 impl Lower<'_> {

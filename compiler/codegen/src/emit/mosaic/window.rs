@@ -1,8 +1,9 @@
 //! Windows: their places in vector memory, and the copies between these and HBM.
 
+use super::facts::{ALL_ZERO, zeros_of};
 use super::scalar::{add, compare, mul};
 use super::value::{Num, Ref};
-use super::{Lower, Part as Held, Refused};
+use super::{Lower, MosaicArray, Part as Held, Refused};
 use crate::kernel::{BufferRef, KernelBuilder, S};
 use std::collections::BTreeSet;
 use systole_isa::program::{DebugPlace, PADDING, WINDOW};
@@ -21,6 +22,8 @@ pub(super) struct Pane {
     pub window: Window,
     pub array: Ref,
     pub layout: Layout,
+    /// A block as an array.
+    pub stored: MosaicArray,
     pub input: bool,
     /// Whether the array is both an operand and a result.
     pub shared: bool,
@@ -92,7 +95,8 @@ impl Lower<'_> {
         if padded && (edges.is_empty() || edges.iter().any(|e| e.len() > MOST_EDGES)) {
             return Err(Refused::new("windows in padding whose blocks depend on data, or of many kinds"));
         }
-        let layout = Layout::row_major(array.dtype, &window.bounds, self.sub(), self.shape().1);
+        let stored = MosaicArray { dtype: array.dtype, dims: window.bounds.clone(), apart: self.spec.arrays[i].apart };
+        let layout = Layout::row_major(array.dtype, &stored.stored(), self.sub(), self.shape().1);
         let rows =
             u32::try_from(layout.component_word_rows()).map_err(|_| Refused::new("a window of too many rows"))?;
         let input = i < self.spec.operands as usize;
@@ -119,6 +123,7 @@ impl Lower<'_> {
             window: window.clone(),
             array,
             layout,
+            stored,
             input,
             shared: self.spec.aliases.iter().any(|a| a.0 as usize == i || a.1 as usize == i),
             double,
@@ -138,6 +143,12 @@ impl Lower<'_> {
             next: Vec::new(),
             changes: Num::Const(0),
         })
+    }
+
+    /// The block in the place in use.
+    pub(super) fn near(&mut self, p: &Pane) -> Ref {
+        let r = self.vmem_array(&p.layout, p.row, 0);
+        Ref { buf: p.buf, ..self.as_stored(r, &p.stored) }
     }
 
     fn window_name(&self, i: usize) -> String {
@@ -322,6 +333,7 @@ impl Lower<'_> {
             dims[n - 2] = dims[n - 2].next_multiple_of(u64::from(self.sub())).min(p.window.bounds[n - 2]);
         }
         let near = self.vmem_array(&p.layout, row, 0);
+        let near = self.as_stored(near, &p.stored);
         let skipped: Vec<Num> = part.skipped.iter().map(|s| Num::Const(*s as i32)).collect();
         let near = self.at(b, &near, &skipped);
         let near =
@@ -330,12 +342,20 @@ impl Lower<'_> {
         for (d, i) in block.iter().enumerate() {
             let by = if p.window.elements { 1 } else { p.window.bounds[d] as i32 };
             let begin = mul(b, *i, Num::Const(by));
-            first.push(add(b, begin, Num::Const(part.first[d] + part.skipped[d] as i32)));
+            let begin = add(b, begin, Num::Const(part.first[d] + part.skipped[d] as i32));
+            // The one block of a dimension is its first.
+            let one = !p.window.elements && p.window.bounds[d] >= p.array.dims[d];
+            let zeros = match begin {
+                Num::Const(c) => zeros_of(i64::from(c)),
+                Num::Reg(_) if one => ALL_ZERO,
+                Num::Reg(_) => zeros_of(i64::from(by)).min(zeros_of(i64::from(part.first[d]))),
+            };
+            first.push((begin, zeros));
         }
-        let far = self.at(b, &p.array, &first);
+        let far = self.moved_by(b, &p.array, &first);
         let far = Ref { dims, ..far };
+        self.begins_evenly(b, &far)?;
         if p.window.elements {
-            self.begins_evenly(b, &far)?;
             self.begins_evenly(b, &near)?;
         }
         let (from, to) = if part.inward { (far, near) } else { (near, far) };

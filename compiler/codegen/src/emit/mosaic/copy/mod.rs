@@ -74,7 +74,10 @@ impl<'a> Lower<'a> {
         let bytes = |s: i64| -> Result<i64, Refused> {
             match s % packing {
                 0 => Ok(s / packing * row_bytes),
-                _ => Err(Refused::new("rows that begin within a word are not copied")),
+                _ => {
+                    [from, to].iter().for_each(|r| self.is_within(r));
+                    Err(Refused::new("rows that begin within a word are not copied"))
+                }
             }
         };
         let mut strided = Vec::new();
@@ -300,8 +303,12 @@ impl<'a> Lower<'a> {
             Num::Const(_) | Num::Reg(_) => {}
         }
         match row {
-            Num::Const(n) if n != 0 => Err(Refused::new(what(n, "rows behind the first of a word"))),
+            Num::Const(n) if n != 0 => {
+                self.is_within(r);
+                Err(Refused::new(what(n, "rows behind the first of a word")))
+            }
             Num::Reg(s) if r.uneven => {
+                self.is_within(r);
                 b.if_(s, |b| {
                     self.fails(
                         b,
@@ -312,6 +319,16 @@ impl<'a> Lower<'a> {
             }
             Num::Const(_) | Num::Reg(_) => Ok(()),
         }
+    }
+
+    /// Notes that a copy begins in an array within a word.
+    fn is_within(&self, r: &Ref) {
+        let (all, before) = match r.space {
+            Space::Hbm => (&self.far_buffers, 0),
+            Space::Vmem | Space::Smem | Space::Semaphore => (&self.own_buffers, self.spec.arrays.len()),
+        };
+        let found = all.iter().position(|f| *f == r.buf).map(|i| (before + i) as u32);
+        self.within.borrow_mut().extend(found);
     }
 
     pub(super) fn enqueue(&mut self, b: &mut KernelBuilder, o: &'a Operation, i: usize) -> Result<(), Refused> {
