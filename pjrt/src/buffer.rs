@@ -30,9 +30,16 @@ impl Slot {
     pub fn fill(&self, outcome: Result<Arc<Array>, Error>) {
         let outcome = outcome.map(|a| {
             // What came first stays, as with the event.
-            let _ = self.value.set(a);
+            if self.value.set(a).is_ok() {
+                self.usage.iter().for_each(|u| _ = u.held.fetch_add(self.bytes, Ordering::Relaxed));
+            }
         });
         self.ready.set(outcome);
+    }
+
+    /// Whose bytes it takes, and how many.
+    pub fn takes(&self) -> Option<(&crate::client::Usage, i64)> {
+        Some((self.usage.as_deref()?, self.bytes))
     }
 
     /// The contents, once they are ready.
@@ -49,7 +56,12 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.usage.iter().for_each(|u| u.remove(self.bytes));
+        if let Some(u) = &self.usage {
+            u.remove(self.bytes);
+            if self.value.get().is_some() {
+                u.held.fetch_sub(self.bytes, Ordering::Relaxed);
+            }
+        }
         // Who still waits hears that nothing comes: work that was lost.
         self.ready.set(Err(Error::internal("the run that was to compute this array ended without a result")));
     }
@@ -100,6 +112,9 @@ impl Buffer {
     pub fn copy_to(&self, place: (&'static Device, MemoryKind)) -> Result<Buffer, Error> {
         let from = self.slot()?;
         let copy = Buffer::pending(self.client, place, self.dtype, &self.sizes());
+        if let Some((usage, bytes)) = copy.slot.takes() {
+            usage.room(bytes)?;
+        }
         let to = Arc::clone(&copy.slot);
         let source = Arc::clone(&from);
         from.ready.on_ready(move |outcome| match outcome {

@@ -1,6 +1,6 @@
 //! Clients and devices: a chip, how many of it, and what is asked of every run.
 
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::host;
 use crate::queue::Queue;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -151,7 +151,11 @@ impl MemoryKind {
 /// Bytes of a device's arrays.
 #[derive(Default)]
 pub struct Usage {
+    /// How many there may be.
+    pub limit: i64,
+    /// Of arrays, and of those among them that are there: others are still to be computed, when some of these are gone.
     pub now: AtomicI64,
+    pub held: AtomicI64,
     pub peak: AtomicI64,
     pub largest: AtomicI64,
     pub count: AtomicUsize,
@@ -167,6 +171,19 @@ impl Usage {
 
     pub fn remove(&self, bytes: i64) {
         self.now.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether there is room for as many more bytes.
+    ///
+    /// # Errors
+    /// How much there is of what.
+    pub fn room(&self, bytes: i64) -> Result<(), Error> {
+        let (held, limit) = (self.held.load(Ordering::Relaxed), self.limit);
+        if held.saturating_add(bytes) <= limit {
+            return Ok(());
+        }
+        let message = format!("HBM: arrays take {held} bytes, and {bytes} more are asked for; the device has {limit}");
+        Err(Error::new(Code::ResourceExhausted, message))
     }
 
     /// Lets the peaks start again from now.
@@ -197,7 +214,7 @@ impl Client {
             text: format!("SystoleDevice(id={id})"),
             debug: format!("systole:{id} ({})", chip.name),
             coordinates: coordinates(topology.as_ref(), id),
-            bytes: Arc::default(),
+            bytes: Arc::new(Usage { limit: chip.hbm.bytes as i64, ..Usage::default() }),
             capacity: chip.hbm.bytes as i64,
             client: OnceLock::new(),
         };

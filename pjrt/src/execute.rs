@@ -26,6 +26,8 @@ struct Run {
     inputs: Vec<Vec<Arc<Slot>>>,
     outputs: Vec<Vec<Arc<Slot>>>,
     done: Vec<Event>,
+    /// Bytes of the inputs that results may take, by device.
+    given: Vec<i64>,
 }
 
 /// Puts a run into the client's queue. `arguments`: by device; `kept`: parameters that are not given away although the
@@ -57,9 +59,12 @@ pub(crate) fn execute(
         let arrays = list.iter().enumerate().filter(|(i, _)| !program.facts.tokens.params.contains(i));
         inputs.push(arrays.map(|(_, b)| b.slot()).collect::<Result<Vec<_>, _>>()?);
     }
+    let mut given_bytes = Vec::with_capacity(arguments.len());
     for list in arguments {
         let given = program.facts.donated.iter().filter(|i| !kept.contains(i));
-        given.filter_map(|i| list.get(*i)).for_each(|b| b.delete());
+        let given: Vec<&&Buffer> = given.filter_map(|i| list.get(*i)).collect();
+        given_bytes.push(given.iter().map(|b| b.bytes() as i64).sum());
+        given.iter().for_each(|b| b.delete());
     }
     let make = |d: &&'static Device| -> Vec<Buffer> {
         let kind = |i: usize| program.facts.memories.results.get(i).copied().unwrap_or_default();
@@ -69,7 +74,9 @@ pub(crate) fn execute(
     let outputs: Vec<Vec<Buffer>> = devices.iter().map(make).collect();
     let slots = outputs.iter().map(|l| l.iter().map(Buffer::slot).collect()).collect::<Result<Vec<Vec<_>>, _>>()?;
     let done: Vec<Event> = devices.iter().map(|_| Event::new()).collect();
-    let run = Run { program: Arc::clone(program), mode: client.mode(), inputs, outputs: slots, done: done.clone() };
+    let mode = client.mode();
+    let run =
+        Run { program: Arc::clone(program), mode, inputs, outputs: slots, done: done.clone(), given: given_bytes };
     client.queue.push(move || run.work());
     Ok(Started { outputs, done })
 }
@@ -96,6 +103,12 @@ impl Run {
     fn results(&self) -> Result<Vec<Vec<Array>>, Error> {
         let get = |list: &Vec<Arc<Slot>>| list.iter().map(|s| s.get()).collect::<Result<Vec<_>, _>>();
         let inputs: Vec<Vec<Arc<Array>>> = self.inputs.iter().map(get).collect::<Result<_, _>>()?;
+        for (outputs, given) in self.outputs.iter().zip(&self.given) {
+            let taken: Vec<_> = outputs.iter().filter_map(|s| s.takes()).collect();
+            if let Some((usage, _)) = taken.first() {
+                usage.room((taken.iter().map(|t| t.1).sum::<i64>() - given).max(0))?;
+            }
+        }
         let client = &self.program.client.runtime;
         let exe = &self.program.exe;
         let options = RunOptions::new(self.mode);

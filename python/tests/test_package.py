@@ -195,6 +195,37 @@ def test_what_does_not_fit_is_an_error_with_its_line():
     assert float(jax.jit(lambda a: a.sum())(X)) == 66.0
 
 
+FULL = """
+import jax, numpy as np
+from jax._src import xla_bridge
+from systole import _plugin
+if "systole" not in xla_bridge._backend_factories:
+    _plugin.initialize()
+x = jax.device_put(np.zeros((4 << 20,), np.float32), jax.devices("systole")[0])
+kept = []
+for make in (lambda: jax.jit(lambda a: a + 1)(x), lambda: jax.device_put(np.zeros((4 << 20,), np.float32), x.device)):
+    try:
+        while True:
+            kept.append(make().block_until_ready())
+            assert len(kept) < 9
+    except jax.errors.JaxRuntimeError as e:
+        assert "RESOURCE_EXHAUSTED: HBM" in str(e), e
+# Given away, or gone: there is room again.
+again = jax.jit(lambda a: a * 2, donate_argnums=0)
+y = kept.pop()
+for _ in range(9):
+    y = again(y)
+y.block_until_ready()
+del kept, y
+assert float(jax.jit(lambda a: a + 1)(x)[5]) == 1
+"""
+
+
+def test_arrays_beyond_the_devices_memory_are_an_error():
+    where = {**os.environ, "SYSTOLE_SET": "hbm.bytes=64MiB", "SYSTOLE_TOPOLOGY": ""}
+    subprocess.run([sys.executable, "-c", FULL], check=True, timeout=100, env=where)
+
+
 def test_threads_and_many_calls():
     f = jax.jit(lambda a: a + 1)
     ends = []

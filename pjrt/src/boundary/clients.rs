@@ -156,6 +156,9 @@ calls! {
         let bytes = dims.iter().try_fold(size as u64, |n, d| n.checked_mul(*d)).ok_or_else(too_large)?;
         let bytes = isize::try_from(bytes).map_err(|_| too_large())? as usize;
         strides::extent(&dims, order, size).ok_or_else(too_large)?;
+        if place.1 == MemoryKind::Device {
+            place.0.bytes.room(bytes as i64)?;
+        }
         let mut data = vec![0u8; bytes];
         if bytes > 0 && args.data.is_null() {
             return Err(Error::invalid("an array without data"));

@@ -208,7 +208,9 @@ calls! {
 
     executable_get_compiled_memory_stats(args: ExecutableGetCompiledMemoryStatsArgs) {
         // SAFETY: a live executable.
-        let p = &unsafe { program(args.executable) }?.exe.program;
+        let whole = unsafe { program(args.executable) }?;
+        let p = &whole.exe.program;
+        let donated = whole.facts.donated.iter().filter_map(|i| p.params.get(*i));
         let (inputs, outputs) = (
             p.params.iter().map(|a| a.layout.bytes() as i64).sum::<i64>(),
             p.results.iter().map(|a| a.layout.bytes() as i64).sum::<i64>(),
@@ -216,7 +218,7 @@ calls! {
         args.generated_code_size_in_bytes = p.code.len() as i64;
         args.argument_size_in_bytes = inputs;
         args.output_size_in_bytes = outputs;
-        args.alias_size_in_bytes = 0;
+        args.alias_size_in_bytes = donated.map(|a| a.layout.bytes() as i64).sum();
         args.temp_size_in_bytes = (p.hbm_bytes as i64 - inputs - outputs).max(0);
         args.host_generated_code_size_in_bytes = 0;
         args.host_argument_size_in_bytes = 0;

@@ -175,7 +175,9 @@ impl<'a> Lower<'a> {
     /// node that must be an array.
     fn check_groups(&self, comp: &Computation, groups: &Groups, scalars: &[bool]) -> Vec<Materialise> {
         let own = |id: NodeId| !groups.lead.contains_key(&id);
-        let roots = comp.ids().filter(|&id| groups.is_root(id) && own(id) && !scalars[id.index()]);
+        // Reductions of several operands give tuples, which nobody owns.
+        let several = |id: NodeId| matches!(comp.node(id).shape, Shape::Tuple(_));
+        let roots = comp.ids().filter(|&id| (groups.is_root(id) || several(id)) && own(id) && !scalars[id.index()]);
         let fused = |id: NodeId| -> Result<(), Materialise> {
             let node = comp.node(id);
             let dims = |n: NodeId| comp.node(n).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
