@@ -73,6 +73,25 @@ fn tiles_are_pinned() {
     assert!(e.contains("line 2") && e.contains("`y`"), "{e}");
 }
 
+/// Loops of loads and arithmetic alone, with loads of one place several rounds apart: cores share the rows of the product.
+#[test]
+fn loops_that_load_one_place_in_several_rounds_are_proved() {
+    let text = "HloModule m
+ENTRY e {
+  x = s32[70,200] parameter(0)
+  y = s32[200,130] parameter(1)
+  ROOT z = s32[70,130] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+";
+    let chip = ChipConfig::from_preset("tpu-v4").expect("a preset");
+    for cores in [1, 2] {
+        let options = CompileOptions { cores, verify: true, ..CompileOptions::for_chip(&chip) };
+        let (module, _) = parse_hlo(text).expect("a module");
+        let plan = plan_module(module, &chip, &options, text).expect("a plan");
+        generate(&plan, &chip, &options, None).expect("a program");
+    }
+}
+
 #[test]
 fn places_are_pinned() {
     use systole_codegen::emit::mxu::Place;

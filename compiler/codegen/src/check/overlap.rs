@@ -86,10 +86,11 @@ impl<'a> Walk<'a> {
         self.induct_rounds((first, last), &seen, rounds, trips, counter)
     }
 
-    /// One round; how often each required event of an iteration was done.
+    /// One round; how often each event of an iteration was done first in it. A load that another one has made before, of the
+    /// same place, may be found done again rounds later.
     fn round(&mut self, first: usize, last: usize, run: u32) -> Proof<FxHashMap<u32, u32>> {
         self.pc = first;
-        let start = self.tick;
+        let before: Vec<bool> = self.source.events.iter().map(|e| e.done.is_some()).collect();
         while self.pc <= last {
             let b = self.bundle()?;
             if b.is_some_and(|b| b.at != last || b.inst.op != Op::BLoop || b.target() != first) {
@@ -98,9 +99,11 @@ impl<'a> Walk<'a> {
         }
         let mut counts = FxHashMap::default();
         // A load may be one of an earlier loop: it gives the same value.
-        let of_loop = |e: &&Event<'_>| e.turns.first().is_some_and(|t| t.run == run);
-        for e in self.source.events.iter().filter(of_loop).filter(|e| e.done.is_some_and(|t| t > start)) {
-            *counts.entry(e.position).or_default() += 1;
+        let of_loop = |e: &Event<'_>| e.turns.first().is_some_and(|t| t.run == run);
+        for (at, e) in self.source.events.iter().enumerate().filter(|(_, e)| of_loop(e) && e.done.is_some()) {
+            if !before.get(at).is_some_and(|&done| done) {
+                *counts.entry(e.position).or_default() += 1;
+            }
         }
         Ok(counts)
     }
