@@ -149,8 +149,8 @@ pub enum Effect {
 /// How the matrix unit reads an operand row (held as 32-bit lanes).
 ///
 /// `Bf16` rounds f32 lanes to bf16 (nearest even): one pass. `High`, `Mid`, `Low` are the three 8-bit pieces of an f32
-/// significand by truncation (each exact in bf16, their sum is the value), for multi-pass products; `Mid` and `Low` of a
-/// non-finite value are zero. `HighFinite` is `High` with non-finite values read as zero. Integer formats take the
+/// significand by truncation (each exact in bf16 but for its exponent, their sum is the value; pieces of small values are
+/// not flushed), for multi-pass products; `Mid` and `Low` of a non-finite value are zero. `HighFinite` is `High` with non-finite values read as zero. Integer formats take the
 /// low 8 bits and accumulate in s32.
 #[allow(missing_docs, reason = "documented above")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
