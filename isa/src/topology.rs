@@ -223,6 +223,11 @@ impl Topology {
         if self.full { self.chips() } else { 2 * self.dims.len() as u32 }
     }
 
+    /// Links of a chip, one each way counted once: fewer at the ends of axes that do not wrap.
+    pub fn links(&self, chip: u32) -> usize {
+        (0..self.ports()).filter(|&port| self.neighbour(Hop { chip, port }).is_some()).count()
+    }
+
     /// The chip at the other end of a link, or `None` where the axis ends.
     pub fn neighbour(&self, hop: Hop) -> Option<u32> {
         if self.full {
@@ -373,6 +378,20 @@ mod tests {
         ] {
             let error = Topology::parse(text, &chip(preset)).expect_err(text);
             assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn chips_have_the_links_of_their_place() {
+        for (text, links) in [
+            ("2x4:mesh", &[2, 3, 3, 2, 2, 3, 3, 2][..]),
+            ("2x4:mesh,torus", &[3; 8]),
+            ("ring:4", &[2; 4]),
+            ("full:5", &[4; 5]),
+            ("1", &[0]),
+        ] {
+            let t = Topology::parse(text, &chip("tpu-v4")).expect(text);
+            assert_eq!((0..t.chips()).map(|c| t.links(c)).collect::<Vec<_>>(), links, "{text}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use systole_isa::program::PodShape;
 use systole_runtime::export::{chrome, html, perfetto, xplane};
-use systole_runtime::profile::{self, FileError, Level, Limits, Profile, Recorder, Run, diff, memory, table};
+use systole_runtime::profile::{self, FileError, Level, Limits, Profile, Recorder, Run, diff, memory, roofline, table};
 use systole_runtime::{
     Client, CompileOptions, Mode, NoObserver, Observer, PodOptions, PodRun, Queues, Ran, RunOptions, pod,
 };
@@ -230,6 +230,12 @@ fn sums_agree_on_several_devices() {
             assert!(spans.iter().all(|s| p.op_name(s.id) == "r"), "only the collective sends");
         }
         assert!(p.meta.links.iter().any(|l| l.busy > 0));
+        // A roof of the links that the chip has in this pod; by itself it has none.
+        let ici = |p: &Profile| {
+            let roofs = roofline::roofs(p, &p.meta.devices[0]);
+            roofs.iter().find(|r| r.name == "ICI").map(|r| r.bytes / p.meta.chip.link_bytes_per_cycle())
+        };
+        assert_eq!((ici(&p), ici(mlp())), (Some(4.0), None));
         let mut json = Vec::new();
         chrome::write(&p, 1000, &mut json).expect("memory takes all");
         let trace: serde_json::Value = serde_json::from_slice(&json).expect("JSON");

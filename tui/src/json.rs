@@ -134,7 +134,7 @@ fn roofline(app: &App, d: &Data) -> Value {
     let p = &d.profile;
     let Some(device) = d.device(app.device) else { return json!({}) };
     let roofs: Vec<Value> =
-        roofline::roofs(p).into_iter().map(|r| json!({"name": r.name, "bytes_per_cycle": r.bytes})).collect();
+        roofline::roofs(p, device).into_iter().map(|r| json!({"name": r.name, "bytes_per_cycle": r.bytes})).collect();
     let points = app.rows().into_iter().filter_map(|r| point(p, r, &device.ops[r])).map(|q| {
         json!({"name": p.row_name(&device.ops[q.row]), "flops_per_byte": q.intensity.is_finite().then_some(q.intensity),
                "flops_per_cycle": q.rate, "roof": q.roof, "cycles": q.cycles})

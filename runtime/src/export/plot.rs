@@ -176,7 +176,7 @@ pub fn roofline(p: &Profile, d: &DeviceMeta) -> String {
     put!(out, "<line class=\"roof\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{WIDTH}\" y2=\"{:.1}\"/>\n", x(low), y(top), y(top));
     let rate = top * p.meta.chip.clock_hz;
     text(&mut out, WIDTH - 8.0, y(top) - 5.0, "end", &format!("peak {}flop/s", metric(rate)));
-    for (i, r) in roofs(p).into_iter().enumerate() {
+    for (i, r) in roofs(p, d).into_iter().enumerate() {
         let knee = (top / r.bytes).clamp(low, high);
         put!(
             out,

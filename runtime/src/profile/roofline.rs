@@ -2,7 +2,7 @@
 
 use super::{DeviceMeta, OpRow, Profile};
 use crate::report::rows::peak_flops_per_cycle;
-use systole_isa::DType;
+use systole_isa::{DType, Topology};
 
 /// An operation as a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,13 +27,15 @@ pub struct Roof {
     pub bytes: f64,
 }
 
-/// The roofs of a chip: HBM, vector memory, the links.
-pub fn roofs(p: &Profile) -> Vec<Roof> {
+/// The roofs of a device: HBM, vector memory, the links that its chip has in the pod.
+pub fn roofs(p: &Profile, d: &DeviceMeta) -> Vec<Roof> {
     let c = &p.meta.chip;
     let vmem = c.vmem.read_ports as f64 * c.core.sublanes as f64 * c.row_bytes() as f64;
     let mut all = vec![Roof { name: "HBM", bytes: c.hbm_bytes_per_cycle() }, Roof { name: "VMEM", bytes: vmem }];
-    if c.ici.links > 0 && c.ici.topology != "none" {
-        all.push(Roof { name: "ICI", bytes: c.link_bytes_per_cycle() * c.ici.links as f64 });
+    let pod = p.meta.report.pod.as_ref().and_then(|r| Topology::printed(&r.topology, c.devices_per_chip().max(1)));
+    let links = pod.map_or(0, |t| t.links(d.chip));
+    if links > 0 {
+        all.push(Roof { name: "ICI", bytes: c.link_bytes_per_cycle() * links as f64 });
     }
     all
 }

@@ -69,7 +69,7 @@ fn plot(app: &App, data: &Data, d: &DeviceMeta, pen: &mut Pen<'_>) {
     }
     let clock = p.meta.chip.clock_hz;
     let top = peak(p).max(1e-9);
-    let roofs = roofs(p);
+    let roofs = roofs(p, d);
     let ridge = roofs.first().map_or(1.0, |r| top / r.bytes.max(1e-9));
     let axes = Axes::new(&points, top, ridge, w - AXIS, h - 1);
     scales(&mut inner, &axes, clock);
