@@ -44,10 +44,31 @@ pub fn rule(
 ) -> Result<Option<NodeId>, CompileError> {
     let Op::Dot { dims, precision } = &n.op else { return Ok(None) };
     let to = array(&n.shape);
-    let parts = parts(b, (operands[0], operands[1]), dims);
+    let given = (exposed(b, operands[0]), exposed(b, operands[1]));
+    let parts = parts(b, given, dims);
     let precision = types::precision(b, &parts.x, &parts.y, *precision, options);
     let result = typed(b, parts, precision, to.dtype);
     Ok(Some(b.reshape(result, &to.dims)))
+}
+
+/// A transpose behind a reshape that only adds dimensions of size 1, as a transpose: one to be composed with.
+fn exposed(b: &mut Emit, x: NodeId) -> NodeId {
+    if !matches!(b.op(x), Op::Reshape) {
+        return x;
+    }
+    let inner = b.operand(x, 0);
+    let Op::Transpose { permutation } = b.op(inner).clone() else { return x };
+    let to = b.dims(x).to_vec();
+    if b.dims(inner).contains(&1) || !to.iter().filter(|d| **d != 1).eq(b.dims(inner)) {
+        return x;
+    }
+    let source = b.operand(inner, 0);
+    let ones = to.iter().filter(|d| **d == 1).count();
+    let source = b.reshape(source, &[&vec![1; ones][..], b.dims(source)].concat());
+    let (mut one, mut other) = (0..ones, permutation.iter().map(|p| p + ones));
+    let place = |d: &u64| if *d == 1 { one.next() } else { other.next() };
+    let turn: Vec<usize> = to.iter().map_while(place).collect();
+    b.transpose(source, &turn)
 }
 
 fn parts(b: &Emit, (x, y): (NodeId, NodeId), dims: &DotDims) -> Parts {
