@@ -45,20 +45,6 @@ pub struct TuneReport {
     pub cut_short: bool,
 }
 
-/// The family of a kernel.
-pub fn family(spec: &KernelSpec) -> &'static str {
-    match spec {
-        KernelSpec::Body(_) => "body",
-        KernelSpec::Blocks { .. } => "blocks",
-        KernelSpec::Product { .. } => "product",
-        KernelSpec::Gather { .. } => "gather",
-        KernelSpec::Scatter(_) => "scatter",
-        KernelSpec::Sort { .. } => "sort",
-        KernelSpec::Cholesky(_) | KernelSpec::Solve(_) => "factor",
-        KernelSpec::Mosaic(_) => "mosaic",
-    }
-}
-
 impl Client {
     /// Cycles of a kernel by itself, its code in the instruction memory; none if it does not run without data.
     pub fn kernel_cycles(&self, plan: &Plan, kernel: &KernelEntry, args: &[Operand]) -> Option<u64> {
@@ -79,7 +65,7 @@ impl Client {
         let one = |c: &systole_compiler::plan::alone::Called<'_>| {
             let k = &plan.kernels[c.kernel];
             let cycles = self.kernel_cycles(plan, k, c.args)?;
-            let (name, family) = (k.name.clone(), family(&k.spec));
+            let (name, family) = (k.name.clone(), k.spec.family());
             Some(Measured { kernel: c.kernel, name, family, estimate: k.cycles.unwrap_or(0.0), cycles })
         };
         all.par_iter().filter_map(one).collect()

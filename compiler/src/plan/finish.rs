@@ -137,14 +137,11 @@ impl Finisher<'_> {
         Some(LoopCall { spec: spec.clone(), args, op: *op, cycles })
     }
 
-    /// Cycles of a loop over arrays in vector memory.
+    /// Cycles of a loop over arrays in vector memory: of its registers alone, without filling its pipeline.
     fn work(&self, spec: &LoopSpec) -> f64 {
-        let c = &self.chip.core;
-        let (tiles, loads, stores, operations) = Body::Loop(spec.clone()).effort(c.lanes);
         let outer: f64 = spec.outer.iter().map(|&n| f64::from(n)).product();
-        let registers = outer * f64::from(spec.rows.div_ceil(c.sublanes)) * f64::from(tiles);
-        let per = |n: usize, slots: u32| n as f64 / f64::from(slots.max(1));
-        registers * per(loads, c.vload_slots).max(per(stores, c.vstore_slots)).max(per(operations, c.valu_slots))
+        let registers = outer * f64::from(spec.rows.div_ceil(self.chip.core.sublanes));
+        registers * Body::Loop(spec.clone()).register_cycles(self.chip)
     }
 
     /// The product among the steps so far whose end a step becomes.

@@ -7,12 +7,10 @@
 //! these bounds the program's order is kept.
 
 use super::collective::{Direct, Exchange, How, Phase, Ring, phase_cycles};
-use super::spec::KernelSpec;
 use super::step::{Arg, Draft, ScalarOp, Step, Use};
 use super::view::BufId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-use systole_codegen::emit::blocks::{consider_cut, whole_work};
 use systole_isa::ChipConfig;
 
 /// An exchange is worth hiding if it takes so many times as long as a message to a neighbour.
@@ -343,17 +341,7 @@ fn release(nodes: &mut [Node], i: usize, ready: &mut BTreeSet<usize>) {
 pub fn call_cycles(plan: &Draft, chip: &ChipConfig, kernel: usize, op: u32) -> f64 {
     let entry = &plan.kernels[kernel];
     let moved = || plan.ops.get(op as usize).map_or(0.0, |o| o.bytes / chip.hbm_bytes_per_cycle().max(1.0));
-    let known = entry.cycles.or_else(|| match &entry.spec {
-        KernelSpec::Body(body) => Some(whole_work(body, chip)),
-        KernelSpec::Blocks { spec, cut, .. } => consider_cut(spec, *cut, chip).map(|c| c.cost as f64),
-        KernelSpec::Product { .. }
-        | KernelSpec::Gather { .. }
-        | KernelSpec::Scatter(_)
-        | KernelSpec::Sort { .. }
-        | KernelSpec::Cholesky(_)
-        | KernelSpec::Solve(_)
-        | KernelSpec::Mosaic(_) => None,
-    });
+    let known = entry.cycles.or_else(|| entry.spec.estimate(chip));
     known.unwrap_or_else(moved).max(SMALL)
 }
 

@@ -75,6 +75,35 @@ impl KernelSpec {
         Some(spec)
     }
 
+    /// The family of the kernel, in a word.
+    pub fn family(&self) -> &'static str {
+        match self {
+            KernelSpec::Body(_) => "body",
+            KernelSpec::Blocks { .. } => "blocks",
+            KernelSpec::Product { .. } => "product",
+            KernelSpec::Gather { .. } => "gather",
+            KernelSpec::Scatter(_) => "scatter",
+            KernelSpec::Sort { .. } => "sort",
+            KernelSpec::Cholesky(_) | KernelSpec::Solve(_) => "factor",
+            KernelSpec::Mosaic(_) => "mosaic",
+        }
+    }
+
+    /// Estimated cycles where they follow from the spec; others are noted when the kernel is chosen, or not known.
+    pub fn estimate(&self, chip: &ChipConfig) -> Option<f64> {
+        match self {
+            KernelSpec::Body(body) => Some(blocks::whole_work(body, chip)),
+            KernelSpec::Blocks { spec, cut, .. } => blocks::consider_cut(spec, *cut, chip).map(|c| c.cost as f64),
+            KernelSpec::Product { .. }
+            | KernelSpec::Gather { .. }
+            | KernelSpec::Scatter(_)
+            | KernelSpec::Sort { .. }
+            | KernelSpec::Cholesky(_)
+            | KernelSpec::Solve(_)
+            | KernelSpec::Mosaic(_) => None,
+        }
+    }
+
     /// How it looks after the exchange under way, if it does.
     pub fn looks(&self) -> Option<Looks> {
         match self {

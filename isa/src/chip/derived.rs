@@ -84,6 +84,22 @@ impl ChipConfig {
         self.mxu.types.iter().find(|t| t.operand == operand)
     }
 
+    /// Rows of a format that enter a matrix unit in a cycle: at the bf16 rate where its arrays do not multiply it themselves.
+    pub fn mxu_rows_per_cycle(&self, format: MxuFormat) -> f64 {
+        self.mxu_type(format).or_else(|| self.mxu_type(MxuFormat::Bf16)).map_or(0.0, |t| t.rows_per_cycle)
+    }
+
+    /// Cycles that a register's rows of a format take to enter a matrix unit.
+    pub fn mxu_push_cycles(&self, format: MxuFormat) -> f64 {
+        f64::from(self.core.sublanes) / self.mxu_rows_per_cycle(format).max(1e-3)
+    }
+
+    /// Cycles that a register of weights takes to shift into a matrix unit.
+    pub fn mxu_stage_cycles(&self) -> f64 {
+        let rows = f64::from(self.core.sublanes * self.core.lanes) / f64::from(self.mxu.cols.max(1));
+        rows / f64::from(self.mxu.weight_rows_per_cycle.max(1))
+    }
+
     /// Multiply-adds times two per second of one device (both cores of a megacore) in one pass of an operand type;
     /// types that the arrays lack count at the bf16 rate.
     pub fn peak_flops(&self, operand: DType) -> f64 {
@@ -94,8 +110,7 @@ impl ChipConfig {
     pub fn peak_flops_per_cycle(&self, operand: DType) -> f64 {
         let formats = [(operand == DType::S8, MxuFormat::S8), (operand == DType::U8, MxuFormat::U8)];
         let format = formats.into_iter().chain([(operand.is_f8(), MxuFormat::F8)]).find(|f| f.0);
-        let native = format.and_then(|f| self.mxu_type(f.1));
-        let rate = native.or_else(|| self.mxu_type(MxuFormat::Bf16)).map_or(0.0, |t| t.rows_per_cycle);
+        let rate = self.mxu_rows_per_cycle(format.map_or(MxuFormat::Bf16, |f| f.1));
         let m = &self.mxu;
         2.0 * rate * m.rows as f64 * m.cols as f64 * m.count as f64 * self.cores_per_device as f64
     }

@@ -48,8 +48,8 @@ pub(crate) fn predecode(bundles: &Bundles, program: &Program, chip: &ChipConfig)
         have: Slot::ALL.map(|s| chip.slots(s)),
         intervals: Default::default(),
         uses: uses(&resources, chip),
-        push_d16: MxuFormat::ALL.map(|f| push_d16(f, chip)),
-        stage_d16: stage_d16(chip),
+        push_d16: MxuFormat::ALL.map(|f| d16(chip.mxu_push_cycles(f))),
+        stage_d16: d16(chip.mxu_stage_cycles()),
         values: 0,
         read_at: vec![usize::MAX; RESOURCES],
         written_at: vec![usize::MAX; RESOURCES],
@@ -142,24 +142,9 @@ fn ranges(bundles: usize, program: &Program, chip: &ChipConfig) -> [(i32, i32); 
     out
 }
 
-/// Sixteenths of a cycle that a register's rows take to enter a matrix unit.
-fn push_d16(f: MxuFormat, chip: &ChipConfig) -> u32 {
-    let names: &[&str] = match f {
-        MxuFormat::S8 | MxuFormat::U8 => &["s8", "int8", "bf16"],
-        MxuFormat::F8 => &["f8", "fp8", "bf16"],
-        MxuFormat::Bf16 | MxuFormat::High | MxuFormat::Mid | MxuFormat::Low | MxuFormat::HighFinite => &["bf16"],
-    };
-    let types = &chip.mxu.types;
-    let rate = names.iter().find_map(|n| types.iter().find(|t| t.operand == *n)).or(types.first());
-    let rate = rate.map_or(1.0, |t| t.rows_per_cycle).max(1e-3);
-    (chip.core.sublanes as f64 * 16.0 / rate).round().max(1.0) as u32
-}
-
-/// Sixteenths of a cycle that a register of weights takes to shift in.
-fn stage_d16(chip: &ChipConfig) -> u32 {
-    let (c, m) = (&chip.core, &chip.mxu);
-    let rows = (c.sublanes * c.lanes) as f64 / m.cols.max(1) as f64;
-    (rows * 16.0 / m.weight_rows_per_cycle.max(1) as f64).round().max(1.0) as u32
+/// Cycles in sixteenths, one of them at least.
+fn d16(cycles: f64) -> u32 {
+    (cycles * 16.0).round().max(1.0) as u32
 }
 
 struct Predecoder<'a> {

@@ -192,21 +192,8 @@ fn queue(q: &mut VecDeque<f64>, start: f64, places: usize) {
     }
 }
 
-/// Cycles that a register's rows take to enter a matrix unit.
+/// Cycles that a register's rows take to enter a matrix unit, in the format of that number.
 pub(super) fn push_cycles(chip: &ChipConfig, format: i32) -> f64 {
-    let format = usize::try_from(format).ok().and_then(|f| MxuFormat::ALL.get(f)).copied().unwrap_or(MxuFormat::Bf16);
-    let names: &[&str] = match format {
-        MxuFormat::S8 | MxuFormat::U8 => &["s8", "int8", "bf16"],
-        MxuFormat::F8 => &["f8", "fp8", "bf16"],
-        MxuFormat::Bf16 | MxuFormat::High | MxuFormat::Mid | MxuFormat::Low | MxuFormat::HighFinite => &["bf16"],
-    };
-    let types = &chip.mxu.types;
-    let rate = names.iter().find_map(|n| types.iter().find(|t| t.operand == *n)).or(types.first());
-    f64::from(chip.core.sublanes) / rate.map_or(1.0, |t| t.rows_per_cycle).max(1e-3)
-}
-
-/// Cycles that a register of weights takes to shift in.
-pub(super) fn stage_cycles(chip: &ChipConfig) -> f64 {
-    let rows = f64::from(chip.core.sublanes * chip.core.lanes) / f64::from(chip.mxu.cols.max(1));
-    rows / f64::from(chip.mxu.weight_rows_per_cycle.max(1))
+    let format = usize::try_from(format).ok().and_then(|f| MxuFormat::ALL.get(f)).copied();
+    chip.mxu_push_cycles(format.unwrap_or(MxuFormat::Bf16))
 }

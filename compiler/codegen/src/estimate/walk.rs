@@ -1,6 +1,6 @@
 //! The walk over bundles; see the parent module.
 
-use super::units::{Array, Copies, push_cycles, stage_cycles};
+use super::units::{Array, Copies, push_cycles};
 use crate::schedule::list::width;
 use rustc_hash::FxHashMap;
 use systole_isa::effects::Reg;
@@ -189,7 +189,7 @@ impl<'a> Walk<'a> {
         };
         let Some(a) = usize::try_from(unit).ok().and_then(|n| self.arrays.get_mut(n)) else { return };
         match f {
-            MatrixFn::MStage | MatrixFn::MStageT => a.stage(now, stage_cycles(chip)),
+            MatrixFn::MStage | MatrixFn::MStageT => a.stage(now, chip.mxu_stage_cycles()),
             MatrixFn::MLatch => a.latch(now, f64::from(chip.timing.get(Class::MxuLatch).latency.max(1))),
             // Only the last chunk moves the array.
             MatrixFn::MPush | MatrixFn::MPushSet | MatrixFn::MPushAdd if !last(chip.mxu.rows) => {}

@@ -6,7 +6,7 @@ use crate::emit::moves;
 use crate::emit::moves::spec::{MoveSpec, Side};
 use crate::emit::rows::PickSpec;
 use serde::{Deserialize, Serialize};
-use systole_isa::DType;
+use systole_isa::{ChipConfig, DType};
 
 /// Code over an iteration space whose operands lie in vector memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -127,8 +127,16 @@ impl Body {
         }
     }
 
+    /// Cycles of a register of rows, all its tiles of columns: what the fullest slots take.
+    pub fn register_cycles(&self, chip: &ChipConfig) -> f64 {
+        let c = &chip.core;
+        let (tiles, loads, stores, operations) = self.effort(c.lanes);
+        let per = |n: usize, slots: u32| n as f64 / f64::from(slots.max(1));
+        f64::from(tiles) * per(loads, c.vload_slots).max(per(stores, c.vstore_slots)).max(per(operations, c.valu_slots))
+    }
+
     /// Tiles of columns, and of one register of a tile the loads, the stores and the operations.
-    pub fn effort(&self, lanes: u32) -> (u32, usize, usize, usize) {
+    fn effort(&self, lanes: u32) -> (u32, usize, usize, usize) {
         let arrays = |inputs: &[Input]| inputs.iter().filter(|i| matches!(i, Input::Array(_))).count();
         let operations = |nodes: usize, inputs: usize| nodes.saturating_sub(inputs);
         match self {

@@ -429,11 +429,7 @@ fn work(body: &Body, sizes: &[u32], (d, steps): (usize, u32), chip: &ChipConfig)
     };
     let loops: f64 = (0..sizes.len()).filter(|&i| i != row).map(size).product();
     let registers = (size(row) / f64::from(sublanes)).ceil();
-    let c = &chip.core;
-    let (tiles, loads, stores, operations) = body.effort(lanes);
-    let per = |n: usize, slots: u32| n as f64 / f64::from(slots.max(1));
-    let each = per(loads, c.vload_slots).max(per(stores, c.vstore_slots)).max(per(operations, c.valu_slots));
-    loops * (LOOP + registers * f64::from(tiles) * each)
+    loops * (LOOP + registers * body.register_cycles(chip))
 }
 
 /// Cycles of a body by itself, with all of its arrays in vector memory.
