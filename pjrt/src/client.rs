@@ -4,7 +4,7 @@ use crate::error::{Code, Error};
 use crate::host;
 use crate::queue::Queue;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use systole_isa::{ChipConfig, Topology};
 use systole_runtime::{Mode, pod};
 
@@ -281,6 +281,34 @@ fn coordinates(topology: Option<&Topology>, id: usize) -> Vec<i64> {
     // Three numbers are what users of TPUs expect.
     at.resize(3.max(at.len()), 0);
     at
+}
+
+static CLIENTS: Mutex<Vec<&'static Client>> = Mutex::new(Vec::new());
+
+/// A client that lives from now on.
+pub(crate) fn keep(client: Client) -> &'static Client {
+    let client: &'static Client = Box::leak(Box::new(client));
+    client.devices().iter().for_each(|d| {
+        // A device has one client.
+        let _ = d.client.set(client);
+    });
+    CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+    client
+}
+
+/// Every client there is.
+pub(crate) fn each(f: impl FnMut(&'static Client)) {
+    CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().for_each(f);
+}
+
+/// Sets the mode of every client from now on: `full`, `timing` or `numeric`.
+///
+/// # Errors
+/// Another text.
+pub fn set_mode(text: &str) -> Result<(), Error> {
+    let mode = mode(text)?;
+    each(|c| c.set_mode(mode));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ pub struct LoadedExecutable {
     pub devices: Vec<usize>,
     deleted: AtomicBool,
     /// Pointers of the interface that live as long as this.
-    pub(crate) kept: OnceLock<crate::boundary::Loaded>,
+    pub(crate) kept: OnceLock<Box<dyn std::any::Any + Send + Sync>>,
 }
 
 impl Executable {

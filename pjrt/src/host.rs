@@ -2,7 +2,6 @@
 //!
 //! The Python package registers one handler; a program names a callback by its number in the call's configuration.
 
-use crate::client::mode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use systole_isa::DType;
@@ -42,14 +41,4 @@ pub fn allow_made_up(allowed: bool) {
 
 pub(crate) fn made_up_allowed() -> bool {
     MADE_UP_ALLOWED.load(Ordering::Relaxed)
-}
-
-/// Sets the mode of every client from now on: `full`, `timing` or `numeric`.
-///
-/// # Errors
-/// Another text.
-pub fn set_mode(text: &str) -> Result<(), crate::error::Error> {
-    let mode = mode(text)?;
-    crate::boundary::each_client(|c| c.set_mode(mode));
-    Ok(())
 }

@@ -25,7 +25,6 @@ pub mod event;
 pub mod executable;
 mod execute;
 mod ffi;
-mod handle;
 pub mod host;
 mod live;
 mod proto;

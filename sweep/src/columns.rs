@@ -1,7 +1,8 @@
 //! The table as a Parquet file: texts are UTF-8, numbers doubles (not a number where a point has none).
 
 use crate::bad;
-use crate::table::{NUMBERS, Row, Table};
+use crate::numbers::NUMBERS;
+use crate::table::{Row, Table};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;

@@ -1,10 +1,10 @@
 //! Runs points: programs are compiled once for all points with the same code, run once for all with the same counters.
 
 use crate::bad;
+use crate::outcome::{Counters, OpCounters, Outcome};
 use crate::plan::{Base, Plan, Point};
 use crate::spec::Spec;
 use crate::store::Store;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -19,43 +19,6 @@ use systole_runtime::{
     RuntimeError, generate, pod,
 };
 use systole_simulator::PodRun;
-
-/// What became of a point.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
-    pub id: String,
-    /// Why there are no counters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<Counters>,
-}
-
-/// An operation's part of a run, of one device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OpCounters {
-    pub name: String,
-    pub opcode: String,
-    pub cycles: u64,
-    pub work: Work,
-}
-
-/// What a run counted: no prices.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Counters {
-    pub cycles: u64,
-    pub devices: u32,
-    /// Useful flops of one device, and its peak in flops per cycle.
-    pub flops: f64,
-    pub peak_per_cycle: f64,
-    pub bound: String,
-    /// Busy share by kind of unit: the most of any.
-    pub busy: BTreeMap<String, f64>,
-    /// Of all devices.
-    pub work: Work,
-    /// The longest operations.
-    pub ops: Vec<OpCounters>,
-}
 
 /// Operations that are kept of a run.
 const KEPT: usize = 12;

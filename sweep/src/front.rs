@@ -1,7 +1,22 @@
 //! Which designs no other is better than, and how sure that is.
 
 use crate::spec::Objective;
-use crate::table::{Design, Table};
+
+/// A design over all programs of the sweep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Design {
+    /// Places of its rows.
+    pub rows: Vec<usize>,
+    /// Objectives, in the order of the specification: sums over the programs of what adds up, else means.
+    pub values: Vec<f64>,
+    /// The same in every draw.
+    pub draws: Vec<Vec<f64>>,
+    /// Ran with every program and breaks no constraint.
+    pub feasible: bool,
+    pub front: bool,
+    /// Not surely dominated: some design is better in less than 95 % of the draws.
+    pub perhaps: bool,
+}
 
 /// How a design stands to the front, from the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,21 +72,21 @@ pub fn front(points: &[Vec<f64>]) -> Vec<usize> {
 }
 
 /// Marks the designs on the front, and those that may be: dominated in less than [`SURE`] of the draws.
-pub fn mark(table: &mut Table) {
-    let able: Vec<usize> = (0..table.designs.len()).filter(|&i| table.designs[i].feasible).collect();
-    let points: Vec<Vec<f64>> = able.iter().map(|&i| costs(&table.objectives, &table.designs[i].values)).collect();
+pub fn mark(designs: &mut [Design], objectives: &[Objective]) {
+    let able: Vec<usize> = (0..designs.len()).filter(|&i| designs[i].feasible).collect();
+    let points: Vec<Vec<f64>> = able.iter().map(|&i| costs(objectives, &designs[i].values)).collect();
     for f in front(&points) {
-        table.designs[able[f]].front = true;
+        designs[able[f]].front = true;
     }
-    let draws = able.iter().map(|&i| table.designs[i].draws.len()).min().unwrap_or(0);
+    let draws = able.iter().map(|&i| designs[i].draws.len()).min().unwrap_or(0);
     let mut times = vec![0usize; able.len()];
     for d in 0..draws {
-        let drawn: Vec<Vec<f64>> = able.iter().map(|&i| costs(&table.objectives, &table.designs[i].draws[d])).collect();
+        let drawn: Vec<Vec<f64>> = able.iter().map(|&i| costs(objectives, &designs[i].draws[d])).collect();
         front(&drawn).into_iter().for_each(|f| times[f] += 1);
     }
     for (place, n) in able.into_iter().zip(times) {
         let dominated = 1.0 - n as f64 / draws.max(1) as f64;
-        table.designs[place].perhaps = dominated < SURE;
+        designs[place].perhaps = dominated < SURE;
     }
 }
 

@@ -1,17 +1,19 @@
 //! The report of a sweep: one page of HTML that needs nothing else.
 
 use crate::bad;
-use crate::execute::Outcome;
-use crate::front::FrontKind;
+use crate::front::{Design, FrontKind};
+use crate::numbers::NUMBERS;
+use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::sensitivity::{slices, tornado};
 use crate::spec::Spec;
-use crate::table::{Design, NUMBERS, Row, Table};
+use crate::table::{Row, Table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use systole_runtime::RuntimeError;
 use systole_runtime::cost::{Prices, draws, energy};
 use systole_runtime::export::plot::escape;
+use systole_runtime::report::text::short;
 
 /// Width and height of pictures, and room for their axes.
 const W: f64 = 760.0;
@@ -27,25 +29,6 @@ h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}svg{max-width:100%;height:
 collapse;font-size:12px}td,th{padding:2px 8px;border-bottom:1px solid #dde3e9;text-align:right;white-space:nowrap}td:first-child,\
 th:first-child{text-align:left}.scroll{overflow-x:auto;max-height:480px}.dim{color:#66737f}.front{font-weight:600}.bad{color:#a33}\
 text{font:11px system-ui,sans-serif;fill:#34414d}";
-
-/// A number in few characters.
-pub fn short(x: f64) -> String {
-    let a = x.abs();
-    if a == 0.0 {
-        return "0".into();
-    }
-    let steps = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")];
-    let (scale, prefix) = steps.iter().find(|s| a >= s.0).copied().unwrap_or((1e-12, "p"));
-    let v = x / scale;
-    let digits = if v.abs() >= 100.0 {
-        0
-    } else if v.abs() >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{v:.digits$}{prefix}")
-}
 
 /// One axis: from values to places.
 struct Axis {

@@ -15,6 +15,8 @@ pub mod execute;
 mod expr;
 pub mod front;
 pub mod html;
+pub mod numbers;
+pub mod outcome;
 pub mod plan;
 pub mod search;
 pub mod sensitivity;

@@ -1,6 +1,6 @@
 //! What results depend on: by coefficient of the cost table, and along one parameter.
 
-use crate::execute::Counters;
+use crate::outcome::Counters;
 use crate::table::Table;
 use systole_isa::ChipConfig;
 use systole_isa::chip::Cost;

@@ -359,8 +359,8 @@ impl Spec {
             list.iter().map(one).collect::<Result<Vec<_>, _>>()
         };
         let objectives: Vec<Objective> = file.objectives.iter().map(|o| objective(o)).collect();
-        if let Some(o) = objectives.iter().find(|o| !crate::table::is_number(&o.column)) {
-            let columns = crate::table::numbers().join(", ");
+        if let Some(o) = objectives.iter().find(|o| !crate::numbers::is_number(&o.column)) {
+            let columns = crate::numbers::numbers().join(", ");
             return Err(bad(format!("{name}: objective `{}` is none of the columns {columns}", o.column)));
         }
         let chips = file.chips.iter().map(|c| if c.ends_with(".toml") || c.contains('/') { at(c) } else { c.clone() });

@@ -5,7 +5,7 @@
 //! beside their place, synced and renamed.
 
 use crate::bad;
-use crate::execute::Outcome;
+use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::spec::Spec;
 use std::collections::BTreeMap;

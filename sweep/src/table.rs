@@ -1,7 +1,9 @@
 //! The table of a sweep: a row for every point, with counters, prices and what follows.
 
 use crate::bad;
-use crate::execute::{Counters, Outcome};
+use crate::front::{Design, mark};
+use crate::numbers::{NUMBERS, Numbers};
+use crate::outcome::{Counters, Outcome};
 use crate::plan::{Plan, Point};
 use crate::spec::{Objective, Spec};
 use serde::Serialize;
@@ -9,59 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use systole_isa::ChipConfig;
 use systole_runtime::RuntimeError;
 use systole_runtime::cost::{self, Prices, draws, energy};
-
-macro_rules! columns {
-    ($($field:ident $doc:literal;)+) => {
-        /// The numbers of a row.
-        #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-        pub struct Numbers { $(#[doc = $doc] pub $field: f64),+ }
-
-        /// Names of the columns that are numbers, with their meaning.
-        pub const NUMBERS: &[(&str, &str)] = &[$((stringify!($field), $doc)),+];
-
-        impl Numbers {
-            /// A column by its name.
-            pub fn get(&self, name: &str) -> Option<f64> {
-                match name { $(stringify!($field) => Some(self.$field),)+ _ => None }
-            }
-        }
-    };
-}
-
-columns! {
-    cycles "Cycles of the slowest device.";
-    time_s "Seconds.";
-    flops "Useful flops of one device.";
-    peak_share "Flops over the peak.";
-    hbm_share "HBM bandwidth used.";
-    mxu_busy "Busy share of the busiest matrix unit.";
-    vpu_busy "Busy share of the vector ALUs.";
-    energy_j "Joules of all devices.";
-    energy_low_j "The same in 5 % of the draws.";
-    energy_high_j "The same in 95 % of the draws.";
-    power_w "Average watts of a chip.";
-    peak_power_w "Watts of a chip in its hottest operation.";
-    idle_w "Watts of a chip that does nothing.";
-    pj_per_flop "Picojoules per useful flop.";
-    edp_js "Energy times time.";
-    gflops_per_w "Useful Gflop/s per watt.";
-    gflops_per_mm2 "Useful Gflop/s per mm2.";
-    area_mm2 "Area of a chip.";
-    area_low_mm2 "The same in 5 % of the draws.";
-    area_high_mm2 "The same in 95 % of the draws.";
-    hbm_bytes "HBM bytes of all devices.";
-    link_bytes "Bytes times links crossed.";
-}
-
-/// Names of the columns that are numbers.
-pub fn numbers() -> Vec<&'static str> {
-    NUMBERS.iter().map(|n| n.0).collect()
-}
-
-/// Whether a column is one of numbers.
-pub fn is_number(name: &str) -> bool {
-    NUMBERS.iter().any(|n| n.0 == name)
-}
 
 /// A row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -87,22 +36,6 @@ impl Row {
     pub fn feasible(&self) -> bool {
         self.status == "ok" && self.broken.is_empty()
     }
-}
-
-/// A design over all programs of the sweep.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Design {
-    /// Places of its rows.
-    pub rows: Vec<usize>,
-    /// Objectives, in the order of the specification: sums over the programs of what adds up, else means.
-    pub values: Vec<f64>,
-    /// The same in every draw.
-    pub draws: Vec<Vec<f64>>,
-    /// Ran with every program and breaks no constraint.
-    pub feasible: bool,
-    pub front: bool,
-    /// Not surely dominated: some design is better in less than 95 % of the draws.
-    pub perhaps: bool,
 }
 
 /// The table of a sweep.
@@ -208,13 +141,12 @@ impl Table {
             *removed.entry(name).or_insert(0) += 1;
         }
         let keys = keys(plan);
-        let designs = designs(spec, plan, &rows, &drawn);
-        let mut table = Table { rows, designs, objectives: spec.objectives.clone(), keys, removed };
-        crate::front::mark(&mut table);
-        for d in table.designs.iter().filter(|d| d.front) {
-            d.rows.iter().for_each(|&r| table.rows[r].front = true);
+        let mut designs = designs(spec, plan, &rows, &drawn);
+        mark(&mut designs, &spec.objectives);
+        for d in designs.iter().filter(|d| d.front) {
+            d.rows.iter().for_each(|&r| rows[r].front = true);
         }
-        Ok(table)
+        Ok(Table { rows, designs, objectives: spec.objectives.clone(), keys, removed })
     }
 
     fn row(

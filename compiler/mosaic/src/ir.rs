@@ -214,18 +214,10 @@ impl Attr {
 
     /// The inside of a dialect's attribute: `add` of `#vector.kind<add>`.
     pub fn word(&self) -> Option<&str> {
-        match self {
-            Attr::Text(t) => t.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).map(str::trim),
-            Attr::Str(s) => Some(s),
-            Attr::Int(_)
-            | Attr::Float(_)
-            | Attr::Symbol(_)
-            | Attr::Unit
-            | Attr::Ints(_)
-            | Attr::List(_)
-            | Attr::Dict(_)
-            | Attr::Dense(..)
-            | Attr::Type(_) => None,
+        if let Attr::Str(s) = self {
+            return Some(s);
         }
+        let Attr::Text(t) = self else { return None };
+        t.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).map(str::trim)
     }
 }

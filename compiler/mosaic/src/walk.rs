@@ -130,20 +130,10 @@ fn number(module: &Module, o: &Operation, env: &FxHashMap<Value, i64>) -> Option
     let x = |i: usize| o.operands.get(i).and_then(|v| env.get(v)).copied();
     let wrapped = |n: i64| Some(i64::from(n as i32));
     match &*o.name {
-        "arith.constant" => match o.attributes.get("value")? {
-            Attr::Int(n) if truth(o) => Some(n & 1),
-            Attr::Int(n) => Some(*n),
-            Attr::Float(_)
-            | Attr::Str(_)
-            | Attr::Symbol(_)
-            | Attr::Unit
-            | Attr::Ints(_)
-            | Attr::List(_)
-            | Attr::Dict(_)
-            | Attr::Dense(..)
-            | Attr::Type(_)
-            | Attr::Text(_) => None,
-        },
+        "arith.constant" => {
+            let Attr::Int(n) = o.attributes.get("value")? else { return None };
+            Some(if truth(o) { n & 1 } else { *n })
+        }
         "arith.addi" => wrapped(x(0)?.wrapping_add(x(1)?)),
         "arith.subi" => wrapped(x(0)?.wrapping_sub(x(1)?)),
         "arith.muli" => wrapped(x(0)?.wrapping_mul(x(1)?)),

@@ -306,15 +306,7 @@ impl<'a> Emitter<'a> {
             self.note(n, &rule, (t, v), &want);
             parts.push(self.get(s, held, v, &want)?);
         }
-        let mut op = old_op.clone();
-        let mut failed = None;
-        op.for_each_called(|c| match self.computation(*c) {
-            Ok(new) => *c = new,
-            Err(e) => failed = Some(e),
-        });
-        if let Some(e) = failed {
-            return Err(e);
-        }
+        let op = self.with_computations(old_op)?;
         let whole: Vec<Vec<u64>> = tensors.iter().map(|v| self.program.value(*v).dims().to_vec()).collect();
         let work =
             Work { node: n, op, rule: &rule, division: &division, parts: &parts, whole: &whole, old: self.old, old_op };
@@ -373,6 +365,17 @@ impl<'a> Emitter<'a> {
         });
     }
 
+    /// An operation that calls what became of its computations.
+    fn with_computations(&mut self, op: &Op) -> Result<Op, CompileError> {
+        let mut op = op.clone();
+        let mut failed = None;
+        op.for_each_called(|c| match self.computation(*c) {
+            Ok(new) => *c = new,
+            Err(e) => failed = Some(e),
+        });
+        failed.map_or(Ok(op), Err)
+    }
+
     /// A computation over scalars, or one that is kept as it is, without annotations.
     fn computation(&mut self, id: CompId) -> Result<CompId, CompileError> {
         if let Some(&new) = self.copied.get(&id) {
@@ -387,15 +390,7 @@ impl<'a> Emitter<'a> {
                 map.push(operands[0]);
                 continue;
             }
-            let mut op = n.op.clone();
-            let mut failed = None;
-            op.for_each_called(|c| match self.computation(*c) {
-                Ok(new) => *c = new,
-                Err(e) => failed = Some(e),
-            });
-            if let Some(e) = failed {
-                return Err(e);
-            }
+            let op = self.with_computations(&n.op)?;
             c.nodes.push(systole_hlo::graph::Node { op, operands, ..n.clone() });
             map.push(NodeId(c.nodes.len() as u32 - 1));
         }

@@ -239,16 +239,8 @@ impl<'a> Fuser<'a> {
                 let cut = dims.iter().map(|d| (d.start, d.stride)).collect();
                 return Ok(self.cut_leaf(source, map, cut));
             }
-            Op::Unary(u) => ExprOp::Unary(*u),
-            Op::Binary(b) => ExprOp::Binary(*b),
-            Op::Compare { direction, order } => ExprOp::Compare(*direction, *order),
-            Op::Select => ExprOp::Select,
-            Op::Clamp => ExprOp::Clamp,
-            Op::Convert => ExprOp::Convert,
-            Op::BitcastConvert => ExprOp::BitcastConvert,
-            Op::ReducePrecision { exponent, mantissa } => ExprOp::ReducePrecision(*exponent, *mantissa),
             Op::Reduce { .. } => return self.lane_reduce(id, map),
-            _ => return Err(Materialise(id)),
+            op => elementwise(op).ok_or(Materialise(id))?,
         };
         let mut args: SmallVec<[ExprId; 3]> = SmallVec::new();
         for &o in &node.operands {
@@ -295,6 +287,22 @@ impl<'a> Fuser<'a> {
     }
 }
 
+/// An operation on elements, each by itself.
+#[allow(clippy::wildcard_enum_match_arm, reason = "others are no part of expressions")]
+fn elementwise(op: &Op) -> Option<ExprOp> {
+    Some(match op {
+        Op::Unary(u) => ExprOp::Unary(*u),
+        Op::Binary(b) => ExprOp::Binary(*b),
+        Op::Compare { direction, order } => ExprOp::Compare(*direction, *order),
+        Op::Select => ExprOp::Select,
+        Op::Clamp => ExprOp::Clamp,
+        Op::Convert => ExprOp::Convert,
+        Op::BitcastConvert => ExprOp::BitcastConvert,
+        Op::ReducePrecision { exponent, mantissa } => ExprOp::ReducePrecision(*exponent, *mantissa),
+        _ => return None,
+    })
+}
+
 /// A scalar computation as an expression of its parameters; `None` if it holds anything but elementwise operations.
 #[allow(clippy::wildcard_enum_match_arm, reason = "what a loop cannot compute is no body")]
 pub fn scalar_body(comp: &Computation) -> Option<Body> {
@@ -308,14 +316,6 @@ pub fn scalar_body(comp: &Computation) -> Option<Body> {
         let op = match &n.op {
             Op::Parameter { index } => ExprOp::Param(*index as u32),
             Op::Constant(l) => ExprOp::Const(scalar_bytes(l)),
-            Op::Unary(u) => ExprOp::Unary(*u),
-            Op::Binary(b) => ExprOp::Binary(*b),
-            Op::Compare { direction, order } => ExprOp::Compare(*direction, *order),
-            Op::Select => ExprOp::Select,
-            Op::Clamp => ExprOp::Clamp,
-            Op::Convert => ExprOp::Convert,
-            Op::BitcastConvert => ExprOp::BitcastConvert,
-            Op::ReducePrecision { exponent, mantissa } => ExprOp::ReducePrecision(*exponent, *mantissa),
             Op::Reshape | Op::Broadcast { .. } | Op::Copy => {
                 at.push(args[0]);
                 continue;
@@ -325,7 +325,7 @@ pub fn scalar_body(comp: &Computation) -> Option<Body> {
                 at.push(0);
                 continue;
             }
-            _ => return None,
+            op => elementwise(op)?,
         };
         at.push(nodes.len() as ExprId);
         nodes.push(ExprNode { op, args, dtype: dtype? });

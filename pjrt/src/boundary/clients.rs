@@ -1,7 +1,7 @@
 //! Clients: creation, compilation, arrays from the host.
 
 use super::devices::{client_of, pointers};
-use super::{array, calls, given, keep_client, object, text};
+use super::{array, calls, given, object, text};
 use crate::buffer::Buffer;
 use crate::client::{Client, Device, MemoryKind, Options};
 use crate::compile::compile;
@@ -10,8 +10,8 @@ use crate::event::Event;
 use crate::executable::LoadedExecutable;
 use crate::ffi::common::NamedValue;
 use crate::ffi::device::*;
-use crate::handle::Memory;
-use crate::{strides, types};
+use crate::ffi::handle::Memory;
+use crate::{client, strides, types};
 use systole_runtime::Array;
 
 /// The platform's name, as `JAX_PLATFORMS` has it.
@@ -52,7 +52,7 @@ calls! {
             // Options of other plugins' users (such as a proxy's) mean nothing here.
             options.put(&name, value_text(v));
         }
-        let client = keep_client(Client::new(&options.completed())?);
+        let client = client::keep(Client::new(&options.completed())?);
         args.client = std::ptr::from_ref(client).cast_mut();
     }
 

@@ -5,7 +5,7 @@ use crate::client::MemoryKind;
 use crate::error::Error;
 use crate::ffi::common::{MemoryFunctionTable, NamedValue, NamedValueUnion};
 use crate::ffi::device::*;
-use crate::handle::{Client, Device, Memory};
+use crate::ffi::handle::{Client, Device, Memory};
 use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::Ordering;

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::ffi::common::{
     ErrorDestroyArgs, ErrorForEachPayloadArgs, ErrorFunctionTable, ErrorGetCodeArgs, ErrorMessageArgs,
 };
-use crate::handle::Failure;
+use crate::ffi::handle::Failure;
 use std::ffi::{c_char, c_void};
 
 /// The functions of every error, at its beginning.

@@ -9,7 +9,7 @@ use crate::executable::{self, LoadedExecutable};
 use crate::execute::execute;
 use crate::ffi::common::{LogicalDeviceIds, NamedValue, NamedValueUnion};
 use crate::ffi::executable::*;
-use crate::handle::{Buffer, Device, Executable};
+use crate::ffi::handle::{Buffer, Device, Executable};
 use crate::proto::DeviceAssignment;
 use crate::types;
 use prost::Message;
@@ -349,15 +349,16 @@ unsafe impl Sync for Loaded {}
 
 impl LoadedExecutable {
     fn lists(&self, all: &[*mut Device]) -> &Loaded {
-        self.kept.get_or_init(|| {
+        let made = self.kept.get_or_init(|| {
             let partitions = self.program.facts.partitions.max(1);
             let logical =
                 |i: usize| LogicalDeviceIds { replica: (i / partitions) as i32, partition: (i % partitions) as i32 };
-            Loaded {
+            Box::new(Loaded {
                 devices: self.devices.iter().filter_map(|d| all.get(*d).copied()).collect(),
                 logical: (0..self.devices.len()).map(logical).collect(),
-            }
-        })
+            })
+        });
+        made.downcast_ref().expect("nothing else is kept there")
     }
 
     fn device_pointers(&self, all: &[*mut Device]) -> &[*mut Device] {

@@ -21,15 +21,12 @@ mod profiler;
 pub mod python;
 mod table;
 
-pub(crate) use executables::Loaded;
 pub use table::GetPjrtApi;
 
-use crate::client::Client;
 use crate::error::{Code, Error};
-use crate::handle::Failure;
+use crate::ffi::handle::Failure;
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
 
 /// A call of the interface, whatever its arguments.
 pub(crate) type Call = unsafe extern "C" fn(*mut c_void) -> *mut Failure;
@@ -47,7 +44,7 @@ pub(crate) fn guard(name: &str, body: impl FnOnce() -> Result<(), Error>) -> *mu
 macro_rules! calls {
     ($($(#[$doc:meta])* $name:ident($args:ident: $type:ty) $body:block)*) => {$(
         $(#[$doc])*
-        pub(crate) unsafe extern "C" fn $name(args: *mut std::ffi::c_void) -> *mut crate::handle::Failure {
+        pub(crate) unsafe extern "C" fn $name(args: *mut std::ffi::c_void) -> *mut crate::ffi::handle::Failure {
             crate::boundary::guard(stringify!($name), || {
                 // SAFETY: the caller hands over the call's own structure for the time of the call (see the module).
                 let $args: &mut $type = unsafe { crate::boundary::object_mut(args.cast())? };
@@ -133,21 +130,3 @@ pub(crate) struct Foreign<T>(pub *mut T);
 
 // SAFETY: the interface lets callbacks run on any thread, with the argument that the caller gave for them.
 unsafe impl<T> Send for Foreign<T> {}
-
-static CLIENTS: Mutex<Vec<&'static Client>> = Mutex::new(Vec::new());
-
-/// A client that lives from now on.
-pub(crate) fn keep_client(client: Client) -> &'static Client {
-    let client: &'static Client = Box::leak(Box::new(client));
-    client.devices().iter().for_each(|d| {
-        // A device has one client.
-        let _ = d.client.set(client);
-    });
-    CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).push(client);
-    client
-}
-
-/// Every client there is.
-pub(crate) fn each_client(f: impl FnMut(&'static Client)) {
-    CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().for_each(f);
-}

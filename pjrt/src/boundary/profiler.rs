@@ -6,8 +6,8 @@
 use super::errors::failure;
 use super::{given, guard, object, object_mut, taken};
 use crate::error::Error;
-use crate::handle::Failure;
-use crate::{collect, direct};
+use crate::ffi::handle::Failure;
+use crate::{client, collect, direct};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -137,7 +137,7 @@ unsafe extern "C" fn stop(args: *mut c_void) -> *mut Failure {
         let s = unsafe { session(args) }?;
         let mut state = s.state.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut state.0) {
-            super::each_client(|c| c.queue.drain());
+            client::each(|c| c.queue.drain());
             collect::end(true);
             state.1 = busiest()?;
         }

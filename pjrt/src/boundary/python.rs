@@ -8,7 +8,7 @@ use super::{array, given, taken, text};
 use crate::error::Error;
 use crate::executable::Executable;
 use crate::queue::on_large_stack;
-use crate::{collect, direct, host, types};
+use crate::{client, collect, direct, host, types};
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn systole_set_mode(mode: *const c_char, size: usize) -> F
     // SAFETY: text of the length that stands beside it.
     let mode = unsafe { text(mode, size) };
     answered(|| {
-        host::set_mode(&mode)?;
+        client::set_mode(&mode)?;
         Ok(frame(&serde_json::json!({}), &[]))
     })
 }
@@ -178,7 +178,7 @@ pub extern "C" fn systole_allow_made_up(allowed: bool) {
 /// Waits until everything that was started has run.
 #[unsafe(no_mangle)]
 pub extern "C" fn systole_drain() {
-    super::each_client(|c| c.queue.drain());
+    client::each(|c| c.queue.drain());
 }
 
 /// The plan and the assembly of a loaded program, by its fingerprint: `{"plan", "assembly"}`; the plan is null where the

@@ -4,7 +4,7 @@
 
 use super::common::BufferMemoryLayout;
 use super::same;
-use crate::handle::{Buffer, Device, Event, Memory};
+use crate::ffi::handle::{Buffer, Device, Event, Memory};
 use std::ffi::c_void;
 use std::mem::offset_of;
 

@@ -3,7 +3,7 @@
 //! Fields stand in the order of the C interface, version 0.112; sizes and last offsets are proved below.
 
 use super::same;
-use crate::handle::{Event, Failure, Memory};
+use crate::ffi::handle::{Event, Failure, Memory};
 use std::ffi::{c_char, c_void};
 use std::mem::offset_of;
 

@@ -4,7 +4,7 @@
 
 use super::common::{ExecuteOptions, LogicalDeviceIds, NamedValue, Program};
 use super::same;
-use crate::handle::{Buffer, Client, Device, Event, Executable, LoadedExecutable};
+use crate::ffi::handle::{Buffer, Client, Device, Event, Executable, LoadedExecutable};
 use std::ffi::{c_char, c_void};
 use std::mem::offset_of;
 

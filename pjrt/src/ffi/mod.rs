@@ -4,6 +4,7 @@ pub mod buffer;
 pub mod common;
 pub mod device;
 pub mod executable;
+pub mod handle;
 
 /// Proves at compile time that a structure is laid out as in C: its size, and where its last field stands.
 pub(crate) const fn same<T>(size: usize, last: usize, expected: usize) {

@@ -14,6 +14,25 @@ pub fn metric(v: f64) -> String {
     }
 }
 
+/// A number in few characters.
+pub fn short(x: f64) -> String {
+    let a = x.abs();
+    if a == 0.0 || !x.is_finite() {
+        return if a == 0.0 { "0".into() } else { "-".into() };
+    }
+    let steps = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")];
+    let (scale, prefix) = steps.iter().find(|s| a >= s.0).copied().unwrap_or((1e-12, "p"));
+    let v = x / scale;
+    let digits = if v.abs() >= 100.0 {
+        0
+    } else if v.abs() >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{v:.digits$}{prefix}")
+}
+
 /// A time with a unit: `8.20 us`.
 pub fn time(seconds: f64) -> String {
     let steps = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")];

@@ -7,10 +7,12 @@ use std::io::IsTerminal;
 use std::path::Path;
 use systole_runtime::RuntimeError;
 use systole_runtime::cost::{Prices, Purpose, Unit, energy};
-use systole_runtime::report::text::time;
+use systole_runtime::report::text::{short, time};
 use systole_sweep::front::FrontKind;
-use systole_sweep::html::{pretty, short};
-use systole_sweep::table::{NUMBERS, Row, Table};
+use systole_sweep::html::pretty;
+use systole_sweep::numbers::NUMBERS;
+use systole_sweep::outcome::Counters;
+use systole_sweep::table::{Row, Table};
 use systole_sweep::{Plan, Point, Spec, Store, execute};
 use systole_tui::sweep::{self, Standing, SweepApp, SweepData, SweepPoint, Wish};
 use systole_tui::{Key, export};
@@ -126,7 +128,7 @@ impl Sweep {
         let purposes = Purpose::ALL.iter().map(|&u| delta(u.name(), ea.purpose(u), eb.purpose(u))).collect();
         lines.push(format!("  by unit: {}", largest(units)));
         lines.push(format!("  by cause: {}", largest(purposes)));
-        let seconds = |run: &execute::Counters, chip: &systole_isa::ChipConfig, name: &str| {
+        let seconds = |run: &Counters, chip: &systole_isa::ChipConfig, name: &str| {
             run.ops.iter().find(|o| o.name == name).map(|o| chip.seconds(o.cycles))
         };
         let mut names: Vec<&str> = x.ops.iter().chain(&y.ops).map(|o| o.name.as_str()).collect();

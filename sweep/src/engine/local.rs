@@ -5,7 +5,7 @@
 
 use super::{Request, Work, work};
 use crate::bad;
-use crate::execute::Outcome;
+use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::store::Store;
 use std::collections::VecDeque;

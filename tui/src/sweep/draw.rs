@@ -4,25 +4,7 @@ use super::{Standing, SweepApp, SweepPoint};
 use crate::pen::{Pen, cut, scroll};
 use crate::theme::Paint;
 use ratatui::buffer::Buffer;
-
-/// A number in few characters.
-fn short(x: f64) -> String {
-    let a = x.abs();
-    if a == 0.0 || !x.is_finite() {
-        return "0".into();
-    }
-    let steps = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")];
-    let (scale, prefix) = steps.iter().find(|s| a >= s.0).copied().unwrap_or((1e-12, "p"));
-    let v = x / scale;
-    let digits = if v.abs() >= 100.0 {
-        0
-    } else if v.abs() >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{v:.digits$}{prefix}")
-}
+use systole_runtime::report::text::short;
 
 /// Symbol, colour and word of a standing.
 fn look(s: Standing) -> (&'static str, Paint, &'static str) {

@@ -342,20 +342,10 @@ pub(crate) fn integers(text: &str, a: &Attr<'_>) -> PResult<Vec<i64>> {
 
 /// The shape of a `dense<..>` attribute, or of a list as rank 1.
 pub(crate) fn sizes(a: &Attr<'_>) -> Vec<u64> {
-    match a {
-        Attr::Dense(_, s) | Attr::Resource(_, _, s) => s.dims.clone(),
-        Attr::List(l) => vec![l.len() as u64],
-        Attr::Unit
-        | Attr::Bool(_)
-        | Attr::Int(_)
-        | Attr::Float(_)
-        | Attr::Str(_)
-        | Attr::Symbol(_)
-        | Attr::Dict(_)
-        | Attr::Dialect(..)
-        | Attr::Word(_)
-        | Attr::Function(..) => Vec::new(),
+    if let Attr::Dense(_, s) | Attr::Resource(_, _, s) = a {
+        return s.dims.clone();
     }
+    if let Attr::List(l) = a { vec![l.len() as u64] } else { Vec::new() }
 }
 
 /// The text of a string: `\\22` is the byte of that hexadecimal number.

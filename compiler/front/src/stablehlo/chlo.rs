@@ -57,20 +57,12 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
             let ([x], Some(value)) = (&args[..], o.get(&["value"])) else {
                 return Err(o.error("constant_like takes one operand and a value"));
             };
-            let v = match value {
-                Attr::Float(v) => *v,
-                Attr::Int(v) => *v as f64,
-                Attr::Unit
-                | Attr::Bool(_)
-                | Attr::Str(_)
-                | Attr::Symbol(_)
-                | Attr::List(_)
-                | Attr::Dict(_)
-                | Attr::Dense(..)
-                | Attr::Dialect(..)
-                | Attr::Word(_)
-                | Attr::Resource(..)
-                | Attr::Function(..) => return Err(o.error("the value of constant_like must be a number")),
+            let v = if let Attr::Int(v) = value {
+                *v as f64
+            } else if let Attr::Float(v) = value {
+                *v
+            } else {
+                return Err(o.error("the value of constant_like must be a number"));
             };
             return Ok(Some(vec![Math::new(l, body, o, *x)?.number(v)?]));
         }

@@ -202,21 +202,9 @@ fn transfer_pairs<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<
     const KEY: &str = "_xla_send_recv_source_target_pairs";
     let list = collective::pairs(l, o)?;
     let given = match o.get(&["mhlo.frontend_attributes"]) {
-        Some(Attr::Dict(entries)) => entries.iter().find_map(|(k, v)| match v {
-            Attr::Str(s) if k.trim_matches('"') == KEY => Some(unescape(s)),
-            Attr::Unit
-            | Attr::Bool(_)
-            | Attr::Int(_)
-            | Attr::Float(_)
-            | Attr::Str(_)
-            | Attr::Symbol(_)
-            | Attr::List(_)
-            | Attr::Dict(_)
-            | Attr::Dense(..)
-            | Attr::Dialect(..)
-            | Attr::Word(_)
-            | Attr::Resource(..)
-            | Attr::Function(..) => None,
+        Some(Attr::Dict(entries)) => entries.iter().find_map(|(k, v)| {
+            let Attr::Str(s) = v else { return None };
+            (k.trim_matches('"') == KEY).then(|| unescape(s))
         }),
         _ => None,
     };

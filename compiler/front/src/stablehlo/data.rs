@@ -54,20 +54,11 @@ impl<'a> Lower<'a, '_> {
 
     /// A keyword: `THREE_FRY`, `#stablehlo<rng_algorithm THREE_FRY>` or `"THREE_FRY"`.
     pub fn keyword(&self, a: &Attr<'a>) -> Option<&'a str> {
-        match a {
-            Attr::Word(w) | Attr::Str(w) => Some(w),
-            Attr::Dialect(_, inside) => Cursor::over(self.text, *inside).rest().split_whitespace().last(),
-            Attr::Unit
-            | Attr::Bool(_)
-            | Attr::Int(_)
-            | Attr::Float(_)
-            | Attr::Symbol(_)
-            | Attr::List(_)
-            | Attr::Dict(_)
-            | Attr::Dense(..)
-            | Attr::Resource(..)
-            | Attr::Function(..) => None,
+        if let Attr::Word(w) | Attr::Str(w) = a {
+            return Some(w);
         }
+        let Attr::Dialect(_, inside) = a else { return None };
+        Cursor::over(self.text, *inside).rest().split_whitespace().last()
     }
 
     /// A keyword out of a table.

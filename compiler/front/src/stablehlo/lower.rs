@@ -301,30 +301,15 @@ impl<'a> Lower<'a, '_> {
     /// The values of an operation on what its operands are in the graph, which have the types that the text gives.
     pub fn plain(&mut self, body: &mut Body<'a>, o: &Operation<'a>) -> PResult<Vec<NodeId>> {
         let name = o.name.strip_prefix("mhlo.").or_else(|| o.name.strip_prefix("stablehlo.")).unwrap_or(o.name);
-        let done = match o.name.strip_prefix("chlo.") {
+        let mut done = match o.name.strip_prefix("chlo.") {
             Some(name) => chlo::lower(self, body, o, name)?,
             None => None,
         };
-        let done = match done {
-            Some(d) => Some(d),
-            None => data::lower(self, body, o, name)?,
-        };
-        let done = match done {
-            Some(d) => Some(d),
-            None => contraction::lower(self, body, o, name)?,
-        };
-        let done = match done {
-            Some(d) => Some(d),
-            None => control::lower(self, body, o, name)?,
-        };
-        let done = match done {
-            Some(d) => Some(d),
-            None => collective::lower(self, body, o, name)?,
-        };
-        let done = match done {
-            Some(d) => Some(d),
-            None => parallel::lower(self, body, o, name)?,
-        };
+        for family in [data::lower, contraction::lower, control::lower, collective::lower, parallel::lower] {
+            if done.is_none() {
+                done = family(self, body, o, name)?;
+            }
+        }
         let Some(values) = done else {
             let d = o.error(format!("operation `{}` is not supported", o.name));
             return Err(Box::new(

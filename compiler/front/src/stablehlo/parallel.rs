@@ -132,22 +132,9 @@ fn apart<'a>(
 fn programs<'a>(o: &Operation<'a>) -> PResult<Vec<Vec<&'a str>>> {
     let wrong = || o.error("`programs` must be rows of functions, one row a replica, all of one length");
     let Some(Attr::List(rows)) = o.get(&["programs"]) else { return Err(wrong()) };
-    let row = |a: &Attr<'a>| match a {
-        Attr::List(list) => {
-            list.iter().map(|f| if let Attr::Symbol(s) = f { Some(*s) } else { None }).collect::<Option<Vec<_>>>()
-        }
-        Attr::Unit
-        | Attr::Bool(_)
-        | Attr::Int(_)
-        | Attr::Float(_)
-        | Attr::Str(_)
-        | Attr::Symbol(_)
-        | Attr::Dict(_)
-        | Attr::Dense(..)
-        | Attr::Dialect(..)
-        | Attr::Word(_)
-        | Attr::Resource(..)
-        | Attr::Function(..) => None,
+    let row = |a: &Attr<'a>| {
+        let Attr::List(list) = a else { return None };
+        list.iter().map(|f| if let Attr::Symbol(s) = f { Some(*s) } else { None }).collect::<Option<Vec<_>>>()
     };
     let rows: Vec<Vec<&str>> = rows.iter().map(row).collect::<Option<_>>().ok_or_else(wrong)?;
     let width = rows.first().map_or(0, Vec::len);

@@ -145,15 +145,20 @@ pub fn hessenberg(b: &mut Emit, x: NodeId) -> Result<[NodeId; 2], CompileError> 
     reduced(b, x, ("hessenberg", k), true)
 }
 
+/// Matrices as `[batch, m, n]` of the type that they are factored in, that type, and the sizes.
+fn widened(b: &mut Emit, x: NodeId) -> (NodeId, DType, [u64; 3]) {
+    let kind = wide(b.dtype(x));
+    let a = fold_batch(b, x, 2);
+    let a = b.convert(a, kind);
+    (a, kind, [b.dims(a)[0], b.dims(a)[1], b.dims(a)[2]])
+}
+
 /// The first `k` columns of `[.., m, n]` made zero by reflectors, which stay there, and their factors: below the diagonal by
 /// `H^H A`, or below the first lower diagonal by `H^H A H` (`similar`).
 fn reduced(b: &mut Emit, x: NodeId, (name, k): (&str, u64), similar: bool) -> Result<[NodeId; 2], CompileError> {
     let given = b.dims(x).to_vec();
     let dtype = b.dtype(x);
-    let kind = wide(dtype);
-    let a = fold_batch(b, x, 2);
-    let a = b.convert(a, kind);
-    let dims = [b.dims(a)[0], b.dims(a)[1], b.dims(a)[2]];
+    let (a, kind, dims) = widened(b, x);
     let [batch, m, _] = dims;
     let rows = [batch, m];
     let taus = b.splat(kind, &[batch, k], 0.0);
@@ -298,10 +303,7 @@ pub(super) fn reflected_right(b: &mut Emit, v: NodeId, a: NodeId, tau: NodeId, d
 pub fn reflectors(b: &mut Emit, x: NodeId, taus: NodeId) -> Result<NodeId, CompileError> {
     let given = b.dims(x).to_vec();
     let dtype = b.dtype(x);
-    let kind = wide(dtype);
-    let a = fold_batch(b, x, 2);
-    let a = b.convert(a, kind);
-    let dims = [b.dims(a)[0], b.dims(a)[1], b.dims(a)[2]];
+    let (a, kind, dims) = widened(b, x);
     let [batch, m, _] = dims;
     let k = b.dims(taus).last().copied().unwrap_or(0);
     let taus = b.reshape(taus, &[batch, k]);
