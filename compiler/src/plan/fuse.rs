@@ -289,7 +289,7 @@ impl<'a> Fuser<'a> {
 
 /// An operation on elements, each by itself.
 #[allow(clippy::wildcard_enum_match_arm, reason = "others are no part of expressions")]
-fn elementwise(op: &Op) -> Option<ExprOp> {
+pub fn elementwise(op: &Op) -> Option<ExprOp> {
     Some(match op {
         Op::Unary(u) => ExprOp::Unary(*u),
         Op::Binary(b) => ExprOp::Binary(*b),

@@ -5,12 +5,13 @@
 
 mod samples;
 
+use crate::plan::fuse::elementwise;
 use samples::{BODIES, Sample, samples};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use systole_codegen::emit::Value;
 use systole_codegen::emit::loops::eval::emit_node;
-use systole_codegen::emit::loops::spec::{ExprNode, ExprOp};
+use systole_codegen::emit::loops::spec::ExprNode;
 use systole_codegen::emit::memory::{Place, store_value};
 use systole_codegen::kernel::{Item, KernelBuilder, M, S};
 use systole_front::hlo_text::parse_hlo;
@@ -96,19 +97,10 @@ fn served_by(op: &Op) -> Option<&'static str> {
 }
 
 /// Instructions that an elementwise node takes for a register of elements.
-#[allow(clippy::wildcard_enum_match_arm, reason = "the page counts instructions of elementwise operations alone")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "one type of elements lives in masks")]
 fn instructions(n: &Node, c: &systole_hlo::graph::Computation, chip: &ChipConfig) -> usize {
     let Shape::Array(to) = &n.shape else { return 0 };
-    let op = match &n.op {
-        Op::Unary(u) => ExprOp::Unary(*u),
-        Op::Binary(b) => ExprOp::Binary(*b),
-        Op::Compare { direction, order } => ExprOp::Compare(*direction, *order),
-        Op::Select => ExprOp::Select,
-        Op::Convert => ExprOp::Convert,
-        Op::BitcastConvert => ExprOp::BitcastConvert,
-        Op::ReducePrecision { exponent, mantissa } => ExprOp::ReducePrecision(*exponent, *mantissa),
-        _ => return 0,
-    };
+    let Some(op) = elementwise(&n.op) else { return 0 };
     let mut b = KernelBuilder::new("sample", chip);
     let mut args = Vec::new();
     for o in &n.operands {

@@ -14,11 +14,14 @@ pub fn metric(v: f64) -> String {
     }
 }
 
-/// A number in few characters.
+/// A number in few characters; `-` for one that is not finite.
 pub fn short(x: f64) -> String {
     let a = x.abs();
-    if a == 0.0 || !x.is_finite() {
-        return if a == 0.0 { "0".into() } else { "-".into() };
+    if !x.is_finite() {
+        return "-".into();
+    }
+    if a == 0.0 {
+        return "0".into();
     }
     let steps = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")];
     let (scale, prefix) = steps.iter().find(|s| a >= s.0).copied().unwrap_or((1e-12, "p"));

@@ -11,6 +11,7 @@ pub mod unsplit;
 use super::edit::Emit;
 use super::make::array;
 use crate::options::PassOptions;
+use crate::simplify::degenerate_map;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Conv, ConvDims, DotDims, Node, NodeId, Op, Precision, Shape, WindowDim};
 use systole_isa::DType;
@@ -59,7 +60,7 @@ fn exposed(b: &mut Emit, x: NodeId) -> NodeId {
     let inner = b.operand(x, 0);
     let Op::Transpose { permutation } = b.op(inner).clone() else { return x };
     let to = b.dims(x).to_vec();
-    if b.dims(inner).contains(&1) || !to.iter().filter(|d| **d != 1).eq(b.dims(inner)) {
+    if b.dims(inner).contains(&1) || degenerate_map(b.dims(inner), &to).is_none() {
         return x;
     }
     let source = b.operand(inner, 0);

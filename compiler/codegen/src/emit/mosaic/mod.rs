@@ -158,18 +158,18 @@ pub fn even_kernel(mut spec: MosaicSpec, name: &str, chip: &ChipConfig) -> Resul
     loop {
         let mut within = Vec::new();
         let code = lowered(&spec, name, chip, &mut within);
-        if let (Ok(code), true) = (&code, within.is_empty()) {
-            return Ok((spec, code.clone()));
+        let mut next = spec.clone();
+        within.into_iter().for_each(|i| next.keep_apart(i));
+        let done = next == spec;
+        let (kept, result) = match best.take() {
+            Some(earlier) if code.is_err() => earlier,
+            _ => (spec, code),
+        };
+        if done {
+            return result.map(|code| (kept, code));
         }
-        let before = spec.clone();
-        within.into_iter().for_each(|i| spec.keep_apart(i));
-        let same = spec == before;
-        if code.is_ok() || best.is_none() {
-            best = Some((before, code));
-        }
-        if let (true, Some((kept, result))) = (same, &best) {
-            return result.clone().map(|code| (kept.clone(), code));
-        }
+        best = Some((kept, result));
+        spec = next;
     }
 }
 
