@@ -220,7 +220,10 @@ impl Program {
 }
 
 /// Checks an array's layout and the sizes under which the host knows it.
-fn check_array(what: &str, array: &HostArray, chip: &ChipConfig) -> Result<(), ProgramError> {
+///
+/// # Errors
+/// As [`check_layout`], and sizes of the host with other elements.
+pub fn check_array(what: &str, array: &HostArray, chip: &ChipConfig) -> Result<(), ProgramError> {
     check_layout(what, &array.layout, chip)?;
     let reason = |r: &str| ProgramError::Array { what: what.to_string(), reason: r.to_string() };
     check_host_dims(array).map_err(reason)
@@ -241,7 +244,10 @@ pub(crate) fn check_host_dims(array: &HostArray) -> Result<(), &'static str> {
 }
 
 /// Checks that a layout is one of this chip and that its sizes can be computed with.
-fn check_layout(what: &str, layout: &Layout, chip: &ChipConfig) -> Result<(), ProgramError> {
+///
+/// # Errors
+/// [`ProgramError::Array`] with the reason.
+pub fn check_layout(what: &str, layout: &Layout, chip: &ChipConfig) -> Result<(), ProgramError> {
     let wrong = |reason: &str| Err(ProgramError::Array { what: what.to_string(), reason: reason.to_string() });
     if (layout.sublanes, layout.lanes) != (chip.core.sublanes, chip.core.lanes) {
         return wrong("its tiles are not the chip's");

@@ -11,12 +11,13 @@ use super::planned::Plan;
 use super::spec::KernelSpec;
 use super::step::{ScalarOp, Unit, Word};
 use systole_codegen::emit::blocks::Body;
-use systole_codegen::emit::loops::spec::{Access, Expr, ExprNode, ExprOp, Input, LaneMap};
+use systole_codegen::emit::loops::spec::{Access, Body as Function, Expr, ExprNode, ExprOp, Input, LaneMap};
 use systole_codegen::emit::moves::spec::MoveSpec;
 use systole_codegen::emit::mxu::FinishInput;
 use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
+use systole_isa::validate::{check_array, check_layout};
 
 /// Checks a plan; see the module docs.
 ///
@@ -64,10 +65,12 @@ impl Verifier<'_> {
             ensure(parts.len() == head.cores as usize, || format!("parts {first}: not one for each core"))?;
             parts.iter().try_for_each(|p| self.kernel(p.kernel))?;
         }
-        for a in &self.plan.arrays {
+        for (i, a) in self.plan.arrays.iter().enumerate() {
+            check_layout(&format!("array {i}"), &a.layout, chip).map_err(|e| e.to_string())?;
             a.granule.map_or(Ok(()), |g| self.granule(g))?;
         }
         for h in self.plan.params.iter().chain(&self.plan.results) {
+            check_array("an argument or result", h, chip).map_err(|e| e.to_string())?;
             self.granule(h.address / HBM_GRANULE)?;
         }
         self.plan.pod.tables.map_or(Ok(()), |g| self.granule(g))?;
@@ -245,13 +248,13 @@ fn sound(spec: &KernelSpec) -> Check {
         KernelSpec::Gather { rows, .. } => ensure(rows.planes > 0, || "rows without planes".into()),
         KernelSpec::Scatter(s) => {
             ensure(!s.specs.is_empty() && s.rows > 0, || "a scatter without tables".into())?;
-            sound_nodes(&s.body.nodes, (0, 2 * s.specs.len(), 0))
+            sound_function(&s.body, 2 * s.specs.len(), s.specs.len())
         }
         KernelSpec::Sort { sort, .. } => {
             ensure(!sort.dtypes.is_empty() && sort.row_bits < 32 && sort.group_bits < 32, || {
                 "a sort of nothing".into()
             })?;
-            sound_nodes(&sort.body.nodes, (0, 2 * sort.dtypes.len(), 0))
+            sound_function(&sort.body, 2 * sort.dtypes.len(), 1)
         }
         KernelSpec::Cholesky(s) => ensure(s.rows > 0, || "matrices without rows".into()),
         KernelSpec::Solve(s) => ensure(s.matrices.rows > 0, || "matrices without rows".into()),
@@ -279,7 +282,7 @@ fn sound_body(body: &Body) -> Check {
             let known = r.args.iter().chain(&r.inits).all(|n| (*n as usize) < s.expr.nodes.len());
             ensure(known && r.args.len() == r.inits.len(), || "arguments of a reduction that are no nodes".into())?;
             ensure(s.outputs.len() == r.args.len(), || "not one result for each argument".into())?;
-            sound_nodes(&r.body.nodes, (0, 2 * r.args.len(), 0))?;
+            sound_function(&r.body, 2 * r.args.len(), r.args.len())?;
             s.outputs.iter().try_for_each(|a| sound_access(a, s.outer.len()))
         }
         Body::Move(s) => sound_move(s),
@@ -313,15 +316,29 @@ fn sound_expr(e: &Expr, inputs: &[Input], outer: usize) -> Check {
     for r in &e.reductions {
         let known = r.args.iter().chain(&r.inits).all(|n| (*n as usize) < e.nodes.len());
         ensure(known && r.args.len() == r.inits.len(), || "arguments of a reduction that are no nodes".into())?;
-        sound_nodes(&r.body.nodes, (0, 2 * r.args.len(), 0))?;
+        sound_function(&r.body, 2 * r.args.len(), r.args.len())?;
     }
     sound_nodes(&e.nodes, (inputs.len(), 0, e.reductions.len()))
 }
 
 /// Nodes that use earlier nodes and what there is: so many inputs, parameters and reductions.
+/// A computation of so many parameters and results.
+fn sound_function(body: &Function, params: usize, results: usize) -> Check {
+    sound_nodes(&body.nodes, (0, params, 0))?;
+    let known = body.roots.iter().all(|r| (*r as usize) < body.nodes.len());
+    ensure(known && body.roots.len() == results, || format!("a computation that has not {results} results"))
+}
+
 fn sound_nodes(nodes: &[ExprNode], (inputs, params, reductions): (usize, usize, usize)) -> Check {
     for (at, n) in nodes.iter().enumerate() {
         let earlier = n.args.iter().all(|a| (*a as usize) < at);
+        let arguments = match n.op {
+            ExprOp::Input(_) | ExprOp::Param(_) | ExprOp::Const(_) | ExprOp::Index(_) | ExprOp::LaneReduce(..) => 0,
+            ExprOp::Unary(_) | ExprOp::Convert | ExprOp::BitcastConvert | ExprOp::ReducePrecision(..) => 1,
+            ExprOp::Binary(_) | ExprOp::Compare(..) => 2,
+            ExprOp::Select | ExprOp::Clamp => 3,
+        };
+        ensure(n.args.len() == arguments, || format!("node {at} of {} arguments", n.args.len()))?;
         let known = match n.op {
             ExprOp::Input(i) => (i as usize) < inputs,
             ExprOp::Param(p) => (p as usize) < params,

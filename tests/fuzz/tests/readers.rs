@@ -1,38 +1,16 @@
 //! Every reader on inputs that are nearly right: a result or a message, within memory and time.
 
+mod harness;
+
+use harness::target;
 use std::sync::LazyLock;
-use std::time::Duration;
 use systole_front::{hlo_proto, parse_hlo, parse_stablehlo, vhlo};
-use systole_fuzz::{Choices, Watch, corpus, executions, mutate, own, seal};
+use systole_fuzz::{corpus, own, seal};
 use systole_hlo::graph::{Module, print, verify::verify};
 use systole_isa::{ChipConfig, asm, container};
 use systole_runtime::{Client, CompileOptions, npz, profile};
 
-/// Memory of all targets together: an input that makes a reader take more ends the process.
-#[global_allocator]
-static MEMORY: cap::Cap<std::alloc::System> = cap::Cap::new(std::alloc::System, 2 << 30);
-
-/// Longest time of one input.
-const MOST: Duration = Duration::from_secs(20);
-
 static TINY: LazyLock<ChipConfig> = LazyLock::new(|| ChipConfig::from_preset("tiny").expect("it is a preset"));
-
-/// Runs a target on its corpus, then on changes of it.
-fn target(
-    name: &'static str,
-    words: &[&str],
-    corpus: Vec<Vec<u8>>,
-    default: usize,
-    f: impl Fn(&[u8]) + std::panic::RefUnwindSafe,
-) {
-    assert!(!corpus.is_empty(), "{name} has no corpus");
-    let watch = std::panic::AssertUnwindSafe(Watch::new(name, MOST));
-    corpus.iter().for_each(|input| watch.run(input, &f));
-    bolero::check!().with_iterations(executions(default)).with_max_len(64).for_each(move |bytes: &[u8]| {
-        let input = mutate(&mut Choices::new(bytes), &corpus, words);
-        watch.run(&input, &f);
-    });
-}
 
 /// What reads and verifies is printed as text that reads as the same module.
 fn come_back(module: &Module) {

@@ -47,6 +47,15 @@ fn roles(o: &Operation) -> Option<(Roles, Roles)> {
     Some((plain(o.flag("transpose_lhs"), 1), plain(o.flag("transpose_rhs"), 0)))
 }
 
+impl Roles {
+    /// Whether each of so many dimensions has one role.
+    fn fit(&self, rank: usize) -> bool {
+        let mut all = [&self.batch[..], &self.own, &self.shared].concat();
+        all.sort_unstable();
+        all.into_iter().eq(0..rank)
+    }
+}
+
 /// Which of the dimensions (those of batches, the left operand's, the right one's) each of the result's is.
 fn result_order(o: &Operation, left: &Roles, right: &Roles) -> Option<Vec<usize>> {
     let of = |side: i64, d: &[usize]| d.iter().map(|d| [side, *d as i64]).collect::<Vec<_>>();
@@ -63,6 +72,9 @@ impl Lower<'_> {
     pub(super) fn product(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         let (left, right) = roles(o).ok_or_else(|| Refused::at(o, "of unknown dimensions"))?;
         let (x, y) = (self.vector(o, 0)?, self.vector(o, 1)?);
+        if !left.fit(x.dims.len()) || !right.fit(y.dims.len()) {
+            return Err(Refused::at(o, "whose dimension numbers are not those of its operands"));
+        }
         let x = self.in_form(b, &x, Form::Lanes)?;
         let y = self.in_form(b, &y, Form::Lanes)?;
         // The left operand has what is summed along lanes; the right one may have it either way.

@@ -136,6 +136,23 @@ pub(super) enum Fun {
     Number(Binary),
 }
 
+impl Fun {
+    /// Whether it is one of operands of these types.
+    pub(super) fn takes(self, types: &[DType], to: DType) -> bool {
+        match (self, types) {
+            (Fun::Unary(_) | Fun::Exp2 | Fun::NotFinite, [_]) => true,
+            (Fun::Convert | Fun::FromUnsigned | Fun::ToUnsigned, [_]) => true,
+            (Fun::Bitcast, [x]) => x.bits() == to.bits(),
+            (Fun::Binary(_) | Fun::Unsigned(_) | Fun::Number(_), [x, y]) => x == y && *x == to,
+            (Fun::Compare(_) | Fun::CompareUnsigned(_) | Fun::CompareOrNan(_), [x, y]) => x == y,
+            (Fun::Ordered | Fun::Unordered, [x, y]) => x == y,
+            (Fun::Select, [c, x, y]) => *c == DType::Pred && x == y && *x == to,
+            (Fun::Fma, [x, y, z]) => x == y && y == z,
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum Expr {
     Splat(Elements),

@@ -229,6 +229,10 @@ impl<'a> Lower<'a> {
                 }
             });
         }
+        let types: Vec<DType> = kids.iter().map(|k| k.dtype).collect();
+        if !fun.takes(&types, to) || kids.iter().any(|k| k.dims != dims) {
+            return Err(Refused::at(o, "of operands of other types or sizes"));
+        }
         self.combined(b, fun, kids, &dims, to)
     }
 
