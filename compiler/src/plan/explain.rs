@@ -113,7 +113,7 @@ impl<'a> Calls<'a> {
         let how = match usage {
             Use::Read => "reads",
             Use::Write => "writes",
-            Use::Update | Use::Tiles => "updates",
+            Use::Update | Use::Tiles | Use::First => "updates",
         };
         let size = bytes(array.layout.bytes());
         if *unit == Unit::Granules {

@@ -76,6 +76,8 @@ pub enum Use {
     Update,
     /// As `Update`, in whole tiles of rows and lanes.
     Tiles,
+    /// As `Update`, but the others hold nothing yet: they are written later, and may hold anything until then.
+    First,
 }
 
 /// An argument of a kernel call.

@@ -171,7 +171,7 @@ impl Writer<'_> {
         let how = match usage {
             Use::Read => "",
             Use::Write => "out ",
-            Use::Update | Use::Tiles => "inout ",
+            Use::Update | Use::Tiles | Use::First => "inout ",
         };
         let place = if *unit == Unit::Granules { "hbm" } else { "vmem" };
         Some(format!("{how}{}@{place}", self.array(array.index())))

@@ -143,6 +143,11 @@ impl<'a> Lower<'a> {
         if done {
             return;
         }
+        // Blocks that cannot leave anything around what they write keep what is there.
+        let first = |a: &Arg| matches!(a, Arg::Array { usage: Use::First, .. });
+        if large.contains(&true) && args.iter().any(first) {
+            return self.push_body(body, args.into_iter().map(keeping).collect(), name, op, results);
+        }
         if let Body::Move(spec) = &body
             && large.contains(&true)
             && whole > self.array_bytes()
@@ -229,14 +234,14 @@ impl<'a> Lower<'a> {
             .map(|(a, &hbm)| match a {
                 Arg::Array { buf, usage, dynamic, .. } if hbm => {
                     let floating = self.granule_terms(*buf, dynamic).is_none();
-                    Operand { hbm, kept: *usage == Use::Update, floating }
+                    Operand { hbm, kept: *usage == Use::Update, floating, first: *usage == Use::First }
                 }
                 Arg::Array { .. }
                 | Arg::Scalar(_)
                 | Arg::Sum(_)
                 | Arg::Linear { .. }
                 | Arg::Const(_)
-                | Arg::Scratch => Operand { hbm: false, kept: false, floating: false },
+                | Arg::Scratch => Operand { hbm: false, kept: false, floating: false, first: false },
             })
             .collect();
         BlockSpec { body: body.clone(), operands }
@@ -267,6 +272,16 @@ impl<'a> Lower<'a> {
         call.extend(starts);
         call.push(Arg::Scratch);
         call
+    }
+}
+
+/// An argument that is written first as one that is updated.
+fn keeping(arg: Arg) -> Arg {
+    match arg {
+        Arg::Array { buf, usage: Use::First, unit, offset, dynamic } => {
+            Arg::Array { buf, usage: Use::Update, unit, offset, dynamic }
+        }
+        Arg::Array { .. } | Arg::Scalar(_) | Arg::Sum(_) | Arg::Linear { .. } | Arg::Const(_) | Arg::Scratch => arg,
     }
 }
 

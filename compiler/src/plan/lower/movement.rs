@@ -9,7 +9,7 @@ use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Expr, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output};
 use systole_codegen::emit::moves::spec::MoveSpec;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, Computation, NodeId, Op};
+use systole_hlo::graph::{Binary, Computation, NodeId, Op, PadDim};
 
 /// The part of vector memory from which on an array stays in HBM where only so small a part of it (one in `.1`) is updated.
 const PART: (u64, u64) = (2, 5);
@@ -395,7 +395,10 @@ impl<'a> Lower<'a> {
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
         let op = self.debug_op(r, id, 0.0);
         let result = self.is_result(r, id);
-        self.fill(r, node.operands[1], &dst, op, result);
+        let edges = self.edges(pads, &src, &dst, result);
+        if edges.is_none() {
+            self.fill(r, node.operands[1], &dst, op, result);
+        }
         // Elements that negative edges cut are left out: those whose place lies outside.
         let n = dims.len();
         let mut sizes = Vec::new();
@@ -411,9 +414,66 @@ impl<'a> Lower<'a> {
         }
         debug_assert_eq!(sizes.len(), n);
         let spec = move_spec(&sizes, &src, &from, &dst, &to);
-        let to = Target { usage: Use::Update, op, result };
+        let usage = if edges.is_some() { Use::First } else { Use::Update };
+        let to = Target { usage, op, result };
         self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], to);
+        for (begin, sizes) in edges.unwrap_or_default() {
+            self.edge(r, node.operands[1], &dst, (&begin, &sizes), to);
+        }
         Ok(Val::Array(dst))
+    }
+
+    /// The parts of a padded array that its operand does not reach, each as begin and sizes, if writing them after the rest is less
+    /// work than filling all of the array before: of what is streamed, whole rows go out at once and nothing comes back.
+    fn edges(&self, pads: &[PadDim], src: &View, dst: &View, result: bool) -> Option<Vec<(Vec<i64>, Vec<u64>)>> {
+        /// The part of the array that reading and writing edges may take.
+        const WORTH: u64 = 2;
+        let n = dst.dims.len();
+        let plain = pads.iter().all(|p| p.low >= 0 && p.high >= 0 && p.interior == 0);
+        if n < 2 || dst.dims[n - 2] <= 1 || src.dims.contains(&0) || !plain || !self.streams(dst.buf, result) {
+            return None;
+        }
+        let mut parts = Vec::new();
+        // Places of a dimension: those of the operand once its edges are done, all of those that come later.
+        let (mut begin, mut sizes) = (vec![0; n], dst.dims.clone());
+        let mut rows = 0;
+        for (d, p) in pads.iter().enumerate() {
+            let (low, high) = (p.low as u64, p.high as u64);
+            let inner = src.dims[d];
+            for (first, size) in [(0, low), (low + inner, high)].into_iter().filter(|e| e.1 > 0) {
+                begin[d] = first as i64;
+                sizes[d] = size;
+                parts.push((begin.clone(), sizes.clone()));
+                rows += self.touched_rows(first, &sizes, d);
+            }
+            (begin[d], sizes[d]) = (p.low, inner);
+        }
+        (rows * WORTH <= dst.layout.total_rows()).then_some(parts)
+    }
+
+    /// Element rows that the part of an array which begins at `first` of dimension `d` comes and goes with.
+    fn touched_rows(&self, first: u64, sizes: &[u64], d: usize) -> u64 {
+        let n = sizes.len();
+        let whole = |at: usize, tile: u64| {
+            let begin = if at == d { first } else { 0 };
+            (begin + sizes[at]).div_ceil(tile) * tile - begin / tile * tile
+        };
+        let (rows, lanes) = (whole(n - 2, u64::from(self.chip.core.sublanes)), u64::from(self.chip.core.lanes));
+        sizes[..n - 2].iter().product::<u64>() * rows * (whole(n - 1, lanes) / lanes)
+    }
+
+    /// Fills a part of an array, from an array of one value that is as large as the part's last two dimensions.
+    fn edge(&mut self, r: &Region<'a>, value: NodeId, dst: &View, (begin, sizes): (&[i64], &[u64]), to: Target) {
+        let n = sizes.len();
+        let name = self.op_name(to.op).to_string();
+        let flat = self.array(&name, dst.dtype(), &sizes[n - 2..], Form::Lanes);
+        self.fill(r, value, &flat, to.op, false);
+        let from = Position { dims: vec![(vec![(n - 2, 1)], 0), (vec![(n - 1, 1)], 0)] };
+        let place = Position { dims: begin.iter().enumerate().map(|(d, &b)| (vec![(d, 1)], b)).collect() };
+        let spec = move_spec(sizes, &flat, &from, dst, &place);
+        let usage = self.part(&dst.dims, sizes, &|d, tile| (begin[d] as u64).is_multiple_of(tile));
+        let to = Target { usage, ..to };
+        self.push_move_dynamic(spec, (flat.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], to);
     }
 
     /// Clamped start indices as words: one for each dimension of the array.

@@ -31,6 +31,9 @@ pub struct Operand {
     pub kept: bool,
     /// Its first element row is passed in a register (in HBM only).
     pub floating: bool,
+    /// What the body does not write is written later: blocks may leave anything in rows around their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first: bool,
 }
 
 /// A body and where its arrays are: inputs (scalars count too), then outputs.
@@ -131,7 +134,8 @@ pub fn choose_cut(
 /// or is not much longer.
 pub fn divided(body: &Body, cycles: f64, chip: &ChipConfig) -> Option<(BlockSpec, ChosenCut)> {
     let count = (whole_work(body, chip) / cycles) as u64;
-    let operands = vec![Operand { hbm: false, kept: false, floating: false }; body.walks(chip.core.lanes).len()];
+    let operands =
+        vec![Operand { hbm: false, kept: false, floating: false, first: false }; body.walks(chip.core.lanes).len()];
     let spec = BlockSpec { body: body.clone(), operands };
     let body = body.normal((chip.core.sublanes, chip.core.lanes));
     let sizes = body.sizes();
@@ -188,6 +192,7 @@ fn purposes(spec: &BlockSpec, is_output: impl Fn(usize) -> bool) -> Vec<Purpose>
         read: !is_output(i) || o.kept,
         written: is_output(i),
         floating: o.floating,
+        first: o.first,
     };
     spec.operands.iter().enumerate().map(one).collect()
 }
@@ -267,7 +272,7 @@ fn unit(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig) -> Option<u3
 pub fn parted(body: &Body, chip: &ChipConfig) -> Vec<Body> {
     let body = body.normal((chip.core.sublanes, chip.core.lanes));
     let arrays = body.walks(chip.core.lanes).len();
-    let operands = vec![Operand { hbm: true, kept: false, floating: false }; arrays];
+    let operands = vec![Operand { hbm: true, kept: false, floating: false, first: false }; arrays];
     let spec = BlockSpec { body: body.clone(), operands };
     let one = |d: usize| body.parted(d, unit(&body, &spec, d, chip)?);
     (0..body.sizes().len()).rev().filter_map(one).collect()

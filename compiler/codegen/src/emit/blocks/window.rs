@@ -49,6 +49,8 @@ pub struct Purpose {
     pub written: bool,
     /// The array starts at a row that only a register knows.
     pub floating: bool,
+    /// Rows that are nobody's yet may be written: somebody writes them later.
+    pub first: bool,
 }
 
 /// Which blocks: of which dimension, at which of its steps the first and the last of them begin, and how many there are.
@@ -199,7 +201,10 @@ impl Window {
             let foreign = |l: &Level| l.array < run || (inner && l.array > w.rows[d].abs() && l.array < reached);
             // Outer dimensions lie outside of all blocks of a row.
             let within = |s: &i64| s.abs() < reached;
-            if slack != 0
+            // Rows before the first one are nobody's yet, unless they are the block's before.
+            let begins =
+                slack == 0 || p.first && !p.floating && (cut.blocks + cut.first <= 1 || w.rows[d].abs() >= run);
+            if !begins
                 || gaps
                 || shared
                 || window.levels.iter().any(foreign)
