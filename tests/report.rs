@@ -127,6 +127,30 @@ fn a_product_beside_an_exchange_counts_once() {
 }
 
 #[test]
+fn totals_of_several_devices_say_whose_they_are() {
+    let text = "HloModule p, num_partitions=4\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n\
+                ENTRY e { x = f32[256,256] parameter(0) d = f32[256,256] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n\
+                ROOT r = f32[256,256] all-reduce(d), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add }";
+    let (file, profile, html) = (written("whose.hlo", text), scratch("whose.sysp"), scratch("whose.html"));
+    let flags = ["--partitions", "4", "--topology", "ring:4", "--chip", "tiny"];
+    let page = works(&[&["run", &file, "--profile", &profile][..], &flags].concat());
+    let r = report(&file, &flags);
+    let read = number(&r["hbm"]["read_bytes"]);
+    assert!(page.contains("33.55 Mflop a device, ") && page.contains(" written a device, "), "{page}");
+    assert!(page.contains(" of 4 devices (5 to 95 %"), "{page}");
+    assert!(works(&["profile", &profile]).contains("33.55 Mflop a device, "));
+    works(&["report", &profile, "-o", &html]);
+    let html = std::fs::read_to_string(html).expect("it was written");
+    let said = |what: &str| {
+        let (_, rest) = html.split_once(&format!("<dt>{what}</dt><dd>")).unwrap_or_else(|| panic!("no `{what}`"));
+        rest.split_once('<').expect("an end").0.to_string()
+    };
+    assert_eq!(said("HBM read"), format!("{:.2} kB a device", read / 1e3));
+    assert_eq!(said("useful work"), "33.55 Mflop a device");
+    assert!(html.contains("<dt>energy of all devices</dt>"));
+}
+
+#[test]
 fn products_of_every_type_count() {
     let flops = 2.0 * 64.0 * 128.0 * 32.0;
     for (dtype, out, times) in [

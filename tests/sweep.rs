@@ -168,6 +168,44 @@ fn a_search_finds_the_front_of_the_grid_with_fewer_points() {
 }
 
 #[test]
+fn a_row_has_the_numbers_of_its_run() {
+    let dir = scratch("row");
+    let program = "HloModule m\nENTRY e {\n a = bf16[64,256] parameter(0)\n b = bf16[256,64] parameter(1)\n c = s8[64,128] parameter(2)\n \
+                   d = s8[128,64] parameter(3)\n p = f32[64,64] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n \
+                   q = s32[64,64] dot(c, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n ROOT t = (f32[64,64], s32[64,64]) tuple(p, q)\n}\n";
+    std::fs::write(dir.join("mixed.hlo"), program).expect("the folder is writable");
+    let spec = "programs = [\"mixed.hlo\"]\nchips = [\"tpu-v5e\"]\n";
+    std::fs::write(dir.join("row.toml"), spec).expect("the folder is writable");
+    let (spec, out, file) = (dir.join("row.toml"), dir.join("out"), dir.join("mixed.hlo"));
+    let said = systole(&["sweep", &spec.to_string_lossy(), "-o", &out.to_string_lossy(), "--workers", "1"]);
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let text = table(&out);
+    let mut lines = text.lines().map(|l| l.split(',').collect::<Vec<_>>());
+    let (names, row) = (lines.next().expect("names"), lines.next().expect("a row"));
+    let cell = |name: &str| -> f64 {
+        let at = names.iter().position(|n| *n == name).unwrap_or_else(|| panic!("no column `{name}`"));
+        row[at].parse().unwrap_or_else(|_| panic!("`{}` of {name}", row[at]))
+    };
+    let run = systole(&["run", &file.to_string_lossy(), "--chip", "tpu-v5e", "--timing-only", "--report", "json"]);
+    let run: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    let close = |name: &str, want: &serde_json::Value| {
+        let want = want.as_f64().unwrap_or_else(|| panic!("{name}: {want}"));
+        assert!((cell(name) - want).abs() <= 1e-9 * want, "{name}: {} in the row, {want} of the run", cell(name));
+    };
+    close("cycles", &run["cycles"]);
+    close("time_s", &run["time_s"]);
+    close("flops", &run["flops"]);
+    // Each type against its own peak.
+    close("peak_share", &run["peak_share"]);
+    close("hbm_share", &run["hbm"]["share"]);
+    close("energy_j", &run["energy"]["joules"]);
+    close("power_w", &run["energy"]["power_w"]);
+    close("peak_power_w", &run["energy"]["peak_power_w"]);
+    close("idle_w", &run["energy"]["idle_power_w"]);
+    close("pj_per_flop", &run["energy"]["pj_per_flop"]);
+}
+
+#[test]
 fn a_point_can_be_looked_at_alone() {
     let dir = scratch("one");
     let (spec, folder) = (spec(&dir), dir.join("s"));

@@ -124,15 +124,15 @@ fn counters(ran: Ran) -> Counters {
         *most = most.max(share);
     }
     busy.insert("hbm".into(), report.hbm.share);
-    // Where products of several types ran, the fastest of their rates.
-    let peak = report.peaks.iter().map(|p| p.peak_flops_per_s).fold(0.0, f64::max);
+    // Where products of several types ran, what their rates come to together.
+    let at_peak = report.peak_share * report.cycles as f64;
     Counters {
         cycles: report.cycles,
         devices: program.pod.devices(),
         flops: report.flops,
-        peak_per_cycle: match peak {
-            0.0 => chip.peak_flops_per_cycle(systole_isa::DType::BF16),
-            rate => rate / report.clock_hz,
+        peak_per_cycle: match at_peak > 0.0 {
+            true => report.flops / at_peak,
+            false => chip.peak_flops_per_cycle(systole_isa::DType::BF16),
         },
         bound: report.bound.to_string(),
         busy,

@@ -137,11 +137,12 @@ pub fn joules(j: f64) -> String {
     }
 }
 
-/// Energy and area as lines for people.
-pub fn energy_page(e: &EnergyReport, a: &AreaReport) -> String {
+/// Energy of so many devices and area of a chip as lines for people.
+pub fn energy_page(e: &EnergyReport, a: &AreaReport, devices: u32) -> String {
     let s = &e.joules_spread;
+    let all = if devices > 1 { format!(" of {devices} devices") } else { String::new() };
     let mut text = format!(
-        "\nenergy {} (5 to 95 %: {} to {}), {:.0} W a chip ({:.0} W idle, {:.0} W in its hottest operation)",
+        "\nenergy {}{all} (5 to 95 %: {} to {}), {:.0} W a chip ({:.0} W idle, {:.0} W in its hottest operation)",
         joules(e.joules),
         joules(s.low),
         joules(s.high),

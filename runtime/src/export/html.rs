@@ -5,7 +5,7 @@ use crate::cost::joules;
 use crate::profile::table::{by_cycles, categories, peaks};
 use crate::profile::{DeviceMeta, Memory, OpInfo, Profile, scope};
 use crate::report::glossary;
-use crate::report::text::{metric, path, peak, time};
+use crate::report::text::{metric, path, peak, time, whose};
 use std::fmt::Write;
 use systole_simulator::CAUSE_TABLE;
 
@@ -56,15 +56,16 @@ pub fn page(p: &Profile) -> String {
 
 fn summary(p: &Profile, out: &mut String) {
     let (m, r) = (&p.meta, &p.meta.report);
-    let (read, written) = m.devices.iter().fold((0, 0), |s, d| (s.0 + d.hbm_read, s.1 + d.hbm_write));
+    let whose = whose(r);
+    let all = if whose.is_empty() { "energy" } else { "energy of all devices" };
     let facts = [
         ("time", time(p.seconds(m.cycles))),
         ("cycles", m.cycles.to_string()),
-        ("useful work", format!("{}flop", metric(r.flops))),
+        ("useful work", format!("{}flop{whose}", metric(r.flops))),
         ("share of the peak", peak(r)),
-        ("HBM read", format!("{}B", metric(read as f64))),
-        ("HBM written", format!("{}B", metric(written as f64))),
-        ("energy", joules(r.energy.joules)),
+        ("HBM read", format!("{}B{whose}", metric(r.hbm.read_bytes as f64))),
+        ("HBM written", format!("{}B{whose}", metric(r.hbm.write_bytes as f64))),
+        (all, joules(r.energy.joules)),
         ("power of a chip", format!("{:.0} W", r.energy.power_w)),
     ];
     put!(

@@ -4,7 +4,7 @@ use super::memory::{self, Level as Step};
 use super::{Category, DeviceMeta, Memory, OpRow, Profile, scope};
 use crate::cost::{energy_page, joules};
 use crate::report::rows::{op_report, unit_report};
-use crate::report::text::{metric, peak, time};
+use crate::report::text::{devices, metric, peak, time, whose};
 use crate::report::{CategoryReport, DeviceReport, MemoryReport, Report, ScopeReport, text};
 use std::collections::BTreeMap;
 use systole_simulator::CAUSE_TABLE;
@@ -54,7 +54,7 @@ pub fn peaks(p: &Profile) -> Vec<(Memory, Step, u64)> {
 pub fn head(p: &Profile) -> String {
     let (m, r) = (&p.meta, &p.meta.report);
     let mut text = format!("{}: {} cycles, {}\n", r.setup.title(), m.cycles, time(p.seconds(m.cycles)));
-    text += &format!("  {}flop, {}\n", metric(r.flops), peak(r));
+    text += &format!("  {}flop{}, {}\n", metric(r.flops), whose(r), peak(r));
     text += &format!("  bound by {}: {}; {}\n", r.bound, r.bound_words, text::path(r));
     text + &format!("  {}\n", r.setup.line())
 }
@@ -78,7 +78,7 @@ pub fn page(p: &Profile, top: usize) -> String {
     }
     text += &memories(p);
     text += &links(p);
-    text + &energy_page(&p.meta.report.energy, &p.meta.report.area)
+    text + &energy_page(&p.meta.report.energy, &p.meta.report.area, devices(&p.meta.report))
 }
 
 /// What operations are grouped by.

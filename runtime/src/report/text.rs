@@ -70,6 +70,16 @@ pub fn peak(r: &Report) -> String {
     }
 }
 
+/// Devices that ran it.
+pub fn devices(r: &Report) -> u32 {
+    r.pod.as_ref().map_or(1, |p| p.replicas.saturating_mul(p.partitions))
+}
+
+/// Whose counts those of a report are, where several devices ran.
+pub fn whose(r: &Report) -> &'static str {
+    if devices(r) > 1 { " a device" } else { "" }
+}
+
 /// The page: totals, what bounds the run, a line for each unit, the operations that take longest, what ran on what.
 pub fn page(r: &Report) -> String {
     if r.cycles == 0 {
@@ -77,17 +87,18 @@ pub fn page(r: &Report) -> String {
         return format!("{}: numbers only, no cycles ({} simulated)\n{line}\n", r.chip, time(r.host.simulate_s));
     }
     let mut text = format!("{}: {} cycles, {} at {}Hz\n", r.chip, r.cycles, time(r.time_s), metric(r.clock_hz));
-    text += &format!("  {}flop, {}\n", metric(r.flops), peak(r));
+    text += &format!("  {}flop{}, {}\n", metric(r.flops), whose(r), peak(r));
     text += &format!(
-        "  HBM: {}B read, {}B written, {:.1} % of the bandwidth\n",
+        "  HBM: {}B read, {}B written{}, {:.1} % of the bandwidth\n",
         metric(r.hbm.read_bytes as f64),
         metric(r.hbm.write_bytes as f64),
+        whose(r),
         r.hbm.share * 100.0
     );
     text += &format!("  bound by {}: {}; {}\n", r.bound, r.bound_words, path(r));
     text += &entry(r);
     text += &units(r);
-    text + &operations(r) + &lines(r) + &crate::cost::energy_page(&r.energy, &r.area) + &host(r)
+    text + &operations(r) + &lines(r) + &crate::cost::energy_page(&r.energy, &r.area, devices(r)) + &host(r)
 }
 
 /// Entry arrays that do not lie row-major in their own shapes: joined ones, and those of another order of dimensions.

@@ -5,7 +5,7 @@ use crate::data::Data;
 use crate::pen::{Pen, cut, percent, scroll, wrap};
 use crate::theme::Paint;
 use systole_runtime::profile::{CAUSE_TABLE, UnitRow};
-use systole_runtime::report::text::{metric, peak, time};
+use systole_runtime::report::text::{metric, peak, time, whose};
 
 pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let Some(data) = app.shown() else { return };
@@ -57,8 +57,9 @@ fn summary(app: &App, data: &Data, width: usize) -> Vec<(String, Paint)> {
         d.bundles
     );
     let second = format!(
-        "{}flop, {}   HBM {}B, {} of what it reaches",
+        "{}flop{}, {}   HBM {}B, {} of what it reaches",
         metric(m.report.flops),
+        whose(&m.report),
         peak(&m.report),
         metric(bytes),
         percent(bytes, most)
