@@ -27,7 +27,8 @@ fn from(g: &mut Gen, x: usize, low: f64) -> Option<usize> {
         return Some(a);
     }
     let least = splat(g, t, &dims, &format!("{low}"), low)?;
-    g.push((t, &dims), "add", &[a, least], "", Facts { bound: f.bound + low, ..f })
+    let least_facts = g.facts(least);
+    g.push((t, &dims), "add", &[a, least], "", both(&f, &least_facts, f.bound + low, f.error + least_facts.error))
 }
 
 /// A scalar constant in every place.
@@ -45,7 +46,8 @@ pub fn limited(g: &mut Gen, x: usize, limit: f64) -> Option<usize> {
     }
     let low = g.constant(t, &format!("-{limit}"), limit);
     let high = g.constant(t, &format!("{limit}"), limit);
-    g.push((t, &dims), "clamp", &[low, x, high], "", Facts { bound: limit, ..f })
+    let end = g.facts(high);
+    g.push((t, &dims), "clamp", &[low, x, high], "", both(&f, &end, limit, f.error.max(end.error)))
 }
 
 /// Operations of one argument, where their row of the table says that they are smooth.

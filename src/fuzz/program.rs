@@ -304,9 +304,14 @@ impl Gen {
         Some(out)
     }
 
-    /// A scalar constant, given as text.
+    /// A scalar constant, given as text. A number such as 0.9 is rounded, and sums and products with it are too.
     pub fn constant(&mut self, dtype: DType, text: &str, bound: f64) -> usize {
-        let exact = Facts { bound, step: if dtype.is_float() { 1.0 / 64.0 } else { 1.0 }, error: 0.0 };
+        let step = if dtype.is_float() { 1.0 / 64.0 } else { 1.0 };
+        let rounded = dtype.is_float() && text.parse::<f64>().is_ok_and(|v| (v / step).fract() != 0.0);
+        let facts = match rounded {
+            true => Facts { bound, step: 0.0, error: epsilon(dtype) * bound },
+            false => Facts { bound, step, error: 0.0 },
+        };
         self.program.instrs.push(Instr {
             shapes: vec![(dtype, Vec::new())],
             tuple: false,
@@ -314,7 +319,7 @@ impl Gen {
             attributes: String::new(),
             literal: Some(text.to_string()),
             operands: Vec::new(),
-            facts: exact,
+            facts,
             layout: None,
             input: None,
         });

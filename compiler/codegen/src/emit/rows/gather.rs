@@ -105,6 +105,10 @@ impl Gather<'_> {
 
     fn row_desc(&mut self) -> u32 {
         let bytes = i64::from(self.row_bytes);
+        if self.s.joined(self.s.table_plane) {
+            let chunk = self.row_words() * self.row_bytes;
+            return self.desc(DmaDesc { src: Space::Hbm, dst: Space::Vmem, chunk, dims: Vec::new() });
+        }
         let plane = DmaDim {
             count: self.s.planes,
             src_stride: i64::from(self.s.table_plane / self.s.packing()) * bytes,
@@ -113,19 +117,28 @@ impl Gather<'_> {
         self.desc(DmaDesc { src: Space::Hbm, dst: Space::Vmem, chunk: self.row_bytes, dims: vec![plane] })
     }
 
+    /// Word rows that are brought for a row.
+    fn row_words(&self) -> u32 {
+        self.s.word_rows(1, self.s.table_plane)
+    }
+
     /// The copy of `count` rows of results to HBM.
     fn out_desc(&mut self, count: u32) -> u32 {
         let (s, p, bytes) = (self.s, self.s.packing(), i64::from(self.row_bytes));
         let window = i64::from(self.chunk / p) * bytes;
-        let dims = vec![
-            DmaDim {
-                count: s.dtype.components() as u32,
-                src_stride: window * i64::from(s.planes),
-                dst_stride: i64::from(s.rows_component / p) * bytes,
-            },
-            DmaDim { count: s.planes, src_stride: window, dst_stride: i64::from(s.rows_plane / p) * bytes },
-        ];
-        self.desc(DmaDesc { src: Space::Vmem, dst: Space::Hbm, chunk: count.div_ceil(p) * self.row_bytes, dims })
+        let mut dims = vec![DmaDim {
+            count: s.dtype.components() as u32,
+            src_stride: window * i64::from(s.planes),
+            dst_stride: i64::from(s.rows_component / p) * bytes,
+        }];
+        let mut chunk = count.div_ceil(p);
+        if s.joined(s.rows_plane) {
+            chunk = s.planes.div_ceil(p);
+        } else {
+            let dst_stride = i64::from(s.rows_plane / p) * bytes;
+            dims.push(DmaDim { count: s.planes, src_stride: window, dst_stride });
+        }
+        self.desc(DmaDesc { src: Space::Vmem, dst: Space::Hbm, chunk: chunk * self.row_bytes, dims })
     }
 
     fn index_desc(&mut self, count: u32) -> u32 {
@@ -249,7 +262,7 @@ impl Gather<'_> {
         let slab = s.planes * s.dtype.components() as u32;
         let direct = self.in_place() && !self.far.rows;
         let landed = if direct { self.out.2 } else { self.landed[set as usize] };
-        b.dma_wait(ROWS + set, (count * slab * self.row_bytes) as i32, &[], &[landed]);
+        b.dma_wait(ROWS + set, (count * self.row_words() * self.row_bytes) as i32, &[], &[landed]);
         let (window, made) = self.window(b, set);
         if !self.in_place() {
             let p = s.packing() as i32;
@@ -258,6 +271,7 @@ impl Gather<'_> {
             let at = if self.far.rows { b.s_muli(made, p) } else { b.s(Op::SAdd, &[self.out.0, first]) };
             let dst = b.s_copy(at);
             let (target, plane, component) = match self.far.rows {
+                true if s.joined(s.rows_plane) => (self.made[set as usize], s.rows_plane, s.planes * self.chunk),
                 true => (self.made[set as usize], self.chunk, s.planes * self.chunk),
                 false => (self.out.2, s.rows_plane, s.rows_component),
             };
@@ -281,8 +295,7 @@ impl Gather<'_> {
     }
 
     fn wait_out(&self, b: &mut KernelBuilder, set: u32, count: u32) {
-        let slab = self.s.planes * self.s.dtype.components() as u32;
-        let bytes = count.div_ceil(self.s.packing()) * slab * self.row_bytes;
+        let bytes = self.s.word_rows(count, self.s.rows_plane) * self.row_bytes;
         let buf = if self.in_place() { self.landed[set as usize] } else { self.made[set as usize] };
         b.dma_wait(OUT + set, bytes as i32, &[buf], &[self.out.2, buf]);
     }
@@ -291,6 +304,7 @@ impl Gather<'_> {
     fn copy_row(&self, b: &mut KernelBuilder, src: (S, BufferRef), dst: (S, BufferRef), (step, component): (u32, u32)) {
         let s = self.s;
         let p = s.packing();
+        let from = if s.joined(s.table_plane) { 1 } else { p };
         let (load, store) = match s.dtype.storage_bits() {
             8 => (MemFormat::U8, StoreFormat::B8),
             16 => (MemFormat::U16, StoreFormat::B16),
@@ -299,7 +313,7 @@ impl Gather<'_> {
         for c in 0..s.dtype.components() as u32 {
             let mut plane = 0;
             while plane < s.planes {
-                let v = b.load(load, src.0, ((c * s.planes + plane) * p) as i32, p as i32, src.1);
+                let v = b.load(load, src.0, ((c * s.planes + plane) * from) as i32, from as i32, src.1);
                 let mask = b.sublanes_below((s.planes - plane).min(self.sublanes));
                 b.store(store, v, dst.0, (c * component + plane * step) as i32, step as i32, mask, dst.1);
                 plane += self.sublanes;

@@ -71,6 +71,21 @@ impl RowsSpec {
         self.dtype.packing() as u32
     }
 
+    /// Whether planes that lie so many element rows apart share words: those of an array of one row, which follow each other.
+    fn joined(&self, plane: u32) -> bool {
+        self.planes > 1 && !plane.is_multiple_of(self.packing())
+    }
+
+    /// Word rows that the planes of `rows` rows take, of an array whose planes lie so many element rows apart.
+    fn word_rows(&self, rows: u32, plane: u32) -> u32 {
+        let one = if self.joined(plane) {
+            self.planes.div_ceil(self.packing())
+        } else {
+            rows.div_ceil(self.packing()) * self.planes
+        };
+        one * self.dtype.components() as u32
+    }
+
     /// Word rows of a picked row.
     fn slab(&self) -> u32 {
         self.planes * self.dtype.components() as u32

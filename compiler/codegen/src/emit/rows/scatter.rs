@@ -121,12 +121,13 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
     let near_updates: Vec<S> = s.specs.iter().filter(|_| !s.far.rows).map(|_| b.param()).collect();
     let scratch = b.param();
     let mut at = 0;
-    let mut window = |b: &mut KernelBuilder, r: &RowsSpec, rows: u32| {
+    let mut window = |b: &mut KernelBuilder, r: &RowsSpec, rows: u32, far: u32| {
         let p = r.packing();
         let first = b.s_addi(scratch, at as i32);
         let base = if p == 1 { first } else { b.s_muli(first, p as i32) };
         at += rows / p * r.planes * r.dtype.components() as u32;
-        Area { base, buf: b.buffer(), plane: rows, component: rows * r.planes }
+        let plane = if r.joined(far) { far } else { rows };
+        Area { base, buf: b.buffer(), plane, component: rows * r.planes }
     };
     let chunk = s.chunk(chip);
     let chunk_rows = if s.elements { chunk / chip.core.lanes } else { chunk };
@@ -135,7 +136,7 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
     for (i, r) in s.specs.iter().enumerate() {
         let area = match near_tables.get(i) {
             Some(&base) => Area { base, buf: b.buffer(), plane: r.table_plane, component: r.table_component },
-            None => window(&mut b, r, s.block),
+            None => window(&mut b, r, s.block, r.table_plane),
         };
         let table = from[i].zip(far_tables[i]).map(|(from, to)| Table { from, to });
         tables.push((table, area));
@@ -144,7 +145,7 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
                 let all = Area { base, buf: b.buffer(), plane: r.rows_plane, component: r.rows_component };
                 [all, all]
             }
-            None => [window(&mut b, r, chunk_rows), window(&mut b, r, chunk_rows)],
+            None => [(); 2].map(|()| window(&mut b, r, chunk_rows, r.rows_plane)),
         };
         updates.push((far_updates[i], areas));
     }
@@ -190,13 +191,15 @@ impl Scatter<'_> {
             let (src_stride, dst_stride) = if out { (near, far) } else { (far, near) };
             DmaDim { count, src_stride, dst_stride }
         };
-        let dims = vec![dim(r.dtype.components() as u32, far.1, window * r.planes), dim(r.planes, far.0, window)];
+        let mut dims = vec![dim(r.dtype.components() as u32, far.1, window * r.planes)];
+        let mut chunk = rows.div_ceil(p);
+        if r.joined(far.0) {
+            chunk = r.planes.div_ceil(p);
+        } else {
+            dims.push(dim(r.planes, far.0, window));
+        }
         let (src, dst) = if out { (Space::Vmem, Space::Hbm) } else { (Space::Hbm, Space::Vmem) };
-        self.desc(DmaDesc { src, dst, chunk: rows.div_ceil(p) * self.row_bytes, dims })
-    }
-
-    fn bytes(&self, r: &RowsSpec, rows: u32) -> u32 {
-        rows.div_ceil(r.packing()) * self.row_bytes * r.planes * r.dtype.components() as u32
+        self.desc(DmaDesc { src, dst, chunk: chunk * self.row_bytes, dims })
     }
 
     fn emit(&mut self, b: &mut KernelBuilder) {
@@ -256,7 +259,7 @@ impl Scatter<'_> {
             b.dma_start(DmaArgs { desc, src, src_offset, dst, dst_offset, sem: BLOCKS }, &[reads], &[writes]);
             near.push(area.buf);
             far.push(unit.buf);
-            bytes += self.bytes(r, rows);
+            bytes += r.word_rows(rows, r.table_plane) * self.row_bytes;
         }
         let (reads, writes) = if out { (&near, &far) } else { (&far, &near) };
         b.dma_wait(BLOCKS, bytes as i32, reads, writes);
@@ -346,7 +349,7 @@ impl Scatter<'_> {
         b.dma_wait(FETCH + half, count as i32 * 4, &touched, &touched);
         if self.s.far.rows {
             let rows = self.rows_of(count);
-            let bytes: u32 = self.s.specs.iter().map(|r| self.bytes(r, rows)).sum();
+            let bytes: u32 = self.s.specs.iter().map(|r| r.word_rows(rows, r.rows_plane) * self.row_bytes).sum();
             let (hbm, near): (Vec<BufferRef>, Vec<BufferRef>) = (self.updates.iter())
                 .filter_map(|(unit, areas)| unit.map(|u| (u.buf, areas[half as usize].buf)))
                 .unzip();
