@@ -2,6 +2,7 @@
 
 use super::{ChipConfig, Origin, load::ChipError};
 use crate::diagnostic::{Diagnostic, Diagnostics, closest};
+use std::sync::OnceLock;
 
 macro_rules! presets {
     ($($name:literal)+) => {
@@ -23,8 +24,10 @@ impl ChipConfig {
     /// # Errors
     /// If there is none; the message names those there are.
     pub fn from_preset(name: &str) -> Result<ChipConfig, ChipError> {
-        let known = preset_named(name).and_then(|name| PRESETS.iter().find(|p| p.0 == name));
-        let Some((name, text)) = known else {
+        // Each is read once: programs in assembly, points of sweeps and plans name theirs again and again.
+        static READ: [OnceLock<ChipConfig>; PRESETS.len()] = [const { OnceLock::new() }; PRESETS.len()];
+        let known = preset_named(name).and_then(|name| PRESETS.iter().zip(&READ).find(|p| p.0.0 == name));
+        let Some(((name, text), read)) = known else {
             let names: Vec<&str> = ChipConfig::preset_names().collect();
             let short = plain(name);
             let begins = |n: &&&str| !short.is_empty() && plain(n).starts_with(&short);
@@ -37,9 +40,12 @@ impl ChipConfig {
             };
             return Err(Diagnostics(vec![Diagnostic::new(format!("no chip preset is called `{name}`")).help(help)]));
         };
+        if let Some(chip) = read.get() {
+            return Ok(chip.clone());
+        }
         let mut chip = ChipConfig::from_toml(text, &format!("{name}.toml"))?;
         chip.origin = Origin { base: Some((*name).to_string()), ..Origin::default() };
-        Ok(chip)
+        Ok(read.get_or_init(|| chip).clone())
     }
 }
 
