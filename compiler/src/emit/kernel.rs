@@ -7,7 +7,7 @@ use systole_codegen::emit::hook::Hook;
 use systole_codegen::emit::loops::{loop_kernel, reduce_kernel};
 use systole_codegen::emit::mosaic::mosaic_kernel;
 use systole_codegen::emit::moves::move_kernel;
-use systole_codegen::emit::rows::{gather_kernel, pick_kernel, scatter_kernel};
+use systole_codegen::emit::rows::{gather_kernel, pick_kernel, scatter_kernel, singles_kernel};
 use systole_codegen::emit::sort::sort_kernel;
 use systole_codegen::emit::{blocks, mxu};
 use systole_codegen::kernel::Kernel;
@@ -74,6 +74,7 @@ pub fn emit_kernel(
             let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
             KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, host_calls: Vec::new(), needs }
         }
+        KernelSpec::Gather { rows, far } if rows.single => singles_kernel(rows, *far, chip).into(),
         KernelSpec::Gather { rows, far } => gather_kernel(rows, *far, chip).into(),
         KernelSpec::Scatter(s) => scatter_kernel(s, chip).into(),
         KernelSpec::Sort { sort, pass } => KernelCode::plain(sort_kernel(sort, *pass, chip)),

@@ -6,7 +6,7 @@ use systole_codegen::emit::factor::{FactorSpec, SolveSpec};
 use systole_codegen::emit::loops::scratch_rows;
 use systole_codegen::emit::mosaic::{MosaicSpec, mosaic_kernel};
 use systole_codegen::emit::mxu::{Contraction, Tile};
-use systole_codegen::emit::rows::{Far, RowsSpec, ScatterSpec, gather_needs};
+use systole_codegen::emit::rows::{Far, RowsSpec, ScatterSpec, gather_needs, singles_needs};
 use systole_codegen::emit::sort::{Pass, SortSpec};
 use systole_isa::ChipConfig;
 
@@ -148,7 +148,8 @@ impl KernelSpec {
                 Needs { scratch_rows: c.scratch_rows, semaphores: c.semaphores }
             }
             KernelSpec::Gather { rows, far } => {
-                let (scratch_rows, semaphores) = gather_needs(rows, *far, chip);
+                let (scratch_rows, semaphores) =
+                    if rows.single { singles_needs() } else { gather_needs(rows, *far, chip) };
                 Needs { scratch_rows, semaphores }
             }
             KernelSpec::Scatter(s) => {

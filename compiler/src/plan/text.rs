@@ -217,7 +217,9 @@ pub fn describe(spec: &KernelSpec) -> String {
                 c.finish.as_ref().map_or_else(String::new, |f| format!(", {} operations at its end", f.nodes.len()));
             format!("product of {rows} x {taps}*{} x {}{end}: {tile}{hidden}", c.k, c.n)
         }
-        KernelSpec::Gather { rows, .. } => format!("gathers {} rows", rows.count),
+        KernelSpec::Gather { rows, .. } => {
+            format!("gathers {} {}", rows.count, if rows.single { "elements" } else { "rows" })
+        }
         KernelSpec::Scatter(s) => {
             let updates = s.specs.first().map_or(0, |t| t.count);
             let blocks = if s.block > 0 { format!(", tables in blocks of {} rows", s.block) } else { String::new() };

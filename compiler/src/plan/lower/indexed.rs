@@ -8,7 +8,9 @@ use crate::plan::view::{Form, View};
 use smallvec::SmallVec;
 use systole_codegen::emit::blocks;
 use systole_codegen::emit::loops::spec::{Access, Body, LaneMap};
-use systole_codegen::emit::rows::{CHUNK, Far, PickSpec, RowsSpec, ScatterSpec, gather_needs};
+use systole_codegen::emit::rows::{
+    CHUNK, ELEMENT_CYCLES, Far, PERMUTATION_CYCLES, PickSpec, RowsSpec, ScatterSpec, gather_needs, singles_needs,
+};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op};
 
@@ -47,6 +49,7 @@ impl<'a> Lower<'a> {
             table_component: table.layout.total_rows() as u32,
             rows_component: rows.layout.total_rows() as u32,
             smem: self.index_words(),
+            single: false,
         }
     }
 
@@ -120,6 +123,10 @@ impl<'a> Lower<'a> {
         let indices = self.lanes(r, node.operands[1]);
         let shape = node.shape.as_array().expect("a gather makes an array").clone();
         let out = self.array(&node.name, shape.dtype, &shape.dims, Form::Lanes);
+        if self.is_single(&table, &out) {
+            self.singles(r, id, (&table, &indices, &out));
+            return Ok(Val::Array(out));
+        }
         // Planes of one row are rows themselves.
         let (rows, columns) = match out.layout.plane_rows() {
             0 | 1 => (out.layout.planes(), u64::from(self.chip.core.lanes)),
@@ -146,6 +153,32 @@ impl<'a> Lower<'a> {
             vec![Arg::rows(table.buf, Use::Read), Arg::rows(indices.buf, Use::Read), Arg::rows(out.buf, Use::Write)];
         self.push_body(blocks::Body::Pick(Box::new(spec)), args, "pick", op, &[self.is_result(r, id)]);
         Ok(Val::Array(out))
+    }
+
+    /// Whether elements of a table of one dimension are best fetched one after the other: it and the result lie in vector
+    /// memory, and it has so many registers that to ask each for every result would take longer.
+    fn is_single(&self, table: &View, out: &View) -> bool {
+        let near = |v: &View| v.layout.bytes() <= self.plan.largest_resident && self.pinned_place(v.buf).is_none();
+        let register = u64::from(self.chip.core.lanes * self.chip.core.sublanes);
+        let permutations = table.layout.planes() * out.dims[0].div_ceil(register);
+        let longer = permutations as f64 * PERMUTATION_CYCLES > out.dims[0] as f64 * ELEMENT_CYCLES;
+        table.dims.len() == 1 && out.dims.len() == 1 && near(table) && near(out) && longer
+    }
+
+    fn singles(&mut self, r: &mut Region<'a>, id: NodeId, (table, indices, out): (&View, &View, &View)) {
+        let rows = self.rows_spec(table, out, out.dims[0]);
+        let rows = RowsSpec { planes: 1, single: true, ..rows };
+        let far = Far { indices: self.streams(indices.buf, false), rows: false };
+        let (scratch_rows, semaphores) = singles_needs();
+        let needs = Needs { scratch_rows, semaphores };
+        let kernel = self.plan.simple_kernel(KernelSpec::Gather { rows, far }, "gather of elements", needs);
+        let args = vec![
+            placed(table, Use::Read, Unit::ElementRows),
+            placed(indices, Use::Read, if far.indices { Unit::Granules } else { Unit::WordRows }),
+            placed(out, Use::Write, Unit::ElementRows),
+        ];
+        let op = self.debug_op(r, id, 0.0);
+        self.steps.push(Step::Call { kernel, args, op });
     }
 
     /// How a scatter is made: what fits stays in vector memory, else tables are made in blocks and updates come in chunks.

@@ -1,4 +1,4 @@
-//! Kernels that pick rows by index: [`gather`] from HBM, [`scatter`] into tables, [`pick`] of single elements.
+//! Kernels that pick rows by index: [`gather`] from HBM, [`scatter`] into tables, [`pick`] and [`single`] of single elements.
 //!
 //! Indices go to scalar memory a chunk at a time; each names a row. A gather copies its rows by DMA, all of a chunk in
 //! flight at once; a scatter combines row after row, in order.
@@ -6,11 +6,13 @@
 mod gather;
 mod pick;
 mod scatter;
+mod single;
 
 pub use gather::{gather_kernel, gather_needs};
-pub use pick::{PickSpec, emit_pick, pick_kernel};
+pub use pick::{PERMUTATION_CYCLES, PickSpec, emit_pick, pick_kernel};
 pub use scatter::{ScatterSpec, scatter_kernel};
 use serde::{Deserialize, Serialize};
+pub use single::{ELEMENT_CYCLES, singles_kernel, singles_needs};
 
 use crate::kernel::build_units::DmaArgs;
 use crate::kernel::{BufferRef, Kernel, KernelBuilder, S};
@@ -43,6 +45,9 @@ pub struct RowsSpec {
     pub rows_component: u32,
     /// First word of scalar memory for two chunks of [`CHUNK`] indices.
     pub smem: u32,
+    /// Gathers of single elements of a table of one dimension in vector memory, one after the other ([`singles_kernel`]).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub single: bool,
 }
 
 /// What is in HBM besides the table of a gather.
@@ -59,6 +64,11 @@ pub struct RowsKernel {
     pub descs: Vec<DmaDesc>,
     pub scratch_rows: u32,
     pub semaphores: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_false(x: &bool) -> bool {
+    !*x
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]

@@ -21,6 +21,9 @@ pub struct PickSpec {
     pub out: Access,
 }
 
+/// Cycles of a permutation of a register: two units, four cycles each.
+pub const PERMUTATION_CYCLES: f64 = 2.0;
+
 /// How words of an element type are moved without being changed.
 fn formats(dtype: DType) -> (MemFormat, StoreFormat) {
     match dtype.storage_bits() {

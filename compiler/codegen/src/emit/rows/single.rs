@@ -1,0 +1,147 @@
+//! Gathers of single elements, one after the other, from tables of one dimension in vector memory.
+//!
+//! Permutations of lanes ([`super::pick`]) ask every register of a table for every register of results: for large tables and
+//! many indices that is more than a turn of one row for each element. Indices go to scalar memory a chunk at a time, the next
+//! chunk's while this one's elements are fetched.
+
+use super::{CHUNK, Far, RowsKernel, RowsSpec, fetch};
+use crate::kernel::{BufferRef, KernelBuilder, LoopHints, MemFormat, S, StoreFormat, Trips};
+use systole_isa::{ChipConfig, DmaDesc, Op, Space};
+
+/// Semaphores: indices by half of their words.
+const SEMAPHORES: u32 = 2;
+/// Rows of results that are made together: their elements are in the same lane, and one mask serves all.
+const TOGETHER: u32 = 4;
+
+/// Cycles of an element: the scalar unit finds its row and its turn.
+pub const ELEMENT_CYCLES: f64 = 3.0;
+
+struct Singles<'a> {
+    s: &'a RowsSpec,
+    lanes: u32,
+    table: (S, BufferRef),
+    indices: (S, BufferRef),
+    out: (S, BufferRef),
+}
+
+/// The kernel. Parameters: table (element rows), indices (granules if far, else word rows), picked elements (element rows).
+pub fn singles_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> RowsKernel {
+    let mut b = KernelBuilder::new("gather", chip);
+    let params: [S; 3] = std::array::from_fn(|_| b.param());
+    let [table, indices, out] = params.map(|p| (p, b.buffer()));
+    let k = Singles { s, lanes: chip.core.lanes, table, indices, out };
+    let src = if far.indices { Space::Hbm } else { Space::Vmem };
+    let (full, rest) = (s.count / CHUNK, s.count % CHUNK);
+    // Arrays fill whole rows: what lies behind the last index is kept within the table.
+    let last = rest.next_multiple_of(k.lanes);
+    let descs = [CHUNK, last].map(|n| DmaDesc::contiguous(src, Space::Smem, n * 4)).to_vec();
+    let first = b.s_var(0);
+    if full > 0 {
+        let left = b.s_var(full as i32);
+        k.bring(&mut b, 0, 0, first);
+        let step = |b: &mut KernelBuilder, half: u32| {
+            b.s_inc(left, -1);
+            k.arrived(b, half, CHUNK);
+            b.if_(left, |b| {
+                let next = b.s_addi(first, CHUNK as i32);
+                k.bring(b, 0, 1 - half, next);
+            });
+            k.chunk(b, half, first, CHUNK, false);
+            b.s_inc(first, CHUNK as i32);
+        };
+        b.loop_static(full / 2, |b| {
+            step(b, 0);
+            step(b, 1);
+        });
+        if full % 2 == 1 {
+            step(&mut b, 0);
+        }
+    }
+    if rest > 0 {
+        k.bring(&mut b, 1, 0, first);
+        k.arrived(&mut b, 0, last);
+        k.chunk(&mut b, 0, first, last, true);
+    }
+    RowsKernel { kernel: b.finish(), scratch_rows: 0, descs, semaphores: SEMAPHORES }
+}
+
+/// Word rows of scratch memory and semaphores of the kernel.
+pub fn singles_needs() -> (u32, u32) {
+    (0, SEMAPHORES)
+}
+
+impl Singles<'_> {
+    /// First word of scalar memory of a half.
+    fn words(&self, half: u32) -> u32 {
+        self.s.smem + half * CHUNK
+    }
+
+    fn bring(&self, b: &mut KernelBuilder, desc: u32, half: u32, first: S) {
+        fetch(b, self.indices, (first, self.words(half)), desc, half);
+    }
+
+    fn arrived(&self, b: &mut KernelBuilder, half: u32, count: u32) {
+        let touched = [self.indices.1, BufferRef::SCALAR_MEMORY];
+        b.dma_wait(half, count as i32 * 4, &touched, &touched);
+    }
+
+    /// The elements of `count` indices, whole rows of them, the first of which is number `first`; `unknown`: some may be
+    /// anything.
+    fn chunk(&self, b: &mut KernelBuilder, half: u32, first: S, count: u32, unknown: bool) {
+        let rows = count / self.lanes;
+        let word = b.s_var(self.words(half) as i32);
+        let row = b.def_s(Op::SShrI, &[first.into(), (self.lanes.trailing_zeros() as i32).into()]);
+        let row = b.s(Op::SAdd, &[self.out.0, row]);
+        for (trips, size) in [(rows / TOGETHER, TOGETHER), (rows % TOGETHER, 1)] {
+            b.loop_static(trips, |b| {
+                self.rows(b, (word, row), size, unknown);
+                b.s_inc(word, (size * self.lanes) as i32);
+                b.s_inc(row, size as i32);
+            });
+        }
+    }
+
+    /// `size` rows of results from scalar word `word` on.
+    fn rows(&self, b: &mut KernelBuilder, (word, row): (S, S), size: u32, unknown: bool) {
+        let (s, shift) = (self.s, self.lanes.trailing_zeros() as i32);
+        let (load, store) = match s.dtype.storage_bits() {
+            8 => (MemFormat::U8, StoreFormat::B8),
+            16 => (MemFormat::U16, StoreFormat::B16),
+            _ => (MemFormat::W32, StoreFormat::W32),
+        };
+        let components = s.dtype.components() as u32;
+        let found: Vec<_> = (0..size * components).map(|_| b.v_var(0)).collect();
+        let (at, lane) = (b.s_copy(word), b.s_var(0));
+        let last = unknown.then(|| b.s_imm((s.table_component * self.lanes) as i32 - 1));
+        b.loop_with(Trips::Static(self.lanes), LoopHints::independent(&[self.table.1]), |b| {
+            let (here, number) = (b.splat(lane), b.lane());
+            let mask = b.cmp(Op::VEqI, number, here);
+            for r in 0..size {
+                let i = b.smem_load(at, (r * self.lanes) as i32);
+                let i = match last {
+                    Some(last) => {
+                        let i = b.s(Op::SMax, &[i, S::ZERO]);
+                        b.s(Op::SMin, &[i, last])
+                    }
+                    None => i,
+                };
+                let from = b.def_s(Op::SShrI, &[i.into(), shift.into()]);
+                let from = b.s(Op::SAdd, &[self.table.0, from]);
+                let turn = b.s(Op::SSub, &[lane, i]);
+                for c in 0..components {
+                    let v = b.load(load, from, (c * s.table_component) as i32, 0, self.table.1);
+                    let v = b.rot_lane_s(v, turn);
+                    let f = found[(r * components + c) as usize];
+                    b.set_v(f, Op::VSel, &[mask.into(), v.into(), f.into()]);
+                }
+            }
+            b.s_inc(at, 1);
+            b.s_inc(lane, 1);
+        });
+        let one = b.sublanes_below(1);
+        for (n, &f) in found.iter().enumerate() {
+            let (r, c) = (n as u32 / components, n as u32 % components);
+            b.store(store, f, row, (r + c * s.rows_component) as i32, 1, one, self.out.1);
+        }
+    }
+}
