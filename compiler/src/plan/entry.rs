@@ -38,7 +38,8 @@ pub struct PlanOptions {
 /// traffic, but all arrays of a kernel must fit together. The first is for programs of which few arrays are so large.
 const RESIDENT: [(u64, u64); 11] =
     [(3, 5), (2, 5), (1, 4), (1, 6), (1, 8), (1, 12), (1, 16), (1, 24), (1, 48), (1, 64), (1, 128)];
-/// Plans with the same part: after each, arrays for which there was no room are streamed though they are not larger.
+/// Plans with the same part: after each, arrays for which there was no room, and those that loops bring in whole every time
+/// round for a part of them, are streamed though they are not larger.
 const AGAIN: usize = 5;
 
 /// The plan that keeps as much in vector memory as fits; exchanges are hidden behind other work if there is memory for it.
@@ -63,18 +64,21 @@ pub fn plan(
         let mut streamed = BTreeSet::new();
         let most = (part, of) == RESIDENT[0];
         let mut again = 0;
+        // A plan that fits, though its loops bring arrays in every time round.
+        let mut fits = None;
         loop {
-            // What stood in the way of steps.
+            // What stood in the way of steps, or is brought in again and again.
             let mut crowding: Vec<String> = Vec::new();
             let made = draft(core, chip, (largest, &streamed), line, (options, memo), hide).and_then(|draft| {
                 draft.check(chip)?;
                 let mut arrays: Vec<BufId> = Vec::new();
                 let placement = place(&draft, chip, vmem_map(chip).arrays, &mut arrays);
+                arrays.extend(placement.iter().flat_map(|p| &p.reloaded));
                 crowding = arrays.iter().map(|b| draft.buffers[b.index()].name.clone()).collect();
                 planned(core, draft, placement?, chip)
             });
             match made {
-                Ok(made) => return Ok(made),
+                Ok(made) => fits = Some(made),
                 // The first attempt's message speaks of the arrays as the program has them.
                 Err(e) if e.is_vmem() && !most => failed = failed.or(Some(e)),
                 Err(e) if e.is_vmem() => {}
@@ -86,6 +90,9 @@ pub fn plan(
             if streamed.len() == before || again >= AGAIN {
                 break;
             }
+        }
+        if let Some(made) = fits {
+            return Ok(made);
         }
     }
     Err(failed.unwrap_or_else(|| CompileError::internal("memory", "no plan was tried")))

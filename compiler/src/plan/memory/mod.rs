@@ -3,7 +3,9 @@
 //! Decisions are made in program order while the main program is emitted ([`super::main_program`]). A buffer has at most
 //! one place in vector memory and one in HBM; at least one of them is valid once it is written. Where room is short, the
 //! resident buffer whose next read is furthest is put out (written to HBM first if it is nowhere else). Inside a
-//! loop everything that was resident at its start stays, so that every iteration finds what the first one found.
+//! loop everything that was resident at its start stays, so that every iteration finds what the first one found; large
+//! arrays that it takes parts of and that found no room at its start are left in HBM by the next plan (`super::entry`), not
+//! brought in every time round.
 
 pub mod beyond;
 pub mod lifetime;
@@ -63,7 +65,7 @@ pub struct Memory<'a> {
     pub sliced: Vec<BufId>,
 }
 
-/// Arrays of more than one part in so many of vector memory make room when they leave it.
+/// Arrays of more than one part in so many of vector memory make room when they leave it, and take time to come back.
 const LARGE: u64 = 64;
 
 /// How vector memory is divided, in word rows: arrays and scratch areas, guard rows that partial blocks may read (never
@@ -283,12 +285,16 @@ impl<'a> Memory<'a> {
         }
     }
 
+    /// Whether an array takes a part of vector memory that is worth having.
+    pub fn is_large(&self, buf: BufId) -> bool {
+        self.bytes[buf.index()] > self.chip.vmem.bytes / LARGE
+    }
+
     /// Large arrays that are there for the slices that a loop reads of them: those are as well read from HBM, once each.
     fn aside(&self, locked: &[BufId]) -> Vec<BufId> {
         let stays = |b: &BufId| {
             let p = &self.places[b.index()];
-            let large = self.bytes[b.index()] > self.chip.vmem.bytes / LARGE;
-            large && p.row.is_some() && p.pinned > 0 && !locked.contains(b)
+            self.is_large(*b) && p.row.is_some() && p.pinned > 0 && !locked.contains(b)
         };
         self.sliced.iter().copied().filter(stays).collect()
     }

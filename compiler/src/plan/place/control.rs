@@ -3,7 +3,7 @@
 use super::Placer;
 use super::reach::{buffers_of, sliced_in, written_in};
 use crate::plan::action::Action;
-use crate::plan::step::{BufferKind, Step, Use, Word};
+use crate::plan::step::{Arg, BufferKind, Step, Unit, Use, Word};
 use crate::plan::view::BufId;
 use systole_hlo::error::CompileError;
 
@@ -65,6 +65,20 @@ impl<'a> Placer<'a> {
         }
         self.copies(out);
         Ok(())
+    }
+
+    /// Notes the large arrays that a call within a loop takes parts of, and that come from HBM for it: nothing keeps them till
+    /// the next time.
+    pub(super) fn note_reloads(&mut self, args: &[Arg]) {
+        for a in args {
+            let Arg::Array { buf, usage, unit, dynamic, .. } = a else { continue };
+            let p = &self.memory.places[buf.index()];
+            let comes = p.in_hbm && p.pinned == 0 && (p.row.is_none() || p.incoming.is_some());
+            let part = *unit != Unit::Granules && *usage != Use::Write && !dynamic.is_empty();
+            if self.inside > 0 && comes && part && self.memory.is_large(*buf) {
+                self.reloaded.push(*buf);
+            }
+        }
     }
 
     /// Which of the buffers have their contents in HBM too.

@@ -42,6 +42,8 @@ pub struct Placement {
     pub vmem_rows: u64,
     /// Where arrays are, and when.
     pub residences: Vec<DebugBuffer>,
+    /// Large arrays that loops bring in whole, every time round, for a part at a place that changes.
+    pub reloaded: Vec<BufId>,
 }
 
 /// Places the arrays of a draft in `vmem_rows` rows of vector memory and the chip's HBM. Where that fails for want of vector
@@ -83,6 +85,7 @@ pub fn place(
         inside: 0,
         written_before: Vec::new(),
         crowding: Vec::new(),
+        reloaded: Vec::new(),
         failed: None,
     };
     p.index_frees();
@@ -100,6 +103,7 @@ pub fn place(
         hbm_bytes: p.memory.hbm.peak * HBM_GRANULE,
         vmem_rows: p.memory.vmem.peak,
         residences: p.stays.done,
+        reloaded: p.reloaded,
     })
 }
 
@@ -126,6 +130,7 @@ struct Placer<'a> {
     written_before: Vec<u64>,
     /// What stood in the way of steps, and why there was no room for the first: the others are placed to find it all.
     crowding: Vec<BufId>,
+    reloaded: Vec<BufId>,
     failed: Option<CompileError>,
 }
 
@@ -309,6 +314,7 @@ impl<'a> Placer<'a> {
         let near = args.iter().filter_map(Arg::array).filter(|a| a.2 != Unit::Granules);
         let locked: Vec<BufId> = near.clone().map(|a| a.0).collect();
         let mut out = Vec::new();
+        self.note_reloads(args);
         // What the kernel reads from HBM gets there before room is made for the rest: this step may be its last reader, and
         // what nobody reads later is not kept.
         for a in args {
