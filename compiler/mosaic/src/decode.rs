@@ -27,7 +27,8 @@ impl Module {
         let [outer] = &of.block.operations[..] else {
             return Err(Error::new("a kernel's file holds one module"));
         };
-        let mut d = Decoder { of: &of, types: FxHashMap::default(), files: FxHashMap::default(), elements: 0 };
+        let (types, files) = (FxHashMap::default(), FxHashMap::default());
+        let mut d = Decoder { of: &of, types, files, elements: 0, types_within: 0 };
         let attributes = d.attributes_of(outer)?;
         let version = attributes.get("stable_mosaic.version").or_else(|| attributes.get("version"));
         let version = match version {
@@ -49,11 +50,16 @@ impl Module {
     }
 }
 
+/// Most types around a type: that of an array's elements, of a constant that is an array's memory.
+const MOST_WITHIN: usize = 8;
+
 struct Decoder<'a, 'b> {
     of: &'b Bytecode<'a>,
     types: FxHashMap<TypeId, Type>,
     files: FxHashMap<String, Arc<str>>,
     elements: usize,
+    /// Types around the one that is read.
+    types_within: usize,
 }
 
 impl<'a> Decoder<'a, '_> {
@@ -247,9 +253,15 @@ impl<'a> Decoder<'a, '_> {
         if let Some(t) = self.types.get(&id) {
             return Ok(t.clone());
         }
-        let t = self.fresh_type(id)?;
-        self.types.insert(id, t.clone());
-        Ok(t)
+        // Arrays hold numbers in a memory: what nests deeper is a type that is a part of itself.
+        if self.types_within > MOST_WITHIN {
+            return Err(Error::new(format!("types are nested more than {MOST_WITHIN} deep")));
+        }
+        self.types_within += 1;
+        let t = self.fresh_type(id);
+        self.types_within -= 1;
+        self.types.insert(id, t.clone()?);
+        t
     }
 
     fn fresh_type(&mut self, id: TypeId) -> Result<Type, Error> {

@@ -34,6 +34,17 @@ fn damage_is_an_error() {
 }
 
 #[test]
+fn a_type_that_is_a_part_of_itself_is_an_error() {
+    // Among the types of the section: the elements of a vector are vectors of that type.
+    for (at, element) in [(1079, 5), (1087, 7)] {
+        let mut bytes = MATMUL.to_vec();
+        bytes[at] = element;
+        let e = Module::decode(&bytes).unwrap_err().to_string();
+        assert!(e.contains("types are nested more than 8 deep"), "{e}");
+    }
+}
+
+#[test]
 fn calls_say_what_is_wrong_with_them() {
     let of = |text: &str| Call::parse(text).unwrap_err().to_string();
     assert!(of("{").contains("configuration"));
