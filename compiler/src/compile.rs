@@ -57,6 +57,8 @@ pub struct Compiled {
     pub program: Program,
     /// Chains that are done strip by strip ([`PassOptions::strips`]).
     pub strips: usize,
+    /// Whether a loop does parts of other iterations beside one's work ([`PassOptions::ahead`]).
+    pub ahead: bool,
 }
 
 /// Compiles a verified module. `source` is its text (for line numbers); `dump` gets what every stage changed.
@@ -85,12 +87,12 @@ pub fn compile_sharing(
     shared: &Shared,
 ) -> Result<Compiled, CompileError> {
     let mut stages = Stages::new(dump);
-    let (mut plan, strips) = planned(module, (chip, options), source, &mut stages, shared)?;
+    let (mut plan, strips, ahead) = planned(module, (chip, options), source, &mut stages, shared)?;
     if let Some(dump) = &mut stages.dump {
         estimate(&mut plan, chip);
         dump("plan.txt", &text::to_text(&plan));
     }
-    Ok(Compiled { program: generated(&plan, (chip, options), stages.dump, &shared.done)?, strips })
+    Ok(Compiled { program: generated(&plan, (chip, options), stages.dump, &shared.done)?, strips, ahead })
 }
 
 /// The plan of a verified module with an estimate of every kernel; see [`compile`].
@@ -105,19 +107,20 @@ pub fn plan_module(
     options: &CompileOptions,
     source: &str,
 ) -> Result<Plan, CompileError> {
-    let (mut plan, _) = planned(&module, (chip, options), source, &mut Stages::default(), &Shared::default())?;
+    let (mut plan, ..) = planned(&module, (chip, options), source, &mut Stages::default(), &Shared::default())?;
     estimate(&mut plan, chip);
     Ok(plan)
 }
 
-/// The plan of a module, with the estimates that choices were made by, and its chains that are done strip by strip.
+/// The plan of a module, with the estimates that choices were made by, its chains that are done strip by strip, and whether
+/// loops do parts of other iterations.
 fn planned(
     module: &Module,
     (chip, options): (&ChipConfig, &CompileOptions),
     source: &str,
     stages: &mut Stages<'_, '_>,
     shared: &Shared,
-) -> Result<(Plan, usize), CompileError> {
+) -> Result<(Plan, usize, bool), CompileError> {
     let lines = line_starts(source);
     let line = |s: Span| if s == Span::default() { 0 } else { line_of(&lines, s.start) };
     let planning = PlanOptions {
@@ -127,7 +130,7 @@ fn planned(
         cores: options.cores,
         guide: options.guide.clone(),
     };
-    let planned = |l: &Lowered| plan(&l.core, chip, &planning, &line, &l.memo).map(|p| (p, l.strips));
+    let planned = |l: &Lowered| plan(&l.core, chip, &planning, &line, &l.memo).map(|p| (p, l.strips, l.ahead));
     let lowered = shared.lowered(module, &options.passes, stages)?;
     match planned(&lowered) {
         Err(e) if e.is_vmem() && lowered.strips > 0 => {

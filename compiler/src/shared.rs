@@ -20,13 +20,14 @@ use systole_passes::pipeline::{Halfway, PASSES, PassOptions};
 /// What is called with the name and text of every stage.
 pub type Dump<'a> = dyn FnMut(&str, &str) + 'a;
 
-/// What attempts at one program have in common. Between them only [`PassOptions::strips`],
+/// What attempts at one program have in common. Between them only [`PassOptions::strips`], [`PassOptions::ahead`],
 /// [`max_resident`](crate::compile::CompileOptions::max_resident) and [`cores`](crate::compile::CompileOptions::cores) differ.
 #[derive(Default)]
 pub struct Shared {
-    halfway: OnceCell<Halfway>,
-    /// By the share of vector memory that strips may take.
-    lowered: RefCell<Vec<(u32, Rc<Lowered>)>>,
+    /// By [`PassOptions::ahead`].
+    halfway: [OnceCell<Halfway>; 2],
+    /// By that and the share of vector memory that strips may take.
+    lowered: RefCell<Vec<((bool, u32), Rc<Lowered>)>>,
     kernels: Rc<KernelMemo>,
     /// Scheduled kernels.
     pub done: Done<KernelSpec>,
@@ -37,6 +38,8 @@ pub struct Lowered {
     pub core: CoreModule,
     /// Chains that are done strip by strip.
     pub strips: usize,
+    /// Whether a loop does parts of other iterations beside one's work.
+    pub ahead: bool,
     pub memo: Memo,
 }
 
@@ -74,19 +77,22 @@ impl Shared {
         options: &PassOptions,
         stages: &mut Stages<'_, '_>,
     ) -> Result<Rc<Lowered>, CompileError> {
-        let known =
-            |(share, done): &&(u32, Rc<Lowered>)| *share == options.strips || options.strips == 0 && done.strips == 0;
+        let known = |((ahead, share), done): &&((bool, u32), Rc<Lowered>)| {
+            let strips = *share == options.strips || options.strips == 0 && done.strips == 0;
+            *ahead == options.ahead && strips
+        };
         if let Some((_, done)) = self.lowered.borrow().iter().find(known) {
             return Ok(Rc::clone(done));
         }
-        let halfway = match self.halfway.get() {
+        let kept = &self.halfway[usize::from(options.ahead)];
+        let halfway = match kept.get() {
             Some(done) => done.clone(),
             None => {
                 let done = Halfway::before_strips(module.clone(), options, &mut |pass, m| stages.stage(pass, m))?;
-                self.halfway.get_or_init(|| done).clone()
+                kept.get_or_init(|| done).clone()
             }
         };
-        let (before, mut strips) = (halfway.computations(), 0);
+        let (before, ahead, mut strips) = (halfway.computations(), halfway.is_ahead(), 0);
         let core = halfway.to_core(options, &mut |pass, m| {
             if pass == "strips" {
                 // A loop is a condition and a body.
@@ -94,8 +100,8 @@ impl Shared {
             }
             stages.stage(pass, m);
         })?;
-        let done = Rc::new(Lowered { core, strips, memo: Memo::new(&self.kernels) });
-        self.lowered.borrow_mut().push((options.strips, Rc::clone(&done)));
+        let done = Rc::new(Lowered { core, strips, ahead, memo: Memo::new(&self.kernels) });
+        self.lowered.borrow_mut().push(((options.ahead, options.strips), Rc::clone(&done)));
         Ok(done)
     }
 }

@@ -5,6 +5,9 @@
 //! Devices of a pod may be put at any places ([`CompileOptions::any_order`]): orders that fit the program's groups to the mesh
 //! are tried ([`crate::order`]).
 //!
+//! Loops may do what exchanges of the next and of the last iteration need beside an iteration's work; that hides them, and
+//! costs arrays in the state.
+//!
 //! Sharing work among cores pays where kernels are large: results then go through HBM, and cores wait for each other. Small
 //! programs, and those that live in one core's vector memory, are faster on one core; in pods, so are those that wait for
 //! exchanges, which are the first core's.
@@ -60,6 +63,10 @@ impl Client {
             true => (first, ordered.filter(|_| given.unwrap_or(1) == 1)),
             false => self.choose_strips(module, first, compile)?,
         };
+        let (first, program) = match several && first.ahead.is_none() {
+            true => self.choose_ahead(module, first, compile)?,
+            false => (first, program),
+        };
         if given.is_some() {
             return Ok((first, program));
         }
@@ -101,6 +108,26 @@ impl Client {
             }
         }
         Ok((CompileOptions { cores: options.cores, ..best }, Some(program)))
+    }
+
+    /// Whether loops do parts of other iterations beside one's work.
+    fn choose_ahead(
+        &self,
+        module: &Module,
+        options: CompileOptions,
+        compile: Compile<'_>,
+    ) -> Result<Chosen, RuntimeError> {
+        let with = |ahead| CompileOptions { ahead: Some(ahead), ..options.clone() };
+        let ahead = match compile(module, &with(true)) {
+            Ok(done) if !done.ahead => return Ok((with(false), Some(done.program))),
+            // What does not fit is none.
+            done => done.ok().and_then(|d| Some((self.timed(&d.program, u64::MAX)?, d.program))),
+        };
+        let plain = compile(module, &with(false))?.program;
+        Ok(match ahead {
+            Some((time, program)) if self.timed(&plain, time).is_none_or(|t| t > time) => (with(true), Some(program)),
+            _ => (with(false), Some(plain)),
+        })
     }
 
     /// Strips, or none.

@@ -37,6 +37,9 @@ pub struct CompileOptions {
     /// Per cent of vector memory for the arrays of a strip, where chains over large arrays are done strip by strip (0: nowhere);
     /// without, what makes it fastest.
     pub strips: Option<u32>,
+    /// Whether loops begin collectives of the next iteration, and end those of the last one, beside an iteration's work;
+    /// without, if it is faster.
+    pub ahead: Option<bool>,
     /// Cores of a device that share the work; without, as many as make it fastest.
     pub cores: Option<u32>,
     /// Proves that the emitted bundles do what the kernels say. Builds with debug assertions do so by default.
@@ -62,6 +65,7 @@ impl Default for CompileOptions {
             chaos: None,
             max_resident: None,
             strips: None,
+            ahead: None,
             cores: None,
             verify: cfg!(debug_assertions),
             pod: PodShape::default(),
@@ -83,6 +87,7 @@ impl CompileOptions {
         o.chaos = self.chaos;
         o.max_resident = self.max_resident;
         o.passes.strips = self.strips.unwrap_or(o.passes.strips);
+        o.passes.ahead = self.ahead.unwrap_or(o.passes.ahead);
         o.cores = self.cores.unwrap_or(1);
         o.verify = self.verify;
         o.passes.pod = self.pod.clone();

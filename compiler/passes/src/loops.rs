@@ -5,6 +5,7 @@
 //!
 //! Bodies shared by several loops are left alone.
 
+pub mod ahead;
 pub mod counters;
 pub mod stacks;
 pub mod unroll;

@@ -33,6 +33,8 @@ pub struct PassOptions {
     /// Per cent of vector memory that the arrays of a strip may take together, where chains over large arrays are done strip by
     /// strip; 0: they are not.
     pub strips: u32,
+    /// Whether loops begin collectives of the next iteration, and end those of the last one, beside an iteration's work.
+    pub ahead: bool,
     /// Whether the module is proved after every pass.
     pub verify: bool,
 }
@@ -77,6 +79,7 @@ impl PassOptions {
             rates: Rates::of(chip),
             vmem_bytes: chip.vmem.bytes,
             strips: 75,
+            ahead: true,
             verify: cfg!(debug_assertions),
         }
     }

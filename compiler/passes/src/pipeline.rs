@@ -54,6 +54,12 @@ pub const PASSES: &[Pass] = &[
         summary: "all-reduces of which every device takes its own part as reduce-scatters",
         run: collective::scattered::run,
     },
+    // Once sums that every device takes its part of are known; before anything else is done about collectives.
+    Pass {
+        name: "ahead",
+        summary: "collectives of a loop's next iteration and of its last one beside its work",
+        run: loops::ahead::run,
+    },
     // While products have the dimensions of the program; once sums that every device takes its part of are known.
     Pass {
         name: "pieces",
@@ -250,13 +256,15 @@ pub struct Halfway {
     fuel: Option<u64>,
     /// Nodes of the program as written.
     written: u64,
+    /// Whether the pass `ahead` changed a loop.
+    ahead: bool,
 }
 
 impl Halfway {
     /// A verified module that no pass has seen.
     pub fn new(module: Module, options: &PassOptions) -> Halfway {
         let written = module.computations.iter().map(|c| c.nodes.len() as u64).sum();
-        Halfway { module, fuel: options.fuel, written }
+        Halfway { module, fuel: options.fuel, written, ahead: false }
     }
 
     /// Runs passes, in the order given; how often each labelled rewrite was made.
@@ -266,7 +274,7 @@ impl Halfway {
         options: &PassOptions,
         dump: &mut dyn FnMut(&str, &Module),
     ) -> Result<(Halfway, BTreeMap<&'static str, u64>), CompileError> {
-        let Halfway { mut module, mut fuel, written } = self;
+        let Halfway { mut module, mut fuel, written, ahead } = self;
         let mut fired = BTreeMap::new();
         for pass in passes {
             let mut draft = Draft::new(fuel, options.fold, written);
@@ -280,7 +288,8 @@ impl Halfway {
             }
             dump(pass.name, &module);
         }
-        Ok((Halfway { module, fuel, written }, fired))
+        let ahead = ahead || fired.contains_key(loops::ahead::LABEL);
+        Ok((Halfway { module, fuel, written, ahead }, fired))
     }
 
     /// Runs the passes that do not depend on [`PassOptions::strips`]: all before the one of that name.
@@ -310,6 +319,11 @@ impl Halfway {
     fn parts() -> (Vec<&'static Pass>, Vec<&'static Pass>) {
         let strips = PASSES.iter().position(|p| p.name == "strips").unwrap_or(PASSES.len());
         (PASSES[..strips].iter().collect(), PASSES[strips..].iter().collect())
+    }
+
+    /// Whether a loop does parts of other iterations beside one's work.
+    pub fn is_ahead(&self) -> bool {
+        self.ahead
     }
 
     /// Computations so far.

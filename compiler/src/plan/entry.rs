@@ -6,7 +6,7 @@ use super::lower::memo::Memo;
 use super::lower::scalar::is_scalar_type;
 use super::lower::{Lower, Val};
 use super::memory::{kernel_semaphores, vmem_map};
-use super::place::{Placement, place};
+use super::place::{Placement, hand_over, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
@@ -239,6 +239,7 @@ fn draft(
     finish::products(&mut lower.plan, chip, &options.guide, memo);
     order::pinned(&mut lower.plan, &options.guide.schedule)?;
     options.guide.schedule.check()?;
+    hand_over(&mut lower.plan);
     if hide {
         overlap::hide(&mut lower.plan, chip);
     }

@@ -62,6 +62,11 @@ impl<'a> Costs<'a> {
         }
     }
 
+    /// Seconds of a node that is no collective.
+    pub fn work(&self, id: NodeId) -> f64 {
+        self.work[id.index()]
+    }
+
     /// Seconds of a collective.
     pub fn collective(&self, id: NodeId) -> f64 {
         let n = self.c.node(id);

@@ -6,7 +6,7 @@
 //! with it ([`region`]) is computed for one part of that dimension after the other. Data flow says the rest: exchanges are
 //! hidden behind what does not need them. Results are those of the whole, element by element.
 
-mod cost;
+pub mod cost;
 mod region;
 
 use crate::edit::{Draft, Emit, rewrite};

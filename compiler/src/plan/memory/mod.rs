@@ -34,6 +34,8 @@ pub struct Place {
     pub granule: Option<u64>,
     /// Whether the granules stay the buffer's to the end, or belong to another one.
     pub granule_kept: bool,
+    /// The state in whose memory in HBM it is.
+    pub lent: Option<BufId>,
     /// Whether HBM has the contents.
     pub in_hbm: bool,
     /// The copy to vector memory / to HBM that is under way.

@@ -8,6 +8,7 @@ mod behind;
 mod control;
 mod cores;
 mod exchange;
+mod handed;
 pub(super) mod reach;
 
 use super::action::{Action, Operand, Spot};
@@ -18,6 +19,7 @@ use super::spec::KernelSpec;
 use super::step::{Arg, BufferKind, Draft, HostStep, KernelEntry, SplitPart, Step, Unit, Use};
 use super::view::BufId;
 use exchange::Hidden;
+pub(super) use handed::hand_over;
 use reach::{reads, returns};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -426,23 +428,28 @@ impl<'a> Placer<'a> {
         returns(src, dst, rest)
     }
 
-    /// Whether `dst`, a copy of a state in HBM, may be the same memory: it becomes the state again.
-    fn may_share(&self, src: BufId, dst: BufId, rest: &[Step]) -> bool {
+    /// The state in HBM whose memory `dst` may have, a copy of it or of what has its memory: it becomes the state again.
+    fn may_share(&self, src: BufId, dst: BufId, rest: &[Step]) -> Option<BufId> {
         let kind = |b: BufId| &self.plan.buffers[b.index()].kind;
-        *kind(src) == BufferKind::FarState
+        let state = match self.memory.places[src.index()].lent {
+            Some(state) if self.memory.life.last[src.index()] == self.now => state,
+            _ => src,
+        };
+        let free = *kind(state) == BufferKind::FarState
             && *kind(dst) == BufferKind::Temp
             && self.memory.places[dst.index()].granule.is_none()
             && self.memory.places[dst.index()].row.is_none()
-            && self.memory.granules_of(dst) <= self.memory.granules_of(src)
-            && !reads(rest, src)
-            && returns(src, dst, rest)
+            && self.memory.granules_of(dst) <= self.memory.granules_of(state)
+            && !reads(rest, state)
+            && returns(state, dst, rest);
+        free.then_some(state)
     }
 
     /// Whether `dst`, a copy of an array in HBM that is not read again, may take over its memory.
     fn may_inherit(&self, src: BufId, dst: BufId) -> bool {
         let kind = |b: BufId| &self.plan.buffers[b.index()].kind;
         let (s, d) = (&self.memory.places[src.index()], &self.memory.places[dst.index()]);
-        let own = *kind(src) == BufferKind::Temp && !s.granule_kept && s.row.is_none();
+        let own = matches!(kind(src), BufferKind::Temp | BufferKind::FarState) && !s.granule_kept && s.row.is_none();
         (own || self.plan.donated.contains(&src))
             && matches!(kind(dst), BufferKind::Temp | BufferKind::FarState)
             && self.memory.life.last[src.index()] == self.now
@@ -484,11 +491,11 @@ impl<'a> Placer<'a> {
             self.copies(out);
             return Ok(());
         }
-        if self.may_share(src, dst, rest) {
+        if let Some(state) = self.may_share(src, dst, rest) {
             self.in_hbm(src, Use::Read, &mut out)?;
             let granule = self.memory.granule(src)?;
             let p = &mut self.memory.places[dst.index()];
-            (p.granule, p.granule_kept, p.in_hbm) = (Some(granule), true, true);
+            (p.granule, p.granule_kept, p.in_hbm, p.lent) = (Some(granule), true, true, Some(state));
             self.copies(out);
             return Ok(());
         }
