@@ -1,6 +1,7 @@
 //! The parts of a loop's body: head, tail and rest.
 
 use super::element_of_parameter;
+use crate::inline::is_elementwise;
 use crate::options::PassOptions;
 use crate::pieces::cost::Costs;
 use std::collections::BTreeSet;
@@ -237,17 +238,22 @@ fn steady(c: &Computation, unchanged: &[bool], counters: &[(usize, NodeId)]) -> 
 }
 
 /// Operations that may be done once more: none that are much work.
-#[allow(clippy::wildcard_enum_match_arm, reason = "what is not known to be cheap is not")]
 fn is_cheap(op: &Op) -> bool {
-    match op {
-        Op::Constant(_) | Op::Iota { .. } | Op::Unary(_) | Op::Binary(_) | Op::Compare { .. } | Op::Select => true,
-        Op::Clamp | Op::Convert | Op::BitcastConvert | Op::Broadcast { .. } | Op::Reshape | Op::Copy | Op::Bitcast => {
-            true
-        }
-        Op::Transpose { .. } | Op::Reverse { .. } | Op::Slice { .. } | Op::Concatenate { .. } | Op::Pad { .. } => true,
-        Op::DynamicSlice { .. } | Op::OptBarrier | Op::GetTupleElement { .. } | Op::PartitionId | Op::ReplicaId => true,
-        _ => false,
-    }
+    let elementwise = is_elementwise(op) || matches!(op, Op::Constant(_) | Op::Iota { .. } | Op::Copy);
+    let moved = matches!(
+        op,
+        Op::Broadcast { .. }
+            | Op::Reshape
+            | Op::Bitcast
+            | Op::Transpose { .. }
+            | Op::Reverse { .. }
+            | Op::Slice { .. }
+            | Op::DynamicSlice { .. }
+            | Op::Concatenate { .. }
+            | Op::Pad { .. }
+    );
+    let known = matches!(op, Op::OptBarrier | Op::GetTupleElement { .. } | Op::PartitionId | Op::ReplicaId);
+    elementwise || moved || known
 }
 
 /// Nodes that follow from some elements of the state.
