@@ -131,7 +131,7 @@ fn by_runs(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Resul
             let places = b.iota(DType::S32, &full, last);
             arrays.push(b.reshape(places, &lines));
         }
-        ordered(b, operands, own, (body, n))?
+        ordered(b, operands, own, (body, (count * run > n).then_some(n)))?
     };
     let mut arrays = each_run(b, &arrays, order, run, room.lanes)?;
     let mut level = 2;
@@ -153,12 +153,13 @@ fn by_runs(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Resul
     Ok(arrays.into_iter().map(cut).collect())
 }
 
-/// A strict total order of elements with their places (operand `own`, or behind all of them): the comparator's where it says different things, else the places'.
+/// A strict total order of elements with their places (operand `own`, or behind all of them): the comparator's where it says
+/// different things, else the places'; what lies from place `limit` on, if anything fills the last run, comes behind all others.
 fn ordered(
     b: &mut Emit,
     operands: &[NodeId],
     own: Option<usize>,
-    (body, n): (CompId, u64),
+    (body, limit): (CompId, Option<u64>),
 ) -> Result<CompId, CompileError> {
     let added = own.is_none().then_some(DType::S32);
     let types: Vec<DType> = operands.iter().map(|&x| b.dtype(x)).chain(added).collect();
@@ -171,12 +172,23 @@ fn ordered(
         let values = &params[..2 * operands.len()];
         let at = 2 * own.unwrap_or(operands.len());
         let places = &params[at..at + 2];
-        let turned: Vec<NodeId> = values.chunks(2).flat_map(|p| [p[1], p[0]]).collect();
         let less = b.apply(body, values, &[])?[0];
-        let more = b.apply(body, &turned, &[])?[0];
         let first = b.compare(Direction::Lt, places[0], places[1]);
-        let decided = b.binary(Binary::Xor, less, more);
-        let by_value = b.select(decided, less, first);
+        let by_value = match one_integer(&b.draft.computations[body.index()]) {
+            // Integers are alike if they are equal.
+            Some((seen, _)) => {
+                let equal = b.compare(Direction::Eq, values[2 * seen], values[2 * seen + 1]);
+                let among = b.and(equal, first);
+                b.binary(Binary::Or, less, among)
+            }
+            None => {
+                let turned: Vec<NodeId> = values.chunks(2).flat_map(|p| [p[1], p[0]]).collect();
+                let more = b.apply(body, &turned, &[])?[0];
+                let decided = b.binary(Binary::Xor, less, more);
+                b.select(decided, less, first)
+            }
+        };
+        let Some(n) = limit else { return Ok(by_value) };
         // What fills the last run lies behind all places.
         let last = b.binary(Binary::Max, places[0], places[1]);
         let limit = b.index(n as i64);
