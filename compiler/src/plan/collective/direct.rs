@@ -71,7 +71,7 @@ impl Lower<'_> {
             });
         }
         let table = self.plan.pod.table(rows);
-        let ready = self.plan.pod.semaphore(&format!("ready {:?}", q.groups))?;
+        let ready = self.plan.pod.handshake(&format!("ready {:?}", q.groups))?;
         self.direct_with(q, kind, table, ready)
     }
 
@@ -132,7 +132,7 @@ impl Lower<'_> {
         }
         self.distinguish_pairs(&rows);
         let table = self.plan.pod.table(rows);
-        let ready = self.plan.pod.semaphore(&format!("ready pairs {pairs:?}"))?;
+        let ready = self.plan.pod.handshake(&format!("ready pairs {pairs:?}"))?;
         Ok(How::Direct(vec![self.direct_with(q, DirectKind::Permute, table, ready)?]))
     }
 

@@ -7,7 +7,9 @@
 //! Semaphores: those for collectives are a block of their own. Data semaphores are shared by all collectives: a device
 //! sends only after its target has said that it is there (a *handshake*), and a target says so after all its earlier
 //! waits. Handshake semaphores are shared only by collectives among the same groups, where nobody can finish one
-//! collective before everybody has begun it.
+//! collective before everybody has begun it. Devices may take different branches, or leave a loop at different times:
+//! collectives there have a handshake semaphore of the branch or loop (a *place*), so that devices that are in different
+//! ones wait for each other for ever (a deadlock, with who waits where) and never take each other's data.
 
 mod alike;
 mod beside;
@@ -69,6 +71,11 @@ pub struct PodPlan {
     semaphores: u32,
     given: u32,
     names: BTreeMap<String, u32>,
+    /// Branches and loops with handshakes of their own: how many there are, the one that is being lowered, and the
+    /// semaphores that they took.
+    places: u32,
+    place: Option<u32>,
+    taken: u32,
     /// What was chosen for each collective, and why.
     pub choices: Vec<Choice>,
     /// Pairs of devices of every transfer, by the operation's name.
@@ -83,6 +90,9 @@ pub struct PodPlan {
 
 /// Words of a row are padded to a granule of HBM.
 const ROW_WORDS: usize = 128;
+
+/// Handshakes of branches and loops take at most one semaphore of so many.
+const OF_PLACES: u32 = 3;
 
 /// Streams whose receiving semaphores lie in a row, where there are enough.
 const STREAMS: u32 = 6;
@@ -160,6 +170,31 @@ impl PodPlan {
         let s = self.first_semaphore + self.given - 1;
         self.names.insert(purpose.to_string(), s);
         Ok(s)
+    }
+
+    /// Goes into a branch or loop that devices may not all go through alike; gives back where the plan was.
+    pub fn enter(&mut self) -> Option<u32> {
+        self.places += 1;
+        self.place.replace(self.places)
+    }
+
+    /// Goes back to where the plan was.
+    pub fn leave(&mut self, before: Option<u32>) {
+        self.place = before;
+    }
+
+    /// The semaphore of a handshake: one of the branch or loop that the plan is in, while those take few of all.
+    fn handshake(&mut self, purpose: &str) -> Result<u32, CompileError> {
+        let everywhere = self.semaphore(purpose)?;
+        let Some(place) = self.place else { return Ok(everywhere) };
+        let name = format!("{purpose} at {place}");
+        if !self.names.contains_key(&name) {
+            if self.taken >= self.semaphores / OF_PLACES || self.given == self.semaphores {
+                return Ok(everywhere);
+            }
+            self.taken += 1;
+        }
+        self.semaphore(&name)
     }
 
     /// Words of a device's row.

@@ -332,7 +332,10 @@ impl Lower<'_> {
     ) -> Result<Stream, CompileError> {
         let mut ready = Vec::new();
         for p in 0..phases {
-            ready.push(self.plan.pod.semaphore(&format!("ready {:?} {number} {p}", q.groups))?);
+            let name = format!("ready {:?} {number} {p}", q.groups);
+            // No device finishes unless the first stream has begun.
+            let first = (number, p) == (0, 0);
+            ready.push(if first { self.plan.pod.handshake(&name)? } else { self.plan.pod.semaphore(&name)? });
         }
         let (mut scale, mut block) = (Vec::new(), Vec::new());
         for i in 0..order.len() {

@@ -4,6 +4,7 @@ use super::scalar::is_scalar_type;
 use super::{Lower, Region, Val, unseen};
 use crate::plan::step::{BufferKind, ScalarOp, Step, Word};
 use crate::plan::view::{Form, View, layout_of};
+use systole_hlo::analysis::counted::counted_loop;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CompId, NodeId, Op, Shape};
 use systole_isa::DType;
@@ -197,11 +198,17 @@ impl<'a> Lower<'a> {
         let whole = matches!(node.shape, Shape::Tuple(_));
         let state: Vec<Val> = slots.iter().map(Slot::val).collect();
         let state = if whole { Val::Tuple(state) } else { state[0].clone() };
+        // Devices leave a loop together whose number of rounds is a constant.
+        let together = counted_loop(self.module, r.comp, id).is_some_and(|l| l.trips.is_some());
+        let before = (!together).then(|| self.plan.pod.enter());
         let (mut head, cond) = self.inner(condition, std::slice::from_ref(&state))?;
         let outer = std::mem::replace(&mut self.steps, head);
         let (cond, _) = self.to_word(&cond, "condition");
         head = std::mem::replace(&mut self.steps, outer);
         let (body, result) = self.inner(body, std::slice::from_ref(&state))?;
+        if let Some(before) = before {
+            self.plan.pod.leave(before);
+        }
         let outer = std::mem::replace(&mut self.steps, body);
         self.store_slots(&slots, &flat(&result), op);
         let body = std::mem::replace(&mut self.steps, outer);
@@ -270,7 +277,9 @@ impl<'a> Lower<'a> {
         let mut lowered = Vec::new();
         for (i, &b) in branches.iter().enumerate() {
             let arg = self.value(r, node.operands[i + 1]);
+            let before = self.plan.pod.enter();
             let (steps, val) = self.inner(b, &[arg])?;
+            self.plan.pod.leave(before);
             let outer = std::mem::replace(&mut self.steps, steps);
             self.store_slots(&slots, &flat(&val), op);
             lowered.push(std::mem::replace(&mut self.steps, outer));
