@@ -54,6 +54,27 @@ fn shared_code_counts_for_its_caller_even_where_operations_follow_without_a_bran
 }
 
 #[test]
+fn loads_and_stores_count_the_bytes_of_their_elements() {
+    let chip = tiny();
+    let lanes = u64::from(chip.core.sublanes * chip.core.lanes);
+    use Activity::*;
+    let words = (4, Op::VLd, Op::VSt);
+    let halves = (2, Op::VLdS16, Op::VSt16);
+    let bytes = (1, Op::VLdS8, Op::VSt8);
+    for (width, load, store) in [words, halves, bytes] {
+        let mut p = Build::default();
+        p.op("a");
+        p.one(load, &[1, 0, 0, 1]);
+        for _ in 0..3 {
+            p.one(store, &[1, 0, 64, 1, 0]);
+        }
+        p.halt();
+        let counts = [(Bundles, 5), (Scalar, 1), (VmemRead, width * lanes), (VmemWrite, 3 * width * lanes)];
+        check(&p, &chip, &[(Some(0), &counts)]);
+    }
+}
+
+#[test]
 fn copies_count_by_memories_and_matrix_rows_by_format() {
     let chip = tiny();
     let chunks = (chip.mxu.rows / chip.core.lanes) as i32;

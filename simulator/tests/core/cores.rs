@@ -45,6 +45,8 @@ fn a_barrier_hands_hbm_over() {
             check_sums(&r);
             assert!(r.units.iter().filter(|u| u.core == 1 && u.unit == "dma").all(|u| u.busy > 0));
             assert_eq!(r.dma_transfers, 2);
+            // Each core reads and writes as much.
+            assert_eq!((r.hbm_read, r.hbm_write), (2 * 2048, 2 * 2048));
         }
     }
     p.cycles(&twins());
