@@ -98,9 +98,9 @@ def _prepare_pallas(rules: dict) -> None:
     tpu_custom_call.get_ir_version = get_ir_version
 
     chips = {"tpu-v3": "TPU_V3", "tpu-v4": "TPU_V4", "tpu-v5e": "TPU_V5E", "tpu-v5p": "TPU_V5P", "tpu-v6e": "TPU_V6E"}
-    for kind, version in chips.items():
-        version = getattr(tpu_info.ChipVersion, version)
-        tpu_info.registry.setdefault(kind, lambda version=version: tpu_info.get_tpu_info_for_chip(version, 1))
+    versions = {kind: getattr(tpu_info.ChipVersion, version) for kind, version in chips.items()}
+    by_name = tpu_info.chip_version_from_device_kind
+    tpu_info.chip_version_from_device_kind = lambda kind: versions.get(kind) or by_name(kind)
 
 
 def install() -> None:

@@ -59,6 +59,7 @@ def test_kernels_that_ask_for_the_chip():
     call = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[anywhere],
                           out_specs=anywhere)
     np.testing.assert_allclose(call(x), x * 3, rtol=1e-6)
+    assert pltpu.is_tpu_device() and pltpu.get_tpu_info().num_lanes == 128
 
 
 def test_an_error_names_the_line_of_the_kernel():

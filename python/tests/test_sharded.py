@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import pallas as pl
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 jax.config.update("jax_default_matmul_precision", "highest")
@@ -72,6 +73,21 @@ def test_shard_map():
     f = jax.shard_map(lambda b: jax.lax.psum(b, "m"), mesh=mesh(), in_specs=P("d", "m"), out_specs=P("d", None))
     got = jax.jit(f)(put(x, "d", "m"))
     np.testing.assert_allclose(got, x.reshape(8, 4, 4).sum(1), rtol=2e-5, atol=2e-6)
+
+
+def test_what_a_kernel_says_stays_in_the_text_of_the_program():
+    def kernel(x, o):
+        o[...] = x[...] * 2
+
+    def call(x):
+        out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pl.pallas_call(kernel, out_shape=out, metadata={"tiles": "128"})(x)
+
+    x = put(f32(16, 128), "d", None)
+    f = jax.shard_map(call, mesh=mesh(), in_specs=P("d", None), out_specs=P("d", None), check_vma=False)
+    f = jax.jit(f)
+    assert '\n"tiles":"128"' in f.lower(x).compile().as_text()
+    np.testing.assert_allclose(f(x), x * 2)
 
 
 def given(x, *spec):

@@ -149,44 +149,6 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The value of `key` in a dictionary of attributes as HLO text writes it, its quotes and escapes undone.
-pub fn entry(dictionary: &str, key: &str) -> Option<String> {
-    let mut from = 0;
-    let start = loop {
-        let at = from + dictionary[from..].find(key)?;
-        let before = dictionary[..at].chars().next_back();
-        let after = dictionary[at + key.len()..].trim_start();
-        if before.is_none_or(|c| "{, \"".contains(c)) && after.starts_with('=') {
-            break at + key.len();
-        }
-        from = at + key.len();
-    };
-    let rest = dictionary[start..].trim_start().strip_prefix('=')?.trim_start();
-    if let Some(quoted) = rest.strip_prefix('"') {
-        let mut out = String::new();
-        let mut chars = quoted.chars();
-        while let Some(c) = chars.next() {
-            match c {
-                '"' => return Some(out),
-                '\\' => out.extend(chars.next()),
-                c => out.push(c),
-            }
-        }
-        return None;
-    }
-    let mut depth = 0;
-    for (i, c) in rest.char_indices() {
-        match c {
-            '{' | '[' | '(' => depth += 1,
-            '}' | ']' | ')' if depth == 0 => return Some(rest[..i].to_string()),
-            '}' | ']' | ')' => depth -= 1,
-            ',' if depth == 0 => return Some(rest[..i].to_string()),
-            _ => {}
-        }
-    }
-    Some(rest.to_string())
-}
-
 /// The meshes of `{mesh = #sdy.mesh<["x"=2, "y"=4]>, ..}`.
 ///
 /// # Errors
@@ -589,14 +551,5 @@ mod tests {
         for bad in ["{devices=[3]0,1,2}", "{devices=[8]0,0,1,2,3,4,5,6}", "{what}", "{devices=[8]<=[2,4]T(0,0)}"] {
             assert!(matches!(reader().hlo(bad), Err(Unread::Wrong(_))), "{bad}");
         }
-    }
-
-    #[test]
-    fn entries_of_dictionaries() {
-        let text = r##"{xla.sdy.sharding="#sdy.sharding<@mesh, [{\"d\"}]>",other={a=1, b},last=7}"##;
-        assert_eq!(entry(text, "xla.sdy.sharding").as_deref(), Some(r##"#sdy.sharding<@mesh, [{"d"}]>"##));
-        assert_eq!(entry(text, "other").as_deref(), Some("{a=1, b}"));
-        assert_eq!(entry(text, "last").as_deref(), Some("7"));
-        assert_eq!(entry(text, "sharding"), None);
     }
 }

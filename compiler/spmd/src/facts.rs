@@ -3,7 +3,7 @@
 use crate::annotation::{self, Raw, Reader};
 use crate::import::{annotation_of, attribute};
 use crate::mesh::{Axis, Mesh};
-use systole_hlo::graph::{self, Module, Op};
+use systole_hlo::graph::{self, Module, Op, dictionary};
 
 /// Whether a program has annotations that its devices cannot run as it is.
 pub fn is_annotated(module: &Module) -> bool {
@@ -30,7 +30,7 @@ pub fn partitions(module: &Module) -> u64 {
         return module.partitions;
     }
     let named = module.attributes.iter().find(|(k, _)| k == "frontend_attributes");
-    let meshes = named.and_then(|(_, d)| annotation::entry(d, "xla.sdy.meshes"));
+    let meshes = named.and_then(|(_, d)| dictionary::entry(d, "xla.sdy.meshes"));
     let meshes = meshes.and_then(|t| annotation::meshes(&t).ok()).unwrap_or_default();
     let size = |m: &annotation::Named| m.axes.iter().map(|a| a.1).try_fold(1u64, u64::checked_mul).unwrap_or(1);
     let of_meshes = meshes.iter().map(size).max().unwrap_or(1);

@@ -7,7 +7,7 @@ use crate::mesh::{Axes, Axis, Mesh};
 use crate::sharding::Spec;
 use rustc_hash::FxHashMap;
 use systole_hlo::error::{CompileError, Resource};
-use systole_hlo::graph::{self, CompId, Computation, Module, NodeId, Op, Shape};
+use systole_hlo::graph::{self, CompId, Computation, Module, NodeId, Op, Shape, dictionary};
 
 /// Nodes that inlining may make of a small program, and for each node of a large one.
 const NODE_LIMIT: u64 = 1 << 20;
@@ -49,7 +49,7 @@ struct Texts {
 
 /// What a node's annotation `key` says: Shardy's in its frontend attributes, else HLO's.
 fn raws(n: &graph::Node, key: &str, reader: &Reader) -> Result<Option<Vec<Raw>>, Unread> {
-    let shardy = attribute(n, "frontend_attributes").and_then(|d| annotation::entry(d, key));
+    let shardy = attribute(n, "frontend_attributes").and_then(|d| dictionary::entry(d, key));
     match shardy {
         Some(text) => reader.shardy(&text).map(Some),
         None if key == "xla.sdy.sharding" => attribute(n, "sharding").map(|t| reader.hlo(t)).transpose(),
@@ -61,7 +61,7 @@ const KEYS: [&str; 3] = ["xla.sdy.sharding", "xla.sdy.in_shardings", "xla.sdy.ou
 
 /// The names of a manual computation's axes: `#sdy<manual_axes{"d"}>`.
 fn manual_names(n: &graph::Node) -> Option<Vec<String>> {
-    let text = annotation::entry(attribute(n, "frontend_attributes")?, "xla.sdy.manual_axes")?;
+    let text = dictionary::entry(attribute(n, "frontend_attributes")?, "xla.sdy.manual_axes")?;
     Some(text.split('"').skip(1).step_by(2).map(str::to_string).collect())
 }
 
@@ -88,7 +88,7 @@ fn texts(module: &Module, partitions: u64) -> Result<(Texts, Mesh), CompileError
     let unsupported = |span, m: String| CompileError::unsupported(span, m);
     let none = graph::Span::default();
     let named = module.attributes.iter().find(|(k, _)| k == "frontend_attributes");
-    let meshes = named.and_then(|(_, d)| annotation::entry(d, "xla.sdy.meshes"));
+    let meshes = named.and_then(|(_, d)| dictionary::entry(d, "xla.sdy.meshes"));
     let meshes = meshes.map_or(Ok(Vec::new()), |t| annotation::meshes(&t)).map_err(|e| unsupported(none, e))?;
     let mut texts = Texts { reader: Reader { meshes, devices: partitions, places: None }, order: None };
     let found = match all_pieces(module, &texts.reader) {
@@ -188,7 +188,7 @@ impl Importer<'_> {
             Unread::Order(_) => CompileError::internal("spmd", "a sharding in another order than its module's"),
         })?;
         let Some(all) = read else { return Ok(false) };
-        let shardy = attribute(n, "frontend_attributes").and_then(|d| annotation::entry(d, key)).is_some();
+        let shardy = attribute(n, "frontend_attributes").and_then(|d| dictionary::entry(d, key)).is_some();
         for (i, &v) in values.iter().enumerate() {
             // One for all where there is one.
             let Some(raw) = all.get(i).or(if all.len() == 1 { all.first() } else { None }) else {

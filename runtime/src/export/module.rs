@@ -7,7 +7,7 @@
 use super::proto::hlo::*;
 use prost::Message;
 use std::collections::{BTreeMap, HashSet};
-use systole_compiler::graph::{self, CollectiveKind, CompId, Direction, Module, Op};
+use systole_compiler::graph::{self, CollectiveKind, CompId, Direction, Module, Op, dictionary};
 use systole_compiler::spmd::{Boundary, Edge};
 
 /// Numbers of element types in HLO messages.
@@ -179,7 +179,10 @@ fn tiles(b: &Boundary, e: &Edge) -> OpSharding {
 
 fn instruction(m: &Module, ids: &Ids, computation: usize, node: usize) -> HloInstruction {
     let n = &m.computations[computation].nodes[node];
+    let said = n.attribute("frontend_attributes").map(dictionary::entries);
+    let said = said.map(|all| FrontendAttributes { map: all.into_iter().collect() });
     let base = HloInstruction {
+        frontend_attributes: said,
         name: n.name.clone(),
         opcode: n.op.name().to_string(),
         shape: Some(shape(&n.shape)),
@@ -255,7 +258,9 @@ fn attributes(op: &Op, ids: &Ids, base: HloInstruction) -> HloInstruction {
             let called_computation_ids = vec![ids.computation(*body), ids.computation(*condition)];
             HloInstruction { called_computation_ids, ..base }
         }
-        Op::CustomCall { target, .. } => HloInstruction { custom_call_target: target.clone(), ..base },
+        Op::CustomCall { target, has_side_effect, .. } => {
+            HloInstruction { custom_call_target: target.clone(), custom_call_has_side_effect: *has_side_effect, ..base }
+        }
         Op::Collective { kind, devices } => collective(kind, devices, base),
         Op::Constant(_)
         | Op::Unary(_)

@@ -8,7 +8,7 @@ use super::{collective, refine, sharding};
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::diag::Diagnostic;
-use systole_hlo::graph::{NodeId, Op, Shape};
+use systole_hlo::graph::{NodeId, Op, Shape, dictionary};
 
 pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str) -> Lowered {
     let args = body.operands(o)?;
@@ -157,7 +157,10 @@ fn custom_call<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>
             }
         }
     }
-    let has_side_effect = l.flag(o, &["has_side_effect"]) || target.starts_with("check.expect_");
+    let frontend = frontend_attributes(o);
+    // What acts on its results alone may go where nobody needs them.
+    let free = frontend.iter().any(|(k, v)| *k == "xla_allow_dce_side_effecting_op" && v == "true");
+    let has_side_effect = l.flag(o, &["has_side_effect"]) && !free || target.starts_with("check.expect_");
     let op = Op::CustomCall { target, config, has_side_effect, calls };
     let annotated = match o.get(&["mhlo.sharding"]) {
         Some(Attr::Str(s)) => Some(unescape(s)),
@@ -174,6 +177,10 @@ fn custom_call<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>
     if o.get(&["output_operand_aliases"]).is_some() {
         let text = aliases(&raw(l, o, "output_operand_aliases"));
         body.b.attribute(id, "output_to_operand_aliasing", &text);
+    }
+    if !frontend.is_empty() {
+        let text = dictionary::written(frontend.iter().map(|(k, v)| (*k, v.as_str())));
+        body.b.attribute(id, "frontend_attributes", &text);
     }
     if o.result_types.len() == 1 { Ok(Some(vec![id])) } else { Ok(Some(l.parts(body, o, id)?)) }
 }
@@ -197,17 +204,18 @@ fn raw(l: &Lower<'_, '_>, o: &Operation<'_>, key: &str) -> String {
     span.map_or(String::new(), |s| Cursor::over(l.text, s).rest().to_string())
 }
 
+/// What a program's author says to the compiler beside the operation.
+fn frontend_attributes<'a>(o: &Operation<'a>) -> Vec<(&'a str, String)> {
+    let Some(Attr::Dict(entries)) = o.get(&["mhlo.frontend_attributes"]) else { return Vec::new() };
+    let text = |v: &Attr<'_>| if let Attr::Str(s) = v { Some(unescape(s)) } else { None };
+    entries.iter().filter_map(|(k, v)| Some((k.trim_matches('"'), text(v)?))).collect()
+}
+
 /// Who sends to whom, as the attribute of HLO: from `source_target_pairs` or from the frontend attribute of that name.
 fn transfer_pairs<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, id: NodeId) -> PResult<()> {
     const KEY: &str = "_xla_send_recv_source_target_pairs";
     let list = collective::pairs(l, o)?;
-    let given = match o.get(&["mhlo.frontend_attributes"]) {
-        Some(Attr::Dict(entries)) => entries.iter().find_map(|(k, v)| {
-            let Attr::Str(s) = v else { return None };
-            (k.trim_matches('"') == KEY).then(|| unescape(s))
-        }),
-        _ => None,
-    };
+    let given = frontend_attributes(o).into_iter().find_map(|(k, v)| (k == KEY).then_some(v));
     let text = match given {
         Some(text) => text,
         None if list.is_empty() => return Ok(()),

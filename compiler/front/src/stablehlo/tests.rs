@@ -152,6 +152,22 @@ fn transfers_keep_their_pairs() {
 }
 
 #[test]
+fn calls_keep_what_is_said_beside_them() {
+    let text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n\
+                %y = stablehlo.custom_call @unused(%x) {has_side_effect = true, \
+                mhlo.frontend_attributes = {xla_allow_dce_side_effecting_op = \"true\"}} : \
+                (tensor<4xf32>) -> tensor<4xf32>\n\
+                %z = stablehlo.custom_call @used(%x) {has_side_effect = true, \
+                mhlo.frontend_attributes = {kernel_metadata = \"{\\0A\\22axes\\22:\\22x\\22}\"}} : \
+                (tensor<4xf32>) -> tensor<4xf32>\n\
+                return %z : tensor<4xf32>\n}\n";
+    let modules = load(text).unwrap_or_else(|e| panic!("{e}"));
+    let printed = systole_hlo::graph::print::to_text(&modules[0]);
+    assert_eq!(printed.matches("custom_call_has_side_effect=true").count(), 1, "{printed}");
+    assert!(printed.contains(r#"{kernel_metadata="{\n\"axes\":\"x\"}"}"#), "{printed}");
+}
+
+#[test]
 fn regions_see_values_from_outside() {
     use systole_eval::{EvalOptions, Tensor, Value, evaluate};
     use systole_isa::DType;

@@ -12,6 +12,7 @@
 //! Spans and names are side data: they change no meaning.
 
 pub mod build;
+pub mod dictionary;
 pub mod elementwise;
 pub mod infer;
 pub mod library;

@@ -1,6 +1,7 @@
 //! The part of the HLO messages that XProf's pages need.
 
 use prost::Message;
+use std::collections::BTreeMap;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct HloProto {
@@ -106,6 +107,13 @@ pub struct HloComputation {
     pub root_id: i64,
 }
 
+/// What a program's author says to the compiler beside an operation.
+#[derive(Clone, PartialEq, Message)]
+pub struct FrontendAttributes {
+    #[prost(btree_map = "string, string", tag = "1")]
+    pub map: BTreeMap<String, String>,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub struct HloInstruction {
     #[prost(string, tag = "1")]
@@ -168,6 +176,10 @@ pub struct HloInstruction {
     pub is_stable: bool,
     #[prost(string, tag = "63")]
     pub comparison_direction: String,
+    #[prost(bool, tag = "65")]
+    pub custom_call_has_side_effect: bool,
+    #[prost(message, optional, tag = "68")]
+    pub frontend_attributes: Option<FrontendAttributes>,
     #[prost(bool, tag = "67")]
     pub indices_are_sorted: bool,
     #[prost(bool, tag = "69")]
