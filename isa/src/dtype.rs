@@ -96,6 +96,15 @@ impl DType {
         matches!(self.class(), DTypeClass::Signed | DTypeClass::Unsigned)
     }
 
+    /// The signed type of an unsigned one's width; other types are their own.
+    pub fn signed(self) -> DType {
+        let like = |t: &&(DType, _, u32, DTypeClass)| t.3 == DTypeClass::Signed && t.2 == self.bits();
+        match self.class() {
+            DTypeClass::Unsigned => TYPES.iter().find(like).map_or(self, |t| t.0),
+            DTypeClass::Pred | DTypeClass::Signed | DTypeClass::Float | DTypeClass::Complex => self,
+        }
+    }
+
     /// An 8-bit float.
     pub fn is_f8(self) -> bool {
         self.is_float() && self.bits() == 8

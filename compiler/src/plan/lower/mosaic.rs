@@ -73,7 +73,8 @@ impl<'a> Lower<'a> {
                 let _ = write!(s, "{byte:02x}");
                 s
             }),
-            arrays: all.map(|v| MosaicArray { dtype: v.dtype(), dims: v.dims.clone(), apart: false }).collect(),
+            // The kernel's operations say which integers have a sign, its arrays do not.
+            arrays: all.map(|v| MosaicArray { dtype: v.dtype().signed(), dims: v.dims.clone(), apart: false }).collect(),
             operands,
             aliases: shared.iter().map(|(o, k)| (*o, operands + k)).collect(),
             smem: self.plan.words,
@@ -89,7 +90,7 @@ impl<'a> Lower<'a> {
         let mut left: Vec<(View, usize)> = Vec::new();
         for (k, own) in results.iter_mut().enumerate() {
             if let Some(a) = arrays.get(views.len() + k).filter(|a| a.apart) {
-                let apart = self.array(&node.name, a.dtype, &a.stored(), Form::Lanes);
+                let apart = self.array(&node.name, own.dtype(), &a.stored(), Form::Lanes);
                 left.push((std::mem::replace(own, apart), k));
             }
         }
@@ -97,7 +98,7 @@ impl<'a> Lower<'a> {
             let result = shared.iter().find(|s| s.0 as usize == o).map(|s| results[s.1 as usize].clone());
             match arrays.get(o).filter(|a| a.apart) {
                 Some(a) => {
-                    let to = result.unwrap_or_else(|| self.array(&node.name, a.dtype, &a.stored(), Form::Lanes));
+                    let to = result.unwrap_or_else(|| self.array(&node.name, view.dtype(), &a.stored(), Form::Lanes));
                     self.rows_apart(view, &to, true, &node.name);
                     *view = to;
                 }

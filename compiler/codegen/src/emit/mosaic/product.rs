@@ -110,8 +110,15 @@ impl Lower<'_> {
         let to = self.element(o, o.results[0])?;
         let exact = o.word("precision").is_some_and(|p| p.contains("fp32"));
         let precision = if exact { Precision::Highest } else { Precision::Default };
-        let product = Product { x, y, turned, sizes: [batch, m, k, cols], precision };
-        let result = Tensor::new(&one(m, cols), Form::Lanes, to, Expr::Product(Rc::new(product)));
+        // A matrix of floats with a vector is as exact as the vector units: a register of weights would have one column.
+        let vector = cols == 1 && left.batch.is_empty() && [x.dtype, y.dtype, to] == [DType::F32; 3];
+        let result = match vector {
+            true => self.with_vector(b, &x, &y, turned)?,
+            false => {
+                let product = Product { x, y, turned, sizes: [batch, m, k, cols], precision };
+                Tensor::new(&one(m, cols), Form::Lanes, to, Expr::Product(Rc::new(product)))
+            }
+        };
         let result = self.reshaped(b, &result, &own)?;
         let result = self.permuted(b, &result, &places, &dims)?;
         let acc = self.vector(o, 2)?;
@@ -122,6 +129,22 @@ impl Lower<'_> {
             }
         }
         self.combined(b, Fun::Binary(Binary::Add), vec![acc, result], &dims, to).map(Val::Vector)
+    }
+
+    /// A matrix times a vector: the sums of its rows' elements, each times the vector's.
+    fn with_vector(
+        &mut self,
+        b: &mut KernelBuilder,
+        x: &Rc<Tensor>,
+        y: &Rc<Tensor>,
+        turned: bool,
+    ) -> Result<Rc<Tensor>, Refused> {
+        let (m, k) = (x.dims[0], x.dims[1]);
+        let y = if turned { Rc::clone(y) } else { self.permuted(b, y, &[1, 0], &[1, k])? };
+        let y = self.expanded(b, &y, &x.dims)?;
+        let terms = self.combined(b, Fun::Binary(Binary::Mul), vec![Rc::clone(x), y], &x.dims, x.dtype)?;
+        let sums = self.reduced(b, &terms, &[1], "add")?;
+        self.reshaped(b, &sums, &[m, 1])
     }
 
     /// Makes a product into memory of its own.
