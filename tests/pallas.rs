@@ -86,6 +86,21 @@ fn kernels_are_printed_with_their_lines() {
     }
 }
 
+/// Products with a vector are of the vector units: nothing is rounded, whatever the precision of products.
+#[test]
+fn products_with_a_vector_are_exact() {
+    let file = |end: &str| folder().join(format!("with_vector.{end}"));
+    let outputs = std::env::temp_dir().join(format!("systole-vector-{}.npz", std::process::id()));
+    let text = |p: &Path| p.to_string_lossy().into_owned();
+    let paths = ["--inputs", &text(&file("npz")), "--outputs", &text(&outputs)];
+    let (fine, said) = said("with_vector", &[&["run", "--chip", "tpu-v5e"][..], &paths].concat());
+    assert!(fine, "{said}");
+    let read = |p: &Path| npz::read(&text(p)).expect("arrays")["out0"].to_f32();
+    let pairs = read(&outputs).into_iter().zip(read(&file("npz")));
+    std::fs::remove_file(&outputs).expect("the file was written");
+    pairs.for_each(|(got, want)| assert!((got - want).abs() <= 2e-5, "{got}, not {want}"));
+}
+
 #[test]
 fn reports_name_the_lines_of_kernels() {
     let (fine, text) = said("product", &["run", "--chip", "tpu-v5e"]);

@@ -128,6 +128,7 @@ fn planned(
         max_resident: options.max_resident,
         collective: options.collective,
         cores: options.cores,
+        precision: options.passes.precision,
         guide: options.guide.clone(),
     };
     let planned = |l: &Lowered| plan(&l.core, chip, &planning, &line, &l.memo).map(|p| (p, l.strips, l.ahead));

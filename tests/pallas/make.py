@@ -685,3 +685,23 @@ case("single_rows", single_rows,
          out_specs=[pl.BlockSpec((1, 8, 256), lambda i, ids: (i, 0, 0)), pl.BlockSpec((1, 1, 256), lambda i, ids: (i, 0, 0)),
                     pl.BlockSpec((1, 1, 256), lambda i, ids: (i, 0, 0)), everything],
          scratch_shapes=[pltpu.VMEM((2, 1, 100), B), pltpu.SemaphoreType.DMA]))
+
+
+def unsigned(x, y, o, p, q):
+    """Arrays without signs, of words and of bytes, beside the same bits with one."""
+    o[...] = jnp.where(x[...] > y[...], x[...] // y[...], x[...] % y[...] ^ (x[...] >> 3))
+    p[...] = pltpu.bitcast(x[...], jnp.int32) // 3
+    narrow = (x[...] & 255).astype(jnp.uint8)
+    q[...] = jnp.maximum(narrow * narrow, narrow)
+
+
+words = rng.integers(0, 2**32, (32, 128)).astype(np.uint32)
+case("unsigned", unsigned, [words, words[::-1] >> 20 | 1],
+     [out((32, 128), jnp.uint32), out((32, 128), jnp.int32), out((32, 128), jnp.uint8)])
+
+
+def with_vector(x, y, o):
+    o[...] = jnp.dot(x[...], y[...])
+
+
+case("with_vector", with_vector, [rng.standard_normal((40, 200), np.float32), rng.standard_normal(200, np.float32)], out((40,)))

@@ -14,7 +14,7 @@ use super::{alone, finish, order, overlap, padding};
 use std::collections::BTreeSet;
 use systole_hlo::core::CoreModule;
 use systole_hlo::error::{CompileError, Resource, limit};
-use systole_hlo::graph::{ArrayShape, Computation, Module, Op, Shape, Span};
+use systole_hlo::graph::{ArrayShape, Computation, Module, Op, Precision, Shape, Span};
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{HostArray, PodShape};
 use systole_isa::{ChipConfig, Layout};
@@ -30,6 +30,8 @@ pub struct PlanOptions {
     pub collective: Option<Algorithm>,
     /// Cores of a device that share the work (programs of one device; at most the chip's).
     pub cores: u32,
+    /// The least precision of f32 products in kernels that have their own code.
+    pub precision: Precision,
     /// Decisions from outside.
     pub guide: Guide,
 }
@@ -199,6 +201,7 @@ fn draft(
         lines,
         counted: Default::default(),
         state_bytes: 0,
+        precision: options.precision,
         guide: &options.guide,
         memo,
         failed: None,

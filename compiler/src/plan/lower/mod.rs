@@ -32,7 +32,7 @@ use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use systole_codegen::emit::blocks::Body;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{CompId, Computation, Family, Module, Node, NodeId, Op, Shape, Span};
+use systole_hlo::graph::{CompId, Computation, Family, Module, Node, NodeId, Op, Precision, Shape, Span};
 use systole_isa::program::{DebugMember, DebugOp};
 use systole_isa::{ChipConfig, DType};
 use systole_passes::dot;
@@ -62,6 +62,8 @@ pub struct Lower<'a> {
     pub counted: FxHashSet<(String, String)>,
     /// Bytes of the states in vector memory of the loops around the code being lowered.
     pub state_bytes: u64,
+    /// The least precision of f32 products in kernels that have their own code.
+    pub precision: Precision,
     pub guide: &'a Guide,
     pub memo: &'a Memo,
     /// The first pin that cannot hold.

@@ -74,12 +74,15 @@ impl<'a> Lower<'a> {
                 s
             }),
             // The kernel's operations say which integers have a sign, its arrays do not.
-            arrays: all.map(|v| MosaicArray { dtype: v.dtype().signed(), dims: v.dims.clone(), apart: false }).collect(),
+            arrays: all
+                .map(|v| MosaicArray { dtype: v.dtype().signed(), dims: v.dims.clone(), apart: false })
+                .collect(),
             operands,
             aliases: shared.iter().map(|(o, k)| (*o, operands + k)).collect(),
             smem: self.plan.words,
             share: None,
             apart: Vec::new(),
+            precision: self.precision,
         };
         let kernel = match self.known_kernel(&spec) {
             Some(kernel) => kernel,

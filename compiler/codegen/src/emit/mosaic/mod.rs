@@ -41,6 +41,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::rc::Rc;
+use systole_hlo::graph::op::Precision;
 use systole_isa::program::HostCall;
 use systole_isa::{ChipConfig, DType, DmaDesc};
 use systole_mosaic as mosaic;
@@ -67,6 +68,13 @@ pub struct MosaicSpec {
     /// Arrays of the kernel's own, in the order in which it makes them, whose rows are apart as [`MosaicArray::apart`] says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apart: Vec<u32>,
+    /// The least precision of products of f32.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub precision: Precision,
+}
+
+fn is_default(p: &Precision) -> bool {
+    *p == Precision::Default
 }
 
 /// One core's part of a grid: of a dimension, whose steps may run in any order, a run of the indices.

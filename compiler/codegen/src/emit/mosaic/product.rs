@@ -109,7 +109,9 @@ impl Lower<'_> {
         let places = places.ok_or_else(|| Refused::at(o, format!("of a result of sizes {dims:?}, not {own:?}")))?;
         let to = self.element(o, o.results[0])?;
         let exact = o.word("precision").is_some_and(|p| p.contains("fp32"));
-        let precision = if exact { Precision::Highest } else { Precision::Default };
+        let asked = if exact { Precision::Highest } else { Precision::Default };
+        let wide = x.dtype == DType::F32 || y.dtype == DType::F32;
+        let precision = if wide { asked.max(self.spec.precision) } else { asked };
         // A matrix of floats with a vector is as exact as the vector units: a register of weights would have one column.
         let vector = cols == 1 && left.batch.is_empty() && [x.dtype, y.dtype, to] == [DType::F32; 3];
         let result = match vector {
