@@ -176,11 +176,6 @@ class _Recorder:
 
 def pytest_configure(config) -> None:
     """Entry of the plugin."""
-    if "systole" in os.environ.get("JAX_PLATFORMS", ""):
-        # From the source tree the package has no entry point that JAX would find.
-        from systole import _plugin
-
-        _plugin.initialize()
     if "JAX_SUITES_TODO" in os.environ:
         config.pluginmanager.register(_Recorder(json.loads(Path(os.environ["JAX_SUITES_TODO"]).read_text())))
 

@@ -60,14 +60,9 @@ class Counts:
 
 def pretend(folder):
     """What the tests ask of the device."""
-    import systole  # noqa: F401
-    from jax._src import test_util as jtu, xla_bridge
+    from jax._src import test_util as jtu
     from jax._src.pallas.mosaic import tpu_info
 
-    if "systole" not in xla_bridge._backend_factories:
-        from systole import _plugin
-
-        _plugin.initialize()
     sys.path.append(folder)
     for parent, name in (("jax._src", "hypothesis_test_util"), ("jax._src.pallas", "pallas_test_util")):
         package = importlib.import_module(parent)
