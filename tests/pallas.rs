@@ -127,6 +127,8 @@ fn faults_name_the_line_of_python() {
     let (fine, text) = said("bad/too_large", &["run", "--chip", "tpu-v5e"]);
     assert!(!fine && text.contains("VMEM: needs") && text.contains("argument 2 (scratch"), "{text}");
     assert!(text.contains("make.py:"), "{text}");
+    let (fine, text) = said("bad/beyond_limit", &["run", "--chip", "tpu-v5e"]);
+    assert!(!fine && text.contains("the call allows 32768") && text.contains("make.py:"), "{text}");
     let (fine, text) = said("bad/unchecked", &["run", "--chip", "tpu-v5e"]);
     assert!(!fine && text.contains("check failed: numbers are too small") && text.contains("make.py:"), "{text}");
 }

@@ -705,3 +705,7 @@ def with_vector(x, y, o):
 
 
 case("with_vector", with_vector, [rng.standard_normal((40, 200), np.float32), rng.standard_normal(200, np.float32)], out((40,)))
+
+
+bad("beyond_limit", too_large, [f32(8, 128)], out((8, 128)), scratch_shapes=[pltpu.VMEM((64, 128), F)],
+    compiler_params=pltpu.CompilerParams(vmem_limit_bytes=1 << 15))

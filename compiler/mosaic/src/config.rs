@@ -43,7 +43,7 @@ impl Call {
         Ok(Call {
             body,
             collective: number("collective_id").and_then(|n| u32::try_from(n).ok()),
-            vmem_limit: config
+            vmem_limit: json
                 .get("scoped_memory_configs")
                 .and_then(|c| c.get(0))
                 .and_then(|c| c.get("size"))

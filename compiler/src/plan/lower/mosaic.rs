@@ -12,7 +12,7 @@ use std::fmt::Write;
 use systole_codegen::emit::mosaic::{MosaicArray, MosaicKernel, MosaicSpec, Share, even_kernel, mosaic_kernel};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Node, NodeId, Op, Shape};
-use systole_isa::{ChipConfig, DType, Layout};
+use systole_isa::{ChipConfig, DType};
 use systole_mosaic::{Call, Module, Role, Window, config};
 
 /// Whether an operation is a call of a kernel.
@@ -84,6 +84,7 @@ impl<'a> Lower<'a> {
             apart: Vec::new(),
             precision: self.precision,
         };
+        within_limit(&module, &spec, call.vmem_limit, self.chip).map_err(refused)?;
         let kernel = match self.known_kernel(&spec) {
             Some(kernel) => kernel,
             None => self.new_kernel(&module, spec).map_err(refused)?,
@@ -307,39 +308,62 @@ fn product_type(module: &Module) -> Option<DType> {
     found
 }
 
-/// Why a kernel does not fit in vector memory: what takes most of it.
+/// What a kernel asks for in vector memory, the largest first: bytes with what they are for. The line that it begins with.
 #[allow(
     clippy::wildcard_enum_match_arm,
     reason = "windows and scratch in vector memory are told apart, all else is whole arrays"
 )]
-fn too_large(module: &Module, spec: &MosaicSpec, rows: u64, chip: &ChipConfig) -> systole_mosaic::Error {
-    let row = chip.row_bytes();
+fn asked(module: &Module, spec: &MosaicSpec, chip: &ChipConfig) -> (Vec<(u64, String)>, Option<String>) {
     let mut parts: Vec<(u64, String)> = Vec::new();
-    let mut place = None;
-    if let Ok(kernel) = systole_mosaic::Kernel::of(module) {
-        place = kernel.function.body.operations.iter().find_map(|o| o.place.as_ref()).map(ToString::to_string);
-        let dims = |i: usize| spec.arrays.get(i + kernel.open_sizes()).map(|a| a.dims.clone());
-        for (i, (_, m, role)) in kernel.arguments.iter().enumerate() {
-            let vmem = m.space == systole_mosaic::Space::Vmem;
-            let (what, dims, places) = match role {
-                Role::Window(w) if vmem && kernel.steps() != Some(1) && !w.synchronous => {
-                    ("window, twice", Some(w.bounds.clone()), 2)
-                }
-                Role::Window(w) if vmem => ("window", Some(w.bounds.clone()), 1),
-                Role::Scratch if vmem => ("scratch", m.sizes(), 1),
-                _ if vmem => ("all of the array", dims(i), 1),
-                _ => continue,
-            };
-            let Some(dims) = dims else { continue };
-            let layout = Layout::row_major(m.element.dtype(), &dims, chip.core.sublanes, chip.core.lanes);
-            let bytes = places * layout.bytes();
-            parts.push((bytes, format!("argument {i} ({what}, {} {dims:?}) {bytes}", m.element.dtype())));
-        }
+    let Ok(kernel) = systole_mosaic::Kernel::of(module) else { return (parts, None) };
+    let place = kernel.function.body.operations.iter().find_map(|o| o.place.as_ref()).map(ToString::to_string);
+    let dims = |i: usize| spec.arrays.get(i + kernel.open_sizes()).map(|a| a.dims.clone());
+    for (i, (_, m, role)) in kernel.arguments.iter().enumerate() {
+        let vmem = m.space == systole_mosaic::Space::Vmem;
+        let (what, dims, places) = match role {
+            Role::Window(w) if vmem && kernel.steps() != Some(1) && !w.synchronous => {
+                ("window, twice", Some(w.bounds.clone()), 2)
+            }
+            Role::Window(w) if vmem => ("window", Some(w.bounds.clone()), 1),
+            Role::Scratch if vmem => ("scratch", m.sizes(), 1),
+            _ if vmem => ("all of the array", dims(i), 1),
+            _ => continue,
+        };
+        let Some(dims) = dims else { continue };
+        let registers =
+            [u64::from(chip.core.lanes), u64::from(chip.core.sublanes)].into_iter().chain(std::iter::repeat(1));
+        let sizes = dims.iter().rev().zip(registers).map(|(d, by)| d.next_multiple_of(by));
+        let elements: u64 = sizes.fold(1, u64::saturating_mul);
+        let bytes = places * (elements / 8).saturating_mul(u64::from(m.element.dtype().storage_bits()));
+        parts.push((bytes, format!("argument {i} ({what}, {} {dims:?}) {bytes}", m.element.dtype())));
     }
     parts.sort_by_key(|p| std::cmp::Reverse(p.0));
+    (parts, place)
+}
+
+/// Why a kernel does not fit in vector memory: what takes most of it.
+fn too_large(module: &Module, spec: &MosaicSpec, rows: u64, chip: &ChipConfig) -> systole_mosaic::Error {
+    let (need, have) = (rows.saturating_mul(chip.row_bytes()), chip.vmem.bytes);
+    refusal(asked(module, spec, chip), &format!("needs {need} bytes, the chip has {have}"))
+}
+
+/// Refuses a kernel that asks for more vector memory than its call allows.
+fn within_limit(
+    module: &Module,
+    spec: &MosaicSpec,
+    limit: Option<u64>,
+    chip: &ChipConfig,
+) -> Result<(), systole_mosaic::Error> {
+    let Some(limit) = limit else { return Ok(()) };
+    let parts = asked(module, spec, chip);
+    let need: u64 = parts.0.iter().map(|p| p.0).sum();
+    match need > limit {
+        true => Err(refusal(parts, &format!("windows and scratch need {need} bytes, the call allows {limit}"))),
+        false => Ok(()),
+    }
+}
+
+fn refusal((parts, place): (Vec<(u64, String)>, Option<String>), why: &str) -> systole_mosaic::Error {
     let most: Vec<String> = parts.into_iter().take(3).map(|p| p.1).collect();
-    let (need, have) = (rows.saturating_mul(row), chip.vmem.bytes);
-    let what =
-        format!("VMEM: needs {need} bytes, the chip has {have}; most of all take, in bytes: {}", most.join(", "));
-    systole_mosaic::Error { what, place }
+    systole_mosaic::Error { what: format!("VMEM: {why}; most of all take, in bytes: {}", most.join(", ")), place }
 }
