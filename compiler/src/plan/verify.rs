@@ -14,6 +14,7 @@ use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Access, Body as Function, Expr, ExprNode, ExprOp, Input, LaneMap};
 use systole_codegen::emit::moves::spec::MoveSpec;
 use systole_codegen::emit::mxu::FinishInput;
+use systole_codegen::emit::sort::Pass;
 use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
@@ -250,10 +251,15 @@ fn sound(spec: &KernelSpec) -> Check {
             ensure(!s.specs.is_empty() && s.rows > 0, || "a scatter without tables".into())?;
             sound_function(&s.body, 2 * s.specs.len(), s.specs.len())
         }
-        KernelSpec::Sort { sort, .. } => {
+        KernelSpec::Sort { sort, pass } => {
             ensure(!sort.dtypes.is_empty() && sort.row_bits < 32 && sort.group_bits < 32, || {
                 "a sort of nothing".into()
             })?;
+            if let Pass::Rows(span) = pass {
+                let bits = u64::from(span.lo) + u64::from(span.bits);
+                let inside = span.bits > 0 && bits <= u64::from(sort.row_bits) && span.together < 8;
+                ensure(inside, || "a pass of a sort beyond its rows".into())?;
+            }
             sound_function(&sort.body, 2 * sort.dtypes.len(), 1)
         }
         KernelSpec::Cholesky(s) => ensure(s.rows > 0, || "matrices without rows".into()),

@@ -71,17 +71,20 @@ struct Pressure {
     /// Uses left per register.
     left: Vec<u32>,
     touches: Vec<SmallVec<[Touch; 4]>>,
-    live: [i32; 2],
-    limit: [i32; 2],
+    live: [i32; FILES],
+    limit: [i32; FILES],
 }
 
-/// The vector file (pairs count twice) and the scalar file.
-fn weight(r: Reg) -> Option<(usize, i32)> {
+/// The files that pressure is counted in.
+const FILES: usize = 3;
+
+/// The vector file (pairs count twice), the scalar file and the masks.
+fn weight(r: Reg) -> (usize, i32) {
     match r.file() {
-        File::Vector => Some((0, 1)),
-        File::Pair => Some((0, 2)),
-        File::Scalar => Some((1, 1)),
-        File::Mask => None,
+        File::Vector => (0, 1),
+        File::Pair => (0, 2),
+        File::Scalar => (1, 1),
+        File::Mask => (2, 1),
     }
 }
 
@@ -89,12 +92,14 @@ impl Pressure {
     fn new(nodes: &[Node], chip: &ChipConfig, is_local: &dyn Fn(Reg) -> bool, order: Order) -> Pressure {
         let mut index: FxHashMap<Reg, Option<usize>> = FxHashMap::default();
         let mut left = Vec::new();
-        let mut limit = [chip.core.vector_registers as i32 - 6, chip.core.scalar_registers as i32 - 5];
+        let c = &chip.core;
+        let files = [(c.vector_registers, 6), (c.scalar_registers, 5), (c.mask_registers, 2)];
+        let mut limit = files.map(|(n, spare)| n as i32 - spare);
         let mut touches = Vec::with_capacity(nodes.len());
         for n in nodes {
             let mut t = SmallVec::new();
             for r in n.registers() {
-                let Some((file, weight)) = weight(r.reg) else { continue };
+                let (file, weight) = weight(r.reg);
                 let at = *index.entry(r.reg).or_insert_with(|| {
                     if is_local(r.reg) {
                         left.push(0);
@@ -114,16 +119,16 @@ impl Pressure {
         // Registers that live through the block without a use in it are not seen here.
         limit = match order {
             Order::Careful => limit.map(|l| l / 2),
-            Order::Least => [0, 0],
+            Order::Least => [0; FILES],
             Order::Near => limit.map(|l| l / 4 * 3),
             Order::CriticalPath | Order::Source => limit,
         };
-        Pressure { left, touches, live: [0, 0], limit: [limit[0].max(6), limit[1].max(4)] }
+        Pressure { left, touches, live: [0; FILES], limit: [limit[0].max(6), limit[1].max(4), limit[2].max(4)] }
     }
 
     /// Change of live registers if the node issues.
-    fn delta(&self, node: usize) -> [i32; 2] {
-        let mut d = [0, 0];
+    fn delta(&self, node: usize) -> [i32; FILES] {
+        let mut d = [0; FILES];
         for t in &self.touches[node] {
             if t.is_def {
                 d[t.file] += t.weight;
@@ -135,11 +140,11 @@ impl Pressure {
     }
 
     fn holds_back(&self, node: usize) -> bool {
-        if (0..2).all(|f| self.live[f] + 2 <= self.limit[f]) {
+        if (0..FILES).all(|f| self.live[f] + 2 <= self.limit[f]) {
             return false;
         }
         let d = self.delta(node);
-        (0..2).any(|f| d[f] > 0 && self.live[f] + d[f] > self.limit[f])
+        (0..FILES).any(|f| d[f] > 0 && self.live[f] + d[f] > self.limit[f])
     }
 
     fn issue(&mut self, node: usize) {

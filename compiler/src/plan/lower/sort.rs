@@ -191,7 +191,7 @@ impl<'a> Lower<'a> {
 
     /// The calls of all passes: from the operands to the network's array, on it, and from it to the results.
     fn network(&mut self, spec: &SortSpec, from: &[View], array: &View, to: &[&View], op: u32) {
-        for (pass, lo) in passes(spec, self.chip) {
+        for pass in passes(spec, self.chip) {
             let made = KernelSpec::Sort { sort: spec.clone(), pass };
             let kernel = self.plan.simple_kernel(made, "sort", Needs::default());
             let rows = |v: &View, usage: Use| Arg::Array {
@@ -205,8 +205,7 @@ impl<'a> Lower<'a> {
                 Pass::First { .. } => {
                     from.iter().map(|v| rows(v, Use::Read)).chain([rows(array, Use::Write)]).collect()
                 }
-                Pass::Rows { .. } => vec![rows(array, Use::Update), Arg::Const(lo as i32)],
-                Pass::Last { .. } | Pass::Lanes { .. } => vec![rows(array, Use::Update)],
+                Pass::Rows(_) | Pass::Last { .. } | Pass::Lanes { .. } => vec![rows(array, Use::Update)],
                 Pass::Out => {
                     [rows(array, Use::Read)].into_iter().chain(to.iter().map(|v| rows(v, Use::Write))).collect()
                 }

@@ -59,11 +59,6 @@ pub fn rows_at(b: &mut KernelBuilder, a: &Arrays, row: S) -> Rows {
     a.bases.iter().map(|&(base, _)| b.s(Op::SAdd, &[base, row])).collect()
 }
 
-/// Rows moved by a register's value.
-pub fn moved(b: &mut KernelBuilder, rows: &Rows, by: S) -> Rows {
-    rows.iter().map(|&r| b.s(Op::SAdd, &[r, by])).collect()
-}
-
 /// Loads the elements at `rows` plus `offset`, `stride` apart.
 pub fn load(b: &mut KernelBuilder, a: &Arrays, rows: &Rows, offset: i32, stride: i32) -> Element {
     let word = |w: &Word| b.load(w.load, rows[w.operand], w.offset + offset, stride, a.bases[w.operand].1);

@@ -1,10 +1,10 @@
 //! Passes across lanes: a register is compared with its own lanes in another order.
 
 use super::exchange::{Element, before, load, rows_at, store};
-use super::rows::group_lane;
+use super::rows::{group_lane, turns};
 use super::{Arrays, SortSpec};
 use crate::emit::operand::Ops;
-use crate::kernel::{KernelBuilder, LoopHints, M, S, Trips, V};
+use crate::kernel::{Arg, KernelBuilder, LoopHints, M, S, V};
 use systole_isa::Op;
 
 /// Lanes whose number has bit `bit`.
@@ -48,29 +48,25 @@ pub fn level(b: &mut KernelBuilder, spec: &SortSpec, level: u32) {
         })
         .collect();
     let hints = LoopHints::independent(&a.buffers());
-    let plane = b.s_var(0);
-    b.loop_static(spec.planes, |b| {
-        let low = b.s_var(0);
-        let high = b.s_var(rows - 1);
-        b.loop_with(Trips::Static(rows as u32 / (2 * sub)), hints.clone(), |b| {
-            let at = [low, high].map(|r| {
-                let row = b.s(Op::SAdd, &[plane, r]);
-                rows_at(b, &a, row)
-            });
-            let mut x = load(b, &a, &at[0], 0, 1);
-            let mut y = load(b, &a, &at[1], 0, -1);
-            let limits = (!spec.full()).then(|| [low, high].map(|r| limit(b, spec, r)));
-            mirror_exchange(b, spec, &mirror, limits, &mut x, &mut y);
-            for [up, down] in &steps {
-                within(b, spec, up, limits.map(|l| l[0]), &mut x);
-                within(b, spec, down, limits.map(|l| l[1]), &mut y);
-            }
-            store(b, &a, &x, &at[0], 0, 1);
-            store(b, &a, &y, &at[1], 0, -1);
-            b.s_inc(low, sub as i32);
-            b.s_inc(high, -(sub as i32));
+    let sub_bits = sub.ilog2();
+    turns(b, spec, spec.row_bits - sub_bits - 1, &hints, &mut |b, t| {
+        let low = b.def_s(Op::SShlI, &[t.i.into(), Arg(sub_bits as i32)]);
+        let last = b.s_imm(rows - 1);
+        let high = b.s(Op::SSub, &[last, low]);
+        let at = [low, high].map(|r| {
+            let row = b.s(Op::SAdd, &[t.array, r]);
+            rows_at(b, &a, row)
         });
-        b.s_inc(plane, spec.inner().0 as i32);
+        let mut x = load(b, &a, &at[0], 0, 1);
+        let mut y = load(b, &a, &at[1], 0, -1);
+        let limits = (!spec.full()).then(|| [low, high].map(|r| limit(b, spec, r)));
+        mirror_exchange(b, spec, &mirror, limits, &mut x, &mut y);
+        for [up, down] in &steps {
+            within(b, spec, up, limits.map(|l| l[0]), &mut x);
+            within(b, spec, down, limits.map(|l| l[1]), &mut y);
+        }
+        store(b, &a, &x, &at[0], 0, 1);
+        store(b, &a, &y, &at[1], 0, -1);
     });
 }
 

@@ -50,14 +50,23 @@ pub struct Places {
     pub lane: u32,
 }
 
+/// Steps at `bits` distances down to `2^lo` rows, the first with the mirror image if `mirror`: of groups of `2^bits`
+/// registers, `2^together` groups an iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Span {
+    pub mirror: bool,
+    pub bits: u32,
+    pub lo: u32,
+    pub together: u32,
+}
+
 /// A part of the network: a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pass {
     /// Sorts blocks of `2^bits` rows. Parameters: operands to read, the network's array to write.
     First { bits: u32 },
-    /// The steps of a level at `bits` distances down to `2^lo` rows, the first with the mirror image if `mirror`. Parameters:
-    /// the network's array, `lo`.
-    Rows { mirror: bool, bits: u32 },
+    /// The steps of a level between far rows. Parameters: the network's array.
+    Rows(Span),
     /// The steps at the last `bits` distances. Parameters: the network's array.
     Last { bits: u32 },
     /// The steps of level `row_bits + level` that cross lanes. Parameters: the network's array.
@@ -95,33 +104,35 @@ pub fn pass_bits(words: u32, chip: &ChipConfig) -> u32 {
     room.max(1).ilog2().clamp(chip.core.sublanes.ilog2().max(1), 4)
 }
 
-/// The passes of a whole sort, in order, with their `lo` (0 where the pass takes none).
-pub fn passes(spec: &SortSpec, chip: &ChipConfig) -> Vec<(Pass, u32)> {
+/// The passes of a whole sort, in order.
+pub fn passes(spec: &SortSpec, chip: &ChipConfig) -> Vec<Pass> {
     let most = pass_bits(spec.words(), chip);
     let first = most.min(spec.row_bits - chip.core.sublanes.ilog2());
-    let mut out = vec![(Pass::First { bits: first }, 0)];
+    let mut out = vec![Pass::First { bits: first }];
     // Steps at distances of `hi - 1` to `first` bits: what full passes leave comes first.
-    let rows = |out: &mut Vec<(Pass, u32)>, hi: u32, mirror: bool| {
+    let rows = |out: &mut Vec<Pass>, hi: u32, mirror: bool| {
         let mut hi = hi;
         let mut mirror = mirror;
         while hi > first {
             let rest = (hi - first) % most;
             let bits = if rest > 0 { rest } else { most };
-            out.push((Pass::Rows { mirror, bits }, hi - bits));
+            let groups = spec.row_bits - chip.core.sublanes.ilog2() - bits;
+            let together = (most - bits).min(groups);
+            out.push(Pass::Rows(Span { mirror, bits, lo: hi - bits, together }));
             hi -= bits;
             mirror = false;
         }
-        out.push((Pass::Last { bits: first }, 0));
+        out.push(Pass::Last { bits: first });
     };
     for level in first + 1..=spec.row_bits {
         rows(&mut out, level, true);
     }
     for level in 1..=spec.group_bits {
-        out.push((Pass::Lanes { level }, 0));
+        out.push(Pass::Lanes { level });
         rows(&mut out, spec.row_bits, false);
     }
     if !spec.is_direct() {
-        out.push((Pass::Out, 0));
+        out.push(Pass::Out);
     }
     out
 }
@@ -131,7 +142,7 @@ pub fn sort_kernel(spec: &SortSpec, pass: Pass, chip: &ChipConfig) -> Kernel {
     let mut b = KernelBuilder::new("sort", chip);
     match pass {
         Pass::First { bits } => rows::first(&mut b, spec, bits),
-        Pass::Rows { mirror, bits } => rows::middle(&mut b, spec, mirror, bits),
+        Pass::Rows(span) => rows::middle(&mut b, spec, span),
         Pass::Last { bits } => rows::last(&mut b, spec, bits),
         Pass::Lanes { level } => lanes::level(&mut b, spec, level),
         Pass::Out => rows::out(&mut b, spec),

@@ -1,7 +1,7 @@
 //! Passes between rows: whole registers are compared with each other.
 
-use super::exchange::{Element, Rows, exchange, load, moved, rows_at, store};
-use super::{Arrays, SortSpec};
+use super::exchange::{Element, Rows, exchange, load, rows_at, store};
+use super::{Arrays, SortSpec, Span};
 use crate::emit::operand::Ops;
 use crate::kernel::{Arg, KernelBuilder, LoopHints, M, S, Trips, V};
 use systole_isa::Op;
@@ -92,6 +92,61 @@ fn steps(
     }
 }
 
+/// Trips of a loop from which on it is worth to fill and drain its pipeline for every set of columns.
+const LONG: u32 = 16;
+
+/// Where an iteration is: its number within the sequences, and the rows before its set of columns in the network's array and
+/// in the operands' own.
+pub struct Turn {
+    pub i: S,
+    pub array: S,
+    pub own: S,
+}
+
+/// Runs `f` `2^bits` times for every set of columns. Few times are one loop over all sets.
+pub fn turns(
+    b: &mut KernelBuilder,
+    spec: &SortSpec,
+    bits: u32,
+    hints: &LoopHints,
+    f: &mut dyn FnMut(&mut KernelBuilder, Turn),
+) {
+    let strides = [spec.inner().0, spec.plane_rows];
+    if spec.planes > 1 && 1 << bits < LONG {
+        let n = b.s_var(0);
+        b.loop_with(Trips::Static(spec.planes << bits), hints.clone(), |b| {
+            let i = b.def_s(Op::SAndI, &[n.into(), Arg((1 << bits) - 1)]);
+            let plane = b.def_s(Op::SShrI, &[n.into(), Arg(bits as i32)]);
+            let [array, own] = strides.map(|s| b.s_muli(plane, s as i32));
+            f(b, Turn { i, array, own });
+            b.s_inc(n, 1);
+        });
+        return;
+    }
+    nested(b, spec, bits, hints, f);
+}
+
+/// As [`turns`], a loop within that over the sets.
+fn nested(
+    b: &mut KernelBuilder,
+    spec: &SortSpec,
+    bits: u32,
+    hints: &LoopHints,
+    f: &mut dyn FnMut(&mut KernelBuilder, Turn),
+) {
+    let strides = [spec.inner().0, spec.plane_rows];
+    let (array, own) = (b.s_var(0), b.s_var(0));
+    b.loop_with(Trips::Static(spec.planes), hints.clone(), |b| {
+        let i = b.s_var(0);
+        b.loop_with(Trips::Static(1 << bits), hints.clone(), |b| {
+            f(b, Turn { i, array, own });
+            b.s_inc(i, 1);
+        });
+        b.s_inc(array, strides[0] as i32);
+        b.s_inc(own, strides[1] as i32);
+    });
+}
+
 /// Runs `f` for all blocks of `2^bits` registers of all planes: row within the sequences, in the network's array, and in
 /// the operands' own. The sublanes lie along the bits above.
 fn blocks(
@@ -101,20 +156,15 @@ fn blocks(
     bits: u32,
     f: &mut dyn FnMut(&mut KernelBuilder, S, S, S),
 ) {
-    let step = b.shape().0 << bits;
+    let step = b.shape().0.ilog2() + bits;
     let hints = LoopHints::independent(&a.iter().flat_map(|a| a.buffers()).collect::<Vec<_>>());
-    let (plane, own) = (b.s_var(0), b.s_var(0));
-    b.loop_static(spec.planes, |b| {
-        let row = b.s_var(0);
-        let (array, outside) = (b.s_copy(plane), b.s_copy(own));
-        b.loop_with(Trips::Static((1 << spec.row_bits) / step), hints.clone(), |b| {
-            f(b, row, array, outside);
-            b.s_inc(row, step as i32);
-            b.s_inc(array, step as i32);
-            b.s_inc(outside, step as i32);
-        });
-        b.s_inc(plane, spec.inner().0 as i32);
-        b.s_inc(own, spec.plane_rows as i32);
+    // Turns of one register are short enough to be written out.
+    let each = if bits == 0 { nested } else { turns };
+    each(b, spec, spec.row_bits - step, &hints, &mut |b, t| {
+        let row = b.def_s(Op::SShlI, &[t.i.into(), Arg(step as i32)]);
+        let array = b.s(Op::SAdd, &[t.array, row]);
+        let own = b.s(Op::SAdd, &[t.own, row]);
+        f(b, row, array, own);
     });
 }
 
@@ -187,6 +237,7 @@ pub fn out(b: &mut KernelBuilder, spec: &SortSpec) {
     });
 }
 
+/// Loads registers, makes the steps of every `2^bits` of them, and stores them.
 fn run(
     b: &mut KernelBuilder,
     spec: &SortSpec,
@@ -196,72 +247,56 @@ fn run(
     (bits, mirror): (u32, bool),
 ) {
     let mut e: Vec<Element> = at.iter().map(|p| load(b, a, &p.arrays, p.offset, p.stride)).collect();
-    steps(b, spec, &mut e, at, bounds, (bits, mirror));
+    for (e, at) in e.chunks_mut(1 << bits).zip(at.chunks(1 << bits)) {
+        steps(b, spec, e, at, bounds, (bits, mirror));
+    }
     for (e, p) in e.iter().zip(at) {
         store(b, a, e, &p.arrays, p.offset, p.stride);
     }
 }
 
 /// See [`super::Pass::Rows`].
-pub fn middle(b: &mut KernelBuilder, spec: &SortSpec, mirror: bool, bits: u32) {
+pub fn middle(b: &mut KernelBuilder, spec: &SortSpec, steps: Span) {
     let a = Arrays::new(b, spec);
-    let lo = b.param();
     let sub = b.shape().0;
-    let sub_bits = sub.ilog2() as i32;
-    let bounds = Bounds::new(b, spec, 1, mirror);
-    // Distance of registers, rows below it less the sublanes, and the bits of the counter that are rows below.
-    let one = b.s_var(1);
-    let step = b.s(Op::SShl, &[one, lo]);
-    let high = b.s_addi(lo, bits as i32);
-    let low_bits = b.s_addi(lo, -sub_bits);
-    let low_mask = b.s(Op::SShl, &[one, low_bits]);
-    let low_mask = b.s_addi(low_mask, -1);
-    let last = b.s_addi(step, -1);
-    let half = b.def_s(Op::SShlI, &[step.into(), Arg(bits as i32 - 1)]);
+    let bounds = Bounds::new(b, spec, 1, steps.mirror);
+    // Groups of an iteration lie at known distances from its first one: their addresses cost nothing.
+    let Span { mirror, bits, lo, together } = steps;
+    let low_bits = lo - sub.ilog2();
+    let groups = spec.row_bits - sub.ilog2() - bits;
+    let low_counted = low_bits.saturating_sub(together);
+    let block_shift = lo + bits + together.saturating_sub(low_bits);
+    let half = 1i32 << (lo + bits - 1);
     let hints = LoopHints::independent(&a.buffers());
-    let plane = b.s_var(0);
-    b.loop_static(spec.planes, |b| {
-        let i = b.s_var(0);
-        b.loop_with(Trips::Static((1 << spec.row_bits) / (sub << bits)), hints.clone(), |b| {
-            let low = b.s(Op::SAnd, &[i, low_mask]);
-            let low = b.def_s(Op::SShlI, &[low.into(), Arg(sub_bits)]);
-            let block = b.s(Op::SShr, &[i, low_bits]);
-            let block = b.s(Op::SShl, &[block, high]);
-            let mut at = Vec::new();
-            let n = 1 << bits;
-            // Registers below the middle from the block's start, those above (of a mirrored block) from its middle.
-            let up = b.s(Op::SAdd, &[block, low]);
-            ascend(b, &a, (up, plane), step, if mirror { n / 2 } else { n }, (1, bounds.is_some()), &mut at);
-            if mirror {
-                let down = b.s(Op::SSub, &[last, low]);
-                let down = b.s(Op::SAdd, &[block, down]);
-                let down = b.s(Op::SAdd, &[down, half]);
-                ascend(b, &a, (down, plane), step, n / 2, (-1, bounds.is_some()), &mut at);
-            }
-            run(b, spec, &a, &at, bounds.as_ref(), (bits, mirror));
-            b.s_inc(i, 1);
+    turns(b, spec, groups - together, &hints, &mut |b, t| {
+        let low = b.def_s(Op::SAndI, &[t.i.into(), Arg((1 << low_counted) - 1)]);
+        let low = b.def_s(Op::SShlI, &[low.into(), Arg((sub.ilog2() + together) as i32)]);
+        let block = b.def_s(Op::SShrI, &[t.i.into(), Arg(low_counted as i32)]);
+        let block = b.def_s(Op::SShlI, &[block.into(), Arg(block_shift as i32)]);
+        let rows = |b: &mut KernelBuilder, row: S| {
+            let array = b.s(Op::SAdd, &[row, t.array]);
+            (row, rows_at(b, &a, array))
+        };
+        // Registers below the middle from the block's start, those above (of a mirrored block) from its middle down.
+        let up = b.s(Op::SAdd, &[block, low]);
+        let up = rows(b, up);
+        let down = mirror.then(|| {
+            let down = b.s(Op::SSub, &[block, low]);
+            rows(b, down)
         });
-        b.s_inc(plane, spec.inner().0 as i32);
-    });
-}
-
-/// Appends `n` registers, `step` rows apart from `row` in the plane on; `bounded`: with their rows in the sequence.
-fn ascend(
-    b: &mut KernelBuilder,
-    a: &Arrays,
-    (mut row, plane): (S, S),
-    step: S,
-    n: usize,
-    (stride, bounded): (i32, bool),
-    at: &mut Vec<At>,
-) {
-    let array = b.s(Op::SAdd, &[row, plane]);
-    let mut arrays = rows_at(b, a, array);
-    for t in 0..n {
-        if t > 0 {
-            arrays = moved(b, &arrays, step);
-            row = if bounded { b.s(Op::SAdd, &[row, step]) } else { row };
+        let mut at = Vec::new();
+        for j in 0..1u32 << together {
+            let own_low = ((j & ((1 << low_bits) - 1)) * sub) as i32;
+            let own_block = ((j >> low_bits) << (lo + bits)) as i32;
+            for n in 0..1i32 << bits {
+                let (first, offset, stride) = match &down {
+                    Some(d) if n << lo >= half => (d, (n << lo) + (1 << lo) - 1 - own_low, -1),
+                    _ => (&up, (n << lo) + own_low, 1),
+                };
+                let offset = own_block + offset;
+                at.push(At { row: first.0, arrays: first.1.clone(), offset, stride });
+            }
         }
-        at.push(At { row, arrays: arrays.clone(), offset: 0, stride });
-    }
+        run(b, spec, &a, &at, bounds.as_ref(), (bits, mirror));
+    });
 }
