@@ -129,6 +129,9 @@ def install() -> None:
 
     mlir.lower_per_platform = lower_per_platform
     try:
+        from . import _linalg
+
+        _linalg.install(own)
         _prepare_pallas(own)
     except (ImportError, AttributeError):
         # Another JAX than the one that this was written for: its kernels end in a message that says so.

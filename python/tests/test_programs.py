@@ -136,6 +136,15 @@ def symmetric_eigenvalues(a):
     return jnp.linalg.eigvalsh(a + a.T)
 
 
+@program(f32(7, 7), f32(7, 7), tol=1e-3)
+def complex_matrices(x, y):
+    a = lax.complex(x, y)
+    a = a + a.conj().T
+    w, v = jnp.linalg.eigh(jnp.stack([a, jnp.eye(7, dtype=a.dtype)]))
+    lower, upper = (lax.linalg.tridiagonal(a, lower=lower) for lower in (True, False))
+    return w, v @ (w[..., None] * v.conj().swapaxes(1, 2)), lower, upper, jnp.linalg.cond(a)
+
+
 @program(f32(6, 4), tol=1e-3)
 def singular_values_and_qr(a):
     q, r = jnp.linalg.qr(a)

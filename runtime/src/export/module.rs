@@ -134,7 +134,8 @@ pub fn sharded_message(m: &Module, boundary: Option<&Boundary>, (replicas, parti
     let results = m.entry().result();
     let result_sharding = match results {
         graph::Shape::Tuple(_) => {
-            OpSharding { kind: 2, elements: (0..leaves(results)).map(result).collect(), ..OpSharding::default() }
+            // A tuple of nothing has one element all the same.
+            OpSharding { kind: 2, elements: (0..leaves(results).max(1)).map(result).collect(), ..OpSharding::default() }
         }
         graph::Shape::Array(_) | graph::Shape::Token => result(0),
     };
