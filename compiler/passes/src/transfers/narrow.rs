@@ -23,6 +23,8 @@ const SAVES: u64 = 1 << 18;
 const FEW: u64 = 32;
 /// Least size of a dimension that stands along lanes on the way between images and their interleaved channels.
 const BATCH: u64 = 32;
+/// Tiles of lanes of elements that lie beside each other, from which on their planes are not put together tile by tile.
+const TILES: u64 = 4;
 
 /// Where an array's narrow rows begin: its dimensions from `first` on are `row` elements together, fewer than the lanes; there
 /// are `rows` such.
@@ -200,6 +202,9 @@ impl NarrowRows {
         let known = self.unpacked.get(&(b.place().0, operand)).copied();
         let x = known.or_else(|| (*b.op(operand) == Op::Reshape).then(|| b.operand(operand, 0)))?;
         let dims = b.dims(operand).to_vec();
+        if let Some(last) = joined(&dims, b.dims(x)) {
+            return self.part(b, x, (&dims, last), permutation);
+        }
         let at = behind(b.dtype(x), &dims, b.dims(x), self.tile)?;
         let whole = stands(at, permutation, self.lanes());
         (whole && b.draft.fire("narrow-unpack-turned"))
@@ -234,6 +239,30 @@ impl NarrowRows {
         let columns = b.reshape(columns, &[full, self.lanes(), at.rows / group]);
         let done = b.transpose(columns, &[2, 0, 1]);
         Some(b.reshape(done, &own.dims))
+    }
+
+    /// `[..,W*A]` as `[..,W,A]` and turned so that `W` stands along lanes: planes of elements that lie beside each other. As in
+    /// [`NarrowRows::interleave`], a third dimension is along lanes on the way.
+    fn part(&self, b: &mut Emit, x: NodeId, (dims, last): (&[u64], usize), permutation: &[usize]) -> Option<NodeId> {
+        let dtype = b.dtype(x);
+        let lies = |d: usize| permutation.iter().position(|&p| p == d).unwrap_or(0);
+        // Of the others, the one that is next to the lanes where it will do.
+        let others = |d: &usize| *d < last - 1 && dims[*d] >= BATCH;
+        let batch = (0..dims.len()).filter(others).max_by_key(|&d| (lies(d) + 2 == dims.len(), dims[d]))?;
+        let fits = dtype.storage_bits() >= 8
+            && lies(last - 1) + 1 == dims.len()
+            && dims[last] * LESS <= self.lanes()
+            && dims[last - 1] * dims[last] >= self.lanes() * TILES
+            && wastes(dtype, dims, b.dims(x), self.tile);
+        (fits && b.draft.fire("narrow-part")).then_some(())?;
+        let rest: Vec<usize> = (0..last - 1).filter(|&d| d != batch).collect();
+        let order: Vec<usize> = rest.iter().copied().chain([last - 1, batch]).collect();
+        let columns = b.transpose(x, &order);
+        let order: Vec<usize> = rest.iter().copied().chain([last - 1, last, batch]).collect();
+        let sizes: Vec<u64> = order.iter().map(|&d| dims[d]).collect();
+        let columns = b.reshape(columns, &sizes);
+        let turned: Vec<usize> = permutation.iter().filter_map(|p| order.iter().position(|o| o == p)).collect();
+        Some(b.transpose(columns, &turned))
     }
 
     /// `[..,W*A]` of a transpose whose operand has `W` along lanes: planes put beside each other element by element. A third
