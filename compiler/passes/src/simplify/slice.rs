@@ -182,5 +182,28 @@ pub fn dynamic_update_slice(b: &mut Emit, operands: &[NodeId]) -> Option<NodeId>
     if b.dims(x) == b.dims(update) && b.draft.fire("dynamic-update-slice-all") {
         return Some(update);
     }
-    (b.elements(update) == 0 && b.draft.fire("dynamic-update-slice-empty")).then_some(x)
+    if b.elements(update) == 0 {
+        return b.draft.fire("dynamic-update-slice-empty").then_some(x);
+    }
+    let splat = matches!(b.op(x), Op::Broadcast { dims } if dims.is_empty());
+    if splat && operands.len() == b.rank(x) + 2 && !is_bounded(b, x) && !is_bounded(b, update) {
+        return padded(b, operands);
+    }
+    None
+}
+
+/// A part of an array of one value, at a place that is known.
+fn padded(b: &mut Emit, operands: &[NodeId]) -> Option<NodeId> {
+    let (x, update) = (operands[0], operands[1]);
+    let sizes = b.dims(x).iter().copied().zip(b.dims(update).iter().copied());
+    let edges: Option<Vec<PadDim>> = sizes
+        .zip(&operands[2..])
+        .map(|((n, size), &index)| {
+            let low = known_start(b, index, n, size)?;
+            Some(PadDim { low: low as i64, high: (n - size - low) as i64, interior: 0 })
+        })
+        .collect();
+    let edges = edges.filter(|_| b.draft.fire("dynamic-update-slice-splat"))?;
+    let value = b.operand(x, 0);
+    Some(b.pad(update, value, &edges))
 }

@@ -1,6 +1,6 @@
 //! Data movement: views where nothing moves, move kernels where something does.
 
-use super::moving::{Position, move_spec, refine};
+use super::moving::{Position, move_spec, refine, scatters_lanes};
 use super::{Cut, Lower, Region, Val};
 use crate::plan::group::{Owner, windows_of};
 use crate::plan::step::{Arg, ScalarOp, Step, Unit, Use, Word};
@@ -10,6 +10,7 @@ use systole_codegen::emit::loops::spec::{Expr, ExprNode, ExprOp, Input, LaneMap,
 use systole_codegen::emit::moves::spec::MoveSpec;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Computation, NodeId, Op, PadDim};
+use systole_isa::DType;
 
 /// The part of vector memory from which on an array stays in HBM where only so small a part of it (one in `.1`) is updated.
 const PART: (u64, u64) = (2, 5);
@@ -536,7 +537,12 @@ impl<'a> Lower<'a> {
         if dims.is_empty() {
             return Ok(Val::Array(update));
         }
-        let starts = self.starts(r, &node.operands[2..], &dims, &update.dims);
+        // Places that are known are the move's own.
+        let place: Vec<Option<i64>> =
+            (0..dims.len()).map(|d| known_start(r.comp, node.operands[2 + d], dims[d] - update.dims[d])).collect();
+        let moving: Vec<u64> =
+            place.iter().enumerate().map(|(d, p)| if p.is_some() { dims[d] } else { update.dims[d] }).collect();
+        let starts = self.starts(r, &node.operands[2..], &dims, &moving);
         let op = self.debug_op(r, id, 0.0);
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
         // A large array that lies in HBM is not brought in for a small part of it.
@@ -550,9 +556,10 @@ impl<'a> Lower<'a> {
         self.steps.push(Step::Copy { src: src.buf, dst: dst.buf, op });
         let n = dims.len();
         let aligned = is_multiple(r.comp, node.operands[n + 1], u64::from(self.chip.core.lanes), DEPTH);
-        let (rows, lane) = self.dynamic(&dst, &starts, &update.dims, aligned);
+        let (rows, lane) = self.dynamic(&dst, &starts, &moving, aligned);
         let sizes = update.dims.clone();
-        let mut spec = move_spec(&sizes, &update, &Position::identity(n), &dst, &Position::identity(n));
+        let to = Position { dims: place.iter().enumerate().map(|(d, p)| (vec![(d, 1)], p.unwrap_or(0))).collect() };
+        let mut spec = move_spec(&sizes, &update, &Position::identity(n), &dst, &to);
         spec.dst.dynamic_lane = lane.is_some();
         // Starts are clamped to what is left of the array.
         let begins = |d: usize, tile: u64| {
@@ -563,6 +570,14 @@ impl<'a> Lower<'a> {
         self.push_move_dynamic(spec, (update.buf, Vec::new()), (dst.buf, rows), [None, lane], to);
         Ok(Val::Array(dst))
     }
+}
+
+/// A start index that is a constant, of a part that leaves `room` elements of the dimension.
+fn known_start(comp: &Computation, id: NodeId, room: u64) -> Option<i64> {
+    let Op::Constant(l) = &comp.node(id).op else { return None };
+    let value = l.integer(0).filter(|_| l.dims.is_empty())?;
+    let value = if l.dtype == DType::U64 { i128::from(value as u64) } else { i128::from(value) };
+    Some(value.clamp(0, i128::from(room)) as i64)
 }
 
 /// Whether a start index is a multiple of a number whatever it is computed from.
@@ -577,12 +592,4 @@ fn is_multiple(comp: &Computation, id: NodeId, of: u64, depth: u32) -> bool {
         Op::Reshape => is_multiple(comp, n.operands[0], of, depth),
         _ => false,
     }
-}
-
-/// Whether a move makes lanes of rows and spreads lanes at the same time: neither the one nor the other takes whole registers then,
-/// and two moves, one after the other, are faster by far.
-fn scatters_lanes(spec: &MoveSpec) -> bool {
-    let lanes = || spec.src.lanes.iter().zip(&spec.dst.lanes).zip(&spec.src.rows);
-    let from_rows = lanes().any(|((&src, &dst), &row)| src == 0 && dst == 1 && row != 0);
-    from_rows && lanes().any(|((&src, &dst), _)| src != 0 && dst != 0 && src != dst)
 }

@@ -150,6 +150,14 @@ pub fn refine(a: &[u64], b: &[u64]) -> Option<(Vec<u64>, Position, Position)> {
     Some((sizes, pa, pb))
 }
 
+/// Whether a move makes lanes of rows and spreads lanes at the same time: neither the one nor the other takes whole registers then,
+/// and two moves, one after the other, are faster by far.
+pub fn scatters_lanes(spec: &MoveSpec) -> bool {
+    let lanes = || spec.src.lanes.iter().zip(&spec.dst.lanes).zip(&spec.src.rows);
+    let from_rows = lanes().any(|((&src, &dst), &row)| src == 0 && dst == 1 && row != 0);
+    from_rows && lanes().any(|((&src, &dst), _)| src != 0 && dst != 0 && src != dst)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
