@@ -14,7 +14,7 @@ use super::simplify::degenerate_map;
 use super::transfers::EntryLayouts;
 use super::transfers::narrow::{reshape_turned_by, unpacked_turned};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Computation, Gather, Module, Node, NodeId, Op, Shape};
+use systole_hlo::graph::{Computation, Gather, Module, Node, NodeId, Op, Shape, WindowDim};
 use systole_isa::Layout;
 
 /// A region is turned if that saves this factor of what its border costs.
@@ -402,6 +402,10 @@ fn turned(b: &mut Emit, n: &Node, operands: &[NodeId], (p, tile): (&[usize], (u3
         Op::ReduceWindow { window, body } => {
             let x = moved(b, x?);
             let window: Vec<_> = p.iter().map(|&d| window[d]).collect();
+            if window.last().is_some_and(|w| *w != WindowDim::TRIVIAL) {
+                let done = super::window::by_shifts(b, x, operands[1], &window, *body)?;
+                return Some(b.transpose(done, &back));
+            }
             b.reduce_window(&[x], &operands[1..], &window, *body)
         }
         op => {

@@ -109,7 +109,7 @@ fn off_lanes(
     let Some(neutral) = identity(op, from) else { return Ok(None) };
     let wide = if wide_sum(b, body, from).is_some() { DType::F32 } else { from };
     let x = b.convert(x, wide);
-    let r = shifted_sums(b, x, &window[last], op, neutral);
+    let r = shifted_sums(b, x, (last, &window[last]), op, neutral);
     let mut rest = window.to_vec();
     rest[last] = WindowDim::TRIVIAL;
     let r = if rest.iter().any(|w| *w != WindowDim::TRIVIAL) {
@@ -123,19 +123,33 @@ fn off_lanes(
     Ok(Some(b.convert(r, from)))
 }
 
-/// Windows along the last dimension, reduced by doubling distances.
-fn shifted_sums(b: &mut Emit, x: NodeId, w: &WindowDim, op: Binary, neutral: f64) -> NodeId {
-    let last = b.rank(x) - 1;
+/// A windowed reduction by shifts along each of its dimensions, which loops take in; `None` if it is none of one operation
+/// whose windows are neighbours along the last dimension.
+pub fn by_shifts(b: &mut Emit, x: NodeId, init: NodeId, window: &[WindowDim], body: CompId) -> Option<NodeId> {
+    let (op, last) = (combiner(b, body)?, window.last()?);
+    let neutral = identity(op, b.dtype(x))?;
+    if last.stride != 1 || wide_sum(b, body, b.dtype(x)).is_some() {
+        return None;
+    }
+    let mut r = x;
+    for (dim, w) in window.iter().enumerate().filter(|(_, w)| **w != WindowDim::TRIVIAL) {
+        r = shifted_sums(b, r, (dim, w), op, neutral);
+    }
+    Some(if scalar_of(b, init).is_some_and(|l| is_identity(op, l)) { r } else { b.binary(op, init, r) })
+}
+
+/// Windows along a dimension, reduced by doubling distances.
+fn shifted_sums(b: &mut Emit, x: NodeId, (dim, w): (usize, &WindowDim), op: Binary, neutral: f64) -> NodeId {
     let zero = b.scalar(b.dtype(x), neutral);
-    let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; last + 1];
-    pads[last] = PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 };
+    let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; b.rank(x)];
+    pads[dim] = PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 };
     let x = b.pad(x, zero, &pads);
-    let n = b.dims(x)[last];
+    let n = b.dims(x)[dim];
     let step = w.window_dilation;
     let reach = (w.size - 1) * step;
     if n <= reach {
         let mut dims = b.dims(x).to_vec();
-        dims[last] = 0;
+        dims[dim] = 0;
         return b.splat(b.dtype(x), &dims, neutral);
     }
     let full = n - reach;
@@ -143,21 +157,21 @@ fn shifted_sums(b: &mut Emit, x: NodeId, w: &WindowDim, op: Binary, neutral: f64
     let (mut done, mut offset): (Option<NodeId>, u64) = (None, 0);
     loop {
         if w.size & span != 0 {
-            let part = b.slice_dim(spans, last, offset * step, offset * step + full, 1);
+            let part = b.slice_dim(spans, dim, offset * step, offset * step + full, 1);
             done = Some(done.map_or(part, |d| b.binary(op, d, part)));
             offset += span;
         }
         if span * 2 > w.size {
             break;
         }
-        let have = b.dims(spans)[last];
-        let near = b.slice_dim(spans, last, 0, have - span * step, 1);
-        let far = b.slice_dim(spans, last, span * step, have, 1);
+        let have = b.dims(spans)[dim];
+        let near = b.slice_dim(spans, dim, 0, have - span * step, 1);
+        let far = b.slice_dim(spans, dim, span * step, have, 1);
         spans = b.binary(op, near, far);
         span *= 2;
     }
     let done = done.unwrap_or(x);
-    b.slice_dim(done, last, 0, full, w.stride)
+    b.slice_dim(done, dim, 0, full, w.stride)
 }
 
 /// Any computation over windows that reach outside: each value carries whether it lies inside.

@@ -8,7 +8,7 @@ use super::{Spec, canonical, positions, single, taps};
 use crate::dot::types::sum_type;
 use crate::edit::Emit;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, Direction, NodeId};
+use systole_hlo::graph::{Binary, Direction, NodeId, WindowDim};
 use systole_isa::DType;
 
 /// Window positions of a depthwise convolution that are unrolled at most.
@@ -83,16 +83,44 @@ fn block_diagonal(b: &mut Emit, s: Spec) -> Spec {
 /// Window positions up to which the products of a depthwise convolution are written out, for what uses them to take in.
 const WRITTEN_OUT: u64 = 16;
 
+/// Times that channels fit into a row of lanes from which on a line of places lies along lanes instead ([`crate::lanes`]).
+const FEW: u64 = 4;
+
+/// Whether lines of places are to lie along lanes, since channels would leave most of them empty.
+fn is_narrow(b: &Emit, s: &Spec) -> bool {
+    let long = |n: &u64| *n >= s.lanes;
+    let dense = s.window.last().is_some_and(|w| w.stride == 1);
+    dense && s.spatial() > 1 && s.features(b) * FEW <= s.lanes && s.outputs(b).last().is_some_and(long)
+}
+
 /// One input channel for each group: sums of shifted inputs times a kernel value for each channel; a window of many positions
 /// stays a convolution.
 fn depthwise(b: &mut Emit, mut s: Spec) -> NodeId {
     let float = |t: DType| t.is_float() && t != DType::F64;
     let types = float(b.dtype(s.x)) && float(b.dtype(s.kernel)) && float(s.to);
-    if s.taps() > WRITTEN_OUT && s.features(b) == s.groups && types {
+    let narrow = is_narrow(b, &s);
+    if s.taps() > WRITTEN_OUT && s.features(b) == s.groups && types && !narrow {
         let to = std::mem::replace(&mut s.to, DType::F32);
         let sums = canonical(b, &s);
         return b.convert(sums, to);
     }
+    let sum = if narrow { summed_by_columns(b, &s) } else { summed(b, &s) };
+    let wide = sum_type(s.to);
+    match sum {
+        // Sums begin at zero: one of negative zeros is positive.
+        Some(sum) => {
+            let sum = if wide.is_float() { b.with(Binary::Add, sum, 0.0) } else { sum };
+            b.convert(sum, s.to)
+        }
+        None => {
+            let result = s.result(b);
+            b.splat(s.to, &result, 0.0)
+        }
+    }
+}
+
+/// The sum over window positions, `None` of none.
+fn summed(b: &mut Emit, s: &Spec) -> Option<NodeId> {
     let result = s.result(b);
     let last = result.len() - 1;
     let multiple = s.features(b) / s.groups;
@@ -116,12 +144,27 @@ fn depthwise(b: &mut Emit, mut s: Spec) -> NodeId {
             None => product,
         });
     }
-    match sum {
-        // Sums begin at zero: one of negative zeros is positive.
-        Some(sum) => {
-            let sum = if wide.is_float() { b.with(Binary::Add, sum, 0.0) } else { sum };
-            b.convert(sum, s.to)
-        }
-        None => b.splat(s.to, &result, 0.0),
+    sum
+}
+
+/// The same with the sums of each column of the window done on whole lines, which are shifted once for all of the column.
+fn summed_by_columns(b: &mut Emit, s: &Spec) -> Option<NodeId> {
+    let n = s.spatial();
+    let w = *s.window.last()?;
+    let (width, outputs) = (b.dims(s.x)[n], *s.outputs(b).last()?);
+    let mut sum: Option<NodeId> = None;
+    for column in 0..w.size {
+        let kernel = b.slice_dim(s.kernel, n - 1, column, column + 1, 1);
+        let mut window = s.window.clone();
+        window[n - 1] = WindowDim { size: 1, ..w };
+        let lines = summed(b, &Spec { kernel, window, ..s.clone() })?;
+        let start = column * w.window_dilation;
+        debug_assert!(start + outputs <= width);
+        let seen = b.slice_dim(lines, n, start, start + outputs, 1);
+        sum = Some(match sum {
+            Some(sum) => b.add(sum, seen),
+            None => seen,
+        });
     }
+    sum
 }
