@@ -90,6 +90,29 @@ def test_what_a_kernel_says_stays_in_the_text_of_the_program():
     np.testing.assert_allclose(f(x), x * 2)
 
 
+def test_sums_that_are_still_to_be_taken():
+    """Terms go through programs as they are, and are added up by whoever needs the sum."""
+    x, w = put(f32(8, 16), "d", None), f32(16, 4)
+    rows = np.asarray(x).reshape(2, 4, 16)
+    with jax.set_mesh(mesh()):
+        terms = jax.jit(jax.shard_map(lambda b: jax.lax.pcast(b.sum(0), "d", to="unreduced"), out_specs=P(None, unreduced={"d"})))(x)
+        assert terms.sharding.spec == P(None, unreduced={"d"})
+        for shard in terms.addressable_shards:
+            np.testing.assert_allclose(shard.data, rows[0 if shard.device.id < 4 else 1].sum(0), rtol=2e-5, atol=2e-5)
+        whole = jax.jit(lambda t: jax.reshard(t, P(None)) * 2)(terms)
+        np.testing.assert_allclose(whole, rows.sum((0, 1)) * 2, rtol=2e-4, atol=1e-4)
+
+        @jax.shard_map(in_specs=(P("d", None), P(None, None, reduced={"d"})), out_specs=P("d", None))
+        def product(x, w):
+            return jnp.dot(x, w)
+
+        shared = jax.device_put(w, NamedSharding(mesh(), P(None, None, reduced={"d"})))
+        grad = jax.jit(jax.grad(lambda w, x: product(x, w).sum()))(shared, x)
+        assert grad.sharding.spec == P(None, None, unreduced={"d"})
+        want = np.repeat(np.asarray(x).sum(0)[:, None], 4, 1)
+        np.testing.assert_allclose(jax.reshard(grad, P(None, None)), want, rtol=2e-4, atol=1e-4)
+
+
 def given(x, *spec):
     return jax.device_put(x, NamedSharding(automatic(), P(*spec)))
 

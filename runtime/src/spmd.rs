@@ -93,6 +93,10 @@ impl Parts {
         let size = whole.dtype.host_bytes();
         let one = |p: u64| {
             let part = self.boundary.part(edge, p);
+            if !self.boundary.has_value(edge, p) {
+                let elements = part.local.iter().product::<u64>() as usize;
+                return Array::new(whole.dtype, &part.local, vec![0; elements * size]);
+            }
             Array::new(whole.dtype, &part.local, part.cut(&edge.dims, &whole.bytes, size))
         };
         Ok((0..self.boundary.mesh.devices()).map(one).collect())
@@ -111,6 +115,11 @@ impl Parts {
         let edge = self.boundary.results.get(result).ok_or_else(missing)?;
         let elements = edge.dims.iter().product::<u64>() as usize;
         let mut whole: Option<Array> = None;
+        if !edge.unreduced.list().is_empty() {
+            let message =
+                format!("out{result} is a sum that is still to be taken (`unreduced`): every device has a term");
+            return Err(RuntimeError::Request(message));
+        }
         for p in 0..self.boundary.mesh.devices() {
             let own = of(p as usize)?;
             let size = own.dtype.host_bytes();

@@ -28,15 +28,16 @@ pub struct Raw {
     pub manual: Vec<Piece>,
     /// Everything belongs to a manual computation.
     pub all_manual: bool,
-    /// What devices hold is still to be summed along some axes.
-    pub unreduced: bool,
+    /// Pieces along which what devices hold is still to be summed; of everything: `all_unreduced`.
+    pub unreduced: Vec<Piece>,
+    pub all_unreduced: bool,
 }
 
 impl Raw {
     /// All pieces in it.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
         let dims = self.dims.iter().flatten().flat_map(|d| &d.pieces);
-        dims.chain(&self.replicated).chain(&self.manual).copied()
+        dims.chain(&self.replicated).chain(&self.manual).chain(&self.unreduced).copied()
     }
 }
 
@@ -260,7 +261,7 @@ impl Reader {
         while s.eat(",") {
             let kept = match s.word() {
                 "replicated" => true,
-                // Sums that are pending are taken at once: the value is the same, but for manual computations and callers.
+                // Sums are taken at once all the same: only manual computations and callers see what is pending.
                 "unreduced" => false,
                 other => return wrong(format!("`{other}` of a sharding is not known")),
             };
@@ -272,7 +273,7 @@ impl Reader {
                     if kept {
                         out.replicated.extend(found);
                     } else {
-                        out.unreduced = true;
+                        out.unreduced.extend(found);
                     }
                 }
             }
@@ -401,7 +402,7 @@ impl Reader {
                 }
                 "manual" => Raw { all_manual: true, ..Raw::default() },
                 "unknown" => Raw { unknown: true, ..Raw::default() },
-                "unreduced" => Raw { unreduced: true, ..Raw::default() },
+                "unreduced" => Raw { all_unreduced: true, ..Raw::default() },
                 other => return wrong(format!("a sharding `{other}` is not known")),
             };
             s.expect("}")?;
@@ -444,7 +445,7 @@ impl Reader {
                     let pieces = dims.pop().unwrap_or_default();
                     match *kind {
                         "manual" => raw.manual.extend(pieces),
-                        "unreduced" => raw.unreduced = true,
+                        "unreduced" => raw.unreduced.extend(pieces),
                         _ => {}
                     }
                 }

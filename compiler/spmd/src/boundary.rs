@@ -1,6 +1,6 @@
 //! Where a device's part of a whole array lies: cutting inputs, joining outputs.
 
-use crate::mesh::Mesh;
+use crate::mesh::{Axes, Mesh};
 use crate::sharding::Sharding;
 
 /// A parameter or result of the entry: its whole sizes and how they are divided.
@@ -8,6 +8,8 @@ use crate::sharding::Sharding;
 pub struct Edge {
     pub dims: Vec<u64>,
     pub sharding: Sharding,
+    /// Atoms along which devices have terms of a sum.
+    pub unreduced: Axes,
 }
 
 /// How the entry's parameters and results, leaf by leaf, are divided among the partitions.
@@ -29,6 +31,11 @@ pub struct Part {
 }
 
 impl Boundary {
+    /// Whether a partition gets the value when a whole one is given; the others get zeros.
+    pub fn has_value(&self, edge: &Edge, partition: u64) -> bool {
+        self.mesh.coordinate(self.mesh.place_of(partition), &edge.unreduced.list()) == 0
+    }
+
     /// The part of a partition.
     pub fn part(&self, edge: &Edge, partition: u64) -> Part {
         let place = self.mesh.place_of(partition);
@@ -84,7 +91,11 @@ mod tests {
     #[test]
     fn parts_are_cut_and_joined() {
         let mesh = Mesh::new(6, &[Piece { stride: 3, size: 2 }, Piece { stride: 1, size: 3 }], None).expect("strides");
-        let edge = Edge { dims: vec![2, 4, 3], sharding: Sharding { dims: vec![vec![0], vec![1], vec![]] } };
+        let edge = Edge {
+            dims: vec![2, 4, 3],
+            sharding: Sharding { dims: vec![vec![0], vec![1], vec![]] },
+            unreduced: Axes::default(),
+        };
         let b = Boundary { mesh, params: vec![edge.clone()], results: Vec::new() };
         let whole: Vec<u8> = (0..24).collect();
         let mut again = vec![0; 24];

@@ -14,10 +14,16 @@ use crate::sharding::Sharding;
 use crate::{Boundary, Edge, Listed, Note, Partitioned};
 use rustc_hash::FxHashMap;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Alias, ArrayShape, CompId, Computation, Module, NodeId, Op, Shape};
+use systole_hlo::graph::{Alias, ArrayShape, Binary, CompId, Computation, Direction, Module, NodeId, Op, Shape};
+use systole_isa::DType;
 
-/// What a value is held as.
-type Held = FxHashMap<ValueId, Vec<(Sharding, NodeId)>>;
+/// What values are held as.
+#[derive(Default)]
+struct Held {
+    made: FxHashMap<ValueId, Vec<(Sharding, NodeId)>>,
+    /// Terms of sums that came from outside or out of a manual computation, until somebody needs a sum.
+    terms: FxHashMap<ValueId, (Sharding, NodeId)>,
+}
 
 struct Emitter<'a> {
     old: &'a Module,
@@ -52,13 +58,13 @@ pub fn emit(old: &Module, program: &Program, mesh: &Mesh) -> Result<Partitioned,
         let shape = e.local(v);
         let id = s.b.parameter(shape);
         s.b.rename(id, &program.value(v).name);
-        e.hold(&mut held, v, program.value(v).spec.sharding.clone(), id);
+        e.take(&mut held, v, program.value(v).spec.sharding.clone(), id);
     }
     e.nodes(&program.entry, &mut s, &mut held)?;
     let mut results = Vec::new();
     for v in &program.entry.results {
         let want = program.value(*v).spec.sharding.clone();
-        results.push(e.get(&mut s, &mut held, *v, &want)?);
+        results.push(e.outside(&mut s, &mut held, *v, &want)?);
     }
     let is_tuple = !matches!(program.result, Some(Tree::Leaf(_)));
     let root = match results[..] {
@@ -98,13 +104,33 @@ impl<'a> Emitter<'a> {
     }
 
     fn hold(&mut self, held: &mut Held, v: ValueId, sharding: Sharding, id: NodeId) {
-        held.entry(v).or_default().push((sharding, id));
+        held.made.entry(v).or_default().push((sharding, id));
+    }
+
+    /// Atoms along which callers and manual computations have terms of a value.
+    fn unreduced(&self, v: ValueId) -> Axes {
+        self.program.value(v).spec.unreduced
+    }
+
+    /// Holds what came from outside.
+    fn take(&mut self, held: &mut Held, v: ValueId, sharding: Sharding, id: NodeId) {
+        match self.unreduced(v) == Axes::default() {
+            true => self.hold(held, v, sharding, id),
+            false => _ = held.terms.insert(v, (sharding, id)),
+        }
     }
 
     /// A value in a sharding: as it is held, or from where it costs least.
     fn get(&mut self, s: &mut Scope, held: &mut Held, v: ValueId, want: &Sharding) -> Result<NodeId, CompileError> {
         let value = self.program.value(v);
-        let all = held.get(&v).map_or(&[][..], |h| &h[..]);
+        if !held.made.contains_key(&v)
+            && let Some((have, terms)) = held.terms.get(&v).cloned()
+        {
+            let pending = Pending { axes: value.spec.unreduced.list(), by: Binary::Add };
+            let id = self.out.reshard(s, terms, value.dims(), &have, &pending, &have)?;
+            self.hold(held, v, have, id);
+        }
+        let all = held.made.get(&v).map_or(&[][..], |h| &h[..]);
         if let Some((_, id)) = all.iter().find(|(have, _)| have == want || matches!(value.shape, Shape::Token)) {
             return Ok(*id);
         }
@@ -161,8 +187,13 @@ impl<'a> Emitter<'a> {
     fn node(&mut self, n: &Node, s: &mut Scope, held: &mut Held) -> Result<(), CompileError> {
         match &n.kind {
             Kind::Constrain => {
-                let want = self.spec(n.results[0]).clone();
-                let id = self.get(s, held, n.inputs()[0], &want)?;
+                let (x, want) = (n.inputs()[0], self.spec(n.results[0]).clone());
+                let alike = self.unreduced(x) == self.unreduced(n.results[0]);
+                if let Some(terms) = held.terms.get(&x).filter(|t| alike && t.0 == want).cloned() {
+                    held.terms.insert(n.results[0], terms);
+                    return Ok(());
+                }
+                let id = self.get(s, held, x, &want)?;
                 self.hold(held, n.results[0], want, id);
             }
             Kind::ToLocal(axes) => self.enter_manual(n, *axes, s, held)?,
@@ -174,12 +205,32 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
+    /// A value as callers and manual computations have it. Of a sum that is still to be taken: the terms that came, else
+    /// all of it on the first device and zeros on the others.
+    fn outside(&mut self, s: &mut Scope, held: &mut Held, v: ValueId, want: &Sharding) -> Result<NodeId, CompileError> {
+        let axes = self.unreduced(v).list();
+        if let Some((_, id)) = held.terms.get(&v).filter(|(have, _)| have == want) {
+            return Ok(*id);
+        }
+        let id = self.get(s, held, v, want)?;
+        if axes.is_empty() {
+            return Ok(id);
+        }
+        let a = self.out.array(s, id)?;
+        let at = self.out.coordinate(s, &axes)?;
+        let zero = self.out.scalar(s, DType::S32, 0.0);
+        let first = self.out.compare(s, Direction::Eq, at, zero)?;
+        let first = self.out.spread(s, first, &a.dims)?;
+        let zeros = self.out.splat(s, a.dtype, &a.dims, 0.0)?;
+        self.out.op(s, Op::Select, &[first, id, zeros])
+    }
+
     /// The part that devices along manual atoms have is the local array; the other atoms stay as they are.
     fn enter_manual(&mut self, n: &Node, axes: Axes, s: &mut Scope, held: &mut Held) -> Result<(), CompileError> {
         let (whole, local) = (n.inputs()[0], n.results[0]);
         let (manual, free) = self.boundary_parts(whole, local, axes, self.spec(local));
         let want = Sharding { dims: manual.iter().zip(&free.dims).map(|(m, f)| [&m[..], f].concat()).collect() };
-        let id = self.get(s, held, whole, &want)?;
+        let id = self.outside(s, held, whole, &want)?;
         self.hold(held, local, free, id);
         Ok(())
     }
@@ -191,7 +242,7 @@ impl<'a> Emitter<'a> {
         let (manual, free) = self.boundary_parts(whole, local, axes, &Sharding { dims: inside });
         let id = self.get(s, held, local, &free)?;
         let have = Sharding { dims: manual.iter().zip(&free.dims).map(|(m, f)| [&m[..], f].concat()).collect() };
-        self.hold(held, whole, have, id);
+        self.take(held, whole, have, id);
         Ok(())
     }
 
@@ -405,9 +456,12 @@ impl<'a> Emitter<'a> {
     fn boundary(&self) -> Boundary {
         let edges = |values: &[ValueId]| -> Vec<Edge> {
             let arrays = values.iter().filter(|v| !matches!(self.program.value(**v).shape, Shape::Token));
-            arrays
-                .map(|v| Edge { dims: self.program.value(*v).dims().to_vec(), sharding: self.spec(*v).clone() })
-                .collect()
+            let edge = |v: &ValueId| {
+                let value = self.program.value(*v);
+                let (sharding, unreduced) = (value.spec.sharding.clone(), value.spec.unreduced);
+                Edge { dims: value.dims().to_vec(), sharding, unreduced }
+            };
+            arrays.map(edge).collect()
         };
         Boundary {
             mesh: self.mesh().clone(),

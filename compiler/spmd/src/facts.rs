@@ -72,7 +72,7 @@ pub fn boundary(module: &Module, devices: u64) -> Option<crate::Boundary> {
             *sharding.dims.get_mut(d)? = axes?.concat();
         }
         let dims = local.iter().zip(&sharding.dims).map(|(n, axes)| n.checked_mul(mesh.size(axes)));
-        Some(crate::Edge { dims: dims.collect::<Option<_>>()?, sharding })
+        Some(crate::Edge { dims: dims.collect::<Option<_>>()?, sharding, unreduced: crate::mesh::Axes::default() })
     };
     let params = read.iter().map(edge).collect::<Option<_>>()?;
     Some(crate::Boundary { mesh, params, results: Vec::new() })

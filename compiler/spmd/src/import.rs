@@ -36,11 +36,6 @@ pub(crate) fn attribute<'a>(n: &'a graph::Node, key: &str) -> Option<&'a str> {
     n.attributes.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
 }
 
-/// Why a value is refused whose devices hold parts of a sum: what is made here is whole.
-fn pending(name: &str) -> String {
-    format!("`{name}` goes in or out as sums that are still to be taken (`unreduced`): take them before, with `psum`")
-}
-
 /// The annotations of a module, read with one numbering of places.
 struct Texts {
     reader: Reader,
@@ -194,9 +189,6 @@ impl Importer<'_> {
             let Some(raw) = all.get(i).or(if all.len() == 1 { all.first() } else { None }) else {
                 return Err(wrong(format!("{} shardings for {} values", all.len(), values.len())));
             };
-            if raw.unreduced && matches!(n.op, Op::Parameter { .. }) {
-                return Err(wrong(pending(&n.name)));
-            }
             if raw.unknown || raw.all_manual || (!raw.manual.is_empty() && !shardy) {
                 continue;
             }
@@ -217,6 +209,10 @@ impl Importer<'_> {
     fn spec(&self, raw: &Raw, rank: usize, manual: Axes) -> Result<Option<Spec>, String> {
         let mut spec = Spec { open: vec![false; rank], given: true, ..Spec::open(rank) };
         spec.replicated = Axes::of(&self.atoms(&raw.replicated)?);
+        spec.unreduced = match raw.all_unreduced {
+            true => Axes::of(&self.mesh.all()),
+            false => Axes::of(&self.atoms(&raw.unreduced)?),
+        };
         let Some(dims) = &raw.dims else { return Ok(Some(spec)) };
         if dims.len() != rank {
             return Err(format!("a sharding of {} dimensions for an array of {rank}", dims.len()));
@@ -435,9 +431,6 @@ impl Importer<'_> {
         let Some(raw) = read.get(i).filter(|_| read.len() == of) else {
             return Err(wrong(format!("{} shardings for {of} values of a manual computation", read.len())));
         };
-        if raw.unreduced {
-            return Err(wrong(pending(&n.name)));
-        }
         let rank = self.program.value(to).rank();
         if let Some(spec) = self.spec(raw, rank, manual).map_err(wrong)? {
             self.program.values[to.index()].spec = spec;

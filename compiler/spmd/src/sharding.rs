@@ -51,6 +51,8 @@ pub struct Spec {
     pub open: Vec<bool>,
     /// Atoms along which the value stays replicated.
     pub replicated: Axes,
+    /// Atoms along which callers and manual computations have terms of a sum.
+    pub unreduced: Axes,
     /// In which round a dimension's atoms begin to spread (0: the first).
     pub priority: Vec<u32>,
     /// Whether the program says so, rather than propagation.
@@ -64,6 +66,7 @@ impl Spec {
             sharding: Sharding::replicated(rank),
             open: vec![true; rank],
             replicated: Axes::default(),
+            unreduced: Axes::default(),
             priority: vec![0; rank],
             given: false,
         }

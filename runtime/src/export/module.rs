@@ -161,22 +161,33 @@ pub fn sharded_message(m: &Module, boundary: Option<&Boundary>, (replicas, parti
 
 /// An array's sharding: tiles in row-major order, each with the partitions that have it.
 fn tiles(b: &Boundary, e: &Edge) -> OpSharding {
-    if e.sharding.is_replicated() {
+    let mesh = &b.mesh;
+    let (divided, used, terms) = (e.sharding.dims.concat(), e.sharding.used(), e.unreduced.list());
+    let sums = mesh.size(&terms);
+    if e.sharding.is_replicated() && sums == 1 {
         return OpSharding::default();
     }
-    let mesh = &b.mesh;
-    let (divided, used): (Vec<_>, _) = (e.sharding.dims.concat(), e.sharding.used());
-    let copied: Vec<_> = mesh.all().into_iter().filter(|a| !used.has(*a)).collect();
+    let copied: Vec<_> = mesh.all().into_iter().filter(|a| !used.has(*a) && !e.unreduced.has(*a)).collect();
     let copies = mesh.size(&copied);
     let mut tiles: Vec<i64> = e.sharding.dims.iter().map(|d| mesh.size(d) as i64).collect();
-    if copies > 1 {
-        tiles.push(copies as i64);
+    if sums == mesh.devices() {
+        return OpSharding { kind: UNREDUCED, ..OpSharding::default() };
     }
-    let place = |t: u64, c: u64| mesh.place(&divided, t) + mesh.place(&copied, c);
-    let all = (0..mesh.size(&divided)).flat_map(|t| (0..copies).map(move |c| (t, c)));
-    let devices = all.map(|(t, c)| mesh.partition(place(t, c)) as i64).collect();
-    OpSharding { kind: 3, tiles, devices, replicated_last: copies > 1, ..OpSharding::default() }
+    let last: Vec<(u64, i32)> = [(sums, UNREDUCED), (copies, REPLICATED)].into_iter().filter(|l| l.0 > 1).collect();
+    tiles.extend(last.iter().map(|l| l.0 as i64));
+    let all = (0..mesh.size(&divided)).flat_map(|t| (0..sums).flat_map(move |k| (0..copies).map(move |c| [t, c, k])));
+    let place = |at: [u64; 3]| mesh.place(&divided, at[0]) + mesh.place(&copied, at[1]) + mesh.place(&terms, at[2]);
+    let devices = all.map(|at| mesh.partition(place(at)) as i64).collect();
+    let (replicated_last, last_kinds) = match sums {
+        1 => (copies > 1, Vec::new()),
+        _ => (false, last.iter().map(|l| l.1).collect()),
+    };
+    OpSharding { kind: 3, tiles, devices, replicated_last, last_kinds, ..OpSharding::default() }
 }
+
+/// Kinds of shardings that the last tiles may be.
+const REPLICATED: i32 = 0;
+const UNREDUCED: i32 = 6;
 
 fn instruction(m: &Module, ids: &Ids, computation: usize, node: usize) -> HloInstruction {
     let n = &m.computations[computation].nodes[node];

@@ -69,6 +69,9 @@ pub struct OpSharding {
     pub elements: Vec<OpSharding>,
     #[prost(bool, tag = "6")]
     pub replicated_last: bool,
+    /// What the last of `tiles` are, where they are not dimensions: kinds of shardings.
+    #[prost(int32, repeated, tag = "8")]
+    pub last_kinds: Vec<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
