@@ -2,20 +2,28 @@
 //!
 //! A block of a move has whole tiles of lanes of its destination. Where several dimensions lie along them, that may be rows
 //! from all over the source, more than vector memory holds. By way of an array that has the widest of these dimensions
-//! outermost, either step has small blocks.
+//! outermost, either step has small blocks. Where several lie along the source's lanes, a row of it may be parts of all of the
+//! destination: what is along lanes becomes rows first.
 
 use super::Lower;
 use super::moving::{Position, side};
 use crate::plan::step::{Arg, Use};
 use crate::plan::view::Form;
 use systole_codegen::emit::blocks::Body;
+use systole_codegen::emit::moves;
 use systole_codegen::emit::moves::spec::MoveSpec;
 
 impl Lower<'_> {
     /// Appends a move that writes a whole array by way of another one. False if that is no better than the move itself.
     pub fn push_in_steps(&mut self, spec: &MoveSpec, args: &[Arg], (name, op): (&str, u32), results: &[bool]) -> bool {
         let [src, dst @ Arg::Array { usage: Use::Write, .. }] = args else { return false };
-        let Some((dims, position)) = between(spec) else { return false };
+        let mut merged = spec.clone();
+        moves::flatten(&mut merged, self.chip.core.lanes);
+        let (spec, (dims, position)) = match (between(spec), columns(&merged)) {
+            (Some(way), _) => (spec, way),
+            (None, Some(way)) => (&merged, way),
+            (None, None) => return false,
+        };
         let array = format!("{}.turned", self.op_name(op));
         let middle = self.array(&array, spec.dtype, &dims, Form::Lanes);
         let near = side(&middle, &position, spec.sizes.len());
@@ -58,4 +66,31 @@ fn between(spec: &MoveSpec) -> Option<(Vec<u64>, Position)> {
     dims.push(lanes as u64);
     position.dims.push((narrow.iter().map(|&d| (d, dst.lanes[d])).collect(), 0));
     Some((dims, position))
+}
+
+/// As [`between`], where several dimensions share the source's lanes and lie apart in the destination: what is along lanes becomes
+/// rows, one behind the other, and the source's innermost rows stand along lanes.
+fn columns(spec: &MoveSpec) -> Option<(Vec<u64>, Position)> {
+    let src = &spec.src;
+    let (mut along, mut rows): (Vec<usize>, Vec<usize>) = (0..spec.sizes.len()).partition(|&d| src.lanes[d] != 0);
+    if along.len() < 2 || along.iter().any(|&d| src.lanes[d] < 0 || src.rows[d] != 0) || src.dynamic_lane {
+        return None;
+    }
+    along.sort_by_key(|&d| src.lanes[d]);
+    rows.sort_by_key(|&d| std::cmp::Reverse(src.rows[d]));
+    let least = src.lanes[along[0]];
+    let mut run = 1;
+    for &d in &along {
+        if src.lanes[d] != run * least {
+            return None;
+        }
+        run *= i64::from(spec.sizes[d]);
+    }
+    let lane = rows.pop().filter(|&lane| src.rows[lane] > 0 && rows.iter().all(|&d| src.rows[d] > 0))?;
+    let mut dims: Vec<u64> = rows.iter().map(|&d| u64::from(spec.sizes[d])).collect();
+    dims.extend([run as u64, u64::from(spec.sizes[lane])]);
+    let mut places: Vec<_> = rows.iter().map(|&d| (vec![(d, 1)], 0)).collect();
+    places.push((along.iter().map(|&d| (d, src.lanes[d] / least)).collect(), 0));
+    places.push((vec![(lane, 1)], 0));
+    Some((dims, Position { dims: places }))
 }

@@ -18,6 +18,7 @@ pub use share::{Share, choose_partials, choose_shares, result_words, slot_rows};
 
 use crate::emit::hook::Hook;
 use crate::emit::loops::scratch_rows;
+use crate::emit::moves;
 use crate::kernel::Kernel;
 use systole_isa::{ChipConfig, DmaDesc};
 use window::{Cut, Grid, Purpose, Window, step};
@@ -252,7 +253,7 @@ fn unit(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig) -> Option<u3
         // Blocks of a reversed array begin where they end: at whole registers too.
         if w.lanes[d] != 0 {
             let rows = if w.lanes[d] < 0 { g.align } else { 1 };
-            unit = unit.max((g.lanes * rows) as u32);
+            unit = unit.max((moves::period(w.lanes[d], g.lanes) * rows) as u32);
         }
     }
     // Moves fill whole registers of arrays in vector memory too: single rows of one cost as much as registers.

@@ -38,13 +38,45 @@ pub struct Roles {
     pub dst_row: i64,
 }
 
-/// How a move is made.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
-    /// Destination lanes are source lanes (or one lane for all).
-    Lanes(Roles),
-    /// Destination lanes are source rows.
-    Transpose(Roles),
+/// Steps of a dimension after which it is at the same lane again.
+pub fn period(step: i64, lanes: i64) -> i64 {
+    let (mut a, mut b) = (lanes, step.abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    lanes / a
+}
+
+/// Combinations of dimensions that change a lane position, from which on those that come round to the same lanes are loops.
+const MANY: u64 = 64;
+
+impl Roles {
+    /// The same with loops over what comes again: unrolled are the steps of one period, and those that whole periods leave over.
+    pub fn by_periods(self, planes: (i64, i64), lanes: i64) -> Vec<Roles> {
+        let points: u64 = self.unrolled.iter().map(|a| u64::from(a.size)).product();
+        let repeated = |a: &Axis| period(a.src_lane, lanes).max(period(a.dst_lane, lanes));
+        let most = (self.unrolled.iter().enumerate())
+            .filter(|(_, a)| i64::from(a.size) > repeated(a))
+            .max_by_key(|(_, a)| i64::from(a.size) / repeated(a));
+        let Some((at, &a)) = most.filter(|_| points > MANY) else { return vec![self] };
+        let n = repeated(&a);
+        let (count, rest) = (i64::from(a.size) / n, i64::from(a.size) % n);
+        let mut whole = self.clone();
+        whole.unrolled[at].size = n as u32;
+        let rows = |row: i64, lane: i64, plane: i64| n * row + n * lane / lanes * plane;
+        let (src_row, dst_row) = (rows(a.src_row, a.src_lane, planes.0), rows(a.dst_row, a.dst_lane, planes.1));
+        whole.outer.push(Axis { size: count as u32, src_row, dst_row, src_lane: 0, dst_lane: 0 });
+        whole.outer.sort_by_key(|a| a.size);
+        let mut all = whole.by_periods(planes, lanes);
+        if rest > 0 {
+            let mut left = self;
+            left.unrolled[at].size = rest as u32;
+            left.src_row += count * src_row;
+            left.dst_row += count * dst_row;
+            all.extend(left.by_periods(planes, lanes));
+        }
+        all
+    }
 }
 
 fn axes(spec: &MoveSpec) -> Vec<Axis> {
@@ -112,8 +144,9 @@ fn flip(a: &mut Axis, r: &mut Roles) {
     *a = Axis { size: a.size, src_row: -a.src_row, src_lane: -a.src_lane, dst_row: -a.dst_row, dst_lane: -a.dst_lane };
 }
 
-/// Sorts the dimensions into roles.
-pub fn choose(spec: &MoveSpec) -> Plan {
+/// Sorts the dimensions into roles, and whether the destination's lanes are source rows: otherwise they are source lanes, or one
+/// lane for all.
+pub fn choose(spec: &MoveSpec) -> (Roles, bool) {
     let mut all = axes(spec);
     let mut r = Roles {
         lane: Axis::ONE,
@@ -154,5 +187,5 @@ pub fn choose(spec: &MoveSpec) -> Plan {
         if a.moves_lanes() { r.unrolled.push(a) } else { r.outer.push(a) }
     }
     r.outer.sort_by_key(|a| a.size);
-    if transpose { Plan::Transpose(r) } else { Plan::Lanes(r) }
+    (r, transpose)
 }

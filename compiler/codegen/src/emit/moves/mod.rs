@@ -3,7 +3,7 @@
 //! A destination register is built from source registers: along lanes by rotation (neighbours stay neighbours), by a lane
 //! permutation (any other affine step), or by transposing a block (the destination's lanes are the source's rows); along
 //! sublanes by strided loads and stores. [`choose`] decides which iteration dimensions lie along lanes and sublanes; the
-//! rest are loops. See [`spec`] for what a move is.
+//! rest are loops, those that move lanes too once they have come round to the same lanes. See [`spec`] for what a move is.
 
 mod across;
 mod choose;
@@ -13,10 +13,11 @@ mod transpose;
 mod walk;
 
 use crate::kernel::{Kernel, KernelBuilder};
-use choose::{Plan, choose};
+use choose::choose;
 use spec::MoveSpec;
 use systole_isa::ChipConfig;
 
+pub use choose::period;
 pub use walk::Bases;
 
 /// The kernel of a spec.
@@ -40,8 +41,13 @@ pub fn flatten(spec: &mut MoveSpec, lanes: u32) {
 pub fn emit_move(b: &mut KernelBuilder, spec: &MoveSpec, bases: &Bases) {
     let mut spec = spec.clone();
     flatten(&mut spec, b.shape().1);
-    match choose(&spec) {
-        Plan::Lanes(plan) => lanes::emit(b, (&spec, bases), &plan),
-        Plan::Transpose(plan) => transpose::emit(b, (&spec, bases), &plan),
+    let planes = (spec.src.plane_rows, spec.dst.plane_rows);
+    let (roles, transpose) = choose(&spec);
+    for roles in roles.by_periods(planes, i64::from(b.shape().1)) {
+        if transpose {
+            transpose::emit(b, (&spec, bases), &roles);
+        } else {
+            lanes::emit(b, (&spec, bases), &roles);
+        }
     }
 }
