@@ -118,10 +118,8 @@ impl Window {
             return None;
         }
         let d = cut.dimension;
-        // What full blocks leave over may end anywhere. (Where a window keeps what is around it, leftovers would make all
-        // blocks wait for each other.)
-        let is_rest = cut.first > 0 && !(p.read && p.written);
-        let step = if is_rest { 0 } else { step(w, d, sizes[d], g)? };
+        // What full blocks leave over may end anywhere.
+        let step = if cut.first > 0 { 0 } else { step(w, d, sizes[d], g)? };
         let begin = self::step(w, d, cut.first, g)?;
         let outer_steps: Vec<i64> = (0..around.len()).map(|e| self::step(w, e, 1, g)).collect::<Option<_>>()?;
         if outer_steps.iter().any(|s| s % g.align != 0) {
