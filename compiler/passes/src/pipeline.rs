@@ -107,7 +107,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "reduce-window",
         summary: "windowed reductions without padding",
-        run: |m, d, _| rewrite(m, d, &mut window::rule),
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| window::rule(b, n, x, o.vmem_bytes)),
     },
     // Before sums change their type.
     Pass {

@@ -10,21 +10,24 @@ use systole_isa::DType;
 /// Places of a window at most whose sums are taken in a 16-bit or 8-bit type itself.
 const NARROW_WINDOW: u64 = 64;
 
-/// Rewrites a windowed reduction.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+/// Rewrites a windowed reduction, for a chip of so many bytes of vector memory.
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Result<Option<NodeId>, CompileError> {
     let Op::ReduceWindow { window, body } = &n.op else { return Ok(None) };
     let (xs, inits) = operands.split_at(operands.len() / 2);
+    if let Some(done) = whole_lanes(b, xs, inits, (window, *body), vmem)? {
+        return Ok(Some(done));
+    }
     if let Some(scan) = Scan::of(b.dims(xs[0]), window) {
         if scan.dim > 0 && scan.dim + 1 == window.len() && b.elements(xs[0]) / b.dims(xs[0])[scan.dim] >= MANY_LINES {
-            return scan.turned(b, xs, inits, window, *body).map(Some);
+            return scan.turned(b, xs, inits, (window, *body), vmem).map(Some);
         }
-        let results = match scan.by_lanes(b, xs, inits, *body)? {
+        let results = match scan.by_lanes(b, xs, inits, *body, vmem)? {
             Some(result) => vec![result],
-            None => scan.blocked(b, xs, inits, *body)?,
+            None => scan.blocked(b, xs, inits, *body, vmem)?,
         };
         return Ok(Some(if results.len() == 1 { results[0] } else { b.tuple(&results) }));
     }
-    if let Some(done) = off_lanes(b, xs, inits, window, *body)? {
+    if let Some(done) = off_lanes(b, xs, inits, (window, *body), vmem)? {
         return Ok(Some(done));
     }
     let pads: Vec<PadDim> =
@@ -77,6 +80,41 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
     Ok(Some(b.convert(done, from)))
 }
 
+/// Long rows, all of which together are too much for vector memory, end where a register does: then strips of them come one
+/// after the other.
+fn whole_lanes(
+    b: &mut Emit,
+    xs: &[NodeId],
+    inits: &[NodeId],
+    (window, body): (&[WindowDim], CompId),
+    vmem: u64,
+) -> Result<Option<NodeId>, CompileError> {
+    let dims = b.dims(xs[0]).to_vec();
+    let Some(last) = dims.len().checked_sub(1) else { return Ok(None) };
+    let first = window.iter().position(|w| *w != WindowDim::TRIVIAL).unwrap_or(last);
+    let rows = dims[first..last].iter().product::<u64>().next_multiple_of(ROWS);
+    let small = rows.saturating_mul(dims[last]).saturating_mul(4) <= vmem / 2;
+    if first == last || window[last] != WindowDim::TRIVIAL || small {
+        return Ok(None);
+    }
+    if dims[last].is_multiple_of(LINE) {
+        // What few rows need is a few loops.
+        let few = window[first].size <= BLOCK && dims[first] <= BLOCK;
+        return if few { doubled(b, xs, inits, (window, body), (first, vmem)) } else { Ok(None) };
+    }
+    let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; dims.len()];
+    pads[last].high = (dims[last].next_multiple_of(LINE * STRIPS) - dims[last]) as i64;
+    let padded: Vec<NodeId> = xs.iter().zip(inits).map(|(&x, &init)| b.pad(x, init, &pads)).collect();
+    let done = again(b, &padded, inits, (window, body), vmem)?;
+    let results: Vec<NodeId> = done.into_iter().map(|x| b.slice_dim(x, last, 0, dims[last], 1)).collect();
+    Ok(Some(if results.len() == 1 { results[0] } else { b.tuple(&results) }))
+}
+
+/// Rows that arrays in vector memory have a multiple of.
+const ROWS: u64 = 32;
+/// Strips that long rows can be cut into at least.
+const STRIPS: u64 = 64;
+
 /// Elements from which on no window lies along lanes: there every element takes a row of its own.
 const LARGE: u64 = 1 << 14;
 
@@ -85,8 +123,8 @@ fn off_lanes(
     b: &mut Emit,
     xs: &[NodeId],
     inits: &[NodeId],
-    window: &[WindowDim],
-    body: CompId,
+    (window, body): (&[WindowDim], CompId),
+    vmem: u64,
 ) -> Result<Option<NodeId>, CompileError> {
     let dims = b.dims(xs[0]).to_vec();
     let Some(last) = dims.len().checked_sub(1) else { return Ok(None) };
@@ -98,23 +136,35 @@ fn off_lanes(
         let order: Vec<usize> = (0..dims.len()).filter(|&d| d != free).chain([free]).collect();
         let xs: Vec<NodeId> = xs.iter().map(|&x| b.transpose(x, &order)).collect();
         let moved: Vec<WindowDim> = order.iter().map(|&d| window[d]).collect();
-        let done = again(b, &xs, inits, &moved, body)?;
+        let done = again(b, &xs, inits, (&moved, body), vmem)?;
         let back = super::make::inverse(&order);
         let results: Vec<NodeId> = done.iter().map(|&x| b.transpose(x, &back)).collect();
         return Ok(Some(if results.len() == 1 { results[0] } else { b.tuple(&results) }));
     }
+    doubled(b, xs, inits, (window, body), (last, vmem))
+}
+
+/// A windowed reduction by doubling distances along one dimension, and the rest as it is; `None` if it is none of one
+/// operation.
+fn doubled(
+    b: &mut Emit,
+    xs: &[NodeId],
+    inits: &[NodeId],
+    (window, body): (&[WindowDim], CompId),
+    (dim, vmem): (usize, u64),
+) -> Result<Option<NodeId>, CompileError> {
     let (&[x], &[init]) = (xs, inits) else { return Ok(None) };
     let Some(op) = combiner(b, body) else { return Ok(None) };
     let from = b.dtype(x);
     let Some(neutral) = identity(op, from) else { return Ok(None) };
     let wide = if wide_sum(b, body, from).is_some() { DType::F32 } else { from };
     let x = b.convert(x, wide);
-    let r = shifted_sums(b, x, (last, &window[last]), op, neutral);
+    let r = shifted_sums(b, x, (dim, &window[dim]), op, neutral);
     let mut rest = window.to_vec();
-    rest[last] = WindowDim::TRIVIAL;
+    rest[dim] = WindowDim::TRIVIAL;
     let r = if rest.iter().any(|w| *w != WindowDim::TRIVIAL) {
         let (start, body) = (b.scalar(wide, neutral), b.body(op, wide));
-        again(b, &[r], &[start], &rest, body)?[0]
+        again(b, &[r], &[start], (&rest, body), vmem)?[0]
     } else {
         r
     };
@@ -247,14 +297,14 @@ impl Scan {
         b: &mut Emit,
         xs: &[NodeId],
         inits: &[NodeId],
-        window: &[WindowDim],
-        body: CompId,
+        (window, body): (&[WindowDim], CompId),
+        vmem: u64,
     ) -> Result<NodeId, CompileError> {
         let rank = window.len();
         let order: Vec<usize> = [self.dim].into_iter().chain((0..rank).filter(|&d| d != self.dim)).collect();
         let xs: Vec<NodeId> = xs.iter().map(|&x| b.transpose(x, &order)).collect();
         let window: Vec<WindowDim> = order.iter().map(|&d| window[d]).collect();
-        let done = again(b, &xs, inits, &window, body)?;
+        let done = again(b, &xs, inits, (&window, body), vmem)?;
         let back = super::make::inverse(&order);
         let results: Vec<NodeId> = done.iter().map(|&x| b.transpose(x, &back)).collect();
         Ok(if results.len() == 1 { results[0] } else { b.tuple(&results) })
@@ -267,6 +317,7 @@ impl Scan {
         xs: &[NodeId],
         inits: &[NodeId],
         body: CompId,
+        vmem: u64,
     ) -> Result<Vec<NodeId>, CompileError> {
         let dims = b.dims(xs[0]).to_vec();
         let (n, rank) = (dims[self.dim], dims.len());
@@ -290,7 +341,7 @@ impl Scan {
         };
         let mut window = vec![WindowDim::TRIVIAL; rank + 1];
         window[self.dim + 1] = prefix(BLOCK, BLOCK as i64 - 1);
-        let inner = again(b, &blocks, inits, &window, body)?;
+        let inner = again(b, &blocks, inits, (&window, body), vmem)?;
         let edge = if self.reverse { 0 } else { BLOCK - 1 };
         let column_dims: Vec<u64> = [&dims[..self.dim], &[columns], &dims[self.dim + 1..]].concat();
         let totals: Vec<NodeId> = inner
@@ -302,7 +353,7 @@ impl Scan {
             .collect();
         let mut window = vec![WindowDim::TRIVIAL; rank];
         window[self.dim] = prefix(columns, columns as i64);
-        let before = again(b, &totals, inits, &window, body)?;
+        let before = again(b, &totals, inits, (&window, body), vmem)?;
         let start = u64::from(self.reverse);
         let map: Vec<usize> = (0..=rank).filter(|&d| d != self.dim + 1).collect();
         let before: Vec<NodeId> = before
@@ -332,6 +383,7 @@ impl Scan {
         xs: &[NodeId],
         inits: &[NodeId],
         body: CompId,
+        vmem: u64,
     ) -> Result<Option<NodeId>, CompileError> {
         let (&[x], &[init]) = (xs, inits) else { return Ok(None) };
         let dims = b.dims(x).to_vec();
@@ -369,7 +421,7 @@ impl Scan {
         let mut window = vec![WindowDim::TRIVIAL; dims.len()];
         let reach = pad(lines as i64 - 1, 0);
         window[self.dim] = WindowDim { size: lines, pad_low: reach.low, pad_high: reach.high, ..WindowDim::TRIVIAL };
-        let before = again(b, &[totals], &[init], &window, body)?[0];
+        let before = again(b, &[totals], &[init], (&window, body), vmem)?[0];
         let before = b.pad(before, init, &along(dims.len(), pad(1, -1)));
         let map: Vec<usize> = (0..dims.len()).collect();
         let tiled = b.dims(scan).to_vec();
@@ -398,8 +450,8 @@ fn again(
     b: &mut Emit,
     xs: &[NodeId],
     inits: &[NodeId],
-    window: &[WindowDim],
-    body: CompId,
+    (window, body): (&[WindowDim], CompId),
+    vmem: u64,
 ) -> Result<Vec<NodeId>, CompileError> {
     let op = Op::ReduceWindow { window: window.to_vec(), body };
     let node = Node {
@@ -410,7 +462,7 @@ fn again(
         span: b.span(),
         attributes: Vec::new(),
     };
-    match rule(b, &node, &[xs, inits].concat())? {
+    match rule(b, &node, &[xs, inits].concat(), vmem)? {
         Some(done) => Ok(b.elements_of(done)),
         None => Err(CompileError::internal("reduce-window", "a window was left alone")),
     }
