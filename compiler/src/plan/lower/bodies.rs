@@ -155,6 +155,12 @@ impl<'a> Lower<'a> {
         {
             return;
         }
+        if large.contains(&true)
+            && whole > self.array_bytes()
+            && self.push_in_parts(&body, &args, (&large, all), (name, op))
+        {
+            return;
+        }
         self.push_resident(body, args, name, op);
     }
 
@@ -192,7 +198,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Appends the call block by block, in so many bytes; `hbm` says which arrays are streamed. False if there is no way to.
-    fn push_blocks(
+    pub(super) fn push_blocks(
         &mut self,
         body: &Body,
         args: &[Arg],

@@ -9,7 +9,7 @@ use super::Lower;
 use super::moving::{Position, side};
 use crate::plan::step::{Arg, Use};
 use crate::plan::view::Form;
-use systole_codegen::emit::blocks::Body;
+use systole_codegen::emit::blocks::{Body, divisible, parted};
 use systole_codegen::emit::moves;
 use systole_codegen::emit::moves::spec::MoveSpec;
 
@@ -32,6 +32,52 @@ impl Lower<'_> {
         let second = MoveSpec { src: near, ..spec.clone() };
         self.push_body(Body::Move(second), vec![Arg::rows(middle.buf, Use::Read), dst.clone()], name, op, results);
         true
+    }
+}
+
+impl Lower<'_> {
+    /// Appends a body whose blocks cannot be written without what is around them, or would be too large but for what they leave over:
+    /// blocks that keep what is there, or whole blocks and the rest of a move one after the other. False if there are none.
+    pub fn push_in_parts(
+        &mut self,
+        body: &Body,
+        args: &[Arg],
+        (hbm, budget): (&[bool], u64),
+        (name, op): (&str, u32),
+    ) -> bool {
+        if !args.iter().any(|a| matches!(a, Arg::Array { usage: Use::Write, .. })) {
+            return false;
+        }
+        let chip = self.chip;
+        let kept: Vec<Arg> = args.iter().map(|a| written(a, Use::Update)).collect();
+        let mut bodies = std::iter::once(body.clone()).chain(parted(body, chip));
+        if bodies.any(|b| self.push_blocks(&b, &kept, (hbm, budget), (name, op))) {
+            return true;
+        }
+        let before: Vec<Arg> = args.iter().map(|a| written(a, Use::First)).collect();
+        for (first, rest) in divisible(body, chip) {
+            let mut bodies = parted(&first, chip).into_iter().chain([first]);
+            if bodies.any(|b| self.push_blocks(&b, &before, (hbm, budget), (name, op))) {
+                self.push_body(rest, kept, name, op, &[false]);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// An argument that is written whole as one that is written in another way.
+fn written(arg: &Arg, now: Use) -> Arg {
+    match arg.clone() {
+        Arg::Array { buf, usage: Use::Write, unit, offset, dynamic } => {
+            Arg::Array { buf, usage: now, unit, offset, dynamic }
+        }
+        other @ (Arg::Array { .. }
+        | Arg::Scalar(_)
+        | Arg::Sum(_)
+        | Arg::Linear { .. }
+        | Arg::Const(_)
+        | Arg::Scratch) => other,
     }
 }
 

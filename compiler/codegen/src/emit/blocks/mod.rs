@@ -279,6 +279,29 @@ pub fn parted(body: &Body, chip: &ChipConfig) -> Vec<Body> {
     (0..body.sizes().len()).rev().filter_map(one).collect()
 }
 
+/// A move in two: of each dimension that the least blocks do not divide, what they divide, and what they leave over.
+pub fn divisible(body: &Body, chip: &ChipConfig) -> Vec<(Body, Body)> {
+    let body = body.normal((chip.core.sublanes, chip.core.lanes));
+    let Body::Move(whole) = &body else { return Vec::new() };
+    let operand = Operand { hbm: true, kept: false, floating: false, first: false };
+    let spec = BlockSpec { body: body.clone(), operands: vec![operand; 2] };
+    let one = |d: usize| {
+        let (n, unit) = (whole.sizes[d], unit(&body, &spec, d, chip)?);
+        let rest = n % unit;
+        if rest == 0 || rest == n {
+            return None;
+        }
+        let (mut first, mut last) = (whole.clone(), whole.clone());
+        (first.sizes[d], last.sizes[d]) = (n - rest, rest);
+        for side in [&mut last.src, &mut last.dst] {
+            side.row_offset += side.rows[d] * i64::from(n - rest);
+            side.lane_offset += side.lanes[d] * i64::from(n - rest);
+        }
+        Some((Body::Move(first), Body::Move(last)))
+    };
+    (0..whole.sizes.len()).filter_map(one).collect()
+}
+
 /// A reduction along lanes in forms that can be cut within its rows: all rows at a time, or some.
 pub fn tiled(body: &Body, chip: &ChipConfig) -> Vec<Body> {
     /// Rows at a time.

@@ -114,10 +114,11 @@ impl Window {
     /// The window of an array for a cut inside of loops over leading dimensions of sizes `around`; `sizes` are those of
     /// a block. `None` if no copy can bring it.
     pub fn new(w: &Walk, sizes: &[u32], (cut, around): (&Cut, &[u32]), p: Purpose, g: &Grid) -> Option<Window> {
-        if w.any_lane {
+        let d = cut.dimension;
+        let moves_lanes = w.lanes[..around.len()].iter().chain([&w.lanes[d]]).any(|&l| l != 0);
+        if w.any_lane && (moves_lanes || w.plane_rows <= 0 || p.written && !p.read) {
             return None;
         }
-        let d = cut.dimension;
         // What full blocks leave over may end anywhere.
         let step = if cut.first > 0 { 0 } else { step(w, d, sizes[d], g)? };
         let begin = self::step(w, d, cut.first, g)?;
@@ -131,7 +132,10 @@ impl Window {
         };
         let (low_row, _) = reach(&w.rows);
         let (low_lane, high_lane) = reach(&w.lanes);
-        let planes = ((w.lane_offset + low_lane).div_euclid(g.lanes), (w.lane_offset + high_lane).div_euclid(g.lanes));
+        let tile = |lane: i64| (w.lane_offset + lane).div_euclid(g.lanes);
+        // Lanes that only a register knows: all that there are.
+        let planes =
+            if w.any_lane { (0, w.component_rows / w.plane_rows - 1) } else { (tile(low_lane), tile(high_lane)) };
         let low = w.offset + low_row + planes.0 * w.plane_rows + begin;
         let mut items: Vec<(Item, i64, i64)> = Vec::new();
         for (i, (&s, &n)) in w.rows.iter().zip(sizes).enumerate() {
