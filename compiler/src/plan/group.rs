@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use systole_hlo::graph::elementwise::{Function, UnaryKind};
 use systole_hlo::graph::{Binary, Computation, NodeId, Op, Shape, SliceDim};
+use systole_isa::Layout;
 
 /// What becomes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +127,19 @@ pub fn is_cut(comp: &Computation, id: NodeId, lanes: u64) -> bool {
     };
     let whole = last.start == 0 && last.limit == *size && last.stride == 1;
     whole || last.start % lanes == 0 && last.stride == 1
+}
+
+/// Whether a slice has single rows of a large array, as many as do not fill whole registers: the last register of a loop over them
+/// would reach far behind the array, which only vector memory has room for.
+fn reaches_beyond(comp: &Computation, id: NodeId, rows: Rows) -> bool {
+    let n = comp.node(id);
+    let (Some(from), Some(to)) = (comp.node(n.operands[0]).shape.as_array(), n.shape.as_array()) else { return false };
+    let rank = to.rank();
+    let single = rank > 2 && from.dims[rank - 2] > 1 && to.dims[rank - 2] == 1;
+    let around = to.dims[..rank.saturating_sub(2)].iter().rfind(|&&d| d > 1);
+    single
+        && around.is_some_and(|n| !n.is_multiple_of(rows.sublanes))
+        && Layout::row_major(from.dtype, &from.dims, rows.sublanes as u32, rows.lanes as u32).bytes() > rows.vmem / 2
 }
 
 /// Sizes without those of 1.
@@ -340,7 +354,7 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
             || is_split(comp, id, &g.users[id.index()])
         {
             Owner::Inline
-        } else if is_pointwise(comp, id) || is_cut(comp, id, rows.lanes) {
+        } else if is_pointwise(comp, id) || is_cut(comp, id, rows.lanes) && !reaches_beyond(comp, id, rows) {
             pointwise_owner(comp, &g, (&mut again, &shared), &members, id)
         } else if g.long.contains(&id) {
             Owner::Root
