@@ -102,6 +102,10 @@ fn whole_lanes(
         let few = window[first].size <= BLOCK && dims[first] <= BLOCK;
         return if few { doubled(b, xs, inits, (window, body), (first, vmem)) } else { Ok(None) };
     }
+    // Short rows would become many times as long.
+    if dims[last] < LINE * STRIPS {
+        return Ok(None);
+    }
     let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; dims.len()];
     pads[last].high = (dims[last].next_multiple_of(LINE * STRIPS) - dims[last]) as i64;
     let padded: Vec<NodeId> = xs.iter().zip(inits).map(|(&x, &init)| b.pad(x, init, &pads)).collect();
