@@ -278,6 +278,11 @@ impl Emit<'_> {
         self.emit(Op::Tuple, parts, shape)
     }
 
+    /// The results of an operation as one value: of several a tuple.
+    pub fn joined(&mut self, results: &[NodeId]) -> NodeId {
+        if let &[one] = results { one } else { self.tuple(results) }
+    }
+
     pub fn element(&mut self, tuple: NodeId, index: usize) -> NodeId {
         let shape = match self.shape(tuple) {
             Shape::Tuple(t) => t[index].clone(),

@@ -14,21 +14,37 @@ const NARROW_WINDOW: u64 = 64;
 pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Result<Option<NodeId>, CompileError> {
     let Op::ReduceWindow { window, body } = &n.op else { return Ok(None) };
     let (xs, inits) = operands.split_at(operands.len() / 2);
-    if let Some(done) = whole_lanes(b, xs, inits, (window, *body), vmem)? {
-        return Ok(Some(done));
+    lowered(b, Windows { xs, inits, window, body: *body, vmem }).map(Some)
+}
+
+/// A windowed reduction, for a chip of `vmem` bytes of vector memory.
+#[derive(Clone, Copy)]
+struct Windows<'a> {
+    xs: &'a [NodeId],
+    inits: &'a [NodeId],
+    window: &'a [WindowDim],
+    body: CompId,
+    vmem: u64,
+}
+
+/// The results, of several ones a tuple.
+fn lowered(b: &mut Emit, whole: Windows<'_>) -> Result<NodeId, CompileError> {
+    let Windows { xs, inits, window, body, .. } = whole;
+    if let Some(done) = whole_lanes(b, whole)? {
+        return Ok(done);
     }
     if let Some(scan) = Scan::of(b.dims(xs[0]), window) {
         if scan.dim > 0 && scan.dim + 1 == window.len() && b.elements(xs[0]) / b.dims(xs[0])[scan.dim] >= MANY_LINES {
-            return scan.turned(b, xs, inits, (window, *body), vmem).map(Some);
+            let order: Vec<usize> = [scan.dim].into_iter().chain(0..scan.dim).collect();
+            return turned(b, whole, &order);
         }
-        let results = match scan.by_lanes(b, xs, inits, *body, vmem)? {
-            Some(result) => vec![result],
-            None => scan.blocked(b, xs, inits, *body, vmem)?,
+        return match scan.by_lanes(b, whole)? {
+            Some(result) => Ok(result),
+            None => scan.blocked(b, whole),
         };
-        return Ok(Some(if results.len() == 1 { results[0] } else { b.tuple(&results) }));
     }
-    if let Some(done) = off_lanes(b, xs, inits, (window, *body), vmem)? {
-        return Ok(Some(done));
+    if let Some(done) = off_lanes(b, whole)? {
+        return Ok(done);
     }
     let pads: Vec<PadDim> =
         window.iter().map(|w| PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 }).collect();
@@ -36,7 +52,7 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Result<Op
         .iter()
         .map(|w| WindowDim { size: w.size, stride: w.stride, window_dilation: w.window_dilation, ..WindowDim::TRIVIAL })
         .collect();
-    let op = combiner(b, *body).filter(|_| xs.len() == 1);
+    let op = combiner(b, body).filter(|_| xs.len() == 1);
     let has_padding = pads.iter().any(|p| p.low > 0 || p.high > 0 || p.interior > 0);
     let neutral = op.and_then(|op| identity(op, b.dtype(xs[0])));
     let (padding, init) = match neutral {
@@ -45,18 +61,18 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Result<Op
             let identity = b.scalar(b.dtype(xs[0]), value);
             (identity, identity)
         }
-        None if has_padding => return masked(b, xs, inits, &pads, &plain, *body).map(Some),
+        None if has_padding => return masked(b, xs, inits, &pads, &plain, body),
         None => (inits[0], inits[0]),
     };
     let &[x] = xs else {
         // Without padding only edges may be cut.
         let cut: Vec<NodeId> = xs.iter().zip(inits).map(|(&x, &init)| b.pad(x, init, &pads)).collect();
-        return Ok(Some(b.reduce_window(&cut, inits, &plain, *body)));
+        return Ok(b.reduce_window(&cut, inits, &plain, body));
     };
     let from = b.dtype(x);
     let x = b.pad(x, padding, &pads);
     let places: u64 = window.iter().map(|w| w.size).product();
-    let (r, body) = match wide_sum(b, *body, from) {
+    let (r, op) = match wide_sum(b, body, from) {
         // Small windows round every sum to the element type, as XLA does.
         Some(op) if places <= NARROW_WINDOW && matches!(from, DType::BF16 | DType::F16) => {
             let body = super::initial::rounded(b, op, from)?;
@@ -67,28 +83,23 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Result<Op
             let body = b.body(op, DType::F32);
             (b.reduce_window(&[x], &[init], &plain, body), Some(op))
         }
-        None => (b.reduce_window(&[x], &[init], &plain, *body), op),
+        None => (b.reduce_window(&[x], &[init], &plain, body), op),
     };
     let known = scalar_of(b, inits[0]).cloned();
-    let done = match body {
+    let done = match op {
         Some(op) if neutral.is_some() && !known.is_some_and(|l| is_identity(op, &l)) => {
             let init = b.convert(inits[0], b.dtype(r));
             b.binary(op, init, r)
         }
         _ => r,
     };
-    Ok(Some(b.convert(done, from)))
+    Ok(b.convert(done, from))
 }
 
 /// Long rows, all of which together are too much for vector memory, end where a register does: then strips of them come one
 /// after the other.
-fn whole_lanes(
-    b: &mut Emit,
-    xs: &[NodeId],
-    inits: &[NodeId],
-    (window, body): (&[WindowDim], CompId),
-    vmem: u64,
-) -> Result<Option<NodeId>, CompileError> {
+fn whole_lanes(b: &mut Emit, whole: Windows<'_>) -> Result<Option<NodeId>, CompileError> {
+    let Windows { xs, inits, window, vmem, .. } = whole;
     let dims = b.dims(xs[0]).to_vec();
     let Some(last) = dims.len().checked_sub(1) else { return Ok(None) };
     let first = window.iter().position(|w| *w != WindowDim::TRIVIAL).unwrap_or(last);
@@ -100,7 +111,7 @@ fn whole_lanes(
     if dims[last].is_multiple_of(LINE) {
         // What few rows need is a few loops.
         let few = window[first].size <= BLOCK && dims[first] <= BLOCK;
-        return if few { doubled(b, xs, inits, (window, body), (first, vmem)) } else { Ok(None) };
+        return if few { doubled(b, whole, first) } else { Ok(None) };
     }
     // Short rows would become many times as long.
     if dims[last] < LINE * STRIPS {
@@ -109,9 +120,9 @@ fn whole_lanes(
     let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; dims.len()];
     pads[last].high = (dims[last].next_multiple_of(LINE * STRIPS) - dims[last]) as i64;
     let padded: Vec<NodeId> = xs.iter().zip(inits).map(|(&x, &init)| b.pad(x, init, &pads)).collect();
-    let done = again(b, &padded, inits, (window, body), vmem)?;
+    let done = parts(b, Windows { xs: &padded, ..whole })?;
     let results: Vec<NodeId> = done.into_iter().map(|x| b.slice_dim(x, last, 0, dims[last], 1)).collect();
-    Ok(Some(if results.len() == 1 { results[0] } else { b.tuple(&results) }))
+    Ok(Some(b.joined(&results)))
 }
 
 /// Rows that arrays in vector memory have a multiple of.
@@ -123,13 +134,8 @@ const STRIPS: u64 = 64;
 const LARGE: u64 = 1 << 14;
 
 /// Windows along the last dimension of a large array: another dimension is last, or they are reduced by shifts.
-fn off_lanes(
-    b: &mut Emit,
-    xs: &[NodeId],
-    inits: &[NodeId],
-    (window, body): (&[WindowDim], CompId),
-    vmem: u64,
-) -> Result<Option<NodeId>, CompileError> {
+fn off_lanes(b: &mut Emit, whole: Windows<'_>) -> Result<Option<NodeId>, CompileError> {
+    let Windows { xs, window, .. } = whole;
     let dims = b.dims(xs[0]).to_vec();
     let Some(last) = dims.len().checked_sub(1) else { return Ok(None) };
     if window[last] == WindowDim::TRIVIAL || b.elements(xs[0]) < LARGE {
@@ -138,26 +144,26 @@ fn off_lanes(
     let free = (0..last).filter(|&d| window[d] == WindowDim::TRIVIAL && dims[d] > 1).max_by_key(|&d| dims[d]);
     if let Some(free) = free {
         let order: Vec<usize> = (0..dims.len()).filter(|&d| d != free).chain([free]).collect();
-        let xs: Vec<NodeId> = xs.iter().map(|&x| b.transpose(x, &order)).collect();
-        let moved: Vec<WindowDim> = order.iter().map(|&d| window[d]).collect();
-        let done = again(b, &xs, inits, (&moved, body), vmem)?;
-        let back = super::make::inverse(&order);
-        let results: Vec<NodeId> = done.iter().map(|&x| b.transpose(x, &back)).collect();
-        return Ok(Some(if results.len() == 1 { results[0] } else { b.tuple(&results) }));
+        return turned(b, whole, &order).map(Some);
     }
-    doubled(b, xs, inits, (window, body), (last, vmem))
+    doubled(b, whole, last)
+}
+
+/// A windowed reduction of arrays with their dimensions in another order, turned back.
+fn turned(b: &mut Emit, whole: Windows<'_>, order: &[usize]) -> Result<NodeId, CompileError> {
+    let xs: Vec<NodeId> = whole.xs.iter().map(|&x| b.transpose(x, order)).collect();
+    let window: Vec<WindowDim> = order.iter().map(|&d| whole.window[d]).collect();
+    let done = parts(b, Windows { xs: &xs, window: &window, ..whole })?;
+    let back = super::make::inverse(order);
+    let results: Vec<NodeId> = done.iter().map(|&x| b.transpose(x, &back)).collect();
+    Ok(b.joined(&results))
 }
 
 /// A windowed reduction by doubling distances along one dimension, and the rest as it is; `None` if it is none of one
 /// operation.
-fn doubled(
-    b: &mut Emit,
-    xs: &[NodeId],
-    inits: &[NodeId],
-    (window, body): (&[WindowDim], CompId),
-    (dim, vmem): (usize, u64),
-) -> Result<Option<NodeId>, CompileError> {
-    let (&[x], &[init]) = (xs, inits) else { return Ok(None) };
+fn doubled(b: &mut Emit, whole: Windows<'_>, dim: usize) -> Result<Option<NodeId>, CompileError> {
+    let Windows { window, body, .. } = whole;
+    let (&[x], &[init]) = (whole.xs, whole.inits) else { return Ok(None) };
     let Some(op) = combiner(b, body) else { return Ok(None) };
     let from = b.dtype(x);
     let Some(neutral) = identity(op, from) else { return Ok(None) };
@@ -168,7 +174,7 @@ fn doubled(
     rest[dim] = WindowDim::TRIVIAL;
     let r = if rest.iter().any(|w| *w != WindowDim::TRIVIAL) {
         let (start, body) = (b.scalar(wide, neutral), b.body(op, wide));
-        again(b, &[r], &[start], (&rest, body), vmem)?[0]
+        lowered(b, Windows { xs: &[r], inits: &[start], window: &rest, body, ..whole })?
     } else {
         r
     };
@@ -260,7 +266,7 @@ fn masked(
     let starts: Vec<NodeId> = inits.iter().copied().chain([yes]).collect();
     let done = b.reduce_window(&padded, &starts, plain, masked);
     let parts = b.elements_of(done);
-    Ok(if n == 1 { parts[0] } else { b.tuple(&parts[..n]) })
+    Ok(b.joined(&parts[..n]))
 }
 
 /// Elements of a line of a scan by doubling distances.
@@ -295,34 +301,9 @@ impl Scan {
         Some(Scan { dim, reverse, exclusive: w.pad_low.max(w.pad_high) == n })
     }
 
-    /// The scan of the transposed arrays, along their first dimension.
-    fn turned(
-        &self,
-        b: &mut Emit,
-        xs: &[NodeId],
-        inits: &[NodeId],
-        (window, body): (&[WindowDim], CompId),
-        vmem: u64,
-    ) -> Result<NodeId, CompileError> {
-        let rank = window.len();
-        let order: Vec<usize> = [self.dim].into_iter().chain((0..rank).filter(|&d| d != self.dim)).collect();
-        let xs: Vec<NodeId> = xs.iter().map(|&x| b.transpose(x, &order)).collect();
-        let window: Vec<WindowDim> = order.iter().map(|&d| window[d]).collect();
-        let done = again(b, &xs, inits, (&window, body), vmem)?;
-        let back = super::make::inverse(&order);
-        let results: Vec<NodeId> = done.iter().map(|&x| b.transpose(x, &back)).collect();
-        Ok(if results.len() == 1 { results[0] } else { b.tuple(&results) })
-    }
-
     /// Scans blocks, then the blocks' totals, and combines: XLA's own decomposition, with its repeated initial values.
-    fn blocked(
-        &self,
-        b: &mut Emit,
-        xs: &[NodeId],
-        inits: &[NodeId],
-        body: CompId,
-        vmem: u64,
-    ) -> Result<Vec<NodeId>, CompileError> {
+    fn blocked(&self, b: &mut Emit, whole: Windows<'_>) -> Result<NodeId, CompileError> {
+        let Windows { xs, inits, body, .. } = whole;
         let dims = b.dims(xs[0]).to_vec();
         let (n, rank) = (dims[self.dim], dims.len());
         let columns = n.div_ceil(BLOCK);
@@ -345,7 +326,7 @@ impl Scan {
         };
         let mut window = vec![WindowDim::TRIVIAL; rank + 1];
         window[self.dim + 1] = prefix(BLOCK, BLOCK as i64 - 1);
-        let inner = again(b, &blocks, inits, (&window, body), vmem)?;
+        let inner = parts(b, Windows { xs: &blocks, window: &window, ..whole })?;
         let edge = if self.reverse { 0 } else { BLOCK - 1 };
         let column_dims: Vec<u64> = [&dims[..self.dim], &[columns], &dims[self.dim + 1..]].concat();
         let totals: Vec<NodeId> = inner
@@ -357,7 +338,7 @@ impl Scan {
             .collect();
         let mut window = vec![WindowDim::TRIVIAL; rank];
         window[self.dim] = prefix(columns, columns as i64);
-        let before = again(b, &totals, inits, (&window, body), vmem)?;
+        let before = parts(b, Windows { xs: &totals, window: &window, ..whole })?;
         let start = u64::from(self.reverse);
         let map: Vec<usize> = (0..=rank).filter(|&d| d != self.dim + 1).collect();
         let before: Vec<NodeId> = before
@@ -368,34 +349,27 @@ impl Scan {
             })
             .collect();
         let all = b.apply(body, &[&before[..], &inner].concat(), &tiled)?;
-        let whole: Vec<u64> = [&dims[..self.dim], &[columns * BLOCK], &dims[self.dim + 1..]].concat();
+        let filled: Vec<u64> = [&dims[..self.dim], &[columns * BLOCK], &dims[self.dim + 1..]].concat();
         let (low, high) = (low as u64, low as u64 + n);
         let mut results = Vec::new();
         for (&x, &init) in all.iter().zip(inits) {
-            let x = b.reshape(x, &whole);
+            let x = b.reshape(x, &filled);
             let x = b.slice_dim(x, self.dim, low, high, 1);
             results.push(if self.exclusive { self.shifted(b, x, init) } else { x });
         }
-        Ok(results)
+        Ok(b.joined(&results))
     }
 
     /// A scan of one array along its last dimension from what changes nothing: in lines of [`LINE`] by doubling distances,
     /// then over the lines' totals.
-    fn by_lanes(
-        &self,
-        b: &mut Emit,
-        xs: &[NodeId],
-        inits: &[NodeId],
-        body: CompId,
-        vmem: u64,
-    ) -> Result<Option<NodeId>, CompileError> {
-        let (&[x], &[init]) = (xs, inits) else { return Ok(None) };
+    fn by_lanes(&self, b: &mut Emit, whole: Windows<'_>) -> Result<Option<NodeId>, CompileError> {
+        let (&[x], &[init]) = (whole.xs, whole.inits) else { return Ok(None) };
         let dims = b.dims(x).to_vec();
         let n = dims[self.dim];
         let dtype = b.dtype(x);
-        let Some(op) = combiner(b, body) else { return Ok(None) };
+        let Some(op) = combiner(b, whole.body) else { return Ok(None) };
         let neutral = scalar_of(b, init).is_some_and(|l| is_identity(op, l));
-        if self.dim + 1 != dims.len() || n <= LINE || !neutral || wide_sum(b, body, dtype).is_some() {
+        if self.dim + 1 != dims.len() || n <= LINE || !neutral || wide_sum(b, whole.body, dtype).is_some() {
             return Ok(None);
         }
         let pad = |low: i64, high: i64| {
@@ -409,8 +383,8 @@ impl Scan {
         let lines = n.div_ceil(LINE);
         let lead = &dims[..self.dim];
         let fill = (lines * LINE - n) as i64;
-        let whole = b.pad(x, init, &along(dims.len(), pad(0, fill)));
-        let mut scan = b.reshape(whole, &[lead, &[lines, LINE]].concat());
+        let filled = b.pad(x, init, &along(dims.len(), pad(0, fill)));
+        let mut scan = b.reshape(filled, &[lead, &[lines, LINE]].concat());
         let rank = dims.len() + 1;
         let mut distance = 1;
         while distance < LINE as i64 {
@@ -425,7 +399,7 @@ impl Scan {
         let mut window = vec![WindowDim::TRIVIAL; dims.len()];
         let reach = pad(lines as i64 - 1, 0);
         window[self.dim] = WindowDim { size: lines, pad_low: reach.low, pad_high: reach.high, ..WindowDim::TRIVIAL };
-        let before = again(b, &[totals], &[init], (&window, body), vmem)?[0];
+        let before = lowered(b, Windows { xs: &[totals], window: &window, ..whole })?;
         let before = b.pad(before, init, &along(dims.len(), pad(1, -1)));
         let map: Vec<usize> = (0..dims.len()).collect();
         let tiled = b.dims(scan).to_vec();
@@ -449,27 +423,10 @@ impl Scan {
     }
 }
 
-/// A windowed reduction lowered like the one it is part of.
-fn again(
-    b: &mut Emit,
-    xs: &[NodeId],
-    inits: &[NodeId],
-    (window, body): (&[WindowDim], CompId),
-    vmem: u64,
-) -> Result<Vec<NodeId>, CompileError> {
-    let op = Op::ReduceWindow { window: window.to_vec(), body };
-    let node = Node {
-        name: String::new(),
-        op,
-        operands: Vec::new(),
-        shape: Shape::Token,
-        span: b.span(),
-        attributes: Vec::new(),
-    };
-    match rule(b, &node, &[xs, inits].concat(), vmem)? {
-        Some(done) => Ok(b.elements_of(done)),
-        None => Err(CompileError::internal("reduce-window", "a window was left alone")),
-    }
+/// The results one by one of a windowed reduction that is part of another.
+fn parts(b: &mut Emit, part: Windows<'_>) -> Result<Vec<NodeId>, CompileError> {
+    let done = lowered(b, part)?;
+    Ok(b.elements_of(done))
 }
 
 /// The operation of a body that has to be computed in f32 instead of a narrower float type.
