@@ -201,6 +201,7 @@ fn draft(
         lines,
         counted: Default::default(),
         state_bytes: 0,
+        turns: 1,
         precision: options.precision,
         guide: &options.guide,
         memo,

@@ -266,6 +266,8 @@ pub struct Draft {
     pub largest_resident: u64,
     /// Names of smaller arrays that are streamed all the same.
     pub streamed: BTreeSet<String>,
+    /// Arrays that loops take small parts of, and which are therefore brought into vector memory before these.
+    pub kept: Vec<BufId>,
     /// Buffers of channels, by number and array.
     pub channels: BTreeMap<(u64, usize), View>,
     /// Tables and semaphores of collectives.

@@ -15,6 +15,12 @@ use systole_hlo::graph::{NodeId, Op};
 /// Bytes from which an array that is in HBM anyway (a parameter, a constant, a result) is streamed by the kernel rather
 /// than copied whole before or after it.
 pub const STREAMED_BYTES: u64 = 256 << 10;
+/// The part of vector memory that arrays may take which are kept because loops take parts of them.
+const KEPT: u64 = 4;
+/// How many times longer the waits for their parts have to be than the parts' copies, and than that of the whole.
+const KEPT_WORTH: f64 = 4.0;
+/// And how often the loop has to turn: those of few turns have long bodies, to which the room is worth more.
+const KEPT_TURNS: u64 = 64;
 /// The part of vector memory that a kernel's windows may take, where nobody says more.
 const WINDOWS: u64 = 3;
 /// The part that they may take where no smaller ones would do.
@@ -46,7 +52,23 @@ impl<'a> Lower<'a> {
         let bytes = b.layout.bytes();
         self.plan.streamed.contains(&b.name)
             || bytes > self.plan.largest_resident
-            || given && bytes > STREAMED_BYTES.min(self.plan.largest_resident)
+            || given && bytes > STREAMED_BYTES.min(self.plan.largest_resident) && !self.plan.kept.contains(&buf)
+    }
+
+    /// Keeps an array in vector memory of which a loop takes a part each time round, where waiting for HBM so often takes longer
+    /// than bringing all of it once, and it leaves room for others.
+    pub fn keep_for_parts(&mut self, buf: BufId, part: u64) {
+        let bytes = |b: &BufId| self.plan.buffers[b.index()].layout.bytes();
+        let whole = bytes(&buf);
+        let room = self.chip.vmem.bytes / KEPT;
+        let taken: u64 = self.plan.kept.iter().map(bytes).sum();
+        let rate = self.chip.hbm_bytes_per_cycle();
+        let (wait, copied) = (self.chip.hbm_latency_cycles() as f64, part as f64 / rate);
+        let often = copied * KEPT_WORTH < wait && self.turns >= KEPT_TURNS;
+        let pays = often && self.turns as f64 * wait > KEPT_WORTH * whole as f64 / rate;
+        if pays && taken.saturating_add(whole) <= room && !self.plan.kept.contains(&buf) {
+            self.plan.kept.push(buf);
+        }
     }
 
     /// Whether a schedule says that an array is streamed or kept in vector memory, and the line that does.

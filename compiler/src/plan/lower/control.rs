@@ -199,8 +199,10 @@ impl<'a> Lower<'a> {
         let state: Vec<Val> = slots.iter().map(Slot::val).collect();
         let state = if whole { Val::Tuple(state) } else { state[0].clone() };
         // Devices leave a loop together whose number of rounds is a constant.
-        let together = counted_loop(self.module, r.comp, id).is_some_and(|l| l.trips.is_some());
-        let before = (!together).then(|| self.plan.pod.enter());
+        let trips = counted_loop(self.module, r.comp, id).and_then(|l| l.trips);
+        let before = trips.is_none().then(|| self.plan.pod.enter());
+        let turns = self.turns;
+        self.turns = turns.saturating_mul(trips.unwrap_or(1));
         let (mut head, cond) = self.inner(condition, std::slice::from_ref(&state))?;
         let outer = std::mem::replace(&mut self.steps, head);
         let (cond, _) = self.to_word(&cond, "condition");
@@ -213,6 +215,7 @@ impl<'a> Lower<'a> {
         self.store_slots(&slots, &flat(&result), op);
         let body = std::mem::replace(&mut self.steps, outer);
         self.state_bytes = outside;
+        self.turns = turns;
         self.steps.push(Step::While { head, cond, body, op });
         Ok(state)
     }

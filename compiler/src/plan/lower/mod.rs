@@ -62,6 +62,8 @@ pub struct Lower<'a> {
     pub counted: FxHashSet<(String, String)>,
     /// Bytes of the states in vector memory of the loops around the code being lowered.
     pub state_bytes: u64,
+    /// How often the code being lowered runs, by the loops around it whose trips are known.
+    pub turns: u64,
     /// The least precision of f32 products in kernels that have their own code.
     pub precision: Precision,
     pub guide: &'a Guide,

@@ -519,6 +519,7 @@ impl<'a> Lower<'a> {
         let limits = src.dims.clone();
         let starts = self.starts(r, &node.operands[1..], &limits, &dims);
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
+        self.keep_for_parts(src.buf, dst.layout.bytes());
         let n = dims.len();
         let aligned = is_multiple(r.comp, node.operands[n], u64::from(self.chip.core.lanes), DEPTH);
         let (rows, lane) = self.dynamic(&src, &starts, &dims, aligned);

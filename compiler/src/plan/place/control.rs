@@ -41,6 +41,13 @@ impl<'a> Placer<'a> {
                 self.in_hbm(b, Use::Update, &mut out)?;
             }
         }
+        for &b in self.plan.kept.iter().filter(|b| used.binary_search(b).is_ok()) {
+            let there = self.memory.places[b.index()].in_hbm;
+            if there && self.memory.rows_of(b) <= self.memory.vmem.room().0 / 2 {
+                self.resident(b, true, &used, &mut out)?;
+                self.memory.settle(b, &mut out);
+            }
+        }
         self.copies(out);
         let mut pinned = Vec::new();
         for &b in &all {
