@@ -14,6 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 use systole_hlo::graph::elementwise::{Function, UnaryKind};
 use systole_hlo::graph::{Binary, Computation, NodeId, Op, Shape, SliceDim};
 use systole_isa::Layout;
+use systole_passes::transfers::narrow::far_apart;
 
 /// What becomes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,9 +252,6 @@ fn inserts(comp: &Computation, id: NodeId, dim: usize) -> bool {
     to.remove(dim) == 1 && sizes(node.operands[0]) == Some(to)
 }
 
-/// The most elements apart, times elements of their row, at which neighbours are gathered from a row while it is split.
-const PIECES: u64 = 128 * 128;
-
 /// Whether a node is a reshape that splits dimensions, the last one among them (heads and their features, say), and that only
 /// transposes read: they split on the way.
 pub fn is_split(comp: &Computation, id: NodeId, users: &[NodeId]) -> bool {
@@ -262,17 +260,10 @@ pub fn is_split(comp: &Computation, id: NodeId, users: &[NodeId]) -> bool {
     let (Op::Reshape, Some(to)) = (&node.op, sizes(id)) else { return false };
     let Some(from) = sizes(node.operands[0]) else { return false };
     let last = |dims: &[u64]| dims.last().copied().unwrap_or(1);
-    let few = |permutation: &[usize]| permutation.last().is_none_or(|&p| interleaved(last(from), to, p) <= PIECES);
+    let few = |permutation: &[usize]| !permutation.last().is_some_and(|&p| far_apart(last(from), to, p));
     let turned =
         |u: &NodeId| if let Op::Transpose { permutation } = &comp.node(*u).op { few(permutation) } else { false };
     last(from) > last(to) && last(to) > 1 && splits(from, to) && !users.is_empty() && users.iter().all(turned)
-}
-
-/// Elements that lie between neighbours of dimension `p` of `to` times those of the row of `last` elements that they lie in, where
-/// `p` is a part of that row: each register of a run along `p` is put together of as many.
-fn interleaved(last: u64, to: &[u64], p: usize) -> u64 {
-    let step: u64 = to[p + 1..].iter().product();
-    if step > 1 && step * to[p] <= last { step * last } else { 0 }
 }
 
 /// Whether every dimension of `from` is some neighbours in `to` together.

@@ -13,8 +13,9 @@ use super::event::{Event, Turn};
 use super::machine::{Cell, control};
 use super::value::Value;
 use super::walk::{Proof, Walk};
-use crate::kernel::Item;
+use crate::kernel::{Item, Loop, Trips};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 use systole_isa::{Bundle, Kind, Op};
 
 /// Attempts to find what holds after every round.
@@ -329,17 +330,33 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Iterations in a round of a loop without effects: copies of its most frequent instruction.
+/// Iterations in a round of a loop without effects: how many copies of its instructions most of the operations show.
 fn arithmetic_copies(turn: Turn<'_>, bundles: &[Bundle]) -> u32 {
     let mut ours: FxHashMap<Op, u32> = FxHashMap::default();
-    for i in bundles.iter().flat_map(|b| &b.insts).filter(|i| i.op != Op::SAddI) {
+    for i in bundles.iter().flat_map(|b| &b.insts) {
         *ours.entry(i.op).or_default() += 1;
     }
+    // Loops within this one are written out, or left to a loop of the bundles.
+    let inner_loops = ours.get(&Op::BLoop).is_some_and(|&n| n > 1);
     let mut theirs: FxHashMap<Op, u32> = FxHashMap::default();
-    for item in &turn.counted.body {
-        if let Item::Inst(v) = item {
-            *theirs.entry(v.inst.op).or_default() += 1;
+    operations(&turn.counted.body, 1, !inner_loops, &mut theirs);
+    let mut votes: BTreeMap<u32, u32> = BTreeMap::new();
+    // Registers are spilled by loads and moved by additions that are not the kernel's.
+    for (op, n) in theirs.iter().filter(|(op, _)| !matches!(op, Op::SAddI | Op::VLd)) {
+        *votes.entry(ours.get(op).map_or(0, |m| m / n)).or_default() += 1;
+    }
+    votes.iter().max_by_key(|(_, votes)| **votes).map_or(1, |(&copies, _)| copies.max(1))
+}
+
+/// Counts how often each operation is executed, with what is in loops if wanted.
+fn operations(items: &[Item], times: u32, loops: bool, counts: &mut FxHashMap<Op, u32>) {
+    for item in items {
+        match item {
+            Item::Inst(v) => *counts.entry(v.inst.op).or_default() += times,
+            Item::Loop(Loop { trips: Trips::Static(n), body, .. }) if loops => {
+                operations(body, times.saturating_mul(*n), loops, counts);
+            }
+            Item::Loop(_) | Item::If { .. } | Item::While { .. } | Item::Call { .. } | Item::Mark { .. } => {}
         }
     }
-    theirs.iter().filter_map(|(op, n)| ours.get(op).map(|m| m / n)).max().unwrap_or(0).max(1)
 }

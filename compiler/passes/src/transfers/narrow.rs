@@ -23,8 +23,15 @@ const SAVES: u64 = 1 << 18;
 const FEW: u64 = 32;
 /// Least size of a dimension that stands along lanes on the way between images and their interleaved channels.
 const BATCH: u64 = 32;
-/// Tiles of lanes of elements that lie beside each other, from which on their planes are not put together tile by tile.
-const TILES: u64 = 4;
+/// The most elements apart, times elements of their row, at which neighbours are gathered from a row while it is split.
+const PIECES: u64 = 128 * 128;
+
+/// Whether elements of dimension `p` of `to`, a part of rows of `last` elements, lie so far apart that each register of a run along
+/// `p` would be put together of too many pieces of the row.
+pub fn far_apart(last: u64, to: &[u64], p: usize) -> bool {
+    let step: u64 = to[p + 1..].iter().product();
+    step > 1 && step * to[p] <= last && step * last > PIECES
+}
 
 /// Where an array's narrow rows begin: its dimensions from `first` on are `row` elements together, fewer than the lanes; there
 /// are `rows` such.
@@ -252,7 +259,7 @@ impl NarrowRows {
         let fits = dtype.storage_bits() >= 8
             && lies(last - 1) + 1 == dims.len()
             && dims[last] * LESS <= self.lanes()
-            && dims[last - 1] * dims[last] >= self.lanes() * TILES
+            && far_apart(dims[last - 1] * dims[last], dims, last - 1)
             && wastes(dtype, dims, b.dims(x), self.tile);
         (fits && b.draft.fire("narrow-part")).then_some(())?;
         let rest: Vec<usize> = (0..last - 1).filter(|&d| d != batch).collect();
