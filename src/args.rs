@@ -2,14 +2,12 @@
 
 use clap::ValueEnum;
 use systole_compiler::graph::Precision;
-use systole_compiler::plan::collective::Algorithm;
 use systole_compiler::plan::guide::{Guide, Schedule, Tuned};
 use systole_isa::ChipConfig;
-use systole_isa::chip::Quantity;
 use systole_isa::program::PodShape;
-use systole_runtime::pod;
 use systole_runtime::profile::{Level, Limits};
 use systole_runtime::{Assume, CompileOptions, EntryLayouts, Mode, PodOptions, RunOptions, RuntimeError};
+use systole_runtime::{options, pod};
 
 fn bad(message: impl Into<String>) -> RuntimeError {
     RuntimeError::Request(message.into())
@@ -148,15 +146,16 @@ impl CompileArgs {
             false => module,
         };
         let mut o = self.options();
-        if let Some(c) = &self.collective {
-            let known = Algorithm::from_name(c);
-            o.collective = Some(known.ok_or_else(|| bad(format!("--collective {c}: `ring` or `direct` is expected")))?);
-        }
         o.guide = self.guide(chip)?;
-        let cores = chip.cores_per_device;
-        if let Some(n) = self.cores.filter(|n| !(1..=cores).contains(n)) {
-            let has = if cores == 1 { "1 core".to_string() } else { format!("{cores} cores") };
-            return Err(bad(format!("--cores {n}: a device of {} has {has}", chip.name)));
+        let cores = self.cores.map(|n| n.to_string());
+        for (flag, value) in [
+            ("collective", self.collective.as_ref()),
+            ("cores", cores.as_ref()),
+            ("scoped-vmem", self.scoped_vmem.as_ref()),
+        ] {
+            let Some(value) = value else { continue };
+            let set = options::set(&mut o, &flag.replace('-', "_"), value, chip);
+            set.map_err(|e| bad(format!("--{flag} {value}: {e}")))?;
         }
         if replicas == 0 || partitions == 0 {
             return Err(bad("--replicas and --partitions are at least 1"));
@@ -187,17 +186,6 @@ impl CompileArgs {
         if let Some(path) = &self.schedule_db {
             let known = Tuned::parse(&read(path)?, chip).map_err(|e| bad(format!("{path}: {e}")))?;
             guide.tuned = Some(std::sync::Arc::new(known));
-        }
-        if let Some(size) = &self.scoped_vmem {
-            let what = Quantity::Bytes;
-            let bytes = what.parse(size).filter(|b| *b >= 0.0);
-            let bytes = bytes.ok_or_else(|| bad(format!("--scoped-vmem {size}: {} is expected", what.describe())))?;
-            let (least, most) = (chip.row_bytes(), chip.vmem.bytes);
-            if !(least as f64..=most as f64).contains(&bytes) {
-                let name = &chip.name;
-                return Err(bad(format!("--scoped-vmem {size}: {least} to {most} bytes, the vector memory of {name}")));
-            }
-            guide.scoped_vmem = Some(bytes as u64);
         }
         Ok(guide)
     }

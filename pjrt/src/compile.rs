@@ -3,6 +3,7 @@
 use crate::client::{Client, MemoryKind};
 use crate::error::Error;
 use crate::executable::{Executable, Facts, Memories, Tokens};
+use crate::options;
 use crate::proto;
 use crate::queue::on_large_stack;
 use prost::Message;
@@ -44,6 +45,7 @@ fn compile_here(
     let read = source::read_one("jax", &code, chip, false, &mut warnings).map_err(|e| located(e.into(), "", chip))?;
     let Source::Module { module, text } = read else { return Err(Error::invalid("a program of JAX is due")) };
     let mut o = CompileOptions { verify: false, ..CompileOptions::default() };
+    options::apply(&mut o, &asked.overrides, chip)?;
     if (replicas, partitions) != (1, 1) {
         let topology = match &client.topology {
             Some(t) if t.devices() >= replicas * partitions => t.clone(),

@@ -4,8 +4,10 @@ use crate::client::{self, Client, Options};
 use crate::collect;
 use crate::error::Error;
 use crate::executable::Facts;
+use crate::proto::Override;
 use crate::queue::on_large_stack;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use systole_runtime::profile::{Profile, write};
 use systole_runtime::source::{self, Source};
 use systole_runtime::{
@@ -26,6 +28,9 @@ struct Asked {
     name: String,
     #[serde(default)]
     profile: bool,
+    /// As `compiler_options` of `jit`.
+    #[serde(default)]
+    options: BTreeMap<String, String>,
 }
 
 /// What a run gave.
@@ -52,7 +57,9 @@ fn run_here(code: &[u8], asked: &Asked, inputs: &[Array]) -> Result<Done, Error>
     let read = source::read_one(name, code, client.runtime.chip(), false, &mut Vec::new())?;
     let Source::Module { module, text } = read else { return Err(Error::invalid("a program of JAX is due")) };
     let source = Source::Module { module, text: text.clone() };
-    let compile = CompileOptions { verify: false, ..CompileOptions::default() };
+    let mut compile = CompileOptions { verify: false, ..CompileOptions::default() };
+    let given = asked.options.iter().map(|(name, value)| (name.clone(), Override::of(value)));
+    crate::options::apply(&mut compile, &given.collect(), client.runtime.chip())?;
     let program = client
         .runtime
         .compile_source(source, name, &compile, None)

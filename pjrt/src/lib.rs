@@ -27,6 +27,7 @@ mod execute;
 mod ffi;
 pub mod host;
 mod live;
+mod options;
 mod proto;
 mod queue;
 mod strides;

@@ -10,6 +10,47 @@ pub(crate) struct CompileOptions {
     /// The program may run on any device.
     #[prost(bool, tag = "4")]
     pub portable: bool,
+    /// `compiler_options` of `jit`.
+    #[prost(btree_map = "string, message", tag = "7")]
+    pub overrides: std::collections::BTreeMap<String, Override>,
+}
+
+/// `xla.OptionOverrideProto`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Override {
+    #[prost(oneof = "Value", tags = "1, 2, 3, 4")]
+    pub value: Option<Value>,
+}
+
+/// What an option is given.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(crate) enum Value {
+    #[prost(string, tag = "1")]
+    Text(String),
+    #[prost(bool, tag = "2")]
+    Bool(bool),
+    #[prost(int64, tag = "3")]
+    Int(i64),
+    #[prost(double, tag = "4")]
+    Float(f64),
+}
+
+impl Override {
+    /// The value that a text says.
+    pub fn of(text: &str) -> Override {
+        Override { value: Some(Value::Text(text.to_string())) }
+    }
+
+    /// The value as a person would write it.
+    pub fn text(&self) -> String {
+        match &self.value {
+            None => String::new(),
+            Some(Value::Text(t)) => t.clone(),
+            Some(Value::Bool(b)) => b.to_string(),
+            Some(Value::Int(n)) => n.to_string(),
+            Some(Value::Float(x)) => x.to_string(),
+        }
+    }
 }
 
 /// `xla.ExecutableBuildOptionsProto`.

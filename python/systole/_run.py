@@ -19,6 +19,7 @@ def run(
     set: Mapping[str, object] | None = None,
     timing_only: bool = False,
     profile: bool = True,
+    compiler_options: Mapping[str, object] | None = None,
     **kwargs: Any,
 ) -> Report:
     """Runs ``fn(*args, **kwargs)`` on a simulated chip and tells what it cost.
@@ -31,6 +32,7 @@ def run(
       set: parameters of the chip that are changed.
       timing_only: count cycles without computing; arguments may then be ``jax.ShapeDtypeStruct``.
       profile: record spans of time for ``report.profile``.
+      compiler_options: as ``jax.jit`` takes them for this platform: ``{"systole_precision": "highest"}``.
 
     Raises:
       SystoleError: what the compiler or the program has to say.
@@ -58,6 +60,10 @@ def run(
         asked["chip"] = chip
     if set:
         asked["set"] = [f"{k}={v}" for k, v in set.items()]
+    if compiler_options:
+        asked["options"] = {
+            k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in compiler_options.items()
+        }
     options = json.dumps(asked).encode()
     code = exported.mlir_module_serialized
     given, alive = described(arrays)

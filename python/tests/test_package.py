@@ -77,6 +77,22 @@ def test_run_needs_no_device_of_jax():
         systole.run(jnp.sin, X, chip="tpu-v99")
 
 
+def test_compiler_options_say_how_one_function_is_compiled():
+    a = jnp.asarray(np.random.default_rng(0).normal(size=(64, 64)), jnp.float32)
+    exact = np.asarray(a, np.float64) @ np.asarray(a, np.float64)
+    error = {}
+    for precision in ["default", "highest"]:
+        product = jax.jit(lambda x: x @ x, compiler_options={"systole_precision": precision})
+        error[precision] = np.abs(np.asarray(product(a)) - exact).max()
+        report = systole.run(lambda x: x @ x, a, compiler_options={"systole_precision": precision})
+        assert np.array_equal(np.asarray(report.outputs), np.asarray(product(a)))
+    assert error["highest"] < 1e-4 < error["default"], error
+    with pytest.raises(jax.errors.JaxRuntimeError, match="No such compile option: 'precision'.*\n  systole_precision: .*highest"):
+        jax.jit(lambda x: x + 1, compiler_options={"precision": "highest"})(a)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="systole_cores=9: a device of .* has 1 core"):
+        jax.jit(lambda x: x + 1).lower(a).compile(compiler_options={"systole_cores": 9})
+
+
 def test_callbacks_run_and_their_errors_arrive():
     shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
     f = jax.jit(lambda v: jax.pure_callback(lambda a: np.sin(np.asarray(a)), shape, v))

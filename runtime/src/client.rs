@@ -97,21 +97,6 @@ impl CompileOptions {
     }
 }
 
-/// The precision of that name.
-pub fn precision(name: &str) -> Option<Precision> {
-    match name {
-        "default" => Some(Precision::Default),
-        "high" => Some(Precision::High),
-        "highest" => Some(Precision::Highest),
-        _ => None,
-    }
-}
-
-/// The algorithm of collectives of that name.
-pub fn collective(name: &str) -> Option<Algorithm> {
-    Algorithm::from_name(name)
-}
-
 /// What a run is asked for.
 pub type RunOptions = systole_simulator::RunOptions;
 

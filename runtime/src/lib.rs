@@ -27,6 +27,7 @@ pub mod generate;
 pub mod host;
 pub mod memory;
 pub mod npz;
+pub mod options;
 mod order;
 pub mod origin;
 pub mod pod;

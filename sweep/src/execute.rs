@@ -16,7 +16,7 @@ use systole_runtime::report::{Report, report};
 use systole_runtime::source;
 use systole_runtime::{
     Assume, Client, CompileOptions, Executable, Mode, NoObserver, PodOptions, Queues, RunOptions, RunResult,
-    RuntimeError, generate, pod,
+    RuntimeError, generate, options, pod,
 };
 use systole_simulator::PodRun;
 
@@ -41,13 +41,9 @@ fn options(point: &Point, chip: &ChipConfig, module: (u32, u32)) -> Result<Compi
         n.map(Some).ok_or_else(|| bad(format!("{key}: `{text}` is no number from 1 on")))
     };
     let mut o = CompileOptions { cores: count("program.cores")?, ..CompileOptions::default() };
-    if let Some(p) = get("program.precision") {
-        o.precision = systole_runtime::client::precision(p)
-            .ok_or_else(|| bad(format!("program.precision: `{p}` is none of default, high, highest")))?;
-    }
-    if let Some(c) = get("program.collective") {
-        let found = systole_runtime::client::collective(c);
-        o.collective = Some(found.ok_or_else(|| bad(format!("program.collective: `{c}` is none of ring, direct")))?);
+    for name in ["precision", "collective"] {
+        let Some(value) = get(&format!("program.{name}")) else { continue };
+        options::set(&mut o, name, value, chip).map_err(|e| bad(format!("program.{name}: `{value}`: {e}")))?;
     }
     let (replicas, partitions) = match (count("program.replicas")?, count("program.partitions")?) {
         (None, None) => module,
