@@ -11,6 +11,7 @@ use crate::plan::{Plan, PlanOptions, plan, text};
 use crate::shared::{Dump, Lowered, Shared, Stages};
 use systole_codegen::check::CheckError;
 use systole_codegen::estimate::cycles;
+use systole_codegen::kernel::arguments;
 use systole_codegen::schedule::{Done, ScheduleError, ScheduleOptions, Scheduled, schedule_known};
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Module, Span};
@@ -233,7 +234,12 @@ fn generated(
         scheduled.verify(&code.unit, chip, &schedule_options).map_err(unproved)?;
     }
     limit(Resource::SpillRows, scheduled.spill_rows as u64, map.spill)?;
-    limit(Resource::SmemWords, plan.head.words as u64 + scheduled.spill_words as u64, chip.smem.bytes / 4)?;
+    let words = plan.head.words + scheduled.spill_words;
+    let (arguments, smem_words) = match code.argument_words {
+        0 => (chip.smem.bytes / 4, words),
+        n => (arguments::end_of_words(chip).saturating_sub(u64::from(n)), arguments::end_of_words(chip) as u32),
+    };
+    limit(Resource::SmemWords, u64::from(words), arguments)?;
     let bundles = systole_isa::encode::encode_bundles(&scheduled.bundles, chip)
         .map_err(|e| CompileError::Internal { stage: "encode".into(), message: e.to_string() })?;
     let mut constants = Vec::new();
@@ -268,7 +274,7 @@ fn generated(
             0 => plan.head.vmem_rows,
             n => map.spill_base + n as u64,
         } * chip.row_bytes(),
-        smem_words: plan.head.words + scheduled.spill_words,
+        smem_words,
         traps: plan.head.traps.clone(),
         host_calls: code.host_calls,
         pod: plan.pod.shape.clone(),

@@ -1,5 +1,6 @@
 //! Any input gives a result or a message: programs that nest, grow or lie, and chips at the ends of their ranges.
 
+use std::path::Path;
 use systole_isa::ChipConfig;
 use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions, RuntimeError};
 
@@ -257,6 +258,20 @@ fn hbm_of_a_device_is_its_share_of_the_chips() {
 }
 
 #[test]
+fn few_registers_and_semaphores_are_enough() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    for name in ["transformer_block", "resnet", "mlp"] {
+        let file = examples.join(format!("{name}.hlo"));
+        let text = std::fs::read_to_string(&file).expect("an example");
+        for set in ["core.scalar_registers=8", "core.scalar_registers=10", "core.semaphores=7"] {
+            if let Err(e) = compiled(&client("tpu-v5e", &[set]), &text) {
+                panic!("{name} with {set}: {e}");
+            }
+        }
+    }
+}
+
+#[test]
 fn parameters_within_their_ranges_compile_or_give_a_limit() {
     let programs = [
         "HloModule m\nENTRY e { a = f32[256,384] parameter(0)\n b = f32[384,128] parameter(1)\n d = f32[256,128] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n ROOT t = f32[256,128] tanh(d) }".to_string(),
@@ -267,7 +282,7 @@ fn parameters_within_their_ranges_compile_or_give_a_limit() {
     for set in [
         "vmem.bytes=512MiB",
         "vmem.bytes=1GiB",
-        "core.semaphores=4",
+        "core.semaphores=7",
         "core.semaphores=32",
         "core.semaphores=41",
         "core.scalar_registers=8",

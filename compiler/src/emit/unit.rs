@@ -17,6 +17,8 @@ pub struct ProgramCode {
     /// those of host calls.
     pub first_descs: Vec<Option<u32>>,
     pub host_calls: Vec<HostCall>,
+    /// Words of scalar memory through which arguments go.
+    pub argument_words: u32,
 }
 
 /// The code of a plan. Nothing is decided here.
@@ -65,7 +67,8 @@ pub fn emit(plan: &Plan, chip: &ChipConfig) -> Result<ProgramCode, CompileError>
         unit.kernels[caller].renumber_host(host_calls.len() as u32);
         host_calls.extend(own);
     }
-    Ok(ProgramCode { unit, descs: main.descs, first_descs, host_calls })
+    let argument_words = unit.pass_in_memory(chip);
+    Ok(ProgramCode { unit, descs: main.descs, first_descs, host_calls, argument_words })
 }
 
 /// Fails where a call has other arguments than its kernel has parameters.

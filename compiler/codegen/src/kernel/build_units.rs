@@ -55,7 +55,7 @@ impl StoreFormat {
 
 /// Offsets that the builder leaves in the instruction: 20-bit signed, less some room for the scheduler, which folds
 /// unrolled address steps into them.
-const OFFSET_MAX: i32 = (1 << 19) - (1 << 16);
+pub(super) const OFFSET_MAX: i32 = (1 << 19) - (1 << 16);
 /// 16-bit signed strides.
 const STRIDE_MAX: i32 = (1 << 15) - 1;
 

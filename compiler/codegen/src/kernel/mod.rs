@@ -18,6 +18,7 @@
 //! they are in is marked [`Loop::independent`] for that buffer (then iterations touch disjoint places, and within an
 //! iteration a load that comes before a store in program order keeps that order).
 
+pub mod arguments;
 pub mod build;
 pub mod build_units;
 pub mod print;
@@ -126,7 +127,7 @@ pub enum Item {
 pub struct Kernel {
     /// For listings: what the kernel computes.
     pub name: String,
-    /// Scalar arguments, passed in s1, s2, ..
+    /// Scalar arguments, passed in s1, s2, ..; what registers have no room for goes through memory ([`arguments`]).
     pub params: Vec<S>,
     pub body: Vec<Item>,
     /// Next free virtual number of each file.

@@ -211,7 +211,7 @@ struct Linked {
 }
 
 fn check_calls(unit: &Unit, chip: &ChipConfig) -> Result<(), ScheduleError> {
-    let have = chip.core.scalar_registers.saturating_sub(4);
+    let have = crate::kernel::arguments::in_registers(chip);
     for k in &unit.kernels {
         if k.params.len() as u32 > have {
             return Err(ScheduleError::Arguments { kernel: k.name.clone(), need: k.params.len() as u32, have });

@@ -99,9 +99,13 @@ pub fn vmem_map(chip: &ChipConfig) -> VmemMap {
 /// Most semaphores that kernels number from 0.
 const KERNEL_SEMAPHORES: u32 = 40;
 
+/// Semaphores that every kind of kernel finds enough, and the main program's own.
+const LEAST_SEMAPHORES: u32 = 6;
+
 /// Semaphores that kernels number from 0; the others are for copies of whole arrays.
 pub fn kernel_semaphores(chip: &ChipConfig) -> u32 {
-    KERNEL_SEMAPHORES.min(chip.core.semaphores / 4 * 3)
+    KERNEL_SEMAPHORES
+        .min((chip.core.semaphores / 4 * 3).max(LEAST_SEMAPHORES).min(chip.core.semaphores.saturating_sub(1)))
 }
 
 /// Rows behind every buffer that belong to nobody: partial blocks read (never write) so far beyond their rows.

@@ -91,6 +91,24 @@ fn chaos_and_plain_loops_change_nothing() {
     }
 }
 
+#[test]
+fn arguments_without_registers_come_through_memory() {
+    for (seed, registers) in seeds(3000..3030).map(|s| (s, [5, 6, 7, 8][s as usize % 4])) {
+        let mut chip = chip();
+        chip.core.scalar_registers = registers;
+        chip.smem.bytes = 4 * 1024;
+        let mut unit = random::unit(seed, &chip, 30);
+        let (mut before, mut after) = (State::new(1), State::new(1));
+        run_unit(&unit, &mut before);
+        let words = unit.pass_in_memory(&chip);
+        assert!(words >= 8 - registers && words <= 16, "{words} words with {registers} registers");
+        run_unit(&unit, &mut after);
+        assert_eq!(before.vmem, after.vmem, "seed {seed}");
+        chip.core.scalar_registers = registers.max(8);
+        compare(&unit, &chip, &options(), &format!("seed {seed}, {registers} registers"));
+    }
+}
+
 /// Rounds that each hold many rows at once and change them in place: what one round spills is dead in the next.
 fn crowded(chip: &ChipConfig) -> Unit {
     let mut b = KernelBuilder::new("crowded", chip);
