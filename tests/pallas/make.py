@@ -707,5 +707,17 @@ def with_vector(x, y, o):
 case("with_vector", with_vector, [rng.standard_normal((40, 200), np.float32), rng.standard_normal(200, np.float32)], out((40,)))
 
 
+def wide_products(x, y, z, o, p):
+    """Products of integers wider than matrix units take; they wrap."""
+    o[...] = jnp.dot(x[...], y[...], preferred_element_type=jnp.int32)
+    dims = (((1,), (1,)), ((), ()))
+    p[...] = jax.lax.dot_general(z[...], x[...].astype(jnp.int16), dims, preferred_element_type=jnp.int32) + 1
+
+
+integers = lambda s, t: rng.integers(np.iinfo(t).min, np.iinfo(t).max, s, endpoint=True).astype(t)
+case("wide_products", wide_products, [integers((40, 200), np.int32), integers((200, 72), np.int32), integers((16, 200), np.int16)],
+     [out((40, 72), jnp.int32), out((16, 40), jnp.int32)])
+
+
 bad("beyond_limit", too_large, [f32(8, 128)], out((8, 128)), scratch_shapes=[pltpu.VMEM((64, 128), F)],
     compiler_params=pltpu.CompilerParams(vmem_limit_bytes=1 << 15))

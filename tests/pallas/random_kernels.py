@@ -21,7 +21,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 tpu_info.registry["cpu"] = lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1)
-F, I, B = jnp.float32, jnp.int32, jnp.bfloat16
+F, I, B, U = jnp.float32, jnp.int32, jnp.bfloat16, jnp.uint32
 TYPES = {"bfloat16": (":bf16", np.uint16)}
 S = jax.ShapeDtypeStruct
 
@@ -49,6 +49,9 @@ UNARY = [jnp.tanh, jnp.exp, jnp.abs, jnp.square, jax.nn.sigmoid, jnp.negative, j
          lambda x: jnp.where(x > 0.5, x, 0.25), lambda x: jnp.clip(x, -1, 1), lambda x: jnp.log1p(jnp.abs(x))]
 WHOLE = [jnp.abs, jnp.negative, lambda x: x << 2, lambda x: x >> 1, lambda x: x & 13, lambda x: jnp.where(x % 3 == 0, x, -x),
          lambda x: jnp.maximum(x, 5), lambda x: x * x - 7]
+# Numbers of which the highest bit is one of many: as signed ones they would be negative.
+COUNTS = [lambda x: x // 3, lambda x: x >> 3, lambda x: x % 7, lambda x: ~x, lambda x: x << 1, lambda x: jnp.maximum(x, 9),
+          lambda x: jnp.where(x > 20, x - 20, x), lambda x: x * 5 + 1, lambda x: x ^ 85]
 BINARY = [jnp.add, jnp.subtract, jnp.multiply, jnp.maximum, jnp.minimum]
 
 
@@ -659,8 +662,61 @@ def updates(d):
             num_scalar_prefetch=1, grid=(steps,), in_specs=[spec, other], out_specs=other, scratch_shapes=scratch))
 
 
+def counts(d):
+    """Unsigned numbers of every width: compared, divided, shifted, converted, reduced."""
+    t, wide = d.one("type", [jnp.uint8, jnp.uint16, U]), d.one("work", [None, U, F])
+    by, columns, steps = d.one("rows", [32, 64]), d.one("columns", [128, 256, 200]), d.one("steps", [1, 2])
+    ops = [d.one("op", range(len(COUNTS))) for _ in range(d.one("depth", [1, 2, 3]))]
+    use = d.one("use", ["alone", "pair", "max", "min", "sum", "signed"])
+    work = wide if wide != F else None
+
+    def kernel(x, y, o):
+        a = x[...] if work is None else x[...].astype(work)
+        for k in ops:
+            a = COUNTS[k](a)
+        b = y[...].astype(a.dtype)
+        if use == "pair":
+            a = jnp.where(a > b, a, jnp.minimum(a, b) + b)
+        elif use in ("max", "min", "sum"):
+            # JAX reduces signed numbers only.
+            r = getattr(jnp, use)((a.astype(U) & 65535).astype(I), axis=d.axis, keepdims=True)
+            a = a.astype(U) - r.astype(U)
+        elif use == "signed":
+            a = jnp.where(a.astype(U) > 1000, -1, a.astype(I) & 255)
+        if wide == F:
+            o[...] = a.astype(F) * 0.5
+        else:
+            o[...] = a.astype(o.dtype)
+
+    d.axis = d.one("axis", [0, 1])
+    top = 2 ** (8 * np.dtype(t).itemsize)
+    # Some numbers are small, some of any size.
+    some = lambda: np.where(d.rng.integers(0, 2, (by * steps, columns)), d.rng.integers(0, top, (by * steps, columns)),
+                            d.rng.integers(0, 60, (by * steps, columns))).astype(t)
+    spec = pl.BlockSpec((by, columns), lambda i: (i, 0))
+    to = F if wide == F else I if use == "signed" else d.one("to", [t, U])
+    return kernel, [some(), some()], S((by * steps, columns), to), dict(grid=(steps,), in_specs=[spec] * 2, out_specs=spec)
+
+
+def integers(d):
+    """Products of integers of any width, sums kept from step to step; they wrap."""
+    x, y = d.one("left", [jnp.int8, jnp.int16, I]), d.one("right", [jnp.int8, jnp.int16, I])
+    m, n, k = d.one("rows", [8, 32, 64, 40]), d.one("columns", [128, 256, 72]), d.one("depth", [128, 256, 200])
+    steps, turned, end = d.one("steps", [1, 2]), d.one("turned", [False, True]), d.one("end", [0, 3])
+
+    def kernel(a, b, o):
+        dims = (((1,), (1 if turned else 0,)), ((), ()))
+        o[...] = jax.lax.dot_general(a[...], b[...], dims, preferred_element_type=I) + end
+
+    some = lambda shape, t: d.rng.integers(np.iinfo(t).min, np.iinfo(t).max, shape, endpoint=True).astype(t)
+    right = (n, k) if turned else (k, n)
+    return kernel, [some((m * steps, k), x), some(right, y)], S((m * steps, n), I), dict(
+        grid=(steps,), in_specs=[pl.BlockSpec((m, k), lambda i: (i, 0)), pl.BlockSpec(right, lambda i: (0, 0))],
+        out_specs=pl.BlockSpec((m, n), lambda i: (i, 0)))
+
+
 FAMILIES = [elementwise, reduction, product, attention, loop, copies, prefetched, shapes, types, quantised, masked, pipeline, ring, scans,
-            steps, batches, places, scalars, updates]
+            steps, batches, places, scalars, updates, counts, integers]
 
 
 def made(seed):

@@ -128,7 +128,13 @@ fn integer(o: &Operation, bits: i32) -> Result<DType, Refused> {
 
 impl Lower<'_> {
     /// `of` and the same number everywhere.
-    fn with_number(&mut self, b: &mut KernelBuilder, fun: Fun, of: Rc<Tensor>, n: i32) -> Result<Rc<Tensor>, Refused> {
+    pub(super) fn with_number(
+        &mut self,
+        b: &mut KernelBuilder,
+        fun: Fun,
+        of: Rc<Tensor>,
+        n: i32,
+    ) -> Result<Rc<Tensor>, Refused> {
         let (dims, dtype, form) = (of.dims.clone(), of.dtype, of.form);
         let n = crate::emit::Value::word(dtype, b.v_imm(n));
         let n = Tensor::new(&dims, form, dtype, Expr::Splat(n));

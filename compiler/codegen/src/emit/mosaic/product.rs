@@ -114,12 +114,15 @@ impl Lower<'_> {
         let precision = if wide { asked.max(self.spec.precision) } else { asked };
         // A matrix of floats with a vector is as exact as the vector units: a register of weights would have one column.
         let vector = cols == 1 && left.batch.is_empty() && [x.dtype, y.dtype, to] == [DType::F32; 3];
-        let result = match vector {
-            true => self.with_vector(b, &x, &y, turned)?,
-            false => {
-                let product = Product { x, y, turned, sizes: [batch, m, k, cols], precision };
-                Tensor::new(&one(m, cols), Form::Lanes, to, Expr::Product(Rc::new(product)))
-            }
+        let whole = x.dtype.is_integer() && y.dtype.is_integer() && to == DType::S32;
+        let shape = (one(m, cols), [batch, m, k, cols]);
+        let result = if vector {
+            self.with_vector(b, &x, &y, turned)?
+        } else if whole && x.dtype.bits().max(y.dtype.bits()) > 8 {
+            self.digitwise(b, (&x, &y), turned, &shape)?
+        } else {
+            let product = Product { x, y, turned, sizes: shape.1, precision };
+            Tensor::new(&shape.0, Form::Lanes, to, Expr::Product(Rc::new(product)))
         };
         let result = self.reshaped(b, &result, &own)?;
         let result = self.permuted(b, &result, &places, &dims)?;
@@ -147,6 +150,64 @@ impl Lower<'_> {
         let terms = self.combined(b, Fun::Binary(Binary::Mul), vec![Rc::clone(x), y], &x.dims, x.dtype)?;
         let sums = self.reduced(b, &terms, &[1], "add")?;
         self.reshaped(b, &sums, &[m, 1])
+    }
+
+    /// A product of integers wider than matrix units take: of their digits, each a signed byte. Sums wrap as 32 bits do, so what
+    /// digits stand for beyond these is left out.
+    fn digitwise(
+        &mut self,
+        b: &mut KernelBuilder,
+        (x, y): (&Rc<Tensor>, &Rc<Tensor>),
+        turned: bool,
+        (dims, sizes): &(Vec<u64>, [u64; 4]),
+    ) -> Result<Rc<Tensor>, Refused> {
+        let (left, right) = (self.digits(b, x)?, self.digits(b, y)?);
+        let mut sum: Option<Rc<Tensor>> = None;
+        for place in (0..(left.len() + right.len() - 1).min(4)).rev() {
+            if let Some(higher) = sum.take() {
+                sum = Some(self.with_number(b, Fun::Binary(Binary::Shl), higher, 8)?);
+            }
+            for (i, x) in left.iter().enumerate() {
+                let Some(y) = place.checked_sub(i).and_then(|j| right.get(j)) else { continue };
+                let (x, y) = (Rc::clone(x), Rc::clone(y));
+                let product = Product { x, y, turned, sizes: *sizes, precision: Precision::Default };
+                let t = Tensor::new(dims, Form::Lanes, DType::S32, Expr::Product(Rc::new(product)));
+                self.force_memory(b, &t)?;
+                let all = match sum.take() {
+                    Some(sum) => self.combined(b, Fun::Binary(Binary::Add), vec![sum, t], dims, DType::S32)?,
+                    None => t,
+                };
+                self.force_memory(b, &all)?;
+                sum = Some(all);
+            }
+        }
+        sum.ok_or_else(|| Refused::new("of no digits"))
+    }
+
+    /// The digits of integers to the base 256, from -128 to 127 each, the lowest first; as many as 32 bits need.
+    fn digits(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<Vec<Rc<Tensor>>, Refused> {
+        if t.dtype.bits() <= 8 {
+            return Ok(vec![Rc::clone(t)]);
+        }
+        // The highest digit of 16 bits may be 128: that is two.
+        let (count, dims) = (if t.dtype.bits() <= 16 { 3 } else { 4 }, t.dims.clone());
+        let mut rest = Rc::clone(t);
+        if t.dtype != DType::S32 {
+            rest = self.combined(b, Fun::Convert, vec![rest], &dims, DType::S32)?;
+        }
+        let mut digits = Vec::new();
+        for _ in 0..count {
+            let up = self.with_number(b, Fun::Binary(Binary::Shl), Rc::clone(&rest), 24)?;
+            let low = self.with_number(b, Fun::Binary(Binary::Sar), up, 24)?;
+            let without = vec![rest, Rc::clone(&low)];
+            rest = self.combined(b, Fun::Binary(Binary::Sub), without, &dims, DType::S32)?;
+            rest = self.with_number(b, Fun::Binary(Binary::Sar), rest, 8)?;
+            self.force_memory(b, &rest)?;
+            let digit = self.combined(b, Fun::Convert, vec![low], &dims, DType::S8)?;
+            self.force_memory(b, &digit)?;
+            digits.push(digit);
+        }
+        Ok(digits)
     }
 
     /// Makes a product into memory of its own.
