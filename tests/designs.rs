@@ -1,6 +1,7 @@
 //! Sensible physics over designs: more of anything never makes a program slower by more than two in a hundred.
 //!
-//! Of wide arrays, products use the part that they fill; what stays is the way of results through the whole array.
+//! Of wide arrays, products use the part that they fill, or a smaller one whose tiles fit vector memory better; what stays is the way
+//! of results through the whole array.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,13 @@ const MORE: [&[&str]; 10] = [
 const MORE_FOR_LARGE: [&[&str]; 3] =
     [&["mxu.count=16"], &["mxu.rows=256", "mxu.cols=256"], &["mxu.rows=1024", "mxu.cols=1024"]];
 
+/// Programs of the suite of large ones.
+const LARGE: [&str; 4] =
+    ["resnet50_b8_bf16", "gpt2_small_prefill1024_bf16", "llama7b_decode4_b8_kv2048_bf16", "llama7b_layer_s2048_bf16"];
+
+/// Wider arrays may be slower than narrower ones by so much: by the way of results through them.
+const THROUGH: f64 = 1.12;
+
 fn seconds(file: &Path, sets: &[&str]) -> f64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_systole"));
     command.arg("run").arg(file).args(["--chip", "tpu-v5e", "--timing-only", "--report", "json"]);
@@ -47,8 +55,7 @@ fn more_is_not_slower() {
     let mut files: Vec<PathBuf> = small.iter().map(|n| root.join(format!("examples/{n}.hlo"))).collect();
     let large = root.join("../shared/conformance/large");
     if large.is_dir() {
-        let names = ["resnet50_b8_bf16", "gpt2_small_prefill1024_bf16", "llama7b_decode4_b8_kv2048_bf16"];
-        files.extend(names.iter().map(|n| large.join(format!("{n}.hlo"))));
+        files.extend(LARGE.iter().map(|n| large.join(format!("{n}.hlo"))));
     } else {
         eprintln!("more_is_not_slower: {} is not there: large programs are skipped", large.display());
     }
@@ -61,6 +68,27 @@ fn more_is_not_slower() {
             if ratio > SLOWER {
                 wrong += &format!("{} with {more:?}: {ratio:.3} times as long\n", f.display());
             }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn wide_arrays_are_used_in_parts_where_that_is_faster() {
+    let large = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/conformance/large");
+    if !large.is_dir() {
+        return eprintln!("wide_arrays_are_used_in_parts: {} is not there", large.display());
+    }
+    let mut wrong = String::new();
+    for name in LARGE {
+        let mut least = f64::INFINITY;
+        for wide in [128, 256, 512, 1024] {
+            let sets = [format!("mxu.rows={wide}"), format!("mxu.cols={wide}")];
+            let time = seconds(&large.join(format!("{name}.hlo")), &sets.each_ref().map(String::as_str));
+            if time > THROUGH * least {
+                wrong += &format!("{name} on arrays {wide} wide: {:.3} times as long\n", time / least);
+            }
+            least = least.min(time);
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

@@ -10,8 +10,8 @@ use systole_isa::ChipConfig;
 /// How a contraction is cut. With the contraction and the chip it says all that a kernel's code depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tile {
-    /// Which of the contraction's geometries ([`geometry::Geometry::variants`]), on which of [`unit_counts`]: all geometries with
-    /// all units first.
+    /// Which of the contraction's geometries ([`geometry::Geometry::variants`]), on which of [`unit_counts`], with which part of the
+    /// arrays ([`geometry::Staging::variants`]): all geometries with all units and the largest part first, then with fewer units.
     pub variant: u32,
     /// Matrix units side by side along the columns of results; the others take rows.
     pub units: u32,
@@ -128,12 +128,14 @@ pub fn search(
     weigh: &Weigh<'_>,
 ) -> Result<(Chosen, Vec<(Tile, f64)>), MxuError> {
     let formats = format::Formats::choose(spec, chip)?;
-    let staging = geometry::Staging::new(spec, chip);
     let mut search = Search { weigh, considered: Vec::new() };
     let mut best: Option<(Chosen, f64)> = None;
     let mut failed = None;
-    let ways = |units| geometry::Geometry::variants(spec, chip, units).into_iter().map(move |g| (units, g));
-    for (i, (units, geometry)) in unit_counts(chip).into_iter().flat_map(ways).enumerate() {
+    let parts = geometry::Staging::variants(spec, chip);
+    let counts = parts.iter().flat_map(|&part| unit_counts(chip).into_iter().map(move |units| (part, units)));
+    let ways =
+        |(part, units)| geometry::Geometry::variants(spec, chip, units).into_iter().map(move |g| (part, units, g));
+    for (i, (staging, units, geometry)) in counts.flat_map(ways).enumerate() {
         let variant = i as u32;
         let problem = Problem { spec, chip, geometry: &geometry, formats: &formats, staging, hooked, variant, units };
         match problem.choose(&mut search) {
@@ -175,11 +177,11 @@ pub(super) fn with_problem<T>(
     f: impl FnOnce(Problem<'_>) -> Result<T, MxuError>,
 ) -> Result<T, MxuError> {
     let formats = format::Formats::choose(spec, chip)?;
-    let staging = geometry::Staging::new(spec, chip);
     let counts = unit_counts(chip);
     let each = geometry::Geometry::variants(spec, chip, counts[0]).len();
-    let units = counts.get(variant as usize / each).copied();
-    let units = units.ok_or_else(|| MxuError::Tile(format!("variant {variant}")))?;
+    let units = counts[variant as usize / each % counts.len()];
+    let staging = geometry::Staging::variants(spec, chip).get(variant as usize / each / counts.len()).copied();
+    let staging = staging.ok_or_else(|| MxuError::Tile(format!("variant {variant}")))?;
     let geometry = &geometry::Geometry::variants(spec, chip, units)[variant as usize % each];
     f(Problem { spec, chip, geometry, formats: &formats, staging, hooked, variant, units })
 }

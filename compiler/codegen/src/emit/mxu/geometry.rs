@@ -201,13 +201,14 @@ pub(super) struct Part {
 }
 
 impl Part {
-    fn new(spec: &Contraction, chip: &ChipConfig) -> Part {
+    /// At most `most` chunks of rows and of columns.
+    fn new(spec: &Contraction, chip: &ChipConfig, most: (u32, u32)) -> Part {
         let (rows, cols) = chip.mxu_chunks();
         let even = |size: u32, chunks: u32| {
             let planes = size.div_ceil(chip.core.lanes).max(1);
             planes.div_ceil(planes.div_ceil(chunks))
         };
-        let (kch, nch) = (even(spec.k, rows), even(spec.n, cols));
+        let (kch, nch) = (even(spec.k, most.0.min(rows)), even(spec.n, most.1.min(cols)));
         let beyond = |part: u32, all: u32| (part < all).then_some(all - 1);
         match spec.rhs_form {
             RhsForm::LanesN { .. } => {
@@ -234,9 +235,29 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// The staging of a contraction on a chip: a single tile of `k` or `n` is staged only as far as it reaches.
-    pub fn new(spec: &Contraction, chip: &ChipConfig) -> Staging {
-        let part = Part::new(spec, chip);
+    /// The stagings of a contraction on a chip: as much of the arrays as it fills, then smaller and smaller parts: their tiles are
+    /// smaller, and so are the windows that operands come through.
+    pub fn variants(spec: &Contraction, chip: &ChipConfig) -> Vec<Staging> {
+        let (mut rows, mut cols) = chip.mxu_chunks();
+        let mut all = vec![Staging::new(spec, chip, (rows, cols))];
+        while rows * cols > 1 {
+            if cols >= rows {
+                cols = cols.div_ceil(2);
+            } else {
+                rows = rows.div_ceil(2);
+            }
+            let smaller = Staging::new(spec, chip, (rows, cols));
+            if all.last().is_some_and(|s| s.part != smaller.part) {
+                all.push(smaller);
+            }
+        }
+        all
+    }
+
+    /// The staging of a contraction that uses so many chunks of an array at most: a single tile of `k` or `n` is staged only as far
+    /// as it reaches.
+    fn new(spec: &Contraction, chip: &ChipConfig, most: (u32, u32)) -> Staging {
+        let part = Part::new(spec, chip, most);
         let (sub, lanes) = (chip.core.sublanes, chip.core.lanes);
         let groups = |size: u32, chunks: u32| size.min(chunks * lanes).div_ceil(sub);
         match spec.rhs_form {
@@ -270,7 +291,7 @@ mod tests {
         let mut chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
         let part = |chip: &ChipConfig, k, n, transposed| {
             let spec = Contraction::dot(1, [64, k, n], view(64, 1, 0), (view(2048, 1, 0), transposed), view(64, 1, 0));
-            Staging::new(&spec, chip)
+            Staging::variants(&spec, chip).remove(0)
         };
         assert_eq!(part(&chip, 300, 300, false).part.fires, None);
         chip.apply_sets(&["mxu.rows=1024", "mxu.cols=1024"].map(String::from)).expect("in range");
@@ -283,6 +304,14 @@ mod tests {
         // Two arrays deep and one wide: both are filled alike.
         let large = part(&chip, 1152, 1024, false).part;
         assert_eq!((large.kch, large.nch, large.fires, large.first_n), (5, 8, Some(7), 0));
+        // Smaller parts: half the columns, half the rows, and so on to a single chunk; of small ones there are few.
+        let parts = |k, n| {
+            let spec = Contraction::dot(1, [64, k, n], view(64, 1, 0), (view(2048, 1, 0), false), view(64, 1, 0));
+            let all = Staging::variants(&spec, &chip).into_iter().map(|s| (s.part.kch, s.part.nch));
+            all.collect::<Vec<_>>()
+        };
+        assert_eq!(parts(1024, 1024), [(8, 8), (8, 4), (4, 4), (4, 2), (2, 2), (2, 1), (1, 1)]);
+        assert_eq!(parts(64, 200), [(1, 2), (1, 1)]);
     }
 
     #[test]
