@@ -24,6 +24,8 @@ use systole_isa::{ChipConfig, DType};
 const UNROLLED_POINTS: u64 = 16;
 /// Most accumulators of blocks of rows that are reduced side by side.
 const SIDE_BY_SIDE: u32 = 8;
+/// The same where windows slide: what their places share leaves registers for more of them, which the latency of sums asks for.
+const SLIDING: u32 = 16;
 
 /// The kernel of a spec. Parameters: one register for each input, then one for each output.
 pub fn reduce_kernel(spec: &ReduceSpec, chip: &ChipConfig) -> Kernel {
@@ -148,7 +150,11 @@ impl Reducer<'_> {
         let blocks = if exact { rows.div_ceil(sub) } else { rows / sub };
         let d = self.ctx.spec.outer.len();
         let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();
-        let together = (self.side_by_side() / indices).clamp(1, blocks.max(1));
+        let most = match (&self.slide, self.side_by_side()) {
+            (Some(_), 2..) => SLIDING,
+            (_, most) => most,
+        };
+        let together = (most / indices).clamp(1, blocks.max(1));
         let places = |blocks: std::ops::Range<u32>, rows: u32| -> Vec<At> {
             let of = |fixed| blocks.clone().map(move |i| (fixed, i));
             let at = |(fixed, i)| At { block: i64::from(i), fixed, ..At::start(&own, rows) };
@@ -205,7 +211,7 @@ impl Reducer<'_> {
             }
             return;
         }
-        let all = self.looped(b, places, &neutral);
+        let all = self.looped(b, places, (&neutral, known));
         for (at, acc) in places.iter().zip(all) {
             self.finish(b, at, (&inits, known), acc);
         }
@@ -275,8 +281,12 @@ impl Reducer<'_> {
         acc.unwrap_or_else(|| inits.to_vec())
     }
 
-    fn looped(&self, b: &mut KernelBuilder, places: &[At], inits: &[Value]) -> Vec<Vec<Value>> {
-        let all: Vec<Vec<Value>> = places.iter().map(|_| inits.iter().map(|v| variable(b, v)).collect()).collect();
+    /// Accumulators of places, which begin as `inits`; `known`: the identity.
+    fn looped(&self, b: &mut KernelBuilder, places: &[At], (inits, known): (&[Value], bool)) -> Vec<Vec<Value>> {
+        let begin = |b: &mut KernelBuilder| -> Vec<Vec<Value>> {
+            places.iter().map(|_| inits.iter().map(|v| variable(b, v)).collect()).collect()
+        };
+        let all = begin(b);
         let (Some(first), Some(acc)) = (places.first(), all.first()) else { return all };
         let sizes = self.ctx.spec.outer.clone();
         if self.spec.reduce_rows || self.spec.reduce_columns {
@@ -291,8 +301,15 @@ impl Reducer<'_> {
             return all;
         }
         if let Some(slide) = &self.slide {
-            self.sliding(b, slide, places, &all);
-            return all;
+            // Few sums would wait for themselves: each is two.
+            let words: usize = inits.iter().map(|v| v.dtype.components()).sum();
+            if !known || places.len() * words > SLIDING as usize / 2 {
+                self.sliding(b, slide, places, &[&all]);
+                return all;
+            }
+            let others = begin(b);
+            self.sliding(b, slide, places, &[&all, &others]);
+            return all.iter().zip(&others).map(|(acc, other)| emit_body(b, &self.body, acc, other)).collect();
         }
         // The last dimensions are unrolled as far as they are few points.
         let count = |d: usize| sizes[d..].iter().map(|&s| u64::from(s)).product::<u64>();

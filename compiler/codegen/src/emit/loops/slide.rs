@@ -64,8 +64,8 @@ fn moving(spec: &LoopSpec, along: usize, dimension: usize) -> Vec<bool> {
 }
 
 impl Reducer<'_> {
-    /// Reduces places whose windows overlap: `all` are their accumulators.
-    pub(super) fn sliding(&self, b: &mut KernelBuilder, slide: &Slide, places: &[At], all: &[Vec<Value>]) {
+    /// Reduces places whose windows overlap: each of `sets` has an accumulator for every place, and they take turns.
+    pub(super) fn sliding(&self, b: &mut KernelBuilder, slide: &Slide, places: &[At], sets: &[&[Vec<Value>]]) {
         let Some(first) = places.first() else { return };
         let d = slide.dimension;
         let mut sizes = self.ctx.spec.outer.clone();
@@ -81,6 +81,7 @@ impl Reducer<'_> {
             for &block in &blocks {
                 for sum in 0..count + i64::from(points) - 1 {
                     let mut moved = Memo::default();
+                    let all = sets[sum as usize % sets.len()];
                     for (at, acc) in places.iter().zip(all).filter(|(at, _)| at.block == block) {
                         let point = sum - neighbour(at);
                         if !(0..i64::from(points)).contains(&point) {
