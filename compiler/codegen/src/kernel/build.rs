@@ -83,6 +83,7 @@ pub struct KernelBuilder {
     xlu_units: u32,
     pub(super) lanes: u32,
     converts_bf16: bool,
+    sums: (u32, u32),
     vmem_rows: u64,
     prologue: Vec<Item>,
     /// Open bodies, the innermost last; the first is the kernel's.
@@ -98,6 +99,7 @@ pub struct KernelBuilder {
 impl KernelBuilder {
     /// A kernel without parameters yet; `name` is for listings.
     pub fn new(name: impl Into<String>, chip: &ChipConfig) -> KernelBuilder {
+        let sum = chip.timing.get(Op::VFmaF.info().class);
         KernelBuilder {
             kernel: Kernel {
                 name: name.into(),
@@ -111,6 +113,7 @@ impl KernelBuilder {
             lanes: chip.core.lanes,
             vmem_rows: chip.vmem.bytes / chip.row_bytes(),
             converts_bf16: chip.vmem.bf16_conversion != 0,
+            sums: (chip.core.valu_slots * sum.latency / sum.interval.max(1), chip.core.vector_registers / 4),
             prologue: Vec::new(),
             bodies: vec![Vec::new()],
             place: 0,
@@ -164,6 +167,12 @@ impl KernelBuilder {
     /// Whether the chip's loads and stores convert between bf16 and f32.
     pub fn converts_bf16(&self) -> bool {
         self.converts_bf16
+    }
+
+    /// Sums of products, side by side, that multiply-adds need to hide their latency; how many leave enough registers for what
+    /// they share.
+    pub fn sums_of_products(&self) -> (u32, u32) {
+        self.sums
     }
 
     /// Cross-lane units, each with a transpose buffer.

@@ -111,8 +111,9 @@ fn by_number(b: &mut Emit, op: Binary, x: NodeId, y: NodeId, v: f64, exact: bool
             b.draft.fire("bits-zero").then_some(x)
         }
         Binary::Div if v == 1.0 => b.draft.fire("divide-one").then_some(x),
-        Binary::Div if dtype.is_float() && has_exact_reciprocal(dtype, v) => {
-            b.draft.fire("divide-power-of-two").then(|| b.with(Binary::Mul, x, 1.0 / v))
+        Binary::Div if dtype.is_float() => {
+            let by = reciprocal(dtype, v)?;
+            b.draft.fire("divide-number").then(|| divided(b, x, by))
         }
         Binary::Max if v == f64::NEG_INFINITY && dtype.is_float() => b.draft.fire("maximum-lowest").then_some(x),
         Binary::Min if v == f64::INFINITY && dtype.is_float() => b.draft.fire("minimum-highest").then_some(x),
@@ -121,15 +122,29 @@ fn by_number(b: &mut Emit, op: Binary, x: NodeId, y: NodeId, v: f64, exact: bool
     }
 }
 
-/// Whether dividing by `v` is the same as multiplying by its reciprocal: powers of two away from the ends of the range.
-#[allow(clippy::wildcard_enum_match_arm, reason = "every wider type has this range")]
-fn has_exact_reciprocal(dtype: DType, v: f64) -> bool {
-    let mantissa = v.to_bits() & ((1 << 52) - 1);
+/// The reciprocal by which to multiply instead of dividing by `v`, as XLA does, and whether that is the same in the type itself: of
+/// powers of two. Neither `v` nor it may lie beyond the normal numbers, where much is lost.
+fn reciprocal(dtype: DType, v: f64) -> Option<(f64, bool)> {
+    let exact = v.to_bits() & ((1 << 52) - 1) == 0;
     let range = match dtype {
         DType::F16 => 8.0,
+        DType::F64 => 900.0,
         _ => 60.0,
     };
-    v.is_finite() && v != 0.0 && mantissa == 0 && v.abs().log2().abs() <= range && !dtype.is_f8()
+    let usual = v.is_finite() && v != 0.0 && v.abs().log2().abs() <= range;
+    let inverse = if dtype == DType::F64 { 1.0 / v } else { f64::from(1.0 / v as f32) };
+    (usual && !dtype.is_f8()).then_some((inverse, exact))
+}
+
+/// `x` times the reciprocal of a number; narrow floats in f32, where it is much the same as the quotient.
+fn divided(b: &mut Emit, x: NodeId, (inverse, exact): (f64, bool)) -> NodeId {
+    let dtype = b.dtype(x);
+    if exact || matches!(dtype, DType::F32 | DType::F64) {
+        return b.with(Binary::Mul, x, inverse);
+    }
+    let wide = b.convert(x, DType::F32);
+    let product = b.with(Binary::Mul, wide, inverse);
+    b.convert(product, dtype)
 }
 
 fn power(b: &mut Emit, x: NodeId, v: f64) -> Option<NodeId> {

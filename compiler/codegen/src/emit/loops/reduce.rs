@@ -24,8 +24,6 @@ use systole_isa::{ChipConfig, DType};
 const UNROLLED_POINTS: u64 = 16;
 /// Most accumulators of blocks of rows that are reduced side by side.
 const SIDE_BY_SIDE: u32 = 8;
-/// The same where windows slide: what their places share leaves registers for more of them, which the latency of sums asks for.
-const SLIDING: u32 = 16;
 
 /// The kernel of a spec. Parameters: one register for each input, then one for each output.
 pub fn reduce_kernel(spec: &ReduceSpec, chip: &ChipConfig) -> Kernel {
@@ -150,11 +148,12 @@ impl Reducer<'_> {
         let blocks = if exact { rows.div_ceil(sub) } else { rows / sub };
         let d = self.ctx.spec.outer.len();
         let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();
-        let most = match (&self.slide, self.side_by_side()) {
-            (Some(_), 2..) => SLIDING,
-            (_, most) => most,
+        let sliding = self.slide.is_some() && self.side_by_side() > 1 && self.exact_product().is_some();
+        let together = match b.sums_of_products() {
+            (wanted, most) if sliding => wanted.div_ceil(indices).min(most / indices),
+            _ => self.side_by_side() / indices,
         };
-        let together = (most / indices).clamp(1, blocks.max(1));
+        let together = together.clamp(1, blocks.max(1));
         let places = |blocks: std::ops::Range<u32>, rows: u32| -> Vec<At> {
             let of = |fixed| blocks.clone().map(move |i| (fixed, i));
             let at = |(fixed, i)| At { block: i64::from(i), fixed, ..At::start(&own, rows) };
@@ -302,8 +301,9 @@ impl Reducer<'_> {
         }
         if let Some(slide) = &self.slide {
             // Few sums would wait for themselves: each is two.
-            let words: usize = inits.iter().map(|v| v.dtype.components()).sum();
-            if !known || places.len() * words > SLIDING as usize / 2 {
+            let (wanted, most) = b.sums_of_products();
+            let count = places.len() as u32;
+            if !known || count >= wanted || count * 2 > most || self.exact_product().is_none() {
                 self.sliding(b, slide, places, &[&all]);
                 return all;
             }

@@ -115,7 +115,7 @@ impl Reducer<'_> {
 
     /// The factors, where what is added up are f32 products of narrower floats: those are exact, so that rounding their sum
     /// alone changes nothing.
-    fn exact_product(&self) -> Option<(ExprId, ExprId)> {
+    pub(super) fn exact_product(&self) -> Option<(ExprId, ExprId)> {
         let nodes = &self.ctx.spec.expr.nodes;
         let product = &nodes[self.ctx.spec.outputs.first()?.node as usize];
         let narrow = |&id: &ExprId| {
