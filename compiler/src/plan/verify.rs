@@ -342,7 +342,7 @@ fn sound_nodes(nodes: &[ExprNode], (inputs, params, reductions): (usize, usize, 
             ExprOp::Input(_) | ExprOp::Param(_) | ExprOp::Const(_) | ExprOp::Index(_) | ExprOp::LaneReduce(..) => 0,
             ExprOp::Unary(_) | ExprOp::Convert | ExprOp::BitcastConvert | ExprOp::ReducePrecision(..) => 1,
             ExprOp::Binary(_) | ExprOp::Compare(..) => 2,
-            ExprOp::Select | ExprOp::Clamp => 3,
+            ExprOp::Select | ExprOp::Clamp | ExprOp::MultiplyAdd => 3,
         };
         ensure(n.args.len() == arguments, || format!("node {at} of {} arguments", n.args.len()))?;
         let known = match n.op {
@@ -353,6 +353,7 @@ fn sound_nodes(nodes: &[ExprNode], (inputs, params, reductions): (usize, usize, 
             | ExprOp::Index(_)
             | ExprOp::Unary(_)
             | ExprOp::Binary(_)
+            | ExprOp::MultiplyAdd
             | ExprOp::Compare(..)
             | ExprOp::Select
             | ExprOp::Clamp

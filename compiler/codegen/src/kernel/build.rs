@@ -83,7 +83,8 @@ pub struct KernelBuilder {
     xlu_units: u32,
     pub(super) lanes: u32,
     converts_bf16: bool,
-    sums: (u32, u32),
+    /// Sums of products side by side that hide their latency; how many leave registers for what they share.
+    pub(crate) sums: (u32, u32),
     vmem_rows: u64,
     prologue: Vec<Item>,
     /// Open bodies, the innermost last; the first is the kernel's.
@@ -167,12 +168,6 @@ impl KernelBuilder {
     /// Whether the chip's loads and stores convert between bf16 and f32.
     pub fn converts_bf16(&self) -> bool {
         self.converts_bf16
-    }
-
-    /// Sums of products, side by side, that multiply-adds need to hide their latency; how many leave enough registers for what
-    /// they share.
-    pub fn sums_of_products(&self) -> (u32, u32) {
-        self.sums
     }
 
     /// Cross-lane units, each with a transpose buffer.

@@ -67,6 +67,11 @@ pub fn plan(q: &Request<'_>, names: &mut Names, chaos: &mut Chaos) -> Option<Pla
             continue;
         };
         let p = match plan_unrolled(q, unrolled, factor, names, chaos) {
+            // Registers may not do for several iterations at the interval that the slots allow.
+            Some(p) if factor > 1 && p.modulo.ii > p.report.recurrence_bound => {
+                let one = plan_unrolled(q, body, 1, names, chaos);
+                one.filter(|one| one.modulo.ii * factor <= p.modulo.ii).unwrap_or(p)
+            }
             Some(p) => p,
             None if factor > 1 => plan_unrolled(q, body, 1, names, chaos)?,
             None => return None,
@@ -125,7 +130,7 @@ fn plan_unrolled(
                 modulo = Some(m);
                 break;
             }
-            Some(_) => ii += (ii / 4).max(1),
+            Some(_) => ii += (ii / 8).max(1),
             None => ii += (ii / 10).max(1),
         }
     }

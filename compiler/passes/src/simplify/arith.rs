@@ -124,6 +124,7 @@ fn by_number(b: &mut Emit, op: Binary, x: NodeId, y: NodeId, v: f64, exact: bool
 
 /// The reciprocal by which to multiply instead of dividing by `v`, as XLA does, and whether that is the same in the type itself: of
 /// powers of two. Neither `v` nor it may lie beyond the normal numbers, where much is lost.
+#[allow(clippy::wildcard_enum_match_arm, reason = "every other float has this range")]
 fn reciprocal(dtype: DType, v: f64) -> Option<(f64, bool)> {
     let exact = v.to_bits() & ((1 << 52) - 1) == 0;
     let range = match dtype {

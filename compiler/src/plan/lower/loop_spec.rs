@@ -1,11 +1,12 @@
 //! Specs of loop kernels from roots and their fused producers.
 
+use super::multiply_add::multiply_adds;
 use crate::plan::fuse::{DimMap, Fuser, Leaf, Materialise};
 use crate::plan::group::Groups;
 use crate::plan::view::{Form, View, layout_of};
 use smallvec::SmallVec;
 use systole_codegen::emit::loops::spec::{
-    Access, Body, Expr, ExprNode, ExprOp, Index, Input, LaneMap, LoopSpec, Output, ReduceSpec, Reduction,
+    Access, Body, Expr, ExprId, ExprNode, ExprOp, Index, Input, LaneMap, LoopSpec, Output, ReduceSpec, Reduction,
 };
 use systole_hlo::graph::{ArrayShape, Binary, Computation, Conv, Module, NodeId, Op, WindowDim};
 use systole_isa::{ChipConfig, DType};
@@ -146,13 +147,16 @@ pub fn loop_spec(
         node: *node,
         access: output(shape.dtype, &shape.dims, *form, &order.map(map), order.outer, chip),
     };
+    let mut wanted: Vec<ExprId> = found.iter().map(|f| f.0).collect();
+    let expr = multiply_adds(order.expr(f.expr), &mut wanted);
+    found.iter_mut().zip(wanted).for_each(|(f, node)| f.0 = node);
     let spec = LoopSpec {
         outer: f.dims[..n - 2].iter().map(|&d| d as u32).collect(),
         rows: padded(f.dims[n - 2], chip),
         columns: f.dims[n - 1] as u32,
         inputs: specs,
         outputs: found.iter().map(access).collect(),
-        expr: order.expr(f.expr),
+        expr,
     };
     let results = found.into_iter().map(|(_, _, shape, form)| (shape.dims, shape.dtype, form)).collect();
     Ok(Fused { spec, inputs: places, results })
@@ -198,6 +202,9 @@ pub fn reduce_spec(
         results.push((leaf.dims.clone(), leaf.dtype, form));
     }
     let rows = f.dims[n - 2];
+    let mut wanted: Vec<ExprId> = reduction.args.iter().chain(&reduction.inits).copied().collect();
+    let expr = multiply_adds(order.expr(f.expr), &mut wanted);
+    let reduction = Reduction { inits: wanted.split_off(reduction.args.len()), args: wanted, ..reduction };
     let spec = ReduceSpec {
         outer,
         kept_outer,
@@ -206,7 +213,7 @@ pub fn reduce_spec(
         columns: f.dims[n - 1] as u32,
         reduce_columns,
         inputs: specs,
-        expr: order.expr(f.expr),
+        expr,
         reduction,
         outputs,
         resumed: false,

@@ -12,6 +12,7 @@ pub mod memo;
 mod mosaic;
 mod movement;
 pub mod moving;
+mod multiply_add;
 pub mod scalar;
 mod sort;
 mod steps;

@@ -139,6 +139,13 @@ pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value 
     value(b, r)
 }
 
+/// `x * y + z`, rounded once.
+pub fn multiply_add(b: &mut KernelBuilder, x: &Value, y: &Value, z: &Value) -> Value {
+    let (p, q, r) = (pair(b, x), pair(b, y), pair(b, z));
+    let sum = b.fmad(p, q, r);
+    value(b, sum)
+}
+
 /// Maximum or minimum; NaN if either is; -0 is below +0.
 fn extreme(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value {
     let (p, q) = (pair(b, x), pair(b, y));

@@ -36,6 +36,7 @@ pub use constant::{constant, constant_f64, iota_value};
 pub use convert::{bitcast_same_width, convert, reduce_precision};
 
 use super::Value;
+use crate::emit::operand::Ops;
 use crate::kernel::KernelBuilder;
 use systole_hlo::graph::elementwise::{Part, UnaryKind};
 use systole_hlo::graph::{Binary, Unary};
@@ -101,6 +102,15 @@ pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value 
         Family::Float32 => float32::binary(b, op, x, y),
         Family::Float64 => float64::binary(b, op, x, y),
         Family::Complex => complex::binary(b, op, x, y),
+    }
+}
+
+/// `x * y + z` of floats of 32 or 64 bits, rounded once.
+pub fn multiply_add(b: &mut KernelBuilder, x: &Value, y: &Value, z: &Value) -> Value {
+    match family(x.dtype) {
+        Family::Float64 => float64::multiply_add(b, x, y, z),
+        Family::Float32 => Value::word(x.dtype, b.fma(x.v(), y.v(), z.v())),
+        Family::Pred | Family::Int32 | Family::Int64 | Family::Complex => refused("multiply-add", x.dtype),
     }
 }
 

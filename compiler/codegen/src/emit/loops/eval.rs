@@ -14,6 +14,7 @@ pub fn emit_node(b: &mut KernelBuilder, node: &ExprNode, args: &[Value]) -> Valu
         ExprOp::Const(bytes) => elementwise::constant(b, bytes, node.dtype),
         ExprOp::Unary(op) => elementwise::unary(b, *op, &args[0], node.dtype),
         ExprOp::Binary(op) => elementwise::binary(b, *op, &args[0], &args[1]),
+        ExprOp::MultiplyAdd => elementwise::multiply_add(b, &args[0], &args[1], &args[2]),
         ExprOp::Compare(direction, order) => elementwise::compare(b, *direction, *order, &args[0], &args[1]),
         ExprOp::Select => elementwise::select(b, &args[0], &args[1], &args[2]),
         ExprOp::Clamp => elementwise::clamp(b, &args[0], &args[1], &args[2]),

@@ -149,7 +149,7 @@ impl Reducer<'_> {
         let d = self.ctx.spec.outer.len();
         let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();
         let sliding = self.slide.is_some() && self.side_by_side() > 1 && self.exact_product().is_some();
-        let together = match b.sums_of_products() {
+        let together = match b.sums {
             (wanted, most) if sliding => wanted.div_ceil(indices).min(most / indices),
             _ => self.side_by_side() / indices,
         };
@@ -301,7 +301,7 @@ impl Reducer<'_> {
         }
         if let Some(slide) = &self.slide {
             // Few sums would wait for themselves: each is two.
-            let (wanted, most) = b.sums_of_products();
+            let (wanted, most) = b.sums;
             let count = places.len() as u32;
             if !known || count >= wanted || count * 2 > most || self.exact_product().is_none() {
                 self.sliding(b, slide, places, &[&all]);

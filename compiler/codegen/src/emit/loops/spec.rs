@@ -25,6 +25,8 @@ pub enum ExprOp {
     Index(Index),
     Unary(Unary),
     Binary(Binary),
+    /// `.0 * .1 + .2`, rounded once.
+    MultiplyAdd,
     Compare(Direction, Order),
     Select,
     Clamp,

@@ -90,6 +90,7 @@ fn work(n: &ExprNode) -> u32 {
         ExprOp::Binary(Binary::Pow | Binary::Atan2) => 24,
         ExprOp::Index(_)
         | ExprOp::Binary(_)
+        | ExprOp::MultiplyAdd
         | ExprOp::Compare(..)
         | ExprOp::Select
         | ExprOp::Clamp
