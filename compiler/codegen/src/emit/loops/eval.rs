@@ -60,6 +60,23 @@ pub fn simple_body(body: &Body) -> Option<Binary> {
     (p == [0, 1]).then_some(op)
 }
 
+/// Whether a body combines each accumulator with its own value alone, by an operation whose order does not matter.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for parameters alone")]
+pub fn each_alone(body: &Body) -> bool {
+    let param = |id: u32| match body.nodes[id as usize].op {
+        ExprOp::Param(p) => Some(p as usize),
+        _ => None,
+    };
+    let alone = |(i, &root): (usize, &u32)| {
+        let node = &body.nodes[root as usize];
+        let free = [Binary::Add, Binary::Mul, Binary::Max, Binary::Min, Binary::And, Binary::Or, Binary::Xor];
+        let mut args: smallvec::SmallVec<[_; 3]> = node.args.iter().map(|&a| param(a)).collect();
+        args.sort_unstable();
+        matches!(node.op, ExprOp::Binary(op) if free.contains(&op)) && args[..] == [Some(i), Some(i + body.roots.len())]
+    };
+    body.roots.iter().enumerate().all(alone)
+}
+
 /// The order of the one strict comparison that a body is, if it is one of its two parameters.
 #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for parameters alone")]
 pub fn simple_compare(body: &Body) -> Option<Order> {

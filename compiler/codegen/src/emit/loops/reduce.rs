@@ -8,7 +8,8 @@
 use super::address::{Affine, nest, step};
 use super::bases::Bases;
 use super::eval::{
-    accumulate, emit_body, neutral, reduce_lanes, reduce_sublanes, select_mask, variable, widen_body, widened,
+    accumulate, each_alone, emit_body, neutral, reduce_lanes, reduce_sublanes, select_mask, variable, widen_body,
+    widened,
 };
 use super::row::{At, Context, Memo, tiles_to_outer};
 use super::simplify::merge_reduce;
@@ -24,6 +25,9 @@ use systole_isa::{ChipConfig, DType};
 const UNROLLED_POINTS: u64 = 16;
 /// Most accumulators of blocks of rows that are reduced side by side.
 const SIDE_BY_SIDE: u32 = 8;
+/// Sets of accumulators that take turns: the latency of a sum times the loads of a cycle; most accumulators in them.
+const SETS: u32 = 4;
+const MOST_SETS: u32 = 8;
 
 /// The kernel of a spec. Parameters: one register for each input, then one for each output.
 pub fn reduce_kernel(spec: &ReduceSpec, chip: &ChipConfig) -> Kernel {
@@ -148,7 +152,7 @@ impl Reducer<'_> {
         let blocks = if exact { rows.div_ceil(sub) } else { rows / sub };
         let d = self.ctx.spec.outer.len();
         let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();
-        let sliding = self.slide.is_some() && self.side_by_side() > 1 && self.exact_product().is_some();
+        let sliding = self.slide.is_some() && self.side_by_side() > 1 && self.product().is_some();
         let together = match b.sums {
             (wanted, most) if sliding => wanted.div_ceil(indices).min(most / indices),
             _ => self.side_by_side() / indices,
@@ -289,21 +293,24 @@ impl Reducer<'_> {
         let (Some(first), Some(acc)) = (places.first(), all.first()) else { return all };
         let sizes = self.ctx.spec.outer.clone();
         if self.spec.reduce_rows || self.spec.reduce_columns {
+            let mut sets = vec![acc.clone()];
+            sets.extend((1..self.sets(known)).map(|_| inits.iter().map(|v| variable(b, v)).collect::<Vec<Value>>()));
             nest(b, &sizes, self.kept, first.regs, &mut |b, regs| {
                 let at = At { regs, ..*first };
                 if self.spec.reduce_rows {
-                    self.rows(b, &at, inits, acc)
+                    self.rows(b, &at, inits, &sets)
                 } else {
-                    self.columns(b, &at, inits, acc, M::ALL)
+                    self.columns(b, &at, inits, (&sets, 0), M::ALL)
                 }
             });
+            sets[1..].iter().for_each(|other| accumulate(b, &self.body, acc, other));
             return all;
         }
         if let Some(slide) = &self.slide {
             // Few sums would wait for themselves: each is two.
             let (wanted, most) = b.sums;
             let count = places.len() as u32;
-            if !known || count >= wanted || count * 2 > most || self.exact_product().is_none() {
+            if !known || count >= wanted || count * 2 > most || self.product().is_none() {
                 self.sliding(b, slide, places, &[&all]);
                 return all;
             }
@@ -320,8 +327,7 @@ impl Reducer<'_> {
                 for (i, (at, acc)) in places.iter().zip(&all).enumerate() {
                     let fixed = point_of(&sizes, from, p, at.fixed);
                     let at = At { regs, fixed: &fixed, ..*at };
-                    let x = self.values(b, &at, 0, &mut memo);
-                    accumulate(b, &self.body, acc, &x);
+                    self.take(b, (&at, 0), acc, &mut memo);
                     // What it shares is there for the next place.
                     let same = places.get(i + 1).is_some_and(|next| next.fixed == places[i].fixed);
                     let still = if same { &self.ctx.row_free } else { &self.shared };
@@ -332,25 +338,54 @@ impl Reducer<'_> {
         all
     }
 
-    fn rows(&self, b: &mut KernelBuilder, at: &At, inits: &[Value], acc: &[Value]) {
+    /// Sets of accumulators that registers of rows and columns are taken into in turn, so that none waits for the one before it;
+    /// `known`: they begin at the identity.
+    fn sets(&self, known: bool) -> u32 {
+        let words: usize = self.spec.outputs.iter().map(|o| o.dtype.components()).sum();
+        let rows = if self.spec.reduce_rows { self.spec.rows / self.ctx.sublanes } else { 1 };
+        let few = u64::from(rows) * u64::from(self.unrolled_tiles()) < UNROLLED_POINTS;
+        if !known || few || !each_alone(&self.body) { 1 } else { (MOST_SETS / words.max(1) as u32).clamp(1, SETS) }
+    }
+
+    /// Tiles of columns that are reduced in one body.
+    fn unrolled_tiles(&self) -> u32 {
+        match self.spec.reduce_columns {
+            true if u64::from(self.ctx.tiles) <= UNROLLED_POINTS / 2 => self.ctx.tiles,
+            true | false => 1,
+        }
+    }
+
+    fn rows(&self, b: &mut KernelBuilder, at: &At, inits: &[Value], sets: &[Vec<Value>]) {
         let sub = self.ctx.sublanes;
         let (full, rest) = (self.spec.rows / sub, self.spec.rows % sub);
         let d = self.ctx.spec.outer.len();
         let own: Vec<Affine> = at.regs.iter().map(|a| a.fork(b, d)).collect();
-        if full > 0 {
-            b.loop_static(full, |b| {
-                self.columns(b, &At { regs: &own, ..*at }, inits, acc, M::ALL);
-                step(b, &own, |a| a.row * sub as i64);
+        // As many rows' registers as give every set its turn.
+        let tiles = self.unrolled_tiles();
+        let together = (sets.len() as u32).div_ceil(tiles);
+        let take = |b: &mut KernelBuilder, i: u32, mask: M| {
+            let at = At { regs: &own, block: i64::from(i), ..*at };
+            self.columns(b, &at, inits, (sets, i * tiles), mask);
+        };
+        if full / together > 0 {
+            b.loop_static(full / together, |b| {
+                (0..together).for_each(|i| take(b, i, M::ALL));
+                step(b, &own, |a| a.row * i64::from(together * sub));
             });
         }
+        (0..full % together).for_each(|i| take(b, i, M::ALL));
         if rest > 0 {
             let mask = b.sublanes_below(rest);
-            self.columns(b, &At { regs: &own, ..*at }, inits, acc, mask);
+            take(b, full % together, mask);
         }
     }
 
-    fn columns(&self, b: &mut KernelBuilder, at: &At, inits: &[Value], acc: &[Value], rows: M) {
+    fn columns(&self, b: &mut KernelBuilder, at: &At, inits: &[Value], (sets, turn): (&[Vec<Value>], u32), rows: M) {
         let one = |b: &mut KernelBuilder, at: &At, tile: u32, columns: M| {
+            let acc = &sets[(turn + tile) as usize % sets.len()];
+            if rows == M::ALL && columns == M::ALL {
+                return self.take(b, (at, tile), acc, &mut Memo::default());
+            }
             let x = self.values(b, at, tile, &mut Memo::default());
             let mask = if rows == M::ALL {
                 columns

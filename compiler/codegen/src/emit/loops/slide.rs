@@ -5,7 +5,7 @@ use super::address::nest;
 use super::eval::{accumulate, simple_body};
 use super::reduce::Reducer;
 use super::row::{At, Memo};
-use super::spec::{ExprId, ExprOp, Input, LaneMap, LoopSpec};
+use super::spec::{ExprId, ExprOp, Input, LaneMap, LoopSpec, Output};
 use crate::emit::value::Value;
 use crate::kernel::KernelBuilder;
 use systole_hlo::graph::Binary;
@@ -94,7 +94,7 @@ impl Reducer<'_> {
                         let still = &mut still[point as usize];
                         let mut memo = still.clone();
                         memo.extend(moved.iter().map(|(k, v)| (*k, *v)));
-                        self.take(b, &at, acc, &mut memo);
+                        self.take(b, (&at, 0), acc, &mut memo);
                         still.extend(memo.iter().filter(|(k, _)| self.shared[k.0 as usize]).map(|(k, v)| (*k, *v)));
                         moved.extend(memo.iter().filter(|(k, _)| slide.moving[k.0 as usize]).map(|(k, v)| (*k, *v)));
                     }
@@ -104,27 +104,22 @@ impl Reducer<'_> {
     }
 
     /// Takes a reduced point into the accumulators.
-    fn take(&self, b: &mut KernelBuilder, at: &At, acc: &[Value], memo: &mut Memo) {
-        if let (&[sum], Some((x, y))) = (acc, self.exact_product()) {
-            let (x, y) = (self.ctx.eval(b, at, x, 0, memo), self.ctx.eval(b, at, y, 0, memo));
+    pub(super) fn take(&self, b: &mut KernelBuilder, (at, tile): (&At, u32), acc: &[Value], memo: &mut Memo) {
+        if let (&[sum], Some((x, y))) = (acc, self.product()) {
+            let (x, y) = (self.ctx.eval(b, at, x, tile, memo), self.ctx.eval(b, at, y, tile, memo));
             return b.set_v(sum.v(), Op::VFmaF, &[x.v().into(), y.v().into(), sum.v().into()]);
         }
-        let x = self.values(b, at, 0, memo);
+        let x = self.values(b, at, tile, memo);
         accumulate(b, &self.body, acc, &x);
     }
 
-    /// The factors, where what is added up are f32 products of narrower floats: those are exact, so that rounding their sum
-    /// alone changes nothing.
-    pub(super) fn exact_product(&self) -> Option<(ExprId, ExprId)> {
+    /// The factors, where what is added up are f32 products: a multiply-add rounds their sum alone.
+    pub(super) fn product(&self) -> Option<(ExprId, ExprId)> {
         let nodes = &self.ctx.spec.expr.nodes;
-        let product = &nodes[self.ctx.spec.outputs.first()?.node as usize];
-        let narrow = |&id: &ExprId| {
-            let n = &nodes[id as usize];
-            let from = n.args.first().map(|&a| nodes[a as usize].dtype);
-            n.op == ExprOp::Convert && n.dtype == DType::F32 && matches!(from, Some(DType::BF16 | DType::F16))
-        };
+        let &[Output { node, .. }] = &self.ctx.spec.outputs[..] else { return None };
+        let product = &nodes[node as usize];
         let sum = simple_body(&self.body) == Some(Binary::Add) && product.dtype == DType::F32;
         let &[x, y] = &product.args[..] else { return None };
-        (sum && product.op == ExprOp::Binary(Binary::Mul) && product.args.iter().all(narrow)).then_some((x, y))
+        (sum && product.op == ExprOp::Binary(Binary::Mul)).then_some((x, y))
     }
 }
