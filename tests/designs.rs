@@ -37,6 +37,10 @@ const LARGE: [&str; 4] =
 const THROUGH: f64 = 1.12;
 
 fn seconds(file: &Path, sets: &[&str]) -> f64 {
+    report(file, sets)["time_s"].as_f64().expect("a time")
+}
+
+fn report(file: &Path, sets: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_systole"));
     command.arg("run").arg(file).args(["--chip", "tpu-v5e", "--timing-only", "--report", "json"]);
     sets.iter().for_each(|s| {
@@ -44,8 +48,7 @@ fn seconds(file: &Path, sets: &[&str]) -> f64 {
     });
     let out = command.output().expect("systole runs");
     assert!(out.status.success(), "{} with {sets:?}: {}", file.display(), String::from_utf8_lossy(&out.stderr));
-    let report: Value = serde_json::from_slice(&out.stdout).expect("a report");
-    report["time_s"].as_f64().expect("a time")
+    serde_json::from_slice(&out.stdout).expect("a report")
 }
 
 #[test]
@@ -92,4 +95,12 @@ fn wide_arrays_are_used_in_parts_where_that_is_faster() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn what_loops_read_comes_once() {
+    // 64 KiB of weights, twenty rounds.
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/plan/arrays-before-loops.hlo");
+    let read = report(&file, &[])["hbm"]["read_bytes"].as_u64().expect("bytes");
+    assert!(read < 2 * (64 << 10), "{read} bytes");
 }

@@ -181,11 +181,12 @@ pub enum Step {
     /// Begins a collective that is under way during the steps up to its end; `work` are their estimated cycles.
     Begin(Box<Exchange>),
     End(Box<Exchange>),
-    /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats.
+    /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats; so many times, where that is known.
     While {
         head: Vec<Step>,
         cond: Word,
         body: Vec<Step>,
+        turns: Option<u64>,
         op: u32,
     },
     /// Runs the branch whose number is in `index` (the last for numbers beyond).
@@ -203,7 +204,9 @@ impl Step {
     /// What `region` returns.
     pub fn try_map_regions<E>(self, mut region: impl FnMut(Vec<Step>) -> Result<Vec<Step>, E>) -> Result<Step, E> {
         Ok(match self {
-            Step::While { head, cond, body, op } => Step::While { head: region(head)?, cond, body: region(body)?, op },
+            Step::While { head, cond, body, turns, op } => {
+                Step::While { head: region(head)?, cond, body: region(body)?, turns, op }
+            }
             Step::Switch { index, branches, op } => {
                 Step::Switch { index, branches: branches.into_iter().map(region).collect::<Result<_, _>>()?, op }
             }

@@ -216,7 +216,7 @@ impl<'a> Lower<'a> {
         let body = std::mem::replace(&mut self.steps, outer);
         self.state_bytes = outside;
         self.turns = turns;
-        self.steps.push(Step::While { head, cond, body, op });
+        self.steps.push(Step::While { head, cond, body, turns: trips, op });
         Ok(state)
     }
 

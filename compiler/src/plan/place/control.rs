@@ -1,11 +1,18 @@
 //! Loops and branches: what is in vector memory stays at one place in every iteration and branch.
 
 use super::Placer;
-use super::reach::{buffers_of, sliced_in, written_in};
+use super::reach::{Near, buffers_of, sliced_in, written_in};
 use crate::plan::action::Action;
 use crate::plan::step::{Arg, BufferKind, Step, Unit, Use, Word};
 use crate::plan::view::BufId;
 use systole_hlo::error::CompileError;
+
+/// Rounds of a loop from which on an array's copy in each of them counts for more than that the first is not hidden: of arrays that
+/// come within the latency of memory, and of others.
+const FEW_TURNS: u64 = 4;
+const MANY_TURNS: u64 = 16;
+/// Rounds of loops of which nobody knows how many they are.
+const UNKNOWN_TURNS: u64 = 8;
 
 impl<'a> Placer<'a> {
     /// Waits for all copies, and pins what is resident: its place is the same in every iteration or branch.
@@ -113,7 +120,49 @@ impl<'a> Placer<'a> {
         self.copies(out);
     }
 
-    pub(super) fn while_(&mut self, head: &'a [Step], cond: Word, body: &'a [Step]) -> Result<(), CompileError> {
+    /// Brings in, before a loop, the arrays that its kernels read in vector memory and nothing in it writes: otherwise they would
+    /// come in every time round. That is where there is room for all that the loop has to do with; large arrays, whose copies the
+    /// first round could hide, only for many rounds.
+    fn bring_in(&mut self, inner: &[&'a [Step]], turns: Option<u64>) -> Result<(), CompileError> {
+        let turns = turns.unwrap_or(UNKNOWN_TURNS);
+        let (mut used, mut written) = (Vec::new(), Vec::new());
+        let mut near = Near::default();
+        for s in inner {
+            buffers_of(s, &mut used);
+            written_in(s, &mut written);
+            near.add(s);
+        }
+        used.sort_unstable();
+        used.dedup();
+        let scratch = near.kernels.iter().map(|&k| u64::from(self.scratch_rows(k))).max().unwrap_or(0);
+        let needed = used.iter().map(|b| self.memory.rows_of(*b)).sum::<u64>() + scratch;
+        if turns < FEW_TURNS || needed > self.memory.vmem.room().1 / 4 * 3 {
+            return Ok(());
+        }
+        let chip = self.memory.chip;
+        let short = chip.hbm_latency_cycles() as f64 * chip.hbm_bytes_per_cycle();
+        let mut out = Vec::new();
+        for b in near.arrays(|b| self.memory.is_large(b)) {
+            let p = &self.memory.places[b.index()];
+            let comes = p.in_hbm && p.row.is_none() && !written.contains(&b);
+            if !comes || turns < MANY_TURNS && self.memory.bytes_of(b) as f64 > short {
+                continue;
+            }
+            if self.memory.semaphores_free() < 2 {
+                near.read.keys().for_each(|b| self.memory.settle(*b, &mut out));
+            }
+            self.resident(b, true, &used, &mut out)?;
+        }
+        self.copies(out);
+        Ok(())
+    }
+
+    pub(super) fn while_(
+        &mut self,
+        (head, cond, body): (&'a [Step], Word, &'a [Step]),
+        turns: Option<u64>,
+    ) -> Result<(), CompileError> {
+        self.bring_in(&[head, body], turns)?;
         let pinned = self.enter(&[head, body])?;
         self.now += 1;
         // Whether HBM copies are valid must not depend on the iteration: what the loop writes is not in HBM.

@@ -244,11 +244,11 @@ impl<'a> Placer<'a> {
                 self.begin_hidden(x)?;
             }
             Step::End(x) => self.end_hidden(x),
-            Step::While { head, cond, body, op } => {
+            Step::While { head, cond, body, turns, op } => {
                 self.mark(*op);
                 // What is under way goes on behind the loop.
                 let hidden = self.hidden.take();
-                self.while_(head, *cond, body)?;
+                self.while_((head, *cond, body), *turns)?;
                 self.hidden = hidden;
                 return Ok(());
             }

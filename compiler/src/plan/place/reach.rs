@@ -1,6 +1,6 @@
 //! What steps read and write, with the steps inside of them.
 
-use super::super::step::{Arg, Step, Use};
+use super::super::step::{Arg, Step, Unit, Use};
 use super::super::view::BufId;
 use std::collections::BTreeMap;
 
@@ -114,5 +114,50 @@ fn count_slices(steps: &[Step], slices: &mut BTreeMap<BufId, usize>) {
             | Step::End(_)
             | Step::Scalar { .. } => {}
         }
+    }
+}
+
+/// What the kernels in steps read in vector memory: each array, and whether of it only parts at places that change.
+#[derive(Default)]
+pub(super) struct Near {
+    pub read: BTreeMap<BufId, bool>,
+    /// The kernels.
+    pub kernels: Vec<usize>,
+}
+
+impl Near {
+    pub fn add(&mut self, steps: &[Step]) {
+        for s in steps {
+            match s {
+                Step::Call { kernel, args, .. } => {
+                    self.kernels.push(*kernel);
+                    for a in args {
+                        if let Arg::Array { buf, usage: Use::Read, unit, dynamic, .. } = a
+                            && *unit != Unit::Granules
+                        {
+                            let parts = self.read.entry(*buf).or_insert(true);
+                            *parts &= !dynamic.is_empty();
+                        }
+                    }
+                }
+                Step::While { head, body, .. } => {
+                    self.add(head);
+                    self.add(body);
+                }
+                Step::Switch { branches, .. } => branches.iter().for_each(|b| self.add(b)),
+                Step::Copy { .. }
+                | Step::ReadScalar { .. }
+                | Step::Host { .. }
+                | Step::Exchange(_)
+                | Step::Begin(_)
+                | Step::End(_)
+                | Step::Scalar { .. } => {}
+            }
+        }
+    }
+
+    /// The arrays but for large ones of which parts are read alone.
+    pub fn arrays(&self, is_large: impl Fn(BufId) -> bool) -> Vec<BufId> {
+        self.read.iter().filter(|&(b, parts)| !(*parts && is_large(*b))).map(|(b, _)| *b).collect()
     }
 }
