@@ -75,7 +75,9 @@ impl Kind {
 pub(crate) struct Field {
     shift: u32,
     bits: u32,
-    signed: bool,
+    /// The field's bits where it begins at bit zero, and the one that is the sign, if there is one.
+    mask: u64,
+    sign: u64,
     even: bool,
     min: i32,
     max: i32,
@@ -84,8 +86,7 @@ pub(crate) struct Field {
 impl Field {
     #[inline]
     fn extract(&self, word: u64) -> i32 {
-        let top = word << (64 - self.shift - self.bits);
-        if self.signed { (top as i64 >> (64 - self.bits)) as i32 } else { (top >> (64 - self.bits)) as i32 }
+        ((word >> self.shift & self.mask ^ self.sign).wrapping_sub(self.sign)) as i32
     }
 
     #[inline]
@@ -93,9 +94,16 @@ impl Field {
         (value as u64) << (64 - self.bits) >> (64 - self.bits) << self.shift
     }
 
+    /// Below zero where the value is none that the field takes: of several fields, where any of them is.
+    #[inline]
+    fn excess(&self, value: i32) -> i64 {
+        let (value, odd) = (i64::from(value), i64::from(value & i32::from(self.even)));
+        (value - i64::from(self.min)) | (i64::from(self.max) - value) | -odd
+    }
+
     #[inline]
     fn accepts(&self, value: i32) -> bool {
-        (self.min..=self.max).contains(&value) && !(self.even && value & 1 == 1)
+        self.excess(value) >= 0
     }
 }
 
@@ -108,6 +116,8 @@ pub(crate) struct OpFields {
     fields: [Field; MAX_OPERANDS],
     /// Bits of the word that are in use.
     used: u64,
+    /// The operand that is a format of the matrix unit, if one is.
+    format: Option<usize>,
 }
 
 /// Field shifts of an opcode, and the bits in use.
@@ -129,54 +139,51 @@ pub(crate) struct Fields {
     pub(crate) slots: [u32; Slot::ALL.len()],
     /// Matrix-unit formats that the chip lacks, as a bit set.
     missing_formats: u32,
-    /// Lane chunks of the array's rows and columns.
-    chunks: (u32, u32),
+}
+
+/// Lane chunks that instructions of an opcode may name, of those of the array's rows and columns.
+fn chunks_of(op: Op, (rows, cols): (u32, u32)) -> Option<u32> {
+    let Function::Matrix(function) = op.function() else { return None };
+    match function {
+        MatrixFn::MStage | MatrixFn::MPop | MatrixFn::MDrain => Some(cols),
+        MatrixFn::MStageT | MatrixFn::MPush | MatrixFn::MPushSet | MatrixFn::MPushAdd => Some(rows),
+        MatrixFn::MLatch => None,
+    }
 }
 
 impl Fields {
     pub(crate) fn new(chip: &ChipConfig) -> Fields {
         let numbers = TABLE.iter().map(|info| info.op as usize + 1).max().unwrap_or(0);
         let mut ops = vec![None; numbers];
+        let chunks = chip.mxu_chunks();
         for info in TABLE {
             let (shifts, end) = layout(info);
             let mut fields = [Field::default(); MAX_OPERANDS];
             for ((field, shift), operand) in fields.iter_mut().zip(shifts).zip(info.operands) {
-                let (min, max) = operand.kind.range(chip);
+                let (min, mut max) = operand.kind.range(chip);
+                if operand.kind == Kind::U4
+                    && let Some(count) = chunks_of(info.op, chunks)
+                {
+                    max = max.min(count as i32 - 1);
+                }
                 let even = matches!(operand.kind, Kind::Pd | Kind::Pu);
-                let signed = operand.kind.is_signed();
-                *field = Field { shift, bits: operand.kind.bits(), signed, even, min, max };
+                let bits = operand.kind.bits();
+                let sign = if operand.kind.is_signed() { 1 << (bits - 1) } else { 0 };
+                *field = Field { shift, bits, mask: u64::MAX >> (64 - bits), sign, even, min, max };
             }
             let used = if end == 64 { u64::MAX } else { (1 << end) - 1 };
-            let fields = OpFields { op: info.op, slot: info.slot, count: info.operands.len(), fields, used };
+            let format = info.operands.iter().position(|o| o.kind == Kind::Fmt);
+            let fields = OpFields { op: info.op, slot: info.slot, count: info.operands.len(), fields, used, format };
             ops[info.op as usize] = Some(fields);
         }
         let missing = MxuFormat::ALL.iter().enumerate().filter(|(_, f)| chip.mxu_type(**f).is_none());
-        Fields {
-            ops,
-            slots: Slot::ALL.map(|s| chip.slots(s)),
-            missing_formats: missing.map(|(i, _)| 1 << i).sum(),
-            chunks: chip.mxu_chunks(),
-        }
+        Fields { ops, slots: Slot::ALL.map(|s| chip.slots(s)), missing_formats: missing.map(|(i, _)| 1 << i).sum() }
     }
 
-    /// Whether the format and chunk operands of a matrix-unit instruction suit the chip's arrays.
-    fn check_matrix(&self, inst: &Inst) -> Result<(), Problem> {
-        let Function::Matrix(function) = inst.op.function() else { return Ok(()) };
-        let chunks = match function {
-            MatrixFn::MStage | MatrixFn::MPop | MatrixFn::MDrain => self.chunks.1,
-            MatrixFn::MStageT | MatrixFn::MPush | MatrixFn::MPushSet | MatrixFn::MPushAdd => self.chunks.0,
-            MatrixFn::MLatch => return Ok(()),
-        };
-        for (info, value) in inst.op.info().operands.iter().zip(inst.operands) {
-            if info.kind == Kind::Fmt && self.missing_formats >> value & 1 == 1 {
-                return Err(Problem::Format { op: inst.op, format: MxuFormat::ALL[value as usize] });
-            }
-            if info.kind == Kind::U4 && value as u32 >= chunks {
-                let max = chunks as i32 - 1;
-                return Err(Problem::Operand { op: inst.op, operand: info.name, value, min: 0, max, even: false });
-            }
-        }
-        Ok(())
+    /// Whether the chip's arrays have the format that an instruction names.
+    #[inline]
+    fn has_format(&self, inst: &Inst, fields: &OpFields) -> bool {
+        fields.format.is_none_or(|at| self.missing_formats >> (inst.operands[at] & 31) & 1 == 0)
     }
 
     #[inline]
@@ -189,7 +196,10 @@ impl Fields {
                 return Err(Problem::Operand { op: inst.op, operand, value, min, max, even });
             }
         }
-        if matches!(fields.slot, Slot::MxuPush | Slot::MxuPop) { self.check_matrix(inst) } else { Ok(()) }
+        match fields.format.filter(|_| !self.has_format(inst, fields)) {
+            Some(at) => Err(Problem::Format { op: inst.op, format: MxuFormat::ALL[inst.operands[at] as usize] }),
+            None => Ok(()),
+        }
     }
 
     /// The instruction's word.
@@ -216,12 +226,12 @@ impl Fields {
             return Err(Problem::Unused { op: fields.op });
         }
         let mut inst = Inst { op: fields.op, operands: [0; MAX_OPERANDS] };
-        let mut good = !matches!(slot, Slot::MxuPush | Slot::MxuPop);
+        let mut excess = 0;
         for (field, operand) in fields.fields[..fields.count].iter().zip(&mut inst.operands) {
             *operand = field.extract(word);
-            good &= field.accepts(*operand);
+            excess |= field.excess(*operand);
         }
-        if !good {
+        if !(excess >= 0 && self.has_format(&inst, fields)) {
             self.check(&inst, fields)?;
         }
         Ok(inst)

@@ -10,9 +10,9 @@ use crate::dma::{HBM_GRANULE, MAX_DMA_DIMS};
 use crate::encoding::CodeError;
 use crate::inst::Bundles;
 use crate::layout::Layout;
-use crate::opcodes::Op;
+use crate::opcodes::{Op, TABLE};
 use crate::program::{DebugRange, HostArray, Program};
-use crate::table::Kind;
+use crate::table::{Kind, Slot};
 use crate::topology::{MAX_AXES, MAX_POD, Topology};
 
 /// Why a program does not run on a chip.
@@ -74,8 +74,14 @@ impl Program {
     }
 
     fn check_indices(&self, bundles: &Bundles) -> Result<(), ProgramError> {
+        let numbers = TABLE.iter().map(|i| i.op as usize + 1).max().unwrap_or(0);
+        let mut indexed = vec![false; numbers];
+        for info in TABLE {
+            let index = |k: Kind| matches!(k, Kind::Target | Kind::Desc) || k == Kind::I32 && info.slot == Slot::Branch;
+            indexed[info.op as usize] = info.operands.iter().any(|o| index(o.kind));
+        }
         for (bundle, b) in bundles.iter().enumerate() {
-            for inst in b {
+            for inst in b.iter().filter(|i| indexed[i.op as usize]) {
                 for (kind, index) in inst.iter() {
                     let (what, count) = match kind {
                         Kind::Target => ("bundle", bundles.len()),

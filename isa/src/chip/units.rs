@@ -134,11 +134,17 @@ impl Quantity {
         let mut best = format!("{value}");
         for &(unit, scale) in self.units() {
             let scaled = if scale < 1.0 { value * (1.0 / scale).round() } else { value / scale };
-            // Twelve digits hide the rounding of the division.
-            let number = format!("{:.12}", scaled).trim_end_matches('0').trim_end_matches('.').to_string();
+            if unit == "cycle" || !(1.0..10000.0).contains(&scaled) {
+                continue;
+            }
+            // Twelve digits hide the rounding of the division. Whole numbers have none, and are printed faster as such.
+            let number = if scaled.fract() == 0.0 {
+                (scaled as u32).to_string()
+            } else {
+                format!("{scaled:.12}").trim_end_matches('0').trim_end_matches('.').to_string()
+            };
             let text = if self == Quantity::Share { format!("{number}{unit}") } else { format!("{number} {unit}") };
-            let in_range = (1.0..10000.0).contains(&scaled);
-            if unit != "cycle" && in_range && (text.len() < best.len() || !best.contains(' ')) {
+            if text.len() < best.len() || !best.contains(' ') {
                 best = text;
             }
         }

@@ -3,7 +3,7 @@
 use super::code::*;
 use super::fetch::Blocks;
 use super::timed;
-use super::uses::{Access, Turn, Units, Use, interval, uses, value_walk};
+use super::uses::{Access, Turn, Units, Use, uses, value_walk};
 use crate::load::LoadError;
 use crate::stats::Cause;
 use smallvec::SmallVec;
@@ -36,7 +36,8 @@ pub(crate) fn check(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> 
 /// Decodes `bundles`, whose operands are in range, for `chip`.
 pub(crate) fn predecode(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> Result<Code, LoadError> {
     let resources = resources(chip)?;
-    let long = long_groups(bundles, chip);
+    let uses = uses(&resources, chip);
+    let long = long_groups(bundles, &uses);
     let any_long = long.contains(&true);
     let mut shared = long;
     Slot::ALL.iter().for_each(|s| shared[*s as usize] &= chip.slots(*s) > 1);
@@ -47,7 +48,8 @@ pub(crate) fn predecode(bundles: &Bundles, program: &Program, chip: &ChipConfig)
         need: [0; GROUPS],
         have: Slot::ALL.map(|s| chip.slots(s)),
         intervals: Default::default(),
-        uses: uses(&resources, chip),
+        timed_groups: 0,
+        uses,
         push_d16: MxuFormat::ALL.map(|f| d16(chip.mxu_push_cycles(f))),
         stage_d16: d16(chip.mxu_stage_cycles()),
         values: 0,
@@ -119,10 +121,12 @@ fn resources(chip: &ChipConfig) -> Result<Resources, LoadError> {
 }
 
 /// The slot groups in which an instruction keeps its unit longer than a cycle.
-fn long_groups(bundles: &Bundles, chip: &ChipConfig) -> [bool; GROUPS] {
+fn long_groups(bundles: &Bundles, uses: &[Use]) -> [bool; GROUPS] {
+    let mut occurs = vec![false; uses.len()];
+    bundles.insts().iter().for_each(|i| occurs[i.op as usize] = true);
     let mut long = [false; GROUPS];
-    for i in bundles.insts() {
-        long[i.op.info().slot as usize] |= interval(i.op, chip) > 1;
+    for of in uses.iter().zip(occurs).filter(|u| u.1).map(|u| u.0) {
+        long[of.slot as usize] |= of.interval > 1;
     }
     long
 }
@@ -155,6 +159,8 @@ struct Predecoder<'a> {
     need: [u32; GROUPS],
     have: [u32; GROUPS],
     intervals: [SmallVec<[u32; MAX_UNITS]>; GROUPS],
+    /// The groups that have any, as a bit set.
+    timed_groups: u32,
     uses: Vec<Use>,
     /// Sixteenths of a cycle that a register's rows of each format take to enter a matrix unit, and a register of weights.
     push_d16: [u32; MxuFormat::ALL.len()],
@@ -186,6 +192,7 @@ impl Predecoder<'_> {
             self.need[of.slot as usize] += 1;
             if self.code.any_long && self.code.long[of.slot as usize] {
                 self.intervals[of.slot as usize].push(of.interval.max(1));
+                self.timed_groups |= 1 << of.slot as u32;
             }
             self.hazards(inst, of)?;
             head.units |= match of.units {
@@ -402,10 +409,10 @@ impl Predecoder<'_> {
         if !self.code.any_long {
             return Ok(());
         }
-        for group in 0..GROUPS {
-            if self.intervals[group].is_empty() {
-                continue;
-            }
+        let mut left = std::mem::take(&mut self.timed_groups);
+        while left != 0 {
+            let group = left.trailing_zeros() as usize;
+            left &= left - 1;
             let mut intervals = std::mem::take(&mut self.intervals[group]);
             let free = self.code.resources.group(group, intervals.len());
             if self.code.shared[group] {

@@ -49,8 +49,10 @@ pub(super) fn mark(code: &mut Code) {
             let behind = live | read_by_branch(code, bundle);
             let head = &mut code.heads[bundle as usize];
             let scalars = &mut code.scalars[head.scalars as usize..][..head.nscalars as usize];
-            scalars.sort_by_key(|s| !needed(s, behind));
             head.ntimed = scalars.iter().filter(|s| needed(s, behind)).count() as u8;
+            if head.ntimed != 0 && head.ntimed != head.nscalars {
+                scalars.sort_by_key(|s| !needed(s, behind));
+            }
             live = before(code, bundle, live);
         }
     }
@@ -244,6 +246,9 @@ fn needed(s: &ScalarOp, live: u64) -> bool {
 /// What is live before a bundle of what is live behind it. A bundle reads everything before it writes anything.
 fn before(code: &Code, bundle: u32, behind: u64) -> u64 {
     let head = &code.heads[bundle as usize];
+    if head.nscalars == 0 && head.nspecials == 0 && head.flags & FLAG_BRANCH == 0 {
+        return behind;
+    }
     let by_branch = read_by_branch(code, bundle);
     // A counted loop's branch also writes its register, from what is there by then.
     let behind = behind | by_branch;

@@ -250,7 +250,21 @@ impl Static {
         TABLE.iter().for_each(|info| common[info.op as usize] = Common::of(info, program, chip));
         let mut out = Static { of: Vec::with_capacity(bundles.len()), starts: vec![0], ..Static::default() };
         let mut known: FxHashMap<(Doing, Instructions), u32> = FxHashMap::default();
+        // What decides what a bundle does: its opcodes, and the operands that [`of_inst`] looks at.
+        let mut same: FxHashMap<SmallVec<[u32; 16]>, u32> = FxHashMap::default();
+        let mut words: SmallVec<[u32; 16]> = SmallVec::new();
         for b in bundles.iter() {
+            words.clear();
+            for i in b {
+                words.push(i.op as u32);
+                if common[i.op as usize].does.is_none() {
+                    words.extend([i.operands[0], i.operands[2], i.operands[3]].map(|o| o as u32));
+                }
+            }
+            if let Some(&number) = same.get(&words[..]) {
+                out.of.push(number);
+                continue;
+            }
             let mut does: Doing = SmallVec::from_slice(&[(Activity::Bundles, 1)]);
             let mut instructions = Instructions::default();
             for i in b {
@@ -276,6 +290,7 @@ impl Static {
                     n
                 }
             };
+            same.insert(words.clone(), number);
             out.of.push(number);
         }
         out

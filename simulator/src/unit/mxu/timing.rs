@@ -54,6 +54,14 @@ impl Ring {
         self.times[(number & self.mask) as usize]
     }
 
+    /// The times of these numbers, of which there are no more than places, in order.
+    fn range(&self, first: u64, end: u64) -> impl Iterator<Item = &u64> {
+        let at = (first & self.mask) as usize;
+        let count = (end - first) as usize;
+        let here = count.min(self.times.len() - at);
+        self.times[at..at + here].iter().chain(&self.times[..count - here])
+    }
+
     #[inline(always)]
     fn set(&mut self, number: u64, time: u64) {
         let at = (number & self.mask) as usize;
@@ -201,27 +209,25 @@ impl MxuTiming {
             out.push(AT_REST);
             return Some(1);
         }
-        let mut last = 0;
-        let mut after = |t: u64| {
-            let t = t.saturating_sub(now + 1);
-            last = last.max(t);
-            t as u32
-        };
-        out.push(after(self.weights));
+        let mut last = self.weights.saturating_sub(now + 1);
+        out.push(last as u32);
         out.push((self.fifo_started - self.popped) as u32);
         let queues = [&self.pushes, &self.stages].map(|q| (&q.starts, q.started.saturating_sub(q.places), q.started));
         for (times, first, end) in [queues[0], queues[1], (&self.results, self.popped, self.fifo_started)] {
-            // What is past needs no words, and places that were never taken count as free.
-            let first = (first..end).find(|&n| times.get(n) > now + 1).unwrap_or(end);
+            // What is past needs no words, and places that were never taken count as free. Times ascend: the last ones are to come.
+            let past = (first..end).rev().find(|&n| times.get(n) <= now + 1);
+            let first = past.map_or(first, |n| n + 1);
             out.push((end - first) as u32);
-            (first..end).for_each(|n| out.push(after(times.get(n))));
+            out.extend(times.range(first, end).map(|t| (t - (now + 1)) as u32));
+            last = last.max(if first < end { times.get(end - 1) - (now + 1) } else { 0 });
         }
         if self.accumulated > now + 1 || !self.pending.is_empty() {
             for (g, &t) in self.accumulators.iter().enumerate() {
                 if t == NEVER {
                     out.extend([g as u32, LATER]);
                 } else if t >> 4 > now + 1 {
-                    out.extend([g as u32, after(t >> 4)]);
+                    last = last.max((t >> 4) - (now + 1));
+                    out.extend([g as u32, ((t >> 4) - (now + 1)) as u32]);
                 }
             }
         }
