@@ -8,10 +8,13 @@ use super::modulo::resource_bound;
 use crate::kernel::regs::{File, Reg};
 use crate::kernel::{Item, Kernel, Loop};
 use rustc_hash::{FxHashMap, FxHashSet};
-use systole_isa::{ChipConfig, Slot};
+use systole_isa::{ChipConfig, Op, Slot};
 
-/// Vector registers that are left to what loops compute.
+/// Vector registers that are left to what loops compute, at least.
 const LEFT: u32 = 20;
+/// Registers that schedules need beyond what latencies alone ask for: in 1/8, and a few more.
+const SLACK: u32 = 9;
+const MORE: u32 = 6;
 
 /// Vector registers to be kept in memory, in order.
 pub fn crowding(kernel: &Kernel, chip: &ChipConfig) -> Vec<Reg> {
@@ -57,10 +60,21 @@ fn of_loop(l: &Loop, chip: &ChipConfig, found: &mut FxHashSet<Reg>) {
     }
     let mut stay: Vec<(u32, Reg)> =
         used.into_iter().filter(|(r, _)| !made.contains(r) && !found.contains(r)).map(|(r, n)| (n, r)).collect();
-    let most = chip.core.vector_registers.saturating_sub(LEFT) as usize;
-    let Some(over) = stay.len().checked_sub(most).filter(|&over| over > 0) else { return };
-    stay.sort_unstable();
     let (cycles, per) = resource_bound(&nodes, chip);
+    let interval = cycles.div_ceil(per.max(1)).max(1);
+    // With the matrix units in it, a loop's interval is theirs: what is under way is not told by latencies. Where most registers are
+    // for that, its iterations overlap little whatever stays.
+    let arrays = |n: &Node| matches!(n.inst.op.info().slot, Slot::MxuPush | Slot::MxuPop);
+    let needed = || (under_way(&nodes, chip).div_ceil(interval) * SLACK).div_ceil(8) + MORE;
+    let few = |left: &u32| *left <= chip.core.vector_registers * 5 / 8;
+    let left = Some(LEFT).filter(|_| nodes.iter().any(arrays)).unwrap_or_else(needed);
+    let left = Some(left).filter(few).unwrap_or(LEFT).max(LEFT);
+    let most = chip.core.vector_registers.saturating_sub(left) as usize;
+    let Some(over) = stay.len().checked_sub(most).filter(|&over| over > 0) else { return };
+    // What is loaded takes a register from then until its use.
+    let loaded = (chip.timing.get(Op::VLd.info().class).latency + 1).min(interval - 1);
+    let over = over * interval as usize / (interval - loaded) as usize;
+    stay.sort_unstable();
     let loads = nodes.iter().filter(|n| n.inst.op.info().slot == Slot::Vload).count() as u32;
     let mut room = (cycles * width(chip, Slot::Vload) / per.max(1)).saturating_sub(loads);
     for (uses, reg) in stay.into_iter().take(over) {
@@ -70,4 +84,25 @@ fn of_loop(l: &Loop, chip: &ChipConfig, found: &mut FxHashSet<Reg>) {
         room -= uses;
         found.insert(reg);
     }
+}
+
+/// Cycles that vector registers made in an iteration are needed for, added up, where all is made as late as what needs it allows.
+fn under_way(nodes: &[Node], chip: &ChipConfig) -> u32 {
+    let mut wanted: FxHashMap<Reg, (u32, u32)> = FxHashMap::default();
+    let mut sum = 0;
+    // Times count from the end of the iteration.
+    for n in nodes.iter().rev() {
+        let latency = chip.timing.get(n.inst.op.info().class).latency.max(1);
+        let defs = n.registers().filter(|r| r.is_def).filter_map(|r| wanted.remove(&r.reg));
+        let (first, at) =
+            defs.fold((u32::MAX, 0), |(last, at), (late, early)| (last.min(late), at.max(early + latency)));
+        if first != u32::MAX && n.registers().any(|r| r.is_def && r.reg.file() == File::Vector) {
+            sum += at - first;
+        }
+        for r in n.registers().filter(|r| r.is_use) {
+            let needed = wanted.entry(r.reg).or_insert((at, at));
+            *needed = (needed.0.min(at), needed.1.max(at));
+        }
+    }
+    sum
 }
