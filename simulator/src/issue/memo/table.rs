@@ -93,22 +93,33 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
+    /// Nothing is recorded; the memory stays.
+    pub(super) fn clear(&mut self) {
+        self.waits.clear();
+        self.mxu_stalls.clear();
+        self.overlaps.clear();
+    }
+
     /// Sums by place and cause.
-    pub(super) fn details(self) -> Details {
-        fn sums<K: PartialEq>(list: Vec<(K, Cause, u32)>) -> Box<[(K, Cause, u32)]> {
-            let mut out: Vec<(K, Cause, u32)> = Vec::with_capacity(list.len());
-            for (k, cause, cycles) in list {
-                match out.iter_mut().rev().find(|o| o.0 == k && o.1 == cause) {
+    pub(super) fn details(&mut self) -> Details {
+        fn sums<K: PartialEq + Copy>(list: &mut [(K, Cause, u32)]) -> Box<[(K, Cause, u32)]> {
+            let mut sums = 0;
+            for i in 0..list.len() {
+                let (k, cause, cycles) = list[i];
+                match list[..sums].iter_mut().rev().find(|o| o.0 == k && o.1 == cause) {
                     Some(o) => o.2 += cycles,
-                    None => out.push((k, cause, cycles)),
+                    None => {
+                        list[sums] = (k, cause, cycles);
+                        sums += 1;
+                    }
                 }
             }
-            out.into()
+            list[..sums].into()
         }
         Details {
-            waits: self.waits.into(),
-            mxu_stalls: sums(self.mxu_stalls),
-            overlaps: sums(self.overlaps),
+            waits: self.waits[..].into(),
+            mxu_stalls: sums(&mut self.mxu_stalls),
+            overlaps: sums(&mut self.overlaps),
             ..Details::default()
         }
     }
@@ -142,6 +153,8 @@ pub(crate) struct Table {
     /// Transitions with pending replays.
     pub(super) dirty: Vec<u32>,
     pub(super) scratch: Vec<u32>,
+    /// For the next transition that is found.
+    pub(super) recorder: Option<Box<Recorder>>,
 }
 
 fn hash(words: &[u32]) -> u64 {
@@ -181,6 +194,7 @@ impl Table {
             details: Vec::new(),
             dirty: Vec::new(),
             scratch: Vec::new(),
+            recorder: None,
         }
     }
 

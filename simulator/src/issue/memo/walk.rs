@@ -8,6 +8,7 @@ use super::table::{Details, Key, NONE, Table, Transition};
 use crate::fault::FaultKind;
 use crate::stats::Cause;
 use crate::unit::dma::Geometry;
+use smallvec::SmallVec;
 
 /// What looking at states costs, in bundles of the plain walk: to number a state, and to keep a transition.
 const NUMBERING: i64 = 20;
@@ -413,8 +414,11 @@ impl Core<'_> {
             false => 0,
         };
         let group_busy = self.stats.group_busy;
-        let streamed: Vec<u64> = self.mxus.iter_mut().map(|m| *m.busy16_mut()).collect();
-        self.recorder = Some(Box::default());
+        let streamed: SmallVec<[u64; 8]> = self.mxus.iter_mut().map(|m| *m.busy16_mut()).collect();
+
+        let mut recorder = table.recorder.take().unwrap_or_default();
+        recorder.clear();
+        self.recorder = Some(recorder);
         self.body = NONE;
         let (offsets, mut event) = (table.offsets.len(), p.steps);
         let taken = self.straight(p, |bundle, now| {
@@ -430,7 +434,7 @@ impl Core<'_> {
                 event += 1;
             }
         })?;
-        let recorder = self.recorder.take().unwrap_or_default();
+        let mut recorder = self.recorder.take().unwrap_or_default();
         let duration = self.now - base;
         let exit_floor = self.floor - (self.now << 4);
         let exit = self.interned(table);
@@ -456,6 +460,7 @@ impl Core<'_> {
             streamed: units.filter(|(_, (a, b))| a != b).map(|(u, (a, b))| (u as u8, a - b)).collect(),
             ..recorder.details()
         };
+        table.recorder = Some(recorder);
         let t = Transition {
             body,
             floor,
