@@ -201,6 +201,8 @@ pub(crate) struct Static {
 pub(crate) struct Instructions {
     pub count: [u8; SLOT_KINDS],
     pub kept: [u16; SLOT_KINDS],
+    /// Whether one is a branch, which counts as no kind.
+    pub branch: bool,
 }
 
 /// What a bundle does, as it is gathered.
@@ -220,6 +222,7 @@ struct Common {
     does: Option<SmallVec<[(Activity, u64); 2]>>,
     slot: Option<usize>,
     kept: u16,
+    branch: bool,
 }
 
 impl Common {
@@ -239,7 +242,8 @@ impl Common {
         });
         let interval = chip.timing.get(info.class).interval;
         let kept = interval.saturating_sub(1).min(u32::from(u16::MAX)) as u16;
-        Common { does, slot: SLOTS.iter().position(|s| *s == info.slot), kept }
+        let slot = SLOTS.iter().position(|s| *s == info.slot);
+        Common { does, slot, kept, branch: info.slot == Slot::Branch }
     }
 }
 
@@ -269,6 +273,7 @@ impl Static {
             let mut instructions = Instructions::default();
             for i in b {
                 let of = &common[i.op as usize];
+                instructions.branch |= of.branch;
                 if let Some(slot) = of.slot {
                     instructions.count[slot] += 1;
                     instructions.kept[slot] = instructions.kept[slot].saturating_add(of.kept);
@@ -296,9 +301,16 @@ impl Static {
         out
     }
 
-    fn of(&self, bundle: usize) -> &[(Activity, u64)] {
-        let n = self.of[bundle] as usize;
+    fn does(&self, number: u32) -> &[(Activity, u64)] {
+        let n = number as usize;
         &self.entries[self.starts[n] as usize..self.starts[n + 1] as usize]
+    }
+
+    /// The instructions by kind of slot of bundles that do the same, and how often any of these issued, if each bundle did so often.
+    pub fn issued<'a>(&'a self, executions: &[u64]) -> impl Iterator<Item = (&'a Instructions, u64)> {
+        let mut sums = vec![0; self.instructions.len()];
+        self.of.iter().zip(executions).for_each(|(&number, n)| sums[number as usize] += n);
+        self.instructions.iter().zip(sums).filter(|s| s.1 > 0)
     }
 
     /// A bundle's instructions by kind of slot.
@@ -458,6 +470,10 @@ impl Runs {
 
     /// What each operation did.
     pub fn activities(&self, ops: usize, code: &Code) -> Vec<Activities> {
+        let of = &code.activity;
+        // How often each kind of bundle issued, and the kinds that did.
+        let mut counts = vec![0i64; of.instructions.len()];
+        let mut kinds: Vec<u32> = Vec::new();
         let of_op = |runs: Vec<(u32, u32, u64)>| {
             let mut changes: Vec<(u32, i64)> =
                 runs.iter().flat_map(|r| [(r.0, r.2 as i64), (r.1 + 1, -(r.2 as i64))]).collect();
@@ -469,11 +485,17 @@ impl Runs {
                 if times == 0 {
                     continue;
                 }
-                for bundle in pair[0].0..pair[1].0 {
-                    for &(kind, n) in code.activity.of(bundle as usize) {
-                        sum[kind] += n * times as u64;
+                for &kind in &of.of[pair[0].0 as usize..pair[1].0 as usize] {
+                    let count = &mut counts[kind as usize];
+                    if *count == 0 {
+                        kinds.push(kind);
                     }
+                    *count += times;
                 }
+            }
+            for kind in kinds.drain(..) {
+                let times = std::mem::take(&mut counts[kind as usize]);
+                of.does(kind).iter().for_each(|&(activity, n)| sum[activity] += n * times as u64);
             }
             sum
         };

@@ -1,6 +1,6 @@
 //! Gathers counters during a run and turns them into a [`RunResult`].
 
-use super::activity::Runs;
+use super::activity::{Instructions, Runs};
 use super::waits::Waits;
 use super::{CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, UNIT_TABLE, UnitCounters};
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
@@ -339,7 +339,7 @@ impl Collector {
     pub fn watch(&mut self, parts: &Parts<'_>) {
         let mut before = vec![[0u32; 2 * SLOT_UNITS]; parts.code.heads.len() + 1];
         for b in 0..parts.code.heads.len() {
-            before[b + 1] = parts.of_bundle(b).map(u32::from);
+            before[b + 1] = parts.of_bundle(parts.code.activity.instructions(b)).map(u32::from);
         }
         for (bundle, unit, cycles) in parts.kept() {
             before[bundle + 1][unit] += cycles as u32;
@@ -360,8 +360,10 @@ impl Collector {
     /// Cycles of the slot units from the executions of every bundle.
     fn slot_totals(&self, executions: &[u64], parts: &Parts<'_>) -> SlotTotals {
         let mut t = SlotTotals::default();
-        for (b, n) in executions.iter().enumerate().filter(|e| *e.1 > 0) {
-            t.sums.iter_mut().zip(parts.of_bundle(b)).for_each(|(s, c)| *s += n * u64::from(c));
+        for (i, n) in parts.code.activity.issued(executions) {
+            t.sums.iter_mut().zip(parts.of_bundle(i)).for_each(|(s, c)| *s += n * u64::from(c));
+        }
+        for (b, _) in executions.iter().enumerate().filter(|e| *e.1 > 0) {
             let Some(waits) = self.waits.of(b) else { continue };
             for unit in (0..SLOT_UNITS).filter(|u| parts.code.heads[b].units >> u & 1 == 1) {
                 t.stall[unit].iter_mut().zip(waits).for_each(|(s, w)| *s += w);
@@ -429,8 +431,7 @@ impl Parts<'_> {
     /// Cycles in which instructions took all slots of a kind.
     fn taken(&self, executions: &[u64]) -> SlotCycles {
         let mut sums = [(0u64, 0u64); SLOT_KINDS];
-        for (b, &n) in executions.iter().enumerate().filter(|e| *e.1 > 0) {
-            let i = self.code.activity.instructions(b);
+        for (i, n) in self.code.activity.issued(executions) {
             for (kind, (all, kept)) in sums.iter_mut().enumerate() {
                 *all += if u32::from(i.count[kind]) >= self.slots[kind].max(1) { n } else { 0 };
                 *kept += n * u64::from(i.kept[kind]);
@@ -448,14 +449,16 @@ impl Parts<'_> {
         })
     }
 
-    /// Cycles that one issue of a bundle makes each slot unit busy (0 where instructions may keep the only one longer: those
-    /// are counted apart), then the instructions of each.
-    fn of_bundle(&self, b: usize) -> [u8; 2 * SLOT_UNITS] {
+    /// Cycles that one issue of a bundle of these instructions makes each slot unit busy (0 where instructions may keep the only
+    /// one longer: those are counted apart), then the instructions of each.
+    fn of_bundle(&self, i: &Instructions) -> [u8; 2 * SLOT_UNITS] {
         let mut out = [0; 2 * SLOT_UNITS];
-        out[SLOT_UNITS..].copy_from_slice(&self.code.activity.instructions(b).count[..SLOT_UNITS]);
+        out[SLOT_UNITS..].copy_from_slice(&i.count[..SLOT_UNITS]);
         for (unit, slot) in SLOTS.iter().enumerate().take(SLOT_UNITS) {
             let counted = !self.code.long[*slot as usize] || self.code.shared[*slot as usize];
-            out[unit] = (counted && self.code.heads[b].units >> unit & 1 == 1) as u8;
+            // Branches are the scalar unit's.
+            let issues = i.count[unit] > 0 || *slot == Slot::Scalar && i.branch;
+            out[unit] = (counted && issues) as u8;
         }
         out
     }
