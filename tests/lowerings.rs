@@ -59,6 +59,10 @@ fn programs() -> Vec<(&'static str, String)> {
         ("transpose and reshape that no blocks do", format!("{}x = s32[5,7,601,2] reshape(a)\n n = s32[5,7,601,2] negate(x)\n \
             t = s32[2,7,601,5] transpose(n), dimensions={{3,1,2,0}}\n r = s32[2,21035] reshape(t)\n ROOT o = s32[2,21035] negate(r)",
             jumps("a", "s32", 42_070, (7919, 13, 100_003)))),
+        ("long narrow rows that begin anywhere", format!("{}n = s8[2000003] negate(a)\n x = s8[1999996] slice(n), slice={{[5:2000001]}}\n y = s8[7] slice(n), slice={{[9:16]}}\n \
+            c = s8[2000003] concatenate(y, x), dimensions={{0}}\n ROOT r = s8[2000003] negate(c)", jumps("a", "s8", 2_000_003, (7919, 13, 101)))),
+        ("rows too long for vector memory, reduced and put one behind the other", format!("{}z = s32[] constant(0)\n x = s32[9,60001] reshape(a)\n n = s32[9,60001] negate(x)\n \
+            s = s32[60001] reduce(n, z), dimensions={{0}}, to_apply=add\n f = s32[540009] reshape(n)\n ROOT r = (s32[60001], s32[540009]) tuple(s, f)", jumps("a", "s32", 540_009, (7919, 13, 100_003)))),
         ("stable sort by a key", format!("{bits}s = (f32[12], s32[12]) sort(x, i), dimensions={{0}}, is_stable=true, to_apply=jax_less\n \
             v = f32[12] get-tuple-element(s), index=0\n {one_nan}w = s32[12] bitcast-convert(q)\n j = s32[12] get-tuple-element(s), index=1\n ROOT r = (s32[12], s32[12]) tuple(w, j)")),
         ("sort in total order", format!("{bits}s = f32[12] sort(x), dimensions={{0}}, to_apply=total\n ROOT r = s32[12] bitcast-convert(s)")),

@@ -9,7 +9,7 @@ use super::Lower;
 use super::moving::{Position, side};
 use crate::plan::step::{Arg, Use};
 use crate::plan::view::Form;
-use systole_codegen::emit::blocks::{Body, divisible, parted};
+use systole_codegen::emit::blocks::{Body, alike, divisible, parted};
 use systole_codegen::emit::moves;
 use systole_codegen::emit::moves::spec::MoveSpec;
 
@@ -37,7 +37,8 @@ impl Lower<'_> {
 
 impl Lower<'_> {
     /// Appends a body whose blocks cannot be written without what is around them, or would be too large but for what they leave over:
-    /// blocks that keep what is there, or whole blocks and the rest of a move one after the other. False if there are none.
+    /// blocks that keep what is there, whole blocks and the rest of a move one after the other, or a move in parts that begin at the
+    /// same lane each. False if there are none.
     pub fn push_in_parts(
         &mut self,
         body: &Body,
@@ -62,7 +63,18 @@ impl Lower<'_> {
                 return true;
             }
         }
-        false
+        // Each part keeps what the others have written.
+        alike(body, chip).into_iter().any(|parts| {
+            let before = self.steps.len();
+            let done = parts.iter().all(|part| {
+                let mut bodies = std::iter::once(part.clone()).chain(parted(part, chip));
+                bodies.any(|b| self.push_blocks(&b, &kept, (hbm, budget), (name, op)))
+            });
+            if !done {
+                self.steps.truncate(before);
+            }
+            done
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is done block by block, seen as arrays walked by an iteration.
 
 use crate::emit::loops::spec::{Access, ExprOp, Input, LaneMap, LoopSpec, ReduceSpec};
-use crate::emit::loops::{flatten, merge_reduce, part_rows, tiles_to_reduced, widened};
+use crate::emit::loops::{flatten, merge_reduce, part_rows, tiles_to_kept, tiles_to_reduced, widened};
 use crate::emit::moves;
 use crate::emit::moves::spec::{MoveSpec, Side};
 use crate::emit::rows::PickSpec;
@@ -99,6 +99,13 @@ impl Body {
             part_rows(&mut tiled, rows)?;
         }
         Some(Body::Reduce(tiled))
+    }
+
+    /// A reduction that keeps its columns with the tiles of these as a dimension around all others.
+    pub fn by_columns(&self, lanes: u32) -> Option<Body> {
+        let Body::Reduce(s) = self else { return None };
+        let mut by_columns = s.clone();
+        tiles_to_kept(&mut by_columns, lanes).then_some(Body::Reduce(by_columns))
     }
 
     /// Whether blocks of a dimension are independent of each other.

@@ -256,6 +256,15 @@ fn unit(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig) -> Option<u3
             unit = unit.max((moves::period(w.lanes[d], g.lanes) * rows) as u32);
         }
     }
+    // Tiles that follow each other as single rows share words: blocks begin at whole words.
+    for (w, o) in walks.iter().zip(&spec.operands) {
+        let Some(w) = w.as_ref().filter(|w| o.hbm && w.lanes[d] != 0) else { continue };
+        let whole = if o.floating { g.align } else { w.dtype.packing() as i64 };
+        let begins = |unit: u32| step(w, d, unit, &g).is_some_and(|rows| rows % whole == 0);
+        if let Some(n) = (0..=whole.ilog2()).map(|n| unit << n).find(|&n| begins(n)) {
+            unit = n;
+        }
+    }
     // Moves fill whole registers of arrays in vector memory too: single rows of one cost as much as registers.
     let filled = matches!(body, Body::Move(_));
     for (w, o) in walks.iter().zip(&spec.operands) {
@@ -269,14 +278,14 @@ fn unit(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig) -> Option<u3
 
 /// A move in other orders of its iteration: of each dimension that has several, the least blocks (whole registers of rows,
 /// whole tiles of lanes) apart from what they count, which is a dimension around all others. Cut along another dimension, its
-/// blocks are parts of both.
+/// blocks are parts of both. Of a reduction that keeps its columns, the tiles of these are around all others.
 pub fn parted(body: &Body, chip: &ChipConfig) -> Vec<Body> {
     let body = body.normal((chip.core.sublanes, chip.core.lanes));
     let arrays = body.walks(chip.core.lanes).len();
     let operands = vec![Operand { hbm: true, kept: false, floating: false, first: false }; arrays];
     let spec = BlockSpec { body: body.clone(), operands };
     let one = |d: usize| body.parted(d, unit(&body, &spec, d, chip)?);
-    (0..body.sizes().len()).rev().filter_map(one).collect()
+    (0..body.sizes().len()).rev().filter_map(one).chain(body.by_columns(chip.core.lanes)).collect()
 }
 
 /// A move in two: of each dimension that the least blocks do not divide, what they divide, and what they leave over.
@@ -300,6 +309,32 @@ pub fn divisible(body: &Body, chip: &ChipConfig) -> Vec<(Body, Body)> {
         Some((Body::Move(first), Body::Move(last)))
     };
     (0..whole.sizes.len()).filter_map(one).collect()
+}
+
+/// A move in parts: of a dimension whose steps move lanes by no whole tiles, every so many of them, which begin at the same lane.
+pub fn alike(body: &Body, chip: &ChipConfig) -> Vec<Vec<Body>> {
+    let body = body.normal((chip.core.sublanes, chip.core.lanes));
+    let Body::Move(whole) = &body else { return Vec::new() };
+    let lanes = i64::from(chip.core.lanes);
+    let one = |d: usize| {
+        let periods = [&whole.src, &whole.dst].map(|s| moves::period(s.lanes[d], lanes));
+        let count = (periods[0].max(periods[1]) as u32).min(whole.sizes[d]);
+        let part = |j: u32| {
+            let mut part = whole.clone();
+            part.sizes[d] = (whole.sizes[d] - j).div_ceil(count);
+            for side in [&mut part.src, &mut part.dst] {
+                side.row_offset += side.rows[d] * i64::from(j);
+                side.lane_offset += side.lanes[d] * i64::from(j);
+                side.rows[d] *= i64::from(count);
+                side.lanes[d] *= i64::from(count);
+            }
+            Body::Move(part)
+        };
+        (count > 1).then(|| (0..count).map(part).collect())
+    };
+    let mut all: Vec<Vec<Body>> = (0..whole.sizes.len()).filter_map(one).collect();
+    all.sort_by_key(Vec::len);
+    all
 }
 
 /// A reduction along lanes in forms that can be cut within its rows: all rows at a time, or some.

@@ -17,4 +17,4 @@ pub use reduce::{emit_reduce, reduce_kernel};
 pub use row::{emit_loop, flatten, loop_kernel};
 pub use simplify::merge_reduce;
 pub use staged::scratch_rows;
-pub use tiled::{part_rows, tiles_to_reduced};
+pub use tiled::{part_rows, tiles_to_kept, tiles_to_reduced};

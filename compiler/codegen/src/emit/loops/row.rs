@@ -10,6 +10,7 @@ use super::eval::{emit_body, emit_node, map_words, neutral, reduce_lanes, select
 use super::simplify::{fill_rows, merge};
 use super::spec::{Access, ExprId, ExprOp, Input, LaneMap, LoopSpec};
 use super::staged::{Staging, TileRegs, column_free, is_staged};
+use super::tiled::tile_outermost;
 use crate::emit::elementwise;
 use crate::emit::memory::{Place, load_value, store_value};
 use crate::emit::value::Value;
@@ -57,25 +58,14 @@ pub fn flatten(spec: &mut LoopSpec, (sublanes, lanes): (u32, u32)) {
 
 /// Makes the tiles the outermost dimension.
 pub(super) fn tiles_to_outer(spec: &mut LoopSpec, tiles: u32, lanes: u32) {
-    fn access(a: &mut Access) {
-        let step = match &mut a.lane {
-            LaneMap::Tile { tile_rows } => std::mem::take(tile_rows),
-            LaneMap::Replicated => 0,
-            LaneMap::Indexed { index, .. } => {
-                index.outer.insert(0, 0);
-                0
-            }
-        };
-        a.outer.insert(0, step);
-    }
     spec.outer.insert(0, tiles);
     for i in &mut spec.inputs {
         if let Input::Array(a) = i {
-            access(a);
+            tile_outermost(a);
         }
     }
     for o in &mut spec.outputs {
-        access(&mut o.access);
+        tile_outermost(&mut o.access);
     }
     for n in &mut spec.expr.nodes {
         if let ExprOp::Index(i) = &mut n.op {

@@ -42,6 +42,41 @@ fn add_tiles(a: &mut Access) {
     a.outer.push(step);
 }
 
+/// Tiles of columns that stay become the outermost of the kept dimensions; false if there is only one, or columns are reduced. Behind
+/// the last column results are anything, as there is nothing.
+pub fn tiles_to_kept(spec: &mut ReduceSpec, lanes: u32) -> bool {
+    let tiles = spec.columns.div_ceil(lanes);
+    let by_tile = |a: &Access| matches!(a.lane, LaneMap::Tile { .. });
+    if spec.reduce_columns || tiles < 2 || !spec.expr.reductions.is_empty() || !spec.outputs.iter().all(by_tile) {
+        return false;
+    }
+    spec.outer.insert(0, tiles);
+    spec.kept_outer += 1;
+    spec.apart = false;
+    let arrays = spec.inputs.iter_mut().filter_map(|i| if let Input::Array(a) = i { Some(a) } else { None });
+    arrays.chain(&mut spec.outputs).for_each(tile_outermost);
+    for n in &mut spec.expr.nodes {
+        if let ExprOp::Index(i) = &mut n.op {
+            i.outer.insert(0, i.column * i64::from(lanes));
+        }
+    }
+    spec.columns = lanes;
+    true
+}
+
+/// An operand's tiles as the outermost dimension.
+pub(super) fn tile_outermost(a: &mut Access) {
+    let step = match &mut a.lane {
+        LaneMap::Tile { tile_rows } => std::mem::take(tile_rows),
+        LaneMap::Replicated => 0,
+        LaneMap::Indexed { index, .. } => {
+            index.outer.insert(0, 0);
+            0
+        }
+    };
+    a.outer.insert(0, step);
+}
+
 /// Arguments become what leaves results alone from the last column on.
 fn mask_columns(spec: &mut ReduceSpec, lanes: u32) {
     let mut outer: SmallVec<[i64; 4]> = smallvec![0; spec.outer.len()];
