@@ -45,6 +45,8 @@ pub struct Groups {
     pub order: Vec<NodeId>,
     /// Reductions that share no kernel: their rows are too long for it.
     pub long: FxHashSet<NodeId>,
+    /// Broadcasts that reshapes make on the way.
+    pub repeated: FxHashSet<NodeId>,
 }
 
 impl Groups {
@@ -266,6 +268,21 @@ pub fn is_split(comp: &Computation, id: NodeId, users: &[NodeId]) -> bool {
     last(from) > last(to) && last(to) > 1 && splits(from, to) && !users.is_empty() && users.iter().all(turned)
 }
 
+/// Whether a node repeats the elements of an array, each so often in a dimension of its own, and only reshapes read it that merge
+/// this with the dimension before.
+fn is_repeat(comp: &Computation, id: NodeId, users: &[NodeId]) -> bool {
+    let node = comp.node(id);
+    let sizes = |id: NodeId| comp.node(id).shape.as_array().map(|a| &a.dims[..]);
+    let (Op::Broadcast { dims }, Some(to)) = (&node.op, sizes(id)) else { return false };
+    let [.., before, count] = *to else { return false };
+    let merges = |u: &NodeId| {
+        let merged = sizes(*u).filter(|merged| splits(merged, to) && merged.last() > Some(&count));
+        comp.node(*u).op == Op::Reshape && merged.is_some()
+    };
+    let minor = count > 1 && before > 1 && dims.last().is_some_and(|&d| d + 2 == to.len());
+    minor && !users.is_empty() && users.iter().all(merges)
+}
+
 /// Whether every dimension of `from` is some neighbours in `to` together.
 fn splits(from: &[u64], to: &[u64]) -> bool {
     let mut parts = to.iter();
@@ -345,6 +362,9 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
             || is_split(comp, id, &g.users[id.index()])
         {
             Owner::Inline
+        } else if is_repeat(comp, id, &g.users[id.index()]) {
+            g.repeated.insert(id);
+            Owner::Inline
         } else if is_pointwise(comp, id) || is_cut(comp, id, rows.lanes) && !reaches_beyond(comp, id, rows) {
             pointwise_owner(comp, &g, (&mut again, &shared), &members, id)
         } else if g.long.contains(&id) {
@@ -418,7 +438,7 @@ fn common_owner(comp: &Computation, g: &Groups, (again, shared): (&Again<'_>, &S
     let mut kernels: SmallVec<[NodeId; 4]> = SmallVec::new();
     let mut known = true;
     for &u in &g.users[id.index()] {
-        if !reads_points(comp, u) {
+        if !reads_points(comp, u) || g.repeated.contains(&u) {
             return Common::Array;
         }
         match g.owner[u.index()] {

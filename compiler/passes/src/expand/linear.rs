@@ -60,12 +60,16 @@ pub(super) struct Blocks {
     pub count: u64,
     /// Whether kernels of their own take the blocks.
     pub native: bool,
+    /// Blocks of a batch that such a kernel has room for.
+    together: u64,
 }
 
 impl Blocks {
-    /// Blocks of matrices of `n` rows on a chip with these sublanes and lanes.
-    pub fn of(dtype: DType, n: u64, (sublanes, lanes): (u32, u32)) -> Blocks {
+    /// Blocks of matrices of `n` rows on a chip with these sublanes and lanes, and so many bytes of vector memory.
+    pub fn of(dtype: DType, n: u64, ((sublanes, lanes), vmem): ((u32, u32), u64)) -> Blocks {
         const OTHERS: u64 = 32;
+        /// The part of vector memory for a kernel's three arrays.
+        const SHARE: u64 = 2;
         let (sub, lanes) = (u64::from(sublanes), u64::from(lanes));
         let native = dtype == DType::F32 && lanes >= sub && lanes.is_multiple_of(sub);
         let size = match native {
@@ -73,11 +77,43 @@ impl Blocks {
             false if n < 2 * OTHERS => n,
             false => OTHERS,
         };
-        Blocks { size: size.max(1), count: n.div_ceil(size.max(1)), native }
+        let together = vmem / SHARE / (3 * 4 * size.max(1) * lanes.max(1));
+        Blocks { size: size.max(1), count: n.div_ceil(size.max(1)), native, together: together.max(1) }
     }
 
     pub fn rows(&self) -> u64 {
         self.size * self.count
+    }
+
+    /// An operation that kernels take of arrays `[B, ..]`: on as many matrices at a time as there is room for. The last ones may be
+    /// done twice.
+    pub(super) fn emit(&self, b: &mut Emit, op: &Op, operands: &[NodeId]) -> Result<NodeId, CompileError> {
+        let last = operands[operands.len() - 1];
+        let (dtype, dims) = (b.dtype(last), b.dims(last).to_vec());
+        let batch = dims[0];
+        if batch <= self.together {
+            return Ok(b.emit(op.clone(), operands, Shape::array(dtype, &dims)));
+        }
+        let count = batch.div_ceil(self.together);
+        let some = batch.div_ceil(count);
+        let start = b.splat(dtype, &dims, 0.0);
+        let state = [operands, &[start]].concat();
+        let done = b.counted_loop("some", count, &state, |b, i, s| {
+            let zero = b.index(0);
+            let at = b.with(Binary::Mul, i, some as f64);
+            let at = b.with(Binary::Min, at, (batch - some) as f64);
+            let mut parts = Vec::new();
+            for &x in &s[..operands.len()] {
+                let sizes = [&[some], &b.dims(x)[1..]].concat();
+                parts.push(b.dynamic_slice(x, &[at, zero, zero], &sizes));
+            }
+            let sizes = [&[some], &dims[1..]].concat();
+            let made = b.emit(op.clone(), &parts, Shape::array(dtype, &sizes));
+            let mut next = s.to_vec();
+            next[operands.len()] = b.dynamic_update_slice(s[operands.len()], made, &[at, zero, zero]);
+            Ok(next)
+        })?;
+        Ok(done[operands.len()])
     }
 }
 
@@ -102,20 +138,19 @@ pub(super) fn extended(b: &mut Emit, a: NodeId, to: u64) -> NodeId {
 }
 
 /// The factor of diagonal blocks `[B, k, k]` of which the lower triangle is read; zero above the diagonal.
-fn factor_block(b: &mut Emit, a: NodeId, native: bool) -> Result<NodeId, CompileError> {
-    if !native {
+fn factor_block(b: &mut Emit, a: NodeId, blocks: &Blocks) -> Result<NodeId, CompileError> {
+    if !blocks.native {
         return by_columns(b, a);
     }
     let dims = b.dims(a).to_vec();
     let lower = places(b, &dims, Direction::Ge);
     let turned = b.transpose(a, &[0, 2, 1]);
     let whole = b.select(lower, a, turned);
-    let shape = Shape::array(b.dtype(a), &dims);
-    Ok(b.emit(Op::Cholesky { lower: true }, &[whole], shape))
+    blocks.emit(b, &Op::Cholesky { lower: true }, &[whole])
 }
 
-/// `cholesky` of `[.., n, n]`; `tile` are the chip's sublanes and lanes.
-pub fn cholesky(b: &mut Emit, x: NodeId, lower: bool, tile: (u32, u32)) -> Result<NodeId, CompileError> {
+/// `cholesky` of `[.., n, n]`; `chip` are its sublanes and lanes, and the bytes of its vector memory.
+pub fn cholesky(b: &mut Emit, x: NodeId, lower: bool, chip: ((u32, u32), u64)) -> Result<NodeId, CompileError> {
     let given = b.dims(x).to_vec();
     let dtype = b.dtype(x);
     let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
@@ -126,11 +161,11 @@ pub fn cholesky(b: &mut Emit, x: NodeId, lower: bool, tile: (u32, u32)) -> Resul
         a = b.transpose(a, &[0, 2, 1]);
         a = conjugate(b, a);
     }
-    let blocks = Blocks::of(wide, dims[1], tile);
+    let blocks = Blocks::of(wide, dims[1], chip);
     a = extended(b, a, blocks.rows());
     let mut factor = match blocks.count {
         0 => a,
-        1 => factor_block(b, a, blocks.native)?,
+        1 => factor_block(b, a, &blocks)?,
         2..=UNROLLED => written_out(b, a, &blocks)?,
         _ => by_blocks(b, a, &blocks)?,
     };
@@ -161,7 +196,7 @@ fn inverse_of(b: &mut Emit, factor: NodeId, blocks: &Blocks) -> Result<NodeId, C
     let diagonal = places(b, &dims, Direction::Eq);
     let none = b.scalar(kind, 0.0);
     let identity = b.select(diagonal, one, none);
-    let inverse = solve_block(b, factor, identity, true, blocks.native)?;
+    let inverse = solve_block(b, factor, identity, true, blocks)?;
     Ok(conjugate(b, inverse))
 }
 
@@ -174,7 +209,7 @@ fn written_out(b: &mut Emit, a: NodeId, blocks: &Blocks) -> Result<NodeId, Compi
     for at in (0..n).step_by(size as usize) {
         let left = n - at - size;
         let block = part(b, rest, (0, 0), (size, size));
-        let factor = factor_block(b, block, blocks.native)?;
+        let factor = factor_block(b, block, blocks)?;
         let mut column = factor;
         if left > 0 {
             let inverse = inverse_of(b, factor, blocks)?;
@@ -208,7 +243,7 @@ fn by_blocks(b: &mut Emit, a: NodeId, blocks: &Blocks) -> Result<NodeId, Compile
         let columns = b.dynamic_slice(s[1], &[zero, zero, at], &panel);
         let columns = b.sub(columns, known);
         let block = b.dynamic_slice(columns, &[zero, at, zero], &[batch, size, size]);
-        let factor = factor_block(b, block, blocks.native)?;
+        let factor = factor_block(b, block, blocks)?;
         let none = b.scalar(kind, 0.0);
         let inverse = inverse_of(b, factor, blocks)?;
         let below = product(b, columns, inverse, [2, 2]);

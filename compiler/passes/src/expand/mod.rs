@@ -50,7 +50,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         Op::Sort { dim, body, .. } => Some(sort::lower(b, *dim, *body, x, room(options))?),
         Op::TopK { k, largest } => Some(top_k::lower(b, x[0], *k, *largest, room(options))?),
         Op::Fft { kind, lengths } => Some(fft::lower(b, x[0], *kind, lengths, &array(&n.shape))),
-        Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower, options.tile)?),
+        Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower, (options.tile, options.vmem_bytes))?),
         Op::TriangularSolve { left, lower, unit_diagonal, transpose } => {
             let t = triangular::Triangular {
                 left: *left,
@@ -58,12 +58,12 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
                 unit_diagonal: *unit_diagonal,
                 transpose: *transpose,
             };
-            Some(triangular::triangular_solve(b, x[0], x[1], t, options.tile)?)
+            Some(triangular::triangular_solve(b, x[0], x[1], t, (options.tile, options.vmem_bytes))?)
         }
         Op::RaggedDot { dims, lhs_ragged, rhs_group, precision } => {
             ragged::lower(b, n, x, (dims, *lhs_ragged, &rhs_group[..], *precision))?
         }
-        Op::CustomCall { .. } => library::lower(b, n, x, options.tile)?,
+        Op::CustomCall { .. } => library::lower(b, n, x, (options.tile, options.vmem_bytes))?,
         _ => None,
     })
 }

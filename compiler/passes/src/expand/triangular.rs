@@ -9,7 +9,7 @@ use super::fold_batch;
 use super::linear::{Blocks, UNROLLED, conjugate, extended, part, places, product};
 use crate::edit::Emit;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, Direction, NodeId, Op, PadDim, Shape, TriangularTranspose};
+use systole_hlo::graph::{Binary, Direction, NodeId, Op, PadDim, TriangularTranspose};
 use systole_isa::DType;
 
 /// Unknowns up to which a system is small.
@@ -24,13 +24,13 @@ pub struct Triangular {
     pub transpose: TriangularTranspose,
 }
 
-/// `triangular-solve` of `[.., n, n]` and `[.., n, m]` (or `[.., m, n]`); `tile` are the chip's sublanes and lanes.
+/// `triangular-solve` of `[.., n, n]` and `[.., n, m]` (or `[.., m, n]`); `chip` are its sublanes and lanes, and the bytes of its vector memory.
 pub fn triangular_solve(
     b: &mut Emit,
     a: NodeId,
     y: NodeId,
     t: Triangular,
-    tile: (u32, u32),
+    chip: ((u32, u32), u64),
 ) -> Result<NodeId, CompileError> {
     let given = b.dims(y).to_vec();
     let dtype = b.dtype(y);
@@ -48,7 +48,7 @@ pub fn triangular_solve(
         small(b, a, y, t.lower, turned)
     } else {
         let a = if t.transpose == TriangularTranspose::Adjoint { conjugate(b, a) } else { a };
-        large(b, (a, turned), y, t.lower, tile)?
+        large(b, (a, turned), y, t.lower, chip)?
     };
     if !t.left {
         x = b.transpose(x, &[0, 2, 1]);
@@ -156,11 +156,11 @@ fn large(
     (a, turned): (NodeId, bool),
     y: NodeId,
     lower: bool,
-    tile: (u32, u32),
+    chip: ((u32, u32), u64),
 ) -> Result<NodeId, CompileError> {
     let kind = b.dtype(a);
     let [batch, n, m] = b.dims(y)[..] else { return Ok(y) };
-    let blocks = Blocks::of(kind, n, tile);
+    let blocks = Blocks::of(kind, n, chip);
     let (size, rows) = (blocks.size, blocks.rows());
     let a = extended(b, a, rows);
     let none = b.scalar(kind, 0.0);
@@ -170,9 +170,9 @@ fn large(
     let a = b.select(triangle, a, none);
     let whole = if turned { b.transpose(a, &[0, 2, 1]) } else { a };
     // Kernels take as many right sides as there are lanes; more are multiplied with the inverse.
-    let direct = !blocks.native || m <= u64::from(tile.1);
+    let direct = !blocks.native || m <= u64::from(chip.0.1);
     if blocks.count <= 1 && direct {
-        let x = solve_block(b, whole, y, lower != turned, blocks.native)?;
+        let x = solve_block(b, whole, y, lower != turned, &blocks)?;
         return Ok(if rows > n { b.slice_dim(x, 1, 0, n, 1) } else { x });
     }
     // All blocks' inverses at once, whichever way round: systems of the same matrix share them.
@@ -180,7 +180,7 @@ fn large(
     let (a, lower) = (whole, lower != turned);
     if blocks.count <= UNROLLED {
         // One column would lie along rows; a tile of them costs the same.
-        let wide = if m == 1 { u64::from(tile.0) } else { m };
+        let wide = if m == 1 { u64::from(chip.0.0) } else { m };
         let y = if wide > m { b.pad(y, none, &[edge(0), edge(0), edge(wide - m)]) } else { y };
         let x = written_out(b, a, y, lower, (&blocks, inverses))?;
         return Ok(part(b, x, (0, 0), (n, m)));
@@ -222,7 +222,7 @@ fn inverses(b: &mut Emit, (a, turned): (NodeId, bool), lower: bool, blocks: &Blo
     let dims = b.dims(diagonal).to_vec();
     let zeros = b.splat(b.dtype(a), &dims, 0.0);
     let identity = with_ones(b, zeros);
-    let all = solve_block(b, diagonal, identity, lower, blocks.native)?;
+    let all = solve_block(b, diagonal, identity, lower, blocks)?;
     Ok(if turned { b.transpose(all, &[0, 2, 1]) } else { all })
 }
 
@@ -273,14 +273,13 @@ pub(super) fn solve_block(
     a: NodeId,
     y: NodeId,
     lower: bool,
-    native: bool,
+    blocks: &Blocks,
 ) -> Result<NodeId, CompileError> {
-    if !native {
+    if !blocks.native {
         return by_rows(b, a, y, lower);
     }
     let op = Op::TriangularSolve { left: true, lower, unit_diagonal: false, transpose: TriangularTranspose::No };
-    let shape = Shape::array(DType::F32, b.dims(y));
-    Ok(b.emit(op, &[a, y], shape))
+    blocks.emit(b, &op, &[a, y])
 }
 
 /// `A X = Y` of `[B, n, n]` and `[B, n, m]`: row by row of the unknowns.

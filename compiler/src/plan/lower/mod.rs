@@ -13,6 +13,7 @@ mod mosaic;
 mod movement;
 pub mod moving;
 mod multiply_add;
+mod repeat;
 pub mod scalar;
 mod sort;
 mod steps;

@@ -66,7 +66,15 @@ impl<'a> Lower<'a> {
     }
 
     /// A node's array moved into a new one: sizes of the iteration and the positions of both.
-    fn moved(&mut self, r: &Region<'a>, id: NodeId, src: &View, sizes: &[u64], from: &Position, to: &Position) -> Val {
+    pub(super) fn moved(
+        &mut self,
+        r: &Region<'a>,
+        id: NodeId,
+        src: &View,
+        sizes: &[u64],
+        from: &Position,
+        to: &Position,
+    ) -> Val {
         let (dtype, dims) = self.shape(r, id);
         let dst = self.array(&r.comp.node(id).name, dtype, &dims, Form::Lanes);
         let spec = move_spec(sizes, src, from, &dst, to);
@@ -200,6 +208,9 @@ impl<'a> Lower<'a> {
     fn reshape(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         let (_, dims) = self.shape(r, id);
+        if r.groups.repeated.contains(&node.operands[0]) {
+            return self.repeat(r, id);
+        }
         let val = self.value(r, node.operands[0]);
         if let Val::Array(v) = &val
             && let Some(v) = v.reshaped(&dims, self.chip)

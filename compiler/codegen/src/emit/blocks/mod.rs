@@ -256,12 +256,11 @@ fn unit(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig) -> Option<u3
             unit = unit.max((moves::period(w.lanes[d], g.lanes) * rows) as u32);
         }
     }
-    // Tiles that follow each other as single rows share words: blocks begin at whole words.
+    // Tiles that follow each other as single rows share words: blocks begin where copies do.
     for (w, o) in walks.iter().zip(&spec.operands) {
         let Some(w) = w.as_ref().filter(|w| o.hbm && w.lanes[d] != 0) else { continue };
-        let whole = if o.floating { g.align } else { w.dtype.packing() as i64 };
-        let begins = |unit: u32| step(w, d, unit, &g).is_some_and(|rows| rows % whole == 0);
-        if let Some(n) = (0..=whole.ilog2()).map(|n| unit << n).find(|&n| begins(n)) {
+        let begins = |unit: u32| step(w, d, unit, &g).is_some_and(|rows| rows % g.align == 0);
+        if let Some(n) = (0..=g.align.ilog2()).map(|n| unit << n).find(|&n| begins(n)) {
             unit = n;
         }
     }
@@ -392,7 +391,10 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
                 Some(w) => {
                     // Walked in place: lanes may only move by whole tiles, but where indices say so.
                     if matches!(body, Body::Move(_)) {
-                        step(w, d, size, &g)?;
+                        let single = sizes[d] == size && blocks <= 1;
+                        if !single {
+                            step(w, d, size, &g)?;
+                        }
                         for e in 0..outer {
                             step(w, e, 1, &g)?;
                         }

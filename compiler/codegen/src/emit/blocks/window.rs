@@ -119,8 +119,8 @@ impl Window {
         if w.any_lane && (moves_lanes || w.plane_rows <= 0 || p.written && !p.read) {
             return None;
         }
-        // What full blocks leave over may end anywhere.
-        let step = if cut.first > 0 { 0 } else { step(w, d, sizes[d], g)? };
+        // What full blocks leave over may end anywhere, and so may the only block.
+        let step = if cut.first > 0 || cut.blocks <= 1 { 0 } else { step(w, d, sizes[d], g)? };
         let begin = self::step(w, d, cut.first, g)?;
         let outer_steps: Vec<i64> = (0..around.len()).map(|e| self::step(w, e, 1, g)).collect::<Option<_>>()?;
         if outer_steps.iter().any(|s| s % g.align != 0) {
@@ -154,6 +154,7 @@ impl Window {
         let mut run = 1;
         let mut gaps = false;
         let mut levels: Vec<Level> = Vec::new();
+        let mut of: Vec<Item> = Vec::new();
         let mut rows = 0;
         for (item, count, stride) in items {
             if levels.is_empty() && (stride <= up(run, g.align) || stride % packing != 0) {
@@ -168,6 +169,7 @@ impl Window {
                 rows = up(slack + run, g.align);
             }
             levels.push(Level { count: count as u32, array: stride, window: rows });
+            of.push(item);
             walk.set(item, rows);
             rows *= count;
         }
@@ -181,7 +183,24 @@ impl Window {
         if levels.len() > MAX_DMA_DIMS || (p.floating && step % g.align != 0) || (!p.floating && step % packing != 0) {
             return None;
         }
-        let shared = cut.blocks + cut.first > 1 && !owns_rows(w, sizes, d, g);
+        // Steps by so many rows, over `extent` of them in all, come to rows of a level that is not their own.
+        let meets = |rows: i64, extent: i64, own: Option<Item>| {
+            let foreign =
+                |l: &Level| if rows < l.array { extent > l.array } else { rows < l.array * i64::from(l.count) };
+            rows != 0 && levels.iter().zip(&of).any(|(l, &item)| Some(item) != own && foreign(l))
+        };
+        let own = Item::Dimension(d);
+        let inside = if of.contains(&own) { sizes[d] as i64 - 1 } else { 0 };
+        let across = w.rows[d].abs();
+        let several = cut.blocks + cut.first > 1;
+        let meets_next = w.lanes[d] == 0 && meets(across, run + across * (cut.last as i64 + inside), Some(own));
+        let shared = several && (!owns_rows(w, sizes, d, g) || meets_next);
+        // Loops around the blocks come back to their rows.
+        let reached = run + across * cut.last as i64;
+        let returns = outer_steps
+            .iter()
+            .zip(around)
+            .any(|(s, &n)| n > 1 && meets(s.abs(), s.abs() * (n as i64 - 1) + reached, None));
         let window = Window { start, step, outer_steps, run, levels, rows: rows + g.spacing, shared, walk };
         // Copies stay within the array and the rows behind it that belong to nobody. (Blocks of a reversed array go down.)
         if p.read && !p.floating {
@@ -198,7 +217,6 @@ impl Window {
         }
         // What is written must be the block's own, up to the last block.
         if p.written && !p.read {
-            let reached = run + w.rows[d].abs() * cut.last as i64;
             let inner = w.rows[d].abs() < run;
             let foreign = |l: &Level| l.array < run || (inner && l.array > w.rows[d].abs() && l.array < reached);
             // Outer dimensions lie outside of all blocks of a row.
@@ -209,6 +227,7 @@ impl Window {
             if !begins
                 || gaps
                 || shared
+                || returns
                 || window.levels.iter().any(foreign)
                 || window.overlaps_next() && cut.blocks > 1
                 || window.outer_steps.iter().any(within)

@@ -77,6 +77,40 @@ impl Roles {
         }
         all
     }
+
+    /// A long run of lanes as rows of it along sublanes, where no dimension lies there: registers are filled. Before and after them is
+    /// what is left until rows of the destination begin, and behind the last of them.
+    pub fn by_rows(self, planes: (i64, i64), (sublanes, lanes): (u32, i64)) -> Vec<Roles> {
+        let a = self.lane;
+        let (step, size) = (a.dst_lane, i64::from(a.size));
+        let n = period(a.src_lane, lanes).max(period(step, lanes));
+        let ends = || self.unrolled.iter().map(|u| u.dst_lane * (i64::from(u.size) - 1));
+        let (low, high): (i64, i64) = (ends().map(|e| e.min(0)).sum(), ends().map(|e| e.max(0)).sum());
+        let plain = self.sub == Axis::ONE && a.src_row == 0 && a.dst_row == 0 && step > 0 && high - low < step;
+        let begins = |&i: &i64| (self.dst_lane + low + i * step) % lanes == 0;
+        let Some(first) = (0..n).find(begins).filter(|_| plain) else { return vec![self] };
+        let count = (size - first) / n;
+        if count < i64::from(sublanes) {
+            return vec![self];
+        }
+        let (src_row, dst_row) = (n * a.src_lane / lanes * planes.0, n * step / lanes * planes.1);
+        let sub = Axis { size: count as u32, src_row, dst_row, ..Axis::ONE };
+        // So many elements of the run from one of them on, in rows of their own.
+        let part = |from: i64, size: i64, down: i64, sub: Axis| Roles {
+            lane: Axis { size: size as u32, ..a },
+            sub,
+            src_lane: self.src_lane + from * a.src_lane,
+            dst_lane: self.dst_lane + from * step,
+            src_row: self.src_row + down * src_row,
+            dst_row: self.dst_row + down * dst_row,
+            ..self.clone()
+        };
+        let rest = size - first - count * n;
+        let mut all = vec![part(first, n, 0, sub)];
+        all.extend((first > 0).then(|| part(0, first, 0, Axis::ONE)));
+        all.extend((rest > 0).then(|| part(first, rest, count, Axis::ONE)));
+        all
+    }
 }
 
 fn axes(spec: &MoveSpec) -> Vec<Axis> {
@@ -146,7 +180,7 @@ fn flip(a: &mut Axis, r: &mut Roles) {
 
 /// Sorts the dimensions into roles, and whether the destination's lanes are source rows: otherwise they are source lanes, or one
 /// lane for all.
-pub fn choose(spec: &MoveSpec) -> (Roles, bool) {
+pub fn choose(spec: &MoveSpec, lanes: i64) -> (Roles, bool) {
     let mut all = axes(spec);
     let mut r = Roles {
         lane: Axis::ONE,
@@ -158,11 +192,15 @@ pub fn choose(spec: &MoveSpec) -> (Roles, bool) {
         src_row: spec.src.row_offset,
         dst_row: spec.dst.row_offset,
     };
+    // Of elements that lie side by side and are repeated a few times, as many go at once as a register of results has.
+    let spread = all.iter().any(|a| a.src_lane != 0 && a.dst_lane != 0);
+    let few = |a: &Axis| i64::from(a.size) * i64::from(a.size) <= lanes;
+    let repeats = |a: &Axis| spread && (a.src_lane, a.src_row) == (0, 0) && few(a);
     // Rows become lanes by transposing, which makes neighbours only.
     let lane = (0..all.len())
         .filter(|&d| all[d].dst_lane != 0)
         .filter(|&d| all[d].dst_lane.abs() == 1 || all[d].src_row == 0 || all[d].src_lane != 0)
-        .min_by_key(|&d| (all[d].dst_lane.abs(), std::cmp::Reverse(all[d].size)));
+        .min_by_key(|&d| (repeats(&all[d]), all[d].dst_lane.abs(), std::cmp::Reverse(all[d].size)));
     if let Some(d) = lane {
         let mut a = all.remove(d);
         if a.dst_lane < 0 {

@@ -42,11 +42,15 @@ pub fn emit_move(b: &mut KernelBuilder, spec: &MoveSpec, bases: &Bases) {
     let mut spec = spec.clone();
     flatten(&mut spec, b.shape().1);
     let planes = (spec.src.plane_rows, spec.dst.plane_rows);
-    let (roles, transpose) = choose(&spec);
-    for roles in roles.by_periods(planes, i64::from(b.shape().1)) {
+    let (sublanes, lanes) = (b.shape().0, i64::from(b.shape().1));
+    let (roles, transpose) = choose(&spec, lanes);
+    let known = !spec.src.dynamic_lane && !spec.dst.dynamic_lane && !spec.src.replicated;
+    for roles in roles.by_periods(planes, lanes) {
         if transpose {
             transpose::emit(b, (&spec, bases), &roles);
-        } else {
+            continue;
+        }
+        for roles in if known { roles.by_rows(planes, (sublanes, lanes)) } else { vec![roles] } {
             lanes::emit(b, (&spec, bases), &roles);
         }
     }

@@ -73,7 +73,7 @@ fn completed(b: &mut Emit, x: NodeId) -> Result<NodeId, CompileError> {
 ///
 /// # Errors
 /// Operands or types that the routine does not take.
-pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], tile: (u32, u32)) -> Result<Option<NodeId>, CompileError> {
+pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], chip: ((u32, u32), u64)) -> Result<Option<NodeId>, CompileError> {
     let Op::CustomCall { target, config, .. } = &n.op else { return Ok(None) };
     let Some(routine) = routine(target) else { return Ok(None) };
     let lapack = is_lapack(target);
@@ -135,7 +135,7 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], tile: (u32, u32)) -> Result<O
             vec![x[0], values, left, right, info(b, n, 4, None)]
         }
         Routine::Cholesky => {
-            let factor = linear::cholesky(b, x[0], !upper("uplo"), tile)?;
+            let factor = linear::cholesky(b, x[0], !upper("uplo"), chip)?;
             let state = info(b, n, 1, Some(factor));
             vec![other_triangle(b, factor, x[0], upper("uplo")), state]
         }
@@ -164,7 +164,7 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], tile: (u32, u32)) -> Result<O
                 unit_diagonal: upper("diag"),
                 transpose,
             };
-            return Ok(Some(triangular::triangular_solve(b, x[0], x[1], t, tile)?));
+            return Ok(Some(triangular::triangular_solve(b, x[0], x[1], t, chip)?));
         }
     };
     Ok(Some(b.tuple(&parts)))
