@@ -193,7 +193,13 @@ impl Window {
         let inside = if of.contains(&own) { sizes[d] as i64 - 1 } else { 0 };
         let across = w.rows[d].abs();
         let several = cut.blocks + cut.first > 1;
-        let meets_next = w.lanes[d] == 0 && meets(across, run + across * (cut.last as i64 + inside), Some(own));
+        let meets_next = if w.lanes[d] == 0 {
+            meets(across, run + across * (cut.last as i64 + inside), Some(own))
+        } else {
+            let last = self::step(w, d, cut.last, g)?.abs();
+            let next = if cut.first > 0 { last } else { step.abs() };
+            meets(next, run + last, Some(own))
+        };
         let shared = several && (!owns_rows(w, sizes, d, g) || meets_next);
         // Loops around the blocks come back to their rows.
         let reached = run + across * cut.last as i64;
