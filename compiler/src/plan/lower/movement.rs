@@ -186,25 +186,6 @@ impl<'a> Lower<'a> {
         Some(Val::Array(View { dims, ..dst }))
     }
 
-    /// A transpose of a reshape that splits dimensions, from what that splits.
-    fn split_transpose(&mut self, r: &mut Region<'a>, id: NodeId, at: &[usize]) -> Val {
-        let split = r.comp.node(r.comp.node(id).operands[0]);
-        let src = self.lanes(r, split.operands[0]);
-        let dims = split.shape.as_array().expect("movement makes arrays").dims.clone();
-        let (sizes, mut from, split) = refine(&src.dims, &dims).expect("grouping asked for it");
-        let mut to = Position::identity(dims.len());
-        for (d, position) in split.dims.into_iter().enumerate() {
-            to.dims[at[d]] = position;
-        }
-        // In the order of the result, the last factor of a dimension first in its terms.
-        let order: Vec<usize> = to.dims.iter().flat_map(|d| d.0.iter().rev().map(|t| t.0)).collect();
-        let sizes: Vec<u64> = order.iter().map(|&i| sizes[i]).collect();
-        for term in from.dims.iter_mut().chain(&mut to.dims).flat_map(|d| &mut d.0) {
-            term.0 = order.iter().position(|&i| i == term.0).expect("every factor is in the result");
-        }
-        self.moved(r, id, &src, &sizes, &from, &to)
-    }
-
     fn reshape(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         let (_, dims) = self.shape(r, id);
