@@ -89,23 +89,16 @@ pub(super) fn sliced_in(steps: &[&[Step]]) -> Vec<BufId> {
     slices.into_iter().filter(all).map(|(b, _)| b).collect()
 }
 
-fn count_slices(steps: &[Step], slices: &mut BTreeMap<BufId, usize>) {
+/// Every call of a kernel in steps, in order.
+fn each_call(steps: &[Step], f: &mut dyn FnMut(usize, &[Arg])) {
     for s in steps {
         match s {
-            Step::Call { args, .. } => {
-                for a in args {
-                    if let Arg::Array { buf, usage: Use::Read, dynamic, .. } = a
-                        && !dynamic.is_empty()
-                    {
-                        *slices.entry(*buf).or_default() += 1;
-                    }
-                }
-            }
+            Step::Call { kernel, args, .. } => f(*kernel, args),
             Step::While { head, body, .. } => {
-                count_slices(head, slices);
-                count_slices(body, slices);
+                each_call(head, f);
+                each_call(body, f);
             }
-            Step::Switch { branches, .. } => branches.iter().for_each(|b| count_slices(b, slices)),
+            Step::Switch { branches, .. } => branches.iter().for_each(|b| each_call(b, f)),
             Step::Copy { .. }
             | Step::ReadScalar { .. }
             | Step::Host { .. }
@@ -115,6 +108,18 @@ fn count_slices(steps: &[Step], slices: &mut BTreeMap<BufId, usize>) {
             | Step::Scalar { .. } => {}
         }
     }
+}
+
+fn count_slices(steps: &[Step], slices: &mut BTreeMap<BufId, usize>) {
+    each_call(steps, &mut |_, args| {
+        for a in args {
+            if let Arg::Array { buf, usage: Use::Read, dynamic, .. } = a
+                && !dynamic.is_empty()
+            {
+                *slices.entry(*buf).or_default() += 1;
+            }
+        }
+    });
 }
 
 /// What the kernels in steps read in vector memory: each array, and whether of it only parts at places that change.
@@ -127,33 +132,17 @@ pub(super) struct Near {
 
 impl Near {
     pub fn add(&mut self, steps: &[Step]) {
-        for s in steps {
-            match s {
-                Step::Call { kernel, args, .. } => {
-                    self.kernels.push(*kernel);
-                    for a in args {
-                        if let Arg::Array { buf, usage: Use::Read, unit, dynamic, .. } = a
-                            && *unit != Unit::Granules
-                        {
-                            let parts = self.read.entry(*buf).or_insert(true);
-                            *parts &= !dynamic.is_empty();
-                        }
-                    }
+        each_call(steps, &mut |kernel, args| {
+            self.kernels.push(kernel);
+            for a in args {
+                if let Arg::Array { buf, usage: Use::Read, unit, dynamic, .. } = a
+                    && *unit != Unit::Granules
+                {
+                    let parts = self.read.entry(*buf).or_insert(true);
+                    *parts &= !dynamic.is_empty();
                 }
-                Step::While { head, body, .. } => {
-                    self.add(head);
-                    self.add(body);
-                }
-                Step::Switch { branches, .. } => branches.iter().for_each(|b| self.add(b)),
-                Step::Copy { .. }
-                | Step::ReadScalar { .. }
-                | Step::Host { .. }
-                | Step::Exchange(_)
-                | Step::Begin(_)
-                | Step::End(_)
-                | Step::Scalar { .. } => {}
             }
-        }
+        });
     }
 
     /// The arrays but for large ones of which parts are read alone.

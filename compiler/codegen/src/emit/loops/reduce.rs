@@ -349,10 +349,8 @@ impl Reducer<'_> {
 
     /// Tiles of columns that are reduced in one body.
     fn unrolled_tiles(&self) -> u32 {
-        match self.spec.reduce_columns {
-            true if u64::from(self.ctx.tiles) <= UNROLLED_POINTS / 2 => self.ctx.tiles,
-            true | false => 1,
-        }
+        let few = self.spec.reduce_columns && u64::from(self.ctx.tiles) <= UNROLLED_POINTS / 2;
+        if few { self.ctx.tiles } else { 1 }
     }
 
     fn rows(&self, b: &mut KernelBuilder, at: &At, inits: &[Value], sets: &[Vec<Value>]) {
