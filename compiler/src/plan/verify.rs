@@ -16,9 +16,9 @@ use systole_codegen::emit::moves::spec::MoveSpec;
 use systole_codegen::emit::mxu::FinishInput;
 use systole_codegen::emit::sort::Pass;
 use systole_hlo::error::CompileError;
-use systole_isa::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::validate::{check_array, check_layout};
+use systole_isa::{ChipConfig, DType};
 
 /// Checks a plan; see the module docs.
 ///
@@ -345,6 +345,9 @@ fn sound_nodes(nodes: &[ExprNode], (inputs, params, reductions): (usize, usize, 
             ExprOp::Select | ExprOp::Clamp | ExprOp::MultiplyAdd => 3,
         };
         ensure(n.args.len() == arguments, || format!("node {at} of {} arguments", n.args.len()))?;
+        let floats = matches!(n.dtype, DType::F32 | DType::F64)
+            && n.args.iter().all(|&a| earlier && nodes[a as usize].dtype == n.dtype);
+        ensure(n.op != ExprOp::MultiplyAdd || floats, || format!("node {at} is a multiply-add of {}", n.dtype))?;
         let known = match n.op {
             ExprOp::Input(i) => (i as usize) < inputs,
             ExprOp::Param(p) => (p as usize) < params,

@@ -2,7 +2,7 @@
 //!
 //! A line says the chip, the time, the line of Python and the text: `[chip 0, 2.88 us, kernel.py:7] step 1 of 4`.
 
-use crate::Array;
+use systole_compiler::graph::number::decode_float;
 use systole_compiler::mosaic::console::{ARRAY, CHECK, NUMBERS, Print, What};
 use systole_isa::program::HostCall;
 use systole_isa::{DType, Layout};
@@ -45,28 +45,45 @@ fn number(t: DType, word: i32) -> String {
 
 /// An array as nested lists, one row a line.
 fn elements(layout: &Layout, bytes: &[u8]) -> String {
-    let array = Array::new(layout.dtype, &layout.dims, layout.to_host(bytes));
-    let all: Vec<String> = match layout.dtype {
-        t if t.is_float() => array.to_f32().iter().map(ToString::to_string).collect(),
-        t => {
-            let size = t.host_bytes().max(1);
-            array.bytes.chunks_exact(size).map(|b| integer(t, b)).collect()
-        }
-    };
+    let size = layout.dtype.host_bytes().max(1);
+    let all: Vec<String> = layout.to_host(bytes).chunks_exact(size).map(|b| element(layout.dtype, b)).collect();
     let columns = layout.dims.last().map_or(1, |n| (*n as usize).max(1));
     let rows: Vec<String> = all.chunks(columns).map(|r| format!("[{}]", r.join(" "))).collect();
     if rows.len() == 1 { rows.concat() } else { format!("[{}]", rows.join("\n ")) }
 }
 
-fn integer(t: DType, bytes: &[u8]) -> String {
+fn element(t: DType, bytes: &[u8]) -> String {
     let raw = bytes.iter().take(8).rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
     let spare = 64 - 8 * bytes.len().min(8) as u32;
     let unsigned = matches!(t, DType::U2 | DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64);
-    if t == DType::Pred {
+    if t == DType::F64 {
+        decode_float(t, raw).to_string()
+    } else if t.is_float() {
+        // Of f32, which holds all the narrower ones, the shortest text.
+        (decode_float(t, raw) as f32).to_string()
+    } else if t == DType::Pred {
         (raw != 0).to_string()
     } else if unsigned {
         raw.to_string()
     } else {
         ((raw << spare) as i64 >> spare).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_of_every_type_have_a_text() {
+        let text = |t: DType, bytes: &[u8]| element(t, bytes);
+        assert_eq!(text(DType::F32, &0.1f32.to_le_bytes()), "0.1");
+        assert_eq!(text(DType::F64, &0.1f64.to_le_bytes()), "0.1");
+        assert_eq!(text(DType::BF16, &0xc020u16.to_le_bytes()), "-2.5");
+        assert_eq!(text(DType::F8E4M3FN, &[0x38]), "1");
+        assert_eq!(text(DType::F8E5M2, &[0xff]), "NaN");
+        assert_eq!(text(DType::U8, &[200]), "200");
+        assert_eq!(text(DType::S16, &(-3i16).to_le_bytes()), "-3");
+        assert_eq!(text(DType::Pred, &[1]), "true");
     }
 }

@@ -215,6 +215,7 @@ impl MxuTiming {
         let queues = [&self.pushes, &self.stages].map(|q| (&q.starts, q.started.saturating_sub(q.places), q.started));
         for (times, first, end) in [queues[0], queues[1], (&self.results, self.popped, self.fifo_started)] {
             // What is past needs no words, and places that were never taken count as free. Times ascend: the last ones are to come.
+            debug_assert!(times.range(first, end).is_sorted(), "times of a queue ascend");
             let past = (first..end).rev().find(|&n| times.get(n) <= now + 1);
             let first = past.map_or(first, |n| n + 1);
             out.push((end - first) as u32);
