@@ -153,8 +153,7 @@ fn chunks_of(op: Op, (rows, cols): (u32, u32)) -> Option<u32> {
 
 impl Fields {
     pub(crate) fn new(chip: &ChipConfig) -> Fields {
-        let numbers = TABLE.iter().map(|info| info.op as usize + 1).max().unwrap_or(0);
-        let mut ops = vec![None; numbers];
+        let mut ops = vec![None; Op::NUMBERS];
         let chunks = chip.mxu_chunks();
         for info in TABLE {
             let (shifts, end) = layout(info);

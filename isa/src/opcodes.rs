@@ -60,6 +60,20 @@ macro_rules! opcodes {
             }
         }
 
+        impl Op {
+            /// One more than the highest number of an opcode: the size of tables by number.
+            pub const NUMBERS: usize = {
+                let (mut at, mut most) = (0, 0);
+                while at < ROWS.len() {
+                    if ROWS[at].op as usize >= most {
+                        most = ROWS[at].op as usize + 1;
+                    }
+                    at += 1;
+                }
+                most
+            };
+        }
+
         /// The table, family by family.
         pub static TABLE: &[OpInfo] = ROWS;
 

@@ -74,8 +74,7 @@ impl Program {
     }
 
     fn check_indices(&self, bundles: &Bundles) -> Result<(), ProgramError> {
-        let numbers = TABLE.iter().map(|i| i.op as usize + 1).max().unwrap_or(0);
-        let mut indexed = vec![false; numbers];
+        let mut indexed = [false; Op::NUMBERS];
         for info in TABLE {
             let index = |k: Kind| matches!(k, Kind::Target | Kind::Desc) || k == Kind::I32 && info.slot == Slot::Branch;
             indexed[info.op as usize] = info.operands.iter().any(|o| index(o.kind));

@@ -124,8 +124,7 @@ fn units(slot: Slot) -> Units {
 
 /// By number of the opcode; numbers that no opcode has are in no bundle.
 pub(super) fn uses(r: &Resources, chip: &ChipConfig) -> Vec<Use> {
-    let numbers = TABLE.iter().map(|i| i.op as usize + 1).max().unwrap_or(0);
-    let mut out = vec![Use::of(&TABLE[0], r, chip); numbers];
+    let mut out = vec![Use::of(&TABLE[0], r, chip); Op::NUMBERS];
     TABLE.iter().for_each(|info| out[info.op as usize] = Use::of(info, r, chip));
     out
 }

@@ -249,8 +249,7 @@ impl Common {
 
 impl Static {
     pub fn new(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> Static {
-        let numbers = TABLE.iter().map(|i| i.op as usize + 1).max().unwrap_or(0);
-        let mut common = vec![Common::default(); numbers];
+        let mut common = vec![Common::default(); Op::NUMBERS];
         TABLE.iter().for_each(|info| common[info.op as usize] = Common::of(info, program, chip));
         let mut out = Static { of: Vec::with_capacity(bundles.len()), starts: vec![0], ..Static::default() };
         let mut known: FxHashMap<(Doing, Instructions), u32> = FxHashMap::default();

@@ -15,6 +15,8 @@ const LEFT: u32 = 20;
 /// Registers that schedules need beyond what latencies alone ask for: in 1/8, and a few more.
 const SLACK: u32 = 9;
 const MORE: u32 = 6;
+/// The part of all registers, in 1/8, beyond which leaving more of them does not make iterations overlap.
+const MOST_LEFT: u32 = 5;
 
 /// Vector registers to be kept in memory, in order.
 pub fn crowding(kernel: &Kernel, chip: &ChipConfig) -> Vec<Reg> {
@@ -60,16 +62,19 @@ fn of_loop(l: &Loop, chip: &ChipConfig, found: &mut FxHashSet<Reg>) {
     }
     let mut stay: Vec<(u32, Reg)> =
         used.into_iter().filter(|(r, _)| !made.contains(r) && !found.contains(r)).map(|(r, n)| (n, r)).collect();
+    let registers = chip.core.vector_registers;
+    let most_left = (registers * MOST_LEFT / 8).max(LEFT);
+    if stay.len() <= registers.saturating_sub(most_left) as usize {
+        return;
+    }
     let (cycles, per) = resource_bound(&nodes, chip);
     let interval = cycles.div_ceil(per.max(1)).max(1);
     // With the matrix units in it, a loop's interval is theirs: what is under way is not told by latencies. Where most registers are
     // for that, its iterations overlap little whatever stays.
-    let arrays = |n: &Node| matches!(n.inst.op.info().slot, Slot::MxuPush | Slot::MxuPop);
-    let needed = || (under_way(&nodes, chip).div_ceil(interval) * SLACK).div_ceil(8) + MORE;
-    let few = |left: &u32| *left <= chip.core.vector_registers * 5 / 8;
-    let left = Some(LEFT).filter(|_| nodes.iter().any(arrays)).unwrap_or_else(needed);
-    let left = Some(left).filter(few).unwrap_or(LEFT).max(LEFT);
-    let most = chip.core.vector_registers.saturating_sub(left) as usize;
+    let arrays = nodes.iter().any(|n| matches!(n.inst.op.info().slot, Slot::MxuPush | Slot::MxuPop));
+    let needed = if arrays { LEFT } else { (under_way(&nodes, chip).div_ceil(interval) * SLACK).div_ceil(8) + MORE };
+    let left = if needed <= most_left { needed.max(LEFT) } else { LEFT };
+    let most = registers.saturating_sub(left) as usize;
     let Some(over) = stay.len().checked_sub(most).filter(|&over| over > 0) else { return };
     // What is loaded takes a register from then until its use.
     let loaded = (chip.timing.get(Op::VLd.info().class).latency + 1).min(interval - 1);

@@ -12,6 +12,7 @@
 use super::index::as_s32;
 use crate::edit::Emit;
 use crate::make::{array, inverse, whole};
+use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, Gather, Node, NodeId, Op, PadDim, Shape, Unary};
 use systole_isa::DType;
@@ -74,7 +75,7 @@ pub fn linear(b: &mut Emit, indexed: &[Indexed], dims: &[u64], n: u64) -> NodeId
     sum.unwrap_or_else(|| b.splat(DType::S32, &[n], 0.0))
 }
 
-/// Lowers one gather; `tile` is the chip's sublanes and lanes, `vmem` the bytes of its vector memory.
+/// Lowers one gather.
 ///
 /// # Errors
 /// A loop that could not be made.
@@ -83,7 +84,7 @@ pub fn lower(
     g: &Gather,
     node: &Node,
     operands: &[NodeId],
-    (tile, vmem): ((u32, u32), u64),
+    options: &PassOptions,
 ) -> Result<NodeId, CompileError> {
     let (x, indices) = (operands[0], operands[1]);
     let to = array(&node.shape);
@@ -101,10 +102,12 @@ pub fn lower(
         found
     } else if let Some(found) = elements(b, x, &indexed, g, &batch)? {
         found
-    } else if indexed.iter().all(|i| g.slice_sizes[i.dim] == 1) && !are_slabs(b, x, g, (batch.iter().product(), vmem)) {
+    } else if indexed.iter().all(|i| g.slice_sizes[i.dim] == 1)
+        && !are_slabs(b, x, g, (batch.iter().product(), options.vmem_bytes))
+    {
         rows(b, x, &indexed, g, batch.iter().product())
     } else {
-        ordered(b, x, indexed, g, (batch.iter().product(), tile))?
+        ordered(b, x, indexed, g, (batch.iter().product(), options.tile))?
     };
     // [n, slice sizes without collapsed and batching dimensions] -> the result's order of dimensions.
     let offset: Vec<u64> = (0..dims.len())

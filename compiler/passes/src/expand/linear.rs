@@ -6,6 +6,7 @@
 use super::fold_batch;
 use super::triangular::solve_block;
 use crate::edit::Emit;
+use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, DotDims, Literal, NodeId, Op, PadDim, Precision, Shape, Unary};
 use systole_isa::DType;
@@ -65,19 +66,19 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Blocks of matrices of `n` rows on a chip with these sublanes and lanes, and so many bytes of vector memory.
-    pub fn of(dtype: DType, n: u64, ((sublanes, lanes), vmem): ((u32, u32), u64)) -> Blocks {
+    /// Blocks of matrices of `n` rows on the chip of the options.
+    pub fn of(dtype: DType, n: u64, options: &PassOptions) -> Blocks {
         const OTHERS: u64 = 32;
         /// The part of vector memory for a kernel's three arrays.
         const SHARE: u64 = 2;
-        let (sub, lanes) = (u64::from(sublanes), u64::from(lanes));
+        let (sub, lanes) = (u64::from(options.tile.0), u64::from(options.tile.1));
         let native = dtype == DType::F32 && lanes >= sub && lanes.is_multiple_of(sub);
         let size = match native {
             true => n.next_multiple_of(sub).min(lanes),
             false if n < 2 * OTHERS => n,
             false => OTHERS,
         };
-        let together = vmem / SHARE / (3 * 4 * size.max(1) * lanes.max(1));
+        let together = options.vmem_bytes / SHARE / (3 * 4 * size.max(1) * lanes.max(1));
         Blocks { size: size.max(1), count: n.div_ceil(size.max(1)), native, together: together.max(1) }
     }
 
@@ -149,8 +150,8 @@ fn factor_block(b: &mut Emit, a: NodeId, blocks: &Blocks) -> Result<NodeId, Comp
     blocks.emit(b, &Op::Cholesky { lower: true }, &[whole])
 }
 
-/// `cholesky` of `[.., n, n]`; `chip` are its sublanes and lanes, and the bytes of its vector memory.
-pub fn cholesky(b: &mut Emit, x: NodeId, lower: bool, chip: ((u32, u32), u64)) -> Result<NodeId, CompileError> {
+/// `cholesky` of `[.., n, n]`.
+pub fn cholesky(b: &mut Emit, x: NodeId, lower: bool, options: &PassOptions) -> Result<NodeId, CompileError> {
     let given = b.dims(x).to_vec();
     let dtype = b.dtype(x);
     let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
@@ -161,7 +162,7 @@ pub fn cholesky(b: &mut Emit, x: NodeId, lower: bool, chip: ((u32, u32), u64)) -
         a = b.transpose(a, &[0, 2, 1]);
         a = conjugate(b, a);
     }
-    let blocks = Blocks::of(wide, dims[1], chip);
+    let blocks = Blocks::of(wide, dims[1], options);
     a = extended(b, a, blocks.rows());
     let mut factor = match blocks.count {
         0 => a,

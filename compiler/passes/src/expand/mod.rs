@@ -35,7 +35,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         Op::StochasticConvert => Some(bits::stochastic(b, n, x)),
         Op::DynamicSlice { sizes } => Some(index::dynamic_slice(b, sizes, x)),
         Op::DynamicUpdateSlice => Some(index::dynamic_update_slice(b, x)),
-        Op::Gather(g) => Some(gather::lower(b, g, n, x, (options.tile, options.vmem_bytes))?),
+        Op::Gather(g) => Some(gather::lower(b, g, n, x, options)?),
         Op::Scatter(s) => Some(scatter::lower(b, s, x)?),
         Op::SelectAndScatter { window, select, scatter } => {
             Some(select_scatter::lower(b, window, *select, *scatter, x)?)
@@ -50,7 +50,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         Op::Sort { dim, body, .. } => Some(sort::lower(b, *dim, *body, x, room(options))?),
         Op::TopK { k, largest } => Some(top_k::lower(b, x[0], *k, *largest, room(options))?),
         Op::Fft { kind, lengths } => Some(fft::lower(b, x[0], *kind, lengths, &array(&n.shape))),
-        Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower, (options.tile, options.vmem_bytes))?),
+        Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower, options)?),
         Op::TriangularSolve { left, lower, unit_diagonal, transpose } => {
             let t = triangular::Triangular {
                 left: *left,
@@ -58,12 +58,12 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
                 unit_diagonal: *unit_diagonal,
                 transpose: *transpose,
             };
-            Some(triangular::triangular_solve(b, x[0], x[1], t, (options.tile, options.vmem_bytes))?)
+            Some(triangular::triangular_solve(b, x[0], x[1], t, options)?)
         }
         Op::RaggedDot { dims, lhs_ragged, rhs_group, precision } => {
             ragged::lower(b, n, x, (dims, *lhs_ragged, &rhs_group[..], *precision))?
         }
-        Op::CustomCall { .. } => library::lower(b, n, x, (options.tile, options.vmem_bytes))?,
+        Op::CustomCall { .. } => library::lower(b, n, x, options)?,
         _ => None,
     })
 }

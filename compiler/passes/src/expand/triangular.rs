@@ -8,6 +8,7 @@
 use super::fold_batch;
 use super::linear::{Blocks, UNROLLED, conjugate, extended, part, places, product};
 use crate::edit::Emit;
+use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, NodeId, Op, PadDim, TriangularTranspose};
 use systole_isa::DType;
@@ -24,13 +25,13 @@ pub struct Triangular {
     pub transpose: TriangularTranspose,
 }
 
-/// `triangular-solve` of `[.., n, n]` and `[.., n, m]` (or `[.., m, n]`); `chip` are its sublanes and lanes, and the bytes of its vector memory.
+/// `triangular-solve` of `[.., n, n]` and `[.., n, m]` (or `[.., m, n]`).
 pub fn triangular_solve(
     b: &mut Emit,
     a: NodeId,
     y: NodeId,
     t: Triangular,
-    chip: ((u32, u32), u64),
+    options: &PassOptions,
 ) -> Result<NodeId, CompileError> {
     let given = b.dims(y).to_vec();
     let dtype = b.dtype(y);
@@ -48,7 +49,7 @@ pub fn triangular_solve(
         small(b, a, y, t.lower, turned)
     } else {
         let a = if t.transpose == TriangularTranspose::Adjoint { conjugate(b, a) } else { a };
-        large(b, (a, turned), y, t.lower, chip)?
+        large(b, (a, turned), y, t.lower, options)?
     };
     if !t.left {
         x = b.transpose(x, &[0, 2, 1]);
@@ -156,11 +157,11 @@ fn large(
     (a, turned): (NodeId, bool),
     y: NodeId,
     lower: bool,
-    chip: ((u32, u32), u64),
+    options: &PassOptions,
 ) -> Result<NodeId, CompileError> {
     let kind = b.dtype(a);
     let [batch, n, m] = b.dims(y)[..] else { return Ok(y) };
-    let blocks = Blocks::of(kind, n, chip);
+    let blocks = Blocks::of(kind, n, options);
     let (size, rows) = (blocks.size, blocks.rows());
     let a = extended(b, a, rows);
     let none = b.scalar(kind, 0.0);
@@ -170,7 +171,7 @@ fn large(
     let a = b.select(triangle, a, none);
     let whole = if turned { b.transpose(a, &[0, 2, 1]) } else { a };
     // Kernels take as many right sides as there are lanes; more are multiplied with the inverse.
-    let direct = !blocks.native || m <= u64::from(chip.0.1);
+    let direct = !blocks.native || m <= u64::from(options.tile.1);
     if blocks.count <= 1 && direct {
         let x = solve_block(b, whole, y, lower != turned, &blocks)?;
         return Ok(if rows > n { b.slice_dim(x, 1, 0, n, 1) } else { x });
@@ -180,7 +181,7 @@ fn large(
     let (a, lower) = (whole, lower != turned);
     if blocks.count <= UNROLLED {
         // One column would lie along rows; a tile of them costs the same.
-        let wide = if m == 1 { u64::from(chip.0.0) } else { m };
+        let wide = if m == 1 { u64::from(options.tile.0) } else { m };
         let y = if wide > m { b.pad(y, none, &[edge(0), edge(0), edge(wide - m)]) } else { y };
         let x = written_out(b, a, y, lower, (&blocks, inverses))?;
         return Ok(part(b, x, (0, 0), (n, m)));

@@ -1,6 +1,6 @@
 //! Evaluation of expressions into instructions, and the combination of lanes and sublanes.
 
-use super::spec::{Body, ExprNode, ExprOp, Reduction};
+use super::spec::{Body, ExprId, ExprNode, ExprOp, Reduction};
 use crate::emit::elementwise;
 use crate::emit::memory::{from_memory, to_memory};
 use crate::emit::value::Value;
@@ -45,49 +45,39 @@ pub fn emit_body(b: &mut KernelBuilder, body: &Body, acc: &[Value], x: &[Value])
     body.roots.iter().map(|&r| values[r as usize]).collect()
 }
 
-/// The one binary operation that a body is, if it is one on its two parameters in order.
+/// The operation of result `i` of a body, if it is one of accumulator `i` and its own value, in either order.
 #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for parameters alone")]
-pub fn simple_body(body: &Body) -> Option<Binary> {
-    let [root] = body.roots[..] else { return None };
-    let node = &body.nodes[root as usize];
-    let ExprOp::Binary(op) = node.op else { return None };
-    let param = |i: usize| match body.nodes[node.args[i] as usize].op {
-        ExprOp::Param(p) => Some(p),
-        _ => None,
-    };
-    let mut p = [param(0)?, param(1)?];
-    p.sort_unstable();
-    (p == [0, 1]).then_some(op)
-}
-
-/// Whether a body combines each accumulator with its own value alone, by an operation whose order does not matter.
-#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for parameters alone")]
-pub fn each_alone(body: &Body) -> bool {
-    let param = |id: u32| match body.nodes[id as usize].op {
+fn of_own(body: &Body, i: usize) -> Option<&ExprOp> {
+    let node = &body.nodes[body.roots[i] as usize];
+    let param = |id: &ExprId| match body.nodes[*id as usize].op {
         ExprOp::Param(p) => Some(p as usize),
         _ => None,
     };
-    let alone = |(i, &root): (usize, &u32)| {
-        let node = &body.nodes[root as usize];
-        let free = [Binary::Add, Binary::Mul, Binary::Max, Binary::Min, Binary::And, Binary::Or, Binary::Xor];
-        let mut args: smallvec::SmallVec<[_; 3]> = node.args.iter().map(|&a| param(a)).collect();
-        args.sort_unstable();
-        matches!(node.op, ExprOp::Binary(op) if free.contains(&op)) && args[..] == [Some(i), Some(i + body.roots.len())]
-    };
-    body.roots.iter().enumerate().all(alone)
+    let mut args: smallvec::SmallVec<[_; 3]> = node.args.iter().map(param).collect();
+    args.sort_unstable();
+    (args[..] == [Some(i), Some(i + body.roots.len())]).then_some(&node.op)
+}
+
+/// The one binary operation that a body is, if it is one on its two parameters in either order.
+pub fn simple_body(body: &Body) -> Option<Binary> {
+    if body.roots.len() != 1 {
+        return None;
+    }
+    if let ExprOp::Binary(op) = of_own(body, 0)? { Some(*op) } else { None }
+}
+
+/// Whether a body combines each accumulator with its own value alone, by an operation whose order does not matter.
+pub fn each_alone(body: &Body) -> bool {
+    let free = [Binary::Add, Binary::Mul, Binary::Max, Binary::Min, Binary::And, Binary::Or, Binary::Xor];
+    (0..body.roots.len()).all(|i| matches!(of_own(body, i), Some(ExprOp::Binary(op)) if free.contains(op)))
 }
 
 /// The order of the one strict comparison that a body is, if it is one of its two parameters.
-#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for parameters alone")]
 pub fn simple_compare(body: &Body) -> Option<Order> {
-    let [root] = body.roots[..] else { return None };
-    let node = &body.nodes[root as usize];
-    let ExprOp::Compare(Direction::Lt | Direction::Gt, order) = node.op else { return None };
-    let param = |i: usize| match body.nodes[node.args[i] as usize].op {
-        ExprOp::Param(p) => Some(p),
-        _ => None,
-    };
-    (param(0)? + param(1)? == 1).then_some(order)
+    if body.roots.len() != 1 {
+        return None;
+    }
+    if let ExprOp::Compare(Direction::Lt | Direction::Gt, order) = of_own(body, 0)? { Some(*order) } else { None }
 }
 
 /// Applies `f` to every component register of a value (`pred` goes through 0/1 words).

@@ -8,18 +8,19 @@
 use super::address::{Affine, nest, step};
 use super::bases::Bases;
 use super::eval::{
-    accumulate, each_alone, emit_body, neutral, reduce_lanes, reduce_sublanes, select_mask, variable, widen_body,
-    widened,
+    accumulate, each_alone, emit_body, neutral, reduce_lanes, reduce_sublanes, select_mask, simple_body, variable,
+    widen_body, widened,
 };
 use super::row::{At, Context, Memo, tiles_to_outer};
 use super::simplify::merge_reduce;
 use super::slide::Slide;
-use super::spec::{Body, ExprOp, Input, LaneMap, LoopSpec, Output, ReduceSpec};
+use super::spec::{Body, ExprId, ExprOp, Input, LaneMap, LoopSpec, Output, ReduceSpec};
 use crate::emit::elementwise;
 use crate::emit::value::Value;
 use crate::kernel::build::LoopHints;
 use crate::kernel::{Kernel, KernelBuilder, M, Trips};
-use systole_isa::{ChipConfig, DType};
+use systole_hlo::graph::Binary;
+use systole_isa::{ChipConfig, DType, Op};
 
 /// Most reduced points that are unrolled into one loop body.
 const UNROLLED_POINTS: u64 = 16;
@@ -68,8 +69,18 @@ pub fn emit_reduce(b: &mut KernelBuilder, spec: &ReduceSpec, bases: &Bases) {
     let around = kept.saturating_sub(1);
     let shared = shared(&flat, &ctx, around);
     let slide = Slide::of(&flat, kept).filter(|_| !spec.reduce_rows && !spec.reduce_columns);
-    let r = Reducer { ctx, spec: &spec, body, wide, kept, shared, slide };
+    let product = product(&flat, &body);
+    let r = Reducer { ctx, spec: &spec, body, wide, kept, shared, slide, product };
     nest(b, &flat.outer[..around], 0, &regs, &mut |b, regs| r.kept_indices(b, regs));
+}
+
+/// The factors, where what is added up are f32 products: a multiply-add rounds their sum alone.
+fn product(spec: &LoopSpec, body: &Body) -> Option<(ExprId, ExprId)> {
+    let &[Output { node, .. }] = &spec.outputs[..] else { return None };
+    let product = &spec.expr.nodes[node as usize];
+    let sum = simple_body(body) == Some(Binary::Add) && product.dtype == DType::F32;
+    let &[x, y] = &product.args[..] else { return None };
+    (sum && product.op == ExprOp::Binary(Binary::Mul)).then_some((x, y))
 }
 
 /// Which nodes' values are the same for all rows, and for all indices of outer dimension `d`.
@@ -103,6 +114,7 @@ pub(super) struct Reducer<'a> {
     /// Which nodes' values are the same for all places that are reduced side by side.
     pub(super) shared: Vec<bool>,
     slide: Option<Slide>,
+    product: Option<(ExprId, ExprId)>,
 }
 
 impl Reducer<'_> {
@@ -152,7 +164,7 @@ impl Reducer<'_> {
         let blocks = if exact { rows.div_ceil(sub) } else { rows / sub };
         let d = self.ctx.spec.outer.len();
         let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();
-        let sliding = self.slide.is_some() && self.side_by_side() > 1 && self.product().is_some();
+        let sliding = self.slide.is_some() && self.side_by_side() > 1 && self.product.is_some();
         let together = match b.sums {
             (wanted, most) if sliding => wanted.div_ceil(indices).min(most / indices),
             _ => self.side_by_side() / indices,
@@ -244,8 +256,18 @@ impl Reducer<'_> {
         }
     }
 
+    /// Takes a reduced point into the accumulators.
+    pub(super) fn take(&self, b: &mut KernelBuilder, (at, tile): (&At, u32), acc: &[Value], memo: &mut Memo) {
+        if let (&[sum], Some((x, y))) = (acc, self.product) {
+            let (x, y) = (self.ctx.eval(b, at, x, tile, memo), self.ctx.eval(b, at, y, tile, memo));
+            return b.set_v(sum.v(), Op::VFmaF, &[x.v().into(), y.v().into(), sum.v().into()]);
+        }
+        let x = self.values(b, at, tile, memo);
+        accumulate(b, &self.body, acc, &x);
+    }
+
     /// Arguments of the reduction at one reduced point.
-    pub(super) fn values(&self, b: &mut KernelBuilder, at: &At, tile: u32, memo: &mut Memo) -> Vec<Value> {
+    fn values(&self, b: &mut KernelBuilder, at: &At, tile: u32, memo: &mut Memo) -> Vec<Value> {
         let v: Vec<Value> = self.spec.reduction.args.iter().map(|&a| self.ctx.eval(b, at, a, tile, memo)).collect();
         v.into_iter().map(|v| self.widen(v)).collect()
     }
@@ -286,15 +308,13 @@ impl Reducer<'_> {
 
     /// Accumulators of places, which begin as `inits`; `known`: the identity.
     fn looped(&self, b: &mut KernelBuilder, places: &[At], (inits, known): (&[Value], bool)) -> Vec<Vec<Value>> {
-        let begin = |b: &mut KernelBuilder| -> Vec<Vec<Value>> {
-            places.iter().map(|_| inits.iter().map(|v| variable(b, v)).collect()).collect()
-        };
-        let all = begin(b);
+        let begin = |b: &mut KernelBuilder| -> Vec<Value> { inits.iter().map(|v| variable(b, v)).collect() };
+        let all: Vec<Vec<Value>> = places.iter().map(|_| begin(b)).collect();
         let (Some(first), Some(acc)) = (places.first(), all.first()) else { return all };
         let sizes = self.ctx.spec.outer.clone();
         if self.spec.reduce_rows || self.spec.reduce_columns {
             let mut sets = vec![acc.clone()];
-            sets.extend((1..self.sets(known)).map(|_| inits.iter().map(|v| variable(b, v)).collect::<Vec<Value>>()));
+            sets.extend((1..self.sets(known)).map(|_| begin(b)));
             nest(b, &sizes, self.kept, first.regs, &mut |b, regs| {
                 let at = At { regs, ..*first };
                 if self.spec.reduce_rows {
@@ -310,11 +330,11 @@ impl Reducer<'_> {
             // Few sums would wait for themselves: each is two.
             let (wanted, most) = b.sums;
             let count = places.len() as u32;
-            if !known || count >= wanted || count * 2 > most || self.product().is_none() {
+            if !known || count >= wanted || count * 2 > most || self.product.is_none() {
                 self.sliding(b, slide, places, &[&all]);
                 return all;
             }
-            let others = begin(b);
+            let others: Vec<Vec<Value>> = places.iter().map(|_| begin(b)).collect();
             self.sliding(b, slide, places, &[&all, &others]);
             return all.iter().zip(&others).map(|(acc, other)| emit_body(b, &self.body, acc, other)).collect();
         }

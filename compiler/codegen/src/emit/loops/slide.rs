@@ -2,14 +2,11 @@
 //! reduced one. What one of them has loaded serves all of them.
 
 use super::address::nest;
-use super::eval::{accumulate, simple_body};
 use super::reduce::Reducer;
 use super::row::{At, Memo};
-use super::spec::{ExprId, ExprOp, Input, LaneMap, LoopSpec, Output};
+use super::spec::{ExprOp, Input, LaneMap, LoopSpec};
 use crate::emit::value::Value;
 use crate::kernel::KernelBuilder;
-use systole_hlo::graph::Binary;
-use systole_isa::{DType, Op};
 
 /// Most points of the reduced dimension, all of which are unrolled.
 const MOST: u32 = 16;
@@ -101,25 +98,5 @@ impl Reducer<'_> {
                 }
             }
         });
-    }
-
-    /// Takes a reduced point into the accumulators.
-    pub(super) fn take(&self, b: &mut KernelBuilder, (at, tile): (&At, u32), acc: &[Value], memo: &mut Memo) {
-        if let (&[sum], Some((x, y))) = (acc, self.product()) {
-            let (x, y) = (self.ctx.eval(b, at, x, tile, memo), self.ctx.eval(b, at, y, tile, memo));
-            return b.set_v(sum.v(), Op::VFmaF, &[x.v().into(), y.v().into(), sum.v().into()]);
-        }
-        let x = self.values(b, at, tile, memo);
-        accumulate(b, &self.body, acc, &x);
-    }
-
-    /// The factors, where what is added up are f32 products: a multiply-add rounds their sum alone.
-    pub(super) fn product(&self) -> Option<(ExprId, ExprId)> {
-        let nodes = &self.ctx.spec.expr.nodes;
-        let &[Output { node, .. }] = &self.ctx.spec.outputs[..] else { return None };
-        let product = &nodes[node as usize];
-        let sum = simple_body(&self.body) == Some(Binary::Add) && product.dtype == DType::F32;
-        let &[x, y] = &product.args[..] else { return None };
-        (sum && product.op == ExprOp::Binary(Binary::Mul)).then_some((x, y))
     }
 }

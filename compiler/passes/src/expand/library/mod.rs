@@ -10,6 +10,7 @@ mod tridiagonal;
 
 use super::{linear, triangular};
 use crate::edit::Emit;
+use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::library::{Routine, is_lapack, letter, routine};
 use systole_hlo::graph::{Binary, Direction, Node, NodeId, Op, PadDim, Shape, TriangularTranspose, Unary};
@@ -73,7 +74,7 @@ fn completed(b: &mut Emit, x: NodeId) -> Result<NodeId, CompileError> {
 ///
 /// # Errors
 /// Operands or types that the routine does not take.
-pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], chip: ((u32, u32), u64)) -> Result<Option<NodeId>, CompileError> {
+pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Result<Option<NodeId>, CompileError> {
     let Op::CustomCall { target, config, .. } = &n.op else { return Ok(None) };
     let Some(routine) = routine(target) else { return Ok(None) };
     let lapack = is_lapack(target);
@@ -135,7 +136,7 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], chip: ((u32, u32), u64)) -> R
             vec![x[0], values, left, right, info(b, n, 4, None)]
         }
         Routine::Cholesky => {
-            let factor = linear::cholesky(b, x[0], !upper("uplo"), chip)?;
+            let factor = linear::cholesky(b, x[0], !upper("uplo"), options)?;
             let state = info(b, n, 1, Some(factor));
             vec![other_triangle(b, factor, x[0], upper("uplo")), state]
         }
@@ -164,7 +165,7 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], chip: ((u32, u32), u64)) -> R
                 unit_diagonal: upper("diag"),
                 transpose,
             };
-            return Ok(Some(triangular::triangular_solve(b, x[0], x[1], t, chip)?));
+            return Ok(Some(triangular::triangular_solve(b, x[0], x[1], t, options)?));
         }
     };
     Ok(Some(b.tuple(&parts)))
