@@ -160,13 +160,11 @@ impl Layer {
     }
 }
 
-/// A chip of the presets or beside this file; `NAME with CMEM` does all that it does with HBM at the speed and price of the CMEM
-/// of TPUv4i.
+/// A chip of the presets or beside this file; `NAME without CMEM` makes no use of it.
 fn chip(name: &str) -> ChipConfig {
-    if let Some(base) = name.strip_suffix(CMEM) {
+    if let Some(base) = name.strip_suffix(WITHOUT) {
         let mut chip = chip(base);
-        let sets = CMEM_SETS.map(str::to_string);
-        chip.apply_sets(&sets).expect("legal values");
+        chip.apply_set("cmem.bytes=0").expect("a legal value");
         return chip;
     }
     match name {
@@ -175,27 +173,15 @@ fn chip(name: &str) -> ChipConfig {
     }
 }
 
-const CMEM: &str = " with CMEM";
+const WITHOUT: &str = " without CMEM";
 
-/// 2 TB/s read (ISCA 2021; 1 TB/s written); 1.2 pJ a bit read and 1.5 written: the array and 12 mm of wire at 7 nm, 0.8 to 2.4.
-const CMEM_SETS: [&str; 5] = [
-    "hbm.bandwidth=2 TB/s",
-    "hbm.efficiency=1",
-    "hbm.latency=100 ns",
-    "costs.hbm_device=1.35",
-    "costs.hbm_interface=0",
-];
-
-/// Average watts of a chip. CMEM is part of the chips' areas already: as HBM it would add interfaces to them.
+/// Average watts of a chip. What it makes no use of is there nevertheless.
 fn power(name: &str, e: &EnergyReport) -> f64 {
     let idle = |name: &str| {
         let c = chip(name);
         energy::idle_power(&c, &Prices::of(&c))
     };
-    match name.strip_suffix(CMEM) {
-        Some(base) => e.power_w - idle(name) + idle(base),
-        None => e.power_w,
-    }
+    name.strip_suffix(WITHOUT).map_or(e.power_w, |base| e.power_w - idle(name) + idle(base))
 }
 
 /// What a program did on a chip: energy, and flop/s of a chip.

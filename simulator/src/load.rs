@@ -77,7 +77,7 @@ impl Loaded {
     pub(crate) fn region(&self, address: u64) -> (u64, u64) {
         let next = self.boundaries.partition_point(|b| *b <= address);
         let start = next.checked_sub(1).map_or(0, |i| self.boundaries[i]);
-        (start, self.boundaries.get(next).copied().unwrap_or(self.chip.device_hbm_bytes()))
+        (start, self.boundaries.get(next).copied().unwrap_or(self.chip.device_memory_bytes()))
     }
 }
 

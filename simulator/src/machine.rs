@@ -39,7 +39,7 @@ impl HostRangeError {
 impl Machine {
     /// A machine with zeroed memories and the program's constants in HBM.
     pub fn new(loaded: Arc<Loaded>) -> Machine {
-        let mut hbm = Hbm::new(loaded.chip.device_hbm_bytes());
+        let mut hbm = Hbm::new(loaded.chip.device_memory_bytes());
         for c in &loaded.program.constants {
             hbm.write(c.address, &c.bytes);
         }

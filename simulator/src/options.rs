@@ -78,6 +78,9 @@ pub struct DmaEvent {
     /// HBM bytes read and written, whole bursts.
     pub hbm_read: u64,
     pub hbm_write: u64,
+    /// CMEM bytes of the same.
+    pub cmem_read: u64,
+    pub cmem_write: u64,
     /// Issued, first request, last byte in place.
     pub issued: u64,
     pub start: u64,
@@ -97,6 +100,9 @@ pub struct Sample<'a> {
     /// HBM bytes of the transfers started so far, whole bursts.
     pub hbm_read: u64,
     pub hbm_write: u64,
+    /// CMEM bytes of the same.
+    pub cmem_read: u64,
+    pub cmem_write: u64,
 }
 
 /// Watches a run. All methods have empty defaults.

@@ -13,6 +13,7 @@ pub struct Data {
     pub lanes: Vec<Lane>,
     pub vmem: Vec<Level>,
     pub hbm: Vec<Level>,
+    pub cmem: Vec<Level>,
     pub code: Arc<Code>,
     /// Of a run that goes on: where every device is, as cycle and bundle.
     pub places: Vec<(u64, Option<u32>)>,
@@ -30,6 +31,7 @@ impl Data {
             lanes: Lane::all(&profile),
             vmem: occupancy(&profile, Memory::Vmem),
             hbm: occupancy(&profile, Memory::Hbm),
+            cmem: occupancy(&profile, Memory::Cmem),
             code,
             places: Vec::new(),
             profile,
@@ -56,6 +58,7 @@ impl Data {
         match m {
             Memory::Vmem | Memory::Smem => &self.vmem,
             Memory::Hbm => &self.hbm,
+            Memory::Cmem => &self.cmem,
         }
     }
 

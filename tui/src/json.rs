@@ -8,9 +8,9 @@ use crate::app::{App, View};
 use crate::data::Data;
 use crate::views::{chip, memory, overview, stalls};
 use serde_json::{Map, Value, json};
-use systole_runtime::profile::memory::{most, peak, size};
+use systole_runtime::profile::memory::{most, of_arrays, peak, size};
 use systole_runtime::profile::roofline::{self, point};
-use systole_runtime::profile::{CAUSE_TABLE, LaneKind, Memory, NO_OP, diff};
+use systole_runtime::profile::{CAUSE_TABLE, LaneKind, NO_OP, diff};
 
 /// Spans of a lane that are listed.
 const SPANS: usize = 1000;
@@ -143,14 +143,14 @@ fn roofline(app: &App, d: &Data) -> Value {
 }
 
 fn memory(app: &App, d: &Data) -> Value {
-    let memories = [Memory::Vmem, Memory::Hbm].map(|m| {
+    let memories = of_arrays(&d.profile).into_iter().map(|m| {
         let levels = d.occupancy(m);
         let top = peak(levels);
         let history = overview::shares(POINTS, app.from, app.to, |a, b| most(levels, a, b) as f64);
         json!({"memory": m.name(), "bytes": size(&d.profile, m), "peak_bytes": top.bytes, "peak_cycle": top.cycle,
                "at_cursor": most(levels, app.cursor, app.cursor + 1), "over_time": history})
     });
-    json!({"memories": memories, "arrays": memory::buffers(app)})
+    json!({"memories": memories.collect::<Vec<_>>(), "arrays": memory::buffers(app)})
 }
 
 fn stalls(app: &App, d: &Data) -> Value {

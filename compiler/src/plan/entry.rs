@@ -151,6 +151,7 @@ fn planned(core: &Module, draft: Draft, placed: Placement, chip: &ChipConfig) ->
             cores: draft.cores,
             words: draft.words,
             hbm_bytes: placed.hbm_bytes,
+            cmem_from: (chip.device_cmem_bytes() > 0).then(|| chip.device_hbm_bytes() / HBM_GRANULE),
             vmem_rows: placed.vmem_rows,
             traps: draft.traps,
         },

@@ -102,13 +102,17 @@ impl<'a> Calls<'a> {
         }
         for c in &self.behind {
             let name = self.plan.arrays.get(c.array.index()).map_or("?", |a| a.name.as_str());
-            let way = if matches!(c.kind, CopyKind::Load { .. }) { "from" } else { "to" };
-            let _ = writeln!(self.out, "    behind it: {name} {way} HBM, {}", bytes(c.pending.bytes.into()));
+            let way = match c.kind {
+                CopyKind::Load { granule, .. } => format!("from {}", self.plan.head.memory(granule)),
+                CopyKind::Store { granule, .. } => format!("to {}", self.plan.head.memory(granule)),
+                CopyKind::WaitIn | CopyKind::WaitOut => continue,
+            };
+            let _ = writeln!(self.out, "    behind it: {name} {way}, {}", bytes(c.pending.bytes.into()));
         }
     }
 
     fn array(&mut self, a: &Operand) {
-        let Operand::Array { array, usage, unit, .. } = a else { return };
+        let Operand::Array { array, usage, unit, at, .. } = a else { return };
         let Some(array) = self.plan.arrays.get(array.index()) else { return };
         let how = match usage {
             Use::Read => "reads",
@@ -117,7 +121,8 @@ impl<'a> Calls<'a> {
         };
         let size = bytes(array.layout.bytes());
         if *unit == Unit::Granules {
-            let _ = writeln!(self.out, "    {how} {} in HBM, block by block ({size})", array.name);
+            let memory = self.plan.head.memory(u64::try_from(*at).unwrap_or(0));
+            let _ = writeln!(self.out, "    {how} {} in {memory}, block by block ({size})", array.name);
             return;
         }
         let op = |n: u32| self.plan.ops.get(n as usize).map_or("the end", |o| o.name.as_str());

@@ -43,10 +43,20 @@ pub struct PlanHead {
     /// Words of scalar memory.
     pub words: u32,
     pub hbm_bytes: u64,
+    /// First granule of common memory, on chips that have one: behind those of HBM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cmem_from: Option<u64>,
     /// Highest word row of vector memory in use.
     pub vmem_rows: u64,
     /// Messages of traps.
     pub traps: Vec<String>,
+}
+
+impl PlanHead {
+    /// Name of the memory that a granule is in.
+    pub fn memory(&self, granule: u64) -> &'static str {
+        if self.cmem_from.is_some_and(|first| granule >= first) { "CMEM" } else { "HBM" }
+    }
 }
 
 /// See the module docs.

@@ -139,15 +139,19 @@ impl Writer<'_> {
             Action::Copy(Copy { kind, array, pending }) => {
                 let name = self.array(array.index());
                 match kind {
-                    CopyKind::Load { .. } => {
-                        format!("{name}: begins to come from HBM, {}", bytes(pending.bytes.into()))
+                    CopyKind::Load { granule, .. } => {
+                        let from = self.plan.head.memory(*granule);
+                        format!("{name}: begins to come from {from}, {}", bytes(pending.bytes.into()))
                     }
-                    CopyKind::Store { .. } => format!("{name}: begins to go to HBM, {}", bytes(pending.bytes.into())),
+                    CopyKind::Store { granule, .. } => {
+                        let to = self.plan.head.memory(*granule);
+                        format!("{name}: begins to go to {to}, {}", bytes(pending.bytes.into()))
+                    }
                     CopyKind::WaitIn => format!("{name}: has come"),
                     CopyKind::WaitOut => format!("{name}: has gone"),
                 }
             }
-            Action::Move { from, to, bytes: n } => format!("{} to {}, {}", spot(from), spot(to), bytes(*n)),
+            Action::Move { from, to, bytes: n } => format!("{} to {}, {}", self.spot(from), self.spot(to), bytes(*n)),
             Action::Call { kernel, args } => {
                 let k = self.plan.kernels.get(*kernel);
                 let cycles = k.and_then(|k| k.cycles).map_or_else(String::new, |c| format!(", {c:.0} cycles"));
@@ -167,21 +171,22 @@ impl Writer<'_> {
     }
 
     fn operand(&self, a: &Operand) -> Option<String> {
-        let Operand::Array { array, usage, unit, .. } = a else { return None };
+        let Operand::Array { array, usage, unit, at, .. } = a else { return None };
         let how = match usage {
             Use::Read => "",
             Use::Write => "out ",
             Use::Update | Use::Tiles | Use::First => "inout ",
         };
-        let place = if *unit == Unit::Granules { "hbm" } else { "vmem" };
+        let near = u64::try_from(*at).unwrap_or(0);
+        let place = if *unit == Unit::Granules { self.plan.head.memory(near) } else { "VMEM" }.to_lowercase();
         Some(format!("{how}{}@{place}", self.array(array.index())))
     }
-}
 
-fn spot(s: &Spot) -> String {
-    match s {
-        Spot::Vmem(row) => format!("vmem row {row}"),
-        Spot::Hbm(granule) => format!("hbm granule {granule}"),
+    fn spot(&self, s: &Spot) -> String {
+        match *s {
+            Spot::Vmem(row) => format!("vmem row {row}"),
+            Spot::Hbm(granule) => format!("{} granule {granule}", self.plan.head.memory(granule).to_lowercase()),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use systole_isa::{ChipConfig, DType};
 /// [`CompileError::Plan`] with the first thing that is wrong.
 pub fn verify(plan: &Plan, chip: &ChipConfig) -> Result<(), CompileError> {
     let map = vmem_map(chip);
-    let v = Verifier { plan, chip, rows: map.arrays, granules: chip.hbm.bytes / HBM_GRANULE };
+    let v = Verifier { plan, chip, rows: map.arrays, granules: chip.device_memory_bytes() / HBM_GRANULE };
     v.plan().map_err(CompileError::Plan)
 }
 
@@ -51,7 +51,9 @@ impl Verifier<'_> {
         ensure(head.cores <= chip.cores_per_device.max(1), || format!("{} cores", head.cores))?;
         ensure(u64::from(head.words) <= chip.smem.bytes / 4, || format!("{} words", head.words))?;
         ensure(head.vmem_rows <= self.rows, || format!("{} rows of vector memory", head.vmem_rows))?;
-        ensure(head.hbm_bytes <= chip.hbm.bytes, || format!("{} bytes of HBM", head.hbm_bytes))?;
+        ensure(head.hbm_bytes <= chip.device_hbm_bytes(), || format!("{} bytes of HBM", head.hbm_bytes))?;
+        let cmem = (chip.device_cmem_bytes() > 0).then(|| chip.device_hbm_bytes() / HBM_GRANULE);
+        ensure(head.cmem_from == cmem, || format!("common memory from granule {:?}", head.cmem_from))?;
         for (i, k) in self.plan.kernels.iter().enumerate() {
             let at = |why: String| format!("kernel {i} (`{}`): {why}", k.name);
             sound(&k.spec).map_err(at)?;
@@ -83,7 +85,7 @@ impl Verifier<'_> {
     }
 
     fn granule(&self, g: u64) -> Check {
-        ensure(g < self.granules, || format!("granule {g} is beyond HBM"))
+        ensure(g < self.granules, || format!("granule {g} is beyond the device's memory"))
     }
 
     fn row(&self, row: u64) -> Check {

@@ -27,6 +27,7 @@ macro_rules! costs {
     };
 }
 
+// Profiles keep the rows by place: new ones come last.
 costs! {
     MacBf16 "mac_bf16" "pJ" "A multiply-add of a matrix unit's cell, bf16 operands.";
     MacInt8 "mac_int8" "pJ" "The same with 8-bit integers.";
@@ -68,7 +69,7 @@ costs! {
     IciLink "ici_link" "GB/s" "One-way rate of the link that `ici_area` is of.";
     HostArea "host_area" "mm2" "The link to the host and what manages the chip.";
     MiscArea "misc_area" "mm2" "Pins and what else there is.";
-    CmemArea "cmem_area" "mm2" "Memory that the model does not use.";
+    CmemArea "cmem_area" "mm2" "CMEM.";
     OtherArea "other_area" "mm2" "Blocks that are not modeled, with their wires.";
     Interconnect "interconnect" "share" "On-chip interconnect over the sum of the blocks.";
     Fill "fill" "share" "Part of the die that blocks fill.";
@@ -76,6 +77,8 @@ costs! {
     NominalClock "nominal_clock" "GHz" "The clock at which the energies hold.";
     Reticle "reticle" "mm2" "The largest die that can be made.";
     DensityLimit "density_limit" "W/mm2" "The most power that cooling takes from the die.";
+    CmemRead "cmem_read" "pJ/bit" "CMEM, read, with the way across the die.";
+    CmemWrite "cmem_write" "pJ/bit" "CMEM, written, with the way across the die.";
 }
 
 macro_rules! nodes {
@@ -129,6 +132,7 @@ pub struct Sourced {
 
 /// The costs of a chip.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Stored")]
 pub struct Costs {
     /// Technology node, one of [`NODE_NAMES`].
     pub node: String,
@@ -136,6 +140,30 @@ pub struct Costs {
     pub node_source: String,
     /// By [`Cost`].
     pub rows: Vec<Sourced>,
+}
+
+/// Costs as a file has them: one that was written when there were fewer rows lacks the last.
+#[derive(Deserialize)]
+struct Stored {
+    node: String,
+    node_source: String,
+    rows: Vec<Sourced>,
+}
+
+impl TryFrom<Stored> for Costs {
+    type Error = String;
+
+    fn try_from(found: Stored) -> Result<Costs, String> {
+        let Stored { node, node_source, mut rows } = found;
+        match rows.len() {
+            // A chip without costs.
+            0 => {}
+            n if n < Cost::ALL.len() => rows.extend(Costs::of_node(&node, &node_source)?.rows.drain(n..)),
+            n if n > Cost::ALL.len() => return Err(format!("{n} costs, of {} at most", Cost::ALL.len())),
+            _ => {}
+        }
+        Ok(Costs { node, node_source, rows })
+    }
 }
 
 impl Costs {

@@ -32,6 +32,27 @@ impl ChipConfig {
         self.cycles(self.hbm.latency_s)
     }
 
+    /// CMEM bytes of one device: an equal part of the chip's.
+    pub fn device_cmem_bytes(&self) -> u64 {
+        self.cmem.bytes / self.devices_per_chip() as u64
+    }
+
+    /// Bytes that copies of one device address: those of HBM, behind them those of CMEM.
+    pub fn device_memory_bytes(&self) -> u64 {
+        self.device_hbm_bytes() + self.device_cmem_bytes()
+    }
+
+    /// CMEM bytes per core cycle that one device's copies read, and that they write.
+    pub fn cmem_bytes_per_cycle(&self) -> (f64, f64) {
+        let each = |bandwidth: f64| bandwidth / self.devices_per_chip() as f64 / self.clock_hz;
+        (each(self.cmem.read_bandwidth), each(self.cmem.write_bandwidth))
+    }
+
+    /// Cycles from a request to CMEM until its first data.
+    pub fn cmem_latency_cycles(&self) -> u64 {
+        self.cycles(self.cmem.latency_s)
+    }
+
     /// Bytes per core cycle of one interconnect link in one direction, efficiency included.
     pub fn link_bytes_per_cycle(&self) -> f64 {
         self.ici.link_bandwidth * self.ici.efficiency / self.clock_hz
@@ -119,7 +140,9 @@ impl ChipConfig {
     /// A program runs on any chip of the same fingerprint, whatever its clock, bandwidths and latencies.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Fnv::new();
-        for p in params::all().filter(|p| p.binds_code) {
+        // A memory that is not there binds nothing.
+        let there = |p: &&params::Param| p.key != "cmem.bytes" || self.cmem.bytes > 0;
+        for p in params::all().filter(|p| p.binds_code).filter(there) {
             hash.text(p.key);
             match (p.get)(self) {
                 Value::Number(n) => hash.bytes(&n.to_bits().to_le_bytes()),
@@ -189,6 +212,14 @@ impl ChipConfig {
             self.hbm.bytes.is_multiple_of(512 * self.cores.max(1) as u64),
             format!("`hbm.bytes` ({}) must be whole 512-byte granules for each core", self.hbm.bytes),
         );
+        check(
+            self.cmem.bytes.is_multiple_of(4096 * self.cores.max(1) as u64),
+            format!("`cmem.bytes` ({}) must be whole 4096-byte blocks for each core", self.cmem.bytes),
+        );
+        let cmem = [("read", self.cmem.read_bandwidth), ("write", self.cmem.write_bandwidth)];
+        for (way, _) in cmem.into_iter().filter(|(_, rate)| self.cmem.bytes > 0 && *rate < 1e3) {
+            check(false, format!("`cmem.{way}_bandwidth` must be stated where `cmem.bytes` is not 0"));
+        }
         check(
             m.types.iter().any(|t| t.operand == "bf16"),
             "`mxu.types.bf16` is missing: every matrix unit multiplies bf16".to_string(),

@@ -7,8 +7,8 @@ use super::costs::{self, Costs};
 use super::key::Key;
 use super::params::{self, Value};
 use super::{
-    ChipConfig, CoreConfig, Dataflow, DmaConfig, HbmConfig, HostConfig, IciConfig, ImemConfig, MxuConfig, Origin,
-    SmemConfig, Timing, TimingTable, VmemConfig,
+    ChipConfig, CmemConfig, CoreConfig, Dataflow, DmaConfig, HbmConfig, HostConfig, IciConfig, ImemConfig, MxuConfig,
+    Origin, SmemConfig, Timing, TimingTable, VmemConfig,
 };
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::table::Class;
@@ -42,6 +42,7 @@ fn blank() -> ChipConfig {
         vmem: VmemConfig { bytes: 0, read_ports: 0, write_ports: 0, bf16_conversion: 1 },
         smem: SmemConfig { bytes: 0 },
         hbm: HbmConfig { bytes: 0, channels: 0, bandwidth: 0.0, efficiency: 0.0, latency_s: 0.0, burst_bytes: 0 },
+        cmem: CmemConfig::default(),
         dma: DmaConfig {
             engines: 0,
             in_flight: 0,
@@ -67,6 +68,9 @@ fn blank() -> ChipConfig {
         origin: Origin::default(),
     }
 }
+
+/// What a file may leave out: a chip whose file says nothing of common memory has none.
+const OPTIONAL: &str = "cmem.";
 
 struct Loader<'a> {
     file: &'a str,
@@ -164,7 +168,7 @@ impl Loader<'_> {
     fn require_all(&mut self) {
         let place = self.place(0..0);
         let timing = Key::families().map(|(n, _)| n).filter(|n| n.starts_with("timing."));
-        let names = params::all().map(|p| p.key.to_string()).chain(timing);
+        let names = params::all().map(|p| p.key.to_string()).filter(|n| !n.starts_with(OPTIONAL)).chain(timing);
         let node = self.chip.costs.rows.is_empty().then(|| "costs.node".to_string());
         let missing: Vec<String> = names.filter(|n| !self.seen.contains(&n.replace('-', "_"))).chain(node).collect();
         if missing.is_empty() {

@@ -47,6 +47,9 @@ pub struct ChipConfig {
     pub smem: SmemConfig,
     /// HBM.
     pub hbm: HbmConfig,
+    /// Common memory between HBM and vector memory.
+    #[serde(default)]
+    pub cmem: CmemConfig,
     /// DMA engines.
     pub dma: DmaConfig,
     /// Instruction memory.
@@ -185,6 +188,19 @@ pub struct HbmConfig {
     pub latency_s: f64,
     /// Bytes of a burst: a smaller access costs a whole one.
     pub burst_bytes: u32,
+}
+
+/// Common memory of a chip: what copies reach beside HBM, nearer to the cores. A chip without has none of its bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CmemConfig {
+    /// Bytes.
+    pub bytes: u64,
+    /// Bytes per second that a chip's copies read.
+    pub read_bandwidth: f64,
+    /// Bytes per second that they write, beside what they read.
+    pub write_bandwidth: f64,
+    /// Seconds from request to first data.
+    pub latency_s: f64,
 }
 
 /// DMA engines of a core.

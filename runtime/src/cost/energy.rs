@@ -31,7 +31,7 @@ macro_rules! names {
 
 names! {
     /// Where energy goes.
-    Unit { Mxu "mxu", Vpu "vpu", Xlu "xlu", Vmem "vmem", Smem "smem", Issue "issue", Hbm "hbm", Ici "ici", Host "host", Idle "idle" }
+    Unit { Mxu "mxu", Vpu "vpu", Xlu "xlu", Vmem "vmem", Smem "smem", Issue "issue", Hbm "hbm", Cmem "cmem", Ici "ici", Host "host", Idle "idle" }
 }
 
 names! {
@@ -140,6 +140,8 @@ pub fn dynamic(chip: &ChipConfig, work: &Work, prices: &Prices) -> Energy {
     e.add(Unit::Issue, Purpose::Control, v2 * (issue + n(Activity::Descriptors) * p(Cost::Descriptor)));
     let hbm = 8.0 * (work.hbm_read + work.hbm_write) as f64;
     e.add(Unit::Hbm, Purpose::Movement, hbm * (p(Cost::HbmDevice) + p(Cost::HbmInterface)));
+    let (read, write) = (8.0 * work.cmem_read as f64, 8.0 * work.cmem_write as f64);
+    e.add(Unit::Cmem, Purpose::Movement, v2 * (read * p(Cost::CmemRead) + write * p(Cost::CmemWrite)));
     e.add(Unit::Ici, Purpose::Movement, over_links(work.link_bytes as f64, prices));
     e.add(Unit::Host, Purpose::Movement, 8.0 * n(Activity::Host) * p(Cost::Host));
     e

@@ -30,6 +30,11 @@ pub struct Work {
     /// HBM bytes, whole bursts.
     pub hbm_read: u64,
     pub hbm_write: u64,
+    /// CMEM bytes, whole bursts.
+    #[serde(default)]
+    pub cmem_read: u64,
+    #[serde(default)]
+    pub cmem_write: u64,
     /// Multiply-adds of matrix units that the program needs (every pass of several), and those on padding or idle cells
     /// that rows passed; by class: bf16, 8-bit integers, 8-bit floats.
     pub useful: [f64; CLASSES],
@@ -46,6 +51,8 @@ impl AddAssign<&Work> for Work {
         self.activity += &o.activity;
         self.hbm_read += o.hbm_read;
         self.hbm_write += o.hbm_write;
+        self.cmem_read += o.cmem_read;
+        self.cmem_write += o.cmem_write;
         self.useful.iter_mut().zip(o.useful).for_each(|(a, b)| *a += b);
         self.padding.iter_mut().zip(o.padding).for_each(|(a, b)| *a += b);
         self.empty += &o.empty;
@@ -121,6 +128,8 @@ impl Work {
             activity: o.activity,
             hbm_read: o.hbm_read,
             hbm_write: o.hbm_write,
+            cmem_read: o.cmem_read,
+            cmem_write: o.cmem_write,
             useful,
             padding,
             empty,
@@ -153,6 +162,8 @@ impl Work {
         }
         out.hbm_read *= n;
         out.hbm_write *= n;
+        out.cmem_read *= n;
+        out.cmem_write *= n;
         out.link_bytes *= n;
         out.useful.iter_mut().chain(&mut out.padding).for_each(|x| *x *= n as f64);
         out

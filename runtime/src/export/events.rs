@@ -1,6 +1,6 @@
 //! The events that all trace formats share: slices on tracks, flows from copies to their consumers, counters.
 
-use crate::profile::memory::occupancy;
+use crate::profile::memory::{occupancy, of_arrays};
 use crate::profile::{Lane, LaneKind, Memory, NO_OP, OpInfo, Profile, Spans, Transfer};
 
 /// A track: where slices are.
@@ -106,7 +106,7 @@ fn counters(p: &Profile) -> Vec<Counter> {
         let values = spans().map(|w| (w[0], scale * t.samples.hbm(w[0], w[1], d)));
         out.push(Counter { device, name: "HBM bandwidth".into(), unit: "GB/s", values: values.collect() });
     }
-    for m in [Memory::Vmem, Memory::Hbm] {
+    for m in of_arrays(p) {
         let values = occupancy(p, m).into_iter().map(|l| (l.cycle, l.bytes as f64));
         out.push(Counter { device: 0, name: format!("{} in use", m.name()), unit: "bytes", values: values.collect() });
     }

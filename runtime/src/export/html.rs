@@ -2,8 +2,9 @@
 
 use super::plot::{self, escape};
 use crate::cost::joules;
+use crate::profile::memory::of_arrays;
 use crate::profile::table::{by_cycles, categories, peaks};
-use crate::profile::{DeviceMeta, Memory, OpInfo, Profile, scope};
+use crate::profile::{DeviceMeta, OpInfo, Profile, scope};
 use crate::report::glossary;
 use crate::report::text::{metric, path, peak, time, whose};
 use std::fmt::Write;
@@ -42,7 +43,7 @@ pub fn page(p: &Profile) -> String {
         stalls(d, &mut out);
     }
     put!(out, "<section><h2>Memory over time</h2>\n");
-    for memory in [Memory::Vmem, Memory::Hbm] {
+    for memory in of_arrays(p) {
         put!(out, "<div class=\"wide\">{}</div>\n", plot::memory(p, memory));
     }
     buffers(p, &mut out);

@@ -18,9 +18,9 @@ const COLUMNS: u64 = 300;
 pub const PALETTE: &[&str] =
     &["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#997700", "#004488", "#bb5566", "#44aa99"];
 /// Colours of causes, by number.
-pub const CAUSES: &[&str] = &[
+pub const CAUSES: [&str; systole_simulator::CAUSES] = [
     "#bbbbbb", "#4477aa", "#aa3377", "#ee7733", "#cc3311", "#ccbb44", "#228833", "#66ccee", "#999933", "#882255",
-    "#ddaa88",
+    "#ddaa88", "#ee99aa",
 ];
 
 /// Colours of useful and of other busy cycles.

@@ -1,6 +1,6 @@
 //! Two profiles of the same program compared, operation by operation.
 
-use super::{DeviceMeta, Memory, OpRow, Profile, memory};
+use super::{DeviceMeta, OpRow, Profile, memory};
 use crate::report::text::{metric, time};
 use crate::report::{SCHEMA, Setup};
 use schemars::JsonSchema;
@@ -138,7 +138,7 @@ pub fn page(a: &Profile, b: &Profile, top: usize) -> String {
     if from != to {
         text += &format!("bound by {from} -> {to}\n");
     }
-    for m in [Memory::Vmem, Memory::Hbm] {
+    for m in memory::of_arrays(a) {
         let peak = |p: &Profile| memory::peak(&memory::occupancy(p, m)).bytes;
         let (x, y) = (peak(a), peak(b));
         if x != y {

@@ -56,7 +56,7 @@ fn extents(trace: &Trace) -> HashMap<u32, (u64, u64)> {
     out
 }
 
-fn buffers(program: &Program, trace: &Trace, cycles: u64) -> Vec<Buffer> {
+fn buffers(program: &Program, hbm: u64, trace: &Trace, cycles: u64) -> Vec<Buffer> {
     let extents = extents(trace);
     let made = program.debug.buffers.iter().filter(|b| b.bytes > 0).map(|b| {
         let at = |op: u32, none: u64, pick: fn(&(u64, u64)) -> u64| match op {
@@ -65,7 +65,10 @@ fn buffers(program: &Program, trace: &Trace, cycles: u64) -> Vec<Buffer> {
         };
         let from = at(b.first, 0, |e| e.0);
         let to = at(b.last, cycles, |e| e.1).max(from + 1);
-        Buffer { name: b.name.clone(), memory: memory(b.space), address: b.address, bytes: b.bytes, from, to }
+        // CMEM's addresses are behind HBM's.
+        let near = b.space == Space::Hbm && b.address >= hbm;
+        let memory = if near { Memory::Cmem } else { memory(b.space) };
+        Buffer { name: b.name.clone(), memory, address: b.address, bytes: b.bytes, from, to }
     });
     made.collect()
 }
@@ -108,6 +111,7 @@ impl Profile {
     pub fn new(what: &Run<'_>, recorded: Vec<Recorded>) -> Profile {
         let (ran, program) = (what.ran, what.ran.program);
         let scale = Scale::new(ran.chip, program, Links::of(what.run));
+        let hbm = ran.chip.device_hbm_bytes();
         let cycles = what.run.devices.iter().map(|d| d.cycles).max().unwrap_or(0);
         let mut traces = Vec::new();
         let mut devices = Vec::new();
@@ -153,7 +157,7 @@ impl Profile {
             cycles,
             ops: infos(program, ran.source),
             kernels: kernels.collect(),
-            buffers: traces.first().map_or_else(Vec::new, |t| buffers(program, t, cycles)),
+            buffers: traces.first().map_or_else(Vec::new, |t| buffers(program, hbm, t, cycles)),
             descs: program.descs.iter().map(desc).collect(),
             devices,
             links,

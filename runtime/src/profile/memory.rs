@@ -104,12 +104,19 @@ pub fn live(p: &Profile, memory: Memory, cycle: u64) -> Vec<&Buffer> {
     all
 }
 
+/// The memories that arrays lie in: vector memory, HBM, and CMEM where the chip has it.
+pub fn of_arrays(p: &Profile) -> Vec<Memory> {
+    let all = [Memory::Vmem, Memory::Hbm, Memory::Cmem].into_iter();
+    all.filter(|&m| m != Memory::Cmem || size(p, m) > 0).collect()
+}
+
 /// Bytes of a memory that a device has.
 pub fn size(p: &Profile, memory: Memory) -> u64 {
     match memory {
         Memory::Hbm => p.meta.chip.device_hbm_bytes(),
         Memory::Vmem => p.meta.chip.vmem.bytes,
         Memory::Smem => p.meta.chip.smem.bytes,
+        Memory::Cmem => p.meta.chip.device_cmem_bytes(),
     }
 }
 

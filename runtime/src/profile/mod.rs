@@ -75,6 +75,7 @@ pub enum Memory {
     Hbm,
     Vmem,
     Smem,
+    Cmem,
 }
 
 impl Memory {
@@ -83,6 +84,7 @@ impl Memory {
             Memory::Hbm => "HBM",
             Memory::Vmem => "VMEM",
             Memory::Smem => "SMEM",
+            Memory::Cmem => "CMEM",
         }
     }
 }

@@ -47,7 +47,7 @@ fn cut(text: &str, width: usize) -> String {
 /// Peaks of the memories: name, bytes, cycle, size.
 pub fn peaks(p: &Profile) -> Vec<(Memory, Step, u64)> {
     let of = |m| (m, memory::peak(&memory::occupancy(p, m)), memory::size(p, m));
-    [Memory::Vmem, Memory::Hbm].into_iter().map(of).collect()
+    memory::of_arrays(p).into_iter().map(of).collect()
 }
 
 /// What ran and its totals.

@@ -37,7 +37,12 @@ pub const TABLE: &[Meaning] = &[
     ),
     meaning("scalar", "scalar instructions and branches", &["core.scalar_slots", "timing.scalar", "clock"]),
     meaning("hbm", "HBM bandwidth", &["hbm.bandwidth", "hbm.efficiency"]),
-    meaning("latency", "the latency of copies that nothing hides", &["hbm.latency", "dma.issue_cycles"]),
+    meaning("cmem", "CMEM bandwidth", &["cmem.read_bandwidth", "cmem.write_bandwidth"]),
+    meaning(
+        "latency",
+        "the latency of copies that nothing hides",
+        &["hbm.latency", "cmem.latency", "dma.issue_cycles"],
+    ),
     meaning(
         "dma",
         "the copy engines: bytes or chunks in a cycle",
@@ -48,6 +53,9 @@ pub const TABLE: &[Meaning] = &[
     meaning("sync", "synchronisation", &["timing.", "clock"]),
     meaning("host", "the host: its calls, and the cost of the launch", &["host.", "core.launch_cycles"]),
 ];
+
+/// What waits for copies are called by.
+const COPIES: [Cause; 4] = [Cause::Hbm, Cause::Cmem, Cause::Latency, Cause::Dma];
 
 /// What a name of the table means, in words.
 pub fn words(bound: &str) -> &'static str {
@@ -72,6 +80,7 @@ fn longest_of(stall: &[u64; CAUSES], causes: &[Cause]) -> (&'static str, u64) {
 fn wait(c: Cause) -> &'static str {
     match c {
         Cause::Hbm => "hbm",
+        Cause::Cmem => "cmem",
         Cause::Latency => "latency",
         Cause::Dma => "dma",
         Cause::Mxu => "mxu",
@@ -103,7 +112,6 @@ pub fn most(load: &[(&'static str, f64)], cycles: f64, issued: f64, stall: &[u64
 /// What bounds an operation. `mxu` are the cycles that its rows take in matrix units, `hbm` those that its bytes take at the
 /// bandwidth. Better copies take their waits away; a better core leaves the bytes.
 pub fn of_op(mxu: f64, hbm: f64, cycles: u64, stall: &[u64; CAUSES]) -> &'static str {
-    const COPIES: [Cause; 3] = [Cause::Hbm, Cause::Latency, Cause::Dma];
     let all = cycles as f64;
     let copies: u64 = COPIES.iter().map(|&c| stall[c as usize]).sum();
     let core = cycles.saturating_sub(copies) as f64;
@@ -130,15 +138,15 @@ pub struct Bounds {
 /// What bounds a device's run. `launch`: cycles that the host takes to begin and to see the end; `hbm`: cycles that its bytes
 /// take at the bandwidth.
 pub fn of_run(r: &RunResult, launch: u64, hbm: f64) -> Bounds {
-    let Path { bandwidth, latency, engine } = r.path;
+    let Path { bandwidth, latency, engine, cmem } = r.path;
     let launch = launch.min(r.cycles) as f64;
-    let own = (r.cycles as f64 - bandwidth - latency - engine - launch).max(0.0);
-    let copies = [("hbm", bandwidth), ("latency", latency), ("dma", engine), ("host", launch)];
+    let own = (r.cycles as f64 - r.path.copies() - launch).max(0.0);
+    let copies = [("hbm", bandwidth), ("cmem", cmem), ("latency", latency), ("dma", engine), ("host", launch)];
     let copy = copies.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("hbm", 0.0));
     // Copies that the core waits for are on the way already; what is left is its own.
     let issue = r.units.iter().find(|u| u.unit == "issue").map_or([0; CAUSES], |u| u.stall);
     let mut stall = issue;
-    for cause in [Cause::Hbm, Cause::Latency, Cause::Dma] {
+    for cause in COPIES {
         stall[cause as usize] = 0;
     }
     let load = loads(r);
@@ -205,7 +213,7 @@ mod tests {
 
     fn bound(path: [f64; 3], units: &[(&str, u64)], waits: &[(Cause, u64)]) -> &'static str {
         let [bandwidth, latency, engine] = path;
-        of_run(&run(Path { bandwidth, latency, engine }, units, waits), 0, 0.0).bound
+        of_run(&run(Path { bandwidth, latency, engine, cmem: 0.0 }, units, waits), 0, 0.0).bound
     }
 
     #[test]
@@ -217,7 +225,7 @@ mod tests {
         assert_eq!(bound([300.0, 100.0, 0.0], &[("mxu0", 790), ("valu", 200)], &[]), "mxu");
         assert_eq!(bound([0.0; 3], &[("valu", 300), ("xlu", 400)], &[(Cause::Mxu, 450)]), "mxu");
         assert_eq!(bound([0.0; 3], &[("valu", 300)], &[(Cause::Link, 600)]), "ici");
-        let launched = run(Path { bandwidth: 100.0, latency: 100.0, engine: 0.0 }, &[("valu", 100)], &[]);
+        let launched = run(Path { bandwidth: 100.0, latency: 100.0, ..Path::default() }, &[("valu", 100)], &[]);
         assert_eq!(of_run(&launched, 700, 0.0).bound, "host");
     }
 
@@ -234,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_longest_way_beside_the_bound_is_said() {
-        let path = |bandwidth, latency, engine| Path { bandwidth, latency, engine };
+        let path = |bandwidth, latency, engine| Path { bandwidth, latency, engine, cmem: 0.0 };
         // Copies that the core hardly waits for: better ones save these waits and no more.
         let close = run(path(940.0, 10.0, 0.0), &[("mxu0", 800)], &[(Cause::Hbm, 70), (Cause::Latency, 20)]);
         assert_eq!(of_run(&close, 0, 950.0).next, ("mxu", 910.0));

@@ -32,6 +32,7 @@ pub const WORDS: &[(&str, &str)] = &[
     ("control", "energy of issue, scalar work and descriptors"),
     ("idle power", "what the chip takes whatever it does: leakage and clocks, by area"),
     ("VMEM", "vector memory of a core: addresses taken by arrays"),
+    ("CMEM", "common memory of the chip, nearer to the cores than HBM: bytes moved are whole bursts"),
     ("HBM", "memory of the device: bytes moved are whole bursts"),
 ];
 

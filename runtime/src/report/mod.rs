@@ -64,6 +64,17 @@ pub struct HbmReport {
     pub share: f64,
 }
 
+/// CMEM traffic of the device, on chips that have one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CmemReport {
+    /// Bytes read, whole bursts.
+    pub read_bytes: u64,
+    /// Bytes written, whole bursts.
+    pub write_bytes: u64,
+    /// Of the bandwidth at which the device's copies read it, or of that at which they write it: the larger share.
+    pub share: f64,
+}
+
 /// Traffic of the interconnect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IciReport {
@@ -96,6 +107,9 @@ pub struct PathReport {
     pub latency: f64,
     /// Copy engines.
     pub dma: f64,
+    /// CMEM bandwidth.
+    #[serde(default)]
+    pub cmem: f64,
     /// Waits for other devices.
     #[serde(default)]
     pub ici: f64,
@@ -144,6 +158,9 @@ pub struct OpReport {
     pub hbm_read: u64,
     /// HBM bytes written.
     pub hbm_write: u64,
+    /// CMEM bytes read and written.
+    #[serde(default, skip_serializing_if = "none_of_it")]
+    pub cmem: u64,
     /// Rows streamed by matrix units.
     pub mxu_rows: u64,
     /// Cycles in which its code waited, by cause; causes that do not occur are left out.
@@ -342,6 +359,9 @@ pub struct Report {
     pub units: Vec<UnitReport>,
     /// HBM traffic of the slowest device.
     pub hbm: HbmReport,
+    /// CMEM traffic of the slowest device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cmem: Option<CmemReport>,
     /// Traffic of the interconnect.
     pub ici: IciReport,
     /// The interconnect in detail, of runs on several devices.
@@ -491,12 +511,14 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult, links: &Links) -> Repo
             hbm: path.bandwidth,
             latency: path.latency,
             dma: path.engine,
+            cmem: path.cmem,
             ici: waited,
-            core: (r.cycles as f64 - path.bandwidth - path.latency - path.engine - waited).max(0.0),
+            core: (r.cycles as f64 - path.copies() - waited).max(0.0),
             next: next.0.to_string(),
             next_cycles: next.1,
         },
         hbm: HbmReport { read_bytes: r.hbm_read, write_bytes: r.hbm_write, share: hbm_share },
+        cmem: cmem(chip, r),
         ops: rows.iter().map(op).collect(),
         lines: lines.rows(),
         regions: lines.regions(),
@@ -509,6 +531,18 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult, links: &Links) -> Repo
         host: ran.host.clone(),
         ..Report::default()
     }
+}
+
+fn none_of_it(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
+/// What copies moved to and from CMEM.
+fn cmem(chip: &ChipConfig, r: &RunResult) -> Option<CmemReport> {
+    let rates = (chip.device_cmem_bytes() > 0).then(|| chip.cmem_bytes_per_cycle())?;
+    let share = |bytes: u64, rate: f64| bytes as f64 / (rate * r.cycles.max(1) as f64);
+    let (read_bytes, write_bytes) = (r.cmem_read, r.cmem_write);
+    Some(CmemReport { read_bytes, write_bytes, share: share(read_bytes, rates.0).max(share(write_bytes, rates.1)) })
 }
 
 /// The entry arrays that do not lie row-major in their own shapes.

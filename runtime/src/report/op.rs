@@ -38,6 +38,17 @@ pub struct Member {
     pub origin: Option<Origin>,
 }
 
+/// Cycles by cause: files that were written when there were fewer causes have none of the others.
+fn by_cause<'de, D: serde::Deserializer<'de>>(from: D) -> Result<[u64; CAUSES], D::Error> {
+    let found = Vec::<u64>::deserialize(from)?;
+    let mut all = [0; CAUSES];
+    let known = all
+        .get_mut(..found.len())
+        .ok_or_else(|| serde::de::Error::custom(format!("{} causes of stalls, of {CAUSES} at most", found.len())))?;
+    known.copy_from_slice(&found);
+    Ok(all)
+}
+
 /// What one device spent on an operation. Cycles exclude those of others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpRow {
@@ -53,9 +64,13 @@ pub struct OpRow {
     pub flops: f64,
     pub hbm_read: u64,
     pub hbm_write: u64,
+    /// CMEM bytes read and written.
+    #[serde(default)]
+    pub cmem: u64,
     /// Rows streamed by matrix units.
     pub mxu_rows: u64,
     /// Stalled cycles, indexed by cause.
+    #[serde(deserialize_with = "by_cause")]
     pub stall: [u64; CAUSES],
     /// What bounds it.
     pub bound: String,
@@ -81,6 +96,7 @@ pub struct UnitRow {
     pub unit: String,
     pub useful: f64,
     pub busy: u64,
+    #[serde(deserialize_with = "by_cause")]
     pub stall: [u64; CAUSES],
     pub idle: u64,
 }

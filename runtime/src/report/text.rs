@@ -95,6 +95,11 @@ pub fn page(r: &Report) -> String {
         whose(r),
         r.hbm.share * 100.0
     );
+    if let Some(c) = r.cmem.as_ref().filter(|c| c.read_bytes + c.write_bytes > 0) {
+        let (read, write) = (metric(c.read_bytes as f64), metric(c.write_bytes as f64));
+        let share = c.share * 100.0;
+        text += &format!("  CMEM: {read}B read, {write}B written{}, {share:.1} % of the bandwidth\n", whose(r));
+    }
     text += &format!("  bound by {}: {}; {}\n", r.bound, r.bound_words, path(r));
     text += &entry(r);
     text += &units(r);
@@ -135,6 +140,7 @@ pub fn path(r: &Report) -> String {
     let p = &r.path;
     let parts = [
         ("HBM bandwidth", p.hbm),
+        ("CMEM bandwidth", p.cmem),
         ("copy latency", p.latency),
         ("copy engines", p.dma),
         ("the interconnect", p.ici),

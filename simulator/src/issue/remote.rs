@@ -27,10 +27,11 @@ pub(crate) enum Blocked {
 /// What a message does at its end.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    /// A transfer: descriptor, destination's byte address, the semaphore that counts the source's bytes, and the bytes
+    /// A transfer: descriptor, byte addresses of both sides, the semaphore that counts the source's bytes, and the bytes
     /// themselves (none in timing-only runs).
     Data {
         desc: u32,
+        src: i64,
         dst: i64,
         send: u32,
         payload: Option<Vec<u8>>,
@@ -194,15 +195,15 @@ impl Core<'_> {
         }
         let mut at = 0;
         if self.timed() {
-            let (head, hbm_read) = self.dma.send(g, src, (self.now, self.blame));
+            let (head, moved) = self.dma.send(g, src, (self.now, self.blame));
             at = head;
-            self.stats.transfer(hbm_read, 0);
+            self.stats.transfer(moved);
         }
         let payload = self.values.as_deref_mut().map(|v| {
             let mut m = Memories { hbm: self.hbm, vmem: &mut v.vmem, smem: self.smem };
             dma::gather(g, src, &mut m)
         });
-        let content = Content::Data { desc: s.desc, dst, send: s.send as u32, payload };
+        let content = Content::Data { desc: s.desc, src, dst, send: s.send as u32, payload };
         self.post(Message {
             from: self.options.device,
             to,
@@ -245,9 +246,9 @@ impl Core<'_> {
 
     /// The source of a message that this core sent has been read, by cycle `at`.
     pub fn sent(&mut self, m: &Message, at: u64) {
-        if let Content::Data { desc, send, .. } = &m.content {
+        if let Content::Data { desc, src, send, .. } = &m.content {
             if self.timed() {
-                self.dma.left(&self.l.geometry[*desc as usize], at);
+                self.dma.left(&self.l.geometry[*desc as usize], *src, at);
             }
             self.semaphores.add(*send as usize, at, m.bytes, By::Link);
         }
@@ -283,9 +284,9 @@ impl Core<'_> {
         }
         let mut end = 0;
         if self.timed() {
-            let (done, hbm_write) = self.dma.receive(g, dst, at);
+            let (done, moved) = self.dma.receive(g, dst, at);
             end = done;
-            self.stats.transfer(0, hbm_write);
+            self.stats.transfer(moved);
         }
         match (self.values.as_deref_mut(), payload) {
             (Some(v), Some(bytes)) => {

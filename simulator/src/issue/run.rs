@@ -236,15 +236,16 @@ impl<'a> Core<'a> {
         let parts = Parts { code: &self.l.code, dma: &self.dma, mxus: &self.mxus, slots };
         let units = self.stats.sample(cycle, &parts);
         let s = &self.stats;
-        let (read, write) = (s.hbm_read, s.hbm_write);
         let sample = Sample {
             cycle,
             bundles: s.bundles,
             op: s.op(),
             units: &units,
             ops: s.ops(),
-            hbm_read: read,
-            hbm_write: write,
+            hbm_read: s.moved.hbm_read,
+            hbm_write: s.moved.hbm_write,
+            cmem_read: s.moved.cmem_read,
+            cmem_write: s.moved.cmem_write,
         };
         self.observer.sample(&sample);
         let bundles = sample.bundles;
@@ -514,7 +515,9 @@ impl<'a> Core<'a> {
         let (a, b, c) = (get(s.a), get(s.b), get(s.c));
         let known = VALUES || s.sources & !self.known == 0;
         let function = match s.kind {
-            ScalarKind::Pure(f) => return Ok((if known { scalar::execute(f, a, b, c, s.imm) } else { 0 }, known)),
+            // What is not known is taken for zero where it comes from: an address that follows from it lies in the array that its
+            // base points into, so in the same memory.
+            ScalarKind::Pure(f) => return Ok((scalar::execute(f, a, b, c, s.imm), known)),
             ScalarKind::State(function) => function,
         };
         match function {

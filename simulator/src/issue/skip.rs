@@ -341,7 +341,8 @@ impl Core<'_> {
                     Space::Smem => self.l.chip.smem.bytes,
                 };
                 let (lo, hi) = (to.min(last) + side.lo, to.max(last) + side.hi);
-                if lo < 0 || hi > size as i64 || space == Space::Hbm && step % burst != 0 {
+                let strays = space == Space::Hbm && (step % burst != 0 || !self.dma.same_memory(to, last));
+                if lo < 0 || hi > size as i64 || strays {
                     return None;
                 }
                 if writes && space == Space::Hbm {
@@ -386,7 +387,7 @@ impl Core<'_> {
     /// Counters that units keep themselves.
     fn unit_counters(&mut self) -> Vec<&mut u64> {
         let mut all: Vec<&mut u64> = self.mxus.iter_mut().map(|m| m.busy16_mut()).collect();
-        all.extend([&mut self.dma.busy, &mut self.dma.hbm_busy]);
+        all.extend(self.dma.counters());
         all
     }
 

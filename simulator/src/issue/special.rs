@@ -309,15 +309,17 @@ impl Core<'_> {
         if self.options.mode != Mode::NumericOnly {
             let slot = self.dma.start(g, src, dst, (self.now, self.blame));
             (end, by) = (slot.end, By::Copy(slot.blame));
-            self.stats.transfer(slot.hbm_read, slot.hbm_write);
+            self.stats.transfer(slot.moved);
             if self.events {
                 self.observer.dma(&DmaEvent {
                     bundle: self.pc,
                     desc: s.desc,
                     semaphore: s.sem as u32,
                     bytes: g.bytes,
-                    hbm_read: slot.hbm_read,
-                    hbm_write: slot.hbm_write,
+                    hbm_read: slot.moved.hbm_read,
+                    hbm_write: slot.moved.hbm_write,
+                    cmem_read: slot.moved.cmem_read,
+                    cmem_write: slot.moved.cmem_write,
                     issued: self.now,
                     start: slot.begin,
                     end,

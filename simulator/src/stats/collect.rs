@@ -4,7 +4,7 @@ use super::activity::{Instructions, Runs};
 use super::waits::Waits;
 use super::{CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, UNIT_TABLE, UnitCounters};
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
-use crate::unit::dma::DmaTiming;
+use crate::unit::dma::{DmaTiming, Moved, WayParts};
 use crate::unit::mxu::MxuTiming;
 use systole_isa::Slot;
 use systole_isa::program::DebugRange;
@@ -25,11 +25,10 @@ pub(crate) struct Collector {
     ops: Vec<OpProfile>,
     current: usize,
     since: u64,
-    pub hbm_read: u64,
-    pub hbm_write: u64,
+    pub moved: Moved,
     pub transfers: u64,
-    /// Bandwidth, latency and engines on the way to the last bundle, in 1/256 cycles.
-    path: [i64; 3],
+    /// Bandwidth, latency, engines and CMEM's bandwidth on the way to the last bundle, in 1/256 cycles.
+    path: [i64; 4],
     journal: Option<Vec<Entry>>,
     live: Option<Box<Live>>,
 }
@@ -69,10 +68,9 @@ pub(crate) struct Tally {
     ops: Vec<OpProfile>,
     current: usize,
     since: u64,
-    hbm_read: u64,
-    hbm_write: u64,
+    moved: Moved,
     transfers: u64,
-    path: [i64; 3],
+    path: [i64; 4],
     live: SlotTotals,
     /// Counters that units keep.
     pub units: Vec<u64>,
@@ -101,10 +99,9 @@ impl Collector {
             ops: profile,
             current: ops,
             since: 0,
-            hbm_read: 0,
-            hbm_write: 0,
+            moved: Moved::default(),
             transfers: 0,
-            path: [0; 3],
+            path: [0; 4],
             journal: None,
             live: None,
         }
@@ -179,8 +176,7 @@ impl Collector {
             ops: self.ops.clone(),
             current: self.current,
             since: self.since,
-            hbm_read: self.hbm_read,
-            hbm_write: self.hbm_write,
+            moved: self.moved,
             transfers: self.transfers,
             path: self.path,
             live: self.live.as_ref().map(|l| l.now.clone()).unwrap_or_default(),
@@ -198,8 +194,11 @@ impl Collector {
     pub fn repeat(&mut self, before: &Tally, journal: &[Entry], times: u64, cycles: u64) {
         let grow = |now: &mut u64, before: u64| *now += (*now - before) * times;
         grow(&mut self.bundles, before.bundles);
-        grow(&mut self.hbm_read, before.hbm_read);
-        grow(&mut self.hbm_write, before.hbm_write);
+        let (now, then) = (&mut self.moved, &before.moved);
+        grow(&mut now.hbm_read, then.hbm_read);
+        grow(&mut now.hbm_write, then.hbm_write);
+        grow(&mut now.cmem_read, then.cmem_read);
+        grow(&mut now.cmem_write, then.cmem_write);
         grow(&mut self.transfers, before.transfers);
         self.path.iter_mut().zip(before.path).for_each(|(now, then)| *now += (*now - then) * times as i64);
         self.group_busy.iter_mut().zip(before.group_busy).for_each(|(a, b)| *a += (*a - b) * times as i64);
@@ -213,6 +212,8 @@ impl Collector {
                 (&mut a.entries, b.entries),
                 (&mut a.hbm_read, b.hbm_read),
                 (&mut a.hbm_write, b.hbm_write),
+                (&mut a.cmem_read, b.cmem_read),
+                (&mut a.cmem_write, b.cmem_write),
             ] {
                 grow(x, y);
             }
@@ -286,19 +287,25 @@ impl Collector {
     }
 
     /// A transfer started.
-    pub fn transfer(&mut self, read: u64, write: u64) {
+    pub fn transfer(&mut self, moved: Moved) {
         self.transfers += 1;
-        self.hbm_read += read;
-        self.hbm_write += write;
-        self.ops[self.current].hbm_read += read;
-        self.ops[self.current].hbm_write += write;
+        let (all, op) = (&mut self.moved, &mut self.ops[self.current]);
+        for (all, op, more) in [
+            (&mut all.hbm_read, &mut op.hbm_read, moved.hbm_read),
+            (&mut all.hbm_write, &mut op.hbm_write, moved.hbm_write),
+            (&mut all.cmem_read, &mut op.cmem_read, moved.cmem_read),
+            (&mut all.cmem_write, &mut op.cmem_write, moved.cmem_write),
+        ] {
+            *all += more;
+            *op += more;
+        }
     }
 
     /// The core waited for a copy: what the way to its cycle has more than the way to the last bundle's, as
     /// [`crate::unit::dma::Blame::relative`] tells.
-    pub fn path(&mut self, more: [u64; 3]) {
-        let [bandwidth, latency, engine] = more.map(|m| m as i64);
-        for (sum, m) in self.path.iter_mut().zip([bandwidth, latency * 256, engine * 256]) {
+    pub fn path(&mut self, more: WayParts) {
+        let [bandwidth, latency, engine, cmem] = more.map(|m| m as i64);
+        for (sum, m) in self.path.iter_mut().zip([bandwidth, latency * 256, engine * 256, cmem]) {
             *sum += m;
         }
     }
@@ -323,8 +330,10 @@ impl Collector {
             units,
             slots,
             ops,
-            hbm_read: self.hbm_read,
-            hbm_write: self.hbm_write,
+            hbm_read: self.moved.hbm_read,
+            hbm_write: self.moved.hbm_write,
+            cmem_read: self.moved.cmem_read,
+            cmem_write: self.moved.cmem_write,
             hbm_cycles: parts.dma.hbm_busy as f64 / 256.0,
             path: Path::of(self.path),
             dma_transfers: self.transfers,
@@ -401,7 +410,7 @@ impl Collector {
             out.push(counters(row.0, useful, busy, stall));
         }
         let busy = parts.dma.busy.min(cycles);
-        let rate = (parts.dma.hbm_busy as f64 / 256.0).min(busy as f64);
+        let rate = parts.dma.served().min(busy as f64);
         out.push(counters(UNIT_TABLE[6].0, rate, busy, [0; CAUSES]));
         out.push(counters(UNIT_TABLE[7].0, self.bundles as f64, self.bundles, totals.issue));
         for (u, m) in parts.mxus.iter().enumerate() {

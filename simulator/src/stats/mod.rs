@@ -17,10 +17,10 @@ pub(crate) use collect::{Collector, Parts, SLOTS, Tally};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[rustfmt::skip]
-pub enum Cause { None, Register, Mxu, Dma, Hbm, Slot, Fetch, Sync, Host, Link, Latency }
+pub enum Cause { None, Register, Mxu, Dma, Hbm, Slot, Fetch, Sync, Host, Link, Latency, Cmem }
 
 /// Number of causes, [`Cause::None`] included.
-pub const CAUSES: usize = 11;
+pub const CAUSES: usize = 12;
 
 /// Every cause with its name in reports and its meaning.
 pub const CAUSE_TABLE: [(Cause, &str, &str); CAUSES] = [
@@ -34,7 +34,12 @@ pub const CAUSE_TABLE: [(Cause, &str, &str); CAUSES] = [
     (Cause::Sync, "sync", "the cost of a semaphore operation, or a barrier"),
     (Cause::Host, "host", "the host"),
     (Cause::Link, "link", "the interconnect"),
-    (Cause::Latency, "latency", "a wait for a copy limited by HBM latency, and by the way to its first request"),
+    (
+        Cause::Latency,
+        "latency",
+        "a wait for a copy limited by the memory's latency, and by the way to its first request",
+    ),
+    (Cause::Cmem, "cmem", "a wait for a copy limited by CMEM bandwidth"),
 ];
 
 impl Cause {
@@ -94,6 +99,9 @@ pub struct OpProfile {
     /// HBM bytes of DMAs that its code started, whole bursts.
     pub hbm_read: u64,
     pub hbm_write: u64,
+    /// CMEM bytes of the same.
+    pub cmem_read: u64,
+    pub cmem_write: u64,
     /// Rows streamed by matrix units for its code.
     pub mxu_rows: u64,
     /// Stalled cycles while its code waited, indexed by [`Cause`].
@@ -108,17 +116,24 @@ pub struct OpProfile {
 pub struct Path {
     /// HBM at its bandwidth.
     pub bandwidth: f64,
-    /// HBM latency, and the way from a copy's start to its first request.
+    /// Latency of HBM and CMEM, and the way from a copy's start to its first request.
     pub latency: f64,
     /// Copy engines.
     pub engine: f64,
+    /// CMEM at its bandwidth.
+    pub cmem: f64,
 }
 
 impl Path {
     /// From sums in 1/256 cycles.
-    fn of(sums: [i64; 3]) -> Path {
-        let [bandwidth, latency, engine] = sums.map(|s| s.max(0) as f64 / 256.0);
-        Path { bandwidth, latency, engine }
+    fn of(sums: [i64; 4]) -> Path {
+        let [bandwidth, latency, engine, cmem] = sums.map(|s| s.max(0) as f64 / 256.0);
+        Path { bandwidth, latency, engine, cmem }
+    }
+
+    /// Cycles of copies.
+    pub fn copies(&self) -> f64 {
+        self.bandwidth + self.latency + self.engine + self.cmem
     }
 }
 
@@ -157,6 +172,9 @@ pub struct RunResult {
     /// HBM bytes moved, whole bursts.
     pub hbm_read: u64,
     pub hbm_write: u64,
+    /// CMEM bytes moved, whole bursts.
+    pub cmem_read: u64,
+    pub cmem_write: u64,
     /// HBM busy cycles (bytes over bandwidth).
     pub hbm_cycles: f64,
     /// What of copies its end depends on (of several cores: of the first, with which all meet).
@@ -197,6 +215,8 @@ impl RunResult {
             all.slots = all.slots.max(r.slots);
             all.hbm_read += r.hbm_read;
             all.hbm_write += r.hbm_write;
+            all.cmem_read += r.cmem_read;
+            all.cmem_write += r.cmem_write;
             all.hbm_cycles += r.hbm_cycles;
             all.dma_transfers += r.dma_transfers;
             all.skipped_cycles += r.skipped_cycles;
@@ -207,6 +227,8 @@ impl RunResult {
                     Some(a) => {
                         a.hbm_read += o.hbm_read;
                         a.hbm_write += o.hbm_write;
+                        a.cmem_read += o.cmem_read;
+                        a.cmem_write += o.cmem_write;
                         a.mxu_rows += o.mxu_rows;
                         a.activity += &o.activity;
                     }

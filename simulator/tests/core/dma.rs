@@ -77,6 +77,48 @@ fn stores_and_copies_within_hbm_cost_what_they_move() {
     }
 }
 
+#[test]
+fn common_memory_has_bandwidths_and_a_latency_of_its_own() {
+    // Behind HBM's addresses: 512 bytes at 64 read and 32 written in a cycle, 10 cycles of latency for each side there.
+    let mut chip = tiny();
+    (chip.cmem.bytes, chip.cmem.latency_s) = (1 << 20, 10.0 / chip.clock_hz);
+    (chip.cmem.read_bandwidth, chip.cmem.write_bandwidth) = (64.0 * chip.clock_hz, 32.0 * chip.clock_hz);
+    chip.dma.bytes_per_cycle = 1024.0;
+    let first = (chip.device_hbm_bytes() / 512) as i32;
+    let time = |from: (Space, i32), to: (Space, i32), chip: &systole_isa::ChipConfig| {
+        let mut p = Build::default();
+        let copy = p.desc(DmaDesc::contiguous(from.0, to.0, 512));
+        p.set(&[(1, from.1), (2, to.1)]);
+        p.one(Op::DmaStart, &[copy, 1, 0, 2, 0, 0]);
+        p.one(Op::DmaWait, &[0, 512]);
+        p.halt();
+        let r = p.run(chip, Mode::TimingOnly).expect("no fault");
+        (p.cycles(chip), r)
+    };
+    let (vmem, near, far) = ((Space::Vmem, 0), (Space::Hbm, first), (Space::Hbm, 0));
+    let (cycles, r) = time(near, vmem, &chip);
+    assert_eq!(cycles, 6 + 8 + 10 + 2 + 1);
+    assert_eq!((r.hbm_read, r.cmem_read, r.cmem_write, r.path.cmem, r.path.latency), (0, 512, 0, 8.0, 14.0));
+    let (cycles, r) = time(vmem, near, &chip);
+    assert_eq!(cycles, 6 + 16 + 10 + 2 + 1);
+    assert_eq!((r.hbm_write, r.cmem_read, r.cmem_write, r.path.cmem), (0, 0, 512, 16.0));
+    // Both memories at once: the slower one, and the latency of each.
+    let (cycles, r) = time(far, near, &chip);
+    assert_eq!(cycles, 6 + 32 + 50 + 10 + 2 + 1);
+    assert_eq!((r.hbm_read, r.cmem_write, r.path.bandwidth, r.path.cmem), (512, 512, 32.0, 0.0));
+    // The chip's memory ends behind it; without it, behind HBM.
+    let end = (Space::Hbm, first + (1 << 20) / 512);
+    for (at, chip) in [(end, &chip), (near, &tiny())] {
+        let mut p = Build::default();
+        let copy = p.desc(DmaDesc::contiguous(at.0, Space::Vmem, 512));
+        p.set(&[(1, at.1)]);
+        p.one(Op::DmaStart, &[copy, 1, 0, 0, 0, 0]);
+        p.halt();
+        let fault = p.run(chip, Mode::TimingOnly).expect_err("out of range");
+        assert!(matches!(fault.kind, FaultKind::OutOfRange { .. }), "{fault:?}");
+    }
+}
+
 /// Copies of `bytes`, two under way at a time: each waits for the one before the last.
 fn double_buffered(bytes: i32, count: i32) -> Build {
     let mut p = Build::default();

@@ -6,7 +6,7 @@ use crate::app::{App, Hit};
 use crate::data::Data;
 use crate::pen::{Pen, cut, percent, scroll};
 use crate::theme::Paint;
-use systole_runtime::profile::memory::{live, most, peak, size};
+use systole_runtime::profile::memory::{live, most, of_arrays, peak, size};
 use systole_runtime::profile::{Buffer, Memory};
 use systole_runtime::report::text::metric;
 
@@ -16,7 +16,7 @@ const NAMES: usize = 10;
 /// Buffers at the cursor: those of vector memory first, each largest first.
 pub fn buffers(app: &App) -> Vec<Buffer> {
     let Some(data) = app.shown() else { return Vec::new() };
-    let all = [Memory::Vmem, Memory::Hbm].into_iter().flat_map(|m| live(&data.profile, m, app.cursor));
+    let all = of_arrays(&data.profile).into_iter().flat_map(|m| live(&data.profile, m, app.cursor));
     all.filter(|b| app.filter.is_empty() || b.name.contains(&app.filter)).cloned().collect()
 }
 
@@ -25,9 +25,10 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let (w, h) = (pen.width(), pen.height());
     let columns = w.saturating_sub(NAMES);
     ruler(app, pen, NAMES, columns);
-    let chart = (h.saturating_sub(8) / 4).clamp(2, 10);
+    let memories = of_arrays(&data.profile);
+    let chart = (h.saturating_sub(8) / (2 * memories.len())).clamp(2, 10);
     let mut y = 2;
-    for m in [Memory::Vmem, Memory::Hbm] {
+    for m in memories {
         occupancy(app, data, m, &mut pen.part(0, y, w, chart + 1), columns);
         y += chart + 1;
     }

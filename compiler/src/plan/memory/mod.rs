@@ -8,6 +8,7 @@
 //! brought in every time round.
 
 pub mod beyond;
+pub mod common;
 pub mod lifetime;
 pub mod residence;
 pub mod vmem;
@@ -51,6 +52,13 @@ pub struct Memory<'a> {
     pub places: Vec<Place>,
     pub vmem: Rows,
     pub hbm: Rows,
+    /// Granules of common memory: behind those of HBM.
+    common: Rows,
+    common_from: u64,
+    /// Buffers that may lie there, those that do where there is room, and those that took a place in either.
+    eligible: Vec<bool>,
+    near: Vec<bool>,
+    pub placed: Vec<bool>,
     pub life: Lifetimes,
     /// Word rows of every buffer.
     rows: Vec<u64>,
@@ -124,6 +132,11 @@ impl<'a> Memory<'a> {
             places: vec![Place::default(); buffers.len()],
             vmem: Rows::new(0, rows, 8),
             hbm: Rows::new(0, granules, 8),
+            common: Rows::new(granules, chip.device_memory_bytes() / HBM_GRANULE, 8),
+            common_from: granules,
+            eligible: vec![false; buffers.len()],
+            near: vec![false; buffers.len()],
+            placed: vec![false; buffers.len()],
             life,
             rows: (buffers.iter().zip(&beyond.vmem))
                 .map(|(b, far)| b.layout.bytes().div_ceil(row_bytes) + guard_rows(chip).max(*far))
@@ -161,14 +174,33 @@ impl<'a> Memory<'a> {
         &self.names[buf.index()]
     }
 
-    /// The buffer's place in HBM, taken on first use.
+    /// Lets buffers lie in common memory, and says which do where there is room.
+    pub fn near(&mut self, eligible: Vec<bool>, near: &[BufId]) {
+        self.eligible = eligible;
+        near.iter().for_each(|b| self.near[b.index()] = true);
+    }
+
+    /// Whether a buffer may take over another's place, as far as the kind of memory goes.
+    pub fn may_lie(&self, buf: BufId, at: &Place) -> bool {
+        self.eligible[buf.index()] || at.granule.is_none_or(|g| g < self.common_from)
+    }
+
+    /// The buffer's place in HBM or common memory, taken on first use.
     pub fn granule(&mut self, buf: BufId) -> Result<u64, CompileError> {
         if let Some(g) = self.places[buf.index()].granule {
             return Ok(g);
         }
         let granules = self.granules_of(buf);
+        self.placed[buf.index()] = true;
         // Others may write what stays a buffer's before this device gets there: no other array is there before it.
         let kept = self.places[buf.index()].granule_kept;
+        if self.near[buf.index()]
+            && !kept
+            && let Some(g) = self.common.take(granules)
+        {
+            self.places[buf.index()].granule = Some(g);
+            return Ok(g);
+        }
         let taken = if kept { self.hbm.take_new(granules) } else { self.hbm.take(granules) };
         let g = taken.ok_or_else(|| CompileError::Limit {
             resource: Resource::Hbm,
@@ -208,7 +240,7 @@ impl<'a> Memory<'a> {
         let p = &mut self.places[buf.index()];
         p.in_hbm = false;
         if let Some(g) = p.granule.take() {
-            self.hbm.give(g, granules);
+            if g < self.common_from { &mut self.hbm } else { &mut self.common }.give(g, granules);
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod behind;
 mod control;
+mod copy;
 mod cores;
 mod exchange;
 mod handed;
@@ -14,13 +15,12 @@ pub(super) mod reach;
 use super::action::{Action, Operand, Spot};
 use super::memory::lifetime::Lifetimes;
 use super::memory::residence::Residences;
-use super::memory::{Memory, guard_rows};
+use super::memory::{Memory, common, guard_rows};
 use super::spec::KernelSpec;
 use super::step::{Arg, BufferKind, Draft, HostStep, KernelEntry, SplitPart, Step, Unit, Use};
 use super::view::BufId;
 use exchange::Hidden;
 pub(super) use handed::hand_over;
-use reach::{reads, returns};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use systole_hlo::error::CompileError;
@@ -28,9 +28,6 @@ use systole_hlo::graph::Span;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{DebugBuffer, DebugRange, HostArray, HostCall};
 use systole_isa::{ChipConfig, Layout};
-
-/// The part of vector memory up to which an array that is copied whole is kept there.
-const COPIED: (u64, u64) = (2, 5);
 
 /// What placement decides.
 pub struct Placement {
@@ -46,6 +43,9 @@ pub struct Placement {
     pub residences: Vec<DebugBuffer>,
     /// Large arrays that loops bring in whole, every time round, for a part at a place that changes.
     pub reloaded: Vec<BufId>,
+    /// Buffers that took places in HBM or common memory with their granules, and when buffers are read and written.
+    placed: Vec<(BufId, u64)>,
+    life: Lifetimes,
 }
 
 /// Places the arrays of a draft in `vmem_rows` rows of vector memory and the chip's HBM. Where that fails for want of vector
@@ -59,11 +59,32 @@ pub fn place(
     vmem_rows: u64,
     crowding: &mut Vec<BufId>,
 ) -> Result<Placement, CompileError> {
+    let far = placed(draft, chip, vmem_rows, (crowding, Vec::new(), &[]))?;
+    let capacity = chip.device_cmem_bytes() / HBM_GRANULE;
+    if capacity == 0 {
+        return Ok(far);
+    }
+    let eligible = common::eligible(draft);
+    let candidates: Vec<(BufId, u64)> = far.placed.iter().copied().filter(|(b, _)| eligible[b.index()]).collect();
+    let near = common::choose(&far.life, &candidates, capacity);
+    if near.is_empty() { Ok(far) } else { placed(draft, chip, vmem_rows, (crowding, eligible, &near)) }
+}
+
+/// A placement in which the buffers `near` lie in common memory.
+fn placed(
+    draft: &Draft,
+    chip: &ChipConfig,
+    vmem_rows: u64,
+    (crowding, eligible, near): (&mut Vec<BufId>, Vec<bool>, &[BufId]),
+) -> Result<Placement, CompileError> {
     let given = |b: BufId| matches!(draft.buffers[b.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
     let life = Lifetimes::new(&draft.steps, draft.buffers.len(), &given, &draft.results);
     let mut memory = Memory::new(chip, &draft.buffers, &super::memory::beyond::rows(draft, chip), life, vmem_rows);
     memory.reserve_semaphores(draft.pod.reserved());
     memory.keep(draft);
+    if !eligible.is_empty() {
+        memory.near(eligible, near);
+    }
     for (&p, &span) in draft.params.iter().zip(&draft.param_spans) {
         memory.granule(p).map_err(|e| e.at(span))?;
     }
@@ -97,7 +118,9 @@ pub fn place(
     // The first step that did not fit is what is wrong.
     p.failed.take().map_or(placed, Err)?;
     p.stays.finish(&p.memory);
+    let taken = (0..draft.buffers.len() as u32).map(BufId).filter(|b| p.memory.placed[b.index()]);
     Ok(Placement {
+        placed: taken.map(|b| (b, p.memory.granules_of(b))).collect(),
         actions: p.actions,
         kernels: p.kernels,
         splits: p.splits,
@@ -106,6 +129,7 @@ pub fn place(
         vmem_rows: p.memory.vmem.peak,
         residences: p.stays.done,
         reloaded: p.reloaded,
+        life: p.memory.life,
     })
 }
 
@@ -403,154 +427,6 @@ impl<'a> Placer<'a> {
             Arg::Const(value) => Operand::Const(*value),
             Arg::Scratch => Operand::Scratch(scratch.unwrap_or(0)),
         })
-    }
-
-    /// Whether `dst`, a copy of `src`, may take over its memory: `src` is not read again, or is a loop state that the copy
-    /// becomes again at the loop's end.
-    fn may_take_over(&self, src: BufId, dst: BufId, rest: &[Step]) -> bool {
-        let kind = |b: BufId| &self.plan.buffers[b.index()].kind;
-        // A state in HBM is there at the end of every iteration, where rows of its values are given back.
-        let state = matches!(kind(dst), BufferKind::State | BufferKind::FarState);
-        if state || self.memory.places[src.index()].row.is_none() {
-            return false;
-        }
-        if self.memory.places[dst.index()].row.is_some() {
-            return false;
-        }
-        if *kind(src) == BufferKind::Temp && self.memory.life.last[src.index()] == self.now {
-            return true;
-        }
-        if *kind(src) != BufferKind::State
-            || self.memory.life.next_read(src, self.now).is_some_and(|_| reads(rest, src))
-        {
-            return false;
-        }
-        returns(src, dst, rest)
-    }
-
-    /// The state in HBM whose memory `dst` may have, a copy of it or of what has its memory: it becomes the state again.
-    fn may_share(&self, src: BufId, dst: BufId, rest: &[Step]) -> Option<BufId> {
-        let kind = |b: BufId| &self.plan.buffers[b.index()].kind;
-        let state = match self.memory.places[src.index()].lent {
-            Some(state) if self.memory.life.last[src.index()] == self.now => state,
-            _ => src,
-        };
-        let free = *kind(state) == BufferKind::FarState
-            && *kind(dst) == BufferKind::Temp
-            && self.memory.places[dst.index()].granule.is_none()
-            && self.memory.places[dst.index()].row.is_none()
-            && self.memory.granules_of(dst) <= self.memory.granules_of(state)
-            && !reads(rest, state)
-            && returns(state, dst, rest);
-        free.then_some(state)
-    }
-
-    /// Whether `dst`, a copy of an array in HBM that is not read again, may take over its memory.
-    fn may_inherit(&self, src: BufId, dst: BufId) -> bool {
-        let kind = |b: BufId| &self.plan.buffers[b.index()].kind;
-        let (s, d) = (&self.memory.places[src.index()], &self.memory.places[dst.index()]);
-        let own = matches!(kind(src), BufferKind::Temp | BufferKind::FarState) && !s.granule_kept && s.row.is_none();
-        (own || self.plan.donated.contains(&src))
-            && matches!(kind(dst), BufferKind::Temp | BufferKind::FarState)
-            && self.memory.life.last[src.index()] == self.now
-            && (s.in_hbm && s.granule.is_some() && s.pinned == 0)
-            && (d.row.is_none() && d.granule.is_none() && !d.granule_kept)
-            && self.plan.buffers[src.index()].layout == self.plan.buffers[dst.index()].layout
-            && self.memory.granules_of(src) == self.memory.granules_of(dst)
-    }
-
-    /// Whether an array has no contents: nothing ever writes it.
-    fn is_nothing(&self, buf: BufId) -> bool {
-        self.plan.buffers[buf.index()].kind == BufferKind::Temp && self.memory.life.writes[buf.index()].is_empty()
-    }
-
-    fn copy(&mut self, src: BufId, dst: BufId, rest: &[Step]) -> Result<(), CompileError> {
-        let mut out = Vec::new();
-        let (s, d) = (&self.memory.places[src.index()], &self.memory.places[dst.index()]);
-        if s.row.is_some() && s.row == d.row {
-            // Updated in place: the borrower gives the rows back.
-            self.memory.settle(src, &mut out);
-            self.memory.places[src.index()].row = None;
-            self.memory.places[src.index()].borrowed = false;
-            self.memory.places[dst.index()].borrowed = false;
-            self.written(dst, &mut out);
-            self.copies(out);
-            return Ok(());
-        }
-        if self.may_take_over(src, dst, rest) {
-            self.memory.settle(src, &mut out);
-            let state = self.plan.buffers[src.index()].kind == BufferKind::State;
-            let p = &mut self.memory.places[src.index()];
-            let (row, borrowed) = (p.row, p.borrowed || state);
-            if !state {
-                p.row = None;
-                p.borrowed = false;
-            }
-            let d = &mut self.memory.places[dst.index()];
-            (d.row, d.borrowed, d.in_hbm) = (row, borrowed, false);
-            self.copies(out);
-            return Ok(());
-        }
-        if let Some(state) = self.may_share(src, dst, rest) {
-            self.in_hbm(src, Use::Read, &mut out)?;
-            let granule = self.memory.granule(src)?;
-            let p = &mut self.memory.places[dst.index()];
-            (p.granule, p.granule_kept, p.in_hbm, p.lent) = (Some(granule), true, true, Some(state));
-            self.copies(out);
-            return Ok(());
-        }
-        let kind = |b: BufId| &self.plan.buffers[b.index()].kind;
-        let last = self.memory.life.last[src.index()] == self.now && !self.is_nothing(src);
-        if *kind(dst) == BufferKind::FarState && *kind(src) == BufferKind::Temp && last {
-            self.in_hbm(src, Use::Read, &mut out)?;
-            self.memory.release(src, &mut out);
-        }
-        if self.may_inherit(src, dst) {
-            self.memory.release(src, &mut out);
-            let s = &mut self.memory.places[src.index()];
-            let (granule, kept) = if s.granule_kept { (s.granule, true) } else { (s.granule.take(), false) };
-            s.in_hbm = kept;
-            let d = &mut self.memory.places[dst.index()];
-            (d.granule, d.granule_kept, d.in_hbm) = (granule, kept, true);
-            self.copies(out);
-            return Ok(());
-        }
-        let streamed = self.plan.streamed.contains(self.memory.name_of(dst));
-        // What is copied whole is there twice, and copies within vector memory go through registers.
-        let most = self.plan.largest_resident.min(self.memory.chip.vmem.bytes / COPIED.1 * COPIED.0);
-        let large = self.memory.bytes_of(dst) > most || streamed;
-        let places = &self.memory.places;
-        let kind = &self.plan.buffers[dst.index()].kind;
-        let far = *kind == BufferKind::FarState;
-        let nothing = self.is_nothing(src);
-        if far || large && places[dst.index()].row.is_none() && *kind != BufferKind::State {
-            if !nothing {
-                self.in_hbm(src, Use::Read, &mut out)?;
-            }
-            self.in_hbm(dst, Use::Write, &mut out)?;
-            self.copies(out);
-            if nothing {
-                return Ok(());
-            }
-            let (from, to) = (self.memory.granule(src)?, self.memory.granule(dst)?);
-            let bytes = self.memory.bytes_of(dst);
-            if from != to && bytes > 0 {
-                self.actions.push(Action::Move { from: Spot::Hbm(from), to: Spot::Hbm(to), bytes });
-            }
-            return Ok(());
-        }
-        self.resident(dst, false, &[src, dst], &mut out)?;
-        let row = self.row(dst)?;
-        self.memory.settle(src, &mut out);
-        self.memory.settle(dst, &mut out);
-        self.written(dst, &mut out);
-        self.copies(out);
-        let bytes = self.memory.bytes_of(dst);
-        if bytes > 0 && !nothing {
-            let from = self.spot(src)?;
-            self.actions.push(Action::Move { from, to: Spot::Vmem(row), bytes });
-        }
-        Ok(())
     }
 
     /// Calls the host once its arrays are in HBM.

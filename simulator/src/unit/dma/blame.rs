@@ -17,7 +17,12 @@ pub(crate) struct Blame {
     pub latency: u64,
     /// Cycles in which an engine moved data or began chunks.
     pub engine: u64,
+    /// CMEM at its bandwidth, in 1/256 cycles.
+    pub cmem: u64,
 }
+
+/// The parts of a way: HBM's bandwidth, latency, engines, CMEM's bandwidth.
+pub(crate) type Parts = [u64; 4];
 
 impl Blame {
     pub fn bandwidth(self, ticks: u64) -> Blame {
@@ -32,33 +37,37 @@ impl Blame {
         Blame { engine: self.engine.wrapping_add(cycles), ..self }
     }
 
-    /// What is on the way from another time: bandwidth, latency, engine. The way to a later time need not lead through an
+    pub fn cmem(self, ticks: u64) -> Blame {
+        Blame { cmem: self.cmem.wrapping_add(ticks), ..self }
+    }
+
+    /// What is on the way from another time, in 1/256 cycles. The way to a later time need not lead through an
     /// earlier one; what is on the other's alone counts nothing.
-    pub fn since(self, from: Blame) -> [u64; 3] {
+    pub fn since(self, from: Blame) -> Parts {
         let part = |a: u64, b: u64| (a.wrapping_sub(b) as i64).max(0) as u64;
         [
             part(self.bandwidth, from.bandwidth),
             part(self.latency, from.latency) << 8,
             part(self.engine, from.engine) << 8,
+            part(self.cmem, from.cmem),
         ]
     }
 
     /// What a wait from one time to this is called by.
     pub fn cause(self, from: Blame) -> Cause {
-        let [bandwidth, latency, engine] = self.since(from);
-        match (bandwidth >= latency, bandwidth >= engine, latency >= engine) {
-            (true, true, _) => Cause::Hbm,
-            (_, _, true) => Cause::Latency,
-            (_, _, false) => Cause::Dma,
-        }
+        let [bandwidth, latency, engine, cmem] = self.since(from);
+        // Of equal parts the last.
+        let parts = [(cmem, Cause::Cmem), (engine, Cause::Dma), (latency, Cause::Latency), (bandwidth, Cause::Hbm)];
+        parts.into_iter().max_by_key(|p| p.0).map_or(Cause::Hbm, |p| p.1)
     }
 
     /// The differences from another time as they are compared between rounds of a loop.
-    pub fn relative(self, from: Blame) -> [u64; 3] {
+    pub fn relative(self, from: Blame) -> Parts {
         [
             self.bandwidth.wrapping_sub(from.bandwidth),
             self.latency.wrapping_sub(from.latency),
             self.engine.wrapping_sub(from.engine),
+            self.cmem.wrapping_sub(from.cmem),
         ]
     }
 }
@@ -81,6 +90,7 @@ mod tests {
         assert_eq!(start.bandwidth(300 << 8).latency(299).cause(start), Cause::Hbm);
         assert_eq!(start.bandwidth(300 << 8).latency(301).cause(start), Cause::Latency);
         assert_eq!(start.engine(302).bandwidth(300 << 8).latency(301).cause(start), Cause::Dma);
+        assert_eq!(start.cmem(303 << 8).engine(302).latency(301).cause(start), Cause::Cmem);
         // A way that does not lead through the other time: less of one part is none of it.
         assert_eq!(Blame::default().bandwidth(600).cause(start), Cause::Hbm);
     }

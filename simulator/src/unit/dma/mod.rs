@@ -6,8 +6,8 @@ mod geometry;
 mod race;
 mod timing;
 
-pub(crate) use blame::{Blame, Dated, later};
+pub(crate) use blame::{Blame, Dated, Parts as WayParts, later};
 pub(crate) use function::{Memories, gather, perform, perform_known, scatter};
 pub(crate) use geometry::{Geometry, Side};
 pub(crate) use race::{Access, RaceChecker, Transfer, memory_name};
-pub(crate) use timing::{By, DmaTiming, Semaphores};
+pub(crate) use timing::{By, DmaTiming, Moved, Semaphores};

@@ -5,13 +5,14 @@
 //! cycle, and takes `descriptor_cycles` at least; then it is free for the next transfer, while its data is still
 //! on the way. HBM is a server of its bandwidth times efficiency that serves
 //! transfers in the order in which they were issued; whole bursts count, and strides that meet few channels take longer. The last byte arrives one HBM latency later
-//! for each side that is in HBM. Everything is known when the transfer starts: nothing is ever ticked.
+//! for each side that is in HBM. Common memory (CMEM), whose addresses lie behind HBM's, is two servers more, one of reads and one of
+//! writes, with a latency of its own. Everything is known when the transfer starts: nothing is ever ticked.
 //!
 //! What other devices write comes in at times that the core may be ahead of: it takes bandwidth that was idle at its time
 //! ([`Idle`]), and only what is left over queues behind the transfers that are known.
 
-use super::blame::{Blame, Dated, later};
-use super::geometry::Geometry;
+use super::blame::{Blame, Dated, Parts, later};
+use super::geometry::{Geometry, Side};
 use crate::stats::Cause;
 use std::collections::VecDeque;
 use systole_isa::Space;
@@ -24,8 +25,40 @@ pub(crate) struct Slot {
     pub end: u64,
     /// What the end depends on.
     pub blame: Blame,
+    pub moved: Moved,
+}
+
+/// Bytes of a transfer by memory, whole bursts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moved {
     pub hbm_read: u64,
     pub hbm_write: u64,
+    pub cmem_read: u64,
+    pub cmem_write: u64,
+}
+
+/// One way of CMEM: when it is free and what that depends on, in 1/256 cycles, and how long it was busy.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    per_byte: f64,
+    free: Dated,
+    busy: u64,
+}
+
+impl Way {
+    fn new(bytes_per_cycle: f64) -> Way {
+        Way { per_byte: if bytes_per_cycle > 0.0 { 256.0 / bytes_per_cycle } else { 0.0 }, ..Way::default() }
+    }
+
+    /// Serves bytes from a time on, behind what it does already, with one part in `parts` of the bandwidth; when they are
+    /// through.
+    fn serve(&mut self, bytes: u64, from: Dated, parts: u64) -> Dated {
+        let service = (bytes as f64 * self.per_byte).round() as u64;
+        let (at, blame) = later(self.free, from);
+        self.free = (at + service * parts, blame.cmem(service * parts));
+        self.busy += service;
+        self.free
+    }
 }
 
 /// Engines and HBM bandwidth. HBM times are in 1/256 cycles.
@@ -48,6 +81,11 @@ pub(crate) struct DmaTiming {
     hbm_free: u64,
     hbm_blame: Blame,
     pub hbm_busy: u64,
+    /// Address behind HBM's: CMEM's first.
+    cmem_at: i64,
+    cmem_latency: u64,
+    cmem_read: Way,
+    cmem_write: Way,
     /// End of the last transfer, for the cycles in which any is in progress.
     busy_until: u64,
     pub busy: u64,
@@ -129,6 +167,10 @@ impl DmaTiming {
             hbm_free: 0,
             hbm_blame: Blame::default(),
             hbm_busy: 0,
+            cmem_at: chip.device_hbm_bytes() as i64,
+            cmem_latency: chip.cmem_latency_cycles(),
+            cmem_read: Way::new(chip.cmem_bytes_per_cycle().0),
+            cmem_write: Way::new(chip.cmem_bytes_per_cycle().1),
             busy_until: 0,
             busy: 0,
             rng: chaos.map(|s| s ^ 0x9E37_79B9_7F4A_7C15),
@@ -146,29 +188,59 @@ impl DmaTiming {
         self.idle = Some(Idle::default());
     }
 
+    /// Bytes of a transfer's sides by memory.
+    fn moved(&self, source: Option<(&Side, i64)>, destination: Option<(&Side, i64)>) -> Moved {
+        let of = |side: Option<(&Side, i64)>| match side {
+            Some((side, at)) if self.in_cmem(side, at) => (0, side.burst_bytes(at)),
+            Some((side, at)) => (side.burst_bytes(at), 0),
+            None => (0, 0),
+        };
+        let ((hbm_read, cmem_read), (hbm_write, cmem_write)) = (of(source), of(destination));
+        Moved { hbm_read, hbm_write, cmem_read, cmem_write }
+    }
+
+    /// Whether the bytes of a side begin in CMEM.
+    fn in_cmem(&self, side: &Side, at: i64) -> bool {
+        at + side.lo >= self.cmem_at
+    }
+
     /// Takes an engine and bandwidth for a transfer that issued at cycle `now.0`.
     pub fn start(&mut self, g: &Geometry, src: i64, dst: i64, now: Dated) -> Slot {
-        let hbm_read = if g.src == Space::Hbm { g.from.burst_bytes(src) } else { 0 };
-        let hbm_write = if g.dst == Space::Hbm { g.to.burst_bytes(dst) } else { 0 };
+        let source = (g.src == Space::Hbm).then_some((&g.from, src));
+        let destination = (g.dst == Space::Hbm).then_some((&g.to, dst));
+        let moved = self.moved(source, destination);
         let ((begin, blame), engine) = self.engine(g, now);
-        let sides = (g.src == Space::Hbm) as u64 + (g.dst == Space::Hbm) as u64;
-        let latency = sides * self.latency + self.chaos(engine);
+        let from = (begin << 8, blame);
+        let mut latency = self.chaos(engine);
         let mut done = (begin + engine, blame.engine(engine));
-        if sides > 0 {
-            let bytes = hbm_read as f64 * g.from.slow + hbm_write as f64 * g.to.slow;
+        let near = [source, destination].map(|s| s.map(|(side, at)| self.in_cmem(side, at)));
+        if near.contains(&Some(false)) {
+            let bytes = moved.hbm_read as f64 * g.from.slow + moved.hbm_write as f64 * g.to.slow;
             let service = (bytes * self.per_hbm_byte).round() as u64;
-            self.queue((begin << 8, blame), service * self.parts);
+            self.queue(from, service * self.parts);
             self.hbm_busy += service;
             if let Some(idle) = self.idle.as_mut().filter(|i| self.hbm_free > i.from + Idle::SHORT) {
                 idle.until(self.hbm_free, self.hbm_busy);
             }
             done = later(done, (self.hbm_free.div_ceil(256), self.hbm_blame));
         }
+        let ways = [(&mut self.cmem_read, moved.cmem_read), (&mut self.cmem_write, moved.cmem_write)];
+        for (near, (way, bytes)) in near.into_iter().zip(ways) {
+            match near {
+                Some(true) => {
+                    let (end, blame) = way.serve(bytes, from, self.parts);
+                    done = later(done, (end.div_ceil(256), blame));
+                    latency += self.cmem_latency;
+                }
+                Some(false) => latency += self.latency,
+                None => {}
+            }
+        }
         let (end, blame) = (done.0 + latency, done.1.latency(latency));
         self.hold((end, blame));
         self.busy += end.saturating_sub(begin.max(self.busy_until));
         self.busy_until = self.busy_until.max(end);
-        Slot { begin, end, blame, hbm_read, hbm_write }
+        Slot { begin, end, blame, moved }
     }
 
     /// Puts `service` 1/256 cycles of HBM behind what it does already, from a time in 1/256 cycles on.
@@ -178,15 +250,19 @@ impl DmaTiming {
     }
 
     /// Takes an engine and bandwidth for the source of a transfer to another device that issued at cycle `now`: when its
-    /// head leaves for the interconnect, and the HBM bytes read.
-    pub fn send(&mut self, g: &Geometry, src: i64, now: Dated) -> (u64, u64) {
-        let hbm_read = if g.src == Space::Hbm { g.from.burst_bytes(src) } else { 0 };
+    /// head leaves for the interconnect, and the bytes read.
+    pub fn send(&mut self, g: &Geometry, src: i64, now: Dated) -> (u64, Moved) {
+        let moved = self.moved((g.src == Space::Hbm).then_some((&g.from, src)), None);
         let ((begin, blame), engine) = self.engine(g, now);
-        let head = if hbm_read > 0 { begin + self.latency } else { begin };
+        let head = match (moved.hbm_read, moved.cmem_read) {
+            (0, 0) => begin,
+            (0, _) => begin + self.cmem_latency,
+            (_, _) => begin + self.latency,
+        };
         self.hold((begin + engine, blame.engine(engine)));
         self.busy += (begin + engine).saturating_sub(begin.max(self.busy_until));
         self.busy_until = self.busy_until.max(begin + engine);
-        (head, hbm_read)
+        (head, moved)
     }
 
     /// Takes the engine that is free first for a transfer that issued at cycle `now.0`: when it begins, and for how long.
@@ -210,24 +286,31 @@ impl DmaTiming {
     }
 
     /// Takes bandwidth for the source of a transfer to another device that the first link has taken by cycle `at`.
-    pub fn left(&mut self, g: &Geometry, at: u64) {
-        if g.src == Space::Hbm {
+    pub fn left(&mut self, g: &Geometry, src: i64, at: u64) {
+        if g.src == Space::Hbm && self.in_cmem(&g.from, src) {
+            self.cmem_read.serve(g.bytes, (at << 8, Blame::default()), self.parts);
+        } else if g.src == Space::Hbm {
             let service = (g.bytes as f64 * self.per_hbm_byte).round() as u64 / 256;
             self.serve(g.bytes, at.saturating_sub(service));
         }
     }
 
     /// Takes bandwidth for the destination of a transfer whose last byte arrives at cycle `at`: when it is in place, and
-    /// the HBM bytes written.
-    pub fn receive(&mut self, g: &Geometry, dst: i64, at: u64) -> (u64, u64) {
+    /// the bytes written.
+    pub fn receive(&mut self, g: &Geometry, dst: i64, at: u64) -> (u64, Moved) {
         if g.dst != Space::Hbm {
-            return (at, 0);
+            return (at, Moved::default());
         }
-        let bytes = g.to.burst_bytes(dst);
+        let moved = self.moved(None, Some((&g.to, dst)));
+        if self.in_cmem(&g.to, dst) {
+            let (done, _) = self.cmem_write.serve(moved.cmem_write, (at << 8, Blame::default()), self.parts);
+            return (done.div_ceil(256) + self.cmem_latency, moved);
+        }
+        let bytes = moved.hbm_write;
         let service = (bytes as f64 * self.per_hbm_byte).round() as u64 / 256;
         // The bytes went in while they arrived.
         let done = self.serve(bytes, at.saturating_sub(service));
-        (at.max(done.div_ceil(256)) + self.latency, bytes)
+        (at.max(done.div_ceil(256)) + self.latency, moved)
     }
 
     /// Takes bandwidth from a cycle on, which may be behind what is known; when it is served, in 1/256 cycles.
@@ -249,6 +332,21 @@ impl DmaTiming {
         done
     }
 
+    /// Counters: cycles in which transfers are in progress; 1/256 cycles of HBM and of both ways of CMEM.
+    pub fn counters(&mut self) -> [&mut u64; 4] {
+        [&mut self.busy, &mut self.hbm_busy, &mut self.cmem_read.busy, &mut self.cmem_write.busy]
+    }
+
+    /// Cycles of the busiest memory at its bandwidth.
+    pub fn served(&self) -> f64 {
+        self.hbm_busy.max(self.cmem_read.busy).max(self.cmem_write.busy) as f64 / 256.0
+    }
+
+    /// Whether addresses stay in HBM or in CMEM when a side moves from one place to another.
+    pub fn same_memory(&self, from: i64, to: i64) -> bool {
+        (from >= self.cmem_at) == (to >= self.cmem_at)
+    }
+
     /// Cycles from a start to its first request.
     pub fn issue(&self) -> u64 {
         self.issue
@@ -260,9 +358,9 @@ impl DmaTiming {
         let dated = |e: &Dated, at: u64| match e.0 > at {
             true => (e.0 - at, e.1.relative(from)),
             // What it depended on is over.
-            false => (0, [0; 3]),
+            false => (0, Parts::default()),
         };
-        let flat = |(time, blame): (u64, [u64; 3])| [time, blame[0], blame[1], blame[2]];
+        let flat = |(time, blame): (u64, Parts)| std::iter::once(time).chain(blame);
         // Which engine is free does not matter.
         let mut engines: Vec<_> = self.engines.iter().map(|e| dated(e, cycle)).collect();
         engines.sort_unstable();
@@ -271,7 +369,8 @@ impl DmaTiming {
         let ended = self.under_way.partition_point(|e| e.0 <= cycle);
         out.extend(self.under_way.iter().skip(ended).flat_map(|e| flat(dated(e, cycle))));
         out.push(u64::MAX);
-        out.extend(flat(dated(&(self.hbm_free, self.hbm_blame), cycle << 8)));
+        let servers = [(self.hbm_free, self.hbm_blame), self.cmem_read.free, self.cmem_write.free];
+        out.extend(servers.iter().flat_map(|s| flat(dated(s, cycle << 8))));
         out.extend([self.busy_until.saturating_sub(cycle), self.parts]);
     }
 
@@ -279,6 +378,8 @@ impl DmaTiming {
     pub fn shift(&mut self, cycles: u64) {
         self.engines.iter_mut().chain(&mut self.under_way).for_each(|e| e.0 += cycles);
         self.hbm_free += cycles << 8;
+        self.cmem_read.free.0 += cycles << 8;
+        self.cmem_write.free.0 += cycles << 8;
         self.busy_until += cycles;
     }
 
