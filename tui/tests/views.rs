@@ -1,5 +1,6 @@
 //! Scripted keys on a recorded profile give the recorded screens, at two sizes. `BLESS=1` writes the screens again.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use systole_runtime::profile;
 use systole_tui::app::Help;
@@ -49,10 +50,12 @@ fn screens_are_as_recorded() {
         ("command", "3:s<tab>"),
         ("expanded", "2e"),
     ];
+    let mut seen = HashSet::new();
     for (name, keys) in scripts {
         for (width, height) in [(80, 24), (200, 60)] {
             let mut app = app(width, height);
             press(&mut app, keys);
+            seen.insert(app.view);
             let text = screen(&app);
             let path = format!("{}/tests/data/{name}-{width}x{height}.txt", env!("CARGO_MANIFEST_DIR"));
             if std::env::var_os("BLESS").is_some() {
@@ -62,6 +65,8 @@ fn screens_are_as_recorded() {
             assert_eq!(text, want, "{name} {width}x{height}");
         }
     }
+    let unseen: Vec<&str> = View::ALL.into_iter().filter(|v| !seen.contains(v)).map(View::name).collect();
+    assert!(unseen.is_empty(), "views without a row above: {}", unseen.join(", "));
 }
 
 #[test]

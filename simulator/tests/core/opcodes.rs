@@ -1,6 +1,7 @@
 //! Every vector and scalar opcode against a scalar model.
 
 use crate::build::*;
+use systole_isa::opcodes::{CompareFn, LaneFn, PairFn};
 use systole_isa::{DmaDesc, Op, Space};
 use systole_simulator::{Mode, NoObserver, RunOptions};
 
@@ -101,23 +102,48 @@ fn same(a: u32, b: u32, float: bool) -> bool {
 
 type Model = fn(u32, u32, u32) -> u32;
 
+/// Whether the result is an f32, and what it is: an opcode without a model does not compile.
+fn lane_model(function: LaneFn) -> (bool, Model) {
+    match function {
+        LaneFn::VMov => (false, |a, _, _| a),
+        LaneFn::VAddF => (true, |a, b, _| r(f(a) + f(b))),
+        LaneFn::VSubF => (true, |a, b, _| r(f(a) - f(b))),
+        LaneFn::VMulF => (true, |a, b, _| r(f(a) * f(b))),
+        LaneFn::VFmaF => (true, |a, b, c| r((f(a) as f64).mul_add(f(b) as f64, f(c) as f64) as f32)),
+        LaneFn::VDivF => (true, |a, b, _| r(f(a) / f(b))),
+        LaneFn::VMinF => (true, |a, b, _| extremum(a, b, false)),
+        LaneFn::VMaxF => (true, |a, b, _| extremum(a, b, true)),
+        LaneFn::VFloorF => (true, |a, _, _| f(a).floor().to_bits()),
+        LaneFn::VCeilF => (true, |a, _, _| f(a).ceil().to_bits()),
+        LaneFn::VRneF => (true, |a, _, _| f(a).round_ties_even().to_bits()),
+        LaneFn::VTruncF => (true, |a, _, _| f(a).trunc().to_bits()),
+        LaneFn::VAddI => (false, |a, b, _| a.wrapping_add(b)),
+        LaneFn::VSubI => (false, |a, b, _| a.wrapping_sub(b)),
+        LaneFn::VMulI => (false, |a, b, _| a.wrapping_mul(b)),
+        LaneFn::VMulHiS => (false, |a, b, _| ((a as i32 as i64 * b as i32 as i64) >> 32) as u32),
+        LaneFn::VMulHiU => (false, |a, b, _| ((a as u64 * b as u64) >> 32) as u32),
+        LaneFn::VDivS => (false, |a, b, _| if b == 0 { !0 } else { (a as i32).wrapping_div(b as i32) as u32 }),
+        LaneFn::VDivU => (false, |a, b, _| a.checked_div(b).unwrap_or(!0)),
+        LaneFn::VRemS => (false, |a, b, _| if b == 0 { a } else { (a as i32).wrapping_rem(b as i32) as u32 }),
+        LaneFn::VRemU => (false, |a, b, _| if b == 0 { a } else { a % b }),
+        LaneFn::VMinS => (false, |a, b, _| (a as i32).min(b as i32) as u32),
+        LaneFn::VMaxS => (false, |a, b, _| (a as i32).max(b as i32) as u32),
+        LaneFn::VMinU => (false, |a, b, _| a.min(b)),
+        LaneFn::VMaxU => (false, |a, b, _| a.max(b)),
+        LaneFn::VAnd => (false, |a, b, _| a & b),
+        LaneFn::VOr => (false, |a, b, _| a | b),
+        LaneFn::VXor => (false, |a, b, _| a ^ b),
+        LaneFn::VShl => (false, |a, b, _| if b < 32 { a << b } else { 0 }),
+        LaneFn::VShr => (false, |a, b, _| if b < 32 { a >> b } else { 0 }),
+        LaneFn::VSar => (false, |a, b, _| ((a as i32) >> b.min(31)) as u32),
+        LaneFn::VClz => (false, |a, _, _| a.leading_zeros()),
+        LaneFn::VPopcnt => (false, |a, _, _| a.count_ones()),
+    }
+}
+
 #[test]
 fn vector_arithmetic_follows_the_model() {
-    let s = |x: u32| x as i32;
-    let _ = s;
-    let cases: &[(Op, bool, Model)] = &[
-        (Op::VMov, false, |a, _, _| a),
-        (Op::VAddF, true, |a, b, _| r(f(a) + f(b))),
-        (Op::VSubF, true, |a, b, _| r(f(a) - f(b))),
-        (Op::VMulF, true, |a, b, _| r(f(a) * f(b))),
-        (Op::VFmaF, true, |a, b, c| r((f(a) as f64).mul_add(f(b) as f64, f(c) as f64) as f32)),
-        (Op::VDivF, true, |a, b, _| r(f(a) / f(b))),
-        (Op::VMinF, true, |a, b, _| extremum(a, b, false)),
-        (Op::VMaxF, true, |a, b, _| extremum(a, b, true)),
-        (Op::VFloorF, true, |a, _, _| f(a).floor().to_bits()),
-        (Op::VCeilF, true, |a, _, _| f(a).ceil().to_bits()),
-        (Op::VRneF, true, |a, _, _| f(a).round_ties_even().to_bits()),
-        (Op::VTruncF, true, |a, _, _| f(a).trunc().to_bits()),
+    let conversions: [(Op, bool, Model); 7] = [
         (Op::VCvtF32S32, false, |a, _, _| f(a) as i32 as u32),
         (Op::VCvtF32U32, false, |a, _, _| f(a) as u32),
         (Op::VCvtS32F32, true, |a, _, _| (a as i32 as f32).to_bits()),
@@ -125,30 +151,13 @@ fn vector_arithmetic_follows_the_model() {
         (Op::VRndBf16, true, |a, _, _| half::bf16::from_f32(f(a)).to_f32().to_bits()),
         (Op::VRndF16, true, |a, _, _| half::f16::from_f32(f32::from_bits(a)).to_f32().to_bits()),
         (Op::VUnpackBf16, false, |a, _, _| a << 16),
-        (Op::VAddI, false, |a, b, _| a.wrapping_add(b)),
-        (Op::VSubI, false, |a, b, _| a.wrapping_sub(b)),
-        (Op::VMulI, false, |a, b, _| a.wrapping_mul(b)),
-        (Op::VMulHiS, false, |a, b, _| ((a as i32 as i64 * b as i32 as i64) >> 32) as u32),
-        (Op::VMulHiU, false, |a, b, _| ((a as u64 * b as u64) >> 32) as u32),
-        (Op::VDivS, false, |a, b, _| if b == 0 { !0 } else { (a as i32).wrapping_div(b as i32) as u32 }),
-        (Op::VDivU, false, |a, b, _| a.checked_div(b).unwrap_or(!0)),
-        (Op::VRemS, false, |a, b, _| if b == 0 { a } else { (a as i32).wrapping_rem(b as i32) as u32 }),
-        (Op::VRemU, false, |a, b, _| if b == 0 { a } else { a % b }),
-        (Op::VMinS, false, |a, b, _| (a as i32).min(b as i32) as u32),
-        (Op::VMaxS, false, |a, b, _| (a as i32).max(b as i32) as u32),
-        (Op::VMinU, false, |a, b, _| a.min(b)),
-        (Op::VMaxU, false, |a, b, _| a.max(b)),
-        (Op::VAnd, false, |a, b, _| a & b),
-        (Op::VOr, false, |a, b, _| a | b),
-        (Op::VXor, false, |a, b, _| a ^ b),
-        (Op::VShl, false, |a, b, _| if b < 32 { a << b } else { 0 }),
-        (Op::VShr, false, |a, b, _| if b < 32 { a >> b } else { 0 }),
-        (Op::VSar, false, |a, b, _| ((a as i32) >> b.min(31)) as u32),
-        (Op::VClz, false, |a, _, _| a.leading_zeros()),
-        (Op::VPopcnt, false, |a, _, _| a.count_ones()),
     ];
+    let lanes = LaneFn::ALL.iter().map(|&function| {
+        let (float, model) = lane_model(function);
+        (function.op(), float, model)
+    });
     let x = inputs();
-    for &(op, float, model) in cases {
+    for (op, float, model) in lanes.chain(conversions) {
         let n = op.info().operands.len();
         let operands = [8, 2, 4, 6];
         let (got, _) = run(&[i(op, &operands[..n])], &x);
@@ -167,22 +176,27 @@ fn vector_arithmetic_follows_the_model() {
     }
 }
 
+/// The mask of two lanes: an opcode without a model does not compile.
+fn compare_model(function: CompareFn) -> fn(u32, u32) -> bool {
+    match function {
+        CompareFn::VEqF => |a, b| f(a) == f(b),
+        CompareFn::VNeF => |a, b| f(a) != f(b),
+        CompareFn::VLtF => |a, b| f(a) < f(b),
+        CompareFn::VLeF => |a, b| f(a) <= f(b),
+        CompareFn::VEqI => |a, b| a == b,
+        CompareFn::VNeI => |a, b| a != b,
+        CompareFn::VLtS => |a, b| (a as i32) < b as i32,
+        CompareFn::VLeS => |a, b| a as i32 <= b as i32,
+        CompareFn::VLtU => |a, b| a < b,
+        CompareFn::VLeU => |a, b| a <= b,
+    }
+}
+
 #[test]
 fn comparisons_and_selection_follow_the_model() {
-    let cases: &[(Op, fn(u32, u32) -> bool)] = &[
-        (Op::VEqF, |a, b| f(a) == f(b)),
-        (Op::VNeF, |a, b| f(a) != f(b)),
-        (Op::VLtF, |a, b| f(a) < f(b)),
-        (Op::VLeF, |a, b| f(a) <= f(b)),
-        (Op::VEqI, |a, b| a == b),
-        (Op::VNeI, |a, b| a != b),
-        (Op::VLtS, |a, b| (a as i32) < b as i32),
-        (Op::VLeS, |a, b| a as i32 <= b as i32),
-        (Op::VLtU, |a, b| a < b),
-        (Op::VLeU, |a, b| a <= b),
-    ];
     let x = inputs();
-    for &(op, model) in cases {
+    for &function in CompareFn::ALL {
+        let (op, model) = (function.op(), compare_model(function));
         // m2 = not m1; v9 selects by m2.
         let insts =
             [i(op, &[1, 2, 4]), i(Op::MXor, &[2, 1, 0]), i(Op::VSel, &[8, 1, 2, 4]), i(Op::VSel, &[9, 2, 2, 4])];
@@ -194,29 +208,36 @@ fn comparisons_and_selection_follow_the_model() {
     }
 }
 
+fn d(x: u64) -> f64 {
+    let v = f64::from_bits(x);
+    if v.is_subnormal() { 0f64.copysign(v) } else { v }
+}
+
+fn r64(v: f64) -> u64 {
+    if v.is_subnormal() { 0f64.copysign(v).to_bits() } else { v.to_bits() }
+}
+
+type PairModel = fn(u64, u64, u64) -> u64;
+
+/// Whether the result is an f64, and what it is: an opcode without a model does not compile.
+fn pair_model(function: PairFn) -> (bool, PairModel) {
+    match function {
+        PairFn::PAddD => (true, |a, b, _| r64(d(a) + d(b))),
+        PairFn::PSubD => (true, |a, b, _| r64(d(a) - d(b))),
+        PairFn::PMulD => (true, |a, b, _| r64(d(a) * d(b))),
+        PairFn::PFmaD => (true, |a, b, c| r64(d(a).mul_add(d(b), d(c)))),
+        PairFn::PDivD => (true, |a, b, _| r64(d(a) / d(b))),
+        PairFn::PSqrtD => (true, |a, _, _| r64(d(a).sqrt())),
+        PairFn::PRneD => (true, |a, _, _| r64(d(a).round_ties_even())),
+        PairFn::PCvtS64 => (true, |a, _, _| (a as i64 as f64).to_bits()),
+        PairFn::PCvtU64 => (true, |a, _, _| (a as f64).to_bits()),
+        PairFn::PCvtToS64 => (false, |a, _, _| d(a) as i64 as u64),
+        PairFn::PCvtToU64 => (false, |a, _, _| d(a) as u64),
+    }
+}
+
 #[test]
 fn pairs_follow_the_model() {
-    fn d(x: u64) -> f64 {
-        let v = f64::from_bits(x);
-        if v.is_subnormal() { 0f64.copysign(v) } else { v }
-    }
-    fn r64(v: f64) -> u64 {
-        if v.is_subnormal() { 0f64.copysign(v).to_bits() } else { v.to_bits() }
-    }
-    type Model = fn(u64, u64, u64) -> u64;
-    let cases: &[(Op, bool, Model)] = &[
-        (Op::PAddD, true, |a, b, _| r64(d(a) + d(b))),
-        (Op::PSubD, true, |a, b, _| r64(d(a) - d(b))),
-        (Op::PMulD, true, |a, b, _| r64(d(a) * d(b))),
-        (Op::PFmaD, true, |a, b, c| r64(d(a).mul_add(d(b), d(c)))),
-        (Op::PDivD, true, |a, b, _| r64(d(a) / d(b))),
-        (Op::PSqrtD, true, |a, _, _| r64(d(a).sqrt())),
-        (Op::PRneD, true, |a, _, _| r64(d(a).round_ties_even())),
-        (Op::PCvtS64, true, |a, _, _| (a as i64 as f64).to_bits()),
-        (Op::PCvtU64, true, |a, _, _| (a as f64).to_bits()),
-        (Op::PCvtToS64, false, |a, _, _| d(a) as i64 as u64),
-        (Op::PCvtToU64, false, |a, _, _| d(a) as u64),
-    ];
     let mut x = inputs();
     for v in &mut x {
         // High words that make numbers of ordinary size in places.
@@ -225,7 +246,8 @@ fn pairs_follow_the_model() {
         }
     }
     let word = |v: &[u32], l: usize| (v[32 + l] as u64) << 32 | v[l] as u64;
-    for &(op, float, model) in cases {
+    for &function in PairFn::ALL {
+        let (op, (float, model)) = (function.op(), pair_model(function));
         let n = op.info().operands.len();
         let (lo, hi) = run(&[i(op, &[8, 2, 4, 6][..n])], &x);
         for l in 0..32 {

@@ -231,3 +231,26 @@ pub fn action(view: View, key: Key) -> Option<Action> {
 pub fn bindings(view: View) -> impl Iterator<Item = &'static Binding> {
     KEYS.iter().filter(move |b| b.views.is_empty() || b.views.contains(&view))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_view_has_a_key() {
+        for view in View::ALL {
+            assert!(KEYS.iter().any(|b| b.action == Action::Show(view)), "no key shows `{}`", view.name());
+        }
+    }
+
+    /// A row that names its views is not hidden by one above it.
+    #[test]
+    fn keys_of_a_view_are_reached() {
+        for b in KEYS {
+            for (&view, &key) in b.views.iter().flat_map(|v| b.keys.iter().map(move |k| (v, k))) {
+                let found = action(view, key);
+                assert_eq!(found, Some(b.action), "`{}` in `{}`, \"{}\"", key.name(), view.name(), b.help);
+            }
+        }
+    }
+}

@@ -13,48 +13,29 @@ use crate::theme::Theme;
 use std::sync::Arc;
 use systole_runtime::profile::{Lane, LaneKind};
 
-/// A view of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum View {
-    #[default]
-    Overview,
-    Timeline,
-    Operations,
-    Roofline,
-    Memory,
-    Stalls,
-    Links,
-    Program,
-    Chip,
+macro_rules! views {
+    ($first:ident $first_name:literal, $($view:ident $name:literal),+) => {
+        /// A view of the run.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum View { #[default] $first, $($view),+ }
+
+        impl View {
+            /// All of them, in the order of their tabs and keys.
+            pub const ALL: [View; [$first_name, $($name),+].len()] = [View::$first, $(View::$view),+];
+
+            pub fn name(self) -> &'static str {
+                match self { View::$first => $first_name, $(View::$view => $name),+ }
+            }
+        }
+    };
+}
+
+views! {
+    Overview "overview", Timeline "timeline", Operations "operations", Roofline "roofline", Memory "memory",
+    Stalls "stalls", Links "interconnect", Program "program", Chip "chip"
 }
 
 impl View {
-    pub const ALL: [View; 9] = [
-        View::Overview,
-        View::Timeline,
-        View::Operations,
-        View::Roofline,
-        View::Memory,
-        View::Stalls,
-        View::Links,
-        View::Program,
-        View::Chip,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            View::Overview => "overview",
-            View::Timeline => "timeline",
-            View::Operations => "operations",
-            View::Roofline => "roofline",
-            View::Memory => "memory",
-            View::Stalls => "stalls",
-            View::Links => "interconnect",
-            View::Program => "program",
-            View::Chip => "chip",
-        }
-    }
-
     pub fn named(name: &str) -> Option<View> {
         View::ALL.into_iter().find(|v| !name.is_empty() && v.name().starts_with(name))
     }

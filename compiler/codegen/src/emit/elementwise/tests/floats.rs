@@ -2,6 +2,7 @@
 
 use super::{Elements, Failures, Random, as_f64, eval_counted, floats};
 use crate::emit::elementwise::{binary, unary};
+use systole_hlo::graph::elementwise::UnaryKind;
 use systole_hlo::graph::{Binary, Unary};
 use systole_isa::DType;
 
@@ -164,11 +165,12 @@ fn unary_functions() {
     }
 }
 
+const TRIGONOMETRIC: [Row; 3] = [(Unary::Sin, 1.0, f64::sin), (Unary::Cos, 1.0, f64::cos), (Unary::Tan, 1.0, f64::tan)];
+
 #[test]
 fn trigonometric_functions() {
     let mut failures = Failures::default();
-    let table: [Row; 3] = [(Unary::Sin, 1.0, f64::sin), (Unary::Cos, 1.0, f64::cos), (Unary::Tan, 1.0, f64::tan)];
-    for (op, slack, reference) in table {
+    for (op, slack, reference) in TRIGONOMETRIC {
         for dtype in FLOATS {
             check_unary(&mut failures, dtype, op, slack, reference);
         }
@@ -249,6 +251,20 @@ fn binary_functions() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn every_operation_has_a_row() {
+    // Signs, parts and questions have tests of their own.
+    let functions = Unary::ALL
+        .iter()
+        .filter(|u| matches!(u.kind(), UnaryKind::Function(_) | UnaryKind::RealFunction(_) | UnaryKind::Rounding(_)));
+    for op in functions {
+        assert!(UNARY.iter().chain(&TRIGONOMETRIC).any(|r| r.0 == *op), "{op:?} has no row in UNARY");
+    }
+    for op in Binary::ALL.iter().filter(|b| b.takes(DType::F32.class()) && **b != Binary::Complex) {
+        assert!(BINARY.iter().any(|r| r.0 == *op), "{op:?} has no row in BINARY");
     }
 }
 
