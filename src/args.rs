@@ -181,7 +181,7 @@ impl CompileArgs {
         let read = |path: &String| std::fs::read_to_string(path).map_err(|e| bad(format!("{path}: {e}")));
         let mut guide = Guide::default();
         if let Some(path) = &self.schedule {
-            guide.schedule = Schedule::parse(&read(path)?).map_err(|e| bad(format!("{path}: {e}")))?;
+            guide.schedule = Schedule::of_file(path, &read(path)?).map_err(|e| bad(e.to_string()))?;
         }
         if let Some(path) = &self.schedule_db {
             let known = Tuned::parse(&read(path)?, chip).map_err(|e| bad(format!("{path}: {e}")))?;

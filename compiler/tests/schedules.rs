@@ -110,6 +110,39 @@ fn fusion_and_order_are_pinned() {
     assert!(e.contains("line 1"), "{e}");
 }
 
+/// What comes at a product's end is in its kernel, unless it shall have one of its own.
+#[test]
+fn ends_of_products_are_pinned_apart() {
+    let text = "HloModule m
+ENTRY e {
+  x = f32[512,256] parameter(0)
+  w = f32[256,384] parameter(1)
+  y = f32[512,384] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = f32[512,384] tanh(y)
+}
+";
+    let calls = |schedule: &str| {
+        let mut options = CompileOptions::for_chip(&chip());
+        options.guide.schedule = Schedule::parse(schedule).expect("a schedule");
+        let (module, _) = parse_hlo(text).expect("a module");
+        let plan = plan_module(module, &chip(), &options, text).expect("a plan");
+        order(&plan).iter().map(|n| (*n).to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(calls(""), ["y"]);
+    assert_eq!(calls("alone t"), ["y", "t"]);
+}
+
+#[test]
+fn pins_that_cannot_hold_say_what_could() {
+    let e = scheduled("tile y (rows: 77777)").err().expect("no such tile").to_string();
+    assert!(e.starts_with("schedule, line 1") && e.contains("the best are\n  variant "), "{e}");
+    let e = scheduled("stream x\ncut v (size: 7)").err().expect("no such cut").to_string();
+    assert!(e.starts_with("schedule, line 2") && e.contains("the best are\n  blocks of "), "{e}");
+    // Its arrays are in vector memory.
+    let e = scheduled("cut y (size: 8)").err().expect("nothing to cut").to_string();
+    assert!(e.contains("is done in blocks"), "{e}");
+}
+
 #[test]
 fn pins_of_nothing_are_refused() {
     for text in

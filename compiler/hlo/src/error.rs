@@ -16,8 +16,8 @@ pub enum CompileError {
     #[error("the plan does not go together: {0}")]
     Plan(String),
     /// A decision that a schedule pins cannot be, or a schedule that cannot be read.
-    #[error("schedule, line {line}: {message}")]
-    Schedule { line: usize, message: String },
+    #[error("{file}, line {line}: {message}")]
+    Schedule { file: String, line: usize, message: String },
     /// The compiler broke one of its own invariants.
     #[error("internal error in {stage}: {message}")]
     Internal { stage: String, message: String },

@@ -1,7 +1,7 @@
 //! The way from a core graph to a plan.
 
 use super::collective::{self, Algorithm, PodPlan};
-use super::guide::Guide;
+use super::guide::{self, Guide};
 use super::lower::memo::Memo;
 use super::lower::scalar::is_scalar_type;
 use super::lower::{Lower, Val};
@@ -10,7 +10,7 @@ use super::place::{Placement, hand_over, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
-use super::{alone, finish, order, overlap, padding};
+use super::{alone, finish, overlap, padding};
 use std::collections::BTreeSet;
 use systole_hlo::core::CoreModule;
 use systole_hlo::error::{CompileError, Resource, limit};
@@ -56,6 +56,16 @@ pub fn plan(
     line: &dyn Fn(Span) -> u32,
     memo: &Memo,
 ) -> Result<Plan, CompileError> {
+    attempts(core, chip, options, line, memo).map_err(|e| options.guide.schedule.named(e))
+}
+
+fn attempts(
+    core: &CoreModule,
+    chip: &ChipConfig,
+    options: &PlanOptions,
+    line: &dyn Fn(Span) -> u32,
+    memo: &Memo,
+) -> Result<Plan, CompileError> {
     // One for copies of whole arrays, beside those that kernels number.
     limit(Resource::Semaphores, u64::from(kernel_semaphores(chip)) + 1, u64::from(chip.core.semaphores))?;
     let mut failed = None;
@@ -77,7 +87,9 @@ pub fn plan(
                 let placement = place(&draft, chip, vmem_map(chip).arrays, &mut arrays);
                 arrays.extend(placement.iter().flat_map(|p| &p.reloaded));
                 crowding = arrays.iter().map(|b| draft.buffers[b.index()].name.clone()).collect();
-                planned(core, draft, placement?, chip)
+                let placement = placement?;
+                guide::check(&draft, &options.guide.schedule)?;
+                planned(core, draft, placement, chip)
             });
             match made {
                 Ok(made) => fits = Some(made),
@@ -208,7 +220,6 @@ fn draft(
         memo,
         failed: None,
     };
-    options.guide.schedule.reset();
     let entry = core.entry();
     let mut params = Vec::new();
     for &p in &entry.params {
@@ -242,8 +253,7 @@ fn draft(
     }
     lower.plan.steps = lower.steps;
     finish::products(&mut lower.plan, chip, &options.guide, memo);
-    order::pinned(&mut lower.plan, &options.guide.schedule)?;
-    options.guide.schedule.check()?;
+    guide::pinned(&mut lower.plan, &options.guide.schedule)?;
     hand_over(&mut lower.plan);
     if hide {
         overlap::hide(&mut lower.plan, chip);

@@ -91,7 +91,7 @@ impl<'a> Calls<'a> {
         for c in &k.considered {
             let way = match c.way {
                 Way::Tile(t) => t.to_string(),
-                Way::Cut(c) => format!("blocks of {} of dimension {} inside of {} loops", c.size, c.dimension, c.outer),
+                Way::Cut(c) => c.to_string(),
             };
             let more =
                 k.cycles.map_or_else(String::new, |best| format!(" ({:+.1} %)", 100.0 * (c.cycles / best - 1.0)));

@@ -117,8 +117,8 @@ impl Finisher<'_> {
     fn loop_of(&self, step: &Step) -> Option<LoopCall> {
         let Step::Call { kernel, args, op } = step else { return None };
         let k = &self.draft.kernels[*kernel];
-        let name = &self.draft.ops[*op as usize].name;
-        if self.draft.splits.contains_key(kernel) || self.guide.schedule.cut(name).is_some() {
+        let (name, schedule) = (&self.draft.ops[*op as usize].name, &self.guide.schedule);
+        if self.draft.splits.contains_key(kernel) || schedule.cut(name).is_some() || schedule.alone(name).is_some() {
             return None;
         }
         let (spec, cycles) = match &k.spec {

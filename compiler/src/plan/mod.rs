@@ -12,7 +12,6 @@ pub mod group;
 pub mod guide;
 pub mod lower;
 pub mod memory;
-mod order;
 pub mod overlap;
 mod padding;
 mod place;

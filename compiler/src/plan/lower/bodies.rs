@@ -2,7 +2,7 @@
 
 use super::moving::in_words;
 use super::{Lower, Region};
-use crate::plan::guide::impossible;
+use crate::plan::guide::{impossible, listed};
 use crate::plan::memory::{guard_rows, vmem_map};
 use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
 use crate::plan::step::{Arg, BufferKind, KernelEntry, Step, Unit, Use, Word};
@@ -244,7 +244,12 @@ impl<'a> Lower<'a> {
         );
         let Ok(kernel) = made else {
             if let Some((_, line)) = pin {
-                let why = format!("no cut of `{}` that fits is like that", self.op_name(op));
+                let usual = choose_cut(&spec, chip, budget, &|_, cost| Some(cost));
+                let cuts = usual.into_iter().flat_map(|(best, others)| {
+                    std::iter::once(best.cut).chain(others.into_iter().map(|o| o.0)).map(|c| c.to_string())
+                });
+                let cuts = listed("the best are", cuts);
+                let why = format!("no cut of `{}` that fits is like that; {cuts}", self.op_name(op));
                 self.failed.get_or_insert(impossible(line, why));
             }
             return false;

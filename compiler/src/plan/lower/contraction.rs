@@ -3,7 +3,7 @@
 use super::loop_spec::depthwise_spec;
 use super::memo::KernelMemo;
 use super::{Cut, Lower, Region, Val};
-use crate::plan::guide::{Guide, impossible};
+use crate::plan::guide::{Guide, impossible, listed};
 use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
 use crate::plan::step::{Arg, KernelEntry, SplitPart, Step, Unit, Use, Word};
 use crate::plan::view::{Form, View};
@@ -94,7 +94,7 @@ impl<'a> Lower<'a> {
         let op = self.debug_op(r, id, flops);
         self.plan.ops[op as usize].peak = Some(peak(c.lhs.dtype));
         let kernel = made.and_then(|k| self.shared_or(&mut c, k, (&out, &node.name)));
-        let kernel = kernel.map_err(|e| self.no_product(&node.name, &e))?;
+        let kernel = kernel.map_err(|e| self.no_product(&c, &node.name, &e))?;
         let arg = |l: &Lower<'_>, v: &View, p: Place, usage, start: &[(Word, i64)]| {
             let packing = v.dtype().packing() as i64;
             let words = || start.iter().map(|&(w, rows)| (w, rows / packing)).collect();
@@ -276,10 +276,17 @@ impl<'a> Lower<'a> {
     }
 
     /// Why a product has no kernel.
-    fn no_product(&self, name: &str, e: &mxu::MxuError) -> CompileError {
+    fn no_product(&self, c: &Contraction, name: &str, e: &mxu::MxuError) -> CompileError {
         match (e, self.guide.schedule.tile(name)) {
             (mxu::MxuError::Tile(_), Some((_, line))) => {
-                impossible(line, format!("no tile of `{name}` that fits is like that"))
+                let best = mxu::search(c, self.chip, false, &|_, cycles| Some(cycles));
+                let tiles = best.into_iter().flat_map(|(best, others)| {
+                    std::iter::once(best.tile).chain(others.into_iter().map(|o| o.0)).map(|t| t.to_string())
+                });
+                impossible(
+                    line,
+                    format!("no tile of `{name}` that fits is like that; {}", listed("the best are", tiles)),
+                )
             }
             (mxu::MxuError::Vmem { need, have }, Some(_) | None) => CompileError::Limit {
                 resource: Resource::Windows { op: name.to_string(), why: "the smallest of its blocks".to_string() },

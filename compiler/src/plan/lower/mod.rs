@@ -102,10 +102,6 @@ impl<'a> Lower<'a> {
         let module: &'a Module = self.module;
         let comp = module.computation(id);
         let scalars = scalar_nodes(comp, &|i| matches!(params.get(i), Some(Val::Word(..))), params);
-        // Pins hold in every attempt.
-        for n in &comp.nodes {
-            self.guide.schedule.is_alone(&n.name);
-        }
         let key = (id, scalars.clone());
         let mut groups = self.memo.groups.get(key, |_| self.grouped(comp, &scalars))?;
         let order = match &mut groups.order {
@@ -146,12 +142,12 @@ impl<'a> Lower<'a> {
         let mut pinned: BTreeSet<NodeId> = comp.ids().filter(|i| scalars[i.index()]).collect();
         pinned.insert(comp.root);
         let array = |id: NodeId| matches!(comp.node(id).shape, Shape::Array(_));
-        pinned.extend(comp.ids().filter(|&i| array(i) && self.guide.schedule.is_alone(&comp.node(i).name)));
+        pinned.extend(comp.ids().filter(|&i| array(i) && self.guide.schedule.alone(&comp.node(i).name).is_some()));
         pinned.extend(comp.ids().filter(|i| comp.node(*i).op.has_effect()));
         pinned.extend(comp.node(comp.root).operands.iter().filter(|_| matches!(comp.node(comp.root).op, Op::Tuple)));
         let (sublanes, lanes) = (u64::from(self.chip.core.sublanes), u64::from(self.chip.core.lanes));
         let rows = Rows { sublanes, lanes, vmem: self.chip.vmem.bytes };
-        let alone = |id: NodeId| self.guide.schedule.is_alone(&comp.node(id).name);
+        let alone = |id: NodeId| self.guide.schedule.alone(&comp.node(id).name).is_some();
         let mut sets = Sets::default();
         loop {
             let mut groups = group(comp, rows, &|id| pinned.contains(&id), &sets.all);

@@ -15,6 +15,7 @@ mod window;
 pub use body::{Body, Walk};
 use serde::{Deserialize, Serialize};
 pub use share::{Share, choose_partials, choose_shares, result_words, slot_rows};
+use std::fmt;
 
 use crate::emit::hook::Hook;
 use crate::emit::loops::scratch_rows;
@@ -52,6 +53,13 @@ pub struct BlockCut {
     /// The dimension that is cut, and its steps in a block.
     pub dimension: u32,
     pub size: u32,
+}
+
+impl fmt::Display for BlockCut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BlockCut { outer, dimension, size } = self;
+        write!(f, "blocks of {size} of dimension {dimension} inside of {outer} loops")
+    }
 }
 
 /// A chosen cut: the vector memory that its kernel needs, and its cost in cycles.

@@ -1,8 +1,8 @@
 //! Steps in the order that a schedule pins: what is named first comes before what is named second.
 
-use super::guide::{Schedule, impossible, is_named};
-use super::overlap::{Item, touches};
-use super::step::{Draft, Step};
+use super::{Schedule, impossible, is_named};
+use crate::plan::overlap::{Item, touches};
+use crate::plan::step::{Draft, Step};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use systole_hlo::error::CompileError;
@@ -12,47 +12,49 @@ use systole_hlo::error::CompileError;
 /// # Errors
 /// An order that what steps read and write does not allow.
 pub fn pinned(draft: &mut Draft, schedule: &Schedule) -> Result<(), CompileError> {
-    for (first, second, line) in schedule.orders() {
+    for wish in schedule.orders() {
         let steps = std::mem::take(&mut draft.steps);
-        draft.steps = region(steps, draft, (first, second, line, schedule))?;
+        draft.steps = region(steps, draft, wish)?;
     }
     Ok(())
 }
 
 /// Patterns of what comes first and what comes after it, with the pin's line.
-type Wish<'a> = (&'a str, &'a str, usize, &'a Schedule);
+type Wish<'a> = (&'a str, &'a str, usize);
 
 fn region(steps: Vec<Step>, draft: &Draft, wish: Wish<'_>) -> Result<Vec<Step>, CompileError> {
     let mut all = Vec::with_capacity(steps.len());
     for s in steps {
         all.push(s.try_map_regions(|steps| region(steps, draft, wish))?);
     }
-    let named = |pattern: &str| -> BTreeSet<usize> {
-        let is =
-            |s: &Step| op_of(s).and_then(|op| draft.ops.get(op as usize)).is_some_and(|o| is_named(pattern, &o.name));
-        (0..all.len()).filter(|&i| is(&all[i])).collect()
-    };
+    let named = |pattern: &str| places(&all, draft, pattern);
     let (before, after) = (named(wish.0), named(wish.1));
     if before.is_empty() || after.is_empty() {
         return Ok(all);
     }
-    wish.3.hold(wish.2);
     sorted(all, &before, &after)
         .ok_or_else(|| impossible(wish.2, format!("`{}` needs what `{}` makes", wish.0, wish.1)))
 }
 
-/// The operation of a step.
-fn op_of(s: &Step) -> Option<u32> {
-    match s {
+/// Which of the steps are of operations that a pattern names.
+pub fn places(steps: &[Step], draft: &Draft, pattern: &str) -> BTreeSet<usize> {
+    let is = |s: &Step| name_of(s, draft).is_some_and(|name| is_named(pattern, name));
+    (0..steps.len()).filter(|&i| is(&steps[i])).collect()
+}
+
+/// The name of a step's operation.
+pub fn name_of<'a>(s: &Step, draft: &'a Draft) -> Option<&'a str> {
+    let op = match s {
         Step::Call { op, .. }
         | Step::Copy { op, .. }
         | Step::ReadScalar { op, .. }
         | Step::Host { op, .. }
         | Step::While { op, .. }
-        | Step::Switch { op, .. } => Some(*op),
-        Step::Exchange(x) | Step::Begin(x) | Step::End(x) => Some(x.op),
-        Step::Scalar { .. } => None,
-    }
+        | Step::Switch { op, .. } => *op,
+        Step::Exchange(x) | Step::Begin(x) | Step::End(x) => x.op,
+        Step::Scalar { .. } => return None,
+    };
+    draft.ops.get(op as usize).map(|o| o.name.as_str())
 }
 
 /// The steps with all of `before` before all of `after`, otherwise as early in the old order as may be; `None` if something

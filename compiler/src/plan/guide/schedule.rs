@@ -1,0 +1,277 @@
+//! Decisions pinned by operation, as a text.
+
+use super::super::collective::Algorithm;
+use ron::extensions::Extensions;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::fmt;
+use systole_codegen::emit::blocks::BlockCut;
+use systole_codegen::emit::mxu::Tile;
+use systole_hlo::error::CompileError;
+
+/// The tiles that a pin allows: those with these numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TilePin {
+    pub variant: Option<u32>,
+    pub units: Option<u32>,
+    pub outer: Option<u32>,
+    pub rows: Option<u32>,
+    pub splits: Option<u32>,
+    pub groups: Option<u32>,
+    pub windows: Option<[u32; 3]>,
+}
+
+impl TilePin {
+    pub fn allows(&self, t: &Tile) -> bool {
+        let same = |pin: Option<u32>, n: u32| pin.is_none_or(|p| p == n);
+        same(self.variant, t.variant)
+            && same(self.units, t.units)
+            && same(self.outer, t.outer)
+            && same(self.rows, t.rows)
+            && same(self.splits, t.splits)
+            && same(self.groups, t.groups)
+            && self.windows.is_none_or(|w| w == t.windows)
+    }
+}
+
+/// The cuts into blocks that a pin allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CutPin {
+    pub outer: Option<u32>,
+    pub dimension: Option<u32>,
+    pub size: Option<u32>,
+}
+
+impl CutPin {
+    pub fn allows(&self, c: &BlockCut) -> bool {
+        let same = |pin: Option<u32>, n: u32| pin.is_none_or(|p| p == n);
+        same(self.outer, c.outer) && same(self.dimension, c.dimension) && same(self.size, c.size)
+    }
+}
+
+/// A decision.
+#[derive(Clone, Debug, PartialEq)]
+enum Pinned {
+    Tile(TilePin),
+    Cut(CutPin),
+    /// The operation's array is reached in vector memory, or in HBM.
+    Keep,
+    Stream,
+    /// The operation has a kernel and an array of its own.
+    Alone,
+    Exchange(Algorithm),
+    /// The operation comes before another one.
+    Before(String),
+}
+
+/// A decision of a schedule.
+#[derive(Clone, Debug)]
+struct Pin {
+    line: usize,
+    pattern: String,
+    what: Pinned,
+}
+
+/// The pins of a schedule file.
+#[derive(Clone, Debug, Default)]
+pub struct Schedule {
+    /// What errors call the text.
+    file: Option<String>,
+    pins: Vec<Pin>,
+}
+
+/// Whether a name matches a pattern of a schedule, in which `*` stands for any text.
+pub fn is_named(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut left) = name.strip_prefix(first) else { return false };
+    let mut parts = rest.split('*').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return left.ends_with(part);
+        }
+        match left.find(part) {
+            Some(at) => left = &left[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+/// A pin that cannot hold, or cannot be read.
+pub fn impossible(line: usize, why: impl fmt::Display) -> CompileError {
+    CompileError::Schedule { file: "schedule".to_string(), line, message: why.to_string() }
+}
+
+/// Decisions that a pin could name instead, for its error: a line each.
+pub fn listed(what: &str, ways: impl Iterator<Item = String>) -> String {
+    let lines: Vec<String> = ways.map(|w| format!("\n  {w}")).collect();
+    if lines.is_empty() { "there are none".to_string() } else { format!("{what}{}", lines.concat()) }
+}
+
+impl Schedule {
+    /// The schedule that a text says: a pin a line (see `docs/plan.md`).
+    ///
+    /// # Errors
+    /// [`CompileError::Schedule`] with the line.
+    pub fn parse(text: &str) -> Result<Schedule, CompileError> {
+        let mut pins = Vec::new();
+        for (i, l) in text.lines().enumerate() {
+            let (line, l) = (i + 1, l.split("//").next().unwrap_or("").trim());
+            if l.is_empty() {
+                continue;
+            }
+            let mut words = l.splitn(3, char::is_whitespace);
+            let (keyword, name) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+            let rest = words.next().unwrap_or("").trim();
+            if name.is_empty() {
+                return Err(impossible(line, format!("`{keyword}` of which operation?")));
+            }
+            let ron = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
+            let what = match (keyword, rest) {
+                ("tile", _) => Pinned::Tile(ron.from_str(rest).map_err(|e| impossible(line, e.code))?),
+                ("cut", _) => Pinned::Cut(ron.from_str(rest).map_err(|e| impossible(line, e.code))?),
+                ("keep", "") => Pinned::Keep,
+                ("stream", "") => Pinned::Stream,
+                ("alone", "") => Pinned::Alone,
+                ("exchange", "axes") => Pinned::Exchange(Algorithm::Axes),
+                ("exchange", _) => {
+                    let known = Algorithm::from_name(rest);
+                    Pinned::Exchange(known.ok_or_else(|| impossible(line, "`ring`, `direct` or `axes` is expected"))?)
+                }
+                ("before", other) if !other.is_empty() => Pinned::Before(other.to_string()),
+                ("keep" | "stream" | "alone", _) => return Err(impossible(line, format!("`{rest}` behind the name"))),
+                _ => return Err(impossible(line, format!("`{keyword}` pins nothing"))),
+            };
+            pins.push(Pin { line, pattern: name.to_string(), what });
+        }
+        Ok(Schedule { file: None, pins })
+    }
+
+    /// [`Schedule::parse`] of a file, which errors name.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of_file(file: &str, text: &str) -> Result<Schedule, CompileError> {
+        let named = Schedule { file: Some(file.to_string()), pins: Vec::new() };
+        let pins = Schedule::parse(text).map_err(|e| named.named(e))?.pins;
+        Ok(Schedule { pins, ..named })
+    }
+
+    /// An error of planning, with the name of the schedule's file where it is a pin's.
+    pub fn named(&self, e: CompileError) -> CompileError {
+        match (e, &self.file) {
+            (CompileError::Schedule { line, message, .. }, Some(file)) => {
+                CompileError::Schedule { file: file.clone(), line, message }
+            }
+            (CompileError::At { span, error }, Some(_)) => {
+                CompileError::At { span, error: Box::new(self.named(*error)) }
+            }
+            (e, _) => e,
+        }
+    }
+
+    /// The error of the first pin that nothing obeys, of those whose lines are not among `held`.
+    ///
+    /// # Errors
+    /// [`CompileError::Schedule`].
+    pub fn idle(&self, held: &BTreeSet<usize>) -> Result<(), CompileError> {
+        let Some(Pin { line, pattern, what }) = self.pins.iter().find(|p| !held.contains(&p.line)) else {
+            return Ok(());
+        };
+        let why = match what {
+            Pinned::Tile(_) => format!("no operation `{pattern}` is a product by tiles"),
+            Pinned::Cut(_) => format!("no operation `{pattern}` is done in blocks"),
+            Pinned::Keep | Pinned::Stream => format!("no kernel reaches an array `{pattern}`"),
+            Pinned::Alone => format!("no operation `{pattern}` has steps of its own"),
+            Pinned::Exchange(_) => format!("no operation `{pattern}` is an exchange that can be done in several ways"),
+            Pinned::Before(other) => format!("no operations `{pattern}` and `{other}` stand in one computation"),
+        };
+        Err(impossible(*line, why))
+    }
+
+    /// What the last pin of an operation says that `pick` takes, and its line.
+    fn find<'a, T>(&'a self, name: &str, pick: impl Fn(&'a Pinned) -> Option<T>) -> Option<(T, usize)> {
+        let found = |p: &'a Pin| pick(&p.what).filter(|_| is_named(&p.pattern, name)).map(|t| (t, p.line));
+        self.pins.iter().rev().find_map(found)
+    }
+
+    /// The line by which an operation has a kernel of its own.
+    pub fn alone(&self, name: &str) -> Option<usize> {
+        self.find(name, |p| (*p == Pinned::Alone).then_some(())).map(|((), line)| line)
+    }
+
+    /// Whether an array is streamed (true) or kept in vector memory, if that is pinned, and the pin's line.
+    pub fn streams(&self, name: &str) -> Option<(bool, usize)> {
+        self.find(name, |p| match p {
+            Pinned::Stream => Some(true),
+            Pinned::Keep => Some(false),
+            Pinned::Tile(_) | Pinned::Cut(_) | Pinned::Alone | Pinned::Exchange(_) | Pinned::Before(_) => None,
+        })
+    }
+
+    /// The algorithm of a collective, and the pin's line.
+    pub fn exchange(&self, name: &str) -> Option<(Algorithm, usize)> {
+        self.find(name, |p| if let Pinned::Exchange(a) = p { Some(*a) } else { None })
+    }
+
+    /// Which tiles an operation may have, and the pin's line.
+    pub fn tile(&self, name: &str) -> Option<(TilePin, usize)> {
+        self.find(name, |p| if let Pinned::Tile(t) = p { Some(*t) } else { None })
+    }
+
+    /// Which cuts an operation's kernel may have, and the pin's line.
+    pub fn cut(&self, name: &str) -> Option<(CutPin, usize)> {
+        self.find(name, |p| if let Pinned::Cut(c) = p { Some(*c) } else { None })
+    }
+
+    /// Pairs of patterns of which the first's operations come before the second's, with lines.
+    pub fn orders(&self) -> impl Iterator<Item = (&str, &str, usize)> {
+        self.pins.iter().filter_map(|p| match &p.what {
+            Pinned::Before(other) => Some((p.pattern.as_str(), other.as_str(), p.line)),
+            Pinned::Tile(_) | Pinned::Cut(_) | Pinned::Keep | Pinned::Stream | Pinned::Alone | Pinned::Exchange(_) => {
+                None
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, yes) in [
+            ("dot.1", "dot.1", true),
+            ("dot.1", "dot.12", false),
+            ("dot*", "dot.12", true),
+            ("*.12", "dot.12", true),
+            ("d*t*2", "dot.12", true),
+            ("d*x*2", "dot.12", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(is_named(pattern, name), yes, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn wrong_lines_are_named() {
+        for (text, message) in [
+            ("tile dot.1 (rows: x)", "line 1"),
+            ("\n// a comment\ntile dot.1 (row: 3)", "line 3"),
+            ("keep", "of which operation"),
+            ("keep a b", "`b` behind the name"),
+            ("move a", "`move` pins nothing"),
+            ("exchange a square", "`ring`, `direct` or `axes`"),
+        ] {
+            let e = Schedule::parse(text).expect_err(text).to_string();
+            assert!(e.contains(message), "{text}: {e}");
+        }
+        let s = Schedule::parse("tile dot.* (rows: 8) // eight\nkeep x").expect("a schedule");
+        assert_eq!(s.tile("dot.3").map(|t| t.0.rows), Some(Some(8)));
+        let e = Schedule::of_file("a.txt", "keep x\nkeep").expect_err("nothing is kept").to_string();
+        assert!(e.starts_with("a.txt, line 2"), "{e}");
+    }
+}
