@@ -259,7 +259,10 @@ impl<'a> Fuser<'a> {
         {
             return Err(Materialise(id));
         }
-        let reduction = self.reduction(&node.operands, *body, &whole).map_err(|_| Materialise(id))?;
+        let own = self.roots.contains(&id);
+        // In another's kernel it becomes an array itself; in its own, what it cannot compute there does.
+        let reduction =
+            self.reduction(&node.operands, *body, &whole).map_err(|inner| if own { inner } else { Materialise(id) })?;
         let r = self.expr.reductions.len() as u32;
         self.expr.reductions.push(reduction);
         // The arguments are kept as the node's own so that the order stays topological.

@@ -397,7 +397,8 @@ impl<'a> Lower<'a> {
         Ok(own)
     }
 
-    /// Whether a pointwise root is better one element a row: it reads such arrays of its own size.
+    /// Whether a pointwise root is better one element a row: it reads such arrays of its own size, and nothing is reduced along its
+    /// lanes.
     fn wants_rows(&self, r: &Region<'a>, id: NodeId) -> bool {
         let comp = r.comp;
         let Some(shape) = comp.node(id).shape.as_array() else { return false };
@@ -416,6 +417,8 @@ impl<'a> Lower<'a> {
                 if r.groups.is_root(o) {
                     let same = comp.node(o).shape.as_array().is_some_and(|a| a.elements() == elements);
                     rows |= same && matches!(&r.values[o.index()], Some(Val::Array(v)) if v.form == Form::Rows);
+                } else if is_lane_reduce(comp, o) {
+                    return false;
                 } else {
                     stack.push(o);
                 }
