@@ -6,7 +6,9 @@
 //! Bodies shared by several loops are left alone.
 
 pub mod ahead;
+mod copied;
 pub mod counters;
+pub mod shapes;
 pub mod stacks;
 pub mod unroll;
 
@@ -47,6 +49,12 @@ pub fn element_of_parameter(c: &Computation, id: NodeId) -> Option<usize> {
         Op::GetTupleElement { index } if c.params.first() == Some(&c.node(id).operands[0]) => Some(index),
         _ => None,
     }
+}
+
+/// Whether a condition or body uses its parameter element by element.
+pub fn is_by_element(c: &Computation) -> bool {
+    let param = c.params.first().copied();
+    c.ids().all(|n| !c.node(n).operands.iter().any(|o| Some(*o) == param) || element_of_parameter(c, n).is_some())
 }
 
 fn sink_constants(m: &mut Module, at: usize, id: NodeId, condition: CompId, body: CompId, draft: &mut Draft) {

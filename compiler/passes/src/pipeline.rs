@@ -96,6 +96,12 @@ pub const PASSES: &[Pass] = &[
         summary: "transposes of dots as other dots",
         run: |m, d, _| rewrite(m, d, &mut dot::turned::rule),
     },
+    // Once expansions have made their loops; where reshapes of states meet those of what reads them.
+    Pass {
+        name: "state-shapes",
+        summary: "states of loops without dimensions of size 1",
+        run: |m, d, _| loops::shapes::run(m, d),
+    },
     // Before dots: they count on operands without dimensions of size 1 to see what fits.
     Pass { name: "squeeze", summary: "dimensions of size 1 gone", run: |m, d, _| rewrite(m, d, &mut squeeze::rule) },
     // Before dots: convolutions become some.

@@ -4,9 +4,9 @@
 //! an `s32`, the state has an `s32` in its place; what else reads the counter reads it converted. Loops that share a body
 //! are left alone.
 
-use super::{element_of_parameter, used_elements};
-use crate::edit::{Draft, base_name};
-use rustc_hash::FxHashSet;
+use super::copied::{Copied, copied};
+use super::{is_by_element, used_elements};
+use crate::edit::Draft;
 use systole_hlo::analysis::{CountedLoop, counted_loop};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Computation, Literal, Module, Node, NodeId, Op, Order, Shape};
@@ -50,11 +50,7 @@ fn narrowed(m: &Module, at: usize, id: NodeId, condition: CompId, body: CompId) 
     let last = i128::from(l.init?) + trips * i128::from(l.step);
     let fits = |v: i128| i32::try_from(v).is_ok();
     let small = [i128::from(l.init?), i128::from(l.limit), i128::from(l.step), last].into_iter().all(fits);
-    let by_element = |c: CompId| {
-        let c = m.computation(c);
-        let param = c.params.first().copied();
-        c.ids().all(|n| !c.node(n).operands.iter().any(|o| Some(*o) == param) || element_of_parameter(c, n).is_some())
-    };
+    let by_element = |c: CompId| is_by_element(m.computation(c));
     let apart = by_element(condition) && by_element(body) && used_elements(caller, id, parts.len()).is_some();
     let tuple = caller.node(node.operands[0]).op == Op::Tuple;
     (matches!(wide.dtype, DType::S64 | DType::U64) && wide.dims.is_empty() && small && apart && tuple).then_some(l)
@@ -75,28 +71,7 @@ fn with_narrow(shape: &Shape, counter: usize) -> Shape {
     }
 }
 
-/// Nodes of a computation while they are copied, and the names in use.
-struct Copied {
-    nodes: Vec<Node>,
-    names: FxHashSet<String>,
-}
-
 impl Copied {
-    fn push(&mut self, n: Node) -> NodeId {
-        self.nodes.push(n);
-        NodeId(self.nodes.len() as u32 - 1)
-    }
-
-    /// A scalar node on behalf of another.
-    fn made(&mut self, of: &Node, op: Op, operands: Vec<NodeId>, shape: Shape) -> NodeId {
-        let attributes = Vec::new();
-        let base = base_name(&of.name);
-        let free = (1..).map(|i| format!("{base}-{i}")).find(|n| !self.names.contains(n));
-        let name = free.unwrap_or_else(|| base.to_string());
-        self.names.insert(name.clone());
-        self.push(Node { name, op, operands, shape, span: of.span, attributes })
-    }
-
     fn constant(&mut self, of: &Node, v: i64) -> NodeId {
         let literal = Literal::new(DType::S32, &[], (v as i32).to_le_bytes().to_vec());
         self.made(of, Op::Constant(literal), Vec::new(), narrow())
@@ -108,21 +83,6 @@ impl Copied {
         let small = self.push(Node { shape: narrow(), ..n.clone() });
         [small, self.made(&n, Op::Convert, vec![small], wide)]
     }
-}
-
-/// Copies a computation node after node; `f` gets each with its operands renumbered and says what stands for it.
-fn copied(c: &mut Computation, mut f: impl FnMut(&mut Copied, usize, Node) -> NodeId) {
-    let mut map: Vec<NodeId> = Vec::with_capacity(c.nodes.len());
-    let names = c.nodes.iter().map(|n| n.name.clone()).collect();
-    let mut new = Copied { nodes: Vec::with_capacity(c.nodes.len() + 8), names };
-    for (i, mut n) in std::mem::take(&mut c.nodes).into_iter().enumerate() {
-        n.operands.iter_mut().for_each(|o| *o = map[o.index()]);
-        let id = f(&mut new, i, n);
-        map.push(id);
-    }
-    c.nodes = new.nodes;
-    c.params.iter_mut().for_each(|p| *p = map[p.index()]);
-    c.root = map[c.root.index()];
 }
 
 fn narrow_caller(c: &mut Computation, id: NodeId, counter: usize, first: i64) {

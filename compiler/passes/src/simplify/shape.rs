@@ -49,7 +49,9 @@ pub fn reshape(b: &mut Emit, x: NodeId, shape: &Shape) -> Option<NodeId> {
             if b.rank(y) == 0 {
                 return b.draft.fire("reshape-splat").then(|| b.broadcast(y, &[], &to.dims));
             }
-            let pairs = degenerate_map(b.dims(x), &to.dims)?;
+            let Some(pairs) = degenerate_map(b.dims(x), &to.dims) else {
+                return reshape_broadcast(b, x, &dims, &to.dims);
+            };
             let map: Option<Vec<usize>> = dims.iter().map(|d| pairs.iter().find(|p| p.0 == *d).map(|p| p.1)).collect();
             let map = map?;
             b.draft.fire("reshape-broadcast").then(|| b.broadcast(y, &map, &to.dims))
@@ -67,6 +69,20 @@ pub fn reshape(b: &mut Emit, x: NodeId, shape: &Shape) -> Option<NodeId> {
         }
         _ => None,
     }
+}
+
+/// A broadcast `x` of `map` that is reshaped for good has no dimension of size 1 on the way, which might lie along lanes.
+fn reshape_broadcast(b: &mut Emit, x: NodeId, map: &[usize], to: &[u64]) -> Option<NodeId> {
+    let dims = b.dims(x).to_vec();
+    let kept: Vec<usize> = (0..dims.len()).filter(|&d| dims[d] != 1).collect();
+    let moved: Option<Vec<usize>> = map.iter().map(|m| kept.iter().position(|k| k == m)).collect();
+    let moved = moved?;
+    if kept.len() == dims.len() || !b.draft.fire("reshape-broadcast-squeeze") {
+        return None;
+    }
+    let y = b.operand(x, 0);
+    let small = b.broadcast(y, &moved, &squeezed(&dims));
+    Some(b.reshape(small, to))
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operations stay as they are")]
