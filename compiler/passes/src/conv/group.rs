@@ -1,6 +1,7 @@
 //! Feature groups.
 //!
-//! One input channel for each group (depthwise): products and sums of shifted inputs, no matrix unit. Groups as wide as
+//! One input channel for each group (depthwise), or few features of one channel: products and sums of shifted inputs, no matrix
+//! unit. Groups as wide as
 //! the matrix unit: a convolution for each, joined. Narrower groups: as many as fill the matrix unit share a convolution
 //! whose kernel is zero outside its diagonal blocks.
 
@@ -16,7 +17,7 @@ const MAX_TAPS: u64 = 128;
 
 /// A convolution of any number of groups on the matrix unit.
 pub fn lower(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
-    if s.groups == 1 {
+    if s.groups == 1 && !is_lines(b, &s) {
         return single(b, s);
     }
     if s.inputs(b) == 1 && s.taps() <= MAX_TAPS {
@@ -91,6 +92,15 @@ fn is_narrow(b: &Emit, s: &Spec) -> bool {
     let long = |n: &u64| *n >= s.lanes;
     let dense = s.window.last().is_some_and(|w| w.stride == 1);
     dense && s.spatial() > 1 && s.features(b) * FEW <= s.lanes && s.outputs(b).last().is_some_and(long)
+}
+
+/// Features of one channel up to which each is sums of shifted lines: the matrix unit would fill so few of its columns.
+const FEW_FEATURES: u64 = 4;
+
+/// Whether images of one channel are filtered: a line of places lies along lanes, and there is too little for the matrix unit.
+pub(super) fn is_lines(b: &Emit, s: &Spec) -> bool {
+    let one = s.groups == 1 && s.inputs(b) == 1 && s.features(b) <= FEW_FEATURES;
+    one && s.taps() <= MAX_TAPS && is_narrow(b, s)
 }
 
 /// One input channel for each group: sums of shifted inputs times a kernel value for each channel; a window of many positions

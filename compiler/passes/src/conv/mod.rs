@@ -139,7 +139,8 @@ pub fn rule(
         Some(done) => done,
         None => {
             let spec = batch_groups(b, spec, conv.batch_groups);
-            let (spec, beside) = match flat::packed(b, &spec) {
+            let packed = if group::is_lines(b, &spec) { None } else { flat::packed(b, &spec) };
+            let (spec, beside) = match packed {
                 Some((spec, beside)) => (spec, Some(beside)),
                 None => (spec, None),
             };
