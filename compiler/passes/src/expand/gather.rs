@@ -9,6 +9,8 @@
 //! each: single elements, found by permutations of lanes. Where tables are so long that this costs more than to fetch a
 //! row for each, rows of [`LINE`] elements are gathered, and one element of each is kept.
 
+mod known;
+
 use super::index::as_s32;
 use crate::edit::Emit;
 use crate::make::{array, inverse, whole};
@@ -98,7 +100,9 @@ pub fn lower(
         i.index = as_s32(b, i.index, max, true);
     }
     indexed.sort_by_key(|i| i.dim);
-    let slices = if let Some(found) = by_comparison(b, x, &indexed, g, &batch) {
+    let slices = if let Some(found) = known::lower(b, x, &indexed, (g, indices)) {
+        found
+    } else if let Some(found) = by_comparison(b, x, &indexed, g, &batch) {
         found
     } else if let Some(found) = elements(b, x, &indexed, g, &batch)? {
         found
@@ -139,6 +143,19 @@ fn are_slabs(b: &Emit, x: NodeId, g: &Gather, (n, vmem): (u64, u64)) -> bool {
 fn rows(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> NodeId {
     let dims = b.dims(x).to_vec();
     let row = linear(b, indexed, &dims, n);
+    let table = table_of_rows(b, x, indexed, g);
+    let width = b.dims(table)[1..].to_vec();
+    if b.dims(table)[0] == 1 {
+        let one = b.reshape(table, &width);
+        let map: Vec<usize> = (1..=width.len()).collect();
+        return b.broadcast(one, &map, &[&[n][..], &width].concat());
+    }
+    b.gather_rows(table, row, g.indices_are_sorted)
+}
+
+/// The operand as a table of rows, its indexed dimensions merged in front: `[R, W..]`.
+fn table_of_rows(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather) -> NodeId {
+    let dims = b.dims(x).to_vec();
     let mut cut = whole(&dims);
     for (d, c) in cut.iter_mut().enumerate().filter(|(d, _)| indexed.iter().all(|i| i.dim != *d)) {
         c.limit = g.slice_sizes[d];
@@ -149,13 +166,7 @@ fn rows(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> Nod
     let count: u64 = front.iter().map(|&d| dims[d]).product();
     let width: Vec<u64> = rest.iter().map(|&d| g.slice_sizes[d]).filter(|&w| w != 1).collect();
     let x = b.transpose(x, &[&front[..], &rest].concat());
-    let table = b.reshape(x, &[&[count][..], &width].concat());
-    if count == 1 {
-        let one = b.reshape(table, &width);
-        let map: Vec<usize> = (1..=width.len()).collect();
-        return b.broadcast(one, &map, &[&[n][..], &width].concat());
-    }
-    b.gather_rows(table, row, g.indices_are_sorted)
+    b.reshape(x, &[&[count][..], &width].concat())
 }
 
 /// Elements of a row that is gathered for the sake of one.
