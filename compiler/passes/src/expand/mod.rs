@@ -3,6 +3,7 @@
 mod batch_norm;
 mod bits;
 mod codes;
+mod few;
 mod fft;
 mod gather;
 mod index;
@@ -70,7 +71,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
 
 /// What sorts need to know of the chip.
 fn room(options: &PassOptions) -> runs::Room {
-    runs::Room { bytes: options.vmem_bytes, lanes: u64::from(options.tile.1) }
+    runs::Room { bytes: options.vmem_bytes, sublanes: u64::from(options.tile.0), lanes: u64::from(options.tile.1) }
 }
 
 /// An array with all dimensions but the last `inner` merged into one.

@@ -11,16 +11,17 @@ use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Direction, NodeId, Op, PadDim, Shape};
 use systole_isa::DType;
 
-/// Vector memory, and lanes.
+/// Vector memory, and rows and lanes of a register.
 #[derive(Clone, Copy)]
 pub struct Room {
     pub bytes: u64,
+    pub sublanes: u64,
     pub lanes: u64,
 }
 
 impl Room {
     /// For what is known to fit.
-    pub const ENOUGH: Room = Room { bytes: u64::MAX, lanes: 1 };
+    pub const ENOUGH: Room = Room { bytes: u64::MAX, sublanes: 1, lanes: 1 };
 
     /// Elements that can be sorted at once, a power of two: their words lie in vector memory as operands, in the network's
     /// array and as results, on the way between them too unless there is only one.
@@ -62,7 +63,9 @@ pub fn large(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Res
         [rows, n] => (rows, n),
         _ => return Ok(None),
     };
-    let each = n.checked_next_power_of_two().unwrap_or(u64::MAX);
+    // The network of one of several sequences has so many rows at least.
+    let least = if rows == 1 { 1 } else { room.sublanes * room.sublanes };
+    let each = n.checked_next_power_of_two().unwrap_or(u64::MAX).max(least);
     if rows.saturating_mul(each) <= fits || n > i32::MAX as u64 / 2 {
         return Ok(None);
     }

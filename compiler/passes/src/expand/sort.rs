@@ -1,5 +1,6 @@
 //! Sorts along the last dimension of `[rows, n]`. All are stable.
 
+use super::few;
 use super::keys::Keyed;
 use super::runs::{self, Room};
 use crate::edit::Emit;
@@ -80,6 +81,9 @@ pub fn lower(b: &mut Emit, dim: usize, body: CompId, operands: &[NodeId], room: 
     let dims = b.dims(operands[0]).to_vec();
     if dims.get(dim).is_none_or(|&n| n <= 1) || b.elements(operands[0]) == 0 {
         return Ok(if operands.len() == 1 { operands[0] } else { b.tuple(operands) });
+    }
+    if let Some(results) = few::lower(b, dim, body, operands, room.lanes)? {
+        return Ok(if operands.len() == 1 { results[0] } else { b.tuple(&results) });
     }
     let order: Vec<usize> = (0..dims.len()).filter(|&d| d != dim).chain([dim]).collect();
     let moved: Vec<u64> = order.iter().map(|&d| dims[d]).collect();
