@@ -229,7 +229,8 @@ pub fn describe(spec: &KernelSpec) -> String {
             let updates = s.specs.first().map_or(0, |t| t.count);
             let blocks = if s.block > 0 { format!(", tables in blocks of {} rows", s.block) } else { String::new() };
             let share = s.share.map_or_else(String::new, |(first, end)| format!(" ({first} to {end} of them)"));
-            format!("scatters {updates} updates{blocks}{share}")
+            let copies = if s.copies > 0 { format!(", in {} copies of the table", s.copies) } else { String::new() };
+            format!("scatters {updates} updates{blocks}{share}{copies}")
         }
         KernelSpec::Sort { sort, pass } => format!("sorts 2^{} rows: {pass:?}", sort.row_bits),
         KernelSpec::Cholesky(s) => format!("factors of {} matrices of {} rows", s.batch, s.rows),

@@ -251,6 +251,7 @@ fn sound(spec: &KernelSpec) -> Check {
         KernelSpec::Gather { rows, .. } => ensure(rows.planes > 0, || "rows without planes".into()),
         KernelSpec::Scatter(s) => {
             ensure(!s.specs.is_empty() && s.rows > 0, || "a scatter without tables".into())?;
+            ensure(s.can_have_copies(s.copies), || format!("{} copies of a table that can have none", s.copies))?;
             sound_function(&s.body, 2 * s.specs.len(), s.specs.len())
         }
         KernelSpec::Sort { sort, pass } => {

@@ -211,7 +211,9 @@ impl<'a> Lower<'a> {
         // As many for each core.
         let blocks = rows.div_ceil(fits).max(1).next_multiple_of(u64::from(self.plan.cores.max(1)));
         let block = if near { 0 } else { rows.div_ceil(blocks).next_multiple_of(whole) as u32 };
-        ScatterSpec { specs, elements, body, far, rows: rows as u32, block, share: None }
+        let spec = ScatterSpec { specs, elements, body, far, rows: rows as u32, block, share: None, copies: 0 };
+        let copies = spec.copies_within(self.plan.largest_resident / 2, self.chip);
+        ScatterSpec { copies, ..spec }
     }
 
     /// The kernel of a scatter; blocks of tables are shared out among the device's cores.

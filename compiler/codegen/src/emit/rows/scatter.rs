@@ -4,10 +4,13 @@
 //! other. Tables lie in vector memory and are updated there, or are made block by block: a block of rows is brought, every index
 //! that names one of them is combined, and the block is taken away.
 
+mod copies;
+
+use self::copies::Copies;
 use super::{CHUNK, Far, RowsKernel, RowsSpec, chunk, fetch};
 use crate::emit::hbm::HbmUnit;
 use crate::emit::loops::eval::{emit_body, map_words, select_mask};
-use crate::emit::loops::spec::Body;
+use crate::emit::loops::spec::{Body, ExprOp};
 use crate::emit::memory::{self, Place};
 use crate::emit::value::Value;
 use crate::kernel::build_units::DmaArgs;
@@ -36,6 +39,9 @@ pub struct ScatterSpec {
     /// The first and the end of the blocks that a core does; without, all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<(u32, u32)>,
+    /// Copies of the only table in which updates are combined in turns; 0: none.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub copies: u32,
 }
 
 /// A part of memory that a table or updates are walked in.
@@ -99,10 +105,11 @@ struct Scatter<'a> {
     tables: Vec<(Option<Table>, Area)>,
     /// By table: in HBM, and as both halves are walked.
     updates: Vec<(Option<HbmUnit>, [Area; 2])>,
+    copies: Option<Copies>,
     descs: Vec<DmaDesc>,
 }
 
-/// The kernel; negative indices are skipped. Parameters: indices (granules if far, else word rows); of tables in HBM what each was
+/// The kernel; indices of -1 are skipped. Parameters: indices (granules if far, else word rows); of tables in HBM what each was
 /// (granules); each table (granules if in HBM, else element rows); each array of updates (granules if far, else element rows);
 /// scratch.
 pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
@@ -150,8 +157,12 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
         updates.push((far_updates[i], areas));
     }
     let scratch_rows = s.needs(chip).0;
+    let copies = (s.copies > 0).then(|| {
+        let first = b.s_addi(scratch, at as i32);
+        Copies::new(&mut b, s, first, chip)
+    });
     let (lanes, sublanes) = (chip.core.lanes, chip.core.sublanes);
-    let mut k = Scatter { s, chunk, lanes, sublanes, row_bytes, indices, tables, updates, descs: Vec::new() };
+    let mut k = Scatter { s, chunk, lanes, sublanes, row_bytes, indices, tables, updates, copies, descs: Vec::new() };
     k.emit(&mut b);
     RowsKernel { kernel: b.finish(), scratch_rows, descs: k.descs, semaphores: SEMAPHORES }
 }
@@ -163,7 +174,8 @@ impl ScatterSpec {
         let chunk_rows = if self.elements { chunk / chip.core.lanes } else { chunk };
         let window = |r: &RowsSpec, rows: u32| rows / r.packing() * r.slab();
         let halves = |r: &RowsSpec| if self.far.rows { 2 * window(r, chunk_rows) } else { 0 };
-        let all: u32 = self.specs.iter().map(|r| window(r, self.block) + halves(r)).sum();
+        let copies = if self.copies > 0 { self.copies * self.copy_rows(chip) } else { 0 };
+        let all: u32 = self.specs.iter().map(|r| window(r, self.block) + halves(r)).sum::<u32>() + copies;
         // Registers reach beyond the last window.
         (if all > 0 { all + 4 * chip.core.sublanes } else { 0 }, SEMAPHORES)
     }
@@ -205,7 +217,14 @@ impl Scatter<'_> {
     fn emit(&mut self, b: &mut KernelBuilder) {
         if self.s.block == 0 {
             let first = S::ZERO;
-            return self.indices(b, (first, 0));
+            if let Some(c) = &self.copies {
+                self.clear(b, c);
+            }
+            self.indices(b, (first, 0));
+            if let Some(c) = &self.copies {
+                self.join(b, c);
+            }
+            return;
         }
         let block = self.s.block;
         let (from, end) = self.s.share.unwrap_or((0, self.s.rows.div_ceil(block)));
@@ -359,6 +378,9 @@ impl Scatter<'_> {
 
     /// Combines a chunk's updates, the first of which is number `first`.
     fn combine_all(&self, b: &mut KernelBuilder, half: u32, first: S, count: u32, (low, rows): (S, u32)) {
+        if let Some(c) = &self.copies {
+            return self.combine_in_copies(b, c, half, (first, count));
+        }
         let word = b.s_var((self.s.specs[0].smem + half * self.chunk) as i32);
         let at = if self.s.far.rows { b.s_var(0) } else { b.s_copy(first) };
         let lanes = if self.s.elements { self.lanes } else { 1 };
@@ -400,8 +422,8 @@ impl Scatter<'_> {
         Update { place, at, number, taken: b.m_and(taken, below) }
     }
 
-    /// Table rows = body(table rows, update rows), one after the other.
-    fn rows(&self, b: &mut KernelBuilder, half: u32, all: &[Update]) {
+    /// The planes of a row by registers: the first of each, and how many there are.
+    fn parts(&self) -> Vec<(u32, u32)> {
         let planes = self.s.specs[0].planes;
         let mut parts = Vec::new();
         let mut plane = 0;
@@ -411,6 +433,20 @@ impl Scatter<'_> {
             parts.push((plane, n));
             plane += n;
         }
+        parts
+    }
+
+    /// Whether an update is combined with what it finds, and does not just take its place.
+    fn reads_table(&self) -> bool {
+        let Body { nodes, roots } = &self.s.body;
+        let of_table =
+            |id: &u32| matches!(nodes[*id as usize].op, ExprOp::Param(i) if (i as usize) < self.s.specs.len());
+        nodes.iter().flat_map(|n| &n.args).chain(roots).any(of_table)
+    }
+
+    /// Table rows = body(table rows, update rows), one after the other.
+    fn rows(&self, b: &mut KernelBuilder, half: u32, all: &[Update]) {
+        let (parts, reads) = (self.parts(), self.reads_table());
         let of = |b: &mut KernelBuilder, a: &Area, row: S, (plane, n): (u32, u32)| Place {
             base: b.s(Op::SAdd, &[a.base, row]),
             offset: (plane * a.plane) as i32,
@@ -430,10 +466,11 @@ impl Scatter<'_> {
                         self.s.specs.iter().zip(self.tables.iter().zip(&self.updates))
                     {
                         let t = of(b, table, u.place, part);
-                        one.old.push(memory::load_value(b, r.dtype, t));
                         one.places.push(t);
                         let from = of(b, &updates[half as usize], u.at, part);
-                        one.new.push(memory::load_value(b, r.dtype, from));
+                        let new = memory::load_value(b, r.dtype, from);
+                        one.old.push(if reads { memory::load_value(b, r.dtype, t) } else { new });
+                        one.new.push(new);
                     }
                     group.push(one);
                 }
@@ -447,6 +484,7 @@ impl Scatter<'_> {
     fn elements(&self, b: &mut KernelBuilder, half: u32, all: &[Update]) {
         let lanes = self.lanes;
         let shift = lanes.trailing_zeros() as i32;
+        let reads = self.reads_table();
         let mut group = Vec::new();
         for u in all {
             let row = b.def_s(Op::SShrI, &[u.place.into(), shift.into()]);
@@ -470,11 +508,13 @@ impl Scatter<'_> {
             };
             for (r, ((_, table), (_, updates))) in self.s.specs.iter().zip(self.tables.iter().zip(&self.updates)) {
                 let t = of(b, table, row);
-                one.old.push(memory::load_value(b, r.dtype, t));
                 one.places.push(t);
                 let u = of(b, &updates[half as usize], from);
                 let v = memory::load_value(b, r.dtype, u);
-                one.new.push(map_words(b, &v, |b, w| b.rot_lane_s(w, turn)));
+                let new = map_words(b, &v, |b, w| b.rot_lane_s(w, turn));
+                // Without a load, updates wait for nothing.
+                one.old.push(if reads { memory::load_value(b, r.dtype, t) } else { new });
+                one.new.push(new);
             }
             group.push(one);
         }
@@ -485,10 +525,11 @@ impl Scatter<'_> {
     /// What is stored where, in order: what an update of the group has made of a row is what the next one finds there.
     fn combined(&self, b: &mut KernelBuilder, mut group: Vec<Loaded>) -> Vec<(Value, Place, M)> {
         let mut made: Vec<Vec<Value>> = Vec::new();
+        let reads = self.reads_table();
         for i in 0..group.len() {
             let (before, rest) = group.split_at_mut(i);
             let own = &mut rest[0];
-            for (other, values) in before.iter().zip(&made) {
+            for (other, values) in before.iter().zip(&made).filter(|_| reads) {
                 let same = b.cmp(Op::VEqI, own.row, other.row);
                 let same = b.m_and(same, other.mask);
                 for (old, new) in own.old.iter_mut().zip(values) {
