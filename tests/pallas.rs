@@ -112,6 +112,21 @@ fn reports_name_the_lines_of_kernels() {
 }
 
 #[test]
+fn lines_of_kernels_on_several_cores_are_part_of_their_operations() {
+    let flags = ["run", "--chip", "tpu-v4", "--cores", "2", "--timing-only", "--report", "json"];
+    let (fine, text) = said("shared_out", &flags);
+    assert!(fine, "{text}");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("a report");
+    let sum = |list: &str, of: &dyn Fn(&serde_json::Value) -> bool| -> u64 {
+        let rows = report[list].as_array().into_iter().flatten().filter(|o| of(o));
+        rows.map(|o| o["cycles"].as_u64().expect("cycles")).sum()
+    };
+    let (lines, calls) = (sum("lines", &|_| true), sum("ops", &|o| o["opcode"] == "custom-call"));
+    assert!(report["units"].as_array().is_some_and(|u| u.iter().any(|u| u["core"] == 1)), "{text}");
+    assert!(lines > calls / 4 && lines <= calls, "{lines} cycles in lines of {calls} in calls");
+}
+
+#[test]
 fn faults_name_the_line_of_python() {
     let make = std::fs::read_to_string(folder().join("make.py")).expect("the script");
     for (name, code, what) in

@@ -1,9 +1,10 @@
 //! What a run is said to be bound by is what would have to be better: the parameter that is named changes the time, and by
 //! more than the others do. Programs run again as they are on chips with one parameter changed.
 
+use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, Program};
-use systole_runtime::generate;
 use systole_runtime::{Client, CompileOptions, Mode, NoObserver, PodOptions, Queues, Ran, Report, RunOptions, report};
+use systole_runtime::{generate, pod};
 
 fn run(chip: &ChipConfig, program: &Program) -> Report {
     let client = Client::with_chip(chip.clone());
@@ -68,8 +69,23 @@ fn programs() -> Vec<(&'static str, String)> {
         ),
         ("sorted", one("ROOT r = f32[64,1024] sort(a), dimensions={1}, to_apply=less", "f32[64,1024]")),
         ("gathered rows", GATHER.to_string()),
+        ("turned and turned back", TURNED.to_string()),
     ]
 }
+
+/// What lives between kernels passes through common memory, where there is one.
+const TURNED: &str = "HloModule m
+ENTRY e {
+  a = f32[4096,2048] parameter(0)
+  t = f32[2048,4096] transpose(a), dimensions={1,0}
+  r = f32[2048,4096] reverse(t), dimensions={0}
+  u = f32[4096,2048] transpose(r), dimensions={1,0}
+  v = f32[4096,2048] reverse(u), dimensions={1}
+  w = f32[2048,4096] transpose(v), dimensions={1,0}
+  x = f32[2048,4096] tanh(w)
+  y = f32[4096,2048] transpose(x), dimensions={1,0}
+  ROOT z = f32[4096,2048] add(y, y)
+}";
 
 const SOFTMAX: &str = "HloModule m
 max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }
@@ -108,8 +124,17 @@ fn better(chip: &ChipConfig, bound: &str) -> Option<ChipConfig> {
     let mut c = chip.clone();
     match bound {
         "hbm" => c.hbm.bandwidth *= 2.0,
+        "cmem" => {
+            c.cmem.read_bandwidth *= 2.0;
+            c.cmem.write_bandwidth *= 2.0;
+        }
+        "ici" => {
+            c.ici.link_bandwidth *= 2.0;
+            c.ici.hop_latency_s /= 2.0;
+        }
         "latency" => {
             c.hbm.latency_s /= 2.0;
+            c.cmem.latency_s /= 2.0;
             c.dma.issue_cycles /= 2;
         }
         "dma" => {
@@ -133,8 +158,10 @@ fn better(chip: &ChipConfig, bound: &str) -> Option<ChipConfig> {
 #[test]
 fn the_named_parameter_changes_the_time() {
     let mut seen: std::collections::BTreeSet<String> = Default::default();
-    for chip in ["tpu-v3", "tpu-v4", "tpu-v5e", "tpu-v6e"] {
-        let chip = ChipConfig::from_preset(chip).expect("a preset");
+    let preset = |name: &str| ChipConfig::from_preset(name).expect("a preset");
+    let mut slow = preset("tpu-v4");
+    (slow.cmem.read_bandwidth, slow.cmem.write_bandwidth) = (4e11, 4e11);
+    for chip in [preset("tpu-v3"), preset("tpu-v4"), slow, preset("tpu-v5e"), preset("tpu-v6e")] {
         let client = Client::with_chip(chip.clone());
         for (what, text) in programs() {
             let options = CompileOptions { cores: Some(1), ..CompileOptions::default() };
@@ -146,14 +173,15 @@ fn the_named_parameter_changes_the_time() {
                 1.0 - faster.time_s / base.time_s
             };
             let savings: Vec<(&str, f64)> =
-                ["hbm", "latency", "dma", "core"].into_iter().map(|b| (b, saved(b))).collect();
+                ["hbm", "cmem", "latency", "dma", "core"].into_iter().map(|b| (b, saved(b))).collect();
             let said = format!("{what} on {}: bound by {}, {savings:?}, {:?}", chip.name, base.bound, base.path);
             let next = base.path.next_cycles / base.cycles as f64;
             assert!(
                 !base.path.next.is_empty() && base.path.next != base.bound && (0.0..=1.0).contains(&next),
                 "{said}"
             );
-            let path = [("hbm", base.path.hbm), ("latency", base.path.latency), ("dma", base.path.dma)];
+            let p = &base.path;
+            let path = [("hbm", p.hbm), ("cmem", p.cmem), ("latency", p.latency), ("dma", p.dma)];
             for (name, cycles) in path {
                 let share = cycles / base.cycles as f64;
                 let got = savings.iter().find(|s| s.0 == name).map_or(0.0, |s| s.1);
@@ -168,14 +196,68 @@ fn the_named_parameter_changes_the_time() {
             }
             if !path.iter().any(|p| p.0 == base.bound) {
                 // A unit of the core, its code, or the launch: a better core wins more than better copies do.
-                let (copies, core) = (&savings[..3], savings[3].1);
+                let (copies, core) = (&savings[..4], savings[4].1);
                 assert!(copies.iter().all(|s| s.1 < 0.34), "{said}");
                 assert!(base.bound == "host" || copies.iter().all(|s| s.1 <= core + 0.02), "{said}");
             }
         }
     }
-    for bound in ["hbm", "latency", "mxu"] {
+    for bound in ["hbm", "cmem", "latency", "mxu"] {
         assert!(seen.contains(bound), "no program is bound by {bound}: {seen:?}");
+    }
+}
+
+/// Four devices that sum up an array, and two that work on theirs: one waits for what the other has made.
+const SUMMED: &str = "HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[2048,1024] parameter(0)
+  ROOT r = f32[2048,1024] all-reduce(x), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add
+}";
+const LATE: &str = "HloModule m
+work {
+  x = f32[1024,1024] parameter(0)
+  a = f32[1024,1024] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[1024,1024] dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT c = f32[1024,1024] dot(b, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+rest { ROOT x = f32[1024,1024] parameter(0) }
+ENTRY e {
+  x = f32[1024,1024] parameter(0)
+  p = u32[] partition-id()
+  two = u32[] constant(2)
+  q = pred[] compare(p, two), direction=EQ
+  y = f32[1024,1024] conditional(q, x, x), true_computation=work, false_computation=rest
+  s = f32[128,128] slice(y), slice={[0:128],[0:128]}
+  t = f32[128,128] collective-permute(s), channel_id=1, source_target_pairs={{2,3}}
+  ROOT r = f32[128,128] tanh(t)
+}";
+
+#[test]
+fn links_and_devices_that_have_not_sent_are_told_apart() {
+    for name in ["tpu-v5e", "tpu-v4", "tpu-v3"] {
+        let chip = ChipConfig::from_preset(name).expect("a preset");
+        for (text, bound) in [(SUMMED, "ici"), (LATE, "peers")] {
+            let mut options = CompileOptions { cores: Some(1), ..CompileOptions::default() };
+            let topology = pod::topology(None, &chip, 4).expect("a topology");
+            options.pod = PodShape { partitions: 4, topology: Some(topology), ..PodShape::default() };
+            let exe = Client::with_chip(chip.clone()).compile_hlo(text, &options).expect("it compiles");
+            let base = run(&chip, &exe.program);
+            let p = &base.path;
+            let faster = run(&better(&chip, "ici").expect("of links"), &exe.program);
+            let (saved, share) = (1.0 - faster.time_s / base.time_s, (p.ici - p.peers) / base.cycles as f64);
+            let said = format!("{bound} on {name}: {}, {saved} saved, {p:?} of {}", base.bound, base.cycles);
+            assert_eq!(base.bound, bound, "{said}");
+            let sum = p.hbm + p.cmem + p.latency + p.dma + p.ici + p.core;
+            assert!((sum / base.cycles as f64 - 1.0).abs() < 1e-6, "{said}");
+            // Twice as good takes at most half of its part away, a little more where devices then wait less for each other, and
+            // where it bounds most of that.
+            assert!(saved <= 0.5 * share + 0.05, "{said}");
+            assert!(saved >= 0.3 * share - 0.01, "{said}");
+            // The exchange itself is called by the same.
+            let exchange = base.ops.iter().find(|o| o.opcode.starts_with("all-") || o.opcode.starts_with("collective"));
+            assert_eq!(exchange.expect("an exchange").bound, bound, "{said}");
+        }
     }
 }
 

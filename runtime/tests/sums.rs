@@ -59,7 +59,7 @@ fn parts_of_a_pod_sum_to_its_totals() {
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * b.abs().max(1.0);
             let cycles = r.cycles as f64;
             let p = &r.path;
-            assert!(near(p.hbm + p.latency + p.dma + p.ici + p.core, cycles), "{chip}: {p:?} of {cycles}");
+            assert!(near(p.hbm + p.cmem + p.latency + p.dma + p.ici + p.core, cycles), "{chip}: {p:?} of {cycles}");
             assert!(p.ici > 0.0, "{chip}: {p:?}");
             assert_eq!(r.ops.iter().map(|o| o.cycles).sum::<u64>(), r.cycles, "{chip}");
             assert_eq!(r.flops, 2.0 * 2.0 * 256f64.powi(3), "{chip}");

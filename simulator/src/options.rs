@@ -25,6 +25,15 @@ pub struct Assume {
     pub trips: u64,
 }
 
+impl Assume {
+    /// Whether it is about an operation of this name, or about one that the compiler made of it (`name-1`).
+    pub fn is_about(&self, op: &str) -> bool {
+        let (own, op) = (self.name.trim_start_matches('%'), op.trim_start_matches('%'));
+        let number = |rest: &str| rest.strip_prefix('-').is_some_and(|n| n.parse::<u32>().is_ok());
+        op == own || op.strip_prefix(own).is_some_and(number)
+    }
+}
+
 /// Options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {

@@ -49,6 +49,7 @@ pub const TABLE: &[Meaning] = &[
         &["dma.bytes_per_cycle", "dma.chunks_per_cycle", "dma.engines", "dma.descriptor_cycles", "dma.in_flight"],
     ),
     meaning("ici", "the interconnect", &["ici."]),
+    meaning("peers", "other devices: what they had not sent yet", &[]),
     meaning("issue", "the issue of instructions: latencies, slots, code fetch", &["timing.", "imem.bytes", "clock"]),
     meaning("sync", "synchronisation", &["timing.", "clock"]),
     meaning("host", "the host: its calls, and the cost of the launch", &["host.", "core.launch_cycles"]),
@@ -62,18 +63,41 @@ pub fn words(bound: &str) -> &'static str {
     TABLE.iter().find(|m| m.name == bound).map_or("unknown", |m| m.words)
 }
 
-/// The longest wait: its name and cycles.
-fn longest_wait(stall: &[u64; CAUSES]) -> (&'static str, u64) {
-    longest_of(stall, &CAUSE_TABLE.map(|c| c.0))
+/// Waits of a run or of an operation.
+#[derive(Clone, Copy)]
+pub struct Waits {
+    pub stall: [u64; CAUSES],
+    /// Of those for messages, what was before they were on their way.
+    pub peers: u64,
 }
 
-/// The longest wait among some causes.
-fn longest_of(stall: &[u64; CAUSES], causes: &[Cause]) -> (&'static str, u64) {
-    let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
-    for &c in causes {
-        *waits.entry(wait(c)).or_default() += stall[c as usize];
+impl Waits {
+    fn without(mut self, causes: &[Cause]) -> Waits {
+        causes.iter().for_each(|&c| self.stall[c as usize] = 0);
+        self
     }
-    waits.into_iter().max_by_key(|w| w.1).unwrap_or(("issue", 0))
+
+    /// Waits for messages that are on their way.
+    fn links(&self) -> u64 {
+        self.stall[Cause::Link as usize].saturating_sub(self.peers)
+    }
+
+    /// The longest: its name and cycles.
+    fn longest(&self) -> (&'static str, u64) {
+        self.longest_of(&CAUSE_TABLE.map(|c| c.0))
+    }
+
+    /// The longest of some causes.
+    fn longest_of(&self, causes: &[Cause]) -> (&'static str, u64) {
+        let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
+        for &c in causes {
+            if c == Cause::Link {
+                waits.insert("peers", self.peers);
+            }
+            *waits.entry(wait(c)).or_default() += if c == Cause::Link { self.links() } else { self.stall[c as usize] };
+        }
+        waits.into_iter().max_by_key(|w| w.1).unwrap_or(("issue", 0))
+    }
 }
 
 /// What has to be better for less of a wait.
@@ -93,12 +117,12 @@ fn wait(c: Cause) -> &'static str {
 
 /// What the core's own cycles go to, of which `issued` issue instructions: the load that takes at least half of them, else the
 /// longest wait or load, or what stands in the way of fuller instructions.
-pub fn most(load: &[(&'static str, f64)], cycles: f64, issued: f64, stall: &[u64; CAUSES]) -> &'static str {
+pub fn most(load: &[(&'static str, f64)], cycles: f64, issued: f64, waits: &Waits) -> &'static str {
     let best = load.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("issue", 0.0));
     if best.1 >= 0.5 * cycles && best.1 > 0.0 {
         return best.0;
     }
-    let worst = longest_wait(stall);
+    let worst = waits.longest();
     let rest = issued - best.1;
     if worst.1 as f64 > best.1.max(rest) {
         worst.0
@@ -111,33 +135,32 @@ pub fn most(load: &[(&'static str, f64)], cycles: f64, issued: f64, stall: &[u64
 
 /// What bounds an operation. `mxu` are the cycles that its rows take in matrix units, `hbm` those that its bytes take at the
 /// bandwidth. Better copies take their waits away; a better core leaves the bytes.
-pub fn of_op(mxu: f64, hbm: f64, cycles: u64, stall: &[u64; CAUSES]) -> &'static str {
+pub fn of_op(mxu: f64, hbm: f64, cycles: u64, waits: &Waits) -> &'static str {
     let all = cycles as f64;
-    let copies: u64 = COPIES.iter().map(|&c| stall[c as usize]).sum();
+    let copies: u64 = COPIES.iter().map(|&c| waits.stall[c as usize]).sum();
     let core = cycles.saturating_sub(copies) as f64;
     if copies > 0 && copies as f64 >= core.min(all - hbm) {
         // Bytes that fill most of the time make a copy's latency longer too.
-        return if hbm >= 0.5 * all { "hbm" } else { longest_of(stall, &COPIES).0 };
+        return if hbm >= 0.5 * all { "hbm" } else { waits.longest_of(&COPIES).0 };
     }
-    let mut own = *stall;
-    COPIES.iter().for_each(|&c| own[c as usize] = 0);
-    let issued = cycles.saturating_sub(stall.iter().sum()) as f64;
-    most(&[("mxu", mxu)], core, issued, &own)
+    let issued = cycles.saturating_sub(waits.stall.iter().sum()) as f64;
+    most(&[("mxu", mxu)], core, issued, &waits.without(&COPIES))
 }
 
 /// What bounds a run, and what does next.
 pub struct Bounds {
     /// A name of [`TABLE`].
     pub bound: &'static str,
-    /// Cycles in which the core waited for other devices.
+    /// Cycles in which the core waited for messages that were on their way, and for those that were not yet.
     pub links: f64,
+    pub peers: f64,
     /// What the time is up to if `bound` is better: the longest way beside it, and the cycles that it takes by itself.
     pub next: (&'static str, f64),
 }
 
-/// What bounds a device's run. `launch`: cycles that the host takes to begin and to see the end; `hbm`: cycles that its bytes
-/// take at the bandwidth.
-pub fn of_run(r: &RunResult, launch: u64, hbm: f64) -> Bounds {
+/// What bounds a device's run. `launch`: cycles that the host takes to begin and to see the end; `bytes`: the memory whose
+/// bytes take longest at its bandwidth, and these cycles.
+pub fn of_run(r: &RunResult, launch: u64, bytes: (&'static str, f64)) -> Bounds {
     let Path { bandwidth, latency, engine, cmem } = r.path;
     let launch = launch.min(r.cycles) as f64;
     let own = (r.cycles as f64 - r.path.copies() - launch).max(0.0);
@@ -145,25 +168,31 @@ pub fn of_run(r: &RunResult, launch: u64, hbm: f64) -> Bounds {
     let copy = copies.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("hbm", 0.0));
     // Copies that the core waits for are on the way already; what is left is its own.
     let issue = r.units.iter().find(|u| u.unit == "issue").map_or([0; CAUSES], |u| u.stall);
-    let mut stall = issue;
-    for cause in COPIES {
-        stall[cause as usize] = 0;
-    }
+    let all: u64 = issue.iter().sum();
+    let peers = r.ops.iter().map(|o| o.peers).sum::<u64>().min(issue[Cause::Link as usize]);
+    let waits = Waits { stall: issue, peers }.without(&COPIES);
     let load = loads(r);
-    let issued = r.cycles.saturating_sub(issue.iter().sum()) as f64;
-    let links = issue[Cause::Link as usize] as f64;
+    let issued = r.cycles.saturating_sub(all) as f64;
+    let links = (waits.links() as f64).min(own);
+    let ways = |bound, next| Bounds { bound, links, peers: (peers as f64).min(own - links), next };
     if copy.1 < own {
-        let bound = most(&load, own, issued, &stall);
-        let bytes = ("hbm", hbm.min(r.cycles as f64));
-        let mut rest = stall;
-        rest[Cause::Link as usize] = 0;
-        let work = (own - links).max(0.0);
-        let next = if bound == "ici" && work > bytes.1 { (most(&load, work, issued, &rest), work) } else { bytes };
-        return Bounds { bound, links: links.min(own), next };
+        let bound = most(&load, own, issued, &waits);
+        let bytes = (bytes.0, bytes.1.min(r.cycles as f64));
+        // What is left where messages take no time, or are on their way at once.
+        let (gone, rest) = match bound {
+            "ici" => (links, peers),
+            "peers" => (peers as f64, waits.links()),
+            _ => return ways(bound, bytes),
+        };
+        let mut left = Waits { peers: if bound == "ici" { peers } else { 0 }, ..waits };
+        left.stall[Cause::Link as usize] = rest;
+        let work = (own - gone).max(0.0);
+        let next = if work > bytes.1 { (most(&load, work, issued, &left), work) } else { bytes };
+        return ways(bound, next);
     }
-    let waits: u64 = issue.iter().zip(&stall).map(|(all, rest)| all - rest).sum();
-    let working = r.cycles.saturating_sub(waits) as f64;
-    Bounds { bound: copy.0, links: links.min(own), next: (most(&load, working, issued, &stall), working) }
+    let copying: u64 = COPIES.iter().map(|&c| issue[c as usize]).sum();
+    let working = r.cycles.saturating_sub(copying) as f64;
+    ways(copy.0, (most(&load, working, issued, &waits), working))
 }
 
 /// Cycles in which what the core has of each kind was full: the array of the matrix unit that works most, or the slots that
@@ -186,7 +215,7 @@ mod tests {
     use super::*;
     use systole_isa::ChipConfig;
     use systole_isa::chip::params;
-    use systole_simulator::UnitCounters;
+    use systole_simulator::{OpProfile, UnitCounters};
 
     /// A run of 1,000 cycles: full slots of units (of matrix units: busy arrays), and waits.
     fn run(path: Path, units: &[(&str, u64)], waits: &[(Cause, u64)]) -> RunResult {
@@ -213,7 +242,7 @@ mod tests {
 
     fn bound(path: [f64; 3], units: &[(&str, u64)], waits: &[(Cause, u64)]) -> &'static str {
         let [bandwidth, latency, engine] = path;
-        of_run(&run(Path { bandwidth, latency, engine, cmem: 0.0 }, units, waits), 0, 0.0).bound
+        of_run(&run(Path { bandwidth, latency, engine, cmem: 0.0 }, units, waits), 0, ("hbm", 0.0)).bound
     }
 
     #[test]
@@ -226,7 +255,7 @@ mod tests {
         assert_eq!(bound([0.0; 3], &[("valu", 300), ("xlu", 400)], &[(Cause::Mxu, 450)]), "mxu");
         assert_eq!(bound([0.0; 3], &[("valu", 300)], &[(Cause::Link, 600)]), "ici");
         let launched = run(Path { bandwidth: 100.0, latency: 100.0, ..Path::default() }, &[("valu", 100)], &[]);
-        assert_eq!(of_run(&launched, 700, 0.0).bound, "host");
+        assert_eq!(of_run(&launched, 700, ("hbm", 0.0)).bound, "host");
     }
 
     #[test]
@@ -237,7 +266,7 @@ mod tests {
         // What matrix units are given bounds as their arrays do.
         let mut given = run(Path::default(), &[("mxu0", 400), ("vload", 500)], &[]);
         given.slots.push = 750.0;
-        assert_eq!(of_run(&given, 0, 0.0).bound, "mxu");
+        assert_eq!(of_run(&given, 0, ("hbm", 0.0)).bound, "mxu");
     }
 
     #[test]
@@ -245,20 +274,25 @@ mod tests {
         let path = |bandwidth, latency, engine| Path { bandwidth, latency, engine, cmem: 0.0 };
         // Copies that the core hardly waits for: better ones save these waits and no more.
         let close = run(path(940.0, 10.0, 0.0), &[("mxu0", 800)], &[(Cause::Hbm, 70), (Cause::Latency, 20)]);
-        assert_eq!(of_run(&close, 0, 950.0).next, ("mxu", 910.0));
+        assert_eq!(of_run(&close, 0, ("hbm", 950.0)).next, ("mxu", 910.0));
         let own = run(path(100.0, 0.0, 0.0), &[("mxu0", 800)], &[(Cause::Hbm, 70)]);
-        assert_eq!(of_run(&own, 0, 640.0).next, ("hbm", 640.0));
+        assert_eq!(of_run(&own, 0, ("hbm", 640.0)).next, ("hbm", 640.0));
     }
 
     #[test]
     fn waits_for_other_devices_are_on_the_way() {
         let path = Path { bandwidth: 100.0, ..Path::default() };
-        let of = |links, busy| of_run(&run(path, &[("mxu0", busy)], &[(Cause::Link, links)]), 0, 150.0);
+        let of = |links, busy| of_run(&run(path, &[("mxu0", busy)], &[(Cause::Link, links)]), 0, ("hbm", 150.0));
         let far = of(700, 190);
         assert_eq!((far.bound, far.links, far.next), ("ici", 700.0, ("mxu", 200.0)));
         let near = of(800, 90);
         assert_eq!((near.bound, near.links, near.next), ("ici", 800.0, ("hbm", 150.0)));
         assert_eq!((of(10, 850).bound, of(10, 850).links), ("mxu", 10.0));
+        // Messages that were not sent yet: nothing of the interconnect would make them come earlier.
+        let mut late = run(path, &[("mxu0", 90)], &[(Cause::Link, 800)]);
+        late.ops.push(OpProfile { peers: 650, ..OpProfile::default() });
+        let late = of_run(&late, 0, ("cmem", 160.0));
+        assert_eq!((late.bound, late.links, late.peers, late.next), ("peers", 150.0, 650.0, ("ici", 250.0)));
     }
 
     #[test]
@@ -266,7 +300,7 @@ mod tests {
         let of = |mxu: f64, hbm: f64, waits: &[(Cause, u64)]| {
             let mut stall = [0; CAUSES];
             waits.iter().for_each(|&(c, n)| stall[c as usize] = n);
-            of_op(mxu, hbm, 1000, &stall)
+            of_op(mxu, hbm, 1000, &Waits { stall, peers: 0 })
         };
         assert_eq!(of(650.0, 100.0, &[(Cause::Mxu, 250)]), "mxu");
         // Copies that take most of the time behind work that takes all of it.
@@ -278,7 +312,7 @@ mod tests {
         assert_eq!(of(100.0, 100.0, &[(Cause::Latency, 600)]), "latency");
         assert_eq!(of(100.0, 100.0, &[(Cause::Register, 600)]), "issue");
         assert_eq!(of(100.0, 100.0, &[(Cause::Host, 600)]), "host");
-        assert_eq!(of_op(0.0, 0.0, 0, &[0; CAUSES]), "issue");
+        assert_eq!(of_op(0.0, 0.0, 0, &Waits { stall: [0; CAUSES], peers: 0 }), "issue");
     }
 
     #[test]

@@ -44,7 +44,8 @@ pub fn scopes(name: &str) -> Vec<&str> {
 }
 
 impl<'a> Lines<'a> {
-    /// Sums up the bundles of a run. What instructions are is looked up where there are lines at all.
+    /// Sums up the bundles of a run: where several cores ran, of the first, whose times operations have too. What instructions
+    /// are is looked up where there are lines at all.
     pub fn new(program: &'a Program, chip: &ChipConfig, r: &RunResult) -> Lines<'a> {
         let d = &program.debug;
         let mut out = Lines { places: &d.places, counts: BTreeMap::new(), cycles: r.cycles, spilled: 0 };
@@ -53,6 +54,7 @@ impl<'a> Lines<'a> {
         }
         let code = program.decode(chip).unwrap_or_default();
         let spills = spills(program, chip);
+        let first = r.cores.first().unwrap_or(r);
         out.spilled = spills.iter().map(|s| s.1.1 - s.1.0).sum::<u64>() * chip.row_bytes();
         for (i, l) in d.lines.iter().enumerate() {
             let end = d.lines.get(i + 1).map_or(program.bundles, |n| n.start);
@@ -60,9 +62,9 @@ impl<'a> Lines<'a> {
             let line = out.counts.entry(l.place).or_default();
             for bundle in l.start as usize..end as usize {
                 let count = |v: &[u64]| v.get(bundle).copied().unwrap_or(0);
-                let issued = count(&r.executions);
+                let issued = count(&first.executions);
                 line.issued += issued;
-                line.waited += count(&r.waits);
+                line.waited += count(&first.waits);
                 for inst in code.get(bundle).unwrap_or_default() {
                     let product = matches!(inst.op.info().slot, Slot::MxuPush | Slot::MxuPop);
                     line.products += if product { issued } else { 0 };

@@ -39,7 +39,7 @@ pub const SCHEMA: u32 = 1;
 pub struct UnitReport {
     /// Its chip.
     pub chip: u32,
-    /// Its core, among those of the device.
+    /// Its core, among those of the chip.
     pub core: u32,
     /// Its name.
     pub unit: String,
@@ -113,6 +113,9 @@ pub struct PathReport {
     /// Waits for other devices.
     #[serde(default)]
     pub ici: f64,
+    /// Of these, waits for what other devices have not sent yet.
+    #[serde(default)]
+    pub peers: f64,
     /// What the core does itself, or waits for otherwise.
     pub core: f64,
     /// What bounds the run next, if what bounds it is better.
@@ -440,7 +443,10 @@ pub fn report(ran: &Ran<'_>, run: &PodRun) -> Report {
     let nothing = RunResult::default();
     let drawn = draws::all(ran.chip);
     let links = Links::of(run);
-    let mut out = device(ran, &drawn, slowest.map_or(&nothing, |s| s.1), &links);
+    let topology = ran.program.pod.topology.as_ref();
+    let place =
+        slowest.map_or((0, 0), |(d, _)| topology.map_or((d as u32, 0), |t| (t.chip_of(d as u32), t.core_of(d as u32))));
+    let mut out = device(ran, &drawn, (place, slowest.map_or(&nothing, |s| s.1)), &links);
     if ran.program.pod.devices() > 1 {
         pod::add(&mut out, ran, run);
         let work = Work::of_pod(ran.chip, ran.program, run);
@@ -474,10 +480,10 @@ fn energy(
     cost::energy_report((ran.chip, drawn), work, r.cycles, devices, flops, &works)
 }
 
-/// The report of one device.
-fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult, links: &Links) -> Report {
+/// The report of one device; `place`: its chip, and its first core there.
+fn device(ran: &Ran<'_>, drawn: &[Prices], (place, r): ((u32, u32), &RunResult), sent: &Links) -> Report {
     let (chip, program) = (ran.chip, ran.program);
-    let scale = Scale::new(chip, program, links.clone());
+    let scale = Scale::new(chip, program, sent.clone());
     let rows = scale.ops(r);
     let units = scale.units(r, &rows);
     let peaks = scale.peaks(&rows, r.cycles);
@@ -485,12 +491,16 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult, links: &Links) -> Repo
     let bytes = (r.hbm_read + r.hbm_write) as f64;
     let seconds = chip.seconds(r.cycles);
     let hbm_share = if r.cycles == 0 { 0.0 } else { bytes / (seconds * chip.device_hbm_bandwidth()) };
-    let bound::Bounds { bound, links: waited, next } =
-        bound::of_run(r, u64::from(chip.core.launch_cycles), hbm_share * r.cycles as f64);
+    let common = cmem(chip, r);
+    let common_share = common.as_ref().map_or(0.0, |c| c.share);
+    let busiest = if common_share > hbm_share { ("cmem", common_share) } else { ("hbm", hbm_share) };
+    let bytes = (busiest.0, busiest.1 * r.cycles as f64);
+    let bound::Bounds { bound, links, peers, next } = bound::of_run(r, u64::from(chip.core.launch_cycles), bytes);
     let path = r.path;
     let flops = total(rows.iter().map(|o| o.flops));
-    let energy = energy((ran, drawn), &Work::of_run(chip, program, r), (r, links), 1, &mix(&peaks));
-    let unit_reports: Vec<UnitReport> = units.iter().map(|(core, u)| rows::unit_report(0, *core, u)).collect();
+    let energy = energy((ran, drawn), &Work::of_run(chip, program, r), (r, sent), 1, &mix(&peaks));
+    let unit_reports: Vec<UnitReport> =
+        units.iter().map(|(core, u)| rows::unit_report(place.0, place.1 + core, u)).collect();
     let lines = kernels::Lines::new(program, chip, r);
     let op = |row: &op::OpRow| rows::op_report(row, row.op.and_then(|i| infos.get(i as usize)));
     Report {
@@ -512,13 +522,14 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], r: &RunResult, links: &Links) -> Repo
             latency: path.latency,
             dma: path.engine,
             cmem: path.cmem,
-            ici: waited,
-            core: (r.cycles as f64 - path.copies() - waited).max(0.0),
+            ici: links + peers,
+            peers,
+            core: (r.cycles as f64 - path.copies() - links - peers).max(0.0),
             next: next.0.to_string(),
             next_cycles: next.1,
         },
         hbm: HbmReport { read_bytes: r.hbm_read, write_bytes: r.hbm_write, share: hbm_share },
-        cmem: cmem(chip, r),
+        cmem: common,
         ops: rows.iter().map(op).collect(),
         lines: lines.rows(),
         regions: lines.regions(),

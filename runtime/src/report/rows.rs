@@ -94,7 +94,7 @@ impl<'a> Scale<'a> {
             cmem: o.cmem_read + o.cmem_write,
             mxu_rows: o.mxu_rows,
             stall: o.stall,
-            bound: bound::of_op(mxu, hbm, o.cycles, &o.stall).to_string(),
+            bound: bound::of_op(mxu, hbm, o.cycles, &bound::Waits { stall: o.stall, peers: o.peers }).to_string(),
             joules: energy::dynamic(self.chip, &Work::of_op(self.chip, self.program, o, times), &self.prices).total()
                 + energy::over_links(self.links.bytes(o.op), &self.prices),
         }

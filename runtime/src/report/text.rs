@@ -143,7 +143,8 @@ pub fn path(r: &Report) -> String {
         ("CMEM bandwidth", p.cmem),
         ("copy latency", p.latency),
         ("copy engines", p.dma),
-        ("the interconnect", p.ici),
+        ("the interconnect", p.ici - p.peers),
+        ("other devices", p.peers),
         ("the core", p.core),
     ];
     let shown = parts.iter().filter(|x| x.1 >= 0.0005 * r.cycles as f64);

@@ -40,7 +40,8 @@ impl Core<'_> {
         };
         let debug = self.l.program.debug.ops.get(op as usize);
         let name = debug.map_or(String::new(), |o| o.name.trim_start_matches('%').to_string());
-        let assume = self.options.assume.iter().find(|a| a.name.trim_start_matches('%') == name);
+        let about = self.options.assume.iter().filter(|a| a.is_about(&name));
+        let assume = about.max_by_key(|a| a.name.trim_start_matches('%').len());
         let Some(assume) = assume else {
             return Err(FaultKind::UnknownBranch { loop_name: name });
         };

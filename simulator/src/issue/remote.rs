@@ -221,7 +221,7 @@ impl Core<'_> {
         let at = if self.timed() { self.now + self.dma.issue() } else { 0 };
         // A program of one device has no links, and its own semaphores.
         if self.remote.is_none() && self.scalar_value(device) == (0, true) {
-            self.semaphores.add(sem as usize, at, u64::from(count), By::Link);
+            self.semaphores.add(sem as usize, at, u64::from(count), By::Link(self.now));
             return Ok(());
         }
         let to = self.target(device)?;
@@ -250,7 +250,7 @@ impl Core<'_> {
             if self.timed() {
                 self.dma.left(&self.l.geometry[*desc as usize], *src, at);
             }
-            self.semaphores.add(*send as usize, at, m.bytes, By::Link);
+            self.semaphores.add(*send as usize, at, m.bytes, By::Link(m.at));
         }
     }
 
@@ -261,7 +261,7 @@ impl Core<'_> {
 
     fn place_message(&mut self, m: &Message, at: u64) -> Step<()> {
         let Content::Data { desc, dst, payload, .. } = &m.content else {
-            self.semaphores.add(m.recv as usize, at, m.bytes, By::Link);
+            self.semaphores.add(m.recv as usize, at, m.bytes, By::Link(m.at));
             return Ok(());
         };
         let n = self.l.program.descs.len() as u32;
@@ -304,7 +304,7 @@ impl Core<'_> {
                 Space::Vmem => {}
             },
         }
-        self.semaphores.add(m.recv as usize, end, m.bytes, By::Link);
+        self.semaphores.add(m.recv as usize, end, m.bytes, By::Link(m.at));
         Ok(())
     }
 }

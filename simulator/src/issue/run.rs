@@ -16,7 +16,7 @@ use crate::load::Loaded;
 use crate::mem::{Hbm, Smem};
 use crate::options::{Mode, Observer, RunOptions, Sample};
 use crate::stats::{Cause, Collector, Parts, RunResult, SLOTS};
-use crate::unit::dma::{Blame, Dated, DmaTiming, RaceChecker, Semaphores};
+use crate::unit::dma::{Blame, DmaTiming, Due, RaceChecker, Semaphores};
 use crate::unit::mxu::MxuTiming;
 use crate::unit::scalar;
 use rustc_hash::FxHashMap;
@@ -76,7 +76,7 @@ pub(crate) struct Core<'a> {
     pub(super) semaphores: Semaphores,
     /// What the cycle of the last bundle depends on, and when what the next one waits for is there.
     pub(super) blame: Blame,
-    pub(super) due: Dated,
+    pub(super) due: Due,
     pub(super) effects: Vec<Effect>,
     pub(super) race: Option<RaceChecker>,
     pub(super) stats: Collector,
@@ -152,7 +152,7 @@ impl<'a> Core<'a> {
             fetch: Fetch::new(&l.code.blocks, chip),
             semaphores: Semaphores::new(semaphores),
             blame: Blame::default(),
-            due: Dated::default(),
+            due: Due::default(),
             effects: Vec::new(),
             race: checks.then(|| RaceChecker::new(semaphores)),
             stats: Collector::new(l.bundles.len(), l.program.debug.ops.len(), chip.mxu.count as usize),
@@ -379,6 +379,7 @@ impl<'a> Core<'a> {
         let (from, to) = (self.next, t >> 4);
         let cause = Cause::from_code(t & 15);
         self.stats.stall(self.pc as usize, cause, to - from);
+        self.waited_for_others(cause, from, to);
         if let Some(r) = &mut self.recorder {
             r.waits.push((self.pc, cause, (to - from) as u32));
         }

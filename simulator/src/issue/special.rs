@@ -26,6 +26,7 @@ impl Core<'_> {
     /// The latest of `t` and what the bundle's special operations wait for.
     pub(super) fn gate(&mut self, head: &Head, mut t: Packed) -> Step<Packed> {
         let mut tests = false;
+        self.due.message = (0, 0);
         for i in self.specials(head) {
             match self.l.code.specials[i] {
                 Special::Drain { unit, row } => {
@@ -64,6 +65,7 @@ impl Core<'_> {
     /// When the transfers that a bundle waits for are complete.
     pub(super) fn wait_time(&mut self, head: &Head) -> Step<Packed> {
         let mut t = 0;
+        self.due.message = (0, 0);
         for i in self.specials(head) {
             t = t.max(match self.l.code.specials[i] {
                 Special::Wait { sem, bytes, .. } => self.wait_ready(sem, bytes as u64)?,
@@ -91,13 +93,23 @@ impl Core<'_> {
     fn wait_ready(&mut self, sem: u8, bytes: u64) -> Step<Packed> {
         match self.semaphores.ready(sem as usize, bytes) {
             Ok((at, by)) => {
-                if let Some(By::Copy(blame)) = by {
-                    self.due = later(self.due, (at, blame));
+                match by {
+                    Some(By::Copy(blame)) => self.due.copy = later(self.due.copy, (at, blame)),
+                    Some(By::Link(sent)) => self.due.message = self.due.message.max((at, sent)),
+                    None => {}
                 }
                 let cause = by.map_or(Cause::None, |by| by.cause(self.blame));
                 Ok(at << 4 | cause as u64)
             }
             Err(have) => Err(self.blocked(sem, bytes, have)),
+        }
+    }
+
+    /// Nothing issues from a cycle on until another, because of the wait that was looked at last: what of it other devices
+    /// took to send.
+    pub(super) fn waited_for_others(&mut self, cause: Cause, from: u64, until: u64) {
+        if cause == Cause::Link {
+            self.stats.peers(self.due.message.1.min(until).saturating_sub(from));
         }
     }
 
@@ -113,7 +125,7 @@ impl Core<'_> {
 
     /// Takes the bytes of the bundle's waits; transfers that are complete by now take effect.
     pub(super) fn take_waits(&mut self, head: &Head) {
-        let (at, blame) = std::mem::take(&mut self.due);
+        let (at, blame) = std::mem::take(&mut self.due.copy);
         if at == self.now {
             self.stats.path(blame.relative(self.blame));
             self.blame = blame;

@@ -144,6 +144,11 @@ impl Collector {
         self.ops[self.current].stall[cause as usize] += cycles;
     }
 
+    /// The present operation waited `cycles` for messages that were not on their way.
+    pub fn peers(&mut self, cycles: u64) {
+        self.ops[self.current].peers += cycles;
+    }
+
     /// A bundle waited `cycles`, which its operation's counters have.
     #[inline(always)]
     pub fn waited(&mut self, bundle: usize, cause: Cause, cycles: u64) {
@@ -214,6 +219,7 @@ impl Collector {
                 (&mut a.hbm_write, b.hbm_write),
                 (&mut a.cmem_read, b.cmem_read),
                 (&mut a.cmem_write, b.cmem_write),
+                (&mut a.peers, b.peers),
             ] {
                 grow(x, y);
             }

@@ -33,7 +33,7 @@ pub const CAUSE_TABLE: [(Cause, &str, &str); CAUSES] = [
     (Cause::Fetch, "fetch", "a taken branch, or code not yet in instruction memory"),
     (Cause::Sync, "sync", "the cost of a semaphore operation, or a barrier"),
     (Cause::Host, "host", "the host"),
-    (Cause::Link, "link", "the interconnect"),
+    (Cause::Link, "link", "the interconnect, or another device that had not sent yet"),
     (
         Cause::Latency,
         "latency",
@@ -106,6 +106,8 @@ pub struct OpProfile {
     pub mxu_rows: u64,
     /// Stalled cycles while its code waited, indexed by [`Cause`].
     pub stall: [u64; CAUSES],
+    /// Of its waits for messages ([`Cause::Link`]): cycles before they were on their way.
+    pub peers: u64,
     /// What its code made the machine do.
     pub activity: Activities,
 }
@@ -232,7 +234,7 @@ impl RunResult {
                         a.mxu_rows += o.mxu_rows;
                         a.activity += &o.activity;
                     }
-                    None => all.ops.push(OpProfile { cycles: 0, stall: [0; CAUSES], ..o }),
+                    None => all.ops.push(OpProfile { cycles: 0, stall: [0; CAUSES], peers: 0, ..o }),
                 }
             }
         }

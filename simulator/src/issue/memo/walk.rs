@@ -220,6 +220,7 @@ impl Core<'_> {
     /// Nothing issues for `cycles` more than the state tells, and nothing is under way in them.
     fn delay(&mut self, bundle: u32, cause: Cause, cycles: u64) {
         self.stats.stall(bundle as usize, cause, cycles);
+        self.waited_for_others(cause, self.next, self.next + cycles);
         let mut used = self.l.code.mxus_used;
         while used != 0 {
             self.stats.mxu_stall(used.trailing_zeros() as usize, cause, cycles);
@@ -288,6 +289,8 @@ impl Core<'_> {
         if t.nstalls > 0 {
             for &(cause, cycles) in &stalls[t.stalls as usize..][..t.nstalls as usize] {
                 self.stats.op_stall(cause, cycles as u64);
+                // Only a piece's first bundle waits.
+                self.waited_for_others(cause, self.next, self.next + cycles as u64);
             }
         }
         let base = self.now;

@@ -75,6 +75,15 @@ impl Blame {
 /// A time in cycles (or 1/256 of them) and what it depends on.
 pub(crate) type Dated = (u64, Blame);
 
+/// When what a bundle waits for is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Due {
+    /// Copies of this core.
+    pub copy: Dated,
+    /// Messages, and the cycle from which they were on their way.
+    pub message: (u64, u64),
+}
+
 /// The later of two times.
 pub(crate) fn later(a: Dated, b: Dated) -> Dated {
     if b.0 > a.0 { b } else { a }

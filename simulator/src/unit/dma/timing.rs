@@ -399,8 +399,8 @@ pub(crate) struct Semaphores(Vec<Semaphore>);
 pub(crate) enum By {
     /// A copy of this core: what its end depends on.
     Copy(Blame),
-    /// A message, or one that was sent.
-    Link,
+    /// A message, or one that was sent: the cycle from which it was on its way.
+    Link(u64),
 }
 
 impl By {
@@ -408,7 +408,7 @@ impl By {
     pub fn cause(self, from: Blame) -> Cause {
         match self {
             By::Copy(blame) => blame.cause(from),
-            By::Link => Cause::Link,
+            By::Link(_) => Cause::Link,
         }
     }
 }
@@ -465,7 +465,7 @@ impl Semaphores {
                 match by {
                     By::Copy(blame) if end > now => out.extend(blame.relative(from)),
                     By::Copy(_) => out.push(0),
-                    By::Link => out.push(1),
+                    By::Link(sent) => out.extend([1, sent.saturating_sub(now)]),
                 }
             }
         }
@@ -474,7 +474,12 @@ impl Semaphores {
 
     /// Moves all times by `cycles`.
     pub fn shift(&mut self, cycles: u64) {
-        self.0.iter_mut().flat_map(|s| &mut s.arrivals).for_each(|a| a.0 += cycles);
+        for (end, _, by) in self.0.iter_mut().flat_map(|s| &mut s.arrivals) {
+            *end += cycles;
+            if let By::Link(sent) = by {
+                *sent += cycles;
+            }
+        }
     }
 
     /// All that the semaphore holds or will receive.
