@@ -40,3 +40,30 @@ fn plans_are_read_as_they_were_written_and_give_the_same_program() {
     }
     assert!(seen > 20, "{seen} programs had a plan");
 }
+
+#[test]
+fn plans_of_other_types_are_refused_with_their_node() {
+    let client = Client::new("tiny").expect("a preset");
+    let plan = |program: &str| {
+        let read = source::read_one("m", program.as_bytes(), client.chip(), false, &mut Vec::new());
+        let options = CompileOptions::default();
+        text::to_text(&client.plan_source(read.expect("a program"), "m", &options).expect("a plan"))
+    };
+    let mlp = plan(include_str!("../examples/mlp.hlo"));
+    let sorted = plan(
+        "HloModule s\nless { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }\n\
+         ENTRY e { x = f32[200] parameter(0) ROOT r = f32[200] sort(x), dimensions={0}, to_apply=less }",
+    );
+    let cases = [
+        (&mlp, "op: Const([0, 0, 0, 0]), args: [], dtype: F32", "op: Const([0, 0, 0, 0]), args: [], dtype: F64"),
+        (&mlp, "op: Input(0), args: [], dtype: F32", "op: Input(0), args: [], dtype: C64"),
+        (&mlp, "op: Binary(Add)", "op: Binary(Xor)"),
+        (&sorted, "dtype: Pred)], roots: [2]", "dtype: Pred)], roots: [1]"),
+    ];
+    for (text, from, to) in cases {
+        assert!(text.contains(from), "no {from} in\n{text}");
+        let read = text::parse(&text.replacen(from, to, 1)).unwrap_or_else(|e| panic!("{to}: {e}"));
+        let said = verify::verify(&read, client.chip()).expect_err(to).to_string();
+        assert!(said.contains("kernel ") && (said.contains("node ") || said.contains("computation")), "{to}: {said}");
+    }
+}

@@ -1,24 +1,21 @@
 //! Whether a plan goes together: what emission and the scheduler rely on. Plans that were read from text pass through here.
 //!
-//! Proved: numbers of kernels, arrays, operations and words exist; every kernel can be made as it says and needs what it
-//! says; addresses lie in their memories; whole-array copies use semaphores that no kernel numbers. Not proved: that no
+//! Proved: numbers of kernels, arrays, operations and words exist; every kernel can be made as it says, computes with operands of
+//! the types that its operations take (`sound.rs`), and needs what it says; addresses lie in their memories; whole-array copies use semaphores that no kernel numbers. Not proved: that no
 //! array is overwritten while another needs it (the simulator's race checker sees that).
 
 use super::action::{Action, Copy, CopyKind, Flight, Operand, Spot};
 use super::collective::{Exchange, How, MOST_RINGS};
 use super::memory::vmem_map;
 use super::planned::Plan;
-use super::spec::KernelSpec;
 use super::step::{ScalarOp, Unit, Word};
-use systole_codegen::emit::blocks::Body;
-use systole_codegen::emit::loops::spec::{Access, Body as Function, Expr, ExprNode, ExprOp, Input, LaneMap};
-use systole_codegen::emit::moves::spec::MoveSpec;
-use systole_codegen::emit::mxu::FinishInput;
-use systole_codegen::emit::sort::Pass;
+use sound::sound;
 use systole_hlo::error::CompileError;
+use systole_isa::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::validate::{check_array, check_layout};
-use systole_isa::{ChipConfig, DType};
+
+mod sound;
 
 /// Checks a plan; see the module docs.
 ///
@@ -218,156 +215,4 @@ impl Verifier<'_> {
             How::Transfer(_) => Ok(()),
         }
     }
-}
-
-/// Whether the parts of a spec refer to each other as they should.
-fn sound(spec: &KernelSpec) -> Check {
-    match spec {
-        KernelSpec::Body(body) => sound_body(body),
-        KernelSpec::Blocks { spec, .. } => {
-            sound_body(&spec.body)?;
-            let arrays = match &spec.body {
-                Body::Loop(s) => s.inputs.len() + s.outputs.len(),
-                Body::Reduce(s) => s.inputs.len() + s.outputs.len(),
-                Body::Move(_) => 2,
-                Body::Pick(_) => 3,
-            };
-            // Lane starts of moves are operands too.
-            ensure(spec.operands.len() >= arrays, || "fewer operands than arrays".into())
-        }
-        KernelSpec::Product { contraction: c, .. } => {
-            let dims = c.batch.iter().chain(&c.rows).chain(&c.taps);
-            let sizes = dims.map(|d| d.count).chain([c.k, c.n]).all(|n| n > 0);
-            ensure(sizes && !c.rows.is_empty(), || "a product without elements".into())?;
-            let Some(f) = &c.finish else {
-                return ensure(c.extras.is_empty(), || "operands of an epilogue without one".into());
-            };
-            sound_nodes(&f.nodes, (f.inputs.len(), 0, 0))?;
-            let known = |i: &FinishInput| !matches!(i, FinishInput::Extra(n) if *n as usize >= c.extras.len());
-            let plain = f.nodes.iter().all(|n| !matches!(n.op, ExprOp::Index(_)));
-            let all = (f.root as usize) < f.nodes.len() && f.inputs.iter().all(known) && plain;
-            ensure(all, || "an epilogue of what there is not".into())
-        }
-        KernelSpec::Gather { rows, .. } => ensure(rows.planes > 0, || "rows without planes".into()),
-        KernelSpec::Scatter(s) => {
-            ensure(!s.specs.is_empty() && s.rows > 0, || "a scatter without tables".into())?;
-            ensure(s.can_have_copies(s.copies), || format!("{} copies of a table that can have none", s.copies))?;
-            sound_function(&s.body, 2 * s.specs.len(), s.specs.len())
-        }
-        KernelSpec::Sort { sort, pass } => {
-            ensure(!sort.dtypes.is_empty() && sort.row_bits < 32 && sort.group_bits < 32, || {
-                "a sort of nothing".into()
-            })?;
-            if let Pass::Rows(span) = pass {
-                let bits = u64::from(span.lo) + u64::from(span.bits);
-                let inside = span.bits > 0 && bits <= u64::from(sort.row_bits) && span.together < 8;
-                ensure(inside, || "a pass of a sort beyond its rows".into())?;
-            }
-            sound_function(&sort.body, 2 * sort.dtypes.len(), 1)
-        }
-        KernelSpec::Cholesky(s) => ensure(s.rows > 0, || "matrices without rows".into()),
-        KernelSpec::Solve(s) => ensure(s.matrices.rows > 0, || "matrices without rows".into()),
-        KernelSpec::Mosaic(s) => ensure(!s.body.is_empty(), || "a kernel without a body".into()),
-    }
-}
-
-fn sound_body(body: &Body) -> Check {
-    match body {
-        Body::Loop(s) => {
-            let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
-            ensure(sizes, || "a loop over nothing".into())?;
-            sound_expr(&s.expr, &s.inputs, s.outer.len())?;
-            for o in &s.outputs {
-                ensure((o.node as usize) < s.expr.nodes.len(), || format!("there is no node {}", o.node))?;
-                sound_access(&o.access, s.outer.len())?;
-            }
-            Ok(())
-        }
-        Body::Reduce(s) => {
-            let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
-            ensure(sizes && s.kept_outer as usize <= s.outer.len(), || "a reduction over nothing".into())?;
-            sound_expr(&s.expr, &s.inputs, s.outer.len())?;
-            let r = &s.reduction;
-            let known = r.args.iter().chain(&r.inits).all(|n| (*n as usize) < s.expr.nodes.len());
-            ensure(known && r.args.len() == r.inits.len(), || "arguments of a reduction that are no nodes".into())?;
-            ensure(s.outputs.len() == r.args.len(), || "not one result for each argument".into())?;
-            sound_function(&r.body, 2 * r.args.len(), r.args.len())?;
-            s.outputs.iter().try_for_each(|a| sound_access(a, s.outer.len()))
-        }
-        Body::Move(s) => sound_move(s),
-        Body::Pick(s) => {
-            ensure(s.rows > 0 && s.columns > 0 && s.tiles > 0, || "picks nothing".into())?;
-            [&s.table, &s.indices, &s.out].into_iter().try_for_each(|a| sound_access(a, 0))
-        }
-    }
-}
-
-fn sound_move(s: &MoveSpec) -> Check {
-    let n = s.sizes.len();
-    let lengths = [&s.src, &s.dst].iter().all(|x| x.rows.len() == n && x.lanes.len() == n);
-    ensure(lengths && !s.sizes.contains(&0), || "a move whose dimensions do not go together".into())
-}
-
-fn sound_access(a: &Access, outer: usize) -> Check {
-    let inside = match &a.lane {
-        LaneMap::Tile { .. } | LaneMap::Replicated => true,
-        LaneMap::Indexed { index, .. } => index.outer.len() == outer,
-    };
-    ensure(inside && a.outer.len() == outer, || "an access with other dimensions".into())
-}
-
-fn sound_expr(e: &Expr, inputs: &[Input], outer: usize) -> Check {
-    for i in inputs {
-        if let Input::Array(a) = i {
-            sound_access(a, outer)?;
-        }
-    }
-    for r in &e.reductions {
-        let known = r.args.iter().chain(&r.inits).all(|n| (*n as usize) < e.nodes.len());
-        ensure(known && r.args.len() == r.inits.len(), || "arguments of a reduction that are no nodes".into())?;
-        sound_function(&r.body, 2 * r.args.len(), r.args.len())?;
-    }
-    sound_nodes(&e.nodes, (inputs.len(), 0, e.reductions.len()))
-}
-
-/// Nodes that use earlier nodes and what there is: so many inputs, parameters and reductions.
-/// A computation of so many parameters and results.
-fn sound_function(body: &Function, params: usize, results: usize) -> Check {
-    sound_nodes(&body.nodes, (0, params, 0))?;
-    let known = body.roots.iter().all(|r| (*r as usize) < body.nodes.len());
-    ensure(known && body.roots.len() == results, || format!("a computation that has not {results} results"))
-}
-
-fn sound_nodes(nodes: &[ExprNode], (inputs, params, reductions): (usize, usize, usize)) -> Check {
-    for (at, n) in nodes.iter().enumerate() {
-        let earlier = n.args.iter().all(|a| (*a as usize) < at);
-        let arguments = match n.op {
-            ExprOp::Input(_) | ExprOp::Param(_) | ExprOp::Const(_) | ExprOp::Index(_) | ExprOp::LaneReduce(..) => 0,
-            ExprOp::Unary(_) | ExprOp::Convert | ExprOp::BitcastConvert | ExprOp::ReducePrecision(..) => 1,
-            ExprOp::Binary(_) | ExprOp::Compare(..) => 2,
-            ExprOp::Select | ExprOp::Clamp | ExprOp::MultiplyAdd => 3,
-        };
-        ensure(n.args.len() == arguments, || format!("node {at} of {} arguments", n.args.len()))?;
-        let floats = matches!(n.dtype, DType::F32 | DType::F64)
-            && n.args.iter().all(|&a| earlier && nodes[a as usize].dtype == n.dtype);
-        ensure(n.op != ExprOp::MultiplyAdd || floats, || format!("node {at} is a multiply-add of {}", n.dtype))?;
-        let known = match n.op {
-            ExprOp::Input(i) => (i as usize) < inputs,
-            ExprOp::Param(p) => (p as usize) < params,
-            ExprOp::LaneReduce(r, _) => (r as usize) < reductions,
-            ExprOp::Const(_)
-            | ExprOp::Index(_)
-            | ExprOp::Unary(_)
-            | ExprOp::Binary(_)
-            | ExprOp::MultiplyAdd
-            | ExprOp::Compare(..)
-            | ExprOp::Select
-            | ExprOp::Clamp
-            | ExprOp::Convert
-            | ExprOp::BitcastConvert
-            | ExprOp::ReducePrecision(..) => true,
-        };
-        ensure(earlier && known, || format!("node {at} uses what there is not"))?;
-    }
-    Ok(())
 }

@@ -45,17 +45,49 @@ fn mosaic_bytecode() {
     });
 }
 
-#[test]
-fn plan_text() {
+/// Plans of the corpus of programs.
+fn plans() -> Vec<Vec<u8>> {
     let of = |m: Vec<u8>| {
         let read = systole_runtime::source::read_one("m", &m, CLIENT.chip(), false, &mut Vec::new()).ok()?;
         let plan = CLIENT.plan_source(read, "m", &CompileOptions::default()).ok()?;
         Some(text::to_text(&plan).into_bytes())
     };
-    let corpus: Vec<Vec<u8>> = corpus("hlo_text").into_iter().filter_map(of).collect();
-    let words =
-        ["Some", "None", "true", "elementwise", "copy", "Vmem", "Hbm", "F32", "BF16", "step", "Begin", "WaitIn"];
-    target("plan", &words, corpus, 5_000, |input| {
+    corpus("hlo_text").into_iter().filter_map(of).collect()
+}
+
+const PLAN_WORDS: [&str; 16] = [
+    "Some",
+    "None",
+    "true",
+    "elementwise",
+    "copy",
+    "Vmem",
+    "Hbm",
+    "F32",
+    "BF16",
+    "F64",
+    "Pred",
+    "C64",
+    "step",
+    "Begin",
+    "WaitIn",
+    "0",
+];
+
+/// Plans that go together give code, or a limit.
+#[test]
+fn damaged_plans() {
+    target("plan_code", &PLAN_WORDS, plans(), 1_500, |input| {
+        let Ok(plan) = text::parse(&String::from_utf8_lossy(input)) else { return };
+        if verify::verify(&plan, CLIENT.chip()).is_ok() {
+            let _ = CLIENT.compile_plan(&plan, &CompileOptions::default());
+        }
+    });
+}
+
+#[test]
+fn plan_text() {
+    target("plan", &PLAN_WORDS, plans(), 5_000, |input| {
         let Ok(plan) = text::parse(&String::from_utf8_lossy(input)) else { return };
         if verify::verify(&plan, CLIENT.chip()).is_err() {
             return;

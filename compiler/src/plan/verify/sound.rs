@@ -1,0 +1,217 @@
+//! Whether what a kernel computes goes together: the parts of its spec refer to each other as they should, and operations are
+//! of types that they take.
+
+use super::{Check, ensure};
+use crate::plan::spec::KernelSpec;
+use systole_codegen::emit::blocks::Body;
+use systole_codegen::emit::loops::spec::{
+    Access, Body as Function, Expr, ExprNode, ExprOp, Input, LaneMap, Output, Reduction,
+};
+use systole_codegen::emit::moves::spec::MoveSpec;
+use systole_codegen::emit::mxu::FinishInput;
+use systole_codegen::emit::sort::Pass;
+use systole_hlo::graph::{Binary, Direction};
+use systole_isa::DType;
+use systole_isa::dtype::DTypeClass;
+
+/// Whether the parts of a spec refer to each other as they should.
+pub(super) fn sound(spec: &KernelSpec) -> Check {
+    match spec {
+        KernelSpec::Body(body) => sound_body(body),
+        KernelSpec::Blocks { spec, .. } => {
+            sound_body(&spec.body)?;
+            let arrays = match &spec.body {
+                Body::Loop(s) => s.inputs.len() + s.outputs.len(),
+                Body::Reduce(s) => s.inputs.len() + s.outputs.len(),
+                Body::Move(_) => 2,
+                Body::Pick(_) => 3,
+            };
+            // Lane starts of moves are operands too.
+            ensure(spec.operands.len() >= arrays, || "fewer operands than arrays".into())
+        }
+        KernelSpec::Product { contraction: c, .. } => {
+            let dims = c.batch.iter().chain(&c.rows).chain(&c.taps);
+            let sizes = dims.map(|d| d.count).chain([c.k, c.n]).all(|n| n > 0);
+            ensure(sizes && !c.rows.is_empty(), || "a product without elements".into())?;
+            let Some(f) = &c.finish else {
+                return ensure(c.extras.is_empty(), || "operands of an epilogue without one".into());
+            };
+            let known = |i: &FinishInput| !matches!(i, FinishInput::Extra(n) if *n as usize >= c.extras.len());
+            ensure(f.inputs.iter().all(known), || "an operand that the product has not".into())?;
+            let of = |i: &FinishInput| match i {
+                FinishInput::Extra(n) => c.extras[*n as usize].1,
+                FinishInput::Sums(t) | FinishInput::Columns { dtype: t, .. } | FinishInput::Scalar(t) => *t,
+            };
+            sound_nodes(&f.nodes, &Types { inputs: f.inputs.iter().map(of).collect(), ..Types::default() })?;
+            let plain = f.nodes.iter().all(|n| !matches!(n.op, ExprOp::Index(_)));
+            let all = (f.root as usize) < f.nodes.len() && plain;
+            ensure(all, || "an epilogue of what there is not".into())
+        }
+        KernelSpec::Gather { rows, .. } => ensure(rows.planes > 0, || "rows without planes".into()),
+        KernelSpec::Scatter(s) => {
+            ensure(!s.specs.is_empty() && s.rows > 0, || "a scatter without tables".into())?;
+            ensure(s.can_have_copies(s.copies), || format!("{} copies of a table that can have none", s.copies))?;
+            let types: Vec<DType> = s.specs.iter().map(|t| t.dtype).collect();
+            sound_function(&s.body, [&types[..], &types].concat(), &types)
+        }
+        KernelSpec::Sort { sort, pass } => {
+            ensure(!sort.dtypes.is_empty() && sort.row_bits < 32 && sort.group_bits < 32, || {
+                "a sort of nothing".into()
+            })?;
+            if let Pass::Rows(span) = pass {
+                let bits = u64::from(span.lo) + u64::from(span.bits);
+                let inside = span.bits > 0 && bits <= u64::from(sort.row_bits) && span.together < 8;
+                ensure(inside, || "a pass of a sort beyond its rows".into())?;
+            }
+            sound_function(&sort.body, sort.dtypes.iter().flat_map(|t| [*t, *t]).collect(), &[DType::Pred])
+        }
+        KernelSpec::Cholesky(s) => ensure(s.rows > 0, || "matrices without rows".into()),
+        KernelSpec::Solve(s) => ensure(s.matrices.rows > 0, || "matrices without rows".into()),
+        KernelSpec::Mosaic(s) => ensure(!s.body.is_empty(), || "a kernel without a body".into()),
+    }
+}
+
+fn sound_body(body: &Body) -> Check {
+    match body {
+        Body::Loop(s) => {
+            let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
+            ensure(sizes, || "a loop over nothing".into())?;
+            sound_expr(&s.expr, &s.inputs, s.outer.len())?;
+            s.outputs.iter().try_for_each(|o| sound_output(o, &s.expr.nodes, s.outer.len()))
+        }
+        Body::Reduce(s) => {
+            let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
+            ensure(sizes && s.kept_outer as usize <= s.outer.len(), || "a reduction over nothing".into())?;
+            sound_expr(&s.expr, &s.inputs, s.outer.len())?;
+            let types = sound_reduction(&s.reduction, &s.expr.nodes)?;
+            let given = s.outputs.iter().map(|o| o.dtype).eq(types);
+            ensure(given, || "not one result of its type for each argument".into())?;
+            s.outputs.iter().try_for_each(|a| sound_access(a, s.outer.len()))
+        }
+        Body::Move(s) => sound_move(s),
+        Body::Pick(s) => {
+            ensure(s.rows > 0 && s.columns > 0 && s.tiles > 0, || "picks nothing".into())?;
+            [&s.table, &s.indices, &s.out].into_iter().try_for_each(|a| sound_access(a, 0))
+        }
+    }
+}
+
+fn sound_move(s: &MoveSpec) -> Check {
+    let n = s.sizes.len();
+    let lengths = [&s.src, &s.dst].iter().all(|x| x.rows.len() == n && x.lanes.len() == n);
+    ensure(lengths && !s.sizes.contains(&0), || "a move whose dimensions do not go together".into())
+}
+
+fn sound_access(a: &Access, outer: usize) -> Check {
+    let inside = match &a.lane {
+        LaneMap::Tile { .. } | LaneMap::Replicated => true,
+        LaneMap::Indexed { index, .. } => index.outer.len() == outer,
+    };
+    ensure(inside && a.outer.len() == outer, || "an access with other dimensions".into())
+}
+
+fn sound_output(o: &Output, nodes: &[ExprNode], outer: usize) -> Check {
+    let node = nodes.get(o.node as usize).ok_or_else(|| format!("there is no node {}", o.node))?;
+    ensure(node.dtype == o.access.dtype, || format!("node {} is stored as {}", o.node, o.access.dtype))?;
+    sound_access(&o.access, outer)
+}
+
+fn sound_expr(e: &Expr, inputs: &[Input], outer: usize) -> Check {
+    let mut types = Types::default();
+    for i in inputs {
+        types.inputs.push(match i {
+            Input::Array(a) => {
+                sound_access(a, outer)?;
+                a.dtype
+            }
+            Input::Scalar(t) => *t,
+        });
+    }
+    for r in &e.reductions {
+        let last = r.args.iter().chain(&r.inits).max().map_or(0, |n| *n as usize);
+        types.reductions.push((last, sound_reduction(r, &e.nodes)?));
+    }
+    sound_nodes(&e.nodes, &types)
+}
+
+/// The types of a reduction's results.
+fn sound_reduction(r: &Reduction, nodes: &[ExprNode]) -> Result<Vec<DType>, String> {
+    let of = |ids: &[u32]| -> Option<Vec<DType>> { ids.iter().map(|n| Some(nodes.get(*n as usize)?.dtype)).collect() };
+    let same = of(&r.args).filter(|args| of(&r.inits).as_ref() == Some(args));
+    let types = same.ok_or("arguments of a reduction that are no nodes of its initial values' types")?;
+    sound_function(&r.body, [&types[..], &types].concat(), &types)?;
+    Ok(types)
+}
+
+/// A computation of parameters and results of these types.
+fn sound_function(body: &Function, params: Vec<DType>, results: &[DType]) -> Check {
+    sound_nodes(&body.nodes, &Types { params, ..Types::default() })?;
+    let given: Option<Vec<DType>> = body.roots.iter().map(|r| Some(body.nodes.get(*r as usize)?.dtype)).collect();
+    ensure(given.as_deref() == Some(results), || format!("a computation that does not give {results:?}"))
+}
+
+/// Types of what nodes may name. Of a reduction too: the last node that it needs.
+#[derive(Default)]
+struct Types {
+    inputs: Vec<DType>,
+    params: Vec<DType>,
+    reductions: Vec<(usize, Vec<DType>)>,
+}
+
+/// Nodes that use earlier nodes and what there is.
+fn sound_nodes(nodes: &[ExprNode], types: &Types) -> Check {
+    for (at, n) in nodes.iter().enumerate() {
+        let args: Option<Vec<DType>> = (n.args.iter().map(|&a| nodes[..at].get(a as usize).map(|n| n.dtype))).collect();
+        let args = args.ok_or_else(|| format!("node {at} uses what there is not"))?;
+        let fits = takes(n, &args, types, at);
+        ensure(fits, || format!("node {at}: no {:?} of {args:?} gives {}", n.op, n.dtype))?;
+    }
+    Ok(())
+}
+
+/// Whether there is such an operation, on operands of these types.
+fn takes(n: &ExprNode, args: &[DType], types: &Types, at: usize) -> bool {
+    let own = n.dtype;
+    match (&n.op, args) {
+        (ExprOp::Input(i), []) => types.inputs.get(*i as usize) == Some(&own),
+        (ExprOp::Param(p), []) => types.params.get(*p as usize) == Some(&own),
+        (ExprOp::LaneReduce(r, k), []) => {
+            let done = types.reductions.get(*r as usize).filter(|r| r.0 < at);
+            done.is_some_and(|r| r.1.get(*k as usize) == Some(&own))
+        }
+        (ExprOp::Const(bytes), []) => bytes.len() == own.host_bytes(),
+        (ExprOp::Index(_), []) => own.class() != DTypeClass::Pred,
+        (ExprOp::Unary(u), [a]) => u.takes(a.class()) && own == u.result(*a),
+        (ExprOp::Binary(Binary::Complex), [a, b]) => {
+            a == b && matches!(a, DType::F32 | DType::F64) && own == a.complex()
+        }
+        (ExprOp::Binary(o), [a, b]) => a == b && *a == own && o.takes(a.class()),
+        (ExprOp::MultiplyAdd, [a, b, c]) => [a, b, c] == [&own; 3] && matches!(own, DType::F32 | DType::F64),
+        (ExprOp::Compare(d, _), [a, b]) => {
+            let ordered = !a.is_complex() || matches!(d, Direction::Eq | Direction::Ne);
+            a == b && own == DType::Pred && ordered
+        }
+        (ExprOp::Select, [p, a, b]) => *p == DType::Pred && a == b && *a == own,
+        (ExprOp::Clamp, [low, x, high]) => [low, x, high] == [&own; 3] && !own.is_complex(),
+        (ExprOp::Convert, [_]) => true,
+        (ExprOp::BitcastConvert, [a]) => a.bits() == own.bits() && a.is_complex() == own.is_complex(),
+        (ExprOp::ReducePrecision(..), [a]) => *a == own && own.is_float(),
+        (
+            ExprOp::Input(_)
+            | ExprOp::Param(_)
+            | ExprOp::LaneReduce(..)
+            | ExprOp::Const(_)
+            | ExprOp::Index(_)
+            | ExprOp::Unary(_)
+            | ExprOp::Binary(_)
+            | ExprOp::MultiplyAdd
+            | ExprOp::Compare(..)
+            | ExprOp::Select
+            | ExprOp::Clamp
+            | ExprOp::Convert
+            | ExprOp::BitcastConvert
+            | ExprOp::ReducePrecision(..),
+            _,
+        ) => false,
+    }
+}
