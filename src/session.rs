@@ -1,6 +1,6 @@
 //! The way of one program through the command line: read, find its chip, compile, load, give inputs, run.
 
-use crate::args::{ChipArgs, chip_named};
+use crate::args::{ChipArgs, assumed, chip_named};
 use crate::args::{CompileArgs, DEFAULT_CHIP, RunArgs};
 use crate::output;
 use std::cell::Cell;
@@ -159,6 +159,16 @@ impl Opened {
                          computes all of it"
                     ));
                 }
+                let (replicas, partitions) = match (options.replicas, options.partitions) {
+                    (None, None) => self.source.devices(),
+                    (replicas, partitions) => (replicas.unwrap_or(1), partitions.unwrap_or(1)),
+                };
+                let given = [("topology", &options.topology), ("collective", &options.collective)];
+                for (flag, value) in given.into_iter().filter(|_| (replicas, partitions) == (1, 1)) {
+                    out.extend(value.as_ref().map(|v| {
+                        format!("--{flag} {v}: {path} runs on one device; --replicas or --partitions say on how many")
+                    }));
+                }
             }
         }
         out
@@ -206,6 +216,12 @@ pub fn compile(opened: Opened, args: &RunArgs, mode: Mode) -> Result<Ready, Runt
     let (source_of_one, parts) = spmd::partitioned(opened.source, &args.module, options.pod.partitions, Unsaid::Free)?;
     opened.source = source_of_one;
     let (client, program) = opened.program(&args.module, &args.compile, mode, None)?;
+    for assume in assumed(&args.assume)? {
+        if !program.debug.ops.iter().any(|o| assume.is_about(&o.name)) {
+            let (name, trips) = (assume.name, assume.trips);
+            eprintln!("note: --assume {name}={trips}: no operation of {} is called {name}", args.module);
+        }
+    }
     let exe = client.load(program).map_err(|e| bad(format!("{}: {e}", args.module)))?;
     host.compile_s = start.elapsed().as_secs_f64();
     Ok(Ready { client, exe, host, source, outfeed: Vec::new(), parts })

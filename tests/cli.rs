@@ -110,6 +110,41 @@ fn stages_are_written() {
     assert!(Path::new(&dir).join("program.s").exists());
 }
 
+#[test]
+fn a_full_disk_is_told_once() {
+    // Files that are written as they are: a device that is always full.
+    let full = "/dev/full";
+    if !Path::new(full).exists() {
+        return;
+    }
+    let module = scratch("full.hlo");
+    let text = "HloModule m\nENTRY e { a = f32[128,128] parameter(0) ROOT r = f32[128,128] tanh(a) }";
+    std::fs::write(&module, text).expect("the target folder is writable");
+    for flags in [["--outputs", full], ["--profile", full]] {
+        let o = systole(&[&["run", &module, "--chip", "tiny", "--report", "none"][..], &flags].concat());
+        let said = String::from_utf8_lossy(&o.stderr).into_owned();
+        assert_eq!((o.status.code(), said.lines().count()), (Some(2), 1), "{flags:?}: {said}");
+        assert!(said.starts_with(full) && said.contains("No space left"), "{flags:?}: {said}");
+    }
+}
+
+#[test]
+fn a_refused_program_leaves_the_stages_that_it_came_through() {
+    let (module, sys, dir) = (scratch("refused.hlo"), scratch("refused.sys"), scratch("refused"));
+    let text = "HloModule m\nENTRY e { a = f32[900000000] parameter(0) b = f32[900000000] tanh(a) \
+                ROOT r = f32[900000000] reverse(b), dimensions={0} }";
+    std::fs::write(&module, text).expect("the target folder is writable");
+    for chip in [&["--chip", "tiny"][..], &["--chip", "tpu-v4", "--set", "hbm.bytes=1GiB"]] {
+        let _ = std::fs::remove_dir_all(&dir);
+        let o = systole(&[&["compile", &module, "-o", &sys, "--dump", &dir], chip].concat());
+        assert_eq!(o.status.code(), Some(2), "{chip:?}");
+        assert!(String::from_utf8_lossy(&o.stderr).contains("HBM: needs"), "{chip:?}");
+        let stages = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{chip:?}: {e}"));
+        let passes = stages.filter(|e| e.as_ref().is_ok_and(|e| e.path().extension().is_some_and(|x| x == "hlo")));
+        assert!(passes.count() > 0 && !Path::new(&sys).exists(), "{chip:?}");
+    }
+}
+
 #[cfg(feature = "evaluator")]
 #[test]
 fn chip_agrees_with_the_evaluator() {

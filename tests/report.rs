@@ -370,6 +370,36 @@ fn everything_printed_as_json_is_of_the_one_schema() {
 }
 
 #[test]
+fn a_recording_says_what_its_run_said() {
+    let (pod, profile) = (example("gpt_adam_pod.hlo"), scratch("again.sysp"));
+    // Devices that do different work: the last one of a chain waits for the others.
+    let chain = "HloModule m\nENTRY e { x = f32[256,256] parameter(0)\n\
+                 r = f32[256,256] collective-permute(x), source_target_pairs={{0,1},{1,2},{2,3}}\n\
+                 s = f32[256,256] collective-permute(r), source_target_pairs={{1,2},{2,3}}\n\
+                 ROOT t = f32[256,256] tanh(s) }";
+    let (mlp, chain) = (example("mlp.hlo"), written("chain.hlo", chain));
+    let cases: [(&str, &[&str]); 6] = [
+        (&mlp, &["--chip", "tpu-v5e"]),
+        (&mlp, &["--chip", "tiny"]),
+        (&example("transformer_block.hlo"), &["--chip", "tpu-v4", "--cores", "2"]),
+        (&pod, &["--chip", "tpu-v5e"]),
+        (&chain, &["--chip", "tpu-v5e", "--replicas", "4", "--topology", "2x2", "--all-devices"]),
+        (&chain, &["--chip", "tpu-v3", "--replicas", "4", "--topology", "2x1", "--all-devices"]),
+    ];
+    for (module, flags) in cases {
+        let run = report(module, &[flags, &["--profile", &profile]].concat());
+        let read = json(&["profile", &profile, "--json"]);
+        for (field, said) in run.as_object().expect("a report") {
+            assert!(field == "host" || read[field] == *said, "{module} {flags:?}: {field}: {said}\n{}", read[field]);
+        }
+        // Units belong to the device whose cycles these are.
+        let of = |d: &Value| (d["chip"].clone(), d["core"].clone());
+        let slowest = read["devices"].as_array().expect("devices").iter().find(|d| d["cycles"] == run["cycles"]);
+        assert_eq!(of(&run["units"][0]), of(slowest.expect("the slowest")), "{module} {flags:?}");
+    }
+}
+
+#[test]
 fn words_are_explained_where_they_are_used() {
     let page = works(&["run", &example("mlp.hlo"), "--chip", "tiny", "--timing-only", "--explain"]);
     let r = report(&example("mlp.hlo"), &["--chip", "tiny"]);
@@ -466,6 +496,16 @@ fn flags_that_do_nothing_are_told() {
     let said = String::from_utf8_lossy(&o.stderr);
     assert_eq!(o.status.code(), Some(0), "{said}");
     assert!(said.contains("--partitions 4") && said.contains("every device"), "{said}");
+    for (flag, value, part) in [
+        ("--topology", "2x4", "one device"),
+        ("--collective", "ring", "one device"),
+        ("--assume", "loop=3", "called loop"),
+    ] {
+        let o = systole(&["run", &mlp, flag, value, "--timing-only"]);
+        let said = String::from_utf8_lossy(&o.stderr);
+        let (one, fine) = (said.lines().count() == 1, o.status.code() == Some(0));
+        assert!(fine && one && said.contains(&format!("{flag} {value}")) && said.contains(part), "{said}");
+    }
     for (flags, part) in [
         (["--device-order", "1,1"], "place 1"),
         (["--device-order", "5"], "place 5"),
@@ -482,6 +522,39 @@ fn flags_that_do_nothing_are_told() {
     let o = systole(&["run", &sys, "--precision", "highest", "--timing-only"]);
     let said = String::from_utf8_lossy(&o.stderr);
     assert!(said.contains("--precision=highest") && said.contains("compiled"), "{said}");
+}
+
+#[test]
+fn trips_are_assumed_by_the_names_of_loops() {
+    // Conditions that the chip computes as arrays.
+    let part = |n: &str, op: &str| {
+        format!(
+            "body{n} {{ s = (f32[], f32[8]) parameter(0) i = f32[] get-tuple-element(s), index=0\n\
+             x = f32[8] get-tuple-element(s), index=1 o = f32[] constant(1) j = f32[] add(i, o) y = f32[8] {op}(x)\n\
+             ROOT t = (f32[], f32[8]) tuple(j, y) }}\n\
+             cond{n} {{ s = (f32[], f32[8]) parameter(0) i = f32[] get-tuple-element(s), index=0\n\
+             n = f32[] constant(5) ROOT c = pred[] compare(i, n), direction=LT }}\n"
+        )
+    };
+    let text = format!(
+        "HloModule m\n{}{}ENTRY e {{ k = f32[] parameter(0) x = f32[8] parameter(1)\n\
+         s = (f32[], f32[8]) tuple(k, x) first = (f32[], f32[8]) while(s), condition=cond1, body=body1\n\
+         y = f32[8] get-tuple-element(first), index=1 u = (f32[], f32[8]) tuple(k, y)\n\
+         second = (f32[], f32[8]) while(u), condition=cond2, body=body2\n\
+         ROOT r = f32[8] get-tuple-element(second), index=1 }}\n",
+        part("1", "tanh"),
+        part("2", "cosine")
+    );
+    let module = written("assumed.hlo", &text);
+    let o = systole(&["run", &module, "--timing-only"]);
+    let said = String::from_utf8_lossy(&o.stderr).into_owned();
+    assert!(o.status.code() == Some(1) && said.contains("--assume first"), "{said}");
+    let r = report(&module, &["--assume", "first=7", "--assume", "%second=9"]);
+    let times = |op: &str| {
+        let row = r["ops"].as_array().expect("ops").iter().find(|o| o["opcode"] == op);
+        row.unwrap_or_else(|| panic!("no {op}"))["times"].clone()
+    };
+    assert_eq!([times("tanh"), times("cosine")], [7, 9].map(Value::from));
 }
 
 #[test]

@@ -175,15 +175,19 @@ pub struct ScheduledCode {
 /// # Errors
 /// A kernel that the chip has no registers or slots for, or a plan that does not go together.
 pub fn schedule_code(plan: &Plan, chip: &ChipConfig, options: &CompileOptions) -> Result<ScheduledCode, CompileError> {
-    scheduled(plan, (chip, options), &Done::default())
+    scheduled(plan, (chip, options), &mut None, &Done::default())
 }
 
 fn scheduled(
     plan: &Plan,
     (chip, options): (&ChipConfig, &CompileOptions),
+    dump: &mut Option<&mut Dump<'_>>,
     done: &Done<KernelSpec>,
 ) -> Result<ScheduledCode, CompileError> {
     let code = emit(plan, chip)?;
+    if let Some(dump) = dump {
+        dump("kernels.txt", &code.unit.to_string());
+    }
     let map = vmem_map(chip);
     let options = ScheduleOptions {
         chaos: options.chaos,
@@ -221,13 +225,13 @@ pub fn generate(
 fn generated(
     plan: &Plan,
     (chip, options): (&ChipConfig, &CompileOptions),
-    dump: Option<&mut Dump<'_>>,
+    mut dump: Option<&mut Dump<'_>>,
     done: &Done<KernelSpec>,
 ) -> Result<Program, CompileError> {
-    let ScheduledCode { code, options: schedule_options, scheduled } = scheduled(plan, (chip, options), done)?;
+    let made = scheduled(plan, (chip, options), &mut dump, done)?;
+    let ScheduledCode { code, options: schedule_options, scheduled } = made;
     let map = vmem_map(chip);
     if let Some(dump) = dump {
-        dump("kernels.txt", &code.unit.to_string());
         dump("schedule.txt", &systole_codegen::schedule::print::listing(&scheduled, chip, true));
     }
     if options.verify {

@@ -248,13 +248,21 @@ impl Client {
         let module = whole_or_part(module, name, &text, options)?;
         let shared = Shared::default();
         let quiet = |m: &Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, (None, &shared));
-        match self.choose(&module, options, &quiet)? {
-            (_, Some(program)) if dump.is_none() => Ok(program),
-            (chosen, None) if dump.is_none() => Ok(quiet(&module, &chosen)?.program),
-            (chosen, _) => {
-                Ok(self.compile_module(&module, (name, &text), &chosen, (dump, &Shared::default()))?.program)
-            }
+        let chosen = self.choose(&module, options, &quiet);
+        if dump.is_none() {
+            return match chosen? {
+                (_, Some(program)) => Ok(program),
+                (chosen, None) => Ok(quiet(&module, &chosen)?.program),
+            };
         }
+        // What is refused shows the stages that it came through.
+        let (first, refused) = match chosen {
+            Ok((chosen, _)) => (chosen, None),
+            Err(e) => (CompileOptions { cores: Some(options.cores.unwrap_or(1)), ..options.clone() }, Some(e)),
+        };
+        let done = self.compile_module(&module, (name, &text), &first, (dump, &Shared::default()));
+        refused.map_or(Ok(()), Err)?;
+        Ok(done?.program)
     }
 
     /// The program of a module for the cores and strips of `options`.

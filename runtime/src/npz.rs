@@ -206,7 +206,7 @@ pub fn write_each(
     fill: impl FnOnce(&mut Writer<'_>) -> Result<(), RuntimeError>,
 ) -> Result<(), RuntimeError> {
     crate::files::write_by(path, |out| {
-        let mut file = Writer { zip: zip::ZipWriter::new(out) };
+        let mut file = Writer { zip: zip::ZipWriter::new(Once { out, failed: false }) };
         fill(&mut file).map_err(std::io::Error::other)?;
         file.zip.finish().map(drop).map_err(std::io::Error::other)
     })
@@ -214,7 +214,44 @@ pub fn write_each(
 
 /// A file that arrays are written to one after the other.
 pub struct Writer<'f> {
-    zip: zip::ZipWriter<&'f mut std::io::BufWriter<std::fs::File>>,
+    zip: zip::ZipWriter<Once<'f>>,
+}
+
+/// A file that fails once: an archive that is given up is closed all the same, and would say so on the error stream.
+struct Once<'f> {
+    out: &'f mut std::io::BufWriter<std::fs::File>,
+    failed: bool,
+}
+
+impl Once<'_> {
+    fn attempt<T>(
+        &mut self,
+        otherwise: T,
+        f: impl FnOnce(&mut std::io::BufWriter<std::fs::File>) -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
+        if self.failed {
+            return Ok(otherwise);
+        }
+        let done = f(self.out);
+        self.failed = done.is_err();
+        done
+    }
+}
+
+impl std::io::Write for Once<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.attempt(bytes.len(), |out| out.write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.attempt((), std::io::Write::flush)
+    }
+}
+
+impl std::io::Seek for Once<'_> {
+    fn seek(&mut self, to: std::io::SeekFrom) -> std::io::Result<u64> {
+        self.attempt(0, |out| out.seek(to))
+    }
 }
 
 impl Writer<'_> {

@@ -160,7 +160,7 @@ impl<'a> Placer<'a> {
     pub(super) fn while_(
         &mut self,
         (head, cond, body): (&'a [Step], Word, &'a [Step]),
-        turns: Option<u64>,
+        (turns, op): (Option<u64>, u32),
     ) -> Result<(), CompileError> {
         self.bring_in(&[head, body], turns)?;
         let pinned = self.enter(&[head, body])?;
@@ -175,7 +175,11 @@ impl<'a> Placer<'a> {
             }
         }
         let in_hbm = self.in_hbm_flags(&pinned);
-        let head = self.inner(head)?;
+        let mut head = self.inner(head)?;
+        if turns.is_none() {
+            // Whether it goes on may have to be assumed, by its name.
+            head.push(Action::Mark(op));
+        }
         let body = self.branch(body, &pinned)?;
         self.actions.push(Action::While { head, cond, body });
         self.reset_in_hbm(&pinned, &in_hbm);

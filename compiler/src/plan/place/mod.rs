@@ -272,7 +272,7 @@ impl<'a> Placer<'a> {
                 self.mark(*op);
                 // What is under way goes on behind the loop.
                 let hidden = self.hidden.take();
-                self.while_((head, *cond, body), *turns)?;
+                self.while_((head, *cond, body), (*turns, *op))?;
                 self.hidden = hidden;
                 return Ok(());
             }
