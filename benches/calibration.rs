@@ -11,9 +11,8 @@ use serde::Deserialize;
 use systole_isa::ChipConfig;
 use systole_isa::chip::Quantity;
 use systole_isa::program::PodShape;
-use systole_runtime::generate;
 use systole_runtime::pod::{self, PodOptions};
-use systole_runtime::{Client, CompileOptions, Mode, NoObserver, Ran, RunOptions, report};
+use systole_runtime::{Client, CompileOptions, Mode, NoObserver, Ran, RunOptions, generate, report, source};
 
 #[derive(Deserialize)]
 struct Calibration {
@@ -39,7 +38,10 @@ struct Series {
     scoped_vmem: Option<String>,
     /// The parameters that were chosen with these points.
     chosen: Option<String>,
-    /// Of collectives: devices, their topology, and who exchanges with whom.
+    /// Of Pallas kernels: the file.
+    #[serde(default)]
+    kernel: String,
+    /// Of collectives: devices, their topology, and who exchanges with whom (`ROWS`: those along the last axis).
     #[serde(default)]
     devices: u32,
     #[serde(default)]
@@ -152,9 +154,25 @@ fn product(dtype: &str, [b, m, k, n]: [u64; 4], transposed: bool, epilogue: &str
     )
 }
 
-/// The programs of a point, run one after the other, as HLO text.
+/// Devices in rows of so many.
+fn rows(devices: u32, members: u64) -> String {
+    let row = |first: u64| (first..first + members).map(|d| d.to_string()).collect::<Vec<_>>().join(",");
+    let all = (0..u64::from(devices)).step_by(members.max(1) as usize).map(|first| format!("{{{}}}", row(first)));
+    format!("{{{}}}", all.collect::<Vec<_>>().join(","))
+}
+
+/// The programs of a point, run one after the other, as HLO or StableHLO text.
 fn programs(series: &Series, shape: &[u64]) -> Result<Vec<String>, String> {
-    let (op, dtype, groups) = (series.op.as_str(), series.dtype.as_str(), &series.groups);
+    let (op, dtype) = (series.op.as_str(), series.dtype.as_str());
+    if let ("pallas", &[size]) = (op, shape) {
+        let name = series.kernel.replace("SIZE", &size.to_string());
+        let path = format!("{}/benches/kernels/{name}.mlir", env!("CARGO_MANIFEST_DIR"));
+        return Ok(vec![std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?]);
+    }
+    let groups = match (series.groups.as_str(), shape.last()) {
+        ("ROWS", Some(&members)) => rows(series.devices, members),
+        (given, _) => given.to_string(),
+    };
     let fill = |text: &str, m: u64, n: u64| {
         let body = text.replace("[M,N]", &format!("[{m},{n}]")).replace("[M]", &format!("[{m}]"));
         body.replace("[N]", &format!("[{n}]")).replace("constant(N)", &format!("constant({n})"))
@@ -222,7 +240,9 @@ fn simulate(series: &Series, shape: &[u64]) -> Result<(f64, f64, String), String
 
 /// Simulated microseconds of a program, its share of peak, and what bounds it.
 fn simulate_one(client: &Client, text: &str, compile: &CompileOptions) -> Result<(f64, f64, String), String> {
-    let exe = client.compile_hlo(text, compile).map_err(|e| e.to_string())?;
+    let source = source::read_one("point", text.as_bytes(), client.chip(), false, &mut Vec::new());
+    let program = client.compile_source(source.map_err(|e| e.to_string())?, "point", compile, None);
+    let exe = client.load(program.map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
     let inputs = generate::placeholders(&exe.program, 0);
     let options = RunOptions::new(Mode::TimingOnly);
     let (mut none, pods) = (NoObserver, PodOptions::default());

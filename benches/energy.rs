@@ -19,6 +19,7 @@ struct Published {
     busy: Vec<BusyRow>,
     training: Vec<TrainingRow>,
     ratio: Vec<RatioRow>,
+    speedup: Vec<SpeedupRow>,
 }
 
 #[derive(Deserialize)]
@@ -82,6 +83,16 @@ struct RatioRow {
     ratio: f64,
     /// None for a row that only bounds what the model could say.
     within: Option<f64>,
+    source: String,
+}
+
+#[derive(Deserialize)]
+struct SpeedupRow {
+    name: String,
+    chips: [String; 2],
+    layer: Option<Layer>,
+    model: Option<String>,
+    ratio: f64,
     source: String,
 }
 
@@ -202,6 +213,11 @@ fn model(name: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
+/// The program of a row: a layer, or a model where that is beside the checkout.
+fn program(layer: &Option<Layer>, name: &Option<String>) -> Option<String> {
+    layer.map(|l| l.text()).or_else(|| model(name.as_ref()?))
+}
+
 struct Page {
     misses: usize,
 }
@@ -260,11 +276,7 @@ fn idle(all: &Published, page: &mut Page) {
 
 fn busy(all: &Published, page: &mut Page) {
     for r in &all.busy {
-        let text = match (&r.layer, &r.model) {
-            (Some(l), _) => Some(l.text()),
-            (None, Some(m)) => model(m),
-            (None, None) => None,
-        };
+        let text = program(&r.layer, &r.model);
         // Only images have a first dimension of eight.
         let text = text.map(|t| r.batch.map_or(t.clone(), |n| t.replace("[8,", &format!("[{n},"))));
         let Some(text) = text else {
@@ -327,6 +339,18 @@ fn ratios(all: &Published, page: &mut Page) {
     }
 }
 
+fn speedups(all: &Published, page: &mut Page) {
+    for r in &all.speedup {
+        let Some(text) = program(&r.layer, &r.model) else {
+            println!("| {} | | skipped: the model is not beside the checkout | | | |", r.name);
+            continue;
+        };
+        let rate = |name: &str| run(&chip(name), &text).1;
+        let ratio = rate(&r.chips[0]) / rate(&r.chips[1]);
+        page.row(&r.name, format!("{}", r.ratio), format!("{ratio:.2}"), ratio / r.ratio - 1.0, None, &r.source);
+    }
+}
+
 fn main() {
     if std::env::args().any(|a| a == "--test") {
         return;
@@ -339,5 +363,6 @@ fn main() {
     busy(&all, &mut page);
     training(&all, &mut page);
     ratios(&all, &mut page);
+    speedups(&all, &mut page);
     println!("\n{} missed", page.misses);
 }
