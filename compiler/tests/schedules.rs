@@ -134,12 +134,12 @@ ENTRY e {
 
 #[test]
 fn pins_that_cannot_hold_say_what_could() {
-    let e = scheduled("tile y (rows: 77777)").err().expect("no such tile").to_string();
+    let e = scheduled("tile y (rows: 77777)").map(drop).expect_err("no such tile").to_string();
     assert!(e.starts_with("schedule, line 1") && e.contains("the best are\n  variant "), "{e}");
-    let e = scheduled("stream x\ncut v (size: 7)").err().expect("no such cut").to_string();
+    let e = scheduled("stream x\ncut v (size: 7)").map(drop).expect_err("no such cut").to_string();
     assert!(e.starts_with("schedule, line 2") && e.contains("the best are\n  blocks of "), "{e}");
     // Its arrays are in vector memory.
-    let e = scheduled("cut y (size: 8)").err().expect("nothing to cut").to_string();
+    let e = scheduled("cut y (size: 8)").map(drop).expect_err("nothing to cut").to_string();
     assert!(e.contains("is done in blocks"), "{e}");
 }
 

@@ -106,7 +106,8 @@ fn schedules_and_tuned_kernels() {
     target("guide", &["tile", "cut", "before", "*", "Some(", "rows"], corpus, 20_000, |input| {
         let text = String::from_utf8_lossy(input);
         if let Ok(schedule) = Schedule::parse(&text) {
-            let _ = (schedule.is_alone("a.b.c"), schedule.tile("dot.1"), schedule.check());
+            let held = [schedule.alone("a.b.c"), schedule.tile("dot.1").map(|t| t.1)];
+            let _ = schedule.idle(&held.into_iter().flatten().collect());
         }
         let _ = Tuned::parse(&text, &chip);
     });
