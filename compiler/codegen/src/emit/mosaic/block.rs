@@ -107,6 +107,10 @@ impl<'a> Lower<'a> {
     pub(super) fn array(&self, o: &Operation, v: Value) -> Result<Ref, Refused> {
         match self.get(o, v)? {
             Val::Ref(r) => Ok(r),
+            Val::View(_) => Err(Refused::at(
+                o,
+                "an array seen with elements of other bits that do not lie there (narrower than a byte)",
+            )),
             _ => Err(Refused::at(o, "an operand is no array")),
         }
     }

@@ -353,7 +353,9 @@ impl<'a> Lower<'a> {
             let (s, dtype) = match self.get(o, *v)? {
                 Val::Int(n) => (reg(b, n), DType::S32),
                 Val::Float(e) => (b.extract(e.v()), DType::F32),
-                Val::Vector(_) | Val::Ref(_) | Val::Nothing => return Err(Refused::at(o, "prints what is no number")),
+                Val::Vector(_) | Val::Ref(_) | Val::View(_) | Val::Nothing => {
+                    return Err(Refused::at(o, "prints what is no number"));
+                }
             };
             b.smem_store(s, S::ZERO, (at + i as u32) as i32);
             types.push(dtype);

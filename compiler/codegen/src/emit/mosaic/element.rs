@@ -199,16 +199,26 @@ impl Lower<'_> {
     pub(super) fn bitcast(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
         let t = self.vector(o, 0)?;
         let (dims, to) = (self.dims(o)?, self.element(o, o.results[0])?);
+        self.bits_as(b, &t, &dims, to).map(Val::Vector).map_err(|e| Refused::at(o, e.what))
+    }
+
+    /// The bits of a vector as elements of another type, in sizes that have as many bits along rows.
+    pub(super) fn bits_as(
+        &mut self,
+        b: &mut KernelBuilder,
+        t: &Rc<Tensor>,
+        dims: &[u64],
+        to: DType,
+    ) -> Result<Rc<Tensor>, Refused> {
         if t.dtype.bits() == to.bits() {
-            let form = t.form;
-            return Ok(Val::Vector(Tensor::new(&dims, form, to, Expr::Element(Fun::Bitcast, vec![t]))));
+            return Ok(Tensor::new(dims, t.form, to, Expr::Element(Fun::Bitcast, vec![Rc::clone(t)])));
         }
         let n = t.dims.len();
         let fits = n >= 2 && dims.len() == n && dims[..n - 2] == t.dims[..n - 2] && dims[n - 1] == t.dims[n - 1];
         if !fits || t.dims[n - 2] * t.dtype.bits() as u64 != dims[n - 2] * to.bits() as u64 {
-            return Err(Refused::at(o, format!("sizes {:?} of {} as {dims:?} of {to}", t.dims, t.dtype)));
+            return Err(Refused::new(format!("sizes {:?} of {} as {dims:?} of {to}", t.dims, t.dtype)));
         }
-        let t = self.in_form(b, &t, Form::Lanes)?;
+        let t = self.in_form(b, t, Form::Lanes)?;
         let t = if t.dtype.bits() < 8 { self.bytes_of(b, &t)? } else { t };
         // Types narrower than a byte have one each: they come last.
         let width = to.bits().max(8);
@@ -219,8 +229,7 @@ impl Lower<'_> {
         let mut sizes = t.dims.clone();
         sizes[n - 2] = sizes[n - 2] * t.dtype.bits() as u64 / width as u64;
         let t = self.other_width(b, &t, &sizes, through)?;
-        let t = if to.bits() < 8 { self.parts_of_bytes(b, &t, to)? } else { t };
-        Ok(Val::Vector(t))
+        if to.bits() < 8 { self.parts_of_bytes(b, &t, to) } else { Ok(t) }
     }
 
     /// The bits under another type of whole bytes: the same memory.

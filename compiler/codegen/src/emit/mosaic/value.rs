@@ -25,6 +25,7 @@ pub(super) enum Val {
     Float(Elements),
     Vector(Rc<Tensor>),
     Ref(Ref),
+    View(Rc<View>),
     /// Of no use: what only says something to other compilers.
     Nothing,
 }
@@ -57,6 +58,19 @@ pub(super) struct Ref {
     /// Of semaphores the first one's number, and how many there are.
     pub semaphores: (u32, u32),
     pub buf: BufferRef,
+}
+
+/// An array, or a part of one, seen with other elements. Sizes and indices count these.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub of: Ref,
+    pub dtype: DType,
+    /// Of the array's dimensions: 1 where one was dropped.
+    pub sizes: Vec<u64>,
+    /// The first index of each, and how many of its low bits are zero.
+    pub first: Vec<(Num, u32)>,
+    /// The dimensions that are left.
+    pub left: Vec<usize>,
 }
 
 /// Memory that vectors live in between their making and their uses; given back with the last of them.

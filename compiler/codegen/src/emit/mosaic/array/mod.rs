@@ -1,10 +1,12 @@
-//! Arrays in memory: parts of them, and vectors and numbers that are read from them and written to them.
+//! Arrays in memory: parts of them, and vectors that are read from them and written to them. [`number`]: single numbers;
+//! [`view`]: arrays seen with elements that do not lie there.
 
-use super::scalar::{add, mul, reg, two};
+mod number;
+mod view;
+
+use super::scalar::{add, mul, two};
 use super::value::{Expr, Form, Fun, Num, Ref, Region, Tensor, Val};
 use super::{Lower, MosaicArray, Refused};
-use crate::emit::Value as Elements;
-use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, S};
 use std::rc::Rc;
 use systole_hlo::graph::Binary;
@@ -230,6 +232,9 @@ impl<'a> Lower<'a> {
         if o.groups().is_some_and(|g| g.get(2).is_some_and(|m| !m.is_empty())) {
             return Err(Refused::at(o, "with a mask"));
         }
+        if let Some(t) = self.load_seen(b, o)? {
+            return Ok(Val::Vector(t));
+        }
         let dims = self.dims(o)?;
         let r = self.loaded(b, o)?;
         let (region, form) = self.region_at(b, &r, &dims)?;
@@ -237,6 +242,9 @@ impl<'a> Lower<'a> {
     }
 
     pub(super) fn load_strided(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        if let Some(t) = self.load_seen(b, o)? {
+            return Ok(Val::Vector(t));
+        }
         let dims = self.dims(o)?;
         let mut r = self.loaded(b, o)?;
         self.stretch(o, &mut r)?;
@@ -261,6 +269,9 @@ impl<'a> Lower<'a> {
             Some(g) if g.len() >= 3 => (g[1][0], g[2].to_vec(), g.get(3).and_then(|m| m.first()).copied()),
             _ => (o.operands[1], o.operands[2..].to_vec(), None),
         };
+        if let Val::View(v) = self.get(o, array)? {
+            return self.store_seen(b, o, &v, &indices, mask, i);
+        }
         let r = self.array(o, array)?;
         let indices = self.indices(o, &indices)?;
         let mut r = self.moved_by(b, &r, &indices);
@@ -269,18 +280,31 @@ impl<'a> Lower<'a> {
         }
         let t = self.vector(o, 0)?;
         let (region, form) = self.region_at(b, &r, &t.dims)?;
-        let mut t = self.in_form(b, &t, form)?;
+        let t = self.in_form(b, &t, form)?;
         let old = || Tensor::new(&t.dims, form, r.dtype, Expr::Memory(region.clone()));
-        let dims = t.dims.clone();
+        let merged = self.merged(b, o, &t, mask, old)?;
+        self.write(b, &merged, &region, i)
+    }
+
+    /// What a store leaves: added to what is there, or that kept where a mask says so. `old` reads it.
+    fn merged(
+        &mut self,
+        b: &mut KernelBuilder,
+        o: &Operation,
+        t: &Rc<Tensor>,
+        mask: Option<Value>,
+        old: impl Fn() -> Rc<Tensor>,
+    ) -> Result<Rc<Tensor>, Refused> {
+        let (dims, dtype) = (t.dims.clone(), t.dtype);
+        let mut t = Rc::clone(t);
         if o.flag("add") {
-            t = self.combined(b, Fun::Binary(Binary::Add), vec![old(), Rc::clone(&t)], &dims, r.dtype)?;
+            t = self.combined(b, Fun::Binary(Binary::Add), vec![old(), t], &dims, dtype)?;
         }
         if let Some(m) = mask {
             let Val::Vector(m) = self.get(o, m)? else { return Err(Refused::at(o, "a mask that is no vector")) };
-            let old = Tensor::new(&dims, form, r.dtype, Expr::Memory(region.clone()));
-            t = self.combined(b, Fun::Select, vec![m, t, old], &dims, r.dtype)?;
+            t = self.combined(b, Fun::Select, vec![m, t, old()], &dims, dtype)?;
         }
-        self.write(b, &t, &region, i)
+        Ok(t)
     }
 
     /// Computes a vector into an array, at operation `i`.
@@ -333,138 +357,6 @@ impl<'a> Lower<'a> {
         self.force_memory(b, t).map(|_| ())
     }
 
-    /// The word of scalar memory that an array's element is in, and the number of its first bit.
-    fn word(&mut self, b: &mut KernelBuilder, r: &Ref) -> Result<(S, i32, Num), Refused> {
-        let packing = r.dtype.packing() as i32;
-        let lanes = self.shape().1 as i32;
-        let mut rows = r.offset;
-        let mut lane = r.lane;
-        // Where each register of lanes is a word row of its own behind the one before, words follow each other.
-        if r.plane != 1 || packing != 1 {
-            let q = two(b, Op::SShr, lane, Num::Const(lanes.trailing_zeros() as i32));
-            let q = mul(b, q, Num::Const(r.plane as i32));
-            rows = add(b, rows, q);
-            lane = two(b, Op::SAnd, lane, Num::Const(lanes - 1));
-        }
-        // Rows that share words lie in them from the lowest bit on.
-        let within = two(b, Op::SAnd, rows, Num::Const(packing - 1));
-        let bit = mul(b, within, Num::Const(32 / packing));
-        let rows = two(b, Op::SShr, rows, Num::Const(packing.trailing_zeros() as i32));
-        let words = mul(b, rows, Num::Const(lanes));
-        Ok(match add(b, words, lane) {
-            Num::Const(c) => (r.base, c, bit),
-            Num::Reg(s) => (b.s(Op::SAdd, &[r.base, s]), 0, bit),
-        })
-    }
-
-    /// A number of a narrow type out of its word, or out of the low bits of one.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "what is left is refused by name")]
-    fn narrow_number(&mut self, b: &mut KernelBuilder, t: DType, word: S, bit: Num) -> Result<Val, Refused> {
-        let bits = 32 / t.packing() as i32;
-        let up = two(b, Op::SSub, Num::Const(32 - bits), bit);
-        let high = two(b, Op::SShl, Num::Reg(word), up);
-        match t {
-            // Registers hold it as the upper half of a float.
-            DType::BF16 => {
-                let s = reg(b, high);
-                Ok(Val::Float(Elements::word(t, b.splat(s))))
-            }
-            DType::F16 => {
-                let low = two(b, Op::SShr, high, Num::Const(16));
-                let s = reg(b, low);
-                let v = b.splat(s);
-                Ok(Val::Float(Elements::word(t, b.v1(Op::VUnpackF16, v))))
-            }
-            // Types narrower than their place have its low bits.
-            t if t.is_integer() => {
-                let spare = 32 - t.bits() as i32;
-                let up = two(b, Op::SSub, Num::Const(spare), bit);
-                let high = two(b, Op::SShl, Num::Reg(word), up);
-                Ok(Val::Int(two(b, Op::SSar, high, Num::Const(spare))))
-            }
-            t if t.is_f8() => {
-                let low = two(b, Op::SShr, high, Num::Const(24));
-                let s = reg(b, low);
-                let bits = Elements::word(DType::U8, b.splat(s));
-                Ok(Val::Float(crate::emit::elementwise::bitcast_same_width(b, &bits, t)))
-            }
-            t => Err(Refused::new(format!("{t} numbers in scalar memory"))),
-        }
-    }
-
-    /// A word with other bits from number `bit` on.
-    fn within(&mut self, b: &mut KernelBuilder, (word, bit): (S, Num), n: Num, bits: u32) -> S {
-        let mask = ((1u64 << bits) - 1) as i32;
-        let n = two(b, Op::SAnd, n, Num::Const(mask));
-        let n = two(b, Op::SShl, n, bit);
-        let holes = two(b, Op::SShl, Num::Const(mask), bit);
-        let kept = two(b, Op::SXor, holes, Num::Const(-1));
-        let kept = two(b, Op::SAnd, Num::Reg(word), kept);
-        let sum = two(b, Op::SOr, kept, n);
-        reg(b, sum)
-    }
-
-    pub(super) fn load_number(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
-        let r = self.loaded(b, o)?;
-        if r.space == Space::Smem {
-            let (base, offset, bit) = self.word(b, &r)?;
-            let s = b.smem_load(base, offset);
-            if r.dtype.packing() > 1 {
-                return self.narrow_number(b, r.dtype, s, bit);
-            }
-            return Ok(match r.dtype.is_float() {
-                true => Val::Float(Elements::word(r.dtype, b.splat(s))),
-                false => Val::Int(Num::Reg(s)),
-            });
-        }
-        let one = vec![1; r.dims.len().max(1)];
-        let (region, form) = self.region_at(b, &r, &one)?;
-        let t = Tensor::new(&one, form, r.dtype, Expr::Memory(region));
-        let v = self.single(b, &t)?;
-        Ok(match r.dtype.is_float() {
-            true => Val::Float(v),
-            false => Val::Int(Num::Reg(super::scalar::extract(b, r.dtype, &v))),
-        })
-    }
-
-    pub(super) fn store_number(&mut self, b: &mut KernelBuilder, o: &Operation, i: usize) -> Result<(), Refused> {
-        let r = self.array(o, o.operands[1])?;
-        let indices = self.indices(o, &o.operands[2..])?;
-        let r = self.moved_by(b, &r, &indices);
-        let v = self.get(o, o.operands[0])?;
-        if r.space == Space::Smem {
-            let mut s = match (v, r.dtype) {
-                (Val::Int(n), _) => reg(b, n),
-                (Val::Float(v), DType::F16) => {
-                    let packed = b.v1(Op::VPackF16, v.v());
-                    b.extract(packed)
-                }
-                (Val::Float(v), t) if t.is_f8() => {
-                    let bits = crate::emit::elementwise::bitcast_same_width(b, &v, DType::U8);
-                    b.extract(bits.v())
-                }
-                (Val::Float(v), _) => b.extract(v.v()),
-                _ => return Err(Refused::at(o, "stores no number")),
-            };
-            let (base, offset, bit) = self.word(b, &r)?;
-            if r.dtype.packing() > 1 {
-                // Registers hold bf16 as the upper half of a float.
-                let n =
-                    if r.dtype == DType::BF16 { two(b, Op::SShr, Num::Reg(s), Num::Const(16)) } else { Num::Reg(s) };
-                let word = b.smem_load(base, offset);
-                s = self.within(b, (word, bit), n, 32 / r.dtype.packing() as u32);
-            }
-            b.smem_store(s, base, offset);
-            return Ok(());
-        }
-        let ty = self.type_of(o.operands[0]).clone();
-        let v = self.splat(b, o, &v, &ty)?;
-        let one = vec![1; r.dims.len().max(1)];
-        let (region, form) = self.region_at(b, &r, &one)?;
-        let t = Tensor::new(&one, form, r.dtype, Expr::Splat(v));
-        self.write(b, &t, &region, i)
-    }
-
     /// The sizes of the array that an operation makes; `None`: known at run time only.
     #[allow(clippy::wildcard_enum_match_arm, reason = "no other type is an array")]
     fn open_sizes_of(&self, o: &Operation) -> Result<Vec<Option<u64>>, Refused> {
@@ -486,6 +378,9 @@ impl<'a> Lower<'a> {
     }
 
     pub(super) fn slice_of(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
+        if let Val::View(v) = self.get(o, o.operands[0])? {
+            return self.slice_seen(b, o, &v);
+        }
         let r = self.array(o, o.operands[0])?;
         let (first, open) = match o.groups() {
             Some(g) if g.len() > 1 => (g[1].to_vec(), g.get(2).map(|g| g.to_vec()).unwrap_or_default()),
@@ -509,33 +404,48 @@ impl<'a> Lower<'a> {
     }
 
     pub(super) fn squeezed(&mut self, o: &Operation) -> Result<Val, Refused> {
+        if let Val::View(v) = self.get(o, o.operands[0])? {
+            return self.squeeze_seen(o, &v);
+        }
         let mut r = self.array(o, o.operands[0])?;
         let sizes = self.open_sizes_of(o)?;
         let most = r.open.map_or(0, |(d, _)| r.dims[d]);
         let dims: Vec<u64> = sizes.iter().map(|d| d.unwrap_or(most)).collect();
         r.open = r.open.and_then(|(_, n)| Some((sizes.iter().position(Option::is_none)?, n)));
-        let mut strides = vec![None; dims.len()];
-        let mut j = dims.len();
-        for i in (0..r.dims.len()).rev() {
-            if j > 0 && dims[j - 1] == r.dims[i] && (r.dims[i] != 1 || i + dims.len() - j < r.dims.len() || i < j) {
+        let left = Self::left(o, &r.dims, &dims)?;
+        r.strides = left.iter().map(|d| r.strides[*d]).collect();
+        r.dims = dims;
+        Ok(Val::Ref(r))
+    }
+
+    /// Which dimensions are left where some of size 1 are dropped.
+    fn left(o: &Operation, have: &[u64], want: &[u64]) -> Result<Vec<usize>, Refused> {
+        let mut left = vec![0; want.len()];
+        let mut j = want.len();
+        for i in (0..have.len()).rev() {
+            if j > 0 && want[j - 1] == have[i] && (have[i] != 1 || i + want.len() - j < have.len() || i < j) {
                 j -= 1;
-                strides[j] = r.strides[i];
-            } else if r.dims[i] != 1 {
+                left[j] = i;
+            } else if have[i] != 1 {
                 return Err(Refused::at(o, "drops what is no dimension of size 1"));
             }
         }
-        if j > 0 {
-            return Err(Refused::at(o, "drops too many dimensions"));
+        match j {
+            0 => Ok(left),
+            _ => Err(Refused::at(o, "drops too many dimensions")),
         }
-        r.dims = dims;
-        r.strides = strides;
-        Ok(Val::Ref(r))
     }
 
     /// The same memory under another shape or element type.
     pub(super) fn recast(&mut self, b: &mut KernelBuilder, o: &Operation) -> Result<Val, Refused> {
-        let r = self.array(o, o.operands[0])?;
         let (dims, dtype) = self.sizes(o)?;
+        if let Val::View(v) = self.get(o, o.operands[0])? {
+            return self.recast_seen(b, o, &v, &dims, dtype);
+        }
+        let r = self.array(o, o.operands[0])?;
+        if r.dtype != dtype && (r.dtype.bits() < 8 || dtype.bits() < 8) {
+            return self.seen_as_narrow(o, r, &dims, dtype);
+        }
         self.recast_to(b, &r, &dims, dtype).map(Val::Ref).map_err(|e| Refused::at(o, e.what))
     }
 
