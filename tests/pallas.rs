@@ -156,6 +156,14 @@ fn copies_that_begin_within_a_register_are_refused_with_their_line() {
 }
 
 #[test]
+fn blocks_beyond_the_array_that_depend_on_data_end_the_run() {
+    let inputs = folder().join("bad/block_beyond.npz");
+    let (fine, text) = said("bad/block_beyond", &["run", "--chip", "tpu-v5e", "--inputs", &inputs.to_string_lossy()]);
+    let due = "the window of operand 1 shows a block of sizes [8, 128] beyond the array of sizes [32, 128]";
+    assert!(!fine && text.contains(due) && text.contains("make.py:"), "{text}");
+}
+
+#[test]
 fn prints_name_chip_time_and_line() {
     let (fine, text) = said("free/printed", &["run", "--chip", "tpu-v5e"]);
     assert!(fine, "{text}");

@@ -17,7 +17,7 @@ tpu_info.registry["cpu"] = lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipV
 jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/(?=tests/)")
 rng = np.random.default_rng(17)
 # Types that NumPy lacks, as the files name them.
-TYPES = {"bfloat16": (":bf16", np.uint16), "float8_e4m3fn": (":f8e4m3fn", np.uint8)}
+TYPES = {"bfloat16": (":bf16", np.uint16), "float8_e4m3fn": (":f8e4m3fn", np.uint8), "int4": (":s4", np.int8)}
 F = jnp.float32
 
 
@@ -721,3 +721,51 @@ case("wide_products", wide_products, [integers((40, 200), np.int32), integers((2
 
 bad("beyond_limit", too_large, [f32(8, 128)], out((8, 128)), scratch_shapes=[pltpu.VMEM((64, 128), F)],
     compiler_params=pltpu.CompilerParams(vmem_limit_bytes=1 << 15))
+
+
+def seen_as_halves(at, x, y, o, p, q, t, u):
+    """Arrays seen with elements of half a byte, and such arrays with wider ones: parts of them, at any row."""
+    o[...] = x.bitcast(jnp.int4)[...].astype(jnp.int32)
+    p[...] = jnp.full_like(p, 17)
+    p.bitcast(jnp.int4)[3:10, :] = y[0:7, :]
+    p.bitcast(jnp.int4)[pl.ds(at[0], 8), 128:256] = y[8:16, 128:256]
+    q[...] = x.bitcast(jnp.int4)[pl.ds(at[0], 8), :].astype(jnp.int32) + x.bitcast(jnp.int4)[5:13, :].astype(jnp.int32)
+    t[...] = y[...]
+    u[0] = t.bitcast(jnp.int32)[...]
+    u[1] = jnp.zeros((2, 256), jnp.int32)
+    u.bitcast(jnp.int8)[1, 2:6] = x[0:4]
+    o[8:12, :] = u.at[1].bitcast(jnp.int4)[11:15, :].astype(jnp.int32)
+
+
+def seen_as_halves_in_numpy(at, x, y):
+    """JAX's interpreter does not write through such arrays."""
+    apart = lambda b: np.stack([(b << 4) >> 4, b >> 4], 1).reshape(-1, b.shape[1])
+    joined = lambda n: (n[0::2] & 15 | n[1::2] << 4).astype(np.int8)
+    bytes_of = lambda w: w.view(np.int8).reshape(-1, w.shape[1], 4).swapaxes(1, 2).reshape(-1, w.shape[1])
+    y = np.asarray(y).astype(np.int8)
+    o, p = apart(x).astype(np.int32), apart(np.full((16, 256), 17, np.int8))
+    p[3:10] = y[:7]
+    p[at[0] : at[0] + 8, 128:] = y[8:16, 128:]
+    q = o[at[0] : at[0] + 8] + o[5:13]
+    u = np.zeros((8, 256), np.int8)
+    u[2:6] = x[:4]
+    o[8:12] = apart(u)[11:15]
+    return o, joined(p), q
+
+
+kernel = pl.pallas_call(
+    seen_as_halves, out_shape=(out((32, 256), jnp.int32), out((16, 256), jnp.int8), out((8, 256), jnp.int32)),
+    in_specs=[SCALARS, pl.BlockSpec(memory_space=pltpu.VMEM), pl.BlockSpec(memory_space=pltpu.VMEM)],
+    scratch_shapes=[pltpu.VMEM((16, 256), jnp.int4), pltpu.VMEM((2, 2, 256), jnp.int32)])
+write("seen_as_halves", lambda interpret=None: seen_as_halves_in_numpy if interpret else jax.jit(kernel),
+      [np.array([21], np.int32), rng.integers(-128, 128, (16, 256)).astype(np.int8), jnp.array(rng.integers(-8, 8, (16, 256)), jnp.int4)])
+
+
+def block_beyond(blocks, x, o):
+    o[...] = x[...]
+
+
+table = np.array([0, 1, 9], np.int32)
+bad("block_beyond", block_beyond, [table, f32(32, 128)], out((24, 128)), grid_spec=pltpu.PrefetchScalarGridSpec(
+    num_scalar_prefetch=1, grid=(3,), in_specs=[rows(8, 128, lambda i, blocks: (blocks[i], 0))], out_specs=rows(8, 128, lambda i, blocks: (i, 0))))
+np.savez_compressed("tests/pallas/bad/block_beyond.npz", arg0=table, arg1=f32(32, 128))

@@ -1,7 +1,7 @@
 //! Windows: their places in vector memory, and the copies between these and HBM.
 
 use super::facts::{ALL_ZERO, zeros_of};
-use super::scalar::{add, compare, mul};
+use super::scalar::{add, compare, mul, two};
 use super::value::{Num, Ref};
 use super::{Lower, MosaicArray, Part as Held, Refused};
 use crate::kernel::{BufferRef, KernelBuilder, S};
@@ -50,6 +50,8 @@ pub(super) struct Pane {
     pub left: u32,
     /// Of each dimension where blocks begin that reach into the array's padding.
     pub edges: Vec<BTreeSet<i64>>,
+    /// Where blocks depend on data: what a run says whose block begins outside of the array.
+    pub outside: Option<String>,
     /// The next step's block, and whether it is another one.
     pub next: Vec<Num>,
     pub changes: Num,
@@ -90,6 +92,10 @@ impl Lower<'_> {
             );
             return Err(Refused { what, place: place.map(ToString::to_string) });
         }
+        let outside = walk.is_none().then(|| {
+            let (name, sizes) = (self.window_name(i), &array.dims);
+            format!("the {name} shows a block of sizes {:?} beyond the array of sizes {sizes:?}", window.bounds)
+        });
         let padded = window.padding.iter().any(|p| *p != (0, 0));
         let edges = walk.as_ref().map_or_else(Vec::new, |w| w.edges.clone());
         if padded && (edges.is_empty() || edges.iter().any(|e| e.len() > MOST_EDGES)) {
@@ -140,6 +146,7 @@ impl Lower<'_> {
             leaving: b.s_var(0),
             left: if input { 0 } else { self.words(window.bounds.len()) },
             edges,
+            outside,
             next: Vec::new(),
             changes: Num::Const(0),
         })
@@ -206,21 +213,22 @@ impl Lower<'_> {
         if !p.double {
             return self.window_copy(b, p, block, p.row, p.semaphores[0]);
         }
+        self.is_inside(b, p, block);
         let row = if other { b.s(Op::SSub, &[p.both, p.row]) } else { p.row };
         let (mut x, mut y) = (Ok(()), Ok(()));
         {
             let cell = std::cell::RefCell::new(&mut *self);
             b.if_else(
                 p.place,
-                |b| x = cell.borrow_mut().window_copy(b, p, block, row, p.semaphore(1, other)),
-                |b| y = cell.borrow_mut().window_copy(b, p, block, row, p.semaphore(0, other)),
+                |b| x = cell.borrow_mut().block_copy(b, p, block, row, p.semaphore(1, other)),
+                |b| y = cell.borrow_mut().block_copy(b, p, block, row, p.semaphore(0, other)),
             );
         }
         x?;
         y
     }
 
-    /// A window's copy: as much of it as the array has.
+    /// A window's copy, of a block that must be one of the array's.
     pub(super) fn window_copy(
         &mut self,
         b: &mut KernelBuilder,
@@ -229,12 +237,36 @@ impl Lower<'_> {
         row: S,
         sem: u32,
     ) -> Result<(), Refused> {
+        self.is_inside(b, p, block);
+        self.block_copy(b, p, block, row, sem)
+    }
+
+    /// The run ends where a block that depends on data begins outside of the array.
+    fn is_inside(&mut self, b: &mut KernelBuilder, p: &Pane, block: &[Num]) {
+        let Some(message) = &p.outside else { return };
+        let mut inside = Num::Const(1);
+        for ((begin, size), bound) in block.iter().zip(&p.array.dims).zip(&p.window.bounds) {
+            // Blocks that are placed by elements reach no padding here.
+            let places = if p.window.elements { size.saturating_sub(*bound) + 1 } else { size.div_ceil(*bound) };
+            let here = two(b, Op::SLtU, *begin, Num::Const(places as i32));
+            inside = if inside == Num::Const(1) { here } else { two(b, Op::SAnd, inside, here) };
+        }
+        match inside {
+            Num::Const(0) => self.fails(b, message),
+            Num::Const(_) => {}
+            Num::Reg(s) => b.if_else(s, |_| {}, |b| self.fails(b, message)),
+        }
+    }
+
+    /// A window's copy: as much of it as the array has.
+    fn block_copy(&mut self, b: &mut KernelBuilder, p: &Pane, block: &[Num], row: S, sem: u32) -> Result<(), Refused> {
         let part = self.all_of(p, p.input);
         self.window_part(b, p, block, (row, sem), 0, part)
     }
 
     /// The copy of what a result's next block has been so far.
     pub(super) fn fetch_again(&mut self, b: &mut KernelBuilder, p: &Pane) -> Result<(), Refused> {
+        self.is_inside(b, p, &p.next);
         let part = self.all_of(p, true);
         self.window_part(b, p, &p.next, (p.row, p.semaphores[0]), 0, part)
     }
