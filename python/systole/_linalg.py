@@ -1,4 +1,5 @@
-"""Decompositions that TPUs' lowering leaves out: complex Hermitian matrices and their tridiagonal form, as operations of JAX."""
+"""Decompositions that TPUs' lowering leaves out: complex Hermitian matrices, their tridiagonal form and QR with pivots as operations of JAX;
+eigenvalues of any matrix, Hessenberg and Schur forms as the CPU's calls, which the compiler knows."""
 
 from __future__ import annotations
 
@@ -69,6 +70,37 @@ def _eigh(a, *, lower, sort_eigenvalues):
     return lax.complex(*parts), w
 
 
+def _geqp3(a):
+    """LAPACK's QR with pivots: R with the vectors of Householder's reflections below it, columns by number from 1 on, the reflections' factors."""
+    m, n = a.shape
+    rows, columns = jnp.arange(m), jnp.arange(n)
+
+    def step(i, state):
+        a, order, factors = state
+        # The column of which most is left comes next.
+        left = jnp.where(rows[:, None] >= i, jnp.abs(a) ** 2, 0).sum(0)
+        most = jnp.argmax(jnp.where(columns >= i, left, -1))
+        swap = jnp.where(columns == i, most, jnp.where(columns == most, i, columns))
+        a, order = a[:, swap], order[swap]
+        column = a[:, i]
+        alpha = column[i]
+        rest = jnp.where(rows > i, column, 0)
+        norm = jnp.sum(jnp.abs(rest) ** 2)
+        done = (norm == 0) & (alpha.imag == 0)
+        length = jnp.sqrt(jnp.abs(alpha) ** 2 + norm)
+        beta = jnp.where(done, alpha.real, jnp.where(alpha.real < 0, length, -length))
+        factor = jnp.where(done, 0, (beta - alpha) / jnp.where(done, 1, beta)).astype(a.dtype)
+        below = rest / jnp.where(done, 1, alpha - beta)
+        v = jnp.where(rows == i, 1, below)
+        turned = a - factor.conj() * v[:, None] * jnp.sum(v.conj()[:, None] * a, axis=0)[None, :]
+        a = jnp.where(columns[None, :] > i, turned, a)
+        kept = jnp.where(rows < i, column, jnp.where(rows == i, beta.astype(a.dtype), below))
+        return a.at[:, i].set(kept), order, factors.at[i].set(factor)
+
+    first = (a, jnp.arange(1, n + 1, dtype=jnp.int32), jnp.zeros(min(m, n), a.dtype))
+    return lax.fori_loop(0, min(m, n), step, first)
+
+
 def _batched(f, a):
     for _ in a.shape[:-2]:
         f = jax.vmap(f)
@@ -85,6 +117,11 @@ def install(rules) -> None:
     def tridiagonal(a, *, lower):
         return _batched(lambda x: _tridiagonal(x, lower=lower), a)
 
+    def geqp3(a, free, *, use_magma):
+        # All columns are free to move: JAX asks for nothing else.
+        del free, use_magma
+        return _batched(_geqp3, a)
+
     of_tpu = rules[linalg.eigh_p]
 
     def eigh(ctx, a, **how):
@@ -95,5 +132,9 @@ def install(rules) -> None:
         own = {key: how[key] for key in ("lower", "sort_eigenvalues")}
         return mlir.lower_fun(lambda x: _batched(lambda y: _eigh(y, **own), x), multiple_results=True)(ctx, a)
 
+    of_cpu = mlir._platform_specific_lowerings["cpu"]
+    for primitive in (linalg.eig_p, linalg.hessenberg_p, linalg.schur_p):
+        rules[primitive] = of_cpu[primitive]
+    rules[linalg.geqp3_p] = mlir.LoweringRuleEntry(mlir.lower_fun(geqp3, multiple_results=True), False)
     rules[linalg.tridiagonal_p] = mlir.LoweringRuleEntry(mlir.lower_fun(tridiagonal, multiple_results=True), False)
     rules[linalg.eigh_p] = mlir.LoweringRuleEntry(eigh, of_tpu.inline)

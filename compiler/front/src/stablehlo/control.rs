@@ -174,8 +174,10 @@ fn custom_call<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>
     if let Some(text) = annotated {
         body.b.attribute(id, "sharding", &text);
     }
-    if o.get(&["output_operand_aliases"]).is_some() {
-        let text = aliases(&raw(l, o, "output_operand_aliases"));
+    if o.get(&["output_operand_aliases"]).is_some()
+        && let text = aliases(&raw(l, o, "output_operand_aliases"))
+        && text != "{}"
+    {
         body.b.attribute(id, "output_to_operand_aliasing", &text);
     }
     if !frontend.is_empty() {

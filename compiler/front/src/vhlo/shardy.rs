@@ -1,4 +1,4 @@
-//! Shardy's attributes as its text writes them: meshes, shardings, manual axes.
+//! Shardy's attributes as its text writes them: meshes, shardings, manual axes, rules of operations.
 
 use super::print::Printer;
 use std::fmt::Write;
@@ -16,6 +16,7 @@ impl<'a> Printer<'a, '_> {
             2 => ("#sdy.mesh<", ">"),
             6 | 15 | 17 => ("#sdy.sharding<", ">"),
             7 | 16 if !bare => ("#sdy.sharding_per_value<", ">"),
+            10 => ("#sdy.op_sharding_rule<", ">"),
             _ => ("", ""),
         };
         Ok(format!("{before}{inside}{after}"))
@@ -91,9 +92,31 @@ impl<'a> Printer<'a, '_> {
                 let all = all.into_iter().map(|id| Ok(format!("<{}>", self.shardy_at(id, depth + 1)?.1)));
                 format!("[{}]", all.collect::<Result<Vec<_>, Error>>()?.join(", "))
             }
+            8 => r.list(|r| r.signed())?.into_iter().map(factor).collect(),
+            9 => format!("[{}]", self.parts(r, depth)?),
+            10 => self.rule(r, depth)?,
             _ => return Err(at.error(format!("an attribute of Shardy of kind {code} is not known"))),
         };
         Ok((code, text))
+    }
+
+    /// How an operation's operands and results share what can be divided.
+    fn rule(&self, r: &mut Reader<'a>, depth: usize) -> Result<String, Error> {
+        let sizes = r.list(|r| r.signed())?;
+        let (operands, results) = (self.parts(r, depth)?, self.parts(r, depth)?);
+        let sizes = (0..).zip(sizes).map(|(i, n)| format!("{}={n}", factor(i))).collect::<Vec<_>>();
+        let mut text = format!("({operands})->({results}) {{{}}}", sizes.join(", "));
+        for kind in ["reduction", "need_replication", "permutation", "blocked_propagation"] {
+            let factors = r.list(|r| r.signed())?;
+            if !factors.is_empty() {
+                let factors = factors.into_iter().map(factor).collect::<Vec<_>>();
+                let _ = write!(text, " {kind}={{{}}}", factors.join(", "));
+            }
+        }
+        if r.byte()? != 0 {
+            text += ", custom";
+        }
+        Ok(text)
     }
 
     /// The attributes of a list, between commas.
@@ -105,5 +128,13 @@ impl<'a> Printer<'a, '_> {
 
     fn quote(&self, id: AttributeId) -> Result<String, Error> {
         Ok(format!("\"{}\"", self.of.string_attribute(id)?))
+    }
+}
+
+/// The name of what can be divided, by its number: `i` to `z`, then `z_1` and so on.
+fn factor(i: i64) -> String {
+    match u8::try_from(i) {
+        Ok(i) if i < 18 => char::from(b'i' + i).to_string(),
+        _ => format!("z_{}", i.saturating_sub(17)),
     }
 }

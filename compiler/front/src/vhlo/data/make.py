@@ -106,8 +106,14 @@ def collectives(a):
     return jax.shard_map(body, mesh=mesh, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
 
 
-def write(f, *args):
-    exported = export.export(f if hasattr(f, "lower") else jax.jit(f), platforms=["tpu"])(*args)
+def eigenvalues(x):
+    """Calls of LAPACK with Shardy's rules."""
+    return jnp.linalg.eigvals(x), jax.scipy.linalg.schur(x[0])
+
+
+def write(f, *args, platform="tpu"):
+    checks = [export.DisabledSafetyCheck.custom_call(f"lapack_{name}_ffi") for name in ("sgeev", "sgees")]
+    exported = export.export(f if hasattr(f, "lower") else jax.jit(f), platforms=[platform], disabled_checks=checks)(*args)
     name = exported.fun_name
     open(f"{name}.mlirbc", "wb").write(exported.mlir_module_serialized)
     open(f"{name}.mlir", "w").write(exported.mlir_module())
@@ -127,3 +133,4 @@ write(types, shape(3, 4))
 write(precision, shape(4, 4))
 write(empty, shape(2, 3))
 write(collectives, shape(4, 4))
+write(eigenvalues, shape(2, 3, 3), platform="cpu")
