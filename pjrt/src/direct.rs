@@ -97,8 +97,8 @@ pub(crate) fn export(p: &Profile, form: &str) -> Result<Vec<u8>, Error> {
     Ok(match form {
         "html" => export::html::page(p).into_bytes(),
         "xplane" => export::xplane::write(p, MOST),
-        "roofline" => export::plot::roofline(p, device()?).into_bytes(),
-        "units" => export::plot::units(device()?).into_bytes(),
+        "roofline" => export::plot::alone(&export::plot::roofline(p, device()?)).into_bytes(),
+        "units" => export::plot::alone(&export::plot::units(device()?)).into_bytes(),
         other => return Err(Error::invalid(format!("form `{other}`: html, xplane, roofline or units is expected"))),
     })
 }

@@ -26,7 +26,8 @@ pub fn page(p: &Profile) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+         <title>{title}</title>\n<style>\n{STYLE}{}</style>\n</head>\n<body>\n",
+        plot::STYLE
     );
     put!(out, "<h1>{title}</h1>\n<p class=\"setup\">{}</p>\n", escape(&p.setup().line()));
     summary(p, &mut out);

@@ -54,7 +54,7 @@ macro_rules! put {
 pub(super) fn open(height: f64, label: &str) -> String {
     let label = escape(label);
     format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{label}\" xmlns=\"http://www.w3.org/2000/svg\">\n"
+        "<svg class=\"systole\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{label}\" xmlns=\"http://www.w3.org/2000/svg\">\n"
     )
 }
 
@@ -62,8 +62,19 @@ pub(super) fn text(out: &mut String, x: f64, y: f64, anchor: &str, what: &str) {
     put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n", escape(what));
 }
 
-/// The fill of time in which nothing happens: the page's style gives it a colour that fits its background.
-pub const IDLE: &str = "var(--idle)";
+/// How pictures look, in style sheets of pages that hold them.
+pub(super) const STYLE: &str = include_str!("picture.css");
+
+/// A picture that stands alone, or in a page of others: it brings its own style.
+pub fn alone(picture: &str) -> String {
+    match picture.split_once('\n') {
+        Some((head, rest)) => format!("{head}\n<style>\n{STYLE}</style>\n{rest}"),
+        None => picture.to_string(),
+    }
+}
+
+/// The fill of time in which nothing happens: the page's style may give it a colour that fits its background.
+pub const IDLE: &str = "var(--idle, #dddddd)";
 
 fn rect(out: &mut String, at: [f64; 4], fill: &str, opacity: f64, title: &str) {
     let [x, y, w, h] = at;
@@ -187,7 +198,9 @@ pub fn roofline(p: &Profile, d: &DeviceMeta) -> String {
             y(knee * r.bytes)
         );
         let label = format!("{} {}B/s", r.name, metric(r.bytes * p.meta.chip.clock_hz));
-        text(&mut out, LEFT + 6.0, y(low * r.bytes) - 6.0 - 2.0 * i as f64, "start", &label);
+        // Below where the roof begins: it rises.
+        let at = (y(low * r.bytes) + 16.0 + 2.0 * i as f64).min(bottom - 6.0);
+        text(&mut out, LEFT + 10.0, at, "start", &label);
     }
     let most = points.iter().map(|q| q.cycles).max().unwrap_or(1).max(1) as f64;
     for q in points.iter().take(400) {
@@ -211,7 +224,9 @@ pub fn roofline(p: &Profile, d: &DeviceMeta) -> String {
     }
     for v in decades(low, high) {
         grid(&mut out, [x(v), 20.0, x(v), bottom]);
-        text(&mut out, x(v), bottom + 16.0, "middle", &power(v));
+        // At the right edge a number ends where the picture does.
+        let (at, anchor) = if x(v) > WIDTH - 20.0 { (WIDTH, "end") } else { (x(v), "middle") };
+        text(&mut out, at, bottom + 16.0, anchor, &power(v));
     }
     let rate = |v: f64| v * p.meta.chip.clock_hz;
     for v in decades(rate(least), rate(top * 2.0)) {
@@ -291,6 +306,18 @@ pub fn units(d: &DeviceMeta) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pictures_alone_have_the_style_of_what_they_draw() {
+        let mut drawn = open(10.0, "lines");
+        grid(&mut drawn, [0.0; 4]);
+        let picture = alone(&(drawn + "</svg>\n"));
+        let style = picture.split_once("<style>").and_then(|s| s.1.split_once("</style>")).expect("a style").0;
+        for rule in [".systole .grid {", ".systole .roof {", ".systole text {"] {
+            assert!(style.contains(rule), "{rule}: {style}");
+        }
+        assert!(picture.starts_with("<svg class=\"systole\" ") && picture.contains("class=\"grid\""), "{picture}");
+    }
 
     #[test]
     fn ticks_are_round_few_and_distinct() {
