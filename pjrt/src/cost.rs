@@ -18,6 +18,7 @@ pub(crate) fn analysis(e: &Executable) -> &[(String, f32)] {
             put("cycles", r.cycles as f64);
             put("seconds", r.time_s);
             put("peak_share", r.peak_share);
+            put("joules", r.energy.joules);
         }
         put("code bytes", e.exe.program.code.len() as f64);
         out

@@ -69,11 +69,14 @@ class Report:
         return Profile(self._profile)
 
     def table(self, what: str = "ops") -> list[dict[str, Any]]:
-        """Rows for ``pandas.DataFrame``: ``"ops"`` or ``"units"``; of units, each cause of stalls has a column."""
-        if what not in ("ops", "units"):
-            raise ValueError(f"table `{what}`: ops or units is expected")
+        """Rows for ``pandas.DataFrame``: ``"ops"``, ``"units"`` (each cause of stalls has a column), and of Pallas kernels ``"lines"``,
+        ``"regions"``, ``"rooms"`` (what they keep in vector memory) and ``"lint"``; these are empty for other programs.
+        """
+        tables = ("ops", "units", "lines", "regions", "rooms", "lint")
+        if what not in tables:
+            raise ValueError(f"table `{what}`: one of {', '.join(tables)} is expected")
         rows = []
-        for row in self.data[what]:
+        for row in self.data.get(what, []):
             flat: dict[str, Any] = {}
             for key, value in row.items():
                 if isinstance(value, dict):

@@ -190,7 +190,7 @@ def test_serialised_programs_run_in_another_process(tmp_path):
 def test_costs_and_sizes():
     compiled = jax.jit(lambda a: a @ a.T).lower(X).compile()
     cost = compiled.cost_analysis()
-    assert cost["flops"] == 2 * 3 * 3 * 4 and cost["cycles"] > 0 and cost["seconds"] > 0
+    assert cost["flops"] == 2 * 3 * 3 * 4 and cost["cycles"] > 0 and cost["seconds"] > 0 and cost["joules"] > 0
     assert compiled.memory_analysis().argument_size_in_bytes > 0 and "dot" in compiled.as_text()
 
 

@@ -79,4 +79,5 @@ def test_a_report_without_a_device_has_the_kernels_lines():
     x, y = f32(16, 128), f32(128, 128)
     kernel = pl.pallas_call(product, out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32))
     report = systole.run(kernel, x, y, chip="tpu-v5e")
-    assert any(line["file"].endswith("test_pallas.py") and line["cycles"] > 0 for line in report.data["lines"])
+    assert any(line["file"].endswith("test_pallas.py") and line["cycles"] > 0 for line in report.table("lines"))
+    assert sum(room["bytes"] for room in report.table("rooms")) > 0 and report.table("regions") == []
