@@ -38,6 +38,8 @@ SUITES = [
 LEAST = 40
 #: Devices of both platforms: the suites of shardings skip where there are fewer.
 DEVICES = 8
+#: What pytest ends with where it finds no test.
+NONE_FOUND = 5
 
 
 def environment(platform: str, tests: Path) -> dict[str, str]:
@@ -127,6 +129,12 @@ def run(a: argparse.Namespace) -> int:
                 out.write(json.dumps({"test": t, "outcome": what, "why": f"exit code {code}", "text": tail}) + "\n")
         fresh = {t for t in left if t in after and after[t] != done.get(t)}
         started |= fresh
+        if not fresh and code == NONE_FOUND:
+            # A platform may have fewer cases of a test than the one that the names are of.
+            with path.open("a") as out:
+                for t in (t for t in left if t.split("::")[0] == suite):
+                    out.write(json.dumps({"test": t, "outcome": "skipped", "why": "no such case on this platform"}) + "\n")
+            continue
         if not fresh:
             print(tail)
             print(f"{suite}: nothing ran (exit code {code})")
