@@ -165,3 +165,16 @@ def test_sizes_that_do_not_divide_on_automatic_axes():
     got = jax.jit(lambda x: jnp.concatenate([x[:, :3], x[:, 9:]], axis=1) * 2)(given(x, "d", "m"))
     np.testing.assert_allclose(got, np.concatenate([x[:, :3], x[:, 9:]], axis=1) * 2, rtol=2e-5)
     assert len(got.addressable_shards) == 8
+
+
+def test_results_constrained_to_more_devices_than_they_have_elements():
+    mesh = jax.make_mesh((4, 2), ("d", "m"), axis_types=(AxisType.Auto, AxisType.Auto))
+    both = NamedSharding(mesh, P(("d", "m")))
+
+    @jax.jit
+    def f(x):
+        x = jax.lax.with_sharding_constraint(x, both)
+        sums = jax.shard_map(lambda x: x.sum()[None], mesh=mesh, in_specs=P("d"), out_specs=P("d"), axis_names={"d"}, check_vma=False)(x)
+        return jax.lax.with_sharding_constraint(sums, both)
+
+    np.testing.assert_array_equal(f(jnp.arange(8.0)), [1, 5, 9, 13])

@@ -179,7 +179,8 @@ impl Program {
         }
     }
 
-    /// Results that parts of different sizes make up are not divided along those dimensions.
+    /// Results that parts of different sizes make up are not divided along those dimensions, whatever their values are
+    /// constrained to before: who asks for the results has no such arrays.
     pub fn even_results(&mut self, mesh: &Mesh) {
         let mut region = std::mem::take(&mut self.entry);
         for v in &mut region.results {
@@ -190,7 +191,7 @@ impl Program {
                     spec.sharding.dims[d].clear();
                 }
             }
-            if spec.sharding != value.spec.sharding && !(value.spec.given && value.spec.is_closed()) {
+            if spec.sharding != value.spec.sharding {
                 *v = self.constrained(*v, spec, &mut region.nodes);
             }
         }
