@@ -26,6 +26,9 @@ pub struct Overflow {
     pub through: Vec<Reg>,
 }
 
+/// Parts of an instruction's latency for which results that nothing reads keep their registers, where the whole is too much.
+const PARTS: [u32; 3] = [2, 4, 8];
+
 /// Occupied positions of a physical register.
 type Occupied = Vec<u64>;
 
@@ -73,16 +76,18 @@ pub fn allocate(
     pinned: &dyn Fn(Reg) -> bool,
 ) -> Result<(), Overflow> {
     let numbering = Numbering::new(code.names.counts());
-    // A second write of a register waits for the first, so results that nothing reads are kept apart where there is room.
-    let apart = |op: Op| chip.timing.get(op.info().class).latency;
-    let ranges = liveness::analyse(code, &numbering, &apart);
-    let assigned = match in_order(code, chip, &numbering, &ranges, chaos) {
+    // A second write of a register waits for the first, so results that nothing reads are kept apart as far as there is room.
+    let mut apart = |code: &mut Code, part: u32| {
+        let flight = |op: Op| (chip.timing.get(op.info().class).latency / part).max(1);
+        let ranges = liveness::analyse(code, &numbering, &flight);
+        in_order(code, chip, &numbering, &ranges, chaos).map_err(|v| (v, ranges))
+    };
+    let assigned = match apart(code, 1) {
         Ok(a) => a,
-        Err(_) => {
-            let ranges = liveness::analyse(code, &numbering, &|_| 1);
-            in_order(code, chip, &numbering, &ranges, chaos)
-                .map_err(|v| overflow(code, chip, &numbering, &ranges, v, pinned))?
-        }
+        Err(_) => match apart(code, u32::MAX) {
+            Ok(least) => PARTS.into_iter().find_map(|n| apart(code, n).ok()).unwrap_or(least),
+            Err((v, ranges)) => return Err(overflow(code, chip, &numbering, &ranges, v, pinned)),
+        },
     };
     for b in &mut code.bundles {
         for i in &mut b.insts {

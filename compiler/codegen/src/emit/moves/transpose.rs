@@ -1,10 +1,14 @@
 //! Moves whose destination lanes are source rows: blocks go through the cross-lane unit's transpose buffer.
+//!
+//! The buffer moves words. Elements of half or a quarter of a word go through it two or four blocks at a time, each block in its
+//! own bits of the words.
 
 use super::choose::Roles;
 use super::lanes::range_mask;
 use super::spec::MoveSpec;
 use super::walk::{Bases, Sides, each, nest, stepping};
-use crate::kernel::{KernelBuilder, M, S, V};
+use crate::emit::operand::Ops;
+use crate::kernel::{KernelBuilder, M, V};
 
 /// Emits the whole move. The innermost loop, whichever that is, has blocks in both of two units at a time.
 pub fn emit(b: &mut KernelBuilder, spec: (&MoveSpec, &Bases), roles: &Roles) {
@@ -14,36 +18,45 @@ pub fn emit(b: &mut KernelBuilder, spec: (&MoveSpec, &Bases), roles: &Roles) {
         let inside = tiles(sides.src_lane, roles.sub.size) || tiles(sides.dst_lane, roles.lane.size);
         match roles.outer.split_last() {
             Some((inner, outer)) if !inside => nest(b, sides, outer, &mut |b, s| {
-                alternating(b, s, inner.size, (inner.src_row, inner.dst_row), &mut |b, s, u| columns(b, s, roles, u));
+                sharing(b, s, inner.size, (inner.src_row, inner.dst_row), &mut |b, s, u| columns(b, s, roles, u));
             }),
-            _ => nest(b, sides, &roles.outer, &mut |b, s| columns(b, s, roles, 0)),
+            _ => nest(b, sides, &roles.outer, &mut |b, s| columns(b, &[*s], roles, 0)),
         }
     });
 }
 
-/// As [`stepping`], two iterations at a time, each with a unit of its own.
-fn alternating(
+/// As [`stepping`], with as many iterations at a time as the units hold blocks. `f` makes those that share a unit's words.
+fn sharing(
     b: &mut KernelBuilder,
     sides: &Sides<'_>,
     trips: u32,
     (src_step, dst_step): (i64, i64),
-    f: &mut dyn FnMut(&mut KernelBuilder, &Sides<'_>, u32),
+    f: &mut dyn FnMut(&mut KernelBuilder, &[Sides<'_>], u32),
 ) {
-    if b.xlu_units() < 2 || trips < 2 {
-        return stepping(b, sides, trips, (src_step, dst_step), &mut |b, s| f(b, s, 0));
-    }
-    let moved = |b: &mut KernelBuilder, s: &Sides<'_>, by: i64| -> (S, S) {
-        (b.s_addi(s.src, (by * src_step) as i32), b.s_addi(s.dst, (by * dst_step) as i32))
+    let units = b.xlu_units().min(2);
+    let group = units * sides.spec.dtype.packing() as u32;
+    // Iterations `from..from + count`, spread over the units.
+    let mut some = |b: &mut KernelBuilder, s: &Sides<'_>, from: u32, count: u32| {
+        let used = units.min(count);
+        let mut at = from;
+        for u in 0..used {
+            let own = (count - (at - from)).div_ceil(used - u);
+            let mut all = Vec::new();
+            for i in (at..at + own).map(i64::from) {
+                let (src, dst) = match i {
+                    0 => (s.src, s.dst),
+                    _ => (b.s_addi(s.src, (i * src_step) as i32), b.s_addi(s.dst, (i * dst_step) as i32)),
+                };
+                all.push(Sides { src, dst, ..*s });
+            }
+            f(b, &all, u);
+            at += own;
+        }
     };
-    stepping(b, sides, trips / 2, (2 * src_step, 2 * dst_step), &mut |b, s| {
-        f(b, s, 0);
-        let (src, dst) = moved(b, s, 1);
-        f(b, &Sides { src, dst, ..*s }, 1);
-    });
-    if trips % 2 == 1 {
-        let (src, dst) = moved(b, sides, i64::from(trips) - 1);
-        f(b, &Sides { src, dst, ..*sides }, 0);
-    }
+    let whole = trips / group;
+    let steps = (i64::from(group) * src_step, i64::from(group) * dst_step);
+    stepping(b, sides, whole, steps, &mut |b, s| some(b, s, 0, group));
+    some(b, sides, whole * group, trips % group);
 }
 
 /// A part of a run of lanes within one tile: elements `first..first + count`, lane of the first, and the tile.
@@ -69,56 +82,72 @@ fn cut(at: i64, n: i64, lanes: i64) -> (Option<Part>, i64, Part, Option<Part>) {
     (before, whole, one, after)
 }
 
-/// All parts of the destination's lanes.
-fn columns(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, unit: u32) {
+/// All parts of the destination's lanes, of iterations that share a unit's words.
+fn columns(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, unit: u32) {
     let lanes = b.shape().1 as i64;
-    let l = roles.lane;
+    let (sides, l) = (&all[0], roles.lane);
     debug_assert_eq!(l.dst_lane, 1, "a transposed run has neighbouring lanes");
     let (before, whole, one, after) = cut(sides.dst_lane, l.size as i64, lanes);
     if let Some(p) = before {
-        rows(b, sides, roles, p, unit);
+        rows(b, all, roles, p, unit);
     }
     let steps = (lanes * l.src_row, sides.spec.dst.plane_rows);
+    debug_assert!(whole < 2 || all.len() == 1, "tiles inside of an iteration share words themselves");
     if cut(sides.src_lane, i64::from(roles.sub.size), lanes).1 > 1 {
-        stepping(b, sides, whole as u32, steps, &mut |b, s| rows(b, s, roles, one, unit));
+        stepping(b, sides, whole as u32, steps, &mut |b, s| rows(b, &[*s], roles, one, unit));
     } else if whole > 1 {
-        alternating(b, sides, whole as u32, steps, &mut |b, s, u| rows(b, s, roles, one, u));
+        sharing(b, sides, whole as u32, steps, &mut |b, s, u| rows(b, s, roles, one, u));
     } else if whole == 1 {
-        rows(b, sides, roles, one, unit);
+        rows(b, all, roles, one, unit);
     }
     if let Some(p) = after {
-        rows(b, sides, roles, p, unit);
+        rows(b, all, roles, p, unit);
     }
 }
 
 /// All parts of the source's lanes, for one part of the destination's.
-fn rows(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, to: Part, unit: u32) {
+fn rows(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, to: Part, unit: u32) {
     let lanes = b.shape().1 as i64;
-    let t = roles.sub;
+    let (sides, t) = (&all[0], roles.sub);
     let (before, whole, one, after) = cut(sides.src_lane, t.size as i64, lanes);
     if let Some(p) = before {
-        block(b, sides, roles, p, to, unit);
+        block(b, all, roles, (p, to), unit);
     }
     let steps = (sides.spec.src.plane_rows, lanes * t.dst_row);
+    debug_assert!(whole < 2 || all.len() == 1, "tiles inside of an iteration share words themselves");
     if whole > 1 {
-        alternating(b, sides, whole as u32, steps, &mut |b, s, u| block(b, s, roles, one, to, u));
+        sharing(b, sides, whole as u32, steps, &mut |b, s, u| block(b, s, roles, (one, to), u));
     } else if whole == 1 {
-        block(b, sides, roles, one, to, unit);
+        block(b, all, roles, (one, to), unit);
     }
     if let Some(p) = after {
-        block(b, sides, roles, p, to, unit);
+        block(b, all, roles, (p, to), unit);
     }
 }
 
-/// One block: `to.count` source rows by `from.count` source lanes.
-fn block(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, from: Part, to: Part, unit: u32) {
+/// One block of each of the iterations that share a unit's words: `to.count` source rows by `from.count` source lanes.
+fn block(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, (from, to): (Part, Part), unit: u32) {
     let (sub, lanes) = (b.shape().0 as i64, b.shape().1 as i64);
     let (l, t) = (roles.lane, roles.sub);
-    let source = from.tile * sides.spec.src.plane_rows + to.first * l.src_row;
+    let spec = all[0].spec;
+    let bits = spec.dtype.storage_bits() as i32;
+    let source = from.tile * spec.src.plane_rows + to.first * l.src_row;
     let mut row = 0;
     while row < to.count {
-        let v = load_rows(b, sides, source + row * l.src_row, l.src_row, (to.count - row).min(sub));
-        b.xlu_tpush(unit, v);
+        let mut words = None;
+        for (i, sides) in all.iter().enumerate() {
+            let v = load_rows(b, sides, source + row * l.src_row, l.src_row, (to.count - row).min(sub));
+            words = Some(match words {
+                None => v,
+                Some(words) => {
+                    let own = b.shl(v, i as i32 * bits);
+                    b.or(words, own)
+                }
+            });
+        }
+        if let Some(words) = words {
+            b.xlu_tpush(unit, words);
+        }
         row += sub;
     }
     let lane_mask = range_mask(b, to.lane, to.lane + to.count);
@@ -138,8 +167,12 @@ fn block(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, from: Part, to
             (_, true) => mask,
             _ => b.m_and(mask, lane_mask),
         };
-        let at = (to.tile * sides.spec.dst.plane_rows + element * t.dst_row, t.dst_row);
-        sides.store(b, v, sides.dst, at, mask);
+        let at = (to.tile * spec.dst.plane_rows + element * t.dst_row, t.dst_row);
+        // Stores take the lowest bits of a word.
+        for (i, sides) in all.iter().enumerate() {
+            let own = if i == 0 { v } else { b.shr(v, i as i32 * bits) };
+            sides.store(b, own, sides.dst, at, mask);
+        }
     }
 }
 
