@@ -7,6 +7,7 @@
 
 pub mod check;
 pub mod collective;
+mod columns;
 pub mod conv;
 pub mod custom;
 pub mod dot;

@@ -4,8 +4,8 @@
 
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
-    check, collective, conv, dot, dynamic, expand, initial, inline, interleave, lanes, loops, pieces, siblings,
-    squeeze, strips, transfers, window,
+    check, collective, columns, conv, dot, dynamic, expand, initial, inline, interleave, lanes, loops, pieces,
+    siblings, squeeze, strips, transfers, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::core::CoreModule;
@@ -163,6 +163,12 @@ pub const PASSES: &[Pass] = &[
         name: "squeeze-again",
         summary: "dimensions of size 1 that canonical forms needed gone; local rules applied once more",
         run: |m, d, _| rewrite(m, d, &mut squeeze::rule),
+    },
+    // Once slices and the reshapes of their results have met.
+    Pass {
+        name: "columns",
+        summary: "single columns of an array as rows of its transpose",
+        run: |m, d, o| columns::run(m, d, u64::from(o.tile.1)),
     },
     // When transposes have met their neighbours, before anything looks at what arrays there are.
     Pass {
