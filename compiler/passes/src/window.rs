@@ -273,6 +273,8 @@ fn masked(
 const LINE: u64 = 128;
 /// Scans along the last dimension from which on they are made along rows, with the dimension first.
 const MANY_LINES: u64 = 64;
+/// Lines of which on all chips registers are full if each line has one element there.
+const BESIDE: u64 = 1024;
 /// Elements of a block of a scan.
 const BLOCK: u64 = 16;
 
@@ -360,8 +362,8 @@ impl Scan {
         Ok(b.joined(&results))
     }
 
-    /// A scan of one array along its last dimension from what changes nothing: in lines of [`LINE`] by doubling distances,
-    /// then over the lines' totals.
+    /// A scan of one array along its last dimension from what changes nothing: in lines of [`LINE`], many of them with their places
+    /// as the first dimension, few by doubling distances; then over the lines' totals.
     fn by_lanes(&self, b: &mut Emit, whole: Windows<'_>) -> Result<Option<NodeId>, CompileError> {
         let (&[x], &[init]) = (whole.xs, whole.inits) else { return Ok(None) };
         let dims = b.dims(x).to_vec();
@@ -386,14 +388,26 @@ impl Scan {
         let filled = b.pad(x, init, &along(dims.len(), pad(0, fill)));
         let mut scan = b.reshape(filled, &[lead, &[lines, LINE]].concat());
         let rank = dims.len() + 1;
-        let mut distance = 1;
-        while distance < LINE as i64 {
-            let before = b.pad(scan, init, &along(rank, pad(distance, -distance)));
-            scan = b.binary(op, before, scan);
-            distance *= 2;
+        // Many lines are scanned beside each other, an element of each after the other.
+        let many = b.elements(scan) / LINE >= BESIDE;
+        let order: Vec<usize> = [rank - 1].into_iter().chain(0..rank - 1).collect();
+        if many {
+            scan = b.transpose(scan, &order);
+            let reach = pad(LINE as i64 - 1, 0);
+            let mut window = vec![WindowDim::TRIVIAL; rank];
+            window[0] = WindowDim { size: LINE, pad_low: reach.low, pad_high: reach.high, ..WindowDim::TRIVIAL };
+            scan = lowered(b, Windows { xs: &[scan], window: &window, ..whole })?;
+        } else {
+            let mut distance = 1;
+            while distance < LINE as i64 {
+                let before = b.pad(scan, init, &along(rank, pad(distance, -distance)));
+                scan = b.binary(op, before, scan);
+                distance *= 2;
+            }
         }
+        let place = if many { 0 } else { rank - 1 };
         let edge = if self.reverse { 0 } else { LINE - 1 };
-        let totals = b.slice_dim(scan, rank - 1, edge, edge + 1, 1);
+        let totals = b.slice_dim(scan, place, edge, edge + 1, 1);
         let totals = b.reshape(totals, &[lead, &[lines]].concat());
         // The totals before each line, and after it in a reversed scan.
         let mut window = vec![WindowDim::TRIVIAL; dims.len()];
@@ -401,10 +415,11 @@ impl Scan {
         window[self.dim] = WindowDim { size: lines, pad_low: reach.low, pad_high: reach.high, ..WindowDim::TRIVIAL };
         let before = lowered(b, Windows { xs: &[totals], window: &window, ..whole })?;
         let before = b.pad(before, init, &along(dims.len(), pad(1, -1)));
-        let map: Vec<usize> = (0..dims.len()).collect();
+        let map: Vec<usize> = (0..rank).filter(|&d| d != place).collect();
         let tiled = b.dims(scan).to_vec();
         let before = b.broadcast(before, &map, &tiled);
         let done = b.binary(op, before, scan);
+        let done = if many { b.transpose(done, &super::make::inverse(&order)) } else { done };
         let done = b.reshape(done, &[lead, &[lines * LINE]].concat());
         let skip = if self.reverse { fill as u64 } else { 0 };
         let done = b.slice_dim(done, self.dim, skip, skip + n, 1);

@@ -83,7 +83,19 @@ fn selected(b: &mut Emit, key: NodeId, k: u64, room: Room) -> Result<(NodeId, No
     let table = b.reshape(key, &[rows * parts, PART]);
     let split = b.reshape(key, &[rows, parts, PART]);
     let low = -f64::from(2f32).powi(dtype.bits() as i32 - 1);
-    let most = b.reduce(split, Binary::Max, low, &[2]);
+    let most = if rows * parts >= SUBLANES * PART {
+        // One element of many parts after the other: that leaves the maxima along lanes, where reducing rows would not.
+        let mut all = b.transpose(split, &[2, 0, 1]);
+        let mut left = PART;
+        while left > 1 {
+            left /= 2;
+            let (one, other) = (b.slice_dim(all, 0, 0, left, 1), b.slice_dim(all, 0, left, 2 * left, 1));
+            all = b.binary(Binary::Max, one, other);
+        }
+        b.reshape(all, &[rows, parts])
+    } else {
+        b.reduce(split, Binary::Max, low, &[2])
+    };
     // Parts with equal maxima: the first ones hold the first of equal elements.
     let (_, chosen) = selected(b, most, k, room)?;
     // In order of their places, so that equal elements stay in order.
