@@ -60,10 +60,12 @@ fn of_own(body: &Body, i: usize) -> Option<&ExprOp> {
 
 /// The one binary operation that a body is, if it is one on its two parameters in either order.
 pub fn simple_body(body: &Body) -> Option<Binary> {
-    if body.roots.len() != 1 {
-        return None;
-    }
-    if let ExprOp::Binary(op) = of_own(body, 0)? { Some(*op) } else { None }
+    if body.roots.len() == 1 { own_operation(body, 0) } else { None }
+}
+
+/// The operation that combines accumulator `i` with its own value, if it is one and takes nothing else.
+fn own_operation(body: &Body, i: usize) -> Option<Binary> {
+    if let ExprOp::Binary(op) = of_own(body, i)? { Some(*op) } else { None }
 }
 
 /// Whether a body combines each accumulator with its own value alone, by an operation whose order does not matter.
@@ -123,25 +125,32 @@ pub fn variable(b: &mut KernelBuilder, x: &Value) -> Value {
 
 /// acc = body(acc, x), in place.
 pub fn accumulate(b: &mut KernelBuilder, body: &Body, acc: &[Value], x: &[Value]) {
-    if let (Some(op), [a], [x]) = (simple_body(body), acc, x) {
-        let opcode = match (op, a.dtype) {
-            (Binary::Add, DType::F32) => Some(Op::VAddF),
-            (Binary::Max, DType::F32 | DType::BF16 | DType::F16) => Some(Op::VMaxF),
-            (Binary::Min, DType::F32 | DType::BF16 | DType::F16) => Some(Op::VMinF),
-            (Binary::Mul, DType::F32) => Some(Op::VMulF),
-            (Binary::Add, DType::S32 | DType::U32) => Some(Op::VAddI),
-            (Binary::Max, DType::S32) => Some(Op::VMaxS),
-            (Binary::Min, DType::S32) => Some(Op::VMinS),
-            _ => None,
-        };
-        if let Some(op) = opcode {
-            return b.set_v(a.v(), op, &[a.v().into(), x.v().into()]);
+    // Where each is combined with its own value alone, none has to wait for another's.
+    let opcodes: Option<Vec<Op>> = acc.iter().enumerate().map(|(i, a)| own_opcode(body, i, a.dtype)).collect();
+    if let Some(opcodes) = opcodes {
+        for ((a, x), op) in acc.iter().zip(x).zip(opcodes) {
+            b.set_v(a.v(), op, &[a.v().into(), x.v().into()]);
         }
+        return;
     }
     let new = emit_body(b, body, acc, x);
     let new: Vec<Value> = if new.len() > 1 { new.iter().map(|v| variable(b, v)).collect() } else { new };
     for (a, n) in acc.iter().zip(&new) {
         assign(b, a, n);
+    }
+}
+
+/// The instruction that combines accumulator `i` of a type with its own value, if it is one and takes nothing else.
+pub fn own_opcode(body: &Body, i: usize, dtype: DType) -> Option<Op> {
+    match (own_operation(body, i)?, dtype) {
+        (Binary::Add, DType::F32) => Some(Op::VAddF),
+        (Binary::Max, DType::F32 | DType::BF16 | DType::F16) => Some(Op::VMaxF),
+        (Binary::Min, DType::F32 | DType::BF16 | DType::F16) => Some(Op::VMinF),
+        (Binary::Mul, DType::F32) => Some(Op::VMulF),
+        (Binary::Add, DType::S32 | DType::U32) => Some(Op::VAddI),
+        (Binary::Max, DType::S32) => Some(Op::VMaxS),
+        (Binary::Min, DType::S32) => Some(Op::VMinS),
+        _ => None,
     }
 }
 
@@ -236,13 +245,15 @@ pub fn repeatable(reduction: &Reduction, nodes: &[ExprNode]) -> bool {
 /// Values that leave others alone under the body, if they are known; else the initial values, which XLA may apply any number
 /// of times. The flag says which: `true` for known identities, and then the initial values remain to be combined.
 pub fn neutral(b: &mut KernelBuilder, body: &Body, inits: &[Value]) -> (Vec<Value>, bool) {
-    if let (Some(op), [init]) = (simple_body(body), inits)
-        && let Some(bytes) = identity_bytes(op, init.dtype)
-        && init.dtype.bits() >= 8
-    {
-        return (vec![elementwise::constant(b, &bytes, init.dtype)], true);
+    let identity = |(i, init): (usize, &Value)| {
+        let bytes = identity_bytes(own_operation(body, i)?, init.dtype)?;
+        (init.dtype.bits() >= 8).then_some((bytes, init.dtype))
+    };
+    let known: Option<Vec<_>> = inits.iter().enumerate().map(identity).collect();
+    match known {
+        Some(all) => (all.iter().map(|(bytes, dtype)| elementwise::constant(b, bytes, *dtype)).collect(), true),
+        None => (inits.to_vec(), false),
     }
-    (inits.to_vec(), false)
 }
 
 /// Whether sums of this reduction are kept in f32 though its type is narrower: additions of bf16 or f16 values, which

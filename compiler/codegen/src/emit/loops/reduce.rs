@@ -8,7 +8,7 @@
 use super::address::{Affine, nest, step};
 use super::bases::Bases;
 use super::eval::{
-    accumulate, each_alone, emit_body, neutral, reduce_lanes, reduce_sublanes, select_mask, simple_body, variable,
+    accumulate, each_alone, emit_body, neutral, own_opcode, reduce_lanes, reduce_sublanes, select_mask, variable,
     widen_body, widened,
 };
 use super::row::{At, Context, Memo, tiles_to_outer};
@@ -69,18 +69,23 @@ pub fn emit_reduce(b: &mut KernelBuilder, spec: &ReduceSpec, bases: &Bases) {
     let around = kept.saturating_sub(1);
     let shared = shared(&flat, &ctx, around);
     let slide = Slide::of(&flat, kept).filter(|_| !spec.reduce_rows && !spec.reduce_columns);
-    let product = product(&flat, &body);
-    let r = Reducer { ctx, spec: &spec, body, wide, kept, shared, slide, product };
+    let products = products(&flat, &body);
+    let r = Reducer { ctx, spec: &spec, body, wide, kept, shared, slide, products };
     nest(b, &flat.outer[..around], 0, &regs, &mut |b, regs| r.kept_indices(b, regs));
 }
 
-/// The factors, where what is added up are f32 products: a multiply-add rounds their sum alone.
-fn product(spec: &LoopSpec, body: &Body) -> Option<(ExprId, ExprId)> {
-    let &[Output { node, .. }] = &spec.outputs[..] else { return None };
-    let product = &spec.expr.nodes[node as usize];
-    let sum = simple_body(body) == Some(Binary::Add) && product.dtype == DType::F32;
-    let &[x, y] = &product.args[..] else { return None };
-    (sum && product.op == ExprOp::Binary(Binary::Mul)).then_some((x, y))
+/// The factors of each result that adds up f32 products, where each result is combined by one instruction: a multiply-add rounds
+/// their sum alone.
+fn products(spec: &LoopSpec, body: &Body) -> Vec<Option<(ExprId, ExprId)>> {
+    let one = |(i, output): (usize, &Output)| {
+        let product = &spec.expr.nodes[output.node as usize];
+        let &[x, y] = &product.args[..] else { return None };
+        let sum = own_opcode(body, i, product.dtype) == Some(Op::VAddF);
+        (sum && product.op == ExprOp::Binary(Binary::Mul)).then_some((x, y))
+    };
+    let simple = |(i, o): (usize, &Output)| own_opcode(body, i, spec.expr.nodes[o.node as usize].dtype).is_some();
+    let all = || spec.outputs.iter().enumerate();
+    if all().all(simple) { all().map(one).collect() } else { vec![None; spec.outputs.len()] }
 }
 
 /// Which nodes' values are the same for all rows, and for all indices of outer dimension `d`.
@@ -114,7 +119,7 @@ pub(super) struct Reducer<'a> {
     /// Which nodes' values are the same for all places that are reduced side by side.
     pub(super) shared: Vec<bool>,
     slide: Option<Slide>,
-    product: Option<(ExprId, ExprId)>,
+    products: Vec<Option<(ExprId, ExprId)>>,
 }
 
 impl Reducer<'_> {
@@ -164,7 +169,7 @@ impl Reducer<'_> {
         let blocks = if exact { rows.div_ceil(sub) } else { rows / sub };
         let d = self.ctx.spec.outer.len();
         let own: Vec<Affine> = regs.iter().map(|a| a.fork(b, d)).collect();
-        let sliding = self.slide.is_some() && self.side_by_side() > 1 && self.product.is_some();
+        let sliding = self.slide.is_some() && self.side_by_side() > 1 && self.is_product();
         let together = match b.sums {
             (wanted, most) if sliding => wanted.div_ceil(indices).min(most / indices),
             _ => self.side_by_side() / indices,
@@ -258,12 +263,25 @@ impl Reducer<'_> {
 
     /// Takes a reduced point into the accumulators.
     pub(super) fn take(&self, b: &mut KernelBuilder, (at, tile): (&At, u32), acc: &[Value], memo: &mut Memo) {
-        if let (&[sum], Some((x, y))) = (acc, self.product) {
-            let (x, y) = (self.ctx.eval(b, at, x, tile, memo), self.ctx.eval(b, at, y, tile, memo));
-            return b.set_v(sum.v(), Op::VFmaF, &[x.v().into(), y.v().into(), sum.v().into()]);
+        if self.products.iter().all(Option::is_none) {
+            let x = self.values(b, at, tile, memo);
+            return accumulate(b, &self.body, acc, &x);
         }
-        let x = self.values(b, at, tile, memo);
-        accumulate(b, &self.body, acc, &x);
+        for (i, (sum, product)) in acc.iter().zip(&self.products).enumerate() {
+            let mut eval = |b: &mut KernelBuilder, node: ExprId| self.ctx.eval(b, at, node, tile, memo);
+            if let &Some((x, y)) = product {
+                let (x, y) = (eval(b, x), eval(b, y));
+                b.set_v(sum.v(), Op::VFmaF, &[x.v().into(), y.v().into(), sum.v().into()]);
+            } else if let Some(op) = own_opcode(&self.body, i, sum.dtype) {
+                let x = eval(b, self.spec.reduction.args[i]);
+                b.set_v(sum.v(), op, &[sum.v().into(), x.v().into()]);
+            }
+        }
+    }
+
+    /// Whether the only result adds up products.
+    fn is_product(&self) -> bool {
+        matches!(self.products[..], [Some(_)])
     }
 
     /// Arguments of the reduction at one reduced point.
@@ -330,7 +348,7 @@ impl Reducer<'_> {
             // Few sums would wait for themselves: each is two.
             let (wanted, most) = b.sums;
             let count = places.len() as u32;
-            if !known || count >= wanted || count * 2 > most || self.product.is_none() {
+            if !known || count >= wanted || count * 2 > most || !self.is_product() {
                 self.sliding(b, slide, places, &[&all]);
                 return all;
             }
