@@ -39,7 +39,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         Op::Gather(g) => Some(gather::lower(b, g, n, x, options)?),
         Op::Scatter(s) => Some(scatter::lower(b, s, x)?),
         Op::SelectAndScatter { window, select, scatter } => {
-            Some(select_scatter::lower(b, window, *select, *scatter, x)?)
+            Some(select_scatter::lower(b, window, (*select, *scatter), x, options)?)
         }
         Op::RngBitGenerator { algorithm } => Some(random::bit_generator(b, n, *algorithm, x[0])?),
         Op::Rng { distribution } => Some(random::rng(b, n, *distribution, x, options.seed)?),

@@ -3,19 +3,67 @@
 
 use crate::edit::Emit;
 use crate::make::whole;
+use crate::options::PassOptions;
 use systole_hlo::error::{CompileError, Resource};
-use systole_hlo::graph::{CompId, NodeId, PadDim, SliceDim, WindowDim};
-use systole_isa::DType;
+use systole_hlo::graph::{Binary, CompId, NodeId, PadDim, SliceDim, WindowDim};
+use systole_isa::{DType, Layout};
 
 /// Window positions at most.
 const MAX_TAPS: u64 = 4096;
+/// Arrays of the operand's size that the work has at the same time.
+const ARRAYS: u64 = 6;
 
-/// operand, source, initial value.
+/// operand, source, initial value. Where arrays do not stay in vector memory, some images come after the others: what is between the
+/// operand and the result stays there then.
 pub fn lower(
     b: &mut Emit,
     window: &[WindowDim],
-    select: CompId,
-    scatter: CompId,
+    computations: (CompId, CompId),
+    operands: &[NodeId],
+    options: &PassOptions,
+) -> Result<NodeId, CompileError> {
+    let (x, source, init) = (operands[0], operands[1], operands[2]);
+    let (dims, dtype) = (b.dims(x).to_vec(), b.dtype(x));
+    let Some((dim, some)) = images(window, (&dims, dtype), options) else {
+        return together(b, window, computations, operands);
+    };
+    let state = [b.splat(dtype, &dims, 0.0), x, source, init];
+    let done = b.counted_loop("images", dims[dim] / some, &state, |b, i, s| {
+        let mut starts = vec![b.index(0); dims.len()];
+        starts[dim] = b.with(Binary::Mul, i, some as f64);
+        let parts = [s[1], s[2]].map(|x| {
+            let mut sizes = b.dims(x).to_vec();
+            sizes[dim] = some;
+            b.dynamic_slice(x, &starts, &sizes)
+        });
+        let made = together(b, window, computations, &[parts[0], parts[1], s[3]])?;
+        let all = b.dynamic_update_slice(s[0], made, &starts);
+        Ok([&[all], &s[1..]].concat())
+    })?;
+    Ok(done[0])
+}
+
+/// A dimension that no window reaches along, and how many of its places come at a time, where all together do not stay in vector
+/// memory and these do.
+fn images(window: &[WindowDim], (dims, dtype): (&[u64], DType), options: &PassOptions) -> Option<(usize, u64)> {
+    let (sublanes, lanes) = options.tile;
+    let needs = |dims: &[u64]| Layout::row_major(dtype, dims, sublanes, lanes).bytes().saturating_mul(ARRAYS);
+    let apart = |&d: &usize| window[d] == WindowDim::TRIVIAL && dims[d] > 1;
+    let dim = (0..dims.len().saturating_sub(2)).find(apart).filter(|_| needs(dims) > options.vmem_bytes)?;
+    let mut part = dims.to_vec();
+    let mut fits = |some: u64| {
+        part[dim] = some;
+        needs(&part) <= options.vmem_bytes
+    };
+    let most = (1..dims[dim]).take_while(|&some| fits(some)).last()?;
+    (1..=most).rev().find(|some| dims[dim].is_multiple_of(*some)).map(|some| (dim, some))
+}
+
+/// All images at once.
+fn together(
+    b: &mut Emit,
+    window: &[WindowDim],
+    (select, scatter): (CompId, CompId),
     operands: &[NodeId],
 ) -> Result<NodeId, CompileError> {
     let (x, source, init) = (operands[0], operands[1], operands[2]);
