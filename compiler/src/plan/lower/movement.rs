@@ -417,13 +417,16 @@ impl<'a> Lower<'a> {
     }
 
     /// The parts of a padded array that its operand does not reach, each as begin and sizes, if writing them after the rest is less
-    /// work than filling all of the array before: of what is streamed, whole rows go out at once and nothing comes back.
+    /// work than filling all of the array before: of what is streamed, whole rows go out at once and nothing comes back; what lies in
+    /// vector memory is written once.
     fn edges(&self, pads: &[PadDim], src: &View, dst: &View, result: bool) -> Option<Vec<(Vec<i64>, Vec<u64>)>> {
         /// The part of the array that reading and writing edges may take.
         const WORTH: u64 = 2;
+        /// Element rows of vector memory that are filled while the two kernels of a part begin and end.
+        const CALLS: u64 = 1024;
         let n = dst.dims.len();
         let plain = pads.iter().all(|p| p.low >= 0 && p.high >= 0 && p.interior == 0);
-        if n < 2 || dst.dims[n - 2] <= 1 || src.dims.contains(&0) || !plain || !self.streams(dst.buf, result) {
+        if n < 2 || dst.dims[n - 2] <= 1 || src.dims.contains(&0) || !plain {
             return None;
         }
         let mut parts = Vec::new();
@@ -441,7 +444,8 @@ impl<'a> Lower<'a> {
             }
             (begin[d], sizes[d]) = (p.low, inner);
         }
-        (rows * WORTH <= dst.layout.total_rows()).then_some(parts)
+        let calls = if self.streams(dst.buf, result) { 0 } else { CALLS * parts.len() as u64 };
+        (rows * WORTH + calls <= dst.layout.total_rows()).then_some(parts)
     }
 
     /// Element rows that the part of an array which begins at `first` of dimension `d` comes and goes with.
