@@ -4,6 +4,7 @@
 use crate::edit::Emit;
 use crate::make::whole;
 use crate::options::PassOptions;
+use crate::simplify::{combiner, is_identity, scalar_of};
 use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{Binary, CompId, NodeId, PadDim, SliceDim, WindowDim};
 use systole_isa::{DType, Layout};
@@ -24,10 +25,13 @@ pub fn lower(
 ) -> Result<NodeId, CompileError> {
     let (x, source, init) = (operands[0], operands[1], operands[2]);
     let (dims, dtype) = (b.dims(x).to_vec(), b.dtype(x));
-    let Some((dim, some)) = images(window, (&dims, dtype), options) else {
+    // What nothing else takes is made in strips with its gradient, where that is worth it.
+    let shared = b.uses(x) > 1;
+    let Some((dim, some)) = images(window, (&dims, dtype), options).filter(|_| shared) else {
         return together(b, window, computations, operands);
     };
     let state = [b.splat(dtype, &dims, 0.0), x, source, init];
+    let known = scalar_of(b, init).cloned();
     let done = b.counted_loop("images", dims[dim] / some, &state, |b, i, s| {
         let mut starts = vec![b.index(0); dims.len()];
         starts[dim] = b.with(Binary::Mul, i, some as f64);
@@ -36,7 +40,8 @@ pub fn lower(
             sizes[dim] = some;
             b.dynamic_slice(x, &starts, &sizes)
         });
-        let made = together(b, window, computations, &[parts[0], parts[1], s[3]])?;
+        let init = known.map_or(s[3], |l| b.constant(l));
+        let made = together(b, window, computations, &[parts[0], parts[1], init])?;
         let all = b.dynamic_update_slice(s[0], made, &starts);
         Ok([&[all], &s[1..]].concat())
     })?;
@@ -152,6 +157,9 @@ fn collected(
     }
     let seen: Vec<u64> = window.iter().map(|w| w.size.div_ceil(w.stride)).collect();
     let mut result = b.broadcast(init, &[], &sizes);
+    // A first source is the sum with a start that changes nothing.
+    let op = combiner(b, scatter);
+    let mut plain = op.is_some_and(|op| scalar_of(b, init).is_some_and(|l| is_identity(op, l)));
     for back in positions(&seen).into_iter().rev() {
         let shift: Vec<PadDim> = (0..dims.len())
             .map(|d| {
@@ -190,7 +198,8 @@ fn collected(
         if let Some(inside) = inside {
             hit = b.and(hit, inside);
         }
-        let combined = b.apply(scatter, &[result, values], &sizes)?[0];
+        let first = std::mem::take(&mut plain);
+        let combined = if first { values } else { b.apply(scatter, &[result, values], &sizes)?[0] };
         result = b.select(hit, combined, result);
     }
     let whole: Vec<u64> = (0..dims.len()).map(|d| blocks[d] * window[d].stride).collect();
