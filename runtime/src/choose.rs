@@ -59,6 +59,7 @@ impl Client {
         let several = options.pod.devices() > 1;
         let given = if cores == 1 { Some(1) } else { options.cores.map(|n| n.clamp(1, cores)) };
         let first = CompileOptions { cores: Some(given.unwrap_or(1)), ..options };
+        let strips = first.strips;
         let (first, program) = match several || first.strips.is_some() {
             true => (first, ordered.filter(|_| given.unwrap_or(1) == 1)),
             false => self.choose_strips(module, first, compile)?,
@@ -74,7 +75,7 @@ impl Client {
             Some(program) => program,
             None => compile(module, &first)?.program,
         };
-        self.choose_cores(module, (first, program), compile)
+        self.choose_cores(module, (first, program), strips, compile)
     }
 
     /// The places of devices with which a module is fastest on one core of each, with its program there; of equally fast ones
@@ -156,30 +157,38 @@ impl Client {
         Ok(chosen)
     }
 
-    /// All cores, or the one that a program was compiled for.
+    /// All cores, or the one that a program was compiled for. `strips`: those that are asked for; of others, what one core gains by
+    /// them several may lose, and the other way round.
     fn choose_cores(
         &self,
         module: &Module,
         (alone, first): (CompileOptions, Program),
+        strips: Option<u32>,
         compile: Compile<'_>,
     ) -> Result<Chosen, RuntimeError> {
         let cores = self.chip().cores_per_device;
-        let mut limits = vec![alone.max_resident];
-        if alone.max_resident.is_none() {
-            limits.push(Some(self.chip().vmem.bytes / RESIDENT));
-        }
         let Some(mut best) = self.timed(&first, u64::MAX).filter(|&t| t >= SMALL) else {
             return Ok((alone, Some(first)));
         };
         let mut chosen = (alone.clone(), Some(first));
-        for max_resident in limits {
-            let shared = CompileOptions { cores: Some(cores), max_resident, ..alone.clone() };
-            // A plan that does not fit is none.
-            let Ok(done) = compile(module, &shared) else { continue };
+        // How many strips a plan has, if it fits.
+        let mut attempt = |chosen: &mut Chosen, max_resident, strips| -> Option<usize> {
+            let shared = CompileOptions { cores: Some(cores), max_resident, strips, ..alone.clone() };
+            let done = compile(module, &shared).ok()?;
             if let Some(t) = self.timed(&done.program, best).filter(|&t| t < best) {
                 best = t;
-                chosen = (shared, Some(done.program));
+                *chosen = (shared, Some(done.program));
             }
+            Some(done.strips)
+        };
+        let made = attempt(&mut chosen, alone.max_resident, alone.strips);
+        let open = strips.is_none() && alone.pod.devices() <= 1;
+        if open && (alone.strips.is_some() || made.is_some_and(|n| n > 0)) {
+            attempt(&mut chosen, alone.max_resident, if alone.strips == Some(0) { None } else { Some(0) });
+        }
+        if alone.max_resident.is_none() {
+            let strips = chosen.0.strips;
+            attempt(&mut chosen, Some(self.chip().vmem.bytes / RESIDENT), strips);
         }
         Ok(chosen)
     }

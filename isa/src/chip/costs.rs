@@ -69,7 +69,7 @@ costs! {
     IciLink "ici_link" "GB/s" "One-way rate of the link that `ici_area` is of.";
     HostArea "host_area" "mm2" "The link to the host and what manages the chip.";
     MiscArea "misc_area" "mm2" "Pins and what else there is.";
-    CmemArea "cmem_area" "mm2" "CMEM.";
+    CmemArea "cmem_area" "mm2/MiB" "Common memory (CMEM).";
     OtherArea "other_area" "mm2" "Blocks that are not modeled, with their wires.";
     Interconnect "interconnect" "share" "On-chip interconnect over the sum of the blocks.";
     Fill "fill" "share" "Part of the die that blocks fill.";

@@ -55,7 +55,7 @@ impl Area {
             ("xlu", cores * f64::from(c.xlu_slots) * p(Cost::XluArea)),
             ("vmem", cores * mib(chip.vmem.bytes as f64) * p(Cost::SramArea)),
             ("sequencer", cores * p(Cost::SequencerArea)),
-            ("cmem", p(Cost::CmemArea)),
+            ("cmem", mib(chip.cmem.bytes as f64) * p(Cost::CmemArea)),
             ("hbm", stacks * p(Cost::HbmArea)),
             ("ici", links * p(Cost::IciArea) * rate),
             ("host", p(Cost::HostArea)),

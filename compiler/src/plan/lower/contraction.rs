@@ -5,7 +5,7 @@ use super::memo::KernelMemo;
 use super::{Cut, Lower, Region, Val};
 use crate::plan::guide::{Guide, impossible, listed};
 use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
-use crate::plan::step::{Arg, KernelEntry, SplitPart, Step, Unit, Use, Word};
+use crate::plan::step::{Arg, Draft, KernelEntry, SplitPart, Step, Unit, Use, Word};
 use crate::plan::view::{Form, View};
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::mxu::{self, Array, Chosen, Contraction, Dim, Place, RhsForm, Tile};
@@ -376,38 +376,7 @@ impl<'a> Lower<'a> {
 
     /// The first core's kernel of a product that all cores share.
     fn split_product(&mut self, c: &Contraction, name: &str) -> Option<usize> {
-        let cores = self.plan.cores;
-        if cores < 2 {
-            return None;
-        }
-        let line = self.guide.schedule.tile(name).map(|t| t.1);
-        let key = |core: usize| KernelKey::Product(c.clone(), Some((core as u32, cores)), line);
-        if let Some(&k) = self.plan.keys.get(&key(0)) {
-            return Some(k);
-        }
-        let (parts, _) = self.memo.parts(c, cores, self.chip)?;
-        let shared = mxu::shared(self.chip, cores);
-        let row_bytes = self.chip.row_bytes();
-        let units = |a: &Array, rows: u32| {
-            let words = i64::from(rows) / a.dtype.packing() as i64;
-            if a.place == Place::Hbm { words * row_bytes as i64 / HBM_GRANULE as i64 } else { words }
-        };
-        let mut split: Vec<SplitPart> = Vec::new();
-        for (i, p) in parts.iter().enumerate() {
-            let same = parts[..i].iter().position(|q| q.contraction == p.contraction);
-            let kernel = match same {
-                Some(j) => split[j].kernel,
-                None => {
-                    let made = product_entry(&p.contraction, &shared, (name, self.guide), self.memo).ok()?;
-                    self.plan.kernel(key(i), |_| Ok::<_, mxu::MxuError>(made)).ok()?
-                }
-            };
-            let offsets = vec![units(&c.lhs, p.lhs), units(&c.rhs, p.rhs), units(&c.out, p.out)];
-            split.push(SplitPart { kernel, offsets });
-        }
-        let first = split.first()?.kernel;
-        self.plan.splits.insert(first, split);
-        Some(first)
+        shared_product(&mut self.plan, c, name, (self.chip, self.guide, self.memo))
     }
 
     fn product_kernel(&mut self, c: &Contraction, name: &str) -> Result<usize, mxu::MxuError> {
@@ -415,6 +384,47 @@ impl<'a> Lower<'a> {
         let line = guide.schedule.tile(name).map(|t| t.1);
         self.plan.kernel(KernelKey::Product(c.clone(), None, line), |_| product_entry(c, chip, (name, guide), memo))
     }
+}
+
+/// The first core's kernel of a contraction that all cores of the device share; none where there is one core, or it cannot be cut.
+pub fn shared_product(
+    plan: &mut Draft,
+    c: &Contraction,
+    name: &str,
+    (chip, guide, memo): (&ChipConfig, &Guide, &KernelMemo),
+) -> Option<usize> {
+    let cores = plan.cores;
+    if cores < 2 {
+        return None;
+    }
+    let line = guide.schedule.tile(name).map(|t| t.1);
+    let key = |core: usize| KernelKey::Product(c.clone(), Some((core as u32, cores)), line);
+    if let Some(&k) = plan.keys.get(&key(0)) {
+        return Some(k);
+    }
+    let (parts, _) = memo.parts(c, cores, chip)?;
+    let shared = mxu::shared(chip, cores);
+    let units = |a: &Array, rows: u32| {
+        let words = i64::from(rows) / a.dtype.packing() as i64;
+        if a.place == Place::Hbm { words * chip.row_bytes() as i64 / HBM_GRANULE as i64 } else { words }
+    };
+    let mut split: Vec<SplitPart> = Vec::new();
+    for (i, p) in parts.iter().enumerate() {
+        let same = parts[..i].iter().position(|q| q.contraction == p.contraction);
+        let kernel = match same {
+            Some(j) => split[j].kernel,
+            None => {
+                let made = product_entry(&p.contraction, &shared, (name, guide), memo).ok()?;
+                plan.kernel(key(i), |_| Ok::<_, mxu::MxuError>(made)).ok()?
+            }
+        };
+        let extras = c.extras.iter().map(|&(place, dtype)| units(&Array { place, dtype, ..c.out }, p.out));
+        let own = [units(&c.lhs, p.lhs), units(&c.rhs, p.rhs), units(&c.out, p.out)];
+        split.push(SplitPart { kernel, offsets: own.into_iter().chain(extras).collect() });
+    }
+    let first = split.first()?.kernel;
+    plan.splits.insert(first, split);
+    Some(first)
 }
 
 /// The kernel of a contraction with the best tile.

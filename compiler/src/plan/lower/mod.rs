@@ -20,7 +20,7 @@ mod steps;
 mod transfer;
 mod unseen;
 
-pub use self::contraction::product_entry;
+pub use self::contraction::{product_entry, shared_product};
 use self::loop_spec::{Resolve, Resolved, loop_spec, reduce_spec, window_spec};
 use self::memo::Memo;
 use self::scalar::scalar_nodes;

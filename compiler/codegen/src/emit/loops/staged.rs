@@ -71,7 +71,7 @@ pub(super) fn column_free(spec: &LoopSpec) -> Vec<bool> {
 }
 
 /// Work of a node at a point, in simple vector operations.
-fn work(n: &ExprNode) -> u32 {
+pub fn work(n: &ExprNode) -> u32 {
     let rounded = u32::from(matches!(n.dtype, DType::BF16 | DType::F16));
     let own = match &n.op {
         ExprOp::Input(_) | ExprOp::Param(_) | ExprOp::Const(_) | ExprOp::LaneReduce(..) => return 0,

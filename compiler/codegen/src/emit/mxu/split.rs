@@ -2,14 +2,17 @@
 //!
 //! A part is a contraction of its own on parts of the same arrays: the geometry stays, the bases move. The cut dimension is
 //! the columns, one of the dimensions of the rows, or a batch dimension. Parts of the result begin at whole registers and
-//! granules, so that no part stores to another's rows.
+//! granules, so that no part stores to another's rows. What is done to results before they are stored is done by each part to
+//! its own: extras begin where the result does, and rows along the columns are read from the part's first column on.
 
 use super::choose::choose;
+use super::finish::FinishInput;
 use super::spec::{Array, Contraction, Dim, Place, RhsForm};
-use systole_isa::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
+use systole_isa::{ChipConfig, DType};
 
-/// What one core computes: a contraction, and where its arrays begin, in element rows behind those of the whole.
+/// What one core computes: a contraction, and where its arrays begin, in element rows behind those of the whole. Extras begin
+/// where the result does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     pub contraction: Contraction,
@@ -80,7 +83,15 @@ fn parts(spec: &Contraction, cut: Cut, cores: u32, chip: &ChipConfig) -> Option<
         let [lhs, rhs, out] = begins(spec, cut, from, chip);
         let mut c = spec.clone();
         match cut {
-            Cut::Columns => c.n = to - from,
+            Cut::Columns => {
+                c.n = to - from;
+                let inputs = c.finish.iter_mut().flat_map(|f| &mut f.inputs);
+                for input in inputs {
+                    if let FinishInput::Columns { offset, step, .. } = input {
+                        *offset += (from / chip.core.lanes * *step) as i32;
+                    }
+                }
+            }
             Cut::Rows(d) => c.rows[d].count = to - from,
             Cut::Batch(d) => c.batch[d].count = to - from,
         }
@@ -130,5 +141,6 @@ fn aligned(spec: &Contraction, rows: [u32; 3], chip: &ChipConfig) -> bool {
         let registers = rows % (packing * chip.core.sublanes) == 0;
         registers && (a.place == Place::Vmem || (words * chip.row_bytes()).is_multiple_of(HBM_GRANULE))
     };
-    [&spec.lhs, &spec.rhs, &spec.out].into_iter().zip(rows).all(fits)
+    let extra = |&(place, dtype): &(Place, DType)| fits((&Array { place, dtype, ..spec.out }, rows[2]));
+    [&spec.lhs, &spec.rhs, &spec.out].into_iter().zip(rows).all(fits) && spec.extras.iter().all(extra)
 }

@@ -4,26 +4,33 @@
 //! This is a matter of steps, not of operations: a loop qualifies if it is the only reader of the product's result, and reads
 //! and writes every element where the product would have put it. Whatever else it reads lies the same way, along its columns, or is a
 //! scalar. What depends on the columns alone is computed before the product, once.
+//!
+//! Where the cores of a device share a product, each does to its part of the results what is done to them; so they share the loop too.
+
+mod end;
 
 use super::guide::Guide;
 use super::lower::memo::Memo;
-use super::lower::product_entry;
-use super::spec::{KernelKey, KernelSpec, Needs};
+use super::lower::{product_entry, shared_product};
+use super::spec::{KernelKey, KernelSpec};
 use super::step::{Arg, BufferKind, Draft, Step, Unit, Use};
-use super::view::{BufId, Form, layout_of};
-use smallvec::{SmallVec, smallvec};
+use super::view::BufId;
+use end::End;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use systole_codegen::emit::blocks::{Body, consider_cut};
-use systole_codegen::emit::loops::spec::{Access, Expr, ExprId, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output};
-use systole_codegen::emit::mxu::{Array, Contraction, Finish, FinishInput, MxuError, Place};
+use systole_codegen::emit::loops::spec::LoopSpec;
+use systole_codegen::emit::loops::work;
+use systole_codegen::emit::mxu::{self, Array, Contraction, MxuError, Place};
 use systole_isa::{ChipConfig, DType};
 
 /// Operations of an expression at most: longer ones have more values than registers while rows go through the matrix units.
 const MOST_NODES: usize = 40;
-/// Operands of an expression at most.
-const MOST_INPUTS: usize = 8;
 /// Share of the two kernels' cycles below which one for both is taken.
 const WORTH: f64 = 0.99;
+/// Times what its operations take by themselves that a register of results takes at the end of a product that cores share: measured,
+/// their code waits for results of its own there, and goes on beside no part of the next tile.
+const EXPOSED: f64 = 2.0;
 /// Cycles of a call and of a loop's beginning and end.
 const CALL: f64 = 150.0;
 
@@ -33,12 +40,13 @@ pub fn products(draft: &mut Draft, chip: &ChipConfig, guide: &Guide, memo: &Memo
     named(&draft.steps, &mut |b| mentions[b.index()] += 1);
     let kept = draft.results.iter().chain(&draft.params).copied().chain(draft.channels.values().map(|v| v.buf));
     kept.for_each(|b| mentions[b.index()] += 1);
-    // Parts of several cores are made of products as they are.
-    if draft.cores > 1 {
-        return;
-    }
     let steps = std::mem::take(&mut draft.steps);
-    let mut f = Finisher { draft, chip, guide, memo, mentions, made: 0 };
+    let whole = (draft.keys.iter()).filter_map(|(key, &kernel)| match key {
+        KernelKey::Product(c, Some((0, _)), _) => Some((kernel, c.clone())),
+        KernelKey::Product(..) | KernelKey::Blocks(..) | KernelKey::Exactly(_) => None,
+    });
+    let whole = whole.collect();
+    let mut f = Finisher { draft, chip, guide, memo, mentions, whole, made: 0 };
     let steps = f.region(steps);
     let made = f.made;
     draft.steps = steps;
@@ -54,6 +62,8 @@ struct Finisher<'a> {
     memo: &'a Memo,
     /// How often steps name each buffer.
     mentions: Vec<u32>,
+    /// Products that cores share, by the first core's kernel.
+    whole: BTreeMap<usize, Contraction>,
     made: u32,
 }
 
@@ -104,11 +114,12 @@ impl Finisher<'_> {
             return None;
         };
         let b = &self.draft.buffers[buf.index()];
+        let known = !self.draft.splits.contains_key(kernel) || self.whole.contains_key(kernel);
         let free = contraction.finish.is_none()
             && dynamic.is_empty()
             && b.kind == BufferKind::Temp
             && self.guide.schedule.streams(&b.name).is_none()
-            && !self.draft.splits.contains_key(kernel);
+            && known;
         free.then_some(*buf)
     }
 
@@ -118,23 +129,38 @@ impl Finisher<'_> {
         let Step::Call { kernel, args, op } = step else { return None };
         let k = &self.draft.kernels[*kernel];
         let (name, schedule) = (&self.draft.ops[*op as usize].name, &self.guide.schedule);
-        if self.draft.splits.contains_key(kernel) || schedule.cut(name).is_some() || schedule.alone(name).is_some() {
+        if schedule.cut(name).is_some() || schedule.alone(name).is_some() {
             return None;
         }
         let (spec, cycles) = match &k.spec {
             KernelSpec::Body(Body::Loop(spec)) => (spec, self.work(spec)),
-            KernelSpec::Blocks { spec, cut, share: None, looks: None } => {
+            KernelSpec::Blocks { spec, cut, share, looks: None } => {
                 let Body::Loop(body) = &spec.body else { return None };
                 if spec.operands.iter().any(|o| o.floating || o.kept) {
                     return None;
                 }
-                (body, consider_cut(spec, *cut, self.chip)?.cost as f64)
+                // Each core does one part of as many blocks, and has one part of HBM.
+                let cores = if share.is_some() { self.draft.cores.max(1) } else { 1 };
+                let cost = consider_cut(spec, *cut, &mxu::shared(&self.between(), cores))?.cost;
+                (body, cost as f64 / f64::from(cores))
             }
             _ => return None,
         };
         let arrays = spec.inputs.len() + spec.outputs.len();
         let args = args.get(..arrays)?.to_vec();
         Some(LoopCall { spec: spec.clone(), args, op: *op, cycles })
+    }
+
+    /// The chip with the memory in which arrays lie between kernels that all cores share.
+    fn between(&self) -> ChipConfig {
+        let mut chip = self.chip.clone();
+        if self.draft.cores > 1 && chip.device_cmem_bytes() > 0 {
+            // What is read and what is written do not share it.
+            let near = chip.cmem.read_bandwidth.min(chip.cmem.write_bandwidth) / chip.hbm.efficiency;
+            chip.hbm.bandwidth = chip.hbm.bandwidth.max(2.0 * near);
+            chip.hbm.latency_s = chip.hbm.latency_s.min(chip.cmem.latency_s);
+        }
+        chip
     }
 
     /// Cycles of a loop over arrays in vector memory: of its registers alone, without filling its pipeline.
@@ -176,6 +202,7 @@ impl Finisher<'_> {
             self.mentions.truncate(buffers);
             self.draft.kernels.truncate(kernels);
             self.draft.keys.retain(|_, k| *k < kernels);
+            self.draft.splits.retain(|k, _| *k < kernels);
         }
         None
     }
@@ -216,25 +243,27 @@ impl Finisher<'_> {
         if end.finish.nodes.len() > MOST_NODES {
             return None;
         }
-        let KernelSpec::Product { contraction: old, .. } = &self.draft.kernels[kernel].spec else { return None };
+        let KernelSpec::Product { contraction, .. } = &self.draft.kernels[kernel].spec else { return None };
+        let shared = self.whole.get(&kernel);
+        let old = shared.unwrap_or(contraction).clone();
         let place = if *unit == Unit::Granules { Place::Hbm } else { Place::Vmem };
         let dtype = self.draft.buffers[result.index()].layout.dtype;
-        let c = Contraction {
+        let at = |place| Contraction {
             out: Array { place, dtype, ..old.out },
             extras: end.extras.iter().map(|e| (e.1, e.2)).collect(),
-            finish: Some(end.finish),
+            finish: Some(end.finish.clone()),
             ..old.clone()
         };
-        let before = self.draft.kernels[kernel].cycles?;
+        let before = match shared {
+            Some(c) => self.memo.parts(c, self.draft.cores, self.chip)?.1,
+            None => self.draft.kernels[kernel].cycles?,
+        };
         let name = self.draft.kernels[kernel].name.clone();
-        let (chip, guide, memo) = (self.chip, self.guide, self.memo);
-        let line = guide.schedule.tile(&name).map(|t| t.1);
-        let new: Result<usize, MxuError> = self
-            .draft
-            .kernel(KernelKey::Product(c.clone(), None, line), |_| product_entry(&c, chip, (&name, guide), memo));
-        let new = new.ok()?;
+        let b = &self.draft.buffers[result.index()];
+        let fixed = b.kind != BufferKind::Temp || self.guide.schedule.streams(&b.name).is_some();
+        let (new, place, cycles) = self.ended(&at, (place, fixed), *result, &name)?;
         let all = before + call.cycles + CALL - f64::from(u8::from(!end.before.is_empty())) * CALL;
-        if self.draft.kernels[new].cycles? > WORTH * all {
+        if cycles > WORTH * all {
             return None;
         }
         let mut all = vec![args[0].clone(), args[1].clone()];
@@ -246,12 +275,71 @@ impl Finisher<'_> {
                 a.clone()
             }
         };
-        all.push(word(call.args.last()?));
+        all.push(match place {
+            Place::Hbm => {
+                Arg::Array { buf: *result, usage: Use::Write, unit: Unit::Granules, offset: 0, dynamic: Vec::new() }
+            }
+            Place::Vmem => word(call.args.last()?),
+        });
         all.extend(end.extras.iter().map(|e| word(&e.0)));
         all.extend(end.params);
         all.push(Arg::Scratch);
         self.absorb(op, call.op);
         Some(Joined { before: end.before, call: Step::Call { kernel: new, args: all, op } })
+    }
+
+    /// The kernel of a product with its end, where it leaves its results, and its cycles until they are where `wanted` says. Cores
+    /// share what leaves them in HBM; states of loops, and what a schedule says (`fixed`), stay where they are.
+    fn ended(
+        &mut self,
+        at: &dyn Fn(Place) -> Contraction,
+        (wanted, fixed): (Place, bool),
+        result: BufId,
+        name: &str,
+    ) -> Option<(usize, Place, f64)> {
+        let (chip, guide, memo, cores) = (self.chip, self.guide, self.memo, self.draft.cores);
+        if cores < 2 {
+            let kernel = self.alone(&at(wanted), name)?;
+            return Some((kernel, wanted, self.draft.kernels[kernel].cycles?));
+        }
+        let mut ways = Vec::new();
+        if wanted == Place::Vmem {
+            let c = at(wanted);
+            ways.extend(memo.cycles(&c, chip).ok().map(|cycles| (cycles + self.exposed(&c), wanted, false)));
+        }
+        if wanted == Place::Hbm || !fixed {
+            // Every core brings in what it reads in vector memory.
+            let bytes = if wanted == Place::Vmem { self.draft.buffers[result.index()].layout.bytes() } else { 0 };
+            let rate = mxu::shared(chip, cores).hbm_bytes_per_cycle().max(1e-9);
+            let latency = if bytes > 0 { 2.0 * chip.hbm_latency_cycles() as f64 } else { 0.0 };
+            let c = at(Place::Hbm);
+            let more = bytes as f64 / rate + latency + self.exposed(&c) / f64::from(cores);
+            ways.extend(memo.parts(&c, cores, chip).map(|(_, part)| (part + more, Place::Hbm, true)));
+        }
+        let (cycles, place, share) = ways.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let c = at(place);
+        let kernel = match share {
+            true => shared_product(self.draft, &c, name, (chip, guide, memo))?,
+            false => self.alone(&c, name)?,
+        };
+        Some((kernel, place, cycles))
+    }
+
+    /// The kernel of a product that one core, or each, does all of.
+    fn alone(&mut self, c: &Contraction, name: &str) -> Option<usize> {
+        let (chip, guide, memo) = (self.chip, self.guide, self.memo);
+        let key = KernelKey::Product(c.clone(), None, guide.schedule.tile(name).map(|t| t.1));
+        let made: Result<usize, MxuError> = self.draft.kernel(key, |_| product_entry(c, chip, (name, guide), memo));
+        made.ok()
+    }
+
+    /// Cycles of what is done to all of a product's results, beside no other work.
+    fn exposed(&self, c: &Contraction) -> f64 {
+        let core = &self.chip.core;
+        let all = c.batch.iter().chain(&c.rows).map(|d| f64::from(d.count)).product::<f64>();
+        let registers = all / f64::from(core.sublanes) * f64::from(c.n.div_ceil(core.lanes));
+        let operations: u32 = c.finish.iter().flat_map(|f| &f.nodes).map(work).sum();
+        EXPOSED * registers * f64::from(operations) / f64::from(core.valu_slots.max(1))
     }
 
     /// Whether two arrays have their elements at the same places.
@@ -279,234 +367,6 @@ impl Finisher<'_> {
         p.flops += flops;
         p.peak = p.peak.or(peak);
     }
-}
-
-/// A loop's expression as the end of a product.
-struct End {
-    finish: Finish,
-    /// Arguments of arrays of the result's shape, where they are, their types.
-    extras: Vec<(Arg, Place, DType)>,
-    /// Arguments of rows and scalars.
-    params: Vec<Arg>,
-    /// Loops that make rows.
-    before: Vec<Step>,
-}
-
-impl End {
-    fn new(f: &Finisher<'_>, made: BufId, result: BufId, call: &LoopCall) -> Option<End> {
-        let spec = &call.spec;
-        let out = &spec.outputs[0];
-        let LaneMap::Tile { .. } = out.access.lane else { return None };
-        let same = |a: &Access| {
-            (&a.outer, a.row, a.offset, &a.lane) == (&out.access.outer, out.access.row, 0, &out.access.lane)
-        };
-        let mut end = End {
-            finish: Finish { nodes: spec.expr.nodes.clone(), inputs: Vec::new(), root: out.node },
-            extras: Vec::new(),
-            params: Vec::new(),
-            before: Vec::new(),
-        };
-        let plain = |n: &ExprNode| !matches!(n.op, ExprOp::Index(_) | ExprOp::Param(_) | ExprOp::LaneReduce(..));
-        if out.access.offset != 0 || spec.inputs.len() > MOST_INPUTS || !spec.expr.nodes.iter().all(plain) {
-            return None;
-        }
-        for (input, arg) in spec.inputs.iter().zip(&call.args) {
-            end.finish.inputs.push(match (input, arg) {
-                (Input::Scalar(t), Arg::Scalar(_)) => {
-                    end.params.push(arg.clone());
-                    FinishInput::Scalar(*t)
-                }
-                (Input::Array(a), Arg::Array { buf, unit, offset: 0, dynamic, .. }) if dynamic.is_empty() => {
-                    if *buf == made {
-                        if !same(a) {
-                            return None;
-                        }
-                        FinishInput::Sums(a.dtype)
-                    } else if same(a) && f.same_places(*buf, result) {
-                        let place = if *unit == Unit::Granules { Place::Hbm } else { Place::Vmem };
-                        end.extras.push((arg.clone(), place, a.dtype));
-                        FinishInput::Extra(end.extras.len() as u32 - 1)
-                    } else {
-                        let row = End::row(a).filter(|_| *unit == Unit::ElementRows)?;
-                        end.params.push(arg.clone());
-                        row
-                    }
-                }
-                _ => return None,
-            });
-        }
-        Some(end)
-    }
-
-    /// An array that has one row along the columns.
-    fn row(a: &Access) -> Option<FinishInput> {
-        let LaneMap::Tile { tile_rows } = a.lane else { return None };
-        let one = a.row == 0 && a.outer.iter().all(|&s| s == 0) && a.dtype.components() == 1;
-        let (offset, step) = (i32::try_from(a.offset).ok()?, u32::try_from(tile_rows).ok()?);
-        (one && a.dtype != DType::Pred).then_some(FinishInput::Columns { dtype: a.dtype, offset, step })
-    }
-
-    /// Computes what depends on columns alone in a loop before the product, where that is work.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for inputs alone")]
-    fn prepare(&mut self, f: &mut Finisher<'_>, call: &LoopCall) -> Option<()> {
-        let nodes = &self.finish.nodes;
-        let input = |n: &ExprNode| match n.op {
-            ExprOp::Input(i) => Some(&self.finish.inputs[i as usize]),
-            _ => None,
-        };
-        // Of the columns alone; of nothing but constants.
-        let (mut columns, mut constant): (Vec<bool>, Vec<bool>) = Default::default();
-        for n in nodes {
-            let all = |v: &[bool]| !n.args.is_empty() && n.args.iter().all(|&a| v[a as usize]);
-            let given = matches!(n.op, ExprOp::Const(_));
-            constant.push(given || matches!(input(n), Some(FinishInput::Scalar(_))) || all(&constant));
-            let read = matches!(input(n), Some(FinishInput::Columns { .. }));
-            let of = n.args.iter().all(|&a| columns[a as usize] || constant[a as usize]) && !n.args.is_empty();
-            columns.push(read || of && !constant[constant.len() - 1]);
-        }
-        let simple = |id: usize| {
-            let n = &nodes[id];
-            n.args.is_empty() || n.op == ExprOp::Convert && nodes[n.args[0] as usize].args.is_empty()
-        };
-        let mut wanted: Vec<ExprId> = Vec::new();
-        for (id, n) in nodes.iter().enumerate() {
-            let other = !columns[id] && !constant[id];
-            wanted.extend(n.args.iter().filter(|&&a| other && columns[a as usize] && !simple(a as usize)));
-            if columns[id] && id as ExprId == self.finish.root {
-                return None;
-            }
-        }
-        wanted.sort_unstable();
-        wanted.dedup();
-        if wanted.is_empty() {
-            return Some(());
-        }
-        let n = call.spec.columns;
-        let mut inputs = Vec::new();
-        let mut args = Vec::new();
-        for (input, arg) in call.spec.inputs.iter().zip(&call.args) {
-            // Inputs keep their numbers; what is not of the columns stands for nothing here.
-            let row = matches!(input, Input::Array(a) if End::row(a).is_some());
-            let kept = row || matches!(input, Input::Scalar(_));
-            inputs.push(if kept { flat(input) } else { Input::Scalar(DType::S32) });
-            args.push(if kept { arg.clone() } else { Arg::Const(0) });
-        }
-        let dtype = |id: ExprId| nodes[id as usize].dtype;
-        if wanted.iter().any(|&id| dtype(id).components() != 1 || dtype(id) == DType::Pred) {
-            return None;
-        }
-        let name = f.draft.ops[call.op as usize].name.clone();
-        let mut outputs = Vec::new();
-        let mut rows = Vec::new();
-        for &id in &wanted {
-            let layout = layout_of(dtype(id), &[u64::from(n)], Form::Lanes, f.chip);
-            let step = layout.plane_rows() as i64;
-            let access = Access {
-                dtype: dtype(id),
-                component_rows: layout.total_rows() as i64,
-                outer: smallvec![],
-                row: 0,
-                offset: 0,
-                lane: LaneMap::Tile { tile_rows: step },
-            };
-            outputs.push(Output { node: id, access });
-            let buf = f.draft.buffer(name.clone(), layout, BufferKind::Temp);
-            f.mentions.push(2);
-            rows.push((id, buf, step as u32));
-            args.push(Arg::rows(buf, Use::Write));
-        }
-        let expr = Expr { nodes: prefix(nodes, &wanted), reductions: Vec::new() };
-        let spec = LoopSpec { outer: Vec::new(), rows: 1, columns: n, inputs, expr, outputs };
-        let kernel = f.draft.simple_kernel(KernelSpec::Body(Body::Loop(spec)), "rows of columns", Needs::default());
-        self.before.push(Step::Call { kernel, args, op: call.op });
-        for (id, buf, step) in rows {
-            let number = self.finish.inputs.len() as u32;
-            self.finish.inputs.push(FinishInput::Columns { dtype: dtype_of(&self.finish, id), offset: 0, step });
-            self.params.push(Arg::rows(buf, Use::Read));
-            let node = &mut self.finish.nodes[id as usize];
-            (node.op, node.args) = (ExprOp::Input(number), SmallVec::new());
-        }
-        Some(())
-    }
-
-    /// Without the nodes and inputs that nothing needs.
-    fn renumbered(mut self) -> End {
-        let nodes = &self.finish.nodes;
-        let mut needed = vec![false; nodes.len()];
-        needed[self.finish.root as usize] = true;
-        for id in (0..nodes.len()).rev().filter(|&id| id <= self.finish.root as usize) {
-            if needed[id] {
-                nodes[id].args.iter().for_each(|&a| needed[a as usize] = true);
-            }
-        }
-        let mut read = vec![false; self.finish.inputs.len()];
-        for (n, _) in nodes.iter().zip(&needed).filter(|(_, needed)| **needed) {
-            if let ExprOp::Input(i) = n.op {
-                read[i as usize] = true;
-            }
-        }
-        let mut to = vec![0; nodes.len()];
-        let mut kept: Vec<ExprNode> = Vec::new();
-        let number = |i: u32| read[..i as usize].iter().filter(|r| **r).count() as u32;
-        for (id, n) in nodes.iter().enumerate().filter(|(id, _)| needed[*id]) {
-            to[id] = kept.len() as ExprId;
-            let op = if let ExprOp::Input(i) = n.op { ExprOp::Input(number(i)) } else { n.op.clone() };
-            let args = n.args.iter().map(|&a| to[a as usize]).collect();
-            kept.push(ExprNode { op, args, dtype: n.dtype });
-        }
-        let (mut params, mut extras) = (Vec::new(), Vec::new());
-        let mut inputs = Vec::new();
-        let mut given = std::mem::take(&mut self.params).into_iter();
-        for (input, read) in self.finish.inputs.iter().zip(&read) {
-            let param = match input {
-                FinishInput::Columns { .. } | FinishInput::Scalar(_) => given.next(),
-                FinishInput::Sums(_) | FinishInput::Extra(_) => None,
-            };
-            if !read {
-                continue;
-            }
-            params.extend(param);
-            inputs.push(match input {
-                FinishInput::Extra(n) => {
-                    extras.push(self.extras[*n as usize].clone());
-                    FinishInput::Extra(extras.len() as u32 - 1)
-                }
-                FinishInput::Sums(_) | FinishInput::Columns { .. } | FinishInput::Scalar(_) => input.clone(),
-            });
-        }
-        let finish = Finish { nodes: kept, inputs, root: to[self.finish.root as usize] };
-        End { finish, extras, params, before: self.before }
-    }
-}
-
-fn dtype_of(f: &Finish, id: ExprId) -> DType {
-    f.nodes[id as usize].dtype
-}
-
-/// An input of a loop over one row.
-fn flat(input: &Input) -> Input {
-    match input {
-        Input::Array(a) => Input::Array(Access { outer: smallvec![], ..a.clone() }),
-        Input::Scalar(t) => Input::Scalar(*t),
-    }
-}
-
-/// The nodes with nothing in the place of those that these do not need.
-fn prefix(nodes: &[ExprNode], wanted: &[ExprId]) -> Vec<ExprNode> {
-    let mut needed = vec![false; nodes.len()];
-    wanted.iter().for_each(|&id| needed[id as usize] = true);
-    for id in (0..nodes.len()).rev() {
-        if needed[id] {
-            nodes[id].args.iter().for_each(|&a| needed[a as usize] = true);
-        }
-    }
-    let end = wanted.iter().max().map_or(0, |&id| id as usize + 1);
-    let nothing = |n: &ExprNode| ExprNode {
-        op: ExprOp::Const(smallvec![0; n.dtype.host_bytes()]),
-        args: smallvec![],
-        dtype: n.dtype,
-    };
-    nodes[..end].iter().zip(&needed).map(|(n, &needed)| if needed { n.clone() } else { nothing(n) }).collect()
 }
 
 /// Every buffer that steps name, as often as they do.
@@ -550,6 +410,7 @@ fn drop_unused(draft: &mut Draft) {
     }
     let mut used = vec![false; draft.kernels.len()];
     each(&mut draft.steps, &mut |k| used[*k] = true);
+    draft.splits.retain(|k, _| used[*k]);
     draft.splits.values().flatten().for_each(|p| used[p.kernel] = true);
     let mut to = vec![0; used.len()];
     let mut kept = Vec::new();
