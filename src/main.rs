@@ -15,7 +15,7 @@ mod progress;
 mod record;
 mod session;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 use systole_runtime::RuntimeError;
 
@@ -27,91 +27,92 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    /// Compiles a program and runs it on the simulated chip
-    Run(cmd::run::Args),
-    /// Compiles a program into a file that runs without its source
-    Compile(cmd::compile::Args),
-    /// Runs passes over a program and prints it
-    Opt(cmd::opt::Args),
-    /// Prints the program of every device of an annotated program, and how every value is divided
-    Partition(cmd::partition::Args),
-    /// Shows what the compiler decides: kernels, memory, order; a plan compiles like a program
-    Plan(cmd::plan::Args),
-    /// Prints the Pallas kernels of a program
-    Mosaic(cmd::mosaic::Args),
-    /// Finds better tiles and cuts than the estimates choose, by simulating kernels
-    Tune(cmd::tune::Args),
-    /// Compares programs, plans or recorded runs: what differs, and what it costs
-    Compare(cmd::compare::Args),
-    /// Assembles a program written by hand
-    Asm(cmd::asm::Args),
-    /// Prints a program as assembly
-    Disasm(cmd::disasm::Args),
-    /// Compares the chip's answers with the reference evaluator's
-    #[cfg(feature = "evaluator")]
-    Check(cmd::check::Args),
-    /// Compares random programs on the reference evaluator and on simulated chips
-    #[cfg(feature = "evaluator")]
-    Fuzz(cmd::fuzz::Args),
-    /// Runs programs over many chips and parameters: points, tables, fronts
-    Sweep(cmd::sweep::Args),
-    /// Lists, shows and checks chip descriptions
-    Chips(cmd::chips::Args),
-    /// Shows a recorded run as tables, or compares two
-    Profile(cmd::profile::Args),
-    /// Writes a recorded run for other viewers: Perfetto, Chrome, XProf
-    Trace(cmd::trace::Args),
-    /// Writes a recorded run as one page of HTML
-    Report(cmd::report::Args),
-    /// Runs a program and shows where its cycles go
-    Top(cmd::top::Args),
-    /// Prints a script that completes the command's flags in a shell
-    Completions(cmd::completions::Args),
-    /// Writes manual pages
-    Man(cmd::completions::ManArgs),
+/// The subcommands: name, summary, type of the flags, and how it is run. The flags of one are made when the command line names it (or
+/// its help do): making all at every start would take longer than a small run.
+macro_rules! commands {
+    ($($(#[$on:meta])? $variant:ident($args:ty) $name:literal $about:literal |$a:ident| $run:expr;)+) => {
+        enum Command { $($(#[$on])? $variant($args)),+ }
+
+        impl Subcommand for Command {
+            fn augment_subcommands(command: clap::Command) -> clap::Command {
+                $($(#[$on])? let command = command.subcommand(clap::Command::new($name).about($about).defer(|c| {
+                    <$args as clap::Args>::augment_args(c).about($about).long_about(None)
+                }));)+
+                command.subcommand_required(true).arg_required_else_help(true)
+            }
+
+            fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+                Command::augment_subcommands(command)
+            }
+
+            fn has_subcommand(name: &str) -> bool {
+                $($(#[$on])? if name == $name { return true; })+
+                false
+            }
+        }
+
+        impl FromArgMatches for Command {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Command, clap::Error> {
+                $($(#[$on])? if let Some(own) = matches.subcommand_matches($name) {
+                    return <$args as FromArgMatches>::from_arg_matches(own).map(Command::$variant);
+                })+
+                Err(clap::Error::raw(clap::error::ErrorKind::MissingSubcommand, "a subcommand is due"))
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+                *self = Command::from_arg_matches(matches)?;
+                Ok(())
+            }
+        }
+
+        /// The command with all flags in place, for those who look at the whole tree.
+        fn whole() -> clap::Command {
+            let command = Cli::command();
+            $($(#[$on])? let command = command.mut_subcommand($name, |c| {
+                <$args as clap::Args>::augment_args(c).about($about).long_about(None).defer(|c| c)
+            });)+
+            command
+        }
+
+        fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
+            match cli.command { $($(#[$on])? Command::$variant($a) => $run),+ }
+        }
+    };
 }
 
-fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
-    match cli.command {
-        Command::Run(a) => cmd::run::run(&a),
-        Command::Compile(a) => cmd::compile::run(&a),
-        Command::Opt(a) => cmd::opt::run(&a),
-        Command::Partition(a) => cmd::partition::run(&a),
-        Command::Plan(a) => cmd::plan::run(&a),
-        Command::Mosaic(a) => cmd::mosaic::run(&a),
-        Command::Tune(a) => cmd::tune::run(&a),
-        Command::Compare(a) => cmd::compare::run(&a),
-        Command::Asm(a) => cmd::asm::run(&a),
-        Command::Disasm(a) => cmd::disasm::run(&a),
-        #[cfg(feature = "evaluator")]
-        Command::Check(a) => cmd::check::run(&a),
-        #[cfg(feature = "evaluator")]
-        Command::Fuzz(a) => cmd::fuzz::run(&a),
-        Command::Sweep(a) => cmd::sweep::run(&a),
-        Command::Chips(a) => cmd::chips::run(&a),
-        Command::Profile(a) => cmd::profile::run(&a),
-        Command::Trace(a) => cmd::trace::run(&a),
-        Command::Report(a) => cmd::report::run(&a),
-        Command::Top(a) => cmd::top::run(&a),
-        Command::Completions(a) => cmd::completions::run(&a, Cli::command()),
-        Command::Man(a) => cmd::completions::man(&a, Cli::command()),
-    }
+commands! {
+    Run(cmd::run::Args) "run" "Compiles a program and runs it on the simulated chip" |a| cmd::run::run(&a);
+    Compile(cmd::compile::Args) "compile" "Compiles a program into a file that runs without its source" |a| cmd::compile::run(&a);
+    Opt(cmd::opt::Args) "opt" "Runs passes over a program and prints it" |a| cmd::opt::run(&a);
+    Partition(cmd::partition::Args) "partition" "Prints the program of every device of an annotated program, and how every value is divided" |a| cmd::partition::run(&a);
+    Plan(cmd::plan::Args) "plan" "Shows what the compiler decides: kernels, memory, order; a plan compiles like a program" |a| cmd::plan::run(&a);
+    Mosaic(cmd::mosaic::Args) "mosaic" "Prints the Pallas kernels of a program" |a| cmd::mosaic::run(&a);
+    Tune(cmd::tune::Args) "tune" "Finds better tiles and cuts than the estimates choose, by simulating kernels" |a| cmd::tune::run(&a);
+    Compare(cmd::compare::Args) "compare" "Compares programs, plans or recorded runs: what differs, and what it costs" |a| cmd::compare::run(&a);
+    Asm(cmd::asm::Args) "asm" "Assembles a program written by hand" |a| cmd::asm::run(&a);
+    Disasm(cmd::disasm::Args) "disasm" "Prints a program as assembly" |a| cmd::disasm::run(&a);
+    #[cfg(feature = "evaluator")]
+    Check(cmd::check::Args) "check" "Compares the chip's answers with the reference evaluator's" |a| cmd::check::run(&a);
+    #[cfg(feature = "evaluator")]
+    Fuzz(cmd::fuzz::Args) "fuzz" "Compares random programs on the reference evaluator and on simulated chips" |a| cmd::fuzz::run(&a);
+    Sweep(cmd::sweep::Args) "sweep" "Runs programs over many chips and parameters: points, tables, fronts" |a| cmd::sweep::run(&a);
+    Chips(cmd::chips::Args) "chips" "Lists, shows and checks chip descriptions" |a| cmd::chips::run(&a);
+    Profile(cmd::profile::Args) "profile" "Shows a recorded run as tables, or compares two" |a| cmd::profile::run(&a);
+    Trace(cmd::trace::Args) "trace" "Writes a recorded run for other viewers: Perfetto, Chrome, XProf" |a| cmd::trace::run(&a);
+    Report(cmd::report::Args) "report" "Writes a recorded run as one page of HTML" |a| cmd::report::run(&a);
+    Top(cmd::top::Args) "top" "Runs a program and shows where its cycles go" |a| cmd::top::run(&a);
+    Completions(cmd::completions::Args) "completions" "Prints a script that completes the command's flags in a shell" |a| cmd::completions::run(&a, whole());
+    Man(cmd::completions::ManArgs) "man" "Writes manual pages" |a| cmd::completions::man(&a, whole());
 }
-
-/// Stack of the working thread in bytes: programs nest deeply.
-const STACK: usize = 512 << 20;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     std::panic::set_hook(Box::new(|info| eprintln!("systole: internal error (a bug in systole): {info}")));
-    let work = std::thread::Builder::new().stack_size(STACK).spawn(move || dispatch(cli));
-    let result = match work.map(std::thread::JoinHandle::join) {
-        Ok(Ok(result)) => result,
-        Ok(Err(_)) => return ExitCode::from(1),
-        Err(e) => Err(RuntimeError::Request(format!("cannot start: {e}"))),
-    };
+    // What is deep in a run asks for the stack itself.
+    let work = std::panic::AssertUnwindSafe(|| {
+        if matches!(cli.command, Command::Run(_)) { dispatch(cli) } else { session::deep(|| dispatch(cli)) }
+    });
+    let Ok(result) = std::panic::catch_unwind(work) else { return ExitCode::from(1) };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

@@ -21,6 +21,21 @@ fn bad(message: impl Into<String>) -> RuntimeError {
     RuntimeError::Request(message.into())
 }
 
+/// Stack in bytes for what reads and compiles programs, which nest deeply.
+pub const STACK: usize = 512 << 20;
+
+/// Does `work` where the stack is large.
+///
+/// # Errors
+/// Those of the work; if no thread can be had.
+pub fn deep<T: Send>(work: impl FnOnce() -> Result<T, RuntimeError> + Send) -> Result<T, RuntimeError> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        let thread = thread.map_err(|e| bad(format!("cannot start: {e}")))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// A program that was read, with the chip it is for.
 pub struct Opened {
     pub client: Client,
@@ -51,7 +66,7 @@ pub fn open(path: &str, chip: &ChipArgs) -> Result<Opened, RuntimeError> {
     let mut warnings = Vec::new();
     let sources = match program {
         Some(p) => vec![Source::Program(Box::new(p))],
-        None => source::read(path, &bytes, client.chip(), false, &mut warnings)?,
+        None => deep(|| source::read(path, &bytes, client.chip(), false, &mut warnings))?,
     };
     let mut sources = sources.into_iter();
     let source = sources.next().ok_or_else(|| bad(format!("{path}: no program")))?;
@@ -213,9 +228,14 @@ pub fn compile(opened: Opened, args: &RunArgs, mode: Mode) -> Result<Ready, Runt
     };
     let start = Instant::now();
     let options = args.compile.options_for(opened.client.chip(), opened.source.devices())?;
-    let (source_of_one, parts) = spmd::partitioned(opened.source, &args.module, options.pod.partitions, Unsaid::Free)?;
-    opened.source = source_of_one;
-    let (client, program) = opened.program(&args.module, &args.compile, mode, None)?;
+    let is_compiled = matches!(opened.source, Source::Program(_));
+    let work = || {
+        let partitions = options.pod.partitions;
+        let (source, parts) = spmd::partitioned(opened.source, &args.module, partitions, Unsaid::Free)?;
+        let (client, program) = Opened { source, ..opened }.program(&args.module, &args.compile, mode, None)?;
+        Ok((client, program, parts))
+    };
+    let (client, program, parts) = if is_compiled { work() } else { deep(work) }?;
     for assume in assumed(&args.assume)? {
         if !program.debug.ops.iter().any(|o| assume.is_about(&o.name)) {
             let (name, trips) = (assume.name, assume.trips);

@@ -7,7 +7,7 @@ use crate::issue::values::Values;
 use crate::load::Loaded;
 use crate::mem::{Hbm, Smem};
 use crate::options::{Mode, Observer, RunOptions};
-use crate::stats::RunResult;
+use crate::stats::{RunResult, Totals};
 use crate::team::Seats;
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ impl Machine {
             }
             let mut team = seats.team(&loaded, &mut self.hbm, observers, (&pool, None));
             team.resume()?;
-            return Ok(team.finish());
+            return Ok(team.finish(&mut Totals::default()));
         }
         let mut smem = Smem::new(loaded.chip.smem.bytes);
         let mut values = (options.mode != Mode::TimingOnly).then(|| Values::new(&loaded, options.threads.max(1)));

@@ -18,7 +18,7 @@ use crate::issue::values::Values;
 use crate::load::Loaded;
 use crate::mem::{Hbm, Smem};
 use crate::options::{Mode, NoObserver, Observer, RunOptions};
-use crate::stats::RunResult;
+use crate::stats::{RunResult, Totals};
 use crate::unit::dma::Geometry;
 use systole_isa::{Inst, Op, Space};
 
@@ -113,10 +113,10 @@ impl<'a> Team<'a> {
         self.cores.iter().flat_map(Core::left_over).collect()
     }
 
-    /// The counters after the end.
-    pub fn finish(self) -> RunResult {
+    /// The counters after the end. `totals`: those of another device of the pod, or nothing.
+    pub fn finish(self, totals: &mut Totals) -> RunResult {
         let cycles = self.cores.iter().map(|c| c.progress().0 + 1).max().unwrap_or(0);
-        let mut results: Vec<RunResult> = self.cores.into_iter().map(|c| c.finish_at(cycles)).collect();
+        let mut results: Vec<RunResult> = self.cores.into_iter().map(|c| c.finish_at(cycles, totals)).collect();
         match results.pop() {
             Some(alone) if results.is_empty() => alone,
             last => RunResult::joined(results.into_iter().chain(last).collect()),

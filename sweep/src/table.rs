@@ -50,7 +50,7 @@ pub struct Table {
 }
 
 /// Draws of the front's uncertainty.
-pub const FRONT_DRAWS: u64 = 64;
+pub const FRONT_DRAWS: usize = 64;
 
 /// The numbers of a run with prices.
 fn price(chip: &ChipConfig, c: &Counters, prices: &Prices) -> Numbers {
@@ -110,7 +110,7 @@ type Priced = (Numbers, Vec<Numbers>);
 
 fn priced(chip: &ChipConfig, c: &Counters) -> Priced {
     let mut n = price(chip, c, &Prices::of(chip));
-    let all: Vec<Numbers> = (0..FRONT_DRAWS).map(|d| price(chip, c, &draws::draw(chip, d))).collect();
+    let all: Vec<Numbers> = draws::draw(chip, FRONT_DRAWS).iter().map(|p| price(chip, c, p)).collect();
     let spread = |f: fn(&Numbers) -> f64| draws::percentiles(all.iter().map(f).collect());
     [n.energy_low_j, _, n.energy_high_j] = spread(|n| n.energy_j);
     [n.area_low_mm2, _, n.area_high_mm2] = spread(|n| n.area_mm2);
@@ -261,7 +261,7 @@ fn designs(spec: &Spec, plan: &Plan, rows: &[Row], drawn: &[Vec<Numbers>]) -> Ve
         let value =
             |o: &Objective| combine(&o.column, &mut places.iter().filter_map(|&i| rows[i].numbers.get(&o.column)));
         let values = spec.objectives.iter().map(value).collect();
-        let draws = if feasible { FRONT_DRAWS as usize } else { 0 };
+        let draws = if feasible { FRONT_DRAWS } else { 0 };
         let draw = |d: usize| {
             let one =
                 |o: &Objective| combine(&o.column, &mut places.iter().filter_map(|&i| drawn[i][d].get(&o.column)));

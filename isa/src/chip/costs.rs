@@ -4,9 +4,10 @@
 //! of a technology node from `chips/costs/`; a row of the file replaces one. No code and no cycle count depends on these
 //! numbers, so they are not part of the fingerprint, and stored counters can be priced again with others.
 
+use super::preset;
+use super::tree::{self, Node};
 use crate::diagnostic::{Diagnostic, closest};
 use serde::{Deserialize, Serialize};
-use toml::de::{DeTable, DeValue};
 
 macro_rules! costs {
     ($($cost:ident $key:literal $unit:literal $doc:literal;)+) => {
@@ -83,15 +84,15 @@ costs! {
 
 macro_rules! nodes {
     ($($name:literal $file:literal;)+) => {
-        /// Technology nodes and their default costs.
-        const NODES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../chips/costs/", $file)))),+];
+        /// Technology nodes and the files of chips/costs/ with their default costs.
+        const NODES: &[(&str, &str)] = &[$(($name, $file)),+];
 
         /// Names of the technology nodes, oldest first.
         pub const NODE_NAMES: &[&str] = &[$($name),+];
     };
 }
 
-nodes! { "N28" "n28.toml"; "N16" "n16.toml"; "N7" "n7.toml"; "N5" "n5.toml"; "N3" "n3.toml"; }
+nodes! { "N28" "n28"; "N16" "n16"; "N7" "n7"; "N5" "n5"; "N3" "n3"; }
 
 /// How well a number is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,14 +173,13 @@ impl Costs {
     /// # Errors
     /// If there is no such node; the message names those there are.
     pub fn of_node(node: &str, source: &str) -> Result<Costs, String> {
-        let Some((name, text)) = NODES.iter().find(|n| n.0 == node) else {
+        let Some((name, file)) = NODES.iter().find(|n| n.0 == node) else {
             return Err(format!("takes one of {}", NODE_NAMES.join(", ")));
         };
-        let table = DeTable::parse(text).map_err(|e| format!("costs of {name}: {e}"))?;
+        let table = preset::NODES.iter().find(|n| n.0 == *file).map_or(&[][..], |n| n.1);
         let row = |c: &Cost| -> Result<Sourced, String> {
             let key = c.info().0;
-            let found = table.get_ref().iter().find(|(k, _)| k.get_ref() == key);
-            sourced(found.ok_or_else(|| format!("costs of {name} lack `{key}`"))?.1.get_ref())
+            sourced(&tree::find(table, key).ok_or_else(|| format!("costs of {name} lack `{key}`"))?.value)
         };
         let rows = Cost::ALL.iter().map(row).collect::<Result<_, _>>()?;
         Ok(Costs { node: name.to_string(), node_source: source.to_string(), rows })
@@ -202,7 +202,7 @@ impl Costs {
     }
 
     /// Stores the entry `key = value` of `[costs]`, for all but `node`.
-    pub(super) fn store(&mut self, key: &str, value: &DeValue<'_>) -> Result<(), Diagnostic> {
+    pub(super) fn store(&mut self, key: &str, value: &Node<'_>) -> Result<(), Diagnostic> {
         let Some(&cost) = Cost::ALL.iter().find(|c| c.info().0 == key) else {
             let d = Diagnostic::new(format!("unknown cost `{key}`"));
             let names = Cost::ALL.iter().map(|c| c.info().0);
@@ -218,10 +218,10 @@ impl Costs {
 }
 
 /// The node of `node = { value = "N7", source = ".." }`.
-pub(super) fn node(value: &DeValue<'_>) -> Result<Costs, String> {
+pub(super) fn node(value: &Node<'_>) -> Result<Costs, String> {
     let form = "takes { value = \"NODE\", source = \"..\" }: a node without its source is refused";
-    let DeValue::Table(t) = value else { return Err(form.into()) };
-    let text = |key: &str| t.iter().find(|(k, _)| k.get_ref() == key).and_then(|(_, v)| v.get_ref().as_str());
+    let Some(t) = value.table() else { return Err(form.into()) };
+    let text = |key: &str| tree::find(t, key).and_then(|e| e.value.text());
     match (text("value"), text("source")) {
         (Some(node), Some(source)) if !source.trim().is_empty() => Costs::of_node(node, source),
         _ => Err(form.into()),
@@ -229,16 +229,15 @@ pub(super) fn node(value: &DeValue<'_>) -> Result<Costs, String> {
 }
 
 /// A row from its inline table.
-fn sourced(value: &DeValue<'_>) -> Result<Sourced, String> {
+fn sourced(value: &Node<'_>) -> Result<Sourced, String> {
     let form = "takes { value = .., low = .., high = .., quality = \"H|M|L\", source = \"..\" }: a number without its \
                 source is refused";
-    let DeValue::Table(t) = value else { return Err(form.into()) };
-    let entry = |key: &str| t.iter().find(|(k, _)| k.get_ref() == key).map(|(_, v)| v.get_ref());
+    let Some(t) = value.table() else { return Err(form.into()) };
+    let entry = |key: &str| tree::find(t, key).map(|e| &e.value);
     let number = |key: &str| -> Result<f64, String> {
         let n = match entry(key) {
-            Some(DeValue::Integer(i)) => i.as_str().parse::<f64>().ok(),
-            Some(DeValue::Float(x)) => x.as_str().parse::<f64>().ok(),
-            _ => None,
+            Some(Node::Number(n)) => *n,
+            Some(Node::Text(_) | Node::Table(_) | Node::BuiltIn(_) | Node::Other) | None => None,
         };
         n.filter(|n| n.is_finite() && *n >= 0.0)
             .ok_or_else(|| format!("`{key}` is no number from 0 on; the row {form}"))
@@ -247,13 +246,13 @@ fn sourced(value: &DeValue<'_>) -> Result<Sourced, String> {
     if !(low..=high).contains(&value) {
         return Err(format!("the value {value} is outside its range {low} to {high}"));
     }
-    let quality = match entry("quality").and_then(|v| v.as_str()) {
+    let quality = match entry("quality").and_then(Node::text) {
         Some("H") => Quality::H,
         Some("M") => Quality::M,
         Some("L") => Quality::L,
         _ => return Err(form.into()),
     };
-    let source = entry("source").and_then(|v| v.as_str()).unwrap_or_default();
+    let source = entry("source").and_then(Node::text).unwrap_or_default();
     if source.trim().is_empty() {
         return Err(form.into());
     }
@@ -267,12 +266,12 @@ mod tests {
 
     #[test]
     fn every_node_has_every_cost_and_no_other() {
-        for (name, text) in NODES {
+        for (name, file) in NODES {
             let costs = Costs::of_node(name, "a test").unwrap_or_else(|e| panic!("{name}: {e}"));
             assert_eq!(costs.rows.len(), Cost::ALL.len());
-            let table = DeTable::parse(text).expect("it was read");
-            for (key, _) in table.get_ref().iter() {
-                assert!(Cost::ALL.iter().any(|c| c.info().0 == key.get_ref()), "{name}: {}", key.get_ref());
+            let (_, table) = preset::NODES.iter().find(|n| n.0 == *file).expect("it was read");
+            for e in table.iter() {
+                assert!(Cost::ALL.iter().any(|c| c.info().0 == e.key), "{name}: {}", e.key);
             }
         }
     }

@@ -6,6 +6,7 @@
 use super::costs::{self, Costs};
 use super::key::Key;
 use super::params::{self, Value};
+use super::tree::{self, Entry, Node};
 use super::{
     ChipConfig, CmemConfig, CoreConfig, Dataflow, DmaConfig, HbmConfig, HostConfig, IciConfig, ImemConfig, MxuConfig,
     Origin, SmemConfig, Timing, TimingTable, VmemConfig,
@@ -13,8 +14,7 @@ use super::{
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::table::Class;
 use std::collections::BTreeSet;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 /// Why a chip description was refused: all mistakes, with their places.
 pub type ChipError = Diagnostics;
@@ -81,30 +81,29 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn place(&self, span: std::ops::Range<usize>) -> Place {
-        Place::new(self.file, self.text, span.start, span.end)
+    fn place(&self, at: (usize, usize)) -> Place {
+        Place::new(self.file, self.text, at.0, at.1)
     }
 
     /// Walks a table whose dotted path is `path`.
-    fn table(&mut self, path: &str, table: &DeTable<'_>) {
-        for (key, value) in table.iter() {
-            let name = if path.is_empty() { key.get_ref().to_string() } else { format!("{path}.{}", key.get_ref()) };
-            if let DeValue::Table(inner) = value.get_ref() {
+    fn table(&mut self, path: &str, table: &[Entry<'_>]) {
+        for e in table {
+            let name = if path.is_empty() { e.key.to_string() } else { format!("{path}.{}", e.key) };
+            if let Some(inner) = e.value.table() {
                 if name == "costs" { self.costs(inner) } else { self.table(&name, inner) }
             } else if name != "base" {
-                self.leaf(&name, key.span(), value.get_ref(), value.span());
+                self.leaf(&name, e);
             }
         }
     }
 
     /// The table `[costs]`: the node first, its defaults are what other rows replace.
-    fn costs(&mut self, table: &DeTable<'_>) {
-        let is_node = |key: &str| key == "node";
-        if let Some((_, value)) = table.iter().find(|(k, _)| is_node(k.get_ref())) {
-            match costs::node(value.get_ref()) {
+    fn costs(&mut self, table: &[Entry<'_>]) {
+        if let Some(e) = tree::find(table, "node") {
+            match costs::node(&e.value) {
                 Ok(c) => self.chip.costs = c,
                 Err(accepted) => {
-                    let d = Diagnostic::new("bad value of `costs.node`").at(self.place(value.span()));
+                    let d = Diagnostic::new("bad value of `costs.node`").at(self.place(e.at));
                     self.errors.push(d.help(format!("`costs.node` {accepted}")));
                     return;
                 }
@@ -113,42 +112,28 @@ impl Loader<'_> {
         if self.chip.costs.rows.is_empty() {
             return;
         }
-        for (key, value) in table.iter().filter(|(k, _)| !is_node(k.get_ref())) {
-            if let Err(d) = self.chip.costs.store(key.get_ref(), value.get_ref()) {
-                self.errors.push(d.at(self.place(key.span())));
+        for e in table.iter().filter(|e| e.key != "node") {
+            if let Err(d) = self.chip.costs.store(&e.key, &e.value) {
+                self.errors.push(d.at(self.place(e.key_at)));
             }
         }
     }
 
-    fn leaf(
-        &mut self,
-        name: &str,
-        key_span: std::ops::Range<usize>,
-        value: &DeValue<'_>,
-        value_span: std::ops::Range<usize>,
-    ) {
+    fn leaf(&mut self, name: &str, entry: &Entry<'_>) {
         let key = match Key::resolve(name) {
             Ok(key) => key,
             Err(hint) => {
-                let mut d = Diagnostic::new(format!("unknown parameter `{name}`")).at(self.place(key_span));
+                let mut d = Diagnostic::new(format!("unknown parameter `{name}`")).at(self.place(entry.key_at));
                 d.help = hint;
                 self.errors.push(d);
                 return;
             }
         };
-        let checked = match value {
-            DeValue::String(s) => key.check_text(s),
-            DeValue::Integer(i) => match i64::from_str_radix(i.as_str(), i.radix()) {
-                Ok(n) => key.check_bare(n as f64),
-                Err(_) => Err("takes a smaller number".into()),
-            },
-            DeValue::Float(x) => match x.as_str().parse::<f64>() {
-                Ok(n) => key.check_bare(n),
-                Err(_) => Err(format!("takes {}", key.quantity().describe())),
-            },
-            DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
-                Err(format!("takes {}", key.quantity().describe()))
-            }
+        let checked = match &entry.value {
+            Node::Text(s) => key.check_text(s),
+            Node::Number(Some(n)) => key.check_bare(*n),
+            Node::Number(None) => Err("takes a smaller number".into()),
+            Node::Other | Node::Table(_) | Node::BuiltIn(_) => Err(format!("takes {}", key.quantity().describe())),
         };
         match checked {
             Ok(v) => {
@@ -156,7 +141,7 @@ impl Loader<'_> {
                 self.seen.insert(name.replace('-', "_"));
             }
             Err(accepted) => {
-                let place = self.place(value_span);
+                let place = self.place(entry.at);
                 let d =
                     Diagnostic::new(format!("bad value of `{name}`")).at(place).help(format!("`{name}` {accepted}"));
                 self.errors.push(d);
@@ -166,7 +151,7 @@ impl Loader<'_> {
 
     /// Names every parameter that the file leaves out.
     fn require_all(&mut self) {
-        let place = self.place(0..0);
+        let place = self.place((0, 0));
         let timing = Key::families().map(|(n, _)| n).filter(|n| n.starts_with("timing."));
         let names = params::all().map(|p| p.key.to_string()).filter(|n| !n.starts_with(OPTIONAL)).chain(timing);
         let node = self.chip.costs.rows.is_empty().then(|| "costs.node".to_string());
@@ -184,13 +169,12 @@ impl Loader<'_> {
 }
 
 /// The preset that `base` names, if the file has one.
-fn base(text: &str, file: &str, root: &DeTable<'_>) -> Result<Option<ChipConfig>, Diagnostic> {
-    let Some((_, value)) = root.iter().find(|(k, _)| k.get_ref() == "base") else { return Ok(None) };
-    let span = value.span();
-    let place = Place::new(file, text, span.start, span.end);
-    let name = value
-        .get_ref()
-        .as_str()
+fn base(text: &str, file: &str, root: &[Entry<'_>]) -> Result<Option<ChipConfig>, Diagnostic> {
+    let Some(entry) = tree::find(root, "base") else { return Ok(None) };
+    let place = Place::new(file, text, entry.at.0, entry.at.1);
+    let name = entry
+        .value
+        .text()
         .ok_or_else(|| Diagnostic::new("`base` takes the name of a preset in quotes").at(place.clone()))?;
     match ChipConfig::from_preset(name) {
         Ok(chip) => Ok(Some(chip)),
@@ -205,21 +189,26 @@ impl ChipConfig {
     /// All mistakes of the file: bad TOML, unknown or missing keys, values out of range, parameters that do not fit
     /// together; each with its place and what would be accepted.
     pub fn from_toml(text: &str, file_name: &str) -> Result<ChipConfig, ChipError> {
-        let root: Spanned<DeTable<'_>> = DeTable::parse(text).map_err(|e| {
+        let root = DeTable::parse(text).map_err(|e| {
             let mut d = Diagnostic::new(e.message().to_string());
             d.place = e.span().map(|s| Place::new(file_name, text, s.start, s.end));
             Diagnostics(vec![d])
         })?;
-        let base = base(text, file_name, root.get_ref()).map_err(|d| Diagnostics(vec![d]))?;
+        ChipConfig::from_tree(&tree::of_table(root.get_ref()), text, file_name)
+    }
+
+    /// [`ChipConfig::from_toml`] of a file that was read: `text` has its places.
+    pub(super) fn from_tree(root: &[Entry<'_>], text: &str, file_name: &str) -> Result<ChipConfig, ChipError> {
+        let base = base(text, file_name, root).map_err(|d| Diagnostics(vec![d]))?;
         let complete = base.is_some();
         let chip = base.clone().unwrap_or_else(blank);
         let mut loader = Loader { file: file_name, text, chip, seen: BTreeSet::new(), errors: Vec::new() };
-        loader.table("", root.get_ref());
+        loader.table("", root);
         if !complete {
             loader.require_all();
         }
         if loader.errors.is_empty() {
-            let place = loader.place(0..0);
+            let place = loader.place((0, 0));
             loader.errors.extend(loader.chip.conflicts().into_iter().map(|m| Diagnostic::new(m).at(place.clone())));
         }
         // The order of keys in a table is alphabetical; report in source order.

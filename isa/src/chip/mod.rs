@@ -14,9 +14,10 @@ mod preset;
 mod reference;
 #[cfg(test)]
 mod tests;
+mod tree;
 pub mod units;
 
-pub use costs::{Cost, Costs, Sourced};
+pub use costs::{Cost, Costs, Quality, Sourced};
 pub use identity::{ChipIdentity, Origin, Override};
 pub use load::ChipError;
 pub use preset::PRESETS;

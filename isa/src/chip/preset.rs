@@ -1,7 +1,9 @@
 //! The chips that come with the program, from `chips/*.toml`.
 
+use super::tree::{Entry, Node};
 use super::{ChipConfig, Origin, load::ChipError};
 use crate::diagnostic::{Diagnostic, Diagnostics, closest};
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 macro_rules! presets {
@@ -12,6 +14,9 @@ macro_rules! presets {
 }
 
 presets! { "tpu-v1-like" "tpu-v2" "tpu-v3" "tpu-v4" "tpu-v5e" "tpu-v5p" "tpu-v6e" "tpu-v7" "array128" "tiny" }
+
+// `CHIPS` and `NODES`: name and tree of every file of chips/ and chips/costs/.
+include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 
 impl ChipConfig {
     /// Names of the presets, oldest chip first.
@@ -43,7 +48,11 @@ impl ChipConfig {
         if let Some(chip) = read.get() {
             return Ok(chip.clone());
         }
-        let mut chip = ChipConfig::from_toml(text, &format!("{name}.toml"))?;
+        let file = format!("{name}.toml");
+        let mut chip = match CHIPS.iter().find(|c| c.0 == *name) {
+            Some((_, tree)) => ChipConfig::from_tree(tree, text, &file)?,
+            None => ChipConfig::from_toml(text, &file)?,
+        };
         chip.origin = Origin { base: Some((*name).to_string()), ..Origin::default() };
         Ok(read.get_or_init(|| chip).clone())
     }

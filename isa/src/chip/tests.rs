@@ -36,6 +36,15 @@ fn presets_load_and_reach_published_peaks() {
 }
 
 #[test]
+fn what_is_built_in_is_what_the_files_say() {
+    for (name, text) in PRESETS {
+        let read = ChipConfig::from_toml(text, name).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let built_in = preset(name);
+        assert_eq!(ChipConfig { origin: built_in.origin.clone(), ..read }, built_in, "{name}");
+    }
+}
+
+#[test]
 fn every_number_of_a_preset_states_its_source() {
     for (name, text) in PRESETS {
         for line in text.lines().filter(|l| l.contains(" = ") && !l.starts_with('#') && !l.starts_with("name")) {

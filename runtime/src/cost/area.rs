@@ -8,7 +8,7 @@ use systole_isa::chip::Cost;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Area {
     /// Name and area of every block, interconnect and unfilled area included.
-    pub blocks: Vec<(&'static str, f64)>,
+    pub blocks: [(&'static str, f64); 13],
     /// HBM stacks beside it.
     pub stacks: f64,
 }
@@ -49,7 +49,7 @@ impl Area {
         let stacks = stacks(chip, prices);
         let links = if chip.ici.topology == "none" { 0.0 } else { f64::from(chip.ici.links) };
         let rate = chip.ici.link_bandwidth / 1e9 / p(Cost::IciLink).max(1e-9);
-        let mut blocks = vec![
+        let blocks = [
             ("mxu", cells * p(Cost::MacArea) * 1e-6 + mib(sums) * p(Cost::SramArea)),
             ("vpu", alus * p(Cost::AluArea) * 1e-6),
             ("xlu", cores * f64::from(c.xlu_slots) * p(Cost::XluArea)),
@@ -63,9 +63,10 @@ impl Area {
         ];
         let sum: f64 = blocks.iter().map(|b| b.1).sum();
         let wires = sum * p(Cost::Interconnect);
-        blocks.push(("interconnect", wires));
-        blocks.push(("other", p(Cost::OtherArea)));
-        blocks.push(("unfilled", (sum + wires) * (1.0 / p(Cost::Fill).clamp(0.1, 1.0) - 1.0)));
+        let unfilled = (sum + wires) * (1.0 / p(Cost::Fill).clamp(0.1, 1.0) - 1.0);
+        let [mxu, vpu, xlu, vmem, sequencer, cmem, hbm, ici, host, misc] = blocks;
+        let (wires, other, unfilled) = (("interconnect", wires), ("other", p(Cost::OtherArea)), ("unfilled", unfilled));
+        let blocks = [mxu, vpu, xlu, vmem, sequencer, cmem, hbm, ici, host, misc, wires, other, unfilled];
         Area { blocks, stacks }
     }
 

@@ -1,65 +1,98 @@
 //! Uncertainty: draws of every coefficient from a log-normal distribution about its value, within its range.
 //!
-//! Draw `i` of a coefficient depends on its name and `i` alone: the same draw is shared by all designs, so that what is
-//! uncertain for all of them cancels where they are compared.
+//! The draws are a Latin hypercube: every coefficient takes the middle of each of as many equally likely parts of its distribution as there
+//! are draws once, in an order of its own. So percentiles of few draws are close, and a draw costs little more than a product.
+//!
+//! The order depends on the coefficient's name alone: the same draw is shared by all designs, so that what is uncertain for all of
+//! them cancels where they are compared.
 
 use super::Prices;
 use systole_isa::ChipConfig;
-use systole_isa::chip::{Cost, Sourced};
+use systole_isa::chip::{Cost, Quality, Sourced};
 
 /// Draws that percentiles are taken of.
-pub const DRAWS: u64 = 400;
+pub const DRAWS: usize = 400;
 
 /// What a name's numbers begin with.
 fn key(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// A number from 0 to 1 that follows from a key and a number.
-fn uniform(key: u64, index: u64) -> f64 {
+/// A number below `n` that follows from a key and a number.
+fn below(n: usize, key: u64, index: u64) -> usize {
     let mut h = key.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     h = (h ^ (h >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     h = (h ^ (h >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    ((h ^ (h >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    (((h ^ (h >> 31)) >> 32) * n as u64 >> 32) as usize
 }
 
-/// The standard normal numbers of draws `2 * pair` and `2 * pair + 1`, by the method of Box and Muller.
-fn normals(key: u64, pair: u64) -> [f64; 2] {
-    let (u, v) = (uniform(key, 2 * pair).max(1e-300), uniform(key, 2 * pair + 1));
-    let (sin, cos) = (std::f64::consts::TAU * v).sin_cos();
-    let r = (-2.0 * u.ln()).sqrt();
-    [r * cos, r * sin]
+/// The parts of the distribution in a key's order (Fisher and Yates).
+fn order(key: u64, count: usize) -> Vec<usize> {
+    let mut parts: Vec<usize> = (0..count).collect();
+    for left in (2..=count).rev() {
+        parts.swap(left - 1, below(left, key, left as u64));
+    }
+    parts
 }
 
-/// A coefficient where its normal number is `normal`.
-fn drawn(row: &Sourced, normal: f64) -> f64 {
-    (row.value * (row.quality.sigma() * normal).exp()).clamp(row.low, row.high)
+/// The standard normal number below which a share of all lies, by Acklam's approximation (relative error below 1.2e-9).
+fn quantile(share: f64) -> f64 {
+    const A: [f64; 6] = [
+        -3.969683028665376e+01,
+        2.209460984245205e+02,
+        -2.759285104469687e+02,
+        1.383577518672690e+02,
+        -3.066479806614716e+01,
+        2.506628277459239e+00,
+    ];
+    const B: [f64; 6] = [
+        -5.447609879822406e+01,
+        1.615858368580409e+02,
+        -1.556989798598866e+02,
+        6.680131188771972e+01,
+        -1.328068155288572e+01,
+        1.0,
+    ];
+    const C: [f64; 6] = [
+        -7.784894002430293e-03,
+        -3.223964580411365e-01,
+        -2.400758277161838e+00,
+        -2.549732539343734e+00,
+        4.374664141464968e+00,
+        2.938163982698783e+00,
+    ];
+    const D: [f64; 5] =
+        [7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00, 1.0];
+    let poly = |coefficients: &[f64], x: f64| coefficients.iter().fold(0.0, |sum, c| sum * x + c);
+    let tail = share.min(1.0 - share);
+    if tail < 0.02425 {
+        let q = (-2.0 * tail.ln()).sqrt();
+        return (poly(&C, q) / poly(&D, q)).copysign(share - 0.5);
+    }
+    let q = share - 0.5;
+    q * poly(&A, q * q) / poly(&B, q * q)
 }
 
-/// A coefficient's row of the chip file, and the key of its name if it is not certain.
-fn uncertain(chip: &ChipConfig, c: Cost) -> (&Sourced, Option<u64>) {
-    let row = chip.costs.row(c);
-    (row, (row.low < row.high).then(|| key(c.info().0)))
+/// What a coefficient of a quality is of its value in each part of the distribution.
+fn factors(quality: Quality, count: usize) -> Vec<f64> {
+    (0..count).map(|i| (quality.sigma() * quantile((i as f64 + 0.5) / count as f64)).exp()).collect()
 }
 
-/// The prices of a draw.
-pub fn draw(chip: &ChipConfig, draw: u64) -> Prices {
-    let price = |&c: &Cost| {
-        let (row, key) = uncertain(chip, c);
-        key.map_or(row.value, |k| drawn(row, normals(k, draw / 2)[(draw % 2) as usize]))
-    };
-    Prices(Cost::ALL.iter().map(price).collect())
-}
-
-/// The prices of the first [`DRAWS`] draws: percentiles of several quantities are taken of the same ones.
+/// The prices of [`DRAWS`] draws: percentiles of several quantities are taken of the same ones.
 pub fn all(chip: &ChipConfig) -> Vec<Prices> {
-    let mut out: Vec<Prices> = (0..DRAWS).map(|_| Prices(Vec::with_capacity(Cost::ALL.len()))).collect();
-    for &c in Cost::ALL {
-        let (row, key) = uncertain(chip, c);
-        for (pair, of) in (0..).zip(out.chunks_mut(2)) {
-            let both = key.map(|k| normals(k, pair));
-            for (i, prices) in of.iter_mut().enumerate() {
-                prices.0.push(both.map_or(row.value, |n| drawn(row, n[i])));
+    draw(chip, DRAWS)
+}
+
+/// The prices of so many draws.
+pub fn draw(chip: &ChipConfig, count: usize) -> Vec<Prices> {
+    let rows = || Cost::ALL.iter().map(|&c| chip.costs.row(c)).collect::<Vec<&Sourced>>();
+    let (certain, rows) = (Prices::of(chip), rows());
+    let mut out = vec![certain; count];
+    for quality in [Quality::H, Quality::M, Quality::L] {
+        let factors = factors(quality, count);
+        for (c, row) in Cost::ALL.iter().zip(&rows).filter(|r| r.1.quality == quality && r.1.low < r.1.high) {
+            for (prices, part) in out.iter_mut().zip(order(key(c.info().0), count)) {
+                prices.0[*c as usize] = (row.value * factors[part]).clamp(row.low, row.high);
             }
         }
     }
@@ -81,7 +114,7 @@ mod tests {
     fn draws_are_centred_shared_and_within_range() {
         let (v4, v3) = (ChipConfig::from_preset("tpu-v4"), ChipConfig::from_preset("tpu-v3"));
         let (v4, v3) = (v4.expect("a preset"), v3.expect("a preset"));
-        let of = |chip: &ChipConfig, c| (0..DRAWS).map(|i| draw(chip, i).get(c)).collect::<Vec<f64>>();
+        let of = |chip: &ChipConfig, c| all(chip).iter().map(|p| p.get(c)).collect::<Vec<f64>>();
         let macs = of(&v4, Cost::MacBf16);
         let [low, middle, high] = percentiles(macs.clone());
         assert!((middle / 0.98 - 1.0).abs() < 0.05, "{middle}");
@@ -89,8 +122,32 @@ mod tests {
         // The same draw errs to the same side on another node.
         let others = of(&v3, Cost::MacBf16);
         let same = macs.iter().zip(&others).filter(|(a, b)| (**a > 0.98) == (**b > 2.2)).count();
-        assert_eq!(same as u64, DRAWS);
+        assert_eq!(same, DRAWS);
         assert!(of(&v4, Cost::Reticle).iter().all(|&x| x == 858.0));
-        assert_eq!(all(&v4), (0..DRAWS).map(|i| draw(&v4, i)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn normal_numbers_are_those_of_tables() {
+        for (share, normal) in
+            [(0.5, 0.0), (0.841344746, 1.0), (0.158655254, -1.0), (0.975, 1.959963985), (0.001, -3.090232306)]
+        {
+            assert!((quantile(share) - normal).abs() < 1e-7, "{share}: {}", quantile(share));
+        }
+    }
+
+    #[test]
+    fn coefficients_take_every_part_once_and_independently() {
+        let orders: Vec<Vec<usize>> = Cost::ALL.iter().map(|c| order(key(c.info().0), DRAWS)).collect();
+        for (i, a) in orders.iter().enumerate() {
+            let mut sorted = a.clone();
+            sorted.sort_unstable();
+            assert!(sorted.iter().enumerate().all(|(i, p)| i == *p));
+            for b in &orders[..i] {
+                let middle = (DRAWS - 1) as f64 / 2.0;
+                let products = a.iter().zip(b).map(|(a, b)| (*a as f64 - middle) * (*b as f64 - middle));
+                let correlation = products.sum::<f64>() * 12.0 / (DRAWS as f64).powi(3);
+                assert!(correlation.abs() < 0.2, "{correlation}");
+            }
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::fault::{Fault, FaultKind, Origin};
 use crate::load::Loaded;
 use crate::mem::{Hbm, Smem};
 use crate::options::{Mode, Observer, RunOptions, Sample};
-use crate::stats::{Cause, Collector, Parts, RunResult, SLOTS};
+use crate::stats::{Cause, Collector, Parts, RunResult, SLOTS, Totals};
 use crate::unit::dma::{Blame, DmaTiming, Due, RaceChecker, Semaphores};
 use crate::unit::mxu::MxuTiming;
 use crate::unit::scalar;
@@ -190,7 +190,8 @@ impl<'a> Core<'a> {
     /// Runs to `b.halt`.
     pub fn run(mut self) -> Result<RunResult, Fault> {
         self.advance()?;
-        Ok(self.finish())
+        let end = self.now + 1;
+        Ok(self.finish_at(end, &mut Totals::default()))
     }
 
     /// Runs to `b.halt` (`true`), or to a wait that only other devices or cores can end (`false`).
@@ -211,14 +212,8 @@ impl<'a> Core<'a> {
         }
     }
 
-    /// The counters after the end.
-    pub fn finish(self) -> RunResult {
-        let end = self.now + 1;
-        self.finish_at(end)
-    }
-
-    /// The counters at a cycle behind the end.
-    pub fn finish_at(mut self, cycles: u64) -> RunResult {
+    /// The counters at a cycle behind the end; `totals` as [`Collector::finish`] takes them.
+    pub fn finish_at(mut self, cycles: u64, totals: &mut Totals) -> RunResult {
         let timed = self.options.mode != Mode::NumericOnly;
         if self.events {
             self.close_op(cycles);
@@ -226,7 +221,7 @@ impl<'a> Core<'a> {
         let slots = SLOTS.map(|s| self.l.chip.slots(s));
         let skipped = self.skipper.as_ref().map_or(0, |s| s.skipped);
         let parts = Parts { code: &self.l.code, dma: &self.dma, mxus: &self.mxus, slots };
-        self.stats.finish(self.pc, cycles, timed, skipped, parts)
+        self.stats.finish((self.pc, cycles), timed, skipped, parts, totals)
     }
 
     /// Gives the observer the counters after the last issue.

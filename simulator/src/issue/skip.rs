@@ -107,7 +107,7 @@ impl Skipper {
     }
 
     /// The loop does not repeat so far: look again later.
-    fn fail(&mut self, back_edge: u32) {
+    pub fn fail(&mut self, back_edge: u32) {
         let w = &mut self.wait[back_edge as usize];
         w.0 = w.1;
         w.1 = (w.1 * 2).min(MAX_BACK_OFF);

@@ -1,5 +1,9 @@
 //! What is to come in a pod, in the order in which it is taken.
 
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 /// What an event is, in the order in which events of one moment are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -61,9 +65,92 @@ impl Event {
     }
 }
 
+/// Events in order. Devices that do the same have events at the same moments, so that there are far fewer moments than events: each
+/// moment's are put in order when it comes.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// The moments behind the present one.
+    moments: BinaryHeap<Reverse<u64>>,
+    behind: FxHashMap<u64, Vec<Event>>,
+    /// The present moment, and what is left of the events until then, the next one last.
+    now: u64,
+    left: Vec<Event>,
+    /// Memory for later moments.
+    spare: Vec<Vec<Event>>,
+}
+
+impl Queue {
+    /// Adds an event.
+    pub fn push(&mut self, event: Event) {
+        if event.at <= self.now && !self.left.is_empty() {
+            let place = self.left.partition_point(|e| *e > event);
+            self.left.insert(place, event);
+            return;
+        }
+        let moment = self.behind.entry(event.at).or_insert_with(|| {
+            self.moments.push(Reverse(event.at));
+            self.spare.pop().unwrap_or_default()
+        });
+        moment.push(event);
+    }
+
+    /// When the next event happens.
+    pub fn next(&self) -> Option<u64> {
+        self.left.last().map(|e| e.at).or_else(|| self.moments.peek().map(|m| m.0))
+    }
+
+    /// Takes the next event if it happens before a moment.
+    pub fn pop_before(&mut self, until: u64) -> Option<Event> {
+        if self.next()? >= until {
+            return None;
+        }
+        if self.left.is_empty() {
+            let Reverse(now) = self.moments.pop()?;
+            let mut events = self.behind.remove(&now)?;
+            events.sort_unstable_by(|a, b| b.cmp(a));
+            self.now = now;
+            self.spare.push(std::mem::replace(&mut self.left, events));
+        }
+        self.left.pop()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.left.is_empty() && self.moments.is_empty()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_gives_what_a_heap_gives() {
+        let (mut queue, mut heap) = (Queue::default(), BinaryHeap::new());
+        let mut seed = 1u64;
+        let mut below = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % n
+        };
+        let mut clock = 0;
+        for place in 0..20_000 {
+            let kind = KINDS[below(4) as usize];
+            let event = Event::new(clock + below(6), (below(3) as u32, below(9), below(3) as u32), kind, place);
+            queue.push(event);
+            heap.push(Reverse(event));
+            while below(2) == 0 && !heap.is_empty() {
+                assert_eq!(queue.next(), heap.peek().map(|e| e.0.at()));
+                let until = clock + below(5);
+                let expected = heap.peek().is_some_and(|e| e.0.at() < until).then(|| heap.pop().map(|e| e.0)).flatten();
+                assert_eq!(queue.pop_before(until), expected);
+                clock = expected.map_or(clock, |e| e.at());
+            }
+        }
+        while let Some(Reverse(event)) = heap.pop() {
+            assert_eq!(queue.pop_before(u64::MAX), Some(event));
+        }
+        assert!(queue.is_empty() && queue.next().is_none());
+    }
 
     #[test]
     fn events_are_in_order_and_give_back_what_they_were_made_of() {

@@ -13,7 +13,7 @@ mod event;
 mod fold;
 mod network;
 
-use event::{Event, Kind};
+use event::{Event, Kind, Queue};
 use fold::Fold;
 pub use network::LinkFault;
 use network::{Flight, Moved, Network, TICKS};
@@ -24,11 +24,10 @@ use crate::issue::remote::{Blocked, Message};
 use crate::load::Loaded;
 use crate::machine::{HostRangeError, Machine};
 use crate::options::{Mode, NoObserver, Observer, RunOptions};
-use crate::stats::RunResult;
+use crate::stats::{RunResult, Totals};
 use crate::team::{Seats, Team};
 use rayon::prelude::*;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use systole_isa::topology::{Hop, Topology};
 
@@ -212,7 +211,7 @@ impl Pod {
             loaded: &loaded,
             slots,
             network,
-            events: BinaryHeap::new(),
+            events: Queue::default(),
             woken: (0..n).collect(),
             flights: Vec::new(),
             free: Vec::new(),
@@ -231,7 +230,7 @@ struct Run<'a> {
     loaded: &'a Loaded,
     slots: Vec<Slot<'a>>,
     network: Network,
-    events: BinaryHeap<Reverse<Event>>,
+    events: Queue,
     /// Places of the devices that can go on; some are there twice, or have ended.
     woken: Vec<usize>,
     flights: Vec<Option<Flight>>,
@@ -270,7 +269,8 @@ impl Run<'_> {
         let links = self.links();
         let faults = self.network.faults();
         let traffic = self.traffic.into_values().collect();
-        let devices = self.slots.into_iter().map(|s| s.team.finish()).collect();
+        let mut totals = Totals::default();
+        let devices = self.slots.into_iter().map(|s| s.team.finish(&mut totals)).collect();
         Ok(PodRun { devices, links, traffic, faults, stands_for: self.fold.stands_for() })
     }
 
@@ -311,7 +311,7 @@ impl Run<'_> {
             }
             if let Some(Blocked::Look { cycle }) = self.slots[i].team.first().blocked_on() {
                 let event = Event::new(cycle * TICKS, (event::LAST, 0, 0), Kind::Look, i);
-                self.events.push(Reverse(event));
+                self.events.push(event);
             }
         }
         Ok(())
@@ -330,10 +330,10 @@ impl Run<'_> {
         let direct = flight.route.is_empty();
         let key = |kind| Event::new(at, (0, order, 0), kind, id);
         if direct {
-            self.events.push(Reverse(key(Kind::Sent)));
-            self.events.push(Reverse(key(Kind::Arrive)));
+            self.events.push(key(Kind::Sent));
+            self.events.push(key(Kind::Arrive));
         } else {
-            self.events.push(Reverse(key(Kind::Hop)));
+            self.events.push(key(Kind::Hop));
         }
         if id == self.flights.len() {
             self.flights.push(Some(flight));
@@ -344,12 +344,9 @@ impl Run<'_> {
 
     /// Takes the events of one stretch of time.
     fn deliver(&mut self) -> Result<(), Fault> {
-        let Some(Reverse(first)) = self.events.peek() else { return Ok(()) };
-        let until = first.at().saturating_add(self.stretch);
-        while let Some(Reverse(next)) = self.events.peek()
-            && next.at() < until
-        {
-            let Some(Reverse(event)) = self.events.pop() else { break };
+        let Some(first) = self.events.next() else { return Ok(()) };
+        let until = first.saturating_add(self.stretch);
+        while let Some(event) = self.events.pop_before(until) {
             let (at, id) = (event.at(), event.place());
             match event.kind() {
                 Kind::Hop => self.hop(at, event.hops(), event.order(), id)?,
@@ -387,7 +384,7 @@ impl Run<'_> {
         if hops == 0 {
             let left = self.network.left(f);
             if !matches!(moved, Moved::Cut(_)) {
-                self.events.push(Reverse(Event::new(left, (0, order, 0), Kind::Sent, id)));
+                self.events.push(Event::new(left, (0, order, 0), Kind::Sent, id));
             }
         }
         if let Some(t) = self.traffic.get_mut(&op).filter(|_| !matches!(moved, Moved::Cut(_))) {
@@ -395,10 +392,10 @@ impl Run<'_> {
         }
         match moved {
             Moved::Next(time) => {
-                self.events.push(Reverse(Event::new(time, (hops + 1, order, way), Kind::Hop, id)));
+                self.events.push(Event::new(time, (hops + 1, order, way), Kind::Hop, id));
             }
             Moved::Arrives(time) => {
-                self.events.push(Reverse(Event::new(time, (hops + 1, order, 0), Kind::Arrive, id)));
+                self.events.push(Event::new(time, (hops + 1, order, 0), Kind::Arrive, id));
             }
             Moved::Cut(hop) => {
                 let to = self.network.topology().neighbour(hop).unwrap_or(hop.chip);

@@ -6,11 +6,12 @@
 
 use super::collect::{SLOT_KINDS, SLOTS};
 use crate::issue::code::Code;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::ops::{AddAssign, Index, IndexMut};
 use systole_isa::inst::MAX_OPERANDS;
 use systole_isa::opcodes::TABLE;
@@ -247,27 +248,62 @@ impl Common {
     }
 }
 
+/// What decides what a bundle does (its opcodes, and the operands that [`of_inst`] looks at), with its number: one behind the
+/// other, found by their hash.
+#[derive(Default)]
+struct Same {
+    words: Vec<u32>,
+    /// Where the words of each begin and end, its number, and one more than the place of the one before with the same hash.
+    known: Vec<(u32, u32, u32, u32)>,
+    by_hash: FxHashMap<u64, u32>,
+}
+
+impl Same {
+    /// The number of the words from `begin` on, which are dropped; else their hash.
+    fn find(&mut self, begin: usize) -> Result<u32, u64> {
+        let mut hasher = FxHasher::default();
+        self.words[begin..].hash(&mut hasher);
+        let hash = hasher.finish();
+        let mut at = self.by_hash.get(&hash).copied().unwrap_or(0);
+        while let Some(&(first, end, number, before)) = self.known.get((at as usize).wrapping_sub(1)) {
+            if self.words[first as usize..end as usize] == self.words[begin..] {
+                self.words.truncate(begin);
+                return Ok(number);
+            }
+            at = before;
+        }
+        Err(hash)
+    }
+
+    /// Keeps the words from `begin` on.
+    fn insert(&mut self, hash: u64, begin: usize, number: u32) {
+        let before = self.by_hash.insert(hash, self.known.len() as u32 + 1).unwrap_or(0);
+        self.known.push((begin as u32, self.words.len() as u32, number, before));
+    }
+}
+
 impl Static {
     pub fn new(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> Static {
         let mut common = vec![Common::default(); Op::NUMBERS];
         TABLE.iter().for_each(|info| common[info.op as usize] = Common::of(info, program, chip));
         let mut out = Static { of: Vec::with_capacity(bundles.len()), starts: vec![0], ..Static::default() };
         let mut known: FxHashMap<(Doing, Instructions), u32> = FxHashMap::default();
-        // What decides what a bundle does: its opcodes, and the operands that [`of_inst`] looks at.
-        let mut same: FxHashMap<SmallVec<[u32; 16]>, u32> = FxHashMap::default();
-        let mut words: SmallVec<[u32; 16]> = SmallVec::new();
+        let mut same = Same::default();
         for b in bundles.iter() {
-            words.clear();
+            let begin = same.words.len();
             for i in b {
-                words.push(i.op as u32);
+                same.words.push(i.op as u32);
                 if common[i.op as usize].does.is_none() {
-                    words.extend([i.operands[0], i.operands[2], i.operands[3]].map(|o| o as u32));
+                    same.words.extend([i.operands[0], i.operands[2], i.operands[3]].map(|o| o as u32));
                 }
             }
-            if let Some(&number) = same.get(&words[..]) {
-                out.of.push(number);
-                continue;
-            }
+            let hash = match same.find(begin) {
+                Ok(number) => {
+                    out.of.push(number);
+                    continue;
+                }
+                Err(hash) => hash,
+            };
             let mut does: Doing = SmallVec::from_slice(&[(Activity::Bundles, 1)]);
             let mut instructions = Instructions::default();
             for i in b {
@@ -294,7 +330,7 @@ impl Static {
                     n
                 }
             };
-            same.insert(words.clone(), number);
+            same.insert(hash, begin, number);
             out.of.push(number);
         }
         out
@@ -438,44 +474,65 @@ impl Runs {
         }
     }
 
-    /// All runs: operation, first and last bundle, and how often.
-    fn all(&self) -> impl Iterator<Item = (u32, u32, u32, u64)> {
+    /// All runs, in order.
+    pub fn all(&self) -> Vec<Run> {
         let recent = self.recent.iter().enumerate().filter(|r| r.1.2 > 0);
         let recent = recent.map(|(last, &(op, first, count))| (op, first, last as u32, count));
-        recent.chain(self.rest.iter().map(|(&(op, first, last), &n)| (op, first, last, n)))
+        let mut all: Vec<Run> =
+            recent.chain(self.rest.iter().map(|(&(op, first, last), &n)| (op, first, last, n))).collect();
+        all.sort_unstable();
+        all
     }
+}
 
-    /// By operation: runs as (first, last, times).
-    fn by_op(&self, ops: usize) -> Vec<Vec<(u32, u32, u64)>> {
-        let mut out = vec![Vec::new(); ops];
-        self.all().for_each(|(op, first, last, n)| out[op as usize].push((first, last, n)));
-        out
-    }
+/// A run: operation, first and last bundle, and how often.
+pub(crate) type Run = (u32, u32, u32, u64);
 
+/// What follows from runs alone: devices of a pod mostly ran the same code equally often.
+#[derive(Debug, Default)]
+pub(crate) struct Issued {
+    runs: Vec<Run>,
     /// Times that each bundle issued.
-    pub fn executions(&self) -> Vec<u64> {
-        let mut change = vec![0i64; self.recent.len() + 1];
-        for (_, first, last, n) in self.all() {
+    pub executions: Vec<u64>,
+    /// What each operation did.
+    pub activities: Vec<Activities>,
+}
+
+impl Issued {
+    /// Whether it follows from these runs.
+    pub fn is_of(&self, runs: &[Run], ops: usize, bundles: usize) -> bool {
+        self.runs == runs && self.activities.len() == ops && self.executions.len() == bundles
+    }
+
+    /// What follows from runs of a code of so many operations.
+    pub fn new(runs: Vec<Run>, ops: usize, code: &Code) -> Issued {
+        let executions = Issued::executions(&runs, code.heads.len());
+        let activities = Issued::activities(&runs, ops, code);
+        Issued { runs, executions, activities }
+    }
+
+    fn executions(runs: &[Run], bundles: usize) -> Vec<u64> {
+        let mut change = vec![0i64; bundles + 1];
+        for &(_, first, last, n) in runs {
             change[first as usize] += n as i64;
             change[last as usize + 1] -= n as i64;
         }
         let mut n = 0;
-        let sums = change[..self.recent.len()].iter().map(|d| {
+        let sums = change[..bundles].iter().map(|d| {
             n += d;
             n as u64
         });
         sums.collect()
     }
 
-    /// What each operation did.
-    pub fn activities(&self, ops: usize, code: &Code) -> Vec<Activities> {
+    fn activities(runs: &[Run], ops: usize, code: &Code) -> Vec<Activities> {
         let of = &code.activity;
         // How often each kind of bundle issued, and the kinds that did.
         let mut counts = vec![0i64; of.instructions.len()];
         let mut kinds: Vec<u32> = Vec::new();
-        let of_op = |runs: Vec<(u32, u32, u64)>| {
+        let mut of_op = |runs: &[Run]| {
             let mut changes: Vec<(u32, i64)> =
-                runs.iter().flat_map(|r| [(r.0, r.2 as i64), (r.1 + 1, -(r.2 as i64))]).collect();
+                runs.iter().flat_map(|r| [(r.1, r.3 as i64), (r.2 + 1, -(r.3 as i64))]).collect();
             changes.sort_unstable();
             let mut sum = Activities::default();
             let mut times = 0i64;
@@ -498,6 +555,10 @@ impl Runs {
             }
             sum
         };
-        self.by_op(ops).into_iter().map(of_op).collect()
+        let mut out = vec![Activities::default(); ops];
+        for own in runs.chunk_by(|a, b| a.0 == b.0) {
+            out[own[0].0 as usize] = of_op(own);
+        }
+        out
     }
 }

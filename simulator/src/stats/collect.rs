@@ -1,6 +1,6 @@
 //! Gathers counters during a run and turns them into a [`RunResult`].
 
-use super::activity::{Instructions, Runs};
+use super::activity::{Instructions, Issued, Runs};
 use super::waits::Waits;
 use super::{CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, UNIT_TABLE, UnitCounters};
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
@@ -117,6 +117,16 @@ impl Collector {
         self.run_start = next;
     }
 
+    /// Bundles `first..=last`, where a row of bundles begins, issued `times` times more, each time with a jump back behind them.
+    pub fn rounds(&mut self, first: u32, last: u32, times: u64) {
+        debug_assert!(self.run_start == first && self.journal.is_none());
+        self.runs.add(self.current as u32, first, last, times);
+        self.bundles += u64::from(last + 1 - first) * times;
+        if let Some(l) = &mut self.live {
+            l.run(first, last, times);
+        }
+    }
+
     /// Bundles `first..=last` issued in a row for the present operation.
     #[inline(always)]
     fn ran(&mut self, first: u32, last: u32) {
@@ -124,7 +134,7 @@ impl Collector {
         self.runs.add(op, first, last, 1);
         self.bundles += (last + 1 - first) as u64;
         if let Some(l) = &mut self.live {
-            l.run(first, last);
+            l.run(first, last, 1);
         }
         if let Some(j) = &mut self.journal {
             j.push(Entry::Run { op, first, last });
@@ -316,18 +326,29 @@ impl Collector {
         }
     }
 
-    /// Closes the run at `cycles`; `last` is the bundle that ended it.
-    pub fn finish(mut self, last: u32, cycles: u64, timed: bool, skipped: u64, parts: Parts<'_>) -> RunResult {
+    /// Closes the run at `cycles`; `last` is the bundle that ended it. `totals`: what was made for another device that ran the program,
+    /// or nothing.
+    pub fn finish(
+        mut self,
+        (last, cycles): (u32, u64),
+        timed: bool,
+        skipped: u64,
+        parts: Parts<'_>,
+        totals: &mut Totals,
+    ) -> RunResult {
         self.jump(last, 0);
         self.ops[self.current].cycles += cycles - self.since;
-        let executions = self.runs.executions();
-        let activities = self.runs.activities(self.ops.len(), parts.code);
-        for (o, a) in self.ops.iter_mut().zip(&activities) {
+        let runs = self.runs.all();
+        if !totals.issued.is_of(&runs, self.ops.len(), parts.code.heads.len()) {
+            *totals = Totals::new(Issued::new(runs, self.ops.len(), parts.code), &parts);
+        }
+        for (o, a) in self.ops.iter_mut().zip(&totals.issued.activities) {
             o.mxu_rows = a.rows();
             o.activity = *a;
         }
-        let units = if timed { self.units(self.slot_totals(&executions, &parts), cycles, &parts) } else { Vec::new() };
-        let slots = if timed { parts.taken(&executions) } else { SlotCycles::default() };
+        let executions = totals.issued.executions.clone();
+        let units = if timed { self.units(self.slot_totals(totals, &parts), cycles, &parts) } else { Vec::new() };
+        let slots = if timed { totals.taken } else { SlotCycles::default() };
         let mut ops: Vec<OpProfile> = self.ops.into_iter().filter(|o| o.entries > 0).collect();
         ops.sort_by_key(|o| (o.start, o.op));
         RunResult {
@@ -372,21 +393,15 @@ impl Collector {
         self.units(self.live.as_ref().map(|l| l.now.clone()).unwrap_or_default(), cycles, parts)
     }
 
-    /// Cycles of the slot units from the executions of every bundle.
-    fn slot_totals(&self, executions: &[u64], parts: &Parts<'_>) -> SlotTotals {
-        let mut t = SlotTotals::default();
-        for (i, n) in parts.code.activity.issued(executions) {
-            t.sums.iter_mut().zip(parts.of_bundle(i)).for_each(|(s, c)| *s += n * u64::from(c));
-        }
-        for (b, _) in executions.iter().enumerate().filter(|e| *e.1 > 0) {
+    /// Cycles of the slot units, and what they waited.
+    fn slot_totals(&self, totals: &Totals, parts: &Parts<'_>) -> SlotTotals {
+        let mut t = SlotTotals { sums: totals.sums, ..SlotTotals::default() };
+        for (b, _) in totals.issued.executions.iter().enumerate().filter(|e| *e.1 > 0) {
             let Some(waits) = self.waits.of(b) else { continue };
             for unit in (0..SLOT_UNITS).filter(|u| parts.code.heads[b].units >> u & 1 == 1) {
                 t.stall[unit].iter_mut().zip(waits).for_each(|(s, w)| *s += w);
             }
             t.issue.iter_mut().zip(waits).for_each(|(s, w)| *s += w);
-        }
-        for (bundle, unit, cycles) in parts.kept() {
-            t.sums[unit] += executions[bundle] * cycles;
         }
         t
     }
@@ -434,6 +449,29 @@ pub(crate) const SLOT_KINDS: usize = SLOT_UNITS + 2;
 pub(crate) const SLOTS: [Slot; SLOT_KINDS] =
     [Slot::Scalar, Slot::Valu, Slot::Vload, Slot::Vstore, Slot::Eup, Slot::Xlu, Slot::MxuPush, Slot::MxuPop];
 
+/// Totals that follow from how often bundles issued.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    issued: Issued,
+    /// As [`SlotTotals::sums`].
+    sums: [u64; 2 * SLOT_UNITS],
+    taken: SlotCycles,
+}
+
+impl Totals {
+    fn new(issued: Issued, parts: &Parts<'_>) -> Totals {
+        let executions = &issued.executions;
+        let mut sums = [0; 2 * SLOT_UNITS];
+        for (i, n) in parts.code.activity.issued(executions) {
+            sums.iter_mut().zip(parts.of_bundle(i)).for_each(|(s, c)| *s += n * u64::from(c));
+        }
+        for (bundle, unit, cycles) in parts.kept() {
+            sums[unit] += executions[bundle] * cycles;
+        }
+        Totals { sums, taken: parts.taken(executions), issued }
+    }
+}
+
 /// What a run leaves for its result.
 pub(crate) struct Parts<'a> {
     pub code: &'a Code,
@@ -480,12 +518,12 @@ impl Parts<'_> {
 }
 
 impl Live {
-    /// Bundles `first..=last` issued.
+    /// Bundles `first..=last` issued so many times.
     #[inline]
-    fn run(&mut self, first: u32, last: u32) {
+    fn run(&mut self, first: u32, last: u32, times: u64) {
         let (a, b) = (&self.before[first as usize], &self.before[last as usize + 1]);
         for ((sum, a), b) in self.now.sums.iter_mut().zip(a).zip(b) {
-            *sum += b.wrapping_sub(*a) as u64;
+            *sum += u64::from(b.wrapping_sub(*a)) * times;
         }
     }
 

@@ -11,7 +11,7 @@ mod waits;
 
 pub(crate) use activity::Static;
 pub use activity::{ACTIVITIES, Activities, Activity};
-pub(crate) use collect::{Collector, Parts, SLOTS, Tally};
+pub(crate) use collect::{Collector, Parts, SLOTS, Tally, Totals};
 
 /// Why a bundle could not issue. The number is the code in packed ready times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]

@@ -36,7 +36,7 @@ impl Writer {
     /// Instructions of one bundle that need no partner.
     fn bundle(&mut self) -> Vec<Inst> {
         let (v, w, x) = (self.vector(), self.vector(), self.vector() + 12);
-        match self.r.below(16) {
+        match self.r.below(20) {
             0 => vec![i(Op::VLd, &[v, 2, self.r.of(64), 1]), i(Op::SAndI, &[2, 6, 255])],
             1 => vec![i(Op::VMulF, &[v, w, w]), i(Op::VAddF, &[x, w, v])],
             2 => vec![i(Op::EExp, &[v, w])],
@@ -57,6 +57,11 @@ impl Writer {
             13 => vec![i(Op::PAddD, &[2 * self.r.of(8), 2 * self.r.of(8), 2 * self.r.of(8)])],
             14 if self.accumulators => vec![i(Op::MDrain, &[v, self.r.of(2), 0, 8])],
             14 => vec![i(Op::XSumLane, &[v, w]), i(Op::VMaxF, &[x, w, v])],
+            // What moves by the same amount in every round of a loop, what follows from that, and what does not.
+            15 => vec![i(Op::SAddI, &[14, 14, 5]), i(Op::SSub, &[15, 15, 16])],
+            16 => vec![i(Op::SAdd, &[19, 16, 19]), i(Op::SShrI, &[17, 15, 2])],
+            17 => vec![i(Op::SAddI, &[18, 14, 1]), i(Op::SAdd, &[15, 18, 0])],
+            18 => vec![i(Op::SXor, &[16, 16, 15])],
             _ => vec![],
         }
     }
@@ -122,7 +127,8 @@ impl Writer {
                 }
                 6 => {
                     // A branch that depends on the iteration.
-                    self.p.one(Op::SAndI, &[13, 9, 3]);
+                    let of = [9, 14, 15, 17, 18, 19][self.r.below(6) as usize];
+                    self.p.one(Op::SAndI, &[13, of, 3]);
                     let at = self.p.bundles.len() as i32;
                     self.p.one(Op::BNz, &[13, at + 2]);
                     let b = self.bundle();

@@ -226,7 +226,7 @@ fn interactive(a: &Args, app: App, recorded: Option<Profile>, folder: Option<Fol
                 }
             }
         };
-        let builder = std::thread::Builder::new().stack_size(crate::STACK);
+        let builder = std::thread::Builder::new().stack_size(crate::session::STACK);
         let worker = builder.spawn_scoped(scope, work).map_err(|e| bad(format!("cannot start: {e}")))?;
         let mut effects = |app: &App, effect: Effect| match effect {
             Effect::Pause(p) => control.pause(p),
@@ -247,7 +247,7 @@ fn interactive(a: &Args, app: App, recorded: Option<Profile>, folder: Option<Fol
                     let _ = sender.send(event);
                 };
                 // Without a thread there is no run; the message line stays as it is.
-                let _ = std::thread::Builder::new().stack_size(crate::STACK).spawn(work);
+                let _ = std::thread::Builder::new().stack_size(crate::session::STACK).spawn(work);
             }
             Effect::Quit | Effect::Write(_) => {}
         };

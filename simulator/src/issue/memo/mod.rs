@@ -8,6 +8,9 @@
 //! cycles that the transition names ([`pieces`]). A wait that holds its bundle up longer than anything in the state only makes
 //! the same transition later.
 //!
+//! Where a piece is the whole body of a counted loop, leads from a state to the same one, and computes scalars that move by the same
+//! amount in every round, all rounds but the last are one replay.
+//!
 //! Counters that need no order are counted by transition, and added up where somebody asks for them.
 //!
 //! The plain walk ([`super::run`]) remains: it runs what is watched bundle by bundle, what is seen for the first times, and

@@ -5,7 +5,7 @@
 //! row the piece itself computes. A barrier is a piece by itself.
 
 use crate::issue::code::*;
-use systole_isa::opcodes::StateFn;
+use systole_isa::opcodes::{ScalarFn, StateFn};
 
 /// Longest piece in bundles.
 const LONGEST: u32 = 2048;
@@ -61,6 +61,9 @@ pub(super) struct Piece {
     pub barrier: bool,
     /// Nothing but the state and the first ready time decides how it goes.
     pub simple: bool,
+    /// The registers that move by the same amount in every round, one bit each, if it is the whole body of a counted loop whose
+    /// rounds differ in them alone; else none. The loop's counter is one of them.
+    pub rolls: u64,
     /// Visits by the plain walk that are still to come before states are looked at.
     pub rest: u32,
     /// Doublings of `rest` so far.
@@ -101,6 +104,7 @@ pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec
         looks: any(code, &code.heads[first as usize], |s| matches!(s, Special::Test)),
         barrier: any(code, &code.heads[first as usize], |s| matches!(s, Special::Cores { .. })),
         simple: false,
+        rolls: 0,
         rest: 1,
         demoted: 0,
         credit: 0,
@@ -136,7 +140,56 @@ pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec
     p.end = steps.len() as u32;
     p.nrows = rows.len() as u32 - p.rows;
     p.simple = !(p.barrier || p.waits || p.looks) && p.nrows == 0 && flags & (FLAG_OP | FLAG_BLOCK) == 0;
+    if p.simple && p.branches {
+        p.rolls = rolls(code.branches[p.last as usize], first, &steps[p.steps as usize..]).unwrap_or(0);
+    }
     p
+}
+
+/// What a register holds in a round of a loop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Course {
+    /// The same in all rounds.
+    Fixed,
+    /// What a register held when the round began, and something that is the same in all rounds.
+    Moves(u8),
+    Any,
+}
+
+/// The registers that a round reads before it writes them, if the piece that begins at `first` and ends with `branch` is a counted
+/// loop's whole body, its steps compute scalars only, and each of these registers moves by the same amount in every round.
+fn rolls(branch: Branch, first: u32, steps: &[Step]) -> Option<u64> {
+    let Branch::Loop { reg, target } = branch else { return None };
+    let pure = |step: &Step| match *step {
+        Step::Scalar(s) if matches!(s.kind, ScalarKind::Pure(_)) => Some(s),
+        Step::Scalar(_) | Step::Parallel { .. } | Step::At { .. } | Step::Waits { .. } => None,
+        Step::Transfer { .. } | Step::Remote { .. } | Step::Signal { .. } => None,
+    };
+    let ops: Vec<ScalarOp> = steps.iter().map(pure).collect::<Option<_>>()?;
+    let bit = |r: u8| 1u64 << (r & 63);
+    let written = ops.iter().fold(bit(reg), |all, s| all | bit(s.d)) & !1;
+    if target != first || reg == 0 || ops.iter().any(|s| s.d == reg) {
+        return None;
+    }
+    let begin = |r: u8| if written & bit(r) != 0 { Course::Moves(r) } else { Course::Fixed };
+    let mut courses: [Course; 64] = std::array::from_fn(|r| begin(r as u8));
+    let (mut defined, mut read) = (0, bit(reg));
+    for s in ops.iter().filter(|s| s.d != 0) {
+        read |= s.sources & written & !defined;
+        let of = |r: u8| courses[r as usize & 63];
+        let fixed = (0..64).all(|r| s.sources >> r & 1 == 0 || of(r) == Course::Fixed);
+        let course = match (s.kind, of(s.a), of(s.b)) {
+            _ if fixed => Course::Fixed,
+            (ScalarKind::Pure(ScalarFn::SAddI), a, _) => a,
+            (ScalarKind::Pure(ScalarFn::SAdd | ScalarFn::SSub), a, Course::Fixed) => a,
+            (ScalarKind::Pure(ScalarFn::SAdd), Course::Fixed, b) => b,
+            (ScalarKind::Pure(_) | ScalarKind::State(_), _, _) => Course::Any,
+        };
+        courses[s.d as usize & 63] = course;
+        defined |= bit(s.d);
+    }
+    let moves = |r: u8| read & bit(r) == 0 || courses[r as usize] == Course::Moves(r);
+    (0..64).all(moves).then_some(read)
 }
 
 /// Steps of what a bundle starts.

@@ -8,6 +8,7 @@ use super::table::{Details, Key, NONE, Table, Transition};
 use crate::fault::FaultKind;
 use crate::stats::Cause;
 use crate::unit::dma::Geometry;
+use crate::unit::scalar;
 use smallvec::SmallVec;
 
 /// What looking at states costs, in bundles of the plain walk: to number a state, and to keep a transition.
@@ -89,6 +90,9 @@ impl Core<'_> {
             before = (id, (self.pc != from + 1) as usize);
             if self.pc <= from {
                 self.back_edge(from, Some(table));
+                if id != NONE {
+                    self.roll(table, id);
+                }
             }
             if self.now >= self.next_sample {
                 table.settle(&mut self.stats, &mut self.mxus);
@@ -119,6 +123,76 @@ impl Core<'_> {
         let here = p.simple && p.first == self.pc && p.rest == 0;
         let same = t.body == self.body && t.floor as u64 == self.floor - (self.now << 4);
         if here && same && !self.tracing() { id } else { NONE }
+    }
+
+    /// Does rounds of a loop at once whose body begins as it did just now: all but the last, or as many as end before somebody is to be
+    /// told or the run is cut off.
+    #[inline(always)]
+    fn roll(&mut self, table: &mut Table, id: u32) {
+        let t = &table.transitions[id as usize];
+        let p = &table.pieces[t.piece as usize];
+        let again = self.body == t.body && u64::from(t.floor) == self.floor - (self.now << 4);
+        if p.rolls != 0 && p.first == self.pc && again && !self.tracing() {
+            self.rounds_of(table, id);
+        }
+    }
+
+    fn rounds_of(&mut self, table: &mut Table, id: u32) {
+        let Table { pieces, transitions, steps, stalls, dirty, .. } = table;
+        let t = &mut transitions[id as usize];
+        let p = &mut pieces[t.piece as usize];
+        let Branch::Loop { reg, .. } = self.l.code.branches[p.last as usize] else { return };
+        if self.known >> (reg & 63) & 1 == 0 {
+            return;
+        }
+        let left = (self.scalars[reg as usize & (SCALARS - 1)] as u32).wrapping_sub(1);
+        let end = self.next_sample.min(self.options.max_cycles);
+        let most = end.saturating_sub(self.now + 1) / u64::from(t.duration.max(1));
+        let rounds = u64::from(left).min(most).min(PROGRESS_INTERVAL);
+        if rounds < 2 {
+            return;
+        }
+        let steps = &steps[p.steps as usize..p.end as usize];
+        let before = self.scalars;
+        self.scalars_of_round(steps, reg);
+        let mut moving = p.rolls;
+        while moving != 0 {
+            let r = moving.trailing_zeros() as usize & (SCALARS - 1);
+            moving &= moving - 1;
+            let step = self.scalars[r].wrapping_sub(before[r]);
+            self.scalars[r] = self.scalars[r].wrapping_add(step.wrapping_mul((rounds - 2) as i32));
+        }
+        self.scalars_of_round(steps, reg);
+        if t.pending == 0 {
+            dirty.push(id);
+        }
+        t.pending += rounds;
+        p.credit += i64::from(p.last - p.first) * rounds as i64;
+        for &(cause, cycles) in &stalls[t.stalls as usize..][..t.nstalls as usize] {
+            self.stats.op_stall(cause, u64::from(cycles) * rounds);
+        }
+        self.stats.rounds(p.first, p.last, rounds);
+        self.shift_issue(rounds * u64::from(t.duration));
+        self.fresh = false;
+        if let Some(skipper) = &mut self.skipper {
+            // There is nothing left to skip.
+            skipper.fail(p.last);
+        }
+    }
+
+    /// The scalars of a round of a counted loop that is not the last.
+    fn scalars_of_round(&mut self, steps: &[Step], counter: u8) {
+        for step in steps {
+            if let Step::Scalar(s) = step
+                && let ScalarKind::Pure(f) = s.kind
+            {
+                let get = |r: u8| self.scalars[r as usize & (SCALARS - 1)];
+                let value = scalar::execute(f, get(s.a), get(s.b), get(s.c), s.imm);
+                self.write_scalar(s.d, value, s.sources & !self.known == 0);
+            }
+        }
+        let at = counter as usize & (SCALARS - 1);
+        self.scalars[at] = self.scalars[at].wrapping_sub(1);
     }
 
     /// Does the piece that begins here in the way that is found for it: where its branch goes, its transition, and whether it
