@@ -60,9 +60,9 @@ fn is_column(c: &Computation, users: &[Vec<NodeId>], id: NodeId, lanes: u64) -> 
     let along = |u: &NodeId| {
         let user = c.node(*u);
         let last = user.shape.as_array().and_then(|a| a.dims.last());
-        let spread = |v: &NodeId| match &c.node(*v).op {
-            Op::Broadcast { dims } => c.node(*v).shape.as_array().is_some_and(|a| dims.last() != Some(&(a.rank() - 1))),
-            _ => false,
+        let spread = |v: &NodeId| {
+            let Op::Broadcast { dims } = &c.node(*v).op else { return false };
+            c.node(*v).shape.as_array().is_some_and(|a| dims.last() != Some(&(a.rank() - 1)))
         };
         user.op == Op::Reshape && last == Some(rows) && !users[u.index()].iter().any(spread)
     };

@@ -23,7 +23,7 @@ fn below(n: usize, key: u64, index: u64) -> usize {
     let mut h = key.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     h = (h ^ (h >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     h = (h ^ (h >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (((h ^ (h >> 31)) >> 32) * n as u64 >> 32) as usize
+    ((((h ^ (h >> 31)) >> 32) * n as u64) >> 32) as usize
 }
 
 /// The parts of the distribution in a key's order (Fisher and Yates).
