@@ -29,7 +29,8 @@ pub fn lower(
     }
     let order: Vec<usize> = std::iter::once(dim).chain((0..dims.len()).filter(|&d| d != dim)).collect();
     let given: Vec<NodeId> = operands.iter().map(|&x| b.transpose(x, &order)).collect();
-    let keyed = Keyed::of(b, body, &given)?;
+    // Codes would number zeros along the last dimension; neighbours that are equal keep their order without.
+    let keyed = Keyed::uncoded(b, body, &given)?;
     let (sorted, keys, body) = match &keyed {
         Some(k) => (k.operands.clone(), k.keys, k.body),
         None => (given, 0, body),

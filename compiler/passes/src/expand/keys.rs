@@ -156,9 +156,19 @@ impl Keyed {
     pub fn of(b: &mut Emit, body: CompId, operands: &[NodeId]) -> Result<Option<Keyed>, CompileError> {
         let c = b.draft.computations[body.index()].clone();
         let Some((keys, compared)) = keys(&c) else { return Ok(None) };
-        if let Some(k) = Keyed::coded(b, &c, (&keys, &compared), operands)? {
-            return Ok(Some(k));
+        match Keyed::coded(b, &c, (&keys, &compared), operands)? {
+            Some(k) => Ok(Some(k)),
+            None => Keyed::uncoded(b, body, operands),
         }
+    }
+
+    /// [`Keyed::of`] without codes, for sorts along any dimension: codes say where along the last one an element is.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn uncoded(b: &mut Emit, body: CompId, operands: &[NodeId]) -> Result<Option<Keyed>, CompileError> {
+        let c = b.draft.computations[body.index()].clone();
+        let Some((keys, compared)) = keys(&c) else { return Ok(None) };
         let plain = |k: &Key| matches!(c.node(k.value).op, Op::Parameter { .. });
         let mut turned = vec![false; operands.len()];
         for k in keys.iter().filter(|k| plain(k) && k.total) {
