@@ -18,22 +18,32 @@ use systole_hlo::graph::{CompId, Computation, Module, NodeId, Op, Shape};
 
 /// Simplifies all loops of a module.
 pub fn run(mut module: Module, draft: &mut Draft) -> Result<Module, CompileError> {
-    let mut callers = vec![0usize; module.computations.len()];
-    for n in module.computations.iter().flat_map(|c| &c.nodes) {
-        n.op.called().iter().for_each(|c| callers[c.index()] += 1);
-    }
+    let callers = callers(&module);
     // Callers first, so that what an outer loop learns reaches the loops in it.
     for index in (0..module.computations.len()).rev() {
         for id in module.computations[index].ids() {
-            let Op::While { condition, body } = module.computations[index].node(id).op else { continue };
-            if callers[condition.index()] != 1 || callers[body.index()] != 1 || condition == body {
-                continue;
-            }
+            let Some((condition, body)) = own_loop(&module.computations[index], id, &callers) else { continue };
             sink_constants(&mut module, index, id, condition, body, draft);
             drop_elements(&mut module, index, id, condition, body, draft);
         }
     }
     Ok(module)
+}
+
+/// How many operations call each computation.
+fn callers(module: &Module) -> Vec<usize> {
+    let mut callers = vec![0usize; module.computations.len()];
+    for n in module.computations.iter().flat_map(|c| &c.nodes) {
+        n.op.called().iter().for_each(|c| callers[c.index()] += 1);
+    }
+    callers
+}
+
+/// Condition and body of a loop that nothing else calls.
+fn own_loop(caller: &Computation, id: NodeId, callers: &[usize]) -> Option<(CompId, CompId)> {
+    let Op::While { condition, body } = caller.node(id).op else { return None };
+    let own = callers[condition.index()] == 1 && callers[body.index()] == 1 && condition != body;
+    own.then_some((condition, body))
 }
 
 /// Operands of the tuple that a computation returns, if it does.

@@ -5,7 +5,7 @@
 //! are left alone.
 
 use super::copied::{Copied, copied};
-use super::{is_by_element, used_elements};
+use super::{callers, is_by_element, own_loop, used_elements};
 use crate::edit::Draft;
 use systole_hlo::analysis::{CountedLoop, counted_loop};
 use systole_hlo::error::CompileError;
@@ -14,18 +14,12 @@ use systole_isa::DType;
 
 /// Narrows the counters of a module's loops.
 pub fn run(mut module: Module, draft: &mut Draft) -> Result<Module, CompileError> {
-    let mut callers = vec![0usize; module.computations.len()];
-    for n in module.computations.iter().flat_map(|c| &c.nodes) {
-        n.op.called().iter().for_each(|c| callers[c.index()] += 1);
-    }
+    let callers = callers(&module);
     for index in 0..module.computations.len() {
         let loops: Vec<NodeId> = module.computations[index].ids().collect();
         // Nodes are put in before a loop: those behind it are met first.
         for id in loops.into_iter().rev() {
-            let Op::While { condition, body } = module.computations[index].node(id).op else { continue };
-            if callers[condition.index()] != 1 || callers[body.index()] != 1 || condition == body {
-                continue;
-            }
+            let Some((condition, body)) = own_loop(&module.computations[index], id, &callers) else { continue };
             if let Some(l) = narrowed(&module, index, id, condition, body)
                 && draft.fire("narrow-counter")
             {

@@ -5,7 +5,7 @@
 //! and looks at nothing else of either stack, the rows are written into the first one, which then is the result.
 
 use crate::edit::Draft;
-use crate::loops::{self, element_of_parameter};
+use crate::loops::{self, callers, element_of_parameter};
 use std::collections::BTreeSet;
 use systole_hlo::analysis::counted::counted_loop;
 use systole_hlo::analysis::uses::uses;
@@ -14,10 +14,7 @@ use systole_hlo::graph::{CompId, Computation, Module, Node, NodeId, Op, Shape};
 
 /// Runs the pass.
 pub fn run(mut module: Module, draft: &mut Draft) -> Result<Module, CompileError> {
-    let mut callers = vec![0usize; module.computations.len()];
-    for n in module.computations.iter().flat_map(|c| &c.nodes) {
-        n.op.called().iter().for_each(|c| callers[c.index()] += 1);
-    }
+    let callers = callers(&module);
     let mut changed = false;
     for index in 0..module.computations.len() {
         let ids: Vec<NodeId> = module.computations[index].ids().collect();
