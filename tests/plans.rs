@@ -54,7 +54,15 @@ fn plans_of_other_types_are_refused_with_their_node() {
         "HloModule s\nless { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }\n\
          ENTRY e { x = f32[200] parameter(0) ROOT r = f32[200] sort(x), dimensions={0}, to_apply=less }",
     );
+    let scattered = plan(
+        "HloModule scattered
+         sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+         ENTRY e { x = f32[40,128] parameter(0) at = s32[300,1] parameter(1) u = f32[300,128] parameter(2)
+           ROOT r = f32[40,128] scatter(x, at, u), update_window_dims={1}, inserted_window_dims={0},
+             scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum }",
+    );
     let cases = [
+        (&scattered, "op: Binary(Add), args: [0, 1]", "op: Binary(Add), args: [65536, 1]"),
         (&mlp, "op: Const([0, 0, 0, 0]), args: [], dtype: F32", "op: Const([0, 0, 0, 0]), args: [], dtype: F64"),
         (&mlp, "op: Input(0), args: [], dtype: F32", "op: Input(0), args: [], dtype: C64"),
         (&mlp, "op: Binary(Add)", "op: Binary(Xor)"),

@@ -2,7 +2,8 @@
 //! keep the reader from looking inside.
 //!
 //! A fuzzing engine gives bytes without structure; [`mutate`] takes them as choices (which file, which changes), so that what
-//! is made is nearly right. `FUZZ_EXECUTIONS` says how often each target runs; without it, for as long as a test may take.
+//! is made is nearly right. Without more, a target runs as often as a test may take, on [`choices`] that are the same every
+//! time; `FUZZ_EXECUTIONS` lets the engine choose, so many times.
 
 pub mod seal;
 
@@ -160,9 +161,23 @@ pub fn own(folder: &str, extension: &str) -> Vec<Vec<u8>> {
     files_with(&folder, &|p| p.extension().is_some_and(|e| e == extension))
 }
 
-/// How often a target runs.
-pub fn executions(default: usize) -> usize {
-    std::env::var("FUZZ_EXECUTIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+/// How often a target is to run on choices of the engine's own.
+pub fn executions() -> Option<usize> {
+    std::env::var("FUZZ_EXECUTIONS").ok()?.parse().ok()
+}
+
+/// Choice `n` of a test of `target`: up to 64 bytes that depend on these two alone, so that a test that fails fails again.
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014) over the checksum of the name and `n`.
+pub fn choices(target: &str, n: usize) -> Vec<u8> {
+    let mut state = u64::from(crc32fast::hash(target.as_bytes())) << 32 ^ n as u64;
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    };
+    let words = 1 + next() % 8;
+    (0..words).flat_map(|_| next().to_le_bytes()).collect()
 }
 
 /// Ends the process with the input at hand when one takes longer than `most`: a hang is found as one.
@@ -216,5 +231,13 @@ mod tests {
         assert_eq!(make(&[1, 2, 3]), make(&[1, 2, 3]));
         assert!(all.len() > 60, "{} different inputs", all.len());
         assert!(make(&[]).len() <= MOST_BYTES);
+    }
+
+    #[test]
+    fn tests_make_the_same_choices_again() {
+        let all: std::collections::BTreeSet<Vec<u8>> = (0..1000).map(|n| choices("a", n)).collect();
+        assert_eq!(all.len(), 1000);
+        assert_eq!(choices("a", 7), choices("a", 7));
+        assert_ne!(choices("a", 7), choices("b", 7));
     }
 }

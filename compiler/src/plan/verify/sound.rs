@@ -50,9 +50,9 @@ pub(super) fn sound(spec: &KernelSpec) -> Check {
         KernelSpec::Gather { rows, .. } => ensure(rows.planes > 0, || "rows without planes".into()),
         KernelSpec::Scatter(s) => {
             ensure(!s.specs.is_empty() && s.rows > 0, || "a scatter without tables".into())?;
-            ensure(s.can_have_copies(s.copies), || format!("{} copies of a table that can have none", s.copies))?;
             let types: Vec<DType> = s.specs.iter().map(|t| t.dtype).collect();
-            sound_function(&s.body, [&types[..], &types].concat(), &types)
+            sound_function(&s.body, [&types[..], &types].concat(), &types)?;
+            ensure(s.can_have_copies(s.copies), || format!("{} copies of a table that can have none", s.copies))
         }
         KernelSpec::Sort { sort, pass } => {
             ensure(!sort.dtypes.is_empty() && sort.row_bits < 32 && sort.group_bits < 32, || {

@@ -1,7 +1,7 @@
 //! What all targets share: a limit of memory, of time for each input, and how inputs are made.
 
 use std::time::Duration;
-use systole_fuzz::{Choices, Watch, executions, mutate};
+use systole_fuzz::{Choices, Watch, choices, executions, mutate};
 
 /// Memory of all targets together: an input that makes a reader take more ends the process.
 #[global_allocator]
@@ -10,19 +10,27 @@ static MEMORY: cap::Cap<std::alloc::System> = cap::Cap::new(std::alloc::System, 
 /// Longest time of one input.
 const MOST: Duration = Duration::from_secs(20);
 
-/// Runs a target on its corpus, then on changes of it.
+/// Runs a target on its corpus, then on changes of it: `tested` that are always the same, or as many as were asked for that
+/// the engine chooses.
 pub fn target(
     name: &'static str,
     words: &[&str],
     corpus: Vec<Vec<u8>>,
-    default: usize,
+    tested: usize,
     f: impl Fn(&[u8]) + std::panic::RefUnwindSafe,
 ) {
     assert!(!corpus.is_empty(), "{name} has no corpus");
     let watch = std::panic::AssertUnwindSafe(Watch::new(name, MOST));
     corpus.iter().for_each(|input| watch.run(input, &f));
-    bolero::check!().with_iterations(executions(default)).with_max_len(64).for_each(move |bytes: &[u8]| {
-        let input = mutate(&mut Choices::new(bytes), &corpus, words);
-        watch.run(&input, &f);
-    });
+    let changed = |bytes: &[u8]| watch.run(&mutate(&mut Choices::new(bytes), &corpus, words), &f);
+    let Some(asked) = executions() else {
+        for n in 0..tested {
+            if let Err(panic) = std::panic::catch_unwind(|| changed(&choices(name, n))) {
+                eprintln!("{name}: choice {n} fails");
+                std::panic::resume_unwind(panic);
+            }
+        }
+        return;
+    };
+    bolero::check!().with_iterations(asked).with_max_len(64).for_each(changed);
 }
