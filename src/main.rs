@@ -125,7 +125,7 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use systole_fuzz::{Choices, executions, mutate};
+    use systole_fuzz::{Choices, executions, mutate, on_choices};
 
     /// Command lines, an argument a line.
     const LINES: [&str; 9] = [
@@ -144,7 +144,7 @@ mod tests {
     fn command_lines_give_a_request_or_a_message() {
         let corpus: Vec<Vec<u8>> = LINES.iter().map(|l| l.as_bytes().to_vec()).collect();
         let words = ["--chip", "--set", "--cores", "--chaos", "--topology", "--help", "ring", "full", "nan", "1e999"];
-        bolero::check!().with_iterations(executions(3_000)).with_max_len(64).for_each(move |bytes: &[u8]| {
+        let parsed = |bytes: &[u8]| {
             let input = mutate(&mut Choices::new(bytes), &corpus, &words);
             let text = String::from_utf8_lossy(&input).into_owned();
             let line = std::iter::once("systole").chain(text.split('\n'));
@@ -165,6 +165,10 @@ mod tests {
             if let Some(run) = run {
                 let _ = (run.options(systole_runtime::Mode::Full), run.pod_options());
             }
-        });
+        };
+        match executions() {
+            None => on_choices("command_lines", 3_000, parsed),
+            Some(asked) => bolero::check!().with_iterations(asked).with_max_len(64).for_each(parsed),
+        }
     }
 }

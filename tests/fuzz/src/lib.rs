@@ -2,8 +2,8 @@
 //! keep the reader from looking inside.
 //!
 //! A fuzzing engine gives bytes without structure; [`mutate`] takes them as choices (which file, which changes), so that what
-//! is made is nearly right. Without more, a target runs as often as a test may take, on [`choices`] that are the same every
-//! time; `FUZZ_EXECUTIONS` lets the engine choose, so many times.
+//! is made is nearly right. Without more, a target runs as often as a test may take, on [choices that are the same every
+//! time](on_choices); `FUZZ_EXECUTIONS` lets the engine choose, so many times.
 
 pub mod seal;
 
@@ -166,9 +166,19 @@ pub fn executions() -> Option<usize> {
     std::env::var("FUZZ_EXECUTIONS").ok()?.parse().ok()
 }
 
+/// Runs `f` on choices that are the same every time, and says which fails.
+pub fn on_choices(target: &str, tested: usize, f: impl Fn(&[u8]) + std::panic::RefUnwindSafe) {
+    for n in 0..tested {
+        if let Err(panic) = std::panic::catch_unwind(|| f(&choices(target, n))) {
+            eprintln!("{target}: choice {n} fails");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
 /// Choice `n` of a test of `target`: up to 64 bytes that depend on these two alone, so that a test that fails fails again.
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014) over the checksum of the name and `n`.
-pub fn choices(target: &str, n: usize) -> Vec<u8> {
+fn choices(target: &str, n: usize) -> Vec<u8> {
     let mut state = u64::from(crc32fast::hash(target.as_bytes())) << 32 ^ n as u64;
     let mut next = || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,7 +1,7 @@
 //! What all targets share: a limit of memory, of time for each input, and how inputs are made.
 
 use std::time::Duration;
-use systole_fuzz::{Choices, Watch, choices, executions, mutate};
+use systole_fuzz::{Choices, Watch, executions, mutate, on_choices};
 
 /// Memory of all targets together: an input that makes a reader take more ends the process.
 #[global_allocator]
@@ -23,14 +23,8 @@ pub fn target(
     let watch = std::panic::AssertUnwindSafe(Watch::new(name, MOST));
     corpus.iter().for_each(|input| watch.run(input, &f));
     let changed = |bytes: &[u8]| watch.run(&mutate(&mut Choices::new(bytes), &corpus, words), &f);
-    let Some(asked) = executions() else {
-        for n in 0..tested {
-            if let Err(panic) = std::panic::catch_unwind(|| changed(&choices(name, n))) {
-                eprintln!("{name}: choice {n} fails");
-                std::panic::resume_unwind(panic);
-            }
-        }
-        return;
-    };
-    bolero::check!().with_iterations(asked).with_max_len(64).for_each(changed);
+    match executions() {
+        None => on_choices(name, tested, changed),
+        Some(asked) => bolero::check!().with_iterations(asked).with_max_len(64).for_each(changed),
+    }
 }
