@@ -48,6 +48,10 @@ struct Series {
     topology: String,
     #[serde(default)]
     groups: String,
+    /// Of collectives: the algorithm that was measured, where it is not the one that a compiler would choose here.
+    collective: Option<String>,
+    /// Of products: the type of the result, where it is not the operands'.
+    result: Option<String>,
     points: Vec<Point>,
 }
 
@@ -181,7 +185,11 @@ fn programs(series: &Series, shape: &[u64]) -> Result<Vec<String>, String> {
         texts.iter().map(|t| format!("{REDUCERS}ENTRY e {{\n  {}\n}}\n", fill(t, m, n))).collect()
     };
     let texts: Vec<String> = match (op, shape) {
-        ("matmul", &[m, k, n]) => vec![product(dtype, [0, m, k, n], false, "")],
+        ("matmul", &[m, k, n]) => {
+            let text = product(dtype, [0, m, k, n], false, "");
+            let result = series.result.as_deref().unwrap_or(dtype);
+            vec![text.replace(&format!("c = {dtype}["), &format!("c = {result}["))]
+        }
         ("matmul-t", &[m, k, n]) => vec![product(dtype, [0, m, k, n], true, "")],
         ("matmul-relu", &[m, k, n]) => {
             let relu = format!(
@@ -223,6 +231,9 @@ fn simulate(series: &Series, shape: &[u64]) -> Result<(f64, f64, String), String
     if let Some(size) = &series.scoped_vmem {
         let bytes = Quantity::Bytes.parse(size).ok_or_else(|| format!("scoped_vmem = {size}"))?;
         compile.guide.scoped_vmem = Some(bytes as u64);
+    }
+    if let Some(name) = &series.collective {
+        systole_runtime::options::set(&mut compile, "collective", name, client.chip())?;
     }
     if series.devices > 1 {
         let topology = pod::topology(Some(&series.topology), client.chip(), series.devices);

@@ -393,11 +393,11 @@ opcodes! {
         /// Lane l of d = lane (l - amount) mod lanes of a, amount from a scalar register.
         122 XRotLaneS "x.rots.lane" Xlu XluRotate None [d:Vd, a:Vu, amount:Su];
         /// Sublane s of d = sublane (s - amount) mod sublanes of a.
-        123 XRotSub "x.rot.sublane" Xlu XluRotate None [d:Vd, a:Vu, amount:I16];
+        123 XRotSub "x.rot.sublane" Xlu XluSublane None [d:Vd, a:Vu, amount:I16];
         /// Lane l of d = lane idx[l] mod lanes of a, per sublane.
         124 XPermLane "x.perm.lane" Xlu XluPermute None [d:Vd, a:Vu, idx:Vu];
         /// Sublane s of d, in each lane = sublane idx[s] mod sublanes of a.
-        125 XPermSub "x.perm.sublane" Xlu XluPermute None [d:Vd, a:Vu, idx:Vu];
+        125 XPermSub "x.perm.sublane" Xlu XluSublane None [d:Vd, a:Vu, idx:Vu];
         /// Appends a's sublanes as rows to the transpose buffer of unit u (at most `lanes` rows).
         129 XTpush "x.tpush" Xlu XluTransposePush XluPush [u:Xlu, a:Vu];
         /// Takes the next register of the transposed buffer: its sublanes are the next columns of the pushed rows (zeros

@@ -105,8 +105,9 @@ classes! {
     Vstore "vstore" "Store to vector memory.";
     Eup "eup" "Transcendental functions.";
     EupTrig "eup-trig" "Sine and cosine: the range reduction of any argument, then the function.";
-    XluRotate "xlu-rotate" "Rotation of lanes or sublanes.";
-    XluPermute "xlu-permute" "Permutation of lanes or sublanes.";
+    XluRotate "xlu-rotate" "Rotation of lanes.";
+    XluPermute "xlu-permute" "Permutation of lanes.";
+    XluSublane "xlu-sublane" "Rotation or permutation of sublanes.";
     XluReduce "xlu-reduce" "Reduction over lanes.";
     XluTransposePush "xlu-transpose-push" "Register into the transpose buffer.";
     XluTransposePop "xlu-transpose-pop" "Register out of the transpose buffer.";

@@ -34,6 +34,7 @@ fn blank() -> ChipConfig {
             accumulator_rows: 0,
             fifo_rows: 0,
             queue_rows: 0,
+            hop_cells: 1,
             extra_latency: 0,
             weight_rows_per_cycle: 0,
             dataflow: Dataflow::Weight,

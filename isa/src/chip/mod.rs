@@ -123,7 +123,10 @@ pub struct MxuConfig {
     pub fifo_rows: u32,
     /// Rows that the input queue holds before pushes stall at issue.
     pub queue_rows: u32,
-    /// Cycles from a row's entry until its result can be popped, beyond `rows + cols`.
+    /// Cells that a value passes in a cycle on its way along rows and columns: 1 in the arrays of textbooks, which keep a
+    /// value in each cell.
+    pub hop_cells: u32,
+    /// Cycles from a row's entry until its result can be popped, beyond `(rows + cols) / hop_cells`.
     pub extra_latency: u32,
     /// Weight rows shifted in per cycle.
     pub weight_rows_per_cycle: u32,
@@ -131,6 +134,14 @@ pub struct MxuConfig {
     pub dataflow: Dataflow,
     /// Operand types that the array multiplies itself.
     pub types: Vec<MxuType>,
+}
+
+impl MxuConfig {
+    /// Cycles from a row's entry into an array whose weights stay until its result can be popped.
+    #[must_use]
+    pub fn fill_cycles(&self) -> u32 {
+        (self.rows + self.cols).div_ceil(self.hop_cells.max(1)) + self.extra_latency
+    }
 }
 
 /// Which operand stays in the array.

@@ -433,9 +433,8 @@ fn vector_class(class: Class) -> Activity {
         Class::Valu | Class::Scalar | Class::ScalarMul | Class::ScalarDiv | Class::SmemLoad | Class::SmemStore => {
             Activity::Valu
         }
-        Class::Vload | Class::Vstore | Class::Eup | Class::EupTrig | Class::XluRotate | Class::XluPermute => {
-            Activity::Valu
-        }
+        Class::Vload | Class::Vstore | Class::Eup | Class::EupTrig => Activity::Valu,
+        Class::XluRotate | Class::XluPermute | Class::XluSublane => Activity::Valu,
         Class::XluReduce | Class::XluTransposePush | Class::XluTransposePop | Class::XluExtract => Activity::Valu,
         Class::MxuStage | Class::MxuLatch | Class::MxuPush | Class::MxuPop => Activity::Valu,
         Class::Dma | Class::Sync | Class::Branch => Activity::Valu,

@@ -121,7 +121,7 @@ impl Array {
     pub fn new(chip: &ChipConfig) -> Array {
         let m = &chip.mxu;
         Array {
-            fill: f64::from(m.rows + m.cols + m.extra_latency),
+            fill: f64::from(m.fill_cycles()),
             queue: (m.queue_rows / chip.core.sublanes.max(1)).max(1) as usize,
             entered: 0.0,
             weights: 0.0,

@@ -2,13 +2,14 @@
 //!
 //! Commands (stage, latch, push) take effect in program order:
 //! - a push of one register's rows enters the array when the array is free, at the format's rows per cycle, after the
-//!   latch before it; its results can be popped `rows + cols + extra_latency` cycles after its last row entered;
+//!   latch before it; its results can be popped [`MxuConfig::fill_cycles`](systole_isa::chip::MxuConfig::fill_cycles) after
+//!   its last row entered;
 //! - stages fill the one staging set at `weight_rows_per_cycle`, from the latch before them on;
 //! - a latch happens once the rows pushed before it have entered and the staged weights are complete.
 //!
 //! Where the sums stay (`mxu.dataflow = "output"`), weights stream beside the rows: stages take no time of their own, but a tile
 //! takes as many cycles as the array has rows (the contracted dimension goes by) however few rows of results there are, and the
-//! sums leave through the rows when the tile is through: `2 rows + cols + extra_latency` behind it.
+//! sums leave through the rows when the tile is through: as much again behind it as where weights stay.
 //!
 //! Back-pressure: an instruction waits at issue while its queue (pushes and stages have one each, of `queue_rows`) is
 //! full. With the FIFO full and the array's pipeline full behind it, a push stays in the queue until a pop makes room;
@@ -156,7 +157,7 @@ impl MxuTiming {
             Dataflow::Weight => 0,
             Dataflow::Output => m.rows as u64,
         };
-        let fill = tile + m.rows as u64 + m.cols as u64 + m.extra_latency as u64;
+        let fill = tile + m.fill_cycles() as u64;
         let in_flight = (fill * 16).div_ceil(block16.max(1) as u64);
         let places = (m.fifo_rows / c.sublanes) as u64 + in_flight;
         let queue = (m.queue_rows / c.sublanes).max(1) as usize;

@@ -123,7 +123,7 @@ impl Lower<'_> {
     fn stream_lag(&self) -> u32 {
         let (mxu, sub) = (&self.chip.mxu, self.sub());
         let rate = self.chip.mxu_type(MxuFormat::Bf16).map_or(1.0, |t| t.rows_per_cycle);
-        let way = f64::from(mxu.rows + mxu.cols + mxu.extra_latency) * rate / f64::from(sub);
+        let way = f64::from(mxu.fill_cycles()) * rate / f64::from(sub);
         let most = (mxu.fifo_rows / sub).saturating_sub(pop_delay_window(self.chip)).max(1);
         (way.ceil() as u32 + mxu.queue_rows / sub / 2).min(most)
     }

@@ -42,7 +42,7 @@ pub(super) struct Segments {
 /// Cycles from a push into a full queue until its result is there.
 fn latency(chip: &ChipConfig, rate: f64) -> f64 {
     let m = &chip.mxu;
-    (m.rows + m.cols + m.extra_latency) as f64 + m.queue_rows as f64 / rate
+    m.fill_cycles() as f64 + m.queue_rows as f64 / rate
 }
 
 /// Row blocks by which results should lag.
@@ -136,7 +136,7 @@ impl Segments {
     /// Cycles of a step.
     fn cycles(&self, s: &StepShape, chip: &ChipConfig) -> f64 {
         let block = chip.core.sublanes as f64 / s.rate;
-        let fill = (chip.mxu.rows + chip.mxu.cols + chip.mxu.extra_latency) as f64 + 2.0 * block;
+        let fill = chip.mxu.fill_cycles() as f64 + 2.0 * block;
         let lag = (self.lag * s.blocks + self.tail) as f64 * block;
         let hidden = if s.accumulators { 1.0 } else { (lag / fill).min(1.0) };
         let streamed = s.blocks as f64 * block / hidden;

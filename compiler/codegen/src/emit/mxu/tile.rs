@@ -591,7 +591,7 @@ impl Problem<'_> {
         }
         let blocks_of_rows = tiles * t.ks as f64 / t.ng as f64;
         let first = (m.lhs + m.rhs) / t.kc as f64 / bandwidth + latency;
-        let drain = (chip.mxu.rows + chip.mxu.cols + chip.mxu.extra_latency) as f64;
+        let drain = chip.mxu.fill_cycles() as f64;
         let last = if m.out > 0.0 { m.out / bandwidth + latency } else { 0.0 };
         (rows * blocks_of_rows).max(moved / bandwidth) + first + drain + last
     }
