@@ -5,8 +5,9 @@
 //! [`crate::Program::decode`] to check, which knows the tables.
 
 use crate::chip::ChipConfig;
-use crate::encoding::{COUNT_BITS, CodeError, Fields, HEADER_BITS, Problem, WORD_BYTES};
-use crate::inst::{Bundle, Bundles};
+use crate::encoding::{COUNT_BITS, CodeError, Fields, HEADER_BITS, OPCODE_BITS, Problem, WORD_BYTES};
+use crate::inst::{Bundle, Bundles, Inst};
+use crate::opcodes::Op;
 use crate::table::Slot;
 
 /// Why bytes were not decoded.
@@ -17,16 +18,87 @@ pub type DecodeError = CodeError;
 /// # Errors
 /// The first bundle that is no code of this chip.
 pub fn decode_code(code: &[u8], chip: &ChipConfig) -> Result<Bundles, DecodeError> {
-    let fields = Fields::new(chip);
     let mut bundles = Bundles::with_capacity(code.len() / WORD_BYTES);
-    let mut rest = code;
-    while !rest.is_empty() {
-        match decode_bundle(&mut rest, &fields, &mut bundles) {
-            Ok(()) => bundles.end(),
-            Err(problem) => return Err(CodeError { bundle: bundles.len(), problem }),
-        }
+    let mut decoder = Decoder::new(code, chip);
+    while let Some(insts) = decoder.bundle()? {
+        bundles.add(insts);
     }
     Ok(bundles)
+}
+
+/// Decodes bundles one after the other, without keeping them.
+pub struct Decoder<'c> {
+    fields: Fields,
+    rest: &'c [u8],
+    /// Bundles so far.
+    bundles: usize,
+    /// The last one's instructions.
+    insts: Vec<Inst>,
+}
+
+impl<'c> Decoder<'c> {
+    /// At the first bundle of a code.
+    pub fn new(code: &'c [u8], chip: &ChipConfig) -> Decoder<'c> {
+        Decoder { fields: Fields::new(chip), rest: code, bundles: 0, insts: Vec::new() }
+    }
+
+    /// The next bundle's instructions; none behind the last one.
+    ///
+    /// # Errors
+    /// If it is no code of the chip.
+    pub fn bundle(&mut self) -> Result<Option<&[Inst]>, DecodeError> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        self.insts.clear();
+        match decode_bundle(&mut self.rest, &self.fields, &mut self.insts) {
+            Ok(()) => self.bundles += 1,
+            Err(problem) => return Err(CodeError { bundle: self.bundles, problem }),
+        }
+        Ok(Some(&self.insts))
+    }
+}
+
+/// What a look at the words of a code tells of it; where they are no code, that which comes before.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// Bundles.
+    pub bundles: usize,
+    /// Instructions.
+    pub insts: usize,
+    /// By number: the opcodes that occur.
+    pub occurs: [bool; Op::NUMBERS],
+}
+
+impl Survey {
+    /// That of a code.
+    pub fn new(code: &[u8]) -> Survey {
+        let mut survey = Survey { bundles: 0, insts: 0, occurs: [false; Op::NUMBERS] };
+        let mut words = code.as_chunks::<WORD_BYTES>().0.iter().map(|w| u64::from_le_bytes(*w));
+        while let Some(header) = words.next() {
+            let count = |slot: Slot| (header >> (COUNT_BITS * slot as u32)) as usize & ((1 << COUNT_BITS) - 1);
+            let count = Slot::ALL.into_iter().map(count).sum();
+            survey.bundles += 1;
+            for word in words.by_ref().take(count) {
+                survey.insts += 1;
+                survey.note((word & ((1 << OPCODE_BITS) - 1)) as usize);
+            }
+        }
+        survey
+    }
+
+    /// That of decoded bundles.
+    pub fn of(bundles: &Bundles) -> Survey {
+        let mut survey = Survey { bundles: bundles.len(), insts: bundles.insts().len(), occurs: [false; Op::NUMBERS] };
+        bundles.insts().iter().for_each(|i| survey.note(i.op as usize));
+        survey
+    }
+
+    fn note(&mut self, opcode: usize) {
+        if let Some(occurs) = self.occurs.get_mut(opcode) {
+            *occurs = true;
+        }
+    }
 }
 
 /// [`decode_code`], every bundle by itself.
@@ -45,27 +117,48 @@ fn word(rest: &mut &[u8]) -> Result<u64, Problem> {
     Ok(u64::from_le_bytes(*bytes))
 }
 
-fn decode_bundle(rest: &mut &[u8], fields: &Fields, out: &mut Bundles) -> Result<(), Problem> {
+fn decode_bundle(rest: &mut &[u8], fields: &Fields, out: &mut Vec<Inst>) -> Result<(), Problem> {
     let header = word(rest)?;
+    if !fields.has_slots(header) {
+        return Err(too_many(header, fields));
+    }
+    let total =
+        (0..Slot::ALL.len() as u32).map(|s| (header >> (COUNT_BITS * s)) as usize & MOST_IN_SLOT).sum::<usize>();
+    let words = rest.as_chunks::<WORD_BYTES>().0.get(..total).ok_or(Problem::Truncated)?;
+    *rest = &rest[total * WORD_BYTES..];
+    // Instructions are in the order of their slots, as many in each as the header says.
+    let (mut counts, mut slot, mut sorted) = (0, 0, true);
+    for bytes in words {
+        let of = fields.decode(u64::from_le_bytes(*bytes), out)?;
+        counts += 1 << (COUNT_BITS * of as u32);
+        sorted &= slot <= of as u32;
+        slot = of as u32;
+    }
+    if counts == header && sorted { Ok(()) } else { Err(misplaced(header, &out[out.len() - total..])) }
+}
+
+const MOST_IN_SLOT: usize = (1 << COUNT_BITS) - 1;
+
+/// What is wrong with a header that counts more than the chip has.
+#[cold]
+fn too_many(header: u64, fields: &Fields) -> Problem {
     if header >> HEADER_BITS != 0 {
-        return Err(Problem::Header);
+        return Problem::Header;
     }
-    let count = |slot: Slot| (header >> (COUNT_BITS * slot as u32)) as u32 & ((1 << COUNT_BITS) - 1);
-    let mut total = 0;
     for (slot, &max) in Slot::ALL.into_iter().zip(&fields.slots) {
-        let have = count(slot);
+        let have = (header >> (COUNT_BITS * slot as u32)) as u32 & MOST_IN_SLOT as u32;
         if have > max {
-            return Err(Problem::TooMany { slot, have, max });
-        }
-        total += have as usize;
-    }
-    if rest.len() < total * WORD_BYTES {
-        return Err(Problem::Truncated);
-    }
-    for slot in Slot::ALL {
-        for _ in 0..count(slot) {
-            out.push(fields.decode(word(rest)?, slot)?);
+            return Problem::TooMany { slot, have, max };
         }
     }
-    Ok(())
+    Problem::Header
+}
+
+/// The first instruction that stands in another slot than the header says.
+#[cold]
+fn misplaced(header: u64, insts: &[Inst]) -> Problem {
+    let count = |slot: Slot| (header >> (COUNT_BITS * slot as u32)) as usize & MOST_IN_SLOT;
+    let slots = Slot::ALL.into_iter().flat_map(|s| std::iter::repeat_n(s, count(s)));
+    let wrong = insts.iter().zip(slots).find(|(i, slot)| i.op.info().slot != *slot);
+    wrong.map_or(Problem::Header, |(i, slot)| Problem::Slot { op: i.op, slot })
 }

@@ -73,20 +73,30 @@ impl Kind {
 /// One operand's place and range.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Field {
-    shift: u32,
-    bits: u32,
     /// The field's bits where it begins at bit zero, and the one that is the sign, if there is one.
     mask: u64,
     sign: u64,
-    even: bool,
+    /// Greatest field: that of `max`, or any where the sign is one of its bits.
+    greatest: u64,
+    shift: u32,
+    bits: u32,
     min: i32,
     max: i32,
+    even: bool,
 }
 
 impl Field {
+    /// The field's bits in a word, and whether a chip takes them: below zero where it does not.
     #[inline]
-    fn extract(&self, word: u64) -> i32 {
-        ((word >> self.shift & self.mask ^ self.sign).wrapping_sub(self.sign)) as i32
+    fn bits_of(&self, word: u64) -> (u64, i64) {
+        let bits = word >> self.shift & self.mask;
+        let odd = (bits & u64::from(self.even)) as i64;
+        (bits, (self.greatest as i64 - bits as i64) | -odd)
+    }
+
+    #[inline]
+    fn value(&self, bits: u64) -> i32 {
+        ((bits ^ self.sign).wrapping_sub(self.sign)) as i32
     }
 
     #[inline]
@@ -94,16 +104,9 @@ impl Field {
         (value as u64) << (64 - self.bits) >> (64 - self.bits) << self.shift
     }
 
-    /// Below zero where the value is none that the field takes: of several fields, where any of them is.
-    #[inline]
-    fn excess(&self, value: i32) -> i64 {
-        let (value, odd) = (i64::from(value), i64::from(value & i32::from(self.even)));
-        (value - i64::from(self.min)) | (i64::from(self.max) - value) | -odd
-    }
-
     #[inline]
     fn accepts(&self, value: i32) -> bool {
-        self.excess(value) >= 0
+        (self.min..=self.max).contains(&value) && value & i32::from(self.even) == 0
     }
 }
 
@@ -135,8 +138,9 @@ pub fn layout(info: &OpInfo) -> ([u32; MAX_OPERANDS], u32) {
 pub(crate) struct Fields {
     /// Indexed by opcode number; none where no opcode has the number.
     ops: Vec<Option<OpFields>>,
-    /// Instructions that each slot kind takes.
+    /// Instructions that each slot kind takes; those numbers as a header has them, every other one by itself.
     pub(crate) slots: [u32; Slot::ALL.len()],
+    most: [u64; 2],
     /// Matrix-unit formats that the chip lacks, as a bit set.
     missing_formats: u32,
 }
@@ -150,6 +154,9 @@ fn chunks_of(op: Op, (rows, cols): (u32, u32)) -> Option<u32> {
         MatrixFn::MLatch => None,
     }
 }
+
+/// Every other count of a header.
+const EVEN: u64 = 0x0F0F_0F0F_0F0F_0F0F;
 
 impl Fields {
     pub(crate) fn new(chip: &ChipConfig) -> Fields {
@@ -167,8 +174,12 @@ impl Fields {
                 }
                 let even = matches!(operand.kind, Kind::Pd | Kind::Pu);
                 let bits = operand.kind.bits();
-                let sign = if operand.kind.is_signed() { 1 << (bits - 1) } else { 0 };
-                *field = Field { shift, bits, mask: u64::MAX >> (64 - bits), sign, even, min, max };
+                let mask = u64::MAX >> (64 - bits);
+                // Numbers with a sign take all values of their bits, the others begin at zero.
+                let signed = operand.kind.is_signed();
+                let (sign, greatest) = if signed { (1 << (bits - 1), mask) } else { (0, i64::from(max) as u64) };
+                debug_assert!(if signed { max == (mask >> 1) as i32 } else { min == 0 });
+                *field = Field { mask, sign, greatest, shift, bits, min, max, even };
             }
             let used = if end == 64 { u64::MAX } else { (1 << end) - 1 };
             let format = info.operands.iter().position(|o| o.kind == Kind::Fmt);
@@ -176,7 +187,20 @@ impl Fields {
             ops[info.op as usize] = Some(fields);
         }
         let missing = MxuFormat::ALL.iter().enumerate().filter(|(_, f)| chip.mxu_type(**f).is_none());
-        Fields { ops, slots: Slot::ALL.map(|s| chip.slots(s)), missing_formats: missing.map(|(i, _)| 1 << i).sum() }
+        let slots = Slot::ALL.map(|s| chip.slots(s));
+        let counts = slots.iter().enumerate().map(|(i, &n)| u64::from(n.min(15)) << (COUNT_BITS * i as u32));
+        let counts: u64 = counts.sum();
+        let most = [counts & EVEN, counts >> COUNT_BITS & EVEN];
+        Fields { ops, slots, most, missing_formats: missing.map(|(i, _)| 1 << i).sum() }
+    }
+
+    /// Whether the chip has the slots that a bundle's header counts.
+    #[inline]
+    pub(crate) fn has_slots(&self, header: u64) -> bool {
+        // A digit's difference borrows from the one above it where a count is too large.
+        let room = |most: u64, have: u64| ((most | !EVEN) - have) & !EVEN == !EVEN;
+        let [even, odd] = [header & EVEN, header >> COUNT_BITS & EVEN];
+        header >> HEADER_BITS == 0 && room(self.most[0], even) && room(self.most[1], odd)
     }
 
     /// Whether the chip's arrays have the format that an instruction names.
@@ -213,27 +237,31 @@ impl Fields {
         Ok(word)
     }
 
-    /// The word's instruction, which must belong to `slot`.
+    /// Appends the word's instruction: the slot that it belongs to.
     #[inline]
-    pub(crate) fn decode(&self, word: u64, slot: Slot) -> Result<Inst, Problem> {
+    pub(crate) fn decode(&self, word: u64, out: &mut Vec<Inst>) -> Result<Slot, Problem> {
         let number = (word & ((1 << OPCODE_BITS) - 1)) as usize;
-        let fields = self.ops.get(number).and_then(Option::as_ref).ok_or(Problem::Opcode { number })?;
-        if fields.slot != slot {
-            return Err(Problem::Slot { op: fields.op, slot });
-        }
-        if word & !fields.used != 0 {
-            return Err(Problem::Unused { op: fields.op });
-        }
+        let Some(Some(fields)) = self.ops.get(number) else { return Err(Problem::Opcode { number }) };
         let mut inst = Inst { op: fields.op, operands: [0; MAX_OPERANDS] };
-        let mut excess = 0;
-        for (field, operand) in fields.fields[..fields.count].iter().zip(&mut inst.operands) {
-            *operand = field.extract(word);
-            excess |= field.excess(*operand);
+        // Fields that an opcode lacks are zero, and taken.
+        let mut taken = 0;
+        for (field, operand) in fields.fields.iter().zip(&mut inst.operands) {
+            let (bits, excess) = field.bits_of(word);
+            *operand = field.value(bits);
+            taken |= excess;
         }
-        if !(excess >= 0 && self.has_format(&inst, fields)) {
-            self.check(&inst, fields)?;
+        if taken < 0 || word & !fields.used != 0 || !self.has_format(&inst, fields) {
+            return Err(self.wrong(word, &inst, fields));
         }
-        Ok(inst)
+        out.push(inst);
+        Ok(fields.slot)
+    }
+
+    /// What is wrong with a word of which something is.
+    #[cold]
+    fn wrong(&self, word: u64, inst: &Inst, fields: &OpFields) -> Problem {
+        let unused = Problem::Unused { op: fields.op };
+        if word & !fields.used != 0 { unused } else { self.check(inst, fields).err().unwrap_or(unused) }
     }
 }
 

@@ -58,13 +58,9 @@ impl Bundles {
         Bundles { insts: Vec::with_capacity(insts), ends: Vec::new() }
     }
 
-    /// Appends an instruction to the bundle that is not ended.
-    pub fn push(&mut self, inst: Inst) {
-        self.insts.push(inst);
-    }
-
-    /// Ends a bundle.
-    pub fn end(&mut self) {
+    /// Appends a bundle.
+    pub fn add(&mut self, insts: &[Inst]) {
+        self.insts.extend_from_slice(insts);
         self.ends.push(self.insts.len() as u32);
     }
 
@@ -106,8 +102,7 @@ impl<'a> FromIterator<&'a Bundle> for Bundles {
     fn from_iter<I: IntoIterator<Item = &'a Bundle>>(bundles: I) -> Bundles {
         let mut out = Bundles::default();
         for b in bundles {
-            out.insts.extend(&b.insts);
-            out.end();
+            out.add(&b.insts);
         }
         out
     }

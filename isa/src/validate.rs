@@ -5,10 +5,10 @@
 //! depends on run time (addresses from registers, the call stack, running off the end) is the simulator's to check.
 
 use crate::chip::ChipConfig;
-use crate::decode::decode_code;
+use crate::decode::Decoder;
 use crate::dma::{HBM_GRANULE, MAX_DMA_DIMS};
-use crate::encoding::CodeError;
-use crate::inst::Bundles;
+use crate::encoding::{CodeError, WORD_BYTES};
+use crate::inst::{Bundles, Inst};
 use crate::layout::Layout;
 use crate::opcodes::{Op, TABLE};
 use crate::program::{DebugRange, HostArray, Program};
@@ -40,6 +40,37 @@ pub enum ProgramError {
     Debug { reason: String },
 }
 
+/// Decodes a program's bundles one after the other and checks what they name.
+pub struct Reader<'p> {
+    program: &'p Program,
+    decoder: Decoder<'p>,
+    /// By number: opcodes with operands that are indices of tables.
+    indexed: [bool; Op::NUMBERS],
+    /// Bundles so far.
+    bundles: usize,
+}
+
+impl Reader<'_> {
+    /// The next bundle's instructions; none behind the last one.
+    ///
+    /// # Errors
+    /// If it is no code of the chip, or names what the program does not have; at the end, if there are not as many as the program
+    /// states.
+    pub fn bundle(&mut self) -> Result<Option<&[Inst]>, ProgramError> {
+        let Some(insts) = self.decoder.bundle()? else {
+            return match (self.program.bundles, self.bundles) {
+                (stated, found) if stated as usize == found => Ok(None),
+                (stated, found) => Err(ProgramError::BundleCount { stated, found }),
+            };
+        };
+        for inst in insts.iter().filter(|i| self.indexed[i.op as usize]) {
+            self.program.check_indices(self.bundles, inst)?;
+        }
+        self.bundles += 1;
+        Ok(Some(insts))
+    }
+}
+
 /// Largest number of elements of an array, each dimension and all padding included: beyond any memory, yet its bytes
 /// fit in 64 bits.
 const MAX_ELEMENTS: u128 = 1 << 50;
@@ -50,13 +81,26 @@ impl Program {
     /// # Errors
     /// The first thing that does not fit.
     pub fn decode(&self, chip: &ChipConfig) -> Result<Bundles, ProgramError> {
-        self.check_tables(chip)?;
-        let bundles = decode_code(&self.code, chip)?;
-        if bundles.len() != self.bundles as usize {
-            return Err(ProgramError::BundleCount { stated: self.bundles, found: bundles.len() });
+        let mut bundles = Bundles::with_capacity(self.code.len() / WORD_BYTES);
+        let mut reader = self.reader(chip)?;
+        while let Some(insts) = reader.bundle()? {
+            bundles.add(insts);
         }
-        self.check_indices(&bundles)?;
         Ok(bundles)
+    }
+
+    /// [`Program::decode`], one bundle after the other, without keeping them.
+    ///
+    /// # Errors
+    /// The first thing that does not fit, of what is no code.
+    pub fn reader(&self, chip: &ChipConfig) -> Result<Reader<'_>, ProgramError> {
+        self.check_tables(chip)?;
+        let mut indexed = [false; Op::NUMBERS];
+        for info in TABLE {
+            let index = |k: Kind| matches!(k, Kind::Target | Kind::Desc) || k == Kind::I32 && info.slot == Slot::Branch;
+            indexed[info.op as usize] = info.operands.iter().any(|o| index(o.kind));
+        }
+        Ok(Reader { program: self, decoder: Decoder::new(&self.code, chip), indexed, bundles: 0 })
     }
 
     /// The checks of [`Program::decode`] that need no code.
@@ -73,32 +117,22 @@ impl Program {
         self.check_debug()
     }
 
-    fn check_indices(&self, bundles: &Bundles) -> Result<(), ProgramError> {
-        let mut indexed = [false; Op::NUMBERS];
-        for info in TABLE {
-            let index = |k: Kind| matches!(k, Kind::Target | Kind::Desc) || k == Kind::I32 && info.slot == Slot::Branch;
-            indexed[info.op as usize] = info.operands.iter().any(|o| index(o.kind));
-        }
-        for (bundle, b) in bundles.iter().enumerate() {
-            for inst in b.iter().filter(|i| indexed[i.op as usize]) {
-                for (kind, index) in inst.iter() {
-                    let (what, count) = match kind {
-                        Kind::Target => ("bundle", bundles.len()),
-                        Kind::Desc => ("DMA descriptor", self.descs.len()),
-                        Kind::I32 if inst.op == Op::BTrap => ("trap message", self.traps.len()),
-                        Kind::I32 if inst.op == Op::BHost => ("host call", self.host_calls.len()),
-                        Kind::Sd | Kind::Su | Kind::Sm | Kind::Vd | Kind::Vu | Kind::Pd | Kind::Pu | Kind::Md => {
-                            continue;
-                        }
-                        Kind::Mu | Kind::I32 | Kind::I20 | Kind::I16 | Kind::U8 | Kind::U4 | Kind::Sem => continue,
-                        Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => continue,
-                    };
-                    if usize::try_from(index).is_ok_and(|i| i < count) {
-                        continue;
-                    }
-                    return Err(ProgramError::Index { bundle, what, index, count });
-                }
+    /// Checks that what an instruction of a bundle names by an index exists.
+    fn check_indices(&self, bundle: usize, inst: &Inst) -> Result<(), ProgramError> {
+        for (kind, index) in inst.iter() {
+            let (what, count) = match kind {
+                Kind::Target => ("bundle", self.bundles as usize),
+                Kind::Desc => ("DMA descriptor", self.descs.len()),
+                Kind::I32 if inst.op == Op::BTrap => ("trap message", self.traps.len()),
+                Kind::I32 if inst.op == Op::BHost => ("host call", self.host_calls.len()),
+                Kind::Sd | Kind::Su | Kind::Sm | Kind::Vd | Kind::Vu | Kind::Pd | Kind::Pu | Kind::Md => continue,
+                Kind::Mu | Kind::I32 | Kind::I20 | Kind::I16 | Kind::U8 | Kind::U4 | Kind::Sem => continue,
+                Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => continue,
+            };
+            if usize::try_from(index).is_ok_and(|i| i < count) {
+                continue;
             }
+            return Err(ProgramError::Index { bundle, what, index, count });
         }
         Ok(())
     }

@@ -1,12 +1,11 @@
 //! Loading: a program becomes predecoded code that is proven well formed for a chip.
 
 use crate::issue::{code::Code, predecode};
-use crate::stats::Static;
 use crate::unit::dma::Geometry;
 use std::sync::{Arc, OnceLock};
 use systole_isa::chip::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
-use systole_isa::{Bundle, Bundles, Class, Inst, Op, Program, ProgramError, Slot, Space};
+use systole_isa::{Bundle, Bundles, Class, Inst, Op, Program, ProgramError, Slot, Space, Survey};
 
 /// Why a program cannot run on a chip.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -40,8 +39,9 @@ pub enum LoadError {
 pub struct Loaded {
     pub(crate) program: Arc<Program>,
     pub(crate) chip: ChipConfig,
-    pub(crate) bundles: Bundles,
     pub(crate) code: Code,
+    /// The bundles, once somebody asks for instructions.
+    bundles: OnceLock<Bundles>,
     /// What the value walk executes, once a run asks for numbers.
     values: OnceLock<Vec<Inst>>,
     /// Cores of a device that run the program: all, if its code knows of others.
@@ -55,7 +55,13 @@ pub struct Loaded {
 impl Loaded {
     /// The instructions of the value walk, in its order.
     pub(crate) fn values(&self) -> &[Inst] {
-        self.values.get_or_init(|| predecode::values(&self.bundles))
+        self.values.get_or_init(|| predecode::values(self.bundles()))
+    }
+
+    /// The bundles.
+    pub(crate) fn bundles(&self) -> &Bundles {
+        let decode = || self.program.decode(&self.chip).expect("the code was decoded when it was loaded");
+        self.bundles.get_or_init(decode)
     }
 
     /// The program that was loaded.
@@ -87,7 +93,14 @@ impl Loaded {
 /// If the program does not fit the chip, or its code is damaged.
 pub fn load(program: impl Into<Arc<Program>>, chip: &ChipConfig) -> Result<Loaded, LoadError> {
     let program = program.into();
-    load_code(program.decode(chip)?, program, chip)
+    let read = Arc::clone(&program);
+    let mut reader = read.reader(chip)?;
+    load_code(&Survey::new(&program.code), OnceLock::new(), program, chip, |take| {
+        while let Some(insts) = reader.bundle()? {
+            take(insts)?;
+        }
+        Ok(())
+    })
 }
 
 /// Loads already decoded bundles; `program` gives descriptors, constants and debug data.
@@ -98,18 +111,25 @@ pub fn load_bundles(bundles: &[Bundle], program: &Program, chip: &ChipConfig) ->
     let bundles: Bundles = bundles.iter().collect();
     check_shape(chip)?;
     predecode::check(&bundles, program, chip)?;
-    load_code(bundles, Arc::new(program.clone()), chip)
+    let survey = Survey::of(&bundles);
+    let each = bundles.clone();
+    load_code(&survey, bundles.into(), Arc::new(program.clone()), chip, |take| each.iter().try_for_each(take))
 }
 
-/// Loads bundles whose operands are in the chip's range.
-fn load_code(bundles: Bundles, program: Arc<Program>, chip: &ChipConfig) -> Result<Loaded, LoadError> {
-    if bundles.is_empty() {
+/// Loads bundles whose operands are in the chip's range, as [`predecode::predecode`] takes them; `bundles`: they, if they are at hand.
+fn load_code(
+    survey: &Survey,
+    bundles: OnceLock<Bundles>,
+    program: Arc<Program>,
+    chip: &ChipConfig,
+    each: impl FnOnce(predecode::Take<'_>) -> Result<(), LoadError>,
+) -> Result<Loaded, LoadError> {
+    if survey.bundles == 0 {
         return Err(LoadError::Empty);
     }
     check_shape(chip)?;
-    let mut code = predecode::predecode(&bundles, &program, chip)?;
-    code.activity = Static::new(&bundles, &program, chip);
-    let shared = bundles.insts().iter().any(|i| matches!(i.op, Op::SCore | Op::SyncCores));
+    let code = predecode::predecode(survey, &program, chip, each)?;
+    let shared = [Op::SCore, Op::SyncCores].iter().any(|&op| survey.occurs[op as usize]);
     let cores = if shared { chip.cores_per_device.max(1) } else { 1 };
     let burst = chip.hbm.burst_bytes.max(1) as u64;
     let geometry = program.descs.iter().enumerate().map(|(i, d)| {
@@ -141,7 +161,7 @@ fn load_code(bundles: Bundles, program: Arc<Program>, chip: &ChipConfig) -> Resu
     let mut boundaries: Vec<u64> = ranges.flat_map(|(at, n)| [at, at.saturating_add(n)]).collect();
     boundaries.sort_unstable();
     boundaries.dedup();
-    Ok(Loaded { program, chip: chip.clone(), bundles, code, values: OnceLock::new(), cores, geometry, boundaries })
+    Ok(Loaded { program, chip: chip.clone(), code, bundles, values: OnceLock::new(), cores, geometry, boundaries })
 }
 
 fn check_shape(chip: &ChipConfig) -> Result<(), LoadError> {

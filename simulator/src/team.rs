@@ -193,7 +193,7 @@ impl<'a> Team<'a> {
     }
 
     fn instruction(&self, t: &Touch) -> String {
-        let bundle = &self.loaded.bundles[t.bundle as usize];
+        let bundle = &self.loaded.bundles()[t.bundle as usize];
         // Sides of transfers between devices have numbers of their own behind all descriptors.
         let desc = t.desc % (self.loaded.program.descs.len() as u32).max(1);
         let is = |i: &&Inst| matches!(i.op, Op::DmaStart | Op::DmaRemote) && i.operands[0] as u32 == desc;

@@ -124,7 +124,7 @@ pub(crate) enum ScalarKind {
     State(StateFn),
 }
 
-/// A scalar instruction in compact form; `sources` is the mask of its source registers.
+/// A scalar instruction in compact form; sources that it lacks are register zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScalarOp {
     pub kind: ScalarKind,
@@ -133,7 +133,14 @@ pub(crate) struct ScalarOp {
     pub b: u8,
     pub c: u8,
     pub imm: i32,
-    pub sources: u64,
+}
+
+impl ScalarOp {
+    /// A bit for each source register.
+    #[inline(always)]
+    pub fn sources(&self) -> u64 {
+        1 << (self.a & 63) | 1 << (self.b & 63) | 1 << (self.c & 63)
+    }
 }
 
 /// Timing of an instruction that touches more than registers. Durations `d16` are sixteenths of a cycle.

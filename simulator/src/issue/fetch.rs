@@ -8,7 +8,6 @@
 
 use super::code::{Branch, Code, FLAG_BLOCK, FLAG_BRANCH};
 use std::collections::VecDeque;
-use systole_isa::Bundles;
 use systole_isa::chip::ChipConfig;
 use systole_isa::encode::bundle_bytes;
 
@@ -28,22 +27,22 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Divides code into blocks, and flags the bundles that begin one.
-    pub fn new(bundles: &Bundles, code: &mut Code, chip: &ChipConfig) -> Blocks {
-        let size: u64 = bundles.iter().map(|b| bundle_bytes(b.len()) as u64).sum();
+    /// Divides code, of bundles of so many instructions, into blocks, and flags the bundles that begin one.
+    pub fn new(bundles: &[u8], code: &mut Code, chip: &ChipConfig) -> Blocks {
+        let size: u64 = bundles.iter().map(|&n| bundle_bytes(n as usize) as u64).sum();
         if size <= chip.imem.bytes {
             return Blocks::default();
         }
         let bytes = (chip.imem.bytes / 64).clamp(512, 16 << 10);
         let mut of = Vec::with_capacity(bundles.len());
         let mut at = 0;
-        for (b, head) in bundles.iter().zip(&mut code.heads) {
+        for (&n, head) in bundles.iter().zip(&mut code.heads) {
             let block = (at / bytes) as u32;
             if of.last() != Some(&block) {
                 head.flags |= FLAG_BLOCK;
             }
             of.push(block);
-            at += bundle_bytes(b.len()) as u64;
+            at += bundle_bytes(n as usize) as u64;
         }
         let mut targets = vec![Vec::new(); of.last().map_or(0, |b| *b as usize + 1)];
         for (b, head) in code.heads.iter().enumerate().filter(|h| h.1.flags & FLAG_BRANCH != 0) {

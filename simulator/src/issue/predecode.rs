@@ -3,14 +3,14 @@
 use super::code::*;
 use super::fetch::Blocks;
 use super::timed;
-use super::uses::{Access, Turn, Units, Use, uses, value_walk};
+use super::uses::{Access, Turn, Use, uses, value_walk};
 use crate::load::LoadError;
-use crate::stats::Cause;
+use crate::stats::{Cause, Gather};
 use smallvec::SmallVec;
 use systole_isa::chip::ChipConfig;
 use systole_isa::opcodes::{BranchFn, CrossLaneFn, DmaFn, MatrixFn, StateFn, TABLE};
 use systole_isa::program::DebugRange;
-use systole_isa::{Bundles, Function, Inst, Kind, MxuFormat, Program, Slot};
+use systole_isa::{Bundles, Function, Inst, Kind, MxuFormat, Program, Slot, Survey};
 
 /// The instructions that the value walk executes: each bundle's that read before its stores. A head's `values` and `nvalues` are
 /// its range of them.
@@ -33,45 +33,63 @@ pub(crate) fn check(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> 
     Ok(())
 }
 
-/// Decodes `bundles`, whose operands are in range, for `chip`.
-pub(crate) fn predecode(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> Result<Code, LoadError> {
+/// Takes a program's bundles one after the other.
+pub(crate) type Take<'t> = &'t mut dyn FnMut(&[Inst]) -> Result<(), LoadError>;
+
+/// Makes code for `chip` of bundles, whose operands are in range: `each` gives them, `survey` tells what is among them.
+pub(crate) fn predecode(
+    survey: &Survey,
+    program: &Program,
+    chip: &ChipConfig,
+    each: impl FnOnce(Take<'_>) -> Result<(), LoadError>,
+) -> Result<Code, LoadError> {
     let resources = resources(chip)?;
     let uses = uses(&resources, chip);
-    let long = long_groups(bundles, &uses);
-    let any_long = long.contains(&true);
+    let long = long_groups(survey, &uses);
     let mut shared = long;
     Slot::ALL.iter().for_each(|s| shared[*s as usize] &= chip.slots(*s) > 1);
+    let ports = [(Slot::Vload, chip.vmem.read_ports), (Slot::Vstore, chip.vmem.write_ports)];
     let mut p = Predecoder {
-        code: Code { resources, long, any_long, shared, ..Code::default() },
+        code: Code { resources, long, any_long: long.contains(&true), shared, ..Code::default() },
         chip,
         at: 0,
         need: [0; GROUPS],
         have: Slot::ALL.map(|s| chip.slots(s)),
-        intervals: Default::default(),
-        timed_groups: 0,
-        uses,
+        long: (0..GROUPS).map(|g| u32::from(long[g]) << g).sum(),
+        occupied: SmallVec::new(),
+        uses: &uses,
         push_d16: MxuFormat::ALL.map(|f| d16(chip.mxu_push_cycles(f))),
         stage_d16: d16(chip.mxu_stage_cycles()),
+        port_cycles: ports.map(|(slot, n)| (slot, std::array::from_fn(|i| (i as u32).div_ceil(n.max(1)).max(1) as u8))),
         values: 0,
-        read_at: vec![usize::MAX; RESOURCES],
-        written_at: vec![usize::MAX; RESOURCES],
+        read_at: Box::new([u32::MAX; RESOURCES]),
+        written_at: Box::new([u32::MAX; RESOURCES]),
     };
-    p.code.heads.reserve_exact(bundles.len());
-    p.code.branches.reserve_exact(bundles.len());
+    p.code.heads.reserve_exact(survey.bundles);
+    p.code.branches.reserve_exact(survey.bundles);
     // What is not touched costs nothing.
-    p.code.reads.reserve(2 * bundles.insts().len());
-    p.code.writes.reserve(bundles.insts().len());
-    for (at, b) in bundles.iter().enumerate() {
-        p.at = at;
-        p.bundle(b)?;
-    }
+    p.code.reads.reserve(2 * survey.insts);
+    p.code.writes.reserve(survey.insts);
+    p.code.scalars.reserve(survey.insts);
+    p.code.specials.reserve(survey.insts);
+    let mut activity = Gather::new(program, chip);
+    let mut sizes = Vec::with_capacity(survey.bundles);
+    each(&mut |insts: &[Inst]| {
+        p.bundle(insts)?;
+        activity.bundle(insts);
+        // No chip has slots for more.
+        sizes.push(insts.len() as u8);
+        Ok(())
+    })?;
     let mut code = p.code;
+    code.activity = activity.finish();
     timed::mark(&mut code);
-    code.blocks = Blocks::new(bundles, &mut code, chip);
-    code.ops = vec![DebugRange::NONE; bundles.len()];
+    code.blocks = Blocks::new(&sizes, &mut code, chip);
+    let bundles = code.heads.len();
+    code.ops = vec![DebugRange::NONE; bundles];
     let ranges = &program.debug.ranges;
     for (i, r) in ranges.iter().enumerate() {
-        let end = ranges.get(i + 1).map_or(bundles.len(), |n| n.start as usize).min(bundles.len());
+        let end = ranges.get(i + 1).map_or(bundles, |n| n.start as usize).min(bundles);
         let op = if (r.op as usize) < program.debug.ops.len() || r.op == DebugRange::CALLER {
             r.op
         } else {
@@ -121,11 +139,9 @@ fn resources(chip: &ChipConfig) -> Result<Resources, LoadError> {
 }
 
 /// The slot groups in which an instruction keeps its unit longer than a cycle.
-fn long_groups(bundles: &Bundles, uses: &[Use]) -> [bool; GROUPS] {
-    let mut occurs = vec![false; uses.len()];
-    bundles.insts().iter().for_each(|i| occurs[i.op as usize] = true);
+fn long_groups(survey: &Survey, uses: &[Use]) -> [bool; GROUPS] {
     let mut long = [false; GROUPS];
-    for of in uses.iter().zip(occurs).filter(|u| u.1).map(|u| u.0) {
+    for of in uses.iter().zip(survey.occurs).filter(|u| u.1).map(|u| u.0) {
         long[of.slot as usize] |= of.interval > 1;
     }
     long
@@ -154,22 +170,26 @@ fn d16(cycles: f64) -> u32 {
 struct Predecoder<'a> {
     code: Code,
     chip: &'a ChipConfig,
-    at: usize,
-    /// Instructions of the bundle by slot, what the chip has, and how long those of long groups keep their units.
+    /// The bundle's number.
+    at: u32,
+    /// Instructions of the bundle by slot, and what the chip has.
     need: [u32; GROUPS],
     have: [u32; GROUPS],
-    intervals: [SmallVec<[u32; MAX_UNITS]>; GROUPS],
-    /// The groups that have any, as a bit set.
-    timed_groups: u32,
-    uses: Vec<Use>,
+    /// [`Code::long`] as a bit set.
+    long: u32,
+    /// How long instructions of long groups keep their units: those of groups of several units where it is more than a cycle.
+    occupied: SmallVec<[(u8, u32); MAX_UNITS]>,
+    uses: &'a [Use],
     /// Sixteenths of a cycle that a register's rows of each format take to enter a matrix unit, and a register of weights.
     push_d16: [u32; MxuFormat::ALL.len()],
     stage_d16: u32,
+    /// Cycles in which memory's ports take so many instructions of a slot.
+    port_cycles: [(Slot, [u8; MAX_UNITS + 1]); 2],
     /// Instructions of the value walk so far.
     values: u32,
     /// The last bundle that reads, and that writes, each resource.
-    read_at: Vec<usize>,
-    written_at: Vec<usize>,
+    read_at: Box<[u32; RESOURCES]>,
+    written_at: Box<[u32; RESOURCES]>,
 }
 
 impl Predecoder<'_> {
@@ -185,21 +205,25 @@ impl Predecoder<'_> {
         };
         self.need = [0; GROUPS];
         let mut branch = Branch::Halt;
-        let mut nvalues = 0;
-        let uses = std::mem::take(&mut self.uses);
+        let (mut nvalues, mut groups, mut specials, mut stores) = (0, 0, false, false);
+        let uses = self.uses;
         for inst in b {
             let of = &uses[inst.op as usize];
-            self.need[of.slot as usize] += 1;
-            if self.code.any_long && self.code.long[of.slot as usize] {
-                self.intervals[of.slot as usize].push(of.interval.max(1));
-                self.timed_groups |= 1 << of.slot as u32;
+            let slot = of.slot as usize;
+            self.need[slot] += 1;
+            groups |= 1 << slot;
+            if self.long >> slot & 1 == 1 && (of.interval > 1 || !self.code.shared[slot]) {
+                self.occupied.push((slot as u8, of.interval));
             }
             self.hazards(inst, of)?;
-            head.units |= match of.units {
-                Units::These(bits) => bits,
-                Units::Mxu { operand } => 1 << (MXU_BIT + inst.operands[operand as usize] as u32),
-            };
+            head.units |= of.units | of.mxu << (inst.operands[of.mxu_operand as usize] & 15);
             nvalues += u32::from(of.value);
+            specials |= of.special;
+            if let Some(form) = &of.scalar {
+                let s = form.read(inst);
+                stores |= s.kind == ScalarKind::State(StateFn::SSt);
+                self.code.scalars.push(s);
+            }
             if of.slot == Slot::Branch
                 && let Function::Branch(function) = inst.op.function()
             {
@@ -209,33 +233,29 @@ impl Predecoder<'_> {
         }
         self.code.mxus_used |= head.units >> MXU_BIT;
         self.check_slots()?;
-        head.nvalues = u8::try_from(nvalues).map_err(|_| LoadError::BundleTooLarge { bundle: self.at as u32 })?;
+        head.nvalues = u8::try_from(nvalues).map_err(|_| LoadError::BundleTooLarge { bundle: self.at })?;
         self.values += nvalues;
-        self.group_hazards(&mut head)?;
-        for inst in b {
-            let of = &uses[inst.op as usize];
-            if of.scalar {
-                self.scalar(inst);
-            }
-            if of.special {
-                self.special(inst);
-            }
+        if groups & self.long != 0 {
+            self.group_hazards(&mut head, groups & self.long)?;
         }
-        self.uses = uses;
-        // Loads of scalar memory come before its stores: all results are computed before any is written.
-        let scalars = &mut self.code.scalars[head.scalars as usize..];
-        if scalars.len() > 1 {
+        if specials {
+            b.iter().filter(|i| uses[i.op as usize].special).for_each(|i| self.special(i));
+        }
+        if stores {
+            // Loads of scalar memory come before its stores: all results are computed before any is written.
+            let scalars = &mut self.code.scalars[head.scalars as usize..];
             scalars.sort_by_key(|s| s.kind == ScalarKind::State(StateFn::SSt));
         }
         self.finish(&mut head)?;
         self.code.heads.push(head);
         self.code.branches.push(branch);
+        self.at += 1;
         Ok(())
     }
 
     fn finish(&mut self, head: &mut Head) -> Result<(), LoadError> {
         let len = |n: usize, start: u32| {
-            u8::try_from(n - start as usize).map_err(|_| LoadError::BundleTooLarge { bundle: self.at as u32 })
+            u8::try_from(n - start as usize).map_err(|_| LoadError::BundleTooLarge { bundle: self.at })
         };
         head.nreads = len(self.code.reads.len(), head.reads)?;
         head.nwrites = len(self.code.writes.len(), head.writes)?;
@@ -244,23 +264,20 @@ impl Predecoder<'_> {
         for s in &self.code.specials[head.specials as usize..] {
             head.flags |= if s.gates() { FLAG_GATE } else { 0 } | if s.waits() { FLAG_WAIT } else { 0 };
         }
-        let count = |slot: Slot| self.need[slot as usize];
-        let v = &self.chip.vmem;
-        let cycles = |n: u32, ports: u32| n.div_ceil(ports.max(1)).max(1);
-        let busy = cycles(count(Slot::Vload), v.read_ports).max(cycles(count(Slot::Vstore), v.write_ports));
-        head.extra = u8::try_from(busy - 1).map_err(|_| LoadError::BundleTooLarge { bundle: self.at as u32 })?;
+        let cycles = self.port_cycles.iter().map(|(slot, cycles)| cycles[self.need[*slot as usize] as usize]);
+        head.extra = cycles.max().unwrap_or(1) - 1;
         Ok(())
     }
 
     /// Whether the chip has a slot for each instruction of the bundle.
     fn check_slots(&self) -> Result<(), LoadError> {
-        if self.need.iter().zip(&self.have).all(|(need, have)| *need <= (*have).min(200)) {
+        if self.need.iter().zip(&self.have).all(|(need, have)| *need <= (*have).min(MAX_UNITS as u32)) {
             return Ok(());
         }
         for slot in Slot::ALL {
             let (have, need) = (self.have[slot as usize], self.need[slot as usize]);
-            if need > have.min(200) {
-                return Err(LoadError::Slots { bundle: self.at as u32, slot, need, have });
+            if need > have.min(MAX_UNITS as u32) {
+                return Err(LoadError::Slots { bundle: self.at, slot, need, have });
             }
         }
         Ok(())
@@ -269,7 +286,7 @@ impl Predecoder<'_> {
     /// Adds the registers and queues that `inst` waits for and defines.
     #[inline]
     fn hazards(&mut self, inst: &Inst, of: &Use) -> Result<(), LoadError> {
-        for h in &of.hazards {
+        for h in of.hazards() {
             let v = inst.operands[h.operand as usize] as usize;
             if h.skips_zero && v == 0 {
                 continue;
@@ -294,7 +311,7 @@ impl Predecoder<'_> {
     /// The bundle waits for a resource.
     #[inline]
     fn read(&mut self, resource: usize) {
-        if std::mem::replace(&mut self.read_at[resource], self.at) != self.at {
+        if std::mem::replace(&mut self.read_at[resource & (RESOURCES - 1)], self.at) != self.at {
             self.code.reads.push(resource as u16);
         }
     }
@@ -303,40 +320,11 @@ impl Predecoder<'_> {
     #[inline]
     fn define(&mut self, resource: usize, delta: u32) -> Result<(), LoadError> {
         self.read(resource);
-        if std::mem::replace(&mut self.written_at[resource], self.at) == self.at {
-            return Err(LoadError::DefinedTwice { bundle: self.at as u32 });
+        if std::mem::replace(&mut self.written_at[resource & (RESOURCES - 1)], self.at) == self.at {
+            return Err(LoadError::DefinedTwice { bundle: self.at });
         }
         self.code.writes.push(Write { resource: resource as u16, delta });
         Ok(())
-    }
-
-    fn scalar(&mut self, inst: &Inst) {
-        let function = inst.op.function();
-        let kind = if let Function::Scalar(f) = function {
-            ScalarKind::Pure(f)
-        } else if let Function::State(f) = function {
-            ScalarKind::State(f)
-        } else {
-            return;
-        };
-        let mut s = ScalarOp { kind, d: 0, a: 0, b: 0, c: 0, imm: 0, sources: 0 };
-        let mut used = [0u8; 3];
-        let mut n = 0;
-        for (kind, v) in inst.iter() {
-            match kind {
-                Kind::Sd => s.d = v as u8,
-                Kind::Su => {
-                    used[n] = v as u8;
-                    n += 1;
-                    s.sources |= 1 << v;
-                }
-                Kind::Vu | Kind::I32 | Kind::I20 | Kind::U8 | Kind::Sem => s.imm = v,
-                Kind::Sm | Kind::Vd | Kind::Pd | Kind::Pu | Kind::Md | Kind::Mu | Kind::I16 | Kind::U4 => {}
-                Kind::Target | Kind::Desc | Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => {}
-            }
-        }
-        [s.a, s.b, s.c] = used;
-        self.code.scalars.push(s);
     }
 
     fn special(&mut self, inst: &Inst) {
@@ -405,27 +393,28 @@ impl Predecoder<'_> {
 
     /// Occupancy of slot groups whose units may be kept for more than a cycle: the times at which one, two, ... units are
     /// free are resources like registers. A group of one unit is even written like a register.
-    fn group_hazards(&mut self, head: &mut Head) -> Result<(), LoadError> {
-        if !self.code.any_long {
-            return Ok(());
-        }
-        let mut left = std::mem::take(&mut self.timed_groups);
-        while left != 0 {
-            let group = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let mut intervals = std::mem::take(&mut self.intervals[group]);
-            let free = self.code.resources.group(group, intervals.len());
-            if self.code.shared[group] {
-                self.read(free);
-                head.flags |= FLAG_SHARED;
-                intervals.sort_unstable();
-                for same in intervals.chunk_by(|a, b| a == b).filter(|s| s[0] > 1) {
-                    let special = Special::Group { group: group as u8, count: same.len() as u8, interval: same[0] };
-                    self.code.specials.push(special);
+    fn group_hazards(&mut self, head: &mut Head, mut groups: u32) -> Result<(), LoadError> {
+        self.occupied.sort_unstable();
+        let occupied = std::mem::take(&mut self.occupied);
+        while groups != 0 {
+            let group = groups.trailing_zeros() as usize;
+            groups &= groups - 1;
+            let free = self.code.resources.group(group, self.need[group] as usize);
+            let mut own = occupied.iter().filter(|o| o.0 as usize == group).map(|o| o.1).peekable();
+            if !self.code.shared[group] {
+                let interval = own.next().unwrap_or(1);
+                self.define(free, delta(interval, Cause::Slot))?;
+                self.code.kept.push((self.at, group as u8, interval));
+                continue;
+            }
+            self.read(free);
+            head.flags |= FLAG_SHARED;
+            while let Some(interval) = own.next() {
+                let mut count = 1;
+                while own.next_if_eq(&interval).is_some() {
+                    count += 1;
                 }
-            } else {
-                self.define(free, delta(intervals[0], Cause::Slot))?;
-                self.code.kept.push((self.at as u32, group as u8, intervals[0]));
+                self.code.specials.push(Special::Group { group: group as u8, count, interval });
             }
         }
         Ok(())

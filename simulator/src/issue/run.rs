@@ -98,6 +98,8 @@ pub(crate) struct Core<'a> {
     pub(super) body: u32,
     pub(super) numbers: Option<memo::Numbers>,
     pub(super) fresh: bool,
+    /// The words of the state in which the core left the table, if they are not that.
+    pub(super) left: Vec<u32>,
     /// Stalls while a transition is found.
     pub(super) recorder: Option<Box<Recorder>>,
 }
@@ -155,7 +157,7 @@ impl<'a> Core<'a> {
             due: Due::default(),
             effects: Vec::new(),
             race: checks.then(|| RaceChecker::new(semaphores)),
-            stats: Collector::new(l.bundles.len(), l.program.debug.ops.len(), chip.mxu.count as usize),
+            stats: Collector::new(l.code.heads.len(), l.program.debug.ops.len(), chip.mxu.count as usize),
             assumed: FxHashMap::default(),
             bubble: (chip.timing.get(Class::Branch).latency as u64).max(1),
             skipper: None,
@@ -169,6 +171,7 @@ impl<'a> Core<'a> {
             body: memo::NONE,
             numbers: None,
             fresh: true,
+            left: Vec::new(),
             recorder: None,
         };
         if core.sample_interval != u64::MAX {
@@ -176,7 +179,8 @@ impl<'a> Core<'a> {
             let parts = Parts { code: &l.code, dma: &core.dma, mxus: &core.mxus, slots };
             core.stats.watch(&parts);
         }
-        core.skipper = core.may_skip().then(|| Skipper::new(l.bundles.len(), memo::used(&l.code, &core.group_units)));
+        core.skipper =
+            core.may_skip().then(|| Skipper::new(l.code.heads.len(), memo::used(&l.code, &core.group_units)));
         core
     }
 
@@ -509,7 +513,7 @@ impl<'a> Core<'a> {
     pub(super) fn scalar<const VALUES: bool>(&mut self, s: &ScalarOp) -> Step<(i32, bool)> {
         let get = |r: u8| self.scalars[r as usize & (SCALARS - 1)];
         let (a, b, c) = (get(s.a), get(s.b), get(s.c));
-        let known = VALUES || s.sources & !self.known == 0;
+        let known = VALUES || s.sources() & !self.known == 0;
         let function = match s.kind {
             // What is not known is taken for zero where it comes from: an address that follows from it lies in the array that its
             // base points into, so in the same memory.
@@ -566,7 +570,7 @@ impl<'a> Core<'a> {
     }
 
     pub(super) fn fault(&self, kind: FaultKind) -> Fault {
-        let bundle = self.pc.min(self.l.bundles.len() as u32 - 1);
+        let bundle = self.pc.min(self.l.code.heads.len() as u32 - 1);
         let op = match self.l.code.ops[bundle as usize] {
             DebugRange::CALLER => self.stats.op(),
             op => op,
@@ -586,7 +590,7 @@ impl<'a> Core<'a> {
 
     /// The instruction of the bundle that a fault is about, as far as its kind tells; else the whole bundle.
     fn culprit(&self, bundle: u32, kind: &FaultKind) -> String {
-        let insts = &self.l.bundles[bundle as usize];
+        let insts = &self.l.bundles()[bundle as usize];
         match insts.iter().find(|i| super::special::concerns(i, kind)) {
             Some(i) => crate::text::inst(i),
             None => insts.iter().map(crate::text::inst).collect::<Vec<_>>().join("; "),

@@ -187,16 +187,28 @@ impl Core<'_> {
 
     /// Starts what the bundle starts at cycle `now`.
     pub(super) fn start_specials<const TIMING: bool>(&mut self, head: &Head) -> Step<()> {
-        for i in self.specials(head) {
-            let special = self.l.code.specials[i];
-            if let Special::DmaStart { start } = special {
-                self.start_dma(start)?;
-            } else if let Special::DmaRemote { start } = special {
-                self.start_remote(start)?;
-            } else if let Special::Signal { device, sem, count } = special {
-                self.signal(device, sem, count)?;
-            } else if TIMING {
-                self.start_unit(special);
+        let l = self.l;
+        for &special in &l.code.specials[self.specials(head)] {
+            match special {
+                Special::DmaStart { start } => self.start_dma(start)?,
+                Special::DmaRemote { start } => self.start_remote(start)?,
+                Special::Signal { device, sem, count } => self.signal(device, sem, count)?,
+                Special::Stage { .. }
+                | Special::Latch { .. }
+                | Special::Push { .. }
+                | Special::PushAcc { .. }
+                | Special::Pop { .. }
+                | Special::Drain { .. }
+                | Special::TransposePush { .. }
+                | Special::Group { .. }
+                | Special::Wait { .. }
+                | Special::WaitS { .. }
+                | Special::Cores { .. }
+                | Special::Test => {
+                    if TIMING {
+                        self.start_unit(special);
+                    }
+                }
             }
         }
         Ok(())

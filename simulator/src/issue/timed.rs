@@ -255,6 +255,6 @@ fn before(code: &Code, bundle: u32, behind: u64) -> u64 {
     let scalars = &code.scalars[head.scalars as usize..][..head.nscalars as usize];
     let specials = &code.specials[head.specials as usize..][..head.nspecials as usize];
     let written = scalars.iter().fold(0, |all, s| all | bit(s.d));
-    let read = scalars.iter().filter(|s| needed(s, behind)).fold(by_branch, |all, s| all | s.sources & !1);
+    let read = scalars.iter().filter(|s| needed(s, behind)).fold(by_branch, |all, s| all | s.sources() & !1);
     specials.iter().fold(behind & !written | read, |all, s| all | read_by_special(code, s))
 }

@@ -92,7 +92,7 @@ impl Trace {
 
     /// Scalars of a bundle, or of a part of it that reads nothing that another part writes, are about to change the values.
     pub fn scalars(&mut self, ops: &[ScalarOp], values: &[i32; SCALARS]) {
-        ops.iter().for_each(|s| self.read(s.sources));
+        ops.iter().for_each(|s| self.read(s.sources()));
         let results: Vec<(u8, i32, bool)> = ops.iter().map(|s| self.result(s, values)).collect();
         for (d, step, wild) in results.into_iter().filter(|r| r.0 != 0) {
             let bit = 1u64 << d;
@@ -141,7 +141,7 @@ impl Trace {
             ScalarKind::Pure(function) => Some(function),
         };
         let sources = [s.a, s.b, s.c];
-        let is_source = |r: &u8| s.sources >> (r & 63) & 1 == 1;
+        let is_source = |r: &u8| s.sources() >> (r & 63) & 1 == 1;
         if !sources.iter().filter(|r| is_source(r)).any(|&r| self.moves(r)) {
             return still;
         }

@@ -2,34 +2,74 @@
 
 use super::code::*;
 use crate::stats::Cause;
-use smallvec::SmallVec;
 use systole_isa::chip::ChipConfig;
+use systole_isa::inst::MAX_OPERANDS;
 use systole_isa::opcodes::{StateFn, TABLE};
 use systole_isa::table::OpInfo;
-use systole_isa::{Effect, Function, Kind, Op, Slot};
+use systole_isa::{Effect, Function, Inst, Kind, Op, Slot};
+
+/// Most hazards of an instruction: one an operand and that of a queue.
+const MOST_HAZARDS: usize = MAX_OPERANDS + 1;
 
 /// What the walks make of an opcode's instructions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Use {
     pub slot: Slot,
-    /// Cycles that it keeps its unit.
+    /// Cycles that it keeps its unit: one at least.
     pub interval: u32,
-    pub scalar: bool,
+    pub scalar: Option<ScalarForm>,
     pub special: bool,
     pub value: bool,
-    pub units: Units,
-    /// What it waits for and defines.
-    pub hazards: SmallVec<[Hazard; 4]>,
+    /// Bits of [`Head::units`] that its instructions set, and such a bit that is moved up by the matrix unit which an operand
+    /// names.
+    pub units: u32,
+    pub mxu: u32,
+    pub mxu_operand: u8,
+    hazards: [Hazard; MOST_HAZARDS],
+    nhazards: u8,
 }
 
-/// Bits of [`Head::units`] that instructions of an opcode set.
+/// Where a scalar instruction has what [`ScalarOp`] holds: operands by number.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Units {
-    These(u32),
-    /// That of the matrix unit which an operand names.
-    Mxu {
-        operand: u8,
-    },
+pub(super) struct ScalarForm {
+    kind: ScalarKind,
+    d: Option<u8>,
+    sources: [Option<u8>; 3],
+    imm: Option<u8>,
+}
+
+impl ScalarForm {
+    fn of(info: &OpInfo) -> Option<ScalarForm> {
+        let function = info.op.function();
+        let kind = if let Function::Scalar(f) = function {
+            ScalarKind::Pure(f)
+        } else if let Function::State(f) = function {
+            ScalarKind::State(f)
+        } else {
+            return None;
+        };
+        let mut form = ScalarForm { kind, d: None, sources: [None; 3], imm: None };
+        let mut free = form.sources.iter_mut();
+        for (i, operand) in info.operands.iter().enumerate() {
+            let i = Some(i as u8);
+            match operand.kind {
+                Kind::Sd => form.d = i,
+                Kind::Su => *free.next().expect("a scalar instruction has three sources at most") = i,
+                Kind::Vu | Kind::I32 | Kind::I20 | Kind::U8 | Kind::Sem => form.imm = i,
+                Kind::Sm | Kind::Vd | Kind::Pd | Kind::Pu | Kind::Md | Kind::Mu | Kind::I16 | Kind::U4 => {}
+                Kind::Target | Kind::Desc | Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => {}
+            }
+        }
+        Some(form)
+    }
+
+    /// An instruction in compact form.
+    #[inline]
+    pub fn read(&self, inst: &Inst) -> ScalarOp {
+        let get = |at: Option<u8>| at.map_or(0, |at| inst.operands[at as usize]);
+        let [a, b, c] = self.sources.map(|s| get(s) as u8);
+        ScalarOp { kind: self.kind, d: get(self.d) as u8, a, b, c, imm: get(self.imm) }
+    }
 }
 
 /// What an instruction does to the resource `first + step * operand`.
@@ -39,8 +79,8 @@ pub(super) struct Hazard {
     pub what: Access,
     /// Register zero is always ready, and defined by nothing.
     pub skips_zero: bool,
+    pub step: u8,
     pub first: u16,
-    pub step: u16,
     /// Of what is defined, from the issue on.
     pub delta: u32,
 }
@@ -86,7 +126,7 @@ impl Hazard {
             Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::Signal => return None,
             Effect::Cores | Effect::SyncTest | Effect::Control | Effect::Trap => return None,
         };
-        let (first, step) = (first as u16, step as u16);
+        let (first, step) = (first as u16, step as u8);
         Some(Hazard { operand, what: Access::Read, skips_zero: false, first, step, delta: 0 })
     }
 }
@@ -96,29 +136,41 @@ impl Use {
         let latency = chip.timing.get(info.class).latency.max(1);
         let operands = info.operands.iter().enumerate();
         let registers = operands.filter_map(|(i, o)| Hazard::of(i, o.kind, r, latency));
+        let none = Hazard { operand: 0, what: Access::Read, skips_zero: true, step: 0, first: 0, delta: 0 };
+        let (mut hazards, mut nhazards) = ([none; MOST_HAZARDS], 0);
+        for hazard in registers.chain(Hazard::queue(info.effect, r)) {
+            hazards[nhazards] = hazard;
+            nhazards += 1;
+        }
+        let (units, mxu, mxu_operand) = match info.slot {
+            Slot::Scalar | Slot::Branch => (1 << UNIT_SCALAR, 0, 0),
+            Slot::Valu => (1 << UNIT_VALU, 0, 0),
+            Slot::Vload => (1 << UNIT_VLOAD, 0, 0),
+            Slot::Vstore => (1 << UNIT_VSTORE, 0, 0),
+            Slot::Eup => (1 << UNIT_EUP, 0, 0),
+            Slot::Xlu => (1 << UNIT_XLU, 0, 0),
+            Slot::MxuPush => (0, 1 << MXU_BIT, 0),
+            Slot::MxuPop => (0, 1 << MXU_BIT, 1),
+            Slot::Dma => (0, 0, 0),
+        };
         Use {
             slot: info.slot,
-            interval: interval(info.op, chip),
-            scalar: matches!(info.op.function(), Function::Scalar(_) | Function::State(_)),
+            interval: interval(info.op, chip).max(1),
+            scalar: ScalarForm::of(info),
             special: is_special(info.op),
             value: value_walk(info.op).is_some(),
-            units: units(info.slot),
-            hazards: registers.chain(Hazard::queue(info.effect, r)).collect(),
+            units,
+            mxu,
+            mxu_operand,
+            hazards,
+            nhazards: nhazards as u8,
         }
     }
-}
 
-fn units(slot: Slot) -> Units {
-    match slot {
-        Slot::Scalar | Slot::Branch => Units::These(1 << UNIT_SCALAR),
-        Slot::Valu => Units::These(1 << UNIT_VALU),
-        Slot::Vload => Units::These(1 << UNIT_VLOAD),
-        Slot::Vstore => Units::These(1 << UNIT_VSTORE),
-        Slot::Eup => Units::These(1 << UNIT_EUP),
-        Slot::Xlu => Units::These(1 << UNIT_XLU),
-        Slot::MxuPush => Units::Mxu { operand: 0 },
-        Slot::MxuPop => Units::Mxu { operand: 1 },
-        Slot::Dma => Units::These(0),
+    /// What it waits for and defines.
+    #[inline]
+    pub fn hazards(&self) -> &[Hazard] {
+        &self.hazards[..self.nhazards as usize]
     }
 }
 

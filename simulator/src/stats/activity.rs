@@ -6,17 +6,16 @@
 
 use super::collect::{SLOT_KINDS, SLOTS};
 use crate::issue::code::Code;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
 use std::ops::{AddAssign, Index, IndexMut};
 use systole_isa::inst::MAX_OPERANDS;
 use systole_isa::opcodes::TABLE;
 use systole_isa::table::OpInfo;
-use systole_isa::{Bundles, ChipConfig, Class, Effect, Inst, MxuFormat, Op, Program, Slot, Space};
+use systole_isa::{ChipConfig, Class, Effect, Inst, MxuFormat, Op, Program, Slot, Space};
 
 macro_rules! activities {
     ($($kind:ident $name:literal $unit:literal $doc:literal;)+) => {
@@ -259,20 +258,17 @@ struct Same {
 }
 
 impl Same {
-    /// The number of the words from `begin` on, which are dropped; else their hash.
-    fn find(&mut self, begin: usize) -> Result<u32, u64> {
-        let mut hasher = FxHasher::default();
-        self.words[begin..].hash(&mut hasher);
-        let hash = hasher.finish();
+    /// The number of the words from `begin` on, which have this hash and are dropped.
+    fn find(&mut self, hash: u64, begin: usize) -> Option<u32> {
         let mut at = self.by_hash.get(&hash).copied().unwrap_or(0);
         while let Some(&(first, end, number, before)) = self.known.get((at as usize).wrapping_sub(1)) {
             if self.words[first as usize..end as usize] == self.words[begin..] {
                 self.words.truncate(begin);
-                return Ok(number);
+                return Some(number);
             }
             at = before;
         }
-        Err(hash)
+        None
     }
 
     /// Keeps the words from `begin` on.
@@ -282,60 +278,83 @@ impl Same {
     }
 }
 
-impl Static {
-    pub fn new(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> Static {
+/// Finds what bundles do, one after the other.
+pub(crate) struct Gather<'a> {
+    program: &'a Program,
+    chip: &'a ChipConfig,
+    common: Vec<Common>,
+    /// By number of the opcode: what its instructions do depends on operands.
+    looks: [bool; Op::NUMBERS],
+    known: FxHashMap<(Doing, Instructions), u32>,
+    same: Same,
+    out: Static,
+}
+
+impl<'a> Gather<'a> {
+    pub fn new(program: &'a Program, chip: &'a ChipConfig) -> Gather<'a> {
         let mut common = vec![Common::default(); Op::NUMBERS];
         TABLE.iter().for_each(|info| common[info.op as usize] = Common::of(info, program, chip));
-        let mut out = Static { of: Vec::with_capacity(bundles.len()), starts: vec![0], ..Static::default() };
-        let mut known: FxHashMap<(Doing, Instructions), u32> = FxHashMap::default();
-        let mut same = Same::default();
-        for b in bundles.iter() {
-            let begin = same.words.len();
-            for i in b {
-                same.words.push(i.op as u32);
-                if common[i.op as usize].does.is_none() {
-                    same.words.extend([i.operands[0], i.operands[2], i.operands[3]].map(|o| o as u32));
-                }
-            }
-            let hash = match same.find(begin) {
-                Ok(number) => {
-                    out.of.push(number);
-                    continue;
-                }
-                Err(hash) => hash,
-            };
-            let mut does: Doing = SmallVec::from_slice(&[(Activity::Bundles, 1)]);
-            let mut instructions = Instructions::default();
-            for i in b {
-                let of = &common[i.op as usize];
-                instructions.branch |= of.branch;
-                if let Some(slot) = of.slot {
-                    instructions.count[slot] += 1;
-                    instructions.kept[slot] = instructions.kept[slot].saturating_add(of.kept);
-                }
-                match &of.does {
-                    Some(same) => same.iter().for_each(|&(kind, n)| note(&mut does, kind, n)),
-                    None => of_inst(i, program, chip, &mut |kind, n| note(&mut does, kind, n)),
-                }
-            }
-            let doing = (does, instructions);
-            let number = match known.get(&doing) {
-                Some(&n) => n,
-                None => {
-                    let n = out.instructions.len() as u32;
-                    out.entries.extend_from_slice(&doing.0);
-                    out.starts.push(out.entries.len() as u32);
-                    out.instructions.push(instructions);
-                    known.insert(doing, n);
-                    n
-                }
-            };
-            same.insert(hash, begin, number);
-            out.of.push(number);
-        }
-        out
+        let looks = std::array::from_fn(|n| common[n].does.is_none());
+        let out = Static { starts: vec![0], ..Static::default() };
+        Gather { program, chip, common, looks, known: FxHashMap::default(), same: Same::default(), out }
     }
 
+    /// The next bundle, in the order of the program.
+    pub fn bundle(&mut self, b: &[Inst]) {
+        const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+        let words = &mut self.same.words;
+        let begin = words.len();
+        words.extend(b.iter().map(|i| i.op as u32));
+        for i in b.iter().filter(|i| self.looks[i.op as usize]) {
+            words.extend([i.operands[0], i.operands[2], i.operands[3]].map(|operand| operand as u32));
+        }
+        let hash = words[begin..].iter().fold(0u64, |h, &w| (h.rotate_left(5) ^ u64::from(w)).wrapping_mul(MIX));
+        let number = match self.same.find(hash, begin) {
+            Some(number) => number,
+            None => {
+                let number = self.number(b);
+                self.same.insert(hash, begin, number);
+                number
+            }
+        };
+        self.out.of.push(number);
+    }
+
+    /// The number of what a bundle does.
+    fn number(&mut self, b: &[Inst]) -> u32 {
+        let mut does: Doing = SmallVec::from_slice(&[(Activity::Bundles, 1)]);
+        let mut instructions = Instructions::default();
+        for i in b {
+            let of = &self.common[i.op as usize];
+            instructions.branch |= of.branch;
+            if let Some(slot) = of.slot {
+                instructions.count[slot] += 1;
+                instructions.kept[slot] = instructions.kept[slot].saturating_add(of.kept);
+            }
+            match &of.does {
+                Some(same) => same.iter().for_each(|&(kind, n)| note(&mut does, kind, n)),
+                None => of_inst(i, self.program, self.chip, &mut |kind, n| note(&mut does, kind, n)),
+            }
+        }
+        let doing = (does, instructions);
+        if let Some(&n) = self.known.get(&doing) {
+            return n;
+        }
+        let (n, out) = (self.out.instructions.len() as u32, &mut self.out);
+        out.entries.extend_from_slice(&doing.0);
+        out.starts.push(out.entries.len() as u32);
+        out.instructions.push(instructions);
+        self.known.insert(doing, n);
+        n
+    }
+
+    /// What all bundles do.
+    pub fn finish(self) -> Static {
+        self.out
+    }
+}
+
+impl Static {
     fn does(&self, number: u32) -> &[(Activity, u64)] {
         let n = number as usize;
         &self.entries[self.starts[n] as usize..self.starts[n + 1] as usize]
@@ -442,32 +461,35 @@ fn vector_class(class: Class) -> Activity {
 }
 
 /// How often runs of bundles issued, and for which operation. Adding a run again that ended at the same bundle costs one
-/// look; everything is additive. Memory is touched where runs end.
+/// look; everything is additive.
 #[derive(Debug)]
 pub(crate) struct Runs {
-    /// By last bundle, the run that ended there last: operation (its place in the profile), first bundle, and how often.
-    recent: Vec<(u32, u32, u64)>,
+    /// Two runs by the low bits of their last bundles, those that were added last: operation (its place in the profile), first and
+    /// last bundle, and how often. Few bundles end runs; those that end loops end one that enters and one that goes round.
+    recent: Vec<[Run; 2]>,
     rest: FxHashMap<(u32, u32, u32), u64>,
 }
 
 impl Runs {
     pub fn new(bundles: usize) -> Runs {
-        Runs { recent: vec![(0, 0, 0); bundles], rest: FxHashMap::default() }
+        let places = (bundles / 8).next_power_of_two().max(64);
+        Runs { recent: vec![[(0, 0, 0, 0); 2]; places], rest: FxHashMap::default() }
     }
 
     /// Bundles `first..=last` issued in a row `times` times for an operation.
     #[inline(always)]
     pub fn add(&mut self, op: u32, first: u32, last: u32, times: u64) {
-        let (last_op, last_first, count) = &mut self.recent[last as usize];
-        if *last_op == op && *last_first == first {
-            *count += times;
-        } else {
-            self.replace(op, first, last, times);
+        let place = last as usize & (self.recent.len() - 1);
+        let is = |r: &Run| (r.0, r.1, r.2) == (op, first, last);
+        match &mut self.recent[place] {
+            [r, _] | [_, r] if is(r) => r.3 += times,
+            [_, _] => self.replace(place, (op, first, last, times)),
         }
     }
 
-    fn replace(&mut self, op: u32, first: u32, last: u32, times: u64) {
-        let (op, first, count) = std::mem::replace(&mut self.recent[last as usize], (op, first, times));
+    fn replace(&mut self, place: usize, run: Run) {
+        let [newer, older] = &mut self.recent[place];
+        let (op, first, last, count) = std::mem::replace(older, std::mem::replace(newer, run));
         if count > 0 {
             *self.rest.entry((op, first, last)).or_default() += count;
         }
@@ -475,8 +497,7 @@ impl Runs {
 
     /// All runs, in order.
     pub fn all(&self) -> Vec<Run> {
-        let recent = self.recent.iter().enumerate().filter(|r| r.1.2 > 0);
-        let recent = recent.map(|(last, &(op, first, count))| (op, first, last as u32, count));
+        let recent = self.recent.iter().flatten().copied().filter(|r| r.3 > 0);
         let mut all: Vec<Run> =
             recent.chain(self.rest.iter().map(|(&(op, first, last), &n)| (op, first, last, n))).collect();
         all.sort_unstable();
@@ -559,5 +580,27 @@ impl Issued {
             out[own[0].0 as usize] = of_op(own);
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_counted_however_they_follow() {
+        let mut runs = Runs::new(100);
+        let mut expected: BTreeMap<(u32, u32, u32), u64> = BTreeMap::new();
+        for i in 0..10_000u32 {
+            // Some that end alike, in turn, and some whose ends fall into one place.
+            let (op, first, last) = (i / 900 % 3, i * i % 5, [7, 71, 135, 20][(i / 3 * i) as usize % 4]);
+            runs.add(op, first, last, u64::from(i % 4 + 1));
+            *expected.entry((op, first, last)).or_default() += u64::from(i % 4 + 1);
+        }
+        let mut sums: BTreeMap<(u32, u32, u32), u64> = BTreeMap::new();
+        for (op, first, last, n) in runs.all() {
+            *sums.entry((op, first, last)).or_default() += n;
+        }
+        assert_eq!(sums, expected);
     }
 }

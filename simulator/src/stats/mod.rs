@@ -9,8 +9,8 @@ mod activity;
 mod collect;
 mod waits;
 
-pub(crate) use activity::Static;
 pub use activity::{ACTIVITIES, Activities, Activity};
+pub(crate) use activity::{Gather, Static};
 pub(crate) use collect::{Collector, Parts, SLOTS, Tally, Totals};
 
 /// Why a bundle could not issue. The number is the code in packed ready times.

@@ -6,44 +6,47 @@ use super::{CAUSES, Cause};
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     cycles: u64,
-    /// One more than the place of the bundle's next entry; zero behind the last.
+    /// The place of the bundle's next entry; [`NONE`] behind the last.
     next: u32,
     cause: Cause,
 }
 
-/// Stalled cycles of a program's bundles. Memory is touched where something waits.
+/// No entry. Not zero: memory that is read before it is written is faulted in twice.
+const NONE: u32 = u32::MAX;
+
+/// Stalled cycles of a program's bundles.
 #[derive(Debug)]
 pub(super) struct Waits {
-    /// By bundle: one more than the place of its first entry; zero where it never waited.
+    /// By bundle: the place of its first entry; [`NONE`] where it never waited.
     first: Vec<u32>,
     entries: Vec<Entry>,
 }
 
 impl Waits {
     pub fn new(bundles: usize) -> Waits {
-        Waits { first: vec![0; bundles], entries: Vec::new() }
+        Waits { first: vec![NONE; bundles], entries: Vec::new() }
     }
 
     /// A bundle waited `cycles` more.
     #[inline(always)]
     pub fn add(&mut self, bundle: usize, cause: Cause, cycles: u64) {
         let mut at = self.first[bundle];
-        while let Some(e) = self.entries.get_mut((at as usize).wrapping_sub(1)) {
+        while let Some(e) = self.entries.get_mut(at as usize) {
             if e.cause == cause {
                 e.cycles += cycles;
                 return;
             }
             at = e.next;
         }
-        self.entries.push(Entry { cycles, next: self.first[bundle], cause });
-        self.first[bundle] = self.entries.len() as u32;
+        let next = std::mem::replace(&mut self.first[bundle], self.entries.len() as u32);
+        self.entries.push(Entry { cycles, next, cause });
     }
 
     /// What a bundle waited by cause; none if it never did.
     pub fn of(&self, bundle: usize) -> Option<[u64; CAUSES]> {
         let mut at = self.first[bundle];
-        let mut out = (at != 0).then_some([0; CAUSES])?;
-        while let Some(e) = self.entries.get((at as usize).wrapping_sub(1)) {
+        let mut out = (at != NONE).then_some([0; CAUSES])?;
+        while let Some(e) = self.entries.get(at as usize) {
             out[e.cause as usize] += e.cycles;
             at = e.next;
         }

@@ -175,9 +175,9 @@ fn rolls(branch: Branch, first: u32, steps: &[Step]) -> Option<u64> {
     let mut courses: [Course; 64] = std::array::from_fn(|r| begin(r as u8));
     let (mut defined, mut read) = (0, bit(reg));
     for s in ops.iter().filter(|s| s.d != 0) {
-        read |= s.sources & written & !defined;
+        read |= s.sources() & written & !defined;
         let of = |r: u8| courses[r as usize & 63];
-        let fixed = (0..64).all(|r| s.sources >> r & 1 == 0 || of(r) == Course::Fixed);
+        let fixed = (0..64).all(|r| s.sources() >> r & 1 == 0 || of(r) == Course::Fixed);
         let course = match (s.kind, of(s.a), of(s.b)) {
             _ if fixed => Course::Fixed,
             (ScalarKind::Pure(ScalarFn::SAddI), a, _) => a,
@@ -239,7 +239,7 @@ fn scalar_steps(scalars: &[ScalarOp], at: u32, steps: &mut Vec<Step>) {
     let begin = steps.len();
     while !left.is_empty() {
         let loads = left.iter().any(|s| s.kind == ScalarKind::State(StateFn::SLd));
-        let reads = |other: &ScalarOp, d: u8| d != 0 && other.sources >> (d & 63) & 1 == 1;
+        let reads = |other: &ScalarOp, d: u8| d != 0 && other.sources() >> (d & 63) & 1 == 1;
         let free = (0..left.len()).find(|&i| {
             let s = &left[i];
             let others = || left.iter().enumerate().filter(|o| o.0 != i).map(|o| o.1);

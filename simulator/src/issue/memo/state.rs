@@ -16,10 +16,11 @@ impl Core<'_> {
         out.clear();
         let base = self.now << 4;
         let mut last = 0u64;
+        let soon = base + 32;
         for some in used.chunks(REGISTERS_A_WORD) {
             let place = out.len();
-            let busy = |(i, &r): (usize, &u16)| u32::from(self.ready[r as usize & (RESOURCES - 1)] >= base + 32) << i;
-            let all: u32 = some.iter().enumerate().map(busy).sum();
+            let busy = |all: u32, &r: &u16| all << 1 | u32::from(self.ready[r as usize & (RESOURCES - 1)] >= soon);
+            let all = some.iter().rev().fold(0, busy);
             out.push(all);
             let mut left = all;
             while left != 0 {

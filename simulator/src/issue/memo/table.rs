@@ -14,6 +14,9 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Words of states, and transitions, beyond which everything is forgotten.
 const MOST_WORDS: usize = 8 << 20;
 const MOST_TRANSITIONS: usize = 1 << 18;
+/// Room for so many at the beginning.
+const FIRST_WORDS: usize = 1 << 17;
+const FIRST_TRANSITIONS: usize = 1 << 12;
 
 /// Tables of the cores of one run: a core takes one while it goes on, so that all learn from each other.
 #[derive(Debug, Default)]
@@ -74,14 +77,62 @@ pub(super) struct Transition {
     pub pending: u64,
 }
 
-/// What a transition adds to the counters that need no order.
-#[derive(Clone, Debug, Default)]
+/// What transitions add to the counters that need no order, one behind the other: bundle, matrix unit or slot group, and how much.
+#[derive(Debug, Default)]
 pub(super) struct Details {
-    pub waits: Box<[(u32, Cause, u32)]>,
-    pub mxu_stalls: Box<[(u8, Cause, u32)]>,
-    pub overlaps: Box<[(u8, Cause, u32)]>,
-    pub group_busy: Box<[(u8, i64)]>,
-    pub streamed: Box<[(u8, u64)]>,
+    waits: Vec<(u32, Cause, u32)>,
+    mxu_stalls: Vec<(u8, Cause, u32)>,
+    overlaps: Vec<(u8, Cause, u32)>,
+    pub group_busy: Vec<(u8, i64)>,
+    pub streamed: Vec<(u8, u64)>,
+    /// By transition, where its part of each list ends.
+    ends: Vec<[u32; 5]>,
+}
+
+impl Details {
+    /// Ends the part of a transition.
+    fn end(&mut self) {
+        let streamed = self.streamed.len();
+        let lists = [self.waits.len(), self.mxu_stalls.len(), self.overlaps.len(), self.group_busy.len(), streamed];
+        self.ends.push(lists.map(|n| n as u32));
+    }
+
+    /// Drops what belongs to no transition.
+    fn drop_open(&mut self) {
+        let ends = self.ends.last().map_or([0; 5], |e| e.map(|n| n as usize));
+        self.waits.truncate(ends[0]);
+        self.mxu_stalls.truncate(ends[1]);
+        self.overlaps.truncate(ends[2]);
+        self.group_busy.truncate(ends[3]);
+        self.streamed.truncate(ends[4]);
+    }
+
+    fn clear(&mut self) {
+        self.ends.clear();
+        self.drop_open();
+    }
+
+    /// Adds a transition's part to the counters so many times.
+    fn settle(&self, id: u32, times: u64, stats: &mut Collector, mxus: &mut [MxuTiming]) {
+        let first = if id == 0 { [0; 5] } else { self.ends[id as usize - 1] };
+        let end = self.ends[id as usize];
+        let range = |i: usize| first[i] as usize..end[i] as usize;
+        for &(bundle, cause, cycles) in &self.waits[range(0)] {
+            stats.waited(bundle as usize, cause, cycles as u64 * times);
+        }
+        for &(unit, cause, cycles) in &self.mxu_stalls[range(1)] {
+            stats.mxu_stall(unit as usize, cause, cycles as u64 * times);
+        }
+        for &(group, cause, cycles) in &self.overlaps[range(2)] {
+            stats.group_overlap(group as usize, cause, cycles as u64 * times);
+        }
+        for &(group, cycles) in &self.group_busy[range(3)] {
+            stats.group_busy[group as usize] += cycles * times as i64;
+        }
+        for &(unit, sixteenths) in &self.streamed[range(4)] {
+            *mxus[unit as usize].busy16_mut() += sixteenths * times;
+        }
+    }
 }
 
 /// Stalls while a transition is found.
@@ -100,28 +151,21 @@ impl Recorder {
         self.overlaps.clear();
     }
 
-    /// Sums by place and cause.
-    pub(super) fn details(&mut self) -> Details {
-        fn sums<K: PartialEq + Copy>(list: &mut [(K, Cause, u32)]) -> Box<[(K, Cause, u32)]> {
-            let mut sums = 0;
-            for i in 0..list.len() {
-                let (k, cause, cycles) = list[i];
-                match list[..sums].iter_mut().rev().find(|o| o.0 == k && o.1 == cause) {
+    /// Appends what was recorded, sums by place and cause where the order does not matter.
+    pub(super) fn put(&self, details: &mut Details) {
+        fn sums(list: &[(u8, Cause, u32)], out: &mut Vec<(u8, Cause, u32)>) {
+            let first = out.len();
+            for &(place, cause, cycles) in list {
+                match out[first..].iter_mut().rev().find(|o| o.0 == place && o.1 == cause) {
                     Some(o) => o.2 += cycles,
-                    None => {
-                        list[sums] = (k, cause, cycles);
-                        sums += 1;
-                    }
+                    None => out.push((place, cause, cycles)),
                 }
             }
-            list[..sums].into()
         }
-        Details {
-            waits: self.waits[..].into(),
-            mxu_stalls: sums(&mut self.mxu_stalls),
-            overlaps: sums(&mut self.overlaps),
-            ..Details::default()
-        }
+        details.drop_open();
+        details.waits.extend_from_slice(&self.waits);
+        sums(&self.mxu_stalls, &mut details.mxu_stalls);
+        sums(&self.overlaps, &mut details.overlaps);
     }
 }
 
@@ -149,7 +193,7 @@ pub(crate) struct Table {
     pub(super) firsts: FxHashMap<Key, Packed>,
     pub(super) offsets: Vec<u32>,
     pub(super) stalls: Vec<(Cause, u32)>,
-    details: Vec<Details>,
+    pub(super) details: Details,
     /// Transitions with pending replays.
     pub(super) dirty: Vec<u32>,
     pub(super) scratch: Vec<u32>,
@@ -183,15 +227,16 @@ impl Table {
             pieces: Vec::new(),
             steps: Vec::new(),
             row_registers: Vec::new(),
-            words: Vec::new(),
+            // What is not touched costs nothing; copies of what grew would.
+            words: Vec::with_capacity(FIRST_WORDS),
             bodies: Vec::new(),
             by_hash: FxHashMap::default(),
-            transitions: Vec::new(),
+            transitions: Vec::with_capacity(FIRST_TRANSITIONS),
             by_key: FxHashMap::default(),
             firsts: FxHashMap::default(),
             offsets: Vec::new(),
             stalls: Vec::new(),
-            details: Vec::new(),
+            details: Details::default(),
             dirty: Vec::new(),
             scratch: Vec::new(),
             recorder: None,
@@ -260,18 +305,13 @@ impl Table {
         self.by_key.get(&key).copied().unwrap_or(NONE)
     }
 
-    pub(super) fn add(&mut self, t: Transition, details: Details) -> u32 {
+    /// Keeps a transition, whose details were put down.
+    pub(super) fn add(&mut self, t: Transition) -> u32 {
         let id = self.transitions.len() as u32;
         self.by_key.insert((t.piece, t.body, t.floor, t.rows), id);
         self.transitions.push(t);
-        self.details.push(details);
+        self.details.end();
         id
-    }
-
-    /// The piece of a transition.
-    #[inline(always)]
-    pub(super) fn piece_of(&self, id: u32) -> &Piece {
-        &self.pieces[self.transitions[id as usize].piece as usize]
     }
 
     /// Whether there are as many states or transitions as may be kept.
@@ -291,22 +331,7 @@ impl Table {
     pub(crate) fn settle(&mut self, stats: &mut Collector, mxus: &mut [MxuTiming]) {
         for id in self.dirty.drain(..) {
             let times = std::mem::take(&mut self.transitions[id as usize].pending);
-            let d = &self.details[id as usize];
-            for &(bundle, cause, cycles) in &d.waits {
-                stats.waited(bundle as usize, cause, cycles as u64 * times);
-            }
-            for &(unit, cause, cycles) in &d.mxu_stalls {
-                stats.mxu_stall(unit as usize, cause, cycles as u64 * times);
-            }
-            for &(group, cause, cycles) in &d.overlaps {
-                stats.group_overlap(group as usize, cause, cycles as u64 * times);
-            }
-            for &(group, cycles) in &d.group_busy {
-                stats.group_busy[group as usize] += cycles * times as i64;
-            }
-            for &(unit, sixteenths) in &d.streamed {
-                *mxus[unit as usize].busy16_mut() += sixteenths * times;
-            }
+            self.details.settle(id, times, stats, mxus);
         }
     }
 

@@ -4,7 +4,7 @@ use super::super::code::*;
 use super::super::run::{Core, PROGRESS_INTERVAL, SCALARS, Step as Result};
 use super::super::trace::Trace;
 use super::pieces::{Piece, Step};
-use super::table::{Details, Key, NONE, Table, Transition};
+use super::table::{Key, NONE, Table, Transition};
 use crate::fault::FaultKind;
 use crate::stats::Cause;
 use crate::unit::dma::Geometry;
@@ -47,10 +47,18 @@ impl Core<'_> {
         let mut table = self.pool.take(&self.l.code, &self.group_units, self.numbers);
         if self.numbers.take() != Some(table.numbers()) {
             self.body = NONE;
+            if !self.fresh {
+                let words = std::mem::take(&mut self.left);
+                self.restore(&table.used, &words);
+                self.left = words;
+                self.fresh = true;
+            }
         }
         let end = self.pieces(&mut table);
-        if self.body != NONE {
-            self.refresh(&mut table);
+        if !self.fresh {
+            // Another table, or this one when it has forgotten everything, does not know the number.
+            self.left.clear();
+            self.left.extend_from_slice(table.body(&table.words, self.body));
         }
         // Other cores decide when this one goes on behind a barrier.
         self.numbers = self.mates.is_none().then(|| table.numbers());
@@ -73,7 +81,10 @@ impl Core<'_> {
             let known = self.follower(table, before);
             let (taken, id, branches) = match known {
                 NONE => self.piece(table, before)?,
-                id => (self.replay::<false>(table, id)?, id, table.piece_of(id).branches),
+                id => {
+                    let (taken, branches) = self.replay::<false>(table, id)?;
+                    (taken, id, branches)
+                }
             };
             if id != known && id != NONE && before.0 != NONE {
                 table.transitions[before.0 as usize].next[before.1] = id;
@@ -188,7 +199,7 @@ impl Core<'_> {
             {
                 let get = |r: u8| self.scalars[r as usize & (SCALARS - 1)];
                 let value = scalar::execute(f, get(s.a), get(s.b), get(s.c), s.imm);
-                self.write_scalar(s.d, value, s.sources & !self.known == 0);
+                self.write_scalar(s.d, value, s.sources() & !self.known == 0);
             }
         }
         let at = counter as usize & (SCALARS - 1);
@@ -207,8 +218,8 @@ impl Core<'_> {
             self.enter_block();
         }
         let (taken, id) = match self.way(table, number, &p, before)? {
-            Way::Replay(id) if self.tracing() => (self.replay::<true>(table, id)?, id),
-            Way::Replay(id) => (self.replay::<false>(table, id)?, id),
+            Way::Replay(id) if self.tracing() => (self.replay::<true>(table, id)?.0, id),
+            Way::Replay(id) => (self.replay::<false>(table, id)?.0, id),
             Way::Find { floor, rows } => self.find(table, number, &p, floor, rows)?,
             Way::Plain => {
                 if self.body != NONE {
@@ -349,9 +360,9 @@ impl Core<'_> {
         first
     }
 
-    /// Does a piece as it was done before. `TRACE`: and tells the trace of it.
+    /// Does a piece as it was done before: where its branch goes, and whether it ends in one. `TRACE`: and tells the trace of it.
     #[inline(always)]
-    fn replay<const TRACE: bool>(&mut self, table: &mut Table, id: u32) -> Result<Option<u32>> {
+    fn replay<const TRACE: bool>(&mut self, table: &mut Table, id: u32) -> Result<(Option<u32>, bool)> {
         let Table { pieces, transitions, steps, offsets, stalls, dirty, row_registers, .. } = table;
         let t = &mut transitions[id as usize];
         if t.pending == 0 {
@@ -367,20 +378,16 @@ impl Core<'_> {
                 self.waited_for_others(cause, self.next, self.next + cycles as u64);
             }
         }
-        let base = self.now;
-        let mut offset = t.offsets as usize;
-        let (steps, tail) = steps[p.steps as usize..p.end as usize].split_at((p.tail - p.steps) as usize);
         if TRACE {
             self.trace(|t, _| {
                 t.rows(&row_registers[p.rows as usize..][..p.nrows as usize]);
                 t.broken |= p.looks;
             });
         }
-        for &step in steps {
-            if TRACE {
-                self.trace_step(step);
-            }
-            self.step(step, base, offsets, &mut offset)?;
+        let base = self.now;
+        let mut offset = t.offsets as usize;
+        if p.steps != p.tail {
+            self.steps::<TRACE>(&steps[p.steps as usize..p.tail as usize], base, offsets, &mut offset)?;
         }
         self.now = base + t.duration as u64;
         self.next = self.now + 1;
@@ -389,20 +396,35 @@ impl Core<'_> {
         self.fresh = false;
         self.pc = p.last;
         if !p.branches {
-            return Ok(None);
+            return Ok((None, false));
         }
         let taken = self.decide()?;
         if TRACE {
             let pc = self.pc;
             self.trace(|t, core| t.branch(pc, &core.code.branches[pc as usize], core.known));
         }
-        for &step in tail {
+        if p.tail != p.end {
+            self.steps::<TRACE>(&steps[p.tail as usize..p.end as usize], base, offsets, &mut offset)?;
+        }
+        Ok((taken, true))
+    }
+
+    /// Does steps of a replay that began behind cycle `base`.
+    #[inline(always)]
+    fn steps<const TRACE: bool>(
+        &mut self,
+        steps: &[Step],
+        base: u64,
+        offsets: &[u32],
+        offset: &mut usize,
+    ) -> Result<()> {
+        for &step in steps {
             if TRACE {
                 self.trace_step(step);
             }
-            self.step(step, base, offsets, &mut offset)?;
+            self.step(step, base, offsets, offset)?;
         }
-        Ok(taken)
+        Ok(())
     }
 
     fn trace(&mut self, tell: impl FnOnce(&mut Trace, &Seen<'_>)) {
@@ -511,7 +533,7 @@ impl Core<'_> {
                 event += 1;
             }
         })?;
-        let mut recorder = self.recorder.take().unwrap_or_default();
+        let recorder = self.recorder.take().unwrap_or_default();
         let duration = self.now - base;
         let exit_floor = self.floor - (self.now << 4);
         let exit = self.interned(table);
@@ -530,13 +552,12 @@ impl Core<'_> {
                 None => table.stalls.push((cause, cycles)),
             }
         }
+        recorder.put(&mut table.details);
         let groups = self.stats.group_busy.iter().zip(group_busy).enumerate();
+        let groups = groups.filter(|(_, (a, b))| **a != *b).map(|(g, (a, b))| (g as u8, a - b));
+        table.details.group_busy.extend(groups);
         let units = self.mxus.iter_mut().map(|m| *m.busy16_mut()).zip(streamed).enumerate();
-        let details = Details {
-            group_busy: groups.filter(|(_, (a, b))| **a != *b).map(|(g, (a, b))| (g as u8, a - b)).collect(),
-            streamed: units.filter(|(_, (a, b))| a != b).map(|(u, (a, b))| (u as u8, a - b)).collect(),
-            ..recorder.details()
-        };
+        table.details.streamed.extend(units.filter(|(_, (a, b))| a != b).map(|(u, (a, b))| (u as u8, a - b)));
         table.recorder = Some(recorder);
         let t = Transition {
             body,
@@ -553,7 +574,7 @@ impl Core<'_> {
             nstalls: (table.stalls.len() - stalls) as u32,
             pending: 0,
         };
-        Ok((taken, table.add(t, details)))
+        Ok((taken, table.add(t)))
     }
 }
 

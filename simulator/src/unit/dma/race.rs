@@ -142,7 +142,7 @@ impl Conflict {
 
     /// The fault of an access (`store to`, ..) of a memory.
     pub fn fault(&self, l: &Loaded, access: &'static str, space: Space) -> FaultKind {
-        let bundle = &l.bundles[self.transfer.bundle as usize];
+        let bundle = &l.bundles()[self.transfer.bundle as usize];
         let desc = self.transfer.desc as usize % l.program.descs.len().max(1);
         let start = |i: &&Inst| matches!(i.op, Op::DmaStart | Op::DmaRemote) && i.operands[0] as usize == desc;
         FaultKind::Race {

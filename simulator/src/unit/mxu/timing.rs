@@ -41,13 +41,15 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 struct Ring {
     times: Vec<u64>,
+    /// How many times up to each are equally far apart: two at least, counting what was there before the first.
+    runs: Vec<u32>,
     mask: u64,
 }
 
 impl Ring {
     fn new(places: usize) -> Ring {
         let n = places.max(1).next_power_of_two();
-        Ring { times: vec![0; n], mask: n as u64 - 1 }
+        Ring { times: vec![0; n], runs: vec![2; n], mask: n as u64 - 1 }
     }
 
     #[inline(always)]
@@ -55,18 +57,52 @@ impl Ring {
         self.times[(number & self.mask) as usize]
     }
 
-    /// The times of these numbers, of which there are no more than places, in order.
-    fn range(&self, first: u64, end: u64) -> impl Iterator<Item = &u64> {
-        let at = (first & self.mask) as usize;
-        let count = (end - first) as usize;
-        let here = count.min(self.times.len() - at);
-        self.times[at..at + here].iter().chain(&self.times[..count - here])
-    }
-
     #[inline(always)]
     fn set(&mut self, number: u64, time: u64) {
-        let at = (number & self.mask) as usize;
+        let [at, one, two] = [0, 1, 2].map(|n| (number.wrapping_sub(n) & self.mask) as usize);
+        let before = self.times[one];
+        let same = time.wrapping_sub(before) == before.wrapping_sub(self.times[two]);
+        self.runs[at] = if same { self.runs[one].saturating_add(1) } else { 2 };
         self.times[at] = time;
+    }
+
+    /// Appends the times of these numbers behind a cycle, as runs of times that are equally far apart, the last run first: how many
+    /// runs, and of each the last time, the distance and the length. Times ascend. Returns how far the last one is behind the cycle.
+    fn capture(&self, (first, end): (u64, u64), cycle: u64, out: &mut Vec<u32>) -> u64 {
+        debug_assert!((first..end).is_sorted_by_key(|n| self.get(n)), "times of a queue ascend");
+        let place = out.len();
+        out.push(0);
+        let mut left = end;
+        while left > first {
+            let last = self.get(left - 1);
+            if last <= cycle {
+                break;
+            }
+            let mut count = u64::from(self.runs[((left - 1) & self.mask) as usize]).min(left - first);
+            let mut step = last - self.get((left - 1).saturating_sub(u64::from(count > 1)));
+            if last - step * (count - 1) <= cycle {
+                // Those that are past end the run and the list.
+                count = (last - cycle - 1) / step + 1;
+                step = if count > 1 { step } else { 0 };
+            }
+            out.extend([(last - cycle) as u32, step as u32, count as u32]);
+            out[place] += 1;
+            left -= count;
+        }
+        if left == end { 0 } else { u64::from(out[place + 1]) }
+    }
+
+    /// Takes over what [`Ring::capture`] wrote, as the times of the numbers before `end`; the words behind it.
+    fn restore<'w>(&mut self, end: u64, cycle: u64, words: &'w [u32]) -> &'w [u32] {
+        let (runs, rest) = words[1..].split_at(3 * words[0] as usize);
+        let mut n = end - runs.chunks_exact(3).map(|run| u64::from(run[2])).sum::<u64>();
+        for run in runs.chunks_exact(3).rev() {
+            for before in (0..u64::from(run[2])).rev() {
+                self.set(n, cycle + u64::from(run[0]) - before * u64::from(run[1]));
+                n += 1;
+            }
+        }
+        rest
     }
 }
 
@@ -216,12 +252,7 @@ impl MxuTiming {
         let queues = [&self.pushes, &self.stages].map(|q| (&q.starts, q.started.saturating_sub(q.places), q.started));
         for (times, first, end) in [queues[0], queues[1], (&self.results, self.popped, self.fifo_started)] {
             // What is past needs no words, and places that were never taken count as free. Times ascend: the last ones are to come.
-            debug_assert!(times.range(first, end).is_sorted(), "times of a queue ascend");
-            let past = (first..end).rev().find(|&n| times.get(n) <= now + 1);
-            let first = past.map_or(first, |n| n + 1);
-            out.push((end - first) as u32);
-            out.extend(times.range(first, end).map(|t| (t - (now + 1)) as u32));
-            last = last.max(if first < end { times.get(end - 1) - (now + 1) } else { 0 });
+            last = last.max(times.capture((first, end), now + 1, out));
         }
         if self.accumulated > now + 1 || !self.pending.is_empty() {
             for (g, &t) in self.accumulators.iter().enumerate() {
@@ -284,10 +315,7 @@ impl MxuTiming {
         words = &words[1..];
         let queues = [&mut self.pushes, &mut self.stages].map(|q| (&mut q.starts, q.started));
         for (times, end) in queues.into_iter().chain([(&mut self.results, self.fifo_started)]) {
-            let (later, rest) = words[1..].split_at(words[0] as usize);
-            let first = end - later.len() as u64;
-            (first..).zip(later).for_each(|(n, &w)| times.set(n, at(w)));
-            words = rest;
+            words = times.restore(end, now + 1, words);
         }
         while words[0] != LATER {
             let time = if words[1] == LATER { NEVER } else { pack(at(words[1])) };
@@ -496,6 +524,40 @@ mod tests {
             now = last;
         }
         now
+    }
+
+    #[test]
+    fn captured_times_are_the_same_when_they_are_restored() {
+        let mut seed = 7u64;
+        let mut below = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % n
+        };
+        for places in [1, 2, 3, 16, 97] {
+            let (mut ring, mut other, mut time) = (Ring::new(places), Ring::new(places), 0);
+            for end in 1..600u64 {
+                // Mostly the same distance again, of few.
+                time += [8, 8, 8, 16, 0, 1, 40][below(7) as usize];
+                ring.set(end - 1, time);
+                let first = end.saturating_sub(below(places as u64 + 1));
+                let cycle = time.saturating_sub(below(300));
+                let mut words = vec![];
+                let last = ring.capture((first, end), cycle, &mut words);
+                let expected: Vec<u64> = (first..end).map(|n| ring.get(n)).filter(|t| *t > cycle).collect();
+                assert_eq!(last, expected.last().map_or(0, |t| t - cycle));
+                // In a ring with other times, of other numbers, at another cycle.
+                let (end, later) = (places as u64 + below(50), below(1000));
+                words.push(77);
+                assert_eq!(other.restore(end, cycle + later, &words), [77]);
+                let n = expected.len() as u64;
+                let restored: Vec<u64> = (end - n..end).map(|n| other.get(n) - later).collect();
+                assert_eq!(restored, expected, "{places} places, {words:?}");
+                words.pop();
+                let mut again = vec![];
+                other.capture((end - n, end), cycle + later, &mut again);
+                assert_eq!(again, words, "the same times have the same words");
+            }
+        }
     }
 
     #[test]
