@@ -64,7 +64,7 @@ pub(super) struct Context<'a> {
     /// The windows of lhs and rhs in use, if there are several.
     pub lhs_ring: Option<Ring>,
     pub rhs_ring: Option<Ring>,
-    /// Whether chunks of rhs are still to be waited for.
+    /// Whether chunks of rhs are still to be waited for: how many groups of columns, where each stays in its window.
     pub rhs_waits: S,
     pub current: Current,
     pub push: Walk,

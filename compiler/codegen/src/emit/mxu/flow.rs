@@ -125,6 +125,10 @@ impl Context<'_> {
             Some(ring) => ring.turn(b, &[self.next.vars[1]]),
             None => b.set_s(self.rhs_waits, Op::SLi, &[0.into()]),
         }
+        if self.t.keeps_rhs() {
+            let more = b.s_addi(self.rhs_waits, -1);
+            b.set_s(self.rhs_waits, Op::SMax, &[more.into(), S::ZERO.into()]);
+        }
         if self.streams_inputs() {
             b.set_s(self.chunk_left, Op::SLi, &[(self.t.ktc as i32).into()]);
             b.set_s(self.next_chunk, Op::SLi, &[0.into()]);
@@ -187,7 +191,9 @@ impl Context<'_> {
 
     fn step(&self, b: &mut KernelBuilder) {
         self.lhs_event(b);
-        self.rhs_event(b, false);
+        if !self.seg.late {
+            self.rhs_event(b, false);
+        }
         self.latch(b);
         let step = self.begin_step(b);
         let n = self.passes().len();
@@ -259,6 +265,9 @@ impl Context<'_> {
                 b.if_else(self.pop_wait, |b| earlier(b, Pop::None), |b| self.pop_end(b, &earlier, true));
             }
         }
+        if self.seg.late {
+            self.rhs_event(b, false);
+        }
         let waited = b.s_addi(self.pop_wait, -1);
         b.set_s(self.pop_wait, Op::SMax, &[waited.into(), S::ZERO.into()]);
         let current = loops(Source::Current);
@@ -307,6 +316,9 @@ impl Context<'_> {
             loops(b, Pop::Finish);
             if self.seg.tail == 0 {
                 self.end_tile(b);
+            } else if let Some(out) = self.out_stream.as_ref().filter(|out| out.early.is_some()) {
+                let (window, address) = self.leaving(b);
+                out.start_early(b, window, address);
             }
         };
         self.if_last(b, may_be_last, last, |b| self.sum(b, loops));
@@ -452,12 +464,16 @@ impl Context<'_> {
             }
         };
         if let Some(out) = &self.out_stream {
-            let address = self.at.vars[self.pop.vars.len() + 1];
-            let window = self.window_row(b, self.at.vars[0]);
+            let (window, address) = self.leaving(b);
             out.start(b, window, address);
         }
         windows(b);
         self.at.advance(b, &|_, _| {});
+    }
+
+    /// The word row of the window in use of the result, and where it goes.
+    fn leaving(&self, b: &mut KernelBuilder) -> (S, S) {
+        (self.window_row(b, self.at.vars[0]), self.at.vars[self.pop.vars.len() + 1])
     }
 
     pub fn epilogue_rows(&self) -> usize {

@@ -7,7 +7,7 @@
 //! - [`finish`]: an epilogue as data;
 //! - [`format`]: operand types, passes of multi-pass products;
 //! - [`geometry`]: dimensions merged and cut into row blocks;
-//! - [`tile`]: the choice of blocks, groups and chunks, with its cost model;
+//! - [`tile`]: the choice of blocks, groups and chunks; [`cycles`]: its cost model;
 //! - [`segment`]: the loops of a step, and how results lag behind pushes;
 //! - [`choose`]: the best tile, as plain numbers;
 //! - [`split`]: parts for the cores of a device;
@@ -21,6 +21,7 @@
 
 mod body;
 mod choose;
+mod cycles;
 mod finish;
 mod flow;
 mod format;

@@ -1,7 +1,7 @@
 //! How the row blocks of a step are cut into loops, and how far results lag behind.
 //!
-//! The next step's weights are staged while the first blocks stream; the last blocks of the step before are popped while
-//! the first blocks of this one are pushed, so that the arrays never drain.
+//! The next step's weights are staged while the first blocks stream, or with the last ones where they come from HBM; the last
+//! blocks of the step before are popped while the first blocks of this one are pushed, so that the arrays never drain.
 
 use systole_isa::{ChipConfig, MxuFormat};
 
@@ -35,6 +35,8 @@ pub(super) struct Segments {
     pub loops: Vec<Segment>,
     /// Groups staged apart, after the loops (when a step has far fewer blocks than groups).
     pub staged_after: u32,
+    /// Nothing is staged before the step's own results are popped.
+    pub late: bool,
     pub tail: u32,
     pub lag: u32,
 }
@@ -118,7 +120,7 @@ impl Segments {
         if tail <= most && tail < blocks && held <= chip.core.vector_registers / 2 {
             let first = Segment { iterations: groups, blocks: per_group, stage: 1, source: Source::Earlier };
             let rest = Segment { iterations: blocks - tail, blocks: 1, stage: 0, source: Source::Current };
-            all.push(Segments { loops: vec![first, rest], staged_after: 0, tail, lag: 0 });
+            all.push(Segments { loops: vec![first, rest], staged_after: 0, late: false, tail, lag: 0 });
         }
         let want = need.min(most);
         let (lag, tail) = (want / blocks, want % blocks);
@@ -147,6 +149,20 @@ impl Segments {
         streamed.max(s.tile_load).max(issued) + STEP_GAP
     }
 
+    /// The same with all groups staged with the last blocks, if a step has as many blocks behind its tail: the next step's weights need
+    /// not be there when the step begins.
+    pub fn staged_late(self, groups: u32) -> Segments {
+        let of = |source| self.loops.iter().filter(move |l| l.source == source);
+        let current: u32 = of(Source::Current).map(|l| l.iterations * l.blocks).sum();
+        if self.tail == 0 || current < groups {
+            return self;
+        }
+        let one = |iterations, stage| Segment { iterations, blocks: 1, stage, source: Source::Current };
+        let earlier = of(Source::Earlier).map(|l| Segment { stage: 0, ..*l });
+        let own = [one(current - groups, 0), one(groups, 1)].into_iter().filter(|l| l.iterations > 0);
+        Segments { loops: earlier.chain(own).collect(), staged_after: 0, late: true, ..self }
+    }
+
     fn cut(blocks: u32, groups: u32, tail: u32, lag: u32) -> Segments {
         let (stage, staging) = stages(blocks, groups);
         let mut loops = Vec::new();
@@ -161,7 +177,7 @@ impl Segments {
                 at = to;
             }
         }
-        Segments { loops, staged_after: groups - stage * staging, tail, lag }
+        Segments { loops, staged_after: groups - stage * staging, late: false, tail, lag }
     }
 }
 
@@ -198,13 +214,16 @@ mod tests {
                         group_issue,
                         tile_load,
                     };
-                    for c in Segments::candidates(&s, &chip) {
+                    let candidates = Segments::candidates(&s, &chip);
+                    let late = candidates.iter().cloned().map(|c| c.staged_late(groups)).filter(|c| c.late);
+                    for c in candidates.iter().cloned().chain(late) {
                         let what = format!("{preset} {blocks} {groups} {c:?}");
                         let sum = |f: &dyn Fn(&Segment) -> u32| c.loops.iter().map(f).sum::<u32>();
                         assert_eq!(sum(&|l| l.iterations * l.blocks), blocks, "{what}");
                         assert_eq!(sum(&|l| l.iterations * l.stage) + c.staged_after, groups, "{what}");
                         let earlier = |l: &Segment| (l.source == Source::Earlier) as u32;
                         assert_eq!(sum(&|l| earlier(l) * l.iterations * l.blocks), c.tail, "{what}");
+                        assert!(!c.late || sum(&|l| earlier(l) * l.stage) == 0, "{what}");
                         assert!(accumulators || c.lag * blocks + c.tail > 0, "{what}");
                         let most = most_in_flight(&chip, wanted_lag(&chip, s.rate));
                         assert!(accumulators || c.lag * blocks + c.tail <= most, "{what}");

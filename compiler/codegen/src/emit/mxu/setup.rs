@@ -3,7 +3,7 @@
 use super::body::{Context, Current, Operand};
 use super::odometer::{Level, Odometer, Walk};
 use super::spec::{Array, Epilogue, MxuError, RhsForm};
-use super::stream::{Chunk, Kind, OutStream, Ring, Stream, desc};
+use super::stream::{Chunk, Kind, OutStream, Piece, Ring, Stream, desc};
 use super::tile::{Problem, Tiling, Window};
 use crate::emit::hbm::{Descs, HbmUnit};
 use crate::kernel::{KernelBuilder, S};
@@ -264,9 +264,9 @@ fn lhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, lhs: &Ba
         Chunk { bytes: d.bytes() as u32, desc: r.descs.number(d), from: unit.units((from * a.plane_rows) as i32), to }
     };
     let chunks = (0..t.kc).map(|i| chunk(r, i)).collect();
-    let sem = r.semaphores(Stream::semaphores(t.kc, &w));
+    let sem = r.semaphores(Stream::semaphores(t.kc, &w, false));
     let levels = l.stream(&unit, |k| l.lhs(k, a.plane_rows), &[Kind::Group]);
-    Some(Stream::new(b, (unit, lhs.operand.buf), (chunks, sem), levels, (lhs.window, &w)))
+    Some(Stream::new(b, (unit, lhs.operand.buf), (chunks, sem), levels, (lhs.window, &w, false)))
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "all other levels move as the array does")]
@@ -293,7 +293,7 @@ fn rhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, rhs: &Ba
         Chunk { bytes: d.bytes() as u32, desc: r.descs.number(d), from: unit.units(from as i32), to }
     };
     let chunks = (0..t.kc).map(|i| chunk(r, i)).collect();
-    let sem = r.semaphores(Stream::semaphores(t.kc, &w));
+    let sem = r.semaphores(Stream::semaphores(t.kc, &w, t.keeps_rhs()));
     let rows = |k: Kind| match k {
         Kind::Group if transposed && t.ng > 1 => {
             let group = (t.group() * g.lanes) as i64;
@@ -301,13 +301,33 @@ fn rhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, rhs: &Ba
         }
         k => l.rhs(k, a.plane_rows),
     };
-    let levels = l.stream(&unit, rows, &[]);
-    Some(Stream::new(b, (unit, rhs.operand.buf), (chunks, sem), levels, (rhs.window, &w)))
+    let mut levels = l.stream(&unit, rows, &[]);
+    if t.keeps_rhs() {
+        levels.retain(|level| level.kind == Kind::Group);
+    }
+    Some(Stream::new(b, (unit, rhs.operand.buf), (chunks, sem), levels, (rhs.window, &w, t.keeps_rhs())))
 }
 
 /// The descriptor of a tile of results (or of an extra).
 fn tile_desc(unit: &HbmUnit, w: &Window, a: &Array, to_hbm: bool) -> DmaDesc {
     desc(unit, to_hbm, w.copied, [w.planes, a.plane_rows, w.plane], &[])
+}
+
+/// How a tile's results leave: what does so early, if anything, and the rest; the bytes of both.
+fn out_pieces(r: &mut Resources, l: &Levels<'_>, unit: &HbmUnit, w: &Window) -> ((Option<Piece>, Piece), u32) {
+    let (t, g, a) = (l.t, l.p.geometry, &l.p.spec.out);
+    let whole = tile_desc(unit, w, a, true);
+    let bytes = whole.bytes() as u32;
+    let Some(early) = t.early_rows(l.p.spec, g) else {
+        return ((None, Piece { desc: r.descs.number(whole), from: 0, to: 0 }), bytes);
+    };
+    let slab = t.blocks * g.sublanes;
+    let mut piece = |first: u32, rows: u32| {
+        let d = desc(unit, true, rows, [w.planes, a.plane_rows, w.plane], &[[t.ms, slab, slab]]);
+        let to = (first / a.dtype.packing() as u32) as i32;
+        Piece { desc: r.descs.number(d), from: unit.units(first as i32), to }
+    };
+    ((Some(piece(0, early)), piece(early, slab - early)), bytes)
 }
 
 /// Refuses arrays in HBM whose blocks are not whole words.
@@ -385,10 +405,9 @@ pub(super) fn prepare<'a>(
     let rhs_stream = rhs_stream(b, &mut r, &l, &rhs);
     let serial = t.mo * t.ob != g.blocks[t.outer].count || l.group_last() != 0 || l.wide().last != 0;
     let out_stream = out.hbm.zip(t.out).map(|(unit, w)| {
-        let d = tile_desc(&unit, &w, &spec.out, true);
-        let bytes = d.bytes() as u32;
-        let ids = (r.descs.number(d), bytes, r.semaphores(w.count));
-        OutStream::new(b, (unit, out.operand.buf), ids, w.count, serial)
+        let (pieces, bytes) = out_pieces(&mut r, &l, &unit, &w);
+        let sem = r.semaphores(w.count);
+        OutStream::new(b, (unit, out.operand.buf), pieces, (bytes, sem), (w.count, serial))
     });
     let mut extra_streams = Vec::new();
     for (e, w) in extras.iter().zip(&t.extras) {
@@ -397,7 +416,7 @@ pub(super) fn prepare<'a>(
             let chunks = vec![Chunk { bytes: d.bytes() as u32, desc: r.descs.number(d), from: 0, to: 0 }];
             let levels = l.stream(&unit, |k| l.out(k, spec.out.plane_rows), &[Kind::Split]);
             let sem = r.semaphores(1);
-            Stream::new(b, (unit, e.operand.buf), (chunks, sem), levels, (e.window, w))
+            Stream::new(b, (unit, e.operand.buf), (chunks, sem), levels, (e.window, w, false))
         });
         extra_streams.push(stream);
     }
@@ -439,7 +458,7 @@ pub(super) fn prepare<'a>(
         chunk_left: b.s_var(t.ktc as i32),
         lhs_ring: ring(b, &t.lhs, &spec.lhs),
         rhs_ring: ring(b, &t.rhs, &spec.rhs),
-        rhs_waits: b.s_var(1),
+        rhs_waits: b.s_var(if t.keeps_rhs() { t.ng as i32 } else { 1 }),
         current,
         push,
         push_row: zero(b),

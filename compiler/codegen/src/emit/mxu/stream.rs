@@ -2,7 +2,8 @@
 //!
 //! A [`Stream`] brings the blocks of an operand one after the other into a ring of windows, each in chunks; the copies of
 //! a block start while those before it are in use or on their way. Every chunk of every window has a semaphore, but in
-//! rings of two windows, where a chunk's copy starts when the one before it has come. Results leave through [`OutStream`].
+//! rings of two windows and those in which all blocks stay, where a chunk's copy starts when the one before it has come. Results
+//! leave through [`OutStream`].
 
 use super::odometer::{Level, Odometer};
 use super::tile::Window;
@@ -104,18 +105,19 @@ pub(super) struct Stream {
 
 impl Stream {
     /// A stream whose blocks are `levels` apart (one variable, in address units; innermost first), starting at the
-    /// array's begin, into windows at word row `window`.
+    /// array's begin, into windows at word row `window`, one for
+    /// each where all stay.
     pub fn new(
         b: &mut KernelBuilder,
         (hbm, buf): (HbmUnit, BufferRef),
         (chunks, sem): (Vec<Chunk>, u32),
         levels: Vec<Level<Kind>>,
-        (base, window): (S, &Window),
+        (base, window, stays): (S, &Window, bool),
     ) -> Stream {
         let total: u32 = levels.iter().map(|l| l.count).product();
         let at = b.s_var(0);
         let fill = (window.count > 1).then(|| Ring::new(b, window.count, window.words as i32));
-        let due = (window.count > 2).then(|| Ring::new(b, window.count, 0));
+        let due = (window.count > 2 && !stays).then(|| Ring::new(b, window.count, 0));
         Stream {
             hbm,
             buf,
@@ -130,14 +132,14 @@ impl Stream {
         }
     }
 
-    /// Semaphores that a stream of so many chunks through a window's ring needs.
-    pub fn semaphores(chunks: u32, window: &Window) -> u32 {
-        if window.count > 2 { chunks * window.count } else { chunks }
+    /// Semaphores that a stream of so many chunks through a window's ring needs; `stays`: all its blocks do.
+    pub fn semaphores(chunks: u32, window: &Window, stays: bool) -> u32 {
+        if window.count > 2 && !stays { chunks * window.count } else { chunks }
     }
 
     /// Blocks to start before the first is waited for.
     pub fn ahead(&self) -> u32 {
-        self.fill.map_or(1, |r| r.count - 1).min(self.total)
+        self.due.map_or(1, |r| r.count - 1).min(self.total)
     }
 
     /// Blocks that are still to be copied.
@@ -155,9 +157,9 @@ impl Stream {
             let args = DmaArgs { desc: c.desc, src, src_offset, dst, dst_offset: S::ZERO, sem };
             b.dma_start(args, &[self.hbm.buf], &[self.buf]);
         };
-        match &self.fill {
-            Some(ring) => ring.each(b, &go),
-            None => go(b, 0),
+        match (&self.fill, &self.due) {
+            (Some(ring), Some(_)) => ring.each(b, &go),
+            _ => go(b, 0),
         }
         if i as usize + 1 == self.chunks.len() {
             b.s_inc(self.left, -1);
@@ -183,11 +185,21 @@ impl Stream {
     }
 }
 
+/// A part of a window's results: its copy, and where it begins in the array (address units) and in the window (word rows).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub desc: u32,
+    pub from: i32,
+    pub to: i32,
+}
+
 /// Copies out of two alternating windows, or of one.
 pub(super) struct OutStream {
     pub hbm: HbmUnit,
     pub buf: BufferRef,
-    pub desc: u32,
+    /// What leaves of a window early, if anything, and the rest; bytes of both.
+    pub early: Option<Piece>,
+    pub rest: Piece,
     pub bytes: u32,
     /// Semaphores of the two windows.
     pub sem: u32,
@@ -204,12 +216,12 @@ impl OutStream {
     pub fn new(
         b: &mut KernelBuilder,
         (hbm, buf): (HbmUnit, BufferRef),
-        (desc, bytes, sem): (u32, u32, u32),
-        windows: u32,
-        serial: bool,
+        (early, rest): (Option<Piece>, Piece),
+        (bytes, sem): (u32, u32),
+        (windows, serial): (u32, bool),
     ) -> OutStream {
         let (parity, pending) = (b.s_var(0), [b.s_var(0), b.s_var(0)]);
-        OutStream { hbm, buf, desc, bytes, sem, windows, serial, parity, pending }
+        OutStream { hbm, buf, early, rest, bytes, sem, windows, serial, parity, pending }
     }
 
     fn wait_for(&self, b: &mut KernelBuilder, i: u32) {
@@ -229,22 +241,45 @@ impl OutStream {
         }
     }
 
-    /// Starts the copy of the window in use, at word row `window`, to address `at`, and turns to the other one.
+    /// Starts the copy of what leaves early of the window in use, at word row `window`, to address `at`.
+    pub fn start_early(&self, b: &mut KernelBuilder, window: S, at: S) {
+        if let Some(piece) = self.early {
+            self.in_turn(b);
+            self.piece(b, piece, window, at, false);
+        }
+    }
+
+    /// Starts the copy of the rest of the window in use, and turns to the other one.
     pub fn start(&self, b: &mut KernelBuilder, window: S, at: S) {
+        if self.early.is_none() {
+            self.in_turn(b);
+        }
+        self.piece(b, self.rest, window, at, true);
+        if self.windows > 1 {
+            let one = b.s_imm(1);
+            b.set_s(self.parity, Op::SXor, &[self.parity.into(), one.into()]);
+        }
+    }
+
+    /// Waits for the other window's copy where tiles overlap.
+    fn in_turn(&self, b: &mut KernelBuilder) {
         if self.serial && self.windows > 1 {
             b.if_else(self.parity, |b| self.wait_for(b, 0), |b| self.wait_for(b, 1));
         }
-        let (dst, dst_offset) = self.hbm.place(b, at, 0);
+    }
+
+    fn piece(&self, b: &mut KernelBuilder, piece: Piece, window: S, at: S, last: bool) {
+        let (dst, dst_offset) = self.hbm.place(b, at, piece.from);
+        let src = if piece.to == 0 { window } else { b.s_addi(window, piece.to) };
         let go = |b: &mut KernelBuilder, i: u32| {
-            let args =
-                DmaArgs { desc: self.desc, src: window, src_offset: S::ZERO, dst, dst_offset, sem: self.sem + i };
+            let args = DmaArgs { desc: piece.desc, src, src_offset: S::ZERO, dst, dst_offset, sem: self.sem + i };
             b.dma_start(args, &[self.buf], &[self.hbm.buf]);
-            b.set_s(self.pending[i as usize], Op::SLi, &[1.into()]);
+            if last {
+                b.set_s(self.pending[i as usize], Op::SLi, &[1.into()]);
+            }
         };
         if self.windows > 1 {
             b.if_else(self.parity, |b| go(b, 1), |b| go(b, 0));
-            let one = b.s_imm(1);
-            b.set_s(self.parity, Op::SXor, &[self.parity.into(), one.into()]);
         } else {
             go(b, 0);
         }

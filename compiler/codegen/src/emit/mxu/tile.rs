@@ -15,7 +15,8 @@
 //! Operands in HBM pass through windows: lhs `[k planes][rows of the block]` once per row block, rhs
 //! `[columns of the group][taps][k]` once per group, both in chunks of `ktc` k tiles so that work starts when the first
 //! one is there, and double-buffered (or more, where blocks are used up faster than the memory's latency) where there is a
-//! next one. Results collect in two alternating windows, or in one if its copy is over long before the next results.
+//! next one. Where a window for every group fits, rhs is read once and stays for all row blocks. Results collect in two
+//! alternating windows, or in one if its copy is over long before the next results; the rows that are there first leave first.
 //!
 //! The choice minimises, over `ns` and the rows of a block,
 //! ```text
@@ -30,7 +31,7 @@
 use super::choose::{Search, Tile, cuts};
 use super::format::Formats;
 use super::geometry::{self, Geometry, Part, Staging, aligned};
-use super::segment::{Segments, StepShape};
+use super::segment::Segments;
 use super::setup::check_placement;
 use super::spec::{Array, Contraction, Dim, MxuError, Place};
 use super::stream::Stream;
@@ -94,6 +95,8 @@ pub(super) struct Tiling {
     /// Groups of a wide tile, wide tiles.
     pub ng: u32,
     pub wide: u32,
+    /// Several row blocks multiply with the same groups of rhs, in one order.
+    pub rows_share_rhs: bool,
     /// k tiles of a split, splits.
     pub kt: u32,
     pub ks: u32,
@@ -144,28 +147,37 @@ impl Tiling {
 
     /// Semaphores of the kernel's copies.
     pub fn semaphores(&self) -> u32 {
-        let operands = self.lhs.iter().chain(&self.rhs).map(|w| Stream::semaphores(self.kc, w));
+        let operands = self.lhs.iter().map(|w| Stream::semaphores(self.kc, w, false));
+        let operands = operands.chain(self.rhs.iter().map(|w| Stream::semaphores(self.kc, w, self.keeps_rhs())));
         let results = self.out.iter().map(|w| w.count);
         operands.chain(results).sum::<u32>() + self.extras.iter().flatten().count() as u32
     }
 
     /// Blocks of lhs and of rhs that are read in all.
-    fn reads(&self, g: &Geometry) -> (u32, u32) {
+    pub fn reads(&self, g: &Geometry) -> (u32, u32) {
         let batch: u32 = g.batch.iter().map(|d| d.count).product();
         let outer: u32 = g.blocks[..self.outer].iter().map(|d| d.count).product();
         let lhs = batch * outer * self.mo * self.wide * self.ks;
-        (lhs, if batch * self.wide * self.ks * self.ng == 1 { 1 } else { lhs * self.ng })
+        let once = self.rows_share_rhs && (self.ng == 1 || self.keeps_rhs());
+        (lhs, if once { self.ng } else { lhs * self.ng })
     }
-}
 
-/// Bytes of blocks in HBM, and how often blocks of operands are read.
-struct Moved {
-    lhs: f64,
-    rhs: f64,
-    out: f64,
-    extras: f64,
-    lhs_reads: u32,
-    rhs_reads: u32,
+    /// Rows of every slab whose results leave for HBM before the tile's others are popped; none where results do not lag, or a tile's
+    /// rows do not follow each other.
+    pub fn early_rows(&self, spec: &Contraction, g: &Geometry) -> Option<u32> {
+        let (tail, slab) = (self.segments.tail, self.blocks * g.sublanes);
+        let follow = g.inner.out == 1 && matches!(self.walk[..], [d] if d.out == g.sublanes || d.count == 1);
+        let apart = self.slab_out.iter().zip(0..).all(|(&at, i)| at == i * slab);
+        let whole = self.out.is_some_and(|w| w.copied == self.ms * slab);
+        let words = ((self.blocks - tail) * g.sublanes).is_multiple_of(spec.out.dtype.packing() as u32);
+        let splits = !g.masked && g.beside.is_none() && !self.accumulators && tail > 0 && tail < self.blocks;
+        (splits && follow && apart && whole && words).then_some((self.blocks - tail) * g.sublanes)
+    }
+
+    /// Whether each of several groups of rhs has a window that it stays in for all row blocks.
+    pub fn keeps_rhs(&self) -> bool {
+        self.rows_share_rhs && self.ng > 1 && self.rhs.is_some_and(|w| w.count == self.ng)
+    }
 }
 
 /// What the choice depends on.
@@ -182,12 +194,6 @@ pub(super) struct Problem<'a> {
     /// Matrix units that may be used.
     pub units: u32,
 }
-
-/// Cycles of a look between two steps, with what registers in memory cost because of it (measured with products whose
-/// steps are short).
-const LOOK: f64 = 32.0;
-/// Cycles between two splits of k: other windows and sums (measured; twice as many with looks).
-const TURN: f64 = 24.0;
 
 /// The dimensions of a block of rows cut over `ms` slabs: the walk of one slab, and the slabs' (lhs, out) offsets.
 fn slabs(mut dims: Vec<Dim>, ms: u32, whole_lines: bool) -> Option<(Vec<Dim>, Vec<u32>, Vec<u32>)> {
@@ -316,7 +322,7 @@ impl Problem<'_> {
         let mut t = self.untimed(tile.units, at, (tile.splits, tile.groups)).ok_or_else(none)?;
         let step = self.loops(&mut t);
         for (window, count) in [&mut t.lhs, &mut t.rhs, &mut t.out].into_iter().zip(tile.windows) {
-            if window.is_some() != (count > 0) || count > MAX_WINDOWS {
+            if window.is_some() != (count > 0) || count > MAX_WINDOWS.max(tile.groups) {
                 return Err(none());
             }
             window.iter_mut().for_each(|w| w.count = count);
@@ -372,6 +378,9 @@ impl Problem<'_> {
         if wide > 1 && (groups * ns * nch > g.planes_n || ragged) {
             return None;
         }
+        let batches: u32 = g.batch.iter().map(|d| d.count).product();
+        let mo = g.blocks[outer].count.div_ceil(ob);
+        let row_blocks = g.blocks[..outer].iter().map(|d| d.count).product::<u32>() * mo;
         let mut t = Tiling {
             ns,
             ms,
@@ -379,7 +388,7 @@ impl Problem<'_> {
             nch,
             outer,
             ob,
-            mo: g.blocks[outer].count.div_ceil(ob),
+            mo,
             walk,
             slab_lhs,
             slab_rhs,
@@ -387,6 +396,7 @@ impl Problem<'_> {
             blocks,
             ng: groups,
             wide,
+            rows_share_rhs: wide * ks * batches == 1 && row_blocks > 1,
             kt,
             ks,
             ktc,
@@ -479,121 +489,21 @@ impl Problem<'_> {
             |count: u32, wanted: u32| if wanted < 2 { 1.0 } else { f64::from(count - 1) / f64::from(wanted - 1) };
         let score = |p: &(u32, u32)| share(p.0, lhs).min(share(p.1, rhs));
         pairs.sort_by(|a, b| score(b).total_cmp(&score(a)).then((b.0 + b.1).cmp(&(a.0 + a.1))));
-        for (l, r) in pairs {
+        let fits = |t: &Tiling| t.words() <= u64::from(self.spec.vmem_rows);
+        let found = pairs.into_iter().find(|&(l, r)| {
             set(t, l, r);
-            if t.words() <= self.spec.vmem_rows as u64 {
-                return;
+            fits(t)
+        });
+        let (l, r) = found.unwrap_or((lhs.min(2), rhs.min(2)));
+        set(t, l, r);
+        // Rhs stays where that is quicker than to bring it for every block of rows.
+        if t.rhs.is_some() && t.rows_share_rhs && !t.keeps_rhs() {
+            let streamed = self.cycles(t, step);
+            set(t, l, t.ng);
+            if !fits(t) || self.cycles(t, step) >= streamed {
+                set(t, l, r);
             }
         }
-        set(t, lhs.min(2), rhs.min(2));
-    }
-
-    /// Cycles from a copy's start to its first byte.
-    fn latency(&self) -> f64 {
-        (self.chip.hbm_latency_cycles() + u64::from(self.chip.dma.issue_cycles)) as f64
-    }
-
-    fn moved(&self, t: &Tiling) -> Moved {
-        let (g, chip, spec) = (self.geometry, self.chip, self.spec);
-        let bytes = |w: &Option<Window>, a: systole_isa::DType| {
-            w.as_ref().map_or(0.0, |w| w.copied as f64 * w.planes as f64 * chip.row_bytes() as f64 / a.packing() as f64)
-        };
-        let (lhs_reads, rhs_reads) = t.reads(g);
-        let taps: u32 = g.taps.iter().map(|d| d.count).product();
-        Moved {
-            lhs: bytes(&t.lhs, spec.lhs.dtype),
-            rhs: bytes(&t.rhs, spec.rhs.dtype) * taps as f64,
-            out: bytes(&t.out, spec.out.dtype),
-            extras: t.extras.iter().zip(&spec.extras).map(|(w, e)| bytes(w, e.1)).sum(),
-            lhs_reads,
-            rhs_reads,
-        }
-    }
-
-    /// What a step looks like to the choice of its loops.
-    fn step_shape(&self, t: &Tiling) -> StepShape {
-        let (g, c) = (self.geometry, &self.chip.core);
-        let units = (t.ns * t.ms) as f64;
-        let results = units * t.nch as f64;
-        let steps = t.steps(g, self.formats);
-        let per = |n: f64, slots: u32| n / slots.max(1) as f64;
-        // Accumulators give results in one step of a tile only.
-        let popped = if t.accumulators { results / steps as f64 } else { results };
-        let summed = if t.sums > 0 { popped } else { 0.0 };
-        let part = self.staging.part;
-        let retired = if part.retires.is_some() && !t.accumulators { units } else { 0.0 };
-        let walk = t.walk.len() as f64 * 4.0 - 2.0;
-        let block = [
-            per(units * f64::from(t.kch + u32::from(part.fires.is_some())), c.mxu_push_slots),
-            per(popped + retired, c.mxu_pop_slots),
-            per((t.ms * t.kch) as f64 + summed, c.vload_slots),
-            per(popped, c.vstore_slots),
-            per(walk, c.scalar_slots),
-            1.0,
-        ];
-        let staged = self.staging.chunks as f64;
-        let loaded = if g.beside.is_some() { units } else { f64::from(t.ns) };
-        let (rows, cols) = self.chip.mxu_chunks();
-        let tile_rows = if self.staging.transposed { self.chip.mxu.cols } else { self.chip.mxu.rows };
-        let tile_load = f64::from(tile_rows) * f64::from(t.kch * t.nch) / f64::from(rows * cols);
-        StepShape {
-            blocks: t.blocks,
-            groups: self.staging.groups,
-            results: results as u32,
-            steps,
-            parts: t.tiles(g) * t.ks,
-            accumulators: t.accumulators,
-            rate: self.formats.rate,
-            block_issue: block.into_iter().fold(0.0, f64::max),
-            group_issue: per(staged * units, c.mxu_push_slots).max(per(staged * loaded, c.vload_slots)),
-            tile_load: tile_load / self.chip.mxu.weight_rows_per_cycle.max(1) as f64,
-        }
-    }
-
-    /// Sets the loops of a step; a step's cycles.
-    fn loops(&self, t: &mut Tiling) -> f64 {
-        let (segments, step) = Segments::choose(&self.step_shape(t), self.chip);
-        t.segments = segments;
-        step
-    }
-
-    fn cycles(&self, t: &Tiling, step: f64) -> f64 {
-        let (g, chip) = (self.geometry, self.chip);
-        let steps = t.steps(g, self.formats) as f64;
-        let tiles = t.tiles(g) as f64;
-        let m = self.moved(t);
-        let moved = m.lhs * m.lhs_reads as f64 + m.rhs * m.rhs_reads as f64 + (m.out + m.extras) * tiles;
-        let bandwidth = chip.hbm_bytes_per_cycle();
-        let latency = if moved > 0.0 { self.latency() } else { 0.0 };
-        // A copy that has a period to happen in stretches it if it takes longer.
-        let within = |period: f64, bytes: f64, periods: f64| {
-            if bytes > 0.0 { period.max((latency + bytes / bandwidth) / periods) } else { period }
-        };
-        let mut part = steps * (step + if self.hooked { LOOK } else { 0.0 });
-        let results = f64::from(t.blocks * t.ns * t.ms * t.nch);
-        let finish = self.spec.finish.as_ref().map_or(0.0, |f| f.cycles(results, chip));
-        part += (finish - step).max(0.0) / t.ks as f64;
-        if t.ks > 1 {
-            part += if self.hooked { 2.0 * TURN } else { TURN };
-        }
-        let ahead = |w: &Option<Window>| w.map_or(1, |w| w.count.max(2) - 1) as f64;
-        if m.rhs_reads > 1 {
-            part = within(part, m.rhs, ahead(&t.rhs));
-        }
-        if tiles > 1.0 {
-            let overlaps = t.mo * t.ob != g.blocks[t.outer].count || t.wide * t.ng * t.group() != g.planes_n;
-            let alone = t.out.is_some_and(|w| w.count == 1);
-            part = within(part * t.ks as f64, m.out, if overlaps || alone { 1.0 } else { 2.0 }) / t.ks as f64;
-        }
-        let mut rows = part * t.ng as f64;
-        if m.lhs_reads > 1 {
-            rows = within(rows, m.lhs, ahead(&t.lhs));
-        }
-        let blocks_of_rows = tiles * t.ks as f64 / t.ng as f64;
-        let first = (m.lhs + m.rhs) / t.kc as f64 / bandwidth + latency;
-        let drain = chip.mxu.fill_cycles() as f64;
-        let last = if m.out > 0.0 { m.out / bandwidth + latency } else { 0.0 };
-        (rows * blocks_of_rows).max(moved / bandwidth) + first + drain + last
     }
 }
 

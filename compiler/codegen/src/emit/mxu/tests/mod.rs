@@ -207,20 +207,30 @@ impl Case {
         (t.ks, t.mo, t.slab_rhs.iter().any(|&s| s > 0))
     }
 
-    fn check(&self) {
+    fn chip(&self) -> ChipConfig {
         let mut chip = ChipConfig::from_preset(self.chip).expect("a preset");
         for s in self.sets {
             chip.apply_set(s).expect("a parameter");
         }
+        chip
+    }
+
+    fn check(&self) {
+        let chip = self.chip();
         let x = self.tensors(&chip);
         let spec = self.spec(&x);
         let chosen = choose(&spec, &chip, false).unwrap_or_else(|e| panic!("{}: {e}", self.name));
-        let out = contraction_kernel(&spec, (&chosen.tile, None), "dot", &chip, &mut Convert(self.types[2]));
-        let out = out.unwrap_or_else(|e| panic!("{}: {e}", self.name));
         let (splits, blocks, beside) = self.tiling(&spec, &chip);
         assert!(splits > 1 || !self.name.starts_with("splits"), "{}: one split", self.name);
         assert!(beside || !self.name.starts_with("beside"), "{}: one after the other", self.name);
         assert!(blocks > 1 || !self.name.starts_with("small"), "{}: one block", self.name);
+        self.run(chip, (&x, &spec), &chosen);
+    }
+
+    /// Compares the kernel of a tile with the plain product.
+    fn run(&self, mut chip: ChipConfig, (x, spec): (&[Tensor; 3], &Contraction), chosen: &Chosen) {
+        let out = contraction_kernel(spec, (&chosen.tile, None), "dot", &chip, &mut Convert(self.types[2]));
+        let out = out.unwrap_or_else(|e| panic!("{}: {e}", self.name));
         assert!(out.scratch_rows <= self.vmem_rows, "{}: beyond the budget", self.name);
         let told = (chosen.scratch_rows, chosen.semaphores);
         assert_eq!(told, (out.scratch_rows, out.semaphores), "{}: what the choice says it needs", self.name);
@@ -251,7 +261,7 @@ impl Case {
         let memory = if self.hbm { &m.hbm } else { &m.vmem };
         let memory = &memory[(at - bytes(&x[2])) as usize..];
         for i in 0..x[2].values.len() {
-            let (got, want) = (x[2].read(memory, i), self.expected(&x, i));
+            let (got, want) = (x[2].read(memory, i), self.expected(x, i));
             let want = match self.types[2] {
                 DType::BF16 => half::bf16::from_f32(want).to_f32(),
                 DType::F16 => half::f16::from_f32(want).to_f32(),
@@ -344,6 +354,36 @@ fn dots_in_hbm() {
             ..c
         },
     ]);
+}
+
+/// Every tile of a product of several row blocks in which groups of rhs stay, or results leave before all of a tile are there.
+#[test]
+fn rhs_stays_and_results_leave_early() {
+    let types = [DType::BF16; 3];
+    let c = Case { name: "several blocks", sizes: [0, 160, 61, 75], hbm: true, types, ..CASE };
+    let (mut kept, mut early) = (0, 0);
+    for (transposed, sets) in [(false, CASE.sets), (true, CASE.sets), (false, WIDE_FIFO)] {
+        let c = Case { transposed, sets, ..c.clone() };
+        let chip = c.chip();
+        let x = c.tensors(&chip);
+        let spec = c.spec(&x);
+        let numbers = (1..=chip.mxu.count).flat_map(|units| (2..40).map(move |rows| (units, rows)));
+        for ((units, rows), groups) in numbers.flat_map(|n| (2..=8).map(move |groups| (n, groups))) {
+            let windows = [2, groups, 1 + groups % 2];
+            let tile = Tile { variant: 0, units, outer: 0, rows, splits: 1, groups, windows };
+            let Ok(chosen) = consider(&spec, &tile, &chip, false) else { continue };
+            let (stays, leaves) = choose::with_problem(&spec, 0, &chip, false, |p| {
+                let t = p.restored(&tile)?;
+                Ok((t.mo > 1 && t.keeps_rhs(), t.early_rows(&spec, p.geometry).is_some()))
+            })
+            .expect("the tile's tiling");
+            if stays || leaves {
+                c.run(chip.clone(), (&x, &spec), &chosen);
+            }
+            (kept, early) = (kept + u32::from(stays), early + u32::from(leaves));
+        }
+    }
+    assert!(kept > 10 && early > 10, "{kept} of rhs that stays, {early} of results that leave early");
 }
 
 #[test]

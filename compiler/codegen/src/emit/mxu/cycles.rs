@@ -1,0 +1,145 @@
+//! What a tiling costs by the planner's estimate; the formula is at the head of [`super::tile`].
+
+use super::segment::{Segments, StepShape};
+use super::tile::{Problem, Tiling, Window};
+
+/// Bytes of blocks in HBM, and how often blocks of operands are read.
+pub(super) struct Moved {
+    pub lhs: f64,
+    pub rhs: f64,
+    pub out: f64,
+    pub extras: f64,
+    pub lhs_reads: u32,
+    pub rhs_reads: u32,
+}
+
+/// Cycles of a look between two steps, with what registers in memory cost because of it (measured with products whose
+/// steps are short).
+const LOOK: f64 = 32.0;
+/// Cycles between two splits of k: other windows and sums (measured; twice as many with looks).
+const TURN: f64 = 24.0;
+
+impl Problem<'_> {
+    /// Cycles from a copy's start to its first byte.
+    pub fn latency(&self) -> f64 {
+        (self.chip.hbm_latency_cycles() + u64::from(self.chip.dma.issue_cycles)) as f64
+    }
+
+    pub fn moved(&self, t: &Tiling) -> Moved {
+        let (g, chip, spec) = (self.geometry, self.chip, self.spec);
+        let bytes = |w: &Option<Window>, a: systole_isa::DType| {
+            w.as_ref().map_or(0.0, |w| w.copied as f64 * w.planes as f64 * chip.row_bytes() as f64 / a.packing() as f64)
+        };
+        let (lhs_reads, rhs_reads) = t.reads(g);
+        let taps: u32 = g.taps.iter().map(|d| d.count).product();
+        Moved {
+            lhs: bytes(&t.lhs, spec.lhs.dtype),
+            rhs: bytes(&t.rhs, spec.rhs.dtype) * taps as f64,
+            out: bytes(&t.out, spec.out.dtype),
+            extras: t.extras.iter().zip(&spec.extras).map(|(w, e)| bytes(w, e.1)).sum(),
+            lhs_reads,
+            rhs_reads,
+        }
+    }
+
+    /// What a step looks like to the choice of its loops.
+    fn step_shape(&self, t: &Tiling) -> StepShape {
+        let (g, c) = (self.geometry, &self.chip.core);
+        let units = (t.ns * t.ms) as f64;
+        let results = units * t.nch as f64;
+        let steps = t.steps(g, self.formats);
+        let per = |n: f64, slots: u32| n / slots.max(1) as f64;
+        // Accumulators give results in one step of a tile only.
+        let popped = if t.accumulators { results / steps as f64 } else { results };
+        let summed = if t.sums > 0 { popped } else { 0.0 };
+        let part = self.staging.part;
+        let retired = if part.retires.is_some() && !t.accumulators { units } else { 0.0 };
+        let walk = t.walk.len() as f64 * 4.0 - 2.0;
+        let block = [
+            per(units * f64::from(t.kch + u32::from(part.fires.is_some())), c.mxu_push_slots),
+            per(popped + retired, c.mxu_pop_slots),
+            per((t.ms * t.kch) as f64 + summed, c.vload_slots),
+            per(popped, c.vstore_slots),
+            per(walk, c.scalar_slots),
+            1.0,
+        ];
+        let staged = self.staging.chunks as f64;
+        let loaded = if g.beside.is_some() { units } else { f64::from(t.ns) };
+        let (rows, cols) = self.chip.mxu_chunks();
+        let tile_rows = if self.staging.transposed { self.chip.mxu.cols } else { self.chip.mxu.rows };
+        let tile_load = f64::from(tile_rows) * f64::from(t.kch * t.nch) / f64::from(rows * cols);
+        StepShape {
+            blocks: t.blocks,
+            groups: self.staging.groups,
+            results: results as u32,
+            steps,
+            parts: t.tiles(g) * t.ks,
+            accumulators: t.accumulators,
+            rate: self.formats.rate,
+            block_issue: block.into_iter().fold(0.0, f64::max),
+            group_issue: per(staged * units, c.mxu_push_slots).max(per(staged * loaded, c.vload_slots)),
+            tile_load: tile_load / self.chip.mxu.weight_rows_per_cycle.max(1) as f64,
+        }
+    }
+
+    /// Sets the loops of a step; a step's cycles.
+    pub fn loops(&self, t: &mut Tiling) -> f64 {
+        let (segments, step) = Segments::choose(&self.step_shape(t), self.chip);
+        // The code of each pass would wait; what ends a product has its work in the last blocks already; weights that are turned on
+        // their way are there only when all of a tile are.
+        let plain = self.formats.passes.len() == 1 && self.spec.finish.is_none() && !self.staging.transposed;
+        let late = t.rhs.is_some() && plain;
+        t.segments = if late { segments.staged_late(self.staging.groups) } else { segments };
+        step
+    }
+
+    pub fn cycles(&self, t: &Tiling, step: f64) -> f64 {
+        let (g, chip) = (self.geometry, self.chip);
+        let steps = t.steps(g, self.formats) as f64;
+        let tiles = t.tiles(g) as f64;
+        let m = self.moved(t);
+        let moved = m.lhs * m.lhs_reads as f64 + m.rhs * m.rhs_reads as f64 + (m.out + m.extras) * tiles;
+        let bandwidth = chip.hbm_bytes_per_cycle();
+        let latency = if moved > 0.0 { self.latency() } else { 0.0 };
+        // A copy that has a period to happen in stretches it if it takes longer.
+        let within = |period: f64, bytes: f64, periods: f64| {
+            if bytes > 0.0 { period.max((latency + bytes / bandwidth) / periods) } else { period }
+        };
+        let mut part = steps * (step + if self.hooked { LOOK } else { 0.0 });
+        let results = f64::from(t.blocks * t.ns * t.ms * t.nch);
+        let finish = self.spec.finish.as_ref().map_or(0.0, |f| f.cycles(results, chip));
+        part += (finish - step).max(0.0) / t.ks as f64;
+        if t.ks > 1 {
+            part += if self.hooked { 2.0 * TURN } else { TURN };
+        }
+        let ahead = |w: &Option<Window>| w.map_or(1, |w| w.count.max(2) - 1) as f64;
+        let keeps = t.keeps_rhs();
+        if m.rhs_reads > 1 && !keeps {
+            part = within(part, m.rhs, ahead(&t.rhs));
+        }
+        if tiles > 1.0 {
+            let overlaps = t.mo * t.ob != g.blocks[t.outer].count || t.wide * t.ng * t.group() != g.planes_n;
+            let alone = t.out.is_some_and(|w| w.count == 1);
+            part = within(part * t.ks as f64, m.out, if overlaps || alone { 1.0 } else { 2.0 }) / t.ks as f64;
+        }
+        let mut rows = part * t.ng as f64;
+        if m.lhs_reads > 1 {
+            rows = within(rows, m.lhs, ahead(&t.lhs));
+        }
+        let blocks_of_rows = tiles * t.ks as f64 / t.ng as f64;
+        let first = (m.lhs + m.rhs) / t.kc as f64 / bandwidth + latency;
+        let drain = chip.mxu.fill_cycles() as f64;
+        // What leaves early does so while the rest is popped.
+        let early = t.early_rows(self.spec, g).map_or(0.0, |rows| {
+            let popped = f64::from(t.segments.tail * g.sublanes) / self.formats.rate;
+            (m.out / bandwidth * f64::from(rows) / f64::from(t.blocks * g.sublanes)).min(popped)
+        });
+        let last = if m.out > 0.0 { m.out / bandwidth - early + latency } else { 0.0 };
+        // The first part waits for both operands, the others of its rows for groups that stay.
+        let late = |bytes: f64| (bytes / bandwidth - part).max(0.0);
+        let others = if keeps { late(m.rhs) * f64::from(t.ng - 1) } else { 0.0 };
+        let chunks = f64::from(t.kc - 1) / f64::from(t.kc);
+        let waits = late(m.lhs + m.rhs) * chunks + others;
+        (rows * blocks_of_rows + waits).max(moved / bandwidth) + first + drain + last
+    }
+}
