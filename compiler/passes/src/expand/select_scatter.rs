@@ -6,7 +6,7 @@ use crate::make::whole;
 use crate::options::PassOptions;
 use crate::simplify::{combiner, is_identity, scalar_of};
 use systole_hlo::error::{CompileError, Resource};
-use systole_hlo::graph::{Binary, CompId, NodeId, PadDim, SliceDim, WindowDim};
+use systole_hlo::graph::{Binary, CompId, NodeId, Op, PadDim, SliceDim, WindowDim};
 use systole_isa::{DType, Layout};
 
 /// Window positions at most.
@@ -26,7 +26,7 @@ pub fn lower(
     let (x, source, init) = (operands[0], operands[1], operands[2]);
     let (dims, dtype) = (b.dims(x).to_vec(), b.dtype(x));
     // What nothing else takes is made in strips with its gradient, where that is worth it.
-    let shared = b.uses(x) > 1;
+    let shared = is_shared(b, x);
     let Some((dim, some)) = images(window, (&dims, dtype), options).filter(|_| shared) else {
         return together(b, window, computations, operands);
     };
@@ -46,6 +46,16 @@ pub fn lower(
         Ok([&[all], &s[1..]].concat())
     })?;
     Ok(done[0])
+}
+
+/// Whether others take an array too, or what it is with edges.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation only puts edges around an array")]
+fn is_shared(b: &Emit, x: NodeId) -> bool {
+    match b.op(x) {
+        _ if b.uses(x) > 1 => true,
+        Op::Pad { .. } => is_shared(b, b.node(x).operands[0]),
+        _ => false,
+    }
 }
 
 /// A dimension that no window reaches along, and how many of its places come at a time, where all together do not stay in vector
