@@ -94,7 +94,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "turned-dots",
         summary: "transposes of dots as other dots",
-        run: |m, d, _| rewrite(m, d, &mut dot::turned::rule),
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| dot::turned::rule(b, n, x, o)),
     },
     // Once expansions have made their loops; where reshapes of states meet those of what reads them.
     Pass {

@@ -25,6 +25,8 @@ struct Parts {
     contracting: Vec<(usize, usize)>,
     x_free: Vec<usize>,
     y_free: Vec<usize>,
+    /// Sublanes and lanes of a register.
+    tile: (u32, u32),
 }
 
 /// One way to arrange the operands.
@@ -46,7 +48,7 @@ pub fn rule(
     let Op::Dot { dims, precision } = &n.op else { return Ok(None) };
     let to = array(&n.shape);
     let given = (exposed(b, operands[0]), exposed(b, operands[1]));
-    let parts = parts(b, given, dims);
+    let parts = parts(b, given, dims, options.tile);
     let precision = types::precision(b, &parts.x, &parts.y, *precision, options);
     let result = typed(b, parts, precision, to.dtype);
     Ok(Some(b.reshape(result, &to.dims)))
@@ -72,7 +74,7 @@ fn exposed(b: &mut Emit, x: NodeId) -> NodeId {
     b.transpose(source, &turn)
 }
 
-fn parts(b: &Emit, (x, y): (NodeId, NodeId), dims: &DotDims) -> Parts {
+fn parts(b: &Emit, (x, y): (NodeId, NodeId), dims: &DotDims, tile: (u32, u32)) -> Parts {
     let free = |rank: usize, used: [&[usize]; 2]| -> Vec<usize> {
         (0..rank).filter(|d| !used[0].contains(d) && !used[1].contains(d)).collect()
     };
@@ -83,6 +85,7 @@ fn parts(b: &Emit, (x, y): (NodeId, NodeId), dims: &DotDims) -> Parts {
         contracting: dims.lhs_contracting.iter().copied().zip(dims.rhs_contracting.iter().copied()).collect(),
         x_free: free(b.rank(x), [&dims.lhs_batch, &dims.lhs_contracting]),
         y_free: free(b.rank(y), [&dims.rhs_batch, &dims.rhs_contracting]),
+        tile,
     }
 }
 
@@ -196,23 +199,25 @@ pub fn marked(mark: &str) -> (f64, Option<DType>) {
 
 /// What arranging an operand by a permutation costs: nothing if nothing moves, less if rows stay rows.
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation is a transpose to be composed with")]
-fn cost(b: &Emit, x: NodeId, permutation: &[usize]) -> u64 {
+fn cost(b: &Emit, x: NodeId, permutation: &[usize], tile: (u32, u32)) -> u64 {
     let (source, composed): (NodeId, Vec<usize>) = match b.op(x) {
         Op::Transpose { permutation: inner } => (b.operand(x, 0), permutation.iter().map(|&p| inner[p]).collect()),
         _ => (x, permutation.to_vec()),
     };
-    cost_of(b.dims(source), b.dtype(x), &composed)
+    cost_of((b.dims(source), b.dtype(x)), &composed, tile)
 }
 
-/// What permuting an array of these sizes costs.
-fn cost_of(dims: &[u64], dtype: DType, permutation: &[usize]) -> u64 {
+/// What permuting an array of these sizes costs, by what it takes in memory: rows fill lanes, and registers of rows sublanes.
+fn cost_of((dims, dtype): (&[u64], DType), permutation: &[usize], (sublanes, lanes): (u32, u32)) -> u64 {
     let moved: Vec<usize> = permutation.iter().copied().filter(|&d| dims[d] != 1).collect();
     let last = (0..dims.len()).rev().find(|&d| dims[d] != 1);
     if moved.windows(2).all(|w| w[0] < w[1]) {
         return 0;
     }
     let each = if moved.last().copied() == last { 1 } else { 4 };
-    dims.iter().product::<u64>() * u64::from(dtype.bits()) * each
+    let whole = [u64::from(lanes), u64::from(sublanes)].into_iter().chain(std::iter::repeat(1));
+    let stored = moved.iter().rev().zip(whole).map(|(&d, whole)| dims[d].next_multiple_of(whole));
+    stored.fold(u64::from(dtype.bits()) * each, u64::saturating_mul)
 }
 
 /// The arrangement with the least to transpose.
@@ -231,7 +236,12 @@ fn best_plan(b: &Emit, p: &Parts, to: DType) -> Plan {
         orders.push(ordered(&|c| permutation[c.1]));
     }
     let (x_batch, y_batch): (Vec<usize>, Vec<usize>) = p.batch.iter().copied().unzip();
-    let out_cost = result_sizes(b, p).iter().product::<u64>() * u64::from(to.bits());
+    // Operands that trade sides give the right one's free dimensions first.
+    let sizes = result_sizes(b, p);
+    let (nb, nx, n) = (p.batch.len(), p.x_free.len(), sizes.len());
+    let traded = [&sizes[..nb], &sizes[nb + nx..], &sizes[nb..nb + nx]].concat();
+    let back: Vec<usize> = (0..nb).chain(n - nx..n).chain(nb..n - nx).collect();
+    let out_cost = cost_of((&traded, to), &back, p.tile);
     let single = |free: &[usize], x: NodeId| free.iter().all(|&d| b.dims(x)[d] == 1);
     let mut best: Option<Plan> = None;
     for contracting in orders {
@@ -247,7 +257,8 @@ fn best_plan(b: &Emit, p: &Parts, to: DType) -> Plan {
             let turned = if swapped && !single(lf, l) && !single(rf, r) { out_cost } else { 0 };
             for right_last in [false, true] {
                 let r_order = if right_last { left(rb, rf, rk) } else { right(rb, rf, rk) };
-                let cost = cost(b, l, &left(lb, lf, lk)) + cost(b, r, &r_order) + turned;
+                let cost = cost(b, l, &left(lb, lf, lk), p.tile).saturating_add(cost(b, r, &r_order, p.tile));
+                let cost = cost.saturating_add(turned);
                 if best.as_ref().is_none_or(|p| cost < p.cost) {
                     best = Some(Plan { swapped, contracting: contracting.clone(), right_last, cost });
                 }

@@ -6,6 +6,7 @@
 
 use super::{Parts, best_plan, cost, parts};
 use crate::edit::Emit;
+use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{DotDims, Node, NodeId, Op};
 use systole_isa::DType;
@@ -19,7 +20,12 @@ struct Turned {
 }
 
 /// Rewrites the transpose of a dot that has no other user.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(
+    b: &mut Emit,
+    n: &Node,
+    operands: &[NodeId],
+    options: &PassOptions,
+) -> Result<Option<NodeId>, CompileError> {
     let Op::Transpose { permutation } = &n.op else { return Ok(None) };
     let dot = operands[0];
     let Op::Dot { dims, precision } = b.op(dot).clone() else { return Ok(None) };
@@ -28,12 +34,12 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId
     if b.uses(dot) != 1 || [dot, x, y].into_iter().any(|v| bounded(b, v)) {
         return Ok(None);
     }
-    let p = parts(b, (x, y), &dims);
-    let old = best_plan(b, &p, to).cost + cost(b, dot, permutation);
+    let p = parts(b, (x, y), &dims, options.tile);
+    let old = best_plan(b, &p, to).cost.saturating_add(cost(b, dot, permutation, p.tile));
     let mut best: Option<(u64, Turned)> = None;
     for way in 0..8u32 {
         let turned = turned(b, &p, permutation, [way & 1 != 0, way & 2 != 0, way & 4 != 0]);
-        let now = moves(b, &turned, permutation, to);
+        let now = moves(b, &turned, permutation, (to, p.tile));
         if now < best.as_ref().map_or(old, |b| b.0) {
             best = Some((now, turned));
         }
@@ -52,12 +58,12 @@ fn rest(result: &[usize], permutation: &[usize]) -> Vec<usize> {
 }
 
 /// What the operands' arrangement and the rest of the permutation cost.
-fn moves(b: &Emit, t: &Turned, permutation: &[usize], to: DType) -> u64 {
-    let p = parts(b, (t.x, t.y), &t.dims);
+fn moves(b: &Emit, t: &Turned, permutation: &[usize], (to, tile): (DType, (u32, u32))) -> u64 {
+    let p = parts(b, (t.x, t.y), &t.dims, tile);
     let own = best_plan(b, &p, to).cost;
     let left = rest(&t.result, permutation);
     let sizes = super::result_sizes(b, &p);
-    own + super::cost_of(&sizes, to, &left)
+    own.saturating_add(super::cost_of((&sizes, to), &left, tile))
 }
 
 /// The dot with its operands on the other sides, and the free dimensions of the old left and right operand in the order
