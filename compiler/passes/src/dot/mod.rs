@@ -207,7 +207,8 @@ fn cost(b: &Emit, x: NodeId, permutation: &[usize], tile: (u32, u32)) -> u64 {
     cost_of((b.dims(source), b.dtype(x)), &composed, tile)
 }
 
-/// What permuting an array of these sizes costs, by what it takes in memory: rows fill lanes, and registers of rows sublanes.
+/// What permuting an array of these sizes costs: the elements that are turned, or all that rows take in memory, which fill lanes, and
+/// registers of rows, which fill sublanes.
 fn cost_of((dims, dtype): (&[u64], DType), permutation: &[usize], (sublanes, lanes): (u32, u32)) -> u64 {
     let moved: Vec<usize> = permutation.iter().copied().filter(|&d| dims[d] != 1).collect();
     let last = (0..dims.len()).rev().find(|&d| dims[d] != 1);
@@ -215,9 +216,10 @@ fn cost_of((dims, dtype): (&[u64], DType), permutation: &[usize], (sublanes, lan
         return 0;
     }
     let each = if moved.last().copied() == last { 1 } else { 4 };
+    let turned = dims.iter().product::<u64>().saturating_mul(each);
     let whole = [u64::from(lanes), u64::from(sublanes)].into_iter().chain(std::iter::repeat(1));
-    let stored = moved.iter().rev().zip(whole).map(|(&d, whole)| dims[d].next_multiple_of(whole));
-    stored.fold(u64::from(dtype.bits()) * each, u64::saturating_mul)
+    let rows = moved.iter().rev().zip(whole).map(|(&d, whole)| dims[d].next_multiple_of(whole));
+    turned.max(rows.fold(1, u64::saturating_mul)).saturating_mul(u64::from(dtype.bits()))
 }
 
 /// The arrangement with the least to transpose.
@@ -236,12 +238,7 @@ fn best_plan(b: &Emit, p: &Parts, to: DType) -> Plan {
         orders.push(ordered(&|c| permutation[c.1]));
     }
     let (x_batch, y_batch): (Vec<usize>, Vec<usize>) = p.batch.iter().copied().unzip();
-    // Operands that trade sides give the right one's free dimensions first.
-    let sizes = result_sizes(b, p);
-    let (nb, nx, n) = (p.batch.len(), p.x_free.len(), sizes.len());
-    let traded = [&sizes[..nb], &sizes[nb + nx..], &sizes[nb..nb + nx]].concat();
-    let back: Vec<usize> = (0..nb).chain(n - nx..n).chain(nb..n - nx).collect();
-    let out_cost = cost_of((&traded, to), &back, p.tile);
+    let out_cost = result_sizes(b, p).iter().product::<u64>() * u64::from(to.bits());
     let single = |free: &[usize], x: NodeId| free.iter().all(|&d| b.dims(x)[d] == 1);
     let mut best: Option<Plan> = None;
     for contracting in orders {
