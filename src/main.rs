@@ -105,7 +105,17 @@ commands! {
     Man(cmd::completions::ManArgs) "man" "Writes manual pages" |a| cmd::completions::man(&a, whole());
 }
 
+/// Largest allocation, in bytes, that glibc takes from memory that was freed before: it raises this bound to the largest that was
+/// mapped by itself and freed, 32 MiB at most, and keeps twice as much.
+const RECYCLED: usize = 31 << 20;
+
+/// Lets memory that is freed serve later allocations. Else every large array's pages are given back and faulted in anew.
+fn recycle_memory() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(RECYCLED)));
+}
+
 fn main() -> ExitCode {
+    recycle_memory();
     let cli = Cli::parse();
     std::panic::set_hook(Box::new(|info| eprintln!("systole: internal error (a bug in systole): {info}")));
     // What is deep in a run asks for the stack itself.

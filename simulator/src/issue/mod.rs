@@ -12,6 +12,7 @@ mod rounds;
 pub(crate) mod run;
 mod skip;
 mod special;
+mod stall;
 mod timed;
 mod trace;
 mod uses;

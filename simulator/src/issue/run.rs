@@ -48,7 +48,7 @@ pub(crate) struct Core<'a> {
     pub(super) observer: &'a mut dyn Observer,
     pub(super) events: bool,
     /// Bundles and waits are wanted.
-    watched: bool,
+    pub(super) watched: bool,
     pub(super) hbm: &'a mut Hbm,
     pub(super) values: Option<&'a mut Values>,
     /// What the values are computed by; nothing in runs without.
@@ -368,70 +368,6 @@ impl<'a> Core<'a> {
         self.floor =
             if head.extra == 0 { self.next << 4 } else { (self.next + head.extra as u64) << 4 | Cause::Slot as u64 };
         Ok(())
-    }
-
-    /// Accounts for the cycles until `t` in which nothing issued.
-    fn stalled(&mut self, head: &Head, t: Packed) -> Step<()> {
-        if t == NEVER {
-            return Err(self.never(head));
-        }
-        let (from, to) = (self.next, t >> 4);
-        let cause = Cause::from_code(t & 15);
-        self.stats.stall(self.pc as usize, cause, to - from);
-        self.waited_for_others(cause, from, to);
-        if let Some(r) = &mut self.recorder {
-            r.waits.push((self.pc, cause, (to - from) as u32));
-        }
-        if self.watched {
-            self.observer.wait(self.pc, cause, from, to);
-        }
-        let mut used = self.l.code.mxus_used;
-        while used != 0 {
-            let u = used.trailing_zeros() as usize;
-            used &= used - 1;
-            let busy = self.mxus[u].overlap(from, to);
-            self.stats.mxu_stall(u, cause, to - from - busy);
-            if let Some(r) = &mut self.recorder {
-                r.mxu_stalls.push((u as u8, cause, (to - from - busy) as u32));
-            }
-        }
-        if self.l.code.any_long {
-            for (unit, slot) in SLOTS.iter().enumerate().take(SLOT_UNITS) {
-                if self.l.code.long[*slot as usize] && head.units >> unit & 1 == 1 {
-                    let last = self.l.code.resources.group(*slot as usize, self.group_units[*slot as usize]);
-                    let overlap = to.min(self.ready[last] >> 4).saturating_sub(from);
-                    self.stats.group_overlap(*slot as usize, cause, overlap);
-                    if let Some(r) = &mut self.recorder {
-                        r.overlaps.push((*slot as u8, cause, overlap as u32));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The fault of a bundle that can never issue.
-    fn never(&self, head: &Head) -> FaultKind {
-        let r = self.l.code.resources;
-        for (u, m) in self.mxus.iter().enumerate() {
-            let reads = &self.l.code.reads[head.reads as usize..head.reads as usize + head.nreads as usize];
-            let waits = |q: usize| {
-                let resource = r.mxu(u, q);
-                self.ready[resource] == NEVER && reads.contains(&(resource as u16))
-            };
-            if waits(MXU_POP) {
-                return if m.empty() {
-                    FaultKind::EmptyFifo { unit: format!("mxu{u}") }
-                } else {
-                    FaultKind::Deadlock { waits_for: format!("a result of mxu{u} that is stuck behind a full queue") }
-                };
-            }
-            if waits(MXU_PUSH) || waits(MXU_STAGE) {
-                let waits_for = format!("room in mxu{u}: its FIFO and queues are full and only later instructions pop");
-                return FaultKind::Deadlock { waits_for };
-            }
-        }
-        FaultKind::Deadlock { waits_for: "matrix-unit rows that are stuck behind a full FIFO".to_string() }
     }
 
     /// Waits for the current bundle's block of code.

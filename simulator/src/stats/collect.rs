@@ -93,7 +93,7 @@ impl Collector {
             run_start: 0,
             bundles: 0,
             waits: Waits::new(bundles),
-            mxu_stall: vec![[0; CAUSES]; mxus],
+            mxu_stall: vec![[0; CAUSES]; mxus + 1],
             group_overlap: [[0; CAUSES]; GROUPS],
             group_busy: [0; GROUPS],
             ops: profile,
@@ -249,6 +249,14 @@ impl Collector {
         }
         if self.since != before.since {
             self.since += cycles;
+        }
+    }
+
+    /// All matrix units that the program uses were idle for `cycles` of a stall.
+    #[inline(always)]
+    pub fn mxus_stall(&mut self, cause: Cause, cycles: u64) {
+        if let Some(all) = self.mxu_stall.last_mut() {
+            all[cause as usize] += cycles;
         }
     }
 
@@ -435,7 +443,9 @@ impl Collector {
         out.push(counters(UNIT_TABLE[6].0, rate, busy, [0; CAUSES]));
         out.push(counters(UNIT_TABLE[7].0, self.bundles as f64, self.bundles, totals.issue));
         for (u, m) in parts.mxus.iter().enumerate() {
-            let stall = if code.mxus_used >> u & 1 == 1 { self.mxu_stall[u] } else { [0; CAUSES] };
+            let all = &self.mxu_stall[self.mxu_stall.len() - 1];
+            let used = code.mxus_used >> u & 1 == 1;
+            let stall = std::array::from_fn(|c| if used { self.mxu_stall[u][c] + all[c] } else { 0 });
             out.push(counters(&format!("mxu{u}"), m.busy() as f64, m.busy(), stall));
         }
         out

@@ -23,4 +23,4 @@ mod walk;
 
 pub(super) use state::used;
 pub(super) use table::Recorder;
-pub(crate) use table::{NONE, Numbers, Pool, Table};
+pub(crate) use table::{ALL, NONE, Numbers, Pool, Table};

@@ -11,6 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// No piece, state or transition.
 pub(crate) const NONE: u32 = u32::MAX;
+/// In place of a matrix unit's number: all that the program uses.
+pub(crate) const ALL: u8 = u8::MAX;
 /// Words of states, and transitions, beyond which everything is forgotten.
 const MOST_WORDS: usize = 8 << 20;
 const MOST_TRANSITIONS: usize = 1 << 18;
@@ -121,7 +123,10 @@ impl Details {
             stats.waited(bundle as usize, cause, cycles as u64 * times);
         }
         for &(unit, cause, cycles) in &self.mxu_stalls[range(1)] {
-            stats.mxu_stall(unit as usize, cause, cycles as u64 * times);
+            match unit {
+                ALL => stats.mxus_stall(cause, cycles as u64 * times),
+                unit => stats.mxu_stall(unit as usize, cause, cycles as u64 * times),
+            }
         }
         for &(group, cause, cycles) in &self.overlaps[range(2)] {
             stats.group_overlap(group as usize, cause, cycles as u64 * times);

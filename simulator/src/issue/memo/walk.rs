@@ -306,11 +306,7 @@ impl Core<'_> {
     fn delay(&mut self, bundle: u32, cause: Cause, cycles: u64) {
         self.stats.stall(bundle as usize, cause, cycles);
         self.waited_for_others(cause, self.next, self.next + cycles);
-        let mut used = self.l.code.mxus_used;
-        while used != 0 {
-            self.stats.mxu_stall(used.trailing_zeros() as usize, cause, cycles);
-            used &= used - 1;
-        }
+        self.stats.mxus_stall(cause, cycles);
         self.now += cycles;
         self.next += cycles;
         self.fresh = false;
