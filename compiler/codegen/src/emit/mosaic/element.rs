@@ -222,10 +222,7 @@ impl Lower<'_> {
         let t = if t.dtype.bits() < 8 { self.bytes_of(b, &t)? } else { t };
         // Types narrower than a byte have one each: they come last.
         let width = to.bits().max(8);
-        let through = match to.bits() == width {
-            true => to,
-            false => DType::S8,
-        };
+        let through = if to.bits() == width { to } else { DType::S8 };
         let mut sizes = t.dims.clone();
         sizes[n - 2] = sizes[n - 2] * t.dtype.bits() as u64 / width as u64;
         let t = self.other_width(b, &t, &sizes, through)?;
