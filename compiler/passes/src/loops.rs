@@ -46,6 +46,20 @@ fn own_loop(caller: &Computation, id: NodeId, callers: &[usize]) -> Option<(Comp
     own.then_some((condition, body))
 }
 
+/// Shows each loop that nothing else calls to a rewrite: the index of the computation that it is in, and its node, condition and
+/// body. Nodes that a rewrite puts in lie before the loop, so the loops behind it come first.
+fn for_own_loops(module: &mut Module, mut rewrite: impl FnMut(&mut Module, usize, NodeId, (CompId, CompId))) {
+    let callers = callers(module);
+    for index in 0..module.computations.len() {
+        let nodes: Vec<NodeId> = module.computations[index].ids().collect();
+        for id in nodes.into_iter().rev() {
+            if let Some(called) = own_loop(&module.computations[index], id, &callers) {
+                rewrite(module, index, id, called);
+            }
+        }
+    }
+}
+
 /// Operands of the tuple that a computation returns, if it does.
 fn root_operands(c: &Computation) -> Option<Vec<NodeId>> {
     let root = c.node(c.root);

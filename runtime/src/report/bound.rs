@@ -159,13 +159,17 @@ pub struct Bounds {
 }
 
 /// What bounds a device's run. `launch`: cycles that the host takes to begin and to see the end; `bytes`: the memory whose
-/// bytes take longest at its bandwidth, and these cycles.
+/// bytes take longest at what it sustains, and these cycles.
+///
+/// Twice as good takes half of a part of the way to the end away, or less where another way is nearly as long: the core's
+/// work and its other waits beside copies; for all but bandwidth also the bytes. What saves most bounds the run, and of what
+/// saves as much the longer part.
 pub fn of_run(r: &RunResult, launch: u64, bytes: (&'static str, f64)) -> Bounds {
     let Path { bandwidth, latency, engine, cmem } = r.path;
+    let cycles = r.cycles as f64;
     let launch = launch.min(r.cycles) as f64;
-    let own = (r.cycles as f64 - r.path.copies() - launch).max(0.0);
-    let copies = [("hbm", bandwidth), ("cmem", cmem), ("latency", latency), ("dma", engine), ("host", launch)];
-    let copy = copies.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("hbm", 0.0));
+    let own = (cycles - r.path.copies() - launch).max(0.0);
+    let bytes = (bytes.0, bytes.1.min(cycles));
     // Copies that the core waits for are on the way already; what is left is its own.
     let issue = r.units.iter().find(|u| u.unit == "issue").map_or([0; CAUSES], |u| u.stall);
     let all: u64 = issue.iter().sum();
@@ -173,26 +177,35 @@ pub fn of_run(r: &RunResult, launch: u64, bytes: (&'static str, f64)) -> Bounds 
     let waits = Waits { stall: issue, peers }.without(&COPIES);
     let load = loads(r);
     let issued = r.cycles.saturating_sub(all) as f64;
-    let links = (waits.links() as f64).min(own);
-    let ways = |bound, next| Bounds { bound, links, peers: (peers as f64).min(own - links), next };
-    if copy.1 < own {
-        let bound = most(&load, own, issued, &waits);
-        let bytes = (bytes.0, bytes.1.min(r.cycles as f64));
-        // What is left where messages take no time, or are on their way at once.
-        let (gone, rest) = match bound {
-            "ici" => (links, peers),
-            "peers" => (peers as f64, waits.links()),
-            _ => return ways(bound, bytes),
-        };
-        let mut left = Waits { peers: if bound == "ici" { peers } else { 0 }, ..waits };
-        left.stall[Cause::Link as usize] = rest;
-        let work = (own - gone).max(0.0);
-        let next = if work > bytes.1 { (most(&load, work, issued, &left), work) } else { bytes };
-        return ways(bound, next);
-    }
     let copying: u64 = COPIES.iter().map(|&c| issue[c as usize]).sum();
     let working = r.cycles.saturating_sub(copying) as f64;
-    ways(copy.0, (most(&load, working, issued, &waits), working))
+    let work = (most(&load, working, issued, &waits), working);
+    let beside = |name| {
+        let work = if name == "host" { (work.0, work.1 - launch) } else { work };
+        if bytes.0 != name && bytes.1 > work.1 { bytes } else { work }
+    };
+    let saved = |part: f64, next: f64| (0.5 * part).min(cycles - next).max(0.0);
+    let copies = [("hbm", bandwidth), ("cmem", cmem), ("latency", latency), ("dma", engine), ("host", launch)];
+    let copies = copies.map(|(name, part)| (saved(part, beside(name).1), part, name));
+    let core = (saved(own, bytes.1), own, "core");
+    let (_, _, bound) =
+        copies.into_iter().fold(core, |a, b| if b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)).is_lt() { a } else { b });
+    let links = (waits.links() as f64).min(own);
+    let ways = |bound, next| Bounds { bound, links, peers: (peers as f64).min(own - links), next };
+    if bound != "core" {
+        return ways(bound, beside(bound));
+    }
+    let bound = most(&load, own, issued, &waits);
+    // What is left where messages take no time, or are on their way at once.
+    let (gone, rest) = match bound {
+        "ici" => (links, peers),
+        "peers" => (peers as f64, waits.links()),
+        _ => return ways(bound, bytes),
+    };
+    let mut left = Waits { peers: if bound == "ici" { peers } else { 0 }, ..waits };
+    left.stall[Cause::Link as usize] = rest;
+    let work = (own - gone).max(0.0);
+    ways(bound, if work > bytes.1 { (most(&load, work, issued, &left), work) } else { bytes })
 }
 
 /// Cycles in which what the core has of each kind was full: the array of the matrix unit that works most, or the slots that
@@ -248,14 +261,30 @@ mod tests {
     #[test]
     fn the_way_to_the_end_decides() {
         // A unit that is busy half of the time does not bound a run whose copies' latency nothing hides.
-        assert_eq!(bound([100.0, 880.0, 0.0], &[("mxu0", 500)], &[]), "latency");
-        assert_eq!(bound([800.0, 100.0, 0.0], &[("mxu0", 790)], &[]), "hbm");
-        assert_eq!(bound([100.0, 100.0, 700.0], &[("mxu0", 900)], &[]), "dma");
+        assert_eq!(bound([100.0, 880.0, 0.0], &[("mxu0", 500)], &[(Cause::Latency, 500)]), "latency");
+        assert_eq!(bound([800.0, 100.0, 0.0], &[("mxu0", 790)], &[(Cause::Hbm, 150)]), "hbm");
+        assert_eq!(bound([100.0, 100.0, 700.0], &[("mxu0", 900)], &[(Cause::Dma, 90)]), "dma");
         assert_eq!(bound([300.0, 100.0, 0.0], &[("mxu0", 790), ("valu", 200)], &[]), "mxu");
         assert_eq!(bound([0.0; 3], &[("valu", 300), ("xlu", 400)], &[(Cause::Mxu, 450)]), "mxu");
         assert_eq!(bound([0.0; 3], &[("valu", 300)], &[(Cause::Link, 600)]), "ici");
         let launched = run(Path { bandwidth: 100.0, latency: 100.0, ..Path::default() }, &[("valu", 100)], &[]);
         assert_eq!(of_run(&launched, 700, ("hbm", 0.0)).bound, "host");
+    }
+
+    #[test]
+    fn what_would_save_most_bounds() {
+        // Copies begin as soon as their places are free, and HBM has hardly a pause between them: a shorter latency fills it.
+        let path = Path { bandwidth: 380.0, latency: 570.0, ..Path::default() };
+        let copies = run(path, &[("mxu0", 500)], &[(Cause::Latency, 130), (Cause::Hbm, 60)]);
+        let of = |bytes: f64| of_run(&copies, 0, ("hbm", bytes));
+        assert_eq!((of(930.0).bound, of(930.0).next), ("hbm", ("mxu", 810.0)));
+        assert_eq!((of(700.0).bound, of(700.0).next), ("latency", ("mxu", 810.0)));
+        assert_eq!(of(850.0).next, ("mxu", 810.0));
+        // Work that the core would do in less time, beside bytes that take as long as the run.
+        let path = Path { bandwidth: 400.0, ..Path::default() };
+        let beside = run(path, &[("valu", 700)], &[(Cause::Hbm, 100)]);
+        assert_eq!(of_run(&beside, 0, ("hbm", 990.0)).bound, "hbm");
+        assert_eq!(of_run(&beside, 0, ("hbm", 600.0)).bound, "valu");
     }
 
     #[test]

@@ -493,8 +493,8 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], (place, r): ((u32, u32), &RunResult),
     let hbm_share = if r.cycles == 0 { 0.0 } else { bytes / (seconds * chip.device_hbm_bandwidth()) };
     let common = cmem(chip, r);
     let common_share = common.as_ref().map_or(0.0, |c| c.share);
-    let busiest = if common_share > hbm_share { ("cmem", common_share) } else { ("hbm", hbm_share) };
-    let bytes = (busiest.0, busiest.1 * r.cycles as f64);
+    let (near, far) = (common_share * r.cycles as f64, bytes / chip.hbm_bytes_per_cycle());
+    let bytes = if near > far { ("cmem", near) } else { ("hbm", far) };
     let bound::Bounds { bound, links, peers, next } = bound::of_run(r, u64::from(chip.core.launch_cycles), bytes);
     let path = r.path;
     let flops = total(rows.iter().map(|o| o.flops));

@@ -8,13 +8,13 @@ module @jit_wrapped attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas
 
 // ==== run --chip tpu-v5e --report kernels %s
 line of a kernel                           cycles   share   waited  part
-lint.py:34 (copied_again)                   31792  63.8 %   41.2 %
-lint.py:30 (copied_again)                    9304  18.7 %   14.9 %  window of operand 0: block [128, 128], each copied 8 times
-lint.py:30 (copied_again)                    4223   8.5 %    5.1 %  window of operand 1: block [128, 128], each copied 2 times
-lint.py:30 (copied_again)                    2142   4.3 %    2.1 %  window of result 0: block [128, 128]
-lint.py:35 (copied_again)                     832   1.7 %    0.4 %
-lint.py:30 (copied_again)                     434   0.9 %    0.1 %
-lint.py:32 (copied_again.<locals>._)          320   0.6 %    0.1 %
+lint.py:34 (copied_again)                   31792  71.7 %   46.3 %
+lint.py:30 (copied_again)                    4223   9.5 %    5.7 %  window of operand 1: block [128, 128], each copied 2 times
+lint.py:30 (copied_again)                    4024   9.1 %    4.9 %  window of operand 0: block [128, 128], each copied 8 times
+lint.py:30 (copied_again)                    1977   4.5 %    2.0 %  window of result 0: block [128, 128]
+lint.py:35 (copied_again)                     832   1.9 %    0.4 %
+lint.py:30 (copied_again)                     434   1.0 %    0.1 %
+lint.py:32 (copied_again.<locals>._)          320   0.7 %    0.1 %
 
 vector memory of a kernel                   bytes  what
 copied_again                                65536  scratch argument 3: f32 [128, 128]
@@ -27,7 +27,7 @@ copied_again                                32768  window of operand 1: block [1
 copied_again                                16384  rows behind arrays
 copied_again                                16384  vectors on their way
 
-lint.py:34: matrix units work for 4.1 % of the time because of waits in lines with products (41.2 %), copies of windows (31.5 %), lines without products, most of all line 35 (3.2 %)
-lint.py:30: copies of a window are exposed for 14.9 % of the time: window of operand 0: block [128, 128], each copied 8 times
-lint.py:30: copies of a window are exposed for 5.1 % of the time: window of operand 1: block [128, 128], each copied 2 times
-lint.py:30: copies of a window are exposed for 2.1 % of the time: window of result 0: block [128, 128]
+lint.py:34: matrix units work for 4.6 % of the time because of waits in lines with products (46.3 %), copies of windows (23.0 %), lines without products, most of all line 35 (3.6 %)
+lint.py:30: copies of a window are exposed for 5.7 % of the time: window of operand 1: block [128, 128], each copied 2 times
+lint.py:30: copies of a window are exposed for 4.9 % of the time: window of operand 0: block [128, 128], each copied 8 times
+lint.py:30: copies of a window are exposed for 2.0 % of the time: window of result 0: block [128, 128]

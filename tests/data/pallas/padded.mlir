@@ -8,9 +8,9 @@ module @jit_wrapped attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas
 
 // ==== run --chip tpu-v5e --report kernels %s
 line of a kernel                           cycles   share   waited  part
-lint.py:65 (padded)                           862  34.1 %   32.1 %  window of operand 0: block [64, 40], padding: 68 % of its registers, 43 % beyond the array
-lint.py:65 (padded)                           846  33.4 %   31.4 %  window of result 0: block [64, 40], padding: 68 % of its registers, 43 % beyond the array
-lint.py:65 (padded)                            66   2.6 %    1.2 %
+lint.py:65 (padded)                           697  31.7 %   29.4 %  window of operand 0: block [64, 40], padding: 68 % of its registers, 43 % beyond the array
+lint.py:65 (padded)                           681  30.9 %   28.6 %  window of result 0: block [64, 40], padding: 68 % of its registers, 43 % beyond the array
+lint.py:65 (padded)                            66   3.0 %    1.4 %
 
 vector memory of a kernel                   bytes  what
 padded                                      32768  window of operand 0: block [64, 40], place 1 of 2
@@ -21,5 +21,5 @@ padded                                      16384  rows behind arrays
 
 lint.py:65: window of operand 0: block [64, 40], padding: 68 % of its registers, 43 % beyond the array
 lint.py:65: window of result 0: block [64, 40], padding: 68 % of its registers, 43 % beyond the array
-lint.py:65: copies of a window are exposed for 32.1 % of the time: window of operand 0: block [64, 40], padding: 68 % of its registers, 43 % beyond the array
-lint.py:65: copies of a window are exposed for 31.4 % of the time: window of result 0: block [64, 40], padding: 68 % of its registers, 43 % beyond the array
+lint.py:65: copies of a window are exposed for 29.4 % of the time: window of operand 0: block [64, 40], padding: 68 % of its registers, 43 % beyond the array
+lint.py:65: copies of a window are exposed for 28.6 % of the time: window of result 0: block [64, 40], padding: 68 % of its registers, 43 % beyond the array

@@ -8,10 +8,10 @@ module @jit_wrapped attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas
 
 // ==== run --chip tpu-v5e --report kernels %s
 line of a kernel                           cycles   share   waited  part
-lint.py:57 (spilled)                         3086  32.8 %   30.8 %
-lint.py:55 (spilled.<locals>.<listcomp>)         1356  14.4 %   11.0 %
-lint.py:57 (spilled.<locals>.<genexpr>)         1040  11.1 %    7.6 %
-lint.py:56 (spilled)                          773   8.2 %    6.2 %
+lint.py:57 (spilled)                         2921  32.2 %   30.1 %
+lint.py:55 (spilled.<locals>.<listcomp>)         1356  15.0 %   11.4 %
+lint.py:57 (spilled.<locals>.<genexpr>)         1040  11.5 %    7.9 %
+lint.py:56 (spilled)                          773   8.5 %    6.4 %
 
 vector memory of a kernel                   bytes  what
 spilled                                    786432  all of operand 0: f32 [1536, 128]

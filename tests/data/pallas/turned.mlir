@@ -8,11 +8,11 @@ module @jit_wrapped attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas
 
 // ==== run --chip tpu-v5e --report kernels %s
 line of a kernel                           cycles   share   waited  part
-lint.py:45 (turned)                          1771  33.4 %   32.0 %  window of operand 0: block [256, 128]
-lint.py:45 (turned)                          1624  30.6 %   28.7 %  window of result 0: block [64, 512]
-lint.py:45 (turned)                           806  15.2 %    9.3 %  relayout of [256, 128] with rows and columns exchanged
-lint.py:46 (turned)                           172   3.2 %    0.2 %
-lint.py:46 (turned)                           172   3.2 %    0.0 %  relayout of [128, 256] to [64, 512]
+lint.py:45 (turned)                          1459  30.4 %   28.2 %  window of result 0: block [64, 512]
+lint.py:45 (turned)                          1441  30.0 %   28.5 %  window of operand 0: block [256, 128]
+lint.py:45 (turned)                           806  16.8 %   10.3 %  relayout of [256, 128] with rows and columns exchanged
+lint.py:46 (turned)                           172   3.6 %    0.2 %
+lint.py:46 (turned)                           172   3.6 %    0.0 %  relayout of [128, 256] to [64, 512]
 
 vector memory of a kernel                   bytes  what
 turned                                     131072  vectors on their way
@@ -22,7 +22,7 @@ turned                                     131072  window of result 0: block [64
 turned                                     131072  window of result 0: block [64, 512], place 2 of 2
 turned                                      16384  rows behind arrays
 
-lint.py:45: copies of a window are exposed for 32.0 % of the time: window of operand 0: block [256, 128]
-lint.py:45: copies of a window are exposed for 28.7 % of the time: window of result 0: block [64, 512]
-lint.py:45: a relayout a step takes 15.2 % of the time: [256, 128] with rows and columns exchanged
-lint.py:46: a relayout a step takes 3.2 % of the time: [128, 256] to [64, 512]
+lint.py:45: copies of a window are exposed for 28.5 % of the time: window of operand 0: block [256, 128]
+lint.py:45: copies of a window are exposed for 28.2 % of the time: window of result 0: block [64, 512]
+lint.py:45: a relayout a step takes 16.8 % of the time: [256, 128] with rows and columns exchanged
+lint.py:46: a relayout a step takes 3.6 % of the time: [128, 256] to [64, 512]

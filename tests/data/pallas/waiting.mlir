@@ -8,17 +8,17 @@ module @jit_wrapped attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas
 
 // ==== run --chip tpu-v5e --report kernels %s
 line of a kernel                           cycles   share   waited  part
-lint.py:79 (waiting)                         3330  44.0 %   24.8 %  product
-lint.py:75 (waiting)                         1078  14.3 %   13.4 %  window of operand 0: block [128, 256]
-lint.py:75 (waiting)                         1035  13.7 %   12.3 %  window of result 0: block [128, 128]
-lint.py:77 (waiting)                          940  12.4 %    8.1 %  normalise/power
-lint.py:75 (waiting)                          276   3.6 %    2.8 %  normalise
-lint.py:75 (waiting)                          149   2.0 %    1.8 %  window of operand 1: block [256, 128]
+lint.py:79 (waiting)                         3330  46.0 %   26.0 %  product
+lint.py:77 (waiting)                          940  13.0 %    8.5 %  normalise/power
+lint.py:75 (waiting)                          913  12.6 %   11.7 %  window of operand 0: block [128, 256]
+lint.py:75 (waiting)                          870  12.0 %   10.6 %  window of result 0: block [128, 128]
+lint.py:75 (waiting)                          276   3.8 %    2.9 %  normalise
+lint.py:75 (waiting)                          149   2.1 %    1.9 %  window of operand 1: block [256, 128]
 
 region of a kernel                         cycles   share   waited
-normalise                                    1216  16.1 %   10.9 %
-normalise/power                               940  12.4 %    8.1 %
-product                                      3330  44.0 %   24.8 %
+normalise                                    1216  16.8 %   11.4 %
+normalise/power                               940  13.0 %    8.5 %
+product                                      3330  46.0 %   26.0 %
 
 vector memory of a kernel                   bytes  what
 waiting                                    131072  window of operand 0: block [128, 256], place 1 of 2
@@ -29,6 +29,6 @@ waiting                                     65536  window of result 0: block [12
 waiting                                     65536  window of result 0: block [128, 128], place 2 of 2
 waiting                                     16384  rows behind arrays
 
-lint.py:79: matrix units work for 3.4 % of the time because of copies of windows (29.9 %), waits in lines with products (24.8 %), lines without products, most of all line 77 (16.1 %)
-lint.py:75: copies of a window are exposed for 13.4 % of the time: window of operand 0: block [128, 256]
-lint.py:75: copies of a window are exposed for 12.3 % of the time: window of result 0: block [128, 128]
+lint.py:79: matrix units work for 3.5 % of the time because of copies of windows (26.7 %), waits in lines with products (26.0 %), lines without products, most of all line 77 (16.8 %)
+lint.py:75: copies of a window are exposed for 11.7 % of the time: window of operand 0: block [128, 256]
+lint.py:75: copies of a window are exposed for 10.6 % of the time: window of result 0: block [128, 128]

@@ -70,7 +70,7 @@ fn summary(app: &App, data: &Data, width: usize) -> Vec<(String, Paint)> {
     lines
 }
 
-/// What bounds the run: the longest wait and the operation that waits most, in words.
+/// What bounds the run in words, and the longest wait with the operation that waits most.
 pub fn bottleneck(data: &Data, device: usize) -> String {
     let words = data.profile.meta.report.bound_words.clone();
     let Some(d) = data.device(device) else { return words };
@@ -82,7 +82,7 @@ pub fn bottleneck(data: &Data, device: usize) -> String {
     let worst = d.ops.iter().max_by_key(|o| o.stall[cause]);
     let name = worst.map_or("(none)", |o| data.profile.row_name(o));
     let share = percent(*cycles as f64, d.cycles as f64);
-    format!("{share} of the time goes to {}, most of it in {name}", CAUSE_TABLE[cause].2)
+    format!("{words}; longest wait, {share} of the time: {}, most of it in {name}", CAUSE_TABLE[cause].2)
 }
 
 /// How far a live run is: operations that have run, of all of the program, and what is left at this pace.

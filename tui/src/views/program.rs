@@ -12,9 +12,9 @@ const SLOTS: &str = "SVLWEXPQDB";
 /// The bundle at the cursor: exact where bundles were recorded, else the beginning of the code that ran.
 pub fn at_cursor(app: &App, data: &Data) -> u32 {
     let Some(t) = data.trace(app.device) else { return 0 };
-    // Where a run in progress stands, the bundle is known at any level.
+    // Where a run in progress stands, the bundle is known at any level; the cursor is on the last cycle at most.
     if let Some(&(cycle, Some(bundle))) = data.places.get(app.device)
-        && cycle == app.cursor
+        && app.cursor == cycle.min(data.cycles() - 1)
     {
         return bundle;
     }

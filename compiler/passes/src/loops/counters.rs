@@ -5,7 +5,7 @@
 //! are left alone.
 
 use super::copied::{Copied, copied};
-use super::{callers, is_by_element, own_loop, used_elements};
+use super::{for_own_loops, is_by_element, used_elements};
 use crate::edit::Draft;
 use systole_hlo::analysis::{CountedLoop, counted_loop};
 use systole_hlo::error::CompileError;
@@ -14,22 +14,16 @@ use systole_isa::DType;
 
 /// Narrows the counters of a module's loops.
 pub fn run(mut module: Module, draft: &mut Draft) -> Result<Module, CompileError> {
-    let callers = callers(&module);
-    for index in 0..module.computations.len() {
-        let loops: Vec<NodeId> = module.computations[index].ids().collect();
-        // Nodes are put in before a loop: those behind it are met first.
-        for id in loops.into_iter().rev() {
-            let Some((condition, body)) = own_loop(&module.computations[index], id, &callers) else { continue };
-            if let Some(l) = narrowed(&module, index, id, condition, body)
-                && draft.fire("narrow-counter")
-            {
-                let first = l.init.unwrap_or_default();
-                narrow_caller(&mut module.computations[index], id, l.counter, first);
-                narrow_callee(&mut module.computations[condition.index()], &l, false);
-                narrow_callee(&mut module.computations[body.index()], &l, true);
-            }
+    for_own_loops(&mut module, |module, index, id, (condition, body)| {
+        if let Some(l) = narrowed(module, index, id, condition, body)
+            && draft.fire("narrow-counter")
+        {
+            let first = l.init.unwrap_or_default();
+            narrow_caller(&mut module.computations[index], id, l.counter, first);
+            narrow_callee(&mut module.computations[condition.index()], &l, false);
+            narrow_callee(&mut module.computations[body.index()], &l, true);
         }
-    }
+    });
     Ok(module)
 }
 

@@ -6,7 +6,7 @@
 //! that share a body are left alone.
 
 use super::copied::{Copied, copied};
-use super::{callers, is_by_element, own_loop, used_elements};
+use super::{for_own_loops, is_by_element, used_elements};
 use crate::edit::Draft;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CompId, Computation, Module, Node, NodeId, Op, Shape};
@@ -16,21 +16,15 @@ use systole_hlo::graph::{CompId, Computation, Module, Node, NodeId, Op, Shape};
 /// # Errors
 /// None.
 pub fn run(mut module: Module, draft: &mut Draft) -> Result<Module, CompileError> {
-    let callers = callers(&module);
-    for index in 0..module.computations.len() {
-        let loops: Vec<NodeId> = module.computations[index].ids().collect();
-        // Nodes are put in before a loop: those behind it are met first.
-        for id in loops.into_iter().rev() {
-            let Some((condition, body)) = own_loop(&module.computations[index], id, &callers) else { continue };
-            if let Some(states) = states(&module, index, id, (condition, body))
-                && draft.fire("state-shape")
-            {
-                squeeze_caller(&mut module.computations[index], id, &states);
-                squeeze_callee(&mut module.computations[condition.index()], &states);
-                squeeze_callee(&mut module.computations[body.index()], &states);
-            }
+    for_own_loops(&mut module, |module, index, id, (condition, body)| {
+        if let Some(states) = states(module, index, id, (condition, body))
+            && draft.fire("state-shape")
+        {
+            squeeze_caller(&mut module.computations[index], id, &states);
+            squeeze_callee(&mut module.computations[condition.index()], &states);
+            squeeze_callee(&mut module.computations[body.index()], &states);
         }
-    }
+    });
     Ok(module)
 }
 
