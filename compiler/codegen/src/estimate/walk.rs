@@ -9,8 +9,10 @@ use systole_isa::{Bundle, ChipConfig, Class, DmaDesc, Inst, Op, Slot};
 
 /// Bundles that are walked at most.
 const MOST: u64 = 400_000;
-/// Rounds of a loop after which its mean time is taken, same or not.
-const ROUNDS: usize = 10;
+/// Rounds of a loop after which the mean time of the last ones is taken, same or not; of a loop with branches in it, which
+/// may go another way only after many rounds.
+const ROUNDS: usize = 17;
+const BRANCHED: usize = 33;
 /// Scalar registers that an encoding can name.
 const SCALARS: usize = 64;
 
@@ -21,8 +23,64 @@ type Scalars = [Option<i32>; SCALARS];
 struct Rounds {
     ends: Vec<f64>,
     scalars: Vec<Scalars>,
-    /// Copies that had begun at the end of the last round.
+    /// Ways that branches in the rounds went; of the first it is not known.
+    ways: Vec<u64>,
+    /// Copies that had begun at the end of the last round, and the ways that branches had gone.
     copies: u64,
+    way: u64,
+}
+
+impl Rounds {
+    /// After how many rounds, at least two, every scalar that is known has moved by the same as in as many rounds before: windows
+    /// take turns.
+    fn period(&self) -> Option<usize> {
+        let n = self.scalars.len();
+        let moves = |i: usize, p: usize| {
+            let [now, before, first] = [1, 1 + p, 1 + 2 * p].map(|k| self.scalars[n - k][i]);
+            match (now, before, first) {
+                (Some(c), Some(b), Some(a)) => c.wrapping_sub(b) == b.wrapping_sub(a),
+                _ => true,
+            }
+        };
+        // What moves evenly in every round does so in every two.
+        // A way that comes every few rounds has been met in the last two thirds of them, what was special of the first is over.
+        let alike = |p: usize| (1..=p.max(n * 2 / 3).min(n - 1 - p)).all(|k| self.ways[n - k] == self.ways[n - k - p]);
+        if (1..SCALARS).all(|i| moves(i, 1)) && alike(1) {
+            return Some(2);
+        }
+        (2..=(n - 1) / 2).find(|&p| (1..SCALARS).all(|i| moves(i, p)) && alike(p))
+    }
+
+    /// Whether all rounds went the same ways through branches, so that others may come.
+    fn is_undecided(&self) -> bool {
+        self.ways.len() < BRANCHED && self.ways.get(1).is_some_and(|&w| w != 0 && self.ways[1..].iter().all(|&o| o == w))
+    }
+
+    /// Whether the last rounds take the same time; where copies begin in them, as long as those before.
+    fn is_steady(&self, period: usize, copied: bool) -> bool {
+        let n = self.ends.len();
+        let alike = |a: f64, b: f64| (a - b).abs() <= 0.002 * a.max(b);
+        let took = |from: usize, to: usize| self.ends[n - from] - self.ends[n - to];
+        if copied || period > 2 {
+            return n > 2 * period && alike(took(1, 1 + period), took(1 + period, 1 + 2 * period));
+        }
+        alike(took(1, 2), took(2, 3))
+    }
+
+    /// What a scalar is so many rounds later, a multiple of the period.
+    fn later(&self, i: usize, period: usize, rounds: i32) -> Option<i32> {
+        let n = self.scalars.len();
+        let at = |k: usize| n.checked_sub(k).and_then(|k| self.scalars[k][i]);
+        let by = |step: i32, each: usize| at(1).map(|c| c.wrapping_add(step.wrapping_mul(rounds / each as i32)));
+        let step = |k: usize| Some(at(1)?.wrapping_sub(at(1 + k)?));
+        match (step(1), step(period)) {
+            (Some(one), _) if at(2).zip(at(3)).is_some_and(|(b, a)| b.wrapping_sub(a) == one) && period == 2 => by(one, 1),
+            (_, Some(all)) if at(1 + 2 * period).is_none_or(|a| at(1 + period).is_some_and(|b| b.wrapping_sub(a) == all)) => {
+                by(all, period)
+            }
+            _ => None,
+        }
+    }
 }
 
 pub(super) struct Walk<'a> {
@@ -36,6 +94,8 @@ pub(super) struct Walk<'a> {
     scalars: Scalars,
     copies: Copies<'a>,
     started: u64,
+    /// Ways that branches have gone: a number for each, added up.
+    way: u64,
     arrays: Vec<Array>,
     /// When what the cross-lane units transpose can be popped.
     transposed: Vec<f64>,
@@ -55,6 +115,7 @@ impl<'a> Walk<'a> {
             scalars,
             copies: Copies::new(chip, descs),
             started: 0,
+            way: 0,
             arrays: vec![Array::new(chip); chip.mxu.count as usize],
             transposed: vec![0.0; chip.core.xlu_slots.max(1) as usize],
             loops: FxHashMap::default(),
@@ -82,7 +143,12 @@ impl<'a> Walk<'a> {
             if matches!(branch.op, Op::BRet | Op::BHalt) {
                 break;
             }
-            match self.branch(branch, &before) {
+            let target = self.branch(branch, &before);
+            if matches!(branch.op, Op::BZ | Op::BNz) {
+                let way = (at as u64) << 1 | u64::from(target.is_some());
+                self.way = self.way.wrapping_add((way + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            }
+            match target {
                 Some(target) => {
                     self.next = self.next.max(now + bubble);
                     if target <= at && branch.op == Op::BLoop {
@@ -266,7 +332,7 @@ impl<'a> Walk<'a> {
         taken.then_some(o[1] as usize)
     }
 
-    /// A round of a loop has ended: where its rounds take the same time, the others are added up but for the last.
+    /// A round of a loop has ended: where its rounds take the same time, the others are added up but for the last ones.
     fn round(&mut self, at: usize, top: usize, counter: usize) {
         // Loops inside begin anew.
         self.loops.retain(|&l, _| !(top..at).contains(&l));
@@ -274,40 +340,36 @@ impl<'a> Walk<'a> {
         let r = self.loops.entry(at).or_default();
         let copied = started != r.copies;
         r.copies = started;
+        r.ways.push(self.way.wrapping_sub(r.way));
+        r.way = self.way;
         r.ends.push(self.next);
         r.scalars.push(self.scalars);
-        let n = r.ends.len();
-        if n < 3 {
+        if r.ends.len() < 3 || r.is_undecided() {
             return;
         }
-        let took = |k: usize| r.ends[n - k] - r.ends[n - k - 1];
-        let alike = |a: f64, b: f64| (a - b).abs() <= 0.002 * a.max(b);
-        let steady = if copied {
-            n >= 5 && alike(took(1) + took(2), took(3) + took(4)) || n >= ROUNDS
-        } else {
-            alike(took(1), took(2)) || n >= ROUNDS
+        let (period, regular) = match r.period() {
+            Some(period) => (period, r.is_steady(period, copied)),
+            None => (2, false),
         };
         let left = self.scalars.get(counter).copied().flatten().unwrap_or(1);
-        // Pairs of rounds, so that what takes turns does so afterwards.
-        let skipped = (left - 1) / 2 * 2;
-        if !steady || skipped < 2 {
+        let skipped = (left - 1) / period as i32 * period as i32;
+        let most = if r.ways.last() == Some(&0) { ROUNDS } else { BRANCHED };
+        if !regular && r.ends.len() < most || skipped < 2 {
             return;
         }
-        let mean = (took(1) + took(2)) / 2.0;
-        let (last, before, first) = (r.scalars[n - 1], r.scalars[n - 2], r.scalars[n - 3]);
-        for (i, s) in self.scalars.iter_mut().enumerate().skip(1) {
-            *s = match (last[i], before[i], first[i]) {
-                (Some(c), Some(b), Some(a)) if c.wrapping_sub(b) == b.wrapping_sub(a) => {
-                    Some(c.wrapping_add(c.wrapping_sub(b).wrapping_mul(skipped)))
-                }
-                (Some(c), Some(_), Some(a)) if c == a => Some(c),
-                _ => None,
-            };
+        let n = r.ends.len();
+        let took = (r.ends[n - 1] - r.ends[n - 1 - period]) / period as f64;
+        for i in 1..SCALARS {
+            self.scalars[i] = r.later(i, period, skipped);
         }
         self.scalars[counter & (SCALARS - 1)] = Some(left - skipped);
+        let way = r.ways[n - period..].iter().fold(0u64, |all, w| all.wrapping_add(*w));
+        self.way = self.way.wrapping_add(way.wrapping_mul(u64::from(skipped.unsigned_abs()) / period as u64));
+        r.way = self.way;
         r.ends.clear();
+        r.ways.clear();
         r.scalars.clear();
-        self.shift(mean * f64::from(skipped), copied);
+        self.shift(took * f64::from(skipped), copied);
     }
 
     /// Moves all times of the core; those of copies only where these are part of what was added up: others go on meanwhile.
