@@ -69,6 +69,37 @@ mod tests {
     }
 
     #[test]
+    fn copies_of_every_few_rounds_count() {
+        let (rounds, bytes) = (512u32, 1u32 << 20);
+        let of = |every: i32| {
+            let chip = chip();
+            let mut b = KernelBuilder::new("windows", &chip);
+            let (hbm, vmem) = (b.buffer(), b.buffer());
+            let (src, dst) = (b.param(), b.param());
+            let left = b.s_var(0);
+            b.loop_static(rounds, |b| {
+                b.if_else(
+                    left,
+                    |b| b.s_inc(left, -1),
+                    |b| {
+                        let args = DmaArgs { desc: 0, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem: 0 };
+                        b.dma_start(args, &[hbm], &[vmem]);
+                        b.dma_wait(0, bytes as i32, &[hbm], &[vmem]);
+                        b.set_s(left, Op::SLi, &[(every - 1).into()]);
+                    },
+                );
+            });
+            let desc = DmaDesc::contiguous(Space::Hbm, Space::Vmem, bytes);
+            cycles(&b.finish(), &[desc], (0, 0), &chip).expect("schedules")
+        };
+        let one = f64::from(bytes) / chip().hbm_bytes_per_cycle();
+        for every in [2, 3, 4, 7, 100] {
+            let (ours, all) = (of(every), f64::from(rounds.div_ceil(every as u32)) * one);
+            assert!(ours > all && ours < 1.5 * all, "{every}: {ours} for {all}");
+        }
+    }
+
+    #[test]
     fn copies_take_bandwidth_and_latency() {
         let of = |(outer, copies): (u32, u32), bytes: u32| {
             let chip = chip();

@@ -12,10 +12,13 @@ const MOST: u64 = 400_000;
 /// Rounds of a loop after which the mean time of the last ones is taken, same or not; of a loop with branches in it, which
 /// may go another way only after many rounds.
 const ROUNDS: usize = 17;
-const BRANCHED: usize = 33;
+const BRANCHED: usize = 513;
 /// Scalar registers that an encoding can name.
-const SCALARS: usize = 64;
+const REGISTERS: usize = 64;
+/// Registers, and the first words of scalar memory: what did not stay in registers is there.
+const SCALARS: usize = REGISTERS + 64;
 
+/// What scalar registers and words hold, where it is known.
 type Scalars = [Option<i32>; SCALARS];
 
 /// What is known of a loop that is being walked: when its rounds ended, and the scalars then.
@@ -53,7 +56,8 @@ impl Rounds {
 
     /// Whether all rounds went the same ways through branches, so that others may come.
     fn is_undecided(&self) -> bool {
-        self.ways.len() < BRANCHED && self.ways.get(1).is_some_and(|&w| w != 0 && self.ways[1..].iter().all(|&o| o == w))
+        self.ways.len() < BRANCHED
+            && self.ways.get(1).is_some_and(|&w| w != 0 && self.ways[1..].iter().all(|&o| o == w))
     }
 
     /// Whether the last rounds take the same time; where copies begin in them, as long as those before.
@@ -74,8 +78,12 @@ impl Rounds {
         let by = |step: i32, each: usize| at(1).map(|c| c.wrapping_add(step.wrapping_mul(rounds / each as i32)));
         let step = |k: usize| Some(at(1)?.wrapping_sub(at(1 + k)?));
         match (step(1), step(period)) {
-            (Some(one), _) if at(2).zip(at(3)).is_some_and(|(b, a)| b.wrapping_sub(a) == one) && period == 2 => by(one, 1),
-            (_, Some(all)) if at(1 + 2 * period).is_none_or(|a| at(1 + period).is_some_and(|b| b.wrapping_sub(a) == all)) => {
+            (Some(one), _) if at(2).zip(at(3)).is_some_and(|(b, a)| b.wrapping_sub(a) == one) && period == 2 => {
+                by(one, 1)
+            }
+            (_, Some(all))
+                if at(1 + 2 * period).is_none_or(|a| at(1 + period).is_some_and(|b| b.wrapping_sub(a) == all)) =>
+            {
                 by(all, period)
             }
             _ => None,
@@ -275,15 +283,25 @@ impl<'a> Walk<'a> {
 
     /// What an instruction leaves in scalar registers.
     fn scalar(&mut self, i: &Inst, before: &Scalars) {
+        let o = &i.operands;
+        let word = |base: i32, offset: i32| {
+            usize::try_from(offset).ok().map(|w| w + REGISTERS).filter(|&w| base == 0 && w < SCALARS)
+        };
         let Function::Scalar(f) = i.op.function() else {
             for r in i.defs() {
-                if r.index() < SCALARS && i.op != Op::BLoop {
+                if r.index() < REGISTERS && i.op != Op::BLoop {
                     self.scalars[r.index()] = None;
                 }
             }
+            if i.op == Op::SLd && o[0] != 0 {
+                self.scalars[o[0] as usize & (REGISTERS - 1)] = word(o[1], o[2]).and_then(|w| before[w]);
+            } else if i.op == Op::SSt
+                && let Some(w) = word(o[1], o[2])
+            {
+                self.scalars[w] = before[o[0] as usize & (REGISTERS - 1)];
+            }
             return;
         };
-        let o = &i.operands;
         let get = |n: usize| before.get(o[n] as usize).copied().flatten();
         let two = |f: fn(i32, i32) -> i32| Some(f(get(1)?, get(2)?));
         let one = |f: fn(i32, i32) -> i32| Some(f(get(1)?, o[2]));
@@ -312,7 +330,7 @@ impl<'a> Walk<'a> {
             ScalarFn::SShl | ScalarFn::SShr | ScalarFn::SSar | ScalarFn::SLtU => None,
         };
         if o[0] != 0 {
-            self.scalars[o[0] as usize & (SCALARS - 1)] = value;
+            self.scalars[o[0] as usize & (REGISTERS - 1)] = value;
         }
     }
 
@@ -324,7 +342,7 @@ impl<'a> Walk<'a> {
             return Some(o[0] as usize);
         }
         let taken = if b.op == Op::BLoop {
-            self.scalars[o[0] as usize & (SCALARS - 1)] = known.map(|v| v.wrapping_sub(1));
+            self.scalars[o[0] as usize & (REGISTERS - 1)] = known.map(|v| v.wrapping_sub(1));
             known.is_some_and(|v| v != 1)
         } else {
             b.op == Op::BNz && known.is_some_and(|v| v != 0) || b.op == Op::BZ && known == Some(0)
@@ -362,7 +380,7 @@ impl<'a> Walk<'a> {
         for i in 1..SCALARS {
             self.scalars[i] = r.later(i, period, skipped);
         }
-        self.scalars[counter & (SCALARS - 1)] = Some(left - skipped);
+        self.scalars[counter & (REGISTERS - 1)] = Some(left - skipped);
         let way = r.ways[n - period..].iter().fold(0u64, |all, w| all.wrapping_add(*w));
         self.way = self.way.wrapping_add(way.wrapping_mul(u64::from(skipped.unsigned_abs()) / period as u64));
         r.way = self.way;
