@@ -166,7 +166,7 @@ impl<'a> Lower<'a> {
             return;
         }
         // Blocks that cannot leave anything around what they write keep what is there.
-        let first = |a: &Arg| matches!(a, Arg::Array { usage: Use::First, .. });
+        let first = |a: &Arg| matches!(a, Arg::Array { usage: Use::First | Use::Tiles, .. });
         if large.contains(&true) && args.iter().any(first) {
             return self.push_body(body, args.into_iter().map(keeping).collect(), name, op, results);
         }
@@ -308,10 +308,10 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// An argument that is written first as one that is updated.
+/// An argument around which something else may be left as one that is updated.
 fn keeping(arg: Arg) -> Arg {
     match arg {
-        Arg::Array { buf, usage: Use::First, unit, offset, dynamic } => {
+        Arg::Array { buf, usage: Use::First | Use::Tiles, unit, offset, dynamic } => {
             Arg::Array { buf, usage: Use::Update, unit, offset, dynamic }
         }
         Arg::Array { .. } | Arg::Scalar(_) | Arg::Sum(_) | Arg::Linear { .. } | Arg::Const(_) | Arg::Scratch => arg,

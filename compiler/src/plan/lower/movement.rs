@@ -1,6 +1,6 @@
 //! Data movement: views where nothing moves, move kernels where something does.
 
-use super::moving::{Position, move_spec, refine, scatters_lanes};
+use super::moving::{Position, is_multiple, known_start, move_spec, refine, scatters_lanes};
 use super::{Cut, Lower, Region, Val};
 use crate::plan::group::{Owner, windows_of};
 use crate::plan::step::{Arg, ScalarOp, Step, Unit, Use, Word};
@@ -9,7 +9,7 @@ use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Expr, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output};
 use systole_codegen::emit::moves::spec::MoveSpec;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, Computation, NodeId, Op, PadDim};
+use systole_hlo::graph::{Binary, NodeId, Op, PadDim};
 use systole_isa::DType;
 
 /// The part of vector memory from which on an array stays in HBM where only so small a part of it (one in `.1`) is updated.
@@ -24,9 +24,6 @@ struct Target {
     /// See [`Lower::is_result`].
     result: bool,
 }
-
-/// How far a start index is followed to what it is computed from.
-const DEPTH: u32 = 6;
 
 impl<'a> Lower<'a> {
     /// Appends a move between two buffers; `Use::Write` if it writes every element, else `Use::Update`.
@@ -486,23 +483,41 @@ impl<'a> Lower<'a> {
         words
     }
 
-    /// Row terms and lane start of an array's dynamic position; `aligned`: along lanes it begins at a whole tile, so that it is
-    /// a number of planes.
-    fn dynamic(&mut self, v: &View, starts: &[Word], sizes: &[u64], aligned: bool) -> (Vec<(Word, i64)>, Option<Word>) {
+    /// Row terms and lane start of an array's dynamic position; `begins`: whether it begins at a multiple along a dimension. Where
+    /// these are whole tiles it is a number of tiles or planes, from which copies can begin.
+    fn dynamic(
+        &mut self,
+        v: &View,
+        starts: &[Word],
+        sizes: &[u64],
+        begins: &dyn Fn(usize, u64) -> bool,
+    ) -> (Vec<(Word, i64)>, Option<Word>) {
         let strides = v.layout.row_strides();
         let minor = v.dims.len() - 1;
         let moves = |d: usize| v.dims[d] != sizes[d];
-        let mut rows: Vec<(Word, i64)> =
-            (0..minor).filter(|&d| moves(d)).map(|d| (starts[d], strides[d] as i64)).collect();
+        let mut rows: Vec<(Word, i64)> = Vec::new();
+        let (most, least) = (self.tile_rows(), u64::from(self.chip.core.sublanes.max(4)));
+        for d in (0..minor).filter(|&d| moves(d)) {
+            let tiles = std::iter::successors(Some(most), |t| (*t > least).then_some(t / 2));
+            let known = |&t: &u64| t.is_power_of_two() && begins(d, t);
+            let tile =
+                Some(strides[d]).filter(|s| !s.is_multiple_of(least)).and_then(|_| tiles.into_iter().find(known));
+            let start = tile.map_or(starts[d], |t| self.shifted(starts[d], t));
+            rows.push((start, (strides[d] * tile.unwrap_or(1)) as i64));
+        }
         let lanes = u64::from(v.layout.lanes);
-        let tiles = aligned && lanes.is_power_of_two() && sizes[minor].is_multiple_of(lanes);
-        if !moves(minor) || !tiles || !(v.dims[minor] - sizes[minor]).is_multiple_of(lanes) {
+        let tiles = lanes.is_power_of_two() && sizes[minor].is_multiple_of(lanes) && begins(minor, lanes);
+        if !moves(minor) || !tiles {
             return (rows, moves(minor).then(|| starts[minor]));
         }
-        let bits = self.scalar(ScalarOp::Const(lanes.ilog2() as i32), systole_isa::DType::S32);
-        let plane = ScalarOp::Binary(Binary::Shr, starts[minor], bits);
-        rows.push((self.scalar(plane, systole_isa::DType::S32), v.layout.plane_rows() as i64));
+        rows.push((self.shifted(starts[minor], lanes), v.layout.plane_rows() as i64));
         (rows, None)
+    }
+
+    /// How often `of`, a power of two, goes into a word that is not negative.
+    fn shifted(&mut self, word: Word, of: u64) -> Word {
+        let bits = self.scalar(ScalarOp::Const(of.ilog2() as i32), DType::S32);
+        self.scalar(ScalarOp::Binary(Binary::Shr, word, bits), DType::S32)
     }
 
     fn dynamic_slice(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
@@ -517,8 +532,11 @@ impl<'a> Lower<'a> {
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
         self.keep_for_parts(src.buf, dst.layout.bytes());
         let n = dims.len();
-        let aligned = is_multiple(r.comp, node.operands[n], u64::from(self.chip.core.lanes), DEPTH);
-        let (rows, lane) = self.dynamic(&src, &starts, &dims, aligned);
+        // Starts are clamped to what is left of the array.
+        let begins = |d: usize, tile: u64| {
+            (limits[d] - dims[d]).is_multiple_of(tile) && is_multiple(r.comp, node.operands[1 + d], tile)
+        };
+        let (rows, lane) = self.dynamic(&src, &starts, &dims, &begins);
         let mut spec = move_spec(&dims, &src, &Position::identity(n), &dst, &Position::identity(n));
         spec.src.dynamic_lane = lane.is_some();
         let to = Target { usage: Use::Write, op: self.debug_op(r, id, 0.0), result: self.is_result(r, id) };
@@ -552,41 +570,18 @@ impl<'a> Lower<'a> {
         }
         self.steps.push(Step::Copy { src: src.buf, dst: dst.buf, op });
         let n = dims.len();
-        let aligned = is_multiple(r.comp, node.operands[n + 1], u64::from(self.chip.core.lanes), DEPTH);
-        let (rows, lane) = self.dynamic(&dst, &starts, &moving, aligned);
+        // Starts are clamped to what is left of the array.
+        let begins = |d: usize, tile: u64| {
+            (dims[d] - update.dims[d]).is_multiple_of(tile) && is_multiple(r.comp, node.operands[2 + d], tile)
+        };
+        let (rows, lane) = self.dynamic(&dst, &starts, &moving, &begins);
         let sizes = update.dims.clone();
         let to = Position { dims: place.iter().enumerate().map(|(d, p)| (vec![(d, 1)], p.unwrap_or(0))).collect() };
         let mut spec = move_spec(&sizes, &update, &Position::identity(n), &dst, &to);
         spec.dst.dynamic_lane = lane.is_some();
-        // Starts are clamped to what is left of the array.
-        let begins = |d: usize, tile: u64| {
-            (dims[d] - update.dims[d]).is_multiple_of(tile) && is_multiple(r.comp, node.operands[2 + d], tile, DEPTH)
-        };
         let usage = self.part(&dims, &update.dims, &begins);
         let to = Target { usage, op, result: self.is_result(r, id) };
         self.push_move_dynamic(spec, (update.buf, Vec::new()), (dst.buf, rows), [None, lane], to);
         Ok(Val::Array(dst))
-    }
-}
-
-/// A start index that is a constant, of a part that leaves `room` elements of the dimension.
-fn known_start(comp: &Computation, id: NodeId, room: u64) -> Option<i64> {
-    let Op::Constant(l) = &comp.node(id).op else { return None };
-    let value = l.integer(0).filter(|_| l.dims.is_empty())?;
-    let value = if l.dtype == DType::U64 { i128::from(value as u64) } else { i128::from(value) };
-    Some(value.clamp(0, i128::from(room)) as i64)
-}
-
-/// Whether a start index is a multiple of a number whatever it is computed from.
-#[allow(clippy::wildcard_enum_match_arm, reason = "what is not known to be a multiple is taken for none")]
-fn is_multiple(comp: &Computation, id: NodeId, of: u64, depth: u32) -> bool {
-    let Some(depth) = depth.checked_sub(1) else { return false };
-    let n = comp.node(id);
-    match &n.op {
-        Op::Constant(l) => l.dims.is_empty() && l.integer(0).is_some_and(|v| v % of as i64 == 0),
-        Op::Binary(Binary::Mul) => n.operands.iter().any(|o| is_multiple(comp, *o, of, depth)),
-        Op::Binary(Binary::Add | Binary::Sub) => n.operands.iter().all(|o| is_multiple(comp, *o, of, depth)),
-        Op::Reshape => is_multiple(comp, n.operands[0], of, depth),
-        _ => false,
     }
 }

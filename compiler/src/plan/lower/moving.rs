@@ -2,6 +2,7 @@
 
 use crate::plan::view::{Form, View};
 use systole_codegen::emit::moves::spec::{MoveSpec, Side};
+use systole_hlo::graph::{Binary, Computation, NodeId, Op};
 use systole_isa::DType;
 
 /// The affine map of iteration dimensions to positions in an array: for each array dimension, `(iteration dimension,
@@ -156,6 +157,34 @@ pub fn scatters_lanes(spec: &MoveSpec) -> bool {
     let lanes = || spec.src.lanes.iter().zip(&spec.dst.lanes).zip(&spec.src.rows);
     let from_rows = lanes().any(|((&src, &dst), &row)| src == 0 && dst == 1 && row != 0);
     from_rows && lanes().any(|((&src, &dst), _)| src != 0 && dst != 0 && src != dst)
+}
+
+/// A start index that is a constant, of a part that leaves `room` elements of the dimension.
+pub fn known_start(comp: &Computation, id: NodeId, room: u64) -> Option<i64> {
+    let Op::Constant(l) = &comp.node(id).op else { return None };
+    let value = l.integer(0).filter(|_| l.dims.is_empty())?;
+    let value = if l.dtype == DType::U64 { i128::from(value as u64) } else { i128::from(value) };
+    Some(value.clamp(0, i128::from(room)) as i64)
+}
+
+/// Whether a start index is a multiple of a number whatever it is computed from.
+pub fn is_multiple(comp: &Computation, id: NodeId, of: u64) -> bool {
+    /// How far it is followed.
+    const DEPTH: u32 = 6;
+    multiple(comp, id, of, DEPTH)
+}
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is not known to be a multiple is taken for none")]
+fn multiple(comp: &Computation, id: NodeId, of: u64, depth: u32) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    let n = comp.node(id);
+    match &n.op {
+        Op::Constant(l) => l.dims.is_empty() && l.integer(0).is_some_and(|v| v % of as i64 == 0),
+        Op::Binary(Binary::Mul) => n.operands.iter().any(|o| multiple(comp, *o, of, depth)),
+        Op::Binary(Binary::Add | Binary::Sub) => n.operands.iter().all(|o| multiple(comp, *o, of, depth)),
+        Op::Reshape => multiple(comp, n.operands[0], of, depth),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
