@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use systole_hlo::graph::elementwise::{Function, UnaryKind};
 use systole_hlo::graph::{Binary, Computation, NodeId, Op, Shape, SliceDim};
-use systole_isa::Layout;
+use systole_isa::{DType, Layout};
 use systole_passes::transfers::narrow::far_apart;
 
 /// What becomes of a node.
@@ -316,7 +316,9 @@ impl Rows {
     fn are_long(self, comp: &Computation, reduce: NodeId) -> bool {
         let Some(a) = comp.node(comp.node(reduce).operands[0]).shape.as_array() else { return false };
         let columns = a.dims.last().copied().unwrap_or(1);
-        a.elements().saturating_mul(4) > self.vmem / 2 && columns * self.sublanes * 4 * ROW_WINDOWS > self.vmem
+        // As words: what is computed is.
+        let bytes = Layout::row_major(DType::F32, &a.dims, self.sublanes as u32, self.lanes as u32).bytes();
+        bytes > self.vmem / 2 && columns * self.sublanes * 4 * ROW_WINDOWS > self.vmem
     }
 }
 
