@@ -2,19 +2,18 @@
 //!
 //! Indices, and updates in HBM, come a chunk at a time, the next chunk's while this one's updates are combined, one after the
 //! other. Tables lie in vector memory and are updated there, or are made block by block: a block of rows is brought, every index
-//! that names one of them is combined, and the block is taken away.
+//! that names one of them is combined, and the block is taken away. Around a block are rows that nobody reads: updates of other
+//! blocks go there, so that none has to be asked whether it counts.
 
+mod combine;
 mod copies;
 
 use self::copies::Copies;
 use super::{CHUNK, Far, RowsKernel, RowsSpec, chunk, fetch};
 use crate::emit::hbm::HbmUnit;
-use crate::emit::loops::eval::{emit_body, map_words, select_mask};
-use crate::emit::loops::spec::{Body, ExprOp};
-use crate::emit::memory::{self, Place};
-use crate::emit::value::Value;
+use crate::emit::loops::spec::Body;
 use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{BufferRef, KernelBuilder, M, S, V};
+use crate::kernel::{BufferRef, KernelBuilder, S};
 use serde::{Deserialize, Serialize};
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
@@ -55,39 +54,6 @@ struct Area {
     component: u32,
 }
 
-/// Updates that are combined together: their rows are read before any is written, so that they wait for each other in registers
-/// and not in memory.
-const GROUP: u32 = 4;
-/// Registers of a row that are read before any is written.
-const PARTS: usize = 4;
-
-/// An update: the place that it names in a table (any that there is if it is not taken), its own number.
-struct Update {
-    place: S,
-    at: S,
-    /// The place in every lane, as it was given.
-    number: V,
-    taken: M,
-}
-
-/// What an update finds and brings.
-struct Loaded {
-    /// The table's row in every lane.
-    row: V,
-    /// What of it changes.
-    mask: M,
-    /// By table.
-    places: Vec<Place>,
-    old: Vec<Value>,
-    new: Vec<Value>,
-}
-
-impl Loaded {
-    fn new(row: V, mask: M) -> Loaded {
-        Loaded { row, mask, places: Vec::new(), old: Vec::new(), new: Vec::new() }
-    }
-}
-
 struct Table {
     /// Where blocks come from and where they go.
     from: HbmUnit,
@@ -100,6 +66,10 @@ struct Scatter<'a> {
     lanes: u32,
     sublanes: u32,
     row_bytes: u32,
+    /// Whether there are rows around blocks that nobody reads.
+    around: bool,
+    /// Rows of a window for a block.
+    window: u32,
     indices: (S, BufferRef),
     /// By table: in HBM, and as it is walked.
     tables: Vec<(Option<Table>, Area)>,
@@ -128,7 +98,8 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
     let near_updates: Vec<S> = s.specs.iter().filter(|_| !s.far.rows).map(|_| b.param()).collect();
     let scratch = b.param();
     let mut at = 0;
-    let mut window = |b: &mut KernelBuilder, r: &RowsSpec, rows: u32, far: u32| {
+    let mut window = |b: &mut KernelBuilder, r: &RowsSpec, (before, rows): (u32, u32), far: u32| {
+        at += before;
         let p = r.packing();
         let first = b.s_addi(scratch, at as i32);
         let base = if p == 1 { first } else { b.s_muli(first, p as i32) };
@@ -143,7 +114,7 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
     for (i, r) in s.specs.iter().enumerate() {
         let area = match near_tables.get(i) {
             Some(&base) => Area { base, buf: b.buffer(), plane: r.table_plane, component: r.table_component },
-            None => window(&mut b, r, s.block, r.table_plane),
+            None => window(&mut b, r, (s.around(chip), s.window_rows(chip)), r.table_plane),
         };
         let table = from[i].zip(far_tables[i]).map(|(from, to)| Table { from, to });
         tables.push((table, area));
@@ -152,7 +123,7 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
                 let all = Area { base, buf: b.buffer(), plane: r.rows_plane, component: r.rows_component };
                 [all, all]
             }
-            None => [(); 2].map(|()| window(&mut b, r, chunk_rows, r.rows_plane)),
+            None => [(); 2].map(|()| window(&mut b, r, (0, chunk_rows), r.rows_plane)),
         };
         updates.push((far_updates[i], areas));
     }
@@ -162,7 +133,22 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
         Copies::new(&mut b, s, first, chip)
     });
     let (lanes, sublanes) = (chip.core.lanes, chip.core.sublanes);
-    let mut k = Scatter { s, chunk, lanes, sublanes, row_bytes, indices, tables, updates, copies, descs: Vec::new() };
+    let around = s.around(chip) > 0;
+    let window = s.window_rows(chip);
+    let mut k = Scatter {
+        s,
+        chunk,
+        lanes,
+        sublanes,
+        row_bytes,
+        around,
+        window,
+        indices,
+        tables,
+        updates,
+        copies,
+        descs: Vec::new(),
+    };
     k.emit(&mut b);
     RowsKernel { kernel: b.finish(), scratch_rows, descs: k.descs, semaphores: SEMAPHORES }
 }
@@ -175,9 +161,22 @@ impl ScatterSpec {
         let window = |r: &RowsSpec, rows: u32| rows / r.packing() * r.slab();
         let halves = |r: &RowsSpec| if self.far.rows { 2 * window(r, chunk_rows) } else { 0 };
         let copies = if self.copies > 0 { self.copies * self.copy_rows(chip) } else { 0 };
-        let all: u32 = self.specs.iter().map(|r| window(r, self.block) + halves(r)).sum::<u32>() + copies;
+        let blocks = |r: &RowsSpec| self.around(chip) + window(r, self.window_rows(chip));
+        let all: u32 = self.specs.iter().map(|r| blocks(r) + halves(r)).sum::<u32>() + copies;
         // Registers reach beyond the last window.
         (if all > 0 { all + 4 * chip.core.sublanes } else { 0 }, SEMAPHORES)
+    }
+
+    /// Rows in front of each table's blocks that nobody reads, and as many behind each of their planes; 0: updates are asked whether they count.
+    fn around(&self, chip: &ChipConfig) -> u32 {
+        let alone = self.block > 0 && self.specs.iter().all(|r| !r.joined(r.table_plane));
+        // Whole registers of rows of the narrowest type.
+        if alone { 4 * chip.core.sublanes } else { 0 }
+    }
+
+    /// Rows of a window for a block, with what lies behind it.
+    fn window_rows(&self, chip: &ChipConfig) -> u32 {
+        if self.block == 0 { 0 } else { self.block + self.around(chip) }
     }
 
     /// Indices of a chunk: updates of both halves take a part of vector memory at most.
@@ -248,7 +247,7 @@ impl Scatter<'_> {
         let s = self.s;
         let one = |r: &RowsSpec| {
             let far = (r.table_plane, r.table_component);
-            (self.rows_desc(r, rows, far, s.block, false), self.rows_desc(r, rows, far, s.block, true))
+            (self.rows_desc(r, rows, far, self.window, false), self.rows_desc(r, rows, far, self.window, true))
         };
         s.specs.iter().map(one).collect()
     }
@@ -374,173 +373,5 @@ impl Scatter<'_> {
                 .unzip();
             b.dma_wait(UPDATES + half, bytes as i32, &hbm, &near);
         }
-    }
-
-    /// Combines a chunk's updates, the first of which is number `first`.
-    fn combine_all(&self, b: &mut KernelBuilder, half: u32, first: S, count: u32, (low, rows): (S, u32)) {
-        if let Some(c) = &self.copies {
-            return self.combine_in_copies(b, c, half, (first, count));
-        }
-        let word = b.s_var((self.s.specs[0].smem + half * self.chunk) as i32);
-        let at = if self.s.far.rows { b.s_var(0) } else { b.s_copy(first) };
-        let lanes = if self.s.elements { self.lanes } else { 1 };
-        let low = if rows > 0 && lanes > 1 { b.s_muli(low, lanes as i32) } else { low };
-        // Narrow types are rounded on their way to memory.
-        let wide = |r: &RowsSpec| r.dtype.bits() == 32 * r.dtype.components() as u32;
-        let group = if self.s.specs.iter().all(wide) { GROUP } else { 1 };
-        for (trips, size) in [(count / group, group), (count % group, 1)] {
-            b.loop_static(trips, |b| {
-                let all: Vec<Update> =
-                    (0..size as i32).map(|i| self.update(b, (word, at, i), (low, rows * lanes))).collect();
-                if self.s.elements {
-                    self.elements(b, half, &all);
-                } else {
-                    self.rows(b, half, &all);
-                }
-                b.s_inc(word, size as i32);
-                b.s_inc(at, size as i32);
-            });
-        }
-    }
-
-    /// The `i`th update from scalar word `word` on, which is number `at` of its array: of a block, where its table has `end` places
-    /// from `low` on (0: of all of it).
-    fn update(&self, b: &mut KernelBuilder, (word, at, i): (S, S, i32), (low, end): (S, u32)) -> Update {
-        let index = b.smem_load(word, i);
-        let index = if end > 0 { b.s(Op::SSub, &[index, low]) } else { index };
-        let place = b.s(Op::SMax, &[index, S::ZERO]);
-        let (number, zero) = (b.splat(index), b.v_imm(0));
-        let taken = b.cmp(Op::VLeS, zero, number);
-        let at = if i == 0 { at } else { b.s_addi(at, i) };
-        if end == 0 {
-            return Update { place, at, number, taken };
-        }
-        let last = b.s_imm(end as i32 - 1);
-        let place = b.s(Op::SMin, &[place, last]);
-        let end = b.v_imm(end as i32);
-        let below = b.cmp(Op::VLtS, number, end);
-        Update { place, at, number, taken: b.m_and(taken, below) }
-    }
-
-    /// The planes of a row by registers: the first of each, and how many there are.
-    fn parts(&self) -> Vec<(u32, u32)> {
-        let planes = self.s.specs[0].planes;
-        let mut parts = Vec::new();
-        let mut plane = 0;
-        while plane < planes {
-            // What does not fill a register goes plane by plane: rows behind an array may belong to a copy.
-            let n = if planes - plane < self.sublanes { 1 } else { self.sublanes };
-            parts.push((plane, n));
-            plane += n;
-        }
-        parts
-    }
-
-    /// Whether an update is combined with what it finds, and does not just take its place.
-    fn reads_table(&self) -> bool {
-        let Body { nodes, roots } = &self.s.body;
-        let of_table =
-            |id: &u32| matches!(nodes[*id as usize].op, ExprOp::Param(i) if (i as usize) < self.s.specs.len());
-        nodes.iter().flat_map(|n| &n.args).chain(roots).any(of_table)
-    }
-
-    /// Table rows = body(table rows, update rows), one after the other.
-    fn rows(&self, b: &mut KernelBuilder, half: u32, all: &[Update]) {
-        let (parts, reads) = (self.parts(), self.reads_table());
-        let of = |b: &mut KernelBuilder, a: &Area, row: S, (plane, n): (u32, u32)| Place {
-            base: b.s(Op::SAdd, &[a.base, row]),
-            offset: (plane * a.plane) as i32,
-            stride: if n == 1 { 0 } else { a.plane as i32 },
-            buf: a.buf,
-            component_rows: a.component as i32,
-        };
-        // Parts do not meet: those of all rows are read before any is written.
-        for parts in parts.chunks(PARTS) {
-            let mut stores = Vec::new();
-            for &part in parts {
-                let mask = b.sublanes_below(part.1);
-                let mut group = Vec::new();
-                for u in all {
-                    let mut one = Loaded::new(u.number, b.m_and(mask, u.taken));
-                    for (r, ((_, table), (_, updates))) in
-                        self.s.specs.iter().zip(self.tables.iter().zip(&self.updates))
-                    {
-                        let t = of(b, table, u.place, part);
-                        one.places.push(t);
-                        let from = of(b, &updates[half as usize], u.at, part);
-                        let new = memory::load_value(b, r.dtype, from);
-                        one.old.push(if reads { memory::load_value(b, r.dtype, t) } else { new });
-                        one.new.push(new);
-                    }
-                    group.push(one);
-                }
-                stores.extend(self.combined(b, group));
-            }
-            stores.iter().for_each(|(value, place, mask)| memory::store_value(b, value, *place, *mask));
-        }
-    }
-
-    /// Table elements = body(table elements, updates), one after the other.
-    fn elements(&self, b: &mut KernelBuilder, half: u32, all: &[Update]) {
-        let lanes = self.lanes;
-        let shift = lanes.trailing_zeros() as i32;
-        let reads = self.reads_table();
-        let mut group = Vec::new();
-        for u in all {
-            let row = b.def_s(Op::SShrI, &[u.place.into(), shift.into()]);
-            let from = b.def_s(Op::SShrI, &[u.at.into(), shift.into()]);
-            let turn = b.s(Op::SSub, &[u.place, u.at]);
-            let turn = b.def_s(Op::SAndI, &[turn.into(), (lanes as i32 - 1).into()]);
-            let lane_number = b.def_s(Op::SAndI, &[u.place.into(), (lanes as i32 - 1).into()]);
-            let lane = b.lane();
-            let wanted = b.splat(lane_number);
-            let here = b.cmp(Op::VEqI, lane, wanted);
-            let mask = b.m_and(u.taken, here);
-            let one = b.sublanes_below(1);
-            let mask = b.m_and(mask, one);
-            let mut one = Loaded::new(b.splat(row), mask);
-            let of = |b: &mut KernelBuilder, a: &Area, row: S| Place {
-                base: b.s(Op::SAdd, &[a.base, row]),
-                offset: 0,
-                stride: 0,
-                buf: a.buf,
-                component_rows: a.component as i32,
-            };
-            for (r, ((_, table), (_, updates))) in self.s.specs.iter().zip(self.tables.iter().zip(&self.updates)) {
-                let t = of(b, table, row);
-                one.places.push(t);
-                let u = of(b, &updates[half as usize], from);
-                let v = memory::load_value(b, r.dtype, u);
-                let new = map_words(b, &v, |b, w| b.rot_lane_s(w, turn));
-                // Without a load, updates wait for nothing.
-                one.old.push(if reads { memory::load_value(b, r.dtype, t) } else { new });
-                one.new.push(new);
-            }
-            group.push(one);
-        }
-        let stores = self.combined(b, group);
-        stores.iter().for_each(|(value, place, mask)| memory::store_value(b, value, *place, *mask));
-    }
-
-    /// What is stored where, in order: what an update of the group has made of a row is what the next one finds there.
-    fn combined(&self, b: &mut KernelBuilder, mut group: Vec<Loaded>) -> Vec<(Value, Place, M)> {
-        let mut made: Vec<Vec<Value>> = Vec::new();
-        let reads = self.reads_table();
-        for i in 0..group.len() {
-            let (before, rest) = group.split_at_mut(i);
-            let own = &mut rest[0];
-            for (other, values) in before.iter().zip(&made).filter(|_| reads) {
-                let same = b.cmp(Op::VEqI, own.row, other.row);
-                let same = b.m_and(same, other.mask);
-                for (old, new) in own.old.iter_mut().zip(values) {
-                    *old = select_mask(b, same, new, old);
-                }
-            }
-            made.push(emit_body(b, &self.s.body, &own.old, &own.new));
-        }
-        let stored = |(one, values): (Loaded, Vec<Value>)| {
-            values.into_iter().zip(one.places).map(move |(v, place)| (v, place, one.mask))
-        };
-        group.into_iter().zip(made).flat_map(stored).collect()
     }
 }

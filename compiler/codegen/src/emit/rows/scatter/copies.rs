@@ -61,9 +61,14 @@ impl ScatterSpec {
     /// Whether updates may be combined in so many copies: one table in vector memory, of words, and an order that does not matter.
     #[must_use]
     pub fn can_have_copies(&self, copies: u32) -> bool {
-        let op = simple_body(&self.body).filter(|_| each_alone(&self.body) && self.block == 0);
-        let one = matches!(&self.specs[..], [r] if op.is_some_and(|op| neutral(op, r.dtype).is_some()));
-        copies == 0 || one && COPIES.contains(&copies)
+        copies == 0 || self.block == 0 && self.order_free().is_some() && COPIES.contains(&copies)
+    }
+
+    /// Where the order of updates does not matter, the word of the only table's type that changes nothing.
+    pub(super) fn order_free(&self) -> Option<i32> {
+        let op = simple_body(&self.body).filter(|_| each_alone(&self.body))?;
+        let [r] = &self.specs[..] else { return None };
+        neutral(op, r.dtype)
     }
 
     /// As many copies of the table as are worth it, with `room` bytes beside it; 0: none.
