@@ -5,12 +5,12 @@
 //! input are `[K, N]`. Of a depthwise kernel (each batch group is one image, with its own feature) it is products and
 //! sums, without the matrix unit.
 
-use super::{Spec, padded, positions};
+use super::{ROW_GROUP, Spec, padded, positions};
 use crate::dot::types::{self, TypePlan, sum_type};
 use crate::edit::Emit;
 use crate::make::{inverse, whole};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, DotDims, NodeId, Op, SliceDim, WindowDim};
+use systole_hlo::graph::{Binary, DotDims, NodeId, Op, PadDim, SliceDim, WindowDim};
 use systole_isa::DType;
 
 /// Output positions at most.
@@ -35,8 +35,14 @@ fn window_at(w: &WindowDim, place: u64) -> SliceDim {
 pub fn lower(b: &mut Emit, s: &Spec) -> NodeId {
     let n = s.spatial();
     let outputs = s.outputs(b);
+    // Edges go around few images as they are stored: these would fill a part of every register of rows.
+    let edges = match b.op(s.x) {
+        Op::Pad { dims } if !s.inputs(b).is_multiple_of(ROW_GROUP) => Some(dims.clone()),
+        _ => None,
+    };
+    let inside = edges.as_ref().map_or(s.x, |_| b.node(s.x).operands[0]);
     // Spatial dimensions and channels of the input, in the order they are stored in where a transpose hides that.
-    let stored: Vec<usize> = match b.op(s.x) {
+    let stored: Vec<usize> = match b.op(inside) {
         Op::Transpose { permutation } => inverse(permutation).to_vec(),
         _ => Vec::new(),
     };
@@ -46,7 +52,15 @@ pub fn lower(b: &mut Emit, s: &Spec) -> NodeId {
         inner.sort_by_key(|&d| position[d]);
     }
     let x_order: Vec<usize> = inner.iter().copied().chain([0]).collect();
-    let x = b.transpose(s.x, &x_order);
+    let x = match edges {
+        Some(edges) => {
+            let turned = b.transpose(inside, &x_order);
+            let value = b.node(s.x).operands[1];
+            let edges: Vec<PadDim> = x_order.iter().map(|&d| edges[d]).collect();
+            b.pad(turned, value, &edges)
+        }
+        None => b.transpose(s.x, &x_order),
+    };
     // Kernel dimension of input dimension d: spatial d - 1, channels n.
     let k_order: Vec<usize> = std::iter::once(n + 1).chain(inner.iter().map(|&d| d - 1)).collect();
     let kernel = b.transpose(s.kernel, &k_order);
