@@ -20,10 +20,10 @@ use systole_codegen::emit::loops::{repeatable, widened};
 use systole_isa::DType;
 use systole_isa::dma::HBM_GRANULE;
 
-/// Of the cycles that the other cores save, the share that the way through HBM may take.
+/// Of the cycles that the other cores save, the share that the way through HBM or CMEM may take.
 const WORTH: f64 = 0.5;
-/// Cycles of barriers, of filling and draining copies.
-const FIXED: f64 = 4000.0;
+/// Latencies of that memory in barriers, in filling and draining copies.
+const LATENCIES: f64 = 4.5;
 
 impl Lower<'_> {
     /// Whether a body whose results may stay in vector memory is worth being shared out among the device's cores, by way of HBM: else
@@ -38,14 +38,14 @@ impl Lower<'_> {
         let made = &args[inputs..hbm.len()];
         let free =
             |a: &Arg| array_of(a).is_some_and(|(buf, usage)| usage == Use::Write && self.pinned_place(buf).is_none());
-        let of_kind = matches!(body, Body::Loop(_) | Body::Reduce(_));
+        let of_kind = matches!(body, Body::Loop(_) | Body::Reduce(_) | Body::Move(_));
         if self.plan.cores < 2 || !of_kind || !made.iter().all(free) {
             return false;
         }
         if !self.worth_sharing(body, args, hbm, self.bytes_of(made)) {
             return false;
         }
-        // Loops can be cut; of reductions not all dimensions.
+        // Loops can be cut; of reductions and moves not all dimensions.
         let far: Vec<bool> = (0..hbm.len()).map(|i| i >= inputs || hbm[i]).collect();
         matches!(body, Body::Loop(_)) || {
             let spec = self.block_spec(body, args, &far);
@@ -66,9 +66,29 @@ impl Lower<'_> {
             args.iter().zip(hbm).filter(|a| *a.1).filter_map(|a| array_of(a.0)).filter(|a| a.1 == Use::Read).collect();
         read.sort_unstable_by_key(|a| a.0);
         read.dedup_by_key(|a| a.0);
-        let read: u64 = read.iter().map(|a| self.plan.buffers[a.0.index()].layout.bytes()).sum();
-        // Written once, and read by every core.
-        let way = (1.0 + cores) * bytes as f64 / rate + FIXED;
+        // Of an array that slices are of, a body reads no more than it walks; a move no more than it writes.
+        let walked = |dtype: DType| match body {
+            Body::Loop(LoopSpec { outer, rows, columns, .. })
+            | Body::Reduce(ReduceSpec { outer, rows, columns, .. }) => {
+                let all = outer.iter().chain([rows]).map(|&n| u64::from(n)).product::<u64>();
+                all.saturating_mul(u64::from(columns.div_ceil(self.chip.core.lanes)) * self.chip.row_bytes())
+                    / dtype.packing() as u64
+                    * dtype.components() as u64
+            }
+            Body::Move(_) => bytes,
+            Body::Pick(_) => u64::MAX,
+        };
+        let layouts = read.iter().map(|a| &self.plan.buffers[a.0.index()].layout);
+        let read: u64 = layouts.map(|l| l.bytes().min(walked(l.dtype))).sum();
+        // Written once, and read by every core: by way of CMEM, where there is room in it for what vector memory would hold.
+        let fixed = |latency: u64| LATENCIES * (latency + u64::from(self.chip.dma.issue_cycles)) as f64;
+        let (read_rate, write_rate, fixed) = if self.chip.device_cmem_bytes() > self.chip.vmem.bytes {
+            let (read, write) = self.chip.cmem_bytes_per_cycle();
+            (read, write, fixed(self.chip.cmem_latency_cycles()))
+        } else {
+            (rate, rate, fixed(self.chip.hbm_latency_cycles()))
+        };
+        let way = bytes as f64 / write_rate + cores * bytes as f64 / read_rate + fixed;
         // Every core reads all of what it does all of.
         let whole = whole_work(body, self.chip).max(cores * read as f64 / rate);
         way < WORTH * whole * (1.0 - 1.0 / cores)
