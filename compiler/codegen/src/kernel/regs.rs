@@ -1,5 +1,7 @@
 //! Register operands of instructions, as the opcode table declares them.
 
+use systole_isa::inst::MAX_OPERANDS;
+use systole_isa::opcodes::TABLE;
 use systole_isa::{Inst, Kind, Op};
 
 /// A register file.
@@ -61,7 +63,7 @@ pub struct RegOperand {
 }
 
 /// File and direction (use, def) of a register operand kind.
-pub fn register_kind(kind: Kind) -> Option<(File, bool, bool)> {
+pub const fn register_kind(kind: Kind) -> Option<(File, bool, bool)> {
     match kind {
         Kind::Sd => Some((File::Scalar, false, true)),
         Kind::Su => Some((File::Scalar, true, false)),
@@ -87,24 +89,84 @@ pub fn register_kind(kind: Kind) -> Option<(File, bool, bool)> {
     }
 }
 
-/// The register operands of an instruction, hardware constants left out.
-pub fn registers(inst: &Inst) -> impl Iterator<Item = RegOperand> + use<> {
+/// Where an opcode has a register operand.
+#[derive(Clone, Copy)]
+struct Place {
+    at: u8,
+    file: File,
+    is_use: bool,
+    is_def: bool,
+}
+
+/// Some of an opcode's register operands, in order.
+#[derive(Clone, Copy)]
+struct Places {
+    places: [Place; MAX_OPERANDS],
+    count: usize,
+}
+
+impl Places {
+    const NONE: Places =
+        Places { places: [Place { at: 0, file: File::Scalar, is_use: false, is_def: false }; MAX_OPERANDS], count: 0 };
+
+    const fn with(mut self, place: Place) -> Places {
+        self.places[self.count] = place;
+        self.count += 1;
+        self
+    }
+}
+
+/// All register operands of an opcode, those that it reads, those that it writes.
+#[derive(Clone, Copy)]
+struct Operands {
+    all: Places,
+    uses: Places,
+    defs: Places,
+}
+
+/// By number of the opcode: what is asked of every instruction many times.
+static OPERANDS: [Operands; Op::NUMBERS] = {
+    let mut out = [Operands { all: Places::NONE, uses: Places::NONE, defs: Places::NONE }; Op::NUMBERS];
+    let mut row = 0;
+    while row < TABLE.len() {
+        let (info, mut of, mut at) = (&TABLE[row], out[TABLE[row].op as usize], 0);
+        while at < info.operands.len() {
+            if let Some((file, is_use, is_def)) = register_kind(info.operands[at].kind) {
+                let place = Place { at: at as u8, file, is_use, is_def };
+                of.all = of.all.with(place);
+                of.uses = if is_use { of.uses.with(place) } else { of.uses };
+                of.defs = if is_def { of.defs.with(place) } else { of.defs };
+            }
+            at += 1;
+        }
+        out[info.op as usize] = of;
+        row += 1;
+    }
+    out
+};
+
+fn at_places(inst: &Inst, places: &'static Places) -> impl Iterator<Item = RegOperand> + use<> {
     let operands = inst.operands;
-    inst.op.info().operands.iter().enumerate().filter_map(move |(at, o)| {
-        let (file, is_use, is_def) = register_kind(o.kind)?;
+    places.places[..places.count].iter().filter_map(move |&Place { at, file, is_use, is_def }| {
+        let at = usize::from(at);
         let reg = Reg::new(file, operands[at] as u32);
         (!reg.is_constant()).then_some(RegOperand { at, reg, is_use, is_def })
     })
 }
 
+/// The register operands of an instruction, hardware constants left out.
+pub fn registers(inst: &Inst) -> impl Iterator<Item = RegOperand> + use<> {
+    at_places(inst, &OPERANDS[inst.op as usize].all)
+}
+
 /// Registers that an instruction reads.
 pub fn uses(inst: &Inst) -> impl Iterator<Item = Reg> + use<> {
-    registers(inst).filter(|r| r.is_use).map(|r| r.reg)
+    at_places(inst, &OPERANDS[inst.op as usize].uses).map(|r| r.reg)
 }
 
 /// Registers that an instruction writes.
 pub fn defs(inst: &Inst) -> impl Iterator<Item = Reg> + use<> {
-    registers(inst).filter(|r| r.is_def).map(|r| r.reg)
+    at_places(inst, &OPERANDS[inst.op as usize].defs).map(|r| r.reg)
 }
 
 /// The first operand of a kind.
