@@ -5,7 +5,7 @@
 //! [`crate::Program::decode`] to check, which knows the tables.
 
 use crate::chip::ChipConfig;
-use crate::encoding::{COUNT_BITS, CodeError, Fields, HEADER_BITS, OPCODE_BITS, Problem, WORD_BYTES};
+use crate::encoding::{COUNT_BITS, CodeError, EVEN, Fields, HEADER_BITS, OPCODE_BITS, Problem, WORD_BYTES};
 use crate::inst::{Bundle, Bundles, Inst};
 use crate::opcodes::Op;
 use crate::table::Slot;
@@ -76,10 +76,8 @@ impl Survey {
         let mut survey = Survey { bundles: 0, insts: 0, occurs: [false; Op::NUMBERS] };
         let mut words = code.as_chunks::<WORD_BYTES>().0.iter().map(|w| u64::from_le_bytes(*w));
         while let Some(header) = words.next() {
-            let count = |slot: Slot| (header >> (COUNT_BITS * slot as u32)) as usize & ((1 << COUNT_BITS) - 1);
-            let count = Slot::ALL.into_iter().map(count).sum();
             survey.bundles += 1;
-            for word in words.by_ref().take(count) {
+            for word in words.by_ref().take(instructions(header)) {
                 survey.insts += 1;
                 survey.note((word & ((1 << OPCODE_BITS) - 1)) as usize);
             }
@@ -122,8 +120,7 @@ fn decode_bundle(rest: &mut &[u8], fields: &Fields, out: &mut Vec<Inst>) -> Resu
     if !fields.has_slots(header) {
         return Err(too_many(header, fields));
     }
-    let total =
-        (0..Slot::ALL.len() as u32).map(|s| (header >> (COUNT_BITS * s)) as usize & MOST_IN_SLOT).sum::<usize>();
+    let total = instructions(header);
     let words = rest.as_chunks::<WORD_BYTES>().0.get(..total).ok_or(Problem::Truncated)?;
     *rest = &rest[total * WORD_BYTES..];
     // Instructions are in the order of their slots, as many in each as the header says.
@@ -135,6 +132,15 @@ fn decode_bundle(rest: &mut &[u8], fields: &Fields, out: &mut Vec<Inst>) -> Resu
         slot = of as u32;
     }
     if counts == header && sorted { Ok(()) } else { Err(misplaced(header, &out[out.len() - total..])) }
+}
+
+/// Instructions that a header counts.
+#[inline]
+fn instructions(header: u64) -> usize {
+    let header = header & ((1 << HEADER_BITS) - 1);
+    // Sums of two counts in a byte each; their sum is the product's highest byte.
+    let pairs = (header & EVEN) + (header >> COUNT_BITS & EVEN);
+    (pairs.wrapping_mul(0x0101_0101_0101_0101) >> 56) as usize
 }
 
 const MOST_IN_SLOT: usize = (1 << COUNT_BITS) - 1;

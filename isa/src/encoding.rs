@@ -76,8 +76,6 @@ pub(crate) struct Field {
     /// The field's bits where it begins at bit zero, and the one that is the sign, if there is one.
     mask: u64,
     sign: u64,
-    /// Greatest field: that of `max`, or any where the sign is one of its bits.
-    greatest: u64,
     shift: u32,
     bits: u32,
     min: i32,
@@ -86,17 +84,21 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// The field's bits in a word, and whether a chip takes them: below zero where it does not.
     #[inline]
-    fn bits_of(&self, word: u64) -> (u64, i64) {
-        let bits = word >> self.shift & self.mask;
-        let odd = (bits & u64::from(self.even)) as i64;
-        (bits, (self.greatest as i64 - bits as i64) | -odd)
+    fn value(&self, word: u64) -> i32 {
+        ((word >> self.shift & self.mask ^ self.sign).wrapping_sub(self.sign)) as i32
     }
 
-    #[inline]
-    fn value(&self, bits: u64) -> i32 {
-        ((bits ^ self.sign).wrapping_sub(self.sign)) as i32
+    /// Bits of a word that are set in no number that a chip takes.
+    fn zeros(&self) -> u64 {
+        let greatest = self.max.max(0) as u64;
+        let taken = u64::MAX.checked_shr(greatest.leading_zeros()).unwrap_or(0) & !u64::from(self.even);
+        (if self.min < 0 { 0 } else { self.mask & !taken }) << self.shift
+    }
+
+    /// Whether a chip takes all numbers without these bits.
+    fn is_whole(&self) -> bool {
+        self.min < 0 || self.max >= 0 && (self.max as u64 + 1 + u64::from(self.even)).is_power_of_two()
     }
 
     #[inline]
@@ -119,6 +121,9 @@ pub(crate) struct OpFields {
     fields: [Field; MAX_OPERANDS],
     /// Bits of the word that are in use.
     used: u64,
+    /// Bits of the word that no instruction of the chip sets, and whether they are all that has to be asked.
+    zeros: u64,
+    plain: bool,
     /// The operand that is a format of the matrix unit, if one is.
     format: Option<usize>,
 }
@@ -156,12 +161,14 @@ fn chunks_of(op: Op, (rows, cols): (u32, u32)) -> Option<u32> {
 }
 
 /// Every other count of a header.
-const EVEN: u64 = 0x0F0F_0F0F_0F0F_0F0F;
+pub(crate) const EVEN: u64 = 0x0F0F_0F0F_0F0F_0F0F;
 
 impl Fields {
     pub(crate) fn new(chip: &ChipConfig) -> Fields {
         let mut ops = vec![None; Op::NUMBERS];
         let chunks = chip.mxu_chunks();
+        let missing = MxuFormat::ALL.iter().enumerate().filter(|(_, f)| chip.mxu_type(**f).is_none());
+        let missing_formats = missing.map(|(i, _)| 1 << i).sum();
         for info in TABLE {
             let (shifts, end) = layout(info);
             let mut fields = [Field::default(); MAX_OPERANDS];
@@ -177,21 +184,23 @@ impl Fields {
                 let mask = u64::MAX >> (64 - bits);
                 // Numbers with a sign take all values of their bits, the others begin at zero.
                 let signed = operand.kind.is_signed();
-                let (sign, greatest) = if signed { (1 << (bits - 1), mask) } else { (0, i64::from(max) as u64) };
+                let sign = if signed { 1 << (bits - 1) } else { 0 };
                 debug_assert!(if signed { max == (mask >> 1) as i32 } else { min == 0 });
-                *field = Field { mask, sign, greatest, shift, bits, min, max, even };
+                *field = Field { mask, sign, shift, bits, min, max, even };
             }
             let used = if end == 64 { u64::MAX } else { (1 << end) - 1 };
+            let own = &fields[..info.operands.len()];
+            let zeros = own.iter().fold(!used, |all, f| all | f.zeros());
             let format = info.operands.iter().position(|o| o.kind == Kind::Fmt);
-            let fields = OpFields { op: info.op, slot: info.slot, count: info.operands.len(), fields, used, format };
-            ops[info.op as usize] = Some(fields);
+            let plain = own.iter().all(Field::is_whole) && (format.is_none() || missing_formats == 0);
+            let (op, slot, count) = (info.op, info.slot, info.operands.len());
+            ops[op as usize] = Some(OpFields { op, slot, count, fields, used, zeros, plain, format });
         }
-        let missing = MxuFormat::ALL.iter().enumerate().filter(|(_, f)| chip.mxu_type(**f).is_none());
         let slots = Slot::ALL.map(|s| chip.slots(s));
         let counts = slots.iter().enumerate().map(|(i, &n)| u64::from(n.min(15)) << (COUNT_BITS * i as u32));
         let counts: u64 = counts.sum();
         let most = [counts & EVEN, counts >> COUNT_BITS & EVEN];
-        Fields { ops, slots, most, missing_formats: missing.map(|(i, _)| 1 << i).sum() }
+        Fields { ops, slots, most, missing_formats }
     }
 
     /// Whether the chip has the slots that a bundle's header counts.
@@ -243,14 +252,11 @@ impl Fields {
         let number = (word & ((1 << OPCODE_BITS) - 1)) as usize;
         let Some(Some(fields)) = self.ops.get(number) else { return Err(Problem::Opcode { number }) };
         let mut inst = Inst { op: fields.op, operands: [0; MAX_OPERANDS] };
-        // Fields that an opcode lacks are zero, and taken.
-        let mut taken = 0;
+        // Fields that an opcode lacks are zero.
         for (field, operand) in fields.fields.iter().zip(&mut inst.operands) {
-            let (bits, excess) = field.bits_of(word);
-            *operand = field.value(bits);
-            taken |= excess;
+            *operand = field.value(word);
         }
-        if taken < 0 || word & !fields.used != 0 || !self.has_format(&inst, fields) {
+        if word & fields.zeros != 0 || !fields.plain && self.check(&inst, fields).is_err() {
             return Err(self.wrong(word, &inst, fields));
         }
         out.push(inst);

@@ -3,7 +3,7 @@
 use super::code::*;
 use super::fetch::Blocks;
 use super::timed;
-use super::uses::{Access, Turn, Use, uses, value_walk};
+use super::uses::{Hazard, Turn, Use, uses, value_walk};
 use crate::load::LoadError;
 use crate::stats::{Cause, Gather};
 use smallvec::SmallVec;
@@ -49,12 +49,14 @@ pub(crate) fn predecode(
     let mut shared = long;
     Slot::ALL.iter().for_each(|s| shared[*s as usize] &= chip.slots(*s) > 1);
     let ports = [(Slot::Vload, chip.vmem.read_ports), (Slot::Vstore, chip.vmem.write_ports)];
+    let mut have = [0; SLOTS];
+    Slot::ALL.iter().for_each(|&s| have[s as usize] = chip.slots(s).min(MAX_UNITS as u32) as u8);
     let mut p = Predecoder {
         code: Code { resources, long, any_long: long.contains(&true), shared, ..Code::default() },
         chip,
         at: 0,
-        need: [0; GROUPS],
-        have: Slot::ALL.map(|s| chip.slots(s)),
+        need: [0; SLOTS],
+        have,
         long: (0..GROUPS).map(|g| u32::from(long[g]) << g).sum(),
         occupied: SmallVec::new(),
         uses: &uses,
@@ -62,6 +64,7 @@ pub(crate) fn predecode(
         stage_d16: d16(chip.mxu_stage_cycles()),
         port_cycles: ports.map(|(slot, n)| (slot, std::array::from_fn(|i| (i as u32).div_ceil(n.max(1)).max(1) as u8))),
         values: 0,
+        zeros: [0, resources.masks],
         read_at: Box::new([u32::MAX; RESOURCES]),
         written_at: Box::new([u32::MAX; RESOURCES]),
     };
@@ -167,14 +170,17 @@ fn d16(cycles: f64) -> u32 {
     (cycles * 16.0).round().max(1.0) as u32
 }
 
+/// Room for slot groups, all of which are compared at once.
+const SLOTS: usize = GROUPS.next_power_of_two();
+
 struct Predecoder<'a> {
     code: Code,
     chip: &'a ChipConfig,
     /// The bundle's number.
     at: u32,
     /// Instructions of the bundle by slot, and what the chip has.
-    need: [u32; GROUPS],
-    have: [u32; GROUPS],
+    need: [u8; SLOTS],
+    have: [u8; SLOTS],
     /// [`Code::long`] as a bit set.
     long: u32,
     /// How long instructions of long groups keep their units: those of groups of several units where it is more than a cycle.
@@ -187,6 +193,8 @@ struct Predecoder<'a> {
     port_cycles: [(Slot, [u8; MAX_UNITS + 1]); 2],
     /// Instructions of the value walk so far.
     values: u32,
+    /// The registers zero, which nothing waits for or defines.
+    zeros: [usize; 2],
     /// The last bundle that reads, and that writes, each resource.
     read_at: Box<[u32; RESOURCES]>,
     written_at: Box<[u32; RESOURCES]>,
@@ -203,14 +211,16 @@ impl Predecoder<'_> {
             values: self.values,
             ..Head::default()
         };
-        self.need = [0; GROUPS];
+        self.need = [0; SLOTS];
+        // They are always ready.
+        self.zeros.iter().for_each(|&zero| self.read_at[zero & (RESOURCES - 1)] = self.at);
         let mut branch = Branch::Halt;
         let (mut nvalues, mut groups, mut specials, mut stores) = (0, 0, false, false);
         let uses = self.uses;
         for inst in b {
             let of = &uses[inst.op as usize];
             let slot = of.slot as usize;
-            self.need[slot] += 1;
+            self.need[slot] = self.need[slot].saturating_add(1);
             groups |= 1 << slot;
             if self.long >> slot & 1 == 1 && (of.interval > 1 || !self.code.shared[slot]) {
                 self.occupied.push((slot as u8, of.interval));
@@ -271,14 +281,11 @@ impl Predecoder<'_> {
 
     /// Whether the chip has a slot for each instruction of the bundle.
     fn check_slots(&self) -> Result<(), LoadError> {
-        if self.need.iter().zip(&self.have).all(|(need, have)| *need <= (*have).min(MAX_UNITS as u32)) {
-            return Ok(());
-        }
-        for slot in Slot::ALL {
-            let (have, need) = (self.have[slot as usize], self.need[slot as usize]);
-            if need > have.min(MAX_UNITS as u32) {
-                return Err(LoadError::Slots { bundle: self.at, slot, need, have });
-            }
+        if self.need.iter().zip(&self.have).fold(false, |more, (need, have)| more | (need > have)) {
+            let more = |s: &Slot| self.need[*s as usize] > self.have[*s as usize];
+            let slot = Slot::ALL.into_iter().find(more).expect("one has more");
+            let (have, need) = (self.chip.slots(slot), u32::from(self.need[slot as usize]));
+            return Err(LoadError::Slots { bundle: self.at, slot, need, have });
         }
         Ok(())
     }
@@ -286,23 +293,14 @@ impl Predecoder<'_> {
     /// Adds the registers and queues that `inst` waits for and defines.
     #[inline]
     fn hazards(&mut self, inst: &Inst, of: &Use) -> Result<(), LoadError> {
-        for h in of.hazards() {
-            let v = inst.operands[h.operand as usize] as usize;
-            if h.skips_zero && v == 0 {
-                continue;
-            }
-            let resource = h.first as usize + h.step as usize * v;
-            match h.what {
-                Access::Read => self.read(resource),
-                Access::ReadPair => {
-                    self.read(resource);
-                    self.read(resource + 1);
-                }
-                Access::Define => self.define(resource, h.delta)?,
-                Access::DefinePair => {
-                    self.define(resource, h.delta)?;
-                    self.define(resource + 1, h.delta)?;
-                }
+        let at = |h: &Hazard| h.first as usize + h.step as usize * inst.operands[h.operand as usize] as usize;
+        for h in of.waits() {
+            self.read(at(h));
+        }
+        for h in of.definitions() {
+            let resource = at(h);
+            if !self.zeros.contains(&resource) {
+                self.define(resource, h.delta)?;
             }
         }
         Ok(())
@@ -311,7 +309,9 @@ impl Predecoder<'_> {
     /// The bundle waits for a resource.
     #[inline]
     fn read(&mut self, resource: usize) {
-        if std::mem::replace(&mut self.read_at[resource & (RESOURCES - 1)], self.at) != self.at {
+        let last = &mut self.read_at[resource & (RESOURCES - 1)];
+        if *last != self.at {
+            *last = self.at;
             self.code.reads.push(resource as u16);
         }
     }

@@ -8,8 +8,8 @@ use systole_isa::opcodes::{StateFn, TABLE};
 use systole_isa::table::OpInfo;
 use systole_isa::{Effect, Function, Inst, Kind, Op, Slot};
 
-/// Most hazards of an instruction: one an operand and that of a queue.
-const MOST_HAZARDS: usize = MAX_OPERANDS + 1;
+/// Most resources that an instruction waits for or defines: two an operand (a pair) and a queue.
+const MOST_HAZARDS: usize = 2 * MAX_OPERANDS + 1;
 
 /// What the walks make of an opcode's instructions.
 #[derive(Clone, Copy, Debug)]
@@ -26,17 +26,22 @@ pub(super) struct Use {
     pub mxu: u32,
     pub mxu_operand: u8,
     hazards: [Hazard; MOST_HAZARDS],
+    /// The first so many are waits, the ones behind them up to the second are definitions.
+    nwaits: u8,
     nhazards: u8,
 }
 
-/// Where a scalar instruction has what [`ScalarOp`] holds: operands by number.
+/// Where a scalar instruction has what [`ScalarOp`] holds: operands by number, one behind the last for what it lacks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScalarForm {
     kind: ScalarKind,
-    d: Option<u8>,
-    sources: [Option<u8>; 3],
-    imm: Option<u8>,
+    d: u8,
+    sources: [u8; 3],
+    imm: u8,
 }
+
+/// In place of an operand's number: none.
+const LACKS: u8 = MAX_OPERANDS as u8;
 
 impl ScalarForm {
     fn of(info: &OpInfo) -> Option<ScalarForm> {
@@ -48,10 +53,10 @@ impl ScalarForm {
         } else {
             return None;
         };
-        let mut form = ScalarForm { kind, d: None, sources: [None; 3], imm: None };
+        let mut form = ScalarForm { kind, d: LACKS, sources: [LACKS; 3], imm: LACKS };
         let mut free = form.sources.iter_mut();
         for (i, operand) in info.operands.iter().enumerate() {
-            let i = Some(i as u8);
+            let i = i as u8;
             match operand.kind {
                 Kind::Sd => form.d = i,
                 Kind::Su => *free.next().expect("a scalar instruction has three sources at most") = i,
@@ -66,52 +71,59 @@ impl ScalarForm {
     /// An instruction in compact form.
     #[inline]
     pub fn read(&self, inst: &Inst) -> ScalarOp {
-        let get = |at: Option<u8>| at.map_or(0, |at| inst.operands[at as usize]);
+        let mut operands = [0; MAX_OPERANDS + 2];
+        operands[..MAX_OPERANDS].copy_from_slice(&inst.operands);
+        let get = |at: u8| operands[usize::from(at) % operands.len()];
         let [a, b, c] = self.sources.map(|s| get(s) as u8);
         ScalarOp { kind: self.kind, d: get(self.d) as u8, a, b, c, imm: get(self.imm) }
     }
 }
 
-/// What an instruction does to the resource `first + step * operand`.
+/// An instruction waits for the resource `first + step * operand`, or defines it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hazard {
     pub operand: u8,
-    pub what: Access,
-    /// Register zero is always ready, and defined by nothing.
-    pub skips_zero: bool,
     pub step: u8,
     pub first: u16,
     /// Of what is defined, from the issue on.
     pub delta: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    Read,
-    ReadPair,
-    Define,
-    DefinePair,
+/// What an instruction does with the register that an operand names.
+struct Named {
+    defines: bool,
+    /// How many registers from that one on.
+    registers: u16,
+    first: usize,
 }
 
-impl Hazard {
-    /// That of an operand of an instruction, if its kind has one; `latency`: of the instruction's results.
-    fn of(operand: usize, kind: Kind, r: &Resources, latency: u32) -> Option<Hazard> {
-        let (what, skips_zero, first) = match kind {
-            Kind::Su => (Access::Read, true, 0),
-            Kind::Sd | Kind::Sm => (Access::Define, true, 0),
-            Kind::Vu => (Access::Read, false, r.vectors),
-            Kind::Vd => (Access::Define, false, r.vectors),
-            Kind::Pu => (Access::ReadPair, false, r.vectors),
-            Kind::Pd => (Access::DefinePair, false, r.vectors),
-            Kind::Mu => (Access::Read, true, r.masks),
-            Kind::Md => (Access::Define, true, r.masks),
+impl Named {
+    fn of(kind: Kind, r: &Resources) -> Option<Named> {
+        let (defines, registers, first) = match kind {
+            Kind::Su => (false, 1, 0),
+            Kind::Sd | Kind::Sm => (true, 1, 0),
+            Kind::Vu => (false, 1, r.vectors),
+            Kind::Vd => (true, 1, r.vectors),
+            Kind::Pu => (false, 2, r.vectors),
+            Kind::Pd => (true, 2, r.vectors),
+            Kind::Mu => (false, 1, r.masks),
+            Kind::Md => (true, 1, r.masks),
             Kind::I32 | Kind::I20 | Kind::I16 | Kind::U8 | Kind::U4 | Kind::Target | Kind::Desc => return None,
             Kind::Sem | Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => return None,
         };
-        // A register that is changed on the way is there in the next cycle.
-        let latency = if kind == Kind::Sm { 1 } else { latency };
-        let delta = delta(latency, Cause::Register);
-        Some(Hazard { operand: operand as u8, what, skips_zero, first: first as u16, step: 1, delta })
+        Some(Named { defines, registers, first })
+    }
+}
+
+impl Hazard {
+    /// Those of an opcode's operands that it waits for only, or those that it defines; `latency`: of its results.
+    fn of(info: &OpInfo, defined: bool, r: &Resources, latency: u32) -> impl Iterator<Item = Hazard> {
+        let named = info.operands.iter().enumerate().filter_map(|(i, o)| Some((i, o.kind, Named::of(o.kind, r)?)));
+        named.filter(move |n| n.2.defines == defined).flat_map(move |(operand, kind, n)| {
+            // A register that is changed on the way is there in the next cycle.
+            let delta = delta(if kind == Kind::Sm { 1 } else { latency }, Cause::Register);
+            (0..n.registers).map(move |i| Hazard { operand: operand as u8, step: 1, first: n.first as u16 + i, delta })
+        })
     }
 
     /// The wait for a queue, if instructions of an opcode have one.
@@ -127,21 +139,22 @@ impl Hazard {
             Effect::Cores | Effect::SyncTest | Effect::Control | Effect::Trap => return None,
         };
         let (first, step) = (first as u16, step as u8);
-        Some(Hazard { operand, what: Access::Read, skips_zero: false, first, step, delta: 0 })
+        Some(Hazard { operand, step, first, delta: 0 })
     }
 }
 
 impl Use {
     fn of(info: &'static OpInfo, r: &Resources, chip: &ChipConfig) -> Use {
         let latency = chip.timing.get(info.class).latency.max(1);
-        let operands = info.operands.iter().enumerate();
-        let registers = operands.filter_map(|(i, o)| Hazard::of(i, o.kind, r, latency));
-        let none = Hazard { operand: 0, what: Access::Read, skips_zero: true, step: 0, first: 0, delta: 0 };
-        let (mut hazards, mut nhazards) = ([none; MOST_HAZARDS], 0);
-        for hazard in registers.chain(Hazard::queue(info.effect, r)) {
+        let (mut hazards, mut nhazards) = ([Hazard { operand: 0, step: 0, first: 0, delta: 0 }; MOST_HAZARDS], 0);
+        let mut put = |hazard| {
             hazards[nhazards] = hazard;
             nhazards += 1;
-        }
+            nhazards as u8
+        };
+        let waits = Hazard::of(info, false, r, latency).chain(Hazard::queue(info.effect, r));
+        let nwaits = waits.fold(0, |_, h| put(h));
+        Hazard::of(info, true, r, latency).for_each(|h| _ = put(h));
         let (units, mxu, mxu_operand) = match info.slot {
             Slot::Scalar | Slot::Branch => (1 << UNIT_SCALAR, 0, 0),
             Slot::Valu => (1 << UNIT_VALU, 0, 0),
@@ -163,14 +176,21 @@ impl Use {
             mxu,
             mxu_operand,
             hazards,
+            nwaits,
             nhazards: nhazards as u8,
         }
     }
 
+    /// What it only waits for.
+    #[inline]
+    pub fn waits(&self) -> &[Hazard] {
+        &self.hazards[..self.nwaits as usize]
+    }
+
     /// What it waits for and defines.
     #[inline]
-    pub fn hazards(&self) -> &[Hazard] {
-        &self.hazards[..self.nhazards as usize]
+    pub fn definitions(&self) -> &[Hazard] {
+        &self.hazards[self.nwaits as usize..self.nhazards as usize]
     }
 }
 

@@ -235,6 +235,17 @@ fn outside(s: &ScalarOp) -> bool {
 
 /// Steps of a bundle's scalars, in an order in which each reads what was there before the bundle.
 fn scalar_steps(scalars: &[ScalarOp], at: u32, steps: &mut Vec<Step>) {
+    // As they are, if none writes what one behind it reads.
+    let (mut read, mut loads, mut ordered) = (0, false, true);
+    for s in scalars.iter().rev() {
+        ordered &= read >> (s.d & 63) & 1 == 0 && !(loads && s.kind == ScalarKind::State(StateFn::SSt));
+        read |= s.sources() & !1;
+        loads |= s.kind == ScalarKind::State(StateFn::SLd);
+    }
+    if ordered {
+        steps.extend(scalars.iter().map(|&s| Step::Scalar(s)));
+        return;
+    }
     let mut left: Vec<ScalarOp> = scalars.to_vec();
     let begin = steps.len();
     while !left.is_empty() {
