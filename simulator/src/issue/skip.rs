@@ -147,6 +147,16 @@ impl Core<'_> {
         self.visit(at, table);
     }
 
+    /// Counts a taken branch back of bundle `at` that need not be looked at; `false` if it has to be.
+    #[inline(always)]
+    pub(super) fn passes(&mut self, at: u32) -> bool {
+        let Some(skipper) = &mut self.skipper else { return true };
+        let left = &mut skipper.wait[at as usize].0;
+        let passes = *left > 1;
+        *left -= u32::from(passes);
+        passes
+    }
+
     fn visit(&mut self, at: u32, table: Option<&mut Table>) {
         let Branch::Loop { reg, .. } = self.l.code.branches[at as usize] else {
             if let Some(s) = &mut self.skipper {

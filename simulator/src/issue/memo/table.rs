@@ -1,5 +1,6 @@
 //! What is known: pieces, states, and transitions from states through pieces.
 
+use super::chain::Chains;
 use super::pieces::{self, Piece, Step};
 use super::state;
 use crate::issue::code::{Code, GROUPS, Packed};
@@ -77,6 +78,9 @@ pub(super) struct Transition {
     pub nstalls: u32,
     /// Replays that the counters do not know yet.
     pub pending: u64,
+    /// The chain that begins with it, and how often it was replayed alone while there was none.
+    pub chain: u32,
+    pub alone: u8,
 }
 
 /// What transitions add to the counters that need no order, one behind the other: bundle, matrix unit or slot group, and how much.
@@ -193,6 +197,7 @@ pub(crate) struct Table {
     bodies: Vec<Body>,
     by_hash: FxHashMap<u64, u32>,
     pub(super) transitions: Vec<Transition>,
+    pub(super) chains: Chains,
     by_key: FxHashMap<Key, u32>,
     /// When pieces that nothing was kept of might begin, were it not for what they wait for: packed, relative to the last issue.
     pub(super) firsts: FxHashMap<Key, Packed>,
@@ -237,6 +242,7 @@ impl Table {
             bodies: Vec::new(),
             by_hash: FxHashMap::default(),
             transitions: Vec::with_capacity(FIRST_TRANSITIONS),
+            chains: Chains::default(),
             by_key: FxHashMap::default(),
             firsts: FxHashMap::default(),
             offsets: Vec::new(),
@@ -326,6 +332,7 @@ impl Table {
 
     /// All pending replays happened so many times more.
     pub(in super::super) fn repeat(&mut self, times: u64) {
+        self.unchain();
         for &id in &self.dirty {
             let pending = &mut self.transitions[id as usize].pending;
             *pending += *pending * times;
@@ -334,6 +341,7 @@ impl Table {
 
     /// Adds pending replays to the counters.
     pub(crate) fn settle(&mut self, stats: &mut Collector, mxus: &mut [MxuTiming]) {
+        self.unchain();
         for id in self.dirty.drain(..) {
             let times = std::mem::take(&mut self.transitions[id as usize].pending);
             self.details.settle(id, times, stats, mxus);
@@ -347,6 +355,7 @@ impl Table {
         self.bodies.clear();
         self.by_hash.clear();
         self.transitions.clear();
+        self.chains.clear();
         self.by_key.clear();
         self.firsts.clear();
         self.offsets.clear();

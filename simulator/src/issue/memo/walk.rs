@@ -3,6 +3,7 @@
 use super::super::code::*;
 use super::super::run::{Core, PROGRESS_INTERVAL, SCALARS, Step as Result};
 use super::super::trace::Trace;
+use super::chain::Trail;
 use super::pieces::{Piece, Step};
 use super::table::{Key, NONE, Table, Transition};
 use crate::fault::FaultKind;
@@ -73,32 +74,44 @@ impl Core<'_> {
         let mut budget = PROGRESS_INTERVAL;
         // The transition that was replayed or found last, and whether a jump followed.
         let mut before = (NONE, 0);
+        let mut trail = Trail::default();
         loop {
             if self.pc as usize >= code.heads.len() {
                 self.pc -= 1;
                 return Err(FaultKind::EndOfCode);
             }
             let known = self.follower(table, before);
-            let (taken, id, branches) = match known {
-                NONE => self.piece(table, before)?,
-                id => {
-                    let (taken, branches) = self.replay::<false>(table, id)?;
-                    (taken, id, branches)
+            let chain = if known == NONE { NONE } else { self.chain_of(table, known) };
+            let (taken, id, branches) = if known == NONE || chain != NONE {
+                trail.end(code, table, false);
+                match chain {
+                    NONE => self.piece(table, before)?,
+                    chain => self.replay_chain(table, chain)?,
                 }
+            } else {
+                let (taken, branches) = self.replay::<false>(table, known)?;
+                (taken, known, branches)
             };
-            if id != known && id != NONE && before.0 != NONE {
+            let alone = known != NONE && chain == NONE;
+            if known == NONE && id != NONE && before.0 != NONE {
                 table.transitions[before.0 as usize].next[before.1] = id;
             }
+            let from = self.pc;
             if !branches {
                 self.pc += 1;
                 before = (id, 0);
+                if alone {
+                    self.followed(table, &mut trail, id, (from, NONE));
+                }
                 continue;
             }
-            let from = self.pc;
             if !self.branch(taken)? {
                 return self.halt();
             }
             before = (id, (self.pc != from + 1) as usize);
+            if alone {
+                self.followed(table, &mut trail, id, (from, taken.unwrap_or(NONE)));
+            }
             if self.pc <= from {
                 self.back_edge(from, Some(table));
                 if id != NONE {
@@ -407,7 +420,7 @@ impl Core<'_> {
 
     /// Does steps of a replay that began behind cycle `base`.
     #[inline(always)]
-    fn steps<const TRACE: bool>(
+    pub(super) fn steps<const TRACE: bool>(
         &mut self,
         steps: &[Step],
         base: u64,
@@ -565,6 +578,8 @@ impl Core<'_> {
             exit,
             exit_floor: exit_floor as u32,
             next: [NONE; 2],
+            chain: NONE,
+            alone: 0,
             offsets: offsets as u32,
             stalls: stalls as u32,
             nstalls: (table.stalls.len() - stalls) as u32,
