@@ -29,13 +29,37 @@ pub struct Overflow {
 /// Parts of an instruction's latency for which results that nothing reads keep their registers, where the whole is too much.
 const PARTS: [u32; 3] = [2, 4, 8];
 
-/// Occupied positions of a physical register.
-type Occupied = Vec<u64>;
+/// A register file: by position the registers that are occupied there, a bit each, and how many there are.
+struct Occupied {
+    at: Vec<u128>,
+    registers: u32,
+}
+
+impl Occupied {
+    /// `taken`: registers that are occupied everywhere.
+    fn new(registers: u32, positions: usize, taken: u128) -> Occupied {
+        debug_assert!(registers <= u128::BITS, "numbers of registers have seven bits");
+        Occupied { at: vec![taken; positions], registers }
+    }
+
+    /// The registers that are free in ranges.
+    fn free(&self, ranges: &Ranges) -> u128 {
+        let of = |&(from, to): &(u32, u32)| self.at[from as usize..to as usize].iter().fold(0, |all, at| all | at);
+        let taken = ranges.iter().fold(0, |all, r| all | of(r));
+        !taken & u128::MAX.checked_shr(u128::BITS - self.registers).unwrap_or(0)
+    }
+
+    fn occupy(&mut self, ranges: &Ranges, registers: u128) {
+        for &(from, to) in ranges {
+            self.at[from as usize..to as usize].iter_mut().for_each(|at| *at |= registers);
+        }
+    }
+}
 
 struct Files {
-    scalar: Vec<Occupied>,
-    vector: Vec<Occupied>,
-    mask: Vec<Occupied>,
+    scalar: Occupied,
+    vector: Occupied,
+    mask: Occupied,
 }
 
 fn physical(file: File) -> File {
@@ -44,27 +68,6 @@ fn physical(file: File) -> File {
         File::Vector | File::Pair => File::Vector,
         File::Mask => File::Mask,
     }
-}
-
-fn overlaps(o: &Occupied, ranges: &Ranges) -> bool {
-    ranges.iter().any(|&(from, to)| words(from, to).any(|(w, bits)| o[w] & bits != 0))
-}
-
-fn occupy(o: &mut Occupied, ranges: &Ranges) {
-    for &(from, to) in ranges {
-        for (w, bits) in words(from, to) {
-            o[w] |= bits;
-        }
-    }
-}
-
-/// Words and bits of the positions in `from..to`.
-fn words(from: u32, to: u32) -> impl Iterator<Item = (usize, u64)> {
-    (from / 64..to.div_ceil(64)).map(move |w| {
-        let low = from.saturating_sub(w * 64).min(63);
-        let high = (to - w * 64).min(64);
-        (w as usize, (u64::MAX << low) & (u64::MAX >> (64 - high)))
-    })
 }
 
 /// Allocates and rewrites the code to physical numbers. Dead pure instructions go away. `pinned` registers of the
@@ -129,21 +132,22 @@ fn assign(
     order: &[usize],
     chaos: &mut Chaos,
 ) -> Result<Vec<u32>, usize> {
-    let positions = (2 * code.bundles.len() + 2).div_ceil(64);
-    let file = |n: u32| vec![vec![0u64; positions]; n as usize];
+    let positions = 2 * code.bundles.len() + 2;
     let c = &chip.core;
-    let mut f =
-        Files { scalar: file(c.scalar_registers), vector: file(c.vector_registers), mask: file(c.mask_registers) };
-    for constant in [f.scalar.first_mut(), f.mask.first_mut()].into_iter().flatten() {
-        constant.fill(u64::MAX);
-    }
+    // Scalar and mask zero are constants.
+    let mut f = Files {
+        scalar: Occupied::new(c.scalar_registers, positions, 1),
+        vector: Occupied::new(c.vector_registers, positions, 0),
+        mask: Occupied::new(c.mask_registers, positions, 1),
+    };
     let mut assigned = vec![u32::MAX; numbering.count];
     for &(r, n) in &code.fixed {
         let v = numbering.of(r);
-        match f.scalar.get_mut(n as usize) {
-            Some(o) if !overlaps(o, &ranges[v]) => occupy(o, &ranges[v]),
-            _ if ranges[v].is_empty() => {}
-            _ => return Err(v),
+        let bit = 1u128.checked_shl(n).unwrap_or(0);
+        if f.scalar.free(&ranges[v]) & bit != 0 {
+            f.scalar.occupy(&ranges[v], bit);
+        } else if !ranges[v].is_empty() {
+            return Err(v);
         }
         assigned[v] = n;
     }
@@ -164,21 +168,30 @@ fn assign(
     Ok(assigned)
 }
 
-fn first_free(file: &mut [Occupied], ranges: &Ranges, from_top: bool, chaos: &mut Chaos) -> Option<u32> {
-    let n = file.len();
-    let shift = chaos.below(n);
-    let at =
-        (0..n).map(|i| if from_top { n - 1 - i } else { (i + shift) % n }).find(|&i| !overlaps(&file[i], ranges))?;
-    occupy(&mut file[at], ranges);
-    Some(at as u32)
+fn first_free(file: &mut Occupied, ranges: &Ranges, from_top: bool, chaos: &mut Chaos) -> Option<u32> {
+    let shift = chaos.below(file.registers as usize) as u32;
+    let free = file.free(ranges);
+    let behind = free >> shift << shift;
+    let at = match (from_top, behind) {
+        _ if free == 0 => return None,
+        (true, _) => u128::BITS - 1 - free.leading_zeros(),
+        (false, 0) => free.trailing_zeros(),
+        (false, behind) => behind.trailing_zeros(),
+    };
+    file.occupy(ranges, 1 << at);
+    Some(at)
 }
 
-fn first_free_pair(file: &mut [Occupied], ranges: &Ranges) -> Option<u32> {
-    let at =
-        (0..file.len() / 2 * 2).step_by(2).find(|&i| !overlaps(&file[i], ranges) && !overlaps(&file[i + 1], ranges))?;
-    occupy(&mut file[at], ranges);
-    occupy(&mut file[at + 1], ranges);
-    Some(at as u32)
+fn first_free_pair(file: &mut Occupied, ranges: &Ranges) -> Option<u32> {
+    const EVEN: u128 = u128::MAX / 3;
+    let free = file.free(ranges);
+    let pairs = free & free >> 1 & EVEN;
+    if pairs == 0 {
+        return None;
+    }
+    let at = pairs.trailing_zeros();
+    file.occupy(ranges, 3 << at);
+    Some(at)
 }
 
 fn overflow(
