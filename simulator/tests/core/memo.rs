@@ -254,3 +254,35 @@ fn samples_are_those_of_the_plain_walk() {
         assert_eq!(samples(true), samples(false), "seed {seed}");
     }
 }
+
+/// A loop of several pieces: an index that wraps decides a branch in it, and how far the next one is.
+fn wrapping(trips: i32) -> Build {
+    let mut p = Build::default();
+    p.op("main");
+    p.set(&[(20, trips), (8, 3), (14, 0), (15, 5), (16, 1)]);
+    let top = p.bundles.len() as i32;
+    p.b(&[i(Op::VAddF, &[1, 1, 2]), i(Op::SAddI, &[14, 14, 1])]);
+    p.b(&[i(Op::VMulF, &[2, 1, 1]), i(Op::SSub, &[13, 14, 15])]);
+    p.b(&[i(Op::BNz, &[13, top + 4])]);
+    p.b(&[i(Op::SLi, &[14, 0]), i(Op::EExp, &[3, 2])]);
+    p.b(&[i(Op::VAddF, &[4, 3, 2]), i(Op::SXor, &[16, 16, 14]), i(Op::BLoop, &[20, top])]);
+    p.halt();
+    p
+}
+
+#[test]
+fn pieces_that_follow_each_other_agree() {
+    let chip = tiny();
+    for (trips, max_cycles) in [(3, 100_000), (40, 100_000), (4_000, 100_000), (4_000, 3_217)] {
+        let p = wrapping(trips);
+        let result = |memo, loop_skip| {
+            let options = RunOptions { memo, loop_skip, max_cycles, ..RunOptions::new(Mode::TimingOnly) };
+            let run = p.machine(&chip).run(&options, &mut NoObserver);
+            format!("{:?}", run.map(|r| RunResult { skipped_cycles: 0, ..r }))
+        };
+        let plain = result(false, false);
+        for (memo, skip) in [(true, false), (true, true), (false, true)] {
+            assert_eq!(result(memo, skip), plain, "{trips} trips, memo {memo}, skip {skip}");
+        }
+    }
+}
