@@ -15,6 +15,7 @@ use systole_codegen::kernel::arguments;
 use systole_codegen::schedule::{Done, ScheduleError, ScheduleOptions, Scheduled, schedule_known};
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Module, Span};
+use systole_isa::chip::Part;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{Constant, DebugBuffer, DebugInfo, DebugKernel, DebugRange, SPILLED};
 use systole_isa::{ChipConfig, Program, Space};
@@ -34,6 +35,8 @@ pub struct CompileOptions {
     pub cores: u32,
     /// Decisions of the planner from outside.
     pub guide: Guide,
+    /// What the program may use of the chip. [`Self::passes`] are for that.
+    pub part: Part,
     /// Whether the emitted bundles are proved to do what the kernels say. Builds with debug assertions do so by default.
     pub verify: bool,
 }
@@ -48,6 +51,7 @@ impl CompileOptions {
             collective: None,
             cores: 1,
             guide: Guide::default(),
+            part: Part::default(),
             verify: cfg!(debug_assertions),
         }
     }
@@ -90,7 +94,7 @@ pub fn compile_sharing(
     let mut stages = Stages::new(dump);
     let (mut plan, strips, ahead) = planned(module, (chip, options), source, &mut stages, shared)?;
     if let Some(dump) = &mut stages.dump {
-        estimate(&mut plan, chip);
+        estimate(&mut plan, &chip.part(&options.part));
         dump("plan.txt", &text::to_text(&plan));
     }
     Ok(Compiled { program: generated(&plan, (chip, options), stages.dump, &shared.done)?, strips, ahead })
@@ -109,7 +113,7 @@ pub fn plan_module(
     source: &str,
 ) -> Result<Plan, CompileError> {
     let (mut plan, ..) = planned(&module, (chip, options), source, &mut Stages::default(), &Shared::default())?;
-    estimate(&mut plan, chip);
+    estimate(&mut plan, &chip.part(&options.part));
     Ok(plan)
 }
 
@@ -132,10 +136,15 @@ fn planned(
         precision: options.passes.precision,
         guide: options.guide.clone(),
     };
-    let planned = |l: &Lowered| plan(&l.core, chip, &planning, &line, &l.memo).map(|p| (p, l.strips, l.ahead));
+    let used = chip.part(&options.part);
+    let planned = |l: &Lowered| {
+        let mut made = plan(&l.core, &used, &planning, &line, &l.memo)?;
+        (made.head.fingerprint, made.head.part) = (chip.fingerprint(), options.part);
+        Ok((made, l.strips, l.ahead))
+    };
     let lowered = shared.lowered(module, &options.passes, stages)?;
     match planned(&lowered) {
-        Err(e) if e.is_vmem() && lowered.strips > 0 => {
+        Err::<_, CompileError>(e) if e.is_vmem() && lowered.strips > 0 => {
             let passes = PassOptions { strips: 0, ..options.passes.clone() };
             planned(&*shared.lowered(module, &passes, stages)?)
         }
@@ -175,7 +184,7 @@ pub struct ScheduledCode {
 /// # Errors
 /// A kernel that the chip has no registers or slots for, or a plan that does not go together.
 pub fn schedule_code(plan: &Plan, chip: &ChipConfig, options: &CompileOptions) -> Result<ScheduledCode, CompileError> {
-    scheduled(plan, (chip, options), &mut None, &Done::default())
+    scheduled(plan, (&chip.part(&plan.head.part), options), &mut None, &Done::default())
 }
 
 fn scheduled(
@@ -228,6 +237,8 @@ fn generated(
     mut dump: Option<&mut Dump<'_>>,
     done: &Done<KernelSpec>,
 ) -> Result<Program, CompileError> {
+    let whole = chip;
+    let chip = &chip.part(&plan.head.part);
     let made = scheduled(plan, (chip, options), &mut dump, done)?;
     let ScheduledCode { code, options: schedule_options, scheduled } = made;
     let map = vmem_map(chip);
@@ -244,7 +255,7 @@ fn generated(
         n => (arguments::end_of_words(chip).saturating_sub(u64::from(n)), arguments::end_of_words(chip) as u32),
     };
     limit(Resource::SmemWords, u64::from(words), arguments)?;
-    let bundles = systole_isa::encode::encode_bundles(&scheduled.bundles, chip)
+    let bundles = systole_isa::encode::encode_bundles(&scheduled.bundles, whole)
         .map_err(|e| CompileError::Internal { stage: "encode".into(), message: e.to_string() })?;
     let mut constants = Vec::new();
     for a in &plan.arrays {

@@ -11,6 +11,11 @@
 //! Sharing work among cores pays where kernels are large: results then go through HBM, and cores wait for each other. Small
 //! programs, and those that live in one core's vector memory, are faster on one core; in pods, so are those that wait for
 //! exchanges, which are the first core's.
+//!
+//! Of a chip that is larger than those that are known, a program may use a part ([`ChipConfig::parts`]): a plan for the smaller chip
+//! is one for the larger, and what the planner makes of more room, registers or units is not always faster.
+//!
+//! [`ChipConfig::parts`]: systole_isa::ChipConfig::parts
 
 use crate::RuntimeError;
 use crate::client::{Client, CompileOptions, Executable, RunOptions};
@@ -21,6 +26,7 @@ use crate::transfer::Inputs;
 use systole_compiler::compile::Compiled;
 use systole_compiler::graph::Module;
 use systole_isa::Program;
+use systole_isa::chip::Part;
 use systole_isa::program::PodShape;
 use systole_simulator::{Mode, NoObserver};
 
@@ -40,12 +46,63 @@ type Compile<'c> = &'c dyn Fn(&Module, &CompileOptions) -> Result<Compiled, Runt
 type Chosen = (CompileOptions, Option<Program>);
 
 impl Client {
+    /// The part of the chip with which a module is fastest, and the cores, strips and the largest array kept in vector memory, of those
+    /// that `options` leave open.
+    ///
+    /// # Errors
+    /// If it compiles for no part, as for the whole chip on one core.
+    pub(crate) fn choose(
+        &self,
+        module: &Module,
+        options: &CompileOptions,
+        compile: Compile<'_>,
+    ) -> Result<Chosen, RuntimeError> {
+        let mut chosen = self.choose_on_part(module, options, compile);
+        let sizes = if options.part.is_some() { Vec::new() } else { self.chip().parts() };
+        if sizes.is_empty() {
+            return chosen;
+        }
+        let mut best = None;
+        if let Ok((options, program)) = &mut chosen {
+            let program = match program {
+                Some(program) => program,
+                None => program.insert(compile(module, options)?.program),
+            };
+            let Some(time) = self.timed(program, u64::MAX) else { return chosen };
+            best = Some((time, program.code.clone()));
+        }
+        let mut part = Part::default();
+        for size in sizes {
+            let from = part;
+            for smaller in size {
+                // Places of devices are those of the whole chip: they are for the links.
+                let pod = chosen.as_ref().map_or(&options.pod, |c| &c.0.pod).clone();
+                let tried = smaller.with(&from);
+                let other = CompileOptions { part: Some(tried), any_order: false, pod, ..options.clone() };
+                // What does not fit a part is none.
+                let Ok((other, program)) = self.choose_on_part(module, &other, compile) else { continue };
+                let Some(program) = program.or_else(|| Some(compile(module, &other).ok()?.program)) else { continue };
+                if best.as_ref().is_some_and(|b| b.1 == program.code) {
+                    continue;
+                }
+                let limit = best.as_ref().map_or(u64::MAX, |b| b.0);
+                let time = self.timed(&program, limit);
+                if best.is_none() || time.is_some_and(|t| t < limit) {
+                    best = Some((time.unwrap_or(u64::MAX), program.code.clone()));
+                    part = tried;
+                    chosen = Ok((other, Some(program)));
+                }
+            }
+        }
+        chosen
+    }
+
     /// The cores, the strips and the largest array kept in vector memory with which a module is fastest, of those that
     /// `options` leave open.
     ///
     /// # Errors
     /// As for compiling on one core.
-    pub(crate) fn choose(
+    fn choose_on_part(
         &self,
         module: &Module,
         options: &CompileOptions,
@@ -188,7 +245,8 @@ impl Client {
         }
         if alone.max_resident.is_none() {
             let strips = chosen.0.strips;
-            attempt(&mut chosen, Some(self.chip().vmem.bytes / RESIDENT), strips);
+            let vmem = self.chip().part(&alone.part.unwrap_or_default()).vmem.bytes;
+            attempt(&mut chosen, Some(vmem / RESIDENT), strips);
         }
         Ok(chosen)
     }

@@ -5,6 +5,9 @@ use crate::source::{self, Source};
 use crate::transfer::{self, Finished, Inputs};
 use crate::{Array, RuntimeError};
 use std::borrow::Borrow;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use systole_compiler::builder::XlaComputation;
 use systole_compiler::compile::{self, Compiled, compile_sharing};
@@ -17,6 +20,7 @@ use systole_compiler::plan::Plan;
 use systole_compiler::plan::collective::Algorithm;
 use systole_compiler::plan::guide::Guide;
 use systole_compiler::shared::Shared;
+use systole_isa::chip::Part;
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, Program};
 use systole_simulator::{Machine, Mode, NoObserver, Observer, RunResult, load};
@@ -52,6 +56,8 @@ pub struct CompileOptions {
     pub collective: Option<Algorithm>,
     /// Decisions of the planner from outside: a schedule, a cost model.
     pub guide: Guide,
+    /// What the program may use of the chip; without, the part with which it is fastest.
+    pub part: Option<Part>,
     /// Only the program's time will be asked for: constants may be without their elements.
     pub timing_only: bool,
 }
@@ -72,6 +78,7 @@ impl Default for CompileOptions {
             any_order: false,
             collective: None,
             guide: Guide::default(),
+            part: None,
             timing_only: false,
         }
     }
@@ -80,7 +87,9 @@ impl Default for CompileOptions {
 impl CompileOptions {
     /// The same as the compiler takes them, for a chip.
     pub fn for_chip(&self, chip: &ChipConfig) -> compile::CompileOptions {
-        let mut o = compile::CompileOptions::for_chip(chip);
+        let part = self.part.unwrap_or_default();
+        let mut o = compile::CompileOptions::for_chip(&chip.part(&part));
+        o.part = part;
         o.passes.precision = self.precision;
         o.passes.fold = self.fold;
         o.passes.entry_layouts = self.entry_layouts;
@@ -112,6 +121,16 @@ pub struct Client {
 pub struct Executable {
     pub program: Arc<Program>,
     loaded: Arc<systole_simulator::Loaded>,
+}
+
+/// What attempts with the same part of the chip have in common.
+#[derive(Default)]
+struct ByPart(RefCell<BTreeMap<Part, Rc<Shared>>>);
+
+impl ByPart {
+    fn of(&self, options: &CompileOptions) -> Rc<Shared> {
+        Rc::clone(self.0.borrow_mut().entry(options.part.unwrap_or_default()).or_default())
+    }
 }
 
 /// A device of a client.
@@ -246,8 +265,8 @@ impl Client {
         }
         self.check_targets(&module, name, &text)?;
         let module = whole_or_part(module, name, &text, options)?;
-        let shared = Shared::default();
-        let quiet = |m: &Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, (None, &shared));
+        let shared = ByPart::default();
+        let quiet = |m: &Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, (None, &shared.of(o)));
         let chosen = self.choose(&module, options, &quiet);
         if dump.is_none() {
             return match chosen? {
@@ -292,8 +311,8 @@ impl Client {
         };
         self.check_targets(&module, name, &text)?;
         let module = whole_or_part(module, name, &text, options)?;
-        let shared = Shared::default();
-        let quiet = |m: &Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, (None, &shared));
+        let shared = ByPart::default();
+        let quiet = |m: &Module, o: &CompileOptions| self.compile_module(m, (name, &text), o, (None, &shared.of(o)));
         let (chosen, _) = self.choose(&module, options, &quiet)?;
         let o = chosen.for_chip(&self.chip);
         compile::plan_module(module, &self.chip, &o, &text).map_err(|e| compile_error(&e, (name, &text)))

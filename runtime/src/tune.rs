@@ -49,7 +49,7 @@ impl Client {
     /// Cycles of a kernel by itself, its code in the instruction memory; none if it does not run without data.
     pub fn kernel_cycles(&self, plan: &Plan, kernel: &KernelEntry, args: &[Operand]) -> Option<u64> {
         let run = |times: usize| {
-            let small = alone(plan, kernel.clone(), args, times, self.chip());
+            let small = alone(plan, kernel.clone(), args, times, &self.chip().part(&plan.head.part));
             let program = self.compile_plan(&small, &CompileOptions::default()).ok()?;
             let exe: Executable = self.load(program).ok()?;
             let mut machine = Machine::new(exe.loaded());
@@ -77,6 +77,7 @@ impl Client {
     /// If a found schedule does not hold.
     pub fn tune(&self, plan: &Plan, budget: Duration) -> Result<TuneReport, RuntimeError> {
         let begin = Instant::now();
+        let chip = self.chip().part(&plan.head.part);
         let mut all = called(plan);
         all.retain(|c| !plan.kernels[c.kernel].considered.is_empty());
         let weight = |k: usize, calls: u32| plan.kernels[k].cycles.unwrap_or(0.0) * f64::from(calls);
@@ -95,7 +96,7 @@ impl Client {
                 .par_iter()
                 .filter_map(|way| {
                     let spec = way.map_or(Some(entry.spec.clone()), |w| entry.spec.made(w))?;
-                    let needs = spec.needs(self.chip())?;
+                    let needs = spec.needs(&chip)?;
                     let kernel = KernelEntry { spec, needs, ..entry.clone() };
                     Some((*way, self.kernel_cycles(plan, &kernel, c.args)?))
                 })
@@ -107,7 +108,7 @@ impl Client {
                 continue;
             }
             report.better.push((entry.name.clone(), planned, best, text(way)));
-            report.database += &entry_of(&entry.spec, way, self.chip().fingerprint());
+            report.database += &entry_of(&entry.spec, way, chip.fingerprint());
             let names = c.ops.iter().filter_map(|&o| plan.ops.get(o as usize));
             pins.extend(names.map(|o| (o.name.clone(), way)));
         }

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use systole_hlo::core::CoreModule;
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{ArrayShape, Computation, Module, Op, Precision, Shape, Span};
+use systole_isa::chip::Part;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{HostArray, PodShape};
 use systole_isa::{ChipConfig, Layout};
@@ -160,6 +161,7 @@ fn planned(core: &Module, draft: Draft, placed: Placement, chip: &ChipConfig) ->
             name: core.name.clone(),
             chip: chip.name.clone(),
             fingerprint: chip.fingerprint(),
+            part: Part::default(),
             cores: draft.cores,
             words: draft.words,
             hbm_bytes: placed.hbm_bytes,

@@ -7,6 +7,7 @@ use super::spec::Way;
 use super::step::{Unit, Use};
 use super::text::{bytes, describe};
 use std::fmt::Write;
+use systole_isa::chip::Part;
 use systole_isa::program::DebugRange;
 use systole_isa::{ChipConfig, Space};
 
@@ -38,7 +39,19 @@ pub fn explain(plan: &Plan, chip: &ChipConfig, pattern: &str) -> String {
             let _ = writeln!(out, "{m}: has no array; computed in the kernel of {root}");
         }
     }
+    if !out.is_empty() && !plan.head.part.is_all() {
+        let _ = writeln!(out, "{}", used(&plan.head.part, chip));
+    }
     out
+}
+
+/// What the program leaves of a chip.
+fn used(part: &Part, chip: &ChipConfig) -> String {
+    let vmem = part.vmem_bytes.map(|n| format!("{} of {} of vector memory", bytes(n), bytes(chip.vmem.bytes)));
+    let registers = part.vector_registers.map(|n| format!("{n} of {} vector registers", chip.core.vector_registers));
+    let units = part.matrix_units.map(|n| format!("{n} of {} matrix units", chip.mxu.count));
+    let all: Vec<String> = [vmem, registers, units].into_iter().flatten().collect();
+    format!("the program uses {}: with more it takes longer or does not fit", all.join(", "))
 }
 
 /// The calls of one operation.

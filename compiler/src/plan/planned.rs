@@ -6,6 +6,7 @@ use super::step::{BufferKind, KernelEntry, SplitPart};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use systole_isa::Layout;
+use systole_isa::chip::Part;
 use systole_isa::program::{DebugBuffer, DebugOp, HostArray, PodShape};
 
 /// An array of the program.
@@ -38,6 +39,9 @@ pub struct PlanHead {
     /// Name and fingerprint of the chip.
     pub chip: String,
     pub fingerprint: u64,
+    /// What the program uses of the chip.
+    #[serde(default, skip_serializing_if = "Part::is_all")]
+    pub part: Part,
     /// Cores of a device that run the program; below two, only the first does.
     pub cores: u32,
     /// Words of scalar memory.

@@ -22,14 +22,18 @@ mod sound;
 /// # Errors
 /// [`CompileError::Plan`] with the first thing that is wrong.
 pub fn verify(plan: &Plan, chip: &ChipConfig) -> Result<(), CompileError> {
+    let whole = chip.fingerprint();
+    let chip = &chip.part(&plan.head.part);
     let map = vmem_map(chip);
-    let v = Verifier { plan, chip, rows: map.arrays, granules: chip.device_memory_bytes() / HBM_GRANULE };
+    let v = Verifier { plan, chip, whole, rows: map.arrays, granules: chip.device_memory_bytes() / HBM_GRANULE };
     v.plan().map_err(CompileError::Plan)
 }
 
 struct Verifier<'a> {
     plan: &'a Plan,
+    /// What the plan uses of the chip, and the fingerprint of all of it.
     chip: &'a ChipConfig,
+    whole: u64,
     /// Sizes of the memories.
     rows: u64,
     granules: u64,
@@ -44,7 +48,7 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Check {
 impl Verifier<'_> {
     fn plan(&self) -> Check {
         let (head, chip) = (&self.plan.head, self.chip);
-        ensure(head.fingerprint == chip.fingerprint(), || format!("made for another chip ({})", head.chip))?;
+        ensure(head.fingerprint == self.whole, || format!("made for another chip ({})", head.chip))?;
         ensure(head.cores <= chip.cores_per_device.max(1), || format!("{} cores", head.cores))?;
         ensure(u64::from(head.words) <= chip.smem.bytes / 4, || format!("{} words", head.words))?;
         ensure(head.vmem_rows <= self.rows, || format!("{} rows of vector memory", head.vmem_rows))?;

@@ -10,6 +10,7 @@ mod identity;
 mod key;
 mod load;
 pub mod params;
+mod part;
 mod preset;
 mod reference;
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub mod units;
 pub use costs::{Cost, Costs, Quality, Sourced};
 pub use identity::{ChipIdentity, Origin, Override};
 pub use load::ChipError;
+pub use part::Part;
 pub use preset::PRESETS;
 pub use reference::reference_page;
 pub use units::Quantity;

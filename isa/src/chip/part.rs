@@ -1,0 +1,150 @@
+//! Parts of a chip: code for a smaller chip of the same shape runs on a larger one as it does there, so a plan for a larger chip
+//! may always be the plan for a part of it.
+
+use super::ChipConfig;
+use super::params;
+use serde::{Deserialize, Serialize};
+
+/// What code uses of a chip; without a number, all that there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Part {
+    /// Bytes of vector memory, from its first on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vmem_bytes: Option<u64>,
+    /// Vector registers, from the first on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vector_registers: Option<u32>,
+    /// Matrix units, from the first on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix_units: Option<u32>,
+}
+
+impl Part {
+    /// Whether it is the whole chip.
+    pub fn is_all(&self) -> bool {
+        *self == Part::default()
+    }
+
+    /// This, and what another says of sizes that it leaves open.
+    pub fn with(&self, other: &Part) -> Part {
+        Part {
+            vmem_bytes: self.vmem_bytes.or(other.vmem_bytes),
+            vector_registers: self.vector_registers.or(other.vector_registers),
+            matrix_units: self.matrix_units.or(other.matrix_units),
+        }
+    }
+}
+
+impl ChipConfig {
+    /// The chip as code that uses a part of it sees it. It is as fast as the whole.
+    pub fn part(&self, part: &Part) -> ChipConfig {
+        let mut chip = self.clone();
+        let most = |has: u32, used: Option<u32>| used.map_or(has, |n| n.clamp(1, has));
+        chip.vmem.bytes = part.vmem_bytes.map_or(chip.vmem.bytes, |n| n.min(chip.vmem.bytes));
+        chip.core.vector_registers = most(chip.core.vector_registers, part.vector_registers);
+        chip.mxu.count = most(chip.mxu.count, part.matrix_units);
+        chip
+    }
+
+    /// Parts of which code may be faster, for every size that a chip is varied in: halves of it, down to what the preset has that this
+    /// chip is most like, or one half where that has more. None for chips with a preset's sizes, for which the planner's own
+    /// choices are measured.
+    pub fn parts(&self) -> Vec<Vec<Part>> {
+        let Some(known) = self.nearest() else { return Vec::new() };
+        let least = |key: &str| params::all().find(|p| p.key == key).map_or(1, |p| p.min as u64);
+        let vmem = steps(self.vmem.bytes, known.vmem.bytes, (least("vmem.bytes"), 1));
+        let registers = (self.core.vector_registers.into(), known.core.vector_registers.into());
+        let registers = steps(registers.0, registers.1, (least("core.vector_registers"), 2));
+        let units = steps(self.mxu.count.into(), known.mxu.count.into(), (least("mxu.count"), 1));
+        let few = |n: u64| Some(n as u32);
+        let all = [
+            vmem.into_iter().map(|n| Part { vmem_bytes: Some(n), ..Part::default() }).collect::<Vec<_>>(),
+            units.into_iter().map(|n| Part { matrix_units: few(n), ..Part::default() }).collect(),
+            registers.into_iter().map(|n| Part { vector_registers: few(n), ..Part::default() }).collect(),
+        ];
+        all.into_iter().filter(|p| !p.is_empty()).collect()
+    }
+
+    /// The preset with the fewest other values, of those with as few the first; none for chips whose code is a preset's.
+    fn nearest(&self) -> Option<ChipConfig> {
+        let code = self.fingerprint();
+        let of = |name: &str| ChipConfig::from_preset(name).ok();
+        if of(&self.name).is_some_and(|p| p.fingerprint() == code) {
+            return None;
+        }
+        let all: Vec<ChipConfig> = ChipConfig::preset_names().filter_map(of).collect();
+        if all.iter().any(|p| p.fingerprint() == code) {
+            return None;
+        }
+        let unlike = |p: &ChipConfig| {
+            let table = params::all().filter(|x| x.key != "name" && (x.get)(p) != (x.get)(self)).count();
+            table + p.timing.0.iter().zip(&self.timing.0).filter(|(a, b)| a != b).count()
+        };
+        all.into_iter().min_by_key(unlike)
+    }
+}
+
+/// Halves of a size down to another, and that one; of a smaller size one half. At least `least`, multiples of `unit`.
+fn steps(size: u64, down_to: u64, (least, unit): (u64, u64)) -> Vec<u64> {
+    let half = |n: u64| (n / 2).next_multiple_of(unit).max(least);
+    if size <= down_to {
+        return [half(size)].into_iter().filter(|&n| size < down_to && n < size).collect();
+    }
+    let halves = std::iter::successors(Some(half(size)), |&n| Some(half(n)));
+    halves.take_while(|&n| n > down_to).chain([down_to]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_halved_down_to_what_is_known() {
+        assert_eq!(steps(16, 4, (1, 1)), [8, 4]);
+        assert_eq!(steps(14, 4, (1, 1)), [7, 4]);
+        assert_eq!(steps(4, 4, (1, 1)), [] as [u64; 0]);
+        assert_eq!(steps(2, 4, (1, 1)), [1]);
+        assert_eq!(steps(1, 4, (1, 1)), [] as [u64; 0]);
+        assert_eq!(steps(100, 32, (8, 2)), [50, 32]);
+        assert_eq!(steps(20, 32, (8, 2)), [10]);
+        assert_eq!(steps(12, 32, (8, 2)), [8]);
+        assert_eq!(steps(8, 32, (8, 2)), [] as [u64; 0]);
+    }
+
+    fn parts(preset: &str, sets: &[&str]) -> Vec<Vec<Part>> {
+        let mut chip = ChipConfig::from_preset(preset).expect("a preset");
+        chip.apply_sets(&sets.iter().map(|s| (*s).to_string()).collect::<Vec<_>>()).expect("in range");
+        // It goes by values, not by where they come from.
+        chip.name = "mine".into();
+        chip.origin = Default::default();
+        chip.parts()
+    }
+
+    #[test]
+    fn parts_are_known_designs_and_what_lies_between() {
+        for (name, _) in super::super::PRESETS {
+            assert!(parts(name, &[]).is_empty(), "{name}");
+            assert!(parts(name, &["clock=3 GHz", "hbm.bandwidth=5 TB/s"]).is_empty(), "{name}");
+        }
+        let vmem = |mib: u64| Part { vmem_bytes: Some(mib << 20), ..Part::default() };
+        let units = |n| Part { matrix_units: Some(n), ..Part::default() };
+        assert_eq!(parts("tpu-v5e", &["vmem.bytes=512 MiB"]), [[vmem(256), vmem(128)]]);
+        assert_eq!(parts("tpu-v4", &["vmem.bytes=64 MiB", "clock=2 GHz"]), [[vmem(32), vmem(16)]]);
+        assert_eq!(
+            parts("tpu-v5e", &["mxu.count=16", "vmem.bytes=64 MiB"]),
+            [vec![vmem(32)], vec![units(8), units(4)]]
+        );
+        assert!(parts("tpu-v5e", &["mxu.rows=256"]).is_empty());
+    }
+
+    #[test]
+    fn a_part_has_no_more_than_the_whole() {
+        let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+        let part = |p: Part| chip.part(&p);
+        assert_eq!(part(Part::default()), chip);
+        assert_eq!(part(Part { matrix_units: Some(0), ..Part::default() }).mxu.count, 1);
+        assert_eq!(part(Part { matrix_units: Some(99), vmem_bytes: Some(u64::MAX), ..Part::default() }), chip);
+        let half = part(Part { vmem_bytes: Some(64 << 20), vector_registers: Some(32), ..Part::default() });
+        assert_eq!((half.vmem.bytes, half.core.vector_registers, half.mxu.count), (64 << 20, 32, 4));
+    }
+}
