@@ -82,7 +82,7 @@ pub fn bottleneck(data: &Data, device: usize) -> String {
     let worst = d.ops.iter().max_by_key(|o| o.stall[cause]);
     let name = worst.map_or("(none)", |o| data.profile.row_name(o));
     let share = percent(*cycles as f64, d.cycles as f64);
-    format!("{words}; longest wait, {share} of the time: {}, most of it in {name}", CAUSE_TABLE[cause].2)
+    format!("{words}; longest wait: {}, {share} of the time, most of it in {name}", CAUSE_TABLE[cause].1)
 }
 
 /// How far a live run is: operations that have run, of all of the program, and what is left at this pace.
