@@ -1,6 +1,6 @@
 //! Words: what ran on what, what is faster, what a flag did, how arrays lie.
 
-use super::{dot, example, json, number, refused, report, scratch, systole, works, written};
+use super::{example, json, number, refused, report, scratch, systole, works, written};
 use serde_json::Value;
 
 #[test]
