@@ -188,8 +188,8 @@ pub fn of_run(r: &RunResult, launch: u64, bytes: (&'static str, f64)) -> Bounds 
     let copies = [("hbm", bandwidth), ("cmem", cmem), ("latency", latency), ("dma", engine), ("host", launch)];
     let copies = copies.map(|(name, part)| (saved(part, beside(name).1), part, name));
     let core = (saved(own, bytes.1), own, "core");
-    let (_, _, bound) =
-        copies.into_iter().fold(core, |a, b| if b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)).is_lt() { a } else { b });
+    let most_saved = [core].into_iter().chain(copies).max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let bound = most_saved.map_or("core", |m| m.2);
     let links = (waits.links() as f64).min(own);
     let ways = |bound, next| Bounds { bound, links, peers: (peers as f64).min(own - links), next };
     if bound != "core" {

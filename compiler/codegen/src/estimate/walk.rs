@@ -34,24 +34,23 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// After how many rounds, at least two, every scalar that is known has moved by the same as in as many rounds before: windows
-    /// take turns.
+    /// Whether a scalar, where it is known, has moved by the same in the last `period` rounds as in as many before.
+    fn moves(&self, i: usize, period: usize) -> bool {
+        let n = self.scalars.len();
+        match [0, period, 2 * period].map(|k| self.scalars[n - 1 - k][i]) {
+            [Some(c), Some(b), Some(a)] => c.wrapping_sub(b) == b.wrapping_sub(a),
+            _ => true,
+        }
+    }
+
+    /// After how many rounds, at least two, all scalars have moved by the same as in as many rounds before, and branches have gone
+    /// the same ways: windows take turns. What is the same in every round is so in every two.
     fn period(&self) -> Option<usize> {
         let n = self.scalars.len();
-        let moves = |i: usize, p: usize| {
-            let [now, before, first] = [1, 1 + p, 1 + 2 * p].map(|k| self.scalars[n - k][i]);
-            match (now, before, first) {
-                (Some(c), Some(b), Some(a)) => c.wrapping_sub(b) == b.wrapping_sub(a),
-                _ => true,
-            }
-        };
-        // What moves evenly in every round does so in every two.
         // A way that comes every few rounds has been met in the last two thirds of them, what was special of the first is over.
         let alike = |p: usize| (1..=p.max(n * 2 / 3).min(n - 1 - p)).all(|k| self.ways[n - k] == self.ways[n - k - p]);
-        if (1..SCALARS).all(|i| moves(i, 1)) && alike(1) {
-            return Some(2);
-        }
-        (2..=(n - 1) / 2).find(|&p| (1..SCALARS).all(|i| moves(i, p)) && alike(p))
+        let repeats = |p: usize| (1..SCALARS).all(|i| self.moves(i, p)) && alike(p);
+        if repeats(1) { Some(2) } else { (2..=(n - 1) / 2).find(|&p| repeats(p)) }
     }
 
     /// Whether all rounds went the same ways through branches, so that others may come.
@@ -74,20 +73,9 @@ impl Rounds {
     /// What a scalar is so many rounds later, a multiple of the period.
     fn later(&self, i: usize, period: usize, rounds: i32) -> Option<i32> {
         let n = self.scalars.len();
-        let at = |k: usize| n.checked_sub(k).and_then(|k| self.scalars[k][i]);
-        let by = |step: i32, each: usize| at(1).map(|c| c.wrapping_add(step.wrapping_mul(rounds / each as i32)));
-        let step = |k: usize| Some(at(1)?.wrapping_sub(at(1 + k)?));
-        match (step(1), step(period)) {
-            (Some(one), _) if at(2).zip(at(3)).is_some_and(|(b, a)| b.wrapping_sub(a) == one) && period == 2 => {
-                by(one, 1)
-            }
-            (_, Some(all))
-                if at(1 + 2 * period).is_none_or(|a| at(1 + period).is_some_and(|b| b.wrapping_sub(a) == all)) =>
-            {
-                by(all, period)
-            }
-            _ => None,
-        }
+        let each = if period == 2 && self.moves(i, 1) { 1 } else { period };
+        let (now, before) = (self.scalars[n - 1][i]?, self.scalars[n - 1 - each][i]?);
+        self.moves(i, each).then(|| now.wrapping_add(now.wrapping_sub(before).wrapping_mul(rounds / each as i32)))
     }
 }
 

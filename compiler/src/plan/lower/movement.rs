@@ -498,12 +498,13 @@ impl<'a> Lower<'a> {
         let mut rows: Vec<(Word, i64)> = Vec::new();
         let (most, least) = (self.tile_rows(), u64::from(self.chip.core.sublanes.max(4)));
         for d in (0..minor).filter(|&d| moves(d)) {
-            let tiles = std::iter::successors(Some(most), |t| (*t > least).then_some(t / 2));
-            let known = |&t: &u64| t.is_power_of_two() && begins(d, t);
-            let tile =
-                Some(strides[d]).filter(|s| !s.is_multiple_of(least)).and_then(|_| tiles.into_iter().find(known));
-            let start = tile.map_or(starts[d], |t| self.shifted(starts[d], t));
-            rows.push((start, (strides[d] * tile.unwrap_or(1)) as i64));
+            let mut tiles = std::iter::successors(Some(most), |t| (*t > least).then_some(t / 2));
+            let known = |t: &u64| t.is_power_of_two() && begins(d, *t);
+            let tile = if strides[d].is_multiple_of(least) { None } else { tiles.find(known) };
+            rows.push(match tile {
+                Some(tile) => (self.shifted(starts[d], tile), (strides[d] * tile) as i64),
+                None => (starts[d], strides[d] as i64),
+            });
         }
         let lanes = u64::from(v.layout.lanes);
         let tiles = lanes.is_power_of_two() && sizes[minor].is_multiple_of(lanes) && begins(minor, lanes);
@@ -532,10 +533,7 @@ impl<'a> Lower<'a> {
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
         self.keep_for_parts(src.buf, dst.layout.bytes());
         let n = dims.len();
-        // Starts are clamped to what is left of the array.
-        let begins = |d: usize, tile: u64| {
-            (limits[d] - dims[d]).is_multiple_of(tile) && is_multiple(r.comp, node.operands[1 + d], tile)
-        };
+        let begins = |d: usize, tile: u64| is_multiple(r.comp, node.operands[1 + d], limits[d] - dims[d], tile);
         let (rows, lane) = self.dynamic(&src, &starts, &dims, &begins);
         let mut spec = move_spec(&dims, &src, &Position::identity(n), &dst, &Position::identity(n));
         spec.src.dynamic_lane = lane.is_some();
@@ -570,10 +568,7 @@ impl<'a> Lower<'a> {
         }
         self.steps.push(Step::Copy { src: src.buf, dst: dst.buf, op });
         let n = dims.len();
-        // Starts are clamped to what is left of the array.
-        let begins = |d: usize, tile: u64| {
-            (dims[d] - update.dims[d]).is_multiple_of(tile) && is_multiple(r.comp, node.operands[2 + d], tile)
-        };
+        let begins = |d: usize, tile: u64| is_multiple(r.comp, node.operands[2 + d], dims[d] - update.dims[d], tile);
         let (rows, lane) = self.dynamic(&dst, &starts, &moving, &begins);
         let sizes = update.dims.clone();
         let to = Position { dims: place.iter().enumerate().map(|(d, p)| (vec![(d, 1)], p.unwrap_or(0))).collect() };

@@ -167,11 +167,12 @@ pub fn known_start(comp: &Computation, id: NodeId, room: u64) -> Option<i64> {
     Some(value.clamp(0, i128::from(room)) as i64)
 }
 
-/// Whether a start index is a multiple of a number whatever it is computed from.
-pub fn is_multiple(comp: &Computation, id: NodeId, of: u64) -> bool {
+/// Whether a start index of a part that leaves `room` elements of the dimension, to which it is clamped, is a multiple of a number
+/// whatever it is computed from.
+pub fn is_multiple(comp: &Computation, id: NodeId, room: u64, of: u64) -> bool {
     /// How far it is followed.
     const DEPTH: u32 = 6;
-    multiple(comp, id, of, DEPTH)
+    room.is_multiple_of(of) && multiple(comp, id, of, DEPTH)
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "what is not known to be a multiple is taken for none")]
