@@ -197,7 +197,8 @@ def check_page(page, pictures):
     # Errors and the widths that were laid out are written where the dumped page shows them.
     head = """<script>window.wrong=[];addEventListener('error',e=>wrong.push(String(e.message)));
     addEventListener('load',()=>{document.title='probe '+JSON.stringify({wrong,wide:document.documentElement.scrollWidth,
-    view:innerWidth,svg:document.querySelectorAll('svg').length,rows:document.querySelectorAll('tr').length})})</script>"""
+    view:innerWidth,cut:[...document.querySelectorAll('.whole svg')].map(s=>s.getBoundingClientRect().right>innerWidth+1),
+    svg:document.querySelectorAll('svg').length,rows:document.querySelectorAll('tr').length})})</script>"""
     probe.write_text(text.replace("<head>", "<head>" + head, 1))
     flags = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
              "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={page.parent / 'browser'}"]
@@ -209,6 +210,8 @@ def check_page(page, pictures):
         seen = json.loads(found[1].replace("&quot;", '"').replace("&amp;", "&"))
         assert not seen["wrong"], f"errors in the page: {seen['wrong']}"
         assert seen["wide"] <= max(seen["view"], width) + 1, f"the page is {seen['wide']} wide on a screen of {width}"
+        # Bars that stand for the whole run say something else where their end is out of sight.
+        assert len(seen["cut"]) >= 3 and not any(seen["cut"]), f"pictures cut off on a screen of {width}: {seen['cut']}"
         assert seen["svg"] >= 5 and seen["rows"] >= 10, seen
         picture = pictures / f"{page.stem}-{width}.png"
         subprocess.run([*flags, size, f"--screenshot={picture}", page.as_uri()], check=True, capture_output=True, timeout=120)

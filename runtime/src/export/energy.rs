@@ -40,7 +40,7 @@ pub fn section(p: &Profile, out: &mut String) {
     table(out, "Energy by cause", &e.purposes, joules);
     table(out, "Area by block", &a.blocks, |mm2| format!("{mm2:.1} mm²"));
     if let Some(d) = p.meta.devices.first().filter(|d| d.ops.iter().any(|o| o.flops > 0.0)) {
-        put!(out, "<h3>Energy of a flop over intensity</h3>\n<div class=\"wide\">{}</div>\n", roofline(p, d));
+        put!(out, "<h3>Energy of a flop over intensity</h3>\n<div class=\"whole\">{}</div>\n", roofline(p, d));
     }
     put!(out, "</section>\n");
 }

@@ -35,9 +35,9 @@ pub fn page(p: &Profile) -> String {
         if m.devices.len() > 1 {
             put!(out, "<h2>Device {i}: chip {}, core {}</h2>\n", d.chip, d.core);
         }
-        put!(out, "<section><h3>Units</h3>\n<div class=\"wide\">{}</div>{}</section>\n", plot::units(d), legend(d));
+        put!(out, "<section><h3>Units</h3>\n<div class=\"whole\">{}</div>{}</section>\n", plot::units(d), legend(d));
         put!(out, "<section><h3>Timeline</h3>\n<div class=\"wide\">{}</div></section>\n", plot::timeline(p, i));
-        put!(out, "<section><h3>Roofline</h3>\n<div class=\"wide\">{}</div></section>\n", plot::roofline(p, d));
+        put!(out, "<section><h3>Roofline</h3>\n<div class=\"whole\">{}</div></section>\n", plot::roofline(p, d));
         operations(p, d, &mut out);
         groups(p, d, &mut out);
         scopes(p, d, &mut out);
@@ -45,7 +45,7 @@ pub fn page(p: &Profile) -> String {
     }
     put!(out, "<section><h2>Memory over time</h2>\n");
     for memory in of_arrays(p) {
-        put!(out, "<div class=\"wide\">{}</div>\n", plot::memory(p, memory));
+        put!(out, "<div class=\"whole\">{}</div>\n", plot::memory(p, memory));
     }
     buffers(p, &mut out);
     put!(out, "</section>\n");
@@ -233,7 +233,7 @@ fn stalls(d: &DeviceMeta, out: &mut String) {
         if d.units.iter().all(|u| u.stall[c] == 0) {
             continue;
         }
-        put!(out, "<tr><td>{}</td>", cause.1);
+        put!(out, "<tr><th scope=\"row\">{}</th>", cause.1);
         for u in &d.units {
             let share = 100.0 * u.stall[c] as f64 / d.cycles.max(1) as f64;
             let heat = (share / 60.0).min(0.8);

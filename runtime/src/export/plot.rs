@@ -158,7 +158,7 @@ fn axis(out: &mut String, y: f64, cycles: u64) {
         let x = LEFT + (WIDTH - LEFT) * t as f64 / cycles.max(1) as f64;
         // The end of the axis has the unit.
         if x < WIDTH - 110.0 {
-            text(out, x, y, if t == 0 { "start" } else { "middle" }, metric(t as f64).trim_end());
+            text(out, x, y, if t == 0 { "start" } else { "middle" }, &power(t as f64));
         }
     }
     text(out, WIDTH, y, "end", &format!("{cycles} cycles"));
@@ -173,7 +173,7 @@ pub(super) fn decades(low: f64, high: f64) -> Vec<f64> {
 
 /// Operations as points under the roofs, in logarithms.
 pub fn roofline(p: &Profile, d: &DeviceMeta) -> String {
-    let (height, bottom) = (420.0, 380.0);
+    let (height, bottom) = (428.0, 380.0);
     let mut out = open(height, "roofline");
     let points = points(p, d);
     let top = peak(p).max(1.0);
@@ -232,10 +232,10 @@ pub fn roofline(p: &Profile, d: &DeviceMeta) -> String {
     for v in decades(rate(least), rate(top * 2.0)) {
         let at = y(v / p.meta.chip.clock_hz);
         grid(&mut out, [LEFT, at, WIDTH, at]);
-        text(&mut out, LEFT - 6.0, at + 4.0, "end", metric(v).trim_end());
+        text(&mut out, LEFT - 6.0, at + 4.0, "end", &power(v));
     }
     text(&mut out, WIDTH - 8.0, height - 6.0, "end", "flop per byte of HBM");
-    text(&mut out, 4.0, 14.0, "start", "flop/s");
+    text(&mut out, 4.0, 17.0, "start", "flop/s");
     out + "</svg>\n"
 }
 
@@ -245,7 +245,7 @@ pub(super) fn grid(out: &mut String, at: [f64; 4]) {
     put!(out, "<line class=\"grid\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>\n");
 }
 
-/// A power of ten as a tick says it.
+/// A round number as a tick says it.
 pub(super) fn power(v: f64) -> String {
     match v {
         v if v >= 1000.0 => metric(v).trim_end().trim_end_matches(".00").replace(".00 ", " "),

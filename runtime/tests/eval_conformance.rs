@@ -12,6 +12,7 @@ use systole_compiler::eval::{EvalOptions, Host, NoHost, Tensor, Value, evaluate,
 use systole_compiler::front::parse_hlo;
 use systole_compiler::graph::Module;
 use systole_isa::DType;
+use systole_runtime::Array;
 
 /// Cases that run by default.
 const SAMPLE: [&str; 14] = [
@@ -69,46 +70,13 @@ fn cases(dir: &Path) -> Vec<Case> {
 
 /// The arrays of an archive by name, in host bytes.
 fn read_npz(path: &Path) -> BTreeMap<String, Tensor> {
-    let mut npz = npyz::npz::NpzArchive::open(path).expect("the archive opens");
-    let names: Vec<String> = npz.array_names().map(str::to_string).collect();
-    let mut out = BTreeMap::new();
-    for full in names {
-        let mut reader = npz.zip_archive().by_name(&format!("{full}.npy")).expect("the array is there");
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut reader, &mut bytes).expect("the array is readable");
-        let file = npyz::NpyFile::new(&bytes[..]).expect("the array is NPY");
-        let dims: Vec<usize> = file.shape().iter().map(|&d| d as usize).collect();
-        let descr = file.dtype().descr();
-        let (name, dtype) = match full.split_once(':') {
-            Some((n, t)) => (n.to_string(), DType::from_name(t).expect("a known type")),
-            None => (full.clone(), numpy_type(descr.trim_matches('\''))),
-        };
-        let fortran = file.order() == npyz::Order::Fortran;
-        let data = bytes[bytes.len() - dims.iter().product::<usize>() * dtype.host_bytes()..].to_vec();
-        assert!(!fortran || dims.len() < 2, "{full} is row-major");
-        out.insert(name, Tensor::new(dtype, &dims, data));
-    }
-    out
+    let arrays = systole_runtime::npz::read(&path.to_string_lossy()).expect("the archive is readable");
+    arrays.into_iter().map(|(name, array)| (name, tensor(array))).collect()
 }
 
-fn numpy_type(descr: &str) -> DType {
-    match &descr[1..] {
-        "b1" => DType::Pred,
-        "i1" => DType::S8,
-        "i2" => DType::S16,
-        "i4" => DType::S32,
-        "i8" => DType::S64,
-        "u1" => DType::U8,
-        "u2" => DType::U16,
-        "u4" => DType::U32,
-        "u8" => DType::U64,
-        "f2" => DType::F16,
-        "f4" => DType::F32,
-        "f8" => DType::F64,
-        "c8" => DType::C64,
-        "c16" => DType::C128,
-        t => panic!("no type {t}"),
-    }
+fn tensor(array: Array) -> Tensor {
+    let dims: Vec<usize> = array.dims.iter().map(|&d| d as usize).collect();
+    Tensor::new(array.dtype, &dims, array.bytes)
 }
 
 /// The seeded inputs of the large cases (the suite's `fill.py` in Rust).

@@ -1,7 +1,6 @@
 //! Lowers every program of the conformance suites beside the checkout, and runs the small ones before and after on the
 //! reference evaluator; skips when the suites are absent.
 
-use npyz::npz::NpzArchive;
 use std::path::{Path, PathBuf};
 use systole_compiler::eval::{EvalOptions, Tensor, Value, evaluate};
 use systole_compiler::front::parse_hlo;
@@ -85,27 +84,14 @@ fn generated(shape: &ArrayShape, seed: u64) -> Tensor {
     Tensor::new(shape.dtype, &shape.dims.iter().map(|&d| d as usize).collect::<Vec<_>>(), bytes)
 }
 
-/// The raw bytes of `argN` in an archive, if it is there in a type that the harness reads.
+/// `argN` of the archive beside a program, if it is there.
 fn from_archive(path: &Path, index: usize, shape: &ArrayShape) -> Option<Tensor> {
-    let mut archive = NpzArchive::open(path.with_extension("npz")).ok()?;
-    let names = [format!("arg{index}"), format!("arg{index}:{}", shape.dtype)];
-    let name = names.into_iter().find(|n| archive.array_names().any(|a| a == n))?;
-    let file = archive.by_name(&name).ok()??;
-    if file.order() != npyz::Order::C {
-        return None;
-    }
+    let name = format!("arg{index}");
+    let file = path.with_extension("npz");
+    let array = systole_runtime::npz::read_some(&file.to_string_lossy(), &|n| n == name).ok()?.remove(&name)?;
     let dims: Vec<usize> = shape.dims.iter().map(|&d| d as usize).collect();
-    let bytes: Vec<u8> = match shape.dtype {
-        DType::F32 => file.into_vec::<f32>().ok()?.into_iter().flat_map(f32::to_le_bytes).collect(),
-        DType::F64 => file.into_vec::<f64>().ok()?.into_iter().flat_map(f64::to_le_bytes).collect(),
-        DType::S32 => file.into_vec::<i32>().ok()?.into_iter().flat_map(i32::to_le_bytes).collect(),
-        DType::U32 => file.into_vec::<u32>().ok()?.into_iter().flat_map(u32::to_le_bytes).collect(),
-        DType::U64 => file.into_vec::<u64>().ok()?.into_iter().flat_map(u64::to_le_bytes).collect(),
-        DType::BF16 => file.into_vec::<u16>().ok()?.into_iter().flat_map(u16::to_le_bytes).collect(),
-        _ => return None,
-    };
-    (bytes.len() == shape.elements() as usize * shape.dtype.host_bytes())
-        .then(|| Tensor::new(shape.dtype, &dims, bytes))
+    let fits = array.dtype == shape.dtype && array.bytes.len() == shape.elements() as usize * shape.dtype.host_bytes();
+    fits.then(|| Tensor::new(shape.dtype, &dims, array.bytes))
 }
 
 fn nested(shape: &Shape, leaves: &mut dyn Iterator<Item = Tensor>) -> Option<Value> {
