@@ -4,6 +4,8 @@
 //! A panic is a bug of this program; it is reported as one in a line, without a trace.
 
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+// `output` writes: a panic because nobody reads is no way to end.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod args;
 mod cmd;
@@ -117,7 +119,9 @@ fn recycle_memory() {
 fn main() -> ExitCode {
     recycle_memory();
     let cli = Cli::parse();
-    std::panic::set_hook(Box::new(|info| eprintln!("systole: internal error (a bug in systole): {info}")));
+    std::panic::set_hook(Box::new(|info| {
+        output::say(format_args!("systole: internal error (a bug in systole): {info}"));
+    }));
     // What is deep in a run asks for the stack itself.
     let work = std::panic::AssertUnwindSafe(|| {
         if matches!(cli.command, Command::Run(_)) { dispatch(cli) } else { session::deep(|| dispatch(cli)) }
@@ -126,7 +130,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("{}", e.to_string().trim_end());
+            output::say(e.to_string().trim_end());
             ExitCode::from(if e.is_request() { 2 } else { 1 })
         }
     }

@@ -24,6 +24,11 @@ pub fn print(text: &str) -> Result<(), RuntimeError> {
     }
 }
 
+/// Says a line on standard error. Where nobody takes it, a closed pipe or a full disk, there is nobody to tell.
+pub fn say(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
 /// Writes data to standard output as JSON.
 ///
 /// # Errors

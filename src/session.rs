@@ -72,7 +72,7 @@ pub fn open(path: &str, chip: &ChipArgs) -> Result<Opened, RuntimeError> {
     let source = sources.next().ok_or_else(|| bad(format!("{path}: no program")))?;
     let rest = sources.collect();
     for w in &warnings {
-        eprintln!("{}", w.trim_end());
+        output::say(w.trim_end());
     }
     if let Source::Program(p) = &source {
         p.check_tables(client.chip()).map_err(|e| bad(format!("{path}: {e}")))?;
@@ -145,7 +145,7 @@ impl Opened {
             return Err(bad(format!("{path}: {modules} modules; only `systole run` takes several in a file")));
         }
         for note in self.notes(path, options) {
-            eprintln!("note: {note}");
+            output::say(format_args!("note: {note}"));
         }
         let mut options = options.options_for(self.client.chip(), self.source.devices())?;
         options.timing_only = mode == Mode::TimingOnly;
@@ -239,7 +239,8 @@ pub fn compile(opened: Opened, args: &RunArgs, mode: Mode) -> Result<Ready, Runt
     for assume in assumed(&args.assume)? {
         if !program.debug.ops.iter().any(|o| assume.is_about(&o.name)) {
             let (name, trips) = (assume.name, assume.trips);
-            eprintln!("note: --assume {name}={trips}: no operation of {} is called {name}", args.module);
+            let module = &args.module;
+            output::say(format_args!("note: --assume {name}={trips}: no operation of {module} is called {name}"));
         }
     }
     let exe = client.load(program).map_err(|e| bad(format!("{}: {e}", args.module)))?;

@@ -186,6 +186,22 @@ fn wrong_requests_exit_2_and_say_what_is_wrong() {
 }
 
 #[test]
+fn a_message_that_nobody_takes_changes_no_exit_code() {
+    let mlp = example("mlp.hlo");
+    // A refusal, a note beside a result, and a compile's words; the pipe's reader is gone before they begin.
+    for (args, code) in [
+        (vec!["run", "/no/such/file.hlo"], 2),
+        (vec!["run", &mlp, "--partitions", "2", "--timing-only", "--report", "none"], 0),
+        (vec!["run", &mlp, "--chip", "tiny", "--max-cycles", "10"], 1),
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let status = Command::new(env!("CARGO_BIN_EXE_systole")).args(&args).stderr(writer).status();
+        assert_eq!(status.expect("the command starts").code(), Some(code), "{args:?}");
+    }
+}
+
+#[test]
 fn a_fault_of_the_program_exits_1() {
     let o = systole(&["run", &example("mlp.hlo"), "--chip", "tiny", "--max-cycles", "10"]);
     assert_eq!(o.status.code(), Some(1));

@@ -1,10 +1,13 @@
 //! Totals of runs on several devices are the sums of their parts.
 
 use systole_isa::ChipConfig;
+use systole_isa::MxuFormat;
 use systole_isa::program::PodShape;
+use systole_runtime::cost::Work;
 use systole_runtime::{
     Client, CompileOptions, Mode, NoObserver, PodOptions, Ran, Report, RunOptions, generate, pod, report,
 };
+use systole_simulator::stats::Activity;
 
 /// Two rounds of an exchange beside products.
 const PROGRAM: &str = "HloModule m
@@ -101,4 +104,28 @@ fn links_that_carry_nothing_count() {
     let c = &pod.collectives[0];
     assert!((0.25..0.31).contains(&c.share), "{c:?}");
     assert!(r.ici.share <= c.share && r.ici.share > 0.2, "{:?}", r.ici);
+}
+
+#[test]
+fn multiply_adds_are_the_rows_times_the_cells_they_pass() {
+    let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+    let client = Client::with_chip(chip.clone());
+    let cells = f64::from(chip.mxu.rows) * f64::from(chip.mxu.cols);
+    // Products that fill the array, and one that fills a quarter of it.
+    for (m, k, n, fills) in [(512, 256, 256, 1.0), (512, 64, 64, 0.25)] {
+        let text = format!(
+            "HloModule m\nENTRY e {{ a = bf16[{m},{k}] parameter(0) b = bf16[{k},{n}] parameter(1) \
+             ROOT d = f32[{m},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}"
+        );
+        let exe = client.compile_hlo(&text, &CompileOptions::default()).expect("it compiles");
+        let mode = RunOptions::new(Mode::TimingOnly);
+        let inputs = generate::placeholders(&exe.program, 0);
+        let run = client.device(0).run_with(&exe, &inputs, &mode, &mut NoObserver).expect("no fault").result;
+        let work = Work::of_run(&chip, &exe.program, &run);
+        let [useful, padding] = [work.useful, work.padding].map(|w| w.iter().sum::<f64>());
+        assert_eq!(useful, f64::from(m * k * n));
+        let rows: u64 = MxuFormat::ALL.iter().map(|&f| run.activity()[Activity::rows(f)]).sum();
+        assert_eq!(useful + padding, rows as f64 * cells);
+        assert!(useful / (useful + padding) <= fills, "{useful} of {}", useful + padding);
+    }
 }

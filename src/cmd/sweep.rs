@@ -385,7 +385,7 @@ fn run_search(spec_path: &str, folder: &Folder, s: &Search, flags: &RunFlags) ->
     };
     let spec = store.spec()?;
     let found = search::run(&store, &spec, s, &mut evaluate, &mut |round, designs| {
-        eprintln!("round {round}: {designs} designs");
+        output::say(format_args!("round {round}: {designs} designs"));
     })?;
     let saved = found.grid.saturating_sub(found.designs as u64);
     output::print(&format!("{} designs were run, the grid has {}: {saved} saved\n", found.designs, found.grid))?;
@@ -400,7 +400,7 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let Some(what) = &a.what else {
         let spec = a.spec.as_deref().ok_or_else(|| bad("a specification is expected"))?;
         let (store, spec, plan) = planned(spec, &a.folder)?;
-        eprint!("{}", describe(&spec, &plan));
+        output::say(describe(&spec, &plan).trim_end());
         if !run_with(&store, &a.run)? {
             return Ok(());
         }

@@ -38,15 +38,11 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let opened = session::open(&a.module, &a.chip)?;
     let (client, plan) = opened.plan(&a.module, &a.compile)?;
     let found = client.tune(&plan, Duration::from_secs_f64(seconds))?;
-    eprintln!(
-        "{} kernels, {} simulations{}",
-        found.kernels,
-        found.tried,
-        if found.cut_short { ", cut short" } else { "" }
-    );
+    let cut = if found.cut_short { ", cut short" } else { "" };
+    output::say(format_args!("{} kernels, {} simulations{cut}", found.kernels, found.tried));
     for (name, before, after, way) in &found.better {
         let gain = 100.0 * (1.0 - *after as f64 / (*before).max(1) as f64);
-        eprintln!("{name}: {before} -> {after} cycles ({gain:.1} % less): {way}");
+        output::say(format_args!("{name}: {before} -> {after} cycles ({gain:.1} % less): {way}"));
     }
     if let Some(path) = &a.database {
         let mut all = match std::fs::read_to_string(path) {

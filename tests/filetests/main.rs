@@ -5,6 +5,7 @@
 //! said on standard error, then its exit code if that is not 0). `BLESS=1 cargo test --test filetests` writes these parts again: read the
 //! change. The folder says what the file is about: `opt/PASS/` for a pass, `errors/` for messages, `parse/` for forms of text.
 
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -52,14 +53,14 @@ fn run(arguments: &str, name: &str, folder: &Path) -> String {
     shown
 }
 
-/// A file as it should be: its program and what its commands print now.
-fn blessed(path: &Path, text: &str) -> Result<String, String> {
+/// A file as it should be: its program and what its commands print now. They run in a folder of their own, `own`.
+fn blessed(path: &Path, text: &str, own: usize) -> Result<String, String> {
     let (input, commands) = parts(text);
     if commands.is_empty() {
         return Err("no `// run:` line".into());
     }
     let name = path.file_name().and_then(|n| n.to_str()).ok_or("a name that is not text")?;
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("filetests-{}", std::process::id()));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("filetests-{}/{own}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
     std::fs::write(folder.join(name), &input).map_err(|e| e.to_string())?;
     let mut out = input;
@@ -90,16 +91,20 @@ fn files_print_what_they_say() {
     let filter = std::env::var("FILE").unwrap_or_default();
     let mut all = Vec::new();
     files(&data(), &mut all);
-    let mut wrong = Vec::new();
-    for path in all.iter().filter(|p| p.to_string_lossy().contains(&filter)) {
+    let check = |(own, path): (usize, &PathBuf)| {
         let text = std::fs::read_to_string(path).expect("text");
-        match blessed(path, &text) {
-            Ok(now) if now == text => {}
-            Ok(now) if bless => std::fs::write(path, now).expect("the file can be written"),
-            Ok(now) => wrong.push(format!("{}: {}", path.display(), difference(&text, &now))),
-            Err(e) => wrong.push(format!("{}: {e}", path.display())),
+        match blessed(path, &text, own) {
+            Ok(now) if now == text => None,
+            Ok(now) if bless => {
+                std::fs::write(path, now).expect("the file can be written");
+                None
+            }
+            Ok(now) => Some(format!("{}: {}", path.display(), difference(&text, &now))),
+            Err(e) => Some(format!("{}: {e}", path.display())),
         }
-    }
+    };
+    let asked = all.par_iter().enumerate().filter(|(_, p)| p.to_string_lossy().contains(&filter));
+    let wrong: Vec<String> = asked.filter_map(check).collect();
     assert!(
         wrong.is_empty(),
         "{} of {} files (BLESS=1 writes them again)\n{}",

@@ -201,4 +201,18 @@ mod tests {
         // Less intensity costs more.
         assert!(floor(&chip, 1.0, &[one(DType::S8)], &prices) > s8);
     }
+
+    #[test]
+    fn a_faster_clock_asks_for_more_voltage_of_an_idle_chip_too() {
+        let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+        let mut fast = chip.clone();
+        fast.apply_sets(&["clock=3 GHz"]).expect("in range");
+        let prices = Prices::of(&chip);
+        let (slope, nominal) = (prices.get(Cost::VoltageSlope), prices.get(Cost::NominalClock) * 1e9);
+        let volts = |c: &ChipConfig| 1.0 + slope * (c.clock_hz / nominal - 1.0);
+        let expected = (volts(&fast) / volts(&chip)).powi(2);
+        assert!(expected > 1.05, "{expected}");
+        let ratio = idle_power(&fast, &prices) / idle_power(&chip, &prices);
+        assert!((ratio - expected).abs() < 1e-9, "{ratio} against {expected}");
+    }
 }

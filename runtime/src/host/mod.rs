@@ -10,6 +10,7 @@ pub mod library;
 
 use crate::{Array, RuntimeError};
 use std::collections::{BTreeMap, VecDeque};
+use std::io::Write as _;
 use std::sync::Arc;
 use systole_compiler::mosaic::console::TARGETS;
 use systole_isa::program::{HostArray, HostCall, HostCallKind};
@@ -248,7 +249,8 @@ impl Observer for Answering<'_> {
             let line = console::said(call, memory)?;
             match &self.registry.console {
                 Some(console) => console(&line),
-                None => eprintln!("{line}"),
+                // Whether somebody takes it is no matter of the program's.
+                None => drop(writeln!(std::io::stderr().lock(), "{line}")),
             }
             return Ok(());
         }

@@ -207,4 +207,26 @@ mod tests {
         h.learn(120, 450);
         assert!(!known(&h, 100, 121) && known(&h, 120, 450) && !known(&h, 449, 451) && known(&h, 500, 600));
     }
+
+    #[test]
+    fn only_pages_that_a_known_write_creates_are_unknown_beside_it() {
+        let page = 1u64 << PAGE_BITS;
+        let mut h = Hbm::new(4 * page);
+        h.write(0, &[1; 8]);
+        // From the last bytes of page 1 into page 2; pages 0 and 3 are as they were.
+        let at = 2 * page - 3;
+        h.write_known(at, &[1, 2, 3, 4, 5]);
+        assert_eq!(h.knows(0, page), Known::Everything, "the page before");
+        assert_eq!(h.knows(page, at), Known::Nothing);
+        assert_eq!(h.knows(at, at + 5), Known::Everything);
+        assert_eq!(h.knows(at + 5, 3 * page), Known::Nothing);
+        assert!(!h.touches_pages(3 * page, 4 * page));
+        // What is known of a page stays known where another part of it is written.
+        h.write_known(at + 100, &[7]);
+        assert_eq!(h.knows(at, at + 5), Known::Everything);
+        assert_eq!(h.knows(at + 5, at + 100), Known::Nothing);
+        // A write that ends with its page creates no page behind it.
+        h.write_known(3 * page - 4, &[1; 4]);
+        assert!(!h.touches_pages(3 * page, 4 * page));
+    }
 }

@@ -257,6 +257,7 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::issue::remote::Content;
 
     #[test]
     fn spans_of_a_link_stay_few_and_keep_their_sum() {
@@ -271,5 +272,24 @@ mod tests {
         assert!(link.spans.len() <= MAX_SPANS);
         assert_eq!(link.spans.iter().map(|s| s.1 - s.0).sum::<u64>(), sum);
         assert!(link.spans.windows(2).all(|w| w[0].1 <= w[1].0), "in order, none over another");
+    }
+
+    #[test]
+    fn a_message_has_left_when_its_first_link_has_its_last_byte() {
+        let mut chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+        chip.apply_sets(&["ici.hop_latency=1 us"]).expect("in range");
+        let topology = Topology::parse("1x4", &chip).expect("four in a row");
+        let mut network = Network::new(&chip, topology, Vec::new());
+        let bytes = network.flit * 1000;
+        let content = Content::Signal;
+        let message = Message { from: 0, to: 1, at: 0, recv: 0, bytes, bundle: 0, op: 0, content };
+        let route = network.route(&message);
+        let mut f = Flight { message, route, tail: 0 };
+        let at = 50 * TICKS;
+        let fold = Fold::new(network.topology(), 4, None);
+        let Moved::Arrives(there) = network.advance(&mut f, 0, at, &fold) else { panic!("one link") };
+        let taken = (bytes as f64 * TICKS as f64 / chip.link_bytes_per_cycle()).round() as u64;
+        assert_eq!(network.left(&f), at + taken);
+        assert_eq!(there, at + taken + chip.cycles(1e-6) * TICKS, "the last byte's way is a hop longer");
     }
 }

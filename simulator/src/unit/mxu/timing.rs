@@ -593,4 +593,25 @@ mod tests {
         unit.latch(1);
         assert_eq!(unit.weights - first, 128);
     }
+
+    #[test]
+    fn rows_that_wait_for_room_stream_when_a_result_is_taken() {
+        let mut chip = ChipConfig::from_preset("array128").expect("a preset");
+        chip.apply_sets(&["mxu.fifo_rows=16"]).expect("in range");
+        let mut unit = MxuTiming::new(&chip, 1, 128);
+        let (rows, places) = (u64::from(chip.core.sublanes), unit.places);
+        assert!(places >= 2, "room for {places} results");
+        for _ in 0..places + 2 {
+            unit.push(0, (rows * 16) as u32);
+        }
+        assert_eq!(unit.busy(), places * rows, "those that find room");
+        let late = 10_000;
+        assert!(unit.pop(late), "a push waited for this");
+        assert_eq!(unit.busy(), (places + 1) * rows, "one result, one push");
+        let start = late + 1;
+        assert_eq!(unit.overlap(start, start + 100), rows, "its rows stream behind the pop");
+        assert!(unit.pop(late + 1));
+        assert_eq!(unit.busy(), (places + 2) * rows);
+        assert!(!unit.pop(late + 2), "nothing waits any more");
+    }
 }
