@@ -87,6 +87,17 @@ fn one_table_for_any_number_of_workers_and_chunks_and_after_a_kill() {
     assert!(status.starts_with("41 points: "), "{status}");
     works(&["sweep", "resume", &at, "--workers", "2"]);
     assert_eq!(table(&killed), expected);
+    // What was compiled is there for other tasks; what is damaged is compiled again.
+    let codes = || std::fs::read_dir(killed.join("codes")).expect("it was made").map(|f| f.expect("a file").path());
+    let plan = Store::open(&killed).and_then(|s| s.plan()).expect("it was planned");
+    assert_eq!(codes().count(), plan.counts().0);
+    let whole: Vec<u8> = codes().flat_map(|f| std::fs::read(f).expect("a file")).collect();
+    codes().for_each(|f| std::fs::write(f, "not a program").expect("it can be written"));
+    std::fs::remove_dir_all(killed.join("results")).expect("they are there");
+    std::fs::create_dir(killed.join("results")).expect("it can be made");
+    works(&["sweep", "resume", &at, "--workers", "1"]);
+    assert_eq!(table(&killed), expected);
+    assert!(codes().flat_map(|f| std::fs::read(f).expect("a file")).eq(whole), "other code");
 }
 
 #[test]

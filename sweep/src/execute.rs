@@ -1,4 +1,4 @@
-//! Runs points: programs are compiled once for all points with the same code, run once for all with the same counters.
+//! Runs points: programs are compiled once for all points with the same code (of all tasks, as far as they see each other's), run once for all with the same counters.
 
 use crate::bad;
 use crate::outcome::{Counters, OpCounters, Outcome};
@@ -66,6 +66,16 @@ fn compiled(spec: &Spec, point: &Point, base: &Base, bytes: &[u8]) -> Result<Pro
     let source = source::read_one(&point.program, bytes, client.chip(), false, &mut Vec::new())?;
     let options = options(point, client.chip(), source.devices())?;
     client.compile_source(source, &point.program, &options, None)
+}
+
+/// The program of a point's code: one that another task made, or compiled and kept for others.
+fn code(store: &Store, spec: &Spec, point: &Point, base: &Base, bytes: &[u8]) -> Result<Program, RuntimeError> {
+    if let Some(kept) = store.code(&point.code) {
+        return Ok(kept);
+    }
+    let made = compiled(spec, point, base, bytes)?;
+    store.keep(&point.code, &made)?;
+    Ok(made)
 }
 
 /// Runs a compiled program for timing alone.
@@ -148,7 +158,7 @@ pub fn one(store: &Store, plan: &Plan, spec: &Spec, point: &Point) -> Result<Ran
     let path = store.program(plan, &point.program)?;
     let bytes = std::fs::read(&path).map_err(|e| bad(format!("{}: {e}", path.display())))?;
     let base = plan.base(point)?;
-    let program = compiled(spec, point, base, &bytes)?;
+    let program = code(store, spec, point, base, &bytes)?;
     let client = Client::with_chip(point.chip(base)?);
     let exe = client.load(program)?;
     let done = timed(spec, &client, &exe)?;
@@ -222,7 +232,7 @@ fn run_point(store: &Store, plan: &Plan, spec: &Spec, point: &Point, last: &mut 
     }
     if last.code.as_ref().is_none_or(|c| c.0 != point.code) {
         let bytes = last.program.as_ref().map_or(&[][..], |p| &p.1);
-        last.code = Some((point.code.clone(), guarded(|| compiled(spec, point, base, bytes))));
+        last.code = Some((point.code.clone(), guarded(|| code(store, spec, point, base, bytes))));
     }
     let result = match last.code.as_ref().map(|c| &c.1) {
         Some(Ok(program)) => guarded(|| {

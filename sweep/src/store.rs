@@ -1,8 +1,8 @@
 //! A sweep's folder.
 //!
-//! `spec.toml`, `plan.json`, `programs/HASH`, `results/*.jsonl` (a line a point), `tasks/*.jsonl` (what engines hand to
-//! workers: a line a task, the ids of its points), `log/`, and what is collected. Files of results appear whole: they are written
-//! beside their place, synced and renamed.
+//! `spec.toml`, `plan.json`, `programs/HASH`, `codes/HASH` (what was compiled, for other tasks of the same code), `results/*.jsonl` (a
+//! line a point), `tasks/*.jsonl` (what engines hand to workers: a line a task, the ids of its points), `log/`, and what is
+//! collected. Files of codes and results appear whole: they are written beside their place, synced and renamed.
 
 use crate::bad;
 use crate::outcome::Outcome;
@@ -11,6 +11,8 @@ use crate::spec::Spec;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use systole_isa::Program;
+use systole_isa::container::{read_program, write_program};
 use systole_runtime::RuntimeError;
 
 /// A sweep's folder.
@@ -51,7 +53,7 @@ impl Store {
         programs: &BTreeMap<String, Vec<u8>>,
     ) -> Result<Store, RuntimeError> {
         let store = Store { dir: dir.to_path_buf() };
-        for folder in ["programs", "results", "tasks", "log"] {
+        for folder in ["programs", "codes", "results", "tasks", "log"] {
             let path = dir.join(folder);
             std::fs::create_dir_all(&path).map_err(|e| failed(&path, e))?;
         }
@@ -121,6 +123,19 @@ impl Store {
     pub fn program(&self, plan: &Plan, name: &str) -> Result<PathBuf, RuntimeError> {
         let hash = plan.programs.get(name).ok_or_else(|| bad(format!("no program `{name}` is in the plan")))?;
         Ok(self.dir.join("programs").join(hash))
+    }
+
+    /// A code that was kept, by its hash. What cannot be read is none: it is compiled again.
+    pub fn code(&self, hash: &str) -> Option<Program> {
+        read_program(&std::fs::read(self.dir.join("codes").join(hash)).ok()?).ok()
+    }
+
+    /// Keeps a code.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn keep(&self, hash: &str, program: &Program) -> Result<(), RuntimeError> {
+        write_whole(&self.dir.join("codes").join(hash), &write_program(program))
     }
 
     /// Results by id. Of several for a point, one that succeeded.
