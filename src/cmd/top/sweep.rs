@@ -3,6 +3,7 @@
 use crate::cmd::top;
 use crate::output;
 use clap::Parser;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::Path;
 use systole_runtime::RuntimeError;
@@ -41,6 +42,29 @@ fn design(r: &Row) -> String {
     format!("{} {}", r.chip, words.collect::<Vec<_>>().join(" "))
 }
 
+/// The last word of a parameter's name.
+fn last(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+/// Parameters that have several values, with the words that they are told apart by: their last, where no other's is the same.
+fn varied(rows: &[Row]) -> BTreeMap<&str, &str> {
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (k, v) in rows.iter().flat_map(|r| r.sets.iter().chain(&r.options)) {
+        values.entry(k).or_default().insert(v);
+    }
+    let keys: Vec<&str> = values.iter().filter(|v| v.1.len() > 1).map(|v| *v.0).collect();
+    let alone = |word: &str| keys.iter().filter(|&&k| last(k) == word).count() == 1;
+    keys.iter().map(|&k| (k, if alone(last(k)) { last(k) } else { k })).collect()
+}
+
+/// The parameters of a row that have several values, in few words.
+fn label(r: &Row, varied: &BTreeMap<&str, &str>) -> String {
+    let all = r.sets.iter().chain(&r.options);
+    let words = all.filter_map(|(k, v)| Some(format!("{}={}", varied.get(k.as_str())?, pretty(k, v))));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 impl Sweep {
     /// What is known by now.
     fn data(&self) -> Result<SweepData, RuntimeError> {
@@ -55,10 +79,12 @@ impl Sweep {
             };
             d.rows.iter().for_each(|&r| standing[r] = of);
         }
+        let words = varied(&table.rows);
         let point = |(r, standing): (&Row, Standing)| SweepPoint {
             id: r.id.clone(),
             program: r.program.clone(),
             design: design(r),
+            label: label(r, &words),
             standing: match r.status {
                 "missing" => Standing::Missing,
                 "failed" => Standing::Failed,
@@ -97,7 +123,7 @@ impl Sweep {
             Ok((point, run, chip, e))
         };
         let ((p, x, chip_a, ea), (q, y, chip_b, eb)) = (side(a)?, side(b)?);
-        let keys: std::collections::BTreeSet<&String> = p.sets.keys().chain(q.sets.keys()).collect();
+        let keys: BTreeSet<&String> = p.sets.keys().chain(q.sets.keys()).collect();
         let value = |p: &Point, k: &String| p.sets.get(k).map_or("(base)".to_string(), |v| pretty(k, v));
         let changed = keys.into_iter().filter(|k| p.sets.get(*k) != q.sets.get(*k));
         let changed: Vec<String> = changed.map(|k| format!("{k} {} -> {}", value(p, k), value(q, k))).collect();

@@ -1,7 +1,7 @@
 //! A sweep's frame, from its state alone.
 
 use super::{Standing, SweepApp, SweepPoint};
-use crate::pen::{Pen, cut, scroll};
+use crate::pen::{Pen, cut, scroll, wrap};
 use crate::theme::Paint;
 use ratatui::buffer::Buffer;
 use systole_runtime::report::text::short;
@@ -129,7 +129,14 @@ fn table(app: &SweepApp, pen: &mut Pen<'_>) {
         inner.bold(first + i * width, 0, &format!("{:>10}", cut(name, 10)));
     }
     let order = app.order();
-    let room = inner.height().saturating_sub(1);
+    // The chosen point in full, in a few of the last rows.
+    let chosen = order.get(app.selected).map(|&i| &app.data.points[i]);
+    let full = chosen.map_or_else(Vec::new, |p| wrap(&format!("{} {}", p.program, p.design), inner.width()));
+    let full = &full[..full.len().min(inner.height() / 3)];
+    for (line, text) in full.iter().enumerate() {
+        inner.paint(0, inner.height() - full.len() + line, text, Paint::Dim);
+    }
+    let room = inner.height().saturating_sub(1 + full.len());
     let begin = scroll(app.selected, room, order.len());
     for (line, &i) in order.iter().skip(begin).take(room).enumerate() {
         let p = &app.data.points[i];
@@ -139,7 +146,7 @@ fn table(app: &SweepApp, pen: &mut Pen<'_>) {
         inner.plain(0, y, mark);
         inner.paint(2, y, symbol, paint);
         let notes = if p.notes.is_empty() { word.to_string() } else { format!("{word}: {}", p.notes) };
-        let text = format!("{} {} {notes}", p.program, p.design);
+        let text = format!("{} {} {notes}", p.program, p.label);
         inner.plain(4, y, &cut(&text, first.saturating_sub(5)));
         for (k, &c) in columns.iter().enumerate() {
             let value = p.numbers.get(c).map(|v| short(*v)).unwrap_or_default();

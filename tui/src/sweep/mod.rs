@@ -29,8 +29,9 @@ pub enum Standing {
 pub struct SweepPoint {
     pub id: String,
     pub program: String,
-    /// Chip and parameters in words.
+    /// Chip and parameters in words, and what of them is not the same for all points, in few.
     pub design: String,
+    pub label: String,
     pub standing: Standing,
     /// Why it failed, or which constraints it breaks.
     pub notes: String,
@@ -204,7 +205,8 @@ mod tests {
         let point = |i: usize, standing, numbers: &[f64]| SweepPoint {
             id: format!("p{i}"),
             program: "mlp".into(),
-            design: format!("tiny mxu.count={i}"),
+            design: format!("tiny clock=1 GHz mxu.count={i}"),
+            label: format!("count={i}"),
             standing,
             notes: String::new(),
             numbers: numbers.to_vec(),
@@ -259,7 +261,9 @@ mod tests {
     fn frames_of_any_size() {
         let mut app = SweepApp::new(data(), Theme::full());
         let text = crate::export::text(&frame(&app, 100, 30));
-        for part in ["test: 3 of 5 done", "1 failed", "time_s", "energy_j", "mxu.count=2", "front"] {
+        for part in
+            ["test: 3 of 5 done", "1 failed", "time_s", "energy_j", "mlp count=1", "clock=1 GHz mxu.count=2", "front"]
+        {
             assert!(text.contains(part), "no `{part}` in\n{text}");
         }
         app.compared = Some(vec!["p2 is 2.00 x faster".into()]);
