@@ -347,10 +347,12 @@ impl<'a> Walk<'a> {
     /// Proves a loop of the bundles that belongs to a static loop of the run; `false` if it belongs to none.
     fn bound_loop(&mut self, last: usize) -> Proof<bool> {
         let end = control(&self.code.bundles[last]).map(|i| i.op);
-        if end != Some(Op::BLoop) {
+        // One that jumps back counts in memory: it has loops in it, or is one that the kernel tests itself.
+        let tests_first = end == Some(Op::BJmp);
+        if end != Some(Op::BLoop) && !tests_first {
             return Ok(false);
         }
-        let straight = self.code.bundles[self.pc..last].iter().all(|b| control(b).is_none());
+        let straight = !tests_first && self.code.bundles[self.pc..last].iter().all(|b| control(b).is_none());
         loop {
             // A loop of arithmetic alone is asked for nothing: where the bundles are at another loop, they are behind it.
             if let Some((turn, _)) = self.source.active()
@@ -390,6 +392,7 @@ impl<'a> Walk<'a> {
                     self.cycle(Cycle::counted(l, &self.source))?;
                     return Ok(true);
                 }
+                Next::Pure | Next::Load | Next::Event if tests_first => return Ok(false),
                 Next::Pure | Next::Load | Next::Event => {
                     return self.fail("a loop begins before what the kernel has before it");
                 }

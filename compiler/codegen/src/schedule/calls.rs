@@ -37,25 +37,43 @@ pub fn each_call<E>(items: &[Item], f: &mut dyn FnMut(u32, u32) -> Result<(), E>
     Ok(())
 }
 
+/// Whether a loop's counter is to be a variable.
+type Which<'a> = &'a dyn Fn(&Loop) -> bool;
+
 /// Turns counted loops around calls into loops over a scalar variable, which can be kept in memory.
 pub fn expose_counters(kernel: &mut Kernel) {
-    let body = std::mem::take(&mut kernel.body);
-    kernel.body = rewrite(body, &mut kernel.scalars);
+    expose(kernel, &|l| has_call(&l.body));
 }
 
-fn rewrite(items: Vec<Item>, scalars: &mut u32) -> Vec<Item> {
+/// The same of all counted loops that have loops in them, those of one round aside, which have no counter; whether there are any.
+pub fn expose_outer_counters(kernel: &mut Kernel) -> bool {
+    let before = kernel.scalars;
+    let inner = |i: &Item| matches!(i, Item::Loop(_) | Item::While { .. });
+    expose(kernel, &|l| !matches!(l.trips, Trips::Static(0 | 1)) && l.body.iter().any(inner));
+    kernel.scalars > before
+}
+
+fn expose(kernel: &mut Kernel, which: Which<'_>) {
+    let body = std::mem::take(&mut kernel.body);
+    kernel.body = rewrite(body, &mut kernel.scalars, which);
+}
+
+fn rewrite(items: Vec<Item>, scalars: &mut u32, which: Which<'_>) -> Vec<Item> {
     let mut out = Vec::with_capacity(items.len());
     for item in items {
         match item {
             Item::Inst(_) | Item::Call { .. } | Item::Mark { .. } => out.push(item),
-            Item::Loop(l) if has_call(&l.body) => counted(l, scalars, &mut out),
-            Item::Loop(_) => out.push(item),
+            Item::Loop(l) if which(&l) => counted(l, scalars, which, &mut out),
+            Item::Loop(mut l) => {
+                l.body = rewrite(l.body, scalars, which);
+                out.push(Item::Loop(l));
+            }
             Item::If { cond, then, otherwise } => {
-                let (then, otherwise) = (rewrite(then, scalars), rewrite(otherwise, scalars));
+                let (then, otherwise) = (rewrite(then, scalars, which), rewrite(otherwise, scalars, which));
                 out.push(Item::If { cond, then, otherwise });
             }
             Item::While { head, cond, body } => {
-                let (head, body) = (rewrite(head, scalars), rewrite(body, scalars));
+                let (head, body) = (rewrite(head, scalars, which), rewrite(body, scalars, which));
                 out.push(Item::While { head, cond, body });
             }
         }
@@ -63,7 +81,7 @@ fn rewrite(items: Vec<Item>, scalars: &mut u32) -> Vec<Item> {
     out
 }
 
-fn counted(l: Loop, scalars: &mut u32, out: &mut Vec<Item>) {
+fn counted(l: Loop, scalars: &mut u32, which: Which<'_>, out: &mut Vec<Item>) {
     let counter = S(*scalars);
     *scalars += 1;
     let inst = |op, operands: &[i32]| {
@@ -74,7 +92,7 @@ fn counted(l: Loop, scalars: &mut u32, out: &mut Vec<Item>) {
         Trips::Static(n) => inst(Op::SLi, &[c, n as i32]),
         Trips::Dynamic(s) => inst(Op::SAddI, &[c, s.0 as i32, 0]),
     });
-    let mut body = rewrite(l.body, scalars);
+    let mut body = rewrite(l.body, scalars, which);
     body.push(inst(Op::SAddI, &[c, c, -1]));
     out.push(Item::While { head: Vec::new(), cond: counter, body });
 }

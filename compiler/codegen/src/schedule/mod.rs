@@ -34,6 +34,7 @@ pub use code::{PipelineReport, RegionKind};
 pub use emit::{KernelReport, RegionReport};
 
 use crate::check::{CheckError, Claims, SpillArea};
+use crate::kernel::regs::File;
 use crate::kernel::{Kernel, Unit};
 use chaos::Chaos;
 use code::Code;
@@ -253,6 +254,7 @@ fn schedule_kernel(
         spiller.keep(&mut kernel, &crowding);
     }
     let mut levels = Levels::default();
+    let mut exposed = false;
     let mut chaos = Chaos::new(options.chaos);
     let mut last = None;
     for attempt in 0..ATTEMPTS {
@@ -279,6 +281,10 @@ fn schedule_kernel(
         } else if !overflow.candidates.is_empty() {
             let regs: Vec<_> = overflow.candidates.iter().copied().take(excess).collect();
             spiller.spill(&mut kernel, &regs);
+        } else if overflow.file == File::Scalar && !exposed && calls::expose_outer_counters(&mut kernel) {
+            // What is left are the counters of loops in loops. Pieces get other numbers.
+            exposed = true;
+            levels = Levels::default();
         } else {
             last = Some(overflow);
             break;

@@ -7,7 +7,7 @@ mod quality;
 mod random;
 
 use super::{ScheduleOptions, Scheduled, schedule};
-use crate::kernel::{KernelBuilder, M, MemFormat, StoreFormat, Unit, V};
+use crate::kernel::{KernelBuilder, M, MemFormat, S, StoreFormat, Unit, V};
 use machine::{State, run_bundles, run_unit};
 use systole_isa::{ChipConfig, Op};
 
@@ -106,6 +106,33 @@ fn arguments_without_registers_come_through_memory() {
         assert_eq!(before.vmem, after.vmem, "seed {seed}");
         chip.core.scalar_registers = registers.max(8);
         compare(&unit, &chip, &options(), &format!("seed {seed}, {registers} registers"));
+    }
+}
+
+/// Loops in loops.
+fn nested(chip: &ChipConfig, depth: u32) -> Unit {
+    fn within(b: &mut KernelBuilder, depth: u32, twice: S, f: &mut dyn FnMut(&mut KernelBuilder)) {
+        match depth {
+            0 => f(b),
+            _ => b.loop_dynamic(twice, |b| within(b, depth - 1, twice, f)),
+        }
+    }
+    let mut b = KernelBuilder::new("nested", chip);
+    let (buffer, base, twice) = (b.buffer(), b.s_var(0), b.s_var(2));
+    within(&mut b, depth, twice, &mut |b| {
+        let [sum, more] = [0, 8].map(|row| b.load(MemFormat::W32, base, row, 1, buffer));
+        let sum = b.v(Op::VAddI, &[sum, more]);
+        b.store(StoreFormat::W32, sum, base, 0, 1, M::ALL, buffer);
+    });
+    Unit { kernels: vec![b.finish()] }
+}
+
+#[test]
+fn counters_of_loops_in_loops_need_no_registers() {
+    let mut chip = chip();
+    for registers in [8, 10, 32] {
+        chip.core.scalar_registers = registers;
+        compare(&nested(&chip, 9), &chip, &options(), &format!("{registers} registers"));
     }
 }
 
