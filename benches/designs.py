@@ -20,6 +20,10 @@ MORE = [
     ([], ["mxu.count=16"]),
     ([], ["mxu.rows=256", "mxu.cols=256"]),
     ([], ["mxu.rows=1024", "mxu.cols=1024"]),
+    # The same, with a result's way through the array as long as through the preset's.
+    ([], ["mxu.rows=256", "mxu.cols=256", "mxu.hop_cells=2"]),
+    ([], ["mxu.rows=1024", "mxu.cols=1024", "mxu.hop_cells=8"]),
+    (["mxu.count=8"], ["mxu.count=16"]),
     (["core.vector_registers=8"], ["core.vector_registers=12"]),
     ([], ["core.vector_registers=128"]),
     (["core.semaphores=7"], ["core.semaphores=8"]),

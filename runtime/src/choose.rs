@@ -58,7 +58,7 @@ impl Client {
         compile: Compile<'_>,
     ) -> Result<Chosen, RuntimeError> {
         let mut chosen = self.choose_on_part(module, options, compile);
-        let sizes = if options.part.is_some() { Vec::new() } else { self.chip().parts() };
+        let sizes = if options.part.is_some() { &[] } else { self.parts() };
         if sizes.is_empty() {
             return chosen;
         }

@@ -8,7 +8,7 @@ use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use systole_compiler::builder::XlaComputation;
 use systole_compiler::compile::{self, Compiled, compile_sharing};
 use systole_compiler::diag::Diagnostic;
@@ -113,6 +113,8 @@ pub type RunOptions = systole_simulator::RunOptions;
 #[derive(Clone, Debug)]
 pub struct Client {
     chip: Arc<ChipConfig>,
+    /// Found when something is first compiled: every preset is looked at.
+    parts: Arc<OnceLock<Vec<Vec<Part>>>>,
     registry: Arc<Registry>,
 }
 
@@ -159,11 +161,16 @@ impl Client {
 
     /// A client for any chip.
     pub fn with_chip(chip: ChipConfig) -> Client {
-        Client { chip: Arc::new(chip), registry: Arc::default() }
+        Client { chip: Arc::new(chip), parts: Arc::default(), registry: Arc::default() }
     }
 
     pub fn chip(&self) -> &ChipConfig {
         &self.chip
+    }
+
+    /// Parts of the chip ([`ChipConfig::parts`]).
+    pub(crate) fn parts(&self) -> &[Vec<Part>] {
+        self.parts.get_or_init(|| self.chip.parts())
     }
 
     /// Device `id`. All devices of a client are alike.

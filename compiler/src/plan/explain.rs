@@ -3,11 +3,12 @@
 use super::action::{Action, Copy, CopyKind, Operand};
 use super::guide::is_named;
 use super::planned::Plan;
-use super::spec::Way;
+use super::spec::{KernelSpec, Way};
 use super::step::{Unit, Use};
 use super::text::{bytes, describe};
 use std::fmt::Write;
-use systole_isa::chip::Part;
+use systole_codegen::emit::mxu::{Contraction, Tile, filled};
+use systole_isa::chip::{MxuConfig, Part};
 use systole_isa::program::DebugRange;
 use systole_isa::{ChipConfig, Space};
 
@@ -50,7 +51,8 @@ fn used(part: &Part, chip: &ChipConfig) -> String {
     let vmem = part.vmem_bytes.map(|n| format!("{} of {} of vector memory", bytes(n), bytes(chip.vmem.bytes)));
     let registers = part.vector_registers.map(|n| format!("{n} of {} vector registers", chip.core.vector_registers));
     let units = part.matrix_units.map(|n| format!("{n} of {} matrix units", chip.mxu.count));
-    let all: Vec<String> = [vmem, registers, units].into_iter().flatten().collect();
+    let slots = part.vector_slots.map(|n| format!("{n} of {} slots of vector operations", chip.core.valu_slots));
+    let all: Vec<String> = [vmem, registers, units, slots].into_iter().flatten().collect();
     format!("the program uses {}: with more it takes longer or does not fit", all.join(", "))
 }
 
@@ -101,6 +103,9 @@ impl<'a> Calls<'a> {
             let scratch = u64::from(k.needs.scratch_rows) * self.chip.row_bytes();
             let _ = writeln!(self.out, "    windows: {} of vector memory", bytes(scratch));
         }
+        if let KernelSpec::Product { contraction, tile, .. } = &k.spec {
+            self.through(contraction, tile);
+        }
         for c in &k.considered {
             let way = match c.way {
                 Way::Tile(t) => t.to_string(),
@@ -122,6 +127,24 @@ impl<'a> Calls<'a> {
             };
             let _ = writeln!(self.out, "    behind it: {name} {way}, {}", bytes(c.pending.bytes.into()));
         }
+    }
+
+    /// Why arrays that are wider than a product does not make it faster: results pass all of their cells.
+    fn through(&mut self, contraction: &Contraction, tile: &Tile) {
+        let mxu = &self.chip.mxu;
+        let Some((rows, cols)) = filled(contraction, tile, self.chip) else { return };
+        if (rows, cols) == (mxu.rows, mxu.cols) {
+            return;
+        }
+        let narrow = MxuConfig { rows, cols, ..mxu.clone() }.fill_cycles();
+        let _ = writeln!(
+            self.out,
+            "    uses {rows} x {cols} of an array's {} x {} cells; a result passes all of them in {} cycles (of an array of \
+             the part's size: {narrow}), which what follows waits for",
+            mxu.rows,
+            mxu.cols,
+            mxu.fill_cycles()
+        );
     }
 
     fn array(&mut self, a: &Operand) {

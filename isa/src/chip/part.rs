@@ -17,6 +17,9 @@ pub struct Part {
     /// Matrix units, from the first on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix_units: Option<u32>,
+    /// Vector operations of a bundle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vector_slots: Option<u32>,
 }
 
 impl Part {
@@ -31,6 +34,7 @@ impl Part {
             vmem_bytes: self.vmem_bytes.or(other.vmem_bytes),
             vector_registers: self.vector_registers.or(other.vector_registers),
             matrix_units: self.matrix_units.or(other.matrix_units),
+            vector_slots: self.vector_slots.or(other.vector_slots),
         }
     }
 }
@@ -43,6 +47,7 @@ impl ChipConfig {
         chip.vmem.bytes = part.vmem_bytes.map_or(chip.vmem.bytes, |n| n.min(chip.vmem.bytes));
         chip.core.vector_registers = most(chip.core.vector_registers, part.vector_registers);
         chip.mxu.count = most(chip.mxu.count, part.matrix_units);
+        chip.core.valu_slots = most(chip.core.valu_slots, part.vector_slots);
         chip
     }
 
@@ -56,11 +61,14 @@ impl ChipConfig {
         let registers = (self.core.vector_registers.into(), known.core.vector_registers.into());
         let registers = steps(registers.0, registers.1, (least("core.vector_registers"), 2));
         let units = steps(self.mxu.count.into(), known.mxu.count.into(), (least("mxu.count"), 1));
+        let slots = (self.core.valu_slots.into(), known.core.valu_slots.into());
+        let slots = steps(slots.0, slots.1, (least("core.valu_slots"), 1));
         let few = |n: u64| Some(n as u32);
         let all = [
             vmem.into_iter().map(|n| Part { vmem_bytes: Some(n), ..Part::default() }).collect::<Vec<_>>(),
             units.into_iter().map(|n| Part { matrix_units: few(n), ..Part::default() }).collect(),
             registers.into_iter().map(|n| Part { vector_registers: few(n), ..Part::default() }).collect(),
+            slots.into_iter().map(|n| Part { vector_slots: few(n), ..Part::default() }).collect(),
         ];
         all.into_iter().filter(|p| !p.is_empty()).collect()
     }
@@ -135,6 +143,7 @@ mod tests {
             [vec![vmem(32)], vec![units(8), units(4)]]
         );
         assert!(parts("tpu-v5e", &["mxu.rows=256"]).is_empty());
+        assert_eq!(parts("tpu-v5e", &["core.valu_slots=8"]), [[Part { vector_slots: Some(4), ..Part::default() }]]);
     }
 
     #[test]

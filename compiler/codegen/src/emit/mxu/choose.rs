@@ -168,6 +168,12 @@ pub fn consider(spec: &Contraction, tile: &Tile, chip: &ChipConfig, hooked: bool
     with_problem(spec, tile.variant, chip, hooked, |p| Ok(Chosen::new(tile.variant, &p.restored(tile)?)))
 }
 
+/// Rows and columns of an array that a tile's weights take; `None` if there is no such tile.
+pub fn filled(spec: &Contraction, tile: &Tile, chip: &ChipConfig) -> Option<(u32, u32)> {
+    let part = with_problem(spec, tile.variant, chip, false, |p| Ok(p.staging.part)).ok()?;
+    Some((part.kch * chip.core.lanes, part.nch * chip.core.lanes))
+}
+
 /// Runs code with one of a contraction's geometries.
 pub(super) fn with_problem<T>(
     spec: &Contraction,

@@ -77,7 +77,10 @@ impl Problem<'_> {
             accumulators: t.accumulators,
             rate: self.formats.rate,
             block_issue: block.into_iter().fold(0.0, f64::max),
-            group_issue: per(staged * units, c.mxu_push_slots).max(per(staged * loaded, c.vload_slots)),
+            // Chunks of a register go into a unit one after the other.
+            group_issue: per(staged * units, c.mxu_push_slots)
+                .max(per(staged * loaded, c.vload_slots))
+                .max(staged - 1.0 + per(units, c.mxu_push_slots)),
             tile_load: tile_load / self.chip.mxu.weight_rows_per_cycle.max(1) as f64,
         }
     }

@@ -37,7 +37,7 @@ mod tile;
 #[cfg(test)]
 mod tests;
 
-pub use choose::{Chosen, Tile, Weigh, choose, consider, search};
+pub use choose::{Chosen, Tile, Weigh, choose, consider, filled, search};
 pub use finish::{Finish, FinishInput, Finishing};
 pub(in crate::emit) use format::one_pass;
 pub use spec::{Array, Contraction, Convert, Dim, Epilogue, KernelOut, MatView, MxuError, Place, RhsForm, TileAt};
