@@ -3,7 +3,7 @@
 use crate::bad;
 use crate::outcome::{Counters, OpCounters, Outcome};
 use crate::plan::{Base, Plan, Point};
-use crate::spec::Spec;
+use crate::spec::{Code, Sample, Spec};
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -68,13 +68,15 @@ fn compiled(spec: &Spec, point: &Point, base: &Base, bytes: &[u8]) -> Result<Pro
     client.compile_source(source, &point.program, &options, None)
 }
 
-/// The program of a point's code: one that another task made, or compiled and kept for others.
+/// The program of a point's code: one that another task made, or compiled and, where points of a grid share codes, kept for others.
 fn code(store: &Store, spec: &Spec, point: &Point, base: &Base, bytes: &[u8]) -> Result<Program, RuntimeError> {
     if let Some(kept) = store.code(&point.code) {
         return Ok(kept);
     }
     let made = compiled(spec, point, base, bytes)?;
-    store.keep(&point.code, &made)?;
+    if spec.code == Code::Shared && matches!(spec.sample, Sample::Grid) {
+        store.keep(&point.code, &made)?;
+    }
     Ok(made)
 }
 
