@@ -3,6 +3,7 @@
 use crate::plan::spec::{KernelSpec, Looks, Needs};
 use blocks::Body;
 use systole_codegen::emit::factor::{cholesky_kernel, solve_kernel};
+use systole_codegen::emit::fetch::fetch_kernel;
 use systole_codegen::emit::hook::Hook;
 use systole_codegen::emit::loops::{loop_kernel, reduce_kernel};
 use systole_codegen::emit::mosaic::mosaic_kernel;
@@ -77,6 +78,7 @@ pub fn emit_kernel(
         KernelSpec::Gather { rows, far } if rows.single => singles_kernel(rows, *far, chip).into(),
         KernelSpec::Gather { rows, far } => gather_kernel(rows, *far, chip).into(),
         KernelSpec::Scatter(s) => scatter_kernel(s, chip).into(),
+        KernelSpec::Fetch(s) => fetch_kernel(s, chip).into(),
         KernelSpec::Sort { sort, pass } => KernelCode::plain(sort_kernel(sort, *pass, chip)),
         KernelSpec::Cholesky(s) => KernelCode::plain(cholesky_kernel(s, chip)),
         KernelSpec::Solve(s) => KernelCode::plain(solve_kernel(s, chip)),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use systole_codegen::emit::blocks::{self, BlockCut, BlockSpec, Body, Share};
 use systole_codegen::emit::factor::{FactorSpec, SolveSpec};
+use systole_codegen::emit::fetch::FetchSpec;
 use systole_codegen::emit::loops::scratch_rows;
 use systole_codegen::emit::mosaic::{MosaicSpec, mosaic_kernel};
 use systole_codegen::emit::mxu::{Contraction, Tile};
@@ -36,6 +37,8 @@ pub enum KernelSpec {
     },
     /// Updates combined into rows (or single elements) of tables by index.
     Scatter(ScatterSpec),
+    /// Parts of arrays in HBM, as they lie.
+    Fetch(FetchSpec),
     /// A pass of a sorting network.
     Sort {
         sort: SortSpec,
@@ -83,6 +86,7 @@ impl KernelSpec {
             KernelSpec::Product { .. } => "product",
             KernelSpec::Gather { .. } => "gather",
             KernelSpec::Scatter(_) => "scatter",
+            KernelSpec::Fetch(_) => "fetch",
             KernelSpec::Sort { .. } => "sort",
             KernelSpec::Cholesky(_) | KernelSpec::Solve(_) => "factor",
             KernelSpec::Mosaic(_) => "mosaic",
@@ -94,6 +98,7 @@ impl KernelSpec {
         match self {
             KernelSpec::Body(body) => Some(blocks::whole_work(body, chip)),
             KernelSpec::Blocks { spec, cut, .. } => blocks::consider_cut(spec, *cut, chip).map(|c| c.cost as f64),
+            KernelSpec::Fetch(s) => Some(s.cycles(chip)),
             KernelSpec::Product { .. }
             | KernelSpec::Gather { .. }
             | KernelSpec::Scatter(_)
@@ -111,6 +116,7 @@ impl KernelSpec {
             KernelSpec::Body(_)
             | KernelSpec::Gather { .. }
             | KernelSpec::Scatter(_)
+            | KernelSpec::Fetch(_)
             | KernelSpec::Sort { .. }
             | KernelSpec::Cholesky(_)
             | KernelSpec::Solve(_)
@@ -156,6 +162,7 @@ impl KernelSpec {
                 let (scratch_rows, semaphores) = s.needs(chip);
                 Needs { scratch_rows, semaphores }
             }
+            KernelSpec::Fetch(s) => Needs { scratch_rows: 0, semaphores: s.semaphores(chip)? },
             KernelSpec::Mosaic(s) => {
                 let k = mosaic_kernel(s, "kernel", chip).ok()?;
                 Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores }

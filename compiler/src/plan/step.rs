@@ -322,6 +322,23 @@ impl Draft {
         kernel
     }
 
+    /// Writes down that an operation is computed in another one's kernel.
+    pub fn absorb(&mut self, in_op: u32, of: u32) {
+        let name = self.ops[of as usize].name.clone();
+        let mut names = self.members.remove(&of).unwrap_or_default();
+        names.push(name.clone());
+        self.members.entry(in_op).or_default().extend(names);
+        let o = &mut self.ops[of as usize];
+        let own = systole_isa::program::DebugMember { name, opcode: o.opcode.clone(), line: o.line };
+        let mut members = std::mem::take(&mut o.members);
+        members.push(own);
+        let (flops, peak) = (std::mem::take(&mut o.flops), o.peak);
+        let p = &mut self.ops[in_op as usize];
+        p.members.extend(members);
+        p.flops += flops;
+        p.peak = p.peak.or(peak);
+    }
+
     /// Fails where kernels need more than there is of what they number for themselves.
     ///
     /// # Errors

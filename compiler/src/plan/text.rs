@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write;
 use systole_codegen::emit::blocks::Body;
+use systole_codegen::emit::fetch::FetchPart;
 
 /// A text that is no plan: the line (from 1) and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -231,6 +232,10 @@ pub fn describe(spec: &KernelSpec) -> String {
             let share = s.share.map_or_else(String::new, |(first, end)| format!(" ({first} to {end} of them)"));
             let copies = if s.copies > 0 { format!(", in {} copies of the table", s.copies) } else { String::new() };
             format!("scatters {updates} updates{blocks}{share}{copies}")
+        }
+        KernelSpec::Fetch(s) => {
+            let rows: u64 = s.parts.iter().map(FetchPart::rows).sum();
+            format!("brings {rows} rows of {} arrays", s.parts.len())
         }
         KernelSpec::Sort { sort, pass } => format!("sorts 2^{} rows: {pass:?}", sort.row_bits),
         KernelSpec::Cholesky(s) => format!("factors of {} matrices of {} rows", s.batch, s.rows),

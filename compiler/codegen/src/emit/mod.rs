@@ -7,6 +7,7 @@
 //! - [`loops`], [`moves`], [`rows`]: kernels of fused elementwise operations and reductions, of data movement, of rows by
 //!   index;
 //! - [`factor`]: kernels for the diagonal blocks of factorisations;
+//! - [`fetch`]: parts of arrays in HBM brought into vector memory as they lie;
 //! - [`blocks`]: loops and moves over arrays in HBM, block by block;
 //! - [`mosaic`]: kernels that Pallas wrote.
 //!
@@ -16,6 +17,7 @@
 pub mod blocks;
 pub mod elementwise;
 pub mod factor;
+pub mod fetch;
 pub mod hbm;
 pub mod hook;
 pub mod loops;

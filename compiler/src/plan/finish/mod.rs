@@ -284,7 +284,7 @@ impl Finisher<'_> {
         all.extend(end.extras.iter().map(|e| word(&e.0)));
         all.extend(end.params);
         all.push(Arg::Scratch);
-        self.absorb(op, call.op);
+        self.draft.absorb(op, call.op);
         Some(Joined { before: end.before, call: Step::Call { kernel: new, args: all, op } })
     }
 
@@ -349,23 +349,6 @@ impl Finisher<'_> {
         let plain = |t: DType| t.components() == 1 && t != DType::Pred;
         let of = |l: &systole_isa::Layout| (l.plane_rows(), l.total_rows(), l.columns());
         of(a) == of(b) && plain(a.dtype) && plain(b.dtype)
-    }
-
-    /// Writes down that an operation is computed in another one's kernel.
-    fn absorb(&mut self, product: u32, of: u32) {
-        let name = self.draft.ops[of as usize].name.clone();
-        let mut names = self.draft.members.remove(&of).unwrap_or_default();
-        names.push(name.clone());
-        self.draft.members.entry(product).or_default().extend(names);
-        let o = &mut self.draft.ops[of as usize];
-        let own = systole_isa::program::DebugMember { name, opcode: o.opcode.clone(), line: o.line };
-        let mut members = std::mem::take(&mut o.members);
-        members.push(own);
-        let (flops, peak) = (std::mem::take(&mut o.flops), o.peak);
-        let p = &mut self.draft.ops[product as usize];
-        p.members.extend(members);
-        p.flops += flops;
-        p.peak = p.peak.or(peak);
     }
 }
 

@@ -101,6 +101,7 @@ impl Seen<'_> {
                 KernelSpec::Body(_)
                 | KernelSpec::Gather { .. }
                 | KernelSpec::Scatter(_)
+                | KernelSpec::Fetch(_)
                 | KernelSpec::Sort { .. }
                 | KernelSpec::Cholesky(_)
                 | KernelSpec::Solve(_)

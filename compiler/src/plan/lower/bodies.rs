@@ -1,5 +1,7 @@
 //! Calls of loop, reduction and move kernels: on arrays in vector memory, or block by block on arrays in HBM.
 
+mod fetch;
+
 use super::moving::in_words;
 use super::{Lower, Region};
 use crate::plan::guide::{impossible, listed};
@@ -127,6 +129,9 @@ impl<'a> Lower<'a> {
             }
         }
         let budget = self.window_bytes();
+        if self.push_fetch(&body, &args, &hbm, op) {
+            return;
+        }
         if self.push_partial(&body, &args, &hbm, (name, op), results) {
             return;
         }
@@ -208,15 +213,17 @@ impl<'a> Lower<'a> {
 
     /// Dynamic element rows of an array in HBM as granules, if each step is rows by which copies begin, and whole granules.
     pub fn granule_terms(&self, buf: BufId, rows: &[(Word, i64)]) -> Option<Vec<(Word, i64)>> {
+        rows.iter().map(|&(word, rows)| Some((word, self.granules(buf, rows)?))).collect()
+    }
+
+    /// Element rows of an array in HBM as granules, if copies begin by so many and they are whole granules.
+    fn granules(&self, buf: BufId, rows: i64) -> Option<i64> {
         let packing = self.plan.buffers[buf.index()].layout.dtype.packing() as i64;
         let row_bytes = self.chip.row_bytes() as i64;
         let whole = i64::from(self.chip.core.sublanes.max(4));
         let granule = systole_isa::dma::HBM_GRANULE as i64;
-        let one = |&(word, rows): &(Word, i64)| {
-            let bytes = rows / packing * row_bytes;
-            (rows % whole == 0 && bytes % granule == 0).then_some((word, bytes / granule))
-        };
-        rows.iter().map(one).collect()
+        let bytes = rows / packing * row_bytes;
+        (rows % whole == 0 && bytes % granule == 0).then_some(bytes / granule)
     }
 
     /// Appends the call block by block, in so many bytes; `hbm` says which arrays are streamed. False if there is no way to.

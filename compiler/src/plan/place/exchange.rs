@@ -192,6 +192,7 @@ impl Placer<'_> {
             KernelSpec::Blocks { looks: Some(_), .. }
             | KernelSpec::Gather { .. }
             | KernelSpec::Scatter(_)
+            | KernelSpec::Fetch(_)
             | KernelSpec::Sort { .. }
             | KernelSpec::Cholesky(_)
             | KernelSpec::Solve(_)

@@ -12,6 +12,7 @@ use systole_codegen::emit::mxu::FinishInput;
 use systole_codegen::emit::sort::Pass;
 use systole_hlo::graph::{Binary, Direction};
 use systole_isa::DType;
+use systole_isa::dma::MAX_DMA_DIMS;
 use systole_isa::dtype::DTypeClass;
 
 /// Whether the parts of a spec refer to each other as they should.
@@ -53,6 +54,10 @@ pub(super) fn sound(spec: &KernelSpec) -> Check {
             let types: Vec<DType> = s.specs.iter().map(|t| t.dtype).collect();
             sound_function(&s.body, [&types[..], &types].concat(), &types)?;
             ensure(s.can_have_copies(s.copies), || format!("{} copies of a table that can have none", s.copies))
+        }
+        KernelSpec::Fetch(s) => {
+            let some = s.parts.iter().all(|p| p.rows() > 0 && p.dims.len() <= MAX_DMA_DIMS);
+            ensure(some && !s.parts.is_empty(), || "a fetch of nothing".into())
         }
         KernelSpec::Sort { sort, pass } => {
             ensure(!sort.dtypes.is_empty() && sort.row_bits < 32 && sort.group_bits < 32, || {

@@ -1,0 +1,192 @@
+//! Parts of arrays in HBM brought into arrays in vector memory as they lie: copies alone, all under way at once.
+//!
+//! A move whose elements keep their lanes is a copy of whole rows; what is beside its elements in these rows is padding of the
+//! destination.
+
+use super::hbm::Descs;
+use super::moves::spec::MoveSpec;
+use super::rows::RowsKernel;
+use crate::kernel::build_units::DmaArgs;
+use crate::kernel::{BufferRef, KernelBuilder, S};
+use serde::{Deserialize, Serialize};
+use systole_isa::dma::MAX_DMA_DIMS;
+use systole_isa::{ChipConfig, DmaDesc, DmaDim, Space};
+
+/// Copies that are made at once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FetchSpec {
+    pub parts: Vec<FetchPart>,
+}
+
+/// A copy of `chunk` rows of words, again and again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FetchPart {
+    pub chunk: u32,
+    /// Outermost first.
+    pub dims: Vec<FetchDim>,
+}
+
+/// `count` steps, and the rows of words from one to the next on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FetchDim {
+    pub count: u32,
+    pub from: u32,
+    pub to: u32,
+}
+
+/// A move as a copy: its part, and the element rows at which it begins on both sides.
+pub struct Fetched {
+    pub part: FetchPart,
+    pub from: i64,
+    pub to: i64,
+}
+
+impl FetchPart {
+    /// The copy that a move is; `None` where elements change their lanes, or rows share words with others.
+    #[must_use]
+    pub fn of(spec: &MoveSpec, chip: &ChipConfig) -> Option<Fetched> {
+        let (p, lanes) = (spec.dtype.packing() as i64, i64::from(chip.core.lanes));
+        let sides = [&spec.src, &spec.dst];
+        let whole = |n: i64| n > 0 && n % p == 0;
+        if sides.iter().any(|s| s.replicated || s.dynamic_lane || s.lane_offset % lanes != 0)
+            || spec.src.lanes != spec.dst.lanes
+        {
+            return None;
+        }
+        let mut steps: Vec<(u32, i64, i64)> = Vec::new();
+        let mut along = 0;
+        for (d, &size) in spec.sizes.iter().enumerate() {
+            let rows = sides.map(|s| s.rows[d]);
+            let (count, [from, to]) = match spec.src.lanes[d] {
+                0 if rows == [1, 1] => (size.div_ceil(p as u32), [p, p]),
+                0 => (size, rows),
+                1 if rows == [0, 0] && along == 0 => {
+                    along += 1;
+                    (size.div_ceil(lanes as u32), sides.map(|s| s.plane_rows))
+                }
+                _ => return None,
+            };
+            steps.push((count, from, to));
+        }
+        steps.push((spec.dtype.components() as u32, spec.src.component_rows, spec.dst.component_rows));
+        steps.retain(|s| s.0 != 1);
+        steps.sort_by_key(|s| s.2);
+        let mut chunk = 1;
+        let mut dims: Vec<FetchDim> = Vec::new();
+        for (count, from, to) in steps {
+            if count == 0 || !whole(from) || !whole(to) {
+                return None;
+            }
+            let (from, to) = (u32::try_from(from / p).ok()?, u32::try_from(to / p).ok()?);
+            match dims.first_mut() {
+                None if from == chunk && to == chunk => chunk *= count,
+                Some(last) if from == last.from * last.count && to == last.to * last.count => last.count *= count,
+                _ => dims.insert(0, FetchDim { count, from, to }),
+            }
+        }
+        let [from, to] = sides.map(|s| s.row_offset + s.lane_offset / lanes * s.plane_rows);
+        let part = FetchPart { chunk, dims };
+        (part.dims.len() <= MAX_DMA_DIMS).then_some(Fetched { part, from, to })
+    }
+
+    /// Rows of words that it brings.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.dims.iter().fold(u64::from(self.chunk), |n, d| n.saturating_mul(u64::from(d.count)))
+    }
+
+    fn desc(&self, row_bytes: u32) -> DmaDesc {
+        let bytes = |rows: u32| i64::from(rows) * i64::from(row_bytes);
+        let dim = |d: &FetchDim| DmaDim { count: d.count, src_stride: bytes(d.from), dst_stride: bytes(d.to) };
+        let dims = self.dims.iter().map(dim).collect();
+        DmaDesc { src: Space::Hbm, dst: Space::Vmem, chunk: self.chunk * row_bytes, dims }
+    }
+}
+
+impl FetchSpec {
+    /// Bytes that all copies bring.
+    fn bytes(&self, chip: &ChipConfig) -> u64 {
+        let rows = self.parts.iter().fold(0u64, |n, p| n.saturating_add(p.rows()));
+        rows.saturating_mul(chip.row_bytes())
+    }
+
+    /// Semaphores of the kernel; `None` if they cannot count its bytes.
+    #[must_use]
+    pub fn semaphores(&self, chip: &ChipConfig) -> Option<u32> {
+        i32::try_from(self.bytes(chip)).ok().map(|_| 1)
+    }
+
+    /// Cycles: the way through HBM, once for all.
+    #[must_use]
+    pub fn cycles(&self, chip: &ChipConfig) -> f64 {
+        chip.hbm_latency_cycles() as f64 + self.bytes(chip) as f64 / chip.hbm_bytes_per_cycle()
+    }
+}
+
+/// The kernel. Parameters: for each part where it comes from (granules) and where it goes (word rows).
+pub fn fetch_kernel(s: &FetchSpec, chip: &ChipConfig) -> RowsKernel {
+    let mut b = KernelBuilder::new("fetch", chip);
+    let row_bytes = chip.core.lanes * 4;
+    let places: Vec<[S; 2]> = s.parts.iter().map(|_| [b.param(), b.param()]).collect();
+    let arrays: Vec<[BufferRef; 2]> = s.parts.iter().map(|_| [b.buffer(), b.buffer()]).collect();
+    let mut descs = Descs::default();
+    for ((part, &[src, dst]), &[from, to]) in s.parts.iter().zip(&places).zip(&arrays) {
+        let desc = descs.number(part.desc(row_bytes));
+        let args = DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem: 0 };
+        b.dma_start(args, &[from], &[to]);
+    }
+    let [from, to] = [0, 1].map(|side| arrays.iter().map(|a| a[side]).collect::<Vec<_>>());
+    b.dma_wait(0, s.bytes(chip) as i32, &from, &to);
+    RowsKernel { kernel: b.finish(), scratch_rows: 0, descs: descs.0, semaphores: 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emit::moves::spec::Side;
+    use systole_isa::DType;
+
+    /// A move `[rows, columns]` along the dimensions of both sides.
+    fn rows_of(dtype: DType, sizes: [u32; 2], planes: [i64; 2]) -> MoveSpec {
+        let side = |plane_rows| Side { rows: vec![1, 0], lanes: vec![0, 1], plane_rows, ..Side::default() };
+        MoveSpec { dtype, sizes: sizes.to_vec(), src: side(planes[0]), dst: side(planes[1]) }
+    }
+
+    /// What a move is as a copy: rows of words of a chunk, and the steps around it; none at all if `chunk` is 0.
+    fn check(spec: &MoveSpec, chunk: u32, dims: &[(u32, u32, u32)]) {
+        let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+        let found = FetchPart::of(spec, &chip).map(|f| f.part);
+        let dims = dims.iter().map(|&(count, from, to)| FetchDim { count, from, to }).collect();
+        assert_eq!(found, (chunk > 0).then_some(FetchPart { chunk, dims }));
+    }
+
+    #[test]
+    fn moves_that_keep_lanes_are_copies_of_rows() {
+        check(&rows_of(DType::F32, [32, 64], [512, 32]), 32, &[]);
+        // Planes, apart or side by side.
+        check(&rows_of(DType::F32, [32, 256], [512, 32]), 32, &[(2, 512, 32)]);
+        check(&rows_of(DType::F32, [32, 256], [32, 32]), 64, &[]);
+        // Rows that share words, the last with padding.
+        check(&rows_of(DType::BF16, [31, 128], [512, 32]), 16, &[]);
+    }
+
+    #[test]
+    fn every_second_row_is_one_of_words() {
+        for (dtype, chunk, dims) in [(DType::F32, 1, &[(16, 2, 1)][..]), (DType::BF16, 0, &[])] {
+            let mut spec = rows_of(dtype, [16, 64], [512, 32]);
+            spec.src.rows[0] = 2;
+            check(&spec, chunk, dims);
+        }
+    }
+
+    #[test]
+    fn moves_that_change_lanes_are_no_copies() {
+        let mut across = rows_of(DType::F32, [32, 64], [512, 32]);
+        across.src.lanes.swap(0, 1);
+        across.src.rows.swap(0, 1);
+        check(&across, 0, &[]);
+        let mut begins = rows_of(DType::F32, [32, 64], [512, 32]);
+        begins.src.dynamic_lane = true;
+        check(&begins, 0, &[]);
+    }
+}
