@@ -18,7 +18,7 @@ use systole_isa::{ChipConfig, DType, Op};
 /// Copies of a table at most, and the fewest that are worth their way.
 const COPIES: [u32; 2] = [8, 4];
 /// Part of vector memory that they may take.
-const SHARE: u64 = 8;
+const SHARE: u64 = 4;
 /// Cycles that an update need not wait, and those of a register of a copy that is cleared and combined.
 const SAVED: u64 = 3;
 const PASSED: u64 = 4;
