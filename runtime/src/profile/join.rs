@@ -117,7 +117,7 @@ impl Profile {
         let mut devices = Vec::new();
         for (lane, recorded) in lanes(&scale, what.run).into_iter().zip(recorded) {
             let (result, mut trace) = (lane.result, recorded.trace);
-            trace.executions = result.executions.clone();
+            trace.executions = result.executions.to_vec();
             trace.waited = result.waits.clone();
             trim(&mut trace, result, &lane.units);
             // The lane ends where the run ends.

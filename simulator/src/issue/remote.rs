@@ -73,6 +73,7 @@ impl Core<'_> {
     pub fn join(&mut self, devices: u32) {
         self.remote = Some(Box::new(Remote { devices, ..Remote::default() }));
         self.dma.share();
+        self.stats.defer_waits();
     }
 
     /// What the core waits for.

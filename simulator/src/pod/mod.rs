@@ -318,7 +318,7 @@ impl Run<'_> {
     }
 
     fn launch(&mut self, m: Message, order: u64) {
-        let route = if self.timed { self.network.route(&m) } else { Arc::default() };
+        let route = if self.timed { self.network.route(&m, self.fold) } else { Arc::default() };
         let t =
             self.traffic.entry(m.op).or_insert_with(|| OpTraffic { op: m.op, start: u64::MAX, ..OpTraffic::default() });
         t.bytes += m.bytes;
@@ -380,7 +380,7 @@ impl Run<'_> {
         let Some(f) = &mut self.flights[id] else { return Ok(()) };
         let moved = self.network.advance(f, hops as usize, at, self.fold);
         let (op, bytes, from) = (f.message.op, f.message.bytes, f.message.from);
-        let way = f.route.get(hops as usize + 1).map_or(0, |next| self.fold.way(from, next.chip));
+        let way = f.route.get(hops as usize + 1).map_or(0, |next| self.fold.way(from, next.hop.chip));
         if hops == 0 {
             let left = self.network.left(f);
             if !matches!(moved, Moved::Cut(_)) {

@@ -87,11 +87,18 @@ impl Occupied {
     }
 }
 
+/// A hop of a route, with the place of the link that stands for its link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passage {
+    pub hop: Hop,
+    link: u32,
+}
+
 /// A message under way.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub message: Message,
-    pub route: Arc<[Hop]>,
+    pub route: Arc<[Passage]>,
     /// When its last byte is at the head's place.
     pub tail: u64,
 }
@@ -109,9 +116,11 @@ pub(super) enum Moved {
 /// All links of a pod.
 pub(super) struct Network {
     topology: Topology,
-    links: FxHashMap<Hop, Link>,
+    /// Links that stand for those on routes, and their places.
+    links: Vec<(Hop, Link)>,
+    places: FxHashMap<Hop, u32>,
     /// Routes that messages took: sender, receiver, which of equal ones.
-    routes: FxHashMap<(u32, u32, bool), Arc<[Hop]>>,
+    routes: FxHashMap<(u32, u32, bool), Arc<[Passage]>>,
     /// Ticks per byte.
     per_byte: f64,
     inside_per_byte: f64,
@@ -127,7 +136,8 @@ impl Network {
         let per_byte = TICKS as f64 / chip.link_bytes_per_cycle().max(1e-9);
         Network {
             topology,
-            links: FxHashMap::default(),
+            links: Vec::new(),
+            places: FxHashMap::default(),
             routes: FxHashMap::default(),
             per_byte,
             inside_per_byte: per_byte / chip.ici.inside_rate.max(1e-9),
@@ -144,16 +154,27 @@ impl Network {
     }
 
     /// The route of a message; of ways of equal length its semaphore decides, so that messages of one purpose stay in order.
-    pub fn route(&mut self, m: &Message) -> Arc<[Hop]> {
+    /// `fold`: which links stand for others.
+    pub fn route(&mut self, m: &Message, fold: &Fold) -> Arc<[Passage]> {
         let key = (m.from, m.to, m.recv.is_multiple_of(2));
         if let Some(known) = self.routes.get(&key) {
             return Arc::clone(known);
         }
-        let route: Arc<[Hop]> = self.topology.route(key.0, key.1, key.2).into();
+        let hops = self.topology.route(key.0, key.1, key.2);
+        let route: Arc<[Passage]> = hops.into_iter().map(|hop| self.passage(hop, fold)).collect();
         if self.routes.len() < MAX_ROUTES {
             self.routes.insert(key, Arc::clone(&route));
         }
         route
+    }
+
+    fn passage(&mut self, hop: Hop, fold: &Fold) -> Passage {
+        let (links, stands) = (&mut self.links, fold.link(hop));
+        let link = *self.places.entry(stands).or_insert_with(|| {
+            links.push((stands, Link::default()));
+            links.len() as u32 - 1
+        });
+        Passage { hop, link }
     }
 
     /// The fault that a link has at a time, the worst of several.
@@ -213,19 +234,20 @@ impl Network {
 
     /// Moves the head of a message over its hop number `i` from time `at` on; `fold`: which links stand for others.
     pub fn advance(&mut self, f: &mut Flight, i: usize, at: u64, fold: &Fold) -> Moved {
-        let mut hop = f.route[i];
+        let Passage { mut hop, mut link } = f.route[i];
         if self.meet(hop, at) {
-            let inside = f.route.last().filter(|h| h.port == Hop::INSIDE).copied();
+            let inside = f.route.last().filter(|p| p.hop.port == Hop::INSIDE).copied();
             let target = self.topology.chip_of(f.message.to);
             let Some(way) = self.around(hop.chip, target, at) else { return Moved::Cut(hop) };
+            let way: Vec<Passage> = way.into_iter().map(|hop| self.passage(hop, fold)).collect();
             f.route = f.route[..i].iter().copied().chain(way).chain(inside).collect();
-            hop = f.route[i];
+            Passage { hop, link } = f.route[i];
             self.meet(hop, at);
         }
         let per_byte = if hop.port == Hop::INSIDE { self.inside_per_byte } else { self.per_byte };
         let flits = f.message.bytes.max(1).div_ceil(self.flit) * self.flit;
         let taken = (flits as f64 * per_byte / self.factor(hop, at).max(1e-9)).round() as u64;
-        let link = self.links.entry(fold.link(hop)).or_default();
+        let link = &mut self.links[link as usize].1;
         let start = at.max(link.free);
         link.free = start + taken;
         link.busy += taken;
@@ -244,7 +266,8 @@ impl Network {
 
     /// What links carried, by link.
     pub fn carried(&self) -> Vec<(Hop, Link)> {
-        let mut all: Vec<(Hop, Link)> = self.links.iter().map(|(h, l)| (*h, l.clone())).collect();
+        let used = self.links.iter().filter(|l| l.1.messages > 0);
+        let mut all: Vec<(Hop, Link)> = used.cloned().collect();
         all.sort_by_key(|l| l.0);
         all
     }

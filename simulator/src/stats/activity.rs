@@ -12,6 +12,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Index, IndexMut};
+use std::sync::Arc;
 use systole_isa::inst::MAX_OPERANDS;
 use systole_isa::opcodes::TABLE;
 use systole_isa::table::OpInfo;
@@ -513,7 +514,7 @@ pub(crate) type Run = (u32, u32, u32, u64);
 pub(crate) struct Issued {
     runs: Vec<Run>,
     /// Times that each bundle issued.
-    pub executions: Vec<u64>,
+    pub executions: Arc<Vec<u64>>,
     /// What each operation did.
     pub activities: Vec<Activities>,
 }
@@ -526,7 +527,7 @@ impl Issued {
 
     /// What follows from runs of a code of so many operations.
     pub fn new(runs: Vec<Run>, ops: usize, code: &Code) -> Issued {
-        let executions = Issued::executions(&runs, code.heads.len());
+        let executions = Arc::new(Issued::executions(&runs, code.heads.len()));
         let activities = Issued::activities(&runs, ops, code);
         Issued { runs, executions, activities }
     }

@@ -6,6 +6,7 @@ use super::{CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, UNIT_TABLE, U
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::{DmaTiming, Moved, WayParts};
 use crate::unit::mxu::MxuTiming;
+use std::sync::Arc;
 use systole_isa::Slot;
 use systole_isa::program::DebugRange;
 
@@ -169,6 +170,11 @@ impl Collector {
         if let Some(j) = &mut self.journal {
             j.push(Entry::Wait { bundle: bundle as u32, cause, cycles });
         }
+    }
+
+    /// Waits are added up many at a time: others run between what this run does.
+    pub fn defer_waits(&mut self) {
+        self.waits.defer();
     }
 
     /// Begins to write down what happens by bundle.
@@ -345,6 +351,7 @@ impl Collector {
         totals: &mut Totals,
     ) -> RunResult {
         self.jump(last, 0);
+        self.waits.add_up();
         self.ops[self.current].cycles += cycles - self.since;
         let runs = self.runs.all();
         if !totals.issued.is_of(&runs, self.ops.len(), parts.code.heads.len()) {
@@ -354,7 +361,7 @@ impl Collector {
             o.mxu_rows = a.rows();
             o.activity = *a;
         }
-        let executions = totals.issued.executions.clone();
+        let executions = Arc::clone(&totals.issued.executions);
         let units = if timed { self.units(self.slot_totals(totals, &parts), cycles, &parts) } else { Vec::new() };
         let slots = if timed { totals.taken } else { SlotCycles::default() };
         let mut ops: Vec<OpProfile> = self.ops.into_iter().filter(|o| o.entries > 0).collect();

@@ -12,6 +12,7 @@ mod waits;
 pub use activity::{ACTIVITIES, Activities, Activity};
 pub(crate) use activity::{Gather, Static};
 pub(crate) use collect::{Collector, Parts, SLOTS, Tally, Totals};
+use std::sync::Arc;
 
 /// Why a bundle could not issue. The number is the code in packed ready times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -182,14 +183,19 @@ pub struct RunResult {
     /// What of copies its end depends on (of several cores: of the first, with which all meet).
     pub path: Path,
     pub dma_transfers: u64,
-    /// Times each bundle issued.
-    pub executions: Vec<u64>,
+    /// Times each bundle issued: devices that ran the same code equally often share the list.
+    #[serde(serialize_with = "shared_list")]
+    pub executions: Arc<Vec<u64>>,
     /// Cycles each bundle waited, all causes.
     pub waits: Vec<u64>,
     /// Cycles that loop skipping did not have to simulate.
     pub skipped_cycles: u64,
     /// Where several cores of a device ran the program: what each counted.
     pub cores: Vec<RunResult>,
+}
+
+fn shared_list<S: serde::Serializer>(list: &Arc<Vec<u64>>, to: S) -> Result<S::Ok, S::Error> {
+    serde::Serialize::serialize(&**list, to)
 }
 
 impl RunResult {
@@ -222,7 +228,7 @@ impl RunResult {
             all.hbm_cycles += r.hbm_cycles;
             all.dma_transfers += r.dma_transfers;
             all.skipped_cycles += r.skipped_cycles;
-            all.executions.iter_mut().zip(r.executions).for_each(|(a, n)| *a += n);
+            Arc::make_mut(&mut all.executions).iter_mut().zip(r.executions.iter()).for_each(|(a, n)| *a += n);
             all.waits.iter_mut().zip(r.waits).for_each(|(a, n)| *a += n);
             for o in r.ops {
                 match all.ops.iter_mut().find(|a| a.op == o.op) {

@@ -14,22 +14,59 @@ struct Entry {
 /// No entry. Not zero: memory that is read before it is written is faulted in twice.
 const NONE: u32 = u32::MAX;
 
+/// Waits that are written down before they are added up.
+const LATE: usize = 1 << 11;
+
 /// Stalled cycles of a program's bundles.
 #[derive(Debug)]
 pub(super) struct Waits {
-    /// By bundle: the place of its first entry; [`NONE`] where it never waited.
+    bundles: usize,
+    /// By bundle: the place of its first entry; [`NONE`] where it never waited. Empty before the first is added.
     first: Vec<u32>,
     entries: Vec<Entry>,
+    /// What is not added yet, and whether something may be.
+    late: Vec<(u32, Cause, u64)>,
+    defers: bool,
 }
 
 impl Waits {
     pub fn new(bundles: usize) -> Waits {
-        Waits { first: vec![NONE; bundles], entries: Vec::new() }
+        Waits { bundles, first: Vec::new(), entries: Vec::new(), late: Vec::new(), defers: false }
+    }
+
+    /// From now on waits are written down one behind the other and added up many at a time. Where many devices take turns, none
+    /// finds its sums in the host's caches when its turn comes.
+    pub fn defer(&mut self) {
+        self.defers = true;
     }
 
     /// A bundle waited `cycles` more.
     #[inline(always)]
     pub fn add(&mut self, bundle: usize, cause: Cause, cycles: u64) {
+        if !self.defers {
+            return self.sum(bundle, cause, cycles);
+        }
+        self.late.push((bundle as u32, cause, cycles));
+        if self.late.len() >= LATE {
+            self.add_up();
+        }
+    }
+
+    /// Adds what was written down.
+    #[inline(never)]
+    pub fn add_up(&mut self) {
+        let mut late = std::mem::take(&mut self.late);
+        for (bundle, cause, cycles) in late.drain(..) {
+            self.sum(bundle as usize, cause, cycles);
+        }
+        self.late = late;
+    }
+
+    #[inline(always)]
+    fn sum(&mut self, bundle: usize, cause: Cause, cycles: u64) {
+        if self.first.is_empty() {
+            self.first = vec![NONE; self.bundles];
+        }
         let mut at = self.first[bundle];
         while let Some(e) = self.entries.get_mut(at as usize) {
             if e.cause == cause {
@@ -42,9 +79,9 @@ impl Waits {
         self.entries.push(Entry { cycles, next, cause });
     }
 
-    /// What a bundle waited by cause; none if it never did.
+    /// What a bundle waited by cause, as far as it is added up; none if it never did.
     pub fn of(&self, bundle: usize) -> Option<[u64; CAUSES]> {
-        let mut at = self.first[bundle];
+        let mut at = self.first.get(bundle).copied().unwrap_or(NONE);
         let mut out = (at != NONE).then_some([0; CAUSES])?;
         while let Some(e) = self.entries.get(at as usize) {
             out[e.cause as usize] += e.cycles;
@@ -53,9 +90,9 @@ impl Waits {
         Some(out)
     }
 
-    /// What each bundle waited in all.
+    /// What each bundle waited in all, as far as it is added up.
     pub fn totals(&self) -> Vec<u64> {
-        (0..self.first.len()).map(|b| self.of(b).map_or(0, |w| w.iter().sum())).collect()
+        (0..self.bundles).map(|b| self.of(b).map_or(0, |w| w.iter().sum())).collect()
     }
 }
 
@@ -66,6 +103,7 @@ mod tests {
     #[test]
     fn waits_are_sums_by_bundle_and_cause() {
         let mut w = Waits::new(3);
+        assert_eq!((w.of(2), w.totals()), (None, vec![0; 3]));
         for (bundle, cause, cycles) in
             [(2, Cause::Slot, 5), (0, Cause::Register, 1), (2, Cause::Register, 2), (2, Cause::Slot, 7)]
         {
@@ -74,5 +112,19 @@ mod tests {
         let of = w.of(2).expect("it waited");
         assert_eq!((of[Cause::Slot as usize], of[Cause::Register as usize], of.iter().sum::<u64>()), (12, 2, 14));
         assert_eq!((w.of(1), w.totals()), (None, vec![1, 0, 14]));
+    }
+
+    #[test]
+    fn waits_that_are_added_up_later_have_the_same_sums() {
+        let (mut at_once, mut late) = (Waits::new(50), Waits::new(50));
+        late.defer();
+        for i in 0..3 * LATE + 7 {
+            let (bundle, cause, cycles) = (i * i % 49, Cause::from_code(i as u64 % 3), i as u64 % 11);
+            at_once.add(bundle, cause, cycles);
+            late.add(bundle, cause, cycles);
+        }
+        late.add_up();
+        assert!((0..50).all(|b| at_once.of(b) == late.of(b)));
+        assert_eq!(at_once.totals(), late.totals());
     }
 }
