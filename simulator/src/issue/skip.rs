@@ -192,6 +192,8 @@ impl Core<'_> {
     fn watch(&mut self, skipper: &mut Skipper, at: u32, left: u32, table: Option<&mut Table>) {
         if skipper.candidate(at).is_none() {
             if left < MIN_ITERATIONS {
+                // Worth it at the loop's next entry, if at all: the branch goes back so many times less one until then.
+                skipper.wait[at as usize].0 = left;
                 return;
             }
             if skipper.candidates.len() == MAX_CANDIDATES {
