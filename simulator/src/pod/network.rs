@@ -306,10 +306,10 @@ mod tests {
         let bytes = network.flit * 1000;
         let content = Content::Signal;
         let message = Message { from: 0, to: 1, at: 0, recv: 0, bytes, bundle: 0, op: 0, content };
-        let route = network.route(&message);
+        let fold = Fold::new(network.topology(), 4, None);
+        let route = network.route(&message, &fold);
         let mut f = Flight { message, route, tail: 0 };
         let at = 50 * TICKS;
-        let fold = Fold::new(network.topology(), 4, None);
         let Moved::Arrives(there) = network.advance(&mut f, 0, at, &fold) else { panic!("one link") };
         let taken = (bytes as f64 * TICKS as f64 / chip.link_bytes_per_cycle()).round() as u64;
         assert_eq!(network.left(&f), at + taken);

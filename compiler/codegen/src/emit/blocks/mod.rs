@@ -193,7 +193,7 @@ fn restored(body: &Body, spec: &BlockSpec, c: BlockCut, chip: &ChipConfig) -> Op
 
 fn grid(chip: &ChipConfig) -> Grid {
     let sublanes = chip.core.sublanes as i64;
-    Grid { lanes: chip.core.lanes as i64, align: sublanes.max(4), spacing: 4 * sublanes }
+    Grid { lanes: chip.core.lanes as i64, sublanes, align: sublanes.max(4), spacing: 4 * sublanes }
 }
 
 fn purposes(spec: &BlockSpec, is_output: impl Fn(usize) -> bool) -> Vec<Purpose> {
@@ -395,7 +395,13 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
         let mut all = Vec::new();
         for ((w, o), p) in walks.iter().zip(&spec.operands).zip(&purposes) {
             all.push(match w {
-                Some(w) if o.hbm => Some(Window::new(w, &sizes, (&at, &around), *p, &g)?),
+                Some(w) if o.hbm => {
+                    let window = Window::new(w, &sizes, (&at, &around), *p, &g)?;
+                    Some(match body.row_dimension() {
+                        Some(row) => window.reached((row, sizes[row]), &g),
+                        None => window,
+                    })
+                }
                 Some(w) => {
                     // Walked in place: lanes may only move by whole tiles, but where indices say so.
                     if matches!(body, Body::Move(_)) {

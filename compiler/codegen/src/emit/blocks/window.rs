@@ -7,6 +7,7 @@ use systole_isa::dma::MAX_DMA_DIMS;
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
     pub lanes: i64,
+    pub sublanes: i64,
     /// Element rows by which copies begin and end: whole word rows of every type, and whole registers.
     pub align: i64,
     /// Element rows behind a window: registers may reach beyond its last rows.
@@ -242,6 +243,15 @@ impl Window {
             }
         }
         Some(window)
+    }
+
+    /// With as many rows behind it as registers reach that walk `count` steps of dimension `row`: a load reads a row for every
+    /// sublane, whether there is a step or not, and what lies there may be another window, into which a copy is under way.
+    pub fn reached(mut self, (row, count): (usize, u32), g: &Grid) -> Window {
+        let missing = up(i64::from(count), g.sublanes) - i64::from(count);
+        let beyond = up(missing * self.walk.rows[row].max(0), g.align);
+        self.rows += (beyond - g.spacing).max(0);
+        self
     }
 
     /// Whether blocks (apart by `step`) reach common rows.
