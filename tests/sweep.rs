@@ -227,3 +227,31 @@ fn a_point_can_be_looked_at_alone() {
     let ran = execute::one(&store, &plan, &spec, &plan.points[0]).expect("it runs");
     assert!(ran.report.cycles > 0 && !ran.ops.is_empty());
 }
+
+#[test]
+fn designs_are_whole_as_they_come() {
+    let dir = scratch("order");
+    let program = |name| format!("\"{}/examples/{name}.hlo\"", env!("CARGO_MANIFEST_DIR"));
+    let programs = ["mlp", "transformer_block"].map(program).join(", ");
+    let text = format!(
+        "name = \"order\"\nprograms = [{programs}]\nchips = [\"tpu-v5e\"]\n[parameters]\n\
+         \"mxu.count\" = [1, 2, 4]\n\"hbm.bandwidth\" = [\"400 GB/s\", \"800 GB/s\"]\n"
+    );
+    let spec = dir.join("order.toml");
+    std::fs::write(&spec, text).expect("the folder is writable");
+    let folder = dir.join("s");
+    let (spec, out) = (spec.to_string_lossy(), folder.to_string_lossy());
+    assert_eq!(systole(&["sweep", "plan", &spec, "-o", &out, "--no-estimate"]).status.code(), Some(0));
+    let store = Store::open(&folder).expect("it was planned");
+    let plan = store.plan().expect("a plan");
+    let order = store.missing(&plan, false).expect("a whole folder");
+    let of = |id: &String| plan.points.iter().find(|p| p.id == *id).expect("a point of the plan");
+    // Two points share a code; both programs' codes of a chip come before the next chip's.
+    let groups: Vec<(String, String)> =
+        order.iter().map(|id| (of(id).sets["mxu.count"].clone(), of(id).program.clone())).collect();
+    assert_eq!(groups.len(), 12);
+    for chip in groups.chunks(4) {
+        assert!(chip.iter().all(|g| g.0 == chip[0].0), "{groups:?}");
+        assert!(chip[0].1 == chip[1].1 && chip[2].1 == chip[3].1 && chip[1].1 != chip[2].1, "{groups:?}");
+    }
+}

@@ -6,7 +6,7 @@
 
 use crate::bad;
 use crate::outcome::Outcome;
-use crate::plan::Plan;
+use crate::plan::{Plan, Point};
 use crate::spec::Spec;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -181,15 +181,25 @@ impl Store {
         write_whole(&self.dir.join("results").join(format!("{name}.jsonl")), text.as_bytes())
     }
 
-    /// Ids of points that have no result (`failures`: or one that failed), those with the same code together.
+    /// Ids of points that have no result (`failures`: or one that failed): those with the same code together, and the codes of a
+    /// design one behind the other, so that designs are whole, and on the front or not, as they come.
     ///
     /// # Errors
     /// If the folder is damaged.
     pub fn missing(&self, plan: &Plan, failures: bool) -> Result<Vec<String>, RuntimeError> {
         let done = self.results()?;
         let ready = |id: &str| done.get(id).is_some_and(|o| o.run.is_some() || !failures);
+        // The first design that a code is for: its place among those of the program.
+        let (mut designs, mut first) = (BTreeMap::new(), BTreeMap::new());
+        for p in &plan.points {
+            let place = designs.entry(p.program.as_str()).or_insert(0usize);
+            first.entry(p.code.as_str()).or_insert(*place);
+            *place += 1;
+        }
         let mut points: Vec<_> = plan.points.iter().filter(|p| !ready(&p.id)).collect();
-        points.sort_by(|a, b| (&a.program, &a.code, &a.run, &a.id).cmp(&(&b.program, &b.code, &b.run, &b.id)));
+        let place =
+            |p: &Point| (first[p.code.as_str()], p.program.clone(), p.code.clone(), p.run.clone(), p.id.clone());
+        points.sort_by_cached_key(|p| place(p));
         points.dedup_by(|a, b| a.id == b.id);
         Ok(points.into_iter().map(|p| p.id.clone()).collect())
     }
