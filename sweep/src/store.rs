@@ -197,9 +197,8 @@ impl Store {
             *place += 1;
         }
         let mut points: Vec<_> = plan.points.iter().filter(|p| !ready(&p.id)).collect();
-        let place =
-            |p: &Point| (first[p.code.as_str()], p.program.clone(), p.code.clone(), p.run.clone(), p.id.clone());
-        points.sort_by_cached_key(|p| place(p));
+        let place = |p: &Point| first[p.code.as_str()];
+        points.sort_by(|a, b| (place(a), &a.program, &a.run, &a.id).cmp(&(place(b), &b.program, &b.run, &b.id)));
         points.dedup_by(|a, b| a.id == b.id);
         Ok(points.into_iter().map(|p| p.id.clone()).collect())
     }

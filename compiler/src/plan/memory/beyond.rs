@@ -40,8 +40,16 @@ fn loaded(plan: &Draft, chip: &ChipConfig) -> Vec<u64> {
     // What lies behind all arrays is not longer than that either.
     let most = chip.vmem.bytes / (u64::from(chip.core.lanes) * 4) / 16;
     let far = |k: &KernelEntry| -> Vec<u64> {
-        let KernelSpec::Body(body) = &k.spec else { return Vec::new() };
-        inputs(body, chip.core.sublanes, chip.core.lanes).into_iter().map(|far| far.min(most)).collect()
+        let (body, streamed) = if let KernelSpec::Body(body) = &k.spec {
+            (body, &[][..])
+        } else if let KernelSpec::Blocks { spec, .. } = &k.spec {
+            (&spec.body, &spec.operands[..])
+        } else {
+            return Vec::new();
+        };
+        let far = inputs(body, chip.core.sublanes, chip.core.lanes).into_iter().enumerate();
+        // Windows of what is streamed have their own room.
+        far.map(|(i, far)| if streamed.get(i).is_some_and(|o| o.hbm) { 0 } else { far.min(most) }).collect()
     };
     let kernels: Vec<Vec<u64>> = plan.kernels.iter().map(far).collect();
     let mut out = vec![0; plan.buffers.len()];
