@@ -5,7 +5,7 @@
 //! [`crate::Program::decode`] to check, which knows the tables.
 
 use crate::chip::ChipConfig;
-use crate::encoding::{COUNT_BITS, CodeError, EVEN, Fields, HEADER_BITS, OPCODE_BITS, Problem, WORD_BYTES};
+use crate::encoding::{COUNT_BITS, CodeError, EVEN, Fields, HEADER_BITS, Problem, WORD_BYTES, opcode};
 use crate::inst::{Bundle, Bundles, Inst};
 use crate::opcodes::Op;
 use crate::table::Slot;
@@ -26,6 +26,9 @@ pub fn decode_code(code: &[u8], chip: &ChipConfig) -> Result<Bundles, DecodeErro
     Ok(bundles)
 }
 
+/// A bundle's instructions as they are encoded.
+pub type Words<'c> = &'c [[u8; WORD_BYTES]];
+
 /// Decodes bundles one after the other, without keeping them.
 pub struct Decoder<'c> {
     fields: Fields,
@@ -42,30 +45,54 @@ impl<'c> Decoder<'c> {
         Decoder { fields: Fields::new(chip), rest: code, bundles: 0, insts: Vec::new() }
     }
 
+    /// The next bundle's instructions as words; none behind the last one.
+    ///
+    /// # Errors
+    /// If it is no code of the chip.
+    #[inline]
+    pub fn words(&mut self) -> Result<Option<Words<'c>>, DecodeError> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        match check_bundle(&mut self.rest, &self.fields) {
+            Ok(words) => {
+                self.bundles += 1;
+                Ok(Some(words))
+            }
+            Err(problem) => Err(CodeError { bundle: self.bundles, problem }),
+        }
+    }
+
     /// The next bundle's instructions; none behind the last one.
     ///
     /// # Errors
     /// If it is no code of the chip.
     pub fn bundle(&mut self) -> Result<Option<&[Inst]>, DecodeError> {
-        if self.rest.is_empty() {
-            return Ok(None);
-        }
+        let Some(words) = self.words()? else { return Ok(None) };
         self.insts.clear();
-        match decode_bundle(&mut self.rest, &self.fields, &mut self.insts) {
-            Ok(()) => self.bundles += 1,
-            Err(problem) => return Err(CodeError { bundle: self.bundles, problem }),
-        }
+        self.insts.extend(words.iter().map(|w| self.fields.inst(u64::from_le_bytes(*w))));
         Ok(Some(&self.insts))
     }
+
+    /// The instruction of a word of a bundle.
+    #[inline]
+    pub fn inst(&self, word: u64) -> Inst {
+        self.fields.inst(word)
+    }
 }
+
+/// Bundles whose counts of a slot fit a byte together.
+const MOST_ADDED: usize = u8::MAX as usize / MOST_IN_SLOT;
 
 /// What a look at the words of a code tells of it; where they are no code, that which comes before.
 #[derive(Clone, Debug)]
 pub struct Survey {
     /// Bundles.
     pub bundles: usize,
-    /// Instructions.
+    /// Instructions, and those of each slot kind.
     pub insts: usize,
+    /// By slot kind.
+    pub slots: [usize; Slot::ALL.len()],
     /// By number: the opcodes that occur.
     pub occurs: [bool; Op::NUMBERS],
 }
@@ -73,23 +100,30 @@ pub struct Survey {
 impl Survey {
     /// That of a code.
     pub fn new(code: &[u8]) -> Survey {
-        let mut survey = Survey { bundles: 0, insts: 0, occurs: [false; Op::NUMBERS] };
+        let mut survey = Survey { bundles: 0, insts: 0, slots: [0; Slot::ALL.len()], occurs: [false; Op::NUMBERS] };
         let mut words = code.as_chunks::<WORD_BYTES>().0.iter().map(|w| u64::from_le_bytes(*w));
+        // Counts of some bundles, every other one by itself, in a byte each.
+        let mut counts = [0u64; 2];
         while let Some(header) = words.next() {
             survey.bundles += 1;
+            counts[0] += header & EVEN & ((1 << HEADER_BITS) - 1);
+            counts[1] += header >> COUNT_BITS & EVEN & ((1 << HEADER_BITS) - 1);
+            if survey.bundles.is_multiple_of(MOST_ADDED) {
+                survey.add(std::mem::take(&mut counts));
+            }
             for word in words.by_ref().take(instructions(header)) {
                 survey.insts += 1;
-                survey.note((word & ((1 << OPCODE_BITS) - 1)) as usize);
+                survey.note(opcode(word));
             }
         }
+        survey.add(counts);
         survey
     }
 
-    /// That of decoded bundles.
-    pub fn of(bundles: &Bundles) -> Survey {
-        let mut survey = Survey { bundles: bundles.len(), insts: bundles.insts().len(), occurs: [false; Op::NUMBERS] };
-        bundles.insts().iter().for_each(|i| survey.note(i.op as usize));
-        survey
+    fn add(&mut self, counts: [u64; 2]) {
+        for (slot, sum) in self.slots.iter_mut().enumerate() {
+            *sum += usize::from(counts[slot % 2].to_le_bytes()[slot / 2]);
+        }
     }
 
     fn note(&mut self, opcode: usize) {
@@ -115,7 +149,7 @@ fn word(rest: &mut &[u8]) -> Result<u64, Problem> {
     Ok(u64::from_le_bytes(*bytes))
 }
 
-fn decode_bundle(rest: &mut &[u8], fields: &Fields, out: &mut Vec<Inst>) -> Result<(), Problem> {
+fn check_bundle<'c>(rest: &mut &'c [u8], fields: &Fields) -> Result<Words<'c>, Problem> {
     let header = word(rest)?;
     if !fields.has_slots(header) {
         return Err(too_many(header, fields));
@@ -126,12 +160,12 @@ fn decode_bundle(rest: &mut &[u8], fields: &Fields, out: &mut Vec<Inst>) -> Resu
     // Instructions are in the order of their slots, as many in each as the header says.
     let (mut counts, mut slot, mut sorted) = (0, 0, true);
     for bytes in words {
-        let of = fields.decode(u64::from_le_bytes(*bytes), out)?;
+        let of = fields.slot(u64::from_le_bytes(*bytes))?;
         counts += 1 << (COUNT_BITS * of as u32);
         sorted &= slot <= of as u32;
         slot = of as u32;
     }
-    if counts == header && sorted { Ok(()) } else { Err(misplaced(header, &out[out.len() - total..])) }
+    if counts == header && sorted { Ok(words) } else { Err(misplaced(header, words, fields)) }
 }
 
 /// Instructions that a header counts.
@@ -162,9 +196,10 @@ fn too_many(header: u64, fields: &Fields) -> Problem {
 
 /// The first instruction that stands in another slot than the header says.
 #[cold]
-fn misplaced(header: u64, insts: &[Inst]) -> Problem {
+fn misplaced(header: u64, words: Words<'_>, fields: &Fields) -> Problem {
+    let insts: Vec<Inst> = words.iter().map(|w| fields.inst(u64::from_le_bytes(*w))).collect();
     let count = |slot: Slot| (header >> (COUNT_BITS * slot as u32)) as usize & MOST_IN_SLOT;
     let slots = Slot::ALL.into_iter().flat_map(|s| std::iter::repeat_n(s, count(s)));
-    let wrong = insts.iter().zip(slots).find(|(i, slot)| i.op.info().slot != *slot);
+    let wrong = insts.into_iter().zip(slots).find(|(i, slot)| i.op.info().slot != *slot);
     wrong.map_or(Problem::Header, |(i, slot)| Problem::Slot { op: i.op, slot })
 }

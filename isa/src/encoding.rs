@@ -73,27 +73,31 @@ impl Kind {
 /// One operand's place and range.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Field {
-    /// The field's bits where it begins at bit zero, and the one that is the sign, if there is one.
-    mask: u64,
-    sign: u64,
-    shift: u32,
-    bits: u32,
+    shift: u8,
+    bits: u8,
+    signed: bool,
+    even: bool,
     min: i32,
     max: i32,
-    even: bool,
 }
 
 impl Field {
     #[inline]
     fn value(&self, word: u64) -> i32 {
-        ((word >> self.shift & self.mask ^ self.sign).wrapping_sub(self.sign)) as i32
+        let (bits, top) = (64 - u32::from(self.bits), word << (64 - u32::from(self.bits) - u32::from(self.shift)));
+        (if self.signed { (top as i64 >> bits) as u64 } else { top >> bits }) as i32
+    }
+
+    /// The field's bits.
+    fn mask(&self) -> u64 {
+        u64::MAX >> (64 - u32::from(self.bits)) << self.shift
     }
 
     /// Bits of a word that are set in no number that a chip takes.
     fn zeros(&self) -> u64 {
         let greatest = self.max.max(0) as u64;
         let taken = u64::MAX.checked_shr(greatest.leading_zeros()).unwrap_or(0) & !u64::from(self.even);
-        (if self.min < 0 { 0 } else { self.mask & !taken }) << self.shift
+        if self.min < 0 { 0 } else { self.mask() & !(taken << self.shift) }
     }
 
     /// Whether a chip takes all numbers without these bits.
@@ -103,7 +107,8 @@ impl Field {
 
     #[inline]
     fn insert(&self, value: i32) -> u64 {
-        (value as u64) << (64 - self.bits) >> (64 - self.bits) << self.shift
+        let rest = 64 - u32::from(self.bits);
+        (value as u64) << rest >> rest << self.shift
     }
 
     #[inline]
@@ -116,17 +121,25 @@ impl Field {
 #[derive(Clone, Debug)]
 pub(crate) struct OpFields {
     op: Op,
-    slot: Slot,
     count: usize,
     fields: [Field; MAX_OPERANDS],
     /// Bits of the word that are in use.
     used: u64,
-    /// Bits of the word that no instruction of the chip sets, and whether they are all that has to be asked.
-    zeros: u64,
-    plain: bool,
     /// The operand that is a format of the matrix unit, if one is.
     format: Option<usize>,
 }
+
+/// What is asked of every word of an opcode.
+#[derive(Clone, Copy, Debug)]
+struct Check {
+    /// Bits that no instruction of the chip sets, and whether they are all that has to be asked.
+    zeros: u64,
+    plain: bool,
+    slot: Slot,
+}
+
+/// Of a number that no opcode has.
+const NO_OPCODE: Check = Check { zeros: u64::MAX, plain: false, slot: Slot::Scalar };
 
 /// Field shifts of an opcode, and the bits in use.
 pub fn layout(info: &OpInfo) -> ([u32; MAX_OPERANDS], u32) {
@@ -143,6 +156,7 @@ pub fn layout(info: &OpInfo) -> ([u32; MAX_OPERANDS], u32) {
 pub(crate) struct Fields {
     /// Indexed by opcode number; none where no opcode has the number.
     ops: Vec<Option<OpFields>>,
+    checks: Vec<Check>,
     /// Instructions that each slot kind takes; those numbers as a header has them, every other one by itself.
     pub(crate) slots: [u32; Slot::ALL.len()],
     most: [u64; 2],
@@ -166,6 +180,7 @@ pub(crate) const EVEN: u64 = 0x0F0F_0F0F_0F0F_0F0F;
 impl Fields {
     pub(crate) fn new(chip: &ChipConfig) -> Fields {
         let mut ops = vec![None; Op::NUMBERS];
+        let mut checks = vec![NO_OPCODE; Op::NUMBERS];
         let chunks = chip.mxu_chunks();
         let missing = MxuFormat::ALL.iter().enumerate().filter(|(_, f)| chip.mxu_type(**f).is_none());
         let missing_formats = missing.map(|(i, _)| 1 << i).sum();
@@ -180,13 +195,10 @@ impl Fields {
                     max = max.min(count as i32 - 1);
                 }
                 let even = matches!(operand.kind, Kind::Pd | Kind::Pu);
-                let bits = operand.kind.bits();
-                let mask = u64::MAX >> (64 - bits);
+                let (bits, signed) = (operand.kind.bits() as u8, operand.kind.is_signed());
+                *field = Field { shift: shift as u8, bits, signed, even, min, max };
                 // Numbers with a sign take all values of their bits, the others begin at zero.
-                let signed = operand.kind.is_signed();
-                let sign = if signed { 1 << (bits - 1) } else { 0 };
-                debug_assert!(if signed { max == (mask >> 1) as i32 } else { min == 0 });
-                *field = Field { mask, sign, shift, bits, min, max, even };
+                debug_assert!(if signed { max == (u64::MAX >> (65 - bits)) as i32 } else { min == 0 });
             }
             let used = if end == 64 { u64::MAX } else { (1 << end) - 1 };
             let own = &fields[..info.operands.len()];
@@ -194,13 +206,14 @@ impl Fields {
             let format = info.operands.iter().position(|o| o.kind == Kind::Fmt);
             let plain = own.iter().all(Field::is_whole) && (format.is_none() || missing_formats == 0);
             let (op, slot, count) = (info.op, info.slot, info.operands.len());
-            ops[op as usize] = Some(OpFields { op, slot, count, fields, used, zeros, plain, format });
+            ops[op as usize] = Some(OpFields { op, count, fields, used, format });
+            checks[op as usize] = Check { zeros, plain, slot };
         }
         let slots = Slot::ALL.map(|s| chip.slots(s));
         let counts = slots.iter().enumerate().map(|(i, &n)| u64::from(n.min(15)) << (COUNT_BITS * i as u32));
         let counts: u64 = counts.sum();
         let most = [counts & EVEN, counts >> COUNT_BITS & EVEN];
-        Fields { ops, slots, most, missing_formats }
+        Fields { ops, checks, slots, most, missing_formats }
     }
 
     /// Whether the chip has the slots that a bundle's header counts.
@@ -246,29 +259,48 @@ impl Fields {
         Ok(word)
     }
 
-    /// Appends the word's instruction: the slot that it belongs to.
+    /// The slot that the word's instruction belongs to.
     #[inline]
-    pub(crate) fn decode(&self, word: u64, out: &mut Vec<Inst>) -> Result<Slot, Problem> {
-        let number = (word & ((1 << OPCODE_BITS) - 1)) as usize;
-        let Some(Some(fields)) = self.ops.get(number) else { return Err(Problem::Opcode { number }) };
-        let mut inst = Inst { op: fields.op, operands: [0; MAX_OPERANDS] };
-        // Fields that an opcode lacks are zero.
-        for (field, operand) in fields.fields.iter().zip(&mut inst.operands) {
-            *operand = field.value(word);
+    pub(crate) fn slot(&self, word: u64) -> Result<Slot, Problem> {
+        let check = self.checks.get(opcode(word)).unwrap_or(&NO_OPCODE);
+        if word & check.zeros != 0 || !check.plain {
+            self.ask(word)?;
         }
-        if word & fields.zeros != 0 || !fields.plain && self.check(&inst, fields).is_err() {
-            return Err(self.wrong(word, &inst, fields));
-        }
-        out.push(inst);
-        Ok(fields.slot)
+        Ok(check.slot)
     }
 
-    /// What is wrong with a word of which something is.
-    #[cold]
-    fn wrong(&self, word: u64, inst: &Inst, fields: &OpFields) -> Problem {
-        let unused = Problem::Unused { op: fields.op };
-        if word & !fields.used != 0 { unused } else { self.check(inst, fields).err().unwrap_or(unused) }
+    /// Whether the word is an instruction of the chip, where its bits alone do not tell.
+    fn ask(&self, word: u64) -> Result<(), Problem> {
+        let number = opcode(word);
+        let Some(Some(fields)) = self.ops.get(number) else { return Err(Problem::Opcode { number }) };
+        if word & !fields.used != 0 {
+            return Err(Problem::Unused { op: fields.op });
+        }
+        self.check(&fields.inst(word), fields)
     }
+
+    /// The instruction of a word that [`Fields::slot`] takes.
+    #[inline]
+    pub(crate) fn inst(&self, word: u64) -> Inst {
+        self.ops[opcode(word)].as_ref().expect("the word was checked").inst(word)
+    }
+}
+
+impl OpFields {
+    #[inline]
+    fn inst(&self, word: u64) -> Inst {
+        let mut inst = Inst { op: self.op, operands: [0; MAX_OPERANDS] };
+        for (field, operand) in self.fields[..self.count].iter().zip(&mut inst.operands) {
+            *operand = field.value(word);
+        }
+        inst
+    }
+}
+
+/// The number of a word's opcode.
+#[inline]
+pub fn opcode(word: u64) -> usize {
+    (word & ((1 << OPCODE_BITS) - 1)) as usize
 }
 
 /// Why code does not fit a chip or is no code.

@@ -5,9 +5,9 @@
 //! depends on run time (addresses from registers, the call stack, running off the end) is the simulator's to check.
 
 use crate::chip::ChipConfig;
-use crate::decode::Decoder;
+use crate::decode::{Decoder, Words};
 use crate::dma::{HBM_GRANULE, MAX_DMA_DIMS};
-use crate::encoding::{CodeError, WORD_BYTES};
+use crate::encoding::{CodeError, WORD_BYTES, opcode};
 use crate::inst::{Bundles, Inst};
 use crate::layout::Layout;
 use crate::opcodes::{Op, TABLE};
@@ -50,24 +50,31 @@ pub struct Reader<'p> {
     bundles: usize,
 }
 
-impl Reader<'_> {
-    /// The next bundle's instructions; none behind the last one.
+impl<'p> Reader<'p> {
+    /// The next bundle's instructions as words; none behind the last one.
     ///
     /// # Errors
     /// If it is no code of the chip, or names what the program does not have; at the end, if there are not as many as the program
     /// states.
-    pub fn bundle(&mut self) -> Result<Option<&[Inst]>, ProgramError> {
-        let Some(insts) = self.decoder.bundle()? else {
+    #[inline]
+    pub fn words(&mut self) -> Result<Option<Words<'p>>, ProgramError> {
+        let Some(words) = self.decoder.words()? else {
             return match (self.program.bundles, self.bundles) {
                 (stated, found) if stated as usize == found => Ok(None),
                 (stated, found) => Err(ProgramError::BundleCount { stated, found }),
             };
         };
-        for inst in insts.iter().filter(|i| self.indexed[i.op as usize]) {
-            self.program.check_indices(self.bundles, inst)?;
+        for word in words.iter().map(|w| u64::from_le_bytes(*w)).filter(|w| self.indexed[opcode(*w)]) {
+            self.program.check_indices(self.bundles, &self.decoder.inst(word))?;
         }
         self.bundles += 1;
-        Ok(Some(insts))
+        Ok(Some(words))
+    }
+
+    /// The instruction of a word of a bundle.
+    #[inline]
+    pub fn inst(&self, word: u64) -> Inst {
+        self.decoder.inst(word)
     }
 }
 
@@ -83,8 +90,11 @@ impl Program {
     pub fn decode(&self, chip: &ChipConfig) -> Result<Bundles, ProgramError> {
         let mut bundles = Bundles::with_capacity(self.code.len() / WORD_BYTES);
         let mut reader = self.reader(chip)?;
-        while let Some(insts) = reader.bundle()? {
-            bundles.add(insts);
+        let mut insts = Vec::new();
+        while let Some(words) = reader.words()? {
+            insts.clear();
+            insts.extend(words.iter().map(|w| reader.inst(u64::from_le_bytes(*w))));
+            bundles.add(&insts);
         }
         Ok(bundles)
     }
@@ -95,12 +105,17 @@ impl Program {
     /// The first thing that does not fit, of what is no code.
     pub fn reader(&self, chip: &ChipConfig) -> Result<Reader<'_>, ProgramError> {
         self.check_tables(chip)?;
-        let mut indexed = [false; Op::NUMBERS];
+        let mut reader = self.unchecked(chip);
         for info in TABLE {
             let index = |k: Kind| matches!(k, Kind::Target | Kind::Desc) || k == Kind::I32 && info.slot == Slot::Branch;
-            indexed[info.op as usize] = info.operands.iter().any(|o| index(o.kind));
+            reader.indexed[info.op as usize] = info.operands.iter().any(|o| index(o.kind));
         }
-        Ok(Reader { program: self, decoder: Decoder::new(&self.code, chip), indexed, bundles: 0 })
+        Ok(reader)
+    }
+
+    /// [`Program::reader`], without checks of what the bundles name.
+    pub fn unchecked(&self, chip: &ChipConfig) -> Reader<'_> {
+        Reader { program: self, decoder: Decoder::new(&self.code, chip), indexed: [false; Op::NUMBERS], bundles: 0 }
     }
 
     /// The checks of [`Program::decode`] that need no code.

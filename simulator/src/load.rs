@@ -5,7 +5,9 @@ use crate::unit::dma::Geometry;
 use std::sync::{Arc, OnceLock};
 use systole_isa::chip::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
-use systole_isa::{Bundle, Bundles, Class, Inst, Op, Program, ProgramError, Slot, Space, Survey};
+use systole_isa::encoding::{CodeError, Problem};
+use systole_isa::validate::Reader;
+use systole_isa::{Bundle, Bundles, Class, Inst, Op, Program, ProgramError, Slot, Space, Survey, encode_bundles};
 
 /// Why a program cannot run on a chip.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -94,13 +96,7 @@ impl Loaded {
 pub fn load(program: impl Into<Arc<Program>>, chip: &ChipConfig) -> Result<Loaded, LoadError> {
     let program = program.into();
     let read = Arc::clone(&program);
-    let mut reader = read.reader(chip)?;
-    load_code(&Survey::new(&program.code), OnceLock::new(), program, chip, |take| {
-        while let Some(insts) = reader.bundle()? {
-            take(insts)?;
-        }
-        Ok(())
-    })
+    load_code(read.reader(chip)?, &read.code, OnceLock::new(), program, chip)
 }
 
 /// Loads already decoded bundles; `program` gives descriptors, constants and debug data.
@@ -108,27 +104,38 @@ pub fn load(program: impl Into<Arc<Program>>, chip: &ChipConfig) -> Result<Loade
 /// # Errors
 /// If the bundles are not well formed for the chip.
 pub fn load_bundles(bundles: &[Bundle], program: &Program, chip: &ChipConfig) -> Result<Loaded, LoadError> {
-    let bundles: Bundles = bundles.iter().collect();
     check_shape(chip)?;
-    predecode::check(&bundles, program, chip)?;
-    let survey = Survey::of(&bundles);
-    let each = bundles.clone();
-    load_code(&survey, bundles.into(), Arc::new(program.clone()), chip, |take| each.iter().try_for_each(take))
+    let decoded: Bundles = bundles.iter().collect();
+    predecode::check(&decoded, program, chip)?;
+    let code = encode_bundles(bundles, chip).map_err(|e| match e.problem {
+        Problem::TooMany { slot, have: need, max: have } => {
+            LoadError::Slots { bundle: e.bundle as u32, slot, need, have }
+        }
+        Problem::Operand { .. } | Problem::Format { .. } | Problem::Opcode { .. } | Problem::Slot { .. } => refused(e),
+        Problem::Unused { .. } | Problem::Header | Problem::Truncated => refused(e),
+    })?;
+    let read = Program { bundles: decoded.len() as u32, code, ..program.clone() };
+    load_code(read.unchecked(chip), &read.code, decoded.into(), Arc::new(program.clone()), chip)
 }
 
-/// Loads bundles whose operands are in the chip's range, as [`predecode::predecode`] takes them; `bundles`: they, if they are at hand.
+fn refused(e: CodeError) -> LoadError {
+    LoadError::Program(ProgramError::Code(e))
+}
+
+/// Loads the bundles of a code, as a reader gives them; `bundles`: they, if they are at hand.
 fn load_code(
-    survey: &Survey,
+    reader: Reader<'_>,
+    code: &[u8],
     bundles: OnceLock<Bundles>,
     program: Arc<Program>,
     chip: &ChipConfig,
-    each: impl FnOnce(predecode::Take<'_>) -> Result<(), LoadError>,
 ) -> Result<Loaded, LoadError> {
+    let survey = Survey::new(code);
     if survey.bundles == 0 {
         return Err(LoadError::Empty);
     }
     check_shape(chip)?;
-    let code = predecode::predecode(survey, &program, chip, each)?;
+    let code = predecode::predecode(&survey, &program, chip, reader)?;
     let shared = [Op::SCore, Op::SyncCores].iter().any(|&op| survey.occurs[op as usize]);
     let cores = if shared { chip.cores_per_device.max(1) } else { 1 };
     let burst = chip.hbm.burst_bytes.max(1) as u64;

@@ -54,21 +54,41 @@ impl Key {
         }
     }
 
-    /// All keys that are declared by pattern.
+    /// All keys that are declared by pattern, with their names.
     pub(super) fn families() -> impl Iterator<Item = (String, Key)> {
-        let timing = Class::ALL.iter().flat_map(|&c| {
-            let name = format!("timing.{}", c.name());
-            [(format!("{name}.latency"), Key::Latency(c)), (format!("{name}.interval"), Key::Interval(c))]
-        });
-        let types = OPERAND_TYPES.iter().enumerate().flat_map(|(i, (t, _))| {
-            let name = format!("mxu.types.{t}");
-            [
-                (format!("{name}.accumulator"), Key::Accumulator(i)),
-                (format!("{name}.rows_per_cycle"), Key::RowsPerCycle(i)),
-            ]
-        });
-        let costs = Cost::ALL.iter().map(|&c| (format!("costs.{}", c.info().0), Key::Cost(c)));
-        timing.chain(types).chain(costs).chain([("costs.node".to_string(), Key::Node)])
+        let timing = Class::ALL.iter().flat_map(|&c| [Key::Latency(c), Key::Interval(c)]);
+        let types = (0..OPERAND_TYPES.len()).flat_map(|i| [Key::Accumulator(i), Key::RowsPerCycle(i)]);
+        let costs = Cost::ALL.iter().map(|&c| Key::Cost(c));
+        timing.chain(types).chain(costs).chain([Key::Node]).map(|key| (key.name(), key))
+    }
+
+    /// The name, dotted.
+    pub(super) fn name(self) -> String {
+        match self {
+            Key::Param(p) => p.key.to_string(),
+            Key::Latency(c) => format!("timing.{}.latency", c.name()),
+            Key::Interval(c) => format!("timing.{}.interval", c.name()),
+            Key::Accumulator(i) => format!("mxu.types.{}.accumulator", OPERAND_TYPES[i].0),
+            Key::RowsPerCycle(i) => format!("mxu.types.{}.rows_per_cycle", OPERAND_TYPES[i].0),
+            Key::Cost(c) => format!("costs.{}", c.info().0),
+            Key::Node => "costs.node".to_string(),
+        }
+    }
+
+    /// The number of a key that a chip file must state.
+    pub(super) fn number(self) -> Option<usize> {
+        let class = |c: Class| params::all().count() + 2 * c as usize;
+        match self {
+            Key::Param(p) => params::all().position(|of| std::ptr::eq(of, p)),
+            Key::Latency(c) => Some(class(c)),
+            Key::Interval(c) => Some(class(c) + 1),
+            Key::Accumulator(_) | Key::RowsPerCycle(_) | Key::Cost(_) | Key::Node => None,
+        }
+    }
+
+    /// By number: no key was seen.
+    pub(super) fn none_seen() -> Vec<bool> {
+        vec![false; params::all().count() + 2 * Class::ALL.len()]
     }
 
     fn suggest(name: &str) -> Option<String> {

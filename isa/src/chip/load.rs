@@ -13,7 +13,6 @@ use super::{
 };
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::table::Class;
-use std::collections::BTreeSet;
 use toml::de::DeTable;
 
 /// Why a chip description was refused: all mistakes, with their places.
@@ -77,7 +76,10 @@ struct Loader<'a> {
     file: &'a str,
     text: &'a str,
     chip: ChipConfig,
-    seen: BTreeSet<String>,
+    /// By number ([`Key::number`]): what the file states.
+    seen: Vec<bool>,
+    /// The dotted path of the entry that is read.
+    path: String,
     errors: Vec<Diagnostic>,
 }
 
@@ -86,15 +88,18 @@ impl Loader<'_> {
         Place::new(self.file, self.text, at.0, at.1)
     }
 
-    /// Walks a table whose dotted path is `path`.
-    fn table(&mut self, path: &str, table: &[Entry<'_>]) {
+    /// Walks a table, whose dotted path the loader is at.
+    fn table(&mut self, table: &[Entry<'_>]) {
         for e in table {
-            let name = if path.is_empty() { e.key.to_string() } else { format!("{path}.{}", e.key) };
+            let own = self.path.len();
+            self.path.push_str(if own == 0 { "" } else { "." });
+            self.path.push_str(&e.key);
             if let Some(inner) = e.value.table() {
-                if name == "costs" { self.costs(inner) } else { self.table(&name, inner) }
-            } else if name != "base" {
-                self.leaf(&name, e);
+                if self.path == "costs" { self.costs(inner) } else { self.table(inner) }
+            } else if self.path != "base" {
+                self.leaf(e);
             }
+            self.path.truncate(own);
         }
     }
 
@@ -120,7 +125,8 @@ impl Loader<'_> {
         }
     }
 
-    fn leaf(&mut self, name: &str, entry: &Entry<'_>) {
+    fn leaf(&mut self, entry: &Entry<'_>) {
+        let name = &self.path;
         let key = match Key::resolve(name) {
             Ok(key) => key,
             Err(hint) => {
@@ -139,7 +145,7 @@ impl Loader<'_> {
         match checked {
             Ok(v) => {
                 key.store(&mut self.chip, v);
-                self.seen.insert(name.replace('-', "_"));
+                key.number().into_iter().for_each(|n| self.seen[n] = true);
             }
             Err(accepted) => {
                 let place = self.place(entry.at);
@@ -153,10 +159,11 @@ impl Loader<'_> {
     /// Names every parameter that the file leaves out.
     fn require_all(&mut self) {
         let place = self.place((0, 0));
-        let timing = Key::families().map(|(n, _)| n).filter(|n| n.starts_with("timing."));
-        let names = params::all().map(|p| p.key.to_string()).filter(|n| !n.starts_with(OPTIONAL)).chain(timing);
-        let node = self.chip.costs.rows.is_empty().then(|| "costs.node".to_string());
-        let missing: Vec<String> = names.filter(|n| !self.seen.contains(&n.replace('-', "_"))).chain(node).collect();
+        let due = params::all().filter(|p| !p.key.starts_with(OPTIONAL)).map(Key::Param);
+        let timing = Class::ALL.iter().flat_map(|&c| [Key::Latency(c), Key::Interval(c)]);
+        let unseen = due.chain(timing).filter(|k| k.number().is_some_and(|n| !self.seen[n]));
+        let node = self.chip.costs.rows.is_empty().then_some(Key::Node);
+        let missing: Vec<String> = unseen.chain(node).map(Key::name).collect();
         if missing.is_empty() {
             return;
         }
@@ -203,8 +210,9 @@ impl ChipConfig {
         let base = base(text, file_name, root).map_err(|d| Diagnostics(vec![d]))?;
         let complete = base.is_some();
         let chip = base.clone().unwrap_or_else(blank);
-        let mut loader = Loader { file: file_name, text, chip, seen: BTreeSet::new(), errors: Vec::new() };
-        loader.table("", root);
+        let mut loader =
+            Loader { file: file_name, text, chip, seen: Key::none_seen(), path: String::new(), errors: Vec::new() };
+        loader.table(root);
         if !complete {
             loader.require_all();
         }

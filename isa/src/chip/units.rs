@@ -131,13 +131,15 @@ impl Quantity {
 
     /// Prints a value with the unit that makes it shortest.
     pub fn print(self, value: f64) -> String {
-        let mut best = format!("{value}");
+        // Whole numbers are printed faster as such.
+        let whole = value as u32;
+        let mut best = if f64::from(whole) == value && value > 0.0 { whole.to_string() } else { format!("{value}") };
         for &(unit, scale) in self.units() {
             let scaled = if scale < 1.0 { value * (1.0 / scale).round() } else { value / scale };
             if unit == "cycle" || !(1.0..10000.0).contains(&scaled) {
                 continue;
             }
-            // Twelve digits hide the rounding of the division. Whole numbers have none, and are printed faster as such.
+            // Twelve digits hide the rounding of the division. Whole numbers have none.
             let number = if scaled.fract() == 0.0 {
                 (scaled as u32).to_string()
             } else {

@@ -86,6 +86,10 @@ pub(crate) const FLAG_BLOCK: u8 = 8;
 pub(crate) const FLAG_WAIT: u8 = 16;
 /// The bundle uses a slot group of [`Code::shared`].
 pub(crate) const FLAG_SHARED: u8 = 32;
+/// None of the scalar instructions that time depends on changes what one behind it reads.
+pub(crate) const FLAG_ORDERED: u8 = 64;
+/// The bundle names accumulator rows by registers.
+pub(crate) const FLAG_ROWS: u8 = 128;
 
 /// One bundle: ranges into the flat arrays. A range's length is in the following field.
 #[derive(Clone, Copy, Debug, Default)]
@@ -213,6 +217,12 @@ pub(crate) enum Special {
 }
 
 impl Code {
+    /// The special operations of a bundle.
+    #[inline(always)]
+    pub fn specials(&self, head: &Head) -> &[Special] {
+        &self.specials[head.specials as usize..][..head.nspecials as usize]
+    }
+
     /// The scalar instructions of a bundle that time depends on.
     #[inline(always)]
     pub fn timed(&self, head: &Head) -> &[ScalarOp] {
@@ -229,6 +239,19 @@ impl Special {
             Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::PushAcc { .. } => false,
             Special::Pop { .. } | Special::TransposePush { .. } | Special::DmaStart { .. } => false,
             Special::DmaRemote { .. } | Special::Signal { .. } | Special::Group { .. } => false,
+        }
+    }
+
+    /// The register that names the accumulator rows of the operation.
+    pub fn row(&self) -> Option<u8> {
+        match *self {
+            Special::PushAcc { row, .. } | Special::Drain { row, .. } => Some(row),
+            Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::Pop { .. } => None,
+            Special::TransposePush { .. } | Special::Group { .. } | Special::Wait { .. } | Special::WaitS { .. } => {
+                None
+            }
+            Special::DmaStart { .. } | Special::DmaRemote { .. } | Special::Signal { .. } => None,
+            Special::Cores { .. } | Special::Test => None,
         }
     }
 
@@ -274,6 +297,17 @@ pub(crate) enum Branch {
     Host { call: u32 },
 }
 
+impl Branch {
+    /// Where it goes if it is taken.
+    pub fn target(self) -> Option<u32> {
+        match self {
+            Branch::Jump { target } | Branch::NotZero { target, .. } | Branch::Zero { target, .. } => Some(target),
+            Branch::Loop { target, .. } | Branch::Call { target } => Some(target),
+            Branch::Return | Branch::Halt | Branch::Trap { .. } | Branch::Host { .. } => None,
+        }
+    }
+}
+
 /// A program's code, predecoded.
 #[derive(Debug, Default)]
 pub(crate) struct Code {
@@ -289,6 +323,8 @@ pub(crate) struct Code {
     /// Debug op of each bundle.
     pub ops: Vec<u32>,
     pub resources: Resources,
+    /// The resources that some bundle waits for, a bit for each.
+    pub waited: [u32; RESOURCES / 32],
     pub blocks: Blocks,
     /// Matrix units that the program uses.
     pub mxus_used: u32,

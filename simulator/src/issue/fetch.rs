@@ -35,9 +35,11 @@ impl Blocks {
         }
         let bytes = (chip.imem.bytes / 64).clamp(512, 16 << 10);
         let mut of = Vec::with_capacity(bundles.len());
-        let mut at = 0;
+        let (mut at, mut block, mut end) = (0, 0, bytes);
         for (&n, head) in bundles.iter().zip(&mut code.heads) {
-            let block = (at / bytes) as u32;
+            while at >= end {
+                (block, end) = (block + 1, end + bytes);
+            }
             if of.last() != Some(&block) {
                 head.flags |= FLAG_BLOCK;
             }

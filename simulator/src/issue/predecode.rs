@@ -3,13 +3,16 @@
 use super::code::*;
 use super::fetch::Blocks;
 use super::timed;
-use super::uses::{Hazard, Turn, Use, uses, value_walk};
+use super::uses::{Turn, Use, uses, value_walk};
 use crate::load::LoadError;
 use crate::stats::{Cause, Gather};
 use smallvec::SmallVec;
 use systole_isa::chip::ChipConfig;
+use systole_isa::decode::Words;
+use systole_isa::encoding::opcode;
 use systole_isa::opcodes::{BranchFn, CrossLaneFn, DmaFn, MatrixFn, StateFn, TABLE};
 use systole_isa::program::DebugRange;
+use systole_isa::validate::Reader;
 use systole_isa::{Bundles, Function, Inst, Kind, MxuFormat, Program, Slot, Survey};
 
 /// The instructions that the value walk executes: each bundle's that read before its stores. A head's `values` and `nvalues` are
@@ -33,30 +36,25 @@ pub(crate) fn check(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> 
     Ok(())
 }
 
-/// Takes a program's bundles one after the other.
-pub(crate) type Take<'t> = &'t mut dyn FnMut(&[Inst]) -> Result<(), LoadError>;
-
-/// Makes code for `chip` of bundles, whose operands are in range: `each` gives them, `survey` tells what is among them.
+/// Makes code for `chip` of bundles, whose operands are in range: `reader` gives them, `survey` tells what is among them.
 pub(crate) fn predecode(
     survey: &Survey,
     program: &Program,
     chip: &ChipConfig,
-    each: impl FnOnce(Take<'_>) -> Result<(), LoadError>,
+    mut reader: Reader<'_>,
 ) -> Result<Code, LoadError> {
     let resources = resources(chip)?;
-    let uses = uses(&resources, chip);
+    let mut uses = uses(&resources, chip);
     let long = long_groups(survey, &uses);
+    uses.iter_mut().for_each(|u| u.more |= long[u.slot as usize]);
     let mut shared = long;
     Slot::ALL.iter().for_each(|s| shared[*s as usize] &= chip.slots(*s) > 1);
     let ports = [(Slot::Vload, chip.vmem.read_ports), (Slot::Vstore, chip.vmem.write_ports)];
-    let mut have = [0; SLOTS];
-    Slot::ALL.iter().for_each(|&s| have[s as usize] = chip.slots(s).min(MAX_UNITS as u32) as u8);
     let mut p = Predecoder {
         code: Code { resources, long, any_long: long.contains(&true), shared, ..Code::default() },
         chip,
         at: 0,
         need: [0; SLOTS],
-        have,
         long: (0..GROUPS).map(|g| u32::from(long[g]) << g).sum(),
         occupied: SmallVec::new(),
         uses: &uses,
@@ -64,27 +62,39 @@ pub(crate) fn predecode(
         stage_d16: d16(chip.mxu_stage_cycles()),
         port_cycles: ports.map(|(slot, n)| (slot, std::array::from_fn(|i| (i as u32).div_ceil(n.max(1)).max(1) as u8))),
         values: 0,
-        zeros: [0, resources.masks],
-        read_at: Box::new([u32::MAX; RESOURCES]),
-        written_at: Box::new([u32::MAX; RESOURCES]),
+        hazards: Box::new(Hazards {
+            at: 0,
+            zeros: [0, resources.masks],
+            reads: [0; MOST],
+            nreads: 0,
+            writes: [Write { resource: 0, delta: 0 }; MOST],
+            nwrites: 0,
+            twice: false,
+            read_at: [u32::MAX; RESOURCES],
+            written_at: [u32::MAX; RESOURCES],
+        }),
     };
     p.code.heads.reserve_exact(survey.bundles);
     p.code.branches.reserve_exact(survey.bundles);
     // What is not touched costs nothing.
     p.code.reads.reserve(2 * survey.insts);
     p.code.writes.reserve(survey.insts);
-    p.code.scalars.reserve(survey.insts);
-    p.code.specials.reserve(survey.insts);
+    let of = |slots: &[Slot]| slots.iter().map(|s| survey.slots[*s as usize]).sum();
+    p.code.scalars.reserve(of(&[Slot::Scalar]));
+    p.code.specials.reserve(of(&[Slot::MxuPush, Slot::MxuPop, Slot::Dma]));
     let mut activity = Gather::new(program, chip);
     let mut sizes = Vec::with_capacity(survey.bundles);
-    each(&mut |insts: &[Inst]| {
-        p.bundle(insts)?;
-        activity.bundle(insts);
+    while let Some(words) = reader.words()? {
+        p.bundle(words, &reader)?;
+        activity.bundle(words, &reader);
         // No chip has slots for more.
-        sizes.push(insts.len() as u8);
-        Ok(())
-    })?;
+        sizes.push(words.len() as u8);
+    }
     let mut code = p.code;
+    let h = &p.hazards;
+    for r in (0..RESOURCES).filter(|r| h.read_at[*r] != u32::MAX && !h.zeros.contains(r)) {
+        code.waited[r / 32] |= 1 << (r % 32);
+    }
     code.activity = activity.finish();
     timed::mark(&mut code);
     code.blocks = Blocks::new(&sizes, &mut code, chip);
@@ -170,7 +180,69 @@ fn d16(cycles: f64) -> u32 {
     (cycles * 16.0).round().max(1.0) as u32
 }
 
-/// Room for slot groups, all of which are compared at once.
+/// Room for what a bundle waits for and defines: each resource once.
+const MOST: usize = RESOURCES;
+
+/// What a bundle waits for and defines.
+struct Hazards {
+    /// The bundle's number.
+    at: u32,
+    /// The registers zero, which nothing waits for or defines.
+    zeros: [usize; 2],
+    /// What there is so far.
+    reads: [u16; MOST],
+    nreads: usize,
+    writes: [Write; MOST],
+    nwrites: usize,
+    /// Something is defined twice.
+    twice: bool,
+    /// The last bundle that reads, and that writes, each resource.
+    read_at: [u32; RESOURCES],
+    written_at: [u32; RESOURCES],
+}
+
+impl Hazards {
+    /// Begins a bundle.
+    fn begin(&mut self, at: u32) {
+        (self.at, self.nreads, self.nwrites, self.twice) = (at, 0, 0, false);
+        // They are always ready.
+        self.zeros.iter().for_each(|&zero| self.read_at[zero & (RESOURCES - 1)] = at);
+    }
+
+    /// Adds the registers and queues that an instruction waits for and defines.
+    #[inline(always)]
+    fn add(&mut self, word: u64, of: &Use) {
+        for h in of.waits() {
+            self.read(h.resource(word));
+        }
+        for h in of.definitions() {
+            let resource = h.resource(word);
+            if !self.zeros.contains(&resource) {
+                self.define(resource, h.delta);
+            }
+        }
+    }
+
+    /// The bundle waits for a resource.
+    #[inline(always)]
+    fn read(&mut self, resource: usize) {
+        let resource = resource & (RESOURCES - 1);
+        let fresh = std::mem::replace(&mut self.read_at[resource], self.at) != self.at;
+        self.reads[self.nreads & (MOST - 1)] = resource as u16;
+        self.nreads += usize::from(fresh);
+    }
+
+    /// The bundle waits for a resource and says when it is ready again.
+    #[inline(always)]
+    fn define(&mut self, resource: usize, delta: u32) {
+        self.read(resource);
+        self.twice |= std::mem::replace(&mut self.written_at[resource & (RESOURCES - 1)], self.at) == self.at;
+        self.writes[self.nwrites & (MOST - 1)] = Write { resource: resource as u16, delta };
+        self.nwrites += 1;
+    }
+}
+
+/// Room for slot groups.
 const SLOTS: usize = GROUPS.next_power_of_two();
 
 struct Predecoder<'a> {
@@ -178,9 +250,8 @@ struct Predecoder<'a> {
     chip: &'a ChipConfig,
     /// The bundle's number.
     at: u32,
-    /// Instructions of the bundle by slot, and what the chip has.
+    /// Instructions of the bundle by slot.
     need: [u8; SLOTS],
-    have: [u8; SLOTS],
     /// [`Code::long`] as a bit set.
     long: u32,
     /// How long instructions of long groups keep their units: those of groups of several units where it is more than a cycle.
@@ -193,15 +264,12 @@ struct Predecoder<'a> {
     port_cycles: [(Slot, [u8; MAX_UNITS + 1]); 2],
     /// Instructions of the value walk so far.
     values: u32,
-    /// The registers zero, which nothing waits for or defines.
-    zeros: [usize; 2],
-    /// The last bundle that reads, and that writes, each resource.
-    read_at: Box<[u32; RESOURCES]>,
-    written_at: Box<[u32; RESOURCES]>,
+    hazards: Box<Hazards>,
 }
 
 impl Predecoder<'_> {
-    fn bundle(&mut self, b: &[Inst]) -> Result<(), LoadError> {
+    #[inline(never)]
+    fn bundle(&mut self, words: Words<'_>, reader: &Reader<'_>) -> Result<(), LoadError> {
         let c = &self.code;
         let mut head = Head {
             reads: c.reads.len() as u32,
@@ -212,44 +280,50 @@ impl Predecoder<'_> {
             ..Head::default()
         };
         self.need = [0; SLOTS];
-        // They are always ready.
-        self.zeros.iter().for_each(|&zero| self.read_at[zero & (RESOURCES - 1)] = self.at);
+        self.hazards.begin(self.at);
         let mut branch = Branch::Halt;
         let (mut nvalues, mut groups, mut specials, mut stores) = (0, 0, false, false);
-        let uses = self.uses;
-        for inst in b {
-            let of = &uses[inst.op as usize];
+        let (uses, hazards) = (self.uses, &mut *self.hazards);
+        for word in words.iter().map(|w| u64::from_le_bytes(*w)) {
+            let of = &uses[opcode(word)];
             let slot = of.slot as usize;
-            self.need[slot] = self.need[slot].saturating_add(1);
+            self.need[slot] += 1;
             groups |= 1 << slot;
+            hazards.add(word, of);
+            head.units |= of.units | of.mxu << (word >> of.mxu_shift & 15);
+            nvalues += u32::from(of.value);
+            specials |= of.special;
+            if !of.more {
+                continue;
+            }
             if self.long >> slot & 1 == 1 && (of.interval > 1 || !self.code.shared[slot]) {
                 self.occupied.push((slot as u8, of.interval));
             }
-            self.hazards(inst, of)?;
-            head.units |= of.units | of.mxu << (inst.operands[of.mxu_operand as usize] & 15);
-            nvalues += u32::from(of.value);
-            specials |= of.special;
             if let Some(form) = &of.scalar {
-                let s = form.read(inst);
+                let s = form.read(&reader.inst(word));
                 stores |= s.kind == ScalarKind::State(StateFn::SSt);
                 self.code.scalars.push(s);
             }
-            if of.slot == Slot::Branch
-                && let Function::Branch(function) = inst.op.function()
-            {
-                branch = to_branch(function, inst);
-                head.flags |= FLAG_BRANCH;
+            if of.slot == Slot::Branch {
+                let inst = reader.inst(word);
+                if let Function::Branch(function) = inst.op.function() {
+                    branch = to_branch(function, &inst);
+                    head.flags |= FLAG_BRANCH;
+                }
             }
         }
         self.code.mxus_used |= head.units >> MXU_BIT;
-        self.check_slots()?;
         head.nvalues = u8::try_from(nvalues).map_err(|_| LoadError::BundleTooLarge { bundle: self.at })?;
         self.values += nvalues;
         if groups & self.long != 0 {
-            self.group_hazards(&mut head, groups & self.long)?;
+            self.group_hazards(&mut head, groups & self.long);
         }
         if specials {
-            b.iter().filter(|i| uses[i.op as usize].special).for_each(|i| self.special(i));
+            for word in words.iter().map(|w| u64::from_le_bytes(*w)) {
+                if uses[opcode(word)].special {
+                    self.special(&reader.inst(word));
+                }
+            }
         }
         if stores {
             // Loads of scalar memory come before its stores: all results are computed before any is written.
@@ -267,63 +341,21 @@ impl Predecoder<'_> {
         let len = |n: usize, start: u32| {
             u8::try_from(n - start as usize).map_err(|_| LoadError::BundleTooLarge { bundle: self.at })
         };
-        head.nreads = len(self.code.reads.len(), head.reads)?;
-        head.nwrites = len(self.code.writes.len(), head.writes)?;
+        let h = &*self.hazards;
+        (head.nreads, head.nwrites) = (len(h.nreads, 0)?, len(h.nwrites, 0)?);
+        if h.twice {
+            return Err(LoadError::DefinedTwice { bundle: self.at });
+        }
+        self.code.reads.extend_from_slice(&h.reads[..h.nreads]);
+        self.code.writes.extend_from_slice(&h.writes[..h.nwrites]);
         head.nscalars = len(self.code.scalars.len(), head.scalars)?;
         head.nspecials = len(self.code.specials.len(), head.specials)?;
         for s in &self.code.specials[head.specials as usize..] {
             head.flags |= if s.gates() { FLAG_GATE } else { 0 } | if s.waits() { FLAG_WAIT } else { 0 };
+            head.flags |= if s.row().is_some() { FLAG_ROWS } else { 0 };
         }
         let cycles = self.port_cycles.iter().map(|(slot, cycles)| cycles[self.need[*slot as usize] as usize]);
         head.extra = cycles.max().unwrap_or(1) - 1;
-        Ok(())
-    }
-
-    /// Whether the chip has a slot for each instruction of the bundle.
-    fn check_slots(&self) -> Result<(), LoadError> {
-        if self.need.iter().zip(&self.have).fold(false, |more, (need, have)| more | (need > have)) {
-            let more = |s: &Slot| self.need[*s as usize] > self.have[*s as usize];
-            let slot = Slot::ALL.into_iter().find(more).expect("one has more");
-            let (have, need) = (self.chip.slots(slot), u32::from(self.need[slot as usize]));
-            return Err(LoadError::Slots { bundle: self.at, slot, need, have });
-        }
-        Ok(())
-    }
-
-    /// Adds the registers and queues that `inst` waits for and defines.
-    #[inline]
-    fn hazards(&mut self, inst: &Inst, of: &Use) -> Result<(), LoadError> {
-        let at = |h: &Hazard| h.first as usize + h.step as usize * inst.operands[h.operand as usize] as usize;
-        for h in of.waits() {
-            self.read(at(h));
-        }
-        for h in of.definitions() {
-            let resource = at(h);
-            if !self.zeros.contains(&resource) {
-                self.define(resource, h.delta)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The bundle waits for a resource.
-    #[inline]
-    fn read(&mut self, resource: usize) {
-        let last = &mut self.read_at[resource & (RESOURCES - 1)];
-        if *last != self.at {
-            *last = self.at;
-            self.code.reads.push(resource as u16);
-        }
-    }
-
-    /// The bundle waits for a resource and says when it is ready again.
-    #[inline]
-    fn define(&mut self, resource: usize, delta: u32) -> Result<(), LoadError> {
-        self.read(resource);
-        if std::mem::replace(&mut self.written_at[resource & (RESOURCES - 1)], self.at) == self.at {
-            return Err(LoadError::DefinedTwice { bundle: self.at });
-        }
-        self.code.writes.push(Write { resource: resource as u16, delta });
         Ok(())
     }
 
@@ -332,7 +364,7 @@ impl Predecoder<'_> {
         let m = &self.chip.mxu;
         let lanes = self.chip.core.lanes;
         let unit = o[0] as u8;
-        let latency = self.chip.timing.get(inst.op.info().class).latency;
+        let latency = || self.chip.timing.get(inst.op.info().class).latency;
         let is_last = |chunk: i32, size: u32| chunk as i64 + 1 == (size / lanes) as i64;
         let fires = is_last(o[2], m.rows);
         let s = match inst.op.function() {
@@ -348,8 +380,11 @@ impl Predecoder<'_> {
                 MatrixFn::MPop => Special::Pop { unit: o[1] as u8, retires: is_last(o[2], m.cols) },
                 MatrixFn::MDrain => Special::Drain { unit: o[1] as u8, row: o[3] as u8 },
             },
-            Function::Dma(function) => self.transfer(function, inst, latency),
-            Function::CrossLane(CrossLaneFn::XTpush) => Special::TransposePush { unit, latency },
+            Function::Dma(function) => {
+                let latency = latency();
+                self.transfer(function, inst, latency)
+            }
+            Function::CrossLane(CrossLaneFn::XTpush) => Special::TransposePush { unit, latency: latency() },
             Function::State(StateFn::SyncTest) => Special::Test,
             Function::Scalar(_) | Function::State(_) | Function::Fill(_) | Function::Lanes(_) => return,
             Function::Convert(_) | Function::Compare(_) | Function::Mask(_) | Function::Select(_) => return,
@@ -393,7 +428,7 @@ impl Predecoder<'_> {
 
     /// Occupancy of slot groups whose units may be kept for more than a cycle: the times at which one, two, ... units are
     /// free are resources like registers. A group of one unit is even written like a register.
-    fn group_hazards(&mut self, head: &mut Head, mut groups: u32) -> Result<(), LoadError> {
+    fn group_hazards(&mut self, head: &mut Head, mut groups: u32) {
         self.occupied.sort_unstable();
         let occupied = std::mem::take(&mut self.occupied);
         while groups != 0 {
@@ -403,11 +438,11 @@ impl Predecoder<'_> {
             let mut own = occupied.iter().filter(|o| o.0 as usize == group).map(|o| o.1).peekable();
             if !self.code.shared[group] {
                 let interval = own.next().unwrap_or(1);
-                self.define(free, delta(interval, Cause::Slot))?;
+                self.hazards.define(free, delta(interval, Cause::Slot));
                 self.code.kept.push((self.at, group as u8, interval));
                 continue;
             }
-            self.read(free);
+            self.hazards.read(free);
             head.flags |= FLAG_SHARED;
             while let Some(interval) = own.next() {
                 let mut count = 1;
@@ -417,7 +452,6 @@ impl Predecoder<'_> {
                 self.code.specials.push(Special::Group { group: group as u8, count, interval });
             }
         }
-        Ok(())
     }
 }
 

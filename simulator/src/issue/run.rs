@@ -419,6 +419,13 @@ impl<'a> Core<'a> {
             }
             n => {
                 let ops = &self.l.code.scalars[head.scalars as usize..head.scalars as usize + n as usize];
+                if !VALUES && head.flags & FLAG_ORDERED != 0 {
+                    for s in ops {
+                        let (value, known) = self.scalar::<VALUES>(s)?;
+                        self.write_scalar(s.d, value, known);
+                    }
+                    return Ok(());
+                }
                 let mut results = [(0i32, true); 16];
                 if ops.len() > results.len() {
                     let all = ops.iter().map(|s| self.scalar::<VALUES>(s)).collect::<Step<Vec<_>>>()?;

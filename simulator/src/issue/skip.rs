@@ -14,7 +14,7 @@
 //! Where nothing matches, looking backs off exponentially.
 
 use super::code::*;
-use super::memo::{NONE, Table};
+use super::memo::{NONE, Table, Used};
 use super::rounds::Rounds;
 use super::run::{Core, SCALARS};
 use super::trace::{Trace, What};
@@ -98,11 +98,11 @@ pub(super) struct Skipper {
     pub trace: Option<Box<Trace>>,
     pub skipped: u64,
     /// What of ready times code uses.
-    used: Vec<u16>,
+    used: Vec<Used>,
 }
 
 impl Skipper {
-    pub fn new(bundles: usize, used: Vec<u16>) -> Skipper {
+    pub fn new(bundles: usize, used: Vec<Used>) -> Skipper {
         Skipper { wait: vec![(0, 0); bundles], candidates: Vec::new(), trace: None, skipped: 0, used }
     }
 

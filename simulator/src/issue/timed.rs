@@ -42,24 +42,13 @@ struct Flow {
 pub(super) fn mark(code: &mut Code) {
     let mut blocks = blocks(code);
     let flow = Flow::new(code, &blocks);
-    let settled = search(code, &flow, &mut blocks);
-    for b in &blocks {
-        let mut live = if settled { b.behind.unwrap_or(!0) } else { !0 };
-        for bundle in (b.first..=b.last).rev() {
-            let behind = live | read_by_branch(code, bundle);
-            let head = &mut code.heads[bundle as usize];
-            let scalars = &mut code.scalars[head.scalars as usize..][..head.nscalars as usize];
-            head.ntimed = scalars.iter().filter(|s| needed(s, behind)).count() as u8;
-            if head.ntimed != 0 && head.ntimed != head.nscalars {
-                scalars.sort_by_key(|s| !needed(s, behind));
-            }
-            live = before(code, bundle, live);
-        }
+    if !search(code, &flow, &mut blocks) {
+        blocks.iter().for_each(|b| _ = mark_block(code, b, !0));
     }
 }
 
-/// Finds what is live where; `false` if that takes too long.
-fn search(code: &Code, flow: &Flow, blocks: &mut [Block]) -> bool {
+/// Finds what is live where, and marks what time depends on; `false` if that takes too long.
+fn search(code: &mut Code, flow: &Flow, blocks: &mut [Block]) -> bool {
     for _ in 0..MOST_ROUNDS {
         let union = |of: &Vec<u32>| of.iter().fold(0, |live, &b| live | blocks[b as usize].before);
         let returned: Vec<u64> = flow.returns_to.iter().map(union).collect();
@@ -69,8 +58,7 @@ fn search(code: &Code, flow: &Flow, blocks: &mut [Block]) -> bool {
             if blocks[b].behind == Some(behind) {
                 continue;
             }
-            let bundles = blocks[b].first..=blocks[b].last;
-            let live = bundles.rev().fold(behind, |live, bundle| before(code, bundle, live));
+            let live = mark_block(code, &blocks[b], behind);
             changed |= live != blocks[b].before;
             (blocks[b].before, blocks[b].behind) = (live, Some(behind));
         }
@@ -81,13 +69,9 @@ fn search(code: &Code, flow: &Flow, blocks: &mut [Block]) -> bool {
     false
 }
 
-/// Where a branch goes if it is taken.
-fn target(branch: Branch) -> Option<u32> {
-    match branch {
-        Branch::Jump { target } | Branch::NotZero { target, .. } | Branch::Zero { target, .. } => Some(target),
-        Branch::Loop { target, .. } | Branch::Call { target } => Some(target),
-        Branch::Return | Branch::Halt | Branch::Trap { .. } | Branch::Host { .. } => None,
-    }
+/// Marks a block's scalar instructions if these registers are live behind it: what is live before it.
+fn mark_block(code: &mut Code, block: &Block, behind: u64) -> u64 {
+    (block.first..=block.last).rev().fold(behind, |live, bundle| mark_bundle(code, bundle, live))
 }
 
 /// Whether the bundle behind a branch may follow it in the same subroutine.
@@ -111,7 +95,7 @@ fn blocks(code: &Code) -> Vec<Block> {
     for bundle in 0..n as u32 {
         if let Some(b) = branch(code, bundle) {
             begins[bundle as usize + 1] = true;
-            target(b).into_iter().for_each(|t| begins[t as usize] = true);
+            b.target().into_iter().for_each(|t| begins[t as usize] = true);
         }
     }
     let (mut out, mut first) = (Vec::new(), 0);
@@ -173,7 +157,7 @@ impl Flow {
                 if ends.is_none_or(goes_on) {
                     open.push(self.at[last as usize + 1]);
                 }
-                let inside = ends.filter(|b| !matches!(b, Branch::Call { .. })).and_then(target);
+                let inside = ends.filter(|b| !matches!(b, Branch::Call { .. })).and_then(Branch::target);
                 open.extend(inside.map(|t| self.at[t as usize]));
             }
             if visits > MOST_VISITS * blocks.len() {
@@ -198,7 +182,7 @@ impl Flow {
         }
         // A subroutine's begin says what is live behind the call of it.
         let next = goes_on(branch) && !matches!(branch, Branch::Call { .. });
-        target(branch).map_or(0, begin) | if next { begin(last + 1) } else { 0 }
+        branch.target().map_or(0, begin) | if next { begin(last + 1) } else { 0 }
     }
 }
 
@@ -243,18 +227,44 @@ fn needed(s: &ScalarOp, live: u64) -> bool {
     }
 }
 
-/// What is live before a bundle of what is live behind it. A bundle reads everything before it writes anything.
-fn before(code: &Code, bundle: u32, behind: u64) -> u64 {
-    let head = &code.heads[bundle as usize];
+/// Marks a bundle's scalar instructions if these registers are live behind it: what is live before it. A bundle reads everything
+/// before it writes anything.
+fn mark_bundle(code: &mut Code, bundle: u32, behind: u64) -> u64 {
+    let head = code.heads[bundle as usize];
     if head.nscalars == 0 && head.nspecials == 0 && head.flags & FLAG_BRANCH == 0 {
         return behind;
     }
     let by_branch = read_by_branch(code, bundle);
     // A counted loop's branch also writes its register, from what is there by then.
     let behind = behind | by_branch;
-    let scalars = &code.scalars[head.scalars as usize..][..head.nscalars as usize];
+    let scalars = &mut code.scalars[head.scalars as usize..][..head.nscalars as usize];
+    let (mut written, mut read, mut timed, mut first) = (0, by_branch, 0, true);
+    for (at, s) in scalars.iter().enumerate() {
+        written |= bit(s.d);
+        if needed(s, behind) {
+            read |= s.sources() & !1;
+            first &= at == timed;
+            timed += 1;
+        }
+    }
+    if !first {
+        scalars.sort_by_key(|s| !needed(s, behind));
+    }
+    let ordered = timed > 1 && is_ordered(&scalars[..timed]);
+    let own = &mut code.heads[bundle as usize];
+    own.ntimed = timed as u8;
+    own.flags = own.flags & !FLAG_ORDERED | if ordered { FLAG_ORDERED } else { 0 };
     let specials = &code.specials[head.specials as usize..][..head.nspecials as usize];
-    let written = scalars.iter().fold(0, |all, s| all | bit(s.d));
-    let read = scalars.iter().filter(|s| needed(s, behind)).fold(by_branch, |all, s| all | s.sources() & !1);
     specials.iter().fold(behind & !written | read, |all, s| all | read_by_special(code, s))
+}
+
+/// Whether each of a bundle's scalar instructions reads what was there before the bundle, if they are computed one behind the other.
+pub(super) fn is_ordered(scalars: &[ScalarOp]) -> bool {
+    let (mut read, mut loads, mut ordered) = (0, false, true);
+    for s in scalars.iter().rev() {
+        ordered &= read & bit(s.d) == 0 && !(loads && s.kind == ScalarKind::State(StateFn::SSt));
+        read |= s.sources();
+        loads |= s.kind == ScalarKind::State(StateFn::SLd);
+    }
+    ordered
 }

@@ -3,6 +3,7 @@
 use super::code::*;
 use crate::stats::Cause;
 use systole_isa::chip::ChipConfig;
+use systole_isa::encoding::layout;
 use systole_isa::inst::MAX_OPERANDS;
 use systole_isa::opcodes::{StateFn, TABLE};
 use systole_isa::table::OpInfo;
@@ -20,11 +21,14 @@ pub(super) struct Use {
     pub scalar: Option<ScalarForm>,
     pub special: bool,
     pub value: bool,
+    /// Whether an instruction is more to its bundle than what it waits for and defines, and its unit.
+    pub more: bool,
     /// Bits of [`Head::units`] that its instructions set, and such a bit that is moved up by the matrix unit which an operand
     /// names.
     pub units: u32,
     pub mxu: u32,
-    pub mxu_operand: u8,
+    /// Where the word of an instruction has that operand.
+    pub mxu_shift: u8,
     hazards: [Hazard; MOST_HAZARDS],
     /// The first so many are waits, the ones behind them up to the second are definitions.
     nwaits: u8,
@@ -80,11 +84,13 @@ impl ScalarForm {
 }
 
 /// An instruction waits for the resource `first + step * operand`, or defines it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hazard {
-    pub operand: u8,
-    pub step: u8,
-    pub first: u16,
+    /// The operand's bits in the instruction's word: where they begin, and a mask.
+    shift: u8,
+    mask: u8,
+    step: u8,
+    first: u16,
     /// Of what is defined, from the issue on.
     pub delta: u32,
 }
@@ -116,19 +122,31 @@ impl Named {
 }
 
 impl Hazard {
+    /// That of an operand.
+    fn new(info: &OpInfo, operand: usize, (first, step): (usize, usize), delta: u32) -> Hazard {
+        let (shift, mask) = (layout(info).0[operand] as u8, ((1u16 << info.operands[operand].kind.bits()) - 1) as u8);
+        Hazard { shift, mask, step: step as u8, first: first as u16, delta }
+    }
+
+    /// The resource that an instruction waits for or defines.
+    #[inline]
+    pub fn resource(&self, word: u64) -> usize {
+        usize::from(self.first) + usize::from(self.step) * usize::from((word >> (self.shift & 63)) as u8 & self.mask)
+    }
+
     /// Those of an opcode's operands that it waits for only, or those that it defines; `latency`: of its results.
     fn of(info: &OpInfo, defined: bool, r: &Resources, latency: u32) -> impl Iterator<Item = Hazard> {
         let named = info.operands.iter().enumerate().filter_map(|(i, o)| Some((i, o.kind, Named::of(o.kind, r)?)));
         named.filter(move |n| n.2.defines == defined).flat_map(move |(operand, kind, n)| {
             // A register that is changed on the way is there in the next cycle.
             let delta = delta(if kind == Kind::Sm { 1 } else { latency }, Cause::Register);
-            (0..n.registers).map(move |i| Hazard { operand: operand as u8, step: 1, first: n.first as u16 + i, delta })
+            (0..n.registers).map(move |i| Hazard::new(info, operand, (n.first + i as usize, 1), delta))
         })
     }
 
     /// The wait for a queue, if instructions of an opcode have one.
-    fn queue(effect: Effect, r: &Resources) -> Option<Hazard> {
-        let (operand, first, step) = match effect {
+    fn queue(info: &OpInfo, r: &Resources) -> Option<Hazard> {
+        let (operand, first, step) = match info.effect {
             Effect::MxuStage => (0, r.mxu(0, MXU_STAGE), PER_MXU),
             Effect::MxuPush | Effect::MxuAccumulate => (0, r.mxu(0, MXU_PUSH), PER_MXU),
             Effect::MxuPop => (1, r.mxu(0, MXU_POP), PER_MXU),
@@ -138,21 +156,20 @@ impl Hazard {
             Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::Signal => return None,
             Effect::Cores | Effect::SyncTest | Effect::Control | Effect::Trap => return None,
         };
-        let (first, step) = (first as u16, step as u8);
-        Some(Hazard { operand, step, first, delta: 0 })
+        Some(Hazard::new(info, operand, (first, step), 0))
     }
 }
 
 impl Use {
     fn of(info: &'static OpInfo, r: &Resources, chip: &ChipConfig) -> Use {
         let latency = chip.timing.get(info.class).latency.max(1);
-        let (mut hazards, mut nhazards) = ([Hazard { operand: 0, step: 0, first: 0, delta: 0 }; MOST_HAZARDS], 0);
+        let (mut hazards, mut nhazards) = ([Hazard::default(); MOST_HAZARDS], 0);
         let mut put = |hazard| {
             hazards[nhazards] = hazard;
             nhazards += 1;
             nhazards as u8
         };
-        let waits = Hazard::of(info, false, r, latency).chain(Hazard::queue(info.effect, r));
+        let waits = Hazard::of(info, false, r, latency).chain(Hazard::queue(info, r));
         let nwaits = waits.fold(0, |_, h| put(h));
         Hazard::of(info, true, r, latency).for_each(|h| _ = put(h));
         let (units, mxu, mxu_operand) = match info.slot {
@@ -172,9 +189,10 @@ impl Use {
             scalar: ScalarForm::of(info),
             special: is_special(info.op),
             value: value_walk(info.op).is_some(),
+            more: ScalarForm::of(info).is_some() || info.slot == Slot::Branch,
             units,
             mxu,
-            mxu_operand,
+            mxu_shift: layout(info).0[mxu_operand] as u8,
             hazards,
             nwaits,
             nhazards: nhazards as u8,

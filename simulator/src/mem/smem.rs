@@ -1,8 +1,13 @@
 //! Scalar memory: 32-bit words, each known or not (in timing-only runs).
 
+use std::ops::Range;
+
 /// Words with one known bit each.
 #[derive(Debug)]
 pub(crate) struct Smem {
+    /// Words that there are.
+    size: usize,
+    /// The first words: those behind them were never written, and are zero. Programs use few.
     words: Vec<i32>,
     unknown: Vec<u64>,
     any_unknown: bool,
@@ -10,25 +15,37 @@ pub(crate) struct Smem {
 
 impl Smem {
     pub fn new(bytes: u64) -> Smem {
-        let n = (bytes / 4) as usize;
-        Smem { words: vec![0; n], unknown: vec![0; n.div_ceil(64)], any_unknown: false }
+        let size = (bytes / 4) as usize;
+        Smem { size, words: Vec::new(), unknown: vec![0; size.div_ceil(64)], any_unknown: false }
     }
 
     pub fn len(&self) -> usize {
-        self.words.len()
+        self.size
+    }
+
+    /// The first `end` words are there to be written.
+    #[inline]
+    fn reach(&mut self, end: usize) {
+        if end > self.words.len() {
+            self.words.resize(end.next_multiple_of(64).min(self.size), 0);
+        }
     }
 
     /// The word and whether it is known; `None` out of range.
     pub fn load(&self, at: i64) -> Option<(i32, bool)> {
         let i = usize::try_from(at).ok()?;
-        let w = *self.words.get(i)?;
+        let w = self.words.get(i).copied().or((i < self.size).then_some(0))?;
         Some((w, !self.any_unknown || self.unknown[i / 64] >> (i % 64) & 1 == 0))
     }
 
     /// Stores a word; `None` out of range.
     pub fn store(&mut self, at: i64, value: i32, known: bool) -> Option<()> {
         let i = usize::try_from(at).ok()?;
-        *self.words.get_mut(i)? = value;
+        if i >= self.size {
+            return None;
+        }
+        self.reach(i + 1);
+        self.words[i] = value;
         if !known {
             self.unknown[i / 64] |= 1 << (i % 64);
             self.any_unknown = true;
@@ -44,15 +61,16 @@ impl Smem {
         self.any_unknown = true;
     }
 
-    /// The words as bytes.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.words)
+    /// Some of its bytes, which the caller has checked to be there.
+    pub fn bytes_mut(&mut self, bytes: Range<usize>) -> &mut [u8] {
+        self.reach(bytes.end.div_ceil(4));
+        &mut bytemuck::cast_slice_mut(&mut self.words)[bytes]
     }
 
     /// Marks the words that a byte range touches.
     pub fn mark(&mut self, start: usize, end: usize, known: bool) {
         for i in start / 4..end.div_ceil(4) {
-            let w = self.words[i];
+            let w = self.words.get(i).copied().unwrap_or(0);
             self.store(i as i64, w, known).expect("the caller checked the range");
         }
     }
@@ -60,5 +78,25 @@ impl Smem {
     /// Whether every word that a byte range touches is known.
     pub fn known(&self, start: usize, end: usize) -> bool {
         !self.any_unknown || (start / 4..end.div_ceil(4)).all(|i| self.unknown[i / 64] >> (i % 64) & 1 == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_zero_until_they_are_written() {
+        let mut smem = Smem::new(4096);
+        assert_eq!((smem.len(), smem.load(1023), smem.load(1024), smem.load(-1)), (1024, Some((0, true)), None, None));
+        assert_eq!(smem.store(1000, 7, true), Some(()));
+        assert_eq!((smem.load(1000), smem.load(1001)), (Some((7, true)), Some((0, true))));
+        assert_eq!(smem.store(1024, 7, true), None);
+        smem.bytes_mut(4090..4096).fill(1);
+        assert_eq!((smem.load(1022), smem.load(1023)), (Some((0x0101_0000, true)), Some((0x0101_0101, true))));
+        smem.mark(40, 48, false);
+        assert_eq!((smem.load(10), smem.load(12)), (Some((0, false)), Some((0, true))));
+        smem.forget_all();
+        assert_eq!(smem.load(900), Some((0, false)));
     }
 }

@@ -13,9 +13,12 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Index, IndexMut};
 use std::sync::Arc;
+use systole_isa::decode::Words;
+use systole_isa::encoding::{OPCODE_BITS, layout, opcode};
 use systole_isa::inst::MAX_OPERANDS;
 use systole_isa::opcodes::TABLE;
 use systole_isa::table::OpInfo;
+use systole_isa::validate::Reader;
 use systole_isa::{ChipConfig, Class, Effect, Inst, MxuFormat, Op, Program, Slot, Space};
 
 macro_rules! activities {
@@ -248,11 +251,11 @@ impl Common {
     }
 }
 
-/// What decides what a bundle does (its opcodes, and the operands that [`of_inst`] looks at), with its number: one behind the
-/// other, found by their hash.
+/// What decides what a bundle does (of its words the opcodes, and the operands that [`of_inst`] looks at), with its number: one behind
+/// the other, found by their hash.
 #[derive(Default)]
 struct Same {
-    words: Vec<u32>,
+    words: Vec<u64>,
     /// Where the words of each begin and end, its number, and one more than the place of the one before with the same hash.
     known: Vec<(u32, u32, u32, u32)>,
     by_hash: FxHashMap<u64, u32>,
@@ -284,8 +287,8 @@ pub(crate) struct Gather<'a> {
     program: &'a Program,
     chip: &'a ChipConfig,
     common: Vec<Common>,
-    /// By number of the opcode: what its instructions do depends on operands.
-    looks: [bool; Op::NUMBERS],
+    /// By number of the opcode: the bits of an instruction's word that what it does depends on.
+    bits: [u64; Op::NUMBERS],
     known: FxHashMap<(Doing, Instructions), u32>,
     same: Same,
     out: Static,
@@ -295,25 +298,24 @@ impl<'a> Gather<'a> {
     pub fn new(program: &'a Program, chip: &'a ChipConfig) -> Gather<'a> {
         let mut common = vec![Common::default(); Op::NUMBERS];
         TABLE.iter().for_each(|info| common[info.op as usize] = Common::of(info, program, chip));
-        let looks = std::array::from_fn(|n| common[n].does.is_none());
+        let mut bits = [0; Op::NUMBERS];
+        TABLE.iter().for_each(|info| bits[info.op as usize] = deciding(info, common[info.op as usize].does.is_none()));
         let out = Static { starts: vec![0], ..Static::default() };
-        Gather { program, chip, common, looks, known: FxHashMap::default(), same: Same::default(), out }
+        Gather { program, chip, common, bits, known: FxHashMap::default(), same: Same::default(), out }
     }
 
     /// The next bundle, in the order of the program.
-    pub fn bundle(&mut self, b: &[Inst]) {
+    pub fn bundle(&mut self, b: Words<'_>, reader: &Reader<'_>) {
         const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
         let words = &mut self.same.words;
         let begin = words.len();
-        words.extend(b.iter().map(|i| i.op as u32));
-        for i in b.iter().filter(|i| self.looks[i.op as usize]) {
-            words.extend([i.operands[0], i.operands[2], i.operands[3]].map(|operand| operand as u32));
-        }
-        let hash = words[begin..].iter().fold(0u64, |h, &w| (h.rotate_left(5) ^ u64::from(w)).wrapping_mul(MIX));
+        let all = b.iter().map(|w| u64::from_le_bytes(*w));
+        words.extend(all.clone().map(|w| w & self.bits[opcode(w)]));
+        let hash = words[begin..].iter().fold(0u64, |h, &w| (h.rotate_left(5) ^ w).wrapping_mul(MIX));
         let number = match self.same.find(hash, begin) {
             Some(number) => number,
             None => {
-                let number = self.number(b);
+                let number = self.number(all, reader);
                 self.same.insert(hash, begin, number);
                 number
             }
@@ -322,11 +324,11 @@ impl<'a> Gather<'a> {
     }
 
     /// The number of what a bundle does.
-    fn number(&mut self, b: &[Inst]) -> u32 {
+    fn number(&mut self, words: impl Iterator<Item = u64>, reader: &Reader<'_>) -> u32 {
         let mut does: Doing = SmallVec::from_slice(&[(Activity::Bundles, 1)]);
         let mut instructions = Instructions::default();
-        for i in b {
-            let of = &self.common[i.op as usize];
+        for word in words {
+            let of = &self.common[opcode(word)];
             instructions.branch |= of.branch;
             if let Some(slot) = of.slot {
                 instructions.count[slot] += 1;
@@ -334,7 +336,10 @@ impl<'a> Gather<'a> {
             }
             match &of.does {
                 Some(same) => same.iter().for_each(|&(kind, n)| note(&mut does, kind, n)),
-                None => of_inst(i, self.program, self.chip, &mut |kind, n| note(&mut does, kind, n)),
+                None => {
+                    let inst = reader.inst(word);
+                    of_inst(&inst, self.program, self.chip, &mut |kind, n| note(&mut does, kind, n));
+                }
             }
         }
         let doing = (does, instructions);
@@ -372,6 +377,14 @@ impl Static {
     pub fn instructions(&self, bundle: usize) -> &Instructions {
         &self.instructions[self.of[bundle] as usize]
     }
+}
+
+/// The bits of an instruction's word that what it does depends on; `looks`: on operands too.
+fn deciding(info: &OpInfo, looks: bool) -> u64 {
+    let shifts = layout(info).0;
+    let field = |i: usize| info.operands.get(i).map_or(0, |o| u64::MAX >> (64 - o.kind.bits()) << shifts[i]);
+    let operands = if looks { [0, 2, 3].map(field) } else { [0; 3] };
+    operands.into_iter().fold((1 << OPCODE_BITS) - 1, |bits, field| bits | field)
 }
 
 /// What one instruction does.

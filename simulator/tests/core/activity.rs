@@ -76,7 +76,7 @@ fn loads_and_stores_count_the_bytes_of_their_elements() {
 
 #[test]
 fn copies_count_by_memories_and_matrix_rows_by_format() {
-    let chip = tiny();
+    let chip = tiny_with_integers();
     let chunks = (chip.mxu.rows / chip.core.lanes) as i32;
     let mut p = Build::default();
     let dims = vec![DmaDim { count: 3, src_stride: 64, dst_stride: 256 }];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use systole_isa::program::{DebugOp, DebugRange};
-use systole_isa::{Bundle, ChipConfig, DmaDesc, Inst, Op, Program};
+use systole_isa::{Bundle, ChipConfig, DmaDesc, Inst, MxuFormat, Op, Program};
 use systole_simulator::{Fault, Machine, Mode, NoObserver, RunOptions, RunResult, load_bundles};
 
 /// A program in the making.
@@ -91,6 +91,14 @@ pub fn check_sums(r: &RunResult) {
 pub fn tiny() -> ChipConfig {
     let mut chip = ChipConfig::from_preset("tiny").expect("the preset exists");
     chip.apply_set("vmem.bytes=2MiB").expect("a size in range");
+    chip
+}
+
+/// [`tiny`] with arrays that multiply integers too, as fast.
+pub fn tiny_with_integers() -> ChipConfig {
+    let mut chip = tiny();
+    let rate = chip.mxu_rows_per_cycle(MxuFormat::Bf16);
+    chip.apply_set(&format!("mxu.types.s8.rows_per_cycle={rate}")).expect("a rate in range");
     chip
 }
 

@@ -130,7 +130,7 @@ fn big_arrays_sum_in_ascending_order_too() {
 
 #[test]
 fn integer_formats_accumulate_in_s32() {
-    let chip = tiny();
+    let chip = tiny_with_integers();
     let ints = |v: Vec<f32>| v.iter().map(|x| f32::from_bits((x * 16.0) as i32 as u32)).collect::<Vec<f32>>();
     let (a, w) = (ints(sample(8 * 4, 3)), ints(sample(64, 4)));
     let got = product(&chip, &a, &w, 4, MxuFormat::S8, false);

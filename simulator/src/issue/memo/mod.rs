@@ -11,19 +11,19 @@
 //! Where a piece is the whole body of a counted loop, leads from a state to the same one, and computes scalars that move by the same
 //! amount in every round, all rounds but the last are one replay.
 //!
-//! Transitions that followed each other are chained ([`chain`]): a replay of a chain asks only where branches go.
+//! Transitions that followed each other are linked ([`links`]): between them a replay asks only where branches go.
 //!
 //! Counters that need no order are counted by transition, and added up where somebody asks for them.
 //!
 //! The plain walk ([`super::run`]) remains: it runs what is watched bundle by bundle, what is seen for the first times, and
 //! pieces whose states hardly repeat or that are too short to gain; and it is what replays are tested against.
 
-mod chain;
+mod links;
 mod pieces;
 mod state;
 mod table;
 mod walk;
 
-pub(super) use state::used;
+pub(super) use state::{Used, used};
 pub(super) use table::Recorder;
 pub(crate) use table::{ALL, NONE, Numbers, Pool, Table};

@@ -5,6 +5,7 @@
 //! row the piece itself computes. A barrier is a piece by itself.
 
 use crate::issue::code::*;
+use crate::issue::timed::is_ordered;
 use systole_isa::opcodes::{ScalarFn, StateFn};
 
 /// Longest piece in bundles.
@@ -74,17 +75,12 @@ pub(super) struct Piece {
 
 /// Registers of accumulator rows that a bundle names.
 fn row_registers(code: &Code, head: &Head) -> impl Iterator<Item = u8> {
-    code.specials[head.specials as usize..][..head.nspecials as usize].iter().filter_map(|s| match *s {
-        Special::PushAcc { row, .. } | Special::Drain { row, .. } => Some(row),
-        Special::Stage { .. } | Special::Latch { .. } | Special::Push { .. } | Special::Pop { .. } => None,
-        Special::TransposePush { .. } | Special::Group { .. } | Special::Wait { .. } | Special::WaitS { .. } => None,
-        Special::DmaStart { .. } | Special::DmaRemote { .. } | Special::Signal { .. } => None,
-        Special::Cores { .. } | Special::Test => None,
-    })
+    let named = if head.flags & FLAG_ROWS != 0 { code.specials(head) } else { &[] };
+    named.iter().filter_map(Special::row)
 }
 
 fn any(code: &Code, head: &Head, what: impl Fn(&Special) -> bool) -> bool {
-    code.specials[head.specials as usize..][..head.nspecials as usize].iter().any(what)
+    head.flags & FLAG_GATE != 0 && code.specials(head).iter().any(what)
 }
 
 /// The piece that begins at a bundle; its steps and row registers are appended.
@@ -120,10 +116,14 @@ pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec
             }
         }
         p.last = at;
-        events(code, head, at, p.waits && at == first, steps);
+        if head.nspecials != 0 || !scalars.is_empty() {
+            events(code, head, at, p.waits && at == first, steps);
+        }
         p.tail = steps.len() as u32;
-        scalar_steps(scalars, at, steps);
-        scalars.iter().for_each(|s| written |= 1 << (s.d & 63));
+        if !scalars.is_empty() {
+            scalar_steps(scalars, at, steps);
+            scalars.iter().for_each(|s| written |= 1 << (s.d & 63));
+        }
         p.branches = head.flags & FLAG_BRANCH != 0;
         let Some(next) = code.heads.get(at as usize + 1) else { break };
         let begins = next.flags & (FLAG_OP | FLAG_BLOCK | FLAG_WAIT) != 0
@@ -199,7 +199,7 @@ fn events(code: &Code, head: &Head, at: u32, waits: bool, steps: &mut Vec<Step>)
     if waits {
         steps.push(Step::Waits { bundle: at });
     }
-    for s in &code.specials[head.specials as usize..][..head.nspecials as usize] {
+    for s in code.specials(head) {
         let step = match *s {
             Special::DmaStart { start } => Step::Transfer { start },
             Special::DmaRemote { start } => Step::Remote { start },
@@ -235,14 +235,7 @@ fn outside(s: &ScalarOp) -> bool {
 
 /// Steps of a bundle's scalars, in an order in which each reads what was there before the bundle.
 fn scalar_steps(scalars: &[ScalarOp], at: u32, steps: &mut Vec<Step>) {
-    // As they are, if none writes what one behind it reads.
-    let (mut read, mut loads, mut ordered) = (0, false, true);
-    for s in scalars.iter().rev() {
-        ordered &= read >> (s.d & 63) & 1 == 0 && !(loads && s.kind == ScalarKind::State(StateFn::SSt));
-        read |= s.sources() & !1;
-        loads |= s.kind == ScalarKind::State(StateFn::SLd);
-    }
-    if ordered {
+    if is_ordered(scalars) {
         steps.extend(scalars.iter().map(|&s| Step::Scalar(s)));
         return;
     }

@@ -7,29 +7,30 @@ use super::table::Table;
 
 /// A ready time that depends on instructions to come.
 const LATER: u32 = u32::MAX;
-/// A state has a word for so many registers, a bit for each that is not ready, and behind it when those are.
-const REGISTERS_A_WORD: usize = 32;
+/// A state has a word for so many resources, a bit for each that is not ready, and behind it when those are.
+const A_WORD: usize = u32::BITS as usize;
+
+/// Resources that code waits for, of some that are one behind the other: the first of them all, and a bit for each.
+pub(in super::super) type Used = (u16, u32);
 
 impl Core<'_> {
     /// Writes the state to `out`: the latest cycle behind the last issue that is in it; `None` if it is out of range.
-    pub(in super::super) fn capture(&self, used: &[u16], out: &mut Vec<u32>) -> Option<u32> {
+    pub(in super::super) fn capture(&self, used: &[Used], out: &mut Vec<u32>) -> Option<u32> {
         out.clear();
         let base = self.now << 4;
         let mut last = 0u64;
         let soon = base + 32;
-        for some in used.chunks(REGISTERS_A_WORD) {
-            let place = out.len();
-            let busy = |all: u32, &r: &u16| all << 1 | u32::from(self.ready[r as usize & (RESOURCES - 1)] >= soon);
-            let all = some.iter().rev().fold(0, busy);
+        for &(first, of) in used {
+            let ready = &self.ready[usize::from(first)..][..A_WORD];
+            let all = of & ready.iter().rev().fold(0, |all, &t| all << 1 | u32::from(t >= soon));
             out.push(all);
             let mut left = all;
             while left != 0 {
-                let t = self.ready[some[left.trailing_zeros() as usize] as usize & (RESOURCES - 1)];
+                let t = ready[left.trailing_zeros() as usize];
                 left &= left - 1;
                 out.push(if t == NEVER { LATER } else { (t - base) as u32 });
                 last = last.max(if t == NEVER { 0 } else { t - base });
             }
-            debug_assert_eq!(out.len() - place, 1 + all.count_ones() as usize);
         }
         let mut last = last >> 4;
         let mut units = self.l.code.mxus_used;
@@ -42,18 +43,20 @@ impl Core<'_> {
     }
 
     /// Makes a state that [`Core::capture`] wrote that of the machine whose last issue was now.
-    pub(in super::super) fn restore(&mut self, used: &[u16], words: &[u32]) {
+    pub(in super::super) fn restore(&mut self, used: &[Used], words: &[u32]) {
         let base = self.now << 4;
         let mut rest = words;
-        for some in used.chunks(REGISTERS_A_WORD) {
-            some.iter().for_each(|&r| self.ready[r as usize & (RESOURCES - 1)] = 0);
+        for &(first, _) in used {
+            let ready = &mut self.ready[usize::from(first)..][..A_WORD];
+            // Nobody looks at what is not used.
+            ready.fill(0);
             let Some((&all, behind)) = rest.split_first() else { return };
             let (times, behind) = behind.split_at(all.count_ones() as usize);
             let mut left = all;
             for &w in times {
-                let r = some[left.trailing_zeros() as usize];
+                let at = left.trailing_zeros() as usize;
                 left &= left - 1;
-                self.ready[r as usize & (RESOURCES - 1)] = if w == LATER { NEVER } else { base + w as u64 };
+                ready[at] = if w == LATER { NEVER } else { base + w as u64 };
             }
             rest = behind;
         }
@@ -80,10 +83,13 @@ impl Core<'_> {
 }
 
 /// Registers, queues and groups that code waits for.
-pub(in super::super) fn used(code: &Code, units: &[usize; GROUPS]) -> Vec<u16> {
-    let groups = (0..GROUPS).filter(|g| code.shared[*g]).flat_map(|g| (1..=units[g]).map(move |n| (g, n)));
-    let groups = groups.map(|(g, n)| code.resources.group(g, n));
-    let mut used = [false; RESOURCES];
-    groups.chain(code.reads.iter().map(|&r| r as usize)).for_each(|r| used[r & (RESOURCES - 1)] = true);
-    (0..RESOURCES).filter(|&r| used[r]).map(|r| r as u16).collect()
+pub(in super::super) fn used(code: &Code, units: &[usize; GROUPS]) -> Vec<Used> {
+    let mut all = code.waited;
+    for group in (0..GROUPS).filter(|g| code.shared[*g]) {
+        for r in (1..=units[group]).map(|n| code.resources.group(group, n)) {
+            all[r / A_WORD] |= 1 << (r % A_WORD);
+        }
+    }
+    let blocks = all.into_iter().enumerate().filter(|b| b.1 != 0);
+    blocks.map(|(i, of)| ((i * A_WORD) as u16, of)).collect()
 }

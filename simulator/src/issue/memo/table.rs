@@ -1,8 +1,8 @@
 //! What is known: pieces, states, and transitions from states through pieces.
 
-use super::chain::Chains;
+use super::links::Links;
 use super::pieces::{self, Piece, Step};
-use super::state;
+use super::state::{self, Used};
 use crate::issue::code::{Code, GROUPS, Packed};
 use crate::stats::{Cause, Collector};
 use crate::unit::mxu::MxuTiming;
@@ -78,8 +78,8 @@ pub(super) struct Transition {
     pub nstalls: u32,
     /// Replays that the counters do not know yet.
     pub pending: u64,
-    /// The chain that begins with it, and how often it was replayed alone while there was none.
-    pub chain: u32,
+    /// Its link, and how often it was replayed while there was none.
+    pub link: u32,
     pub alone: u8,
 }
 
@@ -187,7 +187,7 @@ pub(crate) struct Table {
     id: u64,
     /// Numbers of states are new in every generation.
     generation: u64,
-    pub(super) used: Vec<u16>,
+    pub(super) used: Vec<Used>,
     /// Piece that begins at each bundle.
     at: Vec<u32>,
     pub(super) pieces: Vec<Piece>,
@@ -197,7 +197,7 @@ pub(crate) struct Table {
     bodies: Vec<Body>,
     by_hash: FxHashMap<u64, u32>,
     pub(super) transitions: Vec<Transition>,
-    pub(super) chains: Chains,
+    pub(super) links: Links,
     by_key: FxHashMap<Key, u32>,
     /// When pieces that nothing was kept of might begin, were it not for what they wait for: packed, relative to the last issue.
     pub(super) firsts: FxHashMap<Key, Packed>,
@@ -242,7 +242,7 @@ impl Table {
             bodies: Vec::new(),
             by_hash: FxHashMap::default(),
             transitions: Vec::with_capacity(FIRST_TRANSITIONS),
-            chains: Chains::default(),
+            links: Links::default(),
             by_key: FxHashMap::default(),
             firsts: FxHashMap::default(),
             offsets: Vec::new(),
@@ -332,7 +332,7 @@ impl Table {
 
     /// All pending replays happened so many times more.
     pub(in super::super) fn repeat(&mut self, times: u64) {
-        self.unchain();
+        self.unlink();
         for &id in &self.dirty {
             let pending = &mut self.transitions[id as usize].pending;
             *pending += *pending * times;
@@ -341,7 +341,7 @@ impl Table {
 
     /// Adds pending replays to the counters.
     pub(crate) fn settle(&mut self, stats: &mut Collector, mxus: &mut [MxuTiming]) {
-        self.unchain();
+        self.unlink();
         for id in self.dirty.drain(..) {
             let times = std::mem::take(&mut self.transitions[id as usize].pending);
             self.details.settle(id, times, stats, mxus);
@@ -355,7 +355,7 @@ impl Table {
         self.bodies.clear();
         self.by_hash.clear();
         self.transitions.clear();
-        self.chains.clear();
+        self.links.clear();
         self.by_key.clear();
         self.firsts.clear();
         self.offsets.clear();

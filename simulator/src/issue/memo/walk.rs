@@ -3,7 +3,6 @@
 use super::super::code::*;
 use super::super::run::{Core, PROGRESS_INTERVAL, SCALARS, Step as Result};
 use super::super::trace::Trace;
-use super::chain::Trail;
 use super::pieces::{Piece, Step};
 use super::table::{Key, NONE, Table, Transition};
 use crate::fault::FaultKind;
@@ -72,46 +71,37 @@ impl Core<'_> {
     fn pieces(&mut self, table: &mut Table) -> Result<()> {
         let code = &self.l.code;
         let mut budget = PROGRESS_INTERVAL;
-        // The transition that was replayed or found last, and whether a jump followed.
-        let mut before = (NONE, 0);
-        let mut trail = Trail::default();
+        // The transition that was replayed or found last, and whether a jump followed; its last bundle, and whether its branch was taken.
+        let (mut before, mut went) = ((NONE, 0), (0, false));
         loop {
             if self.pc as usize >= code.heads.len() {
                 self.pc -= 1;
                 return Err(FaultKind::EndOfCode);
             }
             let known = self.follower(table, before);
-            let chain = if known == NONE { NONE } else { self.chain_of(table, known) };
-            let (taken, id, branches) = if known == NONE || chain != NONE {
-                trail.end(code, table, false);
-                match chain {
-                    NONE => self.piece(table, before)?,
-                    chain => self.replay_chain(table, chain)?,
-                }
-            } else {
+            let link = if known == NONE { NONE } else { self.linked(table, (before.0, went.0, went.1), known) };
+            let (taken, id, branches) = if link != NONE {
+                self.replay_links(table, link)?
+            } else if known != NONE {
                 let (taken, branches) = self.replay::<false>(table, known)?;
                 (taken, known, branches)
+            } else {
+                self.piece(table, before)?
             };
-            let alone = known != NONE && chain == NONE;
             if known == NONE && id != NONE && before.0 != NONE {
                 table.transitions[before.0 as usize].next[before.1] = id;
             }
             let from = self.pc;
+            went = (from, taken.is_some());
             if !branches {
                 self.pc += 1;
                 before = (id, 0);
-                if alone {
-                    self.followed(table, &mut trail, id, (from, NONE));
-                }
                 continue;
             }
             if !self.branch(taken)? {
                 return self.halt();
             }
             before = (id, (self.pc != from + 1) as usize);
-            if alone {
-                self.followed(table, &mut trail, id, (from, taken.unwrap_or(NONE)));
-            }
             if self.pc <= from {
                 self.back_edge(from, Some(table));
                 if id != NONE {
@@ -327,7 +317,7 @@ impl Core<'_> {
 
     /// Gives the present state a number; `false` if it cannot have one.
     fn number(&mut self, table: &mut Table, piece: u32) -> bool {
-        charge(&mut table.pieces[piece as usize], NUMBERING);
+        table.charge(piece, NUMBERING);
         self.body = self.interned(table);
         self.body != NONE
     }
@@ -514,7 +504,7 @@ impl Core<'_> {
     /// Does a piece by the plain walk, and keeps what it did: where its branch goes, and the transition.
     fn find(&mut self, table: &mut Table, number: u32, p: &Piece, floor: u32, rows: u32) -> Result<(Option<u32>, u32)> {
         self.refresh(table);
-        charge(&mut table.pieces[number as usize], KEEPING);
+        table.charge(number, KEEPING);
         let (body, base) = (self.body, self.now);
         let first = match p.waits || p.looks {
             // Ready before now: wraps to a number too large to be kept (below).
@@ -578,7 +568,7 @@ impl Core<'_> {
             exit,
             exit_floor: exit_floor as u32,
             next: [NONE; 2],
-            chain: NONE,
+            link: NONE,
             alone: 0,
             offsets: offsets as u32,
             stalls: stalls as u32,
@@ -589,12 +579,21 @@ impl Core<'_> {
     }
 }
 
-/// Takes a cost from a piece's credit; pieces in debt rest.
-fn charge(p: &mut Piece, cost: i64) {
-    p.credit = p.credit.min(-DEBT) - cost;
-    if p.credit < DEBT {
-        p.rest = 1 << (REST + p.demoted as u32).min(LONGEST_REST);
-        p.demoted = p.demoted.saturating_add(1);
-        p.credit = DEBT / 2;
+impl Table {
+    /// Takes a cost from a piece's credit; pieces in debt rest.
+    fn charge(&mut self, piece: u32, cost: i64) {
+        let p = &mut self.pieces[piece as usize];
+        p.credit = p.credit.min(-DEBT) - cost;
+        if p.credit >= DEBT {
+            return;
+        }
+        // What links saved is not in it yet.
+        self.unlink();
+        let p = &mut self.pieces[piece as usize];
+        if p.credit < DEBT {
+            p.rest = 1 << (REST + p.demoted as u32).min(LONGEST_REST);
+            p.demoted = p.demoted.saturating_add(1);
+            p.credit = DEBT / 2;
+        }
     }
 }

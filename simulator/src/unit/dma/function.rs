@@ -43,12 +43,12 @@ pub(crate) fn perform(g: &Geometry, src: i64, dst: i64, m: &mut Memories<'_>) {
                 match g.src {
                     Space::Hbm => m.hbm.read(s as u64, &mut chunk),
                     Space::Vmem => chunk.copy_from_slice(&vmem[s as usize..s as usize + n]),
-                    Space::Smem => chunk.copy_from_slice(&m.smem.bytes_mut()[s as usize..s as usize + n]),
+                    Space::Smem => chunk.copy_from_slice(m.smem.bytes_mut(s as usize..s as usize + n)),
                 }
                 match g.dst {
                     Space::Hbm => m.hbm.write(t as u64, &chunk),
                     Space::Vmem => vmem[t as usize..t as usize + n].copy_from_slice(&chunk),
-                    Space::Smem => m.smem.bytes_mut()[t as usize..t as usize + n].copy_from_slice(&chunk),
+                    Space::Smem => m.smem.bytes_mut(t as usize..t as usize + n).copy_from_slice(&chunk),
                 }
             });
         }
@@ -66,7 +66,7 @@ pub(crate) fn gather(g: &Geometry, src: i64, m: &mut Memories<'_>) -> Vec<u8> {
         match g.src {
             Space::Hbm => m.hbm.read(from as u64, to),
             Space::Vmem => to.copy_from_slice(&vmem[from..from + n]),
-            Space::Smem => to.copy_from_slice(&m.smem.bytes_mut()[from..from + n]),
+            Space::Smem => to.copy_from_slice(m.smem.bytes_mut(from..from + n)),
         }
         at += n;
     });
@@ -83,7 +83,7 @@ pub(crate) fn scatter(g: &Geometry, dst: i64, bytes: &[u8], m: &mut Memories<'_>
         match g.dst {
             Space::Hbm => m.hbm.write(to as u64, from),
             Space::Vmem => vmem[to..to + n].copy_from_slice(from),
-            Space::Smem => m.smem.bytes_mut()[to..to + n].copy_from_slice(from),
+            Space::Smem => m.smem.bytes_mut(to..to + n).copy_from_slice(from),
         }
         at += n;
     });
@@ -140,13 +140,13 @@ fn move_known(g: &Geometry, s: usize, t: usize, n: usize, known: bool, hbm: &mut
         match g.src {
             Space::Hbm => hbm.read(s as u64, &mut bytes),
             Space::Vmem => {}
-            Space::Smem => bytes.copy_from_slice(&smem.bytes_mut()[s..s + n]),
+            Space::Smem => bytes.copy_from_slice(smem.bytes_mut(s..s + n)),
         }
     }
     match g.dst {
         Space::Smem => {
             if known {
-                smem.bytes_mut()[t..t + n].copy_from_slice(&bytes);
+                smem.bytes_mut(t..t + n).copy_from_slice(&bytes);
             }
             smem.mark(t, t + n, known);
         }

@@ -44,12 +44,16 @@ struct Ring {
     /// How many times up to each are equally far apart: two at least, counting what was there before the first.
     runs: Vec<u32>,
     mask: u64,
+    /// The time that was set last, how far it is behind the one before, and how many are as far apart.
+    last: u64,
+    step: u64,
+    run: u32,
 }
 
 impl Ring {
     fn new(places: usize) -> Ring {
         let n = places.max(1).next_power_of_two();
-        Ring { times: vec![0; n], runs: vec![2; n], mask: n as u64 - 1 }
+        Ring { times: vec![0; n], runs: vec![2; n], mask: n as u64 - 1, last: 0, step: 0, run: 2 }
     }
 
     #[inline(always)]
@@ -57,13 +61,20 @@ impl Ring {
         self.times[(number & self.mask) as usize]
     }
 
+    /// Sets the time behind the one that was set last.
     #[inline(always)]
     fn set(&mut self, number: u64, time: u64) {
-        let [at, one, two] = [0, 1, 2].map(|n| (number.wrapping_sub(n) & self.mask) as usize);
-        let before = self.times[one];
-        let same = time.wrapping_sub(before) == before.wrapping_sub(self.times[two]);
-        self.runs[at] = if same { self.runs[one].saturating_add(1) } else { 2 };
-        self.times[at] = time;
+        let step = time.wrapping_sub(self.last);
+        self.run = if step == self.step { self.run.saturating_add(1) } else { 2 };
+        (self.last, self.step) = (time, step);
+        let at = (number & self.mask) as usize;
+        (self.times[at], self.runs[at]) = (time, self.run);
+    }
+
+    /// Forgets all times.
+    fn clear(&mut self) {
+        self.times.fill(0);
+        (self.last, self.step, self.run) = (0, 0, 2);
     }
 
     /// Appends the times of these numbers behind a cycle, as runs of times that are equally far apart, the last run first: how many
@@ -301,8 +312,8 @@ impl MxuTiming {
             self.accumulators.fill(0);
             self.accumulated = 0;
         }
-        self.pushes.starts.times.fill(0);
-        self.stages.starts.times.fill(0);
+        self.pushes.starts.clear();
+        self.stages.starts.clear();
         let (&weights, mut words) = words.split_first().unwrap_or((&AT_REST, &[]));
         if weights == AT_REST {
             self.weights = now + 1;
@@ -311,7 +322,7 @@ impl MxuTiming {
         }
         self.weights = at(weights);
         self.fifo_started += words[0] as u64;
-        self.results.times.fill(0);
+        self.results.clear();
         words = &words[1..];
         let queues = [&mut self.pushes, &mut self.stages].map(|q| (&mut q.starts, q.started));
         for (times, end) in queues.into_iter().chain([(&mut self.results, self.fifo_started)]) {
