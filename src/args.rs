@@ -334,16 +334,16 @@ impl RunArgs {
         Ok(PodOptions { faults, all_devices: self.all_devices })
     }
 
-    /// Options of a run in a mode.
+    /// Options of a run in a mode on so many threads of the host.
     ///
     /// # Errors
     /// If an assumption is not `NAME=N`.
-    pub fn options(&self, mode: Mode) -> Result<RunOptions, RuntimeError> {
+    pub fn options(&self, mode: Mode, threads: usize) -> Result<RunOptions, RuntimeError> {
         let mut run = RunOptions::new(mode);
         run.loop_skip = !self.no_loop_skip;
         run.memo = !self.no_memo;
         run.chaos = self.compile.chaos;
-        run.threads = std::thread::available_parallelism().map_or(1, usize::from);
+        run.threads = threads;
         run.max_cycles = self.max_cycles.unwrap_or(u64::MAX);
         run.assume = assumed(&self.assume)?;
         Ok(run)

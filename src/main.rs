@@ -12,6 +12,7 @@ mod cmd;
 #[cfg(feature = "evaluator")]
 mod fuzz;
 mod live;
+mod memory;
 mod output;
 mod progress;
 mod record;
@@ -107,17 +108,9 @@ commands! {
     Man(cmd::completions::ManArgs) "man" "Writes manual pages" |a| cmd::completions::man(&a, whole());
 }
 
-/// Largest allocation, in bytes, that glibc takes from memory that was freed before: it raises this bound to the largest that was
-/// mapped by itself and freed, 32 MiB at most, and keeps twice as much.
-const RECYCLED: usize = 31 << 20;
-
-/// Lets memory that is freed serve later allocations. Else every large array's pages are given back and faulted in anew.
-fn recycle_memory() {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(RECYCLED)));
-}
-
 fn main() -> ExitCode {
-    recycle_memory();
+    memory::recycle();
+    memory::expect_use();
     let cli = Cli::parse();
     std::panic::set_hook(Box::new(|info| {
         output::say(format_args!("systole: internal error (a bug in systole): {info}"));
@@ -177,7 +170,7 @@ mod tests {
                 let _ = compile.options_for(&chip, (1, 1));
             }
             if let Some(run) = run {
-                let _ = (run.options(systole_runtime::Mode::Full), run.pod_options());
+                let _ = (run.options(systole_runtime::Mode::Full, 1), run.pod_options());
             }
         };
         match executions() {

@@ -54,7 +54,8 @@ pub fn read(path: &str) -> Result<Vec<u8>, RuntimeError> {
     if about.is_dir() {
         return Err(bad(format!("{path}: a folder, where a file is due")));
     }
-    let mut bytes = Vec::new();
+    // Room for one byte more, by which the end is seen without asking again; pipes do not say how long they are.
+    let mut bytes = Vec::with_capacity(about.len().clamp(HEAD, LARGE) as usize + 1);
     (&mut file).take(HEAD).read_to_end(&mut bytes).map_err(wrong)?;
     if let Some(what) = foreign(path, &bytes, about.len()) {
         return Err(bad(format!("{path}: {what}")));
@@ -62,7 +63,7 @@ pub fn read(path: &str) -> Result<Vec<u8>, RuntimeError> {
     if about.len() > MAX_FILE {
         return Err(bad(format!("{path}: {} bytes are more than any program or profile has", about.len())));
     }
-    file.read_to_end(&mut bytes).map_err(wrong)?;
+    file.take(u64::MAX).read_to_end(&mut bytes).map_err(wrong)?;
     Ok(bytes)
 }
 
@@ -101,8 +102,8 @@ fn foreign(path: &str, head: &[u8], size: u64) -> Option<String> {
         return Some("neither text nor a program, a profile or an HLO proto".into());
     }
     let words: [&[u8]; 6] = [b"HloModule", b"module", b"ENTRY", b"func", b"stablehlo", b".chip"];
-    let shown = words.iter().any(|w| head.windows(w.len()).any(|x| x == *w));
-    if text && !own && size > LARGE && !shown {
+    let shown = || words.iter().any(|w| head.windows(w.len()).any(|x| x == *w));
+    if text && !own && size > LARGE && !shown() {
         return Some("a text that does not begin like a program".into());
     }
     None

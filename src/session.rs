@@ -30,6 +30,10 @@ pub const STACK: usize = 512 << 20;
 /// Those of the work; if no thread can be had.
 pub fn deep<T: Send>(work: impl FnOnce() -> Result<T, RuntimeError> + Send) -> Result<T, RuntimeError> {
     std::thread::scope(|scope| {
+        let work = || {
+            crate::memory::expect_use();
+            work()
+        };
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
         let thread = thread.map_err(|e| bad(format!("cannot start: {e}")))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -475,14 +479,15 @@ impl Ready {
         observer: &mut dyn Observer,
         watchers: Vec<&mut dyn Observer>,
     ) -> Result<PodFinished, RuntimeError> {
-        let options = args.options(mode)?;
+        // A device by itself is timed by one thread.
+        let alone = mode == Mode::TimingOnly && self.devices() == 1;
+        let options = args.options(mode, if alone { 1 } else { threads() })?;
         let start = Instant::now();
         let mut queues = queued(args.infeed.as_deref(), self.devices())?;
         let (of, pod) = (|d| inputs.of(d), args.pod_options()?);
         let done = self.client.finish_pod(&self.exe, &of, &options, &pod, observer, &mut queues, watchers)?;
         self.outfeed = given(queues);
         self.host.simulate_s = start.elapsed().as_secs_f64();
-        self.host.peak_rss_bytes = peak_rss();
         self.host.cycles_per_s = done.run.cycles() as f64 / self.host.simulate_s.max(1e-9);
         Ok(done)
     }
@@ -498,8 +503,14 @@ impl Ready {
             ..Setup::new(&args.module, chip, program, mode)
         };
         let whole = self.parts.as_ref().map_or(Vec::new(), Parts::kept_whole);
-        Ran { setup, chip, program, source: &self.source, host: self.host.clone(), whole }
+        let host = HostReport { peak_rss_bytes: peak_rss(), ..self.host.clone() };
+        Ran { setup, chip, program, source: &self.source, host, whole }
     }
+}
+
+/// Threads of the host that may work at once.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Peak resident memory of this process in bytes, where the system tells.

@@ -102,13 +102,14 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
         let given = ready.outfeed.iter().map(|(n, o)| (n.clone(), o));
         npz::write(path, &given.collect::<Vec<(String, &Array)>>())?;
     }
-    let ran = ready.ran(&a.run, mode);
+    let ran = || ready.ran(&a.run, mode);
     if let Some(path) = &a.record.profile {
+        let ran = ran();
         let run = Run { ran: &ran, run: &done.run, level: a.record.level(), partial: false };
         let recorded = recorders.into_iter().map(Recorder::finish).collect();
         output::write(path, &profile::write(&Profile::new(&run, recorded)))?;
     }
-    show(a, &|| report(&ran, &done.run))
+    show(a, &|| report(&ran(), &done.run))
 }
 
 /// Prints a report in the form that was asked for.
