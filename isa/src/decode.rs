@@ -74,6 +74,12 @@ impl<'c> Decoder<'c> {
         Ok(Some(&self.insts))
     }
 
+    /// Passes the next bundle, of so many words with its header, without a look at it: it is one that was read before.
+    pub fn pass(&mut self, words: usize) {
+        self.rest = &self.rest[words * WORD_BYTES..];
+        self.bundles += 1;
+    }
+
     /// The instruction of a word of a bundle.
     #[inline]
     pub fn inst(&self, word: u64) -> Inst {
@@ -170,7 +176,7 @@ fn check_bundle<'c>(rest: &mut &'c [u8], fields: &Fields) -> Result<Words<'c>, P
 
 /// Instructions that a header counts.
 #[inline]
-fn instructions(header: u64) -> usize {
+pub fn instructions(header: u64) -> usize {
     let header = header & ((1 << HEADER_BITS) - 1);
     // Sums of two counts in a byte each; their sum is the product's highest byte.
     let pairs = (header & EVEN) + (header >> COUNT_BITS & EVEN);

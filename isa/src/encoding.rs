@@ -132,14 +132,17 @@ pub(crate) struct OpFields {
 /// What is asked of every word of an opcode.
 #[derive(Clone, Copy, Debug)]
 struct Check {
-    /// Bits that no instruction of the chip sets, and whether they are all that has to be asked.
+    /// Bits that no instruction of the chip sets, and whether they are all that has to be asked, but for the format.
     zeros: u64,
     plain: bool,
     slot: Slot,
+    /// Where the word has a format of the matrix unit, and those that the chip lacks, a bit each.
+    format: u8,
+    missing: u16,
 }
 
 /// Of a number that no opcode has.
-const NO_OPCODE: Check = Check { zeros: u64::MAX, plain: false, slot: Slot::Scalar };
+const NO_OPCODE: Check = Check { zeros: u64::MAX, plain: false, slot: Slot::Scalar, format: 0, missing: 0 };
 
 /// Field shifts of an opcode, and the bits in use.
 pub fn layout(info: &OpInfo) -> ([u32; MAX_OPERANDS], u32) {
@@ -204,10 +207,12 @@ impl Fields {
             let own = &fields[..info.operands.len()];
             let zeros = own.iter().fold(!used, |all, f| all | f.zeros());
             let format = info.operands.iter().position(|o| o.kind == Kind::Fmt);
-            let plain = own.iter().all(Field::is_whole) && (format.is_none() || missing_formats == 0);
+            let plain = own.iter().all(Field::is_whole);
+            let missing = if format.is_some() { missing_formats as u16 } else { 0 };
             let (op, slot, count) = (info.op, info.slot, info.operands.len());
             ops[op as usize] = Some(OpFields { op, count, fields, used, format });
-            checks[op as usize] = Check { zeros, plain, slot };
+            let at = format.map_or(0, |i| shifts[i] as u8);
+            checks[op as usize] = Check { zeros, plain, slot, format: at, missing };
         }
         let slots = Slot::ALL.map(|s| chip.slots(s));
         let counts = slots.iter().enumerate().map(|(i, &n)| u64::from(n.min(15)) << (COUNT_BITS * i as u32));
@@ -263,7 +268,8 @@ impl Fields {
     #[inline]
     pub(crate) fn slot(&self, word: u64) -> Result<Slot, Problem> {
         let check = self.checks.get(opcode(word)).unwrap_or(&NO_OPCODE);
-        if word & check.zeros != 0 || !check.plain {
+        let lacks = check.missing >> (word >> check.format & 15) & 1 == 1;
+        if word & check.zeros != 0 || !check.plain || lacks {
             self.ask(word)?;
         }
         Ok(check.slot)

@@ -71,6 +71,12 @@ impl<'p> Reader<'p> {
         Ok(Some(words))
     }
 
+    /// Passes the next bundle, of so many words with its header, which is one that was read before.
+    pub fn pass(&mut self, words: usize) {
+        self.decoder.pass(words);
+        self.bundles += 1;
+    }
+
     /// The instruction of a word of a bundle.
     #[inline]
     pub fn inst(&self, word: u64) -> Inst {

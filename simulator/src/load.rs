@@ -135,7 +135,7 @@ fn load_code(
         return Err(LoadError::Empty);
     }
     check_shape(chip)?;
-    let code = predecode::predecode(&survey, &program, chip, reader)?;
+    let code = predecode::predecode((code, &survey), &program, chip, reader)?;
     let shared = [Op::SCore, Op::SyncCores].iter().any(|&op| survey.occurs[op as usize]);
     let cores = if shared { chip.cores_per_device.max(1) } else { 1 };
     let burst = chip.hbm.burst_bytes.max(1) as u64;

@@ -8,6 +8,7 @@ mod host;
 pub(crate) mod memo;
 pub(crate) mod predecode;
 pub(crate) mod remote;
+mod repeats;
 mod rounds;
 pub(crate) mod run;
 mod skip;

@@ -2,6 +2,7 @@
 
 use super::code::*;
 use super::fetch::Blocks;
+use super::repeats::Repeats;
 use super::timed;
 use super::uses::{Turn, Use, uses, value_walk};
 use crate::load::LoadError;
@@ -36,9 +37,9 @@ pub(crate) fn check(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> 
     Ok(())
 }
 
-/// Makes code for `chip` of bundles, whose operands are in range: `reader` gives them, `survey` tells what is among them.
+/// Makes code for `chip` of bundles, whose operands are in range: `reader` gives them, a survey tells what is among them.
 pub(crate) fn predecode(
-    survey: &Survey,
+    (words, survey): (&[u8], &Survey),
     program: &Program,
     chip: &ChipConfig,
     mut reader: Reader<'_>,
@@ -84,7 +85,16 @@ pub(crate) fn predecode(
     p.code.specials.reserve(of(&[Slot::MxuPush, Slot::MxuPop, Slot::Dma]));
     let mut activity = Gather::new(program, chip);
     let mut sizes = Vec::with_capacity(survey.bundles);
-    while let Some(words) = reader.words()? {
+    let mut repeats = Repeats::new(words, survey.bundles);
+    loop {
+        if let Some((size, Some(before))) = repeats.go_on() {
+            reader.pass(size);
+            p.repeat(before);
+            activity.repeat(before);
+            sizes.push(size as u8 - 1);
+            continue;
+        }
+        let Some(words) = reader.words()? else { break };
         p.bundle(words, &reader)?;
         activity.bundle(words, &reader);
         // No chip has slots for more.
@@ -212,9 +222,14 @@ impl Hazards {
     /// Adds the registers and queues that an instruction waits for and defines.
     #[inline(always)]
     fn add(&mut self, word: u64, of: &Use) {
+        let (at, mut nreads) = (self.at, self.nreads);
         for h in of.waits() {
-            self.read(h.resource(word));
+            let resource = h.resource(word) & (RESOURCES - 1);
+            let fresh = std::mem::replace(&mut self.read_at[resource], at) != at;
+            self.reads[nreads & (MOST - 1)] = resource as u16;
+            nreads += usize::from(fresh);
         }
+        self.nreads = nreads;
         for h in of.definitions() {
             let resource = h.resource(word);
             if !self.zeros.contains(&resource) {
@@ -335,6 +350,26 @@ impl Predecoder<'_> {
         self.code.branches.push(branch);
         self.at += 1;
         Ok(())
+    }
+
+    /// A bundle that is the same as one before it.
+    fn repeat(&mut self, before: usize) {
+        let c = &mut self.code;
+        let mut head = c.heads[before];
+        let scalars = head.scalars as usize..head.scalars as usize + usize::from(head.nscalars);
+        // Which of them time depends on is another thing in each place.
+        (head.scalars, head.values) = (c.scalars.len() as u32, self.values);
+        c.scalars.extend_from_within(scalars);
+        c.heads.push(head);
+        c.branches.push(c.branches[before]);
+        let first = c.kept.partition_point(|k| (k.0 as usize) < before);
+        let own = c.kept[first..].iter().take_while(|k| k.0 as usize == before).count();
+        for i in first..first + own {
+            let (_, group, interval) = c.kept[i];
+            c.kept.push((self.at, group, interval));
+        }
+        self.values += u32::from(head.nvalues);
+        self.at += 1;
     }
 
     fn finish(&mut self, head: &mut Head) -> Result<(), LoadError> {

@@ -7,11 +7,13 @@
 
 mod activity;
 mod collect;
+mod gather;
 mod waits;
 
+pub(crate) use activity::Static;
 pub use activity::{ACTIVITIES, Activities, Activity};
-pub(crate) use activity::{Gather, Static};
 pub(crate) use collect::{Collector, Parts, SLOTS, Tally, Totals};
+pub(crate) use gather::Gather;
 use std::sync::Arc;
 
 /// Why a bundle could not issue. The number is the code in packed ready times.

@@ -101,7 +101,7 @@ pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec
         barrier: any(code, &code.heads[first as usize], |s| matches!(s, Special::Cores { .. })),
         simple: false,
         rolls: 0,
-        rest: 1,
+        rest: 0,
         demoted: 0,
         credit: 0,
     };

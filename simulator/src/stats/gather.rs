@@ -1,0 +1,264 @@
+//! What bundles make the machine do, found from their instructions when a program is loaded: once for all that do the same.
+
+use super::activity::{Activity, Instructions, Static};
+use super::collect::SLOTS;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use systole_isa::decode::Words;
+use systole_isa::encoding::{OPCODE_BITS, layout, opcode};
+use systole_isa::inst::MAX_OPERANDS;
+use systole_isa::opcodes::TABLE;
+use systole_isa::table::OpInfo;
+use systole_isa::validate::Reader;
+use systole_isa::{ChipConfig, Class, Effect, Inst, MxuFormat, Op, Program, Slot, Space};
+
+/// What a bundle does, as it is gathered.
+type Doing = SmallVec<[(Activity, u64); 8]>;
+
+fn note(doing: &mut Doing, kind: Activity, n: u64) {
+    match doing.iter_mut().find(|e| e.0 == kind) {
+        Some(e) => e.1 += n,
+        None => doing.push((kind, n)),
+    }
+}
+
+/// What instructions of an opcode have in common: what they do, if that depends on no operand, their kind of slot, and how long
+/// they keep it.
+#[derive(Clone, Default)]
+struct Common {
+    does: Option<SmallVec<[(Activity, u64); 2]>>,
+    slot: Option<usize>,
+    kept: u16,
+    branch: bool,
+}
+
+impl Common {
+    fn of(info: &OpInfo, program: &Program, chip: &ChipConfig) -> Common {
+        let same = match info.effect {
+            Effect::MxuStage | Effect::MxuPush | Effect::MxuAccumulate | Effect::DmaStart | Effect::DmaRemote => false,
+            Effect::Control => info.op != Op::BHost,
+            Effect::None | Effect::VmemLoad | Effect::VmemStore | Effect::SmemLoad | Effect::SmemStore => true,
+            Effect::MxuLatch | Effect::MxuPop | Effect::MxuDrain | Effect::XluPush | Effect::XluPop => true,
+            Effect::DmaWait | Effect::Signal | Effect::Cores | Effect::SyncTest | Effect::Trap => true,
+        };
+        let does = same.then(|| {
+            let mut does = SmallVec::new();
+            let any = Inst { op: info.op, operands: [0; MAX_OPERANDS] };
+            of_inst(&any, program, chip, &mut |kind, n| does.push((kind, n)));
+            does
+        });
+        let interval = chip.timing.get(info.class).interval;
+        let kept = interval.saturating_sub(1).min(u32::from(u16::MAX)) as u16;
+        let slot = SLOTS.iter().position(|s| *s == info.slot);
+        Common { does, slot, kept, branch: info.slot == Slot::Branch }
+    }
+}
+
+/// What decides what a bundle does (of its words the opcodes, and the operands that [`of_inst`] looks at), with its number: one behind
+/// the other, found by their hash.
+#[derive(Default)]
+struct Same {
+    words: Vec<u64>,
+    /// Where the words of each begin and end, its number, and one more than the place of the one before with the same hash.
+    known: Vec<(u32, u32, u32, u32)>,
+    by_hash: FxHashMap<u64, u32>,
+}
+
+impl Same {
+    /// The number of the words from `begin` on, which have this hash and are dropped.
+    fn find(&mut self, hash: u64, begin: usize) -> Option<u32> {
+        let mut at = self.by_hash.get(&hash).copied().unwrap_or(0);
+        while let Some(&(first, end, number, before)) = self.known.get((at as usize).wrapping_sub(1)) {
+            if self.words[first as usize..end as usize] == self.words[begin..] {
+                self.words.truncate(begin);
+                return Some(number);
+            }
+            at = before;
+        }
+        None
+    }
+
+    /// Keeps the words from `begin` on.
+    fn insert(&mut self, hash: u64, begin: usize, number: u32) {
+        let before = self.by_hash.insert(hash, self.known.len() as u32 + 1).unwrap_or(0);
+        self.known.push((begin as u32, self.words.len() as u32, number, before));
+    }
+}
+
+/// Finds what bundles do, one after the other.
+pub(crate) struct Gather<'a> {
+    program: &'a Program,
+    chip: &'a ChipConfig,
+    common: Vec<Common>,
+    /// By number of the opcode: the bits of an instruction's word that what it does depends on.
+    bits: [u64; Op::NUMBERS],
+    known: FxHashMap<(Doing, Instructions), u32>,
+    same: Same,
+    out: Static,
+}
+
+impl<'a> Gather<'a> {
+    pub fn new(program: &'a Program, chip: &'a ChipConfig) -> Gather<'a> {
+        let mut common = vec![Common::default(); Op::NUMBERS];
+        TABLE.iter().for_each(|info| common[info.op as usize] = Common::of(info, program, chip));
+        let mut bits = [0; Op::NUMBERS];
+        TABLE.iter().for_each(|info| bits[info.op as usize] = deciding(info, common[info.op as usize].does.is_none()));
+        let out = Static { starts: vec![0], ..Static::default() };
+        Gather { program, chip, common, bits, known: FxHashMap::default(), same: Same::default(), out }
+    }
+
+    /// The next bundle, in the order of the program.
+    pub fn bundle(&mut self, b: Words<'_>, reader: &Reader<'_>) {
+        const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+        let words = &mut self.same.words;
+        let begin = words.len();
+        let all = b.iter().map(|w| u64::from_le_bytes(*w));
+        words.extend(all.clone().map(|w| w & self.bits[opcode(w)]));
+        let hash = words[begin..].iter().fold(0u64, |h, &w| (h.rotate_left(5) ^ w).wrapping_mul(MIX));
+        let number = match self.same.find(hash, begin) {
+            Some(number) => number,
+            None => {
+                let number = self.number(all, reader);
+                self.same.insert(hash, begin, number);
+                number
+            }
+        };
+        self.out.of.push(number);
+    }
+
+    /// The next bundle, which is the same as one before it.
+    pub fn repeat(&mut self, before: usize) {
+        self.out.of.push(self.out.of[before]);
+    }
+
+    /// The number of what a bundle does.
+    fn number(&mut self, words: impl Iterator<Item = u64>, reader: &Reader<'_>) -> u32 {
+        let mut does: Doing = SmallVec::from_slice(&[(Activity::Bundles, 1)]);
+        let mut instructions = Instructions::default();
+        for word in words {
+            let of = &self.common[opcode(word)];
+            instructions.branch |= of.branch;
+            if let Some(slot) = of.slot {
+                instructions.count[slot] += 1;
+                instructions.kept[slot] = instructions.kept[slot].saturating_add(of.kept);
+            }
+            match &of.does {
+                Some(same) => same.iter().for_each(|&(kind, n)| note(&mut does, kind, n)),
+                None => {
+                    let inst = reader.inst(word);
+                    of_inst(&inst, self.program, self.chip, &mut |kind, n| note(&mut does, kind, n));
+                }
+            }
+        }
+        let doing = (does, instructions);
+        if let Some(&n) = self.known.get(&doing) {
+            return n;
+        }
+        let (n, out) = (self.out.instructions.len() as u32, &mut self.out);
+        out.entries.extend_from_slice(&doing.0);
+        out.starts.push(out.entries.len() as u32);
+        out.instructions.push(instructions);
+        self.known.insert(doing, n);
+        n
+    }
+
+    /// What all bundles do.
+    pub fn finish(self) -> Static {
+        self.out
+    }
+}
+
+/// The bits of an instruction's word that what it does depends on; `looks`: on operands too.
+fn deciding(info: &OpInfo, looks: bool) -> u64 {
+    let shifts = layout(info).0;
+    let field = |i: usize| info.operands.get(i).map_or(0, |o| u64::MAX >> (64 - o.kind.bits()) << shifts[i]);
+    let operands = if looks { [0, 2, 3].map(field) } else { [0; 3] };
+    operands.into_iter().fold((1 << OPCODE_BITS) - 1, |bits, field| bits | field)
+}
+
+/// What one instruction does.
+fn of_inst(inst: &Inst, program: &Program, chip: &ChipConfig, add: &mut dyn FnMut(Activity, u64)) {
+    let info = inst.op.info();
+    let o = &inst.operands;
+    let lanes = u64::from(chip.core.sublanes) * u64::from(chip.core.lanes);
+    match info.slot {
+        Slot::Scalar | Slot::Branch => add(Activity::Scalar, 1),
+        Slot::Valu => add(vector_class(info.class), lanes),
+        Slot::Eup => add(Activity::Eup, lanes),
+        Slot::Xlu if info.class == Class::XluReduce => {
+            add(Activity::XluReduce, lanes * u64::from(chip.core.lanes.max(2).ilog2()));
+        }
+        Slot::Xlu if info.class == Class::XluExtract => add(Activity::Xlu, 1),
+        Slot::Xlu => add(Activity::Xlu, lanes),
+        Slot::Vload | Slot::Vstore | Slot::MxuPush | Slot::MxuPop | Slot::Dma => {}
+    }
+    match info.effect {
+        Effect::SmemLoad => add(Activity::SmemRead, 4),
+        Effect::SmemStore => add(Activity::SmemWrite, 4),
+        Effect::VmemLoad => add(Activity::VmemRead, lanes * width(inst.op)),
+        Effect::VmemStore => add(Activity::VmemWrite, lanes * width(inst.op)),
+        Effect::MxuStage => add(Activity::weights(MxuFormat::ALL[o[3] as usize]), lanes),
+        Effect::MxuPush | Effect::MxuAccumulate => {
+            // The last lane chunk fires the rows.
+            if o[2] as u32 + 1 == chip.mxu.rows / chip.core.lanes.max(1) {
+                add(Activity::rows(MxuFormat::ALL[o[3] as usize]), u64::from(chip.core.sublanes));
+            }
+        }
+        Effect::MxuPop | Effect::MxuDrain => add(Activity::MxuResults, lanes),
+        Effect::DmaStart => {
+            let d = &program.descs[o[0] as usize];
+            add(Activity::Descriptors, 1);
+            add(Activity::copy(d.src, d.dst), d.bytes());
+        }
+        Effect::DmaRemote => {
+            let d = &program.descs[o[0] as usize];
+            add(Activity::Descriptors, 1);
+            let from = match d.src {
+                Space::Hbm => Activity::SentHbm,
+                Space::Vmem => Activity::SentVmem,
+                Space::Smem => Activity::SentSmem,
+            };
+            add(from, d.bytes());
+            if d.dst == Space::Vmem {
+                add(Activity::ArrivedVmem, d.bytes());
+            }
+        }
+        Effect::Signal => add(Activity::Descriptors, 1),
+        Effect::Control if inst.op == Op::BHost => {
+            let call = program.host_calls.get(o[0] as usize);
+            let arrays = call.into_iter().flat_map(|c| c.operands.iter().chain(&c.results));
+            add(Activity::Host, arrays.map(|a| a.layout.bytes()).sum());
+        }
+        Effect::None | Effect::MxuLatch | Effect::XluPush | Effect::XluPop | Effect::DmaWait => {}
+        Effect::Cores | Effect::SyncTest | Effect::Control | Effect::Trap => {}
+    }
+}
+
+/// Bytes of an element in memory of a load or store.
+#[expect(clippy::wildcard_enum_match_arm, reason = "all but the narrow ones move words")]
+fn width(op: Op) -> u64 {
+    match op {
+        Op::VLdBf16 | Op::VLdS16 | Op::VLdU16 | Op::VStBf16 | Op::VSt16 => 2,
+        Op::VLdS8 | Op::VLdU8 | Op::VSt8 => 1,
+        _ => 4,
+    }
+}
+
+fn vector_class(class: Class) -> Activity {
+    match class {
+        Class::ValuMul => Activity::ValuMul,
+        Class::ValuDiv => Activity::ValuDiv,
+        Class::ValuWiden | Class::ValuNarrow => Activity::ValuConvert,
+        Class::ValuIntDiv => Activity::ValuIntDiv,
+        Class::ValuF64 => Activity::ValuF64,
+        Class::ValuF64Div => Activity::ValuF64Div,
+        Class::Valu | Class::Scalar | Class::ScalarMul | Class::ScalarDiv | Class::SmemLoad | Class::SmemStore => {
+            Activity::Valu
+        }
+        Class::Vload | Class::Vstore | Class::Eup | Class::EupTrig => Activity::Valu,
+        Class::XluRotate | Class::XluPermute | Class::XluSublane => Activity::Valu,
+        Class::XluReduce | Class::XluTransposePush | Class::XluTransposePop | Class::XluExtract => Activity::Valu,
+        Class::MxuStage | Class::MxuLatch | Class::MxuPush | Class::MxuPop => Activity::Valu,
+        Class::Dma | Class::Sync | Class::Branch => Activity::Valu,
+    }
+}
