@@ -31,6 +31,8 @@ const MAX_PERIOD: usize = 2;
 /// Snapshots for two periods of the longest.
 const SNAPSHOTS: usize = 2 * MAX_PERIOD + 1;
 const MAX_BACK_OFF: u32 = 1 << 14;
+/// Greatest back-off where a loop has few iterations.
+const SHORT_BACK_OFF: u32 = 1 << 6;
 
 /// The machine at a visit of a loop's branch.
 #[derive(Debug)]
@@ -192,8 +194,11 @@ impl Core<'_> {
     fn watch(&mut self, skipper: &mut Skipper, at: u32, left: u32, table: Option<&mut Table>) {
         if skipper.candidate(at).is_none() {
             if left < MIN_ITERATIONS {
-                // Worth it at the loop's next entry, if at all: the branch goes back so many times less one until then.
-                skipper.wait[at as usize].0 = left;
+                // Worth it at the loop's next entry, if at all: the branch goes back so many times less one until then. Where loops are
+                // short again and again, some entries go by.
+                let w = &mut skipper.wait[at as usize];
+                w.0 = left.max(w.1);
+                w.1 = (w.1 * 2).min(w.1.max(SHORT_BACK_OFF));
                 return;
             }
             if skipper.candidates.len() == MAX_CANDIDATES {
