@@ -30,6 +30,8 @@ struct Link {
     counter: u8,
     /// Its steps compute scalars from scalars.
     pure: bool,
+    /// It is the round of a loop whose rounds are replayed at once: it does not link to itself.
+    rolls: bool,
     steps: u32,
     tail: u32,
     end: u32,
@@ -108,6 +110,7 @@ impl Table {
             target: branch.and_then(Branch::target).unwrap_or(NONE),
             counter: if let Some(Branch::Loop { reg, .. }) = branch { reg } else { 0 },
             pure: steps.iter().all(pure),
+            rolls: p.rolls != 0,
             steps: p.steps,
             tail: p.tail,
             end: p.end,
@@ -147,7 +150,8 @@ impl Core<'_> {
     pub(super) fn linked(&self, table: &mut Table, (before, from, taken): (u32, u32, bool), id: u32) -> u32 {
         let link = table.transitions[id as usize].link;
         let last = table.links.all.get(table.transitions[before as usize].link as usize);
-        let made = link != NONE && last.is_none_or(|l| l.next[usize::from(taken)] != NONE);
+        let left = |l: &Link| l.next[usize::from(taken)] != NONE || l.rolls && before == id;
+        let made = link != NONE && last.is_none_or(left);
         if made { link } else { self.make_link(table, (before, from, taken), id) }
     }
 
@@ -155,7 +159,7 @@ impl Core<'_> {
     fn make_link(&self, table: &mut Table, (before, from, taken): (u32, u32, bool), id: u32) -> u32 {
         let link = table.link(&self.l.code, id);
         let last = table.transitions[before as usize].link;
-        let rolls = before == id && table.pieces[table.transitions[id as usize].piece as usize].rolls != 0;
+        let rolls = before == id && table.links.all.get(link as usize).is_some_and(|l| l.rolls);
         if link != NONE && last != NONE && !rolls && self.goes_on(from) {
             table.links.all[last as usize].next[usize::from(taken)] = link;
         }

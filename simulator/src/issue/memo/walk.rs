@@ -480,8 +480,8 @@ impl Core<'_> {
     /// Does a piece by the plain walk; `issued` is told each bundle's cycle. Where the branch at its end goes.
     fn straight(&mut self, p: &Piece, mut issued: impl FnMut(u32, u64)) -> Result<Option<u32>> {
         let code = &self.l.code;
-        for bundle in p.first..=p.last {
-            let head = &code.heads[bundle as usize];
+        let heads = &code.heads[p.first as usize..=p.last as usize];
+        for (bundle, head) in (p.first..).zip(heads) {
             self.pc = bundle;
             self.issue(head, code)?;
             issued(bundle, self.now);
