@@ -133,6 +133,7 @@ fn keyword(way: Way) -> &'static str {
     match way {
         Way::Tile(_) => "tile",
         Way::Cut(_) => "cut",
+        Way::Table { .. } => "table",
     }
 }
 
@@ -143,6 +144,7 @@ fn text(way: Way) -> String {
             "(variant: {}, units: {}, outer: {}, rows: {}, splits: {}, groups: {}, windows: ({}, {}, {}))",
             t.variant, t.units, t.outer, t.rows, t.splits, t.groups, t.windows[0], t.windows[1], t.windows[2]
         ),
+        Way::Table { block } => format!("(block: {block})"),
         Way::Cut(c) => format!("(outer: {}, dimension: {}, size: {})", c.outer, c.dimension, c.size),
     }
 }

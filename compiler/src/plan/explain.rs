@@ -110,6 +110,8 @@ impl<'a> Calls<'a> {
             let way = match c.way {
                 Way::Tile(t) => t.to_string(),
                 Way::Cut(c) => c.to_string(),
+                Way::Table { block: 0 } => "tables in place".into(),
+                Way::Table { block } => format!("tables in blocks of {block} rows"),
             };
             let more =
                 k.cycles.map_or_else(String::new, |best| format!(" ({:+.1} %)", 100.0 * (c.cycles / best - 1.0)));

@@ -158,6 +158,7 @@ impl KernelSpec {
                     if rows.single { singles_needs() } else { gather_needs(rows, *far, chip) };
                 Needs { scratch_rows, semaphores }
             }
+            KernelSpec::Scatter(s) if s.in_place && !s.can_be_in_place(chip) => return None,
             KernelSpec::Scatter(s) => {
                 let (scratch_rows, semaphores) = s.needs(chip);
                 Needs { scratch_rows, semaphores }
@@ -184,6 +185,10 @@ pub struct Considered {
 pub enum Way {
     Tile(Tile),
     Cut(BlockCut),
+    /// Of a scatter: its table in blocks of so many rows (0: in place, in HBM).
+    Table {
+        block: u32,
+    },
 }
 
 /// What a kernel was asked for: equal ones share a kernel. Last comes the line of the pin that they obey, if any.

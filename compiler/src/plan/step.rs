@@ -249,6 +249,8 @@ pub struct Draft {
     pub words: u32,
     /// First of the words that hold indices of gathers and scatters.
     pub index_words: Option<u32>,
+    /// First word of those that scatters in place share.
+    pub key_words: Option<u32>,
     pub steps: Vec<Step>,
     pub ops: Vec<systole_isa::program::DebugOp>,
     /// Operations that are computed in the kernel of another one, by that one's number: names.

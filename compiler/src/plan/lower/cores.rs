@@ -250,7 +250,7 @@ impl Lower<'_> {
 
 /// A reduction's body over `parts` values of each type: nodes, and which of them are the results. Inputs are all values of the first
 /// part, then of the next.
-fn folded(body: &spec::Body, parts: usize, dtypes: &[DType]) -> (Expr, Vec<ExprId>) {
+pub(super) fn folded(body: &spec::Body, parts: usize, dtypes: &[DType]) -> (Expr, Vec<ExprId>) {
     let n = dtypes.len();
     let input = |i: usize| ExprNode { op: ExprOp::Input(i as u32), args: SmallVec::new(), dtype: dtypes[i % n] };
     let mut nodes: Vec<ExprNode> = (0..parts * n).map(input).collect();

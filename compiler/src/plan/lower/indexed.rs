@@ -1,5 +1,8 @@
 //! Gathers and scatters.
 
+mod in_place;
+
+use self::in_place::Ways;
 use super::{Lower, Region, Val};
 use crate::plan::fuse::scalar_body;
 use crate::plan::spec::{KernelSpec, Needs};
@@ -211,31 +214,51 @@ impl<'a> Lower<'a> {
         // As many for each core.
         let blocks = rows.div_ceil(fits).max(1).next_multiple_of(u64::from(self.plan.cores.max(1)));
         let block = if near { 0 } else { rows.div_ceil(blocks).next_multiple_of(whole) as u32 };
-        let spec = ScatterSpec { specs, elements, body, far, rows: rows as u32, block, share: None, copies: 0 };
+        let spec = ScatterSpec {
+            specs,
+            elements,
+            body,
+            far,
+            rows: rows as u32,
+            block,
+            share: None,
+            copies: 0,
+            in_place: false,
+        };
         let copies = spec.copies_within(self.plan.largest_resident / 2, self.chip);
         ScatterSpec { copies, ..spec }
     }
 
     /// The kernel of a scatter; blocks of tables are shared out among the device's cores.
-    fn scatter_kernel(&mut self, spec: &ScatterSpec) -> usize {
-        let (scratch_rows, semaphores) = spec.needs(self.chip);
-        let needs = Needs { scratch_rows, semaphores };
+    fn scatter_kernel(&mut self, spec: &ScatterSpec, ways: Option<&Ways>) -> usize {
         let cores = self.plan.cores;
         let blocks = spec.rows.div_ceil(spec.block.max(1));
         if cores < 2 || spec.block == 0 || blocks < cores {
-            return self.plan.simple_kernel(KernelSpec::Scatter(spec.clone()), "scatter", needs);
+            return self.one_scatter(spec.clone(), "scatter", ways);
         }
         let bound = |core: u32| (u64::from(blocks) * u64::from(core) / u64::from(cores)) as u32;
         let part = |core: u32| {
             let share = Some((bound(core), bound(core + 1)));
-            let spec = KernelSpec::Scatter(ScatterSpec { share, ..spec.clone() });
-            let kernel = self.plan.simple_kernel(spec, &format!("scatter, core {core}"), needs);
+            let kernel =
+                self.one_scatter(ScatterSpec { share, ..spec.clone() }, &format!("scatter, core {core}"), ways);
             SplitPart { kernel, offsets: Vec::new() }
         };
         let parts: Vec<SplitPart> = (0..cores).map(part).collect();
         let first = parts[0].kernel;
         self.plan.splits.insert(first, parts);
         first
+    }
+
+    /// The kernel of a scatter or of a core's share; `ways`: what it was chosen from.
+    fn one_scatter(&mut self, spec: ScatterSpec, name: &str, ways: Option<&Ways>) -> usize {
+        let (scratch_rows, semaphores) = spec.needs(self.chip);
+        let needs = Needs { scratch_rows, semaphores };
+        let kernel = self.plan.simple_kernel(KernelSpec::Scatter(spec), name, needs);
+        if let Some((cycles, other)) = ways.map(Ways::weighed) {
+            let entry = &mut self.plan.kernels[kernel];
+            (entry.cycles, entry.considered) = (Some(cycles), vec![other]);
+        }
+        kernel
     }
 
     fn scatter(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
@@ -264,7 +287,13 @@ impl<'a> Lower<'a> {
             updates.push(update);
         }
         let spec = self.scatter_spec(specs, (elements, body), &indices, &tables, &updates);
-        let kernel = self.scatter_kernel(&spec);
+        let ways = self.scatter_ways(&spec);
+        if let Some(ways) = ways.as_ref().filter(|w| w.in_place()) {
+            let result = self.is_result(r, id);
+            self.scatter_in_place(ways, (&indices, &updates[0]), (&before[0], &tables[0]), (op, result));
+            return Ok(Val::Array(self.relaid_any(&tables[0], &node.shape.leaves()[0].dims, &node.name)));
+        }
+        let kernel = self.scatter_kernel(&spec, ways.as_ref());
         let mut args =
             vec![placed(&indices, Use::Read, if spec.far.indices { Unit::Granules } else { Unit::WordRows })];
         if spec.block == 0 {

@@ -10,7 +10,7 @@ mod single;
 
 pub use gather::{gather_kernel, gather_needs};
 pub use pick::{PERMUTATION_CYCLES, PickSpec, emit_pick, pick_kernel};
-pub use scatter::{ScatterSpec, scatter_kernel};
+pub use scatter::{ScatterSpec, in_place_chunk, in_place_plane, in_place_words, scatter_kernel};
 use serde::{Deserialize, Serialize};
 pub use single::{ELEMENT_CYCLES, singles_kernel, singles_needs};
 

@@ -3,12 +3,14 @@
 //! Indices, and updates in HBM, come a chunk at a time, the next chunk's while this one's updates are combined, one after the
 //! other. Tables lie in vector memory and are updated there, or are made block by block: a block of rows is brought, every index
 //! that names one of them is combined, and the block is taken away. Around a block are rows that nobody reads: updates of other
-//! blocks go there, so that none has to be asked whether it counts.
+//! blocks go there, so that none has to be asked whether it counts. Tables of many blocks stay where they are ([`in_place`]).
 
 mod combine;
 mod copies;
+mod in_place;
 
 use self::copies::Copies;
+pub use self::in_place::{chunk as in_place_chunk, key_words as in_place_words, part_plane as in_place_plane};
 use super::{CHUNK, Far, RowsKernel, RowsSpec, chunk, fetch};
 use crate::emit::hbm::HbmUnit;
 use crate::emit::loops::spec::Body;
@@ -41,6 +43,9 @@ pub struct ScatterSpec {
     /// Copies of the only table in which updates are combined in turns; 0: none.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub copies: u32,
+    /// The only table stays in HBM, and what is made is a part of the result (see [`in_place`]).
+    #[serde(default, skip_serializing_if = "super::is_false")]
+    pub in_place: bool,
 }
 
 /// A part of memory that a table or updates are walked in.
@@ -83,6 +88,9 @@ struct Scatter<'a> {
 /// (granules); each table (granules if in HBM, else element rows); each array of updates (granules if far, else element rows);
 /// scratch.
 pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
+    if s.in_place {
+        return in_place::in_place_kernel(s, chip);
+    }
     let mut b = KernelBuilder::new("scatter", chip);
     let row_bytes = chip.core.lanes * 4;
     let indices = (b.param(), b.buffer());
@@ -156,6 +164,9 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
 impl ScatterSpec {
     /// Word rows of scratch memory and semaphores of the kernel.
     pub fn needs(&self, chip: &ChipConfig) -> (u32, u32) {
+        if self.in_place {
+            return (self.in_place_rows(chip) + chip.core.sublanes, in_place::SEMAPHORES);
+        }
         let chunk = self.chunk(chip);
         let chunk_rows = if self.elements { chunk / chip.core.lanes } else { chunk };
         let window = |r: &RowsSpec, rows: u32| rows / r.packing() * r.slab();

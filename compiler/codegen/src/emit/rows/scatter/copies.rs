@@ -40,7 +40,7 @@ pub(super) struct Copies {
 
 /// The word that changes nothing.
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation has its order free")]
-fn neutral(op: Binary, dtype: DType) -> Option<i32> {
+pub(super) fn neutral(op: Binary, dtype: DType) -> Option<i32> {
     let float = |x: f32| Some(x.to_bits() as i32);
     match (op, dtype) {
         // Zero of either sign stays what it is.
