@@ -155,10 +155,10 @@ impl KernelSpec {
             }
             KernelSpec::Gather { rows, far } => {
                 let (scratch_rows, semaphores) =
-                    if rows.single { singles_needs() } else { gather_needs(rows, *far, chip) };
+                    if rows.single { singles_needs(rows, *far, chip) } else { gather_needs(rows, *far, chip) };
                 Needs { scratch_rows, semaphores }
             }
-            KernelSpec::Scatter(s) if s.in_place && !s.can_be_in_place(chip) => return None,
+            KernelSpec::Scatter(s) if s.in_place() && !s.can_be_in_place(chip) => return None,
             KernelSpec::Scatter(s) => {
                 let (scratch_rows, semaphores) = s.needs(chip);
                 Needs { scratch_rows, semaphores }

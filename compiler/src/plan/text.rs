@@ -231,7 +231,7 @@ pub fn describe(spec: &KernelSpec) -> String {
             let blocks = if s.block > 0 { format!(", tables in blocks of {} rows", s.block) } else { String::new() };
             let share = s.share.map_or_else(String::new, |(first, end)| format!(" ({first} to {end} of them)"));
             let copies = if s.copies > 0 { format!(", in {} copies of the table", s.copies) } else { String::new() };
-            let place = if s.in_place { ", in a part of the table in HBM" } else { "" };
+            let place = if s.part { ", for a part of the table in HBM" } else { "" };
             format!("scatters {updates} updates{blocks}{share}{copies}{place}")
         }
         KernelSpec::Fetch(s) => {

@@ -80,6 +80,14 @@ impl Lower<'_> {
         };
         let layouts = read.iter().map(|a| &self.plan.buffers[a.0.index()].layout);
         let read: u64 = layouts.map(|l| l.bytes().min(walked(l.dtype))).sum();
+        // Every core reads all of what it does all of.
+        self.way_pays(whole_work(body, self.chip).max(cores * read as f64 / rate), bytes)
+    }
+
+    /// Whether cores that share work of so many cycles save more than its results' way takes: so many bytes in all.
+    pub(super) fn way_pays(&self, whole: f64, bytes: u64) -> bool {
+        let cores = f64::from(self.plan.cores);
+        let rate = self.chip.hbm_bytes_per_cycle().max(1e-9);
         // Written once, and read by every core: by way of CMEM, where there is room in it for what vector memory would hold.
         let fixed = |latency: u64| LATENCIES * (latency + u64::from(self.chip.dma.issue_cycles)) as f64;
         let (read_rate, write_rate, fixed) = if self.chip.device_cmem_bytes() > self.chip.vmem.bytes {
@@ -89,8 +97,6 @@ impl Lower<'_> {
             (rate, rate, fixed(self.chip.hbm_latency_cycles()))
         };
         let way = bytes as f64 / write_rate + cores * bytes as f64 / read_rate + fixed;
-        // Every core reads all of what it does all of.
-        let whole = whole_work(body, self.chip).max(cores * read as f64 / rate);
         way < WORTH * whole * (1.0 - 1.0 / cores)
     }
 

@@ -1,8 +1,8 @@
 //! Gathers and scatters.
 
-mod in_place;
+mod parts;
 
-use self::in_place::Ways;
+use self::parts::Ways;
 use super::{Lower, Region, Val};
 use crate::plan::fuse::scalar_body;
 use crate::plan::spec::{KernelSpec, Needs};
@@ -11,9 +11,7 @@ use crate::plan::view::{Form, View};
 use smallvec::SmallVec;
 use systole_codegen::emit::blocks;
 use systole_codegen::emit::loops::spec::{Access, Body, LaneMap};
-use systole_codegen::emit::rows::{
-    CHUNK, ELEMENT_CYCLES, Far, PERMUTATION_CYCLES, PickSpec, RowsSpec, ScatterSpec, gather_needs, singles_needs,
-};
+use systole_codegen::emit::rows::{CHUNK, ELEMENT_CYCLES, Far, PERMUTATION_CYCLES, PickSpec, RowsSpec, ScatterSpec};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op};
 
@@ -93,19 +91,21 @@ impl<'a> Lower<'a> {
         Ok(Val::Array(self.relaid_any(&out, &shape.dims, &node.name)))
     }
 
-    /// The kernel of a gather of rows; indices are shared out among the device's cores if the rows go to HBM.
+    /// The kernel of a gather; indices are shared out among the device's cores if the rows or elements go to HBM.
     fn gather_kernel(&mut self, spec: &RowsSpec, far: Far) -> usize {
         /// Rows that no two cores share a register of.
         const WHOLE: u64 = 64;
+        let whole = if spec.single { u64::from(CHUNK) } else { WHOLE };
+        let name = if spec.single { "gather of elements" } else { "gather" };
         let (cores, count) = (u64::from(self.plan.cores), u64::from(spec.count));
-        if cores < 2 || !far.rows || count < WHOLE * cores {
-            return self.one_gather(spec.clone(), far, "gather");
+        if cores < 2 || !far.rows || count < whole * cores {
+            return self.one_gather(spec.clone(), far, name);
         }
-        let bound = |core: u64| if core == cores { count } else { count * core / cores / WHOLE * WHOLE };
+        let bound = |core: u64| if core == cores { count } else { count * core / cores / whole * whole };
         let mut part = |core: u64| {
             let (first, count) = (bound(core) as u32, (bound(core + 1) - bound(core)) as u32);
             let kernel =
-                self.one_gather(RowsSpec { first, count, ..spec.clone() }, far, &format!("gather, core {core}"));
+                self.one_gather(RowsSpec { first, count, ..spec.clone() }, far, &format!("{name}, core {core}"));
             SplitPart { kernel, offsets: Vec::new() }
         };
         let parts: Vec<SplitPart> = (0..cores).map(&mut part).collect();
@@ -115,8 +115,9 @@ impl<'a> Lower<'a> {
     }
 
     fn one_gather(&mut self, rows: RowsSpec, far: Far, name: &str) -> usize {
-        let (scratch_rows, semaphores) = gather_needs(&rows, far, self.chip);
-        self.plan.simple_kernel(KernelSpec::Gather { rows, far }, name, Needs { scratch_rows, semaphores })
+        let spec = KernelSpec::Gather { rows, far };
+        let needs = spec.needs(self.chip).expect("gathers can always be made");
+        self.plan.simple_kernel(spec, name, needs)
     }
 
     /// A gather of single elements, from one table or from each row of one by the indices in the same row.
@@ -171,15 +172,16 @@ impl<'a> Lower<'a> {
     fn singles(&mut self, r: &mut Region<'a>, id: NodeId, (table, indices, out): (&View, &View, &View)) {
         let rows = self.rows_spec(table, out, out.dims[0]);
         let rows = RowsSpec { planes: 1, single: true, ..rows };
-        let far = Far { indices: self.streams(indices.buf, false), rows: false };
-        let (scratch_rows, semaphores) = singles_needs();
-        let needs = Needs { scratch_rows, semaphores };
-        let kernel = self.plan.simple_kernel(KernelSpec::Gather { rows, far }, "gather of elements", needs);
-        let args = vec![
+        // Cores share the elements where the way of the results through HBM is worth it.
+        let shared = self.plan.cores > 1 && self.way_pays(rows.count as f64 * ELEMENT_CYCLES, out.layout.bytes());
+        let far = Far { indices: self.streams(indices.buf, false), rows: shared };
+        let kernel = self.gather_kernel(&rows, far);
+        let mut args = vec![
             placed(table, Use::Read, Unit::ElementRows),
             placed(indices, Use::Read, if far.indices { Unit::Granules } else { Unit::WordRows }),
-            placed(out, Use::Write, Unit::ElementRows),
+            placed(out, Use::Write, if far.rows { Unit::Granules } else { Unit::ElementRows }),
         ];
+        args.extend(far.rows.then_some(Arg::Scratch));
         let op = self.debug_op(r, id, 0.0);
         self.steps.push(Step::Call { kernel, args, op });
     }
@@ -214,17 +216,8 @@ impl<'a> Lower<'a> {
         // As many for each core.
         let blocks = rows.div_ceil(fits).max(1).next_multiple_of(u64::from(self.plan.cores.max(1)));
         let block = if near { 0 } else { rows.div_ceil(blocks).next_multiple_of(whole) as u32 };
-        let spec = ScatterSpec {
-            specs,
-            elements,
-            body,
-            far,
-            rows: rows as u32,
-            block,
-            share: None,
-            copies: 0,
-            in_place: false,
-        };
+        let spec =
+            ScatterSpec { specs, elements, body, far, rows: rows as u32, block, share: None, copies: 0, part: false };
         let copies = spec.copies_within(self.plan.largest_resident / 2, self.chip);
         ScatterSpec { copies, ..spec }
     }
@@ -288,9 +281,15 @@ impl<'a> Lower<'a> {
         }
         let spec = self.scatter_spec(specs, (elements, body), &indices, &tables, &updates);
         let ways = self.scatter_ways(&spec);
-        if let Some(ways) = ways.as_ref().filter(|w| w.in_place()) {
+        let in_place = ways.as_ref().filter(|w| w.in_place()).map(|w| w.spec.clone());
+        if let Some(spec) = in_place.or_else(|| self.shared_copies(&spec, &tables[0])) {
             let result = self.is_result(r, id);
-            self.scatter_in_place(ways, (&indices, &updates[0]), (&before[0], &tables[0]), (op, result));
+            self.scatter_in_parts(
+                (&spec, ways.as_ref()),
+                (&indices, &updates[0]),
+                (&before[0], &tables[0]),
+                (op, result),
+            );
             return Ok(Val::Array(self.relaid_any(&tables[0], &node.shape.leaves()[0].dims, &node.name)));
         }
         let kernel = self.scatter_kernel(&spec, ways.as_ref());

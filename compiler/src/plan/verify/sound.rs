@@ -53,7 +53,7 @@ pub(super) fn sound(spec: &KernelSpec) -> Check {
             ensure(!s.specs.is_empty() && s.rows > 0, || "a scatter without tables".into())?;
             let types: Vec<DType> = s.specs.iter().map(|t| t.dtype).collect();
             sound_function(&s.body, [&types[..], &types].concat(), &types)?;
-            ensure(!s.in_place || s.block == 0 && s.copies == 0, || "a table in place that is elsewhere too".into())?;
+            ensure(!s.part || s.block == 0, || "a part of a table that is made in blocks".into())?;
             ensure(s.can_have_copies(s.copies), || format!("{} copies of a table that can have none", s.copies))
         }
         KernelSpec::Fetch(s) => {

@@ -43,9 +43,9 @@ pub struct ScatterSpec {
     /// Copies of the only table in which updates are combined in turns; 0: none.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub copies: u32,
-    /// The only table stays in HBM, and what is made is a part of the result (see [`in_place`]).
+    /// What is made is a part of the result in HBM, which begins with what changes nothing: in copies, or without any [`in_place`].
     #[serde(default, skip_serializing_if = "super::is_false")]
-    pub in_place: bool,
+    pub part: bool,
 }
 
 /// A part of memory that a table or updates are walked in.
@@ -81,6 +81,8 @@ struct Scatter<'a> {
     /// By table: in HBM, and as both halves are walked.
     updates: Vec<(Option<HbmUnit>, [Area; 2])>,
     copies: Option<Copies>,
+    /// Where a part of the result goes.
+    part: Option<HbmUnit>,
     descs: Vec<DmaDesc>,
 }
 
@@ -88,7 +90,7 @@ struct Scatter<'a> {
 /// (granules); each table (granules if in HBM, else element rows); each array of updates (granules if far, else element rows);
 /// scratch.
 pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
-    if s.in_place {
+    if s.in_place() {
         return in_place::in_place_kernel(s, chip);
     }
     let mut b = KernelBuilder::new("scatter", chip);
@@ -101,7 +103,8 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
     let blocks = s.block > 0;
     let from: Vec<Option<HbmUnit>> = s.specs.iter().map(|r| blocks.then(|| hbm(&mut b, r))).collect();
     let far_tables: Vec<Option<HbmUnit>> = s.specs.iter().map(|r| blocks.then(|| hbm(&mut b, r))).collect();
-    let near_tables: Vec<S> = s.specs.iter().filter(|_| !blocks).map(|_| b.param()).collect();
+    let near_tables: Vec<S> = s.specs.iter().filter(|_| !blocks && !s.part).map(|_| b.param()).collect();
+    let part = s.part.then(|| hbm(&mut b, &s.specs[0]));
     let far_updates: Vec<Option<HbmUnit>> = s.specs.iter().map(|r| s.far.rows.then(|| hbm(&mut b, r))).collect();
     let near_updates: Vec<S> = s.specs.iter().filter(|_| !s.far.rows).map(|_| b.param()).collect();
     let scratch = b.param();
@@ -122,6 +125,8 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
     for (i, r) in s.specs.iter().enumerate() {
         let area = match near_tables.get(i) {
             Some(&base) => Area { base, buf: b.buffer(), plane: r.table_plane, component: r.table_component },
+            // A part lies in the first of its copies.
+            None if s.part => Area { base: scratch, buf: b.buffer(), plane: 0, component: 0 },
             None => window(&mut b, r, (s.around(chip), s.window_rows(chip)), r.table_plane),
         };
         let table = from[i].zip(far_tables[i]).map(|(from, to)| Table { from, to });
@@ -140,6 +145,9 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
         let first = b.s_addi(scratch, at as i32);
         Copies::new(&mut b, s, first, chip)
     });
+    if let Some(c) = copies.as_ref().filter(|_| s.part) {
+        tables[0].1 = c.first();
+    }
     let (lanes, sublanes) = (chip.core.lanes, chip.core.sublanes);
     let around = s.around(chip) > 0;
     let window = s.window_rows(chip);
@@ -155,6 +163,7 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
         tables,
         updates,
         copies,
+        part,
         descs: Vec::new(),
     };
     k.emit(&mut b);
@@ -162,9 +171,15 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
 }
 
 impl ScatterSpec {
+    /// Whether a part of the result is made where it is in HBM.
+    #[must_use]
+    pub fn in_place(&self) -> bool {
+        self.part && self.copies == 0
+    }
+
     /// Word rows of scratch memory and semaphores of the kernel.
     pub fn needs(&self, chip: &ChipConfig) -> (u32, u32) {
-        if self.in_place {
+        if self.in_place() {
             return (self.in_place_rows(chip) + chip.core.sublanes, in_place::SEMAPHORES);
         }
         let chunk = self.chunk(chip);
@@ -234,6 +249,9 @@ impl Scatter<'_> {
             if let Some(c) = &self.copies {
                 self.join(b, c);
             }
+            if let Some(part) = self.part {
+                self.take_away(b, part);
+            }
             return;
         }
         let block = self.s.block;
@@ -298,7 +316,7 @@ impl Scatter<'_> {
     fn indices(&mut self, b: &mut KernelBuilder, block: (S, u32)) {
         let count = self.s.specs[0].count;
         let (full, rest) = (count / self.chunk, count % self.chunk);
-        let first = b.s_var(0);
+        let first = b.s_var(self.s.specs[0].first as i32);
         if full > 0 {
             let descs = self.chunk_descs(self.chunk);
             let left = b.s_var(full as i32);
@@ -320,6 +338,20 @@ impl Scatter<'_> {
             self.arrived(b, 0, rest);
             self.combine_all(b, 0, first, rest, block);
         }
+    }
+
+    /// Takes the part of the result that the first copy has become to HBM.
+    fn take_away(&mut self, b: &mut KernelBuilder, part: HbmUnit) {
+        let (r, bytes, table) = (&self.s.specs[0], self.row_bytes, self.tables[0].1);
+        let planes = if self.s.elements { 1 } else { r.planes };
+        let [src_stride, dst_stride] = [table.plane, r.table_plane].map(|rows| i64::from(rows * bytes));
+        let plane = DmaDim { count: planes, src_stride, dst_stride };
+        let chunk = self.s.rows * bytes;
+        let desc = self.desc(DmaDesc { src: Space::Vmem, dst: Space::Hbm, chunk, dims: vec![plane] });
+        let (dst, dst_offset) = part.place(b, S::ZERO, 0);
+        let args = DmaArgs { desc, src: table.base, src_offset: S::ZERO, dst, dst_offset, sem: BLOCKS };
+        b.dma_start(args, &[table.buf], &[part.buf]);
+        b.dma_wait(BLOCKS, (planes * chunk) as i32, &[table.buf], &[part.buf]);
     }
 
     /// Descriptors of a chunk's copies: indices, then updates in HBM.

@@ -5,11 +5,14 @@
 //! chunk's while this one's elements are fetched.
 
 use super::{CHUNK, Far, RowsKernel, RowsSpec, fetch};
+use crate::emit::hbm::HbmUnit;
+use crate::kernel::build_units::DmaArgs;
 use crate::kernel::{BufferRef, KernelBuilder, LoopHints, MemFormat, S, StoreFormat, Trips};
-use systole_isa::{ChipConfig, DmaDesc, Op, Space};
+use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
-/// Semaphores: indices by half of their words.
-const SEMAPHORES: u32 = 2;
+/// Semaphores: indices by half of their words, results that go to HBM by half of their window.
+const OUT: u32 = 2;
+const SEMAPHORES: u32 = 4;
 /// Rows of results that are made together: their elements are in the same lane, and one mask serves all.
 const TOGETHER: u32 = 4;
 
@@ -21,23 +24,32 @@ struct Singles<'a> {
     lanes: u32,
     table: (S, BufferRef),
     indices: (S, BufferRef),
+    /// Where results are made: their array, or a window of two halves on their way to HBM.
     out: (S, BufferRef),
+    far: Option<HbmUnit>,
 }
 
-/// The kernel. Parameters: table (element rows), indices (granules if far, else word rows), picked elements (element rows).
+/// The kernel. Parameters: table (element rows), indices (granules if far, else word rows), picked elements (granules if far, else element
+/// rows); scratch if they are far.
 pub fn singles_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> RowsKernel {
     let mut b = KernelBuilder::new("gather", chip);
     let params: [S; 3] = std::array::from_fn(|_| b.param());
-    let [table, indices, out] = params.map(|p| (p, b.buffer()));
-    let k = Singles { s, lanes: chip.core.lanes, table, indices, out };
+    let [table, indices, mut out] = params.map(|p| (p, b.buffer()));
+    let results = far.rows.then(|| HbmUnit::new(out.0, out.1, s.dtype, chip));
+    if far.rows {
+        let scratch = b.param();
+        out = (if s.packing() == 1 { scratch } else { b.s_muli(scratch, s.packing() as i32) }, b.buffer());
+    }
+    let k = Singles { s, lanes: chip.core.lanes, table, indices, out, far: results };
     let src = if far.indices { Space::Hbm } else { Space::Vmem };
     let (full, rest) = (s.count / CHUNK, s.count % CHUNK);
     // Arrays fill whole rows: what lies behind the last index is kept within the table.
     let last = rest.next_multiple_of(k.lanes);
-    let descs = [CHUNK, last].map(|n| DmaDesc::contiguous(src, Space::Smem, n * 4)).to_vec();
-    let first = b.s_var(0);
+    let mut descs = [CHUNK, last].map(|n| DmaDesc::contiguous(src, Space::Smem, n * 4)).to_vec();
+    descs.extend([CHUNK, last].map(|n| k.out_desc(n)));
+    let first = b.s_var(s.first as i32);
     if full > 0 {
-        let left = b.s_var(full as i32);
+        let (left, done) = (b.s_var(full as i32), b.s_var(0));
         k.bring(&mut b, 0, 0, first);
         let step = |b: &mut KernelBuilder, half: u32| {
             b.s_inc(left, -1);
@@ -46,8 +58,14 @@ pub fn singles_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> RowsKernel {
                 let next = b.s_addi(first, CHUNK as i32);
                 k.bring(b, 0, 1 - half, next);
             });
+            if k.far.is_some() {
+                let young = b.def_s(Op::SLtI, &[done.into(), 2.into()]);
+                b.if_else(young, |_| {}, |b| k.taken(b, half, CHUNK));
+            }
             k.chunk(b, half, first, CHUNK, false);
+            k.take(b, half, first, 2);
             b.s_inc(first, CHUNK as i32);
+            b.s_inc(done, 1);
         };
         b.loop_static(full / 2, |b| {
             step(b, 0);
@@ -56,18 +74,24 @@ pub fn singles_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> RowsKernel {
         if full % 2 == 1 {
             step(&mut b, 0);
         }
+        for half in 0..full.min(2) {
+            k.taken(&mut b, half, CHUNK);
+        }
     }
     if rest > 0 {
         k.bring(&mut b, 1, 0, first);
         k.arrived(&mut b, 0, last);
         k.chunk(&mut b, 0, first, last, true);
+        k.take(&mut b, 0, first, 3);
+        k.taken(&mut b, 0, last);
     }
-    RowsKernel { kernel: b.finish(), scratch_rows: 0, descs, semaphores: SEMAPHORES }
+    RowsKernel { kernel: b.finish(), scratch_rows: singles_needs(s, far, chip).0, descs, semaphores: SEMAPHORES }
 }
 
 /// Word rows of scratch memory and semaphores of the kernel.
-pub fn singles_needs() -> (u32, u32) {
-    (0, SEMAPHORES)
+pub fn singles_needs(s: &RowsSpec, far: Far, chip: &ChipConfig) -> (u32, u32) {
+    let half = (CHUNK / chip.core.lanes).div_ceil(s.packing()) * s.dtype.components() as u32;
+    (if far.rows { 2 * half } else { 0 }, SEMAPHORES)
 }
 
 impl Singles<'_> {
@@ -85,13 +109,58 @@ impl Singles<'_> {
         b.dma_wait(half, count as i32 * 4, &touched, &touched);
     }
 
+    /// First element row of a half of the window of results.
+    fn window(&self, half: u32) -> u32 {
+        half * (CHUNK / self.lanes).next_multiple_of(self.s.packing()) * self.s.dtype.components() as u32
+    }
+
+    /// Word rows of so many results.
+    fn out_rows(&self, count: u32) -> u32 {
+        (count / self.lanes).div_ceil(self.s.packing())
+    }
+
+    /// The copy of so many results to HBM.
+    fn out_desc(&self, count: u32) -> DmaDesc {
+        let (s, bytes) = (self.s, self.lanes * 4);
+        let [src_stride, dst_stride] =
+            [CHUNK / self.lanes, s.rows_component].map(|rows| i64::from(rows / s.packing() * bytes));
+        let component = DmaDim { count: s.dtype.components() as u32, src_stride, dst_stride };
+        DmaDesc { src: Space::Vmem, dst: Space::Hbm, chunk: self.out_rows(count) * bytes, dims: vec![component] }
+    }
+
+    /// Takes a half's results, the first of which is number `first`, to HBM if they belong there.
+    fn take(&self, b: &mut KernelBuilder, half: u32, first: S, desc: u32) {
+        let Some(unit) = self.far else { return };
+        let row = b.def_s(Op::SShrI, &[first.into(), (self.lanes.trailing_zeros() as i32).into()]);
+        let at = unit.units_of(b, row);
+        let (dst, dst_offset) = unit.place(b, at, 0);
+        let from = b.s_addi(self.out.0, self.window(half) as i32);
+        let src = match self.s.packing() {
+            1 => from,
+            p => b.def_s(Op::SShrI, &[from.into(), (p.trailing_zeros() as i32).into()]),
+        };
+        let args = DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset, sem: OUT + half };
+        b.dma_start(args, &[self.out.1], &[unit.buf]);
+    }
+
+    /// Waits until a half's `count` results are in HBM.
+    fn taken(&self, b: &mut KernelBuilder, half: u32, count: u32) {
+        let Some(unit) = self.far else { return };
+        let bytes = self.out_rows(count) * self.s.dtype.components() as u32 * self.lanes * 4;
+        b.dma_wait(OUT + half, bytes as i32, &[self.out.1], &[unit.buf, self.out.1]);
+    }
+
     /// The elements of `count` indices, whole rows of them, the first of which is number `first`; `unknown`: some may be
     /// anything.
     fn chunk(&self, b: &mut KernelBuilder, half: u32, first: S, count: u32, unknown: bool) {
         let rows = count / self.lanes;
         let word = b.s_var(self.words(half) as i32);
         let row = b.def_s(Op::SShrI, &[first.into(), (self.lanes.trailing_zeros() as i32).into()]);
-        let row = b.s(Op::SAdd, &[self.out.0, row]);
+        let row = match self.far {
+            Some(_) => b.s_addi(self.out.0, self.window(half) as i32),
+            None => b.s(Op::SAdd, &[self.out.0, row]),
+        };
+        let row = b.s_copy(row);
         for (trips, size) in [(rows / TOGETHER, TOGETHER), (rows % TOGETHER, 1)] {
             b.loop_static(trips, |b| {
                 self.rows(b, (word, row), size, unknown);
@@ -139,9 +208,10 @@ impl Singles<'_> {
             b.s_inc(lane, 1);
         });
         let one = b.sublanes_below(1);
+        let component = if self.far.is_some() { CHUNK / self.lanes } else { s.rows_component };
         for (n, &f) in found.iter().enumerate() {
             let (r, c) = (n as u32 / components, n as u32 % components);
-            b.store(store, f, row, (r + c * s.rows_component) as i32, 1, one, self.out.1);
+            b.store(store, f, row, (r + c * component) as i32, 1, one, self.out.1);
         }
     }
 }

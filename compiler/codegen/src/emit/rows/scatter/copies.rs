@@ -22,6 +22,8 @@ const SHARE: u64 = 4;
 /// Cycles that an update need not wait, and those of a register of a copy that is cleared and combined.
 const SAVED: u64 = 3;
 const PASSED: u64 = 4;
+/// Cycles of an update at least: the scalar unit finds its place.
+const LEAST: f64 = 2.0;
 /// Registers of a row up to which its own latency is not hidden already.
 const MOST_PARTS: u32 = 4;
 
@@ -58,6 +60,21 @@ pub(super) fn neutral(op: Binary, dtype: DType) -> Option<i32> {
 }
 
 impl ScatterSpec {
+    /// Estimated cycles of updates that are combined in copies.
+    #[must_use]
+    pub fn copies_cycles(&self, chip: &ChipConfig) -> f64 {
+        let interval =
+            |op: Op, slots: u32| f64::from(chip.timing.get(op.info().class).interval) / f64::from(slots.max(1));
+        let turned = if self.elements { interval(Op::XRotLaneS, chip.core.xlu_slots) } else { 0.0 };
+        f64::from(self.specs[0].count) * turned.max(interval(Op::SLd, chip.core.scalar_slots)).max(LEAST)
+    }
+
+    /// Element rows of a plane of a part of the result: the table's, whole registers.
+    #[must_use]
+    pub fn copies_plane(&self, chip: &ChipConfig) -> u32 {
+        self.rows.next_multiple_of(chip.core.sublanes)
+    }
+
     /// Whether updates may be combined in so many copies: one table in vector memory, of words, and an order that does not matter.
     #[must_use]
     pub fn can_have_copies(&self, copies: u32) -> bool {
@@ -111,6 +128,11 @@ impl Copies {
             })
             .collect();
         Copies { base, step: s.copy_rows(chip), plane: s.rows + 1, bufs, lanes }
+    }
+
+    /// The first copy, as a table.
+    pub(super) fn first(&self) -> Area {
+        Area { base: self.base, buf: self.bufs[0], plane: self.plane, component: 0 }
     }
 }
 
@@ -210,7 +232,7 @@ impl Scatter<'_> {
         }
     }
 
-    /// Combines the table with its copies.
+    /// Combines the table, or the first copy, with its copies.
     pub(super) fn join(&self, b: &mut KernelBuilder, c: &Copies) {
         let dtype = self.s.specs[0].dtype;
         let table = self.tables[0].1;
@@ -232,7 +254,7 @@ impl Scatter<'_> {
                         component_rows: 0,
                     };
                     let mut sum = memory::load_value(b, dtype, place(at, 0, table.buf));
-                    for (u, &buf) in c.bufs.iter().enumerate() {
+                    for (u, &buf) in c.bufs.iter().enumerate().skip(usize::from(self.s.part)) {
                         let mut part = memory::load_value(b, dtype, place(other, u as u32 * c.step, buf));
                         if self.s.elements && u > 0 {
                             let back = (self.lanes - u as u32) as i32;

@@ -1,5 +1,5 @@
-//! Scatters into tables that stay in HBM: each core combines its share of the updates in a part of its own, and all parts are combined
-//! with the operand.
+//! Scatters of which each core combines its share of the updates in a part of its own, all of which are combined with the operand: into
+//! tables that stay in HBM, and into those that have copies in vector memory.
 
 use super::super::Lower;
 use super::super::cores::folded;
@@ -10,13 +10,13 @@ use crate::plan::view::{BufId, Form, View, layout_of};
 use smallvec::SmallVec;
 use systole_codegen::emit::blocks;
 use systole_codegen::emit::loops::spec::{Access, Input, LaneMap, LoopSpec, Output};
-use systole_codegen::emit::rows::{Far, RowsSpec, ScatterSpec, in_place_chunk, in_place_plane, in_place_words};
+use systole_codegen::emit::rows::{CHUNK, Far, RowsSpec, ScatterSpec, in_place_chunk, in_place_plane, in_place_words};
 use systole_isa::dma::HBM_GRANULE;
 
 /// The two ways of a scatter whose table is larger than vector memory.
 pub struct Ways {
     /// In place.
-    spec: ScatterSpec,
+    pub spec: ScatterSpec,
     /// Estimated cycles in place, and of the table in blocks of so many rows.
     cycles: f64,
     blocks: (u32, f64),
@@ -44,44 +44,56 @@ impl Lower<'_> {
         }
         let (chip, cores) = (self.chip, self.plan.cores.max(1));
         let (cycles, blocks) = (spec.in_place_cycles(cores, chip), spec.blocks_cycles(cores, chip));
-        let mut spec = ScatterSpec { block: 0, in_place: true, far: Far { indices: true, rows: true }, ..spec.clone() };
+        let mut spec = ScatterSpec { block: 0, part: true, far: Far { indices: true, rows: true }, ..spec.clone() };
         let (r, plane) = (&mut spec.specs[0], in_place_plane(spec.rows, chip));
         (r.table_plane, r.table_component) = (plane, plane * r.planes);
         Some(Ways { spec, cycles, blocks })
     }
 
-    /// The steps of a scatter in place: parts of all cores, and their combination.
-    pub(super) fn scatter_in_place(
+    /// A scatter in copies of its table whose updates are worth being shared out among the device's cores.
+    pub(super) fn shared_copies(&self, spec: &ScatterSpec, table: &View) -> Option<ScatterSpec> {
+        if self.plan.cores < 2 || spec.copies == 0 || self.pinned_place(table.buf).is_some() {
+            return None;
+        }
+        let plane = spec.copies_plane(self.chip);
+        let mut spec = ScatterSpec { part: true, ..spec.clone() };
+        let r = &mut spec.specs[0];
+        (r.table_plane, r.table_component) = (plane, plane * r.planes);
+        let parts = u64::from(self.plan.cores * r.table_component) * self.chip.row_bytes();
+        self.way_pays(spec.copies_cycles(self.chip), parts).then_some(spec)
+    }
+
+    /// The steps of a scatter in parts: those of all cores, and their combination.
+    pub(super) fn scatter_in_parts(
         &mut self,
-        ways: &Ways,
+        (spec, ways): (&ScatterSpec, Option<&Ways>),
         (indices, updates): (&View, &View),
         (before, table): (&View, &View),
         (op, result): (u32, bool),
     ) {
         let cores = self.plan.cores.max(1);
-        let r = &ways.spec.specs[0];
+        let r = &spec.specs[0];
         let slot = u64::from(r.table_component);
         let lanes = u64::from(self.chip.core.lanes);
         let layout = layout_of(r.dtype, &[slot * u64::from(cores), lanes], Form::Lanes, self.chip);
         let parts = self.plan.buffer(self.op_name(op).to_string(), layout, BufferKind::Temp);
-        let kernel = self.in_place_kernels(ways, cores);
+        let kernel = self.part_kernels((spec, ways), cores);
         let part = Arg::Array { buf: parts, usage: Use::Write, unit: Unit::Granules, offset: 0, dynamic: Vec::new() };
-        let (indices, updates) =
-            (placed(indices, Use::Read, Unit::Granules), placed(updates, Use::Read, Unit::Granules));
+        let near = |far: bool, unit: Unit| if far { Unit::Granules } else { unit };
+        let indices = placed(indices, Use::Read, near(spec.far.indices, Unit::WordRows));
+        let updates = placed(updates, Use::Read, near(spec.far.rows, Unit::ElementRows));
         self.steps.push(Step::Call { kernel, args: vec![indices, part, updates, Arg::Scratch], op });
-        self.combine_parts(&ways.spec, (parts, slot), (before, table), (op, result));
+        self.combine_parts(spec, (parts, slot), (before, table), (op, result));
     }
 
     /// The kernels of all cores' parts: the first one's number.
-    fn in_place_kernels(&mut self, ways: &Ways, cores: u32) -> usize {
-        let (all, r) = (&ways.spec, &ways.spec.specs[0]);
-        let chunk = in_place_chunk(self.chip);
-        let words = &mut self.plan.words;
-        let smem = *self.plan.key_words.get_or_insert_with(|| {
-            *words += in_place_words(self.chip);
-            *words - in_place_words(self.chip)
-        });
-        let share = r.count.div_ceil(cores).next_multiple_of(chunk);
+    fn part_kernels(&mut self, (all, ways): (&ScatterSpec, Option<&Ways>), cores: u32) -> usize {
+        let r = &all.specs[0];
+        let (smem, whole) = match all.in_place() {
+            true => (self.key_words(), in_place_chunk(self.chip)),
+            false => (r.smem, CHUNK),
+        };
+        let share = r.count.div_ceil(cores).next_multiple_of(whole);
         let step = u64::from(r.table_component) * self.chip.row_bytes() / HBM_GRANULE;
         let mut parts = Vec::new();
         for core in 0..cores {
@@ -89,7 +101,7 @@ impl Lower<'_> {
             let (first, end) = (bound(core), bound(core + 1));
             let specs = vec![RowsSpec { first, count: end - first, smem, ..r.clone() }];
             let name = if cores > 1 { format!("scatter, core {core}") } else { "scatter".into() };
-            let kernel = self.one_scatter(ScatterSpec { specs, ..all.clone() }, &name, Some(ways));
+            let kernel = self.one_scatter(ScatterSpec { specs, ..all.clone() }, &name, ways);
             parts.push(SplitPart { kernel, offsets: vec![0, (step * u64::from(core)) as i64] });
         }
         let first = parts[0].kernel;
@@ -97,6 +109,15 @@ impl Lower<'_> {
             self.plan.splits.insert(first, parts);
         }
         first
+    }
+
+    /// First of the words of scalar memory for two chunks of keys.
+    fn key_words(&mut self) -> u32 {
+        let words = &mut self.plan.words;
+        *self.plan.key_words.get_or_insert_with(|| {
+            *words += in_place_words(self.chip);
+            *words - in_place_words(self.chip)
+        })
     }
 
     /// The result: the operand combined with every core's part, which lie so many rows apart.
@@ -116,7 +137,9 @@ impl Lower<'_> {
             offset: offset as i64,
             lane: LaneMap::Tile { tile_rows: plane as i64 },
         };
-        let whole = |v: &View| access(v.layout.total_rows(), v.layout.plane_rows(), 0);
+        // Elements of one dimension are rows of lanes.
+        let plane = |v: &View| if spec.elements { v.layout.total_rows() } else { v.layout.plane_rows() };
+        let whole = |v: &View| access(v.layout.total_rows(), plane(v), 0);
         let part = |core: u64| access(slot * u64::from(cores), u64::from(r.table_plane), slot * core);
         let inputs = std::iter::once(whole(before)).chain((0..u64::from(cores)).map(part));
         let (expr, roots) = folded(&spec.body, 1 + cores as usize, &[r.dtype]);
