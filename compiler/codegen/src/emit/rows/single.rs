@@ -7,21 +7,23 @@
 use super::{CHUNK, Far, RowsKernel, RowsSpec, fetch};
 use crate::emit::hbm::HbmUnit;
 use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{BufferRef, KernelBuilder, LoopHints, MemFormat, S, StoreFormat, Trips};
+use crate::kernel::{BufferRef, KernelBuilder, LoopHints, MemFormat, S, StoreFormat, Trips, V};
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
 /// Semaphores: indices by half of their words, results that go to HBM by half of their window.
 const OUT: u32 = 2;
 const SEMAPHORES: u32 = 4;
-/// Rows of results that are made together: their elements are in the same lane, and one mask serves all.
+/// Rows of results that are made together: their elements are in the same lane, each in a sublane of its own, and one permutation brings
+/// all there.
 const TOGETHER: u32 = 4;
 
-/// Cycles of an element: the scalar unit finds its row and its turn.
-pub const ELEMENT_CYCLES: f64 = 3.0;
+/// Cycles of an element: its index comes from scalar memory, and the scalar unit finds its row.
+pub const ELEMENT_CYCLES: f64 = 2.0;
 
 struct Singles<'a> {
     s: &'a RowsSpec,
     lanes: u32,
+    sublanes: u32,
     table: (S, BufferRef),
     indices: (S, BufferRef),
     /// Where results are made: their array, or a window of two halves on their way to HBM.
@@ -40,7 +42,7 @@ pub fn singles_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> RowsKernel {
         let scratch = b.param();
         out = (if s.packing() == 1 { scratch } else { b.s_muli(scratch, s.packing() as i32) }, b.buffer());
     }
-    let k = Singles { s, lanes: chip.core.lanes, table, indices, out, far: results };
+    let k = Singles { s, lanes: chip.core.lanes, sublanes: chip.core.sublanes, table, indices, out, far: results };
     let src = if far.indices { Space::Hbm } else { Space::Vmem };
     let (full, rest) = (s.count / CHUNK, s.count % CHUNK);
     // Arrays fill whole rows: what lies behind the last index is kept within the table.
@@ -161,7 +163,8 @@ impl Singles<'_> {
             None => b.s(Op::SAdd, &[self.out.0, row]),
         };
         let row = b.s_copy(row);
-        for (trips, size) in [(rows / TOGETHER, TOGETHER), (rows % TOGETHER, 1)] {
+        let together = TOGETHER.min(self.sublanes);
+        for (trips, size) in [(rows / together, together), (rows % together, 1)] {
             b.loop_static(trips, |b| {
                 self.rows(b, (word, row), size, unknown);
                 b.s_inc(word, (size * self.lanes) as i32);
@@ -179,13 +182,17 @@ impl Singles<'_> {
             _ => (MemFormat::W32, StoreFormat::W32),
         };
         let components = s.dtype.components() as u32;
-        let found: Vec<_> = (0..size * components).map(|_| b.v_var(0)).collect();
+        let found: Vec<_> = (0..components).map(|_| b.v_var(0)).collect();
         let (at, lane) = (b.s_copy(word), b.s_var(0));
         let last = unknown.then(|| b.s_imm((s.table_component * self.lanes) as i32 - 1));
         b.loop_with(Trips::Static(self.lanes), LoopHints::independent(&[self.table.1]), |b| {
             let (here, number) = (b.splat(lane), b.lane());
             let mask = b.cmp(Op::VEqI, number, here);
+            // By component the rows of all elements, a sublane each, and the lanes that these are in.
+            let mut rows: Vec<V> = Vec::new();
+            let mut order = None;
             for r in 0..size {
+                let own = b.sublane_is(r);
                 let i = b.smem_load(at, (r * self.lanes) as i32);
                 let i = match last {
                     Some(last) => {
@@ -196,22 +203,28 @@ impl Singles<'_> {
                 };
                 let from = b.def_s(Op::SShrI, &[i.into(), shift.into()]);
                 let from = b.s(Op::SAdd, &[self.table.0, from]);
-                let turn = b.s(Op::SSub, &[lane, i]);
+                let at = b.splat(i);
+                order = Some(order.map_or(at, |all| b.select(own, at, all)));
                 for c in 0..components {
                     let v = b.load(load, from, (c * s.table_component) as i32, 0, self.table.1);
-                    let v = b.rot_lane_s(v, turn);
-                    let f = found[(r * components + c) as usize];
-                    b.set_v(f, Op::VSel, &[mask.into(), v.into(), f.into()]);
+                    match rows.get_mut(c as usize) {
+                        Some(all) => *all = b.select(own, v, *all),
+                        None => rows.push(v),
+                    }
                 }
+            }
+            let order = order.expect("some rows are made together");
+            for (&f, all) in found.iter().zip(rows) {
+                let v = b.v(Op::XPermLane, &[all, order]);
+                b.set_v(f, Op::VSel, &[mask.into(), v.into(), f.into()]);
             }
             b.s_inc(at, 1);
             b.s_inc(lane, 1);
         });
-        let one = b.sublanes_below(1);
+        let made = b.sublanes_below(size);
         let component = if self.far.is_some() { CHUNK / self.lanes } else { s.rows_component };
-        for (n, &f) in found.iter().enumerate() {
-            let (r, c) = (n as u32 / components, n as u32 % components);
-            b.store(store, f, row, (r + c * component) as i32, 1, one, self.out.1);
+        for (c, &f) in found.iter().enumerate() {
+            b.store(store, f, row, (c as u32 * component) as i32, 1, made, self.out.1);
         }
     }
 }

@@ -3,8 +3,7 @@
 //! An update waits until the one before it is stored, since both may name one place: so long that the scalar unit could have found
 //! several other places. Where the order of the updates does not matter, as many copies of the table as fit take them in turns,
 //! and none waits for its neighbour. The copies begin with what changes nothing, and have a row in front for updates that are
-//! skipped (place -1). Of single elements, copy `u` has its lanes turned by `u`: the elements of one row of updates then all
-//! turn by the difference of two numbers that the scalar unit has anyway.
+//! skipped (place -1). Of single elements, one permutation spreads those of all copies over the lanes, a sublane each.
 
 use super::{Area, Scatter, ScatterSpec};
 use crate::emit::loops::eval::{each_alone, emit_body, simple_body};
@@ -35,8 +34,7 @@ pub(super) struct Copies {
     step: u32,
     plane: u32,
     bufs: Vec<BufferRef>,
-    /// Of single elements: for each copy, the lane within its row of the element that each lane of the first sublane holds; -1
-    /// elsewhere.
+    /// Of single elements: for each sublane, its lanes' numbers; -1 elsewhere.
     lanes: Vec<V>,
 }
 
@@ -63,10 +61,8 @@ impl ScatterSpec {
     /// Estimated cycles of updates that are combined in copies.
     #[must_use]
     pub fn copies_cycles(&self, chip: &ChipConfig) -> f64 {
-        let interval =
-            |op: Op, slots: u32| f64::from(chip.timing.get(op.info().class).interval) / f64::from(slots.max(1));
-        let turned = if self.elements { interval(Op::XRotLaneS, chip.core.xlu_slots) } else { 0.0 };
-        f64::from(self.specs[0].count) * turned.max(interval(Op::SLd, chip.core.scalar_slots)).max(LEAST)
+        let interval = f64::from(chip.timing.get(Op::SLd.info().class).interval);
+        f64::from(self.specs[0].count) * (interval / f64::from(chip.core.scalar_slots.max(1))).max(LEAST)
     }
 
     /// Element rows of a plane of a part of the result: the table's, whole registers.
@@ -118,13 +114,11 @@ impl Copies {
     pub(super) fn new(b: &mut KernelBuilder, s: &ScatterSpec, first: S, chip: &ChipConfig) -> Copies {
         let base = b.s_addi(first, 1);
         let bufs = (0..s.copies).map(|_| b.buffer()).collect();
-        let lanes = (0..if s.elements { s.copies as i32 } else { 0 })
+        let turns = if s.elements { s.copies.min(chip.core.sublanes) } else { 0 };
+        let lanes = (0..turns)
             .map(|u| {
-                let lane = b.lane();
-                let own = b.v2(Op::VSubI, lane, u);
-                let own = b.and(own, chip.core.lanes as i32 - 1);
-                let first = b.sublanes_below(1);
-                b.sel(first, own, -1)
+                let (lane, own) = (b.lane(), b.sublane_is(u));
+                b.sel(own, lane, -1)
             })
             .collect();
         Copies { base, step: s.copy_rows(chip), plane: s.rows + 1, bufs, lanes }
@@ -191,14 +185,21 @@ impl Scatter<'_> {
         };
         let from = row_of(b, updates.base, at);
         let row = memory::load_value(b, dtype, place(from, 0, updates.buf));
+        let (first, sublane) = (b.splat(at), b.sublane());
+        let mut new = row;
         for u in 0..size {
+            let own = u % self.sublanes;
+            if own == 0 {
+                // The next elements, a sublane each, in all lanes.
+                let order = b.v(Op::VAddI, &[sublane, first]);
+                let order = b.addi(order, u as i32);
+                new = Value::word(dtype, b.v(Op::XPermLane, &[row.v(), order]));
+            }
             let index = b.smem_load(word, u as i32);
             let to = row_of(b, c.base, index);
-            let turn = b.s(Op::SSub, &[index, at]);
-            let new = Value::word(dtype, b.rot_lane_s(row.v(), turn));
             let number = b.splat(index);
             let lane = b.and(number, self.lanes as i32 - 1);
-            let mask = b.cmp(Op::VEqI, lane, c.lanes[u as usize]);
+            let mask = b.cmp(Op::VEqI, lane, c.lanes[own as usize]);
             let place = place(to, u * c.step, c.bufs[u as usize]);
             let old = memory::load_value(b, dtype, place);
             let made = self.body_of(b, old, new);
@@ -255,11 +256,7 @@ impl Scatter<'_> {
                     };
                     let mut sum = memory::load_value(b, dtype, place(at, 0, table.buf));
                     for (u, &buf) in c.bufs.iter().enumerate().skip(usize::from(self.s.part)) {
-                        let mut part = memory::load_value(b, dtype, place(other, u as u32 * c.step, buf));
-                        if self.s.elements && u > 0 {
-                            let back = (self.lanes - u as u32) as i32;
-                            part = Value::word(dtype, b.rot_lane(part.v(), back));
-                        }
+                        let part = memory::load_value(b, dtype, place(other, u as u32 * c.step, buf));
                         sum = self.body_of(b, sum, part);
                     }
                     let mask = b.sublanes_below(n);
