@@ -1,7 +1,7 @@
 //! Gathers of rows from a table in HBM.
 //!
 //! Indices come to scalar memory a chunk at a time, the next chunk's while this one's rows are asked for; the rows of a chunk
-//! are copied all at once, and while they are on their way those of the chunk before are put where they belong. Rows of 32-bit
+//! are copied all at once, and once half of them are asked for those of the chunk before are put where they belong. Rows of 32-bit
 //! words land in place; narrower ones share words with their neighbours and are put there by the vector unit.
 
 use super::{Far, RowsKernel, RowsSpec, chunk, fetch};
@@ -168,7 +168,8 @@ impl Gather<'_> {
             }
             let last = (full - 1) % 2;
             let before = b.s_addi(first, -(self.chunk as i32));
-            self.finish(b, last, self.chunk, results, before);
+            self.settle(b, last, self.chunk, before);
+            self.send(b, last, results, before);
             if self.far.rows {
                 for set in [1 - last, last].into_iter().skip((full < 2) as usize) {
                     self.wait_out(b, set, self.chunk);
@@ -180,8 +181,9 @@ impl Gather<'_> {
             let results = if self.far.rows { self.out_desc(rest) } else { 0 };
             self.fetch(b, indices, 0, first);
             self.wait_indices(b, rest);
-            self.ask(b, 0, rest, first);
-            self.finish(b, 0, rest, results, first);
+            self.ask(b, 0, (0, rest), first);
+            self.settle(b, 0, rest, first);
+            self.send(b, 0, results, first);
             if self.far.rows {
                 self.wait_out(b, 0, rest);
             }
@@ -197,16 +199,23 @@ impl Gather<'_> {
             let young = b.def_s(Op::SLtI, &[done.into(), 2.into()]);
             b.if_else(young, |_| {}, |b| self.wait_out(b, set, chunk));
         }
-        self.ask(b, set, chunk, first);
+        // Rows on their way, there or back, have half of a chunk's turn at least.
+        let half = chunk / 2;
+        self.ask(b, set, (0, half), first);
         b.if_(done, |b| {
-            let before = b.s_addi(first, -(chunk as i32));
-            self.finish(b, 1 - set, chunk, descs.1, before);
+            let first = b.s_addi(first, -(chunk as i32));
+            self.settle(b, 1 - set, chunk, first);
         });
         // The indices of the chunk before are not needed any more.
         b.if_(left, |b| {
             let next = b.s_addi(first, chunk as i32);
             self.fetch(b, descs.0, 1 - set, next);
         });
+        b.if_(done, |b| {
+            let first = b.s_addi(first, -(chunk as i32));
+            self.send(b, 1 - set, descs.1, first);
+        });
+        self.ask(b, set, (half, chunk - half), first);
         b.s_inc(first, chunk as i32);
         b.s_inc(done, 1);
     }
@@ -228,20 +237,20 @@ impl Gather<'_> {
         (landed, made)
     }
 
-    /// Starts the copies of a chunk's rows.
-    fn ask(&self, b: &mut KernelBuilder, set: u32, count: u32, first: S) {
+    /// Starts the copies of a chunk's rows from number `start` on.
+    fn ask(&self, b: &mut KernelBuilder, set: u32, (start, count): (u32, u32), first: S) {
         let s = self.s;
         let direct = self.in_place() && !self.far.rows;
-        let word = b.s_var((s.smem + set * self.chunk) as i32);
+        let word = b.s_var((s.smem + set * self.chunk + start) as i32);
         let to = if direct { b.s(Op::SAdd, &[self.out.0, first]) } else { self.window(b, set).0 };
-        let dst = b.s_copy(to);
+        let step = if self.in_place() { 1 } else { s.planes * s.dtype.components() as u32 };
+        let dst = if start == 0 { b.s_copy(to) } else { b.s_addi(to, (start * step) as i32) };
         let buf = if direct { self.out.2 } else { self.landed[set as usize] };
         let component = match (self.in_place(), direct) {
             (true, true) => s.rows_component,
             (true, false) => s.planes * self.chunk,
             (false, _) => s.planes,
         };
-        let step = if self.in_place() { 1 } else { s.planes * s.dtype.components() as u32 };
         b.loop_static(count, |b| {
             let i = b.smem_load(word, 0);
             let at = self.table.units_of(b, i);
@@ -256,8 +265,8 @@ impl Gather<'_> {
         });
     }
 
-    /// Puts a chunk's rows where they belong once they are there.
-    fn finish(&self, b: &mut KernelBuilder, set: u32, count: u32, results: u32, first: S) {
+    /// Puts a chunk's rows where they belong in vector memory once they are there.
+    fn settle(&self, b: &mut KernelBuilder, set: u32, count: u32, first: S) {
         let s = self.s;
         let slab = s.planes * s.dtype.components() as u32;
         let direct = self.in_place() && !self.far.rows;
@@ -285,7 +294,13 @@ impl Gather<'_> {
                 b.s_inc(dst, 1);
             });
         }
+    }
+
+    /// Starts the copy of a chunk's rows to HBM if they belong there.
+    fn send(&self, b: &mut KernelBuilder, set: u32, results: u32, first: S) {
+        let (window, made) = self.window(b, set);
         if self.far.rows {
+            let landed = self.landed[set as usize];
             let (src, buf) = if self.in_place() { (window, landed) } else { (made, self.made[set as usize]) };
             let at = self.out.1.units_of(b, first);
             let (dst, dst_offset) = self.out.1.place(b, at, 0);
