@@ -29,6 +29,8 @@ pub(super) const SEMAPHORES: u32 = 5;
 
 /// Words of scalar memory behind a chunk's keys, for the one that ends them.
 const END: u32 = 8;
+/// Updates that are combined together, where their rows take a register each.
+const TOGETHER: u32 = 4;
 /// Vector operations of an update in a block: those of its place, and those of a register of its row.
 const COMPARED: f64 = 2.5;
 const COMBINED: f64 = 3.25;
@@ -120,6 +122,9 @@ struct Window {
     at: S,
     buf: BufferRef,
 }
+
+/// An update: its key, its row, and whether it is the first of its row.
+type Keyed = (S, S, S);
 
 struct InPlace<'a> {
     s: &'a ScatterSpec,
@@ -382,37 +387,78 @@ impl InPlace<'_> {
         let parts: Vec<(u32, u32)> =
             (0..planes.div_ceil(sublanes)).map(|i| (i * sublanes, (planes - i * sublanes).min(sublanes))).collect();
         let sums: Vec<V> = parts.iter().map(|_| b.v_var(0)).collect();
-        b.loop_with(Trips::Static(self.chunk), LoopHints::independent(&[self.rows.buf]), |b| {
-            let next = b.smem_load(word, 1);
-            let next_row = b.def_s(Op::SShrI, &[next.into(), bits.into()]);
-            let number = b.def_s(Op::SAndI, &[key.into(), (self.chunk as i32 - 1).into()]);
-            let from = if planes == 1 { number } else { b.s_muli(number, planes as i32) };
-            let from = b.s(Op::SAdd, &[self.update.at, from]);
-            let fresh = b.splat(ended);
-            let fresh = b.test(Op::VNeI, fresh, 0);
-            for (&(plane, n), &sum) in parts.iter().zip(&sums) {
-                let stride = i32::from(n > 1);
-                let old = b.load(MemFormat::W32, at, plane as i32, stride, self.rows.buf);
-                let old = b.select(fresh, old, sum);
-                let new = b.load(MemFormat::W32, from, plane as i32, stride, self.update.buf);
-                let made = emit_body(b, &self.s.body, &[Value::word(dtype, old)], &[Value::word(dtype, new)])[0].v();
-                b.copy_v(sum, made);
-                let mask = b.sublanes_below(n);
-                b.store(StoreFormat::W32, made, at, plane as i32, stride, mask, self.rows.buf);
+        let together = if parts.len() == 1 { TOGETHER } else { 1 };
+        b.loop_with(Trips::Static(self.chunk / together), LoopHints::independent(&[self.rows.buf]), |b| {
+            // Those that are combined together, and the next one.
+            let mut all: Vec<Keyed> = vec![(key, row, ended)];
+            for u in 1..=together {
+                let key = b.smem_load(word, u as i32);
+                let row = b.def_s(Op::SShrI, &[key.into(), bits.into()]);
+                // Rows that are skipped are the last ones, and as large as what ends the keys.
+                let ended = b.s(Op::SLt, &[all[u as usize - 1].1, row]);
+                all.push((key, row, ended));
             }
-            // Rows that are skipped are the last ones, and as large as what ends the keys.
-            b.set_s(ended, Op::SLt, &[row.into(), next_row.into()]);
-            let to = b.def_s(Op::SSel, &[ended.into(), row.into(), spare.into()]);
+            let read = self.read(b, &all[..together as usize], at, &parts);
+            let mut last = sums.clone();
+            let mut made = Vec::new();
+            for (read, &(.., first)) in read.chunks(parts.len()).zip(&all) {
+                let first = b.splat(first);
+                let first = b.test(Op::VNeI, first, 0);
+                for (&(old, new), last) in read.iter().zip(&mut last) {
+                    let old = Value::word(dtype, b.select(first, old, *last));
+                    *last = emit_body(b, &self.s.body, &[old], &[Value::word(dtype, new)])[0].v();
+                }
+                made.push(last.clone());
+            }
+            for (u, made) in made.iter().enumerate() {
+                for (&(plane, n), &made) in parts.iter().zip(made) {
+                    let (offset, mask) = ((u as u32 * planes + plane) as i32, b.sublanes_below(n));
+                    b.store(StoreFormat::W32, made, at, offset, i32::from(n > 1), mask, self.rows.buf);
+                }
+            }
+            self.take_back(b, &all, (at, spare));
+            let (next_key, next_row, next_first) = all[together as usize];
+            b.copy_s(key, next_key);
+            b.copy_s(row, next_row);
+            b.copy_s(ended, next_first);
+            for (&sum, &last) in sums.iter().zip(&last) {
+                b.copy_v(sum, last);
+            }
+            b.s_inc(word, together as i32);
+            b.s_inc(at, (together * planes) as i32);
+            b.s_inc(spare, together as i32);
+        });
+    }
+
+    /// What updates find and bring, by part of their rows; the first one's row is at `at`.
+    fn read(&self, b: &mut KernelBuilder, all: &[Keyed], at: S, parts: &[(u32, u32)]) -> Vec<(V, V)> {
+        let planes = self.r.planes as i32;
+        let mut read = Vec::new();
+        for (u, &(key, ..)) in all.iter().enumerate() {
+            let number = b.def_s(Op::SAndI, &[key.into(), (self.chunk as i32 - 1).into()]);
+            let from = if planes == 1 { number } else { b.s_muli(number, planes) };
+            let from = b.s(Op::SAdd, &[self.update.at, from]);
+            for &(plane, n) in parts {
+                let (plane, stride) = (plane as i32, i32::from(n > 1));
+                let old = b.load(MemFormat::W32, at, u as i32 * planes + plane, stride, self.rows.buf);
+                read.push((old, b.load(MemFormat::W32, from, plane, stride, self.update.buf)));
+            }
+        }
+        read
+    }
+
+    /// Takes the rows of all updates but the last one given back, the first of which is at `at`: complete ones to the table, others to the
+    /// rows from `spare` on.
+    fn take_back(&self, b: &mut KernelBuilder, all: &[Keyed], (at, spare): (S, S)) {
+        for (u, pair) in all.windows(2).enumerate() {
+            let spare = if u == 0 { spare } else { b.s_addi(spare, u as i32) };
+            let to = b.def_s(Op::SSel, &[pair[1].2.into(), pair[0].1.into(), spare.into()]);
             let to = self.part.units_of(b, to);
             let (dst, dst_offset) = self.part.place(b, to, 0);
-            let args = DmaArgs { desc: self.row.1, src: at, src_offset: S::ZERO, dst, dst_offset, sem: OUT };
+            let src_offset = b.s_imm((u as u32 * self.r.planes * self.row_bytes) as i32);
+            let args = DmaArgs { desc: self.row.1, src: at, src_offset, dst, dst_offset, sem: OUT };
             b.dma_start(args, &[self.rows.buf], &[]);
-            b.copy_s(key, next);
-            b.copy_s(row, next_row);
-            b.s_inc(word, 1);
-            b.s_inc(at, planes as i32);
-            b.s_inc(spare, 1);
-        });
+        }
     }
 }
 
