@@ -268,20 +268,23 @@ impl<'a> Lower<'a> {
 
     /// A body with its arrays where they are.
     pub(super) fn block_spec(&self, body: &Body, args: &[Arg], hbm: &[bool]) -> BlockSpec {
+        let read = |a: &Arg| matches!(a, Arg::Array { usage: Use::Read, .. });
         let operands = args
             .iter()
             .zip(hbm)
-            .map(|(a, &hbm)| match a {
-                Arg::Array { buf, usage, dynamic, .. } if hbm => {
+            .enumerate()
+            .map(|(i, (a, &far))| match a {
+                Arg::Array { buf, usage, dynamic, .. } if far => {
                     let floating = self.granule_terms(*buf, dynamic).is_none();
-                    Operand { hbm, kept: *usage == Use::Update, floating, first: *usage == Use::First }
+                    let same = (0..i).find(|&j| hbm[j] && read(a) && args[j] == *a).map(|j| j as u32);
+                    Operand { hbm: true, kept: *usage == Use::Update, floating, first: *usage == Use::First, same }
                 }
                 Arg::Array { .. }
                 | Arg::Scalar(_)
                 | Arg::Sum(_)
                 | Arg::Linear { .. }
                 | Arg::Const(_)
-                | Arg::Scratch => Operand { hbm: false, kept: false, floating: false, first: false },
+                | Arg::Scratch => Operand::default(),
             })
             .collect();
         BlockSpec { body: body.clone(), operands }

@@ -123,6 +123,9 @@ pub fn emit(
     let mut at = 0;
     for (i, o) in spec.operands.iter().enumerate() {
         let (Some(w), Some(walk)) = (&choice.windows[i], &flow.walks[i]) else { continue };
+        if w.within.is_some() {
+            continue;
+        }
         let (base, buf) = flow.params[i];
         let unit = HbmUnit::new(base, buf, walk.dtype, chip);
         let window = b.s_addi(scratch, at as i32);
@@ -456,6 +459,12 @@ impl Flow<'_> {
                 None => row,
             };
             args[s.number] = (row, s.window_buf);
+        }
+        for (i, w) in windows.iter().enumerate() {
+            if let Some((w, leader)) = w.as_ref().and_then(|w| Some((w, w.within?))) {
+                body.set_walk(i, &w.walk);
+                args[i] = args[leader];
+            }
         }
         match &body {
             Body::Loop(_) | Body::Reduce(_) => {

@@ -3,12 +3,14 @@
 //! A body (a loop, reduction or move whose operands lie in vector memory) is cut along one dimension of its iteration;
 //! dimensions outside of that one may be walked index by index around the blocks. Each block's part of every array in HBM, its *window*, is copied into vector memory while the block before is worked
 //! on, and results are copied out while the block after is; arrays that lie in vector memory are walked in place. Where a
-//! reduced dimension is cut, results lie there, and each block goes on from what those before have left.
+//! reduced dimension is cut, results lie there, and each block goes on from what those before have left. What is one
+//! array at neighbouring rows shares a window ([`joint`]).
 //! [`body`] sees bodies as arrays walked by an iteration, [`window`] decides what a block's copy is, [`flow`] makes the
 //! code. The dimension and the size of blocks are those with the least traffic among those that fit.
 
 mod body;
 mod flow;
+mod joint;
 mod share;
 mod window;
 
@@ -21,11 +23,12 @@ use crate::emit::hook::Hook;
 use crate::emit::loops::scratch_rows;
 use crate::emit::moves;
 use crate::kernel::Kernel;
+use joint::Joint;
 use systole_isa::{ChipConfig, DmaDesc};
 use window::{Cut, Grid, Purpose, Window, step};
 
 /// How an array of a body is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Operand {
     /// It lies in HBM and is copied block by block.
     pub hbm: bool,
@@ -36,6 +39,9 @@ pub struct Operand {
     /// What the body does not write is written later: blocks may leave anything in rows around their own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub first: bool,
+    /// It is the array of this earlier operand, from the same row on, and both are only read: they may share a window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same: Option<u32>,
 }
 
 /// A body and where its arrays are: inputs (scalars count too), then outputs.
@@ -143,8 +149,7 @@ pub fn choose_cut(
 /// or is not much longer.
 pub fn divided(body: &Body, cycles: f64, chip: &ChipConfig) -> Option<(BlockSpec, ChosenCut)> {
     let count = (whole_work(body, chip) / cycles) as u64;
-    let operands =
-        vec![Operand { hbm: false, kept: false, floating: false, first: false }; body.walks(chip.core.lanes).len()];
+    let operands = vec![Operand::default(); body.walks(chip.core.lanes).len()];
     let spec = BlockSpec { body: body.clone(), operands };
     let body = body.normal((chip.core.sublanes, chip.core.lanes));
     let sizes = body.sizes();
@@ -202,6 +207,7 @@ fn purposes(spec: &BlockSpec, is_output: impl Fn(usize) -> bool) -> Vec<Purpose>
         written: is_output(i),
         floating: o.floating,
         first: o.first,
+        reach: 0,
     };
     spec.operands.iter().enumerate().map(one).collect()
 }
@@ -289,7 +295,7 @@ fn unit(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig) -> Option<u3
 pub fn parted(body: &Body, chip: &ChipConfig) -> Vec<Body> {
     let body = body.normal((chip.core.sublanes, chip.core.lanes));
     let arrays = body.walks(chip.core.lanes).len();
-    let operands = vec![Operand { hbm: true, kept: false, floating: false, first: false }; arrays];
+    let operands = vec![Operand { hbm: true, ..Operand::default() }; arrays];
     let spec = BlockSpec { body: body.clone(), operands };
     let one = |d: usize| body.parted(d, unit(&body, &spec, d, chip)?);
     (0..body.sizes().len()).rev().filter_map(one).chain(body.by_columns(chip.core.lanes)).collect()
@@ -299,7 +305,7 @@ pub fn parted(body: &Body, chip: &ChipConfig) -> Vec<Body> {
 pub fn divisible(body: &Body, chip: &ChipConfig) -> Vec<(Body, Body)> {
     let body = body.normal((chip.core.sublanes, chip.core.lanes));
     let Body::Move(whole) = &body else { return Vec::new() };
-    let operand = Operand { hbm: true, kept: false, floating: false, first: false };
+    let operand = Operand { hbm: true, ..Operand::default() };
     let spec = BlockSpec { body: body.clone(), operands: vec![operand; 2] };
     let one = |d: usize| {
         let (n, unit) = (whole.sizes[d], unit(&body, &spec, d, chip)?);
@@ -360,7 +366,8 @@ fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConf
     let Some(unit) = unit(body, spec, d, chip) else { return Vec::new() };
     let Some(least) = cut(body, spec, at, unit, chip) else { return Vec::new() };
     let row_bytes = chip.row_bytes();
-    let moved = least.windows.iter().flatten().map(|w| w.bytes(row_bytes, w.walk.dtype.packing() as u64));
+    let brought = least.windows.iter().flatten().filter(|w| w.within.is_none());
+    let moved = brought.map(|w| w.bytes(row_bytes, w.walk.dtype.packing() as u64));
     let bytes: u64 = moved.sum();
     let total = bytes * n.div_ceil(unit) as u64;
     // What is on its way while the memory answers, for both sets of windows and both ways.
@@ -390,18 +397,28 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
     let (blocks, rest) = (sizes[d] / size, sizes[d] % size);
     let walks = body.walks(chip.core.lanes);
     let purposes = purposes(spec, |i| walks[i].as_ref().is_some_and(|w| w.is_output));
+    let mut joints: Option<Vec<Option<Joint>>> = None;
     let mut windows_of = |steps: u32, at: Cut| -> Option<Vec<Option<Window>>> {
         sizes[d] = steps;
-        let mut all = Vec::new();
-        for ((w, o), p) in walks.iter().zip(&spec.operands).zip(&purposes) {
-            all.push(match w {
-                Some(w) if o.hbm => {
-                    let window = Window::new(w, &sizes, (&at, &around), *p, &g)?;
-                    Some(match body.row_dimension() {
-                        Some(row) => window.reached((row, sizes[row]), &g),
-                        None => window,
-                    })
-                }
+        let made = |w: &Walk, p: Purpose| {
+            let window = Window::new(w, &sizes, (&at, &around), p, &g)?;
+            Some(match body.row_dimension() {
+                Some(row) => window.reached((row, sizes[row]), &g),
+                None => window,
+            })
+        };
+        // What blocks share, the rest behind them shares too.
+        let joints = joints.get_or_insert_with(|| joint::joints(&walks, &spec.operands, &purposes, &made));
+        let mut all: Vec<Option<Window>> = Vec::new();
+        for (i, ((w, o), p)) in walks.iter().zip(&spec.operands).zip(&purposes).enumerate() {
+            let next = match w {
+                Some(w) if o.hbm => Some(match &joints[i] {
+                    Some(joint) if joint.leader < i => {
+                        joint.part(w, all[joint.leader].as_ref()?, walks[joint.leader].as_ref()?)
+                    }
+                    Some(joint) => joint.whole(w, *p, &made)?,
+                    None => made(w, *p)?,
+                }),
                 Some(w) => {
                     // Walked in place: lanes may only move by whole tiles, but where indices say so.
                     if matches!(body, Body::Move(_)) {
@@ -416,7 +433,8 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
                     None
                 }
                 None => None,
-            });
+            };
+            all.push(next);
         }
         Some(all)
     };
@@ -433,7 +451,7 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
     let mut serial = false;
     let (mut whole, mut last) = (Moved::default(), Moved::default());
     for (i, w) in windows.iter().enumerate() {
-        let Some(w) = w else {
+        let Some(w) = w.as_ref().filter(|w| w.within.is_none()) else {
             words.push(0);
             continue;
         };

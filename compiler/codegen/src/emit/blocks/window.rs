@@ -40,6 +40,8 @@ pub struct Window {
     pub shared: bool,
     /// How the body's iteration walks the window.
     pub walk: Walk,
+    /// It is the window of this operand, which brings it.
+    pub within: Option<usize>,
 }
 
 /// What a window is for.
@@ -52,6 +54,8 @@ pub struct Purpose {
     pub floating: bool,
     /// Rows that are nobody's yet may be written: somebody writes them later.
     pub first: bool,
+    /// Element rows behind every one that the body walks which others reach too.
+    pub reach: i64,
 }
 
 /// Which blocks: of which dimension, at which of its steps the first and the last of them begin, and how many there are.
@@ -69,6 +73,7 @@ enum Item {
     Plane,
     Tile,
     Component,
+    Reach,
 }
 
 fn up(x: i64, to: i64) -> i64 {
@@ -115,6 +120,20 @@ impl Window {
     /// The window of an array for a cut inside of loops over leading dimensions of sizes `around`; `sizes` are those of
     /// a block. `None` if no copy can bring it.
     pub fn new(w: &Walk, sizes: &[u32], (cut, around): (&Cut, &[u32]), p: Purpose, g: &Grid) -> Option<Window> {
+        let aligned = |align: i64| Window::aligned(w, (sizes, align), (cut, around), p, g);
+        // Blocks that begin within a register would have rows of the block before: copies of words have none.
+        let words = w.dtype.packing() as i64;
+        aligned(g.align).or_else(|| if p.first && !p.floating { aligned(words) } else { None })
+    }
+
+    /// The window whose copies begin and end at multiples of `align` element rows.
+    fn aligned(
+        w: &Walk,
+        (sizes, align): (&[u32], i64),
+        (cut, around): (&Cut, &[u32]),
+        p: Purpose,
+        g: &Grid,
+    ) -> Option<Window> {
         let d = cut.dimension;
         let moves_lanes = w.lanes[..around.len()].iter().chain([&w.lanes[d]]).any(|&l| l != 0);
         if w.any_lane && (moves_lanes || w.plane_rows <= 0 || p.written && !p.read) {
@@ -124,7 +143,7 @@ impl Window {
         let step = if cut.first > 0 || cut.blocks <= 1 { 0 } else { step(w, d, sizes[d], g)? };
         let begin = self::step(w, d, cut.first, g)?;
         let outer_steps: Vec<i64> = (0..around.len()).map(|e| self::step(w, e, 1, g)).collect::<Option<_>>()?;
-        if outer_steps.iter().any(|s| s % g.align != 0) {
+        if outer_steps.iter().any(|s| s % align != 0) {
             return None;
         }
         let reach = |c: &[i64]| -> (i64, i64) {
@@ -145,21 +164,22 @@ impl Window {
         items.push((Item::Plane, planes.1 - planes.0 + 1, w.plane_rows));
         items.push((Item::Tile, w.tiles.0 as i64, w.tiles.1));
         items.push((Item::Component, w.dtype.components() as i64, w.component_rows));
+        items.push((Item::Reach, p.reach + 1, 1));
         items.retain(|i| i.1 > 1 && i.2 != 0);
         items.sort_by_key(|i| i.2);
         let mut walk = w.clone();
         walk.lane_offset -= planes.0 * g.lanes;
         // The rows between neighbours belong to nobody else, as far as a register reaches.
         let packing = w.dtype.packing() as i64;
-        let slack = if p.floating { g.align - 1 } else { low.rem_euclid(g.align) };
+        let slack = if p.floating { align - 1 } else { low.rem_euclid(align) };
         let mut run = 1;
         let mut gaps = false;
         let mut levels: Vec<Level> = Vec::new();
         let mut of: Vec<Item> = Vec::new();
         let mut rows = 0;
         for (item, count, stride) in items {
-            if levels.is_empty() && (stride <= up(run, g.align) || stride % packing != 0) {
-                gaps |= stride > up(run, g.align);
+            if levels.is_empty() && (stride <= up(run, align) || stride % packing != 0) {
+                gaps |= stride > up(run, align);
                 run += (count - 1) * stride;
                 continue;
             }
@@ -177,11 +197,11 @@ impl Window {
         if levels.is_empty() {
             rows = up(slack + run, g.align);
         }
-        let run = up(slack + run, g.align);
+        let run = up(slack + run, align);
         let start = if p.floating { low } else { low - slack };
         walk.offset = if p.floating { 0 } else { slack };
         walk.offset -= reach(&walk.rows).0;
-        if levels.len() > MAX_DMA_DIMS || (p.floating && step % g.align != 0) || (!p.floating && step % packing != 0) {
+        if levels.len() > MAX_DMA_DIMS || (p.floating && step % align != 0) || (!p.floating && step % packing != 0) {
             return None;
         }
         // Steps by so many rows, over `extent` of them in all, come to rows of a level that is not their own.
@@ -208,7 +228,8 @@ impl Window {
             .iter()
             .zip(around)
             .any(|(s, &n)| n > 1 && meets(s.abs(), s.abs() * (n as i64 - 1) + reached, None));
-        let window = Window { start, step, outer_steps, run, levels, rows: rows + g.spacing, shared, walk };
+        let window =
+            Window { start, step, outer_steps, run, levels, rows: rows + g.spacing, shared, walk, within: None };
         // Copies stay within the array and the rows behind it that belong to nobody. (Blocks of a reversed array go down.)
         if p.read && !p.floating {
             let down: i64 = window.outer_steps.iter().zip(around).map(|(s, &n)| (s * (n as i64 - 1)).min(0)).sum();
@@ -282,6 +303,8 @@ impl Walk {
             Item::Plane => self.plane_rows = stride,
             Item::Tile => self.tiles.1 = stride,
             Item::Component => self.component_rows = stride,
+            // Single rows are never a level of their own.
+            Item::Reach => {}
         }
     }
 }
