@@ -24,6 +24,12 @@ const FILLED: (u64, u64) = (3, 4);
 /// Parts at most: each is some operations of its own.
 const MAX_PARTS: u64 = 64;
 
+/// Share of vector memory that what is made of both operands takes, beside other arrays and where it leaves little to them: so that
+/// parts are not much shorter than [`LONG`] times what neighbours have in common.
+const BESIDE: (u64, u64) = (1, 3);
+const ALONE: (u64, u64) = (4, 5);
+const LONG: u64 = 4;
+
 /// How images and places lie along lanes.
 struct Lanes {
     /// Places of a row, and rows of a line of `dy`.
@@ -127,8 +133,13 @@ impl Whole {
         let bytes = |x: NodeId| b.dtype(x).bits() as u64 / 8;
         let moved = rows * (images * self.lanes.places).next_multiple_of(lanes) * bytes(self.x).max(1);
         let weights = s.taps() * images * s.features(b).next_multiple_of(lanes) * bytes(s.kernel).max(1);
-        let parts = (2 * (moved + weights)).div_ceil((s.vmem_bytes / 3).max(1));
-        if s.spatial() == 1 { 1 } else { parts.clamp(1, s.window[0].size) }
+        let of = |(share, all): (u64, u64)| (2 * (moved + weights)).div_ceil((s.vmem_bytes / all * share).max(1));
+        // Neighbouring parts reach rows of `x` that both of them move.
+        let w = &s.window[0];
+        let common = (s.outputs(b)[0] - 1) * w.stride;
+        let long = w.size * w.window_dilation / (LONG * common.max(1));
+        let parts = of(BESIDE).min(of(ALONE).max(long));
+        if s.spatial() == 1 { 1 } else { parts.clamp(1, w.size) }
     }
 
     /// The sums over rows `from..to` of `dy` (its first spatial dimension): `[1, outputs.., C, Cout]`.

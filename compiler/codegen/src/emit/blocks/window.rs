@@ -76,6 +76,9 @@ enum Item {
     Reach,
 }
 
+/// How many times fewer rows copies have to have for being of words instead of registers: their chunks are shorter.
+const WORTH: u64 = 2;
+
 fn up(x: i64, to: i64) -> i64 {
     (x + to - 1).div_euclid(to) * to
 }
@@ -121,9 +124,18 @@ impl Window {
     /// a block. `None` if no copy can bring it.
     pub fn new(w: &Walk, sizes: &[u32], (cut, around): (&Cut, &[u32]), p: Purpose, g: &Grid) -> Option<Window> {
         let aligned = |align: i64| Window::aligned(w, (sizes, align), (cut, around), p, g);
-        // Blocks that begin within a register would have rows of the block before: copies of words have none.
-        let words = w.dtype.packing() as i64;
-        aligned(g.align).or_else(|| if p.first && !p.floating { aligned(words) } else { None })
+        let words = || aligned(w.dtype.packing() as i64);
+        let Some(registers) = aligned(g.align) else {
+            // Blocks that begin within a register would have rows of the block before: copies of words have none.
+            return if p.first && !p.floating { words() } else { None };
+        };
+        if !p.read || !p.written || p.floating {
+            return Some(registers);
+        }
+        // Around few rows that are written, registers bring and take more than these.
+        let rows = |w: &Window| w.runs() * w.run as u64;
+        let fewer = words().filter(|words| WORTH * rows(words) <= rows(&registers));
+        Some(fewer.unwrap_or(registers))
     }
 
     /// The window whose copies begin and end at multiples of `align` element rows.
