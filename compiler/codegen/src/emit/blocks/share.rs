@@ -96,7 +96,11 @@ impl Choice {
                 0 => w.step != 0,
                 _ => w.outer_steps[0] != 0,
             });
-            moves && !spec.operands[i].kept
+            // Of what is kept, a block brings and takes whole rows.
+            let o = &spec.operands[i];
+            let both = std::iter::once(&self.windows[i]).chain(self.rest_windows.get(i));
+            let own = !o.floating && both.flatten().all(|w| w.apart);
+            moves && (!o.kept || own)
         };
         walks.iter().enumerate().all(alone)
     }

@@ -38,6 +38,8 @@ pub struct Window {
     pub rows: i64,
     /// Blocks reach different lanes of the same rows.
     pub shared: bool,
+    /// No two blocks reach a common row, nor do blocks of different indices of the outer dimensions.
+    pub apart: bool,
     /// How the body's iteration walks the window.
     pub walk: Walk,
     /// It is the window of this operand, which brings it.
@@ -240,8 +242,29 @@ impl Window {
             .iter()
             .zip(around)
             .any(|(s, &n)| n > 1 && meets(s.abs(), s.abs() * (n as i64 - 1) + reached, None));
-        let window =
-            Window { start, step, outer_steps, run, levels, rows: rows + g.spacing, shared, walk, within: None };
+        let mut window = Window {
+            start,
+            step,
+            outer_steps,
+            run,
+            levels,
+            rows: rows + g.spacing,
+            shared,
+            apart: false,
+            walk,
+            within: None,
+        };
+        let inner = w.rows[d].abs() < run;
+        let foreign = |l: &Level| l.array < run || (inner && l.array > w.rows[d].abs() && l.array < reached);
+        // Outer dimensions lie outside of all blocks of a row.
+        let within = |s: &i64| s.abs() < reached;
+        let together = gaps
+            || shared
+            || returns
+            || window.levels.iter().any(foreign)
+            || window.overlaps_next() && cut.blocks > 1
+            || window.outer_steps.iter().any(within);
+        window.apart = !together;
         // Copies stay within the array and the rows behind it that belong to nobody. (Blocks of a reversed array go down.)
         if p.read && !p.floating {
             let down: i64 = window.outer_steps.iter().zip(around).map(|(s, &n)| (s * (n as i64 - 1)).min(0)).sum();
@@ -255,25 +278,11 @@ impl Window {
                 return None;
             }
         }
-        // What is written must be the block's own, up to the last block.
-        if p.written && !p.read {
-            let inner = w.rows[d].abs() < run;
-            let foreign = |l: &Level| l.array < run || (inner && l.array > w.rows[d].abs() && l.array < reached);
-            // Outer dimensions lie outside of all blocks of a row.
-            let within = |s: &i64| s.abs() < reached;
-            // Rows before the first one are nobody's yet, unless they are the block's before.
-            let begins =
-                slack == 0 || p.first && !p.floating && (cut.blocks + cut.first <= 1 || w.rows[d].abs() >= run);
-            if !begins
-                || gaps
-                || shared
-                || returns
-                || window.levels.iter().any(foreign)
-                || window.overlaps_next() && cut.blocks > 1
-                || window.outer_steps.iter().any(within)
-            {
-                return None;
-            }
+        // What is written must be the block's own, up to the last block. Rows before the first one are nobody's yet, unless they
+        // are the block's before.
+        let begins = slack == 0 || p.first && !p.floating && (cut.blocks + cut.first <= 1 || w.rows[d].abs() >= run);
+        if p.written && !p.read && !(begins && window.apart) {
+            return None;
         }
         Some(window)
     }
