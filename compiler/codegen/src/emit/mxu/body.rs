@@ -17,6 +17,15 @@ pub(super) struct Operand {
     pub buf: BufferRef,
     /// Element rows between planes (of the array, or of its window).
     pub plane: u32,
+    /// Element rows between batch indices beside each other (there), if any are.
+    pub beside: u32,
+}
+
+impl Operand {
+    /// Where slab `si` begins, which begins at `inside` of its batch index.
+    fn slab(&self, si: usize, inside: u32) -> u32 {
+        inside + si as u32 * self.beside
+    }
 }
 
 /// Registers that describe the current step; the odometer is already at the next one.
@@ -235,13 +244,14 @@ impl Context<'_> {
         f: &mut dyn FnMut(&mut KernelBuilder, u32, V),
     ) {
         let mut last: Option<(u32, V)> = None;
-        for (si, &skip) in self.t.slab_rhs.iter().enumerate() {
+        for si in 0..self.t.ms {
+            let skip = self.rhs.slab(si as usize, 0);
             let v = match last {
                 Some((at, v)) if at == skip => v,
                 _ => load(b, skip as i32),
             };
             last = Some((skip, v));
-            f(b, si as u32, v);
+            f(b, si, v);
         }
     }
 
@@ -342,7 +352,8 @@ impl Context<'_> {
     }
 
     fn push_block(&self, b: &mut KernelBuilder, step: &Step, push: Push, (offset, row): (i32, S)) {
-        for (si, &skip) in self.t.slab_lhs.iter().enumerate() {
+        for (si, &inside) in self.t.slab_lhs.iter().enumerate() {
+            let skip = self.lhs.slab(si, inside);
             let stride = self.p.geometry.inner.lhs;
             let at = self.push.vars[0];
             let load = |b: &mut KernelBuilder, chunk: &(ChunkAt, M)| {
@@ -489,10 +500,10 @@ impl Context<'_> {
         let stride = self.p.geometry.inner.out;
         let mut epilogue = self.epilogue.borrow_mut();
         let rows = epilogue.uses_row() as usize;
-        let slab = self.t.slab_out[si];
+        let inside = self.t.slab_out[si];
         let place = |o: &Operand, base: S| memory::Place {
             base,
-            offset: (plane * o.plane + slab) as i32 + ahead,
+            offset: (plane * o.plane + o.slab(si, inside)) as i32 + ahead,
             stride: stride as i32,
             buf: o.buf,
             component_rows: 0,
@@ -503,8 +514,9 @@ impl Context<'_> {
             .zip(&self.pop.vars[1 + rows..])
             .map(|(o, &base)| memory::load_value(b, o.array.dtype, place(o, base)))
             .collect();
-        let row =
-            (rows > 0).then(|| b.s_addi(self.pop.vars[1], (plane * self.p.spec.out.plane_rows + slab) as i32 + ahead));
+        let beside = self.p.geometry.beside.map_or(0, |beside| beside.whole.out);
+        let row = (plane * self.p.spec.out.plane_rows + inside + si as u32 * beside) as i32 + ahead;
+        let row = (rows > 0).then(|| b.s_addi(self.pop.vars[1], row));
         let at = TileAt {
             row,
             row_stride: stride,

@@ -16,6 +16,9 @@ pub(super) struct Moved {
 /// Cycles of a look between two steps, with what registers in memory cost because of it (measured with products whose
 /// steps are short).
 const LOOK: f64 = 32.0;
+/// What hidden work counts for, as a share of its cycles: of tiles that a memory bounds alike, the one that leaves the units more time
+/// is the better one, since arrays may turn out to lie nearer, or copies to be under way before (assumed).
+const HIDDEN: f64 = 0.2;
 /// Cycles between two splits of k: other windows and sums (measured; twice as many with looks).
 const TURN: f64 = 24.0;
 
@@ -28,7 +31,9 @@ impl Problem<'_> {
     pub fn moved(&self, t: &Tiling) -> Moved {
         let (g, chip, spec) = (self.geometry, self.chip, self.spec);
         let bytes = |w: &Option<Window>, a: systole_isa::DType| {
-            w.as_ref().map_or(0.0, |w| w.copied as f64 * w.planes as f64 * chip.row_bytes() as f64 / a.packing() as f64)
+            w.as_ref().map_or(0.0, |w| {
+                w.copied as f64 * f64::from(w.planes * w.beside) * chip.row_bytes() as f64 / a.packing() as f64
+            })
         };
         let (lhs_reads, rhs_reads) = t.reads(g);
         let taps: u32 = g.taps.iter().map(|d| d.count).product();
@@ -115,15 +120,15 @@ impl Problem<'_> {
         if t.ks > 1 {
             part += if self.hooked { 2.0 * TURN } else { TURN };
         }
+        let work = part;
         let ahead = |w: &Option<Window>| w.map_or(1, |w| w.count.max(2) - 1) as f64;
         let keeps = t.keeps_rhs();
         if m.rhs_reads > 1 && !keeps {
             part = within(part, m.rhs, ahead(&t.rhs));
         }
         if tiles > 1.0 {
-            let overlaps = t.mo * t.ob != g.blocks[t.outer].count || t.wide * t.ng * t.group() != g.planes_n;
             let alone = t.out.is_some_and(|w| w.count == 1);
-            part = within(part * t.ks as f64, m.out, if overlaps || alone { 1.0 } else { 2.0 }) / t.ks as f64;
+            part = within(part * t.ks as f64, m.out, if t.overlaps(g) || alone { 1.0 } else { 2.0 }) / t.ks as f64;
         }
         let mut rows = part * t.ng as f64;
         if m.lhs_reads > 1 {
@@ -143,6 +148,8 @@ impl Problem<'_> {
         let others = if keeps { late(m.rhs) * f64::from(t.ng - 1) } else { 0.0 };
         let chunks = f64::from(t.kc - 1) / f64::from(t.kc);
         let waits = late(m.lhs + m.rhs) * chunks + others;
-        (rows * blocks_of_rows + waits).max(moved / bandwidth) + first + drain + last
+        let work = work * t.ng as f64 * blocks_of_rows;
+        let hidden = HIDDEN * work.min(moved / bandwidth);
+        (rows * blocks_of_rows + waits).max(moved / bandwidth) + hidden + first + drain + last
     }
 }

@@ -6,7 +6,7 @@
 //! - Rows are *blocks* of `sublanes` positions along the innermost dimension; the last block of a line may reach past
 //!   its end.
 
-use super::spec::{Array, Contraction, Dim, Place, RhsForm};
+use super::spec::{Array, Contraction, Dim, RhsForm};
 use systole_isa::ChipConfig;
 
 /// See the module docs. Dimensions are outermost first.
@@ -15,9 +15,9 @@ pub(super) struct Geometry {
     pub sublanes: u32,
     pub lanes: u32,
     pub batch: Vec<Dim>,
-    /// The dimension that is cut over the matrix units where each of them has a batch index, and so weights, of its own: all of
-    /// it, of which the last of `batch` is the longest unit's part.
-    pub beside: Option<Dim>,
+    /// Batch indices that the matrix units compute beside each other, each with weights of its own: neighbours along a dimension of
+    /// which the last of `batch` counts what is done at a time.
+    pub beside: Option<Beside>,
     /// Block dimensions: strides from block to block.
     pub blocks: Vec<Dim>,
     /// The last of `blocks` counts blocks of one line (else a line is one block).
@@ -32,16 +32,26 @@ pub(super) struct Geometry {
     pub masked: bool,
 }
 
+/// See [`Geometry::beside`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Beside {
+    /// The whole dimension.
+    pub whole: Dim,
+    /// How many indices are beside each other. The last ones begin earlier where they do not come out even.
+    pub units: u32,
+}
+
+impl Beside {
+    /// Indices that the last ones begin before their regular place (as a negative number).
+    pub fn last(&self) -> i64 {
+        let Beside { whole, units } = self;
+        i64::from(whole.count) - i64::from(whole.count.div_ceil(*units) * units)
+    }
+}
+
 /// Element rows rounded up to whole words.
 pub(super) fn aligned(array: &Array, rows: u32) -> u32 {
     rows.next_multiple_of(array.dtype.packing() as u32)
-}
-
-/// Where `units` equal parts of a dimension begin in lhs, rhs and out. The last one begins earlier where they do not come out even.
-pub(super) fn parts(whole: Dim, units: u32) -> [Vec<u32>; 3] {
-    let part = whole.count.div_ceil(units);
-    let begins = |stride: u32| (0..units).map(|s| (s * part).min(whole.count - part) * stride).collect();
-    [begins(whole.lhs), begins(whole.rhs), begins(whole.out)]
 }
 
 /// Largest sublane stride of a load or store.
@@ -94,20 +104,20 @@ impl Geometry {
             let across = (0..rows.len()).filter(|&i| fits(&rows[i]));
             all.extend(across.map(|i| Geometry::across(spec, chip, i)));
         }
-        let beside = plain.beside(spec, chip, units);
+        let beside = plain.beside(chip, units);
         all.insert(0, plain);
         all.extend(beside);
         all
     }
 
-    /// The geometry with the innermost batch dimension cut over the units, where all arrays are in vector memory.
-    fn beside(&self, spec: &Contraction, chip: &ChipConfig, units: u32) -> Option<Geometry> {
-        let places = spec.extras.iter().map(|e| e.0).chain([spec.lhs.place, spec.rhs.place, spec.out.place]);
-        let there = places.into_iter().all(|p| p == Place::Vmem) && chip.mxu.count > 1;
-        let whole = self.batch.last().copied().filter(|_| there)?;
-        let mut g = Geometry { beside: Some(whole), ..self.clone() };
+    /// The geometry with neighbours along the innermost batch dimension beside each other.
+    fn beside(&self, chip: &ChipConfig, units: u32) -> Option<Geometry> {
+        let whole = self.batch.last().copied().filter(|_| chip.mxu.count > 1)?;
+        let units = units.min(whole.count);
+        let mut g = Geometry { beside: Some(Beside { whole, units }), ..self.clone() };
         g.batch.pop();
-        g.batch.push(Dim { count: whole.count.div_ceil(units.min(whole.count)), ..whole });
+        let [lhs, rhs, out] = [whole.lhs, whole.rhs, whole.out].map(|stride| stride * units);
+        g.batch.push(Dim { count: whole.count.div_ceil(units), lhs, rhs, out });
         Some(g)
     }
 

@@ -2,13 +2,14 @@
 
 use super::body::{Context, Current, Operand};
 use super::odometer::{Level, Odometer, Walk};
-use super::spec::{Array, Epilogue, MxuError, RhsForm};
+use super::spec::{Array, Dim, Epilogue, MxuError, RhsForm};
 use super::stream::{Chunk, Kind, OutStream, Piece, Ring, Stream, desc};
 use super::tile::{Problem, Tiling, Window};
 use crate::emit::hbm::{Descs, HbmUnit};
 use crate::kernel::{KernelBuilder, S};
 use std::cell::RefCell;
 use systole_isa::DmaDesc;
+use systole_isa::dma::MAX_DMA_DIMS;
 
 /// Allocates what a kernel needs besides registers.
 struct Resources {
@@ -47,19 +48,20 @@ fn base(
     r: &mut Resources,
     chip: &systole_isa::ChipConfig,
     (array, param): (Array, S),
-    window: Option<&Window>,
+    (window, beside): (Option<&Window>, u32),
 ) -> Base {
     let array_buf = b.buffer();
     let packing = array.dtype.packing() as i32;
     let elements = |b: &mut KernelBuilder, s: S| if packing == 1 { b.s_copy(s) } else { b.s_muli(s, packing) };
     match window {
         None => {
-            let operand = Operand { array, buf: array_buf, plane: array.plane_rows };
+            let operand = Operand { array, buf: array_buf, plane: array.plane_rows, beside };
             Base { operand, start: elements(b, param), window: S::ZERO, hbm: None }
         }
         Some(w) => {
             let at = r.scratch(b, w.total());
-            let operand = Operand { array, buf: b.buffer(), plane: w.plane };
+            let operand =
+                Operand { array, buf: b.buffer(), plane: w.plane, beside: if beside == 0 { 0 } else { w.apart() } };
             let hbm = Some(HbmUnit::new(param, array_buf, array.dtype, chip));
             Base { operand, start: elements(b, at), window: at, hbm }
         }
@@ -119,6 +121,20 @@ impl Levels<'_> {
         gain(t.ob as i64 * stride as i64, (count - (t.mo * t.ob) as i64) * stride as i64)
     }
 
+    fn batch(&self, i: usize, stride: impl Fn(&Dim) -> u32) -> Gain {
+        let g = self.p.geometry;
+        let beside = g.beside.filter(|_| i + 1 == g.batch.len());
+        let last = beside.map_or(0, |beside| beside.last() * i64::from(stride(&beside.whole)));
+        gain(stride(&g.batch[i]).into(), last)
+    }
+
+    /// The dimension of a copy that batch indices beside each other are, if the window holds several: their number, distances in
+    /// the array and in the window.
+    fn beside(&self, w: &Window, stride: impl Fn(&Dim) -> u32) -> Option<[u32; 3]> {
+        let beside = self.p.geometry.beside.filter(|_| w.beside > 1)?;
+        Some([w.beside, stride(&beside.whole), w.apart()])
+    }
+
     fn lhs(&self, kind: Kind, plane: u32) -> Gain {
         let (g, t) = (self.p.geometry, self.t);
         match kind {
@@ -128,7 +144,7 @@ impl Levels<'_> {
             Kind::K => gain((t.kch * plane) as i64, 0),
             Kind::Block => self.block(g.blocks[t.outer].lhs),
             Kind::Outer(i) => gain(g.blocks[i].lhs as i64, 0),
-            Kind::Batch(i) => gain(g.batch[i].lhs as i64, 0),
+            Kind::Batch(i) => self.batch(i, |d| d.lhs),
         }
     }
 
@@ -155,7 +171,7 @@ impl Levels<'_> {
                 let row = g.lanes as i64 * n_stride as i64;
                 gain(group * row, last * row)
             }
-            (Kind::Batch(i), _) => gain(g.batch[i].rhs as i64, 0),
+            (Kind::Batch(i), _) => self.batch(i, |d| d.rhs),
         }
     }
 
@@ -167,7 +183,7 @@ impl Levels<'_> {
             Kind::Wide => gain(self.wide().step as i64 * plane as i64, self.wide().last as i64 * plane as i64),
             Kind::Block => self.block(g.blocks[t.outer].out),
             Kind::Outer(i) => gain(g.blocks[i].out as i64, 0),
-            Kind::Batch(i) => gain(g.batch[i].out as i64, 0),
+            Kind::Batch(i) => self.batch(i, |d| d.out),
         }
     }
 
@@ -256,10 +272,11 @@ fn dense(counts: &[u32], size: u32) -> Vec<i64> {
 fn lhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, lhs: &Base) -> Option<Stream> {
     let (unit, w, t) = (lhs.hbm?, l.t.lhs?, l.t);
     let a = lhs.operand.array;
+    let beside: Vec<[u32; 3]> = l.beside(&w, |d| d.lhs).into_iter().collect();
     let chunk = |r: &mut Resources, i: u32| {
         let from = i * t.ktc * t.kch;
         let planes = ((i + 1) * t.ktc * t.kch).min(l.p.geometry.planes_k).min(t.kt * t.kch) - from;
-        let d = desc(&unit, false, w.copied, [planes, a.plane_rows, w.plane], &[]);
+        let d = desc(&unit, false, w.copied, [planes, a.plane_rows, w.plane], &beside);
         let to = (from * w.plane / a.dtype.packing() as u32) as i32;
         Chunk { bytes: d.bytes() as u32, desc: r.descs.number(d), from: unit.units((from * a.plane_rows) as i32), to }
     };
@@ -275,19 +292,20 @@ fn rhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, rhs: &Ba
     let a = rhs.operand.array;
     let counts: Vec<u32> = g.taps.iter().map(|d| d.count).collect();
     let strides = dense(&counts, w.copied);
-    let taps: Vec<[u32; 3]> = g.taps.iter().zip(strides).map(|(d, s)| [d.count, d.rhs, s as u32]).collect();
+    let taps = g.taps.iter().zip(strides).map(|(d, s)| [d.count, d.rhs, s as u32]);
+    let dims: Vec<[u32; 3]> = taps.chain(l.beside(&w, |d| d.rhs)).collect();
     let tile_k = t.kch * g.lanes;
     let transposed = l.p.staging.transposed;
     let chunk = |r: &mut Resources, i: u32| {
         let (d, from, to) = if transposed {
             let from = i * t.ktc * t.kch;
             let planes = ((i + 1) * t.ktc * t.kch).min(g.planes_k).min(t.kt * t.kch) - from;
-            let d = desc(&unit, false, w.copied, [planes, a.plane_rows, w.plane], &taps);
+            let d = desc(&unit, false, w.copied, [planes, a.plane_rows, w.plane], &dims);
             (d, from * a.plane_rows, from * w.plane)
         } else {
             let from = i * t.ktc * tile_k;
             let rows = ((i + 1) * t.ktc * tile_k).min(w.copied) - from;
-            (desc(&unit, false, rows, [w.planes, a.plane_rows, w.plane], &taps), from, from)
+            (desc(&unit, false, rows, [w.planes, a.plane_rows, w.plane], &dims), from, from)
         };
         let to = (to / a.dtype.packing() as u32) as i32;
         Chunk { bytes: d.bytes() as u32, desc: r.descs.number(d), from: unit.units(from as i32), to }
@@ -295,7 +313,7 @@ fn rhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, rhs: &Ba
     let chunks = (0..t.kc).map(|i| chunk(r, i)).collect();
     let sem = r.semaphores(Stream::semaphores(t.kc, &w, t.keeps_rhs()));
     let rows = |k: Kind| match k {
-        Kind::Group if transposed && t.ng > 1 => {
+        Kind::Group if transposed && t.ng > 1 && t.wide == 1 => {
             let group = (t.group() * g.lanes) as i64;
             gain(group, l.p.spec.n.next_multiple_of(g.sublanes) as i64 - t.ng as i64 * group)
         }
@@ -309,14 +327,15 @@ fn rhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, rhs: &Ba
 }
 
 /// The descriptor of a tile of results (or of an extra).
-fn tile_desc(unit: &HbmUnit, w: &Window, a: &Array, to_hbm: bool) -> DmaDesc {
-    desc(unit, to_hbm, w.copied, [w.planes, a.plane_rows, w.plane], &[])
+fn tile_desc(unit: &HbmUnit, l: &Levels<'_>, w: &Window, to_hbm: bool) -> DmaDesc {
+    let beside: Vec<[u32; 3]> = l.beside(w, |d| d.out).into_iter().collect();
+    desc(unit, to_hbm, w.copied, [w.planes, l.p.spec.out.plane_rows, w.plane], &beside)
 }
 
 /// How a tile's results leave: what does so early, if anything, and the rest; the bytes of both.
 fn out_pieces(r: &mut Resources, l: &Levels<'_>, unit: &HbmUnit, w: &Window) -> ((Option<Piece>, Piece), u32) {
     let (t, g, a) = (l.t, l.p.geometry, &l.p.spec.out);
-    let whole = tile_desc(unit, w, a, true);
+    let whole = tile_desc(unit, l, w, true);
     let bytes = whole.bytes() as u32;
     let Some(early) = t.early_rows(l.p.spec, g) else {
         return ((None, Piece { desc: r.descs.number(whole), from: 0, to: 0 }), bytes);
@@ -341,23 +360,32 @@ pub(super) fn check_placement(p: &Problem<'_>, t: &Tiling) -> Result<(), MxuErro
         let steps = kinds.iter().map(|k| of(k.0)).all(|g| g.step % packing == 0 && g.last % packing == 0);
         steps && (planes == 1 || a.plane_rows as i32 % packing == 0)
     };
-    if t.lhs.is_some() && !whole(&spec.lhs, p.geometry.planes_k, &|k| l.lhs(k, spec.lhs.plane_rows)) {
+    let beside = |a: &Array, w: &Window, stride: fn(&Dim) -> u32| {
+        l.beside(w, stride).is_none_or(|[_, apart, _]| (apart as usize).is_multiple_of(a.dtype.packing()))
+    };
+    let cut = |w: &Window| {
+        whole(&spec.lhs, p.geometry.planes_k, &|k| l.lhs(k, spec.lhs.plane_rows)) && beside(&spec.lhs, w, |d| d.lhs)
+    };
+    if t.lhs.is_some_and(|w| !cut(&w)) {
         return refuse("lhs", "is not cut at whole words");
     }
-    if t.rhs.is_some() {
-        let aligned = whole(&spec.rhs, 2, &|k| l.rhs(k, spec.rhs.plane_rows));
+    if let Some(w) = &t.rhs {
+        let aligned = whole(&spec.rhs, 2, &|k| l.rhs(k, spec.rhs.plane_rows)) && beside(&spec.rhs, w, |d| d.rhs);
         let taps = p.geometry.taps.iter().all(|d| (d.rhs as usize).is_multiple_of(spec.rhs.dtype.packing()));
         if p.staging.stride != 1 || !aligned || !taps || spec.rhs.plane_rows < p.geometry.sublanes {
             return refuse("rhs", "is not cut at whole words");
         }
-        if p.geometry.taps.len() > 3 {
+        if 1 + p.geometry.taps.len() + usize::from(w.beside > 1) > MAX_DMA_DIMS {
             return refuse("rhs", "has too many dimensions");
         }
     }
     for w in t.out.iter().chain(t.extras.iter().flatten()) {
         let rows = kinds.iter().filter(|k| !matches!(k.0, Kind::Group | Kind::Split | Kind::Wide));
         let outer = rows.clone().all(|k| l.out(k.0, 0).step as u32 >= w.copied);
+        let apart = l.beside(w, |d| d.out).is_none_or(|[_, apart, _]| apart >= w.copied);
         if !outer
+            || !apart
+            || !beside(&spec.out, w, |d| d.out)
             || w.copied > spec.out.plane_rows
             || !whole(&spec.out, p.geometry.planes_n, &|k| l.out(k, spec.out.plane_rows))
         {
@@ -387,13 +415,14 @@ pub(super) fn prepare<'a>(
     let extra_params: Vec<S> = spec.extras.iter().map(|_| b.param()).collect();
     let params: Vec<S> = (0..epilogue.params()).map(|_| b.param()).collect();
     let mut r = Resources { scratch: b.param(), words: 0, descs: Descs::default(), semaphores: 0 };
-    let lhs = base(b, &mut r, chip, (spec.lhs, lhs_param), t.lhs.as_ref());
-    let rhs = base(b, &mut r, chip, (spec.rhs, rhs_param), t.rhs.as_ref());
-    let out = base(b, &mut r, chip, (spec.out, out_param), t.out.as_ref());
+    let beside = g.beside.map_or(Dim { count: 1, lhs: 0, rhs: 0, out: 0 }, |beside| beside.whole);
+    let lhs = base(b, &mut r, chip, (spec.lhs, lhs_param), (t.lhs.as_ref(), beside.lhs));
+    let rhs = base(b, &mut r, chip, (spec.rhs, rhs_param), (t.rhs.as_ref(), beside.rhs));
+    let out = base(b, &mut r, chip, (spec.out, out_param), (t.out.as_ref(), beside.out));
     let mut extras = Vec::new();
     for ((&(place, dtype), &param), w) in spec.extras.iter().zip(&extra_params).zip(&t.extras) {
         let array = Array { place, dtype, ..spec.out };
-        extras.push(base(b, &mut r, chip, (array, param), w.as_ref()));
+        extras.push(base(b, &mut r, chip, (array, param), (w.as_ref(), beside.out)));
     }
     let sums_base = r.scratch(b, t.sums as u64);
     let l = Levels { p: &p, t: &t };
@@ -403,7 +432,7 @@ pub(super) fn prepare<'a>(
     let next = step_odometer(b, &l, &lhs, &rhs);
     let lhs_stream = lhs_stream(b, &mut r, &l, &lhs);
     let rhs_stream = rhs_stream(b, &mut r, &l, &rhs);
-    let serial = t.mo * t.ob != g.blocks[t.outer].count || l.group_last() != 0 || l.wide().last != 0;
+    let serial = t.overlaps(g);
     let out_stream = out.hbm.zip(t.out).map(|(unit, w)| {
         let (pieces, bytes) = out_pieces(&mut r, &l, &unit, &w);
         let sem = r.semaphores(w.count);
@@ -412,7 +441,7 @@ pub(super) fn prepare<'a>(
     let mut extra_streams = Vec::new();
     for (e, w) in extras.iter().zip(&t.extras) {
         let stream = e.hbm.zip(w.as_ref()).map(|(unit, w)| {
-            let d = tile_desc(&unit, w, &e.operand.array, false);
+            let d = tile_desc(&unit, &l, w, false);
             let chunks = vec![Chunk { bytes: d.bytes() as u32, desc: r.descs.number(d), from: 0, to: 0 }];
             let levels = l.stream(&unit, |k| l.out(k, spec.out.plane_rows), &[Kind::Split]);
             let sem = r.semaphores(1);

@@ -30,7 +30,7 @@
 
 use super::choose::{Search, Tile, cuts};
 use super::format::Formats;
-use super::geometry::{self, Geometry, Part, Staging, aligned};
+use super::geometry::{Geometry, Part, Staging, aligned};
 use super::segment::Segments;
 use super::setup::check_placement;
 use super::spec::{Array, Contraction, Dim, MxuError, Place};
@@ -54,16 +54,23 @@ pub(super) struct Window {
     pub copied: u32,
     pub plane: u32,
     pub planes: u32,
+    /// Batch indices beside each other that it holds.
+    pub beside: u32,
     /// Word rows of one window, and how many there are.
     pub words: u32,
     pub count: u32,
 }
 
 impl Window {
-    fn new(copied: u32, plane: u32, planes: u32, count: u32, array: &Array, g: &Geometry) -> Window {
+    fn new(copied: u32, plane: u32, (planes, beside): (u32, u32), count: u32, array: &Array, g: &Geometry) -> Window {
         let plane = plane.next_multiple_of(4 * g.sublanes);
-        let words = planes as u64 * plane as u64 / array.dtype.packing() as u64;
-        Window { copied, plane, planes, words: words.min(u32::MAX as u64 / 4) as u32, count }
+        let words = beside as u64 * planes as u64 * plane as u64 / array.dtype.packing() as u64;
+        Window { copied, plane, planes, beside, words: words.min(u32::MAX as u64 / 4) as u32, count }
+    }
+
+    /// Element rows from one of the batch indices beside each other to the next.
+    pub fn apart(&self) -> u32 {
+        self.planes * self.plane
     }
 
     /// Word rows of all of them.
@@ -85,10 +92,9 @@ pub(super) struct Tiling {
     /// The next block dimension is cut into `mo` blocks of `ob`.
     pub ob: u32,
     pub mo: u32,
-    /// Dimensions of a slab, outermost first, and where each slab begins.
+    /// Dimensions of a slab, outermost first, and where each slab begins, in its own batch index.
     pub walk: Vec<Dim>,
     pub slab_lhs: Vec<u32>,
-    pub slab_rhs: Vec<u32>,
     pub slab_out: Vec<u32>,
     /// Row blocks of a slab.
     pub blocks: u32,
@@ -139,6 +145,11 @@ impl Tiling {
         outer * self.mo * self.wide * self.ng
     }
 
+    /// Batch indices beside each other of an array, of which `stride` is the distance between neighbours.
+    fn held(&self, g: &Geometry, stride: impl Fn(&Dim) -> u32) -> u32 {
+        g.beside.filter(|beside| stride(&beside.whole) > 0).map_or(1, |beside| beside.units)
+    }
+
     /// Word rows of scratch memory.
     pub fn words(&self) -> u64 {
         let windows = self.lhs.iter().chain(&self.rhs).chain(&self.out).chain(self.extras.iter().flatten());
@@ -172,6 +183,12 @@ impl Tiling {
         let words = ((self.blocks - tail) * g.sublanes).is_multiple_of(spec.out.dtype.packing() as u32);
         let splits = !g.masked && g.beside.is_none() && !self.accumulators && tail > 0 && tail < self.blocks;
         (splits && follow && apart && whole && words).then_some((self.blocks - tail) * g.sublanes)
+    }
+
+    /// Whether some tiles compute results again that others have.
+    pub fn overlaps(&self, g: &Geometry) -> bool {
+        let rows = self.mo * self.ob != g.blocks[self.outer].count;
+        rows || self.wide * self.ng * self.group() != g.planes_n || g.beside.is_some_and(|beside| beside.last() != 0)
     }
 
     /// Whether each of several groups of rhs has a window that it stays in for all row blocks.
@@ -351,15 +368,15 @@ impl Problem<'_> {
         let block = Dim { count: ob, ..g.blocks[outer] };
         let mut dims = vec![block];
         dims.extend(&g.blocks[outer + 1..]);
-        let (ms, (walk, mut slab_lhs, mut slab_out)) = match g.beside {
+        let (ms, (walk, slab_lhs, slab_out)) = match g.beside {
             Some(_) if ns > 1 => return None,
-            Some(whole) => (ms.min(whole.count), slabs(dims, 1, whole_lines)?),
+            Some(beside) => {
+                let (walk, lhs, out) = slabs(dims, 1, whole_lines)?;
+                let all = |at: Vec<u32>| vec![at[0]; beside.units as usize];
+                (beside.units, (walk, all(lhs), all(out)))
+            }
             None => (1..=ms).rev().find_map(|m| Some((m, slabs(dims.clone(), m, whole_lines)?)))?,
         };
-        let mut slab_rhs = vec![0; ms as usize];
-        if let Some(whole) = g.beside {
-            [slab_lhs, slab_rhs, slab_out] = geometry::parts(whole, ms);
-        }
         let blocks: u32 = walk.iter().map(|d| d.count).product();
         let acc_rows = chip.mxu.accumulator_rows;
         let accumulators = acc_rows >= g.sublanes && !self.formats.emulated;
@@ -391,7 +408,6 @@ impl Problem<'_> {
             mo,
             walk,
             slab_lhs,
-            slab_rhs,
             slab_out,
             blocks,
             ng: groups,
@@ -430,7 +446,8 @@ impl Problem<'_> {
             let taps = Geometry::extent(&g.taps, |d| d.lhs) - 1;
             let copied = aligned(&spec.lhs, moved(|d| d.lhs) + taps);
             let count = if lhs_reads > 1 { 2 } else { 1 };
-            t.lhs = Some(Window::new(copied, reach(|d| d.lhs) + taps, t.kt * t.kch, count, &spec.lhs, g));
+            let planes = (t.kt * t.kch, t.held(g, |d| d.lhs));
+            t.lhs = Some(Window::new(copied, reach(|d| d.lhs) + taps, planes, count, &spec.lhs, g));
         }
         if spec.rhs.place == Place::Hbm {
             let taps: u32 = g.taps.iter().map(|d| d.count).product();
@@ -440,10 +457,12 @@ impl Problem<'_> {
             } else {
                 (k_rows, t.group().min(g.planes_n))
             };
+            let planes = (planes, t.held(g, |d| d.rhs));
             t.rhs = Some(Window::new(rows, taps * rows, planes, rhs_reads.min(2), &spec.rhs, g));
         }
         let tile = Geometry::extent(&block, |d| d.out) + (g.sublanes - 1) * g.inner.out;
         let (planes, count) = (t.group().min(g.planes_n), if t.tiles(g) > 1 { 2 } else { 1 });
+        let planes = (planes, t.held(g, |d| d.out));
         let out = |array: &Array| {
             let copied = aligned(array, moved(|d| d.out).next_multiple_of(g.sublanes));
             (array.place == Place::Hbm).then(|| Window::new(copied, tile, planes, count, array, g))

@@ -199,12 +199,27 @@ impl Case {
         sum as f32
     }
 
-    /// Splits of k and row blocks that the tiling has, and whether batch indices are beside each other.
-    fn tiling(&self, spec: &Contraction, chip: &ChipConfig) -> (u32, u32, bool) {
-        let chosen = choose(spec, chip, false).expect("a tile").tile;
-        let found = choose::with_problem(spec, chosen.variant, chip, false, |p| p.restored(&chosen));
+    /// The best tile, of those with batch indices beside each other, or in wide tiles, if the case's name says so.
+    fn chosen(&self, spec: &Contraction, chip: &ChipConfig) -> Chosen {
+        let beside = |tile: &Tile| {
+            let geometry = choose::with_problem(spec, tile.variant, chip, false, |p| Ok(p.geometry.beside.is_some()));
+            geometry.expect("the tile's geometry")
+        };
+        let said = |tile: &Tile| match self.name {
+            name if name.starts_with("beside") => beside(tile),
+            // Of all columns, several wide tiles.
+            name if name.starts_with("wide") => tile.splits > 1 && tile.units * tile.groups * chip.core.lanes < spec.n,
+            _ => true,
+        };
+        let found = search(spec, chip, false, &|tile, cycles| said(tile).then_some(cycles));
+        found.unwrap_or_else(|e| panic!("{}: {e}", self.name)).0
+    }
+
+    /// Splits of k and row blocks of a tile.
+    fn tiling(&self, spec: &Contraction, chosen: &Tile, chip: &ChipConfig) -> (u32, u32) {
+        let found = choose::with_problem(spec, chosen.variant, chip, false, |p| p.restored(chosen));
         let t = found.expect("the tile's tiling");
-        (t.ks, t.mo, t.slab_rhs.iter().any(|&s| s > 0))
+        (t.ks, t.mo)
     }
 
     fn chip(&self) -> ChipConfig {
@@ -219,10 +234,9 @@ impl Case {
         let chip = self.chip();
         let x = self.tensors(&chip);
         let spec = self.spec(&x);
-        let chosen = choose(&spec, &chip, false).unwrap_or_else(|e| panic!("{}: {e}", self.name));
-        let (splits, blocks, beside) = self.tiling(&spec, &chip);
+        let chosen = self.chosen(&spec, &chip);
+        let (splits, blocks) = self.tiling(&spec, &chosen.tile, &chip);
         assert!(splits > 1 || !self.name.starts_with("splits"), "{}: one split", self.name);
-        assert!(beside || !self.name.starts_with("beside"), "{}: one after the other", self.name);
         assert!(blocks > 1 || !self.name.starts_with("small"), "{}: one block", self.name);
         self.run(chip, (&x, &spec), &chosen);
     }
@@ -319,6 +333,29 @@ fn batches_beside_each_other() {
         Case { name: "groups, or beside", sizes: [4, 4, 11, 30], types: [DType::BF16; 3], ..CASE },
         Case { name: "beside, highest", sizes: [3, 4, 8, 8], precision: Precision::Highest, ..CASE },
     ]);
+    let c = Case { hbm: true, ..CASE };
+    check_all(&[
+        Case { name: "beside, in HBM", sizes: [8, 8, 16, 16], types: BF, ..c },
+        Case { name: "beside, odd, in HBM", sizes: [21, 7, 13, 5], types: BF, ..c },
+        Case { name: "beside, transposed, in HBM", sizes: [11, 7, 13, 5], transposed: true, types: BF, ..c },
+        Case { name: "beside, several groups, in HBM", sizes: [9, 12, 40, 70], types: [DType::BF16; 3], ..c },
+        Case { name: "beside, highest, in HBM", sizes: [7, 4, 8, 8], precision: Precision::Highest, ..c },
+        Case { name: "beside, small memory, in HBM", sizes: [13, 70, 19, 20], types: BF, vmem_rows: 800, ..c },
+    ]);
+}
+
+#[test]
+fn wide_tiles_whose_sums_stay() {
+    let c = Case { hbm: true, ..CASE };
+    for case in [
+        Case { name: "wide", sizes: [0, 64, 48, 64], types: BF, ..c },
+        Case { name: "wide, transposed", sizes: [0, 64, 48, 64], transposed: true, types: BF, ..c },
+        Case { name: "wide, transposed, batch", sizes: [3, 64, 48, 64], transposed: true, types: BF, ..c },
+        Case { name: "wide, odd", sizes: [2, 30, 48, 72], types: BF, ..c },
+    ] {
+        case.check();
+        Case { sets: ACCUMULATORS, ..case }.check();
+    }
 }
 
 #[test]
