@@ -218,6 +218,16 @@ impl Window {
         if levels.len() > MAX_DMA_DIMS || (p.floating && step % align != 0) || (!p.floating && step % packing != 0) {
             return None;
         }
+        // Of rows that a copy brings twice, the one that is written is not the one that goes back last.
+        let mut extent = run;
+        let twice = levels.iter().any(|l| {
+            let meets = l.array < extent;
+            extent += (i64::from(l.count) - 1) * l.array;
+            meets
+        });
+        if p.written && twice {
+            return None;
+        }
         // Steps by so many rows, over `extent` of them in all, come to rows of a level that is not their own.
         let meets = |rows: i64, extent: i64, own: Option<Item>| {
             let foreign =
