@@ -60,7 +60,8 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
                     let name = format!("{}/seed{}-{number}-{chip}", a.failures, a.seed);
                     std::fs::create_dir_all(&a.failures)
                         .map_err(|e| RuntimeError::Request(format!("{}: {e}", a.failures)))?;
-                    output::write(&format!("{name}.hlo"), format!("// {again}\n{}", small.text()).as_bytes())?;
+                    let way = small.max_resident.map_or(String::new(), |n| format!("// --max-resident {n}\n"));
+                    output::write(&format!("{name}.hlo"), format!("// {again}\n{way}{}", small.text()).as_bytes())?;
                     let inputs: Vec<_> =
                         small.inputs().into_iter().enumerate().map(|(i, x)| (format!("arg{i}"), x)).collect();
                     let inputs: Vec<_> = inputs.iter().map(|(n, x)| (n.clone(), x)).collect();

@@ -147,7 +147,8 @@ pub fn pad(g: &mut Gen, op: &str) -> Option<usize> {
     let mut dims = Vec::new();
     let mut parts = Vec::new();
     for &n in &from {
-        let (low, high) = (g.random.range(-1, 3), g.random.range(-1, 3));
+        let mut edge = || if g.random.once_in(6) { g.random.range(4, 9) } else { g.random.range(-1, 3) };
+        let (low, high) = (edge(), edge());
         let interior = g.random.pick(&[0i64, 0, 0, 1, 2]);
         let size = n as i64 + (n as i64 - 1).max(0) * interior + low + high;
         if size < 1 {

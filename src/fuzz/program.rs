@@ -59,6 +59,8 @@ pub struct Program {
     pub roots: Vec<usize>,
     /// Results take the memory of parameters of their shape.
     pub donates: bool,
+    /// Arrays of more bytes than this pass through windows; without, those that vector memory does not hold.
+    pub max_resident: Option<u64>,
     /// Layouts of results, minor dimension first, by instruction.
     pub lie: BTreeMap<usize, Vec<usize>>,
 }
@@ -232,6 +234,7 @@ impl Gen {
             instrs: Vec::new(),
             roots: Vec::new(),
             donates: false,
+            max_resident: None,
             lie: BTreeMap::new(),
         };
         Gen { random, program, computations: 0, deep: false }

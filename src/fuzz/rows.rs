@@ -109,6 +109,17 @@ pub fn any_dims(g: &mut Gen) -> Vec<u64> {
             return dims;
         }
     }
+    if g.random.once_in(8) {
+        // Several registers and parts of them either way.
+        let mut dims =
+            vec![g.random.pick(&[5u64, 8, 13, 16, 31, 40]), g.random.pick(&[64u64, 100, 128, 130, 200, 256, 300])];
+        if g.random.once_in(2) {
+            dims.insert(0, g.random.pick(&[2u64, 3, 5]));
+        }
+        if dims.iter().product::<u64>() <= ELEMENTS {
+            return dims;
+        }
+    }
     if g.random.once_in(60) {
         // So many rows of one element that they lie joined.
         return vec![g.random.pick(&[2176u64, 2304, 3000, 4096]), 1];

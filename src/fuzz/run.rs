@@ -44,6 +44,10 @@ impl std::fmt::Display for Failure {
 /// Instructions of a program at least.
 const LEAST: usize = 8;
 
+/// What programs keep whole, in turn: whatever fits, registers and little more, nothing. Small windows find what arrays that lie
+/// beside each other hide.
+const RESIDENT: [Option<u64>; 3] = [None, Some(1024), Some(0)];
+
 /// The program of a seed and a number. `counts` has how often each row of the table was made so far.
 pub fn program(seed: u64, number: u64, counts: &mut [u64]) -> Program {
     let table = rows();
@@ -53,6 +57,7 @@ pub fn program(seed: u64, number: u64, counts: &mut [u64]) -> Program {
     }
     g.deep = number % 6 == 4;
     g.program.donates = number.is_multiple_of(3);
+    g.program.max_resident = RESIDENT[(number / 2) as usize % RESIDENT.len()];
     let wanted = (LEAST + g.random.below(14) as usize) * if g.deep { 2 } else { 1 };
     let mut made = 0;
     let mut structured = number % 2 == 1;
@@ -130,7 +135,7 @@ fn simulated(p: &Program, client: &Client, chaos: Option<u64>) -> Result<Vec<Arr
     let source = module(p, client.chip())?;
     // Cores share what is in HBM: there everything is.
     let cores = Some(client.chip().cores_per_device);
-    let max_resident = (cores > Some(1)).then_some(0);
+    let max_resident = if cores > Some(1) { Some(0) } else { p.max_resident };
     let precision = Precision::Highest;
     let options = CompileOptions { precision, chaos, cores, max_resident, verify: true, ..CompileOptions::default() };
     let program = client.compile_source(source, "fuzz.hlo", &options, None).map_err(|e| match e.to_string() {
