@@ -74,6 +74,11 @@ pub fn build(nodes: &[Node], chip: &ChipConfig, cyclic: Option<&Cyclic<'_>>) -> 
             _ => continue,
         };
         (0..i).for_each(|before| b.edge(before, i, latency, 0));
+        // What others may wait for is on its way before an iteration waits, also where the one before starts it last.
+        let outward =
+            |n: &Node| matches!(n.inst.op.info().effect, Effect::DmaStart | Effect::DmaRemote | Effect::Signal);
+        let behind = (i + 1..nodes.len()).filter(|&j| cyclic.is_some() && outward(&nodes[j]));
+        behind.for_each(|behind| b.edge(behind, i, 1, 1));
     }
     b.graph
 }

@@ -210,3 +210,35 @@ fn only_copies_of_scalar_memory_order_its_loads() {
     assert_eq!(last_load(true), 5, "a load behind every wait");
     assert!(last_load(false) < 2, "loads run ahead of waits");
 }
+
+/// An iteration that comes early does not wait before what the one in front of it starts: others may wait for that.
+#[test]
+fn copies_are_started_before_later_iterations_wait() {
+    let chip = chip();
+    let mut b = KernelBuilder::new("copies", &chip);
+    let (from, to, near, out) = (b.buffer(), b.buffer(), b.buffer(), b.buffer());
+    let copy = |b: &mut KernelBuilder, sem: u32, (reads, writes): (BufferRef, BufferRef)| {
+        let zero = S::ZERO;
+        let args = DmaArgs { desc: 0, src: zero, src_offset: zero, dst: zero, dst_offset: zero, sem };
+        b.dma_start(args, &[reads], &[writes]);
+        b.dma_wait(sem, 4096, &[reads], &[writes]);
+    };
+    b.loop_with(Trips::Static(2), LoopHints::default(), |b| {
+        copy(b, 0, (from, near));
+        for i in 0..20 {
+            let v = b.load(MemFormat::W32, S::ZERO, 8 * i, 1, near);
+            b.store(StoreFormat::W32, v, S::ZERO, 1000 + 8 * i, 1, M::ALL, out);
+        }
+        copy(b, 1, (out, to));
+    });
+    let done = schedule(&Unit { kernels: vec![b.finish()] }, &chip, &ScheduleOptions::new(200_000, 0));
+    let done = done.expect("schedules");
+    let all: Vec<&systole_isa::Inst> = done.bundles.iter().flat_map(|b| &b.insts).collect();
+    let at = |op: Op, sem: i32| {
+        let is = move |i: &&systole_isa::Inst| i.op == op && i.operand(systole_isa::Kind::Sem) == Some(sem);
+        all.iter().enumerate().filter(move |(_, i)| is(i)).map(|(at, _)| at)
+    };
+    let waits: Vec<usize> = at(Op::DmaWait, 0).collect();
+    assert_eq!(waits.len(), 2, "the iterations are written out");
+    assert!(at(Op::DmaStart, 1).next().is_some_and(|start| start < waits[1]), "the second wait comes first");
+}
