@@ -16,9 +16,9 @@ pub(super) struct Moved {
 /// Cycles of a look between two steps, with what registers in memory cost because of it (measured with products whose
 /// steps are short).
 const LOOK: f64 = 32.0;
-/// What hidden work counts for, as a share of its cycles: of tiles that a memory bounds alike, the one that leaves the units more time
-/// is the better one, since arrays may turn out to lie nearer, or copies to be under way before (assumed).
-const HIDDEN: f64 = 0.2;
+/// What the units' time beside a memory's counts for, as a share of it: of tiles that a memory bounds alike, the one that leaves the units
+/// more time is the better one, since arrays may turn out to lie nearer, or copies to be under way before (assumed).
+const SPARE: f64 = 0.2;
 /// Cycles between two splits of k: other windows and sums (measured; twice as many with looks).
 const TURN: f64 = 24.0;
 
@@ -149,7 +149,7 @@ impl Problem<'_> {
         let chunks = f64::from(t.kc - 1) / f64::from(t.kc);
         let waits = late(m.lhs + m.rhs) * chunks + others;
         let work = work * t.ng as f64 * blocks_of_rows;
-        let hidden = HIDDEN * work.min(moved / bandwidth);
-        (rows * blocks_of_rows + waits).max(moved / bandwidth) + hidden + first + drain + last
+        let spare = SPARE * (moved / bandwidth - work).max(0.0);
+        (rows * blocks_of_rows + waits).max(moved / bandwidth) - spare + first + drain + last
     }
 }
