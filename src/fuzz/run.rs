@@ -131,11 +131,16 @@ fn message(panic: &Box<dyn std::any::Any + Send>) -> String {
     text.unwrap_or("panic").to_string()
 }
 
+/// Bytes of the largest array that a program's run on a chip keeps whole, if the program says so or the chip has several cores, which
+/// share what is in HBM: there everything is.
+pub fn max_resident(p: &Program, chip: &ChipConfig) -> Option<u64> {
+    if chip.cores_per_device > 1 { Some(0) } else { p.max_resident }
+}
+
 fn simulated(p: &Program, client: &Client, chaos: Option<u64>) -> Result<Vec<Array>, Failure> {
     let source = module(p, client.chip())?;
-    // Cores share what is in HBM: there everything is.
     let cores = Some(client.chip().cores_per_device);
-    let max_resident = if cores > Some(1) { Some(0) } else { p.max_resident };
+    let max_resident = max_resident(p, client.chip());
     let precision = Precision::Highest;
     let options = CompileOptions { precision, chaos, cores, max_resident, verify: true, ..CompileOptions::default() };
     let program = client.compile_source(source, "fuzz.hlo", &options, None).map_err(|e| match e.to_string() {
