@@ -1,8 +1,9 @@
 //! Flags that several subcommands share.
 
 use clap::ValueEnum;
+use std::sync::Arc;
 use systole_compiler::graph::Precision;
-use systole_compiler::plan::guide::{Guide, Schedule, Tuned};
+use systole_compiler::plan::guide::{CostModel, Dice, Guide, Schedule, Tuned};
 use systole_isa::ChipConfig;
 use systole_isa::program::PodShape;
 use systole_runtime::profile::{Level, Limits};
@@ -132,6 +133,9 @@ pub struct CompileArgs {
     /// Most vector memory that one kernel may use for its windows, e.g. `16MiB`
     #[arg(long, value_name = "SIZE")]
     pub scoped_vmem: Option<String>,
+    /// Throws dice for tiles and cuts, from this seed, instead of estimating them: for tests, as anything legal must be right
+    #[arg(long, value_name = "SEED", conflicts_with = "schedule_db")]
+    pub dice: Option<u64>,
 }
 
 impl CompileArgs {
@@ -185,8 +189,9 @@ impl CompileArgs {
         }
         if let Some(path) = &self.schedule_db {
             let known = Tuned::parse(&read(path)?, chip).map_err(|e| bad(format!("{path}: {e}")))?;
-            guide.tuned = Some(std::sync::Arc::new(known));
+            guide.tuned = Some(Arc::new(known));
         }
+        guide.cost = self.dice.map(|seed| Arc::new(Dice(seed)) as Arc<dyn CostModel>);
         Ok(guide)
     }
 
@@ -213,6 +218,7 @@ impl CompileArgs {
         put("schedule", self.schedule.clone());
         put("schedule-db", self.schedule_db.clone());
         put("scoped-vmem", self.scoped_vmem.clone());
+        put("dice", self.dice.map(|v| v.to_string()));
         flags
     }
 

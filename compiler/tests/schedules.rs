@@ -5,7 +5,7 @@ use systole_codegen::emit::mxu::{Contraction, Tile};
 use systole_compiler::compile::{CompileOptions, generate, plan_module};
 use systole_compiler::front::parse_hlo;
 use systole_compiler::plan::action::Action;
-use systole_compiler::plan::guide::{CostModel, Schedule, Tuned, TunedKernel};
+use systole_compiler::plan::guide::{CostModel, Dice, Schedule, Tuned, TunedKernel};
 use systole_compiler::plan::spec::KernelSpec;
 use systole_compiler::plan::{Plan, explain::explain};
 use systole_hlo::error::CompileError;
@@ -172,6 +172,14 @@ fn a_cost_model_and_a_database_decide() {
     let tuned = Tuned::parse(&line, &chip()).expect("a database");
     let again = planned(|o| o.guide.tuned = Some(Arc::new(tuned))).expect("a plan");
     assert_eq!(product(&again), product(&few));
+}
+
+#[test]
+fn dice_decide_alike_from_one_seed() {
+    let tile = |seed| *product(&planned(|o| o.guide.cost = Some(Arc::new(Dice(seed)))).expect("a plan")).1;
+    let thrown: Vec<_> = (0..8).map(tile).collect();
+    assert_eq!(thrown, (0..8).map(tile).collect::<Vec<_>>());
+    assert!(thrown.iter().any(|t| *t != thrown[0]), "{thrown:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::args::chip_named;
 use crate::fuzz::rows::rows;
-use crate::fuzz::run::{Failure, check, max_resident, program};
+use crate::fuzz::run::{Failure, check, program};
 use crate::fuzz::shrink::shrink;
 use crate::output;
 use std::fmt::Write;
@@ -60,9 +60,9 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
                     let name = format!("{}/seed{}-{number}-{chip}", a.failures, a.seed);
                     std::fs::create_dir_all(&a.failures)
                         .map_err(|e| RuntimeError::Request(format!("{}: {e}", a.failures)))?;
-                    let way = max_resident(&small, client.chip());
-                    let way = way.map_or(String::new(), |n| format!("// --max-resident {n}\n"));
-                    output::write(&format!("{name}.hlo"), format!("// {again}\n{way}{}", small.text()).as_bytes())?;
+                    let way = small.way.flags(client.chip());
+                    let text = format!("// {again}\n//{way}\n{}", small.text());
+                    output::write(&format!("{name}.hlo"), text.as_bytes())?;
                     let inputs: Vec<_> =
                         small.inputs().into_iter().enumerate().map(|(i, x)| (format!("arg{i}"), x)).collect();
                     let inputs: Vec<_> = inputs.iter().map(|(n, x)| (n.clone(), x)).collect();

@@ -173,7 +173,18 @@ fn products(t: DType, a: &Facts, b: &Facts, n: f64) -> Facts {
 
 /// Matrix products with batch dimensions, operands in either order of dimensions.
 pub fn dot(g: &mut Gen, op: &str) -> Option<usize> {
-    let x = g.find(|i| i.dims().len() >= 2 && i.dtype() != DType::Pred && !i.dtype().is_f8())?;
+    // Now and then of several arrays' sizes every way, which tiles and their windows cut.
+    let wide = g.random.once_in(3);
+    let x = if wide {
+        let t = g.random.pick(&[DType::F32, DType::F32, DType::BF16, DType::BF16, DType::S8]);
+        let mut dims = vec![g.random.pick(&[8u64, 24, 40]), g.random.pick(&[16u64, 40, 100, 130, 260])];
+        if g.random.once_in(4) {
+            dims.insert(0, 3);
+        }
+        g.parameter(t, &dims)
+    } else {
+        g.find(|i| i.dims().len() >= 2 && i.dtype() != DType::Pred && !i.dtype().is_f8())?
+    };
     let (t, from) = (g.dtype(x), g.dims(x));
     if matches!(t, DType::S4 | DType::U4) {
         return None;
@@ -182,7 +193,7 @@ pub fn dot(g: &mut Gen, op: &str) -> Option<usize> {
     let order = g.permutation(from.len());
     let batch = usize::from(from.len() > 2 && g.random.once_in(2));
     let (b, k) = (&order[..batch], order[batch]);
-    let n = 1 + g.random.below(12);
+    let n = if wide { g.random.pick(&[9u64, 24, 33, 64, 100]) } else { 1 + g.random.below(12) };
     let flip = g.random.once_in(2);
     let mut other: Vec<u64> = b.iter().map(|&d| from[d]).collect();
     let (second, kdim) = if flip { ([n, from[k]], batch + 1) } else { ([from[k], n], batch) };

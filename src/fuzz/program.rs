@@ -51,6 +51,17 @@ impl Instr {
     }
 }
 
+/// How a program is compiled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Way {
+    /// Arrays of more bytes than this pass through windows; without, those that vector memory does not hold.
+    pub max_resident: Option<u64>,
+    /// A kernel's windows take one part in this many of vector memory at most; without, as much as the planner gives them.
+    pub scoped: Option<u64>,
+    /// Tiles and cuts fall as the dice of this seed do; without, as estimates say.
+    pub dice: Option<u64>,
+}
+
 /// A program: computations that instructions call, the entry's instructions, and which of them are results.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -59,8 +70,7 @@ pub struct Program {
     pub roots: Vec<usize>,
     /// Results take the memory of parameters of their shape.
     pub donates: bool,
-    /// Arrays of more bytes than this pass through windows; without, those that vector memory does not hold.
-    pub max_resident: Option<u64>,
+    pub way: Way,
     /// Layouts of results, minor dimension first, by instruction.
     pub lie: BTreeMap<usize, Vec<usize>>,
 }
@@ -234,7 +244,7 @@ impl Gen {
             instrs: Vec::new(),
             roots: Vec::new(),
             donates: false,
-            max_resident: None,
+            way: Way::default(),
             lie: BTreeMap::new(),
         };
         Gen { random, program, computations: 0, deep: false }

@@ -1,12 +1,14 @@
 //! One random program: made, evaluated, run on a chip, compared.
 
-use super::program::{Gen, Instr, Program};
+use super::program::{Gen, Instr, Program, Way};
 use super::random::Random;
 use super::rows::{any_parameter, rows};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use systole_compiler::eval::scalar::{Scalar, decode};
 use systole_compiler::eval::{EvalOptions, Tensor, Value, evaluate};
 use systole_compiler::graph::Precision;
+use systole_compiler::plan::guide::{CostModel, Dice, Guide};
 use systole_isa::ChipConfig;
 use systole_runtime::source::{self, Source};
 use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions};
@@ -48,6 +50,9 @@ const LEAST: usize = 8;
 /// beside each other hide.
 const RESIDENT: [Option<u64>; 3] = [None, Some(1024), Some(0)];
 
+/// Kernels of programs have this part of vector memory at most, in turn.
+const SCOPED: [Option<u64>; 3] = [None, Some(8), Some(32)];
+
 /// The program of a seed and a number. `counts` has how often each row of the table was made so far.
 pub fn program(seed: u64, number: u64, counts: &mut [u64]) -> Program {
     let table = rows();
@@ -57,7 +62,12 @@ pub fn program(seed: u64, number: u64, counts: &mut [u64]) -> Program {
     }
     g.deep = number % 6 == 4;
     g.program.donates = number.is_multiple_of(3);
-    g.program.max_resident = RESIDENT[(number / 2) as usize % RESIDENT.len()];
+    g.program.way = Way {
+        max_resident: RESIDENT[(number / 2) as usize % RESIDENT.len()],
+        scoped: SCOPED[(number / 6) as usize % SCOPED.len()],
+        // Every other pair: what estimates would choose, and what they would not.
+        dice: (number / 2 % 2 == 1).then_some(number),
+    };
     let wanted = (LEAST + g.random.below(14) as usize) * if g.deep { 2 } else { 1 };
     let mut made = 0;
     let mut structured = number % 2 == 1;
@@ -131,18 +141,36 @@ fn message(panic: &Box<dyn std::any::Any + Send>) -> String {
     text.unwrap_or("panic").to_string()
 }
 
-/// Bytes of the largest array that a program's run on a chip keeps whole, if the program says so or the chip has several cores, which
-/// share what is in HBM: there everything is.
-pub fn max_resident(p: &Program, chip: &ChipConfig) -> Option<u64> {
-    if chip.cores_per_device > 1 { Some(0) } else { p.max_resident }
+impl Way {
+    /// The way on a chip: with several cores everything is in HBM, which is what they share.
+    pub fn on(self, chip: &ChipConfig) -> Way {
+        let max_resident = if chip.cores_per_device > 1 { Some(0) } else { self.max_resident };
+        Way { max_resident, ..self }
+    }
+
+    fn scoped_vmem(self, chip: &ChipConfig) -> Option<u64> {
+        self.scoped.map(|parts| chip.vmem.bytes / parts)
+    }
+
+    /// The flags of the command that compile for a chip this way.
+    pub fn flags(self, chip: &ChipConfig) -> String {
+        let Way { max_resident, dice, .. } = self.on(chip);
+        let flags = [("max-resident", max_resident), ("scoped-vmem", self.scoped_vmem(chip)), ("dice", dice)];
+        flags.into_iter().filter_map(|(name, n)| n.map(|n| format!(" --{name} {n}"))).collect()
+    }
+
+    fn options(self, chip: &ChipConfig) -> CompileOptions {
+        let Way { max_resident, dice, .. } = self.on(chip);
+        let cost = dice.map(|seed| Arc::new(Dice(seed)) as Arc<dyn CostModel>);
+        let guide = Guide { cost, scoped_vmem: self.scoped_vmem(chip), ..Guide::default() };
+        let (precision, cores) = (Precision::Highest, Some(chip.cores_per_device));
+        CompileOptions { precision, cores, max_resident, guide, verify: true, ..CompileOptions::default() }
+    }
 }
 
 fn simulated(p: &Program, client: &Client, chaos: Option<u64>) -> Result<Vec<Array>, Failure> {
     let source = module(p, client.chip())?;
-    let cores = Some(client.chip().cores_per_device);
-    let max_resident = max_resident(p, client.chip());
-    let precision = Precision::Highest;
-    let options = CompileOptions { precision, chaos, cores, max_resident, verify: true, ..CompileOptions::default() };
+    let options = CompileOptions { chaos, ..p.way.options(client.chip()) };
     let program = client.compile_source(source, "fuzz.hlo", &options, None).map_err(|e| match e.to_string() {
         m if m.contains(": needs ") => Failure::Large,
         m => Failure::Compile(m),

@@ -3,10 +3,12 @@
 //! Invariant: a pin holds or the plan fails with the pin's line (`held.rs` looks at what was planned); what no pin names is decided
 //! as usual.
 
+mod dice;
 mod held;
 mod order;
 mod schedule;
 
+pub use dice::Dice;
 pub use held::check;
 pub use order::pinned;
 pub use schedule::{CutPin, Schedule, TilePin, impossible, is_named, listed};
