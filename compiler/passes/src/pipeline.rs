@@ -93,7 +93,7 @@ pub const PASSES: &[Pass] = &[
     // While results and their transposes are neighbours.
     Pass {
         name: "turned-dots",
-        summary: "transposes of dots as other dots",
+        summary: "dots and their transposes as the dots that move least",
         run: |m, d, o| rewrite(m, d, &mut |b, n, x| dot::turned::rule(b, n, x, o)),
     },
     // Once expansions have made their loops; where reshapes of states meet those of what reads them.

@@ -4,6 +4,7 @@
 //! are transposed only where no choice of sides and orders fits without. Element types are those that the matrix unit
 //! takes (see [`types`]); the others become a multiplication and a reduction, a complex dot four real ones.
 
+mod repeated;
 pub mod turned;
 pub mod types;
 pub mod unsplit;

@@ -4,11 +4,12 @@
 //! of all (the scores of attention, say). Where only the transpose uses a dot, the operands may trade sides, batch
 //! dimensions may take any order, and an operand may have its free dimensions in the order of the transposed result.
 
-use super::{Parts, best_plan, cost, parts};
+use super::{Parts, best_plan, parts, repeated};
 use crate::edit::Emit;
+use crate::make::array;
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{DotDims, Node, NodeId, Op};
+use systole_hlo::graph::{DotDims, Node, NodeId, Op, Precision};
 use systole_isa::DType;
 
 /// A dot that gives the dimensions of the old one's result in the order `result`.
@@ -19,37 +20,64 @@ struct Turned {
     result: Vec<usize>,
 }
 
-/// Rewrites the transpose of a dot that has no other user.
+/// Rewrites a dot, or the transpose of a dot that has no other user.
 pub fn rule(
     b: &mut Emit,
     n: &Node,
     operands: &[NodeId],
     options: &PassOptions,
 ) -> Result<Option<NodeId>, CompileError> {
+    if let Op::Dot { dims, precision } = &n.op {
+        let identity: Vec<usize> = (0..array(&n.shape).dims.len()).collect();
+        return Ok(moved(b, n, (operands[0], operands[1]), (dims, *precision), &identity, options));
+    }
     let Op::Transpose { permutation } = &n.op else { return Ok(None) };
     let dot = operands[0];
     let Op::Dot { dims, precision } = b.op(dot).clone() else { return Ok(None) };
-    let bounded = |b: &Emit, x: NodeId| b.shape(x).leaves().iter().any(|a| a.dynamic.contains(&true));
-    let (x, y, to) = (b.operand(dot, 0), b.operand(dot, 1), b.dtype(dot));
-    if b.uses(dot) != 1 || [dot, x, y].into_iter().any(|v| bounded(b, v)) {
+    if b.uses(dot) != 1 || bounded(b, dot) {
         return Ok(None);
     }
-    let p = parts(b, (x, y), &dims, options.tile);
-    let old = best_plan(b, &p, to).cost.saturating_add(cost(b, dot, permutation, p.tile));
-    let mut best: Option<(u64, Turned)> = None;
-    for way in 0..8u32 {
+    let given = (b.operand(dot, 0), b.operand(dot, 1));
+    Ok(moved(b, n, given, (&dims, precision), permutation, options))
+}
+
+/// Whether an array has sizes that are only bounds.
+fn bounded(b: &Emit, x: NodeId) -> bool {
+    b.shape(x).leaves().iter().any(|a| a.dynamic.contains(&true))
+}
+
+/// A dot's result under a permutation, `n`, in the way that moves least; `None` if that is the way it has.
+fn moved(
+    b: &mut Emit,
+    n: &Node,
+    (x, y): (NodeId, NodeId),
+    (dims, precision): (&DotDims, Precision),
+    permutation: &[usize],
+    options: &PassOptions,
+) -> Option<NodeId> {
+    let to = array(&n.shape);
+    if bounded(b, x) || bounded(b, y) || to.dynamic.contains(&true) {
+        return None;
+    }
+    let p = parts(b, (x, y), dims, options.tile);
+    let own = best_plan(b, &p, to.dtype).cost;
+    let mut least = own.saturating_add(super::cost_of((&super::result_sizes(b, &p), to.dtype), permutation, p.tile));
+    let mut best = None;
+    // Of a dot by itself the canonical form decides.
+    let ways = if matches!(n.op, Op::Dot { .. }) { 0 } else { 8u32 };
+    for way in 0..ways {
         let turned = turned(b, &p, permutation, [way & 1 != 0, way & 2 != 0, way & 4 != 0]);
-        let now = moves(b, &turned, permutation, (to, p.tile));
-        if now < best.as_ref().map_or(old, |b| b.0) {
-            best = Some((now, turned));
+        let now = moves(b, &turned, permutation, (to.dtype, p.tile));
+        if now < least {
+            (least, best) = (now, Some(turned));
         }
     }
-    let Some((_, turned)) = best else { return Ok(None) };
-    if !b.draft.fire("turned-dot") {
-        return Ok(None);
+    if let Some((_, repeated)) = repeated::best(b, &p, permutation, to.dtype).filter(|r| r.0 < least) {
+        return b.draft.fire("repeated-operand").then(|| repeated.emit(b, precision, to.dtype, &to.dims));
     }
-    let product = b.dot(turned.x, turned.y, turned.dims, precision, to);
-    Ok(Some(b.transpose(product, &rest(&turned.result, permutation))))
+    let turned = best.filter(|_| b.draft.fire("turned-dot"))?;
+    let product = b.dot(turned.x, turned.y, turned.dims, precision, to.dtype);
+    Some(b.transpose(product, &rest(&turned.result, permutation)))
 }
 
 /// What is left to do of `permutation` when the dimensions come in the order `result`.
