@@ -50,7 +50,10 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         }
         Op::Sort { dim, body, .. } => Some(sort::lower(b, *dim, *body, x, room(options))?),
         Op::TopK { k, largest } => Some(top_k::lower(b, x[0], *k, *largest, room(options))?),
-        Op::Fft { kind, lengths } => Some(fft::lower(b, x[0], *kind, lengths, &array(&n.shape))),
+        Op::Fft { kind, lengths } => {
+            let room = fft::Room { lanes: u64::from(options.tile.1), bytes: options.vmem_bytes };
+            Some(fft::lower(b, x[0], *kind, lengths, (&array(&n.shape), room)))
+        }
         Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower, options)?),
         Op::TriangularSolve { left, lower, unit_diagonal, transpose } => {
             let t = triangular::Triangular {

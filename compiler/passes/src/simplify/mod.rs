@@ -8,6 +8,7 @@ mod arith;
 mod control;
 mod fold;
 mod narrow;
+mod product;
 mod reduce;
 mod shape;
 mod slice;

@@ -4,7 +4,9 @@
 //! dimensions ascend; no reshape of a reshape, no broadcast of a broadcast, no transpose of a transpose.
 
 use crate::edit::Emit;
+use crate::inline::is_elementwise;
 use crate::make::array;
+use std::ops::Range;
 use systole_hlo::graph::{Literal, NodeId, Op, Shape};
 use systole_isa::DType;
 
@@ -159,7 +161,96 @@ pub fn transpose(b: &mut Emit, x: NodeId, permutation: &[usize]) -> Option<NodeI
         Op::Constant(l) if l.elements() <= SMALL => {
             b.draft.fire("transpose-constant").then(|| b.constant(transposed(&l, permutation, &dims)))
         }
+        Op::Reshape => turned_again(b, x, permutation, &dims),
+        op if is_elementwise(&op) => turned_back(b, x, permutation, &dims),
         _ => None,
+    }
+}
+
+/// The transpose of what is computed element by element from transposes alone, beside what is the same in every place, as computed
+/// from those arrays as they lie, where that turns no lanes any more.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operands stay as they are")]
+fn turned_back(b: &mut Emit, x: NodeId, permutation: &[usize], dims: &[u64]) -> Option<NodeId> {
+    let n = b.node(x).clone();
+    let last = permutation.len() - 1;
+    let (mut back, mut others) = (false, false);
+    for &o in &n.operands {
+        match b.op(o) {
+            Op::Transpose { permutation: inner } => {
+                back = true;
+                others |= inner[permutation[last]] != last;
+            }
+            Op::Broadcast { dims } => others |= !dims.is_empty(),
+            Op::Constant(l) => others |= !l.dims.is_empty(),
+            _ => others = true,
+        }
+    }
+    if !back || others || permutation[last] == last || !b.draft.fire("transpose-elementwise") {
+        return None;
+    }
+    let turn = |b: &mut Emit, o: NodeId| if b.rank(o) == 0 { o } else { b.transpose(o, permutation) };
+    let operands: Vec<NodeId> = n.operands.iter().map(|&o| turn(b, o)).collect();
+    Some(b.emit(n.op, &operands, Shape::array(array(&n.shape).dtype, dims)))
+}
+
+/// The transpose of a transpose whose dimensions were split or merged between, as one of the pieces that both have in common, where one
+/// turns lanes back that the other turned.
+fn turned_again(b: &mut Emit, x: NodeId, permutation: &[usize], dims: &[u64]) -> Option<NodeId> {
+    let turned = b.operand(x, 0);
+    let Op::Transpose { permutation: inner } = b.op(turned).clone() else { return None };
+    let y = b.operand(turned, 0);
+    let (sizes, of_turned, of_x) = pieces(b.dims(turned), b.dims(x))?;
+    // The pieces in the order of `y`, and in the result's.
+    let split: Vec<usize> = crate::make::inverse(&inner).iter().flat_map(|&d| of_turned[d].clone()).collect();
+    let place = crate::make::inverse(&split);
+    let order: Vec<usize> = permutation.iter().flat_map(|&d| of_x[d].clone()).map(|piece| place[piece]).collect();
+    let (from, to) = (split.last()?, of_x[*permutation.last()?].clone().next_back()?);
+    let lanes_stay = sizes[*from] == *b.dims(y).last()? && sizes[to] == *dims.last()? && *from == to;
+    let lanes_moved = inner.last() != Some(&(inner.len() - 1));
+    if !lanes_stay || !lanes_moved || !b.draft.fire("transpose-reshape-transpose") {
+        return None;
+    }
+    let y = b.reshape(y, &split.iter().map(|&piece| sizes[piece]).collect::<Vec<_>>());
+    let y = b.transpose(y, &order);
+    Some(b.reshape(y, dims))
+}
+
+/// Pieces that the dimensions of both shapes are made of, major first: their sizes, and for each dimension which they are.
+pub type Pieces = (Vec<u64>, Vec<Range<usize>>, Vec<Range<usize>>);
+
+/// The fewest pieces of two shapes with the same elements; `None` where dimensions overlap otherwise.
+pub fn pieces(a: &[u64], b: &[u64]) -> Option<Pieces> {
+    let mut sizes = Vec::new();
+    let mut of = [Vec::new(), Vec::new()];
+    // What is left of the current dimension of each, and the piece that it begins with.
+    let (mut i, mut j) = (0, 0);
+    let (mut left, mut begin) = ([1u64, 1], [0usize, 0]);
+    loop {
+        for (side, (shape, at)) in [(a, &mut i), (b, &mut j)].into_iter().enumerate() {
+            while left[side] == 1 && *at < shape.len() {
+                begin[side] = sizes.len();
+                left[side] = shape[*at];
+                *at += 1;
+                if left[side] == 1 {
+                    of[side].push(sizes.len()..sizes.len());
+                }
+            }
+        }
+        if left == [1, 1] {
+            let [a, b] = of;
+            return Some((sizes, a, b));
+        }
+        let size = left[0].min(left[1]);
+        if size <= 1 || left.iter().any(|l| l % size != 0) {
+            return None;
+        }
+        sizes.push(size);
+        for side in 0..2 {
+            left[side] /= size;
+            if left[side] == 1 {
+                of[side].push(begin[side]..sizes.len());
+            }
+        }
     }
 }
 

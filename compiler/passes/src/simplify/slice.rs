@@ -67,6 +67,8 @@ pub fn slice(b: &mut Emit, x: NodeId, dims: &[SliceDim]) -> Option<NodeId> {
             inner[dim].limit = (inner[dim].limit - start).min(b.dims(part)[dim]);
             Some(b.slice(part, &inner))
         }
+        // Nothing else needs the product's other rows.
+        Op::Transpose { .. } | Op::Reshape | Op::Dot { .. } if b.uses(x) == 1 => super::product::rows(b, x, dims),
         _ => None,
     }
 }

@@ -3,16 +3,20 @@
 //! A length that splits, `n = p * q`, is done in two steps with twiddle factors between (Cooley and Tukey) until the
 //! parts are at most [`MAX_DIRECT`]; a part that does not split and is longer is done as a convolution of a power-of-two
 //! length (Bluestein). f32 products ask for the highest precision. Of real signals only the half of the bins that says
-//! everything is computed: `real.rs`.
+//! everything is computed: `real.rs`. Of many signals each lies along a column (`columns.rs`), of few along a row.
 
 mod butterfly;
 mod chirp;
+mod columns;
 mod real;
 mod table;
 
 use super::fold_batch;
 use crate::edit::Emit;
-use systole_hlo::graph::{ArrayShape, Binary, FftKind, NodeId, Unary};
+use crate::simplify::splat_number;
+use columns::Columns;
+pub use columns::Room;
+use systole_hlo::graph::{ArrayShape, Binary, FftKind, NodeId, Op, PadDim, Unary};
 use table::{Pair, Roots, Wanted, each, product, root, table, times};
 
 /// The longest transform that is one product with a full table.
@@ -23,7 +27,7 @@ const MAX_PRIME: u64 = 512;
 const MAX_BUTTERFLY: u64 = 16;
 
 /// `fft` over the last dimensions.
-pub fn lower(b: &mut Emit, x: NodeId, kind: FftKind, lengths: &[u64], to: &ArrayShape) -> NodeId {
+pub fn lower(b: &mut Emit, x: NodeId, kind: FftKind, lengths: &[u64], (to, room): (&ArrayShape, Room)) -> NodeId {
     let part = to.dtype.real();
     let rank = b.rank(x);
     let mut p = if b.dtype(x).is_complex() {
@@ -42,22 +46,48 @@ pub fn lower(b: &mut Emit, x: NodeId, kind: FftKind, lengths: &[u64], to: &Array
     if kind == FftKind::Irfft {
         // Other dimensions first: only the last one is half a spectrum.
         for d in (rank - lengths.len()..last).rev() {
-            p = along(b, p, d, &mut |b, p| transform(b, p, sign, Wanted::All));
+            p = one(b, p, (d, b.dims(p.re)[d]), (sign, Wanted::All), room);
         }
         let n = lengths[lengths.len() - 1];
+        if let Some(columns) = Columns::of(b, p.re, (last, n), room) {
+            let full = columns.done(b, p, &mut |b, p| {
+                let p = real::half_of(b, p, n, 1);
+                Pair { re: columns::from_half(b, p, n, scale), im: None }
+            });
+            return full.re;
+        }
         let full = along(b, p, last, &mut |b, p| real::from_half(b, p, n));
         return b.with(Binary::Mul, full.re, scale);
     }
     let wanted = if kind == FftKind::Rfft { Wanted::Half } else { Wanted::All };
-    p = along(b, p, last, &mut |b, p| transform(b, p, sign, wanted));
+    p = one(b, p, (last, b.dims(p.re)[last]), (sign, wanted), room);
     for d in (rank - lengths.len()..last).rev() {
-        p = along(b, p, d, &mut |b, p| transform(b, p, sign, Wanted::All));
+        p = one(b, p, (d, b.dims(p.re)[d]), (sign, Wanted::All), room);
     }
     if inverse {
         p = each(b, p, &mut |b, x| b.with(Binary::Mul, x, scale));
     }
     let im = p.im.unwrap_or_else(|| b.splat(part, &to.dims, 0.0));
     b.binary(Binary::Complex, p.re, im)
+}
+
+/// Transforms dimension `d`, of length `n`.
+fn one(b: &mut Emit, p: Pair, (d, n): (usize, u64), (sign, wanted): (f64, Wanted), room: Room) -> Pair {
+    let Some(columns) = Columns::of(b, p.re, (d, n), room) else {
+        return along(b, p, d, &mut |b, p| transform(b, p, sign, wanted));
+    };
+    let some = if p.im.is_none() { Pair { re: without_zeros(b, p.re, d), im: None } } else { p };
+    columns.done(b, some, &mut |b, p| columns::transform(b, p, n, (sign, wanted)))
+}
+
+/// An array without the zeros that it is padded with at the end of dimension `d`.
+fn without_zeros(b: &Emit, x: NodeId, d: usize) -> NodeId {
+    let Op::Pad { dims } = b.op(x) else { return x };
+    let none = |p: &PadDim| p.low == 0 && p.high == 0 && p.interior == 0;
+    let behind = dims.iter().enumerate().all(|(i, p)| none(p) || i == d && none(&PadDim { high: 0, ..*p }));
+    let inner = b.operand(x, 0);
+    let zero = splat_number(b, b.operand(x, 1)) == Some(0.0);
+    if behind && zero && dims[d].high > 0 && b.dims(inner)[d] > 0 { inner } else { x }
 }
 
 /// Does something to `[rows, n]`, the rows all dimensions but `d`, which may have another size afterwards.

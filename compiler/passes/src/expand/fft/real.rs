@@ -1,10 +1,10 @@
 //! Real signals: half of the bins say everything, and half of the work computes them.
 
+use super::columns::last_table;
 use super::table::{Pair, Roots, Wanted, each, product, root, table, times};
 use super::{MAX_DIRECT, parts, transform};
 use crate::edit::Emit;
-use systole_hlo::graph::number::element_bytes;
-use systole_hlo::graph::{Direction, DotDims, Literal, NodeId, PadDim, Precision};
+use systole_hlo::graph::{Direction, DotDims, NodeId, PadDim, Precision};
 use systole_isa::DType;
 
 /// The bins `0..=n / 2` of a real signal, `[rows, bins]`, of those bins `e + m * f` whose `e` is at most `m / 2`: `[f, e, rows]`.
@@ -34,7 +34,7 @@ pub fn bins(b: &mut Emit, x: Pair, (m, q): (u64, u64)) -> Pair {
 
 /// The real signal of length `n`, unscaled, of `[rows, bins]`: the first half of its spectrum, cut off or zero behind that.
 pub fn from_half(b: &mut Emit, p: Pair, n: u64) -> Pair {
-    let p = half_of(b, p, n);
+    let p = half_of(b, p, n, 1);
     match parts(n) {
         Some((m, q)) if m.is_multiple_of(2) && q.is_multiple_of(2) && m.max(q) <= MAX_DIRECT => by_parts(b, p, (m, q)),
         _ => {
@@ -44,18 +44,20 @@ pub fn from_half(b: &mut Emit, p: Pair, n: u64) -> Pair {
     }
 }
 
-/// Half a spectrum, `[rows, n / 2 + 1]`, whose imaginary parts are zero where a real signal's are.
-fn half_of(b: &mut Emit, p: Pair, n: u64) -> Pair {
+/// Half a spectrum, `n / 2 + 1` bins along dimension `d`, whose imaginary parts are zero where a real signal's are.
+pub fn half_of(b: &mut Emit, p: Pair, n: u64, d: usize) -> Pair {
     let half = n / 2 + 1;
-    let have = b.dims(p.re)[1];
+    let have = b.dims(p.re)[d];
     let p = each(b, p, &mut |b, x| {
         let zero = b.scalar(b.dtype(x), 0.0);
         let none = PadDim { low: 0, high: 0, interior: 0 };
-        b.pad(x, zero, &[none, PadDim { high: half as i64 - have as i64, ..none }])
+        let mut pads = vec![none; b.rank(x)];
+        pads[d].high = half as i64 - have as i64;
+        b.pad(x, zero, &pads)
     });
     let im = p.im.map(|i| {
         let dims = b.dims(i).to_vec();
-        let bin = b.iota(DType::S32, &dims, 1);
+        let bin = b.iota(DType::S32, &dims, d);
         let zero = b.scalar(DType::S32, 0.0);
         let mut edge = b.compare(Direction::Eq, bin, zero);
         if n.is_multiple_of(2) {
@@ -119,22 +121,10 @@ fn by_parts(b: &mut Emit, p: Pair, (m, q): (u64, u64)) -> Pair {
     Pair { re: b.transpose(x, &[1, 0]), im: None }
 }
 
-/// `[c, numbers, rows]` to `[a, c, rows]`: the numbers are the real parts for `e` in `0..=m / 2` and the imaginary ones but for the
-/// first and the last `e`, whose sines are zero.
+/// `[c, numbers, rows]` to `[a, c, rows]`: the numbers are those of [`last_table`].
 fn last_step(b: &mut Emit, x: NodeId, m: u64) -> NodeId {
     let dtype = b.dtype(x);
-    let h = m / 2 + 1;
-    let mut bytes = Vec::new();
-    for a in 0..m {
-        for j in 0..m {
-            let e = if j < h { j } else { j - h + 1 };
-            let weight = if e == 0 || e == m / 2 { 1.0 } else { 2.0 };
-            let angle = root(a, e, m, 1.0);
-            let value = if j < h { angle.cos() } else { -angle.sin() };
-            bytes.extend(element_bytes(dtype, weight * value));
-        }
-    }
-    let t = b.constant(Literal::new(dtype, &[m, m], bytes));
+    let t = last_table(b, dtype, m, 1.0);
     let dims = DotDims { lhs_contracting: vec![1], rhs_contracting: vec![1], ..DotDims::default() };
     b.dot(t, x, dims, Precision::Highest, dtype)
 }

@@ -94,6 +94,84 @@ pub fn product(b: &mut Emit, x: Pair, roots: &Roots<'_>, d: usize, last: bool) -
     Pair { re, im: Some(b.slice_dim(out, at, roots.outs, 2 * roots.outs, 1)) }
 }
 
+/// Tables `[table, results, numbers]` that make real parts and, below them, imaginary parts of real parts and, where numbers are
+/// complex, behind them imaginary parts.
+pub struct Rows {
+    pub results: u64,
+    pub numbers: u64,
+    pub complex: bool,
+}
+
+impl Rows {
+    /// `count` tables; `angle(table, result, number)`: that of the root, and whether the result is conjugated.
+    pub fn tables(
+        &self,
+        b: &mut Emit,
+        part: DType,
+        count: u64,
+        angle: &dyn Fn(u64, u64, u64) -> (f64, bool),
+    ) -> NodeId {
+        self.made(b, part, count, &|t, (i, j), (im, of_im)| {
+            let (a, conjugate) = angle(t, i, j);
+            let (sin, cos) = a.sin_cos();
+            match (im, of_im) {
+                (false, false) => cos,
+                (false, true) => -sin,
+                (true, of_im) => {
+                    let value = if of_im { cos } else { sin };
+                    if conjugate { -value } else { value }
+                }
+            }
+        })
+    }
+
+    /// The same; what may be conjugated is the number.
+    pub fn inputs(
+        &self,
+        b: &mut Emit,
+        part: DType,
+        count: u64,
+        angle: &dyn Fn(u64, u64, u64) -> (f64, bool),
+    ) -> NodeId {
+        self.made(b, part, count, &|t, (i, j), (im, of_im)| {
+            let (a, conjugate) = angle(t, i, j);
+            let (sin, cos) = a.sin_cos();
+            match (im, of_im) {
+                (false, false) => cos,
+                (true, false) => sin,
+                (im, true) => {
+                    let value = if im { cos } else { -sin };
+                    if conjugate { -value } else { value }
+                }
+            }
+        })
+    }
+
+    fn made(
+        &self,
+        b: &mut Emit,
+        part: DType,
+        count: u64,
+        value: &dyn Fn(u64, (u64, u64), (bool, bool)) -> f64,
+    ) -> NodeId {
+        let kinds: &[bool] = if self.complex { &[false, true] } else { &[false] };
+        let mut bytes = Vec::new();
+        for t in 0..count {
+            for im in [false, true] {
+                for i in 0..self.results {
+                    for &of_im in kinds {
+                        for j in 0..self.numbers {
+                            bytes.extend(element_bytes(part, value(t, (i, j), (im, of_im))));
+                        }
+                    }
+                }
+            }
+        }
+        let dims = [count, 2 * self.results, self.numbers * kinds.len() as u64];
+        b.constant(Literal::new(part, &dims, bytes))
+    }
+}
+
 /// A table `f(i, j)` of two parts.
 pub fn table(b: &mut Emit, part: DType, dims: [u64; 2], angle: impl Fn(u64, u64) -> f64) -> Pair {
     let (mut cos, mut sin) = (Vec::new(), Vec::new());
