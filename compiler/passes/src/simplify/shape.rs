@@ -168,7 +168,8 @@ pub fn transpose(b: &mut Emit, x: NodeId, permutation: &[usize]) -> Option<NodeI
 }
 
 /// The transpose of what is computed element by element from transposes alone, beside what is the same in every place, as computed
-/// from those arrays as they lie, where that turns no lanes any more.
+/// from those arrays as they lie, where that turns no lanes any more: of complex numbers, which transforms leave turned. Which
+/// dimension others have along lanes is decided by what it takes (`lanes`, `transfers`).
 #[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operands stay as they are")]
 fn turned_back(b: &mut Emit, x: NodeId, permutation: &[usize], dims: &[u64]) -> Option<NodeId> {
     let n = b.node(x).clone();
@@ -185,7 +186,8 @@ fn turned_back(b: &mut Emit, x: NodeId, permutation: &[usize], dims: &[u64]) -> 
             _ => others = true,
         }
     }
-    if !back || others || permutation[last] == last || !b.draft.fire("transpose-elementwise") {
+    let complex = n.operands.iter().chain([&x]).any(|&o| b.dtype(o).is_complex());
+    if !complex || !back || others || permutation[last] == last || !b.draft.fire("transpose-elementwise") {
         return None;
     }
     let turn = |b: &mut Emit, o: NodeId| if b.rank(o) == 0 { o } else { b.transpose(o, permutation) };
