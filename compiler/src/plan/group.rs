@@ -47,6 +47,8 @@ pub struct Groups {
     pub long: FxHashSet<NodeId>,
     /// Broadcasts that reshapes make on the way.
     pub repeated: FxHashSet<NodeId>,
+    /// What moves whole rows for concatenations alone, which take these from where they lie.
+    pub pieces: FxHashSet<NodeId>,
 }
 
 impl Groups {
@@ -268,6 +270,42 @@ pub fn is_split(comp: &Computation, id: NodeId, users: &[NodeId]) -> bool {
     last(from) > last(to) && last(to) > 1 && splits(from, to) && !users.is_empty() && users.iter().all(turned)
 }
 
+/// Whether a node puts whole rows of an array in another order, or takes some of them, for concatenations alone (besides those of
+/// `windows`); users come first. What a loop computes for it alone is computed as it is taken instead.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation moves rows")]
+fn is_piece(comp: &Computation, g: &Groups, windows: &[bool], id: NodeId) -> bool {
+    let node = comp.node(id);
+    let sizes = |id: NodeId| comp.node(id).shape.as_array().map_or(&[][..], |a| &a.dims[..]);
+    let Some(&operand) = node.operands.first() else { return false };
+    let (from, to) = (sizes(operand), sizes(id));
+    let last = to.len().saturating_sub(1);
+    let rows = to.len() > 1
+        && from.last() == to.last()
+        && match &node.op {
+            Op::Slice { .. } => true,
+            Op::Reverse { dims } => !dims.contains(&last),
+            Op::Transpose { permutation } => permutation[last] == last,
+            Op::Reshape => to.len() > from.len() && splits(from, to),
+            _ => false,
+        };
+    let users = &g.users[id.index()];
+    let taken = |u: &NodeId| {
+        let joined = matches!(comp.node(*u).op, Op::Concatenate { .. }) && !windows[u.index()];
+        joined && g.is_root(*u) || g.pieces.contains(u)
+    };
+    let own = is_pointwise(comp, operand) && g.users[operand.index()].len() == 1;
+    // What a loop computes on the way is no array, nor are slices that transposes take where they lie, and rows that these split.
+    let mut at = operand;
+    let mut split = false;
+    while comp.node(at).op == Op::Reshape {
+        let before = comp.node(at).operands[0];
+        split |= sizes(before).last() != sizes(at).last();
+        at = before;
+    }
+    let other = is_pointwise(comp, id) || split || matches!(comp.node(at).op, Op::DynamicSlice { .. });
+    rows && !own && !other && !users.is_empty() && users.iter().all(taken)
+}
+
 /// Whether a node repeats the elements of an array, each so often in a dimension of its own, and only reshapes read it that merge
 /// this with the dimension before.
 fn is_repeat(comp: &Computation, id: NodeId, users: &[NodeId]) -> bool {
@@ -363,6 +401,9 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
             && g.users[id.index()].iter().all(|&u| windows[u.index()])
             || is_split(comp, id, &g.users[id.index()])
         {
+            Owner::Inline
+        } else if is_piece(comp, &g, &windows, id) {
+            g.pieces.insert(id);
             Owner::Inline
         } else if is_repeat(comp, id, &g.users[id.index()]) {
             g.repeated.insert(id);

@@ -57,6 +57,9 @@ fn before_reshape(b: &Emit, x: NodeId, dims: &[SliceDim]) -> Option<Vec<SliceDim
         if is_all(s, n) {
             continue;
         }
+        if own.is_empty() {
+            return None;
+        }
         // The slice is one of the dimension's first piece, and this the first one of a dimension before.
         let first = own.start;
         let inner: u64 = sizes[own.clone()][1..].iter().product();

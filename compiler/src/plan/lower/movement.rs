@@ -271,17 +271,32 @@ impl<'a> Lower<'a> {
         let op = self.debug_op(r, id, 0.0);
         let mut at = 0;
         for &o in &node.operands {
-            let src = self.lanes(r, o);
+            let (src, from) = self.source(r, o);
+            let (_, sizes) = self.shape(r, o);
             let mut to = Position::identity(n);
             to.dims[dim].1 = at;
-            at += src.dims[dim] as i64;
-            let spec = move_spec(&src.dims.clone(), &src, &Position::identity(n), &dst, &to);
-            let first = at - src.dims[dim] as i64;
-            let usage = self.part(&dims, &src.dims, &|d, tile| d != dim || first % tile as i64 == 0);
+            at += sizes[dim] as i64;
+            let spec = move_spec(&sizes, &src, &from, &dst, &to);
+            let first = at - sizes[dim] as i64;
+            let usage = self.part(&dims, &sizes, &|d, tile| d != dim || first % tile as i64 == 0);
             let to = Target { usage, op, result: self.is_result(r, id) };
             self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], to);
         }
         Ok(Val::Array(dst))
+    }
+
+    /// A node's array, and its dimensions over the node's: of what moves rows for others, those of the array that it takes them from.
+    fn source(&mut self, r: &mut Region<'a>, id: NodeId) -> (View, Position) {
+        let comp = r.comp;
+        let rank = comp.node(id).shape.as_array().map_or(0, |a| a.rank());
+        if !r.groups.pieces.contains(&id) {
+            return (self.lanes(r, id), Position::identity(rank));
+        }
+        let operand = comp.node(id).operands[0];
+        let (view, position) = self.source(r, operand);
+        let sizes = |id: NodeId| comp.node(id).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
+        let before = Position::before(&comp.node(id).op, &sizes(operand), &sizes(id));
+        (view, position.of(&before.expect("grouping asked for it")))
     }
 
     /// A concatenation that only a reshape reads, put where the reshape wants its elements, as [`Lower::merged_transpose`].
@@ -300,14 +315,15 @@ impl<'a> Lower<'a> {
         let (op, result) = (self.debug_op(r, id, 0.0), self.is_result(r, user));
         let mut at = 0;
         for &o in &r.comp.node(id).operands {
-            let src = self.lanes(r, o);
+            let (src, from) = self.source(r, o);
+            let own = self.shape(r, o).1[dim];
             let (mut sizes, mut to) = (sizes.clone(), to.clone());
-            sizes[factor] = src.dims[dim];
+            sizes[factor] = own;
             for (terms, offset) in &mut to.dims {
                 *offset += terms.iter().filter(|t| t.0 == factor).map(|t| t.1 * at).sum::<i64>();
             }
-            at += src.dims[dim] as i64;
-            let spec = move_spec(&sizes, &src, &middle, &dst, &to);
+            at += own as i64;
+            let spec = move_spec(&sizes, &src, &from.of(&middle), &dst, &to);
             let target = Target { usage: Use::Update, op, result };
             self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], target);
         }

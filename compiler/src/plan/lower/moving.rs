@@ -24,6 +24,60 @@ impl Position {
     }
 }
 
+impl Position {
+    /// The positions of an array whose dimensions follow this over those of another one, whose own are `at`.
+    pub fn of(&self, at: &Position) -> Position {
+        let through = |(terms, offset): &(Vec<(usize, i64)>, i64)| {
+            let mut all: Vec<(usize, i64)> = Vec::new();
+            let mut sum = *offset;
+            for &(d, c) in terms {
+                all.extend(at.dims[d].0.iter().map(|&(i, k)| (i, c * k)));
+                sum += c * at.dims[d].1;
+            }
+            (all, sum)
+        };
+        Position { dims: self.dims.iter().map(through).collect() }
+    }
+
+    /// Dimensions of what an operation that moves whole rows is done to, over those of its result, of sizes `to`.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation moves rows")]
+    pub fn before(op: &Op, from: &[u64], to: &[u64]) -> Option<Position> {
+        let mut position = Position::identity(from.len());
+        match op {
+            Op::Slice { dims } => {
+                for (d, s) in dims.iter().enumerate() {
+                    position.dims[d] = (vec![(d, s.stride as i64)], s.start as i64);
+                }
+            }
+            Op::Reverse { dims } => {
+                for &d in dims {
+                    position.dims[d] = (vec![(d, -1)], to[d] as i64 - 1);
+                }
+            }
+            Op::Transpose { permutation } => {
+                for (d, &p) in permutation.iter().enumerate() {
+                    position.dims[p] = (vec![(d, 1)], 0);
+                }
+            }
+            Op::Reshape => {
+                // Every dimension of the result is one factor, or of size 1.
+                let (sizes, split, parts) = refine(from, to)?;
+                let mut of = Position { dims: vec![(Vec::new(), 0); sizes.len()] };
+                for (d, (terms, _)) in parts.dims.iter().enumerate() {
+                    match terms[..] {
+                        [] => {}
+                        [(factor, 1)] => of.dims[factor] = (vec![(d, 1)], 0),
+                        _ => return None,
+                    }
+                }
+                return Some(split.of(&of));
+            }
+            _ => return None,
+        }
+        Some(position)
+    }
+}
+
 /// The side of a move for an array whose dimensions follow `position` over `n` iteration dimensions.
 pub fn side(v: &View, position: &Position, n: usize) -> Side {
     let strides = v.layout.row_strides();
