@@ -90,6 +90,8 @@ pub const PASSES: &[Pass] = &[
         summary: "large operations as core ones",
         run: |m, d, o| rewrite(m, d, &mut |b, n, x| expand::rule(b, n, x, o)),
     },
+    // Once expansions have made their loops, before anything looks at what these carry.
+    Pass { name: "loops-again", summary: "the same of loops that expansions made", run: |m, d, _| loops::run(m, d) },
     // While results and their transposes are neighbours.
     Pass {
         name: "turned-dots",
