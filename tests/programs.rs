@@ -1,12 +1,13 @@
 //! Every program of `tests/programs` gives the reference evaluator's answers on simulated chips of different sizes, with
-//! its arrays in vector memory and streamed through it.
+//! its arrays in vector memory and streamed through it, on one core and on two.
 
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SMALL: &[&str] = &["tiny", "--set", "vmem.bytes=64 KiB"];
-const WAYS: [&[&str]; 4] = [&["tiny"], &["tiny", "--max-resident", "0"], SMALL, &["tpu-v5e"]];
+const CORES: &[&str] = &["tpu-v4", "--cores", "2", "--max-resident", "100000"];
+const WAYS: [&[&str]; 5] = [&["tiny"], &["tiny", "--max-resident", "0"], SMALL, &["tpu-v5e"], CORES];
 
 /// Programs of this name have rows of which the small memory does not hold a register's.
 const WIDE: &str = "wide_";

@@ -124,11 +124,13 @@ pub enum Action {
     End(Box<Exchange>),
     /// Takes the exchange under way as far as it goes without waiting, for this operation.
     Look(u32),
-    /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats.
+    /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats. `shared`: the cores of the device each do iterations of
+    /// their own, and wait for each other before and after, but not inside.
     While {
         head: Vec<Action>,
         cond: Word,
         body: Vec<Action>,
+        shared: bool,
     },
     /// Runs the branch whose number is in `index` (the last for numbers beyond).
     Switch {

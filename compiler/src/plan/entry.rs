@@ -74,7 +74,7 @@ fn attempts(
     let hiding = RESIDENT.iter().filter(|_| several).map(|r| (r, true));
     for (&(part, of), hide) in hiding.chain(RESIDENT.iter().map(|r| (r, false))) {
         let largest = (chip.vmem.bytes / of * part).min(options.max_resident.unwrap_or(u64::MAX));
-        let mut streamed = BTreeSet::new();
+        let (mut streamed, mut together) = (BTreeSet::new(), BTreeSet::new());
         let most = (part, of) == RESIDENT[0];
         let mut again = 0;
         // A plan that fits, though its loops bring arrays in every time round.
@@ -82,16 +82,24 @@ fn attempts(
         loop {
             // What stood in the way of steps, or is brought in again and again.
             let mut crowding: Vec<String> = Vec::new();
-            let made = draft(core, chip, (largest, &streamed), line, (options, memo), hide).and_then(|draft| {
+            let mut apart: Vec<String> = Vec::new();
+            let kept = (largest, &streamed, &together);
+            let made = draft(core, chip, kept, line, (options, memo), hide).and_then(|draft| {
                 draft.check(chip)?;
                 let mut arrays: Vec<BufId> = Vec::new();
                 let placement = place(&draft, chip, vmem_map(chip).arrays, &mut arrays);
                 arrays.extend(placement.iter().flat_map(|p| &p.reloaded));
                 crowding = arrays.iter().map(|b| draft.buffers[b.index()].name.clone()).collect();
                 let placement = placement?;
+                apart = placement.together.iter().map(|op| draft.ops[*op as usize].name.clone()).collect();
                 guide::check(&draft, &options.guide.schedule)?;
                 planned(core, draft, placement, chip)
             });
+            // Loops that cores share have to be such as can be shared.
+            if !apart.is_empty() {
+                together.extend(apart);
+                continue;
+            }
             match made {
                 Ok(made) => fits = Some(made),
                 // The first attempt's message speaks of the arrays as the program has them.
@@ -195,7 +203,7 @@ fn in_order(own: &Layout, known: &ArrayShape) -> Option<Layout> {
 fn draft(
     core: &Module,
     chip: &ChipConfig,
-    (largest_resident, streamed): (u64, &BTreeSet<String>),
+    (largest_resident, streamed, together): (u64, &BTreeSet<String>, &BTreeSet<String>),
     lines: &dyn Fn(Span) -> u32,
     (options, memo): (&PlanOptions, &Memo),
     hide: bool,
@@ -206,7 +214,8 @@ fn draft(
         .any(|c| c.nodes.iter().any(|n| matches!(n.op, Op::Send { host: false, .. } | Op::Recv { host: false, .. })));
     let pod = PodPlan::new(options.pod.clone(), chip, options.collective, transfers);
     let cores = options.cores.clamp(1, chip.cores_per_device.max(1));
-    let plan = Draft { largest_resident, streamed: streamed.clone(), pod, cores, ..Draft::default() };
+    let (streamed, together) = (streamed.clone(), together.clone());
+    let plan = Draft { largest_resident, streamed, together, pod, cores, ..Draft::default() };
     let mut lower = Lower {
         module: core,
         chip,

@@ -423,7 +423,7 @@ pub(super) fn touches(s: &Step, f: &mut dyn FnMut(Item, bool)) {
 
 fn scalar_reads(value: &ScalarOp, f: &mut dyn FnMut(u32)) {
     match value {
-        ScalarOp::Const(_) | ScalarOp::Device => {}
+        ScalarOp::Const(_) | ScalarOp::Device | ScalarOp::Core => {}
         ScalarOp::Copy(w) | ScalarOp::Unary(_, w) | ScalarOp::Convert(w) => f(w.0),
         ScalarOp::ClampIndex { word, .. } => f(word.0),
         ScalarOp::Binary(_, a, b) | ScalarOp::Compare(_, a, b) => [a, b].into_iter().for_each(|w| f(w.0)),

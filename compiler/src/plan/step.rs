@@ -118,6 +118,8 @@ pub enum ScalarOp {
     Const(i32),
     /// The number of this device.
     Device,
+    /// The number of this core of the device.
+    Core,
     Copy(Word),
     Unary(Unary, Word),
     Binary(Binary, Word, Word),
@@ -181,12 +183,14 @@ pub enum Step {
     /// Begins a collective that is under way during the steps up to its end; `work` are their estimated cycles.
     Begin(Box<Exchange>),
     End(Box<Exchange>),
-    /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats; so many times, where that is known.
+    /// Runs `head`, leaves if `cond` is zero, runs `body`, repeats; so many times, where that is known. `shared`: the cores of
+    /// the device each do iterations of their own.
     While {
         head: Vec<Step>,
         cond: Word,
         body: Vec<Step>,
         turns: Option<u64>,
+        shared: bool,
         op: u32,
     },
     /// Runs the branch whose number is in `index` (the last for numbers beyond).
@@ -204,8 +208,8 @@ impl Step {
     /// What `region` returns.
     pub fn try_map_regions<E>(self, mut region: impl FnMut(Vec<Step>) -> Result<Vec<Step>, E>) -> Result<Step, E> {
         Ok(match self {
-            Step::While { head, cond, body, turns, op } => {
-                Step::While { head: region(head)?, cond, body: region(body)?, turns, op }
+            Step::While { head, cond, body, turns, shared, op } => {
+                Step::While { head: region(head)?, cond, body: region(body)?, turns, shared, op }
             }
             Step::Switch { index, branches, op } => {
                 Step::Switch { index, branches: branches.into_iter().map(region).collect::<Result<_, _>>()?, op }
@@ -271,6 +275,8 @@ pub struct Draft {
     pub largest_resident: u64,
     /// Names of smaller arrays that are streamed all the same.
     pub streamed: BTreeSet<String>,
+    /// Names of loops whose iterations cores do not share, though they could.
+    pub together: BTreeSet<String>,
     /// Arrays that loops take small parts of, and which are therefore brought into vector memory before these.
     pub kept: Vec<BufId>,
     /// Buffers of channels, by number and array.

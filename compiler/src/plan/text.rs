@@ -90,8 +90,9 @@ impl Writer<'_> {
     fn actions(&mut self, depth: usize, actions: &[Action]) {
         for a in actions {
             match a {
-                Action::While { head, cond, body } => {
-                    self.line(depth, &format!("while {} {{", cond.0), "");
+                Action::While { head, cond, body, shared } => {
+                    let word = if *shared { "share" } else { "while" };
+                    self.line(depth, &format!("{word} {} {{", cond.0), "");
                     self.actions(depth + 1, head);
                     self.line(depth, "} do {", "");
                     self.actions(depth + 1, body);
@@ -388,14 +389,15 @@ impl<'a, L: Iterator<Item = (usize, &'a str)>> Reader<'a, L> {
                 let rest = bare(text).strip_prefix(keyword)?;
                 rest.strip_suffix('{')
             };
-            if let Some(word) = block("while ") {
+            let shared = block("share ");
+            if let Some(word) = shared.or_else(|| block("while ")) {
                 let cond = super::step::Word(number(line, word)?);
                 let (head, end) = self.actions(depth + 1)?;
                 if end != "} do {" {
                     return error(self.last, "a loop's head ends with `} do {`");
                 }
                 let (body, _) = self.actions(depth + 1)?;
-                out.push(Action::While { head, cond, body });
+                out.push(Action::While { head, cond, body, shared: shared.is_some() });
             } else if let Some(word) = block("switch ") {
                 let index = super::step::Word(number(line, word)?);
                 let mut branches = Vec::new();

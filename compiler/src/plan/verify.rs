@@ -131,7 +131,7 @@ impl Verifier<'_> {
             }
             Action::Exchange(x, f) | Action::Begin(x, f) => self.exchange(x, f),
             Action::End(x) => self.op(x.op),
-            Action::While { head, cond, body } => {
+            Action::While { head, cond, body, .. } => {
                 self.word(*cond)?;
                 self.actions(head)?;
                 self.actions(body)
@@ -160,7 +160,7 @@ impl Verifier<'_> {
 
     fn scalar(&self, value: &ScalarOp) -> Check {
         match *value {
-            ScalarOp::Const(_) | ScalarOp::Device => Ok(()),
+            ScalarOp::Const(_) | ScalarOp::Device | ScalarOp::Core => Ok(()),
             ScalarOp::Copy(w) | ScalarOp::Unary(_, w) | ScalarOp::Convert(w) => self.word(w),
             ScalarOp::ClampIndex { word, .. } => self.word(word),
             ScalarOp::Binary(_, a, b) | ScalarOp::Compare(_, a, b) => self.word(a).and_then(|()| self.word(b)),

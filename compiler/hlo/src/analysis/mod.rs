@@ -1,9 +1,13 @@
 //! Analyses: pure functions of a graph.
 
+pub mod apart;
 pub mod counted;
 pub mod devices;
+pub mod network;
 pub mod parts;
 pub mod uses;
 
+pub use apart::{ApartLoop, apart_loop};
 pub use counted::{CountedLoop, counted_loop};
+pub use network::Network;
 pub use uses::uses;

@@ -7,6 +7,7 @@
 use super::sort::one_integer;
 use crate::edit::Emit;
 use crate::make::one_or_tuple;
+use systole_hlo::analysis::Network;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Direction, NodeId, Op, PadDim, Shape};
 use systole_isa::DType;
@@ -74,21 +75,43 @@ pub fn large(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Res
     }
     // So many rows at a time; the last ones may be sorted twice.
     let some = (fits / each).clamp(1, rows);
-    let state = [operands, operands].concat();
+    // Rows as the network has them, where that is what they are: others fill few rows of registers.
+    let registers = (room.sublanes, room.lanes);
+    let network = Network::choose(some, n, registers);
+    let shape = match network.is_full() && network.turns(registers) {
+        true => [rows << network.group_bits, network.rows()],
+        false => [rows, n],
+    };
+    let lines = shape[0] / rows;
+    let given: Vec<NodeId> = operands.iter().map(|&x| b.reshape(x, &shape)).collect();
+    let nothing: Vec<NodeId> = operands.iter().map(|&x| b.splat(b.dtype(x), &shape, 0.0)).collect();
+    let place = places_among(b, operands, body);
+    let state = [given, nothing].concat();
     let done = b.counted_loop("sort", rows.div_ceil(some), &state, |b, i, s| {
         let zero = b.index(0);
-        let at = b.with(Binary::Mul, i, some as f64);
-        let at = b.with(Binary::Min, at, (rows - some) as f64);
+        let at = b.with(Binary::Mul, i, (some * lines) as f64);
+        let last = ((rows - some) * lines) as f64;
+        let at = if rows.is_multiple_of(some) { at } else { b.with(Binary::Min, at, last) };
         let (given, made) = s.split_at(operands.len());
-        let part: Vec<NodeId> = given.iter().map(|&x| b.dynamic_slice(x, &[at, zero], &[some, n])).collect();
+        let mut part = Vec::new();
+        for (k, &x) in given.iter().enumerate() {
+            part.push(match place == Some(k) {
+                true => b.iota(DType::S32, &[some, n], 1),
+                false => {
+                    let x = b.dynamic_slice(x, &[at, zero], &[some * lines, shape[1]]);
+                    b.reshape(x, &[some, n])
+                }
+            });
+        }
         let sorted = one(b, &part, body, true);
         let mut next = given.to_vec();
         for (&to, x) in made.iter().zip(sorted) {
+            let x = b.reshape(x, &[some * lines, shape[1]]);
             next.push(b.dynamic_update_slice(to, x, &[at, zero]));
         }
         Ok(next)
     })?;
-    Ok(Some(done[operands.len()..].to_vec()))
+    Ok(Some(done[operands.len()..].iter().map(|&x| b.reshape(x, &[rows, n])).collect()))
 }
 
 /// A sort of its own along the last dimension; one that need not be stable has a strict total order.

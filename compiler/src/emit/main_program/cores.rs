@@ -5,13 +5,16 @@
 //! shared out ([`Plan::splits`]: each core makes a part of the result) or done by the first core alone. So between barriers
 //! HBM is only read, or each byte belongs to one core.
 //!
+//! Of loops whose iterations have nothing to do with each other each core does some, by itself: there is a barrier before and
+//! behind them, and none inside.
+//!
 //! Exchanges with other devices are the first core's from beginning to end: it begins one when all cores are done with what
 //! it reads and writes, and all go on together once it has ended. While it is under way, the kernels that all run look after
 //! it on the first core; the others find none in their scalar memory.
 
 use super::{Emitter, MOST_BYTES};
-use crate::plan::action::Operand;
-use crate::plan::step::{Unit, Use};
+use crate::plan::action::{Action, Operand};
+use crate::plan::step::{Unit, Use, Word};
 use crate::plan::{Plan, kernel_semaphores};
 use systole_codegen::kernel::build_units::DmaArgs;
 use systole_codegen::kernel::{KernelBuilder, S};
@@ -28,9 +31,18 @@ fn each_core(b: &mut KernelBuilder, core: S, at: u32, cores: u32, f: &dyn Fn(&mu
 }
 
 impl Emitter<'_> {
-    /// Whether several cores run the program.
+    /// Whether several cores run the code that is emitted, all of them the same.
     pub(super) fn several(&self) -> bool {
-        self.plan.head.cores > 1
+        self.plan.head.cores > 1 && !self.apart
+    }
+
+    /// A loop of which each core does iterations of its own, without waiting for others in between.
+    pub(super) fn share(&mut self, head: &[Action], cond: Word, body: &[Action]) {
+        self.barrier(self.plan.head.cores);
+        let apart = std::mem::replace(&mut self.apart, true);
+        self.while_(head, cond, body);
+        self.apart = apart;
+        self.barrier(self.plan.head.cores);
     }
 
     /// Waits for the other cores; from there on so many of them use HBM.

@@ -36,6 +36,7 @@ pub fn emit(plan: &Plan, chip: &ChipConfig, descs: Vec<DmaDesc>) -> MainCode {
         chip,
         b,
         all,
+        apart: false,
         descs,
         known: FxHashMap::default(),
         host_calls: Vec::new(),
@@ -73,6 +74,8 @@ pub(super) struct Emitter<'a> {
     pub(super) b: KernelBuilder,
     /// All copies of the main program are ordered by this buffer.
     pub(super) all: BufferRef,
+    /// Whether each core does iterations of its own of a loop, as if it were alone.
+    pub(super) apart: bool,
     descs: Vec<DmaDesc>,
     known: FxHashMap<DmaDesc, u32>,
     /// The subroutine of the exchange that is under way.
@@ -145,7 +148,8 @@ impl Emitter<'_> {
                 self.barrier(self.plan.head.cores);
             }
             Action::Look(op) => self.on_first_core(|e| e.look(*op)),
-            Action::While { head, cond, body } => self.while_(head, *cond, body),
+            Action::While { head, cond, body, shared: true } => self.share(head, *cond, body),
+            Action::While { head, cond, body, shared: false } => self.while_(head, *cond, body),
             Action::Switch { index, branches } => self.switch(*index, branches),
         }
     }
@@ -229,7 +233,7 @@ impl Emitter<'_> {
         std::mem::swap(b, &mut self.b);
     }
 
-    fn while_(&mut self, head: &[Action], cond: Word, body: &[Action]) {
+    pub(super) fn while_(&mut self, head: &[Action], cond: Word, body: &[Action]) {
         let mut builder = std::mem::replace(&mut self.b, KernelBuilder::new("", self.chip));
         {
             let this = std::cell::RefCell::new(&mut *self);

@@ -53,6 +53,7 @@ impl Emitter<'_> {
         let v = match value {
             ScalarOp::Const(c) => self.b.s_imm(c),
             ScalarOp::Device => self.b.def_s(Op::SDev, &[]),
+            ScalarOp::Core => self.b.def_s(Op::SCore, &[]),
             ScalarOp::Copy(w) => self.load_word(w),
             ScalarOp::Convert(w) => {
                 let v = self.load_word(w);

@@ -166,6 +166,8 @@ impl Flow {
         Some(match op {
             ScalarOp::Const(c) => c,
             ScalarOp::Device => device,
+            // Cores share no loops of programs of several devices.
+            ScalarOp::Core => return None,
             ScalarOp::Convert(w) if dtype == DType::Pred => i32::from(of(w)? != 0),
             ScalarOp::Copy(w) | ScalarOp::Convert(w) => of(w)?,
             ScalarOp::ClampIndex { word, limit, .. } => of(word)?.clamp(0, limit),

@@ -88,7 +88,13 @@ impl Finisher<'_> {
         // The product that makes a buffer, in `out`.
         let mut products: BTreeMap<BufId, usize> = BTreeMap::new();
         for step in steps {
+            // Of a loop whose iterations cores share, each does its own by itself.
+            let cores = self.draft.cores;
+            if matches!(step, Step::While { shared: true, .. }) {
+                self.draft.cores = 1;
+            }
             let step = step.map_regions(|r| self.region(r));
+            self.draft.cores = cores;
             if let Some((at, joined)) = self.join(&out, &products, &step) {
                 out[at] = None;
                 out.extend(joined.before.into_iter().map(Some));

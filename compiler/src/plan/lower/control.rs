@@ -28,6 +28,13 @@ impl Slot {
             Slot::Token => Val::Token,
         }
     }
+
+    fn word(&self) -> Option<(Word, DType)> {
+        match self {
+            Slot::Word(w, t) => Some((*w, *t)),
+            Slot::Array(_) | Slot::Fixed(_) | Slot::Token => None,
+        }
+    }
 }
 
 fn flat(val: &Val) -> Vec<Val> {
@@ -45,8 +52,15 @@ fn shapes(s: &Shape) -> Vec<&Shape> {
 }
 
 impl<'a> Lower<'a> {
-    /// Slots for a state: `fixed` values are their own, words where `words` allows it, arrays elsewhere.
-    fn slots(&mut self, shape: &Shape, words: &[bool], fixed: &[Option<Val>], name: &str) -> Vec<Slot> {
+    /// Slots for a state: `fixed` values are their own, words where `words` allows it, arrays elsewhere; those numbered in `stay`
+    /// stay in HBM.
+    fn slots(
+        &mut self,
+        shape: &Shape,
+        words: &[bool],
+        fixed: &[Option<Val>],
+        (stay, name): (&[usize], &str),
+    ) -> Vec<Slot> {
         let shapes = shapes(shape);
         let array = |i: usize| match shapes[i] {
             Shape::Array(a) if !words[i] && fixed[i].is_none() => {
@@ -54,8 +68,10 @@ impl<'a> Lower<'a> {
             }
             Shape::Array(_) | Shape::Token | Shape::Tuple(_) => None,
         };
-        let bytes: Vec<u64> = (0..shapes.len()).map(|i| array(i).map_or(0, |l| l.bytes())).collect();
-        let far = self.far(&bytes);
+        let near = |i: &usize| !stay.contains(i);
+        let bytes = |i: usize| Some(i).filter(near).and_then(array).map_or(0, |l| l.bytes());
+        let mut far = self.far(&(0..shapes.len()).map(bytes).collect::<Vec<u64>>());
+        stay.iter().for_each(|&i| far[i] = true);
         shapes
             .iter()
             .enumerate()
@@ -171,29 +187,13 @@ impl<'a> Lower<'a> {
     ) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         let op = self.debug_op(r, id, 0.0);
-        let mut init = flat(&self.value(r, node.operands[0]));
-        for (val, unseen) in init.iter_mut().zip(unseen::elements(self.module, r.comp, id)) {
-            if let (Val::Array(v), true) = (&*val, unseen)
-                && v.layout.bytes() > self.plan.largest_resident
-            {
-                let (name, dtype) = (self.plan.buffers[v.buf.index()].name.clone(), v.dtype());
-                *val = Val::Array(self.array(&name, dtype, &v.dims.clone(), Form::Lanes));
-            }
-        }
-        let leaves = shapes(&node.shape);
-        let mut words: Vec<bool> = leaves
-            .iter()
-            .zip(&init)
-            .map(|(s, v)| {
-                matches!(s, Shape::Array(a) if a.dims.is_empty() && is_scalar_type(a.dtype))
-                    && matches!(v, Val::Word(..))
-            })
-            .collect();
-        // A state element stays scalar if the body makes it a scalar, given that the others do.
-        while self.demote(body, &node.shape, &mut words) {}
+        let init = self.loop_init(r, id);
+        let words = self.loop_words(body, &node.shape, &init);
         let outside = self.state_bytes;
         let fixed = self.fixed(body, &init);
-        let slots = self.slots(&node.shape, &words, &fixed, &node.name);
+        let shared = self.shared_loop(r, id, body).filter(|s| words[s.found.counter]);
+        let far = shared.iter().flat_map(|s| s.made.iter().copied()).collect::<Vec<usize>>();
+        let slots = self.slots(&node.shape, &words, &fixed, (&far, &node.name));
         self.store_slots(&slots, &init, op);
         let whole = matches!(node.shape, Shape::Tuple(_));
         let state: Vec<Val> = slots.iter().map(Slot::val).collect();
@@ -203,21 +203,66 @@ impl<'a> Lower<'a> {
         let before = trips.is_none().then(|| self.plan.pod.enter());
         let turns = self.turns;
         self.turns = turns.saturating_mul(trips.unwrap_or(1));
+        let shared = shared.and_then(|s| Some(self.begin_shared(&s, slots[s.found.counter].word()?)));
         let (mut head, cond) = self.inner(condition, std::slice::from_ref(&state))?;
         let outer = std::mem::replace(&mut self.steps, head);
-        let (cond, _) = self.to_word(&cond, "condition");
+        let (mut cond, _) = self.to_word(&cond, "condition");
         head = std::mem::replace(&mut self.steps, outer);
+        // Each core does its iterations as if it were alone.
+        let cores = self.plan.cores;
+        if let Some(s) = &shared {
+            (head, cond) = (self.shared_head(s), s.condition());
+            self.plan.cores = 1;
+        }
         let (body, result) = self.inner(body, std::slice::from_ref(&state))?;
         if let Some(before) = before {
             self.plan.pod.leave(before);
         }
         let outer = std::mem::replace(&mut self.steps, body);
         self.store_slots(&slots, &flat(&result), op);
+        if let Some(s) = &shared {
+            self.shared_next(s);
+        }
+        self.plan.cores = cores;
         let body = std::mem::replace(&mut self.steps, outer);
         self.state_bytes = outside;
         self.turns = turns;
-        self.steps.push(Step::While { head, cond, body, turns: trips, op });
+        let turns = shared.as_ref().map(|s| s.each()).or(trips);
+        self.steps.push(Step::While { head, cond, body, turns, shared: shared.is_some(), op });
+        if let Some(s) = &shared {
+            self.end_shared(s);
+        }
         Ok(state)
+    }
+
+    /// The state that a loop begins with; what it does not see of that is nothing, where it would take room.
+    fn loop_init(&mut self, r: &mut Region<'a>, id: NodeId) -> Vec<Val> {
+        let mut init = flat(&self.value(r, r.comp.node(id).operands[0]));
+        for (val, unseen) in init.iter_mut().zip(unseen::elements(self.module, r.comp, id)) {
+            if let (Val::Array(v), true) = (&*val, unseen)
+                && v.layout.bytes() > self.plan.largest_resident
+            {
+                let (name, dtype) = (self.plan.buffers[v.buf.index()].name.clone(), v.dtype());
+                *val = Val::Array(self.array(&name, dtype, &v.dims.clone(), Form::Lanes));
+            }
+        }
+        init
+    }
+
+    /// Which state elements of a loop are scalars from beginning to end.
+    fn loop_words(&self, body: CompId, shape: &Shape, init: &[Val]) -> Vec<bool> {
+        let leaves = shapes(shape);
+        let mut words: Vec<bool> = leaves
+            .iter()
+            .zip(init)
+            .map(|(s, v)| {
+                matches!(s, Shape::Array(a) if a.dims.is_empty() && is_scalar_type(a.dtype))
+                    && matches!(v, Val::Word(..))
+            })
+            .collect();
+        // A state element stays scalar if the body makes it a scalar, given that the others do.
+        while self.demote(body, shape, &mut words) {}
+        words
     }
 
     /// The arrays of a state that the body hands on as they came.
@@ -276,7 +321,7 @@ impl<'a> Lower<'a> {
         }
         let count = shapes(&node.shape).len();
         let outside = self.state_bytes;
-        let slots = self.slots(&node.shape, &vec![false; count], &vec![None; count], &node.name);
+        let slots = self.slots(&node.shape, &vec![false; count], &vec![None; count], (&[], &node.name));
         let mut lowered = Vec::new();
         for (i, &b) in branches.iter().enumerate() {
             let arg = self.value(r, node.operands[i + 1]);

@@ -4,6 +4,8 @@
 //! is shared out block by block. A reduction with few results is shared out along what it reduces: each core leaves the results of its
 //! part in HBM, and all combine them.
 
+mod apart;
+
 use super::Lower;
 use super::bodies::{array_of, block_entry};
 use crate::plan::spec::KernelKey;

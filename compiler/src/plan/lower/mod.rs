@@ -284,6 +284,9 @@ impl<'a> Lower<'a> {
         if self.note_cut(r, id) {
             return Ok(Val::Token);
         }
+        if let Some(v) = self.turned_for_sorts(r, id) {
+            return Ok(Val::Array(v));
+        }
         // A reshape of an array is a view of it; of a fused value, part of the kernel.
         let is_view = matches!(node.op, Op::Reshape) && r.values[node.operands[0].index()].is_some();
         if is_pointwise(comp, id) && !is_view || is_lane_reduce(comp, id) && !r.groups.long.contains(&id) {

@@ -338,7 +338,7 @@ impl<'a> Lower<'a> {
 
     /// How a part of sizes `part` of an array is written: in whole tiles if of each of the last two dimensions it has all, or
     /// whole tiles. `begins` says whether the part begins at a multiple along a dimension.
-    fn part(&self, dims: &[u64], part: &[u64], begins: &dyn Fn(usize, u64) -> bool) -> Use {
+    pub(super) fn part(&self, dims: &[u64], part: &[u64], begins: &dyn Fn(usize, u64) -> bool) -> Use {
         let n = dims.len();
         let tiles = |d: usize, tile: u64| part[d] == dims[d] || part[d].is_multiple_of(tile) && begins(d, tile);
         let whole = n >= 2 && tiles(n - 1, u64::from(self.chip.core.lanes)) && tiles(n - 2, self.tile_rows());

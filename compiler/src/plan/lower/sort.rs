@@ -9,80 +9,34 @@ use crate::plan::view::{Form, View, layout_of};
 use systole_codegen::emit::loops::eval::simple_compare;
 use systole_codegen::emit::loops::spec::{Body, ExprNode, ExprOp};
 use systole_codegen::emit::sort::{Pass, Places, SortSpec, passes};
+use systole_hlo::analysis::Network;
 use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{Computation, Module, NodeId, Op, Order};
+use systole_isa::DType;
 use systole_isa::dtype::DTypeClass;
-use systole_isa::{ChipConfig, DType};
 
-/// How `batch` sequences of `count` elements lie: `2^row_bits` rows, `2^group_bits` lanes each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
-    batch: u64,
-    count: u64,
-    row_bits: u32,
-    group_bits: u32,
-}
-
-fn log2_up(n: u64) -> u32 {
-    n.max(1).next_power_of_two().ilog2()
-}
+/// The moves between sequences and the network's array.
+struct Shape(Network);
 
 impl Shape {
-    /// The cheapest: lanes in use against steps across lanes, which cost about three times those between rows.
-    fn choose(batch: u64, count: u64, chip: &ChipConfig) -> Shape {
-        let lanes = chip.core.lanes as u64;
-        let least = 2 * chip.core.sublanes.ilog2();
-        (0..=lanes.ilog2())
-            .map(|group_bits| {
-                let row_bits = log2_up(count.div_ceil(1 << group_bits)).max(least);
-                Shape { batch, count, row_bits, group_bits }
-            })
-            .min_by_key(|s| {
-                let (all, across) = (s.row_bits + s.group_bits, s.group_bits);
-                let steps = all * (all + 1) / 2 + across * (across + 1);
-                ((s.batch << s.group_bits).div_ceil(lanes) << s.row_bits) * steps as u64
-            })
-            .expect("there is a choice without lanes")
-    }
-
-    fn rows(&self) -> u64 {
-        1 << self.row_bits
-    }
-
-    fn dims(&self) -> [u64; 2] {
-        [self.rows(), self.batch << self.group_bits]
-    }
-
     /// The moves between `[batch, count]` (or `[count]`) and the network's array: sizes, positions in the former and the
     /// latter. Whole lanes, then what is left.
     fn moves(&self, rank: usize) -> Vec<(Vec<u64>, Position, Position)> {
-        let (whole, rest) = (self.count / self.rows(), self.count % self.rows());
-        let group = 1i64 << self.group_bits;
-        [(0, whole, self.rows()), (whole, 1, rest)]
+        let Network { batch, count, group_bits, .. } = self.0;
+        let each = self.0.rows();
+        let (whole, rest) = (count / each, count % each);
+        let group = 1i64 << group_bits;
+        [(0, whole, each), (whole, 1, rest)]
             .into_iter()
             .filter(|p| p.1 > 0 && p.2 > 0)
             .map(|(lane, lanes, rows)| {
-                let place = (vec![(1, self.rows() as i64), (2, 1)], (lane * self.rows()) as i64);
+                let place = (vec![(1, each as i64), (2, 1)], (lane * each) as i64);
                 let mut outside = Position { dims: vec![(vec![(0, 1)], 0), place] };
                 outside.dims.drain(..2 - rank);
                 let inside = Position { dims: vec![(vec![(2, 1)], 0), (vec![(0, group), (1, 1)], lane as i64)] };
-                (vec![self.batch, lanes, rows], outside, inside)
+                (vec![batch, lanes, rows], outside, inside)
             })
             .collect()
-    }
-}
-
-impl Shape {
-    /// Whether sequences are best put together as rows first, a lane's elements in a row, and transposed then.
-    fn turns(&self, chip: &ChipConfig) -> bool {
-        let lanes = u64::from(chip.core.lanes);
-        self.rows() >= lanes && (self.batch << self.group_bits) >= u64::from(chip.core.sublanes)
-    }
-
-    /// The network's array transposed.
-    fn turned(&self) -> [u64; 2] {
-        let [rows, lanes] = self.dims();
-        [lanes, rows]
     }
 
     /// As [`Shape::moves`], to and from the transposed array.
@@ -120,10 +74,10 @@ impl<'a> Lower<'a> {
         let (taken, with_places) = taken(r.comp, id, &body);
         let body = renumbered(&body, &taken);
         let sources: Vec<View> = taken.iter().map(|&i| self.lanes(r, node.operands[i])).collect();
-        let dims = sources[0].dims.clone();
+        let dims = r.comp.node(node.operands[0]).shape.as_array().map_or_else(Vec::new, |a| a.dims.clone());
         let (count, batch) = (dims[dims.len() - 1], dims[..dims.len() - 1].iter().product());
         let op = self.debug_op(r, id, 0.0);
-        let shape = Shape::choose(batch, count, self.chip);
+        let shape = Network::choose(batch, count, self.registers());
         let name = node.name.clone();
         let dtypes: Vec<DType> = sources.iter().map(View::dtype).collect();
         // An array that fills whole rows is one of the network's as it lies.
@@ -181,12 +135,60 @@ impl<'a> Lower<'a> {
                 None => to.get(taken.len()).cloned().flatten(),
             };
             results.push(Val::Array(match found.filter(|_| is_used(r.comp, id, i)) {
+                Some(v) if self.is_turned(r, id, (node.operands.len() > 1).then_some(i), shape) => {
+                    self.turn(&v, &shape.turned(), &name)
+                }
                 Some(v) => self.gathered(&v, &dims, shape, &name),
                 // Nothing reads it: any array of the shape will do.
                 None => self.lanes(r, operand),
             }));
         }
         Ok(if results.len() == 1 { results.remove(0) } else { Val::Tuple(results) })
+    }
+
+    /// Rows and lanes of a register.
+    fn registers(&self) -> (u64, u64) {
+        (u64::from(self.chip.core.sublanes), u64::from(self.chip.core.lanes))
+    }
+
+    /// What a reshape whose users are sorts is to these: its operand, if that is what the sort's network begins with.
+    pub(super) fn turned_for_sorts(&mut self, r: &mut Region<'a>, id: NodeId) -> Option<View> {
+        let node = r.comp.node(id);
+        if node.op != Op::Reshape {
+            return None;
+        }
+        let users = &r.groups.users[id.index()];
+        let dims = node.shape.as_array()?.dims.clone();
+        let sorts = |u: &NodeId| {
+            let op = &r.comp.node(*u).op;
+            matches!(op, Op::Sort { dim, .. } if *dim + 1 == dims.len())
+        };
+        let Some(Val::Array(v)) = &r.values[node.operands[0].index()] else { return None };
+        let v = v.clone();
+        let [batch, count] = dims[..] else { return None };
+        if users.is_empty() || !users.iter().all(sorts) {
+            return None;
+        }
+        let shape = Network::choose(batch, count, self.registers());
+        let fits = v.form == Form::Lanes && v.dims == shape.turned();
+        (fits && shape.is_full() && shape.turns(self.registers())).then_some(v)
+    }
+
+    /// Whether a sort's result (of several the one of that number) is wanted as the transposed array of its network alone.
+    fn is_turned(&self, r: &Region<'a>, sort: NodeId, number: Option<usize>, shape: Network) -> bool {
+        let users = &r.groups.users;
+        let is = |u: &NodeId| matches!(r.comp.node(*u).op, Op::GetTupleElement { index } if Some(index) == number);
+        let takers: Vec<NodeId> = match number {
+            Some(_) => users[sort.index()].iter().copied().filter(is).collect(),
+            None => vec![sort],
+        };
+        let turned = |u: &NodeId| {
+            let n = r.comp.node(*u);
+            n.op == Op::Reshape && n.shape.as_array().is_some_and(|a| a.dims == shape.turned())
+        };
+        let wanted =
+            |t: &NodeId| r.comp.root != *t && !users[t.index()].is_empty() && users[t.index()].iter().all(turned);
+        shape.is_full() && shape.turns(self.registers()) && !takers.is_empty() && takers.iter().all(wanted)
     }
 
     /// The calls of all passes: from the operands to the network's array, on it, and from it to the results.
@@ -215,17 +217,20 @@ impl<'a> Lower<'a> {
     }
 
     /// Sequences spread over the network's array.
-    fn spread(&mut self, src: &View, shape: Shape, name: &str) -> View {
-        if shape.turns(self.chip) {
+    fn spread(&mut self, src: &View, shape: Network, name: &str) -> View {
+        if src.dims == shape.turned() && shape.turns(self.registers()) {
+            return self.turn(src, &shape.dims(), name);
+        }
+        if shape.turns(self.registers()) {
             let middle = self.array(name, src.dtype(), &shape.turned(), Form::Lanes);
-            for (sizes, outside, inside) in shape.turned_moves(src.dims.len()) {
+            for (sizes, outside, inside) in Shape(shape).turned_moves(src.dims.len()) {
                 let spec = move_spec(&sizes, src, &outside, &middle, &inside);
                 self.push_move(spec, src.buf, (middle.buf, Use::Update), name);
             }
             return self.turn(&middle, &shape.dims(), name);
         }
         let dst = self.array(name, src.dtype(), &shape.dims(), Form::Lanes);
-        for (sizes, outside, inside) in shape.moves(src.dims.len()) {
+        for (sizes, outside, inside) in Shape(shape).moves(src.dims.len()) {
             let spec = move_spec(&sizes, src, &outside, &dst, &inside);
             self.push_move(spec, src.buf, (dst.buf, Use::Update), name);
         }
@@ -233,17 +238,17 @@ impl<'a> Lower<'a> {
     }
 
     /// The network's array as sequences again.
-    fn gathered(&mut self, src: &View, dims: &[u64], shape: Shape, name: &str) -> View {
+    fn gathered(&mut self, src: &View, dims: &[u64], shape: Network, name: &str) -> View {
         let dst = self.array(name, src.dtype(), dims, Form::Lanes);
-        if shape.turns(self.chip) {
+        if shape.turns(self.registers()) {
             let middle = self.turn(src, &shape.turned(), name);
-            for (sizes, outside, inside) in shape.turned_moves(dims.len()) {
+            for (sizes, outside, inside) in Shape(shape).turned_moves(dims.len()) {
                 let spec = move_spec(&sizes, &middle, &inside, &dst, &outside);
                 self.push_move(spec, middle.buf, (dst.buf, Use::Update), name);
             }
             return dst;
         }
-        for (sizes, outside, inside) in shape.moves(dims.len()) {
+        for (sizes, outside, inside) in Shape(shape).moves(dims.len()) {
             let spec = move_spec(&sizes, src, &inside, &dst, &outside);
             self.push_move(spec, src.buf, (dst.buf, Use::Update), name);
         }

@@ -160,7 +160,7 @@ impl<'a> Placer<'a> {
     pub(super) fn while_(
         &mut self,
         (head, cond, body): (&'a [Step], Word, &'a [Step]),
-        (turns, op): (Option<u64>, u32),
+        (turns, shared, op): (Option<u64>, bool, u32),
     ) -> Result<(), CompileError> {
         self.bring_in(&[head, body], turns)?;
         let pinned = self.enter(&[head, body])?;
@@ -175,13 +175,19 @@ impl<'a> Placer<'a> {
             }
         }
         let in_hbm = self.in_hbm_flags(&pinned);
+        let apart = self.apart;
+        self.apart |= shared;
         let mut head = self.inner(head)?;
         if turns.is_none() {
             // Whether it goes on may have to be assumed, by its name.
             head.push(Action::Mark(op));
         }
         let body = self.branch(body, &pinned)?;
-        self.actions.push(Action::While { head, cond, body });
+        self.apart = apart;
+        if shared {
+            self.note_shared_loop((&head, &body), &used, op);
+        }
+        self.actions.push(Action::While { head, cond, body, shared });
         self.reset_in_hbm(&pinned, &in_hbm);
         self.unpin(&pinned);
         self.finish_step();

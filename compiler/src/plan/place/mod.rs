@@ -43,6 +43,8 @@ pub struct Placement {
     pub residences: Vec<DebugBuffer>,
     /// Large arrays that loops bring in whole, every time round, for a part at a place that changes.
     pub reloaded: Vec<BufId>,
+    /// Operations of loops that write memory which the cores have in common, so that these cannot share their iterations.
+    pub together: Vec<u32>,
     /// Buffers that took places in HBM or common memory with their granules, and when buffers are read and written.
     placed: Vec<(BufId, u64)>,
     life: Lifetimes,
@@ -110,6 +112,8 @@ fn placed(
         crowding: Vec::new(),
         reloaded: Vec::new(),
         failed: None,
+        apart: false,
+        together: Vec::new(),
     };
     p.index_frees();
     p.count_written();
@@ -129,6 +133,7 @@ fn placed(
         vmem_rows: p.memory.vmem.peak,
         residences: p.stays.done,
         reloaded: p.reloaded,
+        together: p.together,
         life: p.memory.life,
     })
 }
@@ -158,6 +163,9 @@ struct Placer<'a> {
     crowding: Vec<BufId>,
     reloaded: Vec<BufId>,
     failed: Option<CompileError>,
+    /// Whether the steps are of a loop whose iterations cores share, and the operations of such loops that they cannot share.
+    apart: bool,
+    together: Vec<u32>,
 }
 
 impl<'a> Placer<'a> {
@@ -268,11 +276,11 @@ impl<'a> Placer<'a> {
                 self.begin_hidden(x)?;
             }
             Step::End(x) => self.end_hidden(x),
-            Step::While { head, cond, body, turns, op } => {
+            Step::While { head, cond, body, turns, shared, op } => {
                 self.mark(*op);
                 // What is under way goes on behind the loop.
                 let hidden = self.hidden.take();
-                self.while_((head, *cond, body), (*turns, *op))?;
+                self.while_((head, *cond, body), (*turns, *shared, *op))?;
                 self.hidden = hidden;
                 return Ok(());
             }
