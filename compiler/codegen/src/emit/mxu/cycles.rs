@@ -117,6 +117,22 @@ impl Problem<'_> {
         step
     }
 
+    /// What ends a tile adds to every part, and to the whole behind the last one.
+    fn end(&self, t: &Tiling, step: f64) -> (f64, f64) {
+        let Some(finish) = &self.spec.finish else { return (0.0, 0.0) };
+        let (chip, registers) = (self.chip, f64::from(t.blocks * t.ns * t.ms * t.nch));
+        if t.accumulators {
+            return ((finish.simple_cycles(registers, chip) - step).max(0.0) / f64::from(t.ks), 0.0);
+        }
+        let all = finish.cycles(registers, chip);
+        if t.spread == 0 {
+            return ((all - step).max(0.0) / f64::from(t.ks), 0.0);
+        }
+        let spread = f64::from(t.spread);
+        let waits = finish.latency(chip) * t.segments.loops.len() as f64;
+        ((all - spread * step).max(0.0) + spread * waits, all)
+    }
+
     pub fn cycles(&self, t: &Tiling, step: f64) -> f64 {
         let (g, chip) = (self.geometry, self.chip);
         let steps = t.steps(g, self.formats) as f64;
@@ -130,16 +146,8 @@ impl Problem<'_> {
             if bytes > 0.0 { period.max((latency + bytes / bandwidth) / periods) } else { period }
         };
         let mut part = steps * (step + if self.hooked { LOOK } else { 0.0 });
-        let results = f64::from(t.blocks * t.ns * t.ms * t.nch);
-        let finish = self.spec.finish.as_ref().map_or(0.0, |f| f.cycles(results, chip));
-        let spread = f64::from(t.spread);
-        part += match t.spread {
-            0 => (finish - step).max(0.0) / t.ks as f64,
-            _ => {
-                let waits = self.spec.finish.as_ref().map_or(0.0, |f| f.latency(chip)) * t.segments.loops.len() as f64;
-                (finish - spread * step).max(0.0) + spread * waits
-            }
-        };
+        let (end, last_end) = self.end(t, step);
+        part += end;
         if t.ks > 1 {
             part += if self.hooked { 2.0 * TURN } else { TURN };
         }
@@ -173,10 +181,6 @@ impl Problem<'_> {
         let waits = late(m.lhs + m.rhs) * chunks + others;
         let work = work * t.ng as f64 * blocks_of_rows;
         let spare = SPARE * (moved / bandwidth - work).max(0.0);
-        (rows * blocks_of_rows + waits).max(moved / bandwidth) - spare
-            + first
-            + drain
-            + last
-            + if t.spread > 0 { finish } else { 0.0 }
+        (rows * blocks_of_rows + waits).max(moved / bandwidth) - spare + first + drain + last + last_end
     }
 }

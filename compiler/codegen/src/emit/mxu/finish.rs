@@ -40,6 +40,15 @@ pub enum FinishInput {
 const SEVERAL: u32 = 3;
 
 impl Finish {
+    /// Cycles of so many registers of results by the number of operations alone. Where accumulators give results in one step of a
+    /// tile, choices by this are the quicker ones (measured).
+    pub(super) fn simple_cycles(&self, registers: f64, chip: &ChipConfig) -> f64 {
+        let loads = self.inputs.iter().filter(|i| !matches!(i, FinishInput::Sums(_))).count();
+        let operations = self.nodes.len().saturating_sub(loads);
+        let per = |n: usize, slots: u32| n as f64 / f64::from(slots.max(1));
+        registers * per(operations, chip.core.valu_slots).max(per(loads + 1, chip.core.vload_slots))
+    }
+
     /// Cycles of so many registers of results.
     pub(super) fn cycles(&self, registers: f64, chip: &ChipConfig) -> f64 {
         let c = &chip.core;

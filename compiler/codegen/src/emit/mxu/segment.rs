@@ -250,6 +250,30 @@ mod tests {
     }
 
     #[test]
+    fn loops_in_turns_have_whole_turns() {
+        let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+        for (blocks, together) in [(128, 4), (64, 2), (96, 8), (40, 4), (128, 1)] {
+            let s = StepShape {
+                blocks,
+                groups: 16,
+                results: 4,
+                steps: 6,
+                parts: 6,
+                accumulators: false,
+                rate: 1.0,
+                block_issue: 4.0,
+                group_issue: 2.0,
+                tile_load: 64.0,
+                together,
+            };
+            let (c, _) = Segments::choose(&s, &chip).expect("even numbers come out even");
+            assert!(c.loops.iter().all(|l| l.blocks.is_multiple_of(together)), "{blocks} {together} {c:?}");
+            assert_eq!(c.loops.iter().map(|l| l.iterations * l.blocks).sum::<u32>(), blocks);
+            assert_eq!(c.loops.iter().map(|l| l.iterations * l.stage).sum::<u32>() + c.staged_after, 16);
+        }
+    }
+
+    #[test]
     fn stages_cover_all_groups() {
         assert_eq!(stages(128, 16), (1, 16));
         assert_eq!(stages(9, 16), (2, 8));
