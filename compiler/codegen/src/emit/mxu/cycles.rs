@@ -27,7 +27,8 @@ pub(super) struct Shaped {
     /// Steps that the end is spread over.
     pub spread: u32,
     pub segments: Segments,
-    pub step: f64,
+    /// Cycles that this saves.
+    pub gain: f64,
 }
 
 impl Problem<'_> {
@@ -104,10 +105,10 @@ impl Problem<'_> {
         let shape = self.step_shape(t);
         let (segments, step) = Segments::choose(&shape, self.chip).expect("single blocks come out even");
         if let Some(way) = self.spread(t, &shape, step) {
-            (t.spread, t.segments) = (way.spread, way.segments);
+            (t.spread, t.spread_gain, t.segments) = (way.spread, way.gain, way.segments);
             // One tile's end while the next one adds up.
             t.sums *= 2;
-            return way.step;
+            return step;
         }
         // The code of each pass would wait; what ends a product has its work in the last blocks already; weights that are turned on
         // their way are there only when all of a tile are.
@@ -115,22 +116,6 @@ impl Problem<'_> {
         let late = t.rhs.is_some() && plain;
         t.segments = if late { segments.staged_late(self.staging.groups) } else { segments };
         step
-    }
-
-    /// What ends a tile adds to every part, and to the whole behind the last one.
-    fn end(&self, t: &Tiling, step: f64) -> (f64, f64) {
-        let Some(finish) = &self.spec.finish else { return (0.0, 0.0) };
-        let (chip, registers) = (self.chip, f64::from(t.blocks * t.ns * t.ms * t.nch));
-        if t.accumulators {
-            return ((finish.simple_cycles(registers, chip) - step).max(0.0) / f64::from(t.ks), 0.0);
-        }
-        let all = finish.cycles(registers, chip);
-        if t.spread == 0 {
-            return ((all - step).max(0.0) / f64::from(t.ks), 0.0);
-        }
-        let spread = f64::from(t.spread);
-        let waits = finish.latency(chip) * t.segments.loops.len() as f64;
-        ((all - spread * step).max(0.0) + spread * waits, all)
     }
 
     pub fn cycles(&self, t: &Tiling, step: f64) -> f64 {
@@ -146,8 +131,9 @@ impl Problem<'_> {
             if bytes > 0.0 { period.max((latency + bytes / bandwidth) / periods) } else { period }
         };
         let mut part = steps * (step + if self.hooked { LOOK } else { 0.0 });
-        let (end, last_end) = self.end(t, step);
-        part += end;
+        let results = f64::from(t.blocks * t.ns * t.ms * t.nch);
+        let finish = self.spec.finish.as_ref().map_or(0.0, |f| f.simple_cycles(results, chip));
+        part += (finish - step).max(0.0) / t.ks as f64;
         if t.ks > 1 {
             part += if self.hooked { 2.0 * TURN } else { TURN };
         }
@@ -181,6 +167,6 @@ impl Problem<'_> {
         let waits = late(m.lhs + m.rhs) * chunks + others;
         let work = work * t.ng as f64 * blocks_of_rows;
         let spare = SPARE * (moved / bandwidth - work).max(0.0);
-        (rows * blocks_of_rows + waits).max(moved / bandwidth) - spare + first + drain + last + last_end
+        (rows * blocks_of_rows + waits).max(moved / bandwidth) - spare + first + drain + last - t.spread_gain
     }
 }

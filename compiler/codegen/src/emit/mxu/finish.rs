@@ -40,8 +40,7 @@ pub enum FinishInput {
 const SEVERAL: u32 = 3;
 
 impl Finish {
-    /// Cycles of so many registers of results by the number of operations alone. Where accumulators give results in one step of a
-    /// tile, choices by this are the quicker ones (measured).
+    /// Cycles of so many registers of results by the number of operations alone, by which tiles are chosen.
     pub(super) fn simple_cycles(&self, registers: f64, chip: &ChipConfig) -> f64 {
         let loads = self.inputs.iter().filter(|i| !matches!(i, FinishInput::Sums(_))).count();
         let operations = self.nodes.len().saturating_sub(loads);
@@ -49,7 +48,7 @@ impl Finish {
         registers * per(operations, chip.core.valu_slots).max(per(loads + 1, chip.core.vload_slots))
     }
 
-    /// Cycles of so many registers of results.
+    /// Cycles of so many registers of results with what rounds them, as the units take it.
     pub(super) fn cycles(&self, registers: f64, chip: &ChipConfig) -> f64 {
         let c = &chip.core;
         let loads = self.inputs.iter().filter(|i| !matches!(i, FinishInput::Sums(_))).count() as u32;

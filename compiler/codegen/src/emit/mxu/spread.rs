@@ -16,8 +16,8 @@ use crate::emit::Value;
 use crate::kernel::{KernelBuilder, MemFormat, S, Trips};
 use systole_isa::Op;
 
-/// Share of the cycles without spreading below which it is worth it.
-const WORTH: f64 = 0.98;
+/// Share of the arrays' cycles that spreading has to save.
+const WORTH: f64 = 0.02;
 
 impl Problem<'_> {
     /// Over how many steps a tile's end is spread, and the loops of these; `None` if it is done as results come.
@@ -25,7 +25,8 @@ impl Problem<'_> {
         let finish = self.spec.finish.as_ref()?;
         let steps = t.steps(self.geometry, self.formats);
         let tiles = f64::from(t.tiles(self.geometry));
-        if t.accumulators || t.ks > 1 || steps < 2 || self.formats.passes.len() > 1 || tiles < 2.0 {
+        // A walk through several dimensions has no room for another beside it.
+        if t.walk.len() > 1 || t.accumulators || t.ks > 1 || steps < 2 || self.formats.passes.len() > 1 || tiles < 2.0 {
             return None;
         }
         let registers = f64::from(t.blocks * t.ns * t.ms * t.nch);
@@ -43,11 +44,11 @@ impl Problem<'_> {
             let waits = segments.loops.len() as f64 * finish.latency(self.chip);
             let beside = n * ((sums + end / n - step).max(0.0) + waits);
             // The last tile's is beside nothing.
-            Some((Shaped { spread, segments, step }, (tiles - 1.0) * beside + end))
+            let gain = together - (tiles - 1.0) * beside - end;
+            Some(Shaped { spread, segments, gain })
         });
-        let (way, cycles) = ways.min_by(|a, b| a.1.total_cmp(&b.1))?;
-        let all = tiles * f64::from(steps) * step;
-        (all + cycles < WORTH * (all + together)).then_some(way)
+        let way = ways.max_by(|a, b| a.gain.total_cmp(&b.gain))?;
+        (way.gain > WORTH * tiles * f64::from(steps) * step).then_some(way)
     }
 }
 

@@ -122,6 +122,8 @@ pub(super) struct Tiling {
     pub segments: Segments,
     /// Steps that a tile's end is spread over (0: it is done as results come).
     pub spread: u32,
+    /// Cycles that this saves.
+    pub spread_gain: f64,
     pub cycles: f64,
 }
 
@@ -429,6 +431,7 @@ impl Problem<'_> {
             sums: 0,
             segments: Segments::default(),
             spread: 0,
+            spread_gain: 0.0,
             cycles: 0.0,
         };
         self.windows(&mut t);
