@@ -22,15 +22,6 @@ const SPARE: f64 = 0.2;
 /// Cycles between two splits of k: other windows and sums (measured; twice as many with looks).
 const TURN: f64 = 24.0;
 
-/// A step with part of an end beside it.
-pub(super) struct Shaped {
-    /// Steps that the end is spread over.
-    pub spread: u32,
-    pub segments: Segments,
-    /// Cycles that this saves.
-    pub gain: f64,
-}
-
 impl Problem<'_> {
     /// Cycles from a copy's start to its first byte.
     pub fn latency(&self) -> f64 {
@@ -96,20 +87,12 @@ impl Problem<'_> {
                 .max(per(staged * loaded, c.vload_slots))
                 .max(staged - 1.0 + per(units, c.mxu_push_slots)),
             tile_load: tile_load / self.chip.mxu.weight_rows_per_cycle.max(1) as f64,
-            together: 1,
         }
     }
 
     /// Sets the loops of a step; a step's cycles.
     pub fn loops(&self, t: &mut Tiling) -> f64 {
-        let shape = self.step_shape(t);
-        let (segments, step) = Segments::choose(&shape, self.chip).expect("single blocks come out even");
-        if let Some(way) = self.spread(t, &shape, step) {
-            (t.spread, t.spread_gain, t.segments) = (way.spread, way.gain, way.segments);
-            // One tile's end while the next one adds up.
-            t.sums *= 2;
-            return step;
-        }
+        let (segments, step) = Segments::choose(&self.step_shape(t), self.chip);
         // The code of each pass would wait; what ends a product has its work in the last blocks already; weights that are turned on
         // their way are there only when all of a tile are.
         let plain = self.formats.passes.len() == 1 && self.spec.finish.is_none() && !self.staging.transposed;
@@ -132,7 +115,7 @@ impl Problem<'_> {
         };
         let mut part = steps * (step + if self.hooked { LOOK } else { 0.0 });
         let results = f64::from(t.blocks * t.ns * t.ms * t.nch);
-        let finish = self.spec.finish.as_ref().map_or(0.0, |f| f.simple_cycles(results, chip));
+        let finish = self.spec.finish.as_ref().map_or(0.0, |f| f.cycles(results, chip));
         part += (finish - step).max(0.0) / t.ks as f64;
         if t.ks > 1 {
             part += if self.hooked { 2.0 * TURN } else { TURN };
@@ -167,6 +150,6 @@ impl Problem<'_> {
         let waits = late(m.lhs + m.rhs) * chunks + others;
         let work = work * t.ng as f64 * blocks_of_rows;
         let spare = SPARE * (moved / bandwidth - work).max(0.0);
-        (rows * blocks_of_rows + waits).max(moved / bandwidth) - spare + first + drain + last - t.spread_gain
+        (rows * blocks_of_rows + waits).max(moved / bandwidth) - spare + first + drain + last
     }
 }
