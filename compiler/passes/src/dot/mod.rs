@@ -266,8 +266,8 @@ fn best_plan(b: &Emit, p: &Parts, to: DType) -> Plan {
     best.unwrap_or(Plan { swapped: false, contracting: p.contracting.clone(), right_last: false, cost: 0 })
 }
 
-/// Rows that the chip stores together: a reshape that merges whole groups of them moves nothing.
-const ROW_GROUP: u64 = 8;
+/// Rows that the chip stores together: a reshape that merges or splits off whole groups of them moves nothing.
+pub const ROW_GROUP: u64 = 8;
 
 /// Whether rows that are several dimensions would have to move to become one: where they are stored, lines end in padding.
 fn has_padded_rows(b: &Emit, left: NodeId, sizes: &[u64]) -> bool {

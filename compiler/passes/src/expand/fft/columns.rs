@@ -3,15 +3,13 @@
 //! Both steps of a length `n = m * q` contract rows, so that lanes stay where they are, and what turns numbers between the steps is
 //! part of one step's table: the first one's here has a table for each `c`, that of half a spectrum one for each `e`.
 
-use super::table::{Pair, Rows, Wanted, each, root};
+use super::table::{Conjugate, Pair, Rows, Wanted, each, root};
 use super::{MAX_BUTTERFLY, MAX_DIRECT, parts};
+use crate::dot::ROW_GROUP;
 use crate::edit::Emit;
 use systole_hlo::graph::number::element_bytes;
 use systole_hlo::graph::{DotDims, Literal, NodeId, Op, PadDim, Precision};
 use systole_isa::DType;
-
-/// Rows that the chip stores together: a reshape that splits off whole groups of them moves nothing.
-const ROW_GROUP: u64 = 8;
 
 /// Arrays of numbers between steps that vector memory holds at a time: what a step reads and writes.
 const HELD: u64 = 2;
@@ -144,7 +142,7 @@ fn first_step(b: &mut Emit, p: Pair, (m, q): (u64, u64), (h, sign): (u64, f64)) 
     let x = b.concatenate(&x, 1);
     let x = b.transpose(x, &[0, 2, 1, 3]);
     let rows = Rows { results: wide, numbers: ins, complex: p.im.is_some() };
-    let t = rows.tables(b, part, q, &|c, e, a| (root(e, a * q + c, m * q, sign), false));
+    let t = rows.tables(b, part, (q, Conjugate::Result), &|c, e, a| (root(e, a * q + c, m * q, sign), false));
     let x = products(b, t, x);
     let x = b.reshape(x, &[batch, q, 2, wide, signals]);
     let x = b.transpose(x, &[0, 3, 2, 1, 4]);
@@ -156,7 +154,7 @@ fn second_step(b: &mut Emit, x: NodeId, q: u64, rows: &[(u64, bool)], sign: f64)
     let part = b.dtype(x);
     let results = rows.len() as u64;
     let table = Rows { results, numbers: q, complex: true };
-    let t = table.tables(b, part, 1, &|_, i, c| {
+    let t = table.tables(b, part, (1, Conjugate::Result), &|_, i, c| {
         let (f, conjugate) = rows[i as usize];
         (root(f, c, q, sign), conjugate)
     });
@@ -210,7 +208,7 @@ pub fn from_half(b: &mut Emit, p: Pair, n: u64, scale: f64) -> NodeId {
     // The imaginary part of a conjugate is turned the other way.
     let bin = |e: u64, f: u64| if f < q / 2 { (e + m * f, false) } else { (e + m * (q - 1 - (f - q / 2)), true) };
     let rows = Rows { results: q, numbers: q, complex: p.im.is_some() };
-    let t = rows.inputs(b, part, h, &|e, c, f| {
+    let t = rows.tables(b, part, (h, Conjugate::Number), &|e, c, f| {
         let (bin, conjugate) = bin(e, f);
         (root(c, bin, n, 1.0), conjugate)
     });

@@ -102,58 +102,36 @@ pub struct Rows {
     pub complex: bool,
 }
 
+/// What of a product with a table is conjugated where its angle says so: the result, or the number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Conjugate {
+    Result,
+    Number,
+}
+
 impl Rows {
-    /// `count` tables; `angle(table, result, number)`: that of the root, and whether the result is conjugated.
+    /// `count` tables; `angle(table, result, number)`: that of the root, and whether there is a conjugate.
     pub fn tables(
         &self,
         b: &mut Emit,
         part: DType,
-        count: u64,
+        (count, of): (u64, Conjugate),
         angle: &dyn Fn(u64, u64, u64) -> (f64, bool),
     ) -> NodeId {
-        self.made(b, part, count, &|t, (i, j), (im, of_im)| {
-            let (a, conjugate) = angle(t, i, j);
-            let (sin, cos) = a.sin_cos();
-            match (im, of_im) {
-                (false, false) => cos,
+        // Of the result's imaginary part, and of the number's.
+        let value = |(im, of_im): (bool, bool), (a, conjugate): (f64, bool)| {
+            let (sin, cos) = f64::sin_cos(a);
+            let value = match (im, of_im) {
+                (false, false) | (true, true) => cos,
                 (false, true) => -sin,
-                (true, of_im) => {
-                    let value = if of_im { cos } else { sin };
-                    if conjugate { -value } else { value }
-                }
-            }
-        })
-    }
-
-    /// The same; what may be conjugated is the number.
-    pub fn inputs(
-        &self,
-        b: &mut Emit,
-        part: DType,
-        count: u64,
-        angle: &dyn Fn(u64, u64, u64) -> (f64, bool),
-    ) -> NodeId {
-        self.made(b, part, count, &|t, (i, j), (im, of_im)| {
-            let (a, conjugate) = angle(t, i, j);
-            let (sin, cos) = a.sin_cos();
-            match (im, of_im) {
-                (false, false) => cos,
                 (true, false) => sin,
-                (im, true) => {
-                    let value = if im { cos } else { -sin };
-                    if conjugate { -value } else { value }
-                }
-            }
-        })
-    }
-
-    fn made(
-        &self,
-        b: &mut Emit,
-        part: DType,
-        count: u64,
-        value: &dyn Fn(u64, (u64, u64), (bool, bool)) -> f64,
-    ) -> NodeId {
+            };
+            let turned = match of {
+                Conjugate::Result => im,
+                Conjugate::Number => of_im,
+            };
+            if conjugate && turned { -value } else { value }
+        };
         let kinds: &[bool] = if self.complex { &[false, true] } else { &[false] };
         let mut bytes = Vec::new();
         for t in 0..count {
@@ -161,7 +139,7 @@ impl Rows {
                 for i in 0..self.results {
                     for &of_im in kinds {
                         for j in 0..self.numbers {
-                            bytes.extend(element_bytes(part, value(t, (i, j), (im, of_im))));
+                            bytes.extend(element_bytes(part, value((im, of_im), angle(t, i, j))));
                         }
                     }
                 }
