@@ -5,9 +5,11 @@ pub mod counted;
 pub mod devices;
 pub mod network;
 pub mod parts;
+pub mod pieces;
 pub mod uses;
 
 pub use apart::{ApartLoop, apart_loop};
 pub use counted::{CountedLoop, counted_loop};
 pub use network::Network;
+pub use pieces::pieces;
 pub use uses::uses;

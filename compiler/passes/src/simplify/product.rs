@@ -1,8 +1,8 @@
 //! Rules for products of which not all is wanted.
 
-use super::shape::pieces;
 use crate::edit::Emit;
 use crate::make::whole;
+use systole_hlo::analysis::pieces;
 use systole_hlo::graph::{NodeId, Op, SliceDim};
 
 /// A slice of the rows of a product with a table, which may have been transposed and reshaped since, as the product of these rows of the

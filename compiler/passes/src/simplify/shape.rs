@@ -6,7 +6,7 @@
 use crate::edit::Emit;
 use crate::inline::is_elementwise;
 use crate::make::array;
-use std::ops::Range;
+use systole_hlo::analysis::pieces;
 use systole_hlo::graph::{Literal, NodeId, Op, Shape};
 use systole_isa::DType;
 
@@ -215,45 +215,6 @@ fn turned_again(b: &mut Emit, x: NodeId, permutation: &[usize], dims: &[u64]) ->
     let y = b.reshape(y, &split.iter().map(|&piece| sizes[piece]).collect::<Vec<_>>());
     let y = b.transpose(y, &order);
     Some(b.reshape(y, dims))
-}
-
-/// Pieces that the dimensions of both shapes are made of, major first: their sizes, and for each dimension which they are.
-pub type Pieces = (Vec<u64>, Vec<Range<usize>>, Vec<Range<usize>>);
-
-/// The fewest pieces of two shapes with the same elements; `None` where dimensions overlap otherwise.
-pub fn pieces(a: &[u64], b: &[u64]) -> Option<Pieces> {
-    let mut sizes = Vec::new();
-    let mut of = [Vec::new(), Vec::new()];
-    // What is left of the current dimension of each, and the piece that it begins with.
-    let (mut i, mut j) = (0, 0);
-    let (mut left, mut begin) = ([1u64, 1], [0usize, 0]);
-    loop {
-        for (side, (shape, at)) in [(a, &mut i), (b, &mut j)].into_iter().enumerate() {
-            while left[side] == 1 && *at < shape.len() {
-                begin[side] = sizes.len();
-                left[side] = shape[*at];
-                *at += 1;
-                if left[side] == 1 {
-                    of[side].push(sizes.len()..sizes.len());
-                }
-            }
-        }
-        if left == [1, 1] {
-            let [a, b] = of;
-            return Some((sizes, a, b));
-        }
-        let size = left[0].min(left[1]);
-        if size <= 1 || left.iter().any(|l| l % size != 0) {
-            return None;
-        }
-        sizes.push(size);
-        for side in 0..2 {
-            left[side] /= size;
-            if left[side] == 1 {
-                of[side].push(begin[side]..sizes.len());
-            }
-        }
-    }
 }
 
 fn transposed(l: &Literal, permutation: &[usize], dims: &[u64]) -> Literal {

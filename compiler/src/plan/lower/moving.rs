@@ -1,7 +1,9 @@
 //! Move specs of data movement operations.
 
 use crate::plan::view::{Form, View};
+use std::ops::Range;
 use systole_codegen::emit::moves::spec::{MoveSpec, Side};
+use systole_hlo::analysis::pieces;
 use systole_hlo::graph::{Binary, Computation, NodeId, Op};
 use systole_isa::DType;
 
@@ -158,50 +160,21 @@ pub fn in_words(spec: &MoveSpec, whole: bool) -> Option<MoveSpec> {
 /// Splits the dimensions of two shapes with equal elements into common factors: sizes, and for each shape the position
 /// of its dimensions. `None` if they have no common refinement.
 pub fn refine(a: &[u64], b: &[u64]) -> Option<(Vec<u64>, Position, Position)> {
-    let mut sizes = Vec::new();
-    let mut positions = [Position::default(), Position::default()];
-    let shapes = [a, b];
-    let mut rest = [0usize, 0];
-    // Factors of each dimension, collected major to minor.
-    let mut factors: [Vec<Vec<usize>>; 2] = [vec![Vec::new(); a.len()], vec![Vec::new(); b.len()]];
-    let mut left = [1u64, 1];
-    let mut dim = [usize::MAX, usize::MAX];
-    loop {
-        for s in 0..2 {
-            while left[s] == 1 && rest[s] < shapes[s].len() {
-                dim[s] = rest[s];
-                left[s] = shapes[s][rest[s]];
-                rest[s] += 1;
-            }
-        }
-        if left[0] == 1 && left[1] == 1 {
-            break;
-        }
-        // The major parts: the smaller must divide the larger, from the major side.
-        let size = match (left[0], left[1]) {
-            (x, y) if x == y => x,
-            (x, y) if x < y && y % x == 0 => x,
-            (x, y) if y < x && x % y == 0 => y,
-            _ => return None,
-        };
-        for s in 0..2 {
-            factors[s][dim[s]].push(sizes.len());
-            left[s] /= size;
-        }
-        sizes.push(size);
-    }
-    for s in 0..2 {
-        for f in &factors[s] {
+    let (sizes, of_a, of_b) = pieces(a, b)?;
+    let position = |of: &[Range<usize>]| {
+        let mut at = Position::default();
+        for pieces in of {
             let mut c = 1;
             let mut terms: Vec<(usize, i64)> = Vec::new();
-            for &i in f.iter().rev() {
+            for i in pieces.clone().rev() {
                 terms.push((i, c));
                 c *= sizes[i] as i64;
             }
-            positions[s].dims.push((terms, 0));
+            at.dims.push((terms, 0));
         }
-    }
-    let [pa, pb] = positions;
+        at
+    };
+    let (pa, pb) = (position(&of_a), position(&of_b));
     Some((sizes, pa, pb))
 }
 
