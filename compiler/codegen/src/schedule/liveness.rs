@@ -112,12 +112,50 @@ impl Bits {
     }
 }
 
-/// Removes pure instructions whose results nothing reads, and returns the live ranges of all registers. A result that nothing
-/// reads of an instruction that stays has its register for `flight(op)` bundles, one at least.
-pub fn analyse(code: &mut Code, numbering: &Numbering, flight: &dyn Fn(Op) -> u32) -> Vec<Ranges> {
+/// A result that nothing reads, of an instruction that stays.
+#[derive(Clone)]
+struct Unread {
+    register: usize,
+    /// Its position, and that of its block's end.
+    at: u32,
+    end: u32,
+    op: Op,
+}
+
+/// When registers are live.
+#[derive(Clone)]
+pub struct Lives {
+    /// By dense number. Results that nothing reads have their registers for a bundle.
+    pub ranges: Vec<Ranges>,
+    unread: Vec<Unread>,
+}
+
+impl Lives {
+    /// The ranges where a result that nothing reads has its register for `flight(op)` bundles, or to the end of its block.
+    pub fn apart(mut self, flight: &dyn Fn(Op) -> u32) -> Vec<Ranges> {
+        for u in &self.unread {
+            let until = (u.at - 1 + 2 * flight(u.op)).min(u.end);
+            prolong(&mut self.ranges[u.register], u.at, until);
+        }
+        self.ranges
+    }
+}
+
+/// Lets the range that has `at` last until `until` at least, joining those that it then reaches.
+fn prolong(ranges: &mut Ranges, at: u32, until: u32) {
+    let i = ranges.partition_point(|r| r.0 > at);
+    let end = ranges[i].1.max(until);
+    let reached = ranges[..i].partition_point(|r| r.0 > end);
+    ranges[i].1 = ranges[reached..=i].iter().map(|r| r.1).fold(end, u32::max);
+    ranges.drain(reached..i);
+}
+
+/// Removes pure instructions whose results nothing reads, and returns when all registers are live.
+pub fn analyse(code: &mut Code, numbering: &Numbering) -> Lives {
     let blocks = blocks(code);
     let live_out = live_out(code, &blocks, numbering);
     let mut ranges: Vec<Ranges> = vec![Ranges::new(); numbering.count];
+    let mut unread = Vec::new();
     let mut open: Vec<u32> = vec![0; numbering.count];
     let mut live = Vec::new();
     for (block, out) in blocks.iter().zip(&live_out).rev() {
@@ -140,10 +178,10 @@ pub fn analyse(code: &mut Code, numbering: &Numbering, flight: &dyn Fn(Op) -> u3
             for i in &bundle.insts {
                 for d in defs(i) {
                     let v = numbering.of(d);
-                    let until = match std::mem::take(&mut open[v]) {
-                        0 => (at + 2 * flight(i.op)).min(end),
-                        until => until,
-                    };
+                    let until = std::mem::take(&mut open[v]);
+                    if until == 0 {
+                        unread.push(Unread { register: v, at: at + 1, end, op: i.op });
+                    }
                     add(&mut ranges[v], at + 1, until.max(at + 2));
                 }
             }
@@ -158,7 +196,7 @@ pub fn analyse(code: &mut Code, numbering: &Numbering, flight: &dyn Fn(Op) -> u3
             }
         }
     }
-    ranges
+    Lives { ranges, unread }
 }
 
 fn open_at(open: &mut [u32], live: &mut Vec<usize>, v: usize, until: u32) {

@@ -80,17 +80,18 @@ pub fn allocate(
 ) -> Result<(), Overflow> {
     let numbering = Numbering::new(code.names.counts());
     // A second write of a register waits for the first, so results that nothing reads are kept apart as far as there is room.
-    let mut apart = |code: &mut Code, part: u32| {
-        let flight = |op: Op| (chip.timing.get(op.info().class).latency / part).max(1);
-        let ranges = liveness::analyse(code, &numbering, &flight);
-        in_order(code, chip, &numbering, &ranges, chaos).map_err(|v| (v, ranges))
-    };
-    let assigned = match apart(code, 1) {
-        Ok(a) => a,
-        Err(_) => match apart(code, u32::MAX) {
-            Ok(least) => PARTS.into_iter().find_map(|n| apart(code, n).ok()).unwrap_or(least),
-            Err((v, ranges)) => return Err(overflow(code, chip, &numbering, &ranges, v, pinned)),
-        },
+    let flight = |part: u32| move |op: Op| (chip.timing.get(op.info().class).latency / part).max(1);
+    let whole = liveness::analyse(code, &numbering).apart(&flight(1));
+    let assigned = match in_order(code, chip, &numbering, &whole, chaos) {
+        Ok(whole) => whole,
+        Err(_) => {
+            // Without what is gone, others have no reader.
+            let lives = liveness::analyse(code, &numbering);
+            let least = in_order(code, chip, &numbering, &lives.ranges, chaos)
+                .map_err(|v| overflow(code, chip, &numbering, &lives.ranges, v, pinned))?;
+            let mut apart = |n: u32| in_order(code, chip, &numbering, &lives.clone().apart(&flight(n)), chaos).ok();
+            PARTS.into_iter().find_map(&mut apart).unwrap_or(least)
+        }
     };
     for b in &mut code.bundles {
         for i in &mut b.insts {
@@ -115,10 +116,10 @@ fn in_order(
 ) -> Result<Vec<u32>, usize> {
     let mut order: Vec<usize> = (0..numbering.count).filter(|&v| !ranges[v].is_empty()).collect();
     let start = |v: usize| ranges[v].last().map_or(0, |r| r.0);
-    order.sort_by_key(|&v| (start(v), v));
+    order.sort_unstable_by_key(|&v| (start(v), v));
     assign(code, chip, numbering, ranges, &order, chaos).or_else(|_| {
         let length = |v: usize| ranges[v].iter().map(|r| r.1 - r.0).sum::<u32>();
-        order.sort_by_key(|&v| (std::cmp::Reverse(length(v)), v));
+        order.sort_unstable_by_key(|&v| (std::cmp::Reverse(length(v)), v));
         assign(code, chip, numbering, ranges, &order, chaos)
     })
 }

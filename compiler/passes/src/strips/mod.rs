@@ -5,6 +5,7 @@
 //! others), they are done for a part of that dimension after the other, in a loop: what they hand to each other then stays in
 //! vector memory. Arrays from outside are cut into strips by the loop, results are put together in it.
 
+mod members;
 mod region;
 mod walk;
 
@@ -120,7 +121,7 @@ fn replaced(
         r,
         tile,
         inputs: r.inputs(&comp),
-        results: r.members.keys().copied().filter(|&id| used(id) && !r.is_made(&comp, id)).collect(),
+        results: r.members.iter().filter(|&(id, _)| used(id) && !r.is_made(&comp, id)).collect(),
     };
     regroup(module, draft, index, (&before, &after), &mut |b, map, new_ids| strips.build(b, map, new_ids))
 }
@@ -140,19 +141,19 @@ struct Strips<'a> {
     /// The chip's sublanes and lanes.
     tile: (u32, u32),
     inputs: Vec<(NodeId, Need)>,
-    results: Vec<NodeId>,
+    results: Vec<(NodeId, At)>,
 }
 
 impl Strips<'_> {
     fn build(&self, b: &mut Emit, map: &mut [Option<NodeId>], new_ids: &[CompId]) -> Result<(), CompileError> {
         let (comp, r) = (self.comp, self.r);
-        let Some(&first) = self.results.first() else { return Ok(()) };
+        let Some(&(first, _)) = self.results.first() else { return Ok(()) };
         b.on_behalf_of(comp.node(first));
         let mut state = Vec::new();
-        for &id in &self.results {
+        for &(id, at) in &self.results {
             let dtype = comp.node(id).shape.as_array().map(|a| a.dtype);
             let dtype = dtype.ok_or_else(|| CompileError::internal("strips", "a result is no array"))?;
-            state.push(b.splat(dtype, &split(&sizes(comp, id), r.members[&id], r.size).dims, 0.0));
+            state.push(b.splat(dtype, &split(&sizes(comp, id), at, r.size).dims, 0.0));
         }
         let made =
             |id: NodeId| map[id.index()].ok_or_else(|| CompileError::internal("strips", "an input comes too late"));
@@ -167,7 +168,7 @@ impl Strips<'_> {
         }
         let done =
             b.counted_loop("strips", r.size / r.width, &state, |b, counter, s| self.strip(b, counter, s, new_ids))?;
-        for (&id, &whole) in self.results.iter().zip(&done) {
+        for (&(id, _), &whole) in self.results.iter().zip(&done) {
             map[id.index()] = Some(b.reshape(whole, &sizes(comp, id)));
         }
         Ok(())
@@ -248,7 +249,7 @@ impl Strips<'_> {
             inputs.push(b.reshape(x, &at.cut(&dims, cut)));
         }
         let mut made: BTreeMap<NodeId, NodeId> = BTreeMap::new();
-        for (&id, &at) in &r.members {
+        for (id, at) in r.members.iter() {
             let n = comp.node(id);
             b.on_behalf_of(n);
             let all = needs(comp, n, at, r.size).unwrap_or_default();
@@ -261,9 +262,9 @@ impl Strips<'_> {
             };
             let operands: Option<Vec<NodeId>> = n.operands.iter().zip(&all).map(&mut operand).collect();
             let operands = operands.ok_or_else(|| CompileError::internal("strips", "an operand is missing"))?;
-            let x = self.made(b, id, &operands, counter, new_ids);
+            let x = self.made(b, (id, at), &operands, counter, new_ids);
             made.insert(id, x);
-            if let Some(i) = self.results.iter().position(|&o| o == id) {
+            if let Some(i) = self.results.iter().position(|&(o, _)| o == id) {
                 let Split { dims: mut part, axis, step } = split(&sizes(comp, id), at, r.size);
                 part[axis] = r.width * step;
                 let starts = self.starts(b, counter, (part.len(), axis), step);
@@ -276,9 +277,15 @@ impl Strips<'_> {
 
     /// A member's operation on a strip.
     #[allow(clippy::wildcard_enum_match_arm, reason = "all others are the same in every strip")]
-    fn made(&self, b: &mut Emit, id: NodeId, operands: &[NodeId], counter: NodeId, new_ids: &[CompId]) -> NodeId {
+    fn made(
+        &self,
+        b: &mut Emit,
+        (id, at): (NodeId, At),
+        operands: &[NodeId],
+        counter: NodeId,
+        new_ids: &[CompId],
+    ) -> NodeId {
         let n = self.comp.node(id);
-        let at = self.r.members[&id];
         let a = crate::make::array(&n.shape);
         let dims = at.cut(&a.dims, (self.r.size, self.r.width));
         let mut op = n.op.clone();

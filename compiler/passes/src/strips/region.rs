@@ -4,11 +4,12 @@
 //! between its operations, what only it uses, and what makes less of its results are taken in. It is convex: nothing outside
 //! of it both uses it and is used by it.
 
+use super::members::Members;
 use super::walk::{At, Need, follows, needs};
 use crate::inline::is_elementwise;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use systole_hlo::analysis::uses::uses;
 use systole_hlo::graph::{Computation, Literal, NodeId, Op};
 use systole_isa::Layout;
@@ -55,7 +56,7 @@ pub struct Room {
 /// Operations that are done strip by strip.
 pub struct Region {
     /// Where the strips' dimension is in each operation's result.
-    pub members: BTreeMap<NodeId, At>,
+    pub members: Members,
     /// Its size, and that of a strip.
     pub size: u64,
     pub width: u64,
@@ -63,7 +64,7 @@ pub struct Region {
 
 impl Region {
     pub fn has(&self, id: NodeId) -> bool {
-        self.members.contains_key(&id)
+        self.members.has(id)
     }
 
     /// Whether a member is made of nothing: broadcast from outside, or numbers.
@@ -75,7 +76,7 @@ impl Region {
     /// Arrays from outside, and how they are needed. An array may be needed in two ways.
     pub fn inputs(&self, comp: &Computation) -> Vec<(NodeId, Need)> {
         let mut out = Vec::new();
-        for (&id, &at) in &self.members {
+        for (id, at) in self.members.iter() {
             let node = comp.node(id);
             for (&o, need) in node.operands.iter().zip(needs(comp, node, at, self.size).unwrap_or_default()) {
                 if !self.has(o) && number(comp, o).is_none() && !out.contains(&(o, need)) {
@@ -180,7 +181,7 @@ impl Search<'_> {
             }
             let dims = comp.node(seed).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
             // Of equal worth is the outermost dimension: strips along it lie together. What grew to the same is not tried again.
-            let mut grown: Vec<((bool, bool), BTreeMap<NodeId, At>)> = Vec::new();
+            let mut grown: Vec<((bool, bool), Vec<(NodeId, At)>)> = Vec::new();
             let fresh =
                 |dim: &usize| dims[*dim] > 1 && !tried.contains(&(seed, At { dim: *dim, inner: 1 }, dims[*dim]));
             let wanted: Vec<usize> = (0..dims.len()).rev().filter(fresh).collect();
@@ -188,15 +189,15 @@ impl Search<'_> {
                 if s.effort.get() == 0 {
                     return None;
                 }
-                let mut r = Region { members: BTreeMap::new(), size: dims[dim], width: 0 };
+                let mut r = Region { members: Members::new(comp.nodes.len()), size: dims[dim], width: 0 };
                 s.grow(&mut r, (seed, At { dim, inner: 1 }), way);
-                let key = ((way.turns, way.narrow), r.members.clone());
+                let key = ((way.turns, way.narrow), r.members.iter().collect());
                 if grown.contains(&key) {
                     return None;
                 }
                 grown.push(key);
                 s.complete(&mut r, way);
-                tried.extend(r.members.iter().map(|(&id, &at)| (id, at, r.size)));
+                tried.extend(r.members.iter().map(|(id, at)| (id, at, r.size)));
                 let worth = s.worth(&r)?;
                 r.width = s.width(&r)?;
                 Some((worth, r))
@@ -272,13 +273,13 @@ impl Search<'_> {
         self.spend(ASKED * (1 + self.users[id.index()].len() as u64));
         let n = self.comp.node(id);
         let Some(all) = needs(self.comp, n, at, r.size) else { return false };
-        let below = n.operands.iter().zip(&all).all(|(o, need)| match r.members.get(o) {
-            Some(&a) => *need == Need::Strip(a),
+        let below = n.operands.iter().zip(&all).all(|(o, need)| match r.members.get(*o) {
+            Some(a) => *need == Need::Strip(a),
             None => true,
         });
         below
-            && self.users[id.index()].iter().all(|u| match r.members.get(u) {
-                Some(&a) => {
+            && self.users[id.index()].iter().all(|u| match r.members.get(*u) {
+                Some(a) => {
                     let user = self.comp.node(*u);
                     let wanted = needs(self.comp, user, a, r.size).unwrap_or_default();
                     user.operands.iter().zip(&wanted).all(|(o, need)| *o != id || *need == Need::Strip(at))
@@ -302,7 +303,7 @@ impl Search<'_> {
         }
         let mut open = vec![seed];
         while let Some(id) = open.pop() {
-            let at = r.members[&id];
+            let Some(at) = r.members.get(id) else { continue };
             let node = self.comp.node(id);
             for (&o, need) in node.operands.iter().zip(needs(self.comp, node, at, r.size).unwrap_or_default()) {
                 if let Need::Strip(a) = need
@@ -343,7 +344,7 @@ impl Search<'_> {
     /// Nodes outside that use the region's results, directly or not.
     fn behind(&self, r: &Region) -> Vec<bool> {
         let mut behind = vec![false; self.comp.nodes.len()];
-        let first = r.members.keys().next().map_or(usize::MAX, |id| id.index());
+        let first = r.members.ends().map_or(usize::MAX, |(first, _)| first.index());
         self.spend(behind.len().saturating_sub(first) as u64);
         for id in self.comp.ids().skip(first) {
             self.note_behind(r, &mut behind, id);
@@ -353,7 +354,7 @@ impl Search<'_> {
 
     /// The first member from node `from` on that uses something outside that uses the region; `behind` is known up to it.
     fn broken(&self, r: &Region, behind: &mut [bool], from: NodeId) -> Option<NodeId> {
-        let last = r.members.keys().next_back()?;
+        let (_, last) = r.members.ends()?;
         for i in from.index()..=last.index() {
             let id = NodeId(i as u32);
             if r.has(id) && self.comp.node(id).operands.iter().any(|o| behind[o.index()]) {
@@ -369,32 +370,34 @@ impl Search<'_> {
     /// Takes in what lies on paths between members; where something cannot be, what is behind it leaves.
     fn make_convex(&self, r: &mut Region, way: Way) {
         let mut behind = vec![false; self.comp.nodes.len()];
-        let Some(mut from) = r.members.keys().next().copied() else { return };
-        for _ in 0..=BROKEN {
+        let Some((mut from, _)) = r.members.ends() else { return };
+        // The round in which a node was last found to be between members.
+        let mut seen = vec![0usize; self.comp.nodes.len()];
+        for round in 1..=BROKEN + 1 {
             let Some(broken) = self.broken(r, &mut behind, from) else { return };
             // Outside nodes above it that are behind the region.
-            let mut between = BTreeSet::new();
+            let mut between = Vec::new();
             let mut open: Vec<NodeId> = self.comp.node(broken).operands.clone();
             while let Some(o) = open.pop() {
-                if behind[o.index()] && between.insert(o) {
+                if behind[o.index()] && std::mem::replace(&mut seen[o.index()], round) != round {
+                    between.push(o);
                     open.extend(&self.comp.node(o).operands);
                 }
             }
+            between.sort_unstable();
             let taken = between.iter().all(|&id| {
                 let node = self.comp.node(id);
                 let place = node
                     .operands
                     .iter()
                     .enumerate()
-                    .find_map(|(i, o)| r.members.get(o).and_then(|&a| follows(self.comp, node, i, a, r.size)));
+                    .find_map(|(i, o)| r.members.get(*o).and_then(|a| follows(self.comp, node, i, a, r.size)));
                 place.is_some_and(|at| self.join(r, id, at, way))
             });
             if !taken {
-                r.members.remove(&broken);
+                r.members.remove(broken);
                 let cut: Vec<NodeId> = between.iter().copied().filter(|id| r.has(*id)).collect();
-                cut.iter().for_each(|id| {
-                    r.members.remove(id);
-                });
+                cut.iter().for_each(|id| r.members.remove(*id));
             }
             // What is above all of these is as it was.
             from = between.first().copied().unwrap_or(broken).min(broken);
@@ -404,8 +407,7 @@ impl Search<'_> {
 
     /// Takes in cheap operations whose results nothing else uses.
     fn take_makers(&self, r: &mut Region, way: Way) {
-        let mut open: BTreeSet<NodeId> =
-            r.members.keys().flat_map(|id| &self.comp.node(*id).operands).copied().collect();
+        let mut open: BTreeSet<NodeId> = r.members.ids().flat_map(|id| &self.comp.node(id).operands).copied().collect();
         while let Some(id) = open.pop_last() {
             let n = self.comp.node(id);
             let users = &self.users[id.index()];
@@ -423,7 +425,8 @@ impl Search<'_> {
             }
             let Some(first) = users.iter().find(|u| r.has(**u)) else { continue };
             let user = self.comp.node(*first);
-            let wanted = needs(self.comp, user, r.members[first], r.size).unwrap_or_default();
+            let at = r.members.get(*first);
+            let wanted = at.and_then(|at| needs(self.comp, user, at, r.size)).unwrap_or_default();
             let first = user.operands.iter().zip(&wanted).find(|(o, _)| **o == id);
             let Some((_, &Need::Strip(at))) = first else { continue };
             let read: u64 = n.operands.iter().map(|o| self.bytes(*o)).sum();
@@ -437,7 +440,7 @@ impl Search<'_> {
     /// Takes in what is done with the region's results and nothing else, and makes no more of them.
     fn take_users(&self, r: &mut Region, way: Way) {
         let behind = self.behind(r);
-        let mut open: BTreeSet<NodeId> = r.members.keys().flat_map(|id| &self.users[id.index()]).copied().collect();
+        let mut open: BTreeSet<NodeId> = r.members.ids().flat_map(|id| &self.users[id.index()]).copied().collect();
         while let Some(id) = open.pop_first() {
             let n = self.comp.node(id);
             let product = matches!(n.op, Op::Dot { .. });
@@ -449,7 +452,7 @@ impl Search<'_> {
             if r.has(id) || !free {
                 continue;
             }
-            let Some((i, &at)) = n.operands.iter().enumerate().find_map(|(i, o)| Some((i, r.members.get(o)?))) else {
+            let Some((i, at)) = n.operands.iter().enumerate().find_map(|(i, o)| Some((i, r.members.get(*o)?))) else {
                 continue;
             };
             let Some(at) = follows(self.comp, n, i, at, r.size) else { continue };
@@ -487,18 +490,18 @@ impl Search<'_> {
         };
         // What is elementwise throughout is one kernel anyway, unless it is very long.
         let elementwise = |id: NodeId| is_elementwise(&self.comp.node(id).op);
-        let long = r.members.keys().filter(|m| elementwise(**m)).count() >= LONG;
+        let long = r.members.ids().filter(|m| elementwise(*m)).count() >= LONG;
         let users = |id: NodeId| &self.users[id.index()];
         let apart = |id: NodeId| long || !elementwise(id) || !users(id).iter().all(|u| self.is_fused(*u));
         let mut saved = 0u64;
-        for &id in r.members.keys().filter(|&&id| self.is_large(id) && self.is_stored(id) && apart(id)) {
+        for id in r.members.ids().filter(|&id| self.is_large(id) && self.is_stored(id) && apart(id)) {
             let readers = self.users[id.index()].iter().filter(|u| r.has(**u) && !hidden(**u)).count() as u64;
             let written = u64::from(!self.is_result(r, id) && !hidden(id));
             saved += self.bytes(id) * (readers + written);
         }
         let inputs = r.inputs(self.comp);
         let strips = inputs.iter().filter(|i| i.1 != Need::Whole).map(|i| self.bytes(i.0)).sum::<u64>();
-        let results = r.members.keys().filter(|&&id| self.is_result(r, id)).map(|&id| self.bytes(id)).sum::<u64>();
+        let results = r.members.ids().filter(|&id| self.is_result(r, id)).map(|id| self.bytes(id)).sum::<u64>();
         (saved >= self.room.bytes / LEAST && saved >= WORTH * (strips + results)).then_some(saved)
     }
 
@@ -509,7 +512,7 @@ impl Search<'_> {
             Need::Strip(at) => Some((id, at)),
             Need::Whole => None,
         });
-        let border = border.chain(r.members.iter().filter(|m| self.is_result(r, *m.0)).map(|(&id, &at)| (id, at)));
+        let border = border.chain(r.members.iter().filter(|m| self.is_result(r, m.0)));
         let border: Vec<(NodeId, At)> = border.filter(|b| self.bytes(b.0) > self.room.bytes / SMALL).collect();
         let rank = |id: NodeId| self.comp.node(id).shape.as_array().map_or(0, |a| a.rank());
         let aligned = |width: u64| {
@@ -520,7 +523,7 @@ impl Search<'_> {
                 _ => true,
             })
         };
-        let wide = |width: u64| r.members.iter().all(|(&id, &at)| self.is_wide(id, at, (r.size, width)));
+        let wide = |width: u64| r.members.iter().all(|(id, at)| self.is_wide(id, at, (r.size, width)));
         let most = self.room.bytes / 100 * u64::from(self.room.share);
         let widths = (1..r.size).rev().filter(|w| r.size.is_multiple_of(*w));
         widths.filter(|&w| aligned(w) && wide(w)).find(|&w| self.peak(r, w) <= most)
@@ -535,12 +538,12 @@ impl Search<'_> {
 
     /// Bytes of the arrays that a strip's work has at the same time, at most.
     fn peak(&self, r: &Region, width: u64) -> u64 {
-        let order: Vec<NodeId> = r.members.keys().copied().collect();
+        let order: Vec<(NodeId, At)> = r.members.iter().collect();
         self.spend(TIMED * order.len() as u64);
-        let place: BTreeMap<NodeId, usize> = order.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+        let place: FxHashMap<NodeId, usize> = order.iter().enumerate().map(|(i, m)| (m.0, i)).collect();
         // When the kernel runs that a node's value is part of.
         let mut done = vec![0usize; order.len()];
-        for (i, &id) in order.iter().enumerate().rev() {
+        for (i, &(id, _)) in order.iter().enumerate().rev() {
             let users = self.users[id.index()].iter().filter_map(|u| place.get(u));
             let last = users.map(|&u| done[u]).max().unwrap_or(i);
             done[i] = if self.is_stored(id) || self.is_result(r, id) { i } else { last.max(i) };
@@ -558,9 +561,9 @@ impl Search<'_> {
             let users = self.users[id.index()].iter().filter_map(|u| place.get(u));
             users.map(|&u| done[u]).max().unwrap_or(own).max(own)
         };
-        for (i, &id) in order.iter().enumerate() {
+        for (i, &(id, at)) in order.iter().enumerate() {
             if self.is_stored(id) || self.is_result(r, id) {
-                live(i, last_use(id, i), strip(id, r.members[&id]));
+                live(i, last_use(id, i), strip(id, at));
             }
         }
         for (id, need) in r.inputs(self.comp) {

@@ -44,8 +44,8 @@ pub enum Need {
     Strip(At),
 }
 
-fn dims_of(comp: &Computation, n: &Node, operand: usize) -> Option<Vec<u64>> {
-    comp.node(*n.operands.get(operand)?).shape.as_array().map(|a| a.dims.clone())
+fn dims_of<'a>(comp: &'a Computation, n: &Node, operand: usize) -> Option<&'a [u64]> {
+    comp.node(*n.operands.get(operand)?).shape.as_array().map(|a| a.dims.as_slice())
 }
 
 /// The place in `to` of a dimension that is at `at` of `from`, both the same elements in row-major order.
@@ -95,7 +95,7 @@ pub fn needs(comp: &Computation, n: &Node, at: At, size: u64) -> Option<Vec<Need
             Some(vec![from.map_or(Need::Whole, |dim| Need::Strip(At { dim, ..at }))])
         }
         Op::Transpose { permutation } => Some(vec![Need::Strip(At { dim: permutation[at.dim], ..at })]),
-        Op::Reshape => reshaped(own, &dims_of(comp, n, 0)?, at, size).map(|a| vec![Need::Strip(a)]),
+        Op::Reshape => reshaped(own, dims_of(comp, n, 0)?, at, size).map(|a| vec![Need::Strip(a)]),
         Op::Slice { dims } => {
             let from = dims_of(comp, n, 0)?;
             is_whole(&dims[at.dim], from[at.dim]).then(|| vec![Need::Strip(at)])
@@ -144,7 +144,7 @@ pub fn follows(comp: &Computation, n: &Node, operand: usize, at: At, size: u64) 
         Op::Transpose { permutation } => {
             vec![At { dim: permutation.iter().position(|&p| p == at.dim)?, ..at }]
         }
-        Op::Reshape => vec![reshaped(&dims_of(comp, n, 0)?, own, at, size)?],
+        Op::Reshape => vec![reshaped(dims_of(comp, n, 0)?, own, at, size)?],
         Op::Reduce { .. } | Op::Dot { .. } => (0..own.len()).map(|dim| At { dim, ..at }).collect(),
         _ => vec![at],
     };
