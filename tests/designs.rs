@@ -43,9 +43,7 @@ const MORE_FOR_LARGE: [More; 3] =
 /// What many programs were slower on.
 const MORE_MEMORY: [More; 2] = [(&[], &["vmem.bytes=256 MiB"]), (&[], &["core.valu_slots=8"])];
 
-/// Programs of the suite of large ones, and of the suite of quality.
-const LARGE: [&str; 4] =
-    ["resnet50_b8_bf16", "gpt2_small_prefill1024_bf16", "llama7b_decode4_b8_kv2048_bf16", "llama7b_layer_s2048_bf16"];
+/// Programs of the suite of quality.
 const QUALITY: [&str; 4] = ["mamba_2layers", "mixtral_moe_ragged", "hyena_fftconv", "augment_b128"];
 
 /// Wider arrays may be slower than narrower ones by so much: by the way of results through them.
@@ -99,11 +97,29 @@ fn more_is_not_slower_for_small_programs() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-#[test]
-fn more_is_not_slower_for_large_programs() {
-    let all = [&MORE[..], &MORE_FOR_LARGE].concat();
-    let wrong: String = suite("large", &LARGE).iter().map(|f| slower(f, &all)).collect();
-    assert!(wrong.is_empty(), "{wrong}");
+/// Programs of the suite of large ones, with a test for each: they run beside each other.
+macro_rules! large {
+    ($($test:ident: $program:literal,)*) => {
+        const LARGE: &[&str] = &[$($program),*];
+
+        mod more_is_not_slower_for {
+            $(
+                #[test]
+                fn $test() {
+                    let all = [&super::MORE[..], &super::MORE_FOR_LARGE].concat();
+                    let wrong: String = super::suite("large", &[$program]).iter().map(|f| super::slower(f, &all)).collect();
+                    assert!(wrong.is_empty(), "{wrong}");
+                }
+            )*
+        }
+    };
+}
+
+large! {
+    convolutions: "resnet50_b8_bf16",
+    a_prefill: "gpt2_small_prefill1024_bf16",
+    a_decode: "llama7b_decode4_b8_kv2048_bf16",
+    a_layer: "llama7b_layer_s2048_bf16",
 }
 
 #[test]
@@ -136,7 +152,7 @@ fn strides_over_channels_of_hbm_matter() {
 #[test]
 fn wide_arrays_are_used_in_parts_where_that_is_faster() {
     let mut wrong = String::new();
-    for file in suite("large", &LARGE) {
+    for file in suite("large", LARGE) {
         let mut least = f64::INFINITY;
         for wide in [128, 256, 512, 1024] {
             let sets = [format!("mxu.rows={wide}"), format!("mxu.cols={wide}")];

@@ -27,12 +27,11 @@ mod region;
 mod run;
 pub mod scalar;
 mod tensor;
-#[cfg(test)]
-mod tests;
 pub mod value;
 
 pub use error::EvalError;
 pub use fold::{evaluate_node, fold_constant};
+pub use ops::random::{philox, threefry};
 pub use process::evaluate_devices;
 pub use value::{Tensor, Value};
 

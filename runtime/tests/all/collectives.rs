@@ -1,8 +1,6 @@
 //! Random collectives on random pods against the reference evaluator: every kind, element types of every width, groups of
 //! every form, arrays that fit no tile, reductions of all sorts, hidden or not.
 
-#![cfg(feature = "evaluator")]
-
 use systole_compiler::eval::{EvalOptions, Host, NoHost, Tensor, Value, evaluate_devices};
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};

@@ -3,8 +3,6 @@
 //! Without the suites the tests pass and say so. By default a small sample runs; `SYSTOLE_CONFORMANCE=all` runs every
 //! numeric case, `SYSTOLE_CONFORMANCE=NAME` the cases whose name contains NAME.
 
-#![cfg(feature = "evaluator")]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use systole_compiler::eval::scalar::Scalar;

@@ -49,8 +49,8 @@ fn check(preset: &str, set: &str, program: &str, part: Part) {
     assert!(run(&large, program, &all).1 >= now, "{preset} with {set}: the whole is faster");
 }
 
-const MLP: &str = include_str!("../../examples/mlp.hlo");
-const RESNET: &str = include_str!("../../examples/resnet.hlo");
+const MLP: &str = include_str!("../../../examples/mlp.hlo");
+const RESNET: &str = include_str!("../../../examples/resnet.hlo");
 
 #[test]
 fn many_units_may_rest() {

@@ -3,8 +3,6 @@
 //!
 //! Links are made so slow that everything is worth cutting that can be cut.
 
-#![cfg(feature = "evaluator")]
-
 use systole_compiler::eval::{EvalOptions, Host, NoHost, Tensor, Value, evaluate_devices};
 use systole_isa::DType;
 use systole_isa::program::PodShape;

@@ -8,7 +8,7 @@ use systole_runtime::{
     Client, CompileOptions, Mode, NoObserver, Observer, PodOptions, PodRun, Queues, Ran, RunOptions, pod,
 };
 
-const MLP: &str = include_str!("../../examples/mlp.hlo");
+const MLP: &str = include_str!("../../../examples/mlp.hlo");
 
 fn record(chip: &str, text: &str, mode: Mode, level: Level, limits: Limits) -> Profile {
     let client = Client::new(chip).expect("a preset");

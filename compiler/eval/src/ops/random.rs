@@ -18,7 +18,7 @@ fn high(x: u64) -> u32 {
 }
 
 /// The ThreeFry 2x32 block function with 20 rounds.
-pub(in super::super) fn threefry(key: u64, counter: u64) -> [u32; 2] {
+pub fn threefry(key: u64, counter: u64) -> [u32; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     let k = [low(key), high(key), low(key) ^ high(key) ^ 0x1BD1_1BDA];
     let mut x = [low(counter).wrapping_add(k[0]), high(counter).wrapping_add(k[1])];
@@ -34,7 +34,7 @@ pub(in super::super) fn threefry(key: u64, counter: u64) -> [u32; 2] {
 }
 
 /// The Philox 4x32 block function with 10 rounds.
-pub(in super::super) fn philox(key: u64, counter: u128) -> [u32; 4] {
+pub fn philox(key: u64, counter: u128) -> [u32; 4] {
     let mut k = [low(key), high(key)];
     let mut x = [0, 32, 64, 96].map(|s| (counter >> s) as u32);
     for _ in 0..10 {
