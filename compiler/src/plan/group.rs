@@ -49,6 +49,8 @@ pub struct Groups {
     pub repeated: FxHashSet<NodeId>,
     /// What moves whole rows for concatenations alone, which take these from where they lie.
     pub pieces: FxHashSet<NodeId>,
+    /// Roots whose kernels reduce along lanes of their space: it stays what it is.
+    reducing: FxHashSet<NodeId>,
 }
 
 impl Groups {
@@ -555,11 +557,14 @@ fn reduce_owner(
         if space == root && is_lane_reduce(comp, root) { dims(comp.node(root).operands[0]) } else { dims(space) };
     let mine = dims(operand);
     if space_dims == mine {
+        g.reducing.insert(root);
         return Owner::In(root);
     }
     // The root's rows are this reduction's rows: the kernel iterates the reduction's operand.
     let kept = &mine[..mine.len() - 1];
-    if space == root && is_pointwise(comp, root) && strip(&dims(root)) == strip(kept) && mine.last() != Some(&1) {
+    let own = space == root && is_pointwise(comp, root) && !g.reducing.contains(&root);
+    if own && strip(&dims(root)) == strip(kept) && mine.last() != Some(&1) {
+        g.reducing.insert(root);
         g.space[root.index()] = operand;
         return Owner::In(root);
     }

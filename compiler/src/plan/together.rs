@@ -65,7 +65,9 @@ impl Sets {
         let mut j = Join { module, comp, graph, kernels, of, readers };
         let before: Vec<Vec<NodeId>> = std::mem::take(&mut self.all);
         for set in &before {
-            let roots: Vec<NodeId> = set.iter().copied().filter(|&id| groups.is_root(id)).collect();
+            // What one of them is computed from may be an array by now, of which it is a view.
+            let stays = |id: &NodeId| groups.is_root(*id) && j.may_join(groups, *id);
+            let roots: Vec<NodeId> = set.iter().copied().filter(stays).collect();
             if roots.len() < 2 {
                 continue;
             }
