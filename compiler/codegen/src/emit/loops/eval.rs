@@ -142,7 +142,12 @@ pub fn accumulate(b: &mut KernelBuilder, body: &Body, acc: &[Value], x: &[Value]
 
 /// The instruction that combines accumulator `i` of a type with its own value, if it is one and takes nothing else.
 pub fn own_opcode(body: &Body, i: usize, dtype: DType) -> Option<Op> {
-    match (own_operation(body, i)?, dtype) {
+    own_opcode_of(own_operation(body, i)?, dtype)
+}
+
+/// The one instruction that an operation of values of a type is, of those that reductions have.
+pub(super) fn own_opcode_of(op: Binary, dtype: DType) -> Option<Op> {
+    match (op, dtype) {
         (Binary::Add, DType::F32) => Some(Op::VAddF),
         (Binary::Max, DType::F32 | DType::BF16 | DType::F16) => Some(Op::VMaxF),
         (Binary::Min, DType::F32 | DType::BF16 | DType::F16) => Some(Op::VMinF),
@@ -156,35 +161,60 @@ pub fn own_opcode(body: &Body, i: usize, dtype: DType) -> Option<Op> {
 
 /// Combines all lanes; the result is in every lane.
 pub fn reduce_lanes(b: &mut KernelBuilder, body: &Body, x: &[Value]) -> Vec<Value> {
-    if let (Some(op), [v]) = (simple_body(body), x) {
-        let fast = match (op, v.dtype) {
-            (Binary::Add, DType::F32) => Some(Op::XSumLane),
-            (Binary::Max, DType::F32 | DType::BF16 | DType::F16) => Some(Op::XMaxLane),
-            (Binary::Min, DType::F32 | DType::BF16 | DType::F16) => Some(Op::XMinLane),
-            _ => None,
-        };
-        if let Some(op) = fast {
-            return vec![Value::word(v.dtype, b.v(op, &[v.v()]))];
-        }
+    if let (Some(op), [v]) = (simple_body(body), x)
+        && let Some(op) = across_lanes(op, v.dtype)
+    {
+        return vec![Value::word(v.dtype, b.v(op, &[v.v()]))];
     }
+    each_half_of_lanes(b, x, |b, acc, rotated| emit_body(b, body, acc, rotated))
+}
+
+/// The same of one operation.
+pub(super) fn reduce_lanes_by(b: &mut KernelBuilder, op: Binary, x: &Value) -> Value {
+    if let Some(op) = across_lanes(op, x.dtype) {
+        return Value::word(x.dtype, b.v(op, &[x.v()]));
+    }
+    each_half_of_lanes(b, &[*x], |b, acc, rotated| vec![elementwise::binary(b, op, &acc[0], &rotated[0])])[0]
+}
+
+/// The instruction that combines all lanes by an operation.
+fn across_lanes(op: Binary, dtype: DType) -> Option<Op> {
+    match (op, dtype) {
+        (Binary::Add, DType::F32) => Some(Op::XSumLane),
+        (Binary::Max, DType::F32 | DType::BF16 | DType::F16) => Some(Op::XMaxLane),
+        (Binary::Min, DType::F32 | DType::BF16 | DType::F16) => Some(Op::XMinLane),
+        _ => None,
+    }
+}
+
+/// Values combined with those half of the lanes away, then a quarter, and so on.
+fn each_half_of_lanes(
+    b: &mut KernelBuilder,
+    x: &[Value],
+    combine: impl Fn(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
+) -> Vec<Value> {
     let mut n = b.shape().1;
     let mut acc = x.to_vec();
     while n > 1 {
         n /= 2;
         let rotated: Vec<Value> = acc.iter().map(|v| map_words(b, v, |b, w| b.rot_lane(w, n as i32))).collect();
-        acc = emit_body(b, body, &acc, &rotated);
+        acc = combine(b, &acc, &rotated);
     }
     acc
 }
 
-/// Combines all sublanes; the result is in every sublane.
-pub fn reduce_sublanes(b: &mut KernelBuilder, body: &Body, x: &[Value]) -> Vec<Value> {
+/// Values combined with those half of the sublanes away, then a quarter, and so on: the result is in every sublane.
+pub(super) fn each_half_of_sublanes(
+    b: &mut KernelBuilder,
+    x: &[Value],
+    combine: impl Fn(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
+) -> Vec<Value> {
     let mut n = b.shape().0;
     let mut acc = x.to_vec();
     while n > 1 {
         n /= 2;
         let rotated: Vec<Value> = acc.iter().map(|v| map_words(b, v, |b, w| b.rot_sublane(w, n as i32))).collect();
-        acc = emit_body(b, body, &acc, &rotated);
+        acc = combine(b, &acc, &rotated);
     }
     acc
 }

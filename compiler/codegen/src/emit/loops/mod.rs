@@ -3,6 +3,7 @@
 mod address;
 mod bases;
 pub mod eval;
+mod pick;
 mod reduce;
 mod row;
 mod simplify;

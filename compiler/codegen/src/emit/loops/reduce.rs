@@ -7,14 +7,12 @@
 
 use super::address::{Affine, nest, step};
 use super::bases::Bases;
-use super::eval::{
-    accumulate, each_alone, emit_body, neutral, own_opcode, reduce_lanes, reduce_sublanes, select_mask, variable,
-    widen_body, widened,
-};
+use super::eval::{accumulate, each_alone, emit_body, neutral, own_opcode, select_mask, variable, widen_body, widened};
+use super::pick::{Pick, combine_lanes, combine_sublanes};
 use super::row::{At, Context, Memo, tiles_to_outer};
 use super::simplify::merge_reduce;
 use super::slide::Slide;
-use super::spec::{Body, ExprId, ExprOp, Input, LaneMap, LoopSpec, Output, ReduceSpec};
+use super::spec::{Body, ExprId, ExprOp, Index, Input, LaneMap, LoopSpec, Output, ReduceSpec};
 use crate::emit::elementwise;
 use crate::emit::value::Value;
 use crate::kernel::build::LoopHints;
@@ -70,7 +68,9 @@ pub fn emit_reduce(b: &mut KernelBuilder, spec: &ReduceSpec, bases: &Bases) {
     let shared = shared(&flat, &ctx, around);
     let slide = Slide::of(&flat, kept).filter(|_| !spec.reduce_rows && !spec.reduce_columns);
     let products = products(&flat, &body);
-    let r = Reducer { ctx, spec: &spec, body, wide, kept, shared, slide, products };
+    let pick =
+        Pick::of(&spec.reduction, &flat.expr.nodes, |index| slide.is_none() && rising(&flat, &spec, kept, index));
+    let r = Reducer { ctx, spec: &spec, body, pick, wide, kept, shared, slide, products };
     nest(b, &flat.outer[..around], 0, &regs, &mut |b, regs| r.kept_indices(b, regs));
 }
 
@@ -86,6 +86,21 @@ fn products(spec: &LoopSpec, body: &Body) -> Vec<Option<(ExprId, ExprId)>> {
     let simple = |(i, o): (usize, &Output)| own_opcode(body, i, spec.expr.nodes[o.node as usize].dtype).is_some();
     let all = || spec.outputs.iter().enumerate();
     if all().all(simple) { all().map(one).collect() } else { vec![None; spec.outputs.len()] }
+}
+
+/// Whether an index grows along the points that an accumulator takes, one after the other.
+fn rising(flat: &LoopSpec, spec: &ReduceSpec, kept: usize, index: &Index) -> bool {
+    let rows = spec.reduce_rows.then_some((index.row, flat.rows));
+    let columns = spec.reduce_columns.then_some((index.column, flat.columns));
+    let outer = index.outer.iter().copied().zip(flat.outer.iter().copied()).skip(kept);
+    let dimensions: Vec<(i64, u32)> = outer.chain(rows).chain(columns).collect();
+    // From the innermost dimension on, with what those inside of it reach.
+    let mut inside = 0;
+    dimensions.iter().rev().filter(|d| d.1 > 1).all(|&(step, size)| {
+        let clear = step >= inside;
+        inside += step * i64::from(size - 1);
+        clear
+    })
 }
 
 /// Which nodes' values are the same for all rows, and for all indices of outer dimension `d`.
@@ -114,6 +129,7 @@ pub(super) struct Reducer<'a> {
     pub(super) ctx: Context<'a>,
     spec: &'a ReduceSpec,
     pub(super) body: Body,
+    pick: Option<Pick>,
     wide: bool,
     pub(super) kept: usize,
     /// Which nodes' values are the same for all places that are reduced side by side.
@@ -240,16 +256,19 @@ impl Reducer<'_> {
     /// Results from accumulators; `known`: those began at the identity.
     fn finish(&self, b: &mut KernelBuilder, at: &At, (inits, known): (&[Value], bool), mut acc: Vec<Value>) {
         if self.spec.reduce_columns {
-            acc = reduce_lanes(b, &self.body, &acc);
+            acc = combine_lanes(b, (&self.body, self.pick), &acc);
         }
         if self.spec.reduce_rows {
-            acc = reduce_sublanes(b, &self.body, &acc);
+            acc = combine_sublanes(b, (&self.body, self.pick), &acc);
         }
         // Accumulators that began at the identity have not taken the initial values in.
         let result = match (self.spec.resumed, known) {
             (true, _) => {
                 let before: Vec<Value> = (0..acc.len()).map(|i| self.ctx.stored(b, at, i)).collect();
-                emit_body(b, &self.body, &before, &acc)
+                match self.pick {
+                    Some(pick) => pick.merged(b, &before, &acc),
+                    None => emit_body(b, &self.body, &before, &acc),
+                }
             }
             (false, true) => emit_body(b, &self.body, inits, &acc),
             (false, false) => acc,
@@ -265,7 +284,7 @@ impl Reducer<'_> {
     pub(super) fn take(&self, b: &mut KernelBuilder, (at, tile): (&At, u32), acc: &[Value], memo: &mut Memo) {
         if self.products.iter().all(Option::is_none) {
             let x = self.values(b, at, tile, memo);
-            return accumulate(b, &self.body, acc, &x);
+            return self.accumulate(b, acc, &x);
         }
         for (i, (sum, product)) in acc.iter().zip(&self.products).enumerate() {
             let mut eval = |b: &mut KernelBuilder, node: ExprId| self.ctx.eval(b, at, node, tile, memo);
@@ -276,6 +295,14 @@ impl Reducer<'_> {
                 let x = eval(b, self.spec.reduction.args[i]);
                 b.set_v(sum.v(), op, &[sum.v().into(), x.v().into()]);
             }
+        }
+    }
+
+    /// acc = body(acc, x) of a later point, in place.
+    fn accumulate(&self, b: &mut KernelBuilder, acc: &[Value], x: &[Value]) {
+        match self.pick {
+            Some(pick) => pick.take(b, acc, x),
+            None => accumulate(b, &self.body, acc, x),
         }
     }
 
@@ -317,7 +344,10 @@ impl Reducer<'_> {
                 let x = self.masked(b, x, inits, mask);
                 acc = Some(match acc {
                     None => x,
-                    Some(acc) => emit_body(b, &self.body, &acc, &x),
+                    Some(acc) => match self.pick {
+                        Some(pick) => pick.later(b, &acc, &x),
+                        None => emit_body(b, &self.body, &acc, &x),
+                    },
                 });
             }
         }
@@ -341,7 +371,12 @@ impl Reducer<'_> {
                     self.columns(b, &at, inits, (&sets, 0), M::ALL)
                 }
             });
-            sets[1..].iter().for_each(|other| accumulate(b, &self.body, acc, other));
+            for other in &sets[1..] {
+                match self.pick {
+                    Some(pick) => pick.merge(b, acc, other),
+                    None => accumulate(b, &self.body, acc, other),
+                }
+            }
             return all;
         }
         if let Some(slide) = &self.slide {
@@ -377,12 +412,13 @@ impl Reducer<'_> {
     }
 
     /// Sets of accumulators that registers of rows and columns are taken into in turn, so that none waits for the one before it;
-    /// `known`: they begin at the identity.
+    /// `known`: they begin at the identity. Picks may begin at the initial values each.
     fn sets(&self, known: bool) -> u32 {
         let words: usize = self.spec.outputs.iter().map(|o| o.dtype.components()).sum();
         let rows = if self.spec.reduce_rows { self.spec.rows / self.ctx.sublanes } else { 1 };
         let few = u64::from(rows) * u64::from(self.unrolled_tiles()) < UNROLLED_POINTS;
-        if !known || few || !each_alone(&self.body) { 1 } else { (MOST_SETS / words.max(1) as u32).clamp(1, SETS) }
+        let free = self.pick.is_some() || (known && each_alone(&self.body));
+        if few || !free { 1 } else { (MOST_SETS / words.max(1) as u32).clamp(1, SETS) }
     }
 
     /// Tiles of columns that are reduced in one body.
@@ -431,7 +467,7 @@ impl Reducer<'_> {
                 b.m_and(rows, columns)
             };
             let x = self.masked(b, x, inits, mask);
-            accumulate(b, &self.body, acc, &x);
+            self.accumulate(b, acc, &x);
         };
         let tiles = if self.spec.reduce_columns { self.ctx.tiles } else { 1 };
         if tiles as u64 <= UNROLLED_POINTS / 2 {

@@ -6,9 +6,10 @@
 
 use super::address::{Affine, nest, step};
 use super::bases::Bases;
-use super::eval::{emit_body, emit_node, map_words, neutral, reduce_lanes, select_mask, widen_body, widened};
+use super::eval::{emit_body, emit_node, map_words, neutral, select_mask, widen_body, widened};
+use super::pick::{Pick, combine_lanes};
 use super::simplify::{fill_rows, merge};
-use super::spec::{Access, ExprId, ExprOp, Input, LaneMap, LoopSpec};
+use super::spec::{Access, ExprId, ExprOp, Input, LaneMap, LoopSpec, Reduction};
 use super::staged::{Staging, TileRegs, column_free, is_staged};
 use super::tiled::tile_outermost;
 use crate::emit::elementwise;
@@ -367,6 +368,11 @@ impl<'a> Context<'a> {
         v
     }
 
+    /// The pick that a reduction along lanes is: its tiles are taken one after the other.
+    pub(super) fn pick(&self, red: &Reduction) -> Option<Pick> {
+        Pick::of(red, &self.spec.expr.nodes, |_| true)
+    }
+
     /// All tiles combined, then all lanes.
     fn unrolled_reduction(&self, b: &mut KernelBuilder, at: &At, id: ExprId, r: u32, memo: &mut Memo) {
         let red = &self.spec.expr.reductions[r as usize];
@@ -375,6 +381,7 @@ impl<'a> Context<'a> {
         let widen = |v: Value| if wide { v.retyped(DType::F32) } else { v };
         let inits: Vec<Value> = red.inits.iter().map(|&i| widen(self.eval(b, at, i, 0, memo))).collect();
         let (neutral, _) = neutral(b, &body, &inits);
+        let pick = self.pick(red);
         let mut acc: Option<Vec<Value>> = None;
         for t in 0..self.tiles {
             let valid = (self.spec.columns - t * self.lanes).min(self.lanes);
@@ -386,11 +393,14 @@ impl<'a> Context<'a> {
             }
             acc = Some(match acc {
                 None => x,
-                Some(acc) => emit_body(b, &body, &acc, &x),
+                Some(acc) => match pick {
+                    Some(pick) => pick.later(b, &acc, &x),
+                    None => emit_body(b, &body, &acc, &x),
+                },
             });
         }
         let acc = acc.unwrap_or_else(|| inits.clone());
-        let lanes = reduce_lanes(b, &body, &acc);
+        let lanes = combine_lanes(b, (&body, pick), &acc);
         let result = emit_body(b, &body, &inits, &lanes);
         self.remember(b, id, r, wide, result, memo);
     }

@@ -5,7 +5,8 @@
 //! the stage that computes it first keeps it in scratch memory.
 
 use super::address::{Affine, step};
-use super::eval::{accumulate, emit_body, neutral, reduce_lanes, select_mask, variable, widen_body, widened};
+use super::eval::{accumulate, emit_body, neutral, select_mask, variable, widen_body, widened};
+use super::pick::combine_lanes;
 use super::row::{At, Context, Memo, flatten};
 use super::spec::{Access, Expr, ExprId, ExprNode, ExprOp, Input, LaneMap, LoopSpec};
 use crate::emit::value::Value;
@@ -342,6 +343,7 @@ impl Context<'_> {
         let red = &self.spec.expr.reductions[r as usize];
         let wide = widened(red, &self.spec.expr.nodes);
         let body = if wide { widen_body(&red.body) } else { red.body.clone() };
+        let pick = self.pick(red);
         let mut sums: Vec<Sum> = Vec::new();
         for (at, memo) in all.iter().zip(&mut *memos) {
             let inits: Vec<Value> = red.inits.iter().map(|&i| self.eval(b, at, i, 0, memo)).collect();
@@ -360,7 +362,10 @@ impl Context<'_> {
                     x.push(select_mask(b, mask, &v, init));
                 }
                 self.keep(b, at, regs, memo);
-                accumulate(b, &body, &sum.acc, &x);
+                match pick {
+                    Some(pick) => pick.take(b, &sum.acc, &x),
+                    None => accumulate(b, &body, &sum.acc, &x),
+                }
             });
         };
         let rest = self.spec.columns % self.lanes;
@@ -373,7 +378,7 @@ impl Context<'_> {
             one(b, &regs, memos, mask);
         }
         for (sum, memo) in sums.iter().zip(memos) {
-            let lanes = reduce_lanes(b, &body, &sum.acc);
+            let lanes = combine_lanes(b, (&body, pick), &sum.acc);
             let result = if sum.known { emit_body(b, &body, &sum.inits, &lanes) } else { lanes };
             self.remember(b, id, r, wide, result, memo);
         }
