@@ -99,7 +99,9 @@ impl<'a> Lower<'a> {
         let mut near: u64 = bytes.iter().sum();
         let room = (self.chip.vmem.bytes / 2).min(self.plan.largest_resident.saturating_mul(2));
         for i in order {
-            if self.state_bytes + near <= room {
+            // What its iterations make of it would be streamed.
+            let large = bytes[i] > self.plan.largest_resident;
+            if self.state_bytes + near <= room && !large {
                 break;
             }
             far[i] = true;
@@ -192,7 +194,8 @@ impl<'a> Lower<'a> {
         let outside = self.state_bytes;
         let fixed = self.fixed(body, &init);
         let shared = self.shared_loop(r, id, body).filter(|s| words[s.found.counter]);
-        let far = shared.iter().flat_map(|s| s.made.iter().copied()).collect::<Vec<usize>>();
+        let mut far = shared.iter().flat_map(|s| s.made.iter().copied()).collect::<Vec<usize>>();
+        far.extend(self.streamed_states(body));
         let slots = self.slots(&node.shape, &words, &fixed, (&far, &node.name));
         self.store_slots(&slots, &init, op);
         let whole = matches!(node.shape, Shape::Tuple(_));
@@ -233,6 +236,15 @@ impl<'a> Lower<'a> {
             self.end_shared(s);
         }
         Ok(state)
+    }
+
+    /// The arrays of a state whose next value is streamed: they would come in and go out again every time round.
+    fn streamed_states(&self, body: CompId) -> Vec<usize> {
+        let comp = self.module.computation(body);
+        let root = comp.node(comp.root);
+        let streamed = |id: &NodeId| self.plan.streamed.contains(&comp.node(*id).name);
+        let numbered = root.operands.iter().enumerate().filter(|_| root.op == Op::Tuple);
+        numbered.filter(|(_, o)| streamed(o)).map(|(i, _)| i).collect()
     }
 
     /// The state that a loop begins with; what it does not see of that is nothing, where it would take room.
