@@ -1,6 +1,7 @@
 //! Calls of loop, reduction and move kernels: on arrays in vector memory, or block by block on arrays in HBM.
 
 mod fetch;
+mod readers;
 
 use super::moving::in_words;
 use super::{Lower, Region};
@@ -23,6 +24,8 @@ const KEPT: u64 = 4;
 const KEPT_WORTH: f64 = 4.0;
 /// And how often the loop has to turn: those of few turns have long bodies, to which the room is worth more.
 const KEPT_TURNS: u64 = 64;
+/// Rounds of a loop from which on what it reads whole from HBM every time is kept.
+const WHOLE_TURNS: u64 = 8;
 /// The part of vector memory that a kernel's windows may take, where nobody says more.
 const WINDOWS: u64 = 3;
 /// The part that they may take where no smaller ones would do.
@@ -69,6 +72,18 @@ impl<'a> Lower<'a> {
         let often = copied * KEPT_WORTH < wait && self.turns >= KEPT_TURNS;
         let pays = often && self.turns as f64 * wait > KEPT_WORTH * whole as f64 / rate;
         if pays && taken.saturating_add(whole) <= room && !self.plan.kept.contains(&buf) {
+            self.plan.kept.push(buf);
+        }
+    }
+
+    /// Keeps a given array in vector memory of which a loop takes all each time round, as long as that leaves room for others.
+    pub fn keep_for_rounds(&mut self, buf: BufId) {
+        let bytes = |b: &BufId| self.plan.buffers[b.index()].layout.bytes();
+        let room = (self.chip.vmem.bytes / KEPT).min(self.plan.largest_resident);
+        let taken: u64 = self.plan.kept.iter().map(bytes).sum();
+        let given = matches!(self.plan.buffers[buf.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
+        let often = self.turns >= WHOLE_TURNS && bytes(&buf) > STREAMED_BYTES;
+        if given && often && taken.saturating_add(bytes(&buf)) <= room && !self.plan.kept.contains(&buf) {
             self.plan.kept.push(buf);
         }
     }

@@ -56,6 +56,11 @@ impl<'a> Lower<'a> {
         let flops = c.flops();
         // Large arrays stay in HBM and are streamed, and so are parameters and results: their copies then run behind the
         // product.
+        for (v, start) in [(&lhs, &lhs_start), (&rhs, &rhs_start)] {
+            if start.is_empty() {
+                self.keep_for_rounds(v.buf);
+            }
+        }
         let result = self.is_result(r, id);
         let place = |hbm: bool| if hbm { Place::Hbm } else { Place::Vmem };
         c.lhs.place = place(self.streams(lhs.buf, false));

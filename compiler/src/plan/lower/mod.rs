@@ -110,6 +110,7 @@ impl<'a> Lower<'a> {
         };
         let n = comp.nodes.len();
         let mut r = Region { comp, groups, values: vec![None; n], lanes: vec![None; n], cuts: vec![None; n] };
+        self.keep_for_readers(&r, params);
         let unseen = unseen::nodes(module, comp, &r.groups.users);
         for id in order {
             // Computed with another one.
