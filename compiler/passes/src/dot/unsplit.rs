@@ -1,7 +1,7 @@
 //! `unsplit`: what follows products done while their dimensions are together.
 //!
 //! A product's result is split into the program's dimensions: rows into batch and place, columns into heads and their features.
-//! What comes next often asks for neither. Three kinds of such operations are done on the product's own dimensions, and the
+//! What comes next often asks for neither. Four kinds of such operations are done on the product's own dimensions, and the
 //! result split instead:
 //!
 //! - [`Kind::Outer`]: chains of elementwise operations, reductions and broadcasts between two reshapes (the softmax of attention
@@ -12,6 +12,9 @@
 //! - [`Kind::Beside`]: elementwise operations whose other operands depend on the last dimension at most, on a product that has
 //!   several of their places beside each other in its columns (small convolutions) and is rearranged by reshapes, transposes and
 //!   slices: what depends on the last dimension is repeated.
+//! - [`Kind::Dense`]: the same chains behind any reshape that splits the last dimension so that an array takes much more memory
+//!   (normalisation over groups of channels): where they reduce or broadcast parts of that dimension, only what other dimensions
+//!   have been reduced away from, or are not there yet, has it split.
 //!
 //! Nothing is computed twice: where something else wants the split form, a chain stays as it is.
 
@@ -22,7 +25,7 @@ use rustc_hash::FxHashMap;
 use std::ops::Range;
 use systole_hlo::analysis::uses::uses;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{ArrayShape, Computation, Module, Node, NodeId, Op, Shape};
+use systole_hlo::graph::{ArrayShape, CompId, Computation, Module, Node, NodeId, Op, Shape};
 use systole_isa::Layout;
 
 /// Times that chains are looked through for operations that must stay; what is not settled by then is left as it is.
@@ -33,7 +36,15 @@ enum Kind {
     Outer,
     Lanes,
     Beside,
+    Dense,
+    /// A reduction of a dense chain, whose result has the program's dimensions; the merged ones are its operand's.
+    Apart,
 }
+
+/// How many times more memory split dimensions take from which on a chain is done on them together.
+const DENSER: u64 = 2;
+/// Parts of a chain's arrays (one in so many) that may have the last dimension split.
+const FEW: u64 = 8;
 
 /// Most reshapes, transposes and slices between a product and the form that the program wants.
 const MOST_MOVES: usize = 6;
@@ -78,6 +89,33 @@ fn kept(all: &[Range<usize>], map: &[usize]) -> Option<Vec<usize>> {
         }
     }
     Some(places)
+}
+
+/// The dimensions of the last part that a broadcast's operand has, and the other parts, where it has each of those whole or not at
+/// all.
+fn pieces(all: &[Range<usize>], map: &[usize]) -> Option<(Vec<usize>, Vec<usize>)> {
+    let (last, before) = all.split_last()?;
+    let (pieces, rest): (Vec<usize>, Vec<usize>) = map.iter().partition(|d| last.contains(*d));
+    let sorted = map.windows(2).all(|w| w[0] < w[1]);
+    if !sorted || pieces.is_empty() || pieces.len() == last.len() {
+        return None;
+    }
+    Some((kept(before, &rest)?, pieces))
+}
+
+/// The parts that a reduction along `dims` reduces whole, and whether it reduces some of the last one's dimensions; `None` if it
+/// does so of another part, or reduces none whole.
+fn reduced(all: &[Range<usize>], dims: &[usize]) -> Option<(Vec<usize>, bool)> {
+    let (mut whole, mut some) = (Vec::new(), false);
+    for (i, part) in all.iter().enumerate() {
+        match part.clone().filter(|d| dims.contains(d)).count() {
+            0 => {}
+            n if n == part.len() => whole.push(i),
+            _ if i + 1 == all.len() => some = true,
+            _ => return None,
+        }
+    }
+    (!whole.is_empty()).then_some((whole, some))
 }
 
 /// The nodes of a computation that are done on merged dimensions.
@@ -137,6 +175,24 @@ impl Search<'_> {
         (denser && self.users[id.index()].len() == 1).then_some(Merged { kind: Kind::Lanes, dims })
     }
 
+    /// A reshape that splits the last dimension of any array, which takes much more memory then.
+    fn dense(&self, id: NodeId) -> Option<Merged> {
+        let n = self.comp.node(id);
+        let from = (n.op == Op::Reshape).then(|| n.operands[0])?;
+        let (a, x) = (self.shape(id)?, self.shape(from)?);
+        let last = *x.dims.last()?;
+        let mut product = 1;
+        let parts = a.dims.iter().rev().take_while(|&&d| {
+            let more = product < last;
+            product *= if more { d } else { 1 };
+            more
+        });
+        let parts = parts.count();
+        let dims = [&a.dims[..a.rank() - parts], &[last]].concat();
+        let much = self.bytes(a, &dims) * DENSER <= self.bytes(a, &a.dims);
+        (product == last && parts > 1 && much).then_some(Merged { kind: Kind::Dense, dims })
+    }
+
     /// Whether an operand can be repeated along the last dimension of a product that has several places beside each other.
     fn repeats(&self, id: NodeId) -> bool {
         let (n, Some(a)) = (self.comp.node(id), self.shape(id)) else { return false };
@@ -145,7 +201,8 @@ impl Search<'_> {
     }
 
     fn of(&self, id: NodeId) -> Option<&Merged> {
-        self.marks[id.index()].as_ref().or(self.seeds[id.index()].as_ref())
+        let mark = self.marks[id.index()].as_ref().filter(|m| m.kind != Kind::Apart);
+        mark.or(self.seeds[id.index()].as_ref())
     }
 
     /// Whether an operand can be had with the dimensions `m`.
@@ -158,7 +215,13 @@ impl Search<'_> {
         }
         let (n, Some(a)) = (self.comp.node(id), self.shape(id)) else { return false };
         let Op::Broadcast { dims: map } = &n.op else { return false };
-        parts(&m.dims, &a.dims).and_then(|all| kept(&all, map)).is_some()
+        let Some(all) = parts(&m.dims, &a.dims) else { return false };
+        if kept(&all, map).is_some() {
+            return true;
+        }
+        let size = |places: &[usize]| places.iter().map(|&i| m.dims[i]).product::<u64>() * m.dims[all.len() - 1];
+        let few = |places: &[usize]| size(places) * FEW <= a.elements();
+        m.kind == Kind::Dense && pieces(&all, map).is_some_and(|(places, _)| few(&places))
     }
 
     /// How a node would be done, from how its operands are.
@@ -172,7 +235,8 @@ impl Search<'_> {
                 let m = n.operands.iter().filter(same).find_map(|o| self.of(*o))?.clone();
                 let small = |o: &&NodeId| self.shape(**o).is_some_and(|x| x.dtype.bits() >= a.dtype.bits());
                 let alone = match m.kind {
-                    Kind::Outer => true,
+                    Kind::Outer | Kind::Dense => true,
+                    Kind::Apart => false,
                     Kind::Lanes => self.users[id.index()].len() == 1,
                     Kind::Beside => n
                         .operands
@@ -184,8 +248,13 @@ impl Search<'_> {
                 (alone && n.operands.iter().all(|o| self.converts(*o, &m))).then_some(m)
             }
             Op::Reduce { dims, .. } if n.operands.len() == 2 => {
-                let m = self.of(n.operands[0]).filter(|m| m.kind == Kind::Outer)?;
+                let m = self.of(n.operands[0]).filter(|m| matches!(m.kind, Kind::Outer | Kind::Dense))?;
                 let all = parts(&m.dims, &self.shape(n.operands[0])?.dims)?;
+                if m.kind == Kind::Dense {
+                    let (whole, some) = reduced(&all, dims)?;
+                    let along: u64 = whole.iter().map(|&i| m.dims[i]).product();
+                    return (!some || along >= FEW).then(|| Merged { kind: Kind::Apart, dims: m.dims.clone() });
+                }
                 let rest = (0..self.shape(n.operands[0])?.rank()).filter(|d| !dims.contains(d)).collect::<Vec<_>>();
                 let dims: Vec<u64> = kept(&all, &rest)?.into_iter().map(|i| m.dims[i]).collect();
                 (dims.len() < a.rank()).then_some(Merged { kind: Kind::Outer, dims })
@@ -221,13 +290,14 @@ impl Search<'_> {
     /// Marks what can be done on merged dimensions.
     fn run(&mut self) {
         for id in self.comp.ids() {
-            self.seeds[id.index()] = self.seed(id).or_else(|| self.beside(id));
+            self.seeds[id.index()] = self.seed(id).or_else(|| self.beside(id)).or_else(|| self.dense(id));
             self.marks[id.index()] = self.follows(id);
         }
         for _ in 0..ROUNDS {
             let mut changed = false;
             for id in self.comp.ids().rev() {
-                let outer = self.marks[id.index()].as_ref().is_some_and(|m| m.kind == Kind::Outer);
+                let kind = self.marks[id.index()].as_ref().map(|m| m.kind);
+                let outer = matches!(kind, Some(Kind::Outer | Kind::Dense));
                 if outer && !self.ends_well(id) {
                     self.marks[id.index()] = None;
                     changed = true;
@@ -323,7 +393,49 @@ fn operand(b: &mut Emit, x: NodeId, dims: &[u64]) -> NodeId {
         let y = b.reshape(y, &sizes);
         return b.broadcast(y, &places, dims);
     }
-    b.reshape(x, dims)
+    repeated(b, x, dims).unwrap_or_else(|| b.reshape(x, dims))
+}
+
+/// A broadcast of what has some of the last dimension's parts, with merged dimensions: those are repeated first.
+fn repeated(b: &mut Emit, x: NodeId, dims: &[u64]) -> Option<NodeId> {
+    let Op::Broadcast { dims: map } = b.op(x).clone() else { return None };
+    let split = b.dims(x).to_vec();
+    let all = parts(dims, &split)?;
+    let (places, pieces) = pieces(&all, &map)?;
+    let last = all.last()?.clone();
+    let around: Vec<u64> = places.iter().map(|&i| dims[i]).collect();
+    let sizes = |of: &[usize]| of.iter().map(|&d| split[d]).collect::<Vec<u64>>();
+    let y = b.operand(x, 0);
+    let y = b.reshape(y, &[&around[..], &sizes(&pieces)].concat());
+    let inner: Vec<usize> = pieces.iter().map(|d| places.len() + d - last.start).collect();
+    let own: Vec<usize> = (0..places.len()).chain(inner).collect();
+    let y = b.broadcast(y, &own, &[&around[..], &split[last]].concat());
+    let y = b.reshape(y, &[&around[..], &dims[dims.len() - 1..]].concat());
+    let to: Vec<usize> = places.iter().copied().chain([dims.len() - 1]).collect();
+    Some(b.broadcast(y, &to, dims))
+}
+
+/// A reduction of an array with merged dimensions: along whole dimensions first, along parts of the last one then.
+fn apart(
+    b: &mut Emit,
+    (operands, to): (&[NodeId], &[u64]),
+    (dims, merged): (&[usize], &[u64]),
+    body: CompId,
+) -> Option<NodeId> {
+    let split = b.dims(operands[0]).to_vec();
+    let all = parts(merged, &split)?;
+    let x = b.reshape(operands[0], merged);
+    let (whole, some) = reduced(&all, dims)?;
+    let mut y = b.reduce_by(&[x], &operands[1..], &whole, body);
+    if some {
+        let left: Vec<usize> =
+            all.iter().enumerate().filter(|(i, _)| !whole.contains(i)).flat_map(|p| p.1.clone()).collect();
+        let sizes: Vec<u64> = left.iter().map(|&d| split[d]).collect();
+        y = b.reshape(y, &sizes);
+        let along: Vec<usize> = (0..left.len()).filter(|&i| dims.contains(&left[i])).collect();
+        y = b.reduce_by(&[y], &operands[1..], &along, body);
+    }
+    Some(b.reshape(y, to))
 }
 
 /// What a reshape splits.
@@ -337,6 +449,9 @@ fn merged(b: &mut Emit, n: &Node, operands: &[NodeId], m: &Merged) -> Option<Nod
     let a = array(&n.shape).clone();
     if m.kind == Kind::Beside {
         return beside(b, n, operands, &m.dims);
+    }
+    if let (Kind::Apart, Op::Reduce { dims, body }) = (m.kind, &n.op) {
+        return apart(b, (operands, &a.dims), (dims, &m.dims), *body);
     }
     let whole = match &n.op {
         op if is_elementwise(op) => {
