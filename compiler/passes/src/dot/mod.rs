@@ -105,6 +105,8 @@ fn typed(b: &mut Emit, mut p: Parts, precision: Precision, to: DType) -> NodeId 
                 b.splat(result, &dims, 0.0)
             } else if k == 1 || (m == 1 && n == 1) || is_tiny(operand, precision, k, m * n) {
                 expanded(b, &p, super::dot::types::sum_type(result), result)
+            } else if let Some(long) = long_beside_small(b, &p, k, (m, n)) {
+                beside(b, &p, long, (types::sum_type(result), result))
             } else {
                 arranged(b, &p, precision, result)
             };
@@ -121,6 +123,69 @@ fn typed(b: &mut Emit, mut p: Parts, precision: Precision, to: DType) -> NodeId 
 /// Whether a product in full f32 precision is best left to the vector unit, which rounds each sum once in order.
 fn is_tiny(operand: DType, precision: Precision, k: u64, results: u64) -> bool {
     operand == DType::F32 && precision == Precision::Highest && k <= 8 && results <= 1024
+}
+
+/// The dimensions that there are many of, of products of small matrices.
+#[derive(Clone, Copy)]
+enum Long {
+    Batch,
+    X,
+    Y,
+}
+
+/// Most rows, columns and contracted elements of each of many small products, and most columns and contracted elements of a
+/// product of one long operand.
+const SMALL: u64 = 16;
+const NARROW: u64 = 4;
+/// Registers' lanes that a long operand has rows for at least.
+const LONG: u64 = 32;
+
+/// What is long of a product whose other dimensions are so small that the matrix unit's array would be filled with zeros: the vector
+/// unit does it with the long ones along lanes.
+fn long_beside_small(b: &Emit, p: &Parts, k: u64, (m, n): (u64, u64)) -> Option<Long> {
+    let lanes = u64::from(p.tile.1);
+    let batch: u64 = p.batch.iter().map(|c| b.dims(p.x)[c.0]).product();
+    if batch >= lanes {
+        return (m.max(n).max(k) <= SMALL).then_some(Long::Batch);
+    }
+    let (small, long) = if m < n { (m, n) } else { (n, m) };
+    let fits = batch == 1 && k <= NARROW && small <= NARROW && long >= lanes * LONG;
+    fits.then_some(if m < n { Long::Y } else { Long::X })
+}
+
+/// A product as multiplications and sums, with its long dimensions last.
+fn beside(b: &mut Emit, p: &Parts, long: Long, (sum, to): (DType, DType)) -> NodeId {
+    let (x, y) = (b.convert(p.x, sum), b.convert(p.y, sum));
+    let (xb, yb): (Vec<usize>, Vec<usize>) = p.batch.iter().copied().unzip();
+    let (xk, yk): (Vec<usize>, Vec<usize>) = p.contracting.iter().copied().unzip();
+    let sizes = |b: &Emit, x: NodeId, dims: &[usize]| dims.iter().map(|&d| b.dims(x)[d]).collect::<Vec<u64>>();
+    let (batch, ks) = (sizes(b, x, &xb), sizes(b, x, &xk));
+    let (ms, ns) = (sizes(b, x, &p.x_free), sizes(b, y, &p.y_free));
+    let (nk, nb, nm, nn) = (ks.len(), batch.len(), ms.len(), ns.len());
+    // Contracted dimensions first; then where each kind begins.
+    let (all, first) = match long {
+        Long::Batch => ([&ks[..], &ms, &ns, &batch].concat(), (nk + nm + nn, nk, nk + nm)),
+        Long::X => ([&ks[..], &batch, &ns, &ms].concat(), (nk, nk + nb + nn, nk + nb)),
+        Long::Y => ([&ks[..], &batch, &ms, &ns].concat(), (nk, nk + nb, nk + nb + nm)),
+    };
+    let (at_batch, at_m, at_n) = (first.0..first.0 + nb, first.1..first.1 + nm, first.2..first.2 + nn);
+    let mut operand = |x: NodeId, (k, batch, free): (&[usize], &[usize], &[usize]), at: std::ops::Range<usize>| {
+        let places = (0..nk).chain(at_batch.clone()).chain(at);
+        let mut order: Vec<(usize, usize)> = places.zip([k, batch, free].concat()).collect();
+        order.sort_unstable();
+        let (map, permutation): (Vec<usize>, Vec<usize>) = order.into_iter().unzip();
+        let x = b.transpose(x, &permutation);
+        b.broadcast(x, &map, &all)
+    };
+    let x = operand(x, (&xk[..], &xb[..], &p.x_free[..]), at_m.clone());
+    let y = operand(y, (&yk[..], &yb[..], &p.y_free[..]), at_n.clone());
+    let product = b.mul(x, y);
+    let flops = 2.0 * all.iter().map(|&d| d as f64).product::<f64>();
+    let r = b.reduce(product, Binary::Add, 0.0, &(0..nk).collect::<Vec<usize>>());
+    b.mark(r, FLOPS, |name| format!("{{{name} {flops} {sum}}}"));
+    let r = b.convert(r, to);
+    let back: Vec<usize> = at_batch.chain(at_m).chain(at_n).map(|d| d - nk).collect();
+    b.transpose(r, &back)
 }
 
 fn result_sizes(b: &Emit, p: &Parts) -> Vec<u64> {
