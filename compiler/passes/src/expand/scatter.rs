@@ -8,12 +8,17 @@ use super::gather::{Indexed, index_arrays, linear};
 use super::index::as_s32;
 use crate::edit::Emit;
 use crate::make::{inverse, one_or_tuple};
+use crate::simplify::{combiner, identity};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Direction, NodeId, Op, Scatter, Shape};
 use systole_isa::DType;
 
 /// Windows that are emitted one by one; more make a loop.
 const MAX_UNROLLED: u64 = 4;
+
+/// Most places of a scatter whose updates are compared with each of them, and fewest updates.
+const MOST_PLACES: u64 = 512;
+const LEAST_UPDATES: u64 = 1024;
 
 /// A scatter in terms of `n` windows.
 struct Windows {
@@ -41,6 +46,8 @@ pub fn lower(b: &mut Emit, s: &Scatter, operands: &[NodeId]) -> Result<NodeId, C
     };
     let results = if let Some(done) = by_comparison(b, s, inputs, &w)? {
         done
+    } else if let Some(done) = counted(b, s, inputs, &w) {
+        vec![done]
     } else if (0..dims.len()).all(is_row) {
         rows(b, s, inputs, &w)
     } else {
@@ -129,6 +136,34 @@ fn rows(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Vec<NodeId
             b.transpose(t, &inverse(&order))
         })
         .collect()
+}
+
+/// Few single elements, and many updates (bins of a histogram): for each of them all updates that go to it are combined at once.
+/// A comparison for each place and update takes less than a read and a write for each update.
+fn counted(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Option<NodeId> {
+    let (&[x], &[update]) = (inputs, &w.updates[..]) else { return None };
+    let dims = b.dims(x).to_vec();
+    let (places, dtype) = (dims.iter().product::<u64>(), b.dtype(x));
+    let single = w.sizes.iter().all(|&n| n == 1) && s.input_batching_dims.is_empty();
+    let few = (2..=MOST_PLACES).contains(&places) && w.n >= places.max(LEAST_UPDATES);
+    if !single || !few || dtype.bits() != 32 || dtype.is_complex() {
+        return None;
+    }
+    let op = combiner(b, s.body)?;
+    let neutral = identity(op, dtype)?;
+    let place = linear(b, &w.indexed, &dims, w.n);
+    let skipped = b.scalar(DType::S32, -1.0);
+    let place = b.select(w.valid, place, skipped);
+    let all = [places, w.n];
+    let update = b.reshape(update, &[w.n]);
+    let (place, update) = (b.broadcast(place, &[1], &all), b.broadcast(update, &[1], &all));
+    let own = b.iota(DType::S32, &all, 0);
+    let hit = b.compare(Direction::Eq, own, place);
+    let other = b.splat(dtype, &all, neutral);
+    let hits = b.select(hit, update, other);
+    let combined = b.reduce(hits, op, neutral, &[1]);
+    let combined = b.reshape(combined, &dims);
+    Some(b.binary(op, x, combined))
 }
 
 /// One update for each row of a batch: compare positions and combine where they meet.
