@@ -21,6 +21,7 @@ pub mod lanes;
 pub mod loops;
 pub mod make;
 pub mod options;
+pub mod picks;
 pub mod pieces;
 pub mod pipeline;
 pub mod siblings;

@@ -4,7 +4,7 @@
 
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
-    check, collective, columns, conv, dot, dynamic, expand, initial, inline, interleave, lanes, loops, pieces,
+    check, collective, columns, conv, dot, dynamic, expand, initial, inline, interleave, lanes, loops, picks, pieces,
     siblings, squeeze, strips, transfers, window,
 };
 use std::collections::BTreeMap;
@@ -138,6 +138,12 @@ pub const PASSES: &[Pass] = &[
         name: "unsplit",
         summary: "what follows products done while their dimensions are together",
         run: |m, d, o| dot::unsplit::run(m, d, o.tile),
+    },
+    // Once products have the dimensions that they keep, before chains behind them are cut into strips.
+    Pass {
+        name: "picks",
+        summary: "the largest of a product's rows and their places as reductions of one result",
+        run: |m, d, _| rewrite(m, d, &mut picks::rule),
     },
     // Once nothing else makes sums of padded arrays.
     Pass {

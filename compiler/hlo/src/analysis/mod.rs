@@ -5,6 +5,7 @@ pub mod counted;
 pub mod devices;
 pub mod network;
 pub mod parts;
+pub mod pick;
 pub mod pieces;
 pub mod uses;
 

@@ -1,7 +1,6 @@
 //! Reductions that pick one of two pairs: the largest or smallest value and, where several are equal, the one that comes first.
 //!
-//! Such a body is recognised by what it does, not by how it is written: values and indices are compared and chosen only, so its
-//! results for every order of two pairs say all about it. Places that are taken in the order of their indices need no comparison of
+//! Such a body is recognised by what it does ([`PickBody`]). Places that are taken in the order of their indices need no comparison of
 //! these, and the lanes of a register are combined by value first, then by the index of those that have it.
 
 use super::eval::{each_half_of_sublanes, emit_body, own_opcode_of, reduce_lanes, reduce_lanes_by};
@@ -10,6 +9,7 @@ use crate::emit::elementwise;
 use crate::emit::operand::Ops;
 use crate::emit::value::Value;
 use crate::kernel::{KernelBuilder, M};
+use systole_hlo::analysis::pick::{Part, PickBody};
 use systole_hlo::graph::{Binary, Direction, Order, Unary};
 use systole_isa::dtype::DTypeClass;
 use systole_isa::{DType, Op};
@@ -29,24 +29,6 @@ pub(super) struct Pick {
     in_order: bool,
 }
 
-/// How two values lie to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lie {
-    Below,
-    Equal,
-    Above,
-    FirstNan,
-    SecondNan,
-    BothNan,
-}
-
-/// What a node of a body is where it is known how values and indices lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
-    Truth(bool),
-    Param(usize),
-}
-
 impl Pick {
     /// The pick that a reduction is, of indices that are numbers of places; `rising`: whether an index grows along the places in
     /// the order in which they are taken.
@@ -60,7 +42,8 @@ impl Pick {
         let from_zero = matches!(&nodes[r.inits[index] as usize].op, ExprOp::Const(bytes) if zero(bytes));
         let upwards =
             number.offset >= 0 && number.row >= 0 && number.column >= 0 && number.outer.iter().all(|&c| c >= 0);
-        let largest = [true, false].into_iter().find(|&l| picks(&r.body, value, dtype, l))?;
+        let (body, float) = (pick_body(&r.body), dtype.class() == DTypeClass::Float);
+        let largest = [true, false].into_iter().find(|&l| body.picks(value, float, l))?;
         let word = dtype != DType::Pred && dtype.components() == 1;
         (word && from_zero && upwards).then(|| Pick { value, largest, in_order: rising(number) })
     }
@@ -212,167 +195,18 @@ fn index_of<'a>(r: &Reduction, nodes: &'a [ExprNode], i: usize) -> Option<&'a In
     }
 }
 
-/// Whether a body picks the largest or smallest value, the first of equal ones, and what is no number before all others.
-fn picks(body: &Body, value: usize, dtype: DType, largest: bool) -> bool {
-    use Lie::{Above, Below, BothNan, Equal, FirstNan, SecondNan};
-    let all = [Below, Equal, Above, FirstNan, SecondNan, BothNan];
-    let values = if dtype.class() == DTypeClass::Float { &all[..] } else { &all[..3] };
-    let index = 1 - value;
-    values.iter().all(|&lie| {
-        [Below, Equal, Above].into_iter().all(|numbers| {
-            let Some(got) = outcome(body, value, (lie, numbers)) else { return false };
-            let first = match lie {
-                Below => Some(!largest),
-                Above => Some(largest),
-                FirstNan => Some(true),
-                SecondNan => Some(false),
-                Equal => None,
-                // Either is as good: what is combined first is not said.
-                BothNan => return is(got[value], value) && is(got[index], index),
-            };
-            match (first, numbers) {
-                (Some(first), _) => {
-                    let from = if first { 0 } else { 2 };
-                    got[value] == Known::Param(from + value) && got[index] == Known::Param(from + index)
-                }
-                (None, Below) => is(got[value], value) && got[index] == Known::Param(index),
-                (None, Above) => is(got[value], value) && got[index] == Known::Param(2 + index),
-                (None, Equal | FirstNan | SecondNan | BothNan) => is(got[value], value) && is(got[index], index),
-            }
-        })
-    })
-}
-
-/// Whether something is the first or second pair's part of that number.
-fn is(known: Known, part: usize) -> bool {
-    known == Known::Param(part) || known == Known::Param(2 + part)
-}
-
-/// The results of a body for values and indices that lie so; `None` if it does more than compare and choose.
-fn outcome(body: &Body, value: usize, (values, numbers): (Lie, Lie)) -> Option<Vec<Known>> {
-    let mut known: Vec<Known> = Vec::with_capacity(body.nodes.len());
-    for n in &body.nodes {
-        let args: Vec<Known> = n.args.iter().map(|&a| known[a as usize]).collect();
-        let lie = |part: usize| if part % 2 == value { values } else { numbers };
-        known.push(step(n, &args, lie)?);
-    }
-    Some(body.roots.iter().map(|&r| known[r as usize]).collect())
-}
-
+/// A body as what [`PickBody`] knows.
 #[allow(clippy::wildcard_enum_match_arm, reason = "whatever else a body does, it is no pick")]
-fn step(n: &ExprNode, args: &[Known], lie: impl Fn(usize) -> Lie) -> Option<Known> {
-    use Known::{Param, Truth};
-    Some(match (&n.op, args) {
-        (ExprOp::Param(i), _) => Param(*i as usize),
-        (ExprOp::Const(bytes), _) if n.dtype == DType::Pred => Truth(bytes.first().is_some_and(|&b| b != 0)),
-        (ExprOp::Unary(Unary::Not), &[Truth(x)]) => Truth(!x),
-        (ExprOp::Binary(op), &[Truth(x), Truth(y)]) => Truth(match op {
-            Binary::And | Binary::Min | Binary::Mul => x & y,
-            Binary::Or | Binary::Max | Binary::Add => x | y,
-            Binary::Xor => x ^ y,
-            _ => return None,
-        }),
-        (ExprOp::Select, &[Truth(first), x, y]) => {
-            if first {
-                x
-            } else {
-                y
-            }
-        }
-        (ExprOp::Compare(direction, Order::Partial), &[Param(x), Param(y)]) if x % 2 == y % 2 => {
-            Truth(holds(*direction, between(lie(x), x / 2 == 1, y / 2 == 1)))
-        }
-        // Of indices, the smaller one.
-        (ExprOp::Binary(Binary::Min), &[Param(x), Param(y)]) if n.dtype == DType::S32 && x % 2 == y % 2 => {
-            match between(lie(x), x / 2 == 1, y / 2 == 1)? {
-                std::cmp::Ordering::Greater => Param(y),
-                _ => Param(x),
-            }
-        }
-        _ => return None,
-    })
-}
-
-/// How the first or second of two things lies to the first or second; `None` where one of them is no number.
-fn between(lie: Lie, x: bool, y: bool) -> Option<std::cmp::Ordering> {
-    use std::cmp::Ordering;
-    let nan = |second: bool| match lie {
-        Lie::FirstNan => !second,
-        Lie::SecondNan => second,
-        Lie::BothNan => true,
-        Lie::Below | Lie::Equal | Lie::Above => false,
+fn pick_body(body: &Body) -> PickBody {
+    let part = |n: &ExprNode| match &n.op {
+        ExprOp::Param(i) => Part::Param(*i as usize),
+        ExprOp::Const(bytes) if n.dtype == DType::Pred => Part::Truth(bytes.first().is_some_and(|&b| b != 0)),
+        ExprOp::Unary(Unary::Not) => Part::Not,
+        ExprOp::Binary(op) => Part::Binary(*op),
+        ExprOp::Select => Part::Select,
+        ExprOp::Compare(direction, Order::Partial) => Part::Compare(*direction),
+        _ => Part::Other,
     };
-    let order = match lie {
-        Lie::Below => Ordering::Less,
-        Lie::Above => Ordering::Greater,
-        Lie::Equal | Lie::FirstNan | Lie::SecondNan | Lie::BothNan => Ordering::Equal,
-    };
-    match (x, y) {
-        _ if nan(x) || nan(y) => None,
-        (false, true) => Some(order),
-        (true, false) => Some(order.reverse()),
-        (false, false) | (true, true) => Some(Ordering::Equal),
-    }
-}
-
-fn holds(direction: Direction, order: Option<std::cmp::Ordering>) -> bool {
-    match direction {
-        Direction::Eq => order.is_some_and(|o| o.is_eq()),
-        Direction::Ne => order.is_none_or(|o| o.is_ne()),
-        Direction::Lt => order.is_some_and(|o| o.is_lt()),
-        Direction::Le => order.is_some_and(|o| o.is_le()),
-        Direction::Gt => order.is_some_and(|o| o.is_gt()),
-        Direction::Ge => order.is_some_and(|o| o.is_ge()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A body of nodes, with parameters (value, index, value, index) first; results are the last two nodes.
-    fn body(rest: &[(ExprOp, &[ExprId], DType)]) -> Body {
-        let param = |i: u32| ExprNode {
-            op: ExprOp::Param(i),
-            args: Default::default(),
-            dtype: if i.is_multiple_of(2) { DType::F32 } else { DType::S32 },
-        };
-        let mut nodes: Vec<ExprNode> = (0..4).map(param).collect();
-        nodes.extend(rest.iter().map(|(op, args, dtype)| ExprNode {
-            op: op.clone(),
-            args: args.iter().copied().collect(),
-            dtype: *dtype,
-        }));
-        let count = nodes.len() as ExprId;
-        Body { nodes, roots: vec![count - 2, count - 1] }
-    }
-
-    fn compare(direction: Direction, x: ExprId, y: ExprId) -> (ExprOp, [ExprId; 2], DType) {
-        (ExprOp::Compare(direction, Order::Partial), [x, y], DType::Pred)
-    }
-
-    /// The comparison of an argmax or argmin as JAX writes it; `strict`: of values, `tie`: of indices.
-    fn check(strict: Direction, tie: Direction, nan: bool, largest: bool, expected: bool) {
-        let (a, c, d, e) =
-            (compare(strict, 0, 2), compare(Direction::Ne, 0, 0), compare(Direction::Eq, 0, 2), compare(tie, 1, 3));
-        let or = |x: ExprId, y: ExprId| (ExprOp::Binary(Binary::Or), [x, y], DType::Pred);
-        let (wins, both, stays) =
-            (or(4, if nan { 5 } else { 4 }), (ExprOp::Binary(Binary::And), [7, 8], DType::Pred), or(6, 9));
-        let pairs = [a, c, wins, d, e, both, stays];
-        let mut nodes: Vec<(ExprOp, &[ExprId], DType)> =
-            pairs.iter().map(|(op, args, t)| (op.clone(), &args[..], *t)).collect();
-        nodes.push((ExprOp::Select, &[6, 0, 2], DType::F32));
-        nodes.push((ExprOp::Select, &[10, 1, 3], DType::S32));
-        assert_eq!(picks(&body(&nodes), 0, DType::F32, largest), expected);
-    }
-
-    #[test]
-    fn bodies_are_known_by_what_they_do() {
-        check(Direction::Gt, Direction::Lt, true, true, true);
-        check(Direction::Lt, Direction::Lt, true, false, true);
-        check(Direction::Lt, Direction::Lt, true, true, false);
-        // The last of equal ones, and NaN that loses.
-        check(Direction::Gt, Direction::Gt, true, true, false);
-        check(Direction::Gt, Direction::Lt, false, true, false);
-    }
+    let node = |n: &ExprNode| (part(n), n.args.iter().map(|&a| a as usize).collect());
+    PickBody { nodes: body.nodes.iter().map(node).collect(), roots: body.roots.iter().map(|&r| r as usize).collect() }
 }
