@@ -12,7 +12,7 @@ use super::inline::is_elementwise;
 use super::make::{array, inverse};
 use super::simplify::degenerate_map;
 use super::transfers::EntryLayouts;
-use super::transfers::narrow::{reshape_turned_by, unpacked_turned};
+use super::transfers::narrow::{packed_turned, reshape_turned_by, unpacked_turned};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Computation, Gather, Module, Node, NodeId, Op, Shape, WindowDim};
 use systole_isa::Layout;
@@ -24,8 +24,9 @@ const RATIO: u64 = 2;
 /// What it costs to move an element to another lane, as bytes of HBM traffic: transposes of short dimensions take about half a
 /// cycle an element.
 const TURN_BYTES: u64 = 240;
-/// Times that the elements of a compact array pass on their way to or from narrow rows that are turned.
-const RELAID: u64 = 4;
+/// Times that the elements of a compact array pass on their way to or from narrow rows that are turned, beyond what they do on that to
+/// rows as they are.
+const RELAID: u64 = 2;
 /// Bytes that a region saves at least.
 const LEAST: u64 = 1 << 19;
 /// Parts of the least memory that an order may take which leaves more of the first dimensions in place: five of four.
@@ -52,6 +53,9 @@ pub fn run(
     let mut turns = turns.into_iter();
     rewrite(module, draft, &mut |b, n, operands| {
         let turn = turns.next().flatten();
+        if let (None, Op::Reshape, Some(own)) = (&turn, &n.op, n.shape.as_array()) {
+            return Ok(packed_turned(b, operands[0], own, tile));
+        }
         Ok(turn.filter(|_| b.draft.fire("lanes")).and_then(|p| turned(b, n, operands, (&p, tile))))
     })
 }
@@ -160,6 +164,17 @@ fn arrays(comp: &Computation, n: &Node) -> Vec<usize> {
     }
 }
 
+/// The order of a node's dimensions, and the node that has it: of what a reduction leaves, as its operand's are.
+fn order_of(comp: &Computation, orders: &[Option<Vec<usize>>], id: NodeId) -> Option<(Vec<usize>, NodeId)> {
+    let n = comp.node(id);
+    let Op::Reduce { dims, .. } = &n.op else { return Some((orders[id.index()].clone()?, id)) };
+    let from = n.operands[0];
+    let reduced = matches!(comp.node(from).op, Op::Reduce { .. });
+    n.shape.as_array().filter(|a| a.rank() >= 2 && !reduced)?;
+    let kept = orders[from.index()].as_ref()?.iter().filter(|d| !dims.contains(d));
+    Some((kept.map(|d| d - dims.iter().filter(|r| *r < d).count()).collect(), from))
+}
+
 /// Whether a node costs the same in any order.
 fn is_made(comp: &Computation, id: NodeId) -> bool {
     matches!(comp.node(id).op, Op::Broadcast { .. } | Op::Iota { .. } | Op::Constant(_))
@@ -198,15 +213,14 @@ fn turns_of(comp: &Computation, tile: (u32, u32), entry: bool) -> Vec<Option<Vec
             if is_made(comp, node.operands[o]) || is_made(comp, NodeId(i as u32)) {
                 return None;
             }
-            let p = orders[node.operands[o].index()].as_ref()?;
-            follows(comp, node, o, p).filter(pays)
+            let (p, _) = order_of(comp, &orders, node.operands[o])?;
+            follows(comp, node, o, &p).filter(pays)
         });
         let Some(p) = from.or_else(|| Some(best(a, tile)).filter(pays)) else { continue };
         for o in operands {
-            let from = node.operands[o].index();
-            let meets = orders[from].as_ref().and_then(|q| follows(comp, node, o, q)).is_some_and(|q| q == p);
-            if meets {
-                let (x, y) = (find(&mut parents, i), find(&mut parents, from));
+            let Some((q, from)) = order_of(comp, &orders, node.operands[o]) else { continue };
+            if follows(comp, node, o, &q).is_some_and(|q| q == p) {
+                let (x, y) = (find(&mut parents, i), find(&mut parents, from.index()));
                 parents[x] = y;
             }
         }
@@ -293,7 +307,8 @@ fn keep_worthy(
         }
         for o in arrays(comp, node) {
             let from = node.operands[o];
-            let meets = orders[from.index()].as_ref().and_then(|q| follows(comp, node, o, q)).is_some_and(|q| q == p);
+            let q = order_of(comp, orders, from).and_then(|(q, _)| follows(comp, node, o, &q));
+            let meets = q.is_some_and(|q| q == p);
             // What is broadcast along new dimensions only may lie as before.
             let stays = match &node.op {
                 Op::Broadcast { dims } => {

@@ -83,6 +83,9 @@ fn behind(dtype: DType, wide: &[u64], compact: &[u64], tile: (u32, u32)) -> Opti
 /// the last before its narrow rows.
 pub fn turned_by(dtype: DType, wide: &[u64], compact: &[u64], tile: (u32, u32)) -> Option<usize> {
     let lanes = u64::from(tile.1);
+    if let Some(lead) = parted(wide, compact, lanes).filter(|_| wastes(dtype, wide, compact, tile)) {
+        return Some(lead - 1);
+    }
     if let Some(n) = behind(dtype, wide, compact, tile) {
         return (n.rows.is_multiple_of(lanes) && n.rows > lanes).then(|| n.first - 1);
     }
@@ -103,6 +106,15 @@ fn joined(wide: &[u64], compact: &[u64]) -> Option<usize> {
     let last = wide.len().checked_sub(1).filter(|&l| l >= 2)?;
     let together = compact.len() == last && compact[..last - 1] == wide[..last - 1];
     (together && compact[last - 1] == wide[last - 1] * wide[last]).then_some(last)
+}
+
+/// Where `compact` is `wide` with its last dimensions, of which the first are few, as one behind a long dimension: the number of
+/// the first of them, and the last of them is narrow. That they are parts of a row matters to nobody while the long dimension is along lanes.
+fn parted(wide: &[u64], compact: &[u64], lanes: u64) -> Option<usize> {
+    let lead = compact.len().checked_sub(1).filter(|&l| l >= 1 && wide.len() > l + 1)?;
+    let together = compact[..lead] == wide[..lead] && compact[lead] == wide[lead..].iter().product::<u64>();
+    let narrow = wide.last().is_some_and(|&n| n <= FEW);
+    (together && narrow && wide[lead] < BATCH && wide[lead - 1] >= lanes && compact[lead] >= lanes).then_some(lead)
 }
 
 /// Whether a transpose leaves what comes before narrow rows in order along lanes, in whole registers.
@@ -132,6 +144,16 @@ fn turned_rows(b: &mut Emit, x: NodeId, (dims, at): (&[u64], Narrow), permutatio
 /// The transpose of a reshape of a compact array into narrow rows, which [`turned_by`] says is cheap.
 pub fn unpacked_turned(b: &mut Emit, x: NodeId, dims: &[u64], permutation: &[usize], tile: (u32, u32)) -> NodeId {
     let lanes = u64::from(tile.1);
+    if let Some(lead) = parted(dims, b.dims(x), lanes).filter(|l| permutation.last() == Some(&(l - 1))) {
+        let order: Vec<usize> = (0..lead - 1).chain([lead, lead - 1]).collect();
+        let turned = b.transpose(x, &order);
+        // The dimensions as they lie now.
+        let now: Vec<usize> = (0..lead - 1).chain(lead..dims.len()).chain([lead - 1]).collect();
+        let sizes: Vec<u64> = now.iter().map(|&d| dims[d]).collect();
+        let split = b.reshape(turned, &sizes);
+        let rest: Vec<usize> = permutation.iter().filter_map(|p| now.iter().position(|d| d == p)).collect();
+        return b.transpose(split, &rest);
+    }
     match behind(b.dtype(x), dims, b.dims(x), tile).filter(|at| stands(*at, permutation, lanes)) {
         Some(at) => turned_rows(b, x, (dims, at), permutation, lanes),
         None => {
@@ -139,6 +161,25 @@ pub fn unpacked_turned(b: &mut Emit, x: NodeId, dims: &[u64], permutation: &[usi
             b.transpose(wide, permutation)
         }
     }
+}
+
+/// A reshape that puts parts of rows together which a transpose brought back, as the transpose of what is put together before.
+pub fn packed_turned(b: &mut Emit, x: NodeId, own: &ArrayShape, tile: (u32, u32)) -> Option<NodeId> {
+    let Op::Transpose { permutation } = b.op(x).clone() else { return None };
+    let wide = b.dims(x).to_vec();
+    let lead = parted(&wide, &own.dims, u64::from(tile.1)).filter(|_| wastes(own.dtype, &wide, &own.dims, tile))?;
+    let (parts, y) = (&permutation[lead..], b.operand(x, 0));
+    let (&first, &last) = (parts.first()?, parts.last()?);
+    let beside = parts.windows(2).all(|w| w[1] == w[0] + 1);
+    if !beside || last + 1 == permutation.len() {
+        return None;
+    }
+    let sizes = b.dims(y).to_vec();
+    let merged = [&sizes[..first], &[own.dims[lead]], &sizes[last + 1..]].concat();
+    let place = |d: usize| if d > last { d - (last - first) } else { d };
+    let order: Vec<usize> = permutation[..lead].iter().map(|&d| place(d)).chain([first]).collect();
+    let together = b.reshape(y, &merged);
+    Some(b.transpose(together, &order))
 }
 
 /// The pass while it goes over a module.
