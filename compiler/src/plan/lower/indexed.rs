@@ -198,9 +198,12 @@ impl<'a> Lower<'a> {
         /// The parts of vector memory that tables, and updates beside them, may take as a whole; blocks take less.
         const SHARE: u64 = 3;
         const BLOCKS: (u64, u64) = (11, 16);
+        /// The part of a kernel's windows for a block, beside the updates.
+        const BESIDE: (u64, u64) = (3, 4);
         let vmem = self.chip.vmem.bytes;
-        // Where less is kept in vector memory, there is less room for blocks too.
-        let room = (vmem / BLOCKS.1 * BLOCKS.0).min(self.plan.largest_resident.max(vmem / 64) / 4 * 7);
+        // Where less is kept in vector memory, there is less room for blocks too, but what any kernel's windows may take.
+        let windows = self.window_bytes() / BESIDE.1 * BESIDE.0;
+        let room = (vmem / BLOCKS.1 * BLOCKS.0).min((self.plan.largest_resident / 4 * 7).max(windows));
         let bytes = |all: &[View]| all.iter().map(|v| v.layout.bytes()).sum::<u64>();
         let large = |all: &[View]| all.iter().any(|v| v.layout.bytes() > self.plan.largest_resident);
         let far = Far {
