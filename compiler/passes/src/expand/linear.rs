@@ -36,7 +36,7 @@ pub(super) fn places(b: &mut Emit, dims: &[u64], direction: Direction) -> NodeId
 }
 
 /// A NaN of a type.
-fn nan(b: &mut Emit, dtype: DType) -> NodeId {
+pub(super) fn nan(b: &mut Emit, dtype: DType) -> NodeId {
     let part = systole_hlo::graph::number::element_bytes(dtype.real(), f64::NAN);
     let bytes = if dtype.is_complex() { part.repeat(2) } else { part };
     b.constant(Literal::splat(dtype, &[], &bytes))
@@ -190,7 +190,7 @@ pub(super) fn part(b: &mut Emit, x: NodeId, (row, column): (u64, u64), (rows, co
 }
 
 /// Solutions for the identity: the inverse of lower blocks `[B, k, k]`.
-fn inverse_of(b: &mut Emit, factor: NodeId, blocks: &Blocks) -> Result<NodeId, CompileError> {
+pub(super) fn inverse_of(b: &mut Emit, factor: NodeId, blocks: &Blocks) -> Result<NodeId, CompileError> {
     let dims = b.dims(factor).to_vec();
     let kind = b.dtype(factor);
     let one = b.splat(kind, &dims, 1.0);

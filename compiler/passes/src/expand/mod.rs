@@ -8,6 +8,7 @@ mod fft;
 mod gather;
 mod index;
 mod keys;
+mod known;
 pub(crate) mod library;
 mod linear;
 mod ragged;

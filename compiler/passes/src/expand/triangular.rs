@@ -5,8 +5,8 @@
 //! of rows: the products with the rows known before are taken off, and what is left is multiplied with the inverse of the
 //! diagonal block (f32; a kernel inverts all of them at once) or solved row by row.
 
-use super::fold_batch;
 use super::linear::{Blocks, UNROLLED, conjugate, extended, part, places, product};
+use super::{fold_batch, known};
 use crate::edit::Emit;
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
@@ -218,6 +218,10 @@ fn large(
 /// The inverses of the diagonal blocks, those of the first block of all matrices first: `[blocks * B, k, k]`.
 fn inverses(b: &mut Emit, (a, turned): (NodeId, bool), lower: bool, blocks: &Blocks) -> Result<NodeId, CompileError> {
     let size = blocks.size;
+    if let Some(known) = known::inverses(b, a, lower, blocks)? {
+        let all = b.concatenate(&known, 0);
+        return Ok(if turned { b.transpose(all, &[0, 2, 1]) } else { all });
+    }
     let diagonal: Vec<NodeId> = (0..blocks.count).map(|i| part(b, a, (i * size, i * size), (size, size))).collect();
     let diagonal = b.concatenate(&diagonal, 0);
     let dims = b.dims(diagonal).to_vec();
