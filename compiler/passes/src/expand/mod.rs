@@ -66,7 +66,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
             Some(triangular::triangular_solve(b, x[0], x[1], t, options)?)
         }
         Op::RaggedDot { dims, lhs_ragged, rhs_group, precision } => {
-            ragged::lower(b, n, x, (dims, *lhs_ragged, &rhs_group[..], *precision))?
+            ragged::lower(b, n, x, (dims, *lhs_ragged, &rhs_group[..], *precision), options)?
         }
         Op::CustomCall { .. } => library::lower(b, n, x, options)?,
         _ => None,

@@ -6,12 +6,20 @@
 
 use crate::edit::Emit;
 use crate::make::array;
+use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, DotDims, Node, NodeId, PadDim, Precision};
 use systole_isa::DType;
 
-/// Rows of a tile, if there are so many.
+/// Rows of a tile, if there are so many, or twice that and so on: matrices that lie in HBM are read for every pair, so that more
+/// rows are worth it where the matrix units would wait for that.
 const TILE: u64 = 256;
+/// How often that is doubled at most.
+const DOUBLED: u64 = 3;
+/// Part of vector memory up to which matrices are counted on to stay there.
+const NEAR: u64 = 2;
+/// How often a tile's results are moved: what was there before is read, the product and what is kept of both are written.
+const MOVES: u64 = 3;
 
 /// The product, if it has no batch dimensions and one contracted dimension.
 pub fn lower(
@@ -19,6 +27,7 @@ pub fn lower(
     n: &Node,
     x: &[NodeId],
     (dims, ragged, group, precision): (&DotDims, usize, &[usize], Precision),
+    options: &PassOptions,
 ) -> Result<Option<NodeId>, CompileError> {
     let (&[lk], &[rk]) = (&dims.lhs_contracting[..], &dims.rhs_contracting[..]) else { return Ok(None) };
     let plain = dims.lhs_batch.is_empty() && b.rank(x[0]) == 2 && b.rank(x[2]) == 1;
@@ -29,17 +38,79 @@ pub fn lower(
             let lhs = b.transpose(x[0], &[ragged, lk]);
             let free = 3 - g - rk;
             let rhs = b.transpose(x[1], &[g, rk, free]);
-            rows(b, lhs, rhs, x[2], precision, out.dtype)?
+            let dims = b.dims(rhs).to_vec();
+            let (matrix, read, made) = (dims[1] * dims[2], b.dtype(rhs), dims[2] * bytes(out.dtype));
+            let pair = Pair {
+                runs: dims[0],
+                all: dims[0] * matrix * bytes(read),
+                matrix,
+                moved: matrix * bytes(read),
+                row: dims[1] * bytes(b.dtype(lhs)),
+                apart: MOVES * made,
+            };
+            let tile = pair.tile(b.dims(lhs)[0], options);
+            rows(b, (lhs, rhs, x[2]), tile, precision, out.dtype)?
         }
         [] if plain && b.rank(x[1]) == 2 && lk == ragged => {
             // [rows, M] and [rows, N].
             let lhs = b.transpose(x[0], &[lk, 1 - lk]);
             let rhs = b.transpose(x[1], &[rk, 1 - rk]);
-            runs(b, lhs, rhs, x[2], precision, out.dtype)?
+            let (matrix, sum) = (b.dims(lhs)[1] * b.dims(rhs)[1], bytes(sum_of(out.dtype)));
+            let pair = Pair {
+                runs: b.dims(x[2])[0],
+                all: out.elements() * sum,
+                matrix,
+                moved: 2 * matrix * sum,
+                row: b.dims(lhs)[1] * bytes(b.dtype(lhs)) + b.dims(rhs)[1] * bytes(b.dtype(rhs)),
+                apart: 0,
+            };
+            let tile = pair.tile(b.dims(lhs)[0], options);
+            runs(b, (lhs, rhs, x[2]), tile, precision, out.dtype)?
         }
         _ => return Ok(None),
     };
     Ok(Some(done))
+}
+
+fn bytes(dtype: DType) -> u64 {
+    (dtype.bits() as u64).div_ceil(8)
+}
+
+/// The type that products of runs are summed in.
+fn sum_of(dtype: DType) -> DType {
+    if dtype.is_float() && dtype.bits() < 32 { DType::F32 } else { dtype }
+}
+
+/// What takes the time of a pair of a tile and a run: sizes in elements and bytes.
+struct Pair {
+    runs: u64,
+    /// Bytes of all matrices.
+    all: u64,
+    /// Elements of a matrix, and bytes that are moved for it.
+    matrix: u64,
+    moved: u64,
+    /// Bytes that are moved for a row of the tile beside products, and before and behind them.
+    row: u64,
+    apart: u64,
+}
+
+impl Pair {
+    /// Rows of a tile: fewer are more pairs, which all move a matrix; more are more rows that are multiplied for a run that has none of
+    /// them.
+    fn tile(&self, rows: u64, options: &PassOptions) -> u64 {
+        if self.all <= options.vmem_bytes / NEAR {
+            return TILE;
+        }
+        let rates = &options.rates;
+        let seconds = |tile: u64| {
+            let moved = |bytes: u64| bytes as f64 / rates.memory;
+            let product = 2.0 * (tile * self.matrix) as f64 / rates.flops;
+            let pair = product.max(moved(self.moved + tile * self.row)) + moved(tile * self.apart);
+            (rows.div_ceil(tile) + self.runs - 1) as f64 * pair
+        };
+        let tiles = (0..=DOUBLED).map(|n| TILE << n).filter(|&tile| tile == TILE || tile <= rows);
+        tiles.min_by(|&x, &y| seconds(x).total_cmp(&seconds(y))).unwrap_or(TILE)
+    }
 }
 
 /// Tiles and runs that meet, pair by pair: `s32[pairs]` each.
@@ -54,8 +125,8 @@ struct Pairs {
     end: NodeId,
 }
 
-fn pairs(b: &mut Emit, rows: u64, sizes: NodeId) -> Pairs {
-    let tile = rows.min(TILE).next_multiple_of(32);
+fn pairs(b: &mut Emit, rows: u64, most: u64, sizes: NodeId) -> Pairs {
+    let tile = rows.min(most).next_multiple_of(32);
     let tiles = rows.div_ceil(tile);
     let g = b.dims(sizes)[0];
     let count = tiles + g - 1;
@@ -155,14 +226,13 @@ fn contracting(lhs: usize, rhs: usize) -> DotDims {
 /// `[rows, N]`: each run of rows of `[rows, K]` with its own `[K, N]`.
 fn rows(
     b: &mut Emit,
-    lhs: NodeId,
-    rhs: NodeId,
-    sizes: NodeId,
+    (lhs, rhs, sizes): (NodeId, NodeId, NodeId),
+    most: u64,
     precision: Precision,
     dtype: DType,
 ) -> Result<NodeId, CompileError> {
     let (m, n) = (b.dims(lhs)[0], b.dims(rhs)[2]);
-    let p = pairs(b, m, sizes);
+    let p = pairs(b, m, most, sizes);
     let lhs = tiled(b, lhs, &p);
     let empty = b.splat(dtype, &[p.tiles, p.tile, n], 0.0);
     let state = [empty, lhs, rhs, p.tile_of, p.run_of, p.first, p.end];
@@ -182,16 +252,15 @@ fn rows(
 /// `[runs, M, N]`: the product of each run of rows of `[rows, M]` and `[rows, N]`.
 fn runs(
     b: &mut Emit,
-    lhs: NodeId,
-    rhs: NodeId,
-    sizes: NodeId,
+    (lhs, rhs, sizes): (NodeId, NodeId, NodeId),
+    most: u64,
     precision: Precision,
     dtype: DType,
 ) -> Result<NodeId, CompileError> {
     let (k, m, n) = (b.dims(lhs)[0], b.dims(lhs)[1], b.dims(rhs)[1]);
     let g = b.dims(sizes)[0];
-    let sum = if dtype.is_float() && dtype.bits() < 32 { DType::F32 } else { dtype };
-    let p = pairs(b, k, sizes);
+    let sum = sum_of(dtype);
+    let p = pairs(b, k, most, sizes);
     let (lhs, rhs) = (tiled(b, lhs, &p), tiled(b, rhs, &p));
     let empty = b.splat(sum, &[g, m, n], 0.0);
     let state = [empty, lhs, rhs, p.tile_of, p.run_of, p.first, p.end];
