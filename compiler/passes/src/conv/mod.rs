@@ -22,6 +22,7 @@ use super::dot::types::{self, TypePlan};
 use super::edit::Emit;
 use super::make::{array, inverse, window_outputs};
 use crate::options::PassOptions;
+use crate::simplify::embeds;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{
     Binary, Conv, ConvDims, DotDims, Node, NodeId, Op, PadDim, Precision, Shape, SliceDim, Unary, WindowDim,
@@ -86,7 +87,9 @@ impl Spec {
             let start = tap[d] * w.window_dilation;
             dims[d + 1] = SliceDim { start, limit: start + (n - 1) * w.stride + 1, stride: w.stride };
         }
-        b.slice(self.x, &dims)
+        let (x, wide) = narrow(b, self.x);
+        let part = b.slice(x, &dims);
+        b.convert(part, wide)
     }
 
     /// The kernel at window position `tap`: `[C, Cout]`.
@@ -169,13 +172,26 @@ fn batch_groups(b: &mut Emit, mut s: Spec, groups: u64) -> Spec {
     s
 }
 
+/// What an array is converted from without loss, and its own type: what moves it moves less of that.
+fn narrow(b: &Emit, x: NodeId) -> (NodeId, DType) {
+    let wide = b.dtype(x);
+    if *b.op(x) != Op::Convert {
+        return (x, wide);
+    }
+    let from = b.operand(x, 0);
+    let t = b.dtype(from);
+    (if t.bits() >= u8::BITS && t.bits() < wide.bits() && embeds(t, wide) { from } else { x }, wide)
+}
+
 /// Explicit padding and reversal.
 fn padded(b: &mut Emit, mut s: Spec) -> Spec {
-    let zero = b.scalar(b.dtype(s.x), 0.0);
+    let (x, wide) = narrow(b, s.x);
+    let zero = b.scalar(b.dtype(x), 0.0);
     let none = PadDim { low: 0, high: 0, interior: 0 };
     let spatial = s.window.iter().map(|w| PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 });
     let dims: Vec<PadDim> = std::iter::once(none).chain(spatial).chain([none]).collect();
-    s.x = b.pad(s.x, zero, &dims);
+    let x = b.pad(x, zero, &dims);
+    s.x = b.convert(x, wide);
     let reversed: Vec<usize> = (0..s.window.len()).filter(|&i| s.window[i].reversal).collect();
     if !reversed.is_empty() {
         s.kernel = b.reverse(s.kernel, &reversed);
