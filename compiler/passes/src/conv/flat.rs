@@ -5,7 +5,7 @@
 //! dimension are neighbours: every output position is a slice of lanes. They become channels, so that the convolution that
 //! is left has a trivial last window and contracts `kw * C` at once.
 
-use super::Spec;
+use super::{Spec, pack};
 use crate::edit::Emit;
 use crate::inline::is_elementwise;
 use crate::make::window_outputs;
@@ -19,6 +19,10 @@ const MAX_SEEN: u64 = 128;
 const MAX_OUTPUTS: u64 = 512;
 /// Results, for each lane, from which it pays to have some beside each other.
 const PLACES: u64 = 32;
+/// What moving a row of lanes costs beside pushing one into the matrix units (measured).
+const MOVE: u64 = 2;
+/// Rows of results of which registers are stored in the time that one is pushed (measured).
+const STORED: u64 = 2;
 /// How far the source is looked for.
 pub(super) const MAX_DEPTH: u32 = 8;
 
@@ -41,12 +45,34 @@ impl Beside {
     }
 }
 
-/// Output positions that share a slice.
+/// Output positions that share a slice: more of them are fewer slices to move, and more columns of which each contracts zeros
+/// beside its own window.
 fn shared(b: &Emit, s: &Spec, (w, outputs): (&WindowDim, u64)) -> u64 {
-    let results: u64 = s.outputs(b).iter().product::<u64>() * s.batch(b);
+    let others: Vec<u64> = s.outputs(b)[..s.spatial() - 1].to_vec();
+    let places = s.batch(b) * others.iter().product::<u64>();
+    if places * outputs < PLACES * s.lanes {
+        return 1;
+    }
+    let lines: u64 = b.dims(s.x)[..s.spatial()].iter().product();
+    let cost = |shared: u64| {
+        let slices = outputs.div_ceil(shared);
+        let channels = ((shared - 1) * w.stride + w.size) * s.inputs(b);
+        // Window positions of the dimension before are packed beside them.
+        let (mut pushes, mut moves) = (places * slices, lines * slices);
+        let mut packed = true;
+        for above in s.window[..s.spatial() - 1].iter().rev() {
+            let together = if packed { pack::outer(above, channels).unwrap_or(1) } else { 1 };
+            packed = false;
+            moves += places * slices * (together - 1);
+            pushes *= above.size.div_ceil(together);
+        }
+        // Results of units wider than registers wait for stores.
+        let columns = shared * s.features(b);
+        let results = columns.div_ceil(s.lanes).div_ceil(STORED);
+        pushes * columns.div_ceil(s.cols).max(results) + MOVE * moves
+    };
     let more = (MAX_SEEN / s.inputs(b)).saturating_sub(w.size) / w.stride;
-    let fits = (s.lanes / s.features(b).max(1)).min(more + 1).min(outputs);
-    if results < PLACES * s.lanes { 1 } else { fits.max(1) }
+    (1..=(more + 1).min(outputs)).min_by_key(|&n| cost(n)).unwrap_or(1)
 }
 
 /// The convolution with the window's last dimension cut from dense rows, if that is worth it. `s` is not padded yet.

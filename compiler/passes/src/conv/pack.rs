@@ -12,20 +12,22 @@ const MAX_MORE: u64 = 128;
 /// Convolutions of at least this many channels are left alone.
 const ENOUGH: u64 = 32;
 
-/// Times fewer window positions from which packing some of them is worth the copies.
-const WORTH: u64 = 2;
+/// Times fewer window positions, as a fraction, from which packing some of them is worth the copies.
+const WORTH: (u64, u64) = (5, 3);
 
 /// The convolution with one spatial dimension's window packed into the channels, if that is worth it.
 pub fn packed(b: &mut Emit, s: &Spec) -> Option<Spec> {
     let channels = s.inputs(b);
     let d = (0..s.spatial()).rev().find(|&d| s.window[d].size > 1)?;
     let inner = s.window[d + 1..].iter().all(|w| w.size == 1 && w.stride == 1) && d + 1 == s.spatial();
-    let limit = if inner { MAX_INNER } else { MAX_MORE };
     if inner && channels >= ENOUGH {
         return None;
     }
     let w = s.window[d];
-    let together = if channels * w.size > limit { some(&w, limit / channels).filter(|_| !inner)? } else { w.size };
+    let together = match inner {
+        true => Some(w.size).filter(|size| channels * size <= MAX_INNER)?,
+        false => outer(&w, channels)?,
+    };
     let left = w.size.div_ceil(together);
     if !b.draft.fire("conv-pack") {
         return None;
@@ -51,10 +53,16 @@ pub fn packed(b: &mut Emit, s: &Spec) -> Option<Spec> {
     Some(Spec { x, kernel, window, ..s.clone() })
 }
 
+/// How many positions of a window along another dimension than the innermost are packed beside so many channels.
+pub(super) fn outer(w: &WindowDim, channels: u64) -> Option<u64> {
+    if channels * w.size > MAX_MORE { some(w, MAX_MORE / channels) } else { Some(w.size) }
+}
+
 /// How many positions of a window of which at most `most` may be packed: whole strides, so that the others are at packed places.
 fn some(w: &WindowDim, most: u64) -> Option<u64> {
     let together = most / w.stride * w.stride;
-    (w.window_dilation == 1 && together > 1 && w.size.div_ceil(together) * WORTH <= w.size).then_some(together)
+    (w.window_dilation == 1 && together > 1 && w.size.div_ceil(together) * WORTH.0 <= w.size * WORTH.1)
+        .then_some(together)
 }
 
 /// The input with zeros up to `reach` places along spatial dimension `d`.
