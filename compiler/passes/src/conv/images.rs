@@ -41,7 +41,9 @@ struct Lanes {
 pub fn lower(b: &mut Emit, s: &Spec) -> Option<NodeId> {
     let (n, images) = (s.spatial(), s.inputs(b));
     let last = *s.window.last()?;
-    if images < MIN_IMAGES || images % GROUP != 0 || last.stride != 1 {
+    // One window alone has no rows in common with others: what it sees is a matrix.
+    let several = s.outputs(b).iter().any(|&n| n > 1);
+    if images < MIN_IMAGES || images % GROUP != 0 || last.stride != 1 || !several {
         return None;
     }
     let places = (s.lanes / images).clamp(1, last.size);
