@@ -24,7 +24,7 @@ pub fn expect_use() {
     advise(first as *mut u8, end - first);
     drop(std::hint::black_box(block));
     // Room up to the first large page, which nobody touches and nobody gives back.
-    std::mem::forget(Vec::<u8>::with_capacity(first - start));
+    std::mem::forget(std::hint::black_box(Vec::<u8>::with_capacity(first - start)));
 }
 
 #[cfg(target_os = "linux")]

@@ -5,9 +5,8 @@
 //! [`crate::Program::decode`] to check, which knows the tables.
 
 use crate::chip::ChipConfig;
-use crate::encoding::{COUNT_BITS, CodeError, EVEN, Fields, HEADER_BITS, Problem, WORD_BYTES, opcode};
+use crate::encoding::{COUNT_BITS, CodeError, EVEN, Fields, HEADER_BITS, OPCODE_BITS, Problem, WORD_BYTES, opcode};
 use crate::inst::{Bundle, Bundles, Inst};
-use crate::opcodes::Op;
 use crate::table::Slot;
 
 /// Why bytes were not decoded.
@@ -74,6 +73,20 @@ impl<'c> Decoder<'c> {
         Ok(Some(&self.insts))
     }
 
+    /// The next bundle, which has these words behind a header and opcodes that were read before: its operands are checked.
+    ///
+    /// # Errors
+    /// If it is no code of the chip.
+    #[inline]
+    pub fn alike(&mut self, words: Words<'_>) -> Result<(), DecodeError> {
+        for w in words {
+            let checked = self.fields.slot(u64::from_le_bytes(*w));
+            checked.map_err(|problem| CodeError { bundle: self.bundles, problem })?;
+        }
+        self.pass(1 + words.len());
+        Ok(())
+    }
+
     /// Passes the next bundle, of so many words with its header, without a look at it: it is one that was read before.
     pub fn pass(&mut self, words: usize) {
         self.rest = &self.rest[words * WORD_BYTES..];
@@ -99,28 +112,30 @@ pub struct Survey {
     pub insts: usize,
     /// By slot kind.
     pub slots: [usize; Slot::ALL.len()],
-    /// By number: the opcodes that occur.
-    pub occurs: [bool; Op::NUMBERS],
+    /// By number: the opcodes that occur, and such that are none.
+    pub occurs: [bool; 1 << OPCODE_BITS],
 }
 
 impl Survey {
     /// That of a code.
     pub fn new(code: &[u8]) -> Survey {
-        let mut survey = Survey { bundles: 0, insts: 0, slots: [0; Slot::ALL.len()], occurs: [false; Op::NUMBERS] };
-        let mut words = code.as_chunks::<WORD_BYTES>().0.iter().map(|w| u64::from_le_bytes(*w));
+        let mut survey =
+            Survey { bundles: 0, insts: 0, slots: [0; Slot::ALL.len()], occurs: [false; 1 << OPCODE_BITS] };
+        let mut words = code.as_chunks::<WORD_BYTES>().0;
         // Counts of some bundles, every other one by itself, in a byte each.
         let mut counts = [0u64; 2];
-        while let Some(header) = words.next() {
+        while let Some((header, rest)) = words.split_first() {
+            let header = u64::from_le_bytes(*header);
             survey.bundles += 1;
             counts[0] += header & EVEN & ((1 << HEADER_BITS) - 1);
             counts[1] += header >> COUNT_BITS & EVEN & ((1 << HEADER_BITS) - 1);
             if survey.bundles.is_multiple_of(MOST_ADDED) {
                 survey.add(std::mem::take(&mut counts));
             }
-            for word in words.by_ref().take(instructions(header)) {
-                survey.insts += 1;
-                survey.note(opcode(word));
-            }
+            let (insts, behind) = rest.split_at(instructions(header).min(rest.len()));
+            survey.insts += insts.len();
+            insts.iter().for_each(|w| survey.occurs[opcode(u64::from_le_bytes(*w))] = true);
+            words = behind;
         }
         survey.add(counts);
         survey
@@ -129,12 +144,6 @@ impl Survey {
     fn add(&mut self, counts: [u64; 2]) {
         for (slot, sum) in self.slots.iter_mut().enumerate() {
             *sum += usize::from(counts[slot % 2].to_le_bytes()[slot / 2]);
-        }
-    }
-
-    fn note(&mut self, opcode: usize) {
-        if let Some(occurs) = self.occurs.get_mut(opcode) {
-            *occurs = true;
         }
     }
 }

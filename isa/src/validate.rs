@@ -64,11 +64,38 @@ impl<'p> Reader<'p> {
                 (stated, found) => Err(ProgramError::BundleCount { stated, found }),
             };
         };
+        self.check_indices(words)?;
+        self.bundles += 1;
+        Ok(Some(words))
+    }
+
+    /// The next bundle, which has these words behind a header and opcodes that were read before: what differs is checked. `named`:
+    /// whether [`Reader::names`] holds for them.
+    ///
+    /// # Errors
+    /// As for [`Reader::words`].
+    #[inline]
+    pub fn alike(&mut self, words: Words<'_>, named: bool) -> Result<(), ProgramError> {
+        debug_assert_eq!(named, self.names(words));
+        self.decoder.alike(words)?;
+        if named {
+            self.check_indices(words)?;
+        }
+        self.bundles += 1;
+        Ok(())
+    }
+
+    /// Whether instructions of a bundle have operands that are checked indices of tables.
+    pub fn names(&self, words: Words<'_>) -> bool {
+        words.iter().any(|w| self.indexed[opcode(u64::from_le_bytes(*w))])
+    }
+
+    #[inline]
+    fn check_indices(&self, words: Words<'_>) -> Result<(), ProgramError> {
         for word in words.iter().map(|w| u64::from_le_bytes(*w)).filter(|w| self.indexed[opcode(*w)]) {
             self.program.check_indices(self.bundles, &self.decoder.inst(word))?;
         }
-        self.bundles += 1;
-        Ok(Some(words))
+        Ok(())
     }
 
     /// Passes the next bundle, of so many words with its header, which is one that was read before.

@@ -72,6 +72,8 @@ pub(crate) const UNIT_VSTORE: u32 = 3;
 pub(crate) const UNIT_EUP: u32 = 4;
 pub(crate) const UNIT_XLU: u32 = 5;
 pub(crate) const SLOT_UNITS: usize = 6;
+/// Not a unit: the bundle starts a transfer or signals.
+pub(crate) const STARTS_BIT: u32 = 7;
 pub(crate) const MXU_BIT: u32 = 8;
 
 /// The bundle starts a debug range.
@@ -253,6 +255,11 @@ impl Special {
             Special::DmaStart { .. } | Special::DmaRemote { .. } | Special::Signal { .. } => None,
             Special::Cores { .. } | Special::Test => None,
         }
+    }
+
+    /// Whether the operation starts a transfer or signals.
+    pub fn starts(&self) -> bool {
+        matches!(self, Special::DmaStart { .. } | Special::DmaRemote { .. } | Special::Signal { .. })
     }
 
     /// Whether the operation waits for transfers or for other cores.

@@ -4,6 +4,7 @@ mod branch;
 pub(crate) mod code;
 pub(crate) mod cores;
 mod fetch;
+mod form;
 mod host;
 pub(crate) mod memo;
 pub(crate) mod predecode;

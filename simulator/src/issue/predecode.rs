@@ -2,9 +2,10 @@
 
 use super::code::*;
 use super::fetch::Blocks;
-use super::repeats::Repeats;
+use super::form::{self, Form, Forms, Place};
+use super::repeats::{Before, Repeats};
 use super::timed;
-use super::uses::{Turn, Use, uses, value_walk};
+use super::uses::{Hazard, Turn, Use, uses, value_walk};
 use crate::load::LoadError;
 use crate::stats::{Cause, Gather};
 use smallvec::SmallVec;
@@ -45,9 +46,9 @@ pub(crate) fn predecode(
     mut reader: Reader<'_>,
 ) -> Result<Code, LoadError> {
     let resources = resources(chip)?;
-    let mut uses = uses(&resources, chip);
+    let [own, named] = form::bits();
+    let uses = uses(&resources, chip);
     let long = long_groups(survey, &uses);
-    uses.iter_mut().for_each(|u| u.more |= long[u.slot as usize]);
     let mut shared = long;
     Slot::ALL.iter().for_each(|s| shared[*s as usize] &= chip.slots(*s) > 1);
     let ports = [(Slot::Vload, chip.vmem.read_ports), (Slot::Vstore, chip.vmem.write_ports)];
@@ -59,6 +60,8 @@ pub(crate) fn predecode(
         long: (0..GROUPS).map(|g| u32::from(long[g]) << g).sum(),
         occupied: SmallVec::new(),
         uses: &uses,
+        forms: Forms::new(survey.bundles, own),
+        form_of: Vec::with_capacity(survey.bundles),
         push_d16: MxuFormat::ALL.map(|f| d16(chip.mxu_push_cycles(f))),
         stage_d16: d16(chip.mxu_stage_cycles()),
         port_cycles: ports.map(|(slot, n)| (slot, std::array::from_fn(|i| (i as u32).div_ceil(n.max(1)).max(1) as u8))),
@@ -85,18 +88,29 @@ pub(crate) fn predecode(
     p.code.specials.reserve(of(&[Slot::MxuPush, Slot::MxuPop, Slot::Dma]));
     let mut activity = Gather::new(program, chip);
     let mut sizes = Vec::with_capacity(survey.bundles);
-    let mut repeats = Repeats::new(words, survey.bundles);
+    let mut repeats = Repeats::new(words, survey.bundles, named);
     loop {
-        if let Some((size, Some(before))) = repeats.go_on() {
-            reader.pass(size);
-            p.repeat(before);
-            activity.repeat(before);
-            sizes.push(size as u8 - 1);
+        let next = repeats.go_on();
+        if let Some((words, Some(before))) = next {
+            match before.exact {
+                true => reader.pass(words.len()),
+                false => reader.alike(&words[1..], p.names(before.bundle))?,
+            }
+            p.repeat(&words[1..], before, &reader);
+            activity.repeat(before.bundle);
+            sizes.push(words.len() as u8 - 1);
             continue;
         }
-        let Some(words) = reader.words()? else { break };
-        p.bundle(words, &reader)?;
-        activity.bundle(words, &reader);
+        let known = next.and_then(|(words, _)| Some((words, p.forms.find(words)?)));
+        let (words, form) = if let Some((words, form)) = known {
+            reader.alike(&words[1..], p.forms.all[form].names)?;
+            (&words[1..], form)
+        } else {
+            let (Some(insts), Some((words, _))) = (reader.words()?, next) else { break };
+            let number = activity.number(insts, &reader);
+            (insts, p.form(words, number, &reader)?)
+        };
+        activity.bundle(p.bundle(words, form, &reader)?);
         // No chip has slots for more.
         sizes.push(words.len() as u8);
     }
@@ -219,41 +233,37 @@ impl Hazards {
         self.zeros.iter().for_each(|&zero| self.read_at[zero & (RESOURCES - 1)] = at);
     }
 
-    /// Adds the registers and queues that an instruction waits for and defines.
+    /// Adds what a bundle of these words waits for.
     #[inline(always)]
-    fn add(&mut self, word: u64, of: &Use) {
-        let (at, mut nreads) = (self.at, self.nreads);
-        for h in of.waits() {
-            let resource = h.resource(word) & (RESOURCES - 1);
+    fn wait(&mut self, places: &[Place], words: Words<'_>) {
+        let (at, mut n) = (self.at, self.nreads);
+        for p in places {
+            let resource = p.resource(words) & (RESOURCES - 1);
             let fresh = std::mem::replace(&mut self.read_at[resource], at) != at;
-            self.reads[nreads & (MOST - 1)] = resource as u16;
-            nreads += usize::from(fresh);
+            self.reads[n & (MOST - 1)] = resource as u16;
+            n += usize::from(fresh);
         }
-        self.nreads = nreads;
-        for h in of.definitions() {
-            let resource = h.resource(word);
-            if !self.zeros.contains(&resource) {
-                self.define(resource, h.delta);
+        self.nreads = n;
+    }
+
+    /// Adds what a bundle of these words defines: it waits for that, and says when it is ready again.
+    #[inline(always)]
+    fn define(&mut self, places: &[Place], words: Words<'_>) {
+        let (at, mut n, mut writes, mut twice) = (self.at, self.nreads, self.nwrites, false);
+        let [scalar, mask] = self.zeros;
+        for p in places {
+            let resource = p.resource(words) & (RESOURCES - 1);
+            if resource == scalar || resource == mask {
+                continue;
             }
+            let fresh = std::mem::replace(&mut self.read_at[resource], at) != at;
+            self.reads[n & (MOST - 1)] = resource as u16;
+            n += usize::from(fresh);
+            twice |= std::mem::replace(&mut self.written_at[resource], at) == at;
+            self.writes[writes & (MOST - 1)] = Write { resource: resource as u16, delta: p.hazard.delta };
+            writes += 1;
         }
-    }
-
-    /// The bundle waits for a resource.
-    #[inline(always)]
-    fn read(&mut self, resource: usize) {
-        let resource = resource & (RESOURCES - 1);
-        let fresh = std::mem::replace(&mut self.read_at[resource], self.at) != self.at;
-        self.reads[self.nreads & (MOST - 1)] = resource as u16;
-        self.nreads += usize::from(fresh);
-    }
-
-    /// The bundle waits for a resource and says when it is ready again.
-    #[inline(always)]
-    fn define(&mut self, resource: usize, delta: u32) {
-        self.read(resource);
-        self.twice |= std::mem::replace(&mut self.written_at[resource & (RESOURCES - 1)], self.at) == self.at;
-        self.writes[self.nwrites & (MOST - 1)] = Write { resource: resource as u16, delta };
-        self.nwrites += 1;
+        (self.nreads, self.nwrites, self.twice) = (n, writes, self.twice | twice);
     }
 }
 
@@ -272,6 +282,9 @@ struct Predecoder<'a> {
     /// How long instructions of long groups keep their units: those of groups of several units where it is more than a cycle.
     occupied: SmallVec<[(u8, u32); MAX_UNITS]>,
     uses: &'a [Use],
+    forms: Forms,
+    /// The form of each bundle.
+    form_of: Vec<u32>,
     /// Sixteenths of a cycle that a register's rows of each format take to enter a matrix unit, and a register of weights.
     push_d16: [u32; MxuFormat::ALL.len()],
     stage_d16: u32,
@@ -283,111 +296,139 @@ struct Predecoder<'a> {
 }
 
 impl Predecoder<'_> {
+    /// Finds out what bundles of a form have in common, of one of them: its words with the header, of which the instructions make the
+    /// machine do what has the number `activity`. The form's number.
     #[inline(never)]
-    fn bundle(&mut self, words: Words<'_>, reader: &Reader<'_>) -> Result<(), LoadError> {
-        let c = &self.code;
-        let mut head = Head {
-            reads: c.reads.len() as u32,
-            writes: c.writes.len() as u32,
-            scalars: c.scalars.len() as u32,
-            specials: c.specials.len() as u32,
-            values: self.values,
-            ..Head::default()
-        };
+    fn form(&mut self, words: Words<'_>, activity: u32, reader: &Reader<'_>) -> Result<usize, LoadError> {
+        let insts = words[1..].iter().map(|w| u64::from_le_bytes(*w));
+        let (places, numbers, kept) = (self.forms.places.len(), self.forms.numbers.len(), self.forms.kept.len());
+        let mut head = Head { specials: self.code.specials.len() as u32, ..Head::default() };
         self.need = [0; SLOTS];
-        self.hazards.begin(self.at);
-        let mut branch = Branch::Halt;
-        let (mut nvalues, mut groups, mut specials, mut stores) = (0, 0, false, false);
-        let (uses, hazards) = (self.uses, &mut *self.hazards);
-        for word in words.iter().map(|w| u64::from_le_bytes(*w)) {
-            let of = &uses[opcode(word)];
+        let mut branch = None;
+        let (mut nvalues, mut groups, mut stores) = (0, 0, false);
+        for (at, word) in insts.clone().enumerate() {
+            let (of, at) = (&self.uses[opcode(word)], at as u8);
             let slot = of.slot as usize;
             self.need[slot] += 1;
             groups |= 1 << slot;
-            hazards.add(word, of);
+            self.forms.places.extend(of.waits().iter().map(|&hazard| Place { hazard, at }));
             head.units |= of.units | of.mxu << (word >> of.mxu_shift & 15);
             nvalues += u32::from(of.value);
-            specials |= of.special;
-            if !of.more {
-                continue;
-            }
             if self.long >> slot & 1 == 1 && (of.interval > 1 || !self.code.shared[slot]) {
                 self.occupied.push((slot as u8, of.interval));
             }
             if let Some(form) = &of.scalar {
-                let s = form.read(&reader.inst(word));
-                stores |= s.kind == ScalarKind::State(StateFn::SSt);
-                self.code.scalars.push(s);
+                stores |= form.stores();
+                self.forms.numbers.push(at);
             }
             if of.slot == Slot::Branch {
-                let inst = reader.inst(word);
-                if let Function::Branch(function) = inst.op.function() {
-                    branch = to_branch(function, &inst);
-                    head.flags |= FLAG_BRANCH;
-                }
+                branch = Some(at);
+                head.flags |= FLAG_BRANCH;
             }
         }
         self.code.mxus_used |= head.units >> MXU_BIT;
         head.nvalues = u8::try_from(nvalues).map_err(|_| LoadError::BundleTooLarge { bundle: self.at })?;
-        self.values += nvalues;
+        let mut keeps = SmallVec::new();
         if groups & self.long != 0 {
-            self.group_hazards(&mut head, groups & self.long);
+            self.group_hazards(&mut head, groups & self.long, &mut keeps);
         }
-        if specials {
-            for word in words.iter().map(|w| u64::from_le_bytes(*w)) {
-                if uses[opcode(word)].special {
-                    self.special(&reader.inst(word));
-                }
+        let definitions = self.forms.places.len();
+        self.forms.places.extend(keeps);
+        for (at, word) in insts.clone().enumerate() {
+            let (of, at) = (&self.uses[opcode(word)], at as u8);
+            self.forms.places.extend(of.definitions().iter().map(|&hazard| Place { hazard, at }));
+            if of.special {
+                self.special(&reader.inst(word));
             }
         }
-        if stores {
-            // Loads of scalar memory come before its stores: all results are computed before any is written.
-            let scalars = &mut self.code.scalars[head.scalars as usize..];
-            scalars.sort_by_key(|s| s.kind == ScalarKind::State(StateFn::SSt));
-        }
         self.finish(&mut head)?;
-        self.code.heads.push(head);
-        self.code.branches.push(branch);
-        self.at += 1;
-        Ok(())
+        head.nscalars = (self.forms.numbers.len() - numbers) as u8;
+        let range = |from: usize, to: usize| from as u32..to as u32;
+        let form = Form {
+            head,
+            activity,
+            names: reader.names(&words[1..]),
+            waits: range(places, definitions),
+            definitions: range(definitions, self.forms.places.len()),
+            scalars: range(numbers, self.forms.numbers.len()),
+            stores,
+            branch,
+            kept: range(kept, self.forms.kept.len()),
+        };
+        Ok(self.forms.insert(words, form))
     }
 
-    /// A bundle that is the same as one before it.
-    fn repeat(&mut self, before: usize) {
-        let c = &mut self.code;
-        let mut head = c.heads[before];
-        let scalars = head.scalars as usize..head.scalars as usize + usize::from(head.nscalars);
-        // Which of them time depends on is another thing in each place.
-        (head.scalars, head.values) = (c.scalars.len() as u32, self.values);
-        c.scalars.extend_from_within(scalars);
-        c.heads.push(head);
-        c.branches.push(c.branches[before]);
-        let first = c.kept.partition_point(|k| (k.0 as usize) < before);
-        let own = c.kept[first..].iter().take_while(|k| k.0 as usize == before).count();
-        for i in first..first + own {
-            let (_, group, interval) = c.kept[i];
-            c.kept.push((self.at, group, interval));
+    /// The next bundle, of a form: the number of what it makes the machine do.
+    #[inline]
+    fn bundle(&mut self, words: Words<'_>, form: usize, reader: &Reader<'_>) -> Result<u32, LoadError> {
+        let (forms, code, hazards) = (&self.forms, &mut self.code, &mut *self.hazards);
+        let of = &forms.all[form];
+        let (activity, mut head) = (of.activity, of.head);
+        (head.reads, head.writes) = (code.reads.len() as u32, code.writes.len() as u32);
+        hazards.begin(self.at);
+        hazards.wait(&forms.places[of.waits.start as usize..of.waits.end as usize], words);
+        hazards.define(&forms.places[of.definitions.start as usize..of.definitions.end as usize], words);
+        let len = |n: usize| u8::try_from(n).map_err(|_| LoadError::BundleTooLarge { bundle: self.at });
+        (head.nreads, head.nwrites) = (len(hazards.nreads)?, len(hazards.nwrites)?);
+        if hazards.twice {
+            return Err(LoadError::DefinedTwice { bundle: self.at });
         }
+        code.reads.extend_from_slice(&hazards.reads[..hazards.nreads]);
+        code.writes.extend_from_slice(&hazards.writes[..hazards.nwrites]);
+        self.put(words, form, head, reader);
+        Ok(activity)
+    }
+
+    /// The next bundle, which is the same as one before it but for immediates.
+    #[inline]
+    fn repeat(&mut self, words: Words<'_>, before: Before, reader: &Reader<'_>) {
+        self.put(words, self.form_of[before.bundle] as usize, self.code.heads[before.bundle], reader);
+    }
+
+    /// Whether a bundle names what tables of the program have.
+    fn names(&self, bundle: usize) -> bool {
+        self.forms.all[self.form_of[bundle] as usize].names
+    }
+
+    /// Adds a bundle of a form, whose head is found but for what is each bundle's own.
+    #[inline(always)]
+    fn put(&mut self, words: Words<'_>, form: usize, head: Head, reader: &Reader<'_>) {
+        let (forms, code) = (&self.forms, &mut self.code);
+        let of = &forms.all[form];
+        let first = code.scalars.len();
+        let word = |at: u8| u64::from_le_bytes(words[usize::from(at)]);
+        for &at in &forms.numbers[of.scalars.start as usize..of.scalars.end as usize] {
+            if let Some(scalar) = &self.uses[opcode(word(at))].scalar {
+                code.scalars.push(scalar.read(word(at)));
+            }
+        }
+        if of.stores {
+            // Loads of scalar memory come before its stores: all results are computed before any is written.
+            code.scalars[first..].sort_by_key(|s| s.kind == ScalarKind::State(StateFn::SSt));
+        }
+        let branch = of.branch.map(|at| reader.inst(word(at)));
+        let branch = match branch.map(|inst| (inst.op.function(), inst)) {
+            Some((Function::Branch(function), inst)) => to_branch(function, &inst),
+            Some(_) | None => Branch::Halt,
+        };
+        for &(group, interval) in &forms.kept[of.kept.start as usize..of.kept.end as usize] {
+            code.kept.push((self.at, group, interval));
+        }
+        code.heads.push(Head { scalars: first as u32, values: self.values, ..head });
+        code.branches.push(branch);
+        self.form_of.push(form as u32);
         self.values += u32::from(head.nvalues);
         self.at += 1;
     }
 
+    /// What of a form's head follows from its instructions' slots and special operations.
     fn finish(&mut self, head: &mut Head) -> Result<(), LoadError> {
-        let len = |n: usize, start: u32| {
-            u8::try_from(n - start as usize).map_err(|_| LoadError::BundleTooLarge { bundle: self.at })
-        };
-        let h = &*self.hazards;
-        (head.nreads, head.nwrites) = (len(h.nreads, 0)?, len(h.nwrites, 0)?);
-        if h.twice {
-            return Err(LoadError::DefinedTwice { bundle: self.at });
-        }
-        self.code.reads.extend_from_slice(&h.reads[..h.nreads]);
-        self.code.writes.extend_from_slice(&h.writes[..h.nwrites]);
-        head.nscalars = len(self.code.scalars.len(), head.scalars)?;
-        head.nspecials = len(self.code.specials.len(), head.specials)?;
-        for s in &self.code.specials[head.specials as usize..] {
+        let specials = &self.code.specials[head.specials as usize..];
+        head.nspecials = u8::try_from(specials.len()).map_err(|_| LoadError::BundleTooLarge { bundle: self.at })?;
+        for s in specials {
             head.flags |= if s.gates() { FLAG_GATE } else { 0 } | if s.waits() { FLAG_WAIT } else { 0 };
             head.flags |= if s.row().is_some() { FLAG_ROWS } else { 0 };
+            head.units |= u32::from(s.starts()) << STARTS_BIT;
         }
         let cycles = self.port_cycles.iter().map(|(slot, cycles)| cycles[self.need[*slot as usize] as usize]);
         head.extra = cycles.max().unwrap_or(1) - 1;
@@ -462,22 +503,23 @@ impl Predecoder<'_> {
     }
 
     /// Occupancy of slot groups whose units may be kept for more than a cycle: the times at which one, two, ... units are
-    /// free are resources like registers. A group of one unit is even written like a register.
-    fn group_hazards(&mut self, head: &mut Head, mut groups: u32) {
+    /// free are resources like registers. A group of one unit is even written like a register: `keeps` gets that.
+    fn group_hazards(&mut self, head: &mut Head, mut groups: u32, keeps: &mut SmallVec<[Place; 4]>) {
         self.occupied.sort_unstable();
         let occupied = std::mem::take(&mut self.occupied);
         while groups != 0 {
             let group = groups.trailing_zeros() as usize;
             groups &= groups - 1;
             let free = self.code.resources.group(group, self.need[group] as usize);
+            let place = |delta| Place { hazard: Hazard::fixed(free, delta), at: 0 };
             let mut own = occupied.iter().filter(|o| o.0 as usize == group).map(|o| o.1).peekable();
             if !self.code.shared[group] {
                 let interval = own.next().unwrap_or(1);
-                self.hazards.define(free, delta(interval, Cause::Slot));
-                self.code.kept.push((self.at, group as u8, interval));
+                keeps.push(place(delta(interval, Cause::Slot)));
+                self.forms.kept.push((group as u8, interval));
                 continue;
             }
-            self.hazards.read(free);
+            self.forms.places.push(place(0));
             head.flags |= FLAG_SHARED;
             while let Some(interval) = own.next() {
                 let mut count = 1;
@@ -521,5 +563,83 @@ fn to_branch(function: BranchFn, inst: &Inst) -> Branch {
         BranchFn::BHalt => Branch::Halt,
         BranchFn::BTrap => Branch::Trap { code: o[0] },
         BranchFn::BHost => Branch::Host { call: o[0] as u32 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::load_bundles;
+    use systole_isa::{Bundle, DmaDesc, Op, Space};
+
+    /// All that loading found of a bundle, but for what follows from other bundles, in words.
+    fn found(code: &Code, bundle: usize) -> String {
+        let head = code.heads[bundle];
+        let mut reads = code.reads[head.reads as usize..][..head.nreads as usize].to_vec();
+        let writes = &code.writes[head.writes as usize..][..head.nwrites as usize];
+        let mut writes: Vec<_> = writes.iter().map(|w| (w.resource, w.delta)).collect();
+        let scalars = &code.scalars[head.scalars as usize..][..head.nscalars as usize];
+        let mut scalars: Vec<_> = scalars.iter().map(|s| format!("{s:?}")).collect();
+        let special = |s: &Special| match *s {
+            Special::DmaStart { start } => format!("{:?}", code.starts[start as usize]),
+            Special::DmaRemote { start } => format!("{:?}", code.remotes[start as usize]),
+            other => format!("{other:?}"),
+        };
+        let specials: Vec<_> = code.specials(&head).iter().map(special).collect();
+        let kept = code.kept.iter().filter(|k| k.0 as usize == bundle).map(|k| (k.1, k.2)).collect::<Vec<_>>();
+        reads.sort_unstable();
+        writes.sort_unstable();
+        scalars.sort_unstable();
+        let (values, flags) = (head.nvalues, head.flags & !FLAG_ORDERED);
+        let activity = (code.activity.of_bundle(bundle), code.activity.instructions(bundle));
+        let branch = code.branches[bundle];
+        format!("{reads:?} {writes:?} {scalars:?} {specials:?} {kept:?} {values} {flags} {branch:?} {activity:?}")
+            + &format!(" {} {}", head.units, head.extra)
+    }
+
+    #[test]
+    fn what_is_found_of_a_bundle_depends_on_no_other_bundle() {
+        let mut seed = 11u64;
+        let mut below = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % n
+        };
+        for (chip, sets) in [("tiny", [].as_slice()), ("tpu-v5e", &["timing.xlu_reduce.interval=4"]), ("tpu-v6e", &[])]
+        {
+            let mut chip = ChipConfig::from_preset(chip).expect("a preset");
+            chip.apply_sets(sets).expect("in range");
+            let desc = DmaDesc::contiguous(Space::Hbm, Space::Vmem, 64);
+            let program = Program { descs: vec![desc; 3], ..Program::default() };
+            let ranges = ranges(1, &program, &chip);
+            // Few numbers of each kind, so that bundles are alike in all that matters, or in nearly all.
+            let inst = |below: &mut dyn FnMut(u64) -> u64| {
+                let info = &TABLE[below(TABLE.len() as u64) as usize];
+                let number = |(least, greatest): (i32, i32), n: u64| (least.max(0) + n as i32).min(greatest);
+                let operands: Vec<i32> =
+                    info.operands.iter().map(|o| number(ranges[o.kind as usize], 2 * below(3))).collect();
+                Inst::new(info.op, &operands)
+            };
+            let mut known: Vec<Inst> = (0..400).map(|_| inst(&mut below)).collect();
+            known.retain(|i| !matches!(i.op, Op::BHost | Op::BTrap));
+            let load = |bundles: &[Bundle]| load_bundles(bundles, &program, &chip);
+            let single = known.iter().map(|i| Bundle { insts: vec![*i] });
+            let single: Vec<Bundle> = single.filter(|b| load(std::slice::from_ref(b)).is_ok()).collect();
+            let mut bundles = vec![];
+            while bundles.len() < 1500 {
+                let n = 1 + below(4);
+                let insts = (0..n).map(|_| single[below(single.len() as u64) as usize].insts[0]).collect();
+                let bundle = Bundle { insts };
+                if load(std::slice::from_ref(&bundle)).is_ok() {
+                    bundles.push(bundle);
+                }
+            }
+            // What instructions the program has is known of all bundles.
+            let with_all = |bundles: &[Bundle]| [bundles, &single].concat();
+            let all = load(&with_all(&bundles)).expect("each of them is well formed");
+            for (i, bundle) in bundles.iter().enumerate() {
+                let alone = load(&with_all(std::slice::from_ref(bundle))).expect("it was before");
+                assert_eq!(found(&all.code, i), found(&alone.code, 0), "bundle {i}: {bundle:?}");
+            }
+        }
     }
 }

@@ -231,6 +231,8 @@ impl<'a> Core<'a> {
     /// Gives the observer the counters after the last issue.
     pub(super) fn sample(&mut self) -> Step<()> {
         let cycle = self.now + 1;
+        // A row of bundles that goes on counts too.
+        self.stats.begin(self.pc);
         let slots = SLOTS.map(|s| self.l.chip.slots(s));
         let parts = Parts { code: &self.l.code, dma: &self.dma, mxus: &self.mxus, slots };
         let units = self.stats.sample(cycle, &parts);

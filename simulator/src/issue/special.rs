@@ -238,6 +238,13 @@ impl Core<'_> {
         }
     }
 
+    /// Starts what a bundle starts at cycle `now` that starts no transfer and does not signal.
+    #[inline(always)]
+    pub(super) fn start_units(&mut self, head: &Head) {
+        let l = self.l;
+        l.code.specials(head).iter().for_each(|&special| self.start_unit(special));
+    }
+
     #[inline(always)]
     fn start_unit(&mut self, special: Special) {
         let now = self.now;

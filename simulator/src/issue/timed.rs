@@ -231,7 +231,8 @@ fn needed(s: &ScalarOp, live: u64) -> bool {
 /// before it writes anything.
 fn mark_bundle(code: &mut Code, bundle: u32, behind: u64) -> u64 {
     let head = code.heads[bundle as usize];
-    if head.nscalars == 0 && head.nspecials == 0 && head.flags & FLAG_BRANCH == 0 {
+    let names = head.units >> STARTS_BIT & 1 == 1 || head.flags & (FLAG_BRANCH | FLAG_ROWS | FLAG_WAIT) != 0;
+    if head.nscalars == 0 && !names {
         return behind;
     }
     let by_branch = read_by_branch(code, bundle);

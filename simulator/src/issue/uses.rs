@@ -7,7 +7,7 @@ use systole_isa::encoding::layout;
 use systole_isa::inst::MAX_OPERANDS;
 use systole_isa::opcodes::{StateFn, TABLE};
 use systole_isa::table::OpInfo;
-use systole_isa::{Effect, Function, Inst, Kind, Op, Slot};
+use systole_isa::{Effect, Function, Kind, Op, Slot};
 
 /// Most resources that an instruction waits for or defines: two an operand (a pair) and a queue.
 const MOST_HAZARDS: usize = 2 * MAX_OPERANDS + 1;
@@ -21,8 +21,6 @@ pub(super) struct Use {
     pub scalar: Option<ScalarForm>,
     pub special: bool,
     pub value: bool,
-    /// Whether an instruction is more to its bundle than what it waits for and defines, and its unit.
-    pub more: bool,
     /// Bits of [`Head::units`] that its instructions set, and such a bit that is moved up by the matrix unit which an operand
     /// names.
     pub units: u32,
@@ -35,17 +33,39 @@ pub(super) struct Use {
     nhazards: u8,
 }
 
-/// Where a scalar instruction has what [`ScalarOp`] holds: operands by number, one behind the last for what it lacks.
+/// Where the word of a scalar instruction has what [`ScalarOp`] holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScalarForm {
     kind: ScalarKind,
-    d: u8,
-    sources: [u8; 3],
-    imm: u8,
+    d: Bits,
+    sources: [Bits; 3],
+    imm: Bits,
 }
 
-/// In place of an operand's number: none.
-const LACKS: u8 = MAX_OPERANDS as u8;
+/// Bits of a word: how many are behind them and before them; and whether they have a sign.
+#[derive(Clone, Copy, Debug)]
+struct Bits {
+    behind: u8,
+    before: u8,
+    signed: bool,
+}
+
+impl Bits {
+    /// Of what an instruction lacks: the highest bit, which no scalar instruction uses.
+    const LACKS: Bits = Bits { behind: 0, before: 63, signed: false };
+
+    fn of(info: &OpInfo, operand: usize) -> Bits {
+        let (kind, shift) = (info.operands[operand].kind, layout(info).0[operand]);
+        let behind = u64::BITS - kind.bits() - shift;
+        Bits { behind: behind as u8, before: (behind + shift) as u8, signed: kind.is_signed() }
+    }
+
+    #[inline]
+    fn get(self, word: u64) -> i32 {
+        let top = word << (self.behind & 63);
+        (if self.signed { (top as i64 >> (self.before & 63)) as u64 } else { top >> (self.before & 63) }) as i32
+    }
+}
 
 impl ScalarForm {
     fn of(info: &OpInfo) -> Option<ScalarForm> {
@@ -57,14 +77,15 @@ impl ScalarForm {
         } else {
             return None;
         };
-        let mut form = ScalarForm { kind, d: LACKS, sources: [LACKS; 3], imm: LACKS };
+        debug_assert!(layout(info).1 < u64::BITS, "the highest bit is not used");
+        let mut form = ScalarForm { kind, d: Bits::LACKS, sources: [Bits::LACKS; 3], imm: Bits::LACKS };
         let mut free = form.sources.iter_mut();
         for (i, operand) in info.operands.iter().enumerate() {
-            let i = i as u8;
+            let bits = Bits::of(info, i);
             match operand.kind {
-                Kind::Sd => form.d = i,
-                Kind::Su => *free.next().expect("a scalar instruction has three sources at most") = i,
-                Kind::Vu | Kind::I32 | Kind::I20 | Kind::U8 | Kind::Sem => form.imm = i,
+                Kind::Sd => form.d = bits,
+                Kind::Su => *free.next().expect("a scalar instruction has three sources at most") = bits,
+                Kind::Vu | Kind::I32 | Kind::I20 | Kind::U8 | Kind::Sem => form.imm = bits,
                 Kind::Sm | Kind::Vd | Kind::Pd | Kind::Pu | Kind::Md | Kind::Mu | Kind::I16 | Kind::U4 => {}
                 Kind::Target | Kind::Desc | Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => {}
             }
@@ -72,14 +93,16 @@ impl ScalarForm {
         Some(form)
     }
 
+    /// Whether the instruction stores to scalar memory.
+    pub fn stores(&self) -> bool {
+        self.kind == ScalarKind::State(StateFn::SSt)
+    }
+
     /// An instruction in compact form.
     #[inline]
-    pub fn read(&self, inst: &Inst) -> ScalarOp {
-        let mut operands = [0; MAX_OPERANDS + 2];
-        operands[..MAX_OPERANDS].copy_from_slice(&inst.operands);
-        let get = |at: u8| operands[usize::from(at) % operands.len()];
-        let [a, b, c] = self.sources.map(|s| get(s) as u8);
-        ScalarOp { kind: self.kind, d: get(self.d) as u8, a, b, c, imm: get(self.imm) }
+    pub fn read(&self, word: u64) -> ScalarOp {
+        let [a, b, c] = self.sources.map(|s| s.get(word) as u8);
+        ScalarOp { kind: self.kind, d: self.d.get(word) as u8, a, b, c, imm: self.imm.get(word) }
     }
 }
 
@@ -122,6 +145,11 @@ impl Named {
 }
 
 impl Hazard {
+    /// That of a resource which no operand names.
+    pub fn fixed(resource: usize, delta: u32) -> Hazard {
+        Hazard { first: resource as u16, delta, ..Hazard::default() }
+    }
+
     /// That of an operand.
     fn new(info: &OpInfo, operand: usize, (first, step): (usize, usize), delta: u32) -> Hazard {
         let (shift, mask) = (layout(info).0[operand] as u8, ((1u16 << info.operands[operand].kind.bits()) - 1) as u8);
@@ -129,7 +157,7 @@ impl Hazard {
     }
 
     /// The resource that an instruction waits for or defines.
-    #[inline]
+    #[inline(always)]
     pub fn resource(&self, word: u64) -> usize {
         usize::from(self.first) + usize::from(self.step) * usize::from((word >> (self.shift & 63)) as u8 & self.mask)
     }
@@ -189,7 +217,6 @@ impl Use {
             scalar: ScalarForm::of(info),
             special: is_special(info.op),
             value: value_walk(info.op).is_some(),
-            more: ScalarForm::of(info).is_some() || info.slot == Slot::Branch,
             units,
             mxu,
             mxu_shift: layout(info).0[mxu_operand] as u8,

@@ -215,6 +215,12 @@ impl Static {
         self.instructions.iter().zip(sums).filter(|s| s.1 > 0)
     }
 
+    /// What one issue of a bundle does.
+    #[cfg(test)]
+    pub fn of_bundle(&self, bundle: usize) -> &[(Activity, u64)] {
+        self.does(self.of[bundle])
+    }
+
     /// A bundle's instructions by kind of slot.
     pub fn instructions(&self, bundle: usize) -> &Instructions {
         &self.instructions[self.of[bundle] as usize]
@@ -256,12 +262,27 @@ impl Runs {
         }
     }
 
-    /// All runs, in order.
+    /// How often bundles issued for each operation, as runs behind each other that share no bundle: the same however the runs were
+    /// added.
     pub fn all(&self) -> Vec<Run> {
         let recent = self.recent.iter().flatten().copied().filter(|r| r.3 > 0);
-        let mut all: Vec<Run> =
-            recent.chain(self.rest.iter().map(|(&(op, first, last), &n)| (op, first, last, n))).collect();
-        all.sort_unstable();
+        let rest = self.rest.iter().map(|(&(op, first, last), &n)| (op, first, last, n));
+        let place = |op: u32, bundle: u32| u64::from(op) << 32 | u64::from(bundle);
+        let ends = |(op, first, last, n): Run| [(place(op, first), n as i64), (place(op, last + 1), -(n as i64))];
+        let mut changes: Vec<(u64, i64)> = recent.chain(rest).flat_map(ends).collect();
+        changes.sort_unstable_by_key(|c| c.0);
+        let mut all = Vec::new();
+        let (mut begin, mut times) = (0, 0);
+        for here in changes.chunk_by(|a, b| a.0 == b.0) {
+            let (op, at) = ((here[0].0 >> 32) as u32, here[0].0 as u32);
+            let change: i64 = here.iter().map(|c| c.1).sum();
+            if change != 0 && times > 0 {
+                all.push((op, begin, at - 1, times as u64));
+            }
+            if change != 0 {
+                (begin, times) = (at, times + change);
+            }
+        }
         all
     }
 }
@@ -309,20 +330,11 @@ impl Issued {
     fn activities(runs: &[Run], ops: usize, code: &Code) -> Vec<Activities> {
         let of = &code.activity;
         // How often each kind of bundle issued, and the kinds that did.
-        let mut counts = vec![0i64; of.instructions.len()];
+        let mut counts = vec![0u64; of.instructions.len()];
         let mut kinds: Vec<u32> = Vec::new();
         let mut of_op = |runs: &[Run]| {
-            let mut changes: Vec<(u32, i64)> =
-                runs.iter().flat_map(|r| [(r.1, r.3 as i64), (r.2 + 1, -(r.3 as i64))]).collect();
-            changes.sort_unstable();
-            let mut sum = Activities::default();
-            let mut times = 0i64;
-            for pair in changes.windows(2) {
-                times += pair[0].1;
-                if times == 0 {
-                    continue;
-                }
-                for &kind in &of.of[pair[0].0 as usize..pair[1].0 as usize] {
+            for &(_, first, last, times) in runs {
+                for &kind in &of.of[first as usize..=last as usize] {
                     let count = &mut counts[kind as usize];
                     if *count == 0 {
                         kinds.push(kind);
@@ -330,9 +342,10 @@ impl Issued {
                     *count += times;
                 }
             }
+            let mut sum = Activities::default();
             for kind in kinds.drain(..) {
                 let times = std::mem::take(&mut counts[kind as usize]);
-                of.does(kind).iter().for_each(|&(activity, n)| sum[activity] += n * times as u64);
+                of.does(kind).iter().for_each(|&(activity, n)| sum[activity] += n * times);
             }
             sum
         };
@@ -350,18 +363,23 @@ mod tests {
 
     #[test]
     fn runs_are_counted_however_they_follow() {
-        let mut runs = Runs::new(100);
-        let mut expected: BTreeMap<(u32, u32, u32), u64> = BTreeMap::new();
+        let (mut runs, mut parts) = (Runs::new(100), Runs::new(100));
+        let mut expected: BTreeMap<(u32, u32), u64> = BTreeMap::new();
         for i in 0..10_000u32 {
             // Some that end alike, in turn, and some whose ends fall into one place.
             let (op, first, last) = (i / 900 % 3, i * i % 5, [7, 71, 135, 20][(i / 3 * i) as usize % 4]);
-            runs.add(op, first, last, u64::from(i % 4 + 1));
-            *expected.entry((op, first, last)).or_default() += u64::from(i % 4 + 1);
+            let times = u64::from(i % 4 + 1);
+            runs.add(op, first, last, times);
+            // The same in two parts.
+            let middle = first + i % (last - first);
+            parts.add(op, first, middle, times);
+            parts.add(op, middle + 1, last, times);
+            (first..=last).for_each(|b| *expected.entry((op, b)).or_default() += times);
         }
-        let mut sums: BTreeMap<(u32, u32, u32), u64> = BTreeMap::new();
-        for (op, first, last, n) in runs.all() {
-            *sums.entry((op, first, last)).or_default() += n;
-        }
-        assert_eq!(sums, expected);
+        let all = runs.all();
+        let each = all.iter().flat_map(|&(op, first, last, n)| (first..=last).map(move |b| ((op, b), n)));
+        assert_eq!(each.clone().count(), expected.len(), "runs share no bundle");
+        assert_eq!(each.collect::<BTreeMap<_, _>>(), expected);
+        assert_eq!(all, parts.all());
     }
 }

@@ -128,6 +128,40 @@ impl Collector {
         }
     }
 
+    /// A row of bundles goes on at `first`; what issued before it is counted.
+    pub fn begin(&mut self, first: u32) {
+        if self.run_start < first {
+            self.ran(self.run_start, first - 1);
+        }
+        self.run_start = first;
+    }
+
+    /// A row of bundles begins at `next`; so many before it issued, and are counted by [`Collector::replayed`].
+    #[inline(always)]
+    pub fn began(&mut self, next: u32, bundles: u64) {
+        self.run_start = next;
+        self.bundles += bundles;
+    }
+
+    /// The place of the present operation.
+    pub fn place(&self) -> usize {
+        self.current
+    }
+
+    /// Bundles `first..=last` issued in a row `times` times for the operation of a place.
+    pub fn replayed(&mut self, op: usize, (first, last): (u32, u32), times: u64) {
+        debug_assert!(self.journal.is_none(), "nothing is replayed by links while a journal is kept");
+        self.runs.add(op as u32, first, last, times);
+        if let Some(l) = &mut self.live {
+            l.run(first, last, times);
+        }
+    }
+
+    /// The operation of a place waited `cycles`.
+    pub fn replayed_stall(&mut self, op: usize, cause: Cause, cycles: u64) {
+        self.ops[op].stall[cause as usize] += cycles;
+    }
+
     /// Bundles `first..=last` issued in a row for the present operation.
     #[inline(always)]
     fn ran(&mut self, first: u32, last: u32) {

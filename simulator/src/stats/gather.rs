@@ -5,7 +5,7 @@ use super::collect::SLOTS;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use systole_isa::decode::Words;
-use systole_isa::encoding::{OPCODE_BITS, layout, opcode};
+use systole_isa::encoding::opcode;
 use systole_isa::inst::MAX_OPERANDS;
 use systole_isa::opcodes::TABLE;
 use systole_isa::table::OpInfo;
@@ -54,46 +54,12 @@ impl Common {
     }
 }
 
-/// What decides what a bundle does (of its words the opcodes, and the operands that [`of_inst`] looks at), with its number: one behind
-/// the other, found by their hash.
-#[derive(Default)]
-struct Same {
-    words: Vec<u64>,
-    /// Where the words of each begin and end, its number, and one more than the place of the one before with the same hash.
-    known: Vec<(u32, u32, u32, u32)>,
-    by_hash: FxHashMap<u64, u32>,
-}
-
-impl Same {
-    /// The number of the words from `begin` on, which have this hash and are dropped.
-    fn find(&mut self, hash: u64, begin: usize) -> Option<u32> {
-        let mut at = self.by_hash.get(&hash).copied().unwrap_or(0);
-        while let Some(&(first, end, number, before)) = self.known.get((at as usize).wrapping_sub(1)) {
-            if self.words[first as usize..end as usize] == self.words[begin..] {
-                self.words.truncate(begin);
-                return Some(number);
-            }
-            at = before;
-        }
-        None
-    }
-
-    /// Keeps the words from `begin` on.
-    fn insert(&mut self, hash: u64, begin: usize, number: u32) {
-        let before = self.by_hash.insert(hash, self.known.len() as u32 + 1).unwrap_or(0);
-        self.known.push((begin as u32, self.words.len() as u32, number, before));
-    }
-}
-
 /// Finds what bundles do, one after the other.
 pub(crate) struct Gather<'a> {
     program: &'a Program,
     chip: &'a ChipConfig,
     common: Vec<Common>,
-    /// By number of the opcode: the bits of an instruction's word that what it does depends on.
-    bits: [u64; Op::NUMBERS],
     known: FxHashMap<(Doing, Instructions), u32>,
-    same: Same,
     out: Static,
 }
 
@@ -101,28 +67,13 @@ impl<'a> Gather<'a> {
     pub fn new(program: &'a Program, chip: &'a ChipConfig) -> Gather<'a> {
         let mut common = vec![Common::default(); Op::NUMBERS];
         TABLE.iter().for_each(|info| common[info.op as usize] = Common::of(info, program, chip));
-        let mut bits = [0; Op::NUMBERS];
-        TABLE.iter().for_each(|info| bits[info.op as usize] = deciding(info, common[info.op as usize].does.is_none()));
         let out = Static { starts: vec![0], ..Static::default() };
-        Gather { program, chip, common, bits, known: FxHashMap::default(), same: Same::default(), out }
+        Gather { program, chip, common, known: FxHashMap::default(), out }
     }
 
-    /// The next bundle, in the order of the program.
-    pub fn bundle(&mut self, b: Words<'_>, reader: &Reader<'_>) {
-        const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
-        let words = &mut self.same.words;
-        let begin = words.len();
-        let all = b.iter().map(|w| u64::from_le_bytes(*w));
-        words.extend(all.clone().map(|w| w & self.bits[opcode(w)]));
-        let hash = words[begin..].iter().fold(0u64, |h, &w| (h.rotate_left(5) ^ w).wrapping_mul(MIX));
-        let number = match self.same.find(hash, begin) {
-            Some(number) => number,
-            None => {
-                let number = self.number(all, reader);
-                self.same.insert(hash, begin, number);
-                number
-            }
-        };
+    /// The next bundle, in the order of the program, does what has this number.
+    #[inline]
+    pub fn bundle(&mut self, number: u32) {
         self.out.of.push(number);
     }
 
@@ -131,11 +82,11 @@ impl<'a> Gather<'a> {
         self.out.of.push(self.out.of[before]);
     }
 
-    /// The number of what a bundle does.
-    fn number(&mut self, words: impl Iterator<Item = u64>, reader: &Reader<'_>) -> u32 {
+    /// The number of what a bundle of these instructions does.
+    pub fn number(&mut self, words: Words<'_>, reader: &Reader<'_>) -> u32 {
         let mut does: Doing = SmallVec::from_slice(&[(Activity::Bundles, 1)]);
         let mut instructions = Instructions::default();
-        for word in words {
+        for word in words.iter().map(|w| u64::from_le_bytes(*w)) {
             let of = &self.common[opcode(word)];
             instructions.branch |= of.branch;
             if let Some(slot) = of.slot {
@@ -166,14 +117,6 @@ impl<'a> Gather<'a> {
     pub fn finish(self) -> Static {
         self.out
     }
-}
-
-/// The bits of an instruction's word that what it does depends on; `looks`: on operands too.
-fn deciding(info: &OpInfo, looks: bool) -> u64 {
-    let shifts = layout(info).0;
-    let field = |i: usize| info.operands.get(i).map_or(0, |o| u64::MAX >> (64 - o.kind.bits()) << shifts[i]);
-    let operands = if looks { [0, 2, 3].map(field) } else { [0; 3] };
-    operands.into_iter().fold((1 << OPCODE_BITS) - 1, |bits, field| bits | field)
 }
 
 /// What one instruction does.

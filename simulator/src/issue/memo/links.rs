@@ -1,15 +1,20 @@
 //! Transitions that followed each other, linked: replayed one behind the other, and nothing asked between them but where branches go.
 //!
-//! The state behind a transition and whether its branch is taken are all that decides the next one. So where one followed another
-//! once it always does, and links are left only where a branch goes as it never went so far. What is linked is code of one operation
-//! and one block. Where the round of a loop follows itself links are left: its rounds are replayed at once.
+//! The state behind a transition and whether its branch is taken are all that decides the next one, but for transfers that a piece may
+//! wait for. So where one followed another once it always does, and links are left only where a branch goes as it never went so far, or
+//! where a wait holds a bundle up. What is linked is code of one operation and one block. Where the round of a loop follows itself its
+//! rounds are replayed at once.
+//!
+//! What happens in a replay and what is counted are two things: a link counts its replays, and what they add to the counters is put
+//! together when somebody asks for it, or when another operation's begin.
 
 use super::super::code::*;
 use super::super::run::{Core, SCALARS, Step as Result};
 use super::pieces::Step;
 use super::table::{NONE, Table};
-use crate::stats::Cause;
+use crate::stats::{Cause, Collector};
 use crate::unit::scalar;
+use systole_isa::opcodes::ScalarFn;
 
 /// Times that a transition is replayed alone before it is linked.
 const ALONE: u8 = 2;
@@ -20,31 +25,74 @@ const LONGEST: u32 = 1 << 14;
 /// A transition, with all that a replay asks of it and of its piece.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    id: u32,
-    last: u32,
-    branches: bool,
+    /// The link that follows where its branch is not taken, and where it is.
+    next: [u32; 2],
     asks: Asks,
+    /// Replays that its transition does not know yet.
+    pending: u64,
+    first: u32,
+    last: u32,
+    /// Cycles and bundles.
+    duration: u32,
+    bundles: u32,
     /// Where its branch goes if it is taken.
     target: u32,
     /// The counter of a counted loop's branch; else register zero, which does not count.
     counter: u8,
-    /// Its steps compute scalars from scalars.
+    branches: bool,
+    /// Its first bundle waits for transfers.
+    waits: bool,
+    /// Its steps compute scalars from scalars: in [`Links::ops`] up to `tail` before the branch is decided, and behind that.
     pure: bool,
-    /// It is the round of a loop whose rounds are replayed at once: it does not link to itself.
-    rolls: bool,
+    ops: u32,
+    ops_tail: u32,
+    ops_end: u32,
+    /// [`Piece::rolls`](super::pieces::Piece::rolls), if a round begins where the one before it ends.
+    rolls: u64,
+    id: u32,
+    /// When its first bundle could issue by itself (packed).
+    ready: u32,
     steps: u32,
     tail: u32,
     end: u32,
     offsets: u32,
-    stalls: u32,
-    nstalls: u32,
-    duration: u32,
+    /// State and first ready time before it, and behind it.
+    body: u32,
+    floor: u32,
     exit: u32,
     exit_floor: u32,
-    /// The link that follows where its branch is not taken, and where it is.
-    next: [u32; 2],
-    /// Replays that its transition does not know yet.
-    pending: u64,
+}
+
+/// What a scalar instruction does that changes no more than a register other than register zero.
+#[derive(Clone, Copy, Debug)]
+struct Op {
+    function: ScalarFn,
+    d: u8,
+    a: u8,
+    b: u8,
+    c: u8,
+    imm: i32,
+}
+
+/// The operations of steps that compute scalars from scalars; none if others are among them.
+fn ops(steps: &[Step]) -> Option<Vec<Op>> {
+    let op = |step: &Step| match *step {
+        Step::Scalar(ScalarOp { kind: ScalarKind::Pure(function), d, a, b, c, imm }) => {
+            Some(Op { function, d, a, b, c, imm })
+        }
+        Step::Scalar(_) | Step::Parallel { .. } | Step::At { .. } | Step::Waits { .. } => None,
+        Step::Transfer { .. } | Step::Remote { .. } | Step::Signal { .. } => None,
+    };
+    let all: Option<Vec<Op>> = steps.iter().map(op).collect();
+    Some(all?.into_iter().filter(|o| o.d != 0).collect())
+}
+
+/// Where a replay of links ends.
+pub(super) enum Left {
+    /// Behind a transition, whose branch is still to be followed: where it goes, and whether there is one.
+    Behind { taken: Option<u32>, id: u32, branches: bool },
+    /// Where the next piece begins: the transition before it, its last bundle, and whether its branch was taken.
+    Before { id: u32, from: u32, taken: bool },
 }
 
 /// A branch is taken if a register, which must be known, holds a value or, if not `equal`, another.
@@ -74,20 +122,23 @@ impl Asks {
 #[derive(Debug, Default)]
 pub(super) struct Links {
     all: Vec<Link>,
-    /// Those with pending replays.
+    ops: Vec<Op>,
+    /// Those with pending replays, and whose they are: an operation in its place.
     dirty: Vec<u32>,
+    op: usize,
 }
 
 impl Links {
     pub fn clear(&mut self) {
         self.all.clear();
+        self.ops.clear();
         self.dirty.clear();
     }
 }
 
 impl Table {
-    /// The link of a transition, made if it was replayed often enough; else none.
-    fn link(&mut self, code: &Code, id: u32) -> u32 {
+    /// The link of a transition, made if it was replayed often enough; else none. `bubble`: the first cycle behind a jump.
+    fn link(&mut self, code: &Code, id: u32, bubble: u64) -> u32 {
         let t = &mut self.transitions[id as usize];
         if t.link != NONE || self.links.all.len() > MOST {
             return t.link;
@@ -99,36 +150,48 @@ impl Table {
         }
         let p = &self.pieces[t.piece as usize];
         let branch = p.branches.then(|| code.branches[p.last as usize]);
-        let steps = &self.steps[p.steps as usize..p.end as usize];
-        let pure = |s: &Step| matches!(s, Step::Scalar(s) if matches!(s.kind, ScalarKind::Pure(_)));
+        let again = u64::from(t.exit_floor).max(bubble << 4 | Cause::Fetch as u64) == u64::from(t.floor);
         t.link = self.links.all.len() as u32;
+        let steps = [p.steps..p.tail, p.tail..p.end].map(|r| ops(&self.steps[r.start as usize..r.end as usize]));
+        let pure = steps.iter().all(Option::is_some);
+        let ends =
+            [0, 1, 2].map(|n| steps.iter().take(n).flatten().map(Vec::len).sum::<usize>() + self.links.ops.len());
+        let [ops, ops_tail, ops_end] = ends.map(|n| n as u32);
+        self.links.ops.extend(steps.into_iter().flatten().flatten());
         self.links.all.push(Link {
-            id,
-            last: p.last,
-            branches: p.branches,
+            next: [NONE; 2],
             asks: Asks::of(branch),
+            pending: 0,
+            first: p.first,
+            last: p.last,
+            duration: t.duration,
+            bundles: p.last + 1 - p.first,
             target: branch.and_then(Branch::target).unwrap_or(NONE),
             counter: if let Some(Branch::Loop { reg, .. }) = branch { reg } else { 0 },
-            pure: steps.iter().all(pure),
-            rolls: p.rolls != 0,
+            branches: p.branches,
+            waits: p.waits,
+            pure,
+            ops,
+            ops_tail,
+            ops_end,
+            rolls: if again && t.exit == t.body { p.rolls } else { 0 },
+            id,
+            ready: t.first,
             steps: p.steps,
             tail: p.tail,
             end: p.end,
             offsets: t.offsets,
-            stalls: t.stalls,
-            nstalls: t.nstalls,
-            duration: t.duration,
+            body: t.body,
+            floor: t.floor,
             exit: t.exit,
             exit_floor: t.exit_floor,
-            next: [NONE; 2],
-            pending: 0,
         });
         t.link
     }
 
-    /// What was replayed by links is pending at their transitions.
-    pub(super) fn unlink(&mut self) {
-        let Table { links, transitions, pieces, dirty, .. } = self;
+    /// What was replayed by links is pending at their transitions, and counted for its operation.
+    pub(super) fn unlink(&mut self, stats: &mut Collector) {
+        let Table { links, transitions, pieces, stalls, dirty, .. } = self;
         for link in links.dirty.drain(..) {
             let link = &mut links.all[link as usize];
             let times = std::mem::take(&mut link.pending);
@@ -139,6 +202,10 @@ impl Table {
             t.pending += times;
             let p = &mut pieces[t.piece as usize];
             p.credit += i64::from(p.last - p.first) * times as i64;
+            stats.replayed(links.op, (p.first, p.last), times);
+            for &(cause, cycles) in &stalls[t.stalls as usize..][..t.nstalls as usize] {
+                stats.replayed_stall(links.op, cause, u64::from(cycles) * times);
+            }
         }
     }
 }
@@ -150,73 +217,125 @@ impl Core<'_> {
     pub(super) fn linked(&self, table: &mut Table, (before, from, taken): (u32, u32, bool), id: u32) -> u32 {
         let link = table.transitions[id as usize].link;
         let last = table.links.all.get(table.transitions[before as usize].link as usize);
-        let left = |l: &Link| l.next[usize::from(taken)] != NONE || l.rolls && before == id;
-        let made = link != NONE && last.is_none_or(left);
-        if made { link } else { self.make_link(table, (before, from, taken), id) }
+        let made = link != NONE && last.is_none_or(|l| l.next[usize::from(taken)] != NONE);
+        if made { link } else { self.make_link(table, (before, from, taken), (id, self.pc)) }
     }
 
+    /// [`Core::linked`] of one that is not linked yet, of the piece that begins at a bundle.
     #[inline(never)]
-    fn make_link(&self, table: &mut Table, (before, from, taken): (u32, u32, bool), id: u32) -> u32 {
-        let link = table.link(&self.l.code, id);
-        let last = table.transitions[before as usize].link;
-        let rolls = before == id && table.links.all.get(link as usize).is_some_and(|l| l.rolls);
-        if link != NONE && last != NONE && !rolls && self.goes_on(from) {
+    pub(super) fn make_link(
+        &self,
+        table: &mut Table,
+        (before, from, taken): (u32, u32, bool),
+        (id, first): (u32, u32),
+    ) -> u32 {
+        let link = table.link(&self.l.code, id, self.bubble);
+        let Some(last) = table.transitions.get(before as usize).map(|t| t.link) else { return link };
+        if link != NONE && last != NONE && self.goes_on(from, first) {
             table.links.all[last as usize].next[usize::from(taken)] = link;
         }
         link
     }
 
-    /// Replays a link and those that follow, up to where somebody else is to be asked: where the branch of the last transition goes,
-    /// that transition, and whether it ends in a branch.
+    /// Replays a link and those that follow, up to where somebody else is to be asked.
     #[inline(never)]
-    pub(super) fn replay_links(&mut self, table: &mut Table, first: u32) -> Result<(Option<u32>, u32, bool)> {
-        let Table { links, steps, offsets, stalls, .. } = table;
-        let Links { all, dirty } = links;
+    pub(super) fn replay_links(&mut self, table: &mut Table, first: u32) -> Result<Left> {
+        let place = self.stats.place();
+        if table.links.op != place {
+            table.unlink(&mut self.stats);
+            table.links.op = place;
+        }
+        let Table { links, steps, offsets, .. } = table;
+        let Links { all, ops, dirty, .. } = links;
         let end = self.next_sample.min(self.options.max_cycles);
         let (mut at, mut left) = (first, LONGEST);
+        let (mut before, mut went) = (NONE, (NONE, false));
+        self.stats.begin(all[at as usize].first);
+        let (mut now, mut bundles) = (self.now, 0);
         loop {
             let link = &mut all[at as usize];
+            if link.waits && before != NONE {
+                // Others may go on here later, if they are to send what is waited for.
+                self.stats.began(link.first, std::mem::take(&mut bundles));
+                if !self.met(link, now)? {
+                    return Ok(Left::Before { id: before, from: went.0, taken: went.1 });
+                }
+            }
             if link.pending == 0 {
                 dirty.push(at);
             }
             link.pending += 1;
-            for &(cause, cycles) in &stalls[link.stalls as usize..][..link.nstalls as usize] {
-                self.stats.op_stall(cause, u64::from(cycles));
-            }
-            let (base, mut offset) = (self.now, link.offsets as usize);
-            if link.steps != link.tail {
+            bundles += u64::from(link.bundles);
+            let (base, mut offset) = (now, link.offsets as usize);
+            let pure = link.pure && self.known == !0;
+            if pure {
+                self.compute_ops(&ops[link.ops as usize..link.ops_tail as usize]);
+            } else {
                 let steps = &steps[link.steps as usize..link.tail as usize];
-                self.link_steps(link.pure, steps, base, (offsets, &mut offset))?;
+                offset = self.link_steps(steps, base, (offsets, offset))?;
             }
-            self.now = base + u64::from(link.duration);
+            now = base + u64::from(link.duration);
             let (known, taken) = self.is_taken(link.asks);
-            let next = if known { link.next[usize::from(taken)] } else { NONE };
+            let next = link.next[usize::from(taken)];
             left -= 1;
-            let told = next == NONE || left == 0 || link.branches && self.now >= end;
-            let leaves = told || taken && link.target <= link.last && !self.passes(link.last);
-            let mut goes = None;
-            if leaves {
-                self.next = self.now + 1;
-                self.floor = (self.now << 4) + u64::from(link.exit_floor);
-                self.pc = link.last;
-                goes = if link.branches { self.decide()? } else { None };
-            }
-            if link.tail != link.end {
+            let told = next == NONE || !known || left == 0 || link.branches && now >= end;
+            if told || taken && link.target <= link.last && !self.passes(link.last) {
+                self.now = now;
+                let (id, branches, last) = (link.id, link.branches, link.last);
+                self.leave(link.exit, link.exit_floor, last);
+                let taken = if branches { self.decide()? } else { None };
                 let steps = &steps[link.tail as usize..link.end as usize];
-                self.link_steps(link.pure, steps, base, (offsets, &mut offset))?;
+                self.link_steps(steps, base, (offsets, offset))?;
+                self.stats.began(last + 1, bundles);
+                return Ok(Left::Behind { taken, id, branches });
             }
-            if leaves {
-                self.body = link.exit;
-                self.fresh = false;
-                return Ok((goes, link.id, link.branches));
+            if pure {
+                self.compute_ops(&ops[link.ops_tail as usize..link.ops_end as usize]);
+            } else {
+                let steps = &steps[link.tail as usize..link.end as usize];
+                self.link_steps(steps, base, (offsets, offset))?;
             }
             let counter = link.counter as usize & (SCALARS - 1);
             self.scalars[counter] = self.scalars[counter].wrapping_sub(i32::from(counter != 0));
-            if taken {
-                self.stats.jump(link.last, link.target);
+            if taken && link.rolls != 0 {
+                self.now = now;
+                let rounds = self.roll_link(link, &steps[link.steps as usize..link.end as usize]);
+                now += rounds * u64::from(link.duration);
+                bundles += rounds * u64::from(link.bundles);
             }
+            (before, went) = (link.id, (link.last, taken));
             at = next;
         }
+    }
+
+    /// The core is in a state of the table's that is not made its own yet, at a bundle.
+    #[inline(always)]
+    fn leave(&mut self, body: u32, floor: u32, at: u32) {
+        self.next = self.now + 1;
+        self.floor = (self.now << 4) + u64::from(floor);
+        self.pc = at;
+        self.body = body;
+        self.fresh = false;
+    }
+
+    /// Goes to the begin of a link: whether what it waits for is there by the time it could issue by itself.
+    #[inline(never)]
+    fn met(&mut self, link: &Link, now: u64) -> Result<bool> {
+        self.now = now;
+        self.leave(link.body, link.floor, link.first);
+        let ends = self.wait_time(&self.l.code.heads[link.first as usize])?;
+        Ok(ends <= (now << 4) + u64::from(link.ready))
+    }
+
+    /// Does rounds of a link at once: how many.
+    #[inline(never)]
+    fn roll_link(&mut self, link: &mut Link, steps: &[Step]) -> u64 {
+        let rounds = self.scalars_of_rounds(steps, (link.counter, link.rolls), u64::from(link.duration));
+        if rounds > 0 {
+            link.pending += rounds;
+            self.rolled(link.last);
+        }
+        rounds
     }
 
     /// Whether what decides a branch is known, and whether the branch is taken.
@@ -226,27 +345,25 @@ impl Core<'_> {
         (known, (self.scalars[register as usize & (SCALARS - 1)] == value) == equal)
     }
 
-    /// [`Core::steps`], which are `pure` if they only compute scalars.
+    /// Computes scalars, all of which are known.
     #[inline(always)]
-    fn link_steps(&mut self, pure: bool, steps: &[Step], base: u64, times: (&[u32], &mut usize)) -> Result<()> {
-        if !pure || self.known != !0 {
-            return self.steps::<false>(steps, base, times.0, times.1);
+    fn compute_ops(&mut self, ops: &[Op]) {
+        for &Op { function, d, a, b, c, imm } in ops {
+            let get = |r: u8| self.scalars[r as usize & (SCALARS - 1)];
+            let value = scalar::execute(function, get(a), get(b), get(c), imm);
+            self.scalars[d as usize & (SCALARS - 1)] = value;
         }
-        for step in steps {
-            if let Step::Scalar(s) = step
-                && let ScalarKind::Pure(f) = s.kind
-            {
-                let get = |r: u8| self.scalars[r as usize & (SCALARS - 1)];
-                let value = scalar::execute(f, get(s.a), get(s.b), get(s.c), s.imm);
-                self.scalars[s.d as usize & (SCALARS - 1)] = value;
-                self.scalars[0] = 0;
-            }
-        }
-        Ok(())
     }
 
-    /// Whether the core went on behind a bundle in what may be linked.
-    fn goes_on(&self, from: u32) -> bool {
+    /// [`Core::steps`]: the place of the offset behind them.
+    #[inline(never)]
+    fn link_steps(&mut self, steps: &[Step], base: u64, (offsets, mut offset): (&[u32], usize)) -> Result<usize> {
+        self.steps::<false>(steps, base, offsets, &mut offset)?;
+        Ok(offset)
+    }
+
+    /// Whether the core goes on from behind a bundle to another in what may be linked.
+    fn goes_on(&self, from: u32, to: u32) -> bool {
         let code = &self.l.code;
         let branches = code.heads[from as usize].flags & FLAG_BRANCH != 0;
         let inside = match code.branches[from as usize] {
@@ -254,7 +371,7 @@ impl Core<'_> {
             Branch::Jump { .. } | Branch::NotZero { .. } | Branch::Zero { .. } | Branch::Loop { .. } => true,
             Branch::Call { .. } | Branch::Return | Branch::Halt | Branch::Trap { .. } | Branch::Host { .. } => false,
         };
-        let same = |of: &[u32]| of.get(from as usize) == of.get(self.pc as usize);
+        let same = |of: &[u32]| of.get(from as usize) == of.get(to as usize);
         inside && same(&code.ops) && same(&code.blocks.of)
     }
 }

@@ -18,6 +18,7 @@
 //! The plain walk ([`super::run`]) remains: it runs what is watched bundle by bundle, what is seen for the first times, and
 //! pieces whose states hardly repeat or that are too short to gain; and it is what replays are tested against.
 
+mod find;
 mod links;
 mod pieces;
 mod state;

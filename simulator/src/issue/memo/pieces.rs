@@ -116,8 +116,9 @@ pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec
             }
         }
         p.last = at;
-        if head.nspecials != 0 || !scalars.is_empty() {
-            events(code, head, at, p.waits && at == first, steps);
+        let waits = p.waits && at == first;
+        if waits || head.units >> STARTS_BIT & 1 == 1 || !scalars.is_empty() {
+            events(code, head, at, waits, steps);
         }
         p.tail = steps.len() as u32;
         if !scalars.is_empty() {

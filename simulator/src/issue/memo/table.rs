@@ -330,9 +330,8 @@ impl Table {
         self.words.len() > MOST_WORDS || self.transitions.len().max(self.firsts.len()) > MOST_TRANSITIONS
     }
 
-    /// All pending replays happened so many times more.
+    /// All pending replays, of which none is a link's, happened so many times more.
     pub(in super::super) fn repeat(&mut self, times: u64) {
-        self.unlink();
         for &id in &self.dirty {
             let pending = &mut self.transitions[id as usize].pending;
             *pending += *pending * times;
@@ -341,7 +340,7 @@ impl Table {
 
     /// Adds pending replays to the counters.
     pub(crate) fn settle(&mut self, stats: &mut Collector, mxus: &mut [MxuTiming]) {
-        self.unlink();
+        self.unlink(stats);
         for id in self.dirty.drain(..) {
             let times = std::mem::take(&mut self.transitions[id as usize].pending);
             self.details.settle(id, times, stats, mxus);

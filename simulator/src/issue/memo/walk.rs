@@ -3,17 +3,17 @@
 use super::super::code::*;
 use super::super::run::{Core, PROGRESS_INTERVAL, SCALARS, Step as Result};
 use super::super::trace::Trace;
+use super::links::Left;
 use super::pieces::{Piece, Step};
-use super::table::{Key, NONE, Table, Transition};
+use super::table::{Key, NONE, Table};
 use crate::fault::FaultKind;
-use crate::stats::Cause;
+use crate::stats::{Cause, Collector};
 use crate::unit::dma::Geometry;
 use crate::unit::scalar;
-use smallvec::SmallVec;
 
 /// What looking at states costs, in bundles of the plain walk: to number a state, and to keep a transition.
 const NUMBERING: i64 = 20;
-const KEEPING: i64 = 40;
+pub(super) const KEEPING: i64 = 40;
 /// Debt at which a piece is left to the plain walk for a while.
 const DEBT: i64 = -3000;
 /// First and longest such while, in visits (powers of two).
@@ -33,6 +33,8 @@ struct Seen<'a> {
 /// How a piece goes on.
 enum Way {
     Replay(u32),
+    /// A replay, as what the piece waits for is there.
+    Met(u32),
     /// To be kept under this first ready time and these accumulator rows.
     Find {
         floor: u32,
@@ -81,12 +83,18 @@ impl Core<'_> {
             let known = self.follower(table, before);
             let link = if known == NONE { NONE } else { self.linked(table, (before.0, went.0, went.1), known) };
             let (taken, id, branches) = if link != NONE {
-                self.replay_links(table, link)?
+                match self.replay_links(table, link)? {
+                    Left::Behind { taken, id, branches } => (taken, id, branches),
+                    Left::Before { id, from, taken } => {
+                        (before, went) = ((id, usize::from(self.pc != from + 1)), (from, taken));
+                        continue;
+                    }
+                }
             } else if known != NONE {
                 let (taken, branches) = self.replay::<false>(table, known)?;
                 (taken, known, branches)
             } else {
-                self.piece(table, before)?
+                self.piece(table, before, went)?
             };
             if known == NONE && id != NONE && before.0 != NONE {
                 table.transitions[before.0 as usize].next[before.1] = id;
@@ -156,27 +164,11 @@ impl Core<'_> {
         let t = &mut transitions[id as usize];
         let p = &mut pieces[t.piece as usize];
         let Branch::Loop { reg, .. } = self.l.code.branches[p.last as usize] else { return };
-        if self.known >> (reg & 63) & 1 == 0 {
-            return;
-        }
-        let left = (self.scalars[reg as usize & (SCALARS - 1)] as u32).wrapping_sub(1);
-        let end = self.next_sample.min(self.options.max_cycles);
-        let most = end.saturating_sub(self.now + 1) / u64::from(t.duration.max(1));
-        let rounds = u64::from(left).min(most).min(PROGRESS_INTERVAL);
-        if rounds < 2 {
-            return;
-        }
         let steps = &steps[p.steps as usize..p.end as usize];
-        let before = self.scalars;
-        self.scalars_of_round(steps, reg);
-        let mut moving = p.rolls;
-        while moving != 0 {
-            let r = moving.trailing_zeros() as usize & (SCALARS - 1);
-            moving &= moving - 1;
-            let step = self.scalars[r].wrapping_sub(before[r]);
-            self.scalars[r] = self.scalars[r].wrapping_add(step.wrapping_mul((rounds - 2) as i32));
+        let rounds = self.scalars_of_rounds(steps, (reg, p.rolls), u64::from(t.duration));
+        if rounds == 0 {
+            return;
         }
-        self.scalars_of_round(steps, reg);
         if t.pending == 0 {
             dirty.push(id);
         }
@@ -188,10 +180,41 @@ impl Core<'_> {
         self.stats.rounds(p.first, p.last, rounds);
         self.shift_issue(rounds * u64::from(t.duration));
         self.fresh = false;
+        self.rolled(p.last);
+    }
+
+    /// Rounds of the loop whose branch this is were done at once.
+    pub(super) fn rolled(&mut self, branch: u32) {
         if let Some(skipper) = &mut self.skipper {
             // There is nothing left to skip.
-            skipper.fail(p.last);
+            skipper.fail(branch);
         }
+    }
+
+    /// Does the scalars of rounds of a counted loop at once, of which each takes `duration` and has these steps, counts in a register and
+    /// moves others: how many, none if it is not worth it.
+    pub(super) fn scalars_of_rounds(&mut self, steps: &[Step], (counter, rolls): (u8, u64), duration: u64) -> u64 {
+        if self.known >> (counter & 63) & 1 == 0 {
+            return 0;
+        }
+        let left = (self.scalars[counter as usize & (SCALARS - 1)] as u32).wrapping_sub(1);
+        let end = self.next_sample.min(self.options.max_cycles);
+        let most = end.saturating_sub(self.now + 1) / duration.max(1);
+        let rounds = u64::from(left).min(most).min(PROGRESS_INTERVAL);
+        if rounds < 2 {
+            return 0;
+        }
+        let before = self.scalars;
+        self.scalars_of_round(steps, counter);
+        let mut moving = rolls;
+        while moving != 0 {
+            let r = moving.trailing_zeros() as usize & (SCALARS - 1);
+            moving &= moving - 1;
+            let step = self.scalars[r].wrapping_sub(before[r]);
+            self.scalars[r] = self.scalars[r].wrapping_add(step.wrapping_mul((rounds - 2) as i32));
+        }
+        self.scalars_of_round(steps, counter);
+        rounds
     }
 
     /// The scalars of a round of a counted loop that is not the last.
@@ -211,7 +234,12 @@ impl Core<'_> {
 
     /// Does the piece that begins here in the way that is found for it: where its branch goes, its transition, and whether it
     /// ends in a branch.
-    fn piece(&mut self, table: &mut Table, before: (u32, usize)) -> Result<(Option<u32>, u32, bool)> {
+    fn piece(
+        &mut self,
+        table: &mut Table,
+        before: (u32, usize),
+        went: (u32, bool),
+    ) -> Result<(Option<u32>, u32, bool)> {
         let number = table.piece(&self.l.code, self.pc);
         let p = table.pieces[number as usize];
         if p.flags & FLAG_OP != 0 {
@@ -221,8 +249,14 @@ impl Core<'_> {
             self.enter_block();
         }
         let (taken, id) = match self.way(table, number, &p, before)? {
-            Way::Replay(id) if self.tracing() => (self.replay::<true>(table, id)?.0, id),
+            Way::Replay(id) | Way::Met(id) if self.tracing() => (self.replay::<true>(table, id)?.0, id),
             Way::Replay(id) => (self.replay::<false>(table, id)?.0, id),
+            Way::Met(id) => {
+                if p.flags & (FLAG_OP | FLAG_BLOCK) == 0 && p.nrows == 0 {
+                    self.make_link(table, (before.0, went.0, went.1), (id, p.first));
+                }
+                (self.replay::<false>(table, id)?.0, id)
+            }
             Way::Find { floor, rows } => self.find(table, number, &p, floor, rows)?,
             Way::Plain => {
                 if self.body != NONE {
@@ -276,7 +310,7 @@ impl Core<'_> {
             let key = (number, self.body, floor as u32, rows);
             let id = table.find(key, hint);
             if end <= self.first(table, p, id, key, base) {
-                return Ok(if id == NONE { Way::Find { floor: floor as u32, rows } } else { Way::Replay(id) });
+                return Ok(if id == NONE { Way::Find { floor: floor as u32, rows } } else { Way::Met(id) });
             }
             floor = floor.max(end - base);
         }
@@ -317,7 +351,7 @@ impl Core<'_> {
 
     /// Gives the present state a number; `false` if it cannot have one.
     fn number(&mut self, table: &mut Table, piece: u32) -> bool {
-        table.charge(piece, NUMBERING);
+        table.charge(piece, NUMBERING, &mut self.stats);
         self.body = self.interned(table);
         self.body != NONE
     }
@@ -476,119 +510,18 @@ impl Core<'_> {
             Step::Signal { device, sem, count } => self.signal(device, sem, count),
         }
     }
-
-    /// Does a piece by the plain walk; `issued` is told each bundle's cycle. Where the branch at its end goes.
-    fn straight(&mut self, p: &Piece, mut issued: impl FnMut(u32, u64)) -> Result<Option<u32>> {
-        let code = &self.l.code;
-        let heads = &code.heads[p.first as usize..=p.last as usize];
-        for (bundle, head) in (p.first..).zip(heads) {
-            self.pc = bundle;
-            self.issue(head, code)?;
-            issued(bundle, self.now);
-            if head.flags & FLAG_WAIT != 0 {
-                self.take_waits(head);
-            }
-            if head.nspecials > 0 {
-                self.start_specials::<true>(head)?;
-            }
-            self.trace_bundle(head);
-            let taken = if head.flags & FLAG_BRANCH != 0 { self.decide()? } else { None };
-            self.scalar_ops::<false>(head)?;
-            if head.flags & FLAG_BRANCH != 0 {
-                return Ok(taken);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Does a piece by the plain walk, and keeps what it did: where its branch goes, and the transition.
-    fn find(&mut self, table: &mut Table, number: u32, p: &Piece, floor: u32, rows: u32) -> Result<(Option<u32>, u32)> {
-        self.refresh(table);
-        table.charge(number, KEEPING);
-        let (body, base) = (self.body, self.now);
-        let first = match p.waits || p.looks {
-            // Ready before now: wraps to a number too large to be kept (below).
-            true => self.earliest(&self.l.code.heads[p.first as usize]).wrapping_sub(base << 4),
-            false => 0,
-        };
-        let group_busy = self.stats.group_busy;
-        let streamed: SmallVec<[u64; 8]> = self.mxus.iter_mut().map(|m| *m.busy16_mut()).collect();
-
-        let mut recorder = table.recorder.take().unwrap_or_default();
-        recorder.clear();
-        self.recorder = Some(recorder);
-        self.body = NONE;
-        let (offsets, mut event) = (table.offsets.len(), p.steps);
-        let taken = self.straight(p, |bundle, now| {
-            while event < p.end {
-                match table.steps[event as usize] {
-                    Step::At { bundle: b } | Step::Waits { bundle: b } if b == bundle => {
-                        table.offsets.push((now - base) as u32);
-                    }
-                    Step::At { .. } | Step::Waits { .. } => break,
-                    Step::Scalar(_) | Step::Parallel { .. } | Step::Transfer { .. } => {}
-                    Step::Remote { .. } | Step::Signal { .. } => {}
-                }
-                event += 1;
-            }
-        })?;
-        let recorder = self.recorder.take().unwrap_or_default();
-        let duration = self.now - base;
-        let exit_floor = self.floor - (self.now << 4);
-        let exit = self.interned(table);
-        if exit == NONE || (duration | exit_floor | first) > u32::MAX as u64 / 4 || table.is_full() {
-            if table.is_full() {
-                table.settle(&mut self.stats, &mut self.mxus);
-                table.forget();
-            }
-            return Ok((taken, NONE));
-        }
-        self.body = exit;
-        let stalls = table.stalls.len();
-        for &(_, cause, cycles) in &recorder.waits {
-            match table.stalls[stalls..].iter_mut().find(|s| s.0 == cause) {
-                Some(s) => s.1 += cycles,
-                None => table.stalls.push((cause, cycles)),
-            }
-        }
-        recorder.put(&mut table.details);
-        let groups = self.stats.group_busy.iter().zip(group_busy).enumerate();
-        let groups = groups.filter(|(_, (a, b))| **a != *b).map(|(g, (a, b))| (g as u8, a - b));
-        table.details.group_busy.extend(groups);
-        let units = self.mxus.iter_mut().map(|m| *m.busy16_mut()).zip(streamed).enumerate();
-        table.details.streamed.extend(units.filter(|(_, (a, b))| a != b).map(|(u, (a, b))| (u as u8, a - b)));
-        table.recorder = Some(recorder);
-        let t = Transition {
-            body,
-            floor,
-            rows,
-            piece: number,
-            first: first as u32,
-            duration: duration as u32,
-            exit,
-            exit_floor: exit_floor as u32,
-            next: [NONE; 2],
-            link: NONE,
-            alone: 0,
-            offsets: offsets as u32,
-            stalls: stalls as u32,
-            nstalls: (table.stalls.len() - stalls) as u32,
-            pending: 0,
-        };
-        Ok((taken, table.add(t)))
-    }
 }
 
 impl Table {
     /// Takes a cost from a piece's credit; pieces in debt rest.
-    fn charge(&mut self, piece: u32, cost: i64) {
+    pub(super) fn charge(&mut self, piece: u32, cost: i64, stats: &mut Collector) {
         let p = &mut self.pieces[piece as usize];
         p.credit = p.credit.min(-DEBT) - cost;
         if p.credit >= DEBT {
             return;
         }
         // What links saved is not in it yet.
-        self.unlink();
+        self.unlink(stats);
         let p = &mut self.pieces[piece as usize];
         if p.credit < DEBT {
             p.rest = 1 << (REST + p.demoted as u32).min(LONGEST_REST);

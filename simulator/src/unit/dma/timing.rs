@@ -267,8 +267,9 @@ impl DmaTiming {
 
     /// Takes the engine that is free first for a transfer that issued at cycle `now.0`: when it begins, and for how long.
     fn engine(&mut self, g: &Geometry, now: Dated) -> (Dated, u64) {
-        let engines = self.engines.iter().copied().enumerate();
-        let (at, free) = engines.min_by_key(|e| (e.1.0, e.0)).expect("at least one engine");
+        let earlier = |at: usize, next: usize| if self.engines[next].0 < self.engines[at].0 { next } else { at };
+        let at = (1..self.engines.len()).fold(0, earlier);
+        let free = self.engines[at];
         let full = self.under_way.len() >= self.places;
         let place = if full { self.under_way.pop_front().unwrap_or_default() } else { Dated::default() };
         let own = (now.0 + self.issue, now.1.latency(self.issue));
@@ -281,6 +282,10 @@ impl DmaTiming {
 
     /// Takes a place among the transfers under way until a cycle.
     fn hold(&mut self, end: Dated) {
+        // Mostly it is the last to end.
+        if self.under_way.back().is_none_or(|last| last.0 <= end.0) {
+            return self.under_way.push_back(end);
+        }
         let at = self.under_way.partition_point(|e| e.0 <= end.0);
         self.under_way.insert(at, end);
     }
@@ -428,6 +433,9 @@ impl Semaphores {
     /// A transfer will add `bytes` at cycle `end`.
     pub fn add(&mut self, sem: usize, end: u64, bytes: u64, by: By) {
         let a = &mut self.0[sem].arrivals;
+        if a.last().is_none_or(|last| last.0 <= end) {
+            return a.push((end, bytes, by));
+        }
         let at = a.partition_point(|x| x.0 <= end);
         a.insert(at, (end, bytes, by));
     }

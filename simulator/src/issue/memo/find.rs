@@ -1,0 +1,120 @@
+//! What a piece does from a state that is new: found by the plain walk, and kept.
+
+use super::super::code::*;
+use super::super::run::{Core, Step as Result};
+use super::pieces::{Piece, Step};
+use super::table::{NONE, Table, Transition};
+use super::walk::KEEPING;
+use smallvec::SmallVec;
+
+impl Core<'_> {
+    /// Does a piece by the plain walk; `issued` is told each bundle's cycle. Where the branch at its end goes.
+    pub(super) fn straight(&mut self, p: &Piece, mut issued: impl FnMut(u32, u64)) -> Result<Option<u32>> {
+        let code = &self.l.code;
+        let heads = &code.heads[p.first as usize..=p.last as usize];
+        for (bundle, head) in (p.first..).zip(heads) {
+            self.pc = bundle;
+            self.issue(head, code)?;
+            issued(bundle, self.now);
+            if head.flags & FLAG_WAIT != 0 {
+                self.take_waits(head);
+            }
+            if head.units >> STARTS_BIT & 1 == 1 {
+                self.start_specials::<true>(head)?;
+            } else if head.nspecials > 0 {
+                self.start_units(head);
+            }
+            self.trace_bundle(head);
+            let taken = if head.flags & FLAG_BRANCH != 0 { self.decide()? } else { None };
+            self.scalar_ops::<false>(head)?;
+            if head.flags & FLAG_BRANCH != 0 {
+                return Ok(taken);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Does a piece by the plain walk, and keeps what it did: where its branch goes, and the transition.
+    pub(super) fn find(
+        &mut self,
+        table: &mut Table,
+        number: u32,
+        p: &Piece,
+        floor: u32,
+        rows: u32,
+    ) -> Result<(Option<u32>, u32)> {
+        self.refresh(table);
+        table.charge(number, KEEPING, &mut self.stats);
+        let (body, base) = (self.body, self.now);
+        let first = match p.waits || p.looks {
+            // Ready before now: wraps to a number too large to be kept (below).
+            true => self.earliest(&self.l.code.heads[p.first as usize]).wrapping_sub(base << 4),
+            false => 0,
+        };
+        let group_busy = self.stats.group_busy;
+        let streamed: SmallVec<[u64; 8]> = self.mxus.iter_mut().map(|m| *m.busy16_mut()).collect();
+
+        let mut recorder = table.recorder.take().unwrap_or_default();
+        recorder.clear();
+        self.recorder = Some(recorder);
+        self.body = NONE;
+        let (offsets, mut event) = (table.offsets.len(), p.steps);
+        let taken = self.straight(p, |bundle, now| {
+            while event < p.end {
+                match table.steps[event as usize] {
+                    Step::At { bundle: b } | Step::Waits { bundle: b } if b == bundle => {
+                        table.offsets.push((now - base) as u32);
+                    }
+                    Step::At { .. } | Step::Waits { .. } => break,
+                    Step::Scalar(_) | Step::Parallel { .. } | Step::Transfer { .. } => {}
+                    Step::Remote { .. } | Step::Signal { .. } => {}
+                }
+                event += 1;
+            }
+        })?;
+        let recorder = self.recorder.take().unwrap_or_default();
+        let duration = self.now - base;
+        let exit_floor = self.floor - (self.now << 4);
+        let exit = self.interned(table);
+        if exit == NONE || (duration | exit_floor | first) > u32::MAX as u64 / 4 || table.is_full() {
+            if table.is_full() {
+                table.settle(&mut self.stats, &mut self.mxus);
+                table.forget();
+            }
+            return Ok((taken, NONE));
+        }
+        self.body = exit;
+        let stalls = table.stalls.len();
+        for &(_, cause, cycles) in &recorder.waits {
+            match table.stalls[stalls..].iter_mut().find(|s| s.0 == cause) {
+                Some(s) => s.1 += cycles,
+                None => table.stalls.push((cause, cycles)),
+            }
+        }
+        recorder.put(&mut table.details);
+        let groups = self.stats.group_busy.iter().zip(group_busy).enumerate();
+        let groups = groups.filter(|(_, (a, b))| **a != *b).map(|(g, (a, b))| (g as u8, a - b));
+        table.details.group_busy.extend(groups);
+        let units = self.mxus.iter_mut().map(|m| *m.busy16_mut()).zip(streamed).enumerate();
+        table.details.streamed.extend(units.filter(|(_, (a, b))| a != b).map(|(u, (a, b))| (u as u8, a - b)));
+        table.recorder = Some(recorder);
+        let t = Transition {
+            body,
+            floor,
+            rows,
+            piece: number,
+            first: first as u32,
+            duration: duration as u32,
+            exit,
+            exit_floor: exit_floor as u32,
+            next: [NONE; 2],
+            link: NONE,
+            alone: 0,
+            offsets: offsets as u32,
+            stalls: stalls as u32,
+            nstalls: (table.stalls.len() - stalls) as u32,
+            pending: 0,
+        };
+        Ok((taken, table.add(t)))
+    }
+}
