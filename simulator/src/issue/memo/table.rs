@@ -17,9 +17,9 @@ pub(crate) const ALL: u8 = u8::MAX;
 /// Words of states, and transitions, beyond which everything is forgotten.
 const MOST_WORDS: usize = 8 << 20;
 const MOST_TRANSITIONS: usize = 1 << 18;
-/// Room for so many at the beginning.
-const FIRST_WORDS: usize = 1 << 17;
-const FIRST_TRANSITIONS: usize = 1 << 12;
+/// Room for so many at the beginning: for each bundle, and at most. What is large seldom grows, and what is small lies in few pages.
+const FIRST_WORDS: (usize, usize) = (16, 1 << 17);
+const FIRST_TRANSITIONS: (usize, usize) = (1, 1 << 12);
 
 /// Tables of the cores of one run: a core takes one while it goes on, so that all learn from each other.
 #[derive(Debug, Default)]
@@ -229,6 +229,7 @@ fn hash(words: &[u32]) -> u64 {
 
 impl Table {
     fn new(id: u64, code: &Code, units: &[usize; GROUPS]) -> Table {
+        let room = |(each, most): (usize, usize)| (each * code.heads.len()).min(most);
         Table {
             id,
             generation: 0,
@@ -238,10 +239,10 @@ impl Table {
             steps: Vec::new(),
             row_registers: Vec::new(),
             // What is not touched costs nothing; copies of what grew would.
-            words: Vec::with_capacity(FIRST_WORDS),
+            words: Vec::with_capacity(room(FIRST_WORDS)),
             bodies: Vec::new(),
             by_hash: FxHashMap::default(),
-            transitions: Vec::with_capacity(FIRST_TRANSITIONS),
+            transitions: Vec::with_capacity(room(FIRST_TRANSITIONS)),
             links: Links::default(),
             by_key: FxHashMap::default(),
             firsts: FxHashMap::default(),
