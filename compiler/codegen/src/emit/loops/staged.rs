@@ -102,6 +102,21 @@ pub fn work(n: &ExprNode) -> u32 {
     own + rounded
 }
 
+/// What a node takes at a point: operations of the vector unit, and of the unit of functions.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for functions that are one instruction")]
+pub fn operations(n: &ExprNode) -> (u32, u32) {
+    let rounded = u32::from(matches!(n.dtype, DType::BF16 | DType::F16));
+    match &n.op {
+        ExprOp::Unary(u) => match u.kind() {
+            UnaryKind::Function(Function::Exp | Function::Log | Function::Rsqrt | Function::Sqrt | Function::Tanh) => {
+                (rounded, 1)
+            }
+            _ => (work(n), 0),
+        },
+        _ => (work(n), 0),
+    }
+}
+
 /// What each stage computes of every tile: the arguments of a reduction (in the order of the reductions), at last the outputs.
 fn stages(spec: &LoopSpec) -> Vec<Vec<ExprId>> {
     let mut all: Vec<Vec<ExprId>> = Vec::new();

@@ -3,6 +3,7 @@
 use super::odometer::{Odometer, Walk};
 use super::segment::Segments;
 use super::spec::{Array, Epilogue, TileAt};
+use super::spread::Spread;
 use super::stream::{Kind, OutStream, Ring, Stream};
 use super::tile::{Problem, Tiling};
 use crate::emit::{Value, memory};
@@ -94,6 +95,8 @@ pub(super) struct Context<'a> {
     pub rhs_stream: Option<Stream>,
     pub out_stream: Option<OutStream>,
     pub extra_streams: Vec<Option<Stream>>,
+    /// If ends of tiles are spread over steps.
+    pub spread: Option<Spread>,
 }
 
 /// What a block pushes.
@@ -318,7 +321,13 @@ impl Context<'_> {
     }
 
     /// Runs `f(i, offset)` for `n` blocks of a walk: the offset is what its variables lack at block `i`.
-    fn walked(&self, b: &mut KernelBuilder, walk: &Walk, n: u32, f: &mut dyn FnMut(&mut KernelBuilder, u32, i32)) {
+    pub(super) fn walked(
+        &self,
+        b: &mut KernelBuilder,
+        walk: &Walk,
+        n: u32,
+        f: &mut dyn FnMut(&mut KernelBuilder, u32, i32),
+    ) {
         if let Some(stride) = walk.stride() {
             (0..n).for_each(|i| f(b, i, stride * i as i32));
             return walk.advance_by(b, n);
@@ -376,7 +385,7 @@ impl Context<'_> {
     }
 
     /// The results of a block: slab, plane of the group, unit and lane chunk of each.
-    fn results(&self) -> impl Iterator<Item = (usize, u32, u32, u32)> + '_ {
+    pub(super) fn results(&self) -> impl Iterator<Item = (usize, u32, u32, u32)> + '_ {
         let (ns, nch) = (self.t.ns, self.t.nch);
         (0..self.t.ms * ns * nch).map(move |i| {
             let (unit, c) = (i / nch, i % nch);
@@ -419,7 +428,7 @@ impl Context<'_> {
     }
 
     /// Where the sums of a result of block `i` lie, relative to the walk.
-    fn sum_offset(&self, i: u32, unit: u32, chunk: u32) -> i32 {
+    pub(super) fn sum_offset(&self, i: u32, unit: u32, chunk: u32) -> i32 {
         (((unit * self.t.nch + chunk) * self.t.blocks + i) * self.sub()) as i32
     }
 
@@ -480,7 +489,7 @@ impl Context<'_> {
     }
 
     /// Sublanes of the block that may be stored.
-    fn store_mask(&self, b: &mut KernelBuilder) -> M {
+    pub(super) fn store_mask(&self, b: &mut KernelBuilder) -> M {
         let g = self.p.geometry;
         let rest = g.inner.count % g.sublanes;
         match self.pop.line_left() {
@@ -496,7 +505,13 @@ impl Context<'_> {
         }
     }
 
-    fn finish_tile(&self, b: &mut KernelBuilder, sums: Value, (si, plane, ahead): (usize, u32, i32), mask: M) {
+    pub(super) fn finish_tile(
+        &self,
+        b: &mut KernelBuilder,
+        sums: Value,
+        (si, plane, ahead): (usize, u32, i32),
+        mask: M,
+    ) {
         let stride = self.p.geometry.inner.out;
         let mut epilogue = self.epilogue.borrow_mut();
         let rows = epilogue.uses_row() as usize;

@@ -22,6 +22,15 @@ const SPARE: f64 = 0.2;
 /// Cycles between two splits of k: other windows and sums (measured; twice as many with looks).
 const TURN: f64 = 24.0;
 
+/// Steps with part of an end beside them.
+pub(super) struct Shaped {
+    /// Steps that the end is spread over.
+    pub spread: u32,
+    pub segments: Segments,
+    /// Cycles that this saves in all.
+    pub gain: f64,
+}
+
 impl Problem<'_> {
     /// Cycles from a copy's start to its first byte.
     pub fn latency(&self) -> f64 {
@@ -87,12 +96,24 @@ impl Problem<'_> {
                 .max(per(staged * loaded, c.vload_slots))
                 .max(staged - 1.0 + per(units, c.mxu_push_slots)),
             tile_load: tile_load / self.chip.mxu.weight_rows_per_cycle.max(1) as f64,
+            together: 1,
         }
     }
 
-    /// Sets the loops of a step; a step's cycles.
+    /// Sets the loops of a step and what ends take; a step's cycles.
     pub fn loops(&self, t: &mut Tiling) -> f64 {
-        let (segments, step) = Segments::choose(&self.step_shape(t), self.chip);
+        let shape = self.step_shape(t);
+        let (segments, step) = Segments::choose(&shape, self.chip).expect("single blocks come out even");
+        let registers = f64::from(t.blocks * t.ns * t.ms * t.nch);
+        let end = self.spec.finish.as_ref().map_or(0.0, |f| f.simple_cycles(registers, self.chip));
+        t.ends = f64::from(t.tiles(self.geometry)) * (end - step).max(0.0);
+        if let Some(way) = self.spread(t, &shape, (&segments, step)) {
+            (t.spread, t.segments) = (way.spread, way.segments);
+            t.ends = (t.ends - way.gain).max(0.0);
+            // One tile's end while the next one adds up.
+            t.sums *= 2;
+            return step;
+        }
         // The code of each pass would wait; what ends a product has its work in the last blocks already; weights that are turned on
         // their way are there only when all of a tile are.
         let plain = self.formats.passes.len() == 1 && self.spec.finish.is_none() && !self.staging.transposed;
@@ -114,9 +135,7 @@ impl Problem<'_> {
             if bytes > 0.0 { period.max((latency + bytes / bandwidth) / periods) } else { period }
         };
         let mut part = steps * (step + if self.hooked { LOOK } else { 0.0 });
-        let results = f64::from(t.blocks * t.ns * t.ms * t.nch);
-        let finish = self.spec.finish.as_ref().map_or(0.0, |f| f.cycles(results, chip));
-        part += (finish - step).max(0.0) / t.ks as f64;
+        part += t.ends / (tiles * t.ks as f64);
         if t.ks > 1 {
             part += if self.hooked { 2.0 * TURN } else { TURN };
         }

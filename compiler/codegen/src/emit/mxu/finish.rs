@@ -4,12 +4,13 @@
 use super::spec::{Epilogue, TileAt};
 use crate::emit::elementwise;
 use crate::emit::loops::eval::emit_node;
+use crate::emit::loops::operations;
 use crate::emit::loops::spec::{ExprId, ExprNode, ExprOp};
 use crate::emit::memory::{Place, from_memory, load_value};
 use crate::emit::value::Value;
 use crate::kernel::{KernelBuilder, S};
 use serde::{Deserialize, Serialize};
-use systole_isa::{ChipConfig, DType, Op};
+use systole_isa::{ChipConfig, Class, DType, Op};
 
 /// An expression of every element of the result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,13 +36,43 @@ pub enum FinishInput {
     Scalar(DType),
 }
 
+/// Operations of the vector unit from which a node is more than one instruction and its rounding.
+const SEVERAL: u32 = 3;
+
 impl Finish {
-    /// Cycles of so many registers of results, beside the pushes of one step.
-    pub(super) fn cycles(&self, registers: f64, chip: &ChipConfig) -> f64 {
+    /// Cycles of so many registers of results by the number of operations alone, by which tiles are chosen.
+    pub(super) fn simple_cycles(&self, registers: f64, chip: &ChipConfig) -> f64 {
         let loads = self.inputs.iter().filter(|i| !matches!(i, FinishInput::Sums(_))).count();
         let operations = self.nodes.len().saturating_sub(loads);
         let per = |n: usize, slots: u32| n as f64 / f64::from(slots.max(1));
         registers * per(operations, chip.core.valu_slots).max(per(loads + 1, chip.core.vload_slots))
+    }
+
+    /// Cycles of so many registers of results with what rounds them, as the units take it.
+    pub(super) fn cycles(&self, registers: f64, chip: &ChipConfig) -> f64 {
+        let c = &chip.core;
+        let loads = self.inputs.iter().filter(|i| !matches!(i, FinishInput::Sums(_))).count() as u32;
+        let (simple, functions) = self.nodes.iter().map(operations).fold((0, 0), |a, n| (a.0 + n.0, a.1 + n.1));
+        let per = |n: u32, slots: u32| f64::from(n) / f64::from(slots.max(1));
+        let functions = per(functions * chip.timing.get(Class::Eup).interval.max(1), c.eup_slots);
+        registers * per(simple, c.valu_slots).max(per(loads + 1, c.vload_slots)).max(functions)
+    }
+
+    /// Cycles from a register of sums to its result.
+    pub(super) fn latency(&self, chip: &ChipConfig) -> f64 {
+        let of = |class| chip.timing.get(class).latency;
+        let rounded = of(Class::Valu);
+        let mut there: Vec<u32> = Vec::with_capacity(self.nodes.len());
+        for n in &self.nodes {
+            let own = match operations(n) {
+                (0, 0) => 0,
+                (0..SEVERAL, 0) => of(Class::ValuMul) + rounded,
+                _ => of(Class::Eup).max(of(Class::ValuDiv)) + rounded,
+            };
+            let before = n.args.iter().map(|&a| there[a as usize]).max().unwrap_or(0);
+            there.push(before + own);
+        }
+        f64::from(of(Class::Vload) + there[self.root as usize])
     }
 
     fn has_param(input: &FinishInput) -> bool {

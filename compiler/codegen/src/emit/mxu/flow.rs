@@ -226,10 +226,21 @@ impl Context<'_> {
     }
 
     /// The loops of a step that pop from `source`.
-    fn loops(&self, b: &mut KernelBuilder, step: &Step, pass: usize, source: Source, push: Push, pop: Pop) {
+    fn loops(
+        &self,
+        b: &mut KernelBuilder,
+        step: &Step,
+        pass: usize,
+        (source, beside): (Source, bool),
+        push: Push,
+        pop: Pop,
+    ) {
         let next = self.passes()[(pass + 1) % self.passes().len()].1;
         for s in self.seg.loops.iter().filter(|s| s.source == source) {
             b.loop_with(Trips::Static(s.iterations), self.hints(), |b| {
+                if beside {
+                    self.spread_blocks(b, s.blocks / self.t.spread);
+                }
                 self.pop_blocks(b, pop, s.blocks);
                 self.push_blocks(b, step, (push, s.blocks), &|b, i| {
                     let from = s.stage * i / s.blocks;
@@ -247,19 +258,26 @@ impl Context<'_> {
         }
     }
 
-    fn hints(&self) -> LoopHints {
+    pub(super) fn hints(&self) -> LoopHints {
         LoopHints::independent(&[self.sums, self.out.buf])
     }
 
-    /// Results through the FIFO: the end of one earlier step, then the begin of the next one.
     fn stream(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
+        match &self.spread {
+            Some(s) => self.beside(b, s, &|b, beside| self.stream_with(b, step, pass, beside)),
+            None => self.stream_with(b, step, pass, false),
+        }
+    }
+
+    /// Results through the FIFO: the end of one earlier step, then the begin of the next one; beside that, part of a tile's end.
+    fn stream_with(&self, b: &mut KernelBuilder, step: &Step, pass: usize, beside: bool) {
         let push = Push::Fifo(self.passes()[pass].0);
-        let loops = |source| move |b: &mut KernelBuilder, pop| self.loops(b, step, pass, source, push, pop);
+        let loops = |source| move |b: &mut KernelBuilder, pop| self.loops(b, step, pass, (source, beside), push, pop);
         // Without whole steps of lag, the pass says which results may be a tile's last.
         let known = self.seg.lag == 0;
         if self.seg.tail > 0 {
             let earlier = loops(Source::Earlier);
-            if known && pass > 0 {
+            if beside || known && pass > 0 {
                 self.pop_end(b, &earlier, false);
             } else {
                 b.if_else(self.pop_wait, |b| earlier(b, Pop::None), |b| self.pop_end(b, &earlier, true));
@@ -271,7 +289,7 @@ impl Context<'_> {
         let waited = b.s_addi(self.pop_wait, -1);
         b.set_s(self.pop_wait, Op::SMax, &[waited.into(), S::ZERO.into()]);
         let current = loops(Source::Current);
-        if known {
+        if beside || known {
             self.pop_begin(b, &current, pass + 1 == self.passes().len());
         } else {
             b.if_else(self.pop_wait, |b| current(b, Pop::None), |b| self.pop_begin(b, &current, true));
@@ -288,7 +306,8 @@ impl Context<'_> {
         other: impl FnOnce(&mut KernelBuilder),
     ) {
         let splits = self.t.ks > 1;
-        if !may_be {
+        // Of a tile whose end is spread, all steps only add up.
+        if !may_be || self.spread.is_some() {
             return other(b);
         }
         let step = (self.steps > 1).then(|| b.def_s(Op::SEqI, &[self.pop_left.into(), 1.into()]));
@@ -316,14 +335,21 @@ impl Context<'_> {
             loops(b, Pop::Finish);
             if self.seg.tail == 0 {
                 self.end_tile(b);
-            } else if let Some(out) = self.out_stream.as_ref().filter(|out| out.early.is_some()) {
-                let (window, address) = self.leaving(b);
-                out.start_early(b, window, address);
+            } else {
+                self.start_early(b);
             }
         };
         self.if_last(b, may_be_last, last, |b| self.sum(b, loops));
         if self.seg.tail == 0 {
             self.pop_step(b);
+        }
+    }
+
+    /// Starts the copy of the results that leave before the tile's others.
+    pub(super) fn start_early(&self, b: &mut KernelBuilder) {
+        if let Some(out) = self.out_stream.as_ref().filter(|out| out.early.is_some()) {
+            let (window, address) = self.leaving(b);
+            out.start_early(b, window, address);
         }
     }
 
@@ -375,6 +401,9 @@ impl Context<'_> {
         if self.t.accumulators {
             self.next_region(b, self.pop_region);
         }
+        if let Some(s) = &self.spread {
+            self.begin_spread(b, s);
+        }
         if self.t.ks == 1 {
             return;
         }
@@ -415,12 +444,12 @@ impl Context<'_> {
         // The step of a part in which an earlier part is drained.
         let drains = (self.seg.lag - 1) % self.steps;
         let run = |b: &mut KernelBuilder, push: Push, may_drain: bool| {
-            let none = |b: &mut KernelBuilder| self.loops(b, step, pass, Source::Current, push, Pop::None);
+            let none = |b: &mut KernelBuilder| self.loops(b, step, pass, (Source::Current, false), push, Pop::None);
             if !may_drain {
                 return none(b);
             }
             b.if_else(self.pop_wait, none, |b| {
-                self.drain(b, &|b, pop| self.loops(b, step, pass, Source::Current, push, pop));
+                self.drain(b, &|b, pop| self.loops(b, step, pass, (Source::Current, false), push, pop));
                 b.set_s(self.pop_wait, Op::SLi, &[(self.steps as i32).into()]);
             });
         };
@@ -436,7 +465,7 @@ impl Context<'_> {
     }
 
     /// Before a tile's first result is stored.
-    fn begin_tile(&self, b: &mut KernelBuilder) {
+    pub(super) fn begin_tile(&self, b: &mut KernelBuilder) {
         for (&to, &from) in self.pop.vars.iter().zip(&self.at.vars) {
             b.copy_s(to, from);
         }
@@ -451,7 +480,7 @@ impl Context<'_> {
     }
 
     /// After a tile's last result is stored.
-    fn end_tile(&self, b: &mut KernelBuilder) {
+    pub(super) fn end_tile(&self, b: &mut KernelBuilder) {
         let windows = |b: &mut KernelBuilder| {
             if let Some(ring) = self.out_ring {
                 ring.turn(b, &[self.at.vars[0]]);
@@ -501,7 +530,11 @@ impl Context<'_> {
                 if tail > 0 {
                     self.pop_end(b, &|b, pop| blocks(b, tail, pop), true);
                 }
+                self.rest_of_spread(b);
             };
+            if self.seg.lag > 0 {
+                self.rest_of_spread(b);
+            }
             end(b);
             b.loop_static(self.seg.lag, |b| {
                 self.pop_begin(b, &|b, pop| blocks(b, self.t.blocks - tail, pop), true);

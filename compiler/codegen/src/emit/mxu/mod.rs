@@ -10,6 +10,7 @@
 //! - [`tile`]: the choice of blocks, groups and chunks; [`cycles`]: its cost model;
 //! - [`segment`]: the loops of a step, and how results lag behind pushes;
 //! - [`choose`]: the best tile, as plain numbers;
+//! - [`spread`]: ends of products beside the next tile's steps;
 //! - [`split`]: parts for the cores of a device;
 //! - [`odometer`]: counting through nested dimensions;
 //! - [`stream`]: copies between HBM and windows;
@@ -31,6 +32,7 @@ mod segment;
 mod setup;
 mod spec;
 mod split;
+mod spread;
 mod stream;
 mod tile;
 

@@ -88,16 +88,29 @@ pub(super) struct StepShape {
     pub group_issue: f64,
     /// Cycles to load a tile of weights.
     pub tile_load: f64,
+    /// Row blocks that an iteration of every loop has, or a multiple.
+    pub together: u32,
 }
 
 impl Segments {
-    /// The quickest loops for a step, and its cycles.
-    pub fn choose(s: &StepShape, chip: &ChipConfig) -> (Segments, f64) {
-        let timed = Segments::candidates(s, chip).into_iter().map(|c| {
+    /// The quickest loops for a step, and its cycles; `None` if no loops come out even.
+    pub fn choose(s: &StepShape, chip: &ChipConfig) -> Option<(Segments, f64)> {
+        let timed = Segments::candidates(s, chip).into_iter().filter_map(|c| {
             let cycles = c.cycles(s, chip);
-            (c, cycles)
+            Some((c.in_turns(s.together)?, cycles))
         });
-        timed.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there is always a candidate")
+        timed.min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// The same with so many row blocks, or a multiple, in every iteration; `None` if the loops do not come out even.
+    fn in_turns(self, blocks: u32) -> Option<Segments> {
+        let one = |l: &Segment| {
+            let even = l.blocks == 1 && l.iterations.is_multiple_of(blocks);
+            let joined = || Segment { iterations: l.iterations / blocks, blocks, stage: l.stage * blocks, ..*l };
+            if l.blocks.is_multiple_of(blocks) { Some(*l) } else { even.then(joined) }
+        };
+        let loops = self.loops.iter().map(one).collect::<Option<Vec<_>>>()?;
+        Some(Segments { loops, ..self })
     }
 
     fn candidates(s: &StepShape, chip: &ChipConfig) -> Vec<Segments> {
@@ -113,7 +126,7 @@ impl Segments {
         }
         let most = most_in_flight(chip, need);
         let mut all = Vec::new();
-        let per_group = need.div_ceil(groups);
+        let per_group = need.div_ceil(groups).next_multiple_of(s.together);
         let tail = groups * per_group;
         // The results of an iteration are in registers at once.
         let held = per_group.saturating_mul(s.results);
@@ -124,6 +137,8 @@ impl Segments {
         }
         let want = need.min(most);
         let (lag, tail) = (want / blocks, want % blocks);
+        let even = tail.next_multiple_of(s.together);
+        let tail = if even < blocks && lag * blocks + even <= most { even } else { tail };
         if lag < all_steps {
             all.push(Segments::cut(blocks, groups, tail, lag));
         }
@@ -213,6 +228,7 @@ mod tests {
                         block_issue,
                         group_issue,
                         tile_load,
+                        together: 1,
                     };
                     let candidates = Segments::candidates(&s, &chip);
                     let late = candidates.iter().cloned().map(|c| c.staged_late(groups)).filter(|c| c.late);
@@ -230,6 +246,30 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn loops_in_turns_have_whole_turns() {
+        let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+        for (blocks, together) in [(128, 4), (64, 2), (96, 8), (40, 4), (128, 1)] {
+            let s = StepShape {
+                blocks,
+                groups: 16,
+                results: 4,
+                steps: 6,
+                parts: 6,
+                accumulators: false,
+                rate: 1.0,
+                block_issue: 4.0,
+                group_issue: 2.0,
+                tile_load: 64.0,
+                together,
+            };
+            let (c, _) = Segments::choose(&s, &chip).expect("even numbers come out even");
+            assert!(c.loops.iter().all(|l| l.blocks.is_multiple_of(together)), "{blocks} {together} {c:?}");
+            assert_eq!(c.loops.iter().map(|l| l.iterations * l.blocks).sum::<u32>(), blocks);
+            assert_eq!(c.loops.iter().map(|l| l.iterations * l.stage).sum::<u32>() + c.staged_after, 16);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::body::{Context, Current, Operand};
 use super::odometer::{Level, Odometer, Walk};
 use super::spec::{Array, Dim, Epilogue, MxuError, RhsForm};
+use super::spread::Spread;
 use super::stream::{Chunk, Kind, OutStream, Piece, Ring, Stream, desc};
 use super::tile::{Problem, Tiling, Window};
 use crate::emit::hbm::{Descs, HbmUnit};
@@ -512,6 +513,7 @@ pub(super) fn prepare<'a>(
         rhs_stream,
         out_stream,
         extra_streams,
+        spread: Spread::new(b, &t),
         epilogue: RefCell::new(epilogue),
         seg,
         p,

@@ -120,6 +120,10 @@ pub(super) struct Tiling {
     pub sums: u32,
     /// The loops of a step.
     pub segments: Segments,
+    /// Steps that a tile's end is spread over (0: it is done as results come).
+    pub spread: u32,
+    /// Cycles of all tiles' ends beyond their steps.
+    pub ends: f64,
     pub cycles: f64,
 }
 
@@ -176,7 +180,9 @@ impl Tiling {
     /// Rows of every slab whose results leave for HBM before the tile's others are popped; none where results do not lag, or a tile's
     /// rows do not follow each other.
     pub fn early_rows(&self, spec: &Contraction, g: &Geometry) -> Option<u32> {
-        let (tail, slab) = (self.segments.tail, self.blocks * g.sublanes);
+        // Of an end that is spread, all but the last step's rows are there before.
+        let tail = self.blocks.checked_div(self.spread).unwrap_or(self.segments.tail);
+        let slab = self.blocks * g.sublanes;
         let follow = g.inner.out == 1 && matches!(self.walk[..], [d] if d.out == g.sublanes || d.count == 1);
         let apart = self.slab_out.iter().zip(0..).all(|(&at, i)| at == i * slab);
         let whole = self.out.is_some_and(|w| w.copied == self.ms * slab);
@@ -424,6 +430,8 @@ impl Problem<'_> {
             extras: Vec::new(),
             sums: 0,
             segments: Segments::default(),
+            spread: 0,
+            ends: 0.0,
             cycles: 0.0,
         };
         self.windows(&mut t);
@@ -497,7 +505,7 @@ impl Problem<'_> {
         };
         // One window takes all results where the next ones come late enough: those of a group of columns come at once.
         let splits = if t.ng > 1 { 1 } else { t.ks };
-        let between = f64::from(t.steps(self.geometry, self.formats) * splits - 1) * step;
+        let between = f64::from(t.steps(self.geometry, self.formats) * splits - t.spread.max(1)) * step;
         if t.tiles(self.geometry) > 1 && 2.0 * queue < between {
             t.out.iter_mut().for_each(|w| w.count = 1);
         }
