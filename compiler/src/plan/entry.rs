@@ -10,7 +10,7 @@ use super::place::{Placement, hand_over, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
-use super::{alone, finish, overlap, padding};
+use super::{alone, finish, overlap, padding, start};
 use std::collections::BTreeSet;
 use systole_hlo::core::CoreModule;
 use systole_hlo::error::{CompileError, Resource, limit};
@@ -60,6 +60,17 @@ pub fn plan(
     attempts(core, chip, options, line, memo).map_err(|e| options.guide.schedule.named(e))
 }
 
+/// What an attempt at a plan has come upon.
+#[derive(Default)]
+struct Attempt {
+    /// What stood in the way of steps, or is brought in again and again.
+    crowding: Vec<String>,
+    /// Loops that cores cannot share.
+    apart: Vec<String>,
+    /// Products do on the way what loops leave to them.
+    begun: bool,
+}
+
 fn attempts(
     core: &CoreModule,
     chip: &ChipConfig,
@@ -80,21 +91,29 @@ fn attempts(
         // A plan that fits, though its loops bring arrays in every time round.
         let mut fits = None;
         loop {
-            // What stood in the way of steps, or is brought in again and again.
-            let mut crowding: Vec<String> = Vec::new();
-            let mut apart: Vec<String> = Vec::new();
             let kept = (largest, &streamed, &together);
-            let made = draft(core, chip, kept, line, (options, memo), hide).and_then(|draft| {
-                draft.check(chip)?;
-                let mut arrays: Vec<BufId> = Vec::new();
-                let placement = place(&draft, chip, vmem_map(chip).arrays, &mut arrays);
-                arrays.extend(placement.iter().flat_map(|p| &p.reloaded));
-                crowding = arrays.iter().map(|b| draft.buffers[b.index()].name.clone()).collect();
-                let placement = placement?;
-                apart = placement.together.iter().map(|op| draft.ops[*op as usize].name.clone()).collect();
-                guide::check(&draft, &options.guide.schedule)?;
-                planned(core, draft, placement, chip)
-            });
+            let attempt = |begin: bool| {
+                let mut tried = Attempt::default();
+                let made = draft(core, chip, kept, line, (options, memo), (hide, begin)).and_then(|draft| {
+                    draft.check(chip)?;
+                    tried.begun = draft.begun;
+                    let mut arrays: Vec<BufId> = Vec::new();
+                    let placement = place(&draft, chip, vmem_map(chip).arrays, &mut arrays);
+                    arrays.extend(placement.iter().flat_map(|p| &p.reloaded));
+                    tried.crowding = arrays.iter().map(|b| draft.buffers[b.index()].name.clone()).collect();
+                    let placement = placement?;
+                    tried.apart = placement.together.iter().map(|op| draft.ops[*op as usize].name.clone()).collect();
+                    guide::check(&draft, &options.guide.schedule)?;
+                    planned(core, draft, placement, chip)
+                });
+                (made, tried)
+            };
+            let (mut made, mut tried) = attempt(true);
+            // What loops leave to products takes more room than what they would make.
+            if tried.begun && (!tried.crowding.is_empty() || made.as_ref().is_err_and(CompileError::is_vmem)) {
+                (made, tried) = attempt(false);
+            }
+            let Attempt { crowding, apart, .. } = tried;
             // Loops that cores share have to be such as can be shared.
             if !apart.is_empty() {
                 together.extend(apart);
@@ -199,14 +218,15 @@ fn in_order(own: &Layout, known: &ArrayShape) -> Option<Layout> {
     (row_major && own.dims.len() == known.dims.len() && turned.physical() == own.dims).then_some(turned)
 }
 
-/// Lowers the entry computation: parameters, steps, results.
+/// Lowers the entry computation: parameters, steps, results. If there is room, exchanges are hidden and products begin with what loops
+/// leave them.
 fn draft(
     core: &Module,
     chip: &ChipConfig,
     (largest_resident, streamed, together): (u64, &BTreeSet<String>, &BTreeSet<String>),
     lines: &dyn Fn(Span) -> u32,
     (options, memo): (&PlanOptions, &Memo),
-    hide: bool,
+    (hide, begin): (bool, bool),
 ) -> Result<Draft, CompileError> {
     let transfers = core
         .computations
@@ -264,6 +284,9 @@ fn draft(
     }
     lower.plan.steps = lower.steps;
     finish::products(&mut lower.plan, chip, &options.guide, memo);
+    if begin {
+        start::products(&mut lower.plan, chip, &options.guide, memo);
+    }
     guide::pinned(&mut lower.plan, &options.guide.schedule)?;
     hand_over(&mut lower.plan);
     if hide {

@@ -17,6 +17,7 @@ mod padding;
 mod place;
 mod planned;
 pub mod spec;
+mod start;
 pub mod step;
 pub mod text;
 mod together;

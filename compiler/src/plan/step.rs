@@ -281,6 +281,8 @@ pub struct Draft {
     pub kept: Vec<BufId>,
     /// Buffers of channels, by number and array.
     pub channels: BTreeMap<(u64, usize), View>,
+    /// Products do on the way what loops leave to them.
+    pub begun: bool,
     /// Tables and semaphores of collectives.
     pub pod: PodPlan,
 }

@@ -222,7 +222,9 @@ pub fn describe(spec: &KernelSpec) -> String {
             let hidden = hidden(*looks);
             let end =
                 c.finish.as_ref().map_or_else(String::new, |f| format!(", {} operations at its end", f.nodes.len()));
-            format!("product of {rows} x {taps}*{} x {}{end}: {tile}{hidden}", c.k, c.n)
+            let begin =
+                c.start.as_ref().map_or_else(String::new, |s| format!(", {} operations on its way in", s.nodes.len()));
+            format!("product of {rows} x {taps}*{} x {}{begin}{end}: {tile}{hidden}", c.k, c.n)
         }
         KernelSpec::Gather { rows, .. } => {
             format!("gathers {} {}", rows.count, if rows.single { "elements" } else { "rows" })

@@ -36,10 +36,7 @@ const CALL: f64 = 150.0;
 
 /// Joins products and the loops over their results, in all steps of a draft.
 pub fn products(draft: &mut Draft, chip: &ChipConfig, guide: &Guide, memo: &Memo) {
-    let mut mentions = vec![0u32; draft.buffers.len()];
-    named(&draft.steps, &mut |b| mentions[b.index()] += 1);
-    let kept = draft.results.iter().chain(&draft.params).copied().chain(draft.channels.values().map(|v| v.buf));
-    kept.for_each(|b| mentions[b.index()] += 1);
+    let mentions = mentions(draft);
     let steps = std::mem::take(&mut draft.steps);
     let whole = (draft.keys.iter()).filter_map(|(key, &kernel)| match key {
         KernelKey::Product(c, Some((0, _)), _) => Some((kernel, c.clone())),
@@ -53,6 +50,15 @@ pub fn products(draft: &mut Draft, chip: &ChipConfig, guide: &Guide, memo: &Memo
     if made > 0 {
         drop_unused(draft);
     }
+}
+
+/// How often each buffer is named: by steps, as a parameter, a result or a channel.
+pub(super) fn mentions(draft: &Draft) -> Vec<u32> {
+    let mut mentions = vec![0u32; draft.buffers.len()];
+    named(&draft.steps, &mut |b| mentions[b.index()] += 1);
+    let kept = draft.results.iter().chain(&draft.params).copied().chain(draft.channels.values().map(|v| v.buf));
+    kept.for_each(|b| mentions[b.index()] += 1);
+    mentions
 }
 
 struct Finisher<'a> {
@@ -382,7 +388,7 @@ fn named(steps: &[Step], f: &mut dyn FnMut(BufId)) {
 }
 
 /// Drops kernels that no step calls any more.
-fn drop_unused(draft: &mut Draft) {
+pub(super) fn drop_unused(draft: &mut Draft) {
     fn each(steps: &mut [Step], f: &mut dyn FnMut(&mut usize)) {
         for s in steps {
             match s {

@@ -8,7 +8,7 @@ use systole_codegen::emit::loops::spec::{
     Access, Body as Function, Expr, ExprNode, ExprOp, Input, LaneMap, Output, Reduction,
 };
 use systole_codegen::emit::moves::spec::MoveSpec;
-use systole_codegen::emit::mxu::FinishInput;
+use systole_codegen::emit::mxu::{FinishInput, Start, StartInput};
 use systole_codegen::emit::sort::Pass;
 use systole_hlo::graph::{Binary, Direction};
 use systole_isa::DType;
@@ -34,6 +34,9 @@ pub(super) fn sound(spec: &KernelSpec) -> Check {
             let dims = c.batch.iter().chain(&c.rows).chain(&c.taps);
             let sizes = dims.map(|d| d.count).chain([c.k, c.n]).all(|n| n > 0);
             ensure(sizes && !c.rows.is_empty(), || "a product without elements".into())?;
+            if let Some(s) = &c.start {
+                sound_start(s, c.lhs.dtype)?;
+            }
             let Some(f) = &c.finish else {
                 return ensure(c.extras.is_empty(), || "operands of an epilogue without one".into());
             };
@@ -75,6 +78,17 @@ pub(super) fn sound(spec: &KernelSpec) -> Check {
         KernelSpec::Solve(s) => ensure(s.matrices.rows > 0, || "matrices without rows".into()),
         KernelSpec::Mosaic(s) => ensure(!s.body.is_empty(), || "a kernel without a body".into()),
     }
+}
+
+fn sound_start(s: &Start, lhs: DType) -> Check {
+    let of = |i: &StartInput| match i {
+        StartInput::Element => lhs,
+        StartInput::Row(t) => *t,
+    };
+    sound_nodes(&s.nodes, &Types { inputs: s.inputs.iter().map(of).collect(), ..Types::default() })?;
+    let plain = s.nodes.iter().all(|n| !matches!(n.op, ExprOp::Index(_)));
+    let float = s.nodes.get(s.root as usize).is_some_and(|n| matches!(n.dtype, DType::F32 | DType::BF16));
+    ensure(plain && float, || "an operand made of what there is not".into())
 }
 
 fn sound_body(body: &Body) -> Check {

@@ -48,14 +48,14 @@ pub fn scratch_rows(spec: &LoopSpec, chip: &ChipConfig) -> u32 {
     kept(&spec, (tiles * sublanes, room), tiles).len() as u32 * group(&spec.expr, tiles) * tiles * sublanes
 }
 
-/// Row blocks that are done together.
-fn group(expr: &Expr, tiles: u32) -> u32 {
+/// Row blocks of `tiles` registers each that are done together.
+pub fn group(expr: &Expr, tiles: u32) -> u32 {
     ((TOGETHER / expr.nodes.len().max(1)) as u32).min(GROUP).min(LONG / tiles).max(1)
 }
 
 /// Which nodes' values are the same in every column.
 #[allow(clippy::wildcard_enum_match_arm, reason = "what is computed varies as its operands do")]
-pub(super) fn column_free(spec: &LoopSpec) -> Vec<bool> {
+pub fn column_free(spec: &LoopSpec) -> Vec<bool> {
     let mut free: Vec<bool> = Vec::with_capacity(spec.expr.nodes.len());
     for n in &spec.expr.nodes {
         free.push(match &n.op {

@@ -56,6 +56,8 @@ pub(super) struct Context<'a> {
     pub rhs: Operand,
     pub out: Operand,
     pub extras: Vec<Operand>,
+    /// Values of rows of lhs.
+    pub rows_buf: BufferRef,
     pub sums: BufferRef,
     /// Word row of the sums, of those of the part whose results are popped, and of the next block.
     pub sums_base: S,
@@ -64,7 +66,7 @@ pub(super) struct Context<'a> {
     /// Groups and splits left of that part.
     pub pop_group: S,
     pub pop_split: S,
-    /// Steps: lhs, rhs, k left, n left.
+    /// Steps: lhs, rhs, k left, n left, values of rows of lhs.
     pub next: Odometer<Kind>,
     pub next_chunk: S,
     pub next_new_chunk: S,
@@ -77,6 +79,7 @@ pub(super) struct Context<'a> {
     /// Whether chunks of rhs are still to be waited for: how many groups of columns, where each stays in its window.
     pub rhs_waits: S,
     pub current: Current,
+    /// Pushes: lhs, values of its rows.
     pub push: Walk,
     pub push_row: S,
     /// Results: out, [row in the whole array,] extras.
@@ -108,13 +111,22 @@ pub(super) enum Push {
     Add(MxuFormat),
 }
 
+/// What is there of the sums before results are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// Nothing where the mask is set, else all earlier results.
+    Perhaps(M),
+    Nothing,
+    All,
+}
+
 /// What happens to the results that a block pops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pop {
     /// There are none yet.
     None,
-    /// Sums in vector memory; nothing is there yet where the mask is set.
-    Sum(M),
+    /// Sums in vector memory.
+    Sum(Before),
     /// The tile's last: epilogue and store.
     Finish,
 }
@@ -365,8 +377,15 @@ impl Context<'_> {
             let skip = self.lhs.slab(si, inside);
             let stride = self.p.geometry.inner.lhs;
             let at = self.push.vars[0];
-            let load = |b: &mut KernelBuilder, chunk: &(ChunkAt, M)| {
-                self.load(b, &self.lhs, at, chunk.0, skip as i32 + offset, stride, chunk.1)
+            let rows = self.row_values(b, skip as i32 + offset);
+            let load = |b: &mut KernelBuilder, &(chunk, mask): &(ChunkAt, M)| {
+                if self.p.spec.start.is_none() || matches!(chunk, ChunkAt::Missing) {
+                    return self.load(b, &self.lhs, at, chunk, skip as i32 + offset, stride, mask);
+                }
+                let v = self.load(b, &self.lhs, at, chunk, skip as i32 + offset, stride, M::ALL);
+                let v = self.started(b, v, &rows);
+                let zero = b.v_imm(0);
+                if mask == M::ALL { v } else { b.select(mask, v, zero) }
             };
             let part = self.p.staging.part;
             let mut chunks: Vec<(V, u32)> = step.lhs.iter().zip(part.first_k..).map(|(c, n)| (load(b, c), n)).collect();
@@ -397,7 +416,7 @@ impl Context<'_> {
     pub fn pop_blocks(&self, b: &mut KernelBuilder, pop: Pop, n: u32) {
         match pop {
             Pop::None => return,
-            Pop::Sum(first) => self.sum_blocks(b, first, n),
+            Pop::Sum(before) => self.sum_blocks(b, before, n),
             Pop::Finish => self.walked(b, &self.pop, n, &mut |b, i, offset| self.finish_block(b, i, offset)),
         }
         for (row, used) in [(self.pop_row, self.t.accumulators), (self.sums_row, self.t.sums > 0)] {
@@ -433,25 +452,27 @@ impl Context<'_> {
     }
 
     /// Adds results to the sums. All loads come before all stores, so that they need not be told apart.
-    fn sum_blocks(&self, b: &mut KernelBuilder, first: M, n: u32) {
+    fn sum_blocks(&self, b: &mut KernelBuilder, before: Before, n: u32) {
         let all: Vec<(u32, (usize, u32, u32, u32))> =
             (0..n).flat_map(|i| self.results().map(move |r| (i, r))).collect();
         let there = |plane: u32| plane < self.p.geometry.planes_n;
         let load = |b: &mut KernelBuilder, &(i, (_, plane, unit, c)): &(u32, (usize, u32, u32, u32))| {
-            there(plane).then(|| b.load(MemFormat::W32, self.sums_row, self.sum_offset(i, unit, c), 1, self.sums))
+            let known = there(plane) && before != Before::Nothing;
+            known.then(|| b.load(MemFormat::W32, self.sums_row, self.sum_offset(i, unit, c), 1, self.sums))
         };
         let sums: Vec<Option<V>> = all.iter().map(|r| load(b, r)).collect();
         let mut totals = Vec::new();
-        for (&(i, (_, _, unit, c)), &sum) in all.iter().zip(&sums) {
-            if sum.is_none() && self.t.accumulators {
+        for (&(i, (_, plane, unit, c)), &sum) in all.iter().zip(&sums) {
+            if !there(plane) && self.t.accumulators {
                 totals.push(None);
                 continue;
             }
             let v = self.result(b, i, unit, c);
-            totals.push(sum.map(|sum| {
+            totals.push(there(plane).then(|| {
                 let value = self.p.formats.result(b, v).v();
+                let Some(sum) = sum else { return value };
                 let total = self.p.formats.add(b, sum, value);
-                b.select(first, value, total)
+                if let Before::Perhaps(first) = before { b.select(first, value, total) } else { total }
             }));
         }
         for (&(i, (_, _, unit, c)), total) in all.iter().zip(totals) {

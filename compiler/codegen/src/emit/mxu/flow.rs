@@ -1,7 +1,8 @@
 //! The flow of a kernel: the loop over steps, and what happens when chunks, blocks and tiles begin and end.
 
-use super::body::{Context, Pop, Push, Step};
+use super::body::{Before, Context, Pop, Push, Step};
 use super::segment::Source;
+use super::setup::ROWS;
 use super::spec::Place;
 use super::stream::{Kind, Stream, switch};
 use crate::emit::hook::Hook;
@@ -68,6 +69,9 @@ impl Context<'_> {
     fn keep(&self, b: &mut KernelBuilder) {
         let c = &self.current;
         b.copy_s(self.push.vars[0], self.next.vars[0]);
+        for (&to, &from) in self.push.vars[1..].iter().zip(&self.next.vars[ROWS..]) {
+            b.copy_s(to, from);
+        }
         if let Some(k) = c.k_left {
             b.copy_s(k, self.next.vars[2]);
         }
@@ -323,8 +327,15 @@ impl Context<'_> {
     }
 
     fn sum(&self, b: &mut KernelBuilder, loops: &dyn Fn(&mut KernelBuilder, Pop)) {
+        // Where the vector unit has more to do beside pushes, code of its own spares it the choice.
+        let busy = self.p.spec.start.is_some() || self.spread.is_some();
+        if busy && self.t.ks == 1 && !self.t.accumulators {
+            let first = b.def_s(Op::SEqI, &[self.pop_left.into(), (self.steps as i32).into()]);
+            let sums = |before| move |b: &mut KernelBuilder| loops(b, Pop::Sum(before));
+            return b.if_else(first, sums(Before::Nothing), sums(Before::All));
+        }
         let first = self.sum_mask(b);
-        loops(b, Pop::Sum(first));
+        loops(b, Pop::Sum(Before::Perhaps(first)));
     }
 
     /// Pops the first blocks of a step (all of them, without a tail).

@@ -10,7 +10,8 @@
 //!
 //! All passes but HH read the high piece as `HighFinite`, so that an infinity never meets a zero piece.
 
-use super::spec::{Contraction, MxuError};
+use super::spec::{Contraction, MxuError, Place};
+use super::start::Start;
 use crate::emit::{Value, memory};
 use crate::kernel::{KernelBuilder, V};
 use systole_hlo::graph::op::Precision;
@@ -75,7 +76,13 @@ pub(in crate::emit) fn one_pass(lhs: DType, rhs: DType, precision: Precision) ->
 impl Formats {
     /// The formats of a contraction on a chip.
     pub fn choose(spec: &Contraction, chip: &ChipConfig) -> Result<Formats, MxuError> {
-        let (l, r) = (spec.lhs.dtype, spec.rhs.dtype);
+        let (l, r) = (spec.lhs_type(), spec.rhs.dtype);
+        // What is done to rows on their way is done to words, which lie in the rows that they have in memory.
+        let words = |s: &Start| spec.lhs.dtype == DType::F32 && s.rows().all(|t| t == DType::F32);
+        let near = spec.lhs.place == Place::Vmem && spec.taps.is_empty();
+        if spec.start.as_ref().is_some_and(|s| !words(s) || !near || !s.dtype.is_float()) {
+            return Err(MxuError::Unsupported("operands that are made on their way".into()));
+        }
         let rate = |f: MxuFormat| chip.mxu_type(f).map(|t| t.rows_per_cycle);
         let bf16 = rate(MxuFormat::Bf16).unwrap_or(1.0);
         let small = |t: DType| t.is_integer() && t.bits() <= 8;
@@ -108,6 +115,10 @@ impl Formats {
         {
             f.passes = vec![(MxuFormat::F8, MxuFormat::F8)];
             f.rate = rate;
+        }
+        // The other passes would make the rows again.
+        if spec.start.is_some() && f.passes.len() > 1 {
+            return Err(MxuError::Unsupported("operands of several passes that are made on their way".into()));
         }
         Ok(f)
     }

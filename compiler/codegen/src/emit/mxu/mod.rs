@@ -4,7 +4,7 @@
 //! and runs an [`Epilogue`] on every tile of results.
 //!
 //! - [`spec`]: the contraction, its arrays, the epilogue;
-//! - [`finish`]: an epilogue as data;
+//! - [`finish`]: an epilogue as data; [`start`]: what is done to rows of lhs on their way;
 //! - [`format`]: operand types, passes of multi-pass products;
 //! - [`geometry`]: dimensions merged and cut into row blocks;
 //! - [`tile`]: the choice of blocks, groups and chunks; [`cycles`]: its cost model;
@@ -33,6 +33,7 @@ mod setup;
 mod spec;
 mod split;
 mod spread;
+mod start;
 mod stream;
 mod tile;
 
@@ -44,6 +45,7 @@ pub use finish::{Finish, FinishInput, Finishing};
 pub(in crate::emit) use format::one_pass;
 pub use spec::{Array, Contraction, Convert, Dim, Epilogue, KernelOut, MatView, MxuError, Place, RhsForm, TileAt};
 pub use split::{Part, shared, split};
+pub use start::{Start, StartInput};
 
 use crate::emit::hook::Hook;
 use crate::kernel::KernelBuilder;

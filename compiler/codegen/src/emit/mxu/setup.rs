@@ -4,6 +4,7 @@ use super::body::{Context, Current, Operand};
 use super::odometer::{Level, Odometer, Walk};
 use super::spec::{Array, Dim, Epilogue, MxuError, RhsForm};
 use super::spread::Spread;
+use super::start::Start;
 use super::stream::{Chunk, Kind, OutStream, Piece, Ring, Stream, desc};
 use super::tile::{Problem, Tiling, Window};
 use crate::emit::hbm::{Descs, HbmUnit};
@@ -219,9 +220,12 @@ impl Levels<'_> {
     }
 }
 
-/// The steps' odometer: lhs, rhs, k left, n left.
+/// The first of the steps' odometer's variables that is of values of rows.
+pub(super) const ROWS: usize = 4;
+
+/// The steps' odometer: lhs, rhs, k left, n left, values of rows of lhs (whose bases are `rows`).
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other level moves it")]
-fn step_odometer(b: &mut KernelBuilder, l: &Levels<'_>, lhs: &Base, rhs: &Base) -> Odometer<Kind> {
+fn step_odometer(b: &mut KernelBuilder, l: &Levels<'_>, (lhs, rhs): (&Base, &Base), rows: &[S]) -> Odometer<Kind> {
     let (g, t, spec) = (l.p.geometry, l.t, l.p.spec);
     let tile_k = (t.kch * g.lanes) as i64;
     let taps: Vec<i64> = dense(&g.taps.iter().map(|d| d.count).collect::<Vec<_>>(), t.rhs.map_or(0, |w| w.copied));
@@ -248,10 +252,14 @@ fn step_odometer(b: &mut KernelBuilder, l: &Levels<'_>, lhs: &Base, rhs: &Base) 
             Kind::Wide => gain(-l.wide().step as i64 * g.lanes as i64, -l.wide().last as i64 * g.lanes as i64),
             _ => Gain::default(),
         };
-        l.level(k, &[left, right, k_left, n_left])
+        // They have one plane.
+        let of_row = l.lhs(k.0, 0);
+        let gains: Vec<Gain> = [left, right, k_left, n_left].into_iter().chain(rows.iter().map(|_| of_row)).collect();
+        l.level(k, &gains)
     });
     let levels = levels.collect();
-    let vars = vec![b.s_copy(lhs.start), b.s_copy(rhs.start), b.s_var(g.k as i32), b.s_var(spec.n as i32)];
+    let mut vars = vec![b.s_copy(lhs.start), b.s_copy(rhs.start), b.s_var(g.k as i32), b.s_var(spec.n as i32)];
+    vars.extend(rows.iter().map(|&base| b.s_copy(base)));
     Odometer::new(b, levels, vars)
 }
 
@@ -415,6 +423,7 @@ pub(super) fn prepare<'a>(
     let (lhs_param, rhs_param, out_param) = (b.param(), b.param(), b.param());
     let extra_params: Vec<S> = spec.extras.iter().map(|_| b.param()).collect();
     let params: Vec<S> = (0..epilogue.params()).map(|_| b.param()).collect();
+    let rows: Vec<S> = spec.start.iter().flat_map(Start::rows).map(|_| b.param()).collect();
     let mut r = Resources { scratch: b.param(), words: 0, descs: Descs::default(), semaphores: 0 };
     let beside = g.beside.map_or(Dim { count: 1, lhs: 0, rhs: 0, out: 0 }, |beside| beside.whole);
     let lhs = base(b, &mut r, chip, (spec.lhs, lhs_param), (t.lhs.as_ref(), beside.lhs));
@@ -430,7 +439,7 @@ pub(super) fn prepare<'a>(
     let steps = t.steps(g, p.formats);
     let parts = t.tiles(g) * t.ks;
     let seg = t.segments.clone();
-    let next = step_odometer(b, &l, &lhs, &rhs);
+    let next = step_odometer(b, &l, (&lhs, &rhs), &rows);
     let lhs_stream = lhs_stream(b, &mut r, &l, &lhs);
     let rhs_stream = rhs_stream(b, &mut r, &l, &rhs);
     let serial = t.overlaps(g);
@@ -453,8 +462,8 @@ pub(super) fn prepare<'a>(
     let uses_row = epilogue.uses_row();
     let at = tile_odometer(b, &l, &out, uses_row, &extras);
     let walk: Vec<(u32, i32)> = t.walk.iter().map(|d| (d.count, d.lhs as i32)).collect();
-    let push_at = b.s_var(0);
-    let push = Walk::new(b, &walk, vec![push_at], false);
+    let push_at = (0..1 + rows.len()).map(|_| b.s_var(0)).collect();
+    let push = Walk::new(b, &walk, push_at, false);
     let walk: Vec<(u32, i32)> = t.walk.iter().map(|d| (d.count, d.out as i32)).collect();
     let pop_at = (0..1 + uses_row as usize + extras.len()).map(|_| b.s_var(0)).collect();
     let pop = Walk::new(b, &walk, pop_at, g.masked && g.long_lines);
@@ -478,6 +487,7 @@ pub(super) fn prepare<'a>(
         params_buf: b.buffer(),
         steps,
         parts,
+        rows_buf: b.buffer(),
         sums: b.buffer(),
         sums_base,
         next,

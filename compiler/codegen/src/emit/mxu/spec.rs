@@ -1,6 +1,7 @@
 //! What a contraction kernel computes and where its arrays lie: [`Contraction`], which covers dots and convolutions.
 
 use super::finish::Finish;
+use super::start::Start;
 use crate::emit::Value;
 use crate::kernel::{BufferRef, Kernel, KernelBuilder, M, S};
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,9 @@ pub struct Contraction {
     /// What is done to results before they are stored; without, they are converted to the result's type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<Finish>,
+    /// What is done to elements of lhs before they are multiplied; lhs is in vector memory then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Start>,
     /// Dimensions of all three arrays, outermost first.
     pub batch: Vec<Dim>,
     /// Dimensions of lhs and out, outermost first; the last one lies across sublanes. At least one.
@@ -97,6 +101,7 @@ impl Contraction {
             out: out.array,
             extras: Vec::new(),
             finish: None,
+            start: None,
             batch: vec![Dim { count: batch, lhs: lhs.batch_stride, rhs: rhs.batch_stride, out: out.batch_stride }],
             rows: vec![Dim { count: m, lhs: lhs.row_stride, rhs: 0, out: out.row_stride }],
             taps: Vec::new(),
@@ -117,7 +122,7 @@ impl Contraction {
     /// Element type of the sums: s32 for integers, else f32.
     pub fn accumulator(&self) -> DType {
         let whole = |t: DType| t.is_integer() || t == DType::Pred;
-        if whole(self.lhs.dtype) && whole(self.rhs.dtype) { DType::S32 } else { DType::F32 }
+        if whole(self.lhs_type()) && whole(self.rhs.dtype) { DType::S32 } else { DType::F32 }
     }
 }
 
@@ -166,8 +171,8 @@ impl Epilogue for Convert {
     }
 }
 
-/// A contraction's kernel. Parameters in order: bases of lhs, rhs, out, each extra, the epilogue's, scratch (a VMEM word
-/// row, a multiple of 32).
+/// A contraction's kernel. Parameters in order: bases of lhs, rhs, out, each extra, the epilogue's, values of rows of lhs, scratch (a
+/// VMEM word row, a multiple of 32).
 #[derive(Clone, Debug)]
 pub struct KernelOut {
     pub kernel: Kernel,
