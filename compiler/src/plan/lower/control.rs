@@ -6,7 +6,7 @@ use crate::plan::step::{BufferKind, ScalarOp, Step, Word};
 use crate::plan::view::{Form, View, layout_of};
 use systole_hlo::analysis::counted::counted_loop;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{CompId, NodeId, Op, Shape};
+use systole_hlo::graph::{ArrayShape, CompId, NodeId, Op, Shape};
 use systole_isa::DType;
 
 /// A place that a loop or conditional keeps one value of its state in.
@@ -99,9 +99,7 @@ impl<'a> Lower<'a> {
         let mut near: u64 = bytes.iter().sum();
         let room = (self.chip.vmem.bytes / 2).min(self.plan.largest_resident.saturating_mul(2));
         for i in order {
-            // What its iterations make of it would be streamed.
-            let large = bytes[i] > self.plan.largest_resident;
-            if self.state_bytes + near <= room && !large {
+            if self.state_bytes + near <= room {
                 break;
             }
             far[i] = true;
@@ -242,7 +240,12 @@ impl<'a> Lower<'a> {
     fn streamed_states(&self, body: CompId) -> Vec<usize> {
         let comp = self.module.computation(body);
         let root = comp.node(comp.root);
-        let streamed = |id: &NodeId| self.plan.streamed.contains(&comp.node(*id).name);
+        let streamed = |id: &NodeId| {
+            let node = comp.node(*id);
+            let bytes = |a: &ArrayShape| layout_of(a.dtype, &a.dims, Form::Lanes, self.chip).bytes();
+            let large = node.shape.as_array().is_some_and(|a| bytes(a) > self.plan.largest_resident);
+            self.plan.streamed.contains(&node.name) || large && node.op == Op::DynamicUpdateSlice
+        };
         let numbered = root.operands.iter().enumerate().filter(|_| root.op == Op::Tuple);
         numbered.filter(|(_, o)| streamed(o)).map(|(i, _)| i).collect()
     }
