@@ -246,7 +246,7 @@ fn single(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
     if gradient::applies(b, &s) {
         return Ok(images::lower(b, &s).unwrap_or_else(|| gradient::lower(b, &s)));
     }
-    if let Some(packed) = pack::packed(b, &s) {
+    if let Some(packed) = pack::packed(b, &s).or_else(|| pack::folded(b, &s)) {
         return single(b, packed);
     }
     Ok(stack::lower(b, &s).unwrap_or_else(|| canonical(b, &s)))

@@ -53,6 +53,29 @@ pub fn packed(b: &mut Emit, s: &Spec) -> Option<Spec> {
     Some(Spec { x, kernel, window, ..s.clone() })
 }
 
+/// The convolution whose innermost window is too long to be packed, with a stride of places as channels: they lie beside each other, and
+/// the window that is left is as many times shorter and has no stride.
+pub fn folded(b: &mut Emit, s: &Spec) -> Option<Spec> {
+    let d = s.spatial().checked_sub(1)?;
+    let (w, channels) = (s.window[d], s.inputs(b));
+    let pays = w.stride > 1 && w.size >= 2 * w.stride && channels * w.stride <= MAX_INNER;
+    if !pays || channels >= ENOUGH || w.window_dilation != 1 || !b.draft.fire("conv-fold") {
+        return None;
+    }
+    let left = w.size.div_ceil(w.stride);
+    let places = window_outputs(b.dims(s.x)[d + 1], &w) - 1 + left;
+    let source = longer(b, s, (d, places * w.stride));
+    let mut dims = whole(b.dims(source));
+    dims[d + 1].limit = places * w.stride;
+    let source = b.slice(source, &dims);
+    let sizes = [&b.dims(source)[..=d], &[places, w.stride * channels]].concat();
+    let x = b.reshape(source, &sizes);
+    let kernel = packed_kernel(b, s, (d, w.stride, left));
+    let mut window = s.window.clone();
+    window[d] = WindowDim { size: left, ..WindowDim::TRIVIAL };
+    Some(Spec { x, kernel, window, ..s.clone() })
+}
+
 /// How many positions of a window along another dimension than the innermost are packed beside so many channels.
 pub(super) fn outer(w: &WindowDim, channels: u64) -> Option<u64> {
     if channels * w.size > MAX_MORE { some(w, MAX_MORE / channels) } else { Some(w.size) }
