@@ -141,6 +141,7 @@ fn step(part: Part, args: &[Known], lie: impl Fn(usize) -> Lie) -> Option<Known>
         _ => return None,
     })
 }
+
 /// How the first or second of two things lies to the first or second; `None` where one of them is no number.
 fn between(lie: Lie, x: bool, y: bool) -> Option<Ordering> {
     let nan = |second: bool| match lie {

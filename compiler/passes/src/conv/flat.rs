@@ -21,7 +21,8 @@ const MAX_OUTPUTS: u64 = 512;
 const PLACES: u64 = 32;
 /// What moving a row of lanes costs beside pushing one into the matrix units (measured).
 const MOVE: u64 = 2;
-/// Rows of results of which registers are stored in the time that one is pushed (measured).
+/// Rows of results of which registers are stored in the time that one is pushed: a store slot takes eight rows a cycle, four units
+/// together push four (assumed: other chips are near this).
 const STORED: u64 = 2;
 /// How far the source is looked for.
 pub(super) const MAX_DEPTH: u32 = 8;
