@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Access, ExprId, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output};
-use systole_codegen::emit::loops::{column_free, group, operations};
+use systole_codegen::emit::loops::{Units, column_free, group};
 use systole_codegen::emit::mxu::{Array, Contraction, Place, Start, StartInput};
 use systole_isa::{ChipConfig, Class, DType, Layout};
 
@@ -194,18 +194,13 @@ impl Starter<'_> {
     /// Cycles of a loop over arrays in vector memory, as the units take what it computes of every element.
     fn work(&self, spec: &LoopSpec) -> f64 {
         let c = &self.chip.core;
-        let per = |n: u32, slots: u32| f64::from(n) / f64::from(slots.max(1));
         let free = column_free(spec);
-        let own = spec.expr.nodes.iter().zip(&free).filter(|(_, free)| !**free).map(|(n, _)| operations(n));
-        let (simple, functions) = own.fold((0, 0), |a, n| (a.0 + n.0, a.1 + n.1));
+        let own = Units::of(spec.expr.nodes.iter().zip(&free).filter(|(_, free)| !**free).map(|(n, _)| n));
         let reduced: usize = spec.expr.reductions.iter().map(|r| r.body.roots.len()).sum();
         let tiled = |lane: &LaneMap| matches!(lane, LaneMap::Tile { .. });
         let loads = spec.inputs.iter().filter(|i| matches!(i, Input::Array(a) if tiled(&a.lane))).count() as u32;
         let stores = spec.outputs.iter().filter(|o| tiled(&o.access.lane)).count() as u32;
-        let register = per(simple + reduced as u32, c.valu_slots)
-            .max(per(functions * self.chip.timing.get(Class::Eup).interval.max(1), c.eup_slots))
-            .max(per(loads, c.vload_slots))
-            .max(per(stores, c.vstore_slots));
+        let register = Units { simple: own.simple + reduced as u32, loads, stores, ..own }.cycles(self.chip);
         let (outer, tiles) =
             (spec.outer.iter().map(|&n| f64::from(n)).product::<f64>(), spec.columns.div_ceil(c.lanes));
         let blocks = outer * f64::from(spec.rows.div_ceil(c.sublanes));

@@ -17,5 +17,5 @@ pub use eval::{repeatable, widened};
 pub use reduce::{emit_reduce, reduce_kernel};
 pub use row::{emit_loop, flatten, loop_kernel};
 pub use simplify::merge_reduce;
-pub use staged::{column_free, group, operations, scratch_rows, work};
+pub use staged::{Units, column_free, group, operations, scratch_rows, work};
 pub use tiled::{part_rows, tiles_to_kept, tiles_to_reduced};

@@ -14,7 +14,7 @@ use crate::kernel::build::LoopHints;
 use crate::kernel::{BufferRef, KernelBuilder, M, MemFormat, S, StoreFormat, Trips, V};
 use systole_hlo::graph::Binary;
 use systole_hlo::graph::elementwise::{Function, UnaryKind};
-use systole_isa::{ChipConfig, DType};
+use systole_isa::{ChipConfig, Class, DType};
 
 /// Most tiles of a row block that one loop body handles at once.
 const UNROLLED_TILES: u32 = 16;
@@ -114,6 +114,35 @@ pub fn operations(n: &ExprNode) -> (u32, u32) {
             _ => (work(n), 0),
         },
         _ => (work(n), 0),
+    }
+}
+
+/// What a register takes of the units that compute, and that load and store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Units {
+    /// Operations of the vector unit, and of the unit of functions.
+    pub simple: u32,
+    pub functions: u32,
+    pub loads: u32,
+    pub stores: u32,
+}
+
+impl Units {
+    /// What nodes compute, without what reaches memory.
+    pub fn of<'a>(nodes: impl IntoIterator<Item = &'a ExprNode>) -> Units {
+        let sum = |a: (u32, u32), n: (u32, u32)| (a.0 + n.0, a.1 + n.1);
+        let (simple, functions) = nodes.into_iter().map(operations).fold((0, 0), sum);
+        Units { simple, functions, ..Units::default() }
+    }
+
+    /// Cycles of the unit that takes longest.
+    pub fn cycles(&self, chip: &ChipConfig) -> f64 {
+        let c = &chip.core;
+        let per = |n: u32, slots: u32| f64::from(n) / f64::from(slots.max(1));
+        per(self.simple, c.valu_slots)
+            .max(per(self.functions * chip.timing.get(Class::Eup).interval.max(1), c.eup_slots))
+            .max(per(self.loads, c.vload_slots))
+            .max(per(self.stores, c.vstore_slots))
     }
 }
 

@@ -4,8 +4,8 @@
 use super::spec::{Epilogue, TileAt};
 use crate::emit::elementwise;
 use crate::emit::loops::eval::emit_node;
-use crate::emit::loops::operations;
 use crate::emit::loops::spec::{ExprId, ExprNode, ExprOp};
+use crate::emit::loops::{Units, operations};
 use crate::emit::memory::{Place, from_memory, load_value};
 use crate::emit::value::Value;
 use crate::kernel::{KernelBuilder, S};
@@ -50,12 +50,8 @@ impl Finish {
 
     /// Cycles of so many registers of results with what rounds them, as the units take it.
     pub(super) fn cycles(&self, registers: f64, chip: &ChipConfig) -> f64 {
-        let c = &chip.core;
-        let loads = self.inputs.iter().filter(|i| !matches!(i, FinishInput::Sums(_))).count() as u32;
-        let (simple, functions) = self.nodes.iter().map(operations).fold((0, 0), |a, n| (a.0 + n.0, a.1 + n.1));
-        let per = |n: u32, slots: u32| f64::from(n) / f64::from(slots.max(1));
-        let functions = per(functions * chip.timing.get(Class::Eup).interval.max(1), c.eup_slots);
-        registers * per(simple, c.valu_slots).max(per(loads + 1, c.vload_slots)).max(functions)
+        let loads = self.inputs.iter().filter(|i| !matches!(i, FinishInput::Sums(_))).count() as u32 + 1;
+        registers * Units { loads, ..Units::of(&self.nodes) }.cycles(chip)
     }
 
     /// Cycles from a register of sums to its result.

@@ -6,14 +6,14 @@
 
 use super::body::Context;
 use super::spec::Contraction;
+use crate::emit::loops::Units;
 use crate::emit::loops::eval::emit_node;
-use crate::emit::loops::operations;
 use crate::emit::loops::spec::{ExprId, ExprNode, ExprOp};
 use crate::emit::memory::{Place, load_value};
 use crate::emit::value::Value;
 use crate::kernel::{KernelBuilder, S, V};
 use serde::{Deserialize, Serialize};
-use systole_isa::{ChipConfig, Class, DType};
+use systole_isa::{ChipConfig, DType};
 
 /// An expression of every element of lhs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -47,11 +47,7 @@ impl Start {
 
     /// Cycles of a register of lhs in the vector unit and the unit of functions.
     pub(super) fn cycles(&self, chip: &ChipConfig) -> f64 {
-        let c = &chip.core;
-        let (simple, functions) = self.nodes.iter().map(operations).fold((0, 0), |a, n| (a.0 + n.0, a.1 + n.1));
-        let per = |n: u32, slots: u32| f64::from(n) / f64::from(slots.max(1));
-        let functions = per(functions * chip.timing.get(Class::Eup).interval.max(1), c.eup_slots);
-        per(simple, c.valu_slots).max(functions)
+        Units::of(&self.nodes).cycles(chip)
     }
 
     /// The register that is pushed, of one of lhs in memory.
