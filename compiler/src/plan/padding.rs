@@ -58,17 +58,3 @@ pub(super) fn note(draft: &mut Draft) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use systole_isa::DType;
-
-    #[test]
-    fn padding_is_what_memory_has_and_the_array_does_not() {
-        for (dims, share) in [(&[1024u64, 128][..], 1.0), (&[1024, 64], 0.5), (&[5, 3], 15.0 / 4096.0)] {
-            let l = Layout::row_major(DType::F32, dims, 8, 128);
-            assert_eq!(elements(&l) / places(&l), share, "{dims:?}");
-        }
-    }
-}

@@ -441,6 +441,3 @@ pub(super) mod byte_string {
         text.as_bytes().chunks(2).map(|p| Ok((digit(p[0])? << 4 | digit(p[1])?) as u8)).collect()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,7 +4,7 @@
 const MOST_TRIED: usize = 64;
 
 /// Coordinates along one axis in ring order: the axis itself where it wraps, else out on the even ones and back on the odd ones.
-pub(super) fn round(n: u32, wraps: bool) -> Vec<u32> {
+pub fn round(n: u32, wraps: bool) -> Vec<u32> {
     if wraps || n <= 2 {
         return (0..n).collect();
     }
@@ -13,7 +13,7 @@ pub(super) fn round(n: u32, wraps: bool) -> Vec<u32> {
 
 /// A Hamiltonian cycle through a box of these sizes (two or more, each above 1) that needs no link that wraps around:
 /// none if the number of places is odd.
-pub(super) fn through_box(sizes: &[u32]) -> Option<Vec<Vec<u32>>> {
+pub fn through_box(sizes: &[u32]) -> Option<Vec<Vec<u32>>> {
     // One size is the rows of a grid; the columns are a path through all others.
     let rows = sizes.iter().position(|n| n % 2 == 0)?;
     let others: Vec<u32> = (0..sizes.len()).filter(|&a| a != rows).map(|a| sizes[a]).collect();
@@ -51,7 +51,7 @@ fn path(sizes: &[u32]) -> Vec<Vec<u32>> {
 }
 
 /// An order of `n` places whose round trip is short: the given one, with stretches turned round while that helps.
-pub(super) fn short(n: usize, distance: impl Fn(usize, usize) -> u32) -> Vec<usize> {
+pub fn short(n: usize, distance: impl Fn(usize, usize) -> u32) -> Vec<usize> {
     let mut tour: Vec<usize> = (0..n).collect();
     if !(4..=MOST_TRIED).contains(&n) {
         return tour;
@@ -70,48 +70,4 @@ pub(super) fn short(n: usize, distance: impl Fn(usize, usize) -> u32) -> Vec<usi
         }
     }
     tour
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn rings_on_a_line_never_go_further_than_two() {
-        for n in 2..17u32 {
-            let r = round(n, false);
-            assert_eq!(r.len(), n as usize);
-            for i in 0..r.len() {
-                let (a, b) = (r[i], r[(i + 1) % r.len()]);
-                assert!(a.abs_diff(b) <= 2, "{r:?}");
-            }
-        }
-        assert_eq!(round(5, true), [0, 1, 2, 3, 4]);
-    }
-
-    #[test]
-    fn cycles_through_boxes_visit_every_place_by_single_steps() {
-        for sizes in
-            [vec![2, 2], vec![2, 4], vec![3, 4], vec![4, 3], vec![5, 6], vec![2, 2, 4], vec![3, 3, 2], vec![2, 3, 3, 2]]
-        {
-            let c = through_box(&sizes).expect("an even number of places");
-            let all: BTreeSet<&Vec<u32>> = c.iter().collect();
-            assert_eq!((c.len(), all.len()), (sizes.iter().product::<u32>() as usize, c.len()), "{sizes:?}");
-            for i in 0..c.len() {
-                let (a, b) = (&c[i], &c[(i + 1) % c.len()]);
-                assert_eq!(a.iter().zip(b).map(|(a, b)| a.abs_diff(*b)).sum::<u32>(), 1, "{sizes:?}: {a:?} {b:?}");
-            }
-        }
-        assert_eq!(through_box(&[3, 3]), None);
-    }
-
-    #[test]
-    fn round_trips_become_short() {
-        // The corners of a line of eight, in an order that goes to and fro.
-        let at = [0u32, 7, 1, 6, 2, 5, 3, 4];
-        let far = |a: usize, b: usize| at[a].abs_diff(at[b]);
-        let t = short(8, far);
-        assert_eq!((0..8).map(|i| far(t[i], t[(i + 1) % 8])).sum::<u32>(), 14);
-    }
 }

@@ -4,6 +4,7 @@
 //! all their places. Any other group is one ring, in an order with short ways. What a way costs follows from the
 //! routes of its messages: how many share a link.
 
+use super::combinations::partitions;
 use super::cycle::{round, short, through_box};
 use super::disjoint::disjoint_cycles;
 use super::shares::Split;
@@ -323,34 +324,4 @@ fn even(sizes: &[u32], mults: &[u64]) -> bool {
     let mut by: Vec<(u64, u32)> = mults.iter().copied().zip(sizes.iter().copied()).collect();
     by.sort_unstable();
     by.windows(2).all(|w| w[0].0 * u64::from(w[0].1) == w[1].0)
-}
-
-/// All partitions of `0..n` into sets, the finest one first.
-fn partitions(n: usize) -> Vec<Vec<Vec<usize>>> {
-    let mut all: Vec<Vec<Vec<usize>>> = vec![Vec::new()];
-    for i in 0..n {
-        let grown = all.iter().flat_map(|p| {
-            let alone = p.iter().cloned().chain([vec![i]]).collect();
-            let with = (0..p.len()).map(|s| {
-                let mut p = p.clone();
-                p[s].push(i);
-                p
-            });
-            std::iter::once(alone).chain(with).collect::<Vec<_>>()
-        });
-        all = grown.collect();
-    }
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::partitions;
-
-    #[test]
-    fn partitions_begin_with_the_finest() {
-        let counts: Vec<usize> = (1..5).map(|n| partitions(n).len()).collect();
-        assert_eq!(counts, [1, 2, 5, 15]);
-        assert_eq!(partitions(3)[0], [vec![0], vec![1], vec![2]]);
-    }
 }

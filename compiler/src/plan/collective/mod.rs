@@ -14,9 +14,10 @@
 mod alike;
 mod beside;
 mod choose;
-mod cycle;
+pub mod combinations;
+pub mod cycle;
 mod direct;
-mod disjoint;
+pub mod disjoint;
 mod lines;
 mod ring;
 mod shares;

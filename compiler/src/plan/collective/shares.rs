@@ -4,6 +4,7 @@
 //! others. So shares begin with different lines. With lines alike they are equal and go on in step, as streams of one ring;
 //! else each is a ring of its own, and shares are such that every line has as much to do in every phase as can be.
 
+use super::combinations::{compositions, orders, sets};
 use super::lines::{Line, Way};
 use super::state::MOST_RINGS;
 use super::{Request, RingKind, message_cycles};
@@ -151,73 +152,5 @@ impl Split {
     /// Cycles for each byte.
     fn rate(&self) -> f64 {
         self.phases.iter().map(|p| p.0).sum()
-    }
-}
-
-/// All orders of `0..n`.
-fn orders(n: usize) -> Vec<Vec<usize>> {
-    let mut all = vec![Vec::new()];
-    for i in 0..n {
-        let grown = all.iter().flat_map(|o: &Vec<usize>| {
-            (0..=o.len()).map(move |at| {
-                let mut o = o.clone();
-                o.insert(at, i);
-                o
-            })
-        });
-        all = grown.collect();
-    }
-    all
-}
-
-/// All sets of `size` of `0..n`.
-fn sets(n: usize, size: usize) -> Vec<Vec<usize>> {
-    let all = (0..1u32 << n.min(16)).filter(|m| m.count_ones() as usize == size);
-    all.map(|m| (0..n).filter(|i| m >> i & 1 == 1).collect()).collect()
-}
-
-/// All ways to write a number as a sum of `n` others above 0, in order.
-fn compositions(sum: u32, n: usize) -> Vec<Vec<u32>> {
-    if n <= 1 {
-        return vec![vec![sum; n]];
-    }
-    let rest = |first: u32| {
-        compositions(sum - first, n - 1).into_iter().map(move |mut c| {
-            c.insert(0, first);
-            c
-        })
-    };
-    (1..=sum.saturating_sub(n as u32 - 1)).flat_map(rest).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn orders_sets_and_compositions_are_complete() {
-        assert_eq!(orders(3).len(), 6);
-        assert_eq!(sets(6, 3).len(), 20);
-        assert_eq!(compositions(12, 3).len(), 55);
-        assert!(compositions(12, 3).iter().all(|c| c.iter().sum::<u32>() == 12 && !c.contains(&0)));
-    }
-
-    fn line(n: u32, shared: u32) -> Line {
-        Line { n, mult: 1, both_ways: true, shared, rings: Vec::new(), of: Vec::new(), links: 1 }
-    }
-
-    #[test]
-    fn shares_keep_all_links_busy() {
-        let chip = ChipConfig::from_preset("tpu-v4").expect("a preset");
-        // The time of all bytes over all links of a device, without latencies.
-        for lines in
-            [vec![line(4, 1), line(8, 1)], vec![line(8, 2), line(16, 1)], vec![line(4, 1), line(4, 1), line(8, 1)]]
-        {
-            let devices: f64 = lines.iter().map(|l| f64::from(l.n)).product();
-            let links: f64 = lines.iter().map(|l| l.bytes_per_cycle(&chip)).sum();
-            let ideal = (devices - 1.0) / devices / links;
-            let best = Way::new(lines).splits(&chip).iter().map(Split::rate).fold(f64::INFINITY, f64::min);
-            assert!(best < 1.09 * ideal, "{best} of {ideal}");
-        }
     }
 }

@@ -279,21 +279,3 @@ pub(super) fn folded(body: &spec::Body, parts: usize, dtypes: &[DType]) -> (Expr
     }
     (Expr { nodes, reductions: Vec::new() }, so_far)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use systole_hlo::graph::Binary;
-
-    #[test]
-    fn parts_are_folded_in_their_order() {
-        let t = DType::S32;
-        let param = |i| ExprNode { op: ExprOp::Param(i), args: SmallVec::new(), dtype: t };
-        let less = ExprNode { op: ExprOp::Binary(Binary::Sub), args: SmallVec::from_slice(&[0, 1]), dtype: t };
-        let body = spec::Body { nodes: vec![param(0), param(1), less], roots: vec![2] };
-        let (expr, roots) = folded(&body, 3, &[t]);
-        assert_eq!(roots, [4]);
-        assert_eq!(expr.nodes[3].args[..], [0, 1]);
-        assert_eq!(expr.nodes[4].args[..], [3, 2]);
-    }
-}

@@ -214,38 +214,3 @@ fn multiple(comp: &Computation, id: NodeId, of: u64, depth: u32) -> bool {
         _ => false,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A move of `[2, rows, 64]` along sublanes, heads side by side, whose destination begins `first` rows further.
-    fn heads(dtype: DType, rows: u32, first: i64) -> MoveSpec {
-        let side = |head: i64, lanes: i64, row_offset: i64| Side {
-            rows: vec![head, 1, 0],
-            lanes: vec![lanes, 0, 1],
-            row_offset,
-            plane_rows: 64,
-            component_rows: 64,
-            ..Side::default()
-        };
-        MoveSpec { dtype, sizes: vec![2, rows, 64], src: side(32, 0, 0), dst: side(0, 64, first) }
-    }
-
-    #[test]
-    fn rows_that_share_words_move_together() {
-        let words = in_words(&heads(DType::BF16, 20, 4), false).expect("ten words");
-        assert_eq!((words.dtype, &words.sizes[..]), (DType::U32, &[2, 10, 64][..]));
-        assert_eq!((&words.src.rows[..], &words.dst.rows[..]), (&[16, 1, 0][..], &[0, 1, 0][..]));
-        assert_eq!((words.dst.row_offset, words.dst.plane_rows), (2, 32));
-        assert_eq!(in_words(&heads(DType::S8, 20, 4), false).map(|s| s.sizes[1]), Some(5));
-    }
-
-    #[test]
-    fn parts_of_words_stay_elements() {
-        assert_eq!(in_words(&heads(DType::F32, 20, 4), true), None, "a word each");
-        assert_eq!(in_words(&heads(DType::BF16, 20, 3), true), None, "other places in words");
-        assert_eq!(in_words(&heads(DType::BF16, 21, 4), false), None, "the rest of the last word is another's");
-        assert_eq!(in_words(&heads(DType::BF16, 21, 4), true).map(|s| s.sizes[1]), Some(11));
-    }
-}

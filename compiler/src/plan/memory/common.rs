@@ -80,24 +80,3 @@ pub fn choose(life: &Lifetimes, candidates: &[(BufId, u64)], capacity: u64) -> V
     }
     chosen
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_reached_often_for_its_time_goes_first() {
-        // Of three arrays that are there at step 5, the long-lived one stays away.
-        let life = Lifetimes {
-            reads: vec![vec![90], vec![6], vec![5, 6]],
-            writes: vec![vec![1], vec![5], vec![4]],
-            last: vec![90, 6, 6],
-        };
-        let all = [(BufId(0), 50), (BufId(1), 60), (BufId(2), 40)];
-        let mut chosen = choose(&life, &all, 100);
-        chosen.sort();
-        assert_eq!(chosen, [BufId(1), BufId(2)]);
-        assert_eq!(choose(&life, &all, 150).len(), 3);
-        assert!(choose(&life, &all, 30).is_empty());
-    }
-}

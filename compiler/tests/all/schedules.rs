@@ -5,7 +5,7 @@ use systole_codegen::emit::mxu::{Contraction, Tile};
 use systole_compiler::compile::{CompileOptions, generate, plan_module};
 use systole_compiler::front::parse_hlo;
 use systole_compiler::plan::action::Action;
-use systole_compiler::plan::guide::{CostModel, Dice, Schedule, Tuned, TunedKernel};
+use systole_compiler::plan::guide::{CostModel, Dice, Schedule, Tuned, TunedKernel, is_named};
 use systole_compiler::plan::spec::KernelSpec;
 use systole_compiler::plan::{Plan, explain::explain};
 use systole_hlo::error::CompileError;
@@ -197,4 +197,38 @@ fn alternatives_are_explained() {
     assert!(text.contains("product of 512 x 1*256 x 384") && text.contains("rather than"), "{text}");
     let text = explain(&plan, &chip(), "t");
     assert!(text.contains("computed in the kernel of u"), "{text}");
+}
+
+#[test]
+fn patterns() {
+    for (pattern, name, yes) in [
+        ("dot.1", "dot.1", true),
+        ("dot.1", "dot.12", false),
+        ("dot*", "dot.12", true),
+        ("*.12", "dot.12", true),
+        ("d*t*2", "dot.12", true),
+        ("d*x*2", "dot.12", false),
+        ("*", "", true),
+    ] {
+        assert_eq!(is_named(pattern, name), yes, "{pattern} {name}");
+    }
+}
+
+#[test]
+fn wrong_lines_are_named() {
+    for (text, message) in [
+        ("tile dot.1 (rows: x)", "line 1"),
+        ("\n// a comment\ntile dot.1 (row: 3)", "line 3"),
+        ("keep", "of which operation"),
+        ("keep a b", "`b` behind the name"),
+        ("move a", "`move` pins nothing"),
+        ("exchange a square", "`ring`, `direct` or `axes`"),
+    ] {
+        let e = Schedule::parse(text).expect_err(text).to_string();
+        assert!(e.contains(message), "{text}: {e}");
+    }
+    let s = Schedule::parse("tile dot.* (rows: 8) // eight\nkeep x").expect("a schedule");
+    assert_eq!(s.tile("dot.3").map(|t| t.0.rows), Some(Some(8)));
+    let e = Schedule::of_file("a.txt", "keep x\nkeep").expect_err("nothing is kept").to_string();
+    assert!(e.starts_with("a.txt, line 2"), "{e}");
 }

@@ -1,5 +1,11 @@
-use super::*;
-use crate::compile::{CompileOptions, generate, plan_module};
+//! Plans as text: read as they were written, and refused where they are wrong.
+
+use systole_compiler::compile::{CompileOptions, generate, plan_module};
+use systole_compiler::front::parse_hlo;
+use systole_compiler::plan::Plan;
+use systole_compiler::plan::spec::KernelSpec;
+use systole_compiler::plan::text::{parse, to_text};
+use systole_compiler::plan::verify::verify;
 use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
 
@@ -37,7 +43,7 @@ scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
 
 fn planned(chip: &str, cores: u32, max_resident: Option<u64>) -> (Plan, ChipConfig, CompileOptions) {
     let chip = ChipConfig::from_preset(chip).expect("a preset");
-    let (module, _) = systole_front::parse_hlo(PROGRAM).expect("a module");
+    let (module, _) = parse_hlo(PROGRAM).expect("a module");
     let options = CompileOptions { cores, max_resident, ..CompileOptions::for_chip(&chip) };
     let plan = plan_module(module, &chip, &options, PROGRAM).expect("a plan");
     (plan, chip, options)
@@ -50,7 +56,7 @@ fn plans_are_read_as_they_were_written_and_give_the_same_program() {
         let text = to_text(&plan);
         let read = parse(&text).unwrap_or_else(|e| panic!("{}: {e}", chip.name));
         assert_eq!(read, plan, "{}", chip.name);
-        super::super::verify::verify(&read, &chip).unwrap_or_else(|e| panic!("{}: {e}", chip.name));
+        verify(&read, &chip).unwrap_or_else(|e| panic!("{}: {e}", chip.name));
         let program = |p: &Plan| generate(p, &chip, &options, None).expect("a program");
         assert!(program(&read) == program(&plan), "{}: another program", chip.name);
     }
@@ -81,7 +87,7 @@ fn plans_that_do_not_go_together_are_refused() {
     let wrong = |change: &dyn Fn(&mut Plan), message: &str| {
         let mut p = plan.clone();
         change(&mut p);
-        match super::super::verify::verify(&p, &chip) {
+        match verify(&p, &chip) {
             Err(CompileError::Plan(why)) => assert!(why.contains(message), "{message}: {why}"),
             other => panic!("{message}: {other:?}"),
         }
