@@ -4,7 +4,7 @@
 //! `MUTANTS=n` in the environment makes `n` of each kind for each program and chip, and takes models of the conformance
 //! suites too.
 
-#[path = "../compiler/codegen/src/schedule/tests/mutate.rs"]
+#[path = "../compiler/codegen/tests/all/schedules/mutate.rs"]
 mod mutate;
 
 use mutate::{DROPPED, Numbers, dropped, replaced, swapped};

@@ -9,7 +9,7 @@
 //! Results depend on nothing but the arguments. No pass looks at what a kernel computes.
 
 mod body;
-mod calls;
+pub mod calls;
 mod chaos;
 mod code;
 mod crowded;
@@ -26,9 +26,6 @@ pub mod print;
 mod regalloc;
 mod slots;
 mod spill;
-
-#[cfg(test)]
-mod tests;
 
 pub use code::{PipelineReport, RegionKind};
 pub use emit::{KernelReport, RegionReport};

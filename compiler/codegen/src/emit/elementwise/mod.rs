@@ -27,8 +27,6 @@ pub mod random;
 pub mod reduction64;
 pub mod special32;
 pub mod special64;
-#[cfg(test)]
-mod tests;
 pub mod trigonometric64;
 
 pub use compare::{clamp, compare, select};

@@ -174,6 +174,35 @@ pub fn filled(spec: &Contraction, tile: &Tile, chip: &ChipConfig) -> Option<(u32
     Some((part.kch * chip.core.lanes, part.nch * chip.core.lanes))
 }
 
+/// How a kernel with a tile goes through its arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileWalk {
+    /// Blocks that the rows of the outermost cut dimension come in.
+    pub row_blocks: u32,
+    /// Matrix units have neighbouring batch indices, beside each other.
+    pub beside: bool,
+    /// Several groups of rhs each stay in a window for all row blocks.
+    pub keeps_rhs: bool,
+    /// Results leave for HBM before all of a tile are there.
+    pub leaves_early: bool,
+}
+
+/// How a tile's kernel goes through its arrays.
+///
+/// # Errors
+/// If there is no such tile.
+pub fn walk(spec: &Contraction, tile: &Tile, chip: &ChipConfig) -> Result<TileWalk, MxuError> {
+    with_problem(spec, tile.variant, chip, false, |p| {
+        let t = p.restored(tile)?;
+        Ok(TileWalk {
+            row_blocks: t.mo,
+            beside: p.geometry.beside.is_some(),
+            keeps_rhs: t.keeps_rhs(),
+            leaves_early: t.early_rows(spec, p.geometry).is_some(),
+        })
+    })
+}
+
 /// Runs code with one of a contraction's geometries.
 pub(super) fn with_problem<T>(
     spec: &Contraction,
@@ -197,12 +226,12 @@ const FEW_UNITS: u32 = 4;
 
 /// Numbers of matrix units that a contraction may use: all of them, and where there are many, fewer and fewer: each has to be given
 /// its weights, which small products do not wait for.
-fn unit_counts(chip: &ChipConfig) -> Vec<u32> {
+pub fn unit_counts(chip: &ChipConfig) -> Vec<u32> {
     std::iter::successors(Some(chip.mxu.count), |&n| (n > FEW_UNITS).then(|| (n / 2).max(FEW_UNITS))).collect()
 }
 
 /// Sizes of equal parts of `count`, largest first: all of them for the first few, then fewer and fewer.
-pub(super) fn cuts(count: u32) -> impl Iterator<Item = u32> {
+pub fn cuts(count: u32) -> impl Iterator<Item = u32> {
     let mut last = 0;
     let mut parts = 1;
     let numbers = std::iter::from_fn(move || {
@@ -215,23 +244,4 @@ pub(super) fn cuts(count: u32) -> impl Iterator<Item = u32> {
         last = size;
         new
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_units_may_rest() {
-        let mut chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
-        assert_eq!(unit_counts(&chip), [4]);
-        chip.apply_sets(&["mxu.count=14".to_string()]).expect("in range");
-        assert_eq!(unit_counts(&chip), [14, 7, 4]);
-    }
-
-    #[test]
-    fn cuts_are_distinct_and_end_at_one() {
-        assert_eq!(cuts(10).collect::<Vec<_>>(), [10, 5, 4, 3, 2, 1]);
-        assert_eq!(cuts(1).collect::<Vec<_>>(), [1]);
-    }
 }

@@ -41,7 +41,7 @@ fn pieces(dtype: DType, precision: Precision) -> usize {
     }
 }
 
-fn float_passes(lhs: DType, rhs: DType, precision: Precision) -> Vec<(MxuFormat, MxuFormat)> {
+pub fn float_passes(lhs: DType, rhs: DType, precision: Precision) -> Vec<(MxuFormat, MxuFormat)> {
     use MxuFormat::{High, HighFinite, Low, Mid};
     let (mut l, mut r) = (pieces(lhs, precision), pieces(rhs, precision));
     if l == 1 && r == 1 {
@@ -141,26 +141,5 @@ impl Formats {
     /// The sum of two values of the sums' type.
     pub fn add(&self, b: &mut KernelBuilder, x: V, y: V) -> V {
         b.v(if self.sums == DType::S32 { Op::VAddI } else { Op::VAddF }, &[x, y])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use MxuFormat::*;
-
-    #[test]
-    fn passes_follow_precision_and_type() {
-        let check = |l, r, p, want: &[(MxuFormat, MxuFormat)]| assert_eq!(float_passes(l, r, p), want, "{l} {r} {p:?}");
-        let (d, h, hh) = (Precision::Default, Precision::High, Precision::Highest);
-        check(DType::F32, DType::F32, d, &[(Bf16, Bf16)]);
-        check(DType::BF16, DType::BF16, hh, &[(Bf16, Bf16)]);
-        check(DType::F32, DType::F32, h, &[(High, High), (HighFinite, Mid), (Mid, HighFinite)]);
-        let six =
-            [(High, High), (HighFinite, Mid), (Mid, HighFinite), (Mid, Mid), (HighFinite, Low), (Low, HighFinite)];
-        check(DType::F32, DType::F32, hh, &six);
-        check(DType::F16, DType::F16, d, &six[..4]);
-        check(DType::F32, DType::BF16, hh, &[(High, High), (Mid, HighFinite), (Low, HighFinite)]);
-        check(DType::F16, DType::BF16, d, &[(High, High), (Mid, HighFinite)]);
     }
 }

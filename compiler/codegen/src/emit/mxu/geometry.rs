@@ -11,7 +11,7 @@ use systole_isa::ChipConfig;
 
 /// See the module docs. Dimensions are outermost first.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Geometry {
+pub struct Geometry {
     pub sublanes: u32,
     pub lanes: u32,
     pub batch: Vec<Dim>,
@@ -34,7 +34,7 @@ pub(super) struct Geometry {
 
 /// See [`Geometry::beside`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Beside {
+pub struct Beside {
     /// The whole dimension.
     pub whole: Dim,
     /// How many indices are beside each other. The last ones begin earlier where they do not come out even.
@@ -50,7 +50,7 @@ impl Beside {
 }
 
 /// Element rows rounded up to whole words.
-pub(super) fn aligned(array: &Array, rows: u32) -> u32 {
+pub fn aligned(array: &Array, rows: u32) -> u32 {
     rows.next_multiple_of(array.dtype.packing() as u32)
 }
 
@@ -199,7 +199,7 @@ fn padded(spec: &Contraction, batch: &[Dim], rows: &[Dim], inner: Dim, sublanes:
 /// takes several arrays fills each as far. Rows of weights are staged from the array's first row on, columns of transposed ones
 /// from its first column; along the other dimension the part is at the array's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub struct Part {
     /// Lane chunks of rows (k) and columns (n), and the first of each.
     pub kch: u32,
     pub nch: u32,
@@ -233,7 +233,7 @@ impl Part {
 
 /// How the rhs is staged: registers along the sublanes' dimension, and lane chunks of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Staging {
+pub struct Staging {
     /// Staged transposed ([`RhsForm::LanesK`]).
     pub transposed: bool,
     /// Element rows between sublanes.
@@ -282,72 +282,5 @@ impl Staging {
                 Staging { transposed: true, stride: n_stride, groups: groups(spec.n, part.nch), chunks: part.kch, part }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::spec::{Array, MatView, Place};
-    use super::*;
-    use systole_isa::DType;
-
-    fn view(plane_rows: u32, row_stride: u32, batch_stride: u32) -> MatView {
-        let array = Array { place: Place::Vmem, dtype: DType::BF16, plane_rows, total_rows: 8 * plane_rows };
-        MatView { array, row_stride, batch_stride }
-    }
-
-    #[test]
-    fn parts_of_wide_arrays_are_what_a_contraction_fills() {
-        let mut chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
-        let part = |chip: &ChipConfig, k, n, transposed| {
-            let spec = Contraction::dot(1, [64, k, n], view(64, 1, 0), (view(2048, 1, 0), transposed), view(64, 1, 0));
-            Staging::variants(&spec, chip).remove(0)
-        };
-        assert_eq!(part(&chip, 300, 300, false).part.fires, None);
-        chip.apply_sets(&["mxu.rows=1024", "mxu.cols=1024"].map(String::from)).expect("in range");
-        let small = part(&chip, 64, 200, false);
-        assert_eq!((small.groups, small.chunks), (8, 2));
-        let due = Part { kch: 1, nch: 2, first_k: 0, first_n: 6, fires: Some(7), retires: None };
-        assert_eq!(small.part, due);
-        let due = Part { kch: 1, nch: 2, first_k: 7, first_n: 0, fires: None, retires: Some(7) };
-        assert_eq!(part(&chip, 64, 200, true).part, due);
-        // Two arrays deep and one wide: both are filled alike.
-        let large = part(&chip, 1152, 1024, false).part;
-        assert_eq!((large.kch, large.nch, large.fires, large.first_n), (5, 8, Some(7), 0));
-        // Smaller parts: half the columns, half the rows, and so on to a single chunk; of small ones there are few.
-        let parts = |k, n| {
-            let spec = Contraction::dot(1, [64, k, n], view(64, 1, 0), (view(2048, 1, 0), false), view(64, 1, 0));
-            let all = Staging::variants(&spec, &chip).into_iter().map(|s| (s.part.kch, s.part.nch));
-            all.collect::<Vec<_>>()
-        };
-        assert_eq!(parts(1024, 1024), [(8, 8), (8, 4), (4, 4), (4, 2), (2, 2), (2, 1), (1, 1)]);
-        assert_eq!(parts(64, 200), [(1, 2), (1, 1)]);
-    }
-
-    #[test]
-    fn lines_merge_through_padding() {
-        let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
-        // A 1x1 convolution over 7 x 7 positions, lines padded to 8, four images.
-        let mut spec = Contraction::dot(1, [7, 256, 256], view(224, 1, 0), (view(256, 1, 0), false), view(224, 1, 0));
-        spec.rows = vec![
-            Dim { count: 4, lhs: 56, rhs: 0, out: 56 },
-            Dim { count: 7, lhs: 8, rhs: 0, out: 8 },
-            Dim { count: 7, lhs: 1, rhs: 0, out: 1 },
-        ];
-        let g = Geometry::new(&spec, &chip);
-        assert_eq!(g.inner.count, 3 * 56 + 6 * 8 + 7);
-        assert_eq!(g.blocks, [Dim { count: 28, lhs: 8, rhs: 0, out: 8 }]);
-        assert!(!g.masked);
-    }
-
-    #[test]
-    fn shared_rhs_makes_batches_rows() {
-        let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
-        let spec = Contraction::dot(3, [20, 64, 64], view(96, 1, 24), (view(64, 1, 0), false), view(96, 1, 24));
-        let g = Geometry::new(&spec, &chip);
-        assert_eq!((g.batch.len(), g.inner.count, g.masked), (0, 68, false));
-        let spec = Contraction::dot(3, [1, 64, 64], view(32, 1, 1), (view(96, 1, 64), false), view(32, 1, 1));
-        let g = Geometry::new(&spec, &chip);
-        assert_eq!((g.batch.len(), g.inner.count, g.masked), (1, 1, true));
     }
 }

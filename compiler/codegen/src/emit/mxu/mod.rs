@@ -26,9 +26,9 @@ mod cycles;
 mod finish;
 mod flow;
 mod format;
-mod geometry;
+pub mod geometry;
 mod odometer;
-mod segment;
+pub mod segment;
 mod setup;
 mod spec;
 mod split;
@@ -37,15 +37,14 @@ mod start;
 mod stream;
 mod tile;
 
-#[cfg(test)]
-mod tests;
-
-pub use choose::{Chosen, Tile, Weigh, choose, consider, filled, search};
+pub use choose::{Chosen, Tile, TileWalk, Weigh, choose, consider, cuts, filled, search, unit_counts, walk};
 pub use finish::{Finish, FinishInput, Finishing};
+pub use format::float_passes;
 pub(in crate::emit) use format::one_pass;
 pub use spec::{Array, Contraction, Convert, Dim, Epilogue, KernelOut, MatView, MxuError, Place, RhsForm, TileAt};
 pub use split::{Part, shared, split};
 pub use start::{Start, StartInput};
+pub use tile::slabs;
 
 use crate::emit::hook::Hook;
 use crate::kernel::KernelBuilder;

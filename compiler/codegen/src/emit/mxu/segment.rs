@@ -7,7 +7,7 @@ use systole_isa::{ChipConfig, MxuFormat};
 
 /// Whose results a loop takes at step `t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub enum Source {
     /// The end of step `t - lag - 1`.
     Earlier,
     /// Step `t - lag`; all there is with accumulators.
@@ -16,7 +16,7 @@ pub(super) enum Source {
 
 /// A loop over row blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
+pub struct Segment {
     pub iterations: u32,
     /// Row blocks of an iteration.
     pub blocks: u32,
@@ -31,7 +31,7 @@ pub(super) struct Segment {
 /// pops the last `tail` blocks of step `t - lag - 1`, then the others of step `t - lag`. Accumulators have no tail: a
 /// part's drain begins `lag` steps after its last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Segments {
+pub struct Segments {
     pub loops: Vec<Segment>,
     /// Groups staged apart, after the loops (when a step has far fewer blocks than groups).
     pub staged_after: u32,
@@ -48,13 +48,13 @@ fn latency(chip: &ChipConfig, rate: f64) -> f64 {
 }
 
 /// Row blocks by which results should lag.
-fn wanted_lag(chip: &ChipConfig, rate: f64) -> u32 {
+pub fn wanted_lag(chip: &ChipConfig, rate: f64) -> u32 {
     (latency(chip, rate) * rate / chip.core.sublanes as f64).ceil() as u32 + 1
 }
 
 /// Result rows in flight that the scheduler leaves to program order: those that the FIFO holds, and where results should lag by
 /// more, those on their way through the array too.
-fn most_in_flight(chip: &ChipConfig, need: u32) -> u32 {
+pub fn most_in_flight(chip: &ChipConfig, need: u32) -> u32 {
     let all = chip.mxu.fifo_rows / chip.core.sublanes.max(1);
     let fifo = (all - (all / 4).max(1).min(all)).max(1);
     // Arrays that take more rows a cycle hold more of them: code does not count on it.
@@ -71,7 +71,7 @@ const STEP_GAP: f64 = 10.0;
 
 /// What the choice of a step's loops depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct StepShape {
+pub struct StepShape {
     pub blocks: u32,
     /// Groups of weight registers.
     pub groups: u32,
@@ -113,7 +113,8 @@ impl Segments {
         Some(Segments { loops, ..self })
     }
 
-    fn candidates(s: &StepShape, chip: &ChipConfig) -> Vec<Segments> {
+    /// All ways to walk the blocks of a step while the next weights are staged.
+    pub fn candidates(s: &StepShape, chip: &ChipConfig) -> Vec<Segments> {
         let (blocks, groups) = (s.blocks, s.groups);
         let need = wanted_lag(chip, s.rate);
         let all_steps = s.steps.saturating_mul(s.parts);
@@ -200,85 +201,7 @@ impl Segments {
 const MAX_STAGED: u32 = 2;
 
 /// Groups staged with each of the first so many blocks.
-fn stages(blocks: u32, groups: u32) -> (u32, u32) {
+pub fn stages(blocks: u32, groups: u32) -> (u32, u32) {
     let stage = groups.div_ceil(blocks);
     if stage > MAX_STAGED { (0, 0) } else { (stage, groups / stage) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loops_cover_all_blocks_and_groups() {
-        for preset in ["tiny", "tpu-v3", "tpu-v5e", "tpu-v6e"] {
-            let chip = ChipConfig::from_preset(preset).expect("a preset");
-            for blocks in (1..40).chain([64, 100, 1000]) {
-                for (groups, steps, parts) in [(1, 1, 1), (16, 8, 2), (32, 1, 100), (2, 3, 1)] {
-                    let (block_issue, group_issue, tile_load) = (4.0, 2.0, 64.0);
-                    let accumulators = chip.mxu.accumulator_rows >= blocks * chip.core.sublanes;
-                    let s = StepShape {
-                        blocks,
-                        groups,
-                        results: 4,
-                        steps,
-                        parts,
-                        accumulators,
-                        rate: 1.0,
-                        block_issue,
-                        group_issue,
-                        tile_load,
-                        together: 1,
-                    };
-                    let candidates = Segments::candidates(&s, &chip);
-                    let late = candidates.iter().cloned().map(|c| c.staged_late(groups)).filter(|c| c.late);
-                    for c in candidates.iter().cloned().chain(late) {
-                        let what = format!("{preset} {blocks} {groups} {c:?}");
-                        let sum = |f: &dyn Fn(&Segment) -> u32| c.loops.iter().map(f).sum::<u32>();
-                        assert_eq!(sum(&|l| l.iterations * l.blocks), blocks, "{what}");
-                        assert_eq!(sum(&|l| l.iterations * l.stage) + c.staged_after, groups, "{what}");
-                        let earlier = |l: &Segment| (l.source == Source::Earlier) as u32;
-                        assert_eq!(sum(&|l| earlier(l) * l.iterations * l.blocks), c.tail, "{what}");
-                        assert!(!c.late || sum(&|l| earlier(l) * l.stage) == 0, "{what}");
-                        assert!(accumulators || c.lag * blocks + c.tail > 0, "{what}");
-                        let most = most_in_flight(&chip, wanted_lag(&chip, s.rate));
-                        assert!(accumulators || c.lag * blocks + c.tail <= most, "{what}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn loops_in_turns_have_whole_turns() {
-        let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
-        for (blocks, together) in [(128, 4), (64, 2), (96, 8), (40, 4), (128, 1)] {
-            let s = StepShape {
-                blocks,
-                groups: 16,
-                results: 4,
-                steps: 6,
-                parts: 6,
-                accumulators: false,
-                rate: 1.0,
-                block_issue: 4.0,
-                group_issue: 2.0,
-                tile_load: 64.0,
-                together,
-            };
-            let (c, _) = Segments::choose(&s, &chip).expect("even numbers come out even");
-            assert!(c.loops.iter().all(|l| l.blocks.is_multiple_of(together)), "{blocks} {together} {c:?}");
-            assert_eq!(c.loops.iter().map(|l| l.iterations * l.blocks).sum::<u32>(), blocks);
-            assert_eq!(c.loops.iter().map(|l| l.iterations * l.stage).sum::<u32>() + c.staged_after, 16);
-        }
-    }
-
-    #[test]
-    fn stages_cover_all_groups() {
-        assert_eq!(stages(128, 16), (1, 16));
-        assert_eq!(stages(9, 16), (2, 8));
-        assert_eq!(stages(10, 15), (2, 7));
-        assert_eq!(stages(1, 16), (0, 0));
-        assert_eq!(stages(5, 16), (0, 0));
-    }
 }

@@ -218,8 +218,9 @@ pub(super) struct Problem<'a> {
     pub units: u32,
 }
 
-/// The dimensions of a block of rows cut over `ms` slabs: the walk of one slab, and the slabs' (lhs, out) offsets.
-fn slabs(mut dims: Vec<Dim>, ms: u32, whole_lines: bool) -> Option<(Vec<Dim>, Vec<u32>, Vec<u32>)> {
+/// The dimensions of a block of rows cut over `ms` slabs: the walk of one slab, and the slabs' (lhs, out) offsets in rows; `None` if no
+/// dimension can be cut. `whole_lines`: not the last one.
+pub fn slabs(mut dims: Vec<Dim>, ms: u32, whole_lines: bool) -> Option<(Vec<Dim>, Vec<u32>, Vec<u32>)> {
     if dims.len() > 1 {
         dims.retain(|d| d.count > 1);
     }
@@ -531,20 +532,5 @@ impl Problem<'_> {
                 set(t, l, r);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slabs_take_the_dimension_that_divides_best() {
-        let d = |count, lhs, out| Dim { count, lhs, rhs: 0, out };
-        let (walk, lhs, out) = slabs(vec![d(3, 100, 50), d(8, 10, 5)], 4, false).expect("splits");
-        assert_eq!((walk, lhs, out), (vec![d(2, 10, 5), d(3, 100, 50)], vec![0, 20, 40, 60], vec![0, 10, 20, 30]));
-        let (walk, lhs, _) = slabs(vec![d(7, 10, 5)], 4, false).expect("splits");
-        assert_eq!((walk, lhs), (vec![d(2, 10, 5)], vec![0, 20, 40, 50]));
-        assert_eq!(slabs(vec![d(1, 0, 0)], 2, false), None);
     }
 }

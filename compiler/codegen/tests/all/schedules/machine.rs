@@ -1,9 +1,9 @@
 //! A machine without time for tests: executes virtual kernels as trees and scheduled bundles, with one meaning of every
 //! instruction. Matrix and transpose units are stand-ins that depend on the order of what they are given.
 
-use crate::kernel::{Item, Kernel, Trips, Unit};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use systole_codegen::kernel::{Item, Kernel, Trips, Unit};
 use systole_isa::{Bundle, Effect, Inst, Kind, Op};
 
 pub const SUBLANES: usize = 4;
@@ -259,7 +259,7 @@ impl Registers {
         }
     }
 
-    fn scalar(&self, s: crate::kernel::S) -> i32 {
+    fn scalar(&self, s: systole_codegen::kernel::S) -> i32 {
         match self.0.get(&(0, s.0 as i32)) {
             _ if s.0 == 0 => 0,
             Some(Value::Scalar(x)) => *x,
@@ -377,7 +377,8 @@ pub fn run_bundles(bundles: &[Bundle], state: &mut State) -> u64 {
                 Some(Value::Scalar(x)) => x,
                 _ => panic!("no scalar"),
             };
-            let to = super::super::code::target_at(i.op).map_or(0, |t| i.operands[t] as usize);
+            let to =
+                i.op.info().operands.iter().position(|o| o.kind == Kind::Target).map_or(0, |t| i.operands[t] as usize);
             match i.op {
                 Op::BJmp => next = to,
                 Op::BZ if scalar(0) == 0 => next = to,

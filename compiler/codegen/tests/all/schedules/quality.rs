@@ -1,8 +1,8 @@
 //! What schedules reach on loops whose bounds a person can count.
 
-use super::super::{PipelineReport, RegionKind, ScheduleOptions, Scheduled, print, schedule};
-use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{BufferRef, KernelBuilder, LoopHints, M, MemFormat, S, StoreFormat, Trips, Unit};
+use systole_codegen::kernel::build_units::DmaArgs;
+use systole_codegen::kernel::{BufferRef, KernelBuilder, LoopHints, M, MemFormat, S, StoreFormat, Trips, Unit};
+use systole_codegen::schedule::{PipelineReport, RegionKind, ScheduleOptions, Scheduled, print, schedule};
 use systole_isa::{ChipConfig, MxuFormat, Op};
 
 fn chip() -> ChipConfig {

@@ -3,9 +3,9 @@
 use super::machine::{State, run_bundles};
 use super::mutate::{DROPPED, Numbers, dropped, replaced, swapped};
 use super::{chips, options, random, seeds};
-use crate::check::{Claims, SpillArea, verify};
-use crate::schedule::schedule;
 use std::collections::BTreeMap;
+use systole_codegen::check::{Claims, SpillArea, verify};
+use systole_codegen::schedule::schedule;
 use systole_isa::{Bundle, Effect};
 
 /// Contents of memory and registers that mutants begin with.

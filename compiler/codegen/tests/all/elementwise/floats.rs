@@ -1,7 +1,7 @@
 //! Float operations against f64 arithmetic and libm.
 
 use super::{Elements, Failures, Random, as_f64, eval_counted, floats};
-use crate::emit::elementwise::{binary, unary};
+use systole_codegen::emit::elementwise::{binary, unary};
 use systole_hlo::graph::elementwise::UnaryKind;
 use systole_hlo::graph::{Binary, Unary};
 use systole_isa::DType;

@@ -1,7 +1,9 @@
 //! Random units for differential tests.
 
 use super::machine::{LANES, SUBLANES};
-use crate::kernel::{BufferRef, DmaArgs, KernelBuilder, LoopHints, M, MemFormat, P, S, StoreFormat, Trips, Unit, V};
+use systole_codegen::kernel::{
+    BufferRef, DmaArgs, KernelBuilder, LoopHints, M, MemFormat, P, S, StoreFormat, Trips, Unit, V,
+};
 use systole_isa::{ChipConfig, MxuFormat, Op};
 
 pub struct Rng(u64);
@@ -73,7 +75,7 @@ pub fn unit(seed: u64, chip: &ChipConfig, size: usize) -> Unit {
     unit
 }
 
-fn kernel(r: &mut Rng, k: usize, chip: &ChipConfig, size: usize) -> crate::kernel::Kernel {
+fn kernel(r: &mut Rng, k: usize, chip: &ChipConfig, size: usize) -> systole_codegen::kernel::Kernel {
     let mut b = KernelBuilder::new(format!("kernel{k}"), chip);
     let buffers: Vec<BufferRef> = (0..BUFFERS).map(|_| b.buffer()).collect();
     let params: Vec<S> = (0..BUFFERS).map(|_| b.param()).collect();

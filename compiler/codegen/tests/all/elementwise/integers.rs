@@ -1,7 +1,7 @@
 //! Integer and `pred` operations against i128 arithmetic.
 
 use super::{Elements, Random, eval};
-use crate::emit::elementwise::{binary, clamp, compare, select, unary};
+use systole_codegen::emit::elementwise::{binary, clamp, compare, select, unary};
 use systole_hlo::graph::{Binary, Direction, Order, Unary};
 use systole_isa::{DType, dtype::DTypeClass};
 

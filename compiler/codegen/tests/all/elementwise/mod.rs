@@ -7,9 +7,9 @@ mod integers;
 mod machine;
 mod random;
 
-use crate::emit::{Value, memory};
-use crate::kernel::{KernelBuilder, M, MemFormat, StoreFormat};
 use machine::Machine;
+use systole_codegen::emit::{Value, memory};
+use systole_codegen::kernel::{KernelBuilder, M, MemFormat, StoreFormat};
 use systole_isa::{ChipConfig, DType};
 
 /// Elements of one type as their host bits.
@@ -24,7 +24,7 @@ pub(crate) fn eval_counted(
     inputs: &[Elements],
     build: impl Fn(&mut KernelBuilder, &[Value]) -> Value,
 ) -> (Elements, usize) {
-    let mut chip = ChipConfig::from_preset("tiny").unwrap();
+    let mut chip = ChipConfig::from_preset("tiny").expect("a preset");
     chip.core.lanes = inputs[0].bits.len() as u32;
     let mut b = KernelBuilder::new("test", &chip);
     let mut machine = Machine::new(inputs[0].bits.len());

@@ -1,8 +1,8 @@
 //! Random bits, and 8-bit floats.
 
 use super::{Elements, as_f64, eval};
-use crate::emit::Value;
-use crate::emit::elementwise::{binary, convert, random};
+use systole_codegen::emit::Value;
+use systole_codegen::emit::elementwise::{binary, convert, random};
 use systole_hlo::graph::Binary;
 use systole_isa::{DType, float::F8};
 

@@ -1,7 +1,7 @@
 //! Complex operations against textbook formulas in f64.
 
 use super::{Elements, Failures, Random, eval};
-use crate::emit::elementwise::{binary, unary};
+use systole_codegen::emit::elementwise::{binary, unary};
 use systole_hlo::graph::elementwise::UnaryKind;
 use systole_hlo::graph::{Binary, Unary};
 use systole_isa::DType;

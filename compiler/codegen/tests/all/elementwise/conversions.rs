@@ -2,7 +2,7 @@
 
 use super::integers::{arguments, elements, numbers, wrap};
 use super::{Elements, as_f64, eval, floats};
-use crate::emit::elementwise::{bitcast_same_width, constant, convert, iota_value, reduce_precision};
+use systole_codegen::emit::elementwise::{bitcast_same_width, constant, convert, iota_value, reduce_precision};
 use systole_isa::{DType, dtype::DTypeClass};
 
 const INTEGERS: [DType; 10] = [

@@ -1,11 +1,16 @@
 //! Contraction kernels run on a functional machine and compared with plain products.
 
+mod choices;
+mod formats;
+mod geometry;
 mod machine;
+mod segments;
+mod slabs;
 
-use super::*;
 use machine::Machine;
+use systole_codegen::emit::mxu::*;
 use systole_hlo::graph::op::Precision;
-use systole_isa::{DType, Layout};
+use systole_isa::{ChipConfig, DType, Layout};
 
 /// A dot of row-major arrays, or a convolution of `[n, spatial.., c]` by `[window.., c, o]`.
 #[derive(Clone)]
@@ -201,10 +206,7 @@ impl Case {
 
     /// The best tile, of those with batch indices beside each other, or in wide tiles, if the case's name says so.
     fn chosen(&self, spec: &Contraction, chip: &ChipConfig) -> Chosen {
-        let beside = |tile: &Tile| {
-            let geometry = choose::with_problem(spec, tile.variant, chip, false, |p| Ok(p.geometry.beside.is_some()));
-            geometry.expect("the tile's geometry")
-        };
+        let beside = |tile: &Tile| walk(spec, tile, chip).is_ok_and(|w| w.beside);
         let said = |tile: &Tile| match self.name {
             name if name.starts_with("beside") => beside(tile),
             // Of all columns, several wide tiles.
@@ -217,9 +219,7 @@ impl Case {
 
     /// Splits of k and row blocks of a tile.
     fn tiling(&self, spec: &Contraction, chosen: &Tile, chip: &ChipConfig) -> (u32, u32) {
-        let found = choose::with_problem(spec, chosen.variant, chip, false, |p| p.restored(chosen));
-        let t = found.expect("the tile's tiling");
-        (t.ks, t.mo)
+        (chosen.splits, walk(spec, chosen, chip).expect("the tile's tiling").row_blocks)
     }
 
     fn chip(&self) -> ChipConfig {
@@ -409,11 +409,8 @@ fn rhs_stays_and_results_leave_early() {
             let windows = [2, groups, 1 + groups % 2];
             let tile = Tile { variant: 0, units, outer: 0, rows, splits: 1, groups, windows };
             let Ok(chosen) = consider(&spec, &tile, &chip, false) else { continue };
-            let (stays, leaves) = choose::with_problem(&spec, 0, &chip, false, |p| {
-                let t = p.restored(&tile)?;
-                Ok((t.mo > 1 && t.keeps_rhs(), t.early_rows(&spec, p.geometry).is_some()))
-            })
-            .expect("the tile's tiling");
+            let w = walk(&spec, &tile, &chip).expect("the tile's tiling");
+            let (stays, leaves) = (w.row_blocks > 1 && w.keeps_rhs, w.leaves_early);
             if stays || leaves {
                 c.run(chip.clone(), (&x, &spec), &chosen);
             }

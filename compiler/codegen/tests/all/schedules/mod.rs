@@ -6,9 +6,9 @@ mod mutate;
 mod quality;
 mod random;
 
-use super::{ScheduleOptions, Scheduled, schedule};
-use crate::kernel::{KernelBuilder, M, MemFormat, S, StoreFormat, Unit, V};
 use machine::{State, run_bundles, run_unit};
+use systole_codegen::kernel::{KernelBuilder, M, MemFormat, S, StoreFormat, Unit, V};
+use systole_codegen::schedule::{ScheduleOptions, Scheduled, print, schedule};
 use systole_isa::{ChipConfig, Op};
 
 fn chip() -> ChipConfig {
@@ -24,12 +24,12 @@ fn options() -> ScheduleOptions {
 fn compare(unit: &Unit, chip: &ChipConfig, options: &ScheduleOptions, what: &str) -> Scheduled {
     let out = schedule(unit, chip, options).unwrap_or_else(|e| panic!("{what}: {e}"));
     if let Err(e) = out.verify(unit, chip, options) {
-        panic!("{what}: {e:?}\n{unit}\n{}", super::print::listing(&out, chip, true));
+        panic!("{what}: {e:?}\n{unit}\n{}", print::listing(&out, chip, true));
     }
     let (mut a, mut b) = (State::new(1), State::new(1));
     run_unit(unit, &mut a);
     run_bundles(&out.bundles, &mut b);
-    let show = || format!("{what}\n{unit}\n{}", super::print::listing(&out, chip, true));
+    let show = || format!("{what}\n{unit}\n{}", print::listing(&out, chip, true));
     for row in 0..2600 {
         assert_eq!(a.vmem[row], b.vmem[row], "row {row} {}", show());
         assert_eq!(a.narrow[row], b.narrow[row], "narrow row {row} {}", show());

@@ -3,8 +3,8 @@
 //! It shares nothing with the simulator. The transcendental unit is exact here, or, with `noise`, off by one unit in
 //! the last place in a pattern that depends on the operand, as the table allows.
 
-use crate::kernel::{Item, Kernel, Trips};
 use std::collections::BTreeMap;
+use systole_codegen::kernel::{Item, Kernel, Trips};
 use systole_isa::{Inst, Op, float::F8, table::Kind};
 
 pub struct Machine {
@@ -169,8 +169,8 @@ impl Machine {
             Op::VPackF16 => half::f16::from_f32(f32::from_bits(a())).to_bits() as u32,
             Op::VUnpackBf16 => a() << 16,
             Op::VUnpackF16 => half::f16::from_bits(a() as u16).to_f32().to_bits(),
-            Op::VPackF8 => F8::from_number(o[2]).unwrap().from_f32(f32::from_bits(a())) as u32,
-            Op::VUnpackF8 => F8::from_number(o[2]).unwrap().to_f32(a() as u8).to_bits(),
+            Op::VPackF8 => F8::from_number(o[2]).expect("a format").from_f32(f32::from_bits(a())) as u32,
+            Op::VUnpackF8 => F8::from_number(o[2]).expect("a format").to_f32(a() as u8).to_bits(),
             Op::VLane => l as u32,
             Op::XRotLane => self.vr(o[1], (l as i32 - o[2]).rem_euclid(self.lanes as i32) as usize),
             Op::XSumLane => self.v[&o[1]].iter().map(|&x| f(x)).sum::<f32>().to_bits(),

@@ -3,8 +3,8 @@
 //! Copies happen at their wait, as late as they may; memory that nobody wrote holds NaN. Pops of results that are not
 //! there, stores beyond memory and leftovers of semaphores and queues fail.
 
-use crate::kernel::{Item, Kernel, Trips};
 use std::collections::VecDeque;
+use systole_codegen::kernel::{Item, Kernel, Trips};
 use systole_isa::{ChipConfig, DmaDesc, Inst, MxuFormat, Op, Space};
 
 struct Unit {
