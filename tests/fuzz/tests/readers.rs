@@ -70,7 +70,7 @@ fn hlo_proto() {
 
 #[test]
 fn vhlo_bytecode() {
-    let corpus = own("compiler/front/src/vhlo/data", "mlirbc");
+    let corpus = own("compiler/front/tests/data", "mlirbc");
     target(
         "vhlo_bytecode",
         &["add_v1", "func", "vhlo", "stablehlo", "sdy", "StableHLO_v1.9.0"],

@@ -28,9 +28,6 @@ mod elementwise;
 mod movement;
 mod windows;
 
-#[cfg(test)]
-mod tests;
-
 pub use constants::NativeType;
 pub use contraction::Padding;
 

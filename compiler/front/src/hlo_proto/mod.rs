@@ -9,9 +9,6 @@ mod shape;
 mod text;
 mod wire;
 
-#[cfg(test)]
-mod tests;
-
 pub use wire::Damage;
 
 use wire::{Message, Read};

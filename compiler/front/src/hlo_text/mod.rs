@@ -21,9 +21,6 @@ mod resolve;
 pub(crate) mod shape;
 mod values;
 
-#[cfg(test)]
-mod tests;
-
 use systole_hlo::diag::{Diagnostic, Warning};
 use systole_hlo::graph::{Module, Span};
 

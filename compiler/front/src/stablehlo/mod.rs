@@ -28,9 +28,6 @@ mod special;
 mod types;
 mod zeta;
 
-#[cfg(test)]
-mod tests;
-
 use super::hlo_text::lex::Cursor;
 use systole_hlo::diag::Diagnostic;
 use systole_hlo::graph::{Module, Span};

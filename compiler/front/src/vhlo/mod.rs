@@ -14,9 +14,6 @@ mod table;
 mod types;
 mod value;
 
-#[cfg(test)]
-mod tests;
-
 pub use systole_mlir_bytecode::Error;
 
 use systole_mlir_bytecode::{Bytecode, is_bytecode};

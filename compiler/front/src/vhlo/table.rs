@@ -110,14 +110,38 @@ pub(super) fn properties(operation: &str) -> Option<Vec<(&'static str, bool)>> {
     OTHERS.iter().find(|o| o.0 == operation).map(|o| o.1.to_vec())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_in_alphabetical_order() {
-        assert!(OPERATIONS.is_sorted_by_key(|o| o.0));
-        assert!(OPERATIONS.iter().all(|o| o.1.is_sorted()));
-        assert!(OTHERS.iter().all(|o| o.1.is_sorted_by_key(|a| a.0)));
+/// Whether a name comes before another one in alphabetical order.
+const fn before(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut i = 0;
+    while i < a.len() && i < b.len() {
+        if a[i] != b[i] {
+            return a[i] < b[i];
+        }
+        i += 1;
     }
+    a.len() < b.len()
 }
+
+/// Names are in alphabetical order, or this does not compile: operations are looked up by it, and attributes have no other names.
+const _: () = {
+    let mut i = 0;
+    while i < OPERATIONS.len() {
+        assert!(i == 0 || before(OPERATIONS[i - 1].0, OPERATIONS[i].0), "an operation out of order");
+        let (names, mut j) = (OPERATIONS[i].1, 1);
+        while j < names.len() {
+            assert!(before(names[j - 1], names[j]), "an attribute out of order");
+            j += 1;
+        }
+        i += 1;
+    }
+    let mut i = 0;
+    while i < OTHERS.len() {
+        let (names, mut j) = (OTHERS[i].1, 1);
+        while j < names.len() {
+            assert!(before(names[j - 1].0, names[j].0), "an attribute out of order");
+            j += 1;
+        }
+        i += 1;
+    }
+};

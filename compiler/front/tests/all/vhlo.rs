@@ -1,15 +1,15 @@
 //! Bytecode and text of the same modules give the same graphs.
 
-use super::*;
-use crate::parse_stablehlo;
 use std::path::{Path, PathBuf};
+use systole_front::parse_stablehlo;
+use systole_front::vhlo::{bytecode, to_text};
 use systole_hlo::diag::render;
 use systole_hlo::graph::Module;
 use systole_hlo::graph::verify::verify;
 
 /// Pairs of `NAME.mlirbc` and `NAME.mlir`; `data/make.py` writes them.
 fn pairs() -> Vec<(PathBuf, PathBuf)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/vhlo/data");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let mut all: Vec<PathBuf> = std::fs::read_dir(folder).expect("a folder").flatten().map(|e| e.path()).collect();
     all.retain(|p| p.extension().is_some_and(|e| e == "mlirbc"));
     all.sort();
@@ -55,7 +55,7 @@ fn bytecode_and_text_give_the_same_graph() {
 
 #[test]
 fn places_in_python_are_kept() {
-    let bytes = include_bytes!("data/network.mlirbc");
+    let bytes = include_bytes!("../data/network.mlirbc");
     let module = graph(&to_text(bytes).expect("readable"), "network");
     let dot = module.computations.iter().flat_map(|c| &c.nodes).find(|n| n.op.name() == "dot").expect("a product");
     let metadata = &dot.attributes.iter().find(|a| a.0 == "metadata").expect("a place").1;
@@ -81,7 +81,7 @@ fn damaged_files_give_errors() {
 
 #[test]
 fn modules_are_found_in_exported_files() {
-    let module = include_bytes!("data/choose.mlirbc");
+    let module = include_bytes!("../data/choose.mlirbc");
     assert_eq!(bytecode(module), Some(&module[..]));
     let mut file = vec![0, 1, 2, 3];
     file.extend((module.len() as u32).to_le_bytes());

@@ -1,4 +1,6 @@
-use super::parse_hlo;
+//! HLO text: what is read, and what is refused with its place.
+
+use systole_front::parse_hlo;
 use systole_hlo::graph::Span;
 use systole_hlo::graph::print::to_text;
 use systole_hlo::graph::verify::verify;

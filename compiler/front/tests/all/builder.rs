@@ -1,7 +1,7 @@
 //! Values of the worked examples, and what is refused.
 
-use super::{Built, XlaBuilder, XlaOp};
 use systole_eval::{EvalOptions, Tensor, evaluate};
+use systole_front::builder::{Built, XlaBuilder, XlaOp};
 use systole_hlo::graph::{Collective, PadDim, RngAlgorithm, Shape};
 use systole_isa::DType::{F32, Pred, S32, U32, U64};
 

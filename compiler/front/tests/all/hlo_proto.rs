@@ -1,7 +1,7 @@
 //! Modules written by hand, field by field.
 
-use super::{is_proto, to_text};
-use crate::parse_hlo;
+use systole_front::hlo_proto::{is_proto, to_text};
+use systole_front::parse_hlo;
 use systole_hlo::graph::verify::verify;
 
 /// A field of bytes.

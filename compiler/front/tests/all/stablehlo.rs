@@ -1,4 +1,6 @@
-use super::parse_stablehlo;
+//! StableHLO text: what is read, what it means, and what is refused with its place.
+
+use systole_front::parse_stablehlo;
 use systole_hlo::diag::render;
 use systole_hlo::graph::verify::verify;
 
@@ -116,7 +118,8 @@ fn both_spellings_are_read() {
     let modules = load(FORMS).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(modules.len(), 2);
     let printed = systole_hlo::graph::print::to_text(&modules[0]);
-    let (again, _) = crate::parse_hlo(&printed).unwrap_or_else(|e| panic!("{}", render(&e, "p", &printed, false)));
+    let (again, _) =
+        systole_front::parse_hlo(&printed).unwrap_or_else(|e| panic!("{}", render(&e, "p", &printed, false)));
     verify(&again).expect("well formed");
     for part in
         ["sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}", "constant({inf,-15})", "constant({1,2})"]
