@@ -13,8 +13,6 @@ mod lex;
 mod operand;
 mod parse;
 mod print;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use operand::describe as operand_forms;
 pub use print::disassemble;

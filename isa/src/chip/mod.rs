@@ -13,8 +13,6 @@ pub mod params;
 mod part;
 mod preset;
 mod reference;
-#[cfg(test)]
-mod tests;
 mod tree;
 pub mod units;
 

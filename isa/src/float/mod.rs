@@ -51,6 +51,3 @@ pub fn f16_to_f32(bits: u16) -> f32 {
 pub fn round_to_f16(x: f32) -> f32 {
     f16_to_f32(f16_from_f32(x))
 }
-
-#[cfg(test)]
-mod tests;

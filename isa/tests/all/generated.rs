@@ -8,7 +8,7 @@ fn check(name: &str, page: &str) {
         std::fs::write(&path, page).expect("docs/generated is writable");
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == page, "docs/generated/{name} is stale: BLESS=1 cargo test -p systole-isa --test generated");
+    assert!(found == page, "docs/generated/{name} is stale: BLESS=1 cargo test -p systole-isa --test all generated");
 }
 
 #[test]

@@ -1,17 +1,17 @@
-//! Tests of the text form.
+//! Assembly: mistakes shown in place, and programs that come back from their text.
 
-use super::*;
-use crate::container::write_program;
-use crate::inst::{Bundle, Inst};
-use crate::opcodes::TABLE;
-use crate::program::{
+use proptest::prelude::*;
+use systole_isa::asm::*;
+use systole_isa::container::write_program;
+use systole_isa::inst::{Bundle, Inst};
+use systole_isa::opcodes::TABLE;
+use systole_isa::program::{
     Constant, DebugBuffer, DebugInfo, DebugKernel, DebugLine, DebugMember, DebugOp, DebugPlace, DebugRange, HostArray,
     HostCall, HostCallKind, PodShape,
 };
-use crate::table::Kind;
-use crate::topology::Topology;
-use crate::{DType, DmaDesc, DmaDim, Layout, MxuFormat, Space, encode_bundles};
-use proptest::prelude::*;
+use systole_isa::table::Kind;
+use systole_isa::topology::Topology;
+use systole_isa::{ChipConfig, DType, DmaDesc, DmaDim, Layout, MxuFormat, Op, Program, Space, encode_bundles};
 
 const VECTOR_ADD: &str = include_str!("../../../examples/vector_add.s");
 const MATMUL: &str = include_str!("../../../examples/matmul.s");
@@ -51,7 +51,7 @@ fn what_is_not_said_has_a_default() {
     assert_eq!(p.constants[0].bytes, [0, 0, 128, 63, 0, 0, 32, 64, 255, 255, 255, 255]);
     assert_eq!((p.hbm_bytes, p.vmem_bytes, p.traps.len()), (4096 + p.params[1].layout.bytes(), chip.vmem.bytes, 1));
     let code = p.decode(&chip).expect("valid");
-    assert_eq!(code[0][1], Inst::new(crate::Op::SLi, &[2, 8]));
+    assert_eq!(code[0][1], Inst::new(Op::SLi, &[2, 8]));
     check_round_trip(&p, &chip);
 }
 
@@ -146,7 +146,7 @@ fn instruction(op: usize, seeds: &[u32; 6], bundles: usize, chip: &ChipConfig) -
         if matches!(kind, Kind::Pd | Kind::Pu) { value & !1 } else { value }
     };
     let mut operands: Vec<i32> = info.operands.iter().zip(seeds).map(|(o, &s)| draw(o.kind, s)).collect();
-    if matches!(info.op, crate::Op::BTrap | crate::Op::BHost) {
+    if matches!(info.op, Op::BTrap | Op::BHost) {
         operands[0] = 0;
     }
     Inst::new(info.op, &operands)

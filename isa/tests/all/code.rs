@@ -78,7 +78,7 @@ fn the_documented_example_has_the_documented_bits() {
         encode_bundles(&[Bundle { insts: vec![Inst::new(Op::SAddI, &[1, 2, 5])] }], &chip("tiny")).expect("good");
     let word: u64 = Op::SAddI as u64 | 1 << 10 | 2 << 16 | 5 << 22;
     assert_eq!(code, [1u64.to_le_bytes(), word.to_le_bytes()].concat());
-    let page = include_str!("../../docs/isa.md");
+    let page = include_str!("../../../docs/isa.md");
     assert!(page.contains(&format!("opcode {0}: {0} | 1 << 10 | 2 << 16 | 5 << 22", Op::SAddI as u16)));
 }
 

@@ -1,7 +1,7 @@
-//! Conversions against an independent slow model and against checksums of another implementation's answers.
+//! Element formats of floats, against what ml_dtypes gives.
 
-use super::*;
-use crate::DType;
+use systole_isa::DType;
+use systole_isa::float::*;
 
 /// f32 inputs around every tie that a format of at most 10 fraction bits has.
 fn inputs() -> impl Iterator<Item = f32> {

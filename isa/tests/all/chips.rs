@@ -1,7 +1,9 @@
-//! Tests of the loader, the presets and the derived numbers.
+//! Chip files, overrides, and what identifies a chip.
 
-use super::*;
-use crate::dtype::DType;
+use systole_isa::ChipConfig;
+use systole_isa::chip::{PRESETS, params};
+use systole_isa::dtype::DType;
+use systole_isa::table::Class;
 
 fn preset(name: &str) -> ChipConfig {
     ChipConfig::from_preset(name).unwrap_or_else(|e| panic!("{name}: {e}"))
@@ -72,7 +74,7 @@ fn overrides_take_units_and_are_checked() {
     c.apply_sets(&["hbm.latency=250ns", "timing.valu-f64.latency=9", "mxu.types.f8.rows_per_cycle=4"]).expect("good");
     assert_eq!((c.mxu.rows, c.clock_hz, c.hbm.bandwidth, c.vmem.bytes), (256, 2.2e9, 1.6e12, 32 << 20));
     assert_eq!((c.hbm.latency_s, c.timing.get(Class::ValuF64).latency), (250e-9, 9));
-    assert!(c.mxu_type(crate::table::MxuFormat::F8).is_some());
+    assert!(c.mxu_type(systole_isa::table::MxuFormat::F8).is_some());
     let before = c.clone();
     for (set, part) in [
         ("mxu.rowz=2", "did you mean `mxu.rows`?"),
