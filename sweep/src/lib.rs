@@ -12,7 +12,7 @@
 mod columns;
 pub mod engine;
 pub mod execute;
-mod expr;
+pub mod expr;
 pub mod front;
 pub mod html;
 pub mod numbers;

@@ -22,7 +22,7 @@ pub struct Search {
 }
 
 /// A design: a place from 0 to 1 for the chip and for every parameter.
-type Genes = Vec<f64>;
+pub type Genes = Vec<f64>;
 
 /// What a search found.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,16 +53,18 @@ fn values(spec: &Spec, genes: &[f64]) -> (String, Values) {
 
 /// A member of the population with what it is worth.
 #[derive(Clone, Debug)]
-struct Member {
-    genes: Genes,
+pub struct Member {
+    pub genes: Genes,
     /// Smaller is better; infinite where it cannot be built.
-    values: Vec<f64>,
-    rank: usize,
-    crowd: f64,
+    pub values: Vec<f64>,
+    /// Of its front: 0 is that of members that no other dominates.
+    pub rank: usize,
+    /// How lonely it is in its front: distances of its neighbours, in shares of the front's width; infinite at its ends.
+    pub crowd: f64,
 }
 
 /// Ranks members by fronts, and says how lonely each is in its front.
-fn rank(members: &mut [Member]) {
+pub fn rank(members: &mut [Member]) {
     let mut left: Vec<usize> = (0..members.len()).collect();
     let mut rank = 0;
     while !left.is_empty() {
@@ -91,7 +93,8 @@ fn rank(members: &mut [Member]) {
     }
 }
 
-fn better(a: &Member, b: &Member) -> bool {
+/// Whether a member is better than another: by its front, within one by how lonely it is.
+pub fn better(a: &Member, b: &Member) -> bool {
     a.rank < b.rank || a.rank == b.rank && a.crowd > b.crowd
 }
 
@@ -190,20 +193,4 @@ pub fn run(
         }
     }
     Ok(Found { designs: places.len(), grid: grid_size(spec) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_and_crowding() {
-        let member = |v: [f64; 2]| Member { genes: vec![0.5], values: v.to_vec(), rank: 9, crowd: 0.0 };
-        let mut all: Vec<Member> =
-            [[1.0, 4.0], [2.0, 2.0], [4.0, 1.0], [3.0, 3.0], [f64::INFINITY, f64::INFINITY]].map(member).to_vec();
-        rank(&mut all);
-        assert_eq!(all.iter().map(|m| m.rank).collect::<Vec<_>>(), [0, 0, 0, 1, 2]);
-        assert!(all[0].crowd.is_infinite() && all[2].crowd.is_infinite() && all[1].crowd.is_finite());
-        assert!(better(&all[0], &all[1]) && better(&all[1], &all[3]));
-    }
 }

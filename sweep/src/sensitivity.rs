@@ -105,16 +105,3 @@ pub fn slices(table: &Table, objective: usize) -> Vec<Slice> {
     out.sort_by(|a, b| b.effect().total_cmp(&a.effect()).then_with(|| a.key.cmp(&b.key)));
     out
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn knees() {
-        // Falls fast, then hardly.
-        assert_eq!(knee(&[(1.0, 10.0), (2.0, 5.0), (3.0, 2.0), (4.0, 1.5), (5.0, 1.2), (6.0, 1.0)]), Some(2));
-        assert_eq!(knee(&[(1.0, 3.0), (2.0, 2.0), (3.0, 1.0)]), None);
-        assert_eq!(knee(&[(1.0, 3.0)]), None);
-    }
-}
