@@ -310,31 +310,3 @@ pub fn set_mode(text: &str) -> Result<(), Error> {
     each(|c| c.set_mode(mode));
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_make_clients_or_say_what_is_wrong() {
-        let with = |chip: &str, topology: &str, mode: &str| {
-            let text = |s: &str| Some(s.to_string());
-            Client::new(&Options { chip: text(chip), set: None, topology: text(topology), mode: text(mode) })
-        };
-        let four = with("tpu-v5e", "2x2", "timing").map_err(|e| e.message).expect("a client");
-        assert_eq!(four.devices().len(), 4);
-        assert_eq!(four.devices()[3].coordinates, [1, 1, 0]);
-        let host: Vec<usize> =
-            four.memories().iter().filter(|m| m.kind == MemoryKind::PinnedHost).map(|m| m.device).collect();
-        assert_eq!(host, [0, 1, 2, 3]);
-        assert_eq!(MemoryKind::named("pinned_host"), Some(MemoryKind::PinnedHost));
-        assert_eq!(four.mode(), Mode::TimingOnly);
-        assert_eq!(with("tiny", "", "").map_err(|e| e.message).expect("a client").devices().len(), 1);
-        for (chip, topology, mode, part) in
-            [("tpu-v99", "", "", "tpu-v99"), ("tiny", "2y2", "", "2y2"), ("tiny", "", "fast", "fast")]
-        {
-            let e = with(chip, topology, mode).err().expect("an error");
-            assert!(e.message.contains(part), "{}", e.message);
-        }
-    }
-}

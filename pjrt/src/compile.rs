@@ -20,12 +20,7 @@ use systole_runtime::{CompileOptions, pod, spmd};
 ///
 /// # Errors
 /// What is wrong with the program, with its place in the user's Python where that is known.
-pub(crate) fn compile(
-    client: &'static Client,
-    code: &[u8],
-    format: &str,
-    options: &[u8],
-) -> Result<Arc<Executable>, Error> {
+pub fn compile(client: &'static Client, code: &[u8], format: &str, options: &[u8]) -> Result<Arc<Executable>, Error> {
     let (code, format, options) = (code.to_vec(), format.to_string(), options.to_vec());
     on_large_stack(move || compile_here(client, code, format, options))
 }
@@ -95,7 +90,7 @@ fn compile_here(
 }
 
 /// What `main` says of its parameters and of its results, one text each.
-fn signature(text: &str) -> (Vec<&str>, Vec<&str>) {
+pub fn signature(text: &str) -> (Vec<&str>, Vec<&str>) {
     let Some(start) = text.find("@main(").map(|i| i + "@main(".len()) else { return (Vec::new(), Vec::new()) };
     let (parameters, end) = listed(text, start);
     let behind = text[end..].find("-> (").filter(|at| text[end..end + at].trim_matches([')', ' ']).is_empty());
@@ -130,7 +125,7 @@ fn listed(text: &str, start: usize) -> (Vec<&str>, usize) {
 }
 
 /// The parameters that the caller gives away: those with `tf.aliasing_output` or `jax.buffer_donor`.
-fn donated(parameters: &[&str]) -> Vec<usize> {
+pub fn donated(parameters: &[&str]) -> Vec<usize> {
     let given = |p: &str| p.contains("tf.aliasing_output") || p.contains("jax.buffer_donor = true");
     (0..parameters.len()).filter(|i| given(parameters[*i])).collect()
 }
@@ -139,7 +134,7 @@ fn donated(parameters: &[&str]) -> Vec<usize> {
 ///
 /// # Errors
 /// One that the devices do not have.
-fn memories(parameters: &[&str], results: &[&str]) -> Result<Memories, Error> {
+pub fn memories(parameters: &[&str], results: &[&str]) -> Result<Memories, Error> {
     let kind = |said: &&str| {
         let Some((_, rest)) = said.split_once("mhlo.memory_kind = \"") else { return Ok(MemoryKind::default()) };
         let name = rest.split('"').next().unwrap_or_default();
@@ -152,7 +147,7 @@ fn memories(parameters: &[&str], results: &[&str]) -> Result<Memories, Error> {
 
 /// The error with the line of Python that the operation at fault comes from: the one whose place it shows, else one that it
 /// names.
-pub(crate) fn located(mut e: Error, text: &str, chip: &ChipConfig) -> Error {
+pub fn located(mut e: Error, text: &str, chip: &ChipConfig) -> Error {
     let shown = e.message.lines().find_map(|l| {
         let place = l.trim_start().strip_prefix("--> ")?;
         place.split(':').nth(1)?.parse::<usize>().ok()
@@ -183,63 +178,11 @@ fn named(message: &str, text: &str, chip: &ChipConfig) -> Option<usize> {
 }
 
 /// Where in Python a line of the decoded program comes from: `jit(f)/add at train.py:12`.
-pub(crate) fn python(text: &str, line: usize) -> Option<String> {
+pub fn python(text: &str, line: usize) -> Option<String> {
     let origin = Origins::new(text).of(u32::try_from(line).ok()?)?;
     Some(match (origin.name.is_empty(), origin.file.is_empty()) {
         (false, false) => format!("{} at {}:{}", origin.name, origin.file, origin.line),
         (true, false) => format!("{}:{}", origin.file, origin.line),
         (_, true) => origin.name,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TEXT: &str = r#"module @jit_f {
-  func.func public @main(%0: tensor<2x3xf32> {jax.buffer_donor = true}, %1: tensor<f32>, %2: tensor<?xf32, #stablehlo.bounds<4>> {mhlo.sharding = "{a, b}", tf.aliasing_output = 0 : i32}) -> (tensor<f32>) {
-    %3 = "stablehlo.add"(%1, %1) : (tensor<f32>, tensor<f32>) -> (tensor<f32>) loc(#loc7)
-  }
-}
-#loc7 = loc("jit(f)/add"(callsite("f"("a.py":3:4) at "g"("b.py":5:6))))
-"#;
-
-    #[test]
-    fn parameters_given_away_are_found() {
-        assert_eq!(donated(&signature(TEXT).0), [0, 2]);
-        assert_eq!(signature("HloModule m"), (Vec::new(), Vec::new()));
-    }
-
-    #[test]
-    fn memories_are_those_that_the_signature_says() {
-        let text = r#"func.func public @main(%0: tensor<4xf32> {a = "x) -> (", mhlo.memory_kind = "pinned_host"}, %1: tensor<i32>)
-            -> (tensor<4xf32>, tensor<4xf32> {jax.result_info = "result[1]", mhlo.memory_kind = "unpinned_host"}) {"#;
-        let text = text.replace(")\n            ->", ") ->");
-        let (parameters, results) = signature(&text);
-        let found = memories(&parameters, &results).map_err(|e| e.message);
-        let (host, device) = (MemoryKind::PinnedHost, MemoryKind::Device);
-        let due = Memories { parameters: vec![host, device], results: vec![device, MemoryKind::UnpinnedHost] };
-        assert_eq!(found, Ok(due));
-        let e = memories(&[r#"%0: tensor<f32> {mhlo.memory_kind = "tape"}"#], &[]).expect_err("an error");
-        assert!(e.message.contains("tape"), "{}", e.message);
-    }
-
-    #[test]
-    fn errors_name_the_line_of_python() {
-        let chip = ChipConfig::from_preset("tiny").expect("a preset");
-        let e = located(Error::invalid("error: no\n  --> jax.mlir:3:5"), TEXT, &chip);
-        assert!(e.message.ends_with("in jit(f)/add at a.py:3"), "{}", e.message);
-        let e = located(Error::invalid("error: no\n  --> jax.mlir:99:5"), TEXT, &chip);
-        assert!(e.message.ends_with(":5"), "{}", e.message);
-        let region = TEXT.replace(" loc(#loc7)", " ({\n    ^bb0:\n      x loc(#loc8)\n    }, {\n    }) loc(#loc7)");
-        assert_eq!(python(&region, 3).as_deref(), Some("jit(f)/add at a.py:3"));
-        let source = "module @m {\n  func.func public @main(%0: tensor<4xf32>) -> tensor<4xf32> {\n    \
-                      %1 = stablehlo.sine %0 : tensor<4xf32> loc(#loc7)\n    return %1 : tensor<4xf32>\n  }\n}\n\
-                      #loc7 = loc(\"jit(f)/sin\"(callsite(\"f\"(\"a.py\":3:4) at \"g\"(\"b.py\":5:6))))\n";
-        let read = source::read_one("m", source.as_bytes(), &chip, false, &mut Vec::new()).map_err(|e| e.to_string());
-        let Ok(Source::Module { module, .. }) = read else { panic!("a module") };
-        let name = &module.entry().node(module.entry().root).name;
-        let e = located(Error::invalid(format!("HBM: too small (placing `{name}-37`)")), source, &chip);
-        assert!(e.message.ends_with("in jit(f)/sin at a.py:3"), "{}", e.message);
-    }
 }

@@ -34,7 +34,7 @@ struct Asked {
 }
 
 /// What a run gave.
-pub(crate) struct Done {
+pub struct Done {
     pub outputs: Vec<Array>,
     pub report: serde_json::Value,
     pub profile: Option<Vec<u8>>,
@@ -44,7 +44,7 @@ pub(crate) struct Done {
 ///
 /// # Errors
 /// What is wrong with the program, the inputs or the options; a fault of the program.
-pub(crate) fn run(code: &[u8], options: &str, inputs: Vec<Array>) -> Result<Done, Error> {
+pub fn run(code: &[u8], options: &str, inputs: Vec<Array>) -> Result<Done, Error> {
     let asked: Asked = serde_json::from_str(options).map_err(|e| Error::invalid(e.to_string()))?;
     on_large_stack(|| run_here(code, &asked, &inputs))
 }
@@ -92,7 +92,7 @@ const MOST: usize = 1 << 18;
 ///
 /// # Errors
 /// An unknown form.
-pub(crate) fn export(p: &Profile, form: &str) -> Result<Vec<u8>, Error> {
+pub fn export(p: &Profile, form: &str) -> Result<Vec<u8>, Error> {
     let device = || p.meta.devices.first().ok_or_else(|| Error::invalid("a profile without devices"));
     Ok(match form {
         "html" => export::html::page(p).into_bytes(),
@@ -101,26 +101,4 @@ pub(crate) fn export(p: &Profile, form: &str) -> Result<Vec<u8>, Error> {
         "units" => export::plot::alone(&export::plot::units(device()?)).into_bytes(),
         other => return Err(Error::invalid(format!("form `{other}`: html, xplane, roofline or units is expected"))),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_run_and_say_what_it_cost() {
-        let code =
-            b"HloModule add\nENTRY e { a = f32[3] parameter(0) b = f32[3] parameter(1) ROOT c = f32[3] add(a, b) }";
-        let a = Array::from_f32(&[3], &[1.0, 2.0, 3.0]);
-        let done = run(code, r#"{"chip": "tiny", "profile": true}"#, vec![a.clone(), a]).map_err(|e| e.message);
-        let done = done.expect("runs");
-        assert_eq!(done.outputs[0].to_f32(), [2.0, 4.0, 6.0]);
-        assert!(done.report["cycles"].as_u64() > Some(0));
-        let profile = systole_runtime::profile::read(&done.profile.expect("a profile")).expect("readable");
-        for form in ["html", "xplane", "roofline", "units"] {
-            assert!(!export(&profile, form).map_err(|e| e.message).expect(form).is_empty());
-        }
-        let e = run(code, r#"{"chip": "tiny", "speed": 1}"#, Vec::new()).err().expect("an error");
-        assert!(e.message.contains("speed"), "{}", e.message);
-    }
 }

@@ -256,18 +256,3 @@ impl LoadedExecutable {
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_have_their_places_in_signatures() {
-        let (array, token) = (Shape::array(DType::F32, &[2]), Shape::Token);
-        assert_eq!(places(&[&token, &array, &token]), [0, 2]);
-        let nested = Shape::Tuple(vec![array.clone(), Shape::Tuple(vec![token.clone(), array]), token]);
-        assert_eq!(places(&[&nested]), [1, 3]);
-        let tokens = Tokens { params: Vec::new(), results: vec![0, 2, 3] };
-        assert_eq!(tokens.filled(vec!["a", "b"], || "t"), ["t", "a", "t", "t", "b"]);
-    }
-}

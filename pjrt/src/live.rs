@@ -16,12 +16,13 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// A profile is made at most in one part of so many of the time.
 const PART: u32 = 8;
 
+/// What has been shown.
 #[derive(Default)]
-struct State {
+pub struct State {
     /// When the last profile was written, and what that took.
-    last: Option<(Instant, Duration)>,
+    pub last: Option<(Instant, Duration)>,
     /// Fingerprints of the programs that have been shown.
-    shown: BTreeSet<String>,
+    pub shown: BTreeSet<String>,
 }
 
 struct Live {
@@ -46,7 +47,8 @@ fn live() -> Option<&'static Live> {
 }
 
 impl State {
-    fn due(&self, fingerprint: &str) -> bool {
+    /// Whether a run of the program of that fingerprint is to be shown now.
+    pub fn due(&self, fingerprint: &str) -> bool {
         let long_ago = self.last.is_none_or(|(at, cost)| at.elapsed() >= INTERVAL.max(cost * PART));
         long_ago || !self.shown.contains(fingerprint)
     }
@@ -75,29 +77,8 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// A program's file: its name as far as files may have it, and enough of its fingerprint.
-fn file_name(name: &str, fingerprint: &str) -> String {
+pub fn file_name(name: &str, fingerprint: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
     let name: String = name.chars().map(plain).take(60).collect();
     format!("{name}-{}.sysp", fingerprint.chars().take(8).collect::<String>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_program_is_shown_once_and_none_too_often() {
-        let mut state = State::default();
-        assert!(state.due("a"));
-        state.last = Some((Instant::now(), Duration::from_secs(1000)));
-        state.shown.insert("a".to_string());
-        assert!(!state.due("a") && state.due("b"));
-        state.last = None;
-        assert!(state.due("a"));
-    }
-
-    #[test]
-    fn files_have_plain_names() {
-        assert_eq!(file_name("jit_f/<lambda>", "0123456789abcdef"), "jit_f__lambda_-01234567.sysp");
-    }
 }

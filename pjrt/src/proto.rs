@@ -4,7 +4,7 @@ use prost::Message;
 
 /// `xla.CompileOptionsProto`.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct CompileOptions {
+pub struct CompileOptions {
     #[prost(message, optional, tag = "3")]
     pub build: Option<BuildOptions>,
     /// The program may run on any device.
@@ -17,14 +17,14 @@ pub(crate) struct CompileOptions {
 
 /// `xla.OptionOverrideProto`.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Override {
+pub struct Override {
     #[prost(oneof = "Value", tags = "1, 2, 3, 4")]
     pub value: Option<Value>,
 }
 
 /// What an option is given.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum Value {
+pub enum Value {
     #[prost(string, tag = "1")]
     Text(String),
     #[prost(bool, tag = "2")]
@@ -55,7 +55,7 @@ impl Override {
 
 /// `xla.ExecutableBuildOptionsProto`.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct BuildOptions {
+pub struct BuildOptions {
     #[prost(int64, tag = "1")]
     pub device_ordinal: i64,
     #[prost(int64, tag = "4")]
@@ -71,7 +71,7 @@ pub(crate) struct BuildOptions {
 
 /// `xla.DeviceAssignmentProto`.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct DeviceAssignment {
+pub struct DeviceAssignment {
     #[prost(int32, tag = "1")]
     pub replicas: i32,
     #[prost(int32, tag = "2")]
@@ -82,7 +82,7 @@ pub(crate) struct DeviceAssignment {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct ComputationDevices {
+pub struct ComputationDevices {
     /// Device ids by replica.
     #[prost(int64, repeated, tag = "1")]
     pub ids: Vec<i64>,
@@ -106,19 +106,5 @@ impl DeviceAssignment {
         let replicas = self.devices.iter().map(|d| d.ids.len()).min().unwrap_or(0);
         let id = |r: usize| move |d: &ComputationDevices| usize::try_from(d.ids[r]).unwrap_or(0);
         (0..replicas).flat_map(|r| self.devices.iter().map(id(r))).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn assignments_keep_their_order() {
-        let a = DeviceAssignment::new(2, 3, &[5, 4, 3, 2, 1, 0]);
-        assert_eq!(a.devices[0].ids, [5, 2]);
-        assert_eq!(a.ids(), [5, 4, 3, 2, 1, 0]);
-        let again = DeviceAssignment::decode(&a.encode_to_vec()[..]).expect("readable");
-        assert_eq!(again.ids(), a.ids());
     }
 }

@@ -11,13 +11,13 @@ type Work = Box<dyn FnOnce() + Send>;
 /// Pieces of work that wait at most; who adds more waits.
 const DEPTH: usize = 64;
 /// Stack of the working thread in bytes: programs nest deeply.
-pub(crate) const STACK: usize = 256 << 20;
+pub const STACK: usize = 256 << 20;
 
 /// What work gives on a thread with [`STACK`] bytes of stack.
 ///
 /// # Errors
 /// Those of the work; a panic, which is a bug; no thread to be had.
-pub(crate) fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+pub fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("systole-work".to_string()).stack_size(STACK);
         match thread.spawn_scoped(scope, work).map(std::thread::ScopedJoinHandle::join) {
@@ -79,25 +79,5 @@ impl Queue {
             std::mem::forget(old);
         }
         Some(sender)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::channel;
-
-    #[test]
-    fn work_is_done_in_order_and_survives_a_panic() {
-        let (queue, (tell, hear)) = (Queue::default(), channel());
-        for i in 0..100 {
-            let tell = tell.clone();
-            queue.push(move || {
-                assert!(i != 50, "one piece fails");
-                tell.send(i).expect("heard");
-            });
-        }
-        let expected: Vec<i32> = (0..100).filter(|i| *i != 50).collect();
-        assert_eq!(hear.iter().take(99).collect::<Vec<i32>>(), expected);
     }
 }

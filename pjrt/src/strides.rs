@@ -1,7 +1,7 @@
 //! Arrays of any order in memory, to and from rows one after the other.
 
 /// Byte strides of a row-major array.
-pub(crate) fn row_major(dims: &[u64], size: usize) -> Vec<i64> {
+pub fn row_major(dims: &[u64], size: usize) -> Vec<i64> {
     let mut strides = vec![0; dims.len()];
     let mut step = size as i64;
     for (stride, dim) in strides.iter_mut().zip(dims).rev() {
@@ -12,7 +12,7 @@ pub(crate) fn row_major(dims: &[u64], size: usize) -> Vec<i64> {
 }
 
 /// Byte strides of an array whose dimensions are ordered from the fastest.
-pub(crate) fn of_layout(dims: &[u64], minor_to_major: &[i64], size: usize) -> Option<Vec<i64>> {
+pub fn of_layout(dims: &[u64], minor_to_major: &[i64], size: usize) -> Option<Vec<i64>> {
     let mut strides = vec![0; dims.len()];
     let mut step = size as i64;
     let mut seen = vec![false; dims.len()];
@@ -28,7 +28,7 @@ pub(crate) fn of_layout(dims: &[u64], minor_to_major: &[i64], size: usize) -> Op
 }
 
 /// The offset of every element in row-major order; `f` gets the element's number and its offset in bytes.
-pub(crate) fn each(dims: &[u64], strides: &[i64], mut f: impl FnMut(usize, i64)) {
+pub fn each(dims: &[u64], strides: &[i64], mut f: impl FnMut(usize, i64)) {
     if dims.contains(&0) {
         return;
     }
@@ -55,7 +55,7 @@ pub(crate) fn each(dims: &[u64], strides: &[i64], mut f: impl FnMut(usize, i64))
 }
 
 /// The first and one past the last byte, counted from the first element, that the elements take.
-pub(crate) fn extent(dims: &[u64], strides: &[i64], size: usize) -> Option<(i64, i64)> {
+pub fn extent(dims: &[u64], strides: &[i64], size: usize) -> Option<(i64, i64)> {
     if dims.contains(&0) {
         return Some((0, 0));
     }
@@ -69,43 +69,4 @@ pub(crate) fn extent(dims: &[u64], strides: &[i64], size: usize) -> Option<(i64,
         }
     }
     Some((low, high))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn offsets(dims: &[u64], strides: &[i64]) -> Vec<i64> {
-        let mut out = Vec::new();
-        each(dims, strides, |n, o| {
-            assert_eq!(n, out.len());
-            out.push(o);
-        });
-        out
-    }
-
-    #[test]
-    fn orders_and_directions() {
-        assert_eq!(offsets(&[2, 3], &row_major(&[2, 3], 4)), [0, 4, 8, 12, 16, 20]);
-        assert_eq!(offsets(&[2, 3], &[4, 8]), [0, 8, 16, 4, 12, 20]);
-        assert_eq!(offsets(&[3], &[-4]), [0, -4, -8]);
-        assert_eq!(offsets(&[2, 2], &[0, 4]), [0, 4, 0, 4]);
-        assert_eq!(offsets(&[], &[]), [0]);
-        assert!(offsets(&[2, 0], &[4, 4]).is_empty());
-    }
-
-    #[test]
-    fn layouts_name_every_dimension_once() {
-        assert_eq!(of_layout(&[2, 3], &[1, 0], 4), Some(vec![12, 4]));
-        assert_eq!(of_layout(&[2, 3], &[0, 1], 4), Some(vec![4, 8]));
-        assert_eq!(of_layout(&[2, 3], &[0, 0], 4), None);
-        assert_eq!(of_layout(&[2, 3], &[0], 4), None);
-    }
-
-    #[test]
-    fn extents_reach_backwards_too() {
-        assert_eq!(extent(&[3], &[-4], 4), Some((-8, 4)));
-        assert_eq!(extent(&[2, 3], &[12, 4], 4), Some((0, 24)));
-        assert_eq!(extent(&[0, 3], &[12, 4], 4), Some((0, 0)));
-    }
 }
