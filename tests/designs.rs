@@ -46,6 +46,10 @@ const MORE_MEMORY: [More; 2] = [(&[], &["vmem.bytes=256 MiB"]), (&[], &["core.va
 /// Programs of the suite of quality.
 const QUALITY: [&str; 4] = ["mamba_2layers", "mixtral_moe_ragged", "hyena_fftconv", "augment_b128"];
 
+/// Arrays of the design, 128 wide, and wider ones.
+const WIDER: [&[&str]; 4] =
+    [&[], &["mxu.rows=256", "mxu.cols=256"], &["mxu.rows=512", "mxu.cols=512"], &["mxu.rows=1024", "mxu.cols=1024"]];
+
 /// Wider arrays may be slower than narrower ones by so much: by the way of results through them.
 const THROUGH: f64 = 1.13;
 
@@ -74,18 +78,50 @@ fn suite(suite: &str, names: &[&str]) -> Vec<PathBuf> {
     names.iter().map(|n| folder.join(format!("{n}.hlo"))).collect()
 }
 
-/// The pairs of designs of which a program takes longer on the one that has more.
-fn slower(file: &Path, pairs: &[More]) -> String {
-    let mut known: BTreeMap<&[&str], f64> = BTreeMap::new();
-    let mut wrong = String::new();
-    for &(less, more) in pairs {
-        let ratio = [more, less].map(|sets| *known.entry(sets).or_insert_with(|| seconds(file, sets)));
-        let ratio = ratio[0] / ratio[1];
-        if ratio > SLOWER {
-            wrong += &format!("{}: {more:?} takes {ratio:.3} times as long as {less:?}\n", file.display());
-        }
+/// Seconds of a program on designs, each measured once.
+struct Times<'a> {
+    file: &'a Path,
+    known: BTreeMap<&'static [&'static str], f64>,
+}
+
+impl Times<'_> {
+    fn of(file: &Path) -> Times<'_> {
+        Times { file, known: BTreeMap::new() }
     }
-    wrong
+
+    fn on(&mut self, sets: &'static [&'static str]) -> f64 {
+        *self.known.entry(sets).or_insert_with(|| seconds(self.file, sets))
+    }
+
+    /// The pairs of designs of which the program takes longer on the one that has more.
+    fn slower(&mut self, pairs: &[More]) -> String {
+        let mut wrong = String::new();
+        for &(less, more) in pairs {
+            let ratio = self.on(more) / self.on(less);
+            if ratio > SLOWER {
+                wrong += &format!("{}: {more:?} takes {ratio:.3} times as long as {less:?}\n", self.file.display());
+            }
+        }
+        wrong
+    }
+
+    /// The wider arrays on which the program takes longer than on narrower ones, by more than the way through them: of wide arrays
+    /// parts are used where that is faster.
+    fn slower_on_wide(&mut self) -> String {
+        let (mut wrong, mut least) = (String::new(), f64::INFINITY);
+        for sets in WIDER {
+            let time = self.on(sets);
+            if time > THROUGH * least {
+                wrong += &format!("{} on {sets:?}: {:.3} times as long\n", self.file.display(), time / least);
+            }
+            least = least.min(time);
+        }
+        wrong
+    }
+}
+
+fn slower(file: &Path, pairs: &[More]) -> String {
+    Times::of(file).slower(pairs)
 }
 
 #[test]
@@ -100,15 +136,16 @@ fn more_is_not_slower_for_small_programs() {
 /// Programs of the suite of large ones, with a test for each: they run beside each other.
 macro_rules! large {
     ($($test:ident: $program:literal,)*) => {
-        const LARGE: &[&str] = &[$($program),*];
-
         mod more_is_not_slower_for {
             $(
                 #[test]
                 fn $test() {
                     let all = [&super::MORE[..], &super::MORE_FOR_LARGE].concat();
-                    let wrong: String = super::suite("large", &[$program]).iter().map(|f| super::slower(f, &all)).collect();
-                    assert!(wrong.is_empty(), "{wrong}");
+                    for file in super::suite("large", &[$program]) {
+                        let mut times = super::Times::of(&file);
+                        let wrong = times.slower(&all) + &times.slower_on_wide();
+                        assert!(wrong.is_empty(), "{wrong}");
+                    }
                 }
             )*
         }
@@ -147,23 +184,6 @@ fn strides_over_channels_of_hbm_matter() {
     assert!(time(unfriendly, 1) <= time(friendly, 1));
     let slower = time(unfriendly, 16) / time(friendly, 16);
     assert!((2.0..4.0).contains(&slower), "{slower} times as long");
-}
-
-#[test]
-fn wide_arrays_are_used_in_parts_where_that_is_faster() {
-    let mut wrong = String::new();
-    for file in suite("large", LARGE) {
-        let mut least = f64::INFINITY;
-        for wide in [128, 256, 512, 1024] {
-            let sets = [format!("mxu.rows={wide}"), format!("mxu.cols={wide}")];
-            let time = seconds(&file, &sets.each_ref().map(String::as_str));
-            if time > THROUGH * least {
-                wrong += &format!("{} on arrays {wide} wide: {:.3} times as long\n", file.display(), time / least);
-            }
-            least = least.min(time);
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong}");
 }
 
 #[test]

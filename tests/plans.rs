@@ -1,5 +1,6 @@
 //! Plans of all programs of the repository: text and back, and the same program from both.
 
+use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use systole_compiler::plan::{text, verify};
 use systole_runtime::source::{self, Source};
@@ -16,29 +17,31 @@ fn programs(folder: &str) -> Vec<PathBuf> {
 
 #[test]
 fn plans_are_read_as_they_were_written_and_give_the_same_program() {
-    let mut seen = 0;
-    for chip in ["tiny", "tpu-v5e"] {
-        let client = Client::new(chip).expect("a preset");
-        for file in programs("tests/programs").into_iter().chain(programs("examples")) {
-            let name = format!("{} on {chip}", file.display());
-            let bytes = std::fs::read(&file).expect("a program");
-            let Ok(program) = source::read_one(&name, &bytes, client.chip(), false, &mut Vec::new()) else { continue };
-            let mut options = CompileOptions::default();
-            (options.pod.replicas, options.pod.partitions) = program.devices();
-            // Programs of several devices need a topology, which other tests give.
-            if !matches!(program, Source::Module { .. }) || options.pod.devices() > 1 {
-                continue;
-            }
-            let Ok(plan) = client.plan_source(program, &name, &options) else { continue };
-            let read = text::parse(&text::to_text(&plan)).unwrap_or_else(|e| panic!("{name}: {e}"));
-            assert!(read == plan, "{name}: another plan");
-            verify::verify(&read, client.chip()).unwrap_or_else(|e| panic!("{name}: {e}"));
-            let program = |p| client.compile_plan(p, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
-            assert!(program(&read) == program(&plan), "{name}: another program");
-            seen += 1;
-        }
-    }
+    let all = programs("tests/programs").into_iter().chain(programs("examples"));
+    let all: Vec<(PathBuf, &str)> = all.flat_map(|f| ["tiny", "tpu-v5e"].map(|chip| (f.clone(), chip))).collect();
+    let seen = all.par_iter().filter(|(file, chip)| comes_back(file, chip)).count();
     assert!(seen > 20, "{seen} programs had a plan");
+}
+
+/// Whether a program has a plan for a chip, which then must be read as it was written and give the same program.
+fn comes_back(file: &Path, chip: &str) -> bool {
+    let client = Client::new(chip).expect("a preset");
+    let name = format!("{} on {chip}", file.display());
+    let bytes = std::fs::read(file).expect("a program");
+    let Ok(program) = source::read_one(&name, &bytes, client.chip(), false, &mut Vec::new()) else { return false };
+    let mut options = CompileOptions::default();
+    (options.pod.replicas, options.pod.partitions) = program.devices();
+    // Programs of several devices need a topology, which other tests give.
+    if !matches!(program, Source::Module { .. }) || options.pod.devices() > 1 {
+        return false;
+    }
+    let Ok(plan) = client.plan_source(program, &name, &options) else { return false };
+    let read = text::parse(&text::to_text(&plan)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    assert!(read == plan, "{name}: another plan");
+    verify::verify(&read, client.chip()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let program = |p| client.compile_plan(p, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
+    assert!(program(&read) == program(&plan), "{name}: another program");
+    true
 }
 
 #[test]
