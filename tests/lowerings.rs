@@ -1,5 +1,6 @@
 //! Lowerings of large operations give the reference evaluator's answers, bit for bit: exact programs without inputs.
 
+use rayon::prelude::*;
 use systole_compiler::eval::{EvalOptions, evaluate};
 use systole_compiler::front::parse_hlo;
 use systole_isa::ChipConfig;
@@ -107,29 +108,30 @@ fn programs() -> Vec<(&'static str, String)> {
 fn lowerings_give_the_evaluators_answers() {
     let mut chip = ChipConfig::from_preset("tiny").expect("a preset");
     chip.apply_sets(&["vmem.bytes=1MiB".to_string()]).expect("a legal size");
-    let client = Client::with_chip(chip);
-    for (name, body) in programs() {
-        let text = format!("HloModule m\n{BODIES}\nENTRY e {{\n {body}\n}}\n");
-        let module = parse_hlo(&text).unwrap_or_else(|d| panic!("{name}: {}", d[0].message)).0;
-        let options = CompileOptions::default();
-        let exe = client.compile_hlo(&text, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let run = RunOptions::new(Mode::Full);
-        let done = client.device(0).run_with(&exe, &[], &run, &mut NoObserver);
-        let got = done.unwrap_or_else(|e| panic!("{name}: {e}")).outputs;
-        // The evaluator knows no dynamic sizes: those answers stand here.
-        if name == "dynamic sizes" {
-            let values = |i: usize| -> Vec<i32> {
-                got[i].bytes.chunks_exact(4).map(|c| i32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()
-            };
-            let row = |r: i32| (0..4).map(|c| (7 * (10 * r + c) + 1) % 1000).collect::<Vec<_>>();
-            assert_eq!(values(0), [11], "{name}");
-            assert_eq!(values(1), (0..6).map(|r| 2 * row(r).iter().sum::<i32>() + 27).collect::<Vec<_>>(), "{name}");
-            assert_eq!(values(2), (0..5).flat_map(row).collect::<Vec<_>>(), "{name}");
-            continue;
-        }
-        let want = evaluate(&module, &[], &EvalOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
-        for (w, g) in want.into_leaves().iter().zip(&got) {
-            assert!(w.bytes() == &g.bytes[..], "{name}");
-        }
+    programs().par_iter().for_each(|(name, body)| check(name, body, &chip));
+}
+
+fn check(name: &str, body: &str, chip: &ChipConfig) {
+    let client = Client::with_chip(chip.clone());
+    let text = format!("HloModule m\n{BODIES}\nENTRY e {{\n {body}\n}}\n");
+    let module = parse_hlo(&text).unwrap_or_else(|d| panic!("{name}: {}", d[0].message)).0;
+    let exe = client.compile_hlo(&text, &CompileOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let run = RunOptions::new(Mode::Full);
+    let done = client.device(0).run_with(&exe, &[], &run, &mut NoObserver);
+    let got = done.unwrap_or_else(|e| panic!("{name}: {e}")).outputs;
+    // The evaluator knows no dynamic sizes: those answers stand here.
+    if name == "dynamic sizes" {
+        let values = |i: usize| -> Vec<i32> {
+            got[i].bytes.chunks_exact(4).map(|c| i32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()
+        };
+        let row = |r: i32| (0..4).map(|c| (7 * (10 * r + c) + 1) % 1000).collect::<Vec<_>>();
+        assert_eq!(values(0), [11], "{name}");
+        assert_eq!(values(1), (0..6).map(|r| 2 * row(r).iter().sum::<i32>() + 27).collect::<Vec<_>>(), "{name}");
+        assert_eq!(values(2), (0..5).flat_map(row).collect::<Vec<_>>(), "{name}");
+        return;
+    }
+    let want = evaluate(&module, &[], &EvalOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    for (w, g) in want.into_leaves().iter().zip(&got) {
+        assert!(w.bytes() == &g.bytes[..], "{name}");
     }
 }

@@ -8,6 +8,7 @@
 mod mutate;
 
 use mutate::{DROPPED, Numbers, dropped, replaced, swapped};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use systole_compiler::compile::{CompileOptions, ScheduledCode, generate, plan_module, schedule_code};
@@ -103,39 +104,59 @@ struct Row {
     different_caught: u32,
 }
 
+/// Mutants by kind, and those that are proved and run differently.
+#[derive(Default)]
+struct Found {
+    table: BTreeMap<&'static str, Row>,
+    escaped: Vec<String>,
+}
+
+/// What becomes of `times` mutants of each kind of a program for a chip.
+fn mutants(path: &Path, preset: &str, times: usize, mut numbers: Numbers) -> Found {
+    let it = Subject::new(path, preset);
+    let mut found = Found::default();
+    let mut note = |what, mutant: Option<Vec<Bundle>>| {
+        let Some(m) = mutant else { return };
+        let caught = it.verify(m.clone()).is_err();
+        let different = it.differs(&m, !caught);
+        let row = found.table.entry(what).or_default();
+        row.made += 1;
+        row.caught += u32::from(caught);
+        row.different += u32::from(different);
+        row.different_caught += u32::from(different && caught);
+        if different && !caught {
+            let at = m.iter().zip(&it.made.scheduled.bundles).position(|(a, b)| a != b);
+            found.escaped.push(format!("{what}: {} on {preset}, bundle {at:?}", path.display()));
+        }
+    };
+    let right = &it.made.scheduled.bundles;
+    for _ in 0..times {
+        for &(what, effect) in DROPPED {
+            note(what, dropped(right, effect, &mut numbers));
+        }
+        note("dependent bundles swapped", swapped(right, false, &mut numbers));
+        note("store and load swapped", swapped(right, true, &mut numbers));
+        note("an operand replaced", replaced(right, &mut numbers));
+    }
+    found
+}
+
 #[test]
 fn mutants_of_whole_programs_are_caught() {
     let many: Option<usize> = std::env::var("MUTANTS").ok().and_then(|n| n.parse().ok());
+    let all: Vec<(PathBuf, &str)> =
+        ["tiny", "tpu-v5e"].iter().flat_map(|chip| programs(many.is_some()).into_iter().map(|p| (p, *chip))).collect();
+    let of = |(i, (path, preset)): (usize, &(PathBuf, &str))| {
+        mutants(path, preset, many.unwrap_or(2), Numbers(7 + i as u64))
+    };
+    let found: Vec<Found> = all.par_iter().enumerate().map(of).collect();
     let mut table: BTreeMap<&str, Row> = BTreeMap::new();
-    let mut escaped = Vec::new();
-    let mut numbers = Numbers(7);
-    for preset in ["tiny", "tpu-v5e"] {
-        for path in programs(many.is_some()) {
-            let it = Subject::new(&path, preset);
-            let mut note = |what, mutant: Option<Vec<Bundle>>| {
-                let Some(m) = mutant else { return };
-                let caught = it.verify(m.clone()).is_err();
-                let different = it.differs(&m, !caught);
-                let row = table.entry(what).or_default();
-                row.made += 1;
-                row.caught += u32::from(caught);
-                row.different += u32::from(different);
-                row.different_caught += u32::from(different && caught);
-                if different && !caught {
-                    let at = m.iter().zip(&it.made.scheduled.bundles).position(|(a, b)| a != b);
-                    escaped.push(format!("{what}: {} on {preset}, bundle {at:?}", path.display()));
-                }
-            };
-            let right = &it.made.scheduled.bundles;
-            for _ in 0..many.unwrap_or(2) {
-                for &(what, effect) in DROPPED {
-                    note(what, dropped(right, effect, &mut numbers));
-                }
-                note("dependent bundles swapped", swapped(right, false, &mut numbers));
-                note("store and load swapped", swapped(right, true, &mut numbers));
-                note("an operand replaced", replaced(right, &mut numbers));
-            }
-        }
+    for (what, r) in found.iter().flat_map(|f| &f.table) {
+        let row = table.entry(what).or_default();
+        row.made += r.made;
+        row.caught += r.caught;
+        row.different += r.different;
+        row.different_caught += r.different_caught;
     }
     for (what, r) in &table {
         println!(
@@ -144,6 +165,7 @@ fn mutants_of_whole_programs_are_caught() {
         );
     }
     let different: u32 = table.values().map(|r| r.different).sum();
+    let escaped: Vec<String> = found.into_iter().flat_map(|f| f.escaped).collect();
     assert!(different > 50, "{different} mutants run differently");
     assert!(escaped.is_empty(), "proved, and run differently:\n{}", escaped.join("\n"));
 }
