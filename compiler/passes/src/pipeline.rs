@@ -5,7 +5,7 @@
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
     check, collective, columns, conv, dot, dynamic, expand, initial, inline, interleave, lanes, loops, picks, pieces,
-    siblings, squeeze, strips, transfers, window,
+    shifts, siblings, squeeze, strips, transfers, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::core::CoreModule;
@@ -216,6 +216,12 @@ pub const PASSES: &[Pass] = &[
     },
     // After everything that could move operations across a barrier.
     Pass { name: "barriers", summary: "optimisation barriers gone", run: |m, d, _| rewrite(m, d, &mut barrier) },
+    // Last: it applies no local rules, which would undo it.
+    Pass {
+        name: "shifts",
+        summary: "rolls, and slices that begin within a tile of lanes, as slices of what several of them have in common",
+        run: |m, d, o| shifts::run(m, d, shifts::Chip { lanes: u64::from(o.tile.1), vmem_bytes: o.vmem_bytes }),
+    },
 ];
 
 fn barrier(_: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {

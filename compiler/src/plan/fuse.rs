@@ -232,7 +232,7 @@ impl<'a> Fuser<'a> {
                 let columns = Some(self.dims.len() - 1);
                 let across = map.iter().position(|&m| m == columns).is_some_and(|d| d + 1 != map.len());
                 let source = node.operands[0];
-                let here = self.roots.contains(&source);
+                let here = self.roots.contains(&source) || !self.groups.reads_cut(self.comp, &self.roots, id);
                 if across || here || self.groups.owner[source.index()] != Owner::Root {
                     return Err(Materialise(id));
                 }

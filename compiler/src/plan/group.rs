@@ -7,6 +7,9 @@
 //! dimension whose users all have one owner is computed inside that owner's row loop (softmax and normalisation
 //! chains); other reductions are roots that take in their producers.
 
+mod cut;
+
+use self::cut::{is_cut, is_shifted_cut, reaches_beyond};
 use super::again::Again;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -49,8 +52,12 @@ pub struct Groups {
     pub repeated: FxHashSet<NodeId>,
     /// What moves whole rows for concatenations alone, which take these from where they lie.
     pub pieces: FxHashSet<NodeId>,
+    /// Concatenations whose parts are put where another one has them.
+    pub nested: FxHashSet<NodeId>,
     /// Roots whose kernels reduce along lanes of their space: it stays what it is.
     reducing: FxHashSet<NodeId>,
+    /// Slices that begin within a tile of lanes and are read where they lie.
+    shifted: FxHashSet<NodeId>,
 }
 
 impl Groups {
@@ -62,6 +69,12 @@ impl Groups {
     pub fn roots_of(&self, root: NodeId) -> Vec<NodeId> {
         let lead = self.lead.get(&root).copied().unwrap_or(root);
         self.several.get(&lead).cloned().unwrap_or_else(|| vec![root])
+    }
+
+    /// Whether the kernel of these roots may read a slice where it lies: with its lanes shifted if none of them reduces.
+    pub fn reads_cut(&self, comp: &Computation, roots: &[NodeId], slice: NodeId) -> bool {
+        let whole = |r: &NodeId| is_pointwise(comp, *r) && !self.reducing.contains(r);
+        !self.shifted.contains(&slice) || roots.iter().all(whole)
     }
 
     /// Sizes of the points of a kernel: those of the roots that have the most.
@@ -122,31 +135,6 @@ fn same_width(comp: &Computation, id: NodeId) -> bool {
         (Some(a), Some(b)) => a.dtype.bits() == b.dtype.bits(),
         _ => false,
     }
-}
-
-/// Whether a slice may be read where it lies by the loops that use it: along lanes it begins at a whole tile, without steps.
-pub fn is_cut(comp: &Computation, id: NodeId, lanes: u64) -> bool {
-    let n = comp.node(id);
-    let Op::Slice { dims } = &n.op else { return false };
-    let Some((last, size)) = dims.last().zip(comp.node(n.operands[0]).shape.as_array().and_then(|a| a.dims.last()))
-    else {
-        return false;
-    };
-    let whole = last.start == 0 && last.limit == *size && last.stride == 1;
-    whole || last.start % lanes == 0 && last.stride == 1
-}
-
-/// Whether a slice has single rows of a large array, as many as do not fill whole registers: the last register of a loop over them
-/// would reach far behind the array, which only vector memory has room for.
-fn reaches_beyond(comp: &Computation, id: NodeId, rows: Rows) -> bool {
-    let n = comp.node(id);
-    let (Some(from), Some(to)) = (comp.node(n.operands[0]).shape.as_array(), n.shape.as_array()) else { return false };
-    let rank = to.rank();
-    let single = rank > 2 && from.dims[rank - 2] > 1 && to.dims[rank - 2] == 1;
-    let around = to.dims[..rank.saturating_sub(2)].iter().rfind(|&&d| d > 1);
-    single
-        && around.is_some_and(|n| !n.is_multiple_of(rows.sublanes))
-        && Layout::row_major(from.dtype, &from.dims, rows.sublanes as u32, rows.lanes as u32).bytes() > rows.vmem / 2
 }
 
 /// Sizes without those of 1.
@@ -272,7 +260,7 @@ pub fn is_split(comp: &Computation, id: NodeId, users: &[NodeId]) -> bool {
     last(from) > last(to) && last(to) > 1 && splits(from, to) && !users.is_empty() && users.iter().all(turned)
 }
 
-/// Whether a node puts whole rows of an array in another order, or takes some of them, for concatenations alone (besides those of
+/// Whether a node puts whole rows of an array in another order, or takes a part of it, for concatenations alone (besides those of
 /// `windows`); users come first. What a loop computes for it alone is computed as it is taken instead.
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation moves rows")]
 fn is_piece(comp: &Computation, g: &Groups, windows: &[bool], id: NodeId) -> bool {
@@ -282,9 +270,9 @@ fn is_piece(comp: &Computation, g: &Groups, windows: &[bool], id: NodeId) -> boo
     let (from, to) = (sizes(operand), sizes(id));
     let last = to.len().saturating_sub(1);
     let rows = to.len() > 1
-        && from.last() == to.last()
         && match &node.op {
-            Op::Slice { .. } => true,
+            Op::Slice { dims } => dims[last].stride == 1,
+            _ if from.last() != to.last() => false,
             Op::Reverse { dims } => !dims.contains(&last),
             Op::Transpose { permutation } => permutation[last] == last,
             Op::Reshape => to.len() > from.len() && splits(from, to),
@@ -293,7 +281,7 @@ fn is_piece(comp: &Computation, g: &Groups, windows: &[bool], id: NodeId) -> boo
     let users = &g.users[id.index()];
     let taken = |u: &NodeId| {
         let joined = matches!(comp.node(*u).op, Op::Concatenate { .. }) && !windows[u.index()];
-        joined && g.is_root(*u) || g.pieces.contains(u)
+        joined && g.is_root(*u) || g.pieces.contains(u) || g.nested.contains(u)
     };
     let own = is_pointwise(comp, operand) && g.users[operand.index()].len() == 1;
     // What a loop computes on the way is no array, nor are slices that transposes take where they lie, and rows that these split.
@@ -306,6 +294,13 @@ fn is_piece(comp: &Computation, g: &Groups, windows: &[bool], id: NodeId) -> boo
     }
     let other = is_pointwise(comp, id) || split || matches!(comp.node(at).op, Op::DynamicSlice { .. });
     rows && !own && !other && !users.is_empty() && users.iter().all(taken)
+}
+
+/// Whether a node is a concatenation that only another one takes, besides those of `windows`; users come first.
+fn is_nested(comp: &Computation, g: &Groups, windows: &[bool], id: NodeId) -> bool {
+    let joins = |id: NodeId| matches!(comp.node(id).op, Op::Concatenate { .. }) && !windows[id.index()];
+    let [user] = g.users[id.index()][..] else { return false };
+    joins(id) && joins(user) && (g.is_root(user) || g.nested.contains(&user))
 }
 
 /// Whether a node repeats the elements of an array, each so often in a dimension of its own, and only reshapes read it that merge
@@ -404,6 +399,9 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
             || is_split(comp, id, &g.users[id.index()])
         {
             Owner::Inline
+        } else if is_nested(comp, &g, &windows, id) {
+            g.nested.insert(id);
+            Owner::Inline
         } else if is_piece(comp, &g, &windows, id) {
             g.pieces.insert(id);
             Owner::Inline
@@ -412,6 +410,12 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
             Owner::Inline
         } else if is_pointwise(comp, id) || is_cut(comp, id, rows.lanes) && !reaches_beyond(comp, id, rows) {
             pointwise_owner(comp, &g, (&mut again, &shared), &members, id)
+        } else if is_shifted_cut(comp, id, rows) && !reaches_beyond(comp, id, rows) {
+            let owner = shifted_owner(comp, &g, (&again, &shared), &members, id);
+            if owner != Owner::Root {
+                g.shifted.insert(id);
+            }
+            owner
         } else if g.long.contains(&id) {
             Owner::Root
         } else if is_lane_reduce(comp, id) {
@@ -527,6 +531,23 @@ fn pointwise_owner(
                 Owner::Root
             }
         }
+    }
+}
+
+/// Turning lanes takes about as long as an array of them: a slice that begins within a tile is read where it lies by one kernel alone.
+fn shifted_owner(
+    comp: &Computation,
+    g: &Groups,
+    (again, shared): (&Again<'_>, &Shared),
+    members: &[u32],
+    id: NodeId,
+) -> Owner {
+    if is_windowed(comp, &g.users, id) {
+        return Owner::Root;
+    }
+    match common_owner(comp, g, (again, shared), id) {
+        Common::One(r) if members[r.index()] < MOST_MEMBERS && is_pointwise(comp, r) => Owner::In(r),
+        Common::One(_) | Common::Several(_) | Common::Array => Owner::Root,
     }
 }
 

@@ -107,8 +107,8 @@ impl View {
 }
 
 impl View {
-    /// As [`View::access`] for a slice: first index and step along each dimension (none: all of the array). Along lanes a slice
-    /// begins at a whole tile where the columns follow it.
+    /// As [`View::access`] for a slice: first index and step along each dimension (none: all of the array). Where the columns
+    /// follow a slice along lanes that begins within a tile, its lanes are shifted.
     pub fn cut_access(&self, map: &[Option<usize>], cut: &[(u64, u64)], outer: usize) -> Access {
         let mut a = self.access(map, outer);
         let strides = self.layout.row_strides();
@@ -126,7 +126,13 @@ impl View {
                 continue;
             }
             match &mut a.lane {
-                LaneMap::Tile { tile_rows } => a.offset += start / i64::from(self.layout.lanes) * *tile_rows,
+                LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => {
+                    let (tile_rows, lanes) = (*tile_rows, i64::from(self.layout.lanes));
+                    a.offset += start / lanes * tile_rows;
+                    if start % lanes != 0 {
+                        a.lane = LaneMap::Shifted { tile_rows, lanes: (start % lanes) as u32 };
+                    }
+                }
                 LaneMap::Replicated => {}
                 LaneMap::Indexed { index, .. } => {
                     index.outer.iter_mut().chain([&mut index.row]).for_each(|c| *c *= more + 1);

@@ -1,8 +1,10 @@
 //! Data movement: views where nothing moves, move kernels where something does.
 
+mod joined;
+
 use super::moving::{Position, is_multiple, known_start, move_spec, refine, scatters_lanes};
 use super::{Cut, Lower, Region, Val};
-use crate::plan::group::{Owner, windows_of};
+use crate::plan::group::Owner;
 use crate::plan::step::{Arg, ScalarOp, Step, Unit, Use, Word};
 use crate::plan::view::{BufId, Form, View};
 use systole_codegen::emit::blocks::Body;
@@ -235,100 +237,6 @@ impl<'a> Lower<'a> {
         let src = View { buf: v.buf, dims: permuted, form: Form::Lanes, layout };
         let (_, dims) = self.shape(r, id);
         Ok(self.moved(r, id, &src, &dims, &Position::permuted(&order), &Position::identity(dims.len())))
-    }
-
-    fn concatenate(&mut self, r: &mut Region<'a>, id: NodeId, dim: usize) -> Result<Val, CompileError> {
-        let node = r.comp.node(id);
-        let (dtype, dims) = self.shape(r, id);
-        let n = dims.len();
-        if let Some(w) = windows_of(r.comp, id) {
-            // One move for all windows; the last iteration dimension counts them.
-            let src = self.lanes(r, w.source);
-            if w.inserted {
-                // The dimension that was inserted counts them.
-                let mut from = Position::default();
-                for (d, s) in w.first.iter().enumerate() {
-                    from.dims.push((vec![(d + (d >= dim) as usize, s.stride as i64)], s.start as i64));
-                }
-                from.dims[w.along].0.push((dim, w.step));
-                return Ok(self.moved(r, id, &src, &dims, &from, &Position::identity(n)));
-            }
-            let mut sizes = dims.clone();
-            sizes[dim] /= w.count;
-            let (mut from, mut to) = (Position::identity(n), Position::identity(n));
-            for (d, s) in w.first.iter().enumerate() {
-                from.dims[d] = (vec![(d, s.stride as i64)], s.start as i64);
-            }
-            from.dims[w.along].0.push((n, w.step));
-            to.dims[dim].0.push((n, sizes[dim] as i64));
-            sizes.push(w.count);
-            return Ok(self.moved(r, id, &src, &sizes, &from, &to));
-        }
-        if let Some(done) = self.merged_concatenate(r, id, dim) {
-            return Ok(done);
-        }
-        let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
-        let op = self.debug_op(r, id, 0.0);
-        let mut at = 0;
-        for &o in &node.operands {
-            let (src, from) = self.source(r, o);
-            let (_, sizes) = self.shape(r, o);
-            let mut to = Position::identity(n);
-            to.dims[dim].1 = at;
-            at += sizes[dim] as i64;
-            let spec = move_spec(&sizes, &src, &from, &dst, &to);
-            let first = at - sizes[dim] as i64;
-            let usage = self.part(&dims, &sizes, &|d, tile| d != dim || first % tile as i64 == 0);
-            let to = Target { usage, op, result: self.is_result(r, id) };
-            self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], to);
-        }
-        Ok(Val::Array(dst))
-    }
-
-    /// A node's array, and its dimensions over the node's: of what moves rows for others, those of the array that it takes them from.
-    fn source(&mut self, r: &mut Region<'a>, id: NodeId) -> (View, Position) {
-        let comp = r.comp;
-        let rank = comp.node(id).shape.as_array().map_or(0, |a| a.rank());
-        if !r.groups.pieces.contains(&id) {
-            return (self.lanes(r, id), Position::identity(rank));
-        }
-        let operand = comp.node(id).operands[0];
-        let (view, position) = self.source(r, operand);
-        let sizes = |id: NodeId| comp.node(id).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
-        let before = Position::before(&comp.node(id).op, &sizes(operand), &sizes(id));
-        (view, position.of(&before.expect("grouping asked for it")))
-    }
-
-    /// A concatenation that only a reshape reads, put where the reshape wants its elements, as [`Lower::merged_transpose`].
-    fn merged_concatenate(&mut self, r: &mut Region<'a>, id: NodeId, dim: usize) -> Option<Val> {
-        let &[user] = &r.groups.users[id.index()][..] else { return None };
-        let is_reshape = matches!(r.comp.node(user).op, Op::Reshape) && r.groups.is_root(user) && r.comp.root != id;
-        let merged = r.comp.node(user).shape.as_array().filter(|_| is_reshape)?.dims.clone();
-        let (dtype, dims) = self.shape(r, id);
-        let layout = |dims: &[u64]| crate::plan::view::layout_of(dtype, dims, Form::Lanes, self.chip);
-        if merged.len() >= dims.len() || crate::plan::view::same_places(&layout(&dims), &layout(&merged)) {
-            return None;
-        }
-        let (sizes, middle, to) = refine(&dims, &merged)?;
-        let &[(factor, 1)] = &middle.dims[dim].0[..] else { return None };
-        let dst = self.array(&r.comp.node(id).name, dtype, &merged, Form::Lanes);
-        let (op, result) = (self.debug_op(r, id, 0.0), self.is_result(r, user));
-        let mut at = 0;
-        for &o in &r.comp.node(id).operands {
-            let (src, from) = self.source(r, o);
-            let own = self.shape(r, o).1[dim];
-            let (mut sizes, mut to) = (sizes.clone(), to.clone());
-            sizes[factor] = own;
-            for (terms, offset) in &mut to.dims {
-                *offset += terms.iter().filter(|t| t.0 == factor).map(|t| t.1 * at).sum::<i64>();
-            }
-            at += own as i64;
-            let spec = move_spec(&sizes, &src, &from.of(&middle), &dst, &to);
-            let target = Target { usage: Use::Update, op, result };
-            self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], target);
-        }
-        // The reshape goes by the layout.
-        Some(Val::Array(View { dims, ..dst }))
     }
 
     /// Whole registers of rows of the narrowest type.

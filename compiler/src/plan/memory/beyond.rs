@@ -68,7 +68,9 @@ fn inputs(body: &Body, sublanes: u32, lanes: u32) -> Vec<u64> {
         // The last row that is read, were all registers full.
         let steps = |count: u32, step: i64| i64::from(count.saturating_sub(1)).saturating_mul(step.max(0));
         let across = match a.lane {
-            LaneMap::Tile { tile_rows } => steps(columns.div_ceil(lanes), tile_rows),
+            LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => {
+                steps(a.tiles(columns, lanes), tile_rows)
+            }
             LaneMap::Replicated | LaneMap::Indexed { .. } => 0,
         };
         let outside = outer.iter().zip(&a.outer).map(|(n, step)| steps(*n, *step)).fold(across, i64::saturating_add);

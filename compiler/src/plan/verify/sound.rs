@@ -124,7 +124,7 @@ fn sound_move(s: &MoveSpec) -> Check {
 
 fn sound_access(a: &Access, outer: usize) -> Check {
     let inside = match &a.lane {
-        LaneMap::Tile { .. } | LaneMap::Replicated => true,
+        LaneMap::Tile { .. } | LaneMap::Shifted { .. } | LaneMap::Replicated => true,
         LaneMap::Indexed { index, .. } => index.outer.len() == outer,
     };
     ensure(inside && a.outer.len() == outer, || "an access with other dimensions".into())

@@ -6,7 +6,7 @@ use crate::emit::moves;
 use crate::emit::moves::spec::{MoveSpec, Side};
 use crate::emit::rows::PickSpec;
 use serde::{Deserialize, Serialize};
-use systole_isa::{ChipConfig, DType};
+use systole_isa::{ChipConfig, Class, DType};
 
 /// Code over an iteration space whose operands lie in vector memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -139,7 +139,16 @@ impl Body {
         let c = &chip.core;
         let (tiles, loads, stores, operations) = self.effort(c.lanes);
         let per = |n: usize, slots: u32| n as f64 / f64::from(slots.max(1));
-        f64::from(tiles) * per(loads, c.vload_slots).max(per(stores, c.vstore_slots)).max(per(operations, c.valu_slots))
+        let busiest = per(loads, c.vload_slots).max(per(stores, c.vstore_slots)).max(per(operations, c.valu_slots));
+        let turn = f64::from(chip.timing.get(Class::XluRotate).interval);
+        f64::from(tiles) * busiest.max(turn * per(self.shifted(), c.xlu_slots))
+    }
+
+    /// Inputs whose lanes are shifted.
+    fn shifted(&self) -> usize {
+        let (Body::Loop(LoopSpec { inputs, .. }) | Body::Reduce(ReduceSpec { inputs, .. })) = self else { return 0 };
+        let shifted = |i: &&Input| matches!(i, Input::Array(Access { lane: LaneMap::Shifted { .. }, .. }));
+        inputs.iter().filter(shifted).count()
     }
 
     /// Tiles of columns, and of one register of a tile the loads, the stores and the operations.
@@ -165,20 +174,20 @@ impl Body {
     pub fn walks(&self, lanes: u32) -> Vec<Option<Walk>> {
         match self {
             Body::Loop(s) => {
-                let tiles = s.columns.div_ceil(lanes);
-                let outputs = s.outputs.iter().map(|o| Some(walk(&o.access, tiles, true)));
-                inputs(&s.inputs, tiles).chain(outputs).collect()
+                let columns = (s.columns, lanes);
+                let outputs = s.outputs.iter().map(|o| Some(walk(&o.access, columns, true)));
+                inputs(&s.inputs, columns).chain(outputs).collect()
             }
             Body::Reduce(s) => {
-                let tiles = s.columns.div_ceil(lanes);
-                let outputs = s.outputs.iter().map(|a| Some(walk(a, tiles, true)));
-                inputs(&s.inputs, tiles).chain(outputs).collect()
+                let columns = (s.columns, lanes);
+                let outputs = s.outputs.iter().map(|a| Some(walk(a, columns, true)));
+                inputs(&s.inputs, columns).chain(outputs).collect()
             }
             Body::Move(s) => vec![Some(walk_side(s.dtype, &s.src, false)), Some(walk_side(s.dtype, &s.dst, true))],
             Body::Pick(s) => {
-                let tiles = s.columns.div_ceil(lanes);
-                let table = walk(&s.table, s.tiles, false);
-                vec![Some(table), Some(walk(&s.indices, tiles, false)), Some(walk(&s.out, tiles, true))]
+                let columns = (s.columns, lanes);
+                let table = walk(&s.table, (s.tiles.saturating_mul(lanes), lanes), false);
+                vec![Some(table), Some(walk(&s.indices, columns, false)), Some(walk(&s.out, columns, true))]
             }
         }
     }
@@ -225,14 +234,15 @@ impl Body {
     }
 }
 
-fn inputs(inputs: &[Input], tiles: u32) -> impl Iterator<Item = Option<Walk>> {
+fn inputs(inputs: &[Input], columns: (u32, u32)) -> impl Iterator<Item = Option<Walk>> {
     inputs.iter().map(move |i| match i {
-        Input::Array(a) => Some(walk(a, tiles, false)),
+        Input::Array(a) => Some(walk(a, columns, false)),
         Input::Scalar(_) => None,
     })
 }
 
-fn walk(a: &Access, tiles: u32, is_output: bool) -> Walk {
+/// Of so many columns on a chip of so many lanes.
+fn walk(a: &Access, (columns, lanes): (u32, u32), is_output: bool) -> Walk {
     let rows: Vec<i64> = a.outer.iter().copied().chain([a.row]).collect();
     let mut w = Walk {
         dtype: a.dtype,
@@ -247,7 +257,9 @@ fn walk(a: &Access, tiles: u32, is_output: bool) -> Walk {
         is_output,
     };
     match &a.lane {
-        LaneMap::Tile { tile_rows } => w.tiles = (tiles, *tile_rows),
+        LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => {
+            w.tiles = (a.tiles(columns, lanes), *tile_rows);
+        }
         LaneMap::Replicated => {}
         LaneMap::Indexed { index, plane_rows } => {
             w.lanes = index.outer.iter().copied().chain([index.row]).collect();
@@ -265,7 +277,7 @@ fn set_access(a: &mut Access, w: &Walk) {
     a.offset = w.offset;
     a.component_rows = w.component_rows;
     match &mut a.lane {
-        LaneMap::Tile { tile_rows } => *tile_rows = w.tiles.1,
+        LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => *tile_rows = w.tiles.1,
         LaneMap::Replicated => {}
         LaneMap::Indexed { index, plane_rows } => {
             index.offset = w.lane_offset;

@@ -25,6 +25,12 @@ const SHORT_ROWS: u32 = 4;
 /// Most vector registers of row-invariant values kept across the row loop.
 const HOISTED: usize = 10;
 
+/// Marks a tile of an input in a [`Memo`] as it is before its lanes meet those of its neighbour.
+const TURNED: u32 = 1 << 31;
+/// Most nodes of an expression that neighbouring tiles compute in one body, and most of these tiles.
+const BESIDE: usize = 192;
+const NEIGHBOURS: u32 = 8;
+
 /// The kernel of a spec. Parameters: one register for each input (element-row base address, or the scalar's value), then
 /// one for each output, then the first word row of the scratch area if it has one ([`super::scratch_rows`]).
 pub fn loop_kernel(spec: &LoopSpec, chip: &ChipConfig) -> Kernel {
@@ -41,9 +47,11 @@ pub fn loop_kernel(spec: &LoopSpec, chip: &ChipConfig) -> Kernel {
 pub fn emit_loop(b: &mut KernelBuilder, spec: &LoopSpec, bases: &Bases) {
     let mut spec = spec.clone();
     flatten(&mut spec, b.shape());
-    let ctx = Context::new(b, &spec, bases);
-    let regs = ctx.affine.clone();
-    nest(b, &spec.outer, 0, &regs, &mut |b, regs| ctx.rows(b, regs));
+    for spec in &columns_apart(spec, b.shape().1) {
+        let ctx = Context::new(b, spec, bases);
+        let regs = ctx.affine.clone();
+        nest(b, &spec.outer, 0, &regs, &mut |b, regs| ctx.rows(b, regs));
+    }
 }
 
 /// Brings a spec into the form that code is made from: dimensions merged, and tiles an outer dimension where no reduction
@@ -51,10 +59,53 @@ pub fn emit_loop(b: &mut KernelBuilder, spec: &LoopSpec, bases: &Bases) {
 pub fn flatten(spec: &mut LoopSpec, (sublanes, lanes): (u32, u32)) {
     merge(spec, lanes);
     let tiles = spec.columns.div_ceil(lanes);
-    if spec.expr.reductions.is_empty() && tiles > 1 {
+    // Neighbouring tiles share what is shifted between them.
+    if spec.expr.reductions.is_empty() && tiles > 1 && !spec.is_shifted() {
         tiles_to_outer(spec, tiles, lanes);
     }
     fill_rows(spec, sublanes);
+}
+
+/// A flat spec whose inputs are shifted along lanes as one for groups of tiles that are done together, and one for the last of them, behind
+/// which there may be nothing to read; any other as it is.
+fn columns_apart(spec: LoopSpec, lanes: u32) -> Vec<LoopSpec> {
+    let tiles = spec.columns.div_ceil(lanes);
+    let most = ((BESIDE / spec.expr.nodes.len().max(1)) as u32).clamp(1, NEIGHBOURS);
+    if !spec.is_shifted() || !spec.expr.reductions.is_empty() || tiles <= most {
+        return vec![spec];
+    }
+    let count = (tiles - 1) / most;
+    let (mut groups, mut last) = (spec.clone(), spec);
+    groups.outer.insert(0, count);
+    groups.columns = most * lanes;
+    last.columns -= count * most * lanes;
+    let (size, before) = (i64::from(most), i64::from(count * most));
+    let apart = |a: &mut Access, b: &mut Access| {
+        let step = match a.lane {
+            LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => tile_rows,
+            LaneMap::Replicated | LaneMap::Indexed { .. } => 0,
+        };
+        a.outer.insert(0, step * size);
+        if let LaneMap::Indexed { index, .. } = &mut a.lane {
+            index.outer.insert(0, 0);
+        }
+        b.offset += step * before;
+    };
+    for pair in groups.inputs.iter_mut().zip(&mut last.inputs) {
+        if let (Input::Array(a), Input::Array(b)) = pair {
+            apart(a, b);
+        }
+    }
+    for (a, b) in groups.outputs.iter_mut().zip(&mut last.outputs) {
+        apart(&mut a.access, &mut b.access);
+    }
+    for (a, b) in groups.expr.nodes.iter_mut().zip(&mut last.expr.nodes) {
+        if let (ExprOp::Index(a), ExprOp::Index(b)) = (&mut a.op, &mut b.op) {
+            a.outer.insert(0, a.column * size * i64::from(lanes));
+            b.offset += b.column * before * i64::from(lanes);
+        }
+    }
+    vec![groups, last]
 }
 
 /// Makes the tiles the outermost dimension.
@@ -188,7 +239,7 @@ impl<'a> Context<'a> {
                 ExprOp::Input(i) => match &self.spec.inputs[*i as usize] {
                     Input::Scalar(_) => true,
                     Input::Array(a) => match &a.lane {
-                        LaneMap::Tile { .. } | LaneMap::Replicated => a.row == 0,
+                        LaneMap::Tile { .. } | LaneMap::Shifted { .. } | LaneMap::Replicated => a.row == 0,
                         LaneMap::Indexed { index, .. } => a.row == 0 && index.row == 0,
                     },
                 },
@@ -217,7 +268,9 @@ impl<'a> Context<'a> {
             let last = (rest > 0).then(|| At { block: i64::from(blocks), ..At::start(&own, rest) });
             return self.staged_rows(b, &own, blocks, last);
         }
-        if blocks > SHORT_ROWS {
+        // Blocks of several tiles are long by themselves.
+        let short = if self.spec.is_shifted() { 1 } else { SHORT_ROWS };
+        if blocks > short {
             let hoisted = self.hoist(b, &own);
             let hints = LoopHints::independent(&self.outputs);
             b.loop_with(Trips::Static(blocks), hints, |b| {
@@ -284,7 +337,7 @@ impl<'a> Context<'a> {
 
     pub(super) fn output_tiles(&self, i: usize) -> u32 {
         match self.spec.outputs[i].access.lane {
-            LaneMap::Tile { .. } => self.tiles,
+            LaneMap::Tile { .. } | LaneMap::Shifted { .. } => self.tiles,
             LaneMap::Replicated | LaneMap::Indexed { .. } => 1,
         }
     }
@@ -323,7 +376,12 @@ impl<'a> Context<'a> {
         }
         let node = &self.spec.expr.nodes[id as usize];
         let value = match &node.op {
-            ExprOp::Input(i) => self.load(b, at, *i as usize, tile),
+            ExprOp::Input(i) => match &self.spec.inputs[*i as usize] {
+                Input::Array(Access { lane: LaneMap::Shifted { lanes, .. }, .. }) => {
+                    self.load_shifted(b, at, (id, *i as usize, *lanes), tile, memo)
+                }
+                Input::Array(_) | Input::Scalar(_) => self.load(b, at, *i as usize, tile),
+            },
             ExprOp::Index(index) => {
                 let a = &at.regs[self.index_reg[&id]];
                 let column = index.column != 0;
@@ -408,7 +466,7 @@ impl<'a> Context<'a> {
     fn place(&self, at: &At, reg: usize, buf: BufferRef, access: &Access, tile: u32, own: Option<S>) -> Place {
         let a = &at.regs[reg];
         let tile_rows = match access.lane {
-            LaneMap::Tile { tile_rows } => tile_rows * tile as i64,
+            LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => tile_rows * tile as i64,
             LaneMap::Replicated | LaneMap::Indexed { .. } => 0,
         };
         Place {
@@ -461,6 +519,36 @@ impl<'a> Context<'a> {
         };
         let v = load_value(b, access.dtype, place);
         map_words(b, &v, |b, w| b.def_v(Op::XPermLane, &[w.into(), idx.into()]))
+    }
+
+    /// Input `i`, which is node `id`, `by` lanes further: two tiles with their lanes turned, each where it belongs. The second one is
+    /// the first of the tile behind.
+    fn load_shifted(
+        &self,
+        b: &mut KernelBuilder,
+        at: &At,
+        (id, i, by): (ExprId, usize, u32),
+        tile: u32,
+        memo: &mut Memo,
+    ) -> Value {
+        let by = by % self.lanes;
+        let mut turned = |b: &mut KernelBuilder, tile: u32| match memo.get(&(id, tile | TURNED)) {
+            Some(v) => *v,
+            None => {
+                let v = self.load(b, at, i, tile);
+                let v = map_words(b, &v, |b, w| b.rot_lane(w, (self.lanes - by) as i32));
+                memo.insert((id, tile | TURNED), v);
+                v
+            }
+        };
+        let own = turned(b, tile);
+        // Behind the last column is nothing that anybody wants.
+        if tile + 1 >= self.spec.columns.saturating_add(by).div_ceil(self.lanes) {
+            return own;
+        }
+        let behind = turned(b, tile + 1);
+        let mask = b.lanes_below(self.lanes - by);
+        select_mask(b, mask, &own, &behind)
     }
 
     /// What an output holds at this point.

@@ -7,7 +7,9 @@ type OnAffine<'f> = dyn FnMut(&mut SmallVec<[i64; 4]>, &mut i64, Option<&mut i64
 
 fn access(a: &mut Access, f: &mut OnAffine) {
     match &mut a.lane {
-        LaneMap::Tile { tile_rows } => f(&mut a.outer, &mut a.row, Some(tile_rows)),
+        LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => {
+            f(&mut a.outer, &mut a.row, Some(tile_rows));
+        }
         LaneMap::Replicated => f(&mut a.outer, &mut a.row, None),
         LaneMap::Indexed { index: Index { outer, row, .. }, .. } => {
             f(&mut a.outer, &mut a.row, None);
@@ -135,7 +137,7 @@ pub fn merge(spec: &mut LoopSpec, lanes: u32) {
 fn columns_to_rows(spec: &mut ReduceSpec, lanes: u32) {
     let tiles = spec.columns.div_ceil(lanes);
     let whole = tiles > 1 && spec.columns.is_multiple_of(lanes);
-    let plain = |a: &Access| !matches!(a.lane, LaneMap::Indexed { .. });
+    let plain = |a: &Access| matches!(a.lane, LaneMap::Tile { .. } | LaneMap::Replicated);
     let arrays = spec.inputs.iter().all(|i| !matches!(i, Input::Array(a) if !plain(a)));
     if spec.rows != 1
         || spec.reduce_rows
@@ -177,7 +179,7 @@ pub fn fill_rows(spec: &mut LoopSpec, sublanes: u32) {
 /// Planes that follow each other like further rows become rows: columns shrink to one tile.
 fn flatten_columns(spec: &mut LoopSpec, lanes: u32) {
     let tiles = spec.columns.div_ceil(lanes);
-    if tiles <= 1 || !spec.outer.is_empty() || !spec.expr.reductions.is_empty() {
+    if tiles <= 1 || !spec.outer.is_empty() || !spec.expr.reductions.is_empty() || spec.is_shifted() {
         return;
     }
     let has_column_index =

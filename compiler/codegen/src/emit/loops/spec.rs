@@ -84,6 +84,9 @@ pub struct Expr {
 pub enum LaneMap {
     /// Lane = lane; tile `j` is `tile_rows` element rows further.
     Tile { tile_rows: i64 },
+    /// As `Tile`, `lanes` further along: lane `l` of tile `j` is lane `(l + lanes) mod L` of tile `j` or of the one behind it, `L` being
+    /// the chip's lanes. Of inputs alone.
+    Shifted { tile_rows: i64, lanes: u32 },
     /// The element's row holds it in every lane.
     Replicated,
     /// Lane and plane come from an index function that does not depend on the column: lane = index mod lanes,
@@ -101,6 +104,17 @@ pub struct Access {
     pub row: i64,
     pub offset: i64,
     pub lane: LaneMap,
+}
+
+impl Access {
+    /// Tiles of so many lanes that `columns` columns are read from.
+    pub fn tiles(&self, columns: u32, lanes: u32) -> u32 {
+        match self.lane {
+            LaneMap::Tile { .. } => columns.div_ceil(lanes),
+            LaneMap::Shifted { lanes: by, .. } => columns.saturating_add(by).div_ceil(lanes),
+            LaneMap::Replicated | LaneMap::Indexed { .. } => 1,
+        }
+    }
 }
 
 /// An operand: an array in memory, or a scalar passed in a register.
@@ -129,6 +143,14 @@ pub struct LoopSpec {
     pub inputs: Vec<Input>,
     pub expr: Expr,
     pub outputs: Vec<Output>,
+}
+
+impl LoopSpec {
+    /// Whether an input is read with its lanes shifted.
+    pub fn is_shifted(&self) -> bool {
+        let shifted = |i: &Input| matches!(i, Input::Array(Access { lane: LaneMap::Shifted { .. }, .. }));
+        self.inputs.iter().any(shifted)
+    }
 }
 
 /// A kernel that reduces over outer dimensions, rows or columns. `reduced_*` say which; outputs are the reduction's

@@ -60,7 +60,7 @@ pub fn column_free(spec: &LoopSpec) -> Vec<bool> {
     for n in &spec.expr.nodes {
         free.push(match &n.op {
             ExprOp::Input(i) => match &spec.inputs[*i as usize] {
-                Input::Array(a) => !matches!(a.lane, LaneMap::Tile { .. }),
+                Input::Array(a) => matches!(a.lane, LaneMap::Replicated | LaneMap::Indexed { .. }),
                 Input::Scalar(_) => true,
             },
             ExprOp::Index(i) => i.column == 0,
@@ -336,7 +336,7 @@ impl Context<'_> {
         f: &mut dyn FnMut(&mut KernelBuilder, &TileRegs),
     ) -> TileRegs {
         let steps = |a: &Access| match a.lane {
-            LaneMap::Tile { tile_rows } => tile_rows,
+            LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => tile_rows,
             LaneMap::Replicated | LaneMap::Indexed { .. } => 0,
         };
         let walked = |b: &mut KernelBuilder, reg: S, step: i64| (if step == 0 { reg } else { b.s_copy(reg) }, step);

@@ -33,6 +33,8 @@ pub fn tiles_to_reduced(spec: &mut ReduceSpec, lanes: u32) -> bool {
 fn add_tiles(a: &mut Access) {
     let step = match &mut a.lane {
         LaneMap::Tile { tile_rows } => std::mem::take(tile_rows),
+        // The tile behind is as far as ever.
+        LaneMap::Shifted { tile_rows, .. } => *tile_rows,
         LaneMap::Replicated => 0,
         LaneMap::Indexed { index, .. } => {
             index.outer.push(0);
@@ -68,6 +70,8 @@ pub fn tiles_to_kept(spec: &mut ReduceSpec, lanes: u32) -> bool {
 pub(super) fn tile_outermost(a: &mut Access) {
     let step = match &mut a.lane {
         LaneMap::Tile { tile_rows } => std::mem::take(tile_rows),
+        // The tile behind is as far as ever.
+        LaneMap::Shifted { tile_rows, .. } => *tile_rows,
         LaneMap::Replicated => 0,
         LaneMap::Indexed { index, .. } => {
             index.outer.insert(0, 0);

@@ -36,7 +36,7 @@ fn formats(dtype: DType) -> (MemFormat, StoreFormat) {
 /// Element rows from one tile of lanes to the next.
 fn tile_rows(a: &Access) -> i32 {
     match a.lane {
-        LaneMap::Tile { tile_rows } => tile_rows as i32,
+        LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => tile_rows as i32,
         LaneMap::Replicated | LaneMap::Indexed { .. } => 0,
     }
 }
