@@ -142,21 +142,19 @@ impl<'a> Lower<'a> {
         for (to, from, t) in saved {
             self.steps.push(Step::Scalar { dst: to, value: ScalarOp::Copy(from), dtype: t });
         }
-        let saved: Vec<_> = arrays
-            .iter()
-            .map(|&(from, to)| {
-                if arrays.iter().any(|a| a.1 == from) {
-                    let layout = self.plan.buffers[from.index()].layout.clone();
-                    let temp = self.plan.buffer("state", layout, BufferKind::Temp);
-                    self.steps.push(Step::Copy { src: from, dst: temp, op });
-                    (temp, to)
-                } else {
-                    (from, to)
-                }
-            })
-            .collect();
-        for (src, dst) in saved {
-            self.steps.push(Step::Copy { src, dst, op });
+        // First what goes to slots that no other one takes from; where they go round, one is saved.
+        while !arrays.is_empty() {
+            let free = arrays.iter().position(|&(_, to)| arrays.iter().all(|a| a.0 != to));
+            if let Some(i) = free {
+                let (src, dst) = arrays.remove(i);
+                self.steps.push(Step::Copy { src, dst, op });
+                continue;
+            }
+            let (_, slot) = arrays[0];
+            let layout = self.plan.buffers[slot.index()].layout.clone();
+            let temp = self.plan.buffer("state", layout, BufferKind::Temp);
+            self.steps.push(Step::Copy { src: slot, dst: temp, op });
+            arrays.iter_mut().filter(|a| a.0 == slot).for_each(|a| a.0 = temp);
         }
     }
 
