@@ -162,6 +162,21 @@ pub fn loop_spec(
     Ok(Fused { spec, inputs: places, results })
 }
 
+/// The dimension to lie along sublanes in a reduction over what would, of every element of one array with every one of another
+/// (distances, say): that of the one whose elements do not lie along lanes. Each register then is of results, to which what
+/// is reduced is added one after the other, and nothing is left to add up across sublanes.
+fn pairs(f: &Fuser, is_reduced: &dyn Fn(usize) -> bool, sublanes: u64) -> Option<usize> {
+    let (rows, columns) = (f.dims.len() - 2, f.dims.len() - 1);
+    if !is_reduced(rows) || is_reduced(columns) {
+        return None;
+    }
+    let d = (0..rows).rfind(|&d| !is_reduced(d) && f.dims[d] >= sublanes)?;
+    let follows = |leaf: &Leaf, d: usize| leaf.map.contains(&Some(d));
+    let of = |one: usize, other: usize| f.leaves.iter().any(|l| follows(l, one) && !follows(l, other));
+    let both = f.leaves.iter().any(|l| follows(l, d) && follows(l, columns));
+    (!both && of(d, columns) && of(columns, d)).then_some(d)
+}
+
 /// The kernel of any other reduction.
 pub fn reduce_spec(
     module: &Module,
@@ -180,19 +195,20 @@ pub fn reduce_spec(
     let n = f.dims.len();
     let added = n - operand.rank();
     let is_reduced = |d: usize| d >= added && reduced.contains(&(d - added));
+    let row = pairs(&f, &is_reduced, u64::from(chip.core.sublanes)).unwrap_or(n - 2);
     let mut position = vec![0; n];
     let mut outer = Vec::new();
     for wanted in [false, true] {
-        for (d, to) in position[..n - 2].iter_mut().enumerate().filter(|(d, _)| is_reduced(*d) == wanted) {
-            *to = outer.len();
+        for d in (0..n - 1).filter(|&d| d != row && is_reduced(d) == wanted) {
+            position[d] = outer.len();
             outer.push(f.dims[d] as u32);
         }
     }
-    let kept_outer = (0..n - 2).filter(|&d| !is_reduced(d)).count() as u32;
-    (position[n - 2], position[n - 1]) = (n - 2, n - 1);
+    let kept_outer = (0..n - 1).filter(|&d| d != row && !is_reduced(d)).count() as u32;
+    (position[row], position[n - 1]) = (n - 2, n - 1);
     let order = Order { position, outer: n - 2 };
     let (specs, places) = inputs(&f.leaves, &order, resolve);
-    let (reduce_rows, reduce_columns) = (is_reduced(n - 2), is_reduced(n - 1));
+    let (reduce_rows, reduce_columns) = (is_reduced(row), is_reduced(n - 1));
     let form = if reduce_columns { Form::Rows } else { Form::Lanes };
     let kept: DimMap = (added..n).filter(|&d| !is_reduced(d)).map(|d| (f.dims[d] != 1).then_some(d)).collect();
     let mut outputs = Vec::new();
@@ -201,7 +217,7 @@ pub fn reduce_spec(
         outputs.push(output(leaf.dtype, &leaf.dims, form, &order.map(&kept), order.outer, chip));
         results.push((leaf.dims.clone(), leaf.dtype, form));
     }
-    let rows = f.dims[n - 2];
+    let rows = f.dims[row];
     let mut wanted: Vec<ExprId> = reduction.args.iter().chain(&reduction.inits).copied().collect();
     let expr = multiply_adds(order.expr(f.expr), &mut wanted);
     let reduction = Reduction { inits: wanted.split_off(reduction.args.len()), args: wanted, ..reduction };
