@@ -168,21 +168,38 @@ impl<'a> Lower<'a> {
     /// A transpose that only a reshape reads, moved to where the reshape wants its elements: small dimensions on the way
     /// take no registers of their own. `at` says which dimension of the transpose each of the source's is.
     fn merged_transpose(&mut self, r: &Region<'a>, id: NodeId, src: &View, at: &[usize]) -> Option<Val> {
-        let &[user] = &r.groups.users[id.index()][..] else { return None };
-        let is_reshape = matches!(r.comp.node(user).op, Op::Reshape) && r.groups.is_root(user) && r.comp.root != id;
-        let merged = r.comp.node(user).shape.as_array().filter(|_| is_reshape)?.dims.clone();
+        let (user, merged) = self.merging_reshape(r, id)?;
         let (dtype, dims) = self.shape(r, id);
-        let (sizes, middle, to) = refine(&dims, &merged).filter(|_| merged.len() < dims.len())?;
+        let (sizes, middle, to) = refine(&dims, &merged)?;
         let from = Position { dims: at.iter().map(|&d| middle.dims[d].clone()).collect() };
         let dst = self.array(&r.comp.node(id).name, dtype, &merged, Form::Lanes);
         let spec = move_spec(&sizes, src, &from, &dst, &to);
         if scatters_lanes(&spec) {
             return None;
         }
-        let target = Target { usage: Use::Write, op: self.debug_op(r, id, 0.0), result: self.is_result(r, user) };
-        self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], target);
+        self.push_merged(r, (id, user), spec, (src.buf, dst.buf));
         // The reshape goes by the layout.
         Some(Val::Array(View { dims, ..dst }))
+    }
+
+    /// The reshape that alone reads a node and has fewer dimensions, and its sizes.
+    pub(super) fn merging_reshape(&self, r: &Region<'a>, id: NodeId) -> Option<(NodeId, Vec<u64>)> {
+        let &[user] = &r.groups.users[id.index()][..] else { return None };
+        let is_reshape = matches!(r.comp.node(user).op, Op::Reshape) && r.groups.is_root(user) && r.comp.root != id;
+        let merged = r.comp.node(user).shape.as_array().filter(|_| is_reshape)?.dims.clone();
+        (merged.len() < r.comp.node(id).shape.as_array()?.dims.len()).then_some((user, merged))
+    }
+
+    /// Appends the move of a node to where the reshape that reads it wants its elements.
+    pub(super) fn push_merged(
+        &mut self,
+        r: &Region<'a>,
+        (id, user): (NodeId, NodeId),
+        spec: MoveSpec,
+        (src, dst): (BufId, BufId),
+    ) {
+        let target = Target { usage: Use::Write, op: self.debug_op(r, id, 0.0), result: self.is_result(r, user) };
+        self.push_move_dynamic(spec, (src, Vec::new()), (dst, Vec::new()), [None, None], target);
     }
 
     fn reshape(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {

@@ -1,8 +1,9 @@
 //! Moves that do a reshape on the way: elements that are repeated along lanes, each put where it belongs straight from the array, and
 //! transposes of split dimensions.
 
-use super::moving::{Position, refine};
+use super::moving::{Position, move_spec, refine, scatters_lanes};
 use super::{Lower, Region, Val};
+use crate::plan::view::{Form, View};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op};
 
@@ -36,6 +37,36 @@ impl<'a> Lower<'a> {
         for term in from.dims.iter_mut().chain(&mut to.dims).flat_map(|d| &mut d.0) {
             term.0 = order.iter().position(|&i| i == term.0).expect("every factor is in the result");
         }
-        self.moved(r, id, &src, &sizes, &from, &to)
+        match self.split_and_merged(r, id, &src, (&sizes, &from, &to)) {
+            Some(done) => done,
+            None => self.moved(r, id, &src, &sizes, &from, &to),
+        }
+    }
+
+    /// The same where only a reshape reads it that puts the dimensions together in another way (pixels as patches, say): moved to
+    /// where that wants its elements, if there are rows to fill registers with besides what changes lanes.
+    fn split_and_merged(
+        &mut self,
+        r: &Region<'a>,
+        id: NodeId,
+        src: &View,
+        (sizes, from, to): (&[u64], &Position, &Position),
+    ) -> Option<Val> {
+        let (user, merged) = self.merging_reshape(r, id)?;
+        let own = r.comp.node(id).shape.as_array()?;
+        let (factors, middle, joined) = refine(&own.dims, &merged)?;
+        let whole = |f: usize| middle.dims.iter().position(|d| d.0[..] == [(f, 1)]);
+        let of: Vec<usize> = (0..factors.len()).map(whole).collect::<Option<_>>()?;
+        let joined = joined.of(&Position { dims: of.iter().map(|&d| to.dims[d].clone()).collect() });
+        let dst = self.array(&r.comp.node(id).name, own.dtype, &merged, Form::Lanes);
+        let spec = move_spec(sizes, src, from, &dst, &joined);
+        let rows = (0..spec.sizes.len()).filter(|&d| (spec.src.lanes[d], spec.dst.lanes[d]) == (0, 0));
+        let most = rows.filter(|&d| spec.dst.rows[d] != 0).map(|d| spec.sizes[d]).max().unwrap_or(1);
+        if scatters_lanes(&spec) || most < self.chip.core.sublanes / 2 {
+            return None;
+        }
+        self.push_merged(r, (id, user), spec, (src.buf, dst.buf));
+        // The reshape goes by the layout.
+        Some(Val::Array(View { dims: own.dims.clone(), ..dst }))
     }
 }
