@@ -10,6 +10,7 @@ mod copied;
 pub mod counters;
 pub mod shapes;
 pub mod stacks;
+pub mod twice;
 pub mod unroll;
 
 use super::edit::Draft;

@@ -72,6 +72,12 @@ pub const PASSES: &[Pass] = &[
         summary: "short loops over elementwise work written out",
         run: |m, d, _| rewrite(m, d, &mut loops::unroll::rule),
     },
+    // Of the loops that are left, while what they do is as few operations as it was written with.
+    Pass {
+        name: "twice",
+        summary: "loops that hand old values of states on, two iterations at a time",
+        run: |m, d, _| rewrite(m, d, &mut loops::twice::rule),
+    },
     // Before everything that looks at sizes.
     Pass {
         name: "dynamic",

@@ -19,7 +19,7 @@ const MOST_NODES: u64 = 512;
 pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
     let Op::While { condition, body } = n.op else { return Ok(None) };
     let Op::Tuple = b.op(operands[0]) else { return Ok(None) };
-    let Some(trips) = trips(b, operands[0], condition, body) else { return Ok(None) };
+    let Some(Counted { trips, .. }) = counted(b, operands[0], condition, body) else { return Ok(None) };
     let body = b.draft.computations[body.index()].clone();
     let work = body.nodes.len() as u64;
     if trips > MOST_TRIPS || trips * work > MOST_NODES || !is_simple(&body) || !b.draft.fire("unroll") {
@@ -41,8 +41,15 @@ fn constant(c: &Computation, id: NodeId) -> Option<i128> {
     }
 }
 
+/// How often a loop runs, and the number of the state that counts, by `step` in each iteration.
+pub(super) struct Counted {
+    pub trips: u64,
+    pub counter: usize,
+    pub step: i128,
+}
+
 /// How often a loop runs, if a counter among its state says so: from a constant by a constant up to a constant.
-fn trips(b: &Emit, start: NodeId, condition: CompId, body: CompId) -> Option<u64> {
+pub(super) fn counted(b: &Emit, start: NodeId, condition: CompId, body: CompId) -> Option<Counted> {
     let (condition, body) = (&b.draft.computations[condition.index()], &b.draft.computations[body.index()]);
     let test = condition.node(condition.root);
     if !matches!(test.op, Op::Compare { direction: Direction::Lt, .. }) {
@@ -71,7 +78,8 @@ fn trips(b: &Emit, start: NodeId, condition: CompId, body: CompId) -> Option<u64
     let last = first + (limit - first).max(0);
     // A counter that would wrap is left to the loop.
     let wide = sum.shape.as_array().is_some_and(|a| a.dtype.bits() >= 32);
-    (step > 0 && wide && last < i128::from(i32::MAX)).then(|| ((last - first + step - 1) / step) as u64)
+    let trips = |step| ((last - first + step - 1) / step) as u64;
+    (step > 0 && wide && last < i128::from(i32::MAX)).then(|| Counted { trips: trips(step), counter, step })
 }
 
 /// Whether a body does nothing but compute every element from those at its place.
@@ -87,7 +95,7 @@ fn is_simple(c: &Computation) -> bool {
 }
 
 /// One iteration: the next state.
-fn iteration(b: &mut Emit, body: &Computation, state: &[NodeId]) -> Vec<NodeId> {
+pub(super) fn iteration(b: &mut Emit, body: &Computation, state: &[NodeId]) -> Vec<NodeId> {
     let mut map: Vec<Option<NodeId>> = Vec::with_capacity(body.nodes.len());
     for id in body.ids() {
         let n = body.node(id);
