@@ -22,7 +22,7 @@ const SMALL: u64 = 64;
 const MIDDLE: u64 = 16;
 /// HBM traffic of a region's inner arrays over that of its border, and the part of vector memory (one in so many), from which
 /// strips are worth their loop.
-const WORTH: u64 = 2;
+const WORTH: (u64, u64) = (3, 2);
 const LEAST: u64 = 8;
 /// Most elements that a product contracts whose time is that of its operands' traffic.
 const THIN: u64 = 256;
@@ -447,7 +447,7 @@ impl Search<'_> {
             let free = product
                 || is_elementwise(&n.op)
                 || way.turns && matches!(n.op, Op::Transpose { .. })
-                || matches!(n.op, Op::Reduce { .. } | Op::Slice { .. } | Op::Reshape)
+                || matches!(n.op, Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Slice { .. } | Op::Reshape)
                 || matches!(n.op, Op::Concatenate { .. } | Op::Pad { .. } | Op::Reverse { .. });
             if r.has(id) || !free {
                 continue;
@@ -502,7 +502,7 @@ impl Search<'_> {
         let inputs = r.inputs(self.comp);
         let strips = inputs.iter().filter(|i| i.1 != Need::Whole).map(|i| self.bytes(i.0)).sum::<u64>();
         let results = r.members.ids().filter(|&id| self.is_result(r, id)).map(|id| self.bytes(id)).sum::<u64>();
-        (saved >= self.room.bytes / LEAST && saved >= WORTH * (strips + results)).then_some(saved)
+        (saved >= self.room.bytes / LEAST && saved * WORTH.1 >= WORTH.0 * (strips + results)).then_some(saved)
     }
 
     /// The largest strips whose arrays fit in vector memory together; `None` if none do, or one strip would.
