@@ -11,16 +11,18 @@ pub(super) fn is_cut(comp: &Computation, id: NodeId, lanes: u64) -> bool {
     dims.last().is_some_and(|last| last.start % lanes == 0 && last.stride == 1)
 }
 
-/// Whether a slice that begins within a tile of lanes may be read where it lies: as rows of not too many tiles, all of which a loop has
-/// at hand.
+/// Whether a slice that begins within a tile of lanes may be read where it lies: a loop has all of its rows' tiles at hand, so that windows
+/// of whole rows must have room.
 pub(super) fn is_shifted_cut(comp: &Computation, id: NodeId, rows: Rows) -> bool {
-    /// Tiles of a row at most.
-    const TILES: u64 = 64;
+    /// Registers of rows that a window has where copies begin and end by words of the narrowest type, and windows of a kernel.
+    const REGISTERS: u64 = 4;
+    const WINDOWS: u64 = 12;
     let n = comp.node(id);
     let (Op::Slice { dims }, Some(a)) = (&n.op, n.shape.as_array()) else { return false };
     let (Some(last), Some(&columns)) = (dims.last(), a.dims.last()) else { return false };
     let within = last.start % rows.lanes != 0 && last.stride == 1;
-    within && columns > 1 && columns <= TILES * rows.lanes && a.elements() >= columns * rows.sublanes
+    let window = columns.next_multiple_of(rows.lanes) * REGISTERS * rows.sublanes * 4;
+    within && columns > 1 && window * WINDOWS <= rows.vmem / 3 && a.elements() >= columns * rows.sublanes
 }
 
 /// Whether a slice has single rows of a large array, as many as do not fill whole registers: the last register of a loop over them

@@ -47,7 +47,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Moves the parts of a concatenation along `dim`, which begins at the place `at`, to where they go.
-    fn put_parts(&mut self, r: &mut Region<'a>, (id, dim): (NodeId, usize), dst: &View, at: &mut Vec<i64>, to: Target) {
+    fn put_parts(&mut self, r: &mut Region<'a>, (id, dim): (NodeId, usize), dst: &View, at: &mut [i64], to: Target) {
         let begin = at[dim];
         for &o in &r.comp.node(id).operands {
             let (_, sizes) = self.shape(r, o);
