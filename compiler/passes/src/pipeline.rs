@@ -76,7 +76,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "twice",
         summary: "loops that hand old values of states on, two iterations at a time",
-        run: |m, d, _| rewrite(m, d, &mut loops::twice::rule),
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| loops::twice::rule(b, n, x, o.vmem_bytes)),
     },
     // Before everything that looks at sizes.
     Pass {

@@ -17,13 +17,17 @@ const LARGE: u64 = 256 << 10;
 /// Iterations at least.
 const FEWEST: u64 = 4;
 
-/// Rewrites a loop; of an odd number of iterations the first comes before it.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+/// The states and what two iterations make of them take at most one part in so many of vector memory: elsewhere they come and go anyway.
+const SHARE: u64 = 4;
+
+/// Rewrites a loop on a chip of so much vector memory; of an odd number of iterations the first comes before it.
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Result<Option<NodeId>, CompileError> {
     let Op::While { condition, body } = n.op else { return Ok(None) };
     let Op::Tuple = b.op(operands[0]) else { return Ok(None) };
     let Some(Counted { trips, counter, step }) = counted(b, operands[0], condition, body) else { return Ok(None) };
     let body = b.draft.computations[body.index()].clone();
-    let worth = trips >= FEWEST && body.nodes.len() <= MOST_NODES;
+    let bytes: u64 = n.shape.leaves().iter().map(|a| a.elements() * u64::from(a.dtype.bits()) / 8).sum();
+    let worth = trips >= FEWEST && body.nodes.len() <= MOST_NODES && bytes <= vmem / SHARE;
     if !worth || !hands_on(&body) || !is_plain(&body) || !b.draft.fire("twice") {
         return Ok(None);
     }
