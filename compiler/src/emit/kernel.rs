@@ -8,7 +8,7 @@ use systole_codegen::emit::hook::Hook;
 use systole_codegen::emit::loops::{loop_kernel, reduce_kernel};
 use systole_codegen::emit::mosaic::mosaic_kernel;
 use systole_codegen::emit::moves::move_kernel;
-use systole_codegen::emit::rows::{gather_kernel, pick_kernel, scatter_kernel, singles_kernel};
+use systole_codegen::emit::rows::{gather_kernel, near_kernel, pick_kernel, scatter_kernel, singles_kernel};
 use systole_codegen::emit::sort::sort_kernel;
 use systole_codegen::emit::{blocks, mxu};
 use systole_codegen::kernel::Kernel;
@@ -76,6 +76,7 @@ pub fn emit_kernel(
             KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, host_calls: Vec::new(), needs }
         }
         KernelSpec::Gather { rows, far } if rows.single => singles_kernel(rows, *far, chip).into(),
+        KernelSpec::Gather { rows, far } if rows.near => near_kernel(rows, *far, chip).into(),
         KernelSpec::Gather { rows, far } => gather_kernel(rows, *far, chip).into(),
         KernelSpec::Scatter(s) => scatter_kernel(s, chip).into(),
         KernelSpec::Fetch(s) => fetch_kernel(s, chip).into(),

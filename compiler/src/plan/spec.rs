@@ -7,7 +7,7 @@ use systole_codegen::emit::fetch::FetchSpec;
 use systole_codegen::emit::loops::scratch_rows;
 use systole_codegen::emit::mosaic::{MosaicSpec, mosaic_kernel};
 use systole_codegen::emit::mxu::{Contraction, Tile};
-use systole_codegen::emit::rows::{Far, RowsSpec, ScatterSpec, gather_needs, singles_needs};
+use systole_codegen::emit::rows::{Far, RowsSpec, ScatterSpec, gather_needs, near_needs, singles_needs};
 use systole_codegen::emit::sort::{Pass, SortSpec};
 use systole_isa::ChipConfig;
 
@@ -30,7 +30,7 @@ pub enum KernelSpec {
         tile: Tile,
         looks: Option<Looks>,
     },
-    /// Rows of a table in HBM by index.
+    /// Rows of a table by index.
     Gather {
         rows: RowsSpec,
         far: Far,
@@ -154,8 +154,11 @@ impl KernelSpec {
                 Needs { scratch_rows: c.scratch_rows, semaphores: c.semaphores }
             }
             KernelSpec::Gather { rows, far } => {
-                let (scratch_rows, semaphores) =
-                    if rows.single { singles_needs(rows, *far, chip) } else { gather_needs(rows, *far, chip) };
+                let (scratch_rows, semaphores) = match (rows.single, rows.near) {
+                    (true, _) => singles_needs(rows, *far, chip),
+                    (false, true) => near_needs(rows, *far, chip),
+                    (false, false) => gather_needs(rows, *far, chip),
+                };
                 Needs { scratch_rows, semaphores }
             }
             KernelSpec::Scatter(s) if s.in_place() && !s.can_be_in_place(chip) => return None,

@@ -227,7 +227,8 @@ pub fn describe(spec: &KernelSpec) -> String {
             format!("product of {rows} x {taps}*{} x {}{begin}{end}: {tile}{hidden}", c.k, c.n)
         }
         KernelSpec::Gather { rows, .. } => {
-            format!("gathers {} {}", rows.count, if rows.single { "elements" } else { "rows" })
+            let near = if rows.near { " of a table in vector memory" } else { "" };
+            format!("gathers {} {}{near}", rows.count, if rows.single { "elements" } else { "rows" })
         }
         KernelSpec::Scatter(s) => {
             let updates = s.specs.first().map_or(0, |t| t.count);

@@ -6,7 +6,7 @@ use self::parts::Ways;
 use super::{Lower, Region, Val};
 use crate::plan::fuse::scalar_body;
 use crate::plan::spec::{KernelSpec, Needs};
-use crate::plan::step::{Arg, SplitPart, Step, Unit, Use};
+use crate::plan::step::{Arg, BufferKind, SplitPart, Step, Unit, Use};
 use crate::plan::view::{Form, View};
 use smallvec::SmallVec;
 use systole_codegen::emit::blocks;
@@ -51,6 +51,7 @@ impl<'a> Lower<'a> {
             rows_component: rows.layout.total_rows() as u32,
             smem: self.index_words(),
             single: false,
+            near: false,
         }
     }
 
@@ -79,16 +80,33 @@ impl<'a> Lower<'a> {
         let out = self.array(&node.name, shape.dtype, &[shape.dims[0], width], Form::Lanes);
         let spec = self.rows_spec(&table, &out, shape.dims[0]);
         let far = Far { indices: self.streams(indices.buf, false), rows: self.streams(out.buf, self.is_result(r, id)) };
+        let spec = RowsSpec { near: self.is_near(&table, &spec, far), ..spec };
         let kernel = self.gather_kernel(&spec, far);
         let op = self.debug_op(r, id, 0.0);
-        let args = vec![
-            placed(&table, Use::Read, Unit::Granules),
+        let mut args = vec![
+            placed(&table, Use::Read, if spec.near { Unit::ElementRows } else { Unit::Granules }),
             placed(&indices, Use::Read, if far.indices { Unit::Granules } else { Unit::WordRows }),
             placed(&out, Use::Write, if far.rows { Unit::Granules } else { Unit::ElementRows }),
-            Arg::Scratch,
         ];
+        args.extend((!spec.near || far.rows).then_some(Arg::Scratch));
         self.steps.push(Step::Call { kernel, args, op });
         Ok(Val::Array(self.relaid_any(&out, &shape.dims, &node.name)))
+    }
+
+    /// Whether rows are best moved from their table in vector memory, to which a given one is brought for it: a copy for each row from
+    /// HBM, where any other table would have to go first, takes longer.
+    fn is_near(&self, table: &View, rows: &RowsSpec, far: Far) -> bool {
+        let buf = &self.plan.buffers[table.buf.index()];
+        let fits = table.layout.bytes() <= self.plan.largest_resident && !self.plan.streamed.contains(&buf.name);
+        if !fits || !rows.can_be_near() || self.pinned_place(table.buf).is_some() {
+            return false;
+        }
+        let cores = f64::from(if far.rows { self.plan.cores.max(1) } else { 1 });
+        let copy = table.layout.bytes() as f64 / self.chip.hbm_bytes_per_cycle();
+        let given = matches!(buf.kind, BufferKind::Param(_) | BufferKind::Constant(_));
+        // Every core brings a table of its own; what the first one makes is written once.
+        let (brought, written) = if given { (copy * cores, 0.0) } else { (0.0, copy) };
+        rows.near_cycles(self.chip) / cores + brought < rows.far_cycles(self.chip) / cores + written
     }
 
     /// The kernel of a gather; indices are shared out among the device's cores if the rows or elements go to HBM.

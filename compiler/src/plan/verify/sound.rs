@@ -51,7 +51,11 @@ pub(super) fn sound(spec: &KernelSpec) -> Check {
             let all = (f.root as usize) < f.nodes.len() && plain;
             ensure(all, || "an epilogue of what there is not".into())
         }
-        KernelSpec::Gather { rows, .. } => ensure(rows.planes > 0, || "rows without planes".into()),
+        KernelSpec::Gather { rows, .. } => {
+            ensure(rows.planes > 0, || "rows without planes".into())?;
+            let whole = !rows.near || !rows.single && rows.can_be_near();
+            ensure(whole, || "rows of a table in vector memory that share words".into())
+        }
         KernelSpec::Scatter(s) => {
             ensure(!s.specs.is_empty() && s.rows > 0, || "a scatter without tables".into())?;
             let types: Vec<DType> = s.specs.iter().map(|t| t.dtype).collect();

@@ -1,14 +1,17 @@
-//! Kernels that pick rows by index: [`gather`] from HBM, [`scatter`] into tables, [`pick`] and [`single`] of single elements.
+//! Kernels that pick rows by index: [`gather`] from HBM, [`near`] from vector memory, [`scatter`] into tables, [`pick`] and [`single`] of
+//! single elements.
 //!
-//! Indices go to scalar memory a chunk at a time; each names a row. A gather copies its rows by DMA, all of a chunk in
+//! Indices go to scalar memory a chunk at a time; each names a row. A gather from HBM copies its rows by DMA, all of a chunk in
 //! flight at once; a scatter combines row after row, in order.
 
 mod gather;
+mod near;
 mod pick;
 mod scatter;
 mod single;
 
 pub use gather::{gather_kernel, gather_needs};
+pub use near::{near_kernel, near_needs};
 pub use pick::{PERMUTATION_CYCLES, PickSpec, emit_pick, pick_kernel};
 pub use scatter::{ScatterSpec, in_place_chunk, in_place_plane, in_place_words, scatter_kernel};
 use serde::{Deserialize, Serialize};
@@ -48,6 +51,9 @@ pub struct RowsSpec {
     /// Gathers of single elements of a table of one dimension in vector memory, one after the other ([`singles_kernel`]).
     #[serde(default, skip_serializing_if = "is_false")]
     pub single: bool,
+    /// Gathers of rows of a table in vector memory ([`near_kernel`]).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub near: bool,
 }
 
 /// What is in HBM besides the table of a gather.
