@@ -337,7 +337,8 @@ pub(crate) struct Code {
     pub mxus_used: u32,
     /// Slot groups in which the program has instructions that keep their unit longer than a cycle.
     pub long: [bool; GROUPS],
-    pub any_long: bool,
+    /// [`Head::units`] of such groups.
+    pub long_units: u32,
     /// The long groups of several units.
     pub shared: [bool; GROUPS],
     /// Cycles that the bundle's instructions keep single units of long groups: (bundle, group, interval).

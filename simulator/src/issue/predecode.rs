@@ -7,7 +7,7 @@ use super::repeats::{Before, Repeats};
 use super::timed;
 use super::uses::{Hazard, Turn, Use, uses, value_walk};
 use crate::load::LoadError;
-use crate::stats::{Cause, Gather};
+use crate::stats::{Cause, Gather, SLOTS as STAT_SLOTS};
 use smallvec::SmallVec;
 use systole_isa::chip::ChipConfig;
 use systole_isa::decode::Words;
@@ -49,11 +49,13 @@ pub(crate) fn predecode(
     let [own, named] = form::bits();
     let uses = uses(&resources, chip);
     let long = long_groups(survey, &uses);
+    let unit_is_long = |unit: &usize| long[STAT_SLOTS[*unit] as usize];
+    let long_units = (0..SLOT_UNITS).filter(unit_is_long).map(|unit| 1 << unit).sum();
     let mut shared = long;
     Slot::ALL.iter().for_each(|s| shared[*s as usize] &= chip.slots(*s) > 1);
     let ports = [(Slot::Vload, chip.vmem.read_ports), (Slot::Vstore, chip.vmem.write_ports)];
     let mut p = Predecoder {
-        code: Code { resources, long, any_long: long.contains(&true), shared, ..Code::default() },
+        code: Code { resources, long, long_units, shared, ..Code::default() },
         chip,
         at: 0,
         need: [0; SLOTS],
@@ -79,13 +81,11 @@ pub(crate) fn predecode(
         }),
     };
     p.code.heads.reserve_exact(survey.bundles);
-    p.code.branches.reserve_exact(survey.bundles);
-    // What is not touched costs nothing.
-    p.code.reads.reserve(2 * survey.insts);
-    p.code.writes.reserve(survey.insts);
-    let of = |slots: &[Slot]| slots.iter().map(|s| survey.slots[*s as usize]).sum();
-    p.code.scalars.reserve(of(&[Slot::Scalar]));
-    p.code.specials.reserve(of(&[Slot::MxuPush, Slot::MxuPop, Slot::Dma]));
+    p.code.branches = vec![Branch::Halt; survey.bundles];
+    // About what code needs whose bundles are alike in part: large pages are touched whole.
+    p.code.reads.reserve(survey.insts);
+    p.code.writes.reserve(survey.insts / 2);
+    p.code.scalars.reserve(survey.slots[Slot::Scalar as usize]);
     let mut activity = Gather::new(program, chip);
     let mut sizes = Vec::with_capacity(survey.bundles);
     let mut repeats = Repeats::new(words, survey.bundles, named);
@@ -97,7 +97,6 @@ pub(crate) fn predecode(
                 false => reader.alike(&words[1..], p.names(before.bundle))?,
             }
             p.repeat(&words[1..], before, &reader);
-            activity.repeat(before.bundle);
             sizes.push(words.len() as u8 - 1);
             continue;
         }
@@ -110,7 +109,7 @@ pub(crate) fn predecode(
             let number = activity.number(insts, &reader);
             (insts, p.form(words, number, &reader)?)
         };
-        activity.bundle(p.bundle(words, form, &reader)?);
+        p.bundle(words, form, &reader)?;
         // No chip has slots for more.
         sizes.push(words.len() as u8);
     }
@@ -119,7 +118,7 @@ pub(crate) fn predecode(
     for r in (0..RESOURCES).filter(|r| h.read_at[*r] != u32::MAX && !h.zeros.contains(r)) {
         code.waited[r / 32] |= 1 << (r % 32);
     }
-    code.activity = activity.finish();
+    code.activity = activity.finish(p.form_of.into_iter().map(|form| p.forms.all[form as usize].activity).collect());
     timed::mark(&mut code);
     code.blocks = Blocks::new(&sizes, &mut code, chip);
     let bundles = code.heads.len();
@@ -358,12 +357,13 @@ impl Predecoder<'_> {
         Ok(self.forms.insert(words, form))
     }
 
-    /// The next bundle, of a form: the number of what it makes the machine do.
-    #[inline]
-    fn bundle(&mut self, words: Words<'_>, form: usize, reader: &Reader<'_>) -> Result<u32, LoadError> {
+    /// The next bundle, of a form.
+    #[inline(never)]
+    fn bundle(&mut self, words: Words<'_>, form: usize, reader: &Reader<'_>) -> Result<(), LoadError> {
         let (forms, code, hazards) = (&self.forms, &mut self.code, &mut *self.hazards);
         let of = &forms.all[form];
-        let (activity, mut head) = (of.activity, of.head);
+        code.heads.push(of.head);
+        let Some(head) = code.heads.last_mut() else { return Ok(()) };
         (head.reads, head.writes) = (code.reads.len() as u32, code.writes.len() as u32);
         hazards.begin(self.at);
         hazards.wait(&forms.places[of.waits.start as usize..of.waits.end as usize], words);
@@ -375,14 +375,15 @@ impl Predecoder<'_> {
         }
         code.reads.extend_from_slice(&hazards.reads[..hazards.nreads]);
         code.writes.extend_from_slice(&hazards.writes[..hazards.nwrites]);
-        self.put(words, form, head, reader);
-        Ok(activity)
+        self.put(words, form, reader);
+        Ok(())
     }
 
     /// The next bundle, which is the same as one before it but for immediates.
-    #[inline]
+    #[inline(never)]
     fn repeat(&mut self, words: Words<'_>, before: Before, reader: &Reader<'_>) {
-        self.put(words, self.form_of[before.bundle] as usize, self.code.heads[before.bundle], reader);
+        self.code.heads.push(self.code.heads[before.bundle]);
+        self.put(words, self.form_of[before.bundle] as usize, reader);
     }
 
     /// Whether a bundle names what tables of the program have.
@@ -390,9 +391,9 @@ impl Predecoder<'_> {
         self.forms.all[self.form_of[bundle] as usize].names
     }
 
-    /// Adds a bundle of a form, whose head is found but for what is each bundle's own.
+    /// Ends a bundle of a form, whose head is there but for what is each bundle's own.
     #[inline(always)]
-    fn put(&mut self, words: Words<'_>, form: usize, head: Head, reader: &Reader<'_>) {
+    fn put(&mut self, words: Words<'_>, form: usize, reader: &Reader<'_>) {
         let (forms, code) = (&self.forms, &mut self.code);
         let of = &forms.all[form];
         let first = code.scalars.len();
@@ -406,18 +407,18 @@ impl Predecoder<'_> {
             // Loads of scalar memory come before its stores: all results are computed before any is written.
             code.scalars[first..].sort_by_key(|s| s.kind == ScalarKind::State(StateFn::SSt));
         }
-        let branch = of.branch.map(|at| reader.inst(word(at)));
-        let branch = match branch.map(|inst| (inst.op.function(), inst)) {
-            Some((Function::Branch(function), inst)) => to_branch(function, &inst),
-            Some(_) | None => Branch::Halt,
-        };
+        if let Some(inst) = of.branch.map(|at| reader.inst(word(at)))
+            && let Function::Branch(function) = inst.op.function()
+        {
+            code.branches[self.at as usize] = to_branch(function, &inst);
+        }
         for &(group, interval) in &forms.kept[of.kept.start as usize..of.kept.end as usize] {
             code.kept.push((self.at, group, interval));
         }
-        code.heads.push(Head { scalars: first as u32, values: self.values, ..head });
-        code.branches.push(branch);
-        self.form_of.push(form as u32);
+        let head = &mut code.heads[self.at as usize];
+        (head.scalars, head.values) = (first as u32, self.values);
         self.values += u32::from(head.nvalues);
+        self.form_of.push(form as u32);
         self.at += 1;
     }
 

@@ -24,16 +24,15 @@ impl Core<'_> {
             self.observer.wait(self.pc, cause, from, to);
         }
         self.mxus_stalled(cause, from, to);
-        if self.l.code.any_long {
-            for (unit, slot) in SLOTS.iter().enumerate().take(SLOT_UNITS) {
-                if self.l.code.long[*slot as usize] && head.units >> unit & 1 == 1 {
-                    let last = self.l.code.resources.group(*slot as usize, self.group_units[*slot as usize]);
-                    let overlap = to.min(self.ready[last] >> 4).saturating_sub(from);
-                    self.stats.group_overlap(*slot as usize, cause, overlap);
-                    if let Some(r) = &mut self.recorder {
-                        r.overlaps.push((*slot as u8, cause, overlap as u32));
-                    }
-                }
+        let mut long = head.units & self.l.code.long_units;
+        while long != 0 {
+            let slot = SLOTS[long.trailing_zeros() as usize] as usize;
+            long &= long - 1;
+            let last = self.l.code.resources.group(slot, self.group_units[slot]);
+            let overlap = to.min(self.ready[last] >> 4).saturating_sub(from);
+            self.stats.group_overlap(slot, cause, overlap);
+            if let Some(r) = &mut self.recorder {
+                r.overlaps.push((slot as u8, cause, overlap as u32));
             }
         }
         Ok(())
@@ -47,8 +46,12 @@ impl Core<'_> {
         }
         let idle = |m: &MxuTiming| to - from - m.overlap(from, to);
         let first = idle(&self.mxus[used.trailing_zeros() as usize]);
-        let of = |u: usize| (used >> u & 1 == 1).then(|| idle(&self.mxus[u]));
-        if (0..self.mxus.len()).filter_map(of).all(|idle| idle == first) {
+        let (mut others, mut alike) = (used & (used - 1), true);
+        while others != 0 && alike {
+            alike = idle(&self.mxus[others.trailing_zeros() as usize]) == first;
+            others &= others - 1;
+        }
+        if alike {
             self.stats.mxus_stall(cause, first);
             if let Some(r) = &mut self.recorder {
                 r.mxu_stalls.push((memo::ALL, cause, first as u32));

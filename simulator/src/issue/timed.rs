@@ -71,7 +71,15 @@ fn search(code: &mut Code, flow: &Flow, blocks: &mut [Block]) -> bool {
 
 /// Marks a block's scalar instructions if these registers are live behind it: what is live before it.
 fn mark_block(code: &mut Code, block: &Block, behind: u64) -> u64 {
-    (block.first..=block.last).rev().fold(behind, |live, bundle| mark_bundle(code, bundle, live))
+    let mut live = behind;
+    for bundle in (block.first..=block.last).rev() {
+        let head = &code.heads[bundle as usize];
+        let names = head.units >> STARTS_BIT & 1 == 1 || head.flags & (FLAG_BRANCH | FLAG_ROWS | FLAG_WAIT) != 0;
+        if head.nscalars > 0 || names {
+            live = mark_bundle(code, bundle, live);
+        }
+    }
+    live
 }
 
 /// Whether the bundle behind a branch may follow it in the same subroutine.
@@ -231,10 +239,6 @@ fn needed(s: &ScalarOp, live: u64) -> bool {
 /// before it writes anything.
 fn mark_bundle(code: &mut Code, bundle: u32, behind: u64) -> u64 {
     let head = code.heads[bundle as usize];
-    let names = head.units >> STARTS_BIT & 1 == 1 || head.flags & (FLAG_BRANCH | FLAG_ROWS | FLAG_WAIT) != 0;
-    if head.nscalars == 0 && !names {
-        return behind;
-    }
     let by_branch = read_by_branch(code, bundle);
     // A counted loop's branch also writes its register, from what is there by then.
     let behind = behind | by_branch;

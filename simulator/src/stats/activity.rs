@@ -268,8 +268,10 @@ impl Runs {
         let recent = self.recent.iter().flatten().copied().filter(|r| r.3 > 0);
         let rest = self.rest.iter().map(|(&(op, first, last), &n)| (op, first, last, n));
         let place = |op: u32, bundle: u32| u64::from(op) << 32 | u64::from(bundle);
-        let ends = |(op, first, last, n): Run| [(place(op, first), n as i64), (place(op, last + 1), -(n as i64))];
-        let mut changes: Vec<(u64, i64)> = recent.chain(rest).flat_map(ends).collect();
+        let mut changes: Vec<(u64, i64)> = Vec::with_capacity(2 * (2 * self.recent.len() + self.rest.len()));
+        for (op, first, last, n) in recent.chain(rest) {
+            changes.extend([(place(op, first), n as i64), (place(op, last + 1), -(n as i64))]);
+        }
         changes.sort_unstable_by_key(|c| c.0);
         let mut all = Vec::new();
         let (mut begin, mut times) = (0, 0);
@@ -314,17 +316,19 @@ impl Issued {
     }
 
     fn executions(runs: &[Run], bundles: usize) -> Vec<u64> {
-        let mut change = vec![0i64; bundles + 1];
+        // By how much more often a bundle issued than the one before it, and behind that how often.
+        let mut times = vec![0u64; bundles + 1];
         for &(_, first, last, n) in runs {
-            change[first as usize] += n as i64;
-            change[last as usize + 1] -= n as i64;
+            times[first as usize] = times[first as usize].wrapping_add(n);
+            times[last as usize + 1] = times[last as usize + 1].wrapping_sub(n);
         }
-        let mut n = 0;
-        let sums = change[..bundles].iter().map(|d| {
-            n += d;
-            n as u64
-        });
-        sums.collect()
+        let mut before = 0u64;
+        for n in &mut times {
+            before = before.wrapping_add(*n);
+            *n = before;
+        }
+        times.truncate(bundles);
+        times
     }
 
     fn activities(runs: &[Run], ops: usize, code: &Code) -> Vec<Activities> {

@@ -445,8 +445,7 @@ impl Collector {
     /// Cycles of the slot units, and what they waited.
     fn slot_totals(&self, totals: &Totals, parts: &Parts<'_>) -> SlotTotals {
         let mut t = SlotTotals { sums: totals.sums, ..SlotTotals::default() };
-        for (b, _) in totals.issued.executions.iter().enumerate().filter(|e| *e.1 > 0) {
-            let Some(waits) = self.waits.of(b) else { continue };
+        for (b, waits) in self.waits.each().filter(|w| totals.issued.executions[w.0] > 0) {
             for unit in (0..SLOT_UNITS).filter(|u| parts.code.heads[b].units >> u & 1 == 1) {
                 t.stall[unit].iter_mut().zip(waits).for_each(|(s, w)| *s += w);
             }

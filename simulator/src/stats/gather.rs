@@ -71,17 +71,6 @@ impl<'a> Gather<'a> {
         Gather { program, chip, common, known: FxHashMap::default(), out }
     }
 
-    /// The next bundle, in the order of the program, does what has this number.
-    #[inline]
-    pub fn bundle(&mut self, number: u32) {
-        self.out.of.push(number);
-    }
-
-    /// The next bundle, which is the same as one before it.
-    pub fn repeat(&mut self, before: usize) {
-        self.out.of.push(self.out.of[before]);
-    }
-
     /// The number of what a bundle of these instructions does.
     pub fn number(&mut self, words: Words<'_>, reader: &Reader<'_>) -> u32 {
         let mut does: Doing = SmallVec::from_slice(&[(Activity::Bundles, 1)]);
@@ -113,9 +102,9 @@ impl<'a> Gather<'a> {
         n
     }
 
-    /// What all bundles do.
-    pub fn finish(self) -> Static {
-        self.out
+    /// What all bundles do, each of which does what has this number.
+    pub fn finish(self, of: Vec<u32>) -> Static {
+        Static { of, ..self.out }
     }
 }
 

@@ -90,9 +90,17 @@ impl Waits {
         Some(out)
     }
 
+    /// The bundles that waited, and what by cause, as far as it is added up.
+    pub fn each(&self) -> impl Iterator<Item = (usize, [u64; CAUSES])> {
+        let waited = self.first.iter().enumerate().filter(|f| *f.1 != NONE);
+        waited.filter_map(|(bundle, _)| Some((bundle, self.of(bundle)?)))
+    }
+
     /// What each bundle waited in all, as far as it is added up.
     pub fn totals(&self) -> Vec<u64> {
-        (0..self.bundles).map(|b| self.of(b).map_or(0, |w| w.iter().sum())).collect()
+        let mut all = vec![0; self.bundles];
+        self.each().for_each(|(bundle, waits)| all[bundle] = waits.iter().sum());
+        all
     }
 }
 

@@ -92,11 +92,17 @@ impl Core<'_> {
             }
         }
         recorder.put(&mut table.details);
-        let groups = self.stats.group_busy.iter().zip(group_busy).enumerate();
-        let groups = groups.filter(|(_, (a, b))| **a != *b).map(|(g, (a, b))| (g as u8, a - b));
-        table.details.group_busy.extend(groups);
-        let units = self.mxus.iter_mut().map(|m| *m.busy16_mut()).zip(streamed).enumerate();
-        table.details.streamed.extend(units.filter(|(_, (a, b))| a != b).map(|(u, (a, b))| (u as u8, a - b)));
+        for (group, (after, before)) in self.stats.group_busy.iter().zip(group_busy).enumerate() {
+            if *after != before {
+                table.details.group_busy.push((group as u8, after - before));
+            }
+        }
+        for (unit, (m, before)) in self.mxus.iter_mut().zip(streamed).enumerate() {
+            let streamed = *m.busy16_mut() - before;
+            if streamed > 0 {
+                table.details.streamed.push((unit as u8, streamed));
+            }
+        }
         table.recorder = Some(recorder);
         let t = Transition {
             body,

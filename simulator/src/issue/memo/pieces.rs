@@ -109,27 +109,30 @@ pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec
     let mut at = first;
     loop {
         let head = &code.heads[at as usize];
-        let scalars = code.timed(head);
-        for r in row_registers(code, head) {
-            if !rows[p.rows as usize..].contains(&r) {
-                rows.push(r);
+        if head.flags & FLAG_ROWS != 0 {
+            for r in row_registers(code, head) {
+                if !rows[p.rows as usize..].contains(&r) {
+                    rows.push(r);
+                }
             }
         }
         p.last = at;
         let waits = p.waits && at == first;
-        if waits || head.units >> STARTS_BIT & 1 == 1 || !scalars.is_empty() {
+        if waits || head.units >> STARTS_BIT & 1 == 1 || head.ntimed > 0 {
             events(code, head, at, waits, steps);
         }
         p.tail = steps.len() as u32;
-        if !scalars.is_empty() {
+        if head.ntimed > 0 {
+            let scalars = code.timed(head);
             scalar_steps(scalars, at, steps);
             scalars.iter().for_each(|s| written |= 1 << (s.d & 63));
         }
         p.branches = head.flags & FLAG_BRANCH != 0;
         let Some(next) = code.heads.get(at as usize + 1) else { break };
+        let asks = next.flags & (FLAG_GATE | FLAG_ROWS) != 0;
         let begins = next.flags & (FLAG_OP | FLAG_BLOCK | FLAG_WAIT) != 0
-            || any(code, next, |s| matches!(s, Special::Test))
-            || row_registers(code, next).any(|r| written >> (r & 63) & 1 == 1);
+            || asks && any(code, next, |s| matches!(s, Special::Test))
+            || asks && row_registers(code, next).any(|r| written >> (r & 63) & 1 == 1);
         if p.branches || p.barrier || begins || at - first + 1 == LONGEST {
             break;
         }

@@ -6,7 +6,7 @@ use super::state::{self, Used};
 use crate::issue::code::{Code, GROUPS, Packed};
 use crate::stats::{Cause, Collector};
 use crate::unit::mxu::MxuTiming;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -18,7 +18,7 @@ pub(crate) const ALL: u8 = u8::MAX;
 const MOST_WORDS: usize = 8 << 20;
 const MOST_TRANSITIONS: usize = 1 << 18;
 /// Room for so many at the beginning: for each bundle, and at most. What is large seldom grows, and what is small lies in few pages.
-const FIRST_WORDS: (usize, usize) = (16, 1 << 17);
+const FIRST_WORDS: (usize, usize) = (16, 1 << 18);
 const FIRST_TRANSITIONS: (usize, usize) = (1, 1 << 12);
 
 /// Tables of the cores of one run: a core takes one while it goes on, so that all learn from each other.
@@ -230,6 +230,7 @@ fn hash(words: &[u32]) -> u64 {
 impl Table {
     fn new(id: u64, code: &Code, units: &[usize; GROUPS]) -> Table {
         let room = |(each, most): (usize, usize)| (each * code.heads.len()).min(most);
+        let states = code.heads.len() / 8;
         Table {
             id,
             generation: 0,
@@ -241,10 +242,10 @@ impl Table {
             // What is not touched costs nothing; copies of what grew would.
             words: Vec::with_capacity(room(FIRST_WORDS)),
             bodies: Vec::new(),
-            by_hash: FxHashMap::default(),
+            by_hash: FxHashMap::with_capacity_and_hasher(states, FxBuildHasher),
             transitions: Vec::with_capacity(room(FIRST_TRANSITIONS)),
             links: Links::default(),
-            by_key: FxHashMap::default(),
+            by_key: FxHashMap::with_capacity_and_hasher(states, FxBuildHasher),
             firsts: FxHashMap::default(),
             offsets: Vec::new(),
             stalls: Vec::new(),

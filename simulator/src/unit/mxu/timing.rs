@@ -40,9 +40,8 @@ pub(crate) struct Gate {
 /// Times by number, for as many of the last numbers as were asked for.
 #[derive(Debug)]
 struct Ring {
-    times: Vec<u64>,
-    /// How many times up to each are equally far apart: two at least, counting what was there before the first.
-    runs: Vec<u32>,
+    /// Each with how many times up to it are equally far apart: two at least, counting what was there before the first.
+    times: Vec<(u64, u32)>,
     mask: u64,
     /// The time that was set last, how far it is behind the one before, and how many are as far apart.
     last: u64,
@@ -53,12 +52,12 @@ struct Ring {
 impl Ring {
     fn new(places: usize) -> Ring {
         let n = places.max(1).next_power_of_two();
-        Ring { times: vec![0; n], runs: vec![2; n], mask: n as u64 - 1, last: 0, step: 0, run: 2 }
+        Ring { times: vec![(0, 2); n], mask: n as u64 - 1, last: 0, step: 0, run: 2 }
     }
 
     #[inline(always)]
     fn get(&self, number: u64) -> u64 {
-        self.times[(number & self.mask) as usize]
+        self.times[(number & self.mask) as usize].0
     }
 
     /// Sets the time behind the one that was set last.
@@ -67,13 +66,14 @@ impl Ring {
         let step = time.wrapping_sub(self.last);
         self.run = if step == self.step { self.run.saturating_add(1) } else { 2 };
         (self.last, self.step) = (time, step);
-        let at = (number & self.mask) as usize;
-        (self.times[at], self.runs[at]) = (time, self.run);
+        self.times[(number & self.mask) as usize] = (time, self.run);
     }
 
-    /// Forgets all times.
-    fn clear(&mut self) {
-        self.times.fill(0);
+    /// Makes the times of these numbers past ones; others are set behind them.
+    fn pass(&mut self, first: u64, end: u64) {
+        for number in first..end {
+            self.times[(number & self.mask) as usize] = (0, 2);
+        }
         (self.last, self.step, self.run) = (0, 0, 2);
     }
 
@@ -85,11 +85,11 @@ impl Ring {
         out.push(0);
         let mut left = end;
         while left > first {
-            let last = self.get(left - 1);
+            let (last, run) = self.times[((left - 1) & self.mask) as usize];
             if last <= cycle {
                 break;
             }
-            let mut count = u64::from(self.runs[((left - 1) & self.mask) as usize]).min(left - first);
+            let mut count = u64::from(run).min(left - first);
             let mut step = last - self.get((left - 1).saturating_sub(u64::from(count > 1)));
             if last - step * (count - 1) <= cycle {
                 // Those that are past end the run and the list.
@@ -103,10 +103,12 @@ impl Ring {
         if left == end { 0 } else { u64::from(out[place + 1]) }
     }
 
-    /// Takes over what [`Ring::capture`] wrote, as the times of the numbers before `end`; the words behind it.
-    fn restore<'w>(&mut self, end: u64, cycle: u64, words: &'w [u32]) -> &'w [u32] {
+    /// Takes over what [`Ring::capture`] wrote, as the times of the numbers before `end`, those from `first` on that were past being
+    /// past; the words behind it.
+    fn restore<'w>(&mut self, (first, end): (u64, u64), cycle: u64, words: &'w [u32]) -> &'w [u32] {
         let (runs, rest) = words[1..].split_at(3 * words[0] as usize);
         let mut n = end - runs.chunks_exact(3).map(|run| u64::from(run[2])).sum::<u64>();
+        self.pass(first, n);
         for run in runs.chunks_exact(3).rev() {
             for before in (0..u64::from(run[2])).rev() {
                 self.set(n, cycle + u64::from(run[0]) - before * u64::from(run[1]));
@@ -312,21 +314,21 @@ impl MxuTiming {
             self.accumulators.fill(0);
             self.accumulated = 0;
         }
-        self.pushes.starts.clear();
-        self.stages.starts.clear();
         let (&weights, mut words) = words.split_first().unwrap_or((&AT_REST, &[]));
         if weights == AT_REST {
+            for q in [&mut self.pushes, &mut self.stages] {
+                q.starts.pass(0, q.places);
+            }
             self.weights = now + 1;
             (self.in_free16, self.stage_free16, self.run_start16) = (at16(0), at16(0), at16(0));
             return words;
         }
         self.weights = at(weights);
         self.fifo_started += words[0] as u64;
-        self.results.clear();
         words = &words[1..];
-        let queues = [&mut self.pushes, &mut self.stages].map(|q| (&mut q.starts, q.started));
-        for (times, end) in queues.into_iter().chain([(&mut self.results, self.fifo_started)]) {
-            words = times.restore(end, now + 1, words);
+        let queues = [&mut self.pushes, &mut self.stages].map(|q| (&mut q.starts, (0, q.started)));
+        for (times, numbers) in queues.into_iter().chain([(&mut self.results, (self.popped, self.fifo_started))]) {
+            words = times.restore(numbers, now + 1, words);
         }
         while words[0] != LATER {
             let time = if words[1] == LATER { NEVER } else { pack(at(words[1])) };
@@ -373,20 +375,28 @@ impl MxuTiming {
     #[inline(always)]
     pub fn stage(&mut self, issue: u64, d16: u32) -> Packed {
         self.stages.issued += 1;
-        self.command(Command::Stage { issue, d16: d16 as u64 });
+        if self.pending.is_empty() {
+            self.take_stage(issue, d16 as u64);
+        } else {
+            self.pending.push_back(Command::Stage { issue, d16: d16 as u64 });
+        }
         self.stages.ready()
     }
 
     #[inline(always)]
     pub fn latch(&mut self, issue: u64) {
-        self.command(Command::Latch { issue });
+        if self.pending.is_empty() {
+            self.take_weights(issue);
+        } else {
+            self.pending.push_back(Command::Latch { issue });
+        }
     }
 
     /// A push at cycle `issue`: when the next one may issue, and when the oldest result can be popped.
     #[inline(always)]
     pub fn push(&mut self, issue: u64, d16: u32) -> (Packed, Packed) {
         self.pushes.issued += 1;
-        self.command(Command::Push { issue, d16: d16 as u64, to: To::Fifo });
+        self.stream(issue, d16 as u64, To::Fifo);
         (self.pushes.ready(), self.pop_ready())
     }
 
@@ -397,7 +407,7 @@ impl MxuTiming {
             self.accumulators[g] = NEVER;
         }
         self.accumulated = self.accumulated.max(issue);
-        self.command(Command::Push { issue, d16: d16 as u64, to: To::Rows(row) });
+        self.stream(issue, d16 as u64, To::Rows(row));
         self.pushes.ready()
     }
 
@@ -434,61 +444,77 @@ impl MxuTiming {
         first.min(last)..((row + self.sublanes).div_ceil(self.sublanes) as usize).min(last)
     }
 
+    /// Pushes rows, behind what is pending.
     #[inline(always)]
-    fn command(&mut self, c: Command) {
-        if !self.pending.is_empty() || !self.execute(c) {
-            self.pending.push_back(c);
+    fn stream(&mut self, issue: u64, d16: u64, to: To) {
+        if !self.pending.is_empty() || !self.enter(issue, d16, to) {
+            self.pending.push_back(Command::Push { issue, d16, to });
         }
     }
 
     /// Lets a command take effect; `false` if that time is not known yet.
     fn execute(&mut self, c: Command) -> bool {
         match c {
-            Command::Stage { issue, .. } if self.tile > 0 => self.stages.start(issue + 1),
-            Command::Stage { issue, d16 } => {
-                let start16 = ((issue + 1) << 4).max(self.stage_free16).max(self.weights << 4);
-                self.stage_free16 = start16 + d16;
-                self.stages.start(start16 >> 4);
+            Command::Stage { issue, d16 } => self.take_stage(issue, d16),
+            Command::Latch { issue } => self.take_weights(issue),
+            Command::Push { issue, d16, to } => return self.enter(issue, d16, to),
+        }
+        true
+    }
+
+    /// A stage takes effect.
+    #[inline(always)]
+    fn take_stage(&mut self, issue: u64, d16: u64) {
+        if self.tile > 0 {
+            return self.stages.start(issue + 1);
+        }
+        let start16 = ((issue + 1) << 4).max(self.stage_free16).max(self.weights << 4);
+        self.stage_free16 = start16 + d16;
+        self.stages.start(start16 >> 4);
+    }
+
+    /// A latch takes effect.
+    #[inline(always)]
+    fn take_weights(&mut self, issue: u64) {
+        let at16 = ((issue + 1) << 4).max(self.in_free16).max(self.stage_free16);
+        self.weights = at16.div_ceil(16) + self.latch;
+        if self.tile > 0 {
+            // The next tile begins when all of this one's contracted dimension has gone by.
+            self.stage_free16 = (self.weights + self.tile) << 4;
+        }
+    }
+
+    /// Rows enter the array; `false` if the time is not known yet.
+    #[inline(always)]
+    fn enter(&mut self, issue: u64, d16: u64, to: To) -> bool {
+        let mut start16 = ((issue + 1) << 4).max(self.in_free16).max(self.weights << 4);
+        if let To::Fifo = to
+            && self.fifo_started >= self.places
+        {
+            let waits_for = self.fifo_started - self.places;
+            if waits_for >= self.popped {
+                return false;
             }
-            Command::Latch { issue } => {
-                let at16 = ((issue + 1) << 4).max(self.in_free16).max(self.stage_free16);
-                self.weights = at16.div_ceil(16) + self.latch;
-                if self.tile > 0 {
-                    // The next tile begins when all of this one's contracted dimension has gone by.
-                    self.stage_free16 = (self.weights + self.tile) << 4;
-                }
+            start16 = start16.max((self.pops.get(waits_for) + 1) << 4);
+        }
+        if start16 > self.in_free16 {
+            self.run_start16 = start16;
+        }
+        self.in_free16 = start16 + d16;
+        self.busy16 += d16;
+        self.pushes.start(start16 >> 4);
+        let through16 = if self.tile > 0 { self.in_free16.max(self.stage_free16) } else { self.in_free16 };
+        let ready = through16.div_ceil(16) - 1 + self.fill;
+        match to {
+            To::Fifo => {
+                self.results.set(self.fifo_started, ready);
+                self.fifo_started += 1;
             }
-            Command::Push { issue, d16, to } => {
-                let mut start16 = ((issue + 1) << 4).max(self.in_free16).max(self.weights << 4);
-                if let To::Fifo = to
-                    && self.fifo_started >= self.places
-                {
-                    let waits_for = self.fifo_started - self.places;
-                    if waits_for >= self.popped {
-                        return false;
-                    }
-                    start16 = start16.max((self.pops.get(waits_for) + 1) << 4);
+            To::Rows(row) => {
+                for g in self.groups(row) {
+                    self.accumulators[g] = pack(ready);
                 }
-                if start16 > self.in_free16 {
-                    self.run_start16 = start16;
-                }
-                self.in_free16 = start16 + d16;
-                self.busy16 += d16;
-                self.pushes.start(start16 >> 4);
-                let through16 = if self.tile > 0 { self.in_free16.max(self.stage_free16) } else { self.in_free16 };
-                let ready = through16.div_ceil(16) - 1 + self.fill;
-                match to {
-                    To::Fifo => {
-                        self.results.set(self.fifo_started, ready);
-                        self.fifo_started += 1;
-                    }
-                    To::Rows(row) => {
-                        for g in self.groups(row) {
-                            self.accumulators[g] = pack(ready);
-                        }
-                        self.accumulated = self.accumulated.max(ready);
-                    }
-                }
+                self.accumulated = self.accumulated.max(ready);
             }
         }
         true
@@ -559,8 +585,10 @@ mod tests {
                 // In a ring with other times, of other numbers, at another cycle.
                 let (end, later) = (places as u64 + below(50), below(1000));
                 words.push(77);
-                assert_eq!(other.restore(end, cycle + later, &words), [77]);
                 let n = expected.len() as u64;
+                let begin = end - n - below(places as u64 + 1 - n);
+                assert_eq!(other.restore((begin, end), cycle + later, &words), [77]);
+                assert!((begin..end - n).all(|n| other.get(n) == 0), "what was past is past");
                 let restored: Vec<u64> = (end - n..end).map(|n| other.get(n) - later).collect();
                 assert_eq!(restored, expected, "{places} places, {words:?}");
                 words.pop();
