@@ -10,7 +10,7 @@ use super::place::{Placement, hand_over, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
-use super::{alone, finish, overlap, padding, start};
+use super::{alone, finish, follow, overlap, padding, start};
 use std::collections::BTreeSet;
 use systole_hlo::core::CoreModule;
 use systole_hlo::error::{CompileError, Resource, limit};
@@ -286,6 +286,7 @@ fn draft(
     finish::products(&mut lower.plan, chip, &options.guide, memo);
     if begin {
         start::products(&mut lower.plan, chip, &options.guide, memo);
+        follow::products(&mut lower.plan, chip, &options.guide, memo);
     }
     guide::pinned(&mut lower.plan, &options.guide.schedule)?;
     hand_over(&mut lower.plan);

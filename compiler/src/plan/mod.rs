@@ -7,6 +7,7 @@ pub mod collective;
 mod entry;
 pub mod explain;
 mod finish;
+mod follow;
 pub mod fuse;
 pub mod group;
 pub mod guide;

@@ -15,8 +15,8 @@ use super::view::{BufId, Form, layout_of};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use systole_codegen::emit::blocks::Body;
-use systole_codegen::emit::loops::spec::{Access, ExprId, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output};
-use systole_codegen::emit::loops::{Units, column_free, group};
+use systole_codegen::emit::loops::spec::{Access, ExprId, ExprNode, ExprOp, LaneMap, LoopSpec, Output};
+use systole_codegen::emit::loops::{column_free, group, register};
 use systole_codegen::emit::mxu::{Array, Contraction, Place, Start, StartInput};
 use systole_isa::{ChipConfig, Class, DType, Layout};
 
@@ -194,13 +194,8 @@ impl Starter<'_> {
     /// Cycles of a loop over arrays in vector memory, as the units take what it computes of every element.
     fn work(&self, spec: &LoopSpec) -> f64 {
         let c = &self.chip.core;
-        let free = column_free(spec);
-        let own = Units::of(spec.expr.nodes.iter().zip(&free).filter(|(_, free)| !**free).map(|(n, _)| n));
         let reduced: usize = spec.expr.reductions.iter().map(|r| r.body.roots.len()).sum();
-        let tiled = |lane: &LaneMap| matches!(lane, LaneMap::Tile { .. });
-        let loads = spec.inputs.iter().filter(|i| matches!(i, Input::Array(a) if tiled(&a.lane))).count() as u32;
-        let stores = spec.outputs.iter().filter(|o| tiled(&o.access.lane)).count() as u32;
-        let register = Units { simple: own.simple + reduced as u32, loads, stores, ..own }.cycles(self.chip);
+        let register = register(spec).cycles(self.chip);
         let (outer, tiles) =
             (spec.outer.iter().map(|&n| f64::from(n)).product::<f64>(), spec.columns.div_ceil(c.lanes));
         let blocks = outer * f64::from(spec.rows.div_ceil(c.sublanes));

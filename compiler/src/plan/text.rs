@@ -224,7 +224,11 @@ pub fn describe(spec: &KernelSpec) -> String {
                 c.finish.as_ref().map_or_else(String::new, |f| format!(", {} operations at its end", f.nodes.len()));
             let begin =
                 c.start.as_ref().map_or_else(String::new, |s| format!(", {} operations on its way in", s.nodes.len()));
-            format!("product of {rows} x {taps}*{} x {}{begin}{end}: {tile}{hidden}", c.k, c.n)
+            let beside = c
+                .follow
+                .as_ref()
+                .map_or_else(String::new, |f| format!(", beside it a {}", describe_body(&Body::Loop(f.spec.clone()))));
+            format!("product of {rows} x {taps}*{} x {}{begin}{end}{beside}: {tile}{hidden}", c.k, c.n)
         }
         KernelSpec::Gather { rows, .. } => {
             let near = if rows.near { " of a table in vector memory" } else { "" };

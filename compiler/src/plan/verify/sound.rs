@@ -37,6 +37,10 @@ pub(super) fn sound(spec: &KernelSpec) -> Check {
             if let Some(s) = &c.start {
                 sound_start(s, c.lhs.dtype)?;
             }
+            if let Some(f) = &c.follow {
+                sound_body(&Body::Loop(f.spec.clone()))?;
+                ensure(f.reads_results(c), || "a loop over results that the product has not".into())?;
+            }
             let Some(f) = &c.finish else {
                 return ensure(c.extras.is_empty(), || "operands of an epilogue without one".into());
             };

@@ -2,6 +2,7 @@
 
 mod address;
 mod bases;
+mod beside;
 pub mod eval;
 mod pick;
 mod reduce;
@@ -12,10 +13,12 @@ pub mod spec;
 mod staged;
 mod tiled;
 
+pub(in crate::emit) use address::Affine;
 pub use bases::Bases;
+pub(in crate::emit) use beside::RowBlocks;
 pub use eval::{repeatable, widened};
 pub use reduce::{emit_reduce, reduce_kernel};
 pub use row::{emit_loop, flatten, loop_kernel};
 pub use simplify::merge_reduce;
-pub use staged::{Units, column_free, group, operations, scratch_rows, work};
+pub use staged::{Units, column_free, group, operations, register, scratch_rows, work};
 pub use tiled::{part_rows, tiles_to_kept, tiles_to_reduced};

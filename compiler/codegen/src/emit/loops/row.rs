@@ -292,7 +292,7 @@ impl<'a> Context<'a> {
     }
 
     /// Values that no row changes, computed before the row loop (as many as registers allow).
-    fn hoist(&self, b: &mut KernelBuilder, regs: &[Affine]) -> Memo {
+    pub(super) fn hoist(&self, b: &mut KernelBuilder, regs: &[Affine]) -> Memo {
         let mut memo = Memo::default();
         let at = At::start(regs, self.sublanes);
         let mut used = 0;
@@ -325,7 +325,7 @@ impl<'a> Context<'a> {
     }
 
     /// One row block: all outputs.
-    fn block(&self, b: &mut KernelBuilder, at: &At, hoisted: &Memo) {
+    pub(super) fn block(&self, b: &mut KernelBuilder, at: &At, hoisted: &Memo) {
         let mut memo = hoisted.clone();
         for (i, o) in self.spec.outputs.iter().enumerate() {
             for t in 0..self.output_tiles(i) {

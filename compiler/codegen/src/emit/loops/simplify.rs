@@ -95,6 +95,12 @@ pub fn merge_reduce(spec: &mut ReduceSpec, lanes: u32) {
 /// the innermost outer with the rows (only where `rows` needs no padding, or every array is padded alike, which the
 /// caller has made so). Columns become rows (one flat run) when all operands agree on that too.
 pub fn merge(spec: &mut LoopSpec, lanes: u32) {
+    merge_rows(spec);
+    flatten_columns(spec, lanes);
+}
+
+/// [`merge`] of all dimensions but the columns.
+pub fn merge_rows(spec: &mut LoopSpec) {
     while let Some(i) = spec.outer.iter().position(|&s| s == 1) {
         spec.outer.remove(i);
         for_each_affine(spec, &mut |outer, _, _| {
@@ -130,7 +136,6 @@ pub fn merge(spec: &mut LoopSpec, lanes: u32) {
             });
         }
     }
-    flatten_columns(spec, lanes);
 }
 
 /// A reduction of one row over many tiles of lanes takes the tiles as rows.

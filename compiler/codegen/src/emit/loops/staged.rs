@@ -146,6 +146,17 @@ impl Units {
     }
 }
 
+/// What a register of a loop's rows and columns takes of the units: what it computes of every element, and reaches in memory.
+pub fn register(spec: &LoopSpec) -> Units {
+    let free = column_free(spec);
+    let own = Units::of(spec.expr.nodes.iter().zip(&free).filter(|(_, free)| !**free).map(|(n, _)| n));
+    let reduced: usize = spec.expr.reductions.iter().map(|r| r.body.roots.len()).sum();
+    let tiled = |lane: &LaneMap| matches!(lane, LaneMap::Tile { .. } | LaneMap::Shifted { .. });
+    let loads = spec.inputs.iter().filter(|i| matches!(i, Input::Array(a) if tiled(&a.lane))).count() as u32;
+    let stores = spec.outputs.iter().filter(|o| tiled(&o.access.lane)).count() as u32;
+    Units { simple: own.simple + reduced as u32, loads, stores, ..own }
+}
+
 /// What each stage computes of every tile: the arguments of a reduction (in the order of the reductions), at last the outputs.
 fn stages(spec: &LoopSpec) -> Vec<Vec<ExprId>> {
     let mut all: Vec<Vec<ExprId>> = Vec::new();

@@ -1,5 +1,6 @@
 //! The instructions of one row block: loads and pushes, pops with sums and epilogue, and the staging of weights.
 
+use super::follow::Following;
 use super::odometer::{Odometer, Walk};
 use super::segment::Segments;
 use super::spec::{Array, Epilogue, TileAt};
@@ -100,6 +101,8 @@ pub(super) struct Context<'a> {
     pub extra_streams: Vec<Option<Stream>>,
     /// If ends of tiles are spread over steps.
     pub spread: Option<Spread>,
+    /// If a loop follows.
+    pub follow: Option<Following<'a>>,
 }
 
 /// What a block pushes.
@@ -109,6 +112,16 @@ pub(super) enum Push {
     /// To accumulators: overwriting, or adding.
     Set(MxuFormat),
     Add(MxuFormat),
+}
+
+/// What of an earlier tile is done beside a step's pushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    Nothing,
+    /// Part of a spread end.
+    End,
+    /// Part of the loop that follows.
+    Loop,
 }
 
 /// What is there of the sums before results are added.

@@ -105,26 +105,32 @@ impl Problem<'_> {
         }
     }
 
-    /// Sets the loops of a step and what ends take; a step's cycles.
-    pub fn loops(&self, t: &mut Tiling) -> f64 {
+    /// Sets the loops of a step and what ends take; a step's cycles. `None` if a loop follows and cannot.
+    pub fn loops(&self, t: &mut Tiling) -> Option<f64> {
         let shape = self.step_shape(t);
         let (segments, step) = Segments::choose(&shape, self.chip).expect("single blocks come out even");
         let registers = f64::from(t.blocks * t.ns * t.ms * t.nch);
         let end = self.spec.finish.as_ref().map_or(0.0, |f| f.simple_cycles(registers, self.chip));
         t.ends = f64::from(t.tiles(self.geometry)) * (end - step).max(0.0);
+        if self.spec.follow.is_some() {
+            let way = self.followed(t, &shape, step)?;
+            (t.follow, t.segments) = (way.spread, way.segments);
+            t.ends -= way.gain;
+            return Some(step);
+        }
         if let Some(way) = self.spread(t, &shape, (&segments, step)) {
             (t.spread, t.segments) = (way.spread, way.segments);
             t.ends = (t.ends - way.gain).max(0.0);
             // One tile's end while the next one adds up.
             t.sums *= 2;
-            return step;
+            return Some(step);
         }
         // The code of each pass would wait; what ends a product has its work in the last blocks already; weights that are turned on
         // their way are there only when all of a tile are.
         let plain = self.formats.passes.len() == 1 && self.spec.finish.is_none() && !self.staging.transposed;
         let late = t.rhs.is_some() && plain;
         t.segments = if late { segments.staged_late(self.staging.groups) } else { segments };
-        step
+        Some(step)
     }
 
     pub fn cycles(&self, t: &Tiling, step: f64) -> f64 {

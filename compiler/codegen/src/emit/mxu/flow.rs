@@ -1,6 +1,6 @@
 //! The flow of a kernel: the loop over steps, and what happens when chunks, blocks and tiles begin and end.
 
-use super::body::{Before, Context, Pop, Push, Step};
+use super::body::{Before, Beside, Context, Pop, Push, Step};
 use super::segment::Source;
 use super::setup::ROWS;
 use super::spec::Place;
@@ -235,15 +235,17 @@ impl Context<'_> {
         b: &mut KernelBuilder,
         step: &Step,
         pass: usize,
-        (source, beside): (Source, bool),
+        (source, beside): (Source, Beside),
         push: Push,
         pop: Pop,
     ) {
         let next = self.passes()[(pass + 1) % self.passes().len()].1;
         for s in self.seg.loops.iter().filter(|s| s.source == source) {
             b.loop_with(Trips::Static(s.iterations), self.hints(), |b| {
-                if beside {
-                    self.spread_blocks(b, s.blocks / self.t.spread);
+                match beside {
+                    Beside::Nothing => {}
+                    Beside::End => self.spread_blocks(b, s.blocks / self.t.spread),
+                    Beside::Loop => self.followed_blocks(b, s.blocks),
                 }
                 self.pop_blocks(b, pop, s.blocks);
                 self.push_blocks(b, step, (push, s.blocks), &|b, i| {
@@ -263,26 +265,37 @@ impl Context<'_> {
     }
 
     pub(super) fn hints(&self) -> LoopHints {
-        LoopHints::independent(&[self.sums, self.out.buf])
+        let own = [self.sums, self.out.buf];
+        let others = self.follow.iter().flat_map(|f| f.outputs());
+        LoopHints::independent(&own.iter().chain(others).copied().collect::<Vec<_>>())
     }
 
     fn stream(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
-        match &self.spread {
-            Some(s) => self.beside(b, s, &|b, beside| self.stream_with(b, step, pass, beside)),
-            None => self.stream_with(b, step, pass, false),
+        let with = |other| {
+            move |b: &mut KernelBuilder, is: bool| {
+                self.stream_with(b, step, pass, if is { other } else { Beside::Nothing });
+            }
+        };
+        match (&self.spread, &self.follow) {
+            (Some(s), _) => self.beside(b, s, &with(Beside::End)),
+            (None, Some(f)) => self.followed_step(b, f, &with(Beside::Loop)),
+            (None, None) => self.stream_with(b, step, pass, Beside::Nothing),
         }
     }
 
-    /// Results through the FIFO: the end of one earlier step, then the begin of the next one; beside that, part of a tile's end.
-    fn stream_with(&self, b: &mut KernelBuilder, step: &Step, pass: usize, beside: bool) {
+    /// Results through the FIFO: the end of one earlier step, then the begin of the next one; beside that, something of an earlier tile.
+    fn stream_with(&self, b: &mut KernelBuilder, step: &Step, pass: usize, beside: Beside) {
         let push = Push::Fifo(self.passes()[pass].0);
         let loops = |source| move |b: &mut KernelBuilder, pop| self.loops(b, step, pass, (source, beside), push, pop);
         // Without whole steps of lag, the pass says which results may be a tile's last.
         let known = self.seg.lag == 0;
+        // There is something of a tile only behind its last results; while an end is spread there are none of the next tile's.
+        let there = beside != Beside::Nothing;
+        let may_be_last = beside != Beside::End;
         if self.seg.tail > 0 {
             let earlier = loops(Source::Earlier);
-            if beside || known && pass > 0 {
-                self.pop_end(b, &earlier, false);
+            if there || known && pass > 0 {
+                self.pop_end(b, &earlier, may_be_last && pass == 0);
             } else {
                 b.if_else(self.pop_wait, |b| earlier(b, Pop::None), |b| self.pop_end(b, &earlier, true));
             }
@@ -293,7 +306,7 @@ impl Context<'_> {
         let waited = b.s_addi(self.pop_wait, -1);
         b.set_s(self.pop_wait, Op::SMax, &[waited.into(), S::ZERO.into()]);
         let current = loops(Source::Current);
-        if beside || known {
+        if there || known {
             self.pop_begin(b, &current, pass + 1 == self.passes().len());
         } else {
             b.if_else(self.pop_wait, |b| current(b, Pop::None), |b| self.pop_begin(b, &current, true));
@@ -415,6 +428,9 @@ impl Context<'_> {
         if let Some(s) = &self.spread {
             self.begin_spread(b, s);
         }
+        if let Some(f) = &self.follow {
+            self.group_followed(b, f);
+        }
         if self.t.ks == 1 {
             return;
         }
@@ -455,12 +471,13 @@ impl Context<'_> {
         // The step of a part in which an earlier part is drained.
         let drains = (self.seg.lag - 1) % self.steps;
         let run = |b: &mut KernelBuilder, push: Push, may_drain: bool| {
-            let none = |b: &mut KernelBuilder| self.loops(b, step, pass, (Source::Current, false), push, Pop::None);
+            let none =
+                |b: &mut KernelBuilder| self.loops(b, step, pass, (Source::Current, Beside::Nothing), push, Pop::None);
             if !may_drain {
                 return none(b);
             }
             b.if_else(self.pop_wait, none, |b| {
-                self.drain(b, &|b, pop| self.loops(b, step, pass, (Source::Current, false), push, pop));
+                self.drain(b, &|b, pop| self.loops(b, step, pass, (Source::Current, Beside::Nothing), push, pop));
                 b.set_s(self.pop_wait, Op::SLi, &[(self.steps as i32).into()]);
             });
         };
@@ -551,6 +568,7 @@ impl Context<'_> {
                 self.pop_begin(b, &|b, pop| blocks(b, self.t.blocks - tail, pop), true);
                 end(b);
             });
+            self.rest_of_follow(b);
         }
     }
 }

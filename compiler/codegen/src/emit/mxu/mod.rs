@@ -4,7 +4,8 @@
 //! and runs an [`Epilogue`] on every tile of results.
 //!
 //! - [`spec`]: the contraction, its arrays, the epilogue;
-//! - [`finish`]: an epilogue as data; [`start`]: what is done to rows of lhs on their way;
+//! - [`finish`]: an epilogue as data; [`start`]: what is done to rows of lhs on their way; [`follow`]: a loop over the results beside
+//!   the pushes;
 //! - [`format`]: operand types, passes of multi-pass products;
 //! - [`geometry`]: dimensions merged and cut into row blocks;
 //! - [`tile`]: the choice of blocks, groups and chunks; [`cycles`]: its cost model;
@@ -25,6 +26,7 @@ mod choose;
 mod cycles;
 mod finish;
 mod flow;
+mod follow;
 mod format;
 pub mod geometry;
 mod odometer;
@@ -39,6 +41,7 @@ mod tile;
 
 pub use choose::{Chosen, Tile, TileWalk, Weigh, choose, consider, cuts, filled, search, unit_counts, walk};
 pub use finish::{Finish, FinishInput, Finishing};
+pub use follow::Follow;
 pub use format::float_passes;
 pub(in crate::emit) use format::one_pass;
 pub use spec::{Array, Contraction, Convert, Dim, Epilogue, KernelOut, MatView, MxuError, Place, RhsForm, TileAt};
@@ -47,6 +50,7 @@ pub use start::{Start, StartInput};
 pub use tile::slabs;
 
 use crate::emit::hook::Hook;
+use crate::emit::loops::RowBlocks;
 use crate::kernel::KernelBuilder;
 use systole_isa::ChipConfig;
 
@@ -64,7 +68,9 @@ pub fn contraction_kernel(
     choose::with_problem(spec, tile.variant, chip, hook.is_some(), |problem| {
         let tiling = problem.restored(tile)?;
         let mut b = KernelBuilder::new(name, chip);
-        let prepared = setup::prepare(&mut b, problem, tiling, epilogue);
+        let shape = (chip.core.sublanes, chip.core.lanes);
+        let merged = spec.follow.as_ref().and_then(|f| RowBlocks::merged(&f.spec, shape));
+        let prepared = setup::prepare(&mut b, problem, tiling, epilogue, merged.as_ref());
         prepared.context.run(&mut b, hook);
         Ok(KernelOut {
             kernel: b.finish(),

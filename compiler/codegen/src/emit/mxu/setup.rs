@@ -1,6 +1,7 @@
 //! From a tiling to the [`Context`] of an emission: parameters, windows, streams and the first values of all registers.
 
 use super::body::{Context, Current, Operand};
+use super::follow::{Follow, Following};
 use super::odometer::{Level, Odometer, Walk};
 use super::spec::{Array, Dim, Epilogue, MxuError, RhsForm};
 use super::spread::Spread;
@@ -8,6 +9,7 @@ use super::start::Start;
 use super::stream::{Chunk, Kind, OutStream, Piece, Ring, Stream, desc};
 use super::tile::{Problem, Tiling, Window};
 use crate::emit::hbm::{Descs, HbmUnit};
+use crate::emit::loops::spec::LoopSpec;
 use crate::kernel::{KernelBuilder, S};
 use std::cell::RefCell;
 use systole_isa::DmaDesc;
@@ -418,12 +420,14 @@ pub(super) fn prepare<'a>(
     p: Problem<'a>,
     t: Tiling,
     epilogue: &'a mut dyn Epilogue,
+    followed: Option<&'a LoopSpec>,
 ) -> Prepared<'a> {
     let (spec, chip, g) = (p.spec, p.chip, p.geometry);
     let (lhs_param, rhs_param, out_param) = (b.param(), b.param(), b.param());
     let extra_params: Vec<S> = spec.extras.iter().map(|_| b.param()).collect();
     let params: Vec<S> = (0..epilogue.params()).map(|_| b.param()).collect();
     let rows: Vec<S> = spec.start.iter().flat_map(Start::rows).map(|_| b.param()).collect();
+    let following: Vec<S> = (0..spec.follow.as_ref().map_or(0, Follow::params)).map(|_| b.param()).collect();
     let mut r = Resources { scratch: b.param(), words: 0, descs: Descs::default(), semaphores: 0 };
     let beside = g.beside.map_or(Dim { count: 1, lhs: 0, rhs: 0, out: 0 }, |beside| beside.whole);
     let lhs = base(b, &mut r, chip, (spec.lhs, lhs_param), (t.lhs.as_ref(), beside.lhs));
@@ -482,7 +486,9 @@ pub(super) fn prepare<'a>(
         groups: zero(b),
         first: zero(b),
     };
+    let follow = Following::new(b, (&p, &t), followed, (out.start, out.operand.buf), &following);
     let context = Context {
+        follow,
         params,
         params_buf: b.buffer(),
         steps,

@@ -1,6 +1,7 @@
 //! What a contraction kernel computes and where its arrays lie: [`Contraction`], which covers dots and convolutions.
 
 use super::finish::Finish;
+use super::follow::Follow;
 use super::start::Start;
 use crate::emit::Value;
 use crate::kernel::{BufferRef, Kernel, KernelBuilder, M, S};
@@ -65,6 +66,9 @@ pub struct Contraction {
     /// What is done to elements of lhs before they are multiplied; lhs is in vector memory then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
+    /// The loop that goes through the results while others are computed; they are in vector memory then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow: Option<Follow>,
     /// Dimensions of all three arrays, outermost first.
     pub batch: Vec<Dim>,
     /// Dimensions of lhs and out, outermost first; the last one lies across sublanes. At least one.
@@ -102,6 +106,7 @@ impl Contraction {
             extras: Vec::new(),
             finish: None,
             start: None,
+            follow: None,
             batch: vec![Dim { count: batch, lhs: lhs.batch_stride, rhs: rhs.batch_stride, out: out.batch_stride }],
             rows: vec![Dim { count: m, lhs: lhs.row_stride, rhs: 0, out: out.row_stride }],
             taps: Vec::new(),
@@ -171,8 +176,8 @@ impl Epilogue for Convert {
     }
 }
 
-/// A contraction's kernel. Parameters in order: bases of lhs, rhs, out, each extra, the epilogue's, values of rows of lhs, scratch (a
-/// VMEM word row, a multiple of 32).
+/// A contraction's kernel. Parameters in order: bases of lhs, rhs, out, each extra, the epilogue's, values of rows of lhs, those of the loop that
+/// follows, scratch (a VMEM word row, a multiple of 32).
 #[derive(Clone, Debug)]
 pub struct KernelOut {
     pub kernel: Kernel,

@@ -122,6 +122,8 @@ pub(super) struct Tiling {
     pub segments: Segments,
     /// Steps that a tile's end is spread over (0: it is done as results come).
     pub spread: u32,
+    /// Steps that a tile's part of the loop that follows is beside (0: there is none).
+    pub follow: u32,
     /// Cycles of all tiles' ends beyond their steps.
     pub ends: f64,
     pub cycles: f64,
@@ -320,7 +322,7 @@ impl Problem<'_> {
 
     fn tiling(&self, ns: u32, at: (usize, u32), cuts: (u32, u32)) -> Option<Tiling> {
         let mut t = self.untimed(ns, at, cuts)?;
-        let step = self.loops(&mut t);
+        let step = self.loops(&mut t)?;
         self.deepen(&mut t, step);
         t.cycles = self.cycles(&t, step);
         Some(t)
@@ -344,7 +346,7 @@ impl Problem<'_> {
         }
         let at = (tile.outer as usize, tile.rows);
         let mut t = self.untimed(tile.units, at, (tile.splits, tile.groups)).ok_or_else(none)?;
-        let step = self.loops(&mut t);
+        let step = self.loops(&mut t).ok_or_else(none)?;
         for (window, count) in [&mut t.lhs, &mut t.rhs, &mut t.out].into_iter().zip(tile.windows) {
             if window.is_some() != (count > 0) || count > MAX_WINDOWS.max(tile.groups) {
                 return Err(none());
@@ -432,6 +434,7 @@ impl Problem<'_> {
             sums: 0,
             segments: Segments::default(),
             spread: 0,
+            follow: 0,
             ends: 0.0,
             cycles: 0.0,
         };
