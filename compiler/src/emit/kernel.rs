@@ -5,7 +5,7 @@ use blocks::Body;
 use systole_codegen::emit::factor::{cholesky_kernel, solve_kernel};
 use systole_codegen::emit::fetch::fetch_kernel;
 use systole_codegen::emit::hook::Hook;
-use systole_codegen::emit::loops::{loop_kernel, reduce_kernel};
+use systole_codegen::emit::loops::{loop_kernel, recurrence_kernel, reduce_kernel};
 use systole_codegen::emit::mosaic::mosaic_kernel;
 use systole_codegen::emit::moves::move_kernel;
 use systole_codegen::emit::rows::{gather_kernel, near_kernel, pick_kernel, scatter_kernel, singles_kernel};
@@ -83,6 +83,7 @@ pub fn emit_kernel(
         KernelSpec::Sort { sort, pass } => KernelCode::plain(sort_kernel(sort, *pass, chip)),
         KernelSpec::Cholesky(s) => KernelCode::plain(cholesky_kernel(s, chip)),
         KernelSpec::Solve(s) => KernelCode::plain(solve_kernel(s, chip)),
+        KernelSpec::Recurrence(s) => KernelCode::plain(recurrence_kernel(s, chip)),
         KernelSpec::Mosaic(s) => {
             let k = mosaic_kernel(s, name, chip).map_err(|e| wrong(e.to_string()))?;
             let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };

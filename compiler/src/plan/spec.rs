@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use systole_codegen::emit::blocks::{self, BlockCut, BlockSpec, Body, Share};
 use systole_codegen::emit::factor::{FactorSpec, SolveSpec};
 use systole_codegen::emit::fetch::FetchSpec;
-use systole_codegen::emit::loops::scratch_rows;
+use systole_codegen::emit::loops::{RecurrenceSpec, scratch_rows};
 use systole_codegen::emit::mosaic::{MosaicSpec, mosaic_kernel};
 use systole_codegen::emit::mxu::{Contraction, Tile};
 use systole_codegen::emit::rows::{Far, RowsSpec, ScatterSpec, gather_needs, near_needs, singles_needs};
@@ -46,6 +46,8 @@ pub enum KernelSpec {
     },
     Cholesky(FactorSpec),
     Solve(SolveSpec),
+    /// A loop whose turns are elementwise operations on what it carries, in registers.
+    Recurrence(RecurrenceSpec),
     /// A kernel that Pallas wrote.
     Mosaic(MosaicSpec),
 }
@@ -89,6 +91,7 @@ impl KernelSpec {
             KernelSpec::Fetch(_) => "fetch",
             KernelSpec::Sort { .. } => "sort",
             KernelSpec::Cholesky(_) | KernelSpec::Solve(_) => "factor",
+            KernelSpec::Recurrence(_) => "recurrence",
             KernelSpec::Mosaic(_) => "mosaic",
         }
     }
@@ -99,6 +102,7 @@ impl KernelSpec {
             KernelSpec::Body(body) => Some(blocks::whole_work(body, chip)),
             KernelSpec::Blocks { spec, cut, .. } => blocks::consider_cut(spec, *cut, chip).map(|c| c.cost as f64),
             KernelSpec::Fetch(s) => Some(s.cycles(chip)),
+            KernelSpec::Recurrence(s) => Some(s.cycles(chip)),
             KernelSpec::Product { .. }
             | KernelSpec::Gather { .. }
             | KernelSpec::Scatter(_)
@@ -120,6 +124,7 @@ impl KernelSpec {
             | KernelSpec::Sort { .. }
             | KernelSpec::Cholesky(_)
             | KernelSpec::Solve(_)
+            | KernelSpec::Recurrence(_)
             | KernelSpec::Mosaic(_) => None,
         }
     }
@@ -140,9 +145,11 @@ impl KernelSpec {
                 let scratch_rows = scratch_rows(s, chip);
                 Needs { scratch_rows, ..Needs::default() }
             }
-            KernelSpec::Body(_) | KernelSpec::Sort { .. } | KernelSpec::Cholesky(_) | KernelSpec::Solve(_) => {
-                Needs::default()
-            }
+            KernelSpec::Body(_)
+            | KernelSpec::Sort { .. }
+            | KernelSpec::Cholesky(_)
+            | KernelSpec::Solve(_)
+            | KernelSpec::Recurrence(_) => Needs::default(),
             KernelSpec::Blocks { spec, cut, share, .. } => {
                 let partial = share.is_some_and(|s| s.partial);
                 let results = if partial { blocks::result_words(&spec.body, chip) } else { 0 };

@@ -249,6 +249,10 @@ pub fn describe(spec: &KernelSpec) -> String {
         KernelSpec::Sort { sort, pass } => format!("sorts 2^{} rows: {pass:?}", sort.row_bits),
         KernelSpec::Cholesky(s) => format!("factors of {} matrices of {} rows", s.batch, s.rows),
         KernelSpec::Mosaic(s) => format!("a Pallas kernel of {} arrays", s.arrays.len()),
+        KernelSpec::Recurrence(s) => {
+            let nodes = s.turn.expr.nodes.len();
+            format!("{} turns of a loop over {}x{}, {nodes} operations", s.turns(), s.turn.rows, s.turn.columns)
+        }
         KernelSpec::Solve(s) => format!("solves {} systems of {} rows", s.matrices.batch, s.matrices.rows),
     }
 }

@@ -105,6 +105,7 @@ impl Seen<'_> {
                 | KernelSpec::Sort { .. }
                 | KernelSpec::Cholesky(_)
                 | KernelSpec::Solve(_)
+                | KernelSpec::Recurrence(_)
                 | KernelSpec::Mosaic(_) => {}
             }
         }

@@ -1,5 +1,7 @@
 //! Loops and conditionals.
 
+mod recurrence;
+
 use super::scalar::is_scalar_type;
 use super::{Lower, Region, Val, unseen};
 use crate::plan::step::{BufferKind, ScalarOp, Step, Word};
@@ -183,6 +185,9 @@ impl<'a> Lower<'a> {
         condition: CompId,
         body: CompId,
     ) -> Result<Val, CompileError> {
+        if let Some(done) = self.recurrence(r, id, body) {
+            return Ok(done);
+        }
         let node = r.comp.node(id);
         let op = self.debug_op(r, id, 0.0);
         let init = self.loop_init(r, id);

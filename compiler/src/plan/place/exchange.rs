@@ -196,6 +196,7 @@ impl Placer<'_> {
             | KernelSpec::Sort { .. }
             | KernelSpec::Cholesky(_)
             | KernelSpec::Solve(_)
+            | KernelSpec::Recurrence(_)
             | KernelSpec::Mosaic(_) => return None,
         };
         let parts = self.plan.splits.get(&kernel);

@@ -4,8 +4,9 @@
 use super::{Check, ensure};
 use crate::plan::spec::KernelSpec;
 use systole_codegen::emit::blocks::Body;
+use systole_codegen::emit::loops::RecurrenceSpec;
 use systole_codegen::emit::loops::spec::{
-    Access, Body as Function, Expr, ExprNode, ExprOp, Input, LaneMap, Output, Reduction,
+    Access, Body as Function, Expr, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output, Reduction,
 };
 use systole_codegen::emit::moves::spec::MoveSpec;
 use systole_codegen::emit::mxu::{FinishInput, Start, StartInput};
@@ -84,6 +85,7 @@ pub(super) fn sound(spec: &KernelSpec) -> Check {
         }
         KernelSpec::Cholesky(s) => ensure(s.rows > 0, || "matrices without rows".into()),
         KernelSpec::Solve(s) => ensure(s.matrices.rows > 0, || "matrices without rows".into()),
+        KernelSpec::Recurrence(s) => sound_recurrence(s),
         KernelSpec::Mosaic(s) => ensure(!s.body.is_empty(), || "a kernel without a body".into()),
     }
 }
@@ -99,14 +101,16 @@ fn sound_start(s: &Start, lhs: DType) -> Check {
     ensure(plain && float, || "an operand made of what there is not".into())
 }
 
+fn sound_loop(s: &LoopSpec) -> Check {
+    let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
+    ensure(sizes, || "a loop over nothing".into())?;
+    sound_expr(&s.expr, &s.inputs, s.outer.len())?;
+    s.outputs.iter().try_for_each(|o| sound_output(o, &s.expr.nodes, s.outer.len()))
+}
+
 fn sound_body(body: &Body) -> Check {
     match body {
-        Body::Loop(s) => {
-            let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
-            ensure(sizes, || "a loop over nothing".into())?;
-            sound_expr(&s.expr, &s.inputs, s.outer.len())?;
-            s.outputs.iter().try_for_each(|o| sound_output(o, &s.expr.nodes, s.outer.len()))
-        }
+        Body::Loop(s) => sound_loop(s),
         Body::Reduce(s) => {
             let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
             ensure(sizes && s.kept_outer as usize <= s.outer.len(), || "a reduction over nothing".into())?;
@@ -122,6 +126,22 @@ fn sound_body(body: &Body) -> Check {
             [&s.table, &s.indices, &s.out].into_iter().try_for_each(|a| sound_access(a, 0))
         }
     }
+}
+
+fn sound_recurrence(s: &RecurrenceSpec) -> Check {
+    sound_loop(&s.turn)?;
+    let alone = s.turn.expr.reductions.is_empty() && !s.turn.outer.is_empty();
+    ensure(alone, || "a recurrence that reduces, or without turns".into())?;
+    let nodes = &s.turn.expr.nodes;
+    for &(input, node) in &s.carried {
+        let before = s.turn.inputs.get(input as usize).ok_or_else(|| format!("there is no input {input}"))?;
+        let (Input::Array(Access { dtype, .. }) | Input::Scalar(dtype)) = before;
+        let next = nodes.get(node as usize).is_some_and(|n| n.dtype == *dtype);
+        ensure(next, || format!("input {input} is carried on as another type"))?;
+    }
+    let first = s.turn.outputs.len().checked_sub(s.last as usize).ok_or("more results than outputs")?;
+    let next = |o: &Output| s.carried.iter().any(|c| c.1 == o.node);
+    ensure(s.turn.outputs[first..].iter().all(next), || "results that are not carried".into())
 }
 
 fn sound_move(s: &MoveSpec) -> Check {

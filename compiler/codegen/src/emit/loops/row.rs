@@ -138,6 +138,7 @@ pub(super) struct Context<'a> {
     pub(super) input_reg: Vec<usize>,
     pub(super) output_reg: Vec<usize>,
     lane_reg: FxHashMap<usize, usize>,
+    output_lane_reg: FxHashMap<usize, usize>,
     index_reg: FxHashMap<ExprId, usize>,
     scalars: FxHashMap<usize, S>,
     buffers: Vec<BufferRef>,
@@ -191,6 +192,7 @@ impl<'a> Context<'a> {
             input_reg: Vec::new(),
             output_reg: Vec::new(),
             lane_reg: FxHashMap::default(),
+            output_lane_reg: FxHashMap::default(),
             index_reg: FxHashMap::default(),
             scalars: FxHashMap::default(),
             buffers: Vec::new(),
@@ -216,10 +218,14 @@ impl<'a> Context<'a> {
                 }
             }
         }
-        for (o, &(base, buffer)) in spec.outputs.iter().zip(&bases.args[spec.inputs.len()..]) {
+        for (i, (o, &(base, buffer))) in spec.outputs.iter().zip(&bases.args[spec.inputs.len()..]).enumerate() {
             c.outputs.push(buffer);
             c.output_reg.push(c.affine.len());
             c.affine.push(Affine::pointer(base, &o.access.outer, o.access.row, o.access.offset));
+            if let LaneMap::Indexed { index, .. } = &o.access.lane {
+                c.output_lane_reg.insert(i, c.affine.len());
+                c.affine.push(Affine::index(index, None));
+            }
         }
         for (i, n) in spec.expr.nodes.iter().enumerate() {
             if let ExprOp::Index(index) = &n.op {
@@ -478,7 +484,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn load(&self, b: &mut KernelBuilder, at: &At, i: usize, tile: u32) -> Value {
+    pub(super) fn load(&self, b: &mut KernelBuilder, at: &At, i: usize, tile: u32) -> Value {
         let access = match &self.spec.inputs[i] {
             Input::Array(a) => a,
             Input::Scalar(dtype) => {
@@ -549,6 +555,16 @@ impl<'a> Context<'a> {
         let behind = turned(b, tile + 1);
         let mask = b.lanes_below(self.lanes - by);
         select_mask(b, mask, &own, &behind)
+    }
+
+    /// Where output `i` lies at this point, and the lane position of one whose lane is indexed.
+    pub(super) fn output_place(&self, at: &At, i: usize) -> Place {
+        self.place(at, self.output_reg[i], self.outputs[i], &self.spec.outputs[i].access, 0, None)
+    }
+
+    pub(super) fn output_lane(&self, b: &mut KernelBuilder, at: &At, i: usize) -> S {
+        let a = &at.regs[self.output_lane_reg[&i]];
+        b.s_addi(a.reg, at.unrolled(a, self.sublanes) as i32)
     }
 
     /// What an output holds at this point.
