@@ -4,6 +4,7 @@ mod address;
 mod bases;
 mod beside;
 pub mod eval;
+mod lanes;
 mod pick;
 mod recurrence;
 mod reduce;

@@ -7,6 +7,7 @@
 use super::address::{Affine, nest, step};
 use super::bases::Bases;
 use super::eval::{emit_body, emit_node, map_words, neutral, select_mask, widen_body, widened};
+use super::lanes::crosses;
 use super::pick::{Pick, combine_lanes};
 use super::simplify::{fill_rows, merge};
 use super::spec::{Access, ExprId, ExprOp, Input, LaneMap, LoopSpec, Reduction};
@@ -26,7 +27,7 @@ const SHORT_ROWS: u32 = 4;
 const HOISTED: usize = 10;
 
 /// Marks a tile of an input in a [`Memo`] as it is before its lanes meet those of its neighbour.
-const TURNED: u32 = 1 << 31;
+pub(super) const TURNED: u32 = 1 << 31;
 /// Most nodes of an expression that neighbouring tiles compute in one body, and most of these tiles.
 const BESIDE: usize = 192;
 const NEIGHBOURS: u32 = 8;
@@ -493,26 +494,21 @@ impl<'a> Context<'a> {
             }
         };
         let own = |t: &TileRegs| t.inputs[i];
-        let mut place = self.place(at, self.input_reg[i], self.buffers[i], access, tile, at.tile_loop.map(own));
+        let place = self.place(at, self.input_reg[i], self.buffers[i], access, tile, at.tile_loop.map(own));
         let LaneMap::Indexed { index, plane_rows } = &access.lane else {
             return load_value(b, access.dtype, place);
         };
         let a = &at.regs[self.lane_reg[&i]];
         let constant = at.unrolled(a, self.sublanes);
-        let shift = self.lanes.trailing_zeros() as i32;
-        let (plane, lane) = if a.reg == S::ZERO {
-            place.offset += ((constant >> shift) * plane_rows) as i32;
-            (None, b.v_imm((constant & (self.lanes as i64 - 1)) as i32))
-        } else {
-            let l = b.s_addi(a.reg, constant as i32);
-            let plane = b.def_s(Op::SSarI, &[l.into(), shift.into()]);
-            let low = b.def_s(Op::SAndI, &[l.into(), (self.lanes as i32 - 1).into()]);
-            (Some(plane), b.splat(low))
+        let mask = self.lanes as i32 - 1;
+        let l = (a.reg != S::ZERO).then(|| b.s_addi(a.reg, constant as i32));
+        let lane = match l {
+            None => b.v_imm(constant as i32 & mask),
+            Some(l) => {
+                let low = b.def_s(Op::SAndI, &[l.into(), mask.into()]);
+                b.splat(low)
+            }
         };
-        if let Some(plane) = plane {
-            let rows = b.s_muli(plane, *plane_rows as i32);
-            place.base = b.s(Op::SAdd, &[place.base, rows]);
-        }
         let idx = if index.row != 0 {
             let mut s = b.sublane();
             if index.row != 1 {
@@ -523,38 +519,22 @@ impl<'a> Context<'a> {
         } else {
             lane
         };
-        let v = load_value(b, access.dtype, place);
-        map_words(b, &v, |b, w| b.def_v(Op::XPermLane, &[w.into(), idx.into()]))
-    }
-
-    /// Input `i`, which is node `id`, `by` lanes further: two tiles with their lanes turned, each where it belongs. The second one is
-    /// the first of the tile behind.
-    fn load_shifted(
-        &self,
-        b: &mut KernelBuilder,
-        at: &At,
-        (id, i, by): (ExprId, usize, u32),
-        tile: u32,
-        memo: &mut Memo,
-    ) -> Value {
-        let by = by % self.lanes;
-        let mut turned = |b: &mut KernelBuilder, tile: u32| match memo.get(&(id, tile | TURNED)) {
-            Some(v) => *v,
-            None => {
-                let v = self.load(b, at, i, tile);
-                let v = map_words(b, &v, |b, w| b.rot_lane(w, (self.lanes - by) as i32));
-                memo.insert((id, tile | TURNED), v);
-                v
-            }
-        };
-        let own = turned(b, tile);
-        // Behind the last column is nothing that anybody wants.
-        if tile + 1 >= self.spec.columns.saturating_add(by).div_ceil(self.lanes) {
-            return own;
+        let first = self.plane(b, place, (l, constant, 0), *plane_rows);
+        let v = load_value(b, access.dtype, first);
+        if !crosses(index, self.sublanes) {
+            return map_words(b, &v, |b, w| b.def_v(Op::XPermLane, &[w.into(), idx.into()]));
         }
-        let behind = turned(b, tile + 1);
-        let mask = b.lanes_below(self.lanes - by);
-        select_mask(b, mask, &own, &behind)
+        // The lanes of a register's last rows are in the next plane.
+        let more = index.row * i64::from(self.sublanes - 1);
+        let last = self.plane(b, place, (l, constant, more), *plane_rows);
+        let behind = load_value(b, access.dtype, last);
+        let within = b.v_imm(mask);
+        let (low, lanes) = (b.v(Op::VAnd, &[idx, within]), b.v_imm(mask + 1));
+        let turned =
+            |b: &mut KernelBuilder, v: &Value| map_words(b, v, |b, w| b.def_v(Op::XPermLane, &[w.into(), low.into()]));
+        let (own, behind) = (turned(b, &v), turned(b, &behind));
+        let own_lanes = b.cmp(Op::VLtS, idx, lanes);
+        select_mask(b, own_lanes, &own, &behind)
     }
 
     /// Where output `i` lies at this point, and the lane position of one whose lane is indexed.

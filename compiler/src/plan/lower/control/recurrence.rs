@@ -564,6 +564,7 @@ fn state(
 }
 
 /// A counter: an integer to which a constant is added, or from which one is taken.
+#[allow(clippy::wildcard_enum_match_arm, reason = "nothing else is a number or counts")]
 fn counter(
     comp: &Computation,
     last: NodeId,
