@@ -117,8 +117,14 @@ impl Joiner<'_> {
         if !apart(others, &args, spec.inputs.len()) || !out[at + 1..].iter().flatten().all(|s| between(s, others)) {
             return None;
         }
-        let is = |a: &Arg| a.array().is_some_and(|(buf, ..)| buf == results);
-        let reads: Vec<u32> = (0..).zip(&args[..spec.inputs.len()]).filter(|(_, a)| is(a)).map(|(i, _)| i).collect();
+        let inputs = &args[..spec.inputs.len()];
+        let is = |a: &Arg| made(a).is_some_and(|(_, buf)| buf == results);
+        // Results that are read from another place are not those whose rows are whole.
+        let elsewhere = |a: &Arg| a.array().is_some_and(|(buf, ..)| buf == results) && !is(a);
+        if inputs.iter().any(elsewhere) {
+            return None;
+        }
+        let reads: Vec<u32> = (0..).zip(inputs).filter(|(_, a)| is(a)).map(|(i, _)| i).collect();
         let follow = Follow { spec, results: reads };
         let entry = &self.draft.kernels[kernel];
         let (before, name) = (entry.cycles?, entry.name.clone());

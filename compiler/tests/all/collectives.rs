@@ -6,6 +6,8 @@ use systole_compiler::front::parse_hlo;
 use systole_compiler::plan::collective::combinations::{compositions, orders, partitions, sets};
 use systole_compiler::plan::collective::cycle::{round, short, through_box};
 use systole_compiler::plan::collective::disjoint::disjoint_cycles;
+use systole_compiler::plan::collective::lines::{Line, Way};
+use systole_compiler::plan::collective::shares::Split;
 use systole_isa::ChipConfig;
 use systole_isa::program::PodShape;
 use systole_isa::topology::Topology;
@@ -103,8 +105,26 @@ fn gathering(chip: &ChipConfig, topology: &str, devices: u32, rows: u32) -> f64 
     ring.0.parse().expect(reason)
 }
 
+fn line(n: u32, shared: u32) -> Line {
+    Line { n, mult: 1, both_ways: true, shared, rings: Vec::new(), of: Vec::new(), links: 1 }
+}
+
 #[test]
 fn shares_keep_all_links_busy() {
+    let chip = ChipConfig::from_preset("tpu-v4").expect("a preset");
+    // The time of all bytes over all links of a device, without latencies.
+    for lines in [vec![line(4, 1), line(8, 1)], vec![line(8, 2), line(16, 1)], vec![line(4, 1), line(4, 1), line(8, 1)]]
+    {
+        let devices: f64 = lines.iter().map(|l| f64::from(l.n)).product();
+        let links: f64 = lines.iter().map(|l| l.bytes_per_cycle(&chip)).sum();
+        let ideal = (devices - 1.0) / devices / links;
+        let best = Way::new(lines).splits(&chip).iter().map(Split::rate).fold(f64::INFINITY, f64::min);
+        assert!(best < 1.09 * ideal, "{best} of {ideal}");
+    }
+}
+
+#[test]
+fn plans_keep_all_links_busy() {
     // Axes, each with its length and whether it wraps around, and times the ideal that are allowed.
     for (preset, topology, axes, most) in [
         ("tpu-v4", "4x8", &[(4, true), (8, true)][..], 1.01),

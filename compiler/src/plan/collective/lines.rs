@@ -21,7 +21,7 @@ use systole_isa::topology::{Hop, Topology};
 const MOST_JOINED: u64 = 256;
 
 /// A ring along an axis of the groups, or along several.
-pub(super) struct Line {
+pub struct Line {
     pub n: u32,
     /// Parts from one number to the next.
     pub mult: u64,
@@ -59,7 +59,7 @@ impl Line {
 }
 
 /// Lines that lead from every device of a group to every other: one after the other, or each by itself.
-pub(super) struct Way {
+pub struct Way {
     pub lines: Vec<Line>,
     /// Every line goes through the whole group.
     pub side_by_side: bool,

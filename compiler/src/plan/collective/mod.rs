@@ -18,9 +18,9 @@ pub mod combinations;
 pub mod cycle;
 mod direct;
 pub mod disjoint;
-mod lines;
+pub mod lines;
 mod ring;
-mod shares;
+pub mod shares;
 mod state;
 mod transfer;
 

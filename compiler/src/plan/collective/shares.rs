@@ -15,7 +15,7 @@ const PARTS: (u32, u32) = (12, 960);
 
 /// Orders of lines that run as one ring: one, or one beginning with each line.
 #[derive(Clone, Debug)]
-pub(super) struct Together {
+pub struct Together {
     pub orders: Vec<Vec<usize>>,
     /// Of the array.
     pub share: f64,
@@ -23,7 +23,7 @@ pub(super) struct Together {
 
 /// A way with its shares.
 #[derive(Clone, Debug)]
-pub(super) struct Split {
+pub struct Split {
     pub rings: Vec<Together>,
     /// Cycles of a reduction or gathering: for each byte, and for messages of every phase.
     phases: Vec<(f64, f64)>,
@@ -31,13 +31,13 @@ pub(super) struct Split {
 
 impl Split {
     /// Estimated cycles of a collective that is split so.
-    pub fn estimate(&self, q: &Request<'_>, chip: &ChipConfig) -> f64 {
+    pub(super) fn estimate(&self, q: &Request<'_>, chip: &ChipConfig) -> f64 {
         let times = if q.kind == RingKind::AllReduce { 2.0 } else { 1.0 };
         (0..self.phases.len()).map(|position| times * self.span(position, q, chip)).sum()
     }
 
     /// Estimated cycles of the phases of a position that gather (or reduce), of all rings.
-    pub fn span(&self, position: usize, q: &Request<'_>, chip: &ChipConfig) -> f64 {
+    pub(super) fn span(&self, position: usize, q: &Request<'_>, chip: &ChipConfig) -> f64 {
         let (of_byte, messages) = self.phases[position];
         let bytes = of_byte * q.bytes as f64;
         // Pieces of reductions are under way beside each other, and so are those of gatherings that go through slots.
@@ -52,7 +52,7 @@ impl Way {
     }
 
     /// Phases of a collective.
-    pub fn phases(&self, kind: RingKind) -> usize {
+    pub(super) fn phases(&self, kind: RingKind) -> usize {
         self.positions() * if kind == RingKind::AllReduce { 2 } else { 1 }
     }
 
@@ -134,7 +134,7 @@ impl Way {
     }
 
     /// The semaphores that rings take, by name.
-    pub fn semaphores(&self, q: &Request<'_>, split: &Split) -> Vec<String> {
+    pub(super) fn semaphores(&self, q: &Request<'_>, split: &Split) -> Vec<String> {
         let mut all = Vec::new();
         for m in 0..split.rings.len() {
             all.extend([format!("local {m}"), format!("stored {m}")]);
@@ -150,7 +150,7 @@ impl Way {
 
 impl Split {
     /// Cycles for each byte.
-    fn rate(&self) -> f64 {
+    pub fn rate(&self) -> f64 {
         self.phases.iter().map(|p| p.0).sum()
     }
 }
