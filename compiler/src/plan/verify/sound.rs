@@ -6,7 +6,7 @@ use crate::plan::spec::KernelSpec;
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::RecurrenceSpec;
 use systole_codegen::emit::loops::spec::{
-    Access, Body as Function, Expr, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output, Reduction,
+    Access, Body as Function, Expr, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output, ReduceSpec, Reduction,
 };
 use systole_codegen::emit::moves::spec::MoveSpec;
 use systole_codegen::emit::mxu::{FinishInput, Start, StartInput};
@@ -104,8 +104,9 @@ fn sound_start(s: &Start, lhs: DType) -> Check {
 fn sound_loop(s: &LoopSpec) -> Check {
     let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
     ensure(sizes, || "a loop over nothing".into())?;
-    sound_expr(&s.expr, &s.inputs, s.outer.len())?;
-    s.outputs.iter().try_for_each(|o| sound_output(o, &s.expr.nodes, s.outer.len()))
+    let space = Space::of_loop(s);
+    sound_expr(&s.expr, &s.inputs, space)?;
+    s.outputs.iter().try_for_each(|o| sound_output(o, &s.expr.nodes, space))
 }
 
 fn sound_body(body: &Body) -> Check {
@@ -114,16 +115,18 @@ fn sound_body(body: &Body) -> Check {
         Body::Reduce(s) => {
             let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
             ensure(sizes && s.kept_outer as usize <= s.outer.len(), || "a reduction over nothing".into())?;
-            sound_expr(&s.expr, &s.inputs, s.outer.len())?;
+            let space = Space::of_reduction(s);
+            sound_expr(&s.expr, &s.inputs, space)?;
             let types = sound_reduction(&s.reduction, &s.expr.nodes)?;
             let given = s.outputs.iter().map(|o| o.dtype).eq(types);
             ensure(given, || "not one result of its type for each argument".into())?;
-            s.outputs.iter().try_for_each(|a| sound_access(a, s.outer.len()))
+            s.outputs.iter().try_for_each(|a| sound_access(a, space))
         }
         Body::Move(s) => sound_move(s),
         Body::Pick(s) => {
             ensure(s.rows > 0 && s.columns > 0 && s.tiles > 0, || "picks nothing".into())?;
-            [&s.table, &s.indices, &s.out].into_iter().try_for_each(|a| sound_access(a, 0))
+            let space = Space { outer: &[], rows: s.rows, columns: s.columns };
+            [&s.table, &s.indices, &s.out].into_iter().try_for_each(|a| sound_access(a, space))
         }
     }
 }
@@ -147,29 +150,88 @@ fn sound_recurrence(s: &RecurrenceSpec) -> Check {
 fn sound_move(s: &MoveSpec) -> Check {
     let n = s.sizes.len();
     let lengths = [&s.src, &s.dst].iter().all(|x| x.rows.len() == n && x.lanes.len() == n);
-    ensure(lengths && !s.sizes.contains(&0), || "a move whose dimensions do not go together".into())
+    ensure(lengths && !s.sizes.contains(&0), || "a move whose dimensions do not go together".into())?;
+    [&s.src, &s.dst].into_iter().try_for_each(|side| {
+        let along = |steps: &[i64]| within(steps.iter().copied().zip(s.sizes.iter().copied()));
+        let lanes = along(&side.lanes).saturating_add(side.lane_offset.unsigned_abs());
+        let parts = [
+            along(&side.rows),
+            side.row_offset.unsigned_abs(),
+            within([(side.component_rows, s.dtype.components() as u32)]),
+            lanes.saturating_mul(side.plane_rows.unsigned_abs().max(1)),
+        ];
+        near(parts)
+    })
 }
 
-fn sound_access(a: &Access, outer: usize) -> Check {
+/// Rows or lanes that a spec may count to, either way: beyond every memory, and far from what 64 bits hold.
+const FAR: u64 = 1 << 40;
+
+/// How far so many steps lead at most.
+fn within(steps: impl IntoIterator<Item = (i64, u32)>) -> u64 {
+    steps.into_iter().fold(0, |far, (step, n)| far.saturating_add(step.unsigned_abs().saturating_mul(u64::from(n))))
+}
+
+fn near(parts: impl IntoIterator<Item = u64>) -> Check {
+    let far = parts.into_iter().fold(0, u64::saturating_add);
+    ensure(far <= FAR, || format!("rows or lanes {far} apart"))
+}
+
+/// What a kernel goes over.
+#[derive(Clone, Copy)]
+struct Space<'a> {
+    outer: &'a [u32],
+    rows: u32,
+    columns: u32,
+}
+
+impl<'a> Space<'a> {
+    fn of_loop(s: &'a LoopSpec) -> Space<'a> {
+        Space { outer: &s.outer, rows: s.rows, columns: s.columns }
+    }
+
+    fn of_reduction(s: &'a ReduceSpec) -> Space<'a> {
+        Space { outer: &s.outer, rows: s.rows, columns: s.columns }
+    }
+
+    /// How far an affine function of the indices leads.
+    fn reach(&self, outer: &[i64], row: i64, column: i64) -> u64 {
+        let steps = outer.iter().copied().zip(self.outer.iter().copied());
+        within(steps.chain([(row, self.rows), (column, self.columns)]))
+    }
+}
+
+fn sound_access(a: &Access, space: Space<'_>) -> Check {
+    let outer = space.outer.len();
     let inside = match &a.lane {
         LaneMap::Tile { .. } | LaneMap::Shifted { .. } | LaneMap::Replicated => true,
         LaneMap::Indexed { index, .. } => index.outer.len() == outer,
     };
-    ensure(inside && a.outer.len() == outer, || "an access with other dimensions".into())
+    ensure(inside && a.outer.len() == outer, || "an access with other dimensions".into())?;
+    let lanes = match &a.lane {
+        LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => within([(*tile_rows, space.columns)]),
+        LaneMap::Replicated => 0,
+        LaneMap::Indexed { index, plane_rows } => {
+            let lanes = space.reach(&index.outer, index.row, index.column).saturating_add(index.offset.unsigned_abs());
+            lanes.saturating_mul(plane_rows.unsigned_abs().max(1))
+        }
+    };
+    let components = within([(a.component_rows, a.dtype.components() as u32)]);
+    near([space.reach(&a.outer, a.row, 0), a.offset.unsigned_abs(), components, lanes])
 }
 
-fn sound_output(o: &Output, nodes: &[ExprNode], outer: usize) -> Check {
+fn sound_output(o: &Output, nodes: &[ExprNode], space: Space<'_>) -> Check {
     let node = nodes.get(o.node as usize).ok_or_else(|| format!("there is no node {}", o.node))?;
     ensure(node.dtype == o.access.dtype, || format!("node {} is stored as {}", o.node, o.access.dtype))?;
-    sound_access(&o.access, outer)
+    sound_access(&o.access, space)
 }
 
-fn sound_expr(e: &Expr, inputs: &[Input], outer: usize) -> Check {
+fn sound_expr(e: &Expr, inputs: &[Input], space: Space<'_>) -> Check {
     let mut types = Types::default();
     for i in inputs {
         types.inputs.push(match i {
             Input::Array(a) => {
-                sound_access(a, outer)?;
+                sound_access(a, space)?;
                 a.dtype
             }
             Input::Scalar(t) => *t,
