@@ -44,14 +44,24 @@ fn comes_back(file: &Path, chip: &str) -> bool {
     true
 }
 
+/// The plan of a program on `tiny`, as text.
+fn plan(program: &str) -> String {
+    let client = Client::new("tiny").expect("a preset");
+    let read = source::read_one("m", program.as_bytes(), client.chip(), false, &mut Vec::new());
+    let options = CompileOptions::default();
+    text::to_text(&client.plan_source(read.expect("a program"), "m", &options).expect("a plan"))
+}
+
+/// What is wrong with a text in which `to` stands for `from`.
+fn refused(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "no {from} in\n{text}");
+    let read = text::parse(&text.replacen(from, to, 1)).unwrap_or_else(|e| panic!("{to}: {e}"));
+    let client = Client::new("tiny").expect("a preset");
+    verify::verify(&read, client.chip()).expect_err(to).to_string()
+}
+
 #[test]
 fn plans_of_other_types_are_refused_with_their_node() {
-    let client = Client::new("tiny").expect("a preset");
-    let plan = |program: &str| {
-        let read = source::read_one("m", program.as_bytes(), client.chip(), false, &mut Vec::new());
-        let options = CompileOptions::default();
-        text::to_text(&client.plan_source(read.expect("a program"), "m", &options).expect("a plan"))
-    };
     let mlp = plan(include_str!("../examples/mlp.hlo"));
     let sorted = plan(
         "HloModule s\nless { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }\n\
@@ -72,9 +82,33 @@ fn plans_of_other_types_are_refused_with_their_node() {
         (&sorted, "dtype: Pred)], roots: [2]", "dtype: Pred)], roots: [1]"),
     ];
     for (text, from, to) in cases {
-        assert!(text.contains(from), "no {from} in\n{text}");
-        let read = text::parse(&text.replacen(from, to, 1)).unwrap_or_else(|e| panic!("{to}: {e}"));
-        let said = verify::verify(&read, client.chip()).expect_err(to).to_string();
+        let said = refused(text, from, to);
         assert!(said.contains("kernel ") && (said.contains("node ") || said.contains("computation")), "{to}: {said}");
+    }
+}
+
+/// Numbers that lead beyond every memory would overflow where code is made, or make code without end.
+#[test]
+fn plans_that_count_too_far_are_refused() {
+    let turned = plan("HloModule turned ENTRY e { x = f32[6,3] parameter(0) ROOT r = f32[18] reshape(x) }");
+    let product = plan(
+        "HloModule product ENTRY e { x = f32[24,40] parameter(0) y = f32[40,16] parameter(1)
+           ROOT r = f32[24,16] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+    );
+    let sums = plan("HloModule sums ENTRY e { x = f32[24,40] parameter(0) ROOT r = f32[24,40] add(x, x) }");
+    let sorted = plan(
+        "HloModule sorted c { a = f32[] parameter(0) b = f32[] parameter(1) ROOT lt = pred[] compare(a, b), direction=LT }
+         ENTRY e { x = f32[64] parameter(0) ROOT r = f32[64] sort(x), dimensions={0}, to_apply=c }",
+    );
+    let cases = [
+        (&turned, "lanes: [3, 1]", "lanes: [3, 2147483647]", "rows "),
+        (&turned, "row_offset: 0", "row_offset: -9223372036854775808", "rows "),
+        (&product, "rows: [(count: 24, lhs: 1", "rows: [(count: 24, lhs: 4294967295", "counts up to"),
+        (&sums, "component_rows: 160", "component_rows: 9223372036854775807", "rows "),
+        (&sorted, "pass: First(bits: ", "pass: First(bits: 3", "no pass of the sort"),
+    ];
+    for (text, from, to, why) in cases {
+        let said = refused(text, from, to);
+        assert!(said.contains(why), "{to}: {said}");
     }
 }

@@ -57,7 +57,7 @@ impl Verifier<'_> {
         ensure(head.cmem_from == cmem, || format!("common memory from granule {:?}", head.cmem_from))?;
         for (i, k) in self.plan.kernels.iter().enumerate() {
             let at = |why: String| format!("kernel {i} (`{}`): {why}", k.name);
-            sound(&k.spec).map_err(at)?;
+            sound(&k.spec, chip).map_err(at)?;
             let needs = k.spec.needs(chip).ok_or_else(|| at("there is no such tile or cut".into()))?;
             ensure(needs == k.needs, || at(format!("needs {needs:?}, not {:?}", k.needs)))?;
             ensure(needs.semaphores < super::kernel_semaphores(chip), || {

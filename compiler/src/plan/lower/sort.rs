@@ -71,6 +71,7 @@ impl<'a> Lower<'a> {
         let Some(body) = scalar_body(module.computation(body)) else {
             return Err(self.no_lowering(r.comp, id));
         };
+        let body = needed(&body);
         let (taken, with_places) = taken(r.comp, id, &body);
         let body = renumbered(&body, &taken);
         let sources: Vec<View> = taken.iter().map(|&i| self.lanes(r, node.operands[i])).collect();
@@ -287,7 +288,7 @@ fn taken(comp: &Computation, sort: NodeId, body: &Body) -> (Vec<usize>, bool) {
     let node = comp.node(sort);
     let seen = |i: usize| {
         let is = |p: u32| p as usize / 2 == i;
-        body.nodes.iter().any(|n| matches!(n.op, ExprOp::Param(p) if is(p)) && is_needed(body, n))
+        body.nodes.iter().any(|n| matches!(n.op, ExprOp::Param(p) if is(p)))
     };
     let mut taken = Vec::new();
     let mut places = false;
@@ -313,11 +314,23 @@ fn taken(comp: &Computation, sort: NodeId, body: &Body) -> (Vec<usize>, bool) {
     (taken, places)
 }
 
-/// Whether a parameter node is an argument of anything (or a result).
-fn is_needed(body: &Body, node: &ExprNode) -> bool {
-    let Some(at) = body.nodes.iter().position(|n| std::ptr::eq(n, node)) else { return true };
-    let at = at as u32;
-    body.roots.contains(&at) || body.nodes.iter().any(|n| n.args.contains(&at))
+/// The nodes of a comparator that its result depends on.
+fn needed(body: &Body) -> Body {
+    let mut is = vec![false; body.nodes.len()];
+    body.roots.iter().for_each(|&r| is[r as usize] = true);
+    for (at, node) in body.nodes.iter().enumerate().rev() {
+        if is[at] {
+            node.args.iter().for_each(|&a| is[a as usize] = true);
+        }
+    }
+    let mut to = vec![0; is.len()];
+    let mut nodes = Vec::new();
+    for (at, node) in body.nodes.iter().enumerate().filter(|&(at, _)| is[at]) {
+        to[at] = nodes.len() as u32;
+        let args = node.args.iter().map(|&a| to[a as usize]).collect();
+        nodes.push(ExprNode { args, ..node.clone() });
+    }
+    Body { nodes, roots: body.roots.iter().map(|&r| to[r as usize]).collect() }
 }
 
 /// A comparator over the operands that are left.

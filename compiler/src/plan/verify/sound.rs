@@ -6,22 +6,23 @@ use crate::plan::spec::KernelSpec;
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::RecurrenceSpec;
 use systole_codegen::emit::loops::spec::{
-    Access, Body as Function, Expr, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output, ReduceSpec, Reduction,
+    Access, Body as Function, Expr, ExprNode, ExprOp, Index, Input, LaneMap, LoopSpec, Output, ReduceSpec, Reduction,
 };
 use systole_codegen::emit::moves::spec::MoveSpec;
-use systole_codegen::emit::mxu::{FinishInput, Start, StartInput};
-use systole_codegen::emit::sort::Pass;
+use systole_codegen::emit::mxu::{Array, Contraction, Dim, FinishInput, RhsForm, Start, StartInput};
+use systole_codegen::emit::rows::{RowsSpec, ScatterSpec};
+use systole_codegen::emit::sort::{Pass, SortSpec, passes};
 use systole_hlo::graph::{Binary, Direction};
-use systole_isa::DType;
 use systole_isa::dma::MAX_DMA_DIMS;
 use systole_isa::dtype::DTypeClass;
+use systole_isa::{ChipConfig, DType};
 
 /// Whether the parts of a spec refer to each other as they should.
-pub(super) fn sound(spec: &KernelSpec) -> Check {
+pub(super) fn sound(spec: &KernelSpec, chip: &ChipConfig) -> Check {
     match spec {
-        KernelSpec::Body(body) => sound_body(body),
+        KernelSpec::Body(body) => sound_body(body, There::vmem(chip)),
         KernelSpec::Blocks { spec, .. } => {
-            sound_body(&spec.body)?;
+            sound_body(&spec.body, There::all(chip))?;
             let arrays = match &spec.body {
                 Body::Loop(s) => s.inputs.len() + s.outputs.len(),
                 Body::Reduce(s) => s.inputs.len() + s.outputs.len(),
@@ -31,63 +32,110 @@ pub(super) fn sound(spec: &KernelSpec) -> Check {
             // Lane starts of moves are operands too.
             ensure(spec.operands.len() >= arrays, || "fewer operands than arrays".into())
         }
-        KernelSpec::Product { contraction: c, .. } => {
-            let dims = c.batch.iter().chain(&c.rows).chain(&c.taps);
-            let sizes = dims.map(|d| d.count).chain([c.k, c.n]).all(|n| n > 0);
-            ensure(sizes && !c.rows.is_empty(), || "a product without elements".into())?;
-            if let Some(s) = &c.start {
-                sound_start(s, c.lhs.dtype)?;
-            }
-            if let Some(f) = &c.follow {
-                sound_body(&Body::Loop(f.spec.clone()))?;
-                ensure(f.reads_results(c), || "a loop over results that the product has not".into())?;
-            }
-            let Some(f) = &c.finish else {
-                return ensure(c.extras.is_empty(), || "operands of an epilogue without one".into());
-            };
-            let known = |i: &FinishInput| !matches!(i, FinishInput::Extra(n) if *n as usize >= c.extras.len());
-            ensure(f.inputs.iter().all(known), || "an operand that the product has not".into())?;
-            let of = |i: &FinishInput| match i {
-                FinishInput::Extra(n) => c.extras[*n as usize].1,
-                FinishInput::Sums(t) | FinishInput::Columns { dtype: t, .. } | FinishInput::Scalar(t) => *t,
-            };
-            sound_nodes(&f.nodes, &Types { inputs: f.inputs.iter().map(of).collect(), ..Types::default() })?;
-            let plain = f.nodes.iter().all(|n| !matches!(n.op, ExprOp::Index(_)));
-            let all = (f.root as usize) < f.nodes.len() && plain;
-            ensure(all, || "an epilogue of what there is not".into())
-        }
+        KernelSpec::Product { contraction, .. } => sound_product(contraction, chip),
         KernelSpec::Gather { rows, .. } => {
-            ensure(rows.planes > 0, || "rows without planes".into())?;
+            sound_rows(rows)?;
             let whole = !rows.near || !rows.single && rows.can_be_near();
             ensure(whole, || "rows of a table in vector memory that share words".into())
         }
-        KernelSpec::Scatter(s) => {
-            ensure(!s.specs.is_empty() && s.rows > 0, || "a scatter without tables".into())?;
-            let types: Vec<DType> = s.specs.iter().map(|t| t.dtype).collect();
-            sound_function(&s.body, [&types[..], &types].concat(), &types)?;
-            ensure(!s.part || s.block == 0, || "a part of a table that is made in blocks".into())?;
-            ensure(s.can_have_copies(s.copies), || format!("{} copies of a table that can have none", s.copies))
-        }
+        KernelSpec::Scatter(s) => sound_scatter(s),
         KernelSpec::Fetch(s) => {
             let some = s.parts.iter().all(|p| p.rows() > 0 && p.dims.len() <= MAX_DMA_DIMS);
             ensure(some && !s.parts.is_empty(), || "a fetch of nothing".into())
         }
-        KernelSpec::Sort { sort, pass } => {
-            ensure(!sort.dtypes.is_empty() && sort.row_bits < 32 && sort.group_bits < 32, || {
-                "a sort of nothing".into()
-            })?;
-            if let Pass::Rows(span) = pass {
-                let bits = u64::from(span.lo) + u64::from(span.bits);
-                let inside = span.bits > 0 && bits <= u64::from(sort.row_bits) && span.together < 8;
-                ensure(inside, || "a pass of a sort beyond its rows".into())?;
-            }
-            sound_function(&sort.body, sort.dtypes.iter().flat_map(|t| [*t, *t]).collect(), &[DType::Pred])
-        }
+        KernelSpec::Sort { sort, pass } => sound_sort(sort, pass, chip),
         KernelSpec::Cholesky(s) => ensure(s.rows > 0, || "matrices without rows".into()),
         KernelSpec::Solve(s) => ensure(s.matrices.rows > 0, || "matrices without rows".into()),
-        KernelSpec::Recurrence(s) => sound_recurrence(s),
+        KernelSpec::Recurrence(s) => sound_recurrence(s, There::vmem(chip)),
         KernelSpec::Mosaic(s) => ensure(!s.body.is_empty(), || "a kernel without a body".into()),
     }
+}
+
+/// Whether 32 bits count all that a product's geometry counts: rows of its operands and results, whose lines are rounded up to whole
+/// registers, and its blocks.
+fn near_product(c: &Contraction, chip: &ChipConfig) -> Check {
+    let rounded = chip.core.sublanes.max(chip.mxu.count);
+    let planes = |size: u32| size.div_ceil(chip.core.lanes);
+    let dims = || c.batch.iter().chain(&c.rows).chain(&c.taps);
+    let along = |array: &Array, step: fn(&Dim) -> u32, own: [(u32, u32); 2]| {
+        let steps = dims().map(|d| (d.count, step(d))).chain(own);
+        let reach = within(steps.map(|(n, by)| (i64::from(by), n.max(rounded))));
+        reach.saturating_add(u64::from(array.total_rows))
+    };
+    let (rows, columns) = match c.rhs_form {
+        RhsForm::LanesN { k_stride } => ((c.k, k_stride), c.n),
+        RhsForm::LanesK { n_stride } => ((c.n, n_stride), c.k),
+    };
+    let blocks = |dims: &[Dim]| dims.iter().fold(1, |all: u64, d| all.saturating_mul(u64::from(d.count)));
+    let all = [
+        along(&c.lhs, |d| d.lhs, [(1, 0), (planes(c.k), c.lhs.plane_rows)]),
+        along(&c.rhs, |d| d.rhs, [rows, (planes(columns), c.rhs.plane_rows)]),
+        along(&c.out, |d| d.out, [(1, 0), (planes(c.n), c.out.plane_rows)]),
+        blocks(&c.batch).saturating_mul(blocks(&c.rows)),
+        blocks(&c.taps).saturating_mul(u64::from(c.k)),
+        blocks(&c.taps).saturating_mul(u64::from(c.n)),
+    ];
+    all.into_iter().try_for_each(|part| counted([part]))
+}
+
+fn sound_product(c: &Contraction, chip: &ChipConfig) -> Check {
+    let dims = c.batch.iter().chain(&c.rows).chain(&c.taps);
+    let sizes = dims.map(|d| d.count).chain([c.k, c.n]).all(|n| n > 0);
+    ensure(sizes && !c.rows.is_empty(), || "a product without elements".into())?;
+    near_product(c, chip)?;
+    if let Some(s) = &c.start {
+        sound_start(s, c.lhs.dtype)?;
+    }
+    if let Some(f) = &c.follow {
+        sound_loop(&f.spec, There::vmem(chip))?;
+        ensure(f.reads_results(c), || "a loop over results that the product has not".into())?;
+    }
+    let Some(f) = &c.finish else {
+        return ensure(c.extras.is_empty(), || "operands of an epilogue without one".into());
+    };
+    let known = |i: &FinishInput| !matches!(i, FinishInput::Extra(n) if *n as usize >= c.extras.len());
+    ensure(f.inputs.iter().all(known), || "an operand that the product has not".into())?;
+    let of = |i: &FinishInput| match i {
+        FinishInput::Extra(n) => c.extras[*n as usize].1,
+        FinishInput::Sums(t) | FinishInput::Columns { dtype: t, .. } | FinishInput::Scalar(t) => *t,
+    };
+    sound_nodes(&f.nodes, &Types { inputs: f.inputs.iter().map(of).collect(), ..Types::default() })?;
+    let plain = f.nodes.iter().all(|n| !matches!(n.op, ExprOp::Index(_)));
+    let all = (f.root as usize) < f.nodes.len() && plain;
+    ensure(all, || "an epilogue of what there is not".into())
+}
+
+fn sound_rows(r: &RowsSpec) -> Check {
+    ensure(r.planes > 0, || "rows without planes".into())?;
+    let planes = r.table_plane.max(r.rows_plane).max(1);
+    let components = within([(i64::from(r.table_component.max(r.rows_component)), r.dtype.components() as u32)]);
+    counted([within([(i64::from(planes), r.planes)]), components, u64::from(r.count), u64::from(r.first)])
+}
+
+fn sound_scatter(s: &ScatterSpec) -> Check {
+    ensure(!s.specs.is_empty() && s.rows > 0, || "a scatter without tables".into())?;
+    s.specs.iter().try_for_each(sound_rows)?;
+    let copies = s.specs.iter().map(|r| within([(i64::from(s.rows), r.planes.saturating_mul(s.copies.max(1)))]));
+    counted(copies.chain([u64::from(s.block)]))?;
+    let types: Vec<DType> = s.specs.iter().map(|t| t.dtype).collect();
+    sound_function(&s.body, [&types[..], &types].concat(), &types)?;
+    ensure(!s.part || s.block == 0, || "a part of a table that is made in blocks".into())?;
+    ensure(s.can_have_copies(s.copies), || format!("{} copies of a table that can have none", s.copies))
+}
+
+fn sound_sort(s: &SortSpec, pass: &Pass, chip: &ChipConfig) -> Check {
+    ensure(!s.dtypes.is_empty() && s.row_bits < 32 && s.group_bits < 32, || "a sort of nothing".into())?;
+    ensure(s.row_bits >= chip.core.sublanes.ilog2(), || "a sort of parts of registers".into())?;
+    ensure(passes(s, chip).contains(pass), || "no pass of the sort".into())?;
+    let network = within([(1i64 << s.row_bits, s.planes.saturating_mul(s.words()))]);
+    counted([network, within([(i64::from(s.plane_rows), s.planes), (i64::from(s.component_rows), s.words())])])?;
+    sound_function(&s.body, s.dtypes.iter().flat_map(|t| [*t, *t]).collect(), &[DType::Pred])
+}
+
+/// Whether numbers of 32 bits can count what a kernel does.
+fn counted(parts: impl IntoIterator<Item = u64>) -> Check {
+    let far = parts.into_iter().fold(0, u64::saturating_add);
+    ensure(far <= u64::from(i32::MAX as u32), || format!("counts up to {far}"))
 }
 
 fn sound_start(s: &Start, lhs: DType) -> Check {
@@ -101,38 +149,38 @@ fn sound_start(s: &Start, lhs: DType) -> Check {
     ensure(plain && float, || "an operand made of what there is not".into())
 }
 
-fn sound_loop(s: &LoopSpec) -> Check {
+fn sound_loop(s: &LoopSpec, there: There) -> Check {
     let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
     ensure(sizes, || "a loop over nothing".into())?;
-    let space = Space::of_loop(s);
+    let space = Space::of_loop(s, there);
     sound_expr(&s.expr, &s.inputs, space)?;
     s.outputs.iter().try_for_each(|o| sound_output(o, &s.expr.nodes, space))
 }
 
-fn sound_body(body: &Body) -> Check {
+fn sound_body(body: &Body, there: There) -> Check {
     match body {
-        Body::Loop(s) => sound_loop(s),
+        Body::Loop(s) => sound_loop(s, there),
         Body::Reduce(s) => {
             let sizes = s.outer.iter().chain([&s.rows, &s.columns]).all(|n| *n > 0);
             ensure(sizes && s.kept_outer as usize <= s.outer.len(), || "a reduction over nothing".into())?;
-            let space = Space::of_reduction(s);
+            let space = Space::of_reduction(s, there);
             sound_expr(&s.expr, &s.inputs, space)?;
             let types = sound_reduction(&s.reduction, &s.expr.nodes)?;
             let given = s.outputs.iter().map(|o| o.dtype).eq(types);
             ensure(given, || "not one result of its type for each argument".into())?;
             s.outputs.iter().try_for_each(|a| sound_access(a, space))
         }
-        Body::Move(s) => sound_move(s),
+        Body::Move(s) => sound_move(s, there),
         Body::Pick(s) => {
             ensure(s.rows > 0 && s.columns > 0 && s.tiles > 0, || "picks nothing".into())?;
-            let space = Space { outer: &[], rows: s.rows, columns: s.columns };
+            let space = Space { outer: &[], rows: s.rows, columns: s.columns, there };
             [&s.table, &s.indices, &s.out].into_iter().try_for_each(|a| sound_access(a, space))
         }
     }
 }
 
-fn sound_recurrence(s: &RecurrenceSpec) -> Check {
-    sound_loop(&s.turn)?;
+fn sound_recurrence(s: &RecurrenceSpec, there: There) -> Check {
+    sound_loop(&s.turn, there)?;
     let alone = s.turn.expr.reductions.is_empty() && !s.turn.outer.is_empty();
     ensure(alone, || "a recurrence that reduces, or without turns".into())?;
     let nodes = &s.turn.expr.nodes;
@@ -147,7 +195,7 @@ fn sound_recurrence(s: &RecurrenceSpec) -> Check {
     ensure(s.turn.outputs[first..].iter().all(next), || "results that are not carried".into())
 }
 
-fn sound_move(s: &MoveSpec) -> Check {
+fn sound_move(s: &MoveSpec, there: There) -> Check {
     let n = s.sizes.len();
     let lengths = [&s.src, &s.dst].iter().all(|x| x.rows.len() == n && x.lanes.len() == n);
     ensure(lengths && !s.sizes.contains(&0), || "a move whose dimensions do not go together".into())?;
@@ -158,23 +206,46 @@ fn sound_move(s: &MoveSpec) -> Check {
             along(&side.rows),
             side.row_offset.unsigned_abs(),
             within([(side.component_rows, s.dtype.components() as u32)]),
-            lanes.saturating_mul(side.plane_rows.unsigned_abs().max(1)),
+            planes(lanes, side.plane_rows, there),
         ];
-        near(parts)
+        in_memory(parts, there)
     })
 }
 
-/// Rows or lanes that a spec may count to, either way: beyond every memory, and far from what 64 bits hold.
-const FAR: u64 = 1 << 40;
+/// What arrays of a kernel lie in: element rows at most, and their lanes.
+#[derive(Clone, Copy)]
+struct There {
+    rows: u64,
+    lanes: u32,
+}
+
+impl There {
+    /// Vector memory; what lies behind the last row that is used counts too.
+    fn vmem(chip: &ChipConfig) -> There {
+        There { rows: 2 * chip.vmem.bytes / u64::from(chip.core.lanes), lanes: chip.core.lanes }
+    }
+
+    /// Any memory of a device: arrays that are walked in blocks.
+    fn all(chip: &ChipConfig) -> There {
+        let rows = 2 * chip.device_memory_bytes() / u64::from(chip.core.lanes);
+        There { rows: rows.max(There::vmem(chip).rows), lanes: chip.core.lanes }
+    }
+}
+
+/// Whether rows are there, whatever the type of their elements.
+fn in_memory(parts: impl IntoIterator<Item = u64>, there: There) -> Check {
+    let far = parts.into_iter().fold(0, u64::saturating_add);
+    ensure(far <= there.rows, || format!("rows {far} apart of {}", there.rows))
+}
+
+/// Rows that so many lanes lead to where planes are `plane` rows apart.
+fn planes(lanes: u64, plane: i64, there: There) -> u64 {
+    (lanes / u64::from(there.lanes)).saturating_mul(plane.unsigned_abs())
+}
 
 /// How far so many steps lead at most.
 fn within(steps: impl IntoIterator<Item = (i64, u32)>) -> u64 {
     steps.into_iter().fold(0, |far, (step, n)| far.saturating_add(step.unsigned_abs().saturating_mul(u64::from(n))))
-}
-
-fn near(parts: impl IntoIterator<Item = u64>) -> Check {
-    let far = parts.into_iter().fold(0, u64::saturating_add);
-    ensure(far <= FAR, || format!("rows or lanes {far} apart"))
 }
 
 /// What a kernel goes over.
@@ -183,21 +254,26 @@ struct Space<'a> {
     outer: &'a [u32],
     rows: u32,
     columns: u32,
+    there: There,
 }
 
 impl<'a> Space<'a> {
-    fn of_loop(s: &'a LoopSpec) -> Space<'a> {
-        Space { outer: &s.outer, rows: s.rows, columns: s.columns }
+    fn of_loop(s: &'a LoopSpec, there: There) -> Space<'a> {
+        Space { outer: &s.outer, rows: s.rows, columns: s.columns, there }
     }
 
-    fn of_reduction(s: &'a ReduceSpec) -> Space<'a> {
-        Space { outer: &s.outer, rows: s.rows, columns: s.columns }
+    fn of_reduction(s: &'a ReduceSpec, there: There) -> Space<'a> {
+        Space { outer: &s.outer, rows: s.rows, columns: s.columns, there }
     }
 
     /// How far an affine function of the indices leads.
     fn reach(&self, outer: &[i64], row: i64, column: i64) -> u64 {
         let steps = outer.iter().copied().zip(self.outer.iter().copied());
         within(steps.chain([(row, self.rows), (column, self.columns)]))
+    }
+
+    fn most(&self, index: &Index) -> u64 {
+        self.reach(&index.outer, index.row, index.column).saturating_add(index.offset.unsigned_abs())
     }
 }
 
@@ -208,16 +284,15 @@ fn sound_access(a: &Access, space: Space<'_>) -> Check {
         LaneMap::Indexed { index, .. } => index.outer.len() == outer,
     };
     ensure(inside && a.outer.len() == outer, || "an access with other dimensions".into())?;
-    let lanes = match &a.lane {
-        LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => within([(*tile_rows, space.columns)]),
-        LaneMap::Replicated => 0,
-        LaneMap::Indexed { index, plane_rows } => {
-            let lanes = space.reach(&index.outer, index.row, index.column).saturating_add(index.offset.unsigned_abs());
-            lanes.saturating_mul(plane_rows.unsigned_abs().max(1))
-        }
-    };
     let components = within([(a.component_rows, a.dtype.components() as u32)]);
-    near([space.reach(&a.outer, a.row, 0), a.offset.unsigned_abs(), components, lanes])
+    let lanes = match &a.lane {
+        LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => {
+            planes(u64::from(space.columns), *tile_rows, space.there)
+        }
+        LaneMap::Replicated => 0,
+        LaneMap::Indexed { index, plane_rows } => planes(space.most(index), *plane_rows, space.there),
+    };
+    in_memory([space.reach(&a.outer, a.row, 0), a.offset.unsigned_abs(), components, lanes], space.there)
 }
 
 fn sound_output(o: &Output, nodes: &[ExprNode], space: Space<'_>) -> Check {
@@ -236,6 +311,11 @@ fn sound_expr(e: &Expr, inputs: &[Input], space: Space<'_>) -> Check {
             }
             Input::Scalar(t) => *t,
         });
+    }
+    for n in &e.nodes {
+        if let ExprOp::Index(index) = &n.op {
+            counted([space.most(index)])?;
+        }
     }
     for r in &e.reductions {
         let last = r.args.iter().chain(&r.inits).max().map_or(0, |n| *n as usize);
