@@ -267,17 +267,17 @@ impl Runs {
     pub fn all(&self) -> Vec<Run> {
         let recent = self.recent.iter().flatten().copied().filter(|r| r.3 > 0);
         let rest = self.rest.iter().map(|(&(op, first, last), &n)| (op, first, last, n));
-        let place = |op: u32, bundle: u32| u64::from(op) << 32 | u64::from(bundle);
-        let mut changes: Vec<(u64, i64)> = Vec::with_capacity(2 * (2 * self.recent.len() + self.rest.len()));
+        let mut changes: Vec<Change> = Vec::with_capacity(2 * (2 * self.recent.len() + self.rest.len()));
         for (op, first, last, n) in recent.chain(rest) {
-            changes.extend([(place(op, first), n as i64), (place(op, last + 1), -(n as i64))]);
+            changes.extend([(op, first, n as i64), (op, last + 1, -(n as i64))]);
         }
-        changes.sort_unstable_by_key(|c| c.0);
+        // Places are far fewer than what comparing so many changes takes.
+        let changes = by_place(&by_place(&changes, |c| c.1), |c| c.0);
         let mut all = Vec::new();
         let (mut begin, mut times) = (0, 0);
-        for here in changes.chunk_by(|a, b| a.0 == b.0) {
-            let (op, at) = ((here[0].0 >> 32) as u32, here[0].0 as u32);
-            let change: i64 = here.iter().map(|c| c.1).sum();
+        for here in changes.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            let (op, at, _) = here[0];
+            let change: i64 = here.iter().map(|c| c.2).sum();
             if change != 0 && times > 0 {
                 all.push((op, begin, at - 1, times as u64));
             }
@@ -287,6 +287,28 @@ impl Runs {
         }
         all
     }
+}
+
+/// By how much more often than the one before it a bundle issued for an operation: operation, bundle, change.
+type Change = (u32, u32, i64);
+
+/// Changes in the order of a number that each has, those of one number in the order that they were in.
+fn by_place(changes: &[Change], place: impl Fn(&Change) -> u32) -> Vec<Change> {
+    let most = changes.iter().map(&place).max().unwrap_or(0) as usize;
+    let mut ends = vec![0u32; most + 2];
+    changes.iter().for_each(|c| ends[place(c) as usize + 1] += 1);
+    let mut before = 0;
+    for end in &mut ends {
+        before += *end;
+        *end = before;
+    }
+    let mut sorted = vec![(0, 0, 0); changes.len()];
+    for c in changes {
+        let next = &mut ends[place(c) as usize];
+        sorted[*next as usize] = *c;
+        *next += 1;
+    }
+    sorted
 }
 
 /// A run: operation, first and last bundle, and how often.
