@@ -26,6 +26,7 @@ pub mod print;
 mod regalloc;
 mod slots;
 mod spill;
+mod threads;
 
 pub use code::{PipelineReport, RegionKind};
 pub use emit::{KernelReport, RegionReport};
@@ -36,7 +37,7 @@ use crate::kernel::{Kernel, Unit};
 use chaos::Chaos;
 use code::Code;
 use lower::{LAST_LEVEL, Levels};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use spill::{Area, Spiller};
 use std::cell::RefCell;
 use std::hash::Hash;
@@ -56,12 +57,15 @@ pub struct ScheduleOptions {
     pub spill_rows: u32,
     /// Whether innermost counted loops are software-pipelined.
     pub pipeline: bool,
+    /// Threads of the host that share the kernels; changes no result.
+    pub threads: usize,
 }
 
 impl ScheduleOptions {
-    /// All optimisations, with spills from the given row and word on.
+    /// All optimisations, with spills from the given row and word on, by as many threads as the host has.
     pub fn new(spill_base_row: u32, spill_base_word: u32) -> ScheduleOptions {
-        ScheduleOptions { chaos: None, spill_base_row, spill_base_word, spill_rows: u32::MAX, pipeline: true }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        ScheduleOptions { chaos: None, spill_base_row, spill_base_word, spill_rows: u32::MAX, pipeline: true, threads }
     }
 }
 
@@ -161,6 +165,9 @@ pub fn schedule_known<'k, K: Hash + Eq + Clone>(
     // Kernels that call nothing are never active together and share an area; each of the others has its own after it.
     let mut codes: Vec<Option<Linked>> = vec![None; unit.kernels.len()];
     let mut end = base;
+    let new = new_leaves(unit, key, done, base);
+    let ahead = threads::schedule_apart(unit, &new, (chip, options), base);
+    let mut ahead: FxHashMap<usize, _> = new.into_iter().zip(ahead).collect();
     for leaf in [true, false] {
         let shared = end;
         for (i, kernel) in unit.kernels.iter().enumerate() {
@@ -176,7 +183,8 @@ pub fn schedule_known<'k, K: Hash + Eq + Clone>(
             let (used, linked) = match found {
                 Some(found) => found,
                 None => {
-                    let (code, to) = schedule_kernel(kernel, i == 0, chip, options, start)?;
+                    let ahead = ahead.remove(&i).filter(|_| leaf);
+                    let (code, to) = ahead.unwrap_or_else(|| schedule_kernel(kernel, i == 0, chip, options, start))?;
                     let descs = key.map_or(0, |k| k.1);
                     let made = Rc::new(DoneKernel { code, descs, from: start, to });
                     if let Some((k, _)) = key {
@@ -199,6 +207,22 @@ pub fn schedule_known<'k, K: Hash + Eq + Clone>(
     out.spill_rows = end.row - base.row;
     out.spill_words = end.word - base.word;
     Ok(out)
+}
+
+/// The kernels that call nothing and that nothing is known of, one of each key.
+fn new_leaves<'k, K: Hash + Eq>(
+    unit: &Unit,
+    key: &dyn Fn(usize) -> Option<(&'k K, u32)>,
+    done: &Done<K>,
+    start: Area,
+) -> Vec<usize> {
+    let (known, mut seen) = (done.0.borrow(), FxHashSet::default());
+    let leaves = (0..unit.kernels.len()).filter(|&i| !calls::has_call(&unit.kernels[i].body));
+    let new = leaves.filter(|&i| {
+        let key = key(i).filter(|_| i > 0);
+        key.is_none_or(|(k, _)| known.get(k).is_none_or(|d| d.end(start).is_none()) && seen.insert(k))
+    });
+    new.collect()
 }
 
 /// A kernel's code, and what is added to its descriptors' numbers.

@@ -196,3 +196,14 @@ fn spilled_registers_share_places_where_memory_is_short() {
         compare(&unit, &few, &sparing, &format!("shared places, seed {seed}"));
     }
 }
+
+#[test]
+fn threads_that_share_the_kernels_change_nothing() {
+    let few = chips().swap_remove(1);
+    // One that holds more than there are registers for among small ones.
+    let mut unit = crowded(&few);
+    unit.kernels.extend((0..40).flat_map(|seed| random::unit(3000 + seed, &few, 20).kernels.into_iter().skip(1)));
+    let by = |threads| schedule(&unit, &few, &ScheduleOptions { threads, ..options() }).expect("it schedules");
+    let alone = by(1);
+    assert!([2, 3, 64].into_iter().all(|threads| by(threads) == alone), "other code by more threads");
+}
