@@ -103,9 +103,18 @@ pub fn reverse(g: &mut Gen, op: &str) -> Option<usize> {
     g.push((t, &dims), op, &[x], &format!(", dimensions={{{}}}", sizes(&some)), f)
 }
 
+/// An array of several registers either way, now and then: what rows and lanes that both move by parts of a register need.
+fn large(g: &mut Gen) -> Option<usize> {
+    g.random.once_in(3).then(|| {
+        let t = g.random.pick(&[DType::F32, DType::BF16, DType::S8]);
+        let dims = [g.random.pick(&[9u64, 13, 24]), g.random.pick(&[100u64, 130, 200, 256])];
+        g.parameter(t, &dims)
+    })
+}
+
 /// A part, with strides.
 pub fn slice(g: &mut Gen, op: &str) -> Option<usize> {
-    let x = any(g, 1);
+    let x = large(g).unwrap_or_else(|| any(g, 1));
     let (t, from, f) = (g.dtype(x), g.dims(x), g.facts(x));
     let mut dims = Vec::new();
     let mut parts = Vec::new();
@@ -140,14 +149,7 @@ pub fn concatenate(g: &mut Gen, op: &str) -> Option<usize> {
 
 /// Edges (negative ones too) and gaps.
 pub fn pad(g: &mut Gen, op: &str) -> Option<usize> {
-    // Where rows and lanes both move by parts of a register, several registers are needed to see how their edges meet.
-    let x = if g.random.once_in(3) {
-        let t = g.random.pick(&[DType::F32, DType::BF16, DType::S8]);
-        let dims = [g.random.pick(&[9u64, 13, 24]), g.random.pick(&[100u64, 130, 200, 256])];
-        g.parameter(t, &dims)
-    } else {
-        any(g, 1)
-    };
+    let x = large(g).unwrap_or_else(|| any(g, 1));
     let (t, from, f) = (g.dtype(x), g.dims(x), g.facts(x));
     let value = g.like(t, &[]);
     let e = g.facts(value);
