@@ -428,3 +428,29 @@ fn folding_takes_small_pure_instructions_of_constants() {
     let out = evaluate_node(&module, CompId(0), NodeId(1), &[]).map(Value::into_leaves);
     assert!(out.is_ok());
 }
+
+#[test]
+fn transforms_of_every_length_are_sums_of_turned_elements() {
+    for n in (1..=72usize).chain([97, 101, 128, 134, 243, 256, 375, 512, 1018]) {
+        let x = |i: usize| ((i * i % 11) as f64 - 4.0, (i * 7 % 5) as f64 / 8.0);
+        let values: Vec<Scalar> = (0..n).map(|i| Scalar::C(x(i).0, x(i).1)).collect();
+        let input = Tensor::new(DType::C128, &[n], scalar::scalar_bytes(DType::C128, values.into_iter()));
+        for (kind, sign, scale) in [("FFT", -1.0, 1.0), ("IFFT", 1.0, n as f64)] {
+            let body = format!(
+                "ENTRY e {{ p = c128[{n}] parameter(0) ROOT f = c128[{n}] fft(p), fft_type={kind}, fft_length={{{n}}} }}"
+            );
+            let out = run(&body, &[Value::Array(input.clone())]).expect("it is evaluated");
+            for k in 0..n {
+                let (mut re, mut im) = (0.0, 0.0);
+                for i in 0..n {
+                    let (sin, cos) = (sign * std::f64::consts::TAU * (i * k % n) as f64 / n as f64).sin_cos();
+                    re += x(i).0 * cos - x(i).1 * sin;
+                    im += x(i).0 * sin + x(i).1 * cos;
+                }
+                let (a, b) = out[0].get(k).complex();
+                let error = (a * scale - re).hypot(b * scale - im);
+                assert!(error < 1e-13 * (n as f64) * 8.0, "{kind} of {n}, element {k}: {error:e}");
+            }
+        }
+    }
+}

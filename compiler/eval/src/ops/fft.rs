@@ -5,7 +5,9 @@ use super::super::scalar::complex::Complex;
 use super::super::tensor::strides;
 use super::super::value::Tensor;
 use super::matrix::Number;
-use rustfft::{FftDirection, FftPlanner};
+use rustfft::algorithm::{BluesteinsAlgorithm, Dft, MixedRadix, Radix4};
+use rustfft::{Fft, FftDirection};
+use std::sync::Arc;
 use systole_hlo::graph::FftKind;
 use systole_isa::DType;
 
@@ -84,7 +86,7 @@ fn transform(x: &mut [Complex], dims: &[usize], d: usize, direction: FftDirectio
     if n == 0 || x.is_empty() {
         return;
     }
-    let plan = FftPlanner::new().plan_fft(n, direction);
+    let plan = plan(n, direction);
     let mut line = vec![rustfft::num_complex::Complex::new(0.0, 0.0); n];
     for base in (0..x.len()).filter(|i| i / stride % n == 0) {
         for (i, z) in line.iter_mut().enumerate() {
@@ -93,5 +95,22 @@ fn transform(x: &mut [Complex], dims: &[usize], d: usize, direction: FftDirectio
         }
         plan.process(&mut line);
         line.iter().enumerate().for_each(|(i, z)| x[base + i * stride] = (z.re, z.im));
+    }
+}
+
+/// How lines of `n` elements are transformed, from few of the library's algorithms: a planner asks for all that it has, which take
+/// longer to build than the rest of the evaluator.
+fn plan(n: usize, direction: FftDirection) -> Arc<dyn Fft<f64>> {
+    /// Primes below this are summed as the definition says.
+    const DIRECT: usize = 64;
+    let fours = n.trailing_zeros() / 2;
+    if fours > 0 {
+        return Arc::new(Radix4::new_with_base(fours, plan(n >> (2 * fours), direction)));
+    }
+    let prime = (2..).take_while(|p| p * p <= n).find(|p| n.is_multiple_of(*p));
+    match prime {
+        Some(p) => Arc::new(MixedRadix::new(plan(p, direction), plan(n / p, direction))),
+        None if n < DIRECT => Arc::new(Dft::new(n, direction)),
+        None => Arc::new(BluesteinsAlgorithm::new(n, plan((2 * n - 1).next_power_of_two(), direction))),
     }
 }

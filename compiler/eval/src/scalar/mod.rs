@@ -200,16 +200,15 @@ pub fn floats(dtype: DType, bytes: &[u8]) -> Vec<f64> {
 /// Bytes of a real float array; each value is rounded to the type.
 #[allow(clippy::wildcard_enum_match_arm, reason = "the others are encoded one by one")]
 pub fn float_bytes(dtype: DType, values: impl ExactSizeIterator<Item = f64>) -> Vec<u8> {
+    let size = dtype.host_bytes();
+    let mut out = vec![0; values.len() * size];
+    let places = out.chunks_exact_mut(size).zip(values);
     match dtype {
-        DType::F32 => values.flat_map(|v| (v as f32).to_le_bytes()).collect(),
-        DType::F64 => values.flat_map(f64::to_le_bytes).collect(),
-        t => {
-            let size = t.host_bytes();
-            let mut out = vec![0; values.len() * size];
-            out.chunks_exact_mut(size).zip(values).for_each(|(o, v)| encode_float(t, v, o));
-            out
-        }
+        DType::F32 => places.for_each(|(o, v)| o.copy_from_slice(&(v as f32).to_le_bytes())),
+        DType::F64 => places.for_each(|(o, v)| o.copy_from_slice(&v.to_le_bytes())),
+        t => places.for_each(|(o, v)| encode_float(t, v, o)),
     }
+    out
 }
 
 /// All elements of an integer or pred array in wide form.
