@@ -284,7 +284,9 @@ fn get_meta(raw: &[u8]) -> Result<Meta, FileError> {
     if let Some(known) = preset.ok().and_then(|c| serde_json::to_value(c).ok()) {
         fill(chip, &known);
     }
-    serde_json::from_value(value).map_err(|e| FileError::Other(e.to_string()))
+    // As text again: reading it from the value would be a second reader of all that a report has.
+    let text = serde_json::to_vec(&value).map_err(damaged)?;
+    serde_json::from_slice(&text).map_err(|e| FileError::Other(e.to_string()))
 }
 
 /// Gives an object the fields that it lacks, and a table of pairs (name, value) its rows.
