@@ -48,7 +48,10 @@ impl<'a> Placer<'a> {
                 self.in_hbm(b, Use::Update, &mut out)?;
             }
         }
-        for &b in self.plan.kept.iter().filter(|b| used.binary_search(b).is_ok()) {
+        // What a loop only reads is kept; what it makes anew each time round, part by part, stays where its parts are written.
+        let mut written = Vec::new();
+        inner.iter().for_each(|s| written_in(s, &mut written));
+        for &b in self.plan.kept.iter().filter(|b| used.binary_search(b).is_ok() && !written.contains(b)) {
             let there = self.memory.places[b.index()].in_hbm;
             if there && self.memory.rows_of(b) <= self.memory.vmem.room().0 / 2 {
                 self.resident(b, true, &used, &mut out)?;
