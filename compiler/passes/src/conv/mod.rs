@@ -1,7 +1,8 @@
 //! `conv`: every convolution becomes `[N, spatial.., Cin] x [spatial.., Cin, Cout] -> [N, spatial.., Cout]` without
 //! padding, base dilation, reversal or groups; strides and window dilation stay.
 //!
-//! - padding and base dilation become an explicit `pad` with zeros, reversal a `reverse` of the kernel;
+//! - padding and base dilation become an explicit `pad` with zeros, reversal a `reverse` of the kernel; zeros between places are left out
+//!   where there are enough channels ([`phases`]);
 //! - batch groups become feature groups, feature groups see [`group`];
 //! - images of few channels are read as rows of places and channels ([`flat`]);
 //! - windows of size 1 become dots, few input channels are packed together with window positions ([`pack`]), lines of
@@ -15,6 +16,7 @@ mod gradient;
 mod group;
 mod images;
 mod pack;
+mod phases;
 mod stack;
 mod taps;
 
@@ -147,8 +149,14 @@ pub fn rule(
                 Some((spec, beside)) => (spec, Some(beside)),
                 None => (spec, None),
             };
-            let spec = padded(b, spec);
-            let result = typed(b, spec)?;
+            let apart = if beside.is_none() { phases::lower(b, &spec)? } else { None };
+            let result = match apart {
+                Some(done) => done,
+                None => {
+                    let spec = padded(b, spec);
+                    typed(b, spec)?
+                }
+            };
             beside.map_or(result, |places| places.apart(b, result))
         }
     };
