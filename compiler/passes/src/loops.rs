@@ -6,6 +6,7 @@
 //! Bodies shared by several loops are left alone.
 
 pub mod ahead;
+pub mod chunks;
 mod copied;
 pub mod counters;
 pub mod shapes;

@@ -196,6 +196,15 @@ pub const PASSES: &[Pass] = &[
         summary: "stacks that a loop takes and puts down slice by slice updated where they are",
         run: |m, d, _| loops::stacks::run(m, d),
     },
+    // Once stacks are as few as they get, and lie as they will.
+    Pass {
+        name: "chunks",
+        summary: "long loops over small parts of large arrays, done on the parts of some turns at a time",
+        run: |m, d, o| {
+            let room = loops::chunks::Room { bytes: o.vmem_bytes, tile: o.tile };
+            rewrite(m, d, &mut |b, n, x| loops::chunks::rule(b, n, x, room))
+        },
+    },
     // After everything that makes and removes reshapes.
     Pass {
         name: "transfers",

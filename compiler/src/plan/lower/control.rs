@@ -61,7 +61,7 @@ impl<'a> Lower<'a> {
         shape: &Shape,
         words: &[bool],
         fixed: &[Option<Val>],
-        (stay, name): (&[usize], &str),
+        (stay, parts, name): (&[usize], &[usize], &str),
     ) -> Vec<Slot> {
         let shapes = shapes(shape);
         let array = |i: usize| match shapes[i] {
@@ -72,7 +72,7 @@ impl<'a> Lower<'a> {
         };
         let near = |i: &usize| !stay.contains(i);
         let bytes = |i: usize| Some(i).filter(near).and_then(array).map_or(0, |l| l.bytes());
-        let mut far = self.far(&(0..shapes.len()).map(bytes).collect::<Vec<u64>>());
+        let mut far = self.far(&(0..shapes.len()).map(bytes).collect::<Vec<u64>>(), parts);
         stay.iter().for_each(|&i| far[i] = true);
         shapes
             .iter()
@@ -92,14 +92,22 @@ impl<'a> Lower<'a> {
     }
 
     /// Which arrays of a state stay in HBM: the largest, until the others leave half of vector memory to what is done with
-    /// them, or more where plans that keep much did not fit. Small ones never do.
-    fn far(&mut self, bytes: &[u64]) -> Vec<bool> {
+    /// them, or more where plans that keep much did not fit. Small ones never do. If any do, those do first, all of them, of which
+    /// turns write parts that HBM takes as fast as vector memory does (`parts`): room is worth more to what is done in a turn.
+    fn far(&mut self, bytes: &[u64], parts: &[usize]) -> Vec<bool> {
         const SMALL: u64 = 64 << 10;
         let mut far = vec![false; bytes.len()];
         let mut order: Vec<usize> = (0..bytes.len()).filter(|&i| bytes[i] > SMALL).collect();
         order.sort_by_key(|&i| (std::cmp::Reverse(bytes[i]), i));
         let mut near: u64 = bytes.iter().sum();
         let room = (self.chip.vmem.bytes / 2).min(self.plan.largest_resident.saturating_mul(2));
+        if self.state_bytes + near > room {
+            for &i in parts.iter().filter(|i| bytes[**i] > SMALL) {
+                far[i] = true;
+                near -= bytes[i];
+            }
+            order.retain(|i| !far[*i]);
+        }
         for i in order {
             if self.state_bytes + near <= room {
                 break;
@@ -197,7 +205,8 @@ impl<'a> Lower<'a> {
         let shared = self.shared_loop(r, id, body).filter(|s| words[s.found.counter]);
         let mut far = shared.iter().flat_map(|s| s.made.iter().copied()).collect::<Vec<usize>>();
         far.extend(self.streamed_states(body));
-        let slots = self.slots(&node.shape, &words, &fixed, (&far, &node.name));
+        let parts = self.states_in_parts(body);
+        let slots = self.slots(&node.shape, &words, &fixed, (&far, &parts, &node.name));
         self.store_slots(&slots, &init, op);
         let whole = matches!(node.shape, Shape::Tuple(_));
         let state: Vec<Val> = slots.iter().map(Slot::val).collect();
@@ -251,6 +260,24 @@ impl<'a> Lower<'a> {
         };
         let numbered = root.operands.iter().enumerate().filter(|_| root.op == Op::Tuple);
         numbered.filter(|(_, o)| streamed(o)).map(|(i, _)| i).collect()
+    }
+
+    /// The arrays of a state of which each turn writes a part that a loop in it made, and so large that this takes its time and not
+    /// only HBM's latency: the inner loop wants room for the parts.
+    fn states_in_parts(&self, body: CompId) -> Vec<usize> {
+        let comp = self.module.computation(body);
+        let root = comp.node(comp.root);
+        let least = self.chip.hbm_latency_cycles() as f64 * self.chip.hbm_bytes_per_cycle();
+        let written = |id: &NodeId| {
+            let node = comp.node(*id);
+            let part = (node.op == Op::DynamicUpdateSlice).then(|| comp.node(node.operands[1]))?;
+            let made = matches!(part.op, Op::GetTupleElement { .. })
+                && matches!(comp.node(part.operands[0]).op, Op::While { .. });
+            let a = part.shape.as_array().filter(|_| made)?;
+            Some(layout_of(a.dtype, &a.dims, Form::Lanes, self.chip).bytes() as f64)
+        };
+        let numbered = root.operands.iter().enumerate().filter(|_| root.op == Op::Tuple);
+        numbered.filter(|(_, o)| written(o).is_some_and(|b| b >= least)).map(|(i, _)| i).collect()
     }
 
     /// The state that a loop begins with; what it does not see of that is nothing, where it would take room.
@@ -339,7 +366,7 @@ impl<'a> Lower<'a> {
         }
         let count = shapes(&node.shape).len();
         let outside = self.state_bytes;
-        let slots = self.slots(&node.shape, &vec![false; count], &vec![None; count], (&[], &node.name));
+        let slots = self.slots(&node.shape, &vec![false; count], &vec![None; count], (&[], &[], &node.name));
         let mut lowered = Vec::new();
         for (i, &b) in branches.iter().enumerate() {
             let arg = self.value(r, node.operands[i + 1]);
