@@ -162,14 +162,45 @@ fn power(b: &mut Emit, x: NodeId, v: f64) -> Option<NodeId> {
         });
     }
     if v == -1.0 {
-        let dims = b.dims(x).to_vec();
-        let dtype = b.dtype(x);
-        return b.draft.fire("power-reciprocal").then(|| {
-            let one = b.splat(dtype, &dims, 1.0);
-            b.binary(Binary::Div, one, x)
+        return b.draft.fire("power-reciprocal").then(|| one_over(b, x));
+    }
+    // Narrow values would be rounded at each step.
+    if b.dtype(x).bits() < 32 {
+        return None;
+    }
+    if v == 4.0 || v == -2.0 {
+        return b.draft.fire("power-square").then(|| {
+            let root = if v > 0.0 { b.mul(x, x) } else { one_over(b, x) };
+            b.mul(root, root)
+        });
+    }
+    // As XLA does, of infinity with a minus sign too.
+    if v == 0.5 {
+        return b.draft.fire("power-root").then(|| b.unary(Unary::Sqrt, x));
+    }
+    if v == -0.5 {
+        return b.draft.fire("power-root").then(|| b.unary(Unary::Rsqrt, x));
+    }
+    if v == 1.5 {
+        return b.draft.fire("power-root").then(|| {
+            let root = b.unary(Unary::Sqrt, x);
+            b.mul(x, root)
+        });
+    }
+    if v == -1.5 {
+        return b.draft.fire("power-root").then(|| {
+            let root = b.unary(Unary::Rsqrt, x);
+            let square = b.mul(root, root);
+            b.mul(square, root)
         });
     }
     None
+}
+
+fn one_over(b: &mut Emit, x: NodeId) -> NodeId {
+    let dims = b.dims(x).to_vec();
+    let one = b.splat(b.dtype(x), &dims, 1.0);
+    b.binary(Binary::Div, one, x)
 }
 
 pub fn select(b: &mut Emit, operands: &[NodeId], shape: &Shape) -> Option<NodeId> {
