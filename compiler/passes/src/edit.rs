@@ -368,7 +368,7 @@ impl<'m> Emit<'m> {
 
 /// Whether an operation's computations have effects that must stay.
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation calls a computation that may have effects")]
-fn calls_effect(op: &Op, computations: &[Computation]) -> bool {
+pub(crate) fn calls_effect(op: &Op, computations: &[Computation]) -> bool {
     match op {
         Op::While { .. } | Op::Conditional { .. } | Op::Call { .. } | Op::Fusion { .. } | Op::AsyncStart { .. } => {
             op.called().iter().any(|c| {

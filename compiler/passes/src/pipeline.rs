@@ -223,6 +223,12 @@ pub const PASSES: &[Pass] = &[
             share => strips::run(m, d, strips::Room { bytes: o.vmem_bytes, share, tile: o.tile }),
         },
     },
+    // Loops over strips are there now, with all that their strips share.
+    Pass {
+        name: "invariant",
+        summary: "transposes, products and the like that are the same in every turn of a loop done once before it",
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| loops::invariant::rule(b, n, x, o.vmem_bytes)),
+    },
     // Once reductions are what they stay.
     Pass {
         name: "siblings",
