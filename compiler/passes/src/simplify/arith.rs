@@ -3,7 +3,7 @@
 use super::fold::{number, scalar_of};
 use crate::edit::Emit;
 use crate::make::array;
-use systole_hlo::graph::{Binary, Literal, NodeId, Op, Shape, Unary};
+use systole_hlo::graph::{Binary, Direction, Literal, NodeId, Op, Shape, Unary};
 use systole_isa::DType;
 
 pub fn unary(b: &mut Emit, op: Unary, x: NodeId) -> Option<NodeId> {
@@ -174,27 +174,31 @@ fn power(b: &mut Emit, x: NodeId, v: f64) -> Option<NodeId> {
             b.mul(root, root)
         });
     }
-    // As XLA does, of infinity with a minus sign too.
-    if v == 0.5 {
-        return b.draft.fire("power-root").then(|| b.unary(Unary::Sqrt, x));
-    }
-    if v == -0.5 {
-        return b.draft.fire("power-root").then(|| b.unary(Unary::Rsqrt, x));
-    }
-    if v == 1.5 {
-        return b.draft.fire("power-root").then(|| {
-            let root = b.unary(Unary::Sqrt, x);
-            b.mul(x, root)
-        });
-    }
-    if v == -1.5 {
-        return b.draft.fire("power-root").then(|| {
-            let root = b.unary(Unary::Rsqrt, x);
-            let square = b.mul(root, root);
-            b.mul(square, root)
-        });
-    }
-    None
+    let (op, times) = match v {
+        0.5 => (Unary::Sqrt, 0),
+        -0.5 => (Unary::Rsqrt, 0),
+        1.5 => (Unary::Sqrt, 1),
+        -1.5 => (Unary::Rsqrt, 2),
+        _ => return None,
+    };
+    b.draft.fire("power-root").then(|| {
+        // Powers of infinity and of zero do not ask for their signs, as roots do.
+        let dims = b.dims(x).to_vec();
+        let dtype = b.dtype(x);
+        let [most, least] = [f64::INFINITY, f64::NEG_INFINITY].map(|v| b.splat(dtype, &dims, v));
+        let is = b.compare(Direction::Eq, x, least);
+        let x = b.select(is, most, x);
+        let root = b.unary(op, x);
+        let root = b.unary(Unary::Abs, root);
+        match times {
+            0 => root,
+            1 => b.mul(x, root),
+            _ => {
+                let square = b.mul(root, root);
+                b.mul(square, root)
+            }
+        }
+    })
 }
 
 fn one_over(b: &mut Emit, x: NodeId) -> NodeId {
