@@ -41,7 +41,7 @@ fn any(b: &mut Emit, s: &Spec) -> Result<NodeId, CompileError> {
 /// The convolution by results `r`, `r + d`, .. along a spatial dimension that has so many of them.
 fn along(b: &mut Emit, s: &Spec, (dim, outputs): (usize, u64)) -> Result<NodeId, CompileError> {
     let w = s.window[dim];
-    let d = w.base_dilation as u64;
+    let d = w.base_dilation;
     let mut s = s.clone();
     if w.reversal {
         s.kernel = b.reverse(s.kernel, &[dim]);
