@@ -1,6 +1,6 @@
 //! Rules for elementwise operations.
 
-use super::fold::{number, scalar_of};
+use super::fold::{number, scalar_of, splat_number};
 use crate::edit::Emit;
 use crate::make::array;
 use systole_hlo::graph::{Binary, Direction, Literal, NodeId, Op, Shape, Unary};
@@ -183,13 +183,17 @@ fn power(b: &mut Emit, x: NodeId, v: f64) -> Option<NodeId> {
     };
     b.draft.fire("power-root").then(|| {
         // Powers of infinity and of zero do not ask for their signs, as roots do.
-        let dims = b.dims(x).to_vec();
-        let dtype = b.dtype(x);
-        let [most, least] = [f64::INFINITY, f64::NEG_INFINITY].map(|v| b.splat(dtype, &dims, v));
-        let is = b.compare(Direction::Eq, x, least);
-        let x = b.select(is, most, x);
-        let root = b.unary(op, x);
-        let root = b.unary(Unary::Abs, root);
+        let (x, root) = if has_no_sign(b, x, SEEN) {
+            (x, b.unary(op, x))
+        } else {
+            let dims = b.dims(x).to_vec();
+            let dtype = b.dtype(x);
+            let [most, least] = [f64::INFINITY, f64::NEG_INFINITY].map(|v| b.splat(dtype, &dims, v));
+            let is = b.compare(Direction::Eq, x, least);
+            let x = b.select(is, most, x);
+            let root = b.unary(op, x);
+            (x, b.unary(Unary::Abs, root))
+        };
         match times {
             0 => root,
             1 => b.mul(x, root),
@@ -199,6 +203,33 @@ fn power(b: &mut Emit, x: NodeId, v: f64) -> Option<NodeId> {
             }
         }
     })
+}
+
+/// Operations that are followed to see what sign a value has.
+const SEEN: u32 = 8;
+
+/// Whether no element has a minus sign, zeros included, unless it is no number.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is not named may have any sign")]
+fn has_no_sign(b: &Emit, x: NodeId, left: u32) -> bool {
+    if let Some(v) = splat_number(b, x) {
+        return v.is_sign_positive();
+    }
+    if left == 0 || b.dtype(x).is_complex() {
+        return false;
+    }
+    let of = |i: usize| has_no_sign(b, b.operand(x, i), left - 1);
+    match b.op(x) {
+        Op::Unary(Unary::Abs | Unary::Exp) => true,
+        Op::Unary(Unary::Sqrt) | Op::Broadcast { .. } | Op::Reshape | Op::Transpose { .. } | Op::Slice { .. } => of(0),
+        Op::Binary(Binary::Mul) => b.operand(x, 0) == b.operand(x, 1) || of(0) && of(1),
+        Op::Binary(Binary::Add | Binary::Div | Binary::Max | Binary::Min) => of(0) && of(1),
+        Op::Select => of(1) && of(2),
+        Op::Reduce { body, .. } => {
+            let keeps = |o| matches!(o, Binary::Add | Binary::Max | Binary::Min | Binary::Mul);
+            super::reduce::combiner(b, *body).is_some_and(keeps) && of(0) && of(1)
+        }
+        _ => false,
+    }
 }
 
 fn one_over(b: &mut Emit, x: NodeId) -> NodeId {
