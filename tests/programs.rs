@@ -36,8 +36,8 @@ fn programs_agree_with_the_evaluator() {
     let wide = |file: &PathBuf| file.file_name().is_some_and(|n| n.to_string_lossy().starts_with(WIDE));
     files.sort_by_key(|f| (!wide(f), f.clone()));
     let fits = |file: &PathBuf, way: &[&str]| !(wide(file) && way == SMALL);
-    let each = |file| WAYS.into_iter().map(move |way| (file, way)).filter(|(file, way)| fits(file, way));
-    let all: Vec<(&PathBuf, &[&str])> = files.iter().flat_map(each).collect();
+    let all = files.iter().flat_map(|file| WAYS.map(|way| (file, way)));
+    let all: Vec<(&PathBuf, &[&str])> = all.filter(|(file, way)| fits(file, way)).collect();
     let failures: String = all.par_iter().with_max_len(1).map(|(file, way)| differences(file, way)).collect();
     assert!(failures.is_empty() && !all.is_empty(), "{failures}");
 }
