@@ -9,7 +9,7 @@
 
 use super::edit::{Draft, Emit, reachable, rewrite};
 use super::inline::is_elementwise;
-use super::loops::element_of_parameter;
+use super::loops::{element_of_parameter, is_handed_on};
 use super::make::{array, inverse};
 use super::simplify::degenerate_map;
 use super::transfers::EntryLayouts;
@@ -252,13 +252,6 @@ fn free_parameters(comp: &Computation, orders: &[Option<Vec<usize>>]) -> Vec<boo
     free
 }
 
-/// Whether a node of a loop's body is what the loop does not change: that is turned once, before it.
-fn is_handed_on(comp: &Computation, id: NodeId) -> bool {
-    let root = comp.node(comp.root);
-    let next = |i: usize| root.operands.get(i).and_then(|&o| element_of_parameter(comp, o));
-    root.op == Op::Tuple && element_of_parameter(comp, id).is_some_and(|i| next(i) == Some(i))
-}
-
 /// Leaves the regions alone that are not worth their borders.
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation stores an order")]
 fn keep_worthy(
@@ -326,7 +319,9 @@ fn keep_worthy(
                 _ => false,
             };
             let turned = matches!(comp.node(from).op, Op::Transpose { .. });
-            let cheap = stays || turned || free[from.index()] || is_made(comp, from) || is_handed_on(comp, from);
+            // What a loop does not change is turned once, before it.
+            let same = element_of_parameter(comp, from).is_some_and(|i| is_handed_on(comp, i));
+            let cheap = stays || turned || free[from.index()] || is_made(comp, from) || same;
             if !meets && !cheap {
                 border[region] += crossing(from);
             }

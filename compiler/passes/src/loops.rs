@@ -78,6 +78,13 @@ pub fn element_of_parameter(c: &Computation, id: NodeId) -> Option<usize> {
     }
 }
 
+/// Whether a body hands an element of its state on as it is.
+pub fn is_handed_on(body: &Computation, element: usize) -> bool {
+    let root = body.node(body.root);
+    let next = root.operands.get(element).filter(|_| root.op == Op::Tuple);
+    next.is_some_and(|&n| element_of_parameter(body, n) == Some(element))
+}
+
 /// Whether a condition or body uses its parameter element by element.
 pub fn is_by_element(c: &Computation) -> bool {
     let param = c.params.first().copied();
@@ -90,11 +97,9 @@ fn sink_constants(m: &mut Module, at: usize, id: NodeId, condition: CompId, body
     if start.op != Op::Tuple {
         return;
     }
-    let Some(next) = root_operands(m.computation(body)) else { return };
     let mut known = Vec::new();
     for (i, &o) in start.operands.iter().enumerate() {
-        let unchanged = next.get(i).is_some_and(|&n| element_of_parameter(m.computation(body), n) == Some(i));
-        if let (true, Op::Constant(l)) = (unchanged, &caller.node(o).op) {
+        if let (true, Op::Constant(l)) = (is_handed_on(m.computation(body), i), &caller.node(o).op) {
             known.push((i, l.clone()));
         }
     }

@@ -145,19 +145,14 @@ pub fn rule(
         None => {
             let spec = batch_groups(b, spec, conv.batch_groups);
             let packed = if group::is_lines(b, &spec) { None } else { flat::packed(b, &spec) };
-            let (spec, beside) = match packed {
-                Some((spec, beside)) => (spec, Some(beside)),
-                None => (spec, None),
-            };
-            let apart = if beside.is_none() { phases::lower(b, &spec)? } else { None };
-            let result = match apart {
-                Some(done) => done,
-                None => {
+            match packed {
+                None => phases::any(b, &spec)?,
+                Some((spec, places)) => {
                     let spec = padded(b, spec);
-                    typed(b, spec)?
+                    let result = typed(b, spec)?;
+                    places.apart(b, result)
                 }
-            };
-            beside.map_or(result, |places| places.apart(b, result))
+            }
         }
     };
     let order = [&[d.output_batch][..], &d.output_spatial, &[d.output_feature]].concat();

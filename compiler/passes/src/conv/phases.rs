@@ -15,7 +15,7 @@ const CHANNELS: u64 = 2;
 const PLACES: u64 = 16;
 
 /// The convolution, if a dimension of its input is spread out so that this is worth it.
-pub(super) fn lower(b: &mut Emit, s: &Spec) -> Result<Option<NodeId>, CompileError> {
+fn lower(b: &mut Emit, s: &Spec) -> Result<Option<NodeId>, CompileError> {
     let wide = s.features(b) * CHANNELS >= s.lanes;
     let outputs = s.outputs(b);
     let apart = |(i, w): (usize, &WindowDim)| {
@@ -30,7 +30,8 @@ pub(super) fn lower(b: &mut Emit, s: &Spec) -> Result<Option<NodeId>, CompileErr
     }
 }
 
-fn any(b: &mut Emit, s: &Spec) -> Result<NodeId, CompileError> {
+/// The convolution, without the zeros between its input's places where that is worth it.
+pub(super) fn any(b: &mut Emit, s: &Spec) -> Result<NodeId, CompileError> {
     if let Some(done) = lower(b, s)? {
         return Ok(done);
     }

@@ -7,8 +7,8 @@
 //!
 //! Turns that carry nothing from one to the next are left alone: cores share those.
 
-use super::element_of_parameter;
 use super::unroll::{Counted, counted};
+use super::{element_of_parameter, is_handed_on};
 use crate::edit::Emit;
 use crate::simplify::{as_index, splat_number};
 use systole_hlo::analysis::uses::uses;
@@ -225,10 +225,8 @@ impl Turns<'_> {
         let all: u64 = self.parts().map(|(p, a)| bytes(a, (p.dim, a.dims[p.dim]), room.tile)).sum();
         let each = |(p, a): (Part, &ArrayShape)| bytes(a, (p.dim, ALIGNED * 8), room.tile) / (ALIGNED * 8);
         let small = self.parts().all(|p| each(p) <= SMALL);
-        let carried = self.body.node(self.body.root).operands.iter().enumerate().any(|(i, &last)| {
-            let kept = element_of_parameter(self.body, last) == Some(i);
-            self.roles[i] == Role::Whole && i != self.counter && !kept
-        });
+        let carried = (0..self.roles.len())
+            .any(|i| self.roles[i] == Role::Whole && i != self.counter && !is_handed_on(self.body, i));
         let turn: u64 = self.parts().map(each).sum();
         if all <= room.bytes / STAYS || !small || !carried || turn == 0 {
             return None;

@@ -4,7 +4,7 @@
 //! done in front of it, and the loop gets their results. Plain elementwise work stays where it is: a fused kernel does it
 //! on the way, while an array made of it would have to be read each turn.
 
-use super::element_of_parameter;
+use super::{element_of_parameter, is_handed_on};
 use crate::edit::{Draft, Emit, calls_effect};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Computation, Family, Node, NodeId, Op, Shape, Unary};
@@ -49,7 +49,6 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Result<Op
 
 /// Which nodes of a body have the same value in every turn.
 fn same(c: &Computation, draft: &Draft) -> Vec<bool> {
-    let next = &c.node(c.root).operands;
     let mut same = vec![false; c.nodes.len()];
     for id in c.ids() {
         let n = c.node(id);
@@ -57,7 +56,7 @@ fn same(c: &Computation, draft: &Draft) -> Vec<bool> {
         let free = !apart && !n.op.has_effect() && !calls_effect(&n.op, &draft.computations);
         let fixed = n.shape.leaves().iter().all(|a| !a.dynamic.contains(&true));
         same[id.index()] = match element_of_parameter(c, id) {
-            Some(i) => next.get(i).is_some_and(|&o| element_of_parameter(c, o) == Some(i)),
+            Some(i) => is_handed_on(c, i),
             None => {
                 let value = !matches!(n.op, Op::Parameter { .. } | Op::Rng { .. } | Op::OptBarrier);
                 free && fixed && value && id != c.root && n.operands.iter().all(|o| same[o.index()])

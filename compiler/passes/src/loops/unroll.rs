@@ -4,7 +4,7 @@
 //! element: the rounds of a counter-based random generator, say, which JAX writes as a loop. Written out they become one
 //! fused kernel, and what depends on the counter alone becomes constants.
 
-use super::element_of_parameter;
+use super::{element_of_parameter, is_handed_on};
 use crate::edit::Emit;
 use crate::inline::is_elementwise;
 use crate::simplify::{as_index, splat_number};
@@ -58,11 +58,9 @@ pub(super) fn counted(b: &Emit, start: NodeId, condition: CompId, body: CompId) 
     let counter = element_of_parameter(condition, test.operands[0])?;
     let of_start = |i: usize| splat_number(b, b.operand(start, i)).filter(|v| v.fract() == 0.0).map(|v| v as i128);
     let next = body.node(body.root);
-    let is_kept =
-        |i: usize| next.op == Op::Tuple && next.operands.get(i).and_then(|&o| element_of_parameter(body, o)) == Some(i);
     let limit = match constant(condition, test.operands[1]) {
         Some(limit) => limit,
-        None => of_start(element_of_parameter(condition, test.operands[1]).filter(|&i| is_kept(i))?)?,
+        None => of_start(element_of_parameter(condition, test.operands[1]).filter(|&i| is_handed_on(body, i))?)?,
     };
     let sum = body.node(*next.operands.get(counter).filter(|_| next.op == Op::Tuple)?);
     if sum.op != Op::Binary(Binary::Add) {

@@ -1,7 +1,7 @@
 //! The parts of a loop's body: head, tail and rest.
 
-use super::element_of_parameter;
 use crate::inline::is_elementwise;
+use crate::loops::{element_of_parameter, is_handed_on};
 use crate::options::PassOptions;
 use crate::pieces::cost::Costs;
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ impl Parts {
         let costs = Costs::new(c, &users, o);
         let large = |id: NodeId| costs.collective(id) > WORTH * o.rates.message;
         let count = root.operands.len();
-        let unchanged: Vec<bool> = (0..count).map(|i| element_of_parameter(c, root.operands[i]) == Some(i)).collect();
+        let unchanged: Vec<bool> = (0..count).map(|i| is_handed_on(c, i)).collect();
         let counters: Vec<(usize, NodeId)> = (0..count).filter_map(|i| Some((i, counter(c, i)?))).collect();
         let (steady, again) = steady(c, &unchanged, &counters);
         let mut parts = Parts {
