@@ -100,12 +100,16 @@ fn plans_that_count_too_far_are_refused() {
         "HloModule sorted c { a = f32[] parameter(0) b = f32[] parameter(1) ROOT lt = pred[] compare(a, b), direction=LT }
          ENTRY e { x = f32[64] parameter(0) ROOT r = f32[64] sort(x), dimensions={0}, to_apply=c }",
     );
+    let moved = plan(include_str!("programs/ragged_products.hlo"));
     let cases = [
+        (&moved, "bytes: 81920)", "bytes: 9223372036854775807)", "beyond their memory"),
         (&turned, "lanes: [3, 1]", "lanes: [3, 2147483647]", "rows "),
         (&turned, "row_offset: 0", "row_offset: -9223372036854775808", "rows "),
         (&product, "rows: [(count: 24, lhs: 1", "rows: [(count: 24, lhs: 4294967295", "counts up to"),
         (&sums, "component_rows: 160", "component_rows: 9223372036854775807", "rows "),
         (&sorted, "pass: First(bits: ", "pass: First(bits: 3", "no pass of the sort"),
+        (&sorted, "(row: 1, lane: 16)", "(row: 2147483647, lane: 16)", "counts up to"),
+        (&sorted, "row_bits: 4", "row_bits: 2", "parts of registers"),
     ];
     for (text, from, to, why) in cases {
         let said = refused(text, from, to);

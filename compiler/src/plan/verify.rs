@@ -101,11 +101,14 @@ impl Verifier<'_> {
         ensure((op as usize) < self.plan.ops.len(), || format!("there is no operation {op}"))
     }
 
-    fn spot(&self, s: Spot) -> Check {
-        match s {
-            Spot::Vmem(row) => self.row(row),
-            Spot::Hbm(granule) => self.granule(granule),
-        }
+    /// That many bytes from a place on.
+    fn spot(&self, s: Spot, bytes: u64) -> Check {
+        let (at, unit, there) = match s {
+            Spot::Vmem(row) => (row, self.chip.row_bytes(), self.rows),
+            Spot::Hbm(granule) => (granule, HBM_GRANULE, self.granules),
+        };
+        let inside = at.checked_add(bytes.div_ceil(unit)).is_some_and(|end| end <= there);
+        ensure(inside, || format!("{bytes} bytes from {s:?} on are beyond their memory"))
     }
 
     fn actions(&self, actions: &[Action]) -> Check {
@@ -116,12 +119,18 @@ impl Verifier<'_> {
         match a {
             Action::Mark(op) | Action::Look(op) => self.op(*op).or_else(|e| ensure(*op == u32::MAX, || e)),
             Action::Copy(c) => self.copy(c),
-            Action::Move { from, to, .. } => self.spot(*from).and_then(|()| self.spot(*to)),
+            Action::Move { from, to, bytes } => {
+                self.spot(*from, *bytes)?;
+                self.spot(*to, *bytes)
+            }
             Action::Scalar { dst, value, .. } => {
                 self.word(*dst)?;
                 self.scalar(value)
             }
-            Action::ReadScalar { from, dst, .. } => self.spot(*from).and_then(|()| self.word(*dst)),
+            Action::ReadScalar { from, dst, .. } => {
+                self.spot(*from, 1)?;
+                self.word(*dst)
+            }
             Action::Call { kernel, args } => {
                 self.kernel(*kernel)?;
                 args.iter().try_for_each(|a| self.operand(a))
@@ -151,8 +160,9 @@ impl Verifier<'_> {
         ensure(c.array.index() < self.plan.arrays.len(), || format!("there is no array {}", c.array.0))?;
         match c.kind {
             CopyKind::Load { granule, row } | CopyKind::Store { row, granule } => {
-                self.row(row)?;
-                self.granule(granule)
+                let bytes = u64::from(c.pending.bytes);
+                self.spot(Spot::Vmem(row), bytes)?;
+                self.spot(Spot::Hbm(granule), bytes)
             }
             CopyKind::WaitIn | CopyKind::WaitOut => Ok(()),
         }
@@ -203,7 +213,7 @@ impl Verifier<'_> {
     fn one_exchange(&self, x: &Exchange, f: &Flight) -> Check {
         self.op(x.op)?;
         [f.src, f.dst].iter().chain(&f.temps).try_for_each(|g| self.granule(*g))?;
-        self.row(f.slots + f.slot_rows)?;
+        self.row(f.slots.saturating_add(f.slot_rows))?;
         ensure(f.temps.len() == x.temps.len(), || "an exchange with other partial results".into())?;
         match &x.how {
             How::Rings(all) => {

@@ -125,10 +125,17 @@ fn sound_scatter(s: &ScatterSpec) -> Check {
 
 fn sound_sort(s: &SortSpec, pass: &Pass, chip: &ChipConfig) -> Check {
     ensure(!s.dtypes.is_empty() && s.row_bits < 32 && s.group_bits < 32, || "a sort of nothing".into())?;
-    ensure(s.row_bits >= chip.core.sublanes.ilog2(), || "a sort of parts of registers".into())?;
+    // A pass across a register's rows takes as many registers as it has rows ([`Network::choose`] gives no fewer).
+    ensure(s.row_bits >= 2 * chip.core.sublanes.ilog2(), || "a sort of parts of registers".into())?;
     ensure(passes(s, chip).contains(pass), || "no pass of the sort".into())?;
     let network = within([(1i64 << s.row_bits, s.planes.saturating_mul(s.words()))]);
-    counted([network, within([(i64::from(s.plane_rows), s.planes), (i64::from(s.component_rows), s.words())])])?;
+    let places =
+        s.places.map_or(0, |p| within([(i64::from(p.row), 1 << s.row_bits), (i64::from(p.lane), 1 << s.group_bits)]));
+    counted([
+        network,
+        places,
+        within([(i64::from(s.plane_rows), s.planes), (i64::from(s.component_rows), s.words())]),
+    ])?;
     sound_function(&s.body, s.dtypes.iter().flat_map(|t| [*t, *t]).collect(), &[DType::Pred])
 }
 
