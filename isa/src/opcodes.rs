@@ -507,20 +507,9 @@ opcodes! {
     }
 }
 
-/// One more than the greatest number of an opcode.
-const NUMBERS: usize = {
-    let (mut end, mut i) = (0, 0);
-    while i < ROWS.len() {
-        let number = ROWS[i].op as usize;
-        end = if number >= end { number + 1 } else { end };
-        i += 1;
-    }
-    end
-};
-
 /// The row of each number; a number without a row has the first.
-static BY_NUMBER: [&OpInfo; NUMBERS] = {
-    let mut rows = [&ROWS[0]; NUMBERS];
+static BY_NUMBER: [&OpInfo; Op::NUMBERS] = {
+    let mut rows = [&ROWS[0]; Op::NUMBERS];
     let mut i = 0;
     while i < ROWS.len() {
         rows[ROWS[i].op as usize] = &ROWS[i];

@@ -1,7 +1,9 @@
 //! Every vector and scalar opcode against a scalar model.
 
 use crate::build::*;
-use systole_isa::opcodes::{CompareFn, LaneFn, PairFn};
+use systole_isa::float::{self, F8};
+use systole_isa::opcodes::{CompareFn, ConvertFn, LaneFn, MaskFn, PairCompareFn, PairFn, ReduceFn, ScalarFn};
+use systole_isa::table::Kind;
 use systole_isa::{DmaDesc, Op, Space};
 use systole_simulator::{Mode, NoObserver, RunOptions};
 
@@ -141,37 +143,53 @@ fn lane_model(function: LaneFn) -> (bool, Model) {
     }
 }
 
+/// As [`lane_model`]; the second word is the number of the 8-bit float format.
+fn convert_model(function: ConvertFn) -> (bool, Model) {
+    match function {
+        ConvertFn::VCvtF32S32 => (false, |a, _, _| f(a) as i32 as u32),
+        ConvertFn::VCvtF32U32 => (false, |a, _, _| f(a) as u32),
+        ConvertFn::VCvtS32F32 => (true, |a, _, _| (a as i32 as f32).to_bits()),
+        ConvertFn::VCvtU32F32 => (true, |a, _, _| (a as f32).to_bits()),
+        ConvertFn::VRndBf16 => (true, |a, _, _| half::bf16::from_f32(f(a)).to_f32().to_bits()),
+        ConvertFn::VRndF16 => (true, |a, _, _| half::f16::from_f32(f32::from_bits(a)).to_f32().to_bits()),
+        ConvertFn::VPackBf16 => (false, |a, _, _| u32::from(float::bf16_from_f32(f32::from_bits(a)))),
+        ConvertFn::VPackF16 => (false, |a, _, _| u32::from(float::f16_from_f32(f32::from_bits(a)))),
+        ConvertFn::VUnpackBf16 => (false, |a, _, _| a << 16),
+        ConvertFn::VUnpackF16 => (true, |a, _, _| float::f16_to_f32(a as u16).to_bits()),
+        ConvertFn::VPackF8 => (false, |a, n, _| u32::from(F8::ALL[n as usize].from_f32(f32::from_bits(a)))),
+        ConvertFn::VUnpackF8 => (true, |a, n, _| F8::ALL[n as usize].to_f32(a as u8).to_bits()),
+    }
+}
+
 #[test]
 fn vector_arithmetic_follows_the_model() {
-    let conversions: [(Op, bool, Model); 7] = [
-        (Op::VCvtF32S32, false, |a, _, _| f(a) as i32 as u32),
-        (Op::VCvtF32U32, false, |a, _, _| f(a) as u32),
-        (Op::VCvtS32F32, true, |a, _, _| (a as i32 as f32).to_bits()),
-        (Op::VCvtU32F32, true, |a, _, _| (a as f32).to_bits()),
-        (Op::VRndBf16, true, |a, _, _| half::bf16::from_f32(f(a)).to_f32().to_bits()),
-        (Op::VRndF16, true, |a, _, _| half::f16::from_f32(f32::from_bits(a)).to_f32().to_bits()),
-        (Op::VUnpackBf16, false, |a, _, _| a << 16),
-    ];
-    let lanes = LaneFn::ALL.iter().map(|&function| {
-        let (float, model) = lane_model(function);
-        (function.op(), float, model)
-    });
     let x = inputs();
-    for (op, float, model) in lanes.chain(conversions) {
-        let n = op.info().operands.len();
-        let operands = [8, 2, 4, 6];
-        let (got, _) = run(&[i(op, &operands[..n])], &x);
+    for &function in LaneFn::ALL {
+        let (op, (float, model)) = (function.op(), lane_model(function));
+        let (got, _) = run(&[i(op, &[8, 2, 4, 6][..op.info().operands.len()])], &x);
         for l in 0..32 {
-            let want = model(x[0][l], x[1][l], x[2][l]);
+            let (got, want) = (got[l], model(x[0][l], x[1][l], x[2][l]));
             // The f64 model of fma rounds twice: allow the last bit.
-            let close = op == Op::VFmaF && got[l].abs_diff(want) <= 1;
-            assert!(
-                same(got[l], want, float) || close,
-                "{op:?} lane {l}: {:#x} {:#x} -> {:#x}, want {want:#x}",
-                x[0][l],
-                x[1][l],
-                got[l]
-            );
+            let close = op == Op::VFmaF && got.abs_diff(want) <= 1;
+            let operands = (x[0][l], x[1][l]);
+            assert!(same(got, want, float) || close, "{op:?} lane {l}: {operands:x?} -> {got:#x}, want {want:#x}");
+        }
+    }
+}
+
+#[test]
+fn conversions_follow_the_model() {
+    let x = inputs();
+    for &function in ConvertFn::ALL {
+        let (op, (float, model)) = (function.op(), convert_model(function));
+        let n = op.info().operands.len();
+        let formats = if n == 3 { F8::ALL.len() } else { 1 };
+        for format in 0..formats as u32 {
+            let (got, _) = run(&[i(op, &[8, 2, format as i32][..n])], &x);
+            for (&a, got) in x[0].iter().zip(got) {
+                let want = model(a, format, 0);
+                assert!(same(got, want, float), "{op:?} of {a:#x} in format {format}: {got:#x}, want {want:#x}");
+            }
         }
     }
 }
@@ -208,6 +226,34 @@ fn comparisons_and_selection_follow_the_model() {
     }
 }
 
+/// What two masks make: an opcode without a model does not compile.
+fn mask_model(function: MaskFn) -> fn(bool, bool) -> bool {
+    match function {
+        MaskFn::MAnd => |a, b| a && b,
+        MaskFn::MOr => |a, b| a || b,
+        MaskFn::MXor => |a, b| a != b,
+    }
+}
+
+#[test]
+fn masks_follow_the_model() {
+    let x = inputs();
+    for &function in MaskFn::ALL {
+        let insts = [
+            i(Op::VLtS, &[1, 2, 4]),
+            i(Op::VLtU, &[2, 4, 6]),
+            i(function.op(), &[3, 1, 2]),
+            i(Op::VSel, &[8, 3, 2, 4]),
+        ];
+        let (got, _) = run(&insts, &x);
+        for l in 0..32 {
+            let (a, b, c) = (x[0][l], x[1][l], x[2][l]);
+            let yes = mask_model(function)((a as i32) < b as i32, b < c);
+            assert_eq!(got[l], if yes { a } else { b }, "{function:?} {a:#x} {b:#x} {c:#x}");
+        }
+    }
+}
+
 fn d(x: u64) -> f64 {
     let v = f64::from_bits(x);
     if v.is_subnormal() { 0f64.copysign(v) } else { v }
@@ -233,6 +279,15 @@ fn pair_model(function: PairFn) -> (bool, PairModel) {
         PairFn::PCvtU64 => (true, |a, _, _| (a as f64).to_bits()),
         PairFn::PCvtToS64 => (false, |a, _, _| d(a) as i64 as u64),
         PairFn::PCvtToU64 => (false, |a, _, _| d(a) as u64),
+    }
+}
+
+/// The mask of two pairs: an opcode without a model does not compile.
+fn pair_compare_model(function: PairCompareFn) -> fn(f64, f64) -> bool {
+    match function {
+        PairCompareFn::PEqD => |a, b| a == b,
+        PairCompareFn::PLtD => |a, b| a < b,
+        PairCompareFn::PLeD => |a, b| a <= b,
     }
 }
 
@@ -265,14 +320,25 @@ fn pairs_follow_the_model() {
     for l in 0..32 {
         assert!(same(wide[l], flush(x[0][l]), true));
     }
-    for (op, test) in
-        [(Op::PEqD, (|a, b| a == b) as fn(f64, f64) -> bool), (Op::PLtD, |a, b| a < b), (Op::PLeD, |a, b| a <= b)]
-    {
+    for &function in PairCompareFn::ALL {
+        let (op, test) = (function.op(), pair_compare_model(function));
         let (got, _) = run(&[i(op, &[1, 2, 4]), i(Op::VSel, &[8, 1, 2, 4])], &x);
         for l in 0..32 {
             let yes = test(d(word(&x[0], l)), d(word(&x[1], l)));
             assert_eq!(got[l], if yes { x[0][l] } else { x[1][l] }, "{op:?}");
         }
+    }
+}
+
+/// What the eight lanes of a sublane make: an opcode without a model does not compile.
+fn reduce_model(function: ReduceFn) -> fn(&[f32]) -> f32 {
+    match function {
+        ReduceFn::XSumLane => |row| {
+            let pairs: Vec<f32> = (0..4).map(|l| row[l] + row[l + 4]).collect();
+            (pairs[0] + pairs[2]) + (pairs[1] + pairs[3])
+        },
+        ReduceFn::XMaxLane => |row| row.iter().copied().fold(f32::MIN, f32::max),
+        ReduceFn::XMinLane => |row| row.iter().copied().fold(f32::MAX, f32::min),
     }
 }
 
@@ -296,16 +362,12 @@ fn cross_lane_operations_follow_the_model() {
     }
     let finite: [Vec<u32>; 3] =
         std::array::from_fn(|_| (0..64).map(|i| ((i * i) as f32 * 0.37 - 5.0).to_bits()).collect());
-    let value = |s: usize, l: usize| f(finite[0][s * 8 + l]);
-    let (sum, max) = run(&[i(Op::XSumLane, &[8, 2]), i(Op::XMaxLane, &[9, 2])], &finite);
-    let (min, _) = run(&[i(Op::XMinLane, &[8, 2])], &finite);
-    for n in 0..32 {
-        let s = n / 8;
-        let pairs: Vec<f32> = (0..4).map(|l| value(s, l) + value(s, l + 4)).collect();
-        assert_eq!(f(sum[n]), (pairs[0] + pairs[2]) + (pairs[1] + pairs[3]));
-        let row: Vec<f32> = (0..8).map(|l| value(s, l)).collect();
-        assert_eq!(f(max[n]), row.iter().copied().fold(f32::MIN, f32::max));
-        assert_eq!(f(min[n]), row.iter().copied().fold(f32::MAX, f32::min));
+    for &function in ReduceFn::ALL {
+        let (got, _) = run(&[i(function.op(), &[8, 2])], &finite);
+        for (n, g) in got.iter().enumerate() {
+            let row: Vec<f32> = finite[0][n / 8 * 8..][..8].iter().map(|&x| f(x)).collect();
+            assert_eq!(f(*g), reduce_model(function)(&row), "{function:?} {n}");
+        }
     }
     // Two registers in, the first and second register of the transpose out.
     let t = [i(Op::XTpush, &[0, 2]), i(Op::XTpush, &[0, 4]), i(Op::XTpop, &[8, 0]), i(Op::XTpop, &[9, 0])];
@@ -367,44 +429,59 @@ fn narrow_rows_load_and_store() {
     }
 }
 
+/// What an opcode makes of up to three registers, or of registers and an immediate behind them: an opcode without a
+/// model does not compile.
+fn scalar_model(function: ScalarFn) -> fn(i32, i32, i32) -> i32 {
+    match function {
+        ScalarFn::SLi => |a, _, _| a,
+        ScalarFn::SAdd | ScalarFn::SAddI => |a, b, _| a.wrapping_add(b),
+        ScalarFn::SSub => |a, b, _| a.wrapping_sub(b),
+        ScalarFn::SMul | ScalarFn::SMulI => |a, b, _| a.wrapping_mul(b),
+        ScalarFn::SDiv => |a, b, _| if b == 0 { -1 } else { a.wrapping_div(b) },
+        ScalarFn::SRem => |a, b, _| if b == 0 { a } else { a.wrapping_rem(b) },
+        ScalarFn::SDivU => |a, b, _| if b == 0 { -1 } else { (a as u32 / b as u32) as i32 },
+        ScalarFn::SRemU => |a, b, _| if b == 0 { a } else { (a as u32 % b as u32) as i32 },
+        ScalarFn::SAnd | ScalarFn::SAndI => |a, b, _| a & b,
+        ScalarFn::SOr => |a, b, _| a | b,
+        ScalarFn::SXor => |a, b, _| a ^ b,
+        ScalarFn::SShl | ScalarFn::SShlI => |a, b, _| if (0..32).contains(&b) { a << b } else { 0 },
+        ScalarFn::SShr | ScalarFn::SShrI => |a, b, _| if (0..32).contains(&b) { (a as u32 >> b) as i32 } else { 0 },
+        ScalarFn::SSar | ScalarFn::SSarI => |a, b, _| a >> if (0..32).contains(&b) { b } else { 31 },
+        ScalarFn::SMin => |a, b, _| a.min(b),
+        ScalarFn::SMax => |a, b, _| a.max(b),
+        ScalarFn::SEq | ScalarFn::SEqI => |a, b, _| (a == b) as i32,
+        ScalarFn::SLt | ScalarFn::SLtI => |a, b, _| (a < b) as i32,
+        ScalarFn::SLtU => |a, b, _| ((a as u32) < b as u32) as i32,
+        ScalarFn::SSel => |a, b, c| if a != 0 { b } else { c },
+    }
+}
+
 #[test]
 fn scalars_follow_the_model() {
-    type Model = fn(i32, i32, i32) -> i32;
-    let cases: &[(Op, Model)] = &[
-        (Op::SAdd, |a, b, _| a.wrapping_add(b)),
-        (Op::SSub, |a, b, _| a.wrapping_sub(b)),
-        (Op::SMul, |a, b, _| a.wrapping_mul(b)),
-        (Op::SDiv, |a, b, _| if b == 0 { -1 } else { a.wrapping_div(b) }),
-        (Op::SRem, |a, b, _| if b == 0 { a } else { a.wrapping_rem(b) }),
-        (Op::SDivU, |a, b, _| if b == 0 { -1 } else { (a as u32 / b as u32) as i32 }),
-        (Op::SRemU, |a, b, _| if b == 0 { a } else { (a as u32 % b as u32) as i32 }),
-        (Op::SAnd, |a, b, _| a & b),
-        (Op::SOr, |a, b, _| a | b),
-        (Op::SXor, |a, b, _| a ^ b),
-        (Op::SShl, |a, b, _| if (0..32).contains(&b) { a << b } else { 0 }),
-        (Op::SShr, |a, b, _| if (0..32).contains(&b) { (a as u32 >> b) as i32 } else { 0 }),
-        (Op::SSar, |a, b, _| a >> if (0..32).contains(&b) { b } else { 31 }),
-        (Op::SMin, |a, b, _| a.min(b)),
-        (Op::SMax, |a, b, _| a.max(b)),
-        (Op::SEq, |a, b, _| (a == b) as i32),
-        (Op::SLt, |a, b, _| (a < b) as i32),
-        (Op::SLtU, |a, b, _| ((a as u32) < b as u32) as i32),
-        (Op::SSel, |a, b, c| if a != 0 { b } else { c }),
-    ];
     let values =
         [(0, 0, 1), (7, -3, 2), (-7, 3, 9), (i32::MIN, -1, 4), (1, 31, 5), (-1, 32, 6), (5, 5, 7), (3, -40, 8)];
-    for &(op, model) in cases {
+    for &function in ScalarFn::ALL {
+        let (op, model) = (function.op(), scalar_model(function));
+        let sources = &op.info().operands[1..];
         for (a, b, c) in values {
-            let n = op.info().operands.len();
+            let mut values = [a, b, c];
+            let mut operands = vec![4];
+            for ((register, value), source) in (1..).zip(&mut values).zip(sources) {
+                if source.kind == Kind::U8 {
+                    // How far a shift goes.
+                    *value &= 31;
+                }
+                operands.push(if source.kind == Kind::Su { register } else { *value });
+            }
             let mut p = Build::default();
             p.set(&[(1, a), (2, b), (3, c)]);
-            p.one(op, &[4, 1, 2, 3][..n]);
-            p.one(Op::SEqI, &[5, 4, model(a, b, c)]);
+            p.one(op, &operands);
+            p.one(Op::SEqI, &[5, 4, model(values[0], values[1], values[2])]);
             let at = p.bundles.len() as i32;
             p.one(Op::BNz, &[5, at + 2]);
             p.one(Op::BTrap, &[0]);
             p.halt();
-            assert!(p.run(&tiny(), Mode::TimingOnly).is_ok(), "{op:?} {a} {b} {c}");
+            assert!(p.run(&tiny(), Mode::TimingOnly).is_ok(), "{op:?} {values:?}");
         }
     }
 }
