@@ -9,6 +9,7 @@ mod near;
 mod pick;
 mod scatter;
 mod single;
+mod windows;
 
 pub use gather::{gather_kernel, gather_needs};
 pub use near::{near_kernel, near_needs};
