@@ -73,25 +73,14 @@ pub fn emit(plan: &Plan, chip: &ChipConfig) -> Result<ProgramCode, CompileError>
 
 /// Fails where a call has other arguments than its kernel has parameters.
 fn check_calls(actions: &[Action], kernels: &[Kernel]) -> Result<(), CompileError> {
-    actions.iter().try_for_each(|a| match a {
-        Action::Call { kernel, args } => {
+    actions.iter().try_for_each(|a| {
+        if let Action::Call { kernel, args } = a {
             let params = kernels.get(*kernel).map_or(0, |k| k.params.len());
-            if args.len() == params {
-                return Ok(());
+            if args.len() != params {
+                let what = format!("a call of kernel {kernel} has {} arguments, not {params}", args.len());
+                return Err(CompileError::Plan(what));
             }
-            Err(CompileError::Plan(format!("a call of kernel {kernel} has {} arguments, not {params}", args.len())))
         }
-        Action::While { head, body, .. } => check_calls(head, kernels).and_then(|()| check_calls(body, kernels)),
-        Action::Switch { branches, .. } => branches.iter().try_for_each(|b| check_calls(b, kernels)),
-        Action::Mark(_)
-        | Action::Copy(_)
-        | Action::Move { .. }
-        | Action::Scalar { .. }
-        | Action::ReadScalar { .. }
-        | Action::Host(_)
-        | Action::Exchange(..)
-        | Action::Begin(..)
-        | Action::End(_)
-        | Action::Look(_) => Ok(()),
+        a.regions().try_for_each(|region| check_calls(region, kernels))
     })
 }

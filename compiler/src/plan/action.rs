@@ -138,3 +138,25 @@ pub enum Action {
         branches: Vec<Vec<Action>>,
     },
 }
+
+impl Action {
+    /// The actions inside it: a loop's head and body, the branches of a switch.
+    pub fn regions(&self) -> impl Iterator<Item = &[Action]> {
+        let (rounds, branches): ([&[Action]; 2], &[Vec<Action>]) = match self {
+            Action::While { head, body, .. } => ([head, body], &[]),
+            Action::Switch { branches, .. } => ([&[], &[]], branches),
+            Action::Mark(_)
+            | Action::Copy(_)
+            | Action::Move { .. }
+            | Action::Scalar { .. }
+            | Action::ReadScalar { .. }
+            | Action::Call { .. }
+            | Action::Host(_)
+            | Action::Exchange(..)
+            | Action::Begin(..)
+            | Action::End(_)
+            | Action::Look(_) => ([&[], &[]], &[]),
+        };
+        rounds.into_iter().chain(branches.iter().map(Vec::as_slice))
+    }
+}

@@ -78,11 +78,7 @@ impl<'a> Calls<'a> {
                     CopyKind::WaitIn | CopyKind::WaitOut => self.behind.retain(|b| b.pending != c.pending),
                 },
                 Action::Call { kernel, args } if self.now == self.op => self.call(*kernel, args),
-                Action::While { head, body, .. } => {
-                    self.actions(head);
-                    self.actions(body);
-                }
-                Action::Switch { branches, .. } => branches.iter().for_each(|b| self.actions(b)),
+                Action::While { .. } | Action::Switch { .. } => a.regions().for_each(|region| self.actions(region)),
                 Action::Call { .. }
                 | Action::Move { .. }
                 | Action::Scalar { .. }

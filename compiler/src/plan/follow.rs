@@ -5,7 +5,7 @@
 //! or which have several results. The product leaves its results in vector memory as before; both are one call, of a kernel whose tile
 //! is chosen for both. The product is computed where the loop was, so nothing in between may need its results or change what it reads.
 
-use super::finish::drop_unused;
+use super::finish::{Join, Joined, drop_unused};
 use super::guide::Guide;
 use super::lower::memo::Memo;
 use super::lower::product_entry;
@@ -48,28 +48,7 @@ struct Joiner<'a> {
     made: u32,
 }
 
-impl Joiner<'_> {
-    fn region(&mut self, steps: Vec<Step>) -> Vec<Step> {
-        let mut out: Vec<Option<Step>> = Vec::with_capacity(steps.len());
-        // The product that makes a buffer, in `out`.
-        let mut products: BTreeMap<BufId, usize> = BTreeMap::new();
-        for step in steps {
-            let step = step.map_regions(|r| self.region(r));
-            if let Some((at, joined)) = self.join(&out, &products, &step) {
-                out[at] = None;
-                out.push(Some(joined));
-                self.made += 1;
-                continue;
-            }
-            if let Some(buf) = self.product_of(&step) {
-                products.insert(buf, out.len());
-            }
-            out.push(Some(step));
-        }
-        out.into_iter().flatten().collect()
-    }
-
-    /// What a product that a loop may follow leaves in vector memory.
+impl Join for Joiner<'_> {
     fn product_of(&self, step: &Step) -> Option<BufId> {
         let Step::Call { kernel, args, .. } = step else { return None };
         let KernelSpec::Product { contraction, looks: None, .. } = &self.draft.kernels[*kernel].spec else {
@@ -87,20 +66,12 @@ impl Joiner<'_> {
         free.then_some(*buf)
     }
 
-    /// The loop in vector memory that a step is.
-    fn loop_of(&self, step: &Step) -> Option<(LoopSpec, Vec<Arg>, u32)> {
-        let Step::Call { kernel, args, op } = step else { return None };
-        let (name, schedule) = (&self.draft.ops[*op as usize].name, &self.guide.schedule);
-        if schedule.cut(name).is_some() || schedule.alone(name).is_some() {
-            return None;
-        }
-        let KernelSpec::Body(Body::Loop(spec)) = &self.draft.kernels[*kernel].spec else { return None };
-        let plain = args.len() == spec.inputs.len() + spec.outputs.len() && spec.expr.nodes.len() <= MOST_NODES;
-        plain.then(|| (spec.clone(), args.clone(), *op))
-    }
-
-    /// The product among the steps so far beside which a step goes, and the call of both.
-    fn join(&mut self, out: &[Option<Step>], products: &BTreeMap<BufId, usize>, step: &Step) -> Option<(usize, Step)> {
+    fn join(
+        &mut self,
+        out: &[Option<Step>],
+        products: &BTreeMap<BufId, usize>,
+        step: &Step,
+    ) -> Option<(usize, Joined)> {
         let (spec, args, op) = self.loop_of(step)?;
         let made = |a: &Arg| match a {
             Arg::Array { buf, usage: Use::Read, unit: Unit::ElementRows, offset: 0, dynamic } if dynamic.is_empty() => {
@@ -141,7 +112,22 @@ impl Joiner<'_> {
         all.extend((0..).zip(args).filter(|(i, _)| !follow.is_result(*i)).map(|(_, a)| a));
         all.push(last);
         self.draft.absorb(product, op);
-        Some((at, Step::Call { kernel, args: all, op: product }))
+        self.made += 1;
+        Some((at, Joined { before: Vec::new(), call: Step::Call { kernel, args: all, op: product } }))
+    }
+}
+
+impl Joiner<'_> {
+    /// The loop in vector memory that a step is.
+    fn loop_of(&self, step: &Step) -> Option<(LoopSpec, Vec<Arg>, u32)> {
+        let Step::Call { kernel, args, op } = step else { return None };
+        let (name, schedule) = (&self.draft.ops[*op as usize].name, &self.guide.schedule);
+        if schedule.cut(name).is_some() || schedule.alone(name).is_some() {
+            return None;
+        }
+        let KernelSpec::Body(Body::Loop(spec)) = &self.draft.kernels[*kernel].spec else { return None };
+        let plain = args.len() == spec.inputs.len() + spec.outputs.len() && spec.expr.nodes.len() <= MOST_NODES;
+        plain.then(|| (spec.clone(), args.clone(), *op))
     }
 }
 

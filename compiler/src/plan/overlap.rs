@@ -46,38 +46,19 @@ pub fn hide(plan: &mut Draft, chip: &ChipConfig) {
 
 /// Exchanges with nothing beside them are cut into pieces for that.
 pub fn leave_alone(steps: Vec<Step>) -> Vec<Step> {
-    let alone = |s: Step| match s.map_regions(leave_alone) {
-        Step::Exchange(mut x) => {
+    let alone = |s: Step| {
+        let mut s = s.map_regions(leave_alone);
+        if let Step::Exchange(x) = &mut s {
             x.goes_alone();
-            Step::Exchange(x)
         }
-        other @ (Step::Call { .. }
-        | Step::Copy { .. }
-        | Step::Scalar { .. }
-        | Step::ReadScalar { .. }
-        | Step::Host { .. }
-        | Step::Begin(_)
-        | Step::End(_)
-        | Step::While { .. }
-        | Step::Switch { .. }) => other,
+        s
     };
     steps.into_iter().map(alone).collect()
 }
 
 /// Whether a plan has hidden exchanges.
 pub fn hides(steps: &[Step]) -> bool {
-    steps.iter().any(|s| match s {
-        Step::Begin(_) => true,
-        Step::While { head, body, .. } => hides(head) || hides(body),
-        Step::Switch { branches, .. } => branches.iter().any(|b| hides(b)),
-        Step::Call { .. }
-        | Step::Copy { .. }
-        | Step::Scalar { .. }
-        | Step::ReadScalar { .. }
-        | Step::Host { .. }
-        | Step::Exchange(_)
-        | Step::End(_) => false,
-    })
+    steps.iter().any(|s| matches!(s, Step::Begin(_)) || s.regions().any(hides))
 }
 
 struct Hider<'a> {

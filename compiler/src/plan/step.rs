@@ -202,6 +202,31 @@ pub enum Step {
 }
 
 impl Step {
+    /// The steps inside it: a loop's head and body, the branches of a switch.
+    pub fn regions(&self) -> impl Iterator<Item = &[Step]> {
+        let (rounds, branches): ([&[Step]; 2], &[Vec<Step>]) = match self {
+            Step::While { head, body, .. } => ([head, body], &[]),
+            Step::Switch { branches, .. } => ([&[], &[]], branches),
+            Step::Call { .. }
+            | Step::Copy { .. }
+            | Step::Scalar { .. }
+            | Step::ReadScalar { .. }
+            | Step::Host { .. }
+            | Step::Exchange(_)
+            | Step::Begin(_)
+            | Step::End(_) => ([&[], &[]], &[]),
+        };
+        rounds.into_iter().chain(branches.iter().map(Vec::as_slice))
+    }
+
+    /// Hands every step to `f`, in order, one before those inside it.
+    pub fn each<'s>(steps: &'s [Step], f: &mut dyn FnMut(&'s Step)) {
+        for step in steps {
+            f(step);
+            step.regions().for_each(|region| Step::each(region, f));
+        }
+    }
+
     /// The step with what `region` makes of the steps inside it: of a loop's head and body, and of branches.
     ///
     /// # Errors

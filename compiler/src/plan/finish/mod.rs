@@ -81,31 +81,37 @@ struct LoopCall {
     cycles: f64,
 }
 
-/// A product's call with a loop as its end.
-struct Joined {
+/// A product's call and a loop's as one.
+pub(super) struct Joined {
     /// Loops before it.
-    before: Vec<Step>,
-    call: Step,
+    pub before: Vec<Step>,
+    pub call: Step,
 }
 
-impl Finisher<'_> {
+/// Makes one call of a product's and a loop's behind it, where the loop was, in all steps.
+pub(super) trait Join {
+    /// What a product that may be joined makes.
+    fn product_of(&self, step: &Step) -> Option<BufId>;
+
+    /// The product among the steps so far that goes together with a step, and the call of both; `products` has the places of
+    /// those that may be joined, by what they make.
+    fn join(&mut self, out: &[Option<Step>], products: &BTreeMap<BufId, usize>, step: &Step)
+    -> Option<(usize, Joined)>;
+
+    /// A step with what is joined in the steps inside it.
+    fn inside(&mut self, step: Step) -> Step {
+        step.map_regions(|r| self.region(r))
+    }
+
     fn region(&mut self, steps: Vec<Step>) -> Vec<Step> {
         let mut out: Vec<Option<Step>> = Vec::with_capacity(steps.len());
-        // The product that makes a buffer, in `out`.
         let mut products: BTreeMap<BufId, usize> = BTreeMap::new();
         for step in steps {
-            // Of a loop whose iterations cores share, each does its own by itself.
-            let cores = self.draft.cores;
-            if matches!(step, Step::While { shared: true, .. }) {
-                self.draft.cores = 1;
-            }
-            let step = step.map_regions(|r| self.region(r));
-            self.draft.cores = cores;
+            let step = self.inside(step);
             if let Some((at, joined)) = self.join(&out, &products, &step) {
                 out[at] = None;
                 out.extend(joined.before.into_iter().map(Some));
                 out.push(Some(joined.call));
-                self.made += 1;
                 continue;
             }
             if let Some(buf) = self.product_of(&step) {
@@ -115,8 +121,20 @@ impl Finisher<'_> {
         }
         out.into_iter().flatten().collect()
     }
+}
 
-    /// What a product that may be joined makes.
+impl Join for Finisher<'_> {
+    fn inside(&mut self, step: Step) -> Step {
+        // Of a loop whose iterations cores share, each does its own by itself.
+        let cores = self.draft.cores;
+        if matches!(step, Step::While { shared: true, .. }) {
+            self.draft.cores = 1;
+        }
+        let step = step.map_regions(|r| self.region(r));
+        self.draft.cores = cores;
+        step
+    }
+
     fn product_of(&self, step: &Step) -> Option<BufId> {
         let Step::Call { kernel, args, .. } = step else { return None };
         let KernelSpec::Product { contraction, looks: None, .. } = &self.draft.kernels[*kernel].spec else {
@@ -135,6 +153,45 @@ impl Finisher<'_> {
         free.then_some(*buf)
     }
 
+    fn join(
+        &mut self,
+        out: &[Option<Step>],
+        products: &BTreeMap<BufId, usize>,
+        step: &Step,
+    ) -> Option<(usize, Joined)> {
+        let call = self.loop_of(step)?;
+        if call.spec.outputs.len() != 1 || !call.spec.expr.reductions.is_empty() {
+            return None;
+        }
+        let read = |a: &Arg| {
+            let (buf, usage, _) = a.array()?;
+            products.get(&buf).filter(|_| usage == Use::Read).map(|&at| (at, buf))
+        };
+        let mut made: Vec<(usize, BufId)> = call.args.iter().filter_map(read).collect();
+        made.sort_unstable();
+        made.dedup();
+        for (at, buf) in made.into_iter().rev() {
+            let Some(Step::Call { kernel, args, op }) = &out[at] else { continue };
+            if !self.may_wait(args, &out[at + 1..]) {
+                continue;
+            }
+            let (buffers, kernels) = (self.draft.buffers.len(), self.draft.kernels.len());
+            if let Some(joined) = self.joined((*kernel, &args.clone(), *op), buf, &call) {
+                self.made += 1;
+                return Some((at, joined));
+            }
+            // Leaves nothing behind.
+            self.draft.buffers.truncate(buffers);
+            self.mentions.truncate(buffers);
+            self.draft.kernels.truncate(kernels);
+            self.draft.keys.retain(|_, k| *k < kernels);
+            self.draft.splits.retain(|k, _| *k < kernels);
+        }
+        None
+    }
+}
+
+impl Finisher<'_> {
     /// The loop that a step is.
     #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for loops alone")]
     fn loop_of(&self, step: &Step) -> Option<LoopCall> {
@@ -180,43 +237,6 @@ impl Finisher<'_> {
         let outer: f64 = spec.outer.iter().map(|&n| f64::from(n)).product();
         let registers = outer * f64::from(spec.rows.div_ceil(self.chip.core.sublanes));
         registers * Body::Loop(spec.clone()).register_cycles(self.chip)
-    }
-
-    /// The product among the steps so far whose end a step becomes.
-    fn join(
-        &mut self,
-        out: &[Option<Step>],
-        products: &BTreeMap<BufId, usize>,
-        step: &Step,
-    ) -> Option<(usize, Joined)> {
-        let call = self.loop_of(step)?;
-        if call.spec.outputs.len() != 1 || !call.spec.expr.reductions.is_empty() {
-            return None;
-        }
-        let read = |a: &Arg| {
-            let (buf, usage, _) = a.array()?;
-            products.get(&buf).filter(|_| usage == Use::Read).map(|&at| (at, buf))
-        };
-        let mut made: Vec<(usize, BufId)> = call.args.iter().filter_map(read).collect();
-        made.sort_unstable();
-        made.dedup();
-        for (at, buf) in made.into_iter().rev() {
-            let Some(Step::Call { kernel, args, op }) = &out[at] else { continue };
-            if !self.may_wait(args, &out[at + 1..]) {
-                continue;
-            }
-            let (buffers, kernels) = (self.draft.buffers.len(), self.draft.kernels.len());
-            if let Some(joined) = self.joined((*kernel, &args.clone(), *op), buf, &call) {
-                return Some((at, joined));
-            }
-            // Leaves nothing behind.
-            self.draft.buffers.truncate(buffers);
-            self.mentions.truncate(buffers);
-            self.draft.kernels.truncate(kernels);
-            self.draft.keys.retain(|_, k| *k < kernels);
-            self.draft.splits.retain(|k, _| *k < kernels);
-        }
-        None
     }
 
     /// Whether a product may be computed behind these steps: none of them changes what it reads.

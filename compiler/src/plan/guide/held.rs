@@ -62,23 +62,10 @@ impl Seen<'_> {
             if let Some(line) = name_of(step, self.draft).and_then(|name| self.schedule.alone(name)) {
                 self.held.insert(line);
             }
-            match step {
-                Step::Call { kernel, args, .. } => {
-                    self.call(name_of(step, self.draft).unwrap_or_default(), *kernel, args)?;
-                }
-                Step::While { head, body, .. } => {
-                    self.steps(head)?;
-                    self.steps(body)?;
-                }
-                Step::Switch { branches, .. } => branches.iter().try_for_each(|b| self.steps(b))?,
-                Step::Copy { .. }
-                | Step::Scalar { .. }
-                | Step::ReadScalar { .. }
-                | Step::Host { .. }
-                | Step::Exchange(_)
-                | Step::Begin(_)
-                | Step::End(_) => {}
+            if let Step::Call { kernel, args, .. } = step {
+                self.call(name_of(step, self.draft).unwrap_or_default(), *kernel, args)?;
             }
+            step.regions().try_for_each(|region| self.steps(region))?;
         }
         Ok(())
     }

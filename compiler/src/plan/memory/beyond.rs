@@ -82,27 +82,12 @@ fn inputs(body: &Body, sublanes: u32, lanes: u32) -> Vec<u64> {
 }
 
 fn walk(steps: &[Step], kernels: &[Vec<u64>], out: &mut [u64]) {
-    for s in steps {
-        match s {
-            Step::Call { kernel, args, .. } => {
-                for (arg, far) in args.iter().zip(&kernels[*kernel]) {
-                    if let Arg::Array { buf, .. } = arg {
-                        out[buf.index()] = out[buf.index()].max(*far);
-                    }
-                }
+    Step::each(steps, &mut |s| {
+        let Step::Call { kernel, args, .. } = s else { return };
+        for (arg, far) in args.iter().zip(&kernels[*kernel]) {
+            if let Arg::Array { buf, .. } = arg {
+                out[buf.index()] = out[buf.index()].max(*far);
             }
-            Step::While { head, body, .. } => {
-                walk(head, kernels, out);
-                walk(body, kernels, out);
-            }
-            Step::Switch { branches, .. } => branches.iter().for_each(|b| walk(b, kernels, out)),
-            Step::Copy { .. }
-            | Step::Scalar { .. }
-            | Step::ReadScalar { .. }
-            | Step::Host { .. }
-            | Step::Exchange(_)
-            | Step::Begin(_)
-            | Step::End(_) => {}
         }
-    }
+    });
 }

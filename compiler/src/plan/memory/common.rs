@@ -34,23 +34,13 @@ pub fn eligible(draft: &Draft) -> Vec<bool> {
 
 /// Arrays that the host reaches, and copies from array to array.
 fn outside(steps: &[Step], exclude: &mut impl FnMut(BufId), copies: &mut Vec<(BufId, BufId)>) {
-    for s in steps {
-        match s {
-            Step::Copy { src, dst, .. } => copies.push((*src, *dst)),
-            Step::Host { operands, results, .. } => operands.iter().chain(results).for_each(|(b, _)| exclude(*b)),
-            Step::While { head, body, .. } => {
-                outside(head, exclude, copies);
-                outside(body, exclude, copies);
-            }
-            Step::Switch { branches, .. } => branches.iter().for_each(|b| outside(b, exclude, copies)),
-            Step::Call { .. }
-            | Step::Scalar { .. }
-            | Step::ReadScalar { .. }
-            | Step::Exchange(_)
-            | Step::Begin(_)
-            | Step::End(_) => {}
+    Step::each(steps, &mut |s| {
+        if let Step::Copy { src, dst, .. } = s {
+            copies.push((*src, *dst));
+        } else if let Step::Host { operands, results, .. } = s {
+            operands.iter().chain(results).for_each(|(b, _)| exclude(*b));
         }
-    }
+    });
 }
 
 /// Of `candidates` (buffers with their sizes in granules) those that lie in a common memory of `capacity` granules.

@@ -91,23 +91,11 @@ pub(super) fn sliced_in(steps: &[&[Step]]) -> Vec<BufId> {
 
 /// Every call of a kernel in steps, in order.
 fn each_call(steps: &[Step], f: &mut dyn FnMut(usize, &[Arg])) {
-    for s in steps {
-        match s {
-            Step::Call { kernel, args, .. } => f(*kernel, args),
-            Step::While { head, body, .. } => {
-                each_call(head, f);
-                each_call(body, f);
-            }
-            Step::Switch { branches, .. } => branches.iter().for_each(|b| each_call(b, f)),
-            Step::Copy { .. }
-            | Step::ReadScalar { .. }
-            | Step::Host { .. }
-            | Step::Exchange(_)
-            | Step::Begin(_)
-            | Step::End(_)
-            | Step::Scalar { .. } => {}
+    Step::each(steps, &mut |s| {
+        if let Step::Call { kernel, args, .. } = s {
+            f(*kernel, args);
         }
-    }
+    });
 }
 
 fn count_slices(steps: &[Step], slices: &mut BTreeMap<BufId, usize>) {
