@@ -300,15 +300,20 @@ impl Writer<'_> {
         self.op(Op::Dot { dims: d, precision: Precision::Highest }, &[x, y])
     }
 
-    /// Rows of the first dimension by a vector of indices, some of them out of bounds.
-    fn gather(&mut self, x: NodeId) -> NodeId {
-        let dims = self.dims(x);
+    /// A vector of so many indices, some of them out of bounds.
+    fn indices(&mut self) -> (u64, NodeId) {
         let n = *self.d.of(&[1, 2, 4, 6]);
-        let mut indices = self.shaped(Op::Iota { dim: 0 }, &[], &[n]);
+        let indices = self.shaped(Op::Iota { dim: 0 }, &[], &[n]);
         let by = self.d.below(5) as i32 - 2;
         let by = self.number(by);
         let by = self.shaped(Op::Broadcast { dims: vec![] }, &[by], &[n]);
-        indices = self.op(Op::Binary(Binary::Mul), &[indices, by]);
+        (n, self.op(Op::Binary(Binary::Mul), &[indices, by]))
+    }
+
+    /// Rows of the first dimension by a vector of indices.
+    fn gather(&mut self, x: NodeId) -> NodeId {
+        let dims = self.dims(x);
+        let (_, indices) = self.indices();
         let mut slice_sizes = dims.clone();
         slice_sizes[0] = 1;
         let g = Gather {
@@ -328,12 +333,7 @@ impl Writer<'_> {
     /// Adds rows to rows of the first dimension.
     fn scatter(&mut self, x: NodeId) -> NodeId {
         let dims = self.dims(x);
-        let n = *self.d.of(&[1, 2, 4, 6]);
-        let mut indices = self.shaped(Op::Iota { dim: 0 }, &[], &[n]);
-        let by = self.d.below(5) as i32 - 2;
-        let by = self.number(by);
-        let by = self.shaped(Op::Broadcast { dims: vec![] }, &[by], &[n]);
-        indices = self.op(Op::Binary(Binary::Mul), &[indices, by]);
+        let (n, indices) = self.indices();
         let mut to = dims.clone();
         to[0] = n;
         let dim = self.d.below(dims.len());
@@ -398,17 +398,7 @@ impl Writer<'_> {
         let kernel = self.constrained(kernel);
         let (pad_low, pad_high) = (self.d.below(2) as i64, self.d.below(3) as i64);
         let window = WindowDim { size, stride: 1 + self.d.next() % 2, pad_low, pad_high, ..WindowDim::TRIVIAL };
-        let dims = ConvDims {
-            input_batch: 0,
-            input_feature: 2,
-            input_spatial: vec![1],
-            kernel_input: 1,
-            kernel_output: 2,
-            kernel_spatial: vec![0],
-            output_batch: 0,
-            output_feature: 2,
-            output_spatial: vec![1],
-        };
+        let dims = ConvDims::channels_last(1);
         let c = Conv { window: vec![window], dims, feature_groups: 1, batch_groups: 1, precision: Precision::Highest };
         self.op(Op::Convolution(Box::new(c)), &[x, kernel])
     }

@@ -32,17 +32,7 @@ impl Padding {
 /// A batch of images, features second, with the kernel's output features first: the older convolution's form.
 fn default_dims(spatial: usize) -> ConvDims {
     let places: Vec<usize> = (2..2 + spatial).collect();
-    ConvDims {
-        input_batch: 0,
-        input_feature: 1,
-        input_spatial: places.clone(),
-        kernel_input: 1,
-        kernel_output: 0,
-        kernel_spatial: places.clone(),
-        output_batch: 0,
-        output_feature: 1,
-        output_spatial: places,
-    }
+    ConvDims::of_sides((0, 1, places.clone()), (1, 0, places.clone()), (0, 1, places))
 }
 
 impl XlaBuilder {

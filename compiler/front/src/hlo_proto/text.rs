@@ -75,18 +75,24 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
     out + "\""
 }
 
+/// The names of messages by their ids, which are in field `id`.
+fn names_of(all: &[Message<'_>], id: u32, what: &str) -> Read<Names> {
+    let mut names = Names::new();
+    let mut taken = BTreeSet::new();
+    for m in all {
+        let id = m.int(id)?;
+        if names.insert(id, unique(m.text(1)?, id, &mut taken)).is_some() {
+            return damage(m, format!("two {what} have the id {id}"));
+        }
+    }
+    Ok(names)
+}
+
 /// A whole module.
 pub(super) fn module(m: &Message<'_>) -> Read<String> {
     fields::MODULE.check(m)?;
     let computations = m.messages(3)?;
-    let mut names = Names::new();
-    let mut taken = BTreeSet::new();
-    for c in &computations {
-        let id = c.int(5)?;
-        if names.insert(id, unique(c.text(1)?, id, &mut taken)).is_some() {
-            return damage(c, format!("two computations have the id {id}"));
-        }
-    }
+    let names = names_of(&computations, 5, "computations")?;
     let mut out = format!("HloModule {}", unique(m.text(1)?, 0, &mut BTreeSet::new()));
     header(m, &mut out)?;
     let entry = m.int(6)?;
@@ -168,14 +174,7 @@ fn stack_frames(m: &Message<'_>, out: &mut String) -> Read<()> {
 fn computation(c: &Message<'_>, computations: &Names, out: &mut String) -> Read<()> {
     fields::COMPUTATION.check(c)?;
     let instructions = c.messages(2)?;
-    let mut names = Names::new();
-    let mut taken = BTreeSet::new();
-    for i in &instructions {
-        let id = i.int(35)?;
-        if names.insert(id, unique(i.text(1)?, id, &mut taken)).is_some() {
-            return damage(i, format!("two instructions have the id {id}"));
-        }
-    }
+    let names = names_of(&instructions, 35, "instructions")?;
     let root = c.int(6)?;
     if !names.contains_key(&root) {
         return damage(c, "the root instruction does not exist");

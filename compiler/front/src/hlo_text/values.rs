@@ -2,7 +2,7 @@
 
 use super::PResult;
 use super::lex::Cursor;
-use systole_hlo::graph::{ConvDims, PadDim, Precision, SliceDim, WindowDim};
+use systole_hlo::graph::{ConvDims, ConvSide, PadDim, Precision, SliceDim, WindowDim};
 
 impl<'a> Cursor<'a> {
     /// `axbxc` split into parts, each given to `f`.
@@ -83,7 +83,7 @@ impl<'a> Cursor<'a> {
         let usage = "convolution labels such as b01f_01io->b01f";
         let Some((operands, output)) = text.split_once("->") else { return Err(at.unexpected(usage)) };
         let Some((input, kernel)) = operands.split_once('_') else { return Err(at.unexpected(usage)) };
-        let mut side = |labels: &str, a: char, b: char| -> PResult<(usize, usize, Vec<usize>)> {
+        let mut side = |labels: &str, a: char, b: char| -> PResult<ConvSide> {
             let n = labels.chars().count();
             let place = |c: char| labels.chars().position(|x| x == c);
             let (Some(first), Some(second)) = (place(a), place(b)) else {
@@ -101,20 +101,7 @@ impl<'a> Cursor<'a> {
             }
             Ok((first, second, spatial))
         };
-        let (input_batch, input_feature, input_spatial) = side(input, 'b', 'f')?;
-        let (kernel_input, kernel_output, kernel_spatial) = side(kernel, 'i', 'o')?;
-        let (output_batch, output_feature, output_spatial) = side(output, 'b', 'f')?;
-        Ok(ConvDims {
-            input_batch,
-            input_feature,
-            input_spatial,
-            kernel_input,
-            kernel_output,
-            kernel_spatial,
-            output_batch,
-            output_feature,
-            output_spatial,
-        })
+        Ok(ConvDims::of_sides(side(input, 'b', 'f')?, side(kernel, 'i', 'o')?, side(output, 'b', 'f')?))
     }
 
     /// `0_1_2x-1_0`: low, high and optionally interior of each dimension.

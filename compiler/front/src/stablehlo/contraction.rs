@@ -9,8 +9,8 @@ use crate::hlo_text::lex::Cursor;
 use systole_hlo::graph::build::ComputationBuilder;
 use systole_hlo::graph::names::{FFT_KINDS, TRANSPOSES};
 use systole_hlo::graph::{
-    Binary, CompId, Conv, ConvDims, DotDims, NodeId, Op, Precision, RngAlgorithm, RngDistribution, Scatter, Shape,
-    TriangularTranspose, WindowDim,
+    Binary, CompId, Conv, ConvDims, ConvSide, DotDims, NodeId, Op, Precision, RngAlgorithm, RngDistribution, Scatter,
+    Shape, TriangularTranspose, WindowDim,
 };
 
 pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str) -> Lowered {
@@ -307,25 +307,14 @@ pub(super) fn convolution<'a>(
 
 /// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`
 fn conv_dims(c: &mut Cursor<'_>) -> PResult<ConvDims> {
-    let (input_batch, input_feature, input_spatial) = labels(c, "b", "f")?;
+    let input = labels(c, "b", "f")?;
     c.expect("x", "between the labels")?;
-    let (kernel_input, kernel_output, kernel_spatial) = labels(c, "i", "o")?;
+    let kernel = labels(c, "i", "o")?;
     c.expect("->", "before the result's labels")?;
-    let (output_batch, output_feature, output_spatial) = labels(c, "b", "f")?;
-    Ok(ConvDims {
-        input_batch,
-        input_feature,
-        input_spatial,
-        kernel_input,
-        kernel_output,
-        kernel_spatial,
-        output_batch,
-        output_feature,
-        output_spatial,
-    })
+    Ok(ConvDims::of_sides(input, kernel, labels(c, "b", "f")?))
 }
 
-fn labels(c: &mut Cursor<'_>, first: &str, second: &str) -> PResult<(usize, usize, Vec<usize>)> {
+fn labels(c: &mut Cursor<'_>, first: &str, second: &str) -> PResult<ConvSide> {
     let mut at = *c;
     c.expect("[", "to begin the labels")?;
     let mut names = Vec::new();

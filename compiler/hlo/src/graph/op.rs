@@ -63,20 +63,29 @@ pub struct ConvDims {
     pub output_spatial: Vec<usize>,
 }
 
+/// Where an array of a convolution has its dimensions: the first and the second of the names that follow, then the spatial ones.
+pub type ConvSide = (usize, usize, Vec<usize>);
+
 impl ConvDims {
+    /// The places of batch and feature in the input, of input and output features in the kernel, of batch and feature in the output.
+    pub fn of_sides(input: ConvSide, kernel: ConvSide, output: ConvSide) -> ConvDims {
+        ConvDims {
+            input_batch: input.0,
+            input_feature: input.1,
+            input_spatial: input.2,
+            kernel_input: kernel.0,
+            kernel_output: kernel.1,
+            kernel_spatial: kernel.2,
+            output_batch: output.0,
+            output_feature: output.1,
+            output_spatial: output.2,
+        }
+    }
+
     /// `[N, spatial.., C] x [spatial.., C, Cout] -> [N, spatial.., Cout]`.
     pub fn channels_last(spatial: usize) -> ConvDims {
-        ConvDims {
-            input_batch: 0,
-            input_feature: spatial + 1,
-            input_spatial: (1..=spatial).collect(),
-            kernel_input: spatial,
-            kernel_output: spatial + 1,
-            kernel_spatial: (0..spatial).collect(),
-            output_batch: 0,
-            output_feature: spatial + 1,
-            output_spatial: (1..=spatial).collect(),
-        }
+        let outside = (0, spatial + 1, (1..=spatial).collect());
+        ConvDims::of_sides(outside.clone(), (spatial, spatial + 1, (0..spatial).collect()), outside)
     }
 }
 
