@@ -200,14 +200,18 @@ pub fn floats(dtype: DType, bytes: &[u8]) -> Vec<f64> {
 /// Bytes of a real float array; each value is rounded to the type.
 #[allow(clippy::wildcard_enum_match_arm, reason = "the others are encoded one by one")]
 pub fn float_bytes(dtype: DType, values: impl ExactSizeIterator<Item = f64>) -> Vec<u8> {
+    match dtype {
+        DType::F32 => bytes_of(dtype, values, |v, o| o.copy_from_slice(&(v as f32).to_le_bytes())),
+        DType::F64 => bytes_of(dtype, values, |v, o| o.copy_from_slice(&v.to_le_bytes())),
+        t => bytes_of(dtype, values, |v, o| encode_float(t, v, o)),
+    }
+}
+
+/// Bytes of an array, of which `write` writes each element.
+fn bytes_of<T>(dtype: DType, values: impl ExactSizeIterator<Item = T>, write: impl Fn(T, &mut [u8])) -> Vec<u8> {
     let size = dtype.host_bytes();
     let mut out = vec![0; values.len() * size];
-    let places = out.chunks_exact_mut(size).zip(values);
-    match dtype {
-        DType::F32 => places.for_each(|(o, v)| o.copy_from_slice(&(v as f32).to_le_bytes())),
-        DType::F64 => places.for_each(|(o, v)| o.copy_from_slice(&v.to_le_bytes())),
-        t => places.for_each(|(o, v)| encode_float(t, v, o)),
-    }
+    out.chunks_exact_mut(size).zip(values).for_each(|(o, v)| write(v, o));
     out
 }
 
@@ -218,10 +222,7 @@ pub fn integers(dtype: DType, bytes: &[u8]) -> Vec<i64> {
 
 /// Bytes of an integer or pred array; each value is wrapped to the type.
 pub fn integer_bytes(dtype: DType, values: impl ExactSizeIterator<Item = i64>) -> Vec<u8> {
-    let size = dtype.host_bytes();
-    let mut out = vec![0; values.len() * size];
-    out.chunks_exact_mut(size).zip(values).for_each(|(o, v)| encode_int(dtype, v, o));
-    out
+    bytes_of(dtype, values, |v, o| encode_int(dtype, v, o))
 }
 
 /// All elements of any array in wide form.
@@ -231,8 +232,5 @@ pub fn scalars(dtype: DType, bytes: &[u8]) -> Vec<Scalar> {
 
 /// Bytes of any array; each value is rounded or wrapped to the type.
 pub fn scalar_bytes(dtype: DType, values: impl ExactSizeIterator<Item = Scalar>) -> Vec<u8> {
-    let size = dtype.host_bytes();
-    let mut out = vec![0; values.len() * size];
-    out.chunks_exact_mut(size).zip(values).for_each(|(o, v)| encode(dtype, v, o));
-    out
+    bytes_of(dtype, values, |v, o| encode(dtype, v, o))
 }

@@ -13,7 +13,7 @@ use crate::plan::step::{Arg, BufferKind, SplitPart, Step, Unit, Use};
 use crate::plan::view::{BufId, Form, layout_of};
 use smallvec::SmallVec;
 use systole_codegen::emit::blocks::{
-    BlockCut, BlockSpec, Body, ChosenCut, Share, choose_partials, choose_shares, slot_rows, tiled, whole_work,
+    BlockCut, BlockSpec, Body, ChosenCut, Share, choose_shares, slot_rows, tiled, whole_work,
 };
 use systole_codegen::emit::loops::spec::{
     self, Access, Expr, ExprId, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output, ReduceSpec,
@@ -118,7 +118,7 @@ impl Lower<'_> {
         }
         let guide = self.guide;
         let weigh = |c: &BlockCut, cost: u64| guide.weigh_cut(pin.map(|p| p.0), spec, c, cost);
-        let (chosen, shares) = choose_shares(spec, (self.chip, self.window_bytes()), cores, &weigh)?;
+        let (chosen, shares) = choose_shares(spec, (self.chip, self.window_bytes()), (cores, false), &weigh)?;
         Some(self.shares(spec, (chosen, shares, line), name, &[]))
     }
 
@@ -180,7 +180,7 @@ impl Lower<'_> {
             let spec = self.block_spec(&body, args, hbm);
             let weigh = |c: &BlockCut, cost: u64| guide.weigh_cut(pin.map(|p| p.0), &spec, c, cost);
             let budget = self.window_bytes();
-            if let Some(chosen) = choose_partials(&spec, (self.chip, budget), self.plan.cores, &weigh) {
+            if let Some(chosen) = choose_shares(&spec, (self.chip, budget), (self.plan.cores, true), &weigh) {
                 found = Some((spec, chosen));
                 break;
             }

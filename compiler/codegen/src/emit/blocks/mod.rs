@@ -16,7 +16,7 @@ mod window;
 
 pub use body::{Body, Walk};
 use serde::{Deserialize, Serialize};
-pub use share::{Share, choose_partials, choose_shares, result_words, slot_rows};
+pub use share::{Share, choose_shares, result_words, slot_rows};
 use std::fmt;
 
 use crate::emit::hook::Hook;

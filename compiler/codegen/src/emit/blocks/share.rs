@@ -22,32 +22,25 @@ pub struct Share {
 }
 
 /// As [`super::choose_cut`], with the shares of `cores` cores; `None` if blocks are not independent of each other or too few.
+/// `partial`: of a reduction whose results lie in vector memory, with a part of what is reduced for each core; `None` if no reduced
+/// dimension can be shared out.
 pub fn choose_shares(
     spec: &BlockSpec,
     (chip, budget): (&ChipConfig, u64),
-    cores: u32,
+    (cores, partial): (u32, bool),
     weigh: &WeighCut<'_>,
 ) -> Option<(ChosenCut, Vec<Share>)> {
     let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
-    let may = |c: &Choice| c.shared(&body) >= cores && c.independent(&body, spec, chip);
-    let choice = choose(&body, spec, (chip, budget), (weigh, &may))?.0;
-    Some((choice.chosen(), shares(choice.shared(&body), cores, false)))
-}
-
-/// As [`choose_shares`] of a reduction whose results lie in vector memory, with a part of what is reduced for each core; `None` if no
-/// reduced dimension can be shared out.
-pub fn choose_partials(
-    spec: &BlockSpec,
-    (chip, budget): (&ChipConfig, u64),
-    cores: u32,
-    weigh: &WeighCut<'_>,
-) -> Option<(ChosenCut, Vec<Share>)> {
-    let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
-    let may = |c: &Choice| c.shared(&body) >= cores && body.resumes(c.shared_dimension());
-    let mut chosen = choose(&body, spec, (chip, budget), (weigh, &may))?.0;
-    let shares = shares(chosen.shared(&body), cores, true);
-    chosen.kept += result_words(&body, chip);
-    Some((chosen.chosen(), shares))
+    let may = |c: &Choice| {
+        c.shared(&body) >= cores
+            && if partial { body.resumes(c.shared_dimension()) } else { c.independent(&body, spec, chip) }
+    };
+    let mut choice = choose(&body, spec, (chip, budget), (weigh, &may))?.0;
+    let shares = shares(choice.shared(&body), cores, partial);
+    if partial {
+        choice.kept += result_words(&body, chip);
+    }
+    Some((choice.chosen(), shares))
 }
 
 fn shares(count: u32, cores: u32, partial: bool) -> Vec<Share> {

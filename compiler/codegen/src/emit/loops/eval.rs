@@ -193,14 +193,8 @@ fn each_half_of_lanes(
     x: &[Value],
     combine: impl Fn(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
-    let mut n = b.shape().1;
-    let mut acc = x.to_vec();
-    while n > 1 {
-        n /= 2;
-        let rotated: Vec<Value> = acc.iter().map(|v| map_words(b, v, |b, w| b.rot_lane(w, n as i32))).collect();
-        acc = combine(b, &acc, &rotated);
-    }
-    acc
+    let lanes = b.shape().1;
+    each_half(b, x, lanes, KernelBuilder::rot_lane, combine)
 }
 
 /// Values combined with those half of the sublanes away, then a quarter, and so on: the result is in every sublane.
@@ -209,11 +203,22 @@ pub(super) fn each_half_of_sublanes(
     x: &[Value],
     combine: impl Fn(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
-    let mut n = b.shape().0;
+    let sublanes = b.shape().0;
+    each_half(b, x, sublanes, KernelBuilder::rot_sublane, combine)
+}
+
+/// Values combined with those that `rotate` brings from half of `n` places away, then from a quarter, and so on.
+fn each_half(
+    b: &mut KernelBuilder,
+    x: &[Value],
+    mut n: u32,
+    rotate: fn(&mut KernelBuilder, V, i32) -> V,
+    combine: impl Fn(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
+) -> Vec<Value> {
     let mut acc = x.to_vec();
     while n > 1 {
         n /= 2;
-        let rotated: Vec<Value> = acc.iter().map(|v| map_words(b, v, |b, w| b.rot_sublane(w, n as i32))).collect();
+        let rotated: Vec<Value> = acc.iter().map(|v| map_words(b, v, |b, w| rotate(b, w, n as i32))).collect();
         acc = combine(b, &acc, &rotated);
     }
     acc

@@ -7,9 +7,25 @@ use super::{Lower, Refused};
 use crate::emit::elementwise::convert;
 use crate::emit::memory::{Place, load_value, store_value};
 use crate::emit::{Value, operand::Ops};
-use crate::kernel::{KernelBuilder, M, V};
+use crate::kernel::{KernelBuilder, M, S, V};
 use std::rc::Rc;
 use systole_isa::{DType, Layout, Op};
+
+/// How many rows or columns of a vector a tile has yet: known, or by a scalar register.
+enum Left {
+    Known(u32),
+    At(S),
+}
+
+/// Of so many `all`, what is left from the tile at a coordinate on, which [`Nest::count`] gave; tiles have `each`.
+fn left(b: &mut KernelBuilder, (tile, fixed): (S, u32), all: u64, each: u32) -> Left {
+    let left = all as i32 - (fixed * each) as i32;
+    if tile == S::ZERO {
+        return Left::Known(left.clamp(0, each as i32) as u32);
+    }
+    let used = b.s_muli(tile, -(each as i32));
+    Left::At(b.s_addi(used, left))
+}
 
 /// Computes a vector into a region.
 struct Store<'a> {
@@ -238,13 +254,13 @@ impl Lower<'_> {
         // The last rows are read behind those before them, and moved to the first sublanes.
         let (s, fixed) = n.count(at);
         let beyond = ((fixed + 1) * sub) as i32 - rows as i32;
-        if s == crate::kernel::S::ZERO {
+        if s == S::ZERO {
             let v = load_value(b, r.dtype, Place { offset: place.offset - beyond * step, ..place });
             return lanes_of(b, &v, |b, v| b.rot_sublane(v, -beyond));
         }
         let turns = b.s_muli(s, sub as i32);
         let end = b.s_addi(turns, beyond);
-        let back = b.s(Op::SMax, &[end, crate::kernel::S::ZERO]);
+        let back = b.s(Op::SMax, &[end, S::ZERO]);
         let before = b.s_muli(back, step);
         let base = b.s(Op::SSub, &[place.base, before]);
         let v = load_value(b, r.dtype, Place { base, ..place });
@@ -270,7 +286,7 @@ impl Lower<'_> {
     pub(super) fn rotate(&mut self, b: &mut KernelBuilder, v: &Value, by: Num, back: bool) -> Value {
         let by = match by {
             Num::Const(n) => Num::Const(if back { -n } else { n }),
-            Num::Reg(s) if back => Num::Reg(b.s(Op::SSub, &[crate::kernel::S::ZERO, s])),
+            Num::Reg(s) if back => Num::Reg(b.s(Op::SSub, &[S::ZERO, s])),
             n => n,
         };
         lanes_of(b, v, |b, v| match by {
@@ -335,7 +351,7 @@ impl Lower<'_> {
         let (s, fixed) = n.count(at.col);
         let width = (phys[d - 1] as i32 - (fixed * lanes) as i32).min(lanes as i32);
         let width = match s {
-            crate::kernel::S::ZERO => Num::Const(width),
+            S::ZERO => Num::Const(width),
             s => {
                 let left = b.s_muli(s, -(lanes as i32));
                 let left = b.s_addi(left, phys[d - 1] as i32 - (fixed * lanes) as i32);
@@ -376,30 +392,24 @@ impl Lower<'_> {
 
     /// Sublanes of a tile that are among so many rows.
     pub(super) fn rows_left(&mut self, b: &mut KernelBuilder, n: &Nest, rows: u64, at: Coord) -> M {
-        let sub = self.sub();
-        let (s, fixed) = n.count(at);
-        let left = rows as i32 - (fixed * sub) as i32;
-        if s == crate::kernel::S::ZERO {
-            return b.sublanes_below(left.clamp(0, sub as i32) as u32);
+        match left(b, n.count(at), rows, self.sub()) {
+            Left::Known(n) => b.sublanes_below(n),
+            Left::At(n) => {
+                let (sublane, n) = (b.sublane(), b.splat(n));
+                b.cmp(Op::VLtS, sublane, n)
+            }
         }
-        let used = b.s_muli(s, -(sub as i32));
-        let left = b.s_addi(used, left);
-        let (sublane, left) = (b.sublane(), b.splat(left));
-        b.cmp(Op::VLtS, sublane, left)
     }
 
     /// Lanes of a tile that are among so many columns.
     pub(super) fn cols_left(&mut self, b: &mut KernelBuilder, n: &Nest, cols: u64, at: Coord) -> M {
-        let lanes = self.shape().1;
-        let (s, fixed) = n.count(at);
-        let left = cols as i32 - (fixed * lanes) as i32;
-        if s == crate::kernel::S::ZERO {
-            return b.lanes_below(left.clamp(0, lanes as i32) as u32);
+        match left(b, n.count(at), cols, self.shape().1) {
+            Left::Known(n) => b.lanes_below(n),
+            Left::At(n) => {
+                let (lane, n) = (b.lane(), b.splat(n));
+                b.cmp(Op::VLtS, lane, n)
+            }
         }
-        let used = b.s_muli(s, -(lanes as i32));
-        let left = b.s_addi(used, left);
-        let (lane, left) = (b.lane(), b.splat(left));
-        b.cmp(Op::VLtS, lane, left)
     }
 
     /// The numbers of a tile's elements along a dimension.
@@ -415,7 +425,7 @@ impl Lower<'_> {
         let (s, fixed) = n.count(coord);
         let fixed = (fixed * scale) as i32;
         let first = match s {
-            crate::kernel::S::ZERO => b.v_imm(fixed),
+            S::ZERO => b.v_imm(fixed),
             s => {
                 let s = if scale == 1 { s } else { b.s_muli(s, scale as i32) };
                 let s = if fixed == 0 { s } else { b.s_addi(s, fixed) };
@@ -425,7 +435,7 @@ impl Lower<'_> {
         // Of one row, or of one column: all the same.
         let own = own.filter(|_| phys[d] > 1);
         let v = match own {
-            Some(own) if s == crate::kernel::S::ZERO && fixed == 0 => own,
+            Some(own) if s == S::ZERO && fixed == 0 => own,
             Some(own) => b.v(Op::VAddI, &[own, first]),
             None => first,
         };

@@ -235,6 +235,15 @@ impl Tensor {
         Rc::new(Tensor { dims: dims.to_vec(), form, dtype, expr, shared, cost, place: Cell::new(0) })
     }
 
+    /// The elements in these sizes where any sizes do: it has them, or one number everywhere.
+    pub fn in_any_shape(self: &Rc<Tensor>, dims: &[u64]) -> Option<Rc<Tensor>> {
+        if self.dims == dims {
+            return Some(Rc::clone(self));
+        }
+        let Expr::Splat(v) = *self.expr.borrow() else { return None };
+        Some(Tensor::new(dims, Form::Lanes, self.dtype, Expr::Splat(v)))
+    }
+
     /// What computing it costs those who use it.
     #[allow(clippy::wildcard_enum_match_arm, reason = "an estimate")]
     fn price(&self) -> u32 {

@@ -274,11 +274,8 @@ impl<'a> Lower<'a> {
         t: &Rc<Tensor>,
         dims: &[u64],
     ) -> Result<Rc<Tensor>, Refused> {
-        if t.dims == dims {
-            return Ok(Rc::clone(t));
-        }
-        if let Expr::Splat(v) = &*t.expr.borrow() {
-            return Ok(Tensor::new(dims, Form::Lanes, t.dtype, Expr::Splat(*v)));
+        if let Some(same) = t.in_any_shape(dims) {
+            return Ok(same);
         }
         let t = self.in_form(b, t, Form::Lanes)?;
         Ok(Tensor::new(dims, Form::Lanes, t.dtype, Expr::Expand(t)))
