@@ -56,6 +56,22 @@ fn host_integers_are_known_to_timing() {
     }
 }
 
+/// A branch on register `reg` is known without numbers, and no more once operand `operand` of bundle `at` is `value`.
+fn branches_on_unknown(mut p: Build, reg: i32, (at, operand, value): (i32, usize, i32)) {
+    let end = p.bundles.len() as i32;
+    p.one(Op::BNz, &[reg, end + 2]);
+    p.halt();
+    p.halt();
+    let run = |p: &Build| {
+        let mut m = p.machine(&tiny());
+        m.write_hbm(0, &[1; 8192]).expect("in range");
+        m.run(&RunOptions::new(Mode::TimingOnly), &mut NoObserver)
+    };
+    assert!(run(&p).is_ok());
+    p.bundles[at as usize].insts[0].operands[operand] = value;
+    assert!(matches!(run(&p).expect_err("unknown").kind, FaultKind::UnknownBranch { .. }));
+}
+
 #[test]
 fn what_the_program_overwrites_with_vectors_is_unknown() {
     let mut p = Build::default();
@@ -66,18 +82,7 @@ fn what_the_program_overwrites_with_vectors_is_unknown() {
     p.one(Op::DmaStart, &[load, 0, 0, 0, 0, 0]);
     p.one(Op::DmaWait, &[0, 512]);
     let word = p.one(Op::SLd, &[1, 0, 16]);
-    let at = p.bundles.len() as i32;
-    p.one(Op::BNz, &[1, at + 2]);
-    p.halt();
-    p.halt();
-    let run = |p: &Build| {
-        let mut m = p.machine(&tiny());
-        m.write_hbm(0, &[1; 512]).expect("in range");
-        m.run(&RunOptions::new(Mode::TimingOnly), &mut NoObserver)
-    };
-    assert!(run(&p).is_ok());
-    p.bundles[word as usize].insts[0].operands[2] = 15;
-    assert!(matches!(run(&p).expect_err("unknown").kind, FaultKind::UnknownBranch { .. }));
+    branches_on_unknown(p, 1, (word, 2, 15));
 }
 
 #[test]
@@ -272,16 +277,5 @@ fn an_unknown_offset_forgets_one_array() {
     let from = p.one(Op::DmaStart, &[load, 0, 0, 0, 0, 0]);
     p.one(Op::DmaWait, &[0, 64]);
     p.one(Op::SLd, &[3, 0, 9]);
-    let at = p.bundles.len() as i32;
-    p.one(Op::BNz, &[3, at + 2]);
-    p.halt();
-    p.halt();
-    let run = |p: &Build| {
-        let mut m = p.machine(&tiny());
-        m.write_hbm(0, &[1; 8192]).expect("in range");
-        m.run(&RunOptions::new(Mode::TimingOnly), &mut NoObserver)
-    };
-    assert!(run(&p).is_ok());
-    p.bundles[from as usize].insts[0].operands[1] = 1;
-    assert!(matches!(run(&p).expect_err("unknown").kind, FaultKind::UnknownBranch { .. }));
+    branches_on_unknown(p, 3, (from, 1, 1));
 }

@@ -1,22 +1,10 @@
 //! Conversions, bitcasts, reduce-precision, constants and iota.
 
-use super::integers::{arguments, elements, numbers, wrap};
+use super::integers::{TYPES as INTEGERS, arguments, elements, numbers, wrap};
 use super::{Elements, as_f64, eval, floats};
 use systole_codegen::emit::elementwise::{bitcast_same_width, constant, convert, iota_value, reduce_precision};
 use systole_isa::{DType, dtype::DTypeClass};
 
-const INTEGERS: [DType; 10] = [
-    DType::S4,
-    DType::U4,
-    DType::S8,
-    DType::U8,
-    DType::S16,
-    DType::U16,
-    DType::S32,
-    DType::U32,
-    DType::S64,
-    DType::U64,
-];
 const FLOATS: [DType; 4] = [DType::BF16, DType::F16, DType::F32, DType::F64];
 
 #[test]

@@ -5,7 +5,7 @@ use systole_codegen::emit::elementwise::{binary, clamp, compare, select, unary};
 use systole_hlo::graph::{Binary, Direction, Order, Unary};
 use systole_isa::{DType, dtype::DTypeClass};
 
-const TYPES: [DType; 10] = [
+pub const TYPES: [DType; 10] = [
     DType::S4,
     DType::U4,
     DType::S8,
