@@ -181,16 +181,20 @@ pub fn block_kernel(
     Some(flow::emit(&body, spec, (&choice, hook), chip, share))
 }
 
+/// Whether a dimension of `n` steps has blocks of `size` of them: whole units, of which only a single block reaches beyond the last
+/// step, or all that there are.
+fn is_block(size: u32, n: u32, unit: u32) -> bool {
+    size > 0 && size < n.max(1) + unit && size.is_multiple_of(unit) || size == n
+}
+
 /// The choice that a cut stands for.
 fn restored(body: &Body, spec: &BlockSpec, c: BlockCut, chip: &ChipConfig) -> Option<Choice> {
     let (outer, d) = (c.outer as usize, c.dimension as usize);
     let size = *body.sizes().get(d)?;
     let may_cut = cuttable(body, spec, chip);
     let around = (0..outer).all(|o| may_cut(o) && body.row_dimension() != Some(o));
-    // The only block may reach beyond the last step.
     let unit = unit(body, spec, d, chip)?;
-    let whole = c.size > 0 && c.size < size.max(1) + unit && c.size.is_multiple_of(unit) || c.size == size;
-    if outer > d || !around || !may_cut(d) || !whole {
+    if outer > d || !around || !may_cut(d) || !is_block(c.size, size, unit) {
         return None;
     }
     cut(body, spec, (outer, d), c.size, chip)
@@ -378,7 +382,8 @@ fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConf
     let even = (units / 2 + 1..=units).rev().find(|u| n.is_multiple_of(u * unit)).unwrap_or(units);
     let mut all = vec![least];
     let larger = std::iter::successors(Some(even), |size| Some(size / 2)).take_while(|&size| size > 1);
-    let larger: Vec<Choice> = larger.filter_map(|size| cut(body, spec, at, size * unit, chip)).collect();
+    let larger = larger.map(|size| size * unit).filter(|&size| is_block(size, n, unit));
+    let larger: Vec<Choice> = larger.filter_map(|size| cut(body, spec, at, size, chip)).collect();
     all.extend(larger.into_iter().rev());
     all.retain(|c| c.bytes(chip) <= budget);
     all
