@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const EXPECTED: &str = "// ==== ";
+/// What no command may print, expected or not.
+const BROKEN: [&str; 2] = ["internal error", "panicked at"];
 
 /// The files below a folder, in order of their paths.
 fn files(dir: &Path, out: &mut Vec<PathBuf>) {
@@ -65,7 +67,11 @@ fn blessed(path: &Path, text: &str, own: usize) -> Result<String, String> {
     std::fs::write(folder.join(name), &input).map_err(|e| e.to_string())?;
     let mut out = input;
     for c in &commands {
-        write!(out, "\n{EXPECTED}{c}\n{}", run(c, name, &folder)).expect("text grows");
+        let shown = run(c, name, &folder);
+        if let Some(broken) = shown.lines().find(|l| BROKEN.iter().any(|b| l.contains(b))) {
+            return Err(format!("`{c}` is broken: {broken}"));
+        }
+        write!(out, "\n{EXPECTED}{c}\n{shown}").expect("text grows");
         out = out.trim_end().to_string() + "\n";
     }
     Ok(out)
