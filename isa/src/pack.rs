@@ -1,6 +1,7 @@
 //! Host arrays to and from the chip's layout, a row of words at a time: no copy of a whole array is made on the way.
 
 use crate::layout::Layout;
+use std::ops::Range;
 
 /// Where elements of the host come from: the first element's row-major index, the distance between neighbours,
 /// and their bytes ([`DType::host_bytes`] each).
@@ -29,7 +30,101 @@ struct Form {
     components: usize,
 }
 
+/// The element rows of an array, in the order in which they lie in a component.
+struct Rows<'l> {
+    layout: &'l Layout,
+    order: Vec<usize>,
+    /// Elements between neighbours of each dimension, row-major.
+    host: Vec<u64>,
+    /// Rows between neighbours of each dimension.
+    strides: Vec<u64>,
+    count: u64,
+}
+
+impl<'l> Rows<'l> {
+    fn new(layout: &'l Layout) -> Rows<'l> {
+        let dims = &layout.dims;
+        let n = dims.len();
+        let mut host = vec![1u64; n];
+        for d in (0..n.saturating_sub(1)).rev() {
+            host[d] = host[d + 1] * dims[d + 1];
+        }
+        let order: Vec<usize> = layout.minor_to_major.iter().map(|&d| d as usize).collect();
+        let count = match dims.contains(&0) {
+            true => 0,
+            false => layout.planes() * order.iter().skip(1).map(|&d| dims[d]).product::<u64>(),
+        };
+        Rows { layout, order, host, strides: layout.row_strides(), count }
+    }
+
+    /// The plane of a row, and its index in every dimension but the minor-most.
+    fn place(&self, mut number: u64) -> (u64, Vec<u64>) {
+        let mut index = vec![0u64; self.host.len()];
+        for &d in self.order.iter().skip(1) {
+            index[d] = number % self.layout.dims[d];
+            number /= self.layout.dims[d];
+        }
+        (number, index)
+    }
+
+    fn row(&self, plane: u64, index: &[u64]) -> Row {
+        let l = self.layout;
+        let (lanes, packing) = (l.lanes as u64, l.dtype.packing() as u64);
+        let first = plane * lanes;
+        let step = self.order.first().map_or(1, |&d| self.host[d]);
+        let sum = |of: &[u64]| of.iter().zip(index).map(|(a, i)| a * i).sum::<u64>();
+        let row = plane * l.plane_rows() + sum(&self.strides);
+        Row {
+            element: first * step + sum(&self.host),
+            step,
+            count: (l.columns() - first).min(lanes) as usize,
+            at: row / packing * lanes * 4,
+            part: (row % packing) as usize,
+        }
+    }
+
+    /// Rows with words in bytes `begin..end` of a component.
+    fn within(&self, begin: u64, end: u64) -> Range<u64> {
+        let word_row = self.layout.lanes as u64 * 4;
+        let first = |reaches: &dyn Fn(u64) -> bool| {
+            let (mut low, mut high) = (0, self.count);
+            while low < high {
+                let middle = (low + high) / 2;
+                let (plane, index) = self.place(middle);
+                match reaches(self.row(plane, &index).at) {
+                    true => high = middle,
+                    false => low = middle + 1,
+                }
+            }
+            low
+        };
+        first(&|at| at + word_row > begin)..first(&|at| at >= end)
+    }
+
+    /// Calls `f` for rows by their numbers; the rows of a word row follow one another.
+    fn for_each(&self, range: Range<u64>, mut f: impl FnMut(Row)) {
+        if range.is_empty() {
+            return;
+        }
+        let (mut plane, mut index) = self.place(range.start);
+        for _ in range {
+            f(self.row(plane, &index));
+            // The next index of all dimensions but the minor-most, minor ones first.
+            let carried = self.order.iter().skip(1).all(|&d| {
+                index[d] = (index[d] + 1) % self.layout.dims[d];
+                index[d] == 0
+            });
+            plane += u64::from(carried);
+        }
+    }
+}
+
 impl Form {
+    /// Whether an element is a word, as on the host.
+    fn is_plain(self) -> bool {
+        (self.width, self.size) == (4, 4)
+    }
+
     /// Puts a row's elements into its words, one component of them.
     fn pack(self, host: &[u8], component: usize, part: usize, words: &mut [u8]) {
         let from = component * 4;
@@ -76,73 +171,46 @@ impl Layout {
         }
     }
 
-    /// Calls `f` for every element row that has elements, in the order in which they lie in a component; the rows of a
-    /// word row follow one another.
-    fn for_each_row(&self, mut f: impl FnMut(Row)) {
-        let n = self.dims.len();
-        if self.dims.contains(&0) {
-            return;
-        }
-        // Host strides (elements, row-major logical order).
-        let mut host = vec![1u64; n];
-        for d in (0..n.saturating_sub(1)).rev() {
-            host[d] = host[d + 1] * self.dims[d + 1];
-        }
-        let order: Vec<usize> = self.minor_to_major.iter().map(|&d| d as usize).collect();
-        let (columns, lanes) = (self.columns(), self.lanes as u64);
-        let step = order.first().map_or(1, |&d| host[d]);
-        let strides = self.row_strides();
-        let packing = self.dtype.packing() as u64;
-        for plane in 0..self.planes() {
-            let first = plane * lanes;
-            let count = (columns - first).min(lanes) as usize;
-            let mut index = vec![0u64; n];
-            loop {
-                let row: u64 = plane * self.plane_rows() + (0..n).map(|d| strides[d] * index[d]).sum::<u64>();
-                let element = first * step + (0..n).map(|d| host[d] * index[d]).sum::<u64>();
-                let part = (row % packing) as usize;
-                f(Row { element, step, count, at: row / packing * lanes * 4, part });
-                // The next index of all dimensions but the minor-most, minor ones first.
-                let Some(&d) = order.iter().skip(1).find(|&&d| {
-                    index[d] = (index[d] + 1) % self.dims[d];
-                    index[d] != 0
-                }) else {
-                    break;
-                };
-                debug_assert!(index[d] > 0);
-            }
-        }
-    }
-
-    /// Writes the array as it lies in chip memory: `fetch` gives elements, `put` takes rows of words with their byte in the
-    /// array. Words between the elements of a row are zero; rows of padding alone are not written.
-    pub fn pack(&self, fetch: Fetch<'_>, put: &mut dyn FnMut(u64, &[u8])) {
+    /// Writes that part of the array as it lies in chip memory which is `out`, from byte `from` on: `fetch` gives elements. Words
+    /// between the elements of a row are zero; rows of padding alone are left as they are.
+    pub fn pack_into(&self, fetch: Fetch<'_>, from: u64, out: &mut [u8]) {
         let form = self.form();
+        let rows = Rows::new(self);
         let word_row = self.lanes as usize * 4;
         let mut host = vec![0; self.lanes as usize * form.size];
-        let mut words = vec![0u8; word_row * form.components];
-        let mut current = None;
-        let mut flush = |at: u64, words: &[u8]| {
-            for (c, words) in words.chunks_exact(word_row).enumerate() {
-                put(c as u64 * self.component_bytes() + at, words);
-            }
-        };
-        self.for_each_row(|row| {
-            if current != Some(row.at) {
-                if let Some(at) = current {
-                    flush(at, &words);
+        let mut edge = vec![0u8; word_row];
+        let end = from + out.len() as u64;
+        for c in 0..form.components {
+            let base = c as u64 * self.component_bytes();
+            let (begin, stop) = (from.saturating_sub(base), end.saturating_sub(base).min(self.component_bytes()));
+            let Some(range) = (begin < stop).then(|| rows.within(begin, stop)) else { continue };
+            let mut current = None;
+            rows.for_each(range, |row| {
+                let whole = row.at >= begin && row.at + word_row as u64 <= stop;
+                let words = match whole {
+                    true => &mut out[(base + row.at - from) as usize..][..word_row],
+                    false => &mut edge[..],
+                };
+                let new = current.replace(row.at) != Some(row.at);
+                if form.is_plain() {
+                    let (elements, rest) = words.split_at_mut(row.count * 4);
+                    fetch(row.element, row.step, elements);
+                    rest.fill(0);
+                } else {
+                    if new {
+                        words.fill(0);
+                    }
+                    let host = &mut host[..row.count * form.size];
+                    fetch(row.element, row.step, host);
+                    form.pack(host, c, row.part, words);
                 }
-                words.fill(0);
-                current = Some(row.at);
-            }
-            let host = &mut host[..row.count * form.size];
-            fetch(row.element, row.step, host);
-            for (c, words) in words.chunks_exact_mut(word_row).enumerate() {
-                form.pack(host, c, row.part, words);
-            }
-        });
-        if let Some(at) = current {
-            flush(at, &words);
+                if !whole {
+                    // Some of its bytes are another part's.
+                    let (first, last) = (row.at.max(begin), (row.at + word_row as u64).min(stop));
+                    let part = &edge[(first - row.at) as usize..(last - row.at) as usize];
+                    out[(base + first - from) as usize..][..part.len()].copy_from_slice(part);
+                }
+            });
         }
     }
 
@@ -153,7 +221,8 @@ impl Layout {
         let mut host = vec![0; self.lanes as usize * form.size];
         let mut words = vec![0u8; word_row * form.components];
         let mut current = None;
-        self.for_each_row(|row| {
+        let rows = Rows::new(self);
+        rows.for_each(0..rows.count, |row| {
             if current != Some(row.at) {
                 for (c, words) in words.chunks_exact_mut(word_row).enumerate() {
                     get(c as u64 * self.component_bytes() + row.at, words);
@@ -168,11 +237,11 @@ impl Layout {
         });
     }
 
-    /// [`Layout::pack`] from a host array in row-major logical order.
+    /// [`Layout::pack_into`] from a host array in row-major logical order.
     ///
     /// # Panics
     /// If `host` does not have the array's size.
-    pub fn pack_host(&self, host: &[u8], put: &mut dyn FnMut(u64, &[u8])) {
+    pub fn pack_host(&self, host: &[u8], from: u64, out: &mut [u8]) {
         let size = self.dtype.host_bytes();
         assert_eq!(host.len() as u64, self.dims.iter().product::<u64>() * size as u64, "host array size");
         let mut fetch = |element: u64, step: u64, out: &mut [u8]| {
@@ -185,7 +254,7 @@ impl Layout {
                     .for_each(|(o, f)| o.copy_from_slice(&f[..size])),
             }
         };
-        self.pack(&mut fetch, put);
+        self.pack_into(&mut fetch, from, out);
     }
 
     /// [`Layout::unpack`] to a host array in row-major logical order.
@@ -215,7 +284,7 @@ impl Layout {
     /// [`DType::host_bytes`]: crate::DType::host_bytes
     pub fn to_device(&self, host: &[u8]) -> Vec<u8> {
         let mut out = vec![0u8; self.bytes() as usize];
-        self.pack_host(host, &mut |at, words| out[at as usize..at as usize + words.len()].copy_from_slice(words));
+        self.pack_host(host, 0, &mut out);
         out
     }
 

@@ -476,7 +476,7 @@ impl Device {
         self.registry.check(&exe.program)?;
         transfer::fits(&exe.program, 1, options.mode)?;
         let mut machine = Machine::new(Arc::clone(&exe.loaded));
-        transfer::place(&exe.program, &inputs, options.mode, &mut |at, bytes| machine.write_hbm(at, bytes))?;
+        transfer::place(&exe.program, &inputs, options, &mut machine)?;
         let mut observer = Answering { inner: observer, registry: &self.registry, queues, asked: None };
         let others = others.into_iter().map(|o| o as &mut dyn Observer).collect();
         let result = machine.run_cores(options, &mut observer, others).map_err(|f| RuntimeError::Fault(Box::new(f)))?;

@@ -26,10 +26,13 @@ pub fn input(seed: u64, number: u64, dtype: DType, dims: &[u64]) -> Array {
 
 /// Elements `first`, `first + step`, ... of [`input`], as many as `out` has room for.
 pub(crate) fn fill(seed: u64, number: u64, dtype: DType, first: u64, step: u64, out: &mut [u8]) {
-    const MOST: usize = 256;
+    const MOST: usize = 128;
     let parts = if dtype.is_complex() { 2 } else { 1 };
     let size = dtype.host_bytes() / parts;
     let origin = ((number + 1) << 40).wrapping_add(seed << 56);
+    if dtype == DType::F32 {
+        return draw_floats(origin.wrapping_add(first), step, out.as_chunks_mut().0);
+    }
     let mut bits = [0u32; MOST];
     for part in 0..parts {
         for (block, out) in out.chunks_mut(MOST * size * parts).enumerate() {
@@ -53,6 +56,15 @@ pub(crate) fn fill(seed: u64, number: u64, dtype: DType, first: u64, step: u64, 
 fn draw(from: u64, step: u64, out: &mut [u32]) {
     for (i, o) in out.iter_mut().enumerate() {
         *o = (mix(from.wrapping_add(i as u64 * step)) >> 40) as u32;
+    }
+}
+
+/// [`draw`] and [`convert`] to f32.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+fn draw_floats(from: u64, step: u64, out: &mut [[u8; 4]]) {
+    for (i, o) in out.iter_mut().enumerate() {
+        let bits = (mix(from.wrapping_add(i as u64 * step)) >> 40) as u32;
+        *o = unit(bits).to_le_bytes();
     }
 }
 
@@ -92,7 +104,7 @@ fn convert(dtype: DType, bits: &[u32], out: &mut [u8]) {
         }
         DTypeClass::Float | DTypeClass::Complex => match dtype {
             DType::F64 => each.for_each(|(o, &b)| o.copy_from_slice(&f64::from(unit(b)).to_le_bytes())),
-            DType::F32 => out.as_chunks_mut().0.iter_mut().zip(bits).for_each(|(o, &b)| *o = unit(b).to_le_bytes()),
+            DType::F32 => each.for_each(|(o, &b)| o.copy_from_slice(&unit(b).to_le_bytes())),
             DType::BF16 => {
                 let words = out.as_chunks_mut().0.iter_mut();
                 words.zip(bits).for_each(|(o, &b)| *o = half::bf16::from_f32(unit(b)).to_le_bytes());

@@ -129,8 +129,7 @@ impl Client {
         let mut pod =
             Pod::new(exe.loaded(), options, pod_options.faults.clone(), !pod_options.all_devices).map_err(request)?;
         for device in 0..pod.simulated() {
-            let write = &mut |at: u64, bytes: &[u8]| pod.write_hbm(device, at, bytes);
-            transfer::place(&exe.program, &inputs(device), options.mode, write)?;
+            transfer::place(&exe.program, &inputs(device), options, pod.machine(device))?;
         }
         let cores = exe.cores() as usize;
         let lanes = pod.simulated() * cores;
@@ -168,7 +167,7 @@ impl Client {
             return Err(RuntimeError::Request(message));
         }
         let mut machine = Machine::new(exe.loaded());
-        transfer::place(&exe.program, inputs, options.mode, &mut |at, bytes| machine.write_hbm(at, bytes))?;
+        transfer::place(&exe.program, inputs, options, &mut machine)?;
         let (mut nobody, mut unused) = (NoObserver, Queues::default());
         let mut watchers = watchers.into_iter().map(|o| o as &mut dyn Observer);
         let inner: &mut dyn Observer = match watchers.next() {

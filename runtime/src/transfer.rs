@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 use systole_isa::Program;
 use systole_isa::program::HostArray;
-use systole_simulator::{HostRangeError, Machine, Mode, Pod, PodRun, RunResult};
+use systole_simulator::{HostRangeError, Machine, Mode, Pod, PodRun, RunOptions, RunResult};
 
 /// What a run computes on.
 #[derive(Clone, Debug)]
@@ -23,9 +23,6 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// Writes bytes to an address of HBM.
-type Write<'w> = &'w mut dyn FnMut(u64, &[u8]) -> Result<(), HostRangeError>;
-
 fn request(e: impl ToString) -> RuntimeError {
     RuntimeError::Request(e.to_string())
 }
@@ -34,44 +31,44 @@ fn request(e: impl ToString) -> RuntimeError {
 ///
 /// # Errors
 /// Inputs that do not fit the program.
-pub(crate) fn place(program: &Program, inputs: &Inputs<'_>, mode: Mode, write: Write<'_>) -> Result<(), RuntimeError> {
+pub(crate) fn place(
+    program: &Program,
+    inputs: &Inputs<'_>,
+    options: &RunOptions,
+    machine: &mut Machine,
+) -> Result<(), RuntimeError> {
     let params = &program.params;
     if let Inputs::Arrays(arrays) = inputs {
         check(params, arrays)?;
     }
-    for (i, p) in params.iter().enumerate() {
-        let (dtype, dims) = (p.layout.dtype, p.dims());
-        if mode == Mode::TimingOnly {
+    if options.mode == Mode::TimingOnly {
+        for (i, p) in params.iter().enumerate() {
+            let (dtype, dims) = (p.layout.dtype, p.dims());
             // What is known of a small array is known of its padding too.
             if generate::steers(dtype, dims) {
                 let device = match inputs {
                     Inputs::Arrays(arrays) => p.layout.to_device(&arrays[i].bytes),
                     Inputs::Drawn(seed) => p.layout.to_device(&generate::input(*seed, i as u64, dtype, dims).bytes),
                 };
-                write(p.address, &device).map_err(request)?;
-            }
-            continue;
-        }
-        let mut failed = None;
-        let mut put = |at: u64, words: &[u8]| {
-            if let Err(e) = write(p.address + at, words) {
-                failed.get_or_insert(e);
-            }
-        };
-        match inputs {
-            Inputs::Arrays(arrays) => p.layout.pack_host(&arrays[i].bytes, &mut put),
-            Inputs::Drawn(seed) => {
-                let mut fetch = |first: u64, step: u64, out: &mut [u8]| {
-                    generate::fill(*seed, i as u64, dtype, first, step, out);
-                };
-                p.layout.pack(&mut fetch, &mut put);
+                machine.write_hbm(p.address, &device).map_err(request)?;
             }
         }
-        if let Some(e) = failed {
-            return Err(request(e));
-        }
+        return Ok(());
     }
-    Ok(())
+    let ranges: Vec<_> = params.iter().map(|p| p.address..p.address.saturating_add(p.layout.bytes())).collect();
+    let fill = |i: usize, from: u64, out: &mut [u8]| {
+        let layout = &params[i].layout;
+        match inputs {
+            Inputs::Arrays(arrays) => layout.pack_host(&arrays[i].bytes, from, out),
+            Inputs::Drawn(seed) => {
+                let mut fetch = |first: u64, step: u64, elements: &mut [u8]| {
+                    generate::fill(*seed, i as u64, layout.dtype, first, step, elements);
+                };
+                layout.pack_into(&mut fetch, from, out);
+            }
+        }
+    };
+    machine.fill_hbm(&ranges, options.threads, &fill).map_err(request)
 }
 
 fn check(params: &[HostArray], arrays: &[&Array]) -> Result<(), RuntimeError> {

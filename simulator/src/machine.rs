@@ -9,6 +9,7 @@ use crate::mem::{Hbm, Smem};
 use crate::options::{Mode, Observer, RunOptions};
 use crate::stats::{RunResult, Totals};
 use crate::team::Seats;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One device: its cores and its share of HBM, with the program's constants in place.
@@ -58,6 +59,22 @@ impl Machine {
     pub fn write_hbm(&mut self, address: u64, bytes: &[u8]) -> Result<(), HostRangeError> {
         self.check(address, bytes.len())?;
         self.hbm.write(address, bytes);
+        Ok(())
+    }
+
+    /// Writes ranges of HBM, in order where they overlap: `fill` is called with the number of a range, a byte in it, and memory for
+    /// what comes from there on, of which it may leave parts as they are. Up to `threads` threads of the host call it.
+    ///
+    /// # Errors
+    /// If a range is outside HBM; then nothing is written.
+    pub fn fill_hbm(
+        &mut self,
+        ranges: &[Range<u64>],
+        threads: usize,
+        fill: &(dyn Fn(usize, u64, &mut [u8]) + Sync),
+    ) -> Result<(), HostRangeError> {
+        ranges.iter().try_for_each(|r| self.check(r.start, r.end.saturating_sub(r.start) as usize))?;
+        self.hbm.fill(ranges, threads, fill);
         Ok(())
     }
 

@@ -15,6 +15,18 @@ fn host_to_device_and_back() {
                 let host: Vec<u8> = (0..n).map(|i| (i * 7 + i / 251) as u8).collect();
                 let device = l.to_device(&host);
                 assert_eq!(l.to_host(&device), host, "{dtype} {dims:?} {m2m:?}");
+                // In parts that cut rows of words, and words.
+                let mut parts = vec![0; device.len()];
+                let mut from = 0;
+                for size in [1, 30, 64, 97, 7].into_iter().cycle() {
+                    let end = device.len().min(from + size);
+                    l.pack_host(&host, from as u64, &mut parts[from..end]);
+                    from = end;
+                    if from == device.len() {
+                        break;
+                    }
+                }
+                assert_eq!(parts, device, "{dtype} {dims:?} {m2m:?} in parts");
                 if !dims.is_empty() && n > 0 {
                     let index: Vec<u64> = dims.iter().map(|d| d - 1).collect();
                     let (row, lane) = l.locate(&index);

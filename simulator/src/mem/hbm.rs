@@ -4,7 +4,9 @@
 //! `unknown` lists the byte ranges that the program has overwritten since.
 
 use super::Block;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 const PAGE_BITS: u32 = 20;
 const PAGE: usize = 1 << PAGE_BITS;
@@ -38,6 +40,24 @@ struct Extent {
     written: u32,
 }
 
+impl Extent {
+    fn new() -> Extent {
+        Extent { memory: Block::new(EXTENT_PAGES * PAGE), written: 0 }
+    }
+
+    /// One of its pages to write to, and whether it was written.
+    fn page(&mut self, page: usize, written: &mut bool) -> &mut [u8] {
+        let at = page * PAGE;
+        if !std::mem::replace(written, true) {
+            self.written += 1;
+            if self.written > FEW_PAGES {
+                self.memory.expect_use(at, PAGE);
+            }
+        }
+        &mut self.memory.bytes_mut()[at..at + PAGE]
+    }
+}
+
 /// The extent of a page, and where the page begins in it.
 fn place(page: usize) -> (usize, usize) {
     (page / EXTENT_PAGES, page % EXTENT_PAGES * PAGE)
@@ -53,16 +73,8 @@ impl Hbm {
 
     /// A page to write to.
     fn page(&mut self, page: usize) -> &mut [u8] {
-        let (extent, at) = place(page);
-        let new = || Extent { memory: Block::new(EXTENT_PAGES * PAGE), written: 0 };
-        let e = self.extents[extent].get_or_insert_with(new);
-        if !std::mem::replace(&mut self.pages[page], true) {
-            e.written += 1;
-            if e.written > FEW_PAGES {
-                e.memory.expect_use(at, PAGE);
-            }
-        }
-        &mut e.memory.bytes_mut()[at..at + PAGE]
+        let extent = self.extents[page / EXTENT_PAGES].get_or_insert_with(Extent::new);
+        extent.page(page % EXTENT_PAGES, &mut self.pages[page])
     }
 
     pub fn size(&self) -> u64 {
@@ -76,6 +88,37 @@ impl Hbm {
             self.page((address >> PAGE_BITS) as usize)[at..at + piece].copy_from_slice(&bytes[..piece]);
             bytes = &bytes[piece..];
             address += piece as u64;
+        }
+    }
+
+    /// Writes ranges of bytes, in order where they overlap: `fill` gets the number of a range, a byte in it, and the memory of
+    /// what comes from there on. Up to `threads` threads share the work, if there is enough of it.
+    pub fn fill(&mut self, ranges: &[Range<u64>], threads: usize, fill: &(dyn Fn(usize, u64, &mut [u8]) + Sync)) {
+        const EXTENT: u64 = (EXTENT_PAGES * PAGE) as u64;
+        let mut parts: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (i, r) in ranges.iter().enumerate().filter(|(_, r)| !r.is_empty()) {
+            (r.start / EXTENT..r.end.div_ceil(EXTENT)).for_each(|e| parts.entry(e).or_default().push(i));
+        }
+        let extents = self.extents.iter_mut().zip(self.pages.chunks_mut(EXTENT_PAGES)).zip(0u64..);
+        let work =
+            extents.filter_map(|((extent, pages), number)| Some((extent, pages, number, parts.remove(&number)?)));
+        let one = |(extent, pages, number, parts): (&mut Option<Extent>, &mut [bool], u64, Vec<usize>)| {
+            let extent = extent.get_or_insert_with(Extent::new);
+            for (p, written) in pages.iter_mut().enumerate() {
+                let start = number * EXTENT + (p * PAGE) as u64;
+                for &i in &parts {
+                    let (from, to) = (ranges[i].start.max(start), ranges[i].end.min(start + PAGE as u64));
+                    if from < to {
+                        let memory = &mut extent.page(p, written)[(from - start) as usize..(to - start) as usize];
+                        fill(i, from - ranges[i].start, memory);
+                    }
+                }
+            }
+        };
+        let bytes = ranges.iter().map(|r| r.end - r.start).sum::<u64>();
+        match threads > 1 && bytes > EXTENT / 8 {
+            true => work.collect::<Vec<_>>().into_par_iter().for_each(one),
+            false => work.for_each(one),
         }
     }
 
@@ -192,6 +235,28 @@ mod tests {
         h.read(at - 1, &mut out);
         assert_eq!(out, [0, 1, 2, 3, 4, 5, 0]);
         assert!(!h.touches_pages(2 << 20, 3 << 20));
+    }
+
+    #[test]
+    fn ranges_are_filled_in_order_by_any_number_of_threads() {
+        let ranges = [5..9 << 20, 0..0, 7..10, 31 << 20..70 << 20];
+        let fill = |i: usize, from: u64, out: &mut [u8]| {
+            out.iter_mut().zip(from..).for_each(|(o, n)| *o = (n % 251) as u8 ^ i as u8);
+        };
+        for threads in [1, 2] {
+            let mut h = Hbm::new(80 << 20);
+            h.write(0, &[9; 16]);
+            h.fill(&ranges, threads, &fill);
+            let byte = |at: u64| {
+                let mut out = [0];
+                h.read(at, &mut out);
+                out[0]
+            };
+            assert_eq!((byte(4), byte(5), byte(6)), (9, 0, 1));
+            assert_eq!((byte(7), byte(9), byte(10)), (2, 2 ^ 2, 5));
+            let last = (39u64 << 20) - 1;
+            assert_eq!((byte(70 << 20), byte((70 << 20) - 1)), (0, (last % 251) as u8 ^ 3));
+        }
     }
 
     #[test]

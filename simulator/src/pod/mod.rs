@@ -147,12 +147,9 @@ impl Pod {
         self.machines.len()
     }
 
-    /// As [`Machine::write_hbm`], for a device.
-    ///
-    /// # Errors
-    /// If the range is outside HBM.
-    pub fn write_hbm(&mut self, device: usize, address: u64, bytes: &[u8]) -> Result<(), HostRangeError> {
-        self.machines[device].write_hbm(address, bytes)
+    /// A simulated device, to write to its HBM.
+    pub fn machine(&mut self, device: usize) -> &mut Machine {
+        &mut self.machines[device]
     }
 
     /// As [`Machine::read_hbm`], for a device.
