@@ -69,11 +69,7 @@ fn calls<'a>(actions: &'a [Action], now: &mut Now, f: &mut dyn FnMut(&Now, usize
             Action::Begin(x, _) => now.under_way = x.all().map(|x| x.op).collect(),
             Action::End(_) => now.under_way.clear(),
             Action::Call { kernel, args } => f(now, *kernel, args),
-            Action::While { head, body, .. } => {
-                calls(head, now, f);
-                calls(body, now, f);
-            }
-            Action::Switch { branches, .. } => branches.iter().for_each(|b| calls(b, now, f)),
+            Action::While { .. } | Action::Switch { .. } => a.regions().for_each(|region| calls(region, now, f)),
             Action::Copy(_)
             | Action::Move { .. }
             | Action::Scalar { .. }

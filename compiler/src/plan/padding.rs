@@ -23,13 +23,8 @@ fn collect(steps: &[Step], out: &mut BTreeMap<u32, BTreeSet<BufId>>) {
             Step::Call { op, .. } | Step::Copy { op, .. } | Step::ReadScalar { op, .. } | Step::Host { op, .. } => *op,
             Step::Exchange(x) | Step::Begin(x) | Step::End(x) => x.op,
             Step::Scalar { .. } => continue,
-            Step::While { head, body, .. } => {
-                collect(head, out);
-                collect(body, out);
-                continue;
-            }
-            Step::Switch { branches, .. } => {
-                branches.iter().for_each(|b| collect(b, out));
+            Step::While { .. } | Step::Switch { .. } => {
+                s.regions().for_each(|region| collect(region, out));
                 continue;
             }
         };

@@ -12,6 +12,7 @@ mod end;
 use super::guide::Guide;
 use super::lower::memo::Memo;
 use super::lower::{product_entry, shared_product};
+use super::place::reach::visit;
 use super::spec::{KernelKey, KernelSpec};
 use super::step::{Arg, BufferKind, Draft, Step, Unit, Use};
 use super::view::BufId;
@@ -55,7 +56,7 @@ pub fn products(draft: &mut Draft, chip: &ChipConfig, guide: &Guide, memo: &Memo
 /// How often each buffer is named: by steps, as a parameter, a result or a channel.
 pub(super) fn mentions(draft: &Draft) -> Vec<u32> {
     let mut mentions = vec![0u32; draft.buffers.len()];
-    named(&draft.steps, &mut |b| mentions[b.index()] += 1);
+    visit(&draft.steps, &mut |b, _| mentions[b.index()] += 1);
     let kept = draft.results.iter().chain(&draft.params).copied().chain(draft.channels.values().map(|v| v.buf));
     kept.for_each(|b| mentions[b.index()] += 1);
     mentions
@@ -381,29 +382,6 @@ impl Finisher<'_> {
         let plain = |t: DType| t.components() == 1 && t != DType::Pred;
         let of = |l: &systole_isa::Layout| (l.plane_rows(), l.total_rows(), l.columns());
         of(a) == of(b) && plain(a.dtype) && plain(b.dtype)
-    }
-}
-
-/// Every buffer that steps name, as often as they do.
-fn named(steps: &[Step], f: &mut dyn FnMut(BufId)) {
-    for s in steps {
-        match s {
-            Step::Call { args, .. } => args.iter().for_each(|a| {
-                if let Arg::Array { buf, .. } = a {
-                    f(*buf);
-                }
-            }),
-            Step::Copy { src, dst, .. } => [src, dst].into_iter().for_each(|b| f(*b)),
-            Step::Scalar { .. } => {}
-            Step::ReadScalar { buf, .. } => f(*buf),
-            Step::Host { operands, results, .. } => operands.iter().chain(results).for_each(|(b, _)| f(*b)),
-            Step::Exchange(x) | Step::Begin(x) | Step::End(x) => x.arrays(&mut |b, _| f(b)),
-            Step::While { head, body, .. } => {
-                named(head, f);
-                named(body, f);
-            }
-            Step::Switch { branches, .. } => branches.iter().for_each(|b| named(b, f)),
-        }
     }
 }
 

@@ -400,19 +400,9 @@ impl<'a> Memory<'a> {
 
 /// Every exchange of steps and the steps inside of them.
 fn exchanges(steps: &[Step], f: &mut dyn FnMut(&Exchange)) {
-    for s in steps {
-        match s {
-            Step::Exchange(x) | Step::Begin(x) | Step::End(x) => f(x),
-            Step::While { head, body, .. } => {
-                exchanges(head, f);
-                exchanges(body, f);
-            }
-            Step::Switch { branches, .. } => branches.iter().for_each(|b| exchanges(b, f)),
-            Step::Call { .. }
-            | Step::Copy { .. }
-            | Step::Scalar { .. }
-            | Step::ReadScalar { .. }
-            | Step::Host { .. } => {}
+    Step::each(steps, &mut |s| {
+        if let Step::Exchange(x) | Step::Begin(x) | Step::End(x) = s {
+            f(x);
         }
-    }
+    });
 }

@@ -59,8 +59,7 @@ fn writes_elsewhere(actions: &[Action], made: &[u64]) -> bool {
             | Operand::Const(_)
             | Operand::Scratch(_) => false,
         }),
-        Action::While { head, body, .. } => writes_elsewhere(head, made) || writes_elsewhere(body, made),
-        Action::Switch { branches, .. } => branches.iter().any(|b| writes_elsewhere(b, made)),
+        Action::While { .. } | Action::Switch { .. } => a.regions().any(|region| writes_elsewhere(region, made)),
         Action::Host(_) | Action::Exchange(..) | Action::Begin(..) | Action::End(_) => true,
         Action::Mark(_) | Action::Scalar { .. } | Action::ReadScalar { .. } | Action::Look(_) => false,
     })

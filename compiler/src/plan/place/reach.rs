@@ -30,8 +30,7 @@ pub(super) fn reads(steps: &[Step], buf: BufId) -> bool {
         Step::Host { operands, .. } => operands.iter().any(|o| o.0 == buf),
         Step::Exchange(x) | Step::Begin(x) | Step::End(x) => x.all().any(|x| x.src == buf),
         Step::Scalar { .. } => false,
-        Step::While { head, body, .. } => reads(head, buf) || reads(body, buf),
-        Step::Switch { branches, .. } => branches.iter().any(|b| reads(b, buf)),
+        Step::While { .. } | Step::Switch { .. } => s.regions().any(|region| reads(region, buf)),
     })
 }
 
@@ -56,11 +55,7 @@ pub(in crate::plan) fn visit(steps: &[Step], f: &mut dyn FnMut(BufId, bool)) {
             }
             Step::Exchange(x) | Step::Begin(x) | Step::End(x) => x.arrays(f),
             Step::Scalar { .. } => {}
-            Step::While { head, body, .. } => {
-                visit(head, f);
-                visit(body, f);
-            }
-            Step::Switch { branches, .. } => branches.iter().for_each(|b| visit(b, f)),
+            Step::While { .. } | Step::Switch { .. } => s.regions().for_each(|region| visit(region, f)),
         }
     }
 }
