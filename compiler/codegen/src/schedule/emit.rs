@@ -31,8 +31,7 @@ pub struct RegionReport {
 
 /// Joins allocated code of all kernels, in order.
 pub(super) fn link(unit: &Unit, codes: &[Linked]) -> Scheduled {
-    let moved: Vec<i32> = codes.iter().map(|c| c.moved).collect();
-    let codes: Vec<&Code> = codes.iter().map(|c| &c.done.code).collect();
+    let (linked, codes): (_, Vec<&Code>) = (codes, codes.iter().map(|c| &c.done.code).collect());
     let mut out = Scheduled::default();
     // Where each bundle of each kernel went; a bundle without instructions is where the next one is.
     let mut places: Vec<Vec<u32>> = Vec::with_capacity(codes.len());
@@ -65,11 +64,8 @@ pub(super) fn link(unit: &Unit, codes: &[Linked]) -> Scheduled {
             if out.lines.last().map_or(DebugRange::NONE, |l| l.place) != place {
                 out.lines.push(DebugLine { start: out.bundles.len() as u32, place });
             }
-            let mut bundle = Bundle { insts: b.insts.to_vec() };
+            let mut bundle = Bundle { insts: b.insts.iter().map(|&i| linked[k].moved(i)).collect() };
             for i in &mut bundle.insts {
-                if matches!(i.op, Op::DmaStart | Op::DmaRemote) {
-                    i.operands[0] += moved[k];
-                }
                 let Some(t) = target_at(i.op) else { continue };
                 let to = i.operands[t] as usize;
                 i.operands[t] = if i.op == Op::BCall { places[to][0] } else { places[k][c.labels[to] as usize] } as i32;

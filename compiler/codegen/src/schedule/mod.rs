@@ -43,7 +43,7 @@ use std::cell::RefCell;
 use std::hash::Hash;
 use std::rc::Rc;
 use systole_isa::program::{DebugLine, DebugPlace, DebugRange};
-use systole_isa::{Bundle, ChipConfig, Slot};
+use systole_isa::{Bundle, ChipConfig, Inst, Op, Slot};
 
 /// How to schedule.
 #[derive(Clone, Debug)]
@@ -138,11 +138,15 @@ struct DoneKernel {
 }
 
 impl DoneKernel {
-    /// The end of its spills if they begin at `start`; `None` if they cannot.
+    /// The end of its spills if they begin at `start`; `None` if they cannot: how many rows share places depends on the first.
     fn end(&self, start: Area) -> Option<Area> {
-        let words = self.from.word == start.word || self.from.word == self.to.word;
-        let rows = self.from.row == start.row && words;
+        let rows = self.from.row == start.row;
         rows.then(|| Area { word: start.word + self.to.word - self.from.word, ..self.to })
+    }
+
+    /// The code for a first descriptor and a first spilled word of its own.
+    fn linked(self: Rc<DoneKernel>, descs: u32, start: Area) -> Linked {
+        Linked { descs: descs as i32 - self.descs as i32, words: start.word as i32 - self.from.word as i32, done: self }
     }
 }
 
@@ -178,7 +182,7 @@ pub fn schedule_known<'k, K: Hash + Eq + Clone>(
             let key = key(i).filter(|_| leaf && i > 0);
             let found = key.and_then(|(k, descs)| {
                 let done = Rc::clone(done.0.borrow().get(k)?);
-                Some((done.end(start)?, Linked { moved: descs as i32 - done.descs as i32, done }))
+                Some((done.end(start)?, done.linked(descs, start)))
             });
             let (used, linked) = match found {
                 Some(found) => found,
@@ -190,7 +194,7 @@ pub fn schedule_known<'k, K: Hash + Eq + Clone>(
                     if let Some((k, _)) = key {
                         done.0.borrow_mut().insert(k.clone(), Rc::clone(&made));
                     }
-                    (to, Linked { moved: 0, done: made })
+                    (to, made.linked(descs, start))
                 }
             };
             end.row = end.row.max(used.row);
@@ -225,11 +229,26 @@ fn new_leaves<'k, K: Hash + Eq>(
     new.collect()
 }
 
-/// A kernel's code, and what is added to its descriptors' numbers.
+/// A kernel's code, and what is added to the numbers of its descriptors and of the words of its spilled scalars.
 #[derive(Clone)]
 struct Linked {
     done: Rc<DoneKernel>,
-    moved: i32,
+    descs: i32,
+    words: i32,
+}
+
+impl Linked {
+    /// An instruction of the code, with its descriptor or spilled word moved.
+    fn moved(&self, mut i: Inst) -> Inst {
+        // Spilled scalars lie at constant addresses, behind every word that the program knows.
+        let spilled = self.done.from.word as i32..self.done.to.word as i32;
+        if matches!(i.op, Op::DmaStart | Op::DmaRemote) {
+            i.operands[0] += self.descs;
+        } else if matches!(i.op, Op::SLd | Op::SSt) && i.operands[1] == 0 && spilled.contains(&i.operands[2]) {
+            i.operands[2] += self.words;
+        }
+        i
+    }
 }
 
 fn check_calls(unit: &Unit, chip: &ChipConfig) -> Result<(), ScheduleError> {

@@ -23,6 +23,8 @@ const ROUND: u32 = 32;
 const MAX_BUNDLES: u64 = 1536;
 /// Nodes of an unrolled body at most.
 const MAX_NODES: usize = 160;
+/// Nodes of a body at most: dependences grow with their square.
+const MAX_BODY: usize = 2048;
 
 /// What the planner is given.
 pub struct Request<'a> {
@@ -52,6 +54,9 @@ pub struct Plan {
 
 /// Plans a loop; `None` if it is better scheduled as a plain loop.
 pub fn plan(q: &Request<'_>, names: &mut Names, chaos: &mut Chaos) -> Option<Plan> {
+    if q.body.len() > MAX_BODY {
+        return None;
+    }
     let mut unfolded = FxHashSet::default();
     for _ in 0..8 {
         let mut nodes: Vec<Node> = q.body.iter().map(|v| Node::new(v)).collect();

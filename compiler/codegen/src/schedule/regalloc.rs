@@ -9,6 +9,7 @@ use super::code::Code;
 use super::liveness::{self, Numbering, Ranges};
 use crate::kernel::regs::{File, Reg, registers};
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 use systole_isa::{ChipConfig, Op};
 
 /// A register file that is too small.
@@ -70,6 +71,26 @@ fn physical(file: File) -> File {
     }
 }
 
+/// Physical registers that a register takes.
+fn weight(file: File) -> i32 {
+    if file == File::Pair { 2 } else { 1 }
+}
+
+/// Registers of a physical file that there are: zero of scalars and of masks is a constant.
+fn have(chip: &ChipConfig, file: File) -> u32 {
+    let c = &chip.core;
+    match file {
+        File::Scalar => c.scalar_registers - 1,
+        File::Vector | File::Pair => c.vector_registers,
+        File::Mask => c.mask_registers - 1,
+    }
+}
+
+/// One more than the last position.
+fn positions(code: &Code) -> usize {
+    2 * code.bundles.len() + 2
+}
+
 /// Allocates and rewrites the code to physical numbers. Dead pure instructions go away. `pinned` registers of the
 /// kernel are never candidates.
 pub fn allocate(
@@ -82,14 +103,22 @@ pub fn allocate(
     // A second write of a register waits for the first, so results that nothing reads are kept apart as far as there is room.
     let flight = |part: u32| move |op: Op| (chip.timing.get(op.info().class).latency / part).max(1);
     let whole = liveness::analyse(code, &numbering).apart(&flight(1));
-    let assigned = match in_order(code, chip, &numbering, &whole, chaos) {
-        Ok(whole) => whole,
-        Err(_) => {
+    let assigned = match fitting(code, chip, &numbering, &whole, chaos) {
+        Some(whole) => whole,
+        None => {
             // Without what is gone, others have no reader.
             let lives = liveness::analyse(code, &numbering);
-            let least = in_order(code, chip, &numbering, &lives.ranges, chaos)
-                .map_err(|v| overflow(code, chip, &numbering, &lives.ranges, v, pinned))?;
-            let mut apart = |n: u32| in_order(code, chip, &numbering, &lives.clone().apart(&flight(n)), chaos).ok();
+            let pressure = pressure(code, &numbering, &lives.ranges);
+            let by_start = match crowded(&pressure, chip) {
+                true => None,
+                false => assign(code, chip, &numbering, &lives.ranges, &by_start(&lives.ranges), chaos).ok(),
+            };
+            let least = match by_start {
+                Some(least) => least,
+                None => assign(code, chip, &numbering, &lives.ranges, &by_length(&lives.ranges), chaos)
+                    .map_err(|v| overflow(code, chip, &numbering, (&lives.ranges, &pressure), v, pinned))?,
+            };
+            let mut apart = |n: u32| fitting(code, chip, &numbering, &lives.clone().apart(&flight(n)), chaos);
             PARTS.into_iter().find_map(&mut apart).unwrap_or(least)
         }
     };
@@ -106,22 +135,60 @@ pub fn allocate(
     Ok(())
 }
 
-/// Physical numbers by dense number: in the order of the ranges' starts, or of their lengths if that finds none.
-fn in_order(
+/// How many registers of each physical file, by [`File`], live at each position.
+fn pressure(code: &Code, numbering: &Numbering, ranges: &[Ranges]) -> Vec<[u32; 4]> {
+    let mut change = vec![[0i32; 4]; positions(code) + 1];
+    for (v, ranges) in ranges.iter().enumerate() {
+        let file = numbering.reg(v).file();
+        for &(from, to) in ranges {
+            change[from as usize][physical(file) as usize] += weight(file);
+            change[to as usize][physical(file) as usize] -= weight(file);
+        }
+    }
+    let mut live = [0; 4];
+    let at = change.into_iter().map(|c| {
+        live = std::array::from_fn(|f| live[f] + c[f]);
+        live.map(|n| n as u32)
+    });
+    at.collect()
+}
+
+/// Whether more registers live at once than there are: no order finds numbers for all.
+fn crowded(pressure: &[[u32; 4]], chip: &ChipConfig) -> bool {
+    let have = File::ALL.map(|f| have(chip, f));
+    pressure.iter().any(|at| at.iter().zip(&have).any(|(live, have)| live > have))
+}
+
+/// Physical numbers by dense number, where there are enough: in the order of the ranges' starts, or of their lengths if that finds
+/// none.
+fn fitting(
     code: &Code,
     chip: &ChipConfig,
     numbering: &Numbering,
     ranges: &[Ranges],
     chaos: &mut Chaos,
-) -> Result<Vec<u32>, usize> {
-    let mut order: Vec<usize> = (0..numbering.count).filter(|&v| !ranges[v].is_empty()).collect();
-    let start = |v: usize| ranges[v].last().map_or(0, |r| r.0);
-    order.sort_unstable_by_key(|&v| (start(v), v));
-    assign(code, chip, numbering, ranges, &order, chaos).or_else(|_| {
-        let length = |v: usize| ranges[v].iter().map(|r| r.1 - r.0).sum::<u32>();
-        order.sort_unstable_by_key(|&v| (std::cmp::Reverse(length(v)), v));
-        assign(code, chip, numbering, ranges, &order, chaos)
-    })
+) -> Option<Vec<u32>> {
+    if crowded(&pressure(code, numbering, ranges), chip) {
+        return None;
+    }
+    let by_start = assign(code, chip, numbering, ranges, &by_start(ranges), chaos);
+    by_start.or_else(|_| assign(code, chip, numbering, ranges, &by_length(ranges), chaos)).ok()
+}
+
+/// Registers that live, the first to start first.
+fn by_start(ranges: &[Ranges]) -> Vec<usize> {
+    let mut order: Vec<(u32, usize)> = (0..ranges.len()).filter_map(|v| Some((ranges[v].last()?.0, v))).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, v)| v).collect()
+}
+
+/// Registers that live, the longest first.
+fn by_length(ranges: &[Ranges]) -> Vec<usize> {
+    let length = |v: usize| ranges[v].iter().map(|r| r.1 - r.0).sum::<u32>();
+    let live = (0..ranges.len()).filter(|&v| !ranges[v].is_empty());
+    let mut order: Vec<(Reverse<u32>, usize)> = live.map(|v| (Reverse(length(v)), v)).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, v)| v).collect()
 }
 
 /// Physical numbers by dense number, or the register that found none.
@@ -133,7 +200,7 @@ fn assign(
     order: &[usize],
     chaos: &mut Chaos,
 ) -> Result<Vec<u32>, usize> {
-    let positions = 2 * code.bundles.len() + 2;
+    let positions = positions(code);
     let c = &chip.core;
     // Scalar and mask zero are constants.
     let mut f = Files {
@@ -199,40 +266,18 @@ fn overflow(
     code: &Code,
     chip: &ChipConfig,
     numbering: &Numbering,
-    ranges: &[Ranges],
+    (ranges, pressure): (&[Ranges], &[[u32; 4]]),
     failed: usize,
     pinned: &dyn Fn(Reg) -> bool,
 ) -> Overflow {
     let file = physical(numbering.reg(failed).file());
-    let weight = |v: usize| if numbering.reg(v).file() == File::Pair { 2u32 } else { 1 };
     let members: Vec<usize> =
         (0..numbering.count).filter(|&v| !ranges[v].is_empty() && physical(numbering.reg(v).file()) == file).collect();
-    let mut change = vec![0i64; 2 * code.bundles.len() + 3];
-    for &v in &members {
-        for &(from, to) in &ranges[v] {
-            change[from as usize] += weight(v) as i64;
-            change[to as usize] -= weight(v) as i64;
-        }
-    }
-    let mut live = 0;
-    let pressure: Vec<u32> = change
-        .iter()
-        .map(|c| {
-            live += c;
-            live as u32
-        })
-        .collect();
     let at = ranges[failed]
         .iter()
         .flat_map(|&(from, to)| from..to)
-        .max_by_key(|&p| (pressure[p as usize], std::cmp::Reverse(p)))
+        .max_by_key(|&p| (pressure[p as usize][file as usize], Reverse(p)))
         .unwrap_or(0);
-    let c = &chip.core;
-    let have = match file {
-        File::Scalar => c.scalar_registers - 1,
-        File::Vector | File::Pair => c.vector_registers,
-        File::Mask => c.mask_registers - 1,
-    };
     let bundle = (at as usize / 2).min(code.bundles.len() - 1);
     let here: Vec<usize> =
         members.into_iter().filter(|&v| ranges[v].iter().any(|&(from, to)| (from..to).contains(&at))).collect();
@@ -245,7 +290,7 @@ fn overflow(
             through.retain(|&t| t != o);
         }
     }
-    Overflow { file, need: pressure[at as usize], have, region, candidates, through }
+    Overflow { file, need: pressure[at as usize][file as usize], have: have(chip, file), region, candidates, through }
 }
 
 /// Registers of the kernel behind the given ones, the cheapest to keep in memory first.

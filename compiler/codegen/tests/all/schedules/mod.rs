@@ -8,7 +8,7 @@ mod random;
 
 use machine::{State, run_bundles, run_unit};
 use systole_codegen::kernel::{KernelBuilder, M, MemFormat, S, StoreFormat, Unit, V};
-use systole_codegen::schedule::{ScheduleOptions, Scheduled, print, schedule};
+use systole_codegen::schedule::{Done, ScheduleOptions, Scheduled, print, schedule, schedule_known};
 use systole_isa::{ChipConfig, Op};
 
 fn chip() -> ChipConfig {
@@ -206,4 +206,23 @@ fn threads_that_share_the_kernels_change_nothing() {
     let by = |threads| schedule(&unit, &few, &ScheduleOptions { threads, ..options() }).expect("it schedules");
     let alone = by(1);
     assert!([2, 3, 64].into_iter().all(|threads| by(threads) == alone), "other code by more threads");
+}
+
+#[test]
+fn kernels_scheduled_before_keep_their_scalars_where_they_are_told() {
+    let mut few = chip();
+    few.core.scalar_registers = 8;
+    let mut spilled = 0;
+    for seed in seeds(4000..4020) {
+        let unit = random::unit(seed, &few, 60);
+        let (done, keys) = (Done::default(), Vec::from_iter(0..unit.kernels.len()));
+        for word in [1010, 1003, 1020] {
+            let options = ScheduleOptions { spill_base_word: word, ..options() };
+            let known = schedule_known(&unit, &few, &options, &|i| Some((&keys[i], 0)), &done).expect("it schedules");
+            assert!(known == schedule(&unit, &few, &options).expect("it schedules"), "seed {seed}, word {word}");
+            known.verify(&unit, &few, &options).unwrap_or_else(|e| panic!("seed {seed}, word {word}: {e:?}"));
+            spilled += known.spill_words;
+        }
+    }
+    assert!(spilled > 0, "no scalar is kept in memory");
 }
