@@ -13,9 +13,9 @@ use super::loops::{element_of_parameter, is_handed_on};
 use super::make::{array, inverse};
 use super::simplify::degenerate_map;
 use super::transfers::EntryLayouts;
-use super::transfers::narrow::{packed_turned, reshape_turned_by, unpacked_turned};
+use super::transfers::narrow::{merged, packed_turned, reshape_turned_by, unpacked_turned};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Computation, Gather, Module, Node, NodeId, Op, Shape, WindowDim};
+use systole_hlo::graph::{ArrayShape, Computation, Gather, Module, Node, NodeId, Op, Shape, WindowDim};
 use systole_isa::Layout;
 
 /// A region is turned if that saves this factor of what its border costs.
@@ -25,6 +25,11 @@ const RATIO: u64 = 2;
 /// What it costs to move an element to another lane, as bytes of HBM traffic: transposes of short dimensions take about half a
 /// cycle an element.
 const TURN_BYTES: u64 = 240;
+/// The same of rows of at least [`LONG`] elements, which turn a register at a time: 0.013 cycles an element, and as much for each of
+/// three neighbours of the region's that could have been done with it without the border.
+const LONG_TURN_BYTES: u64 = 32;
+/// Elements of a row of which most of a register is used while it is turned.
+const LONG: u64 = 16;
 /// Times that the elements of a compact array pass on their way to or from narrow rows that are turned, beyond what they do on that to
 /// rows as they are.
 const RELAID: u64 = 2;
@@ -61,7 +66,7 @@ pub fn run(
     })
 }
 
-fn bytes(a: &systole_hlo::graph::ArrayShape, dims: &[u64], tile: (u32, u32)) -> u64 {
+fn bytes(a: &ArrayShape, dims: &[u64], tile: (u32, u32)) -> u64 {
     Layout::row_major(a.dtype, dims, tile.0, tile.1).bytes()
 }
 
@@ -70,7 +75,7 @@ fn permuted(dims: &[u64], permutation: &[usize]) -> Vec<u64> {
 }
 
 /// The order in which an array takes (nearly) the least memory, that leaves the most of the first dimensions in place.
-fn best(a: &systole_hlo::graph::ArrayShape, tile: (u32, u32)) -> Vec<usize> {
+fn best(a: &ArrayShape, tile: (u32, u32)) -> Vec<usize> {
     let rank = a.rank();
     let pairs = (0..rank).flat_map(|d| (0..rank).filter(move |&e| e != d).map(move |e| (e, d)));
     let orders = pairs.map(|(e, d)| (0..rank).filter(|i| ![e, d].contains(i)).chain([e, d]).collect::<Vec<_>>());
@@ -80,7 +85,7 @@ fn best(a: &systole_hlo::graph::ArrayShape, tile: (u32, u32)) -> Vec<usize> {
 }
 
 /// The order in which slices of an array are better moved, if that takes much less memory than their own: `count` of them.
-pub fn order_of_slices(a: &systole_hlo::graph::ArrayShape, count: u64, tile: (u32, u32)) -> Option<Vec<usize>> {
+pub fn order_of_slices(a: &ArrayShape, count: u64, tile: (u32, u32)) -> Option<Vec<usize>> {
     let p = Some(a).filter(|a| a.rank() >= 2).map(|a| best(a, tile))?;
     let (own, turned) = (bytes(a, &a.dims, tile), bytes(a, &permuted(&a.dims, &p), tile));
     (turned * RATIO <= own && (own - turned).saturating_mul(count) >= LEAST).then_some(p)
@@ -92,9 +97,14 @@ fn follows(comp: &Computation, n: &Node, operand: usize, p: &[usize]) -> Option<
     let rank = n.shape.as_array()?.rank();
     match &n.op {
         Op::Broadcast { dims } => {
-            // Those that the operand has keep its order; new ones come first.
-            let new = (0..rank).filter(|d| !dims.contains(d));
-            Some(new.chain(p.iter().map(|&i| dims[i])).collect())
+            // Those that the operand has keep its order; new ones stand before the last two, each before the first that it precedes.
+            let mut order: Vec<usize> = p.iter().map(|&i| dims[i]).collect();
+            let lead = order.len().saturating_sub(2);
+            for (lead, d) in (lead..).zip((0..rank).filter(|d| !dims.contains(d))) {
+                let at = order[..lead].iter().position(|&e| e > d).unwrap_or(lead);
+                order.insert(at, d);
+            }
+            Some(order)
         }
         Op::Reshape => {
             let from = &comp.node(n.operands[operand]).shape.as_array()?.dims;
@@ -120,6 +130,17 @@ fn behind(from: &[u64], to: &[u64], p: &[usize]) -> Option<Vec<usize>> {
     let (own, other) = (from.len() - same, to.len() - same);
     let stays = same >= 2 && p[..own].iter().copied().eq(0..own);
     stays.then(|| (0..other).chain(p[own..].iter().map(|&d| d - own + other)).collect())
+}
+
+/// What a reshape that puts the last dimensions of its operand together makes, with those before as they were, where the operand lies
+/// in the order `p` and the dimensions are together there.
+fn merged_sizes(comp: &Computation, n: &Node, p: &[usize]) -> Option<ArrayShape> {
+    let to = n.shape.as_array().filter(|_| n.op == Op::Reshape)?;
+    let from = comp.node(n.operands[0]).shape.as_array()?;
+    let (lead, sizes) = merged(&from.dims, &to.dims)?;
+    let lies = &inverse(p)[lead..];
+    let together = lies.windows(2).all(|w| w[1] == w[0] + 1) && lies.last().is_some_and(|l| l + 2 < p.len());
+    together.then(|| Shape::array(to.dtype, &sizes).as_array().cloned())?
 }
 
 /// Whether an operation works on any order of its dimensions.
@@ -266,15 +287,16 @@ fn keep_worthy(
     let mut saved = vec![0u64; n];
     let mut border = vec![0u64; n];
     // A transpose reads one form and writes the other.
-    let crossing = |id: NodeId| -> u64 {
-        let Some(a) = comp.node(id).shape.as_array() else { return 0 };
+    let crossing_of = |a: &ArrayShape| -> u64 {
         // Along one dimension nothing changes places.
         if a.dims.iter().filter(|&&d| d != 1).count() < 2 {
             return 0;
         }
         let least = bytes(a, &permuted(&a.dims, &best(a, tile)), tile);
-        bytes(a, &a.dims, tile) + least + TURN_BYTES * a.elements()
+        let turn = if a.dims.last().is_some_and(|&d| d >= LONG) { LONG_TURN_BYTES } else { TURN_BYTES };
+        bytes(a, &a.dims, tile) + least + turn * a.elements()
     };
+    let crossing = |id: NodeId| comp.node(id).shape.as_array().map_or(0, crossing_of);
     let relaid = |n: &Node| n.shape.as_array().map_or(0, |a| a.elements() * a.dtype.host_bytes() as u64 * RELAID);
     let mut left = vec![false; n];
     for (i, node) in comp.nodes.iter().enumerate() {
@@ -289,6 +311,11 @@ fn keep_worthy(
                 };
                 if orders[o.index()].as_ref().is_some_and(packs) {
                     border[find(parents, o.index())] += relaid(node);
+                    continue;
+                }
+                let merges = |p: &Vec<usize>| merged_sizes(comp, node, p).filter(|_| node.operands[0] == *o);
+                if let Some(whole) = orders[o.index()].as_ref().and_then(merges) {
+                    border[find(parents, o.index())] += crossing_of(&whole);
                     continue;
                 }
                 if orders[o.index()].is_some() && !takes && !std::mem::replace(&mut left[o.index()], true) {

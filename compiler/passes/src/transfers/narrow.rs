@@ -163,11 +163,25 @@ pub fn unpacked_turned(b: &mut Emit, x: NodeId, dims: &[u64], permutation: &[usi
     }
 }
 
+/// Where a reshape puts the last dimensions of `wide` together, of which the last is narrow, behind others that may be regrouped: the number
+/// of the first of them, and the sizes with nothing else put together.
+pub fn merged(wide: &[u64], to: &[u64]) -> Option<(usize, Vec<u64>)> {
+    let row = *to.last()?;
+    let lead = (1..wide.len().checked_sub(1)?).find(|&l| wide[l..].iter().product::<u64>() == row)?;
+    let narrow = wide.last().is_some_and(|&n| n <= FEW);
+    narrow.then(|| (lead, [&wide[..lead], &[row]].concat()))
+}
+
 /// A reshape that puts parts of rows together which a transpose brought back, as the transpose of what is put together before.
 pub fn packed_turned(b: &mut Emit, x: NodeId, own: &ArrayShape, tile: (u32, u32)) -> Option<NodeId> {
     let Op::Transpose { permutation } = b.op(x).clone() else { return None };
     let wide = b.dims(x).to_vec();
-    let lead = parted(&wide, &own.dims, u64::from(tile.1)).filter(|_| wastes(own.dtype, &wide, &own.dims, tile))?;
+    let lanes = u64::from(tile.1);
+    let wasted = wastes(own.dtype, &wide, &own.dims, tile);
+    let lead = parted(&wide, &own.dims, lanes).filter(|_| wasted);
+    // Registers hold parts of the same row where they are neither along lanes nor below each other.
+    let apart = |lead: &usize| permutation[*lead..].iter().all(|&d| d + 2 < permutation.len());
+    let lead = lead.or_else(|| merged(&wide, &own.dims).map(|m| m.0).filter(apart).filter(|_| wasted))?;
     let (parts, y) = (&permutation[lead..], b.operand(x, 0));
     let (&first, &last) = (parts.first()?, parts.last()?);
     let beside = parts.windows(2).all(|w| w[1] == w[0] + 1);
@@ -175,11 +189,13 @@ pub fn packed_turned(b: &mut Emit, x: NodeId, own: &ArrayShape, tile: (u32, u32)
         return None;
     }
     let sizes = b.dims(y).to_vec();
-    let merged = [&sizes[..first], &[own.dims[lead]], &sizes[last + 1..]].concat();
+    let row = sizes[first..=last].iter().product();
+    let merged = [&sizes[..first], &[row], &sizes[last + 1..]].concat();
     let place = |d: usize| if d > last { d - (last - first) } else { d };
     let order: Vec<usize> = permutation[..lead].iter().map(|&d| place(d)).chain([first]).collect();
     let together = b.reshape(y, &merged);
-    Some(b.transpose(together, &order))
+    let back = b.transpose(together, &order);
+    Some(b.reshape(back, &own.dims))
 }
 
 /// The pass while it goes over a module.
