@@ -24,6 +24,7 @@ pub mod options;
 pub mod picks;
 pub mod pieces;
 pub mod pipeline;
+mod rows;
 mod shifts;
 pub mod siblings;
 pub mod simplify;

@@ -5,7 +5,7 @@
 use crate::edit::{Draft, Emit, rewrite};
 use crate::{
     check, collective, columns, conv, dot, dynamic, expand, initial, inline, interleave, lanes, loops, picks, pieces,
-    shifts, siblings, squeeze, strips, transfers, window,
+    rows, shifts, siblings, squeeze, strips, transfers, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::core::CoreModule;
@@ -164,6 +164,15 @@ pub const PASSES: &[Pass] = &[
         run: |m, d, o| match o.entry_layouts {
             EntryLayouts::Default => transfers::by_rule(m, d, o.tile),
             EntryLayouts::Auto => Ok(m),
+        },
+    },
+    // Before what is split into narrow dimensions would be turned for that.
+    Pass {
+        name: "whole-rows",
+        summary: "rows of several narrow dimensions gathered, worked on and scattered as one dimension",
+        run: |m, d, o| {
+            let mut rows = rows::WholeRows::new(o.tile);
+            rewrite(m, d, &mut |b, n, x| Ok(rows.rule(b, n, x)))
         },
     },
     // When every operation that wants its dimensions in an order of its own is there.
