@@ -2,13 +2,13 @@
 //!
 //! Features in heads, `[N,H,D]`, that lie together (`[N,H*D]`) are split by a reshape before their rows are gathered: what is gathered,
 //! and all that is computed of it, then takes a register for every few of its elements. So rows are gathered, worked on and scattered
-//! together, and split behind that. What is the same along the last dimension (a weight for every head, `[E,H]`) is put beside itself,
+//! together, and split behind that; what is reduced along the last dimension is turned first, so that rows stand along lanes. What is the same along the last dimension (a weight for every head, `[E,H]`) is put beside itself,
 //! column by column.
 
 use super::edit::Emit;
 use super::inline::is_elementwise;
 use std::collections::BTreeSet;
-use systole_hlo::graph::{Gather, Node, NodeId, Op, Scatter, Shape};
+use systole_hlo::graph::{CompId, Gather, Node, NodeId, Op, Scatter, Shape};
 use systole_isa::Layout;
 
 /// Rows together take at least this factor less memory.
@@ -41,6 +41,9 @@ impl WholeRows {
     #[allow(clippy::wildcard_enum_match_arm, reason = "every other operation keeps its dimensions")]
     pub fn rule(&mut self, b: &mut Emit, n: &Node, operands: &[NodeId]) -> Option<NodeId> {
         let own = n.shape.as_array().filter(|a| !a.dynamic.contains(&true))?;
+        if let Op::Reduce { dims, body } = &n.op {
+            return self.reduced(b, operands, (dims, *body), &own.dims);
+        }
         let done = match &n.op {
             Op::Gather(g) => self.gathered(b, g, operands, &own.dims)?,
             Op::Scatter(s) => self.scattered(b, s, operands, &own.dims)?,
@@ -102,6 +105,32 @@ impl WholeRows {
 
     fn is_splat(&self, b: &Emit, x: NodeId) -> bool {
         matches!(b.op(x), Op::Broadcast { dims } if dims.is_empty())
+    }
+
+    /// A reduction along the last dimensions of what was made on whole rows, turned: columns are left.
+    fn reduced(
+        &self,
+        b: &mut Emit,
+        operands: &[NodeId],
+        (dims, body): (&[usize], CompId),
+        own: &[u64],
+    ) -> Option<NodeId> {
+        let &[x, init] = operands else { return None };
+        let rows = self.rows(b, x).filter(|r| self.done.contains(&(b.place().0, r.from)))?;
+        let (first, from) = (rows.first, rows.from);
+        let count: u64 = own.get(first..)?.iter().product();
+        let last = dims.iter().copied().eq(own.len()..b.rank(x));
+        let several = (2..=COLUMNS).contains(&count);
+        (last && several && b.draft.fire("whole-rows-reduced")).then_some(())?;
+        // Rows along lanes: whole registers are combined.
+        let sizes = b.dims(from).to_vec();
+        let order: Vec<usize> = (0..first - 1).chain([first, first - 1]).collect();
+        let turned = b.transpose(from, &order);
+        let parts = [&sizes[..first - 1], &[count, sizes[first] / count, sizes[first - 1]]].concat();
+        let parts = b.reshape(turned, &parts);
+        let done = b.reduce_by(&[parts], &[init], &[first], body);
+        let columns = b.transpose(done, &order);
+        Some(b.reshape(columns, own))
     }
 
     /// An elementwise operation on rows that others were made on whole, and what may be put beside them.
