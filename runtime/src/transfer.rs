@@ -32,7 +32,7 @@ fn request(e: impl ToString) -> RuntimeError {
 /// # Errors
 /// Inputs that do not fit the program.
 pub(crate) fn place(
-    program: &Program,
+    program: &Arc<Program>,
     inputs: &Inputs<'_>,
     options: &RunOptions,
     machine: &mut Machine,
@@ -56,19 +56,23 @@ pub(crate) fn place(
         return Ok(());
     }
     let ranges: Vec<_> = params.iter().map(|p| p.address..p.address.saturating_add(p.layout.bytes())).collect();
-    let fill = |i: usize, from: u64, out: &mut [u8]| {
-        let layout = &params[i].layout;
-        match inputs {
-            Inputs::Arrays(arrays) => layout.pack_host(&arrays[i].bytes, from, out),
-            Inputs::Drawn(seed) => {
+    let placed = match inputs {
+        Inputs::Arrays(arrays) => machine.fill_hbm(&ranges, options.threads, &|i, from, out| {
+            params[i].layout.pack_host(&arrays[i].bytes, from, out);
+        }),
+        // What is drawn depends on nothing, so the run need not wait for it.
+        Inputs::Drawn(seed) => {
+            let (program, seed) = (Arc::clone(program), *seed);
+            machine.fill_hbm_later(ranges, options.threads, move |i, from, out| {
+                let layout = &program.params[i].layout;
                 let mut fetch = |first: u64, step: u64, elements: &mut [u8]| {
-                    generate::fill(*seed, i as u64, layout.dtype, first, step, elements);
+                    generate::fill(seed, i as u64, layout.dtype, first, step, elements);
                 };
                 layout.pack_into(&mut fetch, from, out);
-            }
+            })
         }
     };
-    machine.fill_hbm(&ranges, options.threads, &fill).map_err(request)
+    placed.map_err(request)
 }
 
 fn check(params: &[HostArray], arrays: &[&Array]) -> Result<(), RuntimeError> {

@@ -78,6 +78,22 @@ impl Machine {
         Ok(())
     }
 
+    /// [`Machine::fill_hbm`], by other threads while the machine runs, which waits for nothing but what it needs. With one thread it is
+    /// done before this returns.
+    ///
+    /// # Errors
+    /// If a range is outside HBM; then nothing is written.
+    pub fn fill_hbm_later(
+        &mut self,
+        ranges: Vec<Range<u64>>,
+        threads: usize,
+        fill: impl Fn(usize, u64, &mut [u8]) + Send + Sync + 'static,
+    ) -> Result<(), HostRangeError> {
+        ranges.iter().try_for_each(|r| self.check(r.start, r.end.saturating_sub(r.start) as usize))?;
+        self.hbm.fill_later(ranges, threads, Box::new(fill));
+        Ok(())
+    }
+
     /// Reads HBM bytes; what was never written is zero.
     ///
     /// # Errors
