@@ -145,7 +145,7 @@ impl Machine {
             return Ok(team.finish(&mut Totals::default()));
         }
         let mut smem = Smem::new(loaded.chip.smem.bytes);
-        let mut values = (options.mode != Mode::TimingOnly).then(|| Values::new(&loaded, options.threads.max(1)));
+        let mut values = (options.mode != Mode::TimingOnly).then(|| Values::new(&loaded, options.threads.max(1), true));
         let pool = Pool::default();
         let state = State { hbm: &mut self.hbm, values: values.as_mut(), smem: &mut smem, pool: &pool };
         Core::new(&loaded, options, observer, state).run()

@@ -35,7 +35,7 @@ pub(crate) struct Seats {
 impl Seats {
     pub fn new(loaded: &Loaded, options: &RunOptions) -> Seats {
         let n = loaded.cores;
-        let values = || (options.mode != Mode::TimingOnly).then(|| Values::new(loaded, options.threads.max(1)));
+        let values = || (options.mode != Mode::TimingOnly).then(|| Values::new(loaded, options.threads.max(1), false));
         Seats {
             options: (0..n).map(|i| RunOptions { core: options.core + i, ..options.clone() }).collect(),
             smems: (0..n).map(|_| Smem::new(loaded.chip.smem.bytes)).collect(),

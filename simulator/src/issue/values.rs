@@ -7,10 +7,11 @@ use crate::fault::FaultKind;
 use crate::load::Loaded;
 use crate::mem::Block;
 use crate::unit::dma::{Access, RaceChecker};
-use crate::unit::mxu::{Destination, MxuFunction, Shape};
+use crate::unit::mxu::{Beside, Destination, MxuFunction, Shape};
 use crate::unit::vmem::{self, Rows};
 use crate::unit::xlu::{self, Transpose};
 use crate::unit::{eup, vector};
+use std::sync::Arc;
 use systole_isa::opcodes::{CrossLaneFn, FillFn, LaneFn, LoadFn, MatrixFn, PairConvertFn, PairFn, PairMoveFn, StoreFn};
 use systole_isa::{Function, Inst, MxuFormat, Space};
 
@@ -39,7 +40,8 @@ enum Target {
 }
 
 impl Values {
-    pub fn new(l: &Loaded, threads: usize) -> Values {
+    /// Before the first bundle. The arithmetic of matrix units may use so many threads; `alone`: nobody else does.
+    pub fn new(l: &Loaded, threads: usize, alone: bool) -> Values {
         let c = &l.chip.core;
         let (lanes, sublanes) = (c.lanes as usize, c.sublanes as usize);
         let reg = |fill: u32| vec![fill; lanes * sublanes].into_boxed_slice();
@@ -55,6 +57,7 @@ impl Values {
         masks[0] = reg(!0);
         let used = |u: &u32| l.code.mxus_used >> u & 1 == 1;
         let last = (0..m.count).filter(used).max().map_or(0, |u| u + 1);
+        let beside = (alone && threads > 1).then(|| Arc::new(Beside::default()));
         Values {
             lanes,
             sublanes,
@@ -63,7 +66,7 @@ impl Values {
             spare: Vec::new(),
             writes: Vec::new(),
             vmem: Block::new(l.chip.vmem.bytes as usize & !3),
-            mxus: (0..last).map(|_| MxuFunction::new(shape, threads)).collect(),
+            mxus: (0..last).map(|_| MxuFunction::new(shape, threads, beside.clone())).collect(),
             accumulator_rows: m.accumulator_rows as i64,
             transposes: (0..c.xlu_slots).map(|_| Transpose::new(lanes)).collect(),
         }

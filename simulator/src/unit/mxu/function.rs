@@ -1,57 +1,40 @@
 //! What a matrix unit computes.
 //!
 //! Rows are kept as f32 values of their format and multiplied lazily, as many at once as share weights: when a result
-//! is needed or the weights change. Every result is the sum over ascending k in f32 (exact products); s8 and u8 sums
+//! is needed, the weights change, or there is enough for [another thread](Beside). Every result is the sum over ascending k in f32 (exact products); s8 and u8 sums
 //! are s32. A weight that was not staged is zero, rows behind the last staged one take no part. Results that are subnormal
 //! flush to zero.
 
 use super::format::convert;
-use super::kernel::{self, Operands, flushed, place};
+use super::kernel::{self, flushed, place};
+use super::product::{Beside, Block, Destination, Product, Shape, Task, Weights};
 use multiversion::multiversion;
+use std::collections::VecDeque;
+use std::sync::Arc;
 use systole_isa::MxuFormat;
-
-/// Sizes of a unit and of registers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub rows: usize,
-    pub cols: usize,
-    pub accumulator_rows: usize,
-    pub sublanes: usize,
-    pub lanes: usize,
-}
-
-/// Where the results of a push go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Destination {
-    Fifo,
-    Set(usize),
-    Add(usize),
-}
-
-/// A pushed register whose product has not been formed: destination and whether sums are s32.
-#[derive(Clone, Copy, Debug)]
-struct Block {
-    to: Destination,
-    integer: bool,
-}
 
 /// Most rows that wait for their product.
 const MAX_ROWS: usize = 512;
 
-/// Largest k for which f32 sums of u8 products are exact.
-const EXACT_K: usize = 258;
+/// Multiply-adds from which waiting products go to another thread, if there is one.
+const HAND_OVER: usize = 1 << 20;
+
+/// Products that another thread may be behind with.
+const AHEAD: usize = 8;
 
 /// State of one matrix unit.
 #[derive(Debug)]
 pub(crate) struct MxuFunction {
     shape: Shape,
     threads: usize,
+    beside: Option<Arc<Beside>>,
     /// Columns of a panel of weights.
     width: usize,
-    /// Active and staged weights in panels ([`kernel`]), and how many rows of each were staged. What was not staged of the
-    /// latter is left over from earlier weights until the latch.
-    weights: Vec<f32>,
-    weight_rows: usize,
+    /// The active weights, and those that were before, which products may need still.
+    weights: Arc<Weights>,
+    before: Vec<Arc<Weights>>,
+    /// Staged weights in panels ([`kernel`]), and how many rows of them were staged. What was not staged is left over from earlier
+    /// weights until the latch.
     staged: Vec<f32>,
     staged_rows: usize,
     /// Both rows and columns were staged: what was not is zero already.
@@ -65,40 +48,48 @@ pub(crate) struct MxuFunction {
     filled: usize,
     current: Vec<f32>,
     pending: Vec<Block>,
-    /// Products in FIFO order, `sublanes x cols` words each, in `fifo_head..fifo_end`.
-    fifo: Vec<u32>,
-    fifo_head: usize,
-    fifo_end: usize,
-    fifo_pending: usize,
+    /// Products that are formed or being formed, in order.
+    tasks: VecDeque<Arc<Task>>,
+    fifo: VecDeque<Results>,
     accumulators: Vec<u32>,
-    product: Vec<f32>,
+    /// Memory of products that are done.
+    spare_inputs: Vec<Vec<f32>>,
+    spare_outs: Vec<Vec<f32>>,
     scratch: Vec<f32>,
 }
 
+/// Products in FIFO order, `sublanes x cols` words each, of which those from `head` on are still to be read.
+#[derive(Debug)]
+struct Results {
+    words: Vec<f32>,
+    head: usize,
+}
+
 impl MxuFunction {
-    pub fn new(shape: Shape, threads: usize) -> MxuFunction {
+    /// A unit whose products are formed by up to `threads` threads at once, and by `beside` while the caller goes on.
+    pub fn new(shape: Shape, threads: usize, beside: Option<Arc<Beside>>) -> MxuFunction {
         let n = shape.rows * shape.cols;
         MxuFunction {
             shape,
             threads,
+            beside,
             width: kernel::panel(shape.cols, shape.lanes),
-            weights: vec![0.0; n],
-            weight_rows: 0,
+            weights: Arc::new(Weights { panels: vec![0.0; n], rows: 0 }),
+            before: Vec::new(),
             staged: vec![0.0; n],
             staged_rows: 0,
             mixed: false,
             stage_at: vec![0; shape.cols / shape.lanes],
             stage_t_at: vec![0; shape.rows / shape.lanes],
-            input: vec![0.0; (MAX_ROWS + shape.sublanes) * shape.rows],
+            input: Vec::new(),
             filled: 0,
             current: vec![0.0; shape.sublanes * shape.rows],
             pending: Vec::new(),
-            fifo: Vec::new(),
-            fifo_head: 0,
-            fifo_end: 0,
-            fifo_pending: 0,
+            tasks: VecDeque::new(),
+            fifo: VecDeque::new(),
             accumulators: vec![0; shape.accumulator_rows * shape.cols],
-            product: vec![0.0; (MAX_ROWS + shape.sublanes) * shape.cols],
+            spare_inputs: Vec::new(),
+            spare_outs: Vec::new(),
             scratch: vec![0.0; shape.sublanes * shape.lanes],
         }
     }
@@ -181,12 +172,17 @@ impl MxuFunction {
 
     /// Makes the staged weights active.
     pub fn latch(&mut self) {
-        self.flush();
+        self.close();
         if !self.mixed {
             self.clear_rest(self.staged_rows);
         }
-        std::mem::swap(&mut self.weights, &mut self.staged);
-        self.weight_rows = std::mem::take(&mut self.staged_rows);
+        // What nobody multiplies with any more serves for the next ones.
+        let unused = self.before.iter().position(|w| Arc::strong_count(w) == 1);
+        let next = unused.and_then(|i| Arc::into_inner(self.before.swap_remove(i)));
+        let next = next.map_or_else(|| vec![0.0; self.staged.len()], |w| w.panels);
+        let panels = std::mem::replace(&mut self.staged, next);
+        let weights = Arc::new(Weights { panels, rows: std::mem::take(&mut self.staged_rows) });
+        self.before.push(std::mem::replace(&mut self.weights, weights));
         self.mixed = false;
         self.stage_at.fill(0);
         self.stage_t_at.fill(0);
@@ -195,6 +191,10 @@ impl MxuFunction {
     /// Pushes a chunk of rows; the last chunk fires.
     pub fn push(&mut self, reg: &[u32], chunk: usize, format: MxuFormat, to: Destination) {
         let s = self.shape;
+        let row = s.sublanes * s.rows;
+        if self.input.len() < self.filled + row {
+            self.input.resize((self.filled + row).next_power_of_two(), 0.0);
+        }
         if s.rows == s.lanes {
             convert(format, reg, &mut self.input[self.filled..][..reg.len()]);
         } else {
@@ -209,28 +209,32 @@ impl MxuFunction {
             self.input[self.filled..][..self.current.len()].copy_from_slice(&self.current);
             self.current.fill(0.0);
         }
-        self.filled += s.sublanes * s.rows;
+        self.filled += row;
         self.pending.push(Block { to, integer: format.is_integer() });
-        self.fifo_pending += (to == Destination::Fifo) as usize;
-        if self.pending.len() * s.sublanes >= MAX_ROWS {
-            self.flush();
+        let rows = self.pending.len() * s.sublanes;
+        if rows >= MAX_ROWS || self.beside.is_some() && rows * self.weights.rows * s.cols >= HAND_OVER {
+            self.close();
         }
     }
 
     /// Reads a chunk of the oldest result; the last chunk retires it. `false` if there is none.
     pub fn pop(&mut self, chunk: usize, out: &mut [u32]) -> bool {
         let s = self.shape;
-        let block = s.sublanes * s.cols;
-        if self.fifo_head == self.fifo_end {
-            if self.fifo_pending == 0 {
-                return false;
+        while self.fifo.is_empty() {
+            match (self.tasks.is_empty(), self.pending.is_empty()) {
+                (true, true) => return false,
+                (true, false) => self.close(),
+                (false, _) => self.collect(),
             }
-            self.flush();
         }
-        let result = &self.fifo[self.fifo_head..self.fifo_head + block];
-        copy_chunk(result, chunk, s, out);
+        let Some(results) = self.fifo.front_mut() else { return false };
+        let block = s.sublanes * s.cols;
+        copy_chunk(bytemuck::cast_slice(&results.words[results.head..results.head + block]), chunk, s, out);
         if (chunk + 1) * s.lanes >= s.cols {
-            self.fifo_head += block;
+            results.head += block;
+            if results.head == results.words.len() {
+                self.spare_outs.extend(self.fifo.pop_front().map(|r| r.words));
+            }
         }
         true
     }
@@ -238,66 +242,82 @@ impl MxuFunction {
     /// Reads a chunk of accumulator rows. The caller has checked the range.
     pub fn drain(&mut self, chunk: usize, row: usize, out: &mut [u32]) {
         let s = self.shape;
-        if !self.pending.is_empty() {
-            self.flush();
+        self.close();
+        while !self.tasks.is_empty() {
+            self.collect();
         }
         copy_chunk(&self.accumulators[row * s.cols..(row + s.sublanes) * s.cols], chunk, s, out);
     }
 
-    /// Forms the products of all pending blocks.
-    fn flush(&mut self) {
+    /// Has the products of all pending blocks formed.
+    fn close(&mut self) {
         if self.pending.is_empty() {
             return;
         }
-        let s = self.shape;
-        let m = self.pending.len() * s.sublanes;
-        let k = self.weight_rows;
-        let exact = k <= EXACT_K || !self.pending.iter().any(|b| b.integer);
-        if self.fifo_head * 2 >= self.fifo_end {
-            self.fifo.copy_within(self.fifo_head..self.fifo_end, 0);
-            self.fifo_end -= self.fifo_head;
-            self.fifo_head = 0;
-        }
-        let block = s.sublanes * s.cols;
-        let end = self.fifo_end + self.fifo_pending * block;
-        if self.fifo.len() < end {
-            self.fifo.resize(end.next_power_of_two(), 0);
-        }
-        let operands =
-            Operands { a: &self.input[..self.filled], w: &self.weights, stride: s.rows, k, width: self.width };
-        if self.pending.iter().all(|b| b.to == Destination::Fifo && !b.integer) {
-            // Results are what the FIFO holds.
-            let fifo = bytemuck::cast_slice_mut(&mut self.fifo[self.fifo_end..end]);
-            multiply(operands, fifo, m, s.cols, self.threads);
-            self.fifo_end = end;
-        } else {
-            let product = &mut self.product[..m * s.cols];
-            match exact {
-                true => multiply(operands, product, m, s.cols, self.threads),
-                false => multiply_integer(operands, product, s.cols),
-            }
-            self.deliver(m, exact);
-        }
-        self.pending.clear();
+        let mut product = Product {
+            shape: self.shape,
+            width: self.width,
+            weights: Arc::clone(&self.weights),
+            input: std::mem::replace(&mut self.input, self.spare_inputs.pop().unwrap_or_default()),
+            blocks: std::mem::take(&mut self.pending),
+            out: self.spare_outs.pop().unwrap_or_default(),
+        };
         self.filled = 0;
-        self.fifo_pending = 0;
+        let task = match &self.beside {
+            Some(other) => other.form(product),
+            None => {
+                product.form(self.threads);
+                Task::formed(product)
+            }
+        };
+        self.tasks.push_back(task);
+        let most = if self.beside.is_some() { AHEAD } else { 0 };
+        while self.tasks.len() > most {
+            self.collect();
+        }
     }
 
-    /// Takes the pending blocks' products to where they belong.
-    fn deliver(&mut self, m: usize, exact: bool) {
+    /// Takes the oldest products, if there are some, to where they belong.
+    fn collect(&mut self) {
+        let Some(task) = self.tasks.pop_front() else { return };
+        let product = task.take();
+        let exact = product.is_exact();
+        let Product { input, mut blocks, out, .. } = product;
+        self.spare_inputs.push(input);
+        if blocks.iter().all(|b| b.to == Destination::Fifo && !b.integer) {
+            // Results are what the FIFO holds.
+            self.fifo.push_back(Results { words: out, head: 0 });
+        } else {
+            self.deliver(&blocks, &out, exact);
+            self.spare_outs.push(out);
+        }
+        blocks.clear();
+        if self.pending.capacity() == 0 {
+            self.pending = blocks;
+        }
+    }
+
+    /// Takes blocks' products to where they belong.
+    fn deliver(&mut self, blocks: &[Block], products: &[f32], exact: bool) {
         let s = self.shape;
         let block = s.sublanes * s.cols;
-        for (b, product) in self.pending.iter().zip(self.product[..m * s.cols].chunks_exact(block)) {
+        let mut words = self.spare_outs.pop().unwrap_or_default();
+        words.clear();
+        for (b, product) in blocks.iter().zip(products.chunks_exact(block)) {
             let bits = Bits { integer: b.integer, exact };
             match b.to {
                 Destination::Fifo => {
-                    let at = self.fifo_end;
-                    self.fifo_end += block;
-                    bits.set(product, &mut self.fifo[at..at + block]);
+                    let at = words.len();
+                    words.resize(at + block, 0.0);
+                    bits.set(product, bytemuck::cast_slice_mut(&mut words[at..]));
                 }
                 Destination::Set(row) => bits.set(product, &mut self.accumulators[row * s.cols..][..block]),
                 Destination::Add(row) => bits.add(product, &mut self.accumulators[row * s.cols..][..block]),
             }
+        }
+        match words.is_empty() {
+            true => self.spare_outs.push(words),
+            false => self.fifo.push_back(Results { words, head: 0 }),
         }
     }
 }
@@ -341,39 +361,5 @@ fn copy_chunk(block: &[u32], chunk: usize, s: Shape, out: &mut [u32]) {
     }
     for (row, o) in block.chunks_exact(s.cols).zip(out.chunks_exact_mut(s.lanes)) {
         o.copy_from_slice(&row[chunk * s.lanes..(chunk + 1) * s.lanes]);
-    }
-}
-
-/// Rows from which a product is worth splitting over threads.
-const SPLIT_ROWS: usize = 256;
-
-/// `out[m x cols] = a * w`. Rows are independent, so any split gives the same bits.
-fn multiply(p: Operands<'_>, out: &mut [f32], m: usize, cols: usize, threads: usize) {
-    if threads > 1 && m >= SPLIT_ROWS {
-        let half = m / 2;
-        let (a0, a1) = p.a.split_at(half * p.stride);
-        let (o0, o1) = out.split_at_mut(half * cols);
-        rayon::join(
-            || multiply(Operands { a: a0, ..p }, o0, half, cols, threads / 2),
-            || multiply(Operands { a: a1, ..p }, o1, m - half, cols, threads / 2),
-        );
-        return;
-    }
-    kernel::multiply(p, out, cols);
-}
-
-/// As [`multiply`] for s8 and u8 values whose sums f32 cannot hold; results are s32 bits.
-fn multiply_integer(p: Operands<'_>, out: &mut [f32], cols: usize) {
-    for (panel, w) in p.w.chunks_exact(p.stride * p.width).take(cols / p.width).enumerate() {
-        let w: Vec<i32> = w[..p.k * p.width].iter().map(|&x| x as i32).collect();
-        let mut sums = vec![0i32; p.width];
-        for (row, o) in p.a.chunks_exact(p.stride).zip(out.chunks_exact_mut(cols)) {
-            sums.fill(0);
-            for (&x, w) in row.iter().zip(w.chunks_exact(p.width)) {
-                sums.iter_mut().zip(w).for_each(|(s, &w)| *s = s.wrapping_add((x as i32).wrapping_mul(w)));
-            }
-            let o = &mut o[panel * p.width..][..p.width];
-            o.iter_mut().zip(&sums).for_each(|(o, &s)| *o = f32::from_bits(s as u32));
-        }
     }
 }

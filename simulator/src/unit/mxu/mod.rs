@@ -3,7 +3,9 @@
 mod format;
 mod function;
 mod kernel;
+mod product;
 mod timing;
 
-pub(crate) use function::{Destination, MxuFunction, Shape};
+pub(crate) use function::MxuFunction;
+pub(crate) use product::{Beside, Destination, Shape};
 pub(crate) use timing::MxuTiming;
