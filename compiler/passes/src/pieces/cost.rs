@@ -6,6 +6,7 @@
 use super::region::{Cut, Region, is_free, operand_cuts, wants_whole};
 use crate::options::PassOptions;
 use rustc_hash::FxHashSet;
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use systole_hlo::analysis::devices;
 use systole_hlo::graph::{Collective, CollectiveKind, Computation, NodeId, Op, Shape};
@@ -17,12 +18,30 @@ const WORTH: (f64, f64) = (0.15, 16.0);
 /// Messages that a piece of a collective takes to begin and to end.
 const ENDS: f64 = 4.0;
 
+/// Sets a node's bit; whether it was not set.
+fn set(bits: &mut [u64], id: NodeId) -> bool {
+    let (word, bit) = (&mut bits[id.index() / 64], 1 << (id.index() % 64));
+    let new = *word & bit == 0;
+    *word |= bit;
+    new
+}
+
+/// Links of a device that a group uses, in one direction, if it extends along axes of a topology.
+fn links(axes: Option<&[(u32, bool)]>) -> f64 {
+    let along = |&(_, turns): &(u32, bool)| if turns { 2.0 } else { 1.0 };
+    axes.map_or(2.0, |axes| axes.iter().map(along).sum::<f64>().max(1.0))
+}
+
 /// Costs of the nodes of a computation.
 pub struct Costs<'a> {
     c: &'a Computation,
     users: &'a [Vec<NodeId>],
     o: &'a PassOptions,
     work: Vec<f64>,
+    /// Of collectives, their seconds and their steps.
+    collectives: Vec<(f64, f64)>,
+    /// A bit for each node that needs a node or that it needs, of the nodes that were asked for.
+    related: Vec<OnceCell<Box<[u64]>>>,
 }
 
 fn bytes(c: &Computation, id: NodeId) -> f64 {
@@ -32,8 +51,10 @@ fn bytes(c: &Computation, id: NodeId) -> f64 {
 
 impl<'a> Costs<'a> {
     pub fn new(c: &'a Computation, users: &'a [Vec<NodeId>], o: &'a PassOptions) -> Costs<'a> {
-        let mut costs = Costs { c, users, o, work: Vec::new() };
+        let related = c.ids().map(|_| OnceCell::new()).collect();
+        let mut costs = Costs { c, users, o, work: Vec::new(), collectives: Vec::new(), related };
         costs.work = c.ids().map(|id| costs.alone(id)).collect();
+        costs.collectives = c.ids().map(|id| costs.exchange(id)).collect();
         costs
     }
 
@@ -67,11 +88,17 @@ impl<'a> Costs<'a> {
         self.work[id.index()]
     }
 
-    /// Seconds of a collective.
+    /// Seconds of a collective; of others none.
     pub fn collective(&self, id: NodeId) -> f64 {
+        self.collectives[id.index()].0
+    }
+
+    /// Seconds and steps of a collective.
+    fn exchange(&self, id: NodeId) -> (f64, f64) {
         let n = self.c.node(id);
-        let Op::Collective { kind, devices } = &n.op else { return 0.0 };
-        let Some(first) = self.groups(kind, devices) else { return 0.0 };
+        let Op::Collective { kind, devices } = &n.op else { return (0.0, 0.0) };
+        let Some(first) = self.groups(kind, devices) else { return (0.0, 0.0) };
+        let axes = self.axes(&first);
         let share = (first.len() as f64 - 1.0) / first.len() as f64;
         let moved = match kind {
             CollectiveKind::AllReduce { .. } => 2.0 * bytes(self.c, id),
@@ -83,13 +110,11 @@ impl<'a> Costs<'a> {
             | CollectiveKind::RaggedAllToAll
             | CollectiveKind::Reduce { .. } => bytes(self.c, id),
         };
-        moved * share / (self.links(&first) * self.o.rates.link).max(1.0)
-    }
-
-    /// Links of a device that a group uses, in one direction.
-    fn links(&self, group: &[u32]) -> f64 {
-        let along = |&(_, turns): &(u32, bool)| if turns { 2.0 } else { 1.0 };
-        self.axes(group).map_or(2.0, |axes| axes.iter().map(along).sum::<f64>().max(1.0))
+        let seconds = moved * share / (links(axes.as_deref()) * self.o.rates.link).max(1.0);
+        // One message each, that go round the axes or, where they do not wrap around, through all places.
+        let axes = axes.filter(|axes| axes.iter().all(|a| a.1));
+        let round = axes.map_or(first.len() as f64 - 1.0, |axes| axes.iter().map(|a| f64::from(a.0) - 1.0).sum());
+        (seconds, round * if matches!(kind, CollectiveKind::AllReduce { .. }) { 2.0 } else { 1.0 })
     }
 
     /// The axes of the topology that a group extends along: devices, and whether the axis is whole and wraps around.
@@ -105,35 +130,28 @@ impl<'a> Costs<'a> {
         Some(long.map(|a| (values[a].len() as u32, t.wrap[a] && values[a].len() as u32 == t.dims[a])).collect())
     }
 
-    /// Steps of a collective, one message each, that go round the axes or, where they do not wrap around, through all places.
-    fn steps(&self, id: NodeId) -> f64 {
-        let Op::Collective { kind, devices } = &self.c.node(id).op else { return 0.0 };
-        let Some(first) = self.groups(kind, devices) else { return 0.0 };
-        let axes = self.axes(&first).filter(|axes| axes.iter().all(|a| a.1));
-        let round = axes.map_or(first.len() as f64 - 1.0, |axes| axes.iter().map(|a| f64::from(a.0) - 1.0).sum());
-        round * if matches!(kind, CollectiveKind::AllReduce { .. }) { 2.0 } else { 1.0 }
-    }
-
     /// The first group of a collective, if it has several devices.
     fn groups(&self, kind: &CollectiveKind, devices: &Collective) -> Option<Vec<u32>> {
         let groups = devices::groups(kind, devices, &self.o.pod).ok()?;
         groups.into_iter().next().filter(|g| g.len() > 1)
     }
 
-    /// Nodes that a node needs, or that need it.
-    fn related(&self, id: NodeId) -> FxHashSet<NodeId> {
-        let mut all = FxHashSet::default();
-        for down in [false, true] {
-            let mut open = vec![id];
-            let mut seen = FxHashSet::default();
-            while let Some(n) = open.pop() {
-                if seen.insert(n) {
-                    open.extend(if down { &self.users[n.index()] } else { &self.c.node(n).operands });
+    /// A bit for each node that a node needs, or that needs it.
+    fn related(&self, id: NodeId) -> &[u64] {
+        self.related[id.index()].get_or_init(|| {
+            let mut all = vec![0; self.c.nodes.len().div_ceil(64)].into_boxed_slice();
+            for down in [false, true] {
+                let mut open = vec![id];
+                let mut seen = vec![0; all.len()];
+                while let Some(n) = open.pop() {
+                    if set(&mut seen, n) {
+                        open.extend(if down { &self.users[n.index()] } else { &self.c.node(n).operands });
+                    }
                 }
+                all.iter_mut().zip(&seen).for_each(|(a, s)| *a |= s);
             }
-            all.extend(seen);
-        }
-        all
+            all
+        })
     }
 
     /// Seconds that a region gains when it is computed in so many pieces; none if that is not worth it.
@@ -144,15 +162,15 @@ impl<'a> Costs<'a> {
         let exchanges: Vec<NodeId> = members.iter().map(|m| m.0).filter(|&n| self.collective(n) > 0.0).collect();
         let links: f64 = exchanges.iter().map(|&n| self.collective(n)).sum();
         // What hides the collectives as they are.
-        let mut aside = vec![false; self.c.nodes.len()];
+        let mut aside = vec![0u64; self.c.nodes.len().div_ceil(64)];
         for &x in &exchanges {
-            let related = self.related(x);
-            self.c.ids().filter(|n| !related.contains(n)).for_each(|n| aside[n.index()] = true);
+            aside.iter_mut().zip(self.related(x)).for_each(|(a, r)| *a |= !r);
         }
-        let beside: f64 = self.c.ids().filter(|n| aside[n.index()]).map(|n| self.work[n.index()]).sum();
+        let is_aside = |n: &NodeId| aside[n.index() / 64] >> (n.index() % 64) & 1 == 1;
+        let beside: f64 = self.c.ids().filter(is_aside).map(|n| self.work[n.index()]).sum();
         let exposed = links - beside;
         let work: f64 = members.iter().map(|m| self.work[m.0.index()]).sum();
-        let steps: f64 = exchanges.iter().map(|&n| self.steps(n)).sum();
+        let steps: f64 = exchanges.iter().map(|&n| self.collectives[n.index()].1).sum();
         // Pieces whose steps take longer than a message cost what begins and ends them; shorter ones wait at every step.
         let step = links / (steps * pieces as f64).max(1.0);
         let waits = ENDS * exchanges.len() as f64 * rates.message + steps * (rates.message - step).max(0.0);
