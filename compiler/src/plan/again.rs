@@ -33,6 +33,8 @@ pub struct Again<'a> {
     comp: &'a Computation,
     /// Nodes that are arrays whatever is decided.
     arrays: Vec<bool>,
+    /// Nodes whose values are the same in whole rows and columns of all that reads them (a factor of each head of an attention, say).
+    filling: Vec<bool>,
     /// Kernels that compute an operation again.
     kernels: Vec<SmallVec<[NodeId; 4]>>,
     /// Work along the longest path from an operation to the array it is part of.
@@ -54,8 +56,13 @@ impl<'a> Again<'a> {
         let read =
             |id: NodeId| users[id.index()].iter().any(|&u| !reads_points(comp, u)) || is_windowed(comp, users, id);
         let arrays = comp.ids().map(|id| pinned(id) || !fused(id) || read(id)).collect();
+        let fills = |&u: &NodeId| match (&comp.node(u).op, comp.node(u).shape.as_array()) {
+            (Op::Broadcast { dims }, Some(to)) => dims.iter().all(|&d| d + 2 < to.rank()),
+            _ => false,
+        };
+        let filling = users.iter().map(|users| !users.is_empty() && users.iter().all(fills)).collect();
         let n = comp.nodes.len();
-        Again { comp, arrays, kernels: vec![SmallVec::new(); n], work: vec![0; n] }
+        Again { comp, arrays, filling, kernels: vec![SmallVec::new(); n], work: vec![0; n] }
     }
 
     /// The kernels that compute an operation of several, and whether these are all.
@@ -88,8 +95,9 @@ impl<'a> Again<'a> {
         let reduces = matches!(self.comp.node(kernel).op, Op::Reduce { .. } | Op::ReduceWindow { .. });
         let space = if reduces { self.comp.node(kernel).operands[0] } else { kernel };
         let free = matches!(node.op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast { .. } | Op::Slice { .. });
-        let fewer = 2.0 * self.elements(id) <= self.elements(space) && columns(id) == columns(space);
-        !free && fewer && !self.is_cheaper(id, &[kernel])
+        let fewer = 2.0 * self.elements(id) <= self.elements(space);
+        let repeated = fewer && (columns(id) == columns(space) || self.filling[id.index()]);
+        !free && repeated && !self.is_cheaper(id, &[kernel])
     }
 
     fn elements(&self, id: NodeId) -> f64 {

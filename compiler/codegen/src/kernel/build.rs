@@ -85,7 +85,10 @@ pub struct KernelBuilder {
     converts_bf16: bool,
     /// Sums of products side by side that hide their latency; how many leave registers for what they share.
     pub(crate) sums: (u32, u32),
-    vmem_rows: u64,
+    /// Vector operations a cycle, cycles of a reduction along lanes and a function of its result, registers of vectors and masks.
+    pub(crate) across: (u32, u32, [u32; 2]),
+    /// Word rows of the chip's vector memory.
+    pub(crate) vmem_rows: u64,
     prologue: Vec<Item>,
     /// Open bodies, the innermost last; the first is the kernel's.
     bodies: Vec<Vec<Item>>,
@@ -101,6 +104,7 @@ impl KernelBuilder {
     /// A kernel without parameters yet; `name` is for listings.
     pub fn new(name: impl Into<String>, chip: &ChipConfig) -> KernelBuilder {
         let sum = chip.timing.get(Op::VFmaF.info().class);
+        let reduced: u32 = [Op::XSumLane, Op::EExp].map(|op| chip.timing.get(op.info().class).latency).iter().sum();
         KernelBuilder {
             kernel: Kernel {
                 name: name.into(),
@@ -113,6 +117,7 @@ impl KernelBuilder {
             xlu_units: chip.core.xlu_slots,
             lanes: chip.core.lanes,
             vmem_rows: chip.vmem.bytes / chip.row_bytes(),
+            across: (chip.core.valu_slots, reduced, [chip.core.vector_registers, chip.core.mask_registers]),
             converts_bf16: chip.vmem.bf16_conversion != 0,
             sums: (chip.core.valu_slots * sum.latency / sum.interval.max(1), chip.core.vector_registers / 4),
             prologue: Vec::new(),
@@ -217,11 +222,6 @@ impl KernelBuilder {
     pub fn new_m(&mut self) -> M {
         self.kernel.masks += 1;
         M(self.kernel.masks - 1)
-    }
-
-    /// Word rows of the chip's vector memory.
-    pub fn vmem_rows(&self) -> u64 {
-        self.vmem_rows
     }
 
     // ---- appending ----

@@ -8,9 +8,11 @@
 use super::body::Node;
 use super::deps::DepGraph;
 use super::list::{resource, width};
+use crate::kernel::regs::Reg;
 use petgraph::Direction;
 use petgraph::graph::NodeIndex;
 use petgraph::visit::EdgeRef;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BinaryHeap;
 use systole_isa::{ChipConfig, Slot};
 
@@ -227,14 +229,58 @@ fn evict_slot(
 
 /// Moves instructions later where that does not lengthen more lifetimes than it shortens.
 fn sink(nodes: &[Node], graph: &DepGraph, table: &mut Table, res: &[(Slot, u32)], time: &mut [u32], ii: u32) {
+    sink_where(nodes, graph, (table, res), time, ii, &mut |i, _| {
+        let regs: smallvec::SmallVec<[_; 6]> = nodes[i].registers().collect();
+        let defs = regs.iter().filter(|r| r.is_def).count();
+        defs > 0 && regs.len() - defs <= defs
+    });
+}
+
+/// Moves instructions of a schedule later where lifetimes become shorter by what registers of their files are worth (`worth` of a
+/// register): what nothing else in the loop needs any longer is needed longer then, what many need or no iteration makes is not.
+pub fn settle(nodes: &[Node], graph: &DepGraph, chip: &ChipConfig, m: &mut Modulo, worth: &dyn Fn(Reg) -> u32) {
+    let res: Vec<(Slot, u32)> = nodes.iter().map(|x| resource(chip, x)).collect();
+    let mut table = Table::new(m.ii, chip);
+    m.time.iter().zip(&res).for_each(|(&t, &r)| table.add(t, r, 1));
+    let mut users: FxHashMap<Reg, Vec<usize>> = FxHashMap::default();
+    let mut made: FxHashSet<Reg> = FxHashSet::default();
+    for (i, n) in nodes.iter().enumerate() {
+        for r in n.registers() {
+            if r.is_def {
+                made.insert(r.reg);
+            } else {
+                users.entry(r.reg).or_default().push(i);
+            }
+        }
+    }
+    sink_where(nodes, graph, (&mut table, &res), &mut m.time, m.ii, &mut |i, time| {
+        let (mut shorter, mut longer) = (0, 0);
+        for r in nodes[i].registers() {
+            let last = || users[&r.reg].iter().all(|&u| u == i || time[u] <= time[i]);
+            if r.is_def {
+                shorter += worth(r.reg);
+            } else if made.contains(&r.reg) && last() {
+                longer += worth(r.reg);
+            }
+        }
+        shorter > longer
+    });
+}
+
+/// Moves the instructions that `wanted` names, of those and their times, as late as what needs them allows.
+fn sink_where(
+    nodes: &[Node],
+    graph: &DepGraph,
+    (table, res): (&mut Table, &[(Slot, u32)]),
+    time: &mut [u32],
+    ii: u32,
+    wanted: &mut dyn FnMut(usize, &[u32]) -> bool,
+) {
     let mut order: Vec<usize> = (0..nodes.len()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(time[i]), i));
     let end = time.iter().copied().max().unwrap_or(0);
     for i in order {
-        let regs: smallvec::SmallVec<[_; 6]> = nodes[i].registers().collect();
-        let defs = regs.iter().filter(|r| r.is_def).count();
-        let uses = regs.len() - defs;
-        if defs == 0 || uses > defs {
+        if !wanted(i, time) {
             continue;
         }
         let late = graph

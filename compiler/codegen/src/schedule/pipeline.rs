@@ -21,6 +21,8 @@ use systole_isa::{ChipConfig, Inst, Op, Slot};
 const ROUND: u32 = 32;
 /// Bundles of prologue, round and epilogue at most.
 const MAX_BUNDLES: u64 = 1536;
+/// What a register of a file is worth of which all are needed.
+const WORTH: u32 = 16;
 /// Nodes of an unrolled body at most.
 const MAX_NODES: usize = 160;
 /// Nodes of a body at most: dependences grow with their square.
@@ -130,12 +132,20 @@ fn plan_unrolled(
         if ii > most {
             break;
         }
+        let fits = |m: &Modulo| pressure(q, &body.nodes, m, &temporary, body.inductions.len());
         match modulo::schedule(&body.nodes, &graph, q.chip, ii, 5) {
-            Some(m) if pressure_fits(q, &body.nodes, &m, &temporary, body.inductions.len()) => {
-                modulo = Some(m);
-                break;
+            Some(mut m) => {
+                let mut pressure = fits(&m);
+                if !pressure.fits() {
+                    modulo::settle(&body.nodes, &graph, q.chip, &mut m, &|r| pressure.worth(r));
+                    pressure = fits(&m);
+                }
+                if pressure.fits() {
+                    modulo = Some(m);
+                    break;
+                }
+                ii += (ii / 8).max(1);
             }
-            Some(_) => ii += (ii / 8).max(1),
             None => ii += (ii / 10).max(1),
         }
     }
@@ -186,32 +196,55 @@ fn lifetimes(nodes: &[Node], m: &Modulo, temporary: &FxHashSet<Reg>) -> FxHashMa
     life
 }
 
-/// Whether the registers live at once stay within the allowed share of every file.
-fn pressure_fits(q: &Request<'_>, nodes: &[Node], m: &Modulo, temporary: &FxHashSet<Reg>, inductions: usize) -> bool {
-    let mut live = vec![[0u32; 3]; m.ii as usize];
-    let mut constant = [inductions as u32 + 2, 0, 1];
-    let file = |r: Reg| match r.file() {
+/// A register's file, as the pressure on it is counted, and how many of its registers it takes.
+fn file_of(r: Reg) -> (usize, u32) {
+    match r.file() {
         File::Scalar => (0, 1),
         File::Vector => (1, 1),
         File::Pair => (1, 2),
         File::Mask => (2, 1),
-    };
+    }
+}
+
+/// Registers of every file that a schedule needs at once, and those that it may have.
+struct Pressure {
+    need: [u32; 3],
+    have: [u32; 3],
+}
+
+impl Pressure {
+    fn fits(&self) -> bool {
+        (0..3).all(|f| self.need[f] <= self.have[f])
+    }
+
+    /// What a register is worth: the more, the more of its file are needed for what there are.
+    fn worth(&self, r: Reg) -> u32 {
+        let (f, width) = file_of(r);
+        (WORTH * self.need[f] / self.have[f].max(1)).max(1) * width
+    }
+}
+
+/// The registers live at once, and the allowed share of every file.
+fn pressure(q: &Request<'_>, nodes: &[Node], m: &Modulo, temporary: &FxHashSet<Reg>, inductions: usize) -> Pressure {
+    let mut live = vec![[0u32; 3]; m.ii as usize];
+    let mut constant = [inductions as u32 + 2, 0, 1];
     let mut others = FxHashSet::default();
     for r in nodes.iter().flat_map(Node::registers) {
         if !temporary.contains(&r.reg) && others.insert(r.reg) {
-            let (f, w) = file(r.reg);
+            let (f, w) = file_of(r.reg);
             constant[f] += w;
         }
     }
     for (r, (from, to)) in lifetimes(nodes, m, temporary) {
-        let (f, w) = file(r);
+        let (f, w) = file_of(r);
         for t in from..to.max(from + 1) {
             live[(t % m.ii) as usize][f] += w;
         }
     }
     let c = &q.chip.core;
     let have = [c.scalar_registers, c.vector_registers, c.mask_registers].map(|n| n * q.register_share / 8);
-    live.iter().all(|l| (0..3).all(|f| l[f] + constant[f] <= have[f]))
+    let need = std::array::from_fn(|f| live.iter().map(|l| l[f]).max().unwrap_or(0) + constant[f]);
+    Pressure { need, have }
 }
 
 /// Iterations per round and rounds; `None` if the code would be too long.

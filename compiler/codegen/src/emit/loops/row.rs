@@ -11,7 +11,7 @@ use super::lanes::crosses;
 use super::pick::{Pick, combine_lanes};
 use super::simplify::{fill_rows, merge};
 use super::spec::{Access, ExprId, ExprOp, Input, LaneMap, LoopSpec, Reduction};
-use super::staged::{Staging, TileRegs, column_free, is_staged};
+use super::staged::{Staging, TileRegs, column_free, is_staged, masks_crowd};
 use super::tiled::tile_outermost;
 use crate::emit::elementwise;
 use crate::emit::memory::{Place, load_value, store_value};
@@ -147,6 +147,8 @@ pub(super) struct Context<'a> {
     /// Whether a node's value is the same in every column / row.
     pub(super) column_free: Vec<bool>,
     pub(super) row_free: Vec<bool>,
+    /// Which nodes are made anew behind each reduction along lanes rather than kept in the few registers for masks through it.
+    remade: Vec<bool>,
     /// How row blocks of many tiles are done.
     pub(super) staging: Staging,
 }
@@ -200,6 +202,7 @@ impl<'a> Context<'a> {
             outputs: Vec::new(),
             column_free: column_free(spec),
             row_free: Vec::new(),
+            remade: Vec::new(),
             staging: Staging::of(b, spec, bases.scratch),
         };
         for (i, input) in spec.inputs.iter().enumerate() {
@@ -235,6 +238,9 @@ impl<'a> Context<'a> {
             }
         }
         c.classify();
+        if !masks_crowd(b, spec, &c.remade, c.tiles) {
+            c.remade.fill(false);
+        }
         c
     }
 
@@ -258,6 +264,19 @@ impl<'a> Context<'a> {
                 _ => all(&self.row_free),
             };
             self.row_free.push(row);
+            let leaf = |a: ExprId| {
+                let arg = &self.spec.expr.nodes[a as usize];
+                self.column_free[a as usize] || self.row_free[a as usize] || matches!(arg.op, ExprOp::Const(_))
+            };
+            let again = match &n.op {
+                ExprOp::Input(_) => n.dtype == DType::Pred,
+                ExprOp::Index(_) => true,
+                ExprOp::Compare(..) | ExprOp::Binary(_) | ExprOp::Unary(_) => {
+                    n.dtype == DType::Pred && n.args.iter().all(|&a| leaf(a) || self.remade[a as usize])
+                }
+                _ => false,
+            };
+            self.remade.push(again && !row && !self.column_free[self.remade.len()]);
         }
     }
 
@@ -467,6 +486,7 @@ impl<'a> Context<'a> {
         let acc = acc.unwrap_or_else(|| inits.clone());
         let lanes = combine_lanes(b, (&body, pick), &acc);
         let result = emit_body(b, &body, &inits, &lanes);
+        memo.retain(|(i, _), _| !self.remade[*i as usize]);
         self.remember(b, id, r, wide, result, memo);
     }
 

@@ -26,6 +26,8 @@ const LONG: u32 = 128;
 /// Word rows of kept values at most, and the part of vector memory (one in so many).
 const SCRATCH: u64 = 1024;
 const SPARE: u64 = 64;
+/// Values of a tile that wait behind reductions at once, where several iterations of a loop are to overlap.
+const VALUES: u32 = 3;
 /// Work of a value, in simple vector operations, from which it is kept rather than computed again: what a store and a load
 /// take of their slots.
 const KEPT: u32 = 6;
@@ -201,6 +203,34 @@ fn kept(spec: &LoopSpec, (rows, room): (u32, u64), tiles: u32) -> Vec<(ExprId, u
     kept
 }
 
+/// Whether more masks among the nodes that are `cheap` to make again would wait behind reductions along lanes than there are
+/// registers for, those of the iterations that are under way at once included.
+pub(super) fn masks_crowd(b: &KernelBuilder, spec: &LoopSpec, cheap: &[bool], tiles: u32) -> bool {
+    let free = column_free(spec);
+    let (mut known, mut across) = (vec![false; free.len()], vec![false; free.len()]);
+    for roots in stages(spec) {
+        let mut open = roots;
+        let mut seen = known.clone();
+        while let Some(id) = open.pop() {
+            let i = id as usize;
+            across[i] |= known[i];
+            if !free[i] && !std::mem::replace(&mut seen[i], true) {
+                open.extend(&spec.expr.nodes[i].args);
+            }
+        }
+        known = seen;
+    }
+    let masks = (0..free.len()).filter(|&i| across[i] && cheap[i] && spec.expr.nodes[i].dtype == DType::Pred).count();
+    let (slots, reduced, [vectors, registers]) = b.across;
+    let waited = reduced * spec.expr.reductions.len() as u32;
+    // A loop takes about half as long again as its vector operations alone.
+    let under_way = waited * slots * 2 / (register(spec).simple * 3).max(1);
+    let masks = masks as u32;
+    // Where vectors alone take all registers, nothing is under way besides. One register has the mask of all.
+    let overlaps = tiles * VALUES <= vectors && masks * (tiles + under_way) >= registers;
+    overlaps || masks * tiles >= registers
+}
+
 /// Work of a value's column-dependent part from the inputs and what is kept.
 fn again(expr: &Expr, column_free: &[bool], kept: &[(ExprId, usize)], id: ExprId) -> u32 {
     let mut open = vec![id];
@@ -237,7 +267,7 @@ impl Staging {
         }
         let tiles = spec.columns.div_ceil(lanes);
         let rows = tiles * sublanes;
-        let kept = if scratch.is_some() { kept(spec, (rows, b.vmem_rows()), tiles) } else { Vec::new() };
+        let kept = if scratch.is_some() { kept(spec, (rows, b.vmem_rows), tiles) } else { Vec::new() };
         Staging { group: group(&spec.expr, tiles), kept, scratch, rows }
     }
 

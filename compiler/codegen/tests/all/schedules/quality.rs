@@ -132,6 +132,31 @@ fn a_long_body_is_bound_by_its_slot() {
     assert_eq!(p.ii, 32 * interval);
 }
 
+/// Masks that are needed long after what they compare (the cases of a function, say) are made when they are needed: there are
+/// few registers for them.
+#[test]
+fn masks_are_made_late() {
+    let chip = chip();
+    let (_, p) = single(&chip, |b, [x, y, _], bufs| {
+        let limits = [1.0, 2.0, 3.0, 4.0].map(|v: f32| b.v_imm(v.to_bits() as i32));
+        b.loop_static(200, |b| {
+            let u = b.load(MemFormat::W32, x, 0, 1, bufs[0]);
+            let cases = limits.map(|l| b.cmp(Op::VLtF, u, l));
+            let mut r = u;
+            for _ in 0..20 {
+                r = b.v(Op::VMulF, &[r, u]);
+            }
+            for (m, l) in cases.into_iter().zip(limits) {
+                r = b.select(m, l, r);
+            }
+            b.store(StoreFormat::W32, r, y, 0, 1, M::ALL, bufs[1]);
+            b.s_inc(x, 8);
+            b.s_inc(y, 8);
+        });
+    });
+    assert_eq!(p.ii, p.resource_bound, "{p:?}");
+}
+
 /// Compile time: many kernels of a usual size.
 #[test]
 fn hundreds_of_kernels_take_little_time() {
