@@ -196,7 +196,7 @@ fn turned_back(b: &mut Emit, x: NodeId, permutation: &[usize], dims: &[u64]) -> 
 }
 
 /// The transpose of a transpose whose dimensions were split or merged between, as one of the pieces that both have in common, where one
-/// turns lanes back that the other turned.
+/// turns lanes back that the other turned, or undoes all that the other did.
 fn turned_again(b: &mut Emit, x: NodeId, permutation: &[usize], dims: &[u64]) -> Option<NodeId> {
     let turned = b.operand(x, 0);
     let Op::Transpose { permutation: inner } = b.op(turned).clone() else { return None };
@@ -209,7 +209,9 @@ fn turned_again(b: &mut Emit, x: NodeId, permutation: &[usize], dims: &[u64]) ->
     let (from, to) = (split.last()?, of_x[*permutation.last()?].clone().next_back()?);
     let lanes_stay = sizes[*from] == *b.dims(y).last()? && sizes[to] == *dims.last()? && *from == to;
     let lanes_moved = inner.last() != Some(&(inner.len() - 1));
-    if !lanes_stay || !lanes_moved || !b.draft.fire("transpose-reshape-transpose") {
+    // Where the one undoes the other nothing is moved at all.
+    let undone = order.windows(2).all(|w| w[0] < w[1]);
+    if !(undone || lanes_stay && lanes_moved) || !b.draft.fire("transpose-reshape-transpose") {
         return None;
     }
     let y = b.reshape(y, &split.iter().map(|&piece| sizes[piece]).collect::<Vec<_>>());
