@@ -20,6 +20,7 @@ pub struct TilePin {
     pub splits: Option<u32>,
     pub groups: Option<u32>,
     pub windows: Option<[u32; 3]>,
+    pub close: Option<u32>,
 }
 
 impl TilePin {
@@ -32,6 +33,7 @@ impl TilePin {
             && same(self.splits, t.splits)
             && same(self.groups, t.groups)
             && self.windows.is_none_or(|w| w == t.windows)
+            && same(self.close, t.close)
     }
 }
 

@@ -1,10 +1,12 @@
 //! The instructions of one row block: loads and pushes, pops with sums and epilogue, and the staging of weights.
 
+use super::closing::Closing;
 use super::follow::Following;
 use super::odometer::{Odometer, Walk};
 use super::segment::Segments;
 use super::spec::{Array, Epilogue, TileAt};
 use super::spread::Spread;
+use super::staging::StageStep;
 use super::stream::{Kind, OutStream, Ring, Stream};
 use super::tile::{Problem, Tiling};
 use crate::emit::{Value, memory};
@@ -25,7 +27,7 @@ pub(super) struct Operand {
 
 impl Operand {
     /// Where slab `si` begins, which begins at `inside` of its batch index.
-    fn slab(&self, si: usize, inside: u32) -> u32 {
+    pub(super) fn slab(&self, si: usize, inside: u32) -> u32 {
         inside + si as u32 * self.beside
     }
 }
@@ -101,6 +103,8 @@ pub(super) struct Context<'a> {
     pub extra_streams: Vec<Option<Stream>>,
     /// If ends of tiles are spread over steps.
     pub spread: Option<Spread>,
+    /// If the last part is another one.
+    pub closing: Option<Closing>,
     /// If a loop follows.
     pub follow: Option<Following<'a>>,
 }
@@ -142,11 +146,14 @@ pub(super) enum Pop {
     Sum(Before),
     /// The tile's last: epilogue and store.
     Finish,
+    /// The same where units lie along `k`.
+    CloseSum(Before),
+    CloseFinish,
 }
 
 /// Where a lane chunk of an operand lies, relative to its first.
 #[derive(Clone, Copy, Debug)]
-enum ChunkAt {
+pub(super) enum ChunkAt {
     Fixed(i32),
     Moving(S),
     Missing,
@@ -155,30 +162,22 @@ enum ChunkAt {
 /// Per-step state of pushes and staging.
 pub(super) struct Step {
     lhs: Vec<(ChunkAt, M)>,
-    staging: StageStep,
-}
-
-struct StageStep {
-    /// Element row of the next group.
-    at: S,
-    /// k rows left from that group on, if they may end.
-    k_left: Option<S>,
-    /// Last group that exists, per column tile of the step (one for all if k lies along sublanes).
-    limit: Vec<Option<S>>,
-    lhs_like: Vec<(ChunkAt, M)>,
+    /// Units lie along `k`.
+    pub closing: bool,
+    pub staging: StageStep,
 }
 
 impl Context<'_> {
-    fn sub(&self) -> u32 {
+    pub(super) fn sub(&self) -> u32 {
         self.p.geometry.sublanes
     }
 
-    fn tile_k(&self) -> u32 {
+    pub(super) fn tile_k(&self) -> u32 {
         self.t.kch * self.p.geometry.lanes
     }
 
     /// Chunks along k of a step: their place, and the lanes that exist.
-    fn k_chunks(&self, b: &mut KernelBuilder, plane: u32, k_left: Option<S>) -> Vec<(ChunkAt, M)> {
+    pub(super) fn k_chunks(&self, b: &mut KernelBuilder, plane: u32, k_left: Option<S>) -> Vec<(ChunkAt, M)> {
         let g = self.p.geometry;
         let lanes = g.lanes;
         (0..self.t.kch)
@@ -205,54 +204,30 @@ impl Context<'_> {
     /// Sets up the pushes of the current step and the staging of the next one.
     pub fn begin_step(&self, b: &mut KernelBuilder) -> Step {
         let lhs = self.k_chunks(b, self.lhs.plane, self.current.k_left);
-        Step { lhs, staging: self.begin_staging(b) }
+        Step { lhs, closing: false, staging: self.begin_staging(b, self.next.vars[1]) }
     }
 
     /// Sets up the staging of the first step.
     pub fn begin_first(&self, b: &mut KernelBuilder) -> Step {
-        Step { lhs: Vec::new(), staging: self.begin_staging(b) }
+        Step { lhs: Vec::new(), closing: false, staging: self.begin_staging(b, self.next.vars[1]) }
     }
 
-    fn begin_staging(&self, b: &mut KernelBuilder) -> StageStep {
-        let (g, s, sub) = (self.p.geometry, self.p.staging, self.sub());
-        let rhs = self.next.vars[1];
-        let at = b.s_copy(rhs);
-        // The last group of `left` rows, in element rows behind `from`.
-        let last = |b: &mut KernelBuilder, left: S, from: S| {
-            let groups = b.s_addi(left, sub as i32 - 1);
-            let whole = b.def_s(Op::SAndI, &[groups.into(), (-(sub as i32)).into()]);
-            let first = b.s_addi(whole, -(sub as i32));
-            let positive = b.s(Op::SMax, &[first, S::ZERO]);
-            let rows = if s.stride == 1 { positive } else { b.s_muli(positive, s.stride as i32) };
-            b.s(Op::SAdd, &[from, rows])
-        };
-        if !s.transposed {
-            let ends = g.k % self.tile_k().min(s.groups * sub) != 0;
-            if self.t.k_tiles() == 1 {
-                let k_left = ends.then(|| b.s_var(g.k as i32));
-                return StageStep { at, k_left, limit: vec![None], lhs_like: Vec::new() };
-            }
-            let left = ends.then_some(self.next.vars[2]);
-            let limit = left.map(|l| last(b, l, rhs));
-            let k_left = left.map(|l| b.s_copy(l));
-            return StageStep { at, k_left, limit: vec![limit], lhs_like: Vec::new() };
-        }
-        let cols = self.t.nch * g.lanes;
-        let clamp = self.p.spec.n > cols && self.p.spec.n.next_multiple_of(sub) % cols != 0;
-        let limit = (0..self.t.ns).map(|ni| {
-            clamp.then(|| {
-                let left = b.s_addi(self.next.vars[3], -((ni * cols) as i32));
-                let from = b.s_addi(rhs, (ni * cols * s.stride) as i32);
-                last(b, left, from)
-            })
-        });
-        let limit = limit.collect();
-        let k_left = (self.t.k_tiles() > 1).then_some(self.next.vars[2]);
-        let k_left = k_left.filter(|_| g.k % self.tile_k() != 0);
-        StageStep { at, k_left: None, limit, lhs_like: self.k_chunks(b, self.rhs.plane, k_left) }
+    /// Sets up the pushes of a step of the last part, and the staging of the next one, whose weights begin at `rhs`.
+    pub fn begin_closing(&self, b: &mut KernelBuilder, rhs: S) -> Step {
+        let lhs = (0..self.t.kch).map(|c| (ChunkAt::Fixed((c * self.lhs.plane) as i32), M::ALL)).collect();
+        Step { lhs, closing: true, staging: self.begin_staging(b, rhs) }
     }
 
-    fn load(&self, b: &mut KernelBuilder, o: &Operand, base: S, at: ChunkAt, offset: i32, stride: u32, mask: M) -> V {
+    pub(super) fn load(
+        &self,
+        b: &mut KernelBuilder,
+        o: &Operand,
+        base: S,
+        at: ChunkAt,
+        offset: i32,
+        stride: u32,
+        mask: M,
+    ) -> V {
         let zero = b.v_imm(0);
         let (base, offset) = match at {
             ChunkAt::Missing => return zero,
@@ -262,87 +237,6 @@ impl Context<'_> {
         let place = memory::Place { base, offset, stride: stride as i32, buf: o.buf, component_rows: 0 };
         let v = self.p.formats.load(b, o.array.dtype, place);
         if mask == M::ALL { v } else { b.select(mask, v, zero) }
-    }
-
-    /// Loads a register of weights for every slab, once for those that share it, and runs `f(slab, register)`.
-    fn each_slab(
-        &self,
-        b: &mut KernelBuilder,
-        load: &dyn Fn(&mut KernelBuilder, i32) -> V,
-        f: &mut dyn FnMut(&mut KernelBuilder, u32, V),
-    ) {
-        let mut last: Option<(u32, V)> = None;
-        for si in 0..self.t.ms {
-            let skip = self.rhs.slab(si as usize, 0);
-            let v = match last {
-                Some((at, v)) if at == skip => v,
-                _ => load(b, skip as i32),
-            };
-            last = Some((skip, v));
-            f(b, si, v);
-        }
-    }
-
-    /// Stages the next group of weight registers in every unit.
-    pub fn stage_group(&self, b: &mut KernelBuilder, step: &Step, format: MxuFormat) {
-        let (g, s, sub) = (self.p.geometry, self.p.staging, self.sub());
-        let st = &step.staging;
-        let cols = self.t.nch * g.lanes;
-        let bounded = |b: &mut KernelBuilder, at: S, ni: u32| match st.limit[ni as usize] {
-            Some(limit) => b.s(Op::SMin, &[at, limit]),
-            None => at,
-        };
-        if s.transposed {
-            for ni in 0..self.t.ns {
-                let skip = (ni * cols * s.stride) as i32;
-                let (base, offset) = match st.limit[ni as usize] {
-                    Some(_) => {
-                        let at = b.s_addi(st.at, skip);
-                        (bounded(b, at, ni), 0)
-                    }
-                    None => (st.at, skip),
-                };
-                for (&(at, mask), c) in st.lhs_like.iter().zip(s.part.first_k..) {
-                    self.each_slab(
-                        b,
-                        &|b, skip| self.load(b, &self.rhs, base, at, offset + skip, s.stride, mask),
-                        &mut |b, si, v| {
-                            b.mxu_stage_t(si * self.t.ns + ni, v, c, format);
-                        },
-                    );
-                }
-            }
-        } else {
-            let base = bounded(b, st.at, 0);
-            let mask = st.k_left.map_or(M::ALL, |left| {
-                let (sublane, left) = (b.sublane(), b.splat(left));
-                b.cmp(Op::VLtS, sublane, left)
-            });
-            for ni in 0..self.t.ns {
-                for c in 0..self.t.nch {
-                    let plane = ni * self.t.nch + c;
-                    let at = ChunkAt::Fixed((plane * self.rhs.plane) as i32);
-                    let at = if plane < g.planes_n { at } else { ChunkAt::Missing };
-                    let chunk = s.part.first_n + c;
-                    self.each_slab(
-                        b,
-                        &|b, skip| self.load(b, &self.rhs, base, at, skip, s.stride, mask),
-                        &mut |b, si, v| {
-                            b.mxu_stage(si * self.t.ns + ni, v, chunk, format);
-                        },
-                    );
-                }
-            }
-            if let Some(left) = st.k_left {
-                b.s_inc(left, -(sub as i32));
-            }
-        }
-        b.s_inc(st.at, (sub * s.stride) as i32);
-    }
-
-    /// Makes the staged weights active in every unit.
-    pub fn latch(&self, b: &mut KernelBuilder) {
-        (0..self.t.ns * self.t.ms).for_each(|u| b.mxu_latch(u));
     }
 
     /// Runs `f(i, offset)` for `n` blocks of a walk: the offset is what its variables lack at block `i`.
@@ -400,6 +294,10 @@ impl Context<'_> {
                 let zero = b.v_imm(0);
                 if mask == M::ALL { v } else { b.select(mask, v, zero) }
             };
+            if step.closing {
+                self.push_closing(b, &step.lhs, (si as u32, push), skip as i32 + offset);
+                continue;
+            }
             let part = self.p.staging.part;
             let mut chunks: Vec<(V, u32)> = step.lhs.iter().zip(part.first_k..).map(|(c, n)| (load(b, c), n)).collect();
             chunks.extend(part.fires.map(|last| (b.v_imm(0), last)));
@@ -429,8 +327,12 @@ impl Context<'_> {
     pub fn pop_blocks(&self, b: &mut KernelBuilder, pop: Pop, n: u32) {
         match pop {
             Pop::None => return,
-            Pop::Sum(before) => self.sum_blocks(b, before, n),
-            Pop::Finish => self.walked(b, &self.pop, n, &mut |b, i, offset| self.finish_block(b, i, offset)),
+            Pop::Sum(before) => self.sum_blocks(b, before, n, false),
+            Pop::CloseSum(before) => self.sum_blocks(b, before, n, true),
+            Pop::Finish | Pop::CloseFinish => {
+                let closing = pop == Pop::CloseFinish;
+                self.walked(b, &self.pop, n, &mut |b, i, offset| self.finish_block(b, i, offset, closing));
+            }
         }
         for (row, used) in [(self.pop_row, self.t.accumulators), (self.sums_row, self.t.sums > 0)] {
             if used {
@@ -439,8 +341,13 @@ impl Context<'_> {
         }
     }
 
+    /// The results that a block pops: all of them, or where units lie along `k`, the first unit's of each sum.
+    fn summed(&self, closing: bool) -> Vec<(usize, u32, u32, u32)> {
+        if closing { self.closing_results() } else { self.results().collect() }
+    }
+
     /// The next result of a unit, of the part's plane `plane` of columns: from the FIFO, or from the accumulator rows of block `i`.
-    fn result(&self, b: &mut KernelBuilder, i: u32, unit: u32, plane: u32) -> V {
+    pub(super) fn result(&self, b: &mut KernelBuilder, i: u32, unit: u32, plane: u32) -> V {
         let part = self.p.staging.part;
         let chunk = part.first_n + plane;
         match (self.t.accumulators, i * self.sub()) {
@@ -465,9 +372,10 @@ impl Context<'_> {
     }
 
     /// Adds results to the sums. All loads come before all stores, so that they need not be told apart.
-    fn sum_blocks(&self, b: &mut KernelBuilder, before: Before, n: u32) {
+    fn sum_blocks(&self, b: &mut KernelBuilder, before: Before, n: u32, closing: bool) {
+        let results = self.summed(closing);
         let all: Vec<(u32, (usize, u32, u32, u32))> =
-            (0..n).flat_map(|i| self.results().map(move |r| (i, r))).collect();
+            (0..n).flat_map(|i| results.iter().map(move |&r| (i, r))).collect();
         let there = |plane: u32| plane < self.p.geometry.planes_n;
         let load = |b: &mut KernelBuilder, &(i, (_, plane, unit, c)): &(u32, (usize, u32, u32, u32))| {
             let known = there(plane) && before != Before::Nothing;
@@ -483,9 +391,14 @@ impl Context<'_> {
             let v = self.result(b, i, unit, c);
             totals.push(there(plane).then(|| {
                 let value = self.p.formats.result(b, v).v();
-                let Some(sum) = sum else { return value };
-                let total = self.p.formats.add(b, sum, value);
-                if let Before::Perhaps(first) = before { b.select(first, value, total) } else { total }
+                let total = match sum {
+                    Some(sum) => {
+                        let total = self.p.formats.add(b, sum, value);
+                        if let Before::Perhaps(first) = before { b.select(first, value, total) } else { total }
+                    }
+                    None => value,
+                };
+                if closing { self.add_others(b, total, (i, unit, c)) } else { total }
             }));
         }
         for (&(i, (_, _, unit, c)), total) in all.iter().zip(totals) {
@@ -497,9 +410,9 @@ impl Context<'_> {
     }
 
     /// Takes the results of block `i` of the next ones through the epilogue; `offset`: see [`Context::walked`].
-    fn finish_block(&self, b: &mut KernelBuilder, i: u32, offset: i32) {
+    fn finish_block(&self, b: &mut KernelBuilder, i: u32, offset: i32, closing: bool) {
         let mask = self.store_mask(b);
-        for (si, plane, unit, c) in self.results() {
+        for (si, plane, unit, c) in self.summed(closing) {
             let there = plane < self.p.geometry.planes_n;
             if self.t.accumulators && !there {
                 continue;
@@ -507,7 +420,11 @@ impl Context<'_> {
             let v = self.result(b, i, unit, c);
             if there {
                 let value = self.p.formats.result(b, v);
-                let value = self.add_sum(b, value, self.sum_offset(i, unit, c));
+                let whole = closing && self.closes_at_once();
+                let mut value = if whole { value } else { self.add_sum(b, value, self.sum_offset(i, unit, c)) };
+                if closing {
+                    value = Value::word(value.dtype, self.add_others(b, value.v(), (i, unit, c)));
+                }
                 self.finish_tile(b, value, (si, plane, offset), mask);
             }
         }

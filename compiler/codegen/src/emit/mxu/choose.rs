@@ -23,16 +23,29 @@ pub struct Tile {
     pub groups: u32,
     /// Windows of lhs, rhs and the result; 0 where the array is in vector memory.
     pub windows: [u32; 3],
+    /// Matrix units beside each other along `k` in the last part ([`super::closing`]); 1: it is as all others.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub close: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_one(n: &u32) -> bool {
+    *n == 1
 }
 
 impl fmt::Display for Tile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tile { variant, units, outer, rows, splits, groups, windows: [l, r, o] } = self;
+        let Tile { variant, units, outer, rows, splits, groups, windows: [l, r, o], close } = self;
         write!(
             f,
             "variant {variant}, {units} units, {outer} outer, {rows} rows, {splits} splits, {groups} groups, windows \
              {l}/{r}/{o}"
-        )
+        )?;
+        if *close > 1 { write!(f, ", close {close}") } else { Ok(()) }
     }
 }
 
@@ -68,6 +81,7 @@ impl Tile {
             splits: t.ks,
             groups: t.ng,
             windows: [count(&t.lhs), count(&t.rhs), count(&t.out)],
+            close: t.close,
         }
     }
 }

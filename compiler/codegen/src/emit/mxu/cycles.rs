@@ -22,6 +22,10 @@ const SPARE: f64 = 0.2;
 /// Cycles between two splits of k: other windows and sums (measured; twice as many with looks).
 const TURN: f64 = 24.0;
 
+/// Share of a kernel's cycles that another last part has to save: its code is as long as all other parts', and every other decision
+/// that hangs on this one's is made again for little (assumed).
+const CLOSING: f64 = 0.01;
+
 /// Steps with part of an end beside them.
 pub(super) struct Shaped {
     /// Steps that the end is spread over.
@@ -165,14 +169,10 @@ impl Problem<'_> {
             rows = within(rows, m.lhs, ahead(&t.lhs));
         }
         let blocks_of_rows = tiles * t.ks as f64 / t.ng as f64;
-        let first = (m.lhs + m.rhs) / t.kc as f64 / bandwidth + latency;
+        let first_bytes = (m.lhs + m.rhs) / t.kc as f64 / bandwidth;
+        let first = first_bytes + latency;
         let drain = chip.mxu.fill_cycles() as f64;
-        // What leaves early does so while the rest is popped.
-        let early = t.early_rows(self.spec, g).map_or(0.0, |rows| {
-            let popped = f64::from(t.segments.tail * g.sublanes) / self.formats.rate;
-            (m.out / bandwidth * f64::from(rows) / f64::from(t.blocks * g.sublanes)).min(popped)
-        });
-        let last = if m.out > 0.0 { m.out / bandwidth - early + latency } else { 0.0 };
+        let last = if m.out > 0.0 { self.last(t, m.out / bandwidth, step) + latency } else { 0.0 };
         // The first part waits for both operands, the others of its rows for groups that stay.
         let late = |bytes: f64| (bytes / bandwidth - part).max(0.0);
         let others = if keeps { late(m.rhs) * f64::from(t.ng - 1) } else { 0.0 };
@@ -180,6 +180,32 @@ impl Problem<'_> {
         let waits = late(m.lhs + m.rhs) * chunks + others;
         let work = work * t.ng as f64 * blocks_of_rows;
         let spare = SPARE * (moved / bandwidth - work).max(0.0);
-        (rows * blocks_of_rows + waits).max(moved / bandwidth) - spare + first + drain + last
+        let mut all = rows * blocks_of_rows + waits;
+        if t.close > 1 {
+            // The last part waits for all that it multiplies.
+            all = all.max((moved - m.out) / bandwidth - first_bytes + steps * step) * (1.0 + CLOSING);
+        }
+        all.max(moved / bandwidth) - spare + first + drain + last
+    }
+    /// Cycles in which the last results leave behind the last ones that are popped, and what another last part costs. `out`: cycles in which
+    /// a tile's leave; `step`: of a step.
+    fn last(&self, t: &Tiling, out: f64, step: f64) -> f64 {
+        let (g, c) = (self.geometry, &self.chip.core);
+        let share = 1.0 / f64::from(t.close);
+        // What leaves early does so while the rest is popped. That the rest leaves in pieces saves about as much whatever the tile.
+        let early = t.early_rows(self.spec, g).map_or(0.0, |rows| {
+            let popped = f64::from(t.segments.tail * g.sublanes) / self.formats.rate;
+            (out * share * f64::from(rows) / f64::from(t.blocks * g.sublanes)).min(popped)
+        });
+        if t.close == 1 {
+            return out - early;
+        }
+        let steps = f64::from(t.steps(g, self.formats));
+        // Columns that are there before the last ones leave beside these.
+        let waiting = (out - steps * step).max(0.0) * (1.0 - share);
+        // Every unit of a sum has its own rows of lhs.
+        let loads = f64::from(t.ms * t.kch * t.close + t.ms * t.ns * t.nch / t.close) / f64::from(c.vload_slots.max(1));
+        let slower = (f64::from(t.blocks) * loads - step).max(0.0) * steps;
+        out * share + waiting - early + slower
     }
 }

@@ -26,8 +26,13 @@ impl Context<'_> {
         let groups = self.p.staging.groups;
         b.loop_static(groups, |b| self.stage_group(b, &first, self.passes()[0].1));
         let steps = self.steps * self.parts;
-        self.all(b, steps, hook);
-        self.tail(b);
+        if self.closing.is_some() {
+            self.all(b, steps - self.steps, hook);
+            self.close(b);
+        } else {
+            self.all(b, steps, hook);
+            self.tail(b);
+        }
         // Empties the staging area, into which the last step put weights that nobody uses.
         self.latch(b);
         if let Some(out) = &self.out_stream {
@@ -133,6 +138,7 @@ impl Context<'_> {
             let more = b.s_addi(self.rhs_waits, -1);
             b.set_s(self.rhs_waits, Op::SMax, &[more.into(), S::ZERO.into()]);
         }
+        self.next_part(b);
         if self.streams_inputs() {
             b.set_s(self.chunk_left, Op::SLi, &[(self.t.ktc as i32).into()]);
             b.set_s(self.next_chunk, Op::SLi, &[0.into()]);
@@ -190,7 +196,13 @@ impl Context<'_> {
             return event(b, 0);
         }
         let due = b.s(Op::SSel, &[self.rhs_waits, self.next_new_chunk, S::ZERO]);
-        b.if_(due, |b| switch(b, self.next_chunk, self.t.kc, &event));
+        b.if_(due, |b| {
+            switch(b, self.next_chunk, self.t.kc, &event);
+            // The last part may begin with any of its chunks; no others come behind them.
+            if let Some(closing) = &self.closing {
+                closing.if_last(b, |b| (1..self.t.kc).for_each(|i| s.wait(b, i)));
+            }
+        });
     }
 
     fn step(&self, b: &mut KernelBuilder) {
@@ -230,7 +242,7 @@ impl Context<'_> {
     }
 
     /// The loops of a step that pop from `source`.
-    fn loops(
+    pub(super) fn loops(
         &self,
         b: &mut KernelBuilder,
         step: &Step,
@@ -256,7 +268,7 @@ impl Context<'_> {
         }
     }
 
-    fn staged_after(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
+    pub(super) fn staged_after(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
         let next = self.passes()[(pass + 1) % self.passes().len()].1;
         let all = self.seg.staged_after;
         if all > 0 {
@@ -371,7 +383,7 @@ impl Context<'_> {
 
     /// Starts the copy of the results that leave before the tile's others.
     pub(super) fn start_early(&self, b: &mut KernelBuilder) {
-        if let Some(out) = self.out_stream.as_ref().filter(|out| out.early.is_some()) {
+        if let Some(out) = self.out_stream.as_ref().filter(|out| out.whole.early.is_some()) {
             let (window, address) = self.leaving(b);
             out.start_early(b, window, address);
         }
@@ -494,10 +506,20 @@ impl Context<'_> {
 
     /// Before a tile's first result is stored.
     pub(super) fn begin_tile(&self, b: &mut KernelBuilder) {
+        self.at_tile(b);
+        self.claim_tile(b);
+    }
+
+    /// The results that are stored next are those at the tiles' odometer.
+    pub(super) fn at_tile(&self, b: &mut KernelBuilder) {
         for (&to, &from) in self.pop.vars.iter().zip(&self.at.vars) {
             b.copy_s(to, from);
         }
         b.copy_s(self.pop_plane, self.at.vars[self.pop.vars.len()]);
+    }
+
+    /// Waits for the windows of the next tile's results and extras.
+    pub(super) fn claim_tile(&self, b: &mut KernelBuilder) {
         if let Some(out) = &self.out_stream {
             out.claim(b);
         }
@@ -529,7 +551,7 @@ impl Context<'_> {
     }
 
     /// The word row of the window in use of the result, and where it goes.
-    fn leaving(&self, b: &mut KernelBuilder) -> (S, S) {
+    pub(super) fn leaving(&self, b: &mut KernelBuilder) -> (S, S) {
         (self.window_row(b, self.at.vars[0]), self.at.vars[self.pop.vars.len() + 1])
     }
 
@@ -554,8 +576,11 @@ impl Context<'_> {
             b.loop_static(parts, |b| self.drain(b, &|b, pop| blocks(b, self.t.blocks, pop)));
         } else {
             let tail = self.seg.tail;
+            let pieces = self.out_stream.as_ref().is_some_and(|out| !out.last().is_empty());
             let end = |b: &mut KernelBuilder| {
-                if tail > 0 {
+                if pieces {
+                    self.last_results(b, Pop::Finish);
+                } else if tail > 0 {
                     self.pop_end(b, &|b, pop| blocks(b, tail, pop), true);
                 }
                 self.rest_of_spread(b);

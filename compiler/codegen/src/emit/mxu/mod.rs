@@ -11,11 +11,12 @@
 //! - [`tile`]: the choice of blocks, groups and chunks; [`cycles`]: its cost model;
 //! - [`segment`]: the loops of a step, and how results lag behind pushes;
 //! - [`choose`]: the best tile, as plain numbers;
+//! - [`closing`]: the last part, with units along `k`;
 //! - [`spread`]: ends of products beside the next tile's steps;
 //! - [`split`]: parts for the cores of a device;
 //! - [`odometer`]: counting through nested dimensions;
 //! - [`stream`]: copies between HBM and windows;
-//! - [`setup`], [`body`], [`flow`]: emission.
+//! - [`setup`], [`body`], [`staging`], [`flow`]: emission.
 //!
 //! Invariants: whatever memory holds beyond an array's elements (even NaN) never reaches a result, and stores touch only
 //! results and padding. Rows in flight never exceed the result FIFO. Sums are in ascending `k`, for each `k` tile in the
@@ -23,6 +24,7 @@
 
 mod body;
 mod choose;
+mod closing;
 mod cycles;
 mod finish;
 mod flow;
@@ -35,6 +37,7 @@ mod setup;
 mod spec;
 mod split;
 mod spread;
+mod staging;
 mod start;
 mod stream;
 mod tile;

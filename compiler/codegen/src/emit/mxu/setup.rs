@@ -1,12 +1,13 @@
 //! From a tiling to the [`Context`] of an emission: parameters, windows, streams and the first values of all registers.
 
 use super::body::{Context, Current, Operand};
+use super::closing::Closing;
 use super::follow::{Follow, Following};
 use super::odometer::{Level, Odometer, Walk};
 use super::spec::{Array, Dim, Epilogue, MxuError, RhsForm};
 use super::spread::Spread;
 use super::start::Start;
-use super::stream::{Chunk, Kind, OutStream, Piece, Ring, Stream, desc};
+use super::stream::{Chunk, Kind, OutStream, Piece, Pieces, Ring, Stream, desc};
 use super::tile::{Problem, Tiling, Window};
 use crate::emit::hbm::{Descs, HbmUnit};
 use crate::emit::loops::spec::LoopSpec;
@@ -343,13 +344,14 @@ fn tile_desc(unit: &HbmUnit, l: &Levels<'_>, w: &Window, to_hbm: bool) -> DmaDes
     desc(unit, to_hbm, w.copied, [w.planes, l.p.spec.out.plane_rows, w.plane], &beside)
 }
 
-/// How a tile's results leave: what does so early, if anything, and the rest; the bytes of both.
-fn out_pieces(r: &mut Resources, l: &Levels<'_>, unit: &HbmUnit, w: &Window) -> ((Option<Piece>, Piece), u32) {
+/// How results of a window, or of so many of its planes, leave, and the bytes of all.
+fn out_pieces(r: &mut Resources, l: &Levels<'_>, unit: &HbmUnit, w: &Window) -> (Pieces, u32) {
     let (t, g, a) = (l.t, l.p.geometry, &l.p.spec.out);
     let whole = tile_desc(unit, l, w, true);
     let bytes = whole.bytes() as u32;
     let Some(early) = t.early_rows(l.p.spec, g) else {
-        return ((None, Piece { desc: r.descs.number(whole), from: 0, to: 0 }), bytes);
+        let rest = Piece { desc: r.descs.number(whole), from: 0, to: 0 };
+        return (Pieces { early: None, rest, last: Vec::new() }, bytes);
     };
     let slab = t.blocks * g.sublanes;
     let mut piece = |first: u32, rows: u32| {
@@ -357,7 +359,15 @@ fn out_pieces(r: &mut Resources, l: &Levels<'_>, unit: &HbmUnit, w: &Window) -> 
         let to = (first / a.dtype.packing() as u32) as i32;
         Piece { desc: r.descs.number(d), from: unit.units(first as i32), to }
     };
-    ((Some(piece(0, early)), piece(early, slab - early)), bytes)
+    let whole = (Some(piece(0, early)), piece(early, slab - early));
+    let mut at = early;
+    let last = t.last_pieces(l.p.spec, g).into_iter().map(|blocks| {
+        let from = at;
+        at += blocks * g.sublanes;
+        (blocks, piece(from, blocks * g.sublanes))
+    });
+    let last = last.collect();
+    (Pieces { early: whole.0, rest: whole.1, last }, bytes)
 }
 
 /// Refuses arrays in HBM whose blocks are not whole words.
@@ -449,8 +459,10 @@ pub(super) fn prepare<'a>(
     let serial = t.overlaps(g);
     let out_stream = out.hbm.zip(t.out).map(|(unit, w)| {
         let (pieces, bytes) = out_pieces(&mut r, &l, &unit, &w);
+        let columns = Window { planes: w.planes / t.close, ..w };
+        let closing = (t.close > 1).then(|| out_pieces(&mut r, &l, &unit, &columns).0);
         let sem = r.semaphores(w.count);
-        OutStream::new(b, (unit, out.operand.buf), pieces, (bytes, sem), (w.count, serial))
+        OutStream::new(b, (unit, out.operand.buf), (pieces, closing), (bytes, sem), (w.count, serial))
     });
     let mut extra_streams = Vec::new();
     for (e, w) in extras.iter().zip(&t.extras) {
@@ -529,6 +541,7 @@ pub(super) fn prepare<'a>(
         rhs_stream,
         out_stream,
         extra_streams,
+        closing: Closing::new(b, &p, &t, parts, rhs.operand.plane),
         spread: Spread::new(b, &t),
         epilogue: RefCell::new(epilogue),
         seg,

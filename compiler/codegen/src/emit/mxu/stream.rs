@@ -193,13 +193,24 @@ pub(super) struct Piece {
     pub to: i32,
 }
 
+/// How a window's results, or some of its columns', leave.
+#[derive(Clone, Debug)]
+pub(super) struct Pieces {
+    /// What leaves early, if anything, and the rest.
+    pub early: Option<Piece>,
+    pub rest: Piece,
+    /// The rest of the last results of all, in pieces of so many row blocks; none if it leaves as one.
+    pub last: Vec<(u32, Piece)>,
+}
+
 /// Copies out of two alternating windows, or of one.
 pub(super) struct OutStream {
     pub hbm: HbmUnit,
     pub buf: BufferRef,
-    /// What leaves of a window early, if anything, and the rest; bytes of both.
-    pub early: Option<Piece>,
-    pub rest: Piece,
+    /// A window, and in a last part that has several columns, these.
+    pub whole: Pieces,
+    pub closing: Option<Pieces>,
+    /// Of a window.
     pub bytes: u32,
     /// Semaphores of the two windows.
     pub sem: u32,
@@ -216,12 +227,12 @@ impl OutStream {
     pub fn new(
         b: &mut KernelBuilder,
         (hbm, buf): (HbmUnit, BufferRef),
-        (early, rest): (Option<Piece>, Piece),
+        (whole, closing): (Pieces, Option<Pieces>),
         (bytes, sem): (u32, u32),
         (windows, serial): (u32, bool),
     ) -> OutStream {
         let (parity, pending) = (b.s_var(0), [b.s_var(0), b.s_var(0)]);
-        OutStream { hbm, buf, early, rest, bytes, sem, windows, serial, parity, pending }
+        OutStream { hbm, buf, whole, closing, bytes, sem, windows, serial, parity, pending }
     }
 
     fn wait_for(&self, b: &mut KernelBuilder, i: u32) {
@@ -243,7 +254,7 @@ impl OutStream {
 
     /// Starts the copy of what leaves early of the window in use, at word row `window`, to address `at`.
     pub fn start_early(&self, b: &mut KernelBuilder, window: S, at: S) {
-        if let Some(piece) = self.early {
+        if let Some(piece) = self.whole.early {
             self.in_turn(b);
             self.piece(b, piece, window, at, false);
         }
@@ -251,14 +262,41 @@ impl OutStream {
 
     /// Starts the copy of the rest of the window in use, and turns to the other one.
     pub fn start(&self, b: &mut KernelBuilder, window: S, at: S) {
-        if self.early.is_none() {
+        if self.whole.early.is_none() {
             self.in_turn(b);
         }
-        self.piece(b, self.rest, window, at, true);
+        self.piece(b, self.whole.rest, window, at, true);
         if self.windows > 1 {
             let one = b.s_imm(1);
             b.set_s(self.parity, Op::SXor, &[self.parity.into(), one.into()]);
         }
+    }
+
+    /// As [`OutStream::start_early`], of the columns at word row `window` of the last part.
+    pub fn start_close_early(&self, b: &mut KernelBuilder, window: S, at: S) {
+        if let Some(piece) = self.closing.as_ref().and_then(|c| c.early) {
+            self.in_turn(b);
+            self.piece(b, piece, window, at, false);
+        }
+    }
+
+    /// Starts the copy of the rest of these columns; others of the window follow.
+    pub fn start_close(&self, b: &mut KernelBuilder, window: S, at: S) {
+        let Some(closing) = &self.closing else { return };
+        if closing.early.is_none() {
+            self.in_turn(b);
+        }
+        self.piece(b, closing.rest, window, at, true);
+    }
+
+    /// Starts the copy of a piece of the last results; `last`: no other one follows.
+    pub fn start_last(&self, b: &mut KernelBuilder, piece: Piece, (window, at): (S, S), last: bool) {
+        self.piece(b, piece, window, at, last);
+    }
+
+    /// The pieces that the last results leave in.
+    pub fn last(&self) -> &[(u32, Piece)] {
+        &self.closing.as_ref().unwrap_or(&self.whole).last
     }
 
     /// Waits for the other window's copy where tiles overlap.

@@ -39,6 +39,8 @@ use systole_isa::ChipConfig;
 
 /// Most chunks that an operand's window arrives in: each has a semaphore.
 const MAX_CHUNKS: u32 = 16;
+/// Fewest row blocks of the last results that leave by themselves: a loop of its own pops them.
+const LAST_PIECE: u32 = 8;
 /// Most windows of an operand.
 const MAX_WINDOWS: u32 = 8;
 
@@ -124,6 +126,8 @@ pub(super) struct Tiling {
     pub spread: u32,
     /// Steps that a tile's part of the loop that follows is beside (0: there is none).
     pub follow: u32,
+    /// Units beside each other along `k` in the last part (1: it is as all others).
+    pub close: u32,
     /// Cycles of all tiles' ends beyond their steps.
     pub ends: f64,
     pub cycles: f64,
@@ -191,6 +195,18 @@ impl Tiling {
         let words = ((self.blocks - tail) * g.sublanes).is_multiple_of(spec.out.dtype.packing() as u32);
         let splits = !g.masked && g.beside.is_none() && !self.accumulators && tail > 0 && tail < self.blocks;
         (splits && follow && apart && whole && words).then_some((self.blocks - tail) * g.sublanes)
+    }
+
+    /// Row blocks of the pieces in which the last results leave that are popped behind the last step; none if they leave as one.
+    pub fn last_pieces(&self, spec: &Contraction, g: &Geometry) -> Vec<u32> {
+        let tail = self.segments.tail;
+        let plain = self.segments.lag == 0 && self.spread == 0 && self.follow == 0;
+        let whole = g.sublanes.is_multiple_of(spec.out.dtype.packing() as u32);
+        let pieces = tail / LAST_PIECE;
+        if !plain || !whole || pieces < 2 || self.early_rows(spec, g).is_none() {
+            return Vec::new();
+        }
+        (0..pieces).map(|i| tail * (i + 1) / pieces - tail * i / pieces).collect()
     }
 
     /// Whether some tiles compute results again that others have.
@@ -269,8 +285,8 @@ impl Problem<'_> {
             for outer in 0..g.blocks.len() {
                 for ob in cuts(g.blocks[outer].count) {
                     let splits = if streams { self.splits(ns) } else { vec![(1, 0)] };
-                    for (ks, ng) in splits {
-                        let Some(t) = self.tiling(ns, (outer, ob), (ks, ng)) else { continue };
+                    let tilings = splits.into_iter().flat_map(|(ks, ng)| self.tilings(ns, (outer, ob), (ks, ng)));
+                    for t in tilings {
                         let fits = t.words() <= self.spec.vmem_rows as u64;
                         let tile = Tile::of(self.variant, &t);
                         let Some(weight) = (search.weigh)(&tile, t.cycles) else {
@@ -320,12 +336,14 @@ impl Problem<'_> {
         all
     }
 
-    fn tiling(&self, ns: u32, at: (usize, u32), cuts: (u32, u32)) -> Option<Tiling> {
-        let mut t = self.untimed(ns, at, cuts)?;
-        let step = self.loops(&mut t)?;
+    fn tilings(&self, ns: u32, at: (usize, u32), cuts: (u32, u32)) -> Vec<Tiling> {
+        let timed = self.untimed(ns, at, cuts).and_then(|mut t| self.loops(&mut t).map(|step| (t, step)));
+        let Some((mut t, step)) = timed else { return Vec::new() };
         self.deepen(&mut t, step);
         t.cycles = self.cycles(&t, step);
-        Some(t)
+        let mut all = self.closed(&t, step);
+        all.push(t);
+        all
     }
 
     /// The tiling that was chosen before.
@@ -357,6 +375,10 @@ impl Problem<'_> {
             return Err(MxuError::Vmem { need: t.words(), have: u64::from(self.spec.vmem_rows) });
         }
         check_placement(self, &t)?;
+        if tile.close != 1 && !self.closes(&t).any(|close| close == tile.close) {
+            return Err(none());
+        }
+        t.close = tile.close;
         t.cycles = self.cycles(&t, step);
         Ok(t)
     }
@@ -435,6 +457,7 @@ impl Problem<'_> {
             segments: Segments::default(),
             spread: 0,
             follow: 0,
+            close: 1,
             ends: 0.0,
             cycles: 0.0,
         };
