@@ -10,6 +10,7 @@
 pub mod beyond;
 pub mod common;
 pub mod lifetime;
+pub mod places;
 pub mod residence;
 pub mod vmem;
 
@@ -19,37 +20,16 @@ use super::step::{Buffer, BufferKind, Draft, Step};
 use super::view::BufId;
 use beyond::Beyond;
 use lifetime::Lifetimes;
+pub use places::{Place, Places};
 use systole_hlo::error::{CompileError, Resource};
 use systole_isa::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
 use vmem::Rows;
 
-/// Where a buffer is.
-#[derive(Clone, Debug, Default)]
-pub struct Place {
-    /// First word row in vector memory.
-    pub row: Option<u64>,
-    /// Whether the rows belong to another buffer (a loop state updated in place).
-    pub borrowed: bool,
-    /// First granule in HBM.
-    pub granule: Option<u64>,
-    /// Whether the granules stay the buffer's to the end, or belong to another one.
-    pub granule_kept: bool,
-    /// The state in whose memory in HBM it is.
-    pub lent: Option<BufId>,
-    /// Whether HBM has the contents.
-    pub in_hbm: bool,
-    /// The copy to vector memory / to HBM that is under way.
-    pub incoming: Option<Pending>,
-    pub outgoing: Option<Pending>,
-    /// How many loops need it to stay where it is.
-    pub pinned: u32,
-}
-
 /// Memory of one program.
 pub struct Memory<'a> {
     pub chip: &'a ChipConfig,
-    pub places: Vec<Place>,
+    pub places: Places,
     pub vmem: Rows,
     pub hbm: Rows,
     /// Granules of common memory: behind those of HBM.
@@ -129,7 +109,7 @@ impl<'a> Memory<'a> {
         let row_bytes = chip.core.lanes as u64 * 4;
         let mut m = Memory {
             chip,
-            places: vec![Place::default(); buffers.len()],
+            places: Places::new(buffers.len()),
             vmem: Rows::new(0, rows, 8),
             hbm: Rows::new(0, granules, 8),
             common: Rows::new(granules, chip.device_memory_bytes() / HBM_GRANULE, 8),
@@ -215,8 +195,8 @@ impl<'a> Memory<'a> {
     /// Buffers that keep their place in HBM to the end: those that the host fills, and those that other devices reach, whose
     /// time this device does not know.
     pub fn keep(&mut self, plan: &Draft) {
-        for (p, b) in self.places.iter_mut().zip(&plan.buffers) {
-            p.granule_kept = matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
+        for (i, b) in plan.buffers.iter().enumerate() {
+            self.places[i].granule_kept = matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
         }
         let mut exchanged: Vec<BufId> = plan.channels.values().map(|v| v.buf).collect();
         exchanges(&plan.steps, &mut |x| x.arrays(&mut |b, _| exchanged.push(b)));
@@ -294,7 +274,7 @@ impl<'a> Memory<'a> {
             if let Some(at) = self.vmem.take(rows) {
                 return Ok(at);
             }
-            let victim = (0..self.places.len() as u32)
+            let victim = (0..self.places.count() as u32)
                 .map(BufId)
                 .filter(|b| {
                     let p = &self.places[b.index()];
@@ -367,7 +347,7 @@ impl<'a> Memory<'a> {
     fn pending(&mut self, buf: BufId, out: &mut Vec<Copy>) -> Result<Pending, CompileError> {
         if self.semaphores.is_empty() {
             // Everything under way is waited for.
-            for i in 0..self.places.len() as u32 {
+            for i in 0..self.places.count() as u32 {
                 self.settle(BufId(i), out);
             }
         }

@@ -27,9 +27,10 @@ impl Residences {
     }
 
     /// Step `now`, which belongs to `op`, is emitted.
-    pub fn step(&mut self, memory: &Memory<'_>, now: u32, op: u32) {
+    pub fn step(&mut self, memory: &mut Memory<'_>, now: u32, op: u32) {
         self.ops.resize(now as usize + 1, op);
-        for (i, place) in memory.places.iter().enumerate() {
+        for i in memory.places.take_touched().into_iter().map(BufId::index) {
+            let place = &memory.places[i];
             let row = place.row.filter(|_| !place.borrowed);
             if self.vmem[i].map(|b| b.0) != row {
                 self.close(memory, i, op);
@@ -77,7 +78,7 @@ impl Residences {
 
     /// The program is over.
     pub fn finish(&mut self, memory: &Memory<'_>) {
-        for i in 0..memory.places.len() {
+        for i in 0..memory.places.count() {
             self.close(memory, i, DebugRange::NONE);
             let begun = self.hbm[i].or(memory.places[i].granule.map(|g| (g, DebugRange::NONE)));
             let Some((granule, first)) = begun else { continue };

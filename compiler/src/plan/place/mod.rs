@@ -235,7 +235,7 @@ impl<'a> Placer<'a> {
             }
         }
         self.copies(out);
-        self.stays.step(&self.memory, self.now, self.op);
+        self.stays.step(&mut self.memory, self.now, self.op);
         self.now += 1;
     }
 
@@ -474,7 +474,7 @@ impl<'a> Placer<'a> {
                 self.memory.store(r, &mut out)?;
             }
         }
-        for i in 0..self.memory.places.len() as u32 {
+        for i in 0..self.memory.places.count() as u32 {
             self.memory.settle(BufId(i), &mut out);
         }
         self.copies(out);
