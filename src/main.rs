@@ -22,10 +22,6 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 use systole_runtime::RuntimeError;
 
-/// A fifth of a compile's time went to the system's allocator (`benches/README.md`).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// A TPU-style accelerator in software: compiles XLA programs for a modeled chip and runs them on it.
 #[derive(Parser)]
 #[command(name = "systole", version, about)]
