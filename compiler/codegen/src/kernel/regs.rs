@@ -26,6 +26,14 @@ impl File {
             File::Mask => "mask",
         }
     }
+
+    /// The file whose registers are taken, and how many.
+    pub fn physical(self) -> (File, u32) {
+        match self {
+            File::Scalar | File::Vector | File::Mask => (self, 1),
+            File::Pair => (File::Vector, 2),
+        }
+    }
 }
 
 /// A register: file in the two top bits, number below.

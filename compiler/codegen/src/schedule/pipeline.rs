@@ -196,53 +196,46 @@ fn lifetimes(nodes: &[Node], m: &Modulo, temporary: &FxHashSet<Reg>) -> FxHashMa
     life
 }
 
-/// A register's file, as the pressure on it is counted, and how many of its registers it takes.
-fn file_of(r: Reg) -> (usize, u32) {
-    match r.file() {
-        File::Scalar => (0, 1),
-        File::Vector => (1, 1),
-        File::Pair => (1, 2),
-        File::Mask => (2, 1),
-    }
-}
-
-/// Registers of every file that a schedule needs at once, and those that it may have.
+/// Registers of every physical file, by [`File`], that a schedule needs at once, and those that it may have.
 struct Pressure {
-    need: [u32; 3],
-    have: [u32; 3],
+    need: [u32; 4],
+    have: [u32; 4],
 }
 
 impl Pressure {
     fn fits(&self) -> bool {
-        (0..3).all(|f| self.need[f] <= self.have[f])
+        self.need.iter().zip(&self.have).all(|(need, have)| need <= have)
     }
 
     /// What a register is worth: the more, the more of its file are needed for what there are.
     fn worth(&self, r: Reg) -> u32 {
-        let (f, width) = file_of(r);
-        (WORTH * self.need[f] / self.have[f].max(1)).max(1) * width
+        let (file, width) = r.file().physical();
+        (WORTH * self.need[file as usize] / self.have[file as usize].max(1)).max(1) * width
     }
 }
 
 /// The registers live at once, and the allowed share of every file.
 fn pressure(q: &Request<'_>, nodes: &[Node], m: &Modulo, temporary: &FxHashSet<Reg>, inductions: usize) -> Pressure {
-    let mut live = vec![[0u32; 3]; m.ii as usize];
-    let mut constant = [inductions as u32 + 2, 0, 1];
+    let mut live = vec![[0u32; 4]; m.ii as usize];
+    let mut constant = [0; 4];
+    constant[File::Scalar as usize] = inductions as u32 + 2;
+    constant[File::Mask as usize] = 1;
     let mut others = FxHashSet::default();
     for r in nodes.iter().flat_map(Node::registers) {
         if !temporary.contains(&r.reg) && others.insert(r.reg) {
-            let (f, w) = file_of(r.reg);
-            constant[f] += w;
+            let (f, w) = r.reg.file().physical();
+            constant[f as usize] += w;
         }
     }
     for (r, (from, to)) in lifetimes(nodes, m, temporary) {
-        let (f, w) = file_of(r);
+        let (f, w) = r.file().physical();
         for t in from..to.max(from + 1) {
-            live[(t % m.ii) as usize][f] += w;
+            live[(t % m.ii) as usize][f as usize] += w;
         }
     }
     let c = &q.chip.core;
-    let have = [c.scalar_registers, c.vector_registers, c.mask_registers].map(|n| n * q.register_share / 8);
+    // In the order of the files; pairs are of the vector file.
+    let have = [c.scalar_registers, c.vector_registers, 0, c.mask_registers].map(|n| n * q.register_share / 8);
     let need = std::array::from_fn(|f| live.iter().map(|l| l[f]).max().unwrap_or(0) + constant[f]);
     Pressure { need, have }
 }

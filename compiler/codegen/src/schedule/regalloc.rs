@@ -63,19 +63,6 @@ struct Files {
     mask: Occupied,
 }
 
-fn physical(file: File) -> File {
-    match file {
-        File::Scalar => File::Scalar,
-        File::Vector | File::Pair => File::Vector,
-        File::Mask => File::Mask,
-    }
-}
-
-/// Physical registers that a register takes.
-fn weight(file: File) -> i32 {
-    if file == File::Pair { 2 } else { 1 }
-}
-
 /// Registers of a physical file that there are: zero of scalars and of masks is a constant.
 fn have(chip: &ChipConfig, file: File) -> u32 {
     let c = &chip.core;
@@ -109,15 +96,9 @@ pub fn allocate(
             // Without what is gone, others have no reader.
             let lives = liveness::analyse(code, &numbering);
             let pressure = pressure(code, &numbering, &lives.ranges);
-            let by_start = match crowded(&pressure, chip) {
-                true => None,
-                false => assign(code, chip, &numbering, &lives.ranges, &by_start(&lives.ranges), chaos).ok(),
-            };
-            let least = match by_start {
-                Some(least) => least,
-                None => assign(code, chip, &numbering, &lives.ranges, &by_length(&lives.ranges), chaos)
-                    .map_err(|v| overflow(code, chip, &numbering, (&lives.ranges, &pressure), v, pinned))?,
-            };
+            let crowded = crowded(&pressure, chip);
+            let least = in_order(code, chip, &numbering, (&lives.ranges, crowded), chaos)
+                .map_err(|v| overflow(code, chip, &numbering, (&lives.ranges, &pressure), v, pinned))?;
             let mut apart = |n: u32| fitting(code, chip, &numbering, &lives.clone().apart(&flight(n)), chaos);
             PARTS.into_iter().find_map(&mut apart).unwrap_or(least)
         }
@@ -139,10 +120,10 @@ pub fn allocate(
 fn pressure(code: &Code, numbering: &Numbering, ranges: &[Ranges]) -> Vec<[u32; 4]> {
     let mut change = vec![[0i32; 4]; positions(code) + 1];
     for (v, ranges) in ranges.iter().enumerate() {
-        let file = numbering.reg(v).file();
+        let (file, registers) = numbering.reg(v).file().physical();
         for &(from, to) in ranges {
-            change[from as usize][physical(file) as usize] += weight(file);
-            change[to as usize][physical(file) as usize] -= weight(file);
+            change[from as usize][file as usize] += registers as i32;
+            change[to as usize][file as usize] -= registers as i32;
         }
     }
     let mut live = [0; 4];
@@ -159,8 +140,7 @@ fn crowded(pressure: &[[u32; 4]], chip: &ChipConfig) -> bool {
     pressure.iter().any(|at| at.iter().zip(&have).any(|(live, have)| live > have))
 }
 
-/// Physical numbers by dense number, where there are enough: in the order of the ranges' starts, or of their lengths if that finds
-/// none.
+/// Physical numbers by dense number, where there are enough.
 fn fitting(
     code: &Code,
     chip: &ChipConfig,
@@ -168,11 +148,24 @@ fn fitting(
     ranges: &[Ranges],
     chaos: &mut Chaos,
 ) -> Option<Vec<u32>> {
-    if crowded(&pressure(code, numbering, ranges), chip) {
-        return None;
+    let crowded = crowded(&pressure(code, numbering, ranges), chip);
+    (!crowded).then(|| in_order(code, chip, numbering, (ranges, false), chaos).ok()).flatten()
+}
+
+/// Physical numbers by dense number: in the order of the ranges' starts, or of their lengths if that finds none; or the register that
+/// found none. Of what is [`crowded`] that register is all that there is to find.
+fn in_order(
+    code: &Code,
+    chip: &ChipConfig,
+    numbering: &Numbering,
+    (ranges, crowded): (&[Ranges], bool),
+    chaos: &mut Chaos,
+) -> Result<Vec<u32>, usize> {
+    let mut by = |order: Vec<usize>| assign(code, chip, numbering, ranges, &order, chaos);
+    if !crowded && let Ok(found) = by(by_start(ranges)) {
+        return Ok(found);
     }
-    let by_start = assign(code, chip, numbering, ranges, &by_start(ranges), chaos);
-    by_start.or_else(|_| assign(code, chip, numbering, ranges, &by_length(ranges), chaos)).ok()
+    by(by_length(ranges))
 }
 
 /// Registers that live, the first to start first.
@@ -270,9 +263,9 @@ fn overflow(
     failed: usize,
     pinned: &dyn Fn(Reg) -> bool,
 ) -> Overflow {
-    let file = physical(numbering.reg(failed).file());
-    let members: Vec<usize> =
-        (0..numbering.count).filter(|&v| !ranges[v].is_empty() && physical(numbering.reg(v).file()) == file).collect();
+    let file_of = |v: usize| numbering.reg(v).file().physical().0;
+    let file = file_of(failed);
+    let members: Vec<usize> = (0..numbering.count).filter(|&v| !ranges[v].is_empty() && file_of(v) == file).collect();
     let at = ranges[failed]
         .iter()
         .flat_map(|&(from, to)| from..to)

@@ -274,8 +274,9 @@ impl<'a> Memory<'a> {
             if let Some(at) = self.vmem.take(rows) {
                 return Ok(at);
             }
-            let victim = (0..self.places.count() as u32)
-                .map(BufId)
+            let victim = self
+                .places
+                .ids()
                 .filter(|b| {
                     let p = &self.places[b.index()];
                     p.row.is_some() && p.pinned == 0 && !p.borrowed && !locked.contains(b)
@@ -347,8 +348,8 @@ impl<'a> Memory<'a> {
     fn pending(&mut self, buf: BufId, out: &mut Vec<Copy>) -> Result<Pending, CompileError> {
         if self.semaphores.is_empty() {
             // Everything under way is waited for.
-            for i in 0..self.places.count() as u32 {
-                self.settle(BufId(i), out);
+            for b in self.places.ids() {
+                self.settle(b, out);
             }
         }
         let semaphore =

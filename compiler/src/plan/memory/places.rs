@@ -44,8 +44,9 @@ impl Places {
         }
     }
 
-    pub fn count(&self) -> usize {
-        self.all.len()
+    /// All buffers, in order.
+    pub fn ids(&self) -> impl Iterator<Item = BufId> + use<> {
+        (0..self.all.len() as u32).map(BufId)
     }
 
     pub fn iter(&self) -> std::slice::Iter<'_, Place> {

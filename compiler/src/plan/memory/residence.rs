@@ -78,11 +78,11 @@ impl Residences {
 
     /// The program is over.
     pub fn finish(&mut self, memory: &Memory<'_>) {
-        for i in 0..memory.places.count() {
+        for buf in memory.places.ids() {
+            let i = buf.index();
             self.close(memory, i, DebugRange::NONE);
             let begun = self.hbm[i].or(memory.places[i].granule.map(|g| (g, DebugRange::NONE)));
             let Some((granule, first)) = begun else { continue };
-            let buf = BufId(i as u32);
             self.done.push(DebugBuffer {
                 name: memory.name_of(buf).to_string(),
                 space: Space::Hbm,

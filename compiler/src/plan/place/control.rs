@@ -25,7 +25,7 @@ impl<'a> Placer<'a> {
         }
         used.sort_unstable();
         used.dedup();
-        let all: Vec<BufId> = (0..self.memory.places.count() as u32).map(BufId).collect();
+        let all: Vec<BufId> = self.memory.places.ids().collect();
         let total: u64 = used.iter().map(|b| self.memory.rows_of(*b)).sum();
         let crowded = total > self.memory.vmem.room().1;
         self.memory.sliced.extend(sliced_in(inner));
@@ -73,10 +73,9 @@ impl<'a> Placer<'a> {
     /// Back to the memory that [`Placer::enter`] left: everything else goes, and nothing of it is needed any more.
     fn restore(&mut self, pinned: &[BufId]) -> Result<(), CompileError> {
         let mut out = Vec::new();
-        for i in 0..self.memory.places.count() as u32 {
-            let b = BufId(i);
+        for b in self.memory.places.ids() {
             self.memory.settle(b, &mut out);
-            if self.memory.places[i as usize].row.is_some() && pinned.binary_search(&b).is_err() {
+            if self.memory.places[b.index()].row.is_some() && pinned.binary_search(&b).is_err() {
                 self.memory.release(b, &mut out);
             }
         }

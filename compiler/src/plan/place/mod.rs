@@ -474,8 +474,8 @@ impl<'a> Placer<'a> {
                 self.memory.store(r, &mut out)?;
             }
         }
-        for i in 0..self.memory.places.count() as u32 {
-            self.memory.settle(BufId(i), &mut out);
+        for b in self.memory.places.ids() {
+            self.memory.settle(b, &mut out);
         }
         self.copies(out);
         Ok(())
