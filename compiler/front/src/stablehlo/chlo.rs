@@ -13,11 +13,54 @@ use systole_hlo::graph::number::encode_float;
 use systole_hlo::graph::{ArrayShape, Binary, Direction, Literal, NodeId, Op, Order, Shape, Unary};
 use systole_isa::DType;
 
+/// Operations that portable programs write as a composite of the same name with its decomposition beside it, and that XLA reads
+/// back as what they were.
+const COMPOSITES: [&str; 22] = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "bessel_i1e",
+    "conj",
+    "cosh",
+    "digamma",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "lgamma",
+    "next_after",
+    "polygamma",
+    "ragged_dot",
+    "sinh",
+    "square",
+    "tan",
+    "top_k",
+    "zeta",
+];
+
+/// A composite that stands for an operation of CHLO, as that operation.
+pub(super) fn recomposed<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>) -> Lowered {
+    let Some(Attr::Str(name)) = o.get(&["name", "string"]) else { return Ok(None) };
+    if !name.strip_prefix("chlo.").is_some_and(|n| COMPOSITES.contains(&n)) {
+        return Ok(None);
+    }
+    let mut meant = Operation { name, attributes: Vec::new(), ..o.clone() };
+    if let Some(Attr::Dict(given)) = o.get(&["composite_attributes"]) {
+        meant.attributes = given.iter().map(|(k, v)| (*k, v.clone(), o.span)).collect();
+    }
+    l.plain(body, &meant).map(Some)
+}
+
 pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str) -> Lowered {
     let args = body.operands(o)?;
     if name == "top_k" {
         let k = l.sizes(o, &["k"])?.first().copied().unwrap_or(0);
         return l.many(body, o, Op::TopK { k, largest: true }, &args);
+    }
+    if name == "ragged_dot" {
+        return super::contraction::ragged_dot(l, body, o, &args);
     }
     if name == "scan" {
         return scan(l, body, o, &args);

@@ -123,15 +123,52 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
     l.one(body, o, op, &args)
 }
 
+/// What the lists of a composite's `ragged_dot_dimension_numbers` are, in their order.
+const RAGGED_DIMS: [&str; 6] = [
+    "lhs_batching_dimensions",
+    "rhs_batching_dimensions",
+    "lhs_contracting_dimensions",
+    "rhs_contracting_dimensions",
+    "lhs_ragged_dimensions",
+    "rhs_group_dimensions",
+];
+
+/// `chlo.ragged_dot`: a dot whose groups of rows each have a right operand of their own.
+pub(super) fn ragged_dot<'a>(
+    l: &mut Lower<'a, '_>,
+    body: &mut Body<'a>,
+    o: &Operation<'a>,
+    args: &[NodeId],
+) -> Lowered {
+    let d = match o.get(&["ragged_dot_dimension_numbers"]) {
+        Some(Attr::List(lists)) if lists.len() == RAGGED_DIMS.len() => {
+            let attributes = RAGGED_DIMS.iter().zip(lists).map(|(k, v)| (*k, v.clone(), o.span)).collect();
+            Operation { attributes, ..Operation::named(o.name, o.span) }
+        }
+        _ => l.fields_of(o, &["ragged_dot_dimension_numbers"])?,
+    };
+    let op = Op::RaggedDot {
+        dims: general_dims(l, &d)?,
+        lhs_ragged: l.dim(&d, &["lhs_ragged_dimensions"])?,
+        rhs_group: l.dims(&d, &["rhs_group_dimensions"])?,
+        precision: precision(l, o),
+    };
+    l.one(body, o, op, args)
+}
+
+/// The dimensions that `#stablehlo.dot` and its kin name.
+fn general_dims(l: &Lower<'_, '_>, d: &Operation<'_>) -> PResult<DotDims> {
+    Ok(DotDims {
+        lhs_contracting: l.dims(d, &["lhs_contracting_dimensions"])?,
+        rhs_contracting: l.dims(d, &["rhs_contracting_dimensions"])?,
+        lhs_batch: l.dims(d, &["lhs_batching_dimensions"])?,
+        rhs_batch: l.dims(d, &["rhs_batching_dimensions"])?,
+    })
+}
+
 fn dot_dims(l: &Lower<'_, '_>, o: &Operation<'_>) -> PResult<DotDims> {
     if o.get(&["dot_dimension_numbers"]).is_some() {
-        let d = l.fields_of(o, &["dot_dimension_numbers"])?;
-        return Ok(DotDims {
-            lhs_contracting: l.dims(&d, &["lhs_contracting_dimensions"])?,
-            rhs_contracting: l.dims(&d, &["rhs_contracting_dimensions"])?,
-            lhs_batch: l.dims(&d, &["lhs_batching_dimensions"])?,
-            rhs_batch: l.dims(&d, &["rhs_batching_dimensions"])?,
-        });
+        return general_dims(l, &l.fields_of(o, &["dot_dimension_numbers"])?);
     }
     let pair = |name: &str| -> PResult<(Vec<usize>, Vec<usize>)> {
         match o.get(&[name]) {

@@ -4,7 +4,7 @@ use super::ast::{Attr, Operation};
 use super::attr::unescape;
 use super::data::Lowered;
 use super::lower::{Body, Frame, Lower};
-use super::{collective, refine, sharding};
+use super::{chlo, collective, refine, sharding};
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::diag::Diagnostic;
@@ -23,6 +23,10 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
             call(l, body, o, Op::Call { body: id }, &args)
         }
         "composite" => {
+            let meant = chlo::recomposed(l, body, o)?;
+            if meant.is_some() {
+                return Ok(meant);
+            }
             let Some(Attr::Symbol(callee)) = o.get(&["decomposition"]) else {
                 return Err(o.error("composite needs `decomposition`"));
             };

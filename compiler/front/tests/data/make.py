@@ -45,6 +45,12 @@ def random(key):
     return jax.random.normal(key, (5,)), jax.random.randint(key, (3,), 0, 10)
 
 
+def grouped(x, w, sizes):
+    """Operations that become composites."""
+    y, back = jax.vjp(lambda x, w: lax.ragged_dot(x, w, sizes, precision="highest"), x, w)
+    return lax.top_k(lax.erf(y), 3), back(y)
+
+
 def convolution(x, k):
     y = lax.conv_general_dilated(
         x, k, (2, 1), [(1, 2), (0, 1)], lhs_dilation=(1, 2), rhs_dilation=(1, 1),
@@ -124,6 +130,7 @@ write(gradient, shape(4, 8), shape(8, 3))
 write(loops, shape(3, 5))
 write(choose, shape(dtype=i32), shape(4))
 write(random, shape(2, dtype=jnp.uint32))
+write(grouped, shape(12, 6), shape(3, 6, 5), shape(3, dtype=i32))
 write(convolution, shape(2, 9, 8, 4), shape(3, 2, 2, 6))
 write(indexing, shape(4, 6), shape(4, dtype=i32))
 write(sorting, shape(10))
