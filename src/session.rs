@@ -13,8 +13,8 @@ use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
 use systole_runtime::spmd::{self, Parts, Unsaid};
 use systole_runtime::{
-    Array, Client, Executable, Inputs, Mode, Observer, PodFinished, Queues, Ran, RuntimeError, Setup, generate, memory,
-    npz,
+    Array, Client, CompileOptions, Executable, Inputs, Mode, Observer, PodFinished, Queues, Ran, RuntimeError, Setup,
+    generate, memory, npz,
 };
 
 fn bad(message: impl Into<String>) -> RuntimeError {
@@ -125,12 +125,21 @@ impl Opened {
     /// # Errors
     /// If there is none for the chip.
     pub fn plan(self, path: &str, options: &CompileArgs) -> Result<(Client, plan::Plan), RuntimeError> {
+        let (client, source, options) = self.module(path, options)?;
+        let plan = client.plan_source(source, path, &options)?;
+        Ok((client, plan))
+    }
+
+    /// The one program of the file, and how it is to be compiled.
+    ///
+    /// # Errors
+    /// Several programs; options that do not go together.
+    pub fn module(self, path: &str, options: &CompileArgs) -> Result<(Client, Source, CompileOptions), RuntimeError> {
         if !self.rest.is_empty() {
             return Err(bad(format!("{path}: {} modules where one program is due", self.rest.len() + 1)));
         }
         let options = options.options_for(self.client.chip(), self.source.devices())?;
-        let plan = self.client.plan_source(self.source, path, &options)?;
-        Ok((self.client, plan))
+        Ok((self.client, self.source, options))
     }
 
     /// The program, compiled for runs in `mode` if it is not yet.

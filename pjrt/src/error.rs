@@ -45,7 +45,7 @@ impl From<RuntimeError> for Error {
         let code = match &e {
             RuntimeError::Source(_) | RuntimeError::Request(_) => Code::InvalidArgument,
             RuntimeError::Compile(_) if message.contains("HBM") && message.contains("bytes") => Code::ResourceExhausted,
-            RuntimeError::Compile(_) => Code::InvalidArgument,
+            RuntimeError::Compile(_) | RuntimeError::Schedule(..) => Code::InvalidArgument,
             RuntimeError::Fault(f) => match &f.kind {
                 FaultKind::Trap { .. } => Code::FailedPrecondition,
                 _ => Code::Internal,

@@ -153,6 +153,7 @@ impl Run {
             RuntimeError::Fault(f) => f.origin.op.trim_start_matches('%').to_string(),
             RuntimeError::Source(_)
             | RuntimeError::Compile(_)
+            | RuntimeError::Schedule(..)
             | RuntimeError::Request(_)
             | RuntimeError::Check(_)
             | RuntimeError::Failed(_) => String::new(),

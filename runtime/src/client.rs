@@ -374,12 +374,13 @@ impl Executable {
 
 /// A compiler's error with the place in the text.
 fn compile_error(e: &CompileError, (name, text): (&str, &str)) -> RuntimeError {
-    match e.span() {
-        Some(s) => {
-            let d = Diagnostic::error(s, e.to_string());
-            RuntimeError::Compile(systole_compiler::diag::render(&[d], name, text, false))
-        }
-        None => RuntimeError::Compile(format!("{name}: {e}")),
+    let message = match e.span() {
+        Some(s) => systole_compiler::diag::render(&[Diagnostic::error(s, e.to_string())], name, text, false),
+        None => format!("{name}: {e}"),
+    };
+    match e.pins() {
+        Some(lines) => RuntimeError::Schedule(message, lines),
+        None => RuntimeError::Compile(message),
     }
 }
 

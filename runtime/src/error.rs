@@ -11,6 +11,9 @@ pub enum RuntimeError {
     /// The program cannot be compiled: a rendered message.
     #[error("{0}")]
     Compile(String),
+    /// Pins of a schedule do not hold: a rendered message, and the lines of all of them.
+    #[error("{0}")]
+    Schedule(String, Vec<usize>),
     /// A request that does not fit: inputs, chips, files.
     #[error("{0}")]
     Request(String),
@@ -29,7 +32,10 @@ impl RuntimeError {
     /// Whether the request was wrong (exit code 2) rather than the program's run (exit code 1).
     pub fn is_request(&self) -> bool {
         match self {
-            RuntimeError::Source(_) | RuntimeError::Compile(_) | RuntimeError::Request(_) => true,
+            RuntimeError::Source(_)
+            | RuntimeError::Compile(_)
+            | RuntimeError::Schedule(..)
+            | RuntimeError::Request(_) => true,
             RuntimeError::Fault(_) | RuntimeError::Check(_) | RuntimeError::Failed(_) => false,
         }
     }

@@ -1,12 +1,15 @@
 //! Kernels measured by themselves on the simulated chip, and better tiles and cuts found by trying.
 //!
-//! Candidates are those that planning remembers for each kernel. A kernel is simulated alone, timing only; equal ones once.
+//! Candidates are those that planning remembers for each kernel. A kernel is simulated alone, timing only; equal ones once. What is
+//! better alone is kept where the whole program is shorter with it.
 
 use crate::RuntimeError;
 use crate::client::{Client, CompileOptions, Executable, RunOptions};
+use crate::pod::PodOptions;
+use crate::source::Source;
+use crate::transfer::Inputs;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::time::{Duration, Instant};
 use systole_compiler::plan::Plan;
 use systole_compiler::plan::action::Operand;
@@ -15,6 +18,9 @@ use systole_compiler::plan::guide::{Guide, Schedule, TunedKernel};
 use systole_compiler::plan::spec::{KernelSpec, Way};
 use systole_compiler::plan::step::KernelEntry;
 use systole_simulator::{Machine, Mode, NoObserver};
+
+/// Part of the budget that goes to kernels; the rest is for whole programs.
+const SEARCH: f64 = 0.6;
 
 /// A kernel's time alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,8 +38,12 @@ pub struct Measured {
 /// What tuning found.
 #[derive(Clone, Debug, Default)]
 pub struct TuneReport {
-    /// The schedule file.
+    /// The schedule file: pins with which the whole program is shorter.
     pub schedule: String,
+    /// Cycles of the whole program as planned, and with the schedule.
+    pub program: (u64, u64),
+    /// Pins in the schedule, and those that were found.
+    pub pins: (usize, usize),
     /// Lines for a database of tuned kernels.
     pub database: String,
     /// Kernels: name, cycles as planned and as tuned, and the way that was better.
@@ -71,21 +81,46 @@ impl Client {
         all.par_iter().filter_map(one).collect()
     }
 
-    /// Tries for every kernel the ways that planning remembers, those of the longest kernels first, until the budget is over.
+    /// Tries for every kernel the ways that planning remembers, those of the longest kernels first, and keeps of the better ones
+    /// those with which the whole program takes less time. What is kept is a schedule that holds.
     ///
     /// # Errors
-    /// If a found schedule does not hold.
-    pub fn tune(&self, plan: &Plan, budget: Duration) -> Result<TuneReport, RuntimeError> {
+    /// If the program cannot be compiled, or its run fails; a program that is planned already.
+    pub fn tune(
+        &self,
+        source: &Source,
+        name: &str,
+        options: &CompileOptions,
+        budget: Duration,
+    ) -> Result<TuneReport, RuntimeError> {
+        if let Source::Plan(_) | Source::Program(_) = source {
+            return Err(RuntimeError::Request(format!("{name}: only a module has decisions left to be made")));
+        }
         let begin = Instant::now();
+        let plan = self.plan_source(source.clone(), name, options)?;
+        let (mut report, pins) = self.search(&plan, begin + budget.mul_f64(SEARCH));
+        let program = Whole { client: self, source, name, options, until: begin + budget };
+        let planned = program.cycles(&[])?;
+        let mut kept = Kept { pins: Vec::new(), cycles: planned, cut_short: false };
+        program.keep(&pins, &mut kept)?;
+        report.cut_short |= kept.cut_short;
+        report.pins = (kept.pins.len(), pins.len());
+        report.program = (planned, kept.cycles);
+        report.schedule = schedule(&kept.pins);
+        Ok(report)
+    }
+
+    /// Ways of kernels that take less time alone, as pins of their operations, those that gain most first.
+    fn search(&self, plan: &Plan, until: Instant) -> (TuneReport, Vec<Pin>) {
         let chip = self.chip().part(&plan.head.part);
         let mut all = called(plan);
         all.retain(|c| !plan.kernels[c.kernel].considered.is_empty());
         let weight = |k: usize, calls: u32| plan.kernels[k].cycles.unwrap_or(0.0) * f64::from(calls);
         all.sort_by(|a, b| weight(b.kernel, b.calls).total_cmp(&weight(a.kernel, a.calls)));
         let mut report = TuneReport { kernels: all.len(), ..TuneReport::default() };
-        let mut pins: BTreeMap<String, Way> = BTreeMap::new();
+        let mut pins: BTreeMap<String, (u64, Way)> = BTreeMap::new();
         for c in all {
-            if begin.elapsed() > budget {
+            if Instant::now() > until {
                 report.cut_short = true;
                 break;
             }
@@ -110,13 +145,11 @@ impl Client {
             report.better.push((entry.name.clone(), planned, best, text(way)));
             report.database += &entry_of(&entry.spec, way, chip.fingerprint());
             let names = c.ops.iter().filter_map(|&o| plan.ops.get(o as usize));
-            pins.extend(names.map(|o| (o.name.clone(), way)));
+            pins.extend(names.map(|o| (o.name.clone(), (planned - best, way))));
         }
-        for (name, way) in pins {
-            let _ = writeln!(report.schedule, "{} {name} {}", keyword(way), text(way));
-        }
-        Schedule::parse(&report.schedule).map_err(|e| RuntimeError::Compile(e.to_string()))?;
-        Ok(report)
+        let mut pins: Vec<Pin> = pins.into_iter().map(|(op, (gain, way))| Pin { op, way, gain }).collect();
+        pins.sort_by_key(|p| std::cmp::Reverse(p.gain));
+        (report, pins)
     }
 
     /// Options with a schedule.
@@ -126,6 +159,84 @@ impl Client {
     pub fn with_schedule(&self, options: &CompileOptions, text: &str) -> Result<CompileOptions, RuntimeError> {
         let schedule = Schedule::parse(text).map_err(|e| RuntimeError::Request(e.to_string()))?;
         Ok(CompileOptions { guide: Guide { schedule, ..options.guide.clone() }, ..options.clone() })
+    }
+}
+
+/// A way that was found for an operation's kernel, and the cycles by which a call is shorter.
+#[derive(Clone)]
+struct Pin {
+    op: String,
+    way: Way,
+    gain: u64,
+}
+
+/// A line for each pin.
+fn schedule(pins: &[Pin]) -> String {
+    pins.iter().map(|p| format!("{} {} {}\n", keyword(p.way), p.op, text(p.way))).collect()
+}
+
+/// A program that is compiled again and again with different pins.
+struct Whole<'a> {
+    client: &'a Client,
+    source: &'a Source,
+    name: &'a str,
+    options: &'a CompileOptions,
+    until: Instant,
+}
+
+/// The pins with which the whole program is shortest, and its cycles with them.
+struct Kept {
+    pins: Vec<Pin>,
+    cycles: u64,
+    cut_short: bool,
+}
+
+impl Whole<'_> {
+    /// Cycles of the program with these pins.
+    fn cycles(&self, pins: &[Pin]) -> Result<u64, RuntimeError> {
+        let options = self.client.with_schedule(self.options, &schedule(pins))?;
+        let options = CompileOptions { timing_only: true, ..options };
+        let exe = self.client.load(self.client.compile_source(self.source.clone(), self.name, &options, None)?)?;
+        let run = RunOptions::new(Mode::TimingOnly);
+        let drawn = |_| Inputs::Drawn(0);
+        let done =
+            self.client.finish_pod(&exe, &drawn, &run, &PodOptions::default(), &mut NoObserver, &mut [], Vec::new())?;
+        Ok(done.run.cycles())
+    }
+
+    /// Adds those of the pins that make the program shorter: all of them, else what is good of either half. A kernel that is
+    /// better alone may leave others less room, or less time to hide copies behind.
+    fn keep(&self, pins: &[Pin], kept: &mut Kept) -> Result<(), RuntimeError> {
+        if pins.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > self.until {
+            kept.cut_short = true;
+            return Ok(());
+        }
+        let all: Vec<Pin> = kept.pins.iter().chain(pins).cloned().collect();
+        match self.cycles(&all) {
+            Ok(cycles) if cycles < kept.cycles => {
+                (kept.pins, kept.cycles) = (all, cycles);
+                Ok(())
+            }
+            // Where one that was kept is in the way of new ones these are halved too.
+            Err(RuntimeError::Schedule(_, lines)) if lines.iter().all(|&l| l > kept.pins.len()) => {
+                let holds = |i: usize| !lines.contains(&(kept.pins.len() + i + 1));
+                let rest: Vec<Pin> =
+                    pins.iter().enumerate().filter(|(i, _)| holds(*i)).map(|(_, p)| p.clone()).collect();
+                self.keep(&rest, kept)
+            }
+            Ok(_) | Err(RuntimeError::Schedule(..)) => {
+                if pins.len() == 1 {
+                    return Ok(());
+                }
+                let (first, second) = pins.split_at(pins.len() / 2);
+                self.keep(first, kept)?;
+                self.keep(second, kept)
+            }
+            Err(e) => Err(e),
+        }
     }
 }
 

@@ -36,14 +36,17 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
         return Err(bad(format!("--budget {}: seconds are expected", a.budget)));
     }
     let opened = session::open(&a.module, &a.chip)?;
-    let (client, plan) = opened.plan(&a.module, &a.compile)?;
-    let found = client.tune(&plan, Duration::from_secs_f64(seconds))?;
+    let (client, source, options) = opened.module(&a.module, &a.compile)?;
+    let found = client.tune(&source, &a.module, &options, Duration::from_secs_f64(seconds))?;
     let cut = if found.cut_short { ", cut short" } else { "" };
     output::say(format_args!("{} kernels, {} simulations{cut}", found.kernels, found.tried));
     for (name, before, after, way) in &found.better {
         let gain = 100.0 * (1.0 - *after as f64 / (*before).max(1) as f64);
         output::say(format_args!("{name}: {before} -> {after} cycles ({gain:.1} % less): {way}"));
     }
+    let ((before, after), (kept, pins)) = (found.program, found.pins);
+    let gain = 100.0 * (1.0 - after as f64 / before.max(1) as f64);
+    output::say(format_args!("the program: {before} -> {after} cycles ({gain:.1} % less) with {kept} of {pins} pins"));
     if let Some(path) = &a.database {
         let mut all = match std::fs::read_to_string(path) {
             Ok(text) => text,

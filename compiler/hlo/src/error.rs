@@ -16,8 +16,14 @@ pub enum CompileError {
     #[error("the plan does not go together: {0}")]
     Plan(String),
     /// A decision that a schedule pins cannot be, or a schedule that cannot be read.
-    #[error("{file}, line {line}: {message}")]
-    Schedule { file: String, line: usize, message: String },
+    #[error("{file}, line {line}: {message}{}", as_well(others))]
+    Schedule {
+        file: String,
+        line: usize,
+        message: String,
+        /// Lines of further pins that do not hold.
+        others: Vec<usize>,
+    },
     /// The compiler broke one of its own invariants.
     #[error("internal error in {stage}: {message}")]
     Internal { stage: String, message: String },
@@ -120,6 +126,20 @@ impl CompileError {
         }
     }
 
+    /// The lines of a schedule's pins that do not hold, if that is what is wrong.
+    pub fn pins(&self) -> Option<Vec<usize>> {
+        match self {
+            CompileError::Schedule { line, others, .. } => {
+                Some(std::iter::once(*line).chain(others.iter().copied()).collect())
+            }
+            CompileError::At { error, .. } => error.pins(),
+            CompileError::Unsupported { .. }
+            | CompileError::Limit { .. }
+            | CompileError::Plan(_)
+            | CompileError::Internal { .. } => None,
+        }
+    }
+
     /// Where in the source text, if known.
     pub fn span(&self) -> Option<Span> {
         match self {
@@ -132,6 +152,12 @@ impl CompileError {
             | CompileError::Internal { .. } => None,
         }
     }
+}
+
+/// What an error of a schedule says of further lines.
+fn as_well(lines: &[usize]) -> String {
+    let numbers: Vec<String> = lines.iter().map(usize::to_string).collect();
+    if lines.is_empty() { String::new() } else { format!("\nnor do these lines hold: {}", numbers.join(", ")) }
 }
 
 /// Fails where more of a resource is needed than there is.

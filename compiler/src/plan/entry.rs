@@ -90,6 +90,8 @@ fn attempts(
         let mut again = 0;
         // A plan that fits, though its loops bring arrays in every time round.
         let mut fits = None;
+        // What a schedule asks for and that plan does not hold.
+        let mut unheld = None;
         loop {
             let kept = (largest, &streamed, &together);
             let attempt = |begin: bool| {
@@ -124,6 +126,7 @@ fn attempts(
                 // The first attempt's message speaks of the arrays as the program has them.
                 Err(e) if e.is_vmem() && !most => failed = failed.or(Some(e)),
                 Err(e) if e.is_vmem() => {}
+                Err(e @ CompileError::Schedule { .. }) => unheld = unheld.or(Some(e)),
                 Err(e) => return Err(e),
             }
             let before = streamed.len();
@@ -135,6 +138,9 @@ fn attempts(
         }
         if let Some(made) = fits {
             return Ok(made);
+        }
+        if let Some(e) = unheld {
+            return Err(e);
         }
     }
     Err(failed.unwrap_or_else(|| CompileError::internal("memory", "no plan was tried")))

@@ -5,6 +5,7 @@ use systole_codegen::emit::mxu::{Contraction, Tile};
 use systole_compiler::compile::{CompileOptions, generate, plan_module};
 use systole_compiler::front::parse_hlo;
 use systole_compiler::plan::action::Action;
+use systole_compiler::plan::alone::called;
 use systole_compiler::plan::guide::{CostModel, Dice, Schedule, Tuned, TunedKernel, is_named};
 use systole_compiler::plan::spec::KernelSpec;
 use systole_compiler::plan::{Plan, explain::explain};
@@ -141,6 +142,49 @@ fn pins_that_cannot_hold_say_what_could() {
     // Its arrays are in vector memory.
     let e = scheduled("cut y (size: 8)").map(drop).expect_err("nothing to cut").to_string();
     assert!(e.contains("is done in blocks"), "{e}");
+}
+
+#[test]
+fn all_lines_that_do_not_hold_are_named() {
+    let e = scheduled("tile y (rows: 77777)\nstream x\nkeep nothing\ncut v (size: 7)").expect_err("three of them");
+    assert_eq!(e.pins(), Some(vec![1, 3, 4]), "{e}");
+    assert!(e.to_string().ends_with("nor do these lines hold: 3, 4"), "{e}");
+}
+
+/// What a plan decided holds as a schedule, though such tiles fit only once less is kept in vector memory.
+#[test]
+fn decisions_of_a_plan_hold_as_pins() {
+    let text = "HloModule m
+ENTRY e {
+  a = f32[4096,2048] parameter(0)
+  b = f32[2048,2048] parameter(1)
+  c = f32[4096,2048] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  d = f32[4096,2048] tanh(c)
+  f = f32[4096,2048] dot(d, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  g = f32[4096,2048] add(f, a)
+  ROOT r = (f32[4096,2048], f32[4096,2048]) tuple(g, d)
+}
+";
+    let chip = ChipConfig::from_preset("tpu-v4").expect("a preset");
+    let made = |schedule: &str| {
+        let mut options = CompileOptions::for_chip(&chip);
+        options.guide.schedule = Schedule::parse(schedule).expect("a schedule");
+        let (module, _) = parse_hlo(text).expect("a module");
+        plan_module(module, &chip, &options, text)
+    };
+    let plan = made("").expect("a plan");
+    let mut pins = String::new();
+    for called in called(&plan) {
+        let KernelSpec::Product { tile: t, .. } = &plan.kernels[called.kernel].spec else { continue };
+        let ([l, r, o], op) = (t.windows, &plan.ops[called.ops[0] as usize].name);
+        pins += &format!(
+            "tile {op} (variant: {}, units: {}, rows: {}, splits: {}, groups: {}, windows: ({l}, {r}, {o}))\n",
+            t.variant, t.units, t.rows, t.splits, t.groups
+        );
+    }
+    assert!(pins.lines().count() >= 2 && !pins.contains("(0, 0, 0)"), "{pins}");
+    let specs = |plan: &Plan| plan.kernels.iter().map(|k| k.spec.clone()).collect::<Vec<_>>();
+    assert_eq!(specs(&made(&pins).expect("the same plan")), specs(&plan));
 }
 
 #[test]

@@ -22,3 +22,4 @@ mod routines;
 mod rules;
 mod strips;
 mod sums;
+mod tuning;

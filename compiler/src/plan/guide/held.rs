@@ -1,22 +1,41 @@
 //! Whether what was planned is what the schedule says: the last word on every pin, from the draft alone.
 
 use super::order::{name_of, places};
-use super::{Schedule, impossible};
-use crate::plan::spec::KernelSpec;
-use crate::plan::step::{Arg, Draft, Step, Unit};
-use std::collections::BTreeSet;
+use super::schedule::FILE;
+use super::{Schedule, listed};
+use crate::plan::spec::{KernelSpec, Way};
+use crate::plan::step::{Arg, Draft, KernelEntry, Step, Unit};
+use std::collections::{BTreeMap, BTreeSet};
 use systole_hlo::error::CompileError;
 
-/// Fails at a pin that something in the draft contradicts, or that nothing there obeys.
+/// Fails at the first pin that something in the draft contradicts, or that nothing there obeys; the error has the lines of all others.
 ///
 /// # Errors
 /// [`CompileError::Schedule`].
 pub fn check(draft: &Draft, schedule: &Schedule) -> Result<(), CompileError> {
-    let mut seen = Seen { draft, schedule, held: BTreeSet::new() };
-    seen.members()?;
-    seen.exchanges()?;
-    seen.steps(&draft.steps)?;
-    schedule.idle(&seen.held)
+    let mut seen = Seen { draft, schedule, held: BTreeSet::new(), broken: BTreeMap::new() };
+    seen.members();
+    seen.exchanges();
+    seen.steps(&draft.steps);
+    let known = seen.held.iter().chain(seen.broken.keys()).copied().collect();
+    let Seen { mut broken, .. } = seen;
+    broken.extend(schedule.idle(&known));
+    let mut broken = broken.into_iter();
+    let Some((line, message)) = broken.next() else { return Ok(()) };
+    Err(CompileError::Schedule { file: FILE.to_string(), line, message, others: broken.map(|b| b.0).collect() })
+}
+
+/// Why a kernel is not made as a pin says, and how it could be made.
+fn none_like_that(what: &str, op: &str, kernel: &KernelEntry, chosen: String) -> String {
+    let others = kernel.considered.iter().filter_map(|c| match c.way {
+        Way::Tile(t) => Some(t.to_string()),
+        Way::Cut(c) => Some(c.to_string()),
+        Way::Table { .. } => None,
+    });
+    format!(
+        "no {what} of `{op}` that fits is like that; {}",
+        listed("the best are", std::iter::once(chosen).chain(others))
+    )
 }
 
 struct Seen<'a> {
@@ -24,38 +43,38 @@ struct Seen<'a> {
     schedule: &'a Schedule,
     /// Lines of pins that something obeys.
     held: BTreeSet<usize>,
+    /// Those that something contradicts, and why.
+    broken: BTreeMap<usize, String>,
 }
 
 impl Seen<'_> {
     /// Nothing that has a kernel of its own is computed in another one.
-    fn members(&self) -> Result<(), CompileError> {
+    fn members(&mut self) {
         for (op, members) in &self.draft.members {
             for m in members {
                 if let Some(line) = self.schedule.alone(m) {
                     let of = &self.draft.ops[*op as usize].name;
-                    return Err(impossible(line, format!("`{m}` is computed in the kernel of `{of}`")));
+                    self.broken.entry(line).or_insert(format!("`{m}` is computed in the kernel of `{of}`"));
                 }
             }
         }
-        Ok(())
     }
 
-    fn exchanges(&mut self) -> Result<(), CompileError> {
+    fn exchanges(&mut self) {
         for c in &self.draft.pod.choices {
             if let Some((algorithm, line)) = self.schedule.exchange(&c.name) {
                 self.holds(c.algorithm == algorithm, line, || {
                     format!("`{}` is exchanged another way: {}", c.name, c.reason)
-                })?;
+                });
             }
         }
-        Ok(())
     }
 
-    fn steps(&mut self, steps: &[Step]) -> Result<(), CompileError> {
+    fn steps(&mut self, steps: &[Step]) {
         for (first, second, line) in self.schedule.orders() {
             let of = |pattern: &str| places(steps, self.draft, pattern);
             if let (Some(last), Some(next)) = (of(first).last(), of(second).first()) {
-                self.holds(last < next, line, || format!("`{first}` does not come before all of `{second}`"))?;
+                self.holds(last < next, line, || format!("`{first}` does not come before all of `{second}`"));
             }
         }
         for step in steps {
@@ -63,26 +82,27 @@ impl Seen<'_> {
                 self.held.insert(line);
             }
             if let Step::Call { kernel, args, .. } = step {
-                self.call(name_of(step, self.draft).unwrap_or_default(), *kernel, args)?;
+                self.call(name_of(step, self.draft).unwrap_or_default(), *kernel, args);
             }
-            step.regions().try_for_each(|region| self.steps(region))?;
+            step.regions().for_each(|region| self.steps(region));
         }
-        Ok(())
     }
 
-    fn call(&mut self, op: &str, kernel: usize, args: &[Arg]) -> Result<(), CompileError> {
+    fn call(&mut self, op: &str, kernel: usize, args: &[Arg]) {
         let parts = self.draft.splits.get(&kernel);
         let parts: Vec<usize> = parts.map_or_else(|| vec![kernel], |p| p.iter().map(|p| p.kernel).collect());
         for k in parts {
-            match &self.draft.kernels[k].spec {
+            let draft = self.draft;
+            let entry = &draft.kernels[k];
+            match &entry.spec {
                 KernelSpec::Product { tile, .. } => {
                     if let Some((pin, line)) = self.schedule.tile(op) {
-                        self.holds(pin.allows(tile), line, || format!("`{op}` has another tile: {tile}"))?;
+                        self.holds(pin.allows(tile), line, || none_like_that("tile", op, entry, tile.to_string()));
                     }
                 }
                 KernelSpec::Blocks { cut, .. } => {
                     if let Some((pin, line)) = self.schedule.cut(op) {
-                        self.holds(pin.allows(cut), line, || format!("`{op}` is cut another way: {cut}"))?;
+                        self.holds(pin.allows(cut), line, || none_like_that("cut", op, entry, cut.to_string()));
                     }
                 }
                 KernelSpec::Body(_)
@@ -102,18 +122,17 @@ impl Seen<'_> {
                 let place = if streams { "vector memory" } else { "HBM" };
                 self.holds((unit == Unit::Granules) == streams, line, || {
                     format!("`{op}` reaches `{array}` in {place}")
-                })?;
+                });
             }
         }
-        Ok(())
     }
 
-    /// Notes that a pin holds somewhere, or fails.
-    fn holds(&mut self, holds: bool, line: usize, why: impl FnOnce() -> String) -> Result<(), CompileError> {
-        if !holds {
-            return Err(impossible(line, why()));
+    /// Notes that a pin holds somewhere, or is broken.
+    fn holds(&mut self, holds: bool, line: usize, why: impl FnOnce() -> String) {
+        if holds {
+            self.held.insert(line);
+        } else {
+            self.broken.entry(line).or_insert_with(why);
         }
-        self.held.insert(line);
-        Ok(())
     }
 }

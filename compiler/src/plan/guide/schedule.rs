@@ -19,6 +19,7 @@ pub struct TilePin {
     pub rows: Option<u32>,
     pub splits: Option<u32>,
     pub groups: Option<u32>,
+    /// Of lhs, rhs and out. An operand that lies in vector memory has none: 0, of a pin or of a tile, goes with any number.
     pub windows: Option<[u32; 3]>,
     pub close: Option<u32>,
 }
@@ -32,7 +33,7 @@ impl TilePin {
             && same(self.rows, t.rows)
             && same(self.splits, t.splits)
             && same(self.groups, t.groups)
-            && self.windows.is_none_or(|w| w == t.windows)
+            && self.windows.is_none_or(|w| (0..3).all(|i| w[i] == 0 || t.windows[i] == 0 || w[i] == t.windows[i]))
             && same(self.close, t.close)
     }
 }
@@ -101,9 +102,12 @@ pub fn is_named(pattern: &str, name: &str) -> bool {
     true
 }
 
+/// What the file of a schedule that comes from no file is called.
+pub(super) const FILE: &str = "schedule";
+
 /// A pin that cannot hold, or cannot be read.
 pub fn impossible(line: usize, why: impl fmt::Display) -> CompileError {
-    CompileError::Schedule { file: "schedule".to_string(), line, message: why.to_string() }
+    CompileError::Schedule { file: FILE.to_string(), line, message: why.to_string(), others: Vec::new() }
 }
 
 /// Decisions that a pin could name instead, for its error: a line each.
@@ -164,8 +168,8 @@ impl Schedule {
     /// An error of planning, with the name of the schedule's file where it is a pin's.
     pub fn named(&self, e: CompileError) -> CompileError {
         match (e, &self.file) {
-            (CompileError::Schedule { line, message, .. }, Some(file)) => {
-                CompileError::Schedule { file: file.clone(), line, message }
+            (CompileError::Schedule { line, message, others, .. }, Some(file)) => {
+                CompileError::Schedule { file: file.clone(), line, message, others }
             }
             (CompileError::At { span, error }, Some(_)) => {
                 CompileError::At { span, error: Box::new(self.named(*error)) }
@@ -174,23 +178,24 @@ impl Schedule {
         }
     }
 
-    /// The error of the first pin that nothing obeys, of those whose lines are not among `held`.
-    ///
-    /// # Errors
-    /// [`CompileError::Schedule`].
-    pub fn idle(&self, held: &BTreeSet<usize>) -> Result<(), CompileError> {
-        let Some(Pin { line, pattern, what }) = self.pins.iter().find(|p| !held.contains(&p.line)) else {
-            return Ok(());
+    /// The pins that nothing obeys, of those whose lines are not among `known`: lines, and why.
+    pub fn idle(&self, known: &BTreeSet<usize>) -> Vec<(usize, String)> {
+        let why = |p: &Pin| {
+            let Pin { pattern, what, .. } = p;
+            match what {
+                Pinned::Tile(_) => format!("no operation `{pattern}` is a product by tiles"),
+                Pinned::Cut(_) => format!("no operation `{pattern}` is done in blocks"),
+                Pinned::Keep | Pinned::Stream => format!("no kernel reaches an array `{pattern}`"),
+                Pinned::Alone => format!("no operation `{pattern}` has steps of its own"),
+                Pinned::Exchange(_) => {
+                    format!("no operation `{pattern}` is an exchange that can be done in several ways")
+                }
+                Pinned::Before(other) => {
+                    format!("no operations `{pattern}` and `{other}` stand in one computation")
+                }
+            }
         };
-        let why = match what {
-            Pinned::Tile(_) => format!("no operation `{pattern}` is a product by tiles"),
-            Pinned::Cut(_) => format!("no operation `{pattern}` is done in blocks"),
-            Pinned::Keep | Pinned::Stream => format!("no kernel reaches an array `{pattern}`"),
-            Pinned::Alone => format!("no operation `{pattern}` has steps of its own"),
-            Pinned::Exchange(_) => format!("no operation `{pattern}` is an exchange that can be done in several ways"),
-            Pinned::Before(other) => format!("no operations `{pattern}` and `{other}` stand in one computation"),
-        };
-        Err(impossible(*line, why))
+        self.pins.iter().filter(|p| !known.contains(&p.line)).map(|p| (p.line, why(p))).collect()
     }
 
     /// What the last pin of an operation says that `pick` takes, and its line.

@@ -5,7 +5,7 @@ mod readers;
 
 use super::moving::in_words;
 use super::{Lower, Region};
-use crate::plan::guide::{impossible, listed};
+use crate::plan::guide::{CutPin, impossible};
 use crate::plan::memory::{guard_rows, vmem_map};
 use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
 use crate::plan::step::{Arg, BufferKind, KernelEntry, Step, Unit, Use, Word};
@@ -253,29 +253,17 @@ impl<'a> Lower<'a> {
         let (chip, guide, memo) = (self.chip, self.guide, self.memo);
         let pin = guide.schedule.cut(self.op_name(op));
         let split = self.split_blocks(&spec, args, (name, op));
-        let made: Result<usize, ()> = split.map_or_else(
-            || {
-                self.plan.kernel(KernelKey::Blocks(spec.clone(), None, pin.map(|p| p.1)), |_| {
-                    let weigh = |c: &BlockCut, cost: u64| guide.weigh_cut(pin.map(|p| p.0), &spec, c, cost);
-                    let key = (spec.clone(), budget, pin.map(|p| p.1));
-                    let chosen = memo.cuts.get(key, |_| choose_cut(&spec, chip, budget, &weigh)).ok_or(())?;
-                    Ok(block_entry(&spec, chosen, None, format!("{name} in blocks")))
-                })
-            },
-            Ok,
-        );
-        let Ok(kernel) = made else {
-            if let Some((_, line)) = pin {
-                let usual = choose_cut(&spec, chip, budget, &|_, cost| Some(cost));
-                let cuts = usual.into_iter().flat_map(|(best, others)| {
-                    std::iter::once(best.cut).chain(others.into_iter().map(|o| o.0)).map(|c| c.to_string())
-                });
-                let cuts = listed("the best are", cuts);
-                let why = format!("no cut of `{}` that fits is like that; {cuts}", self.op_name(op));
-                self.failed.get_or_insert(impossible(line, why));
-            }
-            return false;
+        let mut own = |pin: Option<(CutPin, usize)>| {
+            self.plan.kernel(KernelKey::Blocks(spec.clone(), None, pin.map(|p| p.1)), |_| {
+                let weigh = |c: &BlockCut, cost: u64| guide.weigh_cut(pin.map(|p| p.0), &spec, c, cost);
+                let key = (spec.clone(), budget, pin.map(|p| p.1));
+                let chosen = memo.cuts.get(key, |_| choose_cut(&spec, chip, budget, &weigh)).ok_or(())?;
+                Ok::<_, ()>(block_entry(&spec, chosen, None, format!("{name} in blocks")))
+            })
         };
+        // Where a pin does not hold the usual cut is taken: the finished plan is held against it.
+        let made = split.map_or_else(|| own(pin).or_else(|()| if pin.is_some() { own(None) } else { Err(()) }), Ok);
+        let Ok(kernel) = made else { return false };
         let call = self.block_args(args, hbm);
         self.steps.push(Step::Call { kernel, args: call, op });
         true

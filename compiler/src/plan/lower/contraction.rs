@@ -3,7 +3,7 @@
 use super::loop_spec::depthwise_spec;
 use super::memo::KernelMemo;
 use super::{Cut, Lower, Region, Val};
-use crate::plan::guide::{Guide, impossible, listed};
+use crate::plan::guide::{Guide, TilePin};
 use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
 use crate::plan::step::{Arg, Draft, KernelEntry, SplitPart, Step, Unit, Use, Word};
 use crate::plan::view::{Form, View};
@@ -69,37 +69,27 @@ impl<'a> Lower<'a> {
         // Where not all of that can be streamed, as little as possible is kept in vector memory.
         let wanted = [c.lhs.place, c.rhs.place, c.out.place];
         let bytes = [&lhs, &rhs, &out].map(|v| v.layout.bytes());
-        let pinned = [&lhs, &rhs, &out].map(|v| self.pinned_place(v.buf));
+        let pinned = [&lhs, &rhs, &out].map(|v| self.pinned_place(v.buf).is_some());
         let kept = |set: usize| -> u64 { (0..3).filter(|i| set >> i & 1 == 1).map(|i| bytes[i]).sum() };
         let mut sets: Vec<usize> =
             (0..8).filter(|set| (0..3).all(|i| set >> i & 1 == 0 || wanted[i] == Place::Hbm)).collect();
         sets.sort_by_key(|&set| kept(set));
-        let mut made = self.placed(&c, &node.name);
-        let free = pinned.iter().all(Option::is_none) && lhs_start.is_empty() && rhs_start.is_empty();
-        if let (Ok(Some(k)), true) = (&made, free)
-            && let Some(near) = self.kept_operand(&c, self.plan.kernels[*k].cycles.unwrap_or(0.0), bytes)
-        {
-            c = near;
-            made = self.placed(&c, &node.name);
-        }
-        for set in &sets[1..] {
-            if made.is_ok() {
-                break;
-            }
-            if (0..3).any(|i| set >> i & 1 == 1 && pinned[i].is_some()) {
-                continue;
-            }
-            let place = |i: usize| if set >> i & 1 == 1 { Place::Vmem } else { wanted[i] };
-            (c.lhs.place, c.rhs.place, c.out.place) = (place(0), place(1), place(2));
-            made = self.placed(&c, &node.name);
-        }
+        let free = pinned == [false; 3] && lhs_start.is_empty() && rhs_start.is_empty();
+        let mut asked = Asked { name: &node.name, pin: self.guide.schedule.tile(&node.name) };
+        let mut made = self.fitted(&mut c, asked, (&sets, pinned, bytes), free);
         if made.is_err() && self.without_cuts(r, id) {
             return self.contraction(r, id);
         }
+        // Such a tile may fit once less is kept in vector memory: the finished plan is held against the pin.
+        if asked.pin.is_some() && matches!(made, Err(mxu::MxuError::Tile(_))) {
+            asked.pin = None;
+            (c.lhs.place, c.rhs.place, c.out.place) = (wanted[0], wanted[1], wanted[2]);
+            made = self.fitted(&mut c, asked, (&sets, pinned, bytes), free);
+        }
         let op = self.debug_op(r, id, flops);
         self.plan.ops[op as usize].peak = Some(peak(c.lhs.dtype));
-        let kernel = made.and_then(|k| self.shared_or(&mut c, k, (&out, &node.name)));
-        let kernel = kernel.map_err(|e| self.no_product(&c, &node.name, &e))?;
+        let kernel = made.and_then(|k| self.shared_or(&mut c, k, &out, asked));
+        let kernel = kernel.map_err(|e| self.no_product(&node.name, &e))?;
         let arg = |l: &Lower<'_>, v: &View, p: Place, usage, start: &[(Word, i64)]| {
             let packing = v.dtype().packing() as i64;
             let words = || start.iter().map(|&(w, rows)| (w, rows / packing)).collect();
@@ -116,6 +106,39 @@ impl<'a> Lower<'a> {
         ];
         self.steps.push(Step::Call { kernel, args, op });
         Ok(Val::Array(out))
+    }
+
+    /// The kernel of a product, its operands and result where `c` has them, or as little more in vector memory as makes it fit: `sets`
+    /// of the three to keep there, smallest first; whether each one's place is pinned, and its bytes. `free`: whether nothing ties the operands.
+    fn fitted(
+        &mut self,
+        c: &mut Contraction,
+        asked: Asked<'_>,
+        (sets, pinned, bytes): (&[usize], [bool; 3], [u64; 3]),
+        free: bool,
+    ) -> Result<Option<usize>, mxu::MxuError> {
+        let wanted = [c.lhs.place, c.rhs.place, c.out.place];
+        let mut made = self.placed(c, asked);
+        if let (Ok(Some(k)), true) = (&made, free)
+            && let Some(near) = self.kept_operand(c, self.plan.kernels[*k].cycles.unwrap_or(0.0), bytes)
+        {
+            *c = near;
+            made = self.placed(c, asked);
+        }
+        for set in &sets[1..] {
+            // No array is moved for a pin's sake.
+            let pinned_away = asked.pin.is_some() && matches!(made, Err(mxu::MxuError::Tile(_)));
+            if made.is_ok() || pinned_away {
+                break;
+            }
+            if (0..3).any(|i| set >> i & 1 == 1 && pinned[i]) {
+                continue;
+            }
+            let place = |i: usize| if set >> i & 1 == 1 { Place::Vmem } else { wanted[i] };
+            (c.lhs.place, c.rhs.place, c.out.place) = (place(0), place(1), place(2));
+            made = self.placed(c, asked);
+        }
+        made
     }
 
     /// Lowers a convolution with a group for each channel.
@@ -281,30 +304,23 @@ impl<'a> Lower<'a> {
     }
 
     /// Why a product has no kernel.
-    fn no_product(&self, c: &Contraction, name: &str, e: &mxu::MxuError) -> CompileError {
-        match (e, self.guide.schedule.tile(name)) {
-            (mxu::MxuError::Tile(_), Some((_, line))) => {
-                let best = mxu::search(c, self.chip, false, &|_, cycles| Some(cycles));
-                let tiles = best.into_iter().flat_map(|(best, others)| {
-                    std::iter::once(best.tile).chain(others.into_iter().map(|o| o.0)).map(|t| t.to_string())
-                });
-                impossible(
-                    line,
-                    format!("no tile of `{name}` that fits is like that; {}", listed("the best are", tiles)),
-                )
-            }
-            (mxu::MxuError::Vmem { need, have }, Some(_) | None) => CompileError::Limit {
-                resource: Resource::Windows { op: name.to_string(), why: "the smallest of its blocks".to_string() },
+    fn no_product(&self, name: &str, e: &mxu::MxuError) -> CompileError {
+        let windows = |why: String| Resource::Windows { op: name.to_string(), why };
+        match e {
+            mxu::MxuError::Vmem { need, have } => CompileError::Limit {
+                resource: windows("the smallest of its blocks".to_string()),
                 need: need * self.chip.row_bytes(),
                 have: have * self.chip.row_bytes(),
                 detail: String::new(),
             },
-            (_, Some(_) | None) => CompileError::Limit {
-                resource: Resource::Windows { op: name.to_string(), why: e.to_string() },
-                need: 0,
-                have: self.chip.vmem.bytes,
-                detail: String::new(),
-            },
+            mxu::MxuError::Placement(_) | mxu::MxuError::Unsupported(_) | mxu::MxuError::Tile(_) => {
+                CompileError::Limit {
+                    resource: windows(e.to_string()),
+                    need: 0,
+                    have: self.chip.vmem.bytes,
+                    detail: String::new(),
+                }
+            }
         }
     }
 
@@ -337,9 +353,9 @@ impl<'a> Lower<'a> {
     }
 
     /// The kernel of a product with its arrays where they are; none where cores may share it, if there is a way.
-    fn placed(&mut self, c: &Contraction, name: &str) -> Result<Option<usize>, mxu::MxuError> {
+    fn placed(&mut self, c: &Contraction, asked: Asked<'_>) -> Result<Option<usize>, mxu::MxuError> {
         match self.plan.cores {
-            0 | 1 => self.product_kernel(c, name).map(Some),
+            0 | 1 => self.product_kernel(c, asked).map(Some),
             _ => self.memo.cycles(c, self.chip).map(|_| None),
         }
     }
@@ -349,19 +365,20 @@ impl<'a> Lower<'a> {
         &mut self,
         c: &mut Contraction,
         kernel: Option<usize>,
-        (out, name): (&View, &str),
+        out: &View,
+        asked: Asked<'_>,
     ) -> Result<usize, mxu::MxuError> {
         if let Some(k) = kernel {
             return Ok(k);
         }
         let far = Contraction { out: Array { place: Place::Hbm, ..c.out }, ..c.clone() };
         if (c.out.place == Place::Hbm || self.pays(c, out))
-            && let Some(k) = self.split_product(&far, name)
+            && let Some(k) = self.split_product(&far, asked.name)
         {
             *c = far;
             return Ok(k);
         }
-        self.product_kernel(c, name)
+        self.product_kernel(c, asked)
     }
 
     /// Whether a product whose result is kept in vector memory is worth sharing out: results then go through HBM.
@@ -384,10 +401,10 @@ impl<'a> Lower<'a> {
         shared_product(&mut self.plan, c, name, (self.chip, self.guide, self.memo))
     }
 
-    fn product_kernel(&mut self, c: &Contraction, name: &str) -> Result<usize, mxu::MxuError> {
+    fn product_kernel(&mut self, c: &Contraction, asked: Asked<'_>) -> Result<usize, mxu::MxuError> {
         let (chip, guide, memo) = (self.chip, self.guide, self.memo);
-        let line = guide.schedule.tile(name).map(|t| t.1);
-        self.plan.kernel(KernelKey::Product(c.clone(), None, line), |_| product_entry(c, chip, (name, guide), memo))
+        let key = KernelKey::Product(c.clone(), None, asked.pin.map(|p| p.1));
+        self.plan.kernel(key, |_| asked_entry(c, chip, (asked, guide), memo))
     }
 }
 
@@ -442,14 +459,33 @@ pub fn product_entry(
     (name, guide): (&str, &Guide),
     memo: &KernelMemo,
 ) -> Result<KernelEntry, mxu::MxuError> {
-    let line = guide.schedule.tile(name).map(|t| t.1);
-    let found = memo.products.get((KernelMemo::product(c, chip), line), |_| searched(c, chip, (name, guide)));
-    found.map(|entry| KernelEntry { name: name.to_string(), ..entry })
+    asked_entry(c, chip, (Asked { name, pin: guide.schedule.tile(name) }, guide), memo)
 }
 
-fn searched(c: &Contraction, chip: &ChipConfig, (name, guide): (&str, &Guide)) -> Result<KernelEntry, mxu::MxuError> {
-    let pin = guide.schedule.tile(name).map(|t| t.0);
-    let weigh = |t: &Tile, cycles: f64| guide.weigh_tile(pin, c, t, cycles);
+/// The product of an operation, and the tile that a schedule asks of it with the schedule's line.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    name: &'a str,
+    pin: Option<(TilePin, usize)>,
+}
+
+fn asked_entry(
+    c: &Contraction,
+    chip: &ChipConfig,
+    (asked, guide): (Asked<'_>, &Guide),
+    memo: &KernelMemo,
+) -> Result<KernelEntry, mxu::MxuError> {
+    let key = (KernelMemo::product(c, chip), asked.pin.map(|p| p.1));
+    let found = memo.products.get(key, |_| searched(c, chip, (asked, guide)));
+    found.map(|entry| KernelEntry { name: asked.name.to_string(), ..entry })
+}
+
+fn searched(
+    c: &Contraction,
+    chip: &ChipConfig,
+    (Asked { name, pin }, guide): (Asked<'_>, &Guide),
+) -> Result<KernelEntry, mxu::MxuError> {
+    let weigh = |t: &Tile, cycles: f64| guide.weigh_tile(pin.map(|p| p.0), c, t, cycles);
     let (Chosen { tile, scratch_rows, semaphores, cycles }, others) = mxu::search(c, chip, false, &weigh)?;
     let considered = others.into_iter().map(|(t, cycles)| Considered { way: Way::Tile(t), cycles });
     Ok(KernelEntry {
