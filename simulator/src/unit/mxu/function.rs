@@ -52,8 +52,8 @@ pub(crate) struct MxuFunction {
     tasks: VecDeque<Arc<Task>>,
     fifo: VecDeque<Results>,
     accumulators: Vec<u32>,
-    /// Memory of products that are done.
-    spare_inputs: Vec<Vec<f32>>,
+    /// Products that were taken, whose memory serves for the next ones once nobody is at them.
+    taken: Vec<Arc<Task>>,
     spare_outs: Vec<Vec<f32>>,
     scratch: Vec<f32>,
 }
@@ -88,7 +88,7 @@ impl MxuFunction {
             tasks: VecDeque::new(),
             fifo: VecDeque::new(),
             accumulators: vec![0; shape.accumulator_rows * shape.cols],
-            spare_inputs: Vec::new(),
+            taken: Vec::new(),
             spare_outs: Vec::new(),
             scratch: vec![0.0; shape.sublanes * shape.lanes],
         }
@@ -254,20 +254,25 @@ impl MxuFunction {
         if self.pending.is_empty() {
             return;
         }
-        let mut product = Product {
+        let free = self.taken.iter().position(|t| Arc::strong_count(t) == 1);
+        let left = free.and_then(|i| self.taken.swap_remove(i).left());
+        let (input, mut blocks, results) = left.unwrap_or_default();
+        self.spare_outs.extend(results);
+        blocks.clear();
+        let product = Product {
             shape: self.shape,
             width: self.width,
             weights: Arc::clone(&self.weights),
-            input: std::mem::replace(&mut self.input, self.spare_inputs.pop().unwrap_or_default()),
-            blocks: std::mem::take(&mut self.pending),
-            out: self.spare_outs.pop().unwrap_or_default(),
+            input: std::mem::replace(&mut self.input, input),
+            blocks: std::mem::replace(&mut self.pending, blocks),
         };
         self.filled = 0;
+        let mut out = self.spare_outs.pop().unwrap_or_default();
         let task = match &self.beside {
-            Some(other) => other.form(product),
+            Some(other) => other.form(product, out),
             None => {
-                product.form(self.threads);
-                Task::formed(product)
+                product.form(&mut out, self.threads);
+                Task::formed(product, out)
             }
         };
         self.tasks.push_back(task);
@@ -280,21 +285,16 @@ impl MxuFunction {
     /// Takes the oldest products, if there are some, to where they belong.
     fn collect(&mut self) {
         let Some(task) = self.tasks.pop_front() else { return };
-        let product = task.take();
-        let exact = product.is_exact();
-        let Product { input, mut blocks, out, .. } = product;
-        self.spare_inputs.push(input);
-        if blocks.iter().all(|b| b.to == Destination::Fifo && !b.integer) {
+        let out = task.take(&mut self.spare_outs);
+        let product = &task.product;
+        if product.blocks.iter().all(|b| b.to == Destination::Fifo && !b.integer) {
             // Results are what the FIFO holds.
             self.fifo.push_back(Results { words: out, head: 0 });
         } else {
-            self.deliver(&blocks, &out, exact);
+            self.deliver(&product.blocks, &out, product.is_exact());
             self.spare_outs.push(out);
         }
-        blocks.clear();
-        if self.pending.capacity() == 0 {
-            self.pending = blocks;
-        }
+        self.taken.push(task);
     }
 
     /// Takes blocks' products to where they belong.

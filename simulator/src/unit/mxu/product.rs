@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Sizes of a unit and of registers.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +39,7 @@ pub(super) struct Weights {
     pub rows: usize,
 }
 
-/// The rows of some blocks, one block behind the other in `input`, the weights that they meet, and the results in `out` once
-/// they are formed.
+/// The rows of some blocks, one block behind the other in `input`, and the weights that they meet.
 #[derive(Debug)]
 pub(super) struct Product {
     pub shape: Shape,
@@ -48,7 +48,6 @@ pub(super) struct Product {
     pub weights: Arc<Weights>,
     pub input: Vec<f32>,
     pub blocks: Vec<Block>,
-    pub out: Vec<f32>,
 }
 
 /// Largest k for which f32 sums of u8 products are exact.
@@ -70,14 +69,14 @@ impl Product {
     }
 
     /// Forms the results, on up to so many threads.
-    pub fn form(&mut self, threads: usize) {
+    pub fn form(&self, out: &mut Vec<f32>, threads: usize) {
         let (s, m, exact) = (self.shape, self.rows(), self.is_exact());
         let w = &*self.weights;
         let p = Operands { a: &self.input[..m * s.rows], w: &w.panels, stride: s.rows, k: w.rows, width: self.width };
-        self.out.resize(m * s.cols, 0.0);
+        out.resize(m * s.cols, 0.0);
         match exact {
-            true => multiply(p, &mut self.out, m, s.cols, threads),
-            false => multiply_integer(p, &mut self.out, s.cols),
+            true => multiply(p, out, m, s.cols, threads),
+            false => multiply_integer(p, out, s.cols),
         }
     }
 }
@@ -119,50 +118,69 @@ fn multiply_integer(p: Operands<'_>, out: &mut [f32], cols: usize) {
 /// A product that somebody forms.
 #[derive(Debug)]
 pub(super) struct Task {
+    pub product: Product,
     state: Mutex<State>,
     /// The other thread has done with it.
     done: AtomicBool,
 }
 
+/// Results, or memory for them.
 #[derive(Debug)]
 enum State {
-    Waiting(Product),
+    Waiting(Vec<f32>),
     /// Somebody is at it, or has taken it.
     Begun,
-    Formed(Product),
+    Formed(Vec<f32>),
 }
 
+/// Multiply-adds that one thread does in a nanosecond, at most.
+const RATE: usize = 24;
+
 impl Task {
+    fn new(product: Product, state: State) -> Arc<Task> {
+        Arc::new(Task { product, state: Mutex::new(state), done: AtomicBool::new(false) })
+    }
+
     /// What is formed already.
-    pub fn formed(product: Product) -> Arc<Task> {
-        Arc::new(Task { state: Mutex::new(State::Formed(product)), done: AtomicBool::new(false) })
+    pub fn formed(product: Product, out: Vec<f32>) -> Arc<Task> {
+        Task::new(product, State::Formed(out))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The product with its results; to be asked for once. What nobody has begun is formed by the caller.
-    pub fn take(&self) -> Product {
-        loop {
-            // Before the state: what is done by then is formed, or failed.
-            let done = self.done.load(Ordering::Acquire);
-            let found = std::mem::replace(&mut *self.state(), State::Begun);
-            match found {
-                State::Waiting(mut product) => {
-                    product.form(1);
-                    return product;
+    /// The results; to be asked for once. What nobody has begun is formed by the caller, and so is what another thread does not come to
+    /// the end of in about the time that forming it takes: the host has given its core to somebody else, perhaps for long. Then
+    /// `spare` gives memory.
+    pub fn take(&self, spare: &mut Vec<Vec<f32>>) -> Vec<f32> {
+        let found = || std::mem::replace(&mut *self.state(), State::Begun);
+        let mut out = match found() {
+            State::Formed(out) => return out,
+            State::Waiting(out) => out,
+            State::Begun => {
+                let (asked, patience) = (Instant::now(), Duration::from_nanos((self.product.work() / RATE) as u64));
+                while !self.done.load(Ordering::Acquire) && asked.elapsed() < patience {
+                    std::hint::spin_loop();
                 }
-                State::Formed(product) => return product,
-                State::Begun => {
-                    assert!(!done, "the thread that formed this product failed");
-                    // A few millionths of a second: sleeping would take longer.
-                    while !self.done.load(Ordering::Acquire) {
-                        std::thread::yield_now();
-                    }
+                match found() {
+                    State::Formed(out) => return out,
+                    State::Waiting(_) | State::Begun => spare.pop().unwrap_or_default(),
                 }
             }
-        }
+        };
+        self.product.form(&mut out, 1);
+        out
+    }
+
+    /// What a task that was taken leaves, if nobody is at it any more: memory of rows, of blocks, of results.
+    pub fn left(self: Arc<Task>) -> Option<(Vec<f32>, Vec<Block>, Option<Vec<f32>>)> {
+        let Task { product, state, .. } = Arc::into_inner(self)?;
+        let out = match state.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            State::Waiting(out) | State::Formed(out) => Some(out),
+            State::Begun => None,
+        };
+        Some((product.input, product.blocks, out))
     }
 
     /// Forms it, if nobody has begun.
@@ -175,12 +193,12 @@ impl Task {
         }
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Begun) {
-            State::Waiting(mut product) => {
+            State::Waiting(mut out) => {
                 drop(state);
-                // However this ends.
+                // However this ends: whoever waits for it looks then.
                 let _done = Done(&self.done);
-                product.form(1);
-                *self.state() = State::Formed(product);
+                self.product.form(&mut out, 1);
+                *self.state() = State::Formed(out);
             }
             other @ (State::Formed(_) | State::Begun) => *state = other,
         }
@@ -214,16 +232,16 @@ struct Shared {
 }
 
 impl Beside {
-    /// Has a product formed.
-    pub(super) fn form(&self, mut product: Product) -> Arc<Task> {
+    /// Has a product formed, in the memory that is given.
+    pub(super) fn form(&self, product: Product, mut out: Vec<f32>) -> Arc<Task> {
         let few = self.shared.waiting.load(Ordering::Relaxed) < WAITING;
         let thread =
             (few && product.work() >= WORTH).then(|| self.thread.get_or_init(|| self.begin()).as_ref()).flatten();
         let Some(thread) = thread else {
-            product.form(1);
-            return Task::formed(product);
+            product.form(&mut out, 1);
+            return Task::formed(product, out);
         };
-        let task = Arc::new(Task { state: Mutex::new(State::Waiting(product)), done: AtomicBool::new(false) });
+        let task = Task::new(product, State::Waiting(out));
         let mut tasks = self.shared.tasks();
         tasks.push_back(Arc::clone(&task));
         self.shared.waiting.store(tasks.len(), Ordering::SeqCst);
@@ -375,23 +393,27 @@ mod tests {
             weights: Arc::clone(&weights),
             input: vec![3.0; 8 * 128],
             blocks: vec![Block { to: Destination::Fifo, integer: false }],
-            out: Vec::new(),
         };
-        let task = || Task { state: Mutex::new(State::Waiting(product())), done: AtomicBool::new(false) };
+        let task = || Task::new(product(), State::Waiting(Vec::new()));
         let alone = task();
-        assert_eq!(alone.take().out, [6.0; 8 * 128]);
+        assert_eq!(alone.take(&mut Vec::new()), [6.0; 8 * 128]);
         // Another thread comes too late.
         alone.form();
         assert!(matches!(*alone.state(), State::Begun));
         let other = task();
         other.form();
         other.form();
-        assert_eq!(other.take().out, [6.0; 8 * 128]);
-        // Some of these are asked for just as they are done.
-        let both: Vec<Task> = (0..3000).map(|_| task()).collect();
+        assert_eq!(other.take(&mut Vec::new()), [6.0; 8 * 128]);
+        // One that another thread has begun, and does not come back to.
+        let (stuck, mut spare) = (task(), vec![Vec::new()]);
+        *stuck.state() = State::Begun;
+        assert_eq!(stuck.take(&mut spare), [6.0; 8 * 128]);
+        assert!(spare.is_empty() && stuck.left().is_some());
+        // Some of these are asked for just as they are done, or while they are not.
+        let both: Vec<Arc<Task>> = (0..3000).map(|_| task()).collect();
         std::thread::scope(|s| {
-            s.spawn(|| both.iter().for_each(Task::form));
-            both.iter().for_each(|t| assert_eq!(t.take().out, [6.0; 8 * 128]));
+            s.spawn(|| both.iter().for_each(|t| t.form()));
+            both.iter().for_each(|t| assert_eq!(t.take(&mut Vec::new()), [6.0; 8 * 128]));
         });
     }
 }
