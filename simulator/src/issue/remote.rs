@@ -102,7 +102,7 @@ impl Core<'_> {
         match &mut self.remote {
             Some(r) if r.known < cycle => {
                 r.blocked = Some(Blocked::Look { cycle });
-                Err(FaultKind::Deadlock { waits_for: "other devices".into() })
+                Err(FaultKind::Deadlock { waits_for: String::new() })
             }
             _ => Ok(()),
         }

@@ -115,12 +115,15 @@ impl Core<'_> {
 
     /// A wait that cannot be satisfied by what is under way: in a pod, others may still send.
     fn blocked(&mut self, sem: u8, bytes: u64, have: u64) -> FaultKind {
-        if let Some(r) = &mut self.remote {
-            r.blocked = Some(Blocked::Semaphore { semaphore: sem as u32, need: bytes, have });
-        }
-        FaultKind::Deadlock {
-            waits_for: format!("{bytes} bytes on semaphore {sem}, which will hold no more than {have}"),
-        }
+        let waits_for = match &mut self.remote {
+            // No fault yet: where it becomes one the pod says who waits for whom.
+            Some(r) => {
+                r.blocked = Some(Blocked::Semaphore { semaphore: sem as u32, need: bytes, have });
+                String::new()
+            }
+            None => format!("{bytes} bytes on semaphore {sem}, which will hold no more than {have}"),
+        };
+        FaultKind::Deadlock { waits_for }
     }
 
     /// Takes the bytes of the bundle's waits; transfers that are complete by now take effect.

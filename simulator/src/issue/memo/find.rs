@@ -47,8 +47,8 @@ impl Core<'_> {
         table.charge(number, KEEPING, &mut self.stats);
         let (body, base) = (self.body, self.now);
         let first = match p.waits || p.looks {
-            // Ready before now: wraps to a number too large to be kept (below).
-            true => self.earliest(&self.l.code.heads[p.first as usize]).wrapping_sub(base << 4),
+            // A wait that held it up for long alone decides when it issues: it was ready before.
+            true => self.earliest(&self.l.code.heads[p.first as usize]).saturating_sub(base << 4),
             false => 0,
         };
         let group_busy = self.stats.group_busy;
