@@ -23,8 +23,12 @@ const FIRST_TRANSITIONS: (usize, usize) = (1, 1 << 12);
 
 /// Tables of the cores of one run: a core takes one while it goes on, so that all learn from each other.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::vec_box,
+    reason = "devices of a pod take turns by the million: a table is half a kilobyte, and stays where it is"
+)]
 pub(crate) struct Pool {
-    idle: Mutex<Vec<Table>>,
+    idle: Mutex<Vec<Box<Table>>>,
     /// Tables made so far.
     made: AtomicU64,
 }
@@ -34,15 +38,15 @@ pub(crate) type Numbers = (u64, u64);
 
 impl Pool {
     /// A table, if possible the one whose numbers a core has.
-    pub(super) fn take(&self, code: &Code, units: &[usize; GROUPS], known: Option<Numbers>) -> Table {
+    pub(super) fn take(&self, code: &Code, units: &[usize; GROUPS], known: Option<Numbers>) -> Box<Table> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let same = idle.iter().position(|t| known.is_some_and(|k| k.0 == t.id));
         let kept = same.map(|at| idle.swap_remove(at)).or_else(|| idle.pop());
         drop(idle);
-        kept.unwrap_or_else(|| Table::new(self.made.fetch_add(1, Ordering::Relaxed), code, units))
+        kept.unwrap_or_else(|| Box::new(Table::new(self.made.fetch_add(1, Ordering::Relaxed), code, units)))
     }
 
-    pub(super) fn give(&self, table: Table) {
+    pub(super) fn give(&self, table: Box<Table>) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(table);
     }
 }
