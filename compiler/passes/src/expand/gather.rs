@@ -10,6 +10,7 @@
 //! row for each, rows of [`LINE`] elements are gathered, and one element of each is kept.
 
 mod known;
+pub mod own;
 
 use super::index::as_s32;
 use crate::edit::Emit;
@@ -91,13 +92,15 @@ pub fn lower(
     let (x, indices) = (operands[0], operands[1]);
     let to = array(&node.shape);
     let dims = b.dims(x).to_vec();
+    let (g, indices) = batched(b, g, indices, &dims);
+    let g = &g;
     let batching = (&g.operand_batching_dims[..], &g.start_indices_batching_dims[..]);
     let (mut indexed, batch) = index_arrays(b, indices, g.index_vector_dim, &g.start_index_map, batching);
     // A slice as long as its dimension starts at 0.
     indexed.retain(|i| g.slice_sizes[i.dim] < dims[i.dim] || dims[i.dim] == 1 && g.slice_sizes[i.dim] == 0);
     for i in &mut indexed {
         let max = dims[i.dim] - g.slice_sizes[i.dim];
-        i.index = as_s32(b, i.index, max, true);
+        i.index = as_s32(b, i.index, max, !own::within(b, i.index, max));
     }
     indexed.sort_by_key(|i| i.dim);
     let slices = if let Some(found) = known::lower(b, x, &indexed, (g, indices)) {
@@ -122,6 +125,26 @@ pub fn lower(
     let rest = (0..to.rank()).filter(|d| !g.offset_dims.contains(d));
     let place: Vec<usize> = rest.chain(g.offset_dims.iter().copied()).collect();
     Ok(b.transpose(ordered, &inverse(&place)))
+}
+
+/// The gather with indices that say their own place as batching dimensions, and the rest of the indices.
+fn batched(b: &mut Emit, g: &Gather, indices: NodeId, dims: &[u64]) -> (Gather, NodeId) {
+    let map = own::Map {
+        start_index_map: g.start_index_map.clone(),
+        collapsed: g.collapsed_slice_dims.clone(),
+        batching: g.operand_batching_dims.clone(),
+        indices_batching: g.start_indices_batching_dims.clone(),
+        vector_dim: g.index_vector_dim,
+    };
+    let Some((m, rest)) = own::batching(b, &map, indices, dims) else { return (g.clone(), indices) };
+    let g = Gather {
+        start_index_map: m.start_index_map,
+        collapsed_slice_dims: m.collapsed,
+        operand_batching_dims: m.batching,
+        start_indices_batching_dims: m.indices_batching,
+        ..g.clone()
+    };
+    (g, rest)
 }
 
 /// Bytes of a slice of several dimensions that is copied as it lies: as a row of a table it would be laid out anew, and the
@@ -375,7 +398,9 @@ fn by_comparison(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch
     if !simple || b.dtype(x).bits() > 32 || b.dtype(x) == DType::Pred {
         return None;
     }
-    let index = b.reshape(one.index, &dims[..last]);
+    let (x, index) = on_diagonal(b, x, one.index).unwrap_or((x, one.index));
+    let dims = b.dims(x).to_vec();
+    let index = b.reshape(index, &dims[..last]);
     let index = b.broadcast(index, &leading, &dims);
     let position = b.iota(DType::S32, &dims, last);
     let hit = b.compare(Direction::Eq, position, index);
@@ -389,6 +414,29 @@ fn by_comparison(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch
     let found = b.convert(found, bits);
     let found = b.bitcast(found, dtype);
     Some(b.reshape(found, &[n]))
+}
+
+/// Blocks on a diagonal that are cut out one by one at most, and from how many on that pays.
+const MOST_BLOCKS: u64 = 64;
+const LEAST_BLOCKS: u64 = 4;
+
+/// Of a matrix whose diagonal is taken, the blocks of [`LINE`] columns that it goes through, above each other, and its places in them.
+fn on_diagonal(b: &mut Emit, x: NodeId, index: NodeId) -> Option<(NodeId, NodeId)> {
+    let &[rows, _] = b.dims(x) else { return None };
+    let blocks = rows / LINE;
+    let pays = rows.is_multiple_of(LINE) && (LEAST_BLOCKS..=MOST_BLOCKS).contains(&blocks);
+    if !pays || !own::counts(b, index) || !b.draft.fire("gather-diagonal") {
+        return None;
+    }
+    let parts: Vec<NodeId> = (0..blocks)
+        .map(|k| {
+            let (from, to) = (k * LINE, (k + 1) * LINE);
+            let across = b.slice_dim(x, 0, from, to, 1);
+            b.slice_dim(across, 1, from, to, 1)
+        })
+        .collect();
+    let lane = b.with(Binary::Rem, index, LINE as f64);
+    Some((b.concatenate(&parts, 0), lane))
 }
 
 /// Slices of several elements along indexed dimensions: `[n, slice sizes..]`. Where their last dimension is short they are

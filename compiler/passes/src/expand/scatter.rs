@@ -4,7 +4,7 @@
 //! `update_window_dims={1..}`, `inserted_window_dims={0}`, `scatter_dims_to_operand_dims={0}`, `index_vector_dim=1`. Other
 //! windows are read, combined and written back one after the other, in a loop if there are many.
 
-use super::gather::{Indexed, index_arrays, linear};
+use super::gather::{Indexed, index_arrays, linear, own};
 use super::index::as_s32;
 use crate::edit::Emit;
 use crate::make::{inverse, one_or_tuple};
@@ -35,11 +35,13 @@ struct Windows {
 pub fn lower(b: &mut Emit, s: &Scatter, operands: &[NodeId]) -> Result<NodeId, CompileError> {
     let count = (operands.len() - 1) / 2;
     let (inputs, indices) = (&operands[..count], operands[count]);
+    let dims = b.dims(inputs[0]).to_vec();
+    let (s, indices) = batched(b, s, indices, &dims);
+    let s = &s;
     let w = windows(b, s, inputs[0], indices, &operands[count + 1..]);
     if w.n == 0 {
         return Ok(if count == 1 { inputs[0] } else { b.tuple(inputs) });
     }
-    let dims = b.dims(inputs[0]).to_vec();
     let is_row = |d: usize| {
         let index = w.indexed.iter().any(|i| i.dim == d);
         w.sizes[d] == if index { 1 } else { dims[d] }
@@ -54,6 +56,26 @@ pub fn lower(b: &mut Emit, s: &Scatter, operands: &[NodeId]) -> Result<NodeId, C
         dynamic(b, s, inputs, &w)?
     };
     Ok(if count == 1 { results[0] } else { b.tuple(&results) })
+}
+
+/// The scatter with indices that say their own place as batching dimensions, and the rest of the indices.
+fn batched(b: &mut Emit, s: &Scatter, indices: NodeId, dims: &[u64]) -> (Scatter, NodeId) {
+    let map = own::Map {
+        start_index_map: s.scatter_dims_to_operand_dims.clone(),
+        collapsed: s.inserted_window_dims.clone(),
+        batching: s.input_batching_dims.clone(),
+        indices_batching: s.scatter_indices_batching_dims.clone(),
+        vector_dim: s.index_vector_dim,
+    };
+    let Some((m, rest)) = own::batching(b, &map, indices, dims) else { return (s.clone(), indices) };
+    let s = Scatter {
+        scatter_dims_to_operand_dims: m.start_index_map,
+        inserted_window_dims: m.collapsed,
+        input_batching_dims: m.batching,
+        scatter_indices_batching_dims: m.indices_batching,
+        ..s.clone()
+    };
+    (s, rest)
 }
 
 fn windows(b: &mut Emit, s: &Scatter, x: NodeId, indices: NodeId, updates: &[NodeId]) -> Windows {
@@ -76,7 +98,7 @@ fn windows(b: &mut Emit, s: &Scatter, x: NodeId, indices: NodeId, updates: &[Nod
         let high = b.compare(Direction::Le, index, limit);
         let low = b.compare(Direction::Ge, index, zero);
         let within = b.and(low, high);
-        if !s.input_batching_dims.contains(&i.dim) {
+        if !s.input_batching_dims.contains(&i.dim) && !own::within(b, i.index, max) {
             valid = b.and(valid, within);
         }
         i.index = as_s32(b, index, max, true);
@@ -182,15 +204,17 @@ fn by_comparison(
     if one.dim != last || w.sizes[last] != 1 || !aligned || w.n != rows || last == 0 {
         return Ok(None);
     }
+    // No position is that of an update that is skipped.
+    let skipped = b.scalar(DType::S32, -1.0);
+    let index = b.select(w.valid, one.index, skipped);
     let mut spread = |x: NodeId| {
         let x = b.reshape(x, &dims[..last]);
         b.broadcast(x, &leading, &dims)
     };
-    let (index, valid) = (spread(one.index), spread(w.valid));
+    let index = spread(index);
     let updates: Vec<NodeId> = w.updates.iter().map(|&u| spread(u)).collect();
     let position = b.iota(DType::S32, &dims, last);
     let hit = b.compare(Direction::Eq, position, index);
-    let hit = b.and(hit, valid);
     let combined = b.apply(s.body, &[inputs, &updates].concat(), &dims)?;
     Ok(Some(combined.iter().zip(inputs).map(|(&c, &x)| b.select(hit, c, x)).collect()))
 }
