@@ -118,6 +118,12 @@ pub const PASSES: &[Pass] = &[
         summary: "convolutions as NHWC x HWIO without padding and groups; small ones as dots",
         run: |m, d, o| rewrite(m, d, &mut |b, n, x| conv::rule(b, n, x, o)),
     },
+    // Before windows lose their padding: it makes some.
+    Pass {
+        name: "pools",
+        summary: "reductions of groups of neighbours as windows side by side",
+        run: |m, d, o| window::pools::run(m, d, o.tile),
+    },
     Pass {
         name: "reduce-window",
         summary: "windowed reductions without padding",

@@ -1,6 +1,8 @@
 //! `reduce-window`: padding and base dilation of windowed reductions become an explicit `pad` with what changes nothing;
 //! sums and products of 16-bit and 8-bit floats over large windows are taken in f32; long scans are done in blocks.
 
+pub mod pools;
+
 use super::edit::Emit;
 use super::simplify::{combiner, identity, is_identity, scalar_of};
 use systole_hlo::error::CompileError;

@@ -50,8 +50,8 @@ pub fn reduce(b: &mut Emit, operands: &[NodeId], dims: &[usize], body: CompId, s
     }
     if let Op::Transpose { permutation } = b.op(x).clone() {
         let kept: Vec<usize> = (0..permutation.len()).filter(|d| !dims.contains(d)).map(|d| permutation[d]).collect();
-        if kept.windows(2).all(|w| w[0] < w[1]) && b.draft.fire("reduce-transpose") {
-            let y = b.operand(x, 0);
+        let y = b.operand(x, 0);
+        if kept.windows(2).all(|w| w[0] < w[1]) && !splits_rows(b, y) && b.draft.fire("reduce-transpose") {
             let mut moved: Vec<usize> = dims.iter().map(|&d| permutation[d]).collect();
             moved.sort_unstable();
             return Some(b.reduce_by(&[y], &[init], &moved, body));
@@ -74,6 +74,17 @@ pub fn reduce(b: &mut Emit, operands: &[NodeId], dims: &[usize], body: CompId, s
     // Nothing is combined, and the initial value is left out, as XLA does.
     b.draft.fire("reduce-one").then(|| b.reshape(x, &to.dims))
 }
+
+/// Whether an array is made of rows that are split into narrow ones, which only what is turned at the same time makes without padding.
+fn splits_rows(b: &Emit, y: NodeId) -> bool {
+    let last = b.dims(y).last().copied().unwrap_or(1);
+    *b.op(y) == Op::Reshape
+        && last < NARROW
+        && b.dims(b.operand(y, 0)).last().is_some_and(|&n| n > last && n % last == 0)
+}
+
+/// Elements of a row below which most of a register is padding.
+const NARROW: u64 = 64;
 
 /// The value that changes nothing when combined by an operation.
 pub fn identity(op: Binary, dtype: DType) -> Option<f64> {
