@@ -13,6 +13,7 @@ mod known;
 pub mod own;
 
 use super::index::as_s32;
+use super::packed;
 use crate::edit::Emit;
 use crate::make::{array, inverse, whole};
 use crate::options::PassOptions;
@@ -112,7 +113,7 @@ pub fn lower(
     } else if indexed.iter().all(|i| g.slice_sizes[i.dim] == 1)
         && !are_slabs(b, x, g, (batch.iter().product(), options.vmem_bytes))
     {
-        rows(b, x, &indexed, g, batch.iter().product())
+        rows(b, x, &indexed, g, (batch.iter().product(), options.tile))
     } else {
         ordered(b, x, indexed, g, (batch.iter().product(), options.tile))?
     };
@@ -163,7 +164,7 @@ fn are_slabs(b: &Emit, x: NodeId, g: &Gather, (n, vmem): (u64, u64)) -> bool {
 }
 
 /// Rows of the operand with indexed dimensions merged in front: `[n, W..]`.
-fn rows(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> NodeId {
+fn rows(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, (n, tile): (u64, (u32, u32))) -> NodeId {
     let dims = b.dims(x).to_vec();
     let row = linear(b, indexed, &dims, n);
     let table = table_of_rows(b, x, indexed, g);
@@ -172,6 +173,9 @@ fn rows(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> Nod
         let one = b.reshape(table, &width);
         let map: Vec<usize> = (1..=width.len()).collect();
         return b.broadcast(one, &map, &[&[n][..], &width].concat());
+    }
+    if let Some(found) = packed::gathered(b, table, row, tile) {
+        return found;
     }
     b.gather_rows(table, row, g.indices_are_sorted)
 }

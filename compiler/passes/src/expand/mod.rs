@@ -11,6 +11,7 @@ mod keys;
 mod known;
 pub(crate) mod library;
 mod linear;
+mod packed;
 mod ragged;
 mod random;
 mod runs;
@@ -38,7 +39,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Resu
         Op::DynamicSlice { sizes } => Some(index::dynamic_slice(b, sizes, x)),
         Op::DynamicUpdateSlice => Some(index::dynamic_update_slice(b, x)),
         Op::Gather(g) => Some(gather::lower(b, g, n, x, options)?),
-        Op::Scatter(s) => Some(scatter::lower(b, s, x)?),
+        Op::Scatter(s) => Some(scatter::lower(b, s, x, options.tile)?),
         Op::SelectAndScatter { window, select, scatter } => {
             Some(select_scatter::lower(b, window, (*select, *scatter), x, options)?)
         }

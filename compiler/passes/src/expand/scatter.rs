@@ -6,6 +6,7 @@
 
 use super::gather::{Indexed, index_arrays, linear, own};
 use super::index::as_s32;
+use super::packed;
 use crate::edit::Emit;
 use crate::make::{inverse, one_or_tuple};
 use crate::simplify::{combiner, identity};
@@ -32,7 +33,7 @@ struct Windows {
     updates: Vec<NodeId>,
 }
 
-pub fn lower(b: &mut Emit, s: &Scatter, operands: &[NodeId]) -> Result<NodeId, CompileError> {
+pub fn lower(b: &mut Emit, s: &Scatter, operands: &[NodeId], tile: (u32, u32)) -> Result<NodeId, CompileError> {
     let count = (operands.len() - 1) / 2;
     let (inputs, indices) = (&operands[..count], operands[count]);
     let dims = b.dims(inputs[0]).to_vec();
@@ -51,7 +52,7 @@ pub fn lower(b: &mut Emit, s: &Scatter, operands: &[NodeId]) -> Result<NodeId, C
     } else if let Some(done) = counted(b, s, inputs, &w) {
         vec![done]
     } else if (0..dims.len()).all(is_row) {
-        rows(b, s, inputs, &w)
+        rows(b, s, inputs, (&w, tile))
     } else {
         dynamic(b, s, inputs, &w)?
     };
@@ -119,7 +120,7 @@ fn windows(b: &mut Emit, s: &Scatter, x: NodeId, indices: NodeId, updates: &[Nod
     Windows { indexed, valid, n, sizes, updates }
 }
 
-fn rows(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Vec<NodeId> {
+fn rows(b: &mut Emit, s: &Scatter, inputs: &[NodeId], (w, tile): (&Windows, (u32, u32))) -> Vec<NodeId> {
     let dims = b.dims(inputs[0]).to_vec();
     let row = linear(b, &w.indexed, &dims, w.n);
     let skipped = b.scalar(DType::S32, -1.0);
@@ -129,14 +130,22 @@ fn rows(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Vec<NodeId
     let count: u64 = front.iter().map(|&d| dims[d]).product();
     let order = [&front[..], &rest].concat();
     let width: Vec<u64> = rest.iter().map(|&d| dims[d]).filter(|&d| d != 1).collect();
-    let tables: Vec<NodeId> = inputs
+    let mut tables: Vec<NodeId> = inputs
         .iter()
         .map(|&x| {
             let x = b.transpose(x, &order);
             b.reshape(x, &[&[count][..], &width].concat())
         })
         .collect();
-    let updates: Vec<NodeId> = w.updates.iter().map(|&u| b.reshape(u, &[&[w.n][..], &width].concat())).collect();
+    let mut updates: Vec<NodeId> = w.updates.iter().map(|&u| b.reshape(u, &[&[w.n][..], &width].concat())).collect();
+    let (mut row, mut width, mut unique) = (row, width, s.unique_indices);
+    if let (&[table], &[update]) = (&tables[..], &updates[..])
+        && let Some(spread) = packed::scattered(b, (table, row, update), s.body, tile)
+    {
+        // Different rows may lie in the same row of lanes.
+        (tables[0], row, updates[0], unique) = (spread.table, spread.row, spread.update, false);
+        width = b.dims(tables[0])[1..].to_vec();
+    }
     let canonical = Scatter {
         update_window_dims: (1..=width.len()).collect(),
         inserted_window_dims: vec![0],
@@ -145,7 +154,7 @@ fn rows(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Vec<NodeId
         scatter_indices_batching_dims: Vec::new(),
         index_vector_dim: 1,
         indices_are_sorted: s.indices_are_sorted,
-        unique_indices: s.unique_indices,
+        unique_indices: unique,
         body: s.body,
     };
     let shapes = tables.iter().map(|&t| Shape::array(b.dtype(t), b.dims(t))).collect();

@@ -48,10 +48,16 @@ impl Joined {
             return None;
         }
         let from = b.operand(x, 0);
-        let lies = matches!(b.op(from), Op::Parameter { .. }) || self.done.contains(&from);
+        let lies = matches!(b.op(from), Op::Parameter { .. }) || self.done.contains(&from) || self.is_packed(b, from);
         let bytes = |dims: &[u64]| Layout::row_major(b.dtype(x), dims, self.tile.0, self.tile.1).bytes();
         let dims = b.dims(from).to_vec();
         (lies && bytes(&dims).checked_mul(WORTH)? <= bytes(b.dims(x))).then_some((from, dims))
+    }
+
+    /// Whether rows of lanes are what updates of narrower rows were added up in.
+    fn is_packed(&self, b: &Emit, x: NodeId) -> bool {
+        let splat = |x: NodeId| matches!(b.op(x), Op::Broadcast { dims } if dims.is_empty());
+        matches!(b.op(x), Op::Scatter(_)) && b.dims(x).get(1) == Some(&u64::from(self.tile.1)) && splat(b.operand(x, 0))
     }
 
     /// What a reshape that joins the last dimensions was made of: the array, its sizes, and how many dimensions are before the
@@ -134,11 +140,15 @@ fn starts(b: &mut Emit, starts: &[NodeId], kept: usize) -> Vec<NodeId> {
 #[allow(clippy::wildcard_enum_match_arm, reason = "any other operand would have to be moved")]
 fn elementwise(b: &mut Emit, n: &Node, operands: &[NodeId], lies: &Joined) -> Option<NodeId> {
     let own = array(&n.shape);
-    let (_, joined) = operands.iter().find_map(|&x| lies.source(b, x).filter(|_| b.dims(x) == own.dims))?;
-    // All or none: what is not joined would have to be moved.
+    let found: Vec<Vec<u64>> =
+        operands.iter().filter(|&&x| b.dims(x) == own.dims).filter_map(|&x| Some(lies.source(b, x)?.1)).collect();
+    // Rows of lanes last: where operands lie in two forms, it is the parameters' and results' one that is kept.
+    let lanes = u64::from(lies.tile.1);
+    let joined = found.iter().find(|d| d.last() != Some(&lanes)).or(found.first())?.clone();
+    // All or none: what is not joined would have to be moved. From one joined form to another one costs little beside that.
     let moves = |b: &Emit, x: NodeId| match b.op(x) {
         _ if b.rank(x) == 0 => true,
-        Op::Reshape => b.dims(x) == own.dims && b.dims(b.operand(x, 0)) == joined,
+        Op::Reshape => b.dims(x) == own.dims && (b.dims(b.operand(x, 0)) == joined || lies.source(b, x).is_some()),
         Op::Constant(_) => true,
         Op::Broadcast { dims } => spread(&own.dims, &joined, dims, b.dims(b.operand(x, 0))).is_some(),
         _ => false,
