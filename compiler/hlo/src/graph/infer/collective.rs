@@ -1,7 +1,7 @@
 //! Rules of collectives and of transfers between devices and with the host.
 
 use super::{Rule, Site, ensure, fail, one_or_tuple, sized, with_type};
-use crate::graph::{ArrayShape, Collective, CollectiveKind, CompId, Op, Shape};
+use crate::graph::{ArrayShape, Collective, CollectiveKind, CompId, Shape};
 use systole_isa::DType;
 
 pub(super) fn rule(s: &Site<'_>, kind: &CollectiveKind, devices: &Collective) -> Rule {
@@ -142,61 +142,65 @@ fn scaled(s: &Site<'_>, arrays: &[&ArrayShape], dim: usize, devices: &Collective
     Ok(one_or_tuple(out))
 }
 
-/// Ids, channels and host queues.
-#[allow(clippy::wildcard_enum_match_arm, reason = "the caller sends transfers alone, and the fault is said")]
-pub(super) fn transfer(s: &Site<'_>) -> Rule {
-    let context = Shape::array(DType::U32, &[]);
-    match s.op {
-        Op::ReplicaId | Op::PartitionId => {
-            s.count(0)?;
-            Ok(Shape::array(DType::U32, &[]))
+/// The data, the transfer's context and its token.
+fn begun(data: &Shape) -> Shape {
+    Shape::Tuple(vec![data.clone(), Shape::array(DType::U32, &[]), Shape::Token])
+}
+
+/// The number of this replica or partition.
+pub(super) fn id(s: &Site<'_>) -> Rule {
+    s.count(0)?;
+    Ok(Shape::array(DType::U32, &[]))
+}
+
+pub(super) fn send(s: &Site<'_>) -> Rule {
+    s.count(2)?;
+    s.token(1)?;
+    Ok(begun(s.operands[0]))
+}
+
+pub(super) fn send_done(s: &Site<'_>) -> Rule {
+    s.count(1)?;
+    Ok(Shape::Token)
+}
+
+pub(super) fn recv(s: &Site<'_>) -> Rule {
+    s.count(1)?;
+    s.token(0)?;
+    match s.declared()? {
+        Shape::Tuple(t) if t.len() == 3 => Ok(begun(&t[0])),
+        other @ (Shape::Array(_) | Shape::Tuple(_) | Shape::Token) => {
+            fail("recv_result", format!("recv gives (data, u32[], token[]), not {other}"))
         }
-        Op::Send { .. } => {
-            s.count(2)?;
-            s.token(1)?;
-            Ok(Shape::Tuple(vec![s.operands[0].clone(), context, Shape::Token]))
-        }
-        Op::SendDone { .. } => {
-            s.count(1)?;
-            Ok(Shape::Token)
-        }
-        Op::Recv { .. } => {
-            s.count(1)?;
-            s.token(0)?;
-            match s.declared()? {
-                Shape::Tuple(t) if t.len() == 3 => Ok(Shape::Tuple(vec![t[0].clone(), context, Shape::Token])),
-                other @ (Shape::Array(_) | Shape::Tuple(_) | Shape::Token) => {
-                    fail("recv_result", format!("recv gives (data, u32[], token[]), not {other}"))
-                }
-            }
-        }
-        Op::RecvDone { .. } => {
-            s.count(1)?;
-            match s.operands[0] {
-                Shape::Tuple(t) if t.len() == 3 => Ok(Shape::Tuple(vec![t[0].clone(), Shape::Token])),
-                other @ (Shape::Array(_) | Shape::Tuple(_) | Shape::Token) => {
-                    fail("recv_done_operand", format!("recv-done takes the result of recv, not {other}"))
-                }
-            }
-        }
-        Op::Infeed { .. } => {
-            s.count(1)?;
-            s.token(0)?;
-            match s.declared()? {
-                Shape::Tuple(t) if t.len() == 2 => Ok(Shape::Tuple(vec![t[0].clone(), Shape::Token])),
-                other @ (Shape::Array(_) | Shape::Tuple(_) | Shape::Token) => {
-                    fail("infeed_result", format!("infeed gives (data, token[]), not {other}"))
-                }
-            }
-        }
-        Op::Outfeed { shape, .. } => {
-            s.count(2)?;
-            s.token(1)?;
-            ensure(shape.same(s.operands[0]), "outfeed_shape", || {
-                format!("outfeed_shape is {shape} where the operand is {}", s.operands[0])
-            })?;
-            Ok(Shape::Token)
-        }
-        other => fail("internal", format!("{} is no transfer", other.name())),
     }
+}
+
+pub(super) fn recv_done(s: &Site<'_>) -> Rule {
+    s.count(1)?;
+    match s.operands[0] {
+        Shape::Tuple(t) if t.len() == 3 => Ok(Shape::Tuple(vec![t[0].clone(), Shape::Token])),
+        other @ (Shape::Array(_) | Shape::Tuple(_) | Shape::Token) => {
+            fail("recv_done_operand", format!("recv-done takes the result of recv, not {other}"))
+        }
+    }
+}
+
+pub(super) fn infeed(s: &Site<'_>) -> Rule {
+    s.count(1)?;
+    s.token(0)?;
+    match s.declared()? {
+        Shape::Tuple(t) if t.len() == 2 => Ok(Shape::Tuple(vec![t[0].clone(), Shape::Token])),
+        other @ (Shape::Array(_) | Shape::Tuple(_) | Shape::Token) => {
+            fail("infeed_result", format!("infeed gives (data, token[]), not {other}"))
+        }
+    }
+}
+
+pub(super) fn outfeed(s: &Site<'_>, shape: &Shape) -> Rule {
+    s.count(2)?;
+    s.token(1)?;
+    ensure(shape.same(s.operands[0]), "outfeed_shape", || {
+        format!("outfeed_shape is {shape} where the operand is {}", s.operands[0])
+    })?;
+    Ok(Shape::Token)
 }

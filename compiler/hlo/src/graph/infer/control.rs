@@ -1,77 +1,68 @@
 //! Rules of tuples, tokens, calls, control flow and asynchronous pairs.
 
 use super::{Rule, Site, ensure, fail};
-use crate::graph::{CompId, Op, Shape};
+use crate::graph::{CompId, Shape};
 use systole_isa::DType;
 
-#[allow(clippy::wildcard_enum_match_arm, reason = "the caller sends control operations alone, and the fault is said")]
-pub(super) fn rule(s: &Site<'_>) -> Rule {
-    match s.op {
-        Op::Tuple => Ok(Shape::Tuple(all(s))),
-        Op::GetTupleElement { index } => {
-            s.count(1)?;
-            match s.operands[0] {
-                Shape::Tuple(t) if *index < t.len() => Ok(t[*index].clone()),
-                Shape::Tuple(t) => fail("tuple_index", format!("element {index} of a tuple of {}", t.len())),
-                other @ (Shape::Array(_) | Shape::Token) => {
-                    fail("tuple_operand", format!("get-tuple-element takes a tuple, not {other}"))
-                }
-            }
+/// The operand itself.
+pub(super) fn same(s: &Site<'_>) -> Rule {
+    s.count(1)?;
+    Ok(s.operands[0].clone())
+}
+
+pub(super) fn tuple(s: &Site<'_>) -> Rule {
+    Ok(Shape::Tuple(all(s)))
+}
+
+pub(super) fn get_tuple_element(s: &Site<'_>, index: usize) -> Rule {
+    s.count(1)?;
+    match s.operands[0] {
+        Shape::Tuple(t) if index < t.len() => Ok(t[index].clone()),
+        Shape::Tuple(t) => fail("tuple_index", format!("element {index} of a tuple of {}", t.len())),
+        other @ (Shape::Array(_) | Shape::Token) => {
+            fail("tuple_operand", format!("get-tuple-element takes a tuple, not {other}"))
         }
-        Op::OptBarrier | Op::Domain => {
-            s.count(1)?;
-            Ok(s.operands[0].clone())
-        }
-        Op::AfterAll => {
-            (0..s.operands.len()).try_for_each(|i| s.token(i))?;
-            Ok(Shape::Token)
-        }
-        Op::AddDependency => {
-            s.count(2)?;
-            s.token(1)?;
-            Ok(s.operands[0].clone())
-        }
-        Op::Call { body } | Op::Fusion { body, .. } => Ok(s.signature(*body, &all(s))?.clone()),
-        Op::While { condition, body } => while_rule(s, *condition, *body),
-        Op::Conditional { branches } => conditional(s, branches),
-        Op::CustomCall { target, config, calls, .. } => super::calls::rule(s, target, config, calls),
-        Op::AsyncStart { body } => {
-            let result = s.signature(*body, &all(s))?.clone();
-            let mut parts = vec![Shape::Tuple(all(s)), result];
-            match s.declared {
-                Some(Shape::Tuple(t)) => parts.extend(t.iter().skip(2).cloned()),
-                Some(Shape::Array(_) | Shape::Token) => {}
-                None => parts.push(Shape::array(DType::U32, &[])),
-            }
-            Ok(Shape::Tuple(parts))
-        }
-        Op::AsyncUpdate => {
-            s.count(1)?;
-            Ok(s.operands[0].clone())
-        }
-        Op::AsyncDone => {
-            s.count(1)?;
-            element(s, 1)
-        }
-        Op::CopyStart => {
-            s.count(1)?;
-            let x = s.operands[0].clone();
-            Ok(Shape::Tuple(vec![x.clone(), x, Shape::array(DType::U32, &[])]))
-        }
-        Op::CopyDone => {
-            s.count(1)?;
-            element(s, 0)
-        }
-        other => fail("internal", format!("{} is no control operation", other.name())),
     }
+}
+
+pub(super) fn after_all(s: &Site<'_>) -> Rule {
+    (0..s.operands.len()).try_for_each(|i| s.token(i))?;
+    Ok(Shape::Token)
+}
+
+pub(super) fn add_dependency(s: &Site<'_>) -> Rule {
+    s.count(2)?;
+    s.token(1)?;
+    Ok(s.operands[0].clone())
+}
+
+pub(super) fn call(s: &Site<'_>, body: CompId) -> Rule {
+    Ok(s.signature(body, &all(s))?.clone())
+}
+
+pub(super) fn async_start(s: &Site<'_>, body: CompId) -> Rule {
+    let result = call(s, body)?;
+    let mut parts = vec![Shape::Tuple(all(s)), result];
+    match s.declared {
+        Some(Shape::Tuple(t)) => parts.extend(t.iter().skip(2).cloned()),
+        Some(Shape::Array(_) | Shape::Token) => {}
+        None => parts.push(Shape::array(DType::U32, &[])),
+    }
+    Ok(Shape::Tuple(parts))
+}
+
+pub(super) fn copy_start(s: &Site<'_>) -> Rule {
+    let x = same(s)?;
+    Ok(Shape::Tuple(vec![x.clone(), x, Shape::array(DType::U32, &[])]))
 }
 
 fn all(s: &Site<'_>) -> Vec<Shape> {
     s.operands.iter().map(|o| (*o).clone()).collect()
 }
 
-/// An element of the first operand.
-fn element(s: &Site<'_>, i: usize) -> Rule {
+/// Element `i` of what an asynchronous operation began.
+pub(super) fn done(s: &Site<'_>, i: usize) -> Rule {
+    s.count(1)?;
     match s.operands[0] {
         Shape::Tuple(t) if i < t.len() => Ok(t[i].clone()),
         other @ (Shape::Array(_) | Shape::Tuple(_) | Shape::Token) => {
@@ -80,7 +71,7 @@ fn element(s: &Site<'_>, i: usize) -> Rule {
     }
 }
 
-fn while_rule(s: &Site<'_>, condition: CompId, body: CompId) -> Rule {
+pub(super) fn while_rule(s: &Site<'_>, condition: CompId, body: CompId) -> Rule {
     s.count(1)?;
     let state = s.operands[0].clone();
     let goes_on = s.signature(condition, std::slice::from_ref(&state))?;
@@ -93,7 +84,7 @@ fn while_rule(s: &Site<'_>, condition: CompId, body: CompId) -> Rule {
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "the verifier's message for any other type")]
-fn conditional(s: &Site<'_>, branches: &[CompId]) -> Rule {
+pub(super) fn conditional(s: &Site<'_>, branches: &[CompId]) -> Rule {
     s.count(branches.len() + 1)?;
     let index = s.scalar(0)?;
     match index.dtype {

@@ -1,80 +1,67 @@
 //! Rules of sources of data and of data movement.
 
-use super::{Rule, Site, ensure, fail, sized, with_type};
-use crate::graph::{ArrayShape, Op, PadDim, Shape, SliceDim};
+use super::{Rule, Site, ensure, sized, with_type};
+use crate::graph::{ArrayShape, Literal, PadDim, Shape, SliceDim};
 use systole_isa::DType;
 
-#[allow(clippy::wildcard_enum_match_arm, reason = "the caller sends data movement alone, and the fault is said")]
-pub(super) fn rule(s: &Site<'_>) -> Rule {
-    match s.op {
-        Op::Parameter { .. } => {
-            s.count(0)?;
-            Ok(s.declared()?.clone())
-        }
-        Op::Constant(l) => {
-            s.count(0)?;
-            Ok(Shape::array(l.dtype, &l.dims))
-        }
-        Op::Iota { dim } => {
-            s.count(0)?;
-            let a = s.declared_array()?;
-            s.dim(*dim, a.rank(), "the result")?;
-            ensure(a.dtype != DType::Pred, "element_type", || "iota does not give pred".to_string())?;
-            Ok(with_type(a, a.dtype))
-        }
-        Op::Broadcast { dims } => broadcast(s, dims),
-        Op::Reshape | Op::Bitcast | Op::DynamicReshape => reshape(s),
-        Op::Copy => {
-            s.count(1)?;
-            Ok(s.operands[0].clone())
-        }
-        Op::Transpose { permutation } => {
-            s.count(1)?;
-            let a = s.array(0)?;
-            s.dims(permutation, a.rank(), "its operand")?;
-            ensure(permutation.len() == a.rank(), "transpose_permutation", || {
-                format!("transpose of {a} needs a permutation of its {} dimensions", a.rank())
-            })?;
-            let dims: Vec<u64> = permutation.iter().map(|&p| a.dims[p]).collect();
-            let mut out = ArrayShape::new(a.dtype, &dims);
-            if !a.dynamic.is_empty() {
-                out.dynamic = permutation.iter().map(|&p| a.is_dynamic(p)).collect();
-            }
-            Ok(Shape::Array(out))
-        }
-        Op::Reverse { dims } => {
-            s.count(1)?;
-            let a = s.array(0)?;
-            s.dims(dims, a.rank(), "its operand")?;
-            Ok(with_type(a, a.dtype))
-        }
-        Op::Slice { dims } => slice(s, dims),
-        Op::Concatenate { dim } => concatenate(s, *dim),
-        Op::Pad { dims } => pad(s, dims),
-        Op::DynamicSlice { sizes } => dynamic_slice(s, sizes),
-        Op::DynamicUpdateSlice => dynamic_update_slice(s),
-        Op::GetDimensionSize { dim } => {
-            s.count(1)?;
-            s.dim(*dim, s.array(0)?.rank(), "its operand")?;
-            Ok(Shape::array(DType::S32, &[]))
-        }
-        Op::SetDimensionSize { dim } => {
-            s.count(2)?;
-            let a = s.array(0)?;
-            s.dim(*dim, a.rank(), "its operand")?;
-            let size = s.scalar(1)?;
-            ensure(size.dtype == DType::S32, "dimension_size_type", || {
-                format!("a dimension's size is s32[], not {size}")
-            })?;
-            let mut out = ArrayShape { minor_to_major: None, ..a.clone() };
-            out.dynamic = (0..a.rank()).map(|i| a.is_dynamic(i) || i == *dim).collect();
-            Ok(Shape::Array(out))
-        }
-        other => fail("internal", format!("{} is no data movement", other.name())),
-    }
+pub(super) fn parameter(s: &Site<'_>) -> Rule {
+    s.count(0)?;
+    Ok(s.declared()?.clone())
 }
 
-fn broadcast(s: &Site<'_>, dims: &[usize]) -> Rule {
+pub(super) fn constant(s: &Site<'_>, l: &Literal) -> Rule {
+    s.count(0)?;
+    Ok(Shape::array(l.dtype, &l.dims))
+}
+
+pub(super) fn iota(s: &Site<'_>, dim: usize) -> Rule {
+    s.count(0)?;
+    let a = s.declared_array()?;
+    s.dim(dim, a.rank(), "the result")?;
+    ensure(a.dtype != DType::Pred, "element_type", || "iota does not give pred".to_string())?;
+    Ok(with_type(a, a.dtype))
+}
+
+pub(super) fn transpose(s: &Site<'_>, permutation: &[usize]) -> Rule {
+    s.count(1)?;
+    let a = s.array(0)?;
+    s.dims(permutation, a.rank(), "its operand")?;
+    ensure(permutation.len() == a.rank(), "transpose_permutation", || {
+        format!("transpose of {a} needs a permutation of its {} dimensions", a.rank())
+    })?;
+    let dims: Vec<u64> = permutation.iter().map(|&p| a.dims[p]).collect();
+    let mut out = ArrayShape::new(a.dtype, &dims);
+    if !a.dynamic.is_empty() {
+        out.dynamic = permutation.iter().map(|&p| a.is_dynamic(p)).collect();
+    }
+    Ok(Shape::Array(out))
+}
+
+pub(super) fn reverse(s: &Site<'_>, dims: &[usize]) -> Rule {
+    s.count(1)?;
+    let a = s.array(0)?;
+    s.dims(dims, a.rank(), "its operand")?;
+    Ok(with_type(a, a.dtype))
+}
+
+pub(super) fn get_dimension_size(s: &Site<'_>, dim: usize) -> Rule {
+    s.count(1)?;
+    s.dim(dim, s.array(0)?.rank(), "its operand")?;
+    Ok(Shape::array(DType::S32, &[]))
+}
+
+pub(super) fn set_dimension_size(s: &Site<'_>, dim: usize) -> Rule {
+    s.count(2)?;
+    let a = s.array(0)?;
+    s.dim(dim, a.rank(), "its operand")?;
+    let size = s.scalar(1)?;
+    ensure(size.dtype == DType::S32, "dimension_size_type", || format!("a dimension's size is s32[], not {size}"))?;
+    let mut out = ArrayShape { minor_to_major: None, ..a.clone() };
+    out.dynamic = (0..a.rank()).map(|i| a.is_dynamic(i) || i == dim).collect();
+    Ok(Shape::Array(out))
+}
+
+pub(super) fn broadcast(s: &Site<'_>, dims: &[usize]) -> Rule {
     s.count(1)?;
     let (a, to) = (s.array(0)?, s.declared_array()?);
     ensure(dims.len() == a.rank(), "broadcast_dimensions", || {
@@ -89,39 +76,42 @@ fn broadcast(s: &Site<'_>, dims: &[usize]) -> Rule {
     Ok(with_type(to, a.dtype))
 }
 
-#[allow(clippy::wildcard_enum_match_arm, reason = "no other shape that is declared has a rule of its own here")]
-fn reshape(s: &Site<'_>) -> Rule {
-    if matches!(s.op, Op::DynamicReshape) {
-        s.at_least(1)?
-    } else {
-        s.count(1)?
-    }
-    if matches!(s.op, Op::Bitcast) && matches!(s.operands[0], Shape::Tuple(_) | Shape::Token) {
-        return Ok(s.operands[0].clone());
-    }
+pub(super) fn reshape(s: &Site<'_>) -> Rule {
+    s.count(1)?;
+    same_elements(s, s.array(0)?, s.declared_array()?)
+}
+
+pub(super) fn dynamic_reshape(s: &Site<'_>) -> Rule {
+    s.at_least(1)?;
     let (a, to) = (s.array(0)?, s.declared_array()?);
-    match s.op {
-        Op::Bitcast => {
-            let bits = |x: &ArrayShape| x.elements() as u128 * x.dtype.bits() as u128;
-            ensure(bits(a) == bits(to), "bitcast_size", || format!("bitcast of {a} to {to} changes the size"))?;
-            return Ok(with_type(to, to.dtype));
-        }
-        Op::DynamicReshape => {
-            s.count(1 + to.rank())?;
-            for i in 1..s.operands.len() {
-                let size = s.scalar(i)?;
-                ensure(size.dtype.is_integer(), "element_type", || format!("a size is an integer, not {size}"))?;
-            }
-        }
-        _ => {}
+    s.count(1 + to.rank())?;
+    for i in 1..s.operands.len() {
+        let size = s.scalar(i)?;
+        ensure(size.dtype.is_integer(), "element_type", || format!("a size is an integer, not {size}"))?;
     }
+    same_elements(s, a, to)
+}
+
+fn same_elements(s: &Site<'_>, a: &ArrayShape, to: &ArrayShape) -> Rule {
     ensure(a.elements() == to.elements(), "reshape_size", || {
-        format!("reshape of {a} ({} elements) to {to} ({} elements)", a.elements(), to.elements())
+        let name = s.name();
+        format!("{name} of {a} ({} elements) to {to} ({} elements)", a.elements(), to.elements())
     })?;
     Ok(with_type(to, a.dtype))
 }
 
-fn slice(s: &Site<'_>, dims: &[SliceDim]) -> Rule {
+pub(super) fn bitcast(s: &Site<'_>) -> Rule {
+    s.count(1)?;
+    if matches!(s.operands[0], Shape::Tuple(_) | Shape::Token) {
+        return Ok(s.operands[0].clone());
+    }
+    let (a, to) = (s.array(0)?, s.declared_array()?);
+    let bits = |x: &ArrayShape| x.elements() as u128 * x.dtype.bits() as u128;
+    ensure(bits(a) == bits(to), "bitcast_size", || format!("bitcast of {a} to {to} changes the size"))?;
+    Ok(with_type(to, to.dtype))
+}
+
+pub(super) fn slice(s: &Site<'_>, dims: &[SliceDim]) -> Rule {
     s.count(1)?;
     let a = s.array(0)?;
     ensure(dims.len() == a.rank(), "slice_rank", || format!("slice of {a} gives {} ranges", dims.len()))?;
@@ -136,7 +126,7 @@ fn slice(s: &Site<'_>, dims: &[SliceDim]) -> Rule {
     sized(a.dtype, &out)
 }
 
-fn concatenate(s: &Site<'_>, dim: usize) -> Rule {
+pub(super) fn concatenate(s: &Site<'_>, dim: usize) -> Rule {
     s.at_least(1)?;
     let arrays = s.arrays()?;
     let first = arrays[0];
@@ -155,7 +145,7 @@ fn concatenate(s: &Site<'_>, dim: usize) -> Rule {
     sized(first.dtype, &out)
 }
 
-fn pad(s: &Site<'_>, dims: &[PadDim]) -> Rule {
+pub(super) fn pad(s: &Site<'_>, dims: &[PadDim]) -> Rule {
     s.count(2)?;
     let (a, value) = (s.array(0)?, s.scalar(1)?);
     ensure(value.dtype == a.dtype, "same_type", || format!("pad fills {a} with {value}: the types differ"))?;
@@ -189,7 +179,7 @@ fn starts(s: &Site<'_>, first: usize, rank: usize) -> Rule<()> {
     Ok(())
 }
 
-fn dynamic_slice(s: &Site<'_>, sizes: &[u64]) -> Rule {
+pub(super) fn dynamic_slice(s: &Site<'_>, sizes: &[u64]) -> Rule {
     s.at_least(1)?;
     let a = s.array(0)?;
     starts(s, 1, a.rank())?;
@@ -198,7 +188,7 @@ fn dynamic_slice(s: &Site<'_>, sizes: &[u64]) -> Rule {
     Ok(Shape::array(a.dtype, sizes))
 }
 
-fn dynamic_update_slice(s: &Site<'_>) -> Rule {
+pub(super) fn dynamic_update_slice(s: &Site<'_>) -> Rule {
     s.at_least(2)?;
     let (a, update) = (s.array(0)?, s.array(1)?);
     starts(s, 2, a.rank())?;

@@ -253,23 +253,22 @@ fn rule(s: &Site<'_>) -> Rule {
         Op::Convert | Op::BitcastConvert | Op::StochasticConvert => elementwise::convert(s),
         Op::ReducePrecision { exponent, mantissa } => elementwise::reduce_precision(s, *exponent, *mantissa),
         Op::Map { body, dims } => elementwise::map(s, *body, dims),
-        Op::Parameter { .. }
-        | Op::Constant(_)
-        | Op::Iota { .. }
-        | Op::Broadcast { .. }
-        | Op::Reshape
-        | Op::DynamicReshape
-        | Op::Copy
-        | Op::Bitcast
-        | Op::Transpose { .. }
-        | Op::Reverse { .. }
-        | Op::Slice { .. }
-        | Op::Concatenate { .. }
-        | Op::Pad { .. }
-        | Op::DynamicSlice { .. }
-        | Op::DynamicUpdateSlice
-        | Op::GetDimensionSize { .. }
-        | Op::SetDimensionSize { .. } => data::rule(s),
+        Op::Parameter { .. } => data::parameter(s),
+        Op::Constant(l) => data::constant(s, l),
+        Op::Iota { dim } => data::iota(s, *dim),
+        Op::Broadcast { dims } => data::broadcast(s, dims),
+        Op::Reshape => data::reshape(s),
+        Op::DynamicReshape => data::dynamic_reshape(s),
+        Op::Bitcast => data::bitcast(s),
+        Op::Transpose { permutation } => data::transpose(s, permutation),
+        Op::Reverse { dims } => data::reverse(s, dims),
+        Op::Slice { dims } => data::slice(s, dims),
+        Op::Concatenate { dim } => data::concatenate(s, *dim),
+        Op::Pad { dims } => data::pad(s, dims),
+        Op::DynamicSlice { sizes } => data::dynamic_slice(s, sizes),
+        Op::DynamicUpdateSlice => data::dynamic_update_slice(s),
+        Op::GetDimensionSize { dim } => data::get_dimension_size(s, *dim),
+        Op::SetDimensionSize { dim } => data::set_dimension_size(s, *dim),
         Op::Gather(g) => gather::gather(s, g),
         Op::Scatter(d) => gather::scatter(s, d),
         Op::Dot { dims, .. } => contraction::dot(s, dims),
@@ -289,30 +288,26 @@ fn rule(s: &Site<'_>) -> Rule {
         Op::TriangularSolve { left, .. } => linear::triangular_solve(s, *left),
         Op::Fft { kind, lengths } => linear::fft(s, *kind, lengths),
         Op::Rng { .. } | Op::RngBitGenerator { .. } | Op::RngGetAndUpdateState { .. } => linear::random(s),
-        Op::Tuple
-        | Op::GetTupleElement { .. }
-        | Op::OptBarrier
-        | Op::AfterAll
-        | Op::AddDependency
-        | Op::Domain
-        | Op::Call { .. }
-        | Op::Fusion { .. }
-        | Op::While { .. }
-        | Op::Conditional { .. }
-        | Op::CustomCall { .. }
-        | Op::AsyncStart { .. }
-        | Op::AsyncUpdate
-        | Op::AsyncDone
-        | Op::CopyStart
-        | Op::CopyDone => control::rule(s),
+        Op::Copy | Op::OptBarrier | Op::Domain | Op::AsyncUpdate => control::same(s),
+        Op::Tuple => control::tuple(s),
+        Op::GetTupleElement { index } => control::get_tuple_element(s, *index),
+        Op::AfterAll => control::after_all(s),
+        Op::AddDependency => control::add_dependency(s),
+        Op::Call { body } | Op::Fusion { body, .. } => control::call(s, *body),
+        Op::While { condition, body } => control::while_rule(s, *condition, *body),
+        Op::Conditional { branches } => control::conditional(s, branches),
+        Op::CustomCall { target, config, calls, .. } => calls::rule(s, target, config, calls),
+        Op::AsyncStart { body } => control::async_start(s, *body),
+        Op::AsyncDone => control::done(s, 1),
+        Op::CopyStart => control::copy_start(s),
+        Op::CopyDone => control::done(s, 0),
         Op::Collective { kind, devices } => collective::rule(s, kind, devices),
-        Op::ReplicaId
-        | Op::PartitionId
-        | Op::Send { .. }
-        | Op::SendDone { .. }
-        | Op::Recv { .. }
-        | Op::RecvDone { .. }
-        | Op::Infeed { .. }
-        | Op::Outfeed { .. } => collective::transfer(s),
+        Op::ReplicaId | Op::PartitionId => collective::id(s),
+        Op::Send { .. } => collective::send(s),
+        Op::SendDone { .. } => collective::send_done(s),
+        Op::Recv { .. } => collective::recv(s),
+        Op::RecvDone { .. } => collective::recv_done(s),
+        Op::Infeed { .. } => collective::infeed(s),
+        Op::Outfeed { shape, .. } => collective::outfeed(s, shape),
     }
 }
