@@ -228,6 +228,22 @@ impl<'a> Core<'a> {
         self.stats.finish((self.pc, cycles), timed, skipped, parts, totals)
     }
 
+    /// That the run goes on: nobody interrupts it, of which the observer is asked from `budget` bundles on, and it is below its limit.
+    #[inline(always)]
+    pub(super) fn within_limits(&mut self, budget: &mut u64) -> Step<()> {
+        let ran = self.stats.bundles;
+        if ran >= *budget {
+            *budget = ran + PROGRESS_INTERVAL;
+            if !self.observer.progress(self.now, ran) {
+                return Err(FaultKind::Interrupted);
+            }
+        }
+        if self.now >= self.options.max_cycles {
+            return Err(FaultKind::MaxCycles { limit: self.options.max_cycles });
+        }
+        Ok(())
+    }
+
     /// Gives the observer the counters after the last issue.
     pub(super) fn sample(&mut self) -> Step<()> {
         let cycle = self.now + 1;
@@ -320,16 +336,7 @@ impl<'a> Core<'a> {
             if TIMING && self.now >= self.next_sample {
                 self.sample()?;
             }
-            let ran = self.stats.bundles;
-            if ran >= budget {
-                budget = ran + PROGRESS_INTERVAL;
-                if !self.observer.progress(self.now, ran) {
-                    return Err(FaultKind::Interrupted);
-                }
-            }
-            if self.now >= self.options.max_cycles {
-                return Err(FaultKind::MaxCycles { limit: self.options.max_cycles });
-            }
+            self.within_limits(&mut budget)?;
         }
     }
 

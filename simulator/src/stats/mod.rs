@@ -115,6 +115,32 @@ pub struct OpProfile {
     pub activity: Activities,
 }
 
+impl OpProfile {
+    /// Adds the work that another core did for the operation; its times stay as they are.
+    fn join(&mut self, other: &OpProfile) {
+        let OpProfile {
+            op: _,
+            start: _,
+            cycles: _,
+            entries: _,
+            hbm_read,
+            hbm_write,
+            cmem_read,
+            cmem_write,
+            mxu_rows,
+            stall: _,
+            peers: _,
+            activity,
+        } = other;
+        self.hbm_read += hbm_read;
+        self.hbm_write += hbm_write;
+        self.cmem_read += cmem_read;
+        self.cmem_write += cmem_write;
+        self.mxu_rows += mxu_rows;
+        self.activity += activity;
+    }
+}
+
 /// What of copies the run's end depends on: cycles on the longest way to it. What is left of the run's cycles is the
 /// core's own. A parameter that is twice as good takes at most half of its part away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
@@ -219,29 +245,41 @@ impl RunResult {
                 all = r;
                 continue;
             }
-            all.cycles = all.cycles.max(r.cycles);
-            all.bundles += r.bundles;
-            all.units.append(&mut r.units);
-            all.slots = all.slots.max(r.slots);
-            all.hbm_read += r.hbm_read;
-            all.hbm_write += r.hbm_write;
-            all.cmem_read += r.cmem_read;
-            all.cmem_write += r.cmem_write;
-            all.hbm_cycles += r.hbm_cycles;
-            all.dma_transfers += r.dma_transfers;
-            all.skipped_cycles += r.skipped_cycles;
-            Arc::make_mut(&mut all.executions).iter_mut().zip(r.executions.iter()).for_each(|(a, n)| *a += n);
-            all.waits.iter_mut().zip(r.waits).for_each(|(a, n)| *a += n);
-            for o in r.ops {
+            // What a run counts says here what it is of several cores together.
+            let RunResult {
+                cycles,
+                bundles,
+                mut units,
+                slots,
+                ops,
+                hbm_read,
+                hbm_write,
+                cmem_read,
+                cmem_write,
+                hbm_cycles,
+                path: _,
+                dma_transfers,
+                executions,
+                waits,
+                skipped_cycles,
+                cores: _,
+            } = r;
+            all.cycles = all.cycles.max(cycles);
+            all.bundles += bundles;
+            all.units.append(&mut units);
+            all.slots = all.slots.max(slots);
+            all.hbm_read += hbm_read;
+            all.hbm_write += hbm_write;
+            all.cmem_read += cmem_read;
+            all.cmem_write += cmem_write;
+            all.hbm_cycles += hbm_cycles;
+            all.dma_transfers += dma_transfers;
+            all.skipped_cycles += skipped_cycles;
+            Arc::make_mut(&mut all.executions).iter_mut().zip(executions.iter()).for_each(|(a, n)| *a += n);
+            all.waits.iter_mut().zip(waits).for_each(|(a, n)| *a += n);
+            for o in ops {
                 match all.ops.iter_mut().find(|a| a.op == o.op) {
-                    Some(a) => {
-                        a.hbm_read += o.hbm_read;
-                        a.hbm_write += o.hbm_write;
-                        a.cmem_read += o.cmem_read;
-                        a.cmem_write += o.cmem_write;
-                        a.mxu_rows += o.mxu_rows;
-                        a.activity += &o.activity;
-                    }
+                    Some(a) => a.join(&o),
                     None => all.ops.push(OpProfile { cycles: 0, stall: [0; CAUSES], peers: 0, ..o }),
                 }
             }

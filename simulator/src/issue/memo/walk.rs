@@ -120,16 +120,7 @@ impl Core<'_> {
                 table.settle(&mut self.stats, &mut self.mxus);
                 self.sample()?;
             }
-            let ran = self.stats.bundles;
-            if ran >= budget {
-                budget = ran + PROGRESS_INTERVAL;
-                if !self.observer.progress(self.now, ran) {
-                    return Err(FaultKind::Interrupted);
-                }
-            }
-            if self.now >= self.options.max_cycles {
-                return Err(FaultKind::MaxCycles { limit: self.options.max_cycles });
-            }
+            self.within_limits(&mut budget)?;
         }
     }
 }
