@@ -136,56 +136,37 @@ fn from_fortran(data: &[u8], dims: &[u64], size: usize) -> Vec<u8> {
     out
 }
 
+/// NumPy's type strings, and the element types that they are.
+const TYPES: [(&str, DType); 14] = [
+    ("|b1", DType::Pred),
+    ("|i1", DType::S8),
+    ("<i2", DType::S16),
+    ("<i4", DType::S32),
+    ("<i8", DType::S64),
+    ("|u1", DType::U8),
+    ("<u2", DType::U16),
+    ("<u4", DType::U32),
+    ("<u8", DType::U64),
+    ("<f2", DType::F16),
+    ("<f4", DType::F32),
+    ("<f8", DType::F64),
+    ("<c8", DType::C64),
+    ("<c16", DType::C128),
+];
+
+/// The element type of a type string in any order of bytes.
 fn numpy_type(text: &str) -> Option<DType> {
-    Some(match text.trim_start_matches(['<', '>', '|', '=']) {
-        "b1" => DType::Pred,
-        "i1" => DType::S8,
-        "i2" => DType::S16,
-        "i4" => DType::S32,
-        "i8" => DType::S64,
-        "u1" => DType::U8,
-        "u2" => DType::U16,
-        "u4" => DType::U32,
-        "u8" => DType::U64,
-        "f2" => DType::F16,
-        "f4" => DType::F32,
-        "f8" => DType::F64,
-        "c8" => DType::C64,
-        "c16" => DType::C128,
-        _ => return None,
-    })
+    let text = text.trim_start_matches(['<', '>', '|', '=']);
+    TYPES.iter().find(|t| t.0[1..] == *text).map(|t| t.1)
 }
 
-/// The NumPy type string of an element type, and whether the array's name must carry the HLO type.
+/// The NumPy type string of an element type, and whether the array's name must carry the HLO type: of those that NumPy lacks,
+/// which are numbers of as many bytes.
 fn type_string(dtype: DType) -> (&'static str, bool) {
-    match dtype {
-        DType::Pred => ("|b1", false),
-        DType::S8 => ("|i1", false),
-        DType::S16 => ("<i2", false),
-        DType::S32 => ("<i4", false),
-        DType::S64 => ("<i8", false),
-        DType::U8 => ("|u1", false),
-        DType::U16 => ("<u2", false),
-        DType::U32 => ("<u4", false),
-        DType::U64 => ("<u8", false),
-        DType::F16 => ("<f2", false),
-        DType::F32 => ("<f4", false),
-        DType::F64 => ("<f8", false),
-        DType::C64 => ("<c8", false),
-        DType::C128 => ("<c16", false),
-        DType::BF16 => ("<u2", true),
-        DType::S4
-        | DType::U4
-        | DType::F8E4M3FN
-        | DType::F8E5M2
-        | DType::F8E4M3
-        | DType::F8E4M3B11FNUZ
-        | DType::F8E4M3FNUZ
-        | DType::F8E5M2FNUZ
-        | DType::F8E3M4
-        | DType::F8E8M0FNU
-        | DType::S2
-        | DType::U2 => ("|u1", true),
+    match TYPES.iter().find(|t| t.1 == dtype) {
+        Some(t) => (t.0, false),
+        None if dtype.host_bytes() == 1 => ("|u1", true),
+        None => ("<u2", true),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use systole_isa::DType;
+use systole_isa::dtype::DTypeClass;
 
 /// A constant array: elements in row-major logical order, little-endian, [`DType::host_bytes`] each.
 ///
@@ -72,33 +73,18 @@ impl Literal {
 
     /// The integer value of element `i` for `pred` and integer types.
     pub fn integer(&self, i: usize) -> Option<i64> {
-        let b = self.element(i);
-        Some(match self.dtype {
-            DType::Pred | DType::U8 => b[0] as i64,
-            DType::U4 => (b[0] & 15) as i64,
-            DType::S2 => ((b[0] << 6) as i8 >> 6) as i64,
-            DType::U2 => (b[0] & 3) as i64,
-            DType::S4 => ((b[0] << 4) as i8 >> 4) as i64,
-            DType::S8 => b[0] as i8 as i64,
-            DType::S16 => i16::from_le_bytes([b[0], b[1]]) as i64,
-            DType::U16 => u16::from_le_bytes([b[0], b[1]]) as i64,
-            DType::S32 => i32::from_le_bytes([b[0], b[1], b[2], b[3]]) as i64,
-            DType::U32 => u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as i64,
-            DType::S64 | DType::U64 => i64::from_le_bytes(b.try_into().ok()?),
-            DType::F8E4M3FN
-            | DType::F8E5M2
-            | DType::F8E4M3
-            | DType::F8E4M3B11FNUZ
-            | DType::F8E4M3FNUZ
-            | DType::F8E5M2FNUZ
-            | DType::F8E3M4
-            | DType::BF16
-            | DType::F16
-            | DType::F32
-            | DType::F64
-            | DType::C64
-            | DType::C128
-            | DType::F8E8M0FNU => return None,
-        })
+        let spare = 64 - self.dtype.bits().min(64);
+        let word = || {
+            let mut bytes = [0; 8];
+            let b = self.element(i);
+            bytes[..b.len()].copy_from_slice(b);
+            u64::from_le_bytes(bytes) << spare
+        };
+        match self.dtype.class() {
+            DTypeClass::Pred => Some(self.element(i)[0].into()),
+            DTypeClass::Signed => Some(word() as i64 >> spare),
+            DTypeClass::Unsigned => Some((word() >> spare) as i64),
+            DTypeClass::Float | DTypeClass::Complex => None,
+        }
     }
 }
