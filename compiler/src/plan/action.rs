@@ -139,13 +139,10 @@ pub enum Action {
     },
 }
 
-impl Action {
-    /// The actions inside it: a loop's head and body, the branches of a switch.
-    pub fn regions(&self) -> impl Iterator<Item = &[Action]> {
-        let (rounds, branches): ([&[Action]; 2], &[Vec<Action>]) = match self {
-            Action::While { head, body, .. } => ([head, body], &[]),
-            Action::Switch { branches, .. } => ([&[], &[]], branches),
-            Action::Mark(_)
+/// Matches the actions that have no actions inside.
+macro_rules! leaf {
+    () => {
+        Action::Mark(_)
             | Action::Copy(_)
             | Action::Move { .. }
             | Action::Scalar { .. }
@@ -155,7 +152,18 @@ impl Action {
             | Action::Exchange(..)
             | Action::Begin(..)
             | Action::End(_)
-            | Action::Look(_) => ([&[], &[]], &[]),
+            | Action::Look(_)
+    };
+}
+pub(super) use leaf;
+
+impl Action {
+    /// The actions inside it: a loop's head and body, the branches of a switch.
+    pub fn regions(&self) -> impl Iterator<Item = &[Action]> {
+        let (rounds, branches): ([&[Action]; 2], &[Vec<Action>]) = match self {
+            Action::While { head, body, .. } => ([head, body], &[]),
+            Action::Switch { branches, .. } => ([&[], &[]], branches),
+            leaf!() => ([&[], &[]], &[]),
         };
         rounds.into_iter().chain(branches.iter().map(Vec::as_slice))
     }

@@ -205,31 +205,21 @@ impl Hider<'_> {
             let hurried = left.links_decide();
             left.add(&nodes[i], -1.0);
             let Some(step) = nodes[i].step.take() else { continue };
-            match step {
-                Step::Exchange(mut x) if nodes[i].large => {
-                    let mut flying = vec![i];
-                    while let Some(j) = self.put_beside(&mut x, &mut nodes, flying[flying.len() - 1], &left) {
-                        left.add(&nodes[j], -1.0);
-                        flying.push(j);
-                    }
-                    let cycles = flying.iter().map(|&j| nodes[j].cycles).fold(0.0, f64::max);
-                    flight = Some(Flight { nodes: flying, begin: now, cycles, at: out.len(), hurried });
-                    out.push(Step::Begin(x));
+            if nodes[i].large
+                && let Step::Exchange(mut x) = step
+            {
+                let mut flying = vec![i];
+                while let Some(j) = self.put_beside(&mut x, &mut nodes, flying[flying.len() - 1], &left) {
+                    left.add(&nodes[j], -1.0);
+                    flying.push(j);
                 }
-                step @ (Step::Call { .. }
-                | Step::Copy { .. }
-                | Step::Scalar { .. }
-                | Step::ReadScalar { .. }
-                | Step::Host { .. }
-                | Step::Exchange(_)
-                | Step::Begin(_)
-                | Step::End(_)
-                | Step::While { .. }
-                | Step::Switch { .. }) => {
-                    out.push(step);
-                    now += nodes[i].cycles;
-                    release(&mut nodes, i, &mut ready);
-                }
+                let cycles = flying.iter().map(|&j| nodes[j].cycles).fold(0.0, f64::max);
+                flight = Some(Flight { nodes: flying, begin: now, cycles, at: out.len(), hurried });
+                out.push(Step::Begin(x));
+            } else {
+                out.push(step);
+                now += nodes[i].cycles;
+                release(&mut nodes, i, &mut ready);
             }
         }
         out

@@ -113,10 +113,11 @@ impl KernelSpec {
         }
     }
 
-    /// How it looks after the exchange under way, if it does.
-    pub fn looks(&self) -> Option<Looks> {
+    /// The way in which it is made, of kernels whose way can be told, and how those look after the exchange under way.
+    fn chosen(&self) -> Option<(Way, Option<Looks>)> {
         match self {
-            KernelSpec::Product { looks, .. } | KernelSpec::Blocks { looks, .. } => *looks,
+            KernelSpec::Product { tile, looks, .. } => Some((Way::Tile(*tile), *looks)),
+            KernelSpec::Blocks { cut, looks, .. } => Some((Way::Cut(*cut), *looks)),
             KernelSpec::Body(_)
             | KernelSpec::Gather { .. }
             | KernelSpec::Scatter(_)
@@ -127,6 +128,16 @@ impl KernelSpec {
             | KernelSpec::Recurrence(_)
             | KernelSpec::Mosaic(_) => None,
         }
+    }
+
+    /// The tile or cut with which it is made: what [`KernelSpec::made`] changes.
+    pub fn way(&self) -> Option<Way> {
+        Some(self.chosen()?.0)
+    }
+
+    /// How it looks after the exchange under way, if it does.
+    pub fn looks(&self) -> Option<Looks> {
+        self.chosen()?.1
     }
 
     /// The same without looks after exchanges.

@@ -201,20 +201,27 @@ pub enum Step {
     },
 }
 
-impl Step {
-    /// The steps inside it: a loop's head and body, the branches of a switch.
-    pub fn regions(&self) -> impl Iterator<Item = &[Step]> {
-        let (rounds, branches): ([&[Step]; 2], &[Vec<Step>]) = match self {
-            Step::While { head, body, .. } => ([head, body], &[]),
-            Step::Switch { branches, .. } => ([&[], &[]], branches),
-            Step::Call { .. }
+/// Matches the steps that have no steps inside.
+macro_rules! leaf {
+    () => {
+        Step::Call { .. }
             | Step::Copy { .. }
             | Step::Scalar { .. }
             | Step::ReadScalar { .. }
             | Step::Host { .. }
             | Step::Exchange(_)
             | Step::Begin(_)
-            | Step::End(_) => ([&[], &[]], &[]),
+            | Step::End(_)
+    };
+}
+
+impl Step {
+    /// The steps inside it: a loop's head and body, the branches of a switch.
+    pub fn regions(&self) -> impl Iterator<Item = &[Step]> {
+        let (rounds, branches): ([&[Step]; 2], &[Vec<Step>]) = match self {
+            Step::While { head, body, .. } => ([head, body], &[]),
+            Step::Switch { branches, .. } => ([&[], &[]], branches),
+            leaf!() => ([&[], &[]], &[]),
         };
         rounds.into_iter().chain(branches.iter().map(Vec::as_slice))
     }
@@ -239,14 +246,7 @@ impl Step {
             Step::Switch { index, branches, op } => {
                 Step::Switch { index, branches: branches.into_iter().map(region).collect::<Result<_, _>>()?, op }
             }
-            s @ (Step::Call { .. }
-            | Step::Copy { .. }
-            | Step::Scalar { .. }
-            | Step::ReadScalar { .. }
-            | Step::Host { .. }
-            | Step::Exchange(_)
-            | Step::Begin(_)
-            | Step::End(_)) => s,
+            s @ (leaf!()) => s,
         })
     }
 

@@ -3,7 +3,7 @@
 //! A line is a keyword, for tables a number, and a value in RON; the main program is a block of actions. What follows `//`
 //! is for people. Invariant: reading what was written gives the same plan.
 
-use super::action::{Action, Copy, CopyKind, Operand, Spot};
+use super::action::{Action, Copy, CopyKind, Operand, Spot, leaf};
 use super::planned::Plan;
 use super::spec::{KernelSpec, Looks};
 use super::step::{Unit, Use};
@@ -108,17 +108,7 @@ impl Writer<'_> {
                     }
                     self.line(depth, "}", "");
                 }
-                a @ (Action::Mark(_)
-                | Action::Copy(_)
-                | Action::Move { .. }
-                | Action::Scalar { .. }
-                | Action::ReadScalar { .. }
-                | Action::Call { .. }
-                | Action::Host(_)
-                | Action::Exchange(..)
-                | Action::Begin(..)
-                | Action::End(_)
-                | Action::Look(_)) => {
+                a @ (leaf!()) => {
                     let comment = self.comment(a);
                     self.line(depth, &ron(a), &comment);
                 }

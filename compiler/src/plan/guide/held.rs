@@ -3,7 +3,7 @@
 use super::order::{name_of, places};
 use super::schedule::FILE;
 use super::{Schedule, listed};
-use crate::plan::spec::{KernelSpec, Way};
+use crate::plan::spec::Way;
 use crate::plan::step::{Arg, Draft, KernelEntry, Step, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 use systole_hlo::error::CompileError;
@@ -26,16 +26,14 @@ pub fn check(draft: &Draft, schedule: &Schedule) -> Result<(), CompileError> {
 }
 
 /// Why a kernel is not made as a pin says, and how it could be made.
-fn none_like_that(what: &str, op: &str, kernel: &KernelEntry, chosen: String) -> String {
-    let others = kernel.considered.iter().filter_map(|c| match c.way {
+fn none_like_that(what: &str, op: &str, kernel: &KernelEntry) -> String {
+    let ways = kernel.spec.way().into_iter().chain(kernel.considered.iter().map(|c| c.way));
+    let said = ways.filter_map(|way| match way {
         Way::Tile(t) => Some(t.to_string()),
         Way::Cut(c) => Some(c.to_string()),
         Way::Table { .. } => None,
     });
-    format!(
-        "no {what} of `{op}` that fits is like that; {}",
-        listed("the best are", std::iter::once(chosen).chain(others))
-    )
+    format!("no {what} of `{op}` that fits is like that; {}", listed("the best are", said))
 }
 
 struct Seen<'a> {
@@ -94,26 +92,18 @@ impl Seen<'_> {
         for k in parts {
             let draft = self.draft;
             let entry = &draft.kernels[k];
-            match &entry.spec {
-                KernelSpec::Product { tile, .. } => {
+            match entry.spec.way() {
+                Some(Way::Tile(tile)) => {
                     if let Some((pin, line)) = self.schedule.tile(op) {
-                        self.holds(pin.allows(tile), line, || none_like_that("tile", op, entry, tile.to_string()));
+                        self.holds(pin.allows(&tile), line, || none_like_that("tile", op, entry));
                     }
                 }
-                KernelSpec::Blocks { cut, .. } => {
+                Some(Way::Cut(cut)) => {
                     if let Some((pin, line)) = self.schedule.cut(op) {
-                        self.holds(pin.allows(cut), line, || none_like_that("cut", op, entry, cut.to_string()));
+                        self.holds(pin.allows(&cut), line, || none_like_that("cut", op, entry));
                     }
                 }
-                KernelSpec::Body(_)
-                | KernelSpec::Gather { .. }
-                | KernelSpec::Scatter(_)
-                | KernelSpec::Fetch(_)
-                | KernelSpec::Sort { .. }
-                | KernelSpec::Cholesky(_)
-                | KernelSpec::Solve(_)
-                | KernelSpec::Recurrence(_)
-                | KernelSpec::Mosaic(_) => {}
+                Some(Way::Table { .. }) | None => {}
             }
         }
         for (buf, _, unit) in args.iter().filter_map(Arg::array) {

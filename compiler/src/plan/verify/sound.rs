@@ -369,46 +369,31 @@ fn sound_nodes(nodes: &[ExprNode], types: &Types) -> Check {
 /// Whether there is such an operation, on operands of these types.
 fn takes(n: &ExprNode, args: &[DType], types: &Types, at: usize) -> bool {
     let own = n.dtype;
-    match (&n.op, args) {
-        (ExprOp::Input(i), []) => types.inputs.get(*i as usize) == Some(&own),
-        (ExprOp::Param(p), []) => types.params.get(*p as usize) == Some(&own),
-        (ExprOp::LaneReduce(r, k), []) => {
+    match &n.op {
+        ExprOp::Input(i) => args.is_empty() && types.inputs.get(*i as usize) == Some(&own),
+        ExprOp::Param(p) => args.is_empty() && types.params.get(*p as usize) == Some(&own),
+        ExprOp::LaneReduce(r, k) => {
             let done = types.reductions.get(*r as usize).filter(|r| r.0 < at);
-            done.is_some_and(|r| r.1.get(*k as usize) == Some(&own))
+            args.is_empty() && done.is_some_and(|r| r.1.get(*k as usize) == Some(&own))
         }
-        (ExprOp::Const(bytes), []) => bytes.len() == own.host_bytes(),
-        (ExprOp::Index(_), []) => own.class() != DTypeClass::Pred,
-        (ExprOp::Unary(u), [a]) => u.takes(a.class()) && own == u.result(*a),
-        (ExprOp::Binary(Binary::Complex), [a, b]) => {
-            a == b && matches!(a, DType::F32 | DType::F64) && own == a.complex()
+        ExprOp::Const(bytes) => args.is_empty() && bytes.len() == own.host_bytes(),
+        ExprOp::Index(_) => args.is_empty() && own.class() != DTypeClass::Pred,
+        ExprOp::Unary(u) => matches!(args, [a] if u.takes(a.class()) && own == u.result(*a)),
+        ExprOp::Binary(Binary::Complex) => {
+            matches!(args, [a @ (DType::F32 | DType::F64), b] if a == b && own == a.complex())
         }
-        (ExprOp::Binary(o), [a, b]) => a == b && *a == own && o.takes(a.class()),
-        (ExprOp::MultiplyAdd, [a, b, c]) => [a, b, c] == [&own; 3] && matches!(own, DType::F32 | DType::F64),
-        (ExprOp::Compare(d, _), [a, b]) => {
-            let ordered = !a.is_complex() || matches!(d, Direction::Eq | Direction::Ne);
-            a == b && own == DType::Pred && ordered
+        ExprOp::Binary(o) => args == [own; 2] && o.takes(own.class()),
+        ExprOp::MultiplyAdd => args == [own; 3] && matches!(own, DType::F32 | DType::F64),
+        ExprOp::Compare(d, _) => {
+            let equality = matches!(d, Direction::Eq | Direction::Ne);
+            own == DType::Pred && matches!(args, [a, b] if a == b && (equality || !a.is_complex()))
         }
-        (ExprOp::Select, [p, a, b]) => *p == DType::Pred && a == b && *a == own,
-        (ExprOp::Clamp, [low, x, high]) => [low, x, high] == [&own; 3] && !own.is_complex(),
-        (ExprOp::Convert, [_]) => true,
-        (ExprOp::BitcastConvert, [a]) => a.bits() == own.bits() && a.is_complex() == own.is_complex(),
-        (ExprOp::ReducePrecision(..), [a]) => *a == own && own.is_float(),
-        (
-            ExprOp::Input(_)
-            | ExprOp::Param(_)
-            | ExprOp::LaneReduce(..)
-            | ExprOp::Const(_)
-            | ExprOp::Index(_)
-            | ExprOp::Unary(_)
-            | ExprOp::Binary(_)
-            | ExprOp::MultiplyAdd
-            | ExprOp::Compare(..)
-            | ExprOp::Select
-            | ExprOp::Clamp
-            | ExprOp::Convert
-            | ExprOp::BitcastConvert
-            | ExprOp::ReducePrecision(..),
-            _,
-        ) => false,
+        ExprOp::Select => args == [DType::Pred, own, own],
+        ExprOp::Clamp => args == [own; 3] && !own.is_complex(),
+        ExprOp::Convert => args.len() == 1,
+        ExprOp::BitcastConvert => {
+            matches!(args, [a] if a.bits() == own.bits() && a.is_complex() == own.is_complex())
+        }
+        ExprOp::ReducePrecision(..) => args == [own] && own.is_float(),
     }
 }
