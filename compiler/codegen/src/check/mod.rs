@@ -155,29 +155,14 @@ fn written_out(kernel: &Kernel) -> Cow<'_, Kernel> {
 }
 
 fn is_trivial(item: &Item) -> bool {
-    match item {
-        Item::Loop(l) => goes(l) || l.body.iter().any(is_trivial),
-        Item::If { then, otherwise, .. } => then.iter().chain(otherwise).any(is_trivial),
-        Item::While { head, body, .. } => head.iter().chain(body).any(is_trivial),
-        Item::Inst(_) | Item::Call { .. } | Item::Mark { .. } => false,
-    }
+    matches!(item, Item::Loop(l) if goes(l)) || item.regions().flatten().any(is_trivial)
 }
 
 fn goes(l: &Loop) -> bool {
     match l.trips {
         Trips::Static(0) => true,
-        Trips::Static(1) => !l.body.iter().any(has_call),
+        Trips::Static(1) => !l.body.iter().any(Item::calls),
         Trips::Static(_) | Trips::Dynamic(_) => false,
-    }
-}
-
-fn has_call(item: &Item) -> bool {
-    match item {
-        Item::Call { .. } => true,
-        Item::Loop(l) => l.body.iter().any(has_call),
-        Item::If { then, otherwise, .. } => then.iter().chain(otherwise).any(has_call),
-        Item::While { head, body, .. } => head.iter().chain(body).any(has_call),
-        Item::Inst(_) | Item::Mark { .. } => false,
     }
 }
 

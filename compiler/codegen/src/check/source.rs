@@ -193,19 +193,10 @@ impl<'a> Source<'a> {
         }
         let mut out = Vec::new();
         for item in items {
-            match item {
-                Item::Inst(v) => self.registers.defined(v, |s| out.push(s)),
-                Item::Loop(l) => out.extend(self.changes(&l.body).iter()),
-                Item::If { then, otherwise, .. } => {
-                    out.extend(self.changes(then).iter());
-                    out.extend(self.changes(otherwise).iter());
-                }
-                Item::While { head, body, .. } => {
-                    out.extend(self.changes(head).iter());
-                    out.extend(self.changes(body).iter());
-                }
-                Item::Call { .. } | Item::Mark { .. } => {}
+            if let Item::Inst(v) = item {
+                self.registers.defined(v, |s| out.push(s));
             }
+            item.regions().for_each(|region| out.extend(self.changes(region).iter()));
         }
         out.sort_unstable();
         out.dedup();

@@ -41,21 +41,10 @@ impl Unit {
 fn stored(items: &mut Vec<Item>, room: usize, word: &dyn Fn(usize) -> i32) {
     let mut out = Vec::with_capacity(items.len());
     for mut item in items.drain(..) {
-        match &mut item {
-            Item::Inst(_) | Item::Mark { .. } => {}
-            Item::Loop(l) => stored(&mut l.body, room, word),
-            Item::If { then, otherwise, .. } => {
-                stored(then, room, word);
-                stored(otherwise, room, word);
-            }
-            Item::While { head, body, .. } => {
-                stored(head, room, word);
-                stored(body, room, word);
-            }
-            Item::Call { args, .. } => {
-                let rest = args.split_off(room.min(args.len()));
-                out.extend(rest.iter().enumerate().map(|(i, a)| scalar(Op::SSt, *a, word(i))));
-            }
+        item.regions_mut().for_each(|region| stored(region, room, word));
+        if let Item::Call { args, .. } = &mut item {
+            let rest = args.split_off(room.min(args.len()));
+            out.extend(rest.iter().enumerate().map(|(i, a)| scalar(Op::SSt, *a, word(i))));
         }
         out.push(item);
     }

@@ -24,6 +24,7 @@ pub mod build_units;
 pub mod print;
 pub mod regs;
 pub mod tidy;
+mod walk;
 
 pub use build::{Arg, KernelBuilder, LoopHints};
 pub use build_units::{DmaArgs, MemFormat, RemoteArgs, StoreFormat};
@@ -147,24 +148,7 @@ impl Kernel {
     /// The kernel as code of one line, for kernels that bring none.
     #[must_use]
     pub fn at(mut self, place: DebugPlace) -> Kernel {
-        fn all(items: &mut [Item]) {
-            for item in items {
-                match item {
-                    Item::Inst(v) => v.place = 1,
-                    Item::Loop(l) => all(&mut l.body),
-                    Item::If { then, otherwise, .. } => {
-                        all(then);
-                        all(otherwise);
-                    }
-                    Item::While { head, body, .. } => {
-                        all(head);
-                        all(body);
-                    }
-                    Item::Call { .. } | Item::Mark { .. } => {}
-                }
-            }
-        }
-        all(&mut self.body);
+        self.each_instruction_mut(&mut |v| v.place = 1);
         self.places = vec![place];
         self
     }
@@ -190,74 +174,28 @@ pub fn is_pure(op: Op) -> bool {
 impl Kernel {
     /// Adds `base` to the numbers of the kernels it calls.
     pub fn renumber_calls(&mut self, base: u32) {
-        recall(&mut self.body, base);
+        Item::each_mut(&mut self.body, &mut |item| {
+            if let Item::Call { kernel, .. } = item {
+                *kernel += base;
+            }
+        });
     }
 
     /// Adds `base` to the numbers of the calls of the host that it makes.
     pub fn renumber_host(&mut self, base: u32) {
-        rehost(&mut self.body, base);
+        self.each_instruction_mut(&mut |v| {
+            if v.inst.op == Op::BHost {
+                v.inst.operands[0] += base as i32;
+            }
+        });
     }
 
     /// Adds `base` to the numbers of the DMA descriptors it names.
     pub fn renumber(&mut self, base: u32) {
-        renumber(&mut self.body, base);
-    }
-}
-
-fn recall(items: &mut [Item], base: u32) {
-    for i in items {
-        match i {
-            Item::Call { kernel, .. } => *kernel += base,
-            Item::Loop(l) => recall(&mut l.body, base),
-            Item::If { then, otherwise, .. } => {
-                recall(then, base);
-                recall(otherwise, base);
+        self.each_instruction_mut(&mut |v| {
+            if matches!(v.inst.op, Op::DmaStart | Op::DmaRemote) {
+                v.inst.operands[0] += base as i32;
             }
-            Item::While { head, body, .. } => {
-                recall(head, base);
-                recall(body, base);
-            }
-            Item::Inst(_) | Item::Mark { .. } => {}
-        }
-    }
-}
-
-fn rehost(items: &mut [Item], base: u32) {
-    for i in items {
-        match i {
-            Item::Inst(v) if v.inst.op == Op::BHost => v.inst.operands[0] += base as i32,
-            Item::Loop(l) => rehost(&mut l.body, base),
-            Item::If { then, otherwise, .. } => {
-                rehost(then, base);
-                rehost(otherwise, base);
-            }
-            Item::While { head, body, .. } => {
-                rehost(head, base);
-                rehost(body, base);
-            }
-            Item::Inst(_) | Item::Call { .. } | Item::Mark { .. } => {}
-        }
-    }
-}
-
-fn renumber(items: &mut [Item], base: u32) {
-    for i in items {
-        match i {
-            Item::Inst(v) => {
-                if matches!(v.inst.op, Op::DmaStart | Op::DmaRemote) {
-                    v.inst.operands[0] += base as i32;
-                }
-            }
-            Item::Loop(l) => renumber(&mut l.body, base),
-            Item::If { then, otherwise, .. } => {
-                renumber(then, base);
-                renumber(otherwise, base);
-            }
-            Item::While { head, body, .. } => {
-                renumber(head, base);
-                renumber(body, base);
-            }
-            Item::Call { .. } | Item::Mark { .. } => {}
-        }
+        });
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! Only registers with a single definition are renamed; a variable keeps all its definitions. Scalar code stays as it is.
 
-use super::{Item, Kernel, Trips, VInst, is_pure};
+use super::{Item, Kernel, Loop, Trips, VInst, is_pure};
 use crate::kernel::regs::{File, Reg, defs, registers, uses};
 use rustc_hash::FxHashMap;
 use systole_isa::{Inst, Op};
@@ -29,7 +29,7 @@ pub fn tidy(mut kernel: Kernel) -> Kernel {
     for p in &kernel.params {
         *renamer.definitions.entry(Reg::new(File::Scalar, p.0)).or_default() += 1;
     }
-    count(&kernel.body, &mut renamer.definitions);
+    kernel.each_instruction(&mut |v| defs(&v.inst).for_each(|r| *renamer.definitions.entry(r).or_default() += 1));
     renamer.items(&mut kernel.body);
     let mut read = FxHashMap::default();
     count_reads(&kernel.body, &mut read);
@@ -39,24 +39,6 @@ pub fn tidy(mut kernel: Kernel) -> Kernel {
 
 fn scalar(s: super::S) -> Reg {
     Reg::new(File::Scalar, s.0)
-}
-
-fn count(items: &[Item], definitions: &mut FxHashMap<Reg, u32>) {
-    for i in items {
-        match i {
-            Item::Inst(i) => defs(&i.inst).for_each(|r| *definitions.entry(r).or_default() += 1),
-            Item::Loop(l) => count(&l.body, definitions),
-            Item::If { then, otherwise, .. } => {
-                count(then, definitions);
-                count(otherwise, definitions);
-            }
-            Item::While { head, body, .. } => {
-                count(head, definitions);
-                count(body, definitions);
-            }
-            Item::Call { .. } | Item::Mark { .. } => {}
-        }
-    }
 }
 
 /// Replaces registers by equal ones.
@@ -81,25 +63,9 @@ impl Renamer {
                 position += 1;
                 self.keep(i, position, &mut seen)
             }
-            Item::Loop(l) => {
+            Item::Loop(_) | Item::If { .. } | Item::While { .. } | Item::Call { .. } | Item::Mark { .. } => {
                 seen.clear();
-                self.items(&mut l.body);
-                true
-            }
-            Item::If { then, otherwise, .. } => {
-                seen.clear();
-                self.items(then);
-                self.items(otherwise);
-                true
-            }
-            Item::While { head, body, .. } => {
-                seen.clear();
-                self.items(head);
-                self.items(body);
-                true
-            }
-            Item::Call { .. } | Item::Mark { .. } => {
-                seen.clear();
+                item.regions_mut().for_each(|region| self.items(region));
                 true
             }
         });
@@ -211,29 +177,13 @@ fn read(r: Reg, n: &mut FxHashMap<Reg, u32>) {
 }
 
 fn count_reads(items: &[Item], n: &mut FxHashMap<Reg, u32>) {
-    for i in items {
-        match i {
-            Item::Inst(i) => uses(&i.inst).for_each(|r| read(r, n)),
-            Item::Loop(l) => {
-                if let Trips::Dynamic(s) = l.trips {
-                    read(scalar(s), n);
-                }
-                count_reads(&l.body, n);
-            }
-            Item::If { cond, then, otherwise } => {
-                read(scalar(*cond), n);
-                count_reads(then, n);
-                count_reads(otherwise, n);
-            }
-            Item::While { head, cond, body } => {
-                read(scalar(*cond), n);
-                count_reads(head, n);
-                count_reads(body, n);
-            }
-            Item::Call { args, .. } => args.iter().for_each(|&s| read(scalar(s), n)),
-            Item::Mark { .. } => {}
-        }
-    }
+    Item::each(items, &mut |item| match item {
+        Item::Inst(i) => uses(&i.inst).for_each(|r| read(r, n)),
+        Item::Loop(Loop { trips: Trips::Dynamic(s), .. }) => read(scalar(*s), n),
+        Item::If { cond, .. } | Item::While { cond, .. } => read(scalar(*cond), n),
+        Item::Call { args, .. } => args.iter().for_each(|&s| read(scalar(s), n)),
+        Item::Loop(Loop { trips: Trips::Static(_), .. }) | Item::Mark { .. } => {}
+    });
 }
 
 /// Removes instructions without readers, last ones first; whether there were any.
@@ -253,16 +203,9 @@ fn sweep(items: &mut Vec<Item>, n: &mut FxHashMap<Reg, u32>) -> bool {
                     any = true;
                 }
             }
-            Item::Loop(l) => any |= sweep(&mut l.body, n),
-            Item::If { then, otherwise, .. } => {
-                any |= sweep(otherwise, n);
-                any |= sweep(then, n);
+            Item::Loop(_) | Item::If { .. } | Item::While { .. } | Item::Call { .. } | Item::Mark { .. } => {
+                item.regions_mut().rev().for_each(|region| any |= sweep(region, n));
             }
-            Item::While { head, body, .. } => {
-                any |= sweep(body, n);
-                any |= sweep(head, n);
-            }
-            Item::Call { .. } | Item::Mark { .. } => {}
         }
     }
     if any {

@@ -8,31 +8,16 @@ use systole_isa::{Inst, Op};
 
 /// Whether a body calls another kernel, directly.
 pub fn has_call(items: &[Item]) -> bool {
-    items.iter().any(|i| match i {
-        Item::Inst(_) | Item::Mark { .. } => false,
-        Item::Loop(l) => has_call(&l.body),
-        Item::If { then, otherwise, .. } => has_call(then) || has_call(otherwise),
-        Item::While { head, body, .. } => has_call(head) || has_call(body),
-        Item::Call { .. } => true,
-    })
+    items.iter().any(Item::calls)
 }
 
 /// Visits calls with callee and number of arguments until one fails.
 pub fn each_call<E>(items: &[Item], f: &mut dyn FnMut(u32, u32) -> Result<(), E>) -> Result<(), E> {
     for item in items {
-        match item {
-            Item::Inst(_) | Item::Mark { .. } => {}
-            Item::Loop(l) => each_call(&l.body, f)?,
-            Item::If { then, otherwise, .. } => {
-                each_call(then, f)?;
-                each_call(otherwise, f)?;
-            }
-            Item::While { head, body, .. } => {
-                each_call(head, f)?;
-                each_call(body, f)?;
-            }
-            Item::Call { kernel, args } => f(*kernel, args.len() as u32)?,
+        if let Item::Call { kernel, args } = item {
+            f(*kernel, args.len() as u32)?;
         }
+        item.regions().try_for_each(|region| each_call(region, f))?;
     }
     Ok(())
 }

@@ -21,30 +21,14 @@ const MOST_LEFT: u32 = 5;
 /// Vector registers to be kept in memory, in order.
 pub fn crowding(kernel: &Kernel, chip: &ChipConfig) -> Vec<Reg> {
     let mut found = FxHashSet::default();
-    each_loop(&kernel.body, &mut |l| of_loop(l, chip, &mut found));
+    Item::each(&kernel.body, &mut |item| {
+        if let Item::Loop(l) = item {
+            of_loop(l, chip, &mut found);
+        }
+    });
     let mut all: Vec<Reg> = found.into_iter().collect();
     all.sort();
     all
-}
-
-fn each_loop(items: &[Item], f: &mut dyn FnMut(&Loop)) {
-    for item in items {
-        match item {
-            Item::Loop(l) => {
-                f(l);
-                each_loop(&l.body, f);
-            }
-            Item::If { then, otherwise, .. } => {
-                each_loop(then, f);
-                each_loop(otherwise, f);
-            }
-            Item::While { head, body, .. } => {
-                each_loop(head, f);
-                each_loop(body, f);
-            }
-            Item::Inst(_) | Item::Call { .. } | Item::Mark { .. } => {}
-        }
-    }
 }
 
 /// Adds those of a loop: the ones that are used least, until the others fit or loads would take longer than the rest of the loop.

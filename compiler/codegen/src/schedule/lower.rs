@@ -83,18 +83,8 @@ pub fn inline_small_loops(items: &mut Vec<Item>) {
 
 fn inline(items: &mut Vec<Item>, in_loop: bool) {
     for item in items.iter_mut() {
-        match item {
-            Item::Loop(l) => inline(&mut l.body, true),
-            Item::If { then, otherwise, .. } => {
-                inline(then, in_loop);
-                inline(otherwise, in_loop);
-            }
-            Item::While { head, body, .. } => {
-                inline(head, true);
-                inline(body, true);
-            }
-            Item::Inst(_) | Item::Call { .. } | Item::Mark { .. } => {}
-        }
+        let repeats = matches!(item, Item::Loop(_) | Item::While { .. });
+        item.regions_mut().for_each(|region| inline(region, in_loop || repeats));
     }
     // Only when every loop here goes does the loop around become innermost.
     let small = |i: &Item| match i {
@@ -163,28 +153,13 @@ pub fn lower(
 /// Every instruction has a slot on this chip.
 fn check_slots(items: &[Item], chip: &ChipConfig, kernel: &str) -> Result<(), ScheduleError> {
     for item in items {
-        match item {
-            Item::Inst(v) => {
-                let info = v.inst.op.info();
-                if list::width(chip, info.slot) == 0 {
-                    return Err(ScheduleError::NoSlot {
-                        kernel: kernel.into(),
-                        mnemonic: info.mnemonic,
-                        slot: info.slot,
-                    });
-                }
+        if let Item::Inst(v) = item {
+            let info = v.inst.op.info();
+            if list::width(chip, info.slot) == 0 {
+                return Err(ScheduleError::NoSlot { kernel: kernel.into(), mnemonic: info.mnemonic, slot: info.slot });
             }
-            Item::Loop(l) => check_slots(&l.body, chip, kernel)?,
-            Item::If { then, otherwise, .. } => {
-                check_slots(then, chip, kernel)?;
-                check_slots(otherwise, chip, kernel)?;
-            }
-            Item::While { head, body, .. } => {
-                check_slots(head, chip, kernel)?;
-                check_slots(body, chip, kernel)?;
-            }
-            Item::Call { .. } | Item::Mark { .. } => {}
         }
+        item.regions().try_for_each(|region| check_slots(region, chip, kernel))?;
     }
     Ok(())
 }

@@ -103,19 +103,10 @@ impl Walk<'_> {
         let list = self.lists;
         self.lists += 1;
         for (position, item) in items.iter().enumerate() {
-            match item {
-                Item::Inst(v) => self.instruction(v, list, position as u32),
-                Item::Loop(l) => self.list(&l.body),
-                Item::If { then, otherwise, .. } => {
-                    self.list(then);
-                    self.list(otherwise);
-                }
-                Item::While { head, body, .. } => {
-                    self.list(head);
-                    self.list(body);
-                }
-                Item::Call { .. } | Item::Mark { .. } => {}
+            if let Item::Inst(v) = item {
+                self.instruction(v, list, position as u32);
             }
+            item.regions().for_each(|region| self.list(region));
         }
     }
 

@@ -92,7 +92,7 @@ impl Spiller {
     /// Where registers of a kernel are kept; `anew`: constants may be made again; `shared`: places may be others' too.
     fn homes(&mut self, kernel: &Kernel, regs: &[Reg], (anew, shared): (bool, bool)) -> FxHashMap<Reg, Home> {
         let mut definitions: FxHashMap<Reg, Option<Inst>> = FxHashMap::default();
-        each_instruction(&kernel.body, &mut |v| {
+        kernel.each_instruction(&mut |v| {
             for r in registers(&v.inst).filter(|r| r.is_def) {
                 // Constants are made again behind calls, by the same instruction.
                 let again = |d: &mut Option<Inst>| *d = d.filter(|d| *d == v.inst);
@@ -154,24 +154,6 @@ fn constant(r: Reg, definitions: &FxHashMap<Reg, Option<Inst>>, recipe: &mut Vec
     let made = uses(inst).all(|u| recipe.iter().any(|i| defs(i).any(|d| d == u)) || constant(u, definitions, recipe));
     recipe.push(*inst);
     made && recipe.len() <= RECIPE
-}
-
-fn each_instruction(items: &[Item], f: &mut dyn FnMut(&VInst)) {
-    for item in items {
-        match item {
-            Item::Inst(v) => f(v),
-            Item::Loop(l) => each_instruction(&l.body, f),
-            Item::If { then, otherwise, .. } => {
-                each_instruction(then, f);
-                each_instruction(otherwise, f);
-            }
-            Item::While { head, body, .. } => {
-                each_instruction(head, f);
-                each_instruction(body, f);
-            }
-            Item::Call { .. } | Item::Mark { .. } => {}
-        }
-    }
 }
 
 struct Rewriter<'a> {
