@@ -154,20 +154,10 @@ impl<'a> Decoder<'a, '_> {
             }
             Attribute::String(s) => Attr::Str(String::from_utf8_lossy(s).into_owned()),
             Attribute::Symbol(parts) => Attr::Symbol(parts.join("::")),
-            Attribute::Type(t) => match self.of.type_of(t)? {
-                mlir::Type::Function { .. } => Attr::Text("function".into()),
-                mlir::Type::Integer(..)
-                | mlir::Type::Index
-                | mlir::Type::Float(_)
-                | mlir::Type::Complex(_)
-                | mlir::Type::None
-                | mlir::Type::Tuple(_)
-                | mlir::Type::Tensor { .. }
-                | mlir::Type::MemRef { .. }
-                | mlir::Type::Vector { .. }
-                | mlir::Type::Text(_)
-                | mlir::Type::Custom { .. } => Attr::Type(self.type_of(t)?),
-            },
+            Attribute::Type(t) if matches!(self.of.type_of(t)?, mlir::Type::Function { .. }) => {
+                Attr::Text("function".into())
+            }
+            Attribute::Type(t) => Attr::Type(self.type_of(t)?),
             Attribute::Unit => Attr::Unit,
             Attribute::Integer(_, v) => Attr::Int(v as i64),
             Attribute::Float(t, bits) => {
@@ -205,24 +195,12 @@ impl<'a> Decoder<'a, '_> {
     }
 
     fn dense_elements(&mut self, shaped: TypeId, data: &[u8]) -> Result<Attr, Error> {
-        let t = match self.of.type_of(shaped)? {
-            mlir::Type::Tensor { dims: Some(dims), element, .. } => {
-                let Type::Scalar(e) = self.type_of(element)? else { return Err(Error::new("a tensor of no numbers")) };
-                let dims = dims.into_iter().collect::<Option<Vec<u64>>>();
-                Type::Vector(dims.ok_or_else(|| Error::new("a constant of open size"))?, e)
-            }
-            mlir::Type::Integer(..)
-            | mlir::Type::Index
-            | mlir::Type::Float(_)
-            | mlir::Type::Complex(_)
-            | mlir::Type::Function { .. }
-            | mlir::Type::None
-            | mlir::Type::Tuple(_)
-            | mlir::Type::Tensor { .. }
-            | mlir::Type::MemRef { .. }
-            | mlir::Type::Vector { .. }
-            | mlir::Type::Text(_)
-            | mlir::Type::Custom { .. } => self.type_of(shaped)?,
+        let t = if let mlir::Type::Tensor { dims: Some(dims), element, .. } = self.of.type_of(shaped)? {
+            let Type::Scalar(e) = self.type_of(element)? else { return Err(Error::new("a tensor of no numbers")) };
+            let dims = dims.into_iter().collect::<Option<Vec<u64>>>();
+            Type::Vector(dims.ok_or_else(|| Error::new("a constant of open size"))?, e)
+        } else {
+            self.type_of(shaped)?
         };
         let Type::Vector(dims, element) = &t else { return Err(Error::new("dense elements of no vector")) };
         let n = dims.iter().try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?));

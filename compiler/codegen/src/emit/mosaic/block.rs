@@ -1,7 +1,7 @@
 //! Operations in order, and which vectors are computed when.
 
 use super::value::{Expr, Num, Ref, Region, Tensor, Val};
-use super::{Lower, Refused};
+use super::{Lower, Made, Refused};
 use crate::emit::Value as Elements;
 use crate::kernel::{BufferRef, KernelBuilder};
 use rustc_hash::FxHashSet;
@@ -81,7 +81,7 @@ impl<'a> Lower<'a> {
         self.env.get(&v).cloned().ok_or_else(|| Refused::at(o, "an operand is not defined"))
     }
 
-    pub(super) fn vector(&self, o: &Operation, i: usize) -> Result<Rc<Tensor>, Refused> {
+    pub(super) fn vector(&self, o: &Operation, i: usize) -> Made {
         match o.operands.get(i).map(|v| self.get(o, *v)).transpose()? {
             Some(Val::Vector(t)) => Ok(t),
             _ => Err(Refused::at(o, format!("operand {i} is no vector"))),

@@ -1,7 +1,7 @@
 //! One register's worth of an operation on elements; vectors of several narrow elements in one wide one.
 
 use super::value::{Expr, Form, Fun, Num, Region, Tensor, Val};
-use super::{Lower, Refused};
+use super::{Lower, Made, Refused};
 use crate::emit::elementwise::{self, bitcast_same_width, compare, convert, select};
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::KernelBuilder;
@@ -128,13 +128,7 @@ fn integer(o: &Operation, bits: i32) -> Result<DType, Refused> {
 
 impl Lower<'_> {
     /// `of` and the same number everywhere.
-    pub(super) fn with_number(
-        &mut self,
-        b: &mut KernelBuilder,
-        fun: Fun,
-        of: Rc<Tensor>,
-        n: i32,
-    ) -> Result<Rc<Tensor>, Refused> {
+    pub(super) fn with_number(&mut self, b: &mut KernelBuilder, fun: Fun, of: Rc<Tensor>, n: i32) -> Made {
         let (dims, dtype, form) = (of.dims.clone(), of.dtype, of.form);
         let n = crate::emit::Value::word(dtype, b.v_imm(n));
         let n = Tensor::new(&dims, form, dtype, Expr::Splat(n));
@@ -203,13 +197,7 @@ impl Lower<'_> {
     }
 
     /// The bits of a vector as elements of another type, in sizes that have as many bits along rows.
-    pub(super) fn bits_as(
-        &mut self,
-        b: &mut KernelBuilder,
-        t: &Rc<Tensor>,
-        dims: &[u64],
-        to: DType,
-    ) -> Result<Rc<Tensor>, Refused> {
+    pub(super) fn bits_as(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, dims: &[u64], to: DType) -> Made {
         if t.dtype.bits() == to.bits() {
             return Ok(Tensor::new(dims, t.form, to, Expr::Element(Fun::Bitcast, vec![Rc::clone(t)])));
         }
@@ -230,13 +218,7 @@ impl Lower<'_> {
     }
 
     /// The bits under another type of whole bytes: the same memory.
-    fn other_width(
-        &mut self,
-        b: &mut KernelBuilder,
-        t: &Rc<Tensor>,
-        dims: &[u64],
-        to: DType,
-    ) -> Result<Rc<Tensor>, Refused> {
+    fn other_width(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, dims: &[u64], to: DType) -> Made {
         if t.dtype.bits() == to.bits() {
             return Ok(Tensor::new(dims, t.form, to, Expr::Element(Fun::Bitcast, vec![Rc::clone(t)])));
         }
@@ -280,7 +262,7 @@ impl Lower<'_> {
     }
 
     /// Elements narrower than a byte, which have one each in memory, put together to bytes.
-    fn bytes_of(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<Rc<Tensor>, Refused> {
+    fn bytes_of(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Made {
         let (bits, n) = (t.dtype.bits() as i32, t.dims.len());
         let parts = 8 / bits as u64;
         let r = self.force_memory(b, t)?;
@@ -306,7 +288,7 @@ impl Lower<'_> {
     }
 
     /// Bytes taken apart.
-    fn parts_of_bytes(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, to: DType) -> Result<Rc<Tensor>, Refused> {
+    fn parts_of_bytes(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, to: DType) -> Made {
         let (bits, n) = (to.bits() as i32, t.dims.len());
         let parts = 8 / bits as u64;
         let mut dims = t.dims.clone();

@@ -3,7 +3,7 @@
 use super::nest::{At, Coord};
 use super::tiles::lanes_of;
 use super::value::{Expr, Form, Num, Region, Tensor, Val, phys};
-use super::{Lower, Refused};
+use super::{Lower, Made, Refused};
 use crate::emit::elementwise::select;
 use crate::emit::memory::{Place, load_value, store_value};
 use crate::emit::{Value, operand::Ops};
@@ -55,13 +55,7 @@ fn row_of(r: &Region, phys: &[u64], (row, column): (u64, u64), lanes: u64) -> i3
 
 impl Lower<'_> {
     /// A reshape by way of rows that lie together: what is padded between them keeps others from being moved at once.
-    pub(super) fn by_rows(
-        &mut self,
-        b: &mut KernelBuilder,
-        t: &Rc<Tensor>,
-        from: &Region,
-        dims: &[u64],
-    ) -> Result<Rc<Tensor>, Refused> {
+    pub(super) fn by_rows(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, from: &Region, dims: &[u64]) -> Made {
         let (have, want) = (t.phys(), phys(dims, Form::Lanes));
         let (c, d) = (have[have.len() - 1], want[want.len() - 1]);
         let total: u64 = have.iter().product();
@@ -85,13 +79,7 @@ impl Lower<'_> {
     }
 
     /// Elements in row-major order under other sizes, where neither rows nor registers stay what they are: run by run.
-    pub(super) fn cut_anew(
-        &mut self,
-        b: &mut KernelBuilder,
-        t: &Rc<Tensor>,
-        from: &Region,
-        dims: &[u64],
-    ) -> Result<Rc<Tensor>, Refused> {
+    pub(super) fn cut_anew(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, from: &Region, dims: &[u64]) -> Made {
         let (have, want) = (t.phys(), phys(dims, Form::Lanes));
         let lanes = u64::from(self.shape().1);
         let columns = (have[have.len() - 1], want[want.len() - 1]);
@@ -139,7 +127,7 @@ impl Lower<'_> {
         of: &Rc<Tensor>,
         by: &Rc<Tensor>,
         columns: bool,
-    ) -> Result<Rc<Tensor>, Refused> {
+    ) -> Made {
         if by.dtype.bits() != 32 || self.count(of, columns) > SOURCES {
             return Err(Refused::at(o, format!("of {:?} elements by {} numbers", of.dims, by.dtype)));
         }

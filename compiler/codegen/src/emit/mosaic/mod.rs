@@ -49,6 +49,9 @@ use value::Val;
 
 pub(super) type Refused = mosaic::Error;
 
+/// An array of values that was made, or why it cannot be.
+type Made = Result<std::rc::Rc<value::Tensor>, Refused>;
+
 /// A kernel of Pallas: with the chip it says all that the kernel's code depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MosaicSpec {

@@ -1,7 +1,7 @@
 //! Matrix products: each shape has a kernel of its own, by the emitter of all contractions, that the kernel calls.
 
 use super::value::{Expr, Form, Fun, Num, Product, Region, Tensor, Val};
-use super::{Lower, Refused};
+use super::{Lower, Made, Refused};
 use crate::emit::mxu::{Array, Contraction, Epilogue, MatView, Place, TileAt, choose, contraction_kernel};
 use crate::emit::{Value, elementwise};
 use crate::kernel::{KernelBuilder, S};
@@ -137,13 +137,7 @@ impl Lower<'_> {
     }
 
     /// A matrix times a vector: the sums of its rows' elements, each times the vector's.
-    fn with_vector(
-        &mut self,
-        b: &mut KernelBuilder,
-        x: &Rc<Tensor>,
-        y: &Rc<Tensor>,
-        turned: bool,
-    ) -> Result<Rc<Tensor>, Refused> {
+    fn with_vector(&mut self, b: &mut KernelBuilder, x: &Rc<Tensor>, y: &Rc<Tensor>, turned: bool) -> Made {
         let (m, k) = (x.dims[0], x.dims[1]);
         let y = if turned { Rc::clone(y) } else { self.permuted(b, y, &[1, 0], &[1, k])? };
         let y = self.expanded(b, &y, &x.dims)?;
@@ -160,7 +154,7 @@ impl Lower<'_> {
         (x, y): (&Rc<Tensor>, &Rc<Tensor>),
         turned: bool,
         (dims, sizes): &(Vec<u64>, [u64; 4]),
-    ) -> Result<Rc<Tensor>, Refused> {
+    ) -> Made {
         let (left, right) = (self.digits(b, x)?, self.digits(b, y)?);
         let mut sum: Option<Rc<Tensor>> = None;
         for place in (0..(left.len() + right.len() - 1).min(4)).rev() {

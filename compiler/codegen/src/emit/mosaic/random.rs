@@ -3,7 +3,7 @@
 //! The chip has no generator of its own. Pallas promises no particular bits, only that the same seed gives the same.
 
 use super::value::{Expr, Form, Fun, Tensor, Val};
-use super::{Lower, Refused};
+use super::{Lower, Made, Refused};
 use crate::emit::Value;
 use crate::kernel::{KernelBuilder, S};
 use std::rc::Rc;
@@ -171,11 +171,11 @@ impl Chain<'_, '_> {
         Tensor::new(self.dims, Form::Lanes, DType::F32, Expr::Splat(v))
     }
 
-    fn two(&mut self, f: Binary, x: &Rc<Tensor>, y: &Rc<Tensor>, to: DType) -> Result<Rc<Tensor>, Refused> {
+    fn two(&mut self, f: Binary, x: &Rc<Tensor>, y: &Rc<Tensor>, to: DType) -> Made {
         self.l.combined(self.b, Fun::Binary(f), vec![Rc::clone(x), Rc::clone(y)], self.dims, to)
     }
 
-    fn bitcast(&mut self, x: &Rc<Tensor>, to: DType) -> Result<Rc<Tensor>, Refused> {
+    fn bitcast(&mut self, x: &Rc<Tensor>, to: DType) -> Made {
         self.l.combined(self.b, Fun::Bitcast, vec![Rc::clone(x)], self.dims, to)
     }
 }

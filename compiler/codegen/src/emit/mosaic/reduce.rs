@@ -4,7 +4,7 @@ use super::block::needs_columns;
 use super::nest::{At, Body, Coord, Nest, WIDE, Walk};
 use super::tiles::lanes_of;
 use super::value::{Expr, Form, Fun, Num, Region, Tensor, Val};
-use super::{Lower, Refused};
+use super::{Lower, Made, Refused};
 use crate::emit::Value;
 use crate::emit::elementwise::{constant_f64, convert, select};
 use crate::emit::operand::Ops;
@@ -341,13 +341,7 @@ impl Lower<'_> {
     }
 
     /// A vector without some of its dimensions.
-    pub(super) fn reduced(
-        &mut self,
-        b: &mut KernelBuilder,
-        t: &Rc<Tensor>,
-        dims: &[usize],
-        kind: &str,
-    ) -> Result<Rc<Tensor>, Refused> {
+    pub(super) fn reduced(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, dims: &[usize], kind: &str) -> Made {
         let how = combine(kind, t.dtype).ok_or_else(|| Refused::new(format!("by `{kind}`")))?;
         let left: Vec<u64> = (0..t.dims.len()).filter(|d| !dims.contains(d)).map(|d| t.dims[d]).collect();
         let given = t.phys();

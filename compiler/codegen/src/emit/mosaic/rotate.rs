@@ -2,7 +2,7 @@
 
 use super::scalar::{add, two};
 use super::value::{Expr, Form, Fun, Num, Region, Tensor, Val};
-use super::{Lower, Refused};
+use super::{Lower, Made, Refused};
 use crate::emit::Value;
 use crate::kernel::KernelBuilder;
 use std::rc::Rc;
@@ -53,7 +53,7 @@ impl Lower<'_> {
         t: &Rc<Tensor>,
         (dim, by): (usize, Num),
         (along, stride): (usize, i32),
-    ) -> Result<Rc<Tensor>, Refused> {
+    ) -> Made {
         let n = t.dims.len();
         if dim + 2 < n || along == dim {
             return Err(Refused::at(o, "by amounts that differ, along other dimensions than one of the last two"));
@@ -79,13 +79,7 @@ impl Lower<'_> {
     }
 
     /// Rolled along a dimension of rows: it is in memory twice, one after the other, and read from the middle.
-    fn rolled_rows(
-        &mut self,
-        b: &mut KernelBuilder,
-        t: &Rc<Tensor>,
-        dim: usize,
-        by: Num,
-    ) -> Result<Rc<Tensor>, Refused> {
+    fn rolled_rows(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, dim: usize, by: Num) -> Made {
         let mut twice = t.dims.clone();
         let size = twice[dim];
         twice[dim] *= 2;
@@ -114,7 +108,7 @@ impl Lower<'_> {
         }
     }
 
-    fn rolled_columns(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, by: Num) -> Result<Rc<Tensor>, Refused> {
+    fn rolled_columns(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, by: Num) -> Made {
         let lanes = u64::from(self.shape().1);
         let n = t.dims.len();
         let cols = t.dims[n - 1];

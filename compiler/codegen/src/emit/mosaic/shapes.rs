@@ -3,7 +3,7 @@
 use super::nest::{At, Body, Coord, Nest, SMALL, Walk};
 use super::tiles::lanes_of;
 use super::value::{Expr, Form, Num, Region, Tensor, Val, phys};
-use super::{Lower, Refused};
+use super::{Lower, Made, Refused};
 use crate::emit::Value;
 use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, M, S};
@@ -118,7 +118,7 @@ impl Lower<'_> {
     }
 
     /// The vector in a form.
-    pub(super) fn in_form(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, form: Form) -> Result<Rc<Tensor>, Refused> {
+    pub(super) fn in_form(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, form: Form) -> Made {
         if t.form == form {
             return Ok(Rc::clone(t));
         }
@@ -175,12 +175,7 @@ impl Lower<'_> {
 
     /// The same elements, in row-major order, under another shape.
     #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for arrays in memory alone")]
-    pub(super) fn reshaped(
-        &mut self,
-        b: &mut KernelBuilder,
-        t: &Rc<Tensor>,
-        dims: &[u64],
-    ) -> Result<Rc<Tensor>, Refused> {
+    pub(super) fn reshaped(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, dims: &[u64]) -> Made {
         if let Some(same) = t.in_any_shape(dims) {
             return Ok(same);
         }
@@ -251,13 +246,7 @@ impl Lower<'_> {
     }
 
     /// Moves elements where columns are cut, or joined.
-    pub(super) fn moved(
-        &mut self,
-        b: &mut KernelBuilder,
-        t: &Rc<Tensor>,
-        from: &Region,
-        dims: &[u64],
-    ) -> Result<Rc<Tensor>, Refused> {
+    pub(super) fn moved(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, from: &Region, dims: &[u64]) -> Made {
         let (have, want) = (t.phys(), phys(dims, Form::Lanes));
         let (c, d) = (have[have.len() - 1], want[want.len() - 1]);
         let wrong = || Refused::new(format!("a reshape of {have:?} to {want:?}"));
@@ -333,13 +322,7 @@ impl Lower<'_> {
     }
 
     /// A vector whose dimension `i` is dimension `perm[i]` of `t`.
-    pub(super) fn permuted(
-        &mut self,
-        b: &mut KernelBuilder,
-        t: &Rc<Tensor>,
-        perm: &[usize],
-        dims: &[u64],
-    ) -> Result<Rc<Tensor>, Refused> {
+    pub(super) fn permuted(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, perm: &[usize], dims: &[u64]) -> Made {
         let n = perm.len();
         if let Expr::Splat(v) = &*t.expr.borrow() {
             return Ok(Tensor::new(dims, Form::Lanes, t.dtype, Expr::Splat(*v)));
@@ -372,7 +355,7 @@ impl Lower<'_> {
     }
 
     /// A vector with its last two dimensions exchanged, by the transpose buffers of the cross-lane units.
-    fn swapped(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Result<Rc<Tensor>, Refused> {
+    fn swapped(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>) -> Made {
         let (sub, lanes) = self.shape();
         let n = t.dims.len();
         let mut dims = t.dims.clone();

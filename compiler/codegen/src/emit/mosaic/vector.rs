@@ -1,7 +1,7 @@
 //! Operations by name, and those on vectors.
 
 use super::value::{Expr, Form, Fun, Num, Tensor, Val};
-use super::{Lower, Refused};
+use super::{Lower, Made, Refused};
 use crate::kernel::KernelBuilder;
 use std::rc::Rc;
 use systole_hlo::graph::{Binary, Direction, Unary};
@@ -213,7 +213,7 @@ impl<'a> Lower<'a> {
     }
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "vectors are taken as they are, everything else is spread")]
-    fn elementwise(&mut self, b: &mut KernelBuilder, o: &Operation, fun: Fun) -> Result<Rc<Tensor>, Refused> {
+    fn elementwise(&mut self, b: &mut KernelBuilder, o: &Operation, fun: Fun) -> Made {
         let dims = self.dims(o)?;
         let to = self.element(o, o.results[0])?;
         let mut kids = Vec::new();
@@ -244,7 +244,7 @@ impl<'a> Lower<'a> {
         kids: Vec<Rc<Tensor>>,
         dims: &[u64],
         to: DType,
-    ) -> Result<Rc<Tensor>, Refused> {
+    ) -> Made {
         let splat = |t: &Tensor| matches!(&*t.expr.borrow(), Expr::Splat(_));
         let rows = kids.iter().filter(|k| !splat(k)).all(|k| k.form == Form::Rows);
         let form = if rows && kids.iter().any(|k| !splat(k)) { Form::Rows } else { Form::Lanes };
@@ -268,12 +268,7 @@ impl<'a> Lower<'a> {
     }
 
     /// A vector repeated along dimensions of size 1 and new leading ones.
-    pub(super) fn expanded(
-        &mut self,
-        b: &mut KernelBuilder,
-        t: &Rc<Tensor>,
-        dims: &[u64],
-    ) -> Result<Rc<Tensor>, Refused> {
+    pub(super) fn expanded(&mut self, b: &mut KernelBuilder, t: &Rc<Tensor>, dims: &[u64]) -> Made {
         if let Some(same) = t.in_any_shape(dims) {
             return Ok(same);
         }

@@ -6,7 +6,7 @@ mod view;
 
 use super::scalar::{add, mul, two};
 use super::value::{Expr, Form, Fun, Num, Ref, Region, Tensor, Val};
-use super::{Lower, MosaicArray, Refused};
+use super::{Lower, Made, MosaicArray, Refused};
 use crate::kernel::{KernelBuilder, S};
 use std::rc::Rc;
 use systole_hlo::graph::Binary;
@@ -294,7 +294,7 @@ impl<'a> Lower<'a> {
         t: &Rc<Tensor>,
         mask: Option<Value>,
         old: impl Fn() -> Rc<Tensor>,
-    ) -> Result<Rc<Tensor>, Refused> {
+    ) -> Made {
         let (dims, dtype) = (t.dims.clone(), t.dtype);
         let mut t = Rc::clone(t);
         if o.flag("add") {

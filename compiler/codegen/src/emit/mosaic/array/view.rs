@@ -5,7 +5,7 @@
 
 use super::super::scalar::{add, mul, two};
 use super::super::value::{Expr, Form, Num, Ref, Region, Tensor, Val, View};
-use super::super::{Lower, Refused};
+use super::super::{Lower, Made, Refused};
 use crate::kernel::KernelBuilder;
 use std::rc::Rc;
 use systole_isa::{DType, Op};
@@ -190,7 +190,7 @@ impl Lower<'_> {
         self.reshaped(b, &t, &dims).map(Some)
     }
 
-    fn elements_seen(&mut self, b: &mut KernelBuilder, v: &View, asked: &Asked) -> Result<Rc<Tensor>, Refused> {
+    fn elements_seen(&mut self, b: &mut KernelBuilder, v: &View, asked: &Asked) -> Made {
         let around = v.around(b, asked);
         let t = self.rows_seen(b, v, &around)?;
         if around.is(asked) {
@@ -202,7 +202,7 @@ impl Lower<'_> {
     }
 
     /// The rows around what is asked for, as the view's elements.
-    fn rows_seen(&mut self, b: &mut KernelBuilder, v: &View, a: &Around) -> Result<Rc<Tensor>, Refused> {
+    fn rows_seen(&mut self, b: &mut KernelBuilder, v: &View, a: &Around) -> Made {
         let region = self.rows_of(b, v, a)?;
         let t = Tensor::new(&a.dims, Form::Lanes, v.of.dtype, Expr::Memory(region));
         self.bits_as(b, &t, &a.seen, v.dtype)
