@@ -348,11 +348,7 @@ impl<'s> Parser<'s> {
         let place = if cursor.take_word("none") {
             DebugRange::NONE
         } else {
-            let last = self.program.debug.places.len() as i128 - 1;
-            if last < 0 {
-                return Err(cursor.error("`.from` takes the number of a `.place` above, or none"));
-            }
-            cursor.integer("the number of a `.place` above", 0, last)? as u32
+            above(cursor, (".from", "a `.place`", ", or none"), self.program.debug.places.len())?
         };
         let start = self.bundles.len() as u32;
         let lines = &mut self.program.debug.lines;
@@ -368,17 +364,21 @@ impl<'s> Parser<'s> {
         } else if cursor.take_word("caller") {
             DebugRange::CALLER
         } else {
-            let last = self.program.debug.ops.len() as i128 - 1;
-            if last < 0 {
-                return Err(cursor.error("`.loc` takes the number of an `.op` above, none or caller"));
-            }
-            cursor.integer("the number of an `.op` above", 0, last)? as u32
+            above(cursor, (".loc", "an `.op`", ", none or caller"), self.program.debug.ops.len())?
         };
         let start = self.bundles.len() as u32;
         let ranges = &mut self.program.debug.ranges;
         ranges.pop_if(|r| r.start == start);
         ranges.push(DebugRange { start, op });
         Ok(())
+    }
+}
+
+/// The number of one of so many lines above; `or` says what else the directive takes.
+fn above(cursor: &mut Cursor<'_, '_>, (name, line, or): (&str, &str, &str), count: usize) -> Result<u32, Diagnostic> {
+    match count as i128 - 1 {
+        ..0 => Err(cursor.error(format!("`{name}` takes the number of {line} above{or}"))),
+        last => Ok(cursor.integer(&format!("the number of {line} above"), 0, last)? as u32),
     }
 }
 
