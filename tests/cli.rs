@@ -399,6 +399,18 @@ fn a_pod_is_shown_with_all_its_devices() {
     assert!(text.contains("device 0 of 4") && text.contains("4 devices"), "{text}");
 }
 
+/// What the command can do is in its page: `help` lists the subcommands, two columns behind the line `Commands:`.
+#[test]
+fn every_subcommand_is_in_the_readme() {
+    let readme = include_str!("../README.md");
+    let help = works(&["--help"]);
+    let commands = help.lines().skip_while(|l| *l != "Commands:").skip(1).take_while(|l| l.starts_with("  "));
+    let names: Vec<&str> = commands.filter_map(|l| l.split_whitespace().next()).filter(|&n| n != "help").collect();
+    assert!(names.contains(&"run"), "{help}");
+    let missing: Vec<&&str> = names.iter().filter(|n| !readme.contains(&format!("`systole {n}"))).collect();
+    assert!(missing.is_empty(), "README.md does not name {missing:?}");
+}
+
 #[test]
 fn completions_and_manual_pages_come_from_the_flags() {
     for shell in ["bash", "zsh", "fish"] {
